@@ -1,0 +1,131 @@
+// Package bandit is the vocabulary: what an action set, a policy and an environment are, as
+// interfaces and plain structs. It contains no algorithm.
+//
+// A round t of a stochastic linear bandit (ass:sg of the paper): the environment offers an action
+// set 𝒳_t ⊂ 𝔹^d, the policy selects X_t ∈ 𝒳_t, the environment pays Y_t = ⟨X_t, θ*⟩ + Z_t, the
+// policy updates. Two rules keep one policy usable in the simulator, in evaluation and in a
+// server: Select reads and Update writes; and randomness is an argument (package rng).
+package bandit
+
+import (
+	"errors"
+
+	"troupe/rng"
+)
+
+// NoIndex is the Index of an action from a set that is not finite.
+const NoIndex = -1
+
+// Action is one element x of an action set 𝒳 ⊂ ℝᵈ.
+type Action struct {
+	X     []float64 // feature vector, len d
+	Index int       // arm number in a finite set, otherwise NoIndex
+}
+
+// Set copies x and index into a, reusing a.X when its capacity allows.
+func (a *Action) Set(x []float64, index int) {
+	a.X = append(a.X[:0], x...)
+	a.Index = index
+}
+
+// ActionSet is a non-empty compact set seen through its linear maximisation oracle. A value never
+// changes after construction and is safe for concurrent use, so a policy may cache what it
+// computed for a set under the set's identity.
+type ActionSet interface {
+	// Dim returns d.
+	Dim() int
+	// ArgMax stores in dst some x ∈ argmax ⟨x, theta⟩ and returns J(theta), the maximum. Equal
+	// theta give the same x. dst.X is reused when it has capacity d and may not alias theta.
+	// A theta of the wrong length panics; one that is not finite is an error and leaves dst as
+	// it was.
+	ArgMax(dst *Action, theta []float64) (value float64, err error)
+}
+
+// Finite lists its elements; index policies and exact propensities need it. ArgMax of a finite
+// set returns the smallest index among the maximisers.
+type Finite interface {
+	ActionSet
+	Len() int
+	// At returns arm i, 0 ≤ i < Len. The slice belongs to the set and must not be changed.
+	At(i int) []float64
+}
+
+// UnitBall is implemented by the unit Euclidean ball 𝔹^d only: some policies have a closed form
+// there.
+type UnitBall interface {
+	ActionSet
+	IsUnitBall()
+}
+
+// Policy chooses actions and learns from rewards. Select reads, Update writes: two calls of
+// Select without an Update between them, with equal arguments, give equal actions (Select may
+// fill caches). A call that returns an error leaves the state as it was. Not safe for concurrent
+// use.
+type Policy interface {
+	// Select stores the action in dst. draw is this round's rng.Select source.
+	Select(dst *Action, set ActionSet, draw rng.Source) error
+	// Update learns reward y of action a, which need not be the one that Select chose. draw is
+	// this round's rng.Perturb source.
+	Update(a Action, y float64, draw rng.Source) error
+}
+
+// Atom is one possible next action and its probability.
+type Atom struct {
+	Action
+	P     float64
+	Count uint64 // P = Count/Total where Law.Total is positive
+}
+
+// Law is the distribution of the next action given the state. Over a finite set Atoms has one
+// entry for each arm, in order, zeros included; otherwise it lists the distinct actions that have
+// positive probability.
+type Law struct {
+	Atoms []Atom
+	Total uint64 // common denominator where the law is a count, otherwise 0
+}
+
+// Prober states the exact law of the action that Select would choose. It changes nothing that can
+// be observed. dst's storage is reused.
+type Prober interface {
+	Prob(dst *Law, set ActionSet) error
+}
+
+// Snapshotter survives a round trip through bytes, bit for bit: a policy restored from a snapshot
+// acts and learns exactly as the one that was saved.
+type Snapshotter interface {
+	AppendSnapshot(b []byte) ([]byte, error)
+	// Restore replaces the state by a snapshot of a policy with the same configuration. Bytes
+	// that are not such a snapshot are an error and leave the state as it was.
+	Restore(b []byte) error
+}
+
+// Warner says in words what a user should know about running this policy on a set, for instance
+// that an accumulated ensemble with m < d is stuck in a subspace. nil means nothing to say.
+type Warner interface {
+	Warnings(set ActionSet) []string
+}
+
+// Environment plays the world of one replication. It may hold the state of the current round and
+// is not safe for concurrent use. Rounds are offered in order, t = 1, 2, ….
+type Environment interface {
+	Dim() int
+	// Offer returns the action set of the round in draw. The set itself never changes; offering
+	// the same set again is the sign that nothing has to be recomputed.
+	Offer(draw rng.Source) (ActionSet, error)
+	// Reward pays for an action of the set offered last.
+	Reward(a Action, draw rng.Source) (float64, error)
+	// Regret returns the pseudo-regret max_x μ_t(x) − μ_t(a) ≥ 0 of an action of the set offered
+	// last. No policy ever sees it.
+	Regret(a Action) (float64, error)
+}
+
+// Errors of Select, Update and Prob.
+var (
+	// ErrUnsupported: the policy has no such operation on this kind of set (OFUL where it is
+	// NP-hard, a propensity that is an integral).
+	ErrUnsupported = errors.New("not supported on this action set")
+	// ErrNotFinite: a reward or a vector holds NaN or an infinity.
+	ErrNotFinite = errors.New("not a finite number")
+	// ErrNumerical: the state lost too much precision to go on.
+	ErrNumerical = errors.New("numerical failure")
+)

@@ -1,0 +1,262 @@
+// Package rng provides named, counter-based random streams with random access.
+//
+// Three nouns:
+//
+//   - a Key names an independent universe of numbers; it is derived from a seed by a path of
+//     labels and numbers (experiment seed → replication → …);
+//   - a Stream is one role in that universe; the roles are the σ-algebras of the paper
+//     (instance, init, offer, select, reward, perturb);
+//   - a Source is one round t of a stream: number j of it is computed from (key, stream, t, j),
+//     never carried along.
+//
+// So results do not depend on the number of workers, two policies meet the same instance and the
+// same noise, there is no generator state in a snapshot, and an ensemble member's targets can be
+// computed when the member is drawn. All types are small values, safe to copy and to share.
+//
+// # Layout
+//
+// Every word is one 32-bit lane of Threefry4x32-20 under the stream's key. Two layouts cover all
+// uses and cannot meet, because the top bit of counter word 2 tells them apart:
+//
+//	column: counter (j, ⌊t/4⌋ mod 2³², role,       ⌊t/2³⁴⌋), word t mod 4
+//	row:    counter (⌊i/4⌋, t mod 2³², role | 2³¹, ⌊t/2³²⌋), word i mod 4
+//
+// The column layout (Source.Word, Columns) serves one number for each member of an ensemble: the
+// four words of a block are four consecutive rounds of one member, so an eager or blocked update
+// runs over members and wastes no word, and a lazy catch-up of one member runs over time. The row
+// layout serves everything that needs several numbers in one round.
+package rng
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Role names what a stream's numbers are for. The roles are the σ-algebras of the paper's proof.
+type Role uint32
+
+const (
+	Instance Role = 1 // θ* and fixed arms, drawn before round 1
+	Init     Role = 2 // S_0^j: 𝒜'_0; the "round" is the member's number
+	Offer    Role = 3 // 𝒳_t where it changes, given before X_t
+	Select   Role = 4 // (ξ_t, J_t): 𝒜_t
+	Reward   Role = 5 // Z_t: ℱ_t
+	Perturb  Role = 6 // U_t^1, …, U_t^m: 𝒜'_t
+	Resample Role = 7 // report: resampling of replications
+)
+
+const rowBit = 1 << 31
+
+// Key is a 128-bit name of a universe of independent numbers.
+type Key [4]uint32
+
+// NewKey returns the root key of a seed.
+func NewKey(seed uint64) Key {
+	return Key{uint32(seed), uint32(seed >> 32), 0, 0}
+}
+
+// At returns the child key with number i. Children with different numbers, and children of
+// different parents, are independent for all practical purposes (a block cipher's outputs).
+func (k Key) At(i uint64) Key {
+	return Key(Threefry4x32(k, [4]uint32{uint32(i), uint32(i >> 32), 0, math.MaxUint32}))
+}
+
+// Child returns the child key with a name. The name is folded in eight bytes at a time with its
+// length, so different names give different keys.
+func (k Key) Child(name string) Key {
+	c := [4]uint32{uint32(len(name)), 0, 1, math.MaxUint32}
+	k = Key(Threefry4x32(k, c))
+	for len(name) > 0 {
+		var w [8]byte
+		n := copy(w[:], name)
+		name = name[n:]
+		lo := uint32(w[0]) | uint32(w[1])<<8 | uint32(w[2])<<16 | uint32(w[3])<<24
+		hi := uint32(w[4]) | uint32(w[5])<<8 | uint32(w[6])<<16 | uint32(w[7])<<24
+		k = Key(Threefry4x32(k, [4]uint32{lo, hi, 2, math.MaxUint32}))
+	}
+	return k
+}
+
+// Stream returns the stream of a role.
+func (k Key) Stream(r Role) Stream { return Stream{key: k, role: r} }
+
+// Stream is a sequence of rounds of random numbers for one role.
+type Stream struct {
+	key  Key
+	role Role
+}
+
+// Round returns the numbers of round t.
+func (s Stream) Round(t uint64) Source { return Source{key: s.key, role: s.role, t: t} }
+
+// Sub returns an independent stream of the same role, for instance one for each restart.
+func (s Stream) Sub(i uint64) Stream { return Stream{key: s.key.At(i), role: s.role} }
+
+// Source is round t of a stream: a table of numbers, indexed from 0, computed on demand. Methods
+// with equal arguments return equal numbers; methods of the row layout at the same index share
+// bits, so a caller uses each index once.
+type Source struct {
+	key  Key
+	role Role
+	t    uint64
+}
+
+// At returns the source's round t.
+func (s Source) At() uint64 { return s.t }
+
+// Word returns the 32 bits of member j in the column layout.
+func (s Source) Word(j uint32) uint32 {
+	return s.column(j)[s.t&3]
+}
+
+// column returns the block of member j: its words for rounds 4⌊t/4⌋, …, 4⌊t/4⌋+3.
+func (s Source) column(j uint32) [4]uint32 {
+	return Threefry4x32(s.key, [4]uint32{j, uint32(s.t >> 2), uint32(s.role), uint32(s.t >> 34)})
+}
+
+// Uint64 returns number i of the row layout: 64 bits, words 2i and 2i+1.
+func (s Source) Uint64(i int) uint64 {
+	b := s.row(uint32(i) >> 1)
+	w := (i & 1) * 2
+	return uint64(b[w]) | uint64(b[w+1])<<32
+}
+
+func (s Source) row(n uint32) [4]uint32 {
+	return Threefry4x32(s.key, [4]uint32{n, uint32(s.t), uint32(s.role) | rowBit, uint32(s.t >> 32)})
+}
+
+// Float64 returns number i as a uniform on the open interval (0, 1): (2k+1)/2⁵³ for a 52-bit k.
+// It is never 0 or 1, and 1−u has the same law.
+func (s Source) Float64(i int) float64 { return open01(s.Uint64(i)) }
+
+func open01(w uint64) float64 { return float64(w>>12<<1|1) * 0x1p-53 }
+
+// Uniform returns number i as a uniform on (−1, 1), symmetric around 0.
+func (s Source) Uniform(i int) float64 { return 2*s.Float64(i) - 1 }
+
+// Normal returns number i as a standard normal, by inversion (Wichura's AS 241 in math.Erfinv).
+func (s Source) Normal(i int) float64 { return normal(s.Uint64(i)) }
+
+func normal(w uint64) float64 { return math.Sqrt2 * math.Erfinv(2*open01(w)-1) }
+
+// Intn returns number i as a uniform on {0, …, n−1}; n must be positive. The high word of a 64 by
+// 64 bit product: the bias is below n/2⁶⁴.
+func (s Source) Intn(i, n int) int {
+	if n <= 0 {
+		panic("rng: Intn: n must be positive")
+	}
+	hi, _ := bits.Mul64(s.Uint64(i), uint64(n))
+	return int(hi)
+}
+
+// Sign returns number i as +1 or −1.
+func (s Source) Sign(i int) float64 {
+	if s.Uint64(i)>>63 != 0 {
+		return -1
+	}
+	return 1
+}
+
+// Normals fills dst with the normals number i0, i0+1, ….
+func (s Source) Normals(dst []float64, i0 int) {
+	for i := range dst {
+		dst[i] = s.Normal(i0 + i)
+	}
+}
+
+// Sphere fills dst with a uniform draw from the unit sphere 𝕊^{d−1}, d = len(dst) ≥ 1, from the
+// numbers i0, …, i0+d−1.
+func (s Source) Sphere(dst []float64, i0 int) {
+	if len(dst) == 0 {
+		panic("rng: Sphere: empty vector")
+	}
+	s.Normals(dst, i0)
+	var q float64
+	for _, v := range dst {
+		q += v * v
+	}
+	// Normals are never 0 exactly, because Float64 is never ½.
+	c := 1 / math.Sqrt(q)
+	for i := range dst {
+		dst[i] *= c
+	}
+}
+
+// Ball fills dst with a uniform draw from the unit ball: a point of the sphere scaled by W^{1/d},
+// W uniform; it uses the numbers i0, …, i0+d.
+func (s Source) Ball(dst []float64, i0 int) {
+	s.Sphere(dst, i0)
+	c := math.Pow(s.Float64(i0+len(dst)), 1/float64(len(dst)))
+	for i := range dst {
+		dst[i] *= c
+	}
+}
+
+// Rand returns the row layout as a *rand.Rand, for code that is not ours. It starts at number 0.
+func (s Source) Rand() *rand.Rand { return rand.New(&sequence{src: s}) }
+
+type sequence struct {
+	src Source
+	i   uint32
+	b   [4]uint32
+}
+
+func (q *sequence) Uint64() uint64 {
+	if q.i&1 == 0 {
+		q.b = q.src.row(q.i >> 1)
+	}
+	w := (q.i & 1) * 2
+	q.i++
+	return uint64(q.b[w]) | uint64(q.b[w+1])<<32
+}
+
+// Columns serves the words of members 0, …, m−1 round after round and keeps the four rounds of a
+// block, so that consecutive rounds cost one Threefry call for each member and four rounds. The
+// zero value is ready; it is a cache and changes no number. Not safe for concurrent use.
+type Columns struct {
+	key   Key
+	role  Role
+	quad  uint64
+	m     int
+	valid bool
+	words [4][]uint32
+}
+
+// Words returns the words of members 0, …, m−1 in the source's round. The slice belongs to the
+// cache and is valid until the next call.
+func (c *Columns) Words(s Source, m int) []uint32 {
+	if quad := s.t >> 2; !c.valid || c.quad != quad || c.m < m || c.role != s.role || c.key != s.key {
+		if cap(c.words[0]) < m {
+			for i := range c.words {
+				c.words[i] = make([]uint32, m)
+			}
+		}
+		for i := range c.words {
+			c.words[i] = c.words[i][:m]
+		}
+		for j := range m {
+			b := s.column(uint32(j))
+			c.words[0][j], c.words[1][j], c.words[2][j], c.words[3][j] = b[0], b[1], b[2], b[3]
+		}
+		c.key, c.role, c.quad, c.m, c.valid = s.key, s.role, quad, m, true
+	}
+	return c.words[s.t&3][:m]
+}
+
+// UniformWord maps a word to (2k+1)/2²⁴, k the signed top 24 bits: a symmetric law on (−1, 1)
+// with mean exactly 0 and variance (1 − 2⁻⁴⁸)/3, whose values are exact in float32 too.
+func UniformWord(w uint32) float64 {
+	return float64(int32(w)>>8<<1|1) * 0x1p-24
+}
+
+// SignWord maps a word to its top bit: +1 or −1.
+func SignWord(w uint32) float64 {
+	return 1 - 2*float64(w>>31)
+}
+
+// NormalWord maps a word to a standard normal by inversion of (2w+1)/2³³. The smallest and
+// largest values are ±6.34.
+func NormalWord(w uint32) float64 {
+	return math.Sqrt2 * math.Erfinv(float64(2*int64(w)+1)*0x1p-32-1)
+}

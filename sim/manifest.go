@@ -1,0 +1,50 @@
+package sim
+
+// Manifest says what produced a result directory: manifest.json beside results.csv. results.csv is
+// a function of the spec, the code and the architecture alone; everything that differs from run to
+// run (times, number of workers) is here.
+type Manifest struct {
+	Troupe       string        `json:"troupe"`  // version
+	Commit       string        `json:"commit"`  // VCS revision, "" when unknown
+	Dirty        bool          `json:"dirty"`   // built from a modified tree
+	Go           string        `json:"go"`      // go1.26.8
+	OS           string        `json:"os"`      // GOOS
+	Arch         string        `json:"arch"`    // GOARCH
+	CPUs         int           `json:"cpus"`    //
+	Command      string        `json:"command"` // what was typed
+	Experiment   string        `json:"experiment"`
+	Spec         string        `json:"spec"` // the TOML text as run
+	SpecSHA256   string        `json:"spec_sha256"`
+	Seed         uint64        `json:"seed"`
+	Horizon      int           `json:"horizon"`
+	Replications int           `json:"replications"`
+	Workers      int           `json:"workers"`
+	Started      string        `json:"started"` // RFC 3339
+	Seconds      float64       `json:"seconds"`
+	Status       string        `json:"status"` // complete | interrupted
+	Cells        int           `json:"cells"`  // environment × policy × replication
+	Done         int           `json:"done"`   // cells in results.csv
+	ResultsSHA   string        `json:"results_sha256"`
+	Environments []Environment `json:"environments"`
+	Policies     []Policy      `json:"policies"`
+	Notes        []string      `json:"notes,omitempty"` // warnings, rescalings
+}
+
+// Environment is one environment after sweeps were multiplied out.
+type Environment struct {
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`
+	Options map[string]any `json:"options"` // as decoded, without kind and name
+	Swept   []string       `json:"swept"`   // keys of Options that a sweep varies: "d", "set.arms"
+	Dim     int            `json:"dim"`
+}
+
+// Policy is one policy after sweeps were multiplied out.
+type Policy struct {
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`
+	Options map[string]any `json:"options"`
+	Swept   []string       `json:"swept"`
+	Rounds  int            `json:"rounds"`  // rounds played over all cells
+	Seconds float64        `json:"seconds"` // CPU time of these rounds, environment included
+}

@@ -1,0 +1,371 @@
+// Package spec turns one table of an experiment file into one typed value, strictly.
+//
+// Three nouns:
+//
+//   - a Raw table is what TOML (or JSON) decoded to: string, int64, float64, bool, []any, Raw;
+//   - a Registry maps a kind's name to a function that returns a pointer to its options struct
+//     with the defaults filled in; adding a kind is one line;
+//   - an Error names the path of the offending key, what was found and what was expected, with the
+//     nearest valid name; the reader of the file turns the path into a line and a column.
+//
+// An option is an exported struct field with a `key` tag and a `doc` tag. Field types: int,
+// float64, string, bool, slices of these, [][]float64, or a type that implements Decoder (a nested
+// table with its own registry). An unknown key or kind, a wrong type, NaN and ±Inf are errors.
+//
+// A list where a single value is expected is a sweep; Expand multiplies it out before Decode.
+package spec
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Raw is a decoded table.
+type Raw = map[string]any
+
+// Registry maps the name of a kind to a constructor of its options: a pointer to a struct.
+type Registry[T any] map[string]func() T
+
+// Decoder is implemented by option types that read their own value: nested tables.
+type Decoder interface {
+	// DecodeSpec sets the receiver from v, found at path.
+	DecodeSpec(v any, path string) error
+	// ExpandSpec multiplies out the sweeps inside v; a value without sweeps gives itself alone.
+	ExpandSpec(v any) []Choice
+}
+
+// Documented is implemented by options structs: one line that says what the kind is.
+type Documented interface{ Doc() string }
+
+// Error is a fault in a spec.
+type Error struct {
+	Path string // for instance policy[1].scale.value
+	Msg  string // what was found and what was expected
+}
+
+func (e *Error) Error() string { return e.Path + ": " + e.Msg }
+
+// Errorf returns an Error.
+func Errorf(path, format string, args ...any) error {
+	return &Error{Path: path, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Decode reads raw["kind"], looks it up in the registry and sets the options from the other keys,
+// all but those named in common, which belong to the caller (such as "name").
+func Decode[T any](reg Registry[T], raw Raw, path string, common ...string) (T, error) {
+	var zero T
+	k, ok := raw["kind"]
+	if !ok {
+		return zero, Errorf(path, "kind is missing; expected one of %s", strings.Join(Names(reg), ", "))
+	}
+	name, ok := k.(string)
+	if !ok {
+		return zero, Errorf(Join(path, "kind"), "is %s, expected a string", Show(k))
+	}
+	mk, ok := reg[name]
+	if !ok {
+		return zero, Errorf(Join(path, "kind"), "unknown kind %q%s", name, Suggest(name, Names(reg)))
+	}
+	v := mk()
+	if err := DecodeStruct(v, raw, path, append([]string{"kind"}, common...)...); err != nil {
+		return zero, err
+	}
+	return v, nil
+}
+
+// DecodeStruct sets the tagged fields of the struct that into points to. Keys in skip are passed
+// over.
+func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
+	fields := fieldsOf(into)
+	for _, key := range sortedKeys(raw) {
+		if slices.Contains(skip, key) {
+			continue
+		}
+		f, ok := fields[key]
+		if !ok {
+			var names []string
+			for n := range fields {
+				names = append(names, n)
+			}
+			names = append(names, skip...)
+			return Errorf(Join(path, key), "unknown key %q%s", key, Suggest(key, names))
+		}
+		if err := set(f, raw[key], Join(path, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func set(f reflect.Value, v any, path string) error {
+	if d, ok := f.Addr().Interface().(Decoder); ok {
+		return d.DecodeSpec(v, path)
+	}
+	switch f.Kind() {
+	case reflect.Int:
+		switch n := v.(type) {
+		case int64:
+			f.SetInt(n)
+			return nil
+		case float64:
+			if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+				f.SetInt(int64(n))
+				return nil
+			}
+		}
+		return Errorf(path, "is %s, expected a whole number", Show(v))
+	case reflect.Float64:
+		x, ok := Number(v)
+		if !ok {
+			return Errorf(path, "is %s, expected a number", Show(v))
+		}
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return Errorf(path, "is %v, expected a finite number", x)
+		}
+		f.SetFloat(x)
+		return nil
+	case reflect.String:
+		s, ok := v.(string)
+		if !ok {
+			return Errorf(path, "is %s, expected a string", Show(v))
+		}
+		f.SetString(s)
+		return nil
+	case reflect.Bool:
+		b, ok := v.(bool)
+		if !ok {
+			return Errorf(path, "is %s, expected true or false", Show(v))
+		}
+		f.SetBool(b)
+		return nil
+	case reflect.Slice:
+		l, ok := v.([]any)
+		if !ok {
+			return Errorf(path, "is %s, expected a list", Show(v))
+		}
+		out := reflect.MakeSlice(f.Type(), len(l), len(l))
+		for i, e := range l {
+			if err := set(out.Index(i), e, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+		f.Set(out)
+		return nil
+	}
+	panic("spec: unsupported field type " + f.Type().String())
+}
+
+// Number reads an int64 or a float64.
+func Number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// Show prints a raw value with its type, for messages.
+func Show(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("the string %q", v)
+	case bool:
+		return fmt.Sprint(v)
+	case []any:
+		return fmt.Sprintf("a list of %d", len(v))
+	case map[string]any:
+		return "a table"
+	case int64, float64:
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("%v (%T)", v, v)
+}
+
+// Join appends a key to a path.
+func Join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// Choice is one way through the sweeps of a value.
+type Choice struct {
+	Value any
+	// Swept lists what was chosen, in key order: "m" → 8, "scale.value" → 1.5.
+	Swept []Setting
+}
+
+// Setting is one key and the value chosen for it.
+type Setting struct {
+	Key   string
+	Value any
+}
+
+// Expand multiplies out the sweeps in a table of the given kinds: a list where the field takes a
+// single value. The last key varies fastest. A table with an unknown kind or key is returned as it
+// is, for Decode to refuse.
+func Expand[T any](reg Registry[T], raw Raw) []Choice {
+	name, _ := raw["kind"].(string)
+	mk, ok := reg[name]
+	if !ok {
+		return []Choice{{Value: raw}}
+	}
+	fields := fieldsOf(mk())
+	choices := []Choice{{Value: Raw{}}}
+	for _, key := range sortedKeys(raw) {
+		var alts []Choice
+		f, known := fields[key]
+		switch list, isList := raw[key].([]any); {
+		case known && isDecoder(f):
+			alts = f.Addr().Interface().(Decoder).ExpandSpec(raw[key])
+			for i := range alts {
+				for j := range alts[i].Swept {
+					alts[i].Swept[j].Key = Join(key, alts[i].Swept[j].Key)
+				}
+			}
+		case known && isList && len(list) > 0 && f.Kind() != reflect.Slice:
+			for _, e := range list {
+				alts = append(alts, Choice{Value: e, Swept: []Setting{{Key: key, Value: e}}})
+			}
+		default:
+			alts = []Choice{{Value: raw[key]}}
+		}
+		var next []Choice
+		for _, c := range choices {
+			for _, a := range alts {
+				t := Raw{key: a.Value}
+				for k, v := range c.Value.(Raw) {
+					t[k] = v
+				}
+				next = append(next, Choice{Value: t, Swept: slices.Concat(c.Swept, a.Swept)})
+			}
+		}
+		choices = next
+	}
+	return choices
+}
+
+// ExpandTable is Expand for a Decoder whose value is a table of a registry.
+func ExpandTable[T any](reg Registry[T], v any) []Choice {
+	if raw, ok := v.(Raw); ok {
+		return Expand(reg, raw)
+	}
+	return []Choice{{Value: v}}
+}
+
+// DecodeTable is Decode for a Decoder whose value is a table of a registry.
+func DecodeTable[T any](reg Registry[T], v any, path string) (T, error) {
+	raw, ok := v.(Raw)
+	if !ok {
+		var zero T
+		return zero, Errorf(path, "is %s, expected a table such as { kind = %q }", Show(v), Names(reg)[0])
+	}
+	return Decode(reg, raw, path)
+}
+
+// Option describes one option of a kind, for listings.
+type Option struct {
+	Key, Type, Default, Doc string
+}
+
+// Options lists the options of a kind in the order of its struct.
+func Options(options any) []Option {
+	var out []Option
+	v := reflect.ValueOf(options).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		key := f.Tag.Get("key")
+		if key == "" {
+			continue
+		}
+		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table"}
+		if !isDecoder(v.Field(i)) {
+			o.Type = strings.ReplaceAll(f.Type.String(), "float64", "number")
+			if f.Type.Kind() != reflect.Slice {
+				o.Default = fmt.Sprint(v.Field(i).Interface())
+			}
+		} else if s, ok := v.Field(i).Addr().Interface().(fmt.Stringer); ok {
+			o.Default = s.String()
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// Names returns the kinds of a registry in alphabetical order.
+func Names[T any](reg Registry[T]) []string {
+	var names []string
+	for n := range reg {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Suggest returns ", did you mean …?" when a valid name is near, otherwise the list of names.
+func Suggest(name string, valid []string) string {
+	best, at := "", 1+max(2, len(name)/3)
+	sort.Strings(valid)
+	for _, v := range valid {
+		if d := distance(name, v); d < at {
+			best, at = v, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; expected one of " + strings.Join(valid, ", ")
+}
+
+// distance is the Levenshtein distance.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func fieldsOf(options any) map[string]reflect.Value {
+	v := reflect.ValueOf(options).Elem()
+	m := make(map[string]reflect.Value)
+	for i := range v.NumField() {
+		if key := v.Type().Field(i).Tag.Get("key"); key != "" {
+			m[key] = v.Field(i)
+		}
+	}
+	return m
+}
+
+func isDecoder(f reflect.Value) bool {
+	_, ok := f.Addr().Interface().(Decoder)
+	return ok
+}
+
+func sortedKeys(m Raw) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
