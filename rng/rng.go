@@ -105,6 +105,10 @@ type Source struct {
 // At returns the source's round t.
 func (s Source) At() uint64 { return s.t }
 
+// Sub returns the same round of an independent stream of the same role, for a policy that is made
+// of others.
+func (s Source) Sub(i uint64) Source { return Source{key: s.key.At(i), role: s.role, t: s.t} }
+
 // Word returns the 32 bits of member j in the column layout.
 func (s Source) Word(j uint32) uint32 {
 	return s.column(j)[s.t&3]

@@ -8,7 +8,8 @@
 //   - an Error names the path of the offending key, what was found and what was expected, with the
 //     nearest valid name; the reader of the file turns the path into a line and a column.
 //
-// An option is an exported struct field with a `key` tag and a `doc` tag. Field types: int,
+// An option is an exported struct field with a `key` tag and a `doc` tag, and a `default` tag where
+// the zero value stands for something that words say better ("max(16, 2d)"). Field types: int,
 // float64, string, bool, slices of these, [][]float64, or a type that implements Decoder (a nested
 // table with its own registry). An unknown key or kind, a wrong type, NaN and ±Inf are errors.
 //
@@ -286,12 +287,15 @@ func Options(options any) []Option {
 			continue
 		}
 		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table"}
+		if d, ok := f.Tag.Lookup("default"); ok {
+			o.Default = d
+		}
 		if !isDecoder(v.Field(i)) {
 			o.Type = strings.ReplaceAll(f.Type.String(), "float64", "number")
-			if f.Type.Kind() != reflect.Slice {
+			if o.Default == "" && f.Type.Kind() != reflect.Slice {
 				o.Default = fmt.Sprint(v.Field(i).Interface())
 			}
-		} else if s, ok := v.Field(i).Addr().Interface().(fmt.Stringer); ok {
+		} else if s, ok := v.Field(i).Addr().Interface().(fmt.Stringer); ok && o.Default == "" {
 			o.Default = s.String()
 		}
 		out = append(out, o)

@@ -1,0 +1,32 @@
+package policy
+
+import (
+	"troupe/bandit"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// Kinds is the registry: one line for each kind of policy that a spec file can name.
+var Kinds = spec.Registry[Options]{
+	"ensemble": func() Options { return &EnsembleOptions{Symmetric: true} },
+}
+
+// Options is a decoded [[policy]] table: a kind's options struct.
+type Options interface {
+	spec.Documented
+	// New builds the policy for a problem. Errors name the option and its value.
+	New(p Problem) (bandit.Policy, error)
+}
+
+// Problem is what a policy may know of the problem before round 1.
+type Problem struct {
+	Dim     int        // d ≥ 1
+	Horizon int        // T, 0 when unknown
+	Arms    int        // K, 0 when the action set is not finite
+	Sigma   float64    // subgaussian constant of the noise, 0 means 1
+	Init    rng.Stream // draws before round 1; "round" j belongs to member j
+
+	// Share multiplies every confidence level δ, so that a wrapper that restarts its base can
+	// divide δ between the restarts; 0 means 1.
+	Share float64
+}
