@@ -1,0 +1,135 @@
+package linalg
+
+import "math"
+
+// Factor is a Cholesky factor: V = L Lᵀ, L lower triangular with a positive diagonal, under
+// rank-one updates. One fixed order of operations owns L and log det, so two states that saw the
+// same updates in the same order agree bit for bit. Not safe for concurrent use.
+type Factor struct {
+	d int
+	l []float64 // d×d; the upper triangle is not used
+	w []float64 // scratch
+}
+
+// NewFactor returns the factor of λI. It panics unless d ≥ 1 and λ > 0.
+func NewFactor(d int, lambda float64) *Factor {
+	if d < 1 || !(lambda > 0) {
+		panic("linalg: NewFactor: dimension and lambda must be positive")
+	}
+	f := &Factor{d: d, l: make([]float64, d*d), w: make([]float64, d)}
+	for i := range d {
+		f.l[i*d+i] = math.Sqrt(lambda)
+	}
+	return f
+}
+
+// Dim returns d.
+func (f *Factor) Dim() int { return f.d }
+
+// L returns the factor, d×d, lower triangle. The slice belongs to the factor.
+func (f *Factor) L() []float64 { return f.l }
+
+// Set computes the factor of the symmetric matrix v, of which it reads the lower triangle. It
+// reports false when v is not positive definite to working precision; the factor is then
+// undefined. Cost d³/3.
+func (f *Factor) Set(v []float64) bool {
+	d := f.d
+	if len(v) != d*d {
+		panic(badLength)
+	}
+	l := f.l
+	for i := range d {
+		ri := l[i*d : i*d+i+1]
+		for j := range i {
+			rj := l[j*d : j*d+j+1]
+			ri[j] = (v[i*d+j] - Dot(ri[:j], rj[:j])) / rj[j]
+		}
+		q := v[i*d+i] - Dot(ri[:i], ri[:i])
+		if !(q > 0) || math.IsInf(q, 0) {
+			return false
+		}
+		ri[i] = math.Sqrt(q)
+	}
+	return true
+}
+
+// LogDet returns log det V = 2 Σ log L_ii.
+func (f *Factor) LogDet() float64 {
+	var s float64
+	for i := range f.d {
+		s += math.Log(f.l[i*f.d+i])
+	}
+	return 2 * s
+}
+
+// Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
+// section 6.5.4), backward stable. Cost 2d².
+func (f *Factor) Update(x []float64) {
+	d := f.d
+	if len(x) != d {
+		panic(badLength)
+	}
+	if f.w == nil {
+		f.w = make([]float64, d)
+	}
+	w := f.w
+	copy(w, x)
+	for k := range d {
+		p := f.l[k*d+k]
+		r := math.Sqrt(p*p + w[k]*w[k])
+		c, s := r/p, w[k]/p
+		f.l[k*d+k] = r
+		if w[k] == 0 {
+			continue
+		}
+		ic := 1 / c
+		for i := k + 1; i < d; i++ {
+			v := (f.l[i*d+k] + s*w[i]) * ic
+			w[i] = c*w[i] - s*v
+			f.l[i*d+k] = v
+		}
+	}
+}
+
+// SolveL overwrites z by L⁻¹z.
+func (f *Factor) SolveL(z []float64) {
+	d := f.d
+	if len(z) != d {
+		panic(badLength)
+	}
+	for i := range d {
+		row := f.l[i*d : i*d+i+1]
+		z[i] = (z[i] - Dot(row[:i], z[:i])) / row[i]
+	}
+}
+
+// SolveLT overwrites z by L⁻ᵀz: for a standard normal z the result is N(0, V⁻¹), because
+// L⁻ᵀL⁻¹ = V⁻¹.
+func (f *Factor) SolveLT(z []float64) {
+	d := f.d
+	if len(z) != d {
+		panic(badLength)
+	}
+	for i := d - 1; i >= 0; i-- {
+		row := f.l[i*d : i*d+i+1]
+		z[i] /= row[i]
+		Axpy(-z[i], row[:i], z[:i])
+	}
+}
+
+// Solve overwrites z by V⁻¹z.
+func (f *Factor) Solve(z []float64) {
+	f.SolveL(z)
+	f.SolveLT(z)
+}
+
+// MulL stores L·z in dst, which may not alias z: for a standard normal z the result is N(0, V).
+func (f *Factor) MulL(dst, z []float64) {
+	d := f.d
+	if len(z) != d || len(dst) != d {
+		panic(badLength)
+	}
+	for i := range d {
+		dst[i] = Dot(f.l[i*d:i*d+i+1], z)
+	}
+}
