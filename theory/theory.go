@@ -6,13 +6,13 @@
 //   - a confidence radius: β_t^δ from the determinant (Beta) and its deterministic cap β̃_T
 //     (BetaTilde);
 //   - an ensemble size: log N of the net (LogNet) and m = ⌈C log(NT/δ)⌉ (Members: C = 400 as
-//     printed; Members60: the sharper constant of this project's audit);
+//     printed; Members60: a sharper bookkeeping of the same proof);
 //   - a Bound: a named regret bound with every constant explicit, in the list Bounds, so that the
 //     planner, the report and the documents range over one table;
 //   - an Order: a statement of the literature whose constant nobody printed. It is evaluated with
 //     constant 1 and says so.
 //
-// N overflows a float64 from d = 65 on (T = 10⁴, λ = 5), so everything that contains it is
+// N overflows a float64 from d = 82 on (T = 10⁴, λ = 5), so everything that contains it is
 // computed from log N. Every function that takes numbers from outside returns a *DomainError
 // instead of NaN or ±Inf; the three that sit in a policy's hot path (Beta, BetaTilde, LogDetCap)
 // panic on misuse.
@@ -95,7 +95,7 @@ func Members(d, T int, lambda, delta float64) (int, error) {
 }
 
 // Members60 returns m = ⌈60 log(NT/δ)⌉, which suffices with r_t = 3.04 β_t (the bound "sharp60"):
-// the audit's bookkeeping of lem:noise-sum-bound with the variance proxies of the uniform law.
+// the bookkeeping of lem:noise-sum-bound with the variance proxies of the uniform law.
 // Errors as Members.
 func Members60(d, T int, lambda, delta float64) (int, error) {
 	return members(60, d, T, lambda, delta)

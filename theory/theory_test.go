@@ -15,7 +15,7 @@ func golden(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Golden values computed independently of this package, in Python with 50 digits.
+// Golden values here and in bounds_test.go: an independent program in Python (mpmath, 50 digits).
 func TestRadiiAndSizes(t *testing.T) {
 	for _, c := range []struct {
 		d, T                          int

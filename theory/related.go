@@ -1,0 +1,239 @@
+package theory
+
+import "math"
+
+// normalTail returns P(N(0,1) ≥ x).
+func normalTail(x float64) float64 { return 0.5 * math.Erfc(x/math.Sqrt2) }
+
+// normalQuantile returns Φ⁻¹(p), 0 < p < 1.
+func normalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+
+// janzGamma returns γ_t^α = √d + 2√(2 log(4/α) + d log(1 + t/(λd))), the bound on the members'
+// norms of arXiv 2602.08026.
+func janzGamma(s Setting, t, alpha float64) float64 {
+	d := float64(s.D)
+	return math.Sqrt(d) + 2*math.Sqrt(2*(math.Log(4)-math.Log(alpha))+logDetCap(d, t, s.Lambda))
+}
+
+// Janz2026Members returns the ensemble size of theorem 4.1 of Janz, Akhavan and Szepesvári 2026
+// (arXiv 2602.08026), m = ⌈2000 d log(n/δ)⌉, n = T.
+func Janz2026Members(s Setting) (float64, error) {
+	if err := s.check("arXiv 2602.08026", 1); err != nil {
+		return 0, err
+	}
+	m := math.Ceil(2000 * float64(s.D) * (math.Log(s.T) - math.Log(s.Delta)))
+	if m > maxExact {
+		return 0, &DomainError{"d", float64(s.D), "m <= 2^53", "arXiv 2602.08026"}
+	}
+	return math.Max(m, 1), nil
+}
+
+// ExceedanceStep returns the largest step h of theorem 5.4 of the same paper for level c and share
+// p, with ε = (Φ⁻¹(1 − 4p) − c)/3:
+//
+//	h* = min{1, 2 log((c + 3ε)/(c + 2ε)), log(1 + 2ε²/log 8)}.
+//
+// It is an error unless c > 0 and 0 < p < (1 − Φ(c))/4.
+func ExceedanceStep(c, p float64) (float64, error) {
+	const by = "arXiv 2602.08026, theorem 5.4"
+	if !(c > 0) || math.IsInf(c, 1) {
+		return 0, &DomainError{"c", c, "a finite c > 0", by}
+	}
+	if !(p > 0 && p < normalTail(c)/4) {
+		return 0, &DomainError{"p", p, "0 < p < (1 - Phi(c))/4", by}
+	}
+	e := (normalQuantile(1-4*p) - c) / 3
+	return math.Min(1, math.Min(2*math.Log((c+3*e)/(c+2*e)), math.Log1p(2*e*e/math.Log(8)))), nil
+}
+
+// ExceedanceMembers returns the m of theorem 5.4: with ⌈(4/p) log(⌈log(τ′/τ)/h*⌉/δ)⌉ independent
+// Brownian motions, at least a share p exceeds level c (in units of √t) at all times in [τ, τ′],
+// with probability 1 − δ. logDelta is log δ, because lemma 5.2 asks for a δ that underflows.
+func ExceedanceMembers(c, p, ratio, logDelta float64) (float64, error) {
+	h, err := ExceedanceStep(c, p)
+	if err != nil {
+		return 0, err
+	}
+	if !(ratio > 1) || math.IsInf(ratio, 1) {
+		return 0, &DomainError{"ratio", ratio, "a finite tau'/tau > 1", "arXiv 2602.08026, theorem 5.4"}
+	}
+	if !(logDelta <= 0) || math.IsInf(logDelta, -1) {
+		return 0, &DomainError{"log delta", logDelta, "a finite log delta <= 0", "arXiv 2602.08026, theorem 5.4"}
+	}
+	return math.Ceil(4 / p * (math.Log(math.Ceil(math.Log(ratio)/h)) - logDelta)), nil
+}
+
+// Janz2026Direct returns the m that the paper's own lemmas need with γ = 40 and p = 1/10, 33 to 57
+// times below the printed one: lemma 5.2 with L = 2γ_{n−1}^{δ/m} √(1 + n/λ), ε = 1/(γL), asks for
+// level 2/γ at each of the (3/ε)^d points of a net. m stands on both sides; the right side grows
+// like log log m, so iterating from 1 converges in a few steps.
+func Janz2026Direct(s Setting) (float64, error) {
+	const gamma, p = 40, 0.1
+	if err := s.check("arXiv 2602.08026, lemma 5.2", 1); err != nil {
+		return 0, err
+	}
+	m := 1.0
+	for range 100 {
+		l := 2 * janzGamma(s, s.T-1, s.Delta/m) * math.Sqrt(1+s.T/s.Lambda)
+		logDelta := math.Log(s.Delta/2) - float64(s.D)*math.Log(3*gamma*l)
+		next, err := ExceedanceMembers(2.0/gamma, p, 1+s.T/s.Lambda, logDelta)
+		if err != nil {
+			return 0, err
+		}
+		if next == m {
+			break
+		}
+		m = next
+	}
+	return m, nil
+}
+
+// Atoms are the parameters of an ensemble that is redrawn instead of accumulated: for each key e =
+// 1, …, Keys the directions g^1, …, g^m ~ N(0, I) are fresh, and θ_t = θ̂ + γβ R_t g^J with
+// R_tR_tᵀ = V_{t−1}^{-1}.
+//
+// With q = 1 − Φ(1/γ + η), B = √d + √(2 log(2mE/δ)), p = q/2 and
+// m ≥ (8/q)(d log(1 + 2B/η) + log(2E/δ)): all ‖g‖ ≤ B but for δ/2; on a net of mesh η/B a share p of
+// the members has ⟨u, g⟩ ≥ 1/γ for every unit u and every key but for δ/2 (Chernoff at half the
+// mean); in direction u ∝ R_tᵀx* such a member is optimistic when θ* is in its ellipsoid; thm:master
+// applies with b = γβB and this p. Order of m: d log d + d log log(mE/δ).
+type Atoms struct {
+	Keys    float64 // E: 1 + ⌈d log(1 + n/(λd))/log 2⌉ epochs, the determinant doubles in each
+	Members float64 // m
+	Gamma   float64 // γ = 1.35
+	Width   float64 // B
+	P       float64 // p
+}
+
+// EpochAtoms returns the parameters for epochs in which the determinant doubles, with γ = 1.35 and
+// η = 0.05.
+func EpochAtoms(s Setting) (Atoms, error) {
+	if err := s.check("epoch atoms", 1); err != nil {
+		return Atoms{}, err
+	}
+	return atoms(s, 1+math.Ceil(logDetCap(float64(s.D), s.T, s.Lambda)/math.Ln2)), nil
+}
+
+// FixedAtoms returns the parameters when the directions are drawn once for ever: no n in m.
+func FixedAtoms(s Setting) (Atoms, error) {
+	if err := s.check("fixed atoms", 1); err != nil {
+		return Atoms{}, err
+	}
+	return atoms(s, 1), nil
+}
+
+func atoms(s Setting, keys float64) Atoms {
+	const gamma, eta = 1.35, 0.05
+	d, q := float64(s.D), normalTail(1/gamma+eta)
+	a := Atoms{Keys: keys, Members: 1, Gamma: gamma, P: q / 2}
+	logKeys := math.Log(2*keys) - math.Log(s.Delta)
+	for range 100 { // the right side grows like log log m
+		a.Width = math.Sqrt(d) + math.Sqrt(2*(logKeys+math.Log(a.Members)))
+		m := math.Ceil(8 / q * (d*math.Log1p(2*a.Width/eta) + logKeys))
+		if m == a.Members {
+			break
+		}
+		a.Members = m
+	}
+	return a
+}
+
+// OrderSetting is what an order statement depends on.
+type OrderSetting struct {
+	D    int
+	T    float64
+	Arms int     // K, the number of actions
+	M    float64 // the ensemble's size, where the statement leaves it free
+}
+
+func (s OrderSetting) check(by string, arms bool) error {
+	if err := (Setting{D: s.D, T: s.T, Lambda: 1, Delta: 1}).check(by, 0); err != nil {
+		return err
+	}
+	if arms && s.Arms < 2 {
+		return &DomainError{"K", float64(s.Arms), "K >= 2 arms", by}
+	}
+	return nil
+}
+
+// Order is a statement of the literature that is known only up to a constant. Its numbers are
+// evaluated with constant 1 and are no bounds.
+type Order struct {
+	Name    string
+	Source  string
+	Regret  string // formula of the regret's order
+	Size    string // formula of the ensemble's size
+	Finite  bool   // stated for K arms
+	Setting string // Bayesian or frequentist, which algorithm
+	regret  func(s OrderSetting) float64
+	members func(s OrderSetting) float64
+}
+
+// ConstantUnknown is what every Order says about itself.
+const ConstantUnknown = "constant unknown, shown with C = 1"
+
+// Eval returns the regret's order with constant 1.
+func (o Order) Eval(s OrderSetting) (float64, error) {
+	if err := s.check(o.Source, o.Finite); err != nil {
+		return 0, err
+	}
+	if o.Name == "qin2022" && !(s.M >= 1) {
+		return 0, &DomainError{"m", s.M, "m >= 1", o.Source}
+	}
+	return o.regret(s), nil
+}
+
+// Members returns the ensemble size's order with constant 1.
+func (o Order) Members(s OrderSetting) (float64, error) {
+	if err := s.check(o.Source, o.Finite); err != nil {
+		return 0, err
+	}
+	return o.members(s), nil
+}
+
+// Orders lists the order statements.
+var Orders = []Order{
+	{
+		Name: "qin2022", Source: "Qin, Wen, Lu and Van Roy 2022", Finite: true,
+		Setting: "Bayesian regret, theta* ~ N(0, I)",
+		Regret:  "(d T log K)^0.5 + T (K log(mT)/m)^0.5 min(d, log K)",
+		Size:    "m at which the second term is the first: about T K log(mT)",
+		regret: func(s OrderSetting) float64 {
+			a, b := qinTerms(s)
+			return a + b
+		},
+		members: func(s OrderSetting) float64 {
+			// Second term ≤ first: m = T K min(d, log K)²/(d log K) · log(mT), a contraction.
+			logK := math.Log(float64(s.Arms))
+			w := math.Min(float64(s.D), logK)
+			m := 1.0
+			for range 60 {
+				m = math.Max(1, s.T*float64(s.Arms)*w*w/(float64(s.D)*logK)*math.Log(m*s.T))
+			}
+			return math.Ceil(m)
+		},
+	},
+	{
+		Name: "leeoh2024", Source: "Lee and Oh 2024, arXiv 2411.03932", Finite: true,
+		Setting: "K arms",
+		Regret:  "d^1.5 T^0.5, logarithms left out", Size: "K log T",
+		regret:  func(s OrderSetting) float64 { return math.Pow(float64(s.D), 1.5) * math.Sqrt(s.T) },
+		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.Arms) * math.Log(s.T)) },
+	},
+	{
+		Name: "janz2026_order", Source: "Janz, Akhavan and Szepesvari 2026, arXiv 2602.08026",
+		Setting: "Gaussian ensemble without signs, any compact set",
+		Regret:  "d^1.5 T^0.5 (log T)^1.5", Size: "d log T (printed: 2000 d log(T/delta))",
+		regret: func(s OrderSetting) float64 {
+			return math.Pow(float64(s.D)*math.Log(s.T), 1.5) * math.Sqrt(s.T)
+		},
+		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.D) * math.Log(s.T)) },
+	},
+}
+
+func qinTerms(s OrderSetting) (first, second float64) {
+	k := float64(s.Arms)
+	first = math.Sqrt(float64(s.D) * s.T * math.Log(k))
+	second = s.T * math.Sqrt(k*math.Log(s.M*s.T)/s.M) * math.Min(float64(s.D), math.Log(k))
+	return first, second
+}
