@@ -77,8 +77,8 @@ type Atom struct {
 }
 
 // Law is the distribution of the next action given the state. Over a finite set Atoms has one
-// entry for each arm, in order, zeros included; otherwise it lists the distinct actions that have
-// positive probability.
+// entry for each arm, in order, zeros included, and leaves X empty (Finite.At has it); otherwise it
+// lists the distinct actions that have positive probability, in lexicographic order of X.
 type Law struct {
 	Atoms []Atom
 	Total uint64 // common denominator where the law is a count, otherwise 0

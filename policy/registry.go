@@ -8,7 +8,10 @@ import (
 
 // Kinds is the registry: one line for each kind of policy that a spec file can name.
 var Kinds = spec.Registry[Options]{
-	"ensemble": func() Options { return &EnsembleOptions{Symmetric: true} },
+	"ensemble":             func() Options { return &EnsembleOptions{Symmetric: true} },
+	"ensemble-incremental": func() Options { return &IncrementalOptions{} },
+	"lee-oh":               func() Options { return &LeeOhOptions{} },
+	"lvr":                  func() Options { return &LVROptions{} },
 }
 
 // Options is a decoded [[policy]] table: a kind's options struct.

@@ -172,10 +172,8 @@ func TestRidgeRefuses(t *testing.T) {
 	}
 	r2 := NewRidge(2, 1)
 	r2.Update([]float64{0.5, 0.5}, 1)
-	v1, n1 := r.State()
-	v2, n2 := r2.State()
-	if fmt.Sprint(v1, n1) != fmt.Sprint(v2, n2) {
-		t.Errorf("a refused update changed the state: %v %v, want %v %v", v1, n1, v2, n2)
+	if got, want := fmt.Sprint(r.State()), fmt.Sprint(r2.State()); got != want {
+		t.Errorf("a refused update changed the state: %v, want %v", got, want)
 	}
 }
 

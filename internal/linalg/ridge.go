@@ -207,20 +207,20 @@ func (r *Ridge) refactor(v []float64) bool {
 	return true
 }
 
-// State lists the numbers of the state for a snapshot: what Restore puts back. The slices belong
-// to the state. Numbers: log det and the two counters, which are exact as float64 below 2⁵³.
-func (r *Ridge) State() (vectors [][]float64, numbers [3]float64) {
-	return [][]float64{r.v, r.inv, r.b, r.theta},
-		[3]float64{r.logDet, float64(r.n), float64(r.fresh)}
+// State returns the state as five vectors, for a snapshot: V, V⁻¹, b, θ̂ (which belong to the state)
+// and log det with the two counters, which are exact as float64 below 2⁵³.
+func (r *Ridge) State() [][]float64 {
+	return [][]float64{r.v, r.inv, r.b, r.theta, {r.logDet, float64(r.n), float64(r.fresh)}}
 }
 
-// Restore puts back what State listed; vectors are those of a state of equal dimension.
-func (r *Ridge) Restore(vectors [][]float64, numbers [3]float64) {
+// Restore puts back what State returned, from a state of equal dimension.
+func (r *Ridge) Restore(vectors [][]float64) {
 	for i, dst := range [][]float64{r.v, r.inv, r.b, r.theta} {
 		if len(vectors[i]) != len(dst) {
 			panic(badLength)
 		}
 		copy(dst, vectors[i])
 	}
-	r.logDet, r.n, r.fresh = numbers[0], uint64(numbers[1]), uint64(numbers[2])
+	last := vectors[4]
+	r.logDet, r.n, r.fresh = last[0], uint64(last[1]), uint64(last[2])
 }

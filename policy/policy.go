@@ -1,0 +1,87 @@
+// Package policy holds the algorithms: linear ensemble sampling in every form the paper discusses,
+// its relatives and its rivals. One file is one kind, its options on top; registry.go lists them.
+//
+// Every policy follows the two rules of package bandit — Select reads, Update writes; randomness
+// is an argument — so the simulator, off-policy evaluation and a server use the same code. Every
+// policy is held to bandittest.TestPolicy.
+//
+// Notation, as in the paper: V_t = λI + ΣXXᵀ, θ̂_t = V_t⁻¹ΣXY, member j is θ̃_t^j = V_t⁻¹S_t^j with
+// S_t^j = S_0^j + ΣU_i^j X_i.
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+)
+
+// checkAction returns an error unless a has d finite features and y is finite.
+func checkAction(a bandit.Action, y float64, d int) error {
+	if len(a.X) != d {
+		return fmt.Errorf("policy: action has %d features, expected %d", len(a.X), d)
+	}
+	for i, v := range a.X {
+		if v-v != 0 {
+			return fmt.Errorf("policy: action feature %d is %v: %w", i, v, bandit.ErrNotFinite)
+		}
+	}
+	if y-y != 0 {
+		return fmt.Errorf("policy: reward is %v: %w", y, bandit.ErrNotFinite)
+	}
+	return nil
+}
+
+// checkSet returns an error unless the set has dimension d.
+func checkSet(set bandit.ActionSet, d int) error {
+	if set.Dim() != d {
+		return fmt.Errorf("policy: the action set has dimension %d, the policy %d", set.Dim(), d)
+	}
+	return nil
+}
+
+// positive returns an error unless v is positive and finite.
+func positive(key string, v float64) error {
+	if !(v > 0) || math.IsInf(v, 0) {
+		return fmt.Errorf("%s is %v, expected a positive number", key, v)
+	}
+	return nil
+}
+
+// level returns an error unless v is a probability in (0, 1].
+func level(key string, v float64) error {
+	if !(v > 0 && v <= 1) {
+		return fmt.Errorf("%s is %v, expected a number in (0, 1]", key, v)
+	}
+	return nil
+}
+
+// sigma returns the noise level of a problem, 1 when it is not stated.
+func (p Problem) sigma() float64 {
+	if p.Sigma == 0 {
+		return 1
+	}
+	return p.Sigma
+}
+
+// share returns the factor of every confidence level.
+func (p Problem) share() float64 {
+	if p.Share == 0 {
+		return 1
+	}
+	return p.Share
+}
+
+// check returns an error when the problem itself makes no sense.
+func (p Problem) check() error {
+	if p.Dim < 1 {
+		return fmt.Errorf("policy: dimension is %d, expected at least 1", p.Dim)
+	}
+	if p.Horizon < 0 || p.Arms < 0 {
+		return fmt.Errorf("policy: horizon %d and arms %d must not be negative", p.Horizon, p.Arms)
+	}
+	if p.Sigma < 0 || p.Sigma-p.Sigma != 0 {
+		return fmt.Errorf("policy: noise level is %v, expected a positive number", p.Sigma)
+	}
+	return nil
+}

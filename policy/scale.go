@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/spec"
+	"troupe/theory"
+)
+
+// Scale is the option `scale`: the size r_t of the exploration after t updates. The same table
+// means the same in every policy that has it.
+//
+//	{ kind = "constant",  value = r }   r_t = r
+//	{ kind = "beta",      value = c }   r_t = c·β_t^δ, with log det V_t kept incrementally
+//	{ kind = "betatilde", value = c }   r_t = c·β̃_T^δ, the deterministic cap; needs the horizon
+//
+// where β_t^δ = √λ + σ√(2 log(1/δ) + log(det V_t/λ^d)) (eq:beta, for noise level σ). A bare number
+// is a constant. The zero value means the policy's default.
+type Scale struct {
+	Kind  string
+	Value float64
+}
+
+// Constant is r_t = r.
+func Constant(r float64) Scale { return Scale{"constant", r} }
+
+type scaleValue struct {
+	Value float64 `key:"value" doc:"the factor"`
+}
+
+var scaleKinds = spec.Registry[*scaleValue]{
+	"constant":  func() *scaleValue { return &scaleValue{} },
+	"beta":      func() *scaleValue { return &scaleValue{Value: 1} },
+	"betatilde": func() *scaleValue { return &scaleValue{Value: 1} },
+}
+
+// DecodeSpec implements spec.Decoder.
+func (s *Scale) DecodeSpec(v any, path string) error {
+	value, kind := 0.0, "constant"
+	if x, ok := spec.Number(v); ok {
+		value = x
+	} else {
+		t, err := spec.DecodeTable(scaleKinds, v, path)
+		if err != nil {
+			return err
+		}
+		path = spec.Join(path, "value")
+		value, kind = t.Value, v.(spec.Raw)["kind"].(string)
+	}
+	if err := positive("value", value); err != nil {
+		return spec.Errorf(path, "is %v, expected a positive number", value)
+	}
+	*s = Scale{kind, value}
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder.
+func (s *Scale) ExpandSpec(v any) []spec.Choice {
+	list, ok := v.([]any)
+	if !ok {
+		return spec.ExpandTable(scaleKinds, v)
+	}
+	var out []spec.Choice
+	for _, e := range list {
+		out = append(out, spec.Choice{Value: e, Swept: []spec.Setting{{Value: e}}})
+	}
+	return out
+}
+
+// radius is a resolved Scale: r as a function of log det V_t/λ^d.
+type radius struct {
+	fixed         float64 // the value when coef is 0
+	coef          float64 // c
+	sqrtLambda    float64
+	sigma, lambda float64
+	delta         float64
+}
+
+// resolve returns the radius for a problem.
+func (s Scale) resolve(p Problem, lambda, delta float64) (radius, error) {
+	delta *= p.share()
+	switch s.Kind {
+	case "constant":
+		return radius{fixed: s.Value}, positive("scale.value", s.Value)
+	case "beta":
+		return radius{coef: s.Value, sqrtLambda: math.Sqrt(lambda), sigma: p.sigma(), lambda: lambda, delta: delta},
+			positive("scale.value", s.Value)
+	case "betatilde":
+		if p.Horizon == 0 {
+			return radius{}, fmt.Errorf("scale.kind is %q, which needs a known horizon", s.Kind)
+		}
+		root := math.Sqrt(lambda)
+		cap := root + p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root)
+		return radius{fixed: s.Value * cap}, positive("scale.value", s.Value)
+	}
+	return radius{}, fmt.Errorf("scale.kind is %q%s", s.Kind, spec.Suggest(s.Kind, spec.Names(scaleKinds)))
+}
+
+// at returns r_t for log det V_t/λ^d = logDet.
+func (r radius) at(logDet float64) float64 {
+	if r.coef == 0 {
+		return r.fixed
+	}
+	return r.coef * (r.sqrtLambda + r.sigma*(theory.Beta(r.lambda, r.delta, logDet)-r.sqrtLambda))
+}
