@@ -1,0 +1,77 @@
+package troupe_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the import table of docs/architecture.md: what each package may import of ours. A
+// package without a row fails, and so does a row without a package.
+var layers = map[string]string{
+	"rng":             "",
+	"bandit":          "rng",
+	"spec":            "",
+	"theory":          "",
+	"internal/linalg": "",
+	"internal/stats":  "",
+	"actionset":       "rng bandit spec internal/linalg",
+	"policy":          "rng bandit spec internal/linalg theory",
+	"bandittest":      "rng bandit",
+	"dataset":         "bandit actionset spec",
+	"env":             "rng bandit spec actionset dataset internal/linalg",
+	"sim":             "rng bandit spec policy env dataset actionset",
+	"verify":          "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
+	"experiments":     "",
+	"report":          "rng spec theory internal/stats sim verify",
+	"cmd/troupe":      "*",
+}
+
+// TestLayers: imports point down only. Test files may import anything below the roof.
+func TestLayers(t *testing.T) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name, ours := strings.CutPrefix(p.ImportPath, "troupe/")
+		if !ours {
+			continue // this package: tests only
+		}
+		seen[name] = true
+		allowed, ok := layers[name]
+		if !ok {
+			t.Errorf("package %s has no row in the import table: where does it live in the house?", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			dep, ours := strings.CutPrefix(imp, "troupe/")
+			if ours && allowed != "*" && !slices.Contains(strings.Fields(allowed), dep) {
+				t.Errorf("%s imports %s; it may import: %s", name, dep, allowed)
+			}
+			if imp == "C" {
+				t.Errorf("%s uses cgo", name)
+			}
+		}
+	}
+	for name := range layers {
+		if !seen[name] {
+			t.Errorf("the import table has a row for %s, which does not exist", name)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package spec_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"troupe/spec"
+)
+
+type shape interface{ Doc() string }
+
+type circle struct {
+	Radius float64 `key:"radius" doc:"its radius"`
+	Sides  int     `key:"sides" doc:"0 for a true circle" default:"none"`
+	Fill   bool    `key:"fill" doc:"filled"`
+	Points []float64
+	Axes   []float64   `key:"axes" doc:"a list"`
+	Rows   [][]float64 `key:"rows" doc:"a matrix"`
+	Pen    pen         `key:"pen" doc:"the pen"`
+}
+
+func (*circle) Doc() string { return "a circle" }
+
+type dot struct {
+	Name string `key:"label" doc:"its label"`
+}
+
+func (*dot) Doc() string { return "a dot" }
+
+var shapes = spec.Registry[shape]{
+	"circle": func() shape { return &circle{Radius: 1} },
+	"dot":    func() shape { return &dot{} },
+}
+
+// pen is a nested table with its own registry.
+type pen struct{ kind any }
+
+type ink struct {
+	Width float64 `key:"width" doc:"its width"`
+}
+
+var pens = spec.Registry[*ink]{"ink": func() *ink { return &ink{Width: 2} }}
+
+func (p *pen) DecodeSpec(v any, path string) error {
+	i, err := spec.DecodeTable(pens, v, path)
+	p.kind = i
+	return err
+}
+func (p *pen) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(pens, v) }
+
+func TestDecode(t *testing.T) {
+	got, err := spec.Decode(shapes, spec.Raw{
+		"kind": "circle", "name": "c", "radius": int64(2), "sides": 5.0, "fill": true,
+		"axes": []any{int64(1), 2.5}, "rows": []any{[]any{1.0}, []any{2.0}},
+		"pen": spec.Raw{"kind": "ink", "width": 0.5},
+	}, "x", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := got.(*circle)
+	if c.Radius != 2 || c.Sides != 5 || !c.Fill || len(c.Axes) != 2 || c.Rows[1][0] != 2 || c.Pen.kind.(*ink).Width != 0.5 {
+		t.Errorf("decoded %+v", c)
+	}
+	got, err = spec.Decode(shapes, spec.Raw{"kind": "circle"}, "x")
+	if err != nil || got.(*circle).Radius != 1 {
+		t.Errorf("defaults: %+v, %v", got, err)
+	}
+}
+
+// TestDecodeRefuses: every fault names the path, what stands there and what was expected.
+func TestDecodeRefuses(t *testing.T) {
+	for want, raw := range map[string]spec.Raw{
+		"x: kind is missing; expected one of circle, dot":                 {},
+		"x.kind: is 3, expected a string":                                 {"kind": int64(3)},
+		`x.kind: unknown kind "cirle"; did you mean "circle"?`:            {"kind": "cirle"},
+		`x.kind: unknown kind "spline"; expected one of circle, dot`:      {"kind": "spline"},
+		`x.radus: unknown key "radus"; did you mean "radius"?`:            {"kind": "circle", "radus": 1.0},
+		`x.zzzzz: unknown key "zzzzz"; expected one of axes`:              {"kind": "circle", "zzzzz": 1.0},
+		"x.radius: is NaN, expected a finite number":                      {"kind": "circle", "radius": math.NaN()},
+		"x.radius: is -Inf, expected a finite number":                     {"kind": "circle", "radius": math.Inf(-1)},
+		`x.radius: is the string "2", expected a number`:                  {"kind": "circle", "radius": "2"},
+		"x.radius: is a list of 2, expected a number":                     {"kind": "circle", "radius": []any{1.0, 2.0}},
+		"x.sides: is 2.5, expected a whole number":                        {"kind": "circle", "sides": 2.5},
+		"x.fill: is 1, expected true or false":                            {"kind": "circle", "fill": int64(1)},
+		"x.label: is true, expected a string":                             {"kind": "dot", "label": true},
+		"x.axes: is 1, expected a list":                                   {"kind": "circle", "axes": int64(1)},
+		"x.axes[1]: is +Inf, expected a finite number":                    {"kind": "circle", "axes": []any{1.0, math.Inf(1)}},
+		`x.pen: is the string "a", expected a table`:                      {"kind": "circle", "pen": "a"},
+		`x.pen.kind: unknown kind "inc"; did you mean "ink"?`:             {"kind": "circle", "pen": spec.Raw{"kind": "inc"}},
+		`x.pen.widht: unknown key "widht"; did you mean "width"?`:         {"kind": "circle", "pen": spec.Raw{"kind": "ink", "widht": 1.0}},
+		`x.Points: unknown key "Points"; expected one of axes, fill, kin`: {"kind": "circle", "Points": []any{}},
+	} {
+		_, err := spec.Decode(shapes, raw, "x")
+		var e *spec.Error
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("Decode(%v)\n got %v\nwant %s", raw, err, want)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	show := func(cs []spec.Choice) []string {
+		var out []string
+		for _, c := range cs {
+			out = append(out, fmt.Sprint(c.Value, c.Swept))
+		}
+		return out
+	}
+	got := show(spec.Expand(shapes, spec.Raw{
+		"kind": "circle", "axes": []any{1.0, 2.0}, "radius": []any{1.0, 2.0},
+		"pen": spec.Raw{"kind": "ink", "width": []any{3.0, 4.0}},
+	}))
+	want := []string{
+		"map[axes:[1 2] kind:circle pen:map[kind:ink width:3] radius:1] [{pen.width 3} {radius 1}]",
+		"map[axes:[1 2] kind:circle pen:map[kind:ink width:3] radius:2] [{pen.width 3} {radius 2}]",
+		"map[axes:[1 2] kind:circle pen:map[kind:ink width:4] radius:1] [{pen.width 4} {radius 1}]",
+		"map[axes:[1 2] kind:circle pen:map[kind:ink width:4] radius:2] [{pen.width 4} {radius 2}]",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, raw := range []spec.Raw{{"kind": "nope", "radius": []any{1.0}}, {"kind": "circle", "radius": []any{}}} {
+		if got := spec.Expand(shapes, raw); len(got) != 1 || len(got[0].Swept) != 0 {
+			t.Errorf("Expand(%v) = %v", raw, got)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	got := spec.Options(shapes["circle"]())
+	want := []spec.Option{
+		{"radius", "number", "1", "its radius"}, {"sides", "int", "none", "0 for a true circle"},
+		{"fill", "bool", "false", "filled"}, {"axes", "[]number", "", "a list"},
+		{"rows", "[][]number", "", "a matrix"}, {"pen", "table", "", "the pen"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
