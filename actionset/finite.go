@@ -1,0 +1,141 @@
+package actionset
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+)
+
+// Finite is a list of K arms in ℝᵈ, stored as one row-major K×d block. It implements
+// bandit.Finite, Bounded, Rescaled and Container.
+type Finite struct {
+	x      []float64 // K×d
+	d      int
+	radius float64
+	factor float64
+}
+
+// NewFinite returns the set of the given arms, in order, copied. It refuses an empty list, rows of
+// different lengths and numbers that are not finite, with their place. Equal arms are allowed.
+func NewFinite(arms [][]float64) (*Finite, error) {
+	if len(arms) == 0 {
+		return nil, fmt.Errorf("actionset: arms is empty, expected at least one arm")
+	}
+	d := len(arms[0])
+	block := make([]float64, 0, len(arms)*d)
+	for i, a := range arms {
+		if len(a) != d {
+			return nil, fmt.Errorf("actionset: arms[%d] has %d entries, expected %d like arms[0]", i, len(a), d)
+		}
+		block = append(block, a...)
+	}
+	return FiniteOf(d, block)
+}
+
+// FiniteOf returns the set whose arm i is block[i·d : (i+1)·d]. It keeps the block, which must not
+// be changed afterwards. Errors as in NewFinite.
+func FiniteOf(d int, block []float64) (*Finite, error) {
+	if d <= 0 {
+		return nil, fmt.Errorf("actionset: arms have %d entries, expected at least one", d)
+	}
+	if len(block) == 0 || len(block)%d != 0 {
+		return nil, fmt.Errorf("actionset: a block of %d numbers is not a list of arms with %d entries", len(block), d)
+	}
+	var most float64 // max ‖x‖²
+	for i := 0; i < len(block); i += d {
+		row := block[i : i+d]
+		var q float64
+		for j, v := range row {
+			if !(math.Abs(v) <= limit) {
+				return nil, badEntry(fmt.Sprintf("arms[%d]", i/d), j, v)
+			}
+			q += v * v
+		}
+		most = max(most, q)
+	}
+	return &Finite{x: block, d: d, radius: math.Sqrt(most), factor: 1}, nil
+}
+
+// Dim returns d.
+func (f *Finite) Dim() int { return f.d }
+
+// Len returns K.
+func (f *Finite) Len() int { return len(f.x) / f.d }
+
+// At returns arm i. The slice belongs to the set and must not be changed.
+func (f *Finite) At(i int) []float64 { return f.x[i*f.d : (i+1)*f.d : (i+1)*f.d] }
+
+// Flat returns the arms as one row-major K×d block, for kernels. It belongs to the set and must
+// not be changed.
+func (f *Finite) Flat() []float64 { return f.x }
+
+// Radius returns max ‖x‖₂.
+func (f *Finite) Radius() float64 { return f.radius }
+
+// Factor returns what Scale multiplied the arms by, otherwise 1.
+func (f *Finite) Factor() float64 { return f.factor }
+
+// ArgMax returns the arm with the largest ⟨x, theta⟩, the lowest index among equals. Every product
+// is summed from the first coordinate to the last, so the answer does not depend on where in the
+// list an arm stands. Cost: K·d multiplications.
+func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	if err := check(theta, f.d); err != nil {
+		return 0, err
+	}
+	k, value := scan(f.x, theta)
+	dst.Set(f.x[k*f.d:(k+1)*f.d], k)
+	return value, nil
+}
+
+// Contains reports whether x is within tol of an arm.
+func (f *Finite) Contains(x []float64, tol float64) bool {
+	checkPoint(x, f.d)
+	diff := make([]float64, f.d)
+	for i := range f.Len() {
+		for j, v := range f.At(i) {
+			diff[j] = v - x[j]
+		}
+		if norm(diff) <= tol {
+			return true
+		}
+	}
+	return false
+}
+
+// scan returns the first row of x with the largest inner product with theta, and the product.
+// Four rows are in flight at a time: one load of theta serves four independent sums.
+func scan(x, theta []float64) (int, float64) {
+	d := len(theta)
+	best, at := math.Inf(-1), 0
+	k := 0
+	for ; len(x) >= 4*d; k, x = k+4, x[4*d:] {
+		r0, r1, r2, r3 := x[:len(theta)], x[d:], x[2*d:], x[3*d:]
+		r1, r2, r3 = r1[:len(theta)], r2[:len(theta)], r3[:len(theta)]
+		var s0, s1, s2, s3 float64
+		for j, t := range theta {
+			s0 += r0[j] * t
+			s1 += r1[j] * t
+			s2 += r2[j] * t
+			s3 += r3[j] * t
+		}
+		if s0 > best {
+			best, at = s0, k
+		}
+		if s1 > best {
+			best, at = s1, k+1
+		}
+		if s2 > best {
+			best, at = s2, k+2
+		}
+		if s3 > best {
+			best, at = s3, k+3
+		}
+	}
+	for ; len(x) >= d; k, x = k+1, x[d:] {
+		if s := dot(x[:d], theta); s > best {
+			best, at = s, k
+		}
+	}
+	return at, best
+}
