@@ -1,0 +1,253 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/spec"
+)
+
+// records yields the records of a CSV or space-separated file.
+type records interface {
+	// next returns the fields of the next record that is not blank, valid until the next call;
+	// io.EOF at the end.
+	next() ([]field, error)
+}
+
+// spaced splits lines at runs of blanks.
+type spaced struct {
+	lines  scanner
+	fields []field
+}
+
+func (r *spaced) next() ([]field, error) {
+	for r.lines.next() {
+		r.fields = split(r.fields[:0], r.lines.text, r.lines.line)
+		if len(r.fields) > 0 {
+			return r.fields, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// split appends the words of a line.
+func split(dst []field, s string, line int) []field {
+	blank := func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
+	for i := 0; i < len(s); {
+		if blank(s[i]) {
+			i++
+			continue
+		}
+		begin := i
+		for i < len(s) && !blank(s[i]) {
+			i++
+		}
+		dst = append(dst, field{text: s[begin:i], at: place{line, begin + 1}})
+	}
+	return dst
+}
+
+// separated reads CSV.
+type separated struct {
+	csv    *csv.Reader
+	data   []byte // to see which fields are quoted
+	starts []int  // offset of each line
+	fields []field
+}
+
+func newSeparated(data []byte, delimiter string) *separated {
+	r := &separated{csv: csv.NewReader(bytes.NewReader(data)), data: data, starts: []int{0}}
+	if delimiter == "" {
+		delimiter = commonest(data)
+	}
+	r.csv.Comma = rune(delimiter[0])
+	r.csv.FieldsPerRecord = -1
+	r.csv.TrimLeadingSpace = r.csv.Comma != '\t'
+	r.csv.ReuseRecord = true
+	for i, c := range data {
+		if c == '\n' {
+			r.starts = append(r.starts, i+1)
+		}
+	}
+	return r
+}
+
+// commonest returns the delimiter that is most frequent in the first line that is not blank.
+func commonest(data []byte) string {
+	lines := scanner{rest: data}
+	for lines.next() && strings.TrimSpace(lines.text) == "" {
+	}
+	best, count := ",", 0
+	for _, d := range []string{",", ";", "\t"} {
+		if n := strings.Count(lines.text, d); n > count {
+			best, count = d, n
+		}
+	}
+	return best
+}
+
+func (r *separated) next() ([]field, error) {
+	for {
+		texts, err := r.csv.Read()
+		if err != nil {
+			var e *csv.ParseError
+			if errors.As(err, &e) {
+				return nil, place{e.Line, e.Column}.errorf("%v", e.Err)
+			}
+			return nil, err
+		}
+		r.fields = r.fields[:0]
+		blank := true
+		for i, s := range texts {
+			line, col := r.csv.FieldPos(i)
+			quoted := false
+			if at := r.starts[line-1] + col - 1; at < len(r.data) {
+				quoted = r.data[at] == '"'
+			}
+			s = strings.TrimSpace(s)
+			r.fields = append(r.fields, field{text: s, quoted: quoted && s != "", at: place{line, col}})
+			blank = blank && s == "" && !quoted
+		}
+		if len(texts) == 1 && blank {
+			continue // a line of blanks
+		}
+		return r.fields, nil
+	}
+}
+
+// parseText reads CSV (format csv) and space-separated text (format space).
+func parseText(data []byte, o Options, format string) (*Table, error) {
+	var in records = &spaced{lines: scanner{rest: data}}
+	if format == "csv" {
+		in = newSeparated(data, o.Delimiter)
+	}
+	first, err := in.next()
+	if err == io.EOF {
+		return nil, place{}.errorf("the file has no rows of data")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSize(first[0].at, 1, len(first)); err != nil {
+		return nil, err
+	}
+	if len(first) < 2 {
+		return nil, first[0].at.errorf("one field, expected at least a feature and a class; is the delimiter right?")
+	}
+	head := slices.Clone(first)
+	second, err := in.next()
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	header := o.Header == "yes" || o.Header != "no" && isHeader(head, second)
+	columns := make([]builder, len(head))
+	for i := range columns {
+		columns[i].name = "column " + strconv.Itoa(i+1)
+		if header {
+			columns[i].name = head[i].text
+		}
+	}
+	if header {
+		if err := checkNames(head); err != nil {
+			return nil, err
+		}
+	}
+	names := columnNames(columns)
+	class, err := prepare(columns, names, o)
+	if err != nil {
+		return nil, err
+	}
+	rows := 0
+	add := func(record []field) error {
+		if len(record) != len(columns) {
+			return record[0].at.errorf("%d fields, expected %d", len(record), len(columns))
+		}
+		rows++
+		if err := checkSize(record[0].at, rows, len(columns)); err != nil {
+			return err
+		}
+		for i, f := range record {
+			if err := columns[i].add(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !header {
+		if err := add(head); err != nil {
+			return nil, err
+		}
+	}
+	for record := second; record != nil; {
+		if err := add(record); err != nil {
+			return nil, err
+		}
+		if record, err = in.next(); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return table(columns, class, rows)
+}
+
+// isHeader reports whether no field of the first record is a number or missing, but a field of the
+// second is a number.
+func isHeader(first, second []field) bool {
+	for _, f := range first {
+		if _, ok := number(f.text); ok || f.missing() {
+			return false
+		}
+	}
+	for _, f := range second {
+		if _, ok := number(f.text); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// checkNames refuses a header with a column that has no name, or that of another.
+func checkNames(head []field) error {
+	seen := make(map[string]bool, len(head))
+	for i, f := range head {
+		switch {
+		case f.text == "":
+			return f.at.errorf("column %d has no name", i+1)
+		case seen[f.text]:
+			return f.at.errorf("column %d has the name %s of an earlier column", i+1, show(f.text))
+		}
+		seen[f.text] = true
+	}
+	return nil
+}
+
+func columnNames(columns []builder) []string {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].name
+	}
+	return names
+}
+
+// prepare finds the class column and marks the categorical ones.
+func prepare(columns []builder, header []string, o Options) (class int, err error) {
+	for _, c := range o.Categorical {
+		i, err := find(header, c)
+		if err != nil {
+			return 0, spec.Errorf("categorical", "%v", err)
+		}
+		columns[i].kind = names
+	}
+	class, err = classColumn(header, o.Class)
+	if err != nil {
+		return 0, err
+	}
+	columns[class].kind, columns[class].class = names, true
+	return class, nil
+}
