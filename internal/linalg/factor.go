@@ -11,10 +11,12 @@ type Factor struct {
 	w []float64 // scratch
 }
 
-// NewFactor returns the factor of λI. It panics unless d ≥ 1 and λ > 0.
+// NewFactor returns the factor of λI. With λ = 0 it is the factor of the zero matrix: after
+// updates by x_1, …, x_t it is that of Σ x_i x_iᵀ, which may be singular; only Update and MulL have
+// a meaning while it is. It panics unless d ≥ 1 and λ ≥ 0.
 func NewFactor(d int, lambda float64) *Factor {
-	if d < 1 || !(lambda > 0) {
-		panic("linalg: NewFactor: dimension and lambda must be positive")
+	if d < 1 || !(lambda >= 0) {
+		panic("linalg: NewFactor: the dimension must be positive, lambda not negative")
 	}
 	f := &Factor{d: d, l: make([]float64, d*d), w: make([]float64, d)}
 	for i := range d {
@@ -63,7 +65,7 @@ func (f *Factor) LogDet() float64 {
 }
 
 // Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
-// section 6.5.4), backward stable. Cost 2d².
+// section 6.5.4), backward stable; V may be singular. Cost 3d².
 func (f *Factor) Update(x []float64) {
 	d := f.d
 	if len(x) != d {
@@ -74,19 +76,23 @@ func (f *Factor) Update(x []float64) {
 	}
 	w := f.w
 	copy(w, x)
-	for k := range d {
-		p := f.l[k*d+k]
-		r := math.Sqrt(p*p + w[k]*w[k])
-		c, s := r/p, w[k]/p
-		f.l[k*d+k] = r
-		if w[k] == 0 {
+	for k, v := range w {
+		if v == 0 {
 			continue
 		}
-		ic := 1 / c
+		p := f.l[k*d+k]
+		r := math.Sqrt(p*p + v*v)
+		if r < 1e-140 { // the squares underflow
+			r = math.Hypot(p, v)
+		}
+		c, s := p/r, v/r
+		f.l[k*d+k] = r
+		at := (k+1)*d + k
 		for i := k + 1; i < d; i++ {
-			v := (f.l[i*d+k] + s*w[i]) * ic
-			w[i] = c*w[i] - s*v
-			f.l[i*d+k] = v
+			l, wi := f.l[at], w[i]
+			f.l[at] = c*l + s*wi
+			w[i] = c*wi - s*l
+			at += d
 		}
 	}
 }
