@@ -1,0 +1,5 @@
+//go:build !race
+
+package bandittest
+
+const raceDetector = false
