@@ -15,15 +15,17 @@ type Manifest struct {
 	Experiment   string        `json:"experiment"`
 	Spec         string        `json:"spec"` // the TOML text as run
 	SpecSHA256   string        `json:"spec_sha256"`
+	Identity     string        `json:"identity"`          // hash of what the spec asks for, replications aside
+	Program      string        `json:"program,omitempty"` // hash of the program's file
 	Seed         uint64        `json:"seed"`
 	Horizon      int           `json:"horizon"`
 	Replications int           `json:"replications"`
 	Workers      int           `json:"workers"`
 	Started      string        `json:"started"` // RFC 3339
-	Seconds      float64       `json:"seconds"`
-	Status       string        `json:"status"` // complete | interrupted
-	Cells        int           `json:"cells"`  // environment × policy × replication
-	Done         int           `json:"done"`   // cells in results.csv
+	Seconds      float64       `json:"seconds"` // wall time, all sessions of a run that was resumed
+	Status       string        `json:"status"`  // Complete or Interrupted
+	Cells        int           `json:"cells"`   // environment × policy × replication
+	Done         int           `json:"done"`    // cells in results.csv
 	ResultsSHA   string        `json:"results_sha256"`
 	Environments []Environment `json:"environments"`
 	Policies     []Policy      `json:"policies"`
@@ -46,5 +48,11 @@ type Policy struct {
 	Options map[string]any `json:"options"`
 	Swept   []string       `json:"swept"`
 	Rounds  int            `json:"rounds"`  // rounds played over all cells
-	Seconds float64        `json:"seconds"` // CPU time of these rounds, environment included
+	Seconds float64        `json:"seconds"` // a worker's time for these rounds, environment included
 }
+
+// Status of a run. A run that is under way, or was killed, has the status Interrupted.
+const (
+	Complete    = "complete"
+	Interrupted = "interrupted"
+)

@@ -1,0 +1,348 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// Limits of one experiment. They keep a slip of the finger from filling the memory.
+const (
+	maxHorizon      = 1_000_000_000_000
+	maxReplications = 10_000_000
+	maxCases        = 10_000      // environments, and policies, after sweeps
+	maxRows         = 200_000_000 // lines of results.csv
+	maxName         = 120         // characters of a name
+)
+
+// Catalogue is where the kinds that a spec file names are looked up.
+type Catalogue struct {
+	Environments spec.Registry[World]
+	Policies     spec.Registry[policy.Options]
+}
+
+// Experiment is a decoded spec file.
+type Experiment struct {
+	Name         string
+	Seed         uint64
+	Horizon      int
+	Replications int
+	Checkpoints  []int // increasing, the last is Horizon
+	Environments []Case[World]
+	Policies     []Case[policy.Options]
+	Text         string // the TOML it was read from
+
+	src *source
+}
+
+// Case is one [[environment]] or [[policy]] table after sweeps were multiplied out.
+type Case[T any] struct {
+	Name    string
+	Kind    string
+	Options T
+	Table   spec.Raw // as written, sweeps resolved, without kind and name
+	Swept   []string // keys of Table that a sweep varies: "m", "scale.value"
+
+	path   string         // policy[1]
+	chosen []spec.Setting // what the sweep chose
+	named  bool           // the file gives a name
+}
+
+// header is the part of a spec outside the tables.
+type header struct {
+	Name         string `key:"name" doc:"name of the experiment; default: the file's name"`
+	Seed         int    `key:"seed" doc:"seed of all random numbers"`
+	Horizon      int    `key:"horizon" doc:"rounds T of a replication"`
+	Replications int    `key:"replications" doc:"independent repetitions"`
+	Checkpoints  []int  `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
+}
+
+// Keys lists the options of a spec file outside its tables.
+func Keys() []spec.Option { return spec.Options(defaults()) }
+
+func defaults() *header { return &header{Seed: 1, Horizon: 10_000, Replications: 50} }
+
+// Parse decodes a spec file, strictly. file is its name in messages, and the experiment's name when
+// the text gives none. Faults are *FileError.
+func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
+	tree, src, err := readTree(file, text)
+	if err != nil {
+		return nil, err
+	}
+	x, err := decode(tree, kinds)
+	if err != nil {
+		return nil, src.locate(err)
+	}
+	if x.Name == "" {
+		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
+	}
+	x.Text, x.src = text, src
+	return x, nil
+}
+
+func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
+	h := defaults()
+	if err := spec.DecodeStruct(h, tree, "", "environment", "policy"); err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		key             string
+		value, low, top int
+	}{
+		{"seed", h.Seed, 0, math.MaxInt64},
+		{"horizon", h.Horizon, 1, maxHorizon},
+		{"replications", h.Replications, 1, maxReplications},
+	} {
+		if c.value < c.low || c.value > c.top {
+			return nil, spec.Errorf(c.key, "is %d, expected a whole number from %d to %d", c.value, c.low, c.top)
+		}
+	}
+	if tree["name"] != nil {
+		if err := checkName(h.Name, "name"); err != nil {
+			return nil, err
+		}
+	}
+	x := &Experiment{Name: h.Name, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications}
+
+	var err error
+	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {
+		return nil, err
+	}
+	if x.Environments, err = decodeCases(tree, "environment", kinds.Environments); err != nil {
+		return nil, err
+	}
+	if x.Policies, err = decodeCases(tree, "policy", kinds.Policies); err != nil {
+		return nil, err
+	}
+	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)); rows > maxRows {
+		return nil, spec.Errorf("replications", "is %d, which makes %.3g lines of results, more than %d", x.Replications, rows, maxRows)
+	}
+	return x, nil
+}
+
+// checkpoints returns the rounds to record. The horizon is always one of them.
+func checkpoints(h *header, given bool) ([]int, error) {
+	if !given {
+		return Checkpoints(h.Horizon), nil
+	}
+	at := slices.Clone(h.Checkpoints)
+	for i, t := range at {
+		if t < 1 || t > h.Horizon || i > 0 && t <= at[i-1] {
+			return nil, spec.Errorf(element("checkpoints", i), "is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
+		}
+	}
+	if len(at) == 0 || at[len(at)-1] != h.Horizon {
+		at = append(at, h.Horizon)
+	}
+	return at, nil
+}
+
+// Cells returns the number of environment × policy × replication.
+func (x *Experiment) Cells() int { return len(x.Environments) * len(x.Policies) * x.Replications }
+
+// decodeCases decodes the tables [[key]]: sweeps are multiplied out, then each table is decoded
+// and named.
+func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Registry[T]) ([]Case[T], error) {
+	v, ok := tree[key]
+	if !ok {
+		return nil, spec.Errorf("", "no [[%s]] table; an experiment has at least one", key)
+	}
+	tables, ok := v.([]any)
+	if !ok || len(tables) == 0 {
+		return nil, spec.Errorf(key, "is %s, expected tables [[%s]]", spec.Show(v), key)
+	}
+	var cases []Case[T]
+	for i, t := range tables {
+		at := element(key, i)
+		table, ok := t.(spec.Raw)
+		if !ok {
+			return nil, spec.Errorf(at, "is %s, expected a table [[%s]]", spec.Show(t), key)
+		}
+		name, err := givenName(table, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, choice := range spec.Expand(kinds, table) {
+			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}}
+			raw := choice.Value.(spec.Raw)
+			if c.Options, err = spec.Decode(kinds, raw, at, "name"); err != nil {
+				return nil, err
+			}
+			c.Kind = raw["kind"].(string)
+			c.Table = make(spec.Raw)
+			for k, v := range raw {
+				if k != "kind" && k != "name" {
+					c.Table[k] = v
+				}
+			}
+			for _, s := range choice.Swept {
+				c.Swept = append(c.Swept, s.Key)
+			}
+			if cases = append(cases, c); len(cases) > maxCases {
+				return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
+			}
+		}
+	}
+	return cases, nameCases(cases, key)
+}
+
+func givenName(table spec.Raw, at string) (string, error) {
+	v, ok := table["name"]
+	if !ok {
+		return "", nil
+	}
+	name, ok := v.(string)
+	if !ok {
+		return "", spec.Errorf(spec.Join(at, "name"), "is %s, expected a string", spec.Show(v))
+	}
+	return name, checkName(name, spec.Join(at, "name"))
+}
+
+// checkName accepts what can be a cell of a table and a line of a listing.
+func checkName(name, at string) error {
+	switch {
+	case strings.TrimSpace(name) == "" || strings.TrimSpace(name) != name:
+		return spec.Errorf(at, "is %q, expected a name without spaces around it", name)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return spec.Errorf(at, "is %q, expected printable characters", name)
+	case utf8.RuneCountInString(name) > maxName:
+		return spec.Errorf(at, "is %d characters long, expected at most %d", utf8.RuneCountInString(name), maxName)
+	}
+	return nil
+}
+
+// nameCases gives every case the name it has in results.csv: the file's name for it, else its
+// kind; then in parentheses what a sweep chose, and for unnamed cases also the settings in which
+// the unnamed cases of the same kind differ: es(m=8), ensemble(m=32, targets=gaussian). Two cases
+// of one name are refused.
+func nameCases[T any](cases []Case[T], key string) error {
+	differing := make(map[string]map[string]bool) // kind → keys whose values differ
+	first := make(map[string]map[string]string)
+	for _, c := range cases {
+		if c.named {
+			continue
+		}
+		flat := flatten(c.Table)
+		if first[c.Kind] == nil {
+			first[c.Kind], differing[c.Kind] = flat, make(map[string]bool)
+			continue
+		}
+		for k, v := range flat {
+			if first[c.Kind][k] != v {
+				differing[c.Kind][k] = true
+			}
+		}
+		for k, v := range first[c.Kind] {
+			if flat[k] != v {
+				differing[c.Kind][k] = true
+			}
+		}
+	}
+	taken := make(map[string]bool)
+	for i := range cases {
+		c := &cases[i]
+		values := make(map[string]string)
+		var keys []string
+		add := func(k, v string) {
+			if _, ok := values[k]; !ok && v != "" {
+				keys = append(keys, k)
+				values[k] = v
+			}
+		}
+		for _, s := range c.chosen {
+			add(s.Key, show(s.Value))
+		}
+		if !c.named {
+			c.Name = c.Kind
+			flat := flatten(c.Table)
+			var more []string
+			for k := range differing[c.Kind] {
+				more = append(more, k)
+			}
+			sort.Strings(more)
+			for _, k := range more {
+				add(k, flat[k])
+			}
+		}
+		if len(keys) > 0 {
+			c.Name += "(" + settings(keys, values) + ")"
+		}
+		if taken[c.Name] {
+			at := c.path
+			if c.named {
+				at = spec.Join(at, "name")
+			}
+			return spec.Errorf(at, "two cases of [[%s]] are called %q; give them different names", key, c.Name)
+		}
+		taken[c.Name] = true
+	}
+	return nil
+}
+
+// settings writes m=8, scale=beta. A nested setting goes by its last key, or by the table's when
+// the last is kind or value; by its whole path when that is not unique.
+func settings(keys []string, values map[string]string) string {
+	short := make([]string, len(keys))
+	count := make(map[string]int)
+	for i, k := range keys {
+		parts := strings.Split(k, ".")
+		last := parts[len(parts)-1]
+		if len(parts) > 1 && (last == "kind" || last == "value") {
+			last = parts[len(parts)-2]
+		}
+		short[i] = last
+		count[last]++
+	}
+	var out []string
+	for i, k := range keys {
+		if count[short[i]] > 1 {
+			short[i] = k
+		}
+		out = append(out, short[i]+"="+values[k])
+	}
+	return strings.Join(out, ", ")
+}
+
+// flatten lists the settings of a table by their path.
+func flatten(table spec.Raw) map[string]string {
+	out := make(map[string]string)
+	for k, v := range table {
+		if t, ok := v.(spec.Raw); ok {
+			for sub, s := range flatten(t) {
+				out[spec.Join(k, sub)] = s
+			}
+			continue
+		}
+		out[k] = show(v)
+	}
+	return out
+}
+
+// show prints a setting as it appears in a name.
+func show(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

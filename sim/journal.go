@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+)
+
+// The journal keeps finished cells, one line each, appended in one write as the cell finishes:
+//
+//	crc  SP  {"cell":"…","seconds":1.25,"regret":[…],"reward":[…]}  LF
+//
+// crc is the CRC-32C of the JSON text in eight hexadecimal digits. cell is the key of the cell: a
+// hash of everything its numbers depend on (see cellKey), so a line is right wherever it is found,
+// in any order, beside lines of other experiments. regret and reward are the sums at the
+// checkpoints, printed so that they read back exactly; seconds is the time the cell took.
+//
+// A line that does not check out is as good as absent: its cell is played again. A kill while
+// writing leaves at most one such line, at the end.
+type journal struct {
+	file *os.File
+}
+
+// entry is one line of the journal.
+type entry struct {
+	Cell    string    `json:"cell"`
+	Seconds float64   `json:"seconds"`
+	Regret  []float64 `json:"regret"`
+	Reward  []float64 `json:"reward"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (e entry) line() ([]byte, error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(body, castagnoli), body), nil
+}
+
+// parseEntry reads a line without its LF.
+func parseEntry(line []byte) (entry, error) {
+	sum, body, ok := bytes.Cut(line, []byte(" "))
+	if !ok || len(sum) != 8 || fmt.Sprintf("%08x", crc32.Checksum(body, castagnoli)) != string(sum) {
+		return entry{}, errors.New("the checksum does not match")
+	}
+	var e entry
+	if err := json.Unmarshal(body, &e); err != nil {
+		return entry{}, err
+	}
+	for _, v := range [][]float64{e.Regret, e.Reward} {
+		for _, x := range v {
+			if !finite(x) {
+				return entry{}, errors.New("a sum is not finite")
+			}
+		}
+	}
+	return e, nil
+}
+
+// readJournal returns the good lines by cell and a remark for every bad one. A missing file is an
+// empty journal.
+func readJournal(name string) (map[string]entry, []string, error) {
+	cells := make(map[string]entry)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cells, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var remarks []string
+	for offset := 0; offset < len(data); {
+		line := data[offset:]
+		end := bytes.IndexByte(line, '\n')
+		torn := end < 0
+		if !torn {
+			line = line[:end]
+		}
+		if e, err := parseEntry(line); err == nil && !torn {
+			cells[e.Cell] = e
+		} else if torn {
+			remarks = append(remarks, fmt.Sprintf("%s, offset %d: the last line is incomplete; its cell is played again", name, offset))
+		} else {
+			remarks = append(remarks, fmt.Sprintf("%s, offset %d: %v; the cell is played again", name, offset, err))
+		}
+		offset += len(line) + 1
+	}
+	return cells, remarks, nil
+}
+
+// openJournal opens the journal for appending, after cutting off an incomplete last line.
+func openJournal(name string) (*journal, error) {
+	data, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if whole := bytes.LastIndexByte(data, '\n') + 1; whole < len(data) {
+		if err := os.Truncate(name, int64(whole)); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &journal{f}, nil
+}
+
+func (j *journal) append(e entry) error {
+	line, err := e.line()
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(line)
+	return err
+}
+
+func (j *journal) close() error { return j.file.Close() }

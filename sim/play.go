@@ -1,0 +1,106 @@
+// Package sim runs experiments: every policy on every environment, many times, and writes what
+// happened to a directory that another program can read.
+//
+// Four nouns:
+//
+//   - an Experiment is a spec file, decoded strictly and with its sweeps multiplied out (Parse);
+//   - a cell is one environment × policy × replication; Play is its loop;
+//   - the journal keeps every finished cell under a hash of everything its numbers depend on, so
+//     a run that was killed goes on where it stopped and ends with the same bytes;
+//   - the Manifest says what produced a result directory.
+//
+// All randomness of replication i comes from rng.NewKey(seed).At(i), whatever the environment and
+// the policy. So policies meet the same instances and the same noise, and adding a policy or an
+// environment changes no other's numbers. Cells share nothing else, so results.csv does not depend
+// on the number of workers.
+//
+// # Files of a result directory
+//
+//	results.csv     environment,policy,replication,round,regret,reward: one line for each
+//	                checkpoint of each cell, in the order of the spec; regret and reward are sums
+//	                over the rounds 1 … round, printed in the shortest form that reads back exactly
+//	manifest.json   the Manifest
+//	cells.journal   finished cells in the order in which they finished (see journal.go)
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/rng"
+)
+
+// Observer is told what happened in round t = 1, 2, …: the pseudo-regret of the action, which no
+// policy sees, and the reward. An error ends the play.
+type Observer interface {
+	Round(t int, regret, reward float64) error
+}
+
+// Play runs horizon rounds of a policy in an environment. All random numbers come from the
+// streams of key; Play itself draws none. An error is a *RoundError.
+//
+// Cost: what the environment and the policy cost; nothing is allocated in a round.
+func Play(env bandit.Environment, policy bandit.Policy, key rng.Key, horizon int, observer Observer) error {
+	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
+	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
+
+	var x bandit.Action
+	for t := 1; t <= horizon; t++ {
+		round := uint64(t)
+
+		set, err := env.Offer(offer.Round(round))
+		if err != nil {
+			return &RoundError{t, "the environment's offer", err}
+		}
+		if err := policy.Select(&x, set, choose.Round(round)); err != nil {
+			return &RoundError{t, "the policy's choice", err}
+		}
+		y, err := env.Reward(x, pay.Round(round))
+		if err != nil {
+			return &RoundError{t, "the environment's reward", err}
+		}
+		regret, err := env.Regret(x)
+		if err != nil {
+			return &RoundError{t, "the environment's regret", err}
+		}
+		if !finite(y) || !finite(regret) {
+			return &RoundError{t, "the environment", fmt.Errorf("reward %v, regret %v: %w", y, regret, bandit.ErrNotFinite)}
+		}
+		if err := observer.Round(t, regret, y); err != nil {
+			return &RoundError{t, "the observer", err}
+		}
+		if err := policy.Update(x, y, perturb.Round(round)); err != nil {
+			return &RoundError{t, "the policy's update", err}
+		}
+	}
+	return nil
+}
+
+// RoundError says in which round and in whose hands a play ended.
+type RoundError struct {
+	Round int
+	Where string
+	Err   error
+}
+
+func (e *RoundError) Error() string { return fmt.Sprintf("round %d, %s: %v", e.Round, e.Where, e.Err) }
+func (e *RoundError) Unwrap() error { return e.Err }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// Checkpoints returns the rounds at which a cell of the given horizon is recorded: the numbers
+// ⌊10^{k/15} + ½⌋, k = 0, 1, …, below the horizon, each once, and the horizon itself. That is
+// every round up to 7, then about 15 in a decade: 54 for T = 10 000, 69 for T = 100 000.
+func Checkpoints(horizon int) []int {
+	var at []int
+	for k := 0; ; k++ {
+		t := math.Floor(math.Pow(10, float64(k)/15) + 0.5)
+		if t >= float64(horizon) {
+			return append(at, horizon)
+		}
+		if n := len(at); n == 0 || at[n-1] != int(t) {
+			at = append(at, int(t))
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	toml "github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"troupe/spec"
+)
+
+// FileError is a fault in a spec file, at a place in it. Line and Column count from 1.
+type FileError struct {
+	File         string
+	Line, Column int
+	Msg          string
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
+}
+
+// source is a spec file with an index of its keys: from a path in the notation of package spec,
+// such as policy[1].scale.value, to the place where the key is written.
+type source struct {
+	file string
+	text string
+	at   map[string]place
+}
+
+type place struct {
+	line, column int
+	value        unstable.Range // of a scalar value; of length 0 for a table or a list
+}
+
+// readTree decodes a TOML document to a generic tree and indexes its keys. Errors are *FileError.
+func readTree(file, text string) (spec.Raw, *source, error) {
+	src := &source{file: file, text: text, at: map[string]place{"": {line: 1, column: 1}}}
+	var tree spec.Raw
+	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
+		var fault *toml.DecodeError
+		if !errors.As(err, &fault) {
+			return nil, nil, &FileError{file, 1, 1, err.Error()}
+		}
+		line, column := fault.Position()
+		return nil, nil, &FileError{file, line, column, strings.TrimPrefix(fault.Error(), "toml: ")}
+	}
+	if tree == nil {
+		tree = spec.Raw{}
+	}
+	src.index()
+	return tree, src, nil
+}
+
+// index walks the syntax tree. The document decoded without error, so it is well formed.
+func (s *source) index() {
+	var p unstable.Parser
+	p.Reset([]byte(s.text))
+	elements := make(map[string]int) // path of an array of tables → how many so far
+	table := ""
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = ""
+			keys := e.Key()
+			for keys.Next() {
+				key := keys.Node()
+				table = spec.Join(table, string(key.Data))
+				if e.Kind == unstable.ArrayTable && keys.IsLast() {
+					elements[table]++
+				}
+				if n := elements[table]; n > 0 {
+					table = element(table, n-1)
+				}
+				if keys.IsLast() {
+					s.put(&p, table, key, nil)
+				}
+			}
+		case unstable.KeyValue:
+			s.keyValue(&p, table, e)
+		}
+	}
+}
+
+func (s *source) keyValue(p *unstable.Parser, path string, kv *unstable.Node) {
+	keys := kv.Key()
+	for keys.Next() {
+		path = spec.Join(path, string(keys.Node().Data))
+		s.put(p, path, keys.Node(), kv.Value())
+	}
+	s.value(p, path, kv.Value())
+}
+
+// value indexes what is inside a value. The elements of a list share the place of their key where
+// the parser keeps none for them.
+func (s *source) value(p *unstable.Parser, path string, v *unstable.Node) {
+	switch v.Kind {
+	case unstable.InlineTable:
+		for it := v.Children(); it.Next(); {
+			s.keyValue(p, path, it.Node())
+		}
+	case unstable.Array:
+		i := 0
+		for it := v.Children(); it.Next(); i++ {
+			if n := it.Node(); n.Raw.Length > 0 {
+				s.put(p, element(path, i), n, n)
+			}
+			s.value(p, element(path, i), it.Node())
+		}
+	}
+}
+
+func (s *source) put(p *unstable.Parser, path string, at, value *unstable.Node) {
+	if _, ok := s.at[path]; ok {
+		return // a dotted key that is written more than once: its first place
+	}
+	start := p.Shape(at.Raw).Start
+	pl := place{line: start.Line, column: start.Column}
+	if value != nil && value.Kind != unstable.InlineTable && value.Kind != unstable.Array {
+		pl.value = value.Raw
+	}
+	s.at[path] = pl
+}
+
+func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// locate turns a *spec.Error into a *FileError at the place of its path, or of the nearest table
+// around it that is written in the file. Other errors pass.
+func (s *source) locate(err error) error {
+	var fault *spec.Error
+	if !errors.As(err, &fault) {
+		return err
+	}
+	msg := fault.Msg
+	if strings.HasPrefix(msg, "is ") {
+		msg = withoutTable(fault.Path) + " " + msg
+	}
+	pl := s.nearest(fault.Path)
+	return &FileError{s.file, pl.line, pl.column, msg}
+}
+
+func (s *source) nearest(path string) place {
+	for {
+		if pl, ok := s.at[path]; ok {
+			return pl
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+}
+
+// withoutTable drops the name of the array of tables: policy[1].scale.value → scale.value. The
+// line says which one it is.
+func withoutTable(path string) string {
+	if head, rest, ok := strings.Cut(path, "."); ok && strings.HasSuffix(head, "]") {
+		return rest
+	}
+	return path
+}
+
+// Override returns the text of a spec with one value replaced, or added where the key is not
+// written: what `--horizon 100` does to `horizon = 10_000`. path is a top-level key ("horizon") or
+// a key of a table ("environment[0].data"), value is TOML.
+func Override(file, text, path, value string) (string, error) {
+	_, src, err := readTree(file, text)
+	if err != nil {
+		return "", err
+	}
+	if pl, ok := src.at[path]; ok {
+		if pl.value.Length == 0 {
+			return "", &FileError{file, pl.line, pl.column, withoutTable(path) + " is a list or a table here and cannot be replaced from the command line"}
+		}
+		from, to := pl.value.Offset, pl.value.Offset+pl.value.Length
+		return text[:from] + value + text[to:], nil
+	}
+	table, key := "", path
+	if i := strings.LastIndex(path, "."); i >= 0 {
+		table, key = path[:i], path[i+1:]
+	}
+	line := key + " = " + value + "\n"
+	if table == "" {
+		return line + text, nil
+	}
+	pl, ok := src.at[table]
+	if !ok || !strings.HasPrefix(strings.TrimSpace(nthLine(text, pl.line)), "[[") {
+		return "", &FileError{file, max(1, pl.line), max(1, pl.column), "no table in which to set " + key + " from the command line"}
+	}
+	end := 0
+	for range pl.line {
+		n := strings.IndexByte(text[end:], '\n')
+		if n < 0 {
+			return text + "\n" + line, nil
+		}
+		end += n + 1
+	}
+	return text[:end] + line + text[end:], nil
+}
+
+func nthLine(text string, n int) string {
+	for i, line := range strings.Split(text, "\n") {
+		if i == n-1 {
+			return line
+		}
+	}
+	return ""
+}

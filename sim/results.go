@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Names of the files in a result directory.
+const (
+	ResultsFile  = "results.csv"
+	ManifestFile = "manifest.json"
+	JournalFile  = "cells.journal"
+)
+
+// resultsHeader is the first line of results.csv.
+const resultsHeader = "environment,policy,replication,round,regret,reward\n"
+
+// resultsCSV prints the cells that are done (len(regret) > 0) in canonical order: environment,
+// policy, replication, round. cells is indexed by Experiment.index.
+func resultsCSV(x *Experiment, cells []entry) []byte {
+	b := bytes.NewBufferString(resultsHeader)
+	var line []byte
+	for e := range x.Environments {
+		for p := range x.Policies {
+			prefix := field(x.Environments[e].Name) + "," + field(x.Policies[p].Name) + ","
+			for r := range x.Replications {
+				c := cells[x.index(e, p, r)]
+				for i, sum := range c.Regret {
+					line = append(line[:0], prefix...)
+					line = strconv.AppendInt(line, int64(r+1), 10)
+					line = append(line, ',')
+					line = strconv.AppendInt(line, int64(x.Checkpoints[i]), 10)
+					line = append(line, ',')
+					line = strconv.AppendFloat(line, sum, 'g', -1, 64)
+					line = append(line, ',')
+					line = strconv.AppendFloat(line, c.Reward[i], 'g', -1, 64)
+					line = append(line, '\n')
+					b.Write(line)
+				}
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// field quotes a name for CSV where it needs it.
+func field(name string) string {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	w.Write([]string{name}) // a bytes.Buffer does not fail
+	w.Flush()
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// writeFile replaces a file in one step: a reader sees the old bytes or the new ones.
+func writeFile(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is nothing left to remove
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// ReadManifest reads manifest.json of a result directory.
+func ReadManifest(dir string) (*Manifest, error) {
+	name := filepath.Join(dir, ManifestFile)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	m := new(Manifest)
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+func writeManifest(dir string, m *Manifest) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(m); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, ManifestFile), b.Bytes())
+}
+
+// claim makes dir a directory for this experiment. A directory with files in it is refused unless
+// it holds results of the same experiment (the number of replications may differ) or force is set.
+func claim(dir string, x *Experiment, force bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if force {
+		return nil
+	}
+	m, err := ReadManifest(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if n := f.Name(); n != ResultsFile && n != JournalFile && n != "run.log" {
+				return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
+			}
+		}
+		return nil
+	case err != nil:
+		return &DirError{dir, "holds a manifest.json that cannot be read: " + err.Error()}
+	case m.Identity != x.Identity():
+		what := "another spec"
+		if m.Seed != x.Seed {
+			what = fmt.Sprintf("another seed (%d, not %d)", m.Seed, x.Seed)
+		} else if m.Horizon != x.Horizon {
+			what = fmt.Sprintf("another horizon (%d, not %d)", m.Horizon, x.Horizon)
+		}
+		return &DirError{dir, fmt.Sprintf("holds results of %s: experiment %s", what, m.Experiment)}
+	}
+	return nil
+}
+
+// DirError refuses a result directory.
+type DirError struct {
+	Dir string
+	Why string
+}
+
+func (e *DirError) Error() string { return e.Dir + " " + e.Why }

@@ -1,0 +1,682 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"troupe/bandit"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// Options of a run. The zero value plays in memory, on all processors.
+type Options struct {
+	Dir     string // result directory; "" keeps everything in memory
+	Workers int    // 0 means one for each processor
+	Force   bool   // take over a directory that holds something else
+
+	// Program names the code that plays. Cells that another program wrote are played again. ""
+	// makes no difference between programs.
+	Program string
+
+	// Manifest holds what the caller knows of the run: version, commit, command. Run fills in
+	// the rest.
+	Manifest Manifest
+
+	// Grace is how long cells under way may go on after the context is done; 0 means 2 s.
+	Grace time.Duration
+
+	// Progress is called from one goroutine, at the start, after every cell and about ten times
+	// a second between.
+	Progress func(Progress)
+
+	// Note is called once for each remark: warnings of policies, rescalings, damaged files.
+	Note func(string)
+}
+
+// Outcome is what a run left behind.
+type Outcome struct {
+	Manifest Manifest
+	Results  []byte // results.csv
+	Reused   int    // cells that were in the directory already
+	Played   int    // cells played now
+}
+
+// Errors of Run.
+var (
+	// ErrInterrupted: the context was done before the last cell was. What is finished is written,
+	// and the same call goes on from there.
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// CellError names the cell in which a run ended.
+type CellError struct {
+	Environment, Policy string
+	Replication         int // from 1
+	Err                 error
+}
+
+func (e *CellError) Error() string {
+	return fmt.Sprintf("environment %q, policy %q, replication %d: %v", e.Environment, e.Policy, e.Replication, e.Err)
+}
+func (e *CellError) Unwrap() error { return e.Err }
+
+// Run plays every cell of the experiment that the directory does not hold yet, and writes the
+// files of the package comment. The bytes of results.csv depend on the spec, the program and the
+// architecture only.
+//
+// When the context is done, or a cell fails, the finished cells are written and the error is
+// ErrInterrupted or a *CellError; the outcome is valid then too.
+func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
+	started := time.Now()
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Grace <= 0 {
+		o.Grace = 2 * time.Second
+	}
+	r := &runner{x: x, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
+	if o.Dir != "" {
+		if err := claim(o.Dir, x, o.Force); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.rehearse(); err != nil {
+		return nil, err
+	}
+	if err := r.recall(); err != nil {
+		return nil, err
+	}
+	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete {
+		if csv := resultsCSV(x, r.cells); hash(csv) == r.before.ResultsSHA && r.onDisk() == r.before.ResultsSHA {
+			return &Outcome{Manifest: *r.before, Results: csv, Reused: r.reused}, nil
+		}
+	}
+	if _, err := r.publish(Interrupted); err != nil {
+		return nil, err
+	}
+	runErr := r.playAll(ctx)
+	status := Complete
+	if r.done < len(r.cells) {
+		status = Interrupted
+	}
+	csv, err := r.publish(status)
+	if err != nil {
+		return nil, errors.Join(runErr, err)
+	}
+	return &Outcome{Manifest: r.manifest, Results: csv, Reused: r.reused, Played: r.done - r.reused}, runErr
+}
+
+// runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
+// rounds.
+type runner struct {
+	x        *Experiment
+	o        Options
+	started  time.Time
+	cells    []entry // by Experiment.index; not yet done where Regret is empty
+	keys     []string
+	worlds   []worldFacts
+	notes    []string
+	before   *Manifest // what the directory held: results of this experiment
+	foreign  bool      // the journal has lines that are not ours
+	journal  *journal
+	manifest Manifest
+
+	reused, done int
+	finishedIn   []int        // cells done, by replication
+	complete     int          // replications with every cell done
+	rounds       atomic.Int64 // played in this session
+}
+
+// worldFacts is what the rehearsal learned of an environment.
+type worldFacts struct{ dim, arms int }
+
+// index is the place of a cell in canonical order; e, p and r count from 0.
+func (x *Experiment) index(e, p, r int) int {
+	return (e*len(x.Policies)+p)*x.Replications + r
+}
+
+// Key returns the key of all random numbers of a replication, counted from 1.
+func (x *Experiment) Key(replication int) rng.Key {
+	return rng.NewKey(x.Seed).At(uint64(replication))
+}
+
+// rehearse plays the first choice of every pair of environment and policy, so that a spec that
+// cannot work is refused before hours of work, and collects what there is to remark.
+func (r *runner) rehearse() error {
+	x := r.x
+	key := x.Key(1)
+	for e := range x.Environments {
+		c := &x.Environments[e]
+		env, err := c.Options.Build(key)
+		if err != nil {
+			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
+		}
+		set, err := env.Offer(key.Stream(rng.Offer).Round(1))
+		if err != nil {
+			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
+		}
+		facts := worldFacts{dim: env.Dim()}
+		if finite, ok := set.(bandit.Finite); ok {
+			facts.arms = finite.Len()
+		}
+		r.worlds = append(r.worlds, facts)
+		if n, ok := env.(interface{ Notes() []string }); ok {
+			for _, text := range n.Notes() {
+				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
+			}
+		}
+		for p := range x.Policies {
+			pc := &x.Policies[p]
+			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
+			pol, err := pc.Options.New(r.problem(env, e, key))
+			if err != nil {
+				return x.blame(pc.path, where, err)
+			}
+			if w, ok := pol.(bandit.Warner); ok {
+				for _, text := range w.Warnings(set) {
+					r.note(fmt.Sprintf("policy %s on environment %s: %s", pc.Name, c.Name, text))
+				}
+			}
+			var a bandit.Action
+			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
+				return x.blame(pc.path, where, err)
+			}
+		}
+	}
+	return nil
+}
+
+// blame puts the place of a table in front of an error that its content caused.
+func (x *Experiment) blame(path, who string, err error) error {
+	var fault *spec.Error
+	if errors.As(err, &fault) {
+		return x.src.locate(err)
+	}
+	pl := x.src.nearest(path)
+	return &FileError{x.src.file, pl.line, pl.column, who + ": " + err.Error()}
+}
+
+func (r *runner) note(text string) {
+	r.notes = append(r.notes, text)
+	r.remark(text)
+}
+
+func (r *runner) remark(text string) {
+	if r.o.Note != nil {
+		r.o.Note(text)
+	}
+}
+
+// problem is what a policy may know before round 1.
+func (r *runner) problem(env bandit.Environment, e int, key rng.Key) policy.Problem {
+	p := policy.Problem{
+		Dim:     r.worlds[e].dim,
+		Arms:    r.worlds[e].arms,
+		Horizon: r.x.Horizon,
+		Init:    key.Stream(rng.Init),
+	}
+	if s, ok := env.(interface{ Sigma() (float64, bool) }); ok {
+		if sigma, known := s.Sigma(); known {
+			p.Sigma = sigma
+		}
+	}
+	return p
+}
+
+// recall computes the keys of the cells and takes from the journal those that are there.
+func (r *runner) recall() error {
+	x := r.x
+	r.keys = make([]string, len(r.cells))
+	for e := range x.Environments {
+		for p := range x.Policies {
+			for rep := range x.Replications {
+				key, err := x.cellKey(e, p, rep, r.o.Program)
+				if err != nil {
+					return err
+				}
+				r.keys[x.index(e, p, rep)] = key
+			}
+		}
+	}
+	if r.o.Dir == "" {
+		return nil
+	}
+	if m, err := ReadManifest(r.o.Dir); err == nil && m.Identity == x.Identity() {
+		r.before = m
+	}
+	name := filepath.Join(r.o.Dir, JournalFile)
+	known, remarks, err := readJournal(name)
+	if err != nil {
+		return err
+	}
+	for _, text := range remarks {
+		r.remark(text)
+	}
+	for i, key := range r.keys {
+		if c, ok := known[key]; ok && len(c.Regret) == len(x.Checkpoints) && len(c.Reward) == len(x.Checkpoints) {
+			r.set(i, c)
+			r.reused++
+		}
+	}
+	r.foreign = len(known) > r.reused || len(remarks) > 0
+	if r.before != nil && r.before.Program != r.o.Program && r.before.Done > 0 && r.reused == 0 {
+		r.remark(fmt.Sprintf("the results in %s come from another build of troupe; every cell is played again", r.o.Dir))
+	}
+	return nil
+}
+
+// onDisk returns the hash of results.csv as it is, "" when it cannot be read.
+func (r *runner) onDisk() string {
+	data, err := os.ReadFile(filepath.Join(r.o.Dir, ResultsFile))
+	if err != nil {
+		return ""
+	}
+	return hash(data)
+}
+
+// cellKey is a hash of everything the numbers of a cell depend on: the two tables without their
+// names, seed, replication, horizon, checkpoints, and the program.
+func (x *Experiment) cellKey(e, p, r int, program string) (string, error) {
+	type table struct {
+		Kind  string
+		Table spec.Raw
+		Data  string `json:",omitempty"`
+	}
+	env, pol := &x.Environments[e], &x.Policies[p]
+	b, err := json.Marshal(struct {
+		Format      int
+		Program     string
+		Environment table
+		Policy      table
+		Seed        uint64
+		Replication int
+		Checkpoints []int // the last is the horizon
+		Horizon     int
+	}{1, program, table{env.Kind, env.Table, ""}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon})
+	if err != nil {
+		return "", err
+	}
+	return hash(b)[:32], nil
+}
+
+// Identity is a hash of what the spec asks for, the number of replications aside: a directory of
+// results can be extended by more replications of the same experiment and by nothing else.
+func (x *Experiment) Identity() string {
+	type named struct {
+		Name, Kind string
+		Table      spec.Raw
+	}
+	var tables [2][]named
+	for _, c := range x.Environments {
+		tables[0] = append(tables[0], named{c.Name, c.Kind, c.Table})
+	}
+	for _, c := range x.Policies {
+		tables[1] = append(tables[1], named{c.Name, c.Kind, c.Table})
+	}
+	b, err := json.Marshal(struct {
+		Seed        uint64
+		Horizon     int
+		Checkpoints []int
+		Tables      [2][]named
+	}{x.Seed, x.Horizon, x.Checkpoints, tables})
+	if err != nil {
+		panic("sim: a decoded spec does not encode: " + err.Error())
+	}
+	return hash(b)
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// cell numbers one environment × policy × replication from 0.
+type cell struct{ e, p, r int }
+
+// finished is what a worker hands over.
+type finished struct {
+	cell
+	entry entry
+	err   error
+}
+
+// errAbandoned ends a cell that was under way when the grace was over.
+var errAbandoned = errors.New("abandoned")
+
+// playAll plays the cells that are not done. Replications come first, then environments, then
+// policies: so complete replications, which a leader board may use, come early.
+func (r *runner) playAll(ctx context.Context) error {
+	x := r.x
+	var todo []cell
+	for rep := range x.Replications {
+		for e := range x.Environments {
+			for p := range x.Policies {
+				if len(r.cells[x.index(e, p, rep)].Regret) == 0 {
+					todo = append(todo, cell{e, p, rep})
+				}
+			}
+		}
+	}
+	r.report()
+	if len(todo) == 0 {
+		return nil
+	}
+	if r.o.Dir != "" {
+		j, err := openJournal(filepath.Join(r.o.Dir, JournalFile))
+		if err != nil {
+			return err
+		}
+		r.journal = j
+		defer j.close()
+	}
+
+	soft, stop := context.WithCancel(ctx)
+	defer stop()
+	hard, abandon := context.WithCancel(context.Background())
+	defer abandon()
+	context.AfterFunc(soft, func() { time.AfterFunc(r.o.Grace, abandon) })
+
+	out := make(chan finished)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(r.o.Workers, len(todo)) {
+		workers.Go(func() {
+			for soft.Err() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(todo) {
+					return
+				}
+				f := finished{cell: todo[n]}
+				f.entry, f.err = r.play(hard, f.cell)
+				out <- f
+			}
+		})
+	}
+	go func() { workers.Wait(); close(out) }()
+
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var failed error
+	for {
+		select {
+		case <-tick.C:
+			r.report()
+		case f, open := <-out:
+			if !open {
+				if failed == nil && r.done < len(r.cells) {
+					failed = ErrInterrupted
+				}
+				return failed
+			}
+			err := f.err
+			if err == nil {
+				err = r.keep(f)
+			} else if !errors.Is(err, errAbandoned) {
+				err = &CellError{x.Environments[f.e].Name, x.Policies[f.p].Name, f.r + 1, err}
+			} else {
+				err = nil
+			}
+			if err != nil && failed == nil {
+				failed = err
+				stop()
+				abandon() // an error is the same error after the others have finished
+			}
+			r.report()
+		}
+	}
+}
+
+// keep records a finished cell.
+func (r *runner) keep(f finished) error {
+	i := r.x.index(f.e, f.p, f.r)
+	f.entry.Cell = r.keys[i]
+	r.set(i, f.entry)
+	if r.journal == nil {
+		return nil
+	}
+	return r.journal.append(f.entry)
+}
+
+func (r *runner) set(i int, c entry) {
+	r.cells[i] = c
+	r.done++
+	rep := i % r.x.Replications
+	r.finishedIn[rep]++
+	if r.finishedIn[rep] == len(r.cells)/r.x.Replications {
+		r.complete++
+	}
+}
+
+// play plays one cell. It runs on a worker and only reads the runner.
+func (r *runner) play(hard context.Context, c cell) (entry, error) {
+	x := r.x
+	started := time.Now()
+	key := x.Key(c.r + 1)
+	env, err := x.Environments[c.e].Options.Build(key)
+	if err != nil {
+		return entry{}, err
+	}
+	pol, err := x.Policies[c.p].Options.New(r.problem(env, c.e, key))
+	if err != nil {
+		return entry{}, err
+	}
+	w := &recorder{
+		at:     x.Checkpoints,
+		stop:   hard.Done(),
+		rounds: &r.rounds,
+		entry: entry{
+			Regret: make([]float64, 0, len(x.Checkpoints)),
+			Reward: make([]float64, 0, len(x.Checkpoints)),
+		},
+	}
+	if err := Play(env, pol, key, x.Horizon, w); err != nil {
+		return entry{}, err
+	}
+	r.rounds.Add(int64(x.Horizon % countEvery))
+	w.entry.Seconds = time.Since(started).Seconds()
+	return w.entry, nil
+}
+
+// recorder sums regret and reward and keeps the sums at the checkpoints.
+type recorder struct {
+	at             []int
+	regret, reward float64
+	entry          entry
+	stop           <-chan struct{}
+	rounds         *atomic.Int64
+}
+
+// countEvery is the number of rounds between two looks at the clock outside.
+const countEvery = 256
+
+func (w *recorder) Round(t int, regret, reward float64) error {
+	w.regret += regret
+	w.reward += reward
+	if t == w.at[len(w.entry.Regret)] {
+		w.entry.Regret = append(w.entry.Regret, w.regret)
+		w.entry.Reward = append(w.entry.Reward, w.reward)
+	}
+	if t%countEvery == 0 {
+		w.rounds.Add(countEvery)
+		select {
+		case <-w.stop:
+			return errAbandoned
+		default:
+		}
+	}
+	return nil
+}
+
+// publish writes results.csv and manifest.json for the cells that are done.
+func (r *runner) publish(status string) ([]byte, error) {
+	x := r.x
+	csv := resultsCSV(x, r.cells)
+	m := r.o.Manifest
+	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
+	m.Program = r.o.Program
+	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
+	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
+	m.Started = r.started.UTC().Format(time.RFC3339)
+	m.Seconds = time.Since(r.started).Seconds()
+	if r.before != nil && r.reused > 0 {
+		m.Started = r.before.Started
+		m.Seconds += r.before.Seconds
+	}
+	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
+	m.ResultsSHA = hash(csv)
+	m.Environments, m.Policies = nil, nil
+	for e, c := range x.Environments {
+		m.Environments = append(m.Environments, Environment{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim})
+	}
+	for p, c := range x.Policies {
+		mp := Policy{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept}
+		for e := range x.Environments {
+			for rep := range x.Replications {
+				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
+					mp.Rounds += x.Horizon
+					mp.Seconds += done.Seconds
+				}
+			}
+		}
+		m.Policies = append(m.Policies, mp)
+	}
+	m.Notes = slices.Clone(r.notes)
+	r.manifest = m
+	if r.o.Dir == "" {
+		return csv, nil
+	}
+	if err := writeFile(filepath.Join(r.o.Dir, ResultsFile), csv); err != nil {
+		return nil, err
+	}
+	if status == Complete && r.foreign {
+		if err := r.tidy(); err != nil {
+			return nil, err
+		}
+	}
+	return csv, writeManifest(r.o.Dir, &m)
+}
+
+// tidy rewrites the journal of a complete run without the lines that are not its own.
+func (r *runner) tidy() error {
+	var b []byte
+	for _, c := range r.cells {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		b = append(b, line...)
+	}
+	return writeFile(filepath.Join(r.o.Dir, JournalFile), b)
+}
+
+// Progress is a look at a run under way.
+type Progress struct {
+	Cells, Done, Reused int
+	Rounds, AllRounds   int64   // of this session: played, to play
+	Seconds             float64 // since the start of this session
+	Replications        int     // that every policy has finished in every environment
+
+	r *runner
+}
+
+func (r *runner) report() {
+	if r.o.Progress == nil {
+		return
+	}
+	p := Progress{
+		Cells: len(r.cells), Done: r.done, Reused: r.reused,
+		Rounds:       r.rounds.Load(),
+		AllRounds:    int64(len(r.cells)-r.reused) * int64(r.x.Horizon),
+		Seconds:      time.Since(r.started).Seconds(),
+		Replications: r.complete,
+		r:            r,
+	}
+	r.o.Progress(p)
+}
+
+// Standing is one line of a leader board.
+type Standing struct {
+	Environment, Policy string
+	Mean, SE            float64 // regret at the horizon; SE is 0 for a single replication
+	Behind              float64 // share of replications in which it lost to the first of its environment
+}
+
+// Board ranks the policies of each environment by mean regret at the horizon, on the replications
+// that every policy has finished: otherwise the order of scheduling would look like a ranking. It
+// may be called only inside the Progress callback.
+func (p Progress) Board() []Standing {
+	x := p.r.x
+	if p.r.complete == 0 {
+		return nil
+	}
+	var reps []int
+	for rep, n := range p.r.finishedIn {
+		if n == len(x.Environments)*len(x.Policies) {
+			reps = append(reps, rep)
+		}
+	}
+	var board []Standing
+	for e := range x.Environments {
+		from := len(board)
+		final := make(map[string][]float64)
+		for q := range x.Policies {
+			s := Standing{Environment: x.Environments[e].Name, Policy: x.Policies[q].Name}
+			v := make([]float64, len(reps))
+			for i, rep := range reps {
+				c := p.r.cells[x.index(e, q, rep)]
+				v[i] = c.Regret[len(c.Regret)-1]
+			}
+			s.Mean, s.SE = meanSE(v)
+			final[s.Policy] = v
+			board = append(board, s)
+		}
+		here := board[from:]
+		slices.SortStableFunc(here, func(a, b Standing) int {
+			switch {
+			case a.Mean < b.Mean:
+				return -1
+			case a.Mean > b.Mean:
+				return 1
+			}
+			return 0
+		})
+		best := final[here[0].Policy]
+		for i := range here {
+			for k, v := range final[here[i].Policy] {
+				if v > best[k] {
+					here[i].Behind += 1 / float64(len(reps))
+				}
+			}
+		}
+	}
+	return board
+}
+
+func meanSE(v []float64) (mean, se float64) {
+	n := float64(len(v))
+	for _, x := range v {
+		mean += x / n
+	}
+	if n < 2 {
+		return mean, 0
+	}
+	var q float64
+	for _, x := range v {
+		q += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(q / (n - 1) / n)
+}
