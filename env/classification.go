@@ -1,0 +1,296 @@
+package env
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/dataset"
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// ClassificationOptions are the options of kind "classification": labelled rows of a file, played
+// as a bandit. Each round shows the features c ∈ ℝᵖ of one row; the arms are the classes; the
+// policy learns the payoff of the arm it chose and nothing of the others. The rows come in an order
+// drawn once for each replication, and from the first again when all were visited.
+//
+// Features of arm a:
+//
+//	block    c in block a of ℝ^{Kp}, zeros elsewhere: each arm has its own parameter, d = K·p.
+//	shared   s_a ⊙ c in ℝᵖ: one parameter for all arms, d = p. The signs s_a ∈ {−1, +1}ᵖ are the
+//	         arm's code word, drawn once for each replication. This is block with its K·p features
+//	         hashed into p buckets: far cheaper for many classes, and less expressive.
+//
+// Payoffs:
+//
+//	zero-one   1 for the row's class, otherwise 0.
+//	mushroom   arm 0 passes and pays 0; arm 1 eats: +5 when the row is edible, and when it is
+//	           poisonous −35 or +5 with probability ½ each, −15 in expectation (Blundell et al.
+//	           2015; Riquelme et al. 2018). Regret uses the expected payoff.
+//
+// All payoffs, and so the regret, are multiplied by scale. The payoff is not a linear function of
+// the features; that is recorded. Given the features a payoff lies in an interval of length 1
+// (40 for mushroom) times scale, so by Hoeffding's lemma half of that is a subgaussian constant.
+type ClassificationOptions struct {
+	Data        string   `key:"data" doc:"file with labelled rows; the flag --data takes its place"`
+	Format      string   `key:"format" doc:"arff, csv, space, libsvm, or auto"`
+	Class       string   `key:"class" doc:"class column: first, last, its name, its number from 1, or auto"`
+	Header      string   `key:"header" doc:"whether the first line names the columns: yes, no, or auto"`
+	Delimiter   string   `key:"delimiter" doc:"of CSV: comma, semicolon or tab; empty: found out"`
+	Categorical []string `key:"categorical" doc:"columns (names or numbers from 1) whose values are names though they look like numbers"`
+	Features    string   `key:"features" doc:"block (a parameter for each class) or shared (one parameter, the classes told apart by signs)"`
+	Standardise bool     `key:"standardise" doc:"numeric columns get mean 0 and standard deviation 1"`
+	Intercept   bool     `key:"intercept" doc:"append a feature that is 1"`
+	Normalise   bool     `key:"normalise" doc:"divide each row by its norm, otherwise all rows by the largest norm above 1"`
+	Reward      string   `key:"reward" doc:"zero-one, or mushroom (pass 0, eat +5, or if poisonous -35 or +5)"`
+	Poisonous   string   `key:"poisonous" doc:"name of the poisonous class in the mushroom game"`
+	Scale       float64  `key:"scale" doc:"what every payoff is multiplied by"`
+}
+
+// NewClassification returns the defaults.
+func NewClassification() *ClassificationOptions {
+	return &ClassificationOptions{Format: "auto", Class: "auto", Header: "auto", Features: "block",
+		Standardise: true, Intercept: true, Normalise: true, Reward: "zero-one", Poisonous: "p", Scale: 1}
+}
+
+// Doc says what the kind is.
+func (*ClassificationOptions) Doc() string {
+	return "labelled rows of a file: choose the class, see the payoff of that choice only"
+}
+
+// The mushroom game.
+const (
+	pass       = 0 // arm
+	eat        = 1 // arm
+	good, bad  = 5, -35
+	badHalf    = (good + bad) / 2 // expected payoff of eating a poisonous one
+	halfSpread = (good - bad) / 2
+)
+
+// Build implements Options.
+func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Environment, error) {
+	if err := oneOf("features", o.Features, "block", "shared"); err != nil {
+		return nil, err
+	}
+	if err := oneOf("reward", o.Reward, "zero-one", "mushroom"); err != nil {
+		return nil, err
+	}
+	if err := positive("scale", o.Scale); err != nil {
+		return nil, err
+	}
+	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter, Categorical: o.Categorical}
+	if err := read.Check(""); err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return nil, fmt.Errorf("env: classification needs a source of data")
+	}
+	rows, err := data.Encoded(o.Data, read, dataset.Encoding{Standardise: o.Standardise, Intercept: o.Intercept, Normalise: o.Normalise})
+	if err != nil {
+		return nil, err
+	}
+	e := &classification{rows: rows, scale: o.Scale, row: -1, notes: rows.Notes[:len(rows.Notes):len(rows.Notes)]}
+	e.notes = append(e.notes, "outside the assumption: payoffs of classified rows are not linear in the features")
+	e.arms = len(rows.Classes)
+	if o.Reward == "mushroom" {
+		e.poison = -1
+		for k, name := range rows.Classes {
+			if name == o.Poisonous {
+				e.poison = int32(k)
+			}
+		}
+		if len(rows.Classes) != 2 || e.poison < 0 {
+			return nil, wrong("poisonous", "is %q, but the classes of %s are %q; the mushroom game needs two, one of them poisonous (is the class column right? option class)", o.Poisonous, rows.Table.Name, rows.Classes)
+		}
+		e.mushroom, e.arms = true, 2
+	}
+	if e.arms < 2 {
+		return nil, wrong("class", "is %q, but all rows of %s have the class %q", o.Class, rows.Table.Name, rows.Classes[0])
+	}
+	if o.Scale != 1 {
+		e.notes = append(e.notes, fmt.Sprintf("payoffs and regret are multiplied by %.6g", o.Scale))
+	}
+	const most = 1 << 16
+	e.dim = rows.Dim
+	if o.Features == "block" {
+		e.dim *= e.arms
+	}
+	if e.dim > most {
+		return nil, wrong("features", "is %q, which with %d classes and %d features gives d = %d, expected at most %d", o.Features, e.arms, rows.Dim, e.dim, most)
+	}
+	instance := key.Stream(rng.Instance)
+	if o.Features == "shared" {
+		draw := instance.Round(drawSigns)
+		e.signs = make([]float64, e.arms*rows.Dim)
+		for i := range e.signs {
+			e.signs[i] = draw.Sign(i)
+		}
+	}
+	e.order = make([]int32, rows.Rows)
+	for i := range e.order {
+		e.order[i] = int32(i)
+	}
+	draw := instance.Round(drawOrder)
+	for i := len(e.order) - 1; i > 0; i-- { // Fisher and Yates
+		j := draw.Intn(i, i+1)
+		e.order[i], e.order[j] = e.order[j], e.order[i]
+	}
+	return e, nil
+}
+
+// classification is the environment of kind "classification". It implements Noted and Noisy.
+type classification struct {
+	rows      *dataset.Encoded
+	order     []int32
+	arms, dim int
+	signs     []float64 // arms × rows.Dim for shared features, otherwise nil
+	mushroom  bool
+	poison    int32
+	scale     float64
+	notes     []string
+	row       int // offered last
+}
+
+// Dim returns d.
+func (e *classification) Dim() int { return e.dim }
+
+// Notes implements Noted.
+func (e *classification) Notes() []string { return e.notes }
+
+// Sigma implements Noisy.
+func (e *classification) Sigma() (float64, bool) {
+	if e.mushroom {
+		return halfSpread * e.scale, true
+	}
+	return 0.5 * e.scale, true
+}
+
+// Offer implements bandit.Environment: round t shows row order[(t−1) mod n].
+func (e *classification) Offer(draw rng.Source) (bandit.ActionSet, error) {
+	n := uint64(len(e.order))
+	e.row = int(e.order[(draw.At()+n-1)%n])
+	c := e.rows.Row(e.row)
+	if e.signs == nil {
+		return newBlocks(c, e.arms), nil
+	}
+	block := make([]float64, len(e.signs))
+	for i, s := range e.signs {
+		block[i] = s * c[i%len(c)]
+	}
+	return actionset.FiniteOf(e.dim, block)
+}
+
+func (e *classification) check(a bandit.Action) {
+	if e.row < 0 {
+		panic("env: an action before the first offer")
+	}
+	if len(a.X) != e.dim {
+		panic("env: the action has the wrong length")
+	}
+}
+
+// mean returns the expected payoff of an arm for the row offered last, before scaling.
+func (e *classification) mean(arm int) float64 {
+	label := e.rows.Label[e.row]
+	switch {
+	case !e.mushroom && arm == int(label):
+		return 1
+	case !e.mushroom || arm == pass:
+		return 0
+	case label == e.poison:
+		return badHalf
+	}
+	return good
+}
+
+// best returns the largest expected payoff for the row offered last, before scaling.
+func (e *classification) best() float64 {
+	if e.mushroom {
+		return max(e.mean(pass), e.mean(eat))
+	}
+	return 1
+}
+
+// Reward implements bandit.Environment.
+func (e *classification) Reward(a bandit.Action, draw rng.Source) (float64, error) {
+	e.check(a)
+	if a.Index < 0 || a.Index >= e.arms {
+		return 0, fmt.Errorf("env: the action's index is %d, expected an arm from 0 to %d", a.Index, e.arms-1)
+	}
+	y := e.mean(a.Index)
+	if e.mushroom && a.Index == eat && e.rows.Label[e.row] == e.poison {
+		y += halfSpread * draw.Sign(0)
+	}
+	return e.scale * y, nil
+}
+
+// Regret implements bandit.Environment.
+func (e *classification) Regret(a bandit.Action) (float64, error) {
+	e.check(a)
+	if a.Index < 0 || a.Index >= e.arms {
+		return 0, fmt.Errorf("env: the action's index is %d, expected an arm from 0 to %d", a.Index, e.arms-1)
+	}
+	return e.scale * (e.best() - e.mean(a.Index)), nil
+}
+
+// blocks is the finite set {e_a ⊗ c : a < k} ⊂ ℝ^{kp}: arm a has c in block a and zeros elsewhere.
+// It stores c once, with (k−1)·p zeros on either side; arm a is a window of length kp in which c
+// stands at block a. That is (2k−1)p numbers instead of k²p, and ArgMax costs kp.
+type blocks struct {
+	k, p   int
+	padded []float64 // zeros, c, zeros
+}
+
+func newBlocks(c []float64, k int) *blocks {
+	p := len(c)
+	b := &blocks{k: k, p: p, padded: make([]float64, (2*k-1)*p)}
+	copy(b.padded[(k-1)*p:], c)
+	return b
+}
+
+// Dim returns k·p.
+func (b *blocks) Dim() int { return b.k * b.p }
+
+// Len returns k.
+func (b *blocks) Len() int { return b.k }
+
+// At returns arm i.
+func (b *blocks) At(i int) []float64 {
+	if i < 0 || i >= b.k {
+		panic("env: no such arm")
+	}
+	from := (b.k - 1 - i) * b.p
+	return b.padded[from : from+b.k*b.p : from+b.k*b.p]
+}
+
+// Radius returns ‖c‖.
+func (b *blocks) Radius() float64 { return linalg.Norm(b.padded) }
+
+// ArgMax implements bandit.ActionSet: the first arm a with the largest ⟨c, theta_a⟩.
+func (b *blocks) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	if len(theta) != b.k*b.p {
+		panic("env: theta has the wrong length")
+	}
+	c := b.padded[(b.k-1)*b.p : b.k*b.p]
+	best, arm := math.Inf(-1), 0
+	for a := range b.k {
+		v := linalg.Dot(c, theta[a*b.p:(a+1)*b.p])
+		// Every entry of theta enters one value, so one that is not finite cannot hide.
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return 0, fmt.Errorf("env: theta gives arm %d the value %v: %w", a, v, bandit.ErrNotFinite)
+		}
+		if v > best {
+			best, arm = v, a
+		}
+	}
+	dst.Set(b.At(arm), arm)
+	return best, nil
+}
+
+var (
+	_ Noted         = (*classification)(nil)
+	_ Noisy         = (*classification)(nil)
+	_ bandit.Finite = (*blocks)(nil)
+)

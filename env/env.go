@@ -1,0 +1,103 @@
+// Package env holds the worlds that policies play in: linear bandits with every action set and
+// noise, the contextual settings of the literature, and classification of real data.
+//
+// Three nouns:
+//
+//   - Options are one [[environment]] table of an experiment file; Kinds is the list of what it may
+//     say. Build makes the environment of one replication from the replication's key;
+//   - a Law is the noise: it pays a reward around a mean and knows its subgaussian constant;
+//   - the instance is what is drawn before round 1 (θ*, fixed arms, the order of the rows). It comes
+//     from the key's rng.Instance stream, one of its rounds for each thing that is drawn, so that
+//     two environments of one replication share what they can share: the same θ* for the same d,
+//     whatever the set and the noise.
+//
+// What changes from round to round is computed from the round's own source: a set that is redrawn
+// from rng.Offer, a reward from rng.Reward. An environment carries no generator state; asked for
+// round t again it gives the same set.
+//
+// # Inside the assumption and outside
+//
+// The paper assumes 𝒳_t ⊂ 𝔹^d, ‖θ*‖ ≤ 1, a mean ⟨x, θ*⟩ and 1-subgaussian noise. Sets that leave
+// the ball are refused, or rescaled on request with a recorded factor. Everything else that steps
+// outside is allowed and said: Notes lists it for the manifest of a run, and Sigma is false when
+// the noise has no subgaussian constant.
+//
+// # Regret
+//
+// Regret is the pseudo-regret against the true mean of the round: with a drift against the best
+// action for θ_t, with misspecification against the best arm of the true, non-linear mean, in
+// classification against the best arm for this row (full information).
+package env
+
+import (
+	"troupe/bandit"
+	"troupe/dataset"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// Kinds is the registry of environments; adding one is one line.
+var Kinds = spec.Registry[Options]{
+	"linear":          func() Options { return NewLinear() },
+	"russo":           func() Options { return NewRusso() },
+	"sphere-contexts": func() Options { return NewSphereContexts() },
+	"classification":  func() Options { return NewClassification() },
+}
+
+// Options is a decoded [[environment]] table: a kind's options struct.
+type Options interface {
+	spec.Documented
+	// Build returns the environment of the replication with the given key. data loads files; kinds
+	// that read none ignore it. An option that is wrong is a *spec.Error whose Path is the option's
+	// key within the table. Options do not change: Build may be called concurrently.
+	Build(key rng.Key, data DataSource) (bandit.Environment, error)
+}
+
+// DataSource loads data files: *dataset.Source.
+type DataSource interface {
+	Encoded(path string, o dataset.Options, enc dataset.Encoding) (*dataset.Encoded, error)
+}
+
+// Truth is implemented by environments with a linear mean.
+type Truth interface {
+	// Theta returns θ*, in the units of the actions that are offered; under drift θ_t of the round
+	// offered last. The slice belongs to the environment.
+	Theta() []float64
+}
+
+// Noted is implemented by environments that say what a reader of their results should know:
+// rescaling factors, steps outside the assumptions. The text does not depend on the replication.
+type Noted interface {
+	Notes() []string
+}
+
+// Noisy is implemented by environments that know how noisy their rewards are.
+type Noisy interface {
+	// Sigma returns a σ such that the reward minus its mean is σ-subgaussian given the past:
+	// E exp(s·Z) ≤ exp(s²σ²/2). ok is false when there is none; sigma is then a scale, for want of
+	// better.
+	Sigma() (sigma float64, ok bool)
+}
+
+// Rounds of the rng.Instance stream, one for each thing that is drawn before round 1.
+const (
+	drawTheta = 0 // θ*
+	drawArms  = 1 // fixed arms
+	drawOrder = 2 // the order in which rows of data are visited
+	drawDrift = 3 // the direction into which θ* turns
+	drawWave  = 4 // the misspecification
+	drawSigns = 5 // signs of shared features
+)
+
+// wrong returns a *spec.Error for an option.
+func wrong(key, format string, args ...any) error { return spec.Errorf(key, format, args...) }
+
+// oneOf refuses a word that is none of the valid ones.
+func oneOf(key, v string, valid ...string) error {
+	for _, w := range valid {
+		if v == w {
+			return nil
+		}
+	}
+	return wrong(key, "is %q%s", v, spec.Suggest(v, valid))
+}
