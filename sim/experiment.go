@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"troupe/env"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -27,9 +28,12 @@ const (
 
 // Catalogue is where the kinds that a spec file names are looked up.
 type Catalogue struct {
-	Environments spec.Registry[World]
+	Environments spec.Registry[env.Options]
 	Policies     spec.Registry[policy.Options]
 }
+
+// Kinds is the catalogue of everything there is.
+func Kinds() Catalogue { return Catalogue{env.Kinds, policy.Kinds} }
 
 // Experiment is a decoded spec file.
 type Experiment struct {
@@ -38,7 +42,7 @@ type Experiment struct {
 	Horizon      int
 	Replications int
 	Checkpoints  []int // increasing, the last is Horizon
-	Environments []Case[World]
+	Environments []Case[env.Options]
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"troupe/bandit"
+	"troupe/env"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -14,8 +15,8 @@ import (
 // with means drawn from the instance stream, a policy that plays at random, one that breaks.
 
 var fakes = Catalogue{
-	Environments: spec.Registry[World]{
-		"arms": func() World { return &armsWorld{K: 3, Noise: 1} },
+	Environments: spec.Registry[env.Options]{
+		"arms": func() env.Options { return &armsWorld{K: 3, Noise: 1} },
 	},
 	Policies: spec.Registry[policy.Options]{
 		"random": func() policy.Options { return &randomPolicy{Weight: 1} },
@@ -28,14 +29,13 @@ type armsWorld struct {
 	K     int     `key:"k" doc:"arms"`
 	Noise float64 `key:"noise" doc:"half width of the noise"`
 	Set   fakeSet `key:"set" doc:"a nested table"`
-	built func()
 }
 
 func (*armsWorld) Doc() string { return "arms with random means" }
 
-func (w *armsWorld) Build(key rng.Key) (bandit.Environment, error) {
+func (w *armsWorld) Build(key rng.Key, _ env.DataSource) (bandit.Environment, error) {
 	if w.K < 1 {
-		return nil, fmt.Errorf("k is %d, expected at least 1", w.K)
+		return nil, spec.Errorf("k", "is %d, expected at least 1", w.K)
 	}
 	env := &arms{noise: w.Noise}
 	draw := key.Stream(rng.Instance).Round(0)

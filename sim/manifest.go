@@ -39,6 +39,13 @@ type Environment struct {
 	Options map[string]any `json:"options"` // as decoded, without kind and name
 	Swept   []string       `json:"swept"`   // keys of Options that a sweep varies: "d", "set.arms"
 	Dim     int            `json:"dim"`
+	Data    DataFile       `json:"data,omitzero"`
+}
+
+// DataFile is a file that an environment reads.
+type DataFile struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
 }
 
 // Policy is one policy after sweeps were multiplied out.

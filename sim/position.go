@@ -161,49 +161,20 @@ func withoutTable(path string) string {
 	return path
 }
 
-// Override returns the text of a spec with one value replaced, or added where the key is not
-// written: what `--horizon 100` does to `horizon = 10_000`. path is a top-level key ("horizon") or
-// a key of a table ("environment[0].data"), value is TOML.
-func Override(file, text, path, value string) (string, error) {
+// Override returns the text of a spec with the value of a top-level key replaced, or added where
+// the key is not written: what --horizon 100 does to horizon = 10_000. So the spec that a manifest
+// shows is the spec that was run. value is TOML.
+func Override(file, text, key, value string) (string, error) {
 	_, src, err := readTree(file, text)
 	if err != nil {
 		return "", err
 	}
-	if pl, ok := src.at[path]; ok {
-		if pl.value.Length == 0 {
-			return "", &FileError{file, pl.line, pl.column, withoutTable(path) + " is a list or a table here and cannot be replaced from the command line"}
-		}
-		from, to := pl.value.Offset, pl.value.Offset+pl.value.Length
-		return text[:from] + value + text[to:], nil
+	pl, ok := src.at[key]
+	if !ok {
+		return key + " = " + value + "\n" + text, nil
 	}
-	table, key := "", path
-	if i := strings.LastIndex(path, "."); i >= 0 {
-		table, key = path[:i], path[i+1:]
+	if pl.value.Length == 0 {
+		return "", &FileError{file, pl.line, pl.column, key + " is a list or a table here and cannot be replaced from the command line"}
 	}
-	line := key + " = " + value + "\n"
-	if table == "" {
-		return line + text, nil
-	}
-	pl, ok := src.at[table]
-	if !ok || !strings.HasPrefix(strings.TrimSpace(nthLine(text, pl.line)), "[[") {
-		return "", &FileError{file, max(1, pl.line), max(1, pl.column), "no table in which to set " + key + " from the command line"}
-	}
-	end := 0
-	for range pl.line {
-		n := strings.IndexByte(text[end:], '\n')
-		if n < 0 {
-			return text + "\n" + line, nil
-		}
-		end += n + 1
-	}
-	return text[:end] + line + text[end:], nil
-}
-
-func nthLine(text string, n int) string {
-	for i, line := range strings.Split(text, "\n") {
-		if i == n-1 {
-			return line
-		}
-	}
-	return ""
+	return text[:pl.value.Offset] + value + text[pl.value.Offset+pl.value.Length:], nil
 }

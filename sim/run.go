@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"troupe/bandit"
+	"troupe/dataset"
+	"troupe/env"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -27,6 +29,9 @@ type Options struct {
 	Dir     string // result directory; "" keeps everything in memory
 	Workers int    // 0 means one for each processor
 	Force   bool   // take over a directory that holds something else
+
+	// Data loads data files; nil means that the spec names them all.
+	Data *dataset.Source
 
 	// Program names the code that plays. Cells that another program wrote are played again. ""
 	// makes no difference between programs.
@@ -88,7 +93,10 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if o.Grace <= 0 {
 		o.Grace = 2 * time.Second
 	}
-	r := &runner{x: x, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
+	if o.Data == nil {
+		o.Data = new(dataset.Source)
+	}
+	r := &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.file)}, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
 	if o.Dir != "" {
 		if err := claim(o.Dir, x, o.Force); err != nil {
 			return nil, err
@@ -125,6 +133,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 type runner struct {
 	x        *Experiment
 	o        Options
+	data     dataFiles
 	started  time.Time
 	cells    []entry // by Experiment.index; not yet done where Regret is empty
 	keys     []string
@@ -142,7 +151,10 @@ type runner struct {
 }
 
 // worldFacts is what the rehearsal learned of an environment.
-type worldFacts struct{ dim, arms int }
+type worldFacts struct {
+	dim, arms int
+	file      DataFile // empty when it reads none
+}
 
 // index is the place of a cell in canonical order; e, p and r count from 0.
 func (x *Experiment) index(e, p, r int) int {
@@ -161,20 +173,25 @@ func (r *runner) rehearse() error {
 	key := x.Key(1)
 	for e := range x.Environments {
 		c := &x.Environments[e]
-		env, err := c.Options.Build(key)
+		var facts worldFacts
+		var err error
+		if facts.file.Path, facts.file.SHA256, err = r.data.fingerprint(c.Options); err != nil {
+			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
+		}
+		world, err := c.Options.Build(key, r.data)
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
-		set, err := env.Offer(key.Stream(rng.Offer).Round(1))
+		set, err := world.Offer(key.Stream(rng.Offer).Round(1))
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
-		facts := worldFacts{dim: env.Dim()}
+		facts.dim = world.Dim()
 		if finite, ok := set.(bandit.Finite); ok {
 			facts.arms = finite.Len()
 		}
 		r.worlds = append(r.worlds, facts)
-		if n, ok := env.(interface{ Notes() []string }); ok {
+		if n, ok := world.(env.Noted); ok {
 			for _, text := range n.Notes() {
 				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
 			}
@@ -182,7 +199,7 @@ func (r *runner) rehearse() error {
 		for p := range x.Policies {
 			pc := &x.Policies[p]
 			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
-			pol, err := pc.Options.New(r.problem(env, e, key))
+			pol, err := pc.Options.New(r.problem(world, e, key))
 			if err != nil {
 				return x.blame(pc.path, where, err)
 			}
@@ -203,8 +220,8 @@ func (r *runner) rehearse() error {
 // blame puts the place of a table in front of an error that its content caused.
 func (x *Experiment) blame(path, who string, err error) error {
 	var fault *spec.Error
-	if errors.As(err, &fault) {
-		return x.src.locate(err)
+	if errors.As(err, &fault) { // its path is relative to the table
+		return x.src.locate(&spec.Error{Path: spec.Join(path, fault.Path), Msg: fault.Msg})
 	}
 	pl := x.src.nearest(path)
 	return &FileError{x.src.file, pl.line, pl.column, who + ": " + err.Error()}
@@ -222,17 +239,15 @@ func (r *runner) remark(text string) {
 }
 
 // problem is what a policy may know before round 1.
-func (r *runner) problem(env bandit.Environment, e int, key rng.Key) policy.Problem {
+func (r *runner) problem(world bandit.Environment, e int, key rng.Key) policy.Problem {
 	p := policy.Problem{
 		Dim:     r.worlds[e].dim,
 		Arms:    r.worlds[e].arms,
 		Horizon: r.x.Horizon,
 		Init:    key.Stream(rng.Init),
 	}
-	if s, ok := env.(interface{ Sigma() (float64, bool) }); ok {
-		if sigma, known := s.Sigma(); known {
-			p.Sigma = sigma
-		}
+	if n, ok := world.(env.Noisy); ok {
+		p.Sigma, _ = n.Sigma() // without a constant, a scale is better than nothing
 	}
 	return p
 }
@@ -244,7 +259,7 @@ func (r *runner) recall() error {
 	for e := range x.Environments {
 		for p := range x.Policies {
 			for rep := range x.Replications {
-				key, err := x.cellKey(e, p, rep, r.o.Program)
+				key, err := x.cellKey(e, p, rep, r.o.Program, r.worlds[e].file.SHA256)
 				if err != nil {
 					return err
 				}
@@ -289,14 +304,14 @@ func (r *runner) onDisk() string {
 }
 
 // cellKey is a hash of everything the numbers of a cell depend on: the two tables without their
-// names, seed, replication, horizon, checkpoints, and the program.
-func (x *Experiment) cellKey(e, p, r int, program string) (string, error) {
+// names, the bytes of the data file, seed, replication, horizon, checkpoints, and the program.
+func (x *Experiment) cellKey(e, p, r int, program, data string) (string, error) {
 	type table struct {
 		Kind  string
 		Table spec.Raw
 		Data  string `json:",omitempty"`
 	}
-	env, pol := &x.Environments[e], &x.Policies[p]
+	world, pol := &x.Environments[e], &x.Policies[p]
 	b, err := json.Marshal(struct {
 		Format      int
 		Program     string
@@ -306,7 +321,7 @@ func (x *Experiment) cellKey(e, p, r int, program string) (string, error) {
 		Replication int
 		Checkpoints []int // the last is the horizon
 		Horizon     int
-	}{1, program, table{env.Kind, env.Table, ""}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon})
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon})
 	if err != nil {
 		return "", err
 	}
@@ -466,11 +481,11 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	x := r.x
 	started := time.Now()
 	key := x.Key(c.r + 1)
-	env, err := x.Environments[c.e].Options.Build(key)
+	world, err := x.Environments[c.e].Options.Build(key, r.data)
 	if err != nil {
 		return entry{}, err
 	}
-	pol, err := x.Policies[c.p].Options.New(r.problem(env, c.e, key))
+	pol, err := x.Policies[c.p].Options.New(r.problem(world, c.e, key))
 	if err != nil {
 		return entry{}, err
 	}
@@ -483,7 +498,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 			Reward: make([]float64, 0, len(x.Checkpoints)),
 		},
 	}
-	if err := Play(env, pol, key, x.Horizon, w); err != nil {
+	if err := Play(world, pol, key, x.Horizon, w); err != nil {
 		return entry{}, err
 	}
 	r.rounds.Add(int64(x.Horizon % countEvery))
@@ -540,7 +555,7 @@ func (r *runner) publish(status string) ([]byte, error) {
 	m.ResultsSHA = hash(csv)
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
-		m.Environments = append(m.Environments, Environment{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim})
+		m.Environments = append(m.Environments, Environment{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim, r.worlds[e].file})
 	}
 	for p, c := range x.Policies {
 		mp := Policy{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept}

@@ -80,7 +80,7 @@ func TestResultsAreThePlay(t *testing.T) {
 			weight := pol.Options.(*randomPolicy).Weight
 			for rep := 1; rep <= x.Replications; rep++ {
 				key := rng.NewKey(5).At(uint64(rep))
-				built, err := env.Options.Build(key)
+				built, err := env.Options.Build(key, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -292,7 +292,7 @@ func TestRehearsal(t *testing.T) {
 		}
 	}
 	text := strings.Replace(mixed, "k = 5", "k = 0", 1)
-	const want = `x.toml:7:3: environment "five, with a comma": k is 0, expected at least 1`
+	const want = `x.toml:10:1: k is 0, expected at least 1`
 	if _, err := Run(context.Background(), parse(t, text), Options{}); err == nil || err.Error() != want {
 		t.Errorf("error %v\nwant  %s", err, want)
 	}
@@ -421,7 +421,7 @@ func TestNotFinite(t *testing.T) {
 // A round allocates nothing.
 func TestPlayAllocatesNothing(t *testing.T) {
 	key := rng.NewKey(1)
-	world, err := (&armsWorld{K: 4}).Build(key)
+	world, err := (&armsWorld{K: 4}).Build(key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

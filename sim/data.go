@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"troupe/dataset"
+	"troupe/env"
+)
+
+// dataFiles finds the files that environments name. A relative path is looked up from the working
+// directory, then from the directory of the spec file; Source.Override (--data) comes before both.
+type dataFiles struct {
+	*dataset.Source
+	specDir string
+}
+
+// Encoded implements env.DataSource.
+func (d dataFiles) Encoded(path string, o dataset.Options, enc dataset.Encoding) (*dataset.Encoded, error) {
+	return d.Source.Encoded(d.find(path), o, enc)
+}
+
+func (d dataFiles) find(path string) string {
+	if d.Override != "" || path == "" || filepath.IsAbs(path) || exists(path) {
+		return path
+	}
+	if beside := filepath.Join(d.specDir, path); exists(beside) {
+		return beside
+	}
+	return path
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// fingerprint returns the file that an environment reads and the hash of its bytes; both are empty
+// when it reads none.
+func (d dataFiles) fingerprint(options env.Options) (name, sum string, err error) {
+	o, ok := options.(*env.ClassificationOptions)
+	if !ok {
+		return "", "", nil
+	}
+	if name, err = d.Path(d.find(o.Data)); err != nil {
+		return "", "", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: write data = \"FILE\" in the environment's table, or pass --data FILE", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", "", err
+	}
+	return name, hex.EncodeToString(h.Sum(nil)), nil
+}
