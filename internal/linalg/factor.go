@@ -66,7 +66,18 @@ func (f *Factor) LogDet() float64 {
 
 // Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
 // section 6.5.4), backward stable; V may be singular. Cost 3d².
-func (f *Factor) Update(x []float64) {
+func (f *Factor) Update(x []float64) { f.rotate(x, nil, 0) }
+
+// UpdateWith is Update and carries a right-hand side along: z = L⁻¹b becomes L⁻¹(b + yx) for the new
+// L. The rotations that turn (L x) into (L' 0) turn (zᵀ y) into (z'ᵀ ρ), so nothing is solved.
+func (f *Factor) UpdateWith(x, z []float64, y float64) {
+	if len(z) != f.d {
+		panic(badLength)
+	}
+	f.rotate(x, z, y)
+}
+
+func (f *Factor) rotate(x, z []float64, y float64) {
 	d := f.d
 	if len(x) != d {
 		panic(badLength)
@@ -93,6 +104,9 @@ func (f *Factor) Update(x []float64) {
 			f.l[at] = c*l + s*wi
 			w[i] = c*wi - s*l
 			at += d
+		}
+		if z != nil {
+			z[k], y = c*z[k]+s*y, c*y-s*z[k]
 		}
 	}
 }
@@ -138,4 +152,41 @@ func (f *Factor) MulL(dst, z []float64) {
 	for i := range d {
 		dst[i] = Dot(f.l[i*d:i*d+i+1], z)
 	}
+}
+
+// Pack returns the rows of the lower triangle, d(d+1)/2 numbers: the state for a snapshot.
+func (f *Factor) Pack() []float64 {
+	out := make([]float64, 0, f.d*(f.d+1)/2)
+	for i := range f.d {
+		out = append(out, f.l[i*f.d:i*f.d+i+1]...)
+	}
+	return out
+}
+
+// Unpack puts back what Pack returned. It reports false, and leaves the factor as it was, when a
+// diagonal entry is below least, which is positive.
+func (f *Factor) Unpack(rows []float64, least float64) bool {
+	if len(rows) != f.d*(f.d+1)/2 {
+		panic(badLength)
+	}
+	for i, at := 0, 0; i < f.d; i++ {
+		at += i
+		if !(rows[at] >= least) {
+			return false
+		}
+		at++
+	}
+	for i := range f.d {
+		copy(f.l[i*f.d:i*f.d+i+1], rows)
+		rows = rows[i+1:]
+	}
+	return true
+}
+
+// Copy makes f equal to g, which has the same dimension.
+func (f *Factor) Copy(g *Factor) {
+	if f.d != g.d {
+		panic(badLength)
+	}
+	copy(f.l, g.l)
 }

@@ -1,0 +1,137 @@
+package linalg
+
+import "math"
+
+// Root is the state of a ridge regression in square-root form: instead of V_t = λI + Σ x_i x_iᵀ and
+// b_t = Σ y_i x_i it keeps the Cholesky factor L of V_t = LLᵀ and z = L⁻¹b_t, d(d+1)/2 + d numbers
+// that rank-one updates turn by Givens rotations. That is recursive least squares by QR: the
+// rounding errors are those of a factorisation of the data (√λI; x_1ᵀ; …; x_tᵀ), whose condition
+// number is the square root of V's, so V is never formed and the factor never has to be refreshed
+// from it (TestRootDrift). Two states that saw the same updates in the same order agree bit for
+// bit, and so do one that was saved, restored and continued and one that never stopped.
+//
+// Ridge keeps V⁻¹ as well and is for those who solve many systems in a round; Root is for those
+// who need a square root of V⁻¹. Not safe for concurrent use.
+type Root struct {
+	d      int
+	lambda float64
+	n      uint64
+	f      *Factor
+	z      []float64 // L⁻¹b
+	theta  []float64 // L⁻ᵀz, a function of the state
+	logDet float64   // likewise
+}
+
+// NewRoot returns the state before the first update. It panics unless d ≥ 1 and λ > 0 is finite.
+func NewRoot(d int, lambda float64) *Root {
+	if !(lambda > 0) || math.IsInf(lambda, 0) {
+		panic("linalg: lambda must be positive and finite")
+	}
+	return &Root{d: d, lambda: lambda, f: NewFactor(d, lambda), z: make([]float64, d), theta: make([]float64, d)}
+}
+
+// Dim returns d.
+func (r *Root) Dim() int { return r.d }
+
+// Lambda returns λ.
+func (r *Root) Lambda() float64 { return r.lambda }
+
+// Len returns the number of updates t.
+func (r *Root) Len() uint64 { return r.n }
+
+// LogDetRatio returns log(det V_t / λ^d) ≥ 0.
+func (r *Root) LogDetRatio() float64 { return r.logDet }
+
+// Theta returns θ̂_t = V_t⁻¹b_t. The slice belongs to the state.
+func (r *Root) Theta() []float64 { return r.theta }
+
+// Factor returns L. It belongs to the state and must not be changed.
+func (r *Root) Factor() *Factor { return r.f }
+
+// rootLimit bounds ‖x‖² and y²: 2⁵³ updates below it cannot overflow.
+const rootLimit = 0x1p900
+
+// Update performs V ← V + xxᵀ, b ← b + yx. It reports false, and leaves the state as it was, when x
+// or y is not finite or so large that squares could overflow (beyond 2⁴⁵⁰). Cost 4d².
+func (r *Root) Update(x []float64, y float64) bool {
+	if len(x) != r.d {
+		panic(badLength)
+	}
+	if !(Dot(x, x)+y*y <= rootLimit) {
+		return false
+	}
+	r.f.UpdateWith(x, r.z, y)
+	r.n++
+	r.derive()
+	return true
+}
+
+// derive computes what is a function of L and z.
+func (r *Root) derive() {
+	copy(r.theta, r.z)
+	r.f.SolveLT(r.theta)
+	r.logDet = max(0, r.f.LogDet()-float64(r.d)*math.Log(r.lambda))
+}
+
+// Gram stores V_t in v, d×d, and b_t in b: the sums that states of two logs add up in.
+func (r *Root) Gram(v, b []float64) {
+	d := r.d
+	if len(v) != d*d || len(b) != d {
+		panic(badLength)
+	}
+	l := r.f.l
+	for i := range d {
+		for j := range i + 1 {
+			q := Dot(l[i*d:i*d+j+1], l[j*d:j*d+j+1])
+			v[i*d+j], v[j*d+i] = q, q
+		}
+	}
+	r.f.MulL(b, r.z)
+}
+
+// Merge adds the updates of another state with the same d and λ: V ← V + V' − λI, b ← b + b'. It
+// reports false, and leaves the state as it was, when the sum is not positive definite to working
+// precision. Cost d³.
+func (r *Root) Merge(o *Root) bool {
+	d := r.d
+	if o.d != d || o.lambda != r.lambda {
+		panic("linalg: Merge: the states differ in dimension or lambda")
+	}
+	v, b := make([]float64, d*d), make([]float64, d)
+	v2, b2 := make([]float64, d*d), make([]float64, d)
+	r.Gram(v, b)
+	o.Gram(v2, b2)
+	Axpy(1, v2, v)
+	Axpy(1, b2, b)
+	for i := range d {
+		v[i*d+i] -= r.lambda
+	}
+	f := NewFactor(d, r.lambda)
+	if !f.Set(v) || !Finite(b) {
+		return false
+	}
+	f.SolveL(b)
+	r.f, r.z, r.n = f, b, r.n+o.n
+	r.derive()
+	return true
+}
+
+// State returns the state for a snapshot: the rows of L's lower triangle, z and the number of
+// updates, exact below 2⁵³. z belongs to the state.
+func (r *Root) State() [][]float64 {
+	return [][]float64{r.f.Pack(), r.z, {float64(r.n)}}
+}
+
+// Restore puts back what State returned, from a state of equal dimension. It reports false, and
+// leaves the state as it was, when the numbers are no such state.
+func (r *Root) Restore(vectors [][]float64) bool {
+	n := vectors[2][0]
+	least := math.Sqrt(r.lambda) * (1 - 1e-6) // V ⪰ λI
+	if !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) || !r.f.Unpack(vectors[0], least) {
+		return false
+	}
+	copy(r.z, vectors[1])
+	r.n = uint64(n)
+	r.derive()
+	return true
+}
