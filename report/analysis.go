@@ -1,0 +1,393 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"troupe/internal/stats"
+	"troupe/rng"
+)
+
+const (
+	level     = 0.95 // of every interval
+	resamples = 2000 // B of the simultaneous intervals
+	growthB   = 1000 // B of the growth exponents
+	minReps   = 20   // below this many replications there are numbers but no verdict
+	worst     = 0.05 // the share called "worst"
+	linearish = 0.9  // an exponent over the last doubling from which regret counts as near-linear
+	contender = 3    // a contender's mean is within this factor of the best
+)
+
+// Verdict is what the simultaneous interval says about a policy against the one with the lowest
+// mean.
+type Verdict int
+
+const (
+	None   Verdict = iota // too few replications, or no interval exists
+	Lowest                // the lowest mean: the reference
+	Tied                  // the interval contains zero
+	Worse                 // the interval lies above zero
+)
+
+// Analysis is everything computed for one environment. Slices called by policy are indexed like
+// Policies, in the order of the spec.
+type Analysis struct {
+	Run      *Run
+	Env      int
+	Name     string
+	Policies []int // indices into the manifest of the policies that are compared
+	Missing  []int // policies without a finished replication
+	Reps     []int // replications that all compared policies have finished, from 0
+	Rounds   []int // checkpoints
+	T        int   // the last one
+
+	X       [][][]float64 // regret by policy, checkpoint, replication
+	Summary []Summary     // by policy
+	Order   []int         // policies by mean regret, lowest first
+	Dec     int           // decimals that suit these regrets
+
+	Factor     float64 // simultaneous intervals at T are mean ± Factor·s.e.
+	FactorOK   bool
+	Diff       []Difference // by policy: against the best
+	Pairing    float64      // what pairing saved: the median of (s²_a + s²_b)/s²_D over pairs with the best
+	PairLevel  float64      // 1 − level of each Clopper–Pearson interval of "behind"
+	BandRounds []int        // checkpoints (indices) at which the gap is drawn
+	BandFactor float64      // simultaneous over all pairs and all of BandRounds
+	BandOK     bool
+
+	FitFrom, FitTo int // window of the exponents, in rounds
+}
+
+// Summary is one policy's regret at T and its growth.
+type Summary struct {
+	Mean, SE           float64
+	Sorted             []float64 // final regrets
+	Median             float64
+	MedianLo, MedianHi float64 // exact order-statistic interval
+	Worst              float64 // mean of the worst 5 %
+	RewardPerRound     float64
+
+	Exponent, ExpLo, ExpHi float64
+	ExponentOK             bool
+	Bending                bool // the decade before has another exponent: the intervals do not meet
+	NearLinear             int  // replications whose last doubling has an exponent of at least 0.9
+}
+
+// Difference is one policy against the one with the lowest mean, paired by replication.
+type Difference struct {
+	Mean, SE           float64
+	Lo, Hi             float64 // simultaneous over all pairs; only if OK
+	OK                 bool
+	Moving             int // replications in which the two differ
+	Behind             int // replications in which it lost more
+	BehindLo, BehindHi float64
+	Need               int // replications that would separate the two, if the difference is what it looks like; 0 if unknown
+	Verdict            Verdict
+}
+
+// R returns the number of replications compared.
+func (a *Analysis) R() int { return len(a.Reps) }
+
+// Best returns the policy (an index like those of Order) with the lowest mean.
+func (a *Analysis) Best() int { return a.Order[0] }
+
+// Label returns the name of policy i of the analysis.
+func (a *Analysis) Label(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Name }
+
+// Contenders returns the policies whose mean is within three times the best, in the order of the
+// spec: the linear axes belong to them.
+func (a *Analysis) Contenders() []int {
+	var in []int
+	limit := contender * a.Summary[a.Best()].Mean
+	for i := range a.Policies {
+		if a.Summary[i].Mean <= limit || i == a.Best() {
+			in = append(in, i)
+		}
+	}
+	return in
+}
+
+// Analyze computes the analysis of environment env. The resampling stream is named by the run's
+// seed and the environment, so equal files give equal numbers. It returns nil when no replication
+// is complete.
+func Analyze(run *Run, env int) *Analysis {
+	data := &run.Envs[env]
+	a := &Analysis{Run: run, Env: env, Name: run.Manifest.Environments[env].Name, Rounds: data.Rounds}
+	for p := range run.Manifest.Policies {
+		if data.Finished(p) > 0 {
+			a.Policies = append(a.Policies, p)
+		} else {
+			a.Missing = append(a.Missing, p)
+		}
+	}
+	a.Reps = data.Complete(a.Policies)
+	if len(a.Reps) == 0 || len(a.Rounds) == 0 {
+		return nil
+	}
+	a.T = a.Rounds[len(a.Rounds)-1]
+	a.gather(data)
+	a.summarise(data)
+	if a.R() >= 2 {
+		key := rng.NewKey(run.Manifest.Seed).Child("report").Child(a.Name)
+		stream := key.Stream(rng.Resample)
+		draw := func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
+		s := stats.NewResamples(a.R(), resamples, draw)
+		a.compare(s)
+		a.gaps(s)
+		a.growth(stats.NewResamples(a.R(), growthB, draw))
+	} else {
+		a.compare(nil)
+	}
+	return a
+}
+
+// gather turns the cells round: regret by policy, checkpoint, replication.
+func (a *Analysis) gather(data *EnvData) {
+	a.X = make([][][]float64, len(a.Policies))
+	for i, p := range a.Policies {
+		a.X[i] = make([][]float64, len(a.Rounds))
+		flat := make([]float64, len(a.Rounds)*a.R())
+		for k := range a.Rounds {
+			a.X[i][k] = flat[k*a.R() : (k+1)*a.R()]
+			for j, r := range a.Reps {
+				a.X[i][k][j] = data.Cells[p][r].Regret[k]
+			}
+		}
+	}
+}
+
+// Final returns the regrets at T of policy i, by replication.
+func (a *Analysis) Final(i int) []float64 { return a.X[i][len(a.Rounds)-1] }
+
+func (a *Analysis) summarise(data *EnvData) {
+	a.Summary = make([]Summary, len(a.Policies))
+	half := a.halfway()
+	for i, p := range a.Policies {
+		s := &a.Summary[i]
+		x := a.Final(i)
+		s.Mean = stats.Mean(x)
+		if a.R() >= 2 {
+			s.SE = stats.StdErr(x)
+		}
+		s.Sorted = slices.Sorted(slices.Values(x))
+		s.Median = stats.Quantile(s.Sorted, 0.5)
+		s.MedianLo, s.MedianHi = stats.QuantileInterval(s.Sorted, 0.5, 1-level)
+		s.Worst = stats.WorstMean(s.Sorted, worst)
+		for _, r := range a.Reps {
+			s.RewardPerRound += data.Cells[p][r].Reward[len(a.Rounds)-1] / float64(a.T) / float64(a.R())
+		}
+		if half >= 0 {
+			at := math.Log(float64(a.T) / float64(a.Rounds[half]))
+			for r, v := range x {
+				// The exponent over the last doubling, log(R_T/R_{T/2})/log 2. With no regret at
+				// half time any regret since counts; with none at all nothing grows.
+				before := a.X[i][half][r]
+				if v > 0 && (before <= 0 || math.Log(v/before)/at >= linearish) {
+					s.NearLinear++
+				}
+			}
+		}
+	}
+	a.Order = make([]int, len(a.Policies))
+	for i := range a.Order {
+		a.Order[i] = i
+	}
+	slices.SortStableFunc(a.Order, func(i, j int) int { return cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean) })
+	a.Dec = decimals(a.Summary[a.Best()].SE, a.Summary[a.Best()].Mean)
+}
+
+// halfway returns the checkpoint nearest to T/2 in proportion, if there is one within a factor 1.2,
+// otherwise −1.
+func (a *Analysis) halfway() int {
+	best, dist := -1, math.Log(1.2)
+	for k, t := range a.Rounds[:len(a.Rounds)-1] {
+		if d := math.Abs(math.Log(2 * float64(t) / float64(a.T))); d <= dist {
+			best, dist = k, d
+		}
+	}
+	return best
+}
+
+// decimals returns how many decimals show two digits of a standard error, at least one and at most
+// six; without a standard error, those that show three digits of the mean.
+func decimals(se, mean float64) int {
+	d := 1
+	switch {
+	case se > 0:
+		d = 1 - int(math.Floor(math.Log10(se)))
+	case mean > 0:
+		d = 2 - int(math.Floor(math.Log10(mean)))
+	}
+	return min(max(d, 1), 6)
+}
+
+// paired returns D_r = x_i − x_j at checkpoint k.
+func (a *Analysis) paired(i, j, k int) []float64 {
+	d := make([]float64, a.R())
+	for r := range d {
+		d[r] = a.X[i][k][r] - a.X[j][k][r]
+	}
+	return d
+}
+
+// pairs returns the contrasts of all pairs of policies at checkpoint k.
+func (a *Analysis) pairs(k int) [][]float64 {
+	var d [][]float64
+	for i := range a.Policies {
+		for j := range i {
+			d = append(d, a.paired(i, j, k))
+		}
+	}
+	return d
+}
+
+// compare computes the differences to the best at T and their simultaneous intervals. s is nil
+// with a single replication.
+func (a *Analysis) compare(s *stats.Resamples) {
+	last, best := len(a.Rounds)-1, a.Best()
+	npairs := len(a.Policies) * (len(a.Policies) - 1) / 2
+	a.PairLevel = (1 - level) / float64(max(npairs, 1))
+	if s != nil && a.R() >= minReps && npairs > 0 {
+		a.Factor, a.FactorOK = s.MaxT(a.pairs(last), level)
+	}
+	a.Diff = make([]Difference, len(a.Policies))
+	var saved []float64
+	for i := range a.Policies {
+		d := &a.Diff[i]
+		if i == best {
+			d.Verdict = Lowest
+			continue
+		}
+		x := a.paired(i, best, last)
+		d.Mean = stats.Mean(x)
+		for _, v := range x {
+			if v > 0 {
+				d.Behind++
+			}
+			if v != 0 {
+				d.Moving++
+			}
+		}
+		d.BehindLo, d.BehindHi = stats.ClopperPearson(d.Behind, a.R(), a.PairLevel)
+		if s == nil {
+			continue
+		}
+		d.SE = stats.StdErr(x)
+		if d.SE > 0 {
+			saved = append(saved, (stats.Variance(a.Final(i))+stats.Variance(a.Final(best)))/stats.Variance(x))
+		}
+		if a.R() < minReps {
+			continue
+		}
+		switch {
+		case d.Moving == 0: // the same numbers in every replication
+			d.Verdict, d.OK = Tied, true
+		case d.SE == 0: // every replication differs by the same amount: nothing is random
+			d.Lo, d.Hi, d.OK, d.Verdict = d.Mean, d.Mean, true, Worse
+		case a.FactorOK && stats.Estimable(x):
+			d.Lo, d.Hi, d.OK = d.Mean-a.Factor*d.SE, d.Mean+a.Factor*d.SE, true
+			d.Verdict = Worse
+			if d.Lo <= 0 {
+				d.Verdict = Tied
+				if d.Mean > 0 {
+					c := a.Factor * d.SE / d.Mean
+					if n := math.Ceil(c * c * float64(a.R())); n < 1e7 {
+						d.Need = int(n)
+					}
+				}
+			}
+		default:
+			d.Verdict = Tied // no interval: nothing separates them
+		}
+	}
+	if len(saved) > 0 {
+		slices.Sort(saved)
+		a.Pairing = stats.Quantile(saved, 0.5)
+	}
+}
+
+// maxBands bounds the checkpoints at which the simultaneous band over time is computed.
+const maxBands = 20
+
+// gaps computes the factor that holds for all pairs at all drawn checkpoints at once. The last
+// checkpoint is among them and the resamples are the same, so the factor is never below Factor:
+// the bands at T contain the table's intervals.
+func (a *Analysis) gaps(s *stats.Resamples) {
+	from := 1
+	if a.T >= 1000 {
+		from = 100
+	} else if a.T >= 100 {
+		from = 10
+	}
+	var ks []int
+	for k, t := range a.Rounds {
+		if t >= from {
+			ks = append(ks, k)
+		}
+	}
+	for len(ks) > maxBands { // every second one, the last kept
+		var thin []int
+		for i := (len(ks) + 1) % 2; i < len(ks); i += 2 {
+			thin = append(thin, ks[i])
+		}
+		ks = thin
+	}
+	a.BandRounds = ks
+	if a.R() < minReps || len(a.Policies) < 2 {
+		return
+	}
+	var all [][]float64
+	for _, k := range ks {
+		all = append(all, a.pairs(k)...)
+	}
+	a.BandFactor, a.BandOK = s.MaxT(all, level)
+}
+
+// growth fits exponents over the last decade of checkpoints.
+func (a *Analysis) growth(s *stats.Resamples) {
+	window := func(from, to float64) (t []float64, ks []int) {
+		for k, r := range a.Rounds {
+			if v := float64(r); v >= from && v <= to {
+				t, ks = append(t, v), append(ks, k)
+			}
+		}
+		return t, ks
+	}
+	fit := func(i int, t []float64, ks []int) (b, lo, hi float64, ok bool) {
+		curve := make([][]float64, len(ks))
+		for n, k := range ks {
+			curve[n] = a.X[i][k]
+		}
+		return s.Exponent(t, curve, level)
+	}
+	end := float64(a.T)
+	t, ks := window(end/10, end)
+	if len(t) < 3 {
+		return
+	}
+	a.FitFrom, a.FitTo = int(t[0]), a.T
+	t2, ks2 := window(end/100, end/10)
+	for i := range a.Policies {
+		p := &a.Summary[i]
+		p.Exponent, p.ExpLo, p.ExpHi, p.ExponentOK = fit(i, t, ks)
+		if !p.ExponentOK || len(t2) < 3 {
+			continue
+		}
+		if _, lo, hi, ok := fit(i, t2, ks2); ok {
+			p.Bending = lo > p.ExpHi || hi < p.ExpLo
+		}
+	}
+}
+
+// Short names for what figures use all the time.
+func mean(x []float64) float64                     { return stats.Mean(x) }
+func stderr(x []float64) float64                   { return stats.StdErr(x) }
+func quantile(sorted []float64, p float64) float64 { return stats.Quantile(sorted, p) }
+func estimable(x []float64) bool                   { return stats.Estimable(x) }
+
+func orderInterval(sorted []float64, p float64) (lo, hi float64) {
+	return stats.QuantileInterval(sorted, p, 1-level)
+}
+
+func clopperPearson(k, n int) (lo, hi float64) { return stats.ClopperPearson(k, n, 1-level) }

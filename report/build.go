@@ -1,0 +1,268 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Options of Build. The zero value writes everything.
+type Options struct {
+	Bounds    []Bound // theorems' bounds, drawn on demand
+	NoFigures bool    // leave out figures/ and tables/
+}
+
+// Paths says what Build wrote.
+type Paths struct {
+	Page    string   // report.html
+	Figures []string // figures/*.svg, *.pdf, *.png, *.csv
+	Tables  []string // tables/*.csv, *.tex
+}
+
+// document is everything a report shows, before it is written in any format.
+type document struct {
+	run      *Run
+	looks    []Look // policies, then environments
+	repeats  bool
+	envs     []*envPart
+	overview *Table
+	across   []*Figure
+	cost     *Figure
+	costs    *Table
+}
+
+// envPart is one environment of a document.
+type envPart struct {
+	n      int // place in the document
+	a      *Analysis
+	leader *Table
+	lin    *Figure
+	loglog *Figure
+	gap    *Figure
+	final  *Figure
+	tail   *Figure
+	tails  *Table
+	growth *Figure
+	grown  *Table
+	sweeps []*Figure
+	heats  map[*Figure]*Heat
+	bounds []Bound
+}
+
+// Build writes report.html, figures/ and tables/ into a result directory, each file by a temporary
+// name and a rename. The same inputs give the same bytes.
+func Build(dir string, opts Options) (Paths, error) {
+	run, err := Load(dir)
+	if err != nil {
+		return Paths{}, err
+	}
+	return Write(run, dir, opts)
+}
+
+// Write is Build for a run already loaded.
+func Write(run *Run, dir string, opts Options) (Paths, error) {
+	d := compose(run, opts)
+	var paths Paths
+	var buf bytes.Buffer
+	if err := d.writePage(&buf); err != nil {
+		return paths, err
+	}
+	if !opts.NoFigures {
+		figures, tables := d.exports()
+		if err := os.MkdirAll(filepath.Join(dir, "figures"), 0o777); err != nil {
+			return paths, err
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "tables"), 0o777); err != nil {
+			return paths, err
+		}
+		var err error
+		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run)); err != nil {
+			return paths, err
+		}
+		for _, t := range tables {
+			for _, f := range []struct {
+				end   string
+				write func(io.Writer) error
+			}{{".csv", t.CSV}, {".tex", t.Booktabs}} {
+				var b bytes.Buffer
+				if err := f.write(&b); err != nil {
+					return paths, err
+				}
+				path := filepath.Join(dir, "tables", t.ID+f.end)
+				if err := replace(path, b.Bytes()); err != nil {
+					return paths, err
+				}
+				paths.Tables = append(paths.Tables, path)
+			}
+		}
+	}
+	// The page last: its links point at files that exist.
+	paths.Page = filepath.Join(dir, "report.html")
+	return paths, replace(paths.Page, buf.Bytes())
+}
+
+// replace writes a file so that readers see the old or the new content, never half of it.
+func replace(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails after the rename, as it should
+	if _, err := tmp.Write(data); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// compose computes everything once.
+func compose(run *Run, opts Options) *document {
+	m := run.Manifest
+	d := &document{run: run}
+	d.looks, d.repeats = looksOf(m.Policies)
+	for e := range m.Environments {
+		d.looks = append(d.looks, blueRamp(e, len(m.Environments)))
+	}
+	for e := range m.Environments {
+		a := Analyze(run, e)
+		if a == nil {
+			continue
+		}
+		d.envs = append(d.envs, &envPart{n: len(d.envs), a: a})
+	}
+	names := map[string]bool{}
+	for _, p := range d.envs {
+		prefix := ""
+		if len(m.Environments) > 1 {
+			prefix = slug(p.a.Name)
+			for names[prefix] {
+				prefix += "-"
+			}
+			names[prefix] = true
+			prefix += "-"
+		}
+		for _, b := range opts.Bounds {
+			if b.Env == p.a.Name && len(b.Rounds) > 0 {
+				p.bounds = append(p.bounds, b)
+			}
+		}
+		p.leader = p.a.Leader(prefix + "leader")
+		p.lin, p.loglog = p.a.regretFigures(prefix, p.bounds)
+		p.gap = p.a.gapFigure(prefix)
+		p.final = p.a.finalFigure(prefix)
+		p.tail = p.a.tailFigure(prefix)
+		if p.a.R() >= 2 {
+			p.tails = p.a.Tails(prefix + "tails")
+		}
+		if p.growth = p.a.growthFigure(prefix); p.growth != nil {
+			p.grown = p.a.Growth(prefix + "growth")
+		}
+		p.sweeps, p.heats = p.a.sweepFigures(prefix)
+	}
+	if len(d.envs) > 1 {
+		d.overview = overview(run, d.analyses())
+		d.across = acrossFigures(run, d.analyses())
+	}
+	d.cost = costFigure(run)
+	d.costs = costTable(run)
+	return d
+}
+
+func (d *document) analyses() []*Analysis {
+	var all []*Analysis
+	for _, e := range d.envs {
+		all = append(all, e.a)
+	}
+	return all
+}
+
+// exports lists all figures and tables.
+func (d *document) exports() (figures []*Figure, tables []*Table) {
+	add := func(f ...*Figure) {
+		for _, x := range f {
+			if x != nil {
+				figures = append(figures, x)
+			}
+		}
+	}
+	add(d.across...)
+	for _, e := range d.envs {
+		add(e.lin, e.loglog, e.gap, e.final, e.tail, e.growth)
+		add(e.sweeps...)
+		tables = append(tables, e.leader)
+		if e.tails != nil {
+			tables = append(tables, e.tails)
+		}
+		if e.grown != nil {
+			tables = append(tables, e.grown)
+		}
+		for _, f := range e.sweeps {
+			if h := e.heats[f]; h != nil {
+				tables = append(tables, h.Table())
+			}
+		}
+	}
+	add(d.cost)
+	tables = append(tables, d.costs)
+	if d.overview != nil {
+		tables = append(tables, d.overview)
+	}
+	return figures, tables
+}
+
+// boundNotes says each bound in words: a bound above 2T says nothing.
+func (e *envPart) boundNotes() []string {
+	var out []string
+	for _, b := range e.bounds {
+		v, all := b.Final(), 2*float64(e.a.T)
+		s := fmt.Sprintf("%s (%s): %s at T", b.Name, b.Label, amount(v, e.a.Dec))
+		if v > all {
+			s += fmt.Sprintf(", larger than losing every round (2T = %s): it says nothing here", amount(all, 0))
+		}
+		if top := e.loglog; top != nil {
+			if hi := top.Panels[0].Y.Hi; v > hi {
+				s += fmt.Sprintf("; off the chart by 10%s", superscript(powerAbove(v/hi)))
+			}
+		}
+		out = append(out, s+".")
+	}
+	return out
+}
+
+func powerAbove(ratio float64) int {
+	n := 0
+	for ratio > 1 {
+		ratio /= 10
+		n++
+	}
+	return n
+}
+
+// slug makes a file name of a name: letters, digits, dot and hyphen.
+func slug(s string) string {
+	var b strings.Builder
+	for _, c := range strings.ToLower(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.':
+			b.WriteRune(c)
+		default:
+			if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+				b.WriteByte('-')
+			}
+		}
+	}
+	if out := strings.Trim(b.String(), "-."); out != "" {
+		return out
+	}
+	return "environment"
+}

@@ -1,0 +1,17 @@
+// Package report turns a result directory into something people can read: one HTML page that needs
+// no network and no script, figures for papers and slides, tables as CSV and LaTeX, and the leader
+// table of the terminal.
+//
+// Four nouns:
+//
+//   - a Run is what Load found in results.csv and manifest.json, strictly checked;
+//   - an Analysis is everything that is computed for one environment, once; page, figures, tables
+//     and sentences all read it, so no two places can disagree;
+//   - a Figure is numbers and words without a medium; html.go paints it as SVG into the page,
+//     paper.go paints the same numbers and the same ticks with gonum/plot;
+//   - a Table is the one type behind every table: HTML, CSV, booktabs and text are its writers.
+//
+// Comparisons use only replications that every policy has finished. Differences are paired, and
+// their intervals hold for all pairs of policies at once (internal/stats, MaxT). The sentences are
+// chosen in words.go from the Analysis; nothing there says "lower" when an interval contains zero.
+package report

@@ -1,0 +1,385 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A figure in the page is a box. One stretched SVG in it (viewBox 0 0 1000 1000, no aspect ratio,
+// strokes that do not scale) carries the marks; every word is an HTML span placed in per cent. So
+// the figure fits every width, letters never scale, and nothing is measured by script.
+
+const (
+	tallFigure  = 440 // pixels
+	smallFigure = 200
+	stripRow    = 44
+	growthRow   = 34
+)
+
+// look is the CSS class of look i.
+func look(i int) string {
+	if i < 0 {
+		return ""
+	}
+	return "p" + strconv.Itoa(i)
+}
+
+// coord writes a place in the 1000 by 1000 box with one decimal at most.
+func coord(v float64) string {
+	r := math.Round(v*10) / 10
+	if r == 0 {
+		return "0" // never −0
+	}
+	return strconv.FormatFloat(r, 'f', -1, 64)
+}
+
+func whole(v float64) string { return strconv.Itoa(int(math.Round(v))) }
+
+// percentOf writes a share as a CSS percentage.
+func percentOf(f float64) string {
+	return strconv.FormatFloat(math.Round(f*1e4)/1e2, 'f', -1, 64) + "%"
+}
+
+type svg struct {
+	b strings.Builder
+	p *Panel
+}
+
+func (s *svg) x(v float64) float64 { return 1000 * s.p.X.At(v) }
+func (s *svg) y(v float64) float64 { return 1000 * (1 - s.p.Y.At(v)) }
+
+func (s *svg) path(class string, look_ int, d string) {
+	if l := look(look_); l != "" {
+		class += " " + l
+	}
+	fmt.Fprintf(&s.b, `<path class="%s" d="%s"/>`, class, d)
+}
+
+// polyline writes M x y x y …, one decimal.
+func (s *svg) polyline(x, y []float64) string {
+	var b strings.Builder
+	for k := range x {
+		if k == 0 {
+			b.WriteByte('M')
+		} else {
+			b.WriteByte(' ')
+		}
+		b.WriteString(coord(s.x(x[k])) + " " + coord(s.y(y[k])))
+	}
+	return b.String()
+}
+
+func (s *svg) mark(m Mark) {
+	switch m.Kind {
+	case Line:
+		s.path("line", m.Look, s.polyline(m.X, m.Y))
+	case Guide:
+		s.path("guide", m.Look, s.polyline(m.X, m.Y))
+	case Fit:
+		s.path("fit", m.Look, s.polyline(m.X, m.Y))
+	case BoundLine:
+		s.path("bound", m.Look, s.polyline(m.X, m.Y))
+	case Band:
+		x := slices.Clone(m.X)
+		slices.Reverse(x)
+		hi := slices.Clone(m.Hi)
+		slices.Reverse(hi)
+		s.path("band", m.Look, s.polyline(append(slices.Clone(m.X), x...), append(slices.Clone(m.Lo), hi...))+"Z")
+	case Edges:
+		s.path("edge", m.Look, s.polyline(m.X, m.Lo)+s.polyline(m.X, m.Hi))
+	case Step:
+		var b strings.Builder
+		px, py := s.x(m.X[0]), s.y(m.Y[0])
+		fmt.Fprintf(&b, "M%s %s", whole(px), whole(py))
+		for k := 1; k < len(m.X); k++ {
+			x, y := s.x(m.X[k]), s.y(m.Y[k])
+			if whole(x) != whole(px) {
+				b.WriteString("H" + whole(x))
+			}
+			if whole(y) != whole(py) {
+				b.WriteString("V" + whole(y))
+			}
+			px, py = x, y
+		}
+		s.path("line", m.Look, b.String())
+	case Dots:
+		var b strings.Builder
+		for k := range m.X {
+			fmt.Fprintf(&b, "M%s %sh0", whole(s.x(m.X[k])), whole(s.y(m.Y[k])))
+		}
+		s.path("dots", m.Look, b.String())
+	case Interval:
+		var w, d strings.Builder
+		for k := range m.X {
+			x := coord(s.x(m.X[k]))
+			fmt.Fprintf(&w, "M%s %sV%s", x, coord(s.y(m.Lo[k])), coord(s.y(m.Hi[k])))
+			fmt.Fprintf(&d, "M%s %sh0", x, coord(s.y(m.Y[k])))
+		}
+		s.path("whisk", m.Look, w.String())
+		s.path("pt", m.Look, d.String())
+	case Across:
+		for k := range m.X {
+			y := coord(s.y(m.Y[k]))
+			s.path("whisk", m.Look, fmt.Sprintf("M%s %sH%s", coord(s.x(m.Lo[k])), y, coord(s.x(m.Hi[k]))))
+			s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", coord(s.x(m.X[k])), y))
+		}
+	case Box:
+		y := s.y(m.Y[0])
+		x := func(k int) string { return coord(s.x(m.X[k])) }
+		h := 0.16 * math.Abs(s.y(1)-s.y(0))
+		s.path("range", m.Look, fmt.Sprintf("M%s %sH%s", x(0), coord(y), x(4)))
+		s.path("box", m.Look, fmt.Sprintf("M%s %sH%s", x(1), coord(y), x(3)))
+		s.path("med", m.Look, fmt.Sprintf("M%s %sV%s", x(2), coord(y-h), coord(y+h)))
+		s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", x(5), coord(y)))
+	case Bar:
+		s.path("meter", m.Look, fmt.Sprintf("M0 %sH%s", coord(s.y(m.Y[0])), coord(s.x(m.X[0]))))
+	case Zero:
+		s.path("zero", -1, fmt.Sprintf("M0 %sH1000", coord(s.y(m.Y[0]))))
+	case ZeroX:
+		s.path("zero", -1, fmt.Sprintf("M%s 0V1000", coord(s.x(m.X[0]))))
+	}
+}
+
+// html paints a panel, h pixels high.
+func (p *Panel) html(h int, extra string) template.HTML {
+	s := &svg{p: p}
+	s.b.WriteString(`<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">`)
+	var grid strings.Builder
+	if len(p.Rows) > 0 {
+		for _, t := range p.X.Ticks {
+			fmt.Fprintf(&grid, "M%s 0V1000", coord(s.x(t.At)))
+		}
+	} else {
+		for _, t := range p.Y.Ticks {
+			if !t.Minor {
+				fmt.Fprintf(&grid, "M0 %sH1000", coord(s.y(t.At)))
+			}
+		}
+	}
+	if grid.Len() > 0 {
+		s.path("grid", -1, grid.String())
+	}
+	for _, m := range p.Marks { // areas first, then lines
+		if m.Kind == Band {
+			s.mark(m)
+		}
+	}
+	for _, m := range p.Marks {
+		if m.Kind != Band {
+			s.mark(m)
+		}
+	}
+	s.b.WriteString("</svg>")
+
+	var b strings.Builder
+	class := "plot"
+	style := fmt.Sprintf("--h:%dpx", h)
+	if len(p.Rows) > 0 {
+		class += " rows"
+		n := 0
+		for _, r := range p.Rows {
+			n = max(n, utf8.RuneCountInString(shorten(r.Label, nameWidth)))
+		}
+		style += fmt.Sprintf(";--l:%.1fch", 1.1*float64(n)+1)
+		note := 0
+		for _, r := range p.Rows {
+			note = max(note, utf8.RuneCountInString(r.Note))
+		}
+		style += fmt.Sprintf(";--r:%.1fch;--n:%d", 0.95*float64(note)+1.5, len(p.Rows))
+	} else if n := endWidth(p.Ends); n > 0 {
+		style += fmt.Sprintf(";--r:%.1fch", 0.98*float64(n)+1)
+	}
+	fmt.Fprintf(&b, `<div class="%s" style="%s"%s>%s`, class, style, extra, s.b.String())
+	if p.Y.Caption != "" {
+		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.Caption))
+	}
+	for _, t := range p.Y.Ticks {
+		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), percentOf(1-p.Y.At(t.At)), template.HTMLEscapeString(t.Label))
+	}
+	for _, t := range p.X.Ticks {
+		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), percentOf(p.X.At(t.At)), template.HTMLEscapeString(t.Label))
+	}
+	if p.X.Caption != "" {
+		fmt.Fprintf(&b, `<span class="xcap">%s</span>`, template.HTMLEscapeString(p.X.Caption))
+	}
+	for i, r := range p.Rows {
+		top := percentOf((float64(i) + 0.5) / float64(len(p.Rows)))
+		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, look(r.Look), top, full(r.Label), template.HTMLEscapeString(shorten(r.Label, nameWidth)))
+		if r.Note != "" {
+			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
+		}
+	}
+	ends := p.spreadEnds(20 / float64(h))
+	for _, e := range ends {
+		note := ""
+		if e.Note != "" {
+			note = " <small>" + template.HTMLEscapeString(e.Note) + "</small>"
+		}
+		data := ""
+		if e.Look >= 0 {
+			data = fmt.Sprintf(` data-p="%d"`, e.Look)
+		}
+		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, look(e.Look), percentOf(e.Y), data, full(e.Label),
+			template.HTMLEscapeString(shorten(e.Label, nameWidth)), note)
+	}
+	b.WriteString("</div>")
+	return template.HTML(b.String()) // numbers are ours, every word went through HTMLEscapeString
+}
+
+// full is a title attribute for a name that was cut.
+func full(s string) string {
+	if shorten(s, nameWidth) == s {
+		return ""
+	}
+	return ` title="` + template.HTMLEscapeString(s) + `"`
+}
+
+func minor(t Tick) string {
+	if t.Minor {
+		return " minor"
+	}
+	return ""
+}
+
+// endWidth is the room in letters that the end labels need; notes are smaller.
+func endWidth(ends []End) int {
+	n := 0
+	for _, e := range ends {
+		w := utf8.RuneCountInString(shorten(e.Label, nameWidth))
+		if e.Note != "" {
+			w += 1 + utf8.RuneCountInString(e.Note)*9/10
+		}
+		n = max(n, w)
+	}
+	return n
+}
+
+// spreadEnds returns the labels with Y as a share of the height from the top, at least gap apart.
+func (p *Panel) spreadEnds(gap float64) []End {
+	ends := slices.Clone(p.Ends)
+	for i := range ends {
+		ends[i].Y = min(max(1-p.Y.At(ends[i].Y), 0.01), 0.99)
+	}
+	slices.SortStableFunc(ends, func(x, y End) int {
+		switch {
+		case x.Y < y.Y:
+			return -1
+		case x.Y > y.Y:
+			return 1
+		}
+		return 0
+	})
+	y := make([]float64, len(ends))
+	for i := range ends {
+		y[i] = ends[i].Y
+	}
+	spread(y, gap, 0.01, 0.99)
+	for i := range ends {
+		ends[i].Y = y[i]
+	}
+	return ends
+}
+
+// spread moves increasing places apart until neighbours are at least gap from each other, as little
+// as possible in least squares, and keeps them in [lo, hi] while there is room. It pools adjacent
+// violators: y_i − i·gap must not decrease.
+func spread(y []float64, gap, lo, hi float64) {
+	type pool struct {
+		sum float64
+		n   int
+	}
+	var pools []pool
+	for i, v := range y {
+		pools = append(pools, pool{v - float64(i)*gap, 1})
+		for k := len(pools) - 1; k > 0 && pools[k].sum/float64(pools[k].n) < pools[k-1].sum/float64(pools[k-1].n); k-- {
+			pools[k-1].sum += pools[k].sum
+			pools[k-1].n += pools[k].n
+			pools = pools[:k]
+		}
+	}
+	i := 0
+	for _, p := range pools {
+		for range p.n {
+			y[i] = p.sum/float64(p.n) + float64(i)*gap
+			i++
+		}
+	}
+	for i := len(y) - 1; i >= 0; i-- {
+		y[i] = min(y[i], hi-float64(len(y)-1-i)*gap)
+	}
+	for i := range y {
+		y[i] = max(y[i], lo+float64(i)*gap)
+	}
+}
+
+// html paints the whole figure without its title.
+func (f *Figure) html() template.HTML {
+	switch {
+	case f == nil:
+		return ""
+	case f.Strips:
+		p := f.Panels[0]
+		row := stripRow
+		if !slices.ContainsFunc(p.Marks, func(m Mark) bool { return m.Kind == Box }) {
+			row = growthRow
+		}
+		return p.html(row*len(p.Rows), "")
+	case len(f.Panels) > 1 || f.Panels[0].Title != "":
+		var b strings.Builder
+		b.WriteString(`<div class="multi">`)
+		for _, p := range f.Panels {
+			note := ""
+			if p.Note != "" {
+				note = " <small>" + template.HTMLEscapeString(p.Note) + "</small>"
+			}
+			sw := ""
+			if p.Look >= 0 {
+				sw = `<i class="sw"></i>`
+			}
+			fmt.Fprintf(&b, `<figure class="%s"><figcaption>%s%s%s</figcaption>`, look(p.Look), sw, template.HTMLEscapeString(p.Title), note)
+			q := *p
+			q.Y.Caption, q.X.Caption = "", ""
+			b.WriteString(string(q.html(smallFigure, "")) + "</figure>")
+		}
+		fmt.Fprintf(&b, `</div><p class="xnote">%s</p>`, template.HTMLEscapeString(f.Panels[0].X.Caption))
+		return template.HTML(b.String())
+	}
+	return f.Panels[0].html(tallFigure, "")
+}
+
+// forestCell draws one row of the leader table's differences.
+func forestCell(ax Axis, d Difference, policy int, lowest bool) template.HTML {
+	var b strings.Builder
+	b.WriteString(`<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">`)
+	x := func(v float64) string { return coord(1000 * ax.At(v)) }
+	var grid string
+	for _, t := range ax.Ticks {
+		if t.At != 0 {
+			grid += "M" + x(t.At) + " 0V100"
+		}
+	}
+	fmt.Fprintf(&b, `<path class="grid" d="%s"/><path class="zero" d="M%s 0V100"/>`, grid, x(0))
+	c := look(policy)
+	switch {
+	case lowest:
+		fmt.Fprintf(&b, `<path class="pt %s" d="M%s 50h0"/>`, c, x(0))
+	case d.Mean > ax.Hi || (d.OK && d.Lo > ax.Hi):
+		fmt.Fprintf(&b, `<path class="off %s" d="M965 50H998M982 28L998 50 982 72"/>`, c)
+	default:
+		if d.OK {
+			lo, hi := max(d.Lo, ax.Lo), min(d.Hi, ax.Hi)
+			fmt.Fprintf(&b, `<path class="whisk %s" d="M%s 50H%s"/>`, c, x(lo), x(hi))
+			if d.Hi > ax.Hi {
+				fmt.Fprintf(&b, `<path class="off %s" d="M982 28L998 50 982 72"/>`, c)
+			}
+		}
+		fmt.Fprintf(&b, `<path class="pt %s" d="M%s 50h0"/>`, c, x(d.Mean))
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String()) // numbers and classes of ours only
+}

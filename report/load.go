@@ -1,0 +1,305 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/sim"
+)
+
+// Header is the first line of results.csv.
+const Header = "environment,policy,replication,round,regret,reward"
+
+// Run is a result directory, read and checked.
+type Run struct {
+	Dir      string
+	Manifest sim.Manifest
+	Envs     []EnvData // in the order of the manifest; without data when nothing finished there
+}
+
+// EnvData is one environment's part of results.csv.
+type EnvData struct {
+	Rounds []int        // checkpoints, increasing, the same for every cell
+	Cells  [][]*CellRun // by policy, then by replication (from 0); nil where a cell is missing
+}
+
+// CellRun is one replication of one policy in one environment, cumulative at each checkpoint.
+type CellRun struct {
+	Regret, Reward []float64
+}
+
+// Load reads results.csv and manifest.json of a result directory, strictly: a wrong header, a field
+// that is not a number, an unknown name, a duplicate or a cell with other checkpoints than its
+// neighbours is refused with file, line and column. Replications that are missing for some policies
+// are fine: an interrupted run.
+func Load(dir string) (*Run, error) {
+	run := &Run{Dir: dir}
+	path := filepath.Join(dir, "manifest.json")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &run.Manifest); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, jsonPosition(raw, err))
+	}
+	if err := checkManifest(&run.Manifest); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	path = filepath.Join(dir, "results.csv")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if run.Envs, err = parseResults(path, data, &run.Manifest); err != nil {
+		return nil, err
+	}
+	// Last, because a fault with a line and a column is the better message.
+	if want := run.Manifest.ResultsSHA; want != "" {
+		sum := sha256.Sum256(data)
+		if got := hex.EncodeToString(sum[:]); got != want {
+			return nil, fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run", path, got, want)
+		}
+	}
+	return run, nil
+}
+
+// jsonPosition adds line and column to an error of encoding/json.
+func jsonPosition(raw []byte, err error) error {
+	var off int64
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		off = syntax.Offset
+	case errors.As(err, &typ):
+		off = typ.Offset
+	default:
+		return err
+	}
+	before := raw[:min(off, int64(len(raw)))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	col := len(before) - bytes.LastIndexByte(before, '\n') - 1
+	return fmt.Errorf("line %d, column %d: %w", line, max(col, 1), err)
+}
+
+func checkManifest(m *sim.Manifest) error {
+	if len(m.Environments) == 0 {
+		return errors.New("environments: is empty, expected at least one")
+	}
+	if len(m.Policies) == 0 {
+		return errors.New("policies: is empty, expected at least one")
+	}
+	if m.Replications < 1 {
+		return fmt.Errorf("replications: is %d, expected at least 1", m.Replications)
+	}
+	if m.Horizon < 1 {
+		return fmt.Errorf("horizon: is %d, expected at least 1", m.Horizon)
+	}
+	seen := map[string]bool{}
+	for i, e := range m.Environments {
+		if e.Name == "" || seen[e.Name] {
+			return fmt.Errorf("environments[%d].name: %q is empty or given twice", i, e.Name)
+		}
+		seen[e.Name] = true
+	}
+	clear(seen)
+	for i, p := range m.Policies {
+		if p.Name == "" || seen[p.Name] {
+			return fmt.Errorf("policies[%d].name: %q is empty or given twice", i, p.Name)
+		}
+		seen[p.Name] = true
+		if !(p.Seconds >= 0) || math.IsInf(p.Seconds, 0) || p.Rounds < 0 {
+			return fmt.Errorf("policies[%d]: seconds %v and rounds %d must be finite and not negative", i, p.Seconds, p.Rounds)
+		}
+	}
+	return nil
+}
+
+// parseResults reads results.csv. Rows of one cell stand together, rounds increase within it, and
+// all cells of an environment have the same checkpoints.
+func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) {
+	envs := make([]EnvData, len(m.Environments))
+	envAt, polAt := map[string]int{}, map[string]int{}
+	for i, e := range m.Environments {
+		envAt[e.Name] = i
+		envs[i].Cells = make([][]*CellRun, len(m.Policies))
+		for p := range m.Policies {
+			envs[i].Cells[p] = make([]*CellRun, m.Replications)
+		}
+	}
+	for i, p := range m.Policies {
+		polAt[p.Name] = i
+	}
+	in := csv.NewReader(bytes.NewReader(data))
+	in.ReuseRecord = true
+	in.FieldsPerRecord = 6
+	fault := func(field int, format string, args ...any) error {
+		line, col := in.FieldPos(field)
+		return fmt.Errorf("%s: line %d, column %d: %s", path, line, col, fmt.Sprintf(format, args...))
+	}
+	rec, err := in.Read()
+	if err != nil {
+		return nil, csvFault(path, err)
+	}
+	if strings.Join(rec, ",") != Header {
+		return nil, fault(0, "header is %q, expected %q", strings.Join(rec, ","), Header)
+	}
+
+	type key struct{ env, pol, rep int }
+	cur := key{-1, -1, -1}
+	var curEnv, curPol string
+	var cell *CellRun
+	first := make([]*CellRun, len(envs))
+	line := 1
+	k := 0 // checkpoint expected next in the current cell
+	finish := func() error {
+		if cell != nil && k != len(envs[cur.env].Rounds) {
+			return fmt.Errorf("%s: line %d, column 1: the cell before it (%s, %s, replication %d) has %d checkpoints, expected %d",
+				path, line, m.Environments[cur.env].Name, m.Policies[cur.pol].Name, cur.rep+1, k, len(envs[cur.env].Rounds))
+		}
+		return nil
+	}
+	for {
+		rec, err = in.Read()
+		if err == io.EOF {
+			line++
+			break
+		}
+		if err != nil {
+			return nil, csvFault(path, err)
+		}
+		line, _ = in.FieldPos(0)
+		at := cur
+		if rec[0] != curEnv || cur.env < 0 {
+			i, ok := envAt[rec[0]]
+			if !ok {
+				return nil, fault(0, "environment %q is not in manifest.json", rec[0])
+			}
+			at.env, curEnv = i, m.Environments[i].Name
+		}
+		if rec[1] != curPol || cur.pol < 0 {
+			i, ok := polAt[rec[1]]
+			if !ok {
+				return nil, fault(1, "policy %q is not in manifest.json", rec[1])
+			}
+			at.pol, curPol = i, m.Policies[i].Name
+		}
+		n, err := strconv.Atoi(rec[2])
+		if err != nil || n < 1 || n > m.Replications {
+			return nil, fault(2, "replication %q, expected a whole number from 1 to %d", rec[2], m.Replications)
+		}
+		at.rep = n - 1
+		round, err := strconv.Atoi(rec[3])
+		if err != nil || round < 1 || round > m.Horizon {
+			return nil, fault(3, "round %q, expected a whole number from 1 to %d", rec[3], m.Horizon)
+		}
+		regret, err := finite(rec[4])
+		if err != nil {
+			return nil, fault(4, "regret %v", err)
+		}
+		reward, err := finite(rec[5])
+		if err != nil {
+			return nil, fault(5, "reward %v", err)
+		}
+		e := &envs[at.env]
+		if at != cur {
+			if err := finish(); err != nil {
+				return nil, err
+			}
+			if e.Cells[at.pol][at.rep] != nil {
+				return nil, fault(2, "replication %d of %s in %s is given twice", n, curPol, curEnv)
+			}
+			cell = &CellRun{
+				Regret: make([]float64, 0, len(e.Rounds)),
+				Reward: make([]float64, 0, len(e.Rounds)),
+			}
+			if first[at.env] == nil {
+				first[at.env] = cell
+			}
+			e.Cells[at.pol][at.rep] = cell
+			cur, k = at, 0
+		}
+		switch {
+		case first[cur.env] == cell: // it defines the checkpoints
+			if k > 0 && round <= e.Rounds[k-1] {
+				return nil, fault(3, "round %d after round %d, expected them to increase", round, e.Rounds[k-1])
+			}
+			e.Rounds = append(e.Rounds, round)
+			k = len(e.Rounds)
+		case k >= len(e.Rounds):
+			return nil, fault(3, "round %d: the cell has more than the %d checkpoints of its environment", round, len(e.Rounds))
+		case round != e.Rounds[k]:
+			return nil, fault(3, "round %d, expected %d", round, e.Rounds[k])
+		default:
+			k++
+		}
+		cell.Regret = append(cell.Regret, regret)
+		cell.Reward = append(cell.Reward, reward)
+	}
+	if err := finish(); err != nil {
+		return nil, err
+	}
+	if cell == nil {
+		return nil, fmt.Errorf("%s: no replication has finished", path)
+	}
+	if last := data[len(data)-1]; last != '\n' {
+		return nil, fmt.Errorf("%s: line %d: the last line does not end with a line feed: the file was cut", path, line)
+	}
+	return envs, nil
+}
+
+func csvFault(path string, err error) error {
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		return fmt.Errorf("%s: line %d, column %d: %v", path, p.Line, p.Column, p.Err)
+	}
+	if err == io.EOF {
+		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", path, Header)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func finite(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q, expected a finite number", s)
+	}
+	return v, nil
+}
+
+// Finished returns how many replications of a policy are in an environment's data.
+func (e *EnvData) Finished(policy int) int {
+	n := 0
+	for _, c := range e.Cells[policy] {
+		if c != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Complete returns the replications (from 0) that every one of the given policies has finished.
+func (e *EnvData) Complete(policies []int) []int {
+	var reps []int
+	if len(policies) == 0 {
+		return nil
+	}
+	for r := range e.Cells[policies[0]] {
+		if !slices.ContainsFunc(policies, func(p int) bool { return e.Cells[p][r] == nil }) {
+			reps = append(reps, r)
+		}
+	}
+	return reps
+}

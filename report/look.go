@@ -1,0 +1,211 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strconv"
+
+	"troupe/sim"
+)
+
+// Look is how one policy is drawn, everywhere: page, exports, compared run. Hue is the algorithm,
+// shade is the swept number, grey is a baseline; a dash goes with every hue but two, and a label
+// with every curve, so colour is never the only signal.
+type Look struct {
+	Light, Dark string    // #rrggbb on a light and on a dark ground
+	Dash        []float64 // lengths of strokes and gaps in pixels, nil for a solid line
+}
+
+// The palette. Found by search over OKLab and checked by TestPalette: contrast at least 3 against
+// the ground in both modes, and pairwise distance for normal, protanopic, deuteranopic and
+// tritanopic readers.
+var (
+	blues  = [3]Look{{Light: "#4a90f0", Dark: "#3f78bd"}, {Light: "#0b57c4", Dark: "#62a9f3"}, {Light: "#082a63", Dark: "#c4e1ff"}}
+	rivals = [4]Look{
+		{Light: "#e2500f", Dark: "#ffab43"},
+		{Light: "#2f9369", Dark: "#2bdca6", Dash: []float64{7, 4}},
+		{Light: "#8f357f", Dark: "#c2617a", Dash: []float64{2, 4}},
+		{Light: "#4b4e00", Dark: "#929405", Dash: []float64{12, 3}},
+	}
+	baseline = Look{Light: "#8c9096", Dark: "#a8a8a8", Dash: []float64{9, 4, 2, 4}}
+)
+
+// Grounds and inks of the page, light and dark.
+var (
+	paperColor = [2]string{"#fdfdfb", "#121518"}
+	cardColor  = [2]string{"#ffffff", "#16191d"}
+	inkColor   = [2]string{"#1a1f26", "#e7eaed"}
+	softColor  = [2]string{"#59626d", "#9aa4af"}
+	lineColor  = [2]string{"#e4e6e3", "#292e34"}
+	gridColor  = [2]string{"#eceeeb", "#23282d"}
+	washColor  = [2]string{"#f3f5f1", "#1c2025"}
+	linkColor  = [2]string{"#0b57c4", "#7db8f7"}
+)
+
+// baselines are the kinds that learn nothing or do not explore: they are drawn in grey.
+var baselines = []string{"greedy", "uniform", "fixed"}
+
+// extraDashes tell repeated hues and several baselines apart.
+var extraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3}, {6, 2, 6, 6}}
+
+// looksOf assigns a look to each policy. It depends on the kinds and settings alone, not on the
+// results: the first kind with more than one setting gets the blues, ordered as swept; baselines
+// get grey; the other kinds get the rivals' hues in the order of the spec. repeats is true when
+// there are more kinds than hues, so that some differ by their dash alone.
+func looksOf(policies []sim.Policy) (looks []Look, repeats bool) {
+	var kinds []string
+	members := map[string][]int{}
+	for i, p := range policies {
+		if !slices.Contains(kinds, p.Kind) {
+			kinds = append(kinds, p.Kind)
+		}
+		members[p.Kind] = append(members[p.Kind], i)
+	}
+	own := ownFamily(kinds, members)
+	looks = make([]Look, len(policies))
+	rival, grey := 0, 0
+	for _, k := range kinds {
+		m := members[k]
+		switch {
+		case k == own:
+			for j, i := range m {
+				looks[i] = blueRamp(j, len(m))
+			}
+		case slices.Contains(baselines, k):
+			for _, i := range m {
+				looks[i] = baseline
+				looks[i].Dash = extraDashes[grey%len(extraDashes)]
+				grey++
+			}
+		default:
+			l := rivals[rival%len(rivals)]
+			if round := rival / len(rivals); round > 0 {
+				l.Dash = extraDashes[round%len(extraDashes)]
+				repeats = true
+			}
+			for j, i := range m {
+				looks[i] = shade(l, j, len(m))
+			}
+			rival++
+		}
+	}
+	return looks, repeats
+}
+
+// ownFamily picks the kind that gets the blues: the first with more than one setting, else the
+// first that is neither a baseline nor anything but our own algorithm, else the first.
+func ownFamily(kinds []string, members map[string][]int) string {
+	for _, k := range kinds {
+		if len(members[k]) > 1 && !slices.Contains(baselines, k) {
+			return k
+		}
+	}
+	if slices.Contains(kinds, "ensemble") {
+		return "ensemble"
+	}
+	for _, k := range kinds {
+		if !slices.Contains(baselines, k) {
+			return k
+		}
+	}
+	return ""
+}
+
+// blueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate.
+func blueRamp(j, n int) Look {
+	switch {
+	case n == 1:
+		return blues[1]
+	case n <= 3:
+		return blues[j*2/(n-1)]
+	}
+	at := 2 * float64(j) / float64(n-1)
+	i := min(int(at), 1)
+	f := at - float64(i)
+	return Look{Light: mix(blues[i].Light, blues[i+1].Light, f), Dark: mix(blues[i].Dark, blues[i+1].Dark, f)}
+}
+
+// shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings.
+func shade(l Look, j, n int) Look {
+	if n == 1 {
+		return l
+	}
+	f := 0.55 * float64(j) / float64(n-1)
+	return Look{Light: mix(l.Light, inkColor[0], f), Dark: mix(l.Dark, inkColor[1], f), Dash: l.Dash}
+}
+
+// mix interpolates two colours in OKLab (Ottosson 2020): f = 0 gives a, f = 1 gives b.
+func mix(a, b string, f float64) string {
+	p, q := oklab(a), oklab(b)
+	for i := range p {
+		p[i] += f * (q[i] - p[i])
+	}
+	return fromOKLab(p)
+}
+
+// rgb reads #rrggbb as linear light in [0, 1].
+func rgb(hex string) (c [3]float64) {
+	n, err := strconv.ParseUint(hex[1:], 16, 32)
+	if err != nil || len(hex) != 7 {
+		panic("report: not a colour of the form #rrggbb")
+	}
+	for i := range c {
+		v := float64(n>>(16-8*i)&255) / 255
+		if v <= 0.04045 {
+			c[i] = v / 12.92
+		} else {
+			c[i] = math.Pow((v+0.055)/1.055, 2.4)
+		}
+	}
+	return c
+}
+
+func hexOf(c [3]float64) string {
+	var n [3]int
+	for i, v := range c {
+		v = min(max(v, 0), 1)
+		if v <= 0.0031308 {
+			v *= 12.92
+		} else {
+			v = 1.055*math.Pow(v, 1/2.4) - 0.055
+		}
+		n[i] = int(math.Round(255 * v))
+	}
+	return fmt.Sprintf("#%02x%02x%02x", n[0], n[1], n[2])
+}
+
+func oklab(hex string) [3]float64 { return linearToOKLab(rgb(hex)) }
+
+func linearToOKLab(c [3]float64) [3]float64 {
+	l := math.Cbrt(0.4122214708*c[0] + 0.5363325363*c[1] + 0.0514459929*c[2])
+	m := math.Cbrt(0.2119034982*c[0] + 0.6806995451*c[1] + 0.1073969566*c[2])
+	s := math.Cbrt(0.0883024619*c[0] + 0.2817188376*c[1] + 0.6299787005*c[2])
+	return [3]float64{
+		0.2104542553*l + 0.7936177850*m - 0.0040720468*s,
+		1.9779984951*l - 2.4285922050*m + 0.4505937099*s,
+		0.0259040371*l + 0.7827717662*m - 0.8086757660*s,
+	}
+}
+
+func fromOKLab(c [3]float64) string {
+	l := c[0] + 0.3963377774*c[1] + 0.2158037573*c[2]
+	m := c[0] - 0.1055613458*c[1] - 0.0638541728*c[2]
+	s := c[0] - 0.0894841775*c[1] - 1.2914855480*c[2]
+	l, m, s = l*l*l, m*m*m, s*s*s
+	return hexOf([3]float64{
+		4.0767416621*l - 3.3077115913*m + 0.2309699292*s,
+		-1.2684380046*l + 2.6097574011*m - 0.3413193965*s,
+		-0.0041960863*l - 0.7034186147*m + 1.7076147010*s,
+	})
+}
+
+// rgba is a colour for gonum/plot.
+func rgba(hex string) color.Color {
+	n, err := strconv.ParseUint(hex[1:], 16, 32)
+	if err != nil {
+		panic("report: not a colour of the form #rrggbb")
+	}
+	return color.RGBA{R: uint8(n >> 16), G: uint8(n >> 8), B: uint8(n), A: 255}
+}

@@ -1,0 +1,412 @@
+package report
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"troupe/sim"
+)
+
+//go:embed page/page.html page/style.css page/page.js
+var pageFiles embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").ParseFS(pageFiles, "page/page.html"))
+
+// shell is what every page of ours has: title, palette, styles, script.
+type shell struct {
+	Title  string
+	Style  template.CSS
+	Script template.JS
+}
+
+// newShell returns the shell with the looks' colours and the switches that belong to them. Colours
+// are ours (#rrggbb); nothing from a file reaches the style sheet.
+func newShell(title string, looks []Look, policies, envs int) shell {
+	style, err := pageFiles.ReadFile("page/style.css")
+	if err != nil {
+		panic("report: " + err.Error())
+	}
+	script, err := pageFiles.ReadFile("page/page.js")
+	if err != nil {
+		panic("report: " + err.Error())
+	}
+	var b strings.Builder
+	b.WriteString(":root{")
+	for _, v := range []struct {
+		name string
+		c    [2]string
+	}{{"paper", paperColor}, {"card", cardColor}, {"ink", inkColor}, {"soft", softColor}, {"rule", lineColor},
+		{"grid", gridColor}, {"wash", washColor}, {"link", linkColor}, {"ramp", [2]string{blues[1].Light, blues[1].Dark}}} {
+		fmt.Fprintf(&b, "--%s:light-dark(%s,%s);", v.name, v.c[0], v.c[1])
+	}
+	b.WriteString("}\n")
+	b.Write(style)
+	for i, l := range looks {
+		fmt.Fprintf(&b, ".p%d{--c:light-dark(%s,%s)}", i, l.Light, l.Dark)
+		if l.Dash != nil {
+			fmt.Fprintf(&b, ".line.p%d{stroke-dasharray:%s}", i, dashes(l.Dash))
+		}
+		if i < policies {
+			fmt.Fprintf(&b, "body:has(#s%d:not(:checked)) :is(path,.end).p%d{display:none}", i, i)
+			fmt.Fprintf(&b, "body:has(#s%d:not(:checked)) :is(tr,.lab,figure).p%d{opacity:.35}", i, i)
+		}
+		b.WriteByte('\n')
+	}
+	if envs > 1 {
+		// On paper, and in browsers without :has(), every environment is shown.
+		b.WriteString("@media screen{")
+		for e := range envs {
+			fmt.Fprintf(&b, "body:has(#e%d:checked) .env:not(.e%d){display:none}", e, e)
+		}
+		b.WriteString("}\n")
+	}
+	return shell{Title: title, Style: template.CSS(b.String()), Script: template.JS(script)}
+}
+
+func dashes(d []float64) string {
+	s := make([]string, len(d))
+	for i, v := range d {
+		s[i] = coord(v)
+	}
+	return strings.Join(s, " ")
+}
+
+// page is the view of a run.
+type page struct {
+	shell
+	Experiment string
+	When       string
+	Head       Prose
+	Lead       []Prose
+	Facts      []fact
+	Chips      []chip
+	Crowded    bool // many policies: the bar scrolls
+	Repeats    bool
+	Overview   template.HTML
+	Across     []*figureView // figures over several environments
+	Envs       []*envView
+	Cost       *figureView
+	How        []string
+	Manifest   [][2]string
+	Notes      []string
+	Command    string
+	Spec       string
+}
+
+type fact struct{ Bold, Text string }
+
+type chip struct {
+	N      int
+	Name   string
+	Short  string
+	Class  string
+	Dashed string
+}
+
+// envView is one environment's part of the page.
+type envView struct {
+	N       int
+	Name    string
+	Single  bool // the only environment: its verdict is the page's headline
+	Suffix  string
+	Head    Prose
+	Lead    []Prose
+	Facts   []string
+	Data    template.JS
+	Rows    []leaderRow
+	Ticks   []placed
+	Note    string
+	Table   string // file name of the leader table
+	Lin     *figureView
+	Top     string // of the linear axis
+	Log     *figureView
+	Bounds  []string
+	Gap     *figureView
+	Final   *figureView
+	Tail    *figureView
+	Tails   template.HTML
+	TailCSV string
+	Growth  *figureView
+	Sweeps  []*figureView
+}
+
+// H returns a heading at the level that follows the page's outline, styled as a section title.
+func (e *envView) H(id, text string) template.HTML {
+	level := 3
+	if e.Single {
+		level = 2
+	}
+	return template.HTML(fmt.Sprintf(`<h%d class="t" id="%s%s">%s</h%d>`, level, id, e.Suffix, template.HTMLEscapeString(text), level))
+}
+
+type placed struct {
+	Style template.CSS
+	Label string
+}
+
+type leaderRow struct {
+	Class                                               string
+	Name, Full, Mean, SE, Median, Worst, Diff, Interval string
+	Behind, BehindTitle, MedianTitle, Mark, Verdict     string
+	Forest                                              template.HTML
+}
+
+type figureView struct {
+	ID    string
+	Title string
+	How   string
+	Body  template.HTML
+	After template.HTML
+}
+
+func view(f *Figure) *figureView {
+	if f == nil {
+		return nil
+	}
+	return &figureView{ID: f.ID, Title: f.Title, How: f.How, Body: f.html()}
+}
+
+// writePage renders a document.
+func (d *document) writePage(w io.Writer) error {
+	m := d.run.Manifest
+	names := make([]string, len(d.looks))
+	for i := range names {
+		names[i] = look(i)
+	}
+	title := m.Experiment
+	if title == "" {
+		title = "experiment"
+	}
+	p := &page{
+		shell:      newShell(title+" · troupe", d.looks, len(m.Policies), len(d.envs)),
+		Experiment: title,
+		When:       when(m.Started),
+		Repeats:    d.repeats,
+		Command:    m.Command,
+		Spec:       m.Spec,
+		Notes:      m.Notes,
+		Manifest:   manifestRows(m),
+	}
+	p.Head, p.Lead = Headline(d.analyses())
+	p.Facts = d.facts()
+	for i, pol := range m.Policies {
+		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: shorten(pol.Name, nameWidth), Class: look(i)})
+	}
+	p.Crowded = len(p.Chips) > 10
+	if d.overview != nil {
+		p.Overview = d.overview.HTML(names)
+	}
+	for _, f := range d.across {
+		p.Across = append(p.Across, view(f))
+	}
+	p.Cost = view(d.cost)
+	for _, e := range d.envs {
+		v, err := e.view(names, len(d.envs) == 1)
+		if err != nil {
+			return err
+		}
+		p.Envs = append(p.Envs, v)
+	}
+	p.How = d.how()
+	return pageTemplate.Execute(w, p)
+}
+
+func (e *envPart) view(names []string, single bool) (*envView, error) {
+	a := e.a
+	v := &envView{N: e.n, Name: a.Name, Single: single, Facts: environmentFacts(a.Run.Manifest.Environments[a.Env])}
+	if !single {
+		v.Suffix = fmt.Sprintf("-%d", e.n)
+	}
+	v.Head, v.Lead = a.Verdict()
+	ax := a.forest()
+	for _, t := range ax.Ticks {
+		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + percentOf(ax.At(t.At))), t.Label})
+	}
+	t := e.leader
+	v.Note, v.Table = t.Note, t.ID
+	for r, i := range a.Order {
+		d, s := a.Diff[i], a.Summary[i]
+		row := leaderRow{Class: look(a.Policies[i]), Name: shorten(a.Label(i), 28), Full: a.Label(i),
+			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
+			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
+			Forest: forestCell(ax, d, a.Policies[i], d.Verdict == Lowest || i == a.Best())}
+		if !math.IsInf(s.MedianLo, 0) && !math.IsInf(s.MedianHi, 0) {
+			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", narrow, number(s.MedianLo, a.Dec), number(s.MedianHi, a.Dec))
+		}
+		switch {
+		case i == a.Best():
+			row.Class += " best"
+			row.Interval = "reference"
+		case d.OK:
+			row.Interval = t.Show(r, "lo") + " to " + t.Show(r, "hi")
+		default:
+			row.Interval = "–"
+		}
+		if i != a.Best() {
+			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), percent(d.BehindLo), percent(d.BehindHi))
+			if d.Verdict == Tied && d.Need > a.R() {
+				row.Interval += " "
+				row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
+			}
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	v.Lin, v.Log = view(e.lin), view(e.loglog)
+	v.Top = strconv.FormatFloat(e.lin.Panels[0].Y.Hi, 'g', -1, 64)
+	v.Gap, v.Final, v.Tail, v.Growth = view(e.gap), view(e.final), view(e.tail), view(e.growth)
+	for _, f := range e.sweeps {
+		s := view(f)
+		if h := e.heats[f]; h != nil {
+			s.After = h.html()
+		}
+		v.Sweeps = append(v.Sweeps, s)
+	}
+	if e.tails != nil {
+		v.Tails, v.TailCSV = e.tails.HTML(names), e.tails.ID
+	}
+	v.Bounds = e.boundNotes()
+	data, err := e.readout()
+	if err != nil {
+		return nil, err
+	}
+	v.Data = template.JS(data)
+	return v, nil
+}
+
+// readout is what the script shows at a checkpoint: mean, half width of the 95 % interval, 10 and
+// 90 % points, rounded as they are shown.
+func (e *envPart) readout() ([]byte, error) {
+	a := e.a
+	type series struct {
+		I int       `json:"i"`
+		N string    `json:"n"`
+		M []float64 `json:"m"`
+		E []float64 `json:"e"`
+		L []float64 `json:"l"`
+		H []float64 `json:"h"`
+	}
+	out := struct {
+		T   []int    `json:"t"`
+		Dec int      `json:"d"`
+		P   []series `json:"p"`
+	}{T: a.Rounds, Dec: a.Dec}
+	for i, m := range a.Policies {
+		mean, half := a.curve(i)
+		lo, hi := a.tenths(i)
+		s := series{I: m, N: a.Label(i)}
+		for k := range mean {
+			s.M, s.E = append(s.M, shown(mean[k], a.Dec)), append(s.E, shown(half[k], a.Dec))
+			s.L, s.H = append(s.L, shown(lo[k], a.Dec)), append(s.H, shown(hi[k], a.Dec))
+		}
+		out.P = append(out.P, s)
+	}
+	return json.Marshal(out)
+}
+
+// shown rounds a number to the digits that amount writes.
+func shown(v float64, dec int) float64 {
+	if math.Abs(v) >= 1000 {
+		dec = 0
+	}
+	p := math.Pow(10, float64(dec))
+	return math.Round(v*p) / p
+}
+
+// when writes an RFC 3339 time for people; what cannot be read is left out.
+func when(s string) string {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return ""
+	}
+	return t.UTC().Format("2 Jan 2006, 15:04") + " UTC"
+}
+
+func (d *document) facts() []fact {
+	m := d.run.Manifest
+	f := []fact{{count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}}
+	if len(m.Environments) > 1 {
+		f = append(f, fact{count(len(m.Environments)), "environments"})
+	}
+	f = append(f, fact{count(m.Replications), plural(m.Replications, "replication", "replications")}, fact{"T = " + count(m.Horizon), ""})
+	if len(m.Environments) == 1 {
+		for _, x := range environmentFacts(m.Environments[0]) {
+			f = append(f, fact{"", x})
+		}
+	}
+	f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
+	if m.Status == "interrupted" {
+		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", count(m.Done), count(m.Cells))})
+	}
+	return f
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func manifestRows(m sim.Manifest) [][2]string {
+	commit := m.Commit
+	if commit == "" {
+		commit = "unknown"
+	}
+	if m.Dirty {
+		commit += " with uncommitted changes"
+	}
+	rows := [][2]string{
+		{"Version", m.Troupe}, {"Commit", commit}, {"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
+		{"Machine", fmt.Sprintf("%d CPUs, %d %s", m.CPUs, m.Workers, plural(m.Workers, "worker", "workers"))},
+		{"Started", m.Started}, {"Duration", number(m.Seconds, 1) + narrow + "s"}, {"Seed", fmt.Sprint(m.Seed)},
+		{"Cells", fmt.Sprintf("%s of %s, %s", count(m.Done), count(m.Cells), m.Status)},
+		{"Spec SHA-256", m.SpecSHA256}, {"Results SHA-256", m.ResultsSHA},
+	}
+	return slices.DeleteFunc(rows, func(r [2]string) bool { return strings.TrimSpace(r[1]) == "" })
+}
+
+// how says how the numbers were made; every number in it comes from the analyses.
+func (d *document) how() []string {
+	out := []string{
+		"Regret is the pseudo-regret: the expected reward of the best action minus that of the action played, added up. No policy ever sees it.",
+		"Every policy meets the same instances and the same noise (common random numbers), so differences are taken replication by replication.",
+	}
+	var factors, pairing []string
+	for _, e := range d.envs {
+		if e.a.FactorOK {
+			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", number(e.a.Factor, 2), number(e.a.BandFactor, 2)))
+		}
+		if e.a.Pairing > 0 {
+			pairing = append(pairing, "×"+number(e.a.Pairing, 2))
+		}
+	}
+	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.", count(resamples), narrow)
+	if n := len(factors); n > 0 {
+		s += " The factor is " + strings.Join(factors[:min(n, 6)], "; ")
+		if n > 6 {
+			s += fmt.Sprintf("; and %d more", n-6)
+		}
+		s += "."
+	}
+	out = append(out, s)
+	if n := len(pairing); n > 0 {
+		out = append(out, "Pairing saved "+strings.Join(pairing[:min(n, 6)], ", ")+" replications (median over the rivals): the variance two independent samples would have, divided by the variance of the paired difference.")
+	}
+	out = append(out,
+		endOfMethod,
+		"Bands around the curves of regret are pointwise: 95"+narrow+"% for the mean at each time (± 1.96 standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank does not care about tails.",
+		fmt.Sprintf("The resampling uses the run's seed, so the same files give the same page, byte for byte. Exponents: %s resamples of replications, refitted each time.", count(growthB)))
+	return out
+}
+
+// endOfMethod says where the simultaneous intervals stop being trustworthy. The figures are those
+// of TestCoverage and TestMuchHeavierTail.
+const endOfMethod = "Where the method ends: on the final regrets of heavy-tailed runs, with up to one replication in eight failing, the intervals cover all pairs at once in 91 to 95" + narrow + "% of trials at 30 to 200 replications. On a tail so heavy that the variance is infinite no interval for a mean can be trusted; there read the medians and the tail."

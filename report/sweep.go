@@ -1,0 +1,542 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+
+	"troupe/sim"
+)
+
+// option finds an option by its path, such as "scale.value".
+func option(o map[string]any, path string) (any, bool) {
+	var v any = o
+	for _, key := range strings.Split(path, ".") {
+		t, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = t[key]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// without returns a canonical text of the options but for one path, to tell whether two policies
+// differ in that option alone.
+func without(o map[string]any, path string) string {
+	key, rest, nested := strings.Cut(path, ".")
+	c := map[string]any{}
+	for k, v := range o {
+		switch {
+		case k != key:
+			c[k] = v
+		case nested:
+			if t, ok := v.(map[string]any); ok {
+				c[k] = without(t, rest)
+			}
+		}
+	}
+	b, err := json.Marshal(c) // sorts keys
+	if err != nil {
+		return fmt.Sprint(c)
+	}
+	return string(b)
+}
+
+// setting is one value of a swept option and who has it.
+type setting struct {
+	value any
+	who   int
+}
+
+// series is a set of policies, or environments, that differ in one option alone.
+type series struct {
+	label    string
+	settings []setting
+}
+
+// sweepOf collects the series of option path among items of one kind.
+func sweepOf(path string, items []int, options func(i int) map[string]any) []series {
+	var keys []string
+	groups := map[string][]setting{}
+	first := map[string]int{}
+	for _, i := range items {
+		v, ok := option(options(i), path)
+		if !ok {
+			continue
+		}
+		k := without(options(i), path)
+		if _, ok := groups[k]; !ok {
+			keys = append(keys, k)
+			first[k] = i
+		}
+		groups[k] = append(groups[k], setting{v, i})
+	}
+	var out []series
+	for _, k := range keys {
+		if len(groups[k]) < 2 {
+			continue
+		}
+		out = append(out, series{settings: groups[k]})
+	}
+	// A series is named by the options in which the series differ.
+	for n := range out {
+		out[n].label = differing(options(out[n].settings[0].who), path, func(yield func(map[string]any) bool) {
+			for _, s := range out {
+				if !yield(options(s.settings[0].who)) {
+					return
+				}
+			}
+		})
+	}
+	return out
+}
+
+// differing lists the options of o, but for path, that are not the same in all others.
+func differing(o map[string]any, path string, all func(func(map[string]any) bool)) string {
+	var in []string
+	for _, key := range sortedPaths(o, "") {
+		if key == path {
+			continue
+		}
+		v, _ := option(o, key)
+		same := true
+		all(func(other map[string]any) bool {
+			w, ok := option(other, key)
+			same = ok && fmt.Sprint(w) == fmt.Sprint(v)
+			return same
+		})
+		if !same {
+			short := key
+			if i := strings.LastIndexByte(key, '.'); i >= 0 {
+				short = key[i+1:]
+			}
+			in = append(in, fmt.Sprintf("%s=%v", short, v))
+		}
+	}
+	return strings.Join(in, ", ")
+}
+
+func sortedPaths(o map[string]any, prefix string) []string {
+	var out []string
+	for k, v := range o {
+		if t, ok := v.(map[string]any); ok {
+			out = append(out, sortedPaths(t, prefix+k+".")...)
+		} else {
+			out = append(out, prefix+k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sweptAxis places the values of a swept option: numbers on a linear or, over a factor of eight, a
+// log axis; anything else at 0, 1, 2, … in the order of the spec.
+func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
+	var nums []float64
+	numeric := true
+	var labels []string
+	for _, s := range all {
+		for _, x := range s.settings {
+			v, ok := x.value.(float64)
+			numeric = numeric && ok
+			nums = append(nums, v)
+			if l := valueLabel(x.value); !slices.Contains(labels, l) {
+				labels = append(labels, l)
+			}
+		}
+	}
+	if !numeric {
+		ax = Axis{Caption: path, Lo: -0.4, Hi: float64(len(labels)) - 0.6}
+		for i, l := range labels {
+			ax.Ticks = append(ax.Ticks, Tick{At: float64(i), Label: l})
+		}
+		return ax, func(v any) float64 { return float64(slices.Index(labels, valueLabel(v))) }
+	}
+	slices.Sort(nums)
+	nums = slices.Compact(nums)
+	lo, hi := nums[0], nums[len(nums)-1]
+	ax = Axis{Caption: path}
+	if lo > 0 && hi >= 8*lo {
+		ax.Log, ax.Caption = true, path+" (log)"
+		ax.Lo, ax.Hi = lo/math.Pow(hi/lo, 0.04), hi*math.Pow(hi/lo, 0.04)
+	} else {
+		pad := 0.05 * max(hi-lo, 1e-12)
+		ax.Lo, ax.Hi = lo-pad, hi+pad
+	}
+	if len(nums) <= 12 { // the values themselves are the best ticks
+		for _, v := range nums {
+			ax.Ticks = append(ax.Ticks, Tick{At: v, Label: valueLabel(v)})
+		}
+		// Drop labels that would stand on each other.
+		last := math.Inf(-1)
+		for i := range ax.Ticks {
+			p := ax.At(ax.Ticks[i].At)
+			if p-last < 0.05 {
+				ax.Ticks[i].Minor = true
+			} else {
+				last = p
+			}
+		}
+		ax.Ticks = slices.DeleteFunc(ax.Ticks, func(t Tick) bool { return t.Minor })
+	} else if ax.Log {
+		ax.Ticks = logTicks(ax.Lo, ax.Hi)
+	} else {
+		ax.Ticks = within(linearTicks(ax.Lo, ax.Hi, 6), ax.Lo, ax.Hi)
+	}
+	return ax, func(v any) float64 { f, _ := v.(float64); return f }
+}
+
+// valueLabel writes an option's value.
+func valueLabel(v any) string {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1e7 {
+			return number(v, 0)
+		}
+		return strings.ReplaceAll(fmt.Sprintf("%.4g", v), "-", minus)
+	case map[string]any:
+		kind, _ := v["kind"].(string)
+		return options(kind, v)
+	}
+	return fmt.Sprint(v)
+}
+
+// sweepPoint is a mean with its pointwise interval.
+type sweepPoint struct{ x, mean, half float64 }
+
+// sweepPanel draws series of points; each wears look looks[i].
+func sweepPanel(ax Axis, labels []string, looks []int, points [][]sweepPoint, dec int, ycap string) *Panel {
+	lo, hi := math.Inf(1), 0.0
+	for _, s := range points {
+		for _, p := range s {
+			if p.mean > 0 {
+				lo = min(lo, p.mean)
+			}
+			hi = max(hi, p.mean+p.half)
+		}
+	}
+	if hi <= 0 {
+		hi = 1
+	}
+	p := &Panel{Look: -1, X: ax}
+	if !math.IsInf(lo, 1) && hi > 12*lo {
+		lo, hi = logRange(lo*0.95, hi)
+		p.Y = Axis{Caption: ycap + " (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+	} else {
+		t := linearTicks(0, hi, 4)
+		p.Y = Axis{Caption: ycap, Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+	}
+	for i, s := range points {
+		m := Mark{Kind: Interval, Look: looks[i], Name: labels[i]}
+		l := Mark{Kind: Line, Look: looks[i], Name: labels[i]}
+		for _, q := range s {
+			m.X, m.Y = append(m.X, q.x), append(m.Y, q.mean)
+			m.Lo, m.Hi = append(m.Lo, q.mean-q.half), append(m.Hi, q.mean+q.half)
+		}
+		l.X, l.Y = m.X, m.Y
+		p.Marks = append(p.Marks, l, m)
+		if labels[i] != "" {
+			p.Ends = append(p.Ends, End{Look: looks[i], Y: s[len(s)-1].mean, Label: labels[i]})
+		}
+	}
+	return p
+}
+
+// kindsOf lists the kinds in the order of the spec with the paths that any of their members sweeps.
+func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds []string, items map[string][]int, paths map[string][]string) {
+	items, paths = map[string][]int{}, map[string][]string{}
+	for i := range n {
+		k := kind(i)
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+		items[k] = append(items[k], i)
+		for _, p := range swept(i) {
+			if !slices.Contains(paths[k], p) {
+				paths[k] = append(paths[k], p)
+			}
+		}
+	}
+	return kinds, items, paths
+}
+
+// sweepFigures returns regret at T against each swept option of the policies, and for two swept
+// numbers a map of their combinations.
+func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure]*Heat) {
+	pol := func(i int) sim.Policy { return a.Run.Manifest.Policies[a.Policies[i]] }
+	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
+	heats = map[*Figure]*Heat{}
+	for _, kind := range kinds {
+		for _, path := range paths[kind] {
+			all := sweepOf(path, items[kind], func(i int) map[string]any { return pol(i).Options })
+			if len(all) == 0 {
+				continue
+			}
+			ax, at := sweptAxis(path, all)
+			var labels []string
+			var looks []int
+			var points [][]sweepPoint
+			for _, s := range all {
+				var pts []sweepPoint
+				for _, x := range s.settings {
+					pts = append(pts, sweepPoint{at(x.value), a.Summary[x.who].Mean, 1.96 * a.Summary[x.who].SE})
+				}
+				slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
+				label := s.label
+				if label == "" {
+					label = kind
+				}
+				labels, points = append(labels, label), append(points, pts)
+				// A line that joins several looks wears the middle one.
+				looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
+			}
+			p := sweepPanel(ax, labels, looks, points, a.Dec, fmt.Sprintf("Regret after %s rounds", count(a.T)))
+			// Policies that are not of this kind, for scale, if they are on the chart.
+			for _, i := range a.Order {
+				if pol(i).Kind == kind || len(p.Ends) >= maxEnds {
+					continue
+				}
+				v := a.Summary[i].Mean
+				if v > p.Y.Hi || (p.Y.Log && v < p.Y.Lo) {
+					continue
+				}
+				p.Marks = append([]Mark{{Kind: Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
+				p.Ends = append(p.Ends, End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
+			}
+			f := &Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Panels: []*Panel{p},
+				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, count(a.T), narrow)}
+			figures = append(figures, f)
+			if h := a.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
+				heats[f] = h
+			}
+		}
+	}
+	return figures, heats
+}
+
+// Heat is a table of means over two swept options.
+type Heat struct {
+	ID, Title      string
+	Rows, Columns  string // names of the options
+	RowVal, ColVal []string
+	Cell           [][]float64 // NaN-free: see Has
+	Has            [][]bool
+	Dec            int
+}
+
+// heat maps the means over path and the next swept path of the kind, when both have at least two
+// values and each pair is met by one policy.
+func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *Heat {
+	n := slices.Index(paths, path)
+	if n+1 >= len(paths) {
+		return nil
+	}
+	other := paths[n+1]
+	h := &Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other, a.Name), Rows: path, Columns: other, Dec: a.Dec}
+	type at struct{ r, c int }
+	where := map[at]int{}
+	for _, i := range items {
+		o := a.Run.Manifest.Policies[a.Policies[i]].Options
+		v, ok1 := option(o, path)
+		w, ok2 := option(o, other)
+		if !ok1 || !ok2 {
+			continue
+		}
+		place := func(list *[]string, l string) int {
+			k := slices.Index(*list, l)
+			if k < 0 {
+				k = len(*list)
+				*list = append(*list, l)
+			}
+			return k
+		}
+		p := at{place(&h.RowVal, valueLabel(v)), place(&h.ColVal, valueLabel(w))}
+		if _, twice := where[p]; twice {
+			return nil // a third option varies: a map would hide it
+		}
+		where[p] = i
+	}
+	if len(h.RowVal) < 2 || len(h.ColVal) < 2 {
+		return nil
+	}
+	for r := range h.RowVal {
+		h.Cell, h.Has = append(h.Cell, make([]float64, len(h.ColVal))), append(h.Has, make([]bool, len(h.ColVal)))
+		for c := range h.ColVal {
+			if i, ok := where[at{r, c}]; ok {
+				h.Cell[r][c], h.Has[r][c] = a.Summary[i].Mean, true
+			}
+		}
+	}
+	return h
+}
+
+// Table returns the map's numbers.
+func (h *Heat) Table() *Table {
+	t := &Table{ID: h.ID, Title: h.Title, Cols: []Column{{Key: h.Rows, Head: h.Rows + " \\ " + h.Columns, Text: true}}}
+	for _, c := range h.ColVal {
+		t.Cols = append(t.Cols, Column{Key: h.Columns + "=" + asciiNumbers.Replace(c), Head: c, Dec: h.Dec})
+	}
+	for r, v := range h.RowVal {
+		row := Row{Policy: -1, Cells: []Cell{words(asciiNumbers.Replace(v))}}
+		for c := range h.ColVal {
+			if h.Has[r][c] {
+				row.Cells = append(row.Cells, num(h.Cell[r][c]))
+			} else {
+				row.Cells = append(row.Cells, empty())
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// html paints the map: shade by log of the mean, ink on top, the lowest framed.
+func (h *Heat) html() template.HTML {
+	lo, hi := math.Inf(1), 0.0
+	for r := range h.Cell {
+		for c, v := range h.Cell[r] {
+			if h.Has[r][c] {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	t := h.Table()
+	var b strings.Builder
+	fmt.Fprintf(&b, `<div class="scroll"><table class="heat"><caption>Mean by %s (down) and %s (across); the lowest is framed</caption><thead><tr><td></td>`,
+		template.HTMLEscapeString(h.Rows), template.HTMLEscapeString(h.Columns))
+	for _, c := range h.ColVal {
+		fmt.Fprintf(&b, `<th scope="col">%s</th>`, template.HTMLEscapeString(c))
+	}
+	b.WriteString("</tr></thead><tbody>")
+	for r, v := range h.RowVal {
+		fmt.Fprintf(&b, `<tr><th scope="row">%s</th>`, template.HTMLEscapeString(v))
+		for c := range h.ColVal {
+			if !h.Has[r][c] {
+				b.WriteString("<td></td>")
+				continue
+			}
+			shade := 0.0
+			if lo > 0 && hi > lo {
+				shade = math.Log(h.Cell[r][c]/lo) / math.Log(hi/lo)
+			}
+			class := ""
+			if h.Cell[r][c] == lo {
+				class = ` class="b"`
+			}
+			fmt.Fprintf(&b, `<td%s style="--s:%s">%s</td>`, class, percentOf(0.04+0.51*shade), t.show(r, c+1))
+		}
+		b.WriteString("</tr>")
+	}
+	b.WriteString("</tbody></table></div>")
+	return template.HTML(b.String()) // words went through HTMLEscapeString
+}
+
+// maxAcross bounds the environments that one figure compares.
+const maxAcross = 12
+
+// acrossFigures returns the figures over several environments: regret against a swept option of
+// the environment, one curve for each policy; and regret against a swept option of a policy, one
+// curve for each environment.
+func acrossFigures(run *Run, all []*Analysis) []*Figure {
+	var out []*Figure
+	env := func(i int) sim.Environment { return run.Manifest.Environments[all[i].Env] }
+	kinds, items, paths := kindsOf(len(all), func(i int) string { return env(i).Kind }, func(i int) []string { return env(i).Swept })
+	for _, kind := range kinds {
+		for _, path := range paths[kind] {
+			groups := sweepOf(path, items[kind], func(i int) map[string]any { return env(i).Options })
+			for n, g := range groups {
+				ax, at := sweptAxis(path, []series{g})
+				var labels []string
+				var looks []int
+				var points [][]sweepPoint
+				title := fmt.Sprintf("Regret against %s", path)
+				if g.label != "" {
+					title += ", " + g.label
+				}
+				for p, m := range run.Manifest.Policies {
+					var pts []sweepPoint
+					for _, s := range g.settings {
+						a := all[s.who]
+						if i := slices.Index(a.Policies, p); i >= 0 {
+							pts = append(pts, sweepPoint{at(s.value), a.Summary[i].Mean, 1.96 * a.Summary[i].SE})
+						}
+					}
+					if len(pts) < 2 {
+						continue
+					}
+					slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
+					labels, looks, points = append(labels, m.Name), append(looks, p), append(points, pts)
+				}
+				if len(points) == 0 {
+					continue
+				}
+				if len(points) > maxEnds+4 { // label the lowest at the right end
+					order := make([]int, len(points))
+					for i := range order {
+						order[i] = i
+					}
+					slices.SortStableFunc(order, func(i, j int) int {
+						return cmp.Compare(points[i][len(points[i])-1].mean, points[j][len(points[j])-1].mean)
+					})
+					for _, i := range order[maxEnds:] {
+						labels[i] = ""
+					}
+				}
+				suffix := ""
+				if n > 0 {
+					suffix = fmt.Sprintf("-%d", n+1)
+				}
+				out = append(out, &Figure{ID: "environment-" + slug(path) + suffix, Title: title,
+					How:    fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", count(all[0].T), narrow),
+					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
+			}
+		}
+	}
+	if len(all) > maxAcross {
+		return out
+	}
+	pol := func(i int) sim.Policy { return run.Manifest.Policies[i] }
+	pk, pi, pp := kindsOf(len(run.Manifest.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
+	for _, kind := range pk {
+		for _, path := range pp[kind] {
+			groups := sweepOf(path, pi[kind], func(i int) map[string]any { return pol(i).Options })
+			for n, g := range groups {
+				ax, at := sweptAxis(path, []series{g})
+				var labels []string
+				var looks []int
+				var points [][]sweepPoint
+				for _, a := range all {
+					var pts []sweepPoint
+					for _, s := range g.settings {
+						if i := slices.Index(a.Policies, s.who); i >= 0 {
+							pts = append(pts, sweepPoint{at(s.value), a.Summary[i].Mean, 1.96 * a.Summary[i].SE})
+						}
+					}
+					if len(pts) < 2 {
+						continue
+					}
+					slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
+					labels, looks, points = append(labels, a.Name), append(looks, len(run.Manifest.Policies)+a.Env), append(points, pts)
+				}
+				if len(points) < 2 {
+					continue
+				}
+				title := fmt.Sprintf("Regret of %s against %s", kind, path)
+				if g.label != "" {
+					title += ", " + g.label
+				}
+				out = append(out, &Figure{ID: fmt.Sprintf("across-%s-%d", slug(kind+"-"+path), n+1), Title: title,
+					How:    fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow),
+					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,418 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is every table of the report: one content, four writers (HTML, CSV, booktabs, Text), so a
+// number on the page is the number in the files. CSV carries full precision, the others the
+// column's decimals.
+type Table struct {
+	ID    string // file name without ending
+	Title string
+	Note  string // how to read it, plain text
+	Cols  []Column
+	Rows  []Row
+}
+
+// Column says how one column is named and written.
+type Column struct {
+	Key   string // header in the CSV file
+	Head  string // header for people; "" continues the column before it
+	Text  bool   // words, aligned left; otherwise numbers, aligned on the point
+	Dec   int    // decimals of the numbers
+	Plus  bool   // positive numbers carry a plus
+	Pct   bool   // a share, written in per cent
+	PM    bool   // stands after its neighbour with ±
+	Range bool   // upper end of the interval whose lower end is the neighbour
+	Extra bool   // left out where room is short
+	Only  string // "csv": only in the CSV file
+}
+
+// Row is one line of a table.
+type Row struct {
+	Policy int  // whose look the row wears, −1 for none
+	Best   bool // drawn with weight
+	Cells  []Cell
+}
+
+// Cell is one value: a number, or words when the column is Text.
+type Cell struct {
+	V     float64
+	S     string
+	Empty bool
+	Bound int // −1: the number is an upper bound only (≤), +1: a lower bound only (≥)
+}
+
+func num(v float64) Cell     { return Cell{V: v} }
+func words(s string) Cell    { return Cell{S: s} }
+func empty() Cell            { return Cell{Empty: true} }
+func atLeast(v float64) Cell { return Cell{V: v, Bound: 1} }
+func atMost(v float64) Cell  { return Cell{V: v, Bound: -1} }
+
+// Show writes a cell for the page: true minus, thin spaces.
+func (t *Table) Show(row int, key string) string {
+	for c := range t.Cols {
+		if t.Cols[c].Key == key {
+			return t.show(row, c)
+		}
+	}
+	panic("report: Table.Show: no such column")
+}
+
+func (t *Table) show(row, col int) string {
+	c, x := t.Cols[col], t.Rows[row].Cells[col]
+	switch {
+	case x.Empty:
+		return ""
+	case c.Text:
+		return x.S
+	}
+	var s string
+	switch {
+	case c.Pct:
+		s = percent(x.V)
+	case c.Plus && x.V > 0:
+		s = "+" + number(x.V, c.Dec)
+	default:
+		s = number(x.V, c.Dec)
+	}
+	switch {
+	case x.Bound > 0:
+		return "≥" + narrow + s
+	case x.Bound < 0:
+		return "≤" + narrow + s
+	}
+	return s
+}
+
+// ascii is show for a terminal or a LaTeX file: hyphen for minus, no thin spaces.
+func (t *Table) ascii(row, col int) string {
+	return asciiNumbers.Replace(t.show(row, col))
+}
+
+var asciiNumbers = strings.NewReplacer(minus, "-", thin, "", narrow, " ")
+
+// CSV writes the table with full precision, one header line, LF line ends.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	rec := make([]string, len(t.Cols))
+	for c, col := range t.Cols {
+		rec[c] = col.Key
+	}
+	if err := out.Write(rec); err != nil {
+		return err
+	}
+	for _, row := range t.Rows {
+		for c, x := range row.Cells {
+			switch {
+			case x.Empty:
+				rec[c] = ""
+			case t.Cols[c].Text:
+				rec[c] = x.S
+			default:
+				rec[c] = strconv.FormatFloat(x.V, 'g', -1, 64)
+			}
+		}
+		if err := out.Write(rec); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// Booktabs writes the table as a LaTeX tabular for the booktabs package.
+func (t *Table) Booktabs(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Title, "\n", " "))
+	if t.Note != "" {
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(asciiNumbers.Replace(t.Note), "\n", " "))
+	}
+	b.WriteString("\\begin{tabular}{")
+	var cols []int
+	for c, col := range t.Cols {
+		if col.Only != "" {
+			continue
+		}
+		cols = append(cols, c)
+		switch {
+		case col.Text:
+			b.WriteString("l")
+		case col.PM:
+			b.WriteString("@{${}\\pm{}$}r")
+		case col.Range:
+			b.WriteString("@{ to }r")
+		default:
+			b.WriteString("r")
+		}
+	}
+	b.WriteString("}\n\\toprule\n")
+	for i, c := range cols {
+		if i > 0 {
+			b.WriteString(" & ")
+		}
+		b.WriteString(texText.Replace(asciiNumbers.Replace(t.Cols[c].Head)))
+	}
+	b.WriteString(" \\\\\n\\midrule\n")
+	for r, row := range t.Rows {
+		for i, c := range cols {
+			if i > 0 {
+				b.WriteString(" & ")
+			}
+			col := t.Cols[c]
+			switch s := t.ascii(r, c); {
+			case row.Cells[c].Empty:
+				if col.PM || col.Range {
+					b.WriteString("\\multicolumn{1}{r}{}") // no ± and no "to" in an empty pair
+				}
+			case col.Text:
+				b.WriteString(texText.Replace(s))
+			default:
+				b.WriteString("$" + texMath.Replace(s) + "$")
+			}
+		}
+		b.WriteString(" \\\\\n")
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var (
+	texText = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`,
+		"#", `\#`, "_", `\_`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`,
+		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "…", `\ldots{}`,
+		"≤", `$\le$`, "≥", `$\ge$`, "’", "'")
+	texMath = strings.NewReplacer("≥ ", `\ge `, "≤ ", `\le `, " %", `\,\%`, "%", `\%`)
+)
+
+// HTML writes the table as a <table> for the page: numbers right, words left, extra columns marked
+// so that narrow screens can leave them out.
+func (t *Table) HTML(looks []string) template.HTML {
+	var b strings.Builder
+	b.WriteString(`<table class="plain"><thead><tr>`)
+	for _, col := range t.Cols {
+		if col.Only != "" {
+			continue
+		}
+		fmt.Fprintf(&b, `<th scope="col"%s>%s</th>`, cellClass(col), template.HTMLEscapeString(col.Head))
+	}
+	b.WriteString("</tr></thead><tbody>")
+	for r, row := range t.Rows {
+		class := ""
+		if row.Policy >= 0 {
+			class = looks[row.Policy]
+		}
+		if row.Best {
+			class += " best"
+		}
+		fmt.Fprintf(&b, `<tr class="%s">`, strings.TrimSpace(class))
+		for c, col := range t.Cols {
+			if col.Only != "" {
+				continue
+			}
+			s := template.HTMLEscapeString(t.show(r, c))
+			switch {
+			case c == 0 && row.Policy >= 0:
+				fmt.Fprintf(&b, `<th scope="row"><i class="sw"></i>%s</th>`, s)
+				continue
+			case c == 0:
+				fmt.Fprintf(&b, `<th scope="row">%s</th>`, s)
+				continue
+			case col.PM && s != "":
+				s = "±" + narrow + s
+			case col.Range && s != "":
+				s = "to " + s
+			}
+			fmt.Fprintf(&b, "<td%s>%s</td>", cellClass(col), s)
+		}
+		b.WriteString("</tr>")
+	}
+	b.WriteString("</tbody></table>")
+	return template.HTML(b.String()) // every value above went through HTMLEscapeString
+}
+
+func cellClass(c Column) string {
+	var class []string
+	if c.Text {
+		class = append(class, "v")
+	}
+	if c.PM || c.Range {
+		class = append(class, "pm")
+	}
+	if c.Extra {
+		class = append(class, "opt")
+	}
+	if class == nil {
+		return ""
+	}
+	return ` class="` + strings.Join(class, " ") + `"`
+}
+
+// nameWidth is the longest name a terminal table shows; longer ones are cut in the middle.
+const nameWidth = 24
+
+// shorten cuts a name in the middle to at most width runes.
+func shorten(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	tail := width / 3
+	return string(r[:width-tail-1]) + "…" + string(r[len(r)-tail:])
+}
+
+// Text writes the table for a terminal of the given width in runes: two spaces between columns, no
+// boxes, numbers aligned on the point. Columns marked Extra are left out, last first, until the
+// table fits. With color the best row is bold and what follows a ± is dim; colour never carries
+// meaning of its own. Names longer than 24 runes are cut in the middle and listed in full below.
+func (t *Table) Text(w io.Writer, width int, color bool) error {
+	var cols []int
+	for c, col := range t.Cols {
+		if col.Only == "" {
+			cols = append(cols, c)
+		}
+	}
+	head := func(c int) string { return asciiNumbers.Replace(t.Cols[c].Head) }
+	cell := func(r, c int) string {
+		s := t.ascii(r, c)
+		if t.Cols[c].Text && c <= 1 {
+			s = shorten(s, nameWidth)
+		}
+		return s
+	}
+	var widths []int
+	var gaps []string
+	measure := func() int {
+		widths, gaps = widths[:0], gaps[:0]
+		total := 0
+		for i, c := range cols {
+			n := 0
+			for r := range t.Rows {
+				n = max(n, utf8.RuneCountInString(cell(r, c)))
+			}
+			gap := "  "
+			switch {
+			case i == 0:
+				gap = ""
+			case t.Cols[c].Range:
+				gap = " .. "
+			case i == 1 && t.Cols[cols[0]].Head == "": // a mark before the name
+				gap = " "
+			}
+			if !t.Cols[c].Range {
+				// The header of an interval may spread over both of its columns.
+				need := utf8.RuneCountInString(head(c))
+				if i+1 < len(cols) && t.Cols[cols[i+1]].Range {
+					m := 0
+					for r := range t.Rows {
+						m = max(m, utf8.RuneCountInString(cell(r, cols[i+1])))
+					}
+					need = max(0, need-m-4)
+				}
+				n = max(n, need)
+			}
+			widths, gaps = append(widths, n), append(gaps, gap)
+			total += len(gap) + n
+		}
+		return total
+	}
+	for measure() > width {
+		drop := -1
+		for i, c := range cols {
+			if t.Cols[c].Extra {
+				drop = i
+			}
+		}
+		if drop < 0 {
+			break
+		}
+		cols = append(cols[:drop:drop], cols[drop+1:]...)
+	}
+	var b strings.Builder
+	var line strings.Builder
+	end := func(bold bool) {
+		s := strings.TrimRight(line.String(), " ")
+		if bold && color {
+			s = "\x1b[1m" + s + "\x1b[0m"
+		}
+		b.WriteString(s + "\n")
+		line.Reset()
+	}
+	for i := 0; i < len(cols); i++ {
+		c := cols[i]
+		n := widths[i]
+		line.WriteString(strings.ReplaceAll(gaps[i], "..", "  "))
+		if i+1 < len(cols) && t.Cols[cols[i+1]].Range {
+			n += 4 + widths[i+1]
+			line.WriteString(pad(head(c), n, false))
+			i++
+			continue
+		}
+		line.WriteString(pad(head(c), n, !t.Cols[c].Text))
+	}
+	end(false)
+	var cut []string
+	for r, row := range t.Rows {
+		for i, c := range cols {
+			s := cell(r, c)
+			if t.Cols[c].Text && c <= 1 && s != t.ascii(r, c) {
+				cut = append(cut, s+"  "+t.ascii(r, c))
+			}
+			gap := gaps[i]
+			if row.Cells[c].Empty {
+				gap = strings.ReplaceAll(gap, "..", "  ")
+			}
+			s = pad(s, widths[i], !t.Cols[c].Text)
+			if color && !row.Best && (t.Cols[c].PM || t.Cols[c].Range) {
+				s = "\x1b[2m" + s + "\x1b[0m"
+			}
+			line.WriteString(gap + s)
+		}
+		end(row.Best)
+	}
+	if cut != nil {
+		b.WriteString("\n")
+		for _, s := range cut {
+			b.WriteString(s + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Plain returns the table with marks that every locale can show: * ~ > for ◆ ≈ ▲.
+func (t *Table) Plain() *Table {
+	u := *t
+	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "±", "+-", "…", "..", "’", "'", "µ", "u", "×", "x")
+	u.Cols = append([]Column(nil), t.Cols...)
+	for i := range u.Cols {
+		u.Cols[i].Head = plain.Replace(u.Cols[i].Head)
+	}
+	u.Rows = append([]Row(nil), t.Rows...)
+	for i := range u.Rows {
+		u.Rows[i].Cells = append([]Cell(nil), u.Rows[i].Cells...)
+		for j := range u.Rows[i].Cells {
+			u.Rows[i].Cells[j].S = plain.Replace(u.Rows[i].Cells[j].S)
+		}
+	}
+	return &u
+}
+
+func pad(s string, n int, right bool) string {
+	k := n - utf8.RuneCountInString(s)
+	if k <= 0 {
+		return s
+	}
+	if right {
+		return strings.Repeat(" ", k) + s
+	}
+	return s + strings.Repeat(" ", k)
+}

@@ -1,0 +1,371 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"troupe/sim"
+)
+
+// Prose is a sentence in which names are marked, so that the page can set them in weight.
+type Prose []Span
+
+// Span is a piece of a sentence.
+type Span struct {
+	Text string
+	Name bool // a policy or an environment
+}
+
+// String returns the sentence without marks.
+func (p Prose) String() string {
+	var b strings.Builder
+	for _, s := range p {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// say builds Prose from strings, names and lists of names.
+func say(parts ...any) Prose {
+	var p Prose
+	for _, x := range parts {
+		switch x := x.(type) {
+		case string:
+			p = append(p, Span{Text: x})
+		case name:
+			p = append(p, Span{Text: string(x), Name: true})
+		case []string: // a, b and c
+			for i, s := range x {
+				switch {
+				case i == 0:
+				case i == len(x)-1:
+					p = append(p, Span{Text: " and "})
+				default:
+					p = append(p, Span{Text: ", "})
+				}
+				p = append(p, Span{Text: s, Name: true})
+			}
+		case Prose:
+			p = append(p, x...)
+		default:
+			panic("report: say: unknown part")
+		}
+	}
+	return p
+}
+
+type name string
+
+// Verdict is what the report says about one environment: one headline and a few sentences. It is a
+// function of the analysis, so nothing is said that the tables do not show. The templates are
+// chosen by conditions, first match.
+func (a *Analysis) Verdict() (head Prose, lead []Prose) {
+	best := a.Best()
+	b := a.Summary[best]
+	A := name(a.Label(best))
+	if a.R() < 2 {
+		return say("Too few replications to compare (", count(a.R()), ")."),
+			[]Prose{say("After ", count(a.T), " rounds the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
+	}
+	lost := amount(b.Mean, a.Dec) + " ± " + amount(b.SE, a.Dec)
+	var tied, worse []string
+	for _, i := range a.Order[1:] {
+		switch a.Diff[i].Verdict {
+		case Tied:
+			tied = append(tied, a.Label(i))
+		case Worse:
+			worse = append(worse, a.Label(i))
+		}
+	}
+	same := fmt.Sprintf("On the same %s instances and the same noise ", count(a.R()))
+	holds := " lost more, by margins that chance does not explain (95" + narrow + "%, all pairs at once)."
+	switch {
+	case len(a.Policies) == 1:
+		head = say(A, " lost ", lost, " in ", count(a.T), " rounds.")
+		lead = append(lead, say("It is the only policy of this run, so there is nothing to compare it with."))
+	case a.R() < minReps:
+		head = say("Too few replications to compare (", count(a.R()), ").")
+		lead = append(lead, say("Means only: after ", count(a.T), " rounds ", A, " has the lowest, ", lost,
+			". From ", count(minReps), " replications on the report says which differences are more than chance."))
+	case len(tied) == 0:
+		second := a.Order[1]
+		d := a.Diff[second]
+		head = say(A, " has the lowest regret.")
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "; the next, ", name(a.Label(second)),
+			", lost ", amount(d.Mean, a.Dec), " more [", amount(d.Lo, a.Dec), ", ", amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
+	case len(worse) == 0:
+		head = say("No policy stands out.")
+		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", count(a.R()), " replications.")
+		next := a.Order[1]
+		if n := a.Diff[next].Need; n > 0 {
+			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
+		}
+		lead = append(lead, p)
+	default:
+		if len(tied) <= 4 {
+			head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
+			lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". ", same, listed(worse), holds))
+		} else {
+			head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
+			lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), ". ", same, listed(worse), holds))
+		}
+	}
+	if extra := a.shape(tied); len(extra) > 0 {
+		lead = append(lead, extra)
+	}
+	lead = append(lead, a.losses()...)
+	return head, lead
+}
+
+// listed shortens a long list of names to its length.
+func listed(names []string) any {
+	if len(names) > 6 {
+		return say(slices.Clone(names[:5]), fmt.Sprintf(" (and %d more)", len(names)-5))
+	}
+	return names
+}
+
+// about rounds to two digits: an extrapolation does not know more.
+func about(n int) string {
+	step := 1
+	for n/step >= 100 {
+		step *= 10
+	}
+	return count((n + step/2) / step * step)
+}
+
+// shape says where mean, median and tail tell different stories.
+func (a *Analysis) shape(tied []string) Prose {
+	if len(a.Policies) < 2 {
+		return nil
+	}
+	best := a.Best()
+	var p Prose
+	add := func(q Prose) {
+		if p != nil {
+			p = say(p, " ")
+		}
+		p = say(p, q)
+	}
+	med, tail := best, best
+	for _, i := range a.Order {
+		if a.Summary[i].Median < a.Summary[med].Median {
+			med = i
+		}
+		if a.Summary[i].Worst < a.Summary[tail].Worst {
+			tail = i
+		}
+	}
+	if med != best {
+		s := a.Summary[med]
+		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", amount(s.Median, a.Dec))
+		if s.NearLinear > 0 && s.NearLinear*10 >= a.R() {
+			q = say(q, ", yet ", count(s.NearLinear), " of its ", count(a.R()), " replications still grow almost linearly")
+		}
+		add(say(q, "."))
+	}
+	if tail != best && a.R() >= minReps {
+		add(say("In its worst 5"+narrow+"% of replications ", name(a.Label(tail)), " loses least, ", amount(a.Summary[tail].Worst, a.Dec), " on average."))
+	}
+	for _, i := range a.Order {
+		d := a.Diff[i]
+		if d.Verdict == Tied && slices.Contains(tied, a.Label(i)) && d.BehindLo > 0.5 && 4*d.Behind >= 3*a.R() {
+			add(say(name(a.Label(i)), " is not separated in the mean, but lost more in ", percent(float64(d.Behind)/float64(a.R())), " of replications."))
+			break
+		}
+	}
+	return p
+}
+
+// losses says which replications are in no comparison.
+func (a *Analysis) losses() (out []Prose) {
+	data := &a.Run.Envs[a.Env]
+	most := a.Run.Manifest.Replications
+	for _, p := range a.Missing {
+		out = append(out, say(name(a.Run.Manifest.Policies[p].Name), " finished no replication and is in no comparison."))
+	}
+	if a.R() < most {
+		short := most
+		for _, p := range a.Policies {
+			short = min(short, data.Finished(p))
+		}
+		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", count(a.R()), count(most))))
+	}
+	return out
+}
+
+// Headline sums up several environments; with one it is that environment's verdict.
+func Headline(all []*Analysis) (head Prose, lead []Prose) {
+	switch len(all) {
+	case 0:
+		return say("No replication is complete."), []Prose{say("There is nothing to compare yet: no environment has a replication that every policy has finished.")}
+	case 1:
+		return all[0].Verdict()
+	}
+	wins := map[string]int{}
+	alone := map[string]int{}
+	var order []string
+	decided := 0
+	never := map[string]bool{} // policies that are nowhere worse
+	for n, a := range all {
+		w := a.Label(a.Best())
+		if wins[w] == 0 {
+			order = append(order, w)
+		}
+		wins[w]++
+		if a.R() >= minReps {
+			decided++
+		}
+		ok := map[string]bool{}
+		only := true
+		for i := range a.Policies {
+			switch a.Diff[i].Verdict {
+			case Lowest:
+				ok[a.Label(i)] = true
+			case Tied:
+				ok[a.Label(i)] = true
+				only = false
+			}
+		}
+		if only && a.R() >= minReps && len(a.Policies) > 1 {
+			alone[w]++
+		}
+		for k := range never {
+			if !ok[k] {
+				delete(never, k)
+			}
+		}
+		if n == 0 {
+			never = ok
+		}
+	}
+	slices.SortStableFunc(order, func(x, y string) int { return wins[y] - wins[x] })
+	total := count(len(all))
+	if len(order) == 1 {
+		w := order[0]
+		switch {
+		case decided < len(all):
+			head = say(name(w), " has the lowest mean regret in all "+total+" environments.")
+			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
+		case alone[w] == len(all):
+			head = say(name(w), " has the lowest regret in all "+total+" environments.")
+			lead = append(lead, say("In each of them all margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
+		default:
+			head = say(name(w), " has the lowest mean regret in all "+total+" environments, but is not alone.")
+			if alone[w] > 0 {
+				lead = append(lead, say("In ", count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
+			} else {
+				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+narrow+"%, all pairs at once)."))
+			}
+		}
+	} else {
+		head = say("Who is best depends on the environment.")
+		p := say("The lowest mean regret is ")
+		for i, w := range order {
+			switch {
+			case i == 3 && len(order) > 4:
+				p = say(p, fmt.Sprintf(" and that of %d others in the rest", len(order)-3))
+			case i > 3 && len(order) > 4:
+			default:
+				sep := ", "
+				if i == 0 {
+					sep = ""
+				} else if i == len(order)-1 {
+					sep = " and "
+				}
+				p = say(p, sep, name(w), "’s in ", count(wins[w]))
+				if i == 0 {
+					p = say(p, " of ", total, " environments")
+				}
+			}
+		}
+		lead = append(lead, say(p, "."))
+	}
+	if decided == len(all) {
+		var safe []string
+		for i := range all[0].Policies {
+			if l := all[0].Label(i); never[l] {
+				safe = append(safe, l)
+			}
+		}
+		switch {
+		case len(order) == 1 && len(safe) <= 1:
+		case len(safe) == 0:
+			lead = append(lead, say("Every policy is clearly worse than the best in at least one environment."))
+		case len(safe) == 1:
+			lead = append(lead, say("Only ", safe, " is never clearly worse than the best."))
+		default:
+			lead = append(lead, say("Never clearly worse than the best: ", listed(safe), "."))
+		}
+	}
+	return head, lead
+}
+
+// mark is the sign of a verdict.
+func (v Verdict) mark() string {
+	return [...]string{None: "", Lowest: "◆", Tied: "≈", Worse: "▲"}[v]
+}
+
+// String returns the verdict in words.
+func (v Verdict) String() string {
+	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Worse: "worse"}[v]
+}
+
+// environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.
+func environmentFacts(e sim.Environment) []string {
+	var facts []string
+	if e.Kind != "linear" {
+		facts = append(facts, e.Kind)
+	}
+	if e.Dim > 0 {
+		facts = append(facts, "d = "+count(e.Dim))
+	}
+	if set, ok := e.Options["set"].(map[string]any); ok {
+		facts = append(facts, describeSet(set))
+	}
+	if noise, ok := e.Options["noise"].(map[string]any); ok {
+		facts = append(facts, describeNoise(noise))
+	}
+	return facts
+}
+
+func describeSet(o map[string]any) string {
+	kind, _ := o["kind"].(string)
+	switch arms, _ := o["arms"].(float64); {
+	case kind == "ball":
+		return "unit ball"
+	case kind == "random-sphere" && arms > 0:
+		if o["redraw"] == true {
+			return count(int(arms)) + " random arms, new each round"
+		}
+		return count(int(arms)) + " random arms"
+	}
+	return options(kind, o)
+}
+
+func describeNoise(o map[string]any) string {
+	kind, _ := o["kind"].(string)
+	if sigma, ok := o["sigma"].(float64); ok && kind == "gaussian" {
+		return fmt.Sprintf("Gaussian noise, σ = %v", sigma)
+	}
+	return options(kind, o) + " noise"
+}
+
+// options writes a table of options on one line: kind(a=1, b=2).
+func options(kind string, o map[string]any) string {
+	var in []string
+	for k, v := range o {
+		switch v.(type) {
+		case float64, string, bool:
+			if k != "kind" {
+				in = append(in, fmt.Sprintf("%s=%v", k, v))
+			}
+		}
+	}
+	slices.Sort(in)
+	if in == nil {
+		return kind
+	}
+	return kind + "(" + strings.Join(in, ", ") + ")"
+}
