@@ -23,8 +23,9 @@ import (
 // ways. So the last step computes the vertex anew from the set of all its tight rows: two theta
 // with the same best vertex give the same bits.
 //
-// Rows and b are scaled by powers of two, which changes no digit. A row counts as satisfied when
-// it is violated by at most 1e-9 in units of max |b| and the row's largest entry.
+// Rows and b are scaled by powers of two, which changes no digit, so that the largest entry of a
+// row and the largest |b_r| lie in [1/2, 1). Then a row counts as satisfied when it is violated by
+// at most 1e-11·max(1, ‖y‖_∞), and everything said about the set holds for all points so counted.
 type Polytope struct {
 	d      int
 	a, b   []float64 // the caller's rows, n×d, and right sides
@@ -46,7 +47,9 @@ type program struct {
 func (p *program) row(r int) []float64 { return p.a[r*p.d : (r+1)*p.d] }
 
 const (
-	feasTol  = 1e-9  // a row may be violated, or be slack and called tight, by this much
+	feasTol  = 1e-11 // a row may be violated by this much, times max(1, ‖y‖_∞)
+	tightTol = 1e-10 // and be slack by this much and called tight
+	stepTol  = 1e-13 // rows that fill up within this much of each other are equal
 	pivotTol = 1e-9  // smaller rates of approach, relative to the edge, are parallel
 	costTol  = 1e-11 // a multiplier above −costTol·‖w‖₁ is not negative
 )
@@ -172,7 +175,7 @@ func (p *Polytope) findVertex(rows []int) error {
 		if !u.refactor() || u.maximise(down) != optimal {
 			return fmt.Errorf("actionset: no vertex was found: %w", bandit.ErrNumerical)
 		}
-		if u.y[d] > feasTol {
+		if u.y[d] > feasTol*max(1, maxAbs(u.y[:d])) {
 			return p.contradiction(u, rows)
 		}
 		if !u.inBasis[0] { // s is as good as 0: let s ≥ 0 take the place of the row that moves it most
@@ -220,9 +223,10 @@ func (p *Polytope) contradiction(u *simplex, rows []int) error {
 
 // findBounds proves that every coordinate is bounded and sets the radius.
 //
-// With weights λ ≥ 0 and the rounding error ρ = e − Aᵀλ, a point y of the set has
-// ⟨e, y⟩ ≤ bᵀλ + ρᵀy ≤ bᵀλ + ‖ρ‖₁·‖y‖_∞. With m the largest bᵀλ and ρ the largest ‖ρ‖₁ over all
-// ±e_i it follows that ‖y‖_∞ ≤ m/(1 − ρ): the proof does not depend on how λ was found.
+// With weights λ ≥ 0 and the rounding error ρ = e − Aᵀλ, a point y that counts as feasible has
+// ⟨e, y⟩ ≤ (b + feasTol·max(1, ‖y‖_∞))ᵀλ + ρᵀy ≤ bᵀλ + q·max(1, ‖y‖_∞), q = ‖ρ‖₁ + feasTol·‖λ‖₁.
+// With m and q their largest values over all ±e_i it follows that ‖y‖_∞ ≤ (m + q)/(1 − q): the
+// proof does not depend on how λ was found.
 func (p *Polytope) findBounds() error {
 	lp, d := &p.lp, p.d
 	s := newSimplex(lp)
@@ -241,15 +245,15 @@ func (p *Polytope) findBounds() error {
 				return fmt.Errorf("actionset: the bounds of x[%d] were not found: %w", i, bandit.ErrNumerical)
 			}
 			copy(rho, e)
-			var bound float64
+			var bound, q float64
 			for k, r := range s.basis {
 				l := max(0, s.lambda[k])
 				bound += l * lp.b[r]
+				q += l * feasTol
 				for j, v := range lp.row(r) {
 					rho[j] -= l * v
 				}
 			}
-			var q float64
 			for _, v := range rho {
 				q += math.Abs(v)
 			}
@@ -261,7 +265,7 @@ func (p *Polytope) findBounds() error {
 	if !(worst < 1e-6) {
 		return fmt.Errorf("actionset: the bounds of the polytope are too ill-conditioned: %w", bandit.ErrNumerical)
 	}
-	slack := worst*most/(1-worst) + 1e-14*most
+	slack := worst * max(1, (most+worst)/(1-worst))
 	for i := range side {
 		side[i] += slack
 	}
@@ -383,7 +387,7 @@ func (p *program) largestVertex() (radius float64, ok bool) {
 	for {
 		switch rank := s.solve(pick, 1e-6); {
 		case rank == p.d:
-			if s.feasible(s.z, 10*feasTol) {
+			if s.feasible(s.z, 100*feasTol) {
 				radius = max(radius, norm(s.z))
 			}
 		case s.residue > 1e-13:
@@ -562,7 +566,7 @@ func (s *simplex) maximise(theta []float64) outcome {
 			s.rate[r] = -dot(row, edge)
 			if s.rate[r] > pivotTol*size {
 				s.slack[r] = max(0, s.b[r]-dot(row, s.y))
-				first = min(first, (s.slack[r]+1e-12)/s.rate[r])
+				first = min(first, (s.slack[r]+stepTol)/s.rate[r])
 			}
 		}
 		if math.IsInf(first, 1) {
@@ -578,7 +582,7 @@ func (s *simplex) maximise(theta []float64) outcome {
 			}
 		}
 		step := s.slack[enter] / s.rate[enter]
-		bland = step*size <= 1e-12
+		bland = step*size <= 10*stepTol
 		s.pivot(leave, enter, step)
 	}
 	return stuck
@@ -612,8 +616,9 @@ func (s *simplex) pivot(leave, enter int, step float64) {
 	s.basis[leave] = enter
 }
 
-// feasible reports whether no row is violated by more than tol.
+// feasible reports whether no row is violated by more than tol·max(1, ‖y‖_∞).
 func (s *simplex) feasible(y []float64, tol float64) bool {
+	tol *= max(1, maxAbs(y))
 	for r, bound := range s.b {
 		if !(dot(s.row(r), y)-bound <= tol) {
 			return false
@@ -623,25 +628,34 @@ func (s *simplex) feasible(y []float64, tol float64) bool {
 }
 
 // canonical replaces y by the solution of the first d independent rows among all that are tight
-// at y: a function of the vertex alone. When these rows are ill-conditioned it leaves y as it is.
+// at y: a function of the vertex alone. When these rows are ill-conditioned it computes y anew
+// from the basis.
 func (s *simplex) canonical() {
+	if !s.polish() {
+		s.refactor()
+	}
+}
+
+func (s *simplex) polish() bool {
 	s.tight = s.tight[:0]
 	for r, bound := range s.b {
-		if bound-dot(s.row(r), s.y) <= feasTol {
+		if bound-dot(s.row(r), s.y) <= tightTol {
 			s.tight = append(s.tight, r)
 		}
 	}
 	if s.solve(s.tight, 1e-7) < s.d {
-		return
+		return false
 	}
 	for j, v := range s.z {
 		if math.Abs(v-s.y[j]) > 1e-7 {
-			return
+			return false
 		}
 	}
-	if s.feasible(s.z, feasTol) {
-		copy(s.y, s.z)
+	if !s.feasible(s.z, feasTol) {
+		return false
 	}
+	copy(s.y, s.z)
+	return true
 }
 
 // solve puts into z the solution of a_r·z = b_r for the first d independent rows of the list and
