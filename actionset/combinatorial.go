@@ -228,11 +228,15 @@ func NewPaths(edges [][2]int, source, sink int) (*Paths, error) {
 		}
 	}
 	if len(peeled) < nodes {
-		for e, uv := range edges {
-			if pending[uv[0]] > 0 && pending[uv[1]] > 0 {
-				return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on or between cycles, expected a graph without cycles", e, uv[0], uv[1])
+		// Every node left has an edge to a node left: walk until the walk must be on a cycle.
+		var on int
+		for e, steps := 0, 0; steps <= nodes; e = (e + 1) % len(edges) {
+			if u, v := edges[e][0], edges[e][1]; pending[v] > 0 && (steps == 0 || u == edges[on][1]) {
+				on = e
+				steps++
 			}
 		}
+		return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on a cycle, expected a graph without cycles", on, edges[on][0], edges[on][1])
 	}
 
 	p := &Paths{edges: slices.Clone(edges), source: source, sink: sink, out: make([][]int, nodes)}
