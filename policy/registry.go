@@ -8,10 +8,20 @@ import (
 
 // Kinds is the registry: one line for each kind of policy that a spec file can name.
 var Kinds = spec.Registry[Options]{
+	"confident-ts":         func() Options { return &ConfidentOptions{} },
+	"doubling":             func() Options { return &DoublingOptions{Base: defaultBase(), First: 1} },
 	"ensemble":             func() Options { return &EnsembleOptions{Symmetric: true} },
 	"ensemble-incremental": func() Options { return &IncrementalOptions{} },
+	"epsilon-greedy":       func() Options { return &EpsilonGreedyOptions{Epsilon: 0.1} },
+	"fixed":                func() Options { return &FixedOptions{} },
+	"greedy":               func() Options { return &GreedyOptions{} },
 	"lee-oh":               func() Options { return &LeeOhOptions{} },
+	"linphe":               func() Options { return &LinPHEOptions{} },
+	"linucb":               func() Options { return &LinUCBOptions{} },
 	"lvr":                  func() Options { return &LVROptions{} },
+	"mixed":                func() Options { return &MixedOptions{Base: defaultBase(), Epsilon: 0.05} },
+	"ts":                   func() Options { return &ThompsonOptions{} },
+	"uniform":              func() Options { return &UniformOptions{} },
 }
 
 // Options is a decoded [[policy]] table: a kind's options struct.

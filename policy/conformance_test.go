@@ -1,0 +1,242 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/bandittest"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+const (
+	anySet = "any set" // Prob is supported there
+	finite = "finite sets"
+	noSet  = "no set"
+)
+
+// example is one configuration of a kind and what is special about it.
+type example struct {
+	table  string // for the test's name
+	raw    spec.Raw
+	law    string // where Prob is supported
+	only   string // the sets it runs on, when not all
+	exempt map[bandittest.PolicyCheck]string
+}
+
+var (
+	byNumber = map[bandittest.PolicyCheck]string{
+		bandittest.PermutedAction: "draws the number of an arm",
+	}
+	fixedNumber = map[bandittest.PolicyCheck]string{
+		bandittest.PermutedAction: "plays the number of an arm",
+		bandittest.PermutedLaw:    "plays the number of an arm",
+	}
+)
+
+// examples has at least one configuration for each kind of the registry.
+var examples = map[string][]example{
+	"confident-ts": {{table: "", raw: spec.Raw{}, law: noSet}},
+	"doubling": {
+		{table: "ensemble", raw: spec.Raw{"base": spec.Raw{"kind": "ensemble", "m": int64(5), "scale": spec.Raw{"kind": "betatilde"}}}, law: anySet},
+		{table: "first=7 ts", raw: spec.Raw{"first": int64(7), "base": spec.Raw{"kind": "ts"}}, law: noSet},
+	},
+	"ensemble": {
+		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "gaussian beta one-sided", raw: spec.Raw{"m": int64(6), "symmetric": false, "targets": "gaussian", "init": "corrected", "scale": spec.Raw{"kind": "beta"}}, law: anySet},
+		{table: "rademacher max", raw: spec.Raw{"m": int64(6), "targets": "rademacher", "select": "max", "init": "prior"}, law: anySet},
+	},
+	"ensemble-incremental": {{table: "m=6", raw: spec.Raw{"m": int64(6)}, law: anySet}},
+	"epsilon-greedy": {
+		{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber},
+		{table: "epsilon=0", raw: spec.Raw{"epsilon": int64(0)}, law: anySet},
+	},
+	"fixed": {
+		{table: "index=1", raw: spec.Raw{"index": int64(1)}, law: finite, only: finite, exempt: fixedNumber},
+		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
+	},
+	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},
+	"lee-oh": {{table: "", raw: spec.Raw{}, law: anySet}},
+	"linphe": {
+		{table: "", raw: spec.Raw{}, law: noSet},
+		{table: "none", raw: spec.Raw{"init": "none"}, law: noSet},
+		{table: "uniform", raw: spec.Raw{"targets": "uniform"}, law: noSet},
+		{table: "rademacher none", raw: spec.Raw{"targets": "rademacher", "init": "none", "scale": spec.Raw{"kind": "beta"}}, law: noSet},
+	},
+	"linucb": {{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"}},
+	"lvr":    {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
+	"mixed": {
+		{table: "ensemble", raw: spec.Raw{"epsilon": 0.2, "base": spec.Raw{"kind": "ensemble", "m": int64(5)}}, law: finite, only: finite, exempt: byNumber},
+		{table: "mixed ts", raw: spec.Raw{"base": spec.Raw{"kind": "mixed", "base": spec.Raw{"kind": "ts"}}}, law: noSet, only: finite, exempt: byNumber},
+		{table: "doubling linucb", raw: spec.Raw{"base": spec.Raw{"kind": "doubling", "base": spec.Raw{"kind": "linucb"}}}, law: finite, only: finite, exempt: byNumber},
+	},
+	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}},
+	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},
+}
+
+const testDim = 4
+
+// conformanceSets returns the action sets of the suite: 7 random arms, 2 arms, the ball, and the
+// 2-subsets of 4 items.
+func conformanceSets(t testing.TB) (finite []bandit.ActionSet, ball, other bandit.ActionSet) {
+	for seed, k := range []int{7, 2} {
+		arms := make([][]float64, k)
+		for i := range arms {
+			arms[i] = make([]float64, testDim)
+			rng.NewKey(uint64(seed)).Stream(rng.Instance).Round(uint64(i)).Ball(arms[i], 0)
+		}
+		set, err := actionset.NewFinite(arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		finite = append(finite, set)
+	}
+	ball, err := actionset.NewBall(testDim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle, err := actionset.NewMSets(testDim, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err = actionset.NewCombinatorial(oracle, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return finite, ball, other
+}
+
+func testProblem() policy.Problem {
+	return policy.Problem{Dim: testDim, Arms: 7, Horizon: 500, Init: rng.NewKey(17).Stream(rng.Init)}
+}
+
+// build decodes a table as an experiment file would and builds the policy.
+func build(t testing.TB, kind string, raw spec.Raw, p policy.Problem) bandit.Policy {
+	t.Helper()
+	raw = maps.Clone(raw)
+	raw["kind"] = kind
+	o, err := spec.Decode(policy.Kinds, raw, "policy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := o.New(p)
+	if err != nil {
+		t.Fatalf("%s %v: %v", kind, raw, err)
+	}
+	return pol
+}
+
+// TestConformance holds every kind of the registry to the public suite and to the place of its
+// exact law. A kind without an example fails.
+func TestConformance(t *testing.T) {
+	arms, ball, msets := conformanceSets(t)
+	for _, kind := range spec.Names(policy.Kinds) {
+		if len(examples[kind]) == 0 {
+			t.Errorf("%s has no example in conformance_test.go", kind)
+		}
+		for _, e := range examples[kind] {
+			t.Run(kind+"/"+e.table, func(t *testing.T) {
+				cfg := bandittest.PolicyConfig{Exempt: e.exempt}
+				switch e.only {
+				case finite:
+					cfg.Sets, cfg.Refused = arms, []bandit.ActionSet{ball, msets}
+				case "ball":
+					cfg.Sets = []bandit.ActionSet{ball}
+				case "linucb":
+					cfg.Sets, cfg.Refused = append(slices.Clip(arms), ball), []bandit.ActionSet{msets}
+				default:
+					cfg.Sets = append(slices.Clip(arms), ball, msets)
+				}
+				mk := func() bandit.Policy { return build(t, kind, e.raw, testProblem()) }
+				bandittest.TestPolicy(t, mk, cfg)
+
+				if _, ok := mk().(bandit.Snapshotter); !ok {
+					t.Error("no Snapshotter")
+				}
+				pr, ok := mk().(bandit.Prober)
+				for _, set := range cfg.Sets {
+					_, isFinite := set.(bandit.Finite)
+					want := e.law == anySet || (e.law == finite && isFinite)
+					err := errors.ErrUnsupported
+					if ok {
+						err = pr.Prob(new(bandit.Law), set)
+					}
+					if want != (err == nil) {
+						t.Errorf("Prob on a %T: %v, want support on %s", set, err, e.law)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestOptionsAreStrict: every kind documents each option and refuses unknown keys, numbers that
+// are not finite and levels outside (0, 1].
+func TestOptionsAreStrict(t *testing.T) {
+	for _, kind := range spec.Names(policy.Kinds) {
+		o := policy.Kinds[kind]()
+		if o.Doc() == "" {
+			t.Errorf("%s has no Doc", kind)
+		}
+		if _, err := spec.Decode(policy.Kinds, spec.Raw{"kind": kind, "lamda": 1.0}, "policy[0]"); err == nil {
+			t.Errorf("%s: the key lamda was accepted", kind)
+		}
+		for _, opt := range spec.Options(o) {
+			if opt.Doc == "" {
+				t.Errorf("%s: option %s has no doc", kind, opt.Key)
+			}
+			for _, bad := range []any{-1.0, math.Inf(1), "nonsense", -2.5} {
+				raw := spec.Raw{"kind": kind, opt.Key: bad}
+				o, err := spec.Decode(policy.Kinds, raw, "policy[0]")
+				if err != nil {
+					continue
+				}
+				p := testProblem()
+				if _, err = o.New(p); err == nil {
+					t.Errorf("%s: %s = %v was accepted", kind, opt.Key, bad)
+				}
+			}
+		}
+	}
+}
+
+// TestNestedSpec decodes wrappers, sweeps inside them, and the paths of their errors.
+func TestNestedSpec(t *testing.T) {
+	raw := spec.Raw{"kind": "mixed", "base": spec.Raw{"kind": "doubling", "base": spec.Raw{"kind": "ensemble", "m": []any{int64(4), int64(8)}}}}
+	choices := spec.Expand(policy.Kinds, raw)
+	if len(choices) != 2 || fmt.Sprint(choices[1].Swept) != "[{base.base.m 8}]" {
+		t.Fatalf("sweep expands to %+v", choices)
+	}
+	for _, c := range choices {
+		o, err := spec.Decode(policy.Kinds, c.Value.(spec.Raw), "policy[0]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.New(testProblem()); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, bad := range map[string]spec.Raw{
+		"policy[0].base.m: is the string \"x\", expected a whole number":                             {"kind": "mixed", "base": spec.Raw{"kind": "ensemble", "m": "x"}},
+		"policy[0].base.kind: unknown kind \"ensembl\"; did you mean \"ensemble\"?":                  {"kind": "doubling", "base": spec.Raw{"kind": "ensembl"}},
+		"policy[0].base: is the string \"ts\", expected a table such as { kind = \"confident-ts\" }": {"kind": "doubling", "base": "ts"},
+	} {
+		if _, err := spec.Decode(policy.Kinds, bad, "policy[0]"); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	o, err := spec.Decode(policy.Kinds, spec.Raw{"kind": "mixed", "base": spec.Raw{"kind": "ts", "lambda": -1.0}}, "policy[0]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.New(testProblem()); err == nil || err.Error() != "base: lambda is -1, expected a positive number" {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"fmt"
+
+	"troupe/bandit"
+	"troupe/rng"
+)
+
+// EpsilonGreedyOptions configures the ε-greedy policy.
+type EpsilonGreedyOptions struct {
+	Epsilon float64 `key:"epsilon" doc:"probability of exploring, in [0, 1]"`
+	Lambda  float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+}
+
+// Doc implements spec.Documented.
+func (*EpsilonGreedyOptions) Doc() string {
+	return "greedy, but with probability ε a uniform arm or direction"
+}
+
+// New implements Options.
+func (o *EpsilonGreedyOptions) New(p Problem) (bandit.Policy, error) { return NewEpsilonGreedy(*o, p) }
+
+// EpsilonGreedy plays the greedy action with probability 1−ε and otherwise what Uniform plays.
+// Over a finite set of K arms the law is (1−ε)·greedy + ε/K; on other sets it has no closed form.
+//
+// Cost of a round: Select one call of the oracle, Update 3d².
+type EpsilonGreedy struct {
+	regression
+	epsilon float64
+	random  uniform
+}
+
+// NewEpsilonGreedy returns the policy before round 1. The error names the option that is wrong.
+func NewEpsilonGreedy(o EpsilonGreedyOptions, p Problem) (*EpsilonGreedy, error) {
+	g, err := newRegression(p, o.Lambda, 0, Scale{}, Constant(1))
+	if err != nil {
+		return nil, err
+	}
+	if err := probability("epsilon", o.Epsilon); err != nil {
+		return nil, err
+	}
+	return &EpsilonGreedy{g, o.Epsilon, newUniform(p.Dim)}, nil
+}
+
+// probability returns an error unless v is in [0, 1].
+func probability(key string, v float64) error {
+	if !(v >= 0 && v <= 1) {
+		return fmt.Errorf("%s is %v, expected a number in [0, 1]", key, v)
+	}
+	return nil
+}
+
+// Select implements bandit.Policy. It uses numbers 0 (the coin) and 1, …, d of the source.
+func (e *EpsilonGreedy) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	if draw.Float64(0) < e.epsilon {
+		return e.random.choose(dst, set, draw, 1)
+	}
+	return e.exploit(dst, set)
+}
+
+// Prob implements bandit.Prober for finite sets; elsewhere it is bandit.ErrUnsupported unless ε
+// is 0.
+func (e *EpsilonGreedy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+	if _, finite := set.(bandit.Finite); !finite && e.epsilon > 0 {
+		return fmt.Errorf("policy: epsilon-greedy: the law on a set that is not finite is an integral: %w", bandit.ErrUnsupported)
+	}
+	if err := certain(dst, set, e.exploit); err != nil {
+		return err
+	}
+	if e.epsilon > 0 {
+		floor(dst, e.epsilon)
+	}
+	return nil
+}
+
+// floor turns the law p of K arms into (1−ε)·p + ε/K, which is no longer a count.
+func floor(dst *bandit.Law, epsilon float64) {
+	least := epsilon / float64(len(dst.Atoms))
+	for i := range dst.Atoms {
+		dst.Atoms[i].P = (1-epsilon)*dst.Atoms[i].P + least
+		dst.Atoms[i].Count = 0
+	}
+	dst.Total = 0
+}
+
+// Update implements bandit.Policy.
+func (e *EpsilonGreedy) Update(a bandit.Action, y float64, _ rng.Source) error { return e.learn(a, y) }
+
+// AppendSnapshot implements bandit.Snapshotter.
+func (e *EpsilonGreedy) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSnapshot(b, "epsilon-greedy", e.ridge.State()), nil
+}
+
+// Restore implements bandit.Snapshotter.
+func (e *EpsilonGreedy) Restore(b []byte) error {
+	v, err := readSnapshot(b, "epsilon-greedy", lengthsOf(e.ridge.State()))
+	if err == nil {
+		e.ridge.Restore(v)
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// LinUCBOptions configures the optimistic policy.
+type LinUCBOptions struct {
+	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	Delta  float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
+	Scale  Scale   `key:"scale" doc:"radius r_t of the confidence ellipsoid" default:"beta 1"`
+}
+
+// Doc implements spec.Documented.
+func (*LinUCBOptions) Doc() string {
+	return "LinUCB/OFUL: optimism over the confidence ellipsoid; finite sets and the unit ball"
+}
+
+// New implements Options.
+func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) { return NewLinUCB(*o, p) }
+
+// LinUCB is OFUL (Abbasi-Yadkori, Pál & Szepesvári 2011), optimism over the confidence ellipsoid
+// {θ : ‖θ − θ̂_{t−1}‖_V ≤ r_{t−1}}:
+//
+//	X_t ∈ argmax_x max_θ ⟨x, θ⟩ = argmax_x ⟨x, θ̂_{t−1}⟩ + r_{t−1} ‖x‖_{V_{t−1}⁻¹}.
+//
+// On a finite set this is a scan; among equal values the lowest index wins. On the unit ball it is
+// the point of the ellipsoid farthest from 0, normalised (farthest). On other sets a convex
+// function has to be maximised, which is NP-hard already for a box or a polytope: Select and Prob
+// return bandit.ErrUnsupported. The next action is not random.
+//
+// Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d².
+type LinUCB struct {
+	regression
+	eigen *linalg.Eigen // of V⁻¹, for the ball
+	theta []float64
+	b, c  []float64 // scratch of farthest
+}
+
+// NewLinUCB returns the policy before round 1. The error names the option that is wrong.
+func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
+	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Scale{"beta", 1})
+	if err != nil {
+		return nil, err
+	}
+	d := p.Dim
+	return &LinUCB{
+		regression: g, eigen: linalg.NewEigen(d),
+		theta: make([]float64, d), b: make([]float64, d), c: make([]float64, d),
+	}, nil
+}
+
+// Select implements bandit.Policy. It uses no random numbers.
+func (u *LinUCB) Select(dst *bandit.Action, set bandit.ActionSet, _ rng.Source) error {
+	return u.choose(dst, set)
+}
+
+func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
+	if err := checkSet(set, u.ridge.Dim()); err != nil {
+		return err
+	}
+	r := u.Scale()
+	switch set := set.(type) {
+	case bandit.Finite:
+		best, at := math.Inf(-1), 0
+		for i := range set.Len() {
+			x := set.At(i)
+			if v := linalg.Dot(x, u.ridge.Theta()) + r*math.Sqrt(u.ridge.Width2(x)); v > best {
+				best, at = v, i
+			}
+		}
+		dst.Set(set.At(at), at)
+		return nil
+	case bandit.UnitBall:
+		if !u.farthest(r) {
+			return fmt.Errorf("policy: linucb: eigenvalues of V⁻¹: %w", bandit.ErrNumerical)
+		}
+		_, err := set.ArgMax(dst, u.theta)
+		return err
+	}
+	return fmt.Errorf("policy: linucb: optimism maximises a convex function of the action, which is NP-hard in general "+
+		"and implemented for finite sets and the unit ball only; the set is a %T: %w", set, bandit.ErrUnsupported)
+}
+
+// farthest stores in theta the point of the ellipsoid {θ̂ + r V^{-1/2} y : |y| ≤ 1} that is
+// farthest from 0. In the eigenbasis of V⁻¹ = Σ w_i q_i q_iᵀ let c_i = ⟨q_i, θ̂⟩, a_i = r²w_i,
+// b_i = √a_i c_i: the problem is to maximise Σ (c_i + √a_i y_i)² over |y| ≤ 1, a trust-region
+// problem whose stationary points are
+//
+//	y_i = b_i/(μ − a_i),  μ ≥ max a,  with μ the root of Σ b_i²/(μ − a_i)² = 1.
+//
+// Everything is written in ν = μ − max a ≥ 0 and the gaps g_i = max a − a_i ≥ 0, so that nothing
+// cancels when ν is tiny. s(ν) = Σ b_i²/(ν + g_i)² falls from its value at 0, and 1/√s is concave
+// and nearly linear: Newton's method on 1/√s = 1 from the left climbs to the root without passing
+// it. Each term is at most 1 at the root, so ν ≥ |b_i| − g_i is where it starts. The hard case is
+// s(0) < 1, possible only when θ̂ has no part in the top eigenspace: then ν = 0 and the missing
+// mass goes to a top eigenvector; both signs are equally far, we take +.
+//
+// It reports false when the eigenvalues fail. Cost 9d³ and a few iterations of 3d.
+func (u *LinUCB) farthest(r float64) bool {
+	if !u.eigen.Set(u.ridge.Inv()) {
+		return false
+	}
+	w, b, c := u.eigen.Values(), u.b, u.c
+	top := 0
+	for i := range w {
+		if w[i] > w[top] {
+			top = i
+		}
+	}
+	gap := func(i int) float64 { return r * r * (w[top] - w[i]) }
+	var lo, hi float64 // lo ≤ ν ≤ hi
+	for i := range w {
+		c[i] = linalg.Dot(u.eigen.Vector(i), u.ridge.Theta())
+		b[i] = r * math.Sqrt(max(0, w[i])) * c[i]
+		lo = max(lo, math.Abs(b[i])-gap(i))
+	}
+	hi = max(lo, linalg.Norm(b))
+
+	nu, missing := lo, 0.0
+	if lo == 0 {
+		var s float64
+		for i := range b {
+			if b[i] != 0 { // then gap(i) ≥ |b_i| > 0
+				s += b[i] / gap(i) * (b[i] / gap(i))
+			}
+		}
+		if s < 1 {
+			missing = math.Sqrt(1 - s)
+		}
+	}
+	if missing == 0 {
+		for range 100 {
+			var s, ds float64 // s(ν) and −s'(ν)/2
+			for i := range b {
+				if b[i] == 0 {
+					continue
+				}
+				q := 1 / (nu + gap(i))
+				y := b[i] * q
+				s += y * y
+				ds += y * y * q
+			}
+			root := math.Sqrt(s)
+			if math.Abs(root-1) <= 4e-16*float64(len(b)) {
+				break
+			}
+			if root > 1 {
+				lo = nu
+			} else {
+				hi = nu
+			}
+			next := nu + s*(root-1)/ds
+			if !(next > lo && next < hi) {
+				next = lo + (hi-lo)/2
+			}
+			if next == nu || next == lo || next == hi {
+				break
+			}
+			nu = next
+		}
+	}
+
+	clear(u.theta)
+	mu := nu + r*r*w[top]
+	for i := range c {
+		// c_i + √a_i y_i = c_i (1 + a_i/(ν + g_i)) = c_i μ/(ν + g_i).
+		if c[i] != 0 && b[i] != 0 {
+			linalg.Axpy(c[i]*(mu/(nu+gap(i))), u.eigen.Vector(i), u.theta)
+		} else {
+			linalg.Axpy(c[i], u.eigen.Vector(i), u.theta)
+		}
+	}
+	if missing > 0 {
+		linalg.Axpy(missing*r*math.Sqrt(w[top]), u.eigen.Vector(top), u.theta)
+	}
+	return true
+}
+
+// Prob implements bandit.Prober: one action has probability 1.
+func (u *LinUCB) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+	return certain(dst, set, u.choose)
+}
+
+// Update implements bandit.Policy.
+func (u *LinUCB) Update(a bandit.Action, y float64, _ rng.Source) error { return u.learn(a, y) }
+
+// AppendSnapshot implements bandit.Snapshotter.
+func (u *LinUCB) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSnapshot(b, "linucb", u.ridge.State()), nil
+}
+
+// Restore implements bandit.Snapshotter.
+func (u *LinUCB) Restore(b []byte) error {
+	v, err := readSnapshot(b, "linucb", lengthsOf(u.ridge.State()))
+	if err == nil {
+		u.ridge.Restore(v)
+	}
+	return err
+}

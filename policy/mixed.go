@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"fmt"
+
+	"troupe/bandit"
+	"troupe/rng"
+)
+
+// MixedOptions configures an exploration floor.
+type MixedOptions struct {
+	Base    Base    `key:"base" doc:"the policy under the floor, a table of its own"`
+	Epsilon float64 `key:"epsilon" doc:"probability of a uniform arm, in [0, 1]"`
+}
+
+// Doc implements spec.Documented.
+func (*MixedOptions) Doc() string {
+	return "an exploration floor: with probability ε a uniform arm, otherwise the base policy"
+}
+
+// New implements Options.
+func (o *MixedOptions) New(p Problem) (bandit.Policy, error) { return NewMixed(*o, p) }
+
+// Mixed plays a uniform arm of a finite set with probability ε and what its base chooses
+// otherwise, so that every arm has a propensity of at least ε/K and a log of it supports every
+// target policy. The law is (1−ε)·base + ε/K. On a set that is not finite it is refused. The base
+// learns from every reward.
+//
+// The coin and the arm are numbers 0 and 1 of the source; the base reads source.Sub(0), so the two
+// never share a number however wrappers are nested.
+type Mixed struct {
+	base    bandit.Policy
+	epsilon float64
+}
+
+// NewMixed builds the base and puts the floor under it. The error names the option that is wrong.
+func NewMixed(o MixedOptions, p Problem) (*Mixed, error) {
+	base, err := o.Base.New(p)
+	if err != nil {
+		return nil, err
+	}
+	return Mix(base, o.Epsilon)
+}
+
+// Mix puts an exploration floor under any policy, which belongs to the result from then on.
+func Mix(base bandit.Policy, epsilon float64) (*Mixed, error) {
+	if err := probability("epsilon", epsilon); err != nil {
+		return nil, err
+	}
+	return &Mixed{base, epsilon}, nil
+}
+
+// Base returns the policy under the floor.
+func (m *Mixed) Base() bandit.Policy { return m.base }
+
+func (m *Mixed) finite(set bandit.ActionSet) (bandit.Finite, error) {
+	f, ok := set.(bandit.Finite)
+	if !ok {
+		return nil, fmt.Errorf("policy: mixed: a floor of ε/K needs a finite set, this is a %T: %w", set, bandit.ErrUnsupported)
+	}
+	return f, nil
+}
+
+// Select implements bandit.Policy. The base chooses in any case, so that whether a set is refused
+// does not depend on the coin.
+func (m *Mixed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	f, err := m.finite(set)
+	if err != nil {
+		return err
+	}
+	if err := m.base.Select(dst, set, draw.Sub(0)); err != nil {
+		return err
+	}
+	if draw.Float64(0) < m.epsilon {
+		i := draw.Intn(1, f.Len())
+		dst.Set(f.At(i), i)
+	}
+	return nil
+}
+
+// Prob implements bandit.Prober where the base does.
+func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+	if _, err := m.finite(set); err != nil {
+		return err
+	}
+	p, ok := m.base.(bandit.Prober)
+	if !ok {
+		return fmt.Errorf("policy: mixed: the base, a %T, has no exact propensities: %w", m.base, bandit.ErrUnsupported)
+	}
+	if err := p.Prob(dst, set); err != nil {
+		return err
+	}
+	if m.epsilon > 0 {
+		floor(dst, m.epsilon)
+	}
+	return nil
+}
+
+// Update implements bandit.Policy.
+func (m *Mixed) Update(a bandit.Action, y float64, draw rng.Source) error {
+	return m.base.Update(a, y, draw)
+}
+
+// Warnings implements bandit.Warner.
+func (m *Mixed) Warnings(set bandit.ActionSet) []string { return warnings(m.base, set) }
+
+// AppendSnapshot implements bandit.Snapshotter where the base does: the floor has no state, the
+// bytes are the base's.
+func (m *Mixed) AppendSnapshot(b []byte) ([]byte, error) {
+	s, err := snapshotter("mixed", m.base)
+	if err != nil {
+		return b, err
+	}
+	return s.AppendSnapshot(b)
+}
+
+// Restore implements bandit.Snapshotter where the base does.
+func (m *Mixed) Restore(b []byte) error {
+	s, err := snapshotter("mixed", m.base)
+	if err != nil {
+		return err
+	}
+	return s.Restore(b)
+}

@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"fmt"
+
+	"troupe/bandit"
+	"troupe/spec"
+)
+
+// Base is the option `base` of a policy made of another: a nested policy table.
+type Base struct{ Options }
+
+// defaultBase is what a wrapper wraps when nothing is said.
+func defaultBase() Base { return Base{&EnsembleOptions{Symmetric: true}} }
+
+// DecodeSpec implements spec.Decoder.
+func (b *Base) DecodeSpec(v any, path string) (err error) {
+	b.Options, err = spec.DecodeTable(Kinds, v, path)
+	return err
+}
+
+// ExpandSpec implements spec.Decoder.
+func (b *Base) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(Kinds, v) }
+
+// String describes the default for listings.
+func (b *Base) String() string { return `{ kind = "ensemble" }` }
+
+// New builds the base. Errors name the option under base.
+func (b Base) New(p Problem) (bandit.Policy, error) {
+	if b.Options == nil {
+		b = defaultBase()
+	}
+	base, err := b.Options.New(p)
+	if err != nil {
+		return nil, fmt.Errorf("base: %w", err)
+	}
+	return base, nil
+}
+
+// warnings returns what the base has to say.
+func warnings(base bandit.Policy, set bandit.ActionSet) []string {
+	if w, ok := base.(bandit.Warner); ok {
+		return w.Warnings(set)
+	}
+	return nil
+}
+
+// snapshotter returns the base's ability, or an error that names the wrapper.
+func snapshotter(wrapper string, base bandit.Policy) (bandit.Snapshotter, error) {
+	s, ok := base.(bandit.Snapshotter)
+	if !ok {
+		return nil, fmt.Errorf("policy: %s: the base, a %T, has no snapshots", wrapper, base)
+	}
+	return s, nil
+}
