@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -374,6 +376,30 @@ func TestEncode(t *testing.T) {
 	}
 	if _, err = tab.Encode(Encoding{Standardise: true}); err == nil || !strings.Contains(err.Error(), "overflow") {
 		t.Errorf("overflow: error %v", err)
+	}
+}
+
+// Rounding never leaves a row outside the unit ball: among 2000 rows of random numbers some hundred
+// would be, if division by the norm were all.
+func TestUnitBall(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for range 2000 {
+		for range 7 {
+			fmt.Fprintf(&b, "%v,", r.NormFloat64())
+		}
+		b.WriteString("a\n")
+	}
+	tab, err := Parse("a.csv", []byte(b.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, enc := range []Encoding{{}, {Normalise: true, Intercept: true}, {Standardise: true}} {
+		e, err := tab.Encode(enc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkUnitBall(t, e, enc)
 	}
 }
 
