@@ -264,11 +264,11 @@ func TestRelated(t *testing.T) {
 		}
 		s := c.s
 		s.Lambda = 1
-		fixed, err := FixedAtoms(s)
+		fixed, err := AtomsFor(s, AtomsChoice{Key: FixedKey})
 		if err != nil || fixed.Members != c.fixed {
 			t.Errorf("%+v: fixed atoms %+v, %v, want m = %v", s, fixed, err, c.fixed)
 		}
-		epoch, err := EpochAtoms(s)
+		epoch, err := AtomsFor(s, AtomsChoice{})
 		if err != nil || epoch.Members != c.epoch || epoch.Keys != c.keys {
 			t.Errorf("%+v: epoch atoms %+v, %v, want m = %v, E = %v", s, epoch, err, c.epoch, c.keys)
 		}

@@ -88,56 +88,6 @@ func Janz2026Direct(s Setting) (float64, error) {
 	return m, nil
 }
 
-// Atoms are the parameters of an ensemble that is redrawn instead of accumulated: for each key e =
-// 1, …, Keys the directions g^1, …, g^m ~ N(0, I) are fresh, and θ_t = θ̂ + γβ R_t g^J with
-// R_tR_tᵀ = V_{t−1}^{-1}.
-//
-// With q = 1 − Φ(1/γ + η), B = √d + √(2 log(2mE/δ)), p = q/2 and
-// m ≥ (8/q)(d log(1 + 2B/η) + log(2E/δ)): all ‖g‖ ≤ B but for δ/2; on a net of mesh η/B a share p of
-// the members has ⟨u, g⟩ ≥ 1/γ for every unit u and every key but for δ/2 (Chernoff at half the
-// mean); in direction u ∝ R_tᵀx* such a member is optimistic when θ* is in its ellipsoid; thm:master
-// applies with b = γβB and this p. Order of m: d log d + d log log(mE/δ).
-type Atoms struct {
-	Keys    float64 // E: 1 + ⌈d log(1 + n/(λd))/log 2⌉ epochs, the determinant doubles in each
-	Members float64 // m
-	Gamma   float64 // γ = 1.35
-	Width   float64 // B
-	P       float64 // p
-}
-
-// EpochAtoms returns the parameters for epochs in which the determinant doubles, with γ = 1.35 and
-// η = 0.05.
-func EpochAtoms(s Setting) (Atoms, error) {
-	if err := s.check("epoch atoms", 1); err != nil {
-		return Atoms{}, err
-	}
-	return atoms(s, 1+math.Ceil(logDetCap(float64(s.D), s.T, s.Lambda)/math.Ln2)), nil
-}
-
-// FixedAtoms returns the parameters when the directions are drawn once for ever: no n in m.
-func FixedAtoms(s Setting) (Atoms, error) {
-	if err := s.check("fixed atoms", 1); err != nil {
-		return Atoms{}, err
-	}
-	return atoms(s, 1), nil
-}
-
-func atoms(s Setting, keys float64) Atoms {
-	const gamma, eta = 1.35, 0.05
-	d, q := float64(s.D), normalTail(1/gamma+eta)
-	a := Atoms{Keys: keys, Members: 1, Gamma: gamma, P: q / 2}
-	logKeys := math.Log(2*keys) - math.Log(s.Delta)
-	for range 100 { // the right side grows like log log m
-		a.Width = math.Sqrt(d) + math.Sqrt(2*(logKeys+math.Log(a.Members)))
-		m := math.Ceil(8 / q * (d*math.Log1p(2*a.Width/eta) + logKeys))
-		if m == a.Members {
-			break
-		}
-		a.Members = m
-	}
-	return a
-}
-
 // OrderSetting is what an order statement depends on.
 type OrderSetting struct {
 	D    int
