@@ -250,12 +250,17 @@ func (c *policyTest) pureSelect() {
 		if !ok || !c.belongs(a, set) {
 			return
 		}
+		was := bandit.Action{X: slices.Clone(a.X), Index: a.Index}
 		var law bandit.Law
 		dst := bandit.Action{X: make([]float64, 2*c.dim+1), Index: 99}
 		spoil(dst.X)
 		for i, s := range c.cfg.Sets {
 			for j := range 4 {
-				if err := p.Select(&dst, s, other.Round(uint64(4*i+j))); err != nil {
+				draw := other.Round(uint64(4*i + j))
+				if j == 3 { // this round's draw, which must not bring back another set's answer
+					draw = c.key.Stream(rng.Select).Round(uint64(t))
+				}
+				if err := p.Select(&dst, s, draw); err != nil {
 					c.fail("round %d: Select on a %T: %v", t, s, err)
 					return
 				}
@@ -271,6 +276,10 @@ func (c *policyTest) pureSelect() {
 			if w, ok := p.(bandit.Warner); ok {
 				w.Warnings(s)
 			}
+		}
+		if !equal(a, was) {
+			c.fail("round %d: the action of one call, %v, became %v in the next", t, was, a)
+			return
 		}
 		if !bytes.Equal(before, c.snapshot(p)) {
 			c.fail("round %d: Select, Prob or Warnings changed the snapshot", t)
@@ -292,7 +301,12 @@ func (c *policyTest) pureSelect() {
 		if t%3 == 2 {
 			a = c.foreign(t)
 		}
-		if !c.learn(p, a, t) || !c.learn(q, a, t) {
+		if !c.learn(p, a, t) {
+			return
+		}
+		// q learns from memory that nobody touches again.
+		if err := q.Update(a, c.reward(a.X, t), c.key.Stream(rng.Perturb).Round(uint64(t))); err != nil {
+			c.fail("round %d: Update: %v", t, err)
 			return
 		}
 	}
