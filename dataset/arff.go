@@ -53,7 +53,7 @@ func parseARFF(data []byte, o Options) (*Table, error) {
 		}
 		seen[n] = true
 	}
-	class, err := classColumn(header, o.Class)
+	class, err := classColumn(header, o)
 	if err != nil {
 		return nil, err
 	}

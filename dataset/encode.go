@@ -264,7 +264,7 @@ func (s *Source) Load(path string, o Options) (*Table, error) {
 	return s.load(keyOf(path, o), path, o)
 }
 
-func keyOf(path string, o Options) tableKey { return tableKey{path, fmt.Sprintf("%q", o)} }
+func keyOf(path string, o Options) tableKey { return tableKey{path, fmt.Sprintf("%#v", o)} }
 
 func (s *Source) load(k tableKey, path string, o Options) (*Table, error) {
 	s.mu.Lock()

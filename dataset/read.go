@@ -22,8 +22,10 @@ type Options struct {
 	// that says nothing, by its first line.
 	Format string
 	// Class is the class column: first, last, a column's name, or its number from 1. "" or auto is
-	// the column with the name "class" (in any case), otherwise the last one. LIBSVM has its own.
-	Class string
+	// the column with the name "class" (in any case), otherwise the last one, or the first if
+	// ClassFirst is set. LIBSVM has its own.
+	Class      string
+	ClassFirst bool
 	// Header says whether the first line of CSV or space-separated text names the columns: yes or
 	// no. "" or auto: yes if no field of the first line is a number but one in the second is.
 	Header string
@@ -179,14 +181,17 @@ func (s *scanner) next() bool {
 }
 
 // classColumn returns the number of the class column, from 0.
-func classColumn(names []string, class string) (int, error) {
+func classColumn(names []string, o Options) (int, error) {
 	last := len(names) - 1
-	switch class {
+	switch o.Class {
 	case "", "auto":
 		for i, n := range names {
 			if strings.EqualFold(n, "class") {
 				return i, nil
 			}
+		}
+		if o.ClassFirst {
+			return 0, nil
 		}
 		return last, nil
 	case "first":
@@ -194,7 +199,7 @@ func classColumn(names []string, class string) (int, error) {
 	case "last":
 		return last, nil
 	}
-	i, err := find(names, class)
+	i, err := find(names, o.Class)
 	if err != nil {
 		return 0, spec.Errorf("class", "%v", err)
 	}

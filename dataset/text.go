@@ -244,7 +244,7 @@ func prepare(columns []builder, header []string, o Options) (class int, err erro
 		}
 		columns[i].kind = names
 	}
-	class, err = classColumn(header, o.Class)
+	class, err = classColumn(header, o)
 	if err != nil {
 		return 0, err
 	}

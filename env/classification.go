@@ -21,14 +21,18 @@ import (
 //	block    c in block a of ℝ^{Kp}, zeros elsewhere: each arm has its own parameter, d = K·p.
 //	shared   s_a ⊙ c in ℝᵖ: one parameter for all arms, d = p. The signs s_a ∈ {−1, +1}ᵖ are the
 //	         arm's code word, drawn once for each replication. This is block with its K·p features
-//	         hashed into p buckets: far cheaper for many classes, and less expressive.
+//	         hashed into p buckets: far cheaper for many classes, and less expressive. In the
+//	         mushroom game nothing is drawn: c for eating, and 0 for passing, which always pays 0.
 //
 // Payoffs:
 //
 //	zero-one   1 for the row's class, otherwise 0.
-//	mushroom   arm 0 passes and pays 0; arm 1 eats: +5 when the row is edible, and when it is
-//	           poisonous −35 or +5 with probability ½ each, −15 in expectation (Blundell et al.
-//	           2015; Riquelme et al. 2018). Regret uses the expected payoff.
+//	mushroom   arm 0 eats: +5 when the row is edible, and when it is poisonous −35 or +5 with
+//	           probability ½ each, −15 in expectation; arm 1 passes and pays 0 (Blundell et al.
+//	           2015; Riquelme et al. 2018). Regret uses the expected payoff. Eating comes first
+//	           because ties go to the first arm: a policy that never explores should at least
+//	           begin to eat. Where class is auto and no column has that name, the first column is
+//	           the class, as in UCI's file.
 //
 // All payoffs, and so the regret, are multiplied by scale. The payoff is not a linear function of
 // the features; that is recorded. Given the features a payoff lies in an interval of length 1
@@ -36,11 +40,11 @@ import (
 type ClassificationOptions struct {
 	Data        string   `key:"data" doc:"file with labelled rows; the flag --data takes its place"`
 	Format      string   `key:"format" doc:"arff, csv, space, libsvm, or auto"`
-	Class       string   `key:"class" doc:"class column: first, last, its name, its number from 1, or auto"`
+	Class       string   `key:"class" doc:"class column: first, last, its name, its number from 1, or auto (the column named class, otherwise the last, in the mushroom game the first)"`
 	Header      string   `key:"header" doc:"whether the first line names the columns: yes, no, or auto"`
 	Delimiter   string   `key:"delimiter" doc:"of CSV: comma, semicolon or tab; empty: found out"`
 	Categorical []string `key:"categorical" doc:"columns (names or numbers from 1) whose values are names though they look like numbers"`
-	Features    string   `key:"features" doc:"block (a parameter for each class) or shared (one parameter, the classes told apart by signs)"`
+	Features    string   `key:"features" doc:"block (a parameter for each class) or shared (one parameter; classes are told apart by signs, passing a mushroom by 0)"`
 	Standardise bool     `key:"standardise" doc:"numeric columns get mean 0 and standard deviation 1"`
 	Intercept   bool     `key:"intercept" doc:"append a feature that is 1"`
 	Normalise   bool     `key:"normalise" doc:"divide each row by its norm, otherwise all rows by the largest norm above 1"`
@@ -62,8 +66,8 @@ func (*ClassificationOptions) Doc() string {
 
 // The mushroom game.
 const (
-	pass       = 0 // arm
-	eat        = 1 // arm
+	eat        = 0 // arm
+	pass       = 1 // arm
 	good, bad  = 5, -35
 	badHalf    = (good + bad) / 2 // expected payoff of eating a poisonous one
 	halfSpread = (good - bad) / 2
@@ -80,7 +84,8 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	if err := positive("scale", o.Scale); err != nil {
 		return nil, err
 	}
-	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter, Categorical: o.Categorical}
+	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter, Categorical: o.Categorical,
+		ClassFirst: o.Reward == "mushroom"}
 	if err := read.Check(""); err != nil {
 		return nil, err
 	}
@@ -125,7 +130,12 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 		draw := instance.Round(drawSigns)
 		e.signs = make([]float64, e.arms*rows.Dim)
 		for i := range e.signs {
-			e.signs[i] = draw.Sign(i)
+			switch {
+			case !e.mushroom:
+				e.signs[i] = draw.Sign(i)
+			case i/rows.Dim == eat:
+				e.signs[i] = 1
+			}
 		}
 	}
 	e.order = make([]int32, rows.Rows)
@@ -145,7 +155,7 @@ type classification struct {
 	rows      *dataset.Encoded
 	order     []int32
 	arms, dim int
-	signs     []float64 // arms × rows.Dim for shared features, otherwise nil
+	signs     []float64 // arms × rows.Dim for shared features (0 for pass), otherwise nil
 	mushroom  bool
 	poison    int32
 	scale     float64

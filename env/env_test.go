@@ -645,7 +645,7 @@ func rowsFile(t *testing.T) string {
 // mushroomFile is a small table with edible and poisonous rows.
 func mushroomFile(t *testing.T) string {
 	t.Helper()
-	return write(t, "mushroom.data", "x,s,e\ny,?,p\nx,t,e\nz,s,p\nz,t,e\n")
+	return write(t, "mushroom.data", "e,x,s\np,y,?\ne,x,t\np,z,s\ne,z,t\n")
 }
 
 func write(t *testing.T, name, text string) string {
@@ -756,7 +756,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// The mushroom game: pass 0; an edible one +5; a poisonous one −35 or +5, −15 in expectation, and
+// The mushroom game: arm 1 passes and pays 0; arm 0 eats: an edible one +5; a poisonous one −35 or +5, −15 in expectation, and
 // regret is against the expectation. All times scale.
 func TestMushroom(t *testing.T) {
 	var data dataset.Source
@@ -785,8 +785,8 @@ func TestMushroom(t *testing.T) {
 			}
 			return y, r
 		}
-		y0, r0 := do(0)
-		y1, r1 := do(1)
+		y0, r0 := do(1)
+		y1, r1 := do(0)
 		poisonous := c.rows.Classes[c.rows.Label[c.row]] == "p"
 		if poisonous {
 			paid = append(paid, y1)
@@ -799,6 +799,14 @@ func TestMushroom(t *testing.T) {
 		} else if y0 != 0 || r0 != 0.5 || y1 != 0.5 || r1 != 0 {
 			t.Fatalf("edible: payoffs %v, %v, regrets %v, %v", y0, y1, r0, r1)
 		}
+	}
+	o.Features = "shared" // c for eating, 0 for passing
+	if e, err = o.Build(key(9), &data); err != nil {
+		t.Fatal(err)
+	}
+	s := offer(t, e, key(9), 1).(bandit.Finite)
+	if c := e.(*classification); !slices.Equal(s.At(0), c.rows.Row(c.row)) || linalg.Norm(s.At(1)) != 0 || e.Dim() != c.rows.Dim {
+		t.Errorf("shared features: eat %v, pass %v, want %v and 0", s.At(0), s.At(1), c.rows.Row(c.row))
 	}
 	if len(paid) != 8000 {
 		t.Errorf("%d poisonous rows of 20 000, want two in five", len(paid))
@@ -1105,7 +1113,7 @@ func TestRealData(t *testing.T) {
 		{"letter.arff", "auto", "zero-one", 26, 26 * 17, 17},
 		{"pendigits.arff", "auto", "zero-one", 10, 10 * 17, 17},
 		{"shuttle.trn", "last", "zero-one", 7, 7 * 10, 10},
-		{"mushroom.data", "first", "mushroom", 2, 2 * 118, 118},
+		{"mushroom.data", "auto", "mushroom", 2, 2 * 118, 118},
 	} {
 		for _, features := range []string{"block", "shared"} {
 			o := NewClassification()
@@ -1127,10 +1135,7 @@ func TestRealData(t *testing.T) {
 				if s.Len() != c.arms {
 					t.Fatalf("%s: %d arms, want %d", c.file, s.Len(), c.arms)
 				}
-				oracle := int(k.rows.Label[k.row])
-				if c.reward == "mushroom" { // classes e, p: eat the edible ones
-					oracle = 1 - oracle
-				}
+				oracle := int(k.rows.Label[k.row]) // also the game's arm: e is eaten, p is passed
 				if r, err := e.Regret(bandit.Action{X: s.At(oracle), Index: oracle}); r != 0 || err != nil {
 					t.Fatalf("%s: the oracle has regret %v, %v", c.file, r, err)
 				}
