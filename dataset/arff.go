@@ -1,9 +1,6 @@
 package dataset
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // parseARFF reads the attribute-relation file format of Weka.
 func parseARFF(data []byte, o Options) (*Table, error) {
@@ -247,15 +244,4 @@ func (l *lexer) row(dst []field) ([]field, error) {
 		}
 		l.i++
 	}
-}
-
-// String says what was read, in one line.
-func (t *Table) String() string {
-	n := 0
-	for i := range t.Columns {
-		if t.Columns[i].Categorical() {
-			n++
-		}
-	}
-	return fmt.Sprintf("%s: %d rows, %d features (%d categorical), %d classes", t.Name, t.Rows, len(t.Columns), n, len(t.Class.Levels))
 }

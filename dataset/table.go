@@ -67,6 +67,17 @@ func (t *Table) ClassCounts() []int {
 	return n
 }
 
+// String says what was read, in one line.
+func (t *Table) String() string {
+	n := 0
+	for i := range t.Columns {
+		if t.Columns[i].Categorical() {
+			n++
+		}
+	}
+	return fmt.Sprintf("%s: %d rows, %d features (%d categorical), %d classes", t.Name, t.Rows, len(t.Columns), n, len(t.Class.Levels))
+}
+
 // Error is a fault in a file.
 type Error struct {
 	File      string
