@@ -257,7 +257,7 @@ func (c *policyTest) pureSelect() {
 		for i, s := range c.cfg.Sets {
 			for j := range 4 {
 				draw := other.Round(uint64(4*i + j))
-				if j == 3 { // this round's draw, which must not bring back another set's answer
+				if j == 3 { // this round's draw: the next question must not get this answer
 					draw = c.key.Stream(rng.Select).Round(uint64(t))
 				}
 				if err := p.Select(&dst, s, draw); err != nil {
@@ -270,6 +270,15 @@ func (c *policyTest) pureSelect() {
 				}
 				spoil(dst.X)
 			}
+			if !equal(a, was) {
+				c.fail("round %d: the action of one call, %v, became %v in the next", t, was, a)
+				return
+			}
+			again := dst
+			if err := p.Select(&again, set, c.key.Stream(rng.Select).Round(uint64(t))); err != nil || !equal(was, again) {
+				c.fail("round %d: the same call gave %v and then %v, %v", t, was, again, err)
+				return
+			}
 			if pr, ok := p.(bandit.Prober); ok {
 				_ = pr.Prob(&law, s) // its faults are the business of Law
 			}
@@ -277,17 +286,8 @@ func (c *policyTest) pureSelect() {
 				w.Warnings(s)
 			}
 		}
-		if !equal(a, was) {
-			c.fail("round %d: the action of one call, %v, became %v in the next", t, was, a)
-			return
-		}
 		if !bytes.Equal(before, c.snapshot(p)) {
 			c.fail("round %d: Select, Prob or Warnings changed the snapshot", t)
-			return
-		}
-		again := dst
-		if err := p.Select(&again, set, c.key.Stream(rng.Select).Round(uint64(t))); err != nil || !equal(a, again) {
-			c.fail("round %d: the same call gave %v and then %v, %v", t, a, again, err)
 			return
 		}
 		b, ok := c.choose(q, set, t)

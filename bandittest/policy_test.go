@@ -264,7 +264,7 @@ func (p forgets) Update(a bandit.Action, y float64, draw rng.Source) error {
 
 func (p truncates) AppendSnapshot(b []byte) ([]byte, error) { return p.sound.AppendSnapshot(b[:0]) }
 
-// noChecksum repairs the checksum of whatever it is given.
+// noChecksum takes damage for success.
 func (p noChecksum) Restore(b []byte) error {
 	if err := p.sound.Restore(b); err == nil || !strings.Contains(err.Error(), "checksum") {
 		return err
@@ -290,7 +290,7 @@ func (p allocates) Update(a bandit.Action, y float64, draw rng.Source) error {
 	return p.sound.Update(a, y, draw)
 }
 
-// likesFirst plays arm 0 whenever it is nearly as good.
+// likesFirst prefers arm 0 for its number.
 func (p likesFirst) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	if f := set.(bandit.Finite); set.Dim() == 3 && p.ensemble().Ridge().Theta()[0]*f.At(0)[0] > 0 {
 		dst.Set(f.At(0), 0)
@@ -321,8 +321,7 @@ func (p onBall) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 }
 
 // TestPolicySuiteSeesFaults plants one fault after the other and expects the promise that it
-// breaks among the reports; a sound policy must not be reported at all. A law that is off by 0.02
-// of the floor is within what 10⁵ draws can see.
+// breaks among the reports; a sound policy must not be reported at all.
 func TestPolicySuiteSeesFaults(t *testing.T) {
 	exempt := map[bandittest.PolicyCheck]string{bandittest.PermutedAction: "the floor draws a number"}
 	var sink []float64
@@ -360,6 +359,9 @@ func TestPolicySuiteSeesFaults(t *testing.T) {
 		{"arm 0 is liked", func() bandit.Policy { return likesFirst{newSound()} }, bandittest.PermutedAction},
 		{"the law looks at numbers", func() bandit.Policy { return lawByNumber{newSound()} }, bandittest.PermutedLaw},
 	} {
+		if c.wants == bandittest.Allocations && bandittest.RaceDetector {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			var l listener
 			cfg := bandittest.PolicyConfig{Sets: setsOfArms(t), Exempt: exempt}

@@ -43,6 +43,12 @@ var (
 
 // examples has at least one configuration for each kind of the registry.
 var examples = map[string][]example{
+	"atoms": {
+		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "fixed one-sided beta", raw: spec.Raw{"key": "fixed", "m": int64(5), "symmetric": false, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
+		{table: "round", raw: spec.Raw{"key": "round", "lambda": 0.1}, law: anySet},
+		{table: "theorem", raw: spec.Raw{"preset": "theorem", "rho": int64(8), "m": int64(6)}, law: anySet},
+	},
 	"confident-ts": {{table: "", raw: spec.Raw{}, law: noSet}},
 	"doubling": {
 		{table: "ensemble", raw: spec.Raw{"base": spec.Raw{"kind": "ensemble", "m": int64(5), "scale": spec.Raw{"kind": "betatilde"}}}, law: anySet},
@@ -63,6 +69,10 @@ var examples = map[string][]example{
 		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
 	},
 	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},
+	"lazy": {
+		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "m=3 one-sided beta", raw: spec.Raw{"m": int64(3), "symmetric": false, "rho": 1.3, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
+	},
 	"lee-oh": {{table: "", raw: spec.Raw{}, law: anySet}},
 	"linphe": {
 		{table: "", raw: spec.Raw{}, law: noSet},
@@ -83,10 +93,10 @@ var examples = map[string][]example{
 
 const testDim = 4
 
-// conformanceSets returns the action sets of the suite: 7 random arms, 2 arms, the ball, and the
+// conformanceSets returns the action sets of the suite: 7 random arms, 7 others, 2 arms, the ball, and the
 // 2-subsets of 4 items.
 func conformanceSets(t testing.TB) (finite []bandit.ActionSet, ball, other bandit.ActionSet) {
-	for seed, k := range []int{7, 2} {
+	for seed, k := range []int{7, 7, 2} {
 		arms := make([][]float64, k)
 		for i := range arms {
 			arms[i] = make([]float64, testDim)
@@ -224,9 +234,9 @@ func TestNestedSpec(t *testing.T) {
 		}
 	}
 	for want, bad := range map[string]spec.Raw{
-		"policy[0].base.m: is the string \"x\", expected a whole number":                             {"kind": "mixed", "base": spec.Raw{"kind": "ensemble", "m": "x"}},
-		"policy[0].base.kind: unknown kind \"ensembl\"; did you mean \"ensemble\"?":                  {"kind": "doubling", "base": spec.Raw{"kind": "ensembl"}},
-		"policy[0].base: is the string \"ts\", expected a table such as { kind = \"confident-ts\" }": {"kind": "doubling", "base": "ts"},
+		"policy[0].base.m: is the string \"x\", expected a whole number":                      {"kind": "mixed", "base": spec.Raw{"kind": "ensemble", "m": "x"}},
+		"policy[0].base.kind: unknown kind \"ensembl\"; did you mean \"ensemble\"?":           {"kind": "doubling", "base": spec.Raw{"kind": "ensembl"}},
+		"policy[0].base: is the string \"ts\", expected a table such as { kind = \"atoms\" }": {"kind": "doubling", "base": "ts"},
 	} {
 		if _, err := spec.Decode(policy.Kinds, bad, "policy[0]"); err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
