@@ -189,8 +189,10 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 					c.Table[k] = v
 				}
 			}
-			for _, s := range choice.Swept {
-				c.Swept = append(c.Swept, s.Key)
+			for j := range c.chosen {
+				// A table that a sweep replaces as a whole, scale = [1, 2], has no key inside.
+				c.chosen[j].Key = strings.TrimSuffix(c.chosen[j].Key, ".")
+				c.Swept = append(c.Swept, c.chosen[j].Key)
 			}
 			if cases = append(cases, c); len(cases) > maxCases {
 				return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)

@@ -1,0 +1,96 @@
+package experiments
+
+import (
+	"os"
+	"path"
+	"strings"
+	"testing"
+
+	"troupe/sim"
+)
+
+// Every embedded experiment decodes, goes by the name of its file, and says in a line what it is
+// about. The paper's own experiments are there.
+func TestExperiments(t *testing.T) {
+	have := make(map[string]bool)
+	for _, e := range All() {
+		x, err := sim.Parse(e.File, e.Text, sim.Kinds())
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if x.Name != e.Name || file(e.Name) != e.File {
+			t.Errorf("%s: the experiment is called %q, whose file would be %s", e.File, e.Name, file(e.Name))
+		}
+		if have[e.Name] {
+			t.Errorf("two experiments are called %q", e.Name)
+		}
+		have[e.Name] = true
+		if !strings.HasPrefix(e.Text, "# ") || e.Doc == "" || len(e.Doc) > 72 {
+			t.Errorf("%s: the first line says %q, want a comment of at most 72 characters", e.File, e.Doc)
+		}
+		if found, ok := Find(e.Name); !ok || found != e {
+			t.Errorf("Find(%q) = %v, %v", e.Name, found.File, ok)
+		}
+	}
+	for _, name := range []string{"default", "tour", "paper/ensemble-size", "paper/dimension", "paper/horizon",
+		"paper/symmetrisation", "paper/targets", "paper/initialisation", "paper/random-or-max",
+		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "classification/mushroom",
+		"classification/shuttle", "classification/letter", "classification/pendigits"} {
+		if !have[name] {
+			t.Errorf("no experiment %s", name)
+		}
+	}
+	if _, ok := Find("nothing"); ok {
+		t.Error("Find finds nothing")
+	}
+}
+
+// No experiment compares numbers for an accumulated ensemble in the trap: m < d, or members that
+// start at zero, on a set that is not finite. What a simulation shows there is rounding. The
+// library warns of it, so an experiment that stays out has no such warning when it starts.
+func TestNoTrap(t *testing.T) {
+	for _, e := range All() {
+		if path.Dir(e.File) == "classification" {
+			continue // finite sets, and files that need not be here
+		}
+		for key, value := range map[string]string{"replications": "1", "horizon": "1"} {
+			var err error
+			if e.Text, err = sim.Override(e.File, e.Text, key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, err := sim.Parse(e.File, e.Text, sim.Kinds())
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, err = sim.Run(t.Context(), x, sim.Options{Note: func(note string) {
+			if strings.Contains(note, "span of") {
+				t.Errorf("%s: %s", e.File, note)
+			}
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The rule of the package comment has no exceptions on disk: every file here is embedded.
+func TestEveryFileIsEmbedded(t *testing.T) {
+	embedded := make(map[string]bool)
+	for _, e := range All() {
+		embedded[e.File] = true
+	}
+	for _, dir := range []string{".", "classification"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if name := path.Join(dir, e.Name()); strings.HasSuffix(name, ".toml") && !embedded[name] {
+				t.Errorf("%s is not embedded", name)
+			}
+		}
+	}
+}
