@@ -8,6 +8,7 @@ import (
 
 // Kinds is the registry: one line for each kind of policy that a spec file can name.
 var Kinds = spec.Registry[Options]{
+	"atoms":                func() Options { return &AtomsOptions{Symmetric: true} },
 	"confident-ts":         func() Options { return &ConfidentOptions{} },
 	"doubling":             func() Options { return &DoublingOptions{Base: defaultBase(), First: 1} },
 	"ensemble":             func() Options { return &EnsembleOptions{Symmetric: true} },
@@ -15,6 +16,7 @@ var Kinds = spec.Registry[Options]{
 	"epsilon-greedy":       func() Options { return &EpsilonGreedyOptions{Epsilon: 0.1} },
 	"fixed":                func() Options { return &FixedOptions{} },
 	"greedy":               func() Options { return &GreedyOptions{} },
+	"lazy":                 func() Options { return &LazyOptions{Symmetric: true} },
 	"lee-oh":               func() Options { return &LeeOhOptions{} },
 	"linphe":               func() Options { return &LinPHEOptions{} },
 	"linucb":               func() Options { return &LinUCBOptions{} },

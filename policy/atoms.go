@@ -1,0 +1,436 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+	"troupe/rng"
+	"troupe/spec"
+	"troupe/theory"
+)
+
+// AtomsOptions configures an ensemble whose members are computed instead of kept.
+type AtomsOptions struct {
+	Preset    string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/atoms.md" default:"practical"`
+	M         int     `key:"m" doc:"number of members" default:"8; theorem's m"`
+	Key       string  `key:"key" doc:"when members are redrawn: epoch (det V grew by rho), fixed (never), round (always)" default:"epoch"`
+	Rho       float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
+	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	Delta     float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
+	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
+	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+}
+
+// Doc implements spec.Documented.
+func (*AtomsOptions) Doc() string {
+	return "members computed from V and a counter, redrawn when det V doubles (docs/atoms.md)"
+}
+
+// New implements Options.
+func (o *AtomsOptions) New(p Problem) (bandit.Policy, error) { return NewAtoms(*o, p) }
+
+// resolve fills in the preset's choices.
+func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
+	set := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	set(&o.Preset, "practical")
+	set(&o.Key, "epoch")
+	if o.Rho == 0 {
+		o.Rho = 2
+	}
+	if o.Lambda == 0 {
+		o.Lambda = 1
+	}
+	if o.Delta == 0 {
+		o.Delta = 0.1
+	}
+	keys := []string{theory.EpochKey, theory.FixedKey, theory.RoundKey}
+	if o.Key != keys[0] && o.Key != keys[1] && o.Key != keys[2] {
+		return o, fmt.Errorf("key is %q%s", o.Key, spec.Suggest(o.Key, keys))
+	}
+	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
+		return o, fmt.Errorf("rho is %v, expected a number above 1", o.Rho)
+	}
+	switch o.Preset {
+	case "practical":
+		if o.M == 0 {
+			o.M = 8
+		}
+	case "theorem":
+		if p.Horizon == 0 {
+			return o, fmt.Errorf("preset is %q, which needs a known horizon", o.Preset)
+		}
+		a, err := theory.AtomsFor(
+			theory.Setting{D: p.Dim, T: float64(p.Horizon), Lambda: o.Lambda, Delta: o.Delta * p.share()},
+			theory.AtomsChoice{Key: o.Key, Rho: o.Rho})
+		if err != nil {
+			return o, err
+		}
+		if o.M == 0 {
+			o.M = int(a.Members)
+		}
+		if o.Scale.Kind == "" {
+			o.Scale = Scale{"beta", a.Gamma}
+		}
+	default:
+		return o, fmt.Errorf("preset is %q%s", o.Preset, spec.Suggest(o.Preset, []string{"practical", "theorem"}))
+	}
+	if o.M < 1 || o.M > math.MaxInt32 {
+		return o, fmt.Errorf("m is %d, expected at least 1", o.M)
+	}
+	return o, nil
+}
+
+// Atoms is an ensemble whose members are functions of (V, b) and a key:
+//
+//	θ_t = θ̂_{t−1} + r_{t−1} ξ_t L_{t−1}⁻ᵀ g(e, J_t),  X_t ∈ argmax ⟨x, θ_t⟩,  V_{t−1} = L_{t−1}L_{t−1}ᵀ,
+//
+// with J_t uniform on the m members, ξ_t a fair sign (or always +1), and g(e, j) ~ N(0, I) computed
+// from the init stream by the key e and the member's number j. The key is
+//
+//	epoch  ⌊log(det V_{t−1}/λ^d)/log ρ⌋: m fresh members each time det V has grown by ρ
+//	fixed  0 for ever: the cleanest theorem, but it needs m ≥ 2d in practice
+//	round  the number of updates: m fresh members after each update. The law of X_t is exactly that
+//	       of Thompson sampling, and given the m candidates, which the log determines, it is a count
+//
+// A bound on the regret with explicit constants and its proof are in docs/atoms.md. Compared with
+// Ensemble: nothing is kept for a member, so an update costs d² whatever m is; the state is a sum
+// over events, so it merges by adding and a late event gives the same members; members span ℝᵈ
+// again in each epoch, so m < d works on every set. What Ensemble has and this has not: it needs no
+// square root of V⁻¹, and it is the paper's algorithm.
+//
+// Cost of a round: Select d²/2 and one call of the oracle, Update 4d², Prob m·d²/2 and K·m·d. The
+// state is d(d+1)/2 + d + 1 numbers, beside a cache of m·d.
+type Atoms struct {
+	atomic
+	opts   AtomsOptions
+	logRho float64
+	g      directions
+	member []float64
+}
+
+// NewAtoms returns the policy before round 1. The error names the option that is wrong.
+func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	o, err := o.resolve(p)
+	if err != nil {
+		return nil, err
+	}
+	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, o.Symmetric)
+	if err != nil {
+		return nil, err
+	}
+	return &Atoms{
+		atomic: core, opts: o, logRho: math.Log(o.Rho),
+		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim),
+	}, nil
+}
+
+// Options returns the configuration with every default filled in.
+func (a *Atoms) Options() AtomsOptions { return a.opts }
+
+// Key returns the key e of the next Select.
+func (a *Atoms) Key() uint64 {
+	switch a.opts.Key {
+	case theory.FixedKey:
+		return 0
+	case theory.RoundKey:
+		return a.root.Len()
+	}
+	return uint64(a.root.LogDetRatio() / a.logRho)
+}
+
+// Direction returns g(e, j) of the current key, 0 ≤ j < m. The slice belongs to the policy and is
+// valid until the next call of a method.
+func (a *Atoms) Direction(j int) []float64 { return a.g.at(a.Key(), j) }
+
+// solve stores member j in dst: L⁻ᵀg(e, j).
+func (a *Atoms) solve(dst []float64, j int) {
+	copy(dst, a.g.at(a.Key(), j))
+	a.root.Factor().SolveLT(dst)
+}
+
+// Model stores θ̂ + r ξ L⁻ᵀg(e, j) in dst, 0 ≤ j < m, sign ξ = ±1. Cost d²/2.
+func (a *Atoms) Model(dst []float64, j int, sign float64) {
+	a.solve(a.member, j)
+	a.shift(dst, sign*a.Scale(), a.member)
+}
+
+// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source.
+func (a *Atoms) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	return a.choose(dst, set, draw, a.Model)
+}
+
+// Update implements bandit.Policy. It draws nothing.
+func (a *Atoms) Update(x bandit.Action, y float64, _ rng.Source) error { return a.learn(x, y) }
+
+// Prob implements bandit.Prober: a count over Models(). With key = "round" it is the law given this
+// round's m candidates.
+func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+	return a.law(dst, set, a.solve, a.Model)
+}
+
+// Merge adds the events that another policy of equal configuration has seen, as if this one had
+// seen them too: V and b are sums, and members are functions of them. It returns an error, and
+// changes nothing, when the configurations differ.
+func (a *Atoms) Merge(o *Atoms) error {
+	if a.opts != o.opts || a.root.Dim() != o.root.Dim() || a.g.stream != o.g.stream {
+		return errors.New("policy: merge of atoms with different options or different streams")
+	}
+	return a.merge(o.atomic)
+}
+
+// Warnings implements bandit.Warner.
+func (a *Atoms) Warnings(set bandit.ActionSet) []string {
+	if d := a.root.Dim(); a.opts.Key == theory.FixedKey && a.m < 2*d {
+		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions unexplored; "+
+			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.EpochKey, 2*d)}
+	}
+	return nil
+}
+
+// AppendSnapshot implements bandit.Snapshotter.
+func (a *Atoms) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSnapshot(b, "atoms", a.root.State()), nil
+}
+
+// Restore implements bandit.Snapshotter.
+func (a *Atoms) Restore(b []byte) error {
+	v, err := readSnapshot(b, "atoms", lengthsOf(a.root.State()))
+	if err != nil {
+		return err
+	}
+	if !a.root.Restore(v) {
+		return errors.New("policy: snapshot holds no state of a regression")
+	}
+	return nil
+}
+
+// directions serves g(e, j) ~ N(0, I_d), the numbers of round j of sub-stream e, and keeps those of
+// the last key. It is a cache and changes no number.
+type directions struct {
+	stream rng.Stream
+	keyed  rng.Stream
+	key    uint64
+	block  []float64 // m×d
+	have   []bool
+	d      int
+}
+
+func newDirections(init rng.Stream, m, d int) directions {
+	return directions{stream: init, keyed: init.Sub(0), block: make([]float64, m*d), have: make([]bool, m), d: d}
+}
+
+func (g *directions) at(key uint64, j int) []float64 {
+	if key != g.key {
+		g.key, g.keyed = key, g.stream.Sub(key)
+		clear(g.have)
+	}
+	row := g.block[j*g.d : j*g.d+g.d]
+	if !g.have[j] {
+		g.keyed.Round(uint64(j)).Normals(row, 0)
+		g.have[j] = true
+	}
+	return row
+}
+
+// atomic is what Atoms and Lazy share: the regression in square-root form, the scale, and m members
+// that are solved on demand.
+type atomic struct {
+	root      *linalg.Root
+	radius    radius
+	m         int
+	symmetric bool
+
+	model []float64
+	tally tally
+}
+
+func newAtomic(p Problem, m int, lambda, delta float64, scale Scale, symmetric bool) (atomic, error) {
+	g, err := newRegression(p, lambda, delta, scale, Constant(p.sigma()))
+	if err != nil {
+		return atomic{}, err
+	}
+	return atomic{
+		root: linalg.NewRoot(p.Dim, g.ridge.Lambda()), radius: g.radius, m: m, symmetric: symmetric,
+		model: make([]float64, p.Dim),
+	}, nil
+}
+
+// Root returns the state of the regression: the factor of V_t, θ̂_t. It belongs to the policy.
+func (a *atomic) Root() *linalg.Root { return a.root }
+
+// Scale returns r_t, the scale that the next Select uses.
+func (a *atomic) Scale() float64 { return a.radius.at(a.root.LogDetRatio()) }
+
+// Models returns the number of models that take part: 2m, or m without symmetrisation.
+func (a *atomic) Models() int {
+	if a.symmetric {
+		return 2 * a.m
+	}
+	return a.m
+}
+
+// shift stores θ̂ + c·member in dst.
+func (a *atomic) shift(dst []float64, c float64, member []float64) {
+	hat := a.root.Theta()
+	for i, v := range member {
+		dst[i] = hat[i] + c*v
+	}
+}
+
+func (a *atomic) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Source, model func(dst []float64, j int, sign float64)) error {
+	if err := checkSet(set, a.root.Dim()); err != nil {
+		return err
+	}
+	j, sign := draw.Intn(0, a.m), 1.0
+	if a.symmetric {
+		sign = draw.Sign(1)
+	}
+	model(a.model, j, sign)
+	_, err := set.ArgMax(dst, a.model)
+	return err
+}
+
+// learn updates the regression; a refused update changes nothing.
+func (a *atomic) learn(x bandit.Action, y float64) error {
+	if err := checkAction(x, y, a.root.Dim()); err != nil {
+		return err
+	}
+	if !a.root.Update(x.X, y) {
+		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+	}
+	return nil
+}
+
+func (a *atomic) merge(o atomic) error {
+	if !a.root.Merge(o.root) {
+		return fmt.Errorf("policy: merge refused: %w", bandit.ErrNumerical)
+	}
+	return nil
+}
+
+// law writes the share of the models that choose each action.
+func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, solve func(dst []float64, j int), model func(dst []float64, j int, sign float64)) error {
+	d := a.root.Dim()
+	if err := checkSet(set, d); err != nil {
+		return err
+	}
+	f, ok := set.(bandit.Finite)
+	if !ok {
+		return count(dst, set, uint64(a.Models()), func(add func([]float64) error) error {
+			for j := range a.m {
+				model(a.model, j, 1)
+				if err := add(a.model); err != nil {
+					return err
+				}
+				if !a.symmetric {
+					continue
+				}
+				model(a.model, j, -1)
+				if err := add(a.model); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	members := a.tally.start(a.m, d)
+	for j := range a.m {
+		solve(members[j*d:j*d+d], j)
+	}
+	a.tally.score(f, a.root.Theta(), a.Scale())
+	zeros(dst, f.Len())
+	for j := range a.m {
+		for k := range 2 {
+			sign := float64(1 - 2*k)
+			if k == 1 && !a.symmetric {
+				break
+			}
+			i, sure := a.tally.winner(j, k)
+			if !sure {
+				model(a.model, j, sign)
+				if _, err := set.ArgMax(&a.tally.action, a.model); err != nil {
+					return err
+				}
+				i = a.tally.action.Index
+			}
+			dst.Atoms[i].Count++
+		}
+	}
+	share(dst, uint64(a.Models()))
+	return nil
+}
+
+// tally finds the best arm of every model θ̂ ± c·member from one product of the arms with the
+// (m+1)×d parameters: ⟨x, θ̂⟩ ± c⟨x, member⟩. Its sums are rounded otherwise than the oracle's, so
+// where the best arm leads by less than the rounding error it does not decide.
+type tally struct {
+	d, m    int
+	members []float64 // m×d
+	best    []lead    // 2m: model (j, +) at 2j, (j, −) at 2j+1
+	margin  []float64 // m: twice the largest possible rounding error of a score
+	action  bandit.Action
+}
+
+// lead is the best arm of a model so far, and the scores of the best and the second.
+type lead struct {
+	arm           int
+	first, second float64
+}
+
+// start makes room for m members and returns it, m×d.
+func (t *tally) start(m, d int) []float64 {
+	if t.m != m || t.d != d {
+		*t = tally{m: m, d: d, members: make([]float64, m*d), best: make([]lead, 2*m), margin: make([]float64, m), action: t.action}
+	}
+	return t.members
+}
+
+func (t *tally) score(f bandit.Finite, theta []float64, c float64) {
+	d, inf := t.d, math.Inf(-1)
+	for k := range t.best {
+		t.best[k] = lead{0, inf, inf}
+	}
+	var longest float64
+	for i := range f.Len() {
+		x := f.At(i)
+		longest = max(longest, linalg.Dot(x, x))
+		base := linalg.Dot(x, theta)
+		for j, members := 0, t.members; j < t.m; j, members = j+1, members[d:] {
+			s := c * linalg.Dot(x, members[:d])
+			t.best[2*j].add(i, base+s)
+			t.best[2*j+1].add(i, base-s)
+		}
+	}
+	// A sum of d products is off by at most d·2⁻⁵³ Σ|x_i θ_i| ≤ d·2⁻⁵³ ‖x‖‖θ‖ to first order, here
+	// and in the oracle; forming θ and the score adds three roundings.
+	unit := 4 * float64(d+4) * 0x1p-53 * math.Sqrt(longest)
+	hat := linalg.Norm(theta)
+	for j := range t.m {
+		t.margin[j] = 2 * unit * (hat + math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d]))
+	}
+}
+
+func (l *lead) add(arm int, s float64) {
+	if s > l.first {
+		l.arm, l.first, l.second = arm, s, l.first
+	} else if s > l.second {
+		l.second = s
+	}
+}
+
+// winner returns the best arm of a model, and whether it is sure to be the oracle's answer. Numbers
+// that are not finite, or so large that the oracle may refuse them, are not sure.
+func (t *tally) winner(j, k int) (arm int, sure bool) {
+	l := t.best[2*j+k]
+	return l.arm, l.first-l.second > t.margin[j] && t.margin[j] < 1e100
+}

@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// LazyOptions configures a lazily refreshed ensemble.
+type LazyOptions struct {
+	M         int     `key:"m" doc:"number of members" default:"8"`
+	Rho       float64 `key:"rho" doc:"growth of det V at which the members are redrawn" default:"2"`
+	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	Delta     float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
+	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ"`
+	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+}
+
+// Doc implements spec.Documented.
+func (*LazyOptions) Doc() string {
+	return "members frozen until det V doubles, then redrawn (docs/atoms.md)"
+}
+
+// New implements Options.
+func (o *LazyOptions) New(p Problem) (bandit.Policy, error) { return NewLazy(*o, p) }
+
+// Lazy is the frozen form of Atoms. The members are drawn at a refresh and kept until the next one,
+// which comes when det V_t ≥ ρ det V_ref, V_ref being V at the last refresh:
+//
+//	θ_t = θ̂_{t−1} + r_{t−1} ξ_t P^{J_t},  P^j = L_ref⁻ᵀ g(e, j),  V_ref = L_ref L_refᵀ,
+//
+// e the number of refreshes so far. θ̂ is always the current one. Between refreshes a member is too
+// wide by at most a factor √ρ, which is the price in the bound (docs/atoms.md); in exchange a
+// decision costs no more than d and the oracle. Unlike Atoms the refresh times depend on the order
+// of the events, so the state is a fold over the log and not a sum: Merge adds V and b and then
+// refreshes.
+//
+// Cost of a round: Select d and one call of the oracle (d²/2 more for a member's first time after a
+// refresh), Update 4d², Prob K·m·d. The state is (d+1)² + d numbers beside a cache of m·d.
+type Lazy struct {
+	atomic
+	opts      LazyOptions
+	logRho    float64
+	ref       *linalg.Factor // L_ref
+	refLogDet float64        // log det V_ref/λ^d
+	epoch     uint64
+
+	g       directions
+	members []float64 // m×d: P^j where have[j]
+	have    []bool
+}
+
+// NewLazy returns the policy before round 1. The error names the option that is wrong.
+func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
+	if o.M == 0 {
+		o.M = 8
+	}
+	if o.Rho == 0 {
+		o.Rho = 2
+	}
+	if o.Lambda == 0 {
+		o.Lambda = 1
+	}
+	if o.M < 1 || o.M > math.MaxInt32 {
+		return nil, fmt.Errorf("m is %d, expected at least 1", o.M)
+	}
+	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
+		return nil, fmt.Errorf("rho is %v, expected a number above 1", o.Rho)
+	}
+	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, o.Symmetric)
+	if err != nil {
+		return nil, err
+	}
+	d := p.Dim
+	return &Lazy{
+		atomic: core, opts: o, logRho: math.Log(o.Rho), ref: linalg.NewFactor(d, o.Lambda),
+		g: newDirections(p.Init, o.M, d), members: make([]float64, o.M*d), have: make([]bool, o.M),
+	}, nil
+}
+
+// Options returns the configuration with every default filled in.
+func (l *Lazy) Options() LazyOptions { return l.opts }
+
+// Epoch returns the number of refreshes so far.
+func (l *Lazy) Epoch() uint64 { return l.epoch }
+
+// Member returns P^j, 0 ≤ j < m. It belongs to the policy and must not be changed.
+func (l *Lazy) Member(j int) []float64 {
+	d := l.root.Dim()
+	p := l.members[j*d : j*d+d]
+	if !l.have[j] {
+		copy(p, l.g.at(l.epoch, j))
+		l.ref.SolveLT(p)
+		l.have[j] = true
+	}
+	return p
+}
+
+// Model stores θ̂ + r ξ P^j in dst, 0 ≤ j < m, sign ξ = ±1.
+func (l *Lazy) Model(dst []float64, j int, sign float64) {
+	l.shift(dst, sign*l.Scale(), l.Member(j))
+}
+
+// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source.
+func (l *Lazy) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	return l.choose(dst, set, draw, l.Model)
+}
+
+// Update implements bandit.Policy. It takes no number from the source: a refresh draws from the init
+// stream, by its number.
+func (l *Lazy) Update(x bandit.Action, y float64, _ rng.Source) error {
+	if err := l.learn(x, y); err != nil {
+		return err
+	}
+	if l.root.LogDetRatio() >= l.refLogDet+l.logRho {
+		l.refresh(l.epoch + 1)
+	}
+	return nil
+}
+
+func (l *Lazy) refresh(epoch uint64) {
+	l.ref.Copy(l.root.Factor())
+	l.refLogDet = l.root.LogDetRatio()
+	l.epoch = epoch
+	clear(l.have)
+}
+
+// Prob implements bandit.Prober: a count over Models().
+func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+	return l.law(dst, set, func(p []float64, j int) { copy(p, l.Member(j)) }, l.Model)
+}
+
+// Merge adds the events that another policy of equal configuration has seen and refreshes the
+// members. It returns an error, and changes nothing, when the configurations differ.
+func (l *Lazy) Merge(o *Lazy) error {
+	if l.opts != o.opts || l.root.Dim() != o.root.Dim() || l.g.stream != o.g.stream {
+		return errors.New("policy: merge of lazy ensembles with different options or different streams")
+	}
+	if err := l.merge(o.atomic); err != nil {
+		return err
+	}
+	l.refresh(max(l.epoch, o.epoch) + 1)
+	return nil
+}
+
+// AppendSnapshot implements bandit.Snapshotter.
+func (l *Lazy) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSnapshot(b, "lazy", l.state()), nil
+}
+
+func (l *Lazy) state() [][]float64 {
+	return append(l.root.State(), l.ref.Pack(), []float64{float64(l.epoch), l.refLogDet})
+}
+
+// Restore implements bandit.Snapshotter.
+func (l *Lazy) Restore(b []byte) error {
+	v, err := readSnapshot(b, "lazy", lengthsOf(l.state()))
+	if err != nil {
+		return err
+	}
+	bad := errors.New("policy: snapshot holds no state of a regression")
+	last := v[len(v)-1]
+	ref := linalg.NewFactor(l.root.Dim(), l.opts.Lambda)
+	if e := last[0]; !(e >= 0 && e <= 1<<53 && e == math.Trunc(e)) || !ref.Unpack(v[len(v)-2], math.Sqrt(l.opts.Lambda)*(1-1e-6)) {
+		return bad
+	}
+	if !l.root.Restore(v) {
+		return bad
+	}
+	l.ref, l.epoch, l.refLogDet = ref, uint64(last[0]), last[1]
+	clear(l.have)
+	return nil
+}
