@@ -152,15 +152,19 @@ func (a *Atoms) Key() uint64 {
 // valid until the next call of a method.
 func (a *Atoms) Direction(j int) []float64 { return a.g.at(a.Key(), j) }
 
-// solve stores member j in dst: L⁻ᵀg(e, j).
-func (a *Atoms) solve(dst []float64, j int) {
-	copy(dst, a.g.at(a.Key(), j))
-	a.root.Factor().SolveLT(dst)
+// solve stores all members in block, m×d: row j is L⁻ᵀg(e, j).
+func (a *Atoms) solve(block []float64) {
+	key, d := a.Key(), a.root.Dim()
+	for j := range a.m {
+		copy(block[j*d:j*d+d], a.g.at(key, j))
+	}
+	a.root.Factor().SolveLTRows(block)
 }
 
 // Model stores θ̂ + r ξ L⁻ᵀg(e, j) in dst, 0 ≤ j < m, sign ξ = ±1. Cost d²/2.
 func (a *Atoms) Model(dst []float64, j int, sign float64) {
-	a.solve(a.member, j)
+	copy(a.member, a.g.at(a.Key(), j))
+	a.root.Factor().SolveLT(a.member)
 	a.shift(dst, sign*a.Scale(), a.member)
 }
 
@@ -319,7 +323,7 @@ func (a *atomic) merge(o atomic) error {
 }
 
 // law writes the share of the models that choose each action.
-func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, solve func(dst []float64, j int), model func(dst []float64, j int, sign float64)) error {
+func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, members func(block []float64), model func(dst []float64, j int, sign float64)) error {
 	d := a.root.Dim()
 	if err := checkSet(set, d); err != nil {
 		return err
@@ -343,10 +347,7 @@ func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, solve func(dst []flo
 			return nil
 		})
 	}
-	members := a.tally.start(a.m, d)
-	for j := range a.m {
-		solve(members[j*d:j*d+d], j)
-	}
+	members(a.tally.start(a.m, d))
 	a.tally.score(f, a.root.Theta(), a.Scale())
 	zeros(dst, f.Len())
 	for j := range a.m {

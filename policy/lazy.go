@@ -100,6 +100,14 @@ func (l *Lazy) Member(j int) []float64 {
 	return p
 }
 
+// solve stores all members in block, m×d.
+func (l *Lazy) solve(block []float64) {
+	for j := range l.m {
+		l.Member(j)
+	}
+	copy(block, l.members)
+}
+
 // Model stores θ̂ + r ξ P^j in dst, 0 ≤ j < m, sign ξ = ±1.
 func (l *Lazy) Model(dst []float64, j int, sign float64) {
 	l.shift(dst, sign*l.Scale(), l.Member(j))
@@ -131,7 +139,7 @@ func (l *Lazy) refresh(epoch uint64) {
 
 // Prob implements bandit.Prober: a count over Models().
 func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	return l.law(dst, set, func(p []float64, j int) { copy(p, l.Member(j)) }, l.Model)
+	return l.law(dst, set, l.solve, l.Model)
 }
 
 // Merge adds the events that another policy of equal configuration has seen and refreshes the

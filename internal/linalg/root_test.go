@@ -181,6 +181,29 @@ func TestRootMergeAndRestore(t *testing.T) {
 	}
 }
 
+// TestSolveLTRows: the block solve gives the bits of the single one, for every remainder.
+func TestSolveLTRows(t *testing.T) {
+	const d = 9
+	rnd := rand.New(rand.NewPCG(6, 6))
+	f := NewFactor(d, 0.5)
+	for range 20 {
+		f.Update(unit(rnd, d))
+	}
+	for k := range 10 {
+		block := make([]float64, k*d)
+		for i := range block {
+			block[i] = rnd.NormFloat64()
+		}
+		want := slices.Clone(block)
+		for j := range k {
+			f.SolveLT(want[j*d : j*d+d])
+		}
+		if f.SolveLTRows(block); !slices.Equal(block, want) {
+			t.Errorf("%d rows: the block solve differs", k)
+		}
+	}
+}
+
 func BenchmarkRootUpdate(b *testing.B) {
 	const d = 26
 	r, x := NewRoot(d, 1), unit(rand.New(rand.NewPCG(5, 5)), d)
