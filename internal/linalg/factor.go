@@ -57,13 +57,19 @@ func (f *Factor) Set(v []float64) bool {
 	return true
 }
 
-// LogDet returns log det V = 2 Σ log L_ii.
+// LogDet returns log det V = 2 log Π L_ii, the product kept in range by powers of two. No fused
+// multiply-add can enter it, or Update: states on different machines agree on when the determinant
+// has doubled.
 func (f *Factor) LogDet() float64 {
-	var s float64
-	for i := range f.d {
-		s += math.Log(f.l[i*f.d+i])
+	p, e := 1.0, 0
+	for i := 0; i < len(f.l); i += f.d + 1 {
+		p *= f.l[i]
+		if !(p > 0x1p-300 && p < 0x1p300) {
+			fr, ex := math.Frexp(p)
+			p, e = fr, e+ex
+		}
 	}
-	return 2 * s
+	return 2 * (math.Log(p) + float64(e)*math.Ln2)
 }
 
 // Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
@@ -94,7 +100,7 @@ func (f *Factor) rotate(x, z []float64, y float64) {
 			continue
 		}
 		p := f.l[k*d+k]
-		r := math.Sqrt(p*p + v*v)
+		r := math.Sqrt(float64(p*p) + float64(v*v))
 		if r < 1e-140 { // the squares underflow
 			r = math.Hypot(p, v)
 		}
@@ -103,12 +109,12 @@ func (f *Factor) rotate(x, z []float64, y float64) {
 		at := (k+1)*d + k
 		for i := k + 1; i < d; i++ {
 			l, wi := f.l[at], w[i]
-			f.l[at] = c*l + s*wi
-			w[i] = c*wi - s*l
+			f.l[at] = float64(c*l) + float64(s*wi)
+			w[i] = float64(c*wi) - float64(s*l)
 			at += d
 		}
 		if z != nil {
-			z[k], y = c*z[k]+s*y, c*y-s*z[k]
+			z[k], y = float64(c*z[k])+float64(s*y), float64(c*y)-float64(s*z[k])
 		}
 	}
 }

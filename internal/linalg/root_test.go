@@ -181,6 +181,23 @@ func TestRootMergeAndRestore(t *testing.T) {
 	}
 }
 
+// TestLogDetRange: determinants far beyond the range of a float64, where the log of the product and
+// the sum of the logs must still be the same number.
+func TestLogDetRange(t *testing.T) {
+	const d = 40
+	for _, size := range []float64{1e-140, 1e-20, 1, 3, 1e30, 1e140} {
+		f := NewFactor(d, 1)
+		var want float64
+		for i := range d {
+			f.l[i*d+i] = size * float64(i+1)
+			want += 2 * math.Log(f.l[i*d+i])
+		}
+		if got := f.LogDet(); math.Abs(got-want) > 1e-11*(1+math.Abs(want)) {
+			t.Errorf("size %v: log det = %v, want %v", size, got, want)
+		}
+	}
+}
+
 // TestSolveLTRows: the block solve gives the bits of the single one, for every remainder.
 func TestSolveLTRows(t *testing.T) {
 	const d = 9
