@@ -19,14 +19,17 @@ const (
 	contender = 3    // a contender's mean is within this factor of the best
 )
 
-// Verdict is what the simultaneous interval says about a policy against the one with the lowest
-// mean.
+// Verdict is what the simultaneous intervals say about a policy against the one with the lowest
+// mean. Rare large losses can leave a difference of means open that every look at the replications
+// shows; Behind is that case: the exact interval for the share of replications in which the policy
+// lost more lies above one half, at a level that holds for all pairs.
 type Verdict int
 
 const (
 	None   Verdict = iota // too few replications, or no interval exists
 	Lowest                // the lowest mean: the reference
 	Tied                  // the interval contains zero
+	Behind                // the interval contains zero, but it lost more in most replications
 	Worse                 // the interval lies above zero
 )
 
@@ -299,6 +302,9 @@ func (a *Analysis) compare(s *stats.Resamples) {
 			}
 		default:
 			d.Verdict = Tied // no interval: nothing separates them
+		}
+		if d.Verdict == Tied && d.BehindLo > 0.5 {
+			d.Verdict = Behind
 		}
 	}
 	if len(saved) > 0 {

@@ -79,7 +79,7 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 			return paths, err
 		}
 		var err error
-		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run)); err != nil {
+		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest)); err != nil {
 			return paths, err
 		}
 		for _, t := range tables {

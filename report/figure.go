@@ -12,6 +12,7 @@ type Figure struct {
 	Title  string // names the quantity
 	How    string // one line on how to read it
 	Panels []*Panel
+	Low    bool // less tall: few points
 	Strips bool // panels are rows of a category, drawn as wide as the page
 }
 
@@ -210,6 +211,10 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 		X: Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T), Ticks: logTicks(x[0], float64(a.T))},
 		Y: Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)},
 	}
+	if r := 10.0; x[0] >= r && x[0] <= 1.5*r {
+		q.X.Lo = r // so that the power of ten has its tick
+		q.X.Ticks = logTicks(r, float64(a.T))
+	}
 	best := means[a.Best()]
 	if c := best[len(best)-1] / math.Sqrt(float64(a.T)); c > 0 {
 		g := Mark{Kind: Guide, Look: -1, Name: "∝ √t"}
@@ -320,7 +325,7 @@ func (a *Analysis) gapFigure(id string) *Figure {
 		}
 		// The scale belongs to those that are close: tied ones with their bands, others with a
 		// mean difference below the best's own regret.
-		near := a.Diff[i].Verdict == Tied || a.Diff[i].Mean < a.Summary[best].Mean
+		near := a.Diff[i].Verdict == Tied || a.Diff[i].Verdict == Behind && a.Diff[i].Mean < 3*a.Summary[best].Mean || a.Diff[i].Mean < a.Summary[best].Mean
 		if near || n == 0 {
 			lo, hi = min(lo, slices.Min(b.lo)), max(hi, slices.Max(b.hi))
 		}
@@ -328,7 +333,7 @@ func (a *Analysis) gapFigure(id string) *Figure {
 	if hi <= lo {
 		hi = lo + 1
 	}
-	ticks := linearTicks(lo, hi, 4)
+	ticks := linearTicks(lo, hi, 3)
 	for i := range ticks {
 		if ticks[i].At > 0 {
 			ticks[i].Label = "+" + ticks[i].Label
@@ -349,6 +354,9 @@ func (a *Analysis) gapFigure(id string) *Figure {
 		b := bands[n]
 		m := a.Policies[i]
 		x := Axis{Caption: "Round t (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
+		if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
+			x.Lo = r // so that the power of ten has its tick
+		}
 		for _, t := range logTicks(x.Lo, x.Hi) {
 			if !t.Minor {
 				x.Ticks = append(x.Ticks, t)
@@ -363,7 +371,7 @@ func (a *Analysis) gapFigure(id string) *Figure {
 		case b.m[len(b.m)-1] > y.Hi:
 			p.Note = "↑ " + signed(b.m[len(b.m)-1], a.Dec)
 		case slices.Max(b.hi) > y.Hi*(1+1e-9) || slices.Min(b.lo) < y.Lo*(1+1e-9)-1e-12:
-			p.Note = "band leaves the chart"
+			p.Note = "band cut"
 		}
 		f.Panels = append(f.Panels, p)
 	}
@@ -512,7 +520,7 @@ func (a *Analysis) growthFigure(id string) *Figure {
 	f := &Figure{ID: id + "growth", Title: "Growth", Strips: true,
 		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and refitting. ½ is √t, 1 never learns.", count(a.FitFrom), count(a.FitTo), narrow)}
 	p := &Panel{Look: -1}
-	lo, hi := 0.0, 1.0
+	lo, hi := 0.0, 1.0 // no exponent is outside by nature, few by noise
 	row := 0
 	for _, i := range a.Order {
 		s := a.Summary[i]
@@ -532,8 +540,8 @@ func (a *Analysis) growthFigure(id string) *Figure {
 	if row == 0 {
 		return nil
 	}
-	t := linearTicks(lo, hi, 4)
-	p.X = Axis{Caption: "Exponent", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
+	hi *= 1.02
+	p.X = Axis{Caption: "Exponent", Lo: lo, Hi: hi, Ticks: within(linearTicks(lo, hi, 4), lo, hi)}
 	p.Y = Axis{Lo: float64(row), Hi: 0}
 	p.Marks = append([]Mark{{Kind: ZeroX, Look: -1, Name: "square root", X: []float64{0.5}}}, p.Marks...)
 	f.Panels = []*Panel{p}

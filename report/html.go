@@ -15,7 +15,9 @@ import (
 // the figure fits every width, letters never scale, and nothing is measured by script.
 
 const (
+	pageName    = 28  // longest name on the page, in letters
 	tallFigure  = 440 // pixels
+	lowFigure   = 330
 	smallFigure = 200
 	stripRow    = 44
 	growthRow   = 34
@@ -135,6 +137,7 @@ func (s *svg) mark(m Mark) {
 		s.path("range", m.Look, fmt.Sprintf("M%s %sH%s", x(0), coord(y), x(4)))
 		s.path("box", m.Look, fmt.Sprintf("M%s %sH%s", x(1), coord(y), x(3)))
 		s.path("med", m.Look, fmt.Sprintf("M%s %sV%s", x(2), coord(y-h), coord(y+h)))
+		s.path("halo", m.Look, fmt.Sprintf("M%s %sh0", x(5), coord(y)))
 		s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", x(5), coord(y)))
 	case Bar:
 		s.path("meter", m.Look, fmt.Sprintf("M0 %sH%s", coord(s.y(m.Y[0])), coord(s.x(m.X[0]))))
@@ -183,7 +186,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		class += " rows"
 		n := 0
 		for _, r := range p.Rows {
-			n = max(n, utf8.RuneCountInString(shorten(r.Label, nameWidth)))
+			n = max(n, utf8.RuneCountInString(shorten(r.Label, pageName)))
 		}
 		style += fmt.Sprintf(";--l:%.1fch", 1.1*float64(n)+1)
 		note := 0
@@ -209,7 +212,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 	}
 	for i, r := range p.Rows {
 		top := percentOf((float64(i) + 0.5) / float64(len(p.Rows)))
-		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, look(r.Look), top, full(r.Label), template.HTMLEscapeString(shorten(r.Label, nameWidth)))
+		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, look(r.Look), top, full(r.Label), template.HTMLEscapeString(shorten(r.Label, pageName)))
 		if r.Note != "" {
 			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
 		}
@@ -225,7 +228,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 			data = fmt.Sprintf(` data-p="%d"`, e.Look)
 		}
 		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, look(e.Look), percentOf(e.Y), data, full(e.Label),
-			template.HTMLEscapeString(shorten(e.Label, nameWidth)), note)
+			template.HTMLEscapeString(shorten(e.Label, pageName)), note)
 	}
 	b.WriteString("</div>")
 	return template.HTML(b.String()) // numbers are ours, every word went through HTMLEscapeString
@@ -233,7 +236,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 
 // full is a title attribute for a name that was cut.
 func full(s string) string {
-	if shorten(s, nameWidth) == s {
+	if shorten(s, pageName) == s {
 		return ""
 	}
 	return ` title="` + template.HTMLEscapeString(s) + `"`
@@ -250,7 +253,7 @@ func minor(t Tick) string {
 func endWidth(ends []End) int {
 	n := 0
 	for _, e := range ends {
-		w := utf8.RuneCountInString(shorten(e.Label, nameWidth))
+		w := utf8.RuneCountInString(shorten(e.Label, pageName))
 		if e.Note != "" {
 			w += 1 + utf8.RuneCountInString(e.Note)*9/10
 		}
@@ -349,7 +352,11 @@ func (f *Figure) html() template.HTML {
 		fmt.Fprintf(&b, `</div><p class="xnote">%s</p>`, template.HTMLEscapeString(f.Panels[0].X.Caption))
 		return template.HTML(b.String())
 	}
-	return f.Panels[0].html(tallFigure, "")
+	h := tallFigure
+	if f.Low {
+		h = lowFigure
+	}
+	return f.Panels[0].html(h, "")
 }
 
 // forestCell draws one row of the leader table's differences.

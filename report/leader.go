@@ -78,7 +78,7 @@ func (a *Analysis) leaderNote() string {
 	case !a.FactorOK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}
-	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over resampled replications, factor %s); ≈ where one contains zero. “Behind” is the share of replications in which the policy lost more than the first row.", number(a.Factor, 2))
+	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in most replications. “Behind” is the share of replications in which the policy lost more than the first row.", number(a.Factor, 2))
 	if p := a.Pairing; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", number(p, 1))
 	}
@@ -98,7 +98,7 @@ func (a *Analysis) forest() Axis {
 		if d.OK {
 			e = end{d.Lo, d.Hi}
 		}
-		if slices.Contains(in, i) || d.Verdict == Tied {
+		if slices.Contains(in, i) {
 			lo, hi = min(lo, e.lo), max(hi, e.hi)
 		} else {
 			ends = append(ends, e)

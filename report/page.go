@@ -127,6 +127,7 @@ type envView struct {
 	Table   string // file name of the leader table
 	Lin     *figureView
 	Top     string // of the linear axis
+	LogFrom string // start of the log axis
 	Log     *figureView
 	Bounds  []string
 	Gap     *figureView
@@ -260,6 +261,9 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		v.Rows = append(v.Rows, row)
 	}
 	v.Lin, v.Log = view(e.lin), view(e.loglog)
+	if e.loglog != nil {
+		v.LogFrom = strconv.FormatFloat(e.loglog.Panels[0].X.Lo, 'g', -1, 64)
+	}
 	v.Top = strconv.FormatFloat(e.lin.Panels[0].Y.Hi, 'g', -1, 64)
 	v.Gap, v.Final, v.Tail, v.Growth = view(e.gap), view(e.final), view(e.tail), view(e.growth)
 	for _, f := range e.sweeps {

@@ -1,9 +1,415 @@
 package report
 
-// Exports for papers.
-import "time"
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
-func epoch(run *Run) time.Time { return time.Time{} }
+	"codeberg.org/go-pdf/fpdf"
+	stdfont "golang.org/x/image/font"
+	"golang.org/x/text/encoding/charmap"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	plottext "gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"troupe/sim"
+)
+
+// Figures for papers: gonum/plot with the numbers, ticks and looks of the page, 5.5 inches wide
+// (the text width of most templates), 8 point Liberation Sans, light ground. What a panel draws is
+// the same list of marks that html.go paints.
+
+const (
+	paperWidth = 5.5 * vg.Inch
+	paperFont  = vg.Length(8)
+)
+
+// painter draws figures in the looks of one run.
+type painter struct {
+	looks []Look
+	text  plottext.Handler
+}
+
+func (p *painter) style(size vg.Length, c color.Color, x plottext.XAlignment, y plottext.YAlignment) draw.TextStyle {
+	return draw.TextStyle{Color: c, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Weight: stdfont.WeightNormal, Size: size},
+		XAlign: x, YAlign: y, Handler: p.text}
+}
+
+// ink, soft, grid in the light mode.
+func ink() color.Color  { return rgba(inkColor[0]) }
+func soft() color.Color { return rgba(softColor[0]) }
+
+// of returns the colour of a look, soft ink for none.
+func (p *painter) of(i int) color.Color {
+	if i < 0 {
+		return soft()
+	}
+	return rgba(p.looks[i].Light)
+}
+
+// tint mixes a look's colour with white. A translucent fill comes out grey in vgpdf, which takes
+// premultiplied components and sets the alpha as well; and the bands are drawn before all lines.
+func (p *painter) tint(i int, share float64) color.Color {
+	return rgba(mix("#ffffff", p.looks[i].Light, share))
+}
+
+func (p *painter) line(i int, width vg.Length) draw.LineStyle {
+	s := draw.LineStyle{Color: p.of(i), Width: width}
+	if i >= 0 {
+		for _, d := range p.looks[i].Dash {
+			s.Dashes = append(s.Dashes, vg.Length(d)*0.7)
+		}
+	}
+	return s
+}
+
+// paperText replaces what the code page of a PDF's embedded font lacks.
+var paperText = strings.NewReplacer(minus, "–", thin, " ", narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
+	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–")
+
+// area is where a panel's marks go: axis places 0…1 become lengths.
+type area struct {
+	draw.Canvas
+	p *Panel
+}
+
+func (a area) x(v float64) vg.Length {
+	return a.Min.X + vg.Length(min(max(a.p.X.At(v), -20), 20))*(a.Max.X-a.Min.X)
+}
+func (a area) y(v float64) vg.Length {
+	return a.Min.Y + vg.Length(min(max(a.p.Y.At(v), -20), 20))*(a.Max.Y-a.Min.Y)
+}
+
+func (a area) points(x, y []float64) []vg.Point {
+	pts := make([]vg.Point, len(x))
+	for k := range x {
+		pts[k] = vg.Point{X: a.x(x[k]), Y: a.y(y[k])}
+	}
+	return pts
+}
+
+func (a area) lines(s draw.LineStyle, pts []vg.Point) {
+	a.StrokeLines(s, a.ClipLinesXY(pts)...)
+}
+
+// plotter adapts a panel to gonum's plot.Plotter.
+type plotter struct {
+	*painter
+	p *Panel
+}
+
+// Plot draws the panel's marks: areas first, then everything else.
+func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
+	a := area{c, q.p}
+	grid := draw.LineStyle{Color: rgba(lineColor[0]), Width: 0.5}
+	if len(q.p.Rows) > 0 {
+		for _, t := range q.p.X.Ticks {
+			c.StrokeLine2(grid, a.x(t.At), c.Min.Y, a.x(t.At), c.Max.Y)
+		}
+	} else {
+		for _, t := range q.p.Y.Ticks {
+			if !t.Minor {
+				c.StrokeLine2(grid, c.Min.X, a.y(t.At), c.Max.X, a.y(t.At))
+			}
+		}
+	}
+	for _, m := range q.p.Marks {
+		if m.Kind == Band {
+			x, y := slices.Clone(m.X), slices.Clone(m.Lo)
+			for k := range slices.Backward(m.X) {
+				x, y = append(x, m.X[k]), append(y, m.Hi[k])
+			}
+			c.FillPolygon(q.tint(m.Look, 0.18), c.ClipPolygonXY(a.points(x, y)))
+		}
+	}
+	for _, m := range q.p.Marks {
+		q.mark(a, m)
+	}
+	// Captions stand at the ends of the axes.
+	c.FillText(q.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, paperText.Replace(q.p.X.Caption))
+	if q.p.Y.Caption != "" {
+		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, paperText.Replace(q.p.Y.Caption))
+	}
+	// Labels at the right end of curves, at least 8.5 points apart.
+	for _, e := range q.p.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {
+		label := endText(e)
+		s := q.style(paperFont, q.endColor(e.Look), draw.XLeft, -0.35)
+		c.FillText(s, vg.Point{X: c.Max.X + 5, Y: c.Max.Y - vg.Length(e.Y)*(c.Max.Y-c.Min.Y)}, paperText.Replace(label))
+	}
+	for i, r := range q.p.Rows {
+		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.p.Rows)))*(c.Max.Y-c.Min.Y)
+		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, paperText.Replace(shorten(r.Label, pageName)))
+		if r.Note != "" {
+			c.FillText(q.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, paperText.Replace(r.Note))
+		}
+	}
+}
+
+// endText is an end label in one piece; what leaves the chart has its value in brackets.
+func endText(e End) string {
+	if v, up := strings.CutPrefix(e.Note, "↑ "); up {
+		return e.Label + " (" + v + ")"
+	}
+	return strings.TrimSpace(e.Label + " " + e.Note)
+}
+
+// endColor darkens a look for letters.
+func (p *painter) endColor(i int) color.Color {
+	if i < 0 {
+		return soft()
+	}
+	return rgba(mix(p.looks[i].Light, inkColor[0], 0.32))
+}
+
+func (p *painter) mark(a area, m Mark) {
+	dot := func(x, y vg.Length, r vg.Length, c color.Color) {
+		if x >= a.Min.X-1 && x <= a.Max.X+1 && y >= a.Min.Y-1 && y <= a.Max.Y+1 {
+			a.DrawGlyph(draw.GlyphStyle{Color: c, Radius: r, Shape: draw.CircleGlyph{}}, vg.Point{X: x, Y: y})
+		}
+	}
+	whisker := draw.LineStyle{Color: p.of(m.Look), Width: 1}
+	switch m.Kind {
+	case Line:
+		a.lines(p.line(m.Look, 1.1), a.points(m.X, m.Y))
+	case Step:
+		var pts []vg.Point
+		for k := range m.X {
+			x, y := a.x(m.X[k]), a.y(m.Y[k])
+			if k > 0 {
+				pts = append(pts, vg.Point{X: x, Y: pts[len(pts)-1].Y})
+			}
+			pts = append(pts, vg.Point{X: x, Y: y})
+		}
+		a.lines(p.line(m.Look, 1), pts)
+	case Guide:
+		a.lines(draw.LineStyle{Color: soft(), Width: 0.5, Dashes: []vg.Length{1, 2}}, a.points(m.X, m.Y))
+	case Fit:
+		a.lines(draw.LineStyle{Color: ink(), Width: 0.6, Dashes: []vg.Length{0.8, 1.6}}, a.points(m.X, m.Y))
+	case BoundLine:
+		a.lines(draw.LineStyle{Color: ink(), Width: 0.8, Dashes: []vg.Length{4, 2}}, a.points(m.X, m.Y))
+	case Dots:
+		for k := range m.X {
+			dot(a.x(m.X[k]), a.y(m.Y[k]), 0.8, p.tint(m.Look, 0.5))
+		}
+	case Interval:
+		for k := range m.X {
+			a.lines(whisker, []vg.Point{{X: a.x(m.X[k]), Y: a.y(m.Lo[k])}, {X: a.x(m.X[k]), Y: a.y(m.Hi[k])}})
+			dot(a.x(m.X[k]), a.y(m.Y[k]), 2, p.of(m.Look))
+		}
+	case Across:
+		for k := range m.X {
+			a.lines(whisker, []vg.Point{{X: a.x(m.Lo[k]), Y: a.y(m.Y[k])}, {X: a.x(m.Hi[k]), Y: a.y(m.Y[k])}})
+			dot(a.x(m.X[k]), a.y(m.Y[k]), 2, p.of(m.Look))
+		}
+	case Box:
+		y := a.y(m.Y[0])
+		a.StrokeLine2(draw.LineStyle{Color: p.of(m.Look), Width: 0.8}, a.x(m.X[0]), y, a.x(m.X[4]), y)
+		a.StrokeLine2(draw.LineStyle{Color: p.tint(m.Look, 0.55), Width: 5}, a.x(m.X[1]), y, a.x(m.X[3]), y)
+		a.StrokeLine2(draw.LineStyle{Color: ink(), Width: 1.2}, a.x(m.X[2]), y-3.6, a.x(m.X[2]), y+3.6)
+		dot(a.x(m.X[5]), y, 2.4, color.White)
+		dot(a.x(m.X[5]), y, 1.8, p.of(m.Look))
+	case Bar:
+		a.StrokeLine2(draw.LineStyle{Color: p.of(m.Look), Width: 5}, a.Min.X, a.y(m.Y[0]), a.x(m.X[0]), a.y(m.Y[0]))
+	case Zero:
+		a.StrokeLine2(draw.LineStyle{Color: soft(), Width: 0.7}, a.Min.X, a.y(m.Y[0]), a.Max.X, a.y(m.Y[0]))
+	case ZeroX:
+		a.StrokeLine2(draw.LineStyle{Color: soft(), Width: 0.7}, a.x(m.X[0]), a.Min.Y, a.x(m.X[0]), a.Max.Y)
+	}
+}
+
+// panel makes a gonum plot of a panel. Its axes run over [0, 1]: the panel's own axes place the
+// marks and the ticks, so page and paper cannot differ.
+func (p *painter) panel(q *Panel) *plot.Plot {
+	g := plot.New()
+	g.BackgroundColor = color.White
+	g.TextHandler = p.text
+	ticks := func(a Axis, all bool) plot.ConstantTicks {
+		var out plot.ConstantTicks
+		for _, t := range a.Ticks {
+			if all || !t.Minor {
+				out = append(out, plot.Tick{Value: a.At(t.At), Label: paperText.Replace(t.Label)})
+			}
+		}
+		return out
+	}
+	for _, ax := range []struct {
+		g *plot.Axis
+		a Axis
+		x bool
+	}{{&g.X, q.X, true}, {&g.Y, q.Y, false}} {
+		ax.g.Min, ax.g.Max = 0, 1
+		ax.g.LineStyle.Width = 0
+		ax.g.Tick.LineStyle.Width = 0
+		ax.g.Tick.Length = 2
+		ax.g.Padding = 2
+		ax.g.Tick.Marker = ticks(ax.a, len(ax.a.Ticks) <= 8 || !ax.x)
+		ax.g.Tick.Label = p.style(paperFont-0.5, soft(), draw.XRight, draw.YCenter)
+		if ax.x {
+			ax.g.Tick.Label = p.style(paperFont-0.5, soft(), draw.XCenter, draw.YTop)
+		}
+	}
+	if len(q.Rows) > 0 {
+		g.HideY()
+		g.Y.Min, g.Y.Max = 0, 1
+	}
+	if q.Title != "" {
+		g.Title.Text = paperText.Replace(shorten(q.Title, pageName))
+		g.Title.TextStyle = p.style(paperFont, p.endColor(q.Look), draw.XCenter, draw.YTop)
+		g.Title.Padding = 3
+	}
+	g.Add(plotter{p, q})
+	return g
+}
+
+// width returns the width of a text in the figure's letters.
+func (p *painter) width(s string) vg.Length {
+	return p.style(paperFont, ink(), draw.XLeft, draw.YTop).Width(paperText.Replace(s))
+}
+
+// size returns the height of a figure at paperWidth.
+func (f *Figure) size() vg.Length {
+	switch n := len(f.Panels); {
+	case f.Strips:
+		row := vg.Length(24)
+		if !slices.ContainsFunc(f.Panels[0].Marks, func(m Mark) bool { return m.Kind == Box }) {
+			row = 15
+		}
+		return row*vg.Length(len(f.Panels[0].Rows)) + 40
+	case n > 1:
+		return vg.Length((n+3)/4)*1.4*vg.Inch + 14
+	case f.Low:
+		return 2.6 * vg.Inch
+	}
+	return 3.2 * vg.Inch
+}
+
+// draw paints a figure on a canvas of paperWidth × size.
+func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
+	dc := draw.New(c)
+	dc.SetColor(color.White)
+	dc.Fill(dc.Rectangle.Path())
+	if len(f.Panels) > 1 {
+		rows := (len(f.Panels) + 3) / 4
+		tiles := draw.Tiles{Rows: rows, Cols: min(4, len(f.Panels)), PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
+		for i, q := range f.Panels {
+			r := *q
+			r.Title = shorten(r.Title, 22)
+			r.Y.Caption = ""
+			if i+4 < len(f.Panels) {
+				r.X.Caption = ""
+			}
+			p.panel(&r).Draw(tiles.At(dc, i%4, i/4))
+		}
+		return
+	}
+	q := f.Panels[0]
+	right, left, top := vg.Length(10), vg.Length(2), vg.Length(4)
+	if q.Y.Caption != "" {
+		top = 18
+	}
+	for _, e := range q.Ends {
+		right = max(right, p.width(endText(e))+8)
+	}
+	for _, r := range q.Rows {
+		left = max(left, p.width(shorten(r.Label, pageName))+8)
+		right = max(right, p.width(r.Note)+10)
+	}
+	p.panel(q).Draw(draw.Crop(dc, left, -right, 14, -top))
+}
+
+// pdfCanvas hands vgpdf text in the code page of its embedded fonts; vgpdf passes bytes through.
+type pdfCanvas struct{ *vgpdf.Canvas }
+
+func (c pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
+	var b strings.Builder
+	for _, r := range s {
+		if x, ok := charmap.Windows1252.EncodeRune(r); ok {
+			b.WriteByte(x)
+		} else {
+			b.WriteByte('?')
+		}
+	}
+	c.Canvas.FillString(f, at, b.String())
+}
+
+// pdfMutex guards the defaults of package fpdf, which are global.
+var pdfMutex sync.Mutex
+
+func (p *painter) pdf(f *Figure, at time.Time, w io.Writer) error {
+	pdfMutex.Lock()
+	defer pdfMutex.Unlock()
+	// Without these the file carries the wall clock, and its bytes differ from run to run.
+	fpdf.SetDefaultCreationDate(at)
+	fpdf.SetDefaultModificationDate(at)
+	fpdf.SetDefaultCatalogSort(true)
+	c := pdfCanvas{vgpdf.New(paperWidth, f.size())}
+	p.draw(f, c)
+	_, err := c.WriteTo(w)
+	return err
+}
+
+func (p *painter) svg(f *Figure, w io.Writer) error {
+	c := vgsvg.New(paperWidth, f.size())
+	p.draw(f, c)
+	_, err := c.WriteTo(w)
+	return err
+}
+
+func (p *painter) png(f *Figure, w io.Writer) error {
+	c := vgimg.NewWith(vgimg.UseWH(paperWidth, f.size()), vgimg.UseDPI(200), vgimg.UseBackgroundColor(color.White))
+	p.draw(f, c)
+	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
+	return err
+}
+
+// epoch is the time that PDF files carry: the start of the run, or 1 January 1970.
+func epoch(m sim.Manifest) time.Time {
+	t, err := time.Parse(time.RFC3339, m.Started)
+	if err != nil {
+		return time.Unix(0, 0).UTC()
+	}
+	return t.UTC()
+}
+
+// writeFigures writes every figure as SVG, PDF, PNG and its numbers as CSV.
 func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time) ([]string, error) {
-	return nil, nil
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	p := &painter{looks: looks, text: plot.DefaultTextHandler}
+	var paths []string
+	for _, f := range figures {
+		for _, out := range []struct {
+			end   string
+			write func(io.Writer) error
+		}{
+			{".svg", func(w io.Writer) error { return p.svg(f, w) }},
+			{".pdf", func(w io.Writer) error { return p.pdf(f, at, w) }},
+			{".png", func(w io.Writer) error { return p.png(f, w) }},
+			{".csv", f.Table().CSV},
+		} {
+			var b bytes.Buffer
+			if err := out.write(&b); err != nil {
+				return paths, fmt.Errorf("figure %s%s: %w", f.ID, out.end, err)
+			}
+			path := filepath.Join(dir, f.ID+out.end)
+			if err := replace(path, b.Bytes()); err != nil {
+				return paths, err
+			}
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }

@@ -311,7 +311,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure
 				p.Ends = append(p.Ends, End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
 			}
 			f := &Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Panels: []*Panel{p},
-				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, count(a.T), narrow)}
+				Low: true, How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, count(a.T), narrow)}
 			figures = append(figures, f)
 			if h := a.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
 				heats[f] = h
@@ -494,7 +494,7 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
 				out = append(out, &Figure{ID: "environment-" + slug(path) + suffix, Title: title,
-					How:    fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", count(all[0].T), narrow),
+					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", count(all[0].T), narrow),
 					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
 			}
 		}
@@ -533,7 +533,7 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 					title += ", " + g.label
 				}
 				out = append(out, &Figure{ID: fmt.Sprintf("across-%s-%d", slug(kind+"-"+path), n+1), Title: title,
-					How:    fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow),
+					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow),
 					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
 			}
 		}

@@ -131,7 +131,8 @@ func (t *Table) CSV(w io.Writer) error {
 // Booktabs writes the table as a LaTeX tabular for the booktabs package.
 func (t *Table) Booktabs(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Title, "\n", " "))
+	b.WriteString("% needs the packages booktabs and amssymb\n")
+	fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(asciiNumbers.Replace(t.Title), "\n", " "))
 	if t.Note != "" {
 		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(asciiNumbers.Replace(t.Note), "\n", " "))
 	}
@@ -154,25 +155,39 @@ func (t *Table) Booktabs(w io.Writer) error {
 		}
 	}
 	b.WriteString("}\n\\toprule\n")
-	for i, c := range cols {
+	// A value and its ±, and the two ends of an interval, share a head and vanish together.
+	paired := func(i int) bool {
+		return i+1 < len(cols) && (t.Cols[cols[i+1]].PM || t.Cols[cols[i+1]].Range)
+	}
+	tex := func(s string) string { return texText.Replace(asciiNumbers.Replace(s)) }
+	for i := 0; i < len(cols); i++ {
 		if i > 0 {
 			b.WriteString(" & ")
 		}
-		b.WriteString(texText.Replace(asciiNumbers.Replace(t.Cols[c].Head)))
+		if paired(i) {
+			head := strings.TrimSpace(t.Cols[cols[i]].Head + " " + t.Cols[cols[i+1]].Head)
+			b.WriteString("\\multicolumn{2}{c}{" + tex(head) + "}")
+			i++
+			continue
+		}
+		b.WriteString(tex(t.Cols[cols[i]].Head))
 	}
 	b.WriteString(" \\\\\n\\midrule\n")
 	for r, row := range t.Rows {
-		for i, c := range cols {
+		for i := 0; i < len(cols); i++ {
+			c := cols[i]
 			if i > 0 {
 				b.WriteString(" & ")
 			}
-			col := t.Cols[c]
 			switch s := t.ascii(r, c); {
-			case row.Cells[c].Empty:
-				if col.PM || col.Range {
-					b.WriteString("\\multicolumn{1}{r}{}") // no ± and no "to" in an empty pair
+			case paired(i) && row.Cells[cols[i+1]].Empty:
+				if !row.Cells[c].Empty {
+					s = "$" + texMath.Replace(s) + "$"
 				}
-			case col.Text:
+				b.WriteString("\\multicolumn{2}{c}{" + s + "}")
+				i++
+			case row.Cells[c].Empty:
+			case t.Cols[c].Text:
 				b.WriteString(texText.Replace(s))
 			default:
 				b.WriteString("$" + texMath.Replace(s) + "$")
@@ -188,7 +203,7 @@ func (t *Table) Booktabs(w io.Writer) error {
 var (
 	texText = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`,
 		"#", `\#`, "_", `\_`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`,
-		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "…", `\ldots{}`,
+		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "△", `$\vartriangle$`, "…", `\ldots{}`,
 		"≤", `$\le$`, "≥", `$\ge$`, "’", "'")
 	texMath = strings.NewReplacer("≥ ", `\ge `, "≤ ", `\le `, " %", `\,\%`, "%", `\%`)
 )
@@ -388,10 +403,10 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 	return err
 }
 
-// Plain returns the table with marks that every locale can show: * ~ > for ◆ ≈ ▲.
+// Plain returns the table with marks that every locale can show: * ~ ^ > for ◆ ≈ △ ▲.
 func (t *Table) Plain() *Table {
 	u := *t
-	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "±", "+-", "…", "..", "’", "'", "µ", "u", "×", "x")
+	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "±", "+-", "…", "..", "’", "'", "µ", "u", "×", "x")
 	u.Cols = append([]Column(nil), t.Cols...)
 	for i := range u.Cols {
 		u.Cols[i].Head = plain.Replace(u.Cols[i].Head)

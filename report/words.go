@@ -69,17 +69,17 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 			[]Prose{say("After ", count(a.T), " rounds the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
 	}
 	lost := amount(b.Mean, a.Dec) + " ± " + amount(b.SE, a.Dec)
-	var tied, worse []string
+	var tied, behind, worse []string
 	for _, i := range a.Order[1:] {
 		switch a.Diff[i].Verdict {
 		case Tied:
 			tied = append(tied, a.Label(i))
+		case Behind:
+			behind = append(behind, a.Label(i))
 		case Worse:
 			worse = append(worse, a.Label(i))
 		}
 	}
-	same := fmt.Sprintf("On the same %s instances and the same noise ", count(a.R()))
-	holds := " lost more, by margins that chance does not explain (95" + narrow + "%, all pairs at once)."
 	switch {
 	case len(a.Policies) == 1:
 		head = say(A, " lost ", lost, " in ", count(a.T), " rounds.")
@@ -88,13 +88,16 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 		head = say("Too few replications to compare (", count(a.R()), ").")
 		lead = append(lead, say("Means only: after ", count(a.T), " rounds ", A, " has the lowest, ", lost,
 			". From ", count(minReps), " replications on the report says which differences are more than chance."))
-	case len(tied) == 0:
+	case len(tied) == 0 && len(behind) == 0:
 		second := a.Order[1]
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
 		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "; the next, ", name(a.Label(second)),
 			", lost ", amount(d.Mean, a.Dec), " more [", amount(d.Lo, a.Dec), ", ", amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
-	case len(worse) == 0:
+	case len(tied) == 0:
+		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "."))
+	case len(worse) == 0 && len(behind) == 0:
 		head = say("No policy stands out.")
 		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", count(a.R()), " replications.")
 		next := a.Order[1]
@@ -102,16 +105,21 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
 		}
 		lead = append(lead, p)
+	case len(tied) <= 4:
+		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "."))
 	default:
-		if len(tied) <= 4 {
-			head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
-			lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". ", same, listed(worse), holds))
-		} else {
-			head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
-			lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), ". ", same, listed(worse), holds))
-		}
+		head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), "."))
 	}
-	if extra := a.shape(tied); len(extra) > 0 {
+	if len(worse) > 0 && len(tied)+len(behind) > 0 {
+		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", count(a.R())), listed(worse),
+			" lost more, by margins that chance does not explain (95"+narrow+"%, all pairs at once).")
+	}
+	if len(behind) > 0 {
+		lead = append(lead, say(listed(behind), " lost more in most replications, which chance does not explain either; rare large losses leave the difference of the means open."))
+	}
+	if extra := a.shape(); len(extra) > 0 {
 		lead = append(lead, extra)
 	}
 	lead = append(lead, a.losses()...)
@@ -136,7 +144,7 @@ func about(n int) string {
 }
 
 // shape says where mean, median and tail tell different stories.
-func (a *Analysis) shape(tied []string) Prose {
+func (a *Analysis) shape() Prose {
 	if len(a.Policies) < 2 {
 		return nil
 	}
@@ -168,10 +176,9 @@ func (a *Analysis) shape(tied []string) Prose {
 	if tail != best && a.R() >= minReps {
 		add(say("In its worst 5"+narrow+"% of replications ", name(a.Label(tail)), " loses least, ", amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
-	for _, i := range a.Order {
-		d := a.Diff[i]
-		if d.Verdict == Tied && slices.Contains(tied, a.Label(i)) && d.BehindLo > 0.5 && 4*d.Behind >= 3*a.R() {
-			add(say(name(a.Label(i)), " is not separated in the mean, but lost more in ", percent(float64(d.Behind)/float64(a.R())), " of replications."))
+	for _, i := range a.Order[1:] {
+		if d := a.Diff[i]; d.Verdict == Tied && d.BehindHi < 0.5 {
+			add(say(name(a.Label(i)), " has a higher mean but lost less in ", percent(1-float64(d.Behind)/float64(a.R())), " of replications."))
 			break
 		}
 	}
@@ -223,8 +230,8 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 			switch a.Diff[i].Verdict {
 			case Lowest:
 				ok[a.Label(i)] = true
-			case Tied:
-				ok[a.Label(i)] = true
+			case Tied, Behind:
+				ok[a.Label(i)] = a.Diff[i].Verdict == Tied
 				only = false
 			}
 		}
@@ -233,7 +240,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		}
 		for k := range never {
 			if !ok[k] {
-				delete(never, k)
+				never[k] = false
 			}
 		}
 		if n == 0 {
@@ -304,12 +311,12 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 
 // mark is the sign of a verdict.
 func (v Verdict) mark() string {
-	return [...]string{None: "", Lowest: "◆", Tied: "≈", Worse: "▲"}[v]
+	return [...]string{None: "", Lowest: "◆", Tied: "≈", Behind: "△", Worse: "▲"}[v]
 }
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
-	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Worse: "worse"}[v]
+	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most", Worse: "worse"}[v]
 }
 
 // environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.

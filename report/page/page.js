@@ -12,8 +12,8 @@ for (const env of all(".env")) {
   const fmt = v => Math.abs(v) >= 1e7 ? far(v) : Math.abs(v) >= 1000 ? whole(v) : v.toFixed(D.d).replace("-", "\u2212");
   for (const box of all("[data-plot]", env)) {
     const plot = box.querySelector(".plot"), log = box.dataset.plot == "log";
-    const first = log && T >= 1000 ? Math.min(Math.max(0, D.t.findIndex(t => t >= 10)), Math.max(0, D.t.length - 2)) : 0;
-    const pos = t => log ? Math.log(t / D.t[first]) / Math.log(T / D.t[first]) : t / T;
+    const lo = +box.dataset.lo, first = Math.max(0, D.t.findIndex(t => t >= lo));
+    const pos = t => log ? Math.log(t / lo) / Math.log(T / lo) : t / T;
     let tip, rule, at = D.t.length - 1;
     const off = () => { tip?.remove(); rule?.remove(); tip = rule = null; };
     const show = i => {
