@@ -1,0 +1,275 @@
+package linalg
+
+import (
+	"math"
+
+	"troupe/internal/cpu"
+)
+
+// This file is the arithmetic that speed depends on, in portable Go; kernels_amd64.s, which
+// internal/gen writes, is the same with AVX2 and with AVX-512. One order of operations is the
+// meaning of each kernel, so all three give the same bits:
+//
+//   - a product is added to a sum by one fused multiply-add;
+//   - a sum over time goes through time in order, one step after the other;
+//   - a sum over features has eight partial sums p_l, l = feature mod 8, each in order from 0, and
+//     ends as ((p0+p4)+(p2+p6)) + ((p1+p5)+(p3+p7)) (the last term turns −0 into 0, so that
+//     features padded by zeros change nothing).
+//
+// Kernels are wide over members or over features, never over time.
+
+// Members is the number of ensemble members that a pair of panels holds. S is stored in panels of
+// eight members: entry (member j, feature i) of a d-dimensional ensemble is at
+// (j/8·d + i)·8 + j mod 8.
+const Members = 16
+
+// Dot returns Σ a_i b_i in the order of sums over features. b must not be shorter than a.
+func Dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	if len(a) == 0 {
+		return 0
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return dotAVX512(&a[0], &b[0], len(a))
+	case cpu.AVX2:
+		return dotAVX2(&a[0], &b[0], len(a))
+	}
+	return dot(a, b)
+}
+
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var p0, p1, p2, p3, p4, p5, p6, p7 float64
+	for len(a) >= 8 && len(b) >= 8 {
+		p0 = math.FMA(a[0], b[0], p0)
+		p1 = math.FMA(a[1], b[1], p1)
+		p2 = math.FMA(a[2], b[2], p2)
+		p3 = math.FMA(a[3], b[3], p3)
+		p4 = math.FMA(a[4], b[4], p4)
+		p5 = math.FMA(a[5], b[5], p5)
+		p6 = math.FMA(a[6], b[6], p6)
+		p7 = math.FMA(a[7], b[7], p7)
+		a, b = a[8:], b[8:]
+	}
+	switch len(a) {
+	case 7:
+		p6 = math.FMA(a[6], b[6], p6)
+		fallthrough
+	case 6:
+		p5 = math.FMA(a[5], b[5], p5)
+		fallthrough
+	case 5:
+		p4 = math.FMA(a[4], b[4], p4)
+		fallthrough
+	case 4:
+		p3 = math.FMA(a[3], b[3], p3)
+		fallthrough
+	case 3:
+		p2 = math.FMA(a[2], b[2], p2)
+		fallthrough
+	case 2:
+		p1 = math.FMA(a[1], b[1], p1)
+		fallthrough
+	case 1:
+		p0 = math.FMA(a[0], b[0], p0)
+	}
+	return ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
+}
+
+// MulSym stores A·x in dst for an exactly symmetric matrix A, stored row by row in full, d²
+// numbers: dst_i is Dot(row i, x). dst may not alias x. Cost d².
+func MulSym(dst, a, x []float64) {
+	d := len(x)
+	if len(dst) < d || len(a) < d*d {
+		panic(badLength)
+	}
+	if d == 0 {
+		return
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		mulSymAVX512(&dst[0], &a[0], &x[0], d)
+	case cpu.AVX2:
+		mulSymAVX2(&dst[0], &a[0], &x[0], d)
+	default:
+		for i := range d {
+			dst[i] = dot(a[i*d:i*d+d], x)
+		}
+	}
+}
+
+// AddOuter adds l rᵀ to the d×d matrix a: a_ij ← fma(l_i, r_j, a_ij). With l = ±r an exactly
+// symmetric matrix stays so. Cost d².
+func AddOuter(a, l, r []float64) {
+	d := len(l)
+	if len(r) != d || len(a) < d*d {
+		panic(badLength)
+	}
+	if d == 0 {
+		return
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		addOuterAVX512(&a[0], &l[0], &r[0], d)
+	case cpu.AVX2:
+		addOuterAVX2(&a[0], &l[0], &r[0], d)
+	default:
+		for i, v := range l {
+			for j, row := 0, a[i*d:i*d+d]; j < len(row) && j < len(r); j++ {
+				row[j] = math.FMA(v, r[j], row[j])
+			}
+		}
+	}
+}
+
+// ArgMax returns the row of x, a list of rows of d = len(theta) numbers, that has the largest
+// Dot(row, theta), the first among equals, and the product. Products that are NaN lose; without
+// any other the answer is row 0 and −∞. Cost one pass over x.
+func ArgMax(x, theta []float64) (at int, value float64) {
+	d := len(theta)
+	if d == 0 || len(x)%d != 0 {
+		panic(badLength)
+	}
+	rows := len(x) / d
+	switch level := cpu.Kernels(); {
+	case level == cpu.AVX512 && rows >= 8:
+		return argMaxAVX512(&x[0], rows, d, &theta[0])
+	case level >= cpu.AVX2 && rows >= 4:
+		return argMaxAVX2(&x[0], rows, d, &theta[0])
+	case level >= cpu.AVX2:
+		value = math.Inf(-1)
+		for i := range rows {
+			if v := Dot(x[i*d:i*d+d], theta); v > value {
+				at, value = i, v
+			}
+		}
+		return at, value
+	}
+	return argMax(x, theta)
+}
+
+func argMax(x, theta []float64) (at int, value float64) {
+	d := len(theta)
+	value = math.Inf(-1)
+	for i := range len(x) / d {
+		if v := dot(x[i*d:i*d+d], theta); v > value {
+			at, value = i, v
+		}
+	}
+	return at, value
+}
+
+// AddPanels adds one step to panels of members: S^j ← S^j + u_j x, for 8 members in each panel.
+// s holds len(u)/8 panels of len(x) features.
+func AddPanels(s, u, x []float64) {
+	d, panels := len(x), len(u)/8
+	if d == 0 || len(u)%8 != 0 || len(s) != panels*d*8 {
+		panic(badLength)
+	}
+	if panels == 0 {
+		return
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		addPanelsAVX512(&s[0], panels, d, &u[0], &x[0])
+	case cpu.AVX2:
+		addPanelsAVX2(&s[0], panels, d, &u[0], &x[0])
+	default:
+		for ; len(u) >= 8; u = u[8:] {
+			u0, u1, u2, u3, u4, u5, u6, u7 := u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+			for _, v := range x {
+				row := s[:8:8]
+				row[0] = math.FMA(u0, v, row[0])
+				row[1] = math.FMA(u1, v, row[1])
+				row[2] = math.FMA(u2, v, row[2])
+				row[3] = math.FMA(u3, v, row[3])
+				row[4] = math.FMA(u4, v, row[4])
+				row[5] = math.FMA(u5, v, row[5])
+				row[6] = math.FMA(u6, v, row[6])
+				row[7] = math.FMA(u7, v, row[7])
+				s = s[8:]
+			}
+		}
+	}
+}
+
+// AddTile adds n steps to a pair of panels: S^j ← S^j + u_{tj} x_t for t = 0, …, n−1 and 16 members
+// j. s holds two panels of d features, u n rows of 16 numbers, x n rows of d. Every number of S is
+// loaded and stored once.
+func AddTile(s, u, x []float64, d int) {
+	n := len(u) / Members
+	if d < 1 || len(u)%Members != 0 || len(x) != n*d || len(s) != Members*d {
+		panic(badLength)
+	}
+	if n == 0 {
+		return
+	}
+	// Features go in chunks of almost equal size, so that none is too small to keep the
+	// multipliers busy: k chunks, wide of them of the size and the others of one less.
+	plan := func(most int) (size, wide, narrow int) {
+		k := (d + most - 1) / most
+		size = (d + k - 1) / k
+		narrow = k*size - d
+		return size, k - narrow, narrow
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		size, wide, narrow := plan(12)
+		addTileAVX512(&s[0], d, &u[0], &x[0], n, size, wide, narrow)
+	case cpu.AVX2:
+		size, wide, narrow := plan(6)
+		addTileAVX2(&s[0], d, &u[0], &x[0], n, size, wide, narrow)
+		addTileAVX2(&s[8*d], d, &u[8], &x[0], n, size, wide, narrow)
+	default:
+		for p := range 2 {
+			for i := range d {
+				at := (p*d + i) * 8
+				row := s[at : at+8 : at+8]
+				s0, s1, s2, s3, s4, s5, s6, s7 := row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+				for t := range n {
+					v := x[t*d+i]
+					w := u[t*Members+p*8 : t*Members+p*8+8 : t*Members+p*8+8]
+					s0 = math.FMA(w[0], v, s0)
+					s1 = math.FMA(w[1], v, s1)
+					s2 = math.FMA(w[2], v, s2)
+					s3 = math.FMA(w[3], v, s3)
+					s4 = math.FMA(w[4], v, s4)
+					s5 = math.FMA(w[5], v, s5)
+					s6 = math.FMA(w[6], v, s6)
+					s7 = math.FMA(w[7], v, s7)
+				}
+				row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = s0, s1, s2, s3, s4, s5, s6, s7
+			}
+		}
+	}
+}
+
+// AddSteps adds the steps of one member: row ← row + u_k x_k for k = first, …, first+n−1, where u
+// has the layout of rng.Source.FillRounds (u_k at k mod 4·16 + k/4) and x holds the n rows x_k of
+// d = len(row) numbers.
+func AddSteps(row []float64, u *[64]float64, first int, x []float64) {
+	d := len(row)
+	if d == 0 || len(x)%d != 0 || first < 0 || first+len(x)/d > len(u) {
+		panic(badLength)
+	}
+	n := len(x) / d
+	if n == 0 {
+		return
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		addStepsAVX512(&row[0], d, &u[0], first, n, &x[0])
+	case cpu.AVX2:
+		addStepsAVX2(&row[0], d, &u[0], first, n, &x[0])
+	default:
+		for k := first; k < first+n; k++ {
+			w := u[k&3*16+k>>2]
+			xk := x[:d]
+			for i, v := range xk {
+				row[i] = math.FMA(w, v, row[i])
+			}
+			x = x[d:]
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package linalg
+
+// The kernels of kernels_amd64.s, which internal/gen writes; kernels.go says what they do.
+
+//go:noescape
+func dotAVX512(a, b *float64, n int) float64
+
+//go:noescape
+func dotAVX2(a, b *float64, n int) float64
+
+//go:noescape
+func mulSymAVX512(dst, a, x *float64, d int)
+
+//go:noescape
+func mulSymAVX2(dst, a, x *float64, d int)
+
+//go:noescape
+func addOuterAVX512(a, l, r *float64, d int)
+
+//go:noescape
+func addOuterAVX2(a, l, r *float64, d int)
+
+//go:noescape
+func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)
+
+//go:noescape
+func argMaxAVX2(x *float64, rows, d int, theta *float64) (at int, value float64)
+
+//go:noescape
+func addPanelsAVX512(s *float64, panels, d int, u, x *float64)
+
+//go:noescape
+func addPanelsAVX2(s *float64, panels, d int, u, x *float64)
+
+//go:noescape
+func addTileAVX512(s *float64, d int, u, x *float64, n, size, wide, narrow int)
+
+//go:noescape
+func addTileAVX2(s *float64, d int, u, x *float64, n, size, wide, narrow int)
+
+//go:noescape
+func addStepsAVX512(row *float64, d int, u *float64, first, n int, x *float64)
+
+//go:noescape
+func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64)

@@ -1,0 +1,338 @@
+package linalg
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"troupe/internal/cpu"
+)
+
+// everyLevel returns what f returns at each level of this machine; they must be the same bits.
+func everyLevel(t *testing.T, what string, f func() []float64) []float64 {
+	t.Helper()
+	var first []float64
+	for l := cpu.Portable; l <= cpu.Best(); l++ {
+		restore := cpu.Force(l)
+		got := f()
+		restore()
+		if l == cpu.Portable {
+			first = got
+			continue
+		}
+		for i, v := range got {
+			if math.Float64bits(v) != math.Float64bits(first[i]) {
+				t.Fatalf("%s: number %d is %v (%x) at %v, %v (%x) in portable Go", what, i,
+					v, math.Float64bits(v), l, first[i], math.Float64bits(first[i]))
+			}
+		}
+	}
+	return first
+}
+
+// numbers draws finite numbers of mixed size, ±0 and subnormal ones among them.
+type numbers struct{ *rand.Rand }
+
+func (r numbers) one() float64 {
+	switch r.IntN(12) {
+	case 0:
+		return 0
+	case 1:
+		return math.Copysign(0, -1)
+	case 2:
+		return r.NormFloat64() * 5e-324 * 100
+	case 3:
+		return r.NormFloat64() * 1e-160
+	case 4:
+		return float64(r.IntN(3) - 1)
+	}
+	return r.NormFloat64()
+}
+
+func (r numbers) slice(n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = r.one()
+	}
+	return x
+}
+
+// checkKernels runs every kernel on random numbers of a shape. The slices are cut out of longer
+// ones, at any offset, and what lies around them must survive.
+func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
+	r := numbers{rand.New(rand.NewPCG(seed, 1))}
+	const guard = 1.25e77
+	fenced := func(x []float64) []float64 { // a copy with fences around it
+		off := 1 + int(seed%7)
+		y := make([]float64, off+len(x)+9)
+		for i := range y {
+			y[i] = guard
+		}
+		return y[off : off+copy(y[off:], x) : len(y)]
+	}
+	intact := func(x []float64) []float64 {
+		for _, v := range x[len(x):cap(x)] {
+			if v != guard {
+				t.Fatal("a kernel wrote beyond its slice")
+			}
+		}
+		return x
+	}
+
+	a, b := fenced(r.slice(d)), fenced(r.slice(d))
+	everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })
+
+	v := make([]float64, d*d)
+	for i := range d {
+		for j := range i + 1 {
+			v[i*d+j] = r.one()
+			v[j*d+i] = v[i*d+j]
+		}
+	}
+	sym := fenced(v)
+	everyLevel(t, "MulSym", func() []float64 {
+		dst := fenced(make([]float64, d))
+		MulSym(dst, sym, a)
+		return intact(dst)
+	})
+	everyLevel(t, "AddOuter", func() []float64 {
+		m := fenced(v)
+		AddOuter(m, a, b)
+		return intact(m)
+	})
+
+	x := r.slice(rows * d)
+	if rows > 2 && d > 0 { // equal rows: the first must win
+		copy(x[(rows-1)*d:], x[:d])
+		copy(x[rows/2*d:rows/2*d+d], x[:d])
+	}
+	list := fenced(x)
+	everyLevel(t, "ArgMax", func() []float64 {
+		at, value := ArgMax(list, a)
+		return []float64{float64(at), value}
+	})
+
+	s, u := r.slice(panels*8*d), fenced(r.slice(panels*8))
+	everyLevel(t, "AddPanels", func() []float64 {
+		s := fenced(s)
+		AddPanels(s, u, a)
+		return intact(s)
+	})
+
+	tile, ut, xt := r.slice(Members*d), fenced(r.slice(n*Members)), fenced(r.slice(n*d))
+	want := everyLevel(t, "AddTile", func() []float64 {
+		s := fenced(tile)
+		AddTile(s, ut, xt, d)
+		return intact(s)
+	})
+	// The same one step after the other, as AddPanels does, and one member after the other, as
+	// AddSteps does: bit for bit.
+	steps := slices.Clone(tile)
+	for k := range n {
+		AddPanels(steps, ut[k*Members:(k+1)*Members], xt[k*d:(k+1)*d])
+	}
+	sameBits(t, "AddPanels against AddTile", steps, want)
+	if n <= 64-first {
+		for j := range Members {
+			row, one := make([]float64, d), make([]float64, d)
+			for i := range d {
+				row[i], one[i] = tile[(j/8*d+i)*8+j%8], want[(j/8*d+i)*8+j%8]
+			}
+			var uj [64]float64
+			for k := range n {
+				uj[(first+k)%4*16+(first+k)/4] = ut[k*Members+j]
+			}
+			got := everyLevel(t, "AddSteps", func() []float64 {
+				row := fenced(row)
+				AddSteps(row, &uj, first, xt)
+				return intact(row)
+			})
+			sameBits(t, "AddSteps against AddTile", got, one)
+		}
+	}
+}
+
+func sameBits(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	for i := range want {
+		if math.Float64bits(got[i]) != math.Float64bits(want[i]) {
+			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestKernels goes through the shapes around every block of the kernels.
+func TestKernels(t *testing.T) {
+	seed := uint64(1)
+	for d := 1; d <= 40; d++ {
+		for _, rows := range []int{1, 3, 4, 7, 8, 9, 15, 16, 17, 30} {
+			checkKernels(t, seed, d, rows, (rows*7+d)%65, d%4, (d*5)%64)
+			seed++
+		}
+	}
+	for _, d := range []int{63, 64, 65, 96, 100, 129} {
+		checkKernels(t, seed, d, 21, 64, 3, 0)
+		seed++
+	}
+}
+
+// FuzzKernels looks for a shape or numbers at which two levels differ.
+func FuzzKernels(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 10, 20, 30, 3, 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = append(b, make([]byte, 13)...)
+		seed := binary.LittleEndian.Uint64(b)
+		checkKernels(t, seed, 1+int(b[8]%70), 1+int(b[9]%50), int(b[10]%65), int(b[11]%6), int(b[12]%64))
+	})
+}
+
+// TestDotIsRight: the order of sums is free, the value is not. Against exact rational arithmetic the
+// error is at most (d/8 + 4) roundings of Σ|a_i b_i|.
+func TestDotIsRight(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for d := range 70 {
+		a, b := make([]float64, d), make([]float64, d)
+		sum, size := new(big.Float).SetPrec(2000), 0.0
+		for i := range d {
+			a[i], b[i] = r.NormFloat64(), r.NormFloat64()
+			x := new(big.Float).SetPrec(200).SetFloat64(a[i])
+			sum.Add(sum, x.Mul(x, new(big.Float).SetFloat64(b[i])))
+			size += math.Abs(a[i] * b[i])
+		}
+		got := everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })[0]
+		want, _ := sum.Float64()
+		if limit := float64(d/8+5) * 0x1p-53 * size; math.Abs(got-want) > limit {
+			t.Errorf("d = %d: %v, want %v ± %g", d, got, want, limit)
+		}
+	}
+}
+
+// TestNoNegativeZero: a sum over features that underflows to −0 is 0, so that padding with zeros
+// changes no bit.
+func TestNoNegativeZero(t *testing.T) {
+	for d := 1; d < 20; d++ {
+		a, b, m := make([]float64, d), make([]float64, d), make([]float64, d*d)
+		for i := range a {
+			a[i], b[i] = 1e-200, -1e-200
+			for j := range d {
+				m[i*d+j] = -1e-200
+			}
+		}
+		got := everyLevel(t, "sums that underflow", func() []float64 {
+			dst := make([]float64, d)
+			MulSym(dst, m, a)
+			_, value := ArgMax(m, a)
+			return append(dst, Dot(a, b), value)
+		})
+		sameBits(t, "sums that underflow", got, make([]float64, d+2))
+	}
+}
+
+// TestArgMax: the definition, with NaN, infinities and ties between every two rows.
+func TestArgMax(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		scores []float64
+		at     int
+		value  float64
+	}{
+		{[]float64{1, 2, 3, 3, 2, 1, 3, 3, 3}, 2, 3},
+		{[]float64{nan, -1, nan, -2, nan, nan, nan, nan, nan, -1}, 1, -1},
+		{[]float64{nan, nan, nan, nan, nan, nan, nan, nan, nan}, 0, -inf},
+		{[]float64{-inf, -inf, -5, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -5}, 2, -5},
+		{[]float64{-1, math.Copysign(0, -1), 0, 0, 0, 0, 0, 0, 0}, 1, 0},
+		{[]float64{0, 0, 0, 0, 0, 0, inf, 0, 0, 0, 0, 0, 0, inf}, 6, inf},
+	} {
+		got := everyLevel(t, "ArgMax", func() []float64 {
+			at, v := ArgMax(c.scores, []float64{1})
+			return []float64{float64(at), v}
+		})
+		sameBits(t, fmt.Sprint("ArgMax of ", c.scores), got, []float64{float64(c.at), c.value})
+	}
+	for rows := 1; rows < 40; rows++ {
+		x := make([]float64, rows)
+		for i := range rows {
+			for j := i; j < rows; j++ {
+				clear(x)
+				x[i], x[j] = 1, 1
+				got := everyLevel(t, "ArgMax", func() []float64 {
+					at, v := ArgMax(x, []float64{2})
+					return []float64{float64(at), v}
+				})
+				if got[0] != float64(i) || got[1] != 2 {
+					t.Fatalf("%d rows, ties at %d and %d: row %v, value %v", rows, i, j, got[0], got[1])
+				}
+			}
+		}
+	}
+}
+
+// TestGenerated runs the generator again and compares. It needs avo from the module proxy or cache.
+func TestGenerated(t *testing.T) {
+	want, err := os.ReadFile("kernels_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", ".", "linalg")
+	cmd.Dir = "../gen"
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	got, err := cmd.Output()
+	if err != nil {
+		if strings.Contains(stderr.String(), "github.com/mmcloughlin/avo") {
+			t.Skip("avo is neither cached nor available through the module proxy:", stderr.String())
+		}
+		t.Fatal(err, stderr.String())
+	}
+	if string(got) != string(want) {
+		t.Error("kernels_amd64.s is not what internal/gen writes: run go run . linalg > ../linalg/kernels_amd64.s there")
+	}
+}
+
+// BenchmarkKernels measures every kernel at every level; GF counts a multiply-add as two.
+func BenchmarkKernels(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	fill := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = r.NormFloat64() * 1e-3
+		}
+		return x
+	}
+	run := func(name string, flops int, f func()) {
+		for l := cpu.Portable; l <= cpu.Best(); l++ {
+			b.Run(name+"/"+l.String(), func(b *testing.B) {
+				defer cpu.Force(l)()
+				for b.Loop() {
+					f()
+				}
+				b.ReportMetric(float64(flops)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GF")
+			})
+		}
+	}
+	for _, d := range []int{10, 20, 50, 100} {
+		x, y, m := fill(d), fill(d), make([]float64, d*d)
+		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
+		run(fmt.Sprint("MulSym/d=", d), 2*d*d, func() { MulSym(y, m, x) })
+		run(fmt.Sprint("AddOuter/d=", d), 2*d*d, func() { AddOuter(m, x, x) })
+		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
+		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
+		var one [64]float64
+		run(fmt.Sprint("AddSteps/d=", d), 2*64*d, func() { AddSteps(x, &one, 0, xs) })
+	}
+	for _, c := range []struct{ rows, d int }{{10, 10}, {100, 20}, {100, 100}, {1000, 50}} {
+		x, theta := fill(c.rows*c.d), fill(c.d)
+		run(fmt.Sprintf("ArgMax/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { ArgMax(x, theta) })
+	}
+	for _, c := range []struct{ m, d int }{{24, 10}, {104, 20}} {
+		s, u, x := fill(c.m*c.d), fill(c.m), fill(c.d)
+		run(fmt.Sprintf("AddPanels/%dx%d", c.m, c.d), 2*c.m*c.d, func() { AddPanels(s, u, x) })
+	}
+}
