@@ -147,16 +147,22 @@ func normal(w uint64) float64 { return math.Sqrt2 * math.Erfinv(2*open01(w)-1) }
 // Intn returns number i as a uniform on {0, …, n−1}; n must be positive. The high word of a 64 by
 // 64 bit product: the bias is below n/2⁶⁴.
 func (s Source) Intn(i, n int) int {
+	return intn(s.Uint64(i), n)
+}
+
+func intn(w uint64, n int) int {
 	if n <= 0 {
 		panic("rng: Intn: n must be positive")
 	}
-	hi, _ := bits.Mul64(s.Uint64(i), uint64(n))
+	hi, _ := bits.Mul64(w, uint64(n))
 	return int(hi)
 }
 
 // Sign returns number i as +1 or −1.
-func (s Source) Sign(i int) float64 {
-	if s.Uint64(i)>>63 != 0 {
+func (s Source) Sign(i int) float64 { return sign(s.Uint64(i)) }
+
+func sign(w uint64) float64 {
+	if w>>63 != 0 {
 		return -1
 	}
 	return 1
@@ -213,39 +219,6 @@ func (q *sequence) Uint64() uint64 {
 	w := (q.i & 1) * 2
 	q.i++
 	return uint64(q.b[w]) | uint64(q.b[w+1])<<32
-}
-
-// Columns serves the words of members 0, …, m−1 round after round and keeps the four rounds of a
-// block, so that consecutive rounds cost one Threefry call for each member and four rounds. The
-// zero value is ready; it is a cache and changes no number. Not safe for concurrent use.
-type Columns struct {
-	key   Key
-	role  Role
-	quad  uint64
-	m     int
-	valid bool
-	words [4][]uint32
-}
-
-// Words returns the words of members 0, …, m−1 in the source's round. The slice belongs to the
-// cache and is valid until the next call.
-func (c *Columns) Words(s Source, m int) []uint32 {
-	if quad := s.t >> 2; !c.valid || c.quad != quad || c.m < m || c.role != s.role || c.key != s.key {
-		if cap(c.words[0]) < m {
-			for i := range c.words {
-				c.words[i] = make([]uint32, m)
-			}
-		}
-		for i := range c.words {
-			c.words[i] = c.words[i][:m]
-		}
-		for j := range m {
-			b := s.column(uint32(j))
-			c.words[0][j], c.words[1][j], c.words[2][j], c.words[3][j] = b[0], b[1], b[2], b[3]
-		}
-		c.key, c.role, c.quad, c.m, c.valid = s.key, s.role, quad, m, true
-	}
-	return c.words[s.t&3][:m]
 }
 
 // UniformWord maps a word to (2k+1)/2²⁴, k the signed top 24 bits: a symmetric law on (−1, 1)

@@ -1,0 +1,218 @@
+package rng
+
+import (
+	"math"
+
+	"troupe/internal/cpu"
+)
+
+// Law is a law of the targets U_t^j: what one 32-bit word of the column layout becomes.
+type Law uint8
+
+const (
+	UniformLaw Law = iota // UniformWord
+	SignLaw               // SignWord
+	NormalLaw             // NormalWord
+)
+
+// Of returns the value of a word.
+func (l Law) Of(word uint32) float64 {
+	switch l {
+	case UniformLaw:
+		return UniformWord(word)
+	case SignLaw:
+		return SignWord(word)
+	}
+	return NormalWord(word)
+}
+
+// Lanes is the number of blocks that are computed together: members in FillMembers, groups of four
+// rounds in FillRounds, rounds in Rows.
+const Lanes = 16
+
+// FillMembers stores the targets of 16 members in the rounds 4q, …, 4q+4n−1, q = ⌊t/4⌋: member i of
+// the list in round 4q+k goes to dst[k·stride+i]. It is what an update of the whole ensemble needs.
+// dst must have (4n−1)·stride + 16 numbers.
+func (s Source) FillMembers(dst []float64, stride int, members *[Lanes]uint32, n int, law Law) {
+	if n < 1 || stride < Lanes || len(dst) < (4*n-1)*stride+Lanes {
+		panic("rng: FillMembers: no room")
+	}
+	b := s.blocks(uint32(s.role), uint32(s.t>>34))
+	b.c0 = *members
+	quad := s.t >> 2
+	for n > 0 {
+		// Word 1 of the counter is q mod 2³², word 3 its high part: a call stays on one side.
+		k := int(min(uint64(n), 1<<32-quad&math.MaxUint32))
+		for i := range b.c1 {
+			b.c1[i] = uint32(quad)
+		}
+		b.c3 = uint32(quad >> 32)
+		b.fill(dst, stride, k, law)
+		n, quad = n-k, quad+uint64(k)
+		dst = dst[4*k*stride*min(n, 1):]
+	}
+}
+
+// FillRounds stores the targets of one member in the 64 rounds 4q, …, 4q+63, q = ⌊t/4⌋: round
+// 4(q+i)+k goes to dst[16k+i]. It is what catching up with the past of a member needs.
+func (s Source) FillRounds(dst *[4 * Lanes]float64, member uint32, law Law) {
+	quad := s.t >> 2
+	if uint32(quad) > math.MaxUint32-Lanes+1 { // the high part changes inside
+		for i := range uint64(Lanes) {
+			for k, w := range (Source{s.key, s.role, (quad + i) << 2}).column(member) {
+				dst[k*Lanes+int(i)] = law.Of(w)
+			}
+		}
+		return
+	}
+	b := s.blocks(uint32(s.role), uint32(quad>>32))
+	for i := range b.c1 {
+		b.c0[i], b.c1[i] = member, uint32(quad)+uint32(i)
+	}
+	b.fill(dst[:], Lanes, 1, law)
+}
+
+// blocks are the counters of 16 Threefry blocks under one key; words 2 and 3 are common.
+type blocks struct {
+	c0, c1 [Lanes]uint32
+	c2, c3 uint32
+	key    [5]uint32 // the fifth word is the parity of the others
+}
+
+func (s Source) blocks(c2, c3 uint32) blocks {
+	k := s.key
+	return blocks{c2: c2, c3: c3, key: [5]uint32{k[0], k[1], k[2], k[3], parity ^ k[0] ^ k[1] ^ k[2] ^ k[3]}}
+}
+
+// fill computes the blocks, adds 1 to word 1 of every counter, and so on n times. Word k of lane i
+// in pass p becomes dst[(4p+k)·stride + i].
+func (b *blocks) fill(dst []float64, stride, n int, law Law) {
+	if law != NormalLaw {
+		b.kernel(dst, stride, n, law)
+		return
+	}
+	var w [4 * Lanes]uint32
+	for p := range n {
+		b.words(&w)
+		for k := range 4 {
+			for i, word := range w[k*Lanes : k*Lanes+Lanes] {
+				dst[(4*p+k)*stride+i] = NormalWord(word)
+			}
+		}
+		for i := range b.c1 {
+			b.c1[i]++
+		}
+	}
+}
+
+// kernel is fill for the laws that a vector of words turns into without a function.
+func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
+	_ = dst[(4*n-1)*stride+Lanes-1]
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		fillAVX512(&dst[0], stride, b, n, int(law))
+	case cpu.AVX2:
+		fillAVX2(&dst[0], stride, b, n, int(law))
+	default:
+		for p := range n {
+			for i := range Lanes {
+				c := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
+				for k, w := range Threefry4x32([4]uint32(b.key[:4]), c) {
+					dst[(4*p+k)*stride+i] = law.Of(w)
+				}
+			}
+		}
+	}
+}
+
+// words stores word k of lane i in w[16k+i].
+func (b *blocks) words(w *[4 * Lanes]uint32) {
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		wordsAVX512(w, b)
+	case cpu.AVX2:
+		wordsAVX2(w, b)
+	default:
+		for i := range Lanes {
+			c := [4]uint32{b.c0[i], b.c1[i], b.c2, b.c3}
+			for k, v := range Threefry4x32([4]uint32(b.key[:4]), c) {
+				w[k*Lanes+i] = v
+			}
+		}
+	}
+}
+
+// Columns serves the words of members 0, …, m−1 round after round and keeps the four rounds of a
+// block, so that consecutive rounds cost one Threefry block for each member and four rounds. The
+// zero value is ready; it is a cache and changes no number. Not safe for concurrent use.
+type Columns struct {
+	key   Key
+	role  Role
+	quad  uint64
+	m     int
+	valid bool
+	words [4][]uint32
+}
+
+// Words returns the words of members 0, …, m−1 in the source's round. The slice belongs to the
+// cache and is valid until the next call.
+func (c *Columns) Words(s Source, m int) []uint32 {
+	if quad := s.t >> 2; !c.valid || c.quad != quad || c.m < m || c.role != s.role || c.key != s.key {
+		if room := (m + Lanes - 1) / Lanes * Lanes; cap(c.words[0]) < room {
+			for i := range c.words {
+				c.words[i] = make([]uint32, room)
+			}
+		}
+		b := s.blocks(uint32(s.role), uint32(quad>>32))
+		for i := range b.c0 {
+			b.c0[i], b.c1[i] = uint32(i), uint32(quad)
+		}
+		var w [4 * Lanes]uint32
+		for j := 0; j < m; j += Lanes {
+			b.words(&w)
+			for i := range c.words {
+				copy(c.words[i][j:j+Lanes], w[i*Lanes:])
+			}
+			for i := range b.c0 {
+				b.c0[i] += Lanes
+			}
+		}
+		c.key, c.role, c.quad, c.m, c.valid = s.key, s.role, quad, m, true
+	}
+	return c.words[s.t&3][:m]
+}
+
+// Rows serves the numbers 0 and 1 of the row layout round after round, 16 rounds at a time: what a
+// policy draws before it acts, or an environment for its noise. The zero value is ready; it is a
+// cache and changes no number. Not safe for concurrent use.
+type Rows struct {
+	first Source // of 16 rounds, its round a multiple of 16
+	valid bool
+	words [4 * Lanes]uint32
+}
+
+// Uint64 returns s.Uint64(i) for i = 0 or 1.
+func (r *Rows) Uint64(s Source, i int) uint64 {
+	if i&^1 != 0 {
+		panic("rng: Rows: number 0 or 1")
+	}
+	k := int(s.t % Lanes)
+	if first := (Source{s.key, s.role, s.t &^ (Lanes - 1)}); !r.valid || r.first != first {
+		b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
+		for i := range b.c1 {
+			b.c1[i] = uint32(first.t) + uint32(i) // 16 divides 2³², so this does not wrap inside
+		}
+		b.words(&r.words)
+		r.first, r.valid = first, true
+	}
+	return uint64(r.words[2*i*Lanes+k]) | uint64(r.words[(2*i+1)*Lanes+k])<<32
+}
+
+// Intn returns s.Intn(i, n) for i = 0 or 1.
+func (r *Rows) Intn(s Source, i, n int) int { return intn(r.Uint64(s, i), n) }
+
+// Sign returns s.Sign(i) for i = 0 or 1.
+func (r *Rows) Sign(s Source, i int) float64 { return sign(r.Uint64(s, i)) }
+
+// Normal returns s.Normal(i) for i = 0 or 1.
+func (r *Rows) Normal(s Source, i int) float64 { return normal(r.Uint64(s, i)) }

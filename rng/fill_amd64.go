@@ -1,0 +1,16 @@
+package rng
+
+// The kernels of fill_amd64.s, which internal/gen writes. They are blocks.kernel and blocks.words
+// bit for bit; TestKernels holds them to it.
+
+//go:noescape
+func fillAVX512(dst *float64, stride int, b *blocks, n, law int)
+
+//go:noescape
+func fillAVX2(dst *float64, stride int, b *blocks, n, law int)
+
+//go:noescape
+func wordsAVX512(w *[4 * Lanes]uint32, b *blocks)
+
+//go:noescape
+func wordsAVX2(w *[4 * Lanes]uint32, b *blocks)

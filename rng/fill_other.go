@@ -1,0 +1,10 @@
+//go:build !amd64
+
+package rng
+
+// On other machines cpu.Kernels is always cpu.Portable.
+
+func fillAVX512(dst *float64, stride int, b *blocks, n, law int) { panic("rng: no such kernel") }
+func fillAVX2(dst *float64, stride int, b *blocks, n, law int)   { panic("rng: no such kernel") }
+func wordsAVX512(w *[4 * Lanes]uint32, b *blocks)                { panic("rng: no such kernel") }
+func wordsAVX2(w *[4 * Lanes]uint32, b *blocks)                  { panic("rng: no such kernel") }
