@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"troupe/sim"
 )
@@ -26,8 +27,8 @@ func TestExperiments(t *testing.T) {
 			t.Errorf("two experiments are called %q", e.Name)
 		}
 		have[e.Name] = true
-		if !strings.HasPrefix(e.Text, "# ") || e.Doc == "" || len(e.Doc) > 72 {
-			t.Errorf("%s: the first line says %q, want a comment of at most 72 characters", e.File, e.Doc)
+		if !strings.HasPrefix(e.Text, "# ") || e.Doc == "" || utf8.RuneCountInString(e.Doc) > 52 {
+			t.Errorf("%s: the first line says %q, want a comment of at most 52 characters", e.File, e.Doc)
 		}
 		if found, ok := Find(e.Name); !ok || found != e {
 			t.Errorf("Find(%q) = %v, %v", e.Name, found.File, ok)

@@ -100,7 +100,7 @@ func writeManifest(dir string, m *Manifest) error {
 }
 
 // claim makes dir a directory for this experiment. A directory with files in it is refused unless
-// it holds results of the same experiment (the number of replications may differ) or force is set.
+// it holds results of the same experiment, with as many replications or fewer, or force is set.
 func claim(dir string, x *Experiment, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -131,6 +131,8 @@ func claim(dir string, x *Experiment, force bool) error {
 			what = fmt.Sprintf("another horizon (%d, not %d)", m.Horizon, x.Horizon)
 		}
 		return &DirError{dir, fmt.Sprintf("holds results of %s: experiment %s", what, m.Experiment)}
+	case m.Replications > x.Replications:
+		return &DirError{dir, fmt.Sprintf("holds %d replications of this experiment, more than the %d asked for", m.Replications, x.Replications)}
 	}
 	return nil
 }

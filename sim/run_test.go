@@ -319,6 +319,7 @@ func TestClaim(t *testing.T) {
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{"seed = 5", "seed = 6", "another seed (5, not 6)"},
+		{"replications = 9", "replications = 8", "holds 11 replications of this experiment, more than the 8 asked for"},
 		{"horizon = 700", "horizon = 70", "another horizon (700, not 70)"},
 		{"weight = [1.0,", "weight = [1.1,", "another spec"},
 	} {
@@ -329,10 +330,10 @@ func TestClaim(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", c.to, err, c.want)
 		}
 	}
-	other := parse(t, strings.Replace(mixed, "weight = [1.0,", "weight = [1.1,", 1))
+	other := parse(t, strings.Replace(strings.Replace(mixed, "weight = [1.0,", "weight = [1.1,", 1), "replications = 9", "replications = 11", 1))
 	out = run(t, other, Options{Dir: dir, Force: true})
-	if out.Reused != 36 {
-		t.Errorf("a changed policy reuses %d cells, want the 36 of the others", out.Reused)
+	if out.Reused != 44 {
+		t.Errorf("a changed policy reuses %d cells, want the 44 of the others", out.Reused)
 	}
 	strange := t.TempDir()
 	if err := os.WriteFile(filepath.Join(strange, "letter.txt"), nil, 0o644); err != nil {

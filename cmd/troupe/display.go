@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -150,7 +151,8 @@ func (t terminal) barLine(p sim.Progress) string {
 		share = 1 - fresh + fresh*share
 	}
 	share = min(share, 1)
-	from := fmt.Sprintf(" %d / %d cells  ", p.Done, p.Cells)
+	total := strconv.Itoa(p.Cells)
+	from := " " + padLeft(strconv.Itoa(p.Done), len(total)) + " / " + total + " cells  "
 	to := fmt.Sprintf("  %3.0f %%  %s rounds/s  %s", 100*share, rate(speed(p)), left(remaining(p)))
 	room := max(8, lineWidth-1-len(from)-len(to))
 	full, half, empty := "━", "╸", "─"
@@ -187,11 +189,15 @@ func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 	b.Reset()
 	b.WriteString("\n" + padRight(title, 40) + padLeft("mean", 10) + padLeft(pm, 9) + padLeft("behind", 9) + "\n")
 	line := func(name string, s sim.Standing, first bool) {
+		se := ""
+		if p.Replications > 1 {
+			se = fmt.Sprintf("%.1f", s.SE)
+		}
 		behind := fmt.Sprintf("%.0f %%", 100*s.Behind)
 		if first {
 			behind = ""
 		}
-		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(fmt.Sprintf("%.1f", s.SE), 9) + padLeft(behind, 9)
+		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(se, 9) + padLeft(behind, 9)
 		text = strings.TrimRight(text, " ")
 		if first {
 			text = t.bold(text)

@@ -64,8 +64,10 @@ func listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [TOPIC | KIND]",
 		Short: "What there is: policies, environments, action sets, experiments, data",
-		Long: `Lists what a spec file can name. A topic (` + strings.Join(names, ", ") + `)
-lists its entries with their options; a kind (ensemble, ball, …) explains each option.`,
+		Long: `Lists what a spec file can name. A topic lists its entries with their options; a kind
+(ensemble, ball, …) explains each option; the name of an experiment prints its spec.
+
+Topics: ` + strings.Join(names, ", ") + ".",
 		Example: `  troupe list
   troupe list policies
   troupe list ensemble

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"troupe": main})
+}
+
+// The command line as a user meets it: every script in testdata is a session with what it prints.
+// TROUPE_UPDATE=1 go test ./cmd/troupe -run TestScripts writes the golden text of cmp lines anew.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata",
+		UpdateScripts: os.Getenv("TROUPE_UPDATE") != "",
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("LANG", "C.UTF-8")
+			e.Setenv("LC_ALL", "")
+			e.Setenv("LC_CTYPE", "")
+			return nil
+		},
+	})
+}
+
+// waitFor waits until a file has so many lines: waitfor FILE LINES.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for range 1000 {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && bytes.Count(data, []byte("\n")) >= want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s has no %d lines after ten seconds", args[0], want)
+}
+
+// Every command has an example, and every example starts with the program's name and parses.
+func TestExamples(t *testing.T) {
+	root := rootCommand("troupe")
+	for _, c := range root.Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		if c.Example == "" {
+			t.Errorf("troupe %s has no example", c.Name())
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			line = strings.Split(strings.Split(strings.TrimSpace(line), "   ")[0], "|")[0]
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "troupe" {
+				t.Errorf("troupe %s: the example %q does not start with troupe and a command", c.Name(), line)
+				continue
+			}
+			found, rest, err := root.Find(words[1:])
+			if err != nil || found == root {
+				t.Errorf("troupe %s: the example %q is no command: %v", c.Name(), line, err)
+				continue
+			}
+			if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("troupe %s: the example %q: %v", c.Name(), line, err)
+			}
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if n := len([]rune(line)); n > 100 {
+				t.Errorf("troupe %s: a line of its help has %d characters", c.Name(), n)
+			}
+		}
+	}
+}
+
+// What a manifest says was typed can be typed again.
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "troupe"},
+		{[]string{"run", "--out", "a b", "it's"}, `troupe run --out 'a b' 'it'\''s'`},
+		{[]string{"run", ""}, `troupe run ''`},
+		{[]string{"run", "paper/x", "--seed=3"}, `troupe run paper/x --seed=3`},
+	} {
+		if got := commandLine(c.args); got != c.want {
+			t.Errorf("commandLine(%q) = %s, want %s", c.args, got, c.want)
+		}
+	}
+}
+
+// A misspelt command is misuse, with a suggestion.
+func TestMisspelt(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := execute(context.Background(), []string{"rnu"}, &out, &errs); code != exitMisuse {
+		t.Errorf("exit code %d, want %d", code, exitMisuse)
+	}
+	if !strings.Contains(errs.String(), "Did you mean this?\n\trun") || out.Len() > 0 {
+		t.Errorf("stdout %q, stderr %q", out.String(), errs.String())
+	}
+}
