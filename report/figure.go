@@ -12,8 +12,9 @@ type Figure struct {
 	Title  string // names the quantity
 	How    string // one line on how to read it
 	Panels []*Panel
-	Low    bool // less tall: few points
-	Strips bool // panels are rows of a category, drawn as wide as the page
+	Low    bool       // less tall: few points
+	Legend []RowLabel // for small multiples without labels of their own
+	Strips bool       // panels are rows of a category, drawn as wide as the page
 }
 
 // Panel is one coordinate system.
@@ -323,11 +324,20 @@ func (a *Analysis) gapFigure(id string) *Figure {
 			b.m = append(b.m, m)
 			b.lo, b.hi = append(b.lo, m-c*se), append(b.hi, m+c*se)
 		}
-		// The scale belongs to those that are close: tied ones with their bands, others with a
-		// mean difference below the best's own regret.
-		near := a.Diff[i].Verdict == Tied || a.Diff[i].Verdict == Behind && a.Diff[i].Mean < 3*a.Summary[best].Mean || a.Diff[i].Mean < a.Summary[best].Mean
-		if near || n == 0 {
-			lo, hi = min(lo, slices.Min(b.lo)), max(hi, slices.Max(b.hi))
+	}
+	// The scale belongs to those that cannot be told apart, or to the nearest; others are let in, the
+	// nearest first, while they do not squeeze these to less than half.
+	first := true
+	for _, own := range []bool{true, false} {
+		for n, i := range rivals {
+			v := a.Diff[i].Verdict
+			if own != (v == Tied || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
+				continue
+			}
+			l, h := slices.Min(bands[n].lo), slices.Max(bands[n].hi)
+			if own || first || h-l <= 2*(hi-lo) {
+				lo, hi, first = min(lo, l), max(hi, h), false
+			}
 		}
 	}
 	if hi <= lo {
@@ -409,7 +419,7 @@ func (a *Analysis) finalFigure(id string) *Figure {
 }
 
 // finalAxis is the axis of final regrets: log when the largest is more than ten times the median of
-// some policy, or medians are that far apart. Replications below a log axis are drawn at its edge,
+// some policy, or medians are more than a factor of five apart. Replications below a log axis are drawn at its edge,
 // and the tick says so.
 func (a *Analysis) finalAxis() (Axis, string) {
 	lo, hi, least := math.Inf(1), 0.0, math.Inf(1)
@@ -427,7 +437,7 @@ func (a *Analysis) finalAxis() (Axis, string) {
 			skew = max(skew, s.Sorted[n-1]/s.Median)
 		}
 	}
-	if (skew > 10 || largest > 10*smallest) && !math.IsInf(lo, 1) && hi > 0 {
+	if (skew > 10 || largest > 5*smallest) && !math.IsInf(lo, 1) && hi > 0 {
 		// Not more than five decades: nobody reads the sixth, and it squeezes the others.
 		lo = max(lo, hi*1e-5)
 		lo, hi = logRange(lo, hi)
@@ -481,7 +491,7 @@ func (a *Analysis) tailFigure(id string) *Figure {
 		x.Caption = fmt.Sprintf("Regret after %s rounds", count(a.T))
 	}
 	low := 1 / float64(a.R())
-	p := &Panel{Look: -1, X: x, Y: Axis{Caption: "Share above (log)", Log: true, Lo: low, Hi: 1}}
+	p := &Panel{Look: -1, X: x, Y: Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}
 	for _, t := range logTicks(low, 1) {
 		t.Label = number(100*t.At, decimalsOf(100*t.At)) + narrow + "%"
 		p.Y.Ticks = append(p.Y.Ticks, t)
@@ -495,7 +505,7 @@ func (a *Analysis) tailFigure(id string) *Figure {
 			}
 			y := float64(len(s)-1-r) / float64(len(s))
 			if r == len(s)-1 {
-				y = low / 2 // the curve falls off the chart
+				y = low / 4 // the curve falls off the chart
 			}
 			m.X, m.Y = append(m.X, max(v, x.Lo)), append(m.Y, y)
 		}

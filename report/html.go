@@ -195,7 +195,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		}
 		style += fmt.Sprintf(";--r:%.1fch;--n:%d", 0.95*float64(note)+1.5, len(p.Rows))
 	} else if n := endWidth(p.Ends); n > 0 {
-		style += fmt.Sprintf(";--r:%.1fch", 0.98*float64(n)+1)
+		style += fmt.Sprintf(";--r:%.1fch", 1.1*float64(n)+1.5)
 	}
 	fmt.Fprintf(&b, `<div class="%s" style="%s"%s>%s`, class, style, extra, s.b.String())
 	if p.Y.Caption != "" {
@@ -334,7 +334,14 @@ func (f *Figure) html() template.HTML {
 		return p.html(row*len(p.Rows), "")
 	case len(f.Panels) > 1 || f.Panels[0].Title != "":
 		var b strings.Builder
-		b.WriteString(`<div class="multi">`)
+		if f.Legend != nil {
+			b.WriteString(`<p class="legend">`)
+			for _, l := range f.Legend {
+				fmt.Fprintf(&b, `<span class="%s"><i class="sw"></i>%s</span>`, look(l.Look), template.HTMLEscapeString(l.Label))
+			}
+			b.WriteString("</p>")
+		}
+		fmt.Fprintf(&b, `<div class="multi" style="--cols:%d">`, columns(len(f.Panels)))
 		for _, p := range f.Panels {
 			note := ""
 			if p.Note != "" {
@@ -357,6 +364,15 @@ func (f *Figure) html() template.HTML {
 		h = lowFigure
 	}
 	return f.Panels[0].html(h, "")
+}
+
+// columns returns how many small multiples stand side by side: up to four, with no lonely one in the
+// last row.
+func columns(n int) int {
+	if n == 5 || n == 6 || n == 9 {
+		return 3
+	}
+	return min(n, 4)
 }
 
 // forestCell draws one row of the leader table's differences.

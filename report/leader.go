@@ -110,9 +110,13 @@ func (a *Analysis) forest() Axis {
 		}
 		return 1
 	})
-	for _, e := range ends { // as far as the others are not squeezed
-		if hi == 0 || e.hi <= 3*(hi-lo) {
+	limit := 3 * (hi - lo) // as far as the contenders are not squeezed
+	for _, e := range ends {
+		if limit == 0 || e.hi-e.lo <= limit && e.hi <= limit {
 			lo, hi = min(lo, e.lo), max(hi, e.hi)
+			if limit == 0 {
+				limit = 3 * (hi - lo)
+			}
 		}
 	}
 	if hi <= lo {

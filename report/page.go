@@ -86,6 +86,7 @@ type page struct {
 	When       string
 	Head       Prose
 	Lead       []Prose
+	Each       []*envView // verdict of each of a few environments
 	Facts      []fact
 	Chips      []chip
 	Crowded    bool // many policies: the bar scrolls
@@ -215,6 +216,9 @@ func (d *document) writePage(w io.Writer) error {
 			return err
 		}
 		p.Envs = append(p.Envs, v)
+	}
+	if n := len(p.Envs); n > 1 && n <= 6 {
+		p.Each = p.Envs
 	}
 	p.How = d.how()
 	return pageTemplate.Execute(w, p)

@@ -288,7 +288,8 @@ func (f *Figure) size() vg.Length {
 		}
 		return row*vg.Length(len(f.Panels[0].Rows)) + 40
 	case n > 1:
-		return vg.Length((n+3)/4)*1.4*vg.Inch + 14
+		cols := columns(n)
+		return vg.Length((n+cols-1)/cols)*1.4*vg.Inch + 14
 	case f.Low:
 		return 2.6 * vg.Inch
 	}
@@ -301,16 +302,26 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 	dc.SetColor(color.White)
 	dc.Fill(dc.Rectangle.Path())
 	if len(f.Panels) > 1 {
-		rows := (len(f.Panels) + 3) / 4
-		tiles := draw.Tiles{Rows: rows, Cols: min(4, len(f.Panels)), PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
+		if f.Legend != nil {
+			x := dc.Min.X + 4
+			for _, l := range f.Legend {
+				t := paperText.Replace(l.Label)
+				dc.FillText(p.style(paperFont, p.endColor(l.Look), draw.XLeft, draw.YTop), vg.Point{X: x, Y: dc.Max.Y - 3}, t)
+				x += p.width(t) + 12
+			}
+			dc = draw.Crop(dc, 0, 0, 0, -13)
+		}
+		cols := columns(len(f.Panels))
+		rows := (len(f.Panels) + cols - 1) / cols
+		tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
 		for i, q := range f.Panels {
 			r := *q
 			r.Title = shorten(r.Title, 22)
 			r.Y.Caption = ""
-			if i+4 < len(f.Panels) {
+			if i+cols < len(f.Panels) {
 				r.X.Caption = ""
 			}
-			p.panel(&r).Draw(tiles.At(dc, i%4, i/4))
+			p.panel(&r).Draw(tiles.At(dc, i%cols, i/cols))
 		}
 		return
 	}

@@ -113,11 +113,7 @@ func differing(o map[string]any, path string, all func(func(map[string]any) bool
 			return same
 		})
 		if !same {
-			short := key
-			if i := strings.LastIndexByte(key, '.'); i >= 0 {
-				short = key[i+1:]
-			}
-			in = append(in, fmt.Sprintf("%s=%v", short, v))
+			in = append(in, fmt.Sprintf("%s=%v", key, v))
 		}
 	}
 	return strings.Join(in, ", ")
@@ -136,7 +132,7 @@ func sortedPaths(o map[string]any, prefix string) []string {
 	return out
 }
 
-// sweptAxis places the values of a swept option: numbers on a linear or, over a factor of eight, a
+// sweptAxis places the values of a swept option: numbers on a linear or, from a factor of four on, a
 // log axis; anything else at 0, 1, 2, … in the order of the spec.
 func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
 	var nums []float64
@@ -163,7 +159,7 @@ func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
 	nums = slices.Compact(nums)
 	lo, hi := nums[0], nums[len(nums)-1]
 	ax = Axis{Caption: path}
-	if lo > 0 && hi >= 8*lo {
+	if lo > 0 && hi >= 4*lo {
 		ax.Log, ax.Caption = true, path+" (log)"
 		ax.Lo, ax.Hi = lo/math.Pow(hi/lo, 0.04), hi*math.Pow(hi/lo, 0.04)
 	} else {
@@ -507,7 +503,9 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 	for _, kind := range pk {
 		for _, path := range pp[kind] {
 			groups := sweepOf(path, pi[kind], func(i int) map[string]any { return pol(i).Options })
-			for n, g := range groups {
+			f := &Figure{ID: "across-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret of %s against %s", kind, path), Low: true,
+				How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow)}
+			for _, g := range groups {
 				ax, at := sweptAxis(path, []series{g})
 				var labels []string
 				var looks []int
@@ -528,15 +526,52 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 				if len(points) < 2 {
 					continue
 				}
-				title := fmt.Sprintf("Regret of %s against %s", kind, path)
-				if g.label != "" {
-					title += ", " + g.label
+				p := sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")
+				if len(groups) > 1 { // small multiples, with one legend
+					p.Title, p.Ends = g.label, nil
+					f.Legend = nil
+					for i := range labels {
+						f.Legend = append(f.Legend, RowLabel{Look: looks[i], Label: labels[i]})
+					}
 				}
-				out = append(out, &Figure{ID: fmt.Sprintf("across-%s-%d", slug(kind+"-"+path), n+1), Title: title,
-					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow),
-					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
+				f.Panels = append(f.Panels, p)
+			}
+			if len(f.Panels) > 0 {
+				shareY(f.Panels)
+				out = append(out, f)
 			}
 		}
 	}
 	return out
+}
+
+// shareY gives panels the axis of the one that reaches highest; with logs among them, all are log.
+func shareY(panels []*Panel) {
+	lo, hi, log := math.Inf(1), 0.0, false
+	for _, p := range panels {
+		log = log || p.Y.Log
+		hi = max(hi, p.Y.Hi)
+		for _, m := range p.Marks {
+			if m.Kind == Line {
+				for _, v := range m.Y {
+					if v > 0 {
+						lo = min(lo, v)
+					}
+				}
+			}
+		}
+	}
+	y := panels[0].Y
+	if log {
+		lo, hi = logRange(lo*0.95, hi)
+		y = Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+	} else if len(panels) > 1 {
+		t := linearTicks(0, hi, 4)
+		y = Axis{Caption: "Regret", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+	}
+	if len(panels) > 1 {
+		for _, p := range panels {
+			p.Y = y
+		}
+	}
 }
