@@ -99,7 +99,8 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 // and nearly linear: Newton's method on 1/√s = 1 from the left climbs to the root without passing
 // it. Each term is at most 1 at the root, so ν ≥ |b_i| − g_i is where it starts. The hard case is
 // s(0) < 1, possible only when θ̂ has no part in the top eigenspace: then ν = 0 and the missing
-// mass goes to a top eigenvector; both signs are equally far, we take +.
+// mass goes to a top eigenvector; both signs are equally far, we take +. Parts of θ̂ below its
+// rounding error count as 0: they change the value by no more, and ν could be subnormal for them.
 //
 // It reports false when the eigenvalues fail. Cost 9d³ and a few iterations of 3d.
 func (u *LinUCB) farthest(r float64) bool {
@@ -114,9 +115,13 @@ func (u *LinUCB) farthest(r float64) bool {
 		}
 	}
 	gap := func(i int) float64 { return r * r * (w[top] - w[i]) }
+	negligible := max(0x1p-53*linalg.Norm(u.ridge.Theta()), 1e-100*r*math.Sqrt(w[top]))
 	var lo, hi float64 // lo ≤ ν ≤ hi
 	for i := range w {
 		c[i] = linalg.Dot(u.eigen.Vector(i), u.ridge.Theta())
+		if math.Abs(c[i]) <= negligible {
+			c[i] = 0
+		}
 		b[i] = r * math.Sqrt(max(0, w[i])) * c[i]
 		lo = max(lo, math.Abs(b[i])-gap(i))
 	}
@@ -126,7 +131,7 @@ func (u *LinUCB) farthest(r float64) bool {
 	if lo == 0 {
 		var s float64
 		for i := range b {
-			if b[i] != 0 { // then gap(i) ≥ |b_i| > 0
+			if b[i] != 0 { // then gap(i) ≥ |b_i| > 0, because lo is 0
 				s += b[i] / gap(i) * (b[i] / gap(i))
 			}
 		}
@@ -169,11 +174,8 @@ func (u *LinUCB) farthest(r float64) bool {
 	clear(u.theta)
 	mu := nu + r*r*w[top]
 	for i := range c {
-		// c_i + √a_i y_i = c_i (1 + a_i/(ν + g_i)) = c_i μ/(ν + g_i).
-		if c[i] != 0 && b[i] != 0 {
+		if c[i] != 0 { // c_i + √a_i y_i = c_i (1 + a_i/(ν + g_i)) = c_i μ/(ν + g_i)
 			linalg.Axpy(c[i]*(mu/(nu+gap(i))), u.eigen.Vector(i), u.theta)
-		} else {
-			linalg.Axpy(c[i], u.eigen.Vector(i), u.theta)
 		}
 	}
 	if missing > 0 {
