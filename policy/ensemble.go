@@ -23,6 +23,7 @@ type EnsembleOptions struct {
 	Init      string  `key:"init" doc:"S_0: corrected, printed, matched, prior, none" default:"matched; corrected"`
 	Select    string  `key:"select" doc:"random member, or max over the ensemble" default:"random"`
 	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+	Engine    string  `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy" default:"auto"`
 }
 
 // Doc implements spec.Documented.
@@ -36,14 +37,15 @@ type TargetLaw struct {
 	Name string
 	Var  float64
 	Draw func(word uint32) float64
+	law  rng.Law
 }
 
 // TargetLaws are the laws a spec can name. The paper takes U uniform on [−1, 1], whose variance is
 // 1/3 (claim:alpha-non-neg prints 2/3; see docs/paper.md).
 var TargetLaws = []TargetLaw{
-	{"uniform", 1.0 / 3, rng.UniformWord},
-	{"gaussian", 1, rng.NormalWord},
-	{"rademacher", 1, rng.SignWord},
+	{"uniform", 1.0 / 3, rng.UniformWord, rng.UniformLaw},
+	{"gaussian", 1, rng.NormalWord, rng.NormalLaw},
+	{"rademacher", 1, rng.SignWord, rng.SignLaw},
 }
 
 func targetLaw(name string) (TargetLaw, error) {
@@ -59,14 +61,14 @@ func targetLaw(name string) (TargetLaw, error) {
 
 var initNames = []string{"corrected", "printed", "matched", "prior", "none"}
 
-// initialise draws S_0^1, …, S_0^m into s (m×d), member j from round j of the stream.
+// initial returns the function that draws S_0^j, from round j of the stream.
 //
 //	corrected  uniform on √(λd)·𝕊^{d−1}: Cov(S_0) = λI = V_0, what the proofs need
 //	printed    uniform on λ√d·𝕊^{d−1}, as alg:es prints it; lem:initialisation is false for it
 //	matched    uniform on √(λd·Var U)·𝕊^{d−1}: the stationary law of the recursion
 //	prior      N(0, λI): a Gaussian prior N(0, λ⁻¹I) on each member
 //	none       0
-func initialise(s []float64, kind string, d int, lambda, variance float64, init rng.Stream) error {
+func initial(kind string, d int, lambda, variance float64, init rng.Stream) (func(row []float64, j int), error) {
 	var size float64
 	switch kind {
 	case "corrected":
@@ -78,12 +80,11 @@ func initialise(s []float64, kind string, d int, lambda, variance float64, init 
 	case "prior":
 		size = math.Sqrt(lambda)
 	case "none":
-		return nil
+		return func(row []float64, _ int) { clear(row) }, nil
 	default:
-		return fmt.Errorf("init is %q%s", kind, spec.Suggest(kind, initNames))
+		return nil, fmt.Errorf("init is %q%s", kind, spec.Suggest(kind, initNames))
 	}
-	for j := range len(s) / d {
-		row := s[j*d : j*d+d]
+	return func(row []float64, j int) {
 		if kind == "prior" {
 			init.Round(uint64(j)).Normals(row, 0)
 		} else {
@@ -92,8 +93,7 @@ func initialise(s []float64, kind string, d int, lambda, variance float64, init 
 		for i := range row {
 			row[i] *= size
 		}
-	}
-	return nil
+	}, nil
 }
 
 // resolve fills in the preset's choices and checks everything.
@@ -165,20 +165,22 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 //	S_t^j = S_{t−1}^j + U_t^j X_t,  θ̃_t^j = V_t⁻¹S_t^j,
 //
 // with J_t uniform on the m members and ξ_t a fair sign (or always +1). Only S is stored for the
-// members; one is solved when it is drawn. With select = "max" the action maximises over all
-// models instead (rem:max-over-ensemble).
+// members (see type members for how); one is solved when it is drawn. With select = "max" the action
+// maximises over all models instead (rem:max-over-ensemble).
 //
 // Cost of a round: Select d² and one call of the oracle (max: m·d² and 2m calls), Update 3d² + m·d
-// and m random words. The state is d² + m·d numbers. Its law is exact: a count over 2m.
+// and m random words, or less where only some members are ever drawn. The state is d² + m·d
+// numbers. Its law is exact: a count over 2m.
 type Ensemble struct {
 	opts   EnsembleOptions
 	law    TargetLaw
 	ridge  *linalg.Ridge
 	radius radius
 	m      int
-	s      []float64 // m×d: S_t^j
+	s      *members
 
-	columns           rng.Columns
+	draws             rng.Rows
+	sum               []float64 // S^j of the member at hand
 	member, theta     []float64
 	best, challenging bandit.Action
 }
@@ -194,14 +196,18 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 		return nil, err
 	}
 	d := p.Dim
-	e := &Ensemble{
-		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M,
-		s: make([]float64, o.M*d), member: make([]float64, d), theta: make([]float64, d),
-	}
-	if err := initialise(e.s, o.Init, d, o.Lambda, law.Var, p.Init); err != nil {
+	first, err := initial(o.Init, d, o.Lambda, law.Var, p.Init)
+	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	s, err := newMembers(d, o.M, law.law, p.Horizon, o.Engine, first)
+	if err != nil {
+		return nil, err
+	}
+	return &Ensemble{
+		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, s: s,
+		sum: make([]float64, d), member: make([]float64, d), theta: make([]float64, d),
+	}, nil
 }
 
 // Options returns the configuration with every default filled in.
@@ -210,8 +216,12 @@ func (e *Ensemble) Options() EnsembleOptions { return e.opts }
 // Ridge returns the state of the regression: V_t, θ̂_t. It belongs to the policy.
 func (e *Ensemble) Ridge() *linalg.Ridge { return e.ridge }
 
-// Sums returns S_t, m×d, row j the sum of member j+1 of the paper. It belongs to the policy.
-func (e *Ensemble) Sums() []float64 { return e.s }
+// Sums returns a copy of S_t, m×d, row j the sum of member j+1 of the paper.
+func (e *Ensemble) Sums() []float64 {
+	s := make([]float64, e.m*e.ridge.Dim())
+	e.s.sums(s)
+	return s
+}
 
 // Scale returns r_t, the scale that the next Select uses.
 func (e *Ensemble) Scale() float64 { return e.radius.at(e.ridge.LogDetRatio()) }
@@ -226,8 +236,8 @@ func (e *Ensemble) Models() int {
 
 // Model stores θ̂ + r ξ θ̃^j in dst, 0 ≤ j < m, sign ξ = ±1. Cost d².
 func (e *Ensemble) Model(dst []float64, j int, sign float64) {
-	d := e.ridge.Dim()
-	e.ridge.Solve(e.member, e.s[j*d:j*d+d])
+	e.s.load(e.sum, j)
+	e.ridge.Solve(e.member, e.sum)
 	e.shift(dst, sign*e.Scale())
 }
 
@@ -247,10 +257,11 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 	if e.opts.Select == "max" {
 		return e.maximise(dst, set)
 	}
-	j, sign := draw.Intn(0, e.m), 1.0
+	j, sign := e.draws.Intn(draw, 0, e.m), 1.0
 	if e.opts.Symmetric {
-		sign = draw.Sign(1)
+		sign = e.draws.Sign(draw, 1)
 	}
+	e.s.expect(draw)
 	e.Model(e.theta, j, sign)
 	_, err := set.ArgMax(dst, e.theta)
 	return err
@@ -276,9 +287,11 @@ func (e *Ensemble) maximise(dst *bandit.Action, set bandit.ActionSet) error {
 
 // each calls f for every model (j, ξ), the model itself in e.theta, until f fails.
 func (e *Ensemble) each(f func(j int, sign float64) error) error {
-	d, r := e.ridge.Dim(), e.Scale()
+	r := e.Scale()
+	e.s.settle()
 	for j := range e.m {
-		e.ridge.Solve(e.member, e.s[j*d:j*d+d])
+		e.s.load(e.sum, j)
+		e.ridge.Solve(e.member, e.sum)
 		e.shift(e.theta, r)
 		if err := f(j, 1); err != nil {
 			return err
@@ -315,19 +328,7 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 	if _, ok := e.ridge.Update(a.X, y); !ok {
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	x, d := a.X, e.ridge.Dim()
-	s := e.s
-	if e.law.Name == "uniform" { // the common case, inlined
-		for _, w := range e.columns.Words(draw, e.m) {
-			linalg.Axpy(rng.UniformWord(w), x, s[:d])
-			s = s[d:]
-		}
-		return nil
-	}
-	for _, w := range e.columns.Words(draw, e.m) {
-		linalg.Axpy(e.law.Draw(w), x, s[:d])
-		s = s[d:]
-	}
+	e.s.add(a.X, draw)
 	return nil
 }
 
@@ -350,19 +351,20 @@ func spanWarning(set bandit.ActionSet, m, d int, init string) []string {
 		"regret grows linearly, and what a run shows is rounding; take m ≥ 2d = %d and a random init", why, 2*d)}
 }
 
-// AppendSnapshot implements bandit.Snapshotter.
+// AppendSnapshot implements bandit.Snapshotter. The bytes do not depend on the engine.
 func (e *Ensemble) AppendSnapshot(b []byte) ([]byte, error) {
-	return appendSnapshot(b, "ensemble", append(e.ridge.State(), e.s)), nil
+	return appendSnapshot(b, "ensemble", append(e.ridge.State(), e.Sums())), nil
 }
 
 // Restore implements bandit.Snapshotter.
 func (e *Ensemble) Restore(b []byte) error {
-	v, err := readSnapshot(b, "ensemble", lengthsOf(append(e.ridge.State(), e.s)))
+	state := e.ridge.State()
+	v, err := readSnapshot(b, "ensemble", append(lengthsOf(state), e.m*e.ridge.Dim()))
 	if err != nil {
 		return err
 	}
 	e.ridge.Restore(v)
-	copy(e.s, v[len(v)-1])
+	e.s.set(v[len(v)-1])
 	return nil
 }
 

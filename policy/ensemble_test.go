@@ -338,6 +338,7 @@ func TestRefusals(t *testing.T) {
 		`did you mean "uniform"`: {&policy.EnsembleOptions{Targets: "unifrom"}, good},
 		`init is "zero"`:         {&policy.EnsembleOptions{Init: "zero"}, good},
 		`select is "best"`:       {&policy.EnsembleOptions{Select: "best"}, good},
+		`engine is "fast"`:       {&policy.EnsembleOptions{Engine: "fast"}, good},
 		`preset is "papr"`:       {&policy.EnsembleOptions{Preset: "papr"}, good},
 		"needs a known horizon":  {&policy.EnsembleOptions{Preset: "paper"}, policy.Problem{Dim: 3}},
 		"scale.value is NaN":     {&policy.EnsembleOptions{Scale: policy.Constant(math.NaN())}, good},

@@ -79,8 +79,12 @@ func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
 	default:
 		return nil, fmt.Errorf("init is %q%s", full.Init, spec.Suggest(full.Init, []string{"corrected", "matched", "printed"}))
 	}
-	if err := initialise(half, init, d, full.Lambda, law.Var, p.Init); err != nil {
+	first, err := initial(init, d, full.Lambda, law.Var, p.Init)
+	if err != nil {
 		return nil, err
+	}
+	for j := range full.M {
+		first(half[j*d:j*d+d], j)
 	}
 	for i := range half {
 		half[i] *= size

@@ -105,6 +105,9 @@ type Source struct {
 // At returns the source's round t.
 func (s Source) At() uint64 { return s.t }
 
+// Later returns round t+n of the same stream.
+func (s Source) Later(n uint64) Source { return Source{key: s.key, role: s.role, t: s.t + n} }
+
 // Sub returns the same round of an independent stream of the same role, for a policy that is made
 // of others.
 func (s Source) Sub(i uint64) Source { return Source{key: s.key.At(i), role: s.role, t: s.t} }

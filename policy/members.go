@@ -1,0 +1,453 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"troupe/internal/linalg"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// members holds the sums S_t^j = S_0^j + Σ_{i≤t} U_i^j X_i of an ensemble. Each number of S is
+// added up over time in order, by one fused multiply-add for a step, and U_i^j is computed from
+// (round, j): so it does not matter when a step enters which row, and three engines that differ in
+// nothing else give the same bits.
+//
+//	eager    every step enters every row at once. Best while S stays in the first cache.
+//	blocked  steps wait; every 64 rounds they enter all rows, 16 members × 64 steps × all features at
+//	         a time, S crossing the memory once instead of 64 times. A row that is asked for in
+//	         between is brought up to date in a copy.
+//	lazy     all steps are kept; a row is brought up to date when it is asked for. Members that are
+//	         never drawn cost nothing, so it wins while T is at most a few times m. Rows that the
+//	         select stream is about to ask for are brought up to date together, 16 at a time.
+//
+// Memory: m·d numbers for S (rounded up to 16 members) and the steps that wait: eager none (and a
+// table of targets), blocked 64·d, lazy T·d, at most lazySteps numbers. Engine "auto" chooses by a
+// model of the cost and turns lazy into blocked when that has become the better engine.
+//
+// Reading never changes a number, it only moves work. Not safe for concurrent use.
+type members struct {
+	d, m    int
+	law     rng.Law
+	first   func(row []float64, j int) // stores S_0^j
+	engine  string
+	auto    bool
+	horizon int // 0 when not known
+
+	s []float64 // panels of 8 members, an even number: see linalg.Members
+
+	// Steps from, …, n−1 are not in every row: row k of x is step from+k. A run is a stretch of
+	// steps whose sources are consecutive rounds of one stream.
+	x       []float64
+	runs    []run
+	from, n int
+
+	seen []int // lazy: steps 0, …, seen[j]−1 are in row j; −1 means that S_0^j is not drawn yet
+
+	table table // eager: targets of the coming rounds
+
+	// Lazy: what the select stream asks for next.
+	last      rng.Source // of the last expect
+	window    rng.Source // rows asked for in the `ahead` rounds from here were up to date then
+	strange   int        // sources that did not follow the one before
+	numbers   rng.Rows
+	batch     []int
+	groups    []group
+	targets   []float64 // 16 members × (64 rounds and a quad)
+	along     [4 * rng.Lanes]float64
+	row, tail []float64 // scratch
+}
+
+// run says that step at+k has the source src.Later(k), up to the next run.
+type run struct {
+	at  int
+	src rng.Source
+}
+
+// group is 16 members on their way to the present, copied from S.
+type group struct {
+	s     []float64 // two panels
+	ids   [rng.Lanes]uint32
+	start [rng.Lanes]int // seen, ascending
+	lanes int            // members; further lanes repeat the last
+}
+
+const (
+	eager    = "eager"
+	blocked  = "blocked"
+	lazy     = "lazy"
+	exactLaw = "exact-law"
+
+	block = 64 // steps that enter S together
+
+	// eagerSize is the number of entries of S up to which it is cheaper to add a step to all rows
+	// than to bring the drawn row up to date: adding costs 0.025 ns an entry more than in a block,
+	// a late row about 100 ns.
+	eagerSize = 4096
+
+	// lazyShare: lazy work is that up to a member's last draw, which for T = r·m rounds is a share
+	// 1 − (1 − e^{−r})/r of all; it costs about 1.2 times as much a step (rows are gathered, and in
+	// a group of 16 the early ones wait for the late). At r = 4 they break even.
+	lazyShare = 4
+
+	// aloneShare is the same for a stream that cannot be predicted: rows come one by one, and a
+	// step of one row costs as much as one of five rows in a block.
+	aloneShare = 0.2
+
+	ahead = 64 // rounds that lazy looks ahead
+)
+
+// lazySteps bounds the numbers kept by lazy before all rows are brought up to date: 128 MB.
+var lazySteps = 1 << 24
+
+// newMembers returns S_0. engine is "auto" or a name.
+func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(row []float64, j int)) (*members, error) {
+	e := &members{
+		d: d, m: m, law: law, first: first, engine: engine, horizon: horizon,
+		s:   make([]float64, (m+rng.Lanes-1)/rng.Lanes*rng.Lanes*d),
+		row: make([]float64, d), targets: make([]float64, (block+4)*rng.Lanes),
+	}
+	switch engine {
+	case "", "auto":
+		e.auto = true
+		switch {
+		case m*d <= eagerSize:
+			e.engine = eager
+		case horizon == 0 || horizon <= lazyShare*m:
+			e.engine = lazy
+		default:
+			e.engine = blocked
+		}
+	case eager, blocked, lazy:
+	default:
+		return nil, fmt.Errorf("engine is %q%s", engine, spec.Suggest(engine, []string{"auto", eager, blocked, lazy, exactLaw}))
+	}
+	if e.engine == lazy {
+		e.seen = make([]int, m)
+		for j := range e.seen {
+			e.seen[j] = -1
+		}
+		if horizon > 0 {
+			e.x = make([]float64, 0, min(horizon*d, lazySteps))
+		}
+		return e, nil
+	}
+	if e.engine == blocked {
+		e.x = make([]float64, 0, block*d)
+	}
+	for j := range m {
+		first(e.row, j)
+		e.store(j, e.row)
+	}
+	return e, nil
+}
+
+// at returns the place of feature 0 of row j; feature i is 8i further.
+func (e *members) at(j int) int { return j/8*e.d*8 + j%8 }
+
+// store and fetch copy row j of S.
+func (e *members) store(j int, row []float64) {
+	for i, at := 0, e.at(j); i < len(row); i, at = i+1, at+8 {
+		e.s[at] = row[i]
+	}
+}
+
+func (e *members) fetch(row []float64, j int) {
+	for i, at := 0, e.at(j); i < len(row); i, at = i+1, at+8 {
+		row[i] = e.s[at]
+	}
+}
+
+// add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
+func (e *members) add(x []float64, draw rng.Source) {
+	if e.engine == eager {
+		u := e.table.at(draw, e.m, e.law)
+		panels := (e.m + 7) / 8
+		linalg.AddPanels(e.s[:panels*8*e.d], u[:panels*8], x)
+		return
+	}
+	if k := len(e.runs); k == 0 || e.runs[k-1].src.Later(uint64(e.n-e.runs[k-1].at)) != draw {
+		e.runs = append(e.runs, run{e.n, draw})
+	}
+	e.x = append(e.x, x...)
+	e.n++
+	switch {
+	case e.engine == blocked:
+		if e.n-e.from >= block || (draw.At()+1)%block == 0 {
+			e.settle()
+		}
+	case e.auto && e.n > e.limit():
+		e.settle()
+		e.engine, e.seen, e.batch, e.groups = blocked, nil, nil, nil
+		e.x = make([]float64, 0, block*e.d)
+	case len(e.x)+e.d > max(lazySteps, block*e.d):
+		e.settle()
+	}
+}
+
+// limit is the number of steps after which lazy is no longer the best engine.
+func (e *members) limit() int {
+	switch {
+	case e.strange > 16+e.n/16:
+		return int(aloneShare * float64(e.m))
+	case e.horizon > 0 && e.horizon <= lazyShare*e.m:
+		return e.horizon
+	}
+	return lazyShare * e.m
+}
+
+// load stores S^j in dst.
+func (e *members) load(dst []float64, j int) {
+	if e.engine == lazy && e.seen[j] < e.n {
+		if e.seen[j] < 0 {
+			e.first(dst, j)
+		} else {
+			e.fetch(dst, j)
+		}
+		e.walk(dst, j, max(e.seen[j], 0))
+		e.store(j, dst)
+		e.seen[j] = e.n
+		return
+	}
+	e.fetch(dst, j)
+	if e.engine == blocked && e.from < e.n {
+		e.walk(dst, j, e.from)
+	}
+}
+
+// walk adds the steps from, …, n−1 to row j.
+func (e *members) walk(row []float64, j, from int) {
+	e.stretches(from, e.n, func(a, b int, src rng.Source) {
+		src.FillRounds(&e.along, uint32(j), e.law)
+		linalg.AddSteps(row, &e.along, int(src.At()%4), e.steps(a, b))
+	})
+}
+
+func (e *members) steps(a, b int) []float64 { return e.x[(a-e.from)*e.d : (b-e.from)*e.d] }
+
+// stretches cuts the steps a, …, b−1 into stretches of consecutive rounds of one stream that do not
+// cross a multiple of 64. src is the source of the first step of a stretch.
+func (e *members) stretches(a, b int, f func(a, b int, src rng.Source)) {
+	k, _ := slices.BinarySearchFunc(e.runs, a+1, func(r run, t int) int { return cmp.Compare(r.at, t) })
+	for k--; a < b; k++ {
+		end := b
+		if k+1 < len(e.runs) {
+			end = min(b, e.runs[k+1].at)
+		}
+		for a < end {
+			src := e.runs[k].src.Later(uint64(a - e.runs[k].at))
+			to := min(end, a+block-int(src.At()%block))
+			f(a, to, src)
+			a = to
+		}
+	}
+}
+
+// fill computes the targets of 16 members in the rounds of a stretch of n steps: n rows of 16.
+func (e *members) fill(src rng.Source, n int, ids *[rng.Lanes]uint32) []float64 {
+	skip := int(src.At() % 4)
+	src.FillMembers(e.targets, rng.Lanes, ids, (skip+n+3)/4, e.law)
+	return e.targets[skip*rng.Lanes : (skip+n)*rng.Lanes]
+}
+
+// settle brings every row up to date and forgets the steps.
+func (e *members) settle() {
+	if e.engine == lazy {
+		order := make([]int, e.m)
+		for j := range order {
+			order[j] = j
+		}
+		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(e.seen[a], e.seen[b]), cmp.Compare(a, b)) })
+		for len(order) > 0 {
+			k := min(len(order), 16*rng.Lanes)
+			e.advance(order[:k])
+			order = order[k:]
+		}
+	} else if e.from < e.n {
+		e.stretches(e.from, e.n, func(a, b int, src rng.Source) {
+			x := e.steps(a, b)
+			var ids [rng.Lanes]uint32
+			for i := range ids {
+				ids[i] = uint32(i)
+			}
+			for s := e.s; len(s) > 0; s = s[rng.Lanes*e.d:] {
+				linalg.AddTile(s[:rng.Lanes*e.d], e.fill(src, b-a, &ids), x, e.d)
+				for i := range ids {
+					ids[i] += rng.Lanes
+				}
+			}
+		})
+	}
+	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
+}
+
+// expect says that a row is about to be asked for by number 0 of draw, a source of the select
+// stream. When the stream has been walking through consecutive rounds, lazy computes whom it will
+// ask for in the next ones and brings those rows up to date together, which costs a fourth of doing
+// it one by one. A wrong guess wastes work and changes nothing.
+func (e *members) expect(draw rng.Source) {
+	if e.engine != lazy || draw == e.last {
+		return
+	}
+	next := false
+	for k := range uint64(4) { // a wrapper may leave rounds out
+		next = next || e.last.Later(k+1) == draw
+	}
+	if !next {
+		e.strange++
+	}
+	e.last = draw
+	if inside := draw.At() - e.window.At(); !next || (inside < ahead && e.window.Later(inside) == draw) {
+		return
+	}
+	e.window = draw
+	e.batch = e.batch[:0]
+	for k := range uint64(ahead) {
+		if j := e.numbers.Intn(draw.Later(k), 0, e.m); e.seen[j] < e.n {
+			e.batch = append(e.batch, j)
+		}
+	}
+	slices.SortFunc(e.batch, func(a, b int) int { return cmp.Or(cmp.Compare(e.seen[a], e.seen[b]), cmp.Compare(a, b)) })
+	e.advance(slices.Compact(e.batch))
+}
+
+// advance brings rows up to date, side by side. They are sorted by seen; no row comes twice.
+func (e *members) advance(rows []int) {
+	d, width := e.d, rng.Lanes*e.d
+	n := (len(rows) + rng.Lanes - 1) / rng.Lanes
+	for len(e.groups) < n {
+		e.groups = append(e.groups, group{s: make([]float64, width)})
+	}
+	groups := e.groups[:n]
+	begin := e.n
+	for k := range groups {
+		g := &groups[k]
+		mine := rows[k*rng.Lanes : min(len(rows), (k+1)*rng.Lanes)]
+		g.lanes = len(mine)
+		clear(g.s)
+		for i := range g.ids {
+			j := mine[min(i, len(mine)-1)]
+			g.ids[i], g.start[i] = uint32(j), max(e.seen[j], 0)
+		}
+		begin = min(begin, g.start[0])
+	}
+	// put copies row ids[i] into lane i of the group: its time has come.
+	put := func(g *group, i int) {
+		j := int(g.ids[i])
+		if e.seen[j] < 0 {
+			e.first(e.row, j)
+		} else {
+			e.fetch(e.row, j)
+		}
+		for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
+			g.s[at] = e.row[f]
+		}
+	}
+	e.stretches(begin, e.n, func(a, b int, src rng.Source) {
+		for k := range groups {
+			g := &groups[k]
+			if g.start[0] >= b {
+				break // so are those of the later groups
+			}
+			var u []float64
+			for i, at := 0, a; ; {
+				for ; i < g.lanes && g.start[i] <= at; i++ {
+					if g.start[i] == at {
+						put(g, i)
+					}
+				}
+				if at == b {
+					break
+				}
+				to := b
+				if i < g.lanes {
+					to = min(b, g.start[i])
+				}
+				if i > 0 {
+					if u == nil {
+						u = e.fill(src, b-a, &g.ids)
+					}
+					linalg.AddTile(g.s, u[(at-a)*rng.Lanes:(to-a)*rng.Lanes], e.steps(at, to), d)
+				}
+				at = to
+			}
+		}
+	})
+	for k := range groups {
+		g := &groups[k]
+		for i := range g.lanes {
+			j := int(g.ids[i])
+			if g.start[i] == e.n { // a row that is drawn for the first time before any step
+				put(g, i)
+			}
+			for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
+				e.row[f] = g.s[at]
+			}
+			e.store(j, e.row)
+			e.seen[j] = e.n
+		}
+	}
+}
+
+// sums stores S in dst, m×d, row by row.
+func (e *members) sums(dst []float64) {
+	e.settle()
+	for j := range e.m {
+		e.fetch(dst[j*e.d:j*e.d+e.d], j)
+	}
+}
+
+// set replaces S by src, m×d.
+func (e *members) set(src []float64) {
+	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
+	for j := range e.m {
+		e.store(j, src[j*e.d:j*e.d+e.d])
+	}
+	for j := range e.seen {
+		e.seen[j] = e.n
+	}
+}
+
+// table keeps the targets of all members in coming rounds, so that a call of the generator has
+// enough to do. It is a cache and changes no number.
+type table struct {
+	src    rng.Source // round of row 0, a multiple of 4
+	rounds int
+	next   rng.Source // the round after the last one asked for
+	u      []float64  // rounds × stride
+	valid  bool
+}
+
+// tableSize bounds the table: it should leave room in the first cache.
+const tableSize = 1024
+
+// at returns the targets of members 0, …, m−1 (and a few more) in a round.
+func (c *table) at(draw rng.Source, m int, law rng.Law) []float64 {
+	stride := (m + rng.Lanes - 1) / rng.Lanes * rng.Lanes
+	k := draw.At() - c.src.At()
+	if !c.valid || k >= uint64(c.rounds) || c.src.Later(k) != draw {
+		k = draw.At() % 4
+		quads := 1
+		if c.valid && c.next == draw { // rounds come in order, so the coming ones will be asked for
+			quads = max(1, min(tableSize/stride/4, 4))
+		}
+		if c.u == nil {
+			c.u = make([]float64, stride*4*max(1, min(tableSize/stride/4, 4)))
+		}
+		c.src, c.rounds, c.valid = draw.Later(-k), 4*quads, true
+		var ids [rng.Lanes]uint32
+		for i := range ids {
+			ids[i] = uint32(i)
+		}
+		for j := 0; j < stride; j += rng.Lanes {
+			c.src.FillMembers(c.u[j:], stride, &ids, quads, law)
+			for i := range ids {
+				ids[i] += rng.Lanes
+			}
+		}
+	}
+	c.next = draw.Later(1)
+	return c.u[int(k)*stride : (int(k)+1)*stride]
+}
