@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Names of the files in a result directory.
@@ -116,7 +117,9 @@ func claim(dir string, x *Experiment, force bool) error {
 			return err
 		}
 		for _, f := range files {
-			if n := f.Name(); n != ResultsFile && n != JournalFile && n != "run.log" {
+			n := f.Name()
+			ours := n == ResultsFile || n == JournalFile || strings.HasPrefix(n, "."+ResultsFile+".") || strings.HasPrefix(n, "."+ManifestFile+".")
+			if !ours { // a run that was killed early leaves only files that are ours
 				return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,6 +225,34 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
+// A new line never continues a torn one.
+func TestJournalAfterATear(t *testing.T) {
+	name := filepath.Join(t.TempDir(), JournalFile)
+	for _, torn := range []string{"", "0000", "12345678 {\"cell\":\"x\"}"} {
+		whole, err := entry{Cell: "a", Regret: []float64{1}, Reward: []float64{2}}.line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(whole, torn...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, err := openJournal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.append(entry{Cell: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+		cells, remarks, err := readJournal(name)
+		if err != nil || len(cells) != 2 || len(remarks) > 0 {
+			t.Errorf("after the tear %q: %d cells, remarks %q, %v", torn, len(cells), remarks, err)
+		}
+	}
+}
+
 // A context that is done keeps what is finished; the next call ends with the same bytes.
 func TestInterrupt(t *testing.T) {
 	x := parse(t, mixed)
@@ -254,7 +283,11 @@ func TestAbandon(t *testing.T) {
 	x := parse(t, strings.Replace(mixed, "700", "1_000_000_000", 1))
 	ctx, cancel := context.WithCancel(context.Background())
 	started := time.Now()
-	out, err := Run(ctx, x, Options{Grace: time.Millisecond, Progress: func(Progress) { cancel() }})
+	out, err := Run(ctx, x, Options{Grace: time.Millisecond, Progress: func(p Progress) {
+		if p.Rounds > 0 { // a cell is under way
+			cancel()
+		}
+	}})
 	if !errors.Is(err, ErrInterrupted) || out.Played != 0 {
 		t.Errorf("error %v, %d cells played", err, out.Played)
 	}
@@ -342,9 +375,11 @@ func TestClaim(t *testing.T) {
 	if _, err := Run(context.Background(), x, Options{Dir: strange}); err == nil || !strings.Contains(err.Error(), "is not empty (letter.txt)") {
 		t.Errorf("a directory with a letter in it: error %v", err)
 	}
-	if out := run(t, x, Options{Dir: filepath.Join(t.TempDir(), "a"), Program: "one"}); out.Reused != 0 {
-		t.Error("a fresh directory has cells")
+	killed := t.TempDir()
+	if err := os.WriteFile(filepath.Join(killed, ".results.csv.123"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
+	run(t, x, Options{Dir: killed})
 }
 
 // Cells of another program are not believed.
@@ -409,6 +444,58 @@ func TestBoard(t *testing.T) {
 	}
 }
 
+// Every role draws from its own stream, in its own round, of the replication's key. A policy and a
+// world that check what they are handed see it.
+func TestStreams(t *testing.T) {
+	key := rng.NewKey(9).At(4)
+	w := &witness{t: t, key: key, arms: arms{mean: []float64{1}, best: 1, set: standardBasis(1)}}
+	if err := Play(w, (*witnessPolicy)(w), key, 25, nothing{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.heard != 4*25 {
+		t.Errorf("%d draws in 25 rounds, want one for each of four roles", w.heard)
+	}
+}
+
+type witness struct {
+	arms
+	t            *testing.T
+	key          rng.Key
+	round, heard int
+}
+
+func (w *witness) hear(role rng.Role, draw rng.Source) {
+	w.t.Helper()
+	w.heard++
+	if draw != w.key.Stream(role).Round(uint64(w.round)) {
+		w.t.Errorf("round %d: role %d has the source %+v", w.round, role, draw)
+	}
+}
+
+func (w *witness) Offer(draw rng.Source) (bandit.ActionSet, error) {
+	w.round++
+	w.hear(rng.Offer, draw)
+	return w.arms.Offer(draw)
+}
+
+func (w *witness) Reward(a bandit.Action, draw rng.Source) (float64, error) {
+	w.hear(rng.Reward, draw)
+	return w.arms.Reward(a, draw)
+}
+
+type witnessPolicy witness
+
+func (p *witnessPolicy) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	(*witness)(p).hear(rng.Select, draw)
+	dst.Set([]float64{1}, 0)
+	return nil
+}
+
+func (p *witnessPolicy) Update(_ bandit.Action, _ float64, draw rng.Source) error {
+	(*witness)(p).hear(rng.Perturb, draw)
+	return nil
+}
+
 // A reward that is not finite ends the play, whoever made it.
 func TestNotFinite(t *testing.T) {
 	env := &arms{mean: []float64{math.NaN()}, set: standardBasis(1)}
@@ -450,4 +537,18 @@ func FuzzJournal(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The loop itself: a round of a policy and a world that cost next to nothing.
+func BenchmarkPlay(b *testing.B) {
+	key := rng.NewKey(1)
+	world, err := (&armsWorld{K: 4}).Build(key, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &recorder{at: []int{b.N + 1}, rounds: new(atomic.Int64)}
+	b.ReportAllocs()
+	if err := Play(world, &randomPlayer{weight: 1}, key, b.N, w); err != nil {
+		b.Fatal(err)
+	}
 }
