@@ -58,6 +58,10 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "gaussian beta one-sided", raw: spec.Raw{"m": int64(6), "symmetric": false, "targets": "gaussian", "init": "corrected", "scale": spec.Raw{"kind": "beta"}}, law: anySet},
 		{table: "rademacher max", raw: spec.Raw{"m": int64(6), "targets": "rademacher", "select": "max", "init": "prior"}, law: anySet},
+		{table: "pair", raw: spec.Raw{"m": int64(5), "reference": "pair"}, law: anySet},
+		{table: "signs of sphere targets", raw: spec.Raw{"m": int64(5), "reference": "signs", "targets": "sphere"}, law: anySet},
+		{table: "gaussian reference", raw: spec.Raw{"m": int64(5), "reference": "gaussian", "targets": "coordinate"}, law: noSet},
+		{table: "sphere reference", raw: spec.Raw{"m": int64(5), "reference": "sphere", "targets": "gaussian"}, law: noSet},
 	},
 	"ensemble-incremental": {{table: "m=6", raw: spec.Raw{"m": int64(6)}, law: anySet}},
 	"epsilon-greedy": {

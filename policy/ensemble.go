@@ -19,10 +19,11 @@ type EnsembleOptions struct {
 	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1; 5"`
 	Delta     float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
 	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U); 7β_t"`
-	Targets   string  `key:"targets" doc:"law of U: uniform, gaussian, rademacher" default:"uniform"`
+	Targets   string  `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform"`
 	Init      string  `key:"init" doc:"S_0: corrected, printed, matched, prior, none" default:"matched; corrected"`
 	Select    string  `key:"select" doc:"random member, or max over the ensemble" default:"random"`
 	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+	Reference string  `key:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
 	Engine    string  `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy" default:"auto"`
 }
 
@@ -38,14 +39,16 @@ type TargetLaw struct {
 	Var  float64
 	Draw func(word uint32) float64
 	law  rng.Law
+
+	joint func(u []float64, draw rng.Source) // instead of Draw and law: all members together
 }
 
 // TargetLaws are the laws a spec can name. The paper takes U uniform on [−1, 1], whose variance is
 // 1/3 (claim:alpha-non-neg prints 2/3; see docs/paper.md).
 var TargetLaws = []TargetLaw{
-	{"uniform", 1.0 / 3, rng.UniformWord, rng.UniformLaw},
-	{"gaussian", 1, rng.NormalWord, rng.NormalLaw},
-	{"rademacher", 1, rng.SignWord, rng.SignLaw},
+	{Name: "uniform", Var: 1.0 / 3, Draw: rng.UniformWord, law: rng.UniformLaw},
+	{Name: "gaussian", Var: 1, Draw: rng.NormalWord, law: rng.NormalLaw},
+	{Name: "rademacher", Var: 1, Draw: rng.SignWord, law: rng.SignLaw},
 }
 
 func targetLaw(name string) (TargetLaw, error) {
@@ -109,7 +112,8 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 	set(&o.Preset, "practical")
 	set(&o.Targets, "uniform")
 	set(&o.Select, "random")
-	law, err := targetLaw(o.Targets)
+	set(&o.Reference, "coordinate")
+	law, err := ensembleLaw(o.Targets)
 	if err != nil {
 		return o, law, err
 	}
@@ -166,7 +170,8 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 //
 // with J_t uniform on the m members and ξ_t a fair sign (or always +1). Only S is stored for the
 // members (see type members for how); one is solved when it is drawn. With select = "max" the action
-// maximises over all models instead (rem:max-over-ensemble).
+// maximises over all models instead (rem:max-over-ensemble); reference combines several members
+// (see referenceNames).
 //
 // Cost of a round: Select d² and one call of the oracle (max: m·d² and 2m calls), Update 3d² + m·d
 // and m random words, or less where only some members are ever drawn. The state is d² + m·d
@@ -178,9 +183,13 @@ type Ensemble struct {
 	radius radius
 	m      int
 	s      *members
+	sums   []float64 // what Sums returned since the last Update, or nil
+
+	reference *reference // nil: coordinate, one member at a time
 
 	draws             rng.Rows
 	sum               []float64 // S^j of the member at hand
+	mixed             []float64 // Σ w_j S^j, for reference
 	member, theta     []float64
 	best, challenging bandit.Action
 }
@@ -200,13 +209,22 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newMembers(d, o.M, law.law, p.Horizon, o.Engine, first)
+	ref, err := newReference(o)
 	if err != nil {
 		return nil, err
 	}
+	engine, err := o.engine(law, d)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newMembers(d, o.M, law.law, p.Horizon, engine, first)
+	if err != nil {
+		return nil, err
+	}
+	s.joint = law.joint
 	return &Ensemble{
-		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, s: s,
-		sum: make([]float64, d), member: make([]float64, d), theta: make([]float64, d),
+		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, s: s, reference: ref,
+		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d),
 	}, nil
 }
 
@@ -216,15 +234,23 @@ func (e *Ensemble) Options() EnsembleOptions { return e.opts }
 // Ridge returns the state of the regression: V_t, θ̂_t. It belongs to the policy.
 func (e *Ensemble) Ridge() *linalg.Ridge { return e.ridge }
 
-// Sums returns a copy of S_t, m×d, row j the sum of member j+1 of the paper.
+// Sums returns a copy of S_t, m×d, row j the sum of member j+1 of the paper. Until the next Update it
+// is the same copy.
 func (e *Ensemble) Sums() []float64 {
-	s := make([]float64, e.m*e.ridge.Dim())
-	e.s.sums(s)
-	return s
+	if e.sums == nil {
+		e.sums = make([]float64, e.m*e.ridge.Dim())
+		e.s.sums(e.sums)
+	}
+	return e.sums
 }
 
 // Scale returns r_t, the scale that the next Select uses.
-func (e *Ensemble) Scale() float64 { return e.radius.at(e.ridge.LogDetRatio()) }
+func (e *Ensemble) Scale() float64 {
+	if e.radius.coef == 0 {
+		return e.radius.fixed // no logarithm
+	}
+	return e.radius.at(e.ridge.LogDetRatio())
+}
 
 // Models returns the number of models that take part: 2m, or m without symmetrisation.
 func (e *Ensemble) Models() int {
@@ -249,13 +275,17 @@ func (e *Ensemble) shift(dst []float64, c float64) {
 	}
 }
 
-// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source.
+// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source; a reference law has
+// its own.
 func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	if err := checkSet(set, e.ridge.Dim()); err != nil {
 		return err
 	}
 	if e.opts.Select == "max" {
 		return e.maximise(dst, set)
+	}
+	if e.reference != nil {
+		return e.selectMixed(dst, set, draw)
 	}
 	j, sign := e.draws.Intn(draw, 0, e.m), 1.0
 	if e.opts.Symmetric {
@@ -307,13 +337,17 @@ func (e *Ensemble) each(f func(j int, sign float64) error) error {
 }
 
 // Prob implements bandit.Prober: the share of the models that choose each action, a count over
-// Models(). With select = "max" the one action has probability 1.
+// Models(). With select = "max" the one action has probability 1; with a reference law it is a count
+// over that law's models, or refused where they cannot be counted.
 func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	if err := checkSet(set, e.ridge.Dim()); err != nil {
 		return err
 	}
 	if e.opts.Select == "max" {
 		return certain(dst, set, e.maximise)
+	}
+	if e.reference != nil {
+		return e.probMixed(dst, set)
 	}
 	return count(dst, set, uint64(e.Models()), func(add func(theta []float64) error) error {
 		return e.each(func(int, float64) error { return add(e.theta) })
@@ -329,6 +363,7 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	e.s.add(a.X, draw)
+	e.sums = nil
 	return nil
 }
 
@@ -365,6 +400,7 @@ func (e *Ensemble) Restore(b []byte) error {
 	}
 	e.ridge.Restore(v)
 	e.s.set(v[len(v)-1])
+	e.sums = nil
 	return nil
 }
 

@@ -57,6 +57,9 @@ func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
 	if err != nil {
 		return nil, err
 	}
+	if law.joint != nil {
+		return nil, fmt.Errorf("targets is %q, which needs kind = \"ensemble\"", law.Name)
+	}
 	if full.Scale.Kind == "beta" {
 		return nil, fmt.Errorf("scale.kind is %q, but this form of the algorithm needs a constant r: constant or betatilde", full.Scale.Kind)
 	}

@@ -31,7 +31,8 @@ import (
 type members struct {
 	d, m    int
 	law     rng.Law
-	first   func(row []float64, j int) // stores S_0^j
+	joint   func(u []float64, draw rng.Source) // eager only: the targets of all members, instead of law
+	first   func(row []float64, j int)         // stores S_0^j
 	engine  string
 	auto    bool
 	horizon int // 0 when not known
@@ -163,8 +164,16 @@ func (e *members) fetch(row []float64, j int) {
 // add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
 func (e *members) add(x []float64, draw rng.Source) {
 	if e.engine == eager {
-		u := e.table.at(draw, e.m, e.law)
 		panels := (e.m + 7) / 8
+		if e.joint != nil {
+			if len(e.targets) < panels*8 {
+				e.targets = make([]float64, panels*8)
+			}
+			e.joint(e.targets[:e.m], draw)
+			linalg.AddPanels(e.s[:panels*8*e.d], e.targets[:panels*8], x)
+			return
+		}
+		u := e.table.at(draw, e.m, e.law)
 		linalg.AddPanels(e.s[:panels*8*e.d], u[:panels*8], x)
 		return
 	}
