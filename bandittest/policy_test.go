@@ -111,7 +111,7 @@ type (
 func (p learnsInSelect) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	err := p.sound.Select(dst, set, draw)
 	if err == nil {
-		p.ensemble().Sums()[0] += 1e-12
+		p.ensemble().Ridge().Theta()[0] += 1e-12
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (p outside) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 
 func (p halfUpdate) Update(a bandit.Action, y float64, draw rng.Source) error {
 	if len(a.X) == 3 && a.X[0]-a.X[0] == 0 {
-		p.ensemble().Sums()[0] += 1e-9
+		p.ensemble().Ridge().Theta()[0] += 1e-9
 	}
 	return p.sound.Update(a, y, draw)
 }
@@ -245,7 +245,7 @@ func (p slightly) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 
 func (p probLearns) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	err := p.sound.Prob(dst, set)
-	p.ensemble().Sums()[1] += 1e-12
+	p.ensemble().Ridge().Theta()[1] += 1e-12
 	return err
 }
 
@@ -275,7 +275,7 @@ func (p noChecksum) Restore(b []byte) error {
 func (p halfRestore) Restore(b []byte) error {
 	err := p.sound.Restore(b)
 	if err != nil {
-		p.ensemble().Sums()[2] = 0
+		p.ensemble().Ridge().Theta()[2] = 0
 	}
 	return err
 }

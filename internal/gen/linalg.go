@@ -32,8 +32,8 @@ func linalg() {
 	}
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
-		v.mulSym()
-		v.addOuter()
+		v.mulPadded()
+		v.rankOne()
 		v.addPanels()
 		v.addSteps()
 	}
@@ -195,113 +195,80 @@ func (v *isa) dot() {
 	RET()
 }
 
-// mulSym takes w columns at a time; row i of the matrix goes to partial sum i mod 8.
-func (v *isa) mulSym() {
-	v.text("mulSym", "(dst, a, x *float64, d int)", "is MulSym.")
-	dst, a, x, d := arg("dst"), arg("a"), arg("x"), arg("d")
+// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8.
+func (v *isa) mulPadded() {
+	v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
+	dst, a, x, d, ld := arg("dst"), arg("a"), arg("x"), arg("d"), arg("ld")
 	stride := GP64()
-	MOVQ(d, stride)
+	MOVQ(ld, stride)
 	SHLQ(Imm(3), stride)
-	t, _ := v.tail(d)
-	cols := GP64()
-	MOVQ(d, cols)
 	acc := make([]VecVirtual, 8)
 	for i := range acc {
 		acc[i] = v.vec()
 	}
 	xi := v.vec()
-
-	// body sums over all rows with the given way to load the columns of a row.
-	body := func(name string, fma func(row Mem, acc VecVirtual)) {
-		for _, p := range acc {
-			v.clear(p)
-		}
-		row, xp, left := GP64(), GP64(), GP64()
-		MOVQ(a, row)
-		MOVQ(x, xp)
-		MOVQ(d, left)
-		one := func(i int) {
-			VBROADCASTSD(at(xp, 8*i), xi)
-			fma(at(row, 0), acc[i])
-			ADDQ(stride, row)
-		}
-		Label(name + "Eight")
-		SUBQ(Imm(8), left)
-		JL(LabelRef(name + "Rest"))
-		for i := range 8 {
-			one(i)
-		}
-		ADDQ(Imm(64), xp)
-		JMP(LabelRef(name + "Eight"))
-		Label(name + "Rest")
-		ADDQ(Imm(8), left)
-		for i := range 7 {
-			CMPQ(left, num(i+1))
-			JL(LabelRef(name + "Sum"))
-			one(i)
-		}
-		Label(name + "Sum")
-		v.tree(acc)
-	}
 	Label("panel")
-	SUBQ(num(v.w), cols)
-	JL(LabelRef("tail"))
-	body("full", func(row Mem, acc VecVirtual) { VFMADD231PD(row, xi, acc) })
+	for _, p := range acc {
+		v.clear(p)
+	}
+	row, xp, left := GP64(), GP64(), GP64()
+	MOVQ(a, row)
+	MOVQ(x, xp)
+	MOVQ(d, left)
+	one := func(i int) {
+		VBROADCASTSD(at(xp, 8*i), xi)
+		VFMADD231PD(at(row, 0), xi, acc[i])
+		ADDQ(stride, row)
+	}
+	Label("eight")
+	SUBQ(Imm(8), left)
+	JL(LabelRef("rest"))
+	for i := range 8 {
+		one(i)
+	}
+	ADDQ(Imm(64), xp)
+	JMP(LabelRef("eight"))
+	Label("rest")
+	ADDQ(Imm(8), left)
+	for i := range 7 {
+		CMPQ(left, num(i+1))
+		JL(LabelRef("sum"))
+		one(i)
+	}
+	Label("sum")
+	v.tree(acc)
 	VMOVUPD(acc[0], at(dst, 0))
 	ADDQ(num(8*v.w), a)
 	ADDQ(num(8*v.w), dst)
-	JMP(LabelRef("panel"))
-	Label("tail")
-	ADDQ(num(v.w), cols)
-	JZ(LabelRef("done"))
-	y := v.vec()
-	body("part", func(row Mem, acc VecVirtual) {
-		v.loadTail(t, row, y)
-		VFMADD231PD(y, xi, acc)
-	})
-	v.storeTail(t, acc[0], at(dst, 0))
-	Label("done")
+	SUBQ(num(v.w), ld)
+	JG(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }
 
-// addOuter goes row by row.
-func (v *isa) addOuter() {
-	v.text("addOuter", "(a, l, r *float64, d int)", "is AddOuter.")
-	a, l, r, d := arg("a"), arg("l"), arg("r"), arg("d")
-	t, rem := v.tail(d)
-	rows := GP64()
-	MOVQ(d, rows)
-	bytes := GP64()
-	MOVQ(d, bytes)
-	SUBQ(rem, bytes)
-	SHLQ(Imm(3), bytes) // of the full vectors of a row
-	li, x, y := v.vec(), v.vec(), v.vec()
+// rankOne goes row by row.
+func (v *isa) rankOne() {
+	v.text("rankOne", "(a *float64, alpha float64, k *float64, d, ld int)", "is rankOne.")
+	a, k, d, ld := arg("a"), arg("k"), arg("d"), arg("ld")
+	alpha, ki, x, y := v.vec(), v.vec(), v.vec(), v.vec()
+	Load(Param("alpha"), alpha.AsX())
+	VBROADCASTSD(alpha.AsX(), alpha)
+	kp, j := GP64(), GP64()
+	MOVQ(k, kp)
 	Label("row")
-	VBROADCASTSD(at(l, 0), li)
-	j := GP64()
+	VBROADCASTSD(at(kp, 0), ki)
 	XORQ(j, j)
-	Label("col")
-	CMPQ(j, bytes)
-	JGE(LabelRef("tail"))
-	VMOVUPD(Mem{Base: r, Index: j, Scale: 1}, x)
-	VMOVUPD(Mem{Base: a, Index: j, Scale: 1}, y)
-	VFMADD231PD(x, li, y)
-	VMOVUPD(y, Mem{Base: a, Index: j, Scale: 1})
-	ADDQ(num(8*v.w), j)
-	JMP(LabelRef("col"))
-	Label("tail")
-	ADDQ(bytes, a)
-	TESTQ(rem, rem)
-	JZ(LabelRef("next"))
-	v.loadTail(t, Mem{Base: r, Index: j, Scale: 1}, x)
-	v.loadTail(t, at(a, 0), y)
-	VFMADD231PD(x, li, y)
-	v.storeTail(t, y, at(a, 0))
-	LEAQ(Mem{Base: a, Index: rem, Scale: 8}, a)
-	Label("next")
-	ADDQ(Imm(8), l)
-	DECQ(rows)
+	Label("column")
+	VMULPD(Mem{Base: k, Index: j, Scale: 8}, ki, x)
+	VMOVUPD(at(a, 0), y)
+	VFMADD231PD(x, alpha, y)
+	VMOVUPD(y, at(a, 0))
+	ADDQ(num(8*v.w), a)
+	ADDQ(num(v.w), j)
+	CMPQ(j, ld)
+	JL(LabelRef("column"))
+	ADDQ(Imm(8), kp)
+	DECQ(d)
 	JNZ(LabelRef("row"))
 	VZEROUPPER()
 	RET()

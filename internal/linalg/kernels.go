@@ -77,47 +77,59 @@ func dot(a, b []float64) float64 {
 	return ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
 }
 
-// MulSym stores A·x in dst for an exactly symmetric matrix A, stored row by row in full, d²
-// numbers: dst_i is Dot(row i, x). dst may not alias x. Cost d².
+// MulSym stores A·x in dst for a d×d matrix stored row by row: dst_i is Dot(row i, x). dst may not
+// alias x. Cost d².
 func MulSym(dst, a, x []float64) {
 	d := len(x)
-	if len(dst) < d || len(a) < d*d {
-		panic(badLength)
-	}
-	if d == 0 {
-		return
-	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
-		mulSymAVX512(&dst[0], &a[0], &x[0], d)
-	case cpu.AVX2:
-		mulSymAVX2(&dst[0], &a[0], &x[0], d)
-	default:
-		for i := range d {
-			dst[i] = dot(a[i*d:i*d+d], x)
-		}
+	dst = dst[:d]
+	for i := range dst {
+		dst[i] = Dot(a[:d], x)
+		a = a[d:]
 	}
 }
 
-// AddOuter adds l rᵀ to the d×d matrix a: a_ij ← fma(l_i, r_j, a_ij). With l = ±r an exactly
-// symmetric matrix stays so. Cost d².
-func AddOuter(a, l, r []float64) {
-	d := len(l)
-	if len(r) != d || len(a) < d*d {
+// padded returns the length of a row of d numbers that is filled up with zeros to whole vectors.
+// Without remainders no load crosses a store of another length, which the processor would wait for.
+func padded(d int) int { return (d + 7) &^ 7 }
+
+// mulPadded is MulSym for an exactly symmetric matrix with padded rows. x has d numbers, dst
+// padded(d), those beyond d become 0.
+func mulPadded(dst, a, x []float64) {
+	d := len(x)
+	ld := padded(d)
+	if len(dst) != ld || len(a) != d*ld || d == 0 {
 		panic(badLength)
-	}
-	if d == 0 {
-		return
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		addOuterAVX512(&a[0], &l[0], &r[0], d)
+		mulPaddedAVX512(&dst[0], &a[0], &x[0], d, ld)
 	case cpu.AVX2:
-		addOuterAVX2(&a[0], &l[0], &r[0], d)
+		mulPaddedAVX2(&dst[0], &a[0], &x[0], d, ld)
 	default:
-		for i, v := range l {
-			for j, row := 0, a[i*d:i*d+d]; j < len(row) && j < len(r); j++ {
-				row[j] = math.FMA(v, r[j], row[j])
+		for i := range d {
+			dst[i] = dot(a[i*ld:i*ld+d], x)
+		}
+		clear(dst[d:])
+	}
+}
+
+// rankOne adds alpha·k kᵀ to a d×d matrix with padded rows: a_ij ← fma(alpha, k_i·k_j, a_ij), which
+// keeps an exactly symmetric matrix so. k has padded(d) numbers, those beyond d are 0.
+func rankOne(a []float64, alpha float64, k []float64, d int) {
+	ld := padded(d)
+	if len(k) != ld || len(a) != d*ld || d == 0 {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		rankOneAVX512(&a[0], alpha, &k[0], d, ld)
+	case cpu.AVX2:
+		rankOneAVX2(&a[0], alpha, &k[0], d, ld)
+	default:
+		for i, v := range k[:d] {
+			row := a[i*ld : i*ld+d]
+			for j, w := range k[:len(row)] {
+				row[j] = math.FMA(alpha, float64(v*w), row[j])
 			}
 		}
 	}

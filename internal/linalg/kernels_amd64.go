@@ -9,16 +9,16 @@ func dotAVX512(a, b *float64, n int) float64
 func dotAVX2(a, b *float64, n int) float64
 
 //go:noescape
-func mulSymAVX512(dst, a, x *float64, d int)
+func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func mulSymAVX2(dst, a, x *float64, d int)
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func addOuterAVX512(a, l, r *float64, d int)
+func rankOneAVX512(a *float64, alpha float64, k *float64, d, ld int)
 
 //go:noescape
-func addOuterAVX2(a, l, r *float64, d int)
+func rankOneAVX2(a *float64, alpha float64, k *float64, d, ld int)
 
 //go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)

@@ -64,25 +64,18 @@ sum:
 	MOVSD         X0, ret+24(FP)
 	RET
 
-// func mulSymAVX512(dst *float64, a *float64, x *float64, d int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·mulSymAVX512(SB), NOSPLIT, $0-32
-	MOVQ  dst+0(FP), AX
-	MOVQ  a+8(FP), CX
-	MOVQ  x+16(FP), DX
-	MOVQ  d+24(FP), BX
-	MOVQ  BX, SI
-	SHLQ  $0x03, SI
-	MOVQ  BX, DI
-	ANDQ  $0x07, DI
-	MOVQ  $-1, R8
-	BZHIQ DI, R8, R8
-	KMOVW R8, K1
-	MOVQ  BX, DI
+// func mulPaddedAVX512(dst *float64, a *float64, x *float64, d int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·mulPaddedAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ d+24(FP), BX
+	MOVQ ld+32(FP), SI
+	MOVQ SI, DI
+	SHLQ $0x03, DI
 
 panel:
-	SUBQ   $0x08, DI
-	JL     tail
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
 	VPXORQ Z2, Z2, Z2
@@ -95,75 +88,75 @@ panel:
 	MOVQ   DX, R9
 	MOVQ   BX, R10
 
-fullEight:
+eight:
 	SUBQ         $0x08, R10
-	JL           fullRest
+	JL           rest
 	VBROADCASTSD (R9), Z8
 	VFMADD231PD  (R8), Z8, Z0
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 8(R9), Z8
 	VFMADD231PD  (R8), Z8, Z1
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 16(R9), Z8
 	VFMADD231PD  (R8), Z8, Z2
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 24(R9), Z8
 	VFMADD231PD  (R8), Z8, Z3
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 32(R9), Z8
 	VFMADD231PD  (R8), Z8, Z4
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 40(R9), Z8
 	VFMADD231PD  (R8), Z8, Z5
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 48(R9), Z8
 	VFMADD231PD  (R8), Z8, Z6
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	VBROADCASTSD 56(R9), Z8
 	VFMADD231PD  (R8), Z8, Z7
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	ADDQ         $0x40, R9
-	JMP          fullEight
+	JMP          eight
 
-fullRest:
+rest:
 	ADDQ         $0x08, R10
 	CMPQ         R10, $0x01
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD (R9), Z8
 	VFMADD231PD  (R8), Z8, Z0
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x02
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 8(R9), Z8
 	VFMADD231PD  (R8), Z8, Z1
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x03
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 16(R9), Z8
 	VFMADD231PD  (R8), Z8, Z2
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x04
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 24(R9), Z8
 	VFMADD231PD  (R8), Z8, Z3
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x05
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 32(R9), Z8
 	VFMADD231PD  (R8), Z8, Z4
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x06
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 40(R9), Z8
 	VFMADD231PD  (R8), Z8, Z5
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 	CMPQ         R10, $0x07
-	JL           fullSum
+	JL           sum
 	VBROADCASTSD 48(R9), Z8
 	VFMADD231PD  (R8), Z8, Z6
-	ADDQ         SI, R8
+	ADDQ         DI, R8
 
-fullSum:
+sum:
 	VADDPD  Z4, Z0, Z0
 	VADDPD  Z5, Z1, Z1
 	VADDPD  Z6, Z2, Z2
@@ -176,164 +169,38 @@ fullSum:
 	VMOVUPD Z0, (AX)
 	ADDQ    $0x40, CX
 	ADDQ    $0x40, AX
-	JMP     panel
-
-tail:
-	ADDQ   $0x08, DI
-	JZ     done
-	VPXORQ Z0, Z0, Z0
-	VPXORQ Z1, Z1, Z1
-	VPXORQ Z2, Z2, Z2
-	VPXORQ Z3, Z3, Z3
-	VPXORQ Z4, Z4, Z4
-	VPXORQ Z5, Z5, Z5
-	VPXORQ Z6, Z6, Z6
-	VPXORQ Z7, Z7, Z7
-	MOVQ   DX, DX
-
-partEight:
-	SUBQ         $0x08, BX
-	JL           partRest
-	VBROADCASTSD (DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z0
-	ADDQ         SI, CX
-	VBROADCASTSD 8(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z1
-	ADDQ         SI, CX
-	VBROADCASTSD 16(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z2
-	ADDQ         SI, CX
-	VBROADCASTSD 24(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z3
-	ADDQ         SI, CX
-	VBROADCASTSD 32(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z4
-	ADDQ         SI, CX
-	VBROADCASTSD 40(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z5
-	ADDQ         SI, CX
-	VBROADCASTSD 48(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z6
-	ADDQ         SI, CX
-	VBROADCASTSD 56(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z7
-	ADDQ         SI, CX
-	ADDQ         $0x40, DX
-	JMP          partEight
-
-partRest:
-	ADDQ         $0x08, BX
-	CMPQ         BX, $0x01
-	JL           partSum
-	VBROADCASTSD (DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z0
-	ADDQ         SI, CX
-	CMPQ         BX, $0x02
-	JL           partSum
-	VBROADCASTSD 8(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z1
-	ADDQ         SI, CX
-	CMPQ         BX, $0x03
-	JL           partSum
-	VBROADCASTSD 16(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z2
-	ADDQ         SI, CX
-	CMPQ         BX, $0x04
-	JL           partSum
-	VBROADCASTSD 24(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z3
-	ADDQ         SI, CX
-	CMPQ         BX, $0x05
-	JL           partSum
-	VBROADCASTSD 32(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z4
-	ADDQ         SI, CX
-	CMPQ         BX, $0x06
-	JL           partSum
-	VBROADCASTSD 40(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z5
-	ADDQ         SI, CX
-	CMPQ         BX, $0x07
-	JL           partSum
-	VBROADCASTSD 48(DX), Z8
-	VMOVUPD.Z    (CX), K1, Z9
-	VFMADD231PD  Z9, Z8, Z6
-	ADDQ         SI, CX
-
-partSum:
-	VADDPD  Z4, Z0, Z0
-	VADDPD  Z5, Z1, Z1
-	VADDPD  Z6, Z2, Z2
-	VADDPD  Z7, Z3, Z3
-	VADDPD  Z2, Z0, Z0
-	VADDPD  Z3, Z1, Z1
-	VADDPD  Z1, Z0, Z0
-	VPXORQ  Z7, Z7, Z7
-	VADDPD  Z7, Z0, Z0
-	VMOVUPD Z0, K1, (AX)
-
-done:
+	SUBQ    $0x08, SI
+	JG      panel
 	VZEROUPPER
 	RET
 
-// func addOuterAVX512(a *float64, l *float64, r *float64, d int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·addOuterAVX512(SB), NOSPLIT, $0-32
-	MOVQ  a+0(FP), AX
-	MOVQ  l+8(FP), CX
-	MOVQ  r+16(FP), DX
-	MOVQ  d+24(FP), BX
-	MOVQ  BX, SI
-	ANDQ  $0x07, SI
-	MOVQ  $-1, DI
-	BZHIQ SI, DI, DI
-	KMOVW DI, K1
-	MOVQ  BX, DI
-	SUBQ  SI, BX
-	SHLQ  $0x03, BX
+// func rankOneAVX512(a *float64, alpha float64, k *float64, d int, ld int)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·rankOneAVX512(SB), NOSPLIT, $0-40
+	MOVQ         a+0(FP), AX
+	MOVQ         k+16(FP), CX
+	MOVQ         d+24(FP), DX
+	MOVQ         ld+32(FP), BX
+	MOVSD        alpha+8(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, SI
 
 row:
-	VBROADCASTSD (CX), Z0
-	XORQ         R8, R8
+	VBROADCASTSD (SI), Z1
+	XORQ         DI, DI
 
-col:
-	CMPQ        R8, BX
-	JGE         tail
-	VMOVUPD     (DX)(R8*1), Z1
-	VMOVUPD     (AX)(R8*1), Z2
-	VFMADD231PD Z1, Z0, Z2
-	VMOVUPD     Z2, (AX)(R8*1)
-	ADDQ        $0x40, R8
-	JMP         col
-
-tail:
-	ADDQ        BX, AX
-	TESTQ       SI, SI
-	JZ          next
-	VMOVUPD.Z   (DX)(R8*1), K1, Z1
-	VMOVUPD.Z   (AX), K1, Z2
-	VFMADD231PD Z1, Z0, Z2
-	VMOVUPD     Z2, K1, (AX)
-	LEAQ        (AX)(SI*8), AX
-
-next:
-	ADDQ $0x08, CX
-	DECQ DI
-	JNZ  row
+column:
+	VMULPD      (CX)(DI*8), Z1, Z2
+	VMOVUPD     (AX), Z3
+	VFMADD231PD Z2, Z0, Z3
+	VMOVUPD     Z3, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x08, DI
+	CMPQ        DI, BX
+	JL          column
+	ADDQ        $0x08, SI
+	DECQ        DX
+	JNZ         row
 	VZEROUPPER
 	RET
 
@@ -611,25 +478,19 @@ sum:
 	MOVSD        X0, ret+24(FP)
 	RET
 
-// func mulSymAVX2(dst *float64, a *float64, x *float64, d int)
+// func mulPaddedAVX2(dst *float64, a *float64, x *float64, d int, ld int)
 // Requires: AVX, FMA3
-TEXT ·mulSymAVX2(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    x+16(FP), DX
-	MOVQ    d+24(FP), BX
-	MOVQ    BX, SI
-	SHLQ    $0x03, SI
-	MOVQ    BX, DI
-	ANDQ    $0x03, DI
-	LEAQ    masks<>+0(SB), R8
-	SHLQ    $0x05, DI
-	VMOVDQU (R8)(DI*1), Y0
-	MOVQ    BX, DI
+TEXT ·mulPaddedAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ d+24(FP), BX
+	MOVQ ld+32(FP), SI
+	MOVQ SI, DI
+	SHLQ $0x03, DI
 
 panel:
-	SUBQ   $0x04, DI
-	JL     tail
+	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
 	VXORPD Y3, Y3, Y3
@@ -637,251 +498,123 @@ panel:
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
-	VXORPD Y8, Y8, Y8
 	MOVQ   CX, R8
 	MOVQ   DX, R9
 	MOVQ   BX, R10
 
-fullEight:
+eight:
 	SUBQ         $0x08, R10
-	JL           fullRest
-	VBROADCASTSD (R9), Y9
-	VFMADD231PD  (R8), Y9, Y1
-	ADDQ         SI, R8
-	VBROADCASTSD 8(R9), Y9
-	VFMADD231PD  (R8), Y9, Y2
-	ADDQ         SI, R8
-	VBROADCASTSD 16(R9), Y9
-	VFMADD231PD  (R8), Y9, Y3
-	ADDQ         SI, R8
-	VBROADCASTSD 24(R9), Y9
-	VFMADD231PD  (R8), Y9, Y4
-	ADDQ         SI, R8
-	VBROADCASTSD 32(R9), Y9
-	VFMADD231PD  (R8), Y9, Y5
-	ADDQ         SI, R8
-	VBROADCASTSD 40(R9), Y9
-	VFMADD231PD  (R8), Y9, Y6
-	ADDQ         SI, R8
-	VBROADCASTSD 48(R9), Y9
-	VFMADD231PD  (R8), Y9, Y7
-	ADDQ         SI, R8
-	VBROADCASTSD 56(R9), Y9
-	VFMADD231PD  (R8), Y9, Y8
-	ADDQ         SI, R8
+	JL           rest
+	VBROADCASTSD (R9), Y8
+	VFMADD231PD  (R8), Y8, Y0
+	ADDQ         DI, R8
+	VBROADCASTSD 8(R9), Y8
+	VFMADD231PD  (R8), Y8, Y1
+	ADDQ         DI, R8
+	VBROADCASTSD 16(R9), Y8
+	VFMADD231PD  (R8), Y8, Y2
+	ADDQ         DI, R8
+	VBROADCASTSD 24(R9), Y8
+	VFMADD231PD  (R8), Y8, Y3
+	ADDQ         DI, R8
+	VBROADCASTSD 32(R9), Y8
+	VFMADD231PD  (R8), Y8, Y4
+	ADDQ         DI, R8
+	VBROADCASTSD 40(R9), Y8
+	VFMADD231PD  (R8), Y8, Y5
+	ADDQ         DI, R8
+	VBROADCASTSD 48(R9), Y8
+	VFMADD231PD  (R8), Y8, Y6
+	ADDQ         DI, R8
+	VBROADCASTSD 56(R9), Y8
+	VFMADD231PD  (R8), Y8, Y7
+	ADDQ         DI, R8
 	ADDQ         $0x40, R9
-	JMP          fullEight
+	JMP          eight
 
-fullRest:
+rest:
 	ADDQ         $0x08, R10
 	CMPQ         R10, $0x01
-	JL           fullSum
-	VBROADCASTSD (R9), Y9
-	VFMADD231PD  (R8), Y9, Y1
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD (R9), Y8
+	VFMADD231PD  (R8), Y8, Y0
+	ADDQ         DI, R8
 	CMPQ         R10, $0x02
-	JL           fullSum
-	VBROADCASTSD 8(R9), Y9
-	VFMADD231PD  (R8), Y9, Y2
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 8(R9), Y8
+	VFMADD231PD  (R8), Y8, Y1
+	ADDQ         DI, R8
 	CMPQ         R10, $0x03
-	JL           fullSum
-	VBROADCASTSD 16(R9), Y9
-	VFMADD231PD  (R8), Y9, Y3
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 16(R9), Y8
+	VFMADD231PD  (R8), Y8, Y2
+	ADDQ         DI, R8
 	CMPQ         R10, $0x04
-	JL           fullSum
-	VBROADCASTSD 24(R9), Y9
-	VFMADD231PD  (R8), Y9, Y4
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 24(R9), Y8
+	VFMADD231PD  (R8), Y8, Y3
+	ADDQ         DI, R8
 	CMPQ         R10, $0x05
-	JL           fullSum
-	VBROADCASTSD 32(R9), Y9
-	VFMADD231PD  (R8), Y9, Y5
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 32(R9), Y8
+	VFMADD231PD  (R8), Y8, Y4
+	ADDQ         DI, R8
 	CMPQ         R10, $0x06
-	JL           fullSum
-	VBROADCASTSD 40(R9), Y9
-	VFMADD231PD  (R8), Y9, Y6
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 40(R9), Y8
+	VFMADD231PD  (R8), Y8, Y5
+	ADDQ         DI, R8
 	CMPQ         R10, $0x07
-	JL           fullSum
-	VBROADCASTSD 48(R9), Y9
-	VFMADD231PD  (R8), Y9, Y7
-	ADDQ         SI, R8
+	JL           sum
+	VBROADCASTSD 48(R9), Y8
+	VFMADD231PD  (R8), Y8, Y6
+	ADDQ         DI, R8
 
-fullSum:
+sum:
+	VADDPD  Y4, Y0, Y0
 	VADDPD  Y5, Y1, Y1
 	VADDPD  Y6, Y2, Y2
 	VADDPD  Y7, Y3, Y3
-	VADDPD  Y8, Y4, Y4
+	VADDPD  Y2, Y0, Y0
 	VADDPD  Y3, Y1, Y1
-	VADDPD  Y4, Y2, Y2
-	VADDPD  Y2, Y1, Y1
-	VXORPD  Y8, Y8, Y8
-	VADDPD  Y8, Y1, Y1
-	VMOVUPD Y1, (AX)
+	VADDPD  Y1, Y0, Y0
+	VXORPD  Y7, Y7, Y7
+	VADDPD  Y7, Y0, Y0
+	VMOVUPD Y0, (AX)
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
-	JMP     panel
-
-tail:
-	ADDQ   $0x04, DI
-	JZ     done
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-	VXORPD Y4, Y4, Y4
-	VXORPD Y5, Y5, Y5
-	VXORPD Y6, Y6, Y6
-	VXORPD Y7, Y7, Y7
-	VXORPD Y8, Y8, Y8
-	MOVQ   DX, DX
-
-partEight:
-	SUBQ         $0x08, BX
-	JL           partRest
-	VBROADCASTSD (DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y1
-	ADDQ         SI, CX
-	VBROADCASTSD 8(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y2
-	ADDQ         SI, CX
-	VBROADCASTSD 16(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y3
-	ADDQ         SI, CX
-	VBROADCASTSD 24(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y4
-	ADDQ         SI, CX
-	VBROADCASTSD 32(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y5
-	ADDQ         SI, CX
-	VBROADCASTSD 40(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y6
-	ADDQ         SI, CX
-	VBROADCASTSD 48(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y7
-	ADDQ         SI, CX
-	VBROADCASTSD 56(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y8
-	ADDQ         SI, CX
-	ADDQ         $0x40, DX
-	JMP          partEight
-
-partRest:
-	ADDQ         $0x08, BX
-	CMPQ         BX, $0x01
-	JL           partSum
-	VBROADCASTSD (DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y1
-	ADDQ         SI, CX
-	CMPQ         BX, $0x02
-	JL           partSum
-	VBROADCASTSD 8(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y2
-	ADDQ         SI, CX
-	CMPQ         BX, $0x03
-	JL           partSum
-	VBROADCASTSD 16(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y3
-	ADDQ         SI, CX
-	CMPQ         BX, $0x04
-	JL           partSum
-	VBROADCASTSD 24(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y4
-	ADDQ         SI, CX
-	CMPQ         BX, $0x05
-	JL           partSum
-	VBROADCASTSD 32(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y5
-	ADDQ         SI, CX
-	CMPQ         BX, $0x06
-	JL           partSum
-	VBROADCASTSD 40(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y6
-	ADDQ         SI, CX
-	CMPQ         BX, $0x07
-	JL           partSum
-	VBROADCASTSD 48(DX), Y9
-	VMASKMOVPD   (CX), Y0, Y10
-	VFMADD231PD  Y10, Y9, Y7
-	ADDQ         SI, CX
-
-partSum:
-	VADDPD     Y5, Y1, Y1
-	VADDPD     Y6, Y2, Y2
-	VADDPD     Y7, Y3, Y3
-	VADDPD     Y8, Y4, Y4
-	VADDPD     Y3, Y1, Y1
-	VADDPD     Y4, Y2, Y2
-	VADDPD     Y2, Y1, Y1
-	VXORPD     Y8, Y8, Y8
-	VADDPD     Y8, Y1, Y1
-	VMASKMOVPD Y1, Y0, (AX)
-
-done:
+	SUBQ    $0x04, SI
+	JG      panel
 	VZEROUPPER
 	RET
 
-// func addOuterAVX2(a *float64, l *float64, r *float64, d int)
-// Requires: AVX, FMA3
-TEXT ·addOuterAVX2(SB), NOSPLIT, $0-32
-	MOVQ    a+0(FP), AX
-	MOVQ    l+8(FP), CX
-	MOVQ    r+16(FP), DX
-	MOVQ    d+24(FP), BX
-	MOVQ    BX, SI
-	ANDQ    $0x03, SI
-	LEAQ    masks<>+0(SB), R8
-	MOVQ    SI, DI
-	SHLQ    $0x05, DI
-	VMOVDQU (R8)(DI*1), Y0
-	MOVQ    BX, DI
-	SUBQ    SI, BX
-	SHLQ    $0x03, BX
+// func rankOneAVX2(a *float64, alpha float64, k *float64, d int, ld int)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·rankOneAVX2(SB), NOSPLIT, $0-40
+	MOVQ         a+0(FP), AX
+	MOVQ         k+16(FP), CX
+	MOVQ         d+24(FP), DX
+	MOVQ         ld+32(FP), BX
+	MOVSD        alpha+8(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, SI
 
 row:
-	VBROADCASTSD (CX), Y1
-	XORQ         R8, R8
+	VBROADCASTSD (SI), Y1
+	XORQ         DI, DI
 
-col:
-	CMPQ        R8, BX
-	JGE         tail
-	VMOVUPD     (DX)(R8*1), Y2
-	VMOVUPD     (AX)(R8*1), Y3
-	VFMADD231PD Y2, Y1, Y3
-	VMOVUPD     Y3, (AX)(R8*1)
-	ADDQ        $0x20, R8
-	JMP         col
-
-tail:
-	ADDQ        BX, AX
-	TESTQ       SI, SI
-	JZ          next
-	VMASKMOVPD  (DX)(R8*1), Y0, Y2
-	VMASKMOVPD  (AX), Y0, Y3
-	VFMADD231PD Y2, Y1, Y3
-	VMASKMOVPD  Y3, Y0, (AX)
-	LEAQ        (AX)(SI*8), AX
-
-next:
-	ADDQ $0x08, CX
-	DECQ DI
-	JNZ  row
+column:
+	VMULPD      (CX)(DI*8), Y1, Y2
+	VMOVUPD     (AX), Y3
+	VFMADD231PD Y2, Y0, Y3
+	VMOVUPD     Y3, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x04, DI
+	CMPQ        DI, BX
+	JL          column
+	ADDQ        $0x08, SI
+	DECQ        DX
+	JNZ         row
 	VZEROUPPER
 	RET
 

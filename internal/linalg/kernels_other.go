@@ -4,12 +4,12 @@ package linalg
 
 // On other machines cpu.Kernels is always cpu.Portable.
 
-func dotAVX512(a, b *float64, n int) float64 { panic("linalg: no such kernel") }
-func dotAVX2(a, b *float64, n int) float64   { panic("linalg: no such kernel") }
-func mulSymAVX512(dst, a, x *float64, d int) { panic("linalg: no such kernel") }
-func mulSymAVX2(dst, a, x *float64, d int)   { panic("linalg: no such kernel") }
-func addOuterAVX512(a, l, r *float64, d int) { panic("linalg: no such kernel") }
-func addOuterAVX2(a, l, r *float64, d int)   { panic("linalg: no such kernel") }
+func dotAVX512(a, b *float64, n int) float64                         { panic("linalg: no such kernel") }
+func dotAVX2(a, b *float64, n int) float64                           { panic("linalg: no such kernel") }
+func mulPaddedAVX512(dst, a, x *float64, d, ld int)                  { panic("linalg: no such kernel") }
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)                    { panic("linalg: no such kernel") }
+func rankOneAVX512(a *float64, alpha float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
+func rankOneAVX2(a *float64, alpha float64, k *float64, d, ld int)   { panic("linalg: no such kernel") }
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }

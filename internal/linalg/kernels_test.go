@@ -89,24 +89,36 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	a, b := fenced(r.slice(d)), fenced(r.slice(d))
 	everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })
 
-	v := make([]float64, d*d)
+	ld := padded(d)
+	v, k := make([]float64, d*ld), make([]float64, ld)
 	for i := range d {
+		k[i] = r.one()
 		for j := range i + 1 {
-			v[i*d+j] = r.one()
-			v[j*d+i] = v[i*d+j]
+			v[i*ld+j] = r.one()
+			v[j*ld+i] = v[i*ld+j]
 		}
 	}
 	sym := fenced(v)
-	everyLevel(t, "MulSym", func() []float64 {
-		dst := fenced(make([]float64, d))
-		MulSym(dst, sym, a)
+	dots := everyLevel(t, "mulPadded", func() []float64 {
+		dst := fenced(make([]float64, ld))
+		mulPadded(dst, sym, a)
 		return intact(dst)
 	})
-	everyLevel(t, "AddOuter", func() []float64 {
+	for i := range d {
+		sameBits(t, "mulPadded against Dot", dots[i:i+1], []float64{Dot(sym[i*ld:i*ld+d], a)})
+	}
+	sum := everyLevel(t, "rankOne", func() []float64 {
 		m := fenced(v)
-		AddOuter(m, a, b)
+		rankOne(m, -0.3, k, d)
 		return intact(m)
 	})
+	for i := range d {
+		for j := range ld {
+			if j < d && sum[i*ld+j] != sum[j*ld+i] || j >= d && sum[i*ld+j] != 0 {
+				t.Fatalf("rankOne: entry (%d, %d) is not symmetric, or padding is not 0", i, j)
+			}
+		}
+	}
 
 	x := r.slice(rows * d)
 	if rows > 2 && d > 0 { // equal rows: the first must win
@@ -218,20 +230,20 @@ func TestDotIsRight(t *testing.T) {
 // changes no bit.
 func TestNoNegativeZero(t *testing.T) {
 	for d := 1; d < 20; d++ {
-		a, b, m := make([]float64, d), make([]float64, d), make([]float64, d*d)
+		a, b, m := make([]float64, d), make([]float64, d), make([]float64, d*padded(d))
 		for i := range a {
 			a[i], b[i] = 1e-200, -1e-200
 			for j := range d {
-				m[i*d+j] = -1e-200
+				m[i*padded(d)+j] = -1e-200
 			}
 		}
 		got := everyLevel(t, "sums that underflow", func() []float64 {
-			dst := make([]float64, d)
-			MulSym(dst, m, a)
-			_, value := ArgMax(m, a)
+			dst := make([]float64, padded(d))
+			mulPadded(dst, m, a)
+			_, value := ArgMax(b, a)
 			return append(dst, Dot(a, b), value)
 		})
-		sameBits(t, "sums that underflow", got, make([]float64, d+2))
+		sameBits(t, "sums that underflow", got, make([]float64, padded(d)+2))
 	}
 }
 
@@ -318,10 +330,10 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 	for _, d := range []int{10, 20, 50, 100} {
-		x, y, m := fill(d), fill(d), make([]float64, d*d)
+		x, y, m, k := fill(d), fill(d), make([]float64, d*padded(d)), make([]float64, padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
-		run(fmt.Sprint("MulSym/d=", d), 2*d*d, func() { MulSym(y, m, x) })
-		run(fmt.Sprint("AddOuter/d=", d), 2*d*d, func() { AddOuter(m, x, x) })
+		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
+		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, -1e-9, k, d) })
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
 		var one [64]float64

@@ -117,7 +117,7 @@ func TestRidgeDrift(t *testing.T) {
 				}
 			}
 			fresh := NewRidge(d, c.lambda)
-			if !fresh.refactor(r.V()) {
+			if !fresh.refactorFrom(r.V()) {
 				t.Fatal("V is not positive definite")
 			}
 			var diff, size float64
@@ -142,13 +142,13 @@ func TestRidgeProbe(t *testing.T) {
 		r.Update(unit(rnd, 4), 1)
 	}
 	for i := range 4 {
-		r.inv[i*4+i] *= 1 + 1e-6
+		r.inv[i*padded(4)+i] *= 1 + 1e-6
 	}
 	for range probeEvery {
 		r.Update(unit(rnd, 4), 1)
 	}
 	fresh := NewRidge(4, 1)
-	fresh.refactor(r.V())
+	fresh.refactorFrom(r.V())
 	for i := range r.inv {
 		near(t, "V⁻¹", r.inv[i], fresh.inv[i], 1e-12)
 	}

@@ -9,6 +9,7 @@ package linalg
 
 import (
 	"math"
+	"slices"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 	// probeEvery is the number of updates between two looks at |V V⁻¹x − x|, and refactorEvery the
 	// number after which V⁻¹ is recomputed from V whatever the probe says. probeLimit is relative
 	// to |x|. The drift of the recursion is measured in TestRidgeDrift.
-	probeEvery    = 64
+	probeEvery    = 256
 	refactorEvery = 100_000
 	probeLimit    = 1e-9
 )
@@ -28,20 +29,33 @@ const (
 //
 // with V and V⁻¹ both maintained (eq:rr_closed_form in the paper). V⁻¹ and θ̂ follow the
 // Sherman–Morrison recursion, V and b are exact sums; V⁻¹ is recomputed from V when a probe finds
-// that it has drifted, and every 100 000 updates. Not safe for concurrent use.
+// that it has drifted, and every 100 000 updates. V is only read then, so its updates wait and
+// enter 64 at a time, in order. Not safe for concurrent use.
 type Ridge struct {
 	d      int
 	lambda float64
 
-	v, inv   []float64 // d×d
+	inv      []float64 // d rows of padded(d)
 	b, theta []float64
-	logDet   float64 // log det(V)/λ^d
+	logDet   float64 // log det(V)/λ^d up to the last fold
+	growth   float64 // the determinant has grown by the factor 1 + growth since then
 	n        uint64  // updates
 	fresh    uint64  // updates since V⁻¹ was computed from V
 
-	k    []float64 // scratch: V⁻¹x
-	work []float64 // scratch: d×d, made on first use
+	// V is v + Σ xxᵀ over the rows of wait. v holds its rows as if they were members of an ensemble
+	// (see AddTile): x xᵀ adds x_j x to row j.
+	v    []float64 // ⌈d/16⌉ pairs of panels
+	wait []float64 // up to 64 rows of d
+
+	k      []float64 // scratch: V⁻¹x, padded(d)
+	work   []float64 // scratch: d×d, made on first use
+	square []float64 // what V and Inv return, made on first use
 }
+
+const (
+	waiting   = 64 // rows of wait
+	foldEvery = 16 // updates between two logarithms
+)
 
 // NewRidge returns the state before the first update. It panics unless d ≥ 1 and λ > 0 is finite.
 func NewRidge(d int, lambda float64) *Ridge {
@@ -51,17 +65,21 @@ func NewRidge(d int, lambda float64) *Ridge {
 	if !(lambda > 0) || math.IsInf(lambda, 0) {
 		panic("linalg: lambda must be positive and finite")
 	}
+	ld := padded(d)
 	r := &Ridge{
-		d: d, lambda: lambda,
-		v: make([]float64, d*d), inv: make([]float64, d*d),
-		b: make([]float64, d), theta: make([]float64, d), k: make([]float64, d),
+		d: d, lambda: lambda, inv: make([]float64, d*ld),
+		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, 0, waiting*d),
+		b: make([]float64, d), theta: make([]float64, d), k: make([]float64, ld),
 	}
 	for i := range d {
-		r.v[i*d+i] = lambda
-		r.inv[i*d+i] = 1 / lambda
+		r.v[r.at(i, i)] = lambda
+		r.inv[i*ld+i] = 1 / lambda
 	}
 	return r
 }
+
+// at is the place of entry (i, j) in v.
+func (r *Ridge) at(i, j int) int { return (i/8*r.d+j)*8 + i%8 }
 
 // Dim returns d.
 func (r *Ridge) Dim() int { return r.d }
@@ -73,7 +91,7 @@ func (r *Ridge) Lambda() float64 { return r.lambda }
 func (r *Ridge) Len() uint64 { return r.n }
 
 // LogDetRatio returns log(det V_t / λ^d) ≥ 0.
-func (r *Ridge) LogDetRatio() float64 { return r.logDet }
+func (r *Ridge) LogDetRatio() float64 { return r.logDet + math.Log1p(r.growth) }
 
 // Theta returns θ̂_t. The slice belongs to the state.
 func (r *Ridge) Theta() []float64 { return r.theta }
@@ -81,18 +99,44 @@ func (r *Ridge) Theta() []float64 { return r.theta }
 // B returns b_t. The slice belongs to the state.
 func (r *Ridge) B() []float64 { return r.b }
 
-// V returns V_t, d×d. The slice belongs to the state.
-func (r *Ridge) V() []float64 { return r.v }
+// V returns V_t, d×d, exactly symmetric. The slice belongs to the state and is valid until the next
+// call of V or Inv. Cost d², and what waits.
+func (r *Ridge) V() []float64 {
+	r.enter()
+	d, out := r.d, r.room()
+	for i := range d {
+		row := out[i*d : i*d+d]
+		for j, at := 0, r.at(i, 0); j < d; j, at = j+1, at+8 {
+			row[j] = r.v[at]
+		}
+	}
+	return out
+}
 
-// Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state.
-func (r *Ridge) Inv() []float64 { return r.inv }
+// Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state and is valid until the
+// next call of V or Inv. Cost d².
+func (r *Ridge) Inv() []float64 {
+	d, ld, out := r.d, padded(r.d), r.room()
+	for i := range d {
+		copy(out[i*d:i*d+d], r.inv[i*ld:])
+	}
+	return out
+}
+
+func (r *Ridge) room() []float64 {
+	if r.square == nil {
+		r.square = make([]float64, r.d*r.d)
+	}
+	return r.square
+}
 
 // Solve stores V⁻¹s in dst, which may not alias s. Cost d².
 func (r *Ridge) Solve(dst, s []float64) {
 	if len(dst) != r.d || len(s) != r.d {
 		panic(badLength)
 	}
-	MulSym(dst, r.inv, s)
+	mulPadded(r.k, r.inv, s)
+	copy(dst, r.k)
 }
 
 // Width2 returns ‖x‖²_{V⁻¹} = xᵀV⁻¹x ≥ 0. Cost d².
@@ -100,36 +144,36 @@ func (r *Ridge) Width2(x []float64) float64 {
 	if len(x) != r.d {
 		panic(badLength)
 	}
-	MulSym(r.k, r.inv, x)
+	mulPadded(r.k, r.inv, x)
 	return max(0, Dot(x, r.k))
 }
 
-// Norm2 returns ‖u‖²_V = uᵀVu, from V itself and not from its inverse. Cost d².
+// Norm2 returns ‖u‖²_V = uᵀVu, from V itself and not from its inverse. Cost 2d², and what waits.
 func (r *Ridge) Norm2(u []float64) float64 {
 	if len(u) != r.d {
 		panic(badLength)
 	}
-	MulSym(r.k, r.v, u)
+	MulSym(r.k[:r.d], r.V(), u)
 	return max(0, Dot(u, r.k))
 }
 
 // Update performs V ← V + xxᵀ, b ← b + yx and brings V⁻¹, θ̂ and log det up to date. It reports
 // false, and leaves the state as it was, when x or y is not finite or the result would not be. On
 // success gain holds V_{t−1}⁻¹x / (1 + xᵀV_{t−1}⁻¹x) = V_t⁻¹x until the next call of a method:
-// every model of the regression moves by gain·(target − ⟨x, model⟩).
+// every model of the regression moves by gain·(target − ⟨x, model⟩). Cost 3d².
 func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	d := r.d
 	if len(x) != d {
 		panic(badLength)
 	}
 	k := r.k
-	MulSym(k, r.inv, x)
+	mulPadded(k, r.inv, x)
 	q := Dot(x, k)
 	if !Finite(x) || y-y != 0 {
 		return nil, false
 	}
-	if !(q >= 0) && r.refactor(r.v) { // V⁻¹ is no longer positive definite
-		MulSym(k, r.inv, x)
+	if !(q >= 0) && r.refactor() { // V⁻¹ is no longer positive definite
+		mulPadded(k, r.inv, x)
 		q = Dot(x, k)
 	}
 	e := y - Dot(x, r.theta)
@@ -138,42 +182,66 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	}
 
 	s := 1 / (1 + q)
-	r.logDet += math.Log1p(q)
+	rankOne(r.inv, -s, k, d)
+	gain = k[:d]
 	for i, xi := range x {
-		ki := k[i] * s
-		inv, v := r.inv[i*d:i*d+d], r.v[i*d:i*d+d]
-		// The upper triangle, mirrored: exact symmetry of V⁻¹, and of V by commuting products.
-		for j := i; j < d; j++ {
-			w := inv[j] - ki*k[j]
-			inv[j] = w
-			r.inv[j*d+i] = w
-		}
-		for j, xj := range x {
-			v[j] += xi * xj
-		}
-		r.b[i] += y * xi
-	}
-	for i := range k {
 		k[i] *= s
+		r.b[i] = math.FMA(y, xi, r.b[i])
+		r.theta[i] = math.FMA(e, k[i], r.theta[i])
 	}
-	Axpy(e, k, r.theta)
+	if len(r.wait) == cap(r.wait) {
+		r.enter()
+	}
+	r.wait = append(r.wait, x...)
 	r.n++
 	r.fresh++
 
+	// 1 + growth is Π(1 + q); growth itself keeps the digits of small q.
+	if q > 1 || r.growth > 1 {
+		r.fold()
+	}
+	r.growth = math.FMA(1+r.growth, q, r.growth)
+	if r.n%foldEvery == 0 {
+		r.fold()
+	}
 	if r.fresh%probeEvery == 0 && (r.fresh >= refactorEvery || r.drifted(x)) {
-		if r.refactor(r.v) {
-			MulSym(k, r.inv, x)
+		if r.refactor() {
+			mulPadded(k, r.inv, x)
 		}
 	}
-	return k, true
+	return gain, true
+}
+
+// fold takes the logarithm of the growth.
+func (r *Ridge) fold() {
+	r.logDet += math.Log1p(r.growth)
+	r.growth = 0
+}
+
+// enter adds what waits to V.
+func (r *Ridge) enter() {
+	d := r.d
+	n := len(r.wait) / d
+	if n == 0 {
+		return
+	}
+	var u [waiting * Members]float64
+	for j := 0; j < d; j += Members {
+		for t := range n {
+			copy(u[t*Members:t*Members+Members], r.wait[t*d+j:t*d+d])
+		}
+		AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], r.wait, d)
+	}
+	r.wait = r.wait[:0]
 }
 
 // drifted looks at the residual |V gain − x| for gain = V⁻¹x.
 func (r *Ridge) drifted(x []float64) bool {
 	d := r.d
+	v := r.V()
 	var worst, size float64
 	for i, xi := range x {
-		worst = max(worst, math.Abs(Dot(r.v[i*d:i*d+d], r.k)-xi))
+		worst = max(worst, math.Abs(Dot(v[i*d:i*d+d], r.k)-xi))
 		size = max(size, math.Abs(xi))
 	}
 	return worst > probeLimit*size
@@ -181,8 +249,10 @@ func (r *Ridge) drifted(x []float64) bool {
 
 // refactor recomputes V⁻¹, θ̂ and log det from V by Cholesky. It reports false, and changes
 // nothing, when V is not positive definite to working precision.
-func (r *Ridge) refactor(v []float64) bool {
-	d := r.d
+func (r *Ridge) refactor() bool { return r.refactorFrom(r.V()) }
+
+func (r *Ridge) refactorFrom(v []float64) bool {
+	d, ld := r.d, padded(r.d)
 	if r.work == nil {
 		r.work = make([]float64, d*d)
 	}
@@ -192,35 +262,48 @@ func (r *Ridge) refactor(v []float64) bool {
 	}
 	logDet := f.LogDet() - float64(d)*math.Log(r.lambda)
 	for j := range d {
-		col := r.k
+		col := r.k[:d]
 		clear(col)
 		col[j] = 1
 		f.Solve(col)
 		for i := range j + 1 {
-			r.inv[i*d+j] = col[i]
-			r.inv[j*d+i] = col[i]
+			r.inv[i*ld+j] = col[i]
+			r.inv[j*ld+i] = col[i]
 		}
 	}
-	MulSym(r.theta, r.inv, r.b)
-	r.logDet = max(0, logDet)
+	mulPadded(r.k, r.inv, r.b)
+	copy(r.theta, r.k)
+	r.logDet, r.growth = max(0, logDet), 0
 	r.fresh = 0
 	return true
 }
 
-// State returns the state as five vectors, for a snapshot: V, V⁻¹, b, θ̂ (which belong to the state)
-// and log det with the two counters, which are exact as float64 below 2⁵³.
+// State returns a copy of the state as five vectors, for a snapshot: V, V⁻¹, b, θ̂ and (log det,
+// the two counters, growth), which are exact as float64 below 2⁵³.
 func (r *Ridge) State() [][]float64 {
-	return [][]float64{r.v, r.inv, r.b, r.theta, {r.logDet, float64(r.n), float64(r.fresh)}}
+	return [][]float64{
+		slices.Clone(r.V()), slices.Clone(r.Inv()), slices.Clone(r.b), slices.Clone(r.theta),
+		{r.logDet, float64(r.n), float64(r.fresh), r.growth},
+	}
 }
 
 // Restore puts back what State returned, from a state of equal dimension.
 func (r *Ridge) Restore(vectors [][]float64) {
-	for i, dst := range [][]float64{r.v, r.inv, r.b, r.theta} {
-		if len(vectors[i]) != len(dst) {
+	d, ld := r.d, padded(r.d)
+	for i, n := range []int{d * d, d * d, d, d, 4} {
+		if len(vectors[i]) != n {
 			panic(badLength)
 		}
-		copy(dst, vectors[i])
 	}
+	for i := range d {
+		for j := range d {
+			r.v[r.at(i, j)] = vectors[0][i*d+j]
+		}
+		copy(r.inv[i*ld:i*ld+d], vectors[1][i*d:])
+	}
+	copy(r.b, vectors[2])
+	copy(r.theta, vectors[3])
 	last := vectors[4]
-	r.logDet, r.n, r.fresh = last[0], uint64(last[1]), uint64(last[2])
+	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
+	r.wait = r.wait[:0]
 }
