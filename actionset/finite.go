@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"troupe/bandit"
+	"troupe/internal/linalg"
 )
 
 // Finite is a list of K arms in ℝᵈ, stored as one row-major K×d block. It implements
@@ -77,13 +78,13 @@ func (f *Finite) Radius() float64 { return f.radius }
 func (f *Finite) Factor() float64 { return f.factor }
 
 // ArgMax returns the arm with the largest ⟨x, theta⟩, the lowest index among equals. Every product
-// is summed from the first coordinate to the last, so the answer does not depend on where in the
-// list an arm stands. Cost: K·d multiplications.
+// is summed in the same order (linalg.Dot), so the answer does not depend on where in the list an arm
+// stands. Cost: K·d multiplications.
 func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	if err := check(theta, f.d); err != nil {
 		return 0, err
 	}
-	k, value := scan(f.x, theta)
+	k, value := linalg.ArgMax(f.x, theta)
 	dst.Set(f.x[k*f.d:(k+1)*f.d], k)
 	return value, nil
 }
@@ -101,41 +102,4 @@ func (f *Finite) Contains(x []float64, tol float64) bool {
 		}
 	}
 	return false
-}
-
-// scan returns the first row of x with the largest inner product with theta, and the product.
-// Four rows are in flight at a time: one load of theta serves four independent sums.
-func scan(x, theta []float64) (int, float64) {
-	d := len(theta)
-	best, at := math.Inf(-1), 0
-	k := 0
-	for ; len(x) >= 4*d; k, x = k+4, x[4*d:] {
-		r0, r1, r2, r3 := x[:len(theta)], x[d:], x[2*d:], x[3*d:]
-		r1, r2, r3 = r1[:len(theta)], r2[:len(theta)], r3[:len(theta)]
-		var s0, s1, s2, s3 float64
-		for j, t := range theta {
-			s0 += r0[j] * t
-			s1 += r1[j] * t
-			s2 += r2[j] * t
-			s3 += r3[j] * t
-		}
-		if s0 > best {
-			best, at = s0, k
-		}
-		if s1 > best {
-			best, at = s1, k+1
-		}
-		if s2 > best {
-			best, at = s2, k+2
-		}
-		if s3 > best {
-			best, at = s3, k+3
-		}
-	}
-	for ; len(x) >= d; k, x = k+1, x[d:] {
-		if s := dot(x[:d], theta); s > best {
-			best, at = s, k
-		}
-	}
-	return at, best
 }

@@ -13,6 +13,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/bandittest"
+	"troupe/internal/linalg"
 	"troupe/rng"
 )
 
@@ -126,17 +127,17 @@ func TestEllipsoid(t *testing.T) {
 	}
 }
 
-// TestFiniteScan: for all sizes around the block of four, the scan gives the value and the arm of
-// the plain loop, bit for bit.
+// TestFiniteScan: for all sizes around the block of eight, the answer is the value and the arm of the
+// plain loop over linalg.Dot, bit for bit.
 func TestFiniteScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, n := rapid.IntRange(1, 9).Draw(t, "d"), rapid.IntRange(1, 14).Draw(t, "arms")
+		d, n := rapid.IntRange(1, 18).Draw(t, "d"), rapid.IntRange(1, 26).Draw(t, "arms")
 		number := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.Map(rapid.IntRange(-2, 2), func(i int) float64 { return float64(i) }))
 		arms := rapid.SliceOfN(rapid.SliceOfN(number, d, d), n, n).Draw(t, "list")
 		theta := rapid.SliceOfN(number, d, d).Draw(t, "theta")
 		best, at := math.Inf(-1), 0
 		for i, a := range arms {
-			if v := dot(a, theta); v > best {
+			if v := linalg.Dot(a, theta); v > best {
 				best, at = v, i
 			}
 		}
