@@ -13,8 +13,7 @@ import (
 )
 
 // This file examines statements that are newer than the paper: Janz, Akhavan and Szepesvári 2026
-// (arXiv 2602.08026), Gaussian ensembles without signs, labelled janz2026; and the ensemble that is
-// redrawn instead of accumulated (theory.AtomsFor), labelled atoms.
+// (arXiv 2602.08026), Gaussian ensembles without signs, labelled janz2026.
 
 var newerChecks = []Check{
 	{
@@ -69,13 +68,6 @@ var newerChecks = []Check{
 		Statement: "m ≤ d/2 on the ball, θ* uniform on the sphere: P(R_n ≥ n/4 for all n) ≥ 1/2",
 		Plant:     "m = 4d",
 		run:       linearRegret,
-	},
-	{
-		Label: "atoms", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "m Gaussian directions drawn once: a share p of them has ⟨u, g⟩ ≥ 1/γ for all u and all ‖g‖ ≤ B, with probability 1 − δ",
-		Note:      "Not in the paper; the working is at theory.AtomsFor. Exact over all u in two dimensions.",
-		Plant:     "m = 8",
-		run:       atomShare,
 	},
 }
 
@@ -362,35 +354,4 @@ func linearRegret(s *session) Finding {
 	f := chance(k, n, 0.5, "share of runs with R_n ≥ n/4 for all n ≤ %d, d = %d, m = %d, claimed at least 1/2", T, d, m)
 	f.Observed, f.Relation = 1-f.Observed, AtLeast
 	return f
-}
-
-func atomShare(s *session) Finding {
-	const d = 2
-	set := theory.Setting{D: d, T: 1000, Lambda: 1, Delta: 0.05}
-	a := must(theory.AtomsFor(set, theory.AtomsChoice{Key: theory.FixedKey}))
-	m := int(a.Members)
-	if s.planted {
-		m = 8
-	}
-	n, k, low, long := s.size(200, 2000), 0, 1.0, 0.0
-	g := make([]float64, m*d)
-	for i := range n {
-		s.source(i).Normals(g, 0)
-		fail := false
-		for j := range m {
-			length := linalg.Norm(g[j*d : j*d+d])
-			long = math.Max(long, length)
-			fail = fail || length > a.Width
-		}
-		for j := range g {
-			g[j] *= a.Gamma
-		}
-		share := shareBeyond(g)
-		low = math.Min(low, share)
-		if fail || share < a.P {
-			k++
-		}
-	}
-	return chance(k, n, set.Delta, "draws of m = %d directions that fail, d = 2, γ = %g; smallest share seen %.3f (p = %.3f), longest %.2f (B = %.2f)",
-		m, a.Gamma, low, a.P, long, a.Width)
 }

@@ -1,0 +1,344 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/theory"
+)
+
+// This file examines thm:atoms of docs/atoms.md, which is ours and not in the paper: ensembles whose
+// members are computed from V and a key. The parts are the steps of its proof.
+
+var atomChecks = []Check{
+	{
+		Label: "atoms", Part: "net", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Statement: "‖u − v‖ ≤ η/B and ‖g‖ ≤ B: ⟨u, g⟩ ≥ ⟨v, g⟩ − η, and a net of mesh η/B on the sphere has at most (1 + 2B/η)^d points",
+		Note:      "Random and worst-case u, v, g; the net in two dimensions, where it can be drawn.",
+		Plant:     "a net of twice the mesh",
+		run:       atomNet,
+	},
+	{
+		Label: "atoms", Part: "share", Reading: Corrected, Kind: Probability, Expect: Holds,
+		Statement: "for all E keys and all unit u a share p of the m directions has ⟨u, g⟩ ≥ 1/γ, and all ‖g‖ ≤ B, with probability 1 − δ",
+		Note:      "Exact over all u in two dimensions.",
+		Plant:     "m = 8",
+		run:       atomShare,
+	},
+	{
+		Label: "atoms", Part: "optimism", Reading: Corrected, Kind: Probability, Expect: Holds,
+		Statement: "r_t = γβ_t and the theorem's m: in every round a share p of the 2m models has J(θ) ≥ J(θ*) and all have ‖θ − θ̂‖_V ≤ γBβ, with probability 1 − 2δ",
+		Note:      "On the ball and on 20 arms, with each key; the smallest share seen is far above p because β is conservative.",
+		Plant:     "r_t = β_t/20",
+		run:       atomOptimism,
+	},
+	{
+		Label: "atoms", Part: "bound", Reading: Corrected, Kind: Probability, Expect: Vacuous,
+		Statement: "R(τ) ≤ (2γB/p) β_{τ−1}(2E(τ) + M(τ, δ)) for all τ ≤ T with probability 1 − 3δ",
+		Plant:     "the bound divided by 10⁹",
+		run: regretBound("atoms", 3, 1, 1000, func(d, T int, delta float64, key rng.Key) bandit.Policy {
+			return mustAtoms(policy.AtomsOptions{Preset: "theorem", Delta: delta}, d, T, key)
+		}),
+	},
+	{
+		Label: "atoms", Part: "epochs", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Statement: "there are at most 1 + d log(1 + n/(λd))/log ρ epochs, whoever chooses the actions",
+		Note:      "For atoms and for the lazy form. Actions that cycle through an orthonormal basis attain it.",
+		Plant:     "epochs that end at √ρ",
+		run:       atomEpochs,
+	},
+	{
+		Label: "atoms", Part: "lazy members", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Statement: "V_ref ⪯ V and det V < ρ det V_ref: ‖L_ref⁻ᵀg‖_V ≤ √ρ‖g‖ and ‖x‖_{V_ref^{−1}} ≥ ‖x‖_{V^{−1}}",
+		Plant:     "√ρ replaced by 1",
+		run:       lazyMembers,
+	},
+	{
+		Label: "atoms", Part: "support", Reading: Corrected, Kind: Rate, Expect: Reported,
+		Statement: "share of (round, arm) pairs to which no model gives its vote: their propensity is 0",
+		Note:      "Arms on the sphere in dimension 10, 50 of them. A floor by kind = \"mixed\" makes it 0.",
+		Plant:     "m = 64 in place of 8",
+		run:       atomSupport,
+	},
+}
+
+func mustAtoms(o policy.AtomsOptions, d, T int, key rng.Key) *policy.Atoms {
+	o.Symmetric = true
+	return must(policy.NewAtoms(o, policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)}))
+}
+
+func atomNet(s *session) Finding {
+	factor := 1.0
+	if s.planted {
+		factor = 2
+	}
+	var w excess
+	for i := range s.size(300, 5000) {
+		src := s.source(i)
+		d := 2 + src.Intn(0, 9)
+		a := must(theory.AtomsFor(theory.Setting{D: d, T: 1e4, Lambda: 1, Delta: 0.1}, theory.AtomsChoice{}))
+		const eta = 0.05
+		mesh := factor * eta / a.Width
+		g, v, u := make([]float64, d), make([]float64, d), make([]float64, d)
+		for k := range 10 {
+			src.Normals(g, 100*(k+1))
+			src.Sphere(v, 100*(k+1)+d)
+			normalise(g, g)
+			for j := range g {
+				g[j] *= a.Width
+			}
+			// u on the sphere at distance mesh from v, moved against g as far as possible: in the plane
+			// of v and g, or in a random plane.
+			side := append([]float64(nil), g...)
+			if k%2 == 1 {
+				src.Normals(side, 100*(k+1)+2*d)
+			} else {
+				// v orthogonal to g gives the largest loss.
+				linalg.Axpy(-linalg.Dot(v, g)/linalg.Dot(g, g), g, v)
+				normalise(v, v)
+			}
+			linalg.Axpy(-linalg.Dot(side, v), v, side)
+			normalise(side, side)
+			angle := 2 * math.Asin(mesh/2)
+			for j := range u {
+				u[j] = math.Cos(angle)*v[j] - math.Sin(angle)*side[j]
+			}
+			w.see(linalg.Dot(v, g)-eta, linalg.Dot(u, g), a.Width, func() string { return fmt.Sprintf("d = %d", d) })
+		}
+	}
+	// A net in two dimensions: equally spaced points with chord 2·mesh have mesh mesh.
+	for _, eta := range []float64{0.01, 0.05, 0.3} {
+		for _, b := range []float64{1.5, 6, 30} {
+			points := math.Ceil(math.Pi / (2 * math.Asin(eta/b/2)))
+			w.see(math.Log(points), 2*math.Log1p(2*b/eta), 1, func() string { return "the size of the net" })
+		}
+	}
+	return w.finding("⟨v, g⟩ − η against ⟨u, g⟩")
+}
+
+// atomShare examines the event of the theorem for all keys of a run: d = 2, T = 1000.
+func atomShare(s *session) Finding {
+	const d = 2
+	set := theory.Setting{D: d, T: 1000, Lambda: 1, Delta: 0.1}
+	a := must(theory.AtomsFor(set, theory.AtomsChoice{}))
+	m := int(a.Members)
+	if s.planted {
+		m = 8
+	}
+	n, k, low, long := s.size(60, 1000), 0, 1.0, 0.0
+	g := make([]float64, m*d)
+	for i := range n {
+		if s.stopped() {
+			return Finding{}
+		}
+		fail := false
+		for e := range uint64(a.Keys) {
+			s.universe(i).Stream(rng.Init).Round(e).Normals(g, 0)
+			for j := range m {
+				length := linalg.Norm(g[j*d : j*d+d])
+				long = math.Max(long, length)
+				fail = fail || length > a.Width
+			}
+			for j := range g {
+				g[j] *= a.Gamma
+			}
+			share := shareBeyond(g)
+			low = math.Min(low, share)
+			fail = fail || share < a.P
+		}
+		if fail {
+			k++
+		}
+	}
+	return chance(k, n, set.Delta, "draws of m = %d directions for each of E = %g keys that fail, d = 2, γ = %g; smallest share seen %.3f (p = %.3f), longest %.2f (B = %.2f)",
+		m, a.Keys, a.Gamma, low, a.P, long, a.Width)
+}
+
+// atomOptimism looks at all 2m models in every round of runs with the theorem's parameters.
+func atomOptimism(s *session) Finding {
+	const d, delta = 2, 0.1
+	T := s.size(120, 1000)
+	n, k, low, wide := s.size(18, 90), 0, 1.0, 0.0
+	keys := []string{theory.EpochKey, theory.FixedKey, theory.RoundKey}
+	for i := range n {
+		if s.stopped() {
+			return Finding{}
+		}
+		key := s.universe(i)
+		w := newWorld(key, d, 20*(i/3%2))
+		c := theory.AtomsChoice{Key: keys[i%3]}
+		a := must(theory.AtomsFor(theory.Setting{D: d, T: float64(T), Lambda: 1, Delta: delta}, c))
+		o := policy.AtomsOptions{Preset: "theorem", Key: c.Key, Delta: delta}
+		if s.planted {
+			o.Scale = policy.Scale{Kind: "beta", Value: 0.05}
+		}
+		p := mustAtoms(o, d, T, key)
+		theta := make([]float64, d)
+		var x bandit.Action
+		fail := false
+		w.play(key, p, T, func(t int, _ bandit.Action, _ float64) {
+			root := p.Root()
+			width := a.Gamma * a.Width * theory.Beta(1, delta, root.LogDetRatio())
+			optimistic := 0
+			for j := range p.Models() / 2 {
+				for _, sign := range []float64{1, -1} {
+					p.Model(theta, j, sign)
+					if must(w.set.ArgMax(&x, theta)) >= w.best {
+						optimistic++
+					}
+				}
+				// ‖θ − θ̂‖_V is ‖Lᵀ(θ − θ̂)‖, the same for both signs.
+				linalg.Axpy(-1, root.Theta(), theta)
+				length := lengthIn(root.Factor(), theta)
+				wide = math.Max(wide, length/width)
+				fail = fail || length > width*(1+rounding)
+			}
+			share := float64(optimistic) / float64(p.Models())
+			low = math.Min(low, share)
+			fail = fail || share < a.P
+		})
+		if fail {
+			k++
+		}
+	}
+	return chance(k, n, 2*delta, "runs with a round that has a smaller share or a longer member, d = 2, T = %d, three keys; smallest share seen %.3f (p = 0.107), largest length %.2f of γBβ",
+		T, low, wide)
+}
+
+// lengthIn returns ‖x‖_V for V = LLᵀ.
+func lengthIn(f *linalg.Factor, x []float64) float64 {
+	d, l := f.Dim(), f.L()
+	var q float64
+	for k := range d {
+		var v float64
+		for i := k; i < d; i++ {
+			v += l[i*d+k] * x[i]
+		}
+		q += v * v
+	}
+	return math.Sqrt(q)
+}
+
+func atomEpochs(s *session) Finding {
+	var w tightest
+	for i := range s.size(40, 400) {
+		src := s.source(i)
+		d, lambda, rho := 1+src.Intn(0, 6), math.Exp(4*src.Float64(1)-2), 1.2+3*src.Float64(2)
+		n := 50 + src.Intn(3, 400)
+		used := rho
+		if s.planted {
+			used = math.Sqrt(rho)
+		}
+		key := s.universe(i)
+		p := policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
+		atoms := must(policy.NewAtoms(policy.AtomsOptions{M: 1, Lambda: lambda, Rho: used}, p))
+		lazy := must(policy.NewLazy(policy.LazyOptions{M: 1, Lambda: lambda, Rho: used}, p))
+		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
+		seen := map[uint64]bool{0: true}
+		for t := range n {
+			choosers[i%2*4].x(a.X, key.Stream(rng.Offer).Round(uint64(t)), t, nil, nil)
+			check(atoms.Update(a, 0, rng.Source{}))
+			check(lazy.Update(a, 0, rng.Source{}))
+			seen[atoms.Key()] = true
+		}
+		limit := 1 + theory.LogDetCap(d, n, lambda)/math.Log(rho)
+		at := func() string { return fmt.Sprintf("d = %d, n = %d, λ = %.2g, ρ = %.2g", d, n, lambda, rho) }
+		w.see(float64(len(seen)), limit, at)
+		w.see(float64(lazy.Epoch()+1), limit, at)
+	}
+	return w.finding("epochs against 1 + d log(1 + n/(λd))/log ρ")
+}
+
+func lazyMembers(s *session) Finding {
+	var w tightest
+	for i := range s.size(30, 300) {
+		src := s.source(i)
+		d, rho := 1+src.Intn(0, 5), 1.2+3*src.Float64(2)
+		limit := math.Sqrt(rho)
+		if s.planted {
+			limit = 1
+		}
+		key := s.universe(i)
+		p := must(policy.NewLazy(policy.LazyOptions{M: 3, Rho: rho}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}))
+		ref := linalg.NewFactor(d, 1)
+		epoch := p.Epoch()
+		g, x := make([]float64, d), make([]float64, d)
+		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
+		for t := range 60 {
+			choosers[i%3%2*4].x(a.X, key.Stream(rng.Offer).Round(uint64(t)), t, nil, nil)
+			check(p.Update(a, 0, rng.Source{}))
+			if p.Epoch() != epoch {
+				epoch = p.Epoch()
+				ref.Copy(p.Root().Factor())
+			}
+			at := func() string { return fmt.Sprintf("d = %d, ρ = %.2g, t = %d", d, rho, t+1) }
+			for j := range 3 {
+				key.Stream(rng.Init).Sub(epoch).Round(uint64(j)).Normals(g, 0)
+				w.see(lengthIn(p.Root().Factor(), p.Member(j)), limit*linalg.Norm(g), at)
+				src.Normals(x, 10+100*t+10*j)
+				now, then := append([]float64(nil), x...), append([]float64(nil), x...)
+				p.Root().Factor().SolveL(now)
+				ref.SolveL(then)
+				w.see(linalg.Norm(now), linalg.Norm(then), at)
+			}
+		}
+	}
+	return w.finding("‖P‖_V against √ρ‖g‖, and ‖x‖_{V^{−1}} against ‖x‖_{V_ref^{−1}}")
+}
+
+// atomSupport measures the weak point of few members: arms without a propensity.
+func atomSupport(s *session) Finding {
+	const d, arms = 10, 50
+	T, n := s.size(300, 1000), s.size(6, 30)
+	measure := func(key string, m int) (share, low, high, never float64) {
+		var sum, sq float64
+		for i := range n {
+			u := s.universe(i)
+			w := newWorld(u, d, arms)
+			p := mustAtoms(policy.AtomsOptions{Key: key, M: m}, d, T, u)
+			var law bandit.Law
+			zero, ever := 0, make([]bool, arms)
+			w.play(u, p, T, func(int, bandit.Action, float64) {
+				check(p.Prob(&law, w.set))
+				for j, atom := range law.Atoms {
+					if atom.Count == 0 {
+						zero++
+					} else {
+						ever[j] = true
+					}
+				}
+			})
+			q := float64(zero) / float64(T*arms)
+			sum, sq = sum+q, sq+q*q
+			for _, e := range ever {
+				if !e {
+					never += 1 / float64(arms*n)
+				}
+			}
+		}
+		share = sum / float64(n)
+		se := math.Sqrt(math.Max(0, sq/float64(n)-share*share) / float64(n-1))
+		return share, share - 4*se, share + 4*se, never
+	}
+	m := 8
+	if s.planted {
+		m = 64
+	}
+	f := Finding{Verdict: Reported, Samples: n * T * arms}
+	f.Detail = fmt.Sprintf("d = %d, %d arms, T = %d, %d runs; no vote in a round (no vote in the whole run):", d, arms, T, n)
+	for _, key := range []string{theory.EpochKey, theory.FixedKey, theory.RoundKey} {
+		if s.stopped() {
+			return Finding{}
+		}
+		share, low, high, never := measure(key, m)
+		if key == theory.EpochKey {
+			f.Observed, f.Low, f.High = share, low, high
+		}
+		f.Detail += fmt.Sprintf(" %s m = %d %.3f (%.3f);", key, m, share, never)
+	}
+	return f
+}
