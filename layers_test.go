@@ -24,6 +24,7 @@ var layers = map[string]string{
 	"policy":          "rng bandit spec internal/linalg theory",
 	"bandittest":      "rng bandit",
 	"dataset":         "bandit actionset spec",
+	"eventlog":        "",
 	"env":             "rng bandit spec actionset dataset internal/linalg",
 	"sim":             "rng bandit spec policy env dataset actionset",
 	"verify":          "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",

@@ -1,0 +1,194 @@
+package eventlog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"strconv"
+)
+
+const (
+	// HeaderSize is the length of the fixed part of a batch.
+	HeaderSize = 72
+	// MaxBatch is the largest batch, header included, in bytes.
+	MaxBatch = 1 << 20
+	// MaxEvents is the largest number of records in a batch.
+	MaxEvents = 2048
+
+	format = 1
+)
+
+var (
+	magic      = [4]byte{'T', 'R', 'P', 'B'}
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// Hash is the first half of the SHA-256 of a batch.
+type Hash [16]byte
+
+func (h Hash) String() string               { return hex.EncodeToString(h[:]) }
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// HashBatch returns the hash of an encoded batch.
+func HashBatch(batch []byte) (h Hash) {
+	sum := sha256.Sum256(batch)
+	copy(h[:], sum[:])
+	return h
+}
+
+// Header is the fixed part of a batch.
+type Header struct {
+	Shard   uint16
+	Version uint16 // of the records
+	Count   uint32 // of the records, at least 1
+	// Epoch is the writer: a random number for every time that one begins to write, 0 for Repair.
+	Epoch ID
+	// No counts the writer's batches: 1, 2, 3, …
+	No uint64
+	// After is the sequence of the writer's batch before this one. For its first batch it is the end
+	// of the log as the writer found it, 0 when that was empty.
+	After uint64
+	// Prev is the hash of the batch at After, zero when After is 0.
+	Prev Hash
+	// Time is the writer's clock, ns since 1970. Nothing depends on it.
+	Time int64
+}
+
+// MessageID names a batch for ever: sending it again under this name does not store it twice.
+func (h Header) MessageID() string {
+	return strconv.Itoa(int(h.Shard)) + "/" + h.Epoch.String() + "/" + strconv.FormatUint(h.No, 10)
+}
+
+// Batch is a decoded batch whose bytes passed every check that needs no other batch.
+type Batch struct {
+	Header
+	Hash    Hash
+	payload []byte
+}
+
+// Events yields the records in order with their places. Every one was decoded before, by ParseBatch,
+// so there is no error to yield. The records do not refer to the batch's bytes.
+func (b Batch) Events() iter.Seq2[uint32, Record] {
+	return func(yield func(uint32, Record) bool) {
+		rest := b.payload
+		for i := range b.Count {
+			r, next, err := DecodeRecord(rest)
+			if err != nil {
+				panic("eventlog: a batch changed after it was checked")
+			}
+			if rest = next; !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// Key returns the key of the record at place i.
+func (b Batch) Key(i uint32) Event { return Event{b.Epoch, b.No, i} }
+
+// appendHeader appends a header with room for length and checksum, which seal fills in.
+func appendHeader(b []byte, h Header) []byte {
+	le := binary.LittleEndian
+	b = append(b, magic[:]...)
+	b = le.AppendUint16(b, format)
+	b = le.AppendUint16(b, 0) // flags
+	b = le.AppendUint16(b, h.Shard)
+	b = le.AppendUint16(b, h.Version)
+	b = le.AppendUint32(b, h.Count)
+	b = le.AppendUint64(b, uint64(h.Epoch))
+	b = le.AppendUint64(b, h.No)
+	b = le.AppendUint64(b, h.After)
+	b = append(b, h.Prev[:]...)
+	b = le.AppendUint64(b, uint64(h.Time))
+	return append(b, 0, 0, 0, 0, 0, 0, 0, 0)
+}
+
+// seal writes h, the length and the checksum into the first HeaderSize bytes of b; the records
+// follow there already.
+func seal(b []byte, h Header) {
+	appendHeader(b[:0], h)
+	binary.LittleEndian.PutUint32(b[64:], uint32(len(b)-HeaderSize))
+	binary.LittleEndian.PutUint32(b[68:], checksum(b))
+}
+
+func checksum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:68], castagnoli), castagnoli, b[HeaderSize:])
+}
+
+// AppendBatch appends the batch of h and the records. h.Count is set from their number, h.Version
+// to LogVersion. It is for tools and tests; the Committer packs its own.
+func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
+	start := len(dst)
+	b := append(dst, make([]byte, HeaderSize)...)
+	var err error
+	for _, r := range records {
+		if b, err = AppendRecord(b, r); err != nil {
+			return dst, err
+		}
+	}
+	if len(records) == 0 || len(records) > MaxEvents || len(b)-start > MaxBatch {
+		return dst, fmt.Errorf("batch of %d records and %d bytes: %w", len(records), len(b)-start, ErrTooLarge)
+	}
+	h.Count, h.Version = uint32(len(records)), LogVersion
+	seal(b[start:], h)
+	return b, nil
+}
+
+// ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
+// checksum, that every record decodes and their number is right. The batch refers to b.
+func ParseBatch(b []byte) (Batch, error) {
+	le := binary.LittleEndian
+	bad := func(format string, a ...any) (Batch, error) {
+		return Batch{}, fmt.Errorf("batch: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
+	}
+	switch {
+	case len(b) < HeaderSize:
+		return bad("%d bytes, the header alone has %d", len(b), HeaderSize)
+	case len(b) > MaxBatch:
+		return bad("%d bytes, at most %d are allowed", len(b), MaxBatch)
+	case !bytes.Equal(b[:4], magic[:]):
+		return bad("it begins with %q, want %q", b[:4], magic[:])
+	case le.Uint16(b[4:]) != format:
+		return bad("format %d, this code reads %d", le.Uint16(b[4:]), format)
+	case uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize):
+		return bad("%d bytes of records, the header says %d", len(b)-HeaderSize, le.Uint32(b[64:]))
+	case le.Uint32(b[68:]) != checksum(b):
+		return bad("checksum %08x, the header says %08x", checksum(b), le.Uint32(b[68:]))
+	case le.Uint16(b[6:]) != 0:
+		return bad("flags %#x are unknown", le.Uint16(b[6:]))
+	}
+	h := Header{
+		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
+		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
+		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
+	}
+	switch {
+	case h.Version == 0 || h.Version > LogVersion:
+		return bad("log version %d, this code reads up to %d", h.Version, LogVersion)
+	case h.Count == 0 || h.Count > MaxEvents:
+		return bad("%d records", h.Count)
+	case h.No == 0:
+		return bad("batch number 0")
+	case h.After == 0 && h.Prev != Hash{}:
+		return bad("a hash before the first batch")
+	}
+	rest := b[HeaderSize:]
+	for i := range h.Count {
+		r, next, err := DecodeRecord(rest)
+		if err != nil {
+			return Batch{}, fmt.Errorf("batch: record %d: %w", i, err)
+		}
+		if r.Kind() == KindLoss && (h.Epoch != 0 || h.Count != 1) || h.Epoch == 0 && r.Kind() != KindLoss {
+			return bad("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch)
+		}
+		rest = next
+	}
+	if len(rest) > 0 {
+		return bad("%d bytes after the last record", len(rest))
+	}
+	return Batch{Header: h, Hash: HashBatch(b), payload: b[HeaderSize:]}, nil
+}

@@ -1,0 +1,129 @@
+package eventlog
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// EventID is what a caller gets for a decision and brings back with its reward.
+type EventID struct {
+	Shard uint16
+	Event Event
+	// Hint is the sequence of the batch when the id was made. It saves a search and proves nothing:
+	// a rebuilt log may have moved. Compare the batch's header with Event.
+	Hint uint64
+	// Token says that the decision itself travels with the caller and may not be in the log.
+	Token bool
+}
+
+// ErrForged is the error of an event id that was not made with one of our keys, or was changed.
+var ErrForged = errors.New("event id: not one of ours")
+
+// IDKeys are the secrets that event ids are made with, by the number that is their first byte. Old
+// ones stay to be recognised; Current makes new ids.
+type IDKeys struct {
+	Current byte
+	Keys    map[byte][]byte // at least 16 bytes each
+}
+
+// Crockford's alphabet in lower case: no i, l, o, u.
+var base32id = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+const (
+	macSize = 8
+	idMax   = 96 // characters
+	idToken = 1  // flag
+)
+
+func mac(key, body []byte) []byte {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte("troupe event id 1\n"))
+	m.Write(body)
+	return m.Sum(nil)[:macSize]
+}
+
+// Check returns an error when the keys cannot be used.
+func (k IDKeys) Check() error {
+	for n, key := range k.Keys {
+		if len(key) < 16 {
+			return fmt.Errorf("event id key %d has %d bytes, want at least 16", n, len(key))
+		}
+	}
+	if _, ok := k.Keys[k.Current]; !ok {
+		return fmt.Errorf("event id key %d is missing", k.Current)
+	}
+	return nil
+}
+
+// Format returns the text of an id: base32 of key number, flags, epoch, shard, batch, index, hint
+// and an HMAC-SHA-256 cut to 8 bytes. Keys that Check refuses panic.
+func (k IDKeys) Format(id EventID) string {
+	key := k.Keys[k.Current]
+	if len(key) < 16 {
+		panic("eventlog: event id keys were not checked")
+	}
+	b := make([]byte, 2, 64)
+	b[0] = k.Current
+	if id.Token {
+		b[1] = idToken
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(id.Event.Epoch))
+	b = binary.AppendUvarint(b, uint64(id.Shard))
+	b = binary.AppendUvarint(b, id.Event.Batch)
+	b = binary.AppendUvarint(b, uint64(id.Event.Index))
+	b = binary.AppendUvarint(b, id.Hint)
+	return base32id.EncodeToString(append(b, mac(key, b)...))
+}
+
+// Parse returns the id of a text that Format made with one of the keys; every other text is
+// ErrForged. The comparison takes the same time wherever the difference is.
+func (k IDKeys) Parse(text string) (EventID, error) {
+	if len(text) > idMax {
+		return EventID{}, ErrForged
+	}
+	b, err := base32id.DecodeString(text)
+	if err != nil || len(b) < 2+8+4+macSize || base32id.EncodeToString(b) != text {
+		return EventID{}, ErrForged
+	}
+	key, ok := k.Keys[b[0]]
+	body, sum := b[:len(b)-macSize], b[len(b)-macSize:]
+	if !ok || len(key) < 16 || !hmac.Equal(mac(key, body), sum) {
+		return EventID{}, ErrForged
+	}
+	if body[1]&^idToken != 0 {
+		return EventID{}, ErrForged
+	}
+	id := EventID{Token: body[1] == idToken}
+	id.Event.Epoch = ID(binary.LittleEndian.Uint64(body[2:]))
+	rest := body[10:]
+	var v [4]uint64
+	for i := range v {
+		n := 0
+		if v[i], n = uvarint(rest); n == 0 {
+			return EventID{}, ErrForged
+		}
+		rest = rest[n:]
+	}
+	if len(rest) > 0 || v[0] > 0xffff || v[2] >= MaxEvents {
+		return EventID{}, ErrForged
+	}
+	id.Shard, id.Event.Batch, id.Event.Index, id.Hint = uint16(v[0]), v[1], uint32(v[2]), v[3]
+	if id.Event.check("event") != nil {
+		return EventID{}, ErrForged
+	}
+	return id, nil
+}
+
+// Clone returns keys that do not share memory with k.
+func (k IDKeys) Clone() IDKeys {
+	c := IDKeys{k.Current, make(map[byte][]byte, len(k.Keys))}
+	for n, key := range k.Keys {
+		c.Keys[n] = slices.Clone(key)
+	}
+	return c
+}

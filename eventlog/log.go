@@ -1,0 +1,92 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Entry is one stored batch. Data belongs to the receiver.
+type Entry struct {
+	Seq  uint64
+	Data []byte
+}
+
+// Info is the state of one shard.
+type Info struct {
+	First uint64 // sequence of the oldest entry; Last+1 when there is none
+	Last  uint64 // sequence of the newest entry, 0 when nothing was ever stored
+	Bytes uint64 // stored, about
+	Limit uint64 // Bytes never exceeds it
+	// Sync says what an acknowledgement means: "fsync" or "memory".
+	Sync string
+}
+
+// Log keeps the batches of numbered shards, each in one order that never changes. Its methods may be
+// called from many goroutines. An implementation is free to fail, slowly or often, but only in the
+// ways described here; what it returns is checked by a Chain anyway.
+type Log interface {
+	// Append stores a batch at the end of a shard and returns its sequence once it is durable. A
+	// batch whose id is stored already is not stored again: dup is true and seq is the first one's.
+	// ErrFull, ErrTooLarge, ErrClosed and ErrShard mean that the batch is not in the log and never
+	// will be. After any other error it may or may not be, now or later; sending it again with the
+	// same id is the way to find out. One Append in flight per shard keeps the order of the calls.
+	Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error)
+	// Read yields the entries from sequence from in order, without gaps, and waits at the end for
+	// more until ctx is done. It ends after yielding an error: ctx's, a *GapError when an entry that
+	// should exist does not, or another.
+	Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error]
+	// Get returns one entry, or an error that wraps ErrNotFound.
+	Get(ctx context.Context, shard uint16, seq uint64) (Entry, error)
+	// Trim removes the entries up to a sequence, which must be before the last one: the next writer
+	// needs something to hold on to.
+	Trim(ctx context.Context, shard uint16, upTo uint64) error
+	// Info returns the state of a shard.
+	Info(ctx context.Context, shard uint16) (Info, error)
+}
+
+// Errors that say a batch is not in the log and never will be.
+var (
+	// ErrFull: the shard has reached its limit, or the disk its reserve. It passes when there is
+	// room again.
+	ErrFull = errors.New("log is full")
+	// ErrTooLarge: a record or a batch is larger than MaxBatch.
+	ErrTooLarge = errors.New("too large for a batch")
+	// ErrClosed: the log or the committer was closed before.
+	ErrClosed = errors.New("log is closed")
+	// ErrShard: there is no such shard.
+	ErrShard = errors.New("no such shard")
+)
+
+// Other errors.
+var (
+	// ErrUnknown: nobody knows whether the batch is in the log.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrNotFound: no entry has this sequence.
+	ErrNotFound = errors.New("no such entry")
+	// ErrTrim: Trim would remove the last entry.
+	ErrTrim = errors.New("the last entry must stay")
+)
+
+// refused says that the batch is certainly not stored.
+func refused(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrClosed) || errors.Is(err, ErrShard)
+}
+
+// GapError is the error of Read when the engine does not have what it should have.
+type GapError struct {
+	Shard       uint16
+	First, Last uint64 // the missing sequences
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("shard %d: entries %s are missing", e.Shard, span(e.First, e.Last))
+}
+
+func span(first, last uint64) string {
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d–%d", first, last)
+}

@@ -1,0 +1,507 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "write golden files again")
+
+// Generators of everything that may be written.
+
+func genEvent(t *rapid.T) Event {
+	return Event{
+		Epoch: ID(rapid.Uint64Min(1).Draw(t, "epoch")),
+		Batch: rapid.Uint64Min(1).Draw(t, "batch"),
+		Index: rapid.Uint32Range(0, MaxEvents-1).Draw(t, "index"),
+	}
+}
+
+func genFloat(t *rapid.T) float64 { return rapid.Float64().Filter(finite).Draw(t, "float") }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+func genVector(t *rapid.T) []float64 {
+	x := rapid.SliceOfN(rapid.Float64().Filter(finite), 0, 8).Draw(t, "x")
+	if len(x) == 0 {
+		return nil
+	}
+	return x
+}
+
+func genBytes(t *rapid.T, most int) []byte {
+	b := rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func genText(t *rapid.T) string { return rapid.StringN(0, 20, 40).Draw(t, "text") }
+func genID(t *rapid.T) ID       { return ID(rapid.Uint64Min(1).Draw(t, "id")) }
+func genTime(t *rapid.T) int64  { return rapid.Int64().Draw(t, "time") }
+
+func genRecord(t *rapid.T) Record {
+	switch Kind(rapid.IntRange(1, 6).Draw(t, "kind")) {
+	case KindDecision:
+		r := &Decision{Model: genID(t), BasisSeq: rapid.Uint64().Draw(t, "basis"), BasisDigest: genID(t),
+			Member: rapid.Uint32().Draw(t, "member"), Negative: rapid.Bool().Draw(t, "neg"), Action: genText(t),
+			X: genVector(t), Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode")), Deferred: rapid.Bool().Draw(t, "deferred"),
+			Context: genID(t), Full: genBytes(t, 64), Caller: genText(t), Time: genTime(t), Deadline: genTime(t),
+			Idempotency: genBytes(t, 32), WouldAction: genText(t)}
+		r.Den = rapid.Uint64Min(1).Draw(t, "den")
+		r.Num = rapid.Uint64Range(0, r.Den).Draw(t, "num")
+		r.WouldNum = rapid.Uint64Range(0, r.Den).Draw(t, "would")
+		if r.Offered = rapid.Uint32Range(0, 1000).Draw(t, "offered"); r.Offered > 0 {
+			r.Index = rapid.Uint32Range(0, r.Offered-1).Draw(t, "index")
+		}
+		return r
+	case KindActivate:
+		return &Activate{genEvent(t), genTime(t)}
+	case KindReward:
+		return &Reward{Event: genEvent(t), Model: genID(t), X: genVector(t), Y: genFloat(t), Source: genText(t), Time: genTime(t)}
+	case KindExpire:
+		r := &Expire{Event: genEvent(t), Model: genID(t), Default: rapid.Bool().Draw(t, "default"), Time: genTime(t)}
+		r.Count = rapid.Uint32Range(1, MaxEvents-r.Event.Index).Draw(t, "count")
+		if r.Default {
+			r.Y = genFloat(t)
+		}
+		return r
+	case KindControl:
+		r := &Control{Act: Act(rapid.IntRange(1, int(RaiseVersion)).Draw(t, "act")), Name: genText(t), Config: genBytes(t, 64),
+			AtSeq: rapid.Uint64().Draw(t, "at"), Digest: genID(t), KeepLater: rapid.Bool().Draw(t, "keep"), Caller: genText(t), Time: genTime(t)}
+		if r.Act == RaiseVersion {
+			r.Version = rapid.Uint32Range(1, 0xffff).Draw(t, "version")
+		} else {
+			r.Model = genID(t)
+		}
+		if r.Act == Clone || r.Act == Rollback {
+			r.From = genID(t)
+		}
+		return r
+	default:
+		r := &Checkpoint{Seq: rapid.Uint64().Draw(t, "seq"), Time: genTime(t)}
+		var model ID
+		for range rapid.IntRange(0, 4).Draw(t, "states") {
+			model += ID(rapid.Uint64Range(1, 1<<60).Draw(t, "step"))
+			r.States = append(r.States, Digest{model, genID(t)})
+		}
+		return r
+	}
+}
+
+// same compares records bit for bit, so that -0 and 0 differ.
+func same(t *testing.T, a, b any) {
+	t.Helper()
+	bits := cmp.Transformer("bits", math.Float64bits)
+	if d := cmp.Diff(a, b, bits); d != "" {
+		t.Fatalf("differs (-want +got):\n%s", d)
+	}
+}
+
+// TestRecordRoundTrip: what is written is read back bit for bit, nothing is left over, and cutting
+// the bytes anywhere is refused.
+func TestRecordRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		want := genRecord(rt)
+		b, err := AppendRecord([]byte("before"), want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = b[len("before"):]
+		got, rest, err := DecodeRecord(append(bytes.Clone(b), "after"...))
+		if err != nil || string(rest) != "after" {
+			t.Fatalf("rest %q, error %v", rest, err)
+		}
+		same(t, want, got)
+		cut := rapid.IntRange(0, len(b)-1).Draw(rt, "cut")
+		if _, _, err := DecodeRecord(b[:cut]); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("%d of %d bytes: error %v, want ErrMalformed", cut, len(b), err)
+		}
+	})
+}
+
+// TestEveryFieldIsKept: a record with every field set, field by field by reflection, survives; so a
+// field added to a struct and forgotten in append or field turns this red.
+func TestEveryFieldIsKept(t *testing.T) {
+	for k := KindDecision; k <= KindLoss; k++ {
+		r := newRecord(k)
+		v := reflect.ValueOf(r).Elem()
+		for i := range v.NumField() {
+			fill(t, v.Field(i), uint64(i)+1)
+		}
+		switch r := r.(type) { // what does not go together
+		case *Decision:
+			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 4, 20, Frozen
+		case *Control:
+			r.Act, r.Version = Clone, 0
+		case *Expire:
+			r.Count = 7
+		}
+		b, err := AppendRecord(nil, r)
+		if err != nil {
+			t.Fatalf("%v: %v", k, err)
+		}
+		got, _, err := DecodeRecord(b)
+		if err != nil {
+			t.Fatalf("%v: %v", k, err)
+		}
+		same(t, r, got)
+	}
+}
+
+func fill(t *testing.T, v reflect.Value, n uint64) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(n)
+	case reflect.Int64:
+		v.SetInt(-int64(n))
+	case reflect.Float64:
+		v.SetFloat(-float64(n) / 3)
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", n))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0), n)
+		fill(t, v.Index(1), n+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n+uint64(i))
+		}
+	default:
+		t.Fatalf("no value for %v", v.Type())
+	}
+}
+
+// TestRefusals: what may not be written is refused by name, and leaves the buffer as it was.
+func TestRefusals(t *testing.T) {
+	ok := Event{Epoch: 1, Batch: 1}
+	for _, c := range []struct {
+		r    Record
+		want string
+	}{
+		{&Reward{Event: ok, Model: 1, Y: math.NaN()}, "reward: y = NaN"},
+		{&Reward{Event: ok, Model: 1, X: []float64{0, math.Inf(-1)}}, "reward: x[1] = -Inf"},
+		{&Reward{Event: ok}, "reward: model is 0"},
+		{&Reward{Model: 1, Event: Event{Batch: 1}}, "reward: event.epoch is 0"},
+		{&Reward{Model: 1, Event: Event{Epoch: 1}}, "reward: event.batch is 0"},
+		{&Reward{Model: 1, Event: Event{1, 1, MaxEvents}}, "reward: event.index = 2048"},
+		{&Reward{Model: 1, Event: ok, Source: "\xff"}, "reward: source"},
+		{&Decision{Model: 1, Num: 3, Den: 2}, "propensity 3/2"},
+		{&Decision{Model: 1}, "propensity 0/0"},
+		{&Decision{Model: 1, Den: 1, Mode: 9}, "mode = 9"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Index: 2}, "index = 2 of 2"},
+		{&Decision{Model: 1, Den: 1, Action: strings.Repeat("x", maxText+1)}, "action has 1025 bytes"},
+		{&Decision{Model: 1, Den: 1, Full: make([]byte, MaxBatch)}, "a batch has at most"},
+		{&Decision{Model: 1, Den: 1, Idempotency: make([]byte, 33)}, "idempotency has 33 bytes"},
+		{&Expire{Event: ok, Model: 1}, "0 events"},
+		{&Expire{Event: Event{1, 1, 2047}, Model: 1, Count: 2}, "2 events from index 2047"},
+		{&Expire{Event: ok, Model: 1, Count: 1, Y: 1}, "without default"},
+		{&Control{Act: 99, Model: 1}, "act = 99"},
+		{&Control{Act: Create}, "create of model"},
+		{&Control{Act: Clone, Model: 1}, "clone from model"},
+		{&Control{Act: Pause, Model: 1, Version: 2}, "version = 2"},
+		{&Checkpoint{States: []Digest{{2, 1}, {2, 1}}}, "states[1].model"},
+		{&Loss{First: 3, Last: 2}, "range 3–2"},
+	} {
+		b, err := AppendRecord([]byte("kept"), c.r)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.r, err, c.want)
+		}
+		if string(b) != "kept" {
+			t.Errorf("%+v: left %q behind", c.r, b)
+		}
+		// And the same when it comes from outside, so far as it can be written at all.
+		raw := c.r.append(nil)
+		if len(raw) > 4096 {
+			continue
+		}
+		framed := putBytes(nil, uint32(c.r.Kind()), raw)
+		if _, _, err := DecodeRecord(framed); len(raw) > 0 && !errors.Is(err, ErrMalformed) {
+			t.Errorf("%+v: decoded with error %v", c.r, err)
+		}
+	}
+}
+
+// TestCanonical: other encodings of the same values, and fields that nobody knows, are refused.
+func TestCanonical(t *testing.T) {
+	for _, c := range []struct{ hex, want string }{
+		{"4200", "kind 8 is unknown"},
+		{"12 0f 0a0b 09 0100000000000000 1001 1801", "field 3: unknown"},
+		{"12 11 0a0b 09 0100000000000000 1001 1002 1002", "field 2: comes after field 2"},
+		{"12 0d 0a0b 09 0100000000000000 1000", "field 2: zero values"},
+		{"12 0d 0a0b 09 0000000000000000 1001", "field 1: zero values"},
+		{"12 0e 0a0c 09 0100000000000000 108100", "field 2: bad number"},
+		{"12 0f 1002 0a0b 09 0100000000000000 1001", "field 1: comes after field 2"},
+		{"12 05 0d 01000000", "wire type 5"},
+		{"12 02 0801", "field 1: wire type 0, want 2"},
+		{"12 7f 00", "bad length"},
+		{"12 02 0001", "bad tag"},
+		{"12 8100 00", "bad length"},
+		{"", "no record"},
+		{"10 00", "no record"},
+	} {
+		b, err := hex.DecodeString(strings.ReplaceAll(c.hex, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := DecodeRecord(b)
+		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, error %v, want %q", c.hex, r, err, c.want)
+		}
+	}
+	// The control: the well-formed neighbour of these is accepted.
+	b, _ := hex.DecodeString("120d0a0b0901000000000000001001")
+	if r, _, err := DecodeRecord(b); err != nil {
+		t.Errorf("control: %+v: %v", r, err)
+	}
+}
+
+func sampleRecords() []Record {
+	e := Event{0x1122334455667788, 3, 7}
+	return []Record{
+		&Decision{Model: 0xa1, BasisSeq: 41, BasisDigest: 0xd1, Member: 5, Negative: true, Action: "news-7", Index: 2,
+			X: []float64{0.5, -0.25}, Num: 3, Den: 64, Offered: 4, Context: 0xc0, Candidates: 0xca, Caller: "key-1",
+			Time: 1_700_000_000_000_000_000, Deadline: 1_700_000_600_000_000_000, Idempotency: []byte{1, 2, 3}},
+		&Activate{e, 1_700_000_000_000_000_001},
+		&Reward{Event: e, Model: 0xa1, X: []float64{0.5, -0.25}, Y: 1, Source: "key-2", Time: 1_700_000_000_000_000_002},
+		&Expire{Event: e, Count: 3, Model: 0xa1, Default: true, Y: -0.5},
+		&Control{Act: Create, Model: 0xa1, Name: "news", Config: []byte(`{"d":2}`), Digest: 0xd0, Caller: "admin"},
+		&Checkpoint{Seq: 40, States: []Digest{{0xa1, 0xd1}}},
+	}
+}
+
+// TestGolden: the bytes of format 1, log version 1, for ever. A change here is a new version.
+func TestGolden(t *testing.T) {
+	b, err := AppendBatch(nil, Header{Shard: 2, Epoch: 0x1122334455667788, No: 4, After: 41,
+		Prev: Hash{1, 2, 3}, Time: 1_700_000_000_000_000_003}, sampleRecords()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "testdata/batch-v1.hex"
+	if *update {
+		if err := os.WriteFile(name, []byte(hex.Dump(b)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hex.Dump(b) != string(want) {
+		t.Errorf("the encoding has changed:\n%s", cmp.Diff(string(want), hex.Dump(b)))
+	}
+	var lines strings.Builder
+	batch, err := ParseBatch(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range batch.Events() {
+		j, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&lines, "%d %v %s\n", i, r.Kind(), j)
+	}
+	const text = "testdata/batch-v1.txt"
+	if *update {
+		if err := os.WriteFile(text, []byte(lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err = os.ReadFile(text); err != nil || lines.String() != string(want) {
+		t.Errorf("as text: %v\n%s", err, cmp.Diff(string(want), lines.String()))
+	}
+}
+
+// TestBatch: a round trip; every single flipped bit of a batch is refused (CRC-32C finds all single
+// bit errors; the lengths and the magic are outside of no check); every cut too.
+func TestBatch(t *testing.T) {
+	h := Header{Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}, Time: 11}
+	records := sampleRecords()
+	b, err := AppendBatch(nil, h, records...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseBatch(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Count, h.Version = uint32(len(records)), LogVersion
+	same(t, h, got.Header)
+	if got.Hash != HashBatch(b) {
+		t.Error("hash")
+	}
+	var back []Record
+	for i, r := range got.Events() {
+		if int(i) != len(back) {
+			t.Fatal("places")
+		}
+		back = append(back, r)
+	}
+	same(t, records, back)
+	if got.MessageID() != "1/0000000000000009/3" {
+		t.Errorf("message id %q", got.MessageID())
+	}
+	for i := range b {
+		for bit := range 8 {
+			c := bytes.Clone(b)
+			c[i] ^= 1 << bit
+			if _, err := ParseBatch(c); !errors.Is(err, ErrMalformed) {
+				t.Fatalf("byte %d bit %d: error %v", i, bit, err)
+			}
+		}
+		if _, err := ParseBatch(b[:i]); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("%d bytes: error %v", i, err)
+		}
+	}
+	for _, bad := range [][]Record{nil, {&Loss{First: 1, Last: 1}}} {
+		c, err := AppendBatch(nil, h, bad...)
+		if err == nil {
+			_, err = ParseBatch(c)
+		}
+		if err == nil {
+			t.Errorf("records %v were accepted", bad)
+		}
+	}
+}
+
+var testKeys = IDKeys{2, map[byte][]byte{1: []byte("an old secret of ours"), 2: []byte("0123456789abcdef")}}
+
+// TestEventID: a round trip; each changed character and each other key is refused; old keys stay
+// good.
+func TestEventID(t *testing.T) {
+	if err := testKeys.Check(); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		want := EventID{Shard: rapid.Uint16().Draw(rt, "shard"), Event: genEvent(rt), Hint: rapid.Uint64().Draw(rt, "hint"),
+			Token: rapid.Bool().Draw(rt, "token")}
+		text := testKeys.Format(want)
+		got, err := testKeys.Parse(text)
+		if err != nil || got != want {
+			t.Fatalf("%q: %+v, error %v, want %+v", text, got, err, want)
+		}
+		i := rapid.IntRange(0, len(text)-1).Draw(rt, "place")
+		c := rapid.SampledFrom([]byte("0123456789abcdefghjkmnpqrstvwxyzABCilou=-é")).Draw(rt, "char")
+		if c != text[i] {
+			if _, err := testKeys.Parse(text[:i] + string(c) + text[i+1:]); err != ErrForged {
+				t.Fatalf("character %d → %q: error %v", i, c, err)
+			}
+		}
+		old := testKeys.Clone()
+		old.Current = 1
+		if got, err := testKeys.Parse(old.Format(want)); err != nil || got != want {
+			t.Fatalf("old key: %v", err)
+		}
+		other := testKeys.Clone()
+		other.Keys[2] = []byte("0123456789abcdeF")
+		if _, err := other.Parse(text); err != ErrForged {
+			t.Fatalf("other key: %v", err)
+		}
+	})
+	if n := len(testKeys.Format(EventID{Event: Event{1 << 63, 1000, 10}, Hint: 1000})); n > 44 {
+		t.Errorf("a typical id has %d characters", n)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	for _, r := range append(sampleRecords(), &Loss{1, 2, "gone", 3}) {
+		b, err := AppendRecord(nil, r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, rest, err := DecodeRecord(b)
+		if err != nil {
+			return
+		}
+		again, err := AppendRecord(nil, r)
+		if err != nil || !bytes.Equal(again, b[:len(b)-len(rest)]) {
+			t.Fatalf("%x was accepted and is written %x (error %v)", b, again, err)
+		}
+	})
+}
+
+func FuzzBatch(f *testing.F) {
+	b, err := AppendBatch(nil, Header{Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}}, sampleRecords()...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// Half the inputs get a good length and checksum, or the fuzzer would never see the inside.
+		if len(b) >= HeaderSize && b[len(b)-1]&1 == 0 {
+			b = bytes.Clone(b)
+			b[64], b[65], b[66], b[67] = byte(len(b)-HeaderSize), byte((len(b)-HeaderSize)>>8), byte((len(b)-HeaderSize)>>16), 0
+			crc := checksum(b)
+			b[68], b[69], b[70], b[71] = byte(crc), byte(crc>>8), byte(crc>>16), byte(crc>>24)
+		}
+		batch, err := ParseBatch(b)
+		if err != nil {
+			return
+		}
+		var records []Record
+		for _, r := range batch.Events() {
+			records = append(records, r)
+		}
+		again, err := AppendBatch(nil, batch.Header, records...)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("%x was accepted and is written %x (error %v)", b, again, err)
+		}
+	})
+}
+
+func FuzzEventID(f *testing.F) {
+	f.Add(testKeys.Format(EventID{Event: Event{1, 1, 1}, Hint: 3}))
+	f.Fuzz(func(t *testing.T, text string) {
+		if id, err := testKeys.Parse(text); err == nil && testKeys.Format(id) != text {
+			t.Fatalf("%q is %+v, which is %q", text, id, testKeys.Format(id))
+		}
+	})
+}
+
+// TestDecodeAllocation: decoding allocates at most a small multiple of its input, whatever lengths
+// the input claims.
+func TestDecodeAllocation(t *testing.T) {
+	inputs := [][]byte{bytes.Repeat([]byte{0xff}, 4096)}
+	for _, r := range sampleRecords() {
+		b, err := AppendRecord(nil, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b { // every byte as large as it goes: lengths among them
+			c := append(bytes.Clone(b), make([]byte, 4096)...)
+			c[i] = 0xff
+			inputs = append(inputs, c)
+		}
+	}
+	var before, after runtime.MemStats
+	size := 0
+	runtime.ReadMemStats(&before)
+	for _, b := range inputs {
+		size += len(b)
+		_, _, _ = DecodeRecord(b)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(8*size) {
+		t.Errorf("%d bytes allocated for %d bytes of input", got, size)
+	}
+}
