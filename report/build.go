@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Options of Build. The zero value writes everything.
 type Options struct {
-	Bounds    []Bound // theorems' bounds, drawn on demand
+	Bounds    []Bound // bounds to show on demand, beside those of package theory
 	NoFigures bool    // leave out figures/ and tables/
 }
 
@@ -151,7 +153,7 @@ func compose(run *Run, opts Options) *document {
 			names[prefix] = true
 			prefix += "-"
 		}
-		for _, b := range opts.Bounds {
+		for _, b := range append(theoremBounds(run, p.a), opts.Bounds...) {
 			if b.Env == p.a.Name && len(b.Rounds) > 0 {
 				p.bounds = append(p.bounds, b)
 			}
@@ -225,18 +227,21 @@ func (e *envPart) boundNotes() []string {
 	var out []string
 	for _, b := range e.bounds {
 		v, all := b.Final(), 2*float64(e.a.T)
-		s := fmt.Sprintf("%s (%s): %s at T", b.Name, b.Label, amount(v, e.a.Dec))
+		s := fmt.Sprintf("%s (%s): %s at T", upperFirst(b.Name), b.Label, amount(v, e.a.Dec))
 		if v > all {
 			s += fmt.Sprintf(", larger than losing every round (2T = %s): it says nothing here", amount(all, 0))
 		}
-		if top := e.loglog; top != nil {
-			if hi := top.Panels[0].Y.Hi; v > hi {
-				s += fmt.Sprintf("; off the chart by 10%s", superscript(powerAbove(v/hi)))
-			}
+		if top := e.loglog; top != nil && v > top.Panels[0].Y.Hi {
+			s += fmt.Sprintf("; off the log–log chart by 10%s", superscript(powerAbove(v/top.Panels[0].Y.Hi)))
 		}
 		out = append(out, s+".")
 	}
 	return out
+}
+
+func upperFirst(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
 }
 
 func powerAbove(ratio float64) int {

@@ -143,10 +143,12 @@ func arms() map[string]any {
 	return map[string]any{"kind": "random-sphere", "arms": 50, "redraw": false}
 }
 
-// TestSample writes sample reports for people to look at, when TROUPE_SAMPLES names a directory.
+// Reports of every shape are built: one environment and several, sweeps, too few replications, a
+// single one. When TROUPE_SAMPLES names a directory they stay there for people to look at.
 func TestSample(t *testing.T) {
 	dir := os.Getenv("TROUPE_SAMPLES")
-	if dir == "" {
+	look := dir != ""
+	if !look {
 		dir = t.TempDir()
 	}
 	grid := []player{}
@@ -174,7 +176,7 @@ func TestSample(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			out := filepath.Join(dir, s.name)
 			write(t, out, s.envs, s.players, s.reps, 10_000, 54)
-			paths, err := Build(out, Options{})
+			paths, err := Build(out, Options{NoFigures: !look})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"troupe/sim"
 )
 
-//go:embed page/page.html page/style.css page/page.js
+//go:embed page/page.html page/sheet.html page/style.css page/page.js
 var pageFiles embed.FS
 
 var pageTemplate = template.Must(template.New("page.html").ParseFS(pageFiles, "page/page.html"))

@@ -399,7 +399,7 @@ func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time) ([]
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	p := &painter{looks: looks, text: plot.DefaultTextHandler}
+	p := &painter{looks: looks, text: defaultText}
 	var paths []string
 	for _, f := range figures {
 		for _, out := range []struct {
@@ -424,3 +424,6 @@ func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time) ([]
 	}
 	return paths, nil
 }
+
+// defaultText measures and draws plain text (no TeX).
+var defaultText = plot.DefaultTextHandler

@@ -19,6 +19,8 @@ type Table struct {
 	Note  string // how to read it, plain text
 	Cols  []Column
 	Rows  []Row
+
+	plain bool // see Plain
 }
 
 // Column says how one column is named and written.
@@ -300,6 +302,9 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 		s := t.ascii(r, c)
 		if t.Cols[c].Text && c <= 1 {
 			s = shorten(s, nameWidth)
+			if t.plain {
+				s = strings.ReplaceAll(s, "…", "~")
+			}
 		}
 		return s
 	}
@@ -406,7 +411,8 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 // Plain returns the table with marks that every locale can show: * ~ ^ > for ◆ ≈ △ ▲.
 func (t *Table) Plain() *Table {
 	u := *t
-	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "±", "+-", "…", "..", "’", "'", "µ", "u", "×", "x")
+	u.plain = true
+	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "±", "+-", "’", "'", "µ", "u", "×", "x")
 	u.Cols = append([]Column(nil), t.Cols...)
 	for i := range u.Cols {
 		u.Cols[i].Head = plain.Replace(u.Cols[i].Head)

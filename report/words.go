@@ -176,11 +176,14 @@ func (a *Analysis) shape() Prose {
 	if tail != best && a.R() >= minReps {
 		add(say("In its worst 5"+narrow+"% of replications ", name(a.Label(tail)), " loses least, ", amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
+	var ahead []string
 	for _, i := range a.Order[1:] {
-		if d := a.Diff[i]; d.Verdict == Tied && d.BehindHi < 0.5 {
-			add(say(name(a.Label(i)), " has a higher mean but lost less in ", percent(1-float64(d.Behind)/float64(a.R())), " of replications."))
-			break
+		if a.R() >= minReps && a.Diff[i].BehindHi < 0.5 && a.Diff[i].Moving > 0 {
+			ahead = append(ahead, a.Label(i))
 		}
+	}
+	if n := len(ahead); n > 0 {
+		add(say(listed(ahead), plural(n, " has a higher mean", " have higher means"), " but lost less in most replications."))
 	}
 	return p
 }
@@ -249,17 +252,21 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 	}
 	slices.SortStableFunc(order, func(x, y string) int { return wins[y] - wins[x] })
 	total := count(len(all))
+	every := "all " + total
+	if len(all) == 2 {
+		every = "both"
+	}
 	if len(order) == 1 {
 		w := order[0]
 		switch {
 		case decided < len(all):
-			head = say(name(w), " has the lowest mean regret in all "+total+" environments.")
+			head = say(name(w), " has the lowest mean regret in "+every+" environments.")
 			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
 		case alone[w] == len(all):
-			head = say(name(w), " has the lowest regret in all "+total+" environments.")
+			head = say(name(w), " has the lowest regret in "+every+" environments.")
 			lead = append(lead, say("In each of them all margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
 		default:
-			head = say(name(w), " has the lowest mean regret in all "+total+" environments, but is not alone.")
+			head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
 			if alone[w] > 0 {
 				lead = append(lead, say("In ", count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
 			} else {

@@ -1,0 +1,358 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"troupe/internal/stats"
+	"troupe/rng"
+)
+
+// Comparison is two runs side by side: which numbers differ, and by how much a policy's regret
+// changed from A to B.
+type Comparison struct {
+	A, B     *Run
+	SameSpec bool
+	SameSeed bool
+	Numbers  int    // values both runs have, for the same cell and checkpoint
+	Differ   int    // of these, how many are not the same number
+	First    string // the first that differs, in words
+	Rows     []Change
+	OnlyA    []string // environment / policy that B does not have
+	OnlyB    []string
+
+	looks []Look
+}
+
+// Change is one policy in one environment: B minus A at the last checkpoint both have, paired by
+// replication.
+type Change struct {
+	Env, Policy  string
+	Round        int
+	R            int // replications both have
+	Same         int // of these, how many have the same regret
+	MeanA, MeanB float64
+	Mean, SE     float64
+	Lo, Hi       float64 // simultaneous over all rows; only if OK
+	OK           bool
+	Factor       float64
+	Dec          int
+	look         int
+}
+
+// Compare loads two result directories and compares what they have in common. Replications are
+// paired by number: with the same seed and spec they share instances and noise; with different
+// seeds the pairs are independent, and pairing gains nothing and costs nothing.
+func Compare(dirA, dirB string) (*Comparison, error) {
+	a, err := Load(dirA)
+	if err != nil {
+		return nil, err
+	}
+	b, err := Load(dirB)
+	if err != nil {
+		return nil, err
+	}
+	return compareRuns(a, b), nil
+}
+
+func compareRuns(a, b *Run) *Comparison {
+	c := &Comparison{A: a, B: b,
+		SameSpec: a.Manifest.SpecSHA256 == b.Manifest.SpecSHA256 && a.Manifest.Spec == b.Manifest.Spec,
+		SameSeed: a.Manifest.Seed == b.Manifest.Seed}
+	c.looks, _ = looksOf(a.Manifest.Policies)
+	envB, polB := map[string]int{}, map[string]int{}
+	for i, e := range b.Manifest.Environments {
+		envB[e.Name] = i
+	}
+	for i, p := range b.Manifest.Policies {
+		polB[p.Name] = i
+	}
+	type group struct {
+		rows []int
+		d    [][]float64
+	}
+	groups := map[int]*group{} // by number of replications: resampled together
+	var order []int
+	met := map[string]bool{}
+	for i, e := range a.Manifest.Environments {
+		for p, pol := range a.Manifest.Policies {
+			label := e.Name + " / " + pol.Name
+			j, ok1 := envB[e.Name]
+			q, ok2 := polB[pol.Name]
+			if !ok1 || !ok2 {
+				c.OnlyA = append(c.OnlyA, label)
+				continue
+			}
+			met[label] = true
+			ch, d := c.change(e.Name, pol.Name, &a.Envs[i], &b.Envs[j], p, q)
+			if ch.R == 0 {
+				continue
+			}
+			ch.look = p
+			g := groups[ch.R]
+			if g == nil {
+				g = &group{}
+				groups[ch.R] = g
+				order = append(order, ch.R)
+			}
+			g.rows, g.d = append(g.rows, len(c.Rows)), append(g.d, d)
+			c.Rows = append(c.Rows, ch)
+		}
+	}
+	for _, e := range b.Manifest.Environments {
+		for _, p := range b.Manifest.Policies {
+			if label := e.Name + " / " + p.Name; !met[label] {
+				c.OnlyB = append(c.OnlyB, label)
+			}
+		}
+	}
+	for _, r := range order {
+		g := groups[r]
+		if r < minReps {
+			continue
+		}
+		stream := rng.NewKey(a.Manifest.Seed).Child("compare").At(uint64(r)).Stream(rng.Resample)
+		s := stats.NewResamples(r, resamples, func(k, i, n int) int { return stream.Round(uint64(k)).Intn(i, n) })
+		// Rows with different numbers of replications are resampled apart; the level is shared.
+		factor, ok := s.MaxT(g.d, 1-(1-level)/float64(len(order)))
+		for k, row := range g.rows {
+			ch := &c.Rows[row]
+			switch {
+			case ch.Same == ch.R:
+				ch.OK = true
+			case ok && stats.Estimable(g.d[k]):
+				ch.Lo, ch.Hi, ch.Factor, ch.OK = ch.Mean-factor*ch.SE, ch.Mean+factor*ch.SE, factor, true
+			}
+		}
+	}
+	return c
+}
+
+// change compares one policy in one environment and counts equal numbers.
+func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change, []float64) {
+	ch := Change{Env: env, Policy: pol}
+	at := map[int]int{}
+	for k, t := range eb.Rounds {
+		at[t] = k
+	}
+	last, lastB := -1, -1
+	for k, t := range ea.Rounds {
+		if kb, ok := at[t]; ok {
+			last, lastB, ch.Round = k, kb, t
+		}
+	}
+	if last < 0 {
+		return ch, nil
+	}
+	var d, xa, xb []float64
+	for r := range min(len(ea.Cells[p]), len(eb.Cells[q])) {
+		x, y := ea.Cells[p][r], eb.Cells[q][r]
+		if x == nil || y == nil {
+			continue
+		}
+		for k, t := range ea.Rounds {
+			kb, ok := at[t]
+			if !ok {
+				continue
+			}
+			for _, v := range [2]struct {
+				what string
+				a, b float64
+			}{{"regret", x.Regret[k], y.Regret[kb]}, {"reward", x.Reward[k], y.Reward[kb]}} {
+				c.Numbers++
+				if v.a != v.b {
+					if c.Differ++; c.First == "" {
+						c.First = fmt.Sprintf("%s of %s in %s, replication %d, round %d: %v in A, %v in B", v.what, pol, env, r+1, t, v.a, v.b)
+					}
+				}
+			}
+		}
+		xa, xb = append(xa, x.Regret[last]), append(xb, y.Regret[lastB])
+		d = append(d, y.Regret[lastB]-x.Regret[last])
+		if d[len(d)-1] == 0 {
+			ch.Same++
+		}
+	}
+	if ch.R = len(d); ch.R == 0 {
+		return ch, nil
+	}
+	ch.MeanA, ch.MeanB, ch.Mean = mean(xa), mean(xb), mean(d)
+	se := 0.0
+	if ch.R > 1 {
+		ch.SE, se = stderr(d), stderr(xa)
+	}
+	ch.Dec = decimals(se, ch.MeanA)
+	return ch, d
+}
+
+// Verdict says the result in sentences.
+func (c *Comparison) Verdict() (head Prose, lead []Prose) {
+	switch {
+	case len(c.Rows) == 0:
+		return say("The runs have nothing in common."), []Prose{say("No environment and policy has a replication and a checkpoint in both.")}
+	case c.SameSpec && c.SameSeed && c.Differ == 0:
+		return say("Same spec: all ", count(c.Numbers), " numbers are the same."), nil
+	case c.SameSpec && c.SameSeed:
+		head = say("Same spec: ", count(c.Differ), " of ", count(c.Numbers), " numbers differ.")
+		lead = append(lead, say("The first is the "+c.First+"."))
+	case c.Differ == 0:
+		head = say("All ", count(c.Numbers), " numbers that both runs have are the same.")
+	default:
+		head = say("The runs differ in ", count(c.Differ), " of ", count(c.Numbers), " numbers.")
+	}
+	if !c.SameSeed {
+		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.", c.A.Manifest.Seed, c.B.Manifest.Seed)))
+	}
+	several := len(c.A.Manifest.Environments) > 1
+	var changed []Prose
+	widest, quiet, few := 0.0, 0, 0
+	for _, r := range c.Rows {
+		switch {
+		case !r.OK:
+			few++
+		case r.Lo > 0 || r.Hi < 0:
+			word := "more"
+			lo, hi := r.Lo, r.Hi
+			if r.Mean < 0 {
+				word, lo, hi = "less", -r.Hi, -r.Lo
+			}
+			p := say(name(r.Policy), " lost ", amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", amount(lo, r.Dec), ", ", amount(hi, r.Dec), "]")
+			if several {
+				p = say(p, " in ", r.Env)
+			}
+			changed = append(changed, p)
+		case r.Same < r.R:
+			quiet++
+			widest = max(widest, math.Abs(r.Lo), math.Abs(r.Hi))
+		}
+	}
+	for i, p := range changed {
+		if i == 4 && len(changed) > 5 {
+			lead = append(lead, say(fmt.Sprintf("%d more changed by more than chance explains; see the table.", len(changed)-4)))
+			break
+		}
+		lead = append(lead, say(p, "."))
+	}
+	if quiet > 0 {
+		lead = append(lead, say(fmt.Sprintf("%d %s unchanged within %s (95%s%%, all at once).", quiet, plural(quiet, "is", "are"), amount(widest, 1), narrow)))
+	}
+	if few > 0 {
+		lead = append(lead, say(fmt.Sprintf("%d have too few replications for an interval.", few)))
+	}
+	if n := len(c.OnlyA) + len(c.OnlyB); n > 0 {
+		lead = append(lead, say(fmt.Sprintf("%d combinations of environment and policy are in one run only.", n)))
+	}
+	return head, lead
+}
+
+// Table returns the changes.
+func (c *Comparison) Table() *Table {
+	dec := 1
+	for _, r := range c.Rows {
+		dec = max(dec, r.Dec)
+	}
+	t := &Table{ID: "compare", Title: "Regret in B minus regret in A, paired by replication",
+		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 %).",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
+			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
+			{Key: "mean_a", Head: "mean A", Dec: dec, Extra: true}, {Key: "mean_b", Head: "mean B", Dec: dec},
+			{Key: "change", Head: "change", Dec: dec, Plus: true},
+			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true}, {Key: "round", Only: "csv"}}}
+	for _, r := range c.Rows {
+		row := Row{Policy: r.look, Cells: []Cell{words(r.Policy), words(r.Env), num(float64(r.R)), num(float64(r.Same)), num(r.MeanA), num(r.MeanB), num(r.Mean)}}
+		if r.OK {
+			row.Cells = append(row.Cells, num(r.Lo), num(r.Hi))
+		} else {
+			row.Cells = append(row.Cells, empty(), empty())
+		}
+		row.Cells = append(row.Cells, num(float64(r.Round)))
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Figure draws the changes, one row each.
+func (c *Comparison) Figure() *Figure {
+	f := &Figure{ID: "compare", Title: "Change from A to B", Strips: true,
+		How: "Paired difference in mean regret, B minus A; right of zero B lost more."}
+	p := &Panel{Look: -1, Y: Axis{Lo: float64(len(c.Rows)), Hi: 0}}
+	lo, hi := 0.0, 0.0
+	for i, r := range c.Rows {
+		l, h := r.Mean, r.Mean
+		if r.OK {
+			l, h = r.Lo, r.Hi
+		}
+		lo, hi = min(lo, l), max(hi, h)
+		label := r.Policy
+		if len(c.A.Manifest.Environments) > 1 {
+			label += ", " + r.Env
+		}
+		p.Rows = append(p.Rows, RowLabel{Look: r.look, Label: label, Note: signed(r.Mean, r.Dec)})
+		p.Marks = append(p.Marks, Mark{Kind: Across, Look: r.look, Name: label, X: []float64{r.Mean}, Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
+	}
+	t := linearTicks(lo, hi, 4)
+	p.X = Axis{Caption: "Change in regret", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
+	p.Marks = append([]Mark{{Kind: ZeroX, Look: -1, Name: "no change", X: []float64{0}}}, p.Marks...)
+	f.Panels = []*Panel{p}
+	return f
+}
+
+// WriteHTML writes the comparison as a page.
+func (c *Comparison) WriteHTML(w io.Writer) error {
+	s := &Sheet{Title: "two runs compared", Foot: "Made by troupe from two result directories."}
+	s.Head, s.Lead = c.Verdict()
+	for _, x := range []struct {
+		letter string
+		run    *Run
+	}{{"A", c.A}, {"B", c.B}} {
+		m := x.run.Manifest
+		commit := m.Commit
+		if commit == "" {
+			commit = "commit unknown"
+		}
+		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %.12s, %s, seed %d", x.letter, when(m.Started), commit, m.Go, m.Seed))
+	}
+	if len(c.Rows) > 0 {
+		s.Sections = append(s.Sections, Section{ID: "change", Title: "Change from A to B", How: c.Figure().How, Figure: c.Figure(), Table: c.Table()})
+	}
+	var only bytes.Buffer
+	for _, l := range c.OnlyA {
+		fmt.Fprintf(&only, "only in A   %s\n", l)
+	}
+	for _, l := range c.OnlyB {
+		fmt.Fprintf(&only, "only in B   %s\n", l)
+	}
+	if only.Len() > 0 {
+		s.Sections = append(s.Sections, Section{ID: "only", Title: "In one run only", Pre: only.String()})
+	}
+	if diff := manifestChanges(c.A, c.B); diff != "" {
+		s.Sections = append(s.Sections, Section{ID: "manifest", Title: "What else differs", Pre: diff})
+	}
+	return s.WriteHTML(w, c.looks)
+}
+
+// manifestChanges lists the lines of the manifests that differ.
+func manifestChanges(a, b *Run) string {
+	ra, rb := manifestRows(a.Manifest), manifestRows(b.Manifest)
+	find := func(rows [][2]string, key string) string {
+		if i := slices.IndexFunc(rows, func(r [2]string) bool { return r[0] == key }); i >= 0 {
+			return rows[i][1]
+		}
+		return "–"
+	}
+	var out bytes.Buffer
+	seen := map[string]bool{}
+	for _, r := range append(slices.Clone(ra), rb...) {
+		if seen[r[0]] {
+			continue
+		}
+		seen[r[0]] = true
+		if x, y := find(ra, r[0]), find(rb, r[0]); x != y {
+			fmt.Fprintf(&out, "%-16s A  %s\n%-16s B  %s\n", r[0], x, "", y)
+		}
+	}
+	return out.String()
+}

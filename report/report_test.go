@@ -1,0 +1,711 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"troupe/sim"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files in testdata")
+
+// golden compares text with a file a person can review.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		save(t, path, []byte(got))
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, d)
+	}
+}
+
+// loaded writes a made-up run and loads it.
+func loaded(t testing.TB, envs []sim.Environment, players []player, reps, T, points int) *Run {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, envs, players, reps, T, points)
+	run, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func oneEnv() []sim.Environment { return []sim.Environment{linearEnv("arms-50", 10, arms())} }
+
+// The palette: contrast of at least 3 on its ground, in both modes, and distances for normal and
+// colour-blind readers (simulated after Machado et al. 2009) not below those measured when it was
+// chosen. Fails when somebody changes a hex value carelessly.
+func TestPalette(t *testing.T) {
+	luminance := func(hex string) float64 {
+		c := rgb(hex)
+		return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2]
+	}
+	contrast := func(a, b string) float64 {
+		x, y := luminance(a), luminance(b)
+		return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+	}
+	visions := []struct {
+		name   string
+		m      [9]float64
+		common float64 // least distance of one blue and four rivals
+		all    float64 // least distance of all eight
+	}{
+		{"normal", [9]float64{1, 0, 0, 0, 1, 0, 0, 0, 1}, 19, 12.5},
+		{"protanopia", [9]float64{0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998}, 11, 6.4},
+		{"deuteranopia", [9]float64{0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881}, 10.9, 6.8},
+		{"tritanopia", [9]float64{1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.303900}, 9.6, 7.6},
+	}
+	see := func(m [9]float64, hex string) [3]float64 {
+		c := rgb(hex)
+		var s [3]float64
+		for i := range s {
+			s[i] = min(max(m[3*i]*c[0]+m[3*i+1]*c[1]+m[3*i+2]*c[2], 0), 1)
+		}
+		return linearToOKLab(s)
+	}
+	distance := func(m [9]float64, a, b string) float64 {
+		x, y := see(m, a), see(m, b)
+		return 100 * math.Sqrt((x[0]-y[0])*(x[0]-y[0])+(x[1]-y[1])*(x[1]-y[1])+(x[2]-y[2])*(x[2]-y[2]))
+	}
+	for mode, of := range []func(Look) string{func(l Look) string { return l.Light }, func(l Look) string { return l.Dark }} {
+		all := []string{of(blues[0]), of(blues[1]), of(blues[2]), of(rivals[0]), of(rivals[1]), of(rivals[2]), of(rivals[3]), of(baseline)}
+		for i, c := range all {
+			for _, ground := range []string{cardColor[mode], paperColor[mode]} {
+				if k := contrast(c, ground); k < 3 {
+					t.Errorf("mode %d: colour %d has contrast %.2f on %s", mode, i+1, k, ground)
+				}
+			}
+		}
+		for _, ink := range []string{inkColor[mode], softColor[mode], linkColor[mode]} {
+			for _, ground := range []string{cardColor[mode], paperColor[mode], washColor[mode]} {
+				if k := contrast(ink, ground); k < 4.5 {
+					t.Errorf("mode %d: text %s has contrast %.2f on %s", mode, ink, k, ground)
+				}
+			}
+		}
+		for _, v := range visions {
+			least := func(list []string) float64 {
+				d := math.Inf(1)
+				for i := range list {
+					for j := range i {
+						d = min(d, distance(v.m, list[i], list[j]))
+					}
+				}
+				return d
+			}
+			if d := least([]string{all[1], all[3], all[4], all[5], all[6]}); d < v.common {
+				t.Errorf("mode %d, %s: one blue and four rivals are %.1f apart, expected at least %.1f", mode, v.name, d, v.common)
+			}
+			if d := least(all); d < v.all {
+				t.Errorf("mode %d, %s: all eight are %.1f apart, expected at least %.1f", mode, v.name, d, v.all)
+			}
+		}
+		// Shades of ramps keep their contrast.
+		for n := 1; n <= 12; n++ {
+			for j := range n {
+				looks := []Look{blueRamp(j, n)}
+				for _, r := range rivals {
+					looks = append(looks, shade(r, j, n))
+				}
+				for _, l := range looks {
+					if k := contrast(of(l), cardColor[mode]); k < 3 {
+						t.Errorf("mode %d: shade %d of %d, %s, has contrast %.2f", mode, j, n, of(l), k)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A policy's look depends on the set of kinds alone; grey is for baselines; a fifth rival is told.
+func TestLooks(t *testing.T) {
+	run := loaded(t, oneEnv(), troupeOfSeven(), 2, 100, 5)
+	looks, repeats := looksOf(run.Manifest.Policies)
+	want := []Look{blues[0], blues[1], blues[2], rivals[0], rivals[1], rivals[2], baseline}
+	if d := cmp.Diff(want, looks); d != "" || repeats {
+		t.Errorf("looks (-want +got), repeats %v:\n%s", repeats, d)
+	}
+	var many []sim.Policy
+	for _, k := range []string{"a", "b", "c", "d", "e", "f", "uniform", "greedy"} {
+		many = append(many, sim.Policy{Name: k, Kind: k})
+	}
+	looks, repeats = looksOf(many)
+	if !repeats {
+		t.Error("six kinds, five hues: repeats must be said")
+	}
+	seen := map[string]bool{}
+	for _, l := range looks {
+		key := l.Light + fmt.Sprint(l.Dash)
+		if seen[key] {
+			t.Errorf("two policies look the same: %s", key)
+		}
+		seen[key] = true
+	}
+}
+
+// Ticks enclose the data, are few and round, and their labels tell them apart.
+func TestTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lo := rapid.Float64Range(-1e4, 1e4).Draw(t, "lo")
+		hi := lo + math.Pow(10, rapid.Float64Range(-3, 6).Draw(t, "log10 span"))
+		ticks := linearTicks(lo, hi, 4)
+		if ticks[0].At > lo+1e-5*(hi-lo) || ticks[len(ticks)-1].At < hi-1e-5*(hi-lo) {
+			t.Fatalf("[%v, %v] is not inside %v", lo, hi, ticks)
+		}
+		if len(ticks) < 2 || len(ticks) > 8 {
+			t.Fatalf("%d ticks: %v", len(ticks), ticks)
+		}
+		for i := range ticks[1:] {
+			if ticks[i].Label == ticks[i+1].Label {
+				t.Fatalf("labels repeat: %v", ticks)
+			}
+		}
+		a := math.Pow(10, rapid.Float64Range(-5, 5).Draw(t, "log10 lo"))
+		b := a * math.Pow(10, rapid.Float64Range(0.2, 9).Draw(t, "decades"))
+		a2, b2 := logRange(a, b)
+		if a2 > a*(1+1e-6) || b2 < b*(1-1e-6) {
+			t.Fatalf("[%v, %v] is not inside [%v, %v]", a, b, a2, b2)
+		}
+		for _, k := range logTicks(a2, b2) {
+			if k.At < a2*(1-1e-6) || k.At > b2*(1+1e-6) {
+				t.Fatalf("tick %v outside [%v, %v]", k, a2, b2)
+			}
+		}
+		if len(logTicks(a2, b2)) < 2 {
+			t.Fatalf("[%v, %v] has ticks %v", a2, b2, logTicks(a2, b2))
+		}
+	})
+	for _, c := range []struct {
+		v    float64
+		dec  int
+		want string
+	}{{2492.8, 1, "2" + thin + "492.8"}, {-55, 1, "−55.0"}, {-0.04, 1, "0.0"}, {1234567, 0, "1" + thin + "234" + thin + "567"}, {999.96, 1, "1" + thin + "000.0"}} {
+		if got := number(c.v, c.dec); got != c.want {
+			t.Errorf("number(%v, %d) = %q, want %q", c.v, c.dec, got, c.want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0" + narrow + "%", 0.001: "0.1" + narrow + "%", 0.00001: "0.1" + narrow + "%", 0.995: "100" + narrow + "%", 0.9999: "99.9" + narrow + "%", 1: "100" + narrow + "%", 0.34: "34" + narrow + "%"} {
+		if got := percent(v); got != want && !(v == 0.995 && got == "99.5"+narrow+"%") {
+			t.Errorf("percent(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+// Labels end at least a gap apart, in order, inside the chart.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 15).Draw(t, "y")
+		slices.Sort(y)
+		const gap = 0.045
+		spread(y, gap, 0.01, 0.99)
+		for i := range y {
+			if y[i] < 0.01-1e-9 || y[i] > 0.99+1e-9 {
+				t.Fatalf("label %d at %v", i, y[i])
+			}
+			if i > 0 && y[i]-y[i-1] < gap-1e-9 {
+				t.Fatalf("labels %d and %d are %v apart", i-1, i, y[i]-y[i-1])
+			}
+		}
+	})
+}
+
+// A table in its four formats, for review.
+func TestTableGolden(t *testing.T) {
+	run := loaded(t, oneEnv(), troupeOfSeven(), 60, 10_000, 30)
+	table := Leader(run, 0)
+	var text, plain, csv, tex bytes.Buffer
+	for _, err := range []error{table.Text(&text, 80, false), table.Plain().Text(&plain, 80, true), table.CSV(&csv), table.Booktabs(&tex)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range strings.Split(text.String(), "\n") {
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	golden(t, "leader.txt", text.String()+"\n"+strings.ReplaceAll(plain.String(), "\x1b", "ESC"))
+	golden(t, "leader.csv", csv.String())
+	golden(t, "leader.tex", tex.String())
+}
+
+// Every sentence of the verdict, from made-up analyses. No sentence says "lower" of a difference
+// whose interval contains zero.
+func TestWords(t *testing.T) {
+	var b strings.Builder
+	show := func(title string, a *Analysis) {
+		head, lead := a.Verdict()
+		fmt.Fprintf(&b, "## %s\n%s\n", title, head)
+		for _, p := range lead {
+			fmt.Fprintf(&b, "  %s\n", p)
+		}
+		b.WriteByte('\n')
+	}
+	seven := troupeOfSeven()
+	for _, c := range []struct {
+		title   string
+		players []player
+		reps    int
+	}{
+		{"some tied, some worse", seven, 200},
+		{"few replications", seven, 12},
+		{"one replication", seven, 1},
+		{"one policy", seven[:1], 50},
+		{"all separated", []player{seven[3], seven[5]}, 60},
+		{"nothing separated", []player{seven[1], {name: "twin", kind: "twin", a: 7.5, b: 0.23, s: 0.45, fail: 0.03, rate: 0.09}}, 60},
+		{"identical", []player{seven[3], {name: "ts", kind: "ts", a: 13.5, b: 0.24, s: 0.3}}, 40},
+	} {
+		if c.title == "identical" {
+			// The same law under the same name draws the same numbers; rename afterwards.
+			run := loaded(t, oneEnv(), []player{seven[3], seven[5]}, c.reps, 10_000, 20)
+			run.Envs[0].Cells[1] = run.Envs[0].Cells[0]
+			show(c.title, Analyze(run, 0))
+			continue
+		}
+		show(c.title, Analyze(loaded(t, oneEnv(), c.players, c.reps, 10_000, 20), 0))
+	}
+	// An interrupted run: policies have different replications.
+	run := loaded(t, oneEnv(), seven[:4], 60, 10_000, 20)
+	for r := 30; r < 60; r++ {
+		run.Envs[0].Cells[2][r] = nil
+	}
+	for r := range run.Envs[0].Cells[3] {
+		run.Envs[0].Cells[3][r] = nil
+	}
+	show("interrupted", Analyze(run, 0))
+	golden(t, "words.txt", plainSpaces.Replace(b.String()))
+
+	// Several environments.
+	b.Reset()
+	for _, players := range [][]player{seven, {seven[3], seven[5]}, {seven[1], seven[3], seven[6]}} {
+		run := loaded(t, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, players, 60, 10_000, 20)
+		head, lead := Headline([]*Analysis{Analyze(run, 0), Analyze(run, 1)})
+		fmt.Fprintf(&b, "%s\n", head)
+		for _, p := range lead {
+			fmt.Fprintf(&b, "  %s\n", p)
+		}
+	}
+	golden(t, "headline.txt", plainSpaces.Replace(b.String()))
+}
+
+var plainSpaces = strings.NewReplacer(thin, " ", narrow, " ")
+
+// No two places contradict each other: the interval of the table lies inside the band of the gap
+// figure at T, the mean of the figure is the mean of the table, and the means are those of the file.
+func TestPlacesAgree(t *testing.T) {
+	run := loaded(t, oneEnv(), troupeOfSeven(), 100, 10_000, 40)
+	a := Analyze(run, 0)
+	if !a.FactorOK || !a.BandOK || a.BandFactor < a.Factor {
+		t.Fatalf("factors %v (%v) and %v (%v)", a.Factor, a.FactorOK, a.BandFactor, a.BandOK)
+	}
+	if a.BandRounds[len(a.BandRounds)-1] != len(a.Rounds)-1 {
+		t.Error("the band does not reach T")
+	}
+	gap := a.gapFigure("")
+	for n, i := range a.Order[1:] {
+		for _, m := range gap.Panels[n].Marks {
+			if m.Kind == Band {
+				k := len(m.X) - 1
+				if m.Lo[k] > a.Diff[i].Lo+1e-9 || m.Hi[k] < a.Diff[i].Hi-1e-9 {
+					t.Errorf("%s: band [%v, %v] does not contain the table's [%v, %v]", a.Label(i), m.Lo[k], m.Hi[k], a.Diff[i].Lo, a.Diff[i].Hi)
+				}
+			}
+		}
+	}
+	lin, _ := a.regretFigures("", nil)
+	for _, m := range lin.Panels[0].Marks {
+		if m.Kind != Line {
+			continue
+		}
+		i := slices.IndexFunc(a.Policies, func(p int) bool { return p == m.Look })
+		var want float64
+		for _, c := range run.Envs[0].Cells[m.Look] {
+			want += c.Regret[len(a.Rounds)-1] / 100
+		}
+		if got := m.Y[len(m.Y)-1]; math.Abs(got-want) > 1e-9*want || math.Abs(a.Summary[i].Mean-want) > 1e-9*want {
+			t.Errorf("%s: figure %v, table %v, file %v", m.Name, got, a.Summary[i].Mean, want)
+		}
+	}
+}
+
+// Damage is refused with line and column; nothing panics.
+func TestLoadRefusesDamage(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, oneEnv(), troupeOfSeven()[3:5], 2, 100, 4)
+	raw, err := os.ReadFile(filepath.Join(dir, "results.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(raw), "\n")
+	edit := func(f func(l []string) []string) string { return strings.Join(f(slices.Clone(lines)), "\n") }
+	field := func(row, col int, v string) string {
+		return edit(func(l []string) []string {
+			f := strings.Split(l[row], ",")
+			f[col] = v
+			l[row] = strings.Join(f, ",")
+			return l
+		})
+	}
+	for _, c := range []struct{ name, data, want string }{
+		{"header", field(0, 4, "regrets"), "line 1, column 1: header"},
+		{"empty", "", "line 1, column 1: the file is empty"},
+		{"environment", field(2, 0, "arms-5"), `line 3, column 1: environment "arms-5" is not in manifest.json`},
+		{"policy", field(3, 1, "tss"), `line 4, column 9: policy "tss" is not in manifest.json`},
+		{"replication", field(4, 2, "3"), `line 5, column 12: replication "3", expected a whole number from 1 to 2`},
+		{"round", field(2, 3, "x"), `line 3, column 14: round "x"`},
+		{"NaN", field(2, 4, "NaN"), `line 3, column 17: regret "NaN", expected a finite number`},
+		{"Inf", field(2, 5, "+Inf"), `reward "+Inf", expected a finite number`},
+		{"fields", edit(func(l []string) []string { l[5] += ",1"; return l }), "line 6, column 1: wrong number of fields"},
+		{"short cell", edit(func(l []string) []string { return append(l[:7], l[8:]...) }), "round"},
+		{"long cell", edit(func(l []string) []string { return slices.Insert(l, 4, l[4]) }), "round"},
+		{"checkpoint", field(6, 3, "11"), "line 7, column 14: round 11, expected"},
+		{"twice", edit(func(l []string) []string { return append(l[:len(l)-1], append(slices.Clone(l[1:5]), "")...) }), "replication 1 of ts in arms-50 is given twice"},
+		{"cut in a line", string(raw[:len(raw)-9]), "does not end with a line feed"},
+		{"cut in a cell", strings.Join(lines[:len(lines)-2], "\n") + "\n", "checkpoints, expected 4"},
+		{"quote", field(2, 0, `"arms`), "line"},
+		{"changed digit", field(2, 4, "7.5"), "the file was changed after the run"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			save(t, filepath.Join(dir, "results.csv"), []byte(c.data))
+			_, err := Load(dir)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "results.csv") {
+				t.Errorf("error %q does not say %q", err, c.want)
+			}
+		})
+	}
+	save(t, filepath.Join(dir, "results.csv"), raw)
+	if _, err := Load(dir); err != nil {
+		t.Errorf("the undamaged file: %v", err)
+	}
+	man, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, data, want string }{
+		{"syntax", strings.Replace(string(man), "{", "{,", 1), "line 1, column 2"},
+		{"type", strings.Replace(string(man), `"seed": 1`, `"seed": "one"`, 1), "line "},
+		{"replications", strings.Replace(string(man), `"replications": 2`, `"replications": 0`, 1), "replications: is 0"},
+	} {
+		save(t, filepath.Join(dir, "manifest.json"), []byte(c.data))
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("manifest, %s: error %v does not say %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Bytes on disk never cause a panic: any edit of a small file is read or refused.
+func TestLoadNeverPanics(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, oneEnv(), troupeOfSeven()[3:5], 2, 100, 4)
+	run, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "results.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		data := slices.Clone(raw)
+		for range rapid.IntRange(1, 4).Draw(t, "edits") {
+			at := rapid.IntRange(0, len(data)-1).Draw(t, "at")
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 0:
+				data[at] = rapid.Byte().Draw(t, "byte")
+			case 1:
+				data = slices.Delete(data, at, min(len(data), at+rapid.IntRange(1, 40).Draw(t, "n")))
+			case 2:
+				data = slices.Insert(data, at, []byte(rapid.SampledFrom([]string{"\n", ",", "\"", "1", "-", "e9", "arms-50"}).Draw(t, "text"))...)
+			}
+			if len(data) == 0 {
+				return
+			}
+		}
+		m := run.Manifest
+		envs, err := parseResults("results.csv", data, &m)
+		if err == nil && len(envs) != 1 {
+			t.Fatal("no error and no data")
+		}
+	})
+}
+
+// Names are strangers' words: nothing of them reaches the page as markup.
+func TestPageEscapes(t *testing.T) {
+	evil := `<script>alert(1)</script>&"'`
+	players := troupeOfSeven()[:4]
+	players[3].name = evil
+	players[3].kind = evil
+	envs := []sim.Environment{linearEnv(evil+"a", 10, map[string]any{"kind": evil}), linearEnv("b", 10, arms())}
+	dir := t.TempDir()
+	write(t, dir, envs, players, 25, 1000, 10)
+	paths, err := Build(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(paths.Page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(page, []byte("<script>alert")) || bytes.Contains(page, []byte(`</script>&`)) {
+		t.Error("a name reached the page as markup")
+	}
+	if !bytes.Contains(page, []byte("&lt;script&gt;alert(1)")) {
+		t.Error("the name is not on the page")
+	}
+	for _, p := range slices.Concat(paths.Figures, paths.Tables) {
+		if filepath.Dir(p) != filepath.Join(dir, "figures") && filepath.Dir(p) != filepath.Join(dir, "tables") {
+			t.Errorf("a name led out of the directory: %s", p)
+		}
+	}
+}
+
+// The same files give the same bytes, in every format, at different times and on any number of
+// processors; every link of the page leads to a file.
+func TestDeterministicAndLinked(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	var all [2]map[string][]byte
+	for i, dir := range dirs {
+		write(t, dir, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25, 1000, 20)
+		paths, err := Build(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = map[string][]byte{}
+		for _, p := range slices.Concat([]string{paths.Page}, paths.Figures, paths.Tables) {
+			data, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rel, err := filepath.Rel(dir, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[i][filepath.ToSlash(rel)] = data
+		}
+		if i == 0 {
+			time.Sleep(1100 * time.Millisecond) // a PDF's clock has seconds
+		}
+	}
+	for name, data := range all[0] {
+		if !bytes.Equal(data, all[1][name]) {
+			t.Errorf("%s differs from one build to the next", name)
+		}
+	}
+	page := string(all[0]["report.html"])
+	for _, m := range regexp.MustCompile(`href="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
+		link := m[1]
+		if strings.HasPrefix(link, "data:") || link == "results.csv" || link == "manifest.json" {
+			continue
+		}
+		if _, ok := all[0][link]; !ok {
+			t.Errorf("the page links to %s, which was not written", link)
+		}
+	}
+	if strings.Contains(page, "http://") || strings.Contains(page, "https://") || strings.Contains(page, "NaN") || strings.Contains(page, "Inf") || strings.Contains(page, "ZgotmplZ") {
+		t.Error("the page holds an address, a NaN, an Inf or something html/template refused")
+	}
+	left, err := filepath.Glob(filepath.Join(dirs[0], "*", ".tmp-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files left: %v %v", left, err)
+	}
+}
+
+// Budgets: 20 policies × 60 checkpoints × 200 replications in one page of at most 1 MB (target
+// 400 kB), built in 0.5 s without the resampling and the exports; the script at most 6 kB.
+func TestBudgets(t *testing.T) {
+	var players []player
+	for i := range 20 {
+		p := troupeOfSeven()[i%7]
+		p.name = fmt.Sprintf("%s %d", p.name, i)
+		players = append(players, p)
+	}
+	run := loaded(t, oneEnv(), players, 200, 10_000, 66)
+	if n := len(run.Envs[0].Rounds); n < 58 {
+		t.Fatalf("%d checkpoints", n)
+	}
+	d := compose(run, Options{}) // with the resampling
+	best := time.Duration(math.MaxInt64)
+	var page bytes.Buffer
+	for range 3 { // the least of three: other work on the machine is not our slowness
+		start := time.Now()
+		page.Reset()
+		for _, e := range d.envs {
+			e.lin, e.loglog = e.a.regretFigures("", nil)
+			e.final, e.tail, e.gap = e.a.finalFigure(""), e.a.tailFigure(""), e.a.gapFigure("")
+		}
+		if err := d.writePage(&page); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(start))
+	}
+	t.Logf("page of 20 × 60 × 200: %d kB, %v", page.Len()/1000, best)
+	if page.Len() > 400_000 {
+		t.Errorf("%d bytes, target 400 000, limit 1 000 000", page.Len())
+	}
+	if best > 500*time.Millisecond {
+		t.Errorf("built in %v", best)
+	}
+	script, err := pageFiles.ReadFile("page/page.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(script) > 6000 {
+		t.Errorf("the script has %d bytes", len(script))
+	}
+}
+
+// Golden marks of a small figure: one decimal at most, for review in a diff.
+func TestFigureGolden(t *testing.T) {
+	run := loaded(t, oneEnv(), troupeOfSeven()[2:5], 24, 1000, 6)
+	a := Analyze(run, 0)
+	lin, _ := a.regretFigures("", nil)
+	breaks := strings.NewReplacer("<path", "\n<path", "<span", "\n<span")
+	golden(t, "regret.html", breaks.Replace(string(lin.html()))+"\n")
+	var svg bytes.Buffer
+	looks, _ := looksOf(run.Manifest.Policies)
+	p := &painter{looks: looks, text: defaultText}
+	if err := p.svg(a.growthFigure(""), &svg); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(svg.String(), "ensemble(m=64)") || !strings.HasPrefix(svg.String(), "<?xml") {
+		t.Error("the exported SVG has no names")
+	}
+}
+
+// Sweeps of every shape: numbers, nested options, words; one option and two; over environments.
+func TestSweeps(t *testing.T) {
+	var players []player
+	for _, m := range []int{2, 8, 32} {
+		for _, init := range []string{"corrected", "matched"} {
+			players = append(players, player{name: fmt.Sprintf("ensemble(m=%d,init=%s)", m, init), kind: "ensemble",
+				options: map[string]any{"m": m, "init": init, "scale": map[string]any{"kind": "constant", "value": 1.5}},
+				swept:   []string{"init", "m"}, a: 5 + 20/float64(m), b: 0.3, s: 0.3})
+		}
+	}
+	players = append(players, troupeOfSeven()[3])
+	envs := []sim.Environment{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=80", 80, ball(), "d")}
+	run := loaded(t, envs, players, 25, 1000, 10)
+	a := Analyze(run, 0)
+	figures, heats := a.sweepFigures("x-")
+	var titles []string
+	for _, f := range figures {
+		titles = append(titles, f.ID+": "+f.Title)
+	}
+	if d := cmp.Diff([]string{"x-sweep-ensemble-init: Regret against init", "x-sweep-ensemble-m: Regret against m"}, titles); d != "" {
+		t.Error(d)
+	}
+	h := heats[figures[0]]
+	if h == nil || len(h.RowVal) != 2 || len(h.ColVal) != 3 {
+		t.Fatalf("no map of 2 × 3: %+v", h)
+	}
+	for r, init := range h.RowVal {
+		for c, m := range h.ColVal {
+			i := slices.IndexFunc(a.Policies, func(p int) bool {
+				return run.Manifest.Policies[p].Name == fmt.Sprintf("ensemble(m=%s,init=%s)", m, init)
+			})
+			if h.Cell[r][c] != a.Summary[i].Mean {
+				t.Errorf("cell %s, %s is %v, the policy's mean %v", init, m, h.Cell[r][c], a.Summary[i].Mean)
+			}
+		}
+	}
+	if ax := figures[1].Panels[0].X; !ax.Log || len(ax.Ticks) != 3 {
+		t.Errorf("m over a factor of 16 wants a log axis with its values as ticks: %+v", ax)
+	}
+	across := acrossFigures(run, []*Analysis{a, Analyze(run, 1), Analyze(run, 2)})
+	titles = nil
+	for _, f := range across {
+		titles = append(titles, f.Title)
+	}
+	if d := cmp.Diff([]string{"Regret against d", "Regret of ensemble against init", "Regret of ensemble against m"}, titles); d != "" {
+		t.Error(d)
+	}
+	if n := len(across[0].Panels[0].Marks); n != 2*len(players) {
+		t.Errorf("regret against d has %d marks, want a line and points for each of %d policies", n, len(players))
+	}
+}
+
+// The bounds of the theorems: shown for a linear environment with unit noise, in words with 2T when
+// they say nothing, and left out where the theorem does not speak.
+func TestBounds(t *testing.T) {
+	players := troupeOfSeven()[1:5]
+	players[0].options = map[string]any{"m": 16, "lambda": 5.0, "delta": 0.2}
+	run := loaded(t, oneEnv(), players, 25, 10_000, 20)
+	d := compose(run, Options{Bounds: []Bound{{Env: "arms-50", Label: "mine", Name: "a bound of mine", Rounds: []int{100, 10_000}, Values: []float64{50, 150}}}})
+	notes := plainSpaces.Replace(strings.Join(d.envs[0].boundNotes(), "\n"))
+	for _, want := range []string{"Ensemble sampling, r_t = 7 β_t, λ = 5, δ = 0.2, m = ", "(thm:es)", "larger than losing every round (2T = 20 000): it says nothing here", "A bound of mine (mine): 150.0 at T."} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not in\n%s", want, notes)
+		}
+	}
+	drawn := 0
+	for _, m := range d.envs[0].loglog.Panels[0].Marks {
+		if m.Kind == BoundLine {
+			drawn++
+		}
+	}
+	if drawn == 0 {
+		t.Error("the bound that fits is not drawn")
+	}
+	noisy := oneEnv()
+	noisy[0].Options["noise"] = map[string]any{"kind": "gaussian", "sigma": 2.0}
+	if n := len(compose(loaded(t, noisy, players, 2, 1000, 10), Options{}).envs[0].bounds); n != 0 {
+		t.Errorf("%d bounds for noise of 2, which the theorems do not cover", n)
+	}
+}
+
+// What the script shows is what amount writes, digit by digit.
+func TestReadoutDigits(t *testing.T) {
+	run := loaded(t, oneEnv(), troupeOfSeven(), 20, 10_000, 30)
+	d := compose(run, Options{})
+	raw, err := d.envs[0].readout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data struct {
+		T []int
+		D int
+		P []struct {
+			I int
+			M []float64
+		}
+	}
+	if err := json.Unmarshal(raw, &data); err != nil {
+		t.Fatal(err)
+	}
+	a := d.envs[0].a
+	for i, p := range data.P {
+		m, _ := a.curve(i)
+		for k := range m {
+			dec := data.D
+			if math.Abs(p.M[k]) >= 1000 {
+				dec = 0
+			}
+			if got, want := number(p.M[k], dec), amount(m[k], a.Dec); got != want && math.Abs(m[k]-1000) > 1 {
+				t.Errorf("%s at %d: read-out %s, prose %s", a.Label(i), data.T[k], got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"html/template"
+	"io"
+)
+
+// Sheet is a page in the shell of the report that is not one run's report: two runs compared, the
+// statements of the paper verified. Everything in it is a Prose, a Figure or a Table.
+type Sheet struct {
+	Title    string // of the browser's tab and the header
+	When     string
+	Head     Prose
+	Lead     []Prose
+	Facts    []string
+	Sections []Section
+	Foot     string
+}
+
+// Section is one part of a sheet; what is nil is left out.
+type Section struct {
+	ID, Title, How string
+	Figure         *Figure
+	Table          *Table
+	Pre            string // text as it is, for commands and specs
+}
+
+var sheetTemplate = template.Must(template.New("sheet.html").ParseFS(pageFiles, "page/sheet.html"))
+
+// Say builds a sentence; a string is words, a Name a name.
+func Say(parts ...any) Prose { return say(parts...) }
+
+// Name is a policy's, an environment's or a statement's name in a sentence.
+type Name = name
+
+// WriteHTML writes the sheet as one self-contained page. Rows and marks wear looks[Policy]; looks
+// may be nil when nothing does.
+func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
+	type section struct {
+		ID, Title, How, Pre string
+		Figure, Table       template.HTML
+		Note                string
+	}
+	names := make([]string, len(looks))
+	for i := range names {
+		names[i] = look(i)
+	}
+	view := struct {
+		Tab   string
+		Style template.CSS
+		*Sheet
+		Parts []section
+	}{Tab: s.Title + " · troupe", Style: newShell("", looks, 0, 0).Style, Sheet: s}
+	for _, x := range s.Sections {
+		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.html()}
+		if x.Table != nil {
+			p.Table, p.Note = x.Table.HTML(names), x.Table.Note
+		}
+		view.Parts = append(view.Parts, p)
+	}
+	return sheetTemplate.Execute(w, view)
+}
