@@ -87,14 +87,14 @@ var paperChecks = []Check{
 		run:       sharpRange,
 	},
 	{
-		Label: "remark after thm:es", Part: "ensemble size", Reading: Printed, Kind: Inequality, Expect: Holds,
+		Label: "remark:1", Part: "ensemble size", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "δ = T^{−a}, λ = 5, T ≥ 2: m ≤ (3430 + 400a) d log T",
-		Note:      "The paper says C_a; this constant is explicit. 3326 + 400a would do.",
+		Note:      "The first remark of the paper, which has no label. It says C_a; this constant is explicit. 3326 + 400a would do.",
 		Plant:     "a constant ten times smaller",
 		run:       sizeIsOrderDLogT,
 	},
 	{
-		Label: "remark after thm:es", Part: "regret", Reading: Printed, Kind: Inequality, Expect: Holds,
+		Label: "remark:1", Part: "regret", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "the bound of thm:es is at most C′(d log T)^{5/2} √T, C′ independent of d and T",
 		Plant:     "(d log T)^{3/2} √T",
 		run:       boundIsOrder,
@@ -322,7 +322,7 @@ var paperChecks = []Check{
 		run:       drift(1./3, unit, signs),
 	},
 	{
-		Label: "claim:alpha-non-neg", Part: "the program's targets", Reading: Corrected, Kind: Probability, Expect: Holds,
+		Label: "claim:alpha-non-neg", Part: "targets as drawn", Reading: Corrected, Kind: Probability, Expect: Holds,
 		Statement: "E U² = 1/3",
 		Plant:     "targets ±1",
 		run:       targetVariance,
@@ -389,7 +389,7 @@ var paperChecks = []Check{
 		run:       incrementalIsEnsemble("corrected", "corrected", 3, 3, "printed"),
 	},
 	{
-		Label: "alg:es-equiv", Part: "β̃", Reading: Printed, Kind: Inequality, Expect: Holds,
+		Label: "alg:es-equiv", Part: "cap of β", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "β_t^δ ≤ β̃_T^δ = √λ + √(2 log(1/δ) + d log(1 + T/(λd)))",
 		Plant:     "d log((d + T/λ)/d) without the factor d",
 		run:       radiusCap,
@@ -508,13 +508,13 @@ var paperChecks = []Check{
 		Statement: "P(|Z_x² − 1| ≥ √(y/m) ∨ y/m) ≤ 2e^{−3y/8}",
 		Note:      "Var(d⟨X, x⟩²) = 2(d−1)/(d+2), so the central limit theorem alone gives e^{−y/4} for large d.",
 		Plant:     "d = 3, where the variance is 4/5",
-		run:       fixedDirection(3./8, 64, 3, 1),
+		run:       fixedDirection(3./8, 32, 3, 1),
 	},
 	{
 		Label: "thm:uniform-concentration-sphere", Part: "fixed direction", Reading: Corrected, Kind: Probability, Expect: Holds,
 		Statement: "P(|Z_x² − 1| ≥ √(y/m) ∨ y/m) ≤ 2e^{−y/8}",
 		Plant:     "rows √2 times as long",
-		run:       fixedDirection(1./8, 64, 0, 2),
+		run:       fixedDirection(1./8, 32, 0, 2),
 	},
 	{
 		Label: "claim:mgf-bound-uniform-projection", Reading: Printed, Kind: Inequality, Expect: Refuted,

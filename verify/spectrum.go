@@ -510,9 +510,9 @@ func fixedDirection(c float64, dim, plantedDim int, plantedScale float64) func(s
 				d = plantedDim
 			}
 		}
-		const m, y = 64, 24.0
+		const m, y = 32, 24.0
 		limit := math.Max(math.Sqrt(y/m), y/m)
-		n, k := s.size(100_000, 400_000), 0
+		n, k := s.size(60_000, 400_000), 0
 		for i := range n {
 			r := s.source(i).Rand()
 			one := distuv.Gamma{Alpha: 0.5, Beta: 1, Src: r}

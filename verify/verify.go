@@ -146,20 +146,26 @@ type Curve struct {
 type Result struct {
 	Check
 	Finding
-	Planted bool // the check ran against its plant
 	Seconds float64
+	// Planted is the finding against the plant, when Options.Plants asked for it.
+	Planted *Finding
 }
 
 // Expected reports whether the verdict is the expected one.
 func (r Result) Expected() bool { return r.Verdict == r.Expect }
 
-// Caught reports whether a planted run was told from the plain one: another verdict, or, for a
-// number that is only reported, an interval that excludes the plain estimate.
-func Caught(plain, planted Result) bool {
-	if plain.Verdict == Reported && planted.Verdict == Reported {
-		return plain.Observed < planted.Low || plain.Observed > planted.High
+// Caught reports whether the planted run was told from the plain one: another verdict, or, for a
+// number that is only reported, an interval that excludes the plain estimate. Without a planted run
+// it is false.
+func (r Result) Caught() bool {
+	p := r.Planted
+	switch {
+	case p == nil:
+		return false
+	case r.Verdict == Reported && p.Verdict == Reported:
+		return r.Observed < p.Low || r.Observed > p.High
 	}
-	return plain.Verdict != planted.Verdict
+	return r.Verdict != p.Verdict
 }
 
 // MarshalJSON writes the contract of `troupe verify --json`.
@@ -171,6 +177,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	var low, high *float64
 	if r.Kind == Rate {
 		low, high = &r.Low, &r.High
+	}
+	var caught *bool
+	if r.Planted != nil {
+		c := r.Caught()
+		caught = &c
 	}
 	return json.Marshal(struct {
 		Label     string   `json:"label"`
@@ -191,17 +202,17 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Note      string   `json:"note,omitempty"`
 		Detail    string   `json:"detail,omitempty"`
 		Plant     string   `json:"plant"`
-		Planted   bool     `json:"planted,omitempty"`
+		Caught    *bool    `json:"plant_caught,omitempty"`
 		Curves    []Curve  `json:"curves,omitempty"`
 	}{r.Label, r.Part, r.Reading, r.Kind, r.Verdict, r.Expect, r.Observed, r.Bound, r.Relation, low, high, r.Samples,
-		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Plant, r.Planted, r.Curves})
+		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Plant, caught, r.Curves})
 }
 
 // Options says how to run.
 type Options struct {
 	Seed    uint64
 	Full    bool // the theorem's own parameters where the fast setting is smaller
-	Planted bool // run every check against its plant
+	Plants  bool // run every check against its plant too
 	Workers int  // 0: one for each CPU
 	// Done is called, from one goroutine at a time, after each check.
 	Done func(Result)
@@ -281,7 +292,18 @@ func runOne(ctx context.Context, c Check, o Options) Result {
 	// The readings and the plant of one claim meet the same random numbers.
 	key := rng.NewKey(o.Seed).Child("verify").Child(c.Label).Child(c.Part)
 	start := time.Now()
-	f := c.run(&session{ctx: ctx, key: key, full: o.Full, planted: o.Planted})
+	r := Result{Check: c, Finding: c.examine(&session{ctx: ctx, key: key, full: o.Full})}
+	r.Seconds = time.Since(start).Seconds()
+	if o.Plants && ctx.Err() == nil {
+		f := c.examine(&session{ctx: ctx, key: key, full: o.Full, planted: true})
+		r.Planted = &f
+	}
+	return r
+}
+
+// examine runs a check and makes its numbers finite.
+func (c Check) examine(s *session) Finding {
+	f := c.run(s)
 	for _, v := range []*float64{&f.Observed, &f.Bound, &f.Low, &f.High} {
 		if math.IsNaN(*v) || math.IsInf(*v, 0) {
 			*v = math.Copysign(math.MaxFloat64, *v)
@@ -291,7 +313,7 @@ func runOne(ctx context.Context, c Check, o Options) Result {
 	if c.Kind != Probability {
 		f.PValue = math.NaN()
 	}
-	return Result{Check: c, Finding: f, Planted: o.Planted, Seconds: time.Since(start).Seconds()}
+	return f
 }
 
 // Select returns the checks with one of the labels, all of them when there are none. A label that
@@ -391,7 +413,8 @@ func (f Finding) atLeast() Finding {
 }
 
 // excess collects the cases lhs ≤ rhs of an inequality whose sides have any sign, and keeps the
-// largest lhs − rhs; scale is the size of the numbers that were subtracted.
+// largest (lhs − rhs)/scale, scale the size of the numbers that were subtracted. The bound is what
+// counts as rounding.
 type excess struct {
 	top    float64
 	at     string
@@ -400,11 +423,12 @@ type excess struct {
 
 func (w *excess) see(lhs, rhs, scale float64, at func() string) {
 	w.n++
-	if !(lhs-rhs <= rounding*scale) {
+	gap := (lhs - rhs) / scale
+	if !(gap <= rounding) {
 		w.bad++
 	}
-	if w.n == 1 || math.IsNaN(lhs) || lhs-rhs > w.top {
-		w.top = lhs - rhs
+	if w.n == 1 || math.IsNaN(gap) || gap > w.top {
+		w.top = gap
 		if at != nil {
 			w.at = at()
 		}
@@ -412,8 +436,8 @@ func (w *excess) see(lhs, rhs, scale float64, at func() string) {
 }
 
 func (w *excess) finding(format string, args ...any) Finding {
-	f := Finding{Verdict: Holds, Observed: w.top, Bound: 0, Relation: AtMost, Samples: w.n,
-		Detail: "left side minus right side: " + fmt.Sprintf(format, args...)}
+	f := Finding{Verdict: Holds, Observed: w.top, Bound: rounding, Relation: AtMost, Samples: w.n,
+		Detail: "left side minus right side, relative to their size: " + fmt.Sprintf(format, args...)}
 	if w.n == 0 {
 		f.Verdict = Vacuous
 	}

@@ -2,31 +2,101 @@ package verify
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 )
 
 // TestChecks runs the whole list plain and against its plants: every verdict is the expected one,
 // and every plant changes it. The plain run is what `troupe verify` prints.
 func TestChecks(t *testing.T) {
-	plain, err := Run(context.Background(), Checks, Options{Seed: 1})
+	results, err := Run(context.Background(), Checks, Options{Seed: 1, Plants: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	planted, err := Run(context.Background(), Checks, Options{Seed: 1, Planted: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range plain {
-		line := fmt.Sprintf("%-70s %-9s %12.5g %12.5g %8d  %.2f s  %s", r.Name(), r.Verdict, r.Observed, r.Bound, r.Samples, r.Seconds, r.Detail)
-		t.Log(line)
+	for _, r := range results {
+		t.Logf("%-70s %-9s %12.5g %2s %12.5g %8d  %.2f s  %s", r.Name(), r.Verdict, r.Observed, r.Relation, r.Bound, r.Samples, r.Seconds, r.Detail)
 		if !r.Expected() {
 			t.Errorf("%s: %s, expected %s\n%s", r.Name(), r.Verdict, r.Expect, r.Detail)
 		}
-		if p := planted[i]; !Caught(r, p) {
-			t.Errorf("%s: the plant (%s) was not caught: %s, observed %.5g, bound %.5g, %.2f s\n%s", p.Name(), p.Plant, p.Verdict, p.Observed, p.Bound, p.Seconds, p.Detail)
+		if p := r.Planted; !r.Caught() {
+			t.Errorf("%s: the plant (%s) was not caught: %s, observed %.5g, bound %.5g\n%s", r.Name(), r.Plant, p.Verdict, p.Observed, p.Bound, p.Detail)
 		}
+	}
+}
+
+// TestWorkers: findings do not depend on the number of workers, and a run that is cancelled returns
+// what is complete with the context's error.
+func TestWorkers(t *testing.T) {
+	checks, err := Select([]string{"claim:alpha-non-neg", "lem:sasha-bound", "lem:time-unif-bound", "alg:es"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first string
+	for _, workers := range []int{1, 8} {
+		results, err := Run(context.Background(), checks, Options{Seed: 7, Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range results {
+			results[i].Seconds = 0
+		}
+		b, err := json.Marshal(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(b)
+		} else if first != string(b) {
+			t.Errorf("findings differ with %d workers", workers)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if results, err := Run(ctx, checks, Options{}); err == nil || len(results) != 0 {
+		t.Errorf("cancelled run: %d results, %v", len(results), err)
+	}
+}
+
+// TestJSON: the keys of the contract, and no number that JSON does not know.
+func TestJSON(t *testing.T) {
+	checks, err := Select([]string{"lem:conf-sets", "claim:mgf-bound-uniform-projection", "rem:large-m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Run(context.Background(), checks, Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(b, &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		for _, key := range []string{"label", "reading", "kind", "verdict", "observed", "bound", "samples", "p_value", "seconds"} {
+			if _, ok := row[key]; !ok {
+				t.Errorf("%v: no key %s", row["label"], key)
+			}
+		}
+		if p := row["p_value"]; (p != nil) != (row["kind"] == "probability") {
+			t.Errorf("%v: p_value = %v for kind %v", row["label"], p, row["kind"])
+		}
+	}
+}
+
+// TestSelect: an unknown label names the nearest one.
+func TestSelect(t *testing.T) {
+	if _, err := Select([]string{"lem:initialization"}); err == nil || !strings.Contains(err.Error(), `"lem:initialisation"`) {
+		t.Errorf("misspelt label: %v", err)
+	}
+	all, err := Select(nil)
+	if err != nil || len(all) != len(Checks) {
+		t.Errorf("no label: %d checks, %v", len(all), err)
 	}
 }
 

@@ -101,7 +101,9 @@ func rootCommand(line string) *cobra.Command {
 		Use:   "troupe",
 		Short: "Linear ensemble sampling, measured",
 		Long: `troupe runs linear ensemble sampling and its rivals: experiments from spec files, reports
-with honest intervals, what the theorems plan and promise, and checks of the paper.`,
+with honest intervals, what the theorems plan and promise, and checks of the paper.
+
+Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		Example: `  troupe run tour
   troupe run paper/ensemble-size --workers 2
   troupe list policies`,
@@ -117,7 +119,7 @@ with honest intervals, what the theorems plan and promise, and checks of the pap
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse(fmt.Errorf("%w%s\nsee troupe help%s", err, nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line), listCommand(), reportCommand(), planCommand(), versionCommand(), manCommand())
+	root.AddCommand(runCommand(line), listCommand(), reportCommand(), planCommand(), verifyCommand(), benchCommand(), versionCommand(), manCommand())
 	return root
 }
 
