@@ -416,7 +416,9 @@ func (r *runner) playAll(ctx context.Context) error {
 					return
 				}
 				f := finished{cell: todo[n]}
-				f.entry, f.err = r.play(hard, f.cell)
+				if f.entry, f.err = r.play(hard, f.cell); f.err != nil {
+					stop() // nobody begins another cell
+				}
 				out <- f
 			}
 		})
@@ -447,7 +449,7 @@ func (r *runner) playAll(ctx context.Context) error {
 			}
 			if err != nil && failed == nil {
 				failed = err
-				stop()
+				stop()    // keep may have failed
 				abandon() // an error is the same error after the others have finished
 			}
 			r.report()

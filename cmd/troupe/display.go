@@ -16,11 +16,14 @@ import (
 	"troupe/sim"
 )
 
-// A display shows a run while it is under way. Its methods are called from one goroutine.
+// A display shows a run while it is under way. Its methods are called from one goroutine, but for
+// stopping.
 type display interface {
 	start(x *sim.Experiment)
 	progress(p sim.Progress)
 	note(text string)
+	// stopping says that the first Ctrl-C was heard. It is called from any goroutine.
+	stopping()
 	// stop leaves the terminal clean. It may be called more than once.
 	stop()
 }
@@ -31,6 +34,7 @@ type silent struct{}
 func (silent) start(*sim.Experiment) {}
 func (silent) progress(sim.Progress) {}
 func (silent) note(string)           {}
+func (silent) stopping()             {}
 func (silent) stop()                 {}
 
 // lines is the display for a pipe, a log or CI: a line at the start, at 1, 2, 5, 10, 20 and 50 %,
@@ -64,7 +68,11 @@ func (l *lines) progress(p sim.Progress) {
 }
 
 func (l *lines) note(text string) { fmt.Fprintln(l.w, "troupe: note:", text) }
+func (l *lines) stopping()        { fmt.Fprintln(l.w, "troupe: "+heard) }
 func (l *lines) stop()            {}
+
+// heard is the answer to the first Ctrl-C.
+const heard = "finishing the cells under way, at most 2 s; again to stop at once"
 
 func speed(p sim.Progress) float64 {
 	return float64(p.Rounds) / max(p.Seconds, 1e-3)
@@ -88,21 +96,26 @@ type board struct {
 	mu    sync.Mutex
 	above string // the line of the bar
 	below string // the leaders
+	last  string // a last line, from stopping
 }
 
 func (b *board) start(x *sim.Experiment) {
 	b.x = x
 	fmt.Fprintf(b.t.w, "%s\n\n", b.t.bold(headline(x)))
 	b.bars = mpb.New(mpb.WithOutput(b.t.w), mpb.WithWidth(lineWidth), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithAutoRefresh())
-	text := func(s *string) mpb.BarFiller {
+	text := func(parts ...*string) mpb.BarFiller {
 		return mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			_, err := io.WriteString(w, *s)
-			return err
+			for _, s := range parts {
+				if _, err := io.WriteString(w, *s); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
-	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below), false), mpb.BarFillerTrim())
+	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below, &b.last), false), mpb.BarFillerTrim())
 }
 
 // headline is the first line of a run: what is played.
@@ -132,6 +145,12 @@ func (b *board) note(text string) {
 		return
 	}
 	b.bars.Write([]byte(line))
+}
+
+func (b *board) stopping() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = "\n " + heard + "\n"
 }
 
 func (b *board) stop() {
@@ -276,6 +295,7 @@ func (e *events) progress(p sim.Progress) {
 }
 
 func (e *events) note(text string) { e.emit("event", "note", "text", text) }
+func (e *events) stopping()        {}
 func (e *events) stop()            {}
 
 // round2 keeps two digits: more would be noise.

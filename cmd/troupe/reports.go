@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -9,24 +13,86 @@ import (
 )
 
 func reportCommand() *cobra.Command {
-	var figures bool
+	var noFigures bool
+	var out, color string
 	c := &cobra.Command{
-		Use:   "report DIR",
-		Short: "Build the page of a result directory again",
+		Use:   "report DIR [DIR2]",
+		Short: "Build the page of a result directory again, or compare two",
 		Long: `Builds report.html, figures/ and tables/ from results.csv and manifest.json of a result
-directory. The same files give the same bytes.`,
+directory. The same files give the same bytes.
+
+With two directories: which numbers differ, and by how much each policy's regret changed
+from the first to the second, paired by replication. The page is compare.html in the second.`,
 		Example: `  troupe report runs/size
-  troupe report runs/size --no-figures`,
-		Args: arguments(1, 1),
+  troupe report runs/size --no-figures
+  troupe report runs/before runs/after`,
+		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths, err := report.Build(args[0], report.Options{NoFigures: figures})
+			if err := checkColor(color); err != nil {
+				return err
+			}
+			t := newTerminal(cmd.OutOrStdout(), color)
+			if len(args) == 2 {
+				return compare(t, args[0], args[1], out)
+			}
+			if out != "" {
+				return misuse(errors.New("--out: the page of one directory is report.html in it; --out is for two"))
+			}
+			paths, err := report.Build(args[0], report.Options{NoFigures: noFigures})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "report   %s\n", paths.Page)
-			return err
+			fmt.Fprintf(t.w, "report   %s\n", paths.Page)
+			if !noFigures {
+				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(args[0], "figures"))
+				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(args[0], "tables"))
+			}
+			return nil
 		},
 	}
-	c.Flags().BoolVar(&figures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().StringVarP(&out, "out", "o", "", "page of a comparison (default DIR2/compare.html)")
+	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
 	return c
+}
+
+// compare prints and writes what changed between two runs.
+func compare(t terminal, dirA, dirB, page string) error {
+	c, err := report.Compare(dirA, dirB)
+	if err != nil {
+		return err
+	}
+	if page == "" {
+		page = filepath.Join(dirB, "compare.html")
+	}
+	fmt.Fprintf(t.w, "A  %s\nB  %s\n\n", dirA, dirB)
+	if len(c.Rows) > 0 {
+		table := c.Table()
+		if t.plain {
+			table = table.Plain()
+		}
+		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			return err
+		}
+		fmt.Fprintln(t.w)
+	}
+	head, lead := c.Verdict()
+	text := head.String()
+	for _, p := range lead {
+		text += " " + p.String()
+	}
+	fmt.Fprintln(t.w, wrap(t.words(text), 0))
+	var b bytes.Buffer
+	if err := c.WriteHTML(&b); err != nil {
+		return err
+	}
+	temp := page + ".tmp"
+	if err := os.WriteFile(temp, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, page); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.w, "\nreport   %s\n", page)
+	return nil
 }

@@ -106,7 +106,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	if out == nil {
 		var refused *sim.DirError
 		if errors.As(err, &refused) {
-			return fmt.Errorf("%w\nchoose another directory with --out, or take this one over with --force", err)
+			return fmt.Errorf("%w\nchoose another directory with --out, or take this one over with --force (cells that both have are kept)", err)
 		}
 		return err
 	}
@@ -123,10 +123,8 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 // prepare reads the spec and applies the flags that change it. suffix tells the default output
 // directory of a changed experiment from that of the original.
 func prepare(cmd *cobra.Command, name string, f *runFlags) (x *sim.Experiment, suffix string, err error) {
-	switch f.color {
-	case "auto", "always", "never":
-	default:
-		return nil, "", misuse(fmt.Errorf("--color %s: expected auto, always or never", f.color))
+	if err := checkColor(f.color); err != nil {
+		return nil, "", err
 	}
 	if f.workers < 0 || f.workers > 10_000 {
 		return nil, "", misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
@@ -242,8 +240,6 @@ func displayFor(f runFlags, stdout, stderr terminal) display {
 	switch {
 	case f.json:
 		return &events{w: stdout.w}
-	case f.quiet > 1:
-		return silent{}
 	case f.quiet > 0:
 		return silent{}
 	case stderr.live:
@@ -263,6 +259,7 @@ func interruptible(ctx context.Context, show display, stderr io.Writer) (context
 				fmt.Fprintln(stderr, "\ntroupe: stopped; the finished cells are in the journal")
 				os.Exit(exitInterrupted)
 			}
+			show.stopping()
 			cancel()
 		}
 	}()
@@ -289,6 +286,15 @@ func (d *delivery) finished(show display) error {
 	if err != nil {
 		return err
 	}
+	// The tables first: the page takes a moment longer.
+	switch {
+	case d.f.json:
+		show.(*events).policies(run)
+	case d.f.quiet < 2:
+		if err := d.stdout.tables(run, d.f.quiet == 0); err != nil {
+			return err
+		}
+	}
 	page := ""
 	if !d.f.noReport {
 		paths, err := report.Write(run, d.f.out, report.Options{})
@@ -299,16 +305,9 @@ func (d *delivery) finished(show display) error {
 	}
 	if d.f.json {
 		e := show.(*events)
-		e.policies(run)
 		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "cells", d.out.Manifest.Done,
 			"played", d.out.Played, "results", filepath.Join(d.f.out, sim.ResultsFile), "results_sha256", d.out.Manifest.ResultsSHA, "report", page)
 		return nil
-	}
-	if d.f.quiet > 1 {
-		return nil
-	}
-	if err := d.stdout.tables(run, d.f.quiet == 0); err != nil {
-		return err
 	}
 	if d.f.quiet > 0 {
 		return nil

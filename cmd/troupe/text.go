@@ -135,6 +135,15 @@ type terminal struct {
 	plain bool // a locale that has no ◆
 }
 
+// checkColor refuses other values of --color than the three.
+func checkColor(color string) error {
+	switch color {
+	case "auto", "always", "never":
+		return nil
+	}
+	return misuse(fmt.Errorf("--color %s: expected auto, always or never", color))
+}
+
 // newTerminal looks at a stream and the environment. color is the flag: auto, always or never.
 func newTerminal(w io.Writer, color string) terminal {
 	t := terminal{w: w}
