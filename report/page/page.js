@@ -7,7 +7,7 @@ const group = s => s.replace(/\B(?=(\d{3})+$)/g, "\u2009");
 const whole = v => (v < 0 ? "\u2212" : "") + group(Math.abs(v).toFixed(0));
 const far = v => { const e = Math.floor(Math.log10(v)); return (v / 10 ** e).toFixed(1) + "·10^" + e; };
 
-for (const env of all(".env")) {
+for (const env of all("article.env")) {
   const D = JSON.parse(env.querySelector(".data").textContent), T = D.t.at(-1);
   const fmt = v => Math.abs(v) >= 1e7 ? far(v) : Math.abs(v) >= 1000 ? whole(v) : v.toFixed(D.d).replace("-", "\u2212");
   for (const box of all("[data-plot]", env)) {
