@@ -103,8 +103,15 @@ func genRecord(t *rapid.T) Record {
 	}
 }
 
+// failer is what *testing.T, *testing.F and *rapid.T have in common here.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // same compares records bit for bit, so that -0 and 0 differ.
-func same(t *testing.T, a, b any) {
+func same(t failer, a, b any) {
 	t.Helper()
 	bits := cmp.Transformer("bits", math.Float64bits)
 	if d := cmp.Diff(a, b, bits); d != "" {
@@ -115,8 +122,8 @@ func same(t *testing.T, a, b any) {
 // TestRecordRoundTrip: what is written is read back bit for bit, nothing is left over, and cutting
 // the bytes anywhere is refused.
 func TestRecordRoundTrip(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		want := genRecord(rt)
+	rapid.Check(t, func(t *rapid.T) {
+		want := genRecord(t)
 		b, err := AppendRecord([]byte("before"), want)
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +134,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatalf("rest %q, error %v", rest, err)
 		}
 		same(t, want, got)
-		cut := rapid.IntRange(0, len(b)-1).Draw(rt, "cut")
+		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
 		if _, _, err := DecodeRecord(b[:cut]); !errors.Is(err, ErrMalformed) {
 			t.Fatalf("%d of %d bytes: error %v, want ErrMalformed", cut, len(b), err)
 		}
@@ -389,16 +396,16 @@ func TestEventID(t *testing.T) {
 	if err := testKeys.Check(); err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(rt *rapid.T) {
-		want := EventID{Shard: rapid.Uint16().Draw(rt, "shard"), Event: genEvent(rt), Hint: rapid.Uint64().Draw(rt, "hint"),
-			Token: rapid.Bool().Draw(rt, "token")}
+	rapid.Check(t, func(t *rapid.T) {
+		want := EventID{Shard: rapid.Uint16().Draw(t, "shard"), Event: genEvent(t), Hint: rapid.Uint64().Draw(t, "hint"),
+			Token: rapid.Bool().Draw(t, "token")}
 		text := testKeys.Format(want)
 		got, err := testKeys.Parse(text)
 		if err != nil || got != want {
 			t.Fatalf("%q: %+v, error %v, want %+v", text, got, err, want)
 		}
-		i := rapid.IntRange(0, len(text)-1).Draw(rt, "place")
-		c := rapid.SampledFrom([]byte("0123456789abcdefghjkmnpqrstvwxyzABCilou=-é")).Draw(rt, "char")
+		i := rapid.IntRange(0, len(text)-1).Draw(t, "place")
+		c := rapid.SampledFrom([]byte("0123456789abcdefghjkmnpqrstvwxyzABCilou=-é")).Draw(t, "char")
 		if c != text[i] {
 			if _, err := testKeys.Parse(text[:i] + string(c) + text[i+1:]); err != ErrForged {
 				t.Fatalf("character %d → %q: error %v", i, c, err)

@@ -1,0 +1,3 @@
+package eventlog
+
+func childMain() bool { return false }

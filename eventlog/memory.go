@@ -1,0 +1,403 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+)
+
+// Fault is what can go wrong with one step of Memory.Append.
+type Fault uint8
+
+const (
+	NoFault     Fault = iota
+	Full              // write: refused with ErrFull
+	LoseRequest       // write: nothing is stored, no answer
+	LateRequest       // write: no answer now; stored before the next Append
+	ForgetIDs         // write: message ids are not looked at, so a retry is stored twice
+	WriteError        // write: EIO, nothing is stored, and nothing is ever acknowledged again
+	ShortWrite        // write: half of it is stored, and nothing is ever acknowledged again
+	SyncError         // sync: EIO, stored but not durable, and nothing is ever acknowledged again
+	LoseAck           // sync: stored and durable, no answer
+	LieSync           // sync: acknowledged without being durable
+)
+
+// Step is one of the two steps of Append.
+type Step uint8
+
+const (
+	StepWrite Step = iota
+	StepSync
+)
+
+// MemoryOptions configure a Memory.
+type MemoryOptions struct {
+	Shards uint16 // default 1
+	Limit  uint64 // bytes in a shard, default 1 GiB
+	// Fault is asked at every step of every Append; n counts the steps from 1. It may be nil. A
+	// fault that does not belong to the step is ignored.
+	Fault func(n int, s Step) Fault
+}
+
+// Memory is a Log without a disk, for tests: it fails where it is told to, and Crash loses what was
+// not synced. It is not a cache and not a small database: nothing survives the process.
+type Memory struct {
+	opt MemoryOptions
+
+	mu     sync.Mutex
+	steps  int
+	shards []memoryShard
+	late   []lateRequest
+	broken error
+	closed bool
+	more   chan struct{} // closed and replaced when something changes
+}
+
+type memoryShard struct {
+	first   uint64
+	entries []memoryEntry // sequences first, first+1, …
+	ids     map[string]uint64
+	bytes   uint64
+}
+
+type memoryEntry struct {
+	data    []byte
+	id      string
+	visible bool
+	synced  bool
+	torn    bool
+	hidden  bool // damage: the engine does not find it
+}
+
+type lateRequest struct {
+	shard uint16
+	id    string
+	data  []byte
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// NewMemory returns an empty log.
+func NewMemory(opt MemoryOptions) *Memory {
+	if opt.Shards == 0 {
+		opt.Shards = 1
+	}
+	if opt.Limit == 0 {
+		opt.Limit = 1 << 30
+	}
+	m := &Memory{opt: opt, more: make(chan struct{})}
+	m.shards = make([]memoryShard, opt.Shards)
+	for i := range m.shards {
+		m.shards[i] = memoryShard{first: 1, ids: map[string]uint64{}}
+	}
+	return m
+}
+
+func (m *Memory) shard(n uint16) (*memoryShard, error) {
+	if m.closed {
+		return nil, ErrClosed
+	}
+	if int(n) >= len(m.shards) {
+		return nil, fmt.Errorf("shard %d of %d: %w", n, len(m.shards), ErrShard)
+	}
+	return &m.shards[n], nil
+}
+
+func (m *Memory) fault(s Step) Fault {
+	m.steps++
+	if m.opt.Fault == nil {
+		return NoFault
+	}
+	f := m.opt.Fault(m.steps, s)
+	if (f >= SyncError) != (s == StepSync) {
+		return NoFault
+	}
+	return f
+}
+
+// Steps returns how many steps there were.
+func (m *Memory) Steps() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.steps
+}
+
+func (m *Memory) changed() {
+	close(m.more)
+	m.more = make(chan struct{})
+}
+
+// end is the sequence that the next entry gets.
+func (s *memoryShard) end() uint64 { return s.first + uint64(len(s.entries)) }
+
+// last is the newest visible entry.
+func (s *memoryShard) last() uint64 {
+	for i := len(s.entries); i > 0; i-- {
+		if s.entries[i-1].visible {
+			return s.first + uint64(i) - 1
+		}
+	}
+	return s.first - 1
+}
+
+func (s *memoryShard) store(id string, data []byte) *memoryEntry {
+	s.ids[id] = s.end()
+	s.bytes += uint64(len(data))
+	s.entries = append(s.entries, memoryEntry{data: bytes.Clone(data), id: id})
+	return &s.entries[len(s.entries)-1]
+}
+
+// Append implements Log.
+func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.shard(shard)
+	if err != nil {
+		return 0, false, err
+	}
+	if len(batch) > MaxBatch {
+		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), ErrTooLarge)
+	}
+	if m.broken != nil {
+		return 0, false, m.broken
+	}
+	for _, l := range m.late {
+		if s := &m.shards[l.shard]; s.ids[l.id] == 0 {
+			e := s.store(l.id, l.data)
+			e.synced, e.visible = true, true
+		}
+	}
+	m.late = nil
+	defer m.changed()
+	fault := m.fault(StepWrite)
+	if fault == LoseRequest {
+		return 0, false, errNoAnswer
+	}
+	if fault != ForgetIDs && s.ids[id] != 0 {
+		return s.ids[id], true, nil
+	}
+	if fault == Full || s.bytes+uint64(len(batch)) > m.opt.Limit {
+		return 0, false, ErrFull
+	}
+	switch fault {
+	case LateRequest:
+		m.late = append(m.late, lateRequest{shard, id, bytes.Clone(batch)})
+		return 0, false, errNoAnswer
+	case WriteError:
+		m.broken = errNoAnswer
+		return 0, false, m.broken
+	case ShortWrite:
+		e := s.store(id, batch[:len(batch)/2])
+		e.torn = true
+		m.broken = errNoAnswer
+		return 0, false, m.broken
+	}
+	seq = s.end()
+	e := s.store(id, batch)
+	switch m.fault(StepSync) {
+	case SyncError:
+		m.broken = errNoAnswer
+		return 0, false, m.broken
+	case LoseAck:
+		e.synced, e.visible = true, true
+		return 0, false, errNoAnswer
+	case LieSync:
+		e.visible = true
+	default:
+		for i := range s.entries { // a sync takes all that came before with it
+			s.entries[i].synced = true
+		}
+		e.visible = true
+	}
+	return seq, false, nil
+}
+
+// Read implements Log.
+func (m *Memory) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for {
+			m.mu.Lock()
+			s, err := m.shard(shard)
+			if err == nil && from < s.first {
+				err = &GapError{shard, from, s.first - 1}
+			}
+			var e Entry
+			if err == nil && from <= s.last() {
+				if x := s.entries[from-s.first]; x.hidden {
+					err = &GapError{shard, from, from}
+				} else {
+					e = Entry{from, bytes.Clone(x.data)}
+				}
+			}
+			more := m.more
+			m.mu.Unlock()
+			if err == nil {
+				err = ctx.Err()
+			}
+			switch {
+			case err != nil:
+				yield(Entry{}, err)
+				return
+			case e.Seq == 0:
+				select {
+				case <-more:
+				case <-ctx.Done():
+				}
+			case !yield(e, nil):
+				return
+			default:
+				from++
+			}
+		}
+	}
+}
+
+// Get implements Log.
+func (m *Memory) Get(ctx context.Context, shard uint16, seq uint64) (Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return Entry{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.shard(shard)
+	if err != nil {
+		return Entry{}, err
+	}
+	if seq < s.first || seq > s.last() || s.entries[seq-s.first].hidden {
+		return Entry{}, notFound(shard, seq)
+	}
+	return Entry{seq, bytes.Clone(s.entries[seq-s.first].data)}, nil
+}
+
+func notFound(shard uint16, seq uint64) error {
+	return fmt.Errorf("shard %d: entry %d: %w", shard, seq, ErrNotFound)
+}
+
+// Trim implements Log.
+func (m *Memory) Trim(ctx context.Context, shard uint16, upTo uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.shard(shard)
+	if err != nil {
+		return err
+	}
+	if upTo < s.first {
+		return nil
+	}
+	if upTo >= s.last() {
+		return trimError(shard, upTo, s.last())
+	}
+	for s.first <= upTo {
+		s.bytes -= uint64(len(s.entries[0].data))
+		s.first, s.entries = s.first+1, s.entries[1:]
+	}
+	m.changed()
+	return nil
+}
+
+func trimError(shard uint16, upTo, last uint64) error {
+	return fmt.Errorf("shard %d: trim up to %d, the last entry is %d: %w", shard, upTo, last, ErrTrim)
+}
+
+// Info implements Log.
+func (m *Memory) Info(ctx context.Context, shard uint16) (Info, error) {
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, err := m.shard(shard)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{First: s.first, Last: s.last(), Bytes: s.bytes, Limit: m.opt.Limit, Sync: "memory"}, nil
+}
+
+// Close ends every waiting Read.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.closed = true
+		m.changed()
+	}
+	return nil
+}
+
+// Crash loses power: it closes m and returns the log that is found afterwards. Of the entries that
+// were not synced the first keep(shard, n) of n survive; keep may be nil for none. Torn entries are
+// gone, as every engine cuts them off. Late requests arrive never. opt is for the new log; its
+// Shards and Limit are those of m.
+func (m *Memory) Crash(keep func(shard uint16, unsynced int) int, opt MemoryOptions) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	opt.Shards, opt.Limit = m.opt.Shards, m.opt.Limit
+	after := NewMemory(opt)
+	for n := range m.shards {
+		old, s := &m.shards[n], &after.shards[n]
+		s.first = old.first
+		unsynced := 0
+		for _, e := range old.entries {
+			if !e.synced {
+				unsynced++
+			}
+		}
+		left := 0
+		if keep != nil && unsynced > 0 {
+			left = keep(uint16(n), unsynced)
+		}
+		for _, e := range old.entries {
+			if !e.synced {
+				if left--; left < 0 || e.torn {
+					break
+				}
+			}
+			x := s.store(e.id, e.data)
+			x.synced, x.visible, x.hidden = true, true, e.hidden
+		}
+	}
+	if !m.closed {
+		m.closed = true
+		m.changed()
+	}
+	return after
+}
+
+// Damage changes a stored entry behind the engine's back: f gets a copy of its bytes and returns
+// what is found there from now on; nil hides the entry. An entry that does not exist panics.
+func (m *Memory) Damage(shard uint16, seq uint64, f func([]byte) []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.shards[shard]
+	if seq < s.first || seq >= s.end() {
+		panic("eventlog: Damage: no such entry")
+	}
+	e := &s.entries[seq-s.first]
+	if b := f(bytes.Clone(e.data)); b == nil {
+		e.hidden = true
+	} else {
+		e.data = b
+	}
+}
+
+// Cut removes the newest n entries of a shard, and the memory of them, as a truncated file does.
+func (m *Memory) Cut(shard uint16, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.shards[shard]
+	for ; n > 0 && len(s.entries) > 0; n-- {
+		e := s.entries[len(s.entries)-1]
+		s.entries = s.entries[:len(s.entries)-1]
+		s.bytes -= uint64(len(e.data))
+		delete(s.ids, e.id)
+	}
+}
