@@ -3,10 +3,10 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -229,70 +229,95 @@ func checkName(name, at string) error {
 
 // nameCases gives every case the name it has in results.csv: the file's name for it, else its
 // kind; then in parentheses what a sweep chose, and for unnamed cases also the settings in which
-// the unnamed cases of the same kind differ: es(m=8), ensemble(m=32, targets=gaussian). Two cases
-// of one name are refused.
+// the unnamed cases of the same kind differ: es(m=8), ensemble(m=32, targets=gaussian). Numbers
+// are shown with four digits, or in full where four make two names equal. Two cases of one name
+// are refused.
 func nameCases[T any](cases []Case[T], key string) error {
-	differing := make(map[string]map[string]bool) // kind → keys whose values differ
-	first := make(map[string]map[string]string)
+	given := make([]string, len(cases))
+	for i := range cases {
+		given[i] = cases[i].Name
+	}
+	for _, digits := range []int{4, -1} {
+		twice := -1
+		taken := make(map[string]bool)
+		differing := differences(cases)
+		for i := range cases {
+			cases[i].Name = given[i]
+			cases[i].label(differing[cases[i].Kind], digits)
+			if taken[cases[i].Name] && twice < 0 {
+				twice = i
+			}
+			taken[cases[i].Name] = true
+		}
+		if twice < 0 {
+			return nil
+		}
+		if digits < 0 {
+			at := cases[twice].path
+			if cases[twice].named {
+				at = spec.Join(at, "name")
+			}
+			return spec.Errorf(at, "two cases of [[%s]] are called %q; give them different names", key, cases[twice].Name)
+		}
+	}
+	return nil
+}
+
+// differences lists for each kind the settings in which its unnamed cases differ.
+func differences[T any](cases []Case[T]) map[string][]string {
+	first := make(map[string]map[string]any)
+	found := make(map[string]map[string]bool)
 	for _, c := range cases {
 		if c.named {
 			continue
 		}
-		flat := flatten(c.Table)
+		table := flatten(c.Table)
 		if first[c.Kind] == nil {
-			first[c.Kind], differing[c.Kind] = flat, make(map[string]bool)
-			continue
+			first[c.Kind], found[c.Kind] = table, make(map[string]bool)
 		}
-		for k, v := range flat {
-			if first[c.Kind][k] != v {
-				differing[c.Kind][k] = true
+		for k, v := range table {
+			if w, ok := first[c.Kind][k]; !ok || show(v, -1) != show(w, -1) {
+				found[c.Kind][k] = true
 			}
 		}
-		for k, v := range first[c.Kind] {
-			if flat[k] != v {
-				differing[c.Kind][k] = true
+		for k := range first[c.Kind] {
+			if _, ok := table[k]; !ok {
+				found[c.Kind][k] = true
 			}
 		}
 	}
-	taken := make(map[string]bool)
-	for i := range cases {
-		c := &cases[i]
-		values := make(map[string]string)
-		var keys []string
-		add := func(k, v string) {
-			if _, ok := values[k]; !ok && v != "" {
-				keys = append(keys, k)
-				values[k] = v
-			}
-		}
-		for _, s := range c.chosen {
-			add(s.Key, show(s.Value))
-		}
-		if !c.named {
-			c.Name = c.Kind
-			flat := flatten(c.Table)
-			var more []string
-			for k := range differing[c.Kind] {
-				more = append(more, k)
-			}
-			sort.Strings(more)
-			for _, k := range more {
-				add(k, flat[k])
-			}
-		}
-		if len(keys) > 0 {
-			c.Name += "(" + settings(keys, values) + ")"
-		}
-		if taken[c.Name] {
-			at := c.path
-			if c.named {
-				at = spec.Join(at, "name")
-			}
-			return spec.Errorf(at, "two cases of [[%s]] are called %q; give them different names", key, c.Name)
-		}
-		taken[c.Name] = true
+	out := make(map[string][]string)
+	for kind, keys := range found {
+		out[kind] = slices.Sorted(maps.Keys(keys))
 	}
-	return nil
+	return out
+}
+
+// label completes the name of a case.
+func (c *Case[T]) label(differing []string, digits int) {
+	var keys []string
+	values := make(map[string]string)
+	add := func(k string, v any) {
+		if _, ok := values[k]; !ok {
+			keys = append(keys, k)
+			values[k] = show(v, digits)
+		}
+	}
+	for _, s := range c.chosen {
+		add(s.Key, s.Value)
+	}
+	if !c.named {
+		c.Name = c.Kind
+		table := flatten(c.Table)
+		for _, k := range differing {
+			if v, ok := table[k]; ok {
+				add(k, v)
+			}
+		}
+	}
+	if len(keys) > 0 {
+		c.Name += "(" + settings(keys, values) + ")"
+	}
 }
 
 // settings writes m=8, scale=beta. A nested setting goes by its last key, or by the table's when
@@ -320,8 +345,8 @@ func settings(keys []string, values map[string]string) string {
 }
 
 // flatten lists the settings of a table by their path.
-func flatten(table spec.Raw) map[string]string {
-	out := make(map[string]string)
+func flatten(table spec.Raw) map[string]any {
+	out := make(map[string]any)
 	for k, v := range table {
 		if t, ok := v.(spec.Raw); ok {
 			for sub, s := range flatten(t) {
@@ -329,22 +354,21 @@ func flatten(table spec.Raw) map[string]string {
 			}
 			continue
 		}
-		out[k] = show(v)
+		out[k] = v
 	}
 	return out
 }
 
-// show prints a setting as it appears in a name.
-func show(v any) string {
+// show prints a setting as it appears in a name; digits limits those of a number, -1 means all.
+func show(v any, digits int) string {
 	switch v := v.(type) {
 	case string:
+		if strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return strconv.Quote(v)
+		}
 		return v
-	case int64:
-		return strconv.FormatInt(v, 10)
 	case float64:
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	case bool:
-		return strconv.FormatBool(v)
+		return strconv.FormatFloat(v, 'g', digits, 64)
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

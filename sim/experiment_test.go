@@ -56,6 +56,10 @@ func TestNames(t *testing.T) {
 		{"[[policy]]\nkind='random'\n[[policy]]\nname='other'\nkind='random'\nlaw='a'", "random | other"},
 		{"[[policy]]\nkind='random'\nm=[1,2]\nlaw='a'\n[[policy]]\nkind='random'\nlaw='b'", "random(m=1, law=a) | random(m=2, law=a) | random(law=b)"},
 		{"[[policy]]\nkind='random'\nscale={kind='ball',value=[1,2.5]}", "random(scale=1) | random(scale=2.5)"},
+		{"[[policy]]\nkind='random'\nweight=[1.7320508,0.5]", "random(weight=1.732) | random(weight=0.5)"},
+		{"[[policy]]\nkind='random'\nweight=[1.7320508,1.7320509]", "random(weight=1.7320508) | random(weight=1.7320509)"},
+		{"[[policy]]\nkind='random'\nlaw=''\n[[policy]]\nkind='random'", "random(law=) | random"},
+		{"[[policy]]\nkind='random'\nlaw=[\"a\\nb\", 'c']", `random(law="a\nb") | random(law=c)`},
 		{"[[policy]]\nkind='random'\nlist=[1,2]\n[[policy]]\nkind='random'\nlist=[3]", "random(list=[1,2]) | random(list=[3])"},
 	} {
 		x, err := Parse("x.toml", "[[environment]]\nkind='arms'\n"+c.policies, fakes)
