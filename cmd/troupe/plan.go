@@ -124,6 +124,7 @@ func (*misuseError) ExitCode() int { return 2 }
 func planCommand() *cobra.Command {
 	var (
 		dims, horizons, deltas, lambdas string
+		method                          string
 		arms                            int
 		asJSON, explain                 bool
 	)
@@ -139,6 +140,7 @@ is 2, 3, 4, 5.`,
 		Example: `  troupe plan -d 10 -T 10000 --delta 0.1 --lambda 5
   troupe plan -d 2,5,10 -T 1e3..1e6 --json
   troupe plan -d 10 -T 1e4 --arms 50      with the orders known for K arms
+  troupe plan --method atoms -d 10 -T 10000 --delta 0.01
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -149,13 +151,29 @@ is 2, 3, 4, 5.`,
 			if cmd.Flags().Changed("arms") && arms < 2 {
 				return misuse(fmt.Errorf("--arms %d: expected at least 2 arms", arms))
 			}
+			switch method {
+			case "ensemble":
+			case "atoms": // its theorem has λ ≥ 1, not λ ≥ 5
+				if !cmd.Flags().Changed("lambda") {
+					lambdas = "1"
+				}
+			default:
+				return misuse(fmt.Errorf("--method %q: expected ensemble or atoms", method))
+			}
 			settings, err := planSettings(dims, horizons, deltas, lambdas)
 			if err != nil {
 				return misuse(err)
 			}
-			all := make([]planned, len(settings))
+			all, atoms := make([]planned, len(settings)), []plannedAtoms(nil)
 			for i, s := range settings {
-				if all[i], err = planFor(s, arms); err != nil {
+				if method == "atoms" {
+					var p []plannedAtoms
+					p, err = planAtoms(s)
+					atoms = append(atoms, p...)
+				} else {
+					all[i], err = planFor(s, arms)
+				}
+				if err != nil {
 					var domain *theory.DomainError
 					if errors.As(err, &domain) && planFlags[domain.Param] != "" {
 						err = fmt.Errorf("%s %v: %s needs %s", planFlags[domain.Param], domain.Value, domain.By, domain.Need)
@@ -166,7 +184,13 @@ is 2, 3, 4, 5.`,
 			if asJSON {
 				e := json.NewEncoder(out)
 				e.SetIndent("", "  ")
+				if method == "atoms" {
+					return e.Encode(atoms)
+				}
 				return e.Encode(all)
+			}
+			if method == "atoms" {
+				return writePlanAtoms(out, atoms)
 			}
 			return writePlan(out, all)
 		},
@@ -176,6 +200,7 @@ is 2, 3, 4, 5.`,
 	f.StringVarP(&horizons, "horizon", "T", "1e4", "horizon T, a list or a range of decades 1e3..1e6")
 	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
+	f.StringVar(&method, "method", "ensemble", "ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/atoms.md")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
 	f.BoolVar(&asJSON, "json", false, "an array of objects on stdout")
 	f.BoolVar(&explain, "explain", false, "list the bounds, their formulas and sources")
