@@ -217,6 +217,17 @@ func (p *Panel) html(h int, extra string) template.HTML {
 			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
 		}
 	}
+	for _, m := range p.Marks {
+		if m.Kind != BoundLine {
+			continue
+		}
+		for k := len(m.Y) - 1; k >= 0; k-- { // its name where it leaves the chart
+			if y := p.Y.At(m.Y[k]); y <= 0.97 {
+				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, percentOf(p.X.At(m.X[k])), percentOf(1-y), template.HTMLEscapeString(m.Name))
+				break
+			}
+		}
+	}
 	ends := p.spreadEnds(20 / float64(h))
 	for _, e := range ends {
 		note := ""

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"codeberg.org/go-pdf/fpdf"
-	stdfont "golang.org/x/image/font"
-	"golang.org/x/text/encoding/charmap"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	plottext "gonum.org/v1/plot/text"
@@ -43,7 +41,7 @@ type painter struct {
 }
 
 func (p *painter) style(size vg.Length, c color.Color, x plottext.XAlignment, y plottext.YAlignment) draw.TextStyle {
-	return draw.TextStyle{Color: c, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Weight: stdfont.WeightNormal, Size: size},
+	return draw.TextStyle{Color: c, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
 		XAlign: x, YAlign: y, Handler: p.text}
 }
 
@@ -76,7 +74,7 @@ func (p *painter) line(i int, width vg.Length) draw.LineStyle {
 }
 
 // paperText replaces what the code page of a PDF's embedded font lacks.
-var paperText = strings.NewReplacer(minus, "–", thin, " ", narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
+var paperText = strings.NewReplacer(minus, "–", narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
 	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–")
 
 // area is where a panel's marks go: axis places 0…1 become lengths.
@@ -197,8 +195,7 @@ func (p *painter) mark(a area, m Mark) {
 		a.lines(draw.LineStyle{Color: soft(), Width: 0.5, Dashes: []vg.Length{1, 2}}, a.points(m.X, m.Y))
 	case Fit:
 		a.lines(draw.LineStyle{Color: ink(), Width: 0.6, Dashes: []vg.Length{0.8, 1.6}}, a.points(m.X, m.Y))
-	case BoundLine:
-		a.lines(draw.LineStyle{Color: ink(), Width: 0.8, Dashes: []vg.Length{4, 2}}, a.points(m.X, m.Y))
+	case BoundLine: // shown on the page on demand; a paper asks for it by its own numbers
 	case Dots:
 		for k := range m.X {
 			dot(a.x(m.X[k]), a.y(m.Y[k]), 0.8, p.tint(m.Look, 0.5))
@@ -340,15 +337,23 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 	p.panel(q).Draw(draw.Crop(dc, left, -right, 14, -top))
 }
 
-// pdfCanvas hands vgpdf text in the code page of its embedded fonts; vgpdf passes bytes through.
+// pdfCanvas hands vgpdf text in the code page of its embedded fonts, Windows 1252; vgpdf passes
+// bytes through.
 type pdfCanvas struct{ *vgpdf.Canvas }
+
+// codePage holds the letters of Windows 1252 that are not at their place in Unicode and that we use.
+var codePage = map[rune]byte{'€': 0x80, '…': 0x85, '‘': 0x91, '’': 0x92, '“': 0x93, '”': 0x94, '•': 0x95, '–': 0x96, '—': 0x97}
 
 func (c pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
 	var b strings.Builder
 	for _, r := range s {
-		if x, ok := charmap.Windows1252.EncodeRune(r); ok {
+		x, ok := codePage[r]
+		switch {
+		case ok:
 			b.WriteByte(x)
-		} else {
+		case r < 0x80 || r >= 0xa0 && r <= 0xff:
+			b.WriteByte(byte(r))
+		default:
 			b.WriteByte('?')
 		}
 	}

@@ -308,7 +308,7 @@ func TestWords(t *testing.T) {
 	golden(t, "headline.txt", plainSpaces.Replace(b.String()))
 }
 
-var plainSpaces = strings.NewReplacer(thin, " ", narrow, " ")
+var plainSpaces = strings.NewReplacer(narrow, " ")
 
 // No two places contradict each other: the interval of the table lies inside the band of the gap
 // figure at T, the mean of the figure is the mean of the table, and the means are those of the file.

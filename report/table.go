@@ -99,7 +99,29 @@ func (t *Table) ascii(row, col int) string {
 	return asciiNumbers.Replace(t.show(row, col))
 }
 
-var asciiNumbers = strings.NewReplacer(minus, "-", thin, "", narrow, " ")
+// plainNumbers replaces the typography of numbers: no separator between the digits of a number, a
+// space before a unit, a hyphen for minus.
+type plainNumbers struct{}
+
+func (plainNumbers) Replace(s string) string {
+	r := []rune(s)
+	var b strings.Builder
+	digit := func(i int) bool { return i >= 0 && i < len(r) && r[i] >= '0' && r[i] <= '9' }
+	for i, c := range r {
+		switch {
+		case string(c) == thin && digit(i-1) && digit(i+1):
+		case string(c) == narrow:
+			b.WriteByte(' ')
+		case string(c) == minus:
+			b.WriteByte('-')
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+var asciiNumbers plainNumbers
 
 // CSV writes the table with full precision, one header line, LF line ends.
 func (t *Table) CSV(w io.Writer) error {

@@ -140,11 +140,11 @@ func superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 
 const (
 	minus  = "−"
-	thin   = "\u2009" // thin space, between thousands
 	narrow = "\u202f" // narrow no-break space, before a unit
+	thin   = narrow   // between thousands: a thin space, but one that does not break a number over two lines
 )
 
-// number writes v with dec decimals, a true minus and thin spaces between thousands.
+// number writes v with dec decimals, a true minus and narrow spaces between thousands.
 func number(v float64, dec int) string {
 	s := strconv.FormatFloat(math.Abs(v), 'f', dec, 64)
 	whole, frac, _ := strings.Cut(s, ".")
