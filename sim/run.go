@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -223,7 +224,13 @@ func (x *Experiment) blame(path, who string, err error) error {
 	if errors.As(err, &fault) { // its path is relative to the table
 		return x.src.locate(&spec.Error{Path: spec.Join(path, fault.Path), Msg: fault.Msg})
 	}
+	// "lambda is -5, expected …": an error that begins with a key of the table is about that key.
 	pl := x.src.nearest(path)
+	if key, _, ok := strings.Cut(err.Error(), " "); ok {
+		if at, ok := x.src.at[spec.Join(path, key)]; ok {
+			pl = at
+		}
+	}
 	return &FileError{x.src.file, pl.line, pl.column, who + ": " + err.Error()}
 }
 

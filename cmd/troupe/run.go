@@ -95,13 +95,16 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	defer release()
 	manifest := build()
 	manifest.Command = line
-	show.start(x)
+	opening := &opening{display: show, x: x}
 	started := time.Now()
 	out, err := sim.Run(ctx, x, sim.Options{
 		Dir: f.out, Workers: f.workers, Force: f.force, Program: program(),
 		Manifest: manifest, Data: &dataset.Source{Override: f.data},
-		Progress: show.progress, Note: show.note,
+		Progress: opening.progress, Note: opening.note,
 	})
+	if err == nil {
+		opening.open()
+	}
 	show.stop()
 	if out == nil {
 		var refused *sim.DirError
@@ -118,6 +121,39 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 		return fmt.Errorf("%w\n%d of %d cells are kept in %s", err, out.Manifest.Done, out.Manifest.Cells, f.out)
 	}
 	return d.finished(show)
+}
+
+// opening holds back the start of a display until the first look at the run: a spec that is refused
+// was never started.
+type opening struct {
+	display
+	x     *sim.Experiment
+	notes []string
+	done  bool
+}
+
+func (o *opening) open() {
+	if o.done {
+		return
+	}
+	o.done = true
+	o.display.start(o.x)
+	for _, text := range o.notes {
+		o.display.note(text)
+	}
+}
+
+func (o *opening) progress(p sim.Progress) {
+	o.open()
+	o.display.progress(p)
+}
+
+func (o *opening) note(text string) {
+	if o.done {
+		o.display.note(text)
+		return
+	}
+	o.notes = append(o.notes, text)
 }
 
 // prepare reads the spec and applies the flags that change it. suffix tells the default output
