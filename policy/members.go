@@ -97,7 +97,7 @@ const (
 	// step of one row costs as much as one of five rows in a block.
 	aloneShare = 0.2
 
-	ahead = 64 // rounds that lazy looks ahead
+	ahead = 128 // rounds that lazy looks ahead
 )
 
 // lazySteps bounds the numbers kept by lazy before all rows are brought up to date: 128 MB.

@@ -6,802 +6,1546 @@
 
 // func fillAVX512(dst *float64, stride int, b *byte, n int, law int)
 // Requires: AVX, AVX512F
-TEXT ·fillAVX512(SB), NOSPLIT, $0-40
+TEXT ·fillAVX512(SB), NOSPLIT, $24-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
 	MOVQ         b+16(FP), DX
 	MOVQ         n+24(FP), BX
 	MOVQ         law+32(FP), SI
 	SHLQ         $0x03, CX
-	VPBROADCASTD 136(DX), Z0
-	VPBROADCASTD 140(DX), Z1
-	VPBROADCASTD 144(DX), Z2
-	VPBROADCASTD 148(DX), Z3
-	VPBROADCASTD 152(DX), Z4
 	MOVL         152(DX), DI
 	ADDL         $0x00000001, DI
-	VPBROADCASTD DI, Z5
+	MOVL         DI, (SP)
 	MOVL         136(DX), DI
 	ADDL         $0x00000002, DI
-	VPBROADCASTD DI, Z6
+	MOVL         DI, 4(SP)
 	MOVL         140(DX), DI
 	ADDL         $0x00000003, DI
-	VPBROADCASTD DI, Z7
+	MOVL         DI, 8(SP)
 	MOVL         144(DX), DI
 	ADDL         $0x00000004, DI
-	VPBROADCASTD DI, Z8
+	MOVL         DI, 12(SP)
 	MOVL         148(DX), DI
 	ADDL         $0x00000005, DI
-	VPBROADCASTD DI, Z9
+	MOVL         DI, 16(SP)
 	MOVQ         $0x0000000000000007, DI
-	VMOVQ        DI, X10
+	VMOVQ        DI, X0
 	MOVQ         $0x3e70000000000000, DI
-	VPBROADCASTQ DI, Z11
+	VPBROADCASTQ DI, Z1
 	TESTQ        SI, SI
 	JZ           uniform
 	MOVQ         $0x000000000000001f, DI
-	VMOVQ        DI, X10
+	VMOVQ        DI, X0
 	MOVQ         $0x3ff0000000000000, DI
-	VPBROADCASTQ DI, Z11
+	VPBROADCASTQ DI, Z1
 
 uniform:
 	MOVL         $0x00000001, SI
-	VPBROADCASTD SI, Z12
-	VPADDD       (DX), Z0, Z13
-	VPADDD       64(DX), Z1, Z14
+	VPBROADCASTD SI, Z2
+	VMOVDQU32    (DX), Z3
+	VPADDD.BCST  136(DX), Z3, Z3
+	VMOVDQU32    64(DX), Z4
+	VPADDD.BCST  140(DX), Z4, Z4
 	MOVL         128(DX), SI
 	ADDL         144(DX), SI
-	VPBROADCASTD SI, Z15
+	VPBROADCASTD SI, Z5
 	MOVL         132(DX), SI
 	ADDL         148(DX), SI
-	VPBROADCASTD SI, Z16
+	VPBROADCASTD SI, Z6
 
-two:
+sets4:
+	CMPQ          BX, $0x04
+	JLT           sets4Done
+	VMOVDQA32     Z3, Z7
+	VMOVDQA32     Z4, Z8
+	VMOVDQA32     Z5, Z9
+	VMOVDQA32     Z6, Z10
+	VPADDD        Z2, Z4, Z4
+	VMOVDQA32     Z3, Z11
+	VMOVDQA32     Z4, Z12
+	VMOVDQA32     Z5, Z13
+	VMOVDQA32     Z6, Z14
+	VPADDD        Z2, Z4, Z4
+	VMOVDQA32     Z3, Z15
+	VMOVDQA32     Z4, Z16
+	VMOVDQA32     Z5, Z17
+	VMOVDQA32     Z6, Z18
+	VPADDD        Z2, Z4, Z4
+	VMOVDQA32     Z3, Z19
+	VMOVDQA32     Z4, Z20
+	VMOVDQA32     Z5, Z21
+	VMOVDQA32     Z6, Z22
+	VPADDD        Z2, Z4, Z4
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPROLD        $0x1a, Z18, Z18
+	VPROLD        $0x0a, Z20, Z20
+	VPROLD        $0x1a, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPROLD        $0x0b, Z18, Z18
+	VPROLD        $0x15, Z16, Z16
+	VPROLD        $0x0b, Z22, Z22
+	VPROLD        $0x15, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPROLD        $0x0d, Z16, Z16
+	VPROLD        $0x1b, Z18, Z18
+	VPROLD        $0x0d, Z20, Z20
+	VPROLD        $0x1b, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPROLD        $0x17, Z18, Z18
+	VPROLD        $0x05, Z16, Z16
+	VPROLD        $0x17, Z22, Z22
+	VPROLD        $0x05, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD.BCST   140(DX), Z7, Z7
+	VPADDD.BCST   144(DX), Z8, Z8
+	VPADDD.BCST   148(DX), Z9, Z9
+	VPADDD.BCST   (SP), Z10, Z10
+	VPADDD.BCST   140(DX), Z11, Z11
+	VPADDD.BCST   144(DX), Z12, Z12
+	VPADDD.BCST   148(DX), Z13, Z13
+	VPADDD.BCST   (SP), Z14, Z14
+	VPADDD.BCST   140(DX), Z15, Z15
+	VPADDD.BCST   144(DX), Z16, Z16
+	VPADDD.BCST   148(DX), Z17, Z17
+	VPADDD.BCST   (SP), Z18, Z18
+	VPADDD.BCST   140(DX), Z19, Z19
+	VPADDD.BCST   144(DX), Z20, Z20
+	VPADDD.BCST   148(DX), Z21, Z21
+	VPADDD.BCST   (SP), Z22, Z22
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x06, Z12, Z12
+	VPROLD        $0x14, Z14, Z14
+	VPROLD        $0x06, Z16, Z16
+	VPROLD        $0x14, Z18, Z18
+	VPROLD        $0x06, Z20, Z20
+	VPROLD        $0x14, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x11, Z14, Z14
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x11, Z18, Z18
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x11, Z22, Z22
+	VPROLD        $0x0b, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x19, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x19, Z16, Z16
+	VPROLD        $0x0a, Z18, Z18
+	VPROLD        $0x19, Z20, Z20
+	VPROLD        $0x0a, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x12, Z14, Z14
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x12, Z18, Z18
+	VPROLD        $0x14, Z16, Z16
+	VPROLD        $0x12, Z22, Z22
+	VPROLD        $0x14, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD.BCST   144(DX), Z7, Z7
+	VPADDD.BCST   148(DX), Z8, Z8
+	VPADDD.BCST   152(DX), Z9, Z9
+	VPADDD.BCST   4(SP), Z10, Z10
+	VPADDD.BCST   144(DX), Z11, Z11
+	VPADDD.BCST   148(DX), Z12, Z12
+	VPADDD.BCST   152(DX), Z13, Z13
+	VPADDD.BCST   4(SP), Z14, Z14
+	VPADDD.BCST   144(DX), Z15, Z15
+	VPADDD.BCST   148(DX), Z16, Z16
+	VPADDD.BCST   152(DX), Z17, Z17
+	VPADDD.BCST   4(SP), Z18, Z18
+	VPADDD.BCST   144(DX), Z19, Z19
+	VPADDD.BCST   148(DX), Z20, Z20
+	VPADDD.BCST   152(DX), Z21, Z21
+	VPADDD.BCST   4(SP), Z22, Z22
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPROLD        $0x1a, Z18, Z18
+	VPROLD        $0x0a, Z20, Z20
+	VPROLD        $0x1a, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPROLD        $0x0b, Z18, Z18
+	VPROLD        $0x15, Z16, Z16
+	VPROLD        $0x0b, Z22, Z22
+	VPROLD        $0x15, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPROLD        $0x0d, Z16, Z16
+	VPROLD        $0x1b, Z18, Z18
+	VPROLD        $0x0d, Z20, Z20
+	VPROLD        $0x1b, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPROLD        $0x17, Z18, Z18
+	VPROLD        $0x05, Z16, Z16
+	VPROLD        $0x17, Z22, Z22
+	VPROLD        $0x05, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD.BCST   148(DX), Z7, Z7
+	VPADDD.BCST   152(DX), Z8, Z8
+	VPADDD.BCST   136(DX), Z9, Z9
+	VPADDD.BCST   8(SP), Z10, Z10
+	VPADDD.BCST   148(DX), Z11, Z11
+	VPADDD.BCST   152(DX), Z12, Z12
+	VPADDD.BCST   136(DX), Z13, Z13
+	VPADDD.BCST   8(SP), Z14, Z14
+	VPADDD.BCST   148(DX), Z15, Z15
+	VPADDD.BCST   152(DX), Z16, Z16
+	VPADDD.BCST   136(DX), Z17, Z17
+	VPADDD.BCST   8(SP), Z18, Z18
+	VPADDD.BCST   148(DX), Z19, Z19
+	VPADDD.BCST   152(DX), Z20, Z20
+	VPADDD.BCST   136(DX), Z21, Z21
+	VPADDD.BCST   8(SP), Z22, Z22
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x06, Z12, Z12
+	VPROLD        $0x14, Z14, Z14
+	VPROLD        $0x06, Z16, Z16
+	VPROLD        $0x14, Z18, Z18
+	VPROLD        $0x06, Z20, Z20
+	VPROLD        $0x14, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x11, Z14, Z14
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x11, Z18, Z18
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x11, Z22, Z22
+	VPROLD        $0x0b, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x19, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x19, Z16, Z16
+	VPROLD        $0x0a, Z18, Z18
+	VPROLD        $0x19, Z20, Z20
+	VPROLD        $0x0a, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x12, Z14, Z14
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x12, Z18, Z18
+	VPROLD        $0x14, Z16, Z16
+	VPROLD        $0x12, Z22, Z22
+	VPROLD        $0x14, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD.BCST   152(DX), Z7, Z7
+	VPADDD.BCST   136(DX), Z8, Z8
+	VPADDD.BCST   140(DX), Z9, Z9
+	VPADDD.BCST   12(SP), Z10, Z10
+	VPADDD.BCST   152(DX), Z11, Z11
+	VPADDD.BCST   136(DX), Z12, Z12
+	VPADDD.BCST   140(DX), Z13, Z13
+	VPADDD.BCST   12(SP), Z14, Z14
+	VPADDD.BCST   152(DX), Z15, Z15
+	VPADDD.BCST   136(DX), Z16, Z16
+	VPADDD.BCST   140(DX), Z17, Z17
+	VPADDD.BCST   12(SP), Z18, Z18
+	VPADDD.BCST   152(DX), Z19, Z19
+	VPADDD.BCST   136(DX), Z20, Z20
+	VPADDD.BCST   140(DX), Z21, Z21
+	VPADDD.BCST   12(SP), Z22, Z22
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPROLD        $0x1a, Z18, Z18
+	VPROLD        $0x0a, Z20, Z20
+	VPROLD        $0x1a, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPROLD        $0x0b, Z18, Z18
+	VPROLD        $0x15, Z16, Z16
+	VPROLD        $0x0b, Z22, Z22
+	VPROLD        $0x15, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPADDD        Z22, Z21, Z21
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPROLD        $0x0d, Z16, Z16
+	VPROLD        $0x1b, Z18, Z18
+	VPROLD        $0x0d, Z20, Z20
+	VPROLD        $0x1b, Z22, Z22
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPXORD        Z21, Z22, Z22
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPADDD        Z18, Z15, Z15
+	VPADDD        Z16, Z17, Z17
+	VPADDD        Z22, Z19, Z19
+	VPADDD        Z20, Z21, Z21
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPROLD        $0x17, Z18, Z18
+	VPROLD        $0x05, Z16, Z16
+	VPROLD        $0x17, Z22, Z22
+	VPROLD        $0x05, Z20, Z20
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPXORD        Z15, Z18, Z18
+	VPXORD        Z17, Z16, Z16
+	VPXORD        Z19, Z22, Z22
+	VPXORD        Z21, Z20, Z20
+	VPADDD.BCST   136(DX), Z7, Z7
+	VPADDD.BCST   140(DX), Z8, Z8
+	VPADDD.BCST   144(DX), Z9, Z9
+	VPADDD.BCST   16(SP), Z10, Z10
+	VPADDD.BCST   136(DX), Z11, Z11
+	VPADDD.BCST   140(DX), Z12, Z12
+	VPADDD.BCST   144(DX), Z13, Z13
+	VPADDD.BCST   16(SP), Z14, Z14
+	VPADDD.BCST   136(DX), Z15, Z15
+	VPADDD.BCST   140(DX), Z16, Z16
+	VPADDD.BCST   144(DX), Z17, Z17
+	VPADDD.BCST   16(SP), Z18, Z18
+	VPADDD.BCST   136(DX), Z19, Z19
+	VPADDD.BCST   140(DX), Z20, Z20
+	VPADDD.BCST   144(DX), Z21, Z21
+	VPADDD.BCST   16(SP), Z22, Z22
+	VPSRAD        X0, Z7, Z7
+	VPORD         Z2, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y23
+	VCVTDQ2PD     Y7, Z7
+	VCVTDQ2PD     Y23, Z23
+	VMULPD        Z1, Z7, Z7
+	VMULPD        Z1, Z23, Z23
+	VMOVUPD       Z7, (AX)
+	VMOVUPD       Z23, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z8, Z8
+	VPORD         Z2, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y7
+	VCVTDQ2PD     Y8, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z9, Z9
+	VPORD         Z2, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y7
+	VCVTDQ2PD     Y9, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z10, Z10
+	VPORD         Z2, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y7
+	VCVTDQ2PD     Y10, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z11, Z11
+	VPORD         Z2, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y7
+	VCVTDQ2PD     Y11, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z12, Z12
+	VPORD         Z2, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z12, Y7
+	VCVTDQ2PD     Y12, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z13, Z13
+	VPORD         Z2, Z13, Z13
+	VEXTRACTI64X4 $0x01, Z13, Y7
+	VCVTDQ2PD     Y13, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z14, Z14
+	VPORD         Z2, Z14, Z14
+	VEXTRACTI64X4 $0x01, Z14, Y7
+	VCVTDQ2PD     Y14, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z15, Z15
+	VPORD         Z2, Z15, Z15
+	VEXTRACTI64X4 $0x01, Z15, Y7
+	VCVTDQ2PD     Y15, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z16, Z16
+	VPORD         Z2, Z16, Z16
+	VEXTRACTI64X4 $0x01, Z16, Y7
+	VCVTDQ2PD     Y16, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z17, Z17
+	VPORD         Z2, Z17, Z17
+	VEXTRACTI64X4 $0x01, Z17, Y7
+	VCVTDQ2PD     Y17, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z18, Z18
+	VPORD         Z2, Z18, Z18
+	VEXTRACTI64X4 $0x01, Z18, Y7
+	VCVTDQ2PD     Y18, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z19, Z19
+	VPORD         Z2, Z19, Z19
+	VEXTRACTI64X4 $0x01, Z19, Y7
+	VCVTDQ2PD     Y19, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z20, Z20
+	VPORD         Z2, Z20, Z20
+	VEXTRACTI64X4 $0x01, Z20, Y7
+	VCVTDQ2PD     Y20, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z21, Z21
+	VPORD         Z2, Z21, Z21
+	VEXTRACTI64X4 $0x01, Z21, Y7
+	VCVTDQ2PD     Y21, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	VPSRAD        X0, Z22, Z22
+	VPORD         Z2, Z22, Z22
+	VEXTRACTI64X4 $0x01, Z22, Y7
+	VCVTDQ2PD     Y22, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          CX, AX
+	SUBQ          $0x04, BX
+	JMP           sets4
+
+sets4Done:
+sets2:
 	CMPQ          BX, $0x02
-	JLT           rest
-	VMOVDQA32     Z13, Z17
-	VMOVDQA32     Z14, Z18
-	VMOVDQA32     Z15, Z19
-	VMOVDQA32     Z16, Z20
-	VPADDD        Z12, Z14, Z14
-	VMOVDQA32     Z13, Z21
-	VMOVDQA32     Z14, Z22
-	VMOVDQA32     Z15, Z23
-	VMOVDQA32     Z16, Z24
-	VPADDD        Z12, Z14, Z14
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0a, Z18, Z18
-	VPROLD        $0x1a, Z20, Z20
-	VPROLD        $0x0a, Z22, Z22
-	VPROLD        $0x1a, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x0b, Z20, Z20
-	VPROLD        $0x15, Z18, Z18
-	VPROLD        $0x0b, Z24, Z24
-	VPROLD        $0x15, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0d, Z18, Z18
-	VPROLD        $0x1b, Z20, Z20
-	VPROLD        $0x0d, Z22, Z22
-	VPROLD        $0x1b, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x17, Z20, Z20
-	VPROLD        $0x05, Z18, Z18
-	VPROLD        $0x17, Z24, Z24
-	VPROLD        $0x05, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z1, Z17, Z17
-	VPADDD        Z2, Z18, Z18
-	VPADDD        Z3, Z19, Z19
-	VPADDD        Z5, Z20, Z20
-	VPADDD        Z1, Z21, Z21
-	VPADDD        Z2, Z22, Z22
-	VPADDD        Z3, Z23, Z23
-	VPADDD        Z5, Z24, Z24
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x06, Z18, Z18
-	VPROLD        $0x14, Z20, Z20
-	VPROLD        $0x06, Z22, Z22
-	VPROLD        $0x14, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x11, Z20, Z20
-	VPROLD        $0x0b, Z18, Z18
-	VPROLD        $0x11, Z24, Z24
-	VPROLD        $0x0b, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x19, Z18, Z18
-	VPROLD        $0x0a, Z20, Z20
-	VPROLD        $0x19, Z22, Z22
-	VPROLD        $0x0a, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x12, Z20, Z20
-	VPROLD        $0x14, Z18, Z18
-	VPROLD        $0x12, Z24, Z24
-	VPROLD        $0x14, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z2, Z17, Z17
-	VPADDD        Z3, Z18, Z18
-	VPADDD        Z4, Z19, Z19
-	VPADDD        Z6, Z20, Z20
-	VPADDD        Z2, Z21, Z21
-	VPADDD        Z3, Z22, Z22
-	VPADDD        Z4, Z23, Z23
-	VPADDD        Z6, Z24, Z24
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0a, Z18, Z18
-	VPROLD        $0x1a, Z20, Z20
-	VPROLD        $0x0a, Z22, Z22
-	VPROLD        $0x1a, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x0b, Z20, Z20
-	VPROLD        $0x15, Z18, Z18
-	VPROLD        $0x0b, Z24, Z24
-	VPROLD        $0x15, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0d, Z18, Z18
-	VPROLD        $0x1b, Z20, Z20
-	VPROLD        $0x0d, Z22, Z22
-	VPROLD        $0x1b, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x17, Z20, Z20
-	VPROLD        $0x05, Z18, Z18
-	VPROLD        $0x17, Z24, Z24
-	VPROLD        $0x05, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z3, Z17, Z17
-	VPADDD        Z4, Z18, Z18
-	VPADDD        Z0, Z19, Z19
-	VPADDD        Z7, Z20, Z20
-	VPADDD        Z3, Z21, Z21
-	VPADDD        Z4, Z22, Z22
-	VPADDD        Z0, Z23, Z23
-	VPADDD        Z7, Z24, Z24
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x06, Z18, Z18
-	VPROLD        $0x14, Z20, Z20
-	VPROLD        $0x06, Z22, Z22
-	VPROLD        $0x14, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x11, Z20, Z20
-	VPROLD        $0x0b, Z18, Z18
-	VPROLD        $0x11, Z24, Z24
-	VPROLD        $0x0b, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x19, Z18, Z18
-	VPROLD        $0x0a, Z20, Z20
-	VPROLD        $0x19, Z22, Z22
-	VPROLD        $0x0a, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x12, Z20, Z20
-	VPROLD        $0x14, Z18, Z18
-	VPROLD        $0x12, Z24, Z24
-	VPROLD        $0x14, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z4, Z17, Z17
-	VPADDD        Z0, Z18, Z18
-	VPADDD        Z1, Z19, Z19
-	VPADDD        Z8, Z20, Z20
-	VPADDD        Z4, Z21, Z21
-	VPADDD        Z0, Z22, Z22
-	VPADDD        Z1, Z23, Z23
-	VPADDD        Z8, Z24, Z24
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0a, Z18, Z18
-	VPROLD        $0x1a, Z20, Z20
-	VPROLD        $0x0a, Z22, Z22
-	VPROLD        $0x1a, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x0b, Z20, Z20
-	VPROLD        $0x15, Z18, Z18
-	VPROLD        $0x0b, Z24, Z24
-	VPROLD        $0x15, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPADDD        Z24, Z23, Z23
-	VPROLD        $0x0d, Z18, Z18
-	VPROLD        $0x1b, Z20, Z20
-	VPROLD        $0x0d, Z22, Z22
-	VPROLD        $0x1b, Z24, Z24
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPXORD        Z23, Z24, Z24
-	VPADDD        Z20, Z17, Z17
-	VPADDD        Z18, Z19, Z19
-	VPADDD        Z24, Z21, Z21
-	VPADDD        Z22, Z23, Z23
-	VPROLD        $0x17, Z20, Z20
-	VPROLD        $0x05, Z18, Z18
-	VPROLD        $0x17, Z24, Z24
-	VPROLD        $0x05, Z22, Z22
-	VPXORD        Z17, Z20, Z20
-	VPXORD        Z19, Z18, Z18
-	VPXORD        Z21, Z24, Z24
-	VPXORD        Z23, Z22, Z22
-	VPADDD        Z0, Z17, Z17
-	VPADDD        Z1, Z18, Z18
-	VPADDD        Z2, Z19, Z19
-	VPADDD        Z9, Z20, Z20
-	VPADDD        Z0, Z21, Z21
-	VPADDD        Z1, Z22, Z22
-	VPADDD        Z2, Z23, Z23
-	VPADDD        Z9, Z24, Z24
-	VPSRAD        X10, Z17, Z17
-	VPORD         Z12, Z17, Z17
-	VEXTRACTI64X4 $0x01, Z17, Y25
-	VCVTDQ2PD     Y17, Z17
-	VCVTDQ2PD     Y25, Z25
-	VMULPD        Z11, Z17, Z17
-	VMULPD        Z11, Z25, Z25
-	VMOVUPD       Z17, (AX)
-	VMOVUPD       Z25, 64(AX)
+	JLT           sets2Done
+	VMOVDQA32     Z3, Z7
+	VMOVDQA32     Z4, Z8
+	VMOVDQA32     Z5, Z9
+	VMOVDQA32     Z6, Z10
+	VPADDD        Z2, Z4, Z4
+	VMOVDQA32     Z3, Z11
+	VMOVDQA32     Z4, Z12
+	VMOVDQA32     Z5, Z13
+	VMOVDQA32     Z6, Z14
+	VPADDD        Z2, Z4, Z4
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD.BCST   140(DX), Z7, Z7
+	VPADDD.BCST   144(DX), Z8, Z8
+	VPADDD.BCST   148(DX), Z9, Z9
+	VPADDD.BCST   (SP), Z10, Z10
+	VPADDD.BCST   140(DX), Z11, Z11
+	VPADDD.BCST   144(DX), Z12, Z12
+	VPADDD.BCST   148(DX), Z13, Z13
+	VPADDD.BCST   (SP), Z14, Z14
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x06, Z12, Z12
+	VPROLD        $0x14, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x11, Z14, Z14
+	VPROLD        $0x0b, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x19, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x12, Z14, Z14
+	VPROLD        $0x14, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD.BCST   144(DX), Z7, Z7
+	VPADDD.BCST   148(DX), Z8, Z8
+	VPADDD.BCST   152(DX), Z9, Z9
+	VPADDD.BCST   4(SP), Z10, Z10
+	VPADDD.BCST   144(DX), Z11, Z11
+	VPADDD.BCST   148(DX), Z12, Z12
+	VPADDD.BCST   152(DX), Z13, Z13
+	VPADDD.BCST   4(SP), Z14, Z14
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD.BCST   148(DX), Z7, Z7
+	VPADDD.BCST   152(DX), Z8, Z8
+	VPADDD.BCST   136(DX), Z9, Z9
+	VPADDD.BCST   8(SP), Z10, Z10
+	VPADDD.BCST   148(DX), Z11, Z11
+	VPADDD.BCST   152(DX), Z12, Z12
+	VPADDD.BCST   136(DX), Z13, Z13
+	VPADDD.BCST   8(SP), Z14, Z14
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x06, Z12, Z12
+	VPROLD        $0x14, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x11, Z14, Z14
+	VPROLD        $0x0b, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x19, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x12, Z14, Z14
+	VPROLD        $0x14, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD.BCST   152(DX), Z7, Z7
+	VPADDD.BCST   136(DX), Z8, Z8
+	VPADDD.BCST   140(DX), Z9, Z9
+	VPADDD.BCST   12(SP), Z10, Z10
+	VPADDD.BCST   152(DX), Z11, Z11
+	VPADDD.BCST   136(DX), Z12, Z12
+	VPADDD.BCST   140(DX), Z13, Z13
+	VPADDD.BCST   12(SP), Z14, Z14
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x1a, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x15, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPROLD        $0x0d, Z12, Z12
+	VPROLD        $0x1b, Z14, Z14
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPADDD        Z14, Z11, Z11
+	VPADDD        Z12, Z13, Z13
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPROLD        $0x17, Z14, Z14
+	VPROLD        $0x05, Z12, Z12
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPXORD        Z11, Z14, Z14
+	VPXORD        Z13, Z12, Z12
+	VPADDD.BCST   136(DX), Z7, Z7
+	VPADDD.BCST   140(DX), Z8, Z8
+	VPADDD.BCST   144(DX), Z9, Z9
+	VPADDD.BCST   16(SP), Z10, Z10
+	VPADDD.BCST   136(DX), Z11, Z11
+	VPADDD.BCST   140(DX), Z12, Z12
+	VPADDD.BCST   144(DX), Z13, Z13
+	VPADDD.BCST   16(SP), Z14, Z14
+	VPSRAD        X0, Z7, Z7
+	VPORD         Z2, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y15
+	VCVTDQ2PD     Y7, Z7
+	VCVTDQ2PD     Y15, Z15
+	VMULPD        Z1, Z7, Z7
+	VMULPD        Z1, Z15, Z15
+	VMOVUPD       Z7, (AX)
+	VMOVUPD       Z15, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z18, Z18
-	VPORD         Z12, Z18, Z18
-	VEXTRACTI64X4 $0x01, Z18, Y17
-	VCVTDQ2PD     Y18, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z8, Z8
+	VPORD         Z2, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y7
+	VCVTDQ2PD     Y8, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z19, Z19
-	VPORD         Z12, Z19, Z19
-	VEXTRACTI64X4 $0x01, Z19, Y17
-	VCVTDQ2PD     Y19, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z9, Z9
+	VPORD         Z2, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y7
+	VCVTDQ2PD     Y9, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z20, Z20
-	VPORD         Z12, Z20, Z20
-	VEXTRACTI64X4 $0x01, Z20, Y17
-	VCVTDQ2PD     Y20, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z10, Z10
+	VPORD         Z2, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y7
+	VCVTDQ2PD     Y10, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z21, Z21
-	VPORD         Z12, Z21, Z21
-	VEXTRACTI64X4 $0x01, Z21, Y17
-	VCVTDQ2PD     Y21, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z11, Z11
+	VPORD         Z2, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y7
+	VCVTDQ2PD     Y11, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z22, Z22
-	VPORD         Z12, Z22, Z22
-	VEXTRACTI64X4 $0x01, Z22, Y17
-	VCVTDQ2PD     Y22, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z12, Z12
+	VPORD         Z2, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z12, Y7
+	VCVTDQ2PD     Y12, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z23, Z23
-	VPORD         Z12, Z23, Z23
-	VEXTRACTI64X4 $0x01, Z23, Y17
-	VCVTDQ2PD     Y23, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z13, Z13
+	VPORD         Z2, Z13, Z13
+	VEXTRACTI64X4 $0x01, Z13, Y7
+	VCVTDQ2PD     Y13, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z24, Z24
-	VPORD         Z12, Z24, Z24
-	VEXTRACTI64X4 $0x01, Z24, Y17
-	VCVTDQ2PD     Y24, Z18
-	VCVTDQ2PD     Y17, Z17
-	VMULPD        Z11, Z18, Z18
-	VMULPD        Z11, Z17, Z17
-	VMOVUPD       Z18, (AX)
-	VMOVUPD       Z17, 64(AX)
+	VPSRAD        X0, Z14, Z14
+	VPORD         Z2, Z14, Z14
+	VEXTRACTI64X4 $0x01, Z14, Y7
+	VCVTDQ2PD     Y14, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
 	SUBQ          $0x02, BX
-	JMP           two
+	JMP           sets2
 
-rest:
-	TESTQ         BX, BX
-	JZ            done
-	VMOVDQA32     Z13, Z13
-	VMOVDQA32     Z14, Z17
-	VMOVDQA32     Z15, Z15
-	VMOVDQA32     Z16, Z16
-	VPADDD        Z12, Z14, Z14
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0a, Z17, Z17
-	VPROLD        $0x1a, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x0b, Z16, Z16
-	VPROLD        $0x15, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0d, Z17, Z17
-	VPROLD        $0x1b, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x17, Z16, Z16
-	VPROLD        $0x05, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z1, Z13, Z13
-	VPADDD        Z2, Z17, Z17
-	VPADDD        Z3, Z15, Z15
-	VPADDD        Z5, Z16, Z16
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x06, Z17, Z17
-	VPROLD        $0x14, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x11, Z16, Z16
-	VPROLD        $0x0b, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x19, Z17, Z17
-	VPROLD        $0x0a, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x12, Z16, Z16
-	VPROLD        $0x14, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z2, Z13, Z13
-	VPADDD        Z3, Z17, Z17
-	VPADDD        Z4, Z15, Z15
-	VPADDD        Z6, Z16, Z16
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0a, Z17, Z17
-	VPROLD        $0x1a, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x0b, Z16, Z16
-	VPROLD        $0x15, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0d, Z17, Z17
-	VPROLD        $0x1b, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x17, Z16, Z16
-	VPROLD        $0x05, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z3, Z13, Z13
-	VPADDD        Z4, Z17, Z17
-	VPADDD        Z0, Z15, Z15
-	VPADDD        Z7, Z16, Z16
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x06, Z17, Z17
-	VPROLD        $0x14, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x11, Z16, Z16
-	VPROLD        $0x0b, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x19, Z17, Z17
-	VPROLD        $0x0a, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x12, Z16, Z16
-	VPROLD        $0x14, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z4, Z13, Z13
-	VPADDD        Z0, Z17, Z17
-	VPADDD        Z1, Z15, Z15
-	VPADDD        Z8, Z16, Z16
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0a, Z17, Z17
-	VPROLD        $0x1a, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x0b, Z16, Z16
-	VPROLD        $0x15, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z17, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPROLD        $0x0d, Z17, Z17
-	VPROLD        $0x1b, Z16, Z16
-	VPXORD        Z13, Z17, Z17
-	VPXORD        Z15, Z16, Z16
-	VPADDD        Z16, Z13, Z13
-	VPADDD        Z17, Z15, Z15
-	VPROLD        $0x17, Z16, Z16
-	VPROLD        $0x05, Z17, Z17
-	VPXORD        Z13, Z16, Z16
-	VPXORD        Z15, Z17, Z17
-	VPADDD        Z0, Z13, Z13
-	VPADDD        Z1, Z17, Z17
-	VPADDD        Z2, Z15, Z15
-	VPADDD        Z9, Z16, Z16
-	VPSRAD        X10, Z13, Z13
-	VPORD         Z12, Z13, Z13
-	VEXTRACTI64X4 $0x01, Z13, Y0
-	VCVTDQ2PD     Y13, Z1
-	VCVTDQ2PD     Y0, Z0
-	VMULPD        Z11, Z1, Z1
-	VMULPD        Z11, Z0, Z0
-	VMOVUPD       Z1, (AX)
-	VMOVUPD       Z0, 64(AX)
+sets2Done:
+sets1:
+	CMPQ          BX, $0x01
+	JLT           sets1Done
+	VMOVDQA32     Z3, Z7
+	VMOVDQA32     Z4, Z8
+	VMOVDQA32     Z5, Z9
+	VMOVDQA32     Z6, Z10
+	VPADDD        Z2, Z4, Z4
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD.BCST   140(DX), Z7, Z7
+	VPADDD.BCST   144(DX), Z8, Z8
+	VPADDD.BCST   148(DX), Z9, Z9
+	VPADDD.BCST   (SP), Z10, Z10
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD.BCST   144(DX), Z7, Z7
+	VPADDD.BCST   148(DX), Z8, Z8
+	VPADDD.BCST   152(DX), Z9, Z9
+	VPADDD.BCST   4(SP), Z10, Z10
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD.BCST   148(DX), Z7, Z7
+	VPADDD.BCST   152(DX), Z8, Z8
+	VPADDD.BCST   136(DX), Z9, Z9
+	VPADDD.BCST   8(SP), Z10, Z10
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x06, Z8, Z8
+	VPROLD        $0x14, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x11, Z10, Z10
+	VPROLD        $0x0b, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x19, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x12, Z10, Z10
+	VPROLD        $0x14, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD.BCST   152(DX), Z7, Z7
+	VPADDD.BCST   136(DX), Z8, Z8
+	VPADDD.BCST   140(DX), Z9, Z9
+	VPADDD.BCST   12(SP), Z10, Z10
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x1a, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x15, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPROLD        $0x0d, Z8, Z8
+	VPROLD        $0x1b, Z10, Z10
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPADDD        Z10, Z7, Z7
+	VPADDD        Z8, Z9, Z9
+	VPROLD        $0x17, Z10, Z10
+	VPROLD        $0x05, Z8, Z8
+	VPXORD        Z7, Z10, Z10
+	VPXORD        Z9, Z8, Z8
+	VPADDD.BCST   136(DX), Z7, Z7
+	VPADDD.BCST   140(DX), Z8, Z8
+	VPADDD.BCST   144(DX), Z9, Z9
+	VPADDD.BCST   16(SP), Z10, Z10
+	VPSRAD        X0, Z7, Z7
+	VPORD         Z2, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VCVTDQ2PD     Y7, Z7
+	VCVTDQ2PD     Y11, Z11
+	VMULPD        Z1, Z7, Z7
+	VMULPD        Z1, Z11, Z11
+	VMOVUPD       Z7, (AX)
+	VMOVUPD       Z11, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z17, Z17
-	VPORD         Z12, Z17, Z17
-	VEXTRACTI64X4 $0x01, Z17, Y0
-	VCVTDQ2PD     Y17, Z1
-	VCVTDQ2PD     Y0, Z0
-	VMULPD        Z11, Z1, Z1
-	VMULPD        Z11, Z0, Z0
-	VMOVUPD       Z1, (AX)
-	VMOVUPD       Z0, 64(AX)
+	VPSRAD        X0, Z8, Z8
+	VPORD         Z2, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y7
+	VCVTDQ2PD     Y8, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z15, Z15
-	VPORD         Z12, Z15, Z15
-	VEXTRACTI64X4 $0x01, Z15, Y0
-	VCVTDQ2PD     Y15, Z1
-	VCVTDQ2PD     Y0, Z0
-	VMULPD        Z11, Z1, Z1
-	VMULPD        Z11, Z0, Z0
-	VMOVUPD       Z1, (AX)
-	VMOVUPD       Z0, 64(AX)
+	VPSRAD        X0, Z9, Z9
+	VPORD         Z2, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y7
+	VCVTDQ2PD     Y9, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
-	VPSRAD        X10, Z16, Z16
-	VPORD         Z12, Z16, Z16
-	VEXTRACTI64X4 $0x01, Z16, Y0
-	VCVTDQ2PD     Y16, Z1
-	VCVTDQ2PD     Y0, Z0
-	VMULPD        Z11, Z1, Z1
-	VMULPD        Z11, Z0, Z0
-	VMOVUPD       Z1, (AX)
-	VMOVUPD       Z0, 64(AX)
+	VPSRAD        X0, Z10, Z10
+	VPORD         Z2, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y7
+	VCVTDQ2PD     Y10, Z8
+	VCVTDQ2PD     Y7, Z7
+	VMULPD        Z1, Z8, Z8
+	VMULPD        Z1, Z7, Z7
+	VMOVUPD       Z8, (AX)
+	VMOVUPD       Z7, 64(AX)
 	ADDQ          CX, AX
+	SUBQ          $0x01, BX
+	JMP           sets1
 
-done:
+sets1Done:
 	VZEROUPPER
 	RET
 
 // func wordsAVX512(w *uint32, b *byte)
 // Requires: AVX, AVX512F
-TEXT ·wordsAVX512(SB), NOSPLIT, $0-16
+TEXT ·wordsAVX512(SB), NOSPLIT, $24-16
 	MOVQ         w+0(FP), AX
 	MOVQ         b+8(FP), CX
-	VPBROADCASTD 136(CX), Z0
-	VPBROADCASTD 140(CX), Z1
-	VPBROADCASTD 144(CX), Z2
-	VPBROADCASTD 148(CX), Z3
-	VPBROADCASTD 152(CX), Z4
 	MOVL         152(CX), DX
 	ADDL         $0x00000001, DX
-	VPBROADCASTD DX, Z5
+	MOVL         DX, (SP)
 	MOVL         136(CX), DX
 	ADDL         $0x00000002, DX
-	VPBROADCASTD DX, Z6
+	MOVL         DX, 4(SP)
 	MOVL         140(CX), DX
 	ADDL         $0x00000003, DX
-	VPBROADCASTD DX, Z7
+	MOVL         DX, 8(SP)
 	MOVL         144(CX), DX
 	ADDL         $0x00000004, DX
-	VPBROADCASTD DX, Z8
+	MOVL         DX, 12(SP)
 	MOVL         148(CX), DX
 	ADDL         $0x00000005, DX
-	VPBROADCASTD DX, Z9
-	VPADDD       (CX), Z0, Z10
-	VPADDD       64(CX), Z1, Z11
+	MOVL         DX, 16(SP)
+	VMOVDQU32    (CX), Z0
+	VPADDD.BCST  136(CX), Z0, Z0
+	VMOVDQU32    64(CX), Z1
+	VPADDD.BCST  140(CX), Z1, Z1
 	MOVL         128(CX), DX
 	ADDL         144(CX), DX
-	VPBROADCASTD DX, Z12
+	VPBROADCASTD DX, Z2
 	MOVL         132(CX), DX
 	ADDL         148(CX), DX
-	VPBROADCASTD DX, Z13
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0a, Z11, Z11
-	VPROLD       $0x1a, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x0b, Z13, Z13
-	VPROLD       $0x15, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0d, Z11, Z11
-	VPROLD       $0x1b, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x17, Z13, Z13
-	VPROLD       $0x05, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z1, Z10, Z10
-	VPADDD       Z2, Z11, Z11
-	VPADDD       Z3, Z12, Z12
-	VPADDD       Z5, Z13, Z13
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x06, Z11, Z11
-	VPROLD       $0x14, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x11, Z13, Z13
-	VPROLD       $0x0b, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x19, Z11, Z11
-	VPROLD       $0x0a, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x12, Z13, Z13
-	VPROLD       $0x14, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z2, Z10, Z10
-	VPADDD       Z3, Z11, Z11
-	VPADDD       Z4, Z12, Z12
-	VPADDD       Z6, Z13, Z13
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0a, Z11, Z11
-	VPROLD       $0x1a, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x0b, Z13, Z13
-	VPROLD       $0x15, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0d, Z11, Z11
-	VPROLD       $0x1b, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x17, Z13, Z13
-	VPROLD       $0x05, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z3, Z10, Z10
-	VPADDD       Z4, Z11, Z11
-	VPADDD       Z0, Z12, Z12
-	VPADDD       Z7, Z13, Z13
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x06, Z11, Z11
-	VPROLD       $0x14, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x11, Z13, Z13
-	VPROLD       $0x0b, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x19, Z11, Z11
-	VPROLD       $0x0a, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x12, Z13, Z13
-	VPROLD       $0x14, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z4, Z10, Z10
-	VPADDD       Z0, Z11, Z11
-	VPADDD       Z1, Z12, Z12
-	VPADDD       Z8, Z13, Z13
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0a, Z11, Z11
-	VPROLD       $0x1a, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x0b, Z13, Z13
-	VPROLD       $0x15, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z11, Z10, Z10
-	VPADDD       Z13, Z12, Z12
-	VPROLD       $0x0d, Z11, Z11
-	VPROLD       $0x1b, Z13, Z13
-	VPXORD       Z10, Z11, Z11
-	VPXORD       Z12, Z13, Z13
-	VPADDD       Z13, Z10, Z10
-	VPADDD       Z11, Z12, Z12
-	VPROLD       $0x17, Z13, Z13
-	VPROLD       $0x05, Z11, Z11
-	VPXORD       Z10, Z13, Z13
-	VPXORD       Z12, Z11, Z11
-	VPADDD       Z0, Z10, Z10
-	VPADDD       Z1, Z11, Z11
-	VPADDD       Z2, Z12, Z12
-	VPADDD       Z9, Z13, Z13
-	VMOVDQU32    Z10, (AX)
-	VMOVDQU32    Z11, 64(AX)
-	VMOVDQU32    Z12, 128(AX)
-	VMOVDQU32    Z13, 192(AX)
+	VPBROADCASTD DX, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  140(CX), Z0, Z0
+	VPADDD.BCST  144(CX), Z1, Z1
+	VPADDD.BCST  148(CX), Z2, Z2
+	VPADDD.BCST  (SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x06, Z1, Z1
+	VPROLD       $0x14, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x11, Z3, Z3
+	VPROLD       $0x0b, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x19, Z1, Z1
+	VPROLD       $0x0a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x12, Z3, Z3
+	VPROLD       $0x14, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  144(CX), Z0, Z0
+	VPADDD.BCST  148(CX), Z1, Z1
+	VPADDD.BCST  152(CX), Z2, Z2
+	VPADDD.BCST  4(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  148(CX), Z0, Z0
+	VPADDD.BCST  152(CX), Z1, Z1
+	VPADDD.BCST  136(CX), Z2, Z2
+	VPADDD.BCST  8(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x06, Z1, Z1
+	VPROLD       $0x14, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x11, Z3, Z3
+	VPROLD       $0x0b, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x19, Z1, Z1
+	VPROLD       $0x0a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x12, Z3, Z3
+	VPROLD       $0x14, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  152(CX), Z0, Z0
+	VPADDD.BCST  136(CX), Z1, Z1
+	VPADDD.BCST  140(CX), Z2, Z2
+	VPADDD.BCST  12(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  136(CX), Z0, Z0
+	VPADDD.BCST  140(CX), Z1, Z1
+	VPADDD.BCST  144(CX), Z2, Z2
+	VPADDD.BCST  16(SP), Z3, Z3
+	VMOVDQU32    Z0, (AX)
+	VMOVDQU32    Z1, 64(AX)
+	VMOVDQU32    Z2, 128(AX)
+	VMOVDQU32    Z3, 192(AX)
 	VZEROUPPER
 	RET
 

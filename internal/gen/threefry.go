@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -25,27 +27,25 @@ func threefry() {
 	threefry256()
 }
 
-// keys512 holds, broadcast, what the rounds add.
+// keys512 is where the numbers are that the rounds add: they are broadcast from memory as they are
+// needed, which leaves the registers to the blocks.
 type keys512 struct {
-	k    [5]VecVirtual // key words
-	last [6]VecVirtual // last[g] = k[(g+3) mod 5] + g, for the injection after group g
+	b    GPVirtual
+	last Mem // five words: last[g] = k[(g+3) mod 5] + g, for the injection after group g = 1, …, 5
 }
 
 func newKeys512(b GPVirtual) keys512 {
-	var s keys512
-	for i := range s.k {
-		s.k[i] = ZMM()
-		VPBROADCASTD(at(b, offKey+4*i), s.k[i])
-	}
+	s := keys512{b, AllocLocal(24)}
 	tmp := GP32()
 	for g := 1; g <= 5; g++ {
-		s.last[g] = ZMM()
 		MOVL(at(b, offKey+4*((g+3)%5)), tmp)
 		ADDL(U32(uint32(g)), tmp)
-		VPBROADCASTD(tmp, s.last[g])
+		MOVL(tmp, s.last.Offset(4*g-4))
 	}
 	return s
 }
+
+func (s keys512) key(i int) Mem { return at(s.b, offKey+4*(i%5)) }
 
 // start512 returns the sum of counter word i and key word i where the counter word is common.
 func start512(b GPVirtual, i, offset int) VecVirtual {
@@ -56,8 +56,16 @@ func start512(b GPVirtual, i, offset int) VecVirtual {
 	return v
 }
 
-// rounds512 emits the 20 rounds for several sets of blocks, interleaved: a round of one set is a
-// chain of two instructions, and four are in flight.
+// first512 returns the sum of counter words i, one for each lane, and key word i.
+func first512(s keys512, i, offset int) VecVirtual {
+	v := ZMM()
+	VMOVDQU32(at(s.b, offset), v)
+	VPADDD_BCST(s.key(i), v, v)
+	return v
+}
+
+// rounds512 emits the 20 rounds for several sets of blocks, interleaved: the instructions of a round
+// of one set wait for each other.
 func rounds512(s keys512, sets [][4]VecVirtual) {
 	for r := range 20 {
 		a, b := 1, 3
@@ -81,9 +89,9 @@ func rounds512(s keys512, sets [][4]VecVirtual) {
 			g := r/4 + 1
 			for _, x := range sets {
 				for i := range 3 {
-					VPADDD(s.k[(g+i)%5], x[i], x[i])
+					VPADDD_BCST(s.key(g+i), x[i], x[i])
 				}
-				VPADDD(s.last[g], x[3], x[3])
+				VPADDD_BCST(s.last.Offset(4*g-4), x[3], x[3])
 			}
 		}
 	}
@@ -115,9 +123,7 @@ func threefry512() {
 	MOVL(U32(1), tmp32)
 	VPBROADCASTD(tmp32, one)
 
-	x0, x1 := ZMM(), ZMM()
-	VPADDD(at(b, offC0), s.k[0], x0)
-	VPADDD(at(b, offC1), s.k[1], x1)
+	x0, x1 := first512(s, 0, offC0), first512(s, 1, offC1)
 	x2, x3 := start512(b, 2, offC2), start512(b, 3, offC3)
 
 	pass := func(sets int) {
@@ -149,17 +155,16 @@ func threefry512() {
 		}
 	}
 
-	Label("two")
-	CMPQ(n, Imm(2))
-	JLT(LabelRef("rest"))
-	pass(2)
-	SUBQ(Imm(2), n)
-	JMP(LabelRef("two"))
-	Label("rest")
-	TESTQ(n, n)
-	JZ(LabelRef("done"))
-	pass(1)
-	Label("done")
+	for _, sets := range []int{4, 2, 1} {
+		name := fmt.Sprint("sets", sets)
+		Label(name)
+		CMPQ(n, num(sets))
+		JLT(LabelRef(name + "Done"))
+		pass(sets)
+		SUBQ(num(sets), n)
+		JMP(LabelRef(name))
+		Label(name + "Done")
+	}
 	VZEROUPPER()
 	RET()
 
@@ -167,10 +172,7 @@ func threefry512() {
 	Doc("wordsAVX512 is blocks.words.")
 	out, b := arg("w"), arg("b")
 	s = newKeys512(b)
-	x0, x1 = ZMM(), ZMM()
-	VPADDD(at(b, offC0), s.k[0], x0)
-	VPADDD(at(b, offC1), s.k[1], x1)
-	v := [4]VecVirtual{x0, x1, start512(b, 2, offC2), start512(b, 3, offC3)}
+	v := [4]VecVirtual{first512(s, 0, offC0), first512(s, 1, offC1), start512(b, 2, offC2), start512(b, 3, offC3)}
 	rounds512(s, [][4]VecVirtual{v})
 	for k, word := range v {
 		VMOVDQU32(word, at(out, 64*k))
