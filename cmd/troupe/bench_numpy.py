@@ -1,0 +1,84 @@
+"""Algorithm 1 in numpy, for `troupe bench --against numpy`.
+
+Reads one JSON object a line from stdin: d, K (0: the unit ball), m, rounds, budget (seconds),
+seed. Plays linear ensemble sampling as one would write it with numpy, in both ways of keeping the
+members, and answers with the better one: microseconds of processor time a round.
+
+  models  keeps the members themselves (m x d), each moved by the Sherman-Morrison gain
+  sums    keeps the sums S only (m x d) and solves the member that was drawn
+"""
+
+import json
+import os
+import sys
+import time
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+import numpy as np
+
+
+def play(design, d, K, m, rounds, budget, seed, lam=5.0, r=1.0):
+    rng = np.random.default_rng(seed)
+    theta_star = rng.standard_normal(d)
+    theta_star /= np.linalg.norm(theta_star)
+    if K:
+        arms = rng.standard_normal((K, d))
+        arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+        means = arms @ theta_star
+        best = means.max()
+    first = rng.standard_normal((m, d))
+    first *= np.sqrt(lam * d) / np.linalg.norm(first, axis=1, keepdims=True)
+    members = first / lam if design == "models" else first
+    inverse = np.eye(d) / lam
+    hat = np.zeros(d)
+    regret = 0.0
+    start = time.process_time()
+    for t in range(rounds):
+        j = rng.integers(m)
+        sign = 1.0 if rng.random() < 0.5 else -1.0
+        member = members[j] if design == "models" else inverse @ members[j]
+        theta = hat + r * sign * member
+        if K:
+            a = int(np.argmax(arms @ theta))
+            x = arms[a]
+            mean = means[a]
+            regret += best - mean
+        else:
+            x = theta / np.linalg.norm(theta)
+            mean = x @ theta_star
+            regret += 1.0 - mean
+        y = mean + rng.standard_normal()
+        u = rng.uniform(-1.0, 1.0, m)
+        gain = inverse @ x
+        size = 1.0 + x @ gain
+        gain /= size
+        hat += gain * (y - x @ hat)
+        if design == "models":
+            members += np.outer(u - members @ x, gain)
+        else:
+            members += np.outer(u, x)
+        inverse -= np.outer(gain, gain) * size
+        if t % 16 == 15 and time.process_time() - start > budget:
+            return (time.process_time() - start) / (t + 1), regret / (t + 1)
+    return (time.process_time() - start) / rounds, regret / rounds
+
+
+def blas():
+    """Names the library behind matrix products: OpenBLAS is a fair opponent, plain BLAS is not."""
+    try:
+        with open("/proc/self/maps") as f:
+            files = {line.split()[-1] for line in f if "blas" in line.lower() or "mkl" in line.lower()}
+        return ", ".join(sorted(os.path.basename(p) for p in files)) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+print(json.dumps({"numpy": np.__version__, "blas": blas()}), flush=True)
+for line in sys.stdin:
+    c = json.loads(line)
+    times = {}
+    for design in ("models", "sums"):
+        times[design] = play(design, c["d"], c["K"], c["m"], c["rounds"], c["budget"], c["seed"])[0]
+    design = min(times, key=times.get)
+    print(json.dumps({"design": design, "us": 1e6 * times[design]}), flush=True)
