@@ -15,6 +15,7 @@ import (
 	"troupe/internal/linalg"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // computed is what Atoms and Lazy have in common.
@@ -565,6 +566,44 @@ func twoSample(a, b []float64) float64 {
 		worst = max(worst, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
 	}
 	return worst
+}
+
+// TestAtomsFloor: with two members most arms have no vote; mixed around atoms gives each of K arms
+// at least ε/K, the votes scaled by 1 − ε, and probabilities that add up to 1.
+func TestAtomsFloor(t *testing.T) {
+	const k, epsilon = 30, 0.1
+	w := newWorld(19, 4, k)
+	decode := func(raw spec.Raw) bandit.Policy {
+		o, err := spec.Decode(policy.Kinds, raw, "policy[0]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := o.New(w.problem(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	base := spec.Raw{"kind": "atoms", "m": int64(2)}
+	mixed := decode(spec.Raw{"kind": "mixed", "epsilon": epsilon, "base": base})
+	w.play(t, mixed, 50, nil)
+	var law bandit.Law
+	if err := mixed.(bandit.Prober).Prob(&law, w); err != nil {
+		t.Fatal(err)
+	}
+	sum, floor := 0.0, 0
+	for i, a := range law.Atoms {
+		sum += a.P
+		if a.P < epsilon/k*(1-1e-12) {
+			t.Errorf("arm %d has probability %v, below the floor %v", i, a.P, epsilon/k)
+		}
+		if a.P < epsilon/k*(1+1e-12) {
+			floor++
+		}
+	}
+	if math.Abs(sum-1) > 1e-12 || floor < k-4 {
+		t.Errorf("probabilities add up to %v, %d arms at the floor, want 1 and at least %d", sum, floor, k-4)
+	}
 }
 
 // TestFixedWarns: only atoms that are never redrawn need m ≥ 2d.
