@@ -20,6 +20,7 @@ const (
 	lowFigure   = 330
 	smallFigure = 200
 	stripRow    = 44
+	denseRow    = 34 // from 17 policies on
 	growthRow   = 34
 )
 
@@ -341,6 +342,8 @@ func (f *Figure) html() template.HTML {
 		row := stripRow
 		if !slices.ContainsFunc(p.Marks, func(m Mark) bool { return m.Kind == Box }) {
 			row = growthRow
+		} else if len(p.Rows) > 16 {
+			row = denseRow
 		}
 		return p.html(row*len(p.Rows), "")
 	case len(f.Panels) > 1 || f.Panels[0].Title != "":

@@ -200,10 +200,14 @@ func (a *Analysis) Growth(id string) *Table {
 // in each environment.
 func overview(run *Run, all []*Analysis) *Table {
 	t := &Table{ID: "overview", Title: "Mean regret by environment", Cols: []Column{{Key: "policy", Head: "Policy", Text: true}}}
+	only := "" // many environments: the page has room for the means alone
+	if len(all) > 6 {
+		only = "csv"
+	}
 	for _, a := range all {
 		t.Cols = append(t.Cols,
 			Column{Key: a.Name, Head: a.Name, Dec: a.Dec},
-			Column{Key: a.Name + " se", Head: "± s.e.", Dec: a.Dec, PM: true, Extra: true},
+			Column{Key: a.Name + " se", Head: "± s.e.", Dec: a.Dec, PM: true, Extra: true, Only: only},
 			Column{Key: a.Name + " verdict", Text: true})
 	}
 	for p, m := range run.Manifest.Policies {

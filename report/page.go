@@ -239,7 +239,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	v.Note, v.Table = t.Note, t.ID
 	for r, i := range a.Order {
 		d, s := a.Diff[i], a.Summary[i]
-		row := leaderRow{Class: look(a.Policies[i]), Name: shorten(a.Label(i), 28), Full: a.Label(i),
+		row := leaderRow{Class: look(a.Policies[i]), Name: a.Label(i), Full: a.Label(i),
 			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
 			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
 			Forest: forestCell(ax, d, a.Policies[i], d.Verdict == Lowest || i == a.Best())}

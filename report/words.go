@@ -273,47 +273,62 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+narrow+"%, all pairs at once)."))
 			}
 		}
-	} else {
-		head = say("Who is best depends on the environment.")
-		p := say("The lowest mean regret is ")
-		for i, w := range order {
-			switch {
-			case i == 3 && len(order) > 4:
-				p = say(p, fmt.Sprintf(" and that of %d others in the rest", len(order)-3))
-			case i > 3 && len(order) > 4:
-			default:
-				sep := ", "
-				if i == 0 {
-					sep = ""
-				} else if i == len(order)-1 {
-					sep = " and "
-				}
-				p = say(p, sep, name(w), "’s in ", count(wins[w]))
-				if i == 0 {
-					p = say(p, " of ", total, " environments")
+		if decided == len(all) {
+			var safe []string
+			for i := range all[0].Policies {
+				if l := all[0].Label(i); never[l] && l != w {
+					safe = append(safe, l)
 				}
 			}
-		}
-		lead = append(lead, say(p, "."))
-	}
-	if decided == len(all) {
-		var safe []string
-		for i := range all[0].Policies {
-			if l := all[0].Label(i); never[l] {
-				safe = append(safe, l)
+			if len(safe) > 0 {
+				lead = append(lead, say(listed(safe), plural(len(safe), " is", " are"), " never clearly worse either."))
 			}
 		}
-		switch {
-		case len(order) == 1 && len(safe) <= 1:
-		case len(safe) == 0:
-			lead = append(lead, say("Every policy is clearly worse than the best in at least one environment."))
-		case len(safe) == 1:
-			lead = append(lead, say("Only ", safe, " is never clearly worse than the best."))
-		default:
-			lead = append(lead, say("Never clearly worse than the best: ", listed(safe), "."))
+		return head, lead
+	}
+
+	// Different policies have the lowest mean. What can be said is who is never clearly worse.
+	lowest := say("The lowest mean regret is ")
+	for i, w := range order {
+		if i == 3 && len(order) > 4 {
+			lowest = say(lowest, fmt.Sprintf(" and that of %d others in the rest", len(order)-3))
+			break
+		}
+		sep := ", "
+		if i == 0 {
+			sep = ""
+		} else if i == len(order)-1 {
+			sep = " and "
+		}
+		lowest = say(lowest, sep, name(w), "’s in ", count(wins[w]))
+		if i == 0 {
+			lowest = say(lowest, " of ", total, " environments")
 		}
 	}
-	return head, lead
+	lowest = say(lowest, ".")
+	var safe []string
+	for i := range all[0].Policies {
+		if l := all[0].Label(i); never[l] {
+			safe = append(safe, l)
+		}
+	}
+	chance := "Differences count when they are more than chance explains (95" + narrow + "%, all pairs of an environment at once)."
+	switch {
+	case decided < len(all):
+		return say("The lowest mean regret is not the same policy’s in every environment."),
+			[]Prose{lowest, say("Some environments have too few replications to say whether that is more than chance.")}
+	case len(safe) == len(all[0].Policies):
+		return say("No policy stands out in any of the ", total, " environments."), []Prose{lowest, say(chance)}
+	case len(safe) == 0:
+		return say("Who is best depends on the environment."),
+			[]Prose{lowest, say("Every policy is clearly worse than the best in at least one of them. ", chance)}
+	case len(safe) == 1:
+		return say("Only ", safe, " is never clearly worse than the best."), []Prose{lowest, say(chance)}
+	case len(safe) <= 3:
+		return say(safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
+	}
+	return say(count(len(safe)), " policies are never clearly worse than the best."),
+		[]Prose{say("They are ", listed(safe), "."), lowest, say(chance)}
 }
 
 // mark is the sign of a verdict.

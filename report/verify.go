@@ -1,0 +1,383 @@
+package report
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"troupe/verify"
+)
+
+//go:embed page/verify.html
+var verifyFile embed.FS
+
+var verifyTemplate = template.Must(template.New("verify.html").ParseFS(verifyFile, "page/verify.html"))
+
+// VerifyMeta is what the page of a verification says about the run.
+type VerifyMeta struct {
+	When    string
+	Command string
+	Seed    uint64
+	Full    bool
+	Seconds float64
+}
+
+// verifyPart is a part of the paper on the page.
+type verifyPart struct {
+	ID, Title                            string
+	N, Holds, Refuted, Vacuous, Reported int
+	Statements                           []*verifyStatement
+}
+
+type verifyStatement struct {
+	ID, Label, Number, Title string
+	Claims                   []verifyClaim
+}
+
+type verifyClaim struct {
+	Class, Verdict, Numbers        string
+	Statement, Note, Detail, Plant template.HTML
+	Figure                         *verifyFigure
+}
+
+type verifyFigure struct {
+	Title string
+	SVG   template.HTML
+}
+
+// verifyLooks are the looks of a plot's groups.
+var verifyLooks = []Look{blues[1], rivals[0], rivals[1], rivals[2], rivals[3], baseline}
+
+// WriteVerify writes the page of a verification: an annotated copy of the paper's statements, each
+// with its verdict, observed against bound, and a plot where one helps.
+func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
+	var parts []*verifyPart
+	shown := map[string]bool{}
+	holds, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0
+	for _, r := range results {
+		h := verify.HeadingOf(r.Label)
+		if n := len(parts); n == 0 || parts[n-1].Title != h.Section {
+			parts = append(parts, &verifyPart{ID: fmt.Sprintf("part-%d", n+1), Title: h.Section})
+		}
+		p := parts[len(parts)-1]
+		if n := len(p.Statements); n == 0 || p.Statements[n-1].Label != r.Label {
+			p.Statements = append(p.Statements, &verifyStatement{ID: r.Label, Label: r.Label, Number: h.Number, Title: h.Title})
+		}
+		s := p.Statements[len(p.Statements)-1]
+		// One picture of a kind: readings that come out alike share the run.
+		plot := false
+		if r.Plot != nil {
+			key := r.Label + r.Plot.Title + string(r.Verdict)
+			plot, shown[key] = !shown[key], true
+		}
+		s.Claims = append(s.Claims, claimOf(r, plot))
+		p.N++
+		switch r.Verdict {
+		case verify.Holds:
+			p.Holds++
+			holds++
+		case verify.Refuted:
+			p.Refuted++
+			refuted++
+			if r.Expected() {
+				expected++
+			}
+		case verify.Vacuous:
+			p.Vacuous++
+		case verify.Reported:
+			p.Reported++
+		}
+		if !r.Expected() {
+			surprises++
+		}
+		if r.Kind == verify.Probability {
+			chance++
+		}
+		if r.Planted != nil {
+			planted++
+			if r.Caught() {
+				caught++
+			}
+		}
+	}
+	view := struct {
+		shell
+		When    string
+		Head    string
+		Lead    []string
+		Facts   []string
+		Parts   []*verifyPart
+		Command string
+		Budget  string
+	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), When: meta.When, Parts: parts, Command: meta.Command}
+	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", count(len(results)), count(holds), count(refuted))
+	switch {
+	case surprises > 0:
+		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.", count(surprises)))
+	case refuted > 0:
+		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each stands again, or is not needed, in the corrected reading beside it.")
+	}
+	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
+	setting := "fast setting"
+	if meta.Full {
+		setting = "full setting"
+	}
+	view.Facts = []string{fmt.Sprintf("seed %d", meta.Seed), setting, fmt.Sprintf("%.0f s", meta.Seconds)}
+	if planted > 0 {
+		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", count(caught), count(planted)))
+	}
+	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a false alarm with probability below %s. Inequalities and identities are asserted on every path, up to rounding.",
+		count(chance), scientific(float64(chance)*verify.Level))
+	return verifyTemplate.Execute(w, view)
+}
+
+// BuildVerify writes verify.html into a directory and returns its path.
+func BuildVerify(dir string, results []verify.Result, meta VerifyMeta) (string, error) {
+	var b bytes.Buffer
+	if err := WriteVerify(&b, results, meta); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "verify.html")
+	return path, replace(path, b.Bytes())
+}
+
+// claimOf is what the page says of one result; plot says whether its picture is shown.
+func claimOf(r verify.Result, plot bool) verifyClaim {
+	c := verifyClaim{Statement: typeset(r.Statement), Note: typeset(r.Note), Detail: typeset(capital(r.Detail) + ".")}
+	switch r.Verdict {
+	case verify.Holds:
+		c.Verdict = "Holds " + reading(r)
+	case verify.Refuted:
+		c.Verdict, c.Class = "Refuted "+reading(r), "bad"
+	case verify.Vacuous:
+		c.Verdict = "Vacuous " + reading(r)
+	case verify.Reported:
+		c.Verdict = "Reported"
+	}
+	if r.Part != "" {
+		c.Verdict += " (" + r.Part + ")"
+	}
+	if !r.Expected() {
+		c.Verdict += fmt.Sprintf(", which was not expected: %s was", r.Expect)
+		c.Class = "bad wrong"
+	}
+	c.Verdict += "."
+	c.Numbers = fmt.Sprintf("Observed %s", scientific(r.Observed))
+	switch r.Relation {
+	case verify.AtMost:
+		c.Numbers += ", claimed at most " + scientific(r.Bound)
+	case verify.AtLeast:
+		c.Numbers += ", claimed at least " + scientific(r.Bound)
+	case verify.Equal:
+		c.Numbers += ", claimed " + scientific(r.Bound)
+	default:
+		c.Numbers += ", for comparison " + scientific(r.Bound)
+	}
+	if r.Kind == verify.Probability && !math.IsNaN(r.PValue) && r.Verdict != verify.Vacuous {
+		c.Numbers += fmt.Sprintf("; p = %s", scientific(r.PValue))
+	}
+	if r.Kind == verify.Rate && r.High > r.Low {
+		c.Numbers += fmt.Sprintf("; interval %s to %s", scientific(r.Low), scientific(r.High))
+	}
+	c.Numbers += fmt.Sprintf(". Kind %s, n = %s.", r.Kind, count(r.Samples))
+	plant := "Planted: " + r.Plant + "."
+	if r.Planted != nil {
+		plant += fmt.Sprintf(" Then %s, observed %s.", r.Planted.Verdict, scientific(r.Planted.Observed))
+		if !r.Caught() {
+			plant += " Not noticed!"
+		}
+	}
+	c.Plant = typeset(plant)
+	if plot {
+		f := plotFigure(r.Plot)
+		c.Figure = &verifyFigure{Title: r.Plot.Title, SVG: f.html()}
+	}
+	return c
+}
+
+// capital makes the first letter a capital, unless it belongs to a formula.
+func capital(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	second, _ := utf8.DecodeRuneInString(s[n:])
+	if first < 'a' || first > 'z' || !unicode.IsLetter(second) && second != ' ' {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + s[n:]
+}
+
+func reading(r verify.Result) string {
+	if r.Reading == verify.Printed {
+		return "as printed"
+	}
+	return "as corrected"
+}
+
+// plotFigure turns a plot into a figure: guides are dotted, the first curve of a group has the
+// group's label.
+func plotFigure(plot *verify.Plot) *Figure {
+	p := &Panel{Look: -1}
+	xs, ys := [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
+	for _, c := range plot.Curves {
+		for i := range c.X {
+			if plot.LogX && c.X[i] <= 0 || plot.LogY && c.Y[i] <= 0 {
+				continue
+			}
+			xs[0], xs[1] = min(xs[0], c.X[i]), max(xs[1], c.X[i])
+			ys[0], ys[1] = min(ys[0], c.Y[i]), max(ys[1], c.Y[i])
+		}
+	}
+	p.X, p.Y = axisOver(plot.X, plot.LogX, xs), axisOver(plot.Y, plot.LogY, ys)
+	labelled := map[string]bool{}
+	for _, c := range plot.Curves {
+		m := Mark{Kind: Line, Look: c.Group % len(verifyLooks), Name: c.Name, X: c.X, Y: c.Y}
+		if c.Guide {
+			m.Kind, m.Look = Guide, -1
+		}
+		p.Marks = append(p.Marks, m)
+		key := fmt.Sprint(m.Look, c.Name)
+		if c.Guide {
+			key = fmt.Sprint(c.Name, c.Y)
+		}
+		if n := len(c.Y); n > 0 && !labelled[key] && len(p.Ends) < maxEnds {
+			labelled[key] = true
+			p.Ends = append(p.Ends, End{Look: m.Look, Y: c.Y[n-1], Label: c.Name})
+		}
+	}
+	return &Figure{Title: plot.Title, Panels: []*Panel{p}, Low: true}
+}
+
+// axisOver is an axis that covers a range.
+func axisOver(caption string, log bool, r [2]float64) Axis {
+	if log {
+		lo, hi := logRange(r[0], r[1])
+		return Axis{Caption: caption, Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+	}
+	t := linearTicks(r[0], r[1], 5)
+	return Axis{Caption: caption, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
+}
+
+// scientific writes a number with three digits, as a power of ten where it is large or small.
+func scientific(v float64) string {
+	a := math.Abs(v)
+	if a == 0 {
+		return "0"
+	}
+	if a >= 0.9995e-3 && a < 99_950 {
+		digits := max(0, 2-int(math.Floor(math.Log10(a))))
+		s := number(v, digits)
+		if strings.Contains(s, ".") {
+			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		}
+		return s
+	}
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	e, err := strconv.Atoi(exponent)
+	if err != nil {
+		return mantissa
+	}
+	return strings.ReplaceAll(mantissa, "-", minus) + "·10" + superscript(e)
+}
+
+// typeset turns a statement's plain text into HTML: _{…}, _x, ^{…} and ^x become indices, letters
+// that stand alone are set in italics.
+func typeset(text string) template.HTML {
+	var b strings.Builder
+	runes := []rune(text)
+	for i := 0; i < len(runes); {
+		r := runes[i]
+		switch {
+		case (r == '_' || r == '^') && i+1 < len(runes):
+			var sub, sup string
+			for i+1 < len(runes) && (runes[i] == '_' || runes[i] == '^') {
+				kind := runes[i]
+				body, next := script(runes, i+1)
+				if kind == '_' {
+					sub += body
+				} else {
+					sup += body
+				}
+				i = next
+			}
+			switch {
+			case sub != "" && sup != "":
+				fmt.Fprintf(&b, `<span class="st2"><sup>%s</sup><sub>%s</sub></span>`, letters(sup), letters(sub))
+			case sub != "":
+				fmt.Fprintf(&b, "<sub>%s</sub>", letters(sub))
+			default:
+				fmt.Fprintf(&b, "<sup>%s</sup>", letters(sup))
+			}
+		default:
+			j := i
+			for j < len(runes) && runes[j] != '_' && runes[j] != '^' {
+				j++
+			}
+			b.WriteString(letters(string(runes[i:j])))
+			i = j
+		}
+	}
+	return template.HTML(b.String()) // every piece went through HTMLEscapeString in letters
+}
+
+// script reads the index that starts at i: a group in braces or one letter.
+func script(runes []rune, i int) (body string, next int) {
+	if runes[i] != '{' {
+		return string(runes[i]), i + 1
+	}
+	depth := 0
+	for j := i; j < len(runes); j++ {
+		switch runes[j] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return string(runes[i+1 : j]), j + 1
+			}
+		}
+	}
+	return string(runes[i+1:]), len(runes)
+}
+
+// letters escapes a piece of text and sets variables in italics: small Greek letters, and Latin
+// words of one or two letters that are not English ones. "a" is a variable when a sign follows.
+func letters(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		n := strings.IndexFunc(s[i:], func(r rune) bool { return !unicode.Is(unicode.Latin, r) })
+		if n < 0 {
+			n = len(s) - i
+		}
+		if n == 0 {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			e := template.HTMLEscapeString(string(r))
+			if r >= 'α' && r <= 'ω' {
+				e = "<i>" + e + "</i>"
+			}
+			b.WriteString(e)
+			i += size
+			continue
+		}
+		word, rest := s[i:i+n], s[i+n:]
+		variable := utf8.RuneCountInString(word) <= 2 && !strings.Contains(notVariables, " "+word+" ")
+		if word == "a" || word == "A" {
+			sign, _ := utf8.DecodeRuneInString(strings.TrimPrefix(rest, " "))
+			variable = !strings.HasPrefix(rest, " ") || strings.ContainsRune("=≤≥+−·∨∧", sign)
+		}
+		if variable {
+			word = "<i>" + word + "</i>"
+		}
+		b.WriteString(word)
+		i += n
+	}
+	return b.String()
+}
+
+// notVariables are the words of one and two letters that are words; E and P are operators.
+const notVariables = " E P of is in to by or at on so if no an as be it do up we In It If On At No So By Of As Is "
