@@ -2,8 +2,10 @@ package rng
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
+	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -190,6 +192,106 @@ func TestWordLaws(t *testing.T) {
 	}
 	if open01(0) <= 0 || open01(math.MaxUint64) >= 1 || bits.Len64(uint64(open01(math.MaxUint64)*(1<<53))) != 53 {
 		t.Error("Float64 leaves (0, 1)")
+	}
+}
+
+// TestQuantile holds quantile against Φ in 400-bit arithmetic. With p = ½ + q exactly, the true
+// quantile is x − (Φ(x) − p)/φ(x) to first order, and the second order is below 1e-30 here; the
+// relative error must be below 6e-16, five units of 2⁻⁵³ (Wichura says "about 1 part in 10¹⁶" in exact
+// arithmetic). Goes through the middle, both tails, the joints, and the ends of all words.
+func TestQuantile(t *testing.T) {
+	qs := []float64{open01(0) - 0.5, open01(math.MaxUint64) - 0.5, 0x1p-53, -0x1p-53, 1e-9, 0.425,
+		math.Nextafter(0.425, 1), 0x1p-33 - 0.5, 0.5 - math.Exp(-25), math.Nextafter(0.5-math.Exp(-25), 0)}
+	s := NewKey(8).Stream(Instance).Round(1)
+	for i := range 2000 {
+		q := s.Float64(i) - 0.5
+		qs = append(qs, q, q*0x1p-20, math.Copysign(0.5-math.Exp(-36*s.Float64(5000+i)-math.Ln2), q))
+	}
+	var worst, at float64
+	for _, q := range qs {
+		x := quantile(q)
+		if x != -quantile(-q) {
+			t.Fatalf("quantile is not odd at %v", q)
+		}
+		diff := new(big.Float).Sub(phiLessHalf(x), new(big.Float).SetFloat64(q))
+		e, _ := diff.Float64()
+		e /= math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) * x
+		if e = math.Abs(e); !(e <= worst) {
+			worst, at = e, q
+		}
+	}
+	if !(worst < 6e-16) {
+		t.Errorf("relative error %.3g at q = %v", worst, at)
+	}
+	t.Logf("largest relative error %.3g, at q = %v", worst, at)
+}
+
+// phiLessHalf returns Φ(x) − ½ = Σ_n (−1)ⁿ x^{2n+1} / (2ⁿ n! (2n+1)) / √(2π), which converges for all x;
+// for |x| < 8.3 the terms stay below e^{35}, so 400 bits leave more than 300.
+func phiLessHalf(x float64) *big.Float {
+	const bits = 400
+	number := func(v float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(v) }
+	sq := number(x)
+	sq.Mul(sq, number(-x))
+	power, sum := number(x), number(0) // (−1)ⁿ x^{2n+1} / (2ⁿ n!)
+	for n := 0.0; ; n++ {
+		term := number(0).Quo(power, number(2*n+1))
+		sum.Add(sum, term)
+		if term.Sign() == 0 || n > x*x && term.MantExp(nil) < sum.MantExp(nil)-200 {
+			break
+		}
+		power.Mul(power, sq)
+		power.Quo(power, number(2*n+2))
+	}
+	twoPi, _ := new(big.Float).SetPrec(bits).SetString("6.28318530717958647692528676655900576839433879875021164194988918461563281257")
+	return sum.Quo(sum, twoPi.Sqrt(twoPi))
+}
+
+// TestNormals: Normals is Normal, for every length and start around the 16 blocks, on each kernel.
+func TestNormals(t *testing.T) {
+	levels(t, func(t *testing.T) {
+		s := NewKey(6).Stream(Offer).Round(1<<35 + 3)
+		for length := range 75 {
+			for _, i0 := range []int{0, 1, 2, 31, 64, 1<<20 + 1} {
+				dst := make([]float64, length)
+				s.Normals(dst, i0)
+				for i, v := range dst {
+					if want := s.Normal(i0 + i); v != want {
+						t.Fatalf("%d numbers from %d: number %d is %v, want %v", length, i0, i, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestSpheres: a list of rows is one Sphere after the other.
+func TestSpheres(t *testing.T) {
+	s := NewKey(7).Stream(Offer).Round(9)
+	for _, d := range []int{1, 2, 3, 10, 33} {
+		rows, row := make([]float64, 7*d), make([]float64, d)
+		s.Spheres(rows, d, 5)
+		for i := range 7 {
+			s.Sphere(row, 5+i*d)
+			if !slices.Equal(row, rows[i*d:(i+1)*d]) {
+				t.Errorf("d = %d, row %d: %v, want %v", d, i, rows[i*d:(i+1)*d], row)
+			}
+		}
+	}
+}
+
+func BenchmarkNormals(b *testing.B) {
+	for _, n := range []int{2, 10, 50, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			dst := make([]float64, n)
+			st := NewKey(1).Stream(Offer)
+			t := uint64(0)
+			for b.Loop() {
+				st.Round(t).Normals(dst, 0)
+				t++
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/number")
+		})
 	}
 }
 
