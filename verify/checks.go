@@ -596,18 +596,6 @@ var paperChecks = []Check{
 		run:       proxy(0.098, unit, wide, func(u float64, law target) float64 { return u*u - law.v }),
 	},
 	{
-		Label: "lem:sasha-bound", Part: "first sum", Reading: Printed, Kind: Inequality, Expect: Holds,
-		Statement: "b_j ∈ [0, 1]: Σ b_j/(λ + B_j) ≤ log(1 + n/λ)",
-		Plant:     "B_{j−1} in place of B_j",
-		run:       potentialSums(false),
-	},
-	{
-		Label: "lem:sasha-bound", Part: "second sum", Reading: Printed, Kind: Inequality, Expect: Holds,
-		Statement: "b_j ∈ [0, 1]: Σ (b_j/(λ + B_j))² ≤ n/(λ(λ + n)) ≤ 1/λ",
-		Plant:     "B_{j−1} in place of B_j",
-		run:       potentialSums(true),
-	},
-	{
 		Label: "claim:sum-Q-RQ", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "1 + Σ_{i=τ}^t σ_i² ≤ 3 + Σ_{i=τ}^t Q_iR_i for 0 ≤ τ ≤ t < T",
 		Note:      "The printed range 0 ≤ t ≤ τ < T has the letters exchanged, and X_0 in the proof's sums does not exist.",
@@ -645,5 +633,19 @@ var paperChecks = []Check{
 		Statement: "R_i^j ≤ 2R_0^j + 2(Σ|⟨u, X_l⟩|)²/‖u‖²_V ≤ 2R_0^j + 2i",
 		Plant:     "without absolute values",
 		run:       growthChain(true),
+	},
+
+	// Appendix H: proofs of the claims.
+	{
+		Label: "lem:sasha-bound", Part: "first sum", Reading: Printed, Kind: Inequality, Expect: Holds,
+		Statement: "b_j ∈ [0, 1]: Σ b_j/(λ + B_j) ≤ log(1 + n/λ)",
+		Plant:     "B_{j−1} in place of B_j",
+		run:       potentialSums(false),
+	},
+	{
+		Label: "lem:sasha-bound", Part: "second sum", Reading: Printed, Kind: Inequality, Expect: Holds,
+		Statement: "b_j ∈ [0, 1]: Σ (b_j/(λ + B_j))² ≤ n/(λ(λ + n)) ≤ 1/λ",
+		Plant:     "B_{j−1} in place of B_j",
+		run:       potentialSums(true),
 	},
 }

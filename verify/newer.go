@@ -303,7 +303,7 @@ func stuckInSpan(s *session) Finding {
 			return Finding{}
 		}
 		d, m := 2+i%2*2, 1+i%2
-		out := Curve{Name: fmt.Sprintf("part of X_t outside the span, d = %d, m = %d", d, m)}
+		out := Curve{Name: fmt.Sprintf("projected, d = %d, m = %d", d, m)}
 		sums := make([]float64, T)
 		inside := trapped(s.universe(i), d, m, T, !s.planted, func(t int, sum, outside float64) {
 			sums[t-1] = sum
@@ -318,7 +318,7 @@ func stuckInSpan(s *session) Finding {
 		if i < 2 {
 			curves = append(curves, out)
 			// The same run in plain float64, for the picture.
-			plain := Curve{Name: fmt.Sprintf("plain float64, d = %d, m = %d", d, m)}
+			plain := Curve{Group: 1, Name: fmt.Sprintf("plain float64, d = %d, m = %d", d, m)}
 			trapped(s.universe(i), d, m, T, false, func(t int, _, outside float64) {
 				if t < 20 || t%(T/60) == 0 {
 					plain.X, plain.Y = append(plain.X, float64(t)), append(plain.Y, math.Max(outside, 1e-18))
@@ -328,7 +328,7 @@ func stuckInSpan(s *session) Finding {
 		}
 	}
 	f := w.finding("regret R_n against n(1 − ‖Π_U θ*‖) on the ball").atLeast()
-	f.Curves = curves
+	f.Plot = &Plot{Title: "How far X_t is outside the span of the initial vectors", X: "round t", Y: "length", LogX: true, LogY: true, Curves: curves}
 	return f
 }
 

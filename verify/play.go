@@ -282,7 +282,7 @@ func coverage(s *session) Finding {
 	const d, lambda, delta = 3, 1.0, 0.1
 	T, n, k := s.size(300, 3000), s.size(300, 2000), 0
 	var curve Curve
-	curve.Name = "largest ‖θ* − θ̂_t‖_V/β_t over the runs"
+	curve.Name = "largest over the runs"
 	worst := make([]float64, T)
 	star, x, diff := make([]float64, d), make([]float64, d), make([]float64, d)
 	for i := range n {
@@ -331,7 +331,8 @@ func coverage(s *session) Finding {
 		}
 	}
 	f := chance(k, n, delta, "runs in which θ* leaves the ellipsoid, d = %d, T = %d; the largest ‖θ* − θ̂‖_V/β seen is %.3f", d, T, top)
-	f.Curves = []Curve{curve}
+	curves := []Curve{curve}
+	f.Plot = &Plot{Title: "Distance of θ* from θ̂ in units of the radius", X: "round t", Y: "‖θ* − θ̂‖/β", Curves: append(curves, level("edge of the ellipsoid", 1, curves))}
 	return f
 }
 
@@ -541,7 +542,7 @@ func masterPerStep(s *session) Finding {
 	var w tightest
 	rounds := 0
 	var bound, cost Curve
-	bound.Name, cost.Name = "bound per step (first arena)", "regret per step"
+	bound.Name, cost.Name, bound.Guide = "bound", "regret", true
 	steps(s, "random", func(t int, world world, e *policy.Ensemble, a bandit.Action, regret float64) {
 		played := slices.Clone(*world.theta)
 		all := models(e, world.set)
@@ -586,7 +587,7 @@ func masterPerStep(s *session) Finding {
 		}
 	})
 	f := w.finding("regret of %d rounds and its two parts against 2b‖X‖ and (2b/p)E'‖X‖", rounds)
-	f.Curves = []Curve{bound, cost}
+	f.Plot = &Plot{Title: "Regret and bound of each round, first run", X: "round t", Y: "regret", LogY: true, Curves: []Curve{cost, bound}}
 	return f
 }
 
@@ -732,9 +733,10 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		if !ok {
 			panic("verify: no bound " + name)
 		}
-		const d, delta = 2, 0.1
+		// δ is so small that the test can refute: if every run failed, p = (failures·δ)^n.
+		const d, delta = 2, 0.01
 		T := s.size(fast, 2*fast)
-		n, k, tight := s.size(6, 40), 0, 0.0
+		n, k, tight := s.size(6, 20), 0, 0.0
 		vacuous := true
 		divide := 1.0
 		if s.planted {
@@ -750,7 +752,7 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 			w := newWorld(key, d, 20*(i%2))
 			sum, fail := 0.0, false
 			c := Curve{Name: fmt.Sprintf("regret, run %d", i+1)}
-			bc := Curve{Name: "bound"}
+			bc := Curve{Name: "bound", Guide: true}
 			w.play(key, build(d, T, delta, key), T, func(t int, _ bandit.Action, regret float64) {
 				sum += regret
 				if t > 20 && t%(T/50) != 0 && t != T {
@@ -779,7 +781,9 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		if f.Verdict == Holds && vacuous {
 			f.Verdict = Vacuous
 		}
-		f.Observed, f.Bound, f.Curves = last, bound, curves
+		f.Observed, f.Bound = last, bound
+		trivial := Curve{Name: "2t", Guide: true, X: []float64{1, float64(T)}, Y: []float64{2, 2 * float64(T)}}
+		f.Plot = &Plot{Title: "Regret, bound, and what losing always costs", X: "round t", Y: "regret", LogX: true, LogY: true, Curves: append(curves, trivial)}
 		return f
 	}
 }
@@ -796,7 +800,7 @@ func confident(d, T int, delta float64, _ rng.Key) bandit.Policy {
 }
 
 // optimismShare: p_{t−1} ≥ 1/(2m), the step that uses thm:sing-val-gamma, at the theorem's own
-// parameters. Curves: p_t, which stays near a constant.
+// parameters. The plot shows that p_t stays near a constant.
 func optimismShare(s *session) Finding {
 	const d, T, delta = 2, 300, 0.1
 	scale := policy.Scale{Kind: "beta", Value: 7}
@@ -809,7 +813,7 @@ func optimismShare(s *session) Finding {
 		key := s.universe(i)
 		world := newWorld(key, d, 20*(1-i%2))
 		e := theoremEnsemble("random", scale)(d, T, delta, key).(*policy.Ensemble)
-		c := Curve{Name: fmt.Sprintf("share of optimistic members, run %d", i+1)}
+		c := Curve{Group: i % 2, Name: fmt.Sprintf("run %d", i+1)}
 		m := float64(len(e.Sums()) / d)
 		world.play(key, e, T, func(t int, _ bandit.Action, _ float64) {
 			if t > 3 && t%(T/10) != 0 {
@@ -832,7 +836,7 @@ func optimismShare(s *session) Finding {
 		curves = append(curves, c)
 	}
 	f := w.finding("share p of members that are optimistic and in Θ against 1/(2m), the theorem's own m and r").atLeast()
-	f.Curves = curves
+	f.Plot = &Plot{Title: "Share of members that are optimistic", X: "round t", Y: "p", Curves: curves}
 	return f
 }
 
@@ -884,7 +888,7 @@ func signedShare(symmetric bool) func(s *session) Finding {
 		for i := range n {
 			key := s.universe(i)
 			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: symmetric}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
-			curve := Curve{Name: fmt.Sprintf("run %d", i+1)}
+			curve := Curve{Group: i % 3, Name: choosers[[]int{0, 4, 2}[i%3]].name}
 			drive(key, e, newSpectrum(e), T, choosers[[]int{0, 4, 2}[i%3]], func(t int, _, _ float64) bool {
 				if t%(T/10) != 0 {
 					return true
@@ -905,7 +909,8 @@ func signedShare(symmetric bool) func(s *session) Finding {
 			})
 			curves = append(curves, curve)
 		}
-		return Finding{Verdict: Reported, Observed: low, Bound: normalTail(math.Sqrt(3) / c), Low: low, High: high, Samples: n, Curves: curves,
+		return Finding{Verdict: Reported, Observed: low, Bound: normalTail(math.Sqrt(3) / c), Low: low, High: high, Samples: n,
+			Plot:   &Plot{Title: "Share of members in the worst half-space", X: "round t", Y: "share", Curves: append(curves, level("limit", normalTail(math.Sqrt(3)/c), curves))},
 			Detail: fmt.Sprintf("smallest share of members %gΓ^j in H_u over all u and t, d = 2, m = %d; bound: the limit Φ(−√3/%g); range over t", c, m, c)}
 	}
 }
@@ -1040,11 +1045,12 @@ func regretAgainstMembers(s *session) Finding {
 		slopes[i] = slope(x, y)
 	}
 	mid, se := meanSE(slopes)
-	c := Curve{Name: "mean regret at T against m"}
+	c := Curve{Name: "mean regret"}
 	for i, m := range sizes {
 		c.X, c.Y = append(c.X, float64(m)), append(c.Y, mean[i])
 	}
-	return Finding{Verdict: Reported, Observed: mid, Bound: 1.5, Low: mid - 3*se, High: mid + 3*se, Samples: n, Curves: []Curve{c},
+	return Finding{Verdict: Reported, Observed: mid, Bound: 1.5, Low: mid - 3*se, High: mid + 3*se, Samples: n,
+		Plot:   &Plot{Title: "Regret at T against the number of members", X: "members m", Y: "regret", LogX: true, LogY: true, Curves: []Curve{c}},
 		Detail: fmt.Sprintf("exponent of m in R(%d), d = %d, 30 arms, m = %v; bound: the exponent in the theorem", T, d, sizes)}
 }
 

@@ -109,7 +109,7 @@ func processStays(lo, hi float64) func(s *session) Finding {
 				}
 				p := newProcess(s.source(n), m, 5, r0)
 				fail := false
-				c := Curve{Name: fmt.Sprintf("%s, R_0 = %g", choose.name, r0)}
+				c := Curve{Group: i, Name: fmt.Sprintf("%s, R_0 = %g", choose.name, r0)}
 				p.play(s.universe(n), T, choose, draw, 1./3, func(t int, r, _, _ float64) {
 					low, high = math.Min(low, r), math.Max(high, r)
 					fail = fail || t > 0 && !(lo <= r && r <= hi)
@@ -128,7 +128,8 @@ func processStays(lo, hi float64) func(s *session) Finding {
 		}
 		f := chance(k, n, q, "runs that leave [%.4g, %.4g]; %d rules × R_0 ∈ {½, 1, 3/2}, T = %d, m = %d, %s; seen %.3f … %.3f",
 			lo, hi, len(rules), T, m, about, low, high)
-		f.Curves = curves
+		guides := []Curve{level("1/3", 1./3, curves), level("claimed", lo, curves), level("claimed", hi, curves)}
+		f.Plot = &Plot{Title: "R_t drifts to 1/3", X: "round t", Y: "R_t", Curves: append(curves, guides...)}
 		return f
 	}
 }

@@ -389,7 +389,7 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 		type setting struct{ d, T int }
 		settings := []setting{{2, 1000}}
 		if s.full {
-			settings = []setting{{2, 1000}, {5, 2000}, {10, 10_000}}
+			settings = []setting{{2, 1000}, {5, 2000}, {10, 2000}}
 		}
 		const delta = 0.01
 		init := init
@@ -413,8 +413,8 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 				key := s.universe(n)
 				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init, Symmetric: true},
 					policy.Problem{Dim: set.d, Horizon: set.T, Init: key.Stream(rng.Init)})
-				down := Curve{Name: "s_d, " + choose.name}
-				up := Curve{Name: "s_1, " + choose.name}
+				down := Curve{Group: 0, Name: "s_d"}
+				up := Curve{Group: 1, Name: "s_1"}
 				fail := false
 				q := newSpectrum(e)
 				see := func(t int, lo, hi float64) bool {
@@ -448,7 +448,8 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 		}
 		f := chance(k, n, delta, "runs in which s/√m leaves [%.4g, %.4g]; %sinit %s, the algorithm and five rules of play that look at Γ_t; seen %.3f … %.3f",
 			sdMin, s1Max, detail, init, low, high)
-		f.Curves = curves
+		guides := []Curve{level("claimed", sdMin, curves), level("claimed", s1Max, curves)}
+		f.Plot = &Plot{Title: "Extreme singular values of Γ_t over √m, six ways to play, d = 2", X: "round t", Y: "s/√m", Curves: append(curves, guides...)}
 		return f
 	}
 }

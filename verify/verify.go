@@ -132,14 +132,26 @@ type Finding struct {
 	Samples   int
 	PValue    float64 // of a probability check, otherwise NaN
 	Detail    string  // where the tightest case was, or what the numbers are
-	Curves    []Curve // for the report
+	Plot      *Plot   // for the report, where a picture helps
 }
 
-// Curve is a line of a plot.
+// Plot is a picture of a finding: curves against T, m or whatever X says.
+type Plot struct {
+	Title  string  `json:"title"`
+	X      string  `json:"x"`
+	Y      string  `json:"y"`
+	LogX   bool    `json:"log_x,omitempty"`
+	LogY   bool    `json:"log_y,omitempty"`
+	Curves []Curve `json:"curves"`
+}
+
+// Curve is a line of a plot. Curves of one group look alike; a guide is a claimed value.
 type Curve struct {
-	Name string    `json:"name"`
-	X    []float64 `json:"x"`
-	Y    []float64 `json:"y"`
+	Group int       `json:"group"`
+	Guide bool      `json:"guide,omitempty"`
+	Name  string    `json:"name"`
+	X     []float64 `json:"x"`
+	Y     []float64 `json:"y"`
 }
 
 // Result is a finding with its check.
@@ -203,9 +215,9 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Detail    string   `json:"detail,omitempty"`
 		Plant     string   `json:"plant"`
 		Caught    *bool    `json:"plant_caught,omitempty"`
-		Curves    []Curve  `json:"curves,omitempty"`
+		Plot      *Plot    `json:"plot,omitempty"`
 	}{r.Label, r.Part, r.Reading, r.Kind, r.Verdict, r.Expect, r.Observed, r.Bound, r.Relation, low, high, r.Samples,
-		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Plant, caught, r.Curves})
+		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Plant, caught, r.Plot})
 }
 
 // Options says how to run.
@@ -404,6 +416,17 @@ func (w *tightest) require(ok bool) {
 	if !ok {
 		w.bad++
 	}
+}
+
+// level returns a horizontal guide over the x of the other curves.
+func level(name string, y float64, others []Curve) Curve {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, c := range others {
+		for _, x := range c.X {
+			lo, hi = math.Min(lo, x), math.Max(hi, x)
+		}
+	}
+	return Curve{Name: name, Guide: true, X: []float64{lo, hi}, Y: []float64{y, y}}
 }
 
 // atLeast turns the finding of bound ≤ observed into that of observed ≥ bound.

@@ -126,4 +126,11 @@ func TestList(t *testing.T) {
 		}
 		names = append(names, c.Name())
 	}
+	var labels []string
+	for _, h := range Headings {
+		labels = append(labels, h.Label)
+	}
+	if got := Labels(); !slices.Equal(got, labels) {
+		t.Errorf("the labels of the checks and of the headings differ:\n%v\n%v", got, labels)
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/report"
 	"troupe/verify"
 )
 
@@ -27,7 +28,7 @@ type verifyFlags struct {
 	out, color                 string
 }
 
-func verifyCommand() *cobra.Command {
+func verifyCommand(line string) *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
 		Use:   "verify [LABEL...]",
@@ -37,7 +38,7 @@ corrected: identities, sure inequalities on random and adversarial play, probabi
 an exact binomial test, rates. A printed statement that is false is expected to come out
 refuted. Every check also runs against a planted fault that it must notice.
 
-The findings are written to verify.json in the output directory. Exit code 1 when a verdict
+The findings are written to verify.json and verify.html in the output directory. Exit code 1 when a verdict
 is not the expected one or a plant is not noticed.`,
 		Example: `  troupe verify
   troupe verify thm:sing-val-gamma lem:initialisation --full
@@ -47,7 +48,7 @@ is not the expected one or a plant is not noticed.`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return verify.Labels(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd, args, f, line) },
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.full, "full", false, "the theorem's own sizes and more samples: minutes")
@@ -61,7 +62,7 @@ is not the expected one or a plant is not noticed.`,
 	return c
 }
 
-func runVerify(cmd *cobra.Command, labels []string, f verifyFlags) error {
+func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) error {
 	switch f.color {
 	case "auto", "always", "never":
 	default:
@@ -95,7 +96,13 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags) error {
 		if err != nil {
 			return err
 		}
-		defer fmt.Fprintln(stderr.w, "findings", path)
+		page, err := report.BuildVerify(f.out, results, report.VerifyMeta{
+			When: started.UTC().Format("2 Jan 2006 15:04 UTC"), Command: line, Seed: f.seed, Full: f.full, Seconds: time.Since(started).Seconds(),
+		})
+		if err != nil {
+			return err
+		}
+		defer fmt.Fprintf(stderr.w, "findings %s\nreport   %s\n", path, page)
 	}
 	if f.json {
 		e := json.NewEncoder(stdout.w)
