@@ -346,8 +346,8 @@ func checkCount(arms, d int) error {
 	return nil
 }
 
-// drawArms is the Dim and Build of the kinds with random arms: fill draws arm i into row.
-func drawArms(arms, d int, fill func(row []float64, i int)) (*Finite, error) {
+// drawArms is the Build of the kinds with random arms: fill draws the arms into a row-major block.
+func drawArms(arms, d int, fill func(block []float64)) (*Finite, error) {
 	if _, err := fromEnvironment(d); err != nil {
 		return nil, err
 	}
@@ -355,9 +355,7 @@ func drawArms(arms, d int, fill func(row []float64, i int)) (*Finite, error) {
 		return nil, err
 	}
 	block := make([]float64, arms*d)
-	for i := range arms {
-		fill(block[i*d:(i+1)*d], i)
-	}
+	fill(block)
 	return FiniteOf(d, block)
 }
 
@@ -377,7 +375,7 @@ func (o *RandomSphereOptions) Dim(d int) (int, error) { return fromEnvironment(d
 
 // Build implements Builder: arm i is the sphere draw at the numbers i·d, …, i·d + d − 1.
 func (o *RandomSphereOptions) Build(d int, instance rng.Source) (bandit.ActionSet, error) {
-	return drawArms(o.Arms, d, func(row []float64, i int) { instance.Sphere(row, i*d) })
+	return drawArms(o.Arms, d, func(block []float64) { instance.Spheres(block, d, 0) })
 }
 
 // Redraws implements Redrawer.
@@ -404,7 +402,11 @@ func (o *RandomBallOptions) Dim(d int) (int, error) { return fromEnvironment(d) 
 
 // Build implements Builder: arm i is the ball draw at the numbers i·(d+1), …, i·(d+1) + d.
 func (o *RandomBallOptions) Build(d int, instance rng.Source) (bandit.ActionSet, error) {
-	return drawArms(o.Arms, d, func(row []float64, i int) { instance.Ball(row, i*(d+1)) })
+	return drawArms(o.Arms, d, func(block []float64) {
+		for i := range o.Arms {
+			instance.Ball(block[i*d:(i+1)*d], i*(d+1))
+		}
+	})
 }
 
 // Redraws implements Redrawer.
@@ -453,9 +455,9 @@ func (o *RandomCubeOptions) Build(d int, instance rng.Source) (bandit.ActionSet,
 		}
 		factor = 1 / r
 	}
-	set, err := drawArms(o.Arms, d, func(row []float64, i int) {
-		for j := range row {
-			row[j] = u * factor * instance.Uniform(i*d+j)
+	set, err := drawArms(o.Arms, d, func(block []float64) {
+		for n := range block {
+			block[n] = u * factor * instance.Uniform(n)
 		}
 	})
 	if err != nil {
