@@ -69,7 +69,8 @@ func (p player) regretAt(ts []int, env, rep int, scale float64) (regret []float6
 		if stuck && float64(t) > from {
 			r += rate * scale * (float64(t) - from)
 		}
-		regret = append(regret, r)
+		// Three decimals: the last bits of a power or a normal may differ between machines.
+		regret = append(regret, math.Round(r*1000)/1000)
 	}
 	return regret
 }
