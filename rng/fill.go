@@ -95,9 +95,11 @@ func (b *blocks) fill(dst []float64, stride, n int, law Law) {
 	for p := range n {
 		b.words(&w)
 		for k := range 4 {
+			row := dst[(4*p+k)*stride : (4*p+k)*stride+Lanes]
 			for i, word := range w[k*Lanes : k*Lanes+Lanes] {
-				dst[(4*p+k)*stride+i] = NormalWord(word)
+				row[i] = half32(word)
 			}
+			quantiles(row)
 		}
 		for i := range b.c1 {
 			b.c1[i]++
@@ -186,9 +188,30 @@ func (c *Columns) Words(s Source, m int) []uint32 {
 // policy draws before it acts, or an environment for its noise. The zero value is ready; it is a
 // cache and changes no number. Not safe for concurrent use.
 type Rows struct {
-	first Source // of 16 rounds, its round a multiple of 16
-	valid bool
-	words [4 * Lanes]uint32
+	first   Source // of 16 rounds, its round a multiple of 16
+	valid   bool
+	normals [2]bool // are in normal
+	words   [4 * Lanes]uint32
+	normal  [2][Lanes]float64
+}
+
+// at makes the words of the source's round available and returns its place among the 16.
+func (r *Rows) at(s Source) int {
+	if r.valid && s.t^r.first.t < Lanes && s.key == r.first.key && s.role == r.first.role {
+		return int(s.t % Lanes)
+	}
+	r.first = Source{s.key, s.role, s.t &^ (Lanes - 1)}
+	b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
+	for i := range b.c1 {
+		b.c1[i] = uint32(r.first.t) + uint32(i) // 16 divides 2³², so this does not wrap inside
+	}
+	b.words(&r.words)
+	r.valid, r.normals = true, [2]bool{}
+	return int(s.t % Lanes)
+}
+
+func (r *Rows) word(i, k int) uint64 {
+	return uint64(r.words[2*i*Lanes+k]) | uint64(r.words[(2*i+1)*Lanes+k])<<32
 }
 
 // Uint64 returns s.Uint64(i) for i = 0 or 1.
@@ -196,16 +219,7 @@ func (r *Rows) Uint64(s Source, i int) uint64 {
 	if i&^1 != 0 {
 		panic("rng: Rows: number 0 or 1")
 	}
-	k := int(s.t % Lanes)
-	if first := (Source{s.key, s.role, s.t &^ (Lanes - 1)}); !r.valid || r.first != first {
-		b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
-		for i := range b.c1 {
-			b.c1[i] = uint32(first.t) + uint32(i) // 16 divides 2³², so this does not wrap inside
-		}
-		b.words(&r.words)
-		r.first, r.valid = first, true
-	}
-	return uint64(r.words[2*i*Lanes+k]) | uint64(r.words[(2*i+1)*Lanes+k])<<32
+	return r.word(i, r.at(s))
 }
 
 // Intn returns s.Intn(i, n) for i = 0 or 1.
@@ -215,4 +229,17 @@ func (r *Rows) Intn(s Source, i, n int) int { return intn(r.Uint64(s, i), n) }
 func (r *Rows) Sign(s Source, i int) float64 { return sign(r.Uint64(s, i)) }
 
 // Normal returns s.Normal(i) for i = 0 or 1.
-func (r *Rows) Normal(s Source, i int) float64 { return normal(r.Uint64(s, i)) }
+func (r *Rows) Normal(s Source, i int) float64 {
+	if i&^1 != 0 {
+		panic("rng: Rows: number 0 or 1")
+	}
+	k := r.at(s)
+	if !r.normals[i] {
+		for k := range r.normal[i] {
+			r.normal[i][k] = half(r.word(i, k))
+		}
+		quantiles(r.normal[i][:])
+		r.normals[i] = true
+	}
+	return r.normal[i][k]
+}

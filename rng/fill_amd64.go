@@ -14,3 +14,9 @@ func wordsAVX512(w *[4 * Lanes]uint32, b *blocks)
 
 //go:noescape
 func wordsAVX2(w *[4 * Lanes]uint32, b *blocks)
+
+//go:noescape
+func quantilesAVX512(x *float64, n int)
+
+//go:noescape
+func quantilesAVX2(x *float64, n int)

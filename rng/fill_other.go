@@ -8,3 +8,5 @@ func fillAVX512(dst *float64, stride int, b *blocks, n, law int) { panic("rng: n
 func fillAVX2(dst *float64, stride int, b *blocks, n, law int)   { panic("rng: no such kernel") }
 func wordsAVX512(w *[4 * Lanes]uint32, b *blocks)                { panic("rng: no such kernel") }
 func wordsAVX2(w *[4 * Lanes]uint32, b *blocks)                  { panic("rng: no such kernel") }
+func quantilesAVX512(x *float64, n int)                          { panic("rng: no such kernel") }
+func quantilesAVX2(x *float64, n int)                            { panic("rng: no such kernel") }

@@ -90,6 +90,59 @@ func TestKernels(t *testing.T) {
 	})
 }
 
+// TestQuantiles: whole vectors against quantile, bit for bit, lane by lane: the middle, the tails and
+// the far tails in every mixture, and lengths that leave a remainder.
+func TestQuantiles(t *testing.T) {
+	levels(t, func(t *testing.T) {
+		s := NewKey(3).Stream(Instance).Round(9)
+		for i := range 3000 {
+			x := make([]float64, 1+i%19)
+			for j := range x {
+				w := s.Uint64(i*20 + j)
+				switch {
+				case i%5 == 1 && j%3 == 0:
+					w >>= w >> 6 % 40 // tails of all sizes
+				case i%5 == 2:
+					w = ^(w >> (w >> 6 % 52))
+				}
+				x[j] = half(w)
+				if i%5 == 3 {
+					x[j] = half32(uint32(w))
+				}
+			}
+			if i == 0 {
+				x = []float64{half(0), half(1<<64 - 1), 0.425, -0.425, math.Nextafter(0.425, 1), half32(0), 0x1p-53, half32(1<<32 - 1)}
+			}
+			got := append([]float64(nil), x...)
+			quantiles(got)
+			for j, q := range x {
+				if want := quantile(q); math.Float64bits(got[j]) != math.Float64bits(want) {
+					t.Fatalf("quantile of %v in lane %d of %d is %v, want %v", q, j, len(x), got[j], want)
+				}
+			}
+		}
+	})
+}
+
+// FuzzQuantiles is TestQuantiles with any words.
+func FuzzQuantiles(f *testing.F) {
+	f.Add(uint64(0), uint64(1), uint64(1<<63), uint64(math.MaxUint64))
+	f.Fuzz(func(t *testing.T, a, b, c, d uint64) {
+		for l := cpu.Portable; l <= cpu.Best(); l++ {
+			restore := cpu.Force(l)
+			x := []float64{half(a), half(b), half(c), half(d), half32(uint32(a)), half32(uint32(b)), half32(uint32(c)), half32(uint32(d))}
+			got := append([]float64(nil), x...)
+			quantiles(got)
+			for j, q := range x {
+				if want := quantile(q); math.Float64bits(got[j]) != math.Float64bits(want) {
+					t.Fatalf("%v: quantile of %v is %v, want %v", l, q, got[j], want)
+				}
+			}
+			restore()
+		}
+	})
+}
+
 // FuzzKernels looks for a counter, a key or a shape at which a kernel differs from random access.
 func FuzzKernels(f *testing.F) {
 	f.Add(uint64(1), uint64(5), uint32(0), uint8(16), uint8(0))

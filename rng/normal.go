@@ -1,6 +1,10 @@
 package rng
 
-import "math"
+import (
+	"math"
+
+	"troupe/internal/cpu"
+)
 
 // The normal law is drawn by inversion: z = Φ⁻¹(p) by algorithm AS 241 (Wichura 1988, PPND16),
 // rational functions whose relative error is 10⁻¹⁶. The operations and their order are spelt out,
@@ -116,6 +120,18 @@ func half32(w uint32) float64 {
 
 // quantiles replaces each q in x by quantile(q).
 func quantiles(x []float64) {
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		if n := len(x) &^ 7; n > 0 {
+			quantilesAVX512(&x[0], n)
+			x = x[n:]
+		}
+	case cpu.AVX2:
+		if n := len(x) &^ 3; n > 0 {
+			quantilesAVX2(&x[0], n)
+			x = x[n:]
+		}
+	}
 	for i, q := range x {
 		x[i] = quantile(q)
 	}

@@ -24,6 +24,7 @@ func main() {
 	switch which {
 	case "rng":
 		threefry()
+		normals()
 	case "linalg":
 		linalg()
 	default:
