@@ -46,10 +46,14 @@ func TestMemory(t *testing.T) {
 	testLog(t, func(*testing.T) engine { return &memoryEngine{} })
 }
 
-// payload is some batch of n bytes that differs from every other i.
-func payload(i, n int) []byte {
-	b := bytes.Repeat([]byte{byte(i)}, n)
-	copy(b, fmt.Sprintf("batch %d.", i))
+// payload is a whole batch of a little more than n bytes, by a writer of its own, different for every
+// i. An engine need not care what it stores; the check of a data directory does.
+func payload(shard uint16, i, n int) []byte {
+	b, err := AppendBatch(nil, Header{Shard: shard, Epoch: ID(i + 1), No: 1},
+		&Control{Act: Create, Model: 1, Config: bytes.Repeat([]byte{byte(i)}, n)})
+	if err != nil {
+		panic(err)
+	}
 	return b
 }
 
@@ -125,14 +129,14 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 	run("order", func(t *testing.T, e engine, l closingLog) {
 		var want [][]byte
 		for i := range 40 {
-			data := payload(i, 100+1000*(i%7))
+			data := payload(0, i, 100+1000*(i%7))
 			want = append(want, bytes.Clone(data))
 			if seq := mustAppend(t, l, 0, fmt.Sprint("a", i), data); seq != uint64(i+1) {
 				t.Fatalf("sequence %d, want %d", seq, i+1)
 			}
 			clear(data) // the log has its own
 			if i%10 == 0 {
-				mustAppend(t, l, 1, fmt.Sprint("b", i), payload(1000+i, 10))
+				mustAppend(t, l, 1, fmt.Sprint("b", i), payload(1, 1000+i, 10))
 			}
 		}
 		check := func() {
@@ -173,8 +177,8 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 	})
 
 	run("same id", func(t *testing.T, e engine, l closingLog) {
-		mustAppend(t, l, 0, "x", []byte("first"))
-		mustAppend(t, l, 0, "y", []byte("second"))
+		mustAppend(t, l, 0, "x", payload(0, 1, 10))
+		mustAppend(t, l, 0, "y", payload(0, 2, 10))
 		again := func() {
 			t.Helper()
 			for range 2 {
@@ -183,7 +187,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 					t.Fatalf("seq %d, dup %v, error %v", seq, dup, err)
 				}
 			}
-			if got := collect(t, l, 0, 1, 2); string(got[0]) != "first" || string(got[1]) != "second" {
+			if got := collect(t, l, 0, 1, 2); !bytes.Equal(got[0], payload(0, 1, 10)) || !bytes.Equal(got[1], payload(0, 2, 10)) {
 				t.Fatalf("%q", got)
 			}
 			if info, _ := l.Info(t.Context(), 0); info.Last != 2 {
@@ -198,7 +202,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		defer l.Close()
 		again()
 		// Ids belong to a shard.
-		mustAppend(t, l, 1, "x", []byte("elsewhere"))
+		mustAppend(t, l, 1, "x", payload(1, 3, 10))
 	})
 
 	run("read waits", func(t *testing.T, _ engine, l closingLog) {
@@ -206,7 +210,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		for _, from := range []uint64{1, 3} {
 			wg.Go(func() {
 				for i, got := range collect(t, l, 1, from, 5) {
-					if want := payload(int(from)+i, 50); !bytes.Equal(got, want) {
+					if want := payload(1, int(from)+i, 50); !bytes.Equal(got, want) {
 						t.Errorf("entry %d differs", int(from)+i)
 					}
 				}
@@ -214,7 +218,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		}
 		for i := 1; i <= 7; i++ {
 			time.Sleep(2 * time.Millisecond)
-			mustAppend(t, l, 1, fmt.Sprint(i), payload(i, 50))
+			mustAppend(t, l, 1, fmt.Sprint(i), payload(1, i, 50))
 		}
 		wg.Wait()
 	})
@@ -242,7 +246,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 
 	run("trim", func(t *testing.T, e engine, l closingLog) {
 		for i := 1; i <= 10; i++ {
-			mustAppend(t, l, 0, fmt.Sprint(i), payload(i, 100))
+			mustAppend(t, l, 0, fmt.Sprint(i), payload(0, i, 100))
 		}
 		if err := l.Trim(t.Context(), 0, 10); !errors.Is(err, ErrTrim) {
 			t.Fatalf("the last: %v", err)
@@ -257,7 +261,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 			if info, err := l.Info(t.Context(), 0); err != nil || info.First != 5 || info.Last != 10 {
 				t.Fatalf("%+v, error %v", info, err)
 			}
-			if got := collect(t, l, 0, 5, 6); !bytes.Equal(got[0], payload(5, 100)) {
+			if got := collect(t, l, 0, 5, 6); !bytes.Equal(got[0], payload(0, 5, 100)) {
 				t.Fatal("entry 5 differs")
 			}
 			if _, err := l.Get(t.Context(), 0, 4); !errors.Is(err, ErrNotFound) {
@@ -275,7 +279,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		l = e.open(t, limit)
 		defer l.Close()
 		check()
-		if seq := mustAppend(t, l, 0, "next", []byte("next")); seq != 11 {
+		if seq := mustAppend(t, l, 0, "next", payload(0, 11, 10)); seq != 11 {
 			t.Fatalf("next sequence %d", seq)
 		}
 	})
@@ -285,7 +289,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		var last uint64
 		var err error
 		for i := 1; i <= 40 && err == nil; i++ {
-			if _, _, err = l.Append(t.Context(), 0, fmt.Sprint(i), payload(i, size)); err == nil {
+			if _, _, err = l.Append(t.Context(), 0, fmt.Sprint(i), payload(0, i, size)); err == nil {
 				last++
 			}
 		}
@@ -296,19 +300,19 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 			t.Fatalf("%+v, error %v", info, err)
 		}
 		// A batch that is there is there, also when there is no room.
-		if seq, dup, err := l.Append(t.Context(), 0, "1", payload(1, size)); seq != 1 || !dup || err != nil {
+		if seq, dup, err := l.Append(t.Context(), 0, "1", payload(0, 1, size)); seq != 1 || !dup || err != nil {
 			t.Fatalf("retry: %d %v %v", seq, dup, err)
 		}
-		mustAppend(t, l, 1, "elsewhere", payload(1, size))
+		mustAppend(t, l, 1, "elsewhere", payload(1, 1, size))
 		for i, got := range collect(t, l, 0, 1, int(last)) {
-			if !bytes.Equal(got, payload(i+1, size)) {
+			if !bytes.Equal(got, payload(0, i+1, size)) {
 				t.Fatalf("entry %d differs", i+1)
 			}
 		}
 		if err := l.Trim(t.Context(), 0, 3); err != nil {
 			t.Fatal(err)
 		}
-		if seq := mustAppend(t, l, 0, "room", payload(99, size)); seq != last+1 {
+		if seq := mustAppend(t, l, 0, "room", payload(0, 99, size)); seq != last+1 {
 			t.Fatalf("sequence %d after a refusal, want %d", seq, last+1)
 		}
 	})
@@ -334,7 +338,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		if info, err := l.Info(t.Context(), 0); err != nil || info.Last != 0 {
 			t.Errorf("%+v, error %v", info, err)
 		}
-		mustAppend(t, l, 0, "big", payload(1, MaxBatch/2))
+		mustAppend(t, l, 0, "big", payload(0, 1, MaxBatch/2))
 	})
 
 	run("many callers", func(t *testing.T, _ engine, l closingLog) {
@@ -346,7 +350,7 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 			wg.Go(func() {
 				last := uint64(0)
 				for i := range each {
-					data := payload(c*each+i, 60)
+					data := payload(0, c*each+i, 60)
 					seq, dup, err := l.Append(t.Context(), 0, fmt.Sprint(c, "/", i), data)
 					if err != nil || dup || seq <= last {
 						t.Errorf("caller %d: seq %d after %d, dup %v, error %v", c, seq, last, dup, err)

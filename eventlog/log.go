@@ -29,7 +29,7 @@ type Info struct {
 type Log interface {
 	// Append stores a batch at the end of a shard and returns its sequence once it is durable. A
 	// batch whose id is stored already is not stored again: dup is true and seq is the first one's.
-	// ErrFull, ErrTooLarge, ErrClosed and ErrShard mean that the batch is not in the log and never
+	// ErrFull, ErrTooLarge, ErrClosed, ErrShard and ErrBroken mean that the batch is not in the log and never
 	// will be. After any other error it may or may not be, now or later; sending it again with the
 	// same id is the way to find out. One Append in flight per shard keeps the order of the calls.
 	Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error)
@@ -57,6 +57,9 @@ var (
 	ErrClosed = errors.New("log is closed")
 	// ErrShard: there is no such shard.
 	ErrShard = errors.New("no such shard")
+	// ErrBroken: the engine met a write error before and stores nothing any more. Close the log and
+	// open it again, after a look at the disk.
+	ErrBroken = errors.New("log has stopped after a write error")
 )
 
 // Other errors.
@@ -71,7 +74,12 @@ var (
 
 // refused says that the batch is certainly not stored.
 func refused(err error) bool {
-	return errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrClosed) || errors.Is(err, ErrShard)
+	for _, e := range []error{ErrFull, ErrTooLarge, ErrClosed, ErrShard, ErrBroken} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // GapError is the error of Read when the engine does not have what it should have.

@@ -51,7 +51,7 @@ type Memory struct {
 	steps  int
 	shards []memoryShard
 	late   []lateRequest
-	broken error
+	broken bool
 	closed bool
 	more   chan struct{} // closed and replaced when something changes
 }
@@ -164,8 +164,8 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 	if len(batch) > MaxBatch {
 		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), ErrTooLarge)
 	}
-	if m.broken != nil {
-		return 0, false, m.broken
+	if m.broken {
+		return 0, false, ErrBroken
 	}
 	for _, l := range m.late {
 		if s := &m.shards[l.shard]; s.ids[l.id] == 0 {
@@ -190,20 +190,20 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 		m.late = append(m.late, lateRequest{shard, id, bytes.Clone(batch)})
 		return 0, false, errNoAnswer
 	case WriteError:
-		m.broken = errNoAnswer
-		return 0, false, m.broken
+		m.broken = true
+		return 0, false, errNoAnswer
 	case ShortWrite:
 		e := s.store(id, batch[:len(batch)/2])
 		e.torn = true
-		m.broken = errNoAnswer
-		return 0, false, m.broken
+		m.broken = true
+		return 0, false, errNoAnswer
 	}
 	seq = s.end()
 	e := s.store(id, batch)
 	switch m.fault(StepSync) {
 	case SyncError:
-		m.broken = errNoAnswer
-		return 0, false, m.broken
+		m.broken = true
+		return 0, false, errNoAnswer
 	case LoseAck:
 		e.synced, e.visible = true, true
 		return 0, false, errNoAnswer

@@ -1,0 +1,6 @@
+package eventlog
+
+const (
+	repairDir  = "repairing"
+	repairDone = "done"
+)
