@@ -176,7 +176,11 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 		if err != nil {
 			return nil, err
 		}
-		for _, choice := range spec.Expand(kinds, table) {
+		choices := spec.Expand(kinds, table)
+		if len(cases)+len(choices) > maxCases {
+			return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
+		}
+		for _, choice := range choices {
 			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}}
 			raw := choice.Value.(spec.Raw)
 			if c.Options, err = spec.Decode(kinds, raw, at, "name"); err != nil {
@@ -194,9 +198,7 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 				c.chosen[j].Key = strings.TrimSuffix(c.chosen[j].Key, ".")
 				c.Swept = append(c.Swept, c.chosen[j].Key)
 			}
-			if cases = append(cases, c); len(cases) > maxCases {
-				return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
-			}
+			cases = append(cases, c)
 		}
 	}
 	return cases, nameCases(cases, key)

@@ -11,7 +11,8 @@
 // An option is an exported struct field with a `key` tag and a `doc` tag, and a `default` tag where
 // the zero value stands for something that words say better ("max(16, 2d)"). Field types: int,
 // float64, string, bool, slices of these, [][]float64, or a type that implements Decoder (a nested
-// table with its own registry). An unknown key or kind, a wrong type, NaN and ±Inf are errors.
+// table with its own registry). An unknown key or kind, a wrong type, NaN and ±Inf are errors, and
+// so is a zero written out where zero stands for a default: m = 0 is a slip, not a wish for 16.
 //
 // A list where a single value is expected is a sweep; Expand multiplies it out before Decode.
 package spec
@@ -95,8 +96,11 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 			names = append(names, skip...)
 			return Errorf(Join(path, key), "unknown key %q%s", key, Suggest(key, names))
 		}
-		if err := set(f, raw[key], Join(path, key)); err != nil {
+		if err := set(f.value, raw[key], Join(path, key)); err != nil {
 			return err
+		}
+		if f.def != "" && f.value.IsZero() {
+			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), f.def)
 		}
 	}
 	return nil
@@ -188,10 +192,10 @@ func Show(v any) string {
 	return fmt.Sprintf("%v (%T)", v, v)
 }
 
-// Join appends a key to a path.
+// Join appends a key to a path; either may be empty.
 func Join(path, key string) string {
-	if path == "" {
-		return key
+	if path == "" || key == "" {
+		return path + key
 	}
 	return path + "." + key
 }
@@ -209,9 +213,13 @@ type Setting struct {
 	Value any
 }
 
+// MaxChoices is where Expand stops: a caller that gets more than this refuses the table.
+const MaxChoices = 1 << 16
+
 // Expand multiplies out the sweeps in a table of the given kinds: a list where the field takes a
 // single value. The last key varies fastest. A table with an unknown kind or key is returned as it
-// is, for Decode to refuse.
+// is, for Decode to refuse. When the sweeps make more than MaxChoices, the first MaxChoices+1 of
+// those under way are returned, so that a few long lists do not fill the memory.
 func Expand[T any](reg Registry[T], raw Raw) []Choice {
 	name, _ := raw["kind"].(string)
 	mk, ok := reg[name]
@@ -224,14 +232,14 @@ func Expand[T any](reg Registry[T], raw Raw) []Choice {
 		var alts []Choice
 		f, known := fields[key]
 		switch list, isList := raw[key].([]any); {
-		case known && isDecoder(f):
-			alts = f.Addr().Interface().(Decoder).ExpandSpec(raw[key])
+		case known && isDecoder(f.value):
+			alts = f.value.Addr().Interface().(Decoder).ExpandSpec(raw[key])
 			for i := range alts {
 				for j := range alts[i].Swept {
 					alts[i].Swept[j].Key = Join(key, alts[i].Swept[j].Key)
 				}
 			}
-		case known && isList && len(list) > 0 && f.Kind() != reflect.Slice:
+		case known && isList && len(list) > 0 && f.value.Kind() != reflect.Slice:
 			for _, e := range list {
 				alts = append(alts, Choice{Value: e, Swept: []Setting{{Key: key, Value: e}}})
 			}
@@ -241,6 +249,9 @@ func Expand[T any](reg Registry[T], raw Raw) []Choice {
 		var next []Choice
 		for _, c := range choices {
 			for _, a := range alts {
+				if len(next) > MaxChoices {
+					return next
+				}
 				t := Raw{key: a.Value}
 				for k, v := range c.Value.(Raw) {
 					t[k] = v
@@ -316,7 +327,7 @@ func Names[T any](reg Registry[T]) []string {
 // Suggest returns ", did you mean …?" when a valid name is near, otherwise the list of names.
 func Suggest(name string, valid []string) string {
 	best, at := "", 1+max(2, len(name)/3)
-	sort.Strings(valid)
+	valid = slices.Sorted(slices.Values(valid))
 	for _, v := range valid {
 		if d := distance(name, v); d < at {
 			best, at = v, d
@@ -349,12 +360,19 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-func fieldsOf(options any) map[string]reflect.Value {
+// field is an option of a struct: where its value goes, and its default tag.
+type field struct {
+	value reflect.Value
+	def   string
+}
+
+func fieldsOf(options any) map[string]field {
 	v := reflect.ValueOf(options).Elem()
-	m := make(map[string]reflect.Value)
+	m := make(map[string]field)
 	for i := range v.NumField() {
-		if key := v.Type().Field(i).Tag.Get("key"); key != "" {
-			m[key] = v.Field(i)
+		tag := v.Type().Field(i).Tag
+		if key := tag.Get("key"); key != "" {
+			m[key] = field{v.Field(i), tag.Get("default")}
 		}
 	}
 	return m

@@ -86,6 +86,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`x.radius: is the string "2", expected a number`:                  {"kind": "circle", "radius": "2"},
 		"x.radius: is a list of 2, expected a number":                     {"kind": "circle", "radius": []any{1.0, 2.0}},
 		"x.sides: is 2.5, expected a whole number":                        {"kind": "circle", "sides": 2.5},
+		"x.sides: is 0; leave the key out for its default, none":          {"kind": "circle", "sides": int64(0)},
 		"x.fill: is 1, expected true or false":                            {"kind": "circle", "fill": int64(1)},
 		"x.label: is true, expected a string":                             {"kind": "dot", "label": true},
 		"x.axes: is 1, expected a list":                                   {"kind": "circle", "axes": int64(1)},
@@ -128,6 +129,26 @@ func TestExpand(t *testing.T) {
 		if got := spec.Expand(shapes, raw); len(got) != 1 || len(got[0].Swept) != 0 {
 			t.Errorf("Expand(%v) = %v", raw, got)
 		}
+	}
+}
+
+// TestExpandIsBounded: lists that would make 1000³ choices give one too many, at once.
+func TestExpandIsBounded(t *testing.T) {
+	list := make([]any, 1000)
+	for i := range list {
+		list[i] = float64(i + 1)
+	}
+	raw := spec.Raw{"kind": "circle", "radius": list, "sides": list, "pen": spec.Raw{"kind": "ink", "width": list}}
+	if got := spec.Expand(shapes, raw); len(got) != spec.MaxChoices+1 {
+		t.Errorf("%d choices, want %d", len(got), spec.MaxChoices+1)
+	}
+}
+
+// TestSuggestLeavesItsList: the valid names may be a package's own list, in its own order.
+func TestSuggestLeavesItsList(t *testing.T) {
+	valid := []string{"uniform", "gaussian"}
+	if got := spec.Suggest("gausian", valid); got != `; did you mean "gaussian"?` || valid[0] != "uniform" {
+		t.Errorf("Suggest gave %q and left %v", got, valid)
 	}
 }
 
