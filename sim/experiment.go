@@ -193,10 +193,8 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 					c.Table[k] = v
 				}
 			}
-			for j := range c.chosen {
-				// A table that a sweep replaces as a whole, scale = [1, 2], has no key inside.
-				c.chosen[j].Key = strings.TrimSuffix(c.chosen[j].Key, ".")
-				c.Swept = append(c.Swept, c.chosen[j].Key)
+			for _, s := range c.chosen {
+				c.Swept = append(c.Swept, s.Key)
 			}
 			cases = append(cases, c)
 		}
