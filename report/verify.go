@@ -49,8 +49,7 @@ type verifyClaim struct {
 }
 
 type verifyFigure struct {
-	Title string
-	SVG   template.HTML
+	Title, SVG template.HTML
 }
 
 // verifyLooks are the looks of a plot's groups.
@@ -198,7 +197,7 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 	c.Plant = typeset(plant)
 	if plot {
 		f := plotFigure(r.Plot)
-		c.Figure = &verifyFigure{Title: r.Plot.Title, SVG: f.html()}
+		c.Figure = &verifyFigure{Title: typeset(r.Plot.Title), SVG: f.html()}
 	}
 	return c
 }

@@ -378,8 +378,39 @@ func initialSpectrum(d, m int, init string, q float64, plantedM int, plantedInit
 				k++
 			}
 		}
-		return chance(k, n, q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d, m, low, high)
+		f := chance(k, n, q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d, m, low, high)
+		if plantedM != 0 && !s.planted {
+			f.Plot = s.initialFailures()
+		}
+		return f
 	}
+}
+
+// initialFailures is the picture of lem:initialisation: how often a draw fails, against m/d.
+func (s *session) initialFailures() *Plot {
+	p := &Plot{Title: "Share of draws outside [m/2, 3m/2], columns on √d·𝕊", X: "m/d", Y: "share"}
+	for g, d := range []int{5, 10, 20} {
+		c := Curve{Name: fmt.Sprintf("d = %d", d), Group: g}
+		claim := Curve{Name: fmt.Sprintf("claimed, d = %d", d), Group: g, Guide: true}
+		for _, ratio := range []int{10, 11, 12, 13, 15, 17, 20, 25, 30} {
+			m, n, k := ratio*d, s.size(100, 2000), 0
+			for i := range n {
+				if s.stopped() {
+					return p
+				}
+				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: true},
+					policy.Problem{Dim: d, Init: s.universe(1_000_000*ratio + 1000*d + i).Stream(rng.Init)})
+				lo, hi, _, _ := newSpectrum(e).look(e.Ridge().V(), false)
+				if lo < 0.5*float64(m) || hi > 1.5*float64(m) {
+					k++
+				}
+			}
+			c.X, c.Y = append(c.X, float64(ratio)), append(c.Y, float64(k)/float64(n))
+			claim.X, claim.Y = append(claim.X, float64(ratio)), append(claim.Y, math.Exp(-float64(m)/24))
+		}
+		p.Curves = append(p.Curves, c, claim)
+	}
+	return p
 }
 
 // singularValues: thm:sing-val-gamma at its own m, for actions that react to Γ_t itself. The event
