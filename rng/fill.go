@@ -80,7 +80,7 @@ type blocks struct {
 }
 
 func (s Source) blocks(c2, c3 uint32) blocks {
-	k := s.key
+	k := s.key.key()
 	return blocks{c2: c2, c3: c3, key: [5]uint32{k[0], k[1], k[2], k[3], parity ^ k[0] ^ k[1] ^ k[2] ^ k[3]}}
 }
 
@@ -148,7 +148,7 @@ func (b *blocks) words(w *[4 * Lanes]uint32) {
 // block, so that consecutive rounds cost one Threefry block for each member and four rounds. The
 // zero value is ready; it is a cache and changes no number. Not safe for concurrent use.
 type Columns struct {
-	key   Key
+	key   packed
 	role  Role
 	quad  uint64
 	m     int

@@ -58,7 +58,7 @@ func checkFill(t *testing.T, s Source, members [Lanes]uint32, n, stride int, law
 		}
 	}
 	var rows Rows
-	for _, s := range []Source{s, {s.key, s.role, s.t + 1}, {s.key, s.role, s.t + 40}, {s.key.At(1), s.role, s.t}, {s.key, Select, s.t}, s} {
+	for _, s := range []Source{s, {s.key, s.role, s.t + 1}, {s.key, s.role, s.t + 40}, {s.key.key().At(1).pack(), s.role, s.t}, {s.key, Select, s.t}, s} {
 		for i := range 2 {
 			if got, want := rows.Uint64(s, i), s.Uint64(i); got != want {
 				t.Fatalf("Rows: round %d number %d: %x, want %x", s.t, i, got, want)

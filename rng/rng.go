@@ -81,11 +81,22 @@ func (k Key) Child(name string) Key {
 }
 
 // Stream returns the stream of a role.
-func (k Key) Stream(r Role) Stream { return Stream{key: k, role: r} }
+func (k Key) Stream(r Role) Stream { return Stream{key: k.pack(), role: r} }
+
+// packed is a Key as two numbers: a struct of numbers travels in registers, an array does not.
+type packed struct{ lo, hi uint64 }
+
+func (k Key) pack() packed {
+	return packed{uint64(k[0]) | uint64(k[1])<<32, uint64(k[2]) | uint64(k[3])<<32}
+}
+
+func (p packed) key() Key {
+	return Key{uint32(p.lo), uint32(p.lo >> 32), uint32(p.hi), uint32(p.hi >> 32)}
+}
 
 // Stream is a sequence of rounds of random numbers for one role.
 type Stream struct {
-	key  Key
+	key  packed
 	role Role
 }
 
@@ -93,13 +104,13 @@ type Stream struct {
 func (s Stream) Round(t uint64) Source { return Source{key: s.key, role: s.role, t: t} }
 
 // Sub returns an independent stream of the same role, for instance one for each restart.
-func (s Stream) Sub(i uint64) Stream { return Stream{key: s.key.At(i), role: s.role} }
+func (s Stream) Sub(i uint64) Stream { return Stream{key: s.key.key().At(i).pack(), role: s.role} }
 
 // Source is round t of a stream: a table of numbers, indexed from 0, computed on demand. Methods
 // with equal arguments return equal numbers; methods of the row layout at the same index share
 // bits, so a caller uses each index once.
 type Source struct {
-	key  Key
+	key  packed
 	role Role
 	t    uint64
 }
@@ -112,7 +123,9 @@ func (s Source) Later(n uint64) Source { return Source{key: s.key, role: s.role,
 
 // Sub returns the same round of an independent stream of the same role, for a policy that is made
 // of others.
-func (s Source) Sub(i uint64) Source { return Source{key: s.key.At(i), role: s.role, t: s.t} }
+func (s Source) Sub(i uint64) Source {
+	return Source{key: s.key.key().At(i).pack(), role: s.role, t: s.t}
+}
 
 // Word returns the 32 bits of member j in the column layout.
 func (s Source) Word(j uint32) uint32 {
@@ -121,7 +134,7 @@ func (s Source) Word(j uint32) uint32 {
 
 // column returns the block of member j: its words for rounds 4⌊t/4⌋, …, 4⌊t/4⌋+3.
 func (s Source) column(j uint32) [4]uint32 {
-	return Threefry4x32(s.key, [4]uint32{j, uint32(s.t >> 2), uint32(s.role), uint32(s.t >> 34)})
+	return Threefry4x32(s.key.key(), [4]uint32{j, uint32(s.t >> 2), uint32(s.role), uint32(s.t >> 34)})
 }
 
 // Uint64 returns number i of the row layout: 64 bits, words 2i and 2i+1.
@@ -132,7 +145,7 @@ func (s Source) Uint64(i int) uint64 {
 }
 
 func (s Source) row(n uint32) [4]uint32 {
-	return Threefry4x32(s.key, [4]uint32{n, uint32(s.t), uint32(s.role) | rowBit, uint32(s.t >> 32)})
+	return Threefry4x32(s.key.key(), [4]uint32{n, uint32(s.t), uint32(s.role) | rowBit, uint32(s.t >> 32)})
 }
 
 // Float64 returns number i as a uniform on the open interval (0, 1): (2k+1)/2⁵³ for a 52-bit k.
