@@ -925,7 +925,7 @@ func TestErrors(t *testing.T) {
 		{raw{"kind": "linear", "set": raw{"kind": "assignments", "n": int64(2)}}, ""},
 		{raw{"kind": "linear"}, "d: does not fit the set ball: d is 0, expected at least 1: this kind of set takes its dimension from the environment"},
 		{linear("d", int64(0)), "d: does not fit the set ball: d is 0, expected at least 1: this kind of set takes its dimension from the environment"},
-		{linear("d", int64(-1)), "d: is -1, expected at least 1"},
+		{linear("d", int64(-1)), "d: is -1, expected at least 1 and at most 20000"},
 		{linear("d", int64(3), "set", raw{"kind": "assignments", "n": int64(2)}), "d: does not fit the set assignments: d is 3, but the set has dimension 4"},
 		{linear("d", "two"), `environment[0].d: is the string "two", expected a whole number`},
 		{linear("theta", "cube"), `theta: is "cube"; expected one of ball, gaussian, given, sphere`},
@@ -958,6 +958,9 @@ func TestErrors(t *testing.T) {
 		{linear("norm", 2.0, "noise", raw{"kind": "bernoulli"}), "noise: can pay means in [-1, 1], but here they reach from -2 to 2; make θ* shorter, choose other arms, or other values for the noise"},
 		{linear("theta", "given", "value", []any{1.5, 0.5}, "set", raw{"kind": "basis"}, "noise", raw{"kind": "bernoulli"}), "noise: can pay means in [-1, 1], but here they reach from 0.5 to 1.5; make θ* shorter, choose other arms, or other values for the noise"},
 		{linear("theta", "given", "value", []any{0.2, 0.8}, "set", raw{"kind": "basis"}, "noise", raw{"kind": "bernoulli", "values": "zero-one"}), ""},
+
+		{linear("d", int64(100_000_000)), "d: is 100000000, expected at least 1 and at most 20000"},
+		{raw{"kind": "linear", "set": raw{"kind": "assignments", "n": int64(200), "rescale": true}}, "set: has dimension 40000, expected at most 20000"},
 
 		{raw{"kind": "russo", "d": int64(0)}, "d: is 0, expected at least 1"},
 		{raw{"kind": "russo", "all_arms": int64(10)}, "all_arms: is 10, expected at least arms = 50"},

@@ -49,10 +49,14 @@ func NewLinear() *LinearOptions {
 // Doc says what the kind is.
 func (*LinearOptions) Doc() string { return "linear bandit: reward ⟨x, θ*⟩ plus noise" }
 
+// maxDim turns a slip of the finger into an error instead of a full memory: most policies keep d×d
+// matrices.
+const maxDim = 20_000
+
 // Dim returns the dimension that d and the set agree on.
 func (o *LinearOptions) Dim() (int, error) {
-	if o.D < 0 {
-		return 0, wrong("d", "is %d, expected at least 1", o.D)
+	if o.D < 0 || o.D > maxDim {
+		return 0, wrong("d", "is %d, expected at least 1 and at most %d", o.D, maxDim)
 	}
 	if o.Set.Builder == nil {
 		return 0, wrong("set", "is missing")
@@ -60,6 +64,9 @@ func (o *LinearOptions) Dim() (int, error) {
 	d, err := o.Set.Dim(o.D)
 	if err != nil {
 		return 0, wrong("d", "does not fit the set %s: %v", o.Set.Kind, err)
+	}
+	if d > maxDim {
+		return 0, wrong("set", "has dimension %d, expected at most %d", d, maxDim)
 	}
 	return d, nil
 }

@@ -82,7 +82,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		return o, fmt.Errorf("preset is %q%s", o.Preset, spec.Suggest(o.Preset, []string{"practical", "theorem"}))
 	}
 	if o.M < 1 || o.M > math.MaxInt32 {
-		return o, fmt.Errorf("m is %d, expected at least 1", o.M)
+		return o, fmt.Errorf("m is %d, expected at least 1 and at most %d", o.M, math.MaxInt32)
 	}
 	return o, nil
 }

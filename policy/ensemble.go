@@ -157,8 +157,8 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 	if o.Select != "random" && o.Select != "max" {
 		return o, law, fmt.Errorf("select is %q%s", o.Select, spec.Suggest(o.Select, []string{"random", "max"}))
 	}
-	if o.M < 1 || o.M > math.MaxUint32 {
-		return o, law, fmt.Errorf("m is %d, expected at least 1", o.M)
+	if err := checkMembers(o.M, p.Dim); err != nil {
+		return o, law, err
 	}
 	return o, law, positive("lambda", o.Lambda)
 }

@@ -65,8 +65,8 @@ func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
 	if o.Lambda == 0 {
 		o.Lambda = 1
 	}
-	if o.M < 1 || o.M > math.MaxInt32 {
-		return nil, fmt.Errorf("m is %d, expected at least 1", o.M)
+	if err := checkMembers(o.M, p.Dim); err != nil {
+		return nil, err
 	}
 	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
 		return nil, fmt.Errorf("rho is %v, expected a number above 1", o.Rho)

@@ -56,6 +56,21 @@ func level(key string, v float64) error {
 	return nil
 }
 
+// Limits that turn a slip of the finger into an error instead of a full memory: V_t has d² entries
+// (3 GB at maxDim), the sums of an accumulated ensemble m·d.
+const (
+	maxDim  = 20_000
+	maxSums = 1 << 28
+)
+
+// checkMembers returns an error unless m vectors of d numbers can be stored.
+func checkMembers(m, d int) error {
+	if most := maxSums / max(d, 1); m < 1 || m > most {
+		return fmt.Errorf("m is %d, expected at least 1 and at most %d in dimension %d", m, most, d)
+	}
+	return nil
+}
+
 // sigma returns the noise level of a problem, 1 when it is not stated.
 func (p Problem) sigma() float64 {
 	if p.Sigma == 0 {
@@ -74,8 +89,8 @@ func (p Problem) share() float64 {
 
 // check returns an error when the problem itself makes no sense.
 func (p Problem) check() error {
-	if p.Dim < 1 {
-		return fmt.Errorf("policy: dimension is %d, expected at least 1", p.Dim)
+	if p.Dim < 1 || p.Dim > maxDim {
+		return fmt.Errorf("policy: dimension is %d, expected at least 1 and at most %d", p.Dim, maxDim)
 	}
 	if p.Horizon < 0 || p.Arms < 0 {
 		return fmt.Errorf("policy: horizon %d and arms %d must not be negative", p.Horizon, p.Arms)

@@ -210,10 +210,10 @@ func TestDoublingFailure(t *testing.T) {
 func TestWrappersRefuse(t *testing.T) {
 	w := newWorld(7, 2, 4)
 	for want, o := range map[string]policy.Options{
-		"epsilon is 1.5, expected a number in [0, 1]": &policy.MixedOptions{Epsilon: 1.5},
-		"epsilon is NaN, expected a number in [0, 1]": &policy.EpsilonGreedyOptions{Epsilon: math.NaN()},
-		"first is -1, expected at least 1":            &policy.DoublingOptions{First: -1},
-		"base: m is -4, expected at least 1":          &policy.MixedOptions{Base: policy.Base{Options: &policy.EnsembleOptions{M: -4}}},
+		"epsilon is 1.5, expected a number in [0, 1]":                             &policy.MixedOptions{Epsilon: 1.5},
+		"epsilon is NaN, expected a number in [0, 1]":                             &policy.EpsilonGreedyOptions{Epsilon: math.NaN()},
+		"first is -1, expected at least 1":                                        &policy.DoublingOptions{First: -1},
+		"base: m is -4, expected at least 1 and at most 134217728 in dimension 2": &policy.MixedOptions{Base: policy.Base{Options: &policy.EnsembleOptions{M: -4}}},
 	} {
 		if _, err := o.New(w.problem(0)); err == nil || err.Error() != want {
 			t.Errorf("%T: error %v, want %s", o, err, want)
