@@ -1,0 +1,163 @@
+package troupe_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"troupe/experiments"
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// documents are the pages whose words in backquotes are held against the code.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, more...)
+	}
+	pages := make(map[string]string)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(text)
+	}
+	return pages
+}
+
+// declared lists what the module declares at top level: "rng.Source", "rng.Source.Word" (a method
+// or a field) and, for tests, benchmarks and fuzz targets, "TestLaws"; and the names of its packages.
+func declared(t *testing.T) (names, packages map[string]bool) {
+	t.Helper()
+	names, packages = make(map[string]bool), make(map[string]bool)
+	for dir := range layers {
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := dir[strings.LastIndexByte(dir, '/')+1:]
+		packages[pkg] = true
+		for _, file := range files {
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			isTest := strings.HasSuffix(file, "_test.go")
+			for _, d := range tree.Decls {
+				switch d := d.(type) {
+				case *ast.FuncDecl:
+					switch {
+					case isTest:
+						names[d.Name.Name] = true
+					case d.Recv == nil:
+						names[pkg+"."+d.Name.Name] = true
+					default:
+						of := d.Recv.List[0].Type
+						for {
+							if star, ok := of.(*ast.StarExpr); ok {
+								of = star.X
+							} else if index, ok := of.(*ast.IndexExpr); ok {
+								of = index.X
+							} else {
+								break
+							}
+						}
+						names[pkg+"."+of.(*ast.Ident).Name+"."+d.Name.Name] = true
+					}
+				case *ast.GenDecl:
+					for _, s := range d.Specs {
+						switch s := s.(type) {
+						case *ast.ValueSpec:
+							for _, n := range s.Names {
+								names[pkg+"."+n.Name] = true
+							}
+						case *ast.TypeSpec:
+							names[pkg+"."+s.Name.Name] = true
+							if body, ok := s.Type.(*ast.StructType); ok {
+								for _, f := range body.Fields.List {
+									for _, n := range f.Names {
+										names[pkg+"."+s.Name.Name+"."+n.Name] = true
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return names, packages
+}
+
+var (
+	quoted     = regexp.MustCompile("`([^`\n]+)`")
+	testName   = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
+	identifier = regexp.MustCompile(`^([a-z]+)(\.[A-Z]\w*){1,2}$`)
+	ourFile    = regexp.MustCompile(`^[\w-]+(/[\w.-]+)*\.(go|md|toml)$`)
+	embedded   = regexp.MustCompile(`^(paper|classification)/[\w-]+$`)
+)
+
+// TestDocumentsAreTrue: what the pages name in backquotes exists — tests, exported names with their
+// package, files, embedded experiments — so that renaming something turns its page red.
+func TestDocumentsAreTrue(t *testing.T) {
+	names, packages := declared(t)
+	var runs []string
+	for _, e := range experiments.All() {
+		runs = append(runs, e.Name)
+	}
+	checked := 0
+	for page, text := range documents(t) {
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			word, ok := m[1], true
+			switch {
+			case testName.MatchString(word):
+				ok = names[word]
+			case identifier.MatchString(word) && packages[word[:strings.IndexByte(word, '.')]]:
+				ok = names[word]
+			case ourFile.MatchString(word) && strings.Contains(word, "/"):
+				_, err := os.Stat(filepath.FromSlash(word))
+				ok = err == nil
+			case embedded.MatchString(word):
+				ok = slices.Contains(runs, word)
+			default:
+				continue
+			}
+			checked++
+			if !ok {
+				t.Errorf("%s speaks of `%s`, which does not exist", page, word)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d words were checked; the pages have changed their ways", checked)
+	}
+}
+
+// TestDocumentsAreComplete: every package has its row in docs/architecture.md, and every policy is
+// in the changelog, as CONTRIBUTING.md asks.
+func TestDocumentsAreComplete(t *testing.T) {
+	pages := documents(t)
+	for dir := range layers {
+		if !strings.Contains(pages["docs/architecture.md"], "| `"+dir+"` |") {
+			t.Errorf("docs/architecture.md has no row for the package %s", dir)
+		}
+	}
+	for _, kind := range spec.Names(policy.Kinds) {
+		if !strings.Contains(pages["CHANGELOG.md"], "`"+kind+"`") {
+			t.Errorf("CHANGELOG.md does not speak of the policy %s", kind)
+		}
+	}
+}
