@@ -32,6 +32,7 @@ type Log interface {
 	// ErrFull, ErrTooLarge, ErrClosed, ErrShard and ErrBroken mean that the batch is not in the log and never
 	// will be. After any other error it may or may not be, now or later; sending it again with the
 	// same id is the way to find out. One Append in flight per shard keeps the order of the calls.
+	// batch is not used after Append has returned.
 	Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error)
 	// Read yields the entries from sequence from in order, without gaps, and waits at the end for
 	// more until ctx is done. It ends after yielding an error: ctx's, a *GapError when an entry that
