@@ -235,6 +235,9 @@ type linear struct {
 	minus   []float64 // −θ_t, for the smallest mean
 	bounded bool      // the noise cannot pay every mean
 
+	gauss *Gaussian // the noise, if it is that: its numbers are then drawn 16 rounds at a time
+	draws rng.Rows
+
 	drift, norm float64 // ω, ‖θ*‖
 	u, v        []float64
 
@@ -251,6 +254,7 @@ func newLinear(theta []float64, offers offerer, noise Law, notes []string) *line
 	lo, hi := noise.Means()
 	e.bounded = !math.IsInf(lo, -1) || !math.IsInf(hi, 1)
 	e.x.X = make([]float64, 0, len(theta))
+	e.gauss, _ = noise.(*Gaussian)
 	return e
 }
 
@@ -372,6 +376,9 @@ func (e *linear) Reward(a bandit.Action, draw rng.Source) (float64, error) {
 	m, err := e.meanOf(a)
 	if err != nil {
 		return 0, err
+	}
+	if e.gauss != nil {
+		return m + e.gauss.Std*e.draws.Normal(draw, 0), nil
 	}
 	return e.noise.Pay(m, draw), nil
 }

@@ -224,7 +224,7 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 	s.joint = law.joint
 	return &Ensemble{
 		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, s: s, reference: ref,
-		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d),
+		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d, linalg.Padded(d)),
 	}, nil
 }
 
@@ -262,16 +262,21 @@ func (e *Ensemble) Models() int {
 
 // Model stores θ̂ + r ξ θ̃^j in dst, 0 ≤ j < m, sign ξ = ±1. Cost d².
 func (e *Ensemble) Model(dst []float64, j int, sign float64) {
-	e.s.load(e.sum, j)
-	e.ridge.Solve(e.member, e.sum)
-	e.shift(dst, sign*e.Scale())
+	e.model(j, sign*e.Scale())
+	copy(dst, e.theta)
 }
 
-// shift stores θ̂ + c·member in dst.
+// model stores θ̂ + c·θ̃^j in e.theta.
+func (e *Ensemble) model(j int, c float64) {
+	s, step := e.s.view(e.sum, j)
+	e.ridge.SolveShift(e.theta, s, step, c)
+}
+
+// shift stores θ̂ + c·member in dst, with the operations of SolveShift.
 func (e *Ensemble) shift(dst []float64, c float64) {
 	hat := e.ridge.Theta()
 	for i, v := range e.member {
-		dst[i] = hat[i] + c*v
+		dst[i] = math.FMA(c, v, hat[i])
 	}
 }
 
@@ -292,7 +297,7 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 		sign = e.draws.Sign(draw, 1)
 	}
 	e.s.expect(draw)
-	e.Model(e.theta, j, sign)
+	e.model(j, sign*e.Scale())
 	_, err := set.ArgMax(dst, e.theta)
 	return err
 }
@@ -356,10 +361,13 @@ func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 
 // Update implements bandit.Policy: the targets U_t^j come from the column layout of the source.
 func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
-	if err := checkAction(a, y, e.ridge.Dim()); err != nil {
-		return err
+	if len(a.X) != e.ridge.Dim() {
+		return checkAction(a, y, e.ridge.Dim())
 	}
 	if _, ok := e.ridge.Update(a.X, y); !ok {
+		if err := checkAction(a, y, e.ridge.Dim()); err != nil {
+			return err
+		}
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	e.s.add(a.X, draw)

@@ -50,15 +50,15 @@ type members struct {
 	table table // eager: targets of the coming rounds
 
 	// Lazy: what the select stream asks for next.
-	last      rng.Source // of the last expect
-	window    rng.Source // rows asked for in the `ahead` rounds from here were up to date then
-	strange   int        // sources that did not follow the one before
-	numbers   rng.Rows
-	batch     []int
-	groups    []group
-	targets   []float64 // 16 members × (64 rounds and a quad)
-	along     [4 * rng.Lanes]float64
-	row, tail []float64 // scratch
+	last    rng.Source // of the last expect
+	window  rng.Source // rows asked for in the `ahead` rounds from here were up to date then
+	strange int        // sources that did not follow the one before
+	numbers rng.Rows
+	batch   []int
+	groups  []group
+	targets []float64 // 16 members × (64 rounds and a quad)
+	along   [4 * rng.Lanes]float64
+	row     []float64 // scratch
 }
 
 // run says that step at+k has the source src.Later(k), up to the next run.
@@ -224,6 +224,15 @@ func (e *members) load(dst []float64, j int) {
 	if e.engine == blocked && e.from < e.n {
 		e.walk(dst, j, e.from)
 	}
+}
+
+// view returns S^j as numbers that are step apart: where it lies, or in the scratch of d numbers.
+func (e *members) view(scratch []float64, j int) (s []float64, step int) {
+	if e.engine == eager || e.engine == lazy && e.seen[j] == e.n || e.engine == blocked && e.from == e.n {
+		return e.s[e.at(j):], 8
+	}
+	e.load(scratch, j)
+	return scratch, 1
 }
 
 // walk adds the steps from, …, n−1 to row j.

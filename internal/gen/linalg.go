@@ -32,7 +32,8 @@ func linalg() {
 	}
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
-		v.mulPadded()
+		v.mulPadded(false)
+		v.mulPadded(true)
 		v.rankOne()
 		v.addPanels()
 		v.addSteps()
@@ -195,10 +196,23 @@ func (v *isa) dot() {
 	RET()
 }
 
-// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8.
-func (v *isa) mulPadded() {
-	v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
+// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8. With shift, a
+// product is not stored but added, times c, to another vector.
+func (v *isa) mulPadded(shift bool) {
+	if shift {
+		v.text("mulShift", "(dst, a, x *float64, step, d, ld int, c float64, hat *float64)", "is MulShift.")
+	} else {
+		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
+	}
 	dst, a, x, d, ld := arg("dst"), arg("a"), arg("x"), arg("d"), arg("ld")
+	var step, hat GPVirtual
+	var c VecVirtual
+	if shift {
+		step, hat, c = arg("step"), arg("hat"), v.vec()
+		Load(Param("c"), c.AsX())
+		VBROADCASTSD(c.AsX(), c)
+		SHLQ(Imm(3), step)
+	}
 	stride := GP64()
 	MOVQ(ld, stride)
 	SHLQ(Imm(3), stride)
@@ -216,7 +230,12 @@ func (v *isa) mulPadded() {
 	MOVQ(x, xp)
 	MOVQ(d, left)
 	one := func(i int) {
-		VBROADCASTSD(at(xp, 8*i), xi)
+		if shift {
+			VBROADCASTSD(at(xp, 0), xi)
+			ADDQ(step, xp)
+		} else {
+			VBROADCASTSD(at(xp, 8*i), xi)
+		}
 		VFMADD231PD(at(row, 0), xi, acc[i])
 		ADDQ(stride, row)
 	}
@@ -226,7 +245,9 @@ func (v *isa) mulPadded() {
 	for i := range 8 {
 		one(i)
 	}
-	ADDQ(Imm(64), xp)
+	if !shift {
+		ADDQ(Imm(64), xp)
+	}
 	JMP(LabelRef("eight"))
 	Label("rest")
 	ADDQ(Imm(8), left)
@@ -237,6 +258,10 @@ func (v *isa) mulPadded() {
 	}
 	Label("sum")
 	v.tree(acc)
+	if shift {
+		VFMADD213PD(at(hat, 0), c, acc[0])
+		ADDQ(num(8*v.w), hat)
+	}
 	VMOVUPD(acc[0], at(dst, 0))
 	ADDQ(num(8*v.w), a)
 	ADDQ(num(8*v.w), dst)
@@ -248,11 +273,11 @@ func (v *isa) mulPadded() {
 
 // rankOne goes row by row.
 func (v *isa) rankOne() {
-	v.text("rankOne", "(a *float64, alpha float64, k *float64, d, ld int)", "is rankOne.")
-	a, k, d, ld := arg("a"), arg("k"), arg("d"), arg("ld")
-	alpha, ki, x, y := v.vec(), v.vec(), v.vec(), v.vec()
-	Load(Param("alpha"), alpha.AsX())
-	VBROADCASTSD(alpha.AsX(), alpha)
+	v.text("rankOne", "(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)", "is rankOne.")
+	a, k, d, ld, theta := arg("a"), arg("k"), arg("d"), arg("ld"), arg("theta")
+	s, ki, x, y := v.vec(), v.vec(), v.vec(), v.vec()
+	Load(Param("s"), s.AsX())
+	VBROADCASTSD(s.AsX(), s)
 	kp, j := GP64(), GP64()
 	MOVQ(k, kp)
 	Label("row")
@@ -261,7 +286,7 @@ func (v *isa) rankOne() {
 	Label("column")
 	VMULPD(Mem{Base: k, Index: j, Scale: 8}, ki, x)
 	VMOVUPD(at(a, 0), y)
-	VFMADD231PD(x, alpha, y)
+	VFNMADD231PD(x, s, y)
 	VMOVUPD(y, at(a, 0))
 	ADDQ(num(8*v.w), a)
 	ADDQ(num(v.w), j)
@@ -270,6 +295,20 @@ func (v *isa) rankOne() {
 	ADDQ(Imm(8), kp)
 	DECQ(d)
 	JNZ(LabelRef("row"))
+
+	e := v.vec()
+	Load(Param("e"), e.AsX())
+	VBROADCASTSD(e.AsX(), e)
+	XORQ(j, j)
+	Label("gain")
+	VMULPD(Mem{Base: k, Index: j, Scale: 8}, s, x)
+	VMOVUPD(x, Mem{Base: k, Index: j, Scale: 8})
+	VMOVUPD(Mem{Base: theta, Index: j, Scale: 8}, y)
+	VFMADD231PD(x, e, y)
+	VMOVUPD(y, Mem{Base: theta, Index: j, Scale: 8})
+	ADDQ(num(v.w), j)
+	CMPQ(j, ld)
+	JL(LabelRef("gain"))
 	VZEROUPPER()
 	RET()
 }

@@ -88,15 +88,15 @@ func MulSym(dst, a, x []float64) {
 	}
 }
 
-// padded returns the length of a row of d numbers that is filled up with zeros to whole vectors.
+// Padded returns the length of a row of d numbers that is filled up with zeros to whole vectors.
 // Without remainders no load crosses a store of another length, which the processor would wait for.
-func padded(d int) int { return (d + 7) &^ 7 }
+func Padded(d int) int { return (d + 7) &^ 7 }
 
 // mulPadded is MulSym for an exactly symmetric matrix with padded rows. x has d numbers, dst
-// padded(d), those beyond d become 0.
+// Padded(d), those beyond d become 0.
 func mulPadded(dst, a, x []float64) {
 	d := len(x)
-	ld := padded(d)
+	ld := Padded(d)
 	if len(dst) != ld || len(a) != d*ld || d == 0 {
 		panic(badLength)
 	}
@@ -113,24 +113,60 @@ func mulPadded(dst, a, x []float64) {
 	}
 }
 
-// rankOne adds alpha·k kᵀ to a d×d matrix with padded rows: a_ij ← fma(alpha, k_i·k_j, a_ij), which
-// keeps an exactly symmetric matrix so. k has padded(d) numbers, those beyond d are 0.
-func rankOne(a []float64, alpha float64, k []float64, d int) {
-	ld := padded(d)
-	if len(k) != ld || len(a) != d*ld || d == 0 {
+// mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
+// d×d matrix with padded rows. Number i of x is x[i·step]; dst and hat have Padded(d) numbers.
+func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
+	ld := Padded(d)
+	if len(dst) != ld || len(hat) != ld || len(a) != d*ld || d == 0 || step < 1 || len(x) <= (d-1)*step {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		rankOneAVX512(&a[0], alpha, &k[0], d, ld)
+		mulShiftAVX512(&dst[0], &a[0], &x[0], step, d, ld, c, &hat[0])
 	case cpu.AVX2:
-		rankOneAVX2(&a[0], alpha, &k[0], d, ld)
+		mulShiftAVX2(&dst[0], &a[0], &x[0], step, d, ld, c, &hat[0])
+	default:
+		for i := range d { // dst is free until the sums are known
+			dst[i] = x[i*step]
+		}
+		var sums [64]float64
+		out := sums[:0]
+		if d > len(sums) {
+			out = make([]float64, 0, d)
+		}
+		for i := range d {
+			out = append(out, dot(a[i*ld:i*ld+d], dst[:d]))
+		}
+		for i, v := range out {
+			dst[i] = math.FMA(c, v, hat[i])
+		}
+		copy(dst[d:], hat[d:])
+	}
+}
+
+// rankOne is the Sherman–Morrison step of a d×d matrix with padded rows and of θ̂:
+// a_ij ← fma(−s, k_i·k_j, a_ij), which keeps an exactly symmetric matrix so, then k ← s·k and
+// theta_i ← fma(e, k_i, theta_i). k and theta have Padded(d) numbers, those beyond d are 0.
+func rankOne(a []float64, s float64, k []float64, d int, e float64, theta []float64) {
+	ld := Padded(d)
+	if len(k) != ld || len(theta) != ld || len(a) != d*ld || d == 0 {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		rankOneAVX512(&a[0], s, &k[0], d, ld, e, &theta[0])
+	case cpu.AVX2:
+		rankOneAVX2(&a[0], s, &k[0], d, ld, e, &theta[0])
 	default:
 		for i, v := range k[:d] {
 			row := a[i*ld : i*ld+d]
 			for j, w := range k[:len(row)] {
-				row[j] = math.FMA(alpha, float64(v*w), row[j])
+				row[j] = math.FMA(-s, float64(v*w), row[j])
 			}
+		}
+		for i := range theta[:d] {
+			k[i] *= s
+			theta[i] = math.FMA(e, k[i], theta[i])
 		}
 	}
 }

@@ -15,10 +15,16 @@ func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func rankOneAVX512(a *float64, alpha float64, k *float64, d, ld int)
+func mulShiftAVX512(dst, a, x *float64, step, d, ld int, c float64, hat *float64)
 
 //go:noescape
-func rankOneAVX2(a *float64, alpha float64, k *float64, d, ld int)
+func mulShiftAVX2(dst, a, x *float64, step, d, ld int, c float64, hat *float64)
+
+//go:noescape
+func rankOneAVX512(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)
+
+//go:noescape
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)
 
 //go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)

@@ -174,33 +174,178 @@ sum:
 	VZEROUPPER
 	RET
 
-// func rankOneAVX512(a *float64, alpha float64, k *float64, d int, ld int)
+// func mulShiftAVX512(dst *float64, a *float64, x *float64, step int, d int, ld int, c float64, hat *float64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·rankOneAVX512(SB), NOSPLIT, $0-40
+TEXT ·mulShiftAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         d+32(FP), BX
+	MOVQ         ld+40(FP), SI
+	MOVQ         step+24(FP), DI
+	MOVQ         hat+56(FP), R8
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Z0
+	SHLQ         $0x03, DI
+	MOVQ         SI, R9
+	SHLQ         $0x03, R9
+
+panel:
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	MOVQ   CX, R10
+	MOVQ   DX, R11
+	MOVQ   BX, R12
+
+eight:
+	SUBQ         $0x08, R12
+	JL           rest
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z1
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z2
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z3
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z4
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z5
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z6
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z7
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z8
+	ADDQ         R9, R10
+	JMP          eight
+
+rest:
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x01
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z1
+	ADDQ         R9, R10
+	CMPQ         R12, $0x02
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z2
+	ADDQ         R9, R10
+	CMPQ         R12, $0x03
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z3
+	ADDQ         R9, R10
+	CMPQ         R12, $0x04
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z4
+	ADDQ         R9, R10
+	CMPQ         R12, $0x05
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z5
+	ADDQ         R9, R10
+	CMPQ         R12, $0x06
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z6
+	ADDQ         R9, R10
+	CMPQ         R12, $0x07
+	JL           sum
+	VBROADCASTSD (R11), Z9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Z9, Z7
+	ADDQ         R9, R10
+
+sum:
+	VADDPD      Z5, Z1, Z1
+	VADDPD      Z6, Z2, Z2
+	VADDPD      Z7, Z3, Z3
+	VADDPD      Z8, Z4, Z4
+	VADDPD      Z3, Z1, Z1
+	VADDPD      Z4, Z2, Z2
+	VADDPD      Z2, Z1, Z1
+	VPXORQ      Z8, Z8, Z8
+	VADDPD      Z8, Z1, Z1
+	VFMADD213PD (R8), Z0, Z1
+	ADDQ        $0x40, R8
+	VMOVUPD     Z1, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	SUBQ        $0x08, SI
+	JG          panel
+	VZEROUPPER
+	RET
+
+// func rankOneAVX512(a *float64, s float64, k *float64, d int, ld int, e float64, theta *float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·rankOneAVX512(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), AX
 	MOVQ         k+16(FP), CX
 	MOVQ         d+24(FP), DX
 	MOVQ         ld+32(FP), BX
-	MOVSD        alpha+8(FP), X0
+	MOVQ         theta+48(FP), SI
+	MOVSD        s+8(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         CX, SI
+	MOVQ         CX, DI
 
 row:
-	VBROADCASTSD (SI), Z1
-	XORQ         DI, DI
+	VBROADCASTSD (DI), Z1
+	XORQ         R8, R8
 
 column:
-	VMULPD      (CX)(DI*8), Z1, Z2
-	VMOVUPD     (AX), Z3
-	VFMADD231PD Z2, Z0, Z3
-	VMOVUPD     Z3, (AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x08, DI
-	CMPQ        DI, BX
-	JL          column
-	ADDQ        $0x08, SI
-	DECQ        DX
-	JNZ         row
+	VMULPD       (CX)(R8*8), Z1, Z2
+	VMOVUPD      (AX), Z3
+	VFNMADD231PD Z2, Z0, Z3
+	VMOVUPD      Z3, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JL           column
+	ADDQ         $0x08, DI
+	DECQ         DX
+	JNZ          row
+	MOVSD        e+40(FP), X1
+	VBROADCASTSD X1, Z1
+	XORQ         R8, R8
+
+gain:
+	VMULPD      (CX)(R8*8), Z0, Z2
+	VMOVUPD     Z2, (CX)(R8*8)
+	VMOVUPD     (SI)(R8*8), Z3
+	VFMADD231PD Z2, Z1, Z3
+	VMOVUPD     Z3, (SI)(R8*8)
+	ADDQ        $0x08, R8
+	CMPQ        R8, BX
+	JL          gain
 	VZEROUPPER
 	RET
 
@@ -588,33 +733,178 @@ sum:
 	VZEROUPPER
 	RET
 
-// func rankOneAVX2(a *float64, alpha float64, k *float64, d int, ld int)
+// func mulShiftAVX2(dst *float64, a *float64, x *float64, step int, d int, ld int, c float64, hat *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·rankOneAVX2(SB), NOSPLIT, $0-40
+TEXT ·mulShiftAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         d+32(FP), BX
+	MOVQ         ld+40(FP), SI
+	MOVQ         step+24(FP), DI
+	MOVQ         hat+56(FP), R8
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Y0
+	SHLQ         $0x03, DI
+	MOVQ         SI, R9
+	SHLQ         $0x03, R9
+
+panel:
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	MOVQ   CX, R10
+	MOVQ   DX, R11
+	MOVQ   BX, R12
+
+eight:
+	SUBQ         $0x08, R12
+	JL           rest
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y1
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y2
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y3
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y4
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y5
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y6
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y7
+	ADDQ         R9, R10
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y8
+	ADDQ         R9, R10
+	JMP          eight
+
+rest:
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x01
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y1
+	ADDQ         R9, R10
+	CMPQ         R12, $0x02
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y2
+	ADDQ         R9, R10
+	CMPQ         R12, $0x03
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y3
+	ADDQ         R9, R10
+	CMPQ         R12, $0x04
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y4
+	ADDQ         R9, R10
+	CMPQ         R12, $0x05
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y5
+	ADDQ         R9, R10
+	CMPQ         R12, $0x06
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y6
+	ADDQ         R9, R10
+	CMPQ         R12, $0x07
+	JL           sum
+	VBROADCASTSD (R11), Y9
+	ADDQ         DI, R11
+	VFMADD231PD  (R10), Y9, Y7
+	ADDQ         R9, R10
+
+sum:
+	VADDPD      Y5, Y1, Y1
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y8, Y4, Y4
+	VADDPD      Y3, Y1, Y1
+	VADDPD      Y4, Y2, Y2
+	VADDPD      Y2, Y1, Y1
+	VXORPD      Y8, Y8, Y8
+	VADDPD      Y8, Y1, Y1
+	VFMADD213PD (R8), Y0, Y1
+	ADDQ        $0x20, R8
+	VMOVUPD     Y1, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	SUBQ        $0x04, SI
+	JG          panel
+	VZEROUPPER
+	RET
+
+// func rankOneAVX2(a *float64, s float64, k *float64, d int, ld int, e float64, theta *float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·rankOneAVX2(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), AX
 	MOVQ         k+16(FP), CX
 	MOVQ         d+24(FP), DX
 	MOVQ         ld+32(FP), BX
-	MOVSD        alpha+8(FP), X0
+	MOVQ         theta+48(FP), SI
+	MOVSD        s+8(FP), X0
 	VBROADCASTSD X0, Y0
-	MOVQ         CX, SI
+	MOVQ         CX, DI
 
 row:
-	VBROADCASTSD (SI), Y1
-	XORQ         DI, DI
+	VBROADCASTSD (DI), Y1
+	XORQ         R8, R8
 
 column:
-	VMULPD      (CX)(DI*8), Y1, Y2
-	VMOVUPD     (AX), Y3
-	VFMADD231PD Y2, Y0, Y3
-	VMOVUPD     Y3, (AX)
-	ADDQ        $0x20, AX
-	ADDQ        $0x04, DI
-	CMPQ        DI, BX
-	JL          column
-	ADDQ        $0x08, SI
-	DECQ        DX
-	JNZ         row
+	VMULPD       (CX)(R8*8), Y1, Y2
+	VMOVUPD      (AX), Y3
+	VFNMADD231PD Y2, Y0, Y3
+	VMOVUPD      Y3, (AX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x04, R8
+	CMPQ         R8, BX
+	JL           column
+	ADDQ         $0x08, DI
+	DECQ         DX
+	JNZ          row
+	MOVSD        e+40(FP), X1
+	VBROADCASTSD X1, Y1
+	XORQ         R8, R8
+
+gain:
+	VMULPD      (CX)(R8*8), Y0, Y2
+	VMOVUPD     Y2, (CX)(R8*8)
+	VMOVUPD     (SI)(R8*8), Y3
+	VFMADD231PD Y2, Y1, Y3
+	VMOVUPD     Y3, (SI)(R8*8)
+	ADDQ        $0x04, R8
+	CMPQ        R8, BX
+	JL          gain
 	VZEROUPPER
 	RET
 

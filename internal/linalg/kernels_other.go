@@ -4,12 +4,22 @@ package linalg
 
 // On other machines cpu.Kernels is always cpu.Portable.
 
-func dotAVX512(a, b *float64, n int) float64                         { panic("linalg: no such kernel") }
-func dotAVX2(a, b *float64, n int) float64                           { panic("linalg: no such kernel") }
-func mulPaddedAVX512(dst, a, x *float64, d, ld int)                  { panic("linalg: no such kernel") }
-func mulPaddedAVX2(dst, a, x *float64, d, ld int)                    { panic("linalg: no such kernel") }
-func rankOneAVX512(a *float64, alpha float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
-func rankOneAVX2(a *float64, alpha float64, k *float64, d, ld int)   { panic("linalg: no such kernel") }
+func dotAVX512(a, b *float64, n int) float64        { panic("linalg: no such kernel") }
+func dotAVX2(a, b *float64, n int) float64          { panic("linalg: no such kernel") }
+func mulPaddedAVX512(dst, a, x *float64, d, ld int) { panic("linalg: no such kernel") }
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)   { panic("linalg: no such kernel") }
+func mulShiftAVX512(dst, a, x *float64, step, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func mulShiftAVX2(dst, a, x *float64, step, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func rankOneAVX512(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64) {
+	panic("linalg: no such kernel")
+}
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64) {
+	panic("linalg: no such kernel")
+}
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }

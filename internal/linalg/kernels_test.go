@@ -89,7 +89,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	a, b := fenced(r.slice(d)), fenced(r.slice(d))
 	everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })
 
-	ld := padded(d)
+	ld := Padded(d)
 	v, k := make([]float64, d*ld), make([]float64, ld)
 	for i := range d {
 		k[i] = r.one()
@@ -107,10 +107,26 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	for i := range d {
 		sameBits(t, "mulPadded against Dot", dots[i:i+1], []float64{Dot(sym[i*ld:i*ld+d], a)})
 	}
+	hat := make([]float64, ld)
+	copy(hat, r.slice(d))
+	for _, step := range []int{1, 8} {
+		far := make([]float64, (d-1)*step+1)
+		for i := range d {
+			far[i*step] = a[i]
+		}
+		got := everyLevel(t, "mulShift", func() []float64 {
+			dst := fenced(make([]float64, ld))
+			mulShift(dst, sym, far, step, d, -0.7, hat)
+			return intact(dst)
+		})
+		for i := range d {
+			sameBits(t, "mulShift against Dot", got[i:i+1], []float64{math.FMA(-0.7, Dot(sym[i*ld:i*ld+d], a), hat[i])})
+		}
+	}
 	sum := everyLevel(t, "rankOne", func() []float64 {
-		m := fenced(v)
-		rankOne(m, -0.3, k, d)
-		return intact(m)
+		m, k, hat := fenced(v), fenced(k), fenced(hat)
+		rankOne(m, 0.3, k, d, 1.7, hat)
+		return append(append(intact(m)[:len(m):len(m)], intact(k)...), intact(hat)...)
 	})
 	for i := range d {
 		for j := range ld {
@@ -230,20 +246,20 @@ func TestDotIsRight(t *testing.T) {
 // changes no bit.
 func TestNoNegativeZero(t *testing.T) {
 	for d := 1; d < 20; d++ {
-		a, b, m := make([]float64, d), make([]float64, d), make([]float64, d*padded(d))
+		a, b, m := make([]float64, d), make([]float64, d), make([]float64, d*Padded(d))
 		for i := range a {
 			a[i], b[i] = 1e-200, -1e-200
 			for j := range d {
-				m[i*padded(d)+j] = -1e-200
+				m[i*Padded(d)+j] = -1e-200
 			}
 		}
 		got := everyLevel(t, "sums that underflow", func() []float64 {
-			dst := make([]float64, padded(d))
+			dst := make([]float64, Padded(d))
 			mulPadded(dst, m, a)
 			_, value := ArgMax(b, a)
 			return append(dst, Dot(a, b), value)
 		})
-		sameBits(t, "sums that underflow", got, make([]float64, padded(d)+2))
+		sameBits(t, "sums that underflow", got, make([]float64, Padded(d)+2))
 	}
 }
 
@@ -330,10 +346,11 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 	for _, d := range []int{10, 20, 50, 100} {
-		x, y, m, k := fill(d), fill(d), make([]float64, d*padded(d)), make([]float64, padded(d))
+		x, y, m, k := fill(d), fill(d), make([]float64, d*Padded(d)), make([]float64, Padded(d))
+		z := make([]float64, Padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
-		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, -1e-9, k, d) })
+		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d, 0, z) })
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
 		var one [64]float64

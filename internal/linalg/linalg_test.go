@@ -142,7 +142,7 @@ func TestRidgeProbe(t *testing.T) {
 		r.Update(unit(rnd, 4), 1)
 	}
 	for i := range 4 {
-		r.inv[i*padded(4)+i] *= 1 + 1e-6
+		r.inv[i*Padded(4)+i] *= 1 + 1e-6
 	}
 	for range probeEvery {
 		r.Update(unit(rnd, 4), 1)

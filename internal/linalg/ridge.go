@@ -35,19 +35,21 @@ type Ridge struct {
 	d      int
 	lambda float64
 
-	inv      []float64 // d rows of padded(d)
-	b, theta []float64
-	logDet   float64 // log det(V)/λ^d up to the last fold
-	growth   float64 // the determinant has grown by the factor 1 + growth since then
-	n        uint64  // updates
-	fresh    uint64  // updates since V⁻¹ was computed from V
+	inv    []float64 // d rows of Padded(d)
+	theta  []float64 // Padded(d)
+	logDet float64   // log det(V)/λ^d up to the last fold
+	growth float64   // the determinant has grown by the factor 1 + growth since then
+	n      uint64    // updates
+	fresh  uint64    // updates since V⁻¹ was computed from V
 
-	// V is v + Σ xxᵀ over the rows of wait. v holds its rows as if they were members of an ensemble
-	// (see AddTile): x xᵀ adds x_j x to row j.
-	v    []float64 // ⌈d/16⌉ pairs of panels
-	wait []float64 // up to 64 rows of d
+	// V is v + Σ xxᵀ over the rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
+	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
+	v       []float64 // ⌈d/16⌉ pairs of panels
+	sum     []float64
+	wait    []float64 // up to 64 rows of d
+	rewards [waiting]float64
 
-	k      []float64 // scratch: V⁻¹x, padded(d)
+	k      []float64 // scratch: V⁻¹x, Padded(d)
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
 }
@@ -65,11 +67,11 @@ func NewRidge(d int, lambda float64) *Ridge {
 	if !(lambda > 0) || math.IsInf(lambda, 0) {
 		panic("linalg: lambda must be positive and finite")
 	}
-	ld := padded(d)
+	ld := Padded(d)
 	r := &Ridge{
 		d: d, lambda: lambda, inv: make([]float64, d*ld),
 		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, 0, waiting*d),
-		b: make([]float64, d), theta: make([]float64, d), k: make([]float64, ld),
+		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld),
 	}
 	for i := range d {
 		r.v[r.at(i, i)] = lambda
@@ -94,10 +96,13 @@ func (r *Ridge) Len() uint64 { return r.n }
 func (r *Ridge) LogDetRatio() float64 { return r.logDet + math.Log1p(r.growth) }
 
 // Theta returns θ̂_t. The slice belongs to the state.
-func (r *Ridge) Theta() []float64 { return r.theta }
+func (r *Ridge) Theta() []float64 { return r.theta[:r.d:r.d] }
 
 // B returns b_t. The slice belongs to the state.
-func (r *Ridge) B() []float64 { return r.b }
+func (r *Ridge) B() []float64 {
+	r.enter()
+	return r.sum
+}
 
 // V returns V_t, d×d, exactly symmetric. The slice belongs to the state and is valid until the next
 // call of V or Inv. Cost d², and what waits.
@@ -116,7 +121,7 @@ func (r *Ridge) V() []float64 {
 // Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state and is valid until the
 // next call of V or Inv. Cost d².
 func (r *Ridge) Inv() []float64 {
-	d, ld, out := r.d, padded(r.d), r.room()
+	d, ld, out := r.d, Padded(r.d), r.room()
 	for i := range d {
 		copy(out[i*d:i*d+d], r.inv[i*ld:])
 	}
@@ -137,6 +142,15 @@ func (r *Ridge) Solve(dst, s []float64) {
 	}
 	mulPadded(r.k, r.inv, s)
 	copy(dst, r.k)
+}
+
+// SolveShift stores θ̂ + c·V⁻¹s in dst, number i of s being s[i·step]. dst needs a capacity of
+// Padded(d) and may not alias s. Cost d².
+func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
+	if len(dst) != r.d {
+		panic(badLength)
+	}
+	mulShift(dst[:Padded(r.d)], r.inv, s, step, r.d, c, r.theta)
 }
 
 // Width2 returns ‖x‖²_{V⁻¹} = xᵀV⁻¹x ≥ 0. Cost d².
@@ -169,29 +183,23 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	k := r.k
 	mulPadded(k, r.inv, x)
 	q := Dot(x, k)
-	if !Finite(x) || y-y != 0 {
-		return nil, false
-	}
-	if !(q >= 0) && r.refactor() { // V⁻¹ is no longer positive definite
+	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ is no longer positive definite
 		mulPadded(k, r.inv, x)
 		q = Dot(x, k)
 	}
+	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
 	e := y - Dot(x, r.theta)
 	if !(q >= 0) || q-q != 0 || e-e != 0 {
 		return nil, false
 	}
 
 	s := 1 / (1 + q)
-	rankOne(r.inv, -s, k, d)
+	rankOne(r.inv, s, k, d, e, r.theta)
 	gain = k[:d]
-	for i, xi := range x {
-		k[i] *= s
-		r.b[i] = math.FMA(y, xi, r.b[i])
-		r.theta[i] = math.FMA(e, k[i], r.theta[i])
-	}
 	if len(r.wait) == cap(r.wait) {
 		r.enter()
 	}
+	r.rewards[len(r.wait)/d] = y
 	r.wait = append(r.wait, x...)
 	r.n++
 	r.fresh++
@@ -218,7 +226,7 @@ func (r *Ridge) fold() {
 	r.growth = 0
 }
 
-// enter adds what waits to V.
+// enter adds what waits to V and b.
 func (r *Ridge) enter() {
 	d := r.d
 	n := len(r.wait) / d
@@ -231,6 +239,11 @@ func (r *Ridge) enter() {
 			copy(u[t*Members:t*Members+Members], r.wait[t*d+j:t*d+d])
 		}
 		AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], r.wait, d)
+	}
+	for t, y := range r.rewards[:n] {
+		for i, xi := range r.wait[t*d : t*d+d] {
+			r.sum[i] = math.FMA(y, xi, r.sum[i])
+		}
 	}
 	r.wait = r.wait[:0]
 }
@@ -252,7 +265,7 @@ func (r *Ridge) drifted(x []float64) bool {
 func (r *Ridge) refactor() bool { return r.refactorFrom(r.V()) }
 
 func (r *Ridge) refactorFrom(v []float64) bool {
-	d, ld := r.d, padded(r.d)
+	d, ld := r.d, Padded(r.d)
 	if r.work == nil {
 		r.work = make([]float64, d*d)
 	}
@@ -271,8 +284,7 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 			r.inv[j*ld+i] = col[i]
 		}
 	}
-	mulPadded(r.k, r.inv, r.b)
-	copy(r.theta, r.k)
+	mulPadded(r.theta, r.inv, r.B())
 	r.logDet, r.growth = max(0, logDet), 0
 	r.fresh = 0
 	return true
@@ -282,14 +294,14 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 // the two counters, growth), which are exact as float64 below 2⁵³.
 func (r *Ridge) State() [][]float64 {
 	return [][]float64{
-		slices.Clone(r.V()), slices.Clone(r.Inv()), slices.Clone(r.b), slices.Clone(r.theta),
+		slices.Clone(r.V()), slices.Clone(r.Inv()), slices.Clone(r.sum), slices.Clone(r.Theta()),
 		{r.logDet, float64(r.n), float64(r.fresh), r.growth},
 	}
 }
 
 // Restore puts back what State returned, from a state of equal dimension.
 func (r *Ridge) Restore(vectors [][]float64) {
-	d, ld := r.d, padded(r.d)
+	d, ld := r.d, Padded(r.d)
 	for i, n := range []int{d * d, d * d, d, d, 4} {
 		if len(vectors[i]) != n {
 			panic(badLength)
@@ -301,8 +313,8 @@ func (r *Ridge) Restore(vectors [][]float64) {
 		}
 		copy(r.inv[i*ld:i*ld+d], vectors[1][i*d:])
 	}
-	copy(r.b, vectors[2])
-	copy(r.theta, vectors[3])
+	copy(r.sum, vectors[2])
+	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
 	r.wait = r.wait[:0]
