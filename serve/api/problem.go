@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"troupe/serve"
+)
+
+// Problem is the body of every error, application/problem+json of RFC 9457. It never repeats what a
+// request said: requests are full of other people's data.
+type Problem struct {
+	Type   string `json:"type" doc:"where this kind of problem is explained, a path on this server"`
+	Title  string `json:"title" doc:"the kind of problem in words"`
+	Status int    `json:"status" doc:"the HTTP status"`
+	Code   string `json:"code" doc:"the kind of problem in one word that never changes"`
+	Detail string `json:"detail,omitempty" doc:"what happened here"`
+	Field  string `json:"field,omitempty" doc:"the field of the request that is wrong, such as actions[3].id"`
+	// RetryAfter repeats the header, in seconds.
+	RetryAfter int `json:"retry_after,omitempty" doc:"seconds after which another try makes sense"`
+	// Unknown outcome: the call may have happened. Repeat it as it was.
+	Unknown bool `json:"unknown_outcome,omitempty" doc:"the call may have been recorded: repeat it, with the same Idempotency-Key"`
+
+	header http.Header
+}
+
+// The kinds of problems: status, title and what to do. The page /docs prints this table.
+var problems = []struct {
+	code   string
+	status int
+	title  string
+	advice string
+}{
+	{"malformed", 400, "The request cannot be read", "Not JSON, a member twice, not UTF-8. Correct the request."},
+	{"bad_event_id", 400, "Not an event id of this server", "Event ids are signed. Send the id that decide answered, unchanged."},
+	{"unauthorized", 401, "No valid key", "Send a key as Authorization: Bearer troupe_…"},
+	{"forbidden", 403, "The key may not do this", "Use a key that has the scope and a pattern for the model."},
+	{"not_found", 404, "There is no such thing", "Check the name of the model or the path."},
+	{"method_not_allowed", 405, "This path has other methods", "See the header Allow and the page /docs."},
+	{"conflict", 409, "It changed, or it is there already", "Read it again and decide anew; an Idempotency-Key belongs to one request."},
+	{"paused", 409, "The model is paused", "Use the default of your application until the model is resumed."},
+	{"gone", 410, "The event is no longer in the log", "It is too old. Nothing is to be done."},
+	{"precondition_failed", 412, "The configuration changed meanwhile", "Read it again, with its ETag, and repeat the change."},
+	{"too_large", 413, "The request is too large", "Send fewer actions or items, or packed numbers."},
+	{"unsupported_media_type", 415, "The body is not JSON", "Send Content-Type: application/json."},
+	{"wrong_host", 421, "This server answers to its own names only", "Use localhost, 127.0.0.1 or a name given with --host."},
+	{"invalid", 422, "A field has a value that is refused", "The member field names it."},
+	{"unknown_field", 422, "A field is not known", "The member field names it; see /docs."},
+	{"too_deep", 422, "The body is nested too deep", "Flatten it."},
+	{"precondition_required", 428, "A change needs If-Match", "Send the ETag of the configuration that you read."},
+	{"too_busy", 429, "Too many requests", "Wait for the time in Retry-After."},
+	{"internal", 500, "A fault of the server", "Its log says more; the request id finds the line."},
+	{"unavailable", 503, "Not available now", "Repeat after Retry-After. With unknown_outcome the call may have happened: repeat it as it was."},
+	{"full", 507, "The log is full", "Nothing is lost. Make room; the server goes on by itself."},
+}
+
+func problem(code, field, detail string) *Problem {
+	for _, p := range problems {
+		if p.code == code {
+			return &Problem{Type: "/docs#" + code, Title: p.title, Status: p.status, Code: code, Field: field, Detail: detail}
+		}
+	}
+	return problem("internal", "", "")
+}
+
+// after adds a time to wait, in whole seconds, at least one.
+func (p *Problem) after(d time.Duration) *Problem {
+	if d > 0 {
+		p.RetryAfter = max(1, int(math.Ceil(d.Seconds())))
+		p.header = http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}
+	}
+	return p
+}
+
+func (p *Problem) Error() string {
+	if p.Field != "" {
+		return p.Code + ": " + p.Field + ": " + p.Detail
+	}
+	return p.Code + ": " + p.Detail
+}
+
+// GetStatus, GetHeaders and ContentType are what huma asks an error for.
+func (p *Problem) GetStatus() int              { return p.Status }
+func (p *Problem) GetHeaders() http.Header     { return p.header }
+func (p *Problem) ContentType(_ string) string { return "application/problem+json" }
+
+// problemOf translates every error into what may be shown.
+func problemOf(err error) *Problem {
+	var p *Problem
+	var f *fieldError
+	var e *serve.Error
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &f):
+		code := f.Code
+		if code == "" {
+			code = "invalid"
+		}
+		return problem(code, f.Field, f.Want)
+	case errors.As(err, &e):
+		if e.Code == serve.Internal {
+			return problem("internal", "", "look at the server's log")
+		}
+		p = problem(string(e.Code), e.Field, e.Want)
+		p.Unknown = e.Unknown
+		wait := e.RetryAfter
+		if wait == 0 && (p.Status == 429 || p.Status == 503 || p.Status == 507) {
+			wait = time.Second
+		}
+		return p.after(wait)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		p = problem("unavailable", "", "the request ended before an answer; it may have been recorded")
+		p.Unknown = true
+		return p.after(time.Second)
+	}
+	return problem("internal", "", "look at the server's log")
+}
+
+// setErrors makes huma's own errors problems of ours. huma has one hook for the whole process; its
+// default repeats the request in its answer.
+var setErrors = sync.OnceFunc(func() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		for _, err := range errs {
+			var d *huma.ErrorDetail
+			if errors.As(err, &d) { // a parameter of the path, the query or a header
+				return problem("invalid", d.Location, d.Message)
+			}
+		}
+		for _, p := range problems {
+			if p.status == status {
+				return problem(p.code, "", "")
+			}
+		}
+		if status >= 500 {
+			return problem("internal", "", "")
+		}
+		return problem("invalid", "", strings.ToLower(http.StatusText(status)))
+	}
+})
