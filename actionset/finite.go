@@ -3,6 +3,7 @@ package actionset
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -15,7 +16,16 @@ type Finite struct {
 	d      int
 	radius float64
 	factor float64
+
+	// A long list that is asked often gets a screen: half of x's memory more, a third of the time.
+	asked  atomic.Uint32
+	screen atomic.Pointer[linalg.Screen]
 }
+
+const (
+	screenFrom  = 4096 // entries from which on a screen pays, with 64 arms at least
+	screenAfter = 8    // questions: a list that is drawn anew in each round is asked once or twice
+)
 
 // NewFinite returns the set of the given arms, in order, copied. It refuses an empty list, rows of
 // different lengths and numbers that are not finite, with their place. Equal arms are allowed.
@@ -84,9 +94,23 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	if err := check(theta, f.d); err != nil {
 		return 0, err
 	}
-	k, value := linalg.ArgMax(f.x, theta)
+	k, value := f.scan(theta)
 	dst.Set(f.x[k*f.d:(k+1)*f.d], k)
 	return value, nil
+}
+
+// scan is linalg.ArgMax of the arms.
+func (f *Finite) scan(theta []float64) (int, float64) {
+	if len(f.x) < screenFrom || len(f.x) < 64*f.d {
+		return linalg.ArgMax(f.x, theta)
+	}
+	if s := f.screen.Load(); s != nil {
+		return s.ArgMax(theta)
+	}
+	if f.asked.Add(1) == screenAfter {
+		f.screen.Store(linalg.NewScreen(f.x, f.d)) // may be nil
+	}
+	return linalg.ArgMax(f.x, theta)
 }
 
 // Contains reports whether x is within tol of an arm.

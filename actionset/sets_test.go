@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/combin"
@@ -147,6 +148,35 @@ func TestFiniteScan(t *testing.T) {
 			t.Fatalf("arm %d with %v (%v), the plain loop says arm %d with %v", a.Index, v, err, at, best)
 		}
 	})
+}
+
+// TestFiniteScreen: the answer to a question does not depend on how often the set was asked, and asking
+// from several goroutines is safe.
+func TestFiniteScreen(t *testing.T) {
+	const d, n = 20, 300
+	block := make([]float64, n*d)
+	rng.NewKey(4).Stream(rng.Instance).Round(1).Normals(block, 0)
+	copy(block[150*d:151*d], block[70*d:71*d]) // equal arms
+	set := must(actionset.FiniteOf(d, block))
+	var group sync.WaitGroup
+	for g := range uint64(4) {
+		group.Go(func() {
+			var a bandit.Action
+			theta := make([]float64, d)
+			for i := range uint64(200) {
+				rng.NewKey(g).Stream(rng.Select).Round(i).Normals(theta, 0)
+				if i%3 == 0 {
+					copy(theta, block[70*d:71*d])
+				}
+				at, want := linalg.ArgMax(block, theta)
+				v, err := set.ArgMax(&a, theta)
+				if err != nil || v != want || a.Index != at {
+					t.Errorf("question %d: arm %d with %v (%v), want arm %d with %v", i, a.Index, v, err, at, want)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 // TestNewFiniteCopies: the caller's slices stay his.

@@ -37,6 +37,7 @@ func linalg() {
 		v.rankOne()
 		v.addPanels()
 		v.addSteps()
+		v.screen()
 	}
 	v512.argMax512()
 	v256.argMax256()

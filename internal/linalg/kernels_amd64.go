@@ -49,3 +49,9 @@ func addStepsAVX512(row *float64, d int, u *float64, first, n int, x *float64)
 
 //go:noescape
 func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64)
+
+//go:noescape
+func screenAVX512(x *float32, block, blocks, d int, theta *float32, least, slack float32) (at int, mask uint64)
+
+//go:noescape
+func screenAVX2(x *float32, block, blocks, d int, theta *float32, least, slack float32) (at int, mask uint64)

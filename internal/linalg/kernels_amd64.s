@@ -567,6 +567,117 @@ done:
 	VZEROUPPER
 	RET
 
+// func screenAVX512(x *float32, block int, blocks int, d int, theta *float32, least float32, slack float32) (at int, mask uint64)
+// Requires: AVX, AVX512BW, AVX512F, SSE
+TEXT ·screenAVX512(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
+	MOVQ         block+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	MOVQ         d+24(FP), BX
+	MOVQ         theta+32(FP), SI
+	MOVSS        least+40(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVSS        slack+44(FP), X1
+	VBROADCASTSS X1, Z1
+	MOVQ         BX, DI
+	SHLQ         $0x08, DI
+	MOVQ         CX, R8
+	IMULQ        DI, R8
+	ADDQ         R8, AX
+
+block:
+	CMPQ   CX, DX
+	JGE    none
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	MOVQ   SI, DI
+	MOVQ   BX, R8
+
+features:
+	SUBQ         $0x02, R8
+	JL           rest
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  (AX), Z10, Z2
+	VFMADD231PS  64(AX), Z10, Z3
+	VFMADD231PS  128(AX), Z10, Z4
+	VFMADD231PS  192(AX), Z10, Z5
+	VBROADCASTSS 4(DI), Z10
+	VFMADD231PS  256(AX), Z10, Z6
+	VFMADD231PS  320(AX), Z10, Z7
+	VFMADD231PS  384(AX), Z10, Z8
+	VFMADD231PS  448(AX), Z10, Z9
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x08, DI
+	JMP          features
+
+rest:
+	ADDQ         $0x02, R8
+	JZ           sum
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  (AX), Z10, Z2
+	VFMADD231PS  64(AX), Z10, Z3
+	VFMADD231PS  128(AX), Z10, Z4
+	VFMADD231PS  192(AX), Z10, Z5
+	ADDQ         $0x00000100, AX
+
+sum:
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z3, Z3
+	VADDPS   Z8, Z4, Z4
+	VADDPS   Z9, Z5, Z5
+	VCMPPS   $0x1d, Z0, Z2, K1
+	VCMPPS   $0x1d, Z0, Z3, K2
+	VCMPPS   $0x1d, Z0, Z4, K3
+	VCMPPS   $0x1d, Z0, Z5, K4
+	KUNPCKWD K1, K2, K1
+	KUNPCKWD K3, K4, K3
+	KUNPCKDQ K1, K3, K1
+	KMOVQ    K1, DI
+	TESTQ    DI, DI
+	JNZ      some
+	INCQ     CX
+	JMP      block
+
+some:
+	VMAXPS     Z2, Z3, Z6
+	VMAXPS     Z4, Z6, Z6
+	VMAXPS     Z5, Z6, Z6
+	VSHUFF32X4 $0x4e, Z6, Z6, Z7
+	VMAXPS     Z7, Z6, Z6
+	VSHUFF32X4 $0xb1, Z6, Z6, Z7
+	VMAXPS     Z7, Z6, Z6
+	VPERMILPS  $0x4e, Z6, Z7
+	VMAXPS     Z7, Z6, Z6
+	VPERMILPS  $0xb1, Z6, Z7
+	VMAXPS     Z7, Z6, Z6
+	VSUBPS     Z1, Z6, Z6
+	VMAXPS     Z0, Z6, Z6
+	VCMPPS     $0x1d, Z6, Z2, K1
+	VCMPPS     $0x1d, Z6, Z3, K2
+	VCMPPS     $0x1d, Z6, Z4, K3
+	VCMPPS     $0x1d, Z6, Z5, K4
+	KUNPCKWD   K1, K2, K1
+	KUNPCKWD   K3, K4, K3
+	KUNPCKDQ   K1, K3, K1
+	KMOVQ      K1, DI
+	MOVQ       CX, at+48(FP)
+	MOVQ       DI, mask+56(FP)
+	VZEROUPPER
+	RET
+
+none:
+	XORQ DI, DI
+	MOVQ CX, at+48(FP)
+	MOVQ DI, mask+56(FP)
+	VZEROUPPER
+	RET
+
 // func dotAVX2(a *float64, b *float64, n int) float64
 // Requires: AVX, FMA3, SSE2
 TEXT ·dotAVX2(SB), NOSPLIT, $0-32
@@ -1128,6 +1239,154 @@ tailStep:
 	VMASKMOVPD   Y1, Y0, (AX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func screenAVX2(x *float32, block int, blocks int, d int, theta *float32, least float32, slack float32) (at int, mask uint64)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·screenAVX2(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
+	MOVQ         block+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	MOVQ         d+24(FP), BX
+	MOVQ         theta+32(FP), SI
+	MOVSS        least+40(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        slack+44(FP), X1
+	VBROADCASTSS X1, Y1
+	MOVQ         BX, DI
+	SHLQ         $0x08, DI
+	MOVQ         CX, R8
+	IMULQ        DI, R8
+	ADDQ         R8, AX
+
+block:
+	CMPQ   CX, DX
+	JGE    none
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+	MOVQ   SI, DI
+	MOVQ   BX, R8
+
+features:
+	SUBQ         $0x01, R8
+	JL           rest
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  (AX), Y10, Y2
+	VFMADD231PS  32(AX), Y10, Y3
+	VFMADD231PS  64(AX), Y10, Y4
+	VFMADD231PS  96(AX), Y10, Y5
+	VFMADD231PS  128(AX), Y10, Y6
+	VFMADD231PS  160(AX), Y10, Y7
+	VFMADD231PS  192(AX), Y10, Y8
+	VFMADD231PS  224(AX), Y10, Y9
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x04, DI
+	JMP          features
+
+rest:
+	XORQ      DI, DI
+	VCMPPS    $0x1d, Y0, Y9, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y8, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y7, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y6, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y5, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y4, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y3, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	VCMPPS    $0x1d, Y0, Y2, Y10
+	VMOVMSKPS Y10, R8
+	SHLQ      $0x08, DI
+	ORQ       R8, DI
+	TESTQ     DI, DI
+	JNZ       some
+	INCQ      CX
+	JMP       block
+
+some:
+	VMAXPS     Y2, Y3, Y10
+	VMAXPS     Y4, Y10, Y10
+	VMAXPS     Y5, Y10, Y10
+	VMAXPS     Y6, Y10, Y10
+	VMAXPS     Y7, Y10, Y10
+	VMAXPS     Y8, Y10, Y10
+	VMAXPS     Y9, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y11
+	VMAXPS     Y11, Y10, Y10
+	VSUBPS     Y1, Y10, Y10
+	VMAXPS     Y0, Y10, Y10
+	XORQ       DI, DI
+	VCMPPS     $0x1d, Y10, Y9, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y8, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y7, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y6, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y5, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y4, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y3, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	VCMPPS     $0x1d, Y10, Y2, Y0
+	VMOVMSKPS  Y0, R8
+	SHLQ       $0x08, DI
+	ORQ        R8, DI
+	MOVQ       CX, at+48(FP)
+	MOVQ       DI, mask+56(FP)
+	VZEROUPPER
+	RET
+
+none:
+	XORQ DI, DI
+	MOVQ CX, at+48(FP)
+	MOVQ DI, mask+56(FP)
 	VZEROUPPER
 	RET
 

@@ -302,6 +302,97 @@ func TestArgMax(t *testing.T) {
 	}
 }
 
+// checkScreen compares a screen with ArgMax on rows of which many are nearly or exactly the best.
+func checkScreen(t *testing.T, seed uint64, d, rows int) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	theta := make([]float64, d)
+	for i := range theta {
+		theta[i] = r.NormFloat64()
+	}
+	x := make([]float64, rows*d)
+	size := math.Ldexp(1, r.IntN(500)-250)
+	for i := range rows {
+		row := x[i*d : i*d+d]
+		switch kind := r.IntN(6); {
+		case seed%5 == 1: // all nearly parallel to theta, apart by the rounding of a float32
+			for j := range row {
+				row[j] = theta[j] * (1 + r.NormFloat64()*4e-8) * size
+			}
+		case kind == 0 && i > 0: // the same, or differing by little
+			copy(row, x[r.IntN(i)*d:][:d])
+			row[r.IntN(d)] *= 1 + float64(r.IntN(3))*0x1p-50
+		case kind == 1 && i > 0:
+			copy(row, x[r.IntN(i)*d:][:d])
+			row[r.IntN(d)] *= 1 + r.NormFloat64()*1e-7
+		default:
+			for j := range row {
+				row[j] = r.NormFloat64() * size
+			}
+			if seed%3 == 0 && Dot(row, theta) > 0 { // all scores negative
+				for j := range row {
+					row[j] = -row[j]
+				}
+			}
+		}
+	}
+	stretch := math.Ldexp(1, r.IntN(300)-150)
+	for i := range theta {
+		theta[i] *= stretch
+	}
+	for l := cpu.AVX2; l <= cpu.Best(); l++ {
+		restore := cpu.Force(l)
+		wantAt, want := ArgMax(x, theta)
+		s := NewScreen(x, d)
+		if s == nil {
+			t.Fatalf("no screen for %d rows of %d numbers of size %v", rows, d, size)
+		}
+		at, got := s.ArgMax(theta)
+		restore()
+		if at != wantAt || math.Float64bits(got) != math.Float64bits(want) {
+			t.Fatalf("%v: %d rows, d = %d, seed %d: row %d with %v, ArgMax says %d with %v", l, rows, d, seed, at, got, wantAt, want)
+		}
+	}
+}
+
+// TestScreen goes through shapes around the blocks of 64 rows and pairs of features.
+func TestScreen(t *testing.T) {
+	seed := uint64(0)
+	for d := 1; d < 30; d += 1 + d/9 {
+		for _, rows := range []int{1, 2, 7, 63, 64, 65, 128, 130, 300} {
+			for range 5 {
+				checkScreen(t, seed, d, rows)
+				seed++
+			}
+		}
+	}
+	checkScreen(t, seed, 512, 70)
+	for k := range uint64(2000) { // nearly parallel rows, where the bound is nearly reached
+		checkScreen(t, 5*k+1, 1+int(k%3), 150)
+	}
+
+	x := []float64{0, 0, 0, 0}
+	if NewScreen(x, 2) != nil {
+		t.Error("a screen of zeros")
+	}
+	if NewScreen(make([]float64, 1026), 513) != nil {
+		t.Error("a screen of dimension 513")
+	}
+	defer cpu.Force(cpu.Portable)()
+	if NewScreen([]float64{1, 2}, 2) != nil {
+		t.Error("a screen in portable Go")
+	}
+}
+
+// FuzzScreen looks for rows on which a screen differs from ArgMax.
+func FuzzScreen(f *testing.F) {
+	f.Add(uint64(1), uint8(10), uint16(100))
+	f.Fuzz(func(t *testing.T, seed uint64, d uint8, rows uint16) {
+		if cpu.Best() > cpu.Portable {
+			checkScreen(t, seed, 1+int(d%80), 1+int(rows%400))
+		}
+	})
+}
+
 // TestGenerated runs the generator again and compares. It needs avo from the module proxy or cache.
 func TestGenerated(t *testing.T) {
 	want, err := os.ReadFile("kernels_amd64.s")
@@ -359,6 +450,9 @@ func BenchmarkKernels(b *testing.B) {
 	for _, c := range []struct{ rows, d int }{{10, 10}, {100, 20}, {100, 100}, {1000, 50}} {
 		x, theta := fill(c.rows*c.d), fill(c.d)
 		run(fmt.Sprintf("ArgMax/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { ArgMax(x, theta) })
+		if s := NewScreen(x, c.d); s != nil {
+			run(fmt.Sprintf("Screen/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
+		}
 	}
 	for _, c := range []struct{ m, d int }{{24, 10}, {104, 20}} {
 		s, u, x := fill(c.m*c.d), fill(c.m), fill(c.d)
