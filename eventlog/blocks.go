@@ -44,8 +44,9 @@ func subjectName(shard uint16) string {
 type blockRecord struct {
 	offset, size int64
 	seq          uint64
-	erased       bool // nothing is stored under seq any more
-	tomb         bool // a note that seq was removed
+	erased       bool  // nothing is stored under seq any more
+	tomb         bool  // a note that seq was removed
+	at           int64 // offset of data
 	data         []byte
 }
 
@@ -89,7 +90,8 @@ func scanBlock(buf []byte, stream string, block uint32, subject string, record f
 			return r, false
 		}
 		r = blockRecord{offset: int64(off), size: int64(size), seq: seq &^ (erasedBit | tombBit),
-			erased: seq&erasedBit != 0, tomb: seq&tombBit != 0, data: data}
+			erased: seq&erasedBit != 0, tomb: seq&tombBit != 0,
+			at: int64(off+len(b)-blockHash) - int64(len(data)), data: data}
 		return r, r.erased || r.tomb || string(subj) == subject
 	}
 	for off := 0; off < len(buf); {

@@ -115,9 +115,9 @@ func OpenJetStream(ctx context.Context, dir string, opt JetStreamOptions) (*JetS
 }
 
 func (l *JetStream) open(ctx context.Context) (err error) {
-	if l.report, err = scan(l.dir, nil); errors.Is(err, ErrNoLog) {
+	if l.report, err = scan(l.dir, hooks{}); errors.Is(err, ErrNoLog) {
 		if err = makeLog(l.dir, max(l.opt.Shards, 1)); err == nil {
-			l.report, err = scan(l.dir, nil)
+			l.report, err = scan(l.dir, hooks{})
 		}
 	}
 	if err != nil {
@@ -286,7 +286,7 @@ func (l *JetStream) openShard(ctx context.Context, r *ShardReport) (*streamShard
 	}
 	if r.Last > r.seen.Last {
 		// Stored, and the answer never arrived. It is the log's end from now on.
-		err = errors.Join(s.witness.say(testimony{r.First, r.Last, r.sum}), s.witness.sync())
+		err = s.witness.swear(testimony{r.First, r.Last, r.sum})
 		if err != nil {
 			_ = s.witness.close()
 			return fail("%v", err)
@@ -624,7 +624,7 @@ func (l *JetStream) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 		return trimError(shard, upTo, t.Last)
 	}
 	t.First = upTo + 1
-	err = errors.Join(s.witness.say(t), s.witness.sync())
+	err = s.witness.swear(t)
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("shard %d: trim: %w", shard, err)

@@ -284,6 +284,7 @@ type Reward struct {
 	Y      float64   `json:"y"`
 	Source string    `json:"source,omitzero"` // id of the API key
 	Time   int64     `json:"time,omitzero"`
+	Key    ID        `json:"key,omitzero"` // hash of the caller's key of this reward: a second one with it is a repetition
 }
 
 func (*Reward) Kind() Kind { return KindReward }
@@ -300,7 +301,8 @@ func (r *Reward) append(b []byte) []byte {
 	b = putFloats(b, 3, r.X)
 	b = putFloat(b, 4, r.Y)
 	b = putBytes(b, 5, r.Source)
-	return putInt(b, 6, r.Time)
+	b = putInt(b, 6, r.Time)
+	return putFixed(b, 7, uint64(r.Key))
 }
 func (r *Reward) field(d *decoder) {
 	switch d.num {
@@ -316,6 +318,8 @@ func (r *Reward) field(d *decoder) {
 		r.Source = d.text()
 	case 6:
 		r.Time = d.int()
+	case 7:
+		r.Key = ID(d.fixed())
 	default:
 		d.unknown()
 	}

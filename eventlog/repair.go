@@ -1,6 +1,399 @@
 package eventlog
 
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
 const (
 	repairDir  = "repairing"
 	repairDone = "done"
+	repairFile = "repair.json"
 )
+
+// RepairOptions configure Repair.
+type RepairOptions struct {
+	// From are copies of the data directory (backups, or what an earlier repair put aside) in which
+	// to look for what is lost here.
+	From []string
+	// AcceptLoss rebuilds the log although something is lost. Without it Repair stops with a
+	// *LossError and has changed nothing.
+	AcceptLoss bool
+	// Time is written into the records of the loss, ns since 1970.
+	Time int64
+}
+
+// RepairReport says what Repair did. It is kept in the directory as repair-1.json, repair-2.json, …
+type RepairReport struct {
+	Damage    []Damage     `json:"damage"`              // what was found
+	Shards    []RepairInfo `json:"shards"`              //
+	PutAside  string       `json:"put_aside,omitempty"` // where the damaged files are, relative to the directory
+	Time      int64        `json:"time,omitempty"`
+	Unwitness []uint16     `json:"unwitnessed,omitempty"` // shards whose witness was gone: nobody can say whether entries behind the last one are missing
+}
+
+// RepairInfo is what became of one shard.
+type RepairInfo struct {
+	Shard    uint16 `json:"shard"`
+	First    uint64 `json:"first"`
+	Last     uint64 `json:"last"`
+	FromCopy uint64 `json:"from_copy"` // entries that came from a copy
+	Lost     []Loss `json:"lost,omitempty"`
+}
+
+// LossError is what Repair would lose.
+type LossError struct{ Shards []RepairInfo }
+
+func (e *LossError) Error() string {
+	var parts []string
+	n := uint64(0)
+	for _, s := range e.Shards {
+		for _, l := range s.Lost {
+			parts = append(parts, fmt.Sprintf("shard %d: entries %s: %s", s.Shard, span(l.First, l.Last), l.Reason))
+			n += l.Last - l.First + 1
+		}
+	}
+	return fmt.Sprintf("%d entries cannot be saved:\n  %s", n, strings.Join(parts, "\n  "))
+}
+
+// Repair rebuilds a damaged data directory from what is whole in it and in the copies. Every entry
+// keeps its sequence. Where one is lost a Loss stands from then on, at the same sequence, so that
+// every reader meets it; the damaged files are put aside and kept. A directory without damage is
+// left alone. After a crash in the middle, Repair again.
+func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, error) {
+	lock, err := lockDir(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if exists(filepath.Join(dir, repairDir, repairDone)) {
+		if err := finishRepair(dir); err != nil {
+			return nil, fmt.Errorf("finish the earlier repair: %w", err)
+		}
+	}
+	entries := map[uint16]map[uint64][]entryRef{}
+	collect := func(shard uint16, seq uint64, at entryRef, _ []byte) {
+		if entries[shard] == nil {
+			entries[shard] = map[uint64][]entryRef{}
+		}
+		entries[shard][seq] = append(entries[shard][seq], at)
+	}
+	found, err := scan(dir, hooks{entry: collect})
+	if err != nil {
+		return nil, err
+	}
+	report := &RepairReport{Damage: found.All(), Time: opt.Time}
+	if found.OK() {
+		for _, s := range found.Shards {
+			report.Shards = append(report.Shards, RepairInfo{Shard: s.Shard, First: s.First, Last: s.Last, Lost: s.Lost})
+		}
+		return report, nil
+	}
+	for _, from := range opt.From {
+		if _, err := scan(from, hooks{entry: collect}); err != nil {
+			return nil, fmt.Errorf("copy: %w", err)
+		}
+	}
+	plans := make([]*plan, len(found.Shards))
+	lost := false
+	for i := range found.Shards {
+		if plans[i], err = makePlan(dir, &found.Shards[i], entries[uint16(i)]); err != nil {
+			return nil, err
+		}
+		for j := range plans[i].info.Lost {
+			plans[i].info.Lost[j].Time = opt.Time
+			lost = true
+		}
+		if found.Shards[i].seen == (testimony{}) {
+			report.Unwitness = append(report.Unwitness, uint16(i))
+		}
+		report.Shards = append(report.Shards, plans[i].info)
+	}
+	if lost && !opt.AcceptLoss {
+		return report, &LossError{report.Shards}
+	}
+	if err := rebuild(ctx, dir, found, plans, report); err != nil {
+		return report, err
+	}
+	return report, finishRepair(dir)
+}
+
+// plan is what a shard will be.
+type plan struct {
+	info RepairInfo
+	refs []entryRef // of entries First to Last; file "" means lost
+}
+
+// makePlan chooses for every sequence the first copy that the chain accepts.
+func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, error) {
+	p := &plan{info: RepairInfo{Shard: s.Shard, First: s.First, Last: s.seen.Last}}
+	lowest := uint64(0)
+	for seq := range have {
+		p.info.Last = max(p.info.Last, seq)
+		if lowest == 0 || seq < lowest {
+			lowest = seq
+		}
+	}
+	if s.seen == (testimony{}) && lowest > 0 { // no witness: it begins where something is
+		p.info.First = max(lowest, s.trimmed+1)
+	}
+	reason := func(seq uint64) string {
+		for _, d := range s.Damage {
+			if d.First <= seq && seq <= d.Last {
+				return d.String()
+			}
+		}
+		return "not found"
+	}
+	chain := NewChain(s.Shard, p.info.First)
+	for seq := p.info.First; seq <= p.info.Last; seq++ {
+		ref := entryRef{}
+		for _, r := range have[seq] {
+			b, err := r.read()
+			if err != nil {
+				return nil, err
+			}
+			if seq == s.seen.Last && crc32.Checksum(b, castagnoli) != s.seen.Sum {
+				continue
+			}
+			if _, _, err := chain.Next(Entry{seq, b}); err != nil {
+				chain.err = nil // the chain stands where it stood
+				continue
+			}
+			ref = r
+			break
+		}
+		if p.refs = append(p.refs, ref); ref.file != "" {
+			if !strings.HasPrefix(ref.file, streamDir(dir, s.Shard)) {
+				p.info.FromCopy++
+			}
+			continue
+		}
+		chain.accept(link{})
+		if n := len(p.info.Lost); n > 0 && p.info.Lost[n-1].Last == seq-1 {
+			p.info.Lost[n-1].Last = seq
+		} else {
+			why := reason(seq)
+			if len(why) > maxText {
+				why = strings.ToValidUTF8(why[:maxText], "")
+			}
+			p.info.Lost = append(p.info.Lost, Loss{First: seq, Last: seq, Reason: why})
+		}
+	}
+	return p, nil
+}
+
+func (r entryRef) read() ([]byte, error) {
+	f, err := os.Open(r.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, r.size)
+	_, err = f.ReadAt(b, r.offset)
+	return b, err
+}
+
+// rebuild writes the new log into the directory repairing and makes it durable; the file done says
+// that it is whole, and holds the number of the repair.
+func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, report *RepairReport) (err error) {
+	work := filepath.Join(dir, repairDir)
+	if err := os.RemoveAll(work); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return err
+	}
+	srv, nc, err := startEngine(work, false, func(string, string) {})
+	if err != nil {
+		return err
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			nc.Close()
+			srv.Shutdown()
+			srv.WaitForShutdown()
+		}
+	}
+	defer stop()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	opt := JetStreamOptions{MaxBytes: 1 << 50}
+	opt.defaults()
+	for _, p := range plans {
+		t, err := p.write(ctx, js, (&JetStream{opt: opt}).streamConfig(p.info.Shard))
+		if err != nil {
+			return fmt.Errorf("rebuild shard %d: %w", p.info.Shard, err)
+		}
+		if err := createWitness(work, p.info.Shard, t); err != nil {
+			return err
+		}
+	}
+	stop()
+	number := 1
+	for exists(filepath.Join(dir, asideName(number))) || exists(filepath.Join(dir, reportName(number))) {
+		number++
+	}
+	report.PutAside = asideName(number)
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFileSync(filepath.Join(work, repairFile), append(text, '\n')); err != nil {
+		return err
+	}
+	m := marker{found.ID, uint16(len(found.Shards))}
+	if m.ID == 0 {
+		var b [8]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return err
+		}
+		m.ID = ID(binary.LittleEndian.Uint64(b[:]))
+	}
+	if err := writeFileSync(filepath.Join(work, markerFile), []byte(m.text())); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(work, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncDir(path) // opens, syncs, closes: good for files too
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeFileSync(filepath.Join(work, repairDone), []byte(strconv.Itoa(number))); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(work), syncDir(dir))
+}
+
+func asideName(n int) string  { return "damaged-" + strconv.Itoa(n) }
+func reportName(n int) string { return "repair-" + strconv.Itoa(n) + ".json" }
+
+// write publishes the entries of a plan.
+func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (testimony, error) {
+	t := testimony{First: p.info.First, Last: p.info.Last}
+	if p.info.First > 1 {
+		cfg.FirstSeq = p.info.First
+	}
+	if p.info.Last < p.info.First && p.info.First == 1 {
+		return t, nil // empty: the next OpenJetStream makes the stream
+	}
+	if _, err := js.CreateStream(ctx, cfg); err != nil {
+		return t, err
+	}
+	losses := p.info.Lost
+	before := Head{} // what a Loss holds on to
+	for i, ref := range p.refs {
+		seq := p.info.First + uint64(i)
+		var b []byte
+		var err error
+		id := ""
+		if ref.file != "" {
+			if b, err = ref.read(); err != nil {
+				return t, err
+			}
+			batch, err := ParseBatch(b)
+			if err != nil {
+				return t, err
+			}
+			id = batch.MessageID()
+		} else {
+			for losses[0].Last < seq {
+				losses = losses[1:]
+			}
+			after := before
+			if i == 0 {
+				after = Head{Seq: seq - 1} // unknown: it was trimmed, or it is the beginning
+			}
+			id = "loss/" + strconv.FormatUint(seq, 10)
+			b, err = AppendBatch(nil, Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash, Time: losses[0].Time}, &losses[0])
+			if err != nil {
+				return t, err
+			}
+		}
+		ack, err := js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b}, jetstream.WithMsgID(id))
+		if err == nil && ack.Duplicate { // a batch that stood there twice, and still does
+			ack, err = js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b}, jetstream.WithMsgID(id+"/"+strconv.FormatUint(seq, 10)))
+		}
+		if err != nil {
+			return t, err
+		}
+		if ack.Sequence != seq {
+			return t, fmt.Errorf("entry %d was given the sequence %d", seq, ack.Sequence)
+		}
+		before = Head{seq, HashBatch(b)}
+		t.Sum = crc32.Checksum(b, castagnoli)
+	}
+	return t, nil
+}
+
+// finishRepair puts the new log in the place of the old one. Every step can be repeated, so it may
+// be interrupted anywhere.
+func finishRepair(dir string) error {
+	work := filepath.Join(dir, repairDir)
+	text, err := os.ReadFile(filepath.Join(work, repairDone))
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(repairDir, repairDone), err)
+	}
+	aside := filepath.Join(dir, asideName(number))
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	names := []string{"jetstream", markerFile}
+	witnesses, err := filepath.Glob(filepath.Join(work, "witness-*"))
+	if err != nil {
+		return err
+	}
+	for _, w := range witnesses {
+		names = append(names, filepath.Base(w))
+	}
+	for _, name := range names {
+		from, to, old := filepath.Join(work, name), filepath.Join(dir, name), filepath.Join(aside, name)
+		if !exists(from) {
+			continue // moved already, or there is none
+		}
+		if exists(to) && !exists(old) {
+			if err := os.Rename(to, old); err != nil {
+				return err
+			}
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+	}
+	if from := filepath.Join(work, repairFile); exists(from) {
+		if err := os.Rename(from, filepath.Join(dir, reportName(number))); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(syncDir(aside), syncDir(dir)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(work); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}

@@ -46,8 +46,9 @@ type ShardReport struct {
 	// Damage is empty when everything that was acknowledged is there.
 	Damage []Damage `json:"damage,omitempty"`
 
-	sum  uint32 // CRC-32C of the entry at Last
-	seen testimony
+	sum     uint32 // CRC-32C of the entry at Last
+	seen    testimony
+	trimmed uint64 // highest sequence that the engine notes as removed
 }
 
 // Report is what Verify found.
@@ -112,19 +113,38 @@ func Verify(dir string) (*Report, error) {
 	if lock != nil {
 		defer lock.Close()
 	}
-	return scan(dir, nil)
+	return scan(dir, hooks{})
 }
 
-// scan is Verify under the caller's lock. visit, if not nil, gets every whole entry, in the order of
-// the files, accepted by the chain or not.
-func scan(dir string, visit func(shard uint16, seq uint64, data []byte)) (*Report, error) {
+// hooks are told what a scan meets, in the order of the files; each may be nil.
+type hooks struct {
+	entry  func(shard uint16, seq uint64, at entryRef, data []byte) // every whole entry, in the chain or not
+	batch  func(Delivery)                                           // what the chain accepted
+	damage func(Damage)
+}
+
+// entryRef is where the bytes of an entry are.
+type entryRef struct {
+	file   string
+	offset int64
+	size   int
+}
+
+// scan is Verify under the caller's lock.
+func scan(dir string, h hooks) (*Report, error) {
 	r := &Report{Dir: dir}
+	damaged := func(file, what string) {
+		d := Damage{File: file, What: what}
+		if r.Damage = append(r.Damage, d); h.damage != nil {
+			h.damage(d)
+		}
+	}
 	text, err := os.ReadFile(filepath.Join(dir, markerFile))
 	shards := 0
 	if err == nil {
 		m, perr := parseMarker(string(text))
 		if perr != nil {
-			r.Damage = append(r.Damage, Damage{File: markerFile, What: perr.Error()})
+			damaged(markerFile, perr.Error())
 		}
 		r.ID, shards = m.ID, int(m.Shards)
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -138,14 +158,14 @@ func scan(dir string, visit func(shard uint16, seq uint64, data []byte)) (*Repor
 			return nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
 		}
 		if len(r.Damage) == 0 {
-			r.Damage = append(r.Damage, Damage{File: markerFile, What: "is missing"})
+			damaged(markerFile, "is missing")
 		}
 	}
 	if exists(filepath.Join(dir, repairDir, repairDone)) {
-		r.Damage = append(r.Damage, Damage{File: repairDir, What: "a repair was interrupted; repair again to finish it"})
+		damaged(repairDir, "a repair was interrupted; repair again to finish it")
 	}
 	for n := range shards {
-		s, err := scanShard(dir, uint16(n), visit)
+		s, err := scanShard(dir, uint16(n), h)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +183,7 @@ func streamDir(dir string, shard uint16) string {
 	return filepath.Join(dir, filepath.FromSlash(storePrefix), streamName(shard))
 }
 
-func scanShard(dir string, shard uint16, visit func(uint16, uint64, []byte)) (ShardReport, error) {
+func scanShard(dir string, shard uint16, h hooks) (ShardReport, error) {
 	r := ShardReport{Shard: shard, First: 1}
 	rel := func(name string) string {
 		if s, err := filepath.Rel(dir, name); err == nil {
@@ -172,7 +192,10 @@ func scanShard(dir string, shard uint16, visit func(uint16, uint64, []byte)) (Sh
 		return name
 	}
 	damaged := func(file string, offset int64, first, last uint64, format string, a ...any) {
-		r.Damage = append(r.Damage, Damage{rel(file), offset, shard, first, last, fmt.Sprintf(format, a...)})
+		d := Damage{rel(file), offset, shard, first, last, fmt.Sprintf(format, a...)}
+		if r.Damage = append(r.Damage, d); h.damage != nil {
+			h.damage(d)
+		}
 	}
 
 	wname := filepath.Join(dir, witnessName(shard))
@@ -239,15 +262,19 @@ func scanShard(dir string, shard uint16, visit func(uint16, uint64, []byte)) (Sh
 			}
 		}
 		scanBlock(buf, streamName(shard), numbers[i], subjectName(shard), func(b blockRecord) {
-			if b.tomb || b.erased && b.seq < max(want, 1) {
+			if b.tomb {
+				r.trimmed = max(r.trimmed, b.seq)
+				return
+			}
+			if b.erased && b.seq < max(want, 1) {
 				return
 			}
 			if want == 0 {
 				r.First, want = b.seq, b.seq
 				chain = NewChain(shard, want)
 			}
-			if visit != nil && !b.erased && b.seq > 0 {
-				visit(shard, b.seq, b.data)
+			if h.entry != nil && !b.erased && b.seq > 0 {
+				h.entry(shard, b.seq, entryRef{name, b.at, len(b.data)}, b.data)
 			}
 			switch {
 			case b.seq < r.First:
@@ -289,6 +316,9 @@ func scanShard(dir string, shard uint16, visit func(uint16, uint64, []byte)) (Sh
 			}
 			if b.seq == r.seen.Last && witnessed && r.sum != r.seen.Sum {
 				damaged(name, b.offset, b.seq, b.seq, "it is not the entry that was acknowledged")
+			}
+			if h.batch != nil {
+				h.batch(Delivery{b.seq, batch, repeat})
 			}
 			switch {
 			case repeat:

@@ -118,7 +118,12 @@ func (w *witness) sync() error {
 	return w.f.Sync()
 }
 
-func (w *witness) close() error { return errors.Join(w.sync(), w.f.Close()) }
+// swear records t in both slots, durably: for what must not be forgotten with one of them.
+func (w *witness) swear(t testimony) error {
+	return errors.Join(w.say(t), w.say(t), w.sync())
+}
+
+func (w *witness) close() error { return errors.Join(w.swear(w.t), w.f.Close()) }
 
 // marker is the file that says a directory is a log, which and how many shards it has.
 type marker struct {

@@ -1,0 +1,463 @@
+package eventlog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sampleLog makes a log of two shards in several block files and returns its directory and its dump.
+func sampleLog(t *testing.T, batches int) (dir, dump string) {
+	t.Helper()
+	dir = t.TempDir()
+	// Blocks have 32 kB when the limit is below 128 kB.
+	opt := JetStreamOptions{Shards: 2, MaxBytes: 120_000, Reserve: -1}
+	l, err := OpenJetStream(t.Context(), dir, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range uint16(2) {
+		for range 2 { // two writers, one after the other
+			c := newCommitter(t, l, CommitterOptions{Shard: shard})
+			for i := range batches / 2 {
+				x := make([]float64, 100)
+				x[i%100] = float64(i)
+				if _, err := c.Append(t.Context(), &Reward{Event: Event{1, uint64(i + 1), 0}, Model: 1, X: x, Y: float64(i)}, event(int64(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if shard == 1 {
+			if err := l.Trim(t.Context(), shard, 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, mustDump(t, dir)
+}
+
+func mustDump(t *testing.T, dir string) string {
+	t.Helper()
+	var b bytes.Buffer
+	r, err := Dump(&b, dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() {
+		t.Fatalf("%v", &DamagedError{r})
+	}
+	return b.String()
+}
+
+func copyDir(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func filesOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			name, _ := filepath.Rel(dir, path)
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// fingerprint is of all files but the lock.
+func fingerprint(t *testing.T, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	for _, name := range filesOf(t, dir) {
+		if name == lockFile {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// judge says whether a damaged directory is fine (same content) or stopped with a named place. The
+// one thing it must never be is different without complaint.
+func judge(t *testing.T, dir, dump, file string) (stopped bool) {
+	t.Helper()
+	var b bytes.Buffer
+	r, err := Dump(&b, dir, 0)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if r.OK() {
+		if b.String() != dump {
+			t.Fatalf("%s: different content without complaint", file)
+		}
+		return false
+	}
+	for _, d := range r.All() {
+		if d.File == file || d.First > 0 || strings.Contains(d.What, filepath.Base(file)) {
+			return true
+		}
+	}
+	t.Fatalf("%s: stopped, but nothing names it: %v", file, &DamagedError{r})
+	return true
+}
+
+// engineAgrees opens the log with the engine and compares what it serves.
+func engineAgrees(t *testing.T, dir, dump string) {
+	t.Helper()
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 120_000, Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var lines strings.Builder
+	for shard := range l.Shards() {
+		info, err := l.Info(t.Context(), shard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d, err := range Replay(t.Context(), l, NewChain(shard, info.First), info.Last) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&lines, d.Seq, d.Hash)
+		}
+	}
+	if n := strings.Count(dump, "\n"); n == 0 || lines.Len() == 0 {
+		t.Fatal("nothing was compared")
+	}
+	if got := mustDumpLocked(t, dir); got != dump {
+		t.Fatal("the engine changed the content")
+	}
+}
+
+// mustDumpLocked dumps a directory that this process has open.
+func mustDumpLocked(t *testing.T, dir string) string {
+	t.Helper()
+	return mustDump(t, copyDir(t, dir))
+}
+
+// TestCorruptionSweep: one bit flipped at every k-th byte of every file; truncated, deleted,
+// swapped, zeroed files. Required: the same content, or a stop that names the place; and nothing
+// written to a directory that is refused.
+func TestCorruptionSweep(t *testing.T) {
+	dir, dump := sampleLog(t, 60)
+	before := fingerprint(t, dir)
+	const k = 53 // not a divisor of any record's length
+	blocks := 0
+	var stops, same, checkedOpen int
+	for _, file := range filesOf(t, dir) {
+		if strings.HasSuffix(file, ".blk") {
+			blocks++
+		}
+		name := filepath.Join(dir, filepath.FromSlash(file))
+		good, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(b []byte) {
+			t.Helper()
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		try := func(b []byte) {
+			t.Helper()
+			put(b)
+			if judge(t, dir, dump, file) {
+				stops++
+				if stops%300 == 0 { // refused, and untouched
+					damaged := copyDir(t, dir)
+					was := fingerprint(t, damaged)
+					var de *DamagedError
+					if l, err := OpenJetStream(t.Context(), damaged, JetStreamOptions{Reserve: -1}); !errors.As(err, &de) {
+						if err == nil {
+							_ = l.Close()
+						}
+						t.Fatalf("%s: opened: %v", file, err)
+					}
+					if fingerprint(t, damaged) != was {
+						t.Fatalf("%s: a refused directory was changed", file)
+					}
+					checkedOpen++
+				}
+			} else if same++; same%20 == 0 {
+				engineAgrees(t, copyDir(t, dir), dump)
+				checkedOpen++
+			}
+		}
+		for i := 0; i < len(good); i += k {
+			b := bytes.Clone(good)
+			b[i] ^= 1 << (i / k % 8)
+			try(b)
+		}
+		for _, n := range []int{0, 1, len(good) / 3, len(good) - 9, len(good) - 1} {
+			if n >= 0 && n < len(good) {
+				try(good[:n])
+			}
+		}
+		if n := len(good); n > 5000 { // zeroed tail, swapped pages, appended garbage
+			try(append(bytes.Clone(good[:n-3000]), make([]byte, 3000)...))
+			b := bytes.Clone(good)
+			copy(b[:1000], good[3000:4000])
+			copy(b[3000:4000], good[:1000])
+			try(b)
+		}
+		try(append(bytes.Clone(good), "garbage at the end"...))
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		judge(t, dir, dump, file)
+		put(good)
+	}
+	if blocks < 4 {
+		t.Fatalf("only %d block files", blocks)
+	}
+	// Two block files of the same stream change places, and of two streams.
+	s0, s1 := filepath.Join(dir, storePrefix, "TROUPE_EV_0/msgs/"), filepath.Join(dir, storePrefix, "TROUPE_EV_1/msgs/")
+	for _, pair := range [][2]string{{s0 + "/1.blk", s0 + "/2.blk"}, {s0 + "/1.blk", s1 + "/1.blk"}, {s0, s1}} {
+		swap := func() {
+			tmp := filepath.Join(dir, "swap")
+			for _, r := range [][2]string{{pair[0], tmp}, {pair[1], pair[0]}, {tmp, pair[1]}} {
+				if err := os.Rename(r[0], r[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		swap()
+		if !judge(t, dir, dump, "") {
+			t.Errorf("%v swapped and nobody noticed", pair)
+		}
+		swap()
+	}
+	if fingerprint(t, dir) != before || mustDump(t, dir) != dump {
+		t.Error("the test did not put everything back")
+	}
+	t.Logf("%d damages: %d stops, %d without effect; %d of them opened with the engine", stops+same, stops, same, checkedOpen)
+	if same > stops/10 {
+		t.Errorf("%d of %d damages had no effect", same, stops+same)
+	}
+}
+
+// TestRepair: of damages all over the directory, with a copy everything comes back; without one what
+// is whole is kept, every lost sequence has a Loss, and the loss has to be accepted first. Then the
+// log works.
+func TestRepair(t *testing.T) {
+	original, dump := sampleLog(t, 40)
+	s0 := filepath.Join(storePrefix, "TROUPE_EV_0")
+	s1 := filepath.Join(storePrefix, "TROUPE_EV_1")
+	edit := func(name string, f func([]byte) []byte) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), f(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove := func(name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flip := func(at int) func([]byte) []byte {
+		return func(b []byte) []byte { b[at] ^= 4; return b }
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+		lost   bool
+	}{
+		{"bit flip", edit(s0+"/msgs/1.blk", flip(5000)), true},
+		{"length flip", edit(s0+"/msgs/1.blk", flip(1)), true},
+		{"tail cut", edit(s0+"/msgs/2.blk", func(b []byte) []byte { return b[:len(b)-100] }), true},
+		{"first block deleted", remove(s0 + "/msgs/1.blk"), true},
+		{"stream deleted", remove(s1), true},
+		{"everything deleted", remove("jetstream"), true},
+		{"description damaged", edit(s1+"/meta.inf", flip(10)), false},
+		{"witness deleted", remove("witness-1"), false},
+		{"marker damaged", edit(markerFile, flip(30)), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			damaged := copyDir(t, original)
+			c.damage(t, damaged)
+			was := fingerprint(t, damaged)
+			if r, err := Verify(damaged); err != nil || r.OK() {
+				t.Fatalf("the damage is not one: %v", err)
+			}
+
+			// Without a copy.
+			dir := copyDir(t, damaged)
+			_, err := Repair(t.Context(), dir, RepairOptions{})
+			var loss *LossError
+			if c.lost {
+				if !errors.As(err, &loss) || fingerprint(t, dir) != was {
+					t.Fatalf("a loss without consent: %v, or files were changed", err)
+				}
+				if _, err = Repair(t.Context(), dir, RepairOptions{AcceptLoss: true, Time: 77}); err != nil {
+					t.Fatal(err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Verify(dir)
+			if err != nil || !r.OK() {
+				t.Fatalf("after the repair: %v %v", err, r)
+			}
+			lost := map[string]bool{}
+			for _, s := range r.Shards {
+				for _, l := range s.Lost {
+					if l.Reason == "" || l.Time != 77 {
+						t.Errorf("a loss without reason or time: %+v", l)
+					}
+					for seq := l.First; seq <= l.Last; seq++ {
+						lost[fmt.Sprintf(`{"shard":%d,"seq":%d,`, s.Shard, seq)] = true
+					}
+				}
+			}
+			if (len(lost) > 0) != c.lost {
+				t.Errorf("%d entries lost", len(lost))
+			}
+			// Every line of the original is there or stands under a lost sequence.
+			now := mustDump(t, dir)
+			for line := range strings.Lines(dump) {
+				head := line[:strings.Index(line, `"key"`)]
+				if lost[head] == strings.Contains(now, line) {
+					t.Fatalf("lost %v: %s", lost[head], line)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(dir, "repair-1.json")); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "damaged-1")); err != nil {
+				t.Error(err)
+			}
+			// It works, and a second repair has nothing to do.
+			works(t, dir)
+			if again, err := Repair(t.Context(), dir, RepairOptions{}); err != nil || again.PutAside != "" {
+				t.Errorf("a second repair: %+v, %v", again, err)
+			}
+
+			// With a copy nothing is lost.
+			dir = copyDir(t, damaged)
+			rep, err := Repair(t.Context(), dir, RepairOptions{From: []string{original}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := mustDump(t, dir); got != dump {
+				t.Error("repaired from a copy, and different")
+			}
+			if n := rep.Shards[0].FromCopy + rep.Shards[1].FromCopy; (n > 0) != c.lost {
+				t.Errorf("%d entries from the copy", n)
+			}
+			works(t, dir)
+		})
+	}
+}
+
+// works opens a log, writes one event to every shard, reads all, and closes.
+func works(t *testing.T, dir string) {
+	t.Helper()
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 20, Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for shard := range l.Shards() {
+		c := newCommitter(t, l, CommitterOptions{Shard: shard})
+		if _, err := c.Append(t.Context(), event(1<<40)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := contents(t.Context(), l, shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRepairInterrupted: a crash after any step of the swap is finished by the next repair.
+func TestRepairInterrupted(t *testing.T) {
+	original, dump := sampleLog(t, 40)
+	rebuilt := copyDir(t, original)
+	if err := os.Remove(filepath.Join(rebuilt, storePrefix, "TROUPE_EV_0/msgs/1.blk")); err != nil {
+		t.Fatal(err)
+	}
+	// Build the new log and stop before the swap: what finishRepair would begin with.
+	entries := map[uint16]map[uint64][]entryRef{0: {}, 1: {}}
+	collect := hooks{entry: func(s uint16, seq uint64, at entryRef, _ []byte) { entries[s][seq] = append(entries[s][seq], at) }}
+	found, err := scan(rebuilt, collect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scan(original, collect); err != nil {
+		t.Fatal(err)
+	}
+	var plans []*plan
+	for i := range found.Shards {
+		p, err := makePlan(rebuilt, &found.Shards[i], entries[uint16(i)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, p)
+	}
+	if err := rebuild(t.Context(), rebuilt, found, plans, &RepairReport{}); err != nil {
+		t.Fatal(err)
+	}
+	moves := []string{"jetstream", markerFile, "witness-0", "witness-1"}
+	for steps := 0; steps <= 2*len(moves); steps++ {
+		dir := copyDir(t, rebuilt)
+		if err := os.MkdirAll(filepath.Join(dir, "damaged-1"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for s := range steps {
+			name := moves[s/2]
+			from, to := filepath.Join(dir, name), filepath.Join(dir, "damaged-1", name)
+			if s%2 == 1 {
+				from, to = filepath.Join(dir, repairDir, name), filepath.Join(dir, name)
+			}
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); err == nil {
+			_ = l.Close()
+			t.Fatalf("after step %d a log in the middle of a repair was opened", steps)
+		}
+		if _, err := Repair(t.Context(), dir, RepairOptions{}); err != nil {
+			t.Fatalf("after step %d: %v", steps, err)
+		}
+		if mustDump(t, dir) != dump {
+			t.Fatalf("after step %d: different", steps)
+		}
+	}
+}
