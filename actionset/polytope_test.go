@@ -163,11 +163,7 @@ func TestPolytopeAgainstClosedForms(t *testing.T) {
 	}
 	l1, _ := actionset.NewL1(8)
 	box, _ := actionset.NewCube(40, 0.1)
-	var ba [][]float64
-	for _, e := range units(40, 1, true) {
-		ba = append(ba, e)
-	}
-	q, err := actionset.NewPolytope(ba, fill(80, 0.1))
+	q, err := actionset.NewPolytope(units(40, 1, true), fill(80, 0.1))
 	if err != nil {
 		t.Fatal(err)
 	}
