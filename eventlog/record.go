@@ -155,6 +155,7 @@ type Decision struct {
 	Idempotency []byte    `json:"idempotency,omitempty"` // hash of the caller's idempotency key, at most 32 bytes
 	WouldAction string    `json:"would_action,omitzero"` // apprentice, shadow: what the policy would have done
 	WouldNum    uint64    `json:"would_num,omitzero"`    // and with which propensity, over Den
+	Draw        ID        `json:"draw,omitzero"`         // the random number that j, ξ and the coin of a floor were computed from
 }
 
 func (*Decision) Kind() Kind { return KindDecision }
@@ -199,7 +200,8 @@ func (r *Decision) append(b []byte) []byte {
 	b = putInt(b, 19, r.Deadline)
 	b = putBytes(b, 20, r.Idempotency)
 	b = putBytes(b, 21, r.WouldAction)
-	return putUint(b, 22, r.WouldNum)
+	b = putUint(b, 22, r.WouldNum)
+	return putFixed(b, 23, uint64(r.Draw))
 }
 
 func (r *Decision) field(d *decoder) {
@@ -248,6 +250,8 @@ func (r *Decision) field(d *decoder) {
 		r.WouldAction = d.text()
 	case 22:
 		r.WouldNum = d.uint()
+	case 23:
+		r.Draw = ID(d.fixed())
 	default:
 		d.unknown()
 	}

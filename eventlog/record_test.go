@@ -61,7 +61,7 @@ func genRecord(t *rapid.T) Record {
 			Member: rapid.Uint32().Draw(t, "member"), Negative: rapid.Bool().Draw(t, "neg"), Action: genText(t),
 			X: genVector(t), Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode")), Deferred: rapid.Bool().Draw(t, "deferred"),
 			Context: genID(t), Full: genBytes(t, 64), Caller: genText(t), Time: genTime(t), Deadline: genTime(t),
-			Idempotency: genBytes(t, 32), WouldAction: genText(t)}
+			Idempotency: genBytes(t, 32), WouldAction: genText(t), Draw: genID(t)}
 		r.Den = rapid.Uint64Min(1).Draw(t, "den")
 		r.Num = rapid.Uint64Range(0, r.Den).Draw(t, "num")
 		r.WouldNum = rapid.Uint64Range(0, r.Den).Draw(t, "would")
@@ -72,7 +72,7 @@ func genRecord(t *rapid.T) Record {
 	case KindActivate:
 		return &Activate{genEvent(t), genTime(t)}
 	case KindReward:
-		return &Reward{Event: genEvent(t), Model: genID(t), X: genVector(t), Y: genFloat(t), Source: genText(t), Time: genTime(t)}
+		return &Reward{Event: genEvent(t), Model: genID(t), X: genVector(t), Y: genFloat(t), Source: genText(t), Time: genTime(t), Key: genID(t)}
 	case KindExpire:
 		r := &Expire{Event: genEvent(t), Model: genID(t), Default: rapid.Bool().Draw(t, "default"), Time: genTime(t)}
 		r.Count = rapid.Uint32Range(1, MaxEvents-r.Event.Index).Draw(t, "count")
