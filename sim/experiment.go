@@ -22,8 +22,9 @@ const (
 	maxHorizon      = 1_000_000_000_000
 	maxReplications = 10_000_000
 	maxCases        = 10_000      // environments, and policies, after sweeps
-	maxRows         = 200_000_000 // lines of results.csv
+	maxRows         = 200_000_000 // lines of results.csv, and numbers of diagnostics.csv
 	maxName         = 120         // characters of a name
+	maxHypothesis   = 2_000       // characters of a hypothesis
 )
 
 // Catalogue is where the kinds that a spec file names are looked up.
@@ -38,10 +39,13 @@ func Kinds() Catalogue { return Catalogue{env.Kinds, policy.Kinds} }
 // Experiment is a decoded spec file.
 type Experiment struct {
 	Name         string
+	Hypothesis   string // what its author expects, stated before the run; "" for none
 	Seed         uint64
 	Horizon      int
 	Replications int
-	Checkpoints  []int // increasing, the last is Horizon
+	Checkpoints  []int    // increasing, the last is Horizon
+	Record       []string // quantities to write to diagnostics.csv, in the order of Quantities
+	Reference    string   // the policy that the others are compared with, "" for none
 	Environments []Case[env.Options]
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
@@ -64,11 +68,14 @@ type Case[T any] struct {
 
 // header is the part of a spec outside the tables.
 type header struct {
-	Name         string `key:"name" doc:"name of the experiment; default: the file's name"`
-	Seed         int    `key:"seed" doc:"seed of all random numbers"`
-	Horizon      int    `key:"horizon" doc:"rounds T of a replication"`
-	Replications int    `key:"replications" doc:"independent repetitions"`
-	Checkpoints  []int  `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
+	Name         string   `key:"name" doc:"name of the experiment; default: the file's name"`
+	Hypothesis   string   `key:"hypothesis" doc:"what is expected, stated before the run; shown above the verdict"`
+	Seed         int      `key:"seed" doc:"seed of all random numbers"`
+	Horizon      int      `key:"horizon" doc:"rounds T of a replication"`
+	Replications int      `key:"replications" doc:"independent repetitions"`
+	Checkpoints  []int    `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
+	Record       []string `key:"record" doc:"what else to record: actions, spectrum, optimism, coverage"`
+	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
 }
 
 // Keys lists the options of a spec file outside its tables.
@@ -116,7 +123,12 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, err
 		}
 	}
-	x := &Experiment{Name: h.Name, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications}
+	if tree["hypothesis"] != nil {
+		if err := checkHypothesis(h.Hypothesis); err != nil {
+			return nil, err
+		}
+	}
+	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications}
 
 	var err error
 	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {
@@ -128,8 +140,20 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	if x.Policies, err = decodeCases(tree, "policy", kinds.Policies); err != nil {
 		return nil, err
 	}
-	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)); rows > maxRows {
-		return nil, spec.Errorf("replications", "is %d, which makes %.3g lines of results, more than %d", x.Replications, rows, maxRows)
+	if x.Record, err = checkRecord(h.Record); err != nil {
+		return nil, err
+	}
+	if x.Reference = h.Reference; tree["reference"] != nil {
+		names := make([]string, len(x.Policies))
+		for i, c := range x.Policies {
+			names[i] = c.Name
+		}
+		if !slices.Contains(names, x.Reference) {
+			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference, spec.Suggest(x.Reference, names))
+		}
+	}
+	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(columns(x.Record))); rows > maxRows {
+		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d", x.Replications, rows, maxRows)
 	}
 	return x, nil
 }
@@ -223,6 +247,19 @@ func checkName(name, at string) error {
 		return spec.Errorf(at, "is %q, expected printable characters", name)
 	case utf8.RuneCountInString(name) > maxName:
 		return spec.Errorf(at, "is %d characters long, expected at most %d", utf8.RuneCountInString(name), maxName)
+	}
+	return nil
+}
+
+// checkHypothesis accepts a few sentences: lines of printable characters.
+func checkHypothesis(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return spec.Errorf("hypothesis", "is blank, expected a sentence that the results can contradict")
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }):
+		return spec.Errorf("hypothesis", "is %.80q, expected printable characters", text)
+	case utf8.RuneCountInString(text) > maxHypothesis:
+		return spec.Errorf("hypothesis", "is %d characters long, expected at most %d", utf8.RuneCountInString(text), maxHypothesis)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 		{env + pol + pol, `x.toml:5:3: two cases of [[policy]] are called "random"; give them different names`},
 		{env + pol + "m=[2,2]", `x.toml:3:3: two cases of [[policy]] are called "random(m=2)"; give them different names`},
 		{"environment = 3\n" + pol, "x.toml:1:1: environment is 3, expected tables [[environment]]"},
-		{"replications = 10_000_000\nhorizon=1_000_000\n" + env + pol, "x.toml:1:1: replications is 10000000, which makes 8.4e+08 lines of results, more than 200000000"},
+		{"replications = 10_000_000\nhorizon=1_000_000\n" + env + pol, "x.toml:1:1: replications is 10000000, which makes 8.4e+08 numbers of results, more than 200000000"},
 	} {
 		_, err := Parse("x.toml", c.text, fakes)
 		var fault *FileError

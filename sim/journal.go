@@ -12,12 +12,13 @@ import (
 
 // The journal keeps finished cells, one line each, appended in one write as the cell finishes:
 //
-//	crc  SP  {"cell":"…","seconds":1.25,"regret":[…],"reward":[…]}  LF
+//	crc  SP  {"cell":"…","seconds":1.25,"regret":[…],"reward":[…],"also":{"s_min":[…]}}  LF
 //
 // crc is the CRC-32C of the JSON text in eight hexadecimal digits. cell is the key of the cell: a
 // hash of everything its numbers depend on (see cellKey), so a line is right wherever it is found,
 // in any order, beside lines of other experiments. regret and reward are the sums at the
-// checkpoints, printed so that they read back exactly; seconds is the time the cell took.
+// checkpoints, printed so that they read back exactly; seconds is the time the cell took. also
+// holds the columns of diagnostics.csv, where the spec asks for them and the cell has them.
 //
 // A line that does not check out is as good as absent: its cell is played again. A kill while
 // writing leaves at most one such line, at the end.
@@ -31,6 +32,8 @@ type entry struct {
 	Seconds float64   `json:"seconds"`
 	Regret  []float64 `json:"regret"`
 	Reward  []float64 `json:"reward"`
+
+	Also map[string][]float64 `json:"also,omitempty"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -53,14 +56,17 @@ func parseEntry(line []byte) (entry, error) {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return entry{}, err
 	}
-	for _, v := range [][]float64{e.Regret, e.Reward} {
-		for _, x := range v {
-			if !finite(x) {
-				return entry{}, errors.New("a sum is not finite")
-			}
+	return e, nil // JSON has no number that is not finite
+}
+
+// whole reports whether an entry has a value for every checkpoint.
+func (e entry) whole(checkpoints int) bool {
+	for _, v := range e.Also {
+		if len(v) != checkpoints {
+			return false
 		}
 	}
-	return e, nil
+	return len(e.Regret) == checkpoints && len(e.Reward) == checkpoints
 }
 
 // readJournal returns the good lines by cell and a remark for every bad one. A missing file is an

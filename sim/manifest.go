@@ -13,7 +13,8 @@ type Manifest struct {
 	CPUs         int           `json:"cpus"`    //
 	Command      string        `json:"command"` // what was typed
 	Experiment   string        `json:"experiment"`
-	Spec         string        `json:"spec"` // the TOML text as run
+	Hypothesis   string        `json:"hypothesis,omitempty"` // stated before the run
+	Spec         string        `json:"spec"`                 // the TOML text as run
 	SpecSHA256   string        `json:"spec_sha256"`
 	Identity     string        `json:"identity"`          // hash of what the spec asks for, replications aside
 	Program      string        `json:"program,omitempty"` // hash of the program's file
@@ -27,6 +28,9 @@ type Manifest struct {
 	Cells        int           `json:"cells"`   // environment × policy × replication
 	Done         int           `json:"done"`    // cells in results.csv
 	ResultsSHA   string        `json:"results_sha256"`
+	Record       []string      `json:"record,omitempty"`             // what diagnostics.csv holds
+	Diagnostics  string        `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
+	Reference    string        `json:"reference,omitempty"`          // the policy that others are compared with
 	Environments []Environment `json:"environments"`
 	Policies     []Policy      `json:"policies"`
 	Notes        []string      `json:"notes,omitempty"` // warnings, rescalings

@@ -15,9 +15,10 @@ import (
 
 // Names of the files in a result directory.
 const (
-	ResultsFile  = "results.csv"
-	ManifestFile = "manifest.json"
-	JournalFile  = "cells.journal"
+	ResultsFile     = "results.csv"
+	DiagnosticsFile = "diagnostics.csv"
+	ManifestFile    = "manifest.json"
+	JournalFile     = "cells.journal"
 )
 
 // resultsHeader is the first line of results.csv.
@@ -42,6 +43,40 @@ func resultsCSV(x *Experiment, cells []entry) []byte {
 					line = strconv.AppendFloat(line, sum, 'g', -1, 64)
 					line = append(line, ',')
 					line = strconv.AppendFloat(line, c.Reward[i], 'g', -1, 64)
+					line = append(line, '\n')
+					b.Write(line)
+				}
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// diagnosticsCSV prints what else was recorded, in the order of results.csv, one line for each
+// checkpoint of each cell that has something; a column that a cell does not have is empty.
+func diagnosticsCSV(x *Experiment, cells []entry) []byte {
+	cols := columns(x.Record)
+	b := bytes.NewBufferString("environment,policy,replication,round," + strings.Join(cols, ",") + "\n")
+	var line []byte
+	for e := range x.Environments {
+		for p := range x.Policies {
+			prefix := field(x.Environments[e].Name) + "," + field(x.Policies[p].Name) + ","
+			for r := range x.Replications {
+				c := cells[x.index(e, p, r)]
+				if len(c.Also) == 0 {
+					continue
+				}
+				for i, t := range x.Checkpoints {
+					line = append(line[:0], prefix...)
+					line = strconv.AppendInt(line, int64(r+1), 10)
+					line = append(line, ',')
+					line = strconv.AppendInt(line, int64(t), 10)
+					for _, col := range cols {
+						line = append(line, ',')
+						if v := c.Also[col]; v != nil {
+							line = strconv.AppendFloat(line, v[i], 'g', -1, 64)
+						}
+					}
 					line = append(line, '\n')
 					b.Write(line)
 				}
@@ -118,7 +153,10 @@ func claim(dir string, x *Experiment, force bool) error {
 		}
 		for _, f := range files {
 			n := f.Name()
-			ours := n == ResultsFile || n == JournalFile || strings.HasPrefix(n, "."+ResultsFile+".") || strings.HasPrefix(n, "."+ManifestFile+".")
+			ours := n == JournalFile
+			for _, name := range []string{ResultsFile, DiagnosticsFile, ManifestFile} {
+				ours = ours || n == name || strings.HasPrefix(n, "."+name+".")
+			}
 			if !ours { // a run that was killed early leaves only files that are ours
 				return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
 			}

@@ -57,6 +57,7 @@ type Options struct {
 type Outcome struct {
 	Manifest Manifest
 	Results  []byte // results.csv
+	Also     []byte // diagnostics.csv, nil when the spec asks for nothing more
 	Reused   int    // cells that were in the directory already
 	Played   int    // cells played now
 }
@@ -110,8 +111,9 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete {
-		if csv := resultsCSV(x, r.cells); hash(csv) == r.before.ResultsSHA && r.onDisk() == r.before.ResultsSHA {
-			return &Outcome{Manifest: *r.before, Results: csv, Reused: r.reused}, nil
+		csv, also := r.files()
+		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil || r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
+			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused}, nil
 		}
 	}
 	if _, err := r.publish(Interrupted); err != nil {
@@ -122,11 +124,11 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if r.done < len(r.cells) {
 		status = Interrupted
 	}
-	csv, err := r.publish(status)
+	out, err := r.publish(status)
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: csv, Reused: r.reused, Played: r.done - r.reused}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
@@ -172,6 +174,7 @@ func (x *Experiment) Key(replication int) rng.Key {
 func (r *runner) rehearse() error {
 	x := r.x
 	key := x.Key(1)
+	recorded := make(map[string]bool)
 	for e := range x.Environments {
 		c := &x.Environments[e]
 		var facts worldFacts
@@ -213,6 +216,16 @@ func (r *runner) rehearse() error {
 			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
 				return x.blame(pc.path, where, err)
 			}
+			if notes := newDiary(x.Record, world, set, pol, deltaOf(pc.Table)); notes != nil {
+				for _, name := range x.Record {
+					recorded[name] = recorded[name] || notes.has(name)
+				}
+			}
+		}
+	}
+	for _, name := range x.Record {
+		if !recorded[name] {
+			return x.src.locate(spec.Errorf("record", "%s", nobody(name)))
 		}
 	}
 	return nil
@@ -289,7 +302,7 @@ func (r *runner) recall() error {
 		r.remark(text)
 	}
 	for i, key := range r.keys {
-		if c, ok := known[key]; ok && len(c.Regret) == len(x.Checkpoints) && len(c.Reward) == len(x.Checkpoints) {
+		if c, ok := known[key]; ok && c.whole(len(x.Checkpoints)) {
 			r.set(i, c)
 			r.reused++
 		}
@@ -301,13 +314,19 @@ func (r *runner) recall() error {
 	return nil
 }
 
-// onDisk returns the hash of results.csv as it is, "" when it cannot be read.
-func (r *runner) onDisk() string {
-	data, err := os.ReadFile(filepath.Join(r.o.Dir, ResultsFile))
-	if err != nil {
-		return ""
+// files prints the cells that are done; also is nil when the spec asks for nothing but results.
+func (r *runner) files() (results, also []byte) {
+	results = resultsCSV(r.x, r.cells)
+	if len(r.x.Record) > 0 {
+		also = diagnosticsCSV(r.x, r.cells)
 	}
-	return hash(data)
+	return results, also
+}
+
+// unchanged reports whether a file of the directory has the bytes and the hash it should have.
+func (r *runner) unchanged(name string, want []byte, sum string) bool {
+	data, err := os.ReadFile(filepath.Join(r.o.Dir, name))
+	return err == nil && hash(want) == sum && hash(data) == sum
 }
 
 // cellKey is a hash of everything the numbers of a cell depend on: the two tables without their
@@ -328,7 +347,8 @@ func (x *Experiment) cellKey(e, p, r int, program, data string) (string, error) 
 		Replication int
 		Checkpoints []int // the last is the horizon
 		Horizon     int
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon})
+		Record      []string `json:",omitempty"`
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon, x.Record})
 	if err != nil {
 		return "", err
 	}
@@ -336,7 +356,8 @@ func (x *Experiment) cellKey(e, p, r int, program, data string) (string, error) 
 }
 
 // Identity is a hash of what the spec asks for, the number of replications aside: a directory of
-// results can be extended by more replications of the same experiment and by nothing else.
+// results can be extended by more replications of the same experiment and by nothing else. The
+// hypothesis is part of it: results cannot be continued under another one.
 func (x *Experiment) Identity() string {
 	type named struct {
 		Name, Kind string
@@ -354,7 +375,9 @@ func (x *Experiment) Identity() string {
 		Horizon     int
 		Checkpoints []int
 		Tables      [2][]named
-	}{x.Seed, x.Horizon, x.Checkpoints, tables})
+		Hypothesis  string   `json:",omitempty"`
+		Record      []string `json:",omitempty"`
+	}{x.Seed, x.Horizon, x.Checkpoints, tables, x.Hypothesis, x.Record})
 	if err != nil {
 		panic("sim: a decoded spec does not encode: " + err.Error())
 	}
@@ -498,8 +521,19 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
+	var notes *diary
+	if len(x.Record) > 0 {
+		set, err := world.Offer(key.Stream(rng.Offer).Round(1)) // asked again, it gives the same set
+		if err != nil {
+			return entry{}, err
+		}
+		if notes = newDiary(x.Record, world, set, pol, deltaOf(x.Policies[c.p].Table)); notes != nil {
+			pol = notes.who
+		}
+	}
 	w := &recorder{
 		at:     x.Checkpoints,
+		diary:  notes,
 		stop:   hard.Done(),
 		rounds: &r.rounds,
 		entry: entry{
@@ -512,6 +546,9 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	}
 	r.rounds.Add(int64(x.Horizon % countEvery))
 	w.entry.Seconds = time.Since(started).Seconds()
+	if notes != nil {
+		w.entry.Also = notes.values
+	}
 	return w.entry, nil
 }
 
@@ -520,6 +557,7 @@ type recorder struct {
 	at             []int
 	regret, reward float64
 	entry          entry
+	diary          *diary // nil when nothing more is asked for
 	stop           <-chan struct{}
 	rounds         *atomic.Int64
 }
@@ -530,7 +568,13 @@ const countEvery = 256
 func (w *recorder) Round(t int, regret, reward float64) error {
 	w.regret += regret
 	w.reward += reward
-	if t == w.at[len(w.entry.Regret)] {
+	mark := t == w.at[len(w.entry.Regret)]
+	if w.diary != nil {
+		if err := w.diary.round(t, regret, mark); err != nil {
+			return err
+		}
+	}
+	if mark {
 		w.entry.Regret = append(w.entry.Regret, w.regret)
 		w.entry.Reward = append(w.entry.Reward, w.reward)
 	}
@@ -545,14 +589,17 @@ func (w *recorder) Round(t int, regret, reward float64) error {
 	return nil
 }
 
-// publish writes results.csv and manifest.json for the cells that are done.
-func (r *runner) publish(status string) ([]byte, error) {
+// publish writes results.csv, diagnostics.csv where it is asked for, and manifest.json for the cells
+// that are done, and returns the bytes of the first two by name.
+func (r *runner) publish(status string) (map[string][]byte, error) {
 	x := r.x
-	csv := resultsCSV(x, r.cells)
+	csv, also := r.files()
+	out := map[string][]byte{ResultsFile: csv}
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
 	m.Program = r.o.Program
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
+	m.Hypothesis = x.Hypothesis
 	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
 	m.Started = r.started.UTC().Format(time.RFC3339)
 	m.Seconds = time.Since(r.started).Seconds()
@@ -562,6 +609,10 @@ func (r *runner) publish(status string) ([]byte, error) {
 	}
 	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
 	m.ResultsSHA = hash(csv)
+	m.Record, m.Reference, m.Diagnostics = x.Record, x.Reference, ""
+	if also != nil {
+		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
+	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, Environment{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim, r.worlds[e].file})
@@ -581,17 +632,19 @@ func (r *runner) publish(status string) ([]byte, error) {
 	m.Notes = slices.Clone(r.notes)
 	r.manifest = m
 	if r.o.Dir == "" {
-		return csv, nil
+		return out, nil
 	}
-	if err := writeFile(filepath.Join(r.o.Dir, ResultsFile), csv); err != nil {
-		return nil, err
+	for name, data := range out {
+		if err := writeFile(filepath.Join(r.o.Dir, name), data); err != nil {
+			return nil, err
+		}
 	}
 	if status == Complete && r.foreign {
 		if err := r.tidy(); err != nil {
 			return nil, err
 		}
 	}
-	return csv, writeManifest(r.o.Dir, &m)
+	return out, writeManifest(r.o.Dir, &m)
 }
 
 // tidy rewrites the journal of a complete run without the lines that are not its own.

@@ -1,0 +1,410 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"troupe/bandit"
+	"troupe/env"
+	"troupe/internal/linalg"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+	"troupe/theory"
+)
+
+// A spec may ask for more than regret and reward: record = ["actions", "spectrum"]. What is asked
+// for is written to diagnostics.csv at every checkpoint, for the policies and environments that
+// have it. A quantity of the policy's state at checkpoint t is that of the state the action of
+// round t was chosen from, after t − 1 updates. Nothing is drawn for it and nothing is changed, so
+// results.csv is the same with and without; what is not asked for costs nothing.
+
+// Quantity is something a spec can ask to record.
+type Quantity struct {
+	Name    string   // in record = [...]
+	Columns []string // of diagnostics.csv
+	Doc     string   // one line
+	Who     string   // who has it
+}
+
+// ranks is how many of the best arms have a column of their own.
+const ranks = 5
+
+// Quantities is everything that record can name, in the order of the columns of diagnostics.csv.
+var Quantities = []Quantity{
+	{"actions", []string{"action_1", "action_2", "action_3", "action_4", "action_5"},
+		"share of the rounds so far in which the best, second best, … arm of the round was played",
+		"environments with finite action sets"},
+	{"spectrum", []string{"s_min", "s_max"},
+		"smallest and largest singular value of Γ/√m, Γ = V^{-1/2}(S^1 … S^m)",
+		"policies with members: ensemble, atoms, lazy"},
+	{"optimism", []string{"optimistic"},
+		"share of the models θ with max⟨x, θ⟩ ≥ max⟨x, θ*⟩ over the round's set",
+		"policies with members in environments with a θ*"},
+	{"coverage", []string{"distance", "distance_max"},
+		"‖θ* − θ̂‖_V/β: at most 1 while θ* is in the confidence ellipsoid; now, and the largest so far",
+		"policies with a ridge regression in environments with a θ*"},
+}
+
+// checkRecord refuses names that are no quantity, and names given twice, and puts the rest in the
+// order of Quantities.
+func checkRecord(names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var valid []string
+	for _, q := range Quantities {
+		valid = append(valid, q.Name)
+	}
+	for i, name := range names {
+		switch {
+		case !slices.Contains(valid, name):
+			return nil, spec.Errorf(element("record", i), "is %q%s", name, spec.Suggest(name, valid))
+		case slices.Contains(names[:i], name):
+			return nil, spec.Errorf(element("record", i), "is %q for the second time", name)
+		}
+	}
+	return slices.DeleteFunc(valid, func(name string) bool { return !slices.Contains(names, name) }), nil
+}
+
+// columns returns the columns of diagnostics.csv for the quantities named.
+func columns(record []string) []string {
+	var out []string
+	for _, q := range Quantities {
+		if slices.Contains(record, q.Name) {
+			out = append(out, q.Columns...)
+		}
+	}
+	return out
+}
+
+// watched is a policy that remembers what it was offered and what it chose.
+type watched struct {
+	bandit.Policy
+	set bandit.ActionSet
+	x   *bandit.Action
+}
+
+func (w *watched) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	w.set, w.x = set, dst
+	return w.Policy.Select(dst, set, draw)
+}
+
+// regression is the state of a ridge regression: *linalg.Ridge, *linalg.Root.
+type regression interface {
+	Dim() int
+	Lambda() float64
+	LogDetRatio() float64
+	Theta() []float64
+}
+
+// ensemble is a view of the members of a policy.
+type ensemble struct {
+	m     int
+	signs []float64 // +1, or +1 and −1
+	scale float64   // r
+	model func(dst []float64, j int, sign float64)
+	mixed bool // what plays is not one of the models
+}
+
+// base returns the policy inside wrappers, whose state it is.
+func base(p bandit.Policy) bandit.Policy {
+	for {
+		w, ok := p.(interface{ Base() bandit.Policy })
+		if !ok {
+			return p
+		}
+		p = w.Base()
+	}
+}
+
+// regressionOf returns the regression of a policy, nil when it has none.
+func regressionOf(p bandit.Policy) regression {
+	switch p := p.(type) {
+	case interface{ Ridge() *linalg.Ridge }:
+		return p.Ridge()
+	case interface{ Root() *linalg.Root }:
+		return p.Root()
+	}
+	return nil
+}
+
+// membersOf returns the members of a policy; ok is false when it has none.
+func membersOf(p bandit.Policy) (e ensemble, ok bool) {
+	both := func(symmetric bool) []float64 {
+		if symmetric {
+			return []float64{1, -1}
+		}
+		return []float64{1}
+	}
+	switch p := p.(type) {
+	case *policy.Ensemble:
+		o := p.Options()
+		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, o.Reference != "coordinate"}, true
+	case *policy.Atoms:
+		o := p.Options()
+		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, false}, true
+	case *policy.Lazy:
+		o := p.Options()
+		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, false}, true
+	}
+	return ensemble{}, false
+}
+
+// diary writes down what a spec asks for beside regret and reward, in one cell.
+type diary struct {
+	who    *watched
+	world  bandit.Environment
+	truth  env.Truth // nil without a θ*
+	sigma  float64
+	delta  float64
+	values map[string][]float64 // by column
+
+	actions, spectrum, optimism, coverage bool
+
+	counts  [ranks]int // by rank of the arm
+	arm     bandit.Action
+	largest float64 // distance_max
+	best    bandit.Action
+	u, v    []float64
+	factor  *linalg.Factor
+	eigen   *linalg.Eigen
+	square  []float64
+}
+
+// newDiary returns the diary of a cell for what is asked for and what is there; nil when that is
+// nothing. set is a set of the environment, delta the confidence level of the policy.
+func newDiary(record []string, world bandit.Environment, set bandit.ActionSet, pol bandit.Policy, delta float64) *diary {
+	w := &diary{who: &watched{Policy: pol}, world: world, sigma: 1, delta: delta}
+	w.truth, _ = world.(env.Truth)
+	if n, ok := world.(env.Noisy); ok {
+		if s, _ := n.Sigma(); s > 0 {
+			w.sigma = s
+		}
+	}
+	_, finite := set.(bandit.Finite)
+	reg := regressionOf(base(pol))
+	members, has := membersOf(base(pol))
+	w.actions = slices.Contains(record, "actions") && finite
+	w.spectrum = slices.Contains(record, "spectrum") && has
+	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.mixed
+	w.coverage = slices.Contains(record, "coverage") && reg != nil && w.truth != nil
+	if !w.actions && !w.spectrum && !w.optimism && !w.coverage {
+		return nil
+	}
+	w.values = make(map[string][]float64)
+	d := world.Dim()
+	w.u, w.v = make([]float64, d), make([]float64, d)
+	w.square = make([]float64, d*d)
+	w.factor, w.eigen = linalg.NewFactor(d, 1), linalg.NewEigen(d)
+	return w
+}
+
+// has reports whether the diary records a quantity.
+func (w *diary) has(name string) bool {
+	switch name {
+	case "actions":
+		return w.actions
+	case "spectrum":
+		return w.spectrum
+	case "optimism":
+		return w.optimism
+	case "coverage":
+		return w.coverage
+	}
+	return false
+}
+
+// round is called in round t, after the choice and before the update; mark says that t is a
+// checkpoint. Cost: for actions one Regret for each arm and round, for coverage d² a round; the
+// others cost at checkpoints only, m·d² for the spectrum and an oracle call for each model for
+// optimism.
+func (w *diary) round(t int, regret float64, mark bool) error {
+	if w.actions {
+		if err := w.rank(t, regret, mark); err != nil {
+			return err
+		}
+	}
+	if w.coverage {
+		if err := w.cover(mark); err != nil {
+			return err
+		}
+	}
+	if !mark {
+		return nil
+	}
+	if w.spectrum {
+		if err := w.look(); err != nil {
+			return err
+		}
+	}
+	if w.optimism {
+		return w.optimistic()
+	}
+	return nil
+}
+
+func (w *diary) put(column string, v float64) error {
+	if !finite(v) {
+		return fmt.Errorf("%s is %v: %w", column, v, bandit.ErrNotFinite)
+	}
+	w.values[column] = append(w.values[column], v)
+	return nil
+}
+
+// rank counts the arms that would have been better: arms of equal regret share a rank.
+func (w *diary) rank(t int, regret float64, mark bool) error {
+	set, ok := w.who.set.(bandit.Finite)
+	if !ok {
+		return fmt.Errorf("the action set of round %d is not finite, that of round 1 was", t)
+	}
+	better := 0
+	for i := 0; i < set.Len() && better < ranks; i++ {
+		w.arm.X, w.arm.Index = set.At(i), i
+		r, err := w.world.Regret(w.arm)
+		if err != nil {
+			return err
+		}
+		if r < regret {
+			better++
+		}
+	}
+	if better < ranks {
+		w.counts[better]++
+	}
+	if !mark {
+		return nil
+	}
+	for k := range min(ranks, set.Len()) {
+		if err := w.put(fmt.Sprintf("action_%d", k+1), float64(w.counts[k])/float64(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cover compares the distance of θ* from θ̂ with β of eq:beta, for noise level σ.
+func (w *diary) cover(mark bool) error {
+	reg := regressionOf(base(w.who.Policy))
+	hat := reg.Theta()
+	for i, v := range w.truth.Theta() {
+		w.u[i] = v - hat[i]
+	}
+	root := math.Sqrt(reg.Lambda())
+	beta := root + w.sigma*(theory.Beta(reg.Lambda(), w.delta, max(0, reg.LogDetRatio()))-root)
+	ratio := math.Sqrt(w.norm2(reg, w.u)) / beta
+	w.largest = max(w.largest, ratio)
+	if !mark {
+		return nil
+	}
+	if err := w.put("distance", ratio); err != nil {
+		return err
+	}
+	return w.put("distance_max", w.largest)
+}
+
+// norm2 returns ‖u‖²_V ≥ 0.
+func (w *diary) norm2(reg regression, u []float64) float64 {
+	switch reg := reg.(type) {
+	case *linalg.Ridge:
+		return max(0, reg.Norm2(u))
+	case *linalg.Root:
+		mulLT(w.v, reg.Factor().L(), u)
+		return linalg.Dot(w.v, w.v)
+	}
+	panic("sim: a regression of unknown kind")
+}
+
+// mulLT stores Lᵀz in dst, L lower triangular, d×d.
+func mulLT(dst, l, z []float64) {
+	d := len(z)
+	clear(dst)
+	for k, v := range z {
+		linalg.Axpy(v, l[k*d:k*d+k+1], dst[:k+1])
+	}
+}
+
+// look stores the extreme singular values of Γ/√m. Column j of Γ = V^{−1/2}S is V^{1/2}θ̃^j with the
+// member θ̃^j = (model − θ̂)/r, and ΓΓᵀ has the eigenvalues of Σ (Lᵀθ̃^j)(Lᵀθ̃^j)ᵀ for V = LLᵀ.
+func (w *diary) look() error {
+	pol := base(w.who.Policy)
+	reg := regressionOf(pol)
+	members, _ := membersOf(pol)
+	l := w.factor.L()
+	switch reg := reg.(type) {
+	case *linalg.Ridge:
+		if !w.factor.Set(reg.V()) {
+			return fmt.Errorf("V is not positive definite: %w", bandit.ErrNumerical)
+		}
+	case *linalg.Root:
+		l = reg.Factor().L()
+	}
+	d, hat := reg.Dim(), reg.Theta()
+	clear(w.square)
+	for j := range members.m {
+		members.model(w.u, j, 1)
+		for i := range w.u {
+			w.u[i] = (w.u[i] - hat[i]) / members.scale
+		}
+		mulLT(w.v, l, w.u)
+		for i, v := range w.v {
+			linalg.Axpy(v, w.v, w.square[i*d:i*d+d])
+		}
+	}
+	if !w.eigen.Set(w.square) {
+		return fmt.Errorf("the singular values of the members: %w", bandit.ErrNumerical)
+	}
+	m, least := float64(members.m), 0.0 // fewer members than dimensions leave some without any
+	if members.m >= d {
+		least = math.Sqrt(max(0, slices.Min(w.eigen.Values())) / m)
+	}
+	if err := w.put("s_min", least); err != nil {
+		return err
+	}
+	return w.put("s_max", math.Sqrt(max(0, slices.Max(w.eigen.Values()))/m))
+}
+
+// optimistic stores the share of models with J(θ) ≥ J(θ*) on the round's set.
+func (w *diary) optimistic() error {
+	members, _ := membersOf(base(w.who.Policy))
+	top, err := w.who.set.ArgMax(&w.best, w.truth.Theta())
+	if err != nil {
+		return err
+	}
+	n := 0
+	for j := range members.m {
+		for _, sign := range members.signs {
+			members.model(w.u, j, sign)
+			v, err := w.who.set.ArgMax(&w.best, w.u)
+			if err != nil {
+				return err
+			}
+			if v >= top {
+				n++
+			}
+		}
+	}
+	return w.put("optimistic", float64(n)/float64(members.m*len(members.signs)))
+}
+
+// deltaOf is the confidence level of a policy's table, or of the table of what it wraps.
+func deltaOf(table spec.Raw) float64 {
+	if v, ok := spec.Number(table["delta"]); ok {
+		return v
+	}
+	if inner, ok := table["base"].(spec.Raw); ok {
+		return deltaOf(inner)
+	}
+	return 0.1 // the default of every policy that has one
+}
+
+// nobody says why a quantity that was asked for is not there.
+func nobody(name string) string {
+	for _, q := range Quantities {
+		if q.Name == name {
+			return fmt.Sprintf("is %q, which nothing in this experiment has: it is for %s", name, q.Who)
+		}
+	}
+	panic("sim: unknown quantity")
+}
