@@ -1,3 +1,262 @@
 package eventlog
 
-func childMain() bool { return false }
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A child is this test binary, started again: it opens a directory and works on it until it is
+// killed. What it was told it prints, one line an acknowledgement, unbuffered, so that a line that is
+// there was acknowledged before.
+const childEnv = "TROUPE_EVENTLOG_CHILD" // mode directory first-id
+
+// childMain runs in the child and returns true there.
+func childMain() bool {
+	f := strings.Fields(os.Getenv(childEnv))
+	if len(f) != 3 {
+		return false
+	}
+	mode, dir := f[0], f[1]
+	first, err := strconv.ParseInt(f[2], 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	l, err := OpenJetStream(ctx, dir, JetStreamOptions{Reserve: -1, noSync: mode == "nosync"})
+	if err != nil {
+		fmt.Println("error", err)
+		return true
+	}
+	defer l.Close()
+	fmt.Println("open")
+	if mode == "hold" {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return true
+	}
+	chain, err := Tail(ctx, l, 0)
+	if err != nil {
+		fmt.Println("error", err)
+		return true
+	}
+	c, err := NewCommitter(l, CommitterOptions{Head: chain.Head(), Try: time.Second, Patience: 2 * time.Second})
+	if err != nil {
+		fmt.Println("error", err)
+		return true
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for {
+				id := first + next.Add(1)
+				r, err := c.Append(ctx, event(id))
+				if err != nil {
+					fmt.Fprintf(os.Stdout, "failed %d %v\n", id, strings.ReplaceAll(err.Error(), "\n", " "))
+					return
+				}
+				fmt.Fprintf(os.Stdout, "acked %d %d %v %d %d\n", id, r.Seq, r.Event.Epoch, r.Event.Batch, r.Event.Index)
+			}
+		})
+	}
+	wg.Wait()
+	return true
+}
+
+// child is a running child process.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines chan string
+}
+
+func startChild(t *testing.T, mode, dir string, first int64) *child {
+	t.Helper()
+	c := &child{cmd: exec.Command(os.Args[0]), lines: make(chan string, 1<<20)}
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", childEnv, mode, dir, first))
+	c.cmd.Stderr = os.Stderr
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stdin = stdin
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.lines)
+		s := bufio.NewScanner(out)
+		for s.Scan() {
+			c.lines <- s.Text()
+		}
+	}()
+	if line := <-c.lines; line != "open" {
+		t.Fatalf("the child says %q", line)
+	}
+	return c
+}
+
+// kill kills the child and returns everything it said.
+func (c *child) kill() (lines []string) {
+	_ = c.cmd.Process.Kill()
+	for line := range c.lines {
+		lines = append(lines, line)
+	}
+	_ = c.cmd.Wait()
+	return lines
+}
+
+// note puts the lines of a child into a history. Everything from first on that is not acknowledged
+// may be there or not, unless it was refused.
+func (h *history) note(t *testing.T, lines []string) (acked int, failed []string) {
+	t.Helper()
+	for _, line := range lines {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 6 && f[0] == "acked":
+			var r Receipt
+			id, err1 := strconv.ParseInt(f[1], 10, 64)
+			seq, err2 := strconv.ParseUint(f[2], 10, 64)
+			err3 := r.Event.Epoch.UnmarshalText([]byte(f[3]))
+			batch, err4 := strconv.ParseUint(f[4], 10, 64)
+			index, err5 := strconv.ParseUint(f[5], 10, 32)
+			if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			r.Seq, r.Event.Batch, r.Event.Index = seq, batch, uint32(index)
+			h.acked[id] = r
+			acked++
+		case f[0] == "failed":
+			failed = append(failed, line)
+		default:
+			t.Fatalf("the child says %q", line)
+		}
+	}
+	return acked, failed
+}
+
+// checkFiles is history.check on the files of a directory, where every event that is not known may be
+// one whose caller died.
+func (h *history) checkFiles(dir string) (events int, err error) {
+	found := map[int64][]place{}
+	r, err := scan(dir, hooks{batch: func(d Delivery) {
+		for i, r := range d.Events() {
+			if a, ok := r.(*Activate); ok && !d.Repeat {
+				found[a.Time] = append(found[a.Time], place{d.Seq, d.Key(i)})
+			}
+		}
+	}})
+	if err != nil {
+		return 0, err
+	}
+	if !r.OK() {
+		return 0, &DamagedError{r}
+	}
+	for id, r := range h.acked {
+		if at := found[id]; len(at) != 1 || at[0] != (place{r.Seq, r.Event}) {
+			return 0, fmt.Errorf("event %d was acknowledged at %d %v and is at %v", id, r.Seq, r.Event, at)
+		}
+	}
+	for id, at := range found {
+		if len(at) != 1 {
+			return 0, fmt.Errorf("event %d is at %v", id, at)
+		}
+	}
+	return len(found), nil
+}
+
+func rounds(env string, least int) int {
+	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return max(1, least/4)
+	}
+	return least
+}
+
+// TestKill: a process under load is killed with SIGKILL at a random moment, over and over, on one
+// directory. Every acknowledged event is there exactly once, where its receipt says; the others at
+// most once; the next process opens the log and goes on. TROUPE_KILL_ROUNDS=200 runs 200 rounds
+// instead of 20.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	h := newHistory()
+	rnd := rand.New(rand.NewPCG(7, 7))
+	total, stored := 0, 0
+	n := rounds("TROUPE_KILL_ROUNDS", 20)
+	for round := range n {
+		c := startChild(t, "load", dir, int64(round)<<32)
+		time.Sleep(time.Duration(rnd.IntN(120)) * time.Millisecond)
+		acked, failed := h.note(t, c.kill())
+		if len(failed) > 0 {
+			t.Fatalf("round %d: %v", round, failed)
+		}
+		total += acked
+		var err error
+		if stored, err = h.checkFiles(dir); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	found, _, err := contents(t.Context(), l, 0)
+	if err != nil || len(found) != stored {
+		t.Fatalf("the engine has %d events, its files %d, error %v", len(found), stored, err)
+	}
+	t.Logf("%d rounds: %d acknowledged, %d stored without an answer, 0 lost, 0 doubled", n, total, stored-total)
+	if total < 10*n {
+		t.Errorf("only %d events", total)
+	}
+}
+
+// TestTwoProcesses: the second opener of a directory is refused and told who holds it, in this
+// process and in another; when the holder is killed the lock is free.
+func TestTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	refused := func(holder string) {
+		t.Helper()
+		_, err1 := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+		_, err2 := Verify(dir)
+		_, err3 := Dump(io.Discard, dir, 0)
+		_, err4 := Repair(t.Context(), dir, RepairOptions{})
+		for _, err := range []error{err1, err2, err3, err4} {
+			var locked *LockedError
+			if !errors.As(err, &locked) || locked.Dir != dir || !strings.Contains(locked.Holder, holder) {
+				t.Errorf("error %v, want one that names %s", err, holder)
+			}
+		}
+	}
+	c := startChild(t, "hold", dir, 0)
+	refused(fmt.Sprintf("process %d on ", c.cmd.Process.Pid))
+	c.kill()
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(fmt.Sprintf("process %d on ", os.Getpid()))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(dir); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -383,6 +384,8 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+var worked atomic.Int64
+
 // works opens a log, writes one event to every shard, reads all, and closes.
 func works(t *testing.T, dir string) {
 	t.Helper()
@@ -393,7 +396,7 @@ func works(t *testing.T, dir string) {
 	defer l.Close()
 	for shard := range l.Shards() {
 		c := newCommitter(t, l, CommitterOptions{Shard: shard})
-		if _, err := c.Append(t.Context(), event(1<<40)); err != nil {
+		if _, err := c.Append(t.Context(), event(-worked.Add(1))); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Close(t.Context()); err != nil {

@@ -37,6 +37,8 @@ type JetStreamOptions struct {
 	Duplicates time.Duration
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
+
+	noSync bool // only for the control runs of the tests, which must fail with it
 }
 
 func (o *JetStreamOptions) defaults() {
@@ -129,7 +131,7 @@ func (l *JetStream) open(ctx context.Context) (err error) {
 	if !l.report.OK() {
 		return &DamagedError{l.report}
 	}
-	if l.srv, l.nc, err = startEngine(l.dir, true, l.engineSays); err != nil {
+	if l.srv, l.nc, err = startEngine(l.dir, !l.opt.noSync, l.engineSays); err != nil {
 		return err
 	}
 	if l.js, err = jetstream.New(l.nc); err != nil {
