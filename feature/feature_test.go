@@ -189,6 +189,7 @@ func TestRefused(t *testing.T) {
 		{`{"user":{"age":Infinity}}`, "a", ok, `context.user.age: is not JSON`},
 		{`{"user":{"age":1e999}}`, "a", ok, `context.user.age: is 1e999, expected a number that float64 can hold`},
 		{`{"user":{"age":-1e999}}`, "a", ok, `context.user.age: is -1e999, expected`},
+		{`{"user":{"age":1e}}`, "a", ok, `context.user.age: is not JSON`},
 		{`{"user":{"age":01}}`, "a", ok, `context.user.age: is not JSON`},
 		{`{"user":{"age":1.}}`, "a", ok, `context.user.age: is not JSON`},
 		{`{"user":{"age":+1}}`, "a", ok, `context.user.age: is not JSON`},
@@ -311,6 +312,28 @@ func TestHostileCost(t *testing.T) {
 	}
 }
 
+// TestDuplicateOthers: what the schema ignores may not come twice either.
+func TestDuplicateOthers(t *testing.T) {
+	e := mustEncoder(t, `{"unknown":"ignore","features":[{"feature":"action.x","kind":"number","range":[0,1]}]}`)
+	for in, twice := range map[string]bool{
+		`{"z":1,"y":1}`:                     false,
+		`{"z":1,"z":1}`:                     true,
+		`[{"z":1},{"z":2}]`:                 true,
+		`{"z":{"a":1},"z":{"b":1}}`:         true,
+		`[{"z":{"a":1}},{"z":{"b":1}}]`:     false,
+		`[{"z":{"a":1}},{"z":{"a":1}}]`:     true,
+		`{"z":1,"z":{}}`:                    true,
+		`{"z":{},"z":1}`:                    true,
+		`{"z.a":1,"z":{"a":1}}`:             true,
+		`{"_z":{"a":1},"y":{"_z":{"a":1}}}`: false,
+	} {
+		err := feature.NewBatch(e).Begin([]byte(in))
+		if (err != nil) != twice || err != nil && !strings.Contains(err.Error(), "is given twice") {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}
+
 // TestLimits: K, K·d.
 func TestLimits(t *testing.T) {
 	s, _ := feature.Parse([]byte(`{"features":[{"feature":"action.x","kind":"number","range":[0,1]}]}`))
@@ -320,6 +343,11 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := encode(e, "", [2]string{}, [2]string{}); err != nil {
 		t.Error(err)
+	}
+	if e, err := feature.New(s, feature.Limits{Actions: 1}); err != nil {
+		t.Error(err)
+	} else if _, err := encode(e, "", [2]string{}, [2]string{}); err == nil {
+		t.Error("two actions where one is allowed")
 	}
 	if _, err := encode(e, "", [2]string{}, [2]string{}, [2]string{}); err == nil || !strings.Contains(err.Error(), "actions: expected at most 2 actions (d = 2)") {
 		t.Errorf("three actions of two coordinates in four cells: %v", err)
@@ -439,6 +467,7 @@ func TestWarnings(t *testing.T) {
 		{`{"features":[` + age + `,` + price + `],"crosses":[["context.age","action.price"]]}`, nil},
 		{`{"features":[` + age + `,` + ids + `],"crosses":[["id","context.age"]]}`, nil},
 		{`{"model":"disjoint","features":[` + age + `,` + ids + `]}`, nil},
+		{`{"features":[` + age + `,` + price + `,{"feature":"context.b","kind":"boolean"}],"crosses":[["context.b","context.age"]]}`, []string{"context.age, context.b are the same"}},
 		{`{"features":[` + age + `]}`, []string{"context.age is the same", "no feature depends on the action"}},
 		{`{"model":"disjoint","features":[` + age + `,{"feature":"id","kind":"category","levels":["a"]}]}`, []string{"there is one id"}},
 	} {
@@ -558,6 +587,8 @@ func TestPlainVector(t *testing.T) {
 		`{"dtype":"float64","shape":[1,3],"data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA!A"}`,
 		`{"dtype":"float64","shape":[1,3],"data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAA\nAAA"}`,
 		`{"dtype":"float64","shape":[1,3],"data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\n\n\n"}`,
+		`{"dtype":"float64","shape":[1,3],"data":"AAAAAAAAAAAAAAAAAAAAAA==\n\n\n\n\n\n\n\n"}`,
+		`{"dtype":"float64","shape":[1,3],"shape":[1,3],"data":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}`,
 		`{"dtype":"float64","shape":[1,3],"size":3}`,
 	} {
 		before := slices.Clone(b.X())
@@ -566,6 +597,11 @@ func TestPlainVector(t *testing.T) {
 		} else if !slices.Equal(before, b.X()) {
 			t.Errorf("%s changed the batch", bad)
 		}
+	}
+	// A bad row takes the good ones before it back.
+	k := b.Len()
+	if err := b.AddPacked(nil, feature.AppendPacked(nil, []float64{1, 0, 0, 0, 2, 0}, 2, 3)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("actions[%d]: ", k+1)) || b.Len() != k || len(b.X()) != 3*k {
+		t.Errorf("%v, then %d actions and %d numbers, want %d", err, b.Len(), len(b.X()), k)
 	}
 	// Escapes are JSON too, also when a later key has some of its own.
 	escaped := `{"data":"AAAAAAAA8D8AAAAAAAAAA\u0041AAAAAAAAAA","sh\u0061pe":[1,3],"d\u0074\u0079pe":"float64"}`

@@ -31,7 +31,7 @@ func news() []feature.Sample {
 		out = append(out, sample(
 			fmt.Sprintf(`{"user":{"city":%q,"age":%d,"id":%d,"premium":%v,"nothing":null}}`, cities[i%3], 20+5*i, 1000+i, i%2 == 0),
 			[2]string{"a", fmt.Sprintf(`{"price":0.%d,"title":"How to win the game number %d","emb":[0.1,0.%d],"score":3,"brand":"b%d","sku":"x%d"}`, i%10, i, i%10, i%7, i)},
-			[2]string{"b", fmt.Sprintf(`{"price":1,"title":"A quiet evening in town","emb":[3,4],"tags":["new","sale"],"score":3,"brand":"c%d","sku":"y%d"}`, i, i)}))
+			[2]string{"b", fmt.Sprintf(`{"_tag":7,"price":1,"title":"A quiet evening in town","emb":[3,4],"tags":["new","sale"],"score":3,"brand":"c%d","sku":"y%d"}`, i, i)}))
 	}
 	return out
 }
@@ -63,6 +63,9 @@ func TestLearn(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Error(diff)
+	}
+	if strings.Contains(out.String(), "_tag") {
+		t.Error("a key that begins with _ is mentioned")
 	}
 	// The order of the requests does not matter.
 	s := news()

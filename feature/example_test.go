@@ -1,0 +1,66 @@
+package feature_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+
+	"troupe/feature"
+)
+
+// A schema, a request, and the vectors.
+func Example() {
+	schema, err := feature.Parse([]byte(`{"features": [
+		{"feature": "context.city", "kind": "category", "levels": ["Oslo", "Paris"], "cross_only": true},
+		{"feature": "action.price", "kind": "number", "range": [0, 1]}],
+		"crosses": [["context.city", "action.price"]]}`))
+	if err != nil {
+		panic(err)
+	}
+	enc, err := feature.New(schema, feature.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	batch := feature.NewBatch(enc)
+	if err := batch.Begin([]byte(`{"city": "Paris"}`)); err != nil {
+		panic(err)
+	}
+	for _, a := range []string{`{"price": 0.25}`, `{"price": 1}`} {
+		if err := batch.Add("", []byte(a)); err != nil {
+			panic(err)
+		}
+	}
+	for i := range enc.Dim() {
+		fmt.Printf("%-34s %6.3f %6.3f\n", enc.Coordinate(i), batch.Row(0)[i], batch.Row(1)[i])
+	}
+	fmt.Println(batch.Add("", []byte(`{"price": 7}`)))
+	// Output:
+	// intercept                           0.577  0.577
+	// action.price                       -0.289  0.577
+	// context.city=Oslo × action.price    0.000  0.000
+	// context.city=Paris × action.price  -0.289  0.577
+	// actions[2].price: is 7, expected a number in [0, 1]
+}
+
+// TestDocs: the schemas of docs/features.md are accepted as they are printed.
+func TestDocs(t *testing.T) {
+	page, err := os.ReadFile("../docs/features.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := 0
+	for _, m := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(page, -1) {
+		if !bytes.Contains(m[1], []byte(`"kind"`)) {
+			continue // a request
+		}
+		schemas++
+		if e := mustEncoder(t, string(m[1])); len(e.Warnings()) > 0 {
+			t.Errorf("%s: %q", m[1], e.Warnings())
+		}
+	}
+	if schemas != 2 {
+		t.Errorf("%d schemas on the page, want 2", schemas)
+	}
+}
