@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -118,14 +119,19 @@ func (b *board) start(x *sim.Experiment) {
 	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below, &b.last), false), mpb.BarFillerTrim())
 }
 
-// headline is the first line of a run: what is played.
+// headline is the first line of a run: what is played; two lines when one is not enough.
 func headline(x *sim.Experiment) string {
 	worlds := ""
 	if n := len(x.Environments); n > 1 {
 		worlds = fmt.Sprintf("%d environments x ", n)
 	}
-	return fmt.Sprintf("%s   %s%d policies x %s replications x %s rounds   seed %d", x.Name, worlds,
+	what := fmt.Sprintf("%s%d policies x %s replications x %s rounds   seed %d", worlds,
 		len(x.Policies), grouped(int64(x.Replications)), grouped(int64(x.Horizon)), x.Seed)
+	between := "   "
+	if utf8.RuneCountInString(x.Name+between+what) > lineWidth {
+		between = "\n"
+	}
+	return x.Name + between + what
 }
 
 func (b *board) progress(p sim.Progress) {
