@@ -60,6 +60,8 @@ type Analysis struct {
 	BandOK     bool
 
 	FitFrom, FitTo int // window of the exponents, in rounds
+
+	again *stats.Resamples // those of the exponents; nil for one replication
 }
 
 // Summary is one policy's regret at T and its growth.
@@ -138,7 +140,8 @@ func Analyze(run *Run, env int) *Analysis {
 		s := stats.NewResamples(a.R(), resamples, draw)
 		a.compare(s)
 		a.gaps(s)
-		a.growth(stats.NewResamples(a.R(), growthB, draw))
+		a.again = stats.NewResamples(a.R(), growthB, draw)
+		a.growth(a.again)
 	} else {
 		a.compare(nil)
 	}

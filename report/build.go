@@ -51,6 +51,8 @@ type envPart struct {
 	grown  *Table
 	sweeps []*Figure
 	heats  map[*Figure]*Heat
+	powers map[string]*Table // by figure
+	also   []recorded
 	bounds []Bound
 }
 
@@ -170,6 +172,8 @@ func compose(run *Run, opts Options) *document {
 			p.grown = p.a.Growth(prefix + "growth")
 		}
 		p.sweeps, p.heats = p.a.sweepFigures(prefix)
+		p.also = p.a.diagnostics(prefix)
+		p.powers = p.a.powers(prefix)
 	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
@@ -208,9 +212,16 @@ func (d *document) exports() (figures []*Figure, tables []*Table) {
 		if e.grown != nil {
 			tables = append(tables, e.grown)
 		}
+		for _, r := range e.also {
+			add(r.figure)
+			tables = append(tables, r.table)
+		}
 		for _, f := range e.sweeps {
 			if h := e.heats[f]; h != nil {
 				tables = append(tables, h.Table())
+			}
+			if t := e.powers[f.ID]; t != nil {
+				tables = append(tables, t)
 			}
 		}
 	}

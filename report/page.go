@@ -84,6 +84,7 @@ type page struct {
 	shell
 	Experiment string
 	When       string
+	Hypothesis []string // its paragraphs
 	Head       Prose
 	Lead       []Prose
 	Each       []*envView // verdict of each of a few environments
@@ -100,6 +101,7 @@ type page struct {
 	Notes      []string
 	Command    string
 	Spec       string
+	Recorded   bool // there is a diagnostics.csv
 }
 
 type fact struct{ Bold, Text string }
@@ -138,6 +140,7 @@ type envView struct {
 	TailCSV string
 	Growth  *figureView
 	Sweeps  []*figureView
+	Also    []*figureView
 }
 
 // H returns a heading at the level that follows the page's outline, styled as a section title.
@@ -196,7 +199,9 @@ func (d *document) writePage(w io.Writer) error {
 		Spec:       m.Spec,
 		Notes:      m.Notes,
 		Manifest:   manifestRows(m),
+		Recorded:   len(m.Record) > 0,
 	}
+	p.Hypothesis = paragraphs(m.Hypothesis)
 	p.Head, p.Lead = Headline(d.analyses())
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
@@ -275,7 +280,15 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		if h := e.heats[f]; h != nil {
 			s.After = h.html()
 		}
+		if t := e.powers[f.ID]; t != nil {
+			s.After += powersHTML(t, names)
+		}
 		v.Sweeps = append(v.Sweeps, s)
+	}
+	for _, r := range e.also {
+		f := view(r.figure)
+		f.After = under(r.table, names)
+		v.Also = append(v.Also, f)
 	}
 	if e.tails != nil {
 		v.Tails, v.TailCSV = e.tails.HTML(names), e.tails.ID
@@ -287,6 +300,13 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	}
 	v.Data = template.JS(data)
 	return v, nil
+}
+
+// under returns a table for its place below a figure, with its note and its files.
+func under(t *Table, names []string) template.HTML {
+	title, id := template.HTMLEscapeString(t.Title), template.HTMLEscapeString(t.ID)
+	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div><p class="small">%s <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a></p>`,
+		title, t.HTML(names), template.HTMLEscapeString(t.Note), id, id))
 }
 
 // readout is what the script shows at a checkpoint: mean, half width of the 95 % interval, 10 and

@@ -69,7 +69,7 @@ type Case[T any] struct {
 // header is the part of a spec outside the tables.
 type header struct {
 	Name         string   `key:"name" doc:"name of the experiment; default: the file's name"`
-	Hypothesis   string   `key:"hypothesis" doc:"what is expected, stated before the run; shown above the verdict"`
+	Hypothesis   string   `key:"hypothesis" doc:"what is expected, stated before the run"`
 	Seed         int      `key:"seed" doc:"seed of all random numbers"`
 	Horizon      int      `key:"horizon" doc:"rounds T of a replication"`
 	Replications int      `key:"replications" doc:"independent repetitions"`
@@ -152,7 +152,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference, spec.Suggest(x.Reference, names))
 		}
 	}
-	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(columns(x.Record))); rows > maxRows {
+	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(DiagnosticsColumns(x.Record))); rows > maxRows {
 		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d", x.Replications, rows, maxRows)
 	}
 	return x, nil

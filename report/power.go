@@ -1,0 +1,110 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+)
+
+// powers returns, by the identifier of its figure in sweepFigures, the table of exponents of a swept
+// positive number c: regret grows like c^b, and b is the least squares slope of log mean regret on
+// log c. Its interval comes from resampling replications, the same ones for every c, and refitting, so
+// common random numbers count. A sweep over fewer than three values, or less than a factor of four,
+// has no table.
+//
+// Rows: each series, after T/10 rounds where that is a checkpoint and after T; over all values, and
+// over the upper half of their range on the log scale, because a dependence that levels off has no
+// single exponent.
+func (a *Analysis) powers(id string) map[string]*Table {
+	if a.again == nil {
+		return nil
+	}
+	pol := func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options }
+	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind },
+		func(i int) []string { return a.Run.Manifest.Policies[a.Policies[i]].Swept })
+	checkpoints := []int{len(a.Rounds) - 1}
+	if k := slices.Index(a.Rounds, a.T/10); k >= 0 && a.T%10 == 0 {
+		checkpoints = []int{k, len(a.Rounds) - 1}
+	}
+	out := map[string]*Table{}
+	for _, kind := range kinds {
+		for _, path := range paths[kind] {
+			t := &Table{ID: id + "powers-" + slug(kind+"-"+path), Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
+				Cols: []Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
+					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"}, {Key: "exponent", Head: "Exponent", Dec: 3},
+					{Key: "lo", Head: "95" + narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
+				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same ones for every %s, and refitting.", path, narrow, path)}
+			for _, s := range sweepOf(path, items[kind], pol) {
+				label := cmp.Or(s.label, kind)
+				points := numbers(s)
+				if len(points) < 3 || points[len(points)-1].x < 4*points[0].x {
+					continue
+				}
+				half := math.Sqrt(points[0].x * points[len(points)-1].x)
+				upper := slices.IndexFunc(points, func(p powerPoint) bool { return p.x >= half })
+				for _, k := range checkpoints {
+					for _, from := range []int{0, upper} {
+						window := points[from:]
+						if len(window) < 3 {
+							continue
+						}
+						var x []float64
+						var y [][]float64
+						for _, p := range window {
+							x, y = append(x, p.x), append(y, a.X[p.who][k])
+						}
+						row := Row{Policy: -1, Cells: []Cell{words(label), num(float64(a.Rounds[k])), num(x[0]), num(x[len(x)-1]), empty(), empty(), empty()}}
+						if b, lo, hi, ok := a.again.Exponent(x, y, level); ok {
+							row.Cells[4], row.Cells[5], row.Cells[6] = num(b), num(lo), num(hi)
+						}
+						t.Rows = append(t.Rows, row)
+					}
+				}
+			}
+			if len(t.Rows) > 0 {
+				out[id+"sweep-"+slug(kind+"-"+path)] = t
+			}
+		}
+	}
+	return out
+}
+
+type powerPoint struct {
+	x   float64
+	who int
+}
+
+// numbers returns the settings of a series by increasing value, nil unless all are positive numbers.
+func numbers(s series) []powerPoint {
+	var out []powerPoint
+	for _, v := range s.settings {
+		x, ok := v.value.(float64)
+		if !ok || !(x > 0) {
+			return nil
+		}
+		out = append(out, powerPoint{x, v.who})
+	}
+	slices.SortFunc(out, func(p, q powerPoint) int { return cmp.Compare(p.x, q.x) })
+	return out
+}
+
+// powersHTML is a table of powers on the page, with its links.
+func powersHTML(t *Table, names []string) template.HTML {
+	id := template.HTMLEscapeString(t.ID)
+	return `<div class="scroll" tabindex="0" role="region" aria-label="Exponents">` + t.HTML(names) + `</div><p class="small">` +
+		template.HTML(template.HTMLEscapeString(t.Note)+` <a href="tables/`+id+`.csv">CSV</a> · <a href="tables/`+id+`.tex">LaTeX</a></p>`)
+}
+
+// paragraphs splits a text at its blank lines; other line ends are spaces.
+func paragraphs(text string) []string {
+	var out []string
+	for _, p := range strings.Split(text, "\n\n") {
+		if p = strings.Join(strings.Fields(p), " "); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
