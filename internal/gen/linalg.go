@@ -32,9 +32,11 @@ func linalg() {
 	}
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
-		v.mulPadded(false)
-		v.mulPadded(true)
+		for form := plainMul; form <= stepMul; form++ {
+			v.mulPadded(form)
+		}
 		v.rankOne()
+		v.moveBy()
 		v.addPanels()
 		v.addSteps()
 		v.screen()
@@ -197,23 +199,40 @@ func (v *isa) dot() {
 	RET()
 }
 
-// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8. With shift, a
-// product is not stored but added, times c, to another vector.
-func (v *isa) mulPadded(shift bool) {
-	if shift {
-		v.text("mulShift", "(dst, a, x *float64, step, d, ld int, c float64, hat *float64)", "is MulShift.")
-	} else {
+// The forms of mulPadded.
+const (
+	plainMul = iota // dst ← A x
+	shiftMul        // dst ← hat + c·A x, x strided
+	stepMul         // the same after A ← A − s·k kᵀ, in one pass over A
+)
+
+// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8.
+func (v *isa) mulPadded(form int) {
+	switch form {
+	case plainMul:
 		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
+	case shiftMul:
+		v.text("mulShift", "(dst, a, x *float64, d, ld, step int, c float64, hat *float64)", "is mulShift.")
+	case stepMul:
+		v.text("stepShift", "(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)", "is stepShift.")
 	}
 	dst, a, x, d, ld := arg("dst"), arg("a"), arg("x"), arg("d"), arg("ld")
-	var step, hat GPVirtual
-	var c VecVirtual
-	if shift {
-		step, hat, c = arg("step"), arg("hat"), v.vec()
-		Load(Param("c"), c.AsX())
+	number := func(name string) VecVirtual {
+		c := v.vec()
+		Load(Param(name), c.AsX())
 		VBROADCASTSD(c.AsX(), c)
+		return c
+	}
+	var step, hat, k, kp GPVirtual
+	var c, s, kj, y, z VecVirtual
+	if form != plainMul {
+		step, hat, c = arg("step"), arg("hat"), number("c")
 		SHLQ(Imm(3), step)
 	}
+	if form == stepMul {
+		s, k, kp, kj, y, z = number("s"), arg("k"), GP64(), v.vec(), v.vec(), v.vec()
+	}
+	ahead := GP64() // bytes of k that the panels have passed
 	stride := GP64()
 	MOVQ(ld, stride)
 	SHLQ(Imm(3), stride)
@@ -222,22 +241,39 @@ func (v *isa) mulPadded(shift bool) {
 		acc[i] = v.vec()
 	}
 	xi := v.vec()
+	if form == stepMul {
+		XORQ(ahead, ahead)
+	}
 	Label("panel")
 	for _, p := range acc {
 		v.clear(p)
+	}
+	if form == stepMul {
+		VMOVUPD(Mem{Base: k, Index: ahead, Scale: 1}, kj)
+		ADDQ(num(8*v.w), ahead)
+		MOVQ(k, kp)
 	}
 	row, xp, left := GP64(), GP64(), GP64()
 	MOVQ(a, row)
 	MOVQ(x, xp)
 	MOVQ(d, left)
 	one := func(i int) {
-		if shift {
+		if form == plainMul {
+			VBROADCASTSD(at(xp, 8*i), xi)
+		} else {
 			VBROADCASTSD(at(xp, 0), xi)
 			ADDQ(step, xp)
-		} else {
-			VBROADCASTSD(at(xp, 8*i), xi)
 		}
-		VFMADD231PD(at(row, 0), xi, acc[i])
+		if form == stepMul {
+			VBROADCASTSD(at(kp, 8*i), z)
+			VMULPD(kj, z, z)
+			VMOVUPD(at(row, 0), y)
+			VFNMADD231PD(z, s, y)
+			VMOVUPD(y, at(row, 0))
+			VFMADD231PD(y, xi, acc[i])
+		} else {
+			VFMADD231PD(at(row, 0), xi, acc[i])
+		}
 		ADDQ(stride, row)
 	}
 	Label("eight")
@@ -246,8 +282,11 @@ func (v *isa) mulPadded(shift bool) {
 	for i := range 8 {
 		one(i)
 	}
-	if !shift {
+	if form == plainMul {
 		ADDQ(Imm(64), xp)
+	}
+	if form == stepMul {
+		ADDQ(Imm(64), kp)
 	}
 	JMP(LabelRef("eight"))
 	Label("rest")
@@ -259,7 +298,7 @@ func (v *isa) mulPadded(shift bool) {
 	}
 	Label("sum")
 	v.tree(acc)
-	if shift {
+	if form != plainMul {
 		VFMADD213PD(at(hat, 0), c, acc[0])
 		ADDQ(num(8*v.w), hat)
 	}
@@ -274,8 +313,8 @@ func (v *isa) mulPadded(shift bool) {
 
 // rankOne goes row by row.
 func (v *isa) rankOne() {
-	v.text("rankOne", "(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)", "is rankOne.")
-	a, k, d, ld, theta := arg("a"), arg("k"), arg("d"), arg("ld"), arg("theta")
+	v.text("rankOne", "(a *float64, s float64, k *float64, d, ld int)", "is rankOne.")
+	a, k, d, ld := arg("a"), arg("k"), arg("d"), arg("ld")
 	s, ki, x, y := v.vec(), v.vec(), v.vec(), v.vec()
 	Load(Param("s"), s.AsX())
 	VBROADCASTSD(s.AsX(), s)
@@ -296,20 +335,30 @@ func (v *isa) rankOne() {
 	ADDQ(Imm(8), kp)
 	DECQ(d)
 	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
 
-	e := v.vec()
+// moveBy is a loop over whole vectors.
+func (v *isa) moveBy() {
+	v.text("moveBy", "(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)", "is moveBy.")
+	dst, k, ld, theta := arg("dst"), arg("k"), arg("ld"), arg("theta")
+	s, e, x, y := v.vec(), v.vec(), v.vec(), v.vec()
+	Load(Param("s"), s.AsX())
+	VBROADCASTSD(s.AsX(), s)
 	Load(Param("e"), e.AsX())
 	VBROADCASTSD(e.AsX(), e)
+	j := GP64()
 	XORQ(j, j)
-	Label("gain")
+	Label("loop")
 	VMULPD(Mem{Base: k, Index: j, Scale: 8}, s, x)
-	VMOVUPD(x, Mem{Base: k, Index: j, Scale: 8})
+	VMOVUPD(x, Mem{Base: dst, Index: j, Scale: 8})
 	VMOVUPD(Mem{Base: theta, Index: j, Scale: 8}, y)
 	VFMADD231PD(x, e, y)
 	VMOVUPD(y, Mem{Base: theta, Index: j, Scale: 8})
 	ADDQ(num(v.w), j)
 	CMPQ(j, ld)
-	JL(LabelRef("gain"))
+	JL(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }

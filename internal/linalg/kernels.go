@@ -122,9 +122,9 @@ func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		mulShiftAVX512(&dst[0], &a[0], &x[0], step, d, ld, c, &hat[0])
+		mulShiftAVX512(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0])
 	case cpu.AVX2:
-		mulShiftAVX2(&dst[0], &a[0], &x[0], step, d, ld, c, &hat[0])
+		mulShiftAVX2(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0])
 	default:
 		for i := range d { // dst is free until the sums are known
 			dst[i] = x[i*step]
@@ -144,19 +144,35 @@ func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
 	}
 }
 
-// rankOne is the Sherman–Morrison step of a d×d matrix with padded rows and of θ̂:
-// a_ij ← fma(−s, k_i·k_j, a_ij), which keeps an exactly symmetric matrix so, then k ← s·k and
-// theta_i ← fma(e, k_i, theta_i). k and theta have Padded(d) numbers, those beyond d are 0.
-func rankOne(a []float64, s float64, k []float64, d int, e float64, theta []float64) {
+// stepShift is rankOne(a, s, k, d), then mulShift, in one pass over the matrix.
+func stepShift(dst, a, x []float64, step, d int, c float64, hat []float64, s float64, k []float64) {
 	ld := Padded(d)
-	if len(k) != ld || len(theta) != ld || len(a) != d*ld || d == 0 {
+	if len(dst) != ld || len(hat) != ld || len(k) != ld || len(a) != d*ld || d == 0 || step < 1 || len(x) <= (d-1)*step {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		rankOneAVX512(&a[0], s, &k[0], d, ld, e, &theta[0])
+		stepShiftAVX512(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0], s, &k[0])
 	case cpu.AVX2:
-		rankOneAVX2(&a[0], s, &k[0], d, ld, e, &theta[0])
+		stepShiftAVX2(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0], s, &k[0])
+	default:
+		rankOne(a, s, k, d)
+		mulShift(dst, a, x, step, d, c, hat)
+	}
+}
+
+// rankOne is the Sherman–Morrison step of a d×d matrix with padded rows: a_ij ← fma(−s, k_i·k_j, a_ij),
+// which keeps an exactly symmetric matrix so. k has Padded(d) numbers, those beyond d are 0.
+func rankOne(a []float64, s float64, k []float64, d int) {
+	ld := Padded(d)
+	if len(k) != ld || len(a) != d*ld || d == 0 {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		rankOneAVX512(&a[0], s, &k[0], d, ld)
+	case cpu.AVX2:
+		rankOneAVX2(&a[0], s, &k[0], d, ld)
 	default:
 		for i, v := range k[:d] {
 			row := a[i*ld : i*ld+d]
@@ -164,9 +180,25 @@ func rankOne(a []float64, s float64, k []float64, d int, e float64, theta []floa
 				row[j] = math.FMA(-s, float64(v*w), row[j])
 			}
 		}
-		for i := range theta[:d] {
-			k[i] *= s
-			theta[i] = math.FMA(e, k[i], theta[i])
+	}
+}
+
+// moveBy stores s·k in dst, the gain, and moves theta along it: theta_i ← fma(e, dst_i, theta_i). All have the same
+// length, a multiple of 8.
+func moveBy(dst []float64, s float64, k []float64, e float64, theta []float64) {
+	ld := len(k)
+	if len(dst) != ld || len(theta) != ld || ld%8 != 0 || ld == 0 {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		moveByAVX512(&dst[0], s, &k[0], ld, e, &theta[0])
+	case cpu.AVX2:
+		moveByAVX2(&dst[0], s, &k[0], ld, e, &theta[0])
+	default:
+		for i, v := range k {
+			dst[i] = s * v
+			theta[i] = math.FMA(e, dst[i], theta[i])
 		}
 	}
 }

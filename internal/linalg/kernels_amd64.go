@@ -15,16 +15,28 @@ func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func mulShiftAVX512(dst, a, x *float64, step, d, ld int, c float64, hat *float64)
+func mulShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64)
 
 //go:noescape
-func mulShiftAVX2(dst, a, x *float64, step, d, ld int, c float64, hat *float64)
+func stepShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)
 
 //go:noescape
-func rankOneAVX512(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)
+func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)
 
 //go:noescape
-func rankOneAVX2(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64)
+func moveByAVX512(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
+
+//go:noescape
+func mulShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64)
+
+//go:noescape
+func stepShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)
+
+//go:noescape
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)
+
+//go:noescape
+func moveByAVX2(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
 
 //go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)

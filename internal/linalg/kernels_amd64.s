@@ -174,15 +174,15 @@ sum:
 	VZEROUPPER
 	RET
 
-// func mulShiftAVX512(dst *float64, a *float64, x *float64, step int, d int, ld int, c float64, hat *float64)
+// func mulShiftAVX512(dst *float64, a *float64, x *float64, d int, ld int, step int, c float64, hat *float64)
 // Requires: AVX, AVX512F, SSE2
 TEXT ·mulShiftAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         a+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVQ         d+32(FP), BX
-	MOVQ         ld+40(FP), SI
-	MOVQ         step+24(FP), DI
+	MOVQ         d+24(FP), BX
+	MOVQ         ld+32(FP), SI
+	MOVQ         step+40(FP), DI
 	MOVQ         hat+56(FP), R8
 	MOVSD        c+48(FP), X0
 	VBROADCASTSD X0, Z0
@@ -305,47 +305,272 @@ sum:
 	VZEROUPPER
 	RET
 
-// func rankOneAVX512(a *float64, s float64, k *float64, d int, ld int, e float64, theta *float64)
+// func stepShiftAVX512(dst *float64, a *float64, x *float64, d int, ld int, step int, c float64, hat *float64, s float64, k *float64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·rankOneAVX512(SB), NOSPLIT, $0-56
+TEXT ·stepShiftAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         d+24(FP), BX
+	MOVQ         ld+32(FP), SI
+	MOVQ         step+40(FP), DI
+	MOVQ         hat+56(FP), R8
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Z0
+	SHLQ         $0x03, DI
+	MOVSD        s+64(FP), X1
+	VBROADCASTSD X1, Z1
+	MOVQ         k+72(FP), R9
+	MOVQ         SI, R12
+	SHLQ         $0x03, R12
+	XORQ         R11, R11
+
+panel:
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	VPXORQ  Z8, Z8, Z8
+	VPXORQ  Z9, Z9, Z9
+	VPXORQ  Z10, Z10, Z10
+	VPXORQ  Z11, Z11, Z11
+	VPXORQ  Z12, Z12, Z12
+	VMOVUPD (R9)(R11*1), Z2
+	ADDQ    $0x40, R11
+	MOVQ    R9, R10
+	MOVQ    CX, R13
+	MOVQ    DX, R14
+	MOVQ    BX, R15
+
+eight:
+	SUBQ         $0x08, R15
+	JL           rest
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD (R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z5
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 8(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z6
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 16(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z7
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 24(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z8
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 32(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z9
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 40(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z10
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 48(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z11
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 56(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z12
+	ADDQ         R12, R13
+	ADDQ         $0x40, R10
+	JMP          eight
+
+rest:
+	ADDQ         $0x08, R15
+	CMPQ         R15, $0x01
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD (R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z5
+	ADDQ         R12, R13
+	CMPQ         R15, $0x02
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 8(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z6
+	ADDQ         R12, R13
+	CMPQ         R15, $0x03
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 16(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z7
+	ADDQ         R12, R13
+	CMPQ         R15, $0x04
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 24(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z8
+	ADDQ         R12, R13
+	CMPQ         R15, $0x05
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 32(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z9
+	ADDQ         R12, R13
+	CMPQ         R15, $0x06
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 40(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z10
+	ADDQ         R12, R13
+	CMPQ         R15, $0x07
+	JL           sum
+	VBROADCASTSD (R14), Z13
+	ADDQ         DI, R14
+	VBROADCASTSD 48(R10), Z4
+	VMULPD       Z2, Z4, Z4
+	VMOVUPD      (R13), Z3
+	VFNMADD231PD Z4, Z1, Z3
+	VMOVUPD      Z3, (R13)
+	VFMADD231PD  Z3, Z13, Z11
+	ADDQ         R12, R13
+
+sum:
+	VADDPD      Z9, Z5, Z5
+	VADDPD      Z10, Z6, Z6
+	VADDPD      Z11, Z7, Z7
+	VADDPD      Z12, Z8, Z8
+	VADDPD      Z7, Z5, Z5
+	VADDPD      Z8, Z6, Z6
+	VADDPD      Z6, Z5, Z5
+	VPXORQ      Z12, Z12, Z12
+	VADDPD      Z12, Z5, Z5
+	VFMADD213PD (R8), Z0, Z5
+	ADDQ        $0x40, R8
+	VMOVUPD     Z5, (AX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	SUBQ        $0x08, SI
+	JG          panel
+	VZEROUPPER
+	RET
+
+// func rankOneAVX512(a *float64, s float64, k *float64, d int, ld int)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·rankOneAVX512(SB), NOSPLIT, $0-40
 	MOVQ         a+0(FP), AX
 	MOVQ         k+16(FP), CX
 	MOVQ         d+24(FP), DX
 	MOVQ         ld+32(FP), BX
-	MOVQ         theta+48(FP), SI
 	MOVSD        s+8(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         CX, DI
+	MOVQ         CX, SI
 
 row:
-	VBROADCASTSD (DI), Z1
-	XORQ         R8, R8
+	VBROADCASTSD (SI), Z1
+	XORQ         DI, DI
 
 column:
-	VMULPD       (CX)(R8*8), Z1, Z2
+	VMULPD       (CX)(DI*8), Z1, Z2
 	VMOVUPD      (AX), Z3
 	VFNMADD231PD Z2, Z0, Z3
 	VMOVUPD      Z3, (AX)
 	ADDQ         $0x40, AX
-	ADDQ         $0x08, R8
-	CMPQ         R8, BX
-	JL           column
 	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JL           column
+	ADDQ         $0x08, SI
 	DECQ         DX
 	JNZ          row
-	MOVSD        e+40(FP), X1
-	VBROADCASTSD X1, Z1
-	XORQ         R8, R8
+	VZEROUPPER
+	RET
 
-gain:
-	VMULPD      (CX)(R8*8), Z0, Z2
-	VMOVUPD     Z2, (CX)(R8*8)
-	VMOVUPD     (SI)(R8*8), Z3
+// func moveByAVX512(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·moveByAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         k+16(FP), CX
+	MOVQ         ld+24(FP), DX
+	MOVQ         theta+40(FP), BX
+	MOVSD        s+8(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVSD        e+32(FP), X1
+	VBROADCASTSD X1, Z1
+	XORQ         SI, SI
+
+loop:
+	VMULPD      (CX)(SI*8), Z0, Z2
+	VMOVUPD     Z2, (AX)(SI*8)
+	VMOVUPD     (BX)(SI*8), Z3
 	VFMADD231PD Z2, Z1, Z3
-	VMOVUPD     Z3, (SI)(R8*8)
-	ADDQ        $0x08, R8
-	CMPQ        R8, BX
-	JL          gain
+	VMOVUPD     Z3, (BX)(SI*8)
+	ADDQ        $0x08, SI
+	CMPQ        SI, DX
+	JL          loop
 	VZEROUPPER
 	RET
 
@@ -844,15 +1069,15 @@ sum:
 	VZEROUPPER
 	RET
 
-// func mulShiftAVX2(dst *float64, a *float64, x *float64, step int, d int, ld int, c float64, hat *float64)
+// func mulShiftAVX2(dst *float64, a *float64, x *float64, d int, ld int, step int, c float64, hat *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·mulShiftAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         a+8(FP), CX
 	MOVQ         x+16(FP), DX
-	MOVQ         d+32(FP), BX
-	MOVQ         ld+40(FP), SI
-	MOVQ         step+24(FP), DI
+	MOVQ         d+24(FP), BX
+	MOVQ         ld+32(FP), SI
+	MOVQ         step+40(FP), DI
 	MOVQ         hat+56(FP), R8
 	MOVSD        c+48(FP), X0
 	VBROADCASTSD X0, Y0
@@ -975,47 +1200,272 @@ sum:
 	VZEROUPPER
 	RET
 
-// func rankOneAVX2(a *float64, s float64, k *float64, d int, ld int, e float64, theta *float64)
+// func stepShiftAVX2(dst *float64, a *float64, x *float64, d int, ld int, step int, c float64, hat *float64, s float64, k *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·rankOneAVX2(SB), NOSPLIT, $0-56
+TEXT ·stepShiftAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         d+24(FP), BX
+	MOVQ         ld+32(FP), SI
+	MOVQ         step+40(FP), DI
+	MOVQ         hat+56(FP), R8
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Y0
+	SHLQ         $0x03, DI
+	MOVSD        s+64(FP), X1
+	VBROADCASTSD X1, Y1
+	MOVQ         k+72(FP), R9
+	MOVQ         SI, R12
+	SHLQ         $0x03, R12
+	XORQ         R11, R11
+
+panel:
+	VXORPD  Y5, Y5, Y5
+	VXORPD  Y6, Y6, Y6
+	VXORPD  Y7, Y7, Y7
+	VXORPD  Y8, Y8, Y8
+	VXORPD  Y9, Y9, Y9
+	VXORPD  Y10, Y10, Y10
+	VXORPD  Y11, Y11, Y11
+	VXORPD  Y12, Y12, Y12
+	VMOVUPD (R9)(R11*1), Y2
+	ADDQ    $0x20, R11
+	MOVQ    R9, R10
+	MOVQ    CX, R13
+	MOVQ    DX, R14
+	MOVQ    BX, R15
+
+eight:
+	SUBQ         $0x08, R15
+	JL           rest
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD (R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y5
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 8(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y6
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 16(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y7
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 24(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y8
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 32(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y9
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 40(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y10
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 48(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y11
+	ADDQ         R12, R13
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 56(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y12
+	ADDQ         R12, R13
+	ADDQ         $0x40, R10
+	JMP          eight
+
+rest:
+	ADDQ         $0x08, R15
+	CMPQ         R15, $0x01
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD (R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y5
+	ADDQ         R12, R13
+	CMPQ         R15, $0x02
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 8(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y6
+	ADDQ         R12, R13
+	CMPQ         R15, $0x03
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 16(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y7
+	ADDQ         R12, R13
+	CMPQ         R15, $0x04
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 24(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y8
+	ADDQ         R12, R13
+	CMPQ         R15, $0x05
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 32(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y9
+	ADDQ         R12, R13
+	CMPQ         R15, $0x06
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 40(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y10
+	ADDQ         R12, R13
+	CMPQ         R15, $0x07
+	JL           sum
+	VBROADCASTSD (R14), Y13
+	ADDQ         DI, R14
+	VBROADCASTSD 48(R10), Y4
+	VMULPD       Y2, Y4, Y4
+	VMOVUPD      (R13), Y3
+	VFNMADD231PD Y4, Y1, Y3
+	VMOVUPD      Y3, (R13)
+	VFMADD231PD  Y3, Y13, Y11
+	ADDQ         R12, R13
+
+sum:
+	VADDPD      Y9, Y5, Y5
+	VADDPD      Y10, Y6, Y6
+	VADDPD      Y11, Y7, Y7
+	VADDPD      Y12, Y8, Y8
+	VADDPD      Y7, Y5, Y5
+	VADDPD      Y8, Y6, Y6
+	VADDPD      Y6, Y5, Y5
+	VXORPD      Y12, Y12, Y12
+	VADDPD      Y12, Y5, Y5
+	VFMADD213PD (R8), Y0, Y5
+	ADDQ        $0x20, R8
+	VMOVUPD     Y5, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	SUBQ        $0x04, SI
+	JG          panel
+	VZEROUPPER
+	RET
+
+// func rankOneAVX2(a *float64, s float64, k *float64, d int, ld int)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·rankOneAVX2(SB), NOSPLIT, $0-40
 	MOVQ         a+0(FP), AX
 	MOVQ         k+16(FP), CX
 	MOVQ         d+24(FP), DX
 	MOVQ         ld+32(FP), BX
-	MOVQ         theta+48(FP), SI
 	MOVSD        s+8(FP), X0
 	VBROADCASTSD X0, Y0
-	MOVQ         CX, DI
+	MOVQ         CX, SI
 
 row:
-	VBROADCASTSD (DI), Y1
-	XORQ         R8, R8
+	VBROADCASTSD (SI), Y1
+	XORQ         DI, DI
 
 column:
-	VMULPD       (CX)(R8*8), Y1, Y2
+	VMULPD       (CX)(DI*8), Y1, Y2
 	VMOVUPD      (AX), Y3
 	VFNMADD231PD Y2, Y0, Y3
 	VMOVUPD      Y3, (AX)
 	ADDQ         $0x20, AX
-	ADDQ         $0x04, R8
-	CMPQ         R8, BX
+	ADDQ         $0x04, DI
+	CMPQ         DI, BX
 	JL           column
-	ADDQ         $0x08, DI
+	ADDQ         $0x08, SI
 	DECQ         DX
 	JNZ          row
-	MOVSD        e+40(FP), X1
-	VBROADCASTSD X1, Y1
-	XORQ         R8, R8
+	VZEROUPPER
+	RET
 
-gain:
-	VMULPD      (CX)(R8*8), Y0, Y2
-	VMOVUPD     Y2, (CX)(R8*8)
-	VMOVUPD     (SI)(R8*8), Y3
+// func moveByAVX2(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·moveByAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         k+16(FP), CX
+	MOVQ         ld+24(FP), DX
+	MOVQ         theta+40(FP), BX
+	MOVSD        s+8(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVSD        e+32(FP), X1
+	VBROADCASTSD X1, Y1
+	XORQ         SI, SI
+
+loop:
+	VMULPD      (CX)(SI*8), Y0, Y2
+	VMOVUPD     Y2, (AX)(SI*8)
+	VMOVUPD     (BX)(SI*8), Y3
 	VFMADD231PD Y2, Y1, Y3
-	VMOVUPD     Y3, (SI)(R8*8)
-	ADDQ        $0x04, R8
-	CMPQ        R8, BX
-	JL          gain
+	VMOVUPD     Y3, (BX)(SI*8)
+	ADDQ        $0x04, SI
+	CMPQ        SI, DX
+	JL          loop
 	VZEROUPPER
 	RET
 

@@ -8,16 +8,24 @@ func dotAVX512(a, b *float64, n int) float64        { panic("linalg: no such ker
 func dotAVX2(a, b *float64, n int) float64          { panic("linalg: no such kernel") }
 func mulPaddedAVX512(dst, a, x *float64, d, ld int) { panic("linalg: no such kernel") }
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)   { panic("linalg: no such kernel") }
-func mulShiftAVX512(dst, a, x *float64, step, d, ld int, c float64, hat *float64) {
+func mulShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64) {
 	panic("linalg: no such kernel")
 }
-func mulShiftAVX2(dst, a, x *float64, step, d, ld int, c float64, hat *float64) {
+func stepShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64) {
 	panic("linalg: no such kernel")
 }
-func rankOneAVX512(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64) {
+func rankOneAVX512(a *float64, s float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
+func moveByAVX512(dst *float64, s float64, k *float64, ld int, e float64, theta *float64) {
 	panic("linalg: no such kernel")
 }
-func rankOneAVX2(a *float64, s float64, k *float64, d, ld int, e float64, theta *float64) {
+func mulShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func stepShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64) {
+	panic("linalg: no such kernel")
+}
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
+func moveByAVX2(dst *float64, s float64, k *float64, ld int, e float64, theta *float64) {
 	panic("linalg: no such kernel")
 }
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {

@@ -124,10 +124,23 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 		}
 	}
 	sum := everyLevel(t, "rankOne", func() []float64 {
-		m, k, hat := fenced(v), fenced(k), fenced(hat)
-		rankOne(m, 0.3, k, d, 1.7, hat)
-		return append(append(intact(m)[:len(m):len(m)], intact(k)...), intact(hat)...)
+		m := fenced(v)
+		rankOne(m, 0.3, k, d)
+		return intact(m)
 	})
+	everyLevel(t, "moveBy", func() []float64 {
+		dst, theta := fenced(k), fenced(hat)
+		moveBy(dst, 0.3, k, 1.7, theta)
+		return append(intact(dst)[:ld:ld], intact(theta)...)
+	})
+	both := everyLevel(t, "stepShift", func() []float64 {
+		m, dst := fenced(v), fenced(make([]float64, ld))
+		stepShift(dst, m, a, 1, d, -0.7, hat, 0.3, k)
+		return append(intact(dst)[:ld:ld], intact(m)...)
+	})
+	apart := make([]float64, ld)
+	mulShift(apart, sum, a, 1, d, -0.7, hat)
+	sameBits(t, "stepShift against rankOne and mulShift", both, append(apart, sum...))
 	for i := range d {
 		for j := range ld {
 			if j < d && sum[i*ld+j] != sum[j*ld+i] || j >= d && sum[i*ld+j] != 0 {
@@ -438,10 +451,9 @@ func BenchmarkKernels(b *testing.B) {
 	}
 	for _, d := range []int{10, 20, 50, 100} {
 		x, y, m, k := fill(d), fill(d), make([]float64, d*Padded(d)), make([]float64, Padded(d))
-		z := make([]float64, Padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
-		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d, 0, z) })
+		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d) })
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
 		var one [64]float64

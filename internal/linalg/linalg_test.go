@@ -116,6 +116,7 @@ func TestRidgeDrift(t *testing.T) {
 					t.Fatal("update refused")
 				}
 			}
+			r.pay()
 			fresh := NewRidge(d, c.lambda)
 			if !fresh.refactorFrom(r.V()) {
 				t.Fatal("V is not positive definite")
@@ -141,12 +142,14 @@ func TestRidgeProbe(t *testing.T) {
 	for range 10 {
 		r.Update(unit(rnd, 4), 1)
 	}
+	r.pay()
 	for i := range 4 {
 		r.inv[i*Padded(4)+i] *= 1 + 1e-6
 	}
 	for range probeEvery {
 		r.Update(unit(rnd, 4), 1)
 	}
+	r.pay()
 	fresh := NewRidge(4, 1)
 	fresh.refactorFrom(r.V())
 	for i := range r.inv {

@@ -35,7 +35,13 @@ type Ridge struct {
 	d      int
 	lambda float64
 
-	inv    []float64 // d rows of Padded(d)
+	// V⁻¹ is inv − s·k kᵀ when owed, otherwise inv: the last step of the recursion waits until V⁻¹ is
+	// read, so that a step and a solve are one pass over the matrix.
+	inv  []float64 // d rows of Padded(d)
+	owed bool
+	s    float64
+	k    []float64 // Padded(d): V_{t−1}⁻¹x
+
 	theta  []float64 // Padded(d)
 	logDet float64   // log det(V)/λ^d up to the last fold
 	growth float64   // the determinant has grown by the factor 1 + growth since then
@@ -49,7 +55,7 @@ type Ridge struct {
 	wait    []float64 // up to 64 rows of d
 	rewards [waiting]float64
 
-	k      []float64 // scratch: V⁻¹x, Padded(d)
+	gain   []float64 // scratch: V⁻¹x, Padded(d)
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
 }
@@ -71,7 +77,7 @@ func NewRidge(d int, lambda float64) *Ridge {
 	r := &Ridge{
 		d: d, lambda: lambda, inv: make([]float64, d*ld),
 		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, 0, waiting*d),
-		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld),
+		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld), gain: make([]float64, ld),
 	}
 	for i := range d {
 		r.v[r.at(i, i)] = lambda
@@ -121,6 +127,7 @@ func (r *Ridge) V() []float64 {
 // Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state and is valid until the
 // next call of V or Inv. Cost d².
 func (r *Ridge) Inv() []float64 {
+	r.pay()
 	d, ld, out := r.d, Padded(r.d), r.room()
 	for i := range d {
 		copy(out[i*d:i*d+d], r.inv[i*ld:])
@@ -135,13 +142,22 @@ func (r *Ridge) room() []float64 {
 	return r.square
 }
 
+// pay makes the step of V⁻¹ that is owed.
+func (r *Ridge) pay() {
+	if r.owed {
+		rankOne(r.inv, r.s, r.k, r.d)
+		r.owed = false
+	}
+}
+
 // Solve stores V⁻¹s in dst, which may not alias s. Cost d².
 func (r *Ridge) Solve(dst, s []float64) {
 	if len(dst) != r.d || len(s) != r.d {
 		panic(badLength)
 	}
-	mulPadded(r.k, r.inv, s)
-	copy(dst, r.k)
+	r.pay()
+	mulPadded(r.gain, r.inv, s)
+	copy(dst, r.gain)
 }
 
 // SolveShift stores θ̂ + c·V⁻¹s in dst, number i of s being s[i·step]. dst needs a capacity of
@@ -150,7 +166,13 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	if len(dst) != r.d {
 		panic(badLength)
 	}
-	mulShift(dst[:Padded(r.d)], r.inv, s, step, r.d, c, r.theta)
+	dst = dst[:Padded(r.d)]
+	if r.owed {
+		stepShift(dst, r.inv, s, step, r.d, c, r.theta, r.s, r.k)
+		r.owed = false
+		return
+	}
+	mulShift(dst, r.inv, s, step, r.d, c, r.theta)
 }
 
 // Width2 returns ‖x‖²_{V⁻¹} = xᵀV⁻¹x ≥ 0. Cost d².
@@ -158,8 +180,9 @@ func (r *Ridge) Width2(x []float64) float64 {
 	if len(x) != r.d {
 		panic(badLength)
 	}
-	mulPadded(r.k, r.inv, x)
-	return max(0, Dot(x, r.k))
+	r.pay()
+	mulPadded(r.gain, r.inv, x)
+	return max(0, Dot(x, r.gain))
 }
 
 // Norm2 returns ‖u‖²_V = uᵀVu, from V itself and not from its inverse. Cost 2d², and what waits.
@@ -167,8 +190,8 @@ func (r *Ridge) Norm2(u []float64) float64 {
 	if len(u) != r.d {
 		panic(badLength)
 	}
-	MulSym(r.k[:r.d], r.V(), u)
-	return max(0, Dot(u, r.k))
+	MulSym(r.gain[:r.d], r.V(), u)
+	return max(0, Dot(u, r.gain))
 }
 
 // Update performs V ← V + xxᵀ, b ← b + yx and brings V⁻¹, θ̂ and log det up to date. It reports
@@ -180,12 +203,12 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if len(x) != d {
 		panic(badLength)
 	}
-	k := r.k
-	mulPadded(k, r.inv, x)
-	q := Dot(x, k)
+	r.pay()
+	mulPadded(r.k, r.inv, x)
+	q := Dot(x, r.k)
 	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ is no longer positive definite
-		mulPadded(k, r.inv, x)
-		q = Dot(x, k)
+		mulPadded(r.k, r.inv, x)
+		q = Dot(x, r.k)
 	}
 	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
 	e := y - Dot(x, r.theta)
@@ -193,9 +216,8 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 		return nil, false
 	}
 
-	s := 1 / (1 + q)
-	rankOne(r.inv, s, k, d, e, r.theta)
-	gain = k[:d]
+	r.s, r.owed = 1/(1+q), true
+	moveBy(r.gain, r.s, r.k, e, r.theta)
 	if len(r.wait) == cap(r.wait) {
 		r.enter()
 	}
@@ -214,10 +236,10 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	}
 	if r.fresh%probeEvery == 0 && (r.fresh >= refactorEvery || r.drifted(x)) {
 		if r.refactor() {
-			mulPadded(k, r.inv, x)
+			mulPadded(r.gain, r.inv, x)
 		}
 	}
-	return gain, true
+	return r.gain[:d], true
 }
 
 // fold takes the logarithm of the growth.
@@ -254,7 +276,7 @@ func (r *Ridge) drifted(x []float64) bool {
 	v := r.V()
 	var worst, size float64
 	for i, xi := range x {
-		worst = max(worst, math.Abs(Dot(v[i*d:i*d+d], r.k)-xi))
+		worst = max(worst, math.Abs(Dot(v[i*d:i*d+d], r.gain)-xi))
 		size = max(size, math.Abs(xi))
 	}
 	return worst > probeLimit*size
@@ -274,8 +296,9 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 		return false
 	}
 	logDet := f.LogDet() - float64(d)*math.Log(r.lambda)
+	r.owed = false
 	for j := range d {
-		col := r.k[:d]
+		col := r.gain[:d]
 		clear(col)
 		col[j] = 1
 		f.Solve(col)
@@ -317,5 +340,5 @@ func (r *Ridge) Restore(vectors [][]float64) {
 	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
-	r.wait = r.wait[:0]
+	r.wait, r.owed = r.wait[:0], false
 }
