@@ -67,20 +67,14 @@ func (h Header) MessageID() string {
 type Batch struct {
 	Header
 	Hash    Hash
-	payload []byte
+	records []Record
 }
 
-// Events yields the records in order with their places. Every one was decoded before, by ParseBatch,
-// so there is no error to yield. The records do not refer to the batch's bytes.
+// Events yields the records in order with their places. They do not refer to the batch's bytes.
 func (b Batch) Events() iter.Seq2[uint32, Record] {
 	return func(yield func(uint32, Record) bool) {
-		rest := b.payload
-		for i := range b.Count {
-			r, next, err := DecodeRecord(rest)
-			if err != nil {
-				panic("eventlog: a batch changed after it was checked")
-			}
-			if rest = next; !yield(i, r) {
+		for i, r := range b.records {
+			if !yield(uint32(i), r) {
 				return
 			}
 		}
@@ -139,7 +133,7 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 }
 
 // ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
-// checksum, that every record decodes and their number is right. The batch refers to b.
+// checksum, that every record decodes and their number is right. The batch does not refer to b.
 func ParseBatch(b []byte) (Batch, error) {
 	le := binary.LittleEndian
 	bad := func(format string, a ...any) (Batch, error) {
@@ -177,6 +171,8 @@ func ParseBatch(b []byte) (Batch, error) {
 		return bad("a hash before the first batch")
 	}
 	rest := b[HeaderSize:]
+	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.
+	records := make([]Record, 0, min(int(h.Count), len(rest)/4))
 	for i := range h.Count {
 		r, next, err := DecodeRecord(rest)
 		if err != nil {
@@ -185,10 +181,10 @@ func ParseBatch(b []byte) (Batch, error) {
 		if r.Kind() == KindLoss && (h.Epoch != 0 || h.Count != 1) || h.Epoch == 0 && r.Kind() != KindLoss {
 			return bad("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch)
 		}
-		rest = next
+		records, rest = append(records, r), next
 	}
 	if len(rest) > 0 {
 		return bad("%d bytes after the last record", len(rest))
 	}
-	return Batch{Header: h, Hash: HashBatch(b), payload: b[HeaderSize:]}, nil
+	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
 }

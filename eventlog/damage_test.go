@@ -389,7 +389,7 @@ var worked atomic.Int64
 // works opens a log, writes one event to every shard, reads all, and closes.
 func works(t *testing.T, dir string) {
 	t.Helper()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 20, Reserve: -1})
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 30, Reserve: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
