@@ -33,7 +33,7 @@ type members struct {
 	law     rng.Law
 	joint   func(u []float64, draw rng.Source) // eager only: the targets of all members, instead of law
 	first   func(row []float64, j int)         // stores S_0^j
-	engine  string
+	mode    mode
 	auto    bool
 	horizon int // 0 when not known
 
@@ -75,12 +75,24 @@ type group struct {
 	lanes int            // members; further lanes repeat the last
 }
 
+// Names of the engines in options.
 const (
 	eager    = "eager"
 	blocked  = "blocked"
 	lazy     = "lazy"
 	exactLaw = "exact-law"
+)
 
+// mode is when steps enter rows: the engine as a number.
+type mode uint8
+
+const (
+	now      mode = iota // eager
+	inBlocks             // blocked
+	onDemand             // lazy
+)
+
+const (
 	block = 64 // steps that enter S together
 
 	// eagerSize is the number of entries of S up to which it is cheaper to add a step to all rows
@@ -106,7 +118,7 @@ var lazySteps = 1 << 24
 // newMembers returns S_0. engine is "auto" or a name.
 func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(row []float64, j int)) (*members, error) {
 	e := &members{
-		d: d, m: m, law: law, first: first, engine: engine, horizon: horizon,
+		d: d, m: m, law: law, first: first, horizon: horizon,
 		s:   make([]float64, (m+rng.Lanes-1)/rng.Lanes*rng.Lanes*d),
 		row: make([]float64, d), targets: make([]float64, (block+4)*rng.Lanes),
 	}
@@ -115,17 +127,22 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 		e.auto = true
 		switch {
 		case m*d <= eagerSize:
-			e.engine = eager
+			e.mode = now
 		case horizon == 0 || horizon <= lazyShare*m:
-			e.engine = lazy
+			e.mode = onDemand
 		default:
-			e.engine = blocked
+			e.mode = inBlocks
 		}
-	case eager, blocked, lazy:
+	case eager:
+		e.mode = now
+	case blocked:
+		e.mode = inBlocks
+	case lazy:
+		e.mode = onDemand
 	default:
 		return nil, fmt.Errorf("engine is %q%s", engine, spec.Suggest(engine, []string{"auto", eager, blocked, lazy, exactLaw}))
 	}
-	if e.engine == lazy {
+	if e.mode == onDemand {
 		e.seen = make([]int, m)
 		for j := range e.seen {
 			e.seen[j] = -1
@@ -135,7 +152,7 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 		}
 		return e, nil
 	}
-	if e.engine == blocked {
+	if e.mode == inBlocks {
 		e.x = make([]float64, 0, block*d)
 	}
 	for j := range m {
@@ -163,7 +180,7 @@ func (e *members) fetch(row []float64, j int) {
 
 // add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
 func (e *members) add(x []float64, draw rng.Source) {
-	if e.engine == eager {
+	if e.mode == now {
 		panels := (e.m + 7) / 8
 		if e.joint != nil {
 			if len(e.targets) < panels*8 {
@@ -183,13 +200,13 @@ func (e *members) add(x []float64, draw rng.Source) {
 	e.x = append(e.x, x...)
 	e.n++
 	switch {
-	case e.engine == blocked:
+	case e.mode == inBlocks:
 		if e.n-e.from >= block || (draw.At()+1)%block == 0 {
 			e.settle()
 		}
 	case e.auto && e.n > e.limit():
 		e.settle()
-		e.engine, e.seen, e.batch, e.groups = blocked, nil, nil, nil
+		e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
 		e.x = make([]float64, 0, block*e.d)
 	case len(e.x)+e.d > max(lazySteps, block*e.d):
 		e.settle()
@@ -209,7 +226,7 @@ func (e *members) limit() int {
 
 // load stores S^j in dst.
 func (e *members) load(dst []float64, j int) {
-	if e.engine == lazy && e.seen[j] < e.n {
+	if e.mode == onDemand && e.seen[j] < e.n {
 		if e.seen[j] < 0 {
 			e.first(dst, j)
 		} else {
@@ -221,14 +238,14 @@ func (e *members) load(dst []float64, j int) {
 		return
 	}
 	e.fetch(dst, j)
-	if e.engine == blocked && e.from < e.n {
+	if e.mode == inBlocks && e.from < e.n {
 		e.walk(dst, j, e.from)
 	}
 }
 
 // view returns S^j as numbers that are step apart: where it lies, or in the scratch of d numbers.
 func (e *members) view(scratch []float64, j int) (s []float64, step int) {
-	if e.engine == eager || e.engine == lazy && e.seen[j] == e.n || e.engine == blocked && e.from == e.n {
+	if e.mode == now || e.mode == onDemand && e.seen[j] == e.n || e.mode == inBlocks && e.from == e.n {
 		return e.s[e.at(j):], 8
 	}
 	e.load(scratch, j)
@@ -272,7 +289,7 @@ func (e *members) fill(src rng.Source, n int, ids *[rng.Lanes]uint32) []float64 
 
 // settle brings every row up to date and forgets the steps.
 func (e *members) settle() {
-	if e.engine == lazy {
+	if e.mode == onDemand {
 		order := make([]int, e.m)
 		for j := range order {
 			order[j] = j
@@ -306,7 +323,7 @@ func (e *members) settle() {
 // ask for in the next ones and brings those rows up to date together, which costs a fourth of doing
 // it one by one. A wrong guess wastes work and changes nothing.
 func (e *members) expect(draw rng.Source) {
-	if e.engine != lazy || draw == e.last {
+	if e.mode != onDemand || draw == e.last {
 		return
 	}
 	next := false
@@ -441,6 +458,9 @@ type table struct {
 // tableSize bounds the table: it should leave room in the first cache.
 const tableSize = 1024
 
+// most returns the number of groups of four rounds of a full table.
+func (*table) most(stride int) int { return max(1, min(tableSize/stride/4, 8)) }
+
 // at returns the targets of members 0, …, m−1 (and a few more) in a round.
 func (c *table) at(draw rng.Source, m int, law rng.Law) []float64 {
 	stride := (m + rng.Lanes - 1) / rng.Lanes * rng.Lanes
@@ -449,10 +469,10 @@ func (c *table) at(draw rng.Source, m int, law rng.Law) []float64 {
 		k = draw.At() % 4
 		quads := 1
 		if c.valid && c.next == draw { // rounds come in order, so the coming ones will be asked for
-			quads = max(1, min(tableSize/stride/4, 4))
+			quads = c.most(stride)
 		}
 		if c.u == nil {
-			c.u = make([]float64, stride*4*max(1, min(tableSize/stride/4, 4)))
+			c.u = make([]float64, stride*4*c.most(stride))
 		}
 		c.src, c.rounds, c.valid = draw.Later(-k), 4*quads, true
 		var ids [rng.Lanes]uint32

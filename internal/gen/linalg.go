@@ -41,6 +41,7 @@ func linalg() {
 		v.addSteps()
 		v.screen()
 	}
+	v512.dots512()
 	v512.argMax512()
 	v256.argMax256()
 	v512.addTile512()
@@ -196,6 +197,47 @@ func (v *isa) dot() {
 	VADDSD(hi, s.AsX(), s.AsX())
 	VZEROUPPER()
 	Store(s.AsX(), ReturnIndex(0))
+	RET()
+}
+
+// dots512 is dot with two right sides; a and b are padded, x is not.
+func (v *isa) dots512() {
+	v.text("dots", "(x, a, b *float64, n int) (xa, xb float64)", "is dots.")
+	x, a, b, n := arg("x"), arg("a"), arg("b"), arg("n")
+	p, q, y := v.zero(), v.zero(), v.vec()
+	t, rem := v.tail(n)
+	Label("loop")
+	SUBQ(Imm(8), n)
+	JL(LabelRef("tail"))
+	VMOVUPD(at(x, 0), y)
+	VFMADD231PD(at(a, 0), y, p)
+	VFMADD231PD(at(b, 0), y, q)
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(64), a)
+	ADDQ(Imm(64), b)
+	JMP(LabelRef("loop"))
+	Label("tail")
+	TESTQ(rem, rem)
+	JZ(LabelRef("sum"))
+	v.loadTail(t, at(x, 0), y)
+	VFMADD231PD(at(a, 0), y, p)
+	VFMADD231PD(at(b, 0), y, q)
+	Label("sum")
+	// The tree of p in the lower half, of q in the upper.
+	lo, hi := ZMM(), ZMM()
+	VSHUFF64X2(Imm(0x44), q, p, lo)
+	VSHUFF64X2(Imm(0xee), q, p, hi)
+	VADDPD(hi, lo, lo) // lanes l and l+4
+	VPERMPD(Imm(0x0e), lo, hi)
+	VADDPD(hi, lo, lo) // and l+2, in lanes 0, 1 and 4, 5
+	VPERMILPD(Imm(0x55), lo, hi)
+	VADDPD(hi, lo, lo) // and l+1, in lanes 0 and 4
+	v.clear(hi)
+	VADDPD(hi, lo, lo)
+	Store(lo.AsX(), ReturnIndex(0))
+	VEXTRACTF64X4(Imm(1), lo, hi.AsY())
+	Store(hi.AsX(), ReturnIndex(1))
+	VZEROUPPER()
 	RET()
 }
 
@@ -598,7 +640,14 @@ func (v *isa) argMax512() {
 	VPERMILPD(Imm(0x55), top, other)
 	VMAXPD(other, top, top)
 	VCMPPD(Imm(0), top, best, k)
-	last := ZMM()
+	last, res, set := ZMM(), GP64(), GP64()
+	// Nearly always one lane has it.
+	VPCOMPRESSQ_Z(bestAt, k, last)
+	VMOVQ(last.AsX(), res)
+	KMOVW(k, set.As32())
+	LEAL(Mem{Base: set, Disp: -1}, tmp.As32())
+	TESTL(set.As32(), tmp.As32())
+	JZ(LabelRef("one"))
 	MOVQ(I64(-1), tmp)
 	SHRQ(Imm(1), tmp)
 	VPBROADCASTQ(tmp, last)
@@ -609,8 +658,8 @@ func (v *isa) argMax512() {
 	VPMINSQ(other, last, last)
 	VPSHUFD(Imm(0x4e), last, other)
 	VPMINSQ(other, last, last)
-	res := GP64()
 	VMOVQ(last.AsX(), res)
+	Label("one")
 	Store(res, ReturnIndex(0))
 	Store(top.AsX(), ReturnIndex(1))
 	VZEROUPPER()

@@ -77,6 +77,20 @@ func dot(a, b []float64) float64 {
 	return ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
 }
 
+// dots returns Dot(x, a) and Dot(x, b). a and b have Padded(d) numbers.
+func dots(x, a, b []float64) (xa, xb float64) {
+	if ld := Padded(len(x)); len(x) == 0 || len(a) != ld || len(b) != ld {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return dotsAVX512(&x[0], &a[0], &b[0], len(x))
+	case cpu.AVX2:
+		return dotAVX2(&x[0], &a[0], len(x)), dotAVX2(&x[0], &b[0], len(x))
+	}
+	return dot(x, a), dot(x, b)
+}
+
 // MulSym stores A·x in dst for a d×d matrix stored row by row: dst_i is Dot(row i, x). dst may not
 // alias x. Cost d².
 func MulSym(dst, a, x []float64) {

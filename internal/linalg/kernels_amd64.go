@@ -9,6 +9,9 @@ func dotAVX512(a, b *float64, n int) float64
 func dotAVX2(a, b *float64, n int) float64
 
 //go:noescape
+func dotsAVX512(x, a, b *float64, n int) (xa, xb float64)
+
+//go:noescape
 func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 
 //go:noescape

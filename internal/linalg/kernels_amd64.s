@@ -1840,6 +1840,55 @@ none:
 	VZEROUPPER
 	RET
 
+// func dotsAVX512(x *float64, a *float64, b *float64, n int) (xa float64, xb float64)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·dotsAVX512(SB), NOSPLIT, $0-48
+	MOVQ   x+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	MOVQ   BX, SI
+	ANDQ   $0x07, SI
+	MOVQ   $-1, DI
+	BZHIQ  SI, DI, DI
+	KMOVW  DI, K1
+
+loop:
+	SUBQ        $0x08, BX
+	JL          tail
+	VMOVUPD     (AX), Z2
+	VFMADD231PD (CX), Z2, Z0
+	VFMADD231PD (DX), Z2, Z1
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	JMP         loop
+
+tail:
+	TESTQ       SI, SI
+	JZ          sum
+	VMOVUPD.Z   (AX), K1, Z2
+	VFMADD231PD (CX), Z2, Z0
+	VFMADD231PD (DX), Z2, Z1
+
+sum:
+	VSHUFF64X2    $0x44, Z1, Z0, Z2
+	VSHUFF64X2    $0xee, Z1, Z0, Z0
+	VADDPD        Z0, Z2, Z2
+	VPERMPD       $0x0e, Z2, Z0
+	VADDPD        Z0, Z2, Z2
+	VPERMILPD     $0x55, Z2, Z0
+	VADDPD        Z0, Z2, Z2
+	VPXORQ        Z0, Z0, Z0
+	VADDPD        Z0, Z2, Z2
+	MOVSD         X2, xa+32(FP)
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	MOVSD         X0, xb+40(FP)
+	VZEROUPPER
+	RET
+
 // func argMaxAVX512(x *float64, rows int, d int, theta *float64) (at int, value float64)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·argMaxAVX512(SB), NOSPLIT, $0-48
@@ -1959,26 +2008,34 @@ sum:
 	JMP          eight
 
 reduce:
-	VSHUFF64X2   $0x4e, Z0, Z0, Z3
-	VMAXPD       Z3, Z0, Z2
-	VSHUFF64X2   $0xb1, Z2, Z2, Z3
-	VMAXPD       Z3, Z2, Z2
-	VPERMILPD    $0x55, Z2, Z3
-	VMAXPD       Z3, Z2, Z2
-	VCMPPD       $0x00, Z2, Z0, K2
-	MOVQ         $-1, R11
-	SHRQ         $0x01, R11
-	VPBROADCASTQ R11, Z0
-	VMOVDQA64    Z1, K2, Z0
-	VSHUFI64X2   $0x4e, Z0, Z0, Z3
-	VPMINSQ      Z3, Z0, Z0
-	VSHUFI64X2   $0xb1, Z0, Z0, Z3
-	VPMINSQ      Z3, Z0, Z0
-	VPSHUFD      $0x4e, Z0, Z3
-	VPMINSQ      Z3, Z0, Z0
-	VMOVQ        X0, AX
-	MOVQ         AX, at+32(FP)
-	MOVSD        X2, value+40(FP)
+	VSHUFF64X2    $0x4e, Z0, Z0, Z3
+	VMAXPD        Z3, Z0, Z2
+	VSHUFF64X2    $0xb1, Z2, Z2, Z3
+	VMAXPD        Z3, Z2, Z2
+	VPERMILPD     $0x55, Z2, Z3
+	VMAXPD        Z3, Z2, Z2
+	VCMPPD        $0x00, Z2, Z0, K2
+	VPCOMPRESSQ.Z Z1, K2, Z0
+	VMOVQ         X0, AX
+	KMOVW         K2, CX
+	LEAL          -1(CX), R11
+	TESTL         CX, R11
+	JZ            one
+	MOVQ          $-1, R11
+	SHRQ          $0x01, R11
+	VPBROADCASTQ  R11, Z0
+	VMOVDQA64     Z1, K2, Z0
+	VSHUFI64X2    $0x4e, Z0, Z0, Z3
+	VPMINSQ       Z3, Z0, Z0
+	VSHUFI64X2    $0xb1, Z0, Z0, Z3
+	VPMINSQ       Z3, Z0, Z0
+	VPSHUFD       $0x4e, Z0, Z3
+	VPMINSQ       Z3, Z0, Z0
+	VMOVQ         X0, AX
+
+one:
+	MOVQ  AX, at+32(FP)
+	MOVSD X2, value+40(FP)
 	VZEROUPPER
 	RET
 

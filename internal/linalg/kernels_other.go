@@ -4,10 +4,11 @@ package linalg
 
 // On other machines cpu.Kernels is always cpu.Portable.
 
-func dotAVX512(a, b *float64, n int) float64        { panic("linalg: no such kernel") }
-func dotAVX2(a, b *float64, n int) float64          { panic("linalg: no such kernel") }
-func mulPaddedAVX512(dst, a, x *float64, d, ld int) { panic("linalg: no such kernel") }
-func mulPaddedAVX2(dst, a, x *float64, d, ld int)   { panic("linalg: no such kernel") }
+func dotAVX512(a, b *float64, n int) float64              { panic("linalg: no such kernel") }
+func dotAVX2(a, b *float64, n int) float64                { panic("linalg: no such kernel") }
+func dotsAVX512(x, a, b *float64, n int) (xa, xb float64) { panic("linalg: no such kernel") }
+func mulPaddedAVX512(dst, a, x *float64, d, ld int)       { panic("linalg: no such kernel") }
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)         { panic("linalg: no such kernel") }
 func mulShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64) {
 	panic("linalg: no such kernel")
 }

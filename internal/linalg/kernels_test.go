@@ -90,6 +90,13 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })
 
 	ld := Padded(d)
+	pad := func() []float64 { return append(r.slice(d), make([]float64, ld-d)...) }
+	left, right := pad(), pad()
+	two := everyLevel(t, "dots", func() []float64 {
+		xa, xb := dots(a, left, right)
+		return []float64{xa, xb}
+	})
+	sameBits(t, "dots against Dot", two, []float64{Dot(a, left), Dot(a, right)})
 	v, k := make([]float64, d*ld), make([]float64, ld)
 	for i := range d {
 		k[i] = r.one()

@@ -52,8 +52,8 @@ type Ridge struct {
 	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
-	wait    []float64 // up to 64 rows of d
-	rewards [waiting]float64
+	wait    []float64        // up to 64 rows of d
+	rewards [waiting]float64 // as AddSteps wants them
 
 	gain   []float64 // scratch: V⁻¹x, Padded(d)
 	work   []float64 // scratch: d×d, made on first use
@@ -205,13 +205,13 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	}
 	r.pay()
 	mulPadded(r.k, r.inv, x)
-	q := Dot(x, r.k)
+	q, mean := dots(x, r.k, r.theta)
 	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ is no longer positive definite
 		mulPadded(r.k, r.inv, x)
-		q = Dot(x, r.k)
+		q, mean = dots(x, r.k, r.theta)
 	}
 	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
-	e := y - Dot(x, r.theta)
+	e := y - mean
 	if !(q >= 0) || q-q != 0 || e-e != 0 {
 		return nil, false
 	}
@@ -221,7 +221,8 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if len(r.wait) == cap(r.wait) {
 		r.enter()
 	}
-	r.rewards[len(r.wait)/d] = y
+	at := len(r.wait) / d
+	r.rewards[at&3*16+at>>2] = y
 	r.wait = append(r.wait, x...)
 	r.n++
 	r.fresh++
@@ -262,11 +263,7 @@ func (r *Ridge) enter() {
 		}
 		AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], r.wait, d)
 	}
-	for t, y := range r.rewards[:n] {
-		for i, xi := range r.wait[t*d : t*d+d] {
-			r.sum[i] = math.FMA(y, xi, r.sum[i])
-		}
-	}
+	AddSteps(r.sum, &r.rewards, 0, r.wait)
 	r.wait = r.wait[:0]
 }
 
