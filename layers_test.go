@@ -27,6 +27,8 @@ var layers = map[string]string{
 	"dataset":         "bandit actionset spec",
 	"eventlog":        "",
 	"serve":           "rng bandit spec theory actionset policy feature eventlog internal/linalg internal/stats",
+	"serve/api":       "serve spec eventlog",
+	"client":          "",
 	"env":             "rng bandit spec actionset dataset internal/linalg",
 	"sim":             "rng bandit spec policy env dataset actionset",
 	"verify":          "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",

@@ -1,0 +1,164 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// start serves a handler and returns a client whose waits are recorded instead of slept.
+func start(t *testing.T, h http.HandlerFunc) (*Client, *[]time.Duration) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	// Without reuse of connections every repetition is ours and none is net/http's own.
+	c, err := New(s.URL+"/", Options{Key: "troupe_k_s", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := new([]time.Duration)
+	c.wait = func(ctx context.Context, d time.Duration) error {
+		*waits = append(*waits, d)
+		return ctx.Err()
+	}
+	return c, waits
+}
+
+// A decision is repeated with the same key and body until it is answered, and waits as long as the
+// server asks.
+func TestDecideIsRepeated(t *testing.T) {
+	var keys, bodies []string
+	c, waits := start(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(b))
+		if r.URL.Path != "/v1/models/news:decide" || r.Header.Get("Authorization") != "Bearer troupe_k_s" {
+			t.Errorf("request to %s with authorization %q", r.URL.Path, r.Header.Get("Authorization"))
+		}
+		switch len(keys) {
+		case 1:
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(503)
+			io.WriteString(w, `{"status":503,"code":"unavailable","unknown_outcome":true}`)
+		case 2:
+			panic(http.ErrAbortHandler) // the connection breaks
+		default:
+			io.WriteString(w, `{"event_id":"E","action":{"id":"a","index":0},"propensity":{"num":3,"den":8},"seq":7,"durable":true,"new":1}`)
+		}
+	})
+	d, err := c.Decide(t.Context(), "news", DecideRequest{Actions: []Action{{ID: "a", Features: []float64{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.EventID != "E" || d.Propensity.Float() != 0.375 || d.Seq != 7 {
+		t.Errorf("decision = %+v", d)
+	}
+	if len(keys) != 3 || len(keys[0]) != 32 || keys[0] != keys[1] || keys[1] != keys[2] || bodies[0] != bodies[2] {
+		t.Errorf("keys %q, bodies %q: want three equal ones", keys, bodies)
+	}
+	if len(*waits) != 2 || (*waits)[0] != 2*time.Second || (*waits)[1] > 100*time.Millisecond {
+		t.Errorf("waits = %v, want 2s as the server said, then less than 100ms", *waits)
+	}
+}
+
+// What the caller did wrong is not repeated, and the problem arrives whole.
+func TestProblemsOfTheCaller(t *testing.T) {
+	var calls atomic.Int32
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(422)
+		io.WriteString(w, `{"type":"/docs#invalid","status":422,"code":"invalid","field":"value","detail":"expected a number in [0, 1]"}`)
+	})
+	_, err := c.Reward(t.Context(), "E", 2)
+	if Code(err) != "invalid" || Unknown(err) || calls.Load() != 1 {
+		t.Errorf("error %v after %d calls, want invalid after one", err, calls.Load())
+	}
+	if want := "troupe: 422 invalid: value: expected a number in [0, 1]"; err.Error() != want {
+		t.Errorf("error = %q, want %q", err, want)
+	}
+}
+
+// A server that never answers: as many tries as configured, and the outcome is unknown.
+func TestUnknown(t *testing.T) {
+	var calls atomic.Int32
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		panic(http.ErrAbortHandler)
+	})
+	c.opts.Tries = 3
+	if _, err := c.Reward(t.Context(), "E", 1); !Unknown(err) || calls.Load() < 3 {
+		t.Errorf("error %v after %d calls, want an unknown outcome after 3", err, calls.Load())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := calls.Load()
+	if _, err := c.Reward(ctx, "E", 1); err == nil || calls.Load() != before {
+		t.Errorf("a call with a context that is over: error %v, %d calls", err, calls.Load()-before)
+	}
+}
+
+// Every item of a batch has a key, so that a repetition is harmless.
+func TestBatchesCarryKeys(t *testing.T) {
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		var b struct {
+			Rewards []struct {
+				EventID string `json:"event_id"`
+				Value   float64
+				Key     string
+			}
+			Requests []struct {
+				Key  string `json:"idempotency_key"`
+				Mode string
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+			t.Error(err)
+		}
+		switch r.URL.Path {
+		case "/v1/rewards:batch":
+			if len(b.Rewards) != 2 || b.Rewards[0].Key != "mine" || len(b.Rewards[1].Key) != 32 || b.Rewards[1].Value != 0.5 {
+				t.Errorf("rewards = %+v", b.Rewards)
+			}
+			io.WriteString(w, `{"results":[{"result":{"status":"accepted","seq":1}},{"problem":{"code":"gone","status":410}}]}`)
+		case "/v1/models/m%2Fx:decideBatch", "/v1/models/m/x:decideBatch":
+			if len(b.Requests) != 2 || b.Requests[0].Key == b.Requests[1].Key || b.Requests[1].Mode != "frozen" {
+				t.Errorf("requests = %+v", b.Requests)
+			}
+			io.WriteString(w, `{"results":[{"decision":{"event_id":"E"}},{"problem":{"code":"invalid","status":422}}]}`)
+		default:
+			t.Errorf("path %s", r.URL.Path)
+		}
+	})
+	items := []RewardItem{{EventID: "A", Value: 1, Key: "mine"}, {EventID: "B", Value: 0.5}}
+	rewards, err := c.RewardBatch(t.Context(), items)
+	if err != nil || len(rewards) != 2 || rewards[0].Result.Status != "accepted" || rewards[1].Problem.Code != "gone" {
+		t.Errorf("rewards = %+v, %v", rewards, err)
+	}
+	if items[1].Key != "" {
+		t.Error("RewardBatch wrote into its argument")
+	}
+	decisions, err := c.DecideBatch(t.Context(), "m/x", []DecideRequest{{}, {Mode: "frozen"}})
+	if err != nil || len(decisions) != 2 || decisions[0].Decision.EventID != "E" || decisions[1].Problem.Code != "invalid" {
+		t.Errorf("decisions = %+v, %v", decisions, err)
+	}
+}
+
+func TestNew(t *testing.T) {
+	for _, base := range []string{"", "127.0.0.1:8080", "ftp://host", "http://", "http://a b"} {
+		if _, err := New(base, Options{}); err == nil {
+			t.Errorf("New(%q) has no error", base)
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	p := PackFloat64([]float64{1, -2}, 2, 1)
+	b, err := json.Marshal(p)
+	if want := `{"dtype":"float64","shape":[2,1],"data":"AAAAAAAA8D8AAAAAAAAAwA=="}`; err != nil || string(b) != want {
+		t.Errorf("packed = %s, %v; want %s", b, err, want)
+	}
+}
