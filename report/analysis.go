@@ -59,6 +59,10 @@ type Analysis struct {
 	BandFactor float64      // simultaneous over all pairs and all of BandRounds
 	BandOK     bool
 
+	Reference   int           // the policy that the spec names to compare with, −1 for none
+	Ratios      []stats.Ratio // by policy: mean regret over the reference's; nil without one
+	RatioFactor float64       // 0 when there are no intervals
+
 	FitFrom, FitTo int // window of the exponents, in rounds
 
 	again *stats.Resamples // those of the exponents; nil for one replication
@@ -139,11 +143,13 @@ func Analyze(run *Run, env int) *Analysis {
 		draw := func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) }
 		s := stats.NewResamples(a.R(), resamples, draw)
 		a.compare(s)
+		a.against(s)
 		a.gaps(s)
 		a.again = stats.NewResamples(a.R(), growthB, draw)
 		a.growth(a.again)
 	} else {
 		a.compare(nil)
+		a.against(nil)
 	}
 	return a
 }

@@ -41,6 +41,7 @@ type envPart struct {
 	n      int // place in the document
 	a      *Analysis
 	leader *Table
+	versus *Table // nil without a reference
 	lin    *Figure
 	loglog *Figure
 	gap    *Figure
@@ -161,6 +162,7 @@ func compose(run *Run, opts Options) *document {
 			}
 		}
 		p.leader = p.a.Leader(prefix + "leader")
+		p.versus = p.a.Versus(prefix + "reference")
 		p.lin, p.loglog = p.a.regretFigures(prefix, p.bounds)
 		p.gap = p.a.gapFigure(prefix)
 		p.final = p.a.finalFigure(prefix)
@@ -206,6 +208,9 @@ func (d *document) exports() (figures []*Figure, tables []*Table) {
 		add(e.lin, e.loglog, e.gap, e.final, e.tail, e.growth)
 		add(e.sweeps...)
 		tables = append(tables, e.leader)
+		if e.versus != nil {
+			tables = append(tables, e.versus)
+		}
 		if e.tails != nil {
 			tables = append(tables, e.tails)
 		}

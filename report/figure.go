@@ -107,8 +107,6 @@ func (b Bound) Final() float64 { return b.Values[len(b.Values)-1] }
 // maxEnds is how many curves get a label at their end; beyond it only contenders do.
 const maxEnds = 10
 
-func (a *Analysis) manifestIndex(i int) int { return a.Policies[i] }
-
 // curve returns mean and half width of the pointwise 95 % interval at each checkpoint.
 func (a *Analysis) curve(i int) (mean, half []float64) {
 	mean, half = make([]float64, len(a.Rounds)), make([]float64, len(a.Rounds))

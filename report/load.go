@@ -33,6 +33,7 @@ type Run struct {
 type EnvData struct {
 	Rounds []int        // checkpoints, increasing, the same for every cell
 	Cells  [][]*CellRun // by policy, then by replication (from 0); nil where a cell is missing
+	Also   [][]Also     // by policy, then by replication: diagnostics.csv; nil when nothing more was recorded
 }
 
 // CellRun is one replication of one policy in one environment, cumulative at each checkpoint.
@@ -70,6 +71,15 @@ func Load(dir string) (*Run, error) {
 		sum := sha256.Sum256(data)
 		if got := hex.EncodeToString(sum[:]); got != want {
 			return nil, fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run", path, got, want)
+		}
+	}
+	if len(run.Manifest.Record) > 0 {
+		path = filepath.Join(dir, sim.DiagnosticsFile)
+		if data, err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+		if err := parseDiagnostics(path, data, &run.Manifest, run.Envs); err != nil {
+			return nil, err
 		}
 	}
 	return run, nil
@@ -115,6 +125,9 @@ func checkManifest(m *sim.Manifest) error {
 		seen[e.Name] = true
 	}
 	clear(seen)
+	if m.Reference != "" && !slices.ContainsFunc(m.Policies, func(p sim.Policy) bool { return p.Name == m.Reference }) {
+		return fmt.Errorf("reference: %q is not among the policies", m.Reference)
+	}
 	for i, p := range m.Policies {
 		if p.Name == "" || seen[p.Name] {
 			return fmt.Errorf("policies[%d].name: %q is empty or given twice", i, p.Name)

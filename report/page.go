@@ -128,6 +128,7 @@ type envView struct {
 	Ticks   []placed
 	Note    string
 	Table   string // file name of the leader table
+	Versus  template.HTML
 	Lin     *figureView
 	Top     string // of the linear axis
 	LogFrom string // start of the log axis
@@ -242,6 +243,9 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	}
 	t := e.leader
 	v.Note, v.Table = t.Note, t.ID
+	if e.versus != nil {
+		v.Versus = under(e.versus, names)
+	}
 	for r, i := range a.Order {
 		d, s := a.Diff[i], a.Summary[i]
 		row := leaderRow{Class: look(a.Policies[i]), Name: a.Label(i), Full: a.Label(i),
@@ -281,7 +285,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 			s.After = h.html()
 		}
 		if t := e.powers[f.ID]; t != nil {
-			s.After += powersHTML(t, names)
+			s.After += under(t, names)
 		}
 		v.Sweeps = append(v.Sweeps, s)
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (a *Analysis) powers(id string) map[string]*Table {
 					{Key: "lo", Head: "95" + narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
 				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same ones for every %s, and refitting.", path, narrow, path)}
 			for _, s := range sweepOf(path, items[kind], pol) {
-				label := cmp.Or(s.label, kind)
+				label := a.seriesName(s, kind)
 				points := numbers(s)
 				if len(points) < 3 || points[len(points)-1].x < 4*points[0].x {
 					continue
@@ -91,11 +90,22 @@ func numbers(s series) []powerPoint {
 	return out
 }
 
-// powersHTML is a table of powers on the page, with its links.
-func powersHTML(t *Table, names []string) template.HTML {
-	id := template.HTMLEscapeString(t.ID)
-	return `<div class="scroll" tabindex="0" role="region" aria-label="Exponents">` + t.HTML(names) + `</div><p class="small">` +
-		template.HTML(template.HTMLEscapeString(t.Note)+` <a href="tables/`+id+`.csv">CSV</a> · <a href="tables/`+id+`.tex">LaTeX</a></p>`)
+// seriesName is what a series is called: the name that the spec gives all its members, before the
+// parentheses of the sweep, or else the options that set it apart.
+func (a *Analysis) seriesName(s series, kind string) string {
+	base := func(i int) string {
+		name, _, _ := strings.Cut(a.Label(s.settings[i].who), "(")
+		return name
+	}
+	for i := range s.settings {
+		if base(i) != base(0) {
+			return cmp.Or(s.label, kind)
+		}
+	}
+	if base(0) == kind {
+		return cmp.Or(s.label, kind)
+	}
+	return base(0)
 }
 
 // paragraphs splits a text at its blank lines; other line ends are spaces.

@@ -51,6 +51,16 @@ func TestPowers(t *testing.T) {
 			}
 		}
 	}
+	// A series goes by the spec's own name where it has one.
+	if got := table.Rows[0].Cells[0].S; got != "ensemble" {
+		t.Errorf("an unnamed series is called %q", got)
+	}
+	for i := range a.Policies[:5] {
+		run.Manifest.Policies[i].Name = "wide" + strings.TrimPrefix(run.Manifest.Policies[i].Name, "ensemble")
+	}
+	if got := a.powers("x-")["x-sweep-ensemble-m"].Rows[0].Cells[0].S; got != "wide" {
+		t.Errorf("a named series is called %q, want wide", got)
+	}
 	// Two values, or a narrow range, make no power law.
 	a.Policies, a.X = a.Policies[:2], a.X[:2]
 	if got := a.powers("x-"); len(got) != 0 {

@@ -285,11 +285,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure
 					pts = append(pts, sweepPoint{at(x.value), a.Summary[x.who].Mean, 1.96 * a.Summary[x.who].SE})
 				}
 				slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
-				label := s.label
-				if label == "" {
-					label = kind
-				}
-				labels, points = append(labels, label), append(points, pts)
+				labels, points = append(labels, a.seriesName(s, kind)), append(points, pts)
 				// A line that joins several looks wears the middle one.
 				looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
 			}

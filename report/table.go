@@ -78,6 +78,8 @@ func (t *Table) show(row, col int) string {
 	}
 	var s string
 	switch {
+	case c.Pct && c.Plus && x.V > 0:
+		s = "+" + percent(x.V)
 	case c.Pct:
 		s = percent(x.V)
 	case c.Plus && x.V > 0:

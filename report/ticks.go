@@ -193,6 +193,12 @@ func signed(v float64, dec int) string {
 // percent writes a share in whole per cent, or with one decimal where that would round to 0 or 100
 // wrongly.
 func percent(p float64) string {
+	if p < 0 {
+		if p > -0.0005 {
+			return "0" + narrow + "%"
+		}
+		return minus + percent(-p)
+	}
 	if r := math.Round(100 * p); (r == 0 && p > 0) || (r == 100 && p < 1) {
 		return number(min(max(100*p, 0.1), 99.9), 1) + narrow + "%"
 	}

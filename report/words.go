@@ -61,6 +61,20 @@ type name string
 // function of the analysis, so nothing is said that the tables do not show. The templates are
 // chosen by conditions, first match.
 func (a *Analysis) Verdict() (head Prose, lead []Prose) {
+	head, lead = a.general()
+	loses, against := a.versus()
+	if loses != nil { // the question the spec asked comes first
+		lead[0] = say(head, " ", lead[0])
+		head = loses
+	}
+	if against != nil {
+		lead = slices.Insert(lead, 1, against)
+	}
+	return head, lead
+}
+
+// general is the verdict on all policies alike.
+func (a *Analysis) general() (head Prose, lead []Prose) {
 	best := a.Best()
 	b := a.Summary[best]
 	A := name(a.Label(best))
@@ -107,10 +121,10 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 		lead = append(lead, p)
 	case len(tied) <= 4:
 		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "."))
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ".", a.needed(tied)))
 	default:
 		head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), "."))
+		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
 	}
 	if len(worse) > 0 && len(tied)+len(behind) > 0 {
 		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", count(a.R())), listed(worse),
@@ -124,6 +138,16 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 	}
 	lead = append(lead, a.losses()...)
 	return head, lead
+}
+
+// needed says how many replications would separate the first tied policy from the best.
+func (a *Analysis) needed(tied []string) Prose {
+	for _, i := range a.Order[1:] {
+		if n := a.Diff[i].Need; a.Label(i) == tied[0] && n > 0 {
+			return say(" About ", about(n), " replications would separate ", name(tied[0]), " from it, if the difference is what it looks like.")
+		}
+	}
+	return nil
 }
 
 // listed shortens a long list of names to its length.

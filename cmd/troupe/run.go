@@ -411,11 +411,10 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		return nil
 	}
 	head, lead := report.Headline(all)
-	sentences := head.String()
+	fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(head.String()), 0)))
 	for _, p := range lead {
-		sentences += " " + p.String()
+		fmt.Fprintln(t.w, wrap(t.words(p.String()), 0))
 	}
-	fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(sentences), 0))
 	return nil
 }
 
@@ -444,6 +443,13 @@ func (e *events) policies(run *report.Run) {
 				fields = append(fields, "diff", d.Mean, "behind", float64(d.Behind)/float64(a.R()))
 				if d.OK {
 					fields = append(fields, "lo", d.Lo, "hi", d.Hi)
+				}
+			}
+			if a.Ratios != nil && p != a.Reference {
+				r := a.Ratios[p]
+				fields = append(fields, "reference", a.Label(a.Reference), "ratio", r.Value)
+				if r.OK {
+					fields = append(fields, "ratio_lo", r.Lo, "ratio_hi", r.Hi)
 				}
 			}
 			e.emit(append(fields, "verdict", d.Verdict.String())...)

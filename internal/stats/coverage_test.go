@@ -163,3 +163,96 @@ func TestWhereTheMethodEnds(t *testing.T) {
 		}
 	}
 }
+
+// Null: the intervals of the six quotients of a mean to Thompson sampling's cover all at once with
+// probability at least 0.91 (nominal 0.95). n = 500 trials for each R, refused at level 1e-3; the
+// same rule refuses the planted ±1.96. Fixed seeds.
+func TestRatioCoverage(t *testing.T) {
+	const trials, B, floor, alpha, reference = 500, 300, 0.91, 1e-3, 3
+	pop := finalRegrets(t)
+	column := func(rows [][]float64, p int) []float64 {
+		x := make([]float64, len(rows))
+		for i, row := range rows {
+			x[i] = row[p]
+		}
+		return x
+	}
+	refuse := func(k int) bool { return BinomialCDF(k, trials, floor) < alpha }
+	for _, R := range []int{30, 100, 200} {
+		covered, planted := 0, 0
+		for trial := range trials {
+			r := rand.New(rand.NewPCG(uint64(R), uint64(trial)))
+			rows := make([][]float64, R)
+			for i := range rows {
+				rows[i] = pop[r.IntN(len(pop))]
+			}
+			ref := column(rows, reference)
+			var rivals [][]float64
+			var truth []float64
+			for p := range rows[0] {
+				if p != reference {
+					rivals = append(rivals, column(rows, p))
+					truth = append(truth, Mean(column(pop, p))/Mean(column(pop, reference)))
+				}
+			}
+			s := NewResamples(R, B, func(_, _, n int) int { return r.IntN(n) })
+			c, ok := s.RatioFactor(rivals, ref, 0.95)
+			all, normal := ok, true
+			for i, x := range rivals {
+				q, z := Fieller(x, ref, c), Fieller(x, ref, 1.96)
+				all = all && (!q.OK || q.Lo <= truth[i] && truth[i] <= q.Hi)
+				normal = normal && z.OK && z.Lo <= truth[i] && truth[i] <= z.Hi
+			}
+			if all {
+				covered++
+			}
+			if normal {
+				planted++
+			}
+		}
+		t.Logf("R = %d: covered %.1f %%, each at ±1.96: %.1f %%", R, 100*float64(covered)/trials, 100*float64(planted)/trials)
+		if refuse(covered) {
+			t.Errorf("R = %d: all quotients covered in %d of %d trials; under %v that has probability below %v", R, covered, trials, floor, alpha)
+		}
+		if !refuse(planted) {
+			t.Errorf("R = %d: the planted ±1.96 passes (%d of %d): this test cannot fail", R, planted, trials)
+		}
+	}
+}
+
+// A quotient and a difference with the same factor say the same: 1 is in the one exactly when 0 is
+// in the other. And a quotient of exact multiples is exact.
+func TestFiellerAgreesWithTheDifference(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	inside := 0
+	for range 2000 {
+		n := 5 + r.IntN(30)
+		x, y, d := make([]float64, n), make([]float64, n), make([]float64, n)
+		shift := r.Float64()
+		for i := range x {
+			x[i], y[i] = math.Exp(r.NormFloat64())+shift, math.Exp(r.NormFloat64())
+			d[i] = x[i] - y[i]
+		}
+		c := 1 + 2*r.Float64()
+		q := Fieller(x, y, c)
+		if !q.OK {
+			continue
+		}
+		zero := math.Abs(Mean(d)) <= c*StdErr(d)
+		if one := q.Lo <= 1 && 1 <= q.Hi; one != zero {
+			t.Fatalf("1 in [%v, %v] is %v, 0 in %v ± %v is %v", q.Lo, q.Hi, one, Mean(d), c*StdErr(d), zero)
+		}
+		if zero {
+			inside++
+		}
+	}
+	if inside < 300 || inside > 1700 {
+		t.Errorf("%d of 2000 cases inside: the comparison is one-sided", inside)
+	}
+	if q := Fieller([]float64{2, 4, 6}, []float64{1, 2, 3}, 1.5); !q.OK || math.Abs(q.Lo-2) > 1e-9 || math.Abs(q.Hi-2) > 1e-9 {
+		t.Errorf("twice the same sample: %+v", q)
+	}
+	if q := Fieller([]float64{1, 2, 3}, []float64{-1, 0, 1.5}, 3); q.OK {
+		t.Errorf("a reference that may be zero has the interval %+v", q)
+	}
+}

@@ -215,3 +215,63 @@ func (s *Resamples) each(n int, f func(i int)) {
 	}
 	wg.Wait()
 }
+
+// Ratio is a quotient of two means with its interval.
+type Ratio struct {
+	Value, Lo, Hi float64
+	OK            bool // there is a finite interval
+}
+
+// RatioFactor is the factor of intervals for the quotients mean(x_i)/mean(ref) that hold for all i
+// at once: MaxT of the contrasts x_i − ρ_i·ref, ρ_i the quotient that was observed. ok is false
+// where MaxT's is, or when the mean of ref is not positive.
+func (s *Resamples) RatioFactor(x [][]float64, ref []float64, level float64) (c float64, ok bool) {
+	m := Mean(ref)
+	if !(m > 0) {
+		return 0, false
+	}
+	var d [][]float64
+	for _, v := range x {
+		if len(v) != s.n || len(ref) != s.n {
+			panic("stats: RatioFactor: sample of wrong length")
+		}
+		rho := Mean(v) / m
+		e := make([]float64, s.n)
+		for r := range e {
+			e[r] = v[r] - rho*ref[r]
+		}
+		d = append(d, e)
+	}
+	return s.MaxT(d, level)
+}
+
+// Fieller returns mean(x)/mean(ref) with the interval of all ρ for which the paired difference
+// x − ρ·ref is within c standard errors of 0 (Fieller 1954): the roots of
+//
+//	(b² − c²s_bb/n)·ρ² − 2(ab − c²s_ab/n)·ρ + (a² − c²s_aa/n) = 0
+//
+// for the means a, b and the covariances s of x and ref. It contains 1 exactly when the interval
+// mean(x − ref) ± c·se contains 0, so a quotient and a difference with the same factor agree. The
+// interval is finite only when ref is more than c standard errors above 0.
+func Fieller(x, ref []float64, c float64) Ratio {
+	if len(x) != len(ref) || len(x) < 2 {
+		panic("stats: Fieller: two samples of one length, at least 2, are needed")
+	}
+	n := float64(len(x))
+	a, b := Mean(x), Mean(ref)
+	if !(b > 0) {
+		return Ratio{}
+	}
+	var aa, ab, bb float64
+	for r := range x {
+		u, v := x[r]-a, ref[r]-b
+		aa, ab, bb = aa+u*u, ab+u*v, bb+v*v
+	}
+	k := c * c / (n - 1) / n
+	p, q, s := b*b-k*bb, a*b-k*ab, a*a-k*aa
+	if !(p > 0) {
+		return Ratio{Value: a / b}
+	}
+	root := math.Sqrt(max(0, q*q-p*s))
+	return Ratio{a / b, (q - root) / p, (q + root) / p, true}
+}

@@ -1,0 +1,485 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/sim"
+)
+
+// Also is what diagnostics.csv holds of one cell: by column, a value for each checkpoint.
+type Also map[string][]float64
+
+// parseDiagnostics reads diagnostics.csv beside the results of envs, as strictly as results.csv: the
+// columns are those of the manifest's record, every cell is one of results.csv with the same
+// checkpoints, and a column is filled in all rows of a cell or in none.
+func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData) error {
+	names := make([]string, 0, len(sim.Quantities))
+	for _, q := range sim.Quantities {
+		names = append(names, q.Name)
+	}
+	for i, name := range m.Record {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("manifest.json: record[%d]: is %q, expected one of %s", i, name, strings.Join(names, ", "))
+		}
+	}
+	cols := sim.DiagnosticsColumns(m.Record)
+	header := "environment,policy,replication,round," + strings.Join(cols, ",")
+	in := csv.NewReader(bytes.NewReader(data))
+	in.ReuseRecord = true
+	in.FieldsPerRecord = 4 + len(cols)
+	fault := func(field int, format string, args ...any) error {
+		line, col := in.FieldPos(field)
+		return fmt.Errorf("%s: line %d, column %d: %s", path, line, col, fmt.Sprintf(format, args...))
+	}
+	rec, err := in.Read()
+	if err == io.EOF {
+		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", path, header)
+	}
+	if err != nil {
+		return csvFault(path, err)
+	}
+	if got := strings.Join(rec, ","); got != header {
+		return fault(0, "header is %q, expected %q", got, header)
+	}
+	for e := range envs {
+		envs[e].Also = make([][]Also, len(m.Policies))
+		for p := range m.Policies {
+			envs[e].Also[p] = make([]Also, m.Replications)
+		}
+	}
+	find := func(n int, name func(int) string, want string) int {
+		for i := range n {
+			if name(i) == want {
+				return i
+			}
+		}
+		return -1
+	}
+	var cell Also
+	var rounds []int
+	var of [3]string // of the cell: environment, policy, replication
+	k := 0
+	for {
+		rec, err = in.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return csvFault(path, err)
+		}
+		if k == len(rounds) { // a new cell
+			e := find(len(m.Environments), func(i int) string { return m.Environments[i].Name }, rec[0])
+			if e < 0 {
+				return fault(0, "environment %q is not in manifest.json", rec[0])
+			}
+			p := find(len(m.Policies), func(i int) string { return m.Policies[i].Name }, rec[1])
+			if p < 0 {
+				return fault(1, "policy %q is not in manifest.json", rec[1])
+			}
+			r, err := strconv.Atoi(rec[2])
+			if err != nil || r < 1 || r > m.Replications || envs[e].Cells[p][r-1] == nil {
+				return fault(2, "replication %q of %s in %s is not in results.csv", rec[2], rec[1], rec[0])
+			}
+			if envs[e].Also[p][r-1] != nil {
+				return fault(2, "replication %d of %s in %s is given twice", r, rec[1], rec[0])
+			}
+			cell, rounds, k = Also{}, envs[e].Rounds, 0
+			for c, col := range cols {
+				if rec[4+c] != "" {
+					cell[col] = make([]float64, len(rounds))
+				}
+			}
+			envs[e].Also[p][r-1] = cell
+			of = [3]string{rec[0], rec[1], rec[2]}
+		} else if of != [3]string{rec[0], rec[1], rec[2]} {
+			return fault(0, "another cell after %d of %d checkpoints", k, len(rounds))
+		}
+		if round, err := strconv.Atoi(rec[3]); err != nil || round != rounds[k] {
+			return fault(3, "round %q, expected %d", rec[3], rounds[k])
+		}
+		for c, col := range cols {
+			v, filled := cell[col]
+			if filled != (rec[4+c] != "") {
+				return fault(4+c, "%s is filled in some rows of the cell and empty in others", col)
+			}
+			if !filled {
+				continue
+			}
+			if v[k], err = finite(rec[4+c]); err != nil {
+				return fault(4+c, "%s %v", col, err)
+			}
+		}
+		k++
+	}
+	if k != len(rounds) {
+		return fmt.Errorf("%s: the last cell has %d checkpoints, expected %d", path, k, len(rounds))
+	}
+	if want := m.Diagnostics; want != "" {
+		sum := sha256.Sum256(data)
+		if got := hex.EncodeToString(sum[:]); got != want {
+			return fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run", path, got, want)
+		}
+	}
+	return nil
+}
+
+// also returns a column of policy i by checkpoint and replication; nil unless every compared
+// replication has it.
+func (a *Analysis) also(i int, column string) [][]float64 {
+	data := a.Run.Envs[a.Env].Also
+	if data == nil {
+		return nil
+	}
+	out := make([][]float64, len(a.Rounds))
+	for k := range out {
+		out[k] = make([]float64, a.R())
+	}
+	for n, r := range a.Reps {
+		v, ok := data[a.Policies[i]][r][column]
+		if !ok {
+			return nil
+		}
+		for k := range out {
+			out[k][n] = v[k]
+		}
+	}
+	return out
+}
+
+// recorded is one figure of the diagnostics with the table under it.
+type recorded struct {
+	figure *Figure
+	table  *Table
+}
+
+// diagnostics returns the figures of what the spec asked to record, in the order of sim.Quantities.
+func (a *Analysis) diagnostics(id string) []recorded {
+	var out []recorded
+	for _, r := range []recorded{a.armsFigure(id), a.spectrumFigure(id), a.optimismFigure(id), a.coverageFigure(id)} {
+		if r.figure != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// early is the first checkpoint of the figures on a log axis: the first decade of a long run is
+// noise.
+func (a *Analysis) early() int {
+	first := 0
+	for first < len(a.Rounds)-2 && float64(a.Rounds[first]) < 10 && a.T >= 1000 {
+		first++
+	}
+	return first
+}
+
+// times is the log axis from checkpoint first on, and its places.
+func (a *Analysis) times(first int) (ax Axis, x []float64) {
+	for _, t := range a.Rounds[first:] {
+		x = append(x, float64(t))
+	}
+	lo := x[0]
+	if lo >= 10 && lo <= 15 {
+		lo = 10 // so that the power of ten has its tick
+	}
+	return Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T), Ticks: logTicks(lo, float64(a.T))}, x
+}
+
+// maxTracks is how many lines carry their interval.
+const maxTracks = 5
+
+// means says what the lines of a track are.
+func (a *Analysis) means(p *Panel) string {
+	s := fmt.Sprintf("mean over %s replications", count(a.R()))
+	if slices.ContainsFunc(p.Marks, func(m Mark) bool { return m.Kind == Band }) {
+		s += fmt.Sprintf(" with pointwise 95%s%% intervals", narrow)
+	}
+	return s
+}
+
+// track draws the mean of a column over time, a line for each policy that has it, with its pointwise
+// 95 % interval where there are few. It is nil when none has, or there is no time to draw.
+func (a *Analysis) track(column string) (p *Panel, top float64) {
+	first := a.early()
+	if len(a.Rounds)-first < 2 {
+		return nil, 0
+	}
+	ax, x := a.times(first)
+	p = &Panel{Look: -1, X: ax}
+	var lines []Mark
+	for _, i := range slices.Backward(a.Order) { // the best on top
+		v := a.also(i, column)
+		if v == nil {
+			continue
+		}
+		m, lo, hi := make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x))
+		for k := range x {
+			at := v[first+k]
+			m[k] = mean(at)
+			half := 0.0
+			if a.R() > 1 {
+				half = 1.96 * stderr(at)
+			}
+			lo[k], hi[k] = m[k]-half, m[k]+half
+			top = max(top, hi[k])
+		}
+		look := a.Policies[i]
+		p.Marks = append(p.Marks, Mark{Kind: Band, Look: look, Name: a.Label(i), X: x, Lo: lo, Hi: hi})
+		lines = append(lines, Mark{Kind: Line, Look: look, Name: a.Label(i), X: x, Y: m})
+		if slices.Index(a.Order, i) < maxEnds {
+			p.Ends = append(p.Ends, End{Look: look, Y: m[len(m)-1], Label: a.Label(i)})
+		}
+	}
+	if lines == nil {
+		return nil, 0
+	}
+	if len(lines) > maxTracks { // more areas than that are mud
+		p.Marks, top = nil, 0
+		for _, m := range lines {
+			top = max(top, slices.Max(m.Y))
+		}
+	}
+	p.Marks = append(p.Marks, lines...)
+	return p, top
+}
+
+// shares is a linear axis of shares in per cent.
+func shares(caption string, top float64) Axis {
+	t := linearTicks(0, top, 4)
+	t = within(t, 0, 1)
+	for i := range t {
+		t[i].Label = number(100*t[i].At, decimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) + narrow + "%"
+	}
+	return Axis{Caption: caption, Lo: 0, Hi: max(t[len(t)-1].At, min(top, 1)), Ticks: t}
+}
+
+// armsFigure shows how often the best arm is played.
+func (a *Analysis) armsFigure(id string) recorded {
+	p, _ := a.track("action_1")
+	if p == nil {
+		return recorded{}
+	}
+	p.Y = shares("Best arm, share of rounds", 1)
+	t := &Table{ID: id + "arms", Title: "Shares of the arms: " + a.Name,
+		Note: "Mean share of all rounds in which the arm with the k-th largest mean of its round was played; arms of equal mean share a rank.",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}}}
+	heads := []string{"Best arm", "Second", "Third", "Fourth", "Fifth"}
+	last := len(a.Rounds) - 1
+	width := 0 // how many ranks any policy has
+	for i := range a.Policies {
+		for k := range heads {
+			if a.also(i, fmt.Sprintf("action_%d", k+1)) != nil {
+				width = max(width, k+1)
+			}
+		}
+	}
+	for k := range width {
+		key := fmt.Sprintf("action_%d", k+1)
+		t.Cols = append(t.Cols, Column{Key: key, Head: heads[k], Pct: true})
+		if k == 0 {
+			t.Cols = append(t.Cols, Column{Key: key + "_se", Only: "csv"})
+		}
+	}
+	t.Cols = append(t.Cols, Column{Key: "others", Head: "Others", Pct: true})
+	for _, i := range a.Order {
+		c := []Cell{words(a.Label(i))}
+		rest := 1.0
+		for k := range width {
+			v := a.also(i, fmt.Sprintf("action_%d", k+1))
+			if v == nil {
+				c = append(c, empty())
+				if k == 0 {
+					c = append(c, empty())
+				}
+				continue
+			}
+			m := mean(v[last])
+			rest -= m
+			c = append(c, num(m))
+			if k == 0 {
+				se := empty()
+				if a.R() > 1 {
+					se = num(stderr(v[last]))
+				}
+				c = append(c, se)
+			}
+		}
+		if c[1].Empty {
+			continue
+		}
+		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: append(c, num(max(0, rest)))})
+	}
+	return recorded{&Figure{ID: id + "arms", Title: "Which arms are played", Low: true, Panels: []*Panel{p},
+		How: fmt.Sprintf("Share of the rounds so far in which the best arm was played; %s. A low share with low regret means that the next best is nearly as good.", a.means(p))}, t}
+}
+
+// spectrumFigure shows the extreme singular values of Γ_t/√m, one panel for each policy with
+// members.
+func (a *Analysis) spectrumFigure(id string) recorded {
+	first := a.early()
+	if len(a.Rounds)-first < 2 {
+		return recorded{}
+	}
+	ax, x := a.times(first)
+	ax.Ticks = slices.DeleteFunc(slices.Clone(ax.Ticks), func(t Tick) bool { return t.Minor })
+	type pair struct {
+		i      int
+		lo, hi []float64
+	}
+	var all []pair
+	least, most := 1.0/7, 10.0/7
+	t := &Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
+		Note: "Means over the replications in the last round, and the extremes over all replications and recorded rounds.",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: "s_min", Head: "Smallest, at T", Dec: 3}, {Key: "s_max", Head: "Largest, at T", Dec: 3},
+			{Key: "condition", Head: "Largest/smallest", Dec: 1},
+			{Key: "lowest", Head: "Lowest ever", Dec: 3, Extra: true}, {Key: "highest", Head: "Highest ever", Dec: 3, Extra: true}}}
+	for i := range a.Policies { // in the order of the spec, so that a sweep reads from left to right
+		lo, hi := a.also(i, "s_min"), a.also(i, "s_max")
+		if lo == nil || hi == nil {
+			continue
+		}
+		q := pair{i: i}
+		low, high := math.Inf(1), 0.0
+		for k := range a.Rounds {
+			low, high = min(low, slices.Min(lo[k])), max(high, slices.Max(hi[k]))
+			if k < first {
+				continue
+			}
+			q.lo, q.hi = append(q.lo, mean(lo[k])), append(q.hi, mean(hi[k]))
+			most = max(most, q.hi[len(q.hi)-1])
+			if v := q.lo[len(q.lo)-1]; v > 0 {
+				least = min(least, v)
+			}
+			if v := q.hi[len(q.hi)-1]; v > 0 {
+				least = min(least, v)
+			}
+		}
+		all = append(all, q)
+		n := len(q.lo) - 1
+		ratio := empty()
+		if q.lo[n] > 0 {
+			ratio = num(q.hi[n] / q.lo[n])
+		}
+		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(q.lo[n]), num(q.hi[n]), ratio, num(low), num(high)}})
+	}
+	if all == nil {
+		return recorded{}
+	}
+	least = max(least, most*1e-4)
+	least, most = logRange(least/1.05, most*1.05)
+	y := Axis{Caption: "Singular value (log)", Log: true, Lo: least, Hi: most}
+	for _, t := range logTicks(least, most) {
+		y.Ticks = append(y.Ticks, t)
+	}
+	f := &Figure{ID: id + "spectrum", Title: "How evenly the members explore",
+		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
+	more := 0
+	for _, q := range all {
+		if len(f.Panels) == maxGaps {
+			more++
+			continue
+		}
+		m := a.Policies[q.i]
+		lo := slices.Clone(q.lo)
+		p := &Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
+		if slices.Max(lo) == 0 {
+			p.Note = "smallest: 0"
+		}
+		for _, g := range []float64{1.0 / 7, 10.0 / 7} {
+			p.Marks = append(p.Marks, Mark{Kind: Guide, Look: -1, Name: "Theorem 5", X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
+		}
+		p.Marks = append(p.Marks, Mark{Kind: Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
+			Mark{Kind: Line, Look: m, Name: "s_max", X: x, Y: q.hi}, Mark{Kind: Line, Look: m, Name: "s_min", X: x, Y: lo})
+		f.Panels = append(f.Panels, p)
+	}
+	if more > 0 {
+		f.How += fmt.Sprintf(" The first %d of %d are shown.", maxGaps, maxGaps+more)
+	}
+	return recorded{f, t}
+}
+
+// optimismFigure shows the share of optimistic models.
+func (a *Analysis) optimismFigure(id string) recorded {
+	p, top := a.track("optimistic")
+	if p == nil {
+		return recorded{}
+	}
+	p.Y = shares("Optimistic models", min(1, max(top, 0.1)))
+	t := &Table{ID: id + "optimism", Title: "Optimistic models: " + a.Name,
+		Note: "Means over the replications in the last round. None: replications that had no optimistic model in some recorded round, with the exact interval for their share.",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "optimistic", Head: "Optimistic, at T", Pct: true},
+			{Key: "se", Only: "csv"},
+			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + narrow + "%", Pct: true, Extra: true},
+			{Key: "none_hi", Head: "", Pct: true, Range: true, Extra: true}}}
+	last := len(a.Rounds) - 1
+	for _, i := range a.Order {
+		v := a.also(i, "optimistic")
+		if v == nil {
+			continue
+		}
+		none := 0
+		for r := range a.R() {
+			if slices.ContainsFunc(v, func(at []float64) bool { return at[r] == 0 }) {
+				none++
+			}
+		}
+		se := empty()
+		if a.R() > 1 {
+			se = num(stderr(v[last]))
+		}
+		lo, hi := clopperPearson(none, a.R())
+		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(mean(v[last])), se,
+			num(float64(none) / float64(a.R())), num(lo), num(hi)}})
+	}
+	return recorded{&Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true, Panels: []*Panel{p},
+		How: fmt.Sprintf("Share of the models whose best value on the round’s set is at least that of θ*; %s. Theorem 1 needs one of the 2m in every round.", a.means(p))}, t}
+}
+
+// coverageFigure shows how far θ* is from the estimate.
+func (a *Analysis) coverageFigure(id string) recorded {
+	p, top := a.track("distance")
+	if p == nil {
+		return recorded{}
+	}
+	t := linearTicks(0, max(top, 1), 4)
+	p.Y = Axis{Caption: "‖θ* − θ̂‖ in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+	p.Marks = append([]Mark{{Kind: Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}}, p.Marks...)
+	p.Ends = append(p.Ends, End{Look: -1, Y: 1, Label: "edge"})
+	tab := &Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,
+		Note: "Left: replications in which θ* was outside the ellipsoid in some round, every round counted, with the exact interval for their share. The ellipsoid of level δ promises at most δ.",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
+			{Key: "largest", Head: "Largest ever", Dec: 3}, {Key: "left", Head: "Left at some time", Pct: true},
+			{Key: "left_lo", Head: "95" + narrow + "%", Pct: true, Extra: true}, {Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
+	last := len(a.Rounds) - 1
+	for _, i := range a.Order {
+		v, w := a.also(i, "distance"), a.also(i, "distance_max")
+		if v == nil || w == nil {
+			continue
+		}
+		left := 0
+		for _, x := range w[last] {
+			if x > 1 {
+				left++
+			}
+		}
+		se := empty()
+		if a.R() > 1 {
+			se = num(stderr(v[last]))
+		}
+		lo, hi := clopperPearson(left, a.R())
+		tab.Rows = append(tab.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(mean(v[last])), se, num(slices.Max(w[last])),
+			num(float64(left) / float64(a.R())), num(lo), num(hi)}})
+	}
+	return recorded{&Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true, Panels: []*Panel{p},
+		How: fmt.Sprintf("Distance of θ* from the estimate in the norm of V, in units of β; %s. Below 1 the ellipsoid contains θ*.", a.means(p))}, tab}
+}

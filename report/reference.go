@@ -1,0 +1,140 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"troupe/internal/stats"
+)
+
+// against compares every policy with the one that the spec names as the reference: the quotient of
+// mean regrets, resampled. The factor is the larger of the quotients' own and that of the leader
+// table's differences, so a quotient never separates two policies that the table calls tied.
+func (a *Analysis) against(s *stats.Resamples) {
+	a.Reference = -1
+	for i := range a.Policies {
+		if a.Label(i) == a.Run.Manifest.Reference {
+			a.Reference = i
+		}
+	}
+	if a.Reference < 0 || len(a.Policies) < 2 {
+		return
+	}
+	ref := a.Final(a.Reference)
+	a.Ratios = make([]stats.Ratio, len(a.Policies))
+	factor, ok := 0.0, false
+	if s != nil && a.R() >= minReps && a.FactorOK {
+		var rivals [][]float64
+		for i := range a.Policies {
+			if i != a.Reference {
+				rivals = append(rivals, a.Final(i))
+			}
+		}
+		if factor, ok = s.RatioFactor(rivals, ref, level); ok {
+			factor = math.Max(factor, a.Factor)
+			a.RatioFactor = factor
+		}
+	}
+	for i := range a.Policies {
+		switch {
+		case i == a.Reference:
+			a.Ratios[i] = stats.Ratio{Value: 1, Lo: 1, Hi: 1, OK: true}
+		case ok && stats.Estimable(a.paired(i, a.Reference, len(a.Rounds)-1)):
+			a.Ratios[i] = stats.Fieller(a.Final(i), ref, factor)
+		case mean(ref) > 0:
+			a.Ratios[i] = stats.Ratio{Value: mean(a.Final(i)) / mean(ref)}
+		}
+	}
+}
+
+// change writes a quotient as people say it: 23 % less [5 %, 37 %], 112 % more [90 %, 140 %].
+func change(r stats.Ratio) string {
+	if r.Hi < 1 {
+		return percent(1-r.Value) + " less [" + percent(1-r.Hi) + ", " + percent(1-r.Lo) + "]"
+	}
+	return percent(r.Value-1) + " more [" + percent(r.Lo-1) + ", " + percent(r.Hi-1) + "]"
+}
+
+// versus returns the sentences on the reference: who loses less than it, who more, by a margin that
+// chance does not explain, and who cannot be told apart from it. head is not nil when the policy
+// with the lowest mean is among the first.
+func (a *Analysis) versus() (head, lead Prose) {
+	if a.Ratios == nil || a.RatioFactor == 0 {
+		return nil, nil
+	}
+	ref := name(a.Label(a.Reference))
+	var less, more []Prose
+	var open []string
+	for _, i := range a.Order {
+		r := a.Ratios[i]
+		switch {
+		case i == a.Reference:
+		case r.OK && r.Hi < 1:
+			less = append(less, say(name(a.Label(i)), " loses ", change(r)))
+		case r.OK && r.Lo > 1:
+			more = append(more, say(name(a.Label(i)), " loses ", change(r)))
+		default:
+			open = append(open, a.Label(i))
+		}
+	}
+	if best := a.Best(); best != a.Reference && a.Ratios[best].OK && a.Ratios[best].Hi < 1 {
+		head = say(name(a.Label(best)), " loses ", percent(1-a.Ratios[best].Value), " less than ", ref, ".")
+	}
+	sentence := say("Against ", ref, ", the reference: ")
+	parts := slices.Concat(less, more)
+	hidden := 0
+	if len(parts) > 4 {
+		parts, hidden = parts[:4], len(parts)-4
+	}
+	for i, p := range parts {
+		if i > 0 {
+			sentence = say(sentence, "; ")
+		}
+		sentence = say(sentence, p)
+	}
+	if hidden > 0 {
+		sentence = say(sentence, "; ", count(hidden), " more in the table")
+	}
+	switch {
+	case len(parts) == 0:
+		return head, say("No policy can be told apart from ", ref, ", the reference.")
+	case len(open) > 0:
+		sentence = say(sentence, "; ", listed(open), " cannot be told apart from it")
+	}
+	return head, say(sentence, " (quotients of mean regrets, 95"+narrow+"%, all at once).")
+}
+
+// Versus returns the comparison with the reference as a table; nil without one.
+func (a *Analysis) Versus(id string) *Table {
+	if a.Ratios == nil {
+		return nil
+	}
+	ref := a.Label(a.Reference)
+	t := &Table{ID: id, Title: "Against " + ref + ", the reference: " + a.Name,
+		Note: "Mean regret compared with that of " + ref + ": the quotient minus one, paired by replication.",
+		Cols: []Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: "change", Head: "Against " + ref, Pct: true, Plus: true},
+			{Key: "lo", Head: "95" + narrow + "%, all at once", Pct: true, Plus: true}, {Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
+			{Key: "verdict", Head: "", Text: true}}}
+	if a.RatioFactor > 0 {
+		t.Note += " The intervals hold for all policies at once (factor " + number(a.RatioFactor, 2) + ", never below that of the table above)."
+	}
+	for _, i := range a.Order {
+		r := a.Ratios[i]
+		row := Row{Policy: a.Policies[i], Best: i == a.Reference, Cells: []Cell{words(a.Label(i)), num(r.Value - 1), empty(), empty(), words("")}}
+		switch {
+		case i == a.Reference:
+			row.Cells[1], row.Cells[4] = empty(), words("reference")
+		case r.OK:
+			row.Cells[2], row.Cells[3] = num(r.Lo-1), num(r.Hi-1)
+			row.Cells[4] = words(map[bool]string{true: "less", false: "can’t tell apart"}[r.Hi < 1])
+			if r.Lo > 1 {
+				row.Cells[4] = words("more")
+			}
+		case a.RatioFactor > 0:
+			row.Cells[4] = words("can’t tell apart")
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
