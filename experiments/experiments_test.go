@@ -36,10 +36,18 @@ func TestExperiments(t *testing.T) {
 	}
 	for _, name := range []string{"default", "tour", "paper/ensemble-size", "paper/dimension", "paper/horizon",
 		"paper/symmetrisation", "paper/targets", "paper/initialisation", "paper/random-or-max",
-		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "classification/mushroom",
+		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
+		"paper/regret-in-m", "paper/regret-in-m-ball", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
+		}
+	}
+	for _, name := range []string{"paper/theorem", "paper/theorem-large", "paper/regret-in-m", "paper/regret-in-m-ball",
+		"paper/symmetrisation", "paper/random-or-max", "paper/targets"} {
+		e, _ := Find(name)
+		if x, err := sim.Parse(e.File, e.Text, sim.Kinds()); err != nil || x.Hypothesis == "" {
+			t.Errorf("%s answers a question without a hypothesis (%v)", name, err)
 		}
 	}
 	if _, ok := Find("nothing"); ok {
