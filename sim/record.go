@@ -68,8 +68,8 @@ func checkRecord(names []string) ([]string, error) {
 	return slices.DeleteFunc(valid, func(name string) bool { return !slices.Contains(names, name) }), nil
 }
 
-// columns returns the columns of diagnostics.csv for the quantities named.
-func columns(record []string) []string {
+// DiagnosticsColumns returns the columns of diagnostics.csv for the quantities named.
+func DiagnosticsColumns(record []string) []string {
 	var out []string
 	for _, q := range Quantities {
 		if slices.Contains(record, q.Name) {
