@@ -30,7 +30,7 @@ var layers = map[string]string{
 	"serve/api":       "serve spec eventlog",
 	"client":          "",
 	"env":             "rng bandit spec actionset dataset internal/linalg",
-	"sim":             "rng bandit spec theory policy env dataset actionset",
+	"sim":             "rng bandit spec theory internal/linalg policy env dataset actionset",
 	"verify":          "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":     "",
 	"report":          "rng spec theory internal/stats sim verify",

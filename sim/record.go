@@ -335,7 +335,7 @@ func (w *diary) look() error {
 	switch reg := reg.(type) {
 	case *linalg.Ridge:
 		if !w.factor.Set(reg.V()) {
-			return fmt.Errorf("V is not positive definite: %w", bandit.ErrNumerical)
+			return fmt.Errorf("the matrix V is not positive definite: %w", bandit.ErrNumerical)
 		}
 	case *linalg.Root:
 		l = reg.Factor().L()
