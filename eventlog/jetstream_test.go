@@ -1,6 +1,13 @@
 package eventlog
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,10 +23,8 @@ func newDiskEngine(t *testing.T) *diskEngine {
 			t.Errorf("verify: %v", err)
 			return
 		}
-		for _, s := range r.Shards {
-			for _, d := range s.Damage {
-				t.Errorf("left behind: %v", d)
-			}
+		for _, d := range r.All() {
+			t.Errorf("left behind: %v", d)
 		}
 	})
 	return e
@@ -36,4 +41,215 @@ func (e *diskEngine) open(t *testing.T, limit uint64) closingLog {
 
 func TestJetStream(t *testing.T) {
 	testLog(t, func(t *testing.T) engine { return newDiskEngine(t) })
+}
+
+// TestJetStreamOptions: what is fixed, what may change, what is refused.
+func TestJetStreamOptions(t *testing.T) {
+	dir := t.TempDir()
+	open := func(opt JetStreamOptions) (*JetStream, error) { return OpenJetStream(t.Context(), dir, opt) }
+	l, err := open(JetStreamOptions{Shards: 3, MaxBytes: 1 << 20, Reserve: math.MaxInt64 / 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Shards() != 3 || l.Err() != nil || !l.Report().OK() {
+		t.Errorf("%d shards, error %v, report %+v", l.Shards(), l.Err(), l.Report())
+	}
+	// Less is free than what is reserved: refused, and only as long as that is so.
+	if _, _, err := l.Append(t.Context(), 2, "a", payload(2, 1, 10)); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "bytes are free") {
+		t.Errorf("no reserve left: %v", err)
+	}
+	l.opt.Reserve = 1
+	mustAppend(t, l, 2, "a", payload(2, 1, 10))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(JetStreamOptions{Shards: 2}); err == nil || !strings.Contains(err.Error(), "has 3 shards, not 2") {
+		t.Errorf("2 of 3 shards: %v", err)
+	}
+	l, err = open(JetStreamOptions{MaxBytes: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := l.Info(t.Context(), 2); err != nil || info.Limit != 2<<20 || info.Last != 1 {
+		t.Errorf("%+v, error %v", info, err)
+	}
+	// A write error, which the engine tells only its log: nothing is taken any more, reading goes on.
+	l.engineSays("error", "Critical write error: input/output error")
+	if _, _, err := l.Append(t.Context(), 2, "b", payload(2, 2, 10)); !errors.Is(err, ErrBroken) || l.Err() == nil {
+		t.Errorf("after a write error: %v", err)
+	}
+	if got := collect(t, l, 2, 1, 1); !bytes.Equal(got[0], payload(2, 1, 10)) {
+		t.Error("after a write error: entry 1 differs")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnfinishedTrim: the process died after the witness was told of a trim and before the engine
+// was. The next one finishes it.
+func TestUnfinishedTrim(t *testing.T) {
+	dir, dump := sampleLog(t, 20)
+	w, err := openWitness(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := w.t
+	told.First = 6
+	if err := errors.Join(w.swear(told), w.close()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := l.shards[0].stream.Info(t.Context())
+	if err != nil || info.State.FirstSeq != 6 {
+		t.Errorf("the engine begins at %d, error %v", info.State.FirstSeq, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.Index(dump, `{"shard":0,"seq":6,`); mustDump(t, dir) != dump[i:] {
+		t.Error("more or less than the first five entries is gone")
+	}
+}
+
+// TestDamageWhileOpen: a bit rots in a file while the engine runs. What is read is the old content or
+// an error that names the place, never something else, and the next open refuses.
+func TestDamageWhileOpen(t *testing.T) {
+	original, _ := sampleLog(t, 60)
+	outcomes := map[string]int{}
+	for at := 700; at < 30_000; at += 2900 {
+		dir := copyDir(t, original)
+		l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, storePrefix, "TROUPE_EV_0/msgs/1.blk")
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b [1]byte
+		if _, err := f.ReadAt(b[:], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 16
+		if _, err := f.WriteAt(b[:], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		last := l.shards[0].last.Load()
+		n := uint64(0)
+		for d, rerr := range Replay(t.Context(), l, NewChain(0, 1), last) {
+			if err = rerr; err == nil {
+				n = d.Seq
+			}
+		}
+		var gap *GapError
+		var chain *ChainError
+		switch {
+		case err == nil && n == last:
+			outcomes["same"]++ // it was in memory
+		case errors.As(err, &gap) && gap.First == n+1, errors.As(err, &chain) && chain.Seq == n+1:
+			outcomes["stopped"]++
+		default:
+			t.Errorf("byte %d: %d of %d entries, error %v", at, n, last, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *DamagedError
+		if _, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "msgs/1.blk") {
+			t.Errorf("byte %d: opened again: %v", at, err)
+		}
+	}
+	t.Log(outcomes)
+}
+
+// FuzzBlock: the reader of block files takes any bytes, does not panic, stays inside them, and finds
+// the records of a good block again whatever stands before.
+func FuzzBlock(f *testing.F) {
+	dir := f.TempDir()
+	l, err := OpenJetStream(f.Context(), dir, JetStreamOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range 3 {
+		if _, _, err := l.Append(f.Context(), 0, fmt.Sprint(i), payload(0, i, 20)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(filepath.Join(dir, storePrefix, "TROUPE_EV_0/msgs/1.blk"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{}, 0)
+	f.Add(good, 0)
+	f.Add(good[:100], 50)
+	f.Fuzz(func(t *testing.T, junk []byte, at int) {
+		if len(junk) > 1<<16 {
+			return
+		}
+		b := append(bytes.Clone(junk), good...)
+		var end int64
+		whole := 0
+		scanBlock(b, streamName(0), 1, subjectName(0), func(r blockRecord) {
+			if r.offset != end || r.at < r.offset || r.at+int64(len(r.data)) > r.offset+r.size || !bytes.Equal(b[r.at:r.at+int64(len(r.data))], r.data) {
+				t.Fatalf("record %+v after byte %d", r, end)
+			}
+			end = r.offset + r.size
+			if r.offset >= int64(len(junk)) {
+				whole++
+			}
+		}, func(from, to int64) {
+			if from != end || to <= from {
+				t.Fatalf("damage %d to %d after byte %d", from, to, end)
+			}
+			end = to
+		})
+		if end != int64(len(b)) || whole < 3 && len(junk) == 0 {
+			t.Fatalf("%d of %d bytes, %d records", end, len(b), whole)
+		}
+		// A whole record can only be missed where the junk itself is a record that swallows it, which
+		// takes a checksum.
+		if whole < 2 {
+			t.Fatalf("%d of 3 records found behind %x", whole, junk)
+		}
+	})
+}
+
+func FuzzWitness(f *testing.F) {
+	b := make([]byte, slotStride+slotSize)
+	appendSlot(b[:0], 3, 7, testimony{2, 9, 11})
+	appendSlot(b[:slotStride], 3, 8, testimony{2, 10, 12})
+	if count, t, err := parseWitness(b, 3); err != nil || count != 8 || t != (testimony{2, 10, 12}) {
+		f.Fatal(count, t, err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		count, said, err := parseWitness(b, 3)
+		if err != nil {
+			return
+		}
+		slot := appendSlot(nil, 3, count, said)
+		if !bytes.HasPrefix(b, slot) && !(len(b) > slotStride && bytes.HasPrefix(b[slotStride:], slot)) {
+			t.Fatalf("%+v is in no slot", said)
+		}
+	})
+}
+
+func FuzzMarker(f *testing.F) {
+	f.Add(marker{7, 3}.text())
+	f.Fuzz(func(t *testing.T, text string) {
+		if m, err := parseMarker(text); err == nil && m.text() != text {
+			t.Fatalf("%q is read as %+v", text, m)
+		}
+	})
 }

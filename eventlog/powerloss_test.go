@@ -28,9 +28,11 @@ type powerFS struct {
 
 	mu     sync.Mutex
 	dirty  map[uint64]map[int64]bool // by inode of the live file: pages that are not durable
-	syncs  int
-	failAt int // this sync and all later ones of the same file answer EIO, 0 for none
+	syncs  int                       // of block files
+	failAt int                       // this sync and all later ones of the same file answer EIO, 0 for none
 	failed uint64
+	writes int // to block files
+	fullAt int // this write stores half and all later ones nothing: ENOSPC, 0 for none
 }
 
 const page = 4096
@@ -117,7 +119,7 @@ func (p *powerFS) lose(t *testing.T, rnd *rand.Rand) {
 	if err := os.CopyFS(p.live, os.DirFS(p.durable)); err != nil {
 		t.Fatal(err)
 	}
-	p.dirty, p.failAt, p.failed = map[uint64]map[int64]bool{}, 0, 0
+	p.dirty, p.failAt, p.failed, p.fullAt = map[uint64]map[int64]bool{}, 0, 0, 0
 	if err := p.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -260,6 +262,15 @@ func (h *powerFile) Read(_ context.Context, dst []byte, off int64) (fuse.ReadRes
 
 func (h *powerFile) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
 	h.p.mu.Lock()
+	if strings.HasSuffix(h.path, ".blk") {
+		h.p.writes++
+		if at := h.p.fullAt; at > 0 && h.p.writes > at {
+			h.p.mu.Unlock()
+			return 0, syscall.ENOSPC
+		} else if h.p.writes == at {
+			data = data[:len(data)/2]
+		}
+	}
 	n, err := h.f.WriteAt(data, off)
 	pages := h.p.dirty[h.ino]
 	if pages == nil {
@@ -348,29 +359,39 @@ func TestPowerLossControl(t *testing.T) {
 	}
 }
 
-// TestSyncError: a sync answers EIO. From then on nothing is acknowledged, callers learn it at once
-// and not by a timeout, and after a loss of power what was acknowledged is there.
-func TestSyncError(t *testing.T) {
+// TestDiskFails: a sync answers EIO, or the disk is full in the middle of a write. From then on
+// nothing is acknowledged, callers learn it at once and not by a timeout, and after a loss of power
+// what was acknowledged is there and the log works.
+func TestDiskFails(t *testing.T) {
 	p := mountPower(t)
 	dir := p.mount + "/data"
-	for round, at := range []int{1, 2, 7, 40} {
+	for round, c := range []struct {
+		what string
+		at   int
+	}{{"sync", 1}, {"sync", 2}, {"sync", 7}, {"sync", 40}, {"write", 1}, {"write", 5}, {"write", 30}} {
 		h := newHistory()
 		p.mu.Lock()
-		p.syncs, p.failAt = 0, at
+		p.syncs, p.writes = 0, 0
+		if c.what == "sync" {
+			p.failAt = c.at
+		} else {
+			p.fullAt = c.at
+		}
 		p.mu.Unlock()
 		start := time.Now()
-		c := startChild(t, "load", dir, int64(round)<<32)
+		child := startChild(t, "load", dir, int64(round)<<32)
 		var lines []string
-		for line := range c.lines { // it ends by itself: every caller fails
+		for line := range child.lines { // it ends by itself: every caller fails
 			lines = append(lines, line)
 		}
-		_ = c.cmd.Wait()
-		if d := time.Since(start); d > 10*time.Second {
-			t.Errorf("sync %d: it took %v", at, d)
+		_ = child.cmd.Wait()
+		took := time.Since(start)
+		if took > 10*time.Second {
+			t.Errorf("%s %d: it took %v", c.what, c.at, took)
 		}
 		acked, failed := h.note(t, lines)
 		if len(failed) != 16 {
-			t.Errorf("sync %d: %d callers failed: %v", at, len(failed), failed)
+			t.Errorf("%s %d: %d callers failed: %v", c.what, c.at, len(failed), failed)
 		}
 		unknown := 0
 		for _, line := range failed {
@@ -378,17 +399,17 @@ func TestSyncError(t *testing.T) {
 			case strings.HasPrefix(rest, ErrUnknown.Error()):
 				unknown++
 			case !strings.HasPrefix(rest, ErrStopped.Error()):
-				t.Errorf("sync %d: %s", at, line)
+				t.Errorf("%s %d: %s", c.what, c.at, line)
 			}
 		}
 		if unknown == 0 {
-			t.Errorf("sync %d: nobody was told that his outcome is unknown", at)
+			t.Errorf("%s %d: nobody was told that his outcome is unknown", c.what, c.at)
 		}
 		p.lose(t, nil)
 		if _, err := h.checkFiles(dir); err != nil {
-			t.Errorf("sync %d: %v", at, err)
+			t.Errorf("%s %d: %v", c.what, c.at, err)
 		}
 		works(t, dir)
-		t.Logf("sync %d: %d acknowledged, then %d unknown and %d refused after %v", at, acked, unknown, len(failed)-unknown, time.Since(start).Round(time.Millisecond))
+		t.Logf("%s %d: %d acknowledged, then %d unknown and %d refused after %v", c.what, c.at, acked, unknown, len(failed)-unknown, took.Round(time.Millisecond))
 	}
 }
