@@ -15,6 +15,7 @@ import (
 type Options struct {
 	Bounds    []Bound // bounds to show on demand, beside those of package theory
 	NoFigures bool    // leave out figures/ and tables/
+	Sizes     []Size  // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
 
 // Paths says what Build wrote.
@@ -84,8 +85,15 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 			return paths, err
 		}
 		var err error
-		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest)); err != nil {
+		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest), Sizes[0], true); err != nil {
 			return paths, err
+		}
+		for _, size := range opts.Sizes {
+			more, err := writeFigures(filepath.Join(dir, "figures", size.Name), figures, d.looks, epoch(run.Manifest), size, false)
+			if err != nil {
+				return paths, err
+			}
+			paths.Figures = append(paths.Figures, more...)
 		}
 		for _, t := range tables {
 			for _, f := range []struct {

@@ -378,9 +378,7 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 	least = max(least, most*1e-4)
 	least, most = logRange(least/1.05, most*1.05)
 	y := Axis{Caption: "Singular value (log)", Log: true, Lo: least, Hi: most}
-	for _, t := range logTicks(least, most) {
-		y.Ticks = append(y.Ticks, t)
-	}
+	y.Ticks = logTicks(least, most)
 	f := &Figure{ID: id + "spectrum", Title: "How evenly the members explore",
 		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
 	more := 0
@@ -452,7 +450,7 @@ func (a *Analysis) coverageFigure(id string) recorded {
 		return recorded{}
 	}
 	t := linearTicks(0, max(top, 1), 4)
-	p.Y = Axis{Caption: "‖θ* − θ̂‖ in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+	p.Y = Axis{Caption: "Distance in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
 	p.Marks = append([]Mark{{Kind: Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}}, p.Marks...)
 	p.Ends = append(p.Ends, End{Look: -1, Y: 1, Label: "edge"})
 	tab := &Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,

@@ -25,19 +25,33 @@ import (
 	"troupe/sim"
 )
 
-// Figures for papers: gonum/plot with the numbers, ticks and looks of the page, 5.5 inches wide
-// (the text width of most templates), 8 point Liberation Sans, light ground. What a panel draws is
-// the same list of marks that html.go paints.
+// Figures for papers: gonum/plot with the numbers, ticks and looks of the page, Liberation Sans,
+// light ground. What a panel draws is the same list of marks that html.go paints.
 
-const (
-	paperWidth = 5.5 * vg.Inch
-	paperFont  = vg.Length(8)
-)
+// Size is a format of the exported figures. A figure is drawn with letters of 8 points and then
+// scaled, so letters, strokes and dots keep their proportions.
+type Size struct {
+	Name          string
+	Doc           string
+	width, height vg.Length // of a figure with one panel, before scaling
+	scale         float64   // letters are 8·scale points high
+	cols          int       // small multiples side by side, at most
+}
+
+// Sizes are the formats that figures come in; the first is always written.
+var Sizes = []Size{
+	{"text", "5.5 × 3.2 in, letters of 8 points: the text width of most templates", 5.5 * vg.Inch, 3.2 * vg.Inch, 1, 4},
+	{"column", "3.3 × 2.3 in, letters of 7 points: one column of two", 3.3 / 0.875 * vg.Inch, 2.3 / 0.875 * vg.Inch, 0.875, 2},
+	{"slide", "10 × 5.6 in, letters of 14.5 points: a slide", 5.5 * vg.Inch, 5.6 * 0.55 * vg.Inch, 1 / 0.55, 4},
+}
+
+const paperFont = vg.Length(8)
 
 // painter draws figures in the looks of one run.
 type painter struct {
 	looks []Look
 	text  plottext.Handler
+	size  Size
 }
 
 func (p *painter) style(size vg.Length, c color.Color, x plottext.XAlignment, y plottext.YAlignment) draw.TextStyle {
@@ -75,7 +89,7 @@ func (p *painter) line(i int, width vg.Length) draw.LineStyle {
 
 // paperText replaces what the code page of a PDF's embedded font lacks.
 var paperText = strings.NewReplacer(minus, "–", narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
-	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–")
+	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–", "β", "beta", "θ", "theta", "Γ", "Gamma", "µ", "µ")
 
 // area is where a panel's marks go: axis places 0…1 become lengths.
 type area struct {
@@ -275,8 +289,8 @@ func (p *painter) width(s string) vg.Length {
 	return p.style(paperFont, ink(), draw.XLeft, draw.YTop).Width(paperText.Replace(s))
 }
 
-// size returns the height of a figure at paperWidth.
-func (f *Figure) size() vg.Length {
+// of returns the height of a figure before scaling.
+func (z Size) of(f *Figure) vg.Length {
 	switch n := len(f.Panels); {
 	case f.Strips:
 		row := vg.Length(24)
@@ -285,17 +299,31 @@ func (f *Figure) size() vg.Length {
 		}
 		return row*vg.Length(len(f.Panels[0].Rows)) + 40
 	case n > 1:
-		cols := columns(n)
+		cols := min(columns(n), z.cols)
 		return vg.Length((n+cols-1)/cols)*1.4*vg.Inch + 14
 	case f.Low:
-		return 2.6 * vg.Inch
+		return z.height * 2.6 / 3.2
 	}
-	return 3.2 * vg.Inch
+	return z.height
 }
 
-// draw paints a figure on a canvas of paperWidth × size.
+// unscaled is a canvas in the units of a Size before scaling.
+type unscaled struct {
+	vg.Canvas
+	w, h vg.Length
+}
+
+func (c unscaled) Size() (w, h vg.Length) { return c.w, c.h }
+
+// extent returns the width and height of a figure as it is written.
+func (p *painter) extent(f *Figure) (w, h vg.Length) {
+	return p.size.width * vg.Length(p.size.scale), p.size.of(f) * vg.Length(p.size.scale)
+}
+
+// draw paints a figure on a canvas of its extent.
 func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
-	dc := draw.New(c)
+	c.Scale(p.size.scale, p.size.scale)
+	dc := draw.New(unscaled{c, p.size.width, p.size.of(f)})
 	dc.SetColor(color.White)
 	dc.Fill(dc.Rectangle.Path())
 	if len(f.Panels) > 1 {
@@ -308,7 +336,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 			}
 			dc = draw.Crop(dc, 0, 0, 0, -13)
 		}
-		cols := columns(len(f.Panels))
+		cols := min(columns(len(f.Panels)), p.size.cols)
 		rows := (len(f.Panels) + cols - 1) / cols
 		tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
 		for i, q := range f.Panels {
@@ -357,6 +385,7 @@ func (c pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
 			b.WriteByte('?')
 		}
 	}
+	f.Face = pdfFont() // the same letters, in a font that has no others
 	c.Canvas.FillString(f, at, b.String())
 }
 
@@ -370,21 +399,21 @@ func (p *painter) pdf(f *Figure, at time.Time, w io.Writer) error {
 	fpdf.SetDefaultCreationDate(at)
 	fpdf.SetDefaultModificationDate(at)
 	fpdf.SetDefaultCatalogSort(true)
-	c := pdfCanvas{vgpdf.New(paperWidth, f.size())}
+	c := pdfCanvas{vgpdf.New(p.extent(f))}
 	p.draw(f, c)
 	_, err := c.WriteTo(w)
 	return err
 }
 
 func (p *painter) svg(f *Figure, w io.Writer) error {
-	c := vgsvg.New(paperWidth, f.size())
+	c := vgsvg.New(p.extent(f))
 	p.draw(f, c)
 	_, err := c.WriteTo(w)
 	return err
 }
 
 func (p *painter) png(f *Figure, w io.Writer) error {
-	c := vgimg.NewWith(vgimg.UseWH(paperWidth, f.size()), vgimg.UseDPI(200), vgimg.UseBackgroundColor(color.White))
+	c := vgimg.NewWith(vgimg.UseWH(p.extent(f)), vgimg.UseDPI(200), vgimg.UseBackgroundColor(color.White))
 	p.draw(f, c)
 	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
 	return err
@@ -399,23 +428,27 @@ func epoch(m sim.Manifest) time.Time {
 	return t.UTC()
 }
 
-// writeFigures writes every figure as SVG, PDF, PNG and its numbers as CSV.
-func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time) ([]string, error) {
+// writeFigures writes every figure as SVG, PDF and PNG, and with csv its numbers.
+func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time, size Size, csv bool) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	p := &painter{looks: looks, text: defaultText}
+	p := &painter{looks: looks, text: defaultText, size: size}
 	var paths []string
+	type output struct {
+		end   string
+		write func(io.Writer) error
+	}
 	for _, f := range figures {
-		for _, out := range []struct {
-			end   string
-			write func(io.Writer) error
-		}{
+		files := []output{
 			{".svg", func(w io.Writer) error { return p.svg(f, w) }},
 			{".pdf", func(w io.Writer) error { return p.pdf(f, at, w) }},
 			{".png", func(w io.Writer) error { return p.png(f, w) }},
-			{".csv", f.Table().CSV},
-		} {
+		}
+		if csv {
+			files = append(files, output{".csv", f.Table().CSV})
+		}
+		for _, out := range files {
 			var b bytes.Buffer
 			if err := out.write(&b); err != nil {
 				return paths, fmt.Errorf("figure %s%s: %w", f.ID, out.end, err)

@@ -497,7 +497,7 @@ func TestDeterministicAndLinked(t *testing.T) {
 	var all [2]map[string][]byte
 	for i, dir := range dirs {
 		write(t, dir, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25, 1000, 20)
-		paths, err := Build(dir, Options{})
+		paths, err := Build(dir, Options{Sizes: Sizes[1:2]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -594,7 +594,7 @@ func TestFigureGolden(t *testing.T) {
 	golden(t, "regret.html", breaks.Replace(string(lin.html()))+"\n")
 	var svg bytes.Buffer
 	looks, _ := looksOf(run.Manifest.Policies)
-	p := &painter{looks: looks, text: defaultText}
+	p := &painter{looks: looks, text: defaultText, size: Sizes[0]}
 	if err := p.svg(a.growthFigure(""), &svg); err != nil {
 		t.Fatal(err)
 	}

@@ -6,25 +6,30 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"troupe/report"
+	"troupe/spec"
 )
 
 func reportCommand() *cobra.Command {
 	var noFigures bool
 	var out, color string
+	var sizes []string
 	c := &cobra.Command{
 		Use:   "report DIR [DIR2]",
 		Short: "Build the page of a result directory again, or compare two",
 		Long: `Builds report.html, figures/ and tables/ from results.csv and manifest.json of a result
-directory. The same files give the same bytes.
+directory. The same files give the same bytes. Figures are as wide as the text of a paper;
+--size column or slide writes others beside them, in figures/column and figures/slide.
 
 With two directories: which numbers differ, and by how much each policy's regret changed
 from the first to the second, paired by replication. The page is compare.html in the second.`,
 		Example: `  troupe report runs/size
   troupe report runs/size --no-figures
+  troupe report runs/size --size column,slide
   troupe report runs/before runs/after`,
 		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,12 +38,22 @@ from the first to the second, paired by replication. The page is compare.html in
 			}
 			t := newTerminal(cmd.OutOrStdout(), color)
 			if len(args) == 2 {
+				if len(sizes) > 0 {
+					return misuse(errors.New("--size is for the figures of one directory"))
+				}
 				return compare(t, args[0], args[1], out)
+			}
+			more, err := sizesOf(sizes)
+			if err != nil {
+				return err
+			}
+			if noFigures && len(more) > 0 {
+				return misuse(errors.New("--size and --no-figures exclude each other"))
 			}
 			if out != "" {
 				return misuse(errors.New("--out: the page of one directory is report.html in it; --out is for two"))
 			}
-			paths, err := report.Build(args[0], report.Options{NoFigures: noFigures})
+			paths, err := report.Build(args[0], report.Options{NoFigures: noFigures, Sizes: more})
 			if err != nil {
 				return err
 			}
@@ -51,9 +66,28 @@ from the first to the second, paired by replication. The page is compare.html in
 		},
 	}
 	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
 	c.Flags().StringVarP(&out, "out", "o", "", "page of a comparison (default DIR2/compare.html)")
 	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
 	return c
+}
+
+// sizesOf looks up the sizes of --size. The size text is in figures/ already.
+func sizesOf(names []string) ([]report.Size, error) {
+	var out []report.Size
+	var valid []string
+	for _, z := range report.Sizes {
+		valid = append(valid, z.Name)
+		if z.Name != report.Sizes[0].Name && slices.Contains(names, z.Name) {
+			out = append(out, z)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(valid, name) {
+			return nil, misuse(fmt.Errorf("--size %s: no such size%s", name, spec.Suggest(name, valid)))
+		}
+	}
+	return out, nil
 }
 
 // compare prints and writes what changed between two runs.
