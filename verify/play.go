@@ -733,10 +733,11 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		if !ok {
 			panic("verify: no bound " + name)
 		}
-		// δ is so small that the test can refute: if every run failed, p = (failures·δ)^n.
+		// δ and n are such that the test can refute: with 16 runs and a claim of 3δ = 0.03, eight failures
+		// have P(Bin(16, 0.03) ≥ 8) = 7.2e-9, below Level. With six runs only six of six would.
 		const d, delta = 2, 0.01
 		T := s.size(fast, 2*fast)
-		n, k, tight := s.size(6, 20), 0, 0.0
+		n, k, tight := s.size(16, 40), 0, 0.0
 		vacuous := true
 		divide := 1.0
 		if s.planted {
@@ -838,6 +839,86 @@ func optimismShare(s *session) Finding {
 	f := w.finding("share p of members that are optimistic and in Θ against 1/(2m), the theorem's own m and r").atLeast()
 	f.Plot = &Plot{Title: "Share of members that are optimistic", X: "round t", Y: "p", Curves: curves}
 	return f
+}
+
+// signedMemberBeyond: the step of the proof of thm:es that needs the signs, max_{j,ξ} ⟨ξΓ^j, u⟩² ≥
+// mean_j ⟨Γ^j, u⟩² ≥ s_d²/m for every u, on states of runs with few members, where it is tight. The
+// members and signs are those of the program. u: opposite every member and their sum, the weakest
+// direction, the directions in which two members are level (in the plane the minimum is at one of
+// them), random.
+func signedMemberBeyond(s *session) Finding {
+	var w tightest
+	rounds := 0
+	for i := range s.size(40, 300) {
+		if s.stopped() {
+			return Finding{}
+		}
+		d := 2 + i%4
+		m := d + i%(2*d)
+		key := s.universe(i)
+		world := newWorld(key, d, 20*(i%2))
+		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: !s.planted},
+			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
+		world.play(key, e, 100, func(t int, _ bandit.Action, _ float64) {
+			if t%10 != 1 {
+				return
+			}
+			rounds++
+			gamma := symmetricRootTimes(e.Ridge().V(), e.Sums(), d)
+			var svd mat.SVD
+			if !svd.Factorize(mat.NewDense(m, d, slices.Clone(gamma)), mat.SVDThin) {
+				panic("verify: SVD did not converge")
+			}
+			var right mat.Dense
+			svd.VTo(&right)
+			least := svd.Values(nil)[d-1] / math.Sqrt(float64(m))
+			signed := gamma
+			if e.Models() == 2*m {
+				for _, v := range gamma {
+					signed = append(signed, -v)
+				}
+			}
+			row := func(j int) []float64 { return signed[j*d : j*d+d] }
+			u, sum := make([]float64, d), make([]float64, d)
+			see := func(v []float64, sign float64) {
+				n := linalg.Norm(v)
+				if n < 1e-9 {
+					return
+				}
+				for k := range u {
+					u[k] = sign * v[k] / n
+				}
+				top := math.Inf(-1)
+				for j := range len(signed) / d {
+					top = math.Max(top, linalg.Dot(row(j), u))
+				}
+				w.see(least, top, func() string { return fmt.Sprintf("round %d, d = %d, m = %d", t, d, m) })
+			}
+			for j := range m {
+				see(row(j), -1)
+				linalg.Axpy(1, row(j), sum)
+			}
+			see(sum, -1)
+			weak := mat.Col(nil, d-1, &right)
+			see(weak, 1)
+			see(weak, -1)
+			level := make([]float64, d)
+			for j := range len(signed) / d {
+				for k := range j {
+					if d == 2 {
+						level[0], level[1] = row(k)[1]-row(j)[1], row(j)[0]-row(k)[0]
+						see(level, 1)
+						see(level, -1)
+					}
+				}
+			}
+			for k := range 20 {
+				key.Child("direction").Stream(rng.Instance).Round(uint64(100*t+k)).Sphere(level, 0)
+				see(level, 1)
+			}
+		})
+	}
+	return w.finding("s_d(Γ)/√m against the largest ⟨ξΓ^j, u⟩ of the program's models, %d states", rounds)
 }
 
 // shareBeyond returns, for d = 2, the smallest and over all directions u the share of vectors g with

@@ -461,27 +461,43 @@ func sizeIsOrderDLogT(s *session) Finding {
 
 // boundIsOrder: the explicit bound of thm:es against C′(d log T)^{5/2} √T, with the smallest C′ that
 // the grid needs; what is asserted is that C′ does not grow along d or T.
-func boundIsOrder(s *session) Finding {
-	power := 2.5
-	if s.planted {
-		power = 1.5
-	}
-	b, _ := theory.ByName("theorem1")
-	ratio := func(d int, T float64) float64 {
-		v, err := b.Eval(theory.Setting{D: d, T: T, Lambda: 5, Delta: 1 / T})
-		if err != nil {
-			panic(err)
+func boundIsOrder(name string, power, planted float64) func(s *session) Finding {
+	return func(s *session) Finding {
+		power := power
+		if s.planted {
+			power = planted
 		}
-		return v / (math.Pow(float64(d)*math.Log(T), power) * math.Sqrt(T))
+		b, _ := theory.ByName(name)
+		ratio := func(d int, T float64) float64 {
+			v := must(b.Eval(theory.Setting{D: d, T: T, Lambda: 5, Delta: 1 / T}))
+			return v / (math.Pow(float64(d)*math.Log(T), power) * math.Sqrt(T))
+		}
+		var w tightest
+		top := ratio(b.MinD, 2)
+		for _, d := range []int{1, 2, 5, 10, 50, 200, 1000} {
+			for _, T := range []float64{2, 10, 1e3, 1e6, 1e12, 1e24} {
+				if d >= b.MinD {
+					w.see(ratio(d, T), top, func() string { return fmt.Sprintf("d = %d, T = %g", d, T) })
+				}
+			}
+		}
+		return w.finding("bound/((d log T)^{%g} √T) with δ = 1/T is largest at d = %d, T = 2, so a constant of %.3g works", power, b.MinD, top)
+	}
+}
+
+// armsForBall: N arms in the ball with max_a ⟨a, u⟩ ≥ cos φ for every unit u are N caps of angle φ
+// that cover the sphere, so N is at least 1/(the share of a cap), ½ I_{sin²φ}((d−1)/2, ½) ≤ ½(sin φ)^{d−1}.
+func armsForBall(s *session) Finding {
+	phi := math.Pi / 6
+	if s.planted {
+		phi = math.Pi / 3
 	}
 	var w tightest
-	top := ratio(1, 2)
-	for _, d := range []int{1, 2, 5, 10, 50, 200, 1000} {
-		for _, T := range []float64{2, 10, 1e3, 1e6, 1e12, 1e24} {
-			w.see(ratio(d, T), top, func() string { return fmt.Sprintf("d = %d, T = %g", d, T) })
-		}
+	for d := 2; d <= 300; d++ {
+		share := 0.5 * mathext.RegIncBeta(float64(d-1)/2, 0.5, math.Sin(phi)*math.Sin(phi))
+		w.see(math.Exp2(float64(d-1)), 1/share, func() string { return fmt.Sprintf("d = %d", d) })
 	}
-	return w.finding("bound/((d log T)^{5/2} √T) with δ = 1/T is largest at d = 1, T = 2, so C′ = %.3g works", top)
+	return w.finding("2^{d−1} against 1/(share of a cap of %.0f°), d = 2 … 300", phi*180/math.Pi)
 }
 
 // capIsLarge: cap_d ≥ 1/(16 √(3π)).
@@ -582,6 +598,20 @@ func qinGrowth(s *session) Finding { return growth(s, "qin2022", 1) }
 
 // leeOhGrowth: the same for Lee and Oh.
 func leeOhGrowth(s *session) Finding { return growth(s, "leeoh2024", 0) }
+
+// qinArms: its exponent of K, at T = 1e4.
+func qinArms(s *session) Finding {
+	members := func(k int) float64 {
+		if s.planted {
+			return float64(must(theory.Members(10, 10_000, 5, 0.1)))
+		}
+		return must(theory.Orders[0].Members(theory.OrderSetting{D: 10, T: 1e4, Arms: k, M: 100}))
+	}
+	lo, hi := members(100), members(1_000_000)
+	e := math.Log(hi/lo) / math.Log(1e4)
+	return Finding{Verdict: Reported, Observed: e, Bound: 1, Low: e, High: e, Samples: 2,
+		Detail: fmt.Sprintf("exponent of K in m, d = 10, T = 1e4, K = 1e2 … 1e6; %s", theory.ConstantUnknown)}
+}
 
 func growth(s *session, name string, claimed float64) Finding {
 	members := func(T float64) float64 {
