@@ -67,7 +67,6 @@ func (o *JetStreamOptions) defaults() {
 type JetStream struct {
 	dir     string
 	opt     JetStreamOptions
-	marker  marker
 	report  *Report
 	lock    *os.File
 	srv     *server.Server
@@ -666,7 +665,8 @@ func (l *JetStream) Err() error {
 }
 
 // Close ends the calls under way, stops the engine, and gives the directory free. Appends that are
-// interrupted have an unknown outcome; drain the committers first.
+// interrupted have an unknown outcome; drain the committers first. Close waits for every Read to end,
+// so a loop over Read must not call it.
 func (l *JetStream) Close() error {
 	l.closing.Lock()
 	if l.closed {

@@ -42,7 +42,8 @@ func lockDir(dir string, write bool) (*os.File, error) {
 	if write {
 		host, _ := os.Hostname()
 		text := fmt.Sprintf("process %d on %s: %s\n", os.Getpid(), host, filepath.Base(os.Args[0]))
-		if err := f.Truncate(0); err == nil {
+		err := f.Truncate(0)
+		if err == nil {
 			_, err = f.WriteAt([]byte(text), 0)
 		}
 		if err != nil {

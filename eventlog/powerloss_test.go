@@ -54,16 +54,12 @@ func mountPower(t *testing.T) *powerFS {
 }
 
 func (p *powerFS) start() error {
-	root := &fs.LoopbackRoot{Path: p.live}
-	root.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &powerNode{LoopbackNode: fs.LoopbackNode{RootData: r}, p: p}
-	}
 	var st syscall.Stat_t
 	if err := syscall.Stat(p.live, &st); err != nil {
 		return err
 	}
-	root.Dev = uint64(st.Dev)
-	node := root.NewNode(root, nil, "", &st)
+	root := &fs.LoopbackRoot{Path: p.live, Dev: uint64(st.Dev)}
+	node := &powerNode{&fs.LoopbackNode{RootData: root}, p}
 	root.RootNode = node
 	server, err := fs.Mount(p.mount, node, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "power"}})
 	p.server = server
@@ -161,8 +157,12 @@ func (p *powerFS) persist(live string, ino uint64, length bool) error {
 
 // powerNode mirrors every change of names at once.
 type powerNode struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	p *powerFS
+}
+
+func (n *powerNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &powerNode{child.(*fs.LoopbackNode), n.p}
 }
 
 func (n *powerNode) path(name string) string {
