@@ -45,6 +45,18 @@ type RewardConfig struct {
 	Default Maybe    `key:"default" doc:"reward of an event that got none in the window" default:"none"`
 }
 
+// DecodeSpec implements spec.Decoder.
+func (r *RewardConfig) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table", spec.Show(v))
+	}
+	return spec.DecodeStruct(r, raw, path)
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (r *RewardConfig) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
 // Entry is one action of a catalogue.
 type Entry struct {
 	ID       string

@@ -16,8 +16,8 @@ import (
 // Service is what the edge needs. All methods may be called from many goroutines. Every error is an
 // *[Error] or wraps one, except that of a context that ended before anything was sent.
 //
-// A call that changes something returns when the change is durable and applied, so a call that
-// begins afterwards sees it. An error with code Unavailable and Unknown set says that nobody knows
+// A decision is answered when it is durable; every other change when it is durable and applied, so a
+// call that begins afterwards sees it. An error with code Unavailable and Unknown set says that nobody knows
 // whether it will be: repeating the call is safe for Reward, Activate, Pause, Resume, Delete, and
 // for Decide with an IdempotencyKey.
 type Service interface {
@@ -51,8 +51,9 @@ type Service interface {
 
 	// Decide chooses an action.
 	Decide(ctx context.Context, model string, r DecideRequest) (Decision, error)
-	// DecideBatch decides several requests on one state of the model, all durable together. One
-	// item's error does not concern the others. At most Limits.Batch requests.
+	// DecideBatch decides several requests on one state of the model (except for items with MinSeq)
+	// and returns when all are durable. One item's error does not concern the others. No
+	// idempotency keys. At most Limits.Batch requests.
 	DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideItem, error)
 	// Reward pays for a decision.
 	Reward(ctx context.Context, r RewardRequest) (RewardResult, error)
@@ -64,7 +65,7 @@ type Service interface {
 	// Event returns what is recorded of a decision.
 	Event(ctx context.Context, eventID string) (EventView, error)
 	// Replay decides once more as the server did then and compares. It folds the log from the
-	// nearest snapshot, which may take seconds. Replay of an eventlog.Event is ReplayKey.
+	// nearest snapshot, which may take seconds.
 	Replay(ctx context.Context, eventID string) (Replayed, error)
 	// State returns the sums behind a model.
 	State(ctx context.Context, model string) (StateView, error)

@@ -186,8 +186,8 @@ func NewKey(id string, scopes, models []string) (secret, table string, err error
 }
 
 // identify says who sent the request: by a verified client certificate or by a key in
-// Authorization: Bearer, X-API-Key or Personalizer's Ocp-Apim-Subscription-Key. It returns nil when
-// nobody known did. The comparison takes the same time wherever the difference is, and an unknown
+// Authorization (Bearer, or the password of Basic), X-API-Key or Personalizer's
+// Ocp-Apim-Subscription-Key. It returns nil when nobody known did. The comparison takes the same time wherever the difference is, and an unknown
 // id takes as long as a known one.
 func (k *Keys) identify(r *http.Request) *holder {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -201,6 +201,9 @@ func (k *Keys) identify(r *http.Request) *holder {
 	}
 	if text == "" {
 		text = r.Header.Get("Ocp-Apim-Subscription-Key")
+	}
+	if _, password, ok := r.BasicAuth(); ok { // a browser, at the status page
+		text = password
 	}
 	rest, ours := strings.CutPrefix(text, "troupe_")
 	id, secret, whole := strings.Cut(rest, "_")

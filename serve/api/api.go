@@ -1,0 +1,420 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"troupe/serve"
+)
+
+// Options configure the edge. Zero fields stand for the defaults.
+type Options struct {
+	// Keys are who may do what; nil lets everybody do everything, which is for loopback.
+	Keys *Keys
+	// Hosts are the names under which the server may be called, in the header Host; nil means any.
+	// LoopbackHosts are right for a server on loopback: a page of another site that makes a browser
+	// resolve its own name to 127.0.0.1 is refused.
+	Hosts []string
+	// Personalizer is the model behind /personalizer/v1.0; default "personalizer".
+	Personalizer string
+	// MaxBody bounds the bytes of a body, default 1 MiB.
+	MaxBody int64
+	// MaxActions bounds K in one decision, default 1000.
+	MaxActions int
+	// Concurrent bounds the requests at once, default 1024; more are answered 429.
+	Concurrent int
+	// Timeout bounds one request, default 10 s.
+	Timeout time.Duration
+	// Version is what the pages and the OpenAPI document call this program.
+	Version string
+	// Logger gets one line for a request that failed, and with Debug one for every request. It
+	// gets no features, no rewards, no secrets.
+	Logger *slog.Logger
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+}
+
+// LoopbackHosts are the names of a server that listens on loopback.
+var LoopbackHosts = []string{"localhost", "127.0.0.1", "::1"}
+
+// API serves HTTP. It is an http.Handler, safe for concurrent use.
+type API struct {
+	svc     serve.Service
+	opts    Options
+	keys    atomic.Pointer[Keys]
+	room    chan struct{} // one token for each request at once
+	mux     *http.ServeMux
+	huma    huma.API
+	metrics *metrics
+	flow    flow
+	openapi []byte
+	docs    []byte
+	origin  *http.CrossOriginProtection
+}
+
+// New returns an API in front of a service.
+func New(svc serve.Service, o Options) (*API, error) {
+	setErrors()
+	if o.Personalizer == "" {
+		o.Personalizer = "personalizer"
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.MaxActions == 0 {
+		o.MaxActions = 1000
+	}
+	if o.Concurrent == 0 {
+		o.Concurrent = 1024
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.Version == "" {
+		o.Version = "devel"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	a := &API{svc: svc, opts: o, room: make(chan struct{}, o.Concurrent), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a.keys.Store(o.Keys)
+	a.metrics = newMetrics(a)
+	a.huma = newHuma(a.mux, o.Version)
+	a.modelRoutes()
+	a.decideRoutes()
+	a.pageRoutes()
+	a.personalizerRoutes()
+	if err := a.document(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// SetKeys replaces the list of keys; requests that are on their way keep theirs.
+func (a *API) SetKeys(k *Keys) { a.keys.Store(k) }
+
+// Keys returns the present list, nil when there is none.
+func (a *API) Keys() *Keys { return a.keys.Load() }
+
+// OpenAPI returns the description of /v1, JSON of OpenAPI 3.1.
+func (a *API) OpenAPI() []byte { return a.openapi }
+
+// Server returns an http.Server with this handler and timeouts that leave no room for clients that
+// send a byte a minute.
+func (a *API) Server() *http.Server {
+	return &http.Server{
+		Handler:           a,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       a.opts.Timeout + 5*time.Second,
+		WriteTimeout:      a.opts.Timeout + 30*time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// request is what the edge knows of a request; it travels in the context.
+type request struct {
+	id     string
+	holder *holder
+	model  string // set when it is known, for the log
+}
+
+type requestKey struct{}
+
+func requestOf(ctx context.Context) *request {
+	r, _ := ctx.Value(requestKey{}).(*request)
+	if r == nil {
+		return &request{holder: &holder{}}
+	}
+	return r
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := a.opts.Now()
+	info := &request{id: requestID(r)}
+	out := &response{ResponseWriter: w}
+	out.Header().Set("X-Request-Id", info.id)
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), a.opts.Timeout)
+	defer cancel()
+	r = route(r.WithContext(ctx))
+	defer func() {
+		if v := recover(); v != nil {
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			a.opts.Logger.Error("a handler panicked", "request", info.id, "route", r.Pattern, "panic", fmt.Sprint(v))
+			if out.status == 0 {
+				a.fail(out, r, problem("internal", "", "look at the server's log"))
+			}
+		}
+		took := a.opts.Now().Sub(start)
+		a.metrics.request(r.Pattern, out.status, took)
+		level := slog.LevelDebug
+		if out.status >= 500 {
+			level = slog.LevelError
+		}
+		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", r.Pattern,
+			"model", info.model, "key", keyOf(info), "status", out.status, "took", took, "problem", out.problem)
+	}()
+	if p := a.admit(r, info); p != nil {
+		a.fail(out, r, p)
+		return
+	}
+	if !probe(r) {
+		select {
+		case a.room <- struct{}{}:
+			defer func() { <-a.room }()
+		default:
+			a.fail(out, r, problem("too_busy", "", "too many requests at once").after(time.Second))
+			return
+		}
+	}
+	handler, pattern := a.mux.Handler(r)
+	if pattern == "" {
+		a.noRoute(out, r, handler)
+		return
+	}
+	if a.origin.Check(r) != nil {
+		a.fail(out, r, problem("forbidden", "", "a page of another site may not change anything here"))
+		return
+	}
+	a.mux.ServeHTTP(out, r)
+}
+
+// probe reports whether the request asks how the server is: it must get an answer when all else is
+// busy.
+func probe(r *http.Request) bool {
+	return r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics"
+}
+
+// admit checks host, key and rate.
+func (a *API) admit(r *http.Request, info *request) *Problem {
+	info.holder = everybody
+	if a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host)) {
+		return problem("wrong_host", "", "the header Host names another server")
+	}
+	if r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
+		return nil // says nothing that is worth a key
+	}
+	keys := a.keys.Load()
+	if keys == nil {
+		return nil
+	}
+	h := keys.identify(r)
+	if h == nil {
+		return problem("unauthorized", "", "")
+	}
+	info.holder = h
+	if h.limiter != nil && !h.limiter.Allow() {
+		wait := time.Duration(float64(time.Second) / float64(h.limiter.Limit()))
+		return problem("too_busy", "", "more requests than the key may send").after(wait)
+	}
+	return nil
+}
+
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// allow checks the scope, and the pattern for the model when there is one.
+func (a *API) allow(ctx context.Context, s Scope, model string) error {
+	info := requestOf(ctx)
+	if model != "" {
+		info.model = model
+	}
+	if !info.holder.may(s) {
+		return problem("forbidden", "", "the key has no scope "+string(s))
+	}
+	if model != "" && !info.holder.sees(model) {
+		return problem("forbidden", "", "the key has no pattern for this model")
+	}
+	return nil
+}
+
+// allowEvent checks the scope, and for a holder with patterns the event's model.
+func (a *API) allowEvent(ctx context.Context, s Scope, eventID string) error {
+	if err := a.allow(ctx, s, ""); err != nil {
+		return err
+	}
+	if len(requestOf(ctx).holder.models) == 0 {
+		return nil
+	}
+	e, err := a.svc.Event(ctx, eventID)
+	if err != nil {
+		return err
+	}
+	return a.allow(ctx, s, e.Model)
+}
+
+// caller is the name that the log keeps.
+func caller(ctx context.Context) string { return requestOf(ctx).holder.id }
+
+func keyOf(info *request) string {
+	if info.holder == nil {
+		return ""
+	}
+	return info.holder.id
+}
+
+// fail writes a problem without huma.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
+	for k, v := range p.header {
+		w.Header()[k] = v
+	}
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		if r.URL.Path == "/" || r.URL.Path == "/docs" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
+		}
+	}
+	if out, ok := w.(*response); ok {
+		out.problem = p.Code
+	}
+	if strings.Contains(r.URL.Path, "/personalizer/v1.") {
+		writePersonalizerError(w, p)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p)
+}
+
+// noRoute answers what the mux would answer in plain text.
+func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	rec := &recorder{header: http.Header{}}
+	h.ServeHTTP(rec, r)
+	switch {
+	case rec.status == http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", rec.header.Get("Allow"))
+		a.fail(w, r, problem("method_not_allowed", "", ""))
+	case rec.status >= 300 && rec.status < 400:
+		w.Header().Set("Location", rec.header.Get("Location"))
+		w.WriteHeader(rec.status)
+	default:
+		a.fail(w, r, problem("not_found", "", "there is no such path"))
+	}
+}
+
+type recorder struct {
+	header http.Header
+	status int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+// response remembers the status.
+type response struct {
+	http.ResponseWriter
+	status  int
+	problem string
+}
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// requestID takes the caller's id when it is harmless, otherwise makes one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
+		return id
+	}
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// verbs are the words after the colon in paths like /v1/models/news:decide.
+var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "rollback", "batch", "replay"}
+
+// splitVerb writes …/news:decide as …/news/:decide, because a ServeMux knows whole segments only.
+func splitVerb(path string) string {
+	i := strings.LastIndexByte(path, ':')
+	if i <= strings.LastIndexByte(path, '/') || !slices.Contains(verbs, path[i+1:]) {
+		return path
+	}
+	return path[:i] + "/" + path[i:]
+}
+
+// route rewrites the path of a request for the mux. Some clients write the colon as %3A.
+func route(r *http.Request) *http.Request {
+	esc := r.URL.EscapedPath()
+	if !strings.HasPrefix(esc, "/v1/") || strings.Contains(esc, "/actions/") {
+		return r
+	}
+	slash := strings.LastIndexByte(esc, '/')
+	last := strings.Replace(strings.Replace(esc[slash:], "%3A", ":", 1), "%3a", ":", 1)
+	split := splitVerb(esc[:slash] + last)
+	if split == esc {
+		return r
+	}
+	path, err := url.PathUnescape(split)
+	if err != nil {
+		return r
+	}
+	u := *r.URL
+	u.Path, u.RawPath = path, split
+	out := r.WithContext(r.Context())
+	out.URL = &u
+	return out
+}
+
+// verbMux registers patterns as route rewrites paths.
+type verbMux struct{ *http.ServeMux }
+
+func (m verbMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	m.ServeMux.HandleFunc(splitVerb(pattern), h)
+}
+
+// readBody reads a body within the limit, for the routes that are not huma's.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var b bytes.Buffer
+	_, err := io.Copy(&b, http.MaxBytesReader(w, r.Body, a.opts.MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, problem("too_large", "", fmt.Sprintf("the body has more than %d bytes", large.Limit))
+	case err != nil:
+		return nil, problem("malformed", "", "the body ended early")
+	}
+	return b.Bytes(), nil
+}

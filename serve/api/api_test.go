@@ -1,0 +1,611 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/serve"
+)
+
+// A model from its creation to its end, with the preconditions on the way.
+func TestModels(t *testing.T) {
+	e := newEdge(t, newFake(), Options{})
+	a := e.do("POST", "/v1/models", `{"id":"news","reward":{"min":0,"max":1}}`)
+	a.want(t, "create", 201, `"name":"news"`, `"config_version":1`)
+	if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != "/v1/models/news" {
+		t.Errorf("create: ETag %s, Location %s", a.header.Get("ETag"), a.header.Get("Location"))
+	}
+	if strings.Contains(a.body, "$schema") {
+		t.Errorf("create: the answer has a $schema link: %s", a.body)
+	}
+	e.do("POST", "/v1/models", `{"id":"news"}`).want(t, "create again", 409, `"code":"conflict"`)
+	e.do("GET", "/v1/models/news", "").want(t, "get", 200, `"news"`)
+	e.do("GET", "/v1/models/nothing", "").want(t, "get another", 404, `"code":"not_found"`)
+
+	e.do("PATCH", "/v1/models/news", `{"floor":0.1}`).want(t, "change without If-Match", 428, "precondition_required")
+	e.do("PATCH", "/v1/models/news", `{"floor":0.1}`, "If-Match", `"7"`).want(t, "change of another version", 412, "precondition_failed")
+	e.do("PATCH", "/v1/models/news", `{"floor":0.1}`, "If-Match", `7`).want(t, "change with a bad ETag", 412, "precondition_failed")
+	a = e.do("PATCH", "/v1/models/news", `{"floor":0.1,"reward":{"rule":"sum"}}`, "If-Match", `"1"`)
+	a.want(t, "change", 200, `"floor":0.1`)
+	if c := e.fake.models["news"].Config; c.Reward.Min != 0 || c.Reward.Rule != "sum" || c.Floor != 0.1 {
+		t.Errorf("a merge patch left %+v: it must keep what it does not name", c.Reward)
+	}
+	e.do("PATCH", "/v1/models/news", `{"flor":0.1}`, "If-Match", "*").want(t, "change of an unknown field", 422, "flor", "floor")
+	e.do("PUT", "/v1/models/news", `{"id":"news"}`, "If-Match", a.header.Get("ETag")).want(t, "replace", 200, `"floor":0`)
+	e.do("PUT", "/v1/models/news", `{"id":"other"}`, "If-Match", "*").want(t, "replace the id", 422, `"field":"config.id"`)
+
+	e.do("POST", "/v1/models/news:pause", "").want(t, "pause", 200, `"paused":true`)
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "decide of a paused model", 409, `"code":"paused"`)
+	e.do("POST", "/v1/models/news%3Aresume", "").want(t, "resume with %3A", 200, `"paused":false`)
+	e.do("POST", "/v1/models/news:clone", `{"name":"copy","at_seq":3}`).want(t, "clone", 201, `"name":"copy"`)
+	e.do("POST", "/v1/models/news:rollback", `{"to_seq":3,"keep_later":true}`).want(t, "roll back", 200)
+	if r := e.fake.rollback; r.ToSeq != 3 || !r.KeepLater || r.Name != "news" {
+		t.Errorf("roll back asked for %+v", r)
+	}
+	e.do("GET", "/v1/models/news/state", "").want(t, "state", 200, `"theta":[1,2]`)
+	if a := e.do("GET", "/v1/models/news/state?format=binary", ""); a.body != "\x00\x01\x02" || a.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("state in binary: %q, %s", a.body, a.header.Get("Content-Type"))
+	}
+	e.do("GET", "/v1/models/news/state?format=xml", "").want(t, "state in xml", 422, `"field":"query.format"`)
+	e.do("GET", "/v1/models/news/state?foo=1", "").want(t, "an unknown parameter", 422, `"field":"query.foo"`)
+	e.do("DELETE", "/v1/models/news", "").want(t, "delete", 204)
+	e.do("DELETE", "/v1/models/news", "").want(t, "delete again", 404)
+}
+
+// The catalogue is edited entry by entry, whatever is in an id.
+func TestCatalogue(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"b:reward","features":{"p":1}},{"id":"a"}]}`).want(t, "add", 200, `"config_version":2`)
+	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"a","features":{"p":2}},{"id":"c"}]}`).want(t, "replace", 200)
+	e.do("GET", "/v1/models/news/actions?page_size=2", "").want(t, "list", 200, `{"actions":[{"id":"a","features":{"p":2}},{"id":"b:reward","features":{"p":1}}],"next_page_token":`)
+	e.do("POST", "/v1/models/news/actions", `{"actions":[{"features":{"p":2}}]}`).want(t, "no id", 422, `"field":"actions[0].id"`)
+	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"d"}]}`, "If-Match", `"1"`).want(t, "old version", 412)
+	e.do("DELETE", "/v1/models/news/actions/b:reward", "").want(t, "delete", 200)
+	e.do("DELETE", "/v1/models/news/actions/b:reward", "").want(t, "delete again", 404)
+	if n := len(e.fake.models["news"].Config.Actions); n != 2 {
+		t.Errorf("%d entries are left, want 2", n)
+	}
+}
+
+// Pages of a list follow each other without holes; a key sees its own models only, in full pages.
+func TestPages(t *testing.T) {
+	f := newFake()
+	for i := range 25 {
+		kind := "news"
+		if i%2 == 1 {
+			kind = "mail"
+		}
+		f.models[fmt.Sprintf("%02d-%s", i, kind)] = &serve.Model{Name: fmt.Sprintf("%02d-%s", i, kind)}
+	}
+	secret, table, err := NewKey("k", []string{"read"}, []string{"*-news"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ParseKeys([]byte(table), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		keys *Keys
+		want int
+	}{{nil, 25}, {keys, 13}} {
+		e := newEdge(t, f, Options{Keys: c.keys})
+		seen, token := map[string]bool{}, ""
+		for pages := 0; ; pages++ {
+			a := e.do("GET", "/v1/models?page_size=4&page_token="+token, "", "Authorization", "Bearer "+secret)
+			var l struct {
+				Models        []struct{ Name string }
+				NextPageToken string `json:"next_page_token"`
+			}
+			if err := json.Unmarshal([]byte(a.body), &l); err != nil || a.status != 200 {
+				t.Fatalf("status %d, %v: %s", a.status, err, a.body)
+			}
+			for _, m := range l.Models {
+				if seen[m.Name] || c.keys != nil && !strings.HasSuffix(m.Name, "news") {
+					t.Errorf("the list has %s", m.Name)
+				}
+				seen[m.Name] = true
+			}
+			token = l.NextPageToken
+			if token == "" {
+				break
+			}
+			if len(l.Models) != 4 || pages > 10 {
+				t.Fatalf("page %d has %d models and is not the last", pages, len(l.Models))
+			}
+		}
+		if len(seen) != c.want {
+			t.Errorf("%d models were listed, want %d", len(seen), c.want)
+		}
+	}
+	e := newEdge(t, f, Options{})
+	e.do("GET", "/v1/models?page_token=%21", "").want(t, "a bad token", 422, "query.page_token")
+	e.do("GET", "/v1/models?page_size=1001", "").want(t, "a large page", 422, "query.page_size")
+}
+
+// A decision reaches the service as it was sent, and its reward too.
+func TestDecideAndReward(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	a := e.do("POST", "/v1/models/news:decide", `{"context":{"user":{"city":"Oslo","age":31}},
+		"actions":[{"id":"a","features":{"price":0.4}},{"id":"b","features":{"price":0.9}}],
+		"exclude":["x"],"available":[true,true],"baseline":1,"mode":"frozen","defer_activation":true,"min_seq":3,"explain":"full"}`,
+		"Idempotency-Key", "once", "Content-Type", "application/x-www-form-urlencoded")
+	a.want(t, "decide", 200, `"event_id":"EVENT1"`, `"propensity":{"num":3,"den":8}`, `"durable":true`, `"explain":[`)
+	r := e.fake.decides[0]
+	if string(r.Context) != `{"user":{"city":"Oslo","age":31}}` || string(r.Actions[1].Features) != `{"price":0.9}` || *r.Baseline != 1 ||
+		r.Mode != serve.Frozen || !r.Deferred || r.MinSeq != 3 || !r.Explain || r.IdempotencyKey != "once" || r.Exclude[0] != "x" || len(r.Available) != 2 {
+		t.Errorf("the service was asked for %+v", r)
+	}
+	e.do("POST", "/v1/events/EVENT1:reward", `{"value":1}`).want(t, "reward", 200, `{"status":"accepted","seq":6}`)
+	e.do("POST", "/v1/events/EVENT1:reward", `{"value":0.5,"key":"k"}`).want(t, "reward with a key", 200)
+	if r := e.fake.rewards; r[0].Value != 1 || r[1].Key != "k" || r[0].EventID != "EVENT1" {
+		t.Errorf("rewards = %+v", r)
+	}
+	e.do("POST", "/v1/events/EVENT1:reward", `{"value":7}`).want(t, "reward out of range", 422, `"field":"value"`, "[-1, 1]")
+	e.do("POST", "/v1/events/EVENT1:reward", `{}`).want(t, "reward without value", 422, `"field":"value"`)
+	e.do("POST", "/v1/events/EVENT1:reward", `{"value":null}`).want(t, "reward null", 422, `"field":"value"`)
+	e.do("POST", "/v1/events/EVENT9:reward", `{"value":1}`).want(t, "reward of a forged id", 400, "bad_event_id")
+	e.do("POST", "/v1/events/EVENT1:activate", "").want(t, "activate", 200, `"accepted"`)
+	e.do("GET", "/v1/events/EVENT1", "").want(t, "event", 200, `"model":"news"`)
+	e.do("POST", "/v1/events/EVENT1:replay", "").want(t, "replay", 200, `"equal":true`)
+
+	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"a"}],"idempotency_key":"k1"},{"actions":[]}]}`).want(t, "batch", 200,
+		`{"results":[{"decision":{"event_id":"EVENT2"`, `"problem":{"type":"/docs#invalid"`)
+	if e.fake.decides[1].IdempotencyKey != "k1" {
+		t.Errorf("the batch's key arrived as %q", e.fake.decides[1].IdempotencyKey)
+	}
+	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[]}`).want(t, "empty batch", 422, `"field":"requests"`)
+	e.do("POST", "/v1/rewards:batch", `{"rewards":[{"event_id":"EVENT2","value":1},{"event_id":"EVENT8","value":1},{"event_id":"EVENT1"}]}`).want(t, "rewards", 200,
+		`{"results":[{"result":{"status":"accepted","seq":6}},{"problem":{`, "bad_event_id", `"field":"rewards[2].value"`)
+}
+
+// What the reader of bodies refuses: each case with its status, code and field, and none repeats
+// what was sent.
+func TestRefusedBodies(t *testing.T) {
+	var log bytes.Buffer
+	e := newEdge(t, newFake("news"), Options{MaxActions: 3, MaxBody: 4000, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	for _, c := range []struct {
+		name, body  string
+		status      int
+		code, field string
+	}{
+		{"nothing", ``, 400, "malformed", ""},
+		{"not JSON", `SECRET`, 400, "malformed", ""},
+		{"half", `{"context":{"SECRET":1}`, 400, "malformed", ""},
+		{"a list", `[1]`, 422, "invalid", ""},
+		{"unknown", `{"contxt":"SECRET"}`, 422, "unknown_field", "contxt"},
+		{"unknown below", `{"actions":[{"id":"a","feature":"SECRET"}]}`, 422, "unknown_field", "actions[0].feature"},
+		{"other case", `{"Actions":[]}`, 422, "unknown_field", "Actions"},
+		{"twice", `{"mode":"SECRET","mode":"frozen"}`, 400, "malformed", "mode"},
+		{"twice in a feature", `{"context":{"SECRET":1,"SECRET":2}}`, 400, "malformed", ""},
+		{"more behind", `{} {"SECRET":1}`, 400, "malformed", ""},
+		{"NaN", `{"context":{"age":NaN}}`, 400, "malformed", "context.age"},
+		{"infinity", `{"min_seq":1e999}`, 422, "invalid", "min_seq"},
+		{"wrong type", `{"actions":"SECRET"}`, 422, "invalid", "actions"},
+		{"wrong type below", `{"actions":[{"id":7}]}`, 422, "invalid", "actions[0].id"},
+		{"negative", `{"min_seq":-1}`, 422, "invalid", "min_seq"},
+		{"fraction", `{"baseline":0.5}`, 422, "invalid", "baseline"},
+		{"explain", `{"explain":"SECRET"}`, 422, "invalid", "explain"},
+		{"not UTF-8", "{\"ids\":[\"SECRET\xff\"]}", 400, "malformed", "ids[0]"},
+		{"deep", `{"context":` + strings.Repeat(`[`, 40) + `"SECRET"` + strings.Repeat(`]`, 40) + `}`, 422, "too_deep", ""},
+		{"many actions", `{"actions":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"SECRET"}]}`, 413, "too_large", "actions"},
+		{"long", `{"context":{"SECRET":"` + strings.Repeat("x", 5000) + `"}}`, 413, "too_large", ""},
+	} {
+		a := e.do("POST", "/v1/models/news:decide", c.body)
+		var p Problem
+		if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: no problem+json: %v, %s, %s", c.name, err, a.header.Get("Content-Type"), a.body)
+		}
+		if a.status != c.status || p.Status != c.status || p.Code != c.code || c.field != "" && p.Field != c.field {
+			t.Errorf("%s: %d %s of field %q (%s), want %d %s of %q", c.name, a.status, p.Code, p.Field, p.Detail, c.status, c.code, c.field)
+		}
+		if c.name != "twice in a feature" && strings.Contains(a.body, "SECRET") {
+			t.Errorf("%s: the problem repeats the request: %s", c.name, a.body)
+		}
+	}
+	if len(e.fake.decides) > 0 {
+		t.Errorf("the service was asked %d times", len(e.fake.decides))
+	}
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"SECRET"}],"context":{"city":"SECRET"}}`, "Idempotency-Key", "SECRET").want(t, "decide", 200)
+	if log.Len() == 0 || strings.Contains(log.String(), "SECRET") {
+		t.Errorf("the log is empty or repeats a request: %s", log.String())
+	}
+	e.do("POST", "/v1/models", `{"id":"x","policy":{"kind":"ensembel"}}`).want(t, "kind", 422, `"field":"config.policy.kind"`)
+}
+
+// Each code of the service has its status, and waiting times travel.
+func TestServiceErrors(t *testing.T) {
+	f := newFake("news")
+	e := newEdge(t, f, Options{})
+	for code, status := range map[serve.Code]int{
+		serve.NotFound: 404, serve.BadEventID: 400, serve.Invalid: 422, serve.Conflict: 409, serve.Paused: 409,
+		serve.Gone: 410, serve.TooBusy: 429, serve.Unavailable: 503, serve.Full: 507, serve.Internal: 500,
+	} {
+		f.err = fmt.Errorf("wrapped: %w", &serve.Error{Code: code, Field: "f", Value: "SECRET", Want: "words", RetryAfter: 1500 * time.Millisecond, Unknown: true, Err: errors.New("SECRET")})
+		a := e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`)
+		a.want(t, string(code), status, `"code":"`+string(code)+`"`)
+		if strings.Contains(a.body, "SECRET") {
+			t.Errorf("%s: the problem shows values or causes: %s", code, a.body)
+		}
+		if code != serve.Internal && (a.header.Get("Retry-After") != "2" || !strings.Contains(a.body, `"unknown_outcome":true`)) {
+			t.Errorf("%s: Retry-After %q, body %s; want 2 and unknown_outcome", code, a.header.Get("Retry-After"), a.body)
+		}
+	}
+	f.err = &serve.Error{Code: serve.Full}
+	if a := e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`); a.header.Get("Retry-After") == "" {
+		t.Error("507 without Retry-After")
+	}
+	f.err = errors.New("SECRET")
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "a strange error", 500, `"code":"internal"`)
+	f.err = context.DeadlineExceeded
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "a deadline", 503, `"unknown_outcome":true`)
+	e.do("GET", "/v1/nothing", "").want(t, "no route", 404, `"code":"not_found"`)
+	if a := e.do("DELETE", "/v1/events/E:reward", ""); a.status != 405 || a.header.Get("Allow") != "POST" {
+		t.Errorf("a wrong method: %d, Allow %q", a.status, a.header.Get("Allow"))
+	}
+}
+
+// Keys: scopes, patterns, three headers, Basic for browsers, rates, and a list of refusals.
+func TestKeys(t *testing.T) {
+	var list strings.Builder
+	secrets := map[string]string{}
+	for _, k := range []struct {
+		id     string
+		scopes []string
+		models []string
+	}{{"decider", []string{"decide"}, []string{"news*"}}, {"payer", []string{"reward"}, []string{"news"}}, {"reader", []string{"read"}, nil}, {"boss", []string{"admin", "read"}, nil}} {
+		secret, table, err := NewKey(k.id, k.scopes, k.models)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[k.id] = secret
+		list.WriteString(table)
+	}
+	if strings.Contains(list.String(), strings.Split(secrets["boss"], "_")[2]) {
+		t.Error("the list of keys has a secret in it")
+	}
+	keys, err := ParseKeys([]byte(list.String()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFake("news", "news-2", "mail")
+	e := newEdge(t, f, Options{Keys: keys})
+	decide := `{"actions":[{"id":"a"}]}`
+	for i, c := range []struct {
+		key, method, path, body string
+		status                  int
+	}{
+		{"decider", "POST", "/v1/models/news:decide", decide, 200}, // EVENT1
+		{"decider", "POST", "/v1/models/news-2:decide", decide, 200},
+		{"decider", "POST", "/v1/models/mail:decide", decide, 403},
+		{"decider", "GET", "/v1/models/news", "", 403},
+		{"decider", "POST", "/v1/events/EVENT1:reward", `{"value":1}`, 403},
+		{"decider", "POST", "/v1/events/EVENT1:activate", "", 200},
+		{"payer", "POST", "/v1/events/EVENT1:reward", `{"value":1}`, 200},
+		{"payer", "POST", "/v1/events/EVENT2:reward", `{"value":1}`, 403}, // of news-2
+		{"payer", "POST", "/v1/models/news:decide", decide, 403},
+		{"reader", "GET", "/v1/models/mail", "", 200},
+		{"reader", "GET", "/", "", 200},
+		{"reader", "GET", "/metrics", "", 200},
+		{"reader", "DELETE", "/v1/models/mail", "", 403},
+		{"reader", "PATCH", "/v1/models/mail", `{}`, 403},
+		{"reader", "POST", "/v1/models/mail:pause", "", 403},
+		{"reader", "POST", "/personalizer/v1.0/rank", `{}`, 403},
+		{"decider", "POST", "/v1/models/mail/personalizer/v1.0/rank", `{}`, 403},
+		{"boss", "POST", "/v1/models", `{"id":"new"}`, 201},
+		{"boss", "POST", "/v1/models/mail:decide", decide, 403},
+		{"decider", "GET", "/metrics", "", 403},
+		{"decider", "GET", "/", "", 403},
+	} {
+		a := e.do(c.method, c.path, c.body, "Authorization", "Bearer "+secrets[c.key])
+		if a.status != c.status {
+			t.Errorf("%d: %s may %s %s: %d, want %d; %s", i, c.key, c.method, c.path, a.status, c.status, a.body)
+		}
+	}
+	if f.decides[0].Caller != "decider" || f.rewards[0].Caller != "payer" {
+		t.Errorf("callers are %q and %q", f.decides[0].Caller, f.rewards[0].Caller)
+	}
+	e.do("POST", "/v1/rewards:batch", `{"rewards":[{"event_id":"EVENT1","value":1},{"event_id":"EVENT2","value":1}]}`, "X-API-Key", secrets["payer"]).
+		want(t, "a batch with a foreign event", 200, "accepted", "forbidden")
+	e.do("GET", "/v1/models/news", "", "X-API-Key", secrets["reader"]).want(t, "X-API-Key", 200)
+	e.do("GET", "/v1/models/news", "", "Ocp-Apim-Subscription-Key", secrets["reader"]).want(t, "Personalizer's header", 200)
+	r := httptest.NewRequest("GET", "http://127.0.0.1:8080/", nil)
+	r.SetBasicAuth("anything", secrets["reader"])
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	if w.Code != 200 {
+		t.Errorf("Basic: %d", w.Code)
+	}
+	for _, bad := range []string{"", "troupe", "troupe_reader_", "troupe_reader", secrets["reader"] + "0", secrets["reader"][:len(secrets["reader"])-1],
+		strings.Replace(secrets["reader"], "reader", "nobody", 1), strings.Replace(secrets["reader"], "reader", "boss", 1), "x" + secrets["reader"], "troupe__", "troupe__" + strings.Split(secrets["reader"], "_")[2]} {
+		a := e.do("GET", "/v1/models/news", "", "X-API-Key", bad)
+		a.want(t, "key "+bad, 401, `"code":"unauthorized"`)
+		if a.header.Get("WWW-Authenticate") == "" {
+			t.Error("401 without WWW-Authenticate")
+		}
+	}
+	e.do("GET", "/livez", "").want(t, "livez without a key", 200)
+	e.do("GET", "/readyz", "").want(t, "readyz without a key", 200)
+
+	for _, bad := range []string{
+		"", "[[key]]\nid = \"a\"\n", "[[key]]\nid = \"a b\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\n",
+		"[[key]]\nid = \"a\"\nhash = \"12\"\nscopes = [\"read\"]\n", "[[key]]\nid = \"a\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"raed\"]\n",
+		"[[key]]\nid = \"a\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\nmodels = [\"[\"]\n",
+		"[[key]]\nid = \"a\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\nsecret = \"x\"\n", "[[keys]]\n", list.String() + list.String(),
+	} {
+		if _, err := ParseKeys([]byte(bad), nil); err == nil {
+			t.Errorf("ParseKeys takes %q", bad)
+		}
+	}
+}
+
+// A rate holds over a reload of the list, and the answer says when to come back.
+func TestRate(t *testing.T) {
+	secret, table, err := NewKey("slow", []string{"read"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ParseKeys([]byte(table+"rate = 2\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEdge(t, newFake("news"), Options{Keys: keys})
+	limited := 0
+	for i := range 20 {
+		a := e.do("GET", "/v1/models/news", "", "X-API-Key", secret)
+		if a.status == 429 {
+			limited++
+			if a.header.Get("Retry-After") != "1" {
+				t.Errorf("Retry-After = %q, want 1", a.header.Get("Retry-After"))
+			}
+		}
+		if i == 10 {
+			again, err := ParseKeys([]byte(table+"rate = 2\n"), e.Keys())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.SetKeys(again)
+		}
+	}
+	// Two at once; more only after half a second each, which twenty calls do not take.
+	if limited < 15 {
+		t.Errorf("%d of 20 requests were limited, want 18", limited)
+	}
+}
+
+// A server on loopback answers to its own names only and to no page of another site.
+func TestBrowsers(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{Hosts: LoopbackHosts})
+	for host, status := range map[string]int{
+		"127.0.0.1:8080": 200, "localhost:8080": 200, "LocalHost": 200, "[::1]:8080": 200, "evil.example": 421, "127.0.0.1.evil.example:8080": 421, "": 421,
+	} {
+		if a := e.do("GET", "/v1/models/news", "", "Host", host); a.status != status {
+			t.Errorf("Host %q: %d, want %d", host, a.status, status)
+		}
+	}
+	body := `{"actions":[{"id":"a"}]}`
+	for _, c := range []struct {
+		header, value string
+		status        int
+	}{{"Sec-Fetch-Site", "cross-site", 403}, {"Sec-Fetch-Site", "same-origin", 200}, {"Origin", "https://evil.example", 403}, {"Origin", "http://127.0.0.1:8080", 200}} {
+		if a := e.do("POST", "/v1/models/news:decide", body, c.header, c.value); a.status != c.status {
+			t.Errorf("%s: %s: %d, want %d", c.header, c.value, a.status, c.status)
+		}
+	}
+}
+
+// More requests at once than there is room for are sent away, but the probes are answered.
+func TestConcurrent(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{Concurrent: 1})
+	e.room <- struct{}{}
+	a := e.do("GET", "/v1/models/news", "")
+	a.want(t, "when full", 429, "too_busy")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("429 without Retry-After")
+	}
+	e.do("GET", "/readyz", "").want(t, "readyz when full", 200)
+	<-e.room
+	e.do("GET", "/v1/models/news", "").want(t, "with room", 200)
+}
+
+// A certificate that was verified stands for a key.
+func TestCertificates(t *testing.T) {
+	keys, err := ParseKeys([]byte("[[key]]\nid = \"machine\"\ncertificate = \"shop.example\"\nscopes = [\"decide\"]\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEdge(t, newFake("news"), Options{Keys: keys})
+	for name, status := range map[string]int{"shop.example": 200, "other.example": 401} {
+		r := httptest.NewRequest("POST", "https://127.0.0.1/v1/models/news:decide", strings.NewReader(`{"actions":[{"id":"a"}]}`))
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: name}}}}}
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("certificate of %s: %d, want %d", name, w.Code, status)
+		}
+		r = httptest.NewRequest("POST", "https://127.0.0.1/v1/models/news:decide", strings.NewReader(`{"actions":[{"id":"a"}]}`))
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: name}}}} // not verified
+		w = httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if w.Code != 401 {
+			t.Errorf("certificate of %s that nobody verified: %d, want 401", name, w.Code)
+		}
+	}
+	if e.do("GET", "/v1/models/news", "", "X-API-Key", "troupe_machine_").status != 401 {
+		t.Error("a key without a hash can be used without a certificate")
+	}
+}
+
+// The pages: what they say, that they load nothing, and what they say when something is wrong.
+func TestStatusPage(t *testing.T) {
+	f := newFake("news", "mail")
+	now := clock()
+	e := newEdge(t, f, Options{Now: func() time.Time { return now }})
+	f.models["news"].Counts = serve.Counts{Decisions: 1000, Rewards: 500, RewardSum: 65.5, Open: 12}
+	e.sample(t.Context())
+	now = now.Add(30 * time.Second)
+	f.models["news"].Counts.Decisions += 2406
+	f.models["news"].Counts.Rewards += 100
+	e.do("GET", "/", "").want(t, "status", 200, "2 models. All is well.", "4\u202f812", "<td>200</td>", "0.109", "up to entry 12")
+	f.health.Ready, f.health.Damage, f.health.Missing = false, "entries 3–9 are missing", 1
+	f.models["mail"].Failed = "V is singular"
+	e.do("GET", "/", "").want(t, "status with trouble", 200, "2 models. 3 things need you.", "entries 3–9 are missing", "read-only", "V is singular")
+	e.do("GET", "/readyz", "").want(t, "readyz with trouble", 503, `"ready":false`, "entries 3–9")
+	f.models = map[string]*serve.Model{}
+	e.do("GET", "/", "").want(t, "status without models", 200, "curl -X POST http://127.0.0.1:8080/v1/models")
+	f.models = map[string]*serve.Model{"<script>": {Name: "<script>"}}
+	if a := e.do("GET", "/", ""); strings.Contains(a.body, "<script>") {
+		t.Error("a name is not escaped")
+	}
+
+	remote := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:)?//|@import|url\(|<script|<iframe`)
+	for _, path := range []string{"/", "/docs"} {
+		a := e.do("GET", path, "")
+		if m := remote.FindString(a.body); m != "" || a.status != 200 {
+			t.Errorf("%s: %d, and it loads something: %q", path, a.status, m)
+		}
+		if !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s has no policy: %v", path, a.header)
+		}
+		if len(a.body) > 100_000 {
+			t.Errorf("%s has %d bytes, want less than 100 kB", path, len(a.body))
+		}
+	}
+	docs := e.do("GET", "/docs", "").body
+	for _, p := range problems {
+		if !strings.Contains(docs, `id="`+p.code+`"`) {
+			t.Errorf("/docs does not explain %s, where the type of the problem leads", p.code)
+		}
+	}
+}
+
+// Rates need two samples, and counts that go back (a model made anew) give none.
+func TestFlow(t *testing.T) {
+	var f flow
+	at := func(s int, n uint64) sample {
+		return sample{clock().Add(time.Duration(s) * time.Second), map[string]serve.Counts{"m": {Decisions: n}}}
+	}
+	if _, _, ok := f.perMinute("m", clock(), serve.Counts{}); ok {
+		t.Error("a rate without samples")
+	}
+	for s := 0; s <= 300; s += 5 {
+		f.add(at(s, uint64(s*s)))
+	}
+	if n := len(f.samples); n > 14 {
+		t.Errorf("%d samples are kept", n)
+	}
+	// From 240 s to 302 s.
+	d, _, ok := f.perMinute("m", clock().Add(302*time.Second), serve.Counts{Decisions: 302 * 302})
+	if want := float64(302*302-240*240) * 60 / 62; !ok || d != want {
+		t.Errorf("perMinute = %v, %v; want %v", d, ok, want)
+	}
+	if _, _, ok := f.perMinute("m", clock().Add(302*time.Second), serve.Counts{Decisions: 3}); ok {
+		t.Error("a rate from counts that went back")
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	f := newFake("news")
+	f.models["news"].Counts.Decisions = 42
+	e := newEdge(t, f, Options{})
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`)
+	e.do("POST", "/v1/events/EVENT1:reward", `{"value":1}`)
+	e.do("POST", "/v1/events/SECRET:reward", `{"value":1}`)
+	e.do("GET", "/no/such/SECRET", "")
+	a := e.do("GET", "/metrics", "")
+	a.want(t, "metrics", 200,
+		`troupe_http_requests_total{route="POST /v1/models/{model}:decide",status="200"} 1`,
+		`troupe_http_requests_total{route="none",status="404"} 1`,
+		`troupe_rewards_total{status="accepted"} 1`, `troupe_rewards_total{status="refused"} 1`,
+		`troupe_model_decisions_total{model="news"} 42`, "troupe_ready 1", "troupe_log_applied_seq 12", "go_goroutines")
+	if strings.Contains(a.body, "SECRET") {
+		t.Error("metrics have series made by requests")
+	}
+}
+
+// The document is checked in, so that a change of the API is seen in review.
+// TROUPE_UPDATE=1 go test ./serve/api -run TestOpenAPI writes it anew.
+func TestOpenAPI(t *testing.T) {
+	const file = "../../docs/openapi.json"
+	e := newEdge(t, newFake(), Options{})
+	if os.Getenv("TROUPE_UPDATE") != "" {
+		if err := os.WriteFile(file, e.OpenAPI(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, e.OpenAPI()) {
+		t.Errorf("docs/openapi.json is not the API any more; see the comment of this test")
+	}
+	if e.do("GET", "/openapi.json", "").body != string(want) {
+		t.Error("/openapi.json is another document")
+	}
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct {
+					Schema struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			}
+			Responses map[string]any
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(want, &doc); err != nil || doc.OpenAPI != "3.1.0" || len(doc.Paths) < 15 {
+		t.Fatalf("%v, version %q, %d paths", err, doc.OpenAPI, len(doc.Paths))
+	}
+	// Every route of the document exists: it is not a 404 of the mux. Every reference leads
+	// somewhere.
+	for path, methods := range doc.Paths {
+		for method, o := range methods {
+			if method == "parameters" {
+				continue
+			}
+			concrete := strings.NewReplacer("{model}", "m", "{event}", "e", "{action}", "a").Replace(path)
+			r := route(httptest.NewRequest(strings.ToUpper(method), "http://127.0.0.1"+concrete, nil))
+			if _, pattern := e.mux.Handler(r); pattern == "" {
+				t.Errorf("%s %s has no handler", method, path)
+			}
+			if o.Responses["default"] == nil {
+				t.Errorf("%s %s does not say how it fails", method, path)
+			}
+			if c, ok := o.RequestBody.Content["application/json"]; ok {
+				if name := strings.TrimPrefix(c.Schema.Ref, "#/components/schemas/"); doc.Components.Schemas[name] == nil {
+					t.Errorf("%s %s: no schema %q", method, path, c.Schema.Ref)
+				}
+			}
+			if _, ok := o.RequestBody.Content["application/octet-stream"]; ok {
+				t.Errorf("%s %s takes octets", method, path)
+			}
+		}
+	}
+}
+
+// A handler that panics answers 500 and leaves the server alive.
+func TestPanic(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	e.API.svc = nil
+	e.do("GET", "/v1/models/news", "").want(t, "panic", 500, `"code":"internal"`)
+}
+
+var _ http.Handler = (*API)(nil)

@@ -1,0 +1,232 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"troupe/serve"
+)
+
+// metrics are what /metrics shows. Numbers of the service are read when somebody asks.
+type metrics struct {
+	api      *API
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	rewards  *prometheus.CounterVec
+	handler  http.Handler
+}
+
+// maxModelLabels bounds the series that models make.
+const maxModelLabels = 200
+
+func newMetrics(a *API) *metrics {
+	m := &metrics{
+		api:      a,
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "troupe_http_request_seconds", Help: "Time from the first byte of the request to the last of the answer.",
+			Buckets:                     []float64{.0005, .001, .002, .004, .008, .016, .032, .064, .128, .25, .5, 1, 2, 5, 10},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100}, []string{"route"}),
+		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
+	}
+	m.registry.MustRegister(m.requests, m.seconds, m.rewards, serviceCollector{a},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return m
+}
+
+// request counts one request. A route is a pattern, so the number of series does not depend on what
+// is asked.
+func (m *metrics) request(pattern string, status int, took time.Duration) {
+	route := strings.ReplaceAll(pattern, "/:", ":")
+	if route == "" {
+		route = "none"
+	}
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+func (m *metrics) reward(status serve.RewardStatus, err error) {
+	if err != nil {
+		status = "refused"
+	}
+	m.rewards.WithLabelValues(string(status)).Inc()
+}
+
+// gauge is one number of the service.
+type gauge struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(h *serve.Health) float64
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func healthGauge(name, help string, kind prometheus.ValueType, of func(h *serve.Health) float64) gauge {
+	return gauge{prometheus.NewDesc(name, help, nil, nil), kind, of}
+}
+
+var gauges = []gauge{
+	healthGauge("troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Ready) }),
+	healthGauge("troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Damage != "") }),
+	healthGauge("troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Full) }),
+	healthGauge("troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Log) }),
+	healthGauge("troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Applied) }),
+	healthGauge("troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Lag) }),
+	healthGauge("troupe_commit_batches_total", "Batches made durable.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Batches) }),
+	healthGauge("troupe_commit_events_total", "Records in them.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Events) }),
+	healthGauge("troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Retries) }),
+	healthGauge("troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Refused) }),
+	healthGauge("troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }),
+	healthGauge("troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }),
+	healthGauge("troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }),
+	healthGauge("troupe_models", "Models.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Models) }),
+	healthGauge("troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Open) }),
+	healthGauge("troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.InFlight) }),
+	healthGauge("troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Refused) }),
+	healthGauge("troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Forged) }),
+	healthGauge("troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }),
+	healthGauge("troupe_recovery_seconds", "Time to fold the log at the start.", prometheus.GaugeValue, func(h *serve.Health) float64 { return h.Recovery.Took.Seconds() }),
+	healthGauge("troupe_start_time_seconds", "Start of the server, seconds since 1970.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Started.UnixNano()) / 1e9 }),
+}
+
+var (
+	modelLabel = []string{"model"}
+	modelStats = []struct {
+		desc *prometheus.Desc
+		kind prometheus.ValueType
+		of   func(c *serve.Counts) float64
+	}{
+		{prometheus.NewDesc("troupe_model_decisions_total", "Decisions of a model, over its life.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Decisions) }},
+		{prometheus.NewDesc("troupe_model_rewards_total", "Rewards that counted.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Rewards) }},
+		{prometheus.NewDesc("troupe_model_reward_sum", "Sum of the rewards that counted.", modelLabel, nil), prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
+		{prometheus.NewDesc("troupe_model_late_total", "Rewards after the window.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Late) }},
+		{prometheus.NewDesc("troupe_model_expired_total", "Windows that closed without a reward.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Expired) }},
+		{prometheus.NewDesc("troupe_model_open_events", "Decisions whose window is open.", modelLabel, nil), prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
+	}
+	modelFailed = prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", modelLabel, nil)
+)
+
+// serviceCollector reads the service when /metrics is asked.
+type serviceCollector struct{ a *API }
+
+func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, g := range gauges {
+		out <- g.desc
+	}
+	for _, s := range modelStats {
+		out <- s.desc
+	}
+	out <- modelFailed
+}
+
+func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
+	h := c.a.svc.Health()
+	for _, g := range gauges {
+		out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.of(&h))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	models, _, err := c.a.svc.ListModels(ctx, "", maxModelLabels)
+	if err != nil {
+		return
+	}
+	for _, m := range models {
+		for _, s := range modelStats {
+			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.of(&m.Counts), m.Name)
+		}
+		out <- prometheus.MustNewConstMetric(modelFailed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
+	}
+}
+
+// flow remembers counts of the last minute, so that the status page can say how much there is.
+type flow struct {
+	mu      sync.Mutex
+	samples []sample // oldest first
+}
+
+type sample struct {
+	at     time.Time
+	counts map[string]serve.Counts
+}
+
+const (
+	sampleEvery = 5 * time.Second
+	sampleFor   = time.Minute
+)
+
+// add keeps a sample and forgets those that are too old, but always the youngest of them, so that a
+// whole minute is covered.
+func (f *flow) add(s sample) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.samples = append(f.samples, s)
+	for len(f.samples) > 2 && s.at.Sub(f.samples[1].at) >= sampleFor {
+		f.samples = f.samples[1:]
+	}
+}
+
+// perMinute returns decisions and rewards a minute of a model, given its counts now. ok is false
+// while there is nothing to compare with.
+func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions, rewards float64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.samples {
+		old, there := s.counts[model]
+		took := now.Sub(s.at)
+		if !there || took < time.Second || old.Decisions > c.Decisions || old.Rewards > c.Rewards {
+			continue
+		}
+		scale := float64(time.Minute) / float64(took)
+		return scale * float64(c.Decisions-old.Decisions), scale * float64(c.Rewards-old.Rewards), true
+	}
+	return 0, 0, false
+}
+
+// Run samples the counts of the models until ctx ends. Without it the status page shows totals
+// only.
+func (a *API) Run(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		a.sample(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *API) sample(ctx context.Context) {
+	s := sample{a.opts.Now(), map[string]serve.Counts{}}
+	for after, more := "", true; more; {
+		var models []serve.Model
+		var err error
+		if models, more, err = a.svc.ListModels(ctx, after, 1000); err != nil {
+			return
+		}
+		for _, m := range models {
+			s.counts[m.Name] = m.Counts
+			after = m.Name
+		}
+	}
+	a.flow.add(s)
+}

@@ -1,0 +1,381 @@
+package api
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"troupe/serve"
+)
+
+var (
+	//go:embed page/style.css
+	styleSheet string
+	//go:embed page/status.html
+	statusText string
+	//go:embed page/docs.html
+	docsText string
+
+	statusTemplate = template.Must(template.New("status").Parse(statusText))
+	docsTemplate   = template.Must(template.New("docs").Parse(docsText))
+)
+
+// maxPageModels bounds the status page.
+const maxPageModels = 200
+
+func (a *API) pageRoutes() {
+	a.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, "ok")
+	})
+	a.mux.HandleFunc("GET /readyz", a.readyz)
+	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.allow(r.Context(), Read, ""); err != nil {
+			a.fail(w, r, problemOf(err))
+			return
+		}
+		a.metrics.handler.ServeHTTP(w, r)
+	})
+	a.mux.HandleFunc("GET /{$}", a.statusPage)
+	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, a.docs) })
+}
+
+// readiness is what /readyz says: enough to decide whether to send requests here, nothing about
+// the models.
+type readiness struct {
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason,omitempty"`
+	Damage  string `json:"damage,omitempty"`
+	Full    bool   `json:"full,omitempty"`
+	Applied uint64 `json:"applied"`
+	Log     uint64 `json:"log"`
+	Lag     uint64 `json:"lag"`
+	// Durability says what 200 means.
+	Durability string `json:"durability"`
+}
+
+func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
+	h := a.svc.Health()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !h.Ready {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, "fsync"})
+}
+
+func writePage(w http.ResponseWriter, page []byte) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Write(page)
+}
+
+// named is a number with its name.
+type named struct{ Name, Value string }
+
+// modelRow is one model on the status page.
+type modelRow struct {
+	Name, DecisionsRate, RewardsRate, Decisions, Rewards, Mean, Late, Waiting, Mode string
+
+	urgent bool
+	rate   float64
+}
+
+func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	if err := a.allow(ctx, Read, ""); err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	now := a.opts.Now()
+	h := a.svc.Health()
+	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
+	if err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	models = slices.DeleteFunc(models, func(m serve.Model) bool { return !requestOf(ctx).holder.sees(m.Name) })
+	var p struct {
+		Style          template.CSS
+		Now, Head, URL string
+		Version, More  string
+		Alarms         []string
+		Facts, Log     []named
+		Models         []modelRow
+	}
+	p.Style, p.Version, p.URL = template.CSS(styleSheet), a.opts.Version, baseURL(r)
+	p.Now = now.UTC().Format("2 Jan 2006, 15:04:05 UTC")
+	p.Alarms = alarms(&h, models)
+	p.Head = headline(&h, len(p.Alarms), h.Models)
+	var decisions, rewards float64
+	for _, m := range models {
+		row := modelRow{
+			Name: m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions), Rewards: grouped(m.Counts.Rewards),
+			Mean: "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
+			urgent: m.Failed != "",
+		}
+		if m.Paused {
+			row.Mode = "paused"
+		}
+		if m.Failed != "" {
+			row.Mode = "failed"
+		}
+		if m.Counts.Rewards > 0 {
+			row.Mean = strconv.FormatFloat(m.Counts.RewardSum/float64(m.Counts.Rewards), 'f', 3, 64)
+		}
+		if d, y, ok := a.flow.perMinute(m.Name, now, m.Counts); ok {
+			row.DecisionsRate, row.RewardsRate, row.rate = grouped(round(d)), grouped(round(y)), d
+			decisions, rewards = decisions+d, rewards+y
+		}
+		p.Models = append(p.Models, row)
+	}
+	slices.SortStableFunc(p.Models, func(a, b modelRow) int {
+		switch {
+		case a.urgent != b.urgent:
+			return int(one(b.urgent) - one(a.urgent))
+		case a.rate > b.rate:
+			return -1
+		case a.rate < b.rate:
+			return 1
+		}
+		return 0
+	})
+	if more {
+		p.More = fmt.Sprintf("These are the first %d; /v1/models has all.", maxPageModels)
+	}
+	p.Facts = []named{
+		{"decisions a minute", grouped(round(decisions))},
+		{"rewards a minute", grouped(round(rewards))},
+		{"decisions wait for a reward", grouped(h.Open)},
+		{"log entries not yet applied", grouped(h.Lag)},
+		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
+	}
+	p.Log = logFacts(&h)
+	var b bytes.Buffer
+	if err := statusTemplate.Execute(&b, p); err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	writePage(w, b.Bytes())
+}
+
+func baseURL(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// alarms are the sentences that somebody should act on, with what to do.
+func alarms(h *serve.Health, models []serve.Model) []string {
+	var out []string
+	if h.Damage != "" {
+		out = append(out, "The log is not what was written: "+h.Damage+". The server is read-only. Stop it and run troupe log verify on the data directory.")
+	} else if !h.Ready {
+		out = append(out, "Decisions and rewards are refused: "+h.Reason+".")
+	}
+	if h.Full {
+		out = append(out, "The log is full. Nothing is lost; make room on the disk or raise the limit, and the server goes on by itself.")
+	}
+	if h.Missing > 0 {
+		out = append(out, fmt.Sprintf("%d event ids of this server were sent whose decisions are not in the log. Run troupe log verify.", h.Missing))
+	}
+	if h.SnapshotError != "" {
+		out = append(out, "The last snapshot failed: "+h.SnapshotError+". Nothing is lost, but the next start takes longer.")
+	}
+	for _, m := range models {
+		if m.Failed != "" {
+			out = append(out, "The model "+m.Name+" cannot go on: "+m.Failed+". Roll it back or make another.")
+		}
+	}
+	return out
+}
+
+func headline(h *serve.Health, alarms, models int) string {
+	count := fmt.Sprintf("%d models", models)
+	switch models {
+	case 0:
+		count = "No model yet"
+	case 1:
+		count = "One model"
+	}
+	switch {
+	case alarms == 1:
+		return count + ". One thing needs you."
+	case alarms > 1:
+		return fmt.Sprintf("%s. %d things need you.", count, alarms)
+	}
+	return count + ". All is well."
+}
+
+func logFacts(h *serve.Health) []named {
+	perBatch := "–"
+	if h.Committer.Batches > 0 {
+		perBatch = strconv.FormatFloat(float64(h.Committer.Events)/float64(h.Committer.Batches), 'f', 1, 64)
+	}
+	snapshot := "none yet"
+	if h.Snapshot > 0 {
+		snapshot = "up to entry " + grouped(h.Snapshot)
+	}
+	return []named{
+		{"Verified and applied", "up to entry " + grouped(h.Applied)},
+		{"Written by this process", "up to entry " + grouped(h.Log)},
+		{"Lag", grouped(h.Lag) + " entries"},
+		{"Batches", fmt.Sprintf("%s, with %s records each on average; %s tried again, %s refused", grouped(h.Committer.Batches), perBatch, grouped(h.Committer.Retries), grouped(h.Committer.Refused))},
+		{"Waiting for the disk", grouped(uint64(max(0, h.Committer.Waiting))) + " bytes"},
+		{"Snapshot", snapshot},
+		{"Last start", fmt.Sprintf("%s batches folded in %v, after a snapshot of entry %s", grouped(h.Recovery.Batches), h.Recovery.Took.Round(time.Millisecond), grouped(h.Recovery.Snapshot))},
+		{"Writer", h.Epoch.String()},
+		{"Event ids", fmt.Sprintf("%s forged, %s missing", grouped(h.Forged), grouped(h.Missing))},
+	}
+}
+
+func round(v float64) uint64 { return uint64(math.Round(max(0, v))) }
+
+// grouped prints a count in groups of three, with narrow spaces that do not break.
+func grouped(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+// What the page of the API is made of.
+type (
+	docField  struct{ Name, Type, Link, Doc string }
+	docAnswer struct {
+		Status, Schema string
+	}
+	docOperation struct {
+		ID, Method, Path, Summary, Doc, Body string
+		Fields                               []docField
+		Answer                               docAnswer
+	}
+	docGroup struct {
+		Name, Title string
+		Operations  []docOperation
+	}
+	docSchema struct {
+		Name   string
+		Fields []docField
+	}
+	docProblem struct {
+		Code, Title, Advice string
+		Status              int
+	}
+)
+
+// docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
+func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
+	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}}
+	for _, path := range sortedKeys(doc.Paths) {
+		item := doc.Paths[path]
+		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
+			if o == nil {
+				continue
+			}
+			d := docOperation{ID: o.OperationID, Method: o.Method, Path: path, Summary: o.Summary, Doc: o.Description}
+			for _, p := range o.Parameters {
+				name := p.Name
+				if p.In != "path" {
+					name = p.In + " " + name
+				}
+				f := fieldOf(name, p.Schema)
+				f.Doc = p.Description
+				d.Fields = append(d.Fields, f)
+			}
+			if o.RequestBody != nil {
+				d.Body = refName(o.RequestBody.Content["application/json"].Schema)
+			}
+			for status, r := range o.Responses {
+				if status == "default" {
+					continue
+				}
+				d.Answer.Status = status
+				if c := r.Content["application/json"]; c != nil {
+					d.Answer.Schema = refName(c.Schema)
+				}
+			}
+			i := slices.IndexFunc(groups, func(g docGroup) bool { return g.Name == o.Tags[0] })
+			if i < 0 {
+				return nil, fmt.Errorf("api: route %s has the unknown tag %q", path, o.Tags[0])
+			}
+			groups[i].Operations = append(groups[i].Operations, d)
+		}
+	}
+	var schemas []docSchema
+	all := doc.Components.Schemas.Map()
+	for _, name := range sortedKeys(all) {
+		s := docSchema{Name: name}
+		for _, prop := range sortedKeys(all[name].Properties) {
+			f := fieldOf(prop, all[name].Properties[prop])
+			if slices.Contains(all[name].Required, prop) {
+				f.Name += " *"
+			}
+			s.Fields = append(s.Fields, f)
+		}
+		schemas = append(schemas, s)
+	}
+	var kinds []docProblem
+	for _, p := range problems {
+		kinds = append(kinds, docProblem{p.code, p.title, p.advice, p.status})
+	}
+	var b bytes.Buffer
+	err := docsTemplate.Execute(&b, map[string]any{
+		"Style": template.CSS(styleSheet), "Intro": doc.Info.Description, "Groups": groups, "Schemas": schemas,
+		"Problems": kinds, "Version": version,
+	})
+	return b.Bytes(), err
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func refName(s *huma.Schema) string {
+	if s == nil {
+		return ""
+	}
+	return strings.TrimPrefix(s.Ref, "#/components/schemas/")
+}
+
+// fieldOf describes a field in words.
+func fieldOf(name string, s *huma.Schema) docField {
+	f := docField{Name: name, Doc: s.Description, Type: s.Type, Link: refName(s)}
+	switch {
+	case f.Link != "":
+		f.Type = f.Link
+	case s.Type == "array" && s.Items != nil:
+		item := fieldOf("", s.Items)
+		f.Type, f.Link = "list of "+item.Type, item.Link
+	case s.Type == "":
+		f.Type = "any JSON value"
+	}
+	if len(s.Enum) > 0 {
+		var words []string
+		for _, e := range s.Enum {
+			words = append(words, fmt.Sprint(e))
+		}
+		f.Type = strings.Join(words, ", ")
+	}
+	return f
+}

@@ -1,0 +1,471 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"troupe/serve"
+)
+
+// The adapter for clients of Azure Personalizer, which is gone. A client changes its base URL, to
+// this server for the model Options.Personalizer or to …/v1/models/NAME for another one, and sends
+// what it always sent. docs/migrating-from-personalizer.md is the user's page.
+//
+// Their event ids are names that the caller chose. Such a name becomes the idempotency key of the
+// decision, and EventOfKey finds the event again; a rank without one is answered with an id of ours.
+
+// keyFinder is what a service must do beside for caller's event ids.
+type keyFinder interface {
+	// EventOfKey returns the id of the event that a decision with this idempotency key made,
+	// NotFound when it does not remember one.
+	EventOfKey(ctx context.Context, model, key string) (eventID string, err error)
+}
+
+// PersonalizerConfig returns a model with the defaults of that service: a fifth of the traffic
+// explores uniformly, a missing reward is 0, the first reward within ten minutes counts.
+func PersonalizerConfig(name string) serve.ModelConfig {
+	c := serve.DefaultConfig(name)
+	c.Floor = 0.2
+	c.Reward.Default = serve.Maybe{Set: true}
+	return c
+}
+
+type rankBody struct {
+	ContextFeatures json.RawMessage `json:"contextFeatures"`
+	Actions         []rankAction    `json:"actions"`
+	ExcludedActions []string        `json:"excludedActions"`
+	EventID         string          `json:"eventId"`
+	DeferActivation bool            `json:"deferActivation"`
+}
+
+type rankAction struct {
+	ID       string          `json:"id"`
+	Features json.RawMessage `json:"features"`
+}
+
+type rankAnswer struct {
+	Ranking        []ranked `json:"ranking"`
+	EventID        string   `json:"eventId"`
+	RewardActionID string   `json:"rewardActionId"`
+}
+
+// ranked has no probability in the answer to a repeated call, except that of the chosen action.
+type ranked struct {
+	ID          string   `json:"id"`
+	Probability *float64 `json:"probability,omitempty"`
+}
+
+type rankReward struct {
+	Value *float64 `json:"value"`
+}
+
+// serviceConfig is the body of configurations/service. The last fields are taken and have no
+// meaning here: models are published after each batch of the log, and the log is kept.
+type serviceConfig struct {
+	RewardWaitTime        string  `json:"rewardWaitTime"`
+	DefaultReward         float64 `json:"defaultReward"`
+	RewardAggregation     string  `json:"rewardAggregation"`
+	ExplorationPercentage float64 `json:"explorationPercentage"`
+	LearningMode          string  `json:"learningMode,omitempty"`
+
+	ModelExportFrequency       string `json:"modelExportFrequency"`
+	LogRetentionDays           int    `json:"logRetentionDays"`
+	LogMirrorEnabled           bool   `json:"logMirrorEnabled"`
+	LogMirrorSasURI            string `json:"logMirrorSasUri,omitempty"`
+	LastConfigurationEditDate  string `json:"lastConfigurationEditDate,omitempty"`
+	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled"`
+	AutoOptimizationFrequency  string `json:"autoOptimizationFrequency,omitempty"`
+	AutoOptimizationStartDate  string `json:"autoOptimizationStartDate,omitempty"`
+	LatestLearningSettings     string `json:"latestLearningSettings,omitempty"`
+	LatestLearningSettingsDate string `json:"latestLearningSettingsDate,omitempty"`
+}
+
+var (
+	aggregations  = [][2]string{{"first", "earliest"}, {"sum", "sum"}}
+	learningModes = [][2]string{{"online", "Online"}, {"apprentice", "Apprentice"}, {"shadow", "LoggingOnly"}}
+)
+
+// theirs and ours translate a word; an unknown one stays as it is.
+func theirs(table [][2]string, word string) string { return translate(table, word, 0, 1) }
+func ours(table [][2]string, word string) string   { return translate(table, word, 1, 0) }
+
+func translate(table [][2]string, word string, from, to int) string {
+	for _, row := range table {
+		if strings.EqualFold(row[from], word) {
+			return row[to]
+		}
+	}
+	return word
+}
+
+func (a *API) personalizerRoutes() {
+	for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
+		for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request, string) error{
+			"POST " + prefix + "/rank":                    a.rank,
+			"POST " + prefix + "/events/{event}/reward":   a.rankReward,
+			"POST " + prefix + "/events/{event}/activate": a.rankActivate,
+			"GET " + prefix + "/configurations/service":   a.getServiceConfig,
+			"PUT " + prefix + "/configurations/service":   a.putServiceConfig,
+		} {
+			a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+				model := r.PathValue("model")
+				if model == "" {
+					model = a.opts.Personalizer
+				}
+				var err error = problem("not_found", "", "this version of the API is not here; v1.0 is")
+				if v := r.PathValue("version"); v == "v1.0" || v == "v1.1" || strings.HasPrefix(v, "v1.1-preview.") {
+					err = handle(w, r, model)
+				}
+				if err != nil {
+					p := problemOf(err)
+					a.explain(r.Context(), p, err)
+					a.fail(w, r, p)
+				}
+			})
+		}
+	}
+}
+
+func (a *API) rank(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	if err := a.allow(ctx, Decide, model); err != nil {
+		return err
+	}
+	raw, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	var b rankBody
+	if err := decodeJSON(raw, &b); err != nil {
+		return err
+	}
+	req, err := b.request(a, caller(ctx))
+	if err != nil {
+		return err
+	}
+	d, err := a.svc.Decide(ctx, model, req)
+	if err != nil {
+		return err
+	}
+	out := rankAnswer{Ranking: b.ranking(&d), EventID: b.EventID, RewardActionID: d.Action.ID}
+	if out.EventID == "" {
+		out.EventID = d.EventID
+	}
+	return answerJSON(w, http.StatusCreated, out)
+}
+
+// request translates a rank into a decision.
+func (b *rankBody) request(a *API, caller string) (serve.DecideRequest, error) {
+	none := serve.DecideRequest{}
+	if len(b.Actions) == 0 {
+		return none, &fieldError{Field: "actions", Want: "is empty, expected at least one action"}
+	}
+	if n := len(b.Actions); n > a.opts.MaxActions {
+		return none, problem("too_large", "actions", fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))
+	}
+	if len(b.EventID) > 256 {
+		return none, &fieldError{Field: "eventId", Want: "has more than 256 bytes"}
+	}
+	if _, ok := a.svc.(keyFinder); !ok && b.EventID != "" {
+		return none, &fieldError{Field: "eventId", Want: "cannot be chosen with this service; leave it out and use the one in the answer"}
+	}
+	req := serve.DecideRequest{
+		Context: notNull(b.ContextFeatures), Exclude: b.ExcludedActions, Deferred: b.DeferActivation,
+		IdempotencyKey: b.EventID, Explain: true, Caller: caller,
+	}
+	for i, x := range b.Actions {
+		if x.ID == "" {
+			return none, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}
+		}
+		req.Actions = append(req.Actions, serve.Action{ID: x.ID, Features: notNull(x.Features)})
+	}
+	return req, nil
+}
+
+func notNull(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// ranking orders the actions by their probability; excluded ones keep their places with
+// probability 0, as they did there. With a baseline that is played, the baseline has all of it.
+func (b *rankBody) ranking(d *serve.Decision) []ranked {
+	p := map[string]*float64{}
+	number := func(v float64) *float64 { return &v }
+	switch {
+	case d.Would != nil:
+		for _, x := range b.Actions {
+			p[x.ID] = number(0)
+		}
+	case len(d.Explain) > 0:
+		for _, x := range d.Explain {
+			p[x.ID] = number(x.Propensity.Float())
+		}
+	}
+	for _, id := range b.ExcludedActions {
+		p[id] = number(0)
+	}
+	p[d.Action.ID] = number(d.Propensity.Float())
+	value := func(id string) float64 {
+		if p[id] == nil {
+			return 0
+		}
+		return *p[id]
+	}
+	var free []string
+	for _, x := range b.Actions {
+		if !slices.Contains(b.ExcludedActions, x.ID) {
+			free = append(free, x.ID)
+		}
+	}
+	slices.SortStableFunc(free, func(x, y string) int {
+		switch {
+		case value(x) > value(y):
+			return -1
+		case value(x) < value(y):
+			return 1
+		}
+		return 0
+	})
+	var out []ranked
+	for _, x := range b.Actions {
+		id := x.ID
+		if !slices.Contains(b.ExcludedActions, id) {
+			id, free = free[0], free[1:]
+		}
+		out = append(out, ranked{id, p[id]})
+	}
+	return out
+}
+
+// eventOf finds the event of an id that is the caller's or ours.
+func (a *API) eventOf(ctx context.Context, model, id string) (string, error) {
+	if len(id) > 256 {
+		return "", &fieldError{Field: "eventId", Want: "has more than 256 bytes"}
+	}
+	finder, ok := a.svc.(keyFinder)
+	if !ok {
+		return id, nil
+	}
+	found, err := finder.EventOfKey(ctx, model, id)
+	switch {
+	case err == nil:
+		return found, nil
+	case serve.CodeOf(err) == serve.NotFound:
+		return id, nil
+	}
+	return "", err
+}
+
+// noEvent makes an id that nobody knows a 404 for these clients.
+func noEvent(err error) error {
+	if err != nil && serve.CodeOf(err) == serve.BadEventID {
+		return problem("not_found", "eventId", "there is no such event")
+	}
+	return err
+}
+
+func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	if err := a.allow(ctx, Reward, model); err != nil {
+		return err
+	}
+	raw, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	var b rankReward
+	if err := decodeJSON(raw, &b); err != nil {
+		return err
+	}
+	if b.Value == nil {
+		return &fieldError{Field: "value", Want: "is missing, expected a number"}
+	}
+	id, err := a.eventOf(ctx, model, r.PathValue("event"))
+	if err != nil {
+		return err
+	}
+	if err := a.allowEvent(ctx, Reward, id); err != nil {
+		return noEvent(err)
+	}
+	result, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: id, Value: *b.Value, Caller: caller(ctx)})
+	a.metrics.reward(result.Status, err)
+	if err != nil {
+		return noEvent(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *API) rankActivate(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	if err := a.allow(ctx, Decide, model); err != nil {
+		return err
+	}
+	id, err := a.eventOf(ctx, model, r.PathValue("event"))
+	if err != nil {
+		return err
+	}
+	if err := a.allowEvent(ctx, Decide, id); err != nil {
+		return noEvent(err)
+	}
+	if _, err := a.svc.Activate(ctx, id, caller(ctx)); err != nil {
+		return noEvent(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (a *API) getServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.allow(r.Context(), Read, model); err != nil {
+		return err
+	}
+	m, err := a.svc.GetModel(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, configOf(m))
+}
+
+func configOf(m serve.Model) serviceConfig {
+	c := m.Config
+	return serviceConfig{
+		RewardWaitTime: isoDuration(time.Duration(c.Reward.Window)), DefaultReward: c.Reward.Default.Value,
+		RewardAggregation: theirs(aggregations, c.Reward.Rule), ExplorationPercentage: c.Floor,
+		LearningMode: theirs(learningModes, c.Mode), ModelExportFrequency: "PT5M", LogRetentionDays: -1,
+		LastConfigurationEditDate: m.Changed.Time.UTC().Format(time.RFC3339),
+	}
+}
+
+func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	if err := a.allow(ctx, Admin, model); err != nil {
+		return err
+	}
+	raw, err := a.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	var b serviceConfig
+	if err := decodeJSON(raw, &b); err != nil {
+		return err
+	}
+	wait, ok := parseISODuration(b.RewardWaitTime)
+	switch {
+	case !ok:
+		return &fieldError{Field: "rewardWaitTime", Want: "is not an ISO 8601 duration such as PT10M"}
+	case b.LogMirrorEnabled:
+		return &fieldError{Field: "logMirrorEnabled", Want: "cannot be true here; export the log with troupe log export"}
+	case b.IsAutoOptimizationEnabled:
+		return &fieldError{Field: "isAutoOptimizationEnabled", Want: "cannot be true here; there are no learning settings to optimise"}
+	}
+	m, err := a.edit(ctx, model, 0, func(c *serve.ModelConfig) error {
+		c.Reward.Window, c.Reward.Default = serve.Duration(wait), serve.Maybe{Set: true, Value: b.DefaultReward}
+		c.Reward.Rule, c.Floor = ours(aggregations, b.RewardAggregation), b.ExplorationPercentage
+		if b.LearningMode != "" {
+			c.Mode = ours(learningModes, b.LearningMode)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, configOf(m))
+}
+
+func answerJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, err = w.Write(b)
+	if err != nil {
+		return nil // the client is gone; there is nobody to tell
+	}
+	return nil
+}
+
+// writePersonalizerError writes a problem in the form of that service.
+func writePersonalizerError(w http.ResponseWriter, p *Problem) {
+	status := p.Status
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	code := map[int]string{
+		http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
+		http.StatusNotFound: "ResourceNotFound", http.StatusConflict: "Conflict", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
+		http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalServerError",
+		http.StatusServiceUnavailable: "ServiceUnavailable",
+	}[status]
+	if code == "" {
+		code = strings.ReplaceAll(http.StatusText(status), " ", "")
+	}
+	message := p.Title
+	if p.Detail != "" {
+		message = p.Detail
+	}
+	if p.Field != "" {
+		message = p.Field + " " + p.Detail
+	}
+	type inner struct {
+		Code string `json:"code"`
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]any{"error": struct {
+		Code       string   `json:"code"`
+		Message    string   `json:"message"`
+		Target     string   `json:"target,omitempty"`
+		Details    []string `json:"details"`
+		InnerError inner    `json:"innerError"`
+	}{code, message, p.Field, []string{}, inner{p.Code}}})
+}
+
+var isoForm = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?$`)
+
+// parseISODuration reads days, hours, minutes and seconds of ISO 8601.
+func parseISODuration(s string) (time.Duration, bool) {
+	m := isoForm.FindStringSubmatch(s)
+	if m == nil || strings.HasSuffix(s, "P") || strings.HasSuffix(s, "T") {
+		return 0, false
+	}
+	var d time.Duration
+	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+		n, _ := strconv.ParseInt("0"+m[i+1], 10, 64)
+		d += time.Duration(n) * unit
+	}
+	if m[5] != "" {
+		n, _ := strconv.ParseInt((m[5] + "000000000")[:9], 10, 64)
+		d += time.Duration(n)
+	}
+	return d, true
+}
+
+// isoDuration writes a duration like PT1H30M.
+func isoDuration(d time.Duration) string {
+	if d == 0 {
+		return "PT0S"
+	}
+	s := "PT"
+	if h := d / time.Hour; h > 0 {
+		s += fmt.Sprintf("%dH", h)
+	}
+	if m := d % time.Hour / time.Minute; m > 0 {
+		s += fmt.Sprintf("%dM", m)
+	}
+	if sec := (d % time.Minute).Seconds(); sec > 0 {
+		s += strconv.FormatFloat(sec, 'f', -1, 64) + "S"
+	}
+	return s
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+const rankRequest = `{"contextFeatures":[{"user":{"city":"Oslo"}}],"actions":[{"id":"a","features":[{"price":0.4}]},{"id":"b","features":[{"price":0.9}]}],"deferActivation":false,"eventId":"e1"}`
+
+// The requests of that service's clients, as its reference and the clients' code have them.
+func TestPersonalizer(t *testing.T) {
+	f := newFake("personalizer", "shop")
+	e := newEdge(t, f, Options{})
+	key := []string{"Ocp-Apim-Subscription-Key", "0123", "Content-Type", "application/json"}
+
+	a := e.do("POST", "/personalizer/v1.0/rank", rankRequest, key...)
+	a.want(t, "rank", 201)
+	if want := `{"ranking":[{"id":"a","probability":0.625},{"id":"b","probability":0.375}],"eventId":"e1","rewardActionId":"b"}`; a.body != want {
+		t.Errorf("rank answers\n%s, want\n%s", a.body, want)
+	}
+	r := f.decides[0]
+	if string(r.Context) != `[{"user":{"city":"Oslo"}}]` || string(r.Actions[0].Features) != `[{"price":0.4}]` || r.IdempotencyKey != "e1" || r.Deferred {
+		t.Errorf("the service was asked for %+v", r)
+	}
+	a = e.do("POST", "/personalizer/v1.0/events/e1/reward", `{"value": 0.7}`, key...)
+	a.want(t, "reward", 204)
+	if a.body != "" || f.rewards[0].EventID != "EVENT1" || f.rewards[0].Value != 0.7 {
+		t.Errorf("reward answers %q and reached the service as %+v", a.body, f.rewards)
+	}
+	e.do("POST", "/personalizer/v1.0/events/e1/activate", "", key...).want(t, "activate", 204)
+	if len(f.active) != 1 || f.active[0] != "EVENT1" {
+		t.Errorf("activated: %v", f.active)
+	}
+
+	// A repetition gets the same action and does not make up probabilities.
+	a = e.do("POST", "/personalizer/v1.0/rank", rankRequest, key...)
+	if want := `{"ranking":[{"id":"b","probability":0.375},{"id":"a"}],"eventId":"e1","rewardActionId":"b"}`; a.body != want {
+		t.Errorf("rank again answers\n%s, want\n%s", a.body, want)
+	}
+	// Without an id of the caller's: ours. Nulls are what some clients send for nothing.
+	a = e.do("POST", "/personalizer/v1.1-preview.3/rank", `{"contextFeatures":null,"actions":[{"id":"x","features":null},{"id":"y","features":[]},{"id":"z","features":[]}],"excludedActions":["x"],"deferActivation":true}`, key...)
+	a.want(t, "rank without id", 201, `"eventId":"EVENT2"`, `"ranking":[{"id":"x","probability":0},{"id":"y","probability":0.625},{"id":"z","probability":0.375}]`)
+	if r := f.decides[2]; r.Context != nil || r.Actions[0].Features != nil || !r.Deferred {
+		t.Errorf("nulls reached the service as %+v", r)
+	}
+	e.do("POST", "/personalizer/v1.0/events/EVENT2/reward", `{"value": 1}`, key...).want(t, "reward of our id", 204)
+	e.do("POST", "/v1/models/shop/personalizer/v1.0/rank", strings.Replace(rankRequest, "e1", "e:reward", 1), key...).want(t, "another model", 201, `"eventId":"e:reward"`)
+	e.do("POST", "/v1/models/shop/personalizer/v1.0/events/e:reward/reward", `{"value": 1}`, key...).want(t, "an id with a verb in it", 204)
+
+	for _, c := range []struct {
+		name, path, body string
+		status           int
+		parts            []string
+	}{
+		{"no actions", "rank", `{"actions":[]}`, 400, []string{`"code":"BadRequest"`, `"target":"actions"`}},
+		{"no id", "rank", `{"actions":[{"features":[]}]}`, 400, []string{`"target":"actions[0].id"`}},
+		{"unknown", "rank", `{"actions":[{"id":"a","feature":[]}]}`, 400, []string{`"innerError":{"code":"unknown_field"}`}},
+		{"long id", "rank", `{"actions":[{"id":"a"}],"eventId":"` + strings.Repeat("e", 257) + `"}`, 400, []string{`"target":"eventId"`}},
+		{"range", "events/e1/reward", `{"value":7}`, 400, []string{`"target":"value"`, `"details":[]`}},
+		{"no value", "events/e1/reward", `{}`, 400, []string{`"target":"value"`}},
+		{"unknown event", "events/nobody/reward", `{"value":1}`, 404, []string{`"code":"ResourceNotFound"`}},
+		{"unknown path", "multislot/rank", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
+	} {
+		a := e.do("POST", "/personalizer/v1.0/"+c.path, c.body, key...)
+		a.want(t, c.name, c.status, c.parts...)
+		var body struct {
+			Error struct{ Code, Message string }
+		}
+		if err := json.Unmarshal([]byte(a.body), &body); err != nil || body.Error.Code == "" || body.Error.Message == "" {
+			t.Errorf("%s: no error of theirs: %s", c.name, a.body)
+		}
+	}
+	e.do("POST", "/personalizer/v2.0/rank", rankRequest).want(t, "another version", 404)
+}
+
+func TestPersonalizerConfiguration(t *testing.T) {
+	f := newFake()
+	e := newEdge(t, f, Options{Personalizer: "shop"})
+	if _, err := f.CreateModel(t.Context(), PersonalizerConfig("shop"), ""); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/personalizer/v1.0/configurations/service"
+	e.do("GET", path, "").want(t, "get", 200, `{"rewardWaitTime":"PT10M","defaultReward":0,"rewardAggregation":"earliest","explorationPercentage":0.2,"learningMode":"Online","modelExportFrequency":"PT5M"`)
+	e.do("PUT", path, `{"rewardWaitTime":"P1DT30M","defaultReward":-0.5,"rewardAggregation":"sum","explorationPercentage":0.1,"modelExportFrequency":"PT5M","logRetentionDays":7,"learningMode":"Apprentice","logMirrorEnabled":false,"logMirrorSasUri":"SECRET"}`).
+		want(t, "put", 200, `"rewardWaitTime":"PT24H30M","defaultReward":-0.5,"rewardAggregation":"sum"`)
+	c := f.models["shop"].Config
+	if time.Duration(c.Reward.Window) != 24*time.Hour+30*time.Minute || c.Reward.Rule != "sum" || c.Mode != "apprentice" || c.Floor != 0.1 || c.Reward.Default.Value != -0.5 {
+		t.Errorf("the configuration became %+v, mode %s, floor %v", c.Reward, c.Mode, c.Floor)
+	}
+	if a := e.do("GET", path, ""); strings.Contains(a.body, "SECRET") {
+		t.Error("the secret of the mirror comes back")
+	}
+	for field, body := range map[string]string{
+		"rewardWaitTime": `{"rewardWaitTime":"10m"}`, "logMirrorEnabled": `{"rewardWaitTime":"PT10M","logMirrorEnabled":true}`,
+		"isAutoOptimizationEnabled": `{"rewardWaitTime":"PT10M","isAutoOptimizationEnabled":true}`, "foo": `{"foo":1}`,
+	} {
+		e.do("PUT", path, body).want(t, field, 400, `"target":"`+field+`"`)
+	}
+}
+
+func TestISODurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"PT10M": 10 * time.Minute, "PT5S": 5 * time.Second, "P2D": 48 * time.Hour, "PT1H30M": 90 * time.Minute, "PT0.5S": time.Second / 2, "P1DT1S": 24*time.Hour + time.Second,
+	} {
+		d, ok := parseISODuration(text)
+		if !ok || d != want {
+			t.Errorf("parseISODuration(%s) = %v, %v; want %v", text, d, ok, want)
+		}
+		if again, ok := parseISODuration(isoDuration(d)); !ok || again != d {
+			t.Errorf("%v is written %s, which is read as %v", d, isoDuration(d), again)
+		}
+	}
+	for _, bad := range []string{"", "P", "PT", "10M", "P1M", "PT-1S", "PT1", "P1DT", "PT1S1M", "PT99999999999S"} {
+		if d, ok := parseISODuration(bad); ok {
+			t.Errorf("parseISODuration(%q) = %v", bad, d)
+		}
+	}
+}
+
+// FuzzPersonalizer: no body makes a panic, a 500, or an answer that repeats it.
+func FuzzPersonalizer(f *testing.F) {
+	for _, s := range []string{rankRequest, `{"value":0.5}`, `{}`, `{"actions":[{"id":"a"}],"excludedActions":["a"]}`, `{"rewardWaitTime":"PT10M"}`, `[`} {
+		f.Add(s)
+	}
+	e := newEdge(f, nil, Options{MaxActions: 20})
+	f.Fuzz(func(t *testing.T, body string) {
+		e.API.svc = newFake("personalizer")
+		fuzzOne(t, e, "POST", "/personalizer/v1.0/rank", body, 201)
+		fuzzOne(t, e, "POST", "/personalizer/v1.0/events/e1/reward", body, 204)
+		fuzzOne(t, e, "PUT", "/personalizer/v1.0/configurations/service", body, 200)
+	})
+}
+
+// FuzzDecide does the same for the routes of /v1 that read bodies.
+func FuzzDecide(f *testing.F) {
+	for _, s := range []string{`{"actions":[{"id":"a","features":{"p":1}}]}`, `{"requests":[{"actions":[{"id":"a"}]}]}`, `{"rewards":[{"event_id":"E","value":1}]}`,
+		`{"value":1}`, `{"id":"m","features":{"learn":true}}`, `{"floor":null,"reward":{"rule":"sum"}}`, `{"context":[1,2,3],"packed":{"dtype":"float32"}}`, "{\"\xff\":1}"} {
+		f.Add(s)
+	}
+	e := newEdge(f, nil, Options{MaxActions: 20})
+	f.Fuzz(func(t *testing.T, body string) {
+		e.API.svc = newFake("news")
+		fuzzOne(t, e, "POST", "/v1/models/news:decide", body, 200)
+		fuzzOne(t, e, "POST", "/v1/models/news:decideBatch", body, 200)
+		fuzzOne(t, e, "POST", "/v1/rewards:batch", body, 200)
+		fuzzOne(t, e, "POST", "/v1/events/EVENT1:reward", body, 200)
+		fuzzOne(t, e, "PATCH", "/v1/models/news", body, 200)
+		fuzzOne(t, e, "POST", "/v1/models", body, 201)
+		fuzzOne(t, e, "POST", "/v1/models/news/actions", body, 200)
+	})
+}
+
+func fuzzOne(t *testing.T, e *edge, method, path, body string, ok int) {
+	a := e.do(method, path, body, "If-Match", "*")
+	switch {
+	case a.status == ok && (a.body == "" || json.Valid([]byte(a.body))):
+	case a.status >= 400 && a.status < 500 && json.Valid([]byte(a.body)):
+	default:
+		t.Errorf("%s %s with %q: %d %s", method, path, body, a.status, a.body)
+	}
+}

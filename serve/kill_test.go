@@ -1,0 +1,3 @@
+package serve
+
+func child() bool { return false }

@@ -1,0 +1,188 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"troupe/eventlog"
+)
+
+func TestMain(m *testing.M) {
+	if child() {
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fakeClock is a clock that tests turn.
+type fakeClock struct{ ns atomic.Int64 }
+
+func (c *fakeClock) now() time.Time          { return time.Unix(1_800_000_000, c.ns.Load()).UTC() }
+func (c *fakeClock) forward(d time.Duration) { c.ns.Add(int64(d)) }
+
+var testKeys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("0123456789abcdef0123456789abcdef")}}
+
+// open opens a server on a log, with the clock in the test's hand.
+func open(t testing.TB, log eventlog.Log, clock *fakeClock, edit ...func(*Options)) *Server {
+	t.Helper()
+	o := Options{Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second}
+	for _, f := range edit {
+		f(&o)
+	}
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+func vectors(name string, d int, edit ...func(*ModelConfig)) ModelConfig {
+	c := DefaultConfig(name)
+	c.Dim = d
+	for _, f := range edit {
+		f(&c)
+	}
+	return c
+}
+
+// actions are k vectors of length d, different for each n.
+func actions(n, k, d int) []Action {
+	out := make([]Action, k)
+	for i := range out {
+		x := make([]float64, d)
+		x[(n+i)%d] = 0.5
+		x[(n*7+i*3+1)%d] += float64(i+1) / float64(4*k)
+		b, err := json.Marshal(x)
+		if err != nil {
+			panic(err)
+		}
+		out[i] = Action{ID: fmt.Sprintf("a%d", i), Features: b}
+	}
+	return out
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func wantCode(t *testing.T, err error, code Code, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %s", code)
+	}
+	if CodeOf(err) != code {
+		t.Fatalf("%v: code %s, want %s", err, CodeOf(err), code)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Fatalf("%v: want %q in it", err, w)
+		}
+	}
+}
+
+// TestWalk goes once through the life of a model, by hand.
+func TestWalk(t *testing.T) {
+	ctx := context.Background()
+	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	s := open(t, log, clock)
+	m, err := s.CreateModel(ctx, vectors("news", 3), "admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Dim != 3 || m.ConfigVersion != 1 || m.Incarnation == 0 {
+		t.Fatalf("created: %+v", m)
+	}
+	_, err = s.CreateModel(ctx, vectors("news", 3), "admin")
+	wantCode(t, err, Conflict)
+	_, err = s.Decide(ctx, "sport", DecideRequest{Actions: actions(0, 4, 3)})
+	wantCode(t, err, NotFound)
+
+	d, err := s.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3), Explain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Propensity.Num == 0 || d.Propensity.Den != 32 || len(d.Explain) != 4 || !d.Durable || d.Action.ID != fmt.Sprintf("a%d", d.Action.Index) {
+		t.Fatalf("decided: %+v", d)
+	}
+	var sum uint64
+	for _, e := range d.Explain {
+		sum += e.Propensity.Num
+	}
+	if sum != 32 {
+		t.Fatalf("the propensities add up to %d/32", sum)
+	}
+	before := must(s.State(ctx, "news"))
+	r := must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
+	if r.Status != Accepted || r.Seq <= d.Seq {
+		t.Fatalf("reward: %+v", r)
+	}
+	if after := must(s.State(ctx, "news")); after.Digest == before.Digest || after.Learned != 1 {
+		t.Fatal("the reward changed nothing")
+	}
+	if r := must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1})); r.Status != Duplicate {
+		t.Fatalf("second reward: %+v", r)
+	}
+	_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1.5})
+	wantCode(t, err, Invalid, "value", "[-1, 1]")
+	_, err = s.Reward(ctx, RewardRequest{EventID: strings.Replace(d.EventID, d.EventID[5:6], "z", 1) + "0", Value: 1})
+	wantCode(t, err, BadEventID)
+
+	// A second one gets no reward; its window closes; what comes later is late.
+	d2 := must(s.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3), MinSeq: r.Seq}))
+	if d2.BasisSeq < r.Seq {
+		t.Fatalf("min_seq %d, decided on %d", r.Seq, d2.BasisSeq)
+	}
+	if n := must(s.Expire(ctx)); n != 0 {
+		t.Fatalf("%d windows closed too early", n)
+	}
+	clock.forward(10*time.Minute + time.Second)
+	if n := must(s.Expire(ctx)); n != 2 {
+		t.Fatalf("%d windows closed, want 2", n)
+	}
+	if r := must(s.Reward(ctx, RewardRequest{EventID: d2.EventID, Value: 1})); r.Status != Late {
+		t.Fatalf("late reward: %+v", r)
+	}
+	c := must(s.GetModel(ctx, "news")).Counts
+	want := Counts{Decisions: 2, Rewards: 1, Late: 1, Expired: 1, Learned: 1, RewardSum: 1, Last: c.Last}
+	if c != want {
+		t.Fatalf("counts\n%+v, want\n%+v", c, want)
+	}
+	if v := must(s.Event(ctx, d.EventID)); v.Status != "closed" || v.Decision.Action != d.Action.ID || v.Model != "news" {
+		t.Fatalf("event: %+v", v)
+	}
+	for _, id := range []string{d.EventID, d2.EventID} {
+		if p := must(s.Replay(ctx, id)); !p.Equal {
+			t.Fatalf("replay: %+v", p)
+		}
+	}
+	must(s.PauseModel(ctx, "news", ""))
+	_, err = s.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)})
+	wantCode(t, err, Paused)
+	must(s.ResumeModel(ctx, "news", ""))
+	must(s.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)}))
+	if err := s.DeleteModel(ctx, "news", ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.GetModel(ctx, "news")
+	wantCode(t, err, NotFound)
+	if h := s.Health(); !h.Ready || h.Lag != 0 || h.Missing != 0 || h.Forged != 1 {
+		t.Fatalf("health: %+v", h)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Decide(ctx, "news", DecideRequest{})
+	wantCode(t, err, Unavailable)
+}

@@ -1,0 +1,590 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// Server is the Service of one data directory.
+type Server struct {
+	opt  Options
+	log  eventlog.Log
+	own  *eventlog.JetStream // closed by Close; nil when the log was given
+	keys eventlog.IDKeys
+	past *history
+
+	committer *eventlog.Committer
+	chain     *eventlog.Chain // only the applier uses it after Open
+
+	mu   sync.RWMutex // guards fold
+	fold *fold
+
+	names atomic.Pointer[map[string]*entry] // what Decide sees
+
+	progress // how far the applier is
+
+	admin   sync.Mutex // one control act at a time
+	calls   calls
+	recent  recent
+	pending pending
+	windows windows
+
+	snapshots snapshots
+
+	started  time.Time
+	recovery Recovery
+	full     atomic.Bool
+	refused  atomic.Uint64
+	forged   atomic.Uint64
+	missing  atomic.Uint64
+	open     atomic.Int64
+
+	stop    context.CancelFunc // of the applier and the timers
+	ctx     context.Context
+	workers sync.WaitGroup
+	closing sync.Once
+	closed  error
+}
+
+// entry is a model as Decide sees it.
+type entry struct {
+	version atomic.Pointer[version]
+	bench   bench
+}
+
+var _ Service = (*Server)(nil)
+
+// Open opens the data directory, folds the log and begins to serve. It returns when the state is that
+// of the end of the log. A damaged log is an error that names the place (*eventlog.DamagedError,
+// *eventlog.ChainError, *eventlog.GapError); a directory that another process uses is an
+// *eventlog.LockedError; nothing was written then. Close must be called.
+func Open(ctx context.Context, o Options) (_ *Server, err error) {
+	o.defaults()
+	if o.Dir == "" && o.Log == nil {
+		return nil, errors.New("serve: neither Dir nor Log is set")
+	}
+	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			s.stop()
+			if s.own != nil {
+				err = errors.Join(err, s.own.Close())
+			}
+		}
+	}()
+	if s.log == nil {
+		js := o.JetStream
+		js.Shards = 1
+		if s.own, err = eventlog.OpenJetStream(ctx, filepath.Join(o.Dir, "log"), js); err != nil {
+			return nil, err
+		}
+		s.log = s.own
+	}
+	if len(s.keys.Keys) == 0 {
+		if s.keys, err = loadKeys(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.keys.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.recover(ctx); err != nil {
+		return nil, err
+	}
+	c := o.Committer
+	c.Shard, c.Head, c.Now = 0, s.chain.Head(), o.Now
+	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
+		return nil, err
+	}
+	s.workers.Go(s.apply)
+	if o.ExpireEvery > 0 {
+		s.workers.Go(s.expireLoop)
+	}
+	return s, nil
+}
+
+func (o *Options) defaults() {
+	set := func(at *int, v int) {
+		if *at == 0 {
+			*at = v
+		}
+	}
+	set(&o.Limits.Models, 10_000)
+	set(&o.Limits.Members, 1000)
+	set(&o.Limits.Batch, 256)
+	set(&o.Limits.Rewards, 10_000)
+	set(&o.Limits.InFlight, 8192)
+	set(&o.Limits.Open, 4_000_000)
+	set(&o.SnapshotEvery, 200_000)
+	for _, d := range []struct {
+		at *time.Duration
+		v  time.Duration
+	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second}} {
+		if *d.at == 0 {
+			*d.at = d.v
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// logReader gives a history the log.
+type logReader struct{ s *Server }
+
+func (l logReader) get(seq uint64) (eventlog.Entry, error) { return l.s.log.Get(l.s.ctx, 0, seq) }
+
+func (l logReader) replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
+	for d, err := range eventlog.Replay(l.s.ctx, l.s.log, c, until) {
+		if err == nil {
+			err = f(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recover makes the fold of the whole log, from the newest snapshot that can be used.
+func (s *Server) recover(ctx context.Context) error {
+	begin := time.Now()
+	info, err := s.log.Info(ctx, 0)
+	if err != nil {
+		return err
+	}
+	s.past = &history{log: logReader{s}, nearest: s.nearest, first: info.First}
+	s.snapshots.dir = ""
+	if s.opt.Dir != "" {
+		s.snapshots.dir = filepath.Join(s.opt.Dir, "snapshots")
+	}
+	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
+		return err
+	}
+	if s.fold == nil {
+		if info.First > 1 {
+			return fmt.Errorf("serve: the log begins with entry %d and there is no snapshot of what was before", info.First)
+		}
+		s.fold, s.chain = newFold(s.past), eventlog.NewChain(0, 1)
+	}
+	s.recovery.Snapshot = s.fold.seq
+	if err := s.catchUp(ctx, info.Last); err != nil {
+		return err
+	}
+	s.recovery.Took = time.Since(begin)
+	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), time.Now()
+	s.progress.init(s.fold.seq)
+	empty := map[string]*entry{}
+	s.names.Store(&empty)
+	return s.publish()
+}
+
+// catchUp folds the entries up to last.
+func (s *Server) catchUp(ctx context.Context, last uint64) error {
+	if last <= s.fold.seq {
+		return nil
+	}
+	for d, err := range eventlog.Replay(ctx, s.log, s.chain, last) {
+		if err != nil {
+			return err
+		}
+		if _, err := s.fold.apply(d); err != nil {
+			return fmt.Errorf("serve: %w", err)
+		}
+		s.recovery.Batches++
+		s.recovery.Events += uint64(d.Count)
+	}
+	return nil
+}
+
+// publish makes the versions of what has changed. The caller holds mu, or is alone.
+func (s *Server) publish() error {
+	for _, m := range s.fold.marked {
+		if m.dirty = false; m.deleted || m.successor != 0 {
+			continue
+		}
+		snapshot, err := m.snapshot()
+		if err != nil {
+			return fmt.Errorf("model %v: %w", m.id, err)
+		}
+		m.entry.version.Store(&version{id: m.id, cfg: m.cfg, number: m.version, seed: m.seed, seq: s.fold.seq, paused: m.paused,
+			failed: m.failed, snapshot: snapshot, digest: m.digest})
+	}
+	if s.fold.marked = s.fold.marked[:0]; s.fold.renamed {
+		s.fold.renamed = false
+		names := make(map[string]*entry, len(s.fold.names))
+		for name, m := range s.fold.names {
+			names[name] = &m.entry
+		}
+		s.names.Store(&names)
+	}
+	s.open.Store(s.fold.waiting)
+	s.windows.add(s.fold.opened)
+	s.fold.opened = s.fold.opened[:0]
+	return nil
+}
+
+// apply follows the log until Close. When it meets damage it stops, and with it everything that
+// would write.
+func (s *Server) apply() {
+	for d, err := range eventlog.Replay(s.ctx, s.log, s.chain, 0) {
+		if err == nil {
+			err = s.applyOne(d)
+		}
+		if err != nil {
+			if s.ctx.Err() == nil {
+				s.opt.Logger.Error("the server has stopped", "error", err.Error())
+			}
+			s.progress.fail(err)
+			return
+		}
+		s.maybeSnapshot(int(d.Count))
+	}
+}
+
+func (s *Server) applyOne(d eventlog.Delivery) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, err := s.fold.apply(d)
+	if err == nil {
+		err = s.publish()
+	}
+	if err == nil {
+		s.progress.advance(d.Seq, out)
+	}
+	return err
+}
+
+// progress is how far the applier is, and what came of the newest records.
+type progress struct {
+	pmu      sync.Mutex
+	applied  atomic.Uint64
+	outcomes map[uint64][]outcome
+	oldest   uint64
+	failed   error
+	changed  chan struct{} // closed and replaced with every step
+}
+
+// outcomesKept is for how many entries the outcomes are remembered. A caller that waits for its own
+// is there long before.
+const outcomesKept = 4096
+
+func (p *progress) init(seq uint64) {
+	p.applied.Store(seq)
+	p.outcomes, p.oldest, p.changed = map[uint64][]outcome{}, seq+1, make(chan struct{})
+}
+
+func (p *progress) advance(seq uint64, out []outcome) {
+	p.pmu.Lock()
+	defer p.pmu.Unlock()
+	p.applied.Store(seq)
+	p.outcomes[seq] = out
+	for ; p.oldest+outcomesKept <= seq; p.oldest++ {
+		delete(p.outcomes, p.oldest)
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *progress) fail(err error) {
+	p.pmu.Lock()
+	defer p.pmu.Unlock()
+	if p.failed == nil {
+		p.failed = err
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+func (p *progress) failure() error {
+	p.pmu.Lock()
+	defer p.pmu.Unlock()
+	return p.failed
+}
+
+// until waits until entry seq is applied and returns its outcomes, nil when they are forgotten.
+func (p *progress) until(ctx context.Context, seq uint64) ([]outcome, error) {
+	for {
+		p.pmu.Lock()
+		out, failed, changed := p.outcomes[seq], p.failed, p.changed
+		p.pmu.Unlock()
+		if p.applied.Load() >= seq {
+			return out, nil
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// calls counts what is under way, for back-pressure and for Close.
+type calls struct {
+	mu     sync.Mutex
+	n      int64
+	closed bool
+	idle   chan struct{} // closed when closed and n = 0
+}
+
+// begin admits a call. done must be called at its end.
+func (s *Server) begin(ctx context.Context) (done func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &s.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, &Error{Code: Unavailable, Want: "the server is shutting down", RetryAfter: time.Second}
+	case c.n >= int64(s.opt.Limits.InFlight):
+		s.refused.Add(1)
+		return nil, &Error{Code: TooBusy, Want: fmt.Sprintf("%d calls are under way", c.n), RetryAfter: time.Second}
+	}
+	c.n++
+	return s.end, nil
+}
+
+func (s *Server) end() {
+	c := &s.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// beginWrite admits a call that will write.
+func (s *Server) beginWrite(ctx context.Context) (done func(), err error) {
+	if err := s.stopped(); err != nil {
+		return nil, err
+	}
+	return s.begin(ctx)
+}
+
+// stopped is the error of every call that writes, once the log is damaged or the engine is gone.
+func (s *Server) stopped() error {
+	if err := s.progress.failure(); err != nil {
+		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
+	}
+	if err := s.committer.Err(); err != nil {
+		return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
+	}
+	return nil
+}
+
+// Close refuses new calls, lets those under way finish, writes a snapshot and closes the log. When
+// ctx ends first it gives up on what is left: calls then end with an unknown outcome.
+func (s *Server) Close(ctx context.Context) error {
+	s.closing.Do(func() { s.closed = s.close(ctx) })
+	return s.closed
+}
+
+func (s *Server) close(ctx context.Context) error {
+	c := &s.calls
+	c.mu.Lock()
+	c.closed = true
+	var idle chan struct{}
+	if c.n > 0 {
+		c.idle = make(chan struct{})
+		idle = c.idle
+	}
+	c.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+	}
+	s.windows.stop()
+	err := s.committer.Close(ctx)
+	head := s.committer.Stats().Head.Seq
+	if _, e := s.progress.until(ctx, head); e != nil {
+		err = errors.Join(err, e)
+	}
+	s.stop()
+	s.workers.Wait()
+	s.snapshots.wait()
+	if s.progress.stoppedClean() {
+		err = errors.Join(err, s.writeSnapshot())
+		s.snapshots.wait()
+	}
+	if s.own != nil {
+		err = errors.Join(err, s.own.Close())
+	}
+	return err
+}
+
+// stoppedClean says that the applier ended because it was told to.
+func (p *progress) stoppedClean() bool {
+	err := p.failure()
+	return err == nil || errors.Is(err, context.Canceled)
+}
+
+// append writes records and turns refusals into errors of a Service.
+func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
+	receipt, err := s.committer.Append(ctx, records...)
+	if err == nil {
+		s.full.Store(false)
+		return receipt, nil
+	}
+	e := &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
+	switch {
+	case errors.Is(err, eventlog.ErrFull):
+		s.full.Store(true)
+		e.Code, e.Want, e.RetryAfter = Full, "the log is full", 10*time.Second
+	case errors.Is(err, eventlog.ErrBusy):
+		s.refused.Add(1)
+		e.Code, e.Want = TooBusy, "too much is waiting for the log"
+	case errors.Is(err, eventlog.ErrUnknown):
+		e.Want, e.Unknown = "nobody knows whether it was recorded", true
+	case errors.Is(err, eventlog.ErrTooLarge):
+		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes", eventlog.MaxBatch), 0
+	case errors.Is(err, eventlog.ErrMalformed):
+		e.Code, e.Want, e.RetryAfter = Internal, "the record was refused", 0
+	}
+	return receipt, e
+}
+
+// applied waits until the records of a receipt are applied and returns their outcomes.
+func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Wait)
+	defer cancel()
+	out, err := s.progress.until(ctx, r.Seq)
+	if err == nil && len(out) < int(r.Event.Index)+n {
+		err = errors.New("the outcome is no longer known")
+	}
+	if err != nil {
+		return nil, &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
+	}
+	return out[r.Event.Index : int(r.Event.Index)+n], nil
+}
+
+// write appends one record and waits for its outcome.
+func (s *Server) write(ctx context.Context, r eventlog.Record) (outcome, uint64, error) {
+	receipt, err := s.append(ctx, r)
+	if err != nil {
+		return none, 0, err
+	}
+	out, err := s.applied(ctx, receipt, 1)
+	if err != nil {
+		return none, receipt.Seq, err
+	}
+	return out[0], receipt.Seq, nil
+}
+
+// Health implements Service.
+func (s *Server) Health() Health {
+	stats := s.committer.Stats()
+	h := Health{
+		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(), Committer: stats,
+		Full: s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())), Refused: s.refused.Load(),
+		Forged: s.forged.Load(), Missing: s.missing.Load(), Started: s.started, Recovery: s.recovery,
+	}
+	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
+	h.Snapshot, h.SnapshotError = s.snapshots.status()
+	s.calls.mu.Lock()
+	h.InFlight = s.calls.n
+	closed := s.calls.closed
+	s.calls.mu.Unlock()
+	err := s.stopped()
+	var gap *eventlog.GapError
+	var chain *eventlog.ChainError
+	if errors.As(err, &gap) || errors.As(err, &chain) {
+		h.Damage = errors.Unwrap(err).Error()
+	}
+	switch {
+	case err != nil:
+		h.Ready, h.Reason = false, err.(*Error).Want
+	case closed:
+		h.Ready, h.Reason = false, "the server is shutting down"
+	case h.Full:
+		h.Ready, h.Reason = false, "the log is full"
+	}
+	return h
+}
+
+// model returns the version of a model by name.
+func (s *Server) model(name string) (*entry, *version, error) {
+	e := (*s.names.Load())[name]
+	if e == nil {
+		return nil, nil, &Error{Code: NotFound, Field: "model", Value: name, Want: "there is no such model"}
+	}
+	return e, e.version.Load(), nil
+}
+
+// ListModels implements Service.
+func (s *Server) ListModels(ctx context.Context, after string, limit int) ([]Model, bool, error) {
+	if limit == 0 {
+		limit = 100
+	}
+	if limit < 1 || limit > 1000 {
+		return nil, false, invalid("limit", limit, "expected 1 to 1000")
+	}
+	done, err := s.begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer done()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(s.fold.names))
+	from, found := slices.BinarySearch(names, after)
+	if found {
+		from++
+	}
+	names = names[from:]
+	more := len(names) > limit
+	models := []Model{}
+	for _, n := range names[:min(limit, len(names))] {
+		models = append(models, s.fold.names[n].view())
+	}
+	return models, more, nil
+}
+
+// GetModel implements Service.
+func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Model{}, err
+	}
+	defer done()
+	return s.view(name)
+}
+
+func (s *Server) view(name string) (Model, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m := s.fold.names[name]
+	if m == nil {
+		return Model{}, &Error{Code: NotFound, Field: "model", Value: name, Want: "there is no such model"}
+	}
+	return m.view(), nil
+}
+
+func (m *model) view() Model {
+	return Model{
+		Name: m.cfg.config.ID, Incarnation: m.id, Config: m.cfg.config, ConfigVersion: m.version, Paused: m.paused, Dim: m.cfg.dim,
+		Warnings: m.cfg.warnings, Created: m.created, Changed: m.changed, Counts: m.counts, Failed: m.failed,
+	}
+}

@@ -1,0 +1,272 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// snapshots writes states to files named by their sequence, 16 hexadecimal digits and ".snap", and
+// keeps the newest three. A snapshot is only ever a shorter way to the same state, so losing them
+// all costs time and nothing else.
+type snapshots struct {
+	dir   string // empty: none are written
+	since int    // records since the last one; only the applier uses it
+	at    time.Time
+
+	mu      sync.Mutex
+	last    uint64
+	err     string
+	writing sync.WaitGroup
+	busy    bool
+}
+
+const snapshotsKept = 3
+
+func (p *snapshots) status() (seq uint64, err string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last, p.err
+}
+
+func (p *snapshots) wait() { p.writing.Wait() }
+
+// maybeSnapshot is called by the applier after every entry.
+func (s *Server) maybeSnapshot(records int) {
+	p := &s.snapshots
+	p.since += records
+	if p.dir == "" || s.opt.SnapshotEvery < 0 || p.since < s.opt.SnapshotEvery && (s.opt.SnapshotAfter < 0 || time.Since(p.at) < s.opt.SnapshotAfter) {
+		return
+	}
+	if err := s.writeSnapshot(); err != nil {
+		s.opt.Logger.Error("snapshot", "error", err.Error())
+	}
+}
+
+// writeSnapshot takes the state now and writes it in the background. Only the applier calls it, or
+// Close after it.
+func (s *Server) writeSnapshot() error {
+	p := &s.snapshots
+	p.mu.Lock()
+	if p.dir == "" || p.busy || p.last == s.fold.seq || s.fold.seq == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	p.busy = true
+	p.mu.Unlock()
+	p.since, p.at = 0, time.Now()
+	s.mu.Lock()
+	seq := s.fold.seq
+	b, err := s.fold.appendState(nil, s.chain)
+	s.mu.Unlock()
+	if err != nil {
+		p.finish(0, err)
+		return err
+	}
+	p.writing.Go(func() {
+		err := writeDurable(p.dir, snapshotName(seq), b)
+		if err == nil {
+			err = p.prune()
+		}
+		p.finish(seq, err)
+	})
+	return nil
+}
+
+func (p *snapshots) finish(seq uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy, p.err = false, ""
+	if err != nil {
+		p.err = err.Error()
+	} else {
+		p.last = seq
+	}
+}
+
+func snapshotName(seq uint64) string { return fmt.Sprintf("%016x.snap", seq) }
+
+// list returns the sequences of the files, newest first.
+func (p *snapshots) list() ([]uint64, error) {
+	if p.dir == "" {
+		return nil, nil
+	}
+	files, err := os.ReadDir(p.dir)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	var seqs []uint64
+	for _, f := range files {
+		digits, ok := strings.CutSuffix(f.Name(), ".snap")
+		if seq, err := strconv.ParseUint(digits, 16, 64); ok && err == nil && f.Name() == snapshotName(seq) {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	slices.Reverse(seqs)
+	return seqs, nil
+}
+
+func (p *snapshots) prune() error {
+	seqs, err := p.list()
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs[min(snapshotsKept, len(seqs)):] {
+		if err := os.Remove(filepath.Join(p.dir, snapshotName(seq))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest returns the newest state that can be used, nil when there is none. A file that is damaged,
+// or does not belong to this log, is passed over and named in the recovery. A snapshot of an entry
+// that the log does not have says that the log has lost its end: that is an error.
+func (s *Server) newest(ctx context.Context, info eventlog.Info) (*fold, *eventlog.Chain, error) {
+	p := &s.snapshots
+	seqs, err := p.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	skip := func(seq uint64, err error) {
+		s.recovery.Skipped = append(s.recovery.Skipped, snapshotName(seq)+": "+err.Error())
+		s.opt.Logger.Warn("snapshot passed over", "file", snapshotName(seq), "error", err.Error())
+	}
+	for _, seq := range seqs {
+		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
+		if err != nil {
+			skip(seq, err)
+			continue
+		}
+		f, c, err := restoreState(b, s.past)
+		if err == nil && f.seq != seq {
+			err = fmt.Errorf("it is the state of entry %d", f.seq)
+		}
+		if err != nil {
+			skip(seq, err)
+			continue
+		}
+		if seq > info.Last {
+			return nil, nil, &eventlog.GapError{Shard: 0, First: info.Last + 1, Last: seq}
+		}
+		if seq+1 < info.First {
+			skip(seq, fmt.Errorf("the log begins with entry %d", info.First))
+			continue
+		}
+		if seq >= info.First {
+			e, err := s.log.Get(ctx, 0, seq)
+			if err != nil {
+				return nil, nil, err
+			}
+			if h := eventlog.HashBatch(e.Data); h != c.Head().Hash {
+				return nil, nil, &eventlog.ChainError{Shard: 0, Seq: seq, What: fmt.Sprintf("it has the hash %v, a snapshot says %v", h, c.Head().Hash)}
+			}
+		}
+		p.last = seq
+		return f, c, nil
+	}
+	return nil, nil, nil
+}
+
+// nearest implements history.nearest: bytes that can be read and are whole.
+func (s *Server) nearest(seq uint64) []byte {
+	seqs, err := s.snapshots.list()
+	if err != nil {
+		return nil
+	}
+	for _, q := range seqs {
+		if q > seq {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(s.snapshots.dir, snapshotName(q)))
+		if err != nil {
+			continue
+		}
+		if f, _, err := restoreState(b, s.past); err == nil && f.seq == q {
+			return b
+		}
+	}
+	return nil
+}
+
+// writeDurable makes a file that is there as a whole or not at all, also after a loss of power.
+func writeDurable(dir, name string, b []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, name+".tmp")
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// keyFile is keys.json: {"current": 1, "keys": {"1": "base64"}}, mode 0600. Without it the ids that
+// were given out before are not recognised, so it belongs to every backup.
+const keyFile = "keys.json"
+
+type keyText struct {
+	Current byte            `json:"current"`
+	Keys    map[byte][]byte `json:"keys"`
+}
+
+// loadKeys reads the keys of event ids, or makes them.
+func loadKeys(dir string) (eventlog.IDKeys, error) {
+	if dir == "" {
+		return eventlog.IDKeys{}, errors.New("serve: Keys is empty and there is no Dir to keep them in")
+	}
+	name := filepath.Join(dir, keyFile)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		key := make([]byte, 32)
+		if _, err := rand.Read(key); err != nil {
+			return eventlog.IDKeys{}, err
+		}
+		if b, err = json.Marshal(keyText{1, map[byte][]byte{1: key}}); err != nil {
+			return eventlog.IDKeys{}, err
+		}
+		err = writeDurable(dir, keyFile, append(b, '\n'))
+	}
+	if err != nil {
+		return eventlog.IDKeys{}, err
+	}
+	var t keyText
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&t); err != nil {
+		return eventlog.IDKeys{}, fmt.Errorf("%s: %w", name, err)
+	}
+	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys}
+	if err := k.Check(); err != nil {
+		return k, fmt.Errorf("%s: %w", name, err)
+	}
+	return k, nil
+}

@@ -1,0 +1,409 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/rng"
+)
+
+// The bytes of a fold, version 1, little-endian, numbers as uvarint unless a type is named:
+//
+//	"TRPS" | version u16 | seq | lost |
+//	models: count, each: id u64 | parent u64 | successor u64 | cut | keep_later | since | last |
+//	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
+//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
+//	    idempotency keys: count, each: key [16] | request [16] | event | seq
+//	open entries: count, each: seq | hash [16] | epoch u64 | number |
+//	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
+//	        keys of rewards: count, each u64
+//	position of the chain: bytes
+//	SHA-256 of all before
+//
+// Models ascend by id, entries by sequence. Equal states have equal bytes.
+
+const stateMagic = "TRPS\x01\x00"
+
+// appendState appends the bytes of the fold and of the chain that stands behind it.
+func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
+	start := len(b)
+	w := writer{append(b, stateMagic...)}
+	w.uint(f.seq)
+	w.uint(f.lost)
+	ids := slices.Sorted(maps.Keys(f.models))
+	w.uint(uint64(len(ids)))
+	for _, id := range ids {
+		m := f.models[id]
+		policy, err := m.snapshot()
+		if err != nil {
+			return b, fmt.Errorf("model %v: %w", id, err)
+		}
+		w.fixed(uint64(m.id))
+		w.fixed(uint64(m.parent))
+		w.fixed(uint64(m.successor))
+		w.uint(m.cut)
+		w.bool(m.keepLater)
+		w.uint(m.since)
+		w.uint(m.last)
+		w.uint(m.version)
+		w.bool(m.paused)
+		w.bool(m.deleted)
+		w.bytes([]byte(m.failed))
+		for _, v := range m.seed {
+			w.b = binary.LittleEndian.AppendUint32(w.b, v)
+		}
+		w.stamp(m.created)
+		w.stamp(m.changed)
+		c := &m.counts
+		for _, v := range []uint64{c.Decisions, c.Rewards, c.Duplicates, c.Late, c.Ignored, c.Expired, c.Defaulted, c.Learned, c.Open} {
+			w.fixed(v)
+		}
+		w.fixed(math.Float64bits(c.RewardSum))
+		w.time(c.Last)
+		w.bytes(m.cfg.json)
+		w.bool(m.policy != nil)
+		w.bytes(policy)
+		w.uint(uint64(len(m.order) - m.gone))
+		for _, k := range m.order[m.gone:] {
+			u := m.keys[k]
+			w.b = append(append(w.b, k[:]...), u.request[:]...)
+			w.fixed(uint64(u.event.Epoch))
+			w.uint(u.event.Batch)
+			w.uint(uint64(u.event.Index))
+			w.uint(u.seq)
+		}
+	}
+	open := slices.SortedFunc(maps.Values(f.open), func(a, b *openBatch) int { return cmp.Compare(a.seq, b.seq) })
+	w.uint(uint64(len(open)))
+	for _, o := range open {
+		w.uint(o.seq)
+		w.b = append(w.b, o.hash[:]...)
+		w.fixed(uint64(o.epoch))
+		w.uint(o.no)
+		w.uint(uint64(len(o.events)))
+		for _, e := range o.events {
+			w.uint(uint64(e.index))
+			w.fixed(uint64(e.model.id))
+			w.fixed(uint64(e.deadline))
+			w.b = append(w.b, byte(e.state))
+			w.fixed(math.Float64bits(e.y))
+			keys := o.keys[e.index]
+			w.uint(uint64(len(keys)))
+			for _, k := range keys {
+				w.fixed(uint64(k))
+			}
+		}
+	}
+	w.bytes(chain.AppendPosition(nil))
+	sum := sha256.Sum256(w.b[start:])
+	return append(w.b, sum[:]...), nil
+}
+
+// restoreState returns the fold and the chain of bytes that appendState wrote. Others are an error.
+func restoreState(b []byte, p past) (*fold, *eventlog.Chain, error) {
+	n := len(b) - sha256.Size
+	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic {
+		return nil, nil, errors.New("not the state of a server, or of another version")
+	}
+	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
+		return nil, nil, errors.New("wrong checksum")
+	}
+	r := reader{b: b[len(stateMagic):n]}
+	f := newFold(p)
+	f.seq, f.lost = r.uint(), r.uint()
+	for range r.count() {
+		m := &model{
+			id: eventlog.ID(r.fixed()), parent: eventlog.ID(r.fixed()), successor: eventlog.ID(r.fixed()),
+			cut: r.uint(), keepLater: r.bool(), since: r.uint(), last: r.uint(), version: r.uint(),
+			paused: r.bool(), deleted: r.bool(), failed: string(r.bytes()),
+		}
+		for i := range m.seed {
+			if v := r.take(4); v != nil {
+				m.seed[i] = binary.LittleEndian.Uint32(v)
+			}
+		}
+		m.created, m.changed = r.stamp(), r.stamp()
+		c := &m.counts
+		for _, v := range []*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted, &c.Learned, &c.Open} {
+			*v = r.fixed()
+		}
+		c.RewardSum = math.Float64frombits(r.fixed())
+		c.Last = r.time()
+		config, alive, policy := r.bytes(), r.bool(), r.bytes()
+		for range r.count() {
+			var k [16]byte
+			var u keyUse
+			copy(k[:], r.take(16))
+			copy(u.request[:], r.take(16))
+			u.event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
+			u.seq = r.uint()
+			m.remember(k, u)
+		}
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		if err := m.restore(config, alive, policy); err != nil {
+			return nil, nil, fmt.Errorf("model %v: %w", m.id, err)
+		}
+		f.models[m.id] = m
+		if !m.deleted && m.successor == 0 {
+			f.install(m)
+		}
+		f.waiting += int64(c.Open)
+	}
+	for range r.count() {
+		o := &openBatch{seq: r.uint()}
+		copy(o.hash[:], r.take(16))
+		o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
+		for range r.count() {
+			e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()), state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+			for range r.count() {
+				if o.keys == nil {
+					o.keys = map[uint32][]eventlog.ID{}
+				}
+				o.keys[e.index] = append(o.keys[e.index], eventlog.ID(r.fixed()))
+			}
+			if e.model == nil && r.err == nil {
+				return nil, nil, errors.New("an event of no model")
+			}
+			o.events = append(o.events, e)
+		}
+		f.open[o.batchKey] = o
+		f.opened = append(f.opened, o)
+	}
+	position := r.bytes()
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	chain, err := eventlog.RestoreChain(position)
+	if err != nil {
+		return nil, nil, err
+	}
+	if chain.Last() != f.seq {
+		return nil, nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
+	}
+	return f, chain, nil
+}
+
+func (m *model) restore(config []byte, alive bool, policy []byte) error {
+	var c ModelConfig
+	err := json.Unmarshal(config, &c)
+	if err == nil {
+		m.cfg, err = c.compile(foldLimits)
+	}
+	if err != nil || !alive {
+		return err
+	}
+	if m.policy, err = m.cfg.newPolicy(m.seed); err != nil {
+		return err
+	}
+	if err := m.policy.Restore(policy); err != nil {
+		return err
+	}
+	m.bytes, m.digest = policy, digest(policy)
+	return nil
+}
+
+// writer and reader of the format above. After the first fault a reader returns zero values.
+type writer struct{ b []byte }
+
+func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
+func (w *writer) fixed(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
+func (w *writer) bytes(v []byte) { w.uint(uint64(len(v))); w.b = append(w.b, v...) }
+func (w *writer) bool(v bool) {
+	if v {
+		w.b = append(w.b, 1)
+	} else {
+		w.b = append(w.b, 0)
+	}
+}
+
+// time writes 0 for the zero time.
+func (w *writer) time(t time.Time) {
+	if t.IsZero() {
+		w.fixed(0)
+	} else {
+		w.fixed(uint64(t.UnixNano()))
+	}
+}
+func (w *writer) stamp(s Stamp) { w.uint(s.Seq); w.time(s.Time) }
+
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err != nil || n < 0 || n > len(r.b) {
+		if r.err == nil {
+			r.err = errors.New("cut short")
+		}
+		return nil
+	}
+	out := r.b[:n:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.take(len(r.b) + 1)
+		return 0
+	}
+	r.take(n)
+	return v
+}
+
+// count reads a number of things that take at least a byte each.
+func (r *reader) count() int {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.take(len(r.b) + 1)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) fixed() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) bool() bool    { return r.byte() != 0 }
+func (r *reader) bytes() []byte { return bytes.Clone(r.take(r.count())) }
+func (r *reader) time() time.Time {
+	if v := r.fixed(); v != 0 {
+		return time.Unix(0, int64(v)).UTC()
+	}
+	return time.Time{}
+}
+func (r *reader) stamp() Stamp { return Stamp{r.uint(), r.time()} }
+
+// history is the past of a log. It verifies what it reads.
+type history struct {
+	log log
+	// nearest returns the bytes of a state of some entry up to seq, or nil.
+	nearest func(seq uint64) []byte
+	first   uint64 // entry at which the log begins
+}
+
+// log is what a history reads.
+type log interface {
+	get(seq uint64) (eventlog.Entry, error)
+	replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error
+}
+
+// entry returns a batch that has this key, and this hash unless it is zero.
+func (h *history) entry(key eventlog.Event, seq uint64, hash eventlog.Hash) (eventlog.Batch, error) {
+	e, err := h.log.get(seq)
+	if err != nil {
+		return eventlog.Batch{}, err
+	}
+	b, err := eventlog.ParseBatch(e.Data)
+	if err != nil {
+		return b, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	if b.Epoch != key.Epoch || b.No != key.Batch || hash != (eventlog.Hash{}) && b.Hash != hash {
+		return b, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
+	}
+	return b, nil
+}
+
+// decision implements past.
+func (h *history) decision(key eventlog.Event, seq uint64, hash eventlog.Hash) (*eventlog.Decision, error) {
+	b, err := h.entry(key, seq, hash)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range b.Events() {
+		if d, ok := r.(*eventlog.Decision); ok && i == key.Index {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
+}
+
+// policyAt implements past.
+func (h *history) policyAt(chain []eventlog.ID, seq uint64) ([]byte, uint64, error) {
+	f, err := h.at(chain, seq)
+	if err != nil {
+		return nil, 0, err
+	}
+	m := f.alive(chain)
+	if m == nil {
+		return nil, 0, nil
+	}
+	if m.policy == nil && m.cfg.encoder != nil {
+		return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.id, seq)
+	}
+	b, err := m.snapshot()
+	return b, m.counts.Learned, err
+}
+
+// alive returns the first model of the chain that exists.
+func (f *fold) alive(chain []eventlog.ID) *model {
+	for _, id := range chain {
+		if m := f.models[id]; m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// at folds the log up to seq, from the nearest state before it, keeping the policies of a chain.
+func (h *history) at(chain []eventlog.ID, seq uint64) (*fold, error) {
+	f, c := newFold(h), eventlog.NewChain(0, h.first)
+	if b := h.nearest(seq); b != nil {
+		var err error
+		if f, c, err = restoreState(b, h); err != nil {
+			return nil, err
+		}
+	}
+	f.seq = c.Last()
+	f.only = map[eventlog.ID]bool{}
+	for _, id := range chain {
+		f.only[id] = true
+	}
+	for id, m := range f.models {
+		if !f.only[id] {
+			m.policy = nil
+		}
+	}
+	if seq > f.seq {
+		if err := h.log.replay(c, seq, func(d eventlog.Delivery) error { _, err := f.apply(d); return err }); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// seedOf makes a seed of 16 random bytes.
+func seedOf(b [16]byte) (k rng.Key) {
+	for i := range k {
+		k[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return k
+}

@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// windows knows when the windows of open events end. It writes Expire records; that the window is
+// closed is what the fold makes of them. Windows of one model that began in one log entry end
+// together, with the last of them.
+type windows struct {
+	mu    sync.Mutex
+	queue windowQueue
+	halt  chan struct{}
+	done  bool
+	pass  sync.Mutex // one sweep at a time
+}
+
+type window struct {
+	deadline int64
+	batch    *openBatch
+	model    eventlog.ID
+}
+
+type windowQueue []window
+
+func (q windowQueue) Len() int           { return len(q) }
+func (q windowQueue) Less(i, j int) bool { return q[i].deadline < q[j].deadline }
+func (q windowQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *windowQueue) Push(x any)        { *q = append(*q, x.(window)) }
+func (q *windowQueue) Pop() any {
+	old := *q
+	x := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return x
+}
+
+// add takes entries with new open events. The caller holds the fold.
+func (w *windows) add(batches []*openBatch) {
+	if len(batches) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range batches {
+		for i, e := range b.events {
+			last, first := e.deadline, true
+			for j, o := range b.events {
+				if o.model == e.model {
+					first = first && j >= i
+					last = max(last, o.deadline)
+				}
+				if !first {
+					break
+				}
+			}
+			if first {
+				heap.Push(&w.queue, window{last, b, e.model.id})
+			}
+		}
+	}
+}
+
+// due takes at most n windows that end by now.
+func (w *windows) due(now int64, n int) (out []window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) > 0 && w.queue[0].deadline <= now && len(out) < n {
+		out = append(out, heap.Pop(&w.queue).(window))
+	}
+	return out
+}
+
+func (w *windows) back(ws []window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range ws {
+		heap.Push(&w.queue, x)
+	}
+}
+
+func (w *windows) stopped() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.halt == nil {
+		w.halt = make(chan struct{})
+		if w.done {
+			close(w.halt)
+		}
+	}
+	return w.halt
+}
+
+func (w *windows) stop() {
+	halt := w.stopped()
+	w.mu.Lock()
+	if !w.done {
+		w.done = true
+		select {
+		case <-halt:
+		default:
+			close(w.halt)
+		}
+	}
+	w.mu.Unlock()
+	w.pass.Lock() // wait for the sweep under way
+	defer w.pass.Unlock()
+}
+
+func (s *Server) expireLoop() {
+	tick := time.NewTicker(s.opt.ExpireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.windows.stopped():
+			return
+		case <-tick.C:
+		}
+		if _, err := s.Expire(s.ctx); err != nil && CodeOf(err) != Full {
+			s.opt.Logger.Warn("windows wait to be closed", "error", err.Error())
+		}
+		if s.full.Load() {
+			s.probe()
+		}
+	}
+}
+
+// probe finds out whether the log takes records again: nobody else may ask, when a load balancer
+// keeps away from a server that is not ready.
+func (s *Server) probe() {
+	_, _ = s.append(s.ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()})
+}
+
+// Expire closes the windows that have ended by the server's clock and returns how many events that
+// were. The server does it by itself every Options.ExpireEvery.
+func (s *Server) Expire(ctx context.Context) (events int, err error) {
+	if err := s.stopped(); err != nil {
+		return 0, err
+	}
+	s.windows.pass.Lock()
+	defer s.windows.pass.Unlock()
+	for {
+		select {
+		case <-s.windows.stopped():
+			return events, nil
+		default:
+		}
+		now := s.opt.Now().UnixNano()
+		due := s.windows.due(now, 512)
+		if len(due) == 0 {
+			return events, nil
+		}
+		var records []eventlog.Record
+		n := 0
+		s.mu.RLock()
+		for _, w := range due {
+			r := &eventlog.Expire{Event: eventlog.Event{Epoch: w.batch.epoch, Batch: w.batch.no}, Model: w.model, Time: now}
+			for _, e := range w.batch.events {
+				if e.model.id != w.model {
+					continue
+				}
+				if r.Count == 0 {
+					r.Event.Index = e.index
+				}
+				r.Count = e.index - r.Event.Index + 1
+				n++
+			}
+			if r.Count == 0 {
+				continue
+			}
+			if h := s.fold.heir(s.fold.models[w.model]); !h.deleted {
+				if d := h.cfg.config.Reward.Default; d.Set {
+					r.Default, r.Y = true, d.Value
+				}
+			}
+			records = append(records, r)
+		}
+		s.mu.RUnlock()
+		if len(records) == 0 {
+			continue
+		}
+		receipt, err := s.append(ctx, records...)
+		if err != nil {
+			s.windows.back(due)
+			return events, err
+		}
+		if _, err := s.applied(ctx, receipt, len(records)); err != nil {
+			return events, err
+		}
+		events += n
+	}
+}
