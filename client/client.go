@@ -317,7 +317,7 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 		}
 	}
 	for try := 1; ; try++ {
-		err, again, after := c.once(ctx, method, path, header, raw, into)
+		again, after, err := c.once(ctx, method, path, header, raw, into)
 		if err == nil || !again || try >= c.opts.Tries || ctx.Err() != nil {
 			return err
 		}
@@ -328,10 +328,10 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 }
 
 // once does one attempt. again says that another may help, after a wait.
-func (c *Client) once(ctx context.Context, method, path string, header http.Header, body []byte, into any) (err error, again bool, after time.Duration) {
+func (c *Client) once(ctx context.Context, method, path string, header http.Header, body []byte, into any) (again bool, after time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("troupe: %w", err), false, 0
+		return false, 0, fmt.Errorf("troupe: %w", err)
 	}
 	for k, v := range header {
 		req.Header[k] = v
@@ -344,12 +344,12 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 	}
 	res, err := c.opts.HTTP.Do(req)
 	if err != nil {
-		return &lostError{err}, true, 0
+		return true, 0, &lostError{err}
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	if err != nil {
-		return &lostError{err}, true, 0
+		return true, 0, &lostError{err}
 	}
 	if res.StatusCode >= 300 {
 		p := &Problem{Status: res.StatusCode}
@@ -363,15 +363,15 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 		case 429, 502, 503, 504, 507:
 			again = true
 		}
-		return p, again, after
+		return again, after, p
 	}
 	if into == nil {
-		return nil, false, 0
+		return false, 0, nil
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("troupe: answer to %s %s: %w", method, path, err), false, 0
+		return false, 0, fmt.Errorf("troupe: answer to %s %s: %w", method, path, err)
 	}
-	return nil, false, 0
+	return false, 0, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {

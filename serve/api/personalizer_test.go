@@ -126,7 +126,7 @@ func FuzzPersonalizer(f *testing.F) {
 	}
 	e := newEdge(f, nil, Options{MaxActions: 20})
 	f.Fuzz(func(t *testing.T, body string) {
-		e.API.svc = newFake("personalizer")
+		e.t, e.API.svc = t, newFake("personalizer")
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/rank", body, 201)
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/events/e1/reward", body, 204)
 		fuzzOne(t, e, "PUT", "/personalizer/v1.0/configurations/service", body, 200)
@@ -141,7 +141,7 @@ func FuzzDecide(f *testing.F) {
 	}
 	e := newEdge(f, nil, Options{MaxActions: 20})
 	f.Fuzz(func(t *testing.T, body string) {
-		e.API.svc = newFake("news")
+		e.t, e.API.svc = t, newFake("news")
 		fuzzOne(t, e, "POST", "/v1/models/news:decide", body, 200)
 		fuzzOne(t, e, "POST", "/v1/models/news:decideBatch", body, 200)
 		fuzzOne(t, e, "POST", "/v1/rewards:batch", body, 200)
