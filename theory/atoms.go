@@ -95,7 +95,7 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 }
 
 // Bound returns the theorem's bound on R(τ), 1 ≤ τ ≤ T, for these parameters, with β_{τ−1} replaced
-// by its deterministic cap.
+// by its deterministic cap; +Inf where it is above the largest float64. It panics outside.
 func (a Atoms) Bound(s Setting, tau float64) float64 {
 	return s.master(a.Gamma*a.Width*radius(s, tau)/a.P, tau)
 }

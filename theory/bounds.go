@@ -8,24 +8,36 @@ import (
 )
 
 // Potential returns E(τ) = √(2dτ log(1 + τ/(dλ))), which bounds Σ_{t≤τ} ‖X_t‖_{V_{t−1}^{-1}} for
-// every sequence in the unit ball when λ ≥ 1 (lem:epl and Cauchy–Schwarz).
+// every sequence in the unit ball when λ ≥ 1 (lem:epl and Cauchy–Schwarz). It panics unless d ≥ 1,
+// τ ≥ 0, λ > 0 and all are finite.
 func Potential(d int, tau, lambda float64) float64 {
-	return math.Sqrt(2 * tau * logDetCap(float64(d), tau, lambda))
+	if d < 1 || !(tau >= 0 && tau <= math.MaxFloat64 && lambda > 0 && lambda <= math.MaxFloat64) {
+		panic("theory: Potential: argument out of range")
+	}
+	// Two roots: the product 2τ·d log(…) may overflow.
+	return math.Sqrt2 * math.Sqrt(tau) * math.Sqrt(logDetCap(float64(d), tau, lambda))
 }
 
 // Martingale returns M(τ, δ) = √(2(4τ/λ + 1) log(√(4τ/λ + 1)/δ)), which bounds the martingale
 // Σ_{t≤τ} Δ_t of the proof of thm:master for all τ at once with probability 1 − δ
-// (lem:time-unif-bound with c = 2/√λ).
+// (lem:time-unif-bound with c = 2/√λ). It panics unless τ ≥ 0, 0 < δ ≤ 1, λ ≥ 1e-290 and all are
+// finite.
 func Martingale(tau, lambda, delta float64) float64 {
-	a := 4*tau/lambda + 1
-	return math.Sqrt(2 * a * (0.5*math.Log(a) - math.Log(delta)))
+	if !(tau >= 0 && tau <= math.MaxFloat64 && lambda >= 1e-290 && lambda <= math.MaxFloat64 && delta > 0 && delta <= 1) {
+		panic("theory: Martingale: argument out of range")
+	}
+	a := math.Hypot(2*math.Sqrt(tau)/math.Sqrt(lambda), 1) // √(4τ/λ + 1), which never overflows
+	return math.Sqrt2 * a * math.Sqrt(math.Log(a)-math.Log(delta))
 }
 
 // Master returns the bound of thm:master, 2K(2E(τ) + M(τ, δ)) for K ≥ max_i b_{i−1}/p_{i−1}. With
 // λ ≥ 1 it holds for all τ at once with probability 1 − 3δ: δ for θ_t ∈ Θ_{t−1}, δ for
-// θ* ∈ Θ_{t−1}, δ for the martingale.
+// θ* ∈ Θ_{t−1}, δ for the martingale. It panics unless K ≥ 0 is finite, and where E and M do.
 func Master(k float64, d int, tau, lambda, delta float64) float64 {
-	return 2 * k * (2*Potential(d, tau, lambda) + Martingale(tau, lambda, delta))
+	if !(k >= 0 && k <= math.MaxFloat64) {
+		panic("theory: Master: K out of range")
+	}
+	return k * (2 * (2*Potential(d, tau, lambda) + Martingale(tau, lambda, delta)))
 }
 
 // PredictionStep and OptimismStep are the two halves of the proof of thm:master for one round, the
@@ -35,13 +47,27 @@ func Master(k float64, d int, tau, lambda, delta float64) float64 {
 //	J(θ_t) − ⟨X_t, θ*⟩ ≤ 2b ‖X_t‖_{V_{t−1}^{-1}}                 PredictionStep(b, ‖X_t‖)
 //	J(θ*) − J(θ_t)     ≤ (2b/p) E'_{t−1} ‖X_t‖_{V_{t−1}^{-1}}     OptimismStep(b, p, E'‖X_t‖)
 //
-// so the regret of the round is at most their sum.
-func PredictionStep(b, norm float64) float64 { return 2 * b * norm }
+// so the regret of the round is at most their sum. Both panic unless b and the norm are finite and
+// not negative, and 0 < p ≤ 1.
+func PredictionStep(b, norm float64) float64 {
+	checkStep(b, norm)
+	return 2 * (b * norm) // not (2b)·norm, which is ∞·0 for a large b
+}
 
-// OptimismStep is described at PredictionStep. It panics unless p > 0.
+func checkStep(b, norm float64) {
+	if !(b >= 0 && b <= math.MaxFloat64 && norm >= 0 && norm <= math.MaxFloat64) {
+		panic("theory: PredictionStep, OptimismStep: argument out of range")
+	}
+}
+
+// OptimismStep is described at PredictionStep.
 func OptimismStep(b, p, meanNorm float64) float64 {
-	if !(p > 0) {
-		panic("theory: OptimismStep: p must be positive")
+	checkStep(b, meanNorm)
+	if !(p > 0 && p <= 1) {
+		panic("theory: OptimismStep: p must be in (0, 1]")
+	}
+	if meanNorm == 0 {
+		return 0 // and not 0·∞
 	}
 	return 2 * b / p * meanNorm
 }
@@ -71,8 +97,12 @@ func Cap(d int) (float64, error) {
 //
 // which bounds ‖Γ_t^j‖ for all j ≤ m and t at once with probability 1 − δ when S_0^j is on the
 // sphere of radius √(λd): ‖V_t^{-1/2}S_0‖ ≤ √d, and lem:conf-sets without the λ term applies to
-// Σ U_i X_i, whose targets are 1/√3-subgaussian. It makes rem:lower-vs-upper explicit.
+// Σ U_i X_i, whose targets are 1/√3-subgaussian. It makes rem:lower-vs-upper explicit. It panics unless
+// d ≥ 1, m ≥ 1, 0 < δ ≤ 1, log(det V_t/λ^d) ≥ 0 and all are finite.
 func MemberNorm(d int, m, delta, logDetRatio float64) float64 {
+	if d < 1 || !(m >= 1 && m <= math.MaxFloat64 && delta > 0 && delta <= 1 && logDetRatio >= 0 && logDetRatio <= math.MaxFloat64) {
+		panic("theory: MemberNorm: argument out of range")
+	}
 	return math.Sqrt(float64(d)) + math.Sqrt((2*(math.Log(m)-math.Log(delta))+logDetRatio)/3)
 }
 
@@ -86,8 +116,14 @@ func MemberNorm(d int, m, delta, logDetRatio float64) float64 {
 // gives a lower end of 0.003, not 9/100. With K = 1 + 2/λ ≤ 7/5, which is what claim:sum-Q-RQ
 // proves, [0.163, 1.64] follows, inside the printed [9/100, 5/3].
 func ProcessRange(v, alpha, k float64) (lo, hi float64, err error) {
-	if !(alpha > 0 && alpha < 1) || (1-alpha)*1.5 < v {
-		return 0, 0, &DomainError{"alpha", alpha, "0 < alpha < 1 and (1-alpha)3/2 >= v", "lem:process-max-lower-bound"}
+	const by = "lem:process-max-lower-bound"
+	switch {
+	case !(v >= 0 && v <= 1.5):
+		return 0, 0, &DomainError{"v", v, "0 <= v <= 3/2", by}
+	case !(alpha > 0 && alpha < 1) || (1-alpha)*1.5 < v:
+		return 0, 0, &DomainError{"alpha", alpha, "0 < alpha < 1 and (1-alpha)3/2 >= v", by}
+	case !(k >= 0 && k <= math.MaxFloat64):
+		return 0, 0, &DomainError{"K", k, "a finite K >= 0", by}
 	}
 	return v/(1+alpha) - alpha*k, 1.5 + alpha*k, nil
 }
@@ -96,6 +132,9 @@ func ProcessRange(v, alpha, k float64) (lo, hi float64, err error) {
 // the net's error s_1²/(33m), it returns lower bounds of s_d(Γ_t)/√m and upper bounds of
 // s_1(Γ_t)/√m. A range that carries nothing over is an error.
 func SingularRange(lo, hi float64) (sd, s1 float64, err error) {
+	if !(lo <= hi && hi <= math.MaxFloat64/64) {
+		return 0, 0, &DomainError{"hi", hi, "lo <= hi, both finite", "thm:sing-val-gamma"}
+	}
 	s1sq := hi * 33 / 32
 	sdsq := lo - s1sq/33
 	if !(sdsq > 0) {
@@ -166,8 +205,13 @@ func (b Bound) At(s Setting, tau float64) (float64, error) {
 func (b Bound) Eval(s Setting) (float64, error) { return b.At(s, s.T) }
 
 // Probability returns the bound's guarantee 1 − Failures·δ; zero or less means that it guarantees
-// nothing.
-func (b Bound) Probability(delta float64) float64 { return 1 - float64(b.Failures)*delta }
+// nothing. It panics unless 0 < δ ≤ 1.
+func (b Bound) Probability(delta float64) float64 {
+	if !(delta > 0 && delta <= 1) {
+		panic("theory: Bound.Probability: delta outside (0, 1]")
+	}
+	return 1 - float64(b.Failures)*delta
+}
 
 // maxLog is the largest log T that Crossing tries: T = 10^100.
 var maxLog = 100 * math.Ln10

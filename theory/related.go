@@ -5,8 +5,22 @@ import "math"
 // normalTail returns P(N(0,1) ≥ x).
 func normalTail(x float64) float64 { return 0.5 * math.Erfc(x/math.Sqrt2) }
 
-// normalQuantile returns Φ⁻¹(p), 0 < p < 1.
-func normalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+// upperQuantile returns the x ≥ 0 with P(N(0,1) ≥ x) = q, 0 < q ≤ 1/2, by bisection: math.Erfcinv(q) is
+// Erfinv(1 − q), which is infinite below q = 1e-16.
+func upperQuantile(q float64) float64 {
+	lo, hi := 0.0, 40.0 // P(N(0,1) ≥ 40) underflows
+	for {
+		mid := (lo + hi) / 2
+		if mid == lo || mid == hi {
+			return lo
+		}
+		if normalTail(mid) >= q {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+}
 
 // janzGamma returns γ_t^α = √d + 2√(2 log(4/α) + d log(1 + t/(λd))), the bound on the members'
 // norms of arXiv 2602.08026.
@@ -42,7 +56,10 @@ func ExceedanceStep(c, p float64) (float64, error) {
 	if !(p > 0 && p < normalTail(c)/4) {
 		return 0, &DomainError{"p", p, "0 < p < (1 - Phi(c))/4", by}
 	}
-	e := (normalQuantile(1-4*p) - c) / 3
+	e := (upperQuantile(4*p) - c) / 3
+	if !(e > 0) {
+		return 0, &DomainError{"p", p, "p below (1 - Phi(c))/4 by more than rounding", by}
+	}
 	return math.Min(1, math.Min(2*math.Log((c+3*e)/(c+2*e)), math.Log1p(2*e*e/math.Log(8)))), nil
 }
 
@@ -60,7 +77,11 @@ func ExceedanceMembers(c, p, ratio, logDelta float64) (float64, error) {
 	if !(logDelta <= 0) || math.IsInf(logDelta, -1) {
 		return 0, &DomainError{"log delta", logDelta, "a finite log delta <= 0", "arXiv 2602.08026, theorem 5.4"}
 	}
-	return math.Ceil(4 / p * (math.Log(math.Ceil(math.Log(ratio)/h)) - logDelta)), nil
+	m := math.Ceil(4 / p * (math.Log(math.Ceil(math.Log(ratio)/h)) - logDelta))
+	if !(m <= maxExact) {
+		return 0, &DomainError{"p", p, "a share p for which m <= 2^53", "arXiv 2602.08026, theorem 5.4"}
+	}
+	return math.Max(m, 1), nil
 }
 
 // Janz2026Direct returns the m that the paper's own lemmas need with γ = 40 and p = 1/10, 33 to 57
@@ -76,7 +97,8 @@ func Janz2026Direct(s Setting) (float64, error) {
 	for range 100 {
 		l := 2 * janzGamma(s, s.T-1, s.Delta/m) * math.Sqrt(1+s.T/s.Lambda)
 		logDelta := math.Log(s.Delta/2) - float64(s.D)*math.Log(3*gamma*l)
-		next, err := ExceedanceMembers(2.0/gamma, p, 1+s.T/s.Lambda, logDelta)
+		ratio := math.Max(1+s.T/s.Lambda, math.Nextafter(1, 2)) // T far below the rounding of λ
+		next, err := ExceedanceMembers(2.0/gamma, p, ratio, logDelta)
 		if err != nil {
 			return 0, err
 		}
@@ -127,10 +149,10 @@ func (o Order) Eval(s OrderSetting) (float64, error) {
 	if err := s.check(o.Source, o.Finite); err != nil {
 		return 0, err
 	}
-	if o.Name == "qin2022" && !(s.M >= 1) {
-		return 0, &DomainError{"m", s.M, "m >= 1", o.Source}
+	if o.Name == "qin2022" && !(s.M >= 1 && s.M <= math.MaxFloat64) {
+		return 0, &DomainError{"m", s.M, "a finite m >= 1", o.Source}
 	}
-	return o.regret(s), nil
+	return finite(o.regret(s), s, o.Source)
 }
 
 // Members returns the ensemble size's order with constant 1.
@@ -138,7 +160,15 @@ func (o Order) Members(s OrderSetting) (float64, error) {
 	if err := s.check(o.Source, o.Finite); err != nil {
 		return 0, err
 	}
-	return o.members(s), nil
+	return finite(o.members(s), s, o.Source)
+}
+
+// finite refuses a value that overflowed.
+func finite(v float64, s OrderSetting, by string) (float64, error) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, &DomainError{"T", s.T, "a value below the largest float64", by}
+	}
+	return v, nil
 }
 
 // Orders lists the order statements.

@@ -13,9 +13,11 @@
 //     constant 1 and says so.
 //
 // N overflows a float64 from d = 82 on (T = 10⁴, λ = 5), so everything that contains it is
-// computed from log N. Every function that takes numbers from outside returns a *DomainError
-// instead of NaN or ±Inf; the three that sit in a policy's hot path (Beta, BetaTilde, LogDetCap)
-// panic on misuse.
+// computed from log N. What takes a setting from outside (Members, Bound, Order, AtomsFor, …) returns
+// a *DomainError instead of NaN or ±Inf. The pieces of formulas that other packages put together
+// (Beta, BetaTilde, LogDetCap, Potential, Martingale, Master, MemberNorm, PredictionStep, OptimismStep)
+// panic on misuse; none of them is ever NaN, and the three that multiply what they are given, Master
+// and the two steps, are +Inf where the product is above the largest float64.
 //
 // The bounds of the paper use the letters E and M of Potential and Martingale:
 //
@@ -57,15 +59,23 @@ func Beta(lambda, delta, logDetRatio float64) float64 {
 }
 
 // LogDetCap returns d log(1 + T/(λd)) ≥ log(det V_T/λ^d): the determinant is largest when the
-// trace, at most λd + T, is spread evenly. It panics unless d ≥ 1, T ≥ 0, λ > 0.
+// trace, at most λd + T, is spread evenly. It panics unless d ≥ 1, T ≥ 0, 0 < λ < ∞.
 func LogDetCap(d, T int, lambda float64) float64 {
-	if d < 1 || T < 0 || !(lambda > 0) {
+	if d < 1 || T < 0 || !(lambda > 0 && lambda <= math.MaxFloat64) {
 		panic("theory: LogDetCap: argument out of range")
 	}
 	return logDetCap(float64(d), float64(T), lambda)
 }
 
-func logDetCap(d, T, lambda float64) float64 { return d * math.Log1p(T/lambda/d) }
+func logDetCap(d, T, lambda float64) float64 { return d * log1pRatio(T, lambda*d) }
+
+// log1pRatio returns log(1 + a/b), a ≥ 0 and b > 0 finite, also where a/b overflows.
+func log1pRatio(a, b float64) float64 {
+	if r := a / b; r <= math.MaxFloat64 {
+		return math.Log1p(r)
+	}
+	return math.Log(a) - math.Log(b)
+}
 
 // BetaTilde returns the deterministic cap of β_0^δ, …, β_T^δ,
 //
@@ -85,7 +95,7 @@ func LogNet(d, T int, lambda float64) (float64, error) {
 }
 
 func logNet(d, T, lambda float64) float64 {
-	return d * (math.Log(134) + 0.5*math.Log1p(T/lambda))
+	return d * (math.Log(134) + 0.5*log1pRatio(T, lambda))
 }
 
 // Members returns the ensemble size of thm:es as printed, m = ⌈400 log(NT/δ)⌉. It is an error

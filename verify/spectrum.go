@@ -689,7 +689,7 @@ func memberNorms(s *session) Finding {
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 		fail := false
 		for t := range T {
-			g := theory.MemberNorm(d, float64(m), delta, e.Ridge().LogDetRatio())
+			g := theory.MemberNorm(d, float64(m), delta, math.Max(0, e.Ridge().LogDetRatio()))
 			longest := 0.0
 			for j := range m {
 				s := e.Sums()[j*d : j*d+d]

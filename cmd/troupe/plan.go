@@ -40,6 +40,10 @@ type planned struct {
 	Orders      []plannedOrder      `json:"orders,omitempty"`
 }
 
+// janzLemmas is the key under which members has the m that the lemmas of arXiv 2602.08026 need when
+// they are evaluated, far below the one that its theorem prints.
+const janzLemmas = "janz2026_lemmas"
+
 type plannedOrder struct {
 	Name     string   `json:"name"`
 	Source   string   `json:"source"`
@@ -88,6 +92,9 @@ func planFor(s theory.Setting, arms int) (planned, error) {
 		if at, err := b.Crossing(s); err == nil {
 			p.Beats[b.Name] = &at
 		}
+	}
+	if m, err := theory.Janz2026Direct(s); err == nil {
+		p.Members[janzLemmas] = m
 	}
 	for _, o := range theory.Orders {
 		po := plannedOrder{Name: o.Name, Source: o.Source, Regret: o.Regret, Size: o.Size, Constant: theory.ConstantUnknown}
@@ -352,6 +359,10 @@ func planOne(line func(string, ...any), p planned) {
 		}
 		line("%-20s %9s %9s  %-8s %-6s %9s %9s", b.Name, planShort(*v), planShort(*v/p.Trivial), word,
 			planPromise(p, b), planMembers(p, b), planFrom(p, b))
+	}
+	if m, ok := p.Members[janzLemmas]; ok {
+		line("")
+		line("janz2026: by its own lemmas %s members are enough", planDigits(m))
 	}
 	line("")
 	line("orders, %s", theory.ConstantUnknown)

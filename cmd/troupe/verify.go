@@ -83,6 +83,17 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 	if f.out == "" && !f.json {
 		f.out = filepath.Join("runs", "verify")
 	}
+	if f.out != "" { // before the minutes, not after them
+		if err := os.MkdirAll(f.out, 0o755); err != nil {
+			return misuse(fmt.Errorf("--out: %w", err))
+		}
+		probe, err := os.CreateTemp(f.out, ".tmp-*")
+		if err != nil {
+			return misuse(fmt.Errorf("--out: %w", err))
+		}
+		probe.Close()
+		os.Remove(probe.Name())
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	show := verifyProgress{t: stderr, total: len(checks)}
@@ -232,9 +243,6 @@ func writeVerify(dir string, results []verify.Result) (string, error) {
 	b, err := json.MarshalIndent(results, "", " ")
 	if err != nil {
 		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", misuse(err)
 	}
 	path := filepath.Join(dir, "verify.json")
 	if err := os.WriteFile(path+".tmp", append(b, '\n'), 0o644); err != nil {
