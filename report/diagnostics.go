@@ -199,7 +199,7 @@ const maxTracks = 5
 
 // means says what the lines of a track are.
 func (a *Analysis) means(p *Panel) string {
-	s := fmt.Sprintf("mean over %s replications", count(a.R()))
+	s := fmt.Sprintf("mean over %s", many(a.R(), "replication"))
 	if slices.ContainsFunc(p.Marks, func(m Mark) bool { return m.Kind == Band }) {
 		s += fmt.Sprintf(" with pointwise 95%s%% intervals", narrow)
 	}

@@ -186,7 +186,7 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	}
 	p.Ends = slices.DeleteFunc(p.Ends, func(e End) bool { return e.Label == "" })
 	lin = &Figure{ID: id + "regret", Title: "Regret against time", Panels: []*Panel{p},
-		How: fmt.Sprintf("Mean over %s replications. A straight line means it never learns; flat means it has found the best action.", count(a.R()))}
+		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication"))}
 
 	// log–log
 	first := 0
@@ -439,7 +439,7 @@ func (a *Analysis) finalAxis() (Axis, string) {
 		// Not more than five decades: nobody reads the sixth, and it squeezes the others.
 		lo = max(lo, hi*1e-5)
 		lo, hi = logRange(lo, hi)
-		ax := Axis{Caption: fmt.Sprintf("Regret after %s rounds (log)", count(a.T)), Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		ax := Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
 		note := ""
 		if least < lo && len(ax.Ticks) > 0 {
 			if ax.Ticks[0].At > lo*1.0001 {
@@ -458,7 +458,7 @@ func (a *Analysis) finalAxis() (Axis, string) {
 		lo = least
 	}
 	t := linearTicks(lo, hi, 5)
-	return Axis{Caption: fmt.Sprintf("Regret after %s rounds", count(a.T)), Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}, ""
+	return Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}, ""
 }
 
 // stratified picks n values of a sorted sample evenly by rank and keeps every order statistic
@@ -486,7 +486,7 @@ func (a *Analysis) tailFigure(id string) *Figure {
 	}
 	x, _ := a.finalAxis()
 	if !x.Log {
-		x.Caption = fmt.Sprintf("Regret after %s rounds", count(a.T))
+		x.Caption = fmt.Sprintf("Regret after %s", many(a.T, "round"))
 	}
 	low := 1 / float64(a.R())
 	p := &Panel{Look: -1, X: x, Y: Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}

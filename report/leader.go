@@ -20,7 +20,7 @@ func Leader(run *Run, env int) *Table {
 // Leader returns the leader table under the given file name.
 func (a *Analysis) Leader(id string) *Table {
 	d := a.Dec
-	t := &Table{ID: id, Title: fmt.Sprintf("Regret after %s rounds, %s replications, common random numbers: %s", count(a.T), count(a.R()), a.Name),
+	t := &Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name),
 		Note: a.leaderNote(),
 		Cols: []Column{
 			{Key: "mark", Head: "", Text: true},

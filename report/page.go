@@ -380,6 +380,9 @@ func (d *document) facts() []fact {
 	return f
 }
 
+// many writes a number of things: 1 replication, 40 replications.
+func many(n int, thing string) string { return count(n) + " " + plural(n, thing, thing+"s") }
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one

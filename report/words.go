@@ -80,7 +80,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	A := name(a.Label(best))
 	if a.R() < 2 {
 		return say("Too few replications to compare (", count(a.R()), ")."),
-			[]Prose{say("After ", count(a.T), " rounds the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
+			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
 	}
 	lost := amount(b.Mean, a.Dec) + " ± " + amount(b.SE, a.Dec)
 	var tied, behind, worse []string
@@ -96,24 +96,24 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	}
 	switch {
 	case len(a.Policies) == 1:
-		head = say(A, " lost ", lost, " in ", count(a.T), " rounds.")
+		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
 		lead = append(lead, say("It is the only policy of this run, so there is nothing to compare it with."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", count(a.R()), ").")
-		lead = append(lead, say("Means only: after ", count(a.T), " rounds ", A, " has the lowest, ", lost,
+		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
 			". From ", count(minReps), " replications on the report says which differences are more than chance."))
 	case len(tied) == 0 && len(behind) == 0:
 		second := a.Order[1]
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "; the next, ", name(a.Label(second)),
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ", name(a.Label(second)),
 			", lost ", amount(d.Mean, a.Dec), " more [", amount(d.Lo, a.Dec), ", ", amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
 	case len(tied) == 0:
 		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, "."))
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
 	case len(worse) == 0 && len(behind) == 0:
 		head = say("No policy stands out.")
-		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", count(a.R()), " replications.")
+		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", many(a.R(), "replication"), ".")
 		next := a.Order[1]
 		if n := a.Diff[next].Need; n > 0 {
 			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
@@ -121,10 +121,10 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		lead = append(lead, p)
 	case len(tied) <= 4:
 		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ".", a.needed(tied)))
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ".", a.needed(tied)))
 	default:
 		head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
-		lead = append(lead, say("After ", count(a.T), " rounds it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
 	}
 	if len(worse) > 0 && len(tied)+len(behind) > 0 {
 		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", count(a.R())), listed(worse),

@@ -575,6 +575,9 @@ func (w *recorder) Round(t int, regret, reward float64) error {
 		}
 	}
 	if mark {
+		if !finite(w.regret) || !finite(w.reward) {
+			return fmt.Errorf("the sum of the rewards is %v, that of the regrets %v: %w", w.reward, w.regret, bandit.ErrNotFinite)
+		}
 		w.entry.Regret = append(w.entry.Regret, w.regret)
 		w.entry.Reward = append(w.entry.Reward, w.reward)
 	}

@@ -49,7 +49,7 @@ type lines struct {
 var milestones = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
 func (l *lines) start(x *sim.Experiment) {
-	fmt.Fprintf(l.w, "troupe: %s: %s cells, %s rounds, seed %d\n", x.Name, grouped(int64(x.Cells())), strings.TrimSpace(rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
+	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, many(x.Cells(), "cell"), strings.TrimSpace(rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
 }
 
 func (l *lines) progress(p sim.Progress) {
@@ -125,8 +125,11 @@ func headline(x *sim.Experiment) string {
 	if n := len(x.Environments); n > 1 {
 		worlds = fmt.Sprintf("%d environments x ", n)
 	}
-	what := fmt.Sprintf("%s%d policies x %s replications x %s rounds   seed %d", worlds,
-		len(x.Policies), grouped(int64(x.Replications)), grouped(int64(x.Horizon)), x.Seed)
+	policies := fmt.Sprintf("%d policies", len(x.Policies))
+	if len(x.Policies) == 1 {
+		policies = "1 policy"
+	}
+	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, many(x.Replications, "replication"), many(x.Horizon, "round"), x.Seed)
 	between := "   "
 	if utf8.RuneCountInString(x.Name+between+what) > lineWidth {
 		between = "\n"
@@ -200,7 +203,7 @@ const blockLines = 9
 // best three of each, of more the first of each.
 func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n %s of %s replications complete", grouped(int64(p.Replications)), grouped(int64(x.Replications)))
+	fmt.Fprintf(&b, "\n %s of %s complete", grouped(int64(p.Replications)), many(x.Replications, "replication"))
 	standings := p.Board()
 	if standings == nil {
 		b.WriteString("\n")
@@ -223,7 +226,7 @@ func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 			behind = ""
 		}
 		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(se, 9) + padLeft(behind, 9)
-		text = strings.TrimRight(text, " ")
+		text = t.words(strings.TrimRight(text, " "))
 		if first {
 			text = t.bold(text)
 		}

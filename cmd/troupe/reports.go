@@ -67,6 +67,13 @@ from the first to the second, paired by replication. The page is compare.html in
 	}
 	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
 	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
+	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, z := range report.Sizes[1:] {
+			out = append(out, z.Name+"\t"+z.Doc)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	})
 	c.Flags().StringVarP(&out, "out", "o", "", "page of a comparison (default DIR2/compare.html)")
 	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
 	return c

@@ -363,7 +363,7 @@ func (d *delivery) finished(show display) error {
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.w, "troupe: %s cells in %s on %d workers, %s rounds/s%s\n", grouped(int64(d.out.Played)), duration(d.seconds), d.out.Manifest.Workers, rate(rounds/d.seconds), reused)
+	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s rounds/s%s\n", many(d.out.Played, "cell"), duration(d.seconds), many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), reused)
 	return nil
 }
 
@@ -423,7 +423,7 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 func (t terminal) words(s string) string {
 	s = strings.NewReplacer("\u202f", " ", "\u00a0", " ").Replace(s)
 	if t.plain {
-		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..").Replace(s)
+		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=").Replace(s)
 	}
 	return s
 }

@@ -23,6 +23,14 @@ func grouped(n int64) string {
 	return s
 }
 
+// many prints a number of things: 1 replication, 40 replications.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(int64(n)) + " " + thing + "s"
+}
+
 // rate prints a number with two digits and a letter: 1.5 M, 420 k.
 func rate(v float64) string {
 	for _, u := range []struct {
