@@ -274,6 +274,15 @@ func TestRepair(t *testing.T) {
 	original, dump := sampleLog(t, 40)
 	s0 := filepath.Join(storePrefix, "TROUPE_EV_0")
 	s1 := filepath.Join(storePrefix, "TROUPE_EV_1")
+	inFirst := 0
+	_, err := scan(original, hooks{entry: func(shard uint16, _ uint64, at entryRef, _ []byte) {
+		if shard == 0 && strings.HasSuffix(at.file, "1.blk") {
+			inFirst++
+		}
+	}})
+	if err != nil || inFirst < 10 || inFirst > 39 {
+		t.Fatalf("%d entries in the first block, error %v", inFirst, err)
+	}
 	edit := func(name string, f func([]byte) []byte) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			b, err := os.ReadFile(filepath.Join(dir, name))
@@ -298,17 +307,17 @@ func TestRepair(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)
-		lost   bool
+		lost   int // entries
 	}{
-		{"bit flip", edit(s0+"/msgs/1.blk", flip(5000)), true},
-		{"length flip", edit(s0+"/msgs/1.blk", flip(1)), true},
-		{"tail cut", edit(s0+"/msgs/2.blk", func(b []byte) []byte { return b[:len(b)-100] }), true},
-		{"first block deleted", remove(s0 + "/msgs/1.blk"), true},
-		{"stream deleted", remove(s1), true},
-		{"everything deleted", remove("jetstream"), true},
-		{"description damaged", edit(s1+"/meta.inf", flip(10)), false},
-		{"witness deleted", remove("witness-1"), false},
-		{"marker damaged", edit(markerFile, flip(30)), false},
+		{"bit flip", edit(s0+"/msgs/1.blk", flip(5000)), 1},
+		{"length flip", edit(s0+"/msgs/1.blk", flip(1)), 1},
+		{"tail cut", edit(s0+"/msgs/2.blk", func(b []byte) []byte { return b[:len(b)-100] }), 1},
+		{"first block deleted", remove(s0 + "/msgs/1.blk"), inFirst},
+		{"stream deleted", remove(s1), 37},
+		{"everything deleted", remove("jetstream"), 77},
+		{"description damaged", edit(s1+"/meta.inf", flip(10)), 0},
+		{"witness deleted", remove("witness-1"), 0},
+		{"marker damaged", edit(markerFile, flip(30)), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			damaged := copyDir(t, original)
@@ -322,7 +331,7 @@ func TestRepair(t *testing.T) {
 			dir := copyDir(t, damaged)
 			_, err := Repair(t.Context(), dir, RepairOptions{})
 			var loss *LossError
-			if c.lost {
+			if c.lost > 0 {
 				if !errors.As(err, &loss) || fingerprint(t, dir) != was {
 					t.Fatalf("a loss without consent: %v, or files were changed", err)
 				}
@@ -347,8 +356,8 @@ func TestRepair(t *testing.T) {
 					}
 				}
 			}
-			if (len(lost) > 0) != c.lost {
-				t.Errorf("%d entries lost", len(lost))
+			if len(lost) != c.lost {
+				t.Errorf("%d entries lost, want %d", len(lost), c.lost)
 			}
 			// Every line of the original is there or stands under a lost sequence.
 			now := mustDump(t, dir)
@@ -379,8 +388,8 @@ func TestRepair(t *testing.T) {
 			if got := mustDump(t, dir); got != dump {
 				t.Error("repaired from a copy, and different")
 			}
-			if n := rep.Shards[0].FromCopy + rep.Shards[1].FromCopy; (n > 0) != c.lost {
-				t.Errorf("%d entries from the copy", n)
+			if n := rep.Shards[0].FromCopy + rep.Shards[1].FromCopy; n != uint64(c.lost) {
+				t.Errorf("%d entries from the copy, want %d", n, c.lost)
 			}
 			works(t, dir)
 		})
@@ -465,5 +474,28 @@ func TestRepairInterrupted(t *testing.T) {
 		if mustDump(t, dir) != dump {
 			t.Fatalf("after step %d: different", steps)
 		}
+	}
+}
+
+// TestForkedTail: the newest entry is whole, fits the chain, and is not the one that was acknowledged
+// (a block file of another copy that went its own way). Only the witness can see it.
+func TestForkedTail(t *testing.T) {
+	ours, _ := sampleLog(t, 20)
+	theirs := copyDir(t, ours)
+	works(t, ours)
+	works(t, theirs)
+	block := filepath.Join(storePrefix, "TROUPE_EV_0/msgs/1.blk")
+	if err := os.Remove(filepath.Join(ours, block)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(theirs, block), filepath.Join(ours, block)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Verify(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := r.All(); len(d) != 1 || d[0].First != 21 || d[0].Last != 21 || d[0].What != "it is not the entry that was acknowledged" {
+		t.Errorf("damage %v", d)
 	}
 }

@@ -143,7 +143,20 @@ func TestDamageWhileOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := l.shards[0].last.Load()
-		n := uint64(0)
+		n, raw := uint64(0), uint64(0)
+		var rawErr error
+		for e, rerr := range l.Read(t.Context(), 0, 1) { // the engine alone: no sequence is skipped
+			if rawErr = rerr; rerr != nil || e.Seq != raw+1 {
+				break
+			}
+			if raw = e.Seq; raw == last {
+				break
+			}
+		}
+		var rawGap *GapError
+		if raw != last && (!errors.As(rawErr, &rawGap) || rawGap.First != raw+1) {
+			t.Errorf("byte %d: read %d of %d entries, error %v", at, raw, last, rawErr)
+		}
 		for d, rerr := range Replay(t.Context(), l, NewChain(0, 1), last) {
 			if err = rerr; err == nil {
 				n = d.Seq
