@@ -246,23 +246,13 @@ func (c *Client) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	return d, err
 }
 
-// DecideBatch decides many requests on one state, all durable together.
+// DecideBatch decides many requests on one state, all durable together. Keys of the requests are
+// not used: it is repeated only when the server refused it, not when its outcome is unknown.
 func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideAnswer, error) {
-	type item struct {
-		DecideRequest
-		Key string `json:"idempotency_key"`
-	}
-	items := make([]item, len(rs))
-	for i, r := range rs {
-		items[i] = item{r, r.IdempotencyKey}
-		if r.IdempotencyKey == "" {
-			items[i].Key = newKey()
-		}
-	}
 	var out struct {
 		Results []DecideAnswer `json:"results"`
 	}
-	err := c.call(ctx, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil, map[string]any{"requests": items}, &out)
+	err := c.repeat(ctx, false, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil, map[string]any{"requests": rs}, &out)
 	return out.Results, err
 }
 
@@ -307,8 +297,14 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.call(ctx, "GET", path, nil, nil, into)
 }
 
-// call does one request, with repetitions.
+// call does one request that may be repeated.
 func (c *Client) call(ctx context.Context, method, path string, header http.Header, body, into any) error {
+	return c.repeat(ctx, true, method, path, header, body, into)
+}
+
+// repeat does one request, again and again while that helps. Unless safe it ends with an unknown
+// outcome.
+func (c *Client) repeat(ctx context.Context, safe bool, method, path string, header http.Header, body, into any) error {
 	var raw []byte
 	if body != nil {
 		var err error
@@ -318,7 +314,7 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 	}
 	for try := 1; ; try++ {
 		again, after, err := c.once(ctx, method, path, header, raw, into)
-		if err == nil || !again || try >= c.opts.Tries || ctx.Err() != nil {
+		if err == nil || !again || !safe && Unknown(err) || try >= c.opts.Tries || ctx.Err() != nil {
 			return err
 		}
 		if c.wait(ctx, max(after, jitter(c.opts.Backoff, try))) != nil {
@@ -352,9 +348,10 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 		return true, 0, &lostError{err}
 	}
 	if res.StatusCode >= 300 {
+		// A gateway that gave up does not know either, so 502 and 504 count as no answer.
 		p := &Problem{Status: res.StatusCode}
 		if json.Unmarshal(answer, p) != nil || p.Code == "" {
-			p = &Problem{Status: res.StatusCode, Code: "http", Detail: res.Status}
+			p = &Problem{Status: res.StatusCode, Code: "http", Detail: res.Status, Unknown: res.StatusCode == 502 || res.StatusCode == 504}
 		}
 		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
 			after = time.Duration(s) * time.Second

@@ -101,8 +101,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Every item of a batch has a key, so that a repetition is harmless.
-func TestBatchesCarryKeys(t *testing.T) {
+// Every reward of a batch has a key, so that a repetition is harmless.
+func TestBatches(t *testing.T) {
 	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		var b struct {
 			Rewards []struct {
@@ -110,10 +110,7 @@ func TestBatchesCarryKeys(t *testing.T) {
 				Value   float64
 				Key     string
 			}
-			Requests []struct {
-				Key  string `json:"idempotency_key"`
-				Mode string
-			}
+			Requests []struct{ Mode string }
 		}
 		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
 			t.Error(err)
@@ -125,7 +122,7 @@ func TestBatchesCarryKeys(t *testing.T) {
 			}
 			io.WriteString(w, `{"results":[{"result":{"status":"accepted","seq":1}},{"problem":{"code":"gone","status":410}}]}`)
 		case "/v1/models/m%2Fx:decideBatch", "/v1/models/m/x:decideBatch":
-			if len(b.Requests) != 2 || b.Requests[0].Key == b.Requests[1].Key || b.Requests[1].Mode != "frozen" {
+			if len(b.Requests) != 2 || b.Requests[1].Mode != "frozen" {
 				t.Errorf("requests = %+v", b.Requests)
 			}
 			io.WriteString(w, `{"results":[{"decision":{"event_id":"E"}},{"problem":{"code":"invalid","status":422}}]}`)
@@ -144,6 +141,37 @@ func TestBatchesCarryKeys(t *testing.T) {
 	decisions, err := c.DecideBatch(t.Context(), "m/x", []DecideRequest{{}, {Mode: "frozen"}})
 	if err != nil || len(decisions) != 2 || decisions[0].Decision.EventID != "E" || decisions[1].Problem.Code != "invalid" {
 		t.Errorf("decisions = %+v, %v", decisions, err)
+	}
+}
+
+// A batch of decisions has no keys: it is repeated when it was refused, and never when it may have
+// happened.
+func TestDecideBatchIsNotDoubled(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		first  func(http.ResponseWriter)
+		unsafe bool
+	}{
+		{"refused", func(w http.ResponseWriter) { w.WriteHeader(429) }, false},
+		{"unknown", func(w http.ResponseWriter) {
+			w.WriteHeader(503)
+			io.WriteString(w, `{"status":503,"code":"unavailable","unknown_outcome":true}`)
+		}, true},
+		{"gateway", func(w http.ResponseWriter) { w.WriteHeader(504) }, true},
+		{"broken", func(w http.ResponseWriter) { panic(http.ErrAbortHandler) }, true},
+	} {
+		var calls atomic.Int32
+		client, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) == 1 {
+				c.first(w)
+				return
+			}
+			io.WriteString(w, `{"results":[]}`)
+		})
+		_, err := client.DecideBatch(t.Context(), "m", []DecideRequest{{}})
+		if c.unsafe && (calls.Load() != 1 || !Unknown(err)) || !c.unsafe && (calls.Load() != 2 || err != nil) {
+			t.Errorf("%s: %d calls, error %v", c.name, calls.Load(), err)
+		}
 	}
 }
 

@@ -163,11 +163,8 @@ func TestDecideAndReward(t *testing.T) {
 	e.do("GET", "/v1/events/EVENT1", "").want(t, "event", 200, `"model":"news"`)
 	e.do("POST", "/v1/events/EVENT1:replay", "").want(t, "replay", 200, `"equal":true`)
 
-	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"a"}],"idempotency_key":"k1"},{"actions":[]}]}`).want(t, "batch", 200,
+	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"a"}]},{"actions":[]}]}`).want(t, "batch", 200,
 		`{"results":[{"decision":{"event_id":"EVENT2"`, `"problem":{"type":"/docs#invalid"`)
-	if e.fake.decides[1].IdempotencyKey != "k1" {
-		t.Errorf("the batch's key arrived as %q", e.fake.decides[1].IdempotencyKey)
-	}
 	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[]}`).want(t, "empty batch", 422, `"field":"requests"`)
 	e.do("POST", "/v1/rewards:batch", `{"rewards":[{"event_id":"EVENT2","value":1},{"event_id":"EVENT8","value":1},{"event_id":"EVENT1"}]}`).want(t, "rewards", 200,
 		`{"results":[{"result":{"status":"accepted","seq":6}},{"problem":{`, "bad_event_id", `"field":"rewards[2].value"`)

@@ -24,14 +24,8 @@ type decideBody struct {
 	Explain         string          `json:"explain,omitempty" enum:"full" doc:"full: every candidate's propensity, votes and score"`
 }
 
-// batchItemBody is one request of a batch; the header Idempotency-Key is for single ones.
-type batchItemBody struct {
-	decideBody
-	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"256"`
-}
-
 type decideBatchBody struct {
-	Requests []batchItemBody `json:"requests" minItems:"1" maxItems:"256"`
+	Requests []decideBody `json:"requests" minItems:"1" maxItems:"256"`
 }
 
 // batchAnswer is one answer of a batch: a decision or a problem.
@@ -115,7 +109,8 @@ func (a *API) decideRoutes() {
 			return &struct{ Body serve.Decision }{d}, err
 		})
 	register(a, op{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide, body: decideBatchBody{},
-		summary: "Choose many actions on one state", doc: "At most 256. A bad request among them gets a problem of its own."},
+		summary: "Choose many actions on one state", doc: "At most 256. A bad request among them gets a problem of its own. There are no idempotency keys here: a repeated " +
+			"batch makes new decisions, and those of the first stay without rewards."},
 		func(ctx context.Context, in *struct {
 			Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 			RawBody []byte
@@ -132,7 +127,7 @@ func (a *API) decideRoutes() {
 			}
 			var rs []serve.DecideRequest
 			for i := range b.Requests {
-				r, err := b.Requests[i].request(a, fmt.Sprintf("requests[%d].", i), b.Requests[i].IdempotencyKey, caller(ctx))
+				r, err := b.Requests[i].request(a, fmt.Sprintf("requests[%d].", i), "", caller(ctx))
 				if err != nil {
 					return nil, err
 				}
