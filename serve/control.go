@@ -203,7 +203,7 @@ func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, e
 }
 
 // from checks the sequence of a clone or a rollback and states the digest of what it will find there,
-// so that the fold can confirm it. The past of a model is also that of the models it comes from.
+// so that the fold can confirm it. A model's past begins where it was created or cloned.
 func (s *Server) from(c *eventlog.Control, field string) error {
 	applied := s.progress.applied.Load()
 	if c.AtSeq == 0 {
@@ -212,7 +212,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	s.mu.RLock()
 	m := s.fold.models[c.From]
 	chain := s.fold.lineage(m)
-	oldest := s.fold.models[chain[len(chain)-1]].since
+	oldest := m.created.Seq
 	present := m.last <= c.AtSeq && m.since <= c.AtSeq
 	v := m.entry.version.Load()
 	s.mu.RUnlock()

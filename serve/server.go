@@ -321,9 +321,9 @@ func (p *progress) failure() error {
 func (p *progress) until(ctx context.Context, seq uint64) ([]outcome, error) {
 	for {
 		p.pmu.Lock()
-		out, failed, changed := p.outcomes[seq], p.failed, p.changed
+		out, failed, changed, there := p.outcomes[seq], p.failed, p.changed, p.applied.Load() >= seq
 		p.pmu.Unlock()
-		if p.applied.Load() >= seq {
+		if there {
 			return out, nil
 		}
 		if failed != nil {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"sync"
@@ -28,10 +29,12 @@ type window struct {
 
 type windowQueue []window
 
-func (q windowQueue) Len() int           { return len(q) }
-func (q windowQueue) Less(i, j int) bool { return q[i].deadline < q[j].deadline }
-func (q windowQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *windowQueue) Push(x any)        { *q = append(*q, x.(window)) }
+func (q windowQueue) Len() int { return len(q) }
+func (q windowQueue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].batch.seq, q[j].batch.seq), cmp.Compare(q[i].model, q[j].model)) < 0
+}
+func (q windowQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *windowQueue) Push(x any)   { *q = append(*q, x.(window)) }
 func (q *windowQueue) Pop() any {
 	old := *q
 	x := old[len(old)-1]
