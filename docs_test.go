@@ -1,6 +1,7 @@
 package troupe_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,6 +15,7 @@ import (
 	"troupe/experiments"
 	"troupe/policy"
 	"troupe/spec"
+	"troupe/verify"
 )
 
 // documents are the pages whose words in backquotes are held against the code.
@@ -159,5 +161,45 @@ func TestDocumentsAreComplete(t *testing.T) {
 		if !strings.Contains(pages["CHANGELOG.md"], "`"+kind+"`") {
 			t.Errorf("CHANGELOG.md does not speak of the policy %s", kind)
 		}
+	}
+}
+
+// firstCell is the labels that a row of a table of docs/paper.md is about.
+var firstCell = regexp.MustCompile(`(?m)^\| ([^|]*` + "`" + `[^|]*) \|`)
+
+// TestPaperPage: docs/paper.md and docs/verify.html speak of the statements that `troupe verify` checks.
+// Every label with a check is in a row of docs/paper.md and has its place in
+// docs/verify.html, which counts as many checks as there are; every row is about something that is
+// checked, but for the two equations that are code.
+func TestPaperPage(t *testing.T) {
+	page, html := documents(t)["docs/paper.md"], ""
+	if text, err := os.ReadFile(filepath.FromSlash("docs/verify.html")); err != nil {
+		t.Fatal(err)
+	} else {
+		html = string(text)
+	}
+	rows := make(map[string]bool)
+	for _, row := range firstCell.FindAllStringSubmatch(page, -1) {
+		for _, label := range quoted.FindAllStringSubmatch(row[1], -1) {
+			rows[label[1]] = true
+		}
+	}
+	labels := verify.Labels()
+	for _, label := range labels {
+		if !rows[label] {
+			t.Errorf("docs/paper.md has no row for %s, which is checked", label)
+		}
+		if !strings.Contains(html, `id="`+label+`"`) {
+			t.Errorf("docs/verify.html has no %s; it is what troupe verify writes", label)
+		}
+	}
+	code := []string{"eq:rr_closed_form", "eq:beta", "cor:ts"} // cor:ts is the second label of claim:ts
+	for label := range rows {
+		if !slices.Contains(labels, label) && !slices.Contains(code, label) {
+			t.Errorf("docs/paper.md has a row for %s, which nothing checks", label)
+		}
+	}
+	if n := fmt.Sprintf("%d of %d planted faults noticed", len(verify.Checks), len(verify.Checks)); !strings.Contains(html, n) {
+		t.Errorf("docs/verify.html does not say %q", n)
 	}
 }
