@@ -57,6 +57,8 @@ var examples = map[string][]example{
 	"ensemble": {
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "gaussian beta one-sided", raw: spec.Raw{"m": int64(6), "symmetric": false, "targets": "gaussian", "init": "corrected", "scale": spec.Raw{"kind": "beta"}}, law: anySet},
+		{table: "exact law", raw: spec.Raw{"m": int64(6), "targets": "gaussian", "engine": "exact-law"}, law: anySet},
+		{table: "growing", raw: spec.Raw{"m": "grow"}, law: anySet},
 		{table: "rademacher max", raw: spec.Raw{"m": int64(6), "targets": "rademacher", "select": "max", "init": "prior"}, law: anySet},
 		{table: "pair", raw: spec.Raw{"m": int64(5), "reference": "pair"}, law: anySet},
 		{table: "signs of sphere targets", raw: spec.Raw{"m": int64(5), "reference": "signs", "targets": "sphere"}, law: anySet},
@@ -238,7 +240,7 @@ func TestNestedSpec(t *testing.T) {
 		}
 	}
 	for want, bad := range map[string]spec.Raw{
-		"policy[0].base.m: is the string \"x\", expected a whole number":                      {"kind": "mixed", "base": spec.Raw{"kind": "ensemble", "m": "x"}},
+		"policy[0].base.m: is the string \"x\", expected a whole number or \"grow\"":          {"kind": "mixed", "base": spec.Raw{"kind": "ensemble", "m": "x"}},
 		"policy[0].base.kind: unknown kind \"ensembl\"; did you mean \"ensemble\"?":           {"kind": "doubling", "base": spec.Raw{"kind": "ensembl"}},
 		"policy[0].base: is the string \"ts\", expected a table such as { kind = \"atoms\" }": {"kind": "doubling", "base": "ts"},
 	} {

@@ -15,7 +15,8 @@ import (
 // EnsembleOptions configures linear ensemble sampling. Zero values take the preset's choice.
 type EnsembleOptions struct {
 	Preset    string  `key:"preset" doc:"practical, or paper: the theorem's λ, m and r_t" default:"practical"`
-	M         int     `key:"m" doc:"ensemble size" default:"max(16, 2d); theorem's m"`
+	M         int     `key:"m" doc:"ensemble size; grow: m_t = ⌈c·d·log t⌉, see grow" default:"max(16, 2d); theorem's m" word:"grow=-9223372036854775808"`
+	Grow      float64 `key:"grow" doc:"c of m = \"grow\"" default:"1"`
 	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1; 5"`
 	Delta     float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
 	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U); 7β_t"`
@@ -24,8 +25,13 @@ type EnsembleOptions struct {
 	Select    string  `key:"select" doc:"random member, or max over the ensemble" default:"random"`
 	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
 	Reference string  `key:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
-	Engine    string  `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy" default:"auto"`
+	Engine    string  `key:"engine" doc:"how S is kept, the same numbers whichever: auto, eager, blocked, lazy; other numbers of the same law, at a cost that m does not enter: exact-law" default:"auto"`
 }
+
+// Growing is the M of an ensemble that grows, m_t = max(1, ⌈c·d·log t⌉) in round t: no horizon needs to
+// be known. It has Gaussian targets and the engine exact-law, which draws a new member from the state
+// and not from the history.
+const Growing = math.MinInt
 
 // Doc implements spec.Documented.
 func (*EnsembleOptions) Doc() string { return "linear ensemble sampling (alg:es)" }
@@ -110,6 +116,24 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 		}
 	}
 	set(&o.Preset, "practical")
+	if o.M == Growing {
+		set(&o.Targets, "gaussian")
+		set(&o.Init, "prior")
+		if o.Grow == 0 {
+			o.Grow = 1
+		}
+		if err := positive("grow", o.Grow); err != nil {
+			return o, TargetLaw{}, err
+		}
+		if o.Engine == "" || o.Engine == "auto" {
+			o.Engine = exactLaw
+		}
+		if o.Engine != exactLaw {
+			return o, TargetLaw{}, fmt.Errorf("engine is %q, but m = \"grow\" needs %q", o.Engine, exactLaw)
+		}
+	} else if o.Grow != 0 {
+		return o, TargetLaw{}, fmt.Errorf("grow is %v, but m is not \"grow\"", o.Grow)
+	}
 	set(&o.Targets, "uniform")
 	set(&o.Select, "random")
 	set(&o.Reference, "coordinate")
@@ -157,8 +181,18 @@ func (o EnsembleOptions) resolve(p Problem) (EnsembleOptions, TargetLaw, error) 
 	if o.Select != "random" && o.Select != "max" {
 		return o, law, fmt.Errorf("select is %q%s", o.Select, spec.Suggest(o.Select, []string{"random", "max"}))
 	}
-	if err := checkMembers(o.M, p.Dim); err != nil {
-		return o, law, err
+	if o.Engine == exactLaw {
+		switch {
+		case law.Name != "gaussian":
+			return o, law, fmt.Errorf("targets is %q, but engine = %q needs \"gaussian\"", o.Targets, exactLaw)
+		case o.Select != "random" || o.Reference != "coordinate":
+			return o, law, fmt.Errorf("engine is %q, which looks at one member in a round: it needs select = \"random\" and reference = \"coordinate\"", exactLaw)
+		}
+	}
+	if o.M != Growing {
+		if err := checkMembers(o.M, p.Dim); err != nil {
+			return o, law, err
+		}
 	}
 	return o, law, positive("lambda", o.Lambda)
 }
@@ -182,7 +216,8 @@ type Ensemble struct {
 	ridge  *linalg.Ridge
 	radius radius
 	m      int
-	s      *members
+	s      *members  // nil with a bridge
+	bridge *bridge   // engine exact-law, otherwise nil
 	sums   []float64 // what Sums returned since the last Update, or nil
 
 	reference *reference // nil: coordinate, one member at a time
@@ -213,19 +248,24 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 	if err != nil {
 		return nil, err
 	}
+	e := &Ensemble{
+		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, reference: ref,
+		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d, linalg.Padded(d)),
+	}
+	if o.Engine == exactLaw {
+		e.bridge = newBridge(d, max(o.M, 0), o.Grow, o.Lambda, first, p.Init, e.ridge)
+		return e, nil
+	}
 	engine, err := o.engine(law, d)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newMembers(d, o.M, law.law, p.Horizon, engine, first)
+	e.s, err = newMembers(d, o.M, law.law, p.Horizon, engine, first)
 	if err != nil {
 		return nil, err
 	}
-	s.joint = law.joint
-	return &Ensemble{
-		opts: o, law: law, ridge: linalg.NewRidge(d, o.Lambda), radius: r, m: o.M, s: s, reference: ref,
-		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d, linalg.Padded(d)),
-	}, nil
+	e.s.joint = law.joint
+	return e, nil
 }
 
 // Options returns the configuration with every default filled in.
@@ -234,12 +274,27 @@ func (e *Ensemble) Options() EnsembleOptions { return e.opts }
 // Ridge returns the state of the regression: V_t, θ̂_t. It belongs to the policy.
 func (e *Ensemble) Ridge() *linalg.Ridge { return e.ridge }
 
+// Members returns m_t, the number of members of the coming round.
+func (e *Ensemble) Members() int {
+	if e.bridge != nil {
+		return e.bridge.members()
+	}
+	return e.m
+}
+
 // Sums returns a copy of S_t, m×d, row j the sum of member j+1 of the paper. Until the next Update it
 // is the same copy.
 func (e *Ensemble) Sums() []float64 {
 	if e.sums == nil {
-		e.sums = make([]float64, e.m*e.ridge.Dim())
-		e.s.sums(e.sums)
+		d := e.ridge.Dim()
+		e.sums = make([]float64, e.Members()*d)
+		if e.bridge == nil {
+			e.s.sums(e.sums)
+		} else {
+			for j := range e.Members() {
+				copy(e.sums[j*d:], e.bridge.load(j))
+			}
+		}
 	}
 	return e.sums
 }
@@ -255,9 +310,9 @@ func (e *Ensemble) Scale() float64 {
 // Models returns the number of models that take part: 2m, or m without symmetrisation.
 func (e *Ensemble) Models() int {
 	if e.opts.Symmetric {
-		return 2 * e.m
+		return 2 * e.Members()
 	}
-	return e.m
+	return e.Members()
 }
 
 // Model stores θ̂ + r ξ θ̃^j in dst, 0 ≤ j < m, sign ξ = ±1. Cost d².
@@ -268,6 +323,10 @@ func (e *Ensemble) Model(dst []float64, j int, sign float64) {
 
 // model stores θ̂ + c·θ̃^j in e.theta.
 func (e *Ensemble) model(j int, c float64) {
+	if e.bridge != nil {
+		e.ridge.SolveShift(e.theta, e.bridge.load(j), 1, c)
+		return
+	}
 	s, step := e.s.view(e.sum, j)
 	e.ridge.SolveShift(e.theta, s, step, c)
 }
@@ -292,11 +351,13 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 	if e.reference != nil {
 		return e.selectMixed(dst, set, draw)
 	}
-	j, sign := e.draws.Intn(draw, 0, e.m), 1.0
+	j, sign := e.draws.Intn(draw, 0, e.Members()), 1.0
 	if e.opts.Symmetric {
 		sign = e.draws.Sign(draw, 1)
 	}
-	e.s.expect(draw)
+	if e.bridge == nil {
+		e.s.expect(draw)
+	}
 	e.model(j, sign*e.Scale())
 	_, err := set.ArgMax(dst, e.theta)
 	return err
@@ -323,9 +384,15 @@ func (e *Ensemble) maximise(dst *bandit.Action, set bandit.ActionSet) error {
 // each calls f for every model (j, ξ), the model itself in e.theta, until f fails.
 func (e *Ensemble) each(f func(j int, sign float64) error) error {
 	r := e.Scale()
-	e.s.settle()
-	for j := range e.m {
-		e.s.load(e.sum, j)
+	if e.bridge == nil {
+		e.s.settle()
+	}
+	for j := range e.Members() {
+		if e.bridge == nil {
+			e.s.load(e.sum, j)
+		} else {
+			copy(e.sum, e.bridge.load(j))
+		}
 		e.ridge.Solve(e.member, e.sum)
 		e.shift(e.theta, r)
 		if err := f(j, 1); err != nil {
@@ -364,20 +431,31 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 	if len(a.X) != e.ridge.Dim() {
 		return checkAction(a, y, e.ridge.Dim())
 	}
+	if e.bridge != nil {
+		e.bridge.look(draw)
+	}
 	if _, ok := e.ridge.Update(a.X, y); !ok {
 		if err := checkAction(a, y, e.ridge.Dim()); err != nil {
 			return err
 		}
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	e.s.add(a.X, draw)
+	if e.bridge != nil {
+		e.bridge.fix(a.X)
+	} else {
+		e.s.add(a.X, draw)
+	}
 	e.sums = nil
 	return nil
 }
 
 // Warnings implements bandit.Warner.
 func (e *Ensemble) Warnings(set bandit.ActionSet) []string {
-	return spanWarning(set, e.m, e.ridge.Dim(), e.opts.Init)
+	m := e.m
+	if m == Growing {
+		m = math.MaxInt
+	}
+	return spanWarning(set, m, e.ridge.Dim(), e.opts.Init)
 }
 
 // spanWarning speaks of the trap of accumulated ensembles: on a set that is not finite the actions
@@ -394,14 +472,31 @@ func spanWarning(set bandit.ActionSet, m, d int, init string) []string {
 		"regret grows linearly, and what a run shows is rounding; take m ≥ 2d = %d and a random init", why, 2*d)}
 }
 
-// AppendSnapshot implements bandit.Snapshotter. The bytes do not depend on the engine.
+// AppendSnapshot implements bandit.Snapshotter. The bytes do not depend on the engine, except that
+// exact-law has a kind of its own, with the members that were ever drawn.
 func (e *Ensemble) AppendSnapshot(b []byte) ([]byte, error) {
+	if e.bridge != nil {
+		return appendSnapshot(b, "ensemble-exact-law", append(e.ridge.State(), e.bridge.state()...)), nil
+	}
 	return appendSnapshot(b, "ensemble", append(e.ridge.State(), e.Sums())), nil
 }
 
 // Restore implements bandit.Snapshotter.
 func (e *Ensemble) Restore(b []byte) error {
 	state := e.ridge.State()
+	if e.bridge != nil {
+		v, err := readSnapshot(b, "ensemble-exact-law", append(lengthsOf(state), -1, -1, -1))
+		if err != nil {
+			return err
+		}
+		if err := e.bridge.restore(v[len(state):]); err != nil {
+			return err
+		}
+		e.ridge.Restore(v)
+		e.bridge.resume()
+		e.sums = nil
+		return nil
+	}
 	v, err := readSnapshot(b, "ensemble", append(lengthsOf(state), e.m*e.ridge.Dim()))
 	if err != nil {
 		return err

@@ -51,6 +51,9 @@ type Incremental struct {
 
 // NewIncremental returns the policy before round 1. The error names the option that is wrong.
 func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
+	if o.M < 0 {
+		return nil, fmt.Errorf("m is %d, expected at least 1", o.M)
+	}
 	full, law, err := EnsembleOptions{
 		M: o.M, Lambda: o.Lambda, Delta: o.Delta, Scale: o.Scale, Targets: o.Targets, Init: o.Init,
 	}.resolve(p)

@@ -96,9 +96,9 @@ func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	return nil
 }
 
-// Update implements bandit.Policy.
+// Update implements bandit.Policy: the base reads source.Sub(0) here too, so that its round is one.
 func (m *Mixed) Update(a bandit.Action, y float64, draw rng.Source) error {
-	return m.base.Update(a, y, draw)
+	return m.base.Update(a, y, draw.Sub(0))
 }
 
 // Warnings implements bandit.Warner.

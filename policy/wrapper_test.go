@@ -28,7 +28,7 @@ func TestMixedLaw(t *testing.T) {
 		}
 		var law, bare bandit.Law
 		w.play(t, m, 60, func(round int, a *bandit.Action, y float64) {
-			if err := alone.Update(*a, y, w.key.Stream(rng.Perturb).Round(uint64(round))); err != nil {
+			if err := alone.Update(*a, y, w.key.Stream(rng.Perturb).Round(uint64(round)).Sub(0)); err != nil {
 				t.Fatal(err)
 			}
 			if err := m.Prob(&law, w); err != nil {

@@ -121,6 +121,9 @@ func (s Source) At() uint64 { return s.t }
 // Later returns round t+n of the same stream.
 func (s Source) Later(n uint64) Source { return Source{key: s.key, role: s.role, t: s.t + n} }
 
+// As returns the same round of the stream of another role.
+func (s Source) As(r Role) Source { return Source{key: s.key, role: r, t: s.t} }
+
 // Sub returns the same round of an independent stream of the same role, for a policy that is made
 // of others.
 func (s Source) Sub(i uint64) Source {

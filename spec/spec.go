@@ -11,8 +11,10 @@
 // An option is an exported struct field with a `key` tag and a `doc` tag, and a `default` tag where
 // the zero value stands for something that words say better ("max(16, 2d)"). Field types: int,
 // float64, string, bool, slices of these, [][]float64, or a type that implements Decoder (a nested
-// table with its own registry). An unknown key or kind, a wrong type, NaN and ±Inf are errors, and
-// so is a zero written out where zero stands for a default: m = 0 is a slip, not a wish for 16.
+// table with its own registry). A whole number may also be written as one word: the tag
+// `word:"grow=-1"` says which, and for which number it stands. An unknown key or kind, a wrong type,
+// NaN and ±Inf are errors, and so is a zero written out where zero stands for a default: m = 0 is a
+// slip, not a wish for 16.
 //
 // A list where a single value is expected is a sweep; Expand multiplies it out before Decode.
 package spec
@@ -23,6 +25,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -95,6 +98,13 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 			}
 			names = append(names, skip...)
 			return Errorf(Join(path, key), "unknown key %q%s", key, Suggest(key, names))
+		}
+		if w, ok := raw[key].(string); ok && f.word != "" {
+			if w != f.word {
+				return Errorf(Join(path, key), "is %s, expected a whole number or %q", Show(raw[key]), f.word)
+			}
+			f.value.SetInt(f.meaning)
+			continue
 		}
 		if err := set(f.value, raw[key], Join(path, key)); err != nil {
 			return err
@@ -303,6 +313,9 @@ func Options(options any) []Option {
 		}
 		if !isDecoder(v.Field(i)) {
 			o.Type = strings.ReplaceAll(f.Type.String(), "float64", "number")
+			if word, _, ok := strings.Cut(f.Tag.Get("word"), "="); ok {
+				o.Type += fmt.Sprintf(" or %q", word)
+			}
 			if o.Default == "" && f.Type.Kind() != reflect.Slice {
 				o.Default = fmt.Sprint(v.Field(i).Interface())
 			}
@@ -360,10 +373,13 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// field is an option of a struct: where its value goes, and its default tag.
+// field is an option of a struct: where its value goes, its default tag, and its word with what it
+// stands for.
 type field struct {
-	value reflect.Value
-	def   string
+	value   reflect.Value
+	def     string
+	word    string
+	meaning int64
 }
 
 func fieldsOf(options any) map[string]field {
@@ -372,7 +388,15 @@ func fieldsOf(options any) map[string]field {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if key := tag.Get("key"); key != "" {
-			m[key] = field{v.Field(i), tag.Get("default")}
+			f := field{value: v.Field(i), def: tag.Get("default")}
+			if word, number, ok := strings.Cut(tag.Get("word"), "="); ok {
+				n, err := strconv.ParseInt(number, 10, 64)
+				if err != nil {
+					panic("spec: word tag of " + key + ": " + err.Error())
+				}
+				f.word, f.meaning = word, n
+			}
+			m[key] = f
 		}
 	}
 	return m

@@ -72,6 +72,35 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+type spiral struct {
+	Turns int `key:"turns" doc:"its turns" word:"endless=-7"`
+}
+
+func (*spiral) Doc() string { return "a spiral" }
+
+// TestWord: a whole number that may be a word, in a spec, in a sweep, in a listing and when it is wrong.
+func TestWord(t *testing.T) {
+	spirals := spec.Registry[*spiral]{"spiral": func() *spiral { return &spiral{} }}
+	var turns []int
+	for _, c := range spec.Expand(spirals, spec.Raw{"kind": "spiral", "turns": []any{int64(3), "endless"}}) {
+		s, err := spec.Decode(spirals, c.Value.(spec.Raw), "shape")
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns = append(turns, s.Turns)
+	}
+	if diff := cmp.Diff([]int{3, -7}, turns); diff != "" {
+		t.Error(diff)
+	}
+	_, err := spec.Decode(spirals, spec.Raw{"kind": "spiral", "turns": "many"}, "shape")
+	if want := `shape.turns: is the string "many", expected a whole number or "endless"`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if o := spec.Options(&spiral{}); o[0].Type != `int or "endless"` {
+		t.Errorf("listed as %s", o[0].Type)
+	}
+}
+
 // TestDecodeRefuses: every fault names the path, what stands there and what was expected.
 func TestDecodeRefuses(t *testing.T) {
 	for want, raw := range map[string]spec.Raw{

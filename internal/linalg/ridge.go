@@ -124,6 +124,22 @@ func (r *Ridge) V() []float64 {
 	return out
 }
 
+// PackV stores the lower triangle of V_t in dst, column after column, d(d+1)/2 numbers: entries
+// (j, j), …, (d−1, j) for j = 0, …, d−1. Cost d²/2, and what waits.
+func (r *Ridge) PackV(dst []float64) {
+	d := r.d
+	if len(dst) != d*(d+1)/2 {
+		panic(badLength)
+	}
+	r.enter()
+	for j := range d {
+		for i := j; i < d; i++ {
+			dst[i-j] = r.v[r.at(i, j)]
+		}
+		dst = dst[d-j:]
+	}
+}
+
 // Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state and is valid until the
 // next call of V or Inv. Cost d².
 func (r *Ridge) Inv() []float64 {

@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"errors"
+	"math"
+
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// bridge is the engine exact-law: an ensemble with Gaussian targets in which only drawn members are
+// looked at. Between two looks, after τ and n > τ updates, the sum of a member has moved by
+//
+//	S_n^j − S_τ^j = Σ_{τ<i≤n} U_i^j X_i ~ N(0, V_n − V_τ),
+//
+// independent of everything seen before, whatever the actions were: they depend on the members that
+// were drawn, and U_i^j is drawn after X_i. So the increment is drawn when member j is, from the
+// difference of two matrices, and the cost of a round does not depend on m: d³/3 for the Cholesky
+// factor of the difference, which may be singular. A member that was never drawn is S_0^j + N(0,
+// V_n − λI), so members can be added at any time without the history (the remark after rem:large-m
+// asks for it), and m may grow.
+//
+// The law of all actions is that of the other engines. The numbers are not: they are keyed by
+// (member, number of updates) and not by (member, round). In round t, Update fixes the sum of
+// the member J_t that number 0 of the round's select source draws, whether Select was called or not;
+// what is read of other members is a draw of the right law, given what was fixed, and is forgotten.
+//
+// Memory: d(d+3)/2 numbers for each member ever drawn.
+type bridge struct {
+	d      int
+	m      int     // 0: grows
+	growth float64 // m_t = max(1, ⌈growth·d·log t⌉) in round t
+	lambda float64
+	first  func(row []float64, j int)
+	init   rng.Stream
+	ridge  *linalg.Ridge
+
+	slot  []int32     // of member j, +1; 0 means never drawn. Not used when m is larger than manySlots
+	far   map[int]int // the same for a very large m
+	drawn []int       // the members of the slots
+	pages [][]float64 // each of pageSlots slots: S_τ, then V_τ packed
+
+	now []float64 // V_n, packed: the lower triangle by columns
+
+	// The last sample, of member j after n updates.
+	j, n   int
+	valid  bool
+	sample []float64 // S_n^j
+
+	noise          rng.Stream
+	noiseN         int // −1: not derived
+	work, least, z []float64
+}
+
+// rounding is the relative error of an entry of V: differences below it are none.
+const rounding = 1e-13
+
+const (
+	pageSlots = 128     // slots of a page; pages never move
+	manySlots = 1 << 24 // members up to which slots are looked up in a list
+)
+
+// find returns the slot of a member, −1 when it was never drawn.
+func (b *bridge) find(j int) int {
+	if b.m > manySlots {
+		if slot, known := b.far[j]; known {
+			return slot
+		}
+		return -1
+	}
+	if j >= len(b.slot) {
+		return -1
+	}
+	return int(b.slot[j]) - 1
+}
+
+// at returns S_τ and V_τ of a slot.
+func (b *bridge) at(slot int) (sum, seen []float64) {
+	size := b.d + len(b.now)
+	x := b.pages[slot/pageSlots][slot%pageSlots*size:][:size]
+	return x[:b.d], x[b.d:]
+}
+
+func newBridge(d, m int, growth, lambda float64, first func(row []float64, j int), init rng.Stream, ridge *linalg.Ridge) *bridge {
+	b := &bridge{
+		d: d, m: m, growth: growth, lambda: lambda, first: first, init: init, ridge: ridge,
+		now: make([]float64, d*(d+1)/2), sample: make([]float64, d), noiseN: -1,
+		work: make([]float64, d*linalg.Padded(d)), least: make([]float64, d), z: make([]float64, d),
+	}
+	ridge.PackV(b.now)
+	return b
+}
+
+// members returns m_t of the coming round.
+func (b *bridge) members() int {
+	if b.m > 0 {
+		return b.m
+	}
+	return max(1, int(math.Ceil(b.growth*float64(b.d)*math.Log(float64(b.ridge.Len()+1)))))
+}
+
+// load returns S_n^j, which belongs to the bridge and is valid until the next call.
+func (b *bridge) load(j int) []float64 {
+	n := int(b.ridge.Len())
+	if b.valid && b.j == j && b.n == n {
+		return b.sample
+	}
+	var then []float64
+	if slot := b.find(j); slot >= 0 {
+		var sum []float64
+		sum, then = b.at(slot)
+		copy(b.sample, sum)
+	} else {
+		b.first(b.sample, j)
+	}
+	ld := linalg.Padded(b.d)
+	for k, at := 0, 0; k < b.d; k++ {
+		b.least[k] = rounding * b.now[at]
+		for i := k; i < b.d; i, at = i+1, at+1 {
+			v := b.now[at]
+			if then != nil {
+				v -= then[at]
+			} else if i == k {
+				v -= b.lambda
+			}
+			b.work[i*ld+k], b.work[k*ld+i] = v, v
+		}
+	}
+	if b.noiseN != n {
+		b.noise, b.noiseN = b.init.Sub(uint64(n)+1), n
+	}
+	b.noise.Round(uint64(j)).Normals(b.z, 0)
+	linalg.AddGaussian(b.sample, b.work, b.least, b.z)
+	b.j, b.n, b.valid = j, n, true
+	return b.sample
+}
+
+// look prepares what fix needs, before the update of a round: it draws the sum of the member of the
+// round.
+func (b *bridge) look(draw rng.Source) {
+	b.load(draw.As(rng.Select).Intn(0, b.members()))
+}
+
+// fix keeps the sum that look drew and makes the step x.
+func (b *bridge) fix(x []float64) {
+	slot := b.find(b.j)
+	if slot < 0 {
+		slot = b.add(b.j)
+	}
+	sum, seen := b.at(slot)
+	copy(sum, b.sample)
+	copy(seen, b.now)
+	at := 0
+	for k, v := range x {
+		for _, w := range x[k:] {
+			b.now[at] = math.FMA(v, w, b.now[at])
+			at++
+		}
+	}
+}
+
+// add gives a member a slot.
+func (b *bridge) add(j int) int {
+	slot := len(b.drawn)
+	if b.m > manySlots {
+		if b.far == nil {
+			b.far = make(map[int]int)
+		}
+		b.far[j] = slot
+	} else {
+		for j >= len(b.slot) {
+			b.slot = append(b.slot, make([]int32, max(64, len(b.slot)))...)
+		}
+		b.slot[j] = int32(slot) + 1
+	}
+	b.drawn = append(b.drawn, j)
+	if slot/pageSlots == len(b.pages) {
+		b.pages = append(b.pages, make([]float64, pageSlots*(b.d+len(b.now))))
+	}
+	return slot
+}
+
+// state returns the drawn members, their sums and matrices, for a snapshot.
+func (b *bridge) state() [][]float64 {
+	n := len(b.drawn)
+	drawn, sums, matrices := make([]float64, n), make([]float64, 0, n*b.d), make([]float64, 0, n*len(b.now))
+	for i, j := range b.drawn {
+		drawn[i] = float64(j)
+		sum, seen := b.at(i)
+		sums, matrices = append(sums, sum...), append(matrices, seen...)
+	}
+	return [][]float64{drawn, sums, matrices}
+}
+
+// restore puts back what state returned. It reports an error, and changes nothing, when that is no
+// such state.
+func (b *bridge) restore(v [][]float64) error {
+	n, size := len(v[0]), len(b.now)
+	if len(v[1]) != n*b.d || len(v[2]) != n*size {
+		return errors.New("policy: snapshot holds members without their sums")
+	}
+	seen := make(map[float64]bool, n)
+	for _, j := range v[0] {
+		if j < 0 || j != math.Trunc(j) || j >= 1<<53 || b.m > 0 && j >= float64(b.m) || b.m == 0 && j >= manySlots || seen[j] {
+			return errors.New("policy: snapshot holds a member that cannot be, or one twice")
+		}
+		seen[j] = true
+	}
+	b.slot, b.far, b.drawn, b.pages = nil, nil, nil, nil
+	for i, j := range v[0] {
+		sum, matrix := b.at(b.add(int(j)))
+		copy(sum, v[1][i*b.d:])
+		copy(matrix, v[2][i*size:])
+	}
+	b.valid, b.noiseN = false, -1
+	return nil
+}
+
+// resume takes V from the ridge, after that was restored.
+func (b *bridge) resume() { b.ridge.PackV(b.now) }
