@@ -236,13 +236,18 @@ func (c *Client) CreateModel(ctx context.Context, config any) error {
 	return c.call(ctx, "POST", "/v1/models", nil, config, nil)
 }
 
-// Decide chooses an action. It makes an idempotency key when the request has none.
+// Decide chooses an action. It makes an idempotency key when the request has none, unless calls are
+// never repeated (Options.Tries 1).
 func (c *Client) Decide(ctx context.Context, model string, r DecideRequest) (Decision, error) {
-	if r.IdempotencyKey == "" {
+	if r.IdempotencyKey == "" && c.opts.Tries > 1 {
 		r.IdempotencyKey = newKey()
 	}
+	var header http.Header
+	if r.IdempotencyKey != "" {
+		header = http.Header{"Idempotency-Key": {r.IdempotencyKey}}
+	}
 	var d Decision
-	err := c.call(ctx, "POST", "/v1/models/"+url.PathEscape(model)+":decide", http.Header{"Idempotency-Key": {r.IdempotencyKey}}, r, &d)
+	err := c.call(ctx, "POST", "/v1/models/"+url.PathEscape(model)+":decide", header, r, &d)
 	return d, err
 }
 
@@ -259,13 +264,20 @@ func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideReque
 // Reward pays for a decision. Under the rules sum and last, where every call would count, RewardOnce
 // is the one to repeat.
 func (c *Client) Reward(ctx context.Context, eventID string, value float64) (RewardResult, error) {
-	return c.RewardOnce(ctx, eventID, value, newKey())
+	key := ""
+	if c.opts.Tries > 1 {
+		key = newKey()
+	}
+	return c.RewardOnce(ctx, eventID, value, key)
 }
 
 // RewardOnce pays for a decision under a key of the caller's: a second call with it changes nothing.
 func (c *Client) RewardOnce(ctx context.Context, eventID string, value float64, key string) (RewardResult, error) {
 	var r RewardResult
-	body := map[string]any{"value": value, "key": key}
+	body := struct {
+		Value float64 `json:"value"`
+		Key   string  `json:"key,omitempty"`
+	}{value, key}
 	err := c.call(ctx, "POST", "/v1/events/"+url.PathEscape(eventID)+":reward", nil, body, &r)
 	return r, err
 }
