@@ -304,7 +304,7 @@ func (a *Analysis) compare(s *stats.Resamples) {
 				d.Verdict = Tied
 				if d.Mean > 0 {
 					c := a.Factor * d.SE / d.Mean
-					if n := math.Ceil(c * c * float64(a.R())); n < 1e7 {
+					if n := math.Ceil(c * c * float64(a.R())); n < 1e6 {
 						d.Need = int(n)
 					}
 				}

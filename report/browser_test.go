@@ -207,7 +207,7 @@ func site(t *testing.T, envs []sim.Environment, players []player, reps int) (dir
 	return dir, run
 }
 
-// Four widths, two modes, three shapes of run: no console message, no request but the page, no
+// Four widths, two modes, four shapes of run: no console message, no request but the page, no
 // overflow, and none of the accessibility problems that a script can see.
 func TestBrowserEveryWidthAndMode(t *testing.T) {
 	ctx := browser(t)
@@ -223,8 +223,17 @@ func TestBrowserEveryWidthAndMode(t *testing.T) {
 		{"one", oneEnv(), troupeOfSeven(), 60},
 		{"two", []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("a-long-name-of-an-environment, d=10", 10, arms())}, long, 30},
 		{"single", oneEnv(), troupeOfSeven()[:1], 1},
+		{name: "recorded"}, // played, with diagnostics and a reference
 	} {
-		dir, _ := site(t, s.envs, s.players, s.reps)
+		var dir string
+		if s.players == nil {
+			dir = record(t, recordedSpec)
+			if _, err := Build(dir, Options{NoFigures: true}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			dir, _ = site(t, s.envs, s.players, s.reps)
+		}
 		file := filepath.Join(dir, "report.html")
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 768, 390, 320} {

@@ -81,7 +81,7 @@ func write(t testing.TB, dir string, envs []sim.Environment, players []player, r
 	ts := checkpoints(T, points)
 	m := sim.Manifest{
 		Troupe: "0.1.0", Commit: "0123456789abcdef0123456789abcdef01234567", Go: "go1.26.8", OS: "linux", Arch: "amd64", CPUs: 2,
-		Command: "troupe run tour", Experiment: "tour", Seed: 1, Horizon: T, Replications: reps, Workers: 2,
+		Command: "troupe run tour", Experiment: "tour", Hypothesis: "Sixteen members are enough: ensemble(m=64) is not better.\n\nGreedy gets stuck.", Seed: 1, Horizon: T, Replications: reps, Workers: 2,
 		Started: "2026-11-20T16:08:00Z", Seconds: 9.2, Status: "complete",
 		Spec:         "name = \"tour\"\nseed = 1\nhorizon = 10_000\n\n[[environment]]\nkind = \"linear\"\nd = 10\n\n[[policy]]\nkind = \"ensemble\"\nm = [4, 16, 64]\n",
 		Environments: envs, Cells: len(envs) * len(players) * reps, Done: len(envs) * len(players) * reps,

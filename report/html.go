@@ -406,13 +406,13 @@ func forestCell(ax Axis, d Difference, policy int, lowest bool) template.HTML {
 	case lowest:
 		fmt.Fprintf(&b, `<path class="pt %s" d="M%s 50h0"/>`, c, x(0))
 	case d.Mean > ax.Hi || (d.OK && d.Lo > ax.Hi):
-		fmt.Fprintf(&b, `<path class="off %s" d="M965 50H998M982 28L998 50 982 72"/>`, c)
+		fmt.Fprintf(&b, `<path class="off %s" d="M905 50H996M962 36L996 50 962 64"/>`, c)
 	default:
 		if d.OK {
 			lo, hi := max(d.Lo, ax.Lo), min(d.Hi, ax.Hi)
 			fmt.Fprintf(&b, `<path class="whisk %s" d="M%s 50H%s"/>`, c, x(lo), x(hi))
 			if d.Hi > ax.Hi {
-				fmt.Fprintf(&b, `<path class="off %s" d="M982 28L998 50 982 72"/>`, c)
+				fmt.Fprintf(&b, `<path class="off %s" d="M962 36L996 50 962 64"/>`, c)
 			}
 		}
 		fmt.Fprintf(&b, `<path class="pt %s" d="M%s 50h0"/>`, c, x(d.Mean))

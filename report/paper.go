@@ -408,7 +408,12 @@ func (p *painter) pdf(f *Figure, at time.Time, w io.Writer) error {
 func (p *painter) svg(f *Figure, w io.Writer) error {
 	c := vgsvg.New(p.extent(f))
 	p.draw(f, c)
-	_, err := c.WriteTo(w)
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return err
+	}
+	// Arial and Helvetica have the widths of Liberation Sans, for readers that do not have it.
+	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
 	return err
 }
 
