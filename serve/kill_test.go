@@ -1,3 +1,200 @@
 package serve
 
-func child() bool { return false }
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+)
+
+const childDir = "TROUPE_SERVE_CHILD"
+
+// child is the process that TestKill kills: a server with eight users who say on standard output what
+// was acknowledged.
+func child() bool {
+	dir := os.Getenv(childDir)
+	if dir == "" {
+		return false
+	}
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: 300})
+	if err != nil {
+		fmt.Println("E", err)
+		os.Exit(1)
+	}
+	if _, err := s.GetModel(ctx, "m"); err != nil {
+		if _, err := s.CreateModel(ctx, killModel(), ""); err != nil {
+			fmt.Println("E", err)
+			os.Exit(1)
+		}
+	}
+	var mu sync.Mutex
+	say := func(format string, a ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Printf(format+"\n", a...)
+	}
+	for u := range 8 {
+		go func() {
+			for n := u; ; n += 8 {
+				d, err := s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 4, 3)})
+				if err != nil {
+					say("E %v", err)
+					return
+				}
+				say("D %s %s %d", d.EventID, d.Action.ID, d.Propensity.Num)
+				if n%3 == 0 {
+					continue
+				}
+				r, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: float64(n%5)/4 - 0.5})
+				if err != nil {
+					say("E %v", err)
+					return
+				}
+				say("R %s %s %d", d.EventID, r.Status, n%5)
+			}
+		}()
+	}
+	select {}
+}
+
+func killModel() ModelConfig {
+	return vectors("m", 3, func(c *ModelConfig) { c.Reward.Window = Duration(time.Hour) })
+}
+
+// TestKill: null: whatever moment the process is killed at, every acknowledged decision and reward is
+// in the log once, and the state is that of the rewards in the log. 20 rounds, or as many as
+// TROUPE_KILL_ROUNDS says; each begins where the one before was killed. Five rounds with -short.
+func TestKill(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 5
+	}
+	if v := os.Getenv("TROUPE_KILL_ROUNDS"); v != "" {
+		var err error
+		if rounds, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	random := rand.New(rand.NewPCG(1, 2))
+	decided, paid := map[string]string{}, map[string]string{} // by event id
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		var timer *time.Timer
+		fresh := map[string]bool{}
+		for lines.Scan() {
+			if timer == nil {
+				timer = time.AfterFunc(time.Duration(10+random.IntN(150))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			}
+			f := strings.Fields(lines.Text())
+			switch {
+			case len(f) == 4 && f[0] == "D":
+				decided[f[1]], fresh[f[1]] = f[2]+" "+f[3], true
+			case len(f) == 4 && f[0] == "R":
+				if f[2] != string(Accepted) {
+					t.Fatalf("round %d: a first reward was %s", round, f[2])
+				}
+				paid[f[1]] = f[3]
+			case len(f) > 0 && f[0] == "E":
+				t.Errorf("round %d: %s", round, lines.Text())
+			}
+		}
+		_ = cmd.Wait()
+		if timer == nil {
+			t.Fatalf("round %d: the child said nothing", round)
+		}
+		checkKilled(t, dir, round, decided, paid, fresh, round == rounds-1)
+		if t.Failed() {
+			t.Fatalf("round %d of %d, %d decisions and %d rewards acknowledged so far", round, rounds, len(decided), len(paid))
+		}
+	}
+	t.Logf("%d rounds: %d decisions and %d rewards acknowledged, all there once", rounds, len(decided), len(paid))
+}
+
+// checkKilled opens what a killed process left behind and looks for what it acknowledged.
+func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]string, fresh map[string]bool, all bool) {
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: -1})
+	if err != nil {
+		t.Fatalf("round %d: %v", round, err)
+	}
+	defer func() {
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+	}()
+	for id, want := range decided {
+		if !all && !fresh[id] {
+			continue
+		}
+		e, err := s.Event(ctx, id)
+		if err != nil {
+			t.Errorf("round %d: acknowledged decision %s: %v", round, id, err)
+			continue
+		}
+		if got := fmt.Sprintf("%s %d", e.Action.ID, e.Decision.Num); got != want {
+			t.Errorf("round %d: decision %s is %s, acknowledged was %s", round, id, got, want)
+		}
+		if y, ok := paid[id]; ok {
+			n, _ := strconv.Atoi(y)
+			if e.Status != "rewarded" || *e.Value != float64(n)/4-0.5 {
+				t.Errorf("round %d: decision %s is %s, acknowledged was reward %s", round, id, e.Status, y)
+			}
+		}
+	}
+	c := must(s.GetModel(ctx, "m")).Counts
+	// What was under way and not acknowledged may be there: at most eight a round.
+	if n := uint64(8 * (round + 1)); c.Decisions < uint64(len(decided)) || c.Decisions > uint64(len(decided))+n || c.Rewards < uint64(len(paid)) || c.Rewards > uint64(len(paid))+n {
+		t.Errorf("round %d: %d decisions and %d rewards in the state, %d and %d were acknowledged", round, c.Decisions, c.Rewards, len(decided), len(paid))
+	}
+	if !all {
+		return
+	}
+	// A second opinion: the policy, taught by the rewards as they stand in the log.
+	m := s.fold.names["m"]
+	p, err := m.cfg.newPolicy(m.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[eventlog.Event]bool{}
+	for d, err := range eventlog.Replay(ctx, s.log, eventlog.NewChain(0, 1), s.fold.seq) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range d.Events() {
+			if r, ok := r.(*eventlog.Reward); ok && !d.Repeat {
+				if seen[r.Event] {
+					t.Errorf("event %v was paid twice", r.Event)
+				}
+				seen[r.Event] = true
+				if err := p.Update(bandit.Action{X: r.X}, r.Y, m.targets(r.Event)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if got := must(s.State(ctx, "m")).Snapshot; !bytes.Equal(got, must(p.AppendSnapshot(nil))) {
+		t.Error("the state is not that of the rewards in the log")
+	}
+}
