@@ -34,12 +34,11 @@ type benchCase struct {
 	name    string
 	d, k, m int
 	horizon int
-	options policy.EnsembleOptions // beside m
-	engine  string                 // for the listing
+	engine  string // "" is that of --engine
 }
 
 // benchCases are the standard configurations. A to D have a fixed list of arms; E is the theorem's
-// own ensemble size at d = 10, T = 10⁴.
+// own ensemble size at d = 10, T = 10⁴; E2-exact has Gaussian targets.
 var benchCases = []benchCase{
 	{name: "A", d: 10, k: 10, m: 20, horizon: 10_000},
 	{name: "B", d: 20, k: 100, m: 100, horizon: 10_000},
@@ -48,6 +47,7 @@ var benchCases = []benchCase{
 	{name: "E", d: 10, m: 40_000, horizon: 10_000},
 	{name: "E2", d: 10, m: 40_000, horizon: 100_000},
 	{name: "G", d: 100, m: 20_000, horizon: 10_000},
+	{name: "E2-exact", d: 10, m: 40_000, horizon: 100_000, engine: "exact-law"},
 }
 
 // benchResult is one line of the table, and of --json. Ratios are medians over the rounds; null
@@ -124,8 +124,9 @@ func bench(out, progress io.Writer, f benchFlags) error {
 	fmt.Fprintf(progress, "kernels: %s; processor time, %d rounds in turns\n", cpu.Kernels(), f.rounds)
 	var results []benchResult
 	for _, c := range cases {
-		c.options.Engine = f.engine
-		c.engine = f.engine
+		if c.engine == "" {
+			c.engine = f.engine
+		}
 		r, err := measure(c, f.rounds, np)
 		if err != nil {
 			return fmt.Errorf("configuration %s: %w", c.name, err)
@@ -153,7 +154,9 @@ func profile(cases []benchCase, f benchFlags) error {
 		return err
 	}
 	for _, c := range cases {
-		c.options.Engine = f.engine
+		if c.engine == "" {
+			c.engine = f.engine
+		}
 		if _, err := ours(c, 0, 5); err != nil {
 			return err
 		}
@@ -290,8 +293,12 @@ func ours(c benchCase, seed int, budget float64) (float64, error) {
 		}
 		var t total
 		start := processTime()
-		opts := c.options
-		opts.M, opts.Symmetric, opts.Lambda, opts.Init, opts.Scale = c.m, true, 5, "corrected", policy.Constant(1)
+		opts := policy.EnsembleOptions{
+			M: c.m, Symmetric: true, Lambda: 5, Init: "corrected", Scale: policy.Constant(1), Engine: c.engine,
+		}
+		if c.engine == "exact-law" {
+			opts.Targets, opts.Init = "gaussian", "prior"
+		}
 		p, err := policy.NewEnsemble(opts, policy.Problem{Dim: c.d, Arms: c.k, Horizon: c.horizon, Sigma: 1, Init: key.Stream(rng.Init)})
 		if err != nil {
 			return 0, err
