@@ -1,0 +1,426 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// TestFeatures: a model with a learned schema, a catalogue and a context; the mask; explain.
+func TestFeatures(t *testing.T) {
+	ctx := context.Background()
+	clock := &fakeClock{}
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), clock)
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id":"shop","actions":[{"id":"a","features":{"price":0.25}},{"id":"b","features":{"price":0.75}},{"id":"c","features":{"price":0.5}}]}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	if m := must(s.CreateModel(ctx, c, "")); m.Dim != 0 {
+		t.Fatalf("before the first request d = %d", m.Dim)
+	}
+	user := json.RawMessage(`{"user":{"city":"Oslo","age":31}}`)
+	d := must(s.Decide(ctx, "shop", DecideRequest{Context: user, Explain: true}))
+	m := must(s.GetModel(ctx, "shop"))
+	if len(d.Explain) != 3 || m.Dim == 0 || m.ConfigVersion != 2 || m.Config.Features.Schema == nil || d.Explain[0].Score == nil {
+		t.Fatalf("decision %+v, model %+v", d, m)
+	}
+	// The catalogue by id, one action excluded, one not available.
+	d = must(s.Decide(ctx, "shop", DecideRequest{Context: user, Exclude: []string{"a"}, Available: []bool{true, true, false}, Explain: true}))
+	if d.Action != (Chosen{"b", 1}) || d.Propensity.Num != d.Propensity.Den || len(d.Explain) != 1 {
+		t.Fatalf("masked: %+v", d)
+	}
+	if p := must(s.Replay(ctx, d.EventID)); !p.Equal || p.Index != 0 {
+		t.Fatalf("replay: %+v", p)
+	}
+	if e := must(s.Event(ctx, d.EventID)); e.Action != (Chosen{"b", 1}) || e.Status != "open" {
+		t.Fatalf("event: %+v", e)
+	}
+	for _, bad := range []struct {
+		r     DecideRequest
+		field string
+	}{
+		{DecideRequest{Context: user, Exclude: []string{"a", "b", "c"}}, "actions"},
+		{DecideRequest{Context: user, Available: []bool{true}}, "available"},
+		{DecideRequest{Context: json.RawMessage(`{"user":{"city":"Oslo","age":"old"}}`)}, "context.user.age"},
+		{DecideRequest{Context: json.RawMessage(`{"user":`)}, "context"},
+		{DecideRequest{Context: user, Actions: []Action{{ID: "a"}, {ID: "a"}}}, "actions[1].id"},
+		{DecideRequest{Context: user, Mode: "dreaming"}, "mode"},
+		{DecideRequest{Context: user, Mode: Apprentice, Baseline: ptr(7)}, "baseline"},
+		{DecideRequest{Context: user, IDs: []string{"a"}}, "ids"},
+	} {
+		_, err := s.Decide(ctx, "shop", bad.r)
+		wantCode(t, err, Invalid, bad.field)
+	}
+	// What shapes the state cannot change; the rest can, on the right version only.
+	n := m.Config
+	n.Policy = PolicySpec{Raw: spec.Raw{"kind": "greedy"}, Options: policy.Kinds["greedy"]()}
+	_, err := s.ConfigureModel(ctx, "shop", 0, n, "")
+	wantCode(t, err, Invalid, "config.policy")
+	n = m.Config
+	n.Actions = n.Actions[:2]
+	_, err = s.ConfigureModel(ctx, "shop", 1, n, "")
+	wantCode(t, err, Conflict, "version")
+	if m := must(s.ConfigureModel(ctx, "shop", 2, n, "")); m.ConfigVersion != 3 || len(m.Config.Actions) != 2 {
+		t.Fatalf("configured: %+v", m)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// TestConfig: the JSON of a configuration reads back to itself; what is wrong is named.
+func TestConfig(t *testing.T) {
+	c := vectors("m", 4, func(c *ModelConfig) {
+		c.Floor, c.Reward.Default = 0.05, Maybe{true, 0}
+		c.Actions = []Entry{{ID: "x", Features: json.RawMessage(`[0.5,0,0,0]`)}}
+	})
+	a := must(json.Marshal(c))
+	var back ModelConfig
+	if err := json.Unmarshal(a, &back); err != nil {
+		t.Fatal(err)
+	}
+	if b := must(json.Marshal(back)); string(a) != string(b) {
+		t.Fatalf("%s\nreads back as\n%s", a, b)
+	}
+	for in, field := range map[string]string{
+		`{"id":"m","dim":2,"window":"1m"}`:                               "window",
+		`{"id":"m","dim":2,"policy":{"kind":"ensembel"}}`:                "policy.kind",
+		`{"id":"m","dim":2,"policy":{"kind":"ts"}}`:                      "config.policy.kind",
+		`{"id":"m","dim":2,"policy":{"kind":"ensemble","m":1000000}}`:    "config.policy.m",
+		`{"id":"m","dim":2,"reward":{"min":1,"max":1}}`:                  "config.reward.min",
+		`{"id":"m","dim":2,"reward":{"window":"PT0S"}}`:                  "config.reward.window",
+		`{"id":"m","dim":2,"reward":{"default":2}}`:                      "config.reward.default",
+		`{"id":"m","dim":2,"floor":0.00000001}`:                          "config.floor",
+		`{"id":"a b","dim":2}`:                                           "config.id",
+		`{"id":"m","dim":2,"actions":[{"id":"x"},{"id":"x"}]}`:           "config.actions[1].id",
+		`{"id":"m","dim":2,"features":{"features":[]}}`:                  "config.dim",
+		`{"id":"m","features":{"features":[{"feature":"action.x"}]}}`:    "features.features[0]",
+		`{"id":"m","dim":2,"reward":{"window":"PT5M","rule":"average"}}`: "config.reward.rule",
+	} {
+		var c ModelConfig
+		err := error(nil)
+		if err = json.Unmarshal([]byte(in), &c); err == nil {
+			_, err = c.compile(Limits{Members: 1000})
+		} else {
+			err = ConfigError(err)
+		}
+		wantCode(t, err, Invalid, field)
+	}
+}
+
+// TestPropensity: under a floor the fractions add up to 1 exactly, and are the law of package
+// policy's Mixed to rounding.
+func TestPropensity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.IntRange(1, 9).Draw(t, "k")
+		c := vectors("m", 2)
+		c.Floor = float64(rapid.IntRange(0, 1000).Draw(t, "floor")) / 1000
+		cfg := must(c.compile(Limits{Members: 1000}))
+		w := &worker{at: &version{cfg: cfg}}
+		left := uint64(32)
+		w.law.Total = left
+		for i := range k {
+			n := left
+			if i < k-1 {
+				n = rapid.Uint64Range(0, left).Draw(t, "count")
+			}
+			left -= n
+			w.law.Atoms = append(w.law.Atoms, bandit.Atom{Count: n, P: float64(n) / 32})
+		}
+		var sum uint64
+		for i := range k {
+			num, den := w.propensity(i)
+			sum += num
+			want := (1-c.Floor)*w.law.Atoms[i].P + c.Floor/float64(k)
+			if got := float64(num) / float64(den); math.Abs(got-want) > 1e-15 {
+				t.Fatalf("propensity %d/%d = %v, want %v", num, den, got, want)
+			}
+			if i == k-1 && sum != den {
+				t.Fatalf("the numerators add up to %d of %d", sum, den)
+			}
+		}
+	})
+}
+
+// TestMember: the member and the sign in the record are those whose model chose the action.
+func TestMember(t *testing.T) {
+	c := vectors("m", 3)
+	v := &version{cfg: must(c.compile(Limits{Members: 1000})), id: 7}
+	p := must(v.cfg.newPolicy(v.seed))
+	for n := range 20 {
+		if err := p.Update(bandit.Action{X: []float64{0.5, float64(n%3) / 4, -0.25}}, float64(n%2), draw(v.seed, 1, eventlog.ID(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.snapshot = must(p.AppendSnapshot(nil))
+	w := must(v.prepare(nil))
+	theta := make([]float64, 3)
+	seen := map[string]bool{}
+	for n := range eventlog.ID(200) {
+		w.x = []float64{0.5, 0, 0, 0, 0.5, 0, 0, 0, 0.5, -0.5, 0, 0, 0, -0.5, 0}
+		got := must(w.choose(n + 1))
+		sign := 1.0
+		if got.negative {
+			sign = -1
+		}
+		w.policy.(*policy.Ensemble).Model(theta, int(got.member), sign)
+		var a bandit.Action
+		if _, err := must(actionset.FiniteOf(3, w.x)).ArgMax(&a, theta); err != nil || a.Index != got.index {
+			t.Fatalf("draw %d: member %d %v prefers %d, chosen was %d (%v)", n, got.member, got.negative, a.Index, got.index, err)
+		}
+		seen[fmt.Sprint(got.member, got.negative)] = true
+	}
+	// 200 draws from 32 models: all but 3 are seen but with probability below 1e-4 (fixed seed).
+	if len(seen) < 29 {
+		t.Fatalf("only %d of 32 models were drawn", len(seen))
+	}
+}
+
+// TestIdempotency: the same key gives the same decision, at once, together, and after a restart;
+// with another request it is a conflict.
+func TestIdempotency(t *testing.T) {
+	ctx := context.Background()
+	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	s := open(t, log, clock)
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	r := DecideRequest{Actions: actions(0, 5, 3), IdempotencyKey: "order 7", Exclude: []string{"a0"}}
+	out := make([]Decision, 16)
+	var wg sync.WaitGroup
+	for i := range out {
+		wg.Go(func() {
+			d, err := s.Decide(ctx, "m", r)
+			if err != nil {
+				t.Error(err)
+			}
+			d.Repeated = false
+			out[i] = d
+		})
+	}
+	wg.Wait()
+	for _, d := range out {
+		if d.EventID != out[0].EventID || d.Action != out[0].Action || d.Propensity != out[0].Propensity || d.Seq != out[0].Seq {
+			t.Fatalf("%+v and %+v", d, out[0])
+		}
+	}
+	if c := must(s.GetModel(ctx, "m")).Counts; c.Decisions != 1 {
+		t.Fatalf("%d decisions", c.Decisions)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, log, clock)
+	d := must(s.Decide(ctx, "m", r))
+	if !d.Repeated || d.EventID != out[0].EventID || d.Action != out[0].Action {
+		t.Fatalf("after a restart: %+v, before %+v", d, out[0])
+	}
+	r.Actions = actions(1, 5, 3)
+	_, err := s.Decide(ctx, "m", r)
+	wantCode(t, err, Conflict, "idempotency_key")
+}
+
+// TestManyAtOnce: users, rewards in batches, control acts and expiry at the same time; then every
+// decision is replayed and the counts must add up. It is mostly for the race detector.
+func TestManyAtOnce(t *testing.T) {
+	ctx := context.Background()
+	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	s := open(t, log, clock, func(o *Options) { o.ExpireEvery = time.Millisecond; o.Dir = t.TempDir(); o.SnapshotEvery = 50 })
+	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Floor = 0.1 }), ""))
+	var mu sync.Mutex
+	var ids []string
+	var wg sync.WaitGroup
+	for u := range 6 {
+		wg.Go(func() {
+			for n := range 12 {
+				items, err := s.DecideBatch(ctx, "m", []DecideRequest{{Actions: actions(n+u, 4, 3)}, {}, {Actions: actions(n+u+1, 3, 3), Explain: true}})
+				if err != nil || items[0].Err != nil || CodeOf(items[1].Err) != Invalid || items[2].Err != nil {
+					t.Errorf("%v %+v", err, items)
+					return
+				}
+				rs := []RewardRequest{{EventID: items[0].Decision.EventID, Value: 0.5}, {EventID: "x"}, {EventID: items[2].Decision.EventID, Value: -0.5}, {EventID: items[0].Decision.EventID, Value: 1}}
+				rewards, err := s.RewardBatch(ctx, rs)
+				if err != nil || rewards[0].Result.Status != Accepted || CodeOf(rewards[1].Err) != BadEventID || rewards[2].Result.Status != Accepted || rewards[3].Result.Status != Duplicate {
+					t.Errorf("%v %+v", err, rewards)
+					return
+				}
+				mu.Lock()
+				ids = append(ids, items[0].Decision.EventID, items[2].Decision.EventID)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Go(func() {
+		for n := range 10 {
+			name := fmt.Sprint("copy", n)
+			if _, err := s.CloneModel(ctx, CloneRequest{From: "m", Name: name}); err != nil {
+				t.Error(err)
+			}
+			s.Health()
+			if _, err := s.State(ctx, "m"); err != nil {
+				t.Error(err)
+			}
+			if err := s.DeleteModel(ctx, name, ""); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	c := must(s.GetModel(ctx, "m")).Counts
+	if c.Decisions != 144 || c.Rewards != 144 || c.Learned != 144 {
+		t.Fatalf("counts %+v", c)
+	}
+	for i, id := range ids {
+		if i%12 != 0 {
+			continue
+		}
+		if p, err := s.Replay(ctx, id); err != nil || !p.Equal {
+			t.Fatalf("replay %v: %v", p.Differs, err)
+		}
+	}
+	clock.forward(time.Hour)
+	for range 2000 {
+		if must(s.GetModel(ctx, "m")).Counts.Open == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the windows were not closed")
+}
+
+// TestBackPressure: more calls than allowed are refused with TooBusy.
+func TestBackPressure(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Limits.InFlight, o.Limits.Open, o.Limits.Models = 1, 2, 1 })
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	_, err := s.CreateModel(ctx, vectors("n", 3), "")
+	wantCode(t, err, TooBusy)
+	done := must(s.begin(ctx))
+	_, err = s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 3)})
+	wantCode(t, err, TooBusy)
+	done()
+	for range 2 {
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 3)}))
+		must(s.Event(ctx, d.EventID))
+	}
+	_, err = s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 3)})
+	wantCode(t, err, TooBusy)
+}
+
+// TestEveryPolicy: each registered kind either serves (decides, learns, survives a restart with the
+// same bytes, replays) or is refused when the model is made.
+func TestEveryPolicy(t *testing.T) {
+	ctx := context.Background()
+	served := 0
+	for _, kind := range spec.Names(policy.Kinds) {
+		log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+		s := open(t, log, clock)
+		c := vectors("m", 3, func(c *ModelConfig) {
+			c.Policy = PolicySpec{Raw: spec.Raw{"kind": kind}, Options: policy.Kinds[kind]()}
+			c.Floor = 0.125
+		})
+		if _, err := s.CreateModel(ctx, c, ""); err != nil {
+			if CodeOf(err) != Invalid {
+				t.Errorf("%s: %v", kind, err)
+			}
+			t.Logf("%s: %v", kind, err)
+			continue
+		}
+		served++
+		var ids []string
+		for n := range 8 {
+			d, err := s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 4, 3), MinSeq: s.Health().Log})
+			if err == nil {
+				_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})
+			}
+			if err != nil {
+				t.Fatalf("%s: %v (%v)", kind, err, err.(*Error).Err)
+			}
+			ids = append(ids, d.EventID)
+		}
+		before := must(s.State(ctx, "m"))
+		for _, id := range ids {
+			if p, err := s.Replay(ctx, id); err != nil || !p.Equal {
+				t.Errorf("%s: replay %v: %v", kind, p.Differs, err)
+			}
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, log, clock)
+		if after := must(s.State(ctx, "m")); after.Digest != before.Digest || after.Learned != 8 {
+			t.Errorf("%s: the state after a restart is another one", kind)
+		}
+	}
+	if served < 8 {
+		t.Errorf("only %d kinds can be served", served)
+	}
+}
+
+// FuzzState: no bytes make restoreState panic, and what it accepts is written back unchanged.
+func FuzzState(f *testing.F) {
+	ctx := context.Background()
+	s := open(f, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, vectors("m", 2), ""))
+	d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 2), IdempotencyKey: "k"}))
+	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
+	s.mu.Lock()
+	f.Add(must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1))))
+	s.mu.Unlock()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, in := range [][]byte{b, reseal(b)} {
+			got, chain, err := restoreState(in, nil)
+			if err != nil {
+				continue
+			}
+			if out, err := got.appendState(nil, chain); err != nil || len(out) == 0 {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzFull: no bytes make decodeFull panic.
+func FuzzFull(f *testing.F) {
+	w := &worker{at: &version{cfg: must(vectors("m", 2).compile(Limits{Members: 1000}))}, x: []float64{0.5, 0, 0, 0.1}, which: []int{1, 4}}
+	f.Add(w.appendFull(nil, true))
+	f.Add(w.appendFull(nil, false))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := decodeFull(b)
+		if err == nil && len(got.x) != got.k*got.d {
+			t.Fatalf("%d numbers for %d×%d", len(got.x), got.k, got.d)
+		}
+	})
+}
+
+// TestFull: the candidates of a decision come back from their bytes.
+func TestFull(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.IntRange(1, 6).Draw(t, "d")
+		k := rapid.IntRange(1, 6).Draw(t, "k")
+		w := &worker{at: &version{cfg: &compiled{dim: d}}}
+		for range k * d {
+			w.x = append(w.x, rapid.SampledFrom([]float64{0, 0, 0.5, -0.25, 0.1, 1e-9}).Draw(t, "x"))
+		}
+		if rapid.Bool().Draw(t, "masked") {
+			at := 0
+			for range k {
+				at += rapid.IntRange(1, 300).Draw(t, "step")
+				w.which = append(w.which, at-1)
+			}
+		}
+		f, err := decodeFull(w.appendFull(nil, true))
+		if err != nil || f.k != k || f.d != d || fmt.Sprint(f.x) != fmt.Sprint(w.x) || fmt.Sprint(f.given) != fmt.Sprint(w.which) {
+			t.Fatalf("%v %+v, want %v %v", err, f, w.x, w.which)
+		}
+	})
+}
