@@ -20,7 +20,7 @@ const defaultData = "troupe-data"
 func logCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Verify, dump or repair the event log of a data directory",
+		Short: "Verify, dump, export, replay or repair the event log of a data directory",
 		Long: `Works on the event log of the decision server, while the server is not running. verify and
 dump read the files themselves and change nothing.`,
 		Example: `  troupe log verify
@@ -29,7 +29,7 @@ dump read the files themselves and change nothing.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(logVerifyCommand(), logDumpCommand(), logRepairCommand())
+	c.AddCommand(logVerifyCommand(), logDumpCommand(), logRepairCommand(), logExportCommand(), logReplayCommand())
 	return c
 }
 
@@ -60,7 +60,7 @@ is missing or changed; the place is named.`,
   troupe log verify troupe-data --json`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := eventlog.Verify(dataDir(args))
+			r, err := eventlog.Verify(logDir(dataDir(args)))
 			if err != nil {
 				return logError(err)
 			}
@@ -134,7 +134,7 @@ damaged a line of kind "damage" stands, and the exit code is 1.`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			r, err := eventlog.Dump(b, dataDir(args), from)
+			r, err := eventlog.Dump(b, logDir(dataDir(args)), from)
 			if err = errors.Join(err, b.Flush()); err != nil {
 				return logError(err)
 			}
@@ -162,7 +162,10 @@ damaged files are put aside in damaged-1, damaged-2, …, and repair-1.json says
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Time = time.Now().UnixNano()
-			dir := dataDir(args)
+			dir := logDir(dataDir(args))
+			for i := range opt.From {
+				opt.From[i] = logDir(opt.From[i])
+			}
 			r, err := eventlog.Repair(cmd.Context(), dir, opt)
 			var loss *eventlog.LossError
 			if errors.As(err, &loss) {
