@@ -141,7 +141,7 @@ func membersOf(p bandit.Policy) (e ensemble, ok bool) {
 	switch p := p.(type) {
 	case *policy.Ensemble:
 		o := p.Options()
-		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, o.Reference != "coordinate"}, true
+		return ensemble{p.Members(), both(o.Symmetric), p.Scale(), p.Model, o.Reference != "coordinate"}, true
 	case *policy.Atoms:
 		o := p.Options()
 		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, false}, true

@@ -49,6 +49,11 @@ m = 4
 kind = "ts"
 [[policy]]
 kind = "uniform"
+[[policy]]
+name = "growing"
+kind = "ensemble"
+m = "grow"
+targets = "gaussian"
 `
 
 func recordedExperiment(t *testing.T, text string) *Experiment {
@@ -201,11 +206,11 @@ func TestDiagnosticsAreWhereTheyExist(t *testing.T) {
 		want map[string]string // the columns that are not empty, by group
 	}{
 		{onlyArms(), map[string]string{
-			"arms|ensemble(m=2)": "AAAA.SSOCC", "arms|ensemble(m=7)": "AAAA.SSOCC", "arms|floor": "AAAA.SSOCC", "arms|atoms": "AAAA.SSOCC",
+			"arms|ensemble(m=2)": "AAAA.SSOCC", "arms|ensemble(m=7)": "AAAA.SSOCC", "arms|floor": "AAAA.SSOCC", "arms|atoms": "AAAA.SSOCC", "arms|growing": "AAAA.SSOCC",
 			"arms|ts": "AAAA....CC", "arms|uniform": "AAAA......",
 		}},
 		{text, map[string]string{
-			"ball|ensemble(m=2)": ".....SSOCC", "ball|atoms": ".....SSOCC", "ball|ts": "........CC", "ball|uniform": "",
+			"ball|ensemble(m=2)": ".....SSOCC", "ball|atoms": ".....SSOCC", "ball|growing": ".....SSOCC", "ball|ts": "........CC", "ball|uniform": "",
 		}},
 	} {
 		rows, err := csv.NewReader(bytes.NewReader(run(t, recordedExperiment(t, c.text), Options{}).Also)).ReadAll()
