@@ -40,6 +40,8 @@ func linalg() {
 		v.addPanels()
 		v.addSteps()
 		v.screen()
+		v.leads(false)
+		v.leads(true)
 	}
 	v512.dots512()
 	v512.argMax512()

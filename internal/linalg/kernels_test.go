@@ -322,6 +322,74 @@ func TestArgMax(t *testing.T) {
 	}
 }
 
+// TestLeads: the leads of every level against sorting, with ties, and the scores after a step bit for bit.
+func TestLeads(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for arms := 1; arms < 40; arms++ {
+		p, base, w := make([]float64, 8*arms), make([]float64, arms), make([]float64, arms)
+		var h [8]float64
+		for i := range p {
+			p[i] = float64(r.IntN(5)) - 2
+		}
+		for i := range base {
+			base[i], w[i] = float64(r.IntN(3))-1, r.NormFloat64()*float64(i%2)
+		}
+		for i := range h {
+			h[i] = r.NormFloat64()
+		}
+		for _, step := range []bool{false, true} {
+			var l Leads
+			flat := func() []float64 {
+				var out []float64
+				for k := range 2 {
+					for i := range 8 {
+						out = append(out, l.First[k][i]+0, l.Second[k][i]+0, float64(l.Arm[k][i]))
+					}
+				}
+				return out
+			}
+			var moved []float64
+			got := everyLevel(t, "Leads", func() []float64 {
+				q := slices.Clone(p)
+				if step {
+					l.Step(q, w, &h, base, 0.5)
+				} else {
+					l.Find(q, base, 0.5)
+				}
+				moved = q
+				return append(flat(), q...)
+			})
+			for i := range 8 {
+				for k, sign := range []float64{0.5, -0.5} {
+					values := make([]float64, arms)
+					for a := range arms {
+						v := p[8*a+i]
+						if step {
+							v = math.FMA(w[a], h[i], v)
+						}
+						if math.Float64bits(v) != math.Float64bits(moved[8*a+i]) {
+							t.Fatalf("%d arms: score (%d, %d) is %v, want %v", arms, a, i, moved[8*a+i], v)
+						}
+						values[a] = math.FMA(sign, v, base[a])
+					}
+					first := slices.Max(values)
+					at := slices.Index(values, first)
+					second := math.Inf(-1)
+					for a, v := range values {
+						if a != at {
+							second = max(second, v)
+						}
+					}
+					lead := got[3*(8*k+i):][:3]
+					if lead[0] != first || lead[1] != second || lead[2] != float64(at) {
+						t.Fatalf("%d arms, member %d, sign %v: %v, want %v", arms, i, sign, lead, []float64{first, second, float64(at)})
+					}
+				}
+			}
+		}
+	}
+}
+
 // checkScreen compares a screen with ArgMax on rows of which many are nearly or exactly the best.
 func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -472,6 +540,21 @@ func BenchmarkKernels(b *testing.B) {
 		if s := NewScreen(x, c.d); s != nil {
 			run(fmt.Sprintf("Screen/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
 		}
+	}
+	for _, c := range []struct{ m, arms int }{{24, 10}, {1000, 100}} {
+		p, base, w := fill(8*c.arms*c.m/8), fill(c.arms), fill(c.arms)
+		var h [8]float64
+		var l Leads
+		run(fmt.Sprintf("Leads/%dx%d", c.m, c.arms), 4*c.m*c.arms, func() {
+			for q := p; len(q) > 0; q = q[8*c.arms:] {
+				l.Find(q[:8*c.arms], base, 1)
+			}
+		})
+		run(fmt.Sprintf("StepLeads/%dx%d", c.m, c.arms), 6*c.m*c.arms, func() {
+			for q := p; len(q) > 0; q = q[8*c.arms:] {
+				l.Step(q[:8*c.arms], w, &h, base, 1)
+			}
+		})
 	}
 	for _, c := range []struct{ m, d int }{{24, 10}, {104, 20}} {
 		s, u, x := fill(c.m*c.d), fill(c.m), fill(c.d)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// leads writes the kernel of internal/linalg/leads.go: eight members at a time, or four and four.
+func (v *isa) leads(step bool) {
+	name, doc := "leads", "is Leads.Find."
+	signature := "(p *float64, arms int, base *float64, c float64, out *float64"
+	if step {
+		name, doc, signature = "stepLeads", "is Leads.Step.", signature+", w, h *float64"
+	}
+	v.text(name, signature+")", doc)
+	p, arms, base, out := arg("p"), arg("arms"), arg("base"), arg("out")
+	c := v.vec()
+	Load(Param("c"), c.AsX())
+	VBROADCASTSD(c.AsX(), c)
+	var w, hp GPVirtual
+	var h VecVirtual
+	if step {
+		w, hp, h = arg("w"), arg("h"), v.vec()
+	}
+	lowest, one, tmp := v.vec(), v.vec(), GP64()
+	constant := func(bits uint64, x VecVirtual) {
+		MOVQ(U64(bits), tmp)
+		VMOVQ(tmp, x.AsX())
+		VBROADCASTSD(x.AsX(), x)
+	}
+	constant(0xfff0000000000000, lowest)
+	constant(1, one)
+	move := func(src, dst VecVirtual) {
+		if v.wide {
+			VMOVAPD(src, dst)
+		} else {
+			VMOVAPD(src.AsY(), dst.AsY())
+		}
+	}
+	type lead struct{ first, second, arm VecVirtual }
+	leads := []lead{{v.vec(), v.vec(), v.vec()}, {v.vec(), v.vec(), v.vec()}}
+	arm, score, value, low := v.vec(), v.vec(), v.vec(), v.vec()
+	halves := GP64()
+	MOVQ(U64(uint64(8/v.w)), halves)
+	row, a := GP64(), GP64()
+
+	Label("half")
+	if step {
+		VMOVUPD(at(hp, 0), h)
+	}
+	v.clear(arm)
+	for _, l := range leads {
+		move(lowest, l.first)
+		move(lowest, l.second)
+		v.clear(l.arm)
+	}
+	MOVQ(p, row)
+	XORQ(a, a)
+	Label("arm")
+	VMOVUPD(at(row, 0), score)
+	if step {
+		VBROADCASTSD(Mem{Base: w, Index: a, Scale: 8}, value)
+		VFMADD231PD(h, value, score)
+		VMOVUPD(score, at(row, 0))
+	}
+	for sign, l := range leads {
+		VBROADCASTSD(Mem{Base: base, Index: a, Scale: 8}, value)
+		if sign == 0 {
+			VFMADD231PD(score, c, value)
+		} else {
+			VFNMADD231PD(score, c, value)
+		}
+		VMINPD(value, l.first, low)
+		VMAXPD(low, l.second, l.second)
+		if v.wide {
+			k := K()
+			VCMPPD(Imm(0x1e), l.first, value, k)
+			VMOVDQA64(arm, k, l.arm)
+		} else {
+			VCMPPD(Imm(0x1e), l.first, value, low)
+			VBLENDVPD(low, arm, l.arm, l.arm)
+		}
+		VMAXPD(value, l.first, l.first)
+	}
+	VPADDQ(one, arm, arm)
+	ADDQ(Imm(64), row)
+	INCQ(a)
+	CMPQ(a, arms)
+	JL(LabelRef("arm"))
+	for sign, l := range leads {
+		VMOVUPD(l.first, at(out, 64*sign))
+		VMOVUPD(l.second, at(out, 128+64*sign))
+		VMOVUPD(l.arm, at(out, 256+64*sign))
+	}
+	if !v.wide {
+		ADDQ(Imm(32), p)
+		ADDQ(Imm(32), out)
+		if step {
+			ADDQ(Imm(32), hp)
+		}
+	}
+	DECQ(halves)
+	JNZ(LabelRef("half"))
+	VZEROUPPER()
+	RET()
+}
