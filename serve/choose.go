@@ -428,7 +428,7 @@ func decodeFull(b []byte) (f full, err error) {
 	}
 	if flags&fullVectors != 0 {
 		k, d := r.uint(), r.uint()
-		if k == 0 || d == 0 || k > 1<<20 || d > feature.MaxDim || (k*d+7)/8 > uint64(len(r.b)) {
+		if r.err != nil || k == 0 || d == 0 || k > 1<<20 || d > feature.MaxDim || (k*d+7)/8 > uint64(len(r.b)) {
 			return f, errors.New("candidates: an impossible shape")
 		}
 		f.k, f.d = int(k), int(d)

@@ -260,7 +260,7 @@ func (r *reader) take(n int) []byte {
 
 func (r *reader) uint() uint64 {
 	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
+	if n <= 0 || r.err != nil {
 		r.take(len(r.b) + 1)
 		return 0
 	}

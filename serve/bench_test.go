@@ -1,0 +1,173 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// benchModel is the model of the bars: K = 20, d = 32, m = 32, packed features.
+func benchModel() ModelConfig {
+	return vectors("m", 32, func(c *ModelConfig) {
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32, Symmetric: true}}
+	})
+}
+
+// benchRequests are packed matrices of random vectors in the unit ball, as float64.
+func benchRequests() []DecideRequest {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := make([]DecideRequest, 64)
+	for i := range out {
+		x := make([]float64, 20*32)
+		for j := range x {
+			x[j] = float64(float32(r.NormFloat64() / 10))
+		}
+		out[i].Packed = feature.AppendPacked(nil, x, 20, 32)
+	}
+	return out
+}
+
+// BenchmarkChoose is the CPU time of a decision without the log: features, draw, exact propensity,
+// record.
+func BenchmarkChoose(b *testing.B) {
+	s := open(b, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(context.Background(), benchModel(), ""))
+	e, v, err := s.model("m")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rs := benchRequests()
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if _, _, err := s.choose(e, v, &rs[n%len(rs)], nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDurable is decide and reward over the real log, every event synced to the disk before it is
+// answered, with the disk's own sync time measured beside it. Events per second count both.
+func BenchmarkDurable(b *testing.B) {
+	for _, callers := range []int{1, 64, 512} {
+		for _, kept := range []string{"full", "none"} {
+			b.Run(fmt.Sprintf("callers=%d/candidates=%s", callers, kept), func(b *testing.B) {
+				ctx := context.Background()
+				dir := b.TempDir()
+				s, err := Open(ctx, Options{Dir: dir})
+				if err != nil {
+					b.Fatal(err)
+				}
+				c := benchModel()
+				c.LogCandidates = kept
+				must(s.CreateModel(ctx, c, ""))
+				rs := benchRequests()
+				var next atomic.Int64
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				var took []time.Duration
+				b.ResetTimer()
+				for range callers {
+					wg.Go(func() {
+						var mine []time.Duration
+						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+							begin := time.Now()
+							d, err := s.Decide(ctx, "m", rs[n%int64(len(rs))])
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							mine = append(mine, time.Since(begin))
+							if _, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5}); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+						mu.Lock()
+						took = append(took, mine...)
+						mu.Unlock()
+					})
+				}
+				wg.Wait()
+				b.StopTimer()
+				slices.Sort(took)
+				b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "decide-p50-µs")
+				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "decide-p99-µs")
+				p50, p99 := syncTime(b, dir)
+				b.ReportMetric(float64(p50.Microseconds()), "fsync-p50-µs")
+				b.ReportMetric(float64(p99.Microseconds()), "fsync-p99-µs")
+				if err := s.Close(ctx); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// syncTime measures 200 appends of 4 KiB with a sync each.
+func syncTime(b *testing.B, dir string) (p50, p99 time.Duration) {
+	f, err := os.Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	var took []time.Duration
+	for range 200 {
+		begin := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	return took[100], took[198]
+}
+
+// BenchmarkRecover folds a log of rewards from zero: the time of a restart without a snapshot.
+func BenchmarkRecover(b *testing.B) {
+	ctx := context.Background()
+	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	s := open(b, log, &fakeClock{}, func(o *Options) { o.Limits.InFlight = 1 << 20 })
+	c := benchModel()
+	c.LogCandidates = "none"
+	must(s.CreateModel(ctx, c, ""))
+	rs := benchRequests()
+	const n = 4096
+	for k := 0; k < n; k += 256 {
+		items := must(s.DecideBatch(ctx, "m", slices.Concat(rs, rs, rs, rs)))
+		rewards := make([]RewardRequest, len(items))
+		for i, it := range items {
+			rewards[i] = RewardRequest{EventID: it.Decision.EventID, Value: 0.5}
+		}
+		must(s.RewardBatch(ctx, rewards))
+	}
+	if err := s.Close(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		s, err := Open(ctx, Options{Log: log, Keys: testKeys, ExpireEvery: -1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/n, "µs/reward")
+}
