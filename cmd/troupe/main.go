@@ -85,12 +85,13 @@ func (e *silentError) Error() string { return e.err.Error() }
 func (e *silentError) Unwrap() error { return e.err }
 func (e *silentError) ExitCode() int { return e.code }
 
-const rootPage = `troupe: linear ensemble sampling, measured
+const rootPage = `troupe: linear ensemble sampling, measured and served
 
   troupe run tour            compare six policies in two seconds, with a report
   troupe run                 the default experiment: two sets, six policies, 10 s
   troupe plan -d 10 -T 1e4   what the theorems ask for and promise
   troupe verify              check the paper's statements
+  troupe serve               a decision server, durable, on this machine alone
 
   troupe list                policies, environments, action sets, experiments
   troupe help run            every option, with examples

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 )
 
 func TestMain(m *testing.M) {
@@ -49,12 +50,23 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 // Every command has an example, and every example starts with the program's name and parses.
 func TestExamples(t *testing.T) {
 	root := rootCommand("troupe")
-	for _, c := range root.Commands() {
-		if c.Name() == "help" || c.Name() == "completion" {
-			continue
+	var all []*cobra.Command
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" && sub.Name() != "completion" {
+				all = append(all, sub)
+				walk(sub)
+			}
 		}
+	}
+	walk(root)
+	if len(all) < 9 {
+		t.Fatalf("only %d commands", len(all))
+	}
+	for _, c := range all {
 		if c.Example == "" {
-			t.Errorf("troupe %s has no example", c.Name())
+			t.Errorf("%s has no example", c.CommandPath())
 		}
 		for _, line := range strings.Split(c.Example, "\n") {
 			line = strings.Split(strings.Split(strings.TrimSpace(line), "   ")[0], "|")[0]
