@@ -1,0 +1,592 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"troupe/client"
+)
+
+// logBuffer takes the output of a server that is running.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startServer runs troupe serve in this process on a free port and returns its URL; stop ends it as
+// a signal would and returns its log.
+func startServer(t *testing.T, data string, args ...string) (url string, logs *logBuffer, stop func()) {
+	t.Helper()
+	ready := filepath.Join(t.TempDir(), "ready")
+	ctx, cancel := context.WithCancel(context.Background())
+	logs = &logBuffer{}
+	code := make(chan int, 1)
+	go func() {
+		code <- execute(ctx, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--ready-file", ready}, args...), io.Discard, logs)
+	}()
+	stopped := false
+	stop = func() {
+		t.Helper()
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if c := <-code; c != 0 {
+			t.Errorf("the server ended with code %d:\n%s", c, logs)
+		}
+	}
+	t.Cleanup(stop)
+	for range 1000 {
+		if text, err := os.ReadFile(ready); err == nil && bytes.HasSuffix(text, []byte("\n")) {
+			return strings.TrimSpace(string(text)), logs, stop
+		}
+		select {
+		case c := <-code:
+			stopped = true
+			t.Fatalf("the server ended with code %d:\n%s", c, logs)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Fatalf("the server is not ready after ten seconds:\n%s", logs)
+	return
+}
+
+// need returns the path of a program that Debian has.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatalf("this test needs %s (apt-get install %s)", program, program)
+	}
+	return path
+}
+
+// The curl lines of the users' pages work as written. They run in the order of the page, in one
+// shell, against a server that has seen nothing.
+func TestPagesWork(t *testing.T) {
+	need(t, "curl")
+	for page, args := range map[string][]string{"serving.md": nil, "migrating-from-personalizer.md": {"--personalizer", "shop"}} {
+		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var script strings.Builder
+		lines := 0
+		for _, block := range strings.Split(string(text), "```sh\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			script.WriteString(block)
+			for _, line := range strings.Split(block, "\n") {
+				if strings.HasPrefix(line, "curl") {
+					lines++
+				}
+			}
+		}
+		url, logs, stop := startServer(t, filepath.Join(t.TempDir(), "data"), args...)
+		// Every curl line ends with the status, so that each is seen.
+		body := strings.ReplaceAll(script.String(), "http://127.0.0.1:8080", url)
+		body = strings.ReplaceAll(body, "curl -sS", `curl -sS -w '%{stderr}\nSTATUS %{http_code}\n'`)
+		c := exec.Command("sh", "-eu", "-c", body)
+		c.Dir = t.TempDir()
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", page, err, out)
+		}
+		var wrong []string
+		good := 0
+		for _, line := range strings.Split(string(out), "\n") {
+			switch {
+			case strings.HasPrefix(line, "STATUS 2"):
+				good++
+			case strings.HasPrefix(line, "STATUS"):
+				wrong = append(wrong, line)
+			}
+		}
+		// serving.md shows one problem on purpose.
+		refused := map[string]int{"serving.md": 1}[page]
+		if lines < 3 || good != lines-refused || len(wrong) != refused {
+			t.Errorf("%s: %d of %d requests succeeded, refused %v:\n%s\n%s", page, good, lines, wrong, out, logs)
+		}
+		if page == "serving.md" {
+			for _, want := range []string{`"status":"accepted"`, `"status":"duplicate"`, `"repeated":true`, `"field":"actions[0].feature"`} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%s: no answer has %s:\n%s", page, want, out)
+				}
+			}
+		}
+		stop()
+	}
+}
+
+// A client in another language, on its standard library.
+func TestPythonClient(t *testing.T) {
+	python := need(t, "python3")
+	url, logs, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	out, err := exec.Command(python, "testdata/serve/client.py", url).CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "ok" {
+		t.Errorf("%v\n%s\n%s", err, out, logs)
+	}
+	if strings.Contains(logs.String(), "SECRET") || strings.Contains(logs.String(), "Bergen") {
+		t.Errorf("the log has features in it:\n%s", logs)
+	}
+}
+
+// stateOf is the digest of a model's state.
+func stateOf(t *testing.T, c *client.Client, model string) (digest string, learned int) {
+	t.Helper()
+	var s struct {
+		Digest  string
+		Learned int
+	}
+	if err := c.Get(t.Context(), "/v1/models/"+model+"/state", &s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Digest, s.Learned
+}
+
+func newClient(t *testing.T, url string) *client.Client {
+	t.Helper()
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func decideOne(t *testing.T, c *client.Client, i int) client.Decision {
+	t.Helper()
+	d, err := c.Decide(t.Context(), "m", client.DecideRequest{Actions: []client.Action{
+		{ID: "a", Features: []float64{1 / float64(i+2), 0.5}}, {ID: "b", Features: []float64{0.5, -1 / float64(i+2)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The drill of docs/operations.md: stop, copy, verify, lose the directory, restore, verify, start.
+// The restored server has the same state and takes rewards for decisions from before; rewards for
+// decisions that came after the backup are refused and counted as an alarm.
+func TestBackupAndRestore(t *testing.T) {
+	dir := t.TempDir()
+	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup")
+	url, _, stop := startServer(t, data)
+	c := newClient(t, url)
+	if err := c.CreateModel(t.Context(), map[string]any{"id": "m", "dim": 2}); err != nil {
+		t.Fatal(err)
+	}
+	var waiting client.Decision
+	for i := range 30 {
+		d := decideOne(t, c, i)
+		if i == 29 {
+			waiting = d
+			break
+		}
+		if _, err := c.Reward(t.Context(), d.EventID, float64(i%3)/2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest, learned := stateOf(t, c, "m")
+	if learned != 29 {
+		t.Fatalf("%d rewards were learned from, want 29", learned)
+	}
+	stop()
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := execute(t.Context(), args, &out, &errs); code != 0 {
+			t.Fatalf("troupe %v: code %d\n%s%s", args, code, &out, &errs)
+		}
+		return out.String()
+	}
+	if out := run("log", "verify", backup); !strings.Contains(out, "verdict  whole") {
+		t.Errorf("verify says\n%s", out)
+	}
+
+	url, _, stop = startServer(t, data)
+	c = newClient(t, url)
+	after := decideOne(t, c, 77) // will be lost with the directory
+	stop()
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	run("log", "verify", data)
+	url, _, stop = startServer(t, data)
+	c = newClient(t, url)
+	if again, n := stateOf(t, c, "m"); again != digest || n != learned {
+		t.Errorf("the restored state is %s after %d rewards, want %s after %d", again, n, digest, learned)
+	}
+	if r, err := c.Reward(t.Context(), waiting.EventID, 1); err != nil || r.Status != "accepted" {
+		t.Errorf("a reward for a decision from before: %+v, %v", r, err)
+	}
+	if _, err := c.Reward(t.Context(), after.EventID, 1); client.Code(err) != "not_found" {
+		t.Errorf("a reward for a decision that was lost: %v, want not_found", err)
+	}
+	res, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err != nil || !strings.Contains(string(text), "troupe_log_missing_acked_total 1") {
+		t.Errorf("the alarm did not ring: %v", err)
+	}
+	// While the server runs, nobody else may use the directory.
+	var errs bytes.Buffer
+	if code := execute(t.Context(), []string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &errs); code != exitMisuse {
+		t.Errorf("a second server on the directory ends with %d: %s", code, &errs)
+	}
+	stop()
+
+	// What the log says about it all.
+	out := run("log", "replay", data, "--event", waiting.EventID)
+	if !strings.Contains(out, `"equal": true`) {
+		t.Errorf("replay says\n%s", out)
+	}
+	rows := strings.Split(strings.TrimSpace(run("log", "export", data)), "\n")
+	file := filepath.Join(dir, "rows.parquet")
+	run("log", "export", data, "--format", "parquet", "--out", file)
+	table, err := parquet.ReadFile[exported](file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 30 || len(table) != 30 {
+		t.Fatalf("%d rows as JSONL and %d as Parquet, want 30", len(rows), len(table))
+	}
+	for i, line := range rows {
+		var row exported
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		p := table[i]
+		want := float64(i%3) / 2
+		if i == 29 {
+			want = 1
+		}
+		if row.Event != p.Event || !row.Time.Equal(p.Time) || row.Propensity != p.Propensity || row.X[0] != p.X[0] || *row.First != *p.First || *p.Sum != want ||
+			row.Model != "m" || p.Rewards != 1 || !p.Active || p.Propensity != float64(p.Num)/float64(p.Den) {
+			t.Errorf("row %d is %+v as JSONL and %+v as Parquet; want reward %v", i, row, p, want)
+		}
+	}
+	if n := len(strings.TrimSpace(run("log", "export", data, "--model", "other"))); n > 0 {
+		t.Errorf("the export of another model has %d bytes", n)
+	}
+}
+
+// Models, keys and certificate are read again on SIGHUP; a file that cannot be read leaves what was.
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	models := filepath.Join(dir, "models.toml")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(models, "[[model]]\nid = \"m\"\ndim = 2\nfloor = 0.1\n")
+	url, logs, _ := startServer(t, filepath.Join(dir, "data"), "--models", models)
+	c := newClient(t, url)
+	floor := func(model string) (float64, string) {
+		var m struct{ Config struct{ Floor float64 } }
+		err := c.Get(t.Context(), "/v1/models/"+model, &m)
+		return m.Config.Floor, client.Code(err)
+	}
+	if f, code := floor("m"); f != 0.1 {
+		t.Fatalf("floor %v, %s", f, code)
+	}
+	hangup := func(said string) {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for range 500 {
+			if strings.Contains(logs.String(), said) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the log does not say %q:\n%s", said, logs)
+	}
+	write(models, "[[model]]\nid = \"m\"\ndim = 2\nfloor = 0.3\n[[model]]\nid = \"n\"\n")
+	hangup("models reloaded")
+	if f, _ := floor("m"); f != 0.3 {
+		t.Errorf("floor %v after a reload, want 0.3", f)
+	}
+	if _, code := floor("n"); code != "" {
+		t.Errorf("the new model: %s", code)
+	}
+	write(models, "[[model]]\nid = \"m\"\nflor = 0.5\n")
+	hangup("models not reloaded")
+	if f, _ := floor("m"); f != 0.3 {
+		t.Errorf("floor %v after a bad file, want 0.3", f)
+	}
+}
+
+// Over TLS: nobody without a key, a client certificate stands for one, and an old protocol is
+// refused.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca, caKey := makeCertificate(t, dir, "ca", nil, nil)
+	makeCertificate(t, dir, "server", ca, caKey)
+	makeCertificate(t, dir, "shop", ca, caKey)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	var table, secret bytes.Buffer
+	if code := execute(t.Context(), []string{"serve", "key", "reader", "--scopes", "read,admin"}, &table, &secret); code != 0 {
+		t.Fatal(secret.String())
+	}
+	table.WriteString("[[key]]\nid = \"shop\"\ncertificate = \"shop\"\nscopes = [\"decide\"]\nmodels = [\"m\"]\n")
+	if err := os.WriteFile(in("keys.toml"), table.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := startServer(t, in("data"), "--keys", in("keys.toml"), "--tls-cert", in("server.pem"), "--tls-key", in("server.key"), "--tls-client-ca", in("ca.pem"))
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	with := func(key string, conf *tls.Config) *client.Client {
+		conf.RootCAs = pool
+		c, err := client.New(url, client.Options{Key: key, Tries: 1, HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	key := strings.TrimSpace(strings.TrimPrefix(secret.String(), "key: "))
+	if err := with(key, &tls.Config{}).CreateModel(t.Context(), map[string]any{"id": "m", "dim": 2}); err != nil {
+		t.Errorf("with a key: %v", err)
+	}
+	if err := with("", &tls.Config{}).Get(t.Context(), "/v1/models", nil); client.Code(err) != "unauthorized" {
+		t.Errorf("without a key: %v", err)
+	}
+	pair, err := tls.LoadX509KeyPair(in("shop.pem"), in("shop.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop := with("", &tls.Config{Certificates: []tls.Certificate{pair}})
+	decideOne(t, shop, 1)
+	if err := shop.Get(t.Context(), "/v1/models/m", nil); client.Code(err) != "forbidden" {
+		t.Errorf("a certificate without the scope: %v", err)
+	}
+	if err := with(key, &tls.Config{MaxVersion: tls.VersionTLS12}).Get(t.Context(), "/v1/models", nil); err == nil {
+		t.Error("TLS 1.2 is spoken")
+	}
+}
+
+// makeCertificate writes NAME.pem and NAME.key, signed by an authority or, without one, by itself.
+func makeCertificate(t *testing.T, dir, name string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(len(name))), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: ca == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if ca == nil {
+		ca, caKey = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{"pem": {Type: "CERTIFICATE", Bytes: der}, "key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, name+"."+file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err = x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+// A short load: every call is answered, the numbers fit together, and the server learns: with 200
+// decisions in d = 4 the last tenth's mean regret is below uniform play's.
+func TestLoad(t *testing.T) {
+	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	var out, errs bytes.Buffer
+	args := []string{"load", "--url", url, "--rate", "200", "--duration", "1s", "-d", "4", "-K", "5", "-m", "8", "--json", "--fsync", t.TempDir()}
+	if code := execute(t.Context(), args, &out, &errs); code != 0 {
+		t.Fatalf("code %d: %s%s", code, &out, &errs)
+	}
+	var r loadResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Decide.Calls != 200 || r.Reward.Calls != 200 || r.Fsync.Calls != 500 || len(r.Errors) > 0 || r.Decide.P50 > r.Decide.P99 || r.Decide.P99 > r.Decide.Max || r.Decide.P50 <= 0 {
+		t.Errorf("result = %+v", r)
+	}
+	if r.RegretLast >= r.RegretUniform || r.RegretUniform <= 0 {
+		t.Errorf("regret %v in the last tenth, %v of uniform play: nothing was learned", r.RegretLast, r.RegretUniform)
+	}
+	out.Reset()
+	if code := execute(t.Context(), append(args, "-d", "5"), &out, &errs); code != exitMisuse {
+		t.Errorf("another dimension: code %d", code)
+	}
+}
+
+// Latency counts from when a request was due: a server that stalls for 300 ms in the middle delays
+// everything behind, and the quantiles must show it although only one request was slow to answer.
+func TestLoadIsOpen(t *testing.T) {
+	var mu sync.Mutex
+	n := 0
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, ":decide") {
+			io.WriteString(w, `{"dim":4}`)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n == 10 {
+			time.Sleep(300 * time.Millisecond)
+		}
+		io.WriteString(w, `{"event_id":"E","action":{"id":"0","index":0}}`)
+	})}
+	go s.Serve(listener)
+	defer s.Close()
+	var out, errs bytes.Buffer
+	args := []string{"load", "--url", "http://" + listener.Addr().String(), "--rate", "100", "--duration", "500ms", "-d", "4", "-K", "2", "--callers", "1", "--no-reward", "--json"}
+	if code := execute(t.Context(), args, &out, &errs); code != 0 {
+		t.Fatalf("code %d: %s%s", code, &out, &errs)
+	}
+	var r loadResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	// 50 requests, one caller. Those due in the stall wait for 300 ms, 290 ms, …: about 30 of 50 are
+	// late, so more than a tenth wait longer than 200 ms. A closed loop would see one.
+	if r.Decide.Calls != 50 || r.Decide.P90 < 200 {
+		t.Errorf("p90 = %.1f ms of %d calls, want at least 200 ms of 50: latency is not from the scheduled time", r.Decide.P90, r.Decide.Calls)
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	var x []float64
+	for i := range 1000 {
+		x = append(x, float64((i*7)%1000+1)/1e3)
+	}
+	l := quantiles(x)
+	for _, c := range []struct{ got, want float64 }{{l.P50, 500}, {l.P90, 900}, {l.P99, 990}, {l.P999, 999}, {l.Max, 1000}} {
+		if math.Abs(c.got-c.want) > 1e-9 {
+			t.Errorf("quantiles = %+v", l)
+		}
+	}
+	if l := quantiles(nil); l.Calls != 0 || l.Max != 0 {
+		t.Errorf("quantiles of nothing = %+v", l)
+	}
+	if l := quantiles([]float64{0.002}); l.P50 != 2 || l.P999 != 2 {
+		t.Errorf("quantiles of one = %+v", l)
+	}
+}
+
+// The simulated users: rewards stay in [−1, 1] and a request is the same whenever it is made.
+func TestUsers(t *testing.T) {
+	u := newUsers(loadFlags{d: 6, k: 9, noise: 0.5, seed: 3})
+	for i := range uint64(500) {
+		x, means := u.offer(i)
+		again, _ := u.offer(i)
+		for a, m := range means {
+			var q float64
+			for j := range 6 {
+				q += x[a*6+j] * x[a*6+j]
+			}
+			if y := m + u.noise(i); math.Abs(y) > 1 || q > 1 || q < 0.999 || x[a*6] != again[a*6] {
+				t.Fatalf("request %d, action %d: reward %v, norm² %v", i, a, y, q)
+			}
+		}
+	}
+}
+
+// What troupe serve refuses before it opens anything.
+func TestServeRefusals(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--listen", "0.0.0.0:0"}, "give --keys"},
+		{[]string{"--listen", ":0"}, "give --keys"},
+		{[]string{"--listen", "[::]:0"}, "give --keys"},
+		{[]string{"--tls-cert", "x"}, "belong together"},
+		{[]string{"--tls-client-ca", "x"}, "needs --tls-cert"},
+		{[]string{"--keys", "nothing.toml"}, "nothing.toml"},
+		{[]string{"--models", "nothing.toml"}, "nothing.toml"},
+		{[]string{"--listen", "nonsense"}, "nonsense"},
+		{[]string{"extra"}, "unexpected argument"},
+		{[]string{"key", "a b"}, "letters, digits"},
+		{[]string{"key", "a", "--scopes", "raed"}, "read"},
+		{[]string{"key"}, "argument is missing"},
+	} {
+		var errs bytes.Buffer
+		data := filepath.Join(dir, "data")
+		args := append([]string{"serve"}, c.args...)
+		if c.args[0] != "key" {
+			args = append(args, "--data", data)
+		}
+		if code := execute(t.Context(), args, io.Discard, &errs); code != exitMisuse || !strings.Contains(errs.String(), c.want) {
+			t.Errorf("troupe %v: code %d, %q; want %q", args, code, &errs, c.want)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("troupe %v made a data directory", args)
+		}
+	}
+	keys := filepath.Join(dir, "keys.toml")
+	if err := os.WriteFile(keys, fmt.Appendf(nil, "[[key]]\nid = \"a\"\nhash = \"%064d\"\nscopes = [\"read\"]\n", 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	if code := execute(t.Context(), []string{"serve", "--data", dir + "/d", "--listen", "0.0.0.0:0", "--keys", keys}, io.Discard, &errs); code != exitMisuse || !strings.Contains(errs.String(), "in the clear") {
+		t.Errorf("keys in the clear: code %d, %q", code, &errs)
+	}
+}
