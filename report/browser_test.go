@@ -406,7 +406,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	ctx := browser(t)
 	dir, _ := site(t, oneEnv(), troupeOfSeven(), 60)
 	file := filepath.Join(dir, "report.html")
-	set(t, ctx, 1440, 900, "light")
+	set(t, ctx, 1440, 1300, "light") // down to the bar of chips
 	navigate(t, ctx, file)
 	centre := func(sel string) (x, y float64) {
 		b := eval[[]float64](t, ctx, fmt.Sprintf(`(b => [b.left + b.width / 2, b.top + b.height / 2])(document.querySelector(%q).getBoundingClientRect())`, sel))
@@ -475,6 +475,15 @@ func TestBrowserPrint(t *testing.T) {
 	}
 	if out := os.Getenv("TROUPE_SAMPLES"); out != "" {
 		save(t, filepath.Join(out, "shots", "print.pdf"), r.Data)
+	}
+	if os.Getenv("TROUPE_SAMPLES") != "" { // a picture to look at: A4 less its margins
+		if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 680, Height: 1000, DeviceScaleFactor: 2}); err != nil {
+			t.Fatal(err)
+		}
+		shot(t, ctx, "print")
 	}
 	pages := len(regexp.MustCompile(`/Type\s*/Page\b[^s]`).FindAll(r.Data, -1))
 	t.Logf("%d pages, %d kB", pages, len(r.Data)/1000)

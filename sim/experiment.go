@@ -74,7 +74,7 @@ type header struct {
 	Horizon      int      `key:"horizon" doc:"rounds T of a replication"`
 	Replications int      `key:"replications" doc:"independent repetitions"`
 	Checkpoints  []int    `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
-	Record       []string `key:"record" doc:"what else to record: actions, spectrum, optimism, coverage"`
+	Record       []string `key:"record" doc:"what else to record (troupe list record)"`
 	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
 }
 

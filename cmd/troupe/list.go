@@ -60,7 +60,7 @@ var known = [][]string{
 }
 
 func listCommand() *cobra.Command {
-	names := []string{"experiments", "policies", "environments", "sets", "noise", "data", "spec"}
+	names := []string{"experiments", "policies", "environments", "sets", "noise", "data", "spec", "record"}
 	return &cobra.Command{
 		Use:   "list [TOPIC | KIND]",
 		Short: "What there is: policies, environments, action sets, experiments, data",
@@ -95,6 +95,9 @@ Topics: ` + strings.Join(names, ", ") + ".",
 				return nil
 			case "spec":
 				listSpec(w)
+				return nil
+			case "record":
+				listRecord(w)
 				return nil
 			}
 			for _, t := range topics {
@@ -201,6 +204,17 @@ func optionRows(w io.Writer, options []spec.Option) {
 		rows = append(rows, []string{o.Key, o.Type, doc})
 	}
 	columns(w, rows)
+}
+
+// listRecord explains what a spec can record beside regret and reward.
+func listRecord(w io.Writer) {
+	fmt.Fprint(w, "Diagnostics: record = [\"NAME\", ...], written to diagnostics.csv at every checkpoint\n\n")
+	var rows [][]string
+	for _, q := range sim.Quantities {
+		rows = append(rows, []string{q.Name, q.Doc}, []string{"", "for " + q.Who}, []string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
+	}
+	columns(w, rows)
+	fmt.Fprintln(w, "\nAll of them: troupe run paper/diagnostics")
 }
 
 // listSpec explains the frame of a spec file.
