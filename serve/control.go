@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -60,7 +61,7 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		}
 		var seed [16]byte
 		rand.Read(seed[:])
-		b, err := json.Marshal(secrets{cfg.config, encodeSeed(seedOf(seed))})
+		b, err := encodeSecrets(secrets{cfg.config, encodeSeed(seedOf(seed))})
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +71,27 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		return Model{}, err
 	}
 	return s.view(config.ID)
+}
+
+// encodeSecrets returns the bytes of a control record's configuration, after reading them back as the
+// fold will: what it could not read would stop the server for good.
+func encodeSecrets(x secrets) ([]byte, error) {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, configError("config", err)
+	}
+	var back secrets
+	if err := json.Unmarshal(b, &back); err != nil {
+		return nil, configError("config", err)
+	}
+	cfg, err := back.Config.compile(foldLimits)
+	if err != nil {
+		return nil, err
+	}
+	if again, err := json.Marshal(secrets{cfg.config, x.Seed}); err != nil || !bytes.Equal(b, again) {
+		return nil, invalid("config", "", "does not read back to itself")
+	}
+	return b, nil
 }
 
 // free refuses a name that is taken, and one model too many.
@@ -108,7 +130,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if err := v.cfg.sameShape(cfg); err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(secrets{Config: cfg.config})
+	b, err := encodeSecrets(secrets{Config: cfg.config})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +196,7 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		if err := s.from(c, "at_seq"); err != nil {
 			return nil, err
 		}
-		c.Config, err = json.Marshal(secrets{Config: cfg.config})
+		c.Config, err = encodeSecrets(secrets{Config: cfg.config})
 		return c, err
 	})
 	if err != nil {
@@ -260,7 +282,7 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 		actions := r.Actions
 		if len(actions) == 0 {
 			for _, a := range v.cfg.config.Actions {
-				actions = append(actions, Action{a.ID, a.Features})
+				actions = append(actions, Action(a))
 			}
 		}
 		if len(actions) == 0 {

@@ -229,10 +229,11 @@ func (s *Server) answer(d *Decision, r *eventlog.Decision, receipt eventlog.Rece
 
 // recent remembers the newest decisions, so that a reward need not look into the log.
 type recent struct {
-	mu   sync.Mutex
-	m    map[eventlog.Event]known
-	ring []eventlog.Event
-	at   int
+	mu    sync.Mutex
+	m     map[eventlog.Event]known
+	queue []eventlog.Event // oldest first, from head on
+	head  int
+	bytes int
 }
 
 type known struct {
@@ -240,7 +241,10 @@ type known struct {
 	seq uint64
 }
 
-const recentKept = 1 << 15
+func (k known) size() int { return 8*len(k.X) + 512 }
+
+// recentBytes bounds recent, about.
+const recentBytes = 32 << 20
 
 func (c *recent) put(key eventlog.Event, k known) {
 	// Only what a reward needs: the candidates would fill the memory.
@@ -252,14 +256,15 @@ func (c *recent) put(key eventlog.Event, k known) {
 	if c.m == nil {
 		c.m = map[eventlog.Event]known{}
 	}
-	if len(c.ring) < recentKept {
-		c.ring = append(c.ring, key)
-	} else {
-		delete(c.m, c.ring[c.at])
-		c.ring[c.at] = key
-		c.at = (c.at + 1) % recentKept
-	}
 	c.m[key] = k
+	c.queue = append(c.queue, key)
+	for c.bytes += k.size(); c.bytes > recentBytes; c.head++ {
+		c.bytes -= c.m[c.queue[c.head]].size()
+		delete(c.m, c.queue[c.head])
+	}
+	if c.head > 1024 && c.head > len(c.queue)/2 {
+		c.queue, c.head = append(c.queue[:0], c.queue[c.head:]...), 0
+	}
 }
 
 func (c *recent) get(key eventlog.Event) (known, bool) {

@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -196,4 +199,122 @@ func reseal(b []byte) []byte {
 	n := len(b) - sha256.Size
 	sum := sha256.Sum256(b[:n])
 	return append(append([]byte(nil), b[:n]...), sum[:]...)
+}
+
+// TestSnapshots: whatever becomes of the snapshots, the state is the same; a snapshot of an entry that
+// the log does not have any more says that the log has lost its end.
+func TestSnapshots(t *testing.T) {
+	ctx := context.Background()
+	log, clock, dir := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, t.TempDir()
+	snap := filepath.Join(dir, "snapshots")
+	with := func(o *Options) { o.Dir, o.SnapshotEvery = dir, 10 }
+	s := open(t, log, clock, with)
+	workload(s, clock)
+	var last string
+	for n := range 20 {
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 3, 3), IdempotencyKey: fmt.Sprint(n)}))
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.25}))
+		last = d.EventID
+	}
+	state := func(s *Server) []byte {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1)))
+	}
+	want := state(s)
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	files := must(filepath.Glob(filepath.Join(snap, "*.snap")))
+	if len(files) < 2 || len(files) > snapshotsKept {
+		t.Fatalf("%d snapshots, want 2 to %d", len(files), snapshotsKept)
+	}
+	newest := files[len(files)-1]
+	good := must(os.ReadFile(newest))
+	reopen := func(name string, skipped int) {
+		t.Helper()
+		s, err := Open(ctx, Options{Log: log, Keys: testKeys, Now: clock.now, Dir: dir, ExpireEvery: -1, SnapshotEvery: -1})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer func() { _ = s.Close(ctx) }()
+		if !bytes.Equal(state(s), want) {
+			t.Errorf("%s: another state", name)
+		}
+		if len(s.recovery.Skipped) != skipped {
+			t.Errorf("%s: passed over %v, want %d", name, s.recovery.Skipped, skipped)
+		}
+		if r := must(s.Replay(ctx, last)); !r.Equal {
+			t.Errorf("%s: replay: %v", name, r.Differs)
+		}
+		if d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(19, 3, 3), IdempotencyKey: "19"})); !d.Repeated || d.EventID != last {
+			t.Errorf("%s: the key 19 is forgotten", name)
+		}
+	}
+	reopen("whole", 0)
+	write := func(b []byte) {
+		if err := os.WriteFile(newest, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := 0; at < len(good); at += len(good)/23 + 1 {
+		bad := bytes.Clone(good)
+		bad[at] ^= 1 << (at % 8)
+		write(bad)
+		reopen(fmt.Sprintf("bit flipped at byte %d", at), 1)
+		write(good) // Close of reopen found nothing new to write
+	}
+	write(good[:len(good)/2])
+	reopen("cut", 1)
+	if err := os.RemoveAll(snap); err != nil {
+		t.Fatal(err)
+	}
+	reopen("none", 0)
+
+	// The end of the log is lost.
+	log.Cut(0, 2)
+	_, err := Open(ctx, Options{Log: log, Keys: testKeys, Dir: dir})
+	var gap *eventlog.GapError
+	if !errors.As(err, &gap) || gap.Last != must(newestSnapshot(snap)) {
+		t.Fatalf("error %v, want a gap", err)
+	}
+	// Without a snapshot nobody knows, but an id that we signed does.
+	if err := os.RemoveAll(snap); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, log, clock)
+	_, err = s.Reward(ctx, RewardRequest{EventID: last, Value: 0})
+	wantCode(t, err, NotFound, "not in the log")
+	if h := s.Health(); h.Missing != 1 {
+		t.Fatalf("health: %+v", h)
+	}
+}
+
+func newestSnapshot(dir string) (uint64, error) {
+	seqs, err := (&snapshots{dir: dir}).list()
+	if err != nil || len(seqs) == 0 {
+		return 0, err
+	}
+	return seqs[0], nil
+}
+
+// TestKeysFile: keys are made once and read back; ids survive a restart; a damaged file is named.
+func TestKeysFile(t *testing.T) {
+	dir := t.TempDir()
+	a := must(loadKeys(dir))
+	b := must(loadKeys(dir))
+	id := eventlog.EventID{Event: eventlog.Event{Epoch: 1, Batch: 2, Index: 3}, Hint: 4}
+	if got, err := b.Parse(a.Format(id)); err != nil || got != id {
+		t.Fatalf("%+v %v", got, err)
+	}
+	name := filepath.Join(dir, keyFile)
+	if info := must(os.Stat(name)); info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v", info.Mode())
+	}
+	if err := os.WriteFile(name, []byte(`{"current":1,"keys":{"1":"AAAA"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadKeys(dir); err == nil || !strings.Contains(err.Error(), keyFile) {
+		t.Fatalf("error %v", err)
+	}
 }
