@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -423,4 +424,43 @@ func TestFull(t *testing.T) {
 			t.Fatalf("%v %+v, want %v %v", err, f, w.x, w.which)
 		}
 	})
+}
+
+// TestOneWins: of many rewards of one event at the same time exactly one is accepted, and a decision
+// with its sequence as MinSeq is made on a state that has it.
+func TestOneWins(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Wait = 500 * time.Millisecond })
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	for n := range 20 {
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 3, 3)}))
+		var accepted, at atomic.Int64
+		var wg sync.WaitGroup
+		for u := range 8 {
+			wg.Go(func() {
+				r, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: float64(u) / 8})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case r.Status == Accepted:
+					accepted.Add(1)
+					at.Store(int64(r.Seq))
+				case r.Status != Duplicate:
+					t.Errorf("status %s", r.Status)
+				}
+			})
+		}
+		wg.Wait()
+		if accepted.Load() != 1 {
+			t.Fatalf("%d rewards of one event were accepted", accepted.Load())
+		}
+		if d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 3, 3), MinSeq: uint64(at.Load())})); d.BasisSeq < uint64(at.Load()) {
+			t.Fatalf("min_seq %d, decided on %d", at.Load(), d.BasisSeq)
+		}
+	}
+	_, err := s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3), MinSeq: 1 << 40})
+	wantCode(t, err, Unavailable, "min_seq")
+	if c := must(s.GetModel(ctx, "m")).Counts; c.Learned != 20 {
+		t.Fatalf("%d lessons", c.Learned)
+	}
 }
