@@ -227,6 +227,7 @@ type Ensemble struct {
 	mixed             []float64 // Σ w_j S^j, for reference
 	member, theta     []float64
 	best, challenging bandit.Action
+	scores            scores // of all models on a finite set, for Prob and select = "max"
 }
 
 // NewEnsemble returns the policy before round 1. The error names the option that is wrong.
@@ -365,6 +366,9 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 
 // maximise stores in dst the best action of the best model; the first of equal models wins.
 func (e *Ensemble) maximise(dst *bandit.Action, set bandit.ActionSet) error {
+	if f, ok := set.(bandit.Finite); ok && e.bridge == nil {
+		return e.maxFinite(dst, f)
+	}
 	top := math.Inf(-1)
 	err := e.each(func(int, float64) error {
 		v, err := set.ArgMax(&e.challenging, e.theta)
@@ -421,6 +425,9 @@ func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	if e.reference != nil {
 		return e.probMixed(dst, set)
 	}
+	if f, ok := set.(bandit.Finite); ok && e.bridge == nil {
+		return e.probFinite(dst, f)
+	}
 	return count(dst, set, uint64(e.Models()), func(add func(theta []float64) error) error {
 		return e.each(func(int, float64) error { return add(e.theta) })
 	})
@@ -434,7 +441,8 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 	if e.bridge != nil {
 		e.bridge.look(draw)
 	}
-	if _, ok := e.ridge.Update(a.X, y); !ok {
+	gain, ok := e.ridge.Update(a.X, y)
+	if !ok {
 		if err := checkAction(a, y, e.ridge.Dim()); err != nil {
 			return err
 		}
@@ -444,6 +452,7 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 		e.bridge.fix(a.X)
 	} else {
 		e.s.add(a.X, draw)
+		e.scores.follow(e, a, gain, draw)
 	}
 	e.sums = nil
 	return nil

@@ -6,3 +6,9 @@ func LimitLazySteps(n int) (undo func()) {
 	lazySteps = n
 	return func() { lazySteps = old }
 }
+
+// Doubts returns the number of models of which the oracle was asked in the last Prob.
+func (e *Ensemble) Doubts() int { return e.scores.doubts }
+
+// Follows reports whether the next question about the same set starts from the scores of the last one.
+func (e *Ensemble) Follows() bool { return e.scores.valid }

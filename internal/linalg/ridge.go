@@ -42,11 +42,12 @@ type Ridge struct {
 	s    float64
 	k    []float64 // Padded(d): V_{t−1}⁻¹x
 
-	theta  []float64 // Padded(d)
-	logDet float64   // log det(V)/λ^d up to the last fold
-	growth float64   // the determinant has grown by the factor 1 + growth since then
-	n      uint64    // updates
-	fresh  uint64    // updates since V⁻¹ was computed from V
+	theta   []float64 // Padded(d)
+	logDet  float64   // log det(V)/λ^d up to the last fold
+	growth  float64   // the determinant has grown by the factor 1 + growth since then
+	n       uint64    // updates
+	fresh   uint64    // updates since V⁻¹ was computed from V
+	rebuilt uint64    // how often V⁻¹ was computed from V
 
 	// V is v + Σ xxᵀ over the rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
 	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
@@ -150,6 +151,16 @@ func (r *Ridge) Inv() []float64 {
 	}
 	return out
 }
+
+// PaddedInv returns V_t⁻¹ in rows of Padded(d) numbers. The slice belongs to the state.
+func (r *Ridge) PaddedInv() []float64 {
+	r.pay()
+	return r.inv
+}
+
+// Rebuilt returns how often V⁻¹ was computed from V since this state was made or restored: between two
+// such moments it follows the Sherman–Morrison recursion.
+func (r *Ridge) Rebuilt() uint64 { return r.rebuilt }
 
 func (r *Ridge) room() []float64 {
 	if r.square == nil {
@@ -323,6 +334,7 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 	mulPadded(r.theta, r.inv, r.B())
 	r.logDet, r.growth = max(0, logDet), 0
 	r.fresh = 0
+	r.rebuilt++
 	return true
 }
 
@@ -354,4 +366,5 @@ func (r *Ridge) Restore(vectors [][]float64) {
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
 	r.wait, r.owed = r.wait[:0], false
+	r.rebuilt++
 }

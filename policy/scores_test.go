@@ -1,0 +1,218 @@
+package policy_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/internal/cpu"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// crowd returns arms of which some are equal and some differ by little.
+func crowd(t *testing.T, seed uint64, d, n int) *actionset.Finite {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	arms := make([][]float64, n)
+	for i := range arms {
+		arms[i] = make([]float64, d)
+		rng.NewKey(seed).Stream(rng.Instance).Round(uint64(i)).Sphere(arms[i], 0)
+		if i > 0 && r.IntN(5) == 0 {
+			copy(arms[i], arms[r.IntN(i)])
+			if r.IntN(2) == 0 {
+				arms[i][r.IntN(d)] += 1e-15 * r.NormFloat64()
+			}
+		}
+	}
+	set, err := actionset.NewFinite(arms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestScores: Prob is the count that asking the oracle for all 2m models gives, and select = "max" plays
+// the best action of the best model, in every round of runs with questions now and then, sets that
+// change, arms that are equal or nearly so, actions from elsewhere, and at every level of kernels.
+func TestScores(t *testing.T) {
+	for _, c := range []struct {
+		o     policy.EnsembleOptions
+		d, n  int
+		crowd bool
+	}{
+		{policy.EnsembleOptions{M: 20, Symmetric: true}, 4, 9, false},
+		{policy.EnsembleOptions{M: 7, Symmetric: true}, 3, 12, true},
+		{policy.EnsembleOptions{M: 33, Targets: "gaussian", Engine: "lazy"}, 5, 8, false},
+		{policy.EnsembleOptions{M: 70, Targets: "rademacher", Symmetric: true, Engine: "blocked", Lambda: 1e-3}, 9, 40, true},
+		{policy.EnsembleOptions{M: 12, Targets: "sphere", Symmetric: true}, 4, 10, false},
+		{policy.EnsembleOptions{M: 9, Scale: policy.Scale{Kind: "beta", Value: 3}, Symmetric: true}, 70, 15, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
+			for l := cpu.Portable; l <= cpu.Best(); l++ {
+				restore := cpu.Force(l)
+				checkScores(t, c.o, c.d, c.n, c.crowd)
+				restore()
+			}
+		})
+	}
+}
+
+func checkScores(t *testing.T, o policy.EnsembleOptions, d, n int, crowded bool) {
+	t.Helper()
+	w := newWorld(6, d, 0)
+	build := func(sel string) *policy.Ensemble {
+		o := o
+		o.Select = sel
+		e, err := policy.NewEnsemble(o, w.problem(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e, greedy := build("random"), build("max")
+	seed := uint64(1)
+	newSet := func() *actionset.Finite {
+		if seed++; crowded {
+			return crowd(t, seed, d, n)
+		}
+		arms := make([][]float64, n)
+		for i := range arms {
+			arms[i] = make([]float64, d)
+			rng.NewKey(seed).Stream(rng.Instance).Round(uint64(i)).Ball(arms[i], 0)
+		}
+		set, err := actionset.NewFinite(arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	set := newSet()
+	r := rand.New(rand.NewPCG(3, uint64(n)))
+	var law bandit.Law
+	var a, best, top bandit.Action
+	model := make([]float64, d)
+	followed := 0
+	for round := range 150 {
+		switch r.IntN(20) {
+		case 0:
+			set = newSet()
+		case 1: // many rounds without a question
+			for i := range 10 * r.IntN(3) {
+				arm := r.IntN(n)
+				a.Set(set.At(arm), arm)
+				learn(t, w, uint64(1000*round+i), &a, e, greedy)
+			}
+		case 2: // an action that is no arm, under the number of one
+			a.Set(set.At(0), 1)
+			learn(t, w, uint64(1000*round+500), &a, e, greedy)
+		}
+		ask := r.IntN(4) > 0
+		if ask {
+			if e.Follows() {
+				followed++
+			}
+			if err := e.Prob(&law, set); err != nil {
+				t.Fatal(err)
+			}
+			want := make([]uint64, n)
+			value := math.Inf(-1)
+			for j := range e.Members() {
+				for _, sign := range []float64{1, -1} {
+					if sign < 0 && !o.Symmetric {
+						continue
+					}
+					e.Model(model, j, sign)
+					v, err := set.ArgMax(&a, model)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want[a.Index]++
+					if v > value {
+						value = v
+						best.Set(a.X, a.Index)
+					}
+				}
+			}
+			for i, atom := range law.Atoms {
+				if atom.Count != want[i] {
+					t.Fatalf("round %d: arm %d has count %d, want %d", round, i, atom.Count, want[i])
+				}
+			}
+			// Both policies have seen the same, so the best of the models is known.
+			if err := greedy.Select(&top, set, w.key.Stream(rng.Select).Round(1)); err != nil {
+				t.Fatal(err)
+			}
+			if top.Index != best.Index {
+				t.Fatalf("round %d: max plays arm %d, want %d", round, top.Index, best.Index)
+			}
+			if !crowded && e.Doubts() > 1 {
+				t.Errorf("round %d: %d models were not sure", round, e.Doubts())
+			}
+		}
+		arm := r.IntN(n)
+		a.Set(set.At(arm), arm)
+		learn(t, w, uint64(1000*round+900), &a, e, greedy)
+	}
+	if followed < 20 {
+		t.Errorf("only %d questions followed the last one", followed)
+	}
+}
+
+// learn gives all policies the same reward of an action.
+func learn(t *testing.T, w *world, round uint64, a *bandit.Action, policies ...*policy.Ensemble) {
+	t.Helper()
+	y := w.key.Stream(rng.Reward).Round(round).Normal(0)
+	for _, p := range policies {
+		if err := p.Update(*a, y, w.key.Stream(rng.Perturb).Round(round)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkProb asks for the propensities of all arms in every round.
+func BenchmarkProb(b *testing.B) {
+	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {20, 100, 100}, {50, 1000, 200}, {100, 100, 1000}} {
+		for _, fresh := range []bool{false, true} {
+			b.Run(fmt.Sprintf("d=%d,K=%d,m=%d,fresh=%v", c.d, c.arms, c.m, fresh), func(b *testing.B) {
+				w := newWorld(1, c.d, c.arms)
+				var sets []bandit.ActionSet
+				for range 2 {
+					set, err := actionset.NewFinite(w.arms)
+					if err != nil {
+						b.Fatal(err)
+					}
+					sets = append(sets, set)
+				}
+				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Symmetric: true}, w.problem(0))
+				if err != nil {
+					b.Fatal(err)
+				}
+				var law bandit.Law
+				var a bandit.Action
+				b.ReportAllocs()
+				b.ResetTimer()
+				for i := range b.N {
+					set := sets[0]
+					if fresh {
+						set = sets[i%2]
+					}
+					if err := e.Prob(&law, set); err != nil {
+						b.Fatal(err)
+					}
+					b.StopTimer()
+					if err := e.Select(&a, set, w.key.Stream(rng.Select).Round(uint64(i))); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+					if err := e.Update(a, 0.1, w.key.Stream(rng.Perturb).Round(uint64(i))); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
