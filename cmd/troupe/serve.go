@@ -29,18 +29,16 @@ import (
 
 // serveFlags are the flags of `troupe serve`.
 type serveFlags struct {
-	data, listen         string
-	models, keys         string
-	personalizer         string
-	cert, key, clientCA  string
-	hosts                []string
-	plaintext, debug     bool
-	maxBody, maxLog      int64
-	concurrent, actions  int
-	timeout, drain       time.Duration
-	readyFile            string
-	newKey               string
-	newScopes, newModels []string
+	data, listen        string
+	models, keys        string
+	personalizer        string
+	cert, key, clientCA string
+	hosts               []string
+	plaintext, debug    bool
+	maxBody, maxLog     int64
+	concurrent, actions int
+	timeout, drain      time.Duration
+	readyFile           string
 }
 
 func serveCommand() *cobra.Command {
