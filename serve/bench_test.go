@@ -2,7 +2,10 @@ package serve
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,7 +16,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/feature"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -25,16 +27,16 @@ func benchModel() ModelConfig {
 	})
 }
 
-// benchRequests are packed matrices of random vectors in the unit ball, as float64.
+// benchRequests are packed matrices of random vectors in the unit ball, as float32.
 func benchRequests() []DecideRequest {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([]DecideRequest, 64)
 	for i := range out {
-		x := make([]float64, 20*32)
-		for j := range x {
-			x[j] = float64(float32(r.NormFloat64() / 10))
+		var raw []byte
+		for range 20 * 32 {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(r.NormFloat64()/10)))
 		}
-		out[i].Packed = feature.AppendPacked(nil, x, 20, 32)
+		out[i].Packed = fmt.Appendf(nil, `{"dtype":"float32","shape":[20,32],"data":%q}`, base64.StdEncoding.EncodeToString(raw))
 	}
 	return out
 }
@@ -105,6 +107,7 @@ func BenchmarkDurable(b *testing.B) {
 				b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "decide-p50-µs")
 				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "decide-p99-µs")
+				b.ReportMetric(2*float64(b.N)/float64(s.Health().Committer.Batches), "events/batch")
 				p50, p99 := syncTime(b, dir)
 				b.ReportMetric(float64(p50.Microseconds()), "fsync-p50-µs")
 				b.ReportMetric(float64(p99.Microseconds()), "fsync-p99-µs")

@@ -460,6 +460,9 @@ func TestOneWins(t *testing.T) {
 	}
 	_, err := s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3), MinSeq: 1 << 40})
 	wantCode(t, err, Unavailable, "min_seq")
+	if n := len(s.progress.waiting); n != 0 {
+		t.Fatalf("%d entries are still waited for", n)
+	}
 	if c := must(s.GetModel(ctx, "m")).Counts; c.Learned != 20 {
 		t.Fatalf("%d lessons", c.Learned)
 	}

@@ -105,6 +105,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	c := o.Committer
 	c.Shard, c.Head, c.Now = 0, s.chain.Head(), o.Now
+	if c.Batch == 0 {
+		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
+	}
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
@@ -277,7 +280,13 @@ type progress struct {
 	outcomes map[uint64][]outcome
 	oldest   uint64
 	failed   error
-	changed  chan struct{} // closed and replaced with every step
+	waiting  map[uint64]*waiter // by entry
+}
+
+// waiter is what the callers that wait for one entry share.
+type waiter struct {
+	done    chan struct{} // closed when the entry is applied, or none will be any more
+	callers int
 }
 
 // outcomesKept is for how many entries the outcomes are remembered. A caller that waits for its own
@@ -286,7 +295,7 @@ const outcomesKept = 4096
 
 func (p *progress) init(seq uint64) {
 	p.applied.Store(seq)
-	p.outcomes, p.oldest, p.changed = map[uint64][]outcome{}, seq+1, make(chan struct{})
+	p.outcomes, p.oldest, p.waiting = map[uint64][]outcome{}, seq+1, map[uint64]*waiter{}
 }
 
 func (p *progress) advance(seq uint64, out []outcome) {
@@ -297,8 +306,10 @@ func (p *progress) advance(seq uint64, out []outcome) {
 	for ; p.oldest+outcomesKept <= seq; p.oldest++ {
 		delete(p.outcomes, p.oldest)
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
+	if w := p.waiting[seq]; w != nil {
+		close(w.done)
+		delete(p.waiting, seq)
+	}
 }
 
 func (p *progress) fail(err error) {
@@ -306,8 +317,10 @@ func (p *progress) fail(err error) {
 	defer p.pmu.Unlock()
 	if p.failed == nil {
 		p.failed = err
-		close(p.changed)
-		p.changed = make(chan struct{})
+		for _, w := range p.waiting {
+			close(w.done)
+		}
+		clear(p.waiting)
 	}
 }
 
@@ -321,17 +334,29 @@ func (p *progress) failure() error {
 func (p *progress) until(ctx context.Context, seq uint64) ([]outcome, error) {
 	for {
 		p.pmu.Lock()
-		out, failed, changed, there := p.outcomes[seq], p.failed, p.changed, p.applied.Load() >= seq
+		if p.applied.Load() >= seq {
+			defer p.pmu.Unlock()
+			return p.outcomes[seq], nil
+		}
+		if p.failed != nil {
+			defer p.pmu.Unlock()
+			return nil, p.failed
+		}
+		w := p.waiting[seq]
+		if w == nil {
+			w = &waiter{done: make(chan struct{})}
+			p.waiting[seq] = w
+		}
+		w.callers++
 		p.pmu.Unlock()
-		if there {
-			return out, nil
-		}
-		if failed != nil {
-			return nil, failed
-		}
 		select {
-		case <-changed:
+		case <-w.done:
 		case <-ctx.Done():
+			p.pmu.Lock()
+			defer p.pmu.Unlock()
+			if w.callers--; w.callers == 0 && p.waiting[seq] == w {
+				delete(p.waiting, seq)
+			}
 			return nil, ctx.Err()
 		}
 	}
