@@ -362,7 +362,7 @@ func TestRate(t *testing.T) {
 	}
 	e := newEdge(t, newFake("news"), Options{Keys: keys})
 	limited := 0
-	for i := range 20 {
+	for range 20 {
 		a := e.do("GET", "/v1/models/news", "", "X-API-Key", secret)
 		if a.status == 429 {
 			limited++
@@ -370,13 +370,12 @@ func TestRate(t *testing.T) {
 				t.Errorf("Retry-After = %q, want 1", a.header.Get("Retry-After"))
 			}
 		}
-		if i == 10 {
-			again, err := ParseKeys([]byte(table+"rate = 2\n"), e.Keys())
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.SetKeys(again)
+		// A reload with every request must not fill the bucket.
+		again, err := ParseKeys([]byte(table+"rate = 2\n"), e.Keys())
+		if err != nil {
+			t.Fatal(err)
 		}
+		e.SetKeys(again)
 	}
 	// Two at once; more only after half a second each, which twenty calls do not take.
 	if limited < 15 {

@@ -87,5 +87,5 @@ c.update(rewardWaitTime="PT1H", explorationPercentage=0.25, learningMode="Appren
 status, c, _ = call("PUT", prefix + "/configurations/service", c, **key)
 expect(status == 200 and c["rewardWaitTime"] == "PT1H" and c["explorationPercentage"] == 0.25, (status, c))
 status, r, _ = call("POST", prefix + "/rank", {"actions": [{"id": a["id"], "features": [a["features"]]} for a in actions]}, **key)
-expect(status == 201 and r["rewardActionId"] == "a" and r["ranking"][0] == {"id": "a", "probability": 1}, ("apprentice", r))
+expect(status == 201 and r["rewardActionId"] == "a" and r["ranking"] == [{"id": "a", "probability": 1}, {"id": "b", "probability": 0}, {"id": "c", "probability": 0}], ("apprentice", r))
 print("ok")
