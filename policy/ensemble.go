@@ -366,7 +366,7 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 
 // maximise stores in dst the best action of the best model; the first of equal models wins.
 func (e *Ensemble) maximise(dst *bandit.Action, set bandit.ActionSet) error {
-	if f, ok := set.(bandit.Finite); ok && e.bridge == nil {
+	if f, ok := set.(bandit.Finite); ok && e.bridge == nil && f.Len() <= scoresArms {
 		return e.maxFinite(dst, f)
 	}
 	top := math.Inf(-1)
@@ -425,7 +425,7 @@ func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	if e.reference != nil {
 		return e.probMixed(dst, set)
 	}
-	if f, ok := set.(bandit.Finite); ok && e.bridge == nil {
+	if f, ok := set.(bandit.Finite); ok && e.bridge == nil && f.Len() <= scoresArms {
 		return e.probFinite(dst, f)
 	}
 	return count(dst, set, uint64(e.Models()), func(add func(theta []float64) error) error {

@@ -37,11 +37,14 @@ type scores struct {
 	steps   []scoreStep
 	slack   float64 // bound of the error of an entry of p, before steps
 	longest float64 // bound of ‖S^j‖, likewise
-	size    float64 // ‖V⁻¹‖ at the last question; it only falls
-	doubts  int     // models that were not sure the last time
-	ever    int     // models that were not sure when p was computed afresh: equal arms
+	size    float64 // bound of ‖V⁻¹‖
+	sized   int     // questions before it is computed again
+	doubts  int     // models of which the oracle was asked the last time
+	ever    int     // the same when p was computed afresh: equal arms
+	asked   int     // and since then, beyond those
 	table   table
 
+	counts       []uint64
 	base, w, u   []float64
 	theta, group []float64
 	leads        linalg.Leads
@@ -60,6 +63,7 @@ type scoreStep struct {
 const (
 	scoresSize  = 1 << 23 // largest p, in numbers: 64 MB
 	scoresSteps = 16      // updates between two questions that p can follow
+	scoresArms  = 1 << 20 // largest K
 )
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
@@ -69,7 +73,7 @@ func (q *scores) about(set bandit.Finite, d int) (again bool) {
 	}
 	k := set.Len()
 	if k != q.arms || len(q.x) != k*d {
-		*q = scores{x: make([]float64, k*d), xt: make([]float64, k*d), base: make([]float64, k), w: make([]float64, k)}
+		*q = scores{x: make([]float64, k*d), xt: make([]float64, k*d), counts: make([]uint64, k), base: make([]float64, k), w: make([]float64, k)}
 	}
 	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
 	var most float64
@@ -123,26 +127,39 @@ func (q *scores) follow(e *Ensemble, a bandit.Action, gain []float64, draw rng.S
 	s.arm, s.length, s.draw = a.Index, linalg.Norm(a.X), draw
 }
 
-// epsilon is half of the distance between two float64.
-const epsilon = 0x1p-53
+const (
+	// epsilon is half of the distance of two float64 around 1.
+	epsilon = 0x1p-53
+
+	// hopeless is a bound of the error from which on the oracle is asked for every model. Below it all
+	// values are below 1e100, of which the error is a part of 4·17·epsilon or more: the oracle does not
+	// refuse such parameters.
+	hopeless = 1e80
+)
 
 // visit calls f with the leads of every panel of eight members, the first of them member j, and with the
 // largest error that a lead can have.
 func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *linalg.Leads, slack float64) error) error {
 	d, k := e.ridge.Dim(), q.arms
 	inv := e.ridge.PaddedInv()
-	size := linalg.Norm(inv) // Frobenius: at least ‖V⁻¹‖
+	// The Frobenius norm is at least ‖V⁻¹‖; V⁻¹ only shrinks, so an old one is a bound.
+	size := q.size
+	if q.sized--; q.sized < 0 || e.ridge.Rebuilt() != q.rebuilt {
+		size, q.sized = linalg.Norm(inv), 32
+	}
 	hat := linalg.Norm(e.ridge.Theta())
 	q.combine(q.base, e.ridge.Theta())
 	dim := float64(d + 16)
 
 	// An entry of P that is off by slack moves a value by |c|·slack; forming the value, the model and
 	// its product with x rounds sums of at most d + 4 terms below R(‖θ̂‖ + |c|‖θ̃‖), here and there.
+	// A lead holds its arm in its low bits.
+	rough := 4*dim*epsilon + linalg.Resolution(k)
 	bound := func(slack, longest float64) float64 {
-		return 1.01 * (math.Abs(c)*slack + 4*dim*epsilon*q.radius*(hat+math.Abs(c)*size*longest))
+		return 1.01 * (math.Abs(c)*slack + rough*q.radius*(hat+math.Abs(c)*size*longest))
 	}
 	panels := (e.m + 7) / 8
-	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.doubts <= 2*q.ever+e.m/32 {
+	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= e.m/3 {
 		q.valid = false // until the last panel is done
 		for n := range q.steps {
 			q.step(e, n)
@@ -166,6 +183,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 			}
 		}
 		q.valid, q.size = true, size
+		q.asked += max(0, q.doubts-q.ever)
 		return nil
 	}
 
@@ -198,7 +216,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 			}
 		}
 	}
-	q.valid, q.slack, q.longest, q.size, q.rebuilt, q.ever = keep, slackest, all, size, e.ridge.Rebuilt(), q.doubts
+	q.valid, q.slack, q.longest, q.size, q.rebuilt, q.ever, q.asked = keep, slackest, all, size, e.ridge.Rebuilt(), q.doubts, 0
 	return nil
 }
 
@@ -271,12 +289,6 @@ func (q *scores) step(e *Ensemble, n int) {
 	}
 }
 
-// sure reports whether the lead of model (lane i, sign number k) is certain to be the oracle's answer.
-func sure(l *linalg.Leads, k, i int, slack float64) bool {
-	first := l.First[k][i]
-	return first-l.Second[k][i] > 2*slack && math.Abs(first) < 1e100 && slack < 1e100
-}
-
 // signs returns how many signs a model has.
 func (e *Ensemble) signs() int {
 	if e.opts.Symmetric {
@@ -291,23 +303,31 @@ func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 	again := q.about(set, e.ridge.Dim())
 	c := e.Scale()
 	zeros(dst, q.arms)
+	clear(q.counts)
 	err := q.visit(e, c, again, func(j int, l *linalg.Leads, slack float64) error {
-		for i := range min(8, e.m-j) {
-			for k := range e.signs() {
-				arm := int(l.Arm[k][i])
-				if !sure(l, k, i, slack) {
-					q.doubts++
-					e.model(j+i, c*float64(1-2*k))
-					if _, err := set.ArgMax(&q.action, e.theta); err != nil {
-						return err
-					}
-					arm = q.action.Index
+		gap := 2 * slack
+		if !(slack < hopeless) {
+			gap = math.Inf(1) // ask
+		}
+		for k := range e.signs() {
+			for i, first := range l.First[k][:min(8, e.m-j)] {
+				if first-l.Second[k][i] > gap {
+					q.counts[l.Arm(first)]++
+					continue
 				}
-				dst.Atoms[arm].Count++
+				q.doubts++
+				e.model(j+i, c*float64(1-2*k))
+				if _, err := set.ArgMax(&q.action, e.theta); err != nil {
+					return err
+				}
+				q.counts[q.action.Index]++
 			}
 		}
 		return nil
 	})
+	for i, n := range q.counts {
+		dst.Atoms[i].Count = n
+	}
 	share(dst, uint64(e.Models()))
 	return err
 }
@@ -324,10 +344,11 @@ func (e *Ensemble) maxFinite(dst *bandit.Action, set bandit.Finite) error {
 	err := q.visit(e, c, again, func(j int, l *linalg.Leads, slack float64) error {
 		for i := range min(8, e.m-j) {
 			for k := range e.signs() {
-				first := l.First[k][i]
-				if !(math.Abs(first) < 1e100 && slack < 1e100) {
-					first, slack = 0, math.Inf(1) // ask
+				if !(slack < hopeless) {
+					q.upper[2*(j+i)+k] = math.Inf(1) // ask
+					continue
 				}
+				first := l.First[k][i]
 				lower = max(lower, first-slack)
 				q.upper[2*(j+i)+k] = first + slack
 			}

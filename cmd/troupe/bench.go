@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/actionset"
+	"troupe/bandit"
 	"troupe/dataset"
 	"troupe/env"
 	"troupe/internal/cpu"
@@ -35,10 +36,11 @@ type benchCase struct {
 	d, k, m int
 	horizon int
 	engine  string // "" is that of --engine
+	prob    bool   // ask for the propensities of all arms in every round, and count that alone
 }
 
 // benchCases are the standard configurations. A to D have a fixed list of arms; E is the theorem's
-// own ensemble size at d = 10, T = 10⁴; E2-exact has Gaussian targets.
+// own ensemble size at d = 10, T = 10⁴; E2-exact has Gaussian targets, P asks for propensities.
 var benchCases = []benchCase{
 	{name: "A", d: 10, k: 10, m: 20, horizon: 10_000},
 	{name: "B", d: 20, k: 100, m: 100, horizon: 10_000},
@@ -48,6 +50,7 @@ var benchCases = []benchCase{
 	{name: "E2", d: 10, m: 40_000, horizon: 100_000},
 	{name: "G", d: 100, m: 20_000, horizon: 10_000},
 	{name: "E2-exact", d: 10, m: 40_000, horizon: 100_000, engine: "exact-law"},
+	{name: "P", d: 100, k: 100, m: 1000, horizon: 10_000, prob: true},
 }
 
 // benchResult is one line of the table, and of --json. Ratios are medians over the rounds; null
@@ -210,6 +213,9 @@ func measure(c benchCase, rounds int, np *numpyPeer) (benchResult, error) {
 	if _, err := ours(c, 0, 0.05); err != nil { // warm
 		return benchResult{}, err
 	}
+	if c.prob {
+		np = nil // it does not do this
+	}
 	var own, ref, num []float64
 	for turn, tries := 0, 0; turn < rounds; tries++ {
 		before := probe()
@@ -233,8 +239,10 @@ func measure(c benchCase, rounds int, np *numpyPeer) (benchResult, error) {
 		num = append(num, n/a)
 	}
 	r := benchResult{Config: c.name, Engine: c.engine, NsPerRound: median(own), Spread: spread(own)}
-	x := median(ref)
-	r.RatioReference = &x
+	if !c.prob {
+		x := median(ref)
+		r.RatioReference = &x
+	}
 	if np != nil {
 		y := median(num)
 		r.RatioNumpy = &y
@@ -303,13 +311,39 @@ func ours(c benchCase, seed int, budget float64) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := sim.Play(world, p, key, c.horizon, &t); err != nil {
+		var player bandit.Policy = p
+		asker := &asker{Ensemble: p}
+		if c.prob {
+			player = asker
+		}
+		if err := sim.Play(world, player, key, c.horizon, &t); err != nil {
 			return 0, err
 		}
-		spent += processTime() - start
+		if c.prob {
+			spent += asker.spent
+		} else {
+			spent += processTime() - start
+		}
 		rounds += c.horizon
 	}
 	return 1e9 * spent / float64(rounds), nil
+}
+
+// asker is an ensemble that says its law in every round.
+type asker struct {
+	*policy.Ensemble
+	law   bandit.Law
+	spent float64
+}
+
+// Select implements bandit.Policy.
+func (a *asker) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	start := processTime()
+	if err := a.Prob(&a.law, set); err != nil {
+		return err
+	}
+	a.spent += processTime() - start
+	return a.Ensemble.Select(dst, set, draw)
 }
 
 // plainGo is Algorithm 1 as one would write it in Go: rows, loops, math/rand/v2. It keeps S and

@@ -9,7 +9,7 @@ import (
 // leads writes the kernel of internal/linalg/leads.go: eight members at a time, or four and four.
 func (v *isa) leads(step bool) {
 	name, doc := "leads", "is Leads.Find."
-	signature := "(p *float64, arms int, base *float64, c float64, out *float64"
+	signature := "(p *float64, arms int, base *float64, c float64, out *float64, mask uint64"
 	if step {
 		name, doc, signature = "stepLeads", "is Leads.Step.", signature+", w, h *float64"
 	}
@@ -38,8 +38,14 @@ func (v *isa) leads(step bool) {
 			VMOVAPD(src.AsY(), dst.AsY())
 		}
 	}
-	type lead struct{ first, second, arm VecVirtual }
-	leads := []lead{{v.vec(), v.vec(), v.vec()}, {v.vec(), v.vec(), v.vec()}}
+	// keep clears the bits that hold an arm.
+	keep := v.vec()
+	Load(Param("mask"), tmp)
+	NOTQ(tmp)
+	VMOVQ(tmp, keep.AsX())
+	VBROADCASTSD(keep.AsX(), keep)
+	type lead struct{ first, second VecVirtual }
+	leads := []lead{{v.vec(), v.vec()}, {v.vec(), v.vec()}}
 	arm, score, value, low := v.vec(), v.vec(), v.vec(), v.vec()
 	halves := GP64()
 	MOVQ(U64(uint64(8/v.w)), halves)
@@ -53,7 +59,6 @@ func (v *isa) leads(step bool) {
 	for _, l := range leads {
 		move(lowest, l.first)
 		move(lowest, l.second)
-		v.clear(l.arm)
 	}
 	MOVQ(p, row)
 	XORQ(a, a)
@@ -71,16 +76,14 @@ func (v *isa) leads(step bool) {
 		} else {
 			VFNMADD231PD(score, c, value)
 		}
+		if v.wide {
+			VPTERNLOGQ(Imm(0xec), keep, arm, value) // value&keep | arm
+		} else {
+			VANDPD(keep, value, value)
+			VORPD(arm, value, value)
+		}
 		VMINPD(value, l.first, low)
 		VMAXPD(low, l.second, l.second)
-		if v.wide {
-			k := K()
-			VCMPPD(Imm(0x1e), l.first, value, k)
-			VMOVDQA64(arm, k, l.arm)
-		} else {
-			VCMPPD(Imm(0x1e), l.first, value, low)
-			VBLENDVPD(low, arm, l.arm, l.arm)
-		}
 		VMAXPD(value, l.first, l.first)
 	}
 	VPADDQ(one, arm, arm)
@@ -91,7 +94,6 @@ func (v *isa) leads(step bool) {
 	for sign, l := range leads {
 		VMOVUPD(l.first, at(out, 64*sign))
 		VMOVUPD(l.second, at(out, 128+64*sign))
-		VMOVUPD(l.arm, at(out, 256+64*sign))
 	}
 	if !v.wide {
 		ADDQ(Imm(32), p)

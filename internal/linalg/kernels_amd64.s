@@ -903,9 +903,9 @@ none:
 	VZEROUPPER
 	RET
 
-// func leadsAVX512(p *float64, arms int, base *float64, c float64, out *float64)
+// func leadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·leadsAVX512(SB), NOSPLIT, $0-40
+TEXT ·leadsAVX512(SB), NOSPLIT, $0-48
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
@@ -918,112 +918,108 @@ TEXT ·leadsAVX512(SB), NOSPLIT, $0-40
 	MOVQ         $0x0000000000000001, SI
 	VMOVQ        SI, X2
 	VBROADCASTSD X2, Z2
+	MOVQ         mask+40(FP), SI
+	NOTQ         SI
+	VMOVQ        SI, X3
+	VBROADCASTSD X3, Z3
 	MOVQ         $0x0000000000000001, SI
 
 half:
-	VPXORQ  Z9, Z9, Z9
-	VMOVAPD Z1, Z3
+	VPXORQ  Z8, Z8, Z8
 	VMOVAPD Z1, Z4
-	VPXORQ  Z5, Z5, Z5
+	VMOVAPD Z1, Z5
 	VMOVAPD Z1, Z6
 	VMOVAPD Z1, Z7
-	VPXORQ  Z8, Z8, Z8
 	MOVQ    AX, DI
 	XORQ    R8, R8
 
 arm:
-	VMOVUPD      (DI), Z10
-	VBROADCASTSD (DX)(R8*8), Z11
-	VFMADD231PD  Z10, Z0, Z11
-	VMINPD       Z11, Z3, Z12
-	VMAXPD       Z12, Z4, Z4
-	VCMPPD       $0x1e, Z3, Z11, K1
-	VMOVDQA64    Z9, K1, Z5
-	VMAXPD       Z11, Z3, Z3
-	VBROADCASTSD (DX)(R8*8), Z11
-	VFNMADD231PD Z10, Z0, Z11
-	VMINPD       Z11, Z6, Z12
-	VMAXPD       Z12, Z7, Z7
-	VCMPPD       $0x1e, Z6, Z11, K1
-	VMOVDQA64    Z9, K1, Z8
-	VMAXPD       Z11, Z6, Z6
-	VPADDQ       Z2, Z9, Z9
+	VMOVUPD      (DI), Z9
+	VBROADCASTSD (DX)(R8*8), Z10
+	VFMADD231PD  Z9, Z0, Z10
+	VPTERNLOGQ   $0xec, Z3, Z8, Z10
+	VMINPD       Z10, Z4, Z11
+	VMAXPD       Z11, Z5, Z5
+	VMAXPD       Z10, Z4, Z4
+	VBROADCASTSD (DX)(R8*8), Z10
+	VFNMADD231PD Z9, Z0, Z10
+	VPTERNLOGQ   $0xec, Z3, Z8, Z10
+	VMINPD       Z10, Z6, Z11
+	VMAXPD       Z11, Z7, Z7
+	VMAXPD       Z10, Z6, Z6
+	VPADDQ       Z2, Z8, Z8
 	ADDQ         $0x40, DI
 	INCQ         R8
 	CMPQ         R8, CX
 	JL           arm
-	VMOVUPD      Z3, (BX)
-	VMOVUPD      Z4, 128(BX)
-	VMOVUPD      Z5, 256(BX)
+	VMOVUPD      Z4, (BX)
+	VMOVUPD      Z5, 128(BX)
 	VMOVUPD      Z6, 64(BX)
 	VMOVUPD      Z7, 192(BX)
-	VMOVUPD      Z8, 320(BX)
 	DECQ         SI
 	JNZ          half
 	VZEROUPPER
 	RET
 
-// func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, w *float64, h *float64)
+// func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, w *float64, h *float64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·stepLeadsAVX512(SB), NOSPLIT, $0-56
+TEXT ·stepLeadsAVX512(SB), NOSPLIT, $0-64
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         w+40(FP), SI
-	MOVQ         h+48(FP), DI
+	MOVQ         w+48(FP), SI
+	MOVQ         h+56(FP), DI
 	MOVQ         $0xfff0000000000000, R8
 	VMOVQ        R8, X2
 	VBROADCASTSD X2, Z2
 	MOVQ         $0x0000000000000001, R8
 	VMOVQ        R8, X3
 	VBROADCASTSD X3, Z3
+	MOVQ         mask+40(FP), R8
+	NOTQ         R8
+	VMOVQ        R8, X4
+	VBROADCASTSD X4, Z4
 	MOVQ         $0x0000000000000001, R8
 
 half:
 	VMOVUPD (DI), Z1
-	VPXORQ  Z10, Z10, Z10
-	VMOVAPD Z2, Z4
+	VPXORQ  Z9, Z9, Z9
 	VMOVAPD Z2, Z5
-	VPXORQ  Z6, Z6, Z6
+	VMOVAPD Z2, Z6
 	VMOVAPD Z2, Z7
 	VMOVAPD Z2, Z8
-	VPXORQ  Z9, Z9, Z9
 	MOVQ    AX, R9
 	XORQ    R10, R10
 
 arm:
-	VMOVUPD      (R9), Z11
-	VBROADCASTSD (SI)(R10*8), Z12
-	VFMADD231PD  Z1, Z12, Z11
-	VMOVUPD      Z11, (R9)
-	VBROADCASTSD (DX)(R10*8), Z12
-	VFMADD231PD  Z11, Z0, Z12
-	VMINPD       Z12, Z4, Z13
-	VMAXPD       Z13, Z5, Z5
-	VCMPPD       $0x1e, Z4, Z12, K1
-	VMOVDQA64    Z10, K1, Z6
-	VMAXPD       Z12, Z4, Z4
-	VBROADCASTSD (DX)(R10*8), Z12
-	VFNMADD231PD Z11, Z0, Z12
-	VMINPD       Z12, Z7, Z13
-	VMAXPD       Z13, Z8, Z8
-	VCMPPD       $0x1e, Z7, Z12, K1
-	VMOVDQA64    Z10, K1, Z9
-	VMAXPD       Z12, Z7, Z7
-	VPADDQ       Z3, Z10, Z10
+	VMOVUPD      (R9), Z10
+	VBROADCASTSD (SI)(R10*8), Z11
+	VFMADD231PD  Z1, Z11, Z10
+	VMOVUPD      Z10, (R9)
+	VBROADCASTSD (DX)(R10*8), Z11
+	VFMADD231PD  Z10, Z0, Z11
+	VPTERNLOGQ   $0xec, Z4, Z9, Z11
+	VMINPD       Z11, Z5, Z12
+	VMAXPD       Z12, Z6, Z6
+	VMAXPD       Z11, Z5, Z5
+	VBROADCASTSD (DX)(R10*8), Z11
+	VFNMADD231PD Z10, Z0, Z11
+	VPTERNLOGQ   $0xec, Z4, Z9, Z11
+	VMINPD       Z11, Z7, Z12
+	VMAXPD       Z12, Z8, Z8
+	VMAXPD       Z11, Z7, Z7
+	VPADDQ       Z3, Z9, Z9
 	ADDQ         $0x40, R9
 	INCQ         R10
 	CMPQ         R10, CX
 	JL           arm
-	VMOVUPD      Z4, (BX)
-	VMOVUPD      Z5, 128(BX)
-	VMOVUPD      Z6, 256(BX)
+	VMOVUPD      Z5, (BX)
+	VMOVUPD      Z6, 128(BX)
 	VMOVUPD      Z7, 64(BX)
 	VMOVUPD      Z8, 192(BX)
-	VMOVUPD      Z9, 320(BX)
 	DECQ         R8
 	JNZ          half
 	VZEROUPPER
@@ -1966,9 +1962,9 @@ none:
 	VZEROUPPER
 	RET
 
-// func leadsAVX2(p *float64, arms int, base *float64, c float64, out *float64)
+// func leadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·leadsAVX2(SB), NOSPLIT, $0-40
+TEXT ·leadsAVX2(SB), NOSPLIT, $0-48
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
@@ -1981,46 +1977,46 @@ TEXT ·leadsAVX2(SB), NOSPLIT, $0-40
 	MOVQ         $0x0000000000000001, SI
 	VMOVQ        SI, X2
 	VBROADCASTSD X2, Y2
+	MOVQ         mask+40(FP), SI
+	NOTQ         SI
+	VMOVQ        SI, X3
+	VBROADCASTSD X3, Y3
 	MOVQ         $0x0000000000000002, SI
 
 half:
-	VXORPD  Y9, Y9, Y9
-	VMOVAPD Y1, Y3
+	VXORPD  Y8, Y8, Y8
 	VMOVAPD Y1, Y4
-	VXORPD  Y5, Y5, Y5
+	VMOVAPD Y1, Y5
 	VMOVAPD Y1, Y6
 	VMOVAPD Y1, Y7
-	VXORPD  Y8, Y8, Y8
 	MOVQ    AX, DI
 	XORQ    R8, R8
 
 arm:
-	VMOVUPD      (DI), Y10
-	VBROADCASTSD (DX)(R8*8), Y11
-	VFMADD231PD  Y10, Y0, Y11
-	VMINPD       Y11, Y3, Y12
-	VMAXPD       Y12, Y4, Y4
-	VCMPPD       $0x1e, Y3, Y11, Y12
-	VBLENDVPD    Y12, Y9, Y5, Y5
-	VMAXPD       Y11, Y3, Y3
-	VBROADCASTSD (DX)(R8*8), Y11
-	VFNMADD231PD Y10, Y0, Y11
-	VMINPD       Y11, Y6, Y12
-	VMAXPD       Y12, Y7, Y7
-	VCMPPD       $0x1e, Y6, Y11, Y12
-	VBLENDVPD    Y12, Y9, Y8, Y8
-	VMAXPD       Y11, Y6, Y6
-	VPADDQ       Y2, Y9, Y9
+	VMOVUPD      (DI), Y9
+	VBROADCASTSD (DX)(R8*8), Y10
+	VFMADD231PD  Y9, Y0, Y10
+	VANDPD       Y3, Y10, Y10
+	VORPD        Y8, Y10, Y10
+	VMINPD       Y10, Y4, Y11
+	VMAXPD       Y11, Y5, Y5
+	VMAXPD       Y10, Y4, Y4
+	VBROADCASTSD (DX)(R8*8), Y10
+	VFNMADD231PD Y9, Y0, Y10
+	VANDPD       Y3, Y10, Y10
+	VORPD        Y8, Y10, Y10
+	VMINPD       Y10, Y6, Y11
+	VMAXPD       Y11, Y7, Y7
+	VMAXPD       Y10, Y6, Y6
+	VPADDQ       Y2, Y8, Y8
 	ADDQ         $0x40, DI
 	INCQ         R8
 	CMPQ         R8, CX
 	JL           arm
-	VMOVUPD      Y3, (BX)
-	VMOVUPD      Y4, 128(BX)
-	VMOVUPD      Y5, 256(BX)
+	VMOVUPD      Y4, (BX)
+	VMOVUPD      Y5, 128(BX)
 	VMOVUPD      Y6, 64(BX)
 	VMOVUPD      Y7, 192(BX)
-	VMOVUPD      Y8, 320(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
 	DECQ         SI
@@ -2028,67 +2024,67 @@ arm:
 	VZEROUPPER
 	RET
 
-// func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, w *float64, h *float64)
+// func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, w *float64, h *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·stepLeadsAVX2(SB), NOSPLIT, $0-56
+TEXT ·stepLeadsAVX2(SB), NOSPLIT, $0-64
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Y0
-	MOVQ         w+40(FP), SI
-	MOVQ         h+48(FP), DI
+	MOVQ         w+48(FP), SI
+	MOVQ         h+56(FP), DI
 	MOVQ         $0xfff0000000000000, R8
 	VMOVQ        R8, X2
 	VBROADCASTSD X2, Y2
 	MOVQ         $0x0000000000000001, R8
 	VMOVQ        R8, X3
 	VBROADCASTSD X3, Y3
+	MOVQ         mask+40(FP), R8
+	NOTQ         R8
+	VMOVQ        R8, X4
+	VBROADCASTSD X4, Y4
 	MOVQ         $0x0000000000000002, R8
 
 half:
 	VMOVUPD (DI), Y1
-	VXORPD  Y10, Y10, Y10
-	VMOVAPD Y2, Y4
+	VXORPD  Y9, Y9, Y9
 	VMOVAPD Y2, Y5
-	VXORPD  Y6, Y6, Y6
+	VMOVAPD Y2, Y6
 	VMOVAPD Y2, Y7
 	VMOVAPD Y2, Y8
-	VXORPD  Y9, Y9, Y9
 	MOVQ    AX, R9
 	XORQ    R10, R10
 
 arm:
-	VMOVUPD      (R9), Y11
-	VBROADCASTSD (SI)(R10*8), Y12
-	VFMADD231PD  Y1, Y12, Y11
-	VMOVUPD      Y11, (R9)
-	VBROADCASTSD (DX)(R10*8), Y12
-	VFMADD231PD  Y11, Y0, Y12
-	VMINPD       Y12, Y4, Y13
-	VMAXPD       Y13, Y5, Y5
-	VCMPPD       $0x1e, Y4, Y12, Y13
-	VBLENDVPD    Y13, Y10, Y6, Y6
-	VMAXPD       Y12, Y4, Y4
-	VBROADCASTSD (DX)(R10*8), Y12
-	VFNMADD231PD Y11, Y0, Y12
-	VMINPD       Y12, Y7, Y13
-	VMAXPD       Y13, Y8, Y8
-	VCMPPD       $0x1e, Y7, Y12, Y13
-	VBLENDVPD    Y13, Y10, Y9, Y9
-	VMAXPD       Y12, Y7, Y7
-	VPADDQ       Y3, Y10, Y10
+	VMOVUPD      (R9), Y10
+	VBROADCASTSD (SI)(R10*8), Y11
+	VFMADD231PD  Y1, Y11, Y10
+	VMOVUPD      Y10, (R9)
+	VBROADCASTSD (DX)(R10*8), Y11
+	VFMADD231PD  Y10, Y0, Y11
+	VANDPD       Y4, Y11, Y11
+	VORPD        Y9, Y11, Y11
+	VMINPD       Y11, Y5, Y12
+	VMAXPD       Y12, Y6, Y6
+	VMAXPD       Y11, Y5, Y5
+	VBROADCASTSD (DX)(R10*8), Y11
+	VFNMADD231PD Y10, Y0, Y11
+	VANDPD       Y4, Y11, Y11
+	VORPD        Y9, Y11, Y11
+	VMINPD       Y11, Y7, Y12
+	VMAXPD       Y12, Y8, Y8
+	VMAXPD       Y11, Y7, Y7
+	VPADDQ       Y3, Y9, Y9
 	ADDQ         $0x40, R9
 	INCQ         R10
 	CMPQ         R10, CX
 	JL           arm
-	VMOVUPD      Y4, (BX)
-	VMOVUPD      Y5, 128(BX)
-	VMOVUPD      Y6, 256(BX)
+	VMOVUPD      Y5, (BX)
+	VMOVUPD      Y6, 128(BX)
 	VMOVUPD      Y7, 64(BX)
 	VMOVUPD      Y8, 192(BX)
-	VMOVUPD      Y9, 320(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
 	ADDQ         $0x20, DI
