@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
+
+	"troupe/internal/cpu"
 )
 
 // unit returns a random unit vector.
@@ -311,5 +313,35 @@ func BenchmarkFactorUpdate(b *testing.B) {
 	x := unit(rnd, 10)
 	for b.Loop() {
 		f.Update(x)
+	}
+}
+
+// TestWidthOfStretch compares the width of vectors with zeros around a stretch with the whole sum, bit
+// for bit, on every kernel.
+func TestWidthOfStretch(t *testing.T) {
+	for level := cpu.Portable; level <= cpu.Best(); level++ {
+		t.Run(level.String(), func(t *testing.T) {
+			defer cpu.Force(level)()
+			rnd := rand.New(rand.NewPCG(7, 1))
+			for range 300 {
+				d := 1 + rnd.IntN(60)
+				r := NewRidge(d, 0.5)
+				for range 5 {
+					if _, ok := r.Update(unit(rnd, d), rnd.NormFloat64()); !ok {
+						t.Fatal("update refused")
+					}
+				}
+				x := unit(rnd, d)
+				from := rnd.IntN(d + 1)
+				to := from + rnd.IntN(d+1-from)
+				clear(x[:from])
+				clear(x[to:])
+				whole := make([]float64, d)
+				MulSym(whole, r.Inv(), x)
+				if got, want := r.Width2(x), max(0, Dot(x, whole)); math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("d=%d, features %d to %d: width² = %v, want %v", d, from, to, got, want)
+				}
+			}
+		})
 	}
 }
