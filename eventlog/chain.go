@@ -216,16 +216,27 @@ type Delivery struct {
 }
 
 // Replay reads the log from where c stands and yields what c accepts, up to and including sequence
-// until; when until is 0 it goes on for ever and waits at the end. An engine that has fewer entries
-// than until makes it wait, it never takes silence for the end. The last thing it yields may be an
-// error: ctx's, a *GapError, a *ChainError, or one of the engine.
+// until; nothing when c is there already, as with until = 0, the Last of an empty log. An engine that
+// has fewer entries than until makes it wait: it never takes silence for the end. The last thing it
+// yields may be an error: ctx's, a *GapError, a *ChainError, or one of the engine.
 func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		if c.err == nil && c.last >= until {
+			return
+		}
+		for d, err := range Follow(ctx, log, c) {
+			if !yield(d, err) || err == nil && d.Seq == until {
+				return
+			}
+		}
+	}
+}
+
+// Follow is Replay without an end: it waits for what will be stored until ctx is done.
+func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
 		if c.err != nil {
 			yield(Delivery{}, c.err)
-			return
-		}
-		if until != 0 && c.last >= until {
 			return
 		}
 		for e, err := range log.Read(ctx, c.shard, c.last+1) {
@@ -238,7 +249,7 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 				yield(Delivery{}, err)
 				return
 			}
-			if !yield(Delivery{e.Seq, b, repeat}, nil) || c.last == until {
+			if !yield(Delivery{e.Seq, b, repeat}, nil) {
 				return
 			}
 		}
@@ -252,9 +263,6 @@ func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
 		return nil, err
 	}
 	c := NewChain(shard, info.First)
-	if info.Last < info.First {
-		return c, nil
-	}
 	for _, err := range Replay(ctx, log, c, info.Last) {
 		if err != nil {
 			return c, err

@@ -63,9 +63,6 @@ func contents(ctx context.Context, l Log, shard uint16) (map[int64][]place, *Cha
 		return nil, nil, err
 	}
 	c := NewChain(shard, info.First)
-	if info.Last < info.First {
-		return found, c, nil
-	}
 	for d, err := range Replay(ctx, l, c, info.Last) {
 		if err != nil {
 			return nil, nil, err

@@ -124,6 +124,15 @@ func testLog(t *testing.T, fresh func(*testing.T) engine) {
 		if err := readError(ctx, l, 0, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("read: %v", err)
 		}
+		// A replay up to the end of an empty log is over at once; one that follows it waits.
+		for d, err := range Replay(t.Context(), l, NewChain(0, 1), 0) {
+			t.Errorf("replay of nothing: %+v, error %v", d, err)
+		}
+		for d, err := range Follow(ctx, l, NewChain(0, 1)) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("follow: %+v, error %v", d, err)
+			}
+		}
 	})
 
 	run("order", func(t *testing.T, e engine, l closingLog) {

@@ -199,9 +199,6 @@ func (s *Server) recover(ctx context.Context) error {
 
 // catchUp folds the entries up to last.
 func (s *Server) catchUp(ctx context.Context, last uint64) error {
-	if last <= s.fold.seq {
-		return nil
-	}
 	for d, err := range eventlog.Replay(ctx, s.log, s.chain, last) {
 		if err != nil {
 			return err
@@ -245,7 +242,7 @@ func (s *Server) publish() error {
 // apply follows the log until Close. When it meets damage it stops, and with it everything that
 // would write.
 func (s *Server) apply() {
-	for d, err := range eventlog.Replay(s.ctx, s.log, s.chain, 0) {
+	for d, err := range eventlog.Follow(s.ctx, s.log, s.chain) {
 		if err == nil {
 			err = s.applyOne(d)
 		}
