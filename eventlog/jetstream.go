@@ -197,7 +197,11 @@ func startEngine(dir string, sync bool, says func(level, text string)) (*server.
 		srv.WaitForShutdown()
 		return nil, nil, errors.New("engine: not ready after 30 s")
 	}
-	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	// Each page is read through a subscription of its own, whose queue is made whole: the default of
+	// 65,536 places is half a megabyte for every batch that is applied. A page has readEntries answers,
+	// and one that was given up may still be coming in.
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
+		nats.SyncQueueLen(readTries*(readEntries+1)))
 	if err != nil {
 		srv.Shutdown()
 		srv.WaitForShutdown()
