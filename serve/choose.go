@@ -21,7 +21,7 @@ import (
 
 // version is what decisions are made on: a model after an entry of the log. It never changes.
 type version struct {
-	id       eventlog.ID
+	id, root eventlog.ID
 	cfg      *compiled
 	number   uint64 // of the configuration
 	seed     rng.Key
@@ -302,10 +302,14 @@ func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
 	switch p := p.(type) {
 	case *policy.Mixed:
 		return drawn(p.Base(), source.Sub(0))
+	case *policy.Doubling:
+		return drawn(p.Base(), source)
 	case *policy.Ensemble:
 		if o := p.Options(); o.Select == "random" && o.Reference == "coordinate" {
-			return one(o.M, o.Symmetric)
+			return one(p.Members(), o.Symmetric)
 		}
+	case *policy.Incremental:
+		return one(len(p.Models())/(2*p.Ridge().Dim()), true)
 	case *policy.Atoms:
 		return one(p.Options().M, p.Options().Symmetric)
 	case *policy.Lazy:
@@ -349,8 +353,9 @@ const (
 	fullSingle  = 2
 	fullVectors = 4
 
-	// maxFull is the largest encoding that goes into a record; larger ones are left out.
-	maxFull = 256 << 10
+	// maxFull is the largest encoding: with it, the chosen vector and all texts at their longest, a
+	// record still fits into a batch.
+	maxFull = eventlog.MaxBatch - 8*feature.MaxDim - 8<<10
 )
 
 // appendFull appends the candidates of w. vectors says whether theirs are wanted.

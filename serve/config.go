@@ -435,11 +435,20 @@ func (c *compiled) newPolicy(seed rng.Key) (learner, error) {
 	if err != nil {
 		return nil, configError("config.policy", err)
 	}
-	l, ok := p.(learner)
-	if !ok {
-		return nil, invalid("config.policy.kind", c.config.Policy.Raw["kind"], "expected a policy with exact propensities and snapshots")
+	if l, ok := p.(learner); ok {
+		return l, nil
 	}
-	return l, nil
+	kind := c.config.Policy.Raw["kind"]
+	if _, ok := p.(bandit.Prober); !ok {
+		return nil, invalid("config.policy.kind", kind, "%s", lawless(p))
+	}
+	return nil, invalid("config.policy.kind", kind, "a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
+}
+
+// lawless says why a policy that cannot state its law is refused, and what to use instead.
+func lawless(p bandit.Policy) string {
+	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability of an action is an "+
+		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws are counts of members", p)
 }
 
 // tryPolicy refuses a policy that cannot state its law, or cannot be kept, before anybody relies on
@@ -457,10 +466,10 @@ func (c *compiled) tryPolicy() error {
 	}
 	var law bandit.Law
 	if err := p.Prob(&law, set); err != nil {
-		return invalid("config.policy.kind", c.config.Policy.Raw["kind"], "expected a policy with exact propensities: %v", err)
+		return invalid("config.policy.kind", c.config.Policy.Raw["kind"], "it cannot state its law (bandit.Prober): %v; use ensemble", err)
 	}
 	if _, err := p.AppendSnapshot(nil); err != nil {
-		return invalid("config.policy.kind", c.config.Policy.Raw["kind"], "expected a policy with snapshots: %v", err)
+		return invalid("config.policy.kind", c.config.Policy.Raw["kind"], "it is not kept as bytes (bandit.Snapshotter): %v", err)
 	}
 	if w, ok := p.(bandit.Warner); ok {
 		c.warnings = append(slices.Clip(c.warnings), w.Warnings(set)...)

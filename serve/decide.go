@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +28,13 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	var use *reservation
 	if r.IdempotencyKey != "" {
 		var old *Decision
-		if use, old, err = s.reserve(ctx, model, &r); err != nil || old != nil {
-			if err != nil {
-				return Decision{}, err
-			}
+		if use, err = newReservation(v, &r); err == nil {
+			old, err = s.hold(ctx, use)
+		}
+		if err != nil {
+			return Decision{}, err
+		}
+		if old != nil {
 			return *old, nil
 		}
 		defer s.pending.release(use)
@@ -62,17 +67,28 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		return nil, err
 	}
 	defer done()
+	out := make([]DecideItem, len(rs))
+	held, same := s.reserveAll(ctx, model, rs, out)
+	defer func() {
+		for _, use := range held {
+			if use != nil {
+				s.pending.release(use)
+			}
+		}
+	}()
 	var e *entry
 	var v *version
-	out := make([]DecideItem, len(rs))
 	var records []eventlog.Record
 	var at []int // their places in out
-	size := 0
+	size, keyed := 0, false
 	flush := func() {
 		if len(records) == 0 {
 			return
 		}
 		receipt, err := s.append(ctx, records...)
+		if err == nil && keyed { // the keys are taken until the fold knows them
+			_, err = s.applied(ctx, receipt, len(records))
+		}
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
 				s.answer(&out[i].Decision, records[k].(*eventlog.Decision), receipt, k)
@@ -80,13 +96,12 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 				out[i].Decision = Decision{}
 			}
 		}
-		records, at, size = nil, nil, 0
+		records, at, size, keyed = nil, nil, 0, false
 	}
 	for i := range rs {
 		r := &rs[i]
-		if r.IdempotencyKey != "" {
-			out[i].Err = invalid("idempotency_key", "", "expected none in a batch")
-			continue
+		if r.IdempotencyKey != "" && held[i] == nil {
+			continue // it has its answer, or will have that of an earlier item
 		}
 		var err error
 		if e == nil || r.MinSeq > 0 {
@@ -96,7 +111,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 			}
 		}
 		var record *eventlog.Decision
-		if out[i].Decision, record, err = s.choose(e, v, r, nil); err != nil {
+		if out[i].Decision, record, err = s.choose(e, v, r, held[i]); err != nil {
 			out[i].Err = err
 			continue
 		}
@@ -104,10 +119,64 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		if size+n > eventlog.MaxBatch/2 {
 			flush()
 		}
-		records, at, size = append(records, record), append(at, i), size+n
+		records, at, size, keyed = append(records, record), append(at, i), size+n, keyed || held[i] != nil
 	}
 	flush()
+	for i, first := range same {
+		if out[i] = out[first]; out[i].Err == nil {
+			out[i].Decision.Repeated, out[i].Decision.Explain = true, nil
+		}
+	}
 	return out, nil
+}
+
+// reserveAll takes the idempotency keys of a batch. held has the reservations of the items that are to
+// be decided; what is known already goes into out; same are the items that repeat an earlier one.
+func (s *Server) reserveAll(ctx context.Context, model string, rs []DecideRequest, out []DecideItem) (held []*reservation, same map[int]int) {
+	held = make([]*reservation, len(rs))
+	var v *version
+	var order []int
+	first := map[[16]byte]int{}
+	for i := range rs {
+		if rs[i].IdempotencyKey == "" {
+			continue
+		}
+		if v == nil {
+			if _, v, out[i].Err = s.ready(ctx, model, &rs[i]); out[i].Err != nil {
+				continue
+			}
+		}
+		use, err := newReservation(v, &rs[i])
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		k, twice := first[use.key]
+		switch {
+		case !twice:
+			first[use.key], held[i] = i, use
+			order = append(order, i)
+		case held[k].request != use.request:
+			out[i].Err = errOtherRequest
+		default:
+			if same == nil {
+				same = map[int]int{}
+			}
+			same[i] = k
+		}
+	}
+	// Two batches with keys in common would wait for each other, did they not take them in one order.
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(held[a].key[:], held[b].key[:]) })
+	for _, i := range order {
+		old, err := s.hold(ctx, held[i])
+		if old != nil {
+			out[i].Decision = *old
+		}
+		if out[i].Err = err; old != nil || err != nil {
+			held[i] = nil
+		}
+	}
+	return held, same
 }
 
 // ready returns the version that decides a request, after waiting for MinSeq, and with features
@@ -205,8 +274,12 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	}
 	w.buf = w.appendFull(w.buf[:0], true)
 	record.Candidates = digest(w.buf)
-	if cfg.config.LogCandidates != "full" || len(w.buf) > maxFull {
+	if cfg.config.LogCandidates != "full" {
 		w.buf = w.appendFull(w.buf[:0], false)
+	}
+	if len(w.buf) > maxFull {
+		return Decision{}, nil, &Error{Code: TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", len(w.buf)),
+			Want: fmt.Sprintf("the vectors of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", len(w.buf), maxFull)}
 	}
 	record.Full = append([]byte(nil), w.buf...)
 	if use != nil {
@@ -322,14 +395,25 @@ func (p *pending) release(r *reservation) {
 	close(r.done)
 }
 
-// reserve takes an idempotency key, or returns the decision that was made with it. While another
-// call makes it, reserve waits.
-func (s *Server) reserve(ctx context.Context, model string, r *DecideRequest) (*reservation, *Decision, error) {
+// errOtherRequest answers a key that was used before.
+var errOtherRequest = &Error{Code: Conflict, Field: "idempotency_key", Want: "it was used for another request"}
+
+// useKey is what the log knows of an idempotency key. root is the model, through all its rollbacks.
+func useKey(root eventlog.ID, key string) [16]byte {
+	sum := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, uint64(root)), key...))
+	return [16]byte(sum[:16])
+}
+
+func newReservation(v *version, r *DecideRequest) (*reservation, error) {
 	if err := checkID("idempotency_key", r.IdempotencyKey); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	key := sha256.Sum256([]byte(model + "\x00" + r.IdempotencyKey))
-	use := &reservation{key: [16]byte(key[:16]), request: r.hash(), done: make(chan struct{})}
+	return &reservation{key: useKey(v.root, r.IdempotencyKey), request: r.hash(), done: make(chan struct{})}, nil
+}
+
+// hold takes an idempotency key, or returns the decision that was made with it. While another call
+// makes it, hold waits. After an error, or with a decision, nothing is held.
+func (s *Server) hold(ctx context.Context, use *reservation) (*Decision, error) {
 	for {
 		s.pending.mu.Lock()
 		other := s.pending.m[use.key]
@@ -346,29 +430,24 @@ func (s *Server) reserve(ctx context.Context, model string, r *DecideRequest) (*
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	s.mu.RLock()
-	var old keyUse
-	var known bool
-	if m := s.fold.names[model]; m != nil {
-		old, known = m.keys[use.key]
-	}
+	old, known := s.fold.keys[use.key]
 	s.mu.RUnlock()
 	if !known {
-		return use, nil, nil
+		return nil, nil
 	}
 	defer s.pending.release(use)
 	if old.request != use.request {
-		return nil, nil, &Error{Code: Conflict, Field: "idempotency_key", Want: "it was used for another request"}
+		return nil, errOtherRequest
 	}
 	d, err := s.past.decision(old.event, old.seq, eventlog.Hash{})
 	if err != nil {
-		return nil, nil, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+		return nil, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
 	}
-	out, err := s.again(d, old)
-	return nil, out, err
+	return s.again(d, old)
 }
 
 // again is the answer that a recorded decision had.

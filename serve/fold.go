@@ -21,6 +21,10 @@ type fold struct {
 	models map[eventlog.ID]*model
 	names  map[string]*model
 	open   map[batchKey]*openBatch
+	keys   map[[16]byte]keyUse
+	closed []closedKey // of keys, in the order in which their windows were closed
+	gone   int         // closed[:gone] were forgotten
+	clock  int64       // the latest time that a batch bears: what was logged says how late it is
 
 	// only, if not nil, are the models whose policies are kept; the others have none, for a look at
 	// the past of a few.
@@ -44,7 +48,9 @@ type past interface {
 }
 
 func newFold(p past) *fold {
-	return &fold{models: map[eventlog.ID]*model{}, names: map[string]*model{}, open: map[batchKey]*openBatch{}, past: p}
+	return &fold{
+		models: map[eventlog.ID]*model{}, names: map[string]*model{}, open: map[batchKey]*openBatch{}, keys: map[[16]byte]keyUse{}, past: p,
+	}
 }
 
 // model is one incarnation.
@@ -61,15 +67,12 @@ type model struct {
 	counts  Counts
 	since   uint64 // entry that began this incarnation
 	parent  eventlog.ID
+	root    eventlog.ID // the incarnation that was created or cloned; rollbacks keep it
 	// A rollback made successor of this one. Rewards of decisions up to cut go there, and of later
 	// ones with keepLater.
 	successor eventlog.ID
 	cut       uint64
 	keepLater bool
-
-	keys  map[[16]byte]keyUse
-	order [][16]byte // of keys, oldest first
-	gone  int        // order[:gone] were forgotten
 
 	policy learner // nil: features not learned, retired, or not in only
 	last   uint64  // entry of the last update
@@ -86,8 +89,19 @@ type keyUse struct {
 	seq     uint64
 }
 
-// keysKept is how many idempotency keys a model remembers.
-const keysKept = 65_536
+// closedKey is a key whose window is closed.
+type closedKey struct {
+	key [16]byte
+	at  int64 // fold.clock then
+}
+
+// The promise about idempotency keys, and about event ids that callers choose: a key is remembered as
+// long as the window of its event is open, and then for keysFor by the times in the log, unless
+// keysKept others were closed after it. These bound the memory, about 170 MiB for closed keys; open
+// ones are bounded by Limits.Open. They are constants because the state is a function of the log.
+const keysFor = 24 * time.Hour
+
+var keysKept = 1 << 20 // a variable for tests
 
 type batchKey struct {
 	epoch eventlog.ID
@@ -100,6 +114,7 @@ type openBatch struct {
 	seq    uint64
 	hash   eventlog.Hash
 	events []openEvent // ascending by index
+	uses   [][16]byte  // idempotency keys of events, zero for none; nil when there is none at all
 	// keys of rewards, by index, for the rules that take more than one
 	keys map[uint32][]eventlog.ID
 }
@@ -163,6 +178,7 @@ func (f *fold) apply(d eventlog.Delivery) ([]outcome, error) {
 	if d.Repeat {
 		return nil, nil
 	}
+	f.clock = max(f.clock, d.Time)
 	out := make([]outcome, 0, d.Count)
 	for i, r := range d.Events() {
 		o, err := f.record(d, i, r)
@@ -171,6 +187,7 @@ func (f *fold) apply(d eventlog.Delivery) ([]outcome, error) {
 		}
 		out = append(out, o)
 	}
+	f.forget()
 	return out, nil
 }
 
@@ -248,27 +265,35 @@ func (f *fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) out
 		f.opened = append(f.opened, b)
 	}
 	b.events = append(b.events, e)
+	if b.uses != nil {
+		b.uses = append(b.uses, [16]byte{})
+	}
 	if len(r.Idempotency) == 32 {
-		h.remember([16]byte(r.Idempotency), keyUse{[16]byte(r.Idempotency[16:]), d.Key(i), d.Seq})
+		f.remember(b, [16]byte(r.Idempotency), keyUse{[16]byte(r.Idempotency[16:]), d.Key(i), d.Seq})
 	}
 	return accepted
 }
 
-// remember keeps what became of an idempotency key; the first use of a key stays.
-func (m *model) remember(key [16]byte, use keyUse) {
-	if _, twice := m.keys[key]; twice {
+// remember keeps the key of the newest event of b; the first use of a key stays.
+func (f *fold) remember(b *openBatch, key [16]byte, use keyUse) {
+	if _, twice := f.keys[key]; twice {
 		return
 	}
-	if m.keys == nil {
-		m.keys = map[[16]byte]keyUse{}
+	f.keys[key] = use
+	if b.uses == nil {
+		b.uses = make([][16]byte, len(b.events))
 	}
-	m.keys[key] = use
-	m.order = append(m.order, key)
-	if len(m.keys) > keysKept {
-		delete(m.keys, m.order[m.gone])
-		if m.gone++; m.gone > keysKept {
-			m.order, m.gone = slices.Clone(m.order[m.gone:]), 0
-		}
+	b.uses[len(b.events)-1] = key
+}
+
+// forget drops the keys that need not be remembered any more.
+func (f *fold) forget() {
+	for f.gone < len(f.closed) && (len(f.closed)-f.gone > keysKept || f.closed[f.gone].at+int64(keysFor) <= f.clock) {
+		delete(f.keys, f.closed[f.gone].key)
+		f.gone++
+	}
+	if f.gone > 1024 && f.gone > len(f.closed)/2 {
+		f.closed, f.gone = append([]closedKey(nil), f.closed[f.gone:]...), 0
 	}
 }
 
@@ -372,11 +397,17 @@ func (f *fold) expire(r *eventlog.Expire) (outcome, error) {
 	if b == nil {
 		return late, nil
 	}
-	left := b.events[:0:0]
-	for _, e := range b.events {
+	left, uses := b.events[:0:0], b.uses[:0:0]
+	for i, e := range b.events {
 		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.id != r.Model {
 			left = append(left, e)
+			if b.uses != nil {
+				uses = append(uses, b.uses[i])
+			}
 			continue
+		}
+		if b.uses != nil && b.uses[i] != [16]byte{} {
+			f.closed = append(f.closed, closedKey{b.uses[i], f.clock})
 		}
 		delete(b.keys, e.index)
 		h := f.heir(e.model)
@@ -403,7 +434,7 @@ func (f *fold) expire(r *eventlog.Expire) (outcome, error) {
 			f.learn(p, d.X, y, key)
 		}
 	}
-	if b.events = left; len(left) == 0 {
+	if b.events, b.uses = left, uses; len(left) == 0 {
 		delete(f.open, k)
 	}
 	return accepted, nil
@@ -460,7 +491,7 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 		if err != nil {
 			return none, err
 		}
-		m = &model{id: r.Model, cfg: cfg, version: 1, seed: seed, created: at, changed: at, since: f.seq}
+		m = &model{id: r.Model, cfg: cfg, version: 1, seed: seed, created: at, changed: at, since: f.seq, root: r.Model}
 		if err := f.begin(m); err != nil {
 			return none, err
 		}
@@ -471,7 +502,7 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 		if f.names[r.Name] != nil || m != nil || cfg == nil || from == nil || r.AtSeq >= f.seq {
 			return conflict, nil
 		}
-		m = &model{id: r.Model, cfg: cfg, version: 1, seed: from.seed, created: at, changed: at, since: f.seq, parent: from.id}
+		m = &model{id: r.Model, cfg: cfg, version: 1, seed: from.seed, created: at, changed: at, since: f.seq, parent: from.id, root: r.Model}
 		if err := f.inherit(m, from, r); err != nil {
 			return none, err
 		}
@@ -483,14 +514,14 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 			return conflict, nil
 		}
 		m = &model{id: r.Model, cfg: from.cfg, version: from.version, seed: from.seed, created: from.created, changed: at,
-			since: f.seq, parent: from.id, paused: from.paused, keys: from.keys, order: from.order, gone: from.gone}
+			since: f.seq, parent: from.id, root: from.root, paused: from.paused}
 		if err := f.inherit(m, from, r); err != nil {
 			return none, err
 		}
 		learned := m.counts.Learned
 		m.counts = from.counts
 		m.counts.Learned = learned
-		from.counts, from.keys, from.order, from.gone = Counts{}, nil, nil, 0
+		from.counts = Counts{}
 		from.successor, from.cut, from.keepLater = m.id, r.AtSeq, r.KeepLater
 		from.policy, from.bytes = nil, nil
 		f.install(m)
@@ -519,7 +550,7 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 	case eventlog.Resume:
 		m.paused = false
 	case eventlog.Delete:
-		m.deleted, m.policy, m.bytes, m.keys, m.order, m.gone = true, nil, nil, nil, nil, 0
+		m.deleted, m.policy, m.bytes = true, nil, nil
 		delete(f.names, m.cfg.config.ID)
 		f.renamed = true
 	}

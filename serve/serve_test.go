@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if child() {
+	if child() || restartChild() {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)

@@ -49,6 +49,7 @@ type Server struct {
 	forged   atomic.Uint64
 	missing  atomic.Uint64
 	open     atomic.Int64
+	known    atomic.Int64 // idempotency keys
 
 	stop    context.CancelFunc // of the applier and the timers
 	ctx     context.Context
@@ -222,7 +223,7 @@ func (s *Server) publish() error {
 		if err != nil {
 			return fmt.Errorf("model %v: %w", m.id, err)
 		}
-		m.entry.version.Store(&version{id: m.id, cfg: m.cfg, number: m.version, seed: m.seed, seq: s.fold.seq, paused: m.paused,
+		m.entry.version.Store(&version{id: m.id, root: m.root, cfg: m.cfg, number: m.version, seed: m.seed, seq: s.fold.seq, paused: m.paused,
 			failed: m.failed, snapshot: snapshot, digest: m.digest})
 	}
 	if s.fold.marked = s.fold.marked[:0]; s.fold.renamed {
@@ -234,6 +235,7 @@ func (s *Server) publish() error {
 		s.names.Store(&names)
 	}
 	s.open.Store(s.fold.waiting)
+	s.known.Store(int64(len(s.fold.keys)))
 	s.windows.add(s.fold.opened)
 	s.fold.opened = s.fold.opened[:0]
 	return nil
@@ -520,7 +522,7 @@ func (s *Server) Health() Health {
 	stats := s.committer.Stats()
 	h := Health{
 		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(), Committer: stats,
-		Full: s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())), Refused: s.refused.Load(),
+		Full: s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())), Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
 		Forged: s.forged.Load(), Missing: s.missing.Load(), Started: s.started, Recovery: s.recovery,
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)

@@ -52,8 +52,8 @@ type Service interface {
 	// Decide chooses an action.
 	Decide(ctx context.Context, model string, r DecideRequest) (Decision, error)
 	// DecideBatch decides several requests on one state of the model (except for items with MinSeq)
-	// and returns when all are durable. One item's error does not concern the others. No
-	// idempotency keys. At most Limits.Batch requests.
+	// and returns when all are durable. One item's error does not concern the others. An
+	// IdempotencyKey belongs to its item. At most Limits.Batch requests.
 	DecideBatch(ctx context.Context, model string, rs []DecideRequest) ([]DecideItem, error)
 	// Reward pays for a decision.
 	Reward(ctx context.Context, r RewardRequest) (RewardResult, error)
@@ -81,6 +81,7 @@ const (
 	NotFound    Code = "not_found"    // 404: no such model; no such event although the id is ours
 	BadEventID  Code = "bad_event_id" // 400: not an id that this server made
 	Invalid     Code = "invalid"      // 422: Field, Value and Want say what
+	TooLarge    Code = "too_large"    // 413: the candidates do not fit into a record of the log
 	Conflict    Code = "conflict"     // 409: name taken, version changed, idempotency key used for another request
 	Paused      Code = "paused"       // 409: the model is paused
 	Gone        Code = "gone"         // 410: the decision is no longer in the log
@@ -184,8 +185,10 @@ type DecideRequest struct {
 	// moment, then answers Unavailable.
 	MinSeq uint64
 	// IdempotencyKey, at most 256 bytes: a repetition of the same request with the same key gets
-	// the same decision, also after a restart; the same key with another request is a Conflict. The
-	// last 65,536 keys of a model are remembered.
+	// the same decision, also after a restart; the same key with another request is a Conflict. A
+	// key is remembered as long as the window of its event is open and for 24 hours after it was
+	// closed, by the clock of the log; when more than 1,048,576 keys of the server wait for the end
+	// of these 24 hours, the oldest of them is forgotten early. A forgotten key makes a new decision.
 	IdempotencyKey string
 	// Explain asks for Decision.Explain.
 	Explain bool
@@ -417,6 +420,7 @@ type Health struct {
 	Full          bool      `json:"full"` // the last append was refused for room
 	Models        int       `json:"models"`
 	Open          uint64    `json:"open"`     // events whose window is open, all models
+	Keys          uint64    `json:"keys"`     // idempotency keys that are remembered
 	InFlight      int64     `json:"inflight"` // calls
 	Refused       uint64    `json:"refused"`  // calls answered TooBusy
 	Forged        uint64    `json:"forged"`   // event ids that were not ours

@@ -17,22 +17,22 @@ import (
 	"troupe/rng"
 )
 
-// The bytes of a fold, version 1, little-endian, numbers as uvarint unless a type is named:
+// The bytes of a fold, version 2, little-endian, numbers as uvarint unless a type is named:
 //
-//	"TRPS" | version u16 | seq | lost |
-//	models: count, each: id u64 | parent u64 | successor u64 | cut | keep_later | since | last |
+//	"TRPS" | version u16 | seq | lost | clock i64 |
+//	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
 //	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
-//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
-//	    idempotency keys: count, each: key [16] | request [16] | event | seq
+//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
-//	        keys of rewards: count, each u64
+//	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
+//	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
-// Models ascend by id, entries by sequence. Equal states have equal bytes.
+// Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
-const stateMagic = "TRPS\x01\x00"
+const stateMagic = "TRPS\x02\x00"
 
 // appendState appends the bytes of the fold and of the chain that stands behind it.
 func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
@@ -40,6 +40,7 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	w := writer{append(b, stateMagic...)}
 	w.uint(f.seq)
 	w.uint(f.lost)
+	w.fixed(uint64(f.clock))
 	ids := slices.Sorted(maps.Keys(f.models))
 	w.uint(uint64(len(ids)))
 	for _, id := range ids {
@@ -50,6 +51,7 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		}
 		w.fixed(uint64(m.id))
 		w.fixed(uint64(m.parent))
+		w.fixed(uint64(m.root))
 		w.fixed(uint64(m.successor))
 		w.uint(m.cut)
 		w.bool(m.keepLater)
@@ -73,15 +75,6 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		w.bytes(m.cfg.json)
 		w.bool(m.policy != nil)
 		w.bytes(policy)
-		w.uint(uint64(len(m.order) - m.gone))
-		for _, k := range m.order[m.gone:] {
-			u := m.keys[k]
-			w.b = append(append(w.b, k[:]...), u.request[:]...)
-			w.fixed(uint64(u.event.Epoch))
-			w.uint(u.event.Batch)
-			w.uint(uint64(u.event.Index))
-			w.uint(u.seq)
-		}
 	}
 	open := slices.SortedFunc(maps.Values(f.open), func(a, b *openBatch) int { return cmp.Compare(a.seq, b.seq) })
 	w.uint(uint64(len(open)))
@@ -91,7 +84,7 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		w.fixed(uint64(o.epoch))
 		w.uint(o.no)
 		w.uint(uint64(len(o.events)))
-		for _, e := range o.events {
+		for i, e := range o.events {
 			w.uint(uint64(e.index))
 			w.fixed(uint64(e.model.id))
 			w.fixed(uint64(e.deadline))
@@ -102,7 +95,23 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 			for _, k := range keys {
 				w.fixed(uint64(k))
 			}
+			used := o.uses != nil && o.uses[i] != [16]byte{}
+			w.bool(used)
+			if used {
+				u := f.keys[o.uses[i]]
+				w.b = append(append(w.b, o.uses[i][:]...), u.request[:]...)
+			}
 		}
+	}
+	w.uint(uint64(len(f.closed) - f.gone))
+	for _, c := range f.closed[f.gone:] {
+		u := f.keys[c.key]
+		w.b = append(append(w.b, c.key[:]...), u.request[:]...)
+		w.fixed(uint64(u.event.Epoch))
+		w.uint(u.event.Batch)
+		w.uint(uint64(u.event.Index))
+		w.uint(u.seq)
+		w.fixed(uint64(c.at))
 	}
 	w.bytes(chain.AppendPosition(nil))
 	sum := sha256.Sum256(w.b[start:])
@@ -120,10 +129,10 @@ func restoreState(b []byte, p past) (*fold, *eventlog.Chain, error) {
 	}
 	r := reader{b: b[len(stateMagic):n]}
 	f := newFold(p)
-	f.seq, f.lost = r.uint(), r.uint()
+	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
 		m := &model{
-			id: eventlog.ID(r.fixed()), parent: eventlog.ID(r.fixed()), successor: eventlog.ID(r.fixed()),
+			id: eventlog.ID(r.fixed()), parent: eventlog.ID(r.fixed()), root: eventlog.ID(r.fixed()), successor: eventlog.ID(r.fixed()),
 			cut: r.uint(), keepLater: r.bool(), since: r.uint(), last: r.uint(), version: r.uint(),
 			paused: r.bool(), deleted: r.bool(), failed: string(r.bytes()),
 		}
@@ -140,15 +149,6 @@ func restoreState(b []byte, p past) (*fold, *eventlog.Chain, error) {
 		c.RewardSum = math.Float64frombits(r.fixed())
 		c.Last = r.time()
 		config, alive, policy := r.bytes(), r.bool(), r.bytes()
-		for range r.count() {
-			var k [16]byte
-			var u keyUse
-			copy(k[:], r.take(16))
-			copy(u.request[:], r.take(16))
-			u.event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
-			u.seq = r.uint()
-			m.remember(k, u)
-		}
 		if r.err != nil {
 			return nil, nil, r.err
 		}
@@ -177,9 +177,22 @@ func restoreState(b []byte, p past) (*fold, *eventlog.Chain, error) {
 				return nil, nil, errors.New("an event of no model")
 			}
 			o.events = append(o.events, e)
+			if o.uses != nil {
+				o.uses = append(o.uses, [16]byte{})
+			}
+			if r.bool() {
+				key, u := r.key(), keyUse{r.key(), eventlog.Event{Epoch: o.epoch, Batch: o.no, Index: e.index}, o.seq}
+				f.remember(o, key, u)
+			}
 		}
 		f.open[o.batchKey] = o
 		f.opened = append(f.opened, o)
+	}
+	for range r.count() {
+		c, u := closedKey{key: r.key()}, keyUse{request: r.key()}
+		u.event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
+		u.seq, c.at = r.uint(), int64(r.fixed())
+		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
 	position := r.bytes()
 	if r.err == nil && len(r.b) > 0 {
@@ -283,6 +296,11 @@ func (r *reader) fixed() uint64 {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
+}
+
+func (r *reader) key() (k [16]byte) {
+	copy(k[:], r.take(16))
+	return k
 }
 
 func (r *reader) byte() byte {

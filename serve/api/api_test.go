@@ -166,6 +166,10 @@ func TestDecideAndReward(t *testing.T) {
 	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"a"}]},{"actions":[]}]}`).want(t, "batch", 200,
 		`{"results":[{"decision":{"event_id":"EVENT2"`, `"problem":{"type":"/docs#invalid"`)
 	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[]}`).want(t, "empty batch", 422, `"field":"requests"`)
+	e.do("POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"a"}]},{"actions":[{"id":"b"}]}]}`, "Idempotency-Key", "page").want(t, "keyed batch", 200)
+	if e.fake.keys["page/0"] == "" || e.fake.keys["page/1"] == "" {
+		t.Errorf("keys of a batch: %v", e.fake.keys)
+	}
 	e.do("POST", "/v1/rewards:batch", `{"rewards":[{"event_id":"EVENT2","value":1},{"event_id":"EVENT8","value":1},{"event_id":"EVENT1"}]}`).want(t, "rewards", 200,
 		`{"results":[{"result":{"status":"accepted","seq":6}},{"problem":{`, "bad_event_id", `"field":"rewards[2].value"`)
 }

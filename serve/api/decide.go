@@ -109,10 +109,11 @@ func (a *API) decideRoutes() {
 			return &struct{ Body serve.Decision }{d}, err
 		})
 	register(a, op{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide, body: decideBatchBody{},
-		summary: "Choose many actions on one state", doc: "At most 256. A bad request among them gets a problem of its own. There are no idempotency keys here: a repeated " +
-			"batch makes new decisions, and those of the first stay without rewards."},
+		summary: "Choose many actions on one state", doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
+			"item i has the key KEY/i, so a repeated batch makes no new decisions."},
 		func(ctx context.Context, in *struct {
 			Model   string `path:"model" maxLength:"64" doc:"name of the model"`
+			Key     string `header:"Idempotency-Key" maxLength:"252" doc:"item i has the key KEY/i, counted from 0"`
 			RawBody []byte
 		}) (*struct{ Body batchAnswers }, error) {
 			if err := a.allow(ctx, Decide, in.Model); err != nil {
@@ -127,7 +128,11 @@ func (a *API) decideRoutes() {
 			}
 			var rs []serve.DecideRequest
 			for i := range b.Requests {
-				r, err := b.Requests[i].request(a, fmt.Sprintf("requests[%d].", i), "", caller(ctx))
+				key := ""
+				if in.Key != "" {
+					key = fmt.Sprintf("%s/%d", in.Key, i)
+				}
+				r, err := b.Requests[i].request(a, fmt.Sprintf("requests[%d].", i), key, caller(ctx))
 				if err != nil {
 					return nil, err
 				}
