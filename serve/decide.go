@@ -37,24 +37,58 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		if old != nil {
 			return *old, nil
 		}
-		defer s.pending.release(use)
 	}
 	d, record, err := s.choose(e, v, &r, use)
 	if err != nil {
+		s.pending.release(use)
 		return Decision{}, err
 	}
-	receipt, err := s.append(ctx, record)
+	receipt, err := s.appendHeld(ctx, []*reservation{use}, record)
 	if err != nil {
 		return Decision{}, err
 	}
 	s.answer(&d, record, receipt, 0)
-	if use != nil {
-		// The key is taken until the fold knows it.
-		if _, err := s.applied(ctx, receipt, 1); err != nil {
-			return Decision{}, err
-		}
-	}
 	return d, nil
+}
+
+// appendHeld writes decisions and gives their keys free, nil for none, when it is known what became of
+// them: when the fold knows the keys, or the records are certainly not in the log. A caller who gives
+// up earlier does not change that, for when he tries again he must find the first decision and not make
+// a second one.
+func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ...eventlog.Record) (eventlog.Receipt, error) {
+	if !slices.ContainsFunc(held, func(use *reservation) bool { return use != nil }) {
+		return s.append(ctx, records...)
+	}
+	type result struct {
+		receipt eventlog.Receipt
+		err     error
+	}
+	done := make(chan result, 1)
+	s.enter()
+	go func() {
+		defer s.end()
+		var r result
+		if r.receipt, r.err = s.append(context.WithoutCancel(ctx), records...); r.err == nil {
+			if _, err := s.progress.until(s.ctx, r.receipt.Seq); err != nil {
+				r.err = &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
+			}
+		}
+		for _, use := range held {
+			s.pending.release(use)
+		}
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.receipt, r.err
+	case <-ctx.Done():
+		select {
+		case r := <-done: // both: the better news
+			return r.receipt, r.err
+		default:
+		}
+		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: "nobody knows whether it was recorded", RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
+	}
 }
 
 // DecideBatch implements Service.
@@ -69,26 +103,25 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	defer done()
 	out := make([]DecideItem, len(rs))
 	held, same := s.reserveAll(ctx, model, rs, out)
-	defer func() {
+	defer func() { // those that were not sent
 		for _, use := range held {
-			if use != nil {
-				s.pending.release(use)
-			}
+			s.pending.release(use)
 		}
 	}()
 	var e *entry
 	var v *version
 	var records []eventlog.Record
 	var at []int // their places in out
-	size, keyed := 0, false
+	size := 0
 	flush := func() {
 		if len(records) == 0 {
 			return
 		}
-		receipt, err := s.append(ctx, records...)
-		if err == nil && keyed { // the keys are taken until the fold knows them
-			_, err = s.applied(ctx, receipt, len(records))
+		var uses []*reservation
+		for _, i := range at {
+			uses, held[i] = append(uses, held[i]), nil
 		}
+		receipt, err := s.appendHeld(ctx, uses, records...)
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
 				s.answer(&out[i].Decision, records[k].(*eventlog.Decision), receipt, k)
@@ -96,7 +129,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 				out[i].Decision = Decision{}
 			}
 		}
-		records, at, size, keyed = nil, nil, 0, false
+		records, at, size = nil, nil, 0
 	}
 	for i := range rs {
 		r := &rs[i]
@@ -119,7 +152,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		if size+n > eventlog.MaxBatch/2 {
 			flush()
 		}
-		records, at, size, keyed = append(records, record), append(at, i), size+n, keyed || held[i] != nil
+		records, at, size = append(records, record), append(at, i), size+n
 	}
 	flush()
 	for i, first := range same {
@@ -388,7 +421,11 @@ type pending struct {
 	m  map[[16]byte]*reservation
 }
 
+// release gives a key free; nil is no key.
 func (p *pending) release(r *reservation) {
+	if r == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.m, r.key)

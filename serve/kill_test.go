@@ -87,7 +87,12 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := t.TempDir()
+	crash(t, t.TempDir(), rounds, func(int) {})
+}
+
+// crash kills a server under load in every round, calls after, and looks for what was acknowledged.
+func crash(t *testing.T, dir string, rounds int, after func(round int)) {
+	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	decided, paid := map[string]string{}, map[string]string{} // by event id
 	for round := range rounds {
@@ -124,6 +129,7 @@ func TestKill(t *testing.T) {
 		if timer == nil {
 			t.Fatalf("round %d: the child said nothing", round)
 		}
+		after(round)
 		checkKilled(t, dir, round, decided, paid, fresh, round == rounds-1)
 		if t.Failed() {
 			t.Fatalf("round %d of %d, %d decisions and %d rewards acknowledged so far", round, rounds, len(decided), len(paid))

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if child() || restartChild() {
+	if child() || restartChild() || scriptChild() {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -301,8 +301,8 @@ func newestSnapshot(dir string) (uint64, error) {
 // TestKeysFile: keys are made once and read back; ids survive a restart; a damaged file is named.
 func TestKeysFile(t *testing.T) {
 	dir := t.TempDir()
-	a := must(loadKeys(dir))
-	b := must(loadKeys(dir))
+	a := must(loadKeys(dir, true))
+	b := must(loadKeys(dir, false))
 	id := eventlog.EventID{Event: eventlog.Event{Epoch: 1, Batch: 2, Index: 3}, Hint: 4}
 	if got, err := b.Parse(a.Format(id)); err != nil || got != id {
 		t.Fatalf("%+v %v", got, err)
@@ -314,7 +314,33 @@ func TestKeysFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte(`{"current":1,"keys":{"1":"AAAA"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadKeys(dir); err == nil || !strings.Contains(err.Error(), keyFile) {
-		t.Fatalf("error %v", err)
+	refused := func(what, word string) {
+		t.Helper()
+		if _, err := loadKeys(dir, false); err == nil || !strings.Contains(err.Error(), keyFile) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: error %v, want %q in it", what, err, word)
+		}
+	}
+	refused("a key that is too short", "key")
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	refused("gone, with a log", "not there")
+	if err := os.WriteFile(name, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := must(loadKeys(dir, false))
+	if _, err := c.Parse(a.Format(id)); err == nil {
+		t.Error("the new keys are the old ones")
+	}
+	whole := must(os.ReadFile(name))
+	for i := range whole {
+		bad := bytes.Clone(whole)
+		bad[i] ^= 1 << (i % 8)
+		if err := os.WriteFile(name, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := loadKeys(dir, false); err == nil && got.Format(id) != c.Format(id) {
+			t.Fatalf("a bit of byte %d is flipped, and the keys are others: %s", i, bad)
+		}
 	}
 }

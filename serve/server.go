@@ -94,7 +94,11 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.log = s.own
 	}
 	if len(s.keys.Keys) == 0 {
-		if s.keys, err = loadKeys(o.Dir); err != nil {
+		info, err := s.log.Info(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		if s.keys, err = loadKeys(o.Dir, info.Last == 0); err != nil {
 			return nil, err
 		}
 	}
@@ -386,6 +390,13 @@ func (s *Server) begin(ctx context.Context) (done func(), err error) {
 	}
 	c.n++
 	return s.end, nil
+}
+
+// enter counts a call that goes on after its caller has left. The caller is still counted.
+func (s *Server) enter() {
+	s.calls.mu.Lock()
+	defer s.calls.mu.Unlock()
+	s.calls.n++
 }
 
 func (s *Server) end() {

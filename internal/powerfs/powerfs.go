@@ -32,6 +32,10 @@ const (
 	Rmdir
 )
 
+func (k Kind) String() string {
+	return [...]string{"write", "sync", "truncate", "create", "rename", "remove", "mkdir", "rmdir"}[k]
+}
+
 // Op is one call that changes something.
 type Op struct {
 	Kind Kind
