@@ -283,6 +283,15 @@ func (e *Ensemble) Members() int {
 	return e.m
 }
 
+// Engine returns the name of the engine that keeps S now: eager, blocked, lazy or exact-law. The choice
+// "auto" may turn from lazy to blocked on the way.
+func (e *Ensemble) Engine() string {
+	if e.bridge != nil {
+		return exactLaw
+	}
+	return [...]string{now: eager, inBlocks: blocked, onDemand: lazy}[e.s.mode]
+}
+
 // Sums returns a copy of S_t, m×d, row j the sum of member j+1 of the paper. Until the next Update it
 // is the same copy.
 func (e *Ensemble) Sums() []float64 {

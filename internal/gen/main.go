@@ -2,6 +2,7 @@
 //
 //	go run . rng    > ../../rng/fill_amd64.s
 //	go run . linalg > ../linalg/kernels_amd64.s
+//	go run . limits > ../linalg/limits_amd64.s
 //
 // It is a module of its own, so that avo is a tool of this directory and no dependency of troupe.
 // The output is committed; TestGenerated in both packages runs this program again and compares.
@@ -27,8 +28,10 @@ func main() {
 		normals()
 	case "linalg":
 		linalg()
+	case "limits":
+		limits()
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg")
+		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg|limits")
 		os.Exit(2)
 	}
 	ConstraintExpr("amd64")

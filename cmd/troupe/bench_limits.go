@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// limits are what this machine can do at most, measured now, at the level at which kernels run.
+type limits struct {
+	flops  float64 // fused multiply-adds of float64 in registers: operations in a second
+	target float64 // seconds for a perturbation target from the generator, many at a time
+
+	// Bytes in a second of a loop over a memory of so many bytes. Rewriting counts a byte that is read
+	// and written twice.
+	read, rewrite func(bytes int) float64
+}
+
+// newLimits measures; it is nil at the portable level, whose loops the compiler limits.
+func newLimits() *limits {
+	loops, ok := linalg.MachineLimits()
+	if !ok {
+		return nil
+	}
+	var members [rng.Lanes]uint32
+	for i := range members {
+		members[i] = uint32(i)
+	}
+	src, targets := rng.NewKey(1).Stream(rng.Perturb).Round(0), make([]float64, 64*rng.Lanes)
+	perSecond := most(func() float64 {
+		for range 16 {
+			src.FillMembers(targets, rng.Lanes, &members, 16, rng.UniformLaw)
+		}
+		return 16 * float64(len(targets))
+	})
+	return &limits{
+		flops:   most(func() float64 { return loops.Multiply(20_000) }),
+		target:  1 / perSecond,
+		read:    bandwidth(loops.Read, 1),
+		rewrite: bandwidth(loops.Rewrite, 2),
+	}
+}
+
+// most returns the highest of a few measurements of units in a second of processor time: a limit is
+// what is reached when nothing is in the way.
+func most(f func() (units float64)) float64 {
+	const stretches, length = 5, 1e-3
+	f() // warm
+	var top float64
+	for range stretches {
+		var units, spent float64
+		for start := processTime(); spent < length; spent = processTime() - start {
+			units += f()
+		}
+		top = max(top, units/spent)
+	}
+	return top
+}
+
+// bandwidth returns a function that measures a loop over a memory of so many bytes, rounded up to whole
+// loops, once for each size. The loop moves every byte so many times.
+func bandwidth(loop func([]float64), times float64) func(bytes int) float64 {
+	known := make(map[int]float64)
+	return func(bytes int) float64 {
+		n := (max(bytes, 1<<12) + 511) / 512 * 64
+		if v, ok := known[n]; ok {
+			return v
+		}
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = 1 // memory that was never written is one page of zeros, many times
+		}
+		passes := max(1, 1<<17/n)
+		known[n] = most(func() float64 {
+			for range passes {
+				loop(x)
+			}
+			return times * 8 * float64(n*passes)
+		})
+		return known[n]
+	}
+}
+
+// String is a line for people.
+func (l *limits) String() string {
+	s := fmt.Sprintf("limits: %.0f GF, %.2f ns a target, read/rewrite GB/s:", 1e-9*l.flops, 1e9*l.target)
+	for _, m := range []struct {
+		name  string
+		bytes int
+	}{{"32 KiB", 32 << 10}, {"512 KiB", 512 << 10}, {"8 MiB", 8 << 20}, {"64 MiB", 64 << 20}} {
+		s += fmt.Sprintf(" %s %.0f/%.0f", m.name, 1e-9*l.read(m.bytes), 1e-9*l.rewrite(m.bytes))
+	}
+	return s
+}
+
+// bound is the time of a round that the machine allows the design of an engine, in seconds, or 0 where
+// none is defined: a sum over the parts of a round, each of which takes as long as its bytes or its
+// multiply-adds take, whichever is longer,
+//
+//	V⁻¹      k = V⁻¹X: read d·d̄·8 bytes, 2d² operations; the step of V⁻¹ and V⁻¹S^J: rewrite d·d̄·8 bytes,
+//	         4d² operations; d̄ is d rounded up to 8
+//	arms     read K·d·8 bytes (·4 where a float32 screen goes first), 2Kd operations (twice as fast)
+//	targets  one number of the generator for each member-step, by its own speed
+//	members  2d operations for each member-step; rewrite 8md bytes, every round (eager) or every 64
+//	         rounds (blocked)
+//	scores   P asks for nothing but this: rewrite K·m̄·8 bytes, 3Km operations; m̄ is m rounded up to 8
+//
+// with m member-steps a round, or m(1 − (1 − e^{−r})/r), r = T/m, for the lazy engine: the steps up to
+// each member's last draw. V⁻¹ and arms (and, eager, the members) share the caches: their bandwidth is
+// that of a memory of their common size.
+//
+// Left out are what a round does beyond that (draws, the environment, the loop, V itself, the steps of
+// a drawn member that wait) and what overlap could save: targets and members are added, though a kernel
+// that makes targets while it multiplies can be faster than their sum.
+func (l *limits) bound(c benchCase, engine string) float64 {
+	if l == nil {
+		return 0
+	}
+	d, k, m := float64(c.d), float64(c.k), float64(c.m)
+	part := func(bytes, bandwidth, operations float64) float64 {
+		return max(bytes/bandwidth, operations/l.flops)
+	}
+	if c.prob {
+		size := 8 * c.k * ((c.m + 7) &^ 7)
+		return part(2*float64(size), l.rewrite(size), 2*3*k*m)
+	}
+	inverse := 8 * c.d * linalg.Padded(c.d)
+	arms, speed := 8*c.k*c.d, 1.0
+	if c.k*c.d >= 4096 && c.k >= 64 { // actionset screens such a list
+		arms, speed = 4*c.d*((c.k+63)&^63), 2
+	}
+	sums, memberSteps, every := 8*c.m*c.d, m, 1.0
+	size := inverse + arms
+	switch engine {
+	case "eager":
+		size += sums
+	case "blocked":
+		every = 64
+	case "lazy":
+		r := float64(c.horizon) / m
+		memberSteps, every = m*(1-(1-math.Exp(-r))/r), math.Inf(1)
+	default:
+		return 0
+	}
+	sumsAre := size // in one memory with the others
+	if engine != "eager" {
+		sumsAre = sums
+	}
+	return part(float64(inverse), l.read(size), 2*d*d) + part(2*float64(inverse), l.rewrite(size), 4*d*d) +
+		part(float64(arms), l.read(size), 2*k*d/speed) +
+		memberSteps*l.target + part(2*float64(sums)/every, l.rewrite(sumsAre), 2*d*memberSteps)
+}
