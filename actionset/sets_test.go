@@ -150,33 +150,44 @@ func TestFiniteScan(t *testing.T) {
 	})
 }
 
-// TestFiniteScreen: the answer to a question does not depend on how often the set was asked, and asking
+// TestFiniteAsked: the answer to a question does not depend on how often the set was asked — lists of
+// any length get copies in another order after a while —, bad questions are refused as before, and asking
 // from several goroutines is safe.
-func TestFiniteScreen(t *testing.T) {
-	const d, n = 20, 300
-	block := make([]float64, n*d)
-	rng.NewKey(4).Stream(rng.Instance).Round(1).Normals(block, 0)
-	copy(block[150*d:151*d], block[70*d:71*d]) // equal arms
-	set := must(actionset.FiniteOf(d, block))
-	var group sync.WaitGroup
-	for g := range uint64(4) {
-		group.Go(func() {
-			var a bandit.Action
+func TestFiniteAsked(t *testing.T) {
+	const d = 20
+	for _, n := range []int{10, 40, 300} {
+		block := make([]float64, n*d)
+		rng.NewKey(4).Stream(rng.Instance).Round(1).Normals(block, 0)
+		copy(block[(n/2)*d:(n/2+1)*d], block[(n/4)*d:(n/4+1)*d]) // equal arms
+		set := must(actionset.FiniteOf(d, block))
+		var group sync.WaitGroup
+		for g := range uint64(4) {
+			group.Go(func() {
+				var a bandit.Action
+				theta := make([]float64, d)
+				for i := range uint64(200) {
+					rng.NewKey(g).Stream(rng.Select).Round(i).Normals(theta, 0)
+					if i%3 == 0 {
+						copy(theta, block[(n/4)*d:])
+					}
+					at, want := linalg.ArgMax(block, theta)
+					v, err := set.ArgMax(&a, theta)
+					if err != nil || v != want || a.Index != at || !slices.Equal(a.X, set.At(at)) {
+						t.Errorf("%d arms, question %d: arm %d with %v (%v), want arm %d with %v", n, i, a.Index, v, err, at, want)
+					}
+				}
+			})
+		}
+		group.Wait()
+		for _, bad := range []float64{math.NaN(), math.Inf(1), 0x1p501} {
 			theta := make([]float64, d)
-			for i := range uint64(200) {
-				rng.NewKey(g).Stream(rng.Select).Round(i).Normals(theta, 0)
-				if i%3 == 0 {
-					copy(theta, block[70*d:71*d])
-				}
-				at, want := linalg.ArgMax(block, theta)
-				v, err := set.ArgMax(&a, theta)
-				if err != nil || v != want || a.Index != at {
-					t.Errorf("question %d: arm %d with %v (%v), want arm %d with %v", i, a.Index, v, err, at, want)
-				}
+			theta[d-1] = bad
+			a := bandit.Action{Index: 77}
+			if _, err := set.ArgMax(&a, theta); err == nil || a.Index != 77 || a.X != nil {
+				t.Errorf("%d arms: theta with %v gives arm %d and the error %v", n, bad, a.Index, err)
 			}
-		})
+		}
 	}
-	group.Wait()
 }
 
 // TestNewFiniteCopies: the caller's slices stay his.

@@ -32,18 +32,20 @@ func linalg() {
 	}
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
-		for form := plainMul; form <= stepMul; form++ {
-			v.mulPadded(form)
+		v.product(plainMul, 1)
+		v.product(gainMul, 1)
+		for _, step := range []int{1, 8} {
+			v.product(shiftMul, step)
+			v.product(stepMul, step)
 		}
 		v.rankOne()
-		v.moveBy()
 		v.addPanels()
 		v.addSteps()
 		v.screen()
 		v.leads(false)
 		v.leads(true)
+		v.arms()
 	}
-	v512.dots512()
 	v512.argMax512()
 	v256.argMax256()
 	v512.addTile512()
@@ -202,241 +204,89 @@ func (v *isa) dot() {
 	RET()
 }
 
-// dots512 is dot with two right sides; a and b are padded, x is not.
-func (v *isa) dots512() {
-	v.text("dots", "(x, a, b *float64, n int) (xa, xb float64)", "is dots.")
-	x, a, b, n := arg("x"), arg("a"), arg("b"), arg("n")
-	p, q, y := v.zero(), v.zero(), v.vec()
-	t, rem := v.tail(n)
-	Label("loop")
-	SUBQ(Imm(8), n)
-	JL(LabelRef("tail"))
-	VMOVUPD(at(x, 0), y)
-	VFMADD231PD(at(a, 0), y, p)
-	VFMADD231PD(at(b, 0), y, q)
-	ADDQ(Imm(64), x)
-	ADDQ(Imm(64), a)
-	ADDQ(Imm(64), b)
-	JMP(LabelRef("loop"))
-	Label("tail")
-	TESTQ(rem, rem)
-	JZ(LabelRef("sum"))
-	v.loadTail(t, at(x, 0), y)
-	VFMADD231PD(at(a, 0), y, p)
-	VFMADD231PD(at(b, 0), y, q)
-	Label("sum")
-	// The tree of p in the lower half, of q in the upper.
-	lo, hi := ZMM(), ZMM()
-	VSHUFF64X2(Imm(0x44), q, p, lo)
-	VSHUFF64X2(Imm(0xee), q, p, hi)
-	VADDPD(hi, lo, lo) // lanes l and l+4
-	VPERMPD(Imm(0x0e), lo, hi)
-	VADDPD(hi, lo, lo) // and l+2, in lanes 0, 1 and 4, 5
-	VPERMILPD(Imm(0x55), lo, hi)
-	VADDPD(hi, lo, lo) // and l+1, in lanes 0 and 4
-	v.clear(hi)
-	VADDPD(hi, lo, lo)
-	Store(lo.AsX(), ReturnIndex(0))
-	VEXTRACTF64X4(Imm(1), lo, hi.AsY())
-	Store(hi.AsX(), ReturnIndex(1))
-	VZEROUPPER()
-	RET()
-}
-
-// The forms of mulPadded.
-const (
-	plainMul = iota // dst ← A x
-	shiftMul        // dst ← hat + c·A x, x strided
-	stepMul         // the same after A ← A − s·k kᵀ, in one pass over A
-)
-
-// mulPadded takes w columns at a time; row i of the matrix goes to partial sum i mod 8.
-func (v *isa) mulPadded(form int) {
-	switch form {
-	case plainMul:
-		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
-	case shiftMul:
-		v.text("mulShift", "(dst, a, x *float64, d, ld, step int, c float64, hat *float64)", "is mulShift.")
-	case stepMul:
-		v.text("stepShift", "(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)", "is stepShift.")
-	}
-	dst, a, x, d, ld := arg("dst"), arg("a"), arg("x"), arg("d"), arg("ld")
-	number := func(name string) VecVirtual {
-		c := v.vec()
-		Load(Param(name), c.AsX())
-		VBROADCASTSD(c.AsX(), c)
-		return c
-	}
-	var step, hat, k, kp GPVirtual
-	var c, s, kj, y, z VecVirtual
-	if form != plainMul {
-		step, hat, c = arg("step"), arg("hat"), number("c")
-		SHLQ(Imm(3), step)
-	}
-	if form == stepMul {
-		s, k, kp, kj, y, z = number("s"), arg("k"), GP64(), v.vec(), v.vec(), v.vec()
-	}
-	ahead := GP64() // bytes of k that the panels have passed
-	stride := GP64()
-	MOVQ(ld, stride)
-	SHLQ(Imm(3), stride)
-	acc := make([]VecVirtual, 8)
-	for i := range acc {
-		acc[i] = v.vec()
-	}
-	xi := v.vec()
-	if form == stepMul {
-		XORQ(ahead, ahead)
-	}
-	Label("panel")
-	for _, p := range acc {
-		v.clear(p)
-	}
-	if form == stepMul {
-		VMOVUPD(Mem{Base: k, Index: ahead, Scale: 1}, kj)
-		ADDQ(num(8*v.w), ahead)
-		MOVQ(k, kp)
-	}
-	row, xp, left := GP64(), GP64(), GP64()
-	MOVQ(a, row)
-	MOVQ(x, xp)
-	MOVQ(d, left)
-	one := func(i int) {
-		if form == plainMul {
-			VBROADCASTSD(at(xp, 8*i), xi)
-		} else {
-			VBROADCASTSD(at(xp, 0), xi)
-			ADDQ(step, xp)
-		}
-		if form == stepMul {
-			VBROADCASTSD(at(kp, 8*i), z)
-			VMULPD(kj, z, z)
-			VMOVUPD(at(row, 0), y)
-			VFNMADD231PD(z, s, y)
-			VMOVUPD(y, at(row, 0))
-			VFMADD231PD(y, xi, acc[i])
-		} else {
-			VFMADD231PD(at(row, 0), xi, acc[i])
-		}
-		ADDQ(stride, row)
-	}
-	Label("eight")
-	SUBQ(Imm(8), left)
-	JL(LabelRef("rest"))
-	for i := range 8 {
-		one(i)
-	}
-	if form == plainMul {
-		ADDQ(Imm(64), xp)
-	}
-	if form == stepMul {
-		ADDQ(Imm(64), kp)
-	}
-	JMP(LabelRef("eight"))
-	Label("rest")
-	ADDQ(Imm(8), left)
-	for i := range 7 {
-		CMPQ(left, num(i+1))
-		JL(LabelRef("sum"))
-		one(i)
-	}
-	Label("sum")
-	v.tree(acc)
-	if form != plainMul {
-		VFMADD213PD(at(hat, 0), c, acc[0])
-		ADDQ(num(8*v.w), hat)
-	}
-	VMOVUPD(acc[0], at(dst, 0))
-	ADDQ(num(8*v.w), a)
-	ADDQ(num(8*v.w), dst)
-	SUBQ(num(v.w), ld)
-	JG(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
-}
-
-// rankOne goes row by row.
-func (v *isa) rankOne() {
-	v.text("rankOne", "(a *float64, s float64, k *float64, d, ld int)", "is rankOne.")
-	a, k, d, ld := arg("a"), arg("k"), arg("d"), arg("ld")
-	s, ki, x, y := v.vec(), v.vec(), v.vec(), v.vec()
-	Load(Param("s"), s.AsX())
-	VBROADCASTSD(s.AsX(), s)
-	kp, j := GP64(), GP64()
-	MOVQ(k, kp)
-	Label("row")
-	VBROADCASTSD(at(kp, 0), ki)
-	XORQ(j, j)
-	Label("column")
-	VMULPD(Mem{Base: k, Index: j, Scale: 8}, ki, x)
-	VMOVUPD(at(a, 0), y)
-	VFNMADD231PD(x, s, y)
-	VMOVUPD(y, at(a, 0))
-	ADDQ(num(8*v.w), a)
-	ADDQ(num(v.w), j)
-	CMPQ(j, ld)
-	JL(LabelRef("column"))
-	ADDQ(Imm(8), kp)
-	DECQ(d)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
-}
-
-// moveBy is a loop over whole vectors.
-func (v *isa) moveBy() {
-	v.text("moveBy", "(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)", "is moveBy.")
-	dst, k, ld, theta := arg("dst"), arg("k"), arg("ld"), arg("theta")
-	s, e, x, y := v.vec(), v.vec(), v.vec(), v.vec()
-	Load(Param("s"), s.AsX())
-	VBROADCASTSD(s.AsX(), s)
-	Load(Param("e"), e.AsX())
-	VBROADCASTSD(e.AsX(), e)
-	j := GP64()
-	XORQ(j, j)
-	Label("loop")
-	VMULPD(Mem{Base: k, Index: j, Scale: 8}, s, x)
-	VMOVUPD(x, Mem{Base: dst, Index: j, Scale: 8})
-	VMOVUPD(Mem{Base: theta, Index: j, Scale: 8}, y)
-	VFMADD231PD(x, e, y)
-	VMOVUPD(y, Mem{Base: theta, Index: j, Scale: 8})
-	ADDQ(num(v.w), j)
-	CMPQ(j, ld)
-	JL(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
-}
-
-// addPanels reads and writes every number of S once.
+// addPanels reads and writes every number of S once: two panels side by side with AVX-512, four
+// features after each other.
 func (v *isa) addPanels() {
 	v.text("addPanels", "(s *float64, panels, d int, u, x *float64)", "is AddPanels.")
 	s, panels, d, u, x := arg("s"), arg("panels"), arg("d"), arg("u"), arg("x")
 	n := 8 / v.w
-	uv, sv := make([]VecVirtual, n), make([]VecVirtual, n)
-	for i := range n {
-		uv[i], sv[i] = v.vec(), v.vec()
+	next := GP64() // bytes of a panel
+	if v.wide {
+		MOVQ(d, next)
+		SHLQ(Imm(6), next)
 	}
-	xi := v.vec()
-	Label("panel")
-	for i := range n {
-		VMOVUPD(at(u, 8*v.w*i), uv[i])
+	body := func(many int) {
+		name := func(s string) string { return fmt.Sprint(s, many) }
+		var uv []VecVirtual
+		for i := range many * n {
+			uv = append(uv, v.vec())
+			VMOVUPD(at(u, 8*v.w*i), uv[i])
+		}
+		xp, left, other := GP64(), GP64(), GP64()
+		MOVQ(x, xp)
+		MOVQ(d, left)
+		if many == 2 {
+			LEAQ(Mem{Base: s, Index: next, Scale: 1}, other)
+		}
+		one := func(f int) {
+			xi := v.vec()
+			VBROADCASTSD(at(xp, 8*f), xi)
+			for i := range uv {
+				base, sv := s, v.vec()
+				if i >= n {
+					base = other
+				}
+				VMOVUPD(at(base, 64*f+8*v.w*(i%n)), sv)
+				VFMADD231PD(xi, uv[i], sv)
+				VMOVUPD(sv, at(base, 64*f+8*v.w*(i%n)))
+			}
+		}
+		// step goes to the next f features.
+		step := func(f int) {
+			ADDQ(num(8*f), xp)
+			ADDQ(U32(uint32(64*f)), s)
+			if many == 2 {
+				ADDQ(U32(uint32(64*f)), other)
+			}
+		}
+		Label(name("features"))
+		SUBQ(Imm(4), left)
+		JL(LabelRef(name("rest")))
+		for f := range 4 {
+			one(f)
+		}
+		step(4)
+		JMP(LabelRef(name("features")))
+		Label(name("rest"))
+		for f := range 3 {
+			CMPQ(left, I8(int8(f-4)))
+			JLE(LabelRef(name("next")))
+			one(0)
+			step(1)
+		}
+		Label(name("next"))
+		if many == 2 {
+			MOVQ(other, s)
+		}
+		ADDQ(num(64*many), u)
+		SUBQ(num(many), panels)
 	}
-	j := GP64()
-	XORQ(j, j)
-	Label("feature")
-	VBROADCASTSD(Mem{Base: x, Index: j, Scale: 8}, xi)
-	for i := range n {
-		VMOVUPD(at(s, 8*v.w*i), sv[i])
-		VFMADD231PD(xi, uv[i], sv[i])
-		VMOVUPD(sv[i], at(s, 8*v.w*i))
+	if v.wide {
+		Label("two")
+		CMPQ(panels, Imm(2))
+		JL(LabelRef("last"))
+		body(2)
+		JMP(LabelRef("two"))
+		Label("last")
+		TESTQ(panels, panels)
+		JZ(LabelRef("done"))
+		body(1)
+		Label("done")
+	} else {
+		Label("panel")
+		body(1)
+		JNZ(LabelRef("panel"))
 	}
-	ADDQ(Imm(64), s)
-	INCQ(j)
-	CMPQ(j, d)
-	JL(LabelRef("feature"))
-	ADDQ(Imm(64), u)
-	DECQ(panels)
-	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }

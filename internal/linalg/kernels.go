@@ -77,20 +77,6 @@ func dot(a, b []float64) float64 {
 	return ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
 }
 
-// dots returns Dot(x, a) and Dot(x, b). a and b have Padded(d) numbers.
-func dots(x, a, b []float64) (xa, xb float64) {
-	if ld := Padded(len(x)); len(x) == 0 || len(a) != ld || len(b) != ld {
-		panic(badLength)
-	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
-		return dotsAVX512(&x[0], &a[0], &b[0], len(x))
-	case cpu.AVX2:
-		return dotAVX2(&x[0], &a[0], len(x)), dotAVX2(&x[0], &b[0], len(x))
-	}
-	return dot(x, a), dot(x, b)
-}
-
 // MulSym stores A·x in dst for a d×d matrix stored row by row: dst_i is Dot(row i, x). dst may not
 // alias x. Cost d².
 func MulSym(dst, a, x []float64) {
@@ -128,17 +114,26 @@ func mulPadded(dst, a, x []float64) {
 }
 
 // mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
-// d×d matrix with padded rows. Number i of x is x[i·step]; dst and hat have Padded(d) numbers.
+// d×d matrix with padded rows. Number i of x is x[i·step], step being 1 or 8; dst and hat have
+// Padded(d) numbers.
 func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
 	ld := Padded(d)
-	if len(dst) != ld || len(hat) != ld || len(a) != d*ld || d == 0 || step < 1 || len(x) <= (d-1)*step {
+	if len(dst) != ld || len(hat) != ld || len(a) != d*ld || d == 0 || step != 1 && step != 8 || len(x) <= (d-1)*step {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		mulShiftAVX512(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0])
+		if step == 1 {
+			mulShift1AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
+		} else {
+			mulShift8AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
+		}
 	case cpu.AVX2:
-		mulShiftAVX2(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0])
+		if step == 1 {
+			mulShift1AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
+		} else {
+			mulShift8AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
+		}
 	default:
 		for i := range d { // dst is free until the sums are known
 			dst[i] = x[i*step]
@@ -161,14 +156,22 @@ func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
 // stepShift is rankOne(a, s, k, d), then mulShift, in one pass over the matrix.
 func stepShift(dst, a, x []float64, step, d int, c float64, hat []float64, s float64, k []float64) {
 	ld := Padded(d)
-	if len(dst) != ld || len(hat) != ld || len(k) != ld || len(a) != d*ld || d == 0 || step < 1 || len(x) <= (d-1)*step {
+	if len(dst) != ld || len(hat) != ld || len(k) != ld || len(a) != d*ld || d == 0 || step != 1 && step != 8 || len(x) <= (d-1)*step {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		stepShiftAVX512(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0], s, &k[0])
+		if step == 1 {
+			stepShift1AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
+		} else {
+			stepShift8AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
+		}
 	case cpu.AVX2:
-		stepShiftAVX2(&dst[0], &a[0], &x[0], d, ld, step, c, &hat[0], s, &k[0])
+		if step == 1 {
+			stepShift1AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
+		} else {
+			stepShift8AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
+		}
 	default:
 		rankOne(a, s, k, d)
 		mulShift(dst, a, x, step, d, c, hat)
@@ -197,24 +200,42 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 	}
 }
 
-// moveBy stores s·k in dst, the gain, and moves theta along it: theta_i ← fma(e, dst_i, theta_i). All have the same
-// length, a multiple of 8.
-func moveBy(dst []float64, s float64, k []float64, e float64, theta []float64) {
-	ld := len(k)
-	if len(dst) != ld || len(theta) != ld || ld%8 != 0 || ld == 0 {
+// gain is the arithmetic of an update: k ← A·x with q = ⟨x, k⟩, s = 1/(1 + q), gain ← s·k and
+// theta_i ← fma(y − ⟨x, theta⟩, gain_i, theta_i). Where q is negative or a number not finite, s is 0 and
+// only k and what follows has changed. x is copied to wait, d numbers, and to tile, filled up with zeros,
+// unless that is nil. k, theta and gain have Padded(d) numbers.
+func gain(k, a, x, theta, gain []float64, y float64, wait, tile []float64) (s, q float64) {
+	d := len(x)
+	ld := Padded(d)
+	if d == 0 || len(a) != d*ld || len(k) != ld || len(theta) != ld || len(gain) != ld || len(wait) != d || tile != nil && len(tile) < ld {
 		panic(badLength)
+	}
+	var block *float64
+	if tile != nil {
+		block = &tile[0]
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		moveByAVX512(&dst[0], s, &k[0], ld, e, &theta[0])
+		return gainAVX512(&k[0], &a[0], &x[0], d, ld, &theta[0], &gain[0], y, &wait[0], block)
 	case cpu.AVX2:
-		moveByAVX2(&dst[0], s, &k[0], ld, e, &theta[0])
-	default:
-		for i, v := range k {
-			dst[i] = s * v
-			theta[i] = math.FMA(e, dst[i], theta[i])
-		}
+		return gainAVX2(&k[0], &a[0], &x[0], d, ld, &theta[0], &gain[0], y, &wait[0], block)
 	}
+	mulPadded(k, a, x)
+	copy(wait, x)
+	if tile != nil {
+		clear(tile[copy(tile, x):ld])
+	}
+	q = dot(x, k)
+	e := y - dot(x, theta)
+	if !(q >= 0) || q-q != 0 || e-e != 0 {
+		return 0, q
+	}
+	s = 1 / (1 + q)
+	for i, v := range k {
+		gain[i] = s * v
+		theta[i] = math.FMA(e, gain[i], theta[i])
+	}
+	return s, q
 }
 
 // ArgMax returns the row of x, a list of rows of d = len(theta) numbers, that has the largest

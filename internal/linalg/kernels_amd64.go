@@ -9,37 +9,46 @@ func dotAVX512(a, b *float64, n int) float64
 func dotAVX2(a, b *float64, n int) float64
 
 //go:noescape
-func dotsAVX512(x, a, b *float64, n int) (xa, xb float64)
-
-//go:noescape
 func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 
 //go:noescape
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func mulShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64)
+func gainAVX512(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64)
 
 //go:noescape
-func stepShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)
+func mulShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64)
+
+//go:noescape
+func stepShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+
+//go:noescape
+func mulShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64)
+
+//go:noescape
+func stepShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+
+//go:noescape
+func gainAVX2(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64)
+
+//go:noescape
+func mulShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64)
+
+//go:noescape
+func stepShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+
+//go:noescape
+func mulShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64)
+
+//go:noescape
+func stepShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
 
 //go:noescape
 func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)
 
 //go:noescape
-func moveByAVX512(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
-
-//go:noescape
-func mulShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64)
-
-//go:noescape
-func stepShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64)
-
-//go:noescape
 func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)
-
-//go:noescape
-func moveByAVX2(dst *float64, s float64, k *float64, ld int, e float64, theta *float64)
 
 //go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)
@@ -82,3 +91,9 @@ func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask 
 
 //go:noescape
 func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64)
+
+//go:noescape
+func armsAVX512(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)
+
+//go:noescape
+func armsAVX2(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)

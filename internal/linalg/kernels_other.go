@@ -4,31 +4,42 @@ package linalg
 
 // On other machines cpu.Kernels is always cpu.Portable.
 
-func dotAVX512(a, b *float64, n int) float64              { panic("linalg: no such kernel") }
-func dotAVX2(a, b *float64, n int) float64                { panic("linalg: no such kernel") }
-func dotsAVX512(x, a, b *float64, n int) (xa, xb float64) { panic("linalg: no such kernel") }
-func mulPaddedAVX512(dst, a, x *float64, d, ld int)       { panic("linalg: no such kernel") }
-func mulPaddedAVX2(dst, a, x *float64, d, ld int)         { panic("linalg: no such kernel") }
-func mulShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64) {
+func dotAVX512(a, b *float64, n int) float64        { panic("linalg: no such kernel") }
+func dotAVX2(a, b *float64, n int) float64          { panic("linalg: no such kernel") }
+func mulPaddedAVX512(dst, a, x *float64, d, ld int) { panic("linalg: no such kernel") }
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)   { panic("linalg: no such kernel") }
+func gainAVX512(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64) {
 	panic("linalg: no such kernel")
 }
-func stepShiftAVX512(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64) {
+func mulShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func stepShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64) {
+	panic("linalg: no such kernel")
+}
+func mulShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func stepShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64) {
+	panic("linalg: no such kernel")
+}
+func gainAVX2(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64) {
+	panic("linalg: no such kernel")
+}
+func mulShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func stepShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64) {
+	panic("linalg: no such kernel")
+}
+func mulShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64) {
+	panic("linalg: no such kernel")
+}
+func stepShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64) {
 	panic("linalg: no such kernel")
 }
 func rankOneAVX512(a *float64, s float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
-func moveByAVX512(dst *float64, s float64, k *float64, ld int, e float64, theta *float64) {
-	panic("linalg: no such kernel")
-}
-func mulShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64) {
-	panic("linalg: no such kernel")
-}
-func stepShiftAVX2(dst, a, x *float64, d, ld, step int, c float64, hat *float64, s float64, k *float64) {
-	panic("linalg: no such kernel")
-}
-func rankOneAVX2(a *float64, s float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
-func moveByAVX2(dst *float64, s float64, k *float64, ld int, e float64, theta *float64) {
-	panic("linalg: no such kernel")
-}
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)   { panic("linalg: no such kernel") }
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }
@@ -65,5 +76,11 @@ func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask 
 	panic("linalg: no such kernel")
 }
 func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64) {
+	panic("linalg: no such kernel")
+}
+func armsAVX512(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64) {
+	panic("linalg: no such kernel")
+}
+func armsAVX2(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }

@@ -91,13 +91,6 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	everyLevel(t, "Dot", func() []float64 { return []float64{Dot(a, b)} })
 
 	ld := Padded(d)
-	pad := func() []float64 { return append(r.slice(d), make([]float64, ld-d)...) }
-	left, right := pad(), pad()
-	two := everyLevel(t, "dots", func() []float64 {
-		xa, xb := dots(a, left, right)
-		return []float64{xa, xb}
-	})
-	sameBits(t, "dots against Dot", two, []float64{Dot(a, left), Dot(a, right)})
 	v, k := make([]float64, d*ld), make([]float64, ld)
 	for i := range d {
 		k[i] = r.one()
@@ -136,19 +129,49 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 		rankOne(m, 0.3, k, d)
 		return intact(m)
 	})
-	everyLevel(t, "moveBy", func() []float64 {
-		dst, theta := fenced(k), fenced(hat)
-		moveBy(dst, 0.3, k, 1.7, theta)
-		return append(intact(dst)[:ld:ld], intact(theta)...)
-	})
-	both := everyLevel(t, "stepShift", func() []float64 {
-		m, dst := fenced(v), fenced(make([]float64, ld))
-		stepShift(dst, m, a, 1, d, -0.7, hat, 0.3, k)
-		return append(intact(dst)[:ld:ld], intact(m)...)
-	})
-	apart := make([]float64, ld)
-	mulShift(apart, sum, a, 1, d, -0.7, hat)
-	sameBits(t, "stepShift against rankOne and mulShift", both, append(apart, sum...))
+	// gain is what its parts are: the order of sums of Dot, and one multiply-add.
+	var q, mean float64
+	for _, y := range []float64{0.7, math.Inf(1), math.NaN()} {
+		for _, tiled := range []bool{false, d <= Members} {
+			got := everyLevel(t, "gain", func() []float64 {
+				k, theta, g, wait := fenced(make([]float64, ld)), fenced(hat), fenced(make([]float64, ld)), fenced(make([]float64, d))
+				tile := fenced(make([]float64, Members))
+				if !tiled {
+					tile = nil
+				}
+				s, q := gain(k, sym, a, theta, g, y, wait, tile)
+				return slices.Concat([]float64{s, q}, intact(k)[:ld], intact(theta)[:ld], intact(g)[:ld], intact(wait)[:d], intact(tile)[:len(tile)])
+			})
+			q, mean = Dot(a, dots[:d]), Dot(a, hat[:d])
+			want := slices.Concat([]float64{0, q}, dots, hat, make([]float64, ld), a)
+			if e := y - mean; q >= 0 && q-q == 0 && e-e == 0 {
+				s := 1 / (1 + q)
+				want[0] = s
+				for i, v := range dots {
+					want[2+2*ld+i] = s * v
+					want[2+ld+i] = math.FMA(e, s*v, hat[i])
+				}
+			}
+			if tiled {
+				want = append(append(want, a...), make([]float64, Members-d)...)
+			}
+			sameBits(t, fmt.Sprintf("gain, q = %v, y = %v", q, y), got, want)
+		}
+	}
+	for _, step := range []int{1, 8} {
+		far := fenced(make([]float64, (d-1)*step+1))
+		for i := range d {
+			far[i*step] = a[i]
+		}
+		both := everyLevel(t, "stepShift", func() []float64 {
+			m, dst := fenced(v), fenced(make([]float64, ld))
+			stepShift(dst, m, far, step, d, -0.7, hat, 0.3, k)
+			return append(intact(dst)[:ld:ld], intact(m)...)
+		})
+		apart := make([]float64, ld)
+		mulShift(apart, sum, far, step, d, -0.7, hat)
+		sameBits(t, "stepShift against rankOne and mulShift", both, append(apart, sum...))
+	}
 	for i := range d {
 		for j := range ld {
 			if j < d && sum[i*ld+j] != sum[j*ld+i] || j >= d && sum[i*ld+j] != 0 {
@@ -168,6 +191,27 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 		return []float64{float64(at), value}
 	})
 
+	want := everyLevel(t, "ArgMax", func() []float64 {
+		at, value := ArgMax(list, a)
+		return []float64{float64(at), value}
+	})
+	if arms := NewArms(list, d); arms != nil {
+		sameBits(t, "Arms against ArgMax", everyLevel(t, "Arms", func() []float64 {
+			at, value := arms.ArgMax(a, 1e9)
+			return []float64{float64(at), value}
+		}), want)
+		for _, bad := range []float64{math.NaN(), math.Inf(-1), math.Nextafter(1e9, 2e9)} {
+			theta := slices.Clone(a)
+			theta[int(seed%uint64(d))] = bad
+			everyLevel(t, "Arms of a bad theta", func() []float64 {
+				if at, _ := arms.ArgMax(fenced(theta)[:d], 1e9); at != -1 {
+					t.Fatalf("theta[%d] = %v is taken at %v", seed%uint64(d), bad, cpu.Kernels())
+				}
+				return nil
+			})
+		}
+	}
+
 	s, u := r.slice(panels*8*d), fenced(r.slice(panels*8))
 	everyLevel(t, "AddPanels", func() []float64 {
 		s := fenced(s)
@@ -176,7 +220,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	})
 
 	tile, ut, xt := r.slice(Members*d), fenced(r.slice(n*Members)), fenced(r.slice(n*d))
-	want := everyLevel(t, "AddTile", func() []float64 {
+	want = everyLevel(t, "AddTile", func() []float64 {
 		s := fenced(tile)
 		AddTile(s, ut, xt, d)
 		return intact(s)
@@ -304,6 +348,19 @@ func TestArgMax(t *testing.T) {
 			return []float64{float64(at), v}
 		})
 		sameBits(t, fmt.Sprint("ArgMax of ", c.scores), got, []float64{float64(c.at), c.value})
+		for more := range 25 { // one block and several
+			list := append(slices.Repeat([]float64{nan}, more), c.scores...)
+			arms := NewArms(list, 1)
+			if arms == nil {
+				continue
+			}
+			everyLevel(t, "Arms", func() []float64 {
+				want, value := ArgMax(list, []float64{1})
+				at, v := arms.ArgMax([]float64{1}, 1)
+				sameBits(t, fmt.Sprint("Arms of ", list), []float64{float64(at), v}, []float64{float64(want), value})
+				return []float64{float64(at), v}
+			})
+		}
 	}
 	for rows := 1; rows < 40; rows++ {
 		x := make([]float64, rows)
@@ -315,6 +372,12 @@ func TestArgMax(t *testing.T) {
 					at, v := ArgMax(x, []float64{2})
 					return []float64{float64(at), v}
 				})
+				if arms := NewArms(x, 1); arms != nil {
+					sameBits(t, "Arms", everyLevel(t, "Arms", func() []float64 {
+						at, v := arms.ArgMax([]float64{2}, 2)
+						return []float64{float64(at), v}
+					}), got)
+				}
 				if got[0] != float64(i) || got[1] != 2 {
 					t.Fatalf("%d rows, ties at %d and %d: row %v, value %v", rows, i, j, got[0], got[1])
 				}
@@ -529,6 +592,9 @@ func BenchmarkKernels(b *testing.B) {
 		x, y, m, k := fill(d), fill(d), make([]float64, d*Padded(d)), make([]float64, Padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
+		hat, g, far := make([]float64, Padded(d)), make([]float64, Padded(d)), fill(8*d)
+		run(fmt.Sprint("gain/d=", d), 2*d*d, func() { gain(k, m, x, hat, g, 0.5, y, nil) })
+		run(fmt.Sprint("stepShift/d=", d), 5*d*d, func() { stepShift(hat, m, far, 8, d, 1, g, 1e-9, k) })
 		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d) })
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
@@ -538,6 +604,9 @@ func BenchmarkKernels(b *testing.B) {
 	for _, c := range []struct{ rows, d int }{{10, 10}, {100, 20}, {100, 100}, {1000, 50}} {
 		x, theta := fill(c.rows*c.d), fill(c.d)
 		run(fmt.Sprintf("ArgMax/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { ArgMax(x, theta) })
+		if a := NewArms(x, c.d); a != nil {
+			run(fmt.Sprintf("Arms/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { a.ArgMax(theta, 1e9) })
+		}
 		if s := NewScreen(x, c.d); s != nil {
 			run(fmt.Sprintf("Screen/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
 		}

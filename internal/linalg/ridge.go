@@ -49,11 +49,13 @@ type Ridge struct {
 	fresh   uint64    // updates since V⁻¹ was computed from V
 	rebuilt uint64    // how often V⁻¹ was computed from V
 
-	// V is v + Σ xxᵀ over the rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
+	// V is v + Σ xxᵀ over the rows held in wait, and b is sum + Σ yx over them and rewards. v holds the rows
 	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
-	wait    []float64        // up to 64 rows of d
+	held    int              // rows of wait
+	wait    []float64        // 64 rows of d
+	tile    []float64        // d ≤ 16: the same in rows of 16, as AddTile wants them, otherwise nil
 	rewards [waiting]float64 // as AddSteps wants them
 
 	gain   []float64 // scratch: V⁻¹x, Padded(d)
@@ -77,8 +79,11 @@ func NewRidge(d int, lambda float64) *Ridge {
 	ld := Padded(d)
 	r := &Ridge{
 		d: d, lambda: lambda, inv: make([]float64, d*ld),
-		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, 0, waiting*d),
+		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, waiting*d),
 		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld), gain: make([]float64, ld),
+	}
+	if d <= Members {
+		r.tile = make([]float64, waiting*Members)
 	}
 	for i := range d {
 		r.v[r.at(i, i)] = lambda
@@ -253,26 +258,20 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 		panic(badLength)
 	}
 	r.pay()
-	mulPadded(r.k, r.inv, x)
-	q, mean := dots(x, r.k, r.theta)
-	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ is no longer positive definite
-		mulPadded(r.k, r.inv, x)
-		q, mean = dots(x, r.k, r.theta)
-	}
-	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
-	e := y - mean
-	if !(q >= 0) || q-q != 0 || e-e != 0 {
-		return nil, false
-	}
-
-	r.s, r.owed = 1/(1+q), true
-	moveBy(r.gain, r.s, r.k, e, r.theta)
-	if len(r.wait) == cap(r.wait) {
+	if r.held == waiting {
 		r.enter()
 	}
-	at := len(r.wait) / d
-	r.rewards[at&3*16+at>>2] = y
-	r.wait = append(r.wait, x...)
+	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
+	s, q := r.learn(x, y)
+	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ was no longer positive definite
+		s, _ = r.learn(x, y)
+	}
+	if s == 0 {
+		return nil, false
+	}
+	r.s, r.owed = s, true
+	r.rewards[r.held&3*16+r.held>>2] = y
+	r.held++
 	r.n++
 	r.fresh++
 
@@ -292,6 +291,16 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	return r.gain[:d], true
 }
 
+// learn is the part of Update that gain does; x goes to the next free row of wait.
+func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
+	d, at := r.d, r.held
+	var tile []float64
+	if r.tile != nil {
+		tile = r.tile[at*Members : at*Members+Members]
+	}
+	return gain(r.k, r.inv, x, r.theta, r.gain, y, r.wait[at*d:at*d+d], tile)
+}
+
 // fold takes the logarithm of the growth.
 func (r *Ridge) fold() {
 	r.logDet += math.Log1p(r.growth)
@@ -301,19 +310,24 @@ func (r *Ridge) fold() {
 // enter adds what waits to V and b.
 func (r *Ridge) enter() {
 	d := r.d
-	n := len(r.wait) / d
+	n := r.held
 	if n == 0 {
 		return
 	}
-	var u [waiting * Members]float64
-	for j := 0; j < d; j += Members {
-		for t := range n {
-			copy(u[t*Members:t*Members+Members], r.wait[t*d+j:t*d+d])
+	wait := r.wait[:n*d]
+	if r.tile != nil {
+		AddTile(r.v, r.tile[:n*Members], wait, d)
+	} else {
+		var u [waiting * Members]float64
+		for j := 0; j < d; j += Members {
+			for t := range n {
+				copy(u[t*Members:t*Members+Members], wait[t*d+j:t*d+d])
+			}
+			AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], wait, d)
 		}
-		AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], r.wait, d)
 	}
-	AddSteps(r.sum, &r.rewards, 0, r.wait)
-	r.wait = r.wait[:0]
+	AddSteps(r.sum, &r.rewards, 0, wait)
+	r.held = 0
 }
 
 // drifted looks at the residual |V gain − x| for gain = V⁻¹x.
@@ -387,6 +401,6 @@ func (r *Ridge) Restore(vectors [][]float64) {
 	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
-	r.wait, r.owed = r.wait[:0], false
+	r.held, r.owed = 0, false
 	r.rebuilt++
 }
