@@ -21,7 +21,7 @@ type scribe struct {
 func (w *scribe) next(t failer, shard uint16, records ...Record) []byte {
 	t.Helper()
 	if len(records) == 0 {
-		records = []Record{&Activate{Event{w.epoch, w.no + 1, 0}, 0}}
+		records = []Record{&Activate{Event: Event{w.epoch, w.no + 1, 0}}}
 	}
 	b, err := AppendBatch(nil, Header{Shard: shard, Epoch: w.epoch, No: w.no + 1, After: w.after.Seq, Prev: w.after.Hash}, records...)
 	if err != nil {
@@ -169,7 +169,7 @@ func TestChainRules(t *testing.T) {
 	}
 	batch := func(h Header, r ...Record) []byte {
 		if len(r) == 0 {
-			r = []Record{&Activate{Event{1, 1, 0}, 0}}
+			r = []Record{&Activate{Event: Event{1, 1, 0}}}
 		}
 		b, err := AppendBatch(nil, h, r...)
 		if err != nil {

@@ -28,7 +28,7 @@ func newHistory() *history {
 	return &history{acked: map[int64]Receipt{}, unknown: map[int64]bool{}, refused: map[int64]bool{}}
 }
 
-func event(id int64) Record { return &Activate{Event{1, 1, 0}, id} }
+func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} }
 
 // append sends one event and notes the answer.
 func (h *history) append(ctx context.Context, c *Committer) error {

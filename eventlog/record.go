@@ -261,12 +261,13 @@ func (r *Decision) field(d *decoder) {
 type Activate struct {
 	Event Event `json:"event"`
 	Time  int64 `json:"time,omitzero"`
+	Model ID    `json:"model,omitzero"` // copied from the decision, so that a model's records can be told from others'
 }
 
 func (*Activate) Kind() Kind     { return KindActivate }
 func (r *Activate) check() error { return r.Event.check("activate: event") }
 func (r *Activate) append(b []byte) []byte {
-	return putInt(putEvent(b, 1, r.Event), 2, r.Time)
+	return putFixed(putInt(putEvent(b, 1, r.Event), 2, r.Time), 3, uint64(r.Model))
 }
 func (r *Activate) field(d *decoder) {
 	switch d.num {
@@ -274,6 +275,8 @@ func (r *Activate) field(d *decoder) {
 		r.Event = d.event()
 	case 2:
 		r.Time = d.int()
+	case 3:
+		r.Model = ID(d.fixed())
 	default:
 		d.unknown()
 	}

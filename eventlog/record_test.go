@@ -70,7 +70,7 @@ func genRecord(t *rapid.T) Record {
 		}
 		return r
 	case KindActivate:
-		return &Activate{genEvent(t), genTime(t)}
+		return &Activate{genEvent(t), genTime(t), genID(t)}
 	case KindReward:
 		return &Reward{Event: genEvent(t), Model: genID(t), X: genVector(t), Y: genFloat(t), Source: genText(t), Time: genTime(t), Key: genID(t)}
 	case KindExpire:
@@ -285,7 +285,7 @@ func sampleRecords() []Record {
 		&Decision{Model: 0xa1, BasisSeq: 41, BasisDigest: 0xd1, Member: 5, Negative: true, Action: "news-7", Index: 2,
 			X: []float64{0.5, -0.25}, Num: 3, Den: 64, Offered: 4, Context: 0xc0, Candidates: 0xca, Caller: "key-1",
 			Time: 1_700_000_000_000_000_000, Deadline: 1_700_000_600_000_000_000, Idempotency: []byte{1, 2, 3}},
-		&Activate{e, 1_700_000_000_000_000_001},
+		&Activate{Event: e, Time: 1_700_000_000_000_000_001},
 		&Reward{Event: e, Model: 0xa1, X: []float64{0.5, -0.25}, Y: 1, Source: "key-2", Time: 1_700_000_000_000_000_002},
 		&Expire{Event: e, Count: 3, Model: 0xa1, Default: true, Y: -0.5},
 		&Control{Act: Create, Model: 0xa1, Name: "news", Config: []byte(`{"d":2}`), Digest: 0xd0, Caller: "admin"},

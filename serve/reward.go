@@ -129,7 +129,7 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 	if !d.Deferred {
 		return ActivateResult{Duplicate, d.seq}, nil
 	}
-	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano()})
+	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.Model})
 	if err != nil {
 		return ActivateResult{}, err
 	}

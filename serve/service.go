@@ -69,6 +69,8 @@ type Service interface {
 	Replay(ctx context.Context, eventID string) (Replayed, error)
 	// State returns the sums behind a model.
 	State(ctx context.Context, model string) (StateView, error)
+	// Log returns what at most entries entries of the log, from sequence from on, say about a model.
+	Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error)
 
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health

@@ -101,6 +101,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	a.huma = newHuma(a.mux, o.Version)
 	a.modelRoutes()
 	a.decideRoutes()
+	a.exportRoutes()
 	a.pageRoutes()
 	a.personalizerRoutes()
 	if err := a.document(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/eventlog"
 	"troupe/serve"
 )
 
@@ -276,6 +277,24 @@ func (f *fake) Replay(_ context.Context, id string) (serve.Replayed, error) {
 func (f *fake) State(ctx context.Context, model string) (serve.StateView, error) {
 	m, err := f.GetModel(ctx, model)
 	return serve.StateView{Name: m.Name, Seq: 9, Theta: []float64{1, 2}, Snapshot: []byte{0, 1, 2}}, err
+}
+
+func (f *fake) Log(ctx context.Context, model string, from uint64, entries int) (serve.LogPage, error) {
+	if _, err := f.GetModel(ctx, model); err != nil {
+		return serve.LogPage{}, err
+	}
+	from = max(from, 1)
+	return serve.LogPage{From: from, Next: from + uint64(entries), Applied: 100, Records: func(yield func(serve.LogRecord, error) bool) {
+		for seq := from; seq < from+uint64(entries); seq++ {
+			if seq == 50 {
+				yield(serve.LogRecord{}, refuse(serve.Unavailable, "planted"))
+				return
+			}
+			if !yield(serve.LogRecord{Seq: seq, Record: &eventlog.Control{Act: eventlog.Pause, Caller: strings.Repeat("k", 2000)}}, nil) {
+				return
+			}
+		}
+	}}, nil
 }
 
 func (f *fake) Health() serve.Health {

@@ -56,6 +56,9 @@ func schemaName(t reflect.Type, hint string) string {
 	if strings.HasSuffix(t.PkgPath(), "/eventlog") {
 		return "Log" + name
 	}
+	if t == reflect.TypeFor[logRow]() {
+		return "LogRecord"
+	}
 	if body, ok := strings.CutSuffix(name, "Body"); ok {
 		return body + "Request"
 	}

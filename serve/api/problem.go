@@ -45,6 +45,7 @@ var problems = []struct {
 	{"forbidden", 403, "The key may not do this", "Use a key that has the scope and a pattern for the model."},
 	{"not_found", 404, "There is no such thing", "Check the name of the model or the path."},
 	{"method_not_allowed", 405, "This path has other methods", "See the header Allow and the page /docs."},
+	{"not_acceptable", 406, "There is no such form of the answer", "See the header Accept of the path in /docs."},
 	{"conflict", 409, "It changed, or it is there already", "Read it again and decide anew; an Idempotency-Key belongs to one request."},
 	{"paused", 409, "The model is paused", "Use the default of your application until the model is resumed."},
 	{"gone", 410, "The event is no longer in the log", "It is too old. Nothing is to be done."},

@@ -1,0 +1,202 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"troupe/eventlog"
+	"troupe/serve"
+)
+
+// newReal is an edge in front of a real server with a log in memory.
+func newReal(t testing.TB, o Options) (*edge, *serve.Server) {
+	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlog.NewMemory(eventlog.MemoryOptions{})}))
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &edge{API: must(New(s, o)), t: t}, s
+}
+
+// field reads one member of an answer.
+func field[T any](t testing.TB, a answer, name string) (v T) {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(a.body), &all); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	if err := json.Unmarshal(all[name], &v); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, a.body)
+	}
+	return v
+}
+
+// The log of a model as JSON lines and as Parquet, in one page and in pages of one entry: the same
+// rows, this model's only, before and after a rollback. The Parquet file is read with a schema that
+// is written down here, so that a renamed or retyped column turns this test red.
+func TestExportLog(t *testing.T) {
+	e, s := newReal(t, Options{})
+	for _, name := range []string{"m", "other"} {
+		e.do("POST", "/v1/models", `{"id": "`+name+`", "dim": 2, "reward": {"default": 0.25}}`).want(t, "create", 201)
+	}
+	var rewarded uint64
+	var ids []string
+	for i := range 6 {
+		for _, name := range []string{"m", "other"} {
+			d := e.do("POST", "/v1/models/"+name+":decide", fmt.Sprintf(`{"actions": [{"id": "a", "features": [0.5, 0.%d]}, {"id": "b", "features": [0.1, 0.2]}], "defer_activation": %t}`, i+1, i == 4))
+			d.want(t, "decide", 200)
+			id := field[string](t, d, "event_id")
+			if name == "m" {
+				ids = append(ids, id)
+			}
+			switch i {
+			case 4:
+				e.do("POST", "/v1/events/"+id+":activate", "").want(t, "activate", 200, "accepted")
+			case 5:
+			default:
+				r := e.do("POST", "/v1/events/"+id+":reward", `{"value": -0.5}`)
+				r.want(t, "reward", 200, "accepted")
+				rewarded = field[uint64](t, r, "seq")
+			}
+		}
+	}
+	e.do("POST", "/v1/models/m:rollback", fmt.Sprintf(`{"to_seq": %d}`, rewarded)).want(t, "rollback", 200)
+
+	lines := func(query string) (rows []logRow, next string) {
+		t.Helper()
+		a := e.do("GET", "/v1/models/m/log"+query, "")
+		a.want(t, "log"+query, 200)
+		if got := a.header.Get("Content-Type"); got != typeNDJSON {
+			t.Errorf("Content-Type is %s", got)
+		}
+		for line := range strings.Lines(a.body) {
+			var r logRow
+			d := json.NewDecoder(strings.NewReader(line))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&r); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			rows = append(rows, r)
+		}
+		return rows, a.header.Get("Log-Next")
+	}
+	all, next := lines("")
+	if want := fmt.Sprint(s.Health().Applied + 1); next != want {
+		t.Errorf("Log-Next is %s, want %s", next, want)
+	}
+	kinds := map[string]int{}
+	var seen []string
+	for _, r := range all {
+		kinds[r.Kind]++
+		if r.Kind == "decision" {
+			seen = append(seen, r.EventID)
+		}
+	}
+	if want := map[string]int{"decision": 6, "reward": 4, "activate": 1, "control": 2}; !maps.Equal(kinds, want) {
+		t.Errorf("records of the kinds %v, want %v", kinds, want)
+	}
+	if !slices.Equal(seen, ids) {
+		t.Errorf("decisions %v, want %v", seen, ids)
+	}
+
+	// The link leads through all pages.
+	var paged []logRow
+	for path := "?page_size=1"; path != ""; {
+		a := e.do("GET", "/v1/models/m/log"+path, "")
+		rows, _ := lines(path)
+		paged = append(paged, rows...)
+		link, ok := strings.CutPrefix(a.header.Get("Link"), "</v1/models/m/log")
+		path, _, _ = strings.Cut(link, ">")
+		if !ok {
+			path = ""
+		}
+	}
+	same := func(a, b any) bool { return bytes.Equal(must(json.Marshal(a)), must(json.Marshal(b))) }
+	if !same(all, paged) {
+		t.Errorf("in pages of one entry %d rows, in one page %d", len(paged), len(all))
+	}
+	middle, next := lines("?from=3&to=4")
+	if next != "5" || len(middle) == 0 || middle[0].Seq < 3 || middle[len(middle)-1].Seq > 4 {
+		t.Errorf("from 3 to 4: Log-Next %s, rows %+v", next, middle)
+	}
+	if rows, _ := lines("?from=1000000"); len(rows) > 0 {
+		t.Errorf("behind the end: %v", rows)
+	}
+
+	type column struct { // as a reader would declare what it needs
+		Seq      uint64    `parquet:"seq"`
+		Kind     string    `parquet:"kind"`
+		Event    *string   `parquet:"event,optional"`
+		Time     time.Time `parquet:"time,timestamp(nanosecond)"`
+		Num      *uint64   `parquet:"num,optional"`
+		Den      *uint64   `parquet:"den,optional"`
+		X        []float64 `parquet:"x,list"`
+		Deferred *bool     `parquet:"deferred,optional"`
+		Value    *float64  `parquet:"value,optional"`
+	}
+	a := e.do("GET", "/v1/models/m/log", "", "Accept", "text/html;q=0.5, "+typeParquet)
+	a.want(t, "parquet", 200)
+	table, err := parquet.Read[column](strings.NewReader(a.body), int64(len(a.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table) != len(all) {
+		t.Fatalf("%d rows as Parquet, %d as JSON", len(table), len(all))
+	}
+	for i, p := range table {
+		r := all[i]
+		event := ""
+		if p.Event != nil {
+			event = *p.Event
+		}
+		if p.Seq != r.Seq || p.Kind != r.Kind || event != r.Event || !p.Time.Equal(r.Time) || !same(p.Num, r.Num) || !same(p.Den, r.Den) ||
+			!slices.Equal(p.X, r.X) || !same(p.Deferred, r.Deferred) || !same(p.Value, r.Value) {
+			t.Errorf("row %d is %+v as Parquet and %+v as JSON", i, p, r)
+		}
+	}
+
+	for _, c := range []struct {
+		what, query, accept string
+		status              int
+		part                string
+	}{
+		{"another model", "", "text/html", 406, "not_acceptable"},
+		{"backwards", "?from=5&to=4", "", 422, "query.to"},
+		{"no entries", "?page_size=0", "", 422, "page_size"},
+		{"too many entries", "?page_size=10001", "", 422, "page_size"},
+		{"a word", "?from=x", "", 422, "from"},
+		{"unknown", "?until=3", "", 422, "until"},
+	} {
+		e.do("GET", "/v1/models/m/log"+c.query, "", "Accept", c.accept).want(t, c.what, c.status, c.part)
+	}
+	e.do("GET", "/v1/models/nobody/log", "").want(t, "no model", 404)
+}
+
+// A log that cannot be read to the end of the page: an error when nothing was sent, otherwise the
+// connection is cut, so that nobody takes a part for the whole.
+func TestExportLogBreaks(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	a := e.do("GET", "/v1/models/news/log?from=50", "")
+	a.want(t, "at once", 503, "unavailable")
+	if a.header.Get("Log-Next") != "" || a.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("headers of the error: %v", a.header)
+	}
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler {
+			t.Errorf("a page that breaks off ends with %v, want http.ErrAbortHandler", v)
+		}
+	}()
+	a = e.do("GET", "/v1/models/news/log?from=1", "")
+	t.Errorf("a page that breaks off: %d, %d bytes", a.status, len(a.body))
+}
