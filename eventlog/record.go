@@ -156,6 +156,7 @@ type Decision struct {
 	WouldAction string    `json:"would_action,omitzero"` // apprentice, shadow: what the policy would have done
 	WouldNum    uint64    `json:"would_num,omitzero"`    // and with which propensity, over Den
 	Draw        ID        `json:"draw,omitzero"`         // the random number that j, ξ and the coin of a floor were computed from
+	Slot        string    `json:"slot,omitzero"`         // the place that the action is for, when one call chose for several
 }
 
 func (*Decision) Kind() Kind { return KindDecision }
@@ -175,7 +176,7 @@ func (r *Decision) check() error {
 	}
 	return firstError(
 		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
-		checkText("decision: would_action", r.WouldAction), checkVector("decision: x", r.X))
+		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot), checkVector("decision: x", r.X))
 }
 
 func (r *Decision) append(b []byte) []byte {
@@ -201,7 +202,8 @@ func (r *Decision) append(b []byte) []byte {
 	b = putBytes(b, 20, r.Idempotency)
 	b = putBytes(b, 21, r.WouldAction)
 	b = putUint(b, 22, r.WouldNum)
-	return putFixed(b, 23, uint64(r.Draw))
+	b = putFixed(b, 23, uint64(r.Draw))
+	return putBytes(b, 24, r.Slot)
 }
 
 func (r *Decision) field(d *decoder) {
@@ -252,6 +254,8 @@ func (r *Decision) field(d *decoder) {
 		r.WouldNum = d.uint()
 	case 23:
 		r.Draw = ID(d.fixed())
+	case 24:
+		r.Slot = d.text()
 	default:
 		d.unknown()
 	}

@@ -61,7 +61,7 @@ func genRecord(t *rapid.T) Record {
 			Member: rapid.Uint32().Draw(t, "member"), Negative: rapid.Bool().Draw(t, "neg"), Action: genText(t),
 			X: genVector(t), Mode: Mode(rapid.IntRange(0, 3).Draw(t, "mode")), Deferred: rapid.Bool().Draw(t, "deferred"),
 			Context: genID(t), Full: genBytes(t, 64), Caller: genText(t), Time: genTime(t), Deadline: genTime(t),
-			Idempotency: genBytes(t, 32), WouldAction: genText(t), Draw: genID(t)}
+			Idempotency: genBytes(t, 32), WouldAction: genText(t), Draw: genID(t), Slot: genText(t)}
 		r.Den = rapid.Uint64Min(1).Draw(t, "den")
 		r.Num = rapid.Uint64Range(0, r.Den).Draw(t, "num")
 		r.WouldNum = rapid.Uint64Range(0, r.Den).Draw(t, "would")
@@ -249,7 +249,7 @@ func TestRefusals(t *testing.T) {
 func TestCanonical(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
 		{"4200", "kind 8 is unknown"},
-		{"12 0f 0a0b 09 0100000000000000 1001 1801", "field 3: unknown"},
+		{"12 0f 0a0b 09 0100000000000000 1001 2001", "field 4: unknown"},
 		{"12 11 0a0b 09 0100000000000000 1001 1002 1002", "field 2: comes after field 2"},
 		{"12 0d 0a0b 09 0100000000000000 1000", "field 2: zero values"},
 		{"12 0d 0a0b 09 0000000000000000 1001", "field 1: zero values"},

@@ -257,7 +257,7 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	if !ok {
 		return Decision{}, nil, invalid("mode", mode, "expected online, apprentice, shadow or frozen")
 	}
-	if err := checkID("caller", r.Caller); err != nil {
+	if err := errors.Join(checkID("caller", r.Caller), checkID("slot", r.Slot)); err != nil {
 		return Decision{}, nil, err
 	}
 	w, err := e.bench.take(v)
@@ -276,7 +276,7 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	now := s.opt.Now()
 	d := Decision{Mode: mode, BasisSeq: v.seq, Durable: true, Propensity: Fraction{c.num, c.den}}
 	record := &eventlog.Decision{
-		Model: v.id, BasisSeq: v.seq, BasisDigest: v.digest, Member: c.member, Negative: c.negative, Num: c.num, Den: c.den,
+		Model: v.id, Slot: r.Slot, BasisSeq: v.seq, BasisDigest: v.digest, Member: c.member, Negative: c.negative, Num: c.num, Den: c.den,
 		Mode: recorded, Deferred: r.Deferred, Caller: r.Caller, Draw: nonce,
 		Time: now.UnixNano(), Deadline: now.Add(time.Duration(cfg.config.Reward.Window)).UnixNano(),
 	}
@@ -549,6 +549,9 @@ func (r *DecideRequest) hash() (h [16]byte) {
 		b = append(b, 6)
 	}
 	text(string(r.Mode))
+	if r.Slot != "" {
+		text(r.Slot)
+	}
 	sum := sha256.Sum256(b)
 	copy(h[:], sum[:])
 	return h

@@ -194,6 +194,9 @@ type DecideRequest struct {
 	IdempotencyKey string
 	// Explain asks for Decision.Explain.
 	Explain bool
+	// Slot names the place that the action is for, at most 256 bytes, when one of the caller's requests
+	// chooses for several. It is recorded and changes nothing.
+	Slot string
 	Caller  string
 }
 

@@ -42,6 +42,7 @@ type logRow struct {
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
 	WouldNum   *uint64   `json:"would_num,omitempty" parquet:"would_num,optional" doc:"and its propensity, over den"`
+	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
 	Value      *float64  `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
 	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …, so many places of the batch"`
 	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, configure, pause, resume, clone, rollback, delete"`
@@ -65,7 +66,7 @@ func rowOf(r serve.LogRecord) logRow {
 	case *eventlog.Decision:
 		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, x.Mode.String(), x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
-		row.X, row.Deferred = x.X, &x.Deferred
+		row.X, row.Deferred, row.Slot = x.X, &x.Deferred, x.Slot
 		if x.WouldAction != "" {
 			row.WouldPlay, row.WouldNum = x.WouldAction, &x.WouldNum
 		}
