@@ -196,8 +196,8 @@ type DecideRequest struct {
 	Explain bool
 	// Slot names the place that the action is for, at most 256 bytes, when one of the caller's requests
 	// chooses for several. It is recorded and changes nothing.
-	Slot string
-	Caller  string
+	Slot   string
+	Caller string
 }
 
 // Chosen is an action of a decision.

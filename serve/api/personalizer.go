@@ -108,11 +108,18 @@ func translate(table [][2]string, word string, from, to int) string {
 func (a *API) personalizerRoutes() {
 	for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
 		for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request, string) error{
-			"POST " + prefix + "/rank":                    a.rank,
-			"POST " + prefix + "/events/{event}/reward":   a.rankReward,
-			"POST " + prefix + "/events/{event}/activate": a.rankActivate,
-			"GET " + prefix + "/configurations/service":   a.getServiceConfig,
-			"PUT " + prefix + "/configurations/service":   a.putServiceConfig,
+			"POST " + prefix + "/rank":                              a.rank,
+			"POST " + prefix + "/events/{event}/reward":             a.rankReward,
+			"POST " + prefix + "/events/{event}/activate":           a.rankActivate,
+			"POST " + prefix + "/multislot/rank":                    a.multiSlotRank,
+			"POST " + prefix + "/multislot/events/{event}/reward":   a.multiSlotReward,
+			"POST " + prefix + "/multislot/events/{event}/activate": a.multiSlotActivate,
+			"GET " + prefix + "/configurations/service":             a.getServiceConfig,
+			"PUT " + prefix + "/configurations/service":             a.putServiceConfig,
+			"GET " + prefix + "/configurations/policy":              a.getPolicy,
+			"GET " + prefix + "/model":                              a.getPolicyState,
+			"GET " + prefix + "/model/properties":                   a.getModelProperties,
+			"GET " + prefix + "/logs/properties":                    a.getLogProperties,
 		} {
 			a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 				model := r.PathValue("model")
@@ -380,6 +387,76 @@ func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model str
 		return err
 	}
 	return answerJSON(w, http.StatusOK, configOf(m))
+}
+
+// getPolicy answers what that service called learning settings: here the policy's kind and options.
+func (a *API) getPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	options, err := json.Marshal(m.Config.Policy.Raw)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}{m.Name, string(options)})
+}
+
+// getPolicyState answers the policy's snapshot, that service's model file.
+func (a *API) getPolicyState(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.allow(r.Context(), Read, model); err != nil {
+		return err
+	}
+	s, err := a.svc.State(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(s.Snapshot) // when the client is gone there is nobody to tell
+	return nil
+}
+
+func (a *API) getModelProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	last := m.Changed.Time
+	if m.Counts.Last.After(last) {
+		last = m.Counts.Last
+	}
+	return answerJSON(w, http.StatusOK, struct {
+		Creation time.Time `json:"creationTime"`
+		Modified time.Time `json:"lastModifiedTime"`
+	}{m.Created.Time.UTC(), last.UTC()})
+}
+
+func (a *API) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	type span struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+	}
+	s := span{m.Created.Time.UTC(), m.Created.Time.UTC()}
+	if m.Counts.Last.After(s.To) {
+		s.To = m.Counts.Last.UTC()
+	}
+	return answerJSON(w, http.StatusOK, struct {
+		DateRange span `json:"dateRange"`
+	}{s})
+}
+
+func (a *API) readModel(r *http.Request, model string) (serve.Model, error) {
+	if err := a.allow(r.Context(), Read, model); err != nil {
+		return serve.Model{}, err
+	}
+	return a.svc.GetModel(r.Context(), model)
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) error {

@@ -2,6 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +64,7 @@ func TestPersonalizer(t *testing.T) {
 		{"range", "events/e1/reward", `{"value":7}`, 400, []string{`"target":"value"`, `"details":[]`}},
 		{"no value", "events/e1/reward", `{}`, 400, []string{`"target":"value"`}},
 		{"unknown event", "events/nobody/reward", `{"value":1}`, 404, []string{`"code":"ResourceNotFound"`}},
-		{"unknown path", "multislot/rank", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
+		{"unknown path", "evaluations", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
 	} {
 		a := e.do("POST", "/personalizer/v1.0/"+c.path, c.body, key...)
 		a.want(t, c.name, c.status, c.parts...)
@@ -160,4 +163,151 @@ func fuzzOne(t *testing.T, e *edge, method, path, body string, ok int) {
 	default:
 		t.Errorf("%s %s with %q: %d %s", method, path, body, a.status, a.body)
 	}
+}
+
+// The requests of that service's multi-slot quickstarts, against a real server.
+const slotsRequest = `{"eventId": "call 1", "deferActivation": %t,
+ "contextFeatures": [{"time": "morning"}, {"device": "mobile"}],
+ "actions": [
+  {"id": "Red-Polo-Shirt-432", "features": [{"onSale": "true", "price": 20, "category": "Clothing"}]},
+  {"id": "Tennis-Racket-133", "features": [{"onSale": "false", "price": 70, "category": "Sports"}]},
+  {"id": "31-Inch-Monitor-771", "features": [{"onSale": "true", "price": 200, "category": "Electronics"}]},
+  {"id": "XBox-Series X-117", "features": [{"onSale": "false", "price": 499, "category": "Electronics"}]}],
+ "slots": [
+  {"id": "BigHeroPosition", "features": [{"size": "large", "position": "left"}], "excludedActions": ["31-Inch-Monitor-771"], "baselineAction": "Red-Polo-Shirt-432"},
+  {"id": "SmallSidebar", "features": [{"size": "small", "position": "right"}], "excludedActions": ["Tennis-Racket-133"], "baselineAction": "XBox-Series X-117"}]}`
+
+// One call chooses for two slots, no action twice and none that a slot excludes; each slot has its own
+// event, found by the caller's id; a repetition gets the same; what is refused is refused before
+// anything is decided.
+func TestMultiSlot(t *testing.T) {
+	e, s := newReal(t, Options{Personalizer: "shop"})
+	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	const prefix = "/personalizer/v1.1-preview.1/multislot/"
+	rank := func(body string) slotsAnswer {
+		t.Helper()
+		a := e.do("POST", prefix+"rank", body)
+		a.want(t, "rank", 201)
+		var out slotsAnswer
+		if err := json.Unmarshal([]byte(a.body), &out); err != nil || len(out.Slots) != 2 || out.Slots[0].ID != "BigHeroPosition" || out.Slots[1].ID != "SmallSidebar" {
+			t.Fatalf("%v: rank answers %s", err, a.body)
+		}
+		x, y := out.Slots[0].RewardActionID, out.Slots[1].RewardActionID
+		if x == y || x == "31-Inch-Monitor-771" || y == "Tennis-Racket-133" {
+			t.Errorf("the slots got %s and %s", x, y)
+		}
+		return out
+	}
+	decisions := func() uint64 { return must(s.GetModel(t.Context(), "shop")).Counts.Decisions }
+
+	body := fmt.Sprintf(slotsRequest, false)
+	first := rank(body)
+	if first.EventID != "call 1" {
+		t.Errorf("the event is %q", first.EventID)
+	}
+	if again := rank(body); again.Slots[0] != first.Slots[0] || again.Slots[1] != first.Slots[1] || decisions() != 2 {
+		t.Errorf("a repetition answers %v after %v; %d decisions", again, first, decisions())
+	}
+	e.do("POST", prefix+"rank", strings.Replace(body, "morning", "evening", 1)).want(t, "another call with its id", 409, `"code":"Conflict"`)
+
+	reward := `{"reward": [{"slotId": "BigHeroPosition", "value": 1}, {"slotId": "SmallSidebar", "value": 0.25}]}`
+	for range 2 { // the second changes nothing
+		e.do("POST", prefix+"events/call%201/reward", reward).want(t, "reward", 204)
+	}
+	c := must(s.GetModel(t.Context(), "shop")).Counts
+	if c.Rewards != 2 || c.RewardSum != 1.25 || c.Duplicates > 2 {
+		t.Errorf("the model counts %+v", c)
+	}
+
+	// Deferred, and rewarded in one slot only.
+	rank(strings.Replace(fmt.Sprintf(slotsRequest, true), "call 1", "call 2", 1))
+	e.do("POST", prefix+"events/call%202/activate", "").want(t, "activate", 204)
+	e.do("POST", prefix+"events/call%202/reward", `{"reward": [{"slotId": "SmallSidebar", "value": 1}]}`).want(t, "one slot", 204)
+	// An id of ours.
+	ours := rank(strings.Replace(body, `"eventId": "call 1",`, "", 1))
+	e.do("POST", prefix+"events/"+ours.EventID+"/reward", reward).want(t, "reward of our id", 204)
+	// What the log says: the slots are named.
+	log := e.do("GET", "/v1/models/shop/log", "").body
+	if n := strings.Count(log, `"slot":"SmallSidebar"`); n != 3 {
+		t.Errorf("%d decisions of the log name the slot, want 3:\n%s", n, log)
+	}
+
+	before := decisions()
+	for name, change := range map[string][3]string{
+		"no slots":         {`"slots": [`, `"slots": [], "x": [`, "x"},
+		"unknown baseline": {`"baselineAction": "Red-Polo-Shirt-432"`, `"baselineAction": "Hat"`, "slots[0].baselineAction"},
+		"excluded":         {`"baselineAction": "XBox-Series X-117"`, `"baselineAction": "Tennis-Racket-133"`, "slots[1].baselineAction"},
+		"twice":            {"SmallSidebar", "BigHeroPosition", "slots[1].id"},
+		"no id":            {`"id": "SmallSidebar", `, "", "slots[1].id"},
+		"nothing left":     {`["31-Inch-Monitor-771"]`, `["Tennis-Racket-133", "31-Inch-Monitor-771", "XBox-Series X-117", "Red-Polo-Shirt-432"]`, "slots[0]"},
+		"no action":        {`{"id": "Red-Polo-Shirt-432"`, `{"name": "Red-Polo-Shirt-432"`, "actions[0].name"},
+	} {
+		if !strings.Contains(body, change[0]) {
+			t.Fatalf("%s: the request lacks %s", name, change[0])
+		}
+		e.do("POST", prefix+"rank", strings.Replace(body, change[0], change[1], 1)).want(t, name, 400, `"target":"`+change[2])
+	}
+	if n := decisions() - before; n > 0 {
+		t.Errorf("refused calls made %d decisions", n)
+	}
+	e.do("POST", prefix+"events/call%201/reward", `{"reward": [{"slotId": "Footer", "value": 1}]}`).want(t, "another slot", 400, `"target":"reward[0].slotId"`)
+	e.do("POST", prefix+"events/call%201/reward", `{"reward": [{"slotId": "SmallSidebar"}]}`).want(t, "no value", 400, `"target":"reward[0].value"`)
+	e.do("POST", prefix+"events/nobody/reward", reward).want(t, "another event", 404, "ResourceNotFound")
+	e.do("POST", prefix+"events/nobody/activate", "").want(t, "another event", 404, "ResourceNotFound")
+
+	// Apprentice: each slot has its baseline.
+	e.do("PUT", "/personalizer/v1.0/configurations/service", `{"rewardWaitTime":"PT10M","rewardAggregation":"earliest","learningMode":"Apprentice"}`).want(t, "apprentice", 200)
+	a := rank(strings.Replace(body, "call 1", "call 3", 1))
+	if a.Slots[0].RewardActionID != "Red-Polo-Shirt-432" || a.Slots[1].RewardActionID != "XBox-Series X-117" {
+		t.Errorf("as an apprentice the slots got %v", a.Slots)
+	}
+}
+
+// Whatever the slots exclude: when there is an action for each, the call finds one, however greedy the
+// first slots are. The baselines are such a choice.
+func TestMultiSlotFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 2))
+	for range 300 {
+		k := 1 + r.IntN(7)
+		b := slotsBody{}
+		for i := range k {
+			b.Actions = append(b.Actions, rankAction{ID: fmt.Sprint(i)})
+		}
+		for i, own := range r.Perm(k)[:1+r.IntN(k)] {
+			slot := slotBody{ID: fmt.Sprint(i), BaselineAction: fmt.Sprint(own)}
+			for a := range k {
+				if a != own && r.IntN(3) > 0 {
+					slot.ExcludedActions = append(slot.ExcludedActions, fmt.Sprint(a))
+				}
+			}
+			b.Slots = append(b.Slots, slot)
+		}
+		taken := map[string]bool{}
+		for i, slot := range b.Slots {
+			var free []string
+			for _, x := range b.Actions {
+				if !slices.Contains(slot.ExcludedActions, x.ID) && !taken[x.ID] && b.fits(i+1, taken, x.ID) {
+					free = append(free, x.ID)
+				}
+			}
+			if len(free) == 0 {
+				t.Fatalf("slot %d of %+v has nothing left after %v", i, b.Slots, taken)
+			}
+			taken[free[r.IntN(len(free))]] = true
+		}
+	}
+}
+
+// What else clients of that service read.
+func TestPersonalizerReads(t *testing.T) {
+	e, s := newReal(t, Options{Personalizer: "shop"})
+	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	e.do("POST", "/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
+	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{\"kind\":\"ensemble\"}"}`)
+	e.do("GET", "/personalizer/v1.0/model/properties", "").want(t, "model", 200, `{"creationTime":"2`, `"lastModifiedTime":"2`)
+	e.do("GET", "/personalizer/v1.0/logs/properties", "").want(t, "log", 200, `{"dateRange":{"from":"2`)
+	if a := e.do("GET", "/personalizer/v1.0/model", ""); a.status != 200 || len(a.body) < 100 || a.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("model: %d, %d bytes of %s", a.status, len(a.body), a.header.Get("Content-Type"))
+	}
+	e.do("PUT", "/personalizer/v1.0/configurations/policy", "{}").want(t, "another policy", 405, `"error":{"code":"MethodNotAllowed"`)
 }
