@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,14 +9,21 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"os"
-	"path/filepath"
+	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
 
 	"troupe/client"
 	"troupe/rng"
@@ -32,6 +40,7 @@ type loadFlags struct {
 	seed            uint64
 	lists           bool
 	noReward        bool
+	batch           int
 	fsync           string
 	json            bool
 }
@@ -44,10 +53,14 @@ func loadCommand() *cobra.Command {
 		Long: `Sends decisions at a fixed rate, whether or not the server keeps up, and pays each with a reward
 ⟨x, θ*⟩ + noise of a θ* that only this program knows. Latency counts from the moment a request was due,
 not from when it could be sent, so a server that stalls is not flattered. Beside latencies it prints
-the mean regret of the first and the last tenth and that of uniform play: does it learn?
+the mean regret of the first and the last tenth and that of uniform play: does it learn? When the
+server is on this machine, also what its disk takes for a sync, measured before the load, and the
+processor time that the server used.
 
-The model is made when it does not exist: an ensemble on plain vectors. Exit code 1 when a call failed.`,
+The model is made when it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
+finished is reported. Exit code 1 when a call failed.`,
 		Example: `  troupe load --rate 2000 --duration 30s
+  troupe load --rate 20000 --batch 64 --duration 10s
   troupe load --rate 500 --duration 10s --lists --json`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +81,8 @@ The model is made when it does not exist: an ensemble on plain vectors. Exit cod
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of θ*, actions and noise")
 	fl.BoolVar(&f.lists, "lists", false, "send features as JSON lists instead of packed numbers")
 	fl.BoolVar(&f.noReward, "no-reward", false, "send decisions only")
-	fl.StringVar(&f.fsync, "fsync", "", "measure the disk of this directory too, before the load")
+	fl.IntVar(&f.batch, "batch", 1, "decisions, and rewards, in one request")
+	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
@@ -79,6 +93,8 @@ func (f *loadFlags) check() error {
 		return fmt.Errorf("--rate %v: expected a number in (0, 1e6]", f.rate)
 	case f.duration <= 0 || f.rate*f.duration.Seconds() > 5e7:
 		return fmt.Errorf("--duration %v: expected a time with at most 50 million decisions", f.duration)
+	case f.batch < 1 || f.batch > 256:
+		return fmt.Errorf("--batch %d: expected 1 to 256", f.batch)
 	case f.callers < 1 || f.callers > 10_000:
 		return fmt.Errorf("--callers %d: expected 1 to 10000", f.callers)
 	case f.d < 1 || f.d > 1024:
@@ -170,13 +186,17 @@ type loadResult struct {
 	Rate          float64        `json:"rate"`     // asked for, a second
 	Achieved      float64        `json:"achieved"` // decisions answered a second
 	Seconds       float64        `json:"seconds"`
+	Batch         int            `json:"batch"` // decisions in one call
+	Interrupted   bool           `json:"interrupted,omitempty"`
+	ServerCPU     *float64       `json:"server_cpu_us,omitempty"` // µs of the server's processors for a decision, with its reward
 	Decide        latencies      `json:"decide"`
 	Reward        latencies      `json:"reward"`
-	Errors        map[string]int `json:"errors,omitempty"` // by code
+	Errors        map[string]int `json:"errors,omitempty"` // by call, status and code
 	RegretFirst   float64        `json:"regret_first_tenth"`
 	RegretLast    float64        `json:"regret_last_tenth"`
 	RegretUniform float64        `json:"regret_uniform"`
 	Fsync         *latencies     `json:"fsync,omitempty"`
+	FsyncDir      string         `json:"fsync_dir,omitempty"`
 }
 
 // loadWorker is what one caller notes.
@@ -196,20 +216,35 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	if err := f.check(); err != nil {
 		return misuse(err)
 	}
-	var result loadResult
-	if f.fsync != "" {
-		l, err := measureFsync(f.fsync, 500)
-		if err != nil {
-			return err
-		}
-		result.Fsync = &l
-	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	result := loadResult{Batch: f.batch}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = f.callers, f.callers
 	defer transport.CloseIdleConnections()
-	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: &http.Client{Transport: transport, Timeout: 30 * time.Second}, Tries: 1})
+	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: web, Tries: 1})
 	if err != nil {
 		return misuse(err)
+	}
+	before := scrape(ctx, web, f)
+	if result.FsyncDir = f.fsync; f.fsync == "" && before.here {
+		result.FsyncDir = before.data
+	}
+	if result.FsyncDir == "-" {
+		result.FsyncDir = ""
+	}
+	if result.FsyncDir != "" {
+		l, err := measureFsync(result.FsyncDir, 500)
+		switch {
+		case err == nil:
+			result.Fsync = &l
+		case f.fsync != "":
+			return misuse(fmt.Errorf("--fsync: %w", err))
+		default: // the server's directory is not ours to write to
+			fmt.Fprintf(progress, "troupe: note: the disk was not measured: %v\n", err)
+			result.FsyncDir = ""
+		}
 	}
 	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m}, "sigma": max(f.noise, 0.01), "log_candidates": "none"}
 	if err := c.CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
@@ -223,35 +258,51 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	}
 
 	u := newUsers(f)
-	total := uint64(math.Ceil(f.rate * f.duration.Seconds()))
+	each := uint64(f.batch)
+	calls := (uint64(math.Ceil(f.rate*f.duration.Seconds())) + each - 1) / each
 	due := make(chan uint64, f.callers)
 	workers := make([]loadWorker, f.callers)
 	var done sync.WaitGroup
 	begin := time.Now()
+	at := func(call uint64) time.Time {
+		return begin.Add(time.Duration(float64(call*each) / f.rate * float64(time.Second)))
+	}
 	for w := range workers {
 		done.Go(func() {
 			workers[w].errors = map[string]int{}
-			for i := range due {
-				workers[w].one(ctx, c, u, i, begin.Add(time.Duration(float64(i)/f.rate*float64(time.Second))))
+			for call := range due { // not ctx: what was sent is finished
+				workers[w].one(context.WithoutCancel(ctx), c, u, call*each, at(call))
 			}
 		})
 	}
-	last := begin
-	for i := uint64(0); i < total && ctx.Err() == nil; i++ {
-		at := begin.Add(time.Duration(float64(i) / f.rate * float64(time.Second)))
-		if wait := time.Until(at); wait > 0 {
-			time.Sleep(wait)
+	show, end := loadProgress(progress, int64(calls*each))
+	sent := uint64(0)
+	for ; sent < calls && ctx.Err() == nil; sent++ {
+		if wait := time.Until(at(sent)); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				continue
+			}
 		}
-		due <- i
-		if now := time.Now(); now.Sub(last) > 5*time.Second {
-			last = now
-			fmt.Fprintf(progress, "%s of %s decisions\n", grouped(int64(i)), grouped(int64(total)))
+		select {
+		case due <- sent:
+		case <-ctx.Done():
+			continue
 		}
+		show(int64((sent + 1) * each))
 	}
+	result.Interrupted = ctx.Err() != nil
+	stop() // a second Ctrl-C ends the program
 	close(due)
 	done.Wait()
+	end()
 	result.Seconds = time.Since(begin).Seconds()
-	summarise(&result, workers, f, total)
+	summarise(&result, workers, f, sent*each)
+	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu && result.decided() > 0 {
+		v := 1e6 * (after.cpu - before.cpu) / float64(result.decided())
+		result.ServerCPU = &v
+	}
 	if f.json {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
@@ -259,43 +310,138 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	} else {
 		printLoad(out, result)
 	}
-	if err == nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil && len(result.Errors) > 0 {
+	switch {
+	case err != nil:
+	case result.Interrupted:
+		err = &silentError{exitInterrupted, context.Canceled}
+	case len(result.Errors) > 0:
 		err = &silentError{exitFailed, errors.New("calls failed")}
 	}
 	return err
 }
 
-// one is decision i and its reward.
-func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint64, due time.Time) {
-	x, means := u.offer(i)
-	var r client.DecideRequest
-	if u.f.lists {
-		for a := range means {
-			r.Actions = append(r.Actions, client.Action{Features: x[a*u.f.d : (a+1)*u.f.d]})
-		}
-	} else {
-		r.Packed = client.PackFloat64(x, u.f.k, u.f.d)
+// loadProgress shows how far the load is: a bar on a terminal, otherwise a line every five seconds.
+func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		bars := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithAutoRefresh())
+		bar := bars.AddBar(total, mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d decisions")),
+			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left")))
+		return bar.SetCurrent, func() { bar.Abort(true); bars.Wait() }
 	}
-	d, err := c.Decide(ctx, u.f.model, r)
+	begin := time.Now()
+	last := begin
+	return func(done int64) {
+		now := time.Now()
+		if now.Sub(last) > 5*time.Second && done < total {
+			last = now
+			rest := now.Sub(begin).Seconds() / float64(done) * float64(total-done)
+			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total), grouped(done), grouped(total), left(rest))
+		}
+	}, func() {}
+}
+
+// scraped is what /metrics says, for a key that may read it.
+type scraped struct {
+	cpu  float64 // seconds of the server's processors
+	data string  // its data directory
+	here bool    // it is on this machine, by its address
+}
+
+func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(f.url, "/")+"/metrics", nil)
+	if err != nil {
+		return s
+	}
+	if f.key != "" {
+		req.Header.Set("Authorization", "Bearer "+f.key)
+	}
+	res, err := web.Do(req)
+	if err != nil {
+		return s
+	}
+	defer res.Body.Close()
+	ip := net.ParseIP(req.URL.Hostname())
+	s.here = req.URL.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), "process_cpu_seconds_total "); ok {
+			s.cpu, _ = strconv.ParseFloat(v, 64)
+		}
+		if v, ok := strings.CutPrefix(lines.Text(), "troupe_info{data="); ok {
+			if quoted, err := strconv.QuotedPrefix(v); err == nil {
+				s.data, _ = strconv.Unquote(quoted)
+			}
+		}
+	}
+	return s
+}
+
+// one is the decisions of a call, from number i on, and their rewards.
+func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint64, due time.Time) {
+	rs := make([]client.DecideRequest, u.f.batch)
+	offers := make([][]float64, u.f.batch) // mean rewards
+	for b := range rs {
+		x, means := u.offer(i + uint64(b))
+		offers[b] = means
+		if u.f.lists {
+			for a := range means {
+				rs[b].Actions = append(rs[b].Actions, client.Action{Features: x[a*u.f.d : (a+1)*u.f.d]})
+			}
+		} else {
+			rs[b].Packed = client.PackFloat64(x, u.f.k, u.f.d)
+		}
+	}
+	var answers []client.DecideAnswer
+	var err error
+	if u.f.batch == 1 {
+		var d client.Decision
+		d, err = c.Decide(ctx, u.f.model, rs[0])
+		answers = []client.DecideAnswer{{Decision: &d}}
+	} else {
+		answers, err = c.DecideBatch(ctx, u.f.model, rs)
+	}
 	w.decide = append(w.decide, time.Since(due).Seconds())
+	if err == nil && len(answers) != len(rs) {
+		err = fmt.Errorf("%d answers to %d requests", len(answers), len(rs))
+	}
 	if err != nil {
 		w.failed("decide", err)
 		return
 	}
-	best, mean := slices.Max(means), 0.0
-	for _, v := range means {
-		mean += v / float64(len(means))
+	var pay []client.RewardItem
+	for b, a := range answers {
+		if a.Decision == nil || a.Decision.Action.Index < 0 || a.Decision.Action.Index >= len(offers[b]) {
+			w.failed("decide", a.Problem)
+			continue
+		}
+		means, chosen := offers[b], a.Decision.Action.Index
+		best, mean := slices.Max(means), 0.0
+		for _, v := range means {
+			mean += v / float64(len(means))
+		}
+		w.regret = append(w.regret, regretAt{i + uint64(b), best - means[chosen]})
+		w.uniform += best - mean
+		pay = append(pay, client.RewardItem{EventID: a.Decision.EventID, Value: means[chosen] + u.noise(i+uint64(b))})
 	}
-	w.regret = append(w.regret, regretAt{i, best - means[d.Action.Index]})
-	w.uniform += best - mean
-	if u.f.noReward {
+	if u.f.noReward || len(pay) == 0 {
 		return
 	}
 	paid := time.Now()
-	if _, err := c.Reward(ctx, d.EventID, means[d.Action.Index]+u.noise(i)); err != nil {
+	if u.f.batch == 1 {
+		_, err = c.Reward(ctx, pay[0].EventID, pay[0].Value)
+	} else {
+		var results []client.RewardAnswer
+		results, err = c.RewardBatch(ctx, pay)
+		for _, r := range results {
+			if r.Problem != nil {
+				w.failed("reward", r.Problem)
+			}
+		}
+	}
+	if err != nil {
 		w.failed("reward", err)
 		return
 	}
@@ -303,12 +449,16 @@ func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint
 }
 
 func (w *loadWorker) failed(what string, err error) {
-	code := client.Code(err)
-	if code == "" {
-		code = "no answer"
+	var p *client.Problem
+	code := "no answer"
+	if errors.As(err, &p) && p != nil {
+		code = fmt.Sprintf("%d %s", p.Status, p.Code)
 	}
 	w.errors[what+": "+code]++
 }
+
+// decided is the number of decisions that were answered.
+func (r *loadResult) decided() int { return int(math.Round(r.Achieved * r.Seconds)) }
 
 func summarise(r *loadResult, workers []loadWorker, f loadFlags, total uint64) {
 	var decide, reward []float64
@@ -351,6 +501,19 @@ func printLoad(out io.Writer, r loadResult) {
 	}
 	columns(out, rows)
 	fmt.Fprintf(out, "\n  %.0f decisions a second were due, %.0f were answered, in %.1f s\n", r.Rate, r.Achieved, r.Seconds)
+	if r.Batch > 1 {
+		fmt.Fprintf(out, "  a call has %d decisions\n", r.Batch)
+	}
+	if r.FsyncDir != "" {
+		fmt.Fprintf(out, "  fsync is the disk of %s, before the load\n", r.FsyncDir)
+	}
+	if r.ServerCPU != nil {
+		what := "a decision and its reward"
+		if r.Reward.Calls == 0 {
+			what = "a decision"
+		}
+		fmt.Fprintf(out, "  the server used %.0f µs of processor time for %s\n", *r.ServerCPU, what)
+	}
 	fmt.Fprintf(out, "  regret of a decision: %.4f in the first tenth, %.4f in the last; uniform play %.4f\n", r.RegretFirst, r.RegretLast, r.RegretUniform)
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(out, "  failed, %s: %s\n", code, grouped(int64(r.Errors[code])))
@@ -360,12 +523,11 @@ func printLoad(out io.Writer, r loadResult) {
 // measureFsync appends 600 bytes n times to a file in a directory, each time with fsync: the least
 // that a durable answer costs on this disk.
 func measureFsync(dir string, n int) (latencies, error) {
-	name := filepath.Join(dir, ".troupe-fsync")
-	w, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	w, err := os.CreateTemp(dir, ".troupe-fsync-*")
 	if err != nil {
 		return latencies{}, err
 	}
-	defer os.Remove(name)
+	defer os.Remove(w.Name())
 	defer w.Close()
 	var seconds []float64
 	for range n {

@@ -182,7 +182,12 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	for i := range hosts {
 		hosts[i] = strings.ToLower(hosts[i])
 	}
+	data, err := filepath.Abs(f.data)
+	if err != nil {
+		return err
+	}
 	edge, err := api.New(server, api.Options{
+		Data: data,
 		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
 		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
 	})

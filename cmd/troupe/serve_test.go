@@ -472,6 +472,41 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Batches, the disk of the server's own directory, its processor time, and a Ctrl-C in the middle: what
+// was sent is finished and reported, the code is that of an interruption.
+func TestLoadInBatches(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	url, _, _ := startServer(t, data)
+	load := func(ctx context.Context, code int, more ...string) (r loadResult) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args := append([]string{"load", "--url", url, "--rate", "400", "-d", "4", "-K", "5", "-m", "8", "--json"}, more...)
+		if got := execute(ctx, args, &out, &errs); got != code {
+			t.Fatalf("code %d, want %d: %s%s", got, code, &out, &errs)
+		}
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatalf("%v: %s", err, &out)
+		}
+		return r
+	}
+	r := load(t.Context(), 0, "--batch", "20", "--duration", "500ms")
+	if r.Decide.Calls != 10 || r.Reward.Calls != 10 || r.decided() != 200 || len(r.Errors) > 0 || r.RegretLast >= r.RegretUniform {
+		t.Errorf("in batches: %+v", r)
+	}
+	if r.Fsync == nil || r.Fsync.Calls != 500 || r.FsyncDir != data || r.ServerCPU == nil || *r.ServerCPU <= 0 {
+		t.Errorf("the server's disk and processor: %+v", r)
+	}
+	if left, err := filepath.Glob(filepath.Join(data, ".troupe-fsync-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	r = load(ctx, exitInterrupted, "--duration", "1m", "--no-reward", "--fsync", "-")
+	if n := r.decided(); !r.Interrupted || n == 0 || n >= 24_000 || len(r.Errors) > 0 || r.Fsync != nil || r.Reward.Calls > 0 {
+		t.Errorf("interrupted: %+v", r)
+	}
+}
+
 // Latency counts from when a request was due: a server that stalls for 300 ms in the middle delays
 // everything behind, and the quantiles must show it although only one request was slow to answer.
 func TestLoadIsOpen(t *testing.T) {

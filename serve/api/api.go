@@ -41,6 +41,8 @@ type Options struct {
 	Concurrent int
 	// Timeout bounds one request, default 10 s.
 	Timeout time.Duration
+	// Data is the data directory, for /metrics and the status page.
+	Data string
 	// Version is what the pages and the OpenAPI document call this program.
 	Version string
 	// Logger gets one line for a request that failed, and with Debug one for every request. It

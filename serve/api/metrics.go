@@ -41,7 +41,10 @@ func newMetrics(a *API) *metrics {
 		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.rewards, serviceCollector{a},
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info", Help: "Always 1; the labels say what runs, and on which directory.",
+		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
+	info.Set(1)
+	m.registry.MustRegister(info, m.requests, m.seconds, m.rewards, serviceCollector{a},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return m
