@@ -119,6 +119,12 @@ type Environment interface {
 	Regret(a Action) (float64, error)
 }
 
+// Settler is an Environment that answers both questions about an action at once: Settle returns what
+// Reward and Regret return, bit for bit, for less.
+type Settler interface {
+	Settle(a Action, draw rng.Source) (reward, regret float64, err error)
+}
+
 // Errors of Select, Update and Prob.
 var (
 	// ErrUnsupported: the policy has no such operation on this kind of set (OFUL where it is

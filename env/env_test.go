@@ -483,6 +483,59 @@ func TestSameKey(t *testing.T) {
 	}
 }
 
+// Settle is Reward and Regret, bit for bit, in the rounds of a run, in rounds that are asked for again,
+// and where an action is refused.
+func TestSettle(t *testing.T) {
+	var data dataset.Source
+	settlers := 0
+	for name, o := range all(t) {
+		apart, err := o.Build(key(1), &data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := o.Build(key(1), &data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		together, ok := e.(bandit.Settler)
+		if !ok {
+			continue
+		}
+		settlers++
+		theta := make([]float64, e.Dim())
+		for _, round := range []uint64{1, 2, 3, 3, 40, 2} {
+			s, same := offer(t, apart, key(1), round), offer(t, e, key(1), round)
+			var a, b bandit.Action
+			key(7).Stream(rng.Select).Round(round).Normals(theta, 0)
+			for _, err := range []error{second(s.ArgMax(&a, theta)), second(same.ArgMax(&b, theta))} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			draw := key(1).Stream(rng.Reward).Round(round)
+			y, err1 := apart.Reward(a, draw)
+			r, err2 := apart.Regret(a)
+			gotY, gotR, err := together.Settle(b, draw)
+			if gotY != y || gotR != r || err1 != nil || err2 != nil || err != nil {
+				t.Errorf("%s, round %d: Settle says %v, %v, %v, Reward and Regret %v, %v, %v, %v", name, round, gotY, gotR, err, y, r, err1, err2)
+			}
+			for _, factor := range []float64{math.Inf(1), 1e9} { // not in the set
+				a.X[0], b.X[0] = factor, factor
+				_, err1 := apart.Reward(a, draw)
+				_, err2 := apart.Regret(a)
+				if _, _, err := together.Settle(b, draw); (err == nil) != (err1 == nil && err2 == nil) {
+					t.Errorf("%s, round %d: Settle of %v gives the error %v, Reward and Regret %v and %v", name, round, b.X, err, err1, err2)
+				}
+			}
+		}
+	}
+	if settlers < 5 {
+		t.Errorf("%d environments have Settle", settlers)
+	}
+}
+
+func second(_ float64, err error) error { return err }
+
 // Fixed sets are offered as the same value; redrawn ones differ from round to round.
 func TestOffer(t *testing.T) {
 	for name, same := range map[string]bool{"ball": true, "arms": true, "drift": true, "misspecified": true, "fixed context": true, "redraw": false, "contexts": false} {

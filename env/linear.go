@@ -228,6 +228,7 @@ type linear struct {
 	notes  []string
 
 	set     bandit.ActionSet // offered last
+	still   bool             // no round changes anything any more
 	slot    int
 	best    float64   // max μ_t over set; NaN: not known yet
 	bests   []float64 // best of each slot, NaN where it is not known yet
@@ -302,6 +303,9 @@ func (e *linear) Sigma() (float64, bool) { return e.noise.Sigma() }
 
 // Offer implements bandit.Environment.
 func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
+	if e.still {
+		return e.set, nil
+	}
 	set, slot, err := e.offers.offer(draw)
 	if err != nil {
 		return nil, err
@@ -314,6 +318,8 @@ func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
 		slot = -1
 	}
 	e.set, e.slot, e.best = set, slot, math.NaN()
+	_, one := e.offers.(fixed)
+	e.still = one && e.drift == 0
 	if slot >= 0 {
 		e.best = e.bests[slot]
 	} else if e.bounded {
@@ -365,7 +371,7 @@ func (e *linear) meanOf(a bandit.Action) (float64, error) {
 		panic("env: the action has the wrong length")
 	}
 	m := e.mean(a.X)
-	if math.IsNaN(m) || math.IsInf(m, 0) {
+	if m-m != 0 {
 		return 0, fmt.Errorf("env: the action %v has the mean %v: %w", a.X, m, bandit.ErrNotFinite)
 	}
 	return m, nil
@@ -377,10 +383,15 @@ func (e *linear) Reward(a bandit.Action, draw rng.Source) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return e.pay(m, draw), nil
+}
+
+// pay returns a reward of mean m.
+func (e *linear) pay(m float64, draw rng.Source) float64 {
 	if e.gauss != nil {
-		return m + e.gauss.Std*e.draws.Normal(draw, 0), nil
+		return m + e.gauss.Std*e.draws.Normal(draw, 0)
 	}
-	return e.noise.Pay(m, draw), nil
+	return e.noise.Pay(m, draw)
 }
 
 // Regret implements bandit.Environment. An action whose mean is above that of the best action is
@@ -390,7 +401,23 @@ func (e *linear) Regret(a bandit.Action) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return e.regret(a, m)
+}
+
+// Settle implements bandit.Settler.
+func (e *linear) Settle(a bandit.Action, draw rng.Source) (reward, regret float64, err error) {
+	m, err := e.meanOf(a)
+	if err != nil {
+		return 0, 0, err
+	}
+	regret, err = e.regret(a, m)
+	return e.pay(m, draw), regret, err
+}
+
+// regret returns the regret of an action of mean m.
+func (e *linear) regret(a bandit.Action, m float64) (float64, error) {
 	if math.IsNaN(e.best) {
+		var err error
 		if e.best, err = e.top(); err != nil {
 			return 0, err
 		}
@@ -422,8 +449,10 @@ func (e *linear) top() (float64, error) {
 }
 
 var (
-	_ Truth        = (*linear)(nil)
-	_ Noted        = (*linear)(nil)
-	_ Noisy        = (*linear)(nil)
-	_ spec.Decoder = (*Noise)(nil)
+	_ Truth = (*linear)(nil)
+	_ Noted = (*linear)(nil)
+	_ Noisy = (*linear)(nil)
+
+	_ bandit.Settler = (*linear)(nil)
+	_ spec.Decoder   = (*Noise)(nil)
 )

@@ -361,9 +361,9 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 	if e.reference != nil {
 		return e.selectMixed(dst, set, draw)
 	}
-	j, sign := e.draws.Intn(draw, 0, e.Members()), 1.0
-	if e.opts.Symmetric {
-		sign = e.draws.Sign(draw, 1)
+	j, sign := e.draws.IntnSign(draw, e.Members())
+	if !e.opts.Symmetric {
+		sign = 1
 	}
 	if e.bridge == nil {
 		e.s.expect(draw)

@@ -449,10 +449,11 @@ func (e *members) set(src []float64) {
 // enough to do. It is a cache and changes no number.
 type table struct {
 	src    rng.Source // round of row 0, a multiple of 4
-	rounds int
+	rounds int        // 0: there are none
 	next   rng.Source // the round after the last one asked for
-	u      []float64  // rounds × stride
-	valid  bool
+	k      int        // its row, if there is one
+	stride int
+	u      []float64 // rounds × stride
 }
 
 // tableSize bounds the table: it should leave room in the first cache.
@@ -463,18 +464,29 @@ func (*table) most(stride int) int { return max(1, min(tableSize/stride/4, 8)) }
 
 // at returns the targets of members 0, …, m−1 (and a few more) in a round.
 func (c *table) at(draw rng.Source, m int, law rng.Law) []float64 {
+	if c.k >= c.rounds || draw != c.next {
+		c.fill(draw, m, law)
+	}
+	row := c.u[c.k*c.stride:][:c.stride]
+	c.k++
+	c.next = draw.Later(1)
+	return row
+}
+
+// fill computes the row of a round, and more, unless it is there, and sets k to its place.
+func (c *table) fill(draw rng.Source, m int, law rng.Law) {
 	stride := (m + rng.Lanes - 1) / rng.Lanes * rng.Lanes
 	k := draw.At() - c.src.At()
-	if !c.valid || k >= uint64(c.rounds) || c.src.Later(k) != draw {
+	if k >= uint64(c.rounds) || c.src.Later(k) != draw {
 		k = draw.At() % 4
 		quads := 1
-		if c.valid && c.next == draw { // rounds come in order, so the coming ones will be asked for
+		if c.rounds > 0 && c.next == draw { // rounds come in order, so the coming ones will be asked for
 			quads = c.most(stride)
 		}
 		if c.u == nil {
 			c.u = make([]float64, stride*4*c.most(stride))
 		}
-		c.src, c.rounds, c.valid = draw.Later(-k), 4*quads, true
+		c.src, c.rounds, c.stride = draw.Later(-k), 4*quads, stride
 		var ids [rng.Lanes]uint32
 		for i := range ids {
 			ids[i] = uint32(i)
@@ -486,6 +498,5 @@ func (c *table) at(draw rng.Source, m int, law rng.Law) []float64 {
 			}
 		}
 	}
-	c.next = draw.Later(1)
-	return c.u[int(k)*stride : (int(k)+1)*stride]
+	c.k = int(k)
 }

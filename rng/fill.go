@@ -188,55 +188,67 @@ func (c *Columns) Words(s Source, m int) []uint32 {
 // policy draws before it acts, or an environment for its noise. The zero value is ready; it is a
 // cache and changes no number. Not safe for concurrent use.
 type Rows struct {
-	first   Source // of 16 rounds, its round a multiple of 16
-	valid   bool
+	first   Source  // of 16 rounds, its round a multiple of 16
+	valid   bool    // the rest belongs to first
 	normals [2]bool // are in normal
-	words   [4 * Lanes]uint32
+	bits    [2][Lanes]uint64
 	normal  [2][Lanes]float64
 }
 
+const badRow = "rng: Rows: number 0 or 1"
+
 // at makes the words of the source's round available and returns its place among the 16.
-func (r *Rows) at(s Source) int {
-	if r.valid && s.t^r.first.t < Lanes && s.key == r.first.key && s.role == r.first.role {
-		return int(s.t % Lanes)
+func (r *Rows) at(s Source) uint64 {
+	k := s.t - r.first.t
+	if k >= Lanes || s.key != r.first.key || s.role != r.first.role || !r.valid {
+		k = r.compute(s)
 	}
+	return k % Lanes
+}
+
+func (r *Rows) compute(s Source) uint64 {
 	r.first = Source{s.key, s.role, s.t &^ (Lanes - 1)}
 	b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
 	for i := range b.c1 {
 		b.c1[i] = uint32(r.first.t) + uint32(i) // 16 divides 2³², so this does not wrap inside
 	}
-	b.words(&r.words)
+	var w [4 * Lanes]uint32
+	b.words(&w)
+	for i := range r.bits {
+		for k := range r.bits[i] {
+			r.bits[i][k] = uint64(w[2*i*Lanes+k]) | uint64(w[(2*i+1)*Lanes+k])<<32
+		}
+	}
 	r.valid, r.normals = true, [2]bool{}
-	return int(s.t % Lanes)
-}
-
-func (r *Rows) word(i, k int) uint64 {
-	return uint64(r.words[2*i*Lanes+k]) | uint64(r.words[(2*i+1)*Lanes+k])<<32
+	return s.t % Lanes
 }
 
 // Uint64 returns s.Uint64(i) for i = 0 or 1.
 func (r *Rows) Uint64(s Source, i int) uint64 {
 	if i&^1 != 0 {
-		panic("rng: Rows: number 0 or 1")
+		panic(badRow)
 	}
-	return r.word(i, r.at(s))
+	return r.bits[i][r.at(s)]
+}
+
+// IntnSign returns s.Intn(0, n) and s.Sign(1): a member and ξ.
+func (r *Rows) IntnSign(s Source, n int) (int, float64) {
+	k := r.at(s)
+	return intn(r.bits[0][k], n), sign(r.bits[1][k])
 }
 
 // Intn returns s.Intn(i, n) for i = 0 or 1.
 func (r *Rows) Intn(s Source, i, n int) int { return intn(r.Uint64(s, i), n) }
 
-// Sign returns s.Sign(i) for i = 0 or 1.
-func (r *Rows) Sign(s Source, i int) float64 { return sign(r.Uint64(s, i)) }
-
 // Normal returns s.Normal(i) for i = 0 or 1.
 func (r *Rows) Normal(s Source, i int) float64 {
 	if i&^1 != 0 {
-		panic("rng: Rows: number 0 or 1")
+		panic(badRow)
 	}
 	k := r.at(s)
 	if !r.normals[i] {
 		for k := range r.normal[i] {
-			r.normal[i][k] = half(r.word(i, k))
+			r.normal[i][k] = half(r.bits[i][k])
 		}
 		quantiles(r.normal[i][:])
 		r.normals[i] = true

@@ -63,9 +63,12 @@ func checkFill(t *testing.T, s Source, members [Lanes]uint32, n, stride int, law
 			if got, want := rows.Uint64(s, i), s.Uint64(i); got != want {
 				t.Fatalf("Rows: round %d number %d: %x, want %x", s.t, i, got, want)
 			}
-			if rows.Intn(s, i, 7) != s.Intn(i, 7) || rows.Sign(s, i) != s.Sign(i) || rows.Normal(s, i) != s.Normal(i) {
+			if rows.Intn(s, i, 7) != s.Intn(i, 7) || rows.Normal(s, i) != s.Normal(i) {
 				t.Fatalf("Rows: round %d: a reading differs", s.t)
 			}
+		}
+		if j, sign := rows.IntnSign(s, 7); j != s.Intn(0, 7) || sign != s.Sign(1) {
+			t.Fatalf("Rows: round %d: member %d with sign %v, want %d with %v", s.t, j, sign, s.Intn(0, 7), s.Sign(1))
 		}
 	}
 }

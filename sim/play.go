@@ -46,6 +46,7 @@ type Observer interface {
 func Play(env bandit.Environment, policy bandit.Policy, key rng.Key, horizon int, observer Observer) error {
 	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
 	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
+	both, _ := env.(bandit.Settler)
 
 	var x bandit.Action
 	for t := 1; t <= horizon; t++ {
@@ -58,13 +59,14 @@ func Play(env bandit.Environment, policy bandit.Policy, key rng.Key, horizon int
 		if err := policy.Select(&x, set, choose.Round(round)); err != nil {
 			return &RoundError{t, "the policy's choice", err}
 		}
-		y, err := env.Reward(x, pay.Round(round))
-		if err != nil {
-			return &RoundError{t, "the environment's reward", err}
+		var y, regret float64
+		if both != nil {
+			y, regret, err = both.Settle(x, pay.Round(round))
+		} else if y, err = env.Reward(x, pay.Round(round)); err == nil {
+			regret, err = env.Regret(x)
 		}
-		regret, err := env.Regret(x)
 		if err != nil {
-			return &RoundError{t, "the environment's regret", err}
+			return &RoundError{t, "the environment's answer", err}
 		}
 		if !finite(y) || !finite(regret) {
 			return &RoundError{t, "the environment", fmt.Errorf("reward %v, regret %v: %w", y, regret, bandit.ErrNotFinite)}
@@ -89,7 +91,7 @@ type RoundError struct {
 func (e *RoundError) Error() string { return fmt.Sprintf("round %d, %s: %v", e.Round, e.Where, e.Err) }
 func (e *RoundError) Unwrap() error { return e.Err }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+func finite(x float64) bool { return x-x == 0 }
 
 // Checkpoints returns the rounds at which a cell of the given horizon is recorded: the numbers
 // ⌊10^{k/15} + ½⌋, k = 0, 1, …, below the horizon, each once, and the horizon itself. That is

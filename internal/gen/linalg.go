@@ -33,7 +33,7 @@ func linalg() {
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
 		v.product(plainMul, 1)
-		v.product(gainMul, 1)
+		v.product(learnMul, 1)
 		for _, step := range []int{1, 8} {
 			v.product(shiftMul, step)
 			v.product(stepMul, step)

@@ -13,7 +13,21 @@ const (
 	plainMul = iota // dst ← A x
 	shiftMul        // dst ← hat + c·A x
 	stepMul         // the same after A ← A − s·k kᵀ, in one pass over A
-	gainMul         // k ← A x and all that an update of a regression makes of it
+	learnMul        // k ← A x and all that an update of a regression makes of it
+)
+
+// Offsets of the fields of linalg.core.
+const (
+	coreInv   = 0
+	coreK     = 8
+	coreTheta = 16
+	coreGain  = 24
+	coreWait  = 32
+	coreTile  = 40
+	coreD     = 48
+	coreLD    = 56
+	coreHeld  = 64
+	coreS     = 72
 )
 
 // product is a matrix with padded rows times x, whose numbers are step apart. It takes w columns at a
@@ -22,15 +36,41 @@ type product struct {
 	*isa
 	form, step int
 
-	dst, a, x, hat, k          GPVirtual
+	core, dst, a, x, hat, k    GPVirtual
 	stride, s3, s5, s7, offset GPVirtual // bytes of a row, 3, 5 and 7 rows; bytes of the columns before
 	row, xp, kp, left          GPVirtual
 	c, s                       VecVirtual
 
-	// gainMul: the partial sums of ⟨x, k⟩ and ⟨x, θ̂⟩.
-	tail  OpmaskVirtual // of the last vector of x
-	p, q  VecVirtual
-	theta GPVirtual
+	// learnMul: the partial sums of ⟨x, k⟩ and ⟨x, θ̂⟩, and which numbers of the last vector of x are.
+	p, q VecVirtual
+	tail OpmaskVirtual
+}
+
+// field loads a field of the core.
+func (m *product) field(offset int) GPVirtual {
+	x := GP64()
+	MOVQ(at(m.core, offset), x)
+	return x
+}
+
+// waits returns the place of the next free row of wait.
+func (m *product) waits() GPVirtual {
+	x := m.field(coreD)
+	SHLQ(Imm(3), x)
+	IMULQ(at(m.core, coreHeld), x)
+	ADDQ(at(m.core, coreWait), x)
+	return x
+}
+
+// tiles returns the place of the next free row of tile, in bytes after its start, and goes to a label
+// when there is no tile.
+func (m *product) tiles(none string) GPVirtual {
+	start, x := m.field(coreTile), m.field(coreHeld)
+	TESTQ(start, start)
+	JZ(LabelRef(none))
+	SHLQ(Imm(7), x)
+	ADDQ(start, x)
+	return x
 }
 
 func (v *isa) product(form, step int) {
@@ -39,24 +79,31 @@ func (v *isa) product(form, step int) {
 	case plainMul:
 		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
 	case shiftMul:
-		v.text(fmt.Sprint("mulShift", step), "(dst, a, x *float64, d, ld int, c float64, hat *float64)", fmt.Sprintf("is mulShift for step %d.", step))
+		v.text(fmt.Sprint("mulShift", step), "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is Ridge.SolveShift for step %d when nothing is owed.", step))
 	case stepMul:
-		v.text(fmt.Sprint("stepShift", step), "(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)", fmt.Sprintf("is stepShift for step %d.", step))
-	case gainMul:
-		v.text("gain", "(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64)", "is gain.")
+		v.text(fmt.Sprint("stepShift", step), "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is rankOne of the step that is owed and mulShift%d in one pass over the matrix.", step))
+	case learnMul:
+		v.text("learn", "(c *byte, x *float64, y float64) (s, q float64)", "is Ridge.learn.")
 	}
-	number := func(name string) VecVirtual {
+	broadcast := func(src Op) VecVirtual {
 		c := v.vec()
-		Load(Param(name), c.AsX())
-		VBROADCASTSD(c.AsX(), c)
+		VBROADCASTSD(src, c)
 		return c
 	}
-	if form == gainMul {
-		m.dst, m.theta = arg("k"), arg("theta")
+	if form == plainMul {
+		m.dst, m.a, m.stride = arg("dst"), arg("a"), arg("ld")
+	} else {
+		m.core = arg("c")
+		m.a, m.stride = m.field(coreInv), m.field(coreLD)
+	}
+	m.x = arg("x")
+	switch form {
+	case learnMul:
+		m.dst, m.hat = m.field(coreK), m.field(coreTheta)
 		m.p, m.q = v.zero(), v.zero()
 		if v.wide {
 			// The first (d − 1) mod 8 + 1 numbers of a vector.
-			n, ones := arg("d"), GP64()
+			n, ones := m.field(coreD), GP64()
 			DECQ(n)
 			ANDQ(Imm(7), n)
 			INCQ(n)
@@ -65,15 +112,14 @@ func (v *isa) product(form, step int) {
 			m.tail = K()
 			KMOVW(ones.As32(), m.tail)
 		}
-	} else {
-		m.dst = arg("dst")
-	}
-	m.a, m.x, m.stride = arg("a"), arg("x"), arg("ld")
-	if form == shiftMul || form == stepMul {
-		m.hat, m.c = arg("hat"), number("c")
+	case shiftMul, stepMul:
+		m.dst, m.hat = arg("dst"), m.field(coreTheta)
+		by := XMM()
+		Load(Param("by"), by)
+		m.c = broadcast(by)
 	}
 	if form == stepMul {
-		m.s, m.k, m.kp = number("s"), arg("k"), GP64()
+		m.s, m.k, m.kp = broadcast(at(m.core, coreS)), m.field(coreK), GP64()
 	}
 	SHLQ(Imm(3), m.stride)
 	m.s3, m.s5, m.s7, m.offset = GP64(), GP64(), GP64(), GP64()
@@ -101,7 +147,7 @@ func (v *isa) product(form, step int) {
 		JL(LabelRef("one"))
 	}
 	Label("done")
-	if form == gainMul {
+	if form == learnMul {
 		m.finish()
 	}
 	VZEROUPPER()
@@ -129,7 +175,11 @@ func (m *product) columns(n int) {
 	}
 	LEAQ(Mem{Base: m.a, Index: m.offset, Scale: 1}, m.row)
 	MOVQ(m.x, m.xp)
-	Load(Param("d"), m.left)
+	if m.form == plainMul {
+		Load(Param("d"), m.left)
+	} else {
+		MOVQ(at(m.core, coreD), m.left)
+	}
 	if m.form == stepMul {
 		MOVQ(m.k, m.kp)
 	}
@@ -184,7 +234,7 @@ func (m *product) columns(n int) {
 		}
 		VMOVUPD(sum, side(m.dst, j))
 	}
-	if m.form == gainMul && v.wide {
+	if m.form == learnMul && v.wide {
 		// x itself, from memory again: what lies beyond d is 0.
 		for j := range acc {
 			m.mix(acc[j][0], j, n)
@@ -193,35 +243,31 @@ func (m *product) columns(n int) {
 	ADDQ(num(8*v.w*n), m.offset)
 }
 
-// mix adds vector j of n of k to the partial sums of gain and puts x where it waits.
+// mix adds vector j of n of k to the partial sums of learn and puts x where it waits.
 func (m *product) mix(k VecVirtual, j, n int) {
-	x, xp, to := m.vec(), GP64(), GP64()
+	x, end := m.vec(), GP64()
 	at := func(base Register) Mem { return Mem{Base: base, Index: m.offset, Scale: 1, Disp: 64 * j} }
 	// Only the last vector of a row is cut off.
 	mask := K()
 	KXNORW(mask, mask, mask)
 	if j == n-1 {
 		full := fmt.Sprintf("full%d", n)
-		LEAQ(Mem{Base: m.offset, Disp: 64 * (j + 1)}, xp)
-		CMPQ(xp, m.stride)
+		LEAQ(Mem{Base: m.offset, Disp: 64 * (j + 1)}, end)
+		CMPQ(end, m.stride)
 		JL(LabelRef(full))
 		KMOVW(m.tail, mask)
 		Label(full)
 	}
 	VMOVUPD_Z(at(m.x), mask, x)
 	VFMADD231PD(x, k, m.p)
-	VFMADD231PD(at(m.theta), x, m.q)
-	Load(Param("wait"), to)
-	VMOVUPD(x, mask, at(to))
+	VFMADD231PD(at(m.hat), x, m.q)
+	VMOVUPD(x, mask, at(m.waits()))
 	none := fmt.Sprintf("none%dof%d", j, n)
-	Load(Param("tile"), to)
-	TESTQ(to, to)
-	JZ(LabelRef(none))
-	VMOVUPD(x, at(to))
+	VMOVUPD(x, at(m.tiles(none)))
 	Label(none)
 }
 
-// finish is the rest of gain: the two sums, s = 1/(1 + q), and unless a number is not finite or q is
+// finish is the rest of learn: the two sums, s = 1/(1 + q), and unless a number is not finite or q is
 // negative, the gain and the new θ̂.
 func (m *product) finish() {
 	v := m.isa
@@ -265,14 +311,14 @@ func (m *product) finish() {
 	VBROADCASTSD(s.AsX(), s)
 	VBROADCASTSD(e.AsX(), e)
 	gain, x, y, j := GP64(), v.vec(), v.vec(), GP64()
-	Load(Param("gain"), gain)
+	MOVQ(at(m.core, coreGain), gain)
 	XORQ(j, j)
 	Label("move")
 	VMULPD(Mem{Base: m.dst, Index: j, Scale: 1}, s, x)
 	VMOVUPD(x, Mem{Base: gain, Index: j, Scale: 1})
-	VMOVUPD(Mem{Base: m.theta, Index: j, Scale: 1}, y)
+	VMOVUPD(Mem{Base: m.hat, Index: j, Scale: 1}, y)
 	VFMADD231PD(x, e, y)
-	VMOVUPD(y, Mem{Base: m.theta, Index: j, Scale: 1})
+	VMOVUPD(y, Mem{Base: m.hat, Index: j, Scale: 1})
 	ADDQ(num(8*v.w), j)
 	CMPQ(j, m.stride)
 	JL(LabelRef("move"))
@@ -288,10 +334,7 @@ func (m *product) sums256() (p, q VecVirtual) {
 	v := m.isa
 	p0, q0, p1, q1 := m.p, m.q, v.zero(), v.zero()
 	x0, x1 := YMM(), YMM()
-	wait, tile, n, j := GP64(), GP64(), GP64(), GP64()
-	Load(Param("wait"), wait)
-	Load(Param("tile"), tile)
-	Load(Param("d"), n)
+	wait, n, j := m.waits(), m.field(coreD), GP64()
 	at := func(base Register, b int) Mem { return Mem{Base: base, Index: j, Scale: 1, Disp: b} }
 	XORQ(j, j)
 	Label("sums")
@@ -304,10 +347,9 @@ func (m *product) sums256() (p, q VecVirtual) {
 	both := func(name string) {
 		VFMADD231PD(at(m.dst, 0), x0, p0)
 		VFMADD231PD(at(m.dst, 32), x1, p1)
-		VFMADD231PD(at(m.theta, 0), x0, q0)
-		VFMADD231PD(at(m.theta, 32), x1, q1)
-		TESTQ(tile, tile)
-		JZ(LabelRef(name))
+		VFMADD231PD(at(m.hat, 0), x0, q0)
+		VFMADD231PD(at(m.hat, 32), x1, q1)
+		tile := m.tiles(name)
 		VMOVUPD(x0, at(tile, 0))
 		VMOVUPD(x1, at(tile, 32))
 		Label(name)

@@ -113,71 +113,6 @@ func mulPadded(dst, a, x []float64) {
 	}
 }
 
-// mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
-// d×d matrix with padded rows. Number i of x is x[i·step], step being 1 or 8; dst and hat have
-// Padded(d) numbers.
-func mulShift(dst, a, x []float64, step, d int, c float64, hat []float64) {
-	ld := Padded(d)
-	if len(dst) != ld || len(hat) != ld || len(a) != d*ld || d == 0 || step != 1 && step != 8 || len(x) <= (d-1)*step {
-		panic(badLength)
-	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
-		if step == 1 {
-			mulShift1AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
-		} else {
-			mulShift8AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
-		}
-	case cpu.AVX2:
-		if step == 1 {
-			mulShift1AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
-		} else {
-			mulShift8AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0])
-		}
-	default:
-		for i := range d { // dst is free until the sums are known
-			dst[i] = x[i*step]
-		}
-		var sums [64]float64
-		out := sums[:0]
-		if d > len(sums) {
-			out = make([]float64, 0, d)
-		}
-		for i := range d {
-			out = append(out, dot(a[i*ld:i*ld+d], dst[:d]))
-		}
-		for i, v := range out {
-			dst[i] = math.FMA(c, v, hat[i])
-		}
-		copy(dst[d:], hat[d:])
-	}
-}
-
-// stepShift is rankOne(a, s, k, d), then mulShift, in one pass over the matrix.
-func stepShift(dst, a, x []float64, step, d int, c float64, hat []float64, s float64, k []float64) {
-	ld := Padded(d)
-	if len(dst) != ld || len(hat) != ld || len(k) != ld || len(a) != d*ld || d == 0 || step != 1 && step != 8 || len(x) <= (d-1)*step {
-		panic(badLength)
-	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
-		if step == 1 {
-			stepShift1AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
-		} else {
-			stepShift8AVX512(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
-		}
-	case cpu.AVX2:
-		if step == 1 {
-			stepShift1AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
-		} else {
-			stepShift8AVX2(&dst[0], &a[0], &x[0], d, ld, c, &hat[0], s, &k[0])
-		}
-	default:
-		rankOne(a, s, k, d)
-		mulShift(dst, a, x, step, d, c, hat)
-	}
-}
-
 // rankOne is the Sherman–Morrison step of a d×d matrix with padded rows: a_ij ← fma(−s, k_i·k_j, a_ij),
 // which keeps an exactly symmetric matrix so. k has Padded(d) numbers, those beyond d are 0.
 func rankOne(a []float64, s float64, k []float64, d int) {
@@ -198,44 +133,6 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 			}
 		}
 	}
-}
-
-// gain is the arithmetic of an update: k ← A·x with q = ⟨x, k⟩, s = 1/(1 + q), gain ← s·k and
-// theta_i ← fma(y − ⟨x, theta⟩, gain_i, theta_i). Where q is negative or a number not finite, s is 0 and
-// only k and what follows has changed. x is copied to wait, d numbers, and to tile, filled up with zeros,
-// unless that is nil. k, theta and gain have Padded(d) numbers.
-func gain(k, a, x, theta, gain []float64, y float64, wait, tile []float64) (s, q float64) {
-	d := len(x)
-	ld := Padded(d)
-	if d == 0 || len(a) != d*ld || len(k) != ld || len(theta) != ld || len(gain) != ld || len(wait) != d || tile != nil && len(tile) < ld {
-		panic(badLength)
-	}
-	var block *float64
-	if tile != nil {
-		block = &tile[0]
-	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
-		return gainAVX512(&k[0], &a[0], &x[0], d, ld, &theta[0], &gain[0], y, &wait[0], block)
-	case cpu.AVX2:
-		return gainAVX2(&k[0], &a[0], &x[0], d, ld, &theta[0], &gain[0], y, &wait[0], block)
-	}
-	mulPadded(k, a, x)
-	copy(wait, x)
-	if tile != nil {
-		clear(tile[copy(tile, x):ld])
-	}
-	q = dot(x, k)
-	e := y - dot(x, theta)
-	if !(q >= 0) || q-q != 0 || e-e != 0 {
-		return 0, q
-	}
-	s = 1 / (1 + q)
-	for i, v := range k {
-		gain[i] = s * v
-		theta[i] = math.FMA(e, gain[i], theta[i])
-	}
-	return s, q
 }
 
 // ArgMax returns the row of x, a list of rows of d = len(theta) numbers, that has the largest

@@ -15,34 +15,34 @@ func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
-func gainAVX512(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64)
+func learnAVX512(c *core, x *float64, y float64) (s, q float64)
 
 //go:noescape
-func mulShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64)
+func mulShift1AVX512(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func stepShift1AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+func mulShift8AVX512(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func mulShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64)
+func stepShift1AVX512(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func stepShift8AVX512(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+func stepShift8AVX512(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func gainAVX2(k, a, x *float64, d, ld int, theta, gain *float64, y float64, wait, tile *float64) (s, q float64)
+func learnAVX2(c *core, x *float64, y float64) (s, q float64)
 
 //go:noescape
-func mulShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64)
+func mulShift1AVX2(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func stepShift1AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+func mulShift8AVX2(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func mulShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64)
+func stepShift1AVX2(c *core, dst, x *float64, by float64)
 
 //go:noescape
-func stepShift8AVX2(dst, a, x *float64, d, ld int, c float64, hat *float64, s float64, k *float64)
+func stepShift8AVX2(c *core, dst, x *float64, by float64)
 
 //go:noescape
 func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)

@@ -110,67 +110,74 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	}
 	hat := make([]float64, ld)
 	copy(hat, r.slice(d))
-	for _, step := range []int{1, 8} {
-		far := make([]float64, (d-1)*step+1)
-		for i := range d {
-			far[i*step] = a[i]
-		}
-		got := everyLevel(t, "mulShift", func() []float64 {
-			dst := fenced(make([]float64, ld))
-			mulShift(dst, sym, far, step, d, -0.7, hat)
-			return intact(dst)
-		})
-		for i := range d {
-			sameBits(t, "mulShift against Dot", got[i:i+1], []float64{math.FMA(-0.7, Dot(sym[i*ld:i*ld+d], a), hat[i])})
-		}
-	}
 	sum := everyLevel(t, "rankOne", func() []float64 {
 		m := fenced(v)
 		rankOne(m, 0.3, k, d)
 		return intact(m)
 	})
-	// gain is what its parts are: the order of sums of Dot, and one multiply-add.
-	var q, mean float64
-	for _, y := range []float64{0.7, math.Inf(1), math.NaN()} {
-		for _, tiled := range []bool{false, d <= Members} {
-			got := everyLevel(t, "gain", func() []float64 {
-				k, theta, g, wait := fenced(make([]float64, ld)), fenced(hat), fenced(make([]float64, ld)), fenced(make([]float64, d))
-				tile := fenced(make([]float64, Members))
-				if !tiled {
-					tile = nil
-				}
-				s, q := gain(k, sym, a, theta, g, y, wait, tile)
-				return slices.Concat([]float64{s, q}, intact(k)[:ld], intact(theta)[:ld], intact(g)[:ld], intact(wait)[:d], intact(tile)[:len(tile)])
-			})
-			q, mean = Dot(a, dots[:d]), Dot(a, hat[:d])
-			want := slices.Concat([]float64{0, q}, dots, hat, make([]float64, ld), a)
-			if e := y - mean; q >= 0 && q-q == 0 && e-e == 0 {
-				s := 1 / (1 + q)
-				want[0] = s
-				for i, v := range dots {
-					want[2+2*ld+i] = s * v
-					want[2+ld+i] = math.FMA(e, s*v, hat[i])
-				}
-			}
-			if tiled {
-				want = append(append(want, a...), make([]float64, Members-d)...)
-			}
-			sameBits(t, fmt.Sprintf("gain, q = %v, y = %v", q, y), got, want)
+	// A Ridge with such an inverse and θ̂, everything behind fences.
+	ridge := func(held int) *Ridge {
+		x := NewRidge(d, 1)
+		x.inv, x.k, x.theta, x.gain, x.wait = fenced(v), fenced(k), fenced(hat), fenced(x.gain), fenced(x.wait)
+		if x.tile != nil {
+			x.tile = fenced(x.tile)
 		}
+		x.point()
+		x.core.held, x.core.s = held, 0.3
+		return x
+	}
+	state := func(x *Ridge, more ...float64) []float64 {
+		for _, y := range [][]float64{x.inv, x.k, x.theta, x.gain, x.wait, x.tile} {
+			intact(y)
+			more = append(more, y...)
+		}
+		return more
 	}
 	for _, step := range []int{1, 8} {
 		far := fenced(make([]float64, (d-1)*step+1))
 		for i := range d {
 			far[i*step] = a[i]
 		}
-		both := everyLevel(t, "stepShift", func() []float64 {
-			m, dst := fenced(v), fenced(make([]float64, ld))
-			stepShift(dst, m, far, step, d, -0.7, hat, 0.3, k)
-			return append(intact(dst)[:ld:ld], intact(m)...)
+		for _, owed := range []bool{false, true} {
+			m := v
+			if owed {
+				m = sum
+			}
+			got := everyLevel(t, "SolveShift", func() []float64 {
+				x, dst := ridge(0), fenced(make([]float64, ld))
+				x.owed = owed
+				x.SolveShift(dst[:d], far, step, -0.7)
+				return state(x, intact(dst)...)
+			})
+			for i := range d {
+				sameBits(t, "SolveShift against Dot", got[i:i+1], []float64{math.FMA(-0.7, Dot(m[i*ld:i*ld+d], a), hat[i])})
+			}
+			sameBits(t, "SolveShift against rankOne", got[ld:ld+d*ld], m)
+		}
+	}
+	// learn is what its parts are: the order of sums of Dot, and one multiply-add.
+	for i, y := range []float64{0.7, math.Inf(1), math.NaN()} {
+		held := (int(seed) + 31*i) % waiting
+		got := everyLevel(t, "learn", func() []float64 {
+			x := ridge(held)
+			s, q := x.learn(a, y)
+			return state(x, s, q)
 		})
-		apart := make([]float64, ld)
-		mulShift(apart, sum, far, step, d, -0.7, hat)
-		sameBits(t, "stepShift against rankOne and mulShift", both, append(apart, sum...))
+		q, want := Dot(a, dots[:d]), ridge(held)
+		copy(want.k, dots)
+		copy(want.wait[held*d:], a)
+		if want.tile != nil {
+			copy(want.tile[held*Members:], a)
+		}
+		s := 0.0
+		if e := y - Dot(a, hat[:d]); q >= 0 && q-q == 0 && e-e == 0 {
+			s = 1 / (1 + q)
+			for i, v := range dots {
+				want.gain[i] = s * v
+				want.theta[i] = math.FMA(e, s*v, hat[i])
+			}
+		}
+		sameBits(t, fmt.Sprintf("learn, q = %v, y = %v", q, y), got, state(want, s, q))
 	}
 	for i := range d {
 		for j := range ld {
@@ -589,12 +596,15 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 	for _, d := range []int{10, 20, 50, 100} {
-		x, y, m, k := fill(d), fill(d), make([]float64, d*Padded(d)), make([]float64, Padded(d))
+		x, y, m, k := fill(d), fill(Padded(d))[:d], make([]float64, d*Padded(d)), make([]float64, Padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
-		hat, g, far := make([]float64, Padded(d)), make([]float64, Padded(d)), fill(8*d)
-		run(fmt.Sprint("gain/d=", d), 2*d*d, func() { gain(k, m, x, hat, g, 0.5, y, nil) })
-		run(fmt.Sprint("stepShift/d=", d), 5*d*d, func() { stepShift(hat, m, far, 8, d, 1, g, 1e-9, k) })
+		ridge, far := NewRidge(d, 1), fill(8*d)
+		run(fmt.Sprint("learn/d=", d), 2*d*d, func() { ridge.learn(x, 0.5) })
+		run(fmt.Sprint("SolveShift/d=", d), 5*d*d, func() {
+			ridge.core.s, ridge.owed = 1e-9, true
+			ridge.SolveShift(y, far, 8, 1)
+		})
 		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d) })
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })

@@ -10,6 +10,8 @@ package linalg
 import (
 	"math"
 	"slices"
+
+	"troupe/internal/cpu"
 )
 
 const (
@@ -39,21 +41,20 @@ type Ridge struct {
 	// read, so that a step and a solve are one pass over the matrix.
 	inv  []float64 // d rows of Padded(d)
 	owed bool
-	s    float64
 	k    []float64 // Padded(d): V_{t−1}⁻¹x
 
 	theta   []float64 // Padded(d)
-	logDet  float64   // log det(V)/λ^d up to the last fold
-	growth  float64   // the determinant has grown by the factor 1 + growth since then
-	n       uint64    // updates
-	fresh   uint64    // updates since V⁻¹ was computed from V
-	rebuilt uint64    // how often V⁻¹ was computed from V
+	core    core
+	logDet  float64 // log det(V)/λ^d up to the last fold
+	growth  float64 // the determinant has grown by the factor 1 + growth since then
+	n       uint64  // updates
+	fresh   uint64  // updates since V⁻¹ was computed from V
+	rebuilt uint64  // how often V⁻¹ was computed from V
 
-	// V is v + Σ xxᵀ over the rows held in wait, and b is sum + Σ yx over them and rewards. v holds the rows
+	// V is v + Σ xxᵀ over the first core.held rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
 	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
-	held    int              // rows of wait
 	wait    []float64        // 64 rows of d
 	tile    []float64        // d ≤ 16: the same in rows of 16, as AddTile wants them, otherwise nil
 	rewards [waiting]float64 // as AddSteps wants them
@@ -61,6 +62,15 @@ type Ridge struct {
 	gain   []float64 // scratch: V⁻¹x, Padded(d)
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
+}
+
+// core is what the kernels see of a Ridge; internal/gen/ridge.go knows the places of the fields.
+type core struct {
+	inv, k, theta, gain *float64 // first numbers of the slices of the same name
+	wait, tile          *float64 // tile may be nil
+	d, ld               int
+	held                int     // rows of wait
+	s                   float64 // 1/(1 + xᵀV_{t−1}⁻¹x) of the step that is owed
 }
 
 const (
@@ -85,11 +95,20 @@ func NewRidge(d int, lambda float64) *Ridge {
 	if d <= Members {
 		r.tile = make([]float64, waiting*Members)
 	}
+	r.point()
 	for i := range d {
 		r.v[r.at(i, i)] = lambda
 		r.inv[i*ld+i] = 1 / lambda
 	}
 	return r
+}
+
+// point shows the slices to the kernels.
+func (r *Ridge) point() {
+	r.core = core{inv: &r.inv[0], k: &r.k[0], theta: &r.theta[0], gain: &r.gain[0], wait: &r.wait[0], d: r.d, ld: Padded(r.d)}
+	if r.tile != nil {
+		r.core.tile = &r.tile[0]
+	}
 }
 
 // at is the place of entry (i, j) in v.
@@ -177,7 +196,7 @@ func (r *Ridge) room() []float64 {
 // pay makes the step of V⁻¹ that is owed.
 func (r *Ridge) pay() {
 	if r.owed {
-		rankOne(r.inv, r.s, r.k, r.d)
+		rankOne(r.inv, r.core.s, r.k, r.d)
 		r.owed = false
 	}
 }
@@ -192,19 +211,60 @@ func (r *Ridge) Solve(dst, s []float64) {
 	copy(dst, r.gain)
 }
 
-// SolveShift stores θ̂ + c·V⁻¹s in dst, number i of s being s[i·step]. dst needs a capacity of
-// Padded(d) and may not alias s. Cost d².
+// SolveShift stores θ̂ + c·V⁻¹s in dst, number i of s being s[i·step] and step 1 or 8. dst
+// needs a capacity of Padded(d) and may not alias s. Cost d².
 func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	if len(dst) != r.d {
 		panic(badLength)
 	}
-	dst = dst[:Padded(r.d)]
-	if r.owed {
-		stepShift(dst, r.inv, s, step, r.d, c, r.theta, r.s, r.k)
-		r.owed = false
-		return
+	dst = dst[:r.core.ld]
+	if step != 1 && step != 8 || len(s) <= (r.d-1)*step {
+		panic(badLength)
 	}
-	mulShift(dst, r.inv, s, step, r.d, c, r.theta)
+	switch level := cpu.Kernels(); {
+	case level == cpu.Portable:
+		r.pay()
+		mulShift(dst, r.inv, s, step, c, r.theta)
+	case level == cpu.AVX512 && step == 8 && r.owed:
+		stepShift8AVX512(&r.core, &dst[0], &s[0], c)
+	case level == cpu.AVX512 && step == 8:
+		mulShift8AVX512(&r.core, &dst[0], &s[0], c)
+	case level == cpu.AVX512 && r.owed:
+		stepShift1AVX512(&r.core, &dst[0], &s[0], c)
+	case level == cpu.AVX512:
+		mulShift1AVX512(&r.core, &dst[0], &s[0], c)
+	case step == 8 && r.owed:
+		stepShift8AVX2(&r.core, &dst[0], &s[0], c)
+	case step == 8:
+		mulShift8AVX2(&r.core, &dst[0], &s[0], c)
+	case r.owed:
+		stepShift1AVX2(&r.core, &dst[0], &s[0], c)
+	default:
+		mulShift1AVX2(&r.core, &dst[0], &s[0], c)
+	}
+	r.owed = false
+}
+
+// mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
+// d×d matrix with padded rows, number i of x being x[i·step].
+func mulShift(dst, a, x []float64, step int, c float64, hat []float64) {
+	ld := len(dst)
+	d := len(a) / ld
+	for i := range d { // dst is free until the sums are known
+		dst[i] = x[i*step]
+	}
+	var sums [64]float64
+	out := sums[:0]
+	if d > len(sums) {
+		out = make([]float64, 0, d)
+	}
+	for i := range d {
+		out = append(out, dot(a[i*ld:i*ld+d], dst[:d]))
+	}
+	for i, v := range out {
+		dst[i] = math.FMA(c, v, hat[i])
+	}
+	copy(dst[d:], hat[d:])
 }
 
 // Width2 returns ‖x‖²_{V⁻¹} = xᵀV⁻¹x ≥ 0. Cost d², or n² where the nonzero numbers of x lie within n
@@ -257,8 +317,10 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if len(x) != d {
 		panic(badLength)
 	}
-	r.pay()
-	if r.held == waiting {
+	if r.owed {
+		r.pay()
+	}
+	if r.core.held == waiting {
 		r.enter()
 	}
 	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
@@ -269,9 +331,9 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if s == 0 {
 		return nil, false
 	}
-	r.s, r.owed = s, true
-	r.rewards[r.held&3*16+r.held>>2] = y
-	r.held++
+	r.core.s, r.owed = s, true
+	r.rewards[r.core.held&3*16+r.core.held>>2] = y
+	r.core.held++
 	r.n++
 	r.fresh++
 
@@ -291,14 +353,36 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	return r.gain[:d], true
 }
 
-// learn is the part of Update that gain does; x goes to the next free row of wait.
+// learn is the arithmetic of an update: k ← V⁻¹x with q = ⟨x, k⟩, s = 1/(1 + q), gain ← s·k and
+// θ̂_i ← fma(y − ⟨x, θ̂⟩, gain_i, θ̂_i). Where q is negative or a number not finite, s is 0 and only k and
+// what follows has changed. x is copied to the next free row of wait, and to that of tile.
 func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
-	d, at := r.d, r.held
-	var tile []float64
-	if r.tile != nil {
-		tile = r.tile[at*Members : at*Members+Members]
+	if len(x) != r.d {
+		panic(badLength)
 	}
-	return gain(r.k, r.inv, x, r.theta, r.gain, y, r.wait[at*d:at*d+d], tile)
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return learnAVX512(&r.core, &x[0], y)
+	case cpu.AVX2:
+		return learnAVX2(&r.core, &x[0], y)
+	}
+	d, at := r.d, r.core.held
+	mulPadded(r.k, r.inv, x)
+	copy(r.wait[at*d:at*d+d], x)
+	if r.tile != nil {
+		copy(r.tile[at*Members:at*Members+Members], x)
+	}
+	q = dot(x, r.k)
+	e := y - dot(x, r.theta)
+	if !(q >= 0) || q-q != 0 || e-e != 0 {
+		return 0, q
+	}
+	s = 1 / (1 + q)
+	for i, v := range r.k {
+		r.gain[i] = s * v
+		r.theta[i] = math.FMA(e, r.gain[i], r.theta[i])
+	}
+	return s, q
 }
 
 // fold takes the logarithm of the growth.
@@ -310,7 +394,7 @@ func (r *Ridge) fold() {
 // enter adds what waits to V and b.
 func (r *Ridge) enter() {
 	d := r.d
-	n := r.held
+	n := r.core.held
 	if n == 0 {
 		return
 	}
@@ -327,7 +411,7 @@ func (r *Ridge) enter() {
 		}
 	}
 	AddSteps(r.sum, &r.rewards, 0, wait)
-	r.held = 0
+	r.core.held = 0
 }
 
 // drifted looks at the residual |V gain − x| for gain = V⁻¹x.
@@ -401,6 +485,6 @@ func (r *Ridge) Restore(vectors [][]float64) {
 	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
-	r.held, r.owed = 0, false
+	r.core.held, r.owed = 0, false
 	r.rebuilt++
 }
