@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"troupe/internal/linalg"
+	"troupe/internal/tile"
 	"troupe/rng"
 	"troupe/spec"
 )
@@ -56,7 +57,8 @@ type members struct {
 	numbers rng.Rows
 	batch   []int
 	groups  []group
-	targets []float64 // 16 members × (64 rounds and a quad)
+	tiles   []*tile.Group // blocked: all members; lazy: those on their way
+	targets []float64     // 16 members × (64 rounds and a quad)
 	along   [4 * rng.Lanes]float64
 	row     []float64 // scratch
 }
@@ -69,8 +71,7 @@ type run struct {
 
 // group is 16 members on their way to the present, copied from S.
 type group struct {
-	s     []float64 // two panels
-	ids   [rng.Lanes]uint32
+	tile.Group
 	start [rng.Lanes]int // seen, ascending
 	lanes int            // members; further lanes repeat the last
 }
@@ -120,7 +121,7 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 	e := &members{
 		d: d, m: m, law: law, first: first, horizon: horizon,
 		s:   make([]float64, (m+rng.Lanes-1)/rng.Lanes*rng.Lanes*d),
-		row: make([]float64, d), targets: make([]float64, (block+4)*rng.Lanes),
+		row: make([]float64, d), targets: make([]float64, tile.Size),
 	}
 	switch engine {
 	case "", "auto":
@@ -153,13 +154,28 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 		return e, nil
 	}
 	if e.mode == inBlocks {
-		e.x = make([]float64, 0, block*d)
+		e.blocks()
 	}
 	for j := range m {
 		first(e.row, j)
 		e.store(j, e.row)
 	}
 	return e, nil
+}
+
+// blocks prepares what blocked needs.
+func (e *members) blocks() {
+	e.x = make([]float64, 0, block*e.d)
+	groups := make([]tile.Group, len(e.s)/(rng.Lanes*e.d))
+	e.tiles = e.tiles[:0]
+	for k := range groups {
+		g := &groups[k]
+		g.S = e.s[k*rng.Lanes*e.d : (k+1)*rng.Lanes*e.d]
+		for i := range g.Members {
+			g.Members[i] = uint32(k*rng.Lanes + i)
+		}
+		e.tiles = append(e.tiles, g)
+	}
 }
 
 // at returns the place of feature 0 of row j; feature i is 8i further.
@@ -207,7 +223,7 @@ func (e *members) add(x []float64, draw rng.Source) {
 	case e.auto && e.n > e.limit():
 		e.settle()
 		e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
-		e.x = make([]float64, 0, block*e.d)
+		e.blocks()
 	case len(e.x)+e.d > max(lazySteps, block*e.d):
 		e.settle()
 	}
@@ -280,13 +296,6 @@ func (e *members) stretches(a, b int, f func(a, b int, src rng.Source)) {
 	}
 }
 
-// fill computes the targets of 16 members in the rounds of a stretch of n steps: n rows of 16.
-func (e *members) fill(src rng.Source, n int, ids *[rng.Lanes]uint32) []float64 {
-	skip := int(src.At() % 4)
-	src.FillMembers(e.targets, rng.Lanes, ids, (skip+n+3)/4, e.law)
-	return e.targets[skip*rng.Lanes : (skip+n)*rng.Lanes]
-}
-
 // settle brings every row up to date and forgets the steps.
 func (e *members) settle() {
 	if e.mode == onDemand {
@@ -302,17 +311,7 @@ func (e *members) settle() {
 		}
 	} else if e.from < e.n {
 		e.stretches(e.from, e.n, func(a, b int, src rng.Source) {
-			x := e.steps(a, b)
-			var ids [rng.Lanes]uint32
-			for i := range ids {
-				ids[i] = uint32(i)
-			}
-			for s := e.s; len(s) > 0; s = s[rng.Lanes*e.d:] {
-				linalg.AddTile(s[:rng.Lanes*e.d], e.fill(src, b-a, &ids), x, e.d)
-				for i := range ids {
-					ids[i] += rng.Lanes
-				}
-			}
+			tile.Add(e.tiles, src, e.steps(a, b), e.d, e.law, e.targets)
 		})
 	}
 	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
@@ -353,7 +352,7 @@ func (e *members) advance(rows []int) {
 	d, width := e.d, rng.Lanes*e.d
 	n := (len(rows) + rng.Lanes - 1) / rng.Lanes
 	for len(e.groups) < n {
-		e.groups = append(e.groups, group{s: make([]float64, width)})
+		e.groups = append(e.groups, group{Group: tile.Group{S: make([]float64, width)}})
 	}
 	groups := e.groups[:n]
 	begin := e.n
@@ -361,64 +360,66 @@ func (e *members) advance(rows []int) {
 		g := &groups[k]
 		mine := rows[k*rng.Lanes : min(len(rows), (k+1)*rng.Lanes)]
 		g.lanes = len(mine)
-		clear(g.s)
-		for i := range g.ids {
+		clear(g.S)
+		for i := range g.Members {
 			j := mine[min(i, len(mine)-1)]
-			g.ids[i], g.start[i] = uint32(j), max(e.seen[j], 0)
+			g.Members[i], g.start[i] = uint32(j), max(e.seen[j], 0)
 		}
 		begin = min(begin, g.start[0])
 	}
 	// put copies row ids[i] into lane i of the group: its time has come.
 	put := func(g *group, i int) {
-		j := int(g.ids[i])
+		j := int(g.Members[i])
 		if e.seen[j] < 0 {
 			e.first(e.row, j)
 		} else {
 			e.fetch(e.row, j)
 		}
 		for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
-			g.s[at] = e.row[f]
+			g.S[at] = e.row[f]
 		}
 	}
 	e.stretches(begin, e.n, func(a, b int, src rng.Source) {
+		e.tiles = e.tiles[:0]
 		for k := range groups {
 			g := &groups[k]
 			if g.start[0] >= b {
 				break // so are those of the later groups
 			}
 			var u []float64
-			for i, at := 0, a; ; {
+			for i, at := 0, a; at < b; {
 				for ; i < g.lanes && g.start[i] <= at; i++ {
 					if g.start[i] == at {
 						put(g, i)
 					}
 				}
-				if at == b {
-					break
-				}
 				to := b
 				if i < g.lanes {
 					to = min(b, g.start[i])
 				}
-				if i > 0 {
+				switch {
+				case to-at == b-a:
+					e.tiles = append(e.tiles, &g.Group)
+				case i > 0:
 					if u == nil {
-						u = e.fill(src, b-a, &g.ids)
+						u = tile.Targets(src, &g.Members, b-a, e.law, e.targets)
 					}
-					linalg.AddTile(g.s, u[(at-a)*rng.Lanes:(to-a)*rng.Lanes], e.steps(at, to), d)
+					linalg.AddTile(g.S, u[(at-a)*rng.Lanes:(to-a)*rng.Lanes], e.steps(at, to), d)
 				}
 				at = to
 			}
 		}
+		tile.Add(e.tiles, src, e.steps(a, b), d, e.law, e.targets)
 	})
 	for k := range groups {
 		g := &groups[k]
 		for i := range g.lanes {
-			j := int(g.ids[i])
+			j := int(g.Members[i])
 			if g.start[i] == e.n { // a row that is drawn for the first time before any step
 				put(g, i)
 			}
 			for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
-				e.row[f] = g.s[at]
+				e.row[f] = g.S[at]
 			}
 			e.store(j, e.row)
 			e.seen[j] = e.n

@@ -72,6 +72,14 @@ func (s Source) FillRounds(dst *[4 * Lanes]float64, member uint32, law Law) {
 	b.fill(dst[:], Lanes, 1, law)
 }
 
+// Counter says how a kernel elsewhere computes the words of the column layout: member j has word t mod 4
+// of the block with counter (j, c₁, c₂, c₃) under the key, of which the fifth word is the parity. The
+// next four rounds have c₁ + 1, unless that is 0.
+func (s Source) Counter() (c [3]uint32, key [5]uint32) {
+	b := s.blocks(uint32(s.role), uint32(s.t>>34))
+	return [3]uint32{uint32(s.t >> 2), b.c2, b.c3}, b.key
+}
+
 // blocks are the counters of 16 Threefry blocks under one key; words 2 and 3 are common.
 type blocks struct {
 	c0, c1 [Lanes]uint32

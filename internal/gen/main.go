@@ -3,9 +3,10 @@
 //	go run . rng    > ../../rng/fill_amd64.s
 //	go run . linalg > ../linalg/kernels_amd64.s
 //	go run . limits > ../linalg/limits_amd64.s
+//	go run . tile   > ../tile/tile_amd64.s
 //
 // It is a module of its own, so that avo is a tool of this directory and no dependency of troupe.
-// The output is committed; TestGenerated in both packages runs this program again and compares.
+// The output is committed; TestGenerated in each package runs this program again and compares.
 package main
 
 import (
@@ -30,8 +31,10 @@ func main() {
 		linalg()
 	case "limits":
 		limits()
+	case "tile":
+		fresh()
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg|limits")
+		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg|limits|tile")
 		os.Exit(2)
 	}
 	ConstraintExpr("amd64")

@@ -30,12 +30,13 @@ func threefry() {
 // keys512 is where the numbers are that the rounds add: they are broadcast from memory as they are
 // needed, which leaves the registers to the blocks.
 type keys512 struct {
-	b    GPVirtual
-	last Mem // five words: last[g] = k[(g+3) mod 5] + g, for the injection after group g = 1, …, 5
+	b      GPVirtual
+	last   Mem // five words: last[g] = k[(g+3) mod 5] + g, for the injection after group g = 1, …, 5
+	offset int // of the five key words
 }
 
 func newKeys512(b GPVirtual) keys512 {
-	s := keys512{b, AllocLocal(24)}
+	s := keys512{b, AllocLocal(24), offKey}
 	tmp := GP32()
 	for g := 1; g <= 5; g++ {
 		MOVL(at(b, offKey+4*((g+3)%5)), tmp)
@@ -45,7 +46,7 @@ func newKeys512(b GPVirtual) keys512 {
 	return s
 }
 
-func (s keys512) key(i int) Mem { return at(s.b, offKey+4*(i%5)) }
+func (s keys512) key(i int) Mem { return at(s.b, s.offset+4*(i%5)) }
 
 // start512 returns the sum of counter word i and key word i where the counter word is common.
 func start512(b GPVirtual, i, offset int) VecVirtual {
@@ -68,33 +69,42 @@ func first512(s keys512, i, offset int) VecVirtual {
 // of one set wait for each other.
 func rounds512(s keys512, sets [][4]VecVirtual) {
 	for r := range 20 {
-		a, b := 1, 3
-		if r%2 == 1 {
-			a, b = 3, 1
-		}
-		rot := rotations[r%8]
-		for _, x := range sets {
-			VPADDD(x[a], x[0], x[0])
-			VPADDD(x[b], x[2], x[2])
-		}
-		for _, x := range sets {
-			VPROLD(Imm(rot[0]), x[a], x[a])
-			VPROLD(Imm(rot[1]), x[b], x[b])
-		}
-		for _, x := range sets {
-			VPXORD(x[0], x[a], x[a])
-			VPXORD(x[2], x[b], x[b])
-		}
-		if r%4 == 3 {
-			g := r/4 + 1
-			for _, x := range sets {
-				for i := range 3 {
-					VPADDD_BCST(s.key(g+i), x[i], x[i])
-				}
-				VPADDD_BCST(s.last.Offset(4*g-4), x[3], x[3])
-			}
+		for _, op := range round512(s, sets, r) {
+			op()
 		}
 	}
+}
+
+// round512 lists the instructions of round r.
+func round512(s keys512, sets [][4]VecVirtual, r int) (ops []func()) {
+	do := func(f func()) { ops = append(ops, f) }
+	a, b := 1, 3
+	if r%2 == 1 {
+		a, b = 3, 1
+	}
+	rot := rotations[r%8]
+	for _, x := range sets {
+		do(func() { VPADDD(x[a], x[0], x[0]) })
+		do(func() { VPADDD(x[b], x[2], x[2]) })
+	}
+	for _, x := range sets {
+		do(func() { VPROLD(Imm(rot[0]), x[a], x[a]) })
+		do(func() { VPROLD(Imm(rot[1]), x[b], x[b]) })
+	}
+	for _, x := range sets {
+		do(func() { VPXORD(x[0], x[a], x[a]) })
+		do(func() { VPXORD(x[2], x[b], x[b]) })
+	}
+	if r%4 == 3 {
+		g := r/4 + 1
+		for _, x := range sets {
+			for i := range 3 {
+				do(func() { VPADDD_BCST(s.key(g+i), x[i], x[i]) })
+			}
+			do(func() { VPADDD_BCST(s.last.Offset(4*g-4), x[3], x[3]) })
+		}
+	}
+	return ops
 }
 
 func threefry512() {
