@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,6 +67,7 @@ type Committer struct {
 	waiting int       // bytes in queue
 	closing bool
 	stopped error
+	down    atomic.Bool // stopped is set: Err is asked at every call
 	stats   CommitterStats
 	spare   []byte        // room of a batch that is stored
 	wake    chan struct{} // capacity 1: there is work
@@ -329,6 +331,7 @@ func (c *Committer) count(f *flight, tries int, err error) {
 func (c *Committer) stop(err error) {
 	c.mu.Lock()
 	c.stopped = err
+	c.down.Store(true)
 	queue := c.queue
 	c.queue, c.waiting = nil, 0
 	c.mu.Unlock()
@@ -362,6 +365,9 @@ func (c *Committer) Done() <-chan struct{} { return c.done }
 // Err returns why the committer stopped, nil while it works and after a Close that stored
 // everything.
 func (c *Committer) Err() error {
+	if !c.down.Load() {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stopped

@@ -260,6 +260,8 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	if err := errors.Join(checkID("caller", r.Caller), checkID("slot", r.Slot)); err != nil {
 		return Decision{}, nil, err
 	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	w, err := e.bench.take(v)
 	if err != nil {
 		return Decision{}, nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
@@ -333,8 +335,11 @@ func (s *Server) answer(d *Decision, r *eventlog.Decision, receipt eventlog.Rece
 	s.recent.put(key, known{r, receipt.Seq})
 }
 
-// recent remembers the newest decisions, so that a reward need not look into the log.
-type recent struct {
+// recent remembers the newest decisions, so that a reward need not look into the log. It has parts, so
+// that the many callers of one batch do not queue for one mutex.
+type recent [16]recentPart
+
+type recentPart struct {
 	mu    sync.Mutex
 	m     map[eventlog.Event]known
 	queue []eventlog.Event // oldest first, from head on
@@ -352,7 +357,11 @@ func (k known) size() int { return 8*len(k.X) + 512 }
 // recentBytes bounds recent, about.
 const recentBytes = 32 << 20
 
-func (c *recent) put(key eventlog.Event, k known) {
+func (c *recent) put(key eventlog.Event, k known) { c[key.Index%uint32(len(c))].put(key, k) }
+
+func (c *recent) get(key eventlog.Event) (known, bool) { return c[key.Index%uint32(len(c))].get(key) }
+
+func (c *recentPart) put(key eventlog.Event, k known) {
 	// Only what a reward needs: the candidates would fill the memory.
 	r := *k.Decision
 	r.Full = nil
@@ -364,7 +373,7 @@ func (c *recent) put(key eventlog.Event, k known) {
 	}
 	c.m[key] = k
 	c.queue = append(c.queue, key)
-	for c.bytes += k.size(); c.bytes > recentBytes; c.head++ {
+	for c.bytes += k.size(); c.bytes > recentBytes/len(recent{}); c.head++ {
 		c.bytes -= c.m[c.queue[c.head]].size()
 		delete(c.m, c.queue[c.head])
 	}
@@ -373,7 +382,7 @@ func (c *recent) put(key eventlog.Event, k known) {
 	}
 }
 
-func (c *recent) get(key eventlog.Event) (known, bool) {
+func (c *recentPart) get(key eventlog.Event) (known, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, ok := c.m[key]

@@ -16,12 +16,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"troupe/eventlog"
 	"troupe/internal/powerfs"
 )
+
+func init() {
+	children = append(children, scriptChild)
+	processorTime = func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			panic(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+}
 
 // number returns an environment variable, or what stands for it.
 func number(t *testing.T, name string, otherwise int) int {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/bits"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type Server struct {
 	calls   calls
 	recent  recent
 	pending pending
+	turn    chan struct{} // one for each processor: who chooses
 	windows windows
 
 	snapshots snapshots
@@ -77,6 +79,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.calls.idle = make(chan struct{})
+	s.turn = make(chan struct{}, runtime.GOMAXPROCS(0))
 	defer func() {
 		if err != nil {
 			s.stop()
@@ -283,6 +287,7 @@ type progress struct {
 	outcomes map[uint64][]outcome
 	oldest   uint64
 	failed   error
+	down     atomic.Bool        // failed is set
 	waiting  map[uint64]*waiter // by entry
 }
 
@@ -320,6 +325,7 @@ func (p *progress) fail(err error) {
 	defer p.pmu.Unlock()
 	if p.failed == nil {
 		p.failed = err
+		p.down.Store(true)
 		for _, w := range p.waiting {
 			close(w.done)
 		}
@@ -328,6 +334,9 @@ func (p *progress) fail(err error) {
 }
 
 func (p *progress) failure() error {
+	if !p.down.Load() {
+		return nil
+	}
 	p.pmu.Lock()
 	defer p.pmu.Unlock()
 	return p.failed
@@ -365,12 +374,13 @@ func (p *progress) until(ctx context.Context, seq uint64) ([]outcome, error) {
 	}
 }
 
-// calls counts what is under way, for back-pressure and for Close.
+// calls counts what is under way, for back-pressure and for Close. It has no mutex: every call goes
+// through here twice, and hundreds that wake together would queue for it.
 type calls struct {
-	mu     sync.Mutex
-	n      int64
-	closed bool
+	n      atomic.Int64
+	closed atomic.Bool
 	idle   chan struct{} // closed when closed and n = 0
+	once   sync.Once
 }
 
 // begin admits a call. done must be called at its end.
@@ -379,33 +389,36 @@ func (s *Server) begin(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	c := &s.calls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
+	n := c.n.Add(1)
+	switch { // closed is looked at after n was raised: close then waits for this call, or this call sees it
+	case c.closed.Load():
+		s.end()
 		return nil, &Error{Code: Unavailable, Want: "the server is shutting down", RetryAfter: time.Second}
-	case c.n >= int64(s.opt.Limits.InFlight):
+	case n > int64(s.opt.Limits.InFlight):
+		s.end()
 		s.refused.Add(1)
-		return nil, &Error{Code: TooBusy, Want: fmt.Sprintf("%d calls are under way", c.n), RetryAfter: time.Second}
+		return nil, &Error{Code: TooBusy, Want: fmt.Sprintf("%d calls are under way", n-1), RetryAfter: time.Second}
 	}
-	c.n++
 	return s.end, nil
 }
 
 // enter counts a call that goes on after its caller has left. The caller is still counted.
-func (s *Server) enter() {
-	s.calls.mu.Lock()
-	defer s.calls.mu.Unlock()
-	s.calls.n++
-}
+func (s *Server) enter() { s.calls.n.Add(1) }
 
 func (s *Server) end() {
-	c := &s.calls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n--; c.n == 0 && c.idle != nil {
-		close(c.idle)
-		c.idle = nil
+	if c := &s.calls; c.n.Add(-1) == 0 && c.closed.Load() {
+		c.once.Do(func() { close(c.idle) })
+	}
+}
+
+// drain refuses new calls and waits for those under way, until ctx ends.
+func (s *Server) drain(ctx context.Context) {
+	s.enter() // so that somebody ends after closed was set
+	s.calls.closed.Store(true)
+	s.end()
+	select {
+	case <-s.calls.idle:
+	case <-ctx.Done():
 	}
 }
 
@@ -436,21 +449,7 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 func (s *Server) close(ctx context.Context) error {
-	c := &s.calls
-	c.mu.Lock()
-	c.closed = true
-	var idle chan struct{}
-	if c.n > 0 {
-		c.idle = make(chan struct{})
-		idle = c.idle
-	}
-	c.mu.Unlock()
-	if idle != nil {
-		select {
-		case <-idle:
-		case <-ctx.Done():
-		}
-	}
+	s.drain(ctx)
 	s.windows.stop()
 	err := s.committer.Close(ctx)
 	head := s.committer.Stats().Head.Seq
@@ -538,10 +537,8 @@ func (s *Server) Health() Health {
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
-	s.calls.mu.Lock()
-	h.InFlight = s.calls.n
-	closed := s.calls.closed
-	s.calls.mu.Unlock()
+	h.InFlight = s.calls.n.Load()
+	closed := s.calls.closed.Load()
 	err := s.stopped()
 	var gap *eventlog.GapError
 	var chain *eventlog.ChainError
