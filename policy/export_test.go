@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"troupe/bandit"
+	"troupe/rng"
+)
+
 // LimitLazySteps sets the number of steps that lazy keeps, in numbers, until undo is called.
 func LimitLazySteps(n int) (undo func()) {
 	old := lazySteps
@@ -12,3 +17,8 @@ func (e *Ensemble) Doubts() int { return e.scores.doubts }
 
 // Follows reports whether the next question about the same set starts from the scores of the last one.
 func (e *Ensemble) Follows() bool { return e.scores.valid }
+
+// OctetOfAnySize is NewOctet where it does not matter what pays.
+func OctetOfAnySize(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key) *Octet {
+	return newOctet(of, sets, keys, func(int) bool { return true })
+}

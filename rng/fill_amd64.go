@@ -20,3 +20,15 @@ func quantilesAVX512(x *float64, n int)
 
 //go:noescape
 func quantilesAVX2(x *float64, n int)
+
+//go:noescape
+func octetFillAVX512(dst *float64, stride int, b *octetBlocks, n, law int)
+
+//go:noescape
+func octetFillAVX2(dst *float64, stride int, b *octetBlocks, n, law int)
+
+//go:noescape
+func octetWordsAVX512(dst *uint64, b *octetBlocks, n int)
+
+//go:noescape
+func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)

@@ -3359,3 +3359,3121 @@ store:
 	JNZ     next
 	VZEROUPPER
 	RET
+
+// func octetFillAVX512(dst *float64, stride int, b *byte, n int, law int)
+// Requires: AVX, AVX512F
+TEXT ·octetFillAVX512(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  b+16(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  stride+8(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  law+32(FP), DI
+	MOVQ  $0x0000000000000007, R8
+	MOVQ  $0x3e70000000000000, BX
+	MOVL  $0x00000001, R9
+	TESTQ DI, DI
+	JZ    set
+	MOVQ  $0x000000000000001f, R8
+	MOVQ  $0x3ff0000000000000, BX
+	CMPQ  DI, $0x01
+	JE    set
+	XORQ  R8, R8
+	XORL  R9, R9
+
+set:
+	VMOVQ        R8, X1
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Z2
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQU32    (CX), Z3
+	VMOVDQU32    64(CX), Z4
+	VPADDD       256(CX), Z3, Z3
+	VPADDD       320(CX), Z4, Z4
+	MOVQ         DX, DX
+
+sets4:
+	CMPQ          DX, $0x04
+	JLT           sets4Done
+	VMOVDQA32     Z3, Z5
+	VMOVDQA32     Z4, Z6
+	VMOVDQU32     128(CX), Z7
+	VMOVDQU32     192(CX), Z8
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        448(CX), Z8, Z8
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z9
+	VMOVDQA32     Z4, Z10
+	VMOVDQU32     128(CX), Z11
+	VMOVDQU32     192(CX), Z12
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        448(CX), Z12, Z12
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z13
+	VMOVDQA32     Z4, Z14
+	VMOVDQU32     128(CX), Z15
+	VMOVDQU32     192(CX), Z16
+	VPADDD        384(CX), Z15, Z15
+	VPADDD        448(CX), Z16, Z16
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z17
+	VMOVDQA32     Z4, Z18
+	VMOVDQU32     128(CX), Z19
+	VMOVDQU32     192(CX), Z20
+	VPADDD        384(CX), Z19, Z19
+	VPADDD        448(CX), Z20, Z20
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPROLD        $0x0a, Z18, Z18
+	VPROLD        $0x1a, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPROLD        $0x0b, Z20, Z20
+	VPROLD        $0x15, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPROLD        $0x0d, Z18, Z18
+	VPROLD        $0x1b, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPROLD        $0x17, Z20, Z20
+	VPROLD        $0x05, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        320(CX), Z5, Z5
+	VPADDD        384(CX), Z6, Z6
+	VPADDD        448(CX), Z7, Z7
+	VPADDD        576(CX), Z8, Z8
+	VPADDD        320(CX), Z9, Z9
+	VPADDD        384(CX), Z10, Z10
+	VPADDD        448(CX), Z11, Z11
+	VPADDD        576(CX), Z12, Z12
+	VPADDD        320(CX), Z13, Z13
+	VPADDD        384(CX), Z14, Z14
+	VPADDD        448(CX), Z15, Z15
+	VPADDD        576(CX), Z16, Z16
+	VPADDD        320(CX), Z17, Z17
+	VPADDD        384(CX), Z18, Z18
+	VPADDD        448(CX), Z19, Z19
+	VPADDD        576(CX), Z20, Z20
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x06, Z14, Z14
+	VPROLD        $0x14, Z16, Z16
+	VPROLD        $0x06, Z18, Z18
+	VPROLD        $0x14, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x11, Z16, Z16
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x11, Z20, Z20
+	VPROLD        $0x0b, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x19, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPROLD        $0x19, Z18, Z18
+	VPROLD        $0x0a, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x12, Z16, Z16
+	VPROLD        $0x14, Z14, Z14
+	VPROLD        $0x12, Z20, Z20
+	VPROLD        $0x14, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        384(CX), Z5, Z5
+	VPADDD        448(CX), Z6, Z6
+	VPADDD        512(CX), Z7, Z7
+	VPADDD        640(CX), Z8, Z8
+	VPADDD        384(CX), Z9, Z9
+	VPADDD        448(CX), Z10, Z10
+	VPADDD        512(CX), Z11, Z11
+	VPADDD        640(CX), Z12, Z12
+	VPADDD        384(CX), Z13, Z13
+	VPADDD        448(CX), Z14, Z14
+	VPADDD        512(CX), Z15, Z15
+	VPADDD        640(CX), Z16, Z16
+	VPADDD        384(CX), Z17, Z17
+	VPADDD        448(CX), Z18, Z18
+	VPADDD        512(CX), Z19, Z19
+	VPADDD        640(CX), Z20, Z20
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPROLD        $0x0a, Z18, Z18
+	VPROLD        $0x1a, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPROLD        $0x0b, Z20, Z20
+	VPROLD        $0x15, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPROLD        $0x0d, Z18, Z18
+	VPROLD        $0x1b, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPROLD        $0x17, Z20, Z20
+	VPROLD        $0x05, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        448(CX), Z5, Z5
+	VPADDD        512(CX), Z6, Z6
+	VPADDD        256(CX), Z7, Z7
+	VPADDD        704(CX), Z8, Z8
+	VPADDD        448(CX), Z9, Z9
+	VPADDD        512(CX), Z10, Z10
+	VPADDD        256(CX), Z11, Z11
+	VPADDD        704(CX), Z12, Z12
+	VPADDD        448(CX), Z13, Z13
+	VPADDD        512(CX), Z14, Z14
+	VPADDD        256(CX), Z15, Z15
+	VPADDD        704(CX), Z16, Z16
+	VPADDD        448(CX), Z17, Z17
+	VPADDD        512(CX), Z18, Z18
+	VPADDD        256(CX), Z19, Z19
+	VPADDD        704(CX), Z20, Z20
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x06, Z14, Z14
+	VPROLD        $0x14, Z16, Z16
+	VPROLD        $0x06, Z18, Z18
+	VPROLD        $0x14, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x11, Z16, Z16
+	VPROLD        $0x0b, Z14, Z14
+	VPROLD        $0x11, Z20, Z20
+	VPROLD        $0x0b, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x19, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPROLD        $0x19, Z18, Z18
+	VPROLD        $0x0a, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x12, Z16, Z16
+	VPROLD        $0x14, Z14, Z14
+	VPROLD        $0x12, Z20, Z20
+	VPROLD        $0x14, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        512(CX), Z5, Z5
+	VPADDD        256(CX), Z6, Z6
+	VPADDD        320(CX), Z7, Z7
+	VPADDD        768(CX), Z8, Z8
+	VPADDD        512(CX), Z9, Z9
+	VPADDD        256(CX), Z10, Z10
+	VPADDD        320(CX), Z11, Z11
+	VPADDD        768(CX), Z12, Z12
+	VPADDD        512(CX), Z13, Z13
+	VPADDD        256(CX), Z14, Z14
+	VPADDD        320(CX), Z15, Z15
+	VPADDD        768(CX), Z16, Z16
+	VPADDD        512(CX), Z17, Z17
+	VPADDD        256(CX), Z18, Z18
+	VPADDD        320(CX), Z19, Z19
+	VPADDD        768(CX), Z20, Z20
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPROLD        $0x0a, Z18, Z18
+	VPROLD        $0x1a, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPROLD        $0x0b, Z20, Z20
+	VPROLD        $0x15, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPADDD        Z18, Z17, Z17
+	VPADDD        Z20, Z19, Z19
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPROLD        $0x0d, Z18, Z18
+	VPROLD        $0x1b, Z20, Z20
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPXORD        Z17, Z18, Z18
+	VPXORD        Z19, Z20, Z20
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPADDD        Z20, Z17, Z17
+	VPADDD        Z18, Z19, Z19
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPROLD        $0x17, Z20, Z20
+	VPROLD        $0x05, Z18, Z18
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPXORD        Z17, Z20, Z20
+	VPXORD        Z19, Z18, Z18
+	VPADDD        256(CX), Z5, Z5
+	VPADDD        320(CX), Z6, Z6
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        832(CX), Z8, Z8
+	VPADDD        256(CX), Z9, Z9
+	VPADDD        320(CX), Z10, Z10
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        832(CX), Z12, Z12
+	VPADDD        256(CX), Z13, Z13
+	VPADDD        320(CX), Z14, Z14
+	VPADDD        384(CX), Z15, Z15
+	VPADDD        832(CX), Z16, Z16
+	VPADDD        256(CX), Z17, Z17
+	VPADDD        320(CX), Z18, Z18
+	VPADDD        384(CX), Z19, Z19
+	VPADDD        832(CX), Z20, Z20
+	MOVQ          AX, BX
+	VPSRAD        X1, Z5, Z5
+	VPORD         Z0, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y21
+	VCVTDQ2PD     Y5, Z5
+	VCVTDQ2PD     Y21, Z21
+	VMULPD        Z2, Z5, Z5
+	VMULPD        Z2, Z21, Z21
+	VMOVUPD       Z5, (BX)
+	VMOVUPD       Z21, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z6, Z6
+	VPORD         Z0, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y5
+	VCVTDQ2PD     Y6, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z7, Z7
+	VPORD         Z0, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y5
+	VCVTDQ2PD     Y7, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z8, Z8
+	VPORD         Z0, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y5
+	VCVTDQ2PD     Y8, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z9, Z9
+	VPORD         Z0, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y5
+	VCVTDQ2PD     Y9, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z10, Z10
+	VPORD         Z0, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y5
+	VCVTDQ2PD     Y10, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z11, Z11
+	VPORD         Z0, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y5
+	VCVTDQ2PD     Y11, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z12, Z12
+	VPORD         Z0, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z12, Y5
+	VCVTDQ2PD     Y12, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z13, Z13
+	VPORD         Z0, Z13, Z13
+	VEXTRACTI64X4 $0x01, Z13, Y5
+	VCVTDQ2PD     Y13, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z14, Z14
+	VPORD         Z0, Z14, Z14
+	VEXTRACTI64X4 $0x01, Z14, Y5
+	VCVTDQ2PD     Y14, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z15, Z15
+	VPORD         Z0, Z15, Z15
+	VEXTRACTI64X4 $0x01, Z15, Y5
+	VCVTDQ2PD     Y15, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z16, Z16
+	VPORD         Z0, Z16, Z16
+	VEXTRACTI64X4 $0x01, Z16, Y5
+	VCVTDQ2PD     Y16, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z17, Z17
+	VPORD         Z0, Z17, Z17
+	VEXTRACTI64X4 $0x01, Z17, Y5
+	VCVTDQ2PD     Y17, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z18, Z18
+	VPORD         Z0, Z18, Z18
+	VEXTRACTI64X4 $0x01, Z18, Y5
+	VCVTDQ2PD     Y18, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z19, Z19
+	VPORD         Z0, Z19, Z19
+	VEXTRACTI64X4 $0x01, Z19, Y5
+	VCVTDQ2PD     Y19, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z20, Z20
+	VPORD         Z0, Z20, Z20
+	VEXTRACTI64X4 $0x01, Z20, Y5
+	VCVTDQ2PD     Y20, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x04, DX
+	JMP           sets4
+
+sets4Done:
+sets1:
+	CMPQ          DX, $0x01
+	JLT           sets1Done
+	VMOVDQA32     Z3, Z5
+	VMOVDQA32     Z4, Z6
+	VMOVDQU32     128(CX), Z7
+	VMOVDQU32     192(CX), Z8
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        448(CX), Z8, Z8
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        320(CX), Z5, Z5
+	VPADDD        384(CX), Z6, Z6
+	VPADDD        448(CX), Z7, Z7
+	VPADDD        576(CX), Z8, Z8
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        384(CX), Z5, Z5
+	VPADDD        448(CX), Z6, Z6
+	VPADDD        512(CX), Z7, Z7
+	VPADDD        640(CX), Z8, Z8
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        448(CX), Z5, Z5
+	VPADDD        512(CX), Z6, Z6
+	VPADDD        256(CX), Z7, Z7
+	VPADDD        704(CX), Z8, Z8
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        512(CX), Z5, Z5
+	VPADDD        256(CX), Z6, Z6
+	VPADDD        320(CX), Z7, Z7
+	VPADDD        768(CX), Z8, Z8
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPADDD        256(CX), Z5, Z5
+	VPADDD        320(CX), Z6, Z6
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        832(CX), Z8, Z8
+	MOVQ          AX, BX
+	VPSRAD        X1, Z5, Z5
+	VPORD         Z0, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y9
+	VCVTDQ2PD     Y5, Z5
+	VCVTDQ2PD     Y9, Z9
+	VMULPD        Z2, Z5, Z5
+	VMULPD        Z2, Z9, Z9
+	VMOVUPD       Z5, (BX)
+	VMOVUPD       Z9, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z6, Z6
+	VPORD         Z0, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y5
+	VCVTDQ2PD     Y6, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z7, Z7
+	VPORD         Z0, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y5
+	VCVTDQ2PD     Y7, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z8, Z8
+	VPORD         Z0, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y5
+	VCVTDQ2PD     Y8, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x01, DX
+	JMP           sets1
+
+sets1Done:
+	VZEROUPPER
+	RET
+
+// func octetWordsAVX512(dst *uint64, b *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·octetWordsAVX512(SB), NOSPLIT, $0-24
+	MOVQ      dst+0(FP), AX
+	MOVQ      b+8(FP), CX
+	MOVQ      n+16(FP), DX
+	VMOVDQU32 (CX), Z0
+	VMOVDQU32 64(CX), Z1
+	VPADDD    256(CX), Z0, Z0
+	VPADDD    320(CX), Z1, Z1
+	MOVQ      DX, DX
+
+sets4:
+	CMPQ          DX, $0x04
+	JLT           sets4Done
+	VMOVDQA32     Z0, Z2
+	VMOVDQA32     Z1, Z3
+	VMOVDQU32     128(CX), Z4
+	VMOVDQU32     192(CX), Z5
+	VPADDD        384(CX), Z4, Z4
+	VPADDD        448(CX), Z5, Z5
+	VPADDD        896(CX), Z0, Z0
+	VPADDD        960(CX), Z1, Z1
+	VMOVDQA32     Z0, Z6
+	VMOVDQA32     Z1, Z7
+	VMOVDQU32     128(CX), Z8
+	VMOVDQU32     192(CX), Z9
+	VPADDD        384(CX), Z8, Z8
+	VPADDD        448(CX), Z9, Z9
+	VPADDD        896(CX), Z0, Z0
+	VPADDD        960(CX), Z1, Z1
+	VMOVDQA32     Z0, Z10
+	VMOVDQA32     Z1, Z11
+	VMOVDQU32     128(CX), Z12
+	VMOVDQU32     192(CX), Z13
+	VPADDD        384(CX), Z12, Z12
+	VPADDD        448(CX), Z13, Z13
+	VPADDD        896(CX), Z0, Z0
+	VPADDD        960(CX), Z1, Z1
+	VMOVDQA32     Z0, Z14
+	VMOVDQA32     Z1, Z15
+	VMOVDQU32     128(CX), Z16
+	VMOVDQU32     192(CX), Z17
+	VPADDD        384(CX), Z16, Z16
+	VPADDD        448(CX), Z17, Z17
+	VPADDD        896(CX), Z0, Z0
+	VPADDD        960(CX), Z1, Z1
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0a, Z3, Z3
+	VPROLD        $0x1a, Z5, Z5
+	VPROLD        $0x0a, Z7, Z7
+	VPROLD        $0x1a, Z9, Z9
+	VPROLD        $0x0a, Z11, Z11
+	VPROLD        $0x1a, Z13, Z13
+	VPROLD        $0x0a, Z15, Z15
+	VPROLD        $0x1a, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x0b, Z5, Z5
+	VPROLD        $0x15, Z3, Z3
+	VPROLD        $0x0b, Z9, Z9
+	VPROLD        $0x15, Z7, Z7
+	VPROLD        $0x0b, Z13, Z13
+	VPROLD        $0x15, Z11, Z11
+	VPROLD        $0x0b, Z17, Z17
+	VPROLD        $0x15, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0d, Z3, Z3
+	VPROLD        $0x1b, Z5, Z5
+	VPROLD        $0x0d, Z7, Z7
+	VPROLD        $0x1b, Z9, Z9
+	VPROLD        $0x0d, Z11, Z11
+	VPROLD        $0x1b, Z13, Z13
+	VPROLD        $0x0d, Z15, Z15
+	VPROLD        $0x1b, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x17, Z5, Z5
+	VPROLD        $0x05, Z3, Z3
+	VPROLD        $0x17, Z9, Z9
+	VPROLD        $0x05, Z7, Z7
+	VPROLD        $0x17, Z13, Z13
+	VPROLD        $0x05, Z11, Z11
+	VPROLD        $0x17, Z17, Z17
+	VPROLD        $0x05, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        320(CX), Z2, Z2
+	VPADDD        384(CX), Z3, Z3
+	VPADDD        448(CX), Z4, Z4
+	VPADDD        576(CX), Z5, Z5
+	VPADDD        320(CX), Z6, Z6
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        448(CX), Z8, Z8
+	VPADDD        576(CX), Z9, Z9
+	VPADDD        320(CX), Z10, Z10
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        448(CX), Z12, Z12
+	VPADDD        576(CX), Z13, Z13
+	VPADDD        320(CX), Z14, Z14
+	VPADDD        384(CX), Z15, Z15
+	VPADDD        448(CX), Z16, Z16
+	VPADDD        576(CX), Z17, Z17
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x06, Z3, Z3
+	VPROLD        $0x14, Z5, Z5
+	VPROLD        $0x06, Z7, Z7
+	VPROLD        $0x14, Z9, Z9
+	VPROLD        $0x06, Z11, Z11
+	VPROLD        $0x14, Z13, Z13
+	VPROLD        $0x06, Z15, Z15
+	VPROLD        $0x14, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x11, Z5, Z5
+	VPROLD        $0x0b, Z3, Z3
+	VPROLD        $0x11, Z9, Z9
+	VPROLD        $0x0b, Z7, Z7
+	VPROLD        $0x11, Z13, Z13
+	VPROLD        $0x0b, Z11, Z11
+	VPROLD        $0x11, Z17, Z17
+	VPROLD        $0x0b, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x19, Z3, Z3
+	VPROLD        $0x0a, Z5, Z5
+	VPROLD        $0x19, Z7, Z7
+	VPROLD        $0x0a, Z9, Z9
+	VPROLD        $0x19, Z11, Z11
+	VPROLD        $0x0a, Z13, Z13
+	VPROLD        $0x19, Z15, Z15
+	VPROLD        $0x0a, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x12, Z5, Z5
+	VPROLD        $0x14, Z3, Z3
+	VPROLD        $0x12, Z9, Z9
+	VPROLD        $0x14, Z7, Z7
+	VPROLD        $0x12, Z13, Z13
+	VPROLD        $0x14, Z11, Z11
+	VPROLD        $0x12, Z17, Z17
+	VPROLD        $0x14, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        384(CX), Z2, Z2
+	VPADDD        448(CX), Z3, Z3
+	VPADDD        512(CX), Z4, Z4
+	VPADDD        640(CX), Z5, Z5
+	VPADDD        384(CX), Z6, Z6
+	VPADDD        448(CX), Z7, Z7
+	VPADDD        512(CX), Z8, Z8
+	VPADDD        640(CX), Z9, Z9
+	VPADDD        384(CX), Z10, Z10
+	VPADDD        448(CX), Z11, Z11
+	VPADDD        512(CX), Z12, Z12
+	VPADDD        640(CX), Z13, Z13
+	VPADDD        384(CX), Z14, Z14
+	VPADDD        448(CX), Z15, Z15
+	VPADDD        512(CX), Z16, Z16
+	VPADDD        640(CX), Z17, Z17
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0a, Z3, Z3
+	VPROLD        $0x1a, Z5, Z5
+	VPROLD        $0x0a, Z7, Z7
+	VPROLD        $0x1a, Z9, Z9
+	VPROLD        $0x0a, Z11, Z11
+	VPROLD        $0x1a, Z13, Z13
+	VPROLD        $0x0a, Z15, Z15
+	VPROLD        $0x1a, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x0b, Z5, Z5
+	VPROLD        $0x15, Z3, Z3
+	VPROLD        $0x0b, Z9, Z9
+	VPROLD        $0x15, Z7, Z7
+	VPROLD        $0x0b, Z13, Z13
+	VPROLD        $0x15, Z11, Z11
+	VPROLD        $0x0b, Z17, Z17
+	VPROLD        $0x15, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0d, Z3, Z3
+	VPROLD        $0x1b, Z5, Z5
+	VPROLD        $0x0d, Z7, Z7
+	VPROLD        $0x1b, Z9, Z9
+	VPROLD        $0x0d, Z11, Z11
+	VPROLD        $0x1b, Z13, Z13
+	VPROLD        $0x0d, Z15, Z15
+	VPROLD        $0x1b, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x17, Z5, Z5
+	VPROLD        $0x05, Z3, Z3
+	VPROLD        $0x17, Z9, Z9
+	VPROLD        $0x05, Z7, Z7
+	VPROLD        $0x17, Z13, Z13
+	VPROLD        $0x05, Z11, Z11
+	VPROLD        $0x17, Z17, Z17
+	VPROLD        $0x05, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        448(CX), Z2, Z2
+	VPADDD        512(CX), Z3, Z3
+	VPADDD        256(CX), Z4, Z4
+	VPADDD        704(CX), Z5, Z5
+	VPADDD        448(CX), Z6, Z6
+	VPADDD        512(CX), Z7, Z7
+	VPADDD        256(CX), Z8, Z8
+	VPADDD        704(CX), Z9, Z9
+	VPADDD        448(CX), Z10, Z10
+	VPADDD        512(CX), Z11, Z11
+	VPADDD        256(CX), Z12, Z12
+	VPADDD        704(CX), Z13, Z13
+	VPADDD        448(CX), Z14, Z14
+	VPADDD        512(CX), Z15, Z15
+	VPADDD        256(CX), Z16, Z16
+	VPADDD        704(CX), Z17, Z17
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x06, Z3, Z3
+	VPROLD        $0x14, Z5, Z5
+	VPROLD        $0x06, Z7, Z7
+	VPROLD        $0x14, Z9, Z9
+	VPROLD        $0x06, Z11, Z11
+	VPROLD        $0x14, Z13, Z13
+	VPROLD        $0x06, Z15, Z15
+	VPROLD        $0x14, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x11, Z5, Z5
+	VPROLD        $0x0b, Z3, Z3
+	VPROLD        $0x11, Z9, Z9
+	VPROLD        $0x0b, Z7, Z7
+	VPROLD        $0x11, Z13, Z13
+	VPROLD        $0x0b, Z11, Z11
+	VPROLD        $0x11, Z17, Z17
+	VPROLD        $0x0b, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x19, Z3, Z3
+	VPROLD        $0x0a, Z5, Z5
+	VPROLD        $0x19, Z7, Z7
+	VPROLD        $0x0a, Z9, Z9
+	VPROLD        $0x19, Z11, Z11
+	VPROLD        $0x0a, Z13, Z13
+	VPROLD        $0x19, Z15, Z15
+	VPROLD        $0x0a, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x12, Z5, Z5
+	VPROLD        $0x14, Z3, Z3
+	VPROLD        $0x12, Z9, Z9
+	VPROLD        $0x14, Z7, Z7
+	VPROLD        $0x12, Z13, Z13
+	VPROLD        $0x14, Z11, Z11
+	VPROLD        $0x12, Z17, Z17
+	VPROLD        $0x14, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        512(CX), Z2, Z2
+	VPADDD        256(CX), Z3, Z3
+	VPADDD        320(CX), Z4, Z4
+	VPADDD        768(CX), Z5, Z5
+	VPADDD        512(CX), Z6, Z6
+	VPADDD        256(CX), Z7, Z7
+	VPADDD        320(CX), Z8, Z8
+	VPADDD        768(CX), Z9, Z9
+	VPADDD        512(CX), Z10, Z10
+	VPADDD        256(CX), Z11, Z11
+	VPADDD        320(CX), Z12, Z12
+	VPADDD        768(CX), Z13, Z13
+	VPADDD        512(CX), Z14, Z14
+	VPADDD        256(CX), Z15, Z15
+	VPADDD        320(CX), Z16, Z16
+	VPADDD        768(CX), Z17, Z17
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0a, Z3, Z3
+	VPROLD        $0x1a, Z5, Z5
+	VPROLD        $0x0a, Z7, Z7
+	VPROLD        $0x1a, Z9, Z9
+	VPROLD        $0x0a, Z11, Z11
+	VPROLD        $0x1a, Z13, Z13
+	VPROLD        $0x0a, Z15, Z15
+	VPROLD        $0x1a, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x0b, Z5, Z5
+	VPROLD        $0x15, Z3, Z3
+	VPROLD        $0x0b, Z9, Z9
+	VPROLD        $0x15, Z7, Z7
+	VPROLD        $0x0b, Z13, Z13
+	VPROLD        $0x15, Z11, Z11
+	VPROLD        $0x0b, Z17, Z17
+	VPROLD        $0x15, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z5, Z4, Z4
+	VPADDD        Z7, Z6, Z6
+	VPADDD        Z9, Z8, Z8
+	VPADDD        Z11, Z10, Z10
+	VPADDD        Z13, Z12, Z12
+	VPADDD        Z15, Z14, Z14
+	VPADDD        Z17, Z16, Z16
+	VPROLD        $0x0d, Z3, Z3
+	VPROLD        $0x1b, Z5, Z5
+	VPROLD        $0x0d, Z7, Z7
+	VPROLD        $0x1b, Z9, Z9
+	VPROLD        $0x0d, Z11, Z11
+	VPROLD        $0x1b, Z13, Z13
+	VPROLD        $0x0d, Z15, Z15
+	VPROLD        $0x1b, Z17, Z17
+	VPXORD        Z2, Z3, Z3
+	VPXORD        Z4, Z5, Z5
+	VPXORD        Z6, Z7, Z7
+	VPXORD        Z8, Z9, Z9
+	VPXORD        Z10, Z11, Z11
+	VPXORD        Z12, Z13, Z13
+	VPXORD        Z14, Z15, Z15
+	VPXORD        Z16, Z17, Z17
+	VPADDD        Z5, Z2, Z2
+	VPADDD        Z3, Z4, Z4
+	VPADDD        Z9, Z6, Z6
+	VPADDD        Z7, Z8, Z8
+	VPADDD        Z13, Z10, Z10
+	VPADDD        Z11, Z12, Z12
+	VPADDD        Z17, Z14, Z14
+	VPADDD        Z15, Z16, Z16
+	VPROLD        $0x17, Z5, Z5
+	VPROLD        $0x05, Z3, Z3
+	VPROLD        $0x17, Z9, Z9
+	VPROLD        $0x05, Z7, Z7
+	VPROLD        $0x17, Z13, Z13
+	VPROLD        $0x05, Z11, Z11
+	VPROLD        $0x17, Z17, Z17
+	VPROLD        $0x05, Z15, Z15
+	VPXORD        Z2, Z5, Z5
+	VPXORD        Z4, Z3, Z3
+	VPXORD        Z6, Z9, Z9
+	VPXORD        Z8, Z7, Z7
+	VPXORD        Z10, Z13, Z13
+	VPXORD        Z12, Z11, Z11
+	VPXORD        Z14, Z17, Z17
+	VPXORD        Z16, Z15, Z15
+	VPADDD        256(CX), Z2, Z2
+	VPADDD        320(CX), Z3, Z3
+	VPADDD        384(CX), Z4, Z4
+	VPADDD        832(CX), Z5, Z5
+	VPADDD        256(CX), Z6, Z6
+	VPADDD        320(CX), Z7, Z7
+	VPADDD        384(CX), Z8, Z8
+	VPADDD        832(CX), Z9, Z9
+	VPADDD        256(CX), Z10, Z10
+	VPADDD        320(CX), Z11, Z11
+	VPADDD        384(CX), Z12, Z12
+	VPADDD        832(CX), Z13, Z13
+	VPADDD        256(CX), Z14, Z14
+	VPADDD        320(CX), Z15, Z15
+	VPADDD        384(CX), Z16, Z16
+	VPADDD        832(CX), Z17, Z17
+	VPMOVZXDQ     Y2, Z18
+	VPMOVZXDQ     Y3, Z19
+	VPSLLQ        $0x20, Z19, Z19
+	VPORQ         Z19, Z18, Z18
+	VMOVDQU64     Z18, (AX)
+	VEXTRACTI64X4 $0x01, Z2, Y2
+	VEXTRACTI64X4 $0x01, Z3, Y3
+	VPMOVZXDQ     Y2, Z18
+	VPMOVZXDQ     Y3, Z19
+	VPSLLQ        $0x20, Z19, Z19
+	VPORQ         Z19, Z18, Z18
+	VMOVDQU64     Z18, 128(AX)
+	VPMOVZXDQ     Y4, Z2
+	VPMOVZXDQ     Y5, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 64(AX)
+	VEXTRACTI64X4 $0x01, Z4, Y2
+	VEXTRACTI64X4 $0x01, Z5, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 192(AX)
+	ADDQ          $0x00000100, AX
+	VPMOVZXDQ     Y6, Z2
+	VPMOVZXDQ     Y7, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, (AX)
+	VEXTRACTI64X4 $0x01, Z6, Y2
+	VEXTRACTI64X4 $0x01, Z7, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 128(AX)
+	VPMOVZXDQ     Y8, Z2
+	VPMOVZXDQ     Y9, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 64(AX)
+	VEXTRACTI64X4 $0x01, Z8, Y2
+	VEXTRACTI64X4 $0x01, Z9, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 192(AX)
+	ADDQ          $0x00000100, AX
+	VPMOVZXDQ     Y10, Z2
+	VPMOVZXDQ     Y11, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, (AX)
+	VEXTRACTI64X4 $0x01, Z10, Y2
+	VEXTRACTI64X4 $0x01, Z11, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 128(AX)
+	VPMOVZXDQ     Y12, Z2
+	VPMOVZXDQ     Y13, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 64(AX)
+	VEXTRACTI64X4 $0x01, Z12, Y2
+	VEXTRACTI64X4 $0x01, Z13, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 192(AX)
+	ADDQ          $0x00000100, AX
+	VPMOVZXDQ     Y14, Z2
+	VPMOVZXDQ     Y15, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, (AX)
+	VEXTRACTI64X4 $0x01, Z14, Y2
+	VEXTRACTI64X4 $0x01, Z15, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 128(AX)
+	VPMOVZXDQ     Y16, Z2
+	VPMOVZXDQ     Y17, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 64(AX)
+	VEXTRACTI64X4 $0x01, Z16, Y2
+	VEXTRACTI64X4 $0x01, Z17, Y3
+	VPMOVZXDQ     Y2, Z2
+	VPMOVZXDQ     Y3, Z3
+	VPSLLQ        $0x20, Z3, Z3
+	VPORQ         Z3, Z2, Z2
+	VMOVDQU64     Z2, 192(AX)
+	ADDQ          $0x00000100, AX
+	SUBQ          $0x04, DX
+	JMP           sets4
+
+sets4Done:
+	VZEROUPPER
+	RET
+
+// func octetFillAVX2(dst *float64, stride int, b *byte, n int, law int)
+// Requires: AVX, AVX2
+TEXT ·octetFillAVX2(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  b+16(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  stride+8(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  law+32(FP), DI
+	MOVQ  $0x0000000000000007, R8
+	MOVQ  $0x3e70000000000000, BX
+	MOVL  $0x00000001, R9
+	TESTQ DI, DI
+	JZ    set
+	MOVQ  $0x000000000000001f, R8
+	MOVQ  $0x3ff0000000000000, BX
+	CMPQ  DI, $0x01
+	JE    set
+	XORQ  R8, R8
+	XORL  R9, R9
+
+set:
+	VMOVQ        R8, X1
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Y2
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $0x0000000000000002, BX
+
+turn:
+	VMOVDQU (CX), Y3
+	VMOVDQU 64(CX), Y4
+	VPADDD  256(CX), Y3, Y3
+	VPADDD  320(CX), Y4, Y4
+	MOVQ    AX, DI
+	MOVQ    DX, R8
+
+sets2:
+	CMPQ         R8, $0x02
+	JLT          sets2Done
+	VMOVDQA      Y3, Y5
+	VMOVDQA      Y4, Y6
+	VMOVDQU      128(CX), Y7
+	VMOVDQU      192(CX), Y8
+	VPADDD       384(CX), Y7, Y7
+	VPADDD       448(CX), Y8, Y8
+	VPADDD       896(CX), Y3, Y3
+	VPADDD       960(CX), Y4, Y4
+	VMOVDQA      Y3, Y9
+	VMOVDQA      Y4, Y10
+	VMOVDQU      128(CX), Y11
+	VMOVDQU      192(CX), Y12
+	VPADDD       384(CX), Y11, Y11
+	VPADDD       448(CX), Y12, Y12
+	VPADDD       896(CX), Y3, Y3
+	VPADDD       960(CX), Y4, Y4
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x16, Y6, Y13
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x06, Y8, Y13
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x16, Y10, Y13
+	VPSLLD       $0x0a, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x06, Y12, Y13
+	VPSLLD       $0x1a, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x15, Y8, Y13
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y13
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x15, Y12, Y13
+	VPSLLD       $0x0b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x0b, Y10, Y13
+	VPSLLD       $0x15, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x13, Y6, Y13
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x05, Y8, Y13
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x13, Y10, Y13
+	VPSLLD       $0x0d, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x05, Y12, Y13
+	VPSLLD       $0x1b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x09, Y8, Y13
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y13
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x09, Y12, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x1b, Y10, Y13
+	VPSLLD       $0x05, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       320(CX), Y5, Y5
+	VPADDD       384(CX), Y6, Y6
+	VPADDD       448(CX), Y7, Y7
+	VPADDD       576(CX), Y8, Y8
+	VPADDD       320(CX), Y9, Y9
+	VPADDD       384(CX), Y10, Y10
+	VPADDD       448(CX), Y11, Y11
+	VPADDD       576(CX), Y12, Y12
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x1a, Y6, Y13
+	VPSLLD       $0x06, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0c, Y8, Y13
+	VPSLLD       $0x14, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x1a, Y10, Y13
+	VPSLLD       $0x06, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x0c, Y12, Y13
+	VPSLLD       $0x14, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x0f, Y8, Y13
+	VPSLLD       $0x11, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x15, Y6, Y13
+	VPSLLD       $0x0b, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0f, Y12, Y13
+	VPSLLD       $0x11, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x15, Y10, Y13
+	VPSLLD       $0x0b, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x07, Y6, Y13
+	VPSLLD       $0x19, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x16, Y8, Y13
+	VPSLLD       $0x0a, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x07, Y10, Y13
+	VPSLLD       $0x19, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x16, Y12, Y13
+	VPSLLD       $0x0a, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x0e, Y8, Y13
+	VPSLLD       $0x12, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x0c, Y6, Y13
+	VPSLLD       $0x14, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0e, Y12, Y13
+	VPSLLD       $0x12, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x0c, Y10, Y13
+	VPSLLD       $0x14, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       384(CX), Y5, Y5
+	VPADDD       448(CX), Y6, Y6
+	VPADDD       512(CX), Y7, Y7
+	VPADDD       640(CX), Y8, Y8
+	VPADDD       384(CX), Y9, Y9
+	VPADDD       448(CX), Y10, Y10
+	VPADDD       512(CX), Y11, Y11
+	VPADDD       640(CX), Y12, Y12
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x16, Y6, Y13
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x06, Y8, Y13
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x16, Y10, Y13
+	VPSLLD       $0x0a, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x06, Y12, Y13
+	VPSLLD       $0x1a, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x15, Y8, Y13
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y13
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x15, Y12, Y13
+	VPSLLD       $0x0b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x0b, Y10, Y13
+	VPSLLD       $0x15, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x13, Y6, Y13
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x05, Y8, Y13
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x13, Y10, Y13
+	VPSLLD       $0x0d, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x05, Y12, Y13
+	VPSLLD       $0x1b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x09, Y8, Y13
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y13
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x09, Y12, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x1b, Y10, Y13
+	VPSLLD       $0x05, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       448(CX), Y5, Y5
+	VPADDD       512(CX), Y6, Y6
+	VPADDD       256(CX), Y7, Y7
+	VPADDD       704(CX), Y8, Y8
+	VPADDD       448(CX), Y9, Y9
+	VPADDD       512(CX), Y10, Y10
+	VPADDD       256(CX), Y11, Y11
+	VPADDD       704(CX), Y12, Y12
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x1a, Y6, Y13
+	VPSLLD       $0x06, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0c, Y8, Y13
+	VPSLLD       $0x14, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x1a, Y10, Y13
+	VPSLLD       $0x06, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x0c, Y12, Y13
+	VPSLLD       $0x14, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x0f, Y8, Y13
+	VPSLLD       $0x11, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x15, Y6, Y13
+	VPSLLD       $0x0b, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0f, Y12, Y13
+	VPSLLD       $0x11, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x15, Y10, Y13
+	VPSLLD       $0x0b, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x07, Y6, Y13
+	VPSLLD       $0x19, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x16, Y8, Y13
+	VPSLLD       $0x0a, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x07, Y10, Y13
+	VPSLLD       $0x19, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x16, Y12, Y13
+	VPSLLD       $0x0a, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x0e, Y8, Y13
+	VPSLLD       $0x12, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x0c, Y6, Y13
+	VPSLLD       $0x14, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x0e, Y12, Y13
+	VPSLLD       $0x12, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x0c, Y10, Y13
+	VPSLLD       $0x14, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       512(CX), Y5, Y5
+	VPADDD       256(CX), Y6, Y6
+	VPADDD       320(CX), Y7, Y7
+	VPADDD       768(CX), Y8, Y8
+	VPADDD       512(CX), Y9, Y9
+	VPADDD       256(CX), Y10, Y10
+	VPADDD       320(CX), Y11, Y11
+	VPADDD       768(CX), Y12, Y12
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x16, Y6, Y13
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x06, Y8, Y13
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x16, Y10, Y13
+	VPSLLD       $0x0a, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x06, Y12, Y13
+	VPSLLD       $0x1a, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x15, Y8, Y13
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y13
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x15, Y12, Y13
+	VPSLLD       $0x0b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x0b, Y10, Y13
+	VPSLLD       $0x15, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPADDD       Y10, Y9, Y9
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x13, Y6, Y13
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x05, Y8, Y13
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x13, Y10, Y13
+	VPSLLD       $0x0d, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPSRLD       $0x05, Y12, Y13
+	VPSLLD       $0x1b, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPXOR        Y9, Y10, Y10
+	VPXOR        Y11, Y12, Y12
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPADDD       Y12, Y9, Y9
+	VPADDD       Y10, Y11, Y11
+	VPSRLD       $0x09, Y8, Y13
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y13, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y13
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y13, Y6, Y6
+	VPSRLD       $0x09, Y12, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPOR         Y13, Y12, Y12
+	VPSRLD       $0x1b, Y10, Y13
+	VPSLLD       $0x05, Y10, Y10
+	VPOR         Y13, Y10, Y10
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPXOR        Y9, Y12, Y12
+	VPXOR        Y11, Y10, Y10
+	VPADDD       256(CX), Y5, Y5
+	VPADDD       320(CX), Y6, Y6
+	VPADDD       384(CX), Y7, Y7
+	VPADDD       832(CX), Y8, Y8
+	VPADDD       256(CX), Y9, Y9
+	VPADDD       320(CX), Y10, Y10
+	VPADDD       384(CX), Y11, Y11
+	VPADDD       832(CX), Y12, Y12
+	MOVQ         DI, R9
+	VPSRAD       X1, Y5, Y5
+	VPOR         Y0, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X13
+	VCVTDQ2PD    X5, Y5
+	VCVTDQ2PD    X13, Y13
+	VMULPD       Y2, Y5, Y5
+	VMULPD       Y2, Y13, Y13
+	VMOVUPD      Y5, (R9)
+	VMOVUPD      Y13, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y6, Y6
+	VPOR         Y0, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X5
+	VCVTDQ2PD    X6, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y7, Y7
+	VPOR         Y0, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X5
+	VCVTDQ2PD    X7, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y8, Y8
+	VPOR         Y0, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X5
+	VCVTDQ2PD    X8, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	ADDQ         $0x00000080, DI
+	MOVQ         DI, R9
+	VPSRAD       X1, Y9, Y9
+	VPOR         Y0, Y9, Y9
+	VEXTRACTI128 $0x01, Y9, X5
+	VCVTDQ2PD    X9, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y10, Y10
+	VPOR         Y0, Y10, Y10
+	VEXTRACTI128 $0x01, Y10, X5
+	VCVTDQ2PD    X10, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y11, Y11
+	VPOR         Y0, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X5
+	VCVTDQ2PD    X11, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y12, Y12
+	VPOR         Y0, Y12, Y12
+	VEXTRACTI128 $0x01, Y12, X5
+	VCVTDQ2PD    X12, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	ADDQ         $0x00000080, DI
+	SUBQ         $0x02, R8
+	JMP          sets2
+
+sets2Done:
+sets1:
+	CMPQ         R8, $0x01
+	JLT          sets1Done
+	VMOVDQA      Y3, Y5
+	VMOVDQA      Y4, Y6
+	VMOVDQU      128(CX), Y7
+	VMOVDQU      192(CX), Y8
+	VPADDD       384(CX), Y7, Y7
+	VPADDD       448(CX), Y8, Y8
+	VPADDD       896(CX), Y3, Y3
+	VPADDD       960(CX), Y4, Y4
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x16, Y6, Y9
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x06, Y8, Y9
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x15, Y8, Y9
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y9
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x13, Y6, Y9
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x05, Y8, Y9
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x09, Y8, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y9
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       320(CX), Y5, Y5
+	VPADDD       384(CX), Y6, Y6
+	VPADDD       448(CX), Y7, Y7
+	VPADDD       576(CX), Y8, Y8
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x1a, Y6, Y9
+	VPSLLD       $0x06, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x0c, Y8, Y9
+	VPSLLD       $0x14, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x0f, Y8, Y9
+	VPSLLD       $0x11, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x15, Y6, Y9
+	VPSLLD       $0x0b, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x07, Y6, Y9
+	VPSLLD       $0x19, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x16, Y8, Y9
+	VPSLLD       $0x0a, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x0e, Y8, Y9
+	VPSLLD       $0x12, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x0c, Y6, Y9
+	VPSLLD       $0x14, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       384(CX), Y5, Y5
+	VPADDD       448(CX), Y6, Y6
+	VPADDD       512(CX), Y7, Y7
+	VPADDD       640(CX), Y8, Y8
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x16, Y6, Y9
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x06, Y8, Y9
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x15, Y8, Y9
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y9
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x13, Y6, Y9
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x05, Y8, Y9
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x09, Y8, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y9
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       448(CX), Y5, Y5
+	VPADDD       512(CX), Y6, Y6
+	VPADDD       256(CX), Y7, Y7
+	VPADDD       704(CX), Y8, Y8
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x1a, Y6, Y9
+	VPSLLD       $0x06, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x0c, Y8, Y9
+	VPSLLD       $0x14, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x0f, Y8, Y9
+	VPSLLD       $0x11, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x15, Y6, Y9
+	VPSLLD       $0x0b, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x07, Y6, Y9
+	VPSLLD       $0x19, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x16, Y8, Y9
+	VPSLLD       $0x0a, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x0e, Y8, Y9
+	VPSLLD       $0x12, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x0c, Y6, Y9
+	VPSLLD       $0x14, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       512(CX), Y5, Y5
+	VPADDD       256(CX), Y6, Y6
+	VPADDD       320(CX), Y7, Y7
+	VPADDD       768(CX), Y8, Y8
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x16, Y6, Y9
+	VPSLLD       $0x0a, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x06, Y8, Y9
+	VPSLLD       $0x1a, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x15, Y8, Y9
+	VPSLLD       $0x0b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x0b, Y6, Y9
+	VPSLLD       $0x15, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VPADDD       Y8, Y7, Y7
+	VPSRLD       $0x13, Y6, Y9
+	VPSLLD       $0x0d, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPSRLD       $0x05, Y8, Y9
+	VPSLLD       $0x1b, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPXOR        Y5, Y6, Y6
+	VPXOR        Y7, Y8, Y8
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y6, Y7, Y7
+	VPSRLD       $0x09, Y8, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPOR         Y9, Y8, Y8
+	VPSRLD       $0x1b, Y6, Y9
+	VPSLLD       $0x05, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VPXOR        Y5, Y8, Y8
+	VPXOR        Y7, Y6, Y6
+	VPADDD       256(CX), Y5, Y5
+	VPADDD       320(CX), Y6, Y6
+	VPADDD       384(CX), Y7, Y7
+	VPADDD       832(CX), Y8, Y8
+	MOVQ         DI, R9
+	VPSRAD       X1, Y5, Y5
+	VPOR         Y0, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X9
+	VCVTDQ2PD    X5, Y5
+	VCVTDQ2PD    X9, Y9
+	VMULPD       Y2, Y5, Y5
+	VMULPD       Y2, Y9, Y9
+	VMOVUPD      Y5, (R9)
+	VMOVUPD      Y9, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y6, Y6
+	VPOR         Y0, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X5
+	VCVTDQ2PD    X6, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y7, Y7
+	VPOR         Y0, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X5
+	VCVTDQ2PD    X7, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	VPSRAD       X1, Y8, Y8
+	VPOR         Y0, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X5
+	VCVTDQ2PD    X8, Y6
+	VCVTDQ2PD    X5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y2, Y5, Y5
+	VMOVUPD      Y6, (R9)
+	VMOVUPD      Y5, 32(R9)
+	ADDQ         SI, R9
+	ADDQ         $0x00000080, DI
+	SUBQ         $0x01, R8
+	JMP          sets1
+
+sets1Done:
+	ADDQ $0x20, CX
+	ADDQ $0x40, AX
+	DECQ BX
+	JNZ  turn
+	VZEROUPPER
+	RET
+
+// func octetWordsAVX2(dst *uint64, b *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·octetWordsAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ $0x0000000000000002, BX
+
+turn:
+	VMOVDQU (CX), Y0
+	VMOVDQU 64(CX), Y1
+	VPADDD  256(CX), Y0, Y0
+	VPADDD  320(CX), Y1, Y1
+	MOVQ    AX, SI
+	MOVQ    DX, DI
+
+sets2:
+	CMPQ         DI, $0x02
+	JLT          sets2Done
+	VMOVDQA      Y0, Y2
+	VMOVDQA      Y1, Y3
+	VMOVDQU      128(CX), Y4
+	VMOVDQU      192(CX), Y5
+	VPADDD       384(CX), Y4, Y4
+	VPADDD       448(CX), Y5, Y5
+	VPADDD       896(CX), Y0, Y0
+	VPADDD       960(CX), Y1, Y1
+	VMOVDQA      Y0, Y6
+	VMOVDQA      Y1, Y7
+	VMOVDQU      128(CX), Y8
+	VMOVDQU      192(CX), Y9
+	VPADDD       384(CX), Y8, Y8
+	VPADDD       448(CX), Y9, Y9
+	VPADDD       896(CX), Y0, Y0
+	VPADDD       960(CX), Y1, Y1
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x16, Y3, Y10
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x06, Y5, Y10
+	VPSLLD       $0x1a, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x16, Y7, Y10
+	VPSLLD       $0x0a, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x06, Y9, Y10
+	VPSLLD       $0x1a, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x15, Y5, Y10
+	VPSLLD       $0x0b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x0b, Y3, Y10
+	VPSLLD       $0x15, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x15, Y9, Y10
+	VPSLLD       $0x0b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x0b, Y7, Y10
+	VPSLLD       $0x15, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x13, Y3, Y10
+	VPSLLD       $0x0d, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x05, Y5, Y10
+	VPSLLD       $0x1b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x13, Y7, Y10
+	VPSLLD       $0x0d, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x05, Y9, Y10
+	VPSLLD       $0x1b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x09, Y5, Y10
+	VPSLLD       $0x17, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x1b, Y3, Y10
+	VPSLLD       $0x05, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x09, Y9, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x1b, Y7, Y10
+	VPSLLD       $0x05, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       320(CX), Y2, Y2
+	VPADDD       384(CX), Y3, Y3
+	VPADDD       448(CX), Y4, Y4
+	VPADDD       576(CX), Y5, Y5
+	VPADDD       320(CX), Y6, Y6
+	VPADDD       384(CX), Y7, Y7
+	VPADDD       448(CX), Y8, Y8
+	VPADDD       576(CX), Y9, Y9
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x1a, Y3, Y10
+	VPSLLD       $0x06, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0c, Y5, Y10
+	VPSLLD       $0x14, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x1a, Y7, Y10
+	VPSLLD       $0x06, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x0c, Y9, Y10
+	VPSLLD       $0x14, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x0f, Y5, Y10
+	VPSLLD       $0x11, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x15, Y3, Y10
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0f, Y9, Y10
+	VPSLLD       $0x11, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x15, Y7, Y10
+	VPSLLD       $0x0b, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x07, Y3, Y10
+	VPSLLD       $0x19, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x16, Y5, Y10
+	VPSLLD       $0x0a, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x07, Y7, Y10
+	VPSLLD       $0x19, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x16, Y9, Y10
+	VPSLLD       $0x0a, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x0e, Y5, Y10
+	VPSLLD       $0x12, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x0c, Y3, Y10
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0e, Y9, Y10
+	VPSLLD       $0x12, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x0c, Y7, Y10
+	VPSLLD       $0x14, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       384(CX), Y2, Y2
+	VPADDD       448(CX), Y3, Y3
+	VPADDD       512(CX), Y4, Y4
+	VPADDD       640(CX), Y5, Y5
+	VPADDD       384(CX), Y6, Y6
+	VPADDD       448(CX), Y7, Y7
+	VPADDD       512(CX), Y8, Y8
+	VPADDD       640(CX), Y9, Y9
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x16, Y3, Y10
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x06, Y5, Y10
+	VPSLLD       $0x1a, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x16, Y7, Y10
+	VPSLLD       $0x0a, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x06, Y9, Y10
+	VPSLLD       $0x1a, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x15, Y5, Y10
+	VPSLLD       $0x0b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x0b, Y3, Y10
+	VPSLLD       $0x15, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x15, Y9, Y10
+	VPSLLD       $0x0b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x0b, Y7, Y10
+	VPSLLD       $0x15, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x13, Y3, Y10
+	VPSLLD       $0x0d, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x05, Y5, Y10
+	VPSLLD       $0x1b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x13, Y7, Y10
+	VPSLLD       $0x0d, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x05, Y9, Y10
+	VPSLLD       $0x1b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x09, Y5, Y10
+	VPSLLD       $0x17, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x1b, Y3, Y10
+	VPSLLD       $0x05, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x09, Y9, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x1b, Y7, Y10
+	VPSLLD       $0x05, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       448(CX), Y2, Y2
+	VPADDD       512(CX), Y3, Y3
+	VPADDD       256(CX), Y4, Y4
+	VPADDD       704(CX), Y5, Y5
+	VPADDD       448(CX), Y6, Y6
+	VPADDD       512(CX), Y7, Y7
+	VPADDD       256(CX), Y8, Y8
+	VPADDD       704(CX), Y9, Y9
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x1a, Y3, Y10
+	VPSLLD       $0x06, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0c, Y5, Y10
+	VPSLLD       $0x14, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x1a, Y7, Y10
+	VPSLLD       $0x06, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x0c, Y9, Y10
+	VPSLLD       $0x14, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x0f, Y5, Y10
+	VPSLLD       $0x11, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x15, Y3, Y10
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0f, Y9, Y10
+	VPSLLD       $0x11, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x15, Y7, Y10
+	VPSLLD       $0x0b, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x07, Y3, Y10
+	VPSLLD       $0x19, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x16, Y5, Y10
+	VPSLLD       $0x0a, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x07, Y7, Y10
+	VPSLLD       $0x19, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x16, Y9, Y10
+	VPSLLD       $0x0a, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x0e, Y5, Y10
+	VPSLLD       $0x12, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x0c, Y3, Y10
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x0e, Y9, Y10
+	VPSLLD       $0x12, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x0c, Y7, Y10
+	VPSLLD       $0x14, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       512(CX), Y2, Y2
+	VPADDD       256(CX), Y3, Y3
+	VPADDD       320(CX), Y4, Y4
+	VPADDD       768(CX), Y5, Y5
+	VPADDD       512(CX), Y6, Y6
+	VPADDD       256(CX), Y7, Y7
+	VPADDD       320(CX), Y8, Y8
+	VPADDD       768(CX), Y9, Y9
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x16, Y3, Y10
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x06, Y5, Y10
+	VPSLLD       $0x1a, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x16, Y7, Y10
+	VPSLLD       $0x0a, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x06, Y9, Y10
+	VPSLLD       $0x1a, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x15, Y5, Y10
+	VPSLLD       $0x0b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x0b, Y3, Y10
+	VPSLLD       $0x15, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x15, Y9, Y10
+	VPSLLD       $0x0b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x0b, Y7, Y10
+	VPSLLD       $0x15, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       Y3, Y2, Y2
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y9, Y8, Y8
+	VPSRLD       $0x13, Y3, Y10
+	VPSLLD       $0x0d, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x05, Y5, Y10
+	VPSLLD       $0x1b, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x13, Y7, Y10
+	VPSLLD       $0x0d, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPSRLD       $0x05, Y9, Y10
+	VPSLLD       $0x1b, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPXOR        Y2, Y3, Y3
+	VPXOR        Y4, Y5, Y5
+	VPXOR        Y6, Y7, Y7
+	VPXOR        Y8, Y9, Y9
+	VPADDD       Y5, Y2, Y2
+	VPADDD       Y3, Y4, Y4
+	VPADDD       Y9, Y6, Y6
+	VPADDD       Y7, Y8, Y8
+	VPSRLD       $0x09, Y5, Y10
+	VPSLLD       $0x17, Y5, Y5
+	VPOR         Y10, Y5, Y5
+	VPSRLD       $0x1b, Y3, Y10
+	VPSLLD       $0x05, Y3, Y3
+	VPOR         Y10, Y3, Y3
+	VPSRLD       $0x09, Y9, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPOR         Y10, Y9, Y9
+	VPSRLD       $0x1b, Y7, Y10
+	VPSLLD       $0x05, Y7, Y7
+	VPOR         Y10, Y7, Y7
+	VPXOR        Y2, Y5, Y5
+	VPXOR        Y4, Y3, Y3
+	VPXOR        Y6, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPADDD       256(CX), Y2, Y2
+	VPADDD       320(CX), Y3, Y3
+	VPADDD       384(CX), Y4, Y4
+	VPADDD       832(CX), Y5, Y5
+	VPADDD       256(CX), Y6, Y6
+	VPADDD       320(CX), Y7, Y7
+	VPADDD       384(CX), Y8, Y8
+	VPADDD       832(CX), Y9, Y9
+	VPMOVZXDQ    X2, Y10
+	VPMOVZXDQ    X3, Y11
+	VPSLLQ       $0x20, Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VMOVDQU      Y10, (SI)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPMOVZXDQ    X2, Y10
+	VEXTRACTI128 $0x01, Y3, X2
+	VPMOVZXDQ    X2, Y11
+	VPSLLQ       $0x20, Y11, Y11
+	VPOR         Y11, Y10, Y10
+	VMOVDQU      Y10, 32(SI)
+	VPMOVZXDQ    X4, Y2
+	VPMOVZXDQ    X5, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, 64(SI)
+	VEXTRACTI128 $0x01, Y4, X3
+	VPMOVZXDQ    X3, Y2
+	VEXTRACTI128 $0x01, Y5, X3
+	VPMOVZXDQ    X3, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, 96(SI)
+	ADDQ         $0x00000100, SI
+	VPMOVZXDQ    X6, Y2
+	VPMOVZXDQ    X7, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, (SI)
+	VEXTRACTI128 $0x01, Y6, X3
+	VPMOVZXDQ    X3, Y2
+	VEXTRACTI128 $0x01, Y7, X3
+	VPMOVZXDQ    X3, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, 32(SI)
+	VPMOVZXDQ    X8, Y2
+	VPMOVZXDQ    X9, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, 64(SI)
+	VEXTRACTI128 $0x01, Y8, X3
+	VPMOVZXDQ    X3, Y2
+	VEXTRACTI128 $0x01, Y9, X3
+	VPMOVZXDQ    X3, Y3
+	VPSLLQ       $0x20, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      Y2, 96(SI)
+	ADDQ         $0x00000100, SI
+	SUBQ         $0x02, DI
+	JMP          sets2
+
+sets2Done:
+	ADDQ $0x20, CX
+	ADDQ $0x00000080, AX
+	DECQ BX
+	JNZ  turn
+	VZEROUPPER
+	RET

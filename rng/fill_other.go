@@ -10,3 +10,12 @@ func wordsAVX512(w *[4 * Lanes]uint32, b *blocks)                { panic("rng: n
 func wordsAVX2(w *[4 * Lanes]uint32, b *blocks)                  { panic("rng: no such kernel") }
 func quantilesAVX512(x *float64, n int)                          { panic("rng: no such kernel") }
 func quantilesAVX2(x *float64, n int)                            { panic("rng: no such kernel") }
+
+func octetFillAVX512(dst *float64, stride int, b *octetBlocks, n, law int) {
+	panic("rng: no such kernel")
+}
+func octetFillAVX2(dst *float64, stride int, b *octetBlocks, n, law int) {
+	panic("rng: no such kernel")
+}
+func octetWordsAVX512(dst *uint64, b *octetBlocks, n int) { panic("rng: no such kernel") }
+func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)   { panic("rng: no such kernel") }

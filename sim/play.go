@@ -30,6 +30,8 @@ import (
 	"math"
 
 	"troupe/bandit"
+	"troupe/env"
+	"troupe/policy"
 	"troupe/rng"
 )
 
@@ -43,27 +45,27 @@ type Observer interface {
 // streams of key; Play itself draws none. An error is a *RoundError.
 //
 // Cost: what the environment and the policy cost; nothing is allocated in a round.
-func Play(env bandit.Environment, policy bandit.Policy, key rng.Key, horizon int, observer Observer) error {
+func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon int, observer Observer) error {
 	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
 	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
-	both, _ := env.(bandit.Settler)
+	both, _ := world.(bandit.Settler)
 
 	var x bandit.Action
 	for t := 1; t <= horizon; t++ {
 		round := uint64(t)
 
-		set, err := env.Offer(offer.Round(round))
+		set, err := world.Offer(offer.Round(round))
 		if err != nil {
 			return &RoundError{t, "the environment's offer", err}
 		}
-		if err := policy.Select(&x, set, choose.Round(round)); err != nil {
+		if err := player.Select(&x, set, choose.Round(round)); err != nil {
 			return &RoundError{t, "the policy's choice", err}
 		}
 		var y, regret float64
 		if both != nil {
 			y, regret, err = both.Settle(x, pay.Round(round))
-		} else if y, err = env.Reward(x, pay.Round(round)); err == nil {
-			regret, err = env.Regret(x)
+		} else if y, err = world.Reward(x, pay.Round(round)); err == nil {
+			regret, err = world.Regret(x)
 		}
 		if err != nil {
 			return &RoundError{t, "the environment's answer", err}
@@ -74,11 +76,33 @@ func Play(env bandit.Environment, policy bandit.Policy, key rng.Key, horizon int
 		if err := observer.Round(t, regret, y); err != nil {
 			return &RoundError{t, "the observer", err}
 		}
-		if err := policy.Update(x, y, perturb.Round(round)); err != nil {
+		if err := player.Update(x, y, perturb.Round(round)); err != nil {
 			return &RoundError{t, "the policy's update", err}
 		}
 	}
 	return nil
+}
+
+// PlayOctet is Play for up to eight replications in lock-step: observe is told the regrets and the rewards
+// of round t, one for each lane, and ends the play with its error. ok is false when something happened
+// that concerns one replication, whose Play says what: nothing of this play counts then.
+func PlayOctet(worlds *env.Octet, policies *policy.Octet, horizon int, observe func(t int, regret, reward *[rng.Eight]float64) error) (ok bool, err error) {
+	var arms [rng.Eight]int
+	var regret, y [rng.Eight]float64
+	for t := 1; t <= horizon; t++ {
+		round := uint64(t)
+		if !policies.Select(&arms, round) {
+			return false, nil
+		}
+		worlds.Pay(&y, &regret, &arms, round)
+		if err := observe(t, &regret, &y); err != nil {
+			return true, err
+		}
+		if !policies.Update(&arms, &y, round) { // a reward that is not finite is refused
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // RoundError says in which round and in whose hands a play ended.

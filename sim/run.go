@@ -141,6 +141,7 @@ type runner struct {
 	cells    []entry // by Experiment.index; not yet done where Regret is empty
 	keys     []string
 	worlds   []worldFacts
+	abreast  []bool // environment × policy: replications can be played in lock-step
 	notes    []string
 	before   *Manifest // what the directory held: results of this experiment
 	foreign  bool      // the journal has lines that are not ours
@@ -216,6 +217,8 @@ func (r *runner) rehearse() error {
 			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
 				return x.blame(pc.path, where, err)
 			}
+			w, _ := side([]bandit.Environment{world}, []bandit.Policy{pol}, []rng.Key{key})
+			r.abreast = append(r.abreast, w != nil && len(x.Record) == 0)
 			if notes := newDiary(x.Record, world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
@@ -402,20 +405,42 @@ type finished struct {
 // errAbandoned ends a cell that was under way when the grace was over.
 var errAbandoned = errors.New("abandoned")
 
-// playAll plays the cells that are not done. Replications come first, then environments, then
-// policies: so complete replications, which a leader board may use, come early.
-func (r *runner) playAll(ctx context.Context) error {
+// jobs cuts the cells that are not done into what a worker takes at once: one cell, or cells of one
+// environment and policy that can be played in lock-step, as many as lanes as long as every worker has
+// something to do. Replications come first, then environments, then policies: so complete replications,
+// which a leader board may use, come early.
+func (r *runner) jobs() [][]cell {
 	x := r.x
-	var todo []cell
-	for rep := range x.Replications {
-		for e := range x.Environments {
-			for p := range x.Policies {
-				if len(r.cells[x.index(e, p, rep)].Regret) == 0 {
-					todo = append(todo, cell{e, p, rep})
+	open := len(r.cells) - r.done
+	var jobs [][]cell
+	for e := range x.Environments {
+		for p := range x.Policies {
+			width := 1
+			if r.abreast[e*len(x.Policies)+p] {
+				width = min(rng.Eight, (open+r.o.Workers-1)/r.o.Workers)
+			}
+			var job []cell
+			for rep := range x.Replications {
+				if len(r.cells[x.index(e, p, rep)].Regret) > 0 {
+					continue
 				}
+				if job = append(job, cell{e, p, rep}); len(job) == width {
+					jobs, job = append(jobs, job), nil
+				}
+			}
+			if job != nil {
+				jobs = append(jobs, job)
 			}
 		}
 	}
+	slices.SortStableFunc(jobs, func(a, b []cell) int { return a[0].r - b[0].r })
+	return jobs
+}
+
+// playAll plays the cells that are not done.
+func (r *runner) playAll(ctx context.Context) error {
+	x := r.x
+	todo := r.jobs()
 	r.report()
 	if len(todo) == 0 {
 		return nil
@@ -445,11 +470,22 @@ func (r *runner) playAll(ctx context.Context) error {
 				if n >= len(todo) {
 					return
 				}
-				f := finished{cell: todo[n]}
-				if f.entry, f.err = r.play(hard, f.cell); f.err != nil {
-					stop() // nobody begins another cell
+				if done := r.playTogether(hard, todo[n]); done != nil {
+					for _, f := range done {
+						out <- f
+					}
+					continue
 				}
-				out <- f
+				for _, c := range todo[n] {
+					if soft.Err() != nil {
+						return
+					}
+					f := finished{cell: c}
+					if f.entry, f.err = r.play(hard, c); f.err != nil {
+						stop() // nobody begins another cell
+					}
+					out <- f
+				}
 			}
 		})
 	}
@@ -508,16 +544,111 @@ func (r *runner) set(i int, c entry) {
 	}
 }
 
+// build makes the environment and the policy of a cell.
+func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, error) {
+	key := r.x.Key(c.r + 1)
+	world, err := r.x.Environments[c.e].Options.Build(key, r.data)
+	if err != nil {
+		return nil, nil, key, err
+	}
+	pol, err := r.x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+	return world, pol, key, err
+}
+
+// side puts cells side by side; nil where that is not possible.
+func side(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key) (*env.Octet, *policy.Octet) {
+	w := env.NewOctet(worlds, keys)
+	if w == nil {
+		return nil, nil
+	}
+	p := policy.NewOctet(policies, w.Sets(), keys)
+	if p == nil {
+		return nil, nil
+	}
+	return w, p
+}
+
+// playTogether plays cells of one environment and one policy in lock-step. It returns nil when they must
+// be played one by one: because they cannot be put side by side, or because one of them fails. It runs on
+// a worker and only reads the runner.
+func (r *runner) playTogether(hard context.Context, cells []cell) []finished {
+	if len(cells) < 2 {
+		return nil
+	}
+	x, lanes := r.x, int64(len(cells))
+	started := time.Now()
+	var worlds []bandit.Environment
+	var policies []bandit.Policy
+	var keys []rng.Key
+	for _, c := range cells {
+		world, pol, key, err := r.build(c)
+		if err != nil {
+			return nil
+		}
+		worlds, policies, keys = append(worlds, world), append(policies, pol), append(keys, key)
+	}
+	w, p := side(worlds, policies, keys)
+	if w == nil {
+		return nil
+	}
+	done := make([]finished, len(cells))
+	for i, c := range cells {
+		done[i] = finished{cell: c, entry: entry{
+			Regret: make([]float64, 0, len(x.Checkpoints)),
+			Reward: make([]float64, 0, len(x.Checkpoints)),
+		}}
+	}
+	var regrets, rewards [rng.Eight]float64
+	next, counted := 0, int64(0)
+	ok, err := PlayOctet(w, p, x.Horizon, func(t int, regret, reward *[rng.Eight]float64) error {
+		for l := range regrets {
+			regrets[l] += regret[l]
+			rewards[l] += reward[l]
+		}
+		if t == x.Checkpoints[next] {
+			next++
+			for i := range done {
+				if !finite(regrets[i]) || !finite(rewards[i]) {
+					return bandit.ErrNotFinite
+				}
+				done[i].entry.Regret = append(done[i].entry.Regret, regrets[i])
+				done[i].entry.Reward = append(done[i].entry.Reward, rewards[i])
+			}
+		}
+		if t%countEvery == 0 {
+			counted += countEvery * lanes
+			r.rounds.Add(countEvery * lanes)
+			select {
+			case <-hard.Done():
+				return errAbandoned
+			default:
+			}
+		}
+		return nil
+	})
+	switch {
+	case err == errAbandoned:
+		for i := range done {
+			done[i].err = err
+		}
+	case !ok || err != nil:
+		r.rounds.Add(-counted)
+		return nil
+	default:
+		r.rounds.Add(int64(x.Horizon%countEvery) * lanes)
+		share := time.Since(started).Seconds() / float64(lanes)
+		for i := range done {
+			done[i].entry.Seconds = share
+		}
+	}
+	return done
+}
+
 // play plays one cell. It runs on a worker and only reads the runner.
 func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	x := r.x
 	started := time.Now()
-	key := x.Key(c.r + 1)
-	world, err := x.Environments[c.e].Options.Build(key, r.data)
-	if err != nil {
-		return entry{}, err
-	}
-	pol, err := x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+	world, pol, key, err := r.build(c)
 	if err != nil {
 		return entry{}, err
 	}

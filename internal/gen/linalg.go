@@ -45,6 +45,7 @@ func linalg() {
 		v.leads(false)
 		v.leads(true)
 		v.arms()
+		v.ridges()
 	}
 	v512.argMax512()
 	v256.argMax256()

@@ -27,6 +27,7 @@ func main() {
 	case "rng":
 		threefry()
 		normals()
+		octets()
 	case "linalg":
 		linalg()
 	case "limits":

@@ -65,9 +65,22 @@ func first512(s keys512, i, offset int) VecVirtual {
 	return v
 }
 
+// injector adds what the key schedule has after group g = 1, …, 5 to word i of the blocks x.
+type injector interface {
+	inject(g, i int, x VecVirtual)
+}
+
+func (s keys512) inject(g, i int, x VecVirtual) {
+	m := s.key(g + i)
+	if i == 3 {
+		m = s.last.Offset(4*g - 4)
+	}
+	VPADDD_BCST(m, x, x)
+}
+
 // rounds512 emits the 20 rounds for several sets of blocks, interleaved: the instructions of a round
 // of one set wait for each other.
-func rounds512(s keys512, sets [][4]VecVirtual) {
+func rounds512(s injector, sets [][4]VecVirtual) {
 	for r := range 20 {
 		for _, op := range round512(s, sets, r) {
 			op()
@@ -76,7 +89,7 @@ func rounds512(s keys512, sets [][4]VecVirtual) {
 }
 
 // round512 lists the instructions of round r.
-func round512(s keys512, sets [][4]VecVirtual, r int) (ops []func()) {
+func round512(s injector, sets [][4]VecVirtual, r int) (ops []func()) {
 	do := func(f func()) { ops = append(ops, f) }
 	a, b := 1, 3
 	if r%2 == 1 {
@@ -98,10 +111,9 @@ func round512(s keys512, sets [][4]VecVirtual, r int) (ops []func()) {
 	if r%4 == 3 {
 		g := r/4 + 1
 		for _, x := range sets {
-			for i := range 3 {
-				do(func() { VPADDD_BCST(s.key(g+i), x[i], x[i]) })
+			for i := range 4 {
+				do(func() { s.inject(g, i, x[i]) })
 			}
-			do(func() { VPADDD_BCST(s.last.Offset(4*g-4), x[3], x[3]) })
 		}
 	}
 	return ops
@@ -235,8 +247,16 @@ func newKeys256(b GPVirtual) keys256 {
 	return s
 }
 
+func (s keys256) inject(g, i int, x VecVirtual) {
+	slot := slotK + (g+i)%5
+	if i == 3 {
+		slot = slotLast + g - 1
+	}
+	VPADDD(s.at(slot), x, x)
+}
+
 // rounds256 emits the 20 rounds. AVX2 has no rotation: two shifts and an or.
-func rounds256(s keys256, sets [][4]VecVirtual) {
+func rounds256(s injector, sets [][4]VecVirtual) {
 	tmp := YMM()
 	rotate := func(x VecVirtual, by uint64) {
 		VPSRLD(Imm(32-by), x, tmp)
@@ -264,10 +284,9 @@ func rounds256(s keys256, sets [][4]VecVirtual) {
 		if r%4 == 3 {
 			g := r/4 + 1
 			for _, x := range sets {
-				for i := range 3 {
-					VPADDD(s.at(slotK+(g+i)%5), x[i], x[i])
+				for i := range 4 {
+					s.inject(g, i, x[i])
 				}
-				VPADDD(s.at(slotLast+g-1), x[3], x[3])
 			}
 		}
 	}

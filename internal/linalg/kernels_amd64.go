@@ -97,3 +97,51 @@ func armsAVX512(p *float64, blocks, d int, theta *float64, most float64) (at int
 
 //go:noescape
 func armsAVX2(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)
+
+//go:noescape
+func octetMulAVX512(dst, a, x *float64, d int)
+
+//go:noescape
+func octetMulAVX2(dst, a, x *float64, d int)
+
+//go:noescape
+func octetStepAVX512(dst, a, x *float64, d int, c, hat, s, k *float64)
+
+//go:noescape
+func octetStepAVX2(dst, a, x *float64, d int, c, hat, s, k *float64)
+
+//go:noescape
+func octetWeighAVX512(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)
+
+//go:noescape
+func octetWeighAVX2(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)
+
+//go:noescape
+func octetMoveAVX512(theta, k *float64, d int, s, e, growth, q *float64)
+
+//go:noescape
+func octetMoveAVX2(theta, k *float64, d int, s, e, growth, q *float64)
+
+//go:noescape
+func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+
+//go:noescape
+func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+
+//go:noescape
+func octetPickAVX512(dst, table *float64, at *int, d int)
+
+//go:noescape
+func octetPickAVX2(dst, table *float64, at *int, d int)
+
+//go:noescape
+func octetAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)
+
+//go:noescape
+func octetAddOneAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)
+
+//go:noescape
+func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)
+
+//go:noescape
+func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)

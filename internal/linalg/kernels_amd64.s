@@ -2890,6 +2890,884 @@ refuse:
 	VZEROUPPER
 	RET
 
+// func octetMulAVX512(dst *float64, a *float64, x *float64, d int)
+// Requires: AVX, AVX512F
+TEXT ·octetMulAVX512(SB), NOSPLIT, $0-32
+	MOVQ d+24(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ dst+0(FP), DX
+	MOVQ x+16(FP), BX
+	MOVQ AX, DI
+
+row:
+	MOVQ   BX, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   AX, R8
+
+Eight:
+	SUBQ        $0x08, R8
+	JL          Rest
+	VMOVUPD     (CX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 448(SI), Z8, Z7
+	ADDQ        $0x40, CX
+	ADDQ        $0x00000200, SI
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x02
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x03
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x04
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x05
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x06
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	ADDQ        $0x40, CX
+	CMPQ        R8, $0x07
+	JL          Sum
+	VMOVUPD     (CX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+	ADDQ        $0x40, CX
+
+Sum:
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VPXORQ  Z7, Z7, Z7
+	VADDPD  Z7, Z0, Z0
+	VMOVUPD Z0, (DX)
+	ADDQ    $0x40, DX
+	DECQ    DI
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func octetStepAVX512(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
+// Requires: AVX, AVX512F
+TEXT ·octetStepAVX512(SB), NOSPLIT, $0-64
+	MOVQ    d+24(FP), AX
+	MOVQ    c+32(FP), CX
+	VMOVUPD (CX), Z12
+	MOVQ    s+48(FP), CX
+	VMOVUPD (CX), Z11
+	MOVQ    k+56(FP), CX
+	MOVQ    hat+40(FP), BX
+	MOVQ    CX, SI
+	MOVQ    a+8(FP), DI
+	MOVQ    dst+0(FP), R8
+	MOVQ    x+16(FP), R9
+	MOVQ    AX, R11
+
+row:
+	MOVQ    R9, R10
+	VMOVUPD (SI), Z10
+	MOVQ    CX, DX
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	MOVQ    AX, R12
+
+Eight:
+	SUBQ         $0x08, R12
+	JL           Rest
+	VMOVUPD      (DI), Z8
+	VMULPD       (DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  (R10), Z8, Z0
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       64(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  64(R10), Z8, Z1
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       128(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  128(R10), Z8, Z2
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       192(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  192(R10), Z8, Z3
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       256(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  256(R10), Z8, Z4
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       320(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  320(R10), Z8, Z5
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       384(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  384(R10), Z8, Z6
+	ADDQ         $0x40, DI
+	VMOVUPD      (DI), Z8
+	VMULPD       448(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  448(R10), Z8, Z7
+	ADDQ         $0x40, DI
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000200, DX
+	JMP          Eight
+
+Rest:
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x01
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       (DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  (R10), Z8, Z0
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x02
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       64(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  64(R10), Z8, Z1
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x03
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       128(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  128(R10), Z8, Z2
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x04
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       192(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  192(R10), Z8, Z3
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x05
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       256(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  256(R10), Z8, Z4
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x06
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       320(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  320(R10), Z8, Z5
+	ADDQ         $0x40, DI
+	CMPQ         R12, $0x07
+	JL           Sum
+	VMOVUPD      (DI), Z8
+	VMULPD       384(DX), Z10, Z9
+	VFNMADD231PD Z9, Z11, Z8
+	VMOVUPD      Z8, (DI)
+	VFMADD231PD  384(R10), Z8, Z6
+	ADDQ         $0x40, DI
+
+Sum:
+	VADDPD      Z4, Z0, Z0
+	VADDPD      Z5, Z1, Z1
+	VADDPD      Z6, Z2, Z2
+	VADDPD      Z7, Z3, Z3
+	VADDPD      Z2, Z0, Z0
+	VADDPD      Z3, Z1, Z1
+	VADDPD      Z1, Z0, Z0
+	VPXORQ      Z7, Z7, Z7
+	VADDPD      Z7, Z0, Z0
+	VFMADD213PD (BX), Z12, Z0
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	VMOVUPD     Z0, (R8)
+	ADDQ        $0x40, R8
+	DECQ        R11
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func octetWeighAVX512(x *float64, k *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·octetWeighAVX512(SB), NOSPLIT, $0-88
+	MOVQ   d+32(FP), AX
+	XORQ   CX, CX
+	XORQ   DX, DX
+	MOVQ   x+0(FP), BX
+	MOVQ   k+8(FP), SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   AX, DI
+
+kEight:
+	SUBQ        $0x08, DI
+	JL          kRest
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	VMOVUPD     64(BX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	VMOVUPD     128(BX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	VMOVUPD     192(BX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	VMOVUPD     256(BX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	VMOVUPD     320(BX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	VMOVUPD     384(BX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+	VMOVUPD     448(BX), Z8
+	VFMADD231PD 448(SI), Z8, Z7
+	ADDQ        $0x00000200, BX
+	ADDQ        $0x00000200, SI
+	JMP         kEight
+
+kRest:
+	ADDQ        $0x08, DI
+	CMPQ        DI, $0x01
+	JL          kSum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	CMPQ        DI, $0x02
+	JL          kSum
+	VMOVUPD     64(BX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	CMPQ        DI, $0x03
+	JL          kSum
+	VMOVUPD     128(BX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	CMPQ        DI, $0x04
+	JL          kSum
+	VMOVUPD     192(BX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	CMPQ        DI, $0x05
+	JL          kSum
+	VMOVUPD     256(BX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	CMPQ        DI, $0x06
+	JL          kSum
+	VMOVUPD     320(BX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	CMPQ        DI, $0x07
+	JL          kSum
+	VMOVUPD     384(BX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+
+kSum:
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VPXORQ  Z7, Z7, Z7
+	VADDPD  Z7, Z0, Z0
+	VMOVAPD Z0, Z9
+	MOVQ    x+0(FP), BX
+	MOVQ    theta+16(FP), SI
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+
+thetaEight:
+	SUBQ        $0x08, AX
+	JL          thetaRest
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	VMOVUPD     64(BX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	VMOVUPD     128(BX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	VMOVUPD     192(BX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	VMOVUPD     256(BX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	VMOVUPD     320(BX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	VMOVUPD     384(BX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+	VMOVUPD     448(BX), Z8
+	VFMADD231PD 448(SI), Z8, Z7
+	ADDQ        $0x00000200, BX
+	ADDQ        $0x00000200, SI
+	JMP         thetaEight
+
+thetaRest:
+	ADDQ        $0x08, AX
+	CMPQ        AX, $0x01
+	JL          thetaSum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (SI), Z8, Z0
+	CMPQ        AX, $0x02
+	JL          thetaSum
+	VMOVUPD     64(BX), Z8
+	VFMADD231PD 64(SI), Z8, Z1
+	CMPQ        AX, $0x03
+	JL          thetaSum
+	VMOVUPD     128(BX), Z8
+	VFMADD231PD 128(SI), Z8, Z2
+	CMPQ        AX, $0x04
+	JL          thetaSum
+	VMOVUPD     192(BX), Z8
+	VFMADD231PD 192(SI), Z8, Z3
+	CMPQ        AX, $0x05
+	JL          thetaSum
+	VMOVUPD     256(BX), Z8
+	VFMADD231PD 256(SI), Z8, Z4
+	CMPQ        AX, $0x06
+	JL          thetaSum
+	VMOVUPD     320(BX), Z8
+	VFMADD231PD 320(SI), Z8, Z5
+	CMPQ        AX, $0x07
+	JL          thetaSum
+	VMOVUPD     384(BX), Z8
+	VFMADD231PD 384(SI), Z8, Z6
+
+thetaSum:
+	VADDPD       Z4, Z0, Z0
+	VADDPD       Z5, Z1, Z1
+	VADDPD       Z6, Z2, Z2
+	VADDPD       Z7, Z3, Z3
+	VADDPD       Z2, Z0, Z0
+	VADDPD       Z3, Z1, Z1
+	VADDPD       Z1, Z0, Z0
+	VPXORQ       Z7, Z7, Z7
+	VADDPD       Z7, Z0, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         $0x3ff0000000000000, AX
+	VMOVQ        AX, X1
+	VBROADCASTSD X1, Z1
+	VPXORQ       Z10, Z10, Z10
+	MOVQ         $0x7fefffffffffffff, AX
+	VMOVQ        AX, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         q+48(FP), AX
+	VMOVUPD      Z9, (AX)
+	VCMPPD       $0x19, Z10, Z9, K1
+	KMOVB        K1, AX
+	ORQ          AX, CX
+	VCMPPD       $0x16, Z2, Z9, K1
+	KMOVB        K1, AX
+	ORQ          AX, CX
+	VCMPPD       $0x1e, Z1, Z9, K1
+	KMOVB        K1, AX
+	ORQ          AX, DX
+	MOVQ         growth+40(FP), AX
+	VMOVUPD      (AX), Z8
+	VCMPPD       $0x1e, Z1, Z8, K1
+	KMOVB        K1, AX
+	ORQ          AX, DX
+	VADDPD       Z1, Z9, Z9
+	VDIVPD       Z9, Z1, Z9
+	MOVQ         s+64(FP), AX
+	VMOVUPD      Z9, (AX)
+	MOVQ         y+24(FP), AX
+	VMOVUPD      (AX), Z8
+	VSUBPD       Z0, Z8, Z8
+	MOVQ         e+56(FP), AX
+	VMOVUPD      Z8, (AX)
+	VSUBPD       Z8, Z8, Z8
+	VCMPPD       $0x19, Z10, Z8, K1
+	KMOVB        K1, AX
+	ORQ          AX, CX
+	MOVQ         CX, bad+72(FP)
+	MOVQ         DX, fold+80(FP)
+	VZEROUPPER
+	RET
+
+// func octetMoveAVX512(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
+// Requires: AVX, AVX512F
+TEXT ·octetMoveAVX512(SB), NOSPLIT, $0-56
+	MOVQ    theta+0(FP), AX
+	MOVQ    k+8(FP), CX
+	MOVQ    d+16(FP), DX
+	MOVQ    growth+40(FP), SI
+	MOVQ    s+24(FP), BX
+	VMOVUPD (BX), Z0
+	MOVQ    e+32(FP), BX
+	VMOVUPD (BX), Z1
+	XORQ    BX, BX
+
+feature:
+	VMULPD       (CX)(BX*1), Z0, Z2
+	VMOVUPD      (AX)(BX*1), Z3
+	VFMADD231PD  Z2, Z1, Z3
+	VMOVUPD      Z3, (AX)(BX*1)
+	ADDQ         $0x40, BX
+	DECQ         DX
+	JNZ          feature
+	VMOVUPD      (SI), Z3
+	MOVQ         $0x3ff0000000000000, AX
+	VMOVQ        AX, X0
+	VBROADCASTSD X0, Z0
+	VADDPD       Z0, Z3, Z2
+	MOVQ         q+48(FP), AX
+	VFMADD231PD  (AX), Z2, Z3
+	VMOVUPD      Z3, (SI)
+	VZEROUPPER
+	RET
+
+// func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·octetArgMaxAVX512(SB), NOSPLIT, $0-48
+	MOVQ         d+24(FP), AX
+	XORQ         CX, CX
+	MOVQ         $0xfff0000000000000, DX
+	VMOVQ        DX, X8
+	VBROADCASTSD X8, Z8
+	VPXORQ       Z9, Z9, Z9
+	VPXORQ       Z10, Z10, Z10
+	MOVQ         x+0(FP), BX
+	MOVQ         theta+16(FP), SI
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X12
+	VBROADCASTSD X12, Z12
+	MOVQ         $0x5f20000000000000, DX
+	VMOVQ        DX, X13
+	VBROADCASTSD X13, Z13
+	MOVQ         SI, DI
+	MOVQ         AX, R8
+
+entry:
+	VANDPD       (DI), Z12, Z11
+	VCMPPD       $0x16, Z13, Z11, K1
+	KMOVB        K1, DX
+	ORQ          DX, CX
+	ADDQ         $0x40, DI
+	DECQ         R8
+	JNZ          entry
+	MOVQ         $0x0000000000000001, DX
+	VMOVQ        DX, X12
+	VBROADCASTSD X12, Z12
+	MOVQ         rows+8(FP), R8
+
+row:
+	MOVQ   SI, DI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   AX, DX
+
+Eight:
+	SUBQ        $0x08, DX
+	JL          Rest
+	VMOVUPD     (BX), Z11
+	VFMADD231PD (DI), Z11, Z0
+	VMOVUPD     64(BX), Z11
+	VFMADD231PD 64(DI), Z11, Z1
+	VMOVUPD     128(BX), Z11
+	VFMADD231PD 128(DI), Z11, Z2
+	VMOVUPD     192(BX), Z11
+	VFMADD231PD 192(DI), Z11, Z3
+	VMOVUPD     256(BX), Z11
+	VFMADD231PD 256(DI), Z11, Z4
+	VMOVUPD     320(BX), Z11
+	VFMADD231PD 320(DI), Z11, Z5
+	VMOVUPD     384(BX), Z11
+	VFMADD231PD 384(DI), Z11, Z6
+	VMOVUPD     448(BX), Z11
+	VFMADD231PD 448(DI), Z11, Z7
+	ADDQ        $0x00000200, BX
+	ADDQ        $0x00000200, DI
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, DX
+	CMPQ        DX, $0x01
+	JL          Sum
+	VMOVUPD     (BX), Z11
+	VFMADD231PD (DI), Z11, Z0
+	CMPQ        DX, $0x02
+	JL          Sum
+	VMOVUPD     64(BX), Z11
+	VFMADD231PD 64(DI), Z11, Z1
+	CMPQ        DX, $0x03
+	JL          Sum
+	VMOVUPD     128(BX), Z11
+	VFMADD231PD 128(DI), Z11, Z2
+	CMPQ        DX, $0x04
+	JL          Sum
+	VMOVUPD     192(BX), Z11
+	VFMADD231PD 192(DI), Z11, Z3
+	CMPQ        DX, $0x05
+	JL          Sum
+	VMOVUPD     256(BX), Z11
+	VFMADD231PD 256(DI), Z11, Z4
+	CMPQ        DX, $0x06
+	JL          Sum
+	VMOVUPD     320(BX), Z11
+	VFMADD231PD 320(DI), Z11, Z5
+	CMPQ        DX, $0x07
+	JL          Sum
+	VMOVUPD     384(BX), Z11
+	VFMADD231PD 384(DI), Z11, Z6
+
+Sum:
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VPXORQ  Z7, Z7, Z7
+	VADDPD  Z7, Z0, Z0
+	VCMPPD  $0x1e, Z8, Z0, K1
+	VMOVAPD Z0, K1, Z8
+	VMOVAPD Z10, K1, Z9
+	VPADDQ  Z12, Z10, Z10
+	MOVQ    AX, DX
+	ANDQ    $0x07, DX
+	SHLQ    $0x06, DX
+	ADDQ    DX, BX
+	DECQ    R8
+	JNZ     row
+	MOVQ    at+32(FP), AX
+	VMOVUPD Z9, (AX)
+	MOVQ    CX, wild+40(FP)
+	VZEROUPPER
+	RET
+
+// func octetPickAVX512(dst *float64, table *float64, at *int, d int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·octetPickAVX512(SB), NOSPLIT, $0-32
+	MOVQ  d+24(FP), AX
+	SHLQ  $0x06, AX
+	MOVL  $0x00000002, CX
+	KMOVB CX, K1
+	MOVL  $0x00000004, CX
+	KMOVB CX, K2
+	MOVL  $0x00000008, CX
+	KMOVB CX, K3
+	MOVL  $0x00000010, CX
+	KMOVB CX, K4
+	MOVL  $0x00000020, CX
+	KMOVB CX, K5
+	MOVL  $0x00000040, CX
+	KMOVB CX, K6
+	MOVL  $0x00000080, CX
+	KMOVB CX, K7
+	MOVQ  at+16(FP), CX
+	MOVQ  table+8(FP), DX
+	MOVQ  dst+0(FP), BX
+	MOVQ  (CX), SI
+	IMULQ AX, SI
+	ADDQ  DX, SI
+	MOVQ  8(CX), DI
+	IMULQ AX, DI
+	ADDQ  DX, DI
+	MOVQ  16(CX), R8
+	IMULQ AX, R8
+	ADDQ  DX, R8
+	MOVQ  24(CX), R9
+	IMULQ AX, R9
+	ADDQ  DX, R9
+	MOVQ  32(CX), R10
+	IMULQ AX, R10
+	ADDQ  DX, R10
+	MOVQ  40(CX), R11
+	IMULQ AX, R11
+	ADDQ  DX, R11
+	MOVQ  48(CX), R12
+	IMULQ AX, R12
+	ADDQ  DX, R12
+	MOVQ  56(CX), CX
+	IMULQ AX, CX
+	ADDQ  DX, CX
+	XORQ  DX, DX
+
+feature:
+	VBROADCASTSD (SI)(DX*1), Z0
+	VBROADCASTSD 8(DI)(DX*1), K1, Z0
+	VBROADCASTSD 16(R8)(DX*1), K2, Z0
+	VBROADCASTSD 24(R9)(DX*1), K3, Z0
+	VBROADCASTSD 32(R10)(DX*1), K4, Z0
+	VBROADCASTSD 40(R11)(DX*1), K5, Z0
+	VBROADCASTSD 48(R12)(DX*1), K6, Z0
+	VBROADCASTSD 56(CX)(DX*1), K7, Z0
+	VMOVUPD      Z0, (BX)(DX*1)
+	ADDQ         $0x40, DX
+	CMPQ         DX, AX
+	JL           feature
+	VZEROUPPER
+	RET
+
+// func octetAddOneAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// Requires: AVX, AVX512F
+TEXT ·octetAddOneAVX512(SB), NOSPLIT, $0-56
+	MOVQ ustep+32(FP), AX
+	MOVQ xstep+48(FP), CX
+	MOVQ d+16(FP), DX
+	SHLQ $0x06, DX
+	SHLQ $0x06, AX
+	SHLQ $0x06, CX
+	MOVQ s+0(FP), AX
+	MOVQ x+40(FP), CX
+	MOVQ d+16(FP), BX
+
+features4:
+	CMPQ    BX, $0x04
+	JL      features4Done
+	VMOVUPD (CX), Z0
+	VMOVUPD 64(CX), Z1
+	VMOVUPD 128(CX), Z2
+	VMOVUPD 192(CX), Z3
+	MOVQ    u+24(FP), DI
+	MOVQ    members+8(FP), R8
+	MOVQ    AX, SI
+
+features4Member:
+	VMOVUPD     (DI), Z5
+	VMOVUPD     (SI), Z4
+	VFMADD231PD Z0, Z5, Z4
+	VMOVUPD     Z4, (SI)
+	VMOVUPD     64(SI), Z4
+	VFMADD231PD Z1, Z5, Z4
+	VMOVUPD     Z4, 64(SI)
+	VMOVUPD     128(SI), Z4
+	VFMADD231PD Z2, Z5, Z4
+	VMOVUPD     Z4, 128(SI)
+	VMOVUPD     192(SI), Z4
+	VFMADD231PD Z3, Z5, Z4
+	VMOVUPD     Z4, 192(SI)
+	ADDQ        DX, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNZ         features4Member
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	SUBQ        $0x04, BX
+	JMP         features4
+
+features4Done:
+features1:
+	CMPQ    BX, $0x01
+	JL      features1Done
+	VMOVUPD (CX), Z0
+	MOVQ    u+24(FP), DI
+	MOVQ    members+8(FP), R8
+	MOVQ    AX, SI
+
+features1Member:
+	VMOVUPD     (DI), Z5
+	VMOVUPD     (SI), Z4
+	VFMADD231PD Z0, Z5, Z4
+	VMOVUPD     Z4, (SI)
+	ADDQ        DX, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNZ         features1Member
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x01, BX
+	JMP         features1
+
+features1Done:
+	VZEROUPPER
+	RET
+
+// func octetAddFourAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// Requires: AVX, AVX512F
+TEXT ·octetAddFourAVX512(SB), NOSPLIT, $0-56
+	MOVQ ustep+32(FP), AX
+	MOVQ xstep+48(FP), CX
+	MOVQ d+16(FP), DX
+	SHLQ $0x06, DX
+	SHLQ $0x06, AX
+	SHLQ $0x06, CX
+	LEAQ (AX)(AX*2), BX
+	LEAQ (CX)(CX*2), SI
+	MOVQ s+0(FP), DI
+	MOVQ x+40(FP), R8
+	MOVQ d+16(FP), R9
+
+features4:
+	CMPQ    R9, $0x04
+	JL      features4Done
+	VMOVUPD (R8), Z0
+	VMOVUPD (R8)(CX*1), Z1
+	VMOVUPD (R8)(CX*2), Z2
+	VMOVUPD (R8)(SI*1), Z3
+	VMOVUPD 64(R8), Z4
+	VMOVUPD 64(R8)(CX*1), Z5
+	VMOVUPD 64(R8)(CX*2), Z6
+	VMOVUPD 64(R8)(SI*1), Z7
+	VMOVUPD 128(R8), Z8
+	VMOVUPD 128(R8)(CX*1), Z9
+	VMOVUPD 128(R8)(CX*2), Z10
+	VMOVUPD 128(R8)(SI*1), Z11
+	VMOVUPD 192(R8), Z12
+	VMOVUPD 192(R8)(CX*1), Z13
+	VMOVUPD 192(R8)(CX*2), Z14
+	VMOVUPD 192(R8)(SI*1), Z15
+	MOVQ    u+24(FP), R11
+	MOVQ    members+8(FP), R12
+	MOVQ    DI, R10
+
+features4Member:
+	VMOVUPD     (R11), Z17
+	VMOVUPD     (R11)(AX*1), Z18
+	VMOVUPD     (R11)(AX*2), Z19
+	VMOVUPD     (R11)(BX*1), Z20
+	VMOVUPD     (R10), Z16
+	VFMADD231PD Z0, Z17, Z16
+	VFMADD231PD Z1, Z18, Z16
+	VFMADD231PD Z2, Z19, Z16
+	VFMADD231PD Z3, Z20, Z16
+	VMOVUPD     Z16, (R10)
+	VMOVUPD     64(R10), Z16
+	VFMADD231PD Z4, Z17, Z16
+	VFMADD231PD Z5, Z18, Z16
+	VFMADD231PD Z6, Z19, Z16
+	VFMADD231PD Z7, Z20, Z16
+	VMOVUPD     Z16, 64(R10)
+	VMOVUPD     128(R10), Z16
+	VFMADD231PD Z8, Z17, Z16
+	VFMADD231PD Z9, Z18, Z16
+	VFMADD231PD Z10, Z19, Z16
+	VFMADD231PD Z11, Z20, Z16
+	VMOVUPD     Z16, 128(R10)
+	VMOVUPD     192(R10), Z16
+	VFMADD231PD Z12, Z17, Z16
+	VFMADD231PD Z13, Z18, Z16
+	VFMADD231PD Z14, Z19, Z16
+	VFMADD231PD Z15, Z20, Z16
+	VMOVUPD     Z16, 192(R10)
+	ADDQ        DX, R10
+	ADDQ        $0x40, R11
+	DECQ        R12
+	JNZ         features4Member
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000100, R8
+	SUBQ        $0x04, R9
+	JMP         features4
+
+features4Done:
+features1:
+	CMPQ    R9, $0x01
+	JL      features1Done
+	VMOVUPD (R8), Z0
+	VMOVUPD (R8)(CX*1), Z1
+	VMOVUPD (R8)(CX*2), Z2
+	VMOVUPD (R8)(SI*1), Z3
+	MOVQ    u+24(FP), R11
+	MOVQ    members+8(FP), R12
+	MOVQ    DI, R10
+
+features1Member:
+	VMOVUPD     (R11), Z17
+	VMOVUPD     (R11)(AX*1), Z18
+	VMOVUPD     (R11)(AX*2), Z19
+	VMOVUPD     (R11)(BX*1), Z20
+	VMOVUPD     (R10), Z16
+	VFMADD231PD Z0, Z17, Z16
+	VFMADD231PD Z1, Z18, Z16
+	VFMADD231PD Z2, Z19, Z16
+	VFMADD231PD Z3, Z20, Z16
+	VMOVUPD     Z16, (R10)
+	ADDQ        DX, R10
+	ADDQ        $0x40, R11
+	DECQ        R12
+	JNZ         features1Member
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x01, R9
+	JMP         features1
+
+features1Done:
+	VZEROUPPER
+	RET
+
 // func dotAVX2(a *float64, b *float64, n int) float64
 // Requires: AVX, FMA3, SSE2
 TEXT ·dotAVX2(SB), NOSPLIT, $0-32
@@ -4586,6 +5464,930 @@ quarterSum:
 refuse:
 	MOVQ $-1, AX
 	MOVQ AX, at+40(FP)
+	VZEROUPPER
+	RET
+
+// func octetMulAVX2(dst *float64, a *float64, x *float64, d int)
+// Requires: AVX, FMA3
+TEXT ·octetMulAVX2(SB), NOSPLIT, $0-32
+	MOVQ d+24(FP), AX
+	XORQ CX, CX
+
+half:
+	MOVQ a+8(FP), DX
+	ADDQ CX, DX
+	MOVQ dst+0(FP), BX
+	ADDQ CX, BX
+	MOVQ x+16(FP), SI
+	ADDQ CX, SI
+	MOVQ AX, R8
+
+row:
+	MOVQ   SI, DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ   AX, R9
+
+Eight:
+	SUBQ        $0x08, R9
+	JL          Rest
+	VMOVUPD     (DX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+	ADDQ        $0x40, DX
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 448(DI), Y8, Y7
+	ADDQ        $0x40, DX
+	ADDQ        $0x00000200, DI
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, R9
+	CMPQ        R9, $0x01
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x02
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x03
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x04
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x05
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x06
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	ADDQ        $0x40, DX
+	CMPQ        R9, $0x07
+	JL          Sum
+	VMOVUPD     (DX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+	ADDQ        $0x40, DX
+
+Sum:
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y5, Y1, Y1
+	VADDPD  Y6, Y2, Y2
+	VADDPD  Y7, Y3, Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VXORPD  Y7, Y7, Y7
+	VADDPD  Y7, Y0, Y0
+	VMOVUPD Y0, (BX)
+	ADDQ    $0x40, BX
+	DECQ    R8
+	JNZ     row
+	ADDQ    $0x20, CX
+	CMPQ    CX, $0x20
+	JE      half
+	VZEROUPPER
+	RET
+
+// func octetStepAVX2(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
+// Requires: AVX, FMA3
+TEXT ·octetStepAVX2(SB), NOSPLIT, $0-64
+	MOVQ d+24(FP), AX
+	XORQ CX, CX
+
+half:
+	MOVQ    c+32(FP), DX
+	ADDQ    CX, DX
+	VMOVUPD (DX), Y12
+	MOVQ    s+48(FP), DX
+	ADDQ    CX, DX
+	VMOVUPD (DX), Y11
+	MOVQ    k+56(FP), DX
+	ADDQ    CX, DX
+	MOVQ    hat+40(FP), SI
+	ADDQ    CX, SI
+	MOVQ    DX, DI
+	MOVQ    a+8(FP), R8
+	ADDQ    CX, R8
+	MOVQ    dst+0(FP), R9
+	ADDQ    CX, R9
+	MOVQ    x+16(FP), R10
+	ADDQ    CX, R10
+	MOVQ    AX, R12
+
+row:
+	MOVQ    R10, R11
+	VMOVUPD (DI), Y10
+	MOVQ    DX, BX
+	VXORPD  Y0, Y0, Y0
+	VXORPD  Y1, Y1, Y1
+	VXORPD  Y2, Y2, Y2
+	VXORPD  Y3, Y3, Y3
+	VXORPD  Y4, Y4, Y4
+	VXORPD  Y5, Y5, Y5
+	VXORPD  Y6, Y6, Y6
+	VXORPD  Y7, Y7, Y7
+	MOVQ    AX, R13
+
+Eight:
+	SUBQ         $0x08, R13
+	JL           Rest
+	VMOVUPD      (R8), Y8
+	VMULPD       (BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  (R11), Y8, Y0
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       64(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  64(R11), Y8, Y1
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       128(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  128(R11), Y8, Y2
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       192(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  192(R11), Y8, Y3
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       256(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  256(R11), Y8, Y4
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       320(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  320(R11), Y8, Y5
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       384(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  384(R11), Y8, Y6
+	ADDQ         $0x40, R8
+	VMOVUPD      (R8), Y8
+	VMULPD       448(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  448(R11), Y8, Y7
+	ADDQ         $0x40, R8
+	ADDQ         $0x00000200, R11
+	ADDQ         $0x00000200, BX
+	JMP          Eight
+
+Rest:
+	ADDQ         $0x08, R13
+	CMPQ         R13, $0x01
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       (BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  (R11), Y8, Y0
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x02
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       64(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  64(R11), Y8, Y1
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x03
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       128(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  128(R11), Y8, Y2
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x04
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       192(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  192(R11), Y8, Y3
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x05
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       256(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  256(R11), Y8, Y4
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x06
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       320(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  320(R11), Y8, Y5
+	ADDQ         $0x40, R8
+	CMPQ         R13, $0x07
+	JL           Sum
+	VMOVUPD      (R8), Y8
+	VMULPD       384(BX), Y10, Y9
+	VFNMADD231PD Y9, Y11, Y8
+	VMOVUPD      Y8, (R8)
+	VFMADD231PD  384(R11), Y8, Y6
+	ADDQ         $0x40, R8
+
+Sum:
+	VADDPD      Y4, Y0, Y0
+	VADDPD      Y5, Y1, Y1
+	VADDPD      Y6, Y2, Y2
+	VADDPD      Y7, Y3, Y3
+	VADDPD      Y2, Y0, Y0
+	VADDPD      Y3, Y1, Y1
+	VADDPD      Y1, Y0, Y0
+	VXORPD      Y7, Y7, Y7
+	VADDPD      Y7, Y0, Y0
+	VFMADD213PD (SI), Y12, Y0
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, DI
+	VMOVUPD     Y0, (R9)
+	ADDQ        $0x40, R9
+	DECQ        R12
+	JNZ         row
+	ADDQ        $0x20, CX
+	CMPQ        CX, $0x20
+	JE          half
+	VZEROUPPER
+	RET
+
+// func octetWeighAVX2(x *float64, k *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·octetWeighAVX2(SB), NOSPLIT, $0-88
+	MOVQ d+32(FP), AX
+	XORQ CX, CX
+	XORQ DX, DX
+	XORQ SI, SI
+
+half:
+	MOVQ   x+0(FP), BX
+	ADDQ   SI, BX
+	MOVQ   k+8(FP), DI
+	ADDQ   SI, DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ   AX, R8
+
+kEight:
+	SUBQ        $0x08, R8
+	JL          kRest
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	VMOVUPD     64(BX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	VMOVUPD     128(BX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	VMOVUPD     192(BX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	VMOVUPD     256(BX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	VMOVUPD     320(BX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	VMOVUPD     384(BX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+	VMOVUPD     448(BX), Y8
+	VFMADD231PD 448(DI), Y8, Y7
+	ADDQ        $0x00000200, BX
+	ADDQ        $0x00000200, DI
+	JMP         kEight
+
+kRest:
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
+	JL          kSum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	CMPQ        R8, $0x02
+	JL          kSum
+	VMOVUPD     64(BX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	CMPQ        R8, $0x03
+	JL          kSum
+	VMOVUPD     128(BX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	CMPQ        R8, $0x04
+	JL          kSum
+	VMOVUPD     192(BX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	CMPQ        R8, $0x05
+	JL          kSum
+	VMOVUPD     256(BX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	CMPQ        R8, $0x06
+	JL          kSum
+	VMOVUPD     320(BX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	CMPQ        R8, $0x07
+	JL          kSum
+	VMOVUPD     384(BX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+
+kSum:
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y5, Y1, Y1
+	VADDPD  Y6, Y2, Y2
+	VADDPD  Y7, Y3, Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VXORPD  Y7, Y7, Y7
+	VADDPD  Y7, Y0, Y0
+	VMOVAPD Y0, Y9
+	MOVQ    x+0(FP), BX
+	ADDQ    SI, BX
+	MOVQ    theta+16(FP), DI
+	ADDQ    SI, DI
+	VXORPD  Y0, Y0, Y0
+	VXORPD  Y1, Y1, Y1
+	VXORPD  Y2, Y2, Y2
+	VXORPD  Y3, Y3, Y3
+	VXORPD  Y4, Y4, Y4
+	VXORPD  Y5, Y5, Y5
+	VXORPD  Y6, Y6, Y6
+	VXORPD  Y7, Y7, Y7
+	MOVQ    AX, R8
+
+thetaEight:
+	SUBQ        $0x08, R8
+	JL          thetaRest
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	VMOVUPD     64(BX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	VMOVUPD     128(BX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	VMOVUPD     192(BX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	VMOVUPD     256(BX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	VMOVUPD     320(BX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	VMOVUPD     384(BX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+	VMOVUPD     448(BX), Y8
+	VFMADD231PD 448(DI), Y8, Y7
+	ADDQ        $0x00000200, BX
+	ADDQ        $0x00000200, DI
+	JMP         thetaEight
+
+thetaRest:
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
+	JL          thetaSum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (DI), Y8, Y0
+	CMPQ        R8, $0x02
+	JL          thetaSum
+	VMOVUPD     64(BX), Y8
+	VFMADD231PD 64(DI), Y8, Y1
+	CMPQ        R8, $0x03
+	JL          thetaSum
+	VMOVUPD     128(BX), Y8
+	VFMADD231PD 128(DI), Y8, Y2
+	CMPQ        R8, $0x04
+	JL          thetaSum
+	VMOVUPD     192(BX), Y8
+	VFMADD231PD 192(DI), Y8, Y3
+	CMPQ        R8, $0x05
+	JL          thetaSum
+	VMOVUPD     256(BX), Y8
+	VFMADD231PD 256(DI), Y8, Y4
+	CMPQ        R8, $0x06
+	JL          thetaSum
+	VMOVUPD     320(BX), Y8
+	VFMADD231PD 320(DI), Y8, Y5
+	CMPQ        R8, $0x07
+	JL          thetaSum
+	VMOVUPD     384(BX), Y8
+	VFMADD231PD 384(DI), Y8, Y6
+
+thetaSum:
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VXORPD       Y7, Y7, Y7
+	VADDPD       Y7, Y0, Y0
+	VMOVAPD      Y0, Y0
+	MOVQ         $0x3ff0000000000000, BX
+	VMOVQ        BX, X1
+	VBROADCASTSD X1, Y1
+	VXORPD       Y2, Y2, Y2
+	MOVQ         $0x7fefffffffffffff, BX
+	VMOVQ        BX, X3
+	VBROADCASTSD X3, Y3
+	SHRQ         $0x04, CX
+	SHRQ         $0x04, DX
+	MOVQ         q+48(FP), BX
+	ADDQ         SI, BX
+	VMOVUPD      Y9, (BX)
+	VCMPPD       $0x19, Y2, Y9, Y4
+	VMOVMSKPD    Y4, BX
+	SHLQ         $0x04, BX
+	ORQ          BX, CX
+	VCMPPD       $0x16, Y3, Y9, Y3
+	VMOVMSKPD    Y3, BX
+	SHLQ         $0x04, BX
+	ORQ          BX, CX
+	VCMPPD       $0x1e, Y1, Y9, Y3
+	VMOVMSKPD    Y3, BX
+	SHLQ         $0x04, BX
+	ORQ          BX, DX
+	MOVQ         growth+40(FP), BX
+	ADDQ         SI, BX
+	VMOVUPD      (BX), Y8
+	VCMPPD       $0x1e, Y1, Y8, Y3
+	VMOVMSKPD    Y3, BX
+	SHLQ         $0x04, BX
+	ORQ          BX, DX
+	VADDPD       Y1, Y9, Y9
+	VDIVPD       Y9, Y1, Y9
+	MOVQ         s+64(FP), BX
+	ADDQ         SI, BX
+	VMOVUPD      Y9, (BX)
+	MOVQ         y+24(FP), BX
+	ADDQ         SI, BX
+	VMOVUPD      (BX), Y8
+	VSUBPD       Y0, Y8, Y8
+	MOVQ         e+56(FP), BX
+	ADDQ         SI, BX
+	VMOVUPD      Y8, (BX)
+	VSUBPD       Y8, Y8, Y8
+	VCMPPD       $0x19, Y2, Y8, Y0
+	VMOVMSKPD    Y0, BX
+	SHLQ         $0x04, BX
+	ORQ          BX, CX
+	MOVQ         CX, bad+72(FP)
+	MOVQ         DX, fold+80(FP)
+	ADDQ         $0x20, SI
+	CMPQ         SI, $0x20
+	JE           half
+	VZEROUPPER
+	RET
+
+// func octetMoveAVX2(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·octetMoveAVX2(SB), NOSPLIT, $0-56
+	XORQ AX, AX
+
+half:
+	MOVQ    theta+0(FP), CX
+	ADDQ    AX, CX
+	MOVQ    k+8(FP), DX
+	ADDQ    AX, DX
+	MOVQ    d+16(FP), BX
+	MOVQ    growth+40(FP), DI
+	ADDQ    AX, DI
+	MOVQ    s+24(FP), SI
+	ADDQ    AX, SI
+	VMOVUPD (SI), Y0
+	MOVQ    e+32(FP), SI
+	ADDQ    AX, SI
+	VMOVUPD (SI), Y1
+	XORQ    SI, SI
+
+feature:
+	VMULPD       (DX)(SI*1), Y0, Y2
+	VMOVUPD      (CX)(SI*1), Y3
+	VFMADD231PD  Y2, Y1, Y3
+	VMOVUPD      Y3, (CX)(SI*1)
+	ADDQ         $0x40, SI
+	DECQ         BX
+	JNZ          feature
+	VMOVUPD      (DI), Y3
+	MOVQ         $0x3ff0000000000000, CX
+	VMOVQ        CX, X0
+	VBROADCASTSD X0, Y0
+	VADDPD       Y0, Y3, Y2
+	MOVQ         q+48(FP), CX
+	ADDQ         AX, CX
+	VFMADD231PD  (CX), Y2, Y3
+	VMOVUPD      Y3, (DI)
+	ADDQ         $0x20, AX
+	CMPQ         AX, $0x20
+	JE           half
+	VZEROUPPER
+	RET
+
+// func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·octetArgMaxAVX2(SB), NOSPLIT, $0-48
+	MOVQ d+24(FP), AX
+	XORQ CX, CX
+	XORQ BX, BX
+
+half:
+	MOVQ         $0xfff0000000000000, DX
+	VMOVQ        DX, X8
+	VBROADCASTSD X8, Y8
+	VXORPD       Y9, Y9, Y9
+	VXORPD       Y10, Y10, Y10
+	MOVQ         x+0(FP), SI
+	ADDQ         BX, SI
+	MOVQ         theta+16(FP), DI
+	ADDQ         BX, DI
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x5f20000000000000, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         DI, R8
+	MOVQ         AX, R9
+
+entry:
+	VANDPD       (R8), Y0, Y11
+	VCMPPD       $0x16, Y1, Y11, Y2
+	VMOVMSKPD    Y2, DX
+	ORQ          DX, CX
+	ADDQ         $0x40, R8
+	DECQ         R9
+	JNZ          entry
+	MOVQ         $0x0000000000000001, DX
+	VMOVQ        DX, X12
+	VBROADCASTSD X12, Y12
+	MOVQ         rows+8(FP), R9
+
+row:
+	MOVQ   DI, R8
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ   AX, DX
+
+Eight:
+	SUBQ        $0x08, DX
+	JL          Rest
+	VMOVUPD     (SI), Y11
+	VFMADD231PD (R8), Y11, Y0
+	VMOVUPD     64(SI), Y11
+	VFMADD231PD 64(R8), Y11, Y1
+	VMOVUPD     128(SI), Y11
+	VFMADD231PD 128(R8), Y11, Y2
+	VMOVUPD     192(SI), Y11
+	VFMADD231PD 192(R8), Y11, Y3
+	VMOVUPD     256(SI), Y11
+	VFMADD231PD 256(R8), Y11, Y4
+	VMOVUPD     320(SI), Y11
+	VFMADD231PD 320(R8), Y11, Y5
+	VMOVUPD     384(SI), Y11
+	VFMADD231PD 384(R8), Y11, Y6
+	VMOVUPD     448(SI), Y11
+	VFMADD231PD 448(R8), Y11, Y7
+	ADDQ        $0x00000200, SI
+	ADDQ        $0x00000200, R8
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, DX
+	CMPQ        DX, $0x01
+	JL          Sum
+	VMOVUPD     (SI), Y11
+	VFMADD231PD (R8), Y11, Y0
+	CMPQ        DX, $0x02
+	JL          Sum
+	VMOVUPD     64(SI), Y11
+	VFMADD231PD 64(R8), Y11, Y1
+	CMPQ        DX, $0x03
+	JL          Sum
+	VMOVUPD     128(SI), Y11
+	VFMADD231PD 128(R8), Y11, Y2
+	CMPQ        DX, $0x04
+	JL          Sum
+	VMOVUPD     192(SI), Y11
+	VFMADD231PD 192(R8), Y11, Y3
+	CMPQ        DX, $0x05
+	JL          Sum
+	VMOVUPD     256(SI), Y11
+	VFMADD231PD 256(R8), Y11, Y4
+	CMPQ        DX, $0x06
+	JL          Sum
+	VMOVUPD     320(SI), Y11
+	VFMADD231PD 320(R8), Y11, Y5
+	CMPQ        DX, $0x07
+	JL          Sum
+	VMOVUPD     384(SI), Y11
+	VFMADD231PD 384(R8), Y11, Y6
+
+Sum:
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	VADDPD    Y6, Y2, Y2
+	VADDPD    Y7, Y3, Y3
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VADDPD    Y1, Y0, Y0
+	VXORPD    Y7, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VCMPPD    $0x1e, Y8, Y0, Y11
+	VBLENDVPD Y11, Y0, Y8, Y8
+	VBLENDVPD Y11, Y10, Y9, Y9
+	VPADDQ    Y12, Y10, Y10
+	MOVQ      AX, DX
+	ANDQ      $0x07, DX
+	SHLQ      $0x06, DX
+	ADDQ      DX, SI
+	DECQ      R9
+	JNZ       row
+	MOVQ      at+32(FP), DX
+	ADDQ      BX, DX
+	VMOVUPD   Y9, (DX)
+	MOVQ      CX, wild+40(FP)
+	ADDQ      $0x20, BX
+	CMPQ      BX, $0x20
+	JE        half
+	VZEROUPPER
+	RET
+
+// func octetPickAVX2(dst *float64, table *float64, at *int, d int)
+// Requires: AVX
+TEXT ·octetPickAVX2(SB), NOSPLIT, $0-32
+	MOVQ d+24(FP), AX
+	SHLQ $0x06, AX
+	XORQ CX, CX
+
+half:
+	MOVQ  at+16(FP), DX
+	ADDQ  CX, DX
+	MOVQ  table+8(FP), BX
+	ADDQ  CX, BX
+	MOVQ  dst+0(FP), SI
+	ADDQ  CX, SI
+	MOVQ  (DX), DI
+	IMULQ AX, DI
+	ADDQ  BX, DI
+	MOVQ  8(DX), R8
+	IMULQ AX, R8
+	ADDQ  BX, R8
+	MOVQ  16(DX), R9
+	IMULQ AX, R9
+	ADDQ  BX, R9
+	MOVQ  24(DX), DX
+	IMULQ AX, DX
+	ADDQ  BX, DX
+	XORQ  BX, BX
+
+feature:
+	VMOVSD      (DI)(BX*1), X0
+	VMOVHPD     8(R8)(BX*1), X0, X0
+	VMOVSD      16(R9)(BX*1), X1
+	VMOVHPD     24(DX)(BX*1), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y0
+	VMOVUPD     Y0, (SI)(BX*1)
+	ADDQ        $0x40, BX
+	CMPQ        BX, AX
+	JL          feature
+	ADDQ        $0x20, CX
+	CMPQ        CX, $0x20
+	JE          half
+	VZEROUPPER
+	RET
+
+// func octetAddOneAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// Requires: AVX, FMA3
+TEXT ·octetAddOneAVX2(SB), NOSPLIT, $0-56
+	MOVQ ustep+32(FP), AX
+	MOVQ xstep+48(FP), CX
+	MOVQ d+16(FP), DX
+	SHLQ $0x06, DX
+	SHLQ $0x06, AX
+	SHLQ $0x06, CX
+	XORQ AX, AX
+
+half:
+	MOVQ s+0(FP), CX
+	ADDQ AX, CX
+	MOVQ x+40(FP), BX
+	ADDQ AX, BX
+	MOVQ d+16(FP), SI
+
+features4:
+	CMPQ    SI, $0x04
+	JL      features4Done
+	VMOVUPD (BX), Y0
+	VMOVUPD 64(BX), Y1
+	VMOVUPD 128(BX), Y2
+	VMOVUPD 192(BX), Y3
+	MOVQ    u+24(FP), R8
+	ADDQ    AX, R8
+	MOVQ    members+8(FP), R9
+	MOVQ    CX, DI
+
+features4Member:
+	VMOVUPD     (R8), Y5
+	VMOVUPD     (DI), Y4
+	VFMADD231PD Y0, Y5, Y4
+	VMOVUPD     Y4, (DI)
+	VMOVUPD     64(DI), Y4
+	VFMADD231PD Y1, Y5, Y4
+	VMOVUPD     Y4, 64(DI)
+	VMOVUPD     128(DI), Y4
+	VFMADD231PD Y2, Y5, Y4
+	VMOVUPD     Y4, 128(DI)
+	VMOVUPD     192(DI), Y4
+	VFMADD231PD Y3, Y5, Y4
+	VMOVUPD     Y4, 192(DI)
+	ADDQ        DX, DI
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         features4Member
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x04, SI
+	JMP         features4
+
+features4Done:
+features1:
+	CMPQ    SI, $0x01
+	JL      features1Done
+	VMOVUPD (BX), Y0
+	MOVQ    u+24(FP), R8
+	ADDQ    AX, R8
+	MOVQ    members+8(FP), R9
+	MOVQ    CX, DI
+
+features1Member:
+	VMOVUPD     (R8), Y5
+	VMOVUPD     (DI), Y4
+	VFMADD231PD Y0, Y5, Y4
+	VMOVUPD     Y4, (DI)
+	ADDQ        DX, DI
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         features1Member
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x01, SI
+	JMP         features1
+
+features1Done:
+	ADDQ $0x20, AX
+	CMPQ AX, $0x20
+	JE   half
+	VZEROUPPER
+	RET
+
+// func octetAddFourAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// Requires: AVX, FMA3
+TEXT ·octetAddFourAVX2(SB), NOSPLIT, $0-56
+	MOVQ ustep+32(FP), AX
+	MOVQ xstep+48(FP), CX
+	MOVQ d+16(FP), DX
+	SHLQ $0x06, DX
+	SHLQ $0x06, AX
+	SHLQ $0x06, CX
+	LEAQ (AX)(AX*2), BX
+	LEAQ (CX)(CX*2), SI
+	XORQ DI, DI
+
+half:
+	MOVQ s+0(FP), R8
+	ADDQ DI, R8
+	MOVQ x+40(FP), R9
+	ADDQ DI, R9
+	MOVQ d+16(FP), R10
+
+features2:
+	CMPQ    R10, $0x02
+	JL      features2Done
+	VMOVUPD (R9), Y0
+	VMOVUPD (R9)(CX*1), Y1
+	VMOVUPD (R9)(CX*2), Y2
+	VMOVUPD (R9)(SI*1), Y3
+	VMOVUPD 64(R9), Y4
+	VMOVUPD 64(R9)(CX*1), Y5
+	VMOVUPD 64(R9)(CX*2), Y6
+	VMOVUPD 64(R9)(SI*1), Y7
+	MOVQ    u+24(FP), R12
+	ADDQ    DI, R12
+	MOVQ    members+8(FP), R13
+	MOVQ    R8, R11
+
+features2Member:
+	VMOVUPD     (R12), Y9
+	VMOVUPD     (R12)(AX*1), Y10
+	VMOVUPD     (R12)(AX*2), Y11
+	VMOVUPD     (R12)(BX*1), Y12
+	VMOVUPD     (R11), Y8
+	VFMADD231PD Y0, Y9, Y8
+	VFMADD231PD Y1, Y10, Y8
+	VFMADD231PD Y2, Y11, Y8
+	VFMADD231PD Y3, Y12, Y8
+	VMOVUPD     Y8, (R11)
+	VMOVUPD     64(R11), Y8
+	VFMADD231PD Y4, Y9, Y8
+	VFMADD231PD Y5, Y10, Y8
+	VFMADD231PD Y6, Y11, Y8
+	VFMADD231PD Y7, Y12, Y8
+	VMOVUPD     Y8, 64(R11)
+	ADDQ        DX, R11
+	ADDQ        $0x40, R12
+	DECQ        R13
+	JNZ         features2Member
+	ADDQ        $0x00000080, R8
+	ADDQ        $0x00000080, R9
+	SUBQ        $0x02, R10
+	JMP         features2
+
+features2Done:
+features1:
+	CMPQ    R10, $0x01
+	JL      features1Done
+	VMOVUPD (R9), Y0
+	VMOVUPD (R9)(CX*1), Y1
+	VMOVUPD (R9)(CX*2), Y2
+	VMOVUPD (R9)(SI*1), Y3
+	MOVQ    u+24(FP), R12
+	ADDQ    DI, R12
+	MOVQ    members+8(FP), R13
+	MOVQ    R8, R11
+
+features1Member:
+	VMOVUPD     (R12), Y9
+	VMOVUPD     (R12)(AX*1), Y10
+	VMOVUPD     (R12)(AX*2), Y11
+	VMOVUPD     (R12)(BX*1), Y12
+	VMOVUPD     (R11), Y8
+	VFMADD231PD Y0, Y9, Y8
+	VFMADD231PD Y1, Y10, Y8
+	VFMADD231PD Y2, Y11, Y8
+	VFMADD231PD Y3, Y12, Y8
+	VMOVUPD     Y8, (R11)
+	ADDQ        DX, R11
+	ADDQ        $0x40, R12
+	DECQ        R13
+	JNZ         features1Member
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x01, R10
+	JMP         features1
+
+features1Done:
+	ADDQ $0x20, DI
+	CMPQ DI, $0x20
+	JE   half
 	VZEROUPPER
 	RET
 

@@ -326,7 +326,7 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
 	s, q := r.learn(x, y)
 	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ was no longer positive definite
-		s, _ = r.learn(x, y)
+		s, q = r.learn(x, y)
 	}
 	if s == 0 {
 		return nil, false

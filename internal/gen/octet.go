@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Offsets of the fields of rng.octetBlocks. All are vectors of 16 words, the upper eight under the keys of the lower.
+const (
+	octC0   = 0
+	octC1   = 64
+	octC2   = 128
+	octC3   = 192
+	octKey  = 256            // five vectors
+	octLast = octKey + 5*64  // five vectors: what is added to word 3 after group 1, …, 5
+	octAdd0 = octLast + 5*64 // added to c0 after every pass
+	octAdd1 = octAdd0 + 64   // added to c1 after every pass
+)
+
+// octetKeys is where the key schedules of the lanes are.
+type octetKeys struct{ b GPVirtual }
+
+func (k octetKeys) inject(g, i int, x VecVirtual) {
+	offset := octKey + 64*((g+i)%5)
+	if i == 3 {
+		offset = octLast + 64*(g-1)
+	}
+	VPADDD(at(k.b, offset), x, x)
+}
+
+// octets writes the kernels of rng/octet.go: 16 blocks side by side, each lane under a key of its own.
+func octets() {
+	for _, v := range []*isa{{name: "AVX512", w: 8, wide: true}, {name: "AVX2", w: 4}} {
+		v.octet(false)
+		v.octet(true)
+	}
+}
+
+// octet emits the kernel that stores targets (law) or 64-bit numbers. A vector of AVX-512 holds the
+// blocks of 16 lanes, one of AVX2 those of eight: two turns.
+func (v *isa) octet(raw bool) {
+	if raw {
+		v.text("octetWords", "(dst *uint64, b *byte, n int)", "is octetBlocks.numbers.")
+	} else {
+		v.text("octetFill", "(dst *float64, stride int, b *byte, n, law int)", "is octetBlocks.fill.")
+	}
+	dst, b, n := arg("dst"), arg("b"), arg("n")
+	tmp := GP64()
+	one := v.vec()
+	shift, scale := XMM(), v.vec()
+	var stride GPVirtual
+	if !raw {
+		stride = arg("stride")
+		SHLQ(Imm(3), stride)
+		law := arg("law")
+		// A word w becomes ((w >> shift) | low)·scale: shift 7, low 1 and scale 2⁻²⁴ for uniform numbers, 31,
+		// 1 and 1 for signs, 0, 0 and 1 for the word itself.
+		count, low := GP64(), GP32()
+		MOVQ(U64(7), count)
+		MOVQ(U64(0x3e70000000000000), tmp) // 2⁻²⁴
+		MOVL(U32(1), low)
+		TESTQ(law, law)
+		JZ(LabelRef("set"))
+		MOVQ(U64(31), count)
+		MOVQ(U64(0x3ff0000000000000), tmp) // 1
+		CMPQ(law, Imm(1))
+		JE(LabelRef("set"))
+		XORQ(count, count)
+		XORL(low, low)
+		Label("set")
+		VMOVQ(count, shift)
+		VMOVQ(tmp, scale.AsX())
+		VBROADCASTSD(scale.AsX(), scale)
+		VMOVD(low, one.AsX())
+		VPBROADCASTD(one.AsX(), one)
+	}
+	add := func(m Mem, x VecVirtual) { VPADDD(m, x, x) }
+	load := func(m Mem) VecVirtual {
+		x := v.vec()
+		if v.wide {
+			VMOVDQU32(m, x)
+		} else {
+			VMOVDQU(m, x)
+		}
+		return x
+	}
+	copyOf := func(x VecVirtual) VecVirtual {
+		y := v.vec()
+		if v.wide {
+			VMOVDQA32(x, y)
+		} else {
+			VMOVDQA(x, y)
+		}
+		return y
+	}
+	turns := GP64()
+	if !v.wide {
+		MOVQ(U64(2), turns)
+		Label("turn")
+	}
+	x0, x1 := load(at(b, octC0)), load(at(b, octC1))
+	add(at(b, octKey), x0)
+	add(at(b, octKey+64), x1)
+	out, left := GP64(), GP64()
+	MOVQ(dst, out)
+	MOVQ(n, left)
+
+	pass := func(sets int) {
+		var w [][4]VecVirtual
+		for range sets {
+			x := [4]VecVirtual{copyOf(x0), copyOf(x1), load(at(b, octC2)), load(at(b, octC3))}
+			add(at(b, octKey+128), x[2])
+			add(at(b, octKey+192), x[3])
+			add(at(b, octAdd0), x0)
+			add(at(b, octAdd1), x1)
+			w = append(w, x)
+		}
+		if v.wide {
+			rounds512(octetKeys{b}, w)
+		} else {
+			rounds256(octetKeys{b}, w)
+		}
+		for _, x := range w {
+			if raw {
+				// Words 0 and 1 are number 0, words 2 and 3 number 1; a round has 16 numbers.
+				for number := range 2 {
+					lo, hi := v.vec(), v.vec()
+					for half := range 2 {
+						if v.wide {
+							if half == 0 {
+								VPMOVZXDQ(x[2*number].AsY(), lo)
+								VPMOVZXDQ(x[2*number+1].AsY(), hi)
+							} else {
+								a, c := YMM(), YMM()
+								VEXTRACTI64X4(Imm(1), x[2*number], a)
+								VEXTRACTI64X4(Imm(1), x[2*number+1], c)
+								VPMOVZXDQ(a, lo)
+								VPMOVZXDQ(c, hi)
+							}
+							VPSLLQ(Imm(32), hi, hi)
+							VPORQ(hi, lo, lo)
+							VMOVDQU64(lo, at(out, 128*half+64*number))
+							continue
+						}
+						if half == 0 {
+							VPMOVZXDQ(x[2*number].AsX(), lo)
+							VPMOVZXDQ(x[2*number+1].AsX(), hi)
+						} else {
+							a := XMM()
+							VEXTRACTI128(Imm(1), x[2*number], a)
+							VPMOVZXDQ(a, lo)
+							VEXTRACTI128(Imm(1), x[2*number+1], a)
+							VPMOVZXDQ(a, hi)
+						}
+						VPSLLQ(Imm(32), hi, hi)
+						VPOR(hi, lo, lo)
+						VMOVDQU(lo, at(out, 64*number+32*half))
+					}
+				}
+				ADDQ(U32(256), out)
+				continue
+			}
+			p := GP64()
+			MOVQ(out, p)
+			for _, word := range x {
+				VPSRAD(shift, word, word)
+				if v.wide {
+					VPORD(one, word, word)
+					lo, hi, half := ZMM(), ZMM(), YMM()
+					VEXTRACTI64X4(Imm(1), word, half)
+					VCVTDQ2PD(word.AsY(), lo)
+					VCVTDQ2PD(half, hi)
+					VMULPD(scale, lo, lo)
+					VMULPD(scale, hi, hi)
+					VMOVUPD(lo, at(p, 0))
+					VMOVUPD(hi, at(p, 64))
+				} else {
+					VPOR(one, word, word)
+					lo, hi := YMM(), YMM()
+					VEXTRACTI128(Imm(1), word, hi.AsX())
+					VCVTDQ2PD(word.AsX(), lo)
+					VCVTDQ2PD(hi.AsX(), hi)
+					VMULPD(scale, lo, lo)
+					VMULPD(scale, hi, hi)
+					VMOVUPD(lo, at(p, 0))
+					VMOVUPD(hi, at(p, 32))
+				}
+				ADDQ(stride, p)
+			}
+			ADDQ(U32(128), out)
+		}
+	}
+	sizes := []int{2, 1}
+	if v.wide {
+		sizes[0] = 4
+	}
+	if raw { // n is a multiple of 4
+		sizes = sizes[:1]
+	}
+	for _, sets := range sizes {
+		name := fmt.Sprint("sets", sets)
+		Label(name)
+		CMPQ(left, num(sets))
+		JLT(LabelRef(name + "Done"))
+		pass(sets)
+		SUBQ(num(sets), left)
+		JMP(LabelRef(name))
+		Label(name + "Done")
+	}
+	if !v.wide {
+		// The second turn: lanes 8 to 15 of c0 and c1.
+		ADDQ(num(32), b)
+		if raw {
+			ADDQ(U32(128), dst)
+		} else {
+			ADDQ(num(64), dst)
+		}
+		DECQ(turns)
+		JNZ(LabelRef("turn"))
+	}
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,442 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// ridges writes the kernels of internal/linalg/ridges.go: number i of lane l is at 8i + l, so a vector of
+// AVX-512 holds one number of all eight lanes, and AVX2 goes through the lanes in two turns.
+func (v *isa) ridges() {
+	v.octetMul(false)
+	v.octetMul(true)
+	v.octetWeigh()
+	v.octetMove()
+	v.octetArgMax()
+	v.octetPick()
+	v.octetAdd(1)
+	v.octetAdd(4)
+}
+
+// halves runs body once for eight lanes or, with AVX2, once for lanes 0 to 3 and once for lanes 4 to 7.
+// pointer loads an argument: the place of the first of these lanes.
+func (v *isa) halves(body func(pointer func(name string) GPVirtual)) {
+	if v.wide {
+		body(arg)
+		VZEROUPPER()
+		RET()
+		return
+	}
+	half := GP64()
+	XORQ(half, half)
+	Label("half")
+	body(func(name string) GPVirtual {
+		p := arg(name)
+		ADDQ(half, p)
+		return p
+	})
+	ADDQ(num(32), half)
+	CMPQ(half, num(32))
+	JE(LabelRef("half"))
+	VZEROUPPER()
+	RET()
+}
+
+// sums emits acc[i mod 8] += term i for i = 0, …, d−1, in order; one(i) adds term i of the eight at hand
+// and move goes to the next eight. d is kept.
+func (v *isa) sums(name string, acc []VecVirtual, d GPVirtual, one func(i int), move func()) {
+	for _, p := range acc {
+		v.clear(p)
+	}
+	left := GP64()
+	MOVQ(d, left)
+	Label(name + "Eight")
+	SUBQ(num(8), left)
+	JL(LabelRef(name + "Rest"))
+	for i := range 8 {
+		one(i)
+	}
+	move()
+	JMP(LabelRef(name + "Eight"))
+	Label(name + "Rest")
+	ADDQ(num(8), left)
+	for i := range 7 {
+		CMPQ(left, num(i+1))
+		JL(LabelRef(name + "Sum"))
+		one(i)
+	}
+	Label(name + "Sum")
+}
+
+func (v *isa) accumulators() []VecVirtual {
+	acc := make([]VecVirtual, 8)
+	for i := range acc {
+		acc[i] = v.vec()
+	}
+	return acc
+}
+
+// octetMul goes row by row; with step the matrix makes its Sherman–Morrison step on the way.
+func (v *isa) octetMul(step bool) {
+	if step {
+		v.text("octetStep", "(dst, a, x *float64, d int, c, hat, s, k *float64)", "is octetStep.")
+	} else {
+		v.text("octetMul", "(dst, a, x *float64, d int)", "is octetMul.")
+	}
+	d := arg("d")
+	v.halves(func(pointer func(string) GPVirtual) {
+		acc := v.accumulators()
+		y, z, ki, sv, c := v.vec(), v.vec(), v.vec(), v.vec(), v.vec()
+		var k, kp, kj, hat GPVirtual
+		if step {
+			VMOVUPD(at(pointer("c"), 0), c)
+			VMOVUPD(at(pointer("s"), 0), sv)
+			k, kj, hat = pointer("k"), GP64(), pointer("hat")
+			kp = GP64()
+			MOVQ(k, kp)
+		}
+		a, out, x, xp, rows := pointer("a"), pointer("dst"), pointer("x"), GP64(), GP64()
+		MOVQ(d, rows)
+		Label("row")
+		MOVQ(x, xp)
+		if step {
+			VMOVUPD(at(kp, 0), ki)
+			MOVQ(k, kj)
+		}
+		v.sums("", acc, d, func(i int) {
+			VMOVUPD(at(a, 0), y)
+			if step {
+				VMULPD(at(kj, 64*i), ki, z)
+				VFNMADD231PD(z, sv, y)
+				VMOVUPD(y, at(a, 0))
+			}
+			VFMADD231PD(at(xp, 64*i), y, acc[i])
+			ADDQ(num(64), a)
+		}, func() {
+			ADDQ(U32(512), xp)
+			if step {
+				ADDQ(U32(512), kj)
+			}
+		})
+		v.tree(acc)
+		if step {
+			VFMADD213PD(at(hat, 0), c, acc[0])
+			ADDQ(num(64), hat)
+			ADDQ(num(64), kp)
+		}
+		VMOVUPD(acc[0], at(out, 0))
+		ADDQ(num(64), out)
+		DECQ(rows)
+		JNZ(LabelRef("row"))
+	})
+}
+
+// number returns a vector of one number.
+func (v *isa) number(bits uint64) VecVirtual {
+	tmp, x := GP64(), v.vec()
+	MOVQ(U64(bits), tmp)
+	VMOVQ(tmp, x.AsX())
+	VBROADCASTSD(x.AsX(), x)
+	return x
+}
+
+// compare puts the lanes for which the predicate holds of (a, b) into the low bits of a register.
+func (v *isa) compare(predicate uint64, a, b VecVirtual, into GPVirtual) {
+	if v.wide {
+		k := K()
+		VCMPPD(Imm(predicate), b, a, k)
+		KMOVB(k, into.As32())
+		return
+	}
+	m := YMM()
+	VCMPPD(Imm(predicate), b, a, m)
+	VMOVMSKPD(m, into.As32())
+}
+
+// Predicates of VCMPPD that are false for NaN, and one that is true for it.
+const (
+	greater    = 0x1e
+	notAtMost  = 0x16 // not a ≤ b
+	notAtLeast = 0x19 // not a ≥ b
+)
+
+// octetWeigh computes q, e and s and says which lanes must not go on and which have to fold.
+func (v *isa) octetWeigh() {
+	v.text("octetWeigh", "(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is octetWeigh.")
+	d := arg("d")
+	bad, fold, lanes := GP64(), GP64(), GP64()
+	XORQ(bad, bad)
+	XORQ(fold, fold)
+	v.halves(func(pointer func(string) GPVirtual) {
+		acc := v.accumulators()
+		t := v.vec()
+		dot := func(name string) VecVirtual {
+			xp, p := pointer("x"), pointer(name)
+			v.sums(name, acc, d, func(i int) {
+				VMOVUPD(at(xp, 64*i), t)
+				VFMADD231PD(at(p, 64*i), t, acc[i])
+			}, func() {
+				ADDQ(U32(512), xp)
+				ADDQ(U32(512), p)
+			})
+			v.tree(acc)
+			r := v.vec()
+			if v.wide {
+				VMOVAPD(acc[0], r)
+			} else {
+				VMOVAPD(acc[0].AsY(), r.AsY())
+			}
+			return r
+		}
+		width, mean := dot("k"), dot("theta")
+		one, zero, most := v.number(math.Float64bits(1)), v.zero(), v.number(math.Float64bits(math.MaxFloat64))
+		if !v.wide { // bits 4 to 7 are those of this turn
+			SHRQ(num(4), bad)
+			SHRQ(num(4), fold)
+		}
+		mark := func(into GPVirtual) {
+			if !v.wide {
+				SHLQ(num(4), lanes)
+			}
+			ORQ(lanes, into)
+		}
+		VMOVUPD(width, at(pointer("q"), 0))
+		v.compare(notAtLeast, width, zero, lanes)
+		mark(bad)
+		v.compare(notAtMost, width, most, lanes)
+		mark(bad)
+		v.compare(greater, width, one, lanes)
+		mark(fold)
+		VMOVUPD(at(pointer("growth"), 0), t)
+		v.compare(greater, t, one, lanes)
+		mark(fold)
+		VADDPD(one, width, width)
+		VDIVPD(width, one, width)
+		VMOVUPD(width, at(pointer("s"), 0))
+		VMOVUPD(at(pointer("y"), 0), t)
+		VSUBPD(mean, t, t)
+		VMOVUPD(t, at(pointer("e"), 0))
+		VSUBPD(t, t, t) // 0, or NaN where e is not finite
+		v.compare(notAtLeast, t, zero, lanes)
+		mark(bad)
+		Store(bad, ReturnIndex(0))
+		Store(fold, ReturnIndex(1))
+	})
+}
+
+// octetMove is a loop over the features.
+func (v *isa) octetMove() {
+	v.text("octetMove", "(theta, k *float64, d int, s, e, growth, q *float64)", "is octetMove.")
+	v.halves(func(pointer func(string) GPVirtual) {
+		theta, k, left := pointer("theta"), pointer("k"), arg("d")
+		sv, ev, g, y := v.vec(), v.vec(), v.vec(), v.vec()
+		i, growth := GP64(), pointer("growth")
+		VMOVUPD(at(pointer("s"), 0), sv)
+		VMOVUPD(at(pointer("e"), 0), ev)
+		XORQ(i, i)
+		Label("feature")
+		VMULPD(Mem{Base: k, Index: i, Scale: 1}, sv, g)
+		VMOVUPD(Mem{Base: theta, Index: i, Scale: 1}, y)
+		VFMADD231PD(g, ev, y)
+		VMOVUPD(y, Mem{Base: theta, Index: i, Scale: 1})
+		ADDQ(num(64), i)
+		DECQ(left)
+		JNZ(LabelRef("feature"))
+		// growth ← (1 + growth)·q + growth
+		VMOVUPD(at(growth, 0), y)
+		VADDPD(v.number(math.Float64bits(1)), y, g)
+		VFMADD231PD(at(pointer("q"), 0), g, y)
+		VMOVUPD(y, at(growth, 0))
+	})
+}
+
+// octetArgMax scores row after row and looks at θ on the way.
+func (v *isa) octetArgMax() {
+	v.text("octetArgMax", "(x *float64, rows int, theta *float64, d int, at *int) (wild int)", "is OctetArgMax.")
+	d := arg("d")
+	wild, lanes := GP64(), GP64()
+	XORQ(wild, wild)
+	v.halves(func(pointer func(string) GPVirtual) {
+		acc := v.accumulators()
+		best, bestAt, index, t := v.number(0xfff0000000000000), v.zero(), v.zero(), v.vec()
+		p, theta, th, left := pointer("x"), pointer("theta"), GP64(), GP64()
+		// |θ_i| ≤ limit
+		abs, limit := v.number(1<<63-1), v.number(math.Float64bits(0x1p499))
+		MOVQ(theta, th)
+		MOVQ(d, left)
+		Label("entry")
+		VANDPD(at(th, 0), abs, t)
+		v.compare(notAtMost, t, limit, lanes)
+		ORQ(lanes, wild)
+		ADDQ(num(64), th)
+		DECQ(left)
+		JNZ(LabelRef("entry"))
+
+		one := v.number(1)
+		Load(Param("rows"), left)
+		Label("row")
+		MOVQ(theta, th)
+		v.sums("", acc, d, func(i int) {
+			VMOVUPD(at(p, 64*i), t)
+			VFMADD231PD(at(th, 64*i), t, acc[i])
+		}, func() {
+			ADDQ(U32(512), p)
+			ADDQ(U32(512), th)
+		})
+		v.tree(acc)
+		if v.wide {
+			k := K()
+			VCMPPD(Imm(greater), best, acc[0], k)
+			VMOVAPD(acc[0], k, best)
+			VMOVAPD(index, k, bestAt)
+		} else {
+			VCMPPD(Imm(greater), best, acc[0], t)
+			VBLENDVPD(t, acc[0], best, best)
+			VBLENDVPD(t, index, bestAt, bestAt)
+		}
+		VPADDQ(one, index, index)
+		// p has passed the whole eights of the row, and the rest lies before the next one.
+		rest := GP64()
+		MOVQ(d, rest)
+		ANDQ(num(7), rest)
+		SHLQ(num(6), rest)
+		ADDQ(rest, p)
+		DECQ(left)
+		JNZ(LabelRef("row"))
+		VMOVUPD(bestAt, at(pointer("at"), 0))
+		Store(wild, ReturnIndex(0))
+	})
+}
+
+// octetPick copies a row of each lane: eight pointers walk side by side.
+func (v *isa) octetPick() {
+	v.text("octetPick", "(dst, table *float64, at *int, d int)", "is OctetPick.")
+	size := arg("d") // bytes of a row
+	SHLQ(num(6), size)
+	masks := make([]OpmaskVirtual, 8)
+	if v.wide {
+		tmp := GP32()
+		for l := 1; l < 8; l++ {
+			masks[l] = K()
+			MOVL(U32(1<<l), tmp)
+			KMOVB(tmp, masks[l])
+		}
+	}
+	v.halves(func(pointer func(string) GPVirtual) {
+		rows, table, dst := pointer("at"), pointer("table"), pointer("dst")
+		p := make([]GPVirtual, v.w)
+		for l := range p {
+			p[l] = GP64()
+			MOVQ(at(rows, 8*l), p[l])
+			IMULQ(size, p[l])
+			ADDQ(table, p[l])
+		}
+		off := GP64()
+		XORQ(off, off)
+		Label("feature")
+		x := v.vec()
+		from := func(l int) Mem { return Mem{Base: p[l], Index: off, Scale: 1, Disp: 8 * l} }
+		if v.wide {
+			VBROADCASTSD(from(0), x)
+			for l := 1; l < 8; l++ {
+				VBROADCASTSD(from(l), masks[l], x)
+			}
+		} else {
+			hi := XMM()
+			VMOVSD(from(0), x.AsX())
+			VMOVHPD(from(1), x.AsX(), x.AsX())
+			VMOVSD(from(2), hi)
+			VMOVHPD(from(3), hi, hi)
+			VINSERTF128(Imm(1), hi, x.AsY(), x.AsY())
+		}
+		VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
+		ADDQ(num(64), off)
+		CMPQ(off, size)
+		JL(LabelRef("feature"))
+	})
+}
+
+// octetAdd keeps the features of n steps in registers, a few of them, while it walks through the members.
+func (v *isa) octetAdd(n int) {
+	name := "octetAddOne"
+	if n == 4 {
+		name = "octetAddFour"
+	}
+	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)", fmt.Sprintf("is OctetAdd, number of steps: %d.", n))
+	ustep, xstep := arg("ustep"), arg("xstep")
+	width := arg("d") // bytes of a member
+	SHLQ(num(6), width)
+	SHLQ(num(6), ustep)
+	SHLQ(num(6), xstep)
+	u3, x3 := GP64(), GP64()
+	if n == 4 {
+		LEAQ(Mem{Base: ustep, Index: ustep, Scale: 2}, u3)
+		LEAQ(Mem{Base: xstep, Index: xstep, Scale: 2}, x3)
+	}
+	row := func(base, step, three GPVirtual, k, disp int) Mem {
+		switch k {
+		case 1:
+			return Mem{Base: base, Index: step, Scale: 1, Disp: disp}
+		case 2:
+			return Mem{Base: base, Index: step, Scale: 2, Disp: disp}
+		case 3:
+			return Mem{Base: base, Index: three, Scale: 1, Disp: disp}
+		}
+		return Mem{Base: base, Disp: disp}
+	}
+	most := 4
+	if !v.wide && n == 4 {
+		most = 2
+	}
+	v.halves(func(pointer func(string) GPVirtual) {
+		s, x, left := pointer("s"), pointer("x"), arg("d")
+		xv := make([][]VecVirtual, most)
+		for f := range xv {
+			xv[f] = make([]VecVirtual, n)
+			for k := range xv[f] {
+				xv[f][k] = v.vec()
+			}
+		}
+		uv, sv := make([]VecVirtual, n), v.vec()
+		for k := range uv {
+			uv[k] = v.vec()
+		}
+		for _, size := range []int{most, 1} {
+			name := fmt.Sprint("features", size)
+			Label(name)
+			CMPQ(left, num(size))
+			JL(LabelRef(name + "Done"))
+			for f := range size {
+				for k := range n {
+					VMOVUPD(row(x, xstep, x3, k, 64*f), xv[f][k])
+				}
+			}
+			mp, up, todo := GP64(), pointer("u"), arg("members")
+			MOVQ(s, mp)
+			Label(name + "Member")
+			for k := range n {
+				VMOVUPD(row(up, ustep, u3, k, 0), uv[k])
+			}
+			for f := range size {
+				VMOVUPD(at(mp, 64*f), sv)
+				for k := range n {
+					VFMADD231PD(xv[f][k], uv[k], sv)
+				}
+				VMOVUPD(sv, at(mp, 64*f))
+			}
+			ADDQ(width, mp)
+			ADDQ(num(64), up)
+			DECQ(todo)
+			JNZ(LabelRef(name + "Member"))
+			ADDQ(U32(uint32(64*size)), s)
+			ADDQ(U32(uint32(64*size)), x)
+			SUBQ(num(size), left)
+			JMP(LabelRef(name))
+			Label(name + "Done")
+		}
+	})
+}

@@ -1,0 +1,516 @@
+package linalg
+
+import (
+	"math"
+
+	"troupe/internal/cpu"
+)
+
+// Eight is the number of lanes of Ridges: the float64 of 64 bytes.
+const Eight = 8
+
+// Octets are numbers of eight lanes side by side: number i of lane l is at 8i + l. The kernels of this
+// file do in each lane what those of kernels.go do for one problem, in the same order of operations, so
+// a lane holds the bits of the problem alone. Only what was a sum over the lanes of a vector there is a
+// sum of vectors here.
+
+// OctetsPay says whether eight problems side by side are faster than one after the other when a round
+// touches a number of octets: while these stay in the second cache. docs/adr/0005-lock-step.md has the
+// measurements. In portable Go the lanes are a loop, and nothing is won.
+func OctetsPay(octets int) bool {
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return octets <= 8192 // 512 KiB of 1 or 2 MiB
+	case cpu.AVX2:
+		return octets <= 4096 // 256 KiB: the arithmetic alone wins less, and older machines have no more
+	}
+	return false
+}
+
+// Ridges is up to eight regressions of one dimension, side by side, that are updated in the same rounds.
+// Each stays, bit for bit, what its Ridge would be after the same updates. Not safe for concurrent use.
+//
+// V⁻¹ lags behind by a step as in Ridge; V and b lag behind by up to four.
+type Ridges struct {
+	d     int
+	of    [Eight]*Ridge // lanes without a regression of the caller have one of their own
+	lanes int           // that are the caller's
+
+	inv   []float64 // d×d octets; a step behind where owed
+	k     []float64 // V_{t−1}⁻¹x
+	s     *[Eight]float64
+	owed  bool
+	theta []float64
+
+	vb    []float64 // (d+1)×d octets: V, and b as row d
+	steps []float64 // octetSteps × (d+1) octets: x and y
+	late  int       // steps that vb has not seen
+
+	q, e           *[Eight]float64
+	logDet, growth *[Eight]float64
+	n, fresh       [Eight]uint64 // of Ridge, when count was 0
+	count          uint64        // updates
+	foldAt         uint64        // the count at which some lane folds next
+	probeAt        uint64        // the count at which some lane looks for drift next
+
+	gain, work []float64 // scratch
+}
+
+// octetSteps is the number of steps that enter V and b together.
+const octetSteps = 4
+
+// octets returns room for n octets. The allocator puts objects of 512 bytes and more on multiples of 64.
+func octets(n int) []float64 { return make([]float64, max(n, 8)*Eight)[:n*Eight] }
+
+// NewRidges puts one to eight regressions of one dimension side by side. They are read now and written
+// by Part only.
+func NewRidges(of []*Ridge) *Ridges {
+	if len(of) < 1 || len(of) > Eight {
+		panic("linalg: NewRidges: one to eight regressions")
+	}
+	d := of[0].d
+	g := &Ridges{
+		d: d, lanes: len(of), inv: octets(d * d), k: octets(d), theta: octets(d), vb: octets((d + 1) * d),
+		steps: octets(octetSteps * (d + 1)), gain: octets(d), work: octets(d),
+	}
+	room := octets(8)
+	for i, p := range []**[Eight]float64{&g.s, &g.q, &g.e, &g.logDet, &g.growth} {
+		*p = (*[Eight]float64)(room[i*Eight:])
+	}
+	for l := range g.of {
+		if l < len(of) {
+			if of[l].d != d {
+				panic(badLength)
+			}
+			g.of[l] = of[l]
+			g.load(l)
+			continue
+		}
+		g.of[l] = of[0]
+		g.load(l)
+		g.of[l] = NewRidge(d, of[0].lambda)
+	}
+	return g
+}
+
+// Theta returns θ̂_t of all lanes, d octets. They belong to the state.
+func (g *Ridges) Theta() []float64 { return g.theta }
+
+// LogDetRatio returns log(det V_t / λ^d) of a lane.
+func (g *Ridges) LogDetRatio(lane int) float64 {
+	return g.logDet[lane] + math.Log1p(g.growth[lane])
+}
+
+// load reads the regression of a lane.
+func (g *Ridges) load(l int) {
+	d, ld, r := g.d, Padded(g.d), g.of[l]
+	g.enter()
+	r.pay()
+	r.enter()
+	if !g.owed {
+		g.waive()
+	}
+	for i := range d {
+		for j := range d {
+			g.inv[(i*d+j)*Eight+l] = r.inv[i*ld+j]
+			g.vb[(i*d+j)*Eight+l] = r.v[r.at(i, j)]
+		}
+		g.vb[(d*d+i)*Eight+l] = r.sum[i]
+		g.theta[i*Eight+l] = r.theta[i]
+		g.k[i*Eight+l] = 0
+	}
+	g.s[l] = 0
+	g.logDet[l], g.growth[l] = r.logDet, r.growth
+	g.n[l], g.fresh[l] = r.n-g.count, r.fresh-g.count // modulo 2⁶⁴
+	g.foldAt, g.probeAt = g.count, g.count
+}
+
+// store writes the regression of a lane.
+func (g *Ridges) store(l int) {
+	d, ld, r := g.d, Padded(g.d), g.of[l]
+	g.enter()
+	r.core.held = 0
+	for i := range d {
+		for j := range d {
+			r.inv[i*ld+j] = g.inv[(i*d+j)*Eight+l]
+			r.v[r.at(i, j)] = g.vb[(i*d+j)*Eight+l]
+		}
+		r.sum[i] = g.vb[(d*d+i)*Eight+l]
+		r.theta[i] = g.theta[i*Eight+l]
+		r.k[i] = g.k[i*Eight+l]
+	}
+	r.core.s, r.owed = g.s[l], g.owed
+	r.logDet, r.growth = g.logDet[l], g.growth[l]
+	r.n, r.fresh = g.n[l]+g.count, g.fresh[l]+g.count
+}
+
+// Part writes the regressions back. They may go on alone then, and so may the octet.
+func (g *Ridges) Part() {
+	for l := range g.lanes {
+		g.store(l)
+	}
+}
+
+// waive makes the step that is owed one that changes no bit: v − 0·0 is v, −0 too.
+func (g *Ridges) waive() {
+	clear(g.k)
+	*g.s = [Eight]float64{}
+	g.owed = true
+}
+
+// SolveShift stores θ̂ + c·V⁻¹s in dst, d octets, for the vectors s. dst may not alias s. Cost d² in each
+// lane.
+func (g *Ridges) SolveShift(dst, s []float64, c *[Eight]float64) {
+	if len(dst) != g.d*Eight || len(s) != g.d*Eight {
+		panic(badLength)
+	}
+	if !g.owed {
+		g.waive()
+	}
+	octetStep(dst, g.inv, s, g.d, c, g.theta, g.s, g.k)
+	g.owed = false
+}
+
+// Update performs in every lane what Ridge.Update does, for the actions x, d octets, and the rewards y.
+// It reports false, and leaves all lanes as they were, where one of them refuses. Cost 4d² in each lane.
+func (g *Ridges) Update(x []float64, y *[Eight]float64) (ok bool) {
+	d := g.d
+	if len(x) != d*Eight {
+		panic(badLength)
+	}
+	if g.owed {
+		g.SolveShift(g.work, x, g.s) // for the step alone
+	}
+	octetMul(g.k, g.inv, x, d)
+	bad, fold := octetWeigh(x, g.k, g.theta, y, d, g.growth, g.q, g.e, g.s)
+	if bad != 0 {
+		if !g.repair(bad, x) {
+			return false
+		}
+		octetMul(g.k, g.inv, x, d)
+		if bad, fold = octetWeigh(x, g.k, g.theta, y, d, g.growth, g.q, g.e, g.s); bad != 0 {
+			return false
+		}
+	}
+	g.owed = true
+	for l := 0; fold != 0; l, fold = l+1, fold>>1 {
+		if fold&1 != 0 {
+			g.fold(l)
+		}
+	}
+	octetMove(g.theta, g.k, d, g.s, g.e, g.growth, g.q)
+	step := g.steps[g.late*(d+1)*Eight:]
+	copy(step[:d*Eight], x)
+	copy(step[d*Eight:(d+1)*Eight], y[:])
+	g.count++
+	if g.late++; g.late == octetSteps {
+		g.enter()
+	}
+	if g.count >= g.foldAt {
+		g.foldAt = math.MaxUint64
+		for l, n := range &g.n {
+			if n += g.count; n%foldEvery == 0 {
+				g.fold(l)
+			}
+			g.foldAt = min(g.foldAt, g.count+foldEvery-n%foldEvery)
+		}
+	}
+	if g.count >= g.probeAt {
+		g.probe(x)
+	}
+	return true
+}
+
+func (g *Ridges) fold(l int) {
+	g.logDet[l] += math.Log1p(g.growth[l])
+	g.growth[l] = 0
+}
+
+// repair computes V⁻¹ afresh in lanes where it is no longer positive definite.
+func (g *Ridges) repair(bad int, x []float64) bool {
+	for l := range Eight {
+		if bad>>l&1 == 0 {
+			continue
+		}
+		for i := l; i < len(x); i += Eight {
+			if x[i]-x[i] != 0 {
+				return false
+			}
+		}
+		if g.q[l] >= 0 || !g.refactor(l) {
+			return false
+		}
+	}
+	return true
+}
+
+// refactor is Ridge.refactor in one lane.
+func (g *Ridges) refactor(l int) bool {
+	g.store(l)
+	if !g.of[l].refactor() {
+		return false
+	}
+	g.load(l)
+	return true
+}
+
+// probe looks for drift in the lanes whose time has come, after the step x: see Ridge.Update.
+func (g *Ridges) probe(x []float64) {
+	d := g.d
+	g.enter()
+	for i := range d {
+		for l, s := range g.s {
+			g.gain[i*Eight+l] = s * g.k[i*Eight+l]
+		}
+	}
+	octetMul(g.work, g.vb[:d*d*Eight], g.gain, d)
+	var again [Eight]bool
+	g.probeAt = math.MaxUint64
+	for l := range Eight {
+		fresh := g.fresh[l] + g.count
+		if fresh%probeEvery == 0 {
+			var worst, size float64
+			for i := range d {
+				worst = max(worst, math.Abs(g.work[i*Eight+l]-x[i*Eight+l]))
+				size = max(size, math.Abs(x[i*Eight+l]))
+			}
+			again[l] = fresh >= refactorEvery || worst > probeLimit*size
+		}
+		g.probeAt = min(g.probeAt, g.count+probeEvery-fresh%probeEvery)
+	}
+	for l, yes := range again {
+		if yes {
+			g.refactor(l)
+		}
+	}
+}
+
+// enter adds the steps that are late to V and b.
+func (g *Ridges) enter() {
+	if g.late > 0 {
+		w := g.d + 1
+		OctetAdd(g.vb, g.d, g.steps, w, g.steps, w, g.late)
+		g.late = 0
+	}
+}
+
+// octetMul stores A·x in dst, mulPadded in every lane, for d×d octets A in rows of d.
+func octetMul(dst, a, x []float64, d int) {
+	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		octetMulAVX512(&dst[0], &a[0], &x[0], d)
+	case cpu.AVX2:
+		octetMulAVX2(&dst[0], &a[0], &x[0], d)
+	default:
+		for i := range d {
+			octetDot((*[Eight]float64)(dst[i*Eight:]), a[i*d*Eight:(i+1)*d*Eight], x)
+		}
+	}
+}
+
+// octetDot is dot in every lane.
+func octetDot(dst *[Eight]float64, a, b []float64) {
+	b = b[:len(a)]
+	var p [8][Eight]float64
+	for i := 0; i+Eight <= len(a); i += Eight {
+		x, y, s := (*[Eight]float64)(a[i:]), (*[Eight]float64)(b[i:]), &p[i/Eight%8]
+		for l := range s {
+			s[l] = math.FMA(x[l], y[l], s[l])
+		}
+	}
+	for l := range dst {
+		dst[l] = ((p[0][l] + p[4][l]) + (p[2][l] + p[6][l])) + ((p[1][l] + p[5][l]) + (p[3][l] + p[7][l])) + 0
+	}
+}
+
+// octetStep makes the step A ← A − s·k kᵀ and stores hat + c·A·x in dst: stepShift in every lane.
+func octetStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *[Eight]float64, k []float64) {
+	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight || len(hat) != d*Eight || len(k) != d*Eight {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		octetStepAVX512(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
+	case cpu.AVX2:
+		octetStepAVX2(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
+	default:
+		for i := range d {
+			row := a[i*d*Eight : (i+1)*d*Eight]
+			ki := (*[Eight]float64)(k[i*Eight:])
+			for j := range d {
+				y, kj := (*[Eight]float64)(row[j*Eight:]), (*[Eight]float64)(k[j*Eight:])
+				for l := range y {
+					y[l] = math.FMA(-s[l], float64(ki[l]*kj[l]), y[l])
+				}
+			}
+			out, h := (*[Eight]float64)(dst[i*Eight:]), (*[Eight]float64)(hat[i*Eight:])
+			octetDot(out, row, x)
+			for l := range out {
+				out[l] = math.FMA(c[l], out[l], h[l])
+			}
+		}
+	}
+}
+
+// octetWeigh computes q = xᵀk, e = y − xᵀθ and s = 1/(1+q). Bit l of bad says that lane l cannot make this
+// step: q is negative, or q or e is not finite; that of fold, that q or growth is above 1.
+func octetWeigh(x, k, theta []float64, y *[Eight]float64, d int, growth, q, e, s *[Eight]float64) (bad, fold int) {
+	if d < 1 || len(x) != d*Eight || len(k) != d*Eight || len(theta) != d*Eight {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return octetWeighAVX512(&x[0], &k[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+	case cpu.AVX2:
+		return octetWeighAVX2(&x[0], &k[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+	}
+	var mean [Eight]float64
+	octetDot(q, x, k)
+	octetDot(&mean, x, theta)
+	for l := range Eight {
+		e[l] = y[l] - mean[l]
+		s[l] = 1 / (1 + q[l])
+		if !(q[l] >= 0) || q[l]-q[l] != 0 || e[l]-e[l] != 0 {
+			bad |= 1 << l
+		}
+		if q[l] > 1 || growth[l] > 1 {
+			fold |= 1 << l
+		}
+	}
+	return bad, fold
+}
+
+// octetMove moves theta by e·s·k and growth by (1 + growth)·q.
+func octetMove(theta, k []float64, d int, s, e, growth, q *[Eight]float64) {
+	if d < 1 || len(theta) != d*Eight || len(k) != d*Eight {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		octetMoveAVX512(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
+	case cpu.AVX2:
+		octetMoveAVX2(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
+	default:
+		for i := 0; i < len(theta); i += Eight {
+			to, ki := (*[Eight]float64)(theta[i:]), (*[Eight]float64)(k[i:])
+			for l := range to {
+				to[l] = math.FMA(e[l], float64(s[l]*ki[l]), to[l])
+			}
+		}
+		for l := range growth {
+			growth[l] = math.FMA(1+growth[l], q[l], growth[l])
+		}
+	}
+}
+
+// OctetArgMax stores in at, for each lane, the ArgMax of its rows: x is a list of rows of d octets, theta
+// d octets. It reports false, and at means nothing, where a number of theta is not finite or beyond
+// ±2⁴⁹⁹. Cost one pass over x.
+func OctetArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
+	w := len(theta)
+	if w == 0 || w%Eight != 0 || len(x) == 0 || len(x)%w != 0 {
+		panic(badLength)
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return octetArgMaxAVX512(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
+	case cpu.AVX2:
+		return octetArgMaxAVX2(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
+	}
+	for _, v := range theta {
+		if !(math.Abs(v) <= 0x1p499) {
+			return false
+		}
+	}
+	var best, v [Eight]float64
+	for l := range best {
+		best[l], at[l] = math.Inf(-1), 0
+	}
+	for i := range len(x) / w {
+		octetDot(&v, x[i*w:i*w+w], theta)
+		for l := range v {
+			if v[l] > best[l] {
+				best[l], at[l] = v[l], i
+			}
+		}
+	}
+	return true
+}
+
+// OctetPick stores in dst, for each lane, the row of a list of rows of len(dst)/8 octets that at names.
+func OctetPick(dst, table []float64, at *[Eight]int) {
+	w := len(dst)
+	if w == 0 || w%Eight != 0 || len(table)%w != 0 {
+		panic(badLength)
+	}
+	rows := len(table) / w
+	for _, i := range at {
+		if uint(i) >= uint(rows) {
+			panic("linalg: OctetPick: no such row")
+		}
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		octetPickAVX512(&dst[0], &table[0], &at[0], w/Eight)
+	case cpu.AVX2:
+		octetPickAVX2(&dst[0], &table[0], &at[0], w/Eight)
+	default:
+		for l, i := range at {
+			for j := l; j < w; j += Eight {
+				dst[j] = table[i*w+j]
+			}
+		}
+	}
+}
+
+// OctetAdd adds n steps to vectors of d octets: s_j ← s_j + u_{kj} x_k for k = 0, …, n−1 in order, as AddTile
+// does. s is a list of them, step k has its octets u_{kj} from u[8·k·ustep] and its vector from
+// x[8·k·xstep].
+func OctetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n int) {
+	if d < 1 || n < 0 || len(s)%(d*Eight) != 0 || ustep < 0 || xstep < 0 {
+		panic(badLength)
+	}
+	members := len(s) / (d * Eight)
+	if members == 0 || n == 0 {
+		return
+	}
+	if len(u) < ((n-1)*ustep+members)*Eight || len(x) < ((n-1)*xstep+d)*Eight {
+		panic(badLength)
+	}
+	level := cpu.Kernels()
+	for n > 0 {
+		k := 1
+		switch {
+		case level == cpu.Portable:
+			octetAdd(s, members, d, u, x)
+		case n >= 4 && level == cpu.AVX512:
+			k = 4
+			octetAddFourAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+		case n >= 4:
+			k = 4
+			octetAddFourAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+		case level == cpu.AVX512:
+			octetAddOneAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+		default:
+			octetAddOneAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+		}
+		if n -= k; n > 0 {
+			u, x = u[k*ustep*Eight:], x[k*xstep*Eight:]
+		}
+	}
+}
+
+func octetAdd(s []float64, members, d int, u, x []float64) {
+	for j := range members {
+		uj := (*[Eight]float64)(u[j*Eight:])
+		for i := range d {
+			to, xi := (*[Eight]float64)(s[(j*d+i)*Eight:]), (*[Eight]float64)(x[i*Eight:])
+			for l := range to {
+				to[l] = math.FMA(uj[l], xi[l], to[l])
+			}
+		}
+	}
+}

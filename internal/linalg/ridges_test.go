@@ -1,0 +1,342 @@
+package linalg
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"troupe/internal/cpu"
+)
+
+// lane returns the numbers of one lane of a list of octets.
+func lane(x []float64, l int) []float64 {
+	var out []float64
+	for i := l; i < len(x); i += Eight {
+		out = append(out, x[i])
+	}
+	return out
+}
+
+// checkOctets runs every kernel of ridges.go on random numbers, at every level, and compares each lane
+// with the kernel for one problem. Slices are cut out of longer ones, at any offset.
+func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
+	r := numbers{rand.New(rand.NewPCG(seed, 2))}
+	off := int(seed % 5)
+	cut := func(x []float64) []float64 {
+		y := make([]float64, off+len(x)+8)
+		for i := range y {
+			y[i] = 1.25e77
+		}
+		return y[off : off+copy(y[off:], x) : len(y)]
+	}
+	intact := func(x []float64) []float64 {
+		for _, v := range x[len(x):cap(x)] {
+			if v != 1.25e77 {
+				t.Fatal("a kernel wrote beyond its slice")
+			}
+		}
+		return x
+	}
+	oct := func(x []float64) *[Eight]float64 { return (*[Eight]float64)(x) }
+	ld := Padded(d)
+
+	a, x, hat, k := cut(r.slice(d*d*Eight)), cut(r.slice(d*Eight)), cut(r.slice(d*Eight)), cut(r.slice(d*Eight))
+	for l := range Eight { // symmetric in every lane
+		for i := range d {
+			for j := range i {
+				a[(i*d+j)*Eight+l] = a[(j*d+i)*Eight+l]
+			}
+		}
+	}
+	c, s, y, growth := r.slice(Eight), r.slice(Eight), r.slice(Eight), r.slice(Eight)
+	one := func(l int) []float64 { // the matrix of a lane, rows padded
+		m := make([]float64, d*ld)
+		for i := range d {
+			copy(m[i*ld:], lane(a[i*d*Eight:(i+1)*d*Eight], l))
+		}
+		return m
+	}
+	product := everyLevel(t, "octetMul", func() []float64 {
+		dst := cut(make([]float64, d*Eight))
+		octetMul(dst, a, x, d)
+		return intact(dst)
+	})
+	both := everyLevel(t, "octetStep", func() []float64 {
+		m, dst := cut(a), cut(make([]float64, d*Eight))
+		octetStep(dst, m, x, d, oct(c), hat, oct(s), k)
+		return append(intact(dst)[:d*Eight:d*Eight], intact(m)...)
+	})
+	pad := func(v []float64) []float64 { return append(v, make([]float64, ld-d)...) }
+	for l := range Eight {
+		dst, m := make([]float64, ld), one(l)
+		mulPadded(dst, m, lane(x, l))
+		sameBits(t, "octetMul", lane(product, l), dst[:d])
+		rankOne(m, s[l], pad(lane(k, l)), d)
+		mulPadded(dst, m, lane(x, l))
+		for i, v := range lane(hat, l) {
+			dst[i] = math.FMA(c[l], dst[i], v)
+		}
+		sameBits(t, "octetStep: product", lane(both[:d*Eight], l), dst[:d])
+		for i := range d {
+			sameBits(t, "octetStep: matrix", lane(both[(d+i*d)*Eight:(d+(i+1)*d)*Eight], l), m[i*ld:i*ld+d])
+		}
+	}
+
+	// Numbers that must be refused are among those of the second turn.
+	for turn := range 2 {
+		if turn == 1 {
+			y[seed%Eight] = []float64{math.NaN(), math.Inf(1)}[seed/8%2]
+			k[seed/3%Eight] = []float64{math.NaN(), math.Inf(-1), -1e200, 1e300}[seed/5%4]
+			x[seed/3%Eight] = 2
+			growth[seed/7%Eight] = 1.5
+		}
+		weighed := everyLevel(t, "octetWeigh", func() []float64 {
+			var q, e, s [Eight]float64
+			bad, fold := octetWeigh(x, k, hat, oct(y), d, oct(growth), &q, &e, &s)
+			for i := range q {
+				if bad>>i&1 != 0 { // a NaN has many forms
+					q[i], e[i], s[i] = 0, 0, 0
+				}
+			}
+			return append(append(append([]float64{float64(bad), float64(fold)}, q[:]...), e[:]...), s[:]...)
+		})
+		bad := int(weighed[0])
+		for l := range Eight {
+			q, mean := Dot(lane(x, l), lane(k, l)), Dot(lane(x, l), lane(hat, l))
+			e := y[l] - mean
+			refused := !(q >= 0) || q-q != 0 || e-e != 0
+			if refused != (bad>>l&1 != 0) {
+				t.Fatalf("octetWeigh: q %v, e %v in lane %d, bad %08b", q, e, l, bad)
+			}
+			if !refused {
+				sameBits(t, "octetWeigh", []float64{weighed[2+l], weighed[10+l], weighed[18+l]}, []float64{q, e, 1 / (1 + q)})
+				if (q > 1 || growth[l] > 1) != (int(weighed[1])>>l&1 != 0) {
+					t.Fatalf("octetWeigh: q %v, growth %v in lane %d, fold %08b", q, growth[l], l, int(weighed[1]))
+				}
+			}
+		}
+	}
+	for i := range k { // what the refused numbers were
+		if k[i]-k[i] != 0 {
+			k[i] = 0.5
+		}
+	}
+	e, q := r.slice(Eight), r.slice(Eight)
+	moved := everyLevel(t, "octetMove", func() []float64 {
+		theta, g := cut(hat), cut(growth)
+		octetMove(theta, k, d, oct(s), oct(e), oct(g), oct(q))
+		return append(intact(theta)[:d*Eight:d*Eight], intact(g)...)
+	})
+	for l := range Eight {
+		theta := lane(hat, l)
+		for i, v := range lane(k, l) {
+			theta[i] = math.FMA(e[l], s[l]*v, theta[i])
+		}
+		sameBits(t, "octetMove", lane(moved, l), append(theta, math.FMA(1+growth[l], q[l], growth[l])))
+	}
+
+	table, theta := cut(r.slice(rows*d*Eight)), cut(r.slice(d*Eight))
+	if rows > 2 { // equal rows: the first wins
+		copy(table[(rows-1)*d*Eight:], table[:d*Eight])
+	}
+	if seed%3 == 0 {
+		table[seed%uint64(len(table))] = math.NaN()
+	}
+	var at [Eight]int
+	everyLevel(t, "OctetArgMax", func() []float64 {
+		if !OctetArgMax(&at, table, theta) {
+			t.Fatal("OctetArgMax refuses tame numbers")
+		}
+		for l := range Eight {
+			if want, _ := argMax(lane(table, l), lane(theta, l)); at[l] != want {
+				t.Fatalf("OctetArgMax: row %d in lane %d, want %d", at[l], l, want)
+			}
+		}
+		return nil
+	})
+	for _, wild := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0x1p500, -0x1p500} {
+		far := cut(theta)
+		far[int(seed)%len(far)] = wild
+		everyLevel(t, "OctetArgMax", func() []float64 {
+			if OctetArgMax(new([Eight]int), table, far) {
+				t.Fatalf("OctetArgMax accepts %v", wild)
+			}
+			return nil
+		})
+	}
+	picked := everyLevel(t, "OctetPick", func() []float64 {
+		dst := cut(make([]float64, d*Eight))
+		OctetPick(dst, table, &at)
+		return intact(dst)
+	})
+	for l := range Eight {
+		sameBits(t, "OctetPick", lane(picked, l), lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l))
+	}
+
+	sums, u, steps := r.slice(rows*d*Eight), r.slice(n*(rows+2)*Eight), r.slice(n*(d+1)*Eight)
+	added := everyLevel(t, "OctetAdd", func() []float64 {
+		to := cut(sums)
+		OctetAdd(to, d, u, rows+2, steps, d+1, n)
+		return intact(to)
+	})
+	for l := range Eight {
+		for j := range rows {
+			want := lane(sums[j*d*Eight:(j+1)*d*Eight], l)
+			for k := range n {
+				for i := range want {
+					want[i] = math.FMA(u[(k*(rows+2)+j)*Eight+l], steps[(k*(d+1)+i)*Eight+l], want[i])
+				}
+			}
+			sameBits(t, "OctetAdd", lane(added[j*d*Eight:(j+1)*d*Eight], l), want)
+		}
+	}
+}
+
+func TestOctets(t *testing.T) {
+	seed := uint64(0)
+	for d := 1; d <= 19; d++ {
+		for _, rows := range []int{1, 2, 3, 9} {
+			seed++
+			checkOctets(t, seed, d, rows, 1+int(seed*7%9))
+		}
+	}
+	checkOctets(t, 100, 33, 5, 4)
+}
+
+func FuzzOctets(f *testing.F) {
+	f.Add(uint64(1), uint8(9), uint8(4), uint8(5))
+	f.Fuzz(func(t *testing.T, seed uint64, d, rows, n uint8) {
+		checkOctets(t, seed, 1+int(d)%40, 1+int(rows)%20, 1+int(n)%9)
+	})
+}
+
+// TestRidges: eight regressions side by side against each alone, bit for bit, at every level: models
+// between updates, updates without a question between, parting and going on, fewer than eight, a λ so
+// small that V⁻¹ drifts, or one that is damaged, so that it is computed anew (which must happen, and in
+// some lanes only), and steps that are refused.
+func TestRidges(t *testing.T) {
+	levels := func(f func()) {
+		for l := cpu.Portable; l <= cpu.Best(); l++ {
+			restore := cpu.Force(l)
+			f()
+			restore()
+		}
+	}
+	for _, c := range []struct {
+		d, lanes, rounds int
+		lambda           float64
+		narrow           bool // actions that make V ill-conditioned in the odd lanes
+		drifts           bool
+	}{
+		{1, 8, 40, 1, false, false}, {3, 5, 300, 0.5, false, true}, {10, 8, 600, 1, false, false},
+		{20, 1, 70, 5, false, false}, {6, 7, 1100, 1e-10, true, true},
+	} {
+		levels(func() {
+			r := rand.New(rand.NewPCG(uint64(c.d), 3))
+			mk := func() []*Ridge {
+				out := make([]*Ridge, c.lanes)
+				for l := range out {
+					out[l] = NewRidge(c.d, c.lambda)
+				}
+				return out
+			}
+			alone, together := mk(), mk()
+			vector := func(l int) []float64 {
+				x := make([]float64, c.d)
+				for i := range x {
+					x[i] = r.NormFloat64()
+					if c.narrow && l%2 == 1 && i > 0 {
+						x[i] *= 1e-3
+					}
+				}
+				return x
+			}
+			// A few steps alone first: nobody says that an octet begins at round 1.
+			for range 5 {
+				for l := range alone {
+					x := vector(l)
+					alone[l].Update(x, 1)
+					together[l].Update(x, 1)
+				}
+			}
+			if c.d == 3 { // V⁻¹ of one lane is no longer positive definite, which its first update repairs
+				for _, r := range []*Ridge{alone[2], together[2]} {
+					r.pay()
+					for i := range r.inv {
+						r.inv[i] = -r.inv[i]
+					}
+				}
+			}
+			g := NewRidges(together)
+			same := func(when string) {
+				t.Helper()
+				for l := range alone {
+					a, b := alone[l].State(), together[l].State()
+					for i := range a {
+						sameBits(t, fmt.Sprintf("d=%d lane %d: vector %d of the state %s", c.d, l, i, when), b[i], a[i])
+					}
+					if alone[l].Rebuilt() != together[l].Rebuilt() {
+						t.Fatalf("d=%d lane %d: V⁻¹ was computed anew %d times, alone %d", c.d, l, together[l].Rebuilt(), alone[l].Rebuilt())
+					}
+				}
+			}
+			x, s, dst := octets(c.d), octets(c.d), octets(c.d)
+			var y, shift [Eight]float64
+			model := make([]float64, c.d, Padded(c.d))
+			for n := range c.rounds {
+				for l := range Eight {
+					v, w := vector(l), vector(l)
+					for i := range v {
+						x[i*Eight+l], s[i*Eight+l] = v[i], w[i]
+						if l >= c.lanes { // fillers copy lane 0
+							x[i*Eight+l], s[i*Eight+l] = x[i*Eight], s[i*Eight]
+						}
+					}
+					y[l], shift[l] = r.NormFloat64(), r.NormFloat64()
+				}
+				for range n % 3 {
+					g.SolveShift(dst, s, &shift)
+					for l := range alone {
+						alone[l].SolveShift(model, lane(s, l), 1, shift[l])
+						sameBits(t, fmt.Sprintf("d=%d round %d lane %d: a model", c.d, n, l), lane(dst, l), model)
+						if g.LogDetRatio(l) != alone[l].LogDetRatio() {
+							t.Fatalf("log det is %v, alone %v", g.LogDetRatio(l), alone[l].LogDetRatio())
+						}
+					}
+				}
+				if n%97 == 13 {
+					good := y
+					y[n%c.lanes] = math.NaN()
+					if g.Update(x, &y) {
+						t.Fatal("a reward that is no number was accepted")
+					}
+					y = good
+				}
+				if !g.Update(x, &y) {
+					t.Fatalf("d=%d round %d: refused", c.d, n)
+				}
+				for l := range alone {
+					if _, ok := alone[l].Update(lane(x, l), y[l]); !ok {
+						t.Fatalf("d=%d round %d: refused alone", c.d, n)
+					}
+				}
+				if n%50 == 7 {
+					g.Part()
+					same(fmt.Sprint("after round ", n))
+				}
+			}
+			g.Part()
+			same("at the end")
+			rebuilt := 0
+			for _, r := range together {
+				if r.Rebuilt() > 0 {
+					rebuilt++
+				}
+			}
+			if c.drifts != (rebuilt > 0) || rebuilt == c.lanes {
+				t.Errorf("d=%d: V⁻¹ was computed anew in %d of %d lanes", c.d, rebuilt, c.lanes)
+			}
+		})
+	}
+}

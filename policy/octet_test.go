@@ -1,0 +1,299 @@
+package policy_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/internal/cpu"
+	"troupe/internal/linalg"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// replication is one with arms, a θ* and a key of its own.
+type replication struct {
+	set   *actionset.Finite
+	theta []float64
+	key   rng.Key
+}
+
+func newReplications(t testing.TB, seed uint64, n, d, arms int) (out []replication) {
+	t.Helper()
+	for l := range n {
+		w := newWorld(seed+uint64(1000*l), d, arms)
+		set, err := actionset.NewFinite(w.arms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, replication{set, w.theta, w.key})
+	}
+	return out
+}
+
+// checkOctet plays the same policies side by side and each alone, at one level: the same arms in every
+// round, and after rounds that are drawn at random, and the last, the same bytes of a snapshot. Between
+// them the policies sometimes go on alone for some rounds and are put side by side again.
+func checkOctet(t *testing.T, seed uint64, n, d, arms, rounds int, o policy.EnsembleOptions) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 4))
+	reps := newReplications(t, seed, n, d, arms)
+	mk := func() (out []bandit.Policy) {
+		for _, rep := range reps {
+			e, err := policy.NewEnsemble(o, policy.Problem{Dim: d, Arms: arms, Horizon: rounds, Init: rep.key.Stream(rng.Init)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, e)
+		}
+		return out
+	}
+	alone, together := mk(), mk()
+	var sets []bandit.ActionSet
+	var keys []rng.Key
+	for _, rep := range reps {
+		sets, keys = append(sets, rep.set), append(keys, rep.key)
+	}
+	octet := policy.OctetOfAnySize(together, sets, keys)
+	if octet == nil {
+		t.Fatalf("%+v cannot be put side by side", o)
+	}
+	pay := func(l, arm int, round uint64) float64 {
+		return linalg.Dot(reps[l].set.At(arm), reps[l].theta) + keys[l].Stream(rng.Reward).Round(round).Normal(0)
+	}
+	single := func(p bandit.Policy, l int, round uint64) (arm int, err error) {
+		var a bandit.Action
+		if err := p.Select(&a, sets[l], keys[l].Stream(rng.Select).Round(round)); err != nil {
+			return 0, err
+		}
+		return a.Index, p.Update(a, pay(l, a.Index, round), keys[l].Stream(rng.Perturb).Round(round))
+	}
+	var chosen [8]int
+	var y [8]float64
+	for round := uint64(1); round <= uint64(rounds); round++ {
+		if !octet.Select(&chosen, round) {
+			t.Fatalf("round %d: the choice is refused", round)
+		}
+		if again := chosen; r.IntN(10) == 0 { // Select reads
+			if !octet.Select(&chosen, round) || chosen != again {
+				t.Fatalf("round %d: arms %v, and asked again %v", round, again, chosen)
+			}
+		}
+		for l := range y {
+			k := l
+			if l >= n {
+				k = 0
+				if chosen[l] != chosen[0] {
+					t.Fatalf("lane %d does not copy lane 0", l)
+				}
+			}
+			y[l] = pay(k, chosen[l], round)
+		}
+		for l, p := range alone {
+			arm, err := single(p, l, round)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if arm != chosen[l] {
+				t.Fatalf("%d lanes, d=%d K=%d, %+v: lane %d plays arm %d in round %d, alone %d", n, d, arms, o, l, chosen[l], round, arm)
+			}
+		}
+		if r.IntN(40) == 0 { // what cannot be learned changes nothing
+			bad := y
+			bad[r.IntN(n)] = math.Inf(1)
+			if octet.Update(&chosen, &bad, round) {
+				t.Fatal("an infinite reward is learned")
+			}
+		}
+		if !octet.Update(&chosen, &y, round) {
+			t.Fatalf("round %d: the update is refused", round)
+		}
+		last := round == uint64(rounds)
+		if !last && r.IntN(30) != 0 {
+			continue
+		}
+		octet.Part()
+		for l := range alone {
+			a, err := alone[l].(bandit.Snapshotter).AppendSnapshot(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := together[l].(bandit.Snapshotter).AppendSnapshot(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(a, b) {
+				t.Fatalf("%d lanes, d=%d K=%d, %+v: the state of lane %d differs after round %d", n, d, arms, o, l, round)
+			}
+		}
+		if last || r.IntN(2) == 0 {
+			continue
+		}
+		for range 1 + r.IntN(6) {
+			if round++; round > uint64(rounds) {
+				return
+			}
+			for l := range alone {
+				a, errA := single(alone[l], l, round)
+				b, errB := single(together[l], l, round)
+				if a != b || errA != nil || errB != nil {
+					t.Fatalf("round %d: alone again, arm %d and %d, errors %v, %v", round, a, b, errA, errB)
+				}
+			}
+		}
+		octet = policy.OctetOfAnySize(together, sets, keys)
+	}
+}
+
+var octetOptions = []policy.EnsembleOptions{
+	{M: 20},
+	{M: 7, Lambda: 5, Symmetric: true, Init: "corrected"},
+	{M: 6, Targets: "gaussian", Scale: policy.Constant(0.7), Init: "prior"},
+	{M: 5, Targets: "rademacher", Scale: policy.Scale{Kind: "beta", Value: 0.3}, Symmetric: true},
+	{M: 1, Scale: policy.Scale{Kind: "betatilde", Value: 1}, Init: "none"},
+	{M: 3, Lambda: 1e-9, Init: "printed", Engine: "eager"},
+}
+
+// TestOctet: lock-step gives the numbers of one policy at a time, for every option that it takes, at every
+// level of kernels, with one to eight replications.
+func TestOctet(t *testing.T) {
+	for level := cpu.Portable; level <= cpu.Best(); level++ {
+		t.Run(level.String(), func(t *testing.T) {
+			defer cpu.Force(level)()
+			for i, o := range octetOptions {
+				for _, n := range []int{8, 1 + i} {
+					checkOctet(t, uint64(10*i+n), n, 3+i*3, 4+5*i, 300, o)
+				}
+			}
+			checkOctet(t, 99, 8, 1, 1, 50, policy.EnsembleOptions{M: 2})
+		})
+	}
+}
+
+func FuzzOctet(f *testing.F) {
+	f.Add(uint64(1), uint8(8), uint8(10), uint8(10), uint8(0))
+	f.Add(uint64(2), uint8(3), uint8(17), uint8(30), uint8(3))
+	f.Fuzz(func(t *testing.T, seed uint64, n, d, arms, o uint8) {
+		opts := octetOptions[int(o)%len(octetOptions)]
+		opts.M = 1 + int(seed%40)
+		checkOctet(t, seed, 1+int(n)%8, 1+int(d)%24, 1+int(arms)%40, 120, opts)
+	})
+}
+
+// TestOctetRefuses: what lock-step cannot do is played alone.
+func TestOctetRefuses(t *testing.T) {
+	reps := newReplications(t, 3, 2, 4, 5)
+	problem := policy.Problem{Dim: 4, Arms: 5, Horizon: 100}
+	try := func(sets []bandit.ActionSet, opts ...policy.EnsembleOptions) *policy.Octet {
+		var of []bandit.Policy
+		for _, o := range opts {
+			e, err := policy.NewEnsemble(o, problem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of = append(of, e)
+		}
+		return policy.OctetOfAnySize(of, sets, []rng.Key{reps[0].key, reps[1].key}[:len(of)])
+	}
+	sets := []bandit.ActionSet{reps[0].set, reps[1].set}
+	good := policy.EnsembleOptions{M: 5}
+	if try(sets, good, good) == nil {
+		t.Fatal("two equal ensembles cannot be put side by side")
+	}
+	for name, o := range map[string]policy.EnsembleOptions{
+		"max": {M: 5, Select: "max"}, "exact-law": {M: 5, Targets: "gaussian", Engine: "exact-law"}, "blocked": {M: 5, Engine: "blocked"},
+		"lazy": {M: 5, Engine: "lazy"}, "pair": {M: 5, Reference: "pair", Symmetric: true}, "joint targets": {M: 5, Targets: "sphere"},
+	} {
+		if try(sets, o, o) != nil {
+			t.Errorf("%s: put side by side", name)
+		}
+	}
+	ball, err := actionset.NewBall(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newReplications(t, 3, 1, 4, 6)[0].set
+	for name, sets := range map[string][]bandit.ActionSet{"ball": {reps[0].set, ball}, "lengths": {reps[0].set, other}} {
+		if try(sets, good, good) != nil {
+			t.Errorf("%s: put side by side", name)
+		}
+	}
+	if try(sets, good, policy.EnsembleOptions{M: 6}) != nil || try(sets, good, policy.EnsembleOptions{M: 5, Lambda: 2}) != nil {
+		t.Error("ensembles of different options are put side by side")
+	}
+	keys := []rng.Key{reps[0].key}
+	greedy := build(t, "greedy", spec.Raw{}, problem)
+	if policy.OctetOfAnySize([]bandit.Policy{greedy}, sets[:1], keys) != nil {
+		t.Error("greedy is put side by side")
+	}
+
+	// A model beyond all bounds is refused by Select, as it is alone.
+	big, err := policy.NewEnsemble(policy.EnsembleOptions{M: 5}, problem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	octet := policy.OctetOfAnySize([]bandit.Policy{big}, sets[:1], keys)
+	var arms [8]int
+	y := [8]float64{1e200, 1e200, 1e200, 1e200, 1e200, 1e200, 1e200, 1e200}
+	if !octet.Select(&arms, 1) || !octet.Update(&arms, &y, 1) || octet.Select(&arms, 2) {
+		t.Error("a model of 1e200 is used")
+	}
+	octet.Part()
+	var a bandit.Action
+	if err := big.Select(&a, sets[0], keys[0].Stream(rng.Select).Round(2)); err == nil {
+		t.Error("the same alone is no error")
+	}
+}
+
+// TestOctetAllocatesNothing in a steady round.
+func TestOctetAllocatesNothing(t *testing.T) {
+	reps := newReplications(t, 5, 8, 10, 10)
+	var of []bandit.Policy
+	var sets []bandit.ActionSet
+	var keys []rng.Key
+	for _, rep := range reps {
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: 20, Scale: policy.Scale{Kind: "beta", Value: 1}, Targets: "gaussian", Symmetric: true}, policy.Problem{Dim: 10, Arms: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, sets, keys = append(of, e), append(sets, rep.set), append(keys, rep.key)
+	}
+	octet := policy.OctetOfAnySize(of, sets, keys)
+	var arms [8]int
+	var y [8]float64
+	round := uint64(0)
+	if n := testing.AllocsPerRun(600, func() {
+		round++
+		if !octet.Select(&arms, round) || !octet.Update(&arms, &y, round) {
+			t.Fatal("refused")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations in a round", n)
+	}
+}
+
+// TestOctetSizes: the rule of sizes is on with vectors and off without, and ends.
+func TestOctetSizes(t *testing.T) {
+	for level := cpu.Portable; level <= cpu.Best(); level++ {
+		func() {
+			defer cpu.Force(level)()
+			for _, c := range []struct {
+				d, arms, m int
+				pays       bool
+			}{{10, 10, 20, level >= cpu.AVX2}, {20, 100, 100, level == cpu.AVX512}, {100, 10, 40, false}} {
+				rep := newReplications(t, 5, 1, c.d, c.arms)[0]
+				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m}, policy.Problem{Dim: c.d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := policy.NewOctet([]bandit.Policy{e}, []bandit.ActionSet{rep.set}, []rng.Key{rep.key}) != nil; got != c.pays {
+					t.Errorf("%v: d=%d K=%d m=%d in lock-step: %v", level, c.d, c.arms, c.m, got)
+				}
+			}
+		}()
+	}
+}
