@@ -123,6 +123,10 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if version != 0 && version != v.number {
 		return nil, &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 	}
+	// A configuration that says "learn", as it was written before, means what was learned since.
+	if config.Features.Schema == nil && config.Dim == 0 {
+		config.Features = v.cfg.config.Features
+	}
 	cfg, err := config.compile(s.opt.Limits)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,8 @@ type decideIn struct {
 
 func (a *API) decideRoutes() {
 	register(a, op{id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
+		example: `{"context": {"user": {"city": "Oslo", "age": 31}}, "actions": [{"id": "a", "features": {"price": 0.4}}, {"id": "b", "features": {"price": 0.9}}], "explain": "full"}`,
+		answer:  `{"event_id": "0402frnxfjrs0y001g00r5rdx6r4apmbsg", "action": {"id": "a", "index": 0}, "propensity": {"num": 1600, "den": 3200}, "mode": "online", "seq": 3, "basis_seq": 2, "durable": true}`,
 		summary: "Choose an action",
 		doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the log entry that " +
 			"holds it. 200 means durable."},
@@ -109,6 +111,7 @@ func (a *API) decideRoutes() {
 			return &struct{ Body serve.Decision }{d}, err
 		})
 	register(a, op{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide, body: decideBatchBody{},
+		example: `{"requests": [{"context": {"user": {"city": "Oslo", "age": 31}}, "actions": [{"id": "a", "features": {"price": 0.4}}, {"id": "b", "features": {"price": 0.9}}]}, {"context": {"user": {"city": "Bergen", "age": 20}}, "actions": [{"id": "a", "features": {"price": 0.3}}, {"id": "b", "features": {"price": 0.9}}]}]}`,
 		summary: "Choose many actions on one state", doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
 			"item i has the key KEY/i, so a repeated batch makes no new decisions."},
 		func(ctx context.Context, in *struct {
@@ -154,6 +157,8 @@ func (a *API) decideRoutes() {
 			return out, nil
 		})
 	register(a, op{id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
+		example: `{"value": 1}`,
+		answer:  `{"status": "accepted", "seq": 4}`,
 		summary: "Send a reward",
 		doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does not count); " +
 			"ignored (recorded, does not count). Repeating a call is safe."},
@@ -180,6 +185,7 @@ func (a *API) decideRoutes() {
 			return &struct{ Body serve.RewardResult }{r}, err
 		})
 	register(a, op{id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
+		example: `{"rewards": [{"event_id": "0402frnxfjrs0y001g00r5rdx6r4apmbsg", "value": 1}]}`,
 		summary: "Send many rewards", doc: "At most 10,000, each with its own result or problem."},
 		func(ctx context.Context, in *bodyIn) (*struct{ Body rewardAnswers }, error) {
 			if err := a.allow(ctx, Reward, ""); err != nil {

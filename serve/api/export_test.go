@@ -200,3 +200,84 @@ func TestExportLogBreaks(t *testing.T) {
 	a = e.do("GET", "/v1/models/news/log?from=1", "")
 	t.Errorf("a page that breaks off: %d, %d bytes", a.status, len(a.body))
 }
+
+// Every route of the document answers on a real server with a status below 300, and where it takes a
+// body, with the document's own example. Ids in the examples are replaced by real ones. The answers'
+// examples are answers of their type.
+func TestExamples(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	type operation struct {
+		OperationID string `json:"operationId"`
+		RequestBody struct {
+			Content map[string]struct{ Example json.RawMessage }
+		}
+		Responses map[string]struct {
+			Content map[string]struct{ Example json.RawMessage }
+		}
+	}
+	var doc struct{ Paths map[string]map[string]operation }
+	if err := json.Unmarshal(e.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	type route struct {
+		method, path string
+		operation
+	}
+	all := map[string]route{}
+	for path, methods := range doc.Paths {
+		for method, o := range methods {
+			all[o.OperationID] = route{strings.ToUpper(method), path, o}
+		}
+	}
+	event, action := "", "b"
+	call := func(id string) answer {
+		t.Helper()
+		o, ok := all[id]
+		if !ok {
+			t.Fatalf("there is no operation %s", id)
+		}
+		delete(all, id)
+		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n").Replace(string(o.RequestBody.Content["application/json"].Example))
+		if len(o.RequestBody.Content) > 0 && body == "" {
+			t.Errorf("%s has no example", id)
+		}
+		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action).Replace(o.path)
+		a := e.do(o.method, path, body, "If-Match", "*")
+		if a.status >= 300 {
+			t.Errorf("%s: %s %s answers %d to its example %s: %s", id, o.method, path, a.status, body, a.body)
+		}
+		return a
+	}
+	call("createModel")
+	event = field[string](t, call("decide"), "event_id")
+	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
+		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel exportLog deleteModel") {
+		var out struct{ Results []struct{ Problem *Problem } }
+		if a := call(id); strings.HasSuffix(id, "Batch") {
+			if err := json.Unmarshal([]byte(a.body), &out); err != nil || len(out.Results) == 0 || out.Results[0].Problem != nil {
+				t.Errorf("%s answers %s", id, a.body)
+			}
+		}
+	}
+	for id := range all {
+		t.Errorf("the operation %s was not tried", id)
+	}
+	for id, into := range map[string]any{"decide": &serve.Decision{}, "reward": &serve.RewardResult{}} {
+		found := false
+		for _, methods := range doc.Paths {
+			for _, o := range methods {
+				if x := o.Responses["200"].Content["application/json"].Example; o.OperationID == id && x != nil {
+					d := json.NewDecoder(bytes.NewReader(x))
+					d.DisallowUnknownFields()
+					if err := d.Decode(into); err != nil {
+						t.Errorf("the example of %s's answer: %v", id, err)
+					}
+					found = true
+				}
+			}
+		}
+		if !found {
+			t.Errorf("the answer of %s has no example", id)
+		}
+	}
+}

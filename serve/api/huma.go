@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -117,9 +118,10 @@ type op struct {
 	summary          string
 	doc              string
 	scope            Scope
-	body             any // value of the type of the body, nil for none
-	optional         bool
-	status           int // of success, default 200
+	body             any    // value of the type of the body, nil for none
+	example          string // of the body, JSON; a test sends it
+	answer           string // example of the answer, JSON; cut short with … it would not be JSON
+	status           int    // of success, default 200
 }
 
 // register adds a route. Errors of handle become problems.
@@ -147,7 +149,10 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	doc := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete}[o.method]
 	if o.body != nil {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
-		doc.RequestBody = &huma.RequestBody{Required: !o.optional, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: stdjson.RawMessage(o.example)}}}
+	}
+	if o.answer != "" {
+		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = stdjson.RawMessage(o.answer)
 	}
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	doc.Responses["default"] = &huma.Response{

@@ -130,6 +130,7 @@ func readConfig(body []byte) (serve.ModelConfig, error) {
 
 func (a *API) modelRoutes() {
 	register(a, op{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated,
+		example: `{"id": "news", "floor": 0.02, "reward": {"min": 0, "max": 1, "window": "1h"}}`,
 		summary: "Create a model", body: configDoc{},
 		doc: "Only the id is needed: the default is an ensemble that learns its features from the first request."},
 		func(ctx context.Context, in *bodyIn) (*modelOut, error) {
@@ -184,6 +185,7 @@ func (a *API) modelRoutes() {
 			return answerModel(a.svc.GetModel(ctx, in.Model))
 		})
 	register(a, op{id: "replaceModel", method: "PUT", path: "/v1/models/{model}", scope: Admin, body: configDoc{},
+		example: `{"id": "news", "floor": 0.05, "reward": {"min": 0, "max": 1, "window": "1h"}}`,
 		summary: "Replace a configuration", doc: "What shapes the state (id, policy, features, dim, sigma) cannot change."},
 		func(ctx context.Context, in *changeIn) (*modelOut, error) {
 			if err := a.allow(ctx, Admin, in.Model); err != nil {
@@ -201,6 +203,7 @@ func (a *API) modelRoutes() {
 			return answerModel(changed(version, m, err))
 		})
 	register(a, op{id: "changeModel", method: "PATCH", path: "/v1/models/{model}", scope: Admin, body: configDoc{},
+		example: `{"reward": {"window": "30m"}}`,
 		summary: "Change a configuration", doc: "The body is a merge patch (RFC 7396): what it does not name stays, null takes away."},
 		func(ctx context.Context, in *changeIn) (*modelOut, error) {
 			if err := a.allow(ctx, Admin, in.Model); err != nil {
@@ -251,7 +254,8 @@ func (a *API) modelRoutes() {
 			})
 	}
 	register(a, op{id: "cloneModel", method: "POST", path: "/v1/models/{model}:clone", scope: Admin, status: http.StatusCreated,
-		body: cloneBody{}, summary: "Copy a model", doc: "A new model with the configuration and the state, now or at a sequence number."},
+		example: `{"name": "news-copy"}`,
+		body:    cloneBody{}, summary: "Copy a model", doc: "A new model with the configuration and the state, now or at a sequence number."},
 		func(ctx context.Context, in *struct {
 			Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 			RawBody []byte
@@ -268,7 +272,8 @@ func (a *API) modelRoutes() {
 			return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq, Caller: caller(ctx)}))
 		})
 	register(a, op{id: "rollbackModel", method: "POST", path: "/v1/models/{model}:rollback", scope: Admin,
-		body: rollbackBody{}, summary: "Take a model back to an earlier state", doc: "The log keeps what came after; the state forgets it."},
+		example: `{"to_seq": 12}`,
+		body:    rollbackBody{}, summary: "Take a model back to an earlier state", doc: "The log keeps what came after; the state forgets it."},
 		func(ctx context.Context, in *struct {
 			Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 			RawBody []byte
@@ -336,6 +341,7 @@ func (a *API) catalogueRoutes() {
 			return out, nil
 		})
 	register(a, op{id: "putActions", method: "POST", path: "/v1/models/{model}/actions", scope: Admin, body: actionsBody{},
+		example: `{"actions": [{"id": "a", "features": {"price": 0.4}}, {"id": "b", "features": {"price": 0.9}}]}`,
 		summary: "Add or replace actions of the catalogue", doc: "Afterwards a decision may send ids instead of features."},
 		func(ctx context.Context, in *struct {
 			Model   string `path:"model" maxLength:"64" doc:"name of the model"`

@@ -164,6 +164,9 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
 	}
 	p.Log = logFacts(&h)
+	if a.opts.Data != "" {
+		p.Log = append(p.Log, named{"Data directory", a.opts.Data})
+	}
 	var b bytes.Buffer
 	if err := statusTemplate.Execute(&b, p); err != nil {
 		a.fail(w, r, problemOf(err))
@@ -262,6 +265,7 @@ type (
 	}
 	docOperation struct {
 		ID, Method, Path, Summary, Doc, Body string
+		Example                              string // of the body
 		Fields                               []docField
 		Answer                               docAnswer
 	}
@@ -299,7 +303,9 @@ func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
 				d.Fields = append(d.Fields, f)
 			}
 			if o.RequestBody != nil {
-				d.Body = refName(o.RequestBody.Content["application/json"].Schema)
+				body := o.RequestBody.Content["application/json"]
+				d.Body = refName(body.Schema)
+				d.Example = fmt.Sprintf("%s", body.Example)
 			}
 			for status, r := range o.Responses {
 				if status == "default" {
