@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"troupe/sim"
+	"troupe/spec"
 )
 
 // Every embedded experiment decodes, goes by the name of its file, and says in a line what it is
@@ -65,7 +66,7 @@ func TestNoTrap(t *testing.T) {
 		}
 		for key, value := range map[string]string{"replications": "1", "horizon": "1"} {
 			var err error
-			if e.Text, err = sim.Override(e.File, e.Text, key, value); err != nil {
+			if e.Text, err = spec.Override(e.File, e.Text, key, value); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -302,6 +302,15 @@ const (
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// Check looks at a configuration as CreateModel would, with the default limits. The error is an *Error
+// with the field.
+func (c ModelConfig) Check() error {
+	var o Options
+	o.defaults()
+	_, err := c.compile(o.Limits)
+	return err
+}
+
 // compiled is a configuration that was checked, ready for use. It never changes.
 type compiled struct {
 	config             ModelConfig

@@ -50,7 +50,7 @@ type Experiment struct {
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
 
-	src *source
+	src *spec.File
 }
 
 // Case is one [[environment]] or [[policy]] table after sweeps were multiplied out.
@@ -84,15 +84,15 @@ func Keys() []spec.Option { return spec.Options(defaults()) }
 func defaults() *header { return &header{Seed: 1, Horizon: 10_000, Replications: 50} }
 
 // Parse decodes a spec file, strictly. file is its name in messages, and the experiment's name when
-// the text gives none. Faults are *FileError.
+// the text gives none. Faults are *spec.FileError.
 func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
-	tree, src, err := readTree(file, text)
+	tree, src, err := spec.ReadFile(file, text)
 	if err != nil {
 		return nil, err
 	}
 	x, err := decode(tree, kinds)
 	if err != nil {
-		return nil, src.locate(err)
+		return nil, src.Locate(err)
 	}
 	if x.Name == "" {
 		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
@@ -166,7 +166,7 @@ func checkpoints(h *header, given bool) ([]int, error) {
 	at := slices.Clone(h.Checkpoints)
 	for i, t := range at {
 		if t < 1 || t > h.Horizon || i > 0 && t <= at[i-1] {
-			return nil, spec.Errorf(element("checkpoints", i), "is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
+			return nil, spec.Errorf(spec.Element("checkpoints", i), "is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
 		}
 	}
 	if len(at) == 0 || at[len(at)-1] != h.Horizon {
@@ -191,7 +191,7 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 	}
 	var cases []Case[T]
 	for i, t := range tables {
-		at := element(key, i)
+		at := spec.Element(key, i)
 		table, ok := t.(spec.Raw)
 		if !ok {
 			return nil, spec.Errorf(at, "is %s, expected a table [[%s]]", spec.Show(t), key)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"troupe/spec"
 )
 
 func names[T any](cases []Case[T]) string {
@@ -114,7 +116,7 @@ func TestFaults(t *testing.T) {
 		{"replications = 10_000_000\nhorizon=1_000_000\n" + env + pol, "x.toml:1:1: replications is 10000000, which makes 8.4e+08 numbers of results, more than 200000000"},
 	} {
 		_, err := Parse("x.toml", c.text, fakes)
-		var fault *FileError
+		var fault *spec.FileError
 		if !errors.As(err, &fault) {
 			t.Errorf("%q: error %v is not a FileError", c.text, err)
 			continue
@@ -130,7 +132,7 @@ func TestOverride(t *testing.T) {
 		{"seed = 1\nhorizon = 10_000 # rounds\n", "horizon", "5", "seed = 1\nhorizon = 5 # rounds\n"},
 		{"name = \"x\"\n", "seed", "7", "seed = 7\nname = \"x\"\n"},
 	} {
-		got, err := Override("x.toml", c.text, c.key, c.value)
+		got, err := spec.Override("x.toml", c.text, c.key, c.value)
 		if err != nil || got != c.want {
 			t.Errorf("Override(%q, %s, %s)\n got %q, %v\nwant %q", c.text, c.key, c.value, got, err, c.want)
 		}
@@ -139,7 +141,7 @@ func TestOverride(t *testing.T) {
 		{"seed = [1]\n", "seed", "x.toml:1:1: seed is a list or a table here and cannot be replaced from the command line"},
 		{"seed = \n", "seed", "x.toml:1:8: unexpected character U+000A at start of value"},
 	} {
-		if _, err := Override("x.toml", c.text, c.key, "1"); err == nil || err.Error() != c.want {
+		if _, err := spec.Override("x.toml", c.text, c.key, "1"); err == nil || err.Error() != c.want {
 			t.Errorf("Override(%q, %s): error %v, want %s", c.text, c.key, err, c.want)
 		}
 	}
@@ -182,11 +184,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("x.y.z = [[1],{a=[{b=2}]}]\n[x.y]\n[[x.q]]\n[x.q.r]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := Parse("x.toml", text, fakes); err != nil {
-			var fault *FileError
+			var fault *spec.FileError
 			if !errors.As(err, &fault) || fault.Line < 1 || fault.Column < 1 {
 				t.Errorf("%q: %v has no place in the file", text, err)
 			}
 		}
-		Override("x.toml", text, "seed", "1")
+		spec.Override("x.toml", text, "seed", "1")
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"troupe/spec"
 )
 
 // A hypothesis travels from the spec to the manifest, is part of the experiment's identity, and does
@@ -54,7 +56,7 @@ func TestHypothesis(t *testing.T) {
 		"7":                                   "hypothesis is 7, expected a string",
 		`["a", "b"]`:                          "hypothesis",
 	} {
-		var at *FileError
+		var at *spec.FileError
 		if _, err := Parse("x.toml", with(h), fakes); !errors.As(err, &at) || at.Line != 2 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20s: %v, want %q on line 2", h, err, want)
 		}

@@ -60,9 +60,9 @@ func checkRecord(names []string) ([]string, error) {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(valid, name):
-			return nil, spec.Errorf(element("record", i), "is %q%s", name, spec.Suggest(name, valid))
+			return nil, spec.Errorf(spec.Element("record", i), "is %q%s", name, spec.Suggest(name, valid))
 		case slices.Contains(names[:i], name):
-			return nil, spec.Errorf(element("record", i), "is %q for the second time", name)
+			return nil, spec.Errorf(spec.Element("record", i), "is %q for the second time", name)
 		}
 	}
 	return slices.DeleteFunc(valid, func(name string) bool { return !slices.Contains(names, name) }), nil

@@ -98,7 +98,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if o.Data == nil {
 		o.Data = new(dataset.Source)
 	}
-	r := &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.file)}, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
+	r := &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
 	if o.Dir != "" {
 		if err := claim(o.Dir, x, o.Force); err != nil {
 			return nil, err
@@ -228,7 +228,7 @@ func (r *runner) rehearse() error {
 	}
 	for _, name := range x.Record {
 		if !recorded[name] {
-			return x.src.locate(spec.Errorf("record", "%s", nobody(name)))
+			return x.src.Locate(spec.Errorf("record", "%s", nobody(name)))
 		}
 	}
 	return nil
@@ -238,16 +238,12 @@ func (r *runner) rehearse() error {
 func (x *Experiment) blame(path, who string, err error) error {
 	var fault *spec.Error
 	if errors.As(err, &fault) { // its path is relative to the table
-		return x.src.locate(&spec.Error{Path: spec.Join(path, fault.Path), Msg: fault.Msg})
+		return x.src.Locate(&spec.Error{Path: spec.Join(path, fault.Path), Msg: fault.Msg})
 	}
 	// "lambda is -5, expected …": an error that begins with a key of the table is about that key.
-	pl := x.src.nearest(path)
-	if key, _, ok := strings.Cut(err.Error(), " "); ok {
-		if at, ok := x.src.at[spec.Join(path, key)]; ok {
-			pl = at
-		}
-	}
-	return &FileError{x.src.file, pl.line, pl.column, who + ": " + err.Error()}
+	key, _, _ := strings.Cut(err.Error(), " ")
+	line, column := x.src.At(spec.Join(path, key))
+	return &spec.FileError{File: x.src.Name, Line: line, Column: column, Msg: who + ": " + err.Error()}
 }
 
 func (r *runner) note(text string) {

@@ -48,7 +48,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func exitCode(err error) int {
 	var coded interface{ ExitCode() int }
-	var file *sim.FileError
+	var file *spec.FileError
 	var dir *sim.DirError
 	switch {
 	case errors.As(err, &coded):

@@ -180,7 +180,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags) (x *sim.Experiment, s
 			return nil, "", misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
 		}
 		value := strconv.FormatInt(o.value, 10)
-		if text, err = sim.Override(file, text, o.key, value); err != nil {
+		if text, err = spec.Override(file, text, o.key, value); err != nil {
 			return nil, "", err
 		}
 		suffix += "-" + o.key + "-" + value

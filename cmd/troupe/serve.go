@@ -13,12 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 
 	"troupe/eventlog"
@@ -37,6 +37,7 @@ type serveFlags struct {
 	plaintext, debug    bool
 	maxBody, maxLog     int64
 	concurrent, actions int
+	connections         int
 	timeout, drain      time.Duration
 	readyFile           string
 }
@@ -80,6 +81,7 @@ server after the requests that it has. Operations: docs/operations.md.`,
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full one refuses and forgets nothing")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
+	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
 	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers")
@@ -127,6 +129,9 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
+	if err := f.check(); err != nil {
+		return misuse(err)
+	}
 	keys, err := readKeys(f.keys, nil)
 	if err != nil {
 		return misuse(err)
@@ -143,8 +148,11 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		return misuse(err)
 	}
 	listener, err := net.Listen("tcp", f.listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return misuse(fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen))
+	}
 	if err != nil {
-		return misuse(err)
+		return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
 	}
 	defer listener.Close()
 
@@ -186,8 +194,12 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err != nil {
 		return err
 	}
+	connections := min(f.connections, openFiles()/2) // the log needs files too
+	if connections < f.connections {
+		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections", connections)
+	}
 	edge, err := api.New(server, api.Options{
-		Data: data,
+		Data: data, Connections: connections,
 		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
 		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
 	})
@@ -230,6 +242,31 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err := hs.Shutdown(end); err != nil {
 		logger.Warn("requests were cut off", "error", err.Error())
 		hs.Close()
+	}
+	return nil
+}
+
+// check refuses limits that no server could keep.
+func (f *serveFlags) check() error {
+	for _, c := range []struct {
+		flag            string
+		value, low, top int64
+	}{
+		{"max-body", f.maxBody, 1 << 10, 64 << 20},
+		{"max-log", f.maxLog, 1 << 20, 1 << 60},
+		{"max-actions", int64(f.actions), 1, 100_000},
+		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
+		{"max-connections", int64(f.connections), 1, 1 << 20},
+	} {
+		if c.value < c.low || c.value > c.top {
+			return fmt.Errorf("--%s %d: expected %d to %d", c.flag, c.value, c.low, c.top)
+		}
+	}
+	switch {
+	case f.timeout < time.Millisecond || f.timeout > time.Hour:
+		return fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout)
+	case f.drain < 0 || f.drain > 24*time.Hour:
+		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
 	}
 	return nil
 }
@@ -286,11 +323,7 @@ func readKeys(file string, previous *api.Keys) (*api.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := api.ParseKeys(data, previous)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return keys, nil
+	return api.ParseKeys(file, string(data), previous)
 }
 
 // readModels reads the [[model]] tables of a file.
@@ -302,24 +335,48 @@ func readModels(file string) ([]serve.ModelConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	var raw spec.Raw
-	if err := toml.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	raw, src, err := spec.ReadFile(file, string(data))
+	if err != nil {
+		return nil, err
 	}
+	out, err := decodeModels(raw)
+	if err != nil {
+		return nil, src.Locate(err)
+	}
+	return out, nil
+}
+
+func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
 	for name := range raw {
 		if name != "model" {
-			return nil, fmt.Errorf("%s: unknown key %q; expected tables [[model]]", file, name)
+			return nil, spec.Errorf(name, "unknown key %q; expected tables [[model]]", name)
 		}
 	}
 	list, ok := raw["model"].([]any)
-	if !ok {
-		return nil, fmt.Errorf("%s: there is no table [[model]]", file)
+	switch {
+	case raw["model"] == nil:
+		return nil, spec.Errorf("", "there is no table [[model]]")
+	case !ok:
+		return nil, spec.Errorf("model", "is %s, expected tables [[model]] with two brackets", spec.Show(raw["model"]))
 	}
-	var out []serve.ModelConfig
 	for i, v := range list {
-		c, err := serve.DecodeModel(v, fmt.Sprintf("model[%d]", i+1))
+		at := spec.Element("model", i)
+		c, err := serve.DecodeModel(v, at)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
+		}
+		var fault *serve.Error
+		if err := c.Check(); errors.As(err, &fault) {
+			field := at + strings.TrimPrefix(fault.Field, "config")
+			if fault.Value == "" {
+				return nil, spec.Errorf(field, "is wrong: %s", fault.Want)
+			}
+			return nil, spec.Errorf(field, "is %s, %s", fault.Value, fault.Want)
+		} else if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o serve.ModelConfig) bool { return o.ID == c.ID }) {
+			return nil, spec.Errorf(at+".id", "is %s, which is there already", c.ID)
 		}
 		out = append(out, c)
 	}

@@ -586,6 +586,11 @@ func TestUsers(t *testing.T) {
 // What troupe serve refuses before it opens anything.
 func TestServeRefusals(t *testing.T) {
 	dir := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, c := range []struct {
 		args []string
 		want string
@@ -597,7 +602,11 @@ func TestServeRefusals(t *testing.T) {
 		{[]string{"--tls-client-ca", "x"}, "needs --tls-cert"},
 		{[]string{"--keys", "nothing.toml"}, "nothing.toml"},
 		{[]string{"--models", "nothing.toml"}, "nothing.toml"},
-		{[]string{"--listen", "nonsense"}, "nonsense"},
+		{[]string{"--listen", "nonsense"}, "--listen nonsense"},
+		{[]string{"--listen", taken.Addr().String()}, "in use"},
+		{[]string{"--timeout", "0s"}, "--timeout 0s: expected"},
+		{[]string{"--max-log", "5"}, "--max-log 5: expected"},
+		{[]string{"--max-actions", "-4"}, "--max-actions -4: expected"},
 		{[]string{"extra"}, "unexpected argument"},
 		{[]string{"key", "a b"}, "letters, digits"},
 		{[]string{"key", "a", "--scopes", "raed"}, "read"},
@@ -614,6 +623,34 @@ func TestServeRefusals(t *testing.T) {
 		}
 		if _, err := os.Stat(data); err == nil {
 			t.Errorf("troupe %v made a data directory", args)
+		}
+	}
+	// Files: the line and the column of what is wrong, and nothing is made.
+	for _, c := range []struct{ flag, text, want string }{
+		{"--models", "[[model]]\nid = \"x\"\nflor = 0.2\n", `:3:1: unknown key "flor"; did you mean "floor"?`},
+		{"--models", "[[model]]\nid = \"x\"\nfloor = \"a\"\n", `:3:1: floor is the string "a", expected a number`},
+		{"--models", "[[model]]\nid = \"x\"\nfloor = = 2\n", `:3:9: `},
+		{"--models", "[[model]]\nid = \"x\"\n\nfloor = 2\n", `:4:1: floor is 2, expected a number in [0, 1]`},
+		{"--models", "[[model]]\nid = \"x\"\nreward = { min = 3 }\n", `:3:12: reward.min is 3, expected less than max`},
+		{"--models", "[[model]]\nid = \"x\"\npolicy = { kind = \"ensembel\" }\n", `:3:12: unknown kind "ensembel"; did you mean "ensemble"?`},
+		{"--models", "[[model]]\nid = \"x\"\n[[model]]\nid = \"x\"\n", `:4:1: id is x, which is there already`},
+		{"--models", "[model]\nid = \"x\"\n", `two brackets`},
+		{"--models", "[[models]]\n", `unknown key "models"`},
+		{"--models", "", `no table [[model]]`},
+		{"--keys", "[[key]]\nid = \"a\"\nhash = \"12\"\nscopes = [\"read\"]\n", `:3:1: hash is not 64 hexadecimal digits`},
+		{"--keys", "[[key]]\nid = \"a\"\ncertificate = \"c\"\nscopes = [\"read\"]\nrate = nan\n", `:5:1: rate is NaN`},
+	} {
+		file, data := filepath.Join(dir, "file.toml"), filepath.Join(dir, "data")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		code := execute(t.Context(), []string{"serve", "--data", data, "--listen", "127.0.0.1:0", c.flag, file}, io.Discard, &errs)
+		if code != exitMisuse || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), file) {
+			t.Errorf("%q: code %d, %q; want %q", c.text, code, &errs, c.want)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("%q made a data directory", c.text)
 		}
 	}
 	keys := filepath.Join(dir, "keys.toml")

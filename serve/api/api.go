@@ -39,6 +39,9 @@ type Options struct {
 	MaxActions int
 	// Concurrent bounds the requests at once, default 1024; more are answered 429.
 	Concurrent int
+	// Connections bounds the open connections, default 4096; what comes beyond is closed without an
+	// answer. Each takes a file descriptor, and without one the log could not go on.
+	Connections int
 	// Timeout bounds one request, default 10 s.
 	Timeout time.Duration
 	// Data is the data directory, for /metrics and the status page.
@@ -57,17 +60,19 @@ var LoopbackHosts = []string{"localhost", "127.0.0.1", "::1"}
 
 // API serves HTTP. It is an http.Handler, safe for concurrent use.
 type API struct {
-	svc     serve.Service
-	opts    Options
-	keys    atomic.Pointer[Keys]
-	room    chan struct{} // one token for each request at once
-	mux     *http.ServeMux
-	huma    huma.API
-	metrics *metrics
-	flow    flow
-	openapi []byte
-	docs    []byte
-	origin  *http.CrossOriginProtection
+	svc  serve.Service
+	opts Options
+	keys atomic.Pointer[Keys]
+	room chan struct{} // one token for each request at once
+
+	connections atomic.Int64 // open now
+	mux         *http.ServeMux
+	huma        huma.API
+	metrics     *metrics
+	flow        flow
+	openapi     []byte
+	docs        []byte
+	origin      *http.CrossOriginProtection
 }
 
 // New returns an API in front of a service.
@@ -84,6 +89,9 @@ func New(svc serve.Service, o Options) (*API, error) {
 	}
 	if o.Concurrent == 0 {
 		o.Concurrent = 1024
+	}
+	if o.Connections == 0 {
+		o.Connections = 4096
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
@@ -125,13 +133,27 @@ func (a *API) OpenAPI() []byte { return a.openapi }
 // send a byte a minute.
 func (a *API) Server() *http.Server {
 	return &http.Server{
+		ConnState:         a.connection,
 		Handler:           a,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       a.opts.Timeout + 5*time.Second,
+		ReadHeaderTimeout: min(5*time.Second, a.opts.Timeout),
+		ReadTimeout:       2 * a.opts.Timeout,
 		WriteTimeout:      a.opts.Timeout + 30*time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
 		ErrorLog:          slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// connection counts the open connections and closes those beyond the limit.
+func (a *API) connection(c net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		if n := a.connections.Add(1); n > int64(a.opts.Connections) {
+			a.metrics.cutOff.Inc()
+			c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		a.connections.Add(-1)
 	}
 }
 
@@ -140,6 +162,8 @@ type request struct {
 	id     string
 	holder *holder
 	model  string // set when it is known, for the log
+
+	problem string // code of the answer, for the log
 }
 
 type requestKey struct{}
@@ -173,13 +197,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		took := a.opts.Now().Sub(start)
-		a.metrics.request(r.Pattern, out.status, took)
+		status := out.status
+		if errors.Is(ctx.Err(), context.Canceled) && status >= 500 {
+			status = clientGone // nobody got the answer, and nothing is wrong here
+		}
+		a.metrics.request(r.Pattern, status, took)
 		level := slog.LevelDebug
-		if out.status >= 500 {
+		if status >= 500 {
 			level = slog.LevelError
 		}
 		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", r.Pattern,
-			"model", info.model, "key", keyOf(info), "status", out.status, "took", took, "problem", out.problem)
+			"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
 	}()
 	if p := a.admit(r, info); p != nil {
 		a.fail(out, r, p)
@@ -295,9 +323,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}
 	}
-	if out, ok := w.(*response); ok {
-		out.problem = p.Code
-	}
+	requestOf(r.Context()).problem = p.Code
 	if strings.Contains(r.URL.Path, "/personalizer/v1.") {
 		writePersonalizerError(w, p)
 		return
@@ -332,11 +358,13 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
+// clientGone stands in the metrics and the log for the status of an answer that nobody waited for.
+const clientGone = 499
+
 // response remembers the status.
 type response struct {
 	http.ResponseWriter
-	status  int
-	problem string
+	status int
 }
 
 func (w *response) WriteHeader(status int) {

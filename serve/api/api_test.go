@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -95,7 +97,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := ParseKeys([]byte(table), nil)
+	keys, err := ParseKeys("keys.toml", table, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func TestKeys(t *testing.T) {
 	if strings.Contains(list.String(), strings.Split(secrets["boss"], "_")[2]) {
 		t.Error("the list of keys has a secret in it")
 	}
-	keys, err := ParseKeys([]byte(list.String()), nil)
+	keys, err := ParseKeys("keys.toml", list.String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +350,7 @@ func TestKeys(t *testing.T) {
 		"[[key]]\nid = \"a\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\nmodels = [\"[\"]\n",
 		"[[key]]\nid = \"a\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\nsecret = \"x\"\n", "[[keys]]\n", list.String() + list.String(),
 	} {
-		if _, err := ParseKeys([]byte(bad), nil); err == nil {
+		if _, err := ParseKeys("keys.toml", bad, nil); err == nil {
 			t.Errorf("ParseKeys takes %q", bad)
 		}
 	}
@@ -360,7 +362,7 @@ func TestRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := ParseKeys([]byte(table+"rate = 2\n"), nil)
+	keys, err := ParseKeys("keys.toml", table+"rate = 2\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +377,7 @@ func TestRate(t *testing.T) {
 			}
 		}
 		// A reload with every request must not fill the bucket.
-		again, err := ParseKeys([]byte(table+"rate = 2\n"), e.Keys())
+		again, err := ParseKeys("keys.toml", table+"rate = 2\n", e.Keys())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +426,7 @@ func TestConcurrent(t *testing.T) {
 
 // A certificate that was verified stands for a key.
 func TestCertificates(t *testing.T) {
-	keys, err := ParseKeys([]byte("[[key]]\nid = \"machine\"\ncertificate = \"shop.example\"\nscopes = [\"decide\"]\n"), nil)
+	keys, err := ParseKeys("keys.toml", "[[key]]\nid = \"machine\"\ncertificate = \"shop.example\"\nscopes = [\"decide\"]\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -609,3 +611,118 @@ func TestPanic(t *testing.T) {
 }
 
 var _ http.Handler = (*API)(nil)
+
+// serveOn gives the edge a real socket and returns its address.
+func (e *edge) serveOn(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.Server()
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return l.Addr().String()
+}
+
+// dial opens a connection, sends what is given and returns what comes until the server closes. A
+// server that never closes makes this an error after a while.
+func dial(t *testing.T, address, send string) (net.Conn, func() string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, send); err != nil {
+		t.Fatal(err)
+	}
+	return c, func() string {
+		t.Helper()
+		b, err := io.ReadAll(c)
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			t.Errorf("the connection stays open after %q", send[:min(len(send), 60)])
+		}
+		return string(b)
+	}
+}
+
+// A client that sends its headers or its body a byte a minute is closed; headers beyond 16 KiB are
+// refused.
+func TestSlowClients(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{Timeout: 100 * time.Millisecond})
+	at := e.serveOn(t)
+	_, rest := dial(t, at, "GET /v1/models HTTP/1.1\r\nHost: local")
+	rest()
+	_, rest = dial(t, at, "POST /v1/models/news:decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+	if body := rest(); strings.Contains(body, " 200 ") {
+		t.Errorf("half a body: %s", body)
+	}
+	_, rest = dial(t, at, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 17<<10)+"\r\n\r\n")
+	if body := rest(); !strings.HasPrefix(body, "HTTP/1.1 431") {
+		t.Errorf("17 KiB of headers: %.60q", body)
+	}
+	if len(e.fake.decides) > 0 {
+		t.Error("half a body was decided")
+	}
+}
+
+// Connections beyond the limit are closed at once, so that a flood leaves files for the log; when
+// others go there is room again.
+func TestConnections(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{Connections: 3})
+	at := e.serveOn(t)
+	const request = "GET /v1/models/news HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	answered := func(c net.Conn) bool {
+		b := make([]byte, 12)
+		_, err := io.ReadFull(c, b)
+		return err == nil && string(b) == "HTTP/1.1 200"
+	}
+	var open []net.Conn
+	for i := range 3 {
+		c, _ := dial(t, at, request)
+		if open = append(open, c); !answered(c) {
+			t.Fatalf("connection %d of 3 was refused", i+1)
+		}
+	}
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(c, request) // may fail already
+	if answered(c) {
+		t.Error("the fourth of three connections was answered")
+	}
+	open[0].Close()
+	for e.connections.Load() > 2 { // the server sees the end a moment later
+		time.Sleep(time.Millisecond)
+	}
+	if c, _ := dial(t, at, request); !answered(c) {
+		t.Error("no room after a connection was closed")
+	}
+	e.do("GET", "/metrics", "").want(t, "metrics", 200, "troupe_connections_refused_total 1")
+}
+
+// A client that goes away before its answer is no fault of the server: neither an error in the log
+// nor a 5xx in the metrics, on which alarms ring.
+func TestClientGone(t *testing.T) {
+	var log bytes.Buffer
+	f := newFake("news")
+	f.err = refuse(serve.Unavailable, "SLOW")
+	e := newEdge(t, f, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequest("GET", "http://127.0.0.1/v1/models/news", nil).WithContext(ctx)
+	e.ServeHTTP(httptest.NewRecorder(), r)
+	if strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("the log says\n%s", &log)
+	}
+	f.err = nil
+	e.do("GET", "/metrics", "").want(t, "metrics", 200, `status="499"`)
+	if strings.Contains(e.do("GET", "/metrics", "").body, `status="503"`) {
+		t.Error("the metrics count a 503")
+	}
+}

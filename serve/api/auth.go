@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/time/rate"
 
 	"troupe/spec"
@@ -63,13 +61,22 @@ type holder struct {
 // everybody is the holder of a request to a server without keys.
 var everybody = &holder{scopes: scopes}
 
-// ParseKeys reads a TOML file with a [[key]] table for each key. previous, which may be nil, gives
-// the token buckets of keys that did not change.
-func ParseKeys(data []byte, previous *Keys) (*Keys, error) {
-	var raw spec.Raw
-	if err := toml.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+// ParseKeys reads a TOML file with a [[key]] table for each key; file is its name in messages.
+// previous, which may be nil, gives the token buckets of keys that did not change. Faults are
+// *spec.FileError.
+func ParseKeys(file, text string, previous *Keys) (*Keys, error) {
+	raw, src, err := spec.ReadFile(file, text)
+	if err != nil {
+		return nil, err
 	}
+	k, err := parseKeys(raw, previous)
+	if err != nil {
+		return nil, src.Locate(err)
+	}
+	return k, nil
+}
+
+func parseKeys(raw spec.Raw, previous *Keys) (*Keys, error) {
 	for name := range raw {
 		if name != "key" {
 			return nil, spec.Errorf(name, "unknown key %q; expected tables [[key]]", name)
@@ -77,11 +84,11 @@ func ParseKeys(data []byte, previous *Keys) (*Keys, error) {
 	}
 	list, ok := raw["key"].([]any)
 	if !ok || len(list) == 0 {
-		return nil, errors.New("keys: there is no [[key]]; a list without keys would lock everybody out")
+		return nil, spec.Errorf("", "there is no table [[key]]; a list without keys would lock everybody out")
 	}
 	k := &Keys{map[string]*holder{}, map[string]*holder{}}
 	for i, v := range list {
-		at := fmt.Sprintf("key[%d]", i+1)
+		at := spec.Element("key", i)
 		table, ok := v.(spec.Raw)
 		if !ok {
 			return nil, spec.Errorf(at, "is %s, expected a table", spec.Show(v))
@@ -140,7 +147,7 @@ func (key Key) holder(at string) (*holder, error) {
 	}
 	for i, m := range key.Models {
 		if _, err := path.Match(m, ""); err != nil || m == "" {
-			return nil, spec.Errorf(fmt.Sprintf("%s.models[%d]", at, i+1), "is %q, expected a name with * and ?", m)
+			return nil, spec.Errorf(spec.Element(at+".models", i), "is %q, expected a name with * and ?", m)
 		}
 	}
 	switch {

@@ -215,7 +215,9 @@ func TestExamples(t *testing.T) {
 			Content map[string]struct{ Example json.RawMessage }
 		}
 	}
-	var doc struct{ Paths map[string]map[string]operation }
+	var doc struct {
+		Paths map[string]map[string]operation
+	}
 	if err := json.Unmarshal(e.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,7 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 		out, err := handle(ctx, in)
 		if err != nil {
 			p := problemOf(err)
+			requestOf(ctx).problem = p.Code
 			a.explain(ctx, p, err)
 			return nil, p
 		}

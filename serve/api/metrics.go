@@ -22,6 +22,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	rewards  *prometheus.CounterVec
+	cutOff   prometheus.Counter
 	handler  http.Handler
 }
 
@@ -38,13 +39,15 @@ func newMetrics(a *API) *metrics {
 			Name: "troupe_http_request_seconds", Help: "Time from the first byte of the request to the last of the answer.",
 			Buckets:                     []float64{.0005, .001, .002, .004, .008, .016, .032, .064, .128, .25, .5, 1, 2, 5, 10},
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100}, []string{"route"}),
+		cutOff: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "troupe_connections_refused_total", Help: "Connections closed because there were too many."}),
 		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info", Help: "Always 1; the labels say what runs, and on which directory.",
 		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.seconds, m.rewards, serviceCollector{a},
+	m.registry.MustRegister(info, m.cutOff, m.requests, m.seconds, m.rewards, serviceCollector{a},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return m

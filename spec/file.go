@@ -1,4 +1,4 @@
-package sim
+package spec
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 
 	toml "github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
-
-	"troupe/spec"
 )
 
 // FileError is a fault in a spec file, at a place in it. Line and Column count from 1.
@@ -23,10 +21,10 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
-// source is a spec file with an index of its keys: from a path in the notation of package spec,
-// such as policy[1].scale.value, to the place where the key is written.
-type source struct {
-	file string
+// File is a spec file with an index of its keys: from a path such as policy[1].scale.value to the
+// place where the key is written.
+type File struct {
+	Name string // as messages call it
 	text string
 	at   map[string]place
 }
@@ -36,10 +34,10 @@ type place struct {
 	value        unstable.Range // of a scalar value; of length 0 for a table or a list
 }
 
-// readTree decodes a TOML document to a generic tree and indexes its keys. Errors are *FileError.
-func readTree(file, text string) (spec.Raw, *source, error) {
-	src := &source{file: file, text: text, at: map[string]place{"": {line: 1, column: 1}}}
-	var tree spec.Raw
+// ReadFile decodes a TOML document to a generic tree and indexes its keys. Errors are *FileError.
+func ReadFile(file, text string) (Raw, *File, error) {
+	src := &File{Name: file, text: text, at: map[string]place{"": {line: 1, column: 1}}}
+	var tree Raw
 	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
 		var fault *toml.DecodeError
 		if !errors.As(err, &fault) {
@@ -49,14 +47,14 @@ func readTree(file, text string) (spec.Raw, *source, error) {
 		return nil, nil, &FileError{file, line, column, strings.TrimPrefix(fault.Error(), "toml: ")}
 	}
 	if tree == nil {
-		tree = spec.Raw{}
+		tree = Raw{}
 	}
 	src.index()
 	return tree, src, nil
 }
 
 // index walks the syntax tree. The document decoded without error, so it is well formed.
-func (s *source) index() {
+func (s *File) index() {
 	var p unstable.Parser
 	p.Reset([]byte(s.text))
 	elements := make(map[string]int) // path of an array of tables → how many so far
@@ -69,12 +67,12 @@ func (s *source) index() {
 			keys := e.Key()
 			for keys.Next() {
 				key := keys.Node()
-				table = spec.Join(table, string(key.Data))
+				table = Join(table, string(key.Data))
 				if e.Kind == unstable.ArrayTable && keys.IsLast() {
 					elements[table]++
 				}
 				if n := elements[table]; n > 0 {
-					table = element(table, n-1)
+					table = Element(table, n-1)
 				}
 				if keys.IsLast() {
 					s.put(&p, table, key, nil)
@@ -86,10 +84,10 @@ func (s *source) index() {
 	}
 }
 
-func (s *source) keyValue(p *unstable.Parser, path string, kv *unstable.Node) {
+func (s *File) keyValue(p *unstable.Parser, path string, kv *unstable.Node) {
 	keys := kv.Key()
 	for keys.Next() {
-		path = spec.Join(path, string(keys.Node().Data))
+		path = Join(path, string(keys.Node().Data))
 		s.put(p, path, keys.Node(), kv.Value())
 	}
 	s.value(p, path, kv.Value())
@@ -97,7 +95,7 @@ func (s *source) keyValue(p *unstable.Parser, path string, kv *unstable.Node) {
 
 // value indexes what is inside a value. The elements of a list share the place of their key where
 // the parser keeps none for them.
-func (s *source) value(p *unstable.Parser, path string, v *unstable.Node) {
+func (s *File) value(p *unstable.Parser, path string, v *unstable.Node) {
 	switch v.Kind {
 	case unstable.InlineTable:
 		for it := v.Children(); it.Next(); {
@@ -107,14 +105,14 @@ func (s *source) value(p *unstable.Parser, path string, v *unstable.Node) {
 		i := 0
 		for it := v.Children(); it.Next(); i++ {
 			if n := it.Node(); n.Raw.Length > 0 {
-				s.put(p, element(path, i), n, n)
+				s.put(p, Element(path, i), n, n)
 			}
-			s.value(p, element(path, i), it.Node())
+			s.value(p, Element(path, i), it.Node())
 		}
 	}
 }
 
-func (s *source) put(p *unstable.Parser, path string, at, value *unstable.Node) {
+func (s *File) put(p *unstable.Parser, path string, at, value *unstable.Node) {
 	if _, ok := s.at[path]; ok {
 		return // a dotted key that is written more than once: its first place
 	}
@@ -126,12 +124,13 @@ func (s *source) put(p *unstable.Parser, path string, at, value *unstable.Node) 
 	s.at[path] = pl
 }
 
-func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+// Element is the path of an element of a list.
+func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// locate turns a *spec.Error into a *FileError at the place of its path, or of the nearest table
+// Locate turns a *Error into a *FileError at the place of its path, or of the nearest table
 // around it that is written in the file. Other errors pass.
-func (s *source) locate(err error) error {
-	var fault *spec.Error
+func (s *File) Locate(err error) error {
+	var fault *Error
 	if !errors.As(err, &fault) {
 		return err
 	}
@@ -140,10 +139,16 @@ func (s *source) locate(err error) error {
 		msg = withoutTable(fault.Path) + " " + msg
 	}
 	pl := s.nearest(fault.Path)
-	return &FileError{s.file, pl.line, pl.column, msg}
+	return &FileError{s.Name, pl.line, pl.column, msg}
 }
 
-func (s *source) nearest(path string) place {
+// At returns the place of a path, or of the nearest table around it that is written in the file.
+func (s *File) At(path string) (line, column int) {
+	pl := s.nearest(path)
+	return pl.line, pl.column
+}
+
+func (s *File) nearest(path string) place {
 	for {
 		if pl, ok := s.at[path]; ok {
 			return pl
@@ -165,7 +170,7 @@ func withoutTable(path string) string {
 // the key is not written: what --horizon 100 does to horizon = 10_000. So the spec that a manifest
 // shows is the spec that was run. value is TOML.
 func Override(file, text, key, value string) (string, error) {
-	_, src, err := readTree(file, text)
+	_, src, err := ReadFile(file, text)
 	if err != nil {
 		return "", err
 	}
