@@ -251,6 +251,9 @@ func TestExamples(t *testing.T) {
 		return a
 	}
 	call("createModel")
+	// Features in another order than the log keeps them, and numbers written otherwise.
+	e.do("POST", "/v1/models/news/actions", `{"actions": [{"id": "a", "features": {"price": 4e-1, "colour": "red"}}]}`).want(t, "catalogue", 200, `{"colour":"red","price":0.4}`)
+	e.do("DELETE", "/v1/models/news/actions/a", "").want(t, "catalogue", 200)
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
 		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel exportLog deleteModel") {

@@ -374,7 +374,12 @@ func (a *API) catalogueRoutes() {
 						c.Actions = append(c.Actions, e)
 					}
 				}
-				return nil
+				// Read as a configuration is, so that features are in the form that the log keeps.
+				text, err := c.MarshalJSON()
+				if err == nil {
+					*c, err = readConfig(text)
+				}
+				return err
 			}))
 		})
 	register(a, op{id: "deleteAction", method: "DELETE", path: "/v1/models/{model}/actions/{action}", scope: Admin,

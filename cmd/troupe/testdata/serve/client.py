@@ -1,16 +1,20 @@
-"""A client in Python's standard library: decides, pays, and does what a client of Azure Personalizer
-does. Usage: client.py URL. It ends with exit code 0 and prints "ok" when every answer was right."""
+"""A client in Python's standard library: calls every route of /openapi.json, and does what a client of
+Azure Personalizer does. Usage: client.py URL. It ends with exit code 0 and prints "ok" when every answer
+was right and no route was left out."""
 
 import json
+import re
 import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 
 base = sys.argv[1]
+called = set()
 
 
 def call(method, path, body=None, **headers):
+    called.add((method, urllib.parse.unquote(path.split("?")[0])))
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(base + path, data, method=method)
     request.add_header("Content-Type", "application/json")
@@ -18,7 +22,10 @@ def call(method, path, body=None, **headers):
         request.add_header(name.replace("_", "-"), value)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, json.loads(answer.read() or b"null"), answer.headers
+            raw = answer.read()
+            if answer.headers["Content-Type"] == "application/x-ndjson":
+                return answer.status, [json.loads(line) for line in raw.splitlines()], answer.headers
+            return answer.status, json.loads(raw or b"null"), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read()), error.headers
 
@@ -58,6 +65,58 @@ expect(status == 400 and p["code"] == "bad_event_id", (status, p))
 status, model, _ = call("GET", "/v1/models/python")
 expect(model["counts"]["decisions"] == 20 and model["counts"]["rewards"] == 20, model["counts"])
 
+# Batches, the catalogue, and what an administrator does.
+one = {"context": {"user": {"city": "Oslo", "age": 31}}, "actions": actions}
+status, r, _ = call("POST", "/v1/models/python:decideBatch", {"requests": [one, dict(one, defer_activation=True), {"actions": []}]})
+expect(status == 200 and [("decision" in x) for x in r["results"]] == [True, True, False], (status, r))
+expect(r["results"][2]["problem"]["code"] == "invalid", r["results"][2])
+ids = [x["decision"]["event_id"] for x in r["results"][:2]]
+status, r, _ = call("POST", "/v1/events/%s:activate" % ids[1])
+expect(status == 200 and r["status"] == "accepted", (status, r))
+status, r, _ = call("POST", "/v1/rewards:batch", {"rewards": [{"event_id": i, "value": 1} for i in ids + ["forged"]]})
+expect([x.get("result", {}).get("status") for x in r["results"]] == ["accepted", "accepted", None], r)
+status, r, _ = call("GET", "/v1/events/" + ids[0])
+expect(status == 200 and r["action"]["id"] in "abc" and r["status"] == "rewarded", (status, r))
+status, r, _ = call("POST", "/v1/events/%s:replay" % ids[0])
+expect(status == 200 and r["equal"], (status, r))
+seq = call("GET", "/v1/models/python/state")[1]["seq"]
+status, _, headers = call("POST", "/v1/models/python/actions", {"actions": actions})
+expect(status == 200, status)
+status, _, _ = call("DELETE", "/v1/models/python/actions/c", If_Match=headers["ETag"])
+expect(status == 200, status)
+status, _, _ = call("DELETE", "/v1/models/python/actions/b", If_Match=headers["ETag"])
+expect(status == 412, status)  # somebody, we, changed it meanwhile
+status, r, _ = call("GET", "/v1/models/python/actions")
+expect([x["id"] for x in r["actions"]] == ["a", "b"], r)
+status, model, headers = call("PATCH", "/v1/models/python", {"reward": {"window": "1h"}}, If_Match="*")
+expect(status == 200 and model["config"]["reward"]["window"] == "1h0m0s", (status, model))
+model["config"]["reward"]["window"] = "10m"
+status, model, _ = call("PUT", "/v1/models/python", model["config"], If_Match=headers["ETag"])
+expect(status == 200, (status, model))
+expect(call("POST", "/v1/models/python:pause")[0] == 200, "pause")
+status, p, _ = call("POST", "/v1/models/python:decide", one)
+expect(status == 409 and p["code"] == "paused", (status, p))
+expect(call("POST", "/v1/models/python:resume")[0] == 200, "resume")
+status, r, _ = call("POST", "/v1/models/python:clone", {"name": "copy", "at_seq": seq})
+expect(status == 201 and r["name"] == "copy", (status, r))
+status, r, _ = call("POST", "/v1/models/python:rollback", {"to_seq": seq})
+expect(status == 200, (status, r))
+status, r, _ = call("GET", "/v1/models?page_size=1")
+expect(status == 200 and len(r["models"]) == 1 and r["next_page_token"], (status, r))
+expect(call("DELETE", "/v1/models/copy")[0] == 204, "delete")
+
+# The log, in pages of ten entries.
+rows, at = [], 1
+while True:
+    status, page, headers = call("GET", "/v1/models/python/log?page_size=10&from=%d" % at)
+    expect(status == 200, (status, page))
+    rows += page
+    if not headers["Link"]:
+        break
+    at = int(headers["Log-Next"])
+expect(sum(r["kind"] == "decision" for r in rows) == 22 and sum(r["kind"] == "reward" for r in rows) == 22, rows)
+expect(all(0 < r["num"] <= r["den"] for r in rows if r["kind"] == "decision"), "propensities")
+
 # Azure Personalizer's clients.
 key = {"Ocp_Apim_Subscription_Key": "0123456789abcdef"}
 prefix = "/v1/models/python/personalizer/v1.0"
@@ -88,4 +147,20 @@ status, c, _ = call("PUT", prefix + "/configurations/service", c, **key)
 expect(status == 200 and c["rewardWaitTime"] == "PT1H" and c["explorationPercentage"] == 0.25, (status, c))
 status, r, _ = call("POST", prefix + "/rank", {"actions": [{"id": a["id"], "features": [a["features"]]} for a in actions]}, **key)
 expect(status == 201 and r["rewardActionId"] == "a" and r["ranking"] == [{"id": "a", "probability": 1}, {"id": "b", "probability": 0}, {"id": "c", "probability": 0}], ("apprentice", r))
+
+# Several slots in one call.
+slots = {"eventId": "page 1", "contextFeatures": [{"user": {"city": "Oslo", "age": 31}}], "slots": [{"id": "top"}, {"id": "side", "excludedActions": ["a"]}],
+         "actions": [{"id": a["id"], "features": [a["features"]]} for a in actions]}
+call("POST", "/v1/models", {"id": "page"})
+prefix = "/v1/models/page/personalizer/v1.1-preview.1/multislot"
+status, r, _ = call("POST", prefix + "/rank", slots, **key)
+expect(status == 201 and [x["id"] for x in r["slots"]] == ["top", "side"] and r["slots"][0]["rewardActionId"] != r["slots"][1]["rewardActionId"] != "a", (status, r))
+status, r, _ = call("POST", prefix + "/events/page%201/reward", {"reward": [{"slotId": "top", "value": 1}, {"slotId": "side", "value": 0.5}]}, **key)
+expect(status == 204, (status, r))
+expect(call("POST", prefix + "/events/page%201/activate", **key)[0] == 204, "activate")
+
+for path, methods in call("GET", "/openapi.json")[1]["paths"].items():
+    form = re.compile(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(path)) + "$")
+    for method in methods:
+        expect(any(m == method.upper() and form.match(p) for m, p in called), "%s %s was not called" % (method, path))
 print("ok")
