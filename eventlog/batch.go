@@ -188,3 +188,39 @@ func ParseBatch(b []byte) (Batch, error) {
 	}
 	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
 }
+
+// ParseRecord returns the header of a batch and its record at place i, for readers who want one of many:
+// the checksum of the whole batch must be right, the other records are not decoded. ErrNotFound when
+// there are not so many. The record does not refer to b.
+func ParseRecord(b []byte, i uint32) (Header, Record, error) {
+	le := binary.LittleEndian
+	if len(b) < HeaderSize || len(b) > MaxBatch || !bytes.Equal(b[:4], magic[:]) || le.Uint16(b[4:]) != format ||
+		uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize) || le.Uint32(b[68:]) != checksum(b) {
+		return Header{}, nil, fmt.Errorf("batch: %d bytes that are no batch of format %d: %w", len(b), format, ErrMalformed)
+	}
+	h := Header{
+		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
+		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
+		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
+	}
+	if h.Version == 0 || h.Version > LogVersion {
+		return h, nil, fmt.Errorf("batch: log version %d, this code reads up to %d: %w", h.Version, LogVersion, ErrMalformed)
+	}
+	if i >= h.Count {
+		return h, nil, fmt.Errorf("batch: record %d of %d: %w", i, h.Count, ErrNotFound)
+	}
+	rest := b[HeaderSize:]
+	for range i {
+		_, n := uvarint(rest)
+		size, k := uvarint(rest[n:])
+		if n == 0 || k == 0 || size > uint64(len(rest)-n-k) {
+			return h, nil, fmt.Errorf("batch: bad length before record %d: %w", i, ErrMalformed)
+		}
+		rest = rest[n+k+int(size):]
+	}
+	r, _, err := DecodeRecord(rest)
+	if err != nil {
+		return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
+	}
+	return h, r, nil
+}

@@ -463,17 +463,34 @@ func FuzzBatch(f *testing.F) {
 		}
 		batch, err := ParseBatch(b)
 		if err != nil {
+			_, _, _ = ParseRecord(b, 1) // may find one that is whole, must not panic
 			return
 		}
 		var records []Record
-		for _, r := range batch.Events() {
+		for i, r := range batch.Events() {
 			records = append(records, r)
+			h, one, err := ParseRecord(b, i)
+			if err != nil || h != batch.Header || !bytes.Equal(mustEncode(t, one), mustEncode(t, r)) {
+				t.Fatalf("record %d alone is %v of %+v (%v), with the others %v", i, one, h, err, r)
+			}
+		}
+		if _, _, err := ParseRecord(b, batch.Count); !errors.Is(err, ErrNotFound) {
+			t.Fatalf("record %d of %d: %v", batch.Count, batch.Count, err)
 		}
 		again, err := AppendBatch(nil, batch.Header, records...)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("%x was accepted and is written %x (error %v)", b, again, err)
 		}
 	})
+}
+
+func mustEncode(t *testing.T, r Record) []byte {
+	t.Helper()
+	b, err := AppendRecord(nil, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func FuzzEventID(f *testing.F) {

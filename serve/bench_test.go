@@ -187,3 +187,75 @@ func BenchmarkRecover(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/n, "µs/reward")
 }
+
+// BenchmarkRewardFromLog pays for decisions that the server has not made since it started: each is read
+// from the log, out of an entry with about 150 others and their candidates. The processor's time is that
+// of a reward, its share of a batch and a sync included.
+func BenchmarkRewardFromLog(b *testing.B) {
+	ctx := context.Background()
+	dir := b.TempDir()
+	s := must(Open(ctx, Options{Dir: dir}))
+	must(s.CreateModel(ctx, benchModel(), ""))
+	rs := benchRequests()
+	rs = slices.Concat(rs, rs, rs, rs)
+	var ids []string
+	for len(ids) < b.N {
+		for _, it := range must(s.DecideBatch(ctx, "m", rs)) {
+			ids = append(ids, it.Decision.EventID)
+		}
+	}
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	if err := s.Close(ctx); err != nil {
+		b.Fatal(err)
+	}
+	s = must(Open(ctx, Options{Dir: dir}))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	cpu := processorTime()
+	for range 64 {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < int64(b.N); n = next.Add(1) - 1 {
+				if _, err := s.Reward(ctx, RewardRequest{EventID: ids[n], Value: 0.5}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/reward")
+	if err := s.Close(ctx); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkExpire closes the windows of decisions that got no reward, in a model with a default reward:
+// their vectors are read from the log.
+func BenchmarkExpire(b *testing.B) {
+	ctx := context.Background()
+	clock := &fakeClock{}
+	s := must(Open(ctx, Options{Dir: b.TempDir(), Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1}))
+	c := benchModel()
+	c.Reward.Default = Maybe{true, 0}
+	must(s.CreateModel(ctx, c, ""))
+	rs := benchRequests()
+	rs = slices.Concat(rs, rs, rs, rs)
+	for n := 0; n < b.N; n += len(rs) {
+		for _, it := range must(s.DecideBatch(ctx, "m", rs[:min(len(rs), b.N-n)])) {
+			must(s.progress.until(ctx, it.Decision.Seq))
+		}
+	}
+	clock.forward(time.Hour)
+	b.ResetTimer()
+	cpu := processorTime()
+	if n := must(s.Expire(ctx)); n != b.N {
+		b.Fatalf("%d windows were closed", n)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/event")
+	if err := s.Close(ctx); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -402,7 +402,7 @@ func (s *Server) find(ctx context.Context, text string, whole bool) (eventlog.Ev
 			return id, k, nil
 		}
 	}
-	d, err := s.past.decision(id.Event, id.Hint, eventlog.Hash{})
+	d, err := s.past.decision(id.Event, id.Hint)
 	if err == nil {
 		return id, known{d, id.Hint}, nil
 	}
@@ -489,7 +489,7 @@ func (s *Server) hold(ctx context.Context, use *reservation) (*Decision, error) 
 	if old.request != use.request {
 		return nil, errOtherRequest
 	}
-	d, err := s.past.decision(old.event, old.seq, eventlog.Hash{})
+	d, err := s.past.decision(old.event, old.seq)
 	if err != nil {
 		return nil, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
 	}

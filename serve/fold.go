@@ -40,8 +40,9 @@ type fold struct {
 
 // past is where the fold looks up what it does not keep: it is all in the log, before seq.
 type past interface {
-	// decision returns the decision with this key from the entry at seq, which has this hash.
-	decision(key eventlog.Event, seq uint64, hash eventlog.Hash) (*eventlog.Decision, error)
+	// decisions returns the records of the entry at seq, which is this batch and has this hash: by
+	// place, nil where a record is no decision.
+	decisions(k batchKey, seq uint64, hash eventlog.Hash) ([]*eventlog.Decision, error)
 	// policyAt returns the policy bytes of an incarnation after entry seq, and how many updates they
 	// have seen. The chain lists it and its ancestors.
 	policyAt(chain []eventlog.ID, seq uint64) (snapshot []byte, learned uint64, err error)
@@ -397,6 +398,7 @@ func (f *fold) expire(r *eventlog.Expire) (outcome, error) {
 	if b == nil {
 		return late, nil
 	}
+	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
 	left, uses := b.events[:0:0], b.uses[:0:0]
 	for i, e := range b.events {
 		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.id != r.Model {
@@ -426,12 +428,16 @@ func (f *fold) expire(r *eventlog.Expire) (outcome, error) {
 			}
 		}
 		if learns && p.policy != nil {
-			key := eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index}
-			d, err := f.past.decision(key, b.seq, b.hash)
-			if err != nil {
-				return none, err
+			if decisions == nil {
+				var err error
+				if decisions, err = f.past.decisions(k, b.seq, b.hash); err != nil {
+					return none, err
+				}
 			}
-			f.learn(p, d.X, y, key)
+			if int(e.index) >= len(decisions) || decisions[e.index] == nil {
+				return none, fmt.Errorf("entry %d has no decision at place %d", b.seq, e.index)
+			}
+			f.learn(p, decisions[e.index].X, y, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index})
 		}
 	}
 	if b.events, b.uses = left, uses; len(left) == 0 {

@@ -334,34 +334,45 @@ type log interface {
 	replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error
 }
 
-// entry returns a batch that has this key, and this hash unless it is zero.
-func (h *history) entry(key eventlog.Event, seq uint64, hash eventlog.Hash) (eventlog.Batch, error) {
+// decisions implements past.
+func (h *history) decisions(k batchKey, seq uint64, hash eventlog.Hash) ([]*eventlog.Decision, error) {
 	e, err := h.log.get(seq)
-	if err != nil {
-		return eventlog.Batch{}, err
-	}
-	b, err := eventlog.ParseBatch(e.Data)
-	if err != nil {
-		return b, fmt.Errorf("entry %d: %w", seq, err)
-	}
-	if b.Epoch != key.Epoch || b.No != key.Batch || hash != (eventlog.Hash{}) && b.Hash != hash {
-		return b, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
-	}
-	return b, nil
-}
-
-// decision implements past.
-func (h *history) decision(key eventlog.Event, seq uint64, hash eventlog.Hash) (*eventlog.Decision, error) {
-	b, err := h.entry(key, seq, hash)
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range b.Events() {
-		if d, ok := r.(*eventlog.Decision); ok && i == key.Index {
-			return d, nil
-		}
+	b, err := eventlog.ParseBatch(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
-	return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	if b.Epoch != k.epoch || b.No != k.no || b.Hash != hash {
+		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, k.no, k.epoch, eventlog.ErrNotFound)
+	}
+	out := make([]*eventlog.Decision, b.Count)
+	for i, r := range b.Events() {
+		out[i], _ = r.(*eventlog.Decision)
+	}
+	return out, nil
+}
+
+// decision returns the decision with this key from the entry at seq. Of the entry's other records only
+// the checksum is looked at: entries can have hundreds of them.
+func (h *history) decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
+	e, err := h.log.get(seq)
+	if err != nil {
+		return nil, err
+	}
+	header, r, err := eventlog.ParseRecord(e.Data, key.Index)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	d, ok := r.(*eventlog.Decision)
+	switch {
+	case header.Epoch != key.Epoch || header.No != key.Batch:
+		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
+	case !ok:
+		return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	return d, nil
 }
 
 // policyAt implements past.
