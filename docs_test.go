@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,7 +46,7 @@ func documents(t *testing.T) map[string]string {
 func declared(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = make(map[string]bool), make(map[string]bool)
-	for dir := range layers {
+	for _, dir := range append(slices.Collect(maps.Keys(layers)), ".") {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func (c *Combinatorial) ArgMax(dst *bandit.Action, theta []float64) (float64, er
 		x[i] = 0
 		if yes {
 			x[i] = c.factor
-			value += c.factor * theta[i]
+			value += float64(c.factor * theta[i])
 		}
 	}
 	c.pool.Put(p)

@@ -53,7 +53,7 @@ func (b *Ball) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	for i, t := range theta {
 		t *= s
 		x[i] = t
-		q += t * t
+		q += float64(t * t)
 	}
 	r := math.Sqrt(q)
 	for i := range x {
@@ -164,7 +164,7 @@ func (e *Ellipsoid) ArgMax(dst *bandit.Action, theta []float64) (float64, error)
 	for i, t := range theta {
 		t *= s
 		for j, v := range e.l[i*d : i*d+i+1] {
-			u[j] += v * t
+			u[j] += float64(v * t)
 		}
 	}
 	m := maxAbs(u)
@@ -176,7 +176,7 @@ func (e *Ellipsoid) ArgMax(dst *bandit.Action, theta []float64) (float64, error)
 	var q float64
 	for j := range u {
 		u[j] *= su
-		q += u[j] * u[j]
+		q += float64(u[j] * u[j])
 	}
 	r := math.Sqrt(q)
 	for j := range u {
@@ -269,7 +269,7 @@ func (b *Box) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 		if t < 0 {
 			x[i] = b.lo[i]
 		}
-		value += x[i] * t
+		value += float64(x[i] * t)
 	}
 	return value, nil
 }
@@ -377,5 +377,5 @@ func (l *L1) Contains(x []float64, tol float64) bool {
 	for _, v := range x {
 		sum += math.Abs(v)
 	}
-	return sum <= 1+tol*float64(l.d)
+	return sum <= 1+float64(tol*float64(l.d))
 }

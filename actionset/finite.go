@@ -63,7 +63,7 @@ func FiniteOf(d int, block []float64) (*Finite, error) {
 			if !(math.Abs(v) <= limit) {
 				return nil, badEntry(fmt.Sprintf("arms[%d]", i/d), j, v)
 			}
-			q += v * v
+			q += float64(v * v)
 		}
 		most = max(most, q)
 	}

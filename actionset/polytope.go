@@ -249,10 +249,10 @@ func (p *Polytope) findBounds() error {
 			var bound, q float64
 			for k, r := range s.basis {
 				l := max(0, s.lambda[k])
-				bound += l * lp.b[r]
-				q += l * feasTol
+				bound += float64(l * lp.b[r])
+				q += float64(l * feasTol)
 				for j, v := range lp.row(r) {
-					rho[j] -= l * v
+					rho[j] -= float64(l * v)
 				}
 			}
 			for _, v := range rho {
@@ -266,7 +266,7 @@ func (p *Polytope) findBounds() error {
 	if !(worst < 1e-6) {
 		return fmt.Errorf("actionset: the bounds of the polytope are too ill-conditioned: %w", bandit.ErrNumerical)
 	}
-	slack := worst * max(1, (most+worst)/(1-worst))
+	slack := float64(worst * max(1, (most+worst)/(1-worst)))
 	for i := range side {
 		side[i] += slack
 	}
@@ -317,7 +317,7 @@ func (p *Polytope) ArgMax(dst *bandit.Action, theta []float64) (float64, error) 
 	var value float64
 	for i, v := range s.y {
 		x[i] = v * p.unit
-		value += x[i] * theta[i]
+		value += float64(x[i] * theta[i])
 	}
 	return value, nil
 }
@@ -327,7 +327,7 @@ func (p *Polytope) Contains(x []float64, tol float64) bool {
 	checkPoint(x, p.d)
 	for r, bound := range p.b {
 		row := p.a[r*p.d : (r+1)*p.d]
-		if !(dot(row, x) <= bound+tol*norm(row)) {
+		if !(dot(row, x) <= bound+float64(tol*norm(row))) {
 			return false
 		}
 	}
@@ -365,7 +365,7 @@ func (p *program) independentRows() []int {
 			row := m[r*p.d : (r+1)*p.d]
 			f := row[col] / pivot[col]
 			for c := range row {
-				row[c] -= f * pivot[c]
+				row[c] -= float64(f * pivot[c])
 			}
 		}
 	}
@@ -457,7 +457,7 @@ func (s *simplex) settle() {
 		s.inBasis[r] = true
 		w := s.w[i*s.d : (i+1)*s.d]
 		for j := range s.y {
-			s.y[j] += s.b[r] * w[j]
+			s.y[j] += float64(s.b[r] * w[j])
 		}
 	}
 }
@@ -496,8 +496,8 @@ func (s *simplex) refactor() bool {
 		for r := range d {
 			if g := m[r*d+c]; r != c && g != 0 {
 				for j := range d {
-					m[r*d+j] -= g * m[c*d+j]
-					inv[r*d+j] -= g * inv[c*d+j]
+					m[r*d+j] -= float64(g * m[c*d+j])
+					inv[r*d+j] -= float64(g * inv[c*d+j])
 				}
 			}
 		}
@@ -534,7 +534,7 @@ func (s *simplex) maximise(theta []float64) outcome {
 			w := s.w[i*d : (i+1)*d]
 			var l, size float64
 			for j, t := range theta {
-				l += w[j] * t
+				l += float64(w[j] * t)
 				size += math.Abs(w[j])
 			}
 			s.lambda[i] = l
@@ -594,7 +594,7 @@ func (s *simplex) pivot(leave, enter int, step float64) {
 	d := s.d
 	edge := s.w[leave*d : (leave+1)*d]
 	for j, v := range edge {
-		s.y[j] -= step * v
+		s.y[j] -= float64(step * v)
 	}
 	row := s.row(enter)
 	f := -1 / s.rate[enter] // 1/⟨a_enter, w_leave⟩
@@ -608,7 +608,7 @@ func (s *simplex) pivot(leave, enter int, step float64) {
 		w := s.w[i*d : (i+1)*d]
 		if g := dot(row, w); g != 0 {
 			for j, v := range edge {
-				w[j] -= g * v
+				w[j] -= float64(g * v)
 			}
 		}
 	}
@@ -678,7 +678,7 @@ func (s *simplex) solve(rows []int, tol float64) int {
 			p := s.elim[i*(d+1) : (i+1)*(d+1)]
 			if f := e[s.col[i]] / p[s.col[i]]; f != 0 {
 				for j := range e {
-					e[j] -= f * p[j]
+					e[j] -= float64(f * p[j])
 				}
 				e[s.col[i]] = 0
 			}

@@ -180,7 +180,7 @@ func dot(x, y []float64) float64 {
 	y = y[:len(x)]
 	var s float64
 	for i, v := range x {
-		s += v * y[i]
+		s += float64(v * y[i])
 	}
 	return s
 }
@@ -211,7 +211,7 @@ func norm(x []float64) float64 {
 	var q float64
 	for _, v := range x {
 		v *= s
-		q += v * v
+		q += float64(v * v)
 	}
 	return math.Sqrt(q) / s
 }

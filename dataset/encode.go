@@ -126,7 +126,7 @@ func (e *Encoded) numbers(c *Column, at int, standardise bool) error {
 		var first = math.NaN()
 		for _, v := range c.Values {
 			if !math.IsNaN(v) {
-				squares += (v - mean) * (v - mean)
+				squares += float64((v - mean) * (v - mean))
 				if math.IsNaN(first) {
 					first = v
 				}
@@ -201,7 +201,7 @@ func norm(x []float64) float64 {
 	}
 	for _, v := range x {
 		v /= top
-		s += v * v
+		s += float64(v * v)
 	}
 	return top * math.Sqrt(s)
 }

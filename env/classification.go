@@ -231,7 +231,7 @@ func (e *classification) Reward(a bandit.Action, draw rng.Source) (float64, erro
 	}
 	y := e.mean(a.Index)
 	if e.mushroom && a.Index == eat && e.rows.Label[e.row] == e.poison {
-		y += halfSpread * draw.Sign(0)
+		y += float64(halfSpread * draw.Sign(0))
 	}
 	return e.scale * y, nil
 }

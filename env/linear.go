@@ -313,7 +313,7 @@ func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	if e.drift != 0 {
 		sin, cos := math.Sincos((float64(draw.At()) - 1) * e.drift)
 		for i := range e.theta {
-			e.theta[i] = e.norm * (cos*e.u[i] + sin*e.v[i])
+			e.theta[i] = e.norm * (float64(cos*e.u[i]) + float64(sin*e.v[i]))
 		}
 		slot = -1
 	}
@@ -357,7 +357,7 @@ func (e *linear) checkMeans(set bandit.ActionSet) error {
 func (e *linear) mean(x []float64) float64 {
 	m := linalg.Dot(x, e.theta)
 	if e.epsilon != 0 {
-		m += e.epsilon * math.Sin(linalg.Dot(x, e.wave)+e.phase)
+		m += float64(e.epsilon * math.Sin(linalg.Dot(x, e.wave)+e.phase))
 	}
 	return m
 }
@@ -389,7 +389,7 @@ func (e *linear) Reward(a bandit.Action, draw rng.Source) (float64, error) {
 // pay returns a reward of mean m.
 func (e *linear) pay(m float64, draw rng.Source) float64 {
 	if e.gauss != nil {
-		return m + e.gauss.Std*e.draws.Normal(draw, 0)
+		return m + float64(e.gauss.Std*e.draws.Normal(draw, 0))
 	}
 	return e.noise.Pay(m, draw)
 }

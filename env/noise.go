@@ -101,7 +101,9 @@ func (*Gaussian) Doc() string { return "normal noise N(0, σ²)" }
 func (g *Gaussian) Check() error { return positive("sigma", g.Std) }
 
 // Pay implements Law.
-func (g *Gaussian) Pay(mean float64, draw rng.Source) float64 { return mean + g.Std*draw.Normal(0) }
+func (g *Gaussian) Pay(mean float64, draw rng.Source) float64 {
+	return mean + float64(g.Std*draw.Normal(0))
+}
 
 // Sigma returns σ.
 func (g *Gaussian) Sigma() (float64, bool) { return g.Std, true }
@@ -142,7 +144,9 @@ func (u *Uniform) half() float64 {
 }
 
 // Pay implements Law.
-func (u *Uniform) Pay(mean float64, draw rng.Source) float64 { return mean + u.half()*draw.Uniform(0) }
+func (u *Uniform) Pay(mean float64, draw rng.Source) float64 {
+	return mean + float64(u.half()*draw.Uniform(0))
+}
 
 // Sigma returns half_width/√3.
 func (u *Uniform) Sigma() (float64, bool) { return u.half() / math.Sqrt(3), true }
@@ -161,7 +165,9 @@ func (*Rademacher) Doc() string { return "a sign: +sigma or -sigma with probabil
 func (r *Rademacher) Check() error { return positive("sigma", r.Std) }
 
 // Pay implements Law.
-func (r *Rademacher) Pay(mean float64, draw rng.Source) float64 { return mean + r.Std*draw.Sign(0) }
+func (r *Rademacher) Pay(mean float64, draw rng.Source) float64 {
+	return mean + float64(r.Std*draw.Sign(0))
+}
 
 // Sigma returns σ.
 func (r *Rademacher) Sigma() (float64, bool) { return r.Std, true }
@@ -250,7 +256,7 @@ func (s *StudentT) Pay(mean float64, draw rng.Source) float64 {
 	u, v := draw.Float64(0), draw.Float64(1)
 	// U^(−2/df) − 1, without cancellation when df is large.
 	q := math.Expm1(-2 / s.DF * math.Log(u))
-	return mean + s.Scale*math.Sqrt(s.DF*q)*math.Cos(2*math.Pi*v)
+	return mean + float64(s.Scale*math.Sqrt(s.DF*q)*math.Cos(2*math.Pi*v))
 }
 
 // Sigma returns the standard deviation, or the scale where that is infinite, and false.

@@ -92,7 +92,7 @@ func (o *Octet) Pay(y, regret *[rng.Eight]float64, arms *[rng.Eight]int, t uint6
 	*regret = [rng.Eight]float64(o.found[rng.Eight:])
 	if o.z != nil {
 		for l, z := range o.z.Normals(t) {
-			y[l] = mean[l] + o.std*z
+			y[l] = mean[l] + float64(o.std*z)
 		}
 		return
 	}

@@ -287,7 +287,7 @@ func (a *atomic) Models() int {
 func (a *atomic) shift(dst []float64, c float64, member []float64) {
 	hat := a.root.Theta()
 	for i, v := range member {
-		dst[i] = hat[i] + c*v
+		dst[i] = hat[i] + float64(c*v)
 	}
 }
 
@@ -407,17 +407,17 @@ func (t *tally) score(f bandit.Finite, theta []float64, c float64) {
 		longest = max(longest, linalg.Dot(x, x))
 		base := linalg.Dot(x, theta)
 		for j, members := 0, t.members; j < t.m; j, members = j+1, members[d:] {
-			s := c * linalg.Dot(x, members[:d])
+			s := float64(c * linalg.Dot(x, members[:d]))
 			t.best[2*j].add(i, base+s)
 			t.best[2*j+1].add(i, base-s)
 		}
 	}
 	// A sum of d products is off by at most d·2⁻⁵³ Σ|x_i θ_i| ≤ d·2⁻⁵³ ‖x‖‖θ‖ to first order, here
 	// and in the oracle; forming θ and the score adds three roundings.
-	unit := 4 * float64(d+4) * 0x1p-53 * math.Sqrt(longest)
+	unit := float64(4 * float64(d+4) * 0x1p-53 * math.Sqrt(longest))
 	hat := linalg.Norm(theta)
 	for j := range t.m {
-		t.margin[j] = 2 * unit * (hat + math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d]))
+		t.margin[j] = 2 * unit * (hat + float64(math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d])))
 	}
 }
 

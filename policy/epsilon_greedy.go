@@ -78,7 +78,7 @@ func (e *EpsilonGreedy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 func floor(dst *bandit.Law, epsilon float64) {
 	least := epsilon / float64(len(dst.Atoms))
 	for i := range dst.Atoms {
-		dst.Atoms[i].P = (1-epsilon)*dst.Atoms[i].P + least
+		dst.Atoms[i].P = float64((1-epsilon)*dst.Atoms[i].P) + least
 		dst.Atoms[i].Count = 0
 	}
 	dst.Total = 0

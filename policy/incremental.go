@@ -130,7 +130,7 @@ func (q *Incremental) Update(a bandit.Action, y float64, draw rng.Source) error 
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	for j, word := range q.columns.Words(draw, q.m) {
-		u := q.r * q.law.Draw(word)
+		u := float64(q.r * q.law.Draw(word))
 		plus, minus := q.w[j*d:j*d+d], q.w[(q.m+j)*d:(q.m+j)*d+d]
 		linalg.Axpy(y+u-linalg.Dot(a.X, plus), gain, plus)
 		linalg.Axpy(y-u-linalg.Dot(a.X, minus), gain, minus)

@@ -97,7 +97,7 @@ func (h *LinPHE) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 	h.ridge.Solve(h.z, h.s)
 	r := h.Scale()
 	for i, v := range h.ridge.Theta() {
-		h.z[i] = v + r*h.z[i]
+		h.z[i] = v + float64(r*h.z[i])
 	}
 	_, err := set.ArgMax(dst, h.z)
 	return err

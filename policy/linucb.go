@@ -70,7 +70,7 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		best, at := math.Inf(-1), 0
 		for i := range set.Len() {
 			x := set.At(i)
-			if v := linalg.Dot(x, u.ridge.Theta()) + r*math.Sqrt(u.ridge.Width2(x)); v > best {
+			if v := linalg.Dot(x, u.ridge.Theta()) + float64(r*math.Sqrt(u.ridge.Width2(x))); v > best {
 				best, at = v, i
 			}
 		}
@@ -114,7 +114,7 @@ func (u *LinUCB) farthest(r float64) bool {
 			top = i
 		}
 	}
-	gap := func(i int) float64 { return r * r * (w[top] - w[i]) }
+	gap := func(i int) float64 { return float64(r * r * (w[top] - w[i])) }
 	negligible := max(0x1p-53*linalg.Norm(u.ridge.Theta()), 1e-100*r*math.Sqrt(w[top]))
 	var lo, hi float64 // lo ≤ ν ≤ hi
 	for i := range w {
@@ -132,7 +132,7 @@ func (u *LinUCB) farthest(r float64) bool {
 		var s float64
 		for i := range b {
 			if b[i] != 0 { // then gap(i) ≥ |b_i| > 0, because lo is 0
-				s += b[i] / gap(i) * (b[i] / gap(i))
+				s += float64(b[i] / gap(i) * (b[i] / gap(i)))
 			}
 		}
 		if s < 1 {
@@ -148,8 +148,8 @@ func (u *LinUCB) farthest(r float64) bool {
 				}
 				q := 1 / (nu + gap(i))
 				y := b[i] * q
-				s += y * y
-				ds += y * y * q
+				s += float64(y * y)
+				ds += float64(y * y * q)
 			}
 			root := math.Sqrt(s)
 			if math.Abs(root-1) <= 4e-16*float64(len(b)) {
@@ -160,9 +160,9 @@ func (u *LinUCB) farthest(r float64) bool {
 			} else {
 				hi = nu
 			}
-			next := nu + s*(root-1)/ds
+			next := nu + float64(s*(root-1))/ds
 			if !(next > lo && next < hi) {
-				next = lo + (hi-lo)/2
+				next = lo + float64((hi-lo)/2)
 			}
 			if next == nu || next == lo || next == hi {
 				break
@@ -172,7 +172,7 @@ func (u *LinUCB) farthest(r float64) bool {
 	}
 
 	clear(u.theta)
-	mu := nu + r*r*w[top]
+	mu := nu + float64(r*r*w[top])
 	for i := range c {
 		if c[i] != 0 { // c_i + √a_i y_i = c_i (1 + a_i/(ν + g_i)) = c_i μ/(ν + g_i)
 			linalg.Axpy(c[i]*(mu/(nu+gap(i))), u.eigen.Vector(i), u.theta)

@@ -91,7 +91,7 @@ func (s Scale) resolve(p Problem, lambda, delta float64) (radius, error) {
 			return radius{}, fmt.Errorf("scale.kind is %q, which needs a known horizon", s.Kind)
 		}
 		root := math.Sqrt(lambda)
-		cap := root + p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root)
+		cap := root + float64(p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root))
 		return radius{fixed: s.Value * cap}, positive("scale.value", s.Value)
 	}
 	return radius{}, fmt.Errorf("scale.kind is %q%s", s.Kind, spec.Suggest(s.Kind, spec.Names(scaleKinds)))
@@ -102,5 +102,5 @@ func (r radius) at(logDet float64) float64 {
 	if r.coef == 0 {
 		return r.fixed
 	}
-	return r.coef * (r.sqrtLambda + r.sigma*(theory.Beta(r.lambda, r.delta, logDet)-r.sqrtLambda))
+	return r.coef * (r.sqrtLambda + float64(r.sigma*(theory.Beta(r.lambda, r.delta, logDet)-r.sqrtLambda)))
 }

@@ -61,7 +61,7 @@ func (s *Thompson) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 func (s *Thompson) around(c float64) {
 	s.factor.SolveLT(s.theta)
 	for i, v := range s.ridge.Theta() {
-		s.theta[i] = v + c*s.theta[i]
+		s.theta[i] = v + float64(c*s.theta[i])
 	}
 }
 

@@ -208,6 +208,36 @@ func BenchmarkFillMembers(b *testing.B) {
 	}
 }
 
+// BenchmarkFillKernels measures what the other kernels of this package give: one member over 64 rounds,
+// words alone, and quantiles of the normal law.
+func BenchmarkFillKernels(b *testing.B) {
+	s := NewKey(1).Stream(Perturb).Round(0)
+	var along [4 * Lanes]float64
+	var words [4 * Lanes]uint32
+	blocks := s.blocks(uint32(s.role), 0)
+	q, x := make([]float64, 64), make([]float64, 64)
+	for i := range q {
+		q[i] = (float64(i) - 31.5) / 64.5
+	}
+	for l := cpu.Portable; l <= cpu.Best(); l++ {
+		run := func(name string, numbers int, f func()) {
+			b.Run(fmt.Sprintf("%s/%v", name, l), func(b *testing.B) {
+				defer cpu.Force(l)()
+				for b.Loop() {
+					f()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(numbers), "ns/number")
+			})
+		}
+		run("FillRounds", 64, func() { s.FillRounds(&along, 7, UniformLaw) })
+		run("words", 64, func() { blocks.words(&words) })
+		run("quantiles", 64, func() {
+			copy(x, q)
+			quantiles(x)
+		})
+	}
+}
+
 func BenchmarkRows(b *testing.B) {
 	st := NewKey(1).Stream(Select)
 	for l := cpu.Portable; l <= cpu.Best(); l++ {

@@ -155,10 +155,10 @@ func (s Source) row(n uint32) [4]uint32 {
 // It is never 0 or 1, and 1−u has the same law.
 func (s Source) Float64(i int) float64 { return open01(s.Uint64(i)) }
 
-func open01(w uint64) float64 { return float64(w>>12<<1|1) * 0x1p-53 }
+func open01(w uint64) float64 { return float64(float64(w>>12<<1|1) * 0x1p-53) }
 
 // Uniform returns number i as a uniform on (−1, 1), symmetric around 0.
-func (s Source) Uniform(i int) float64 { return 2*s.Float64(i) - 1 }
+func (s Source) Uniform(i int) float64 { return float64(2*s.Float64(i)) - 1 }
 
 // Normal returns number i as a standard normal, by inversion of Float64(i). The smallest and largest
 // values are ±8.13.
@@ -260,7 +260,7 @@ func (s Source) Spheres(dst []float64, d, i0 int) {
 		row := dst[:d]
 		var q float64
 		for _, v := range row {
-			q += v * v
+			q += float64(v * v)
 		}
 		// Normals are never 0 exactly, because Float64 is never ½.
 		c := 1 / math.Sqrt(q)

@@ -292,7 +292,7 @@ func (w *diary) cover(mark bool) error {
 		w.u[i] = v - hat[i]
 	}
 	root := math.Sqrt(reg.Lambda())
-	beta := root + w.sigma*(theory.Beta(reg.Lambda(), w.delta, max(0, reg.LogDetRatio()))-root)
+	beta := root + float64(w.sigma*(theory.Beta(reg.Lambda(), w.delta, max(0, reg.LogDetRatio()))-root))
 	ratio := math.Sqrt(w.norm2(reg, w.u)) / beta
 	w.largest = max(w.largest, ratio)
 	if !mark {

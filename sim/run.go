@@ -883,7 +883,7 @@ func meanSE(v []float64) (mean, se float64) {
 	}
 	var q float64
 	for _, x := range v {
-		q += (x - mean) * (x - mean)
+		q += float64((x - mean) * (x - mean))
 	}
 	return mean, math.Sqrt(q / (n - 1) / n)
 }

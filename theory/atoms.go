@@ -79,7 +79,7 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 	logKeys := math.Log(2*a.Keys) - math.Log(s.Delta)
 	for {
 		a.Width = math.Sqrt(d) + math.Sqrt(2*(logKeys+math.Log(a.Members)))
-		m := math.Ceil(8 / q * (d*math.Log1p(2*a.Width/c.Eta) + logKeys))
+		m := math.Ceil(8 / q * (float64(d*math.Log1p(2*a.Width/c.Eta)) + logKeys))
 		if !(m <= maxExact) {
 			return Atoms{}, &DomainError{"gamma", c.Gamma, "a share q = 1 - Phi(1/gamma + eta) for which m <= 2^53", by}
 		}

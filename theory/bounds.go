@@ -51,7 +51,7 @@ func Master(k float64, d int, tau, lambda, delta float64) float64 {
 // not negative, and 0 < p ≤ 1.
 func PredictionStep(b, norm float64) float64 {
 	checkStep(b, norm)
-	return 2 * (b * norm) // not (2b)·norm, which is ∞·0 for a large b
+	return 2 * float64(b*norm) // not (2b)·norm, which is ∞·0 for a large b
 }
 
 func checkStep(b, norm float64) {
@@ -125,7 +125,7 @@ func ProcessRange(v, alpha, k float64) (lo, hi float64, err error) {
 	case !(k >= 0 && k <= math.MaxFloat64):
 		return 0, 0, &DomainError{"K", k, "a finite K >= 0", by}
 	}
-	return v/(1+alpha) - alpha*k, 1.5 + alpha*k, nil
+	return v/(1+alpha) - float64(alpha*k), 1.5 + float64(alpha*k), nil
 }
 
 // SingularRange carries a range of R_t(u) on the net to all directions (thm:sing-val-gamma): with
@@ -210,7 +210,7 @@ func (b Bound) Probability(delta float64) float64 {
 	if !(delta > 0 && delta <= 1) {
 		panic("theory: Bound.Probability: delta outside (0, 1]")
 	}
-	return 1 - float64(b.Failures)*delta
+	return 1 - float64(float64(b.Failures)*delta)
 }
 
 // maxLog is the largest log T that Crossing tries: T = 10^100.
@@ -344,14 +344,14 @@ var Bounds = []Bound{
 		Name: "max", Label: "rem:max-over-ensemble", Title: "maximum over the ensemble, r_t = 7 beta_t",
 		Formula: "(10 m^0.5 + 1) beta E", Failures: 2, MinLambda: 5, MinD: 1, C: 400,
 		eval: func(s Setting, tau, m float64) (float64, error) {
-			return (10*math.Sqrt(m) + 1) * radius(s, tau) * Potential(s.D, tau, s.Lambda), nil
+			return (float64(10*math.Sqrt(m)) + 1) * radius(s, tau) * Potential(s.D, tau, s.Lambda), nil
 		},
 	},
 	{
 		Name: "max_mix", Label: "rem:max-over-ensemble", Title: "max with the members' norms bounded by g",
 		Formula: "(7g + 1) beta E", Failures: 3, MinLambda: 5, MinD: 1, C: 400,
 		eval: func(s Setting, tau, m float64) (float64, error) {
-			return (7*s.norm(tau, m) + 1) * radius(s, tau) * Potential(s.D, tau, s.Lambda), nil
+			return (float64(7*s.norm(tau, m)) + 1) * radius(s, tau) * Potential(s.D, tau, s.Lambda), nil
 		},
 	},
 	{

@@ -26,7 +26,7 @@ func upperQuantile(q float64) float64 {
 // norms of arXiv 2602.08026.
 func janzGamma(s Setting, t, alpha float64) float64 {
 	d := float64(s.D)
-	return math.Sqrt(d) + 2*math.Sqrt(2*(math.Log(4)-math.Log(alpha))+logDetCap(d, t, s.Lambda))
+	return math.Sqrt(d) + float64(2*math.Sqrt(float64(2*(math.Log(4)-math.Log(alpha)))+logDetCap(d, t, s.Lambda)))
 }
 
 // Janz2026Members returns the ensemble size of theorem 4.1 of Janz, Akhavan and Szepesvári 2026
@@ -60,7 +60,7 @@ func ExceedanceStep(c, p float64) (float64, error) {
 	if !(e > 0) {
 		return 0, &DomainError{"p", p, "p below (1 - Phi(c))/4 by more than rounding", by}
 	}
-	return math.Min(1, math.Min(2*math.Log((c+3*e)/(c+2*e)), math.Log1p(2*e*e/math.Log(8)))), nil
+	return math.Min(1, math.Min(2*math.Log((c+float64(3*e))/(c+float64(2*e))), math.Log1p(2*e*e/math.Log(8)))), nil
 }
 
 // ExceedanceMembers returns the m of theorem 5.4: with ⌈(4/p) log(⌈log(τ′/τ)/h*⌉/δ)⌉ independent
@@ -96,7 +96,7 @@ func Janz2026Direct(s Setting) (float64, error) {
 	m := 1.0
 	for range 100 {
 		l := 2 * janzGamma(s, s.T-1, s.Delta/m) * math.Sqrt(1+s.T/s.Lambda)
-		logDelta := math.Log(s.Delta/2) - float64(s.D)*math.Log(3*gamma*l)
+		logDelta := math.Log(s.Delta/2) - float64(float64(s.D)*math.Log(3*gamma*l))
 		ratio := math.Max(1+s.T/s.Lambda, math.Nextafter(1, 2)) // T far below the rounding of λ
 		next, err := ExceedanceMembers(2.0/gamma, p, ratio, logDelta)
 		if err != nil {

@@ -67,7 +67,7 @@ func LogDetCap(d, T int, lambda float64) float64 {
 	return logDetCap(float64(d), float64(T), lambda)
 }
 
-func logDetCap(d, T, lambda float64) float64 { return d * log1pRatio(T, lambda*d) }
+func logDetCap(d, T, lambda float64) float64 { return float64(d * log1pRatio(T, lambda*d)) }
 
 // log1pRatio returns log(1 + a/b), a ≥ 0 and b > 0 finite, also where a/b overflows.
 func log1pRatio(a, b float64) float64 {
@@ -95,7 +95,7 @@ func LogNet(d, T int, lambda float64) (float64, error) {
 }
 
 func logNet(d, T, lambda float64) float64 {
-	return d * (math.Log(134) + 0.5*log1pRatio(T, lambda))
+	return d * (math.Log(134) + float64(0.5*log1pRatio(T, lambda)))
 }
 
 // Members returns the ensemble size of thm:es as printed, m = ⌈400 log(NT/δ)⌉. It is an error

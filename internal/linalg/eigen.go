@@ -92,7 +92,7 @@ func (g *Eigen) tridiagonalise() {
 			row := a[(k+1+i)*d+k+1 : (k+1+i)*d+d]
 			vi, pi := v[i], p[i]
 			for j, vj := range v {
-				row[j] -= vi*p[j] + pi*vj
+				row[j] -= float64(vi*p[j]) + float64(pi*vj)
 			}
 		}
 	}
@@ -145,8 +145,8 @@ func (g *Eigen) iterate() bool {
 			s, c, p := 1.0, 1.0, 0.0
 			i := m - 1
 			for ; i >= l; i-- {
-				f, b := s*e[i], c*e[i]
-				r := math.Sqrt(f*f + h*h)
+				f, b := float64(s*e[i]), float64(c*e[i])
+				r := math.Sqrt(float64(f*f) + float64(h*h))
 				e[i+1] = r
 				if r == 0 { // the block splits
 					w[i+1] -= p
@@ -155,15 +155,15 @@ func (g *Eigen) iterate() bool {
 				}
 				s, c = f/r, h/r
 				h = w[i+1] - p
-				r = (w[i]-h)*s + 2*c*b
-				p = s * r
+				r = float64((w[i]-h)*s) + float64(2*c*b)
+				p = float64(s * r)
 				w[i+1] = h + p
-				h = c*r - b
+				h = float64(c*r) - b
 				lo, hi := g.q[i*d:i*d+d], g.q[(i+1)*d:(i+1)*d+d]
 				for j, x := range lo {
 					y := hi[j]
-					hi[j] = s*x + c*y
-					lo[j] = c*x - s*y
+					hi[j] = float64(s*x) + float64(c*y)
+					lo[j] = float64(c*x) - float64(s*y)
 				}
 			}
 			if i >= l {

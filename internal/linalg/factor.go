@@ -69,7 +69,7 @@ func (f *Factor) LogDet() float64 {
 			p, e = fr, e+ex
 		}
 	}
-	return 2 * (math.Log(p) + float64(e)*math.Ln2)
+	return 2 * (math.Log(p) + float64(float64(e)*math.Ln2))
 }
 
 // Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
@@ -169,14 +169,14 @@ func (f *Factor) SolveLTRows(block []float64) {
 			a0, a1, a2, a3, a4, a5, a6, a7 := t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]
 			for i := d - 1; i > k; i-- {
 				l, s := f.l[i*d+k], p[8*i:8*i+8:8*i+8]
-				a0 -= s[0] * l
-				a1 -= s[1] * l
-				a2 -= s[2] * l
-				a3 -= s[3] * l
-				a4 -= s[4] * l
-				a5 -= s[5] * l
-				a6 -= s[6] * l
-				a7 -= s[7] * l
+				a0 -= float64(s[0] * l)
+				a1 -= float64(s[1] * l)
+				a2 -= float64(s[2] * l)
+				a3 -= float64(s[3] * l)
+				a4 -= float64(s[4] * l)
+				a5 -= float64(s[5] * l)
+				a6 -= float64(s[6] * l)
+				a7 -= float64(s[7] * l)
 			}
 			l := f.l[k*d+k]
 			t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7] = a0/l, a1/l, a2/l, a3/l, a4/l, a5/l, a6/l, a7/l

@@ -574,7 +574,7 @@ func generated(t *testing.T, which, file string) {
 	}
 }
 
-// BenchmarkKernels measures every kernel at every level; GF counts a multiply-add as two.
+// BenchmarkKernels measures every kernel of this package at every level; GF counts a multiply-add as two.
 func BenchmarkKernels(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	fill := func(n int) []float64 {
@@ -601,6 +601,7 @@ func BenchmarkKernels(b *testing.B) {
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
 		ridge, far := NewRidge(d, 1), fill(8*d)
 		run(fmt.Sprint("learn/d=", d), 2*d*d, func() { ridge.learn(x, 0.5) })
+		run(fmt.Sprint("SolveShift/settled/d=", d), 2*d*d, func() { ridge.SolveShift(y, x, 1, 1) })
 		run(fmt.Sprint("SolveShift/d=", d), 5*d*d, func() {
 			ridge.core.s, ridge.owed = 1e-9, true
 			ridge.SolveShift(y, far, 8, 1)

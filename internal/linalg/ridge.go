@@ -439,7 +439,7 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 	if !f.Set(v) {
 		return false
 	}
-	logDet := f.LogDet() - float64(d)*math.Log(r.lambda)
+	logDet := f.LogDet() - float64(float64(d)*math.Log(r.lambda))
 	r.owed = false
 	for j := range d {
 		col := r.gain[:d]

@@ -57,7 +57,7 @@ func (r *Root) Update(x []float64, y float64) bool {
 	if len(x) != r.d {
 		panic(badLength)
 	}
-	if !(Dot(x, x)+y*y <= rootLimit) {
+	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
 		return false
 	}
 	r.f.UpdateWith(x, r.z, y)
@@ -70,7 +70,7 @@ func (r *Root) Update(x []float64, y float64) bool {
 func (r *Root) derive() {
 	copy(r.theta, r.z)
 	r.f.SolveLT(r.theta)
-	r.logDet = max(0, r.f.LogDet()-float64(r.d)*math.Log(r.lambda))
+	r.logDet = max(0, r.f.LogDet()-float64(float64(r.d)*math.Log(r.lambda)))
 }
 
 // Gram stores V_t in v, d×d, and b_t in b: the sums that states of two logs add up in.

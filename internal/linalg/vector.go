@@ -6,14 +6,14 @@ import "math"
 func Axpy(alpha float64, x, y []float64) {
 	y = y[:len(x)]
 	for len(x) >= 4 && len(y) >= 4 {
-		y[0] += alpha * x[0]
-		y[1] += alpha * x[1]
-		y[2] += alpha * x[2]
-		y[3] += alpha * x[3]
+		y[0] += float64(alpha * x[0])
+		y[1] += float64(alpha * x[1])
+		y[2] += float64(alpha * x[2])
+		y[3] += float64(alpha * x[3])
 		x, y = x[4:], y[4:]
 	}
 	for i, v := range x {
-		y[i] += alpha * v
+		y[i] += float64(alpha * v)
 	}
 }
 
@@ -32,7 +32,7 @@ func Norm(x []float64) float64 {
 	}
 	var s float64
 	for _, v := range x {
-		s += (v / top) * (v / top)
+		s += float64((v / top) * (v / top))
 	}
 	return top * math.Sqrt(s)
 }
@@ -41,7 +41,7 @@ func Norm(x []float64) float64 {
 func Finite(x []float64) bool {
 	var s float64
 	for _, v := range x {
-		s += v * 0 // 0 for a finite v, otherwise NaN
+		s += float64(v * 0) // 0 for a finite v, otherwise NaN
 	}
 	return s == 0
 }
