@@ -17,7 +17,7 @@ type Manifest struct {
 	Spec         string        `json:"spec"`                 // the TOML text as run
 	SpecSHA256   string        `json:"spec_sha256"`
 	Identity     string        `json:"identity"`          // hash of what the spec asks for, replications aside
-	Program      string        `json:"program,omitempty"` // hash of the program's file
+	Program      string        `json:"program,omitempty"` // hash that identifies the program's code
 	Seed         uint64        `json:"seed"`
 	Horizon      int           `json:"horizon"`
 	Replications int           `json:"replications"`
