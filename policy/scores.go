@@ -141,11 +141,10 @@ const (
 // largest error that a lead can have.
 func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *linalg.Leads, slack float64) error) error {
 	d, k := e.ridge.Dim(), q.arms
-	inv := e.ridge.PaddedInv()
 	// The Frobenius norm is at least ‖V⁻¹‖; V⁻¹ only shrinks, so an old one is a bound.
 	size := q.size
 	if q.sized--; q.sized < 0 || e.ridge.Rebuilt() != q.rebuilt {
-		size, q.sized = linalg.Norm(inv), 32
+		size, q.sized = linalg.Norm(e.ridge.PaddedInv()), 32
 	}
 	hat := linalg.Norm(e.ridge.Theta())
 	q.combine(q.base, e.ridge.Theta())
@@ -188,6 +187,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 	}
 
 	e.s.settle()
+	inv := e.ridge.PaddedInv()
 	keep := again && (e.m+15)/16*16*k <= scoresSize
 	if keep && q.p == nil {
 		q.p = make([]float64, (e.m+15)/16*16*k)

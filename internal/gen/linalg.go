@@ -32,11 +32,11 @@ func linalg() {
 	}
 	for _, v := range []*isa{v512, v256} {
 		v.dot()
-		v.product(plainMul, 1)
-		v.product(learnMul, 1)
+		v.product(plainMul, 1, false)
+		v.product(learnMul, 1, false)
 		for _, step := range []int{1, 8} {
-			v.product(shiftMul, step)
-			v.product(stepMul, step)
+			v.product(shiftMul, step, false)
+			v.product(stepMul, step, false)
 		}
 		v.rankOne()
 		v.addPanels()
@@ -46,6 +46,9 @@ func linalg() {
 		v.leads(true)
 		v.arms()
 		v.ridges()
+	}
+	for form := shiftMul; form <= learnMul; form++ {
+		v512.product(form, 1, true)
 	}
 	v512.argMax512()
 	v256.argMax256()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -35,6 +36,8 @@ const (
 type product struct {
 	*isa
 	form, step int
+	half       bool // the lower triangle stands for the matrix, see half.go; step is 1
+	steps      Mem  // half: a counter
 
 	core, dst, a, x, hat, k    GPVirtual
 	stride, s3, s5, s7, offset GPVirtual // bytes of a row, 3, 5 and 7 rows; bytes of the columns before
@@ -51,6 +54,16 @@ func (m *product) field(offset int) GPVirtual {
 	x := GP64()
 	MOVQ(at(m.core, offset), x)
 	return x
+}
+
+// sides loads where the product goes and what it is added to.
+func (m *product) sides() {
+	m.hat = m.field(coreTheta)
+	if m.form == learnMul {
+		m.dst = m.field(coreK)
+	} else {
+		m.dst = arg("dst")
+	}
 }
 
 // waits returns the place of the next free row of wait.
@@ -73,17 +86,24 @@ func (m *product) tiles(none string) GPVirtual {
 	return x
 }
 
-func (v *isa) product(form, step int) {
-	m := &product{isa: v, form: form, step: step}
+func (v *isa) product(form, step int, half bool) {
+	m := &product{isa: v, form: form, step: step, half: half}
+	kind, of := fmt.Sprint(step), ""
+	if half {
+		kind, of = "Half", " for the lower triangle"
+	}
 	switch form {
 	case plainMul:
 		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
 	case shiftMul:
-		v.text(fmt.Sprint("mulShift", step), "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is Ridge.SolveShift for step %d when nothing is owed.", step))
+		v.text("mulShift"+kind, "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is Ridge.SolveShift for step %d when nothing is owed%s.", step, of))
 	case stepMul:
-		v.text(fmt.Sprint("stepShift", step), "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is rankOne of the step that is owed and mulShift%d in one pass over the matrix.", step))
+		v.text("stepShift"+kind, "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is rankOne of the step that is owed and mulShift%s in one pass over the matrix.", kind))
 	case learnMul:
-		v.text("learn", "(c *byte, x *float64, y float64) (s, q float64)", "is Ridge.learn.")
+		v.text("learn"+strings.TrimLeft(kind, "01"), "(c *byte, x *float64, y float64) (s, q float64)", "is Ridge.learn"+of+".")
+	}
+	if half {
+		m.steps = AllocLocal(8)
 	}
 	broadcast := func(src Op) VecVirtual {
 		c := v.vec()
@@ -99,7 +119,7 @@ func (v *isa) product(form, step int) {
 	m.x = arg("x")
 	switch form {
 	case learnMul:
-		m.dst, m.hat = m.field(coreK), m.field(coreTheta)
+		m.sides()
 		m.p, m.q = v.zero(), v.zero()
 		if v.wide {
 			// The first (d − 1) mod 8 + 1 numbers of a vector.
@@ -113,7 +133,7 @@ func (v *isa) product(form, step int) {
 			KMOVW(ones.As32(), m.tail)
 		}
 	case shiftMul, stepMul:
-		m.dst, m.hat = arg("dst"), m.field(coreTheta)
+		m.sides()
 		by := XMM()
 		Load(Param("by"), by)
 		m.c = broadcast(by)
@@ -148,6 +168,9 @@ func (v *isa) product(form, step int) {
 	}
 	Label("done")
 	if form == learnMul {
+		if half {
+			m.sides()
+		}
 		m.finish()
 	}
 	VZEROUPPER()
@@ -173,22 +196,23 @@ func (m *product) columns(n int) {
 			VMOVUPD(side(m.k, j), kj[j])
 		}
 	}
-	LEAQ(Mem{Base: m.a, Index: m.offset, Scale: 1}, m.row)
-	MOVQ(m.x, m.xp)
-	if m.form == plainMul {
-		Load(Param("d"), m.left)
+	if m.half {
+		m.above(acc, name)
 	} else {
-		MOVQ(at(m.core, coreD), m.left)
-	}
-	if m.form == stepMul {
-		MOVQ(m.k, m.kp)
+		LEAQ(Mem{Base: m.a, Index: m.offset, Scale: 1}, m.row)
+		MOVQ(m.x, m.xp)
+		if m.form == plainMul {
+			Load(Param("d"), m.left)
+		} else {
+			MOVQ(at(m.core, coreD), m.left)
+		}
+		if m.form == stepMul {
+			MOVQ(m.k, m.kp)
+		}
 	}
 	xi, ki, z, y := v.vec(), v.vec(), v.vec(), v.vec()
 	one := func(i int) {
-		row := [8]Mem{
-			{Base: m.row}, {Base: m.row, Index: m.stride, Scale: 1}, {Base: m.row, Index: m.stride, Scale: 2}, {Base: m.row, Index: m.s3, Scale: 1},
-			{Base: m.row, Index: m.stride, Scale: 4}, {Base: m.row, Index: m.s5, Scale: 1}, {Base: m.row, Index: m.s3, Scale: 2}, {Base: m.row, Index: m.s7, Scale: 1},
-		}[i]
+		row := m.rowsOf(m.row)[i]
 		VBROADCASTSD(at(m.xp, 8*m.step*i), xi)
 		if m.form == stepMul {
 			VBROADCASTSD(at(m.kp, 8*i), ki)
@@ -226,6 +250,9 @@ func (m *product) columns(n int) {
 	Label(name("sum"))
 	for j := range acc {
 		v.tree(acc[j])
+	}
+	if m.half {
+		m.sides()
 	}
 	for j := range acc {
 		sum := acc[j][0]

@@ -15,6 +15,15 @@ func mulPaddedAVX512(dst, a, x *float64, d, ld int)
 func mulPaddedAVX2(dst, a, x *float64, d, ld int)
 
 //go:noescape
+func learnHalfAVX512(c *core, x *float64, y float64) (s, q float64)
+
+//go:noescape
+func mulShiftHalfAVX512(c *core, dst, x *float64, by float64)
+
+//go:noescape
+func stepShiftHalfAVX512(c *core, dst, x *float64, by float64)
+
+//go:noescape
 func learnAVX512(c *core, x *float64, y float64) (s, q float64)
 
 //go:noescape

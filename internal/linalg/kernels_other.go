@@ -4,22 +4,25 @@ package linalg
 
 // On other machines cpu.Kernels is always cpu.Portable.
 
-func dotAVX512(a, b *float64, n int) float64                     { panic("linalg: no such kernel") }
-func dotAVX2(a, b *float64, n int) float64                       { panic("linalg: no such kernel") }
-func mulPaddedAVX512(dst, a, x *float64, d, ld int)              { panic("linalg: no such kernel") }
-func mulPaddedAVX2(dst, a, x *float64, d, ld int)                { panic("linalg: no such kernel") }
-func learnAVX512(c *core, x *float64, y float64) (s, q float64)  { panic("linalg: no such kernel") }
-func mulShift1AVX512(c *core, dst, x *float64, by float64)       { panic("linalg: no such kernel") }
-func mulShift8AVX512(c *core, dst, x *float64, by float64)       { panic("linalg: no such kernel") }
-func stepShift1AVX512(c *core, dst, x *float64, by float64)      { panic("linalg: no such kernel") }
-func stepShift8AVX512(c *core, dst, x *float64, by float64)      { panic("linalg: no such kernel") }
-func learnAVX2(c *core, x *float64, y float64) (s, q float64)    { panic("linalg: no such kernel") }
-func mulShift1AVX2(c *core, dst, x *float64, by float64)         { panic("linalg: no such kernel") }
-func mulShift8AVX2(c *core, dst, x *float64, by float64)         { panic("linalg: no such kernel") }
-func stepShift1AVX2(c *core, dst, x *float64, by float64)        { panic("linalg: no such kernel") }
-func stepShift8AVX2(c *core, dst, x *float64, by float64)        { panic("linalg: no such kernel") }
-func rankOneAVX512(a *float64, s float64, k *float64, d, ld int) { panic("linalg: no such kernel") }
-func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)   { panic("linalg: no such kernel") }
+func dotAVX512(a, b *float64, n int) float64                        { panic("linalg: no such kernel") }
+func dotAVX2(a, b *float64, n int) float64                          { panic("linalg: no such kernel") }
+func mulPaddedAVX512(dst, a, x *float64, d, ld int)                 { panic("linalg: no such kernel") }
+func mulPaddedAVX2(dst, a, x *float64, d, ld int)                   { panic("linalg: no such kernel") }
+func learnHalfAVX512(c *core, x *float64, y float64) (s, q float64) { panic("linalg: no such kernel") }
+func mulShiftHalfAVX512(c *core, dst, x *float64, by float64)       { panic("linalg: no such kernel") }
+func stepShiftHalfAVX512(c *core, dst, x *float64, by float64)      { panic("linalg: no such kernel") }
+func learnAVX512(c *core, x *float64, y float64) (s, q float64)     { panic("linalg: no such kernel") }
+func mulShift1AVX512(c *core, dst, x *float64, by float64)          { panic("linalg: no such kernel") }
+func mulShift8AVX512(c *core, dst, x *float64, by float64)          { panic("linalg: no such kernel") }
+func stepShift1AVX512(c *core, dst, x *float64, by float64)         { panic("linalg: no such kernel") }
+func stepShift8AVX512(c *core, dst, x *float64, by float64)         { panic("linalg: no such kernel") }
+func learnAVX2(c *core, x *float64, y float64) (s, q float64)       { panic("linalg: no such kernel") }
+func mulShift1AVX2(c *core, dst, x *float64, by float64)            { panic("linalg: no such kernel") }
+func mulShift8AVX2(c *core, dst, x *float64, by float64)            { panic("linalg: no such kernel") }
+func stepShift1AVX2(c *core, dst, x *float64, by float64)           { panic("linalg: no such kernel") }
+func stepShift8AVX2(c *core, dst, x *float64, by float64)           { panic("linalg: no such kernel") }
+func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)    { panic("linalg: no such kernel") }
+func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)      { panic("linalg: no such kernel") }
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }

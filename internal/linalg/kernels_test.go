@@ -115,10 +115,15 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 		rankOne(m, 0.3, k, d)
 		return intact(m)
 	})
-	// A Ridge with such an inverse and θ̂, everything behind fences.
+	// A Ridge with such an inverse and θ̂, everything behind fences; in turns, the lower triangle serves.
+	defer func(old int) { halfDim = old }(halfDim)
+	halfDim = 1 + 1000*int(seed%2)
+	var below []float64 // inv and the rows of zeros that its kernels may read
 	ridge := func(held int) *Ridge {
 		x := NewRidge(d, 1)
-		x.inv, x.k, x.theta, x.gain, x.wait = fenced(v), fenced(k), fenced(hat), fenced(x.gain), fenced(x.wait)
+		below = fenced(append(slices.Clone(v), make([]float64, (ld-d)*ld)...))
+		x.inv = below[: d*ld : d*ld]
+		x.k, x.theta, x.gain, x.wait = fenced(k), fenced(hat), fenced(x.gain), fenced(x.wait)
 		if x.tile != nil {
 			x.tile = fenced(x.tile)
 		}
@@ -127,6 +132,14 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 		return x
 	}
 	state := func(x *Ridge, more ...float64) []float64 {
+		if x.half {
+			x.whole()
+		}
+		for _, v := range intact(below)[d*ld:] {
+			if v != 0 {
+				t.Fatal("a kernel wrote into the rows of zeros")
+			}
+		}
 		for _, y := range [][]float64{x.inv, x.k, x.theta, x.gain, x.wait, x.tile} {
 			intact(y)
 			more = append(more, y...)

@@ -345,3 +345,55 @@ func TestWidthOfStretch(t *testing.T) {
 		})
 	}
 }
+
+// TestTriangle: a ridge of which the kernels keep one triangle is the same as one that is kept whole, bit for
+// bit, whoever reads it, whenever, and with changes of the level on the way.
+func TestTriangle(t *testing.T) {
+	defer func(old int) { halfDim = old }(halfDim)
+	for d := 1; d < 60; d++ {
+		play := func(half int, level func(i int) cpu.Level) (out []float64) {
+			halfDim = half
+			r := rand.New(rand.NewPCG(uint64(d), 4))
+			g := NewRidge(d, 0.5)
+			vector := func(step int) []float64 {
+				x := make([]float64, d*step)
+				for i := range x {
+					x[i] = r.NormFloat64()
+				}
+				return x
+			}
+			dst := make([]float64, d, Padded(d))
+			for i := range 60 {
+				restore := cpu.Force(level(i))
+				switch r.IntN(8) {
+				case 0:
+					g.SolveShift(dst, vector(1), 1, 0.3)
+				case 1:
+					g.SolveShift(dst, vector(8), 8, -2)
+				case 2:
+					g.Solve(dst, vector(1))
+				case 3:
+					dst[0] = g.Width2(vector(1))
+				case 4:
+					out = append(out, g.Inv()...)
+				case 5:
+					state := g.State()
+					g = NewRidge(d, 0.5)
+					g.Restore(state)
+				default:
+					gain, ok := g.Update(vector(1), r.NormFloat64())
+					if !ok {
+						t.Fatal("an update was refused")
+					}
+					out = append(out, gain...)
+				}
+				out = append(append(out, dst...), g.Theta()...)
+				restore()
+			}
+			return out
+		}
+		want := play(1000, func(int) cpu.Level { return cpu.Portable })
+		sameBits(t, fmt.Sprint("d = ", d), play(1, func(int) cpu.Level { return cpu.Best() }), want)
+		sameBits(t, fmt.Sprint("levels in turn, d = ", d), play(1, func(i int) cpu.Level { return cpu.Level(i*i%7) % (cpu.Best() + 1) }), want)
+	}
+}

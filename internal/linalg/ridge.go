@@ -39,8 +39,9 @@ type Ridge struct {
 
 	// V⁻¹ is inv − s·k kᵀ when owed, otherwise inv: the last step of the recursion waits until V⁻¹ is
 	// read, so that a step and a solve are one pass over the matrix.
-	inv  []float64 // d rows of Padded(d)
+	inv  []float64 // d rows of Padded(d); capacity for as many rows
 	owed bool
+	half bool      // only the blocks of 16 columns from the diagonal down are up to date
 	k    []float64 // Padded(d): V_{t−1}⁻¹x
 
 	theta   []float64 // Padded(d)
@@ -60,6 +61,7 @@ type Ridge struct {
 	rewards [waiting]float64 // as AddSteps wants them
 
 	gain   []float64 // scratch: V⁻¹x, Padded(d)
+	dense  []float64 // scratch: numbers that were apart, made on first use
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
 }
@@ -88,7 +90,7 @@ func NewRidge(d int, lambda float64) *Ridge {
 	}
 	ld := Padded(d)
 	r := &Ridge{
-		d: d, lambda: lambda, inv: make([]float64, d*ld),
+		d: d, lambda: lambda, inv: make([]float64, ld*ld)[:d*ld],
 		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, waiting*d),
 		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld), gain: make([]float64, ld),
 	}
@@ -193,8 +195,22 @@ func (r *Ridge) room() []float64 {
 	return r.square
 }
 
-// pay makes the step of V⁻¹ that is owed.
+// whole fills in the upper triangle of inv.
+func (r *Ridge) whole() {
+	ld := r.core.ld
+	for i := range r.d {
+		for j, v := range r.inv[i*ld : i*ld+i] {
+			r.inv[j*ld+i] = v
+		}
+	}
+	r.half = false
+}
+
+// pay makes the step of V⁻¹ that is owed, on the whole matrix.
 func (r *Ridge) pay() {
+	if r.half {
+		r.whole()
+	}
 	if r.owed {
 		rankOne(r.inv, r.core.s, r.k, r.d)
 		r.owed = false
@@ -221,7 +237,26 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	if step != 1 && step != 8 || len(s) <= (r.d-1)*step {
 		panic(badLength)
 	}
-	switch level := cpu.Kernels(); {
+	level := cpu.Kernels()
+	if r.halves(level) {
+		if step == 8 {
+			if r.dense == nil {
+				r.dense = make([]float64, r.d)
+			}
+			for i := range r.dense {
+				r.dense[i] = s[i*8]
+			}
+			s = r.dense
+		}
+		if r.owed {
+			stepShiftHalfAVX512(&r.core, &dst[0], &s[0], c)
+			r.owed, r.half = false, true
+		} else {
+			mulShiftHalfAVX512(&r.core, &dst[0], &s[0], c)
+		}
+		return
+	}
+	switch {
 	case level == cpu.Portable:
 		r.pay()
 		mulShift(dst, r.inv, s, step, c, r.theta)
@@ -243,6 +278,21 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 		mulShift1AVX2(&r.core, &dst[0], &s[0], c)
 	}
 	r.owed = false
+}
+
+// halfDim is the dimension from which on the kernels that keep to one triangle of V⁻¹ are faster: the
+// whole matrix and what else a round reads leave the first cache.
+var halfDim = 32
+
+// halves says whether the triangle serves; where it does not, the matrix is made whole.
+func (r *Ridge) halves(level cpu.Level) bool {
+	if level == cpu.AVX512 && r.d >= halfDim {
+		return true
+	}
+	if r.half {
+		r.whole()
+	}
+	return false
 }
 
 // mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
@@ -360,10 +410,12 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 	if len(x) != r.d {
 		panic(badLength)
 	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
+	switch level := cpu.Kernels(); {
+	case r.halves(level):
+		return learnHalfAVX512(&r.core, &x[0], y)
+	case level == cpu.AVX512:
 		return learnAVX512(&r.core, &x[0], y)
-	case cpu.AVX2:
+	case level == cpu.AVX2:
 		return learnAVX2(&r.core, &x[0], y)
 	}
 	d, at := r.d, r.core.held
@@ -440,7 +492,7 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 		return false
 	}
 	logDet := f.LogDet() - float64(float64(d)*math.Log(r.lambda))
-	r.owed = false
+	r.owed, r.half = false, false
 	for j := range d {
 		col := r.gain[:d]
 		clear(col)
@@ -485,6 +537,6 @@ func (r *Ridge) Restore(vectors [][]float64) {
 	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
-	r.core.held, r.owed = 0, false
+	r.core.held, r.owed, r.half = 0, false, false
 	r.rebuilt++
 }
