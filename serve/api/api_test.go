@@ -726,3 +726,25 @@ func TestClientGone(t *testing.T) {
 		t.Error("the metrics count a 503")
 	}
 }
+
+// The operator's pages name metrics that exist: a renamed one would be an alarm that never rings.
+func TestAlertsExist(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
+	metrics := e.do("GET", "/metrics", "").body
+	names := 0
+	for _, page := range []string{"alerts.yml", "operations.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\btroupe_[a-z_]+\b`).FindAllString(string(text), -1) {
+			if names++; !strings.Contains(metrics, "\n"+name+" ") && !strings.Contains(metrics, "\n"+name+"{") {
+				t.Errorf("%s names %s, which /metrics does not have", page, name)
+			}
+		}
+	}
+	if names < 20 {
+		t.Errorf("only %d names were found", names)
+	}
+}
