@@ -181,6 +181,26 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	return v, nil
 }
 
+// Owner implements Service.
+func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Owner{}, err
+	}
+	defer done()
+	_, d, err := s.find(ctx, eventID, false)
+	if err != nil {
+		return Owner{}, err
+	}
+	out := Owner{Slot: d.Slot}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.fold.models[d.Model]; m != nil {
+		out.Model = s.fold.heir(m).cfg.config.ID
+	}
+	return out, nil
+}
+
 // Replay implements Service.
 func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
 	done, err := s.begin(ctx)

@@ -62,8 +62,10 @@ type Service interface {
 	// Activate makes a deferred decision count. It is idempotent.
 	Activate(ctx context.Context, eventID, caller string) (ActivateResult, error)
 
-	// Event returns what is recorded of a decision.
+	// Event returns what is recorded of a decision. It reads the log.
 	Event(ctx context.Context, eventID string) (EventView, error)
+	// Owner says whose decision an event is, from memory when it is not old.
+	Owner(ctx context.Context, eventID string) (Owner, error)
 	// Replay decides once more as the server did then and compares. It folds the log from the
 	// nearest snapshot, which may take seconds.
 	Replay(ctx context.Context, eventID string) (Replayed, error)
@@ -350,6 +352,12 @@ type Counts struct {
 	Open       uint64    `json:"open"`      // events whose window is open
 	RewardSum  float64   `json:"reward_sum"`
 	Last       time.Time `json:"last,omitzero"` // time of the last decision
+}
+
+// Owner is whose decision an event is.
+type Owner struct {
+	Model string // name, also of a deleted model; empty when nobody knows it any more
+	Slot  string // as DecideRequest had it
 }
 
 // EventView is what is recorded of a decision.

@@ -295,11 +295,14 @@ func (a *API) allowEvent(ctx context.Context, s Scope, eventID string) error {
 	if len(requestOf(ctx).holder.models) == 0 {
 		return nil
 	}
-	e, err := a.svc.Event(ctx, eventID)
-	if err != nil {
+	owner, err := a.svc.Owner(ctx, eventID)
+	switch {
+	case err != nil:
 		return err
+	case owner.Model == "":
+		return problem("forbidden", "", "nobody knows any more whose event it is")
 	}
-	return a.allow(ctx, s, e.Model)
+	return a.allow(ctx, s, owner.Model)
 }
 
 // caller is the name that the log keeps.

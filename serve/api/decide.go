@@ -246,13 +246,10 @@ func (a *API) decideRoutes() {
 		})
 	register(a, op{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read, summary: "Read what is recorded of a decision"},
 		func(ctx context.Context, in *eventIn) (*struct{ Body serve.EventView }, error) {
-			if err := a.allow(ctx, Read, ""); err != nil {
+			if err := a.allowEvent(ctx, Read, in.Event); err != nil {
 				return nil, err
 			}
 			e, err := a.svc.Event(ctx, in.Event)
-			if err == nil {
-				err = a.allow(ctx, Read, e.Model)
-			}
 			return &struct{ Body serve.EventView }{e}, err
 		})
 	register(a, op{id: "replay", method: "POST", path: "/v1/events/{event}:replay", scope: Admin,

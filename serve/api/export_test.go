@@ -286,3 +286,57 @@ func TestExamples(t *testing.T) {
 		}
 	}
 }
+
+// logReads counts the calls that read the log for one event.
+type logReads struct {
+	*serve.Server
+	n int
+}
+
+func (s *logReads) Event(ctx context.Context, id string) (serve.EventView, error) {
+	s.n++
+	return s.Server.Event(ctx, id)
+}
+
+// A key with patterns sends rewards without a reading of the log for each (it took six times as long
+// and the batches ran out of time), and sees nothing of other models, not even of deleted ones.
+func TestPatterns(t *testing.T) {
+	var list strings.Builder
+	keys := map[string]string{}
+	for name, pattern := range map[string][]string{"mine": {"m*"}, "others": {"x*"}, "all": nil} {
+		secret, table, err := NewKey(name, []string{"decide", "reward", "read", "admin"}, pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[name] = secret
+		list.WriteString(table)
+	}
+	e, s := newReal(t, Options{Keys: must(ParseKeys("keys.toml", list.String(), nil))})
+	counted := &logReads{Server: s}
+	e.svc = counted
+	must(s.CreateModel(t.Context(), serve.DefaultConfig("m1"), ""))
+	var items []string
+	for range 20 {
+		a := e.do("POST", "/v1/models/m1:decide", `{"actions": [{"features": {"p": 1}}, {"features": {"p": 2}}]}`, "X-API-Key", keys["mine"])
+		a.want(t, "decide", 200)
+		items = append(items, fmt.Sprintf(`{"event_id": %q, "value": 1}`, field[string](t, a, "event_id")))
+	}
+	batch := `{"rewards": [` + strings.Join(items, ",") + `]}`
+	if n := strings.Count(e.do("POST", "/v1/rewards:batch", batch, "X-API-Key", keys["others"]).body, `"forbidden"`); n != 20 {
+		t.Errorf("a key for other models was refused %d of 20 rewards", n)
+	}
+	if n := strings.Count(e.do("POST", "/v1/rewards:batch", batch, "X-API-Key", keys["mine"]).body, `"accepted"`); n != 20 {
+		t.Errorf("%d of 20 rewards were accepted", n)
+	}
+	if counted.n > 0 {
+		t.Errorf("40 rewards read the log %d times", counted.n)
+	}
+	event := "/v1/events/" + strings.Split(items[0], `"`)[3]
+	must(0, s.DeleteModel(t.Context(), "m1", ""))
+	for _, path := range []string{"GET " + event, "POST " + event + ":replay", "POST " + event + ":activate"} {
+		method, path, _ := strings.Cut(path, " ")
+		e.do(method, path, "", "X-API-Key", keys["others"]).want(t, "event of a deleted model", 403)
+	}
+	e.do("GET", event, "", "X-API-Key", keys["mine"]).want(t, "its own key", 200)
+	e.do("GET", event, "", "X-API-Key", keys["all"]).want(t, "a key for all", 200)
+}

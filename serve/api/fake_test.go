@@ -261,6 +261,15 @@ func (f *fake) Event(_ context.Context, id string) (serve.EventView, error) {
 	return serve.EventView{EventID: id, Model: f.events[id], Status: "open"}, nil
 }
 
+func (f *fake) Owner(_ context.Context, id string) (serve.Owner, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.event(id); err != nil {
+		return serve.Owner{}, err
+	}
+	return serve.Owner{Model: f.events[id]}, nil
+}
+
 func (f *fake) EventOfKey(_ context.Context, _, key string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

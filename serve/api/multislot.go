@@ -229,11 +229,11 @@ func (a *API) slotEvents(ctx context.Context, model, eventID string) (map[string
 		if err != nil {
 			return nil, err
 		}
-		e, err := a.svc.Event(ctx, id)
+		owner, err := a.svc.Owner(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		out[e.Decision.Slot] = id
+		out[owner.Slot] = id
 	}
 	if len(out) == 0 {
 		return nil, problem("not_found", "eventId", "there is no such event")
