@@ -65,6 +65,7 @@ type lesson struct {
 
 type refEvent struct {
 	id       string
+	request  DecideRequest
 	key      eventlog.Event
 	model    *refModel
 	seq      uint64
@@ -187,6 +188,9 @@ func (r *reference) decide() {
 	if rapid.IntRange(0, 3).Draw(r.t, "override") == 0 {
 		q.Mode = rapid.SampledFrom([]Mode{Online, Apprentice, Shadow, Frozen}).Draw(r.t, "request mode")
 	}
+	if rapid.Bool().Draw(r.t, "with key") {
+		q.IdempotencyKey = fmt.Sprint("request ", r.n)
+	}
 	d, err := r.s.Decide(context.Background(), name, q)
 	switch {
 	case m == nil:
@@ -229,9 +233,34 @@ func (r *reference) decide() {
 		r.t.Fatal(err)
 	}
 	r.events = append(r.events, &refEvent{
-		id: d.EventID, key: id.Event, model: m, seq: d.Seq, deadline: r.clock.now().Add(10 * time.Minute), x: x, rule: m.rule,
+		id: d.EventID, request: q, key: id.Event, model: m, seq: d.Seq, deadline: r.clock.now().Add(10 * time.Minute), x: x, rule: m.rule,
 		learns: mode == Online || mode == Apprentice, inactive: q.Deferred, keys: map[string]bool{},
 	})
+}
+
+// repeat sends an earlier request once more. Whatever has happened since (the window closed, restarts,
+// rollbacks; the clock has not moved by a day), the answer is the earlier event.
+func (r *reference) repeat() {
+	e := r.event()
+	if e == nil || e.request.IdempotencyKey == "" {
+		return
+	}
+	m := e.model
+	for m.next != nil {
+		m = m.next
+	}
+	if m.gone {
+		return // the name may be another model's
+	}
+	d, err := r.s.Decide(context.Background(), m.name, e.request)
+	if m.paused {
+		r.want(err, Paused)
+		return
+	}
+	r.want(err, "")
+	if d.EventID != e.id || !d.Repeated {
+		r.t.Fatalf("the key %q gave %s (repeated: %v), it was %s", e.request.IdempotencyKey, d.EventID, d.Repeated, e.id)
+	}
 }
 
 func (r *reference) reward() {
@@ -508,6 +537,7 @@ func TestAgainstReference(t *testing.T) {
 		ops := map[string]func(){
 			"create": r.create, "configure": r.configure, "pause": r.pause, "clone": r.clone, "rollback": r.rollback, "remove": r.remove, "activate": r.activate,
 			"decide": r.decide, "decide 2": r.decide, "decide 3": r.decide, "reward": r.reward, "reward 2": r.reward, "reward 3": r.reward, "expire": r.expire, "restart": r.restart,
+			"repeat": r.repeat,
 		}
 		names := slices.Sorted(maps.Keys(ops))
 		for range rapid.IntRange(5, 60).Draw(t, "operations") {

@@ -26,6 +26,7 @@ import (
 type snapshots struct {
 	dir   string // empty: none are written
 	since int    // records since the last one; only the applier uses it
+	size  int    // room for the next one, about; only the applier uses it
 	at    time.Time
 
 	mu      sync.Mutex
@@ -71,8 +72,9 @@ func (s *Server) writeSnapshot() error {
 	p.since, p.at = 0, time.Now()
 	s.mu.Lock()
 	seq := s.fold.seq
-	b, err := s.fold.appendState(nil, s.chain)
+	b, err := s.fold.appendState(make([]byte, 0, p.size), s.chain) // everybody waits: no growing
 	s.mu.Unlock()
+	p.size = len(b) + len(b)/8
 	if err != nil {
 		p.finish(0, err)
 		return err
