@@ -94,8 +94,13 @@ func (f *Finite) Factor() float64 { return f.factor }
 // stands. Cost: K·d multiplications.
 func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	if arms := f.arms.Load(); arms != nil && len(theta) == f.d {
-		if k, value := arms.ArgMax(theta, limit); k >= 0 {
-			dst.Set(f.x[k*f.d:(k+1)*f.d], k)
+		x := dst.X
+		if cap(x) < f.d {
+			x = make([]float64, f.d)
+		}
+		x = x[:f.d]
+		if k, value := arms.ArgMax(x, theta, limit); k >= 0 {
+			dst.X, dst.Index = x, k
 			return value, nil
 		}
 	}

@@ -416,7 +416,7 @@ func (e *linear) Settle(a bandit.Action, draw rng.Source) (reward, regret float6
 
 // regret returns the regret of an action of mean m.
 func (e *linear) regret(a bandit.Action, m float64) (float64, error) {
-	if math.IsNaN(e.best) {
+	if e.best != e.best {
 		var err error
 		if e.best, err = e.top(); err != nil {
 			return 0, err
@@ -426,7 +426,7 @@ func (e *linear) regret(a bandit.Action, m float64) (float64, error) {
 		}
 	}
 	r := e.best - m
-	if r < -1e-9*(1+math.Abs(e.best)) {
+	if r < 0 && r < -1e-9*(1+math.Abs(e.best)) {
 		return 0, fmt.Errorf("env: the action %v has the mean %v, above the best of the set, %v: it is not in the set", a.X, m, e.best)
 	}
 	return max(r, 0), nil

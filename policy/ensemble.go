@@ -365,7 +365,7 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 	if !e.opts.Symmetric {
 		sign = 1
 	}
-	if e.bridge == nil {
+	if e.bridge == nil && e.s.mode == onDemand {
 		e.s.expect(draw)
 	}
 	e.model(j, sign*e.Scale())
@@ -461,7 +461,9 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 		e.bridge.fix(a.X)
 	} else {
 		e.s.add(a.X, draw)
-		e.scores.follow(e, a, gain, draw)
+		if e.scores.valid {
+			e.scores.follow(e, a, gain, draw)
+		}
 	}
 	e.sums = nil
 	return nil

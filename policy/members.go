@@ -179,7 +179,7 @@ func (e *members) blocks() {
 }
 
 // at returns the place of feature 0 of row j; feature i is 8i further.
-func (e *members) at(j int) int { return j/8*e.d*8 + j%8 }
+func (e *members) at(j int) int { return j&^7*e.d + j&7 }
 
 // store and fetch copy row j of S.
 func (e *members) store(j int, row []float64) {
@@ -197,17 +197,18 @@ func (e *members) fetch(row []float64, j int) {
 // add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
 func (e *members) add(x []float64, draw rng.Source) {
 	if e.mode == now {
-		panels := (e.m + 7) / 8
-		if e.joint != nil {
-			if len(e.targets) < panels*8 {
-				e.targets = make([]float64, panels*8)
+		lanes := (e.m + 7) &^ 7
+		var u []float64
+		if e.joint == nil {
+			u = e.table.at(draw, e.m, e.law)
+		} else {
+			if len(e.targets) < lanes {
+				e.targets = make([]float64, lanes)
 			}
 			e.joint(e.targets[:e.m], draw)
-			linalg.AddPanels(e.s[:panels*8*e.d], e.targets[:panels*8], x)
-			return
+			u = e.targets
 		}
-		u := e.table.at(draw, e.m, e.law)
-		linalg.AddPanels(e.s[:panels*8*e.d], u[:panels*8], x)
+		linalg.AddPanels(e.s[:lanes*e.d], u[:lanes], x)
 		return
 	}
 	if k := len(e.runs); k == 0 || e.runs[k-1].src.Later(uint64(e.n-e.runs[k-1].at)) != draw {
@@ -317,12 +318,12 @@ func (e *members) settle() {
 	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
 }
 
-// expect says that a row is about to be asked for by number 0 of draw, a source of the select
+// expect, for lazy, says that a row is about to be asked for by number 0 of draw, a source of the select
 // stream. When the stream has been walking through consecutive rounds, lazy computes whom it will
 // ask for in the next ones and brings those rows up to date together, which costs a fourth of doing
 // it one by one. A wrong guess wastes work and changes nothing.
 func (e *members) expect(draw rng.Source) {
-	if e.mode != onDemand || draw == e.last {
+	if draw == e.last {
 		return
 	}
 	next := false

@@ -104,9 +104,6 @@ func (q *scores) combine(dst, c []float64) {
 
 // follow records an update, after it: p can follow it if the action is an arm of the set.
 func (q *scores) follow(e *Ensemble, a bandit.Action, gain []float64, draw rng.Source) {
-	if !q.valid {
-		return
-	}
 	d := len(gain)
 	if a.Index < 0 || a.Index >= q.arms || len(q.steps) == scoresSteps || e.ridge.Rebuilt() != q.rebuilt {
 		q.valid = false

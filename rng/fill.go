@@ -192,6 +192,22 @@ func (c *Columns) Words(s Source, m int) []uint32 {
 	return c.words[s.t&3][:m]
 }
 
+// rows stores word k of lane i in w[16k+i] for the 16 blocks whose counters have c0[0], c1[0] + i, c2
+// and c3.
+func (b *blocks) rows(w *[4 * Lanes]uint32) {
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		rowsAVX512(w, b)
+	case cpu.AVX2:
+		rowsAVX2(w, b)
+	default:
+		for i := range b.c1 {
+			b.c0[i], b.c1[i] = b.c0[0], b.c1[0]+uint32(i)
+		}
+		b.words(w)
+	}
+}
+
 // Rows serves the numbers 0 and 1 of the row layout round after round, 16 rounds at a time: what a
 // policy draws before it acts, or an environment for its noise. The zero value is ready; it is a
 // cache and changes no number. Not safe for concurrent use.
@@ -199,7 +215,7 @@ type Rows struct {
 	first   Source  // of 16 rounds, its round a multiple of 16
 	valid   bool    // the rest belongs to first
 	normals [2]bool // are in normal
-	bits    [2][Lanes]uint64
+	words   [4 * Lanes]uint32
 	normal  [2][Lanes]float64
 }
 
@@ -216,19 +232,19 @@ func (r *Rows) at(s Source) uint64 {
 
 func (r *Rows) compute(s Source) uint64 {
 	r.first = Source{s.key, s.role, s.t &^ (Lanes - 1)}
-	b := s.blocks(uint32(s.role)|rowBit, uint32(s.t>>32))
-	for i := range b.c1 {
-		b.c1[i] = uint32(r.first.t) + uint32(i) // 16 divides 2³², so this does not wrap inside
-	}
-	var w [4 * Lanes]uint32
-	b.words(&w)
-	for i := range r.bits {
-		for k := range r.bits[i] {
-			r.bits[i][k] = uint64(w[2*i*Lanes+k]) | uint64(w[(2*i+1)*Lanes+k])<<32
-		}
-	}
+	k := s.key.key()
+	var b blocks
+	b.c1[0], b.c2, b.c3 = uint32(r.first.t), uint32(s.role)|rowBit, uint32(s.t>>32) // 16 divides 2³²: no carry among the 16
+	b.key = [5]uint32{k[0], k[1], k[2], k[3], parity ^ k[0] ^ k[1] ^ k[2] ^ k[3]}
+	b.rows(&r.words)
 	r.valid, r.normals = true, [2]bool{}
 	return s.t % Lanes
+}
+
+// word returns number i of round k of the 16.
+func (r *Rows) word(i int, k uint64) uint64 {
+	w := r.words[2*i*Lanes:][:2*Lanes]
+	return uint64(w[k%Lanes]) | uint64(w[Lanes+k%Lanes])<<32
 }
 
 // Uint64 returns s.Uint64(i) for i = 0 or 1.
@@ -236,13 +252,13 @@ func (r *Rows) Uint64(s Source, i int) uint64 {
 	if i&^1 != 0 {
 		panic(badRow)
 	}
-	return r.bits[i][r.at(s)]
+	return r.word(i, r.at(s))
 }
 
 // IntnSign returns s.Intn(0, n) and s.Sign(1): a member and ξ.
 func (r *Rows) IntnSign(s Source, n int) (int, float64) {
 	k := r.at(s)
-	return intn(r.bits[0][k], n), sign(r.bits[1][k])
+	return intn(r.word(0, k), n), sign(r.word(1, k))
 }
 
 // Intn returns s.Intn(i, n) for i = 0 or 1.
@@ -256,7 +272,7 @@ func (r *Rows) Normal(s Source, i int) float64 {
 	k := r.at(s)
 	if !r.normals[i] {
 		for k := range r.normal[i] {
-			r.normal[i][k] = half(r.bits[i][k])
+			r.normal[i][k] = half(r.word(i, uint64(k)))
 		}
 		quantiles(r.normal[i][:])
 		r.normals[i] = true

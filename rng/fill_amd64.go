@@ -1,7 +1,7 @@
 package rng
 
-// The kernels of fill_amd64.s, which internal/gen writes. They are blocks.kernel and blocks.words
-// bit for bit; TestKernels holds them to it.
+// The kernels of fill_amd64.s, which internal/gen writes. They are blocks.kernel, blocks.words
+// and blocks.rows bit for bit; TestKernels holds them to it.
 
 //go:noescape
 func fillAVX512(dst *float64, stride int, b *blocks, n, law int)
@@ -32,3 +32,9 @@ func octetWordsAVX512(dst *uint64, b *octetBlocks, n int)
 
 //go:noescape
 func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)
+
+//go:noescape
+func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)
+
+//go:noescape
+func rowsAVX2(w *[4 * Lanes]uint32, b *blocks)

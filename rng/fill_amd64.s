@@ -2980,6 +2980,741 @@ TEXT ·wordsAVX2(SB), NOSPLIT, $416-16
 	VZEROUPPER
 	RET
 
+DATA rounds<>+0(SB)/4, $0x00000000
+DATA rounds<>+4(SB)/4, $0x00000001
+DATA rounds<>+8(SB)/4, $0x00000002
+DATA rounds<>+12(SB)/4, $0x00000003
+DATA rounds<>+16(SB)/4, $0x00000004
+DATA rounds<>+20(SB)/4, $0x00000005
+DATA rounds<>+24(SB)/4, $0x00000006
+DATA rounds<>+28(SB)/4, $0x00000007
+DATA rounds<>+32(SB)/4, $0x00000008
+DATA rounds<>+36(SB)/4, $0x00000009
+DATA rounds<>+40(SB)/4, $0x0000000a
+DATA rounds<>+44(SB)/4, $0x0000000b
+DATA rounds<>+48(SB)/4, $0x0000000c
+DATA rounds<>+52(SB)/4, $0x0000000d
+DATA rounds<>+56(SB)/4, $0x0000000e
+DATA rounds<>+60(SB)/4, $0x0000000f
+GLOBL rounds<>(SB), RODATA|NOPTR, $64
+
+// func rowsAVX512(w *uint32, b *byte)
+// Requires: AVX, AVX512F
+TEXT ·rowsAVX512(SB), NOSPLIT, $24-16
+	MOVQ         w+0(FP), AX
+	MOVQ         b+8(FP), CX
+	MOVL         152(CX), DX
+	ADDL         $0x00000001, DX
+	MOVL         DX, (SP)
+	MOVL         136(CX), DX
+	ADDL         $0x00000002, DX
+	MOVL         DX, 4(SP)
+	MOVL         140(CX), DX
+	ADDL         $0x00000003, DX
+	MOVL         DX, 8(SP)
+	MOVL         144(CX), DX
+	ADDL         $0x00000004, DX
+	MOVL         DX, 12(SP)
+	MOVL         148(CX), DX
+	ADDL         $0x00000005, DX
+	MOVL         DX, 16(SP)
+	MOVL         (CX), DX
+	ADDL         136(CX), DX
+	VPBROADCASTD DX, Z0
+	MOVL         64(CX), DX
+	ADDL         140(CX), DX
+	VPBROADCASTD DX, Z1
+	MOVL         128(CX), DX
+	ADDL         144(CX), DX
+	VPBROADCASTD DX, Z2
+	MOVL         132(CX), DX
+	ADDL         148(CX), DX
+	VPBROADCASTD DX, Z3
+	VPADDD       rounds<>+0(SB), Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  140(CX), Z0, Z0
+	VPADDD.BCST  144(CX), Z1, Z1
+	VPADDD.BCST  148(CX), Z2, Z2
+	VPADDD.BCST  (SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x06, Z1, Z1
+	VPROLD       $0x14, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x11, Z3, Z3
+	VPROLD       $0x0b, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x19, Z1, Z1
+	VPROLD       $0x0a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x12, Z3, Z3
+	VPROLD       $0x14, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  144(CX), Z0, Z0
+	VPADDD.BCST  148(CX), Z1, Z1
+	VPADDD.BCST  152(CX), Z2, Z2
+	VPADDD.BCST  4(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  148(CX), Z0, Z0
+	VPADDD.BCST  152(CX), Z1, Z1
+	VPADDD.BCST  136(CX), Z2, Z2
+	VPADDD.BCST  8(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x06, Z1, Z1
+	VPROLD       $0x14, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x11, Z3, Z3
+	VPROLD       $0x0b, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x19, Z1, Z1
+	VPROLD       $0x0a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x12, Z3, Z3
+	VPROLD       $0x14, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  152(CX), Z0, Z0
+	VPADDD.BCST  136(CX), Z1, Z1
+	VPADDD.BCST  140(CX), Z2, Z2
+	VPADDD.BCST  12(SP), Z3, Z3
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0a, Z1, Z1
+	VPROLD       $0x1a, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x0b, Z3, Z3
+	VPROLD       $0x15, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD       Z1, Z0, Z0
+	VPADDD       Z3, Z2, Z2
+	VPROLD       $0x0d, Z1, Z1
+	VPROLD       $0x1b, Z3, Z3
+	VPXORD       Z0, Z1, Z1
+	VPXORD       Z2, Z3, Z3
+	VPADDD       Z3, Z0, Z0
+	VPADDD       Z1, Z2, Z2
+	VPROLD       $0x17, Z3, Z3
+	VPROLD       $0x05, Z1, Z1
+	VPXORD       Z0, Z3, Z3
+	VPXORD       Z2, Z1, Z1
+	VPADDD.BCST  136(CX), Z0, Z0
+	VPADDD.BCST  140(CX), Z1, Z1
+	VPADDD.BCST  144(CX), Z2, Z2
+	VPADDD.BCST  16(SP), Z3, Z3
+	VMOVDQU32    Z0, (AX)
+	VMOVDQU32    Z1, 64(AX)
+	VMOVDQU32    Z2, 128(AX)
+	VMOVDQU32    Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func rowsAVX2(w *uint32, b *byte)
+// Requires: AVX, AVX2
+TEXT ·rowsAVX2(SB), NOSPLIT, $416-16
+	MOVQ         w+0(FP), AX
+	MOVQ         b+8(FP), CX
+	MOVL         136(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, (SP)
+	MOVL         140(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 32(SP)
+	MOVL         144(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 64(SP)
+	MOVL         148(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 96(SP)
+	MOVL         152(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 128(SP)
+	MOVL         152(CX), DX
+	ADDL         $0x00000001, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 160(SP)
+	MOVL         136(CX), DX
+	ADDL         $0x00000002, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 192(SP)
+	MOVL         140(CX), DX
+	ADDL         $0x00000003, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 224(SP)
+	MOVL         144(CX), DX
+	ADDL         $0x00000004, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 256(SP)
+	MOVL         148(CX), DX
+	ADDL         $0x00000005, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 288(SP)
+	MOVL         128(CX), DX
+	ADDL         144(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 320(SP)
+	MOVL         132(CX), DX
+	ADDL         148(CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 352(SP)
+	MOVL         $0x00000001, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 384(SP)
+	MOVL         (CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       (SP), Y0, Y0
+	MOVL         64(CX), DX
+	VMOVD        DX, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       32(SP), Y1, Y1
+	VPADDD       rounds<>+0(SB), Y1, Y1
+	VMOVDQU      320(SP), Y2
+	VMOVDQU      352(SP), Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       32(SP), Y0, Y0
+	VPADDD       64(SP), Y1, Y1
+	VPADDD       96(SP), Y2, Y2
+	VPADDD       160(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x1a, Y1, Y4
+	VPSLLD       $0x06, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x0c, Y3, Y4
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0f, Y3, Y4
+	VPSLLD       $0x11, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x15, Y1, Y4
+	VPSLLD       $0x0b, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x07, Y1, Y4
+	VPSLLD       $0x19, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x16, Y3, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0e, Y3, Y4
+	VPSLLD       $0x12, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0c, Y1, Y4
+	VPSLLD       $0x14, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       64(SP), Y0, Y0
+	VPADDD       96(SP), Y1, Y1
+	VPADDD       128(SP), Y2, Y2
+	VPADDD       192(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       96(SP), Y0, Y0
+	VPADDD       128(SP), Y1, Y1
+	VPADDD       (SP), Y2, Y2
+	VPADDD       224(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x1a, Y1, Y4
+	VPSLLD       $0x06, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x0c, Y3, Y4
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0f, Y3, Y4
+	VPSLLD       $0x11, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x15, Y1, Y4
+	VPSLLD       $0x0b, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x07, Y1, Y4
+	VPSLLD       $0x19, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x16, Y3, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0e, Y3, Y4
+	VPSLLD       $0x12, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0c, Y1, Y4
+	VPSLLD       $0x14, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       128(SP), Y0, Y0
+	VPADDD       (SP), Y1, Y1
+	VPADDD       32(SP), Y2, Y2
+	VPADDD       256(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       (SP), Y0, Y0
+	VPADDD       32(SP), Y1, Y1
+	VPADDD       64(SP), Y2, Y2
+	VPADDD       288(SP), Y3, Y3
+	VMOVDQU      Y0, (AX)
+	VMOVDQU      Y1, 64(AX)
+	VMOVDQU      Y2, 128(AX)
+	VMOVDQU      Y3, 192(AX)
+	MOVL         (CX), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       (SP), Y0, Y0
+	MOVL         64(CX), CX
+	VMOVD        CX, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       32(SP), Y1, Y1
+	VPADDD       rounds<>+32(SB), Y1, Y1
+	VMOVDQU      320(SP), Y2
+	VMOVDQU      352(SP), Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       32(SP), Y0, Y0
+	VPADDD       64(SP), Y1, Y1
+	VPADDD       96(SP), Y2, Y2
+	VPADDD       160(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x1a, Y1, Y4
+	VPSLLD       $0x06, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x0c, Y3, Y4
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0f, Y3, Y4
+	VPSLLD       $0x11, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x15, Y1, Y4
+	VPSLLD       $0x0b, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x07, Y1, Y4
+	VPSLLD       $0x19, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x16, Y3, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0e, Y3, Y4
+	VPSLLD       $0x12, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0c, Y1, Y4
+	VPSLLD       $0x14, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       64(SP), Y0, Y0
+	VPADDD       96(SP), Y1, Y1
+	VPADDD       128(SP), Y2, Y2
+	VPADDD       192(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       96(SP), Y0, Y0
+	VPADDD       128(SP), Y1, Y1
+	VPADDD       (SP), Y2, Y2
+	VPADDD       224(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x1a, Y1, Y4
+	VPSLLD       $0x06, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x0c, Y3, Y4
+	VPSLLD       $0x14, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0f, Y3, Y4
+	VPSLLD       $0x11, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x15, Y1, Y4
+	VPSLLD       $0x0b, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x07, Y1, Y4
+	VPSLLD       $0x19, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x16, Y3, Y4
+	VPSLLD       $0x0a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x0e, Y3, Y4
+	VPSLLD       $0x12, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0c, Y1, Y4
+	VPSLLD       $0x14, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       128(SP), Y0, Y0
+	VPADDD       (SP), Y1, Y1
+	VPADDD       32(SP), Y2, Y2
+	VPADDD       256(SP), Y3, Y3
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x16, Y1, Y4
+	VPSLLD       $0x0a, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x06, Y3, Y4
+	VPSLLD       $0x1a, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x15, Y3, Y4
+	VPSLLD       $0x0b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x0b, Y1, Y4
+	VPSLLD       $0x15, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       Y1, Y0, Y0
+	VPADDD       Y3, Y2, Y2
+	VPSRLD       $0x13, Y1, Y4
+	VPSLLD       $0x0d, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPSRLD       $0x05, Y3, Y4
+	VPSLLD       $0x1b, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPXOR        Y0, Y1, Y1
+	VPXOR        Y2, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPADDD       Y1, Y2, Y2
+	VPSRLD       $0x09, Y3, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPOR         Y4, Y3, Y3
+	VPSRLD       $0x1b, Y1, Y4
+	VPSLLD       $0x05, Y1, Y1
+	VPOR         Y4, Y1, Y1
+	VPXOR        Y0, Y3, Y3
+	VPXOR        Y2, Y1, Y1
+	VPADDD       (SP), Y0, Y0
+	VPADDD       32(SP), Y1, Y1
+	VPADDD       64(SP), Y2, Y2
+	VPADDD       288(SP), Y3, Y3
+	VMOVDQU      Y0, 32(AX)
+	VMOVDQU      Y1, 96(AX)
+	VMOVDQU      Y2, 160(AX)
+	VMOVDQU      Y3, 224(AX)
+	VZEROUPPER
+	RET
+
 DATA c3fc71eb851eb851f<>+0(SB)/8, $0x3fc71eb851eb851f
 GLOBL c3fc71eb851eb851f<>(SB), RODATA|NOPTR, $8
 

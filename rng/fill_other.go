@@ -19,3 +19,5 @@ func octetFillAVX2(dst *float64, stride int, b *octetBlocks, n, law int) {
 }
 func octetWordsAVX512(dst *uint64, b *octetBlocks, n int) { panic("rng: no such kernel") }
 func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)   { panic("rng: no such kernel") }
+func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)          { panic("rng: no such kernel") }
+func rowsAVX2(w *[4 * Lanes]uint32, b *blocks)            { panic("rng: no such kernel") }

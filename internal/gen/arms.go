@@ -17,7 +17,7 @@ func (v *isa) arms() {
 	for i := range v.w {
 		DATA(8*i, U64(math.Float64bits(float64(i))))
 	}
-	v.text("arms", "(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)", "is Arms.ArgMax. at is −1 where |theta_i| ≤ most does not hold for all i.")
+	v.text("arms", "(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)", "is Arms.ArgMax. at is −1 where |theta_i| ≤ most does not hold for all i.")
 	p, blocks, theta := arg("p"), arg("blocks"), arg("theta")
 	fill := func(x float64) VecVirtual {
 		y, bits := v.vec(), GP64()
@@ -40,35 +40,47 @@ func (v *isa) arms() {
 	}
 	// score leaves the scores of a vector, or two, in acc[j][0].
 	score := func(name string) {
+		left, tp, xp, ti := GP64(), GP64(), GP64(), v.vec()
+		Load(Param("d"), left)
+		MOVQ(theta, tp)
+		MOVQ(p, xp)
+		one := func(i int, fresh bool) {
+			VBROADCASTSD(at(tp, 8*i), ti)
+			for j := range acc {
+				if m := at(xp, 128*i+8*v.w*j); fresh {
+					VMULPD(m, ti, acc[j][i])
+				} else {
+					VFMADD231PD(m, ti, acc[j][i])
+				}
+			}
+		}
+		eight := func(fresh bool) {
+			for i := range 8 {
+				one(i, fresh)
+			}
+			ADDQ(Imm(64), tp)
+			ADDQ(U32(1024), xp)
+		}
+		// As in product: the first eight features set the partial sums.
+		SUBQ(Imm(8), left)
+		JL(LabelRef(name + "Few"))
+		eight(true)
+		Label(name + "Eight")
+		SUBQ(Imm(8), left)
+		JL(LabelRef(name + "Rest"))
+		eight(false)
+		JMP(LabelRef(name + "Eight"))
+		Label(name + "Few")
 		for j := range acc {
 			for i := range acc[j] {
 				v.clear(acc[j][i])
 			}
 		}
-		left, tp, xp, ti := GP64(), GP64(), GP64(), v.vec()
-		Load(Param("d"), left)
-		MOVQ(theta, tp)
-		MOVQ(p, xp)
-		one := func(i int) {
-			VBROADCASTSD(at(tp, 8*i), ti)
-			for j := range acc {
-				VFMADD231PD(at(xp, 128*i+8*v.w*j), ti, acc[j][i])
-			}
-		}
-		Label(name + "Eight")
-		SUBQ(Imm(8), left)
-		JL(LabelRef(name + "Rest"))
-		for i := range 8 {
-			one(i)
-		}
-		ADDQ(Imm(64), tp)
-		ADDQ(U32(1024), xp)
-		JMP(LabelRef(name + "Eight"))
 		Label(name + "Rest")
 		for i := range 7 {
 			CMPQ(left, I8(int8(i-8)))
 			JLE(LabelRef(name + "Sum"))
-			one(i)
+			one(i, false)
 		}
 		Label(name + "Sum")
 		for j := range acc {
@@ -95,6 +107,32 @@ func (v *isa) arms() {
 	maximum := func(o ...Op) { VMAXPD(o[0], o[1], o[2]) }
 	minimum := func(o ...Op) { VMINPD(o[0], o[1], o[2]) }
 	res := GP64()
+	// answer copies row res to dst and returns.
+	answer := func(name string, value VecVirtual) {
+		Store(res, ReturnIndex(0))
+		Store(value.AsX(), ReturnIndex(1))
+		n, from, to, y := arg("d"), GP64(), arg("dst"), v.vec()
+		IMULQ(n, res)
+		Load(Param("x"), from)
+		LEAQ(Mem{Base: from, Index: res, Scale: 8}, from)
+		t, rem := v.tail(n)
+		Label(name)
+		SUBQ(num(v.w), n)
+		JL(LabelRef(name + "Tail"))
+		VMOVUPD(at(from, 0), y)
+		VMOVUPD(y, at(to, 0))
+		ADDQ(num(8*v.w), from)
+		ADDQ(num(8*v.w), to)
+		JMP(LabelRef(name))
+		Label(name + "Tail")
+		TESTQ(rem, rem)
+		JZ(LabelRef(name + "Done"))
+		v.loadTail(t, at(from, 0), y)
+		v.storeTail(t, y, at(to, 0))
+		Label(name + "Done")
+		VZEROUPPER()
+		RET()
+	}
 
 	if v.wide {
 		// One block: the first lane that has the largest value.
@@ -113,10 +151,7 @@ func (v *isa) arms() {
 		KUNPCKBW(ka, kb, ka)
 		KMOVW(ka, res.As32())
 		BSFL(res.As32(), res.As32())
-		Store(res, ReturnIndex(0))
-		Store(value.AsX(), ReturnIndex(1))
-		VZEROUPPER()
-		RET()
+		answer("copyOne", value)
 	}
 
 	Label("block")
@@ -166,10 +201,7 @@ func (v *isa) arms() {
 	}
 	top(minimum, other)
 	VCVTTSD2SIQ(other.AsX(), res)
-	Store(res, ReturnIndex(0))
-	Store(value.AsX(), ReturnIndex(1))
-	VZEROUPPER()
-	RET()
+	answer("copy", value)
 	Label("refuse")
 	MOVQ(I64(-1), res)
 	Store(res, ReturnIndex(0))

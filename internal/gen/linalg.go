@@ -208,8 +208,8 @@ func (v *isa) dot() {
 	RET()
 }
 
-// addPanels reads and writes every number of S once: two panels side by side with AVX-512, four
-// features after each other.
+// addPanels reads and writes every number of S once: up to three panels side by side with
+// AVX-512, four features after each other.
 func (v *isa) addPanels() {
 	v.text("addPanels", "(s *float64, panels, d int, u, x *float64)", "is AddPanels.")
 	s, panels, d, u, x := arg("s"), arg("panels"), arg("d"), arg("u"), arg("x")
@@ -226,31 +226,29 @@ func (v *isa) addPanels() {
 			uv = append(uv, v.vec())
 			VMOVUPD(at(u, 8*v.w*i), uv[i])
 		}
-		xp, left, other := GP64(), GP64(), GP64()
+		xp, left := GP64(), GP64()
 		MOVQ(x, xp)
 		MOVQ(d, left)
-		if many == 2 {
-			LEAQ(Mem{Base: s, Index: next, Scale: 1}, other)
+		panel := []GPVirtual{s}
+		for i := 1; i < many; i++ {
+			panel = append(panel, GP64())
+			LEAQ(Mem{Base: panel[i-1], Index: next, Scale: 1}, panel[i])
 		}
 		one := func(f int) {
 			xi := v.vec()
 			VBROADCASTSD(at(xp, 8*f), xi)
 			for i := range uv {
-				base, sv := s, v.vec()
-				if i >= n {
-					base = other
-				}
-				VMOVUPD(at(base, 64*f+8*v.w*(i%n)), sv)
+				m, sv := at(panel[i/n], 64*f+8*v.w*(i%n)), v.vec()
+				VMOVUPD(m, sv)
 				VFMADD231PD(xi, uv[i], sv)
-				VMOVUPD(sv, at(base, 64*f+8*v.w*(i%n)))
+				VMOVUPD(sv, m)
 			}
 		}
 		// step goes to the next f features.
 		step := func(f int) {
 			ADDQ(num(8*f), xp)
-			ADDQ(U32(uint32(64*f)), s)
-			if many == 2 {
-				ADDQ(U32(uint32(64*f)), other)
+			for _, p := range panel {
+				ADDQ(U32(uint32(64*f)), p)
 			}
 		}
 		Label(name("features"))
@@ -269,18 +267,22 @@ func (v *isa) addPanels() {
 			step(1)
 		}
 		Label(name("next"))
-		if many == 2 {
-			MOVQ(other, s)
+		if many > 1 {
+			MOVQ(panel[many-1], s)
 		}
 		ADDQ(num(64*many), u)
 		SUBQ(num(many), panels)
 	}
 	if v.wide {
+		Label("three")
+		CMPQ(panels, Imm(3))
+		JL(LabelRef("two"))
+		body(3)
+		JMP(LabelRef("three"))
 		Label("two")
 		CMPQ(panels, Imm(2))
 		JL(LabelRef("last"))
 		body(2)
-		JMP(LabelRef("two"))
 		Label("last")
 		TESTQ(panels, panels)
 		JZ(LabelRef("done"))

@@ -26,6 +26,7 @@ func main() {
 	switch which {
 	case "rng":
 		threefry()
+		rows()
 		normals()
 		octets()
 	case "linalg":

@@ -189,7 +189,10 @@ func (m *product) columns(n int) {
 	for j := range acc {
 		acc[j] = make([]VecVirtual, 8)
 		for i := range acc[j] {
-			acc[j][i] = v.zero()
+			acc[j][i] = v.vec()
+			if m.half {
+				v.clear(acc[j][i])
+			}
 		}
 		if m.form == stepMul {
 			kj[j] = v.vec()
@@ -210,42 +213,66 @@ func (m *product) columns(n int) {
 			MOVQ(m.k, m.kp)
 		}
 	}
-	xi, ki, z, y := v.vec(), v.vec(), v.vec(), v.vec()
-	one := func(i int) {
+	xi, ki, y := v.vec(), v.vec(), v.vec()
+	one := func(i int, fresh bool) {
 		row := m.rowsOf(m.row)[i]
 		VBROADCASTSD(at(m.xp, 8*m.step*i), xi)
 		if m.form == stepMul {
 			VBROADCASTSD(at(m.kp, 8*i), ki)
 		}
 		for j := range acc {
+			add := func(a Op) {
+				if fresh {
+					VMULPD(a, xi, acc[j][i])
+				} else {
+					VFMADD231PD(a, xi, acc[j][i])
+				}
+			}
 			if m.form == stepMul {
-				VMULPD(kj[j], ki, z)
-				VMOVUPD(row.Offset(8*v.w*j), y)
-				VFNMADD231PD(z, m.s, y)
+				VMULPD(kj[j], ki, y)
+				VFNMADD213PD(row.Offset(8*v.w*j), m.s, y) // −s·k_i k_j + a_ij
 				VMOVUPD(y, row.Offset(8*v.w*j))
-				VFMADD231PD(y, xi, acc[j][i])
+				add(y)
 			} else {
-				VFMADD231PD(row.Offset(8*v.w*j), xi, acc[j][i])
+				add(row.Offset(8 * v.w * j))
 			}
 		}
+	}
+	// The first eight rows set the partial sums: 0 + a differs from a by the sign of 0 at most, and the
+	// tree ends with + 0.
+	eight := func(fresh bool) {
+		for i := range 8 {
+			one(i, fresh)
+		}
+		LEAQ(Mem{Base: m.row, Index: m.stride, Scale: 8}, m.row)
+		ADDQ(U32(uint32(64*m.step)), m.xp)
+		if m.form == stepMul {
+			ADDQ(Imm(64), m.kp)
+		}
+	}
+	if !m.half {
+		SUBQ(Imm(8), m.left)
+		JL(LabelRef(name("few")))
+		eight(true)
 	}
 	Label(name("eight"))
 	SUBQ(Imm(8), m.left)
 	JL(LabelRef(name("rest")))
-	for i := range 8 {
-		one(i)
-	}
-	LEAQ(Mem{Base: m.row, Index: m.stride, Scale: 8}, m.row)
-	ADDQ(U32(uint32(64*m.step)), m.xp)
-	if m.form == stepMul {
-		ADDQ(Imm(64), m.kp)
-	}
+	eight(false)
 	JMP(LabelRef(name("eight")))
+	if !m.half {
+		Label(name("few"))
+		for j := range acc {
+			for i := range acc[j] {
+				v.clear(acc[j][i])
+			}
+		}
+	}
 	Label(name("rest"))
 	for i := range 7 {
 		CMPQ(m.left, I8(int8(i-8)))
 		JLE(LabelRef(name("sum")))
-		one(i)
+		one(i, false)
 	}
 	Label(name("sum"))
 	for j := range acc {
@@ -263,15 +290,16 @@ func (m *product) columns(n int) {
 	}
 	if m.form == learnMul && v.wide {
 		// x itself, from memory again: what lies beyond d is 0.
+		wait := m.waits()
 		for j := range acc {
-			m.mix(acc[j][0], j, n)
+			m.mix(acc[j][0], wait, j, n)
 		}
 	}
 	ADDQ(num(8*v.w*n), m.offset)
 }
 
 // mix adds vector j of n of k to the partial sums of learn and puts x where it waits.
-func (m *product) mix(k VecVirtual, j, n int) {
+func (m *product) mix(k VecVirtual, wait GPVirtual, j, n int) {
 	x, end := m.vec(), GP64()
 	at := func(base Register) Mem { return Mem{Base: base, Index: m.offset, Scale: 1, Disp: 64 * j} }
 	// Only the last vector of a row is cut off.
@@ -288,7 +316,7 @@ func (m *product) mix(k VecVirtual, j, n int) {
 	VMOVUPD_Z(at(m.x), mask, x)
 	VFMADD231PD(x, k, m.p)
 	VFMADD231PD(at(m.hat), x, m.q)
-	VMOVUPD(x, mask, at(m.waits()))
+	VMOVUPD(x, mask, at(wait))
 	none := fmt.Sprintf("none%dof%d", j, n)
 	VMOVUPD(x, at(m.tiles(none)))
 	Label(none)

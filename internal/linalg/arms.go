@@ -37,21 +37,24 @@ func NewArms(x []float64, d int) *Arms {
 	return a
 }
 
-// ArgMax returns ArgMax(x, theta), or at = −1 when some |theta_i| ≤ most does not hold.
-func (a *Arms) ArgMax(theta []float64, most float64) (at int, value float64) {
-	if len(theta) != a.d {
+// ArgMax returns ArgMax(x, theta) and stores that row in dst; or at = −1, and nothing else, when some
+// |theta_i| ≤ most does not hold. dst may not alias theta.
+func (a *Arms) ArgMax(dst, theta []float64, most float64) (at int, value float64) {
+	if len(theta) != a.d || len(dst) != a.d {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		return armsAVX512(&a.panels[0], a.blocks, a.d, &theta[0], most)
+		return armsAVX512(&a.panels[0], a.blocks, a.d, &theta[0], most, &a.x[0], &dst[0])
 	case cpu.AVX2:
-		return armsAVX2(&a.panels[0], a.blocks, a.d, &theta[0], most)
+		return armsAVX2(&a.panels[0], a.blocks, a.d, &theta[0], most, &a.x[0], &dst[0])
 	}
 	for _, v := range theta {
 		if !(math.Abs(v) <= most) {
 			return -1, 0
 		}
 	}
-	return argMax(a.x, theta)
+	at, value = argMax(a.x, theta)
+	copy(dst, a.x[at*a.d:])
+	return at, value
 }

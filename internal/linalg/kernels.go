@@ -175,8 +175,8 @@ func argMax(x, theta []float64) (at int, value float64) {
 // AddPanels adds one step to panels of members: S^j ← S^j + u_j x, for 8 members in each panel.
 // s holds len(u)/8 panels of len(x) features.
 func AddPanels(s, u, x []float64) {
-	d, panels := len(x), len(u)/8
-	if d == 0 || len(u)%8 != 0 || len(s) != panels*d*8 {
+	d, panels := len(x), len(u)>>3
+	if d == 0 || len(u)&7 != 0 || len(s) != len(u)*d {
 		panic(badLength)
 	}
 	if panels == 0 {

@@ -102,10 +102,7 @@ func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask 
 func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64)
 
 //go:noescape
-func armsAVX512(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)
-
-//go:noescape
-func armsAVX2(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64)
+func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)
 
 //go:noescape
 func octetMulAVX512(dst, a, x *float64, d int)
@@ -154,3 +151,6 @@ func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *fl
 
 //go:noescape
 func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)
+
+//go:noescape
+func armsAVX2(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)

@@ -61,10 +61,10 @@ func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask 
 func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64) {
 	panic("linalg: no such kernel")
 }
-func armsAVX512(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64) {
+func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }
-func armsAVX2(p *float64, blocks, d int, theta *float64, most float64) (at int, value float64) {
+func armsAVX2(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }
 func octetMulAVX512(dst, a, x *float64, d int) {

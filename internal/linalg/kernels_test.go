@@ -217,16 +217,19 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	})
 	if arms := NewArms(list, d); arms != nil {
 		sameBits(t, "Arms against ArgMax", everyLevel(t, "Arms", func() []float64 {
-			at, value := arms.ArgMax(a, 1e9)
-			return []float64{float64(at), value}
-		}), want)
+			dst := fenced(make([]float64, d))
+			at, value := arms.ArgMax(dst, a, 1e9)
+			return slices.Concat([]float64{float64(at), value}, intact(dst)[:d])
+		}), append(want, list[int(want[0])*d:int(want[0])*d+d]...))
 		for _, bad := range []float64{math.NaN(), math.Inf(-1), math.Nextafter(1e9, 2e9)} {
 			theta := slices.Clone(a)
 			theta[int(seed%uint64(d))] = bad
 			everyLevel(t, "Arms of a bad theta", func() []float64 {
-				if at, _ := arms.ArgMax(fenced(theta)[:d], 1e9); at != -1 {
+				dst := fenced(make([]float64, d))
+				if at, _ := arms.ArgMax(dst, fenced(theta)[:d], 1e9); at != -1 {
 					t.Fatalf("theta[%d] = %v is taken at %v", seed%uint64(d), bad, cpu.Kernels())
 				}
+				sameBits(t, "dst of a bad theta", intact(dst), make([]float64, d))
 				return nil
 			})
 		}
@@ -376,7 +379,7 @@ func TestArgMax(t *testing.T) {
 			}
 			everyLevel(t, "Arms", func() []float64 {
 				want, value := ArgMax(list, []float64{1})
-				at, v := arms.ArgMax([]float64{1}, 1)
+				at, v := arms.ArgMax([]float64{0}, []float64{1}, 1)
 				sameBits(t, fmt.Sprint("Arms of ", list), []float64{float64(at), v}, []float64{float64(want), value})
 				return []float64{float64(at), v}
 			})
@@ -394,7 +397,7 @@ func TestArgMax(t *testing.T) {
 				})
 				if arms := NewArms(x, 1); arms != nil {
 					sameBits(t, "Arms", everyLevel(t, "Arms", func() []float64 {
-						at, v := arms.ArgMax([]float64{2}, 2)
+						at, v := arms.ArgMax([]float64{0}, []float64{2}, 2)
 						return []float64{float64(at), v}
 					}), got)
 				}
@@ -628,8 +631,8 @@ func BenchmarkKernels(b *testing.B) {
 	for _, c := range []struct{ rows, d int }{{10, 10}, {100, 20}, {100, 100}, {1000, 50}} {
 		x, theta := fill(c.rows*c.d), fill(c.d)
 		run(fmt.Sprintf("ArgMax/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { ArgMax(x, theta) })
-		if a := NewArms(x, c.d); a != nil {
-			run(fmt.Sprintf("Arms/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { a.ArgMax(theta, 1e9) })
+		if a, dst := NewArms(x, c.d), make([]float64, c.d); a != nil {
+			run(fmt.Sprintf("Arms/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { a.ArgMax(dst, theta, 1e9) })
 		}
 		if s := NewScreen(x, c.d); s != nil {
 			run(fmt.Sprintf("Screen/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
