@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -93,26 +94,26 @@ func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string
 		b.EventID = rand.Text()
 	}
 	out := slotsAnswer{EventID: b.EventID}
-	taken := map[string]bool{}
+	taken, allowed := map[int]bool{}, b.allowed()
 	for i, slot := range b.Slots {
 		req := base
 		req.IdempotencyKey, req.Slot, req.Explain = slotKey(b.EventID, i), slot.ID, false
 		if req.Context, err = slotContext(b.ContextFeatures, slot); err != nil {
 			return err
 		}
-		req.Exclude = nil
-		for _, x := range b.Actions {
-			// What this slot may not have, what is taken, and what a later slot cannot do without.
-			if slices.Contains(slot.ExcludedActions, x.ID) || taken[x.ID] || !b.fits(i+1, taken, x.ID) {
-				req.Exclude = append(req.Exclude, x.ID)
-			}
+		// A slot may have what it does not exclude, what is not taken, and what no later slot needs.
+		later, ok := needed(allowed[i+1:], taken)
+		free := make([]bool, len(b.Actions))
+		for _, k := range allowed[i] {
+			free[k] = ok && !taken[k] && !later[k]
 		}
-		if len(req.Exclude) == len(b.Actions) {
+		if !slices.Contains(free, true) {
 			return &fieldError{Field: fmt.Sprintf("slots[%d].excludedActions", i), Want: "leaves no action for each slot"}
 		}
+		req.Exclude, req.Available = nil, free
 		if baseline {
 			at := slices.IndexFunc(b.Actions, func(x rankAction) bool { return x.ID == slot.BaselineAction })
-			if at < 0 || slices.Contains(req.Exclude, slot.BaselineAction) {
+			if at < 0 || !free[at] {
 				return &fieldError{Field: fmt.Sprintf("slots[%d].baselineAction", i), Want: "is not an action that this slot may have"}
 			}
 			req.Baseline = &at
@@ -121,7 +122,7 @@ func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string
 		if err != nil {
 			return err
 		}
-		taken[d.Action.ID] = true
+		taken[d.Action.Index] = true
 		out.Slots = append(out.Slots, slotAnswer{slot.ID, d.Action.ID})
 	}
 	return answerJSON(w, http.StatusCreated, out)
@@ -157,30 +158,68 @@ func (b *slotsBody) check() error {
 	return nil
 }
 
-// fits reports whether the slots from number from on can have an action each when those taken and one
-// more are gone: a matching, by augmenting paths.
-func (b *slotsBody) fits(from int, taken map[string]bool, more string) bool {
-	has := map[string]int{} // which slot an action is given to
-	var give func(slot int, tried map[string]bool) bool
-	give = func(slot int, tried map[string]bool) bool {
-		for _, x := range b.Actions {
-			if taken[x.ID] || x.ID == more || tried[x.ID] || slices.Contains(b.Slots[slot].ExcludedActions, x.ID) {
+// allowed lists, for each slot, the places of the actions that it does not exclude.
+func (b *slotsBody) allowed() [][]int {
+	out := make([][]int, len(b.Slots))
+	for i, slot := range b.Slots {
+		not := map[string]bool{}
+		for _, id := range slot.ExcludedActions {
+			not[id] = true
+		}
+		for k, x := range b.Actions {
+			if !not[x.ID] {
+				out[i] = append(out[i], k)
+			}
+		}
+	}
+	return out
+}
+
+// needed finds the actions that the slots cannot do without: when one of them goes, no longer every
+// slot can have an action of its own among those that are not taken. ok is false when that is so
+// already. Only the slots with few actions matter, the others find one whatever happens; those are
+// matched by augmenting paths, and an action of the matching is needed when there is no path round it.
+func needed(allowed [][]int, taken map[int]bool) (out map[int]bool, ok bool) {
+	var tight [][]int
+	for _, all := range allowed {
+		free := slices.DeleteFunc(slices.Clone(all), func(k int) bool { return taken[k] })
+		if len(free) <= len(allowed) {
+			tight = append(tight, free)
+		}
+	}
+	has := map[int]int{} // which slot an action is given to
+	var give func(slot int, tried map[int]bool) bool
+	give = func(slot int, tried map[int]bool) bool {
+		for _, k := range tight[slot] {
+			if tried[k] {
 				continue
 			}
-			tried[x.ID] = true
-			if other, ok := has[x.ID]; !ok || give(other, tried) {
-				has[x.ID] = slot
+			tried[k] = true
+			if other, used := has[k]; !used || give(other, tried) {
+				has[k] = slot
 				return true
 			}
 		}
 		return false
 	}
-	for slot := from; slot < len(b.Slots); slot++ {
-		if !give(slot, map[string]bool{}) {
-			return false
+	for slot := range tight {
+		if !give(slot, map[int]bool{}) {
+			return nil, false
 		}
 	}
-	return true
+	out = map[int]bool{}
+	for k := range maps.Clone(has) { // every matching has what is needed, so this one has
+		before := maps.Clone(has)
+		slot, used := has[k]
+		if !used {
+			continue // the matching of the moment does without
+		}
+		delete(has, k)
+		if !give(slot, map[int]bool{k: true}) {
+			out[k], has = true, before
+		}
+	}
+	return out, true
 }
 
 // slotContext is the context of the call with the slot's id and features.

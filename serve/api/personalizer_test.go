@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +123,8 @@ func TestISODurations(t *testing.T) {
 
 // FuzzPersonalizer: no body makes a panic, a 500, or an answer that repeats it.
 func FuzzPersonalizer(f *testing.F) {
-	for _, s := range []string{rankRequest, `{"value":0.5}`, `{}`, `{"actions":[{"id":"a"}],"excludedActions":["a"]}`, `{"rewardWaitTime":"PT10M"}`, `[`} {
+	for _, s := range []string{rankRequest, `{"value":0.5}`, `{}`, `{"actions":[{"id":"a"}],"excludedActions":["a"]}`, `{"rewardWaitTime":"PT10M"}`, `[`,
+		fmt.Sprintf(slotsRequest, true), `{"reward":[{"slotId":"s","value":1}]}`} {
 		f.Add(s)
 	}
 	e := newEdge(f, nil, Options{MaxActions: 20})
@@ -133,6 +133,8 @@ func FuzzPersonalizer(f *testing.F) {
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/rank", body, 201)
 		fuzzOne(t, e, "POST", "/personalizer/v1.0/events/e1/reward", body, 204)
 		fuzzOne(t, e, "PUT", "/personalizer/v1.0/configurations/service", body, 200)
+		fuzzOne(t, e, "POST", "/personalizer/v1.1-preview.1/multislot/rank", body, 201)
+		fuzzOne(t, e, "POST", "/personalizer/v1.1-preview.1/multislot/events/e1/reward", body, 204)
 	})
 }
 
@@ -282,12 +284,42 @@ func TestMultiSlotFits(t *testing.T) {
 			}
 			b.Slots = append(b.Slots, slot)
 		}
-		taken := map[string]bool{}
-		for i, slot := range b.Slots {
-			var free []string
-			for _, x := range b.Actions {
-				if !slices.Contains(slot.ExcludedActions, x.ID) && !taken[x.ID] && b.fits(i+1, taken, x.ID) {
-					free = append(free, x.ID)
+		taken, allowed := map[int]bool{}, b.allowed()
+		for i := range b.Slots {
+			// What is needed, by trying every choice of the later slots.
+			var works func(slot int) bool
+			works = func(slot int) bool {
+				if slot == len(b.Slots) {
+					return true
+				}
+				for _, k := range allowed[slot] {
+					if !taken[k] {
+						taken[k] = true
+						ok := works(slot + 1)
+						delete(taken, k)
+						if ok {
+							return true
+						}
+					}
+				}
+				return false
+			}
+			later, ok := needed(allowed[i+1:], taken)
+			if !ok {
+				t.Fatalf("slot %d of %+v: nothing is left for those behind it after %v", i, b.Slots, taken)
+			}
+			var free []int
+			for _, k := range allowed[i] {
+				if taken[k] {
+					continue
+				}
+				taken[k] = true
+				if works(i+1) == later[k] {
+					t.Fatalf("slot %d of %+v, action %d after %v: needed says %v", i, b.Slots, k, taken, later[k])
+				}
+				delete(taken, k)
+				if !later[k] {
+					free = append(free, k)
 				}
 			}
 			if len(free) == 0 {
