@@ -134,7 +134,11 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 
 // ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
 // checksum, that every record decodes and their number is right. The batch does not refer to b.
-func ParseBatch(b []byte) (Batch, error) {
+func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true) }
+
+// parseBatch is ParseBatch, or without records everything but their decoding. A batch of Repair is
+// always decoded.
+func parseBatch(b []byte, decode bool) (Batch, error) {
 	le := binary.LittleEndian
 	bad := func(format string, a ...any) (Batch, error) {
 		return Batch{}, fmt.Errorf("batch: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
@@ -169,6 +173,9 @@ func ParseBatch(b []byte) (Batch, error) {
 		return bad("batch number 0")
 	case h.After == 0 && h.Prev != Hash{}:
 		return bad("a hash before the first batch")
+	}
+	if !decode && h.Epoch != 0 {
+		return Batch{Header: h, Hash: HashBatch(b)}, nil
 	}
 	rest := b[HeaderSize:]
 	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.

@@ -2,9 +2,11 @@ package eventlog
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -84,19 +86,36 @@ func diskSync(b *testing.B) (rate, p50, p99 float64) {
 	return float64(len(times)) / time.Since(start).Seconds(), float64(times[len(times)/2].Microseconds()), float64(times[len(times)*99/100].Microseconds())
 }
 
-// benchLog writes n batches of 256 rewards.
-func benchLog(b *testing.B, dir string, n int) (events int) {
+// benchLog writes n decisions and n rewards of an action with 32 features, 64 records in a batch, as
+// 64 callers would, and returns the bytes of the batches. With candidates each decision keeps its 20
+// actions in single precision.
+func benchLog(b *testing.B, dir string, n int, candidates bool) (bytes uint64) {
 	l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{noSync: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer l.Close()
-	c := newCommitter(b, l, CommitterOptions{})
-	records := make([]Record, 256)
-	for i := range records {
-		records[i] = &Reward{Event: Event{1, 1, uint32(i)}, Model: 1, X: make([]float64, 32), Y: 1, Time: 1}
+	c := newCommitter(b, l, CommitterOptions{Batch: MaxBatch})
+	rnd := rand.New(rand.NewPCG(7, 7))
+	var full []byte
+	if candidates {
+		full = make([]byte, 20*32*4+20*32/8+4)
+		for i := range full {
+			full[i] = byte(rnd.Uint32())
+		}
 	}
-	for range n {
+	x := make([]float64, 32)
+	for i := range x {
+		x[i] = rnd.Float64() - 0.5
+	}
+	for no := uint64(1); no <= uint64(n/32); no++ {
+		var records []Record
+		for i := range uint32(32) {
+			records = append(records,
+				&Decision{Model: 1, BasisSeq: no, BasisDigest: 3, Member: i, Action: "action", X: x, Num: 5, Den: 64, Offered: 20, Context: 9,
+					Candidates: 10, Full: full, Caller: "shop", Time: 1e18 + 1, Deadline: 1e18 + 2, Draw: 11},
+				&Reward{Event: Event{c.Epoch(), max(1, no-1), 2 * i}, Model: 1, X: x, Y: 1, Source: "shop", Time: 1e18 + 3})
+		}
 		if _, err := c.Append(b.Context(), records...); err != nil {
 			b.Fatal(err)
 		}
@@ -104,61 +123,77 @@ func benchLog(b *testing.B, dir string, n int) (events int) {
 	if err := c.Close(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	return n * len(records)
-}
-
-// BenchmarkReplay reads a log of 256 000 events (77 MB) through the engine, checks the chain and
-// decodes every record; BenchmarkVerify reads its files; BenchmarkOpen does so and starts the engine.
-func BenchmarkReplay(b *testing.B) {
-	dir := b.TempDir()
-	events := benchLog(b, dir, 1000)
-	l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{})
+	info, err := l.Info(b.Context(), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer l.Close()
-	for b.Loop() {
-		n := 0
-		for d, err := range Replay(b.Context(), l, NewChain(0, 1), 1000) {
+	return info.Bytes
+}
+
+// BenchmarkRestart takes apart what a restart costs eventlog, on logs of decisions and rewards
+// (TROUPE_OPEN_EVENTS of each, default 64 000), with and without the candidates of the decisions:
+// verify reads the files, open does so and starts the engine, replay reads through the engine, checks
+// the chain again and decodes every record.
+func BenchmarkRestart(b *testing.B) {
+	n := rounds("TROUPE_OPEN_EVENTS", 64_000)
+	for _, candidates := range []bool{false, true} {
+		dir := b.TempDir()
+		size := benchLog(b, dir, n, candidates)
+		run := func(what string, f func(b *testing.B)) {
+			b.Run(fmt.Sprintf("candidates=%v/%s", candidates, what), func(b *testing.B) {
+				start := cpuTime(b)
+				for b.Loop() {
+					f(b)
+				}
+				b.SetBytes(int64(size))
+				b.ReportMetric((cpuTime(b)-start).Seconds()/float64(b.N), "cpu-s/op")
+				b.ReportMetric(float64(b.N)*float64(2*n)/b.Elapsed().Seconds(), "records/s")
+			})
+		}
+		run("verify", func(b *testing.B) {
+			if r, err := Verify(dir); err != nil || !r.OK() {
+				b.Fatal(err)
+			}
+		})
+		run("open", func(b *testing.B) {
+			l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			for range d.Events() {
-				n++
+			if err := l.Close(); err != nil {
+				b.Fatal(err)
 			}
-		}
-		if n != events {
-			b.Fatal(n)
-		}
-	}
-	b.ReportMetric(float64(events)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
-}
-
-func BenchmarkVerify(b *testing.B) {
-	dir := b.TempDir()
-	benchLog(b, dir, 1000)
-	var r *Report
-	var err error
-	for b.Loop() {
-		if r, err = Verify(dir); err != nil || !r.OK() {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(int64(r.Shards[0].Bytes))
-}
-
-func BenchmarkOpen(b *testing.B) {
-	dir := b.TempDir()
-	benchLog(b, dir, 1000)
-	for b.Loop() {
+		})
 		l, err := OpenJetStream(b.Context(), dir, JetStreamOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
+		run("replay", func(b *testing.B) {
+			records := 0
+			for d, err := range Replay(b.Context(), l, NewChain(0, 1), l.shards[0].last.Load()) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range d.Events() {
+					records++
+				}
+			}
+			if records != 2*n {
+				b.Fatal(records)
+			}
+		})
 		if err := l.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkEncode(b *testing.B) {

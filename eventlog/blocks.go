@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -122,6 +125,94 @@ func scanBlock(buf []byte, stream string, block uint32, subject string, record f
 		damage(int64(off), int64(next))
 		off = next
 	}
+}
+
+// blockParts is a block file taken apart: everything about it that can be found out without the blocks
+// before it.
+type blockParts struct {
+	name  string
+	size  int64
+	parts []blockPart
+	err   error // the file cannot be read
+}
+
+// blockPart is a record, its batch parsed; or, with size 0, damage from offset to at.
+type blockPart struct {
+	blockRecord
+	batch  Batch
+	parsed error
+}
+
+// readBlocks reads block files and takes them apart, one on each processor, and yields them in order.
+// What it yields is good until the next one. Memory: the files that are under way, one more than there
+// are processors, and their records when decode is set.
+func readBlocks(names []string, numbers []uint32, shard uint16, decode bool) iter.Seq[blockParts] {
+	return func(yield func(blockParts) bool) {
+		type job struct {
+			buf  []byte
+			done chan blockParts
+		}
+		stream, subject := streamName(shard), subjectName(shard)
+		n := min(runtime.GOMAXPROCS(0)+1, len(names))
+		jobs := make([]*job, n)
+		start := func(i int) {
+			j := jobs[i%n]
+			if j == nil {
+				j = &job{done: make(chan blockParts, 1)} // its answer may be left there
+				jobs[i%n] = j
+			}
+			go func() {
+				b := blockParts{name: names[i]}
+				if j.buf, b.err = readInto(j.buf, names[i]); b.err == nil {
+					b.size = int64(len(j.buf))
+					scanBlock(j.buf, stream, numbers[i], subject, func(r blockRecord) {
+						p := blockPart{blockRecord: r}
+						if !r.tomb && !r.erased {
+							p.batch, p.parsed = parseBatch(r.data, decode)
+						}
+						b.parts = append(b.parts, p)
+					}, func(from, to int64) {
+						b.parts = append(b.parts, blockPart{blockRecord: blockRecord{offset: from, at: to}})
+					})
+				}
+				j.done <- b
+			}()
+		}
+		for i := range n {
+			start(i)
+		}
+		for i := range names {
+			if !yield(<-jobs[i%n].done) {
+				return
+			}
+			if i+n < len(names) {
+				start(i + n)
+			}
+		}
+	}
+}
+
+// readInto reads a whole file into buf, or into a larger one.
+func readInto(buf []byte, name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return buf, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return buf, err
+	}
+	if size := info.Size(); int64(cap(buf)) < size {
+		buf = make([]byte, size)
+	} else {
+		buf = buf[:size]
+	}
+	n, err := io.ReadFull(f, buf)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil // cut while it was read: it is what is there
+	}
+	return buf[:n], err
 }
 
 // blockFiles lists the block files of a stream, by number.

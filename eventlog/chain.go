@@ -89,16 +89,25 @@ func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) {
 	if c.err != nil {
 		return Batch{}, false, c.err
 	}
+	b, err = ParseBatch(e.Data)
+	return c.next(e.Seq, b, err)
+}
+
+// next is Next for an entry that was parsed before, with this result.
+func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, err error) {
+	if c.err != nil {
+		return Batch{}, false, c.err
+	}
 	seq := c.last + 1
 	fail := func(format string, a ...any) (Batch, bool, error) {
 		c.err = &ChainError{c.shard, seq, fmt.Sprintf(format, a...)}
 		return Batch{}, false, c.err
 	}
-	if e.Seq != seq {
-		return fail("entry %d comes instead", e.Seq)
+	if at != seq {
+		return fail("entry %d comes instead", at)
 	}
-	if b, err = ParseBatch(e.Data); err != nil {
-		return fail("%v", err)
+	if parsed != nil {
+		return fail("%v", parsed)
 	}
 	if b.Shard != c.shard {
 		return fail("it is a batch of shard %d", b.Shard)
@@ -221,11 +230,50 @@ type Delivery struct {
 // yields may be an error: ctx's, a *GapError, a *ChainError, or one of the engine.
 func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
-		if c.err == nil && c.last >= until {
+		if c.err != nil {
+			yield(Delivery{}, c.err)
 			return
 		}
-		for d, err := range Follow(ctx, log, c) {
-			if !yield(d, err) || err == nil && d.Seq == until {
+		if c.last >= until {
+			return
+		}
+		// Reading and parsing run ahead on a processor of their own; the caller's work is the rest.
+		type parsed struct {
+			seq   uint64
+			batch Batch
+			bad   error // the batch
+			err   error // the log
+		}
+		ahead := make(chan parsed, 8)
+		ctx, cancel := context.WithCancel(ctx)
+		go func(from uint64) {
+			defer close(ahead)
+			for e, err := range log.Read(ctx, c.shard, from) {
+				p := parsed{seq: e.Seq, err: err}
+				if err == nil {
+					p.batch, p.bad = ParseBatch(e.Data)
+				}
+				if ahead <- p; err != nil || e.Seq >= until {
+					return
+				}
+			}
+		}(c.last + 1)
+		defer func() {
+			cancel()
+			for range ahead { // until the reader has ended
+			}
+		}()
+		for p := range ahead {
+			if p.err != nil {
+				yield(Delivery{}, p.err)
+				return
+			}
+			b, repeat, err := c.next(p.seq, p.batch, p.bad)
+			if err != nil {
+				yield(Delivery{}, err)
+				return
+			}
+			if !yield(Delivery{p.seq, b, repeat}, nil) {
 				return
 			}
 		}

@@ -22,8 +22,8 @@ type CommitterOptions struct {
 	Queue int
 	// Batch is the size at which a batch is closed, in bytes; default 256 KiB, at most MaxBatch.
 	Batch int
-	// Try is how long one attempt to store a batch may take, default 5 s; Patience is how long all
-	// attempts together may leave its outcome unknown before the committer stops, default 15 s.
+	// Try is how long one attempt to store a batch may take, default 5 s; Patience is how long callers
+	// wait for the outcome of all attempts before they are told that it is unknown, default 15 s.
 	Try, Patience time.Duration
 	// Now is the clock that batches bear. They bear 0 when it is nil; nothing depends on it.
 	Now func() time.Time
@@ -34,8 +34,10 @@ type CommitterOptions struct {
 var (
 	// ErrBusy: too much is waiting already. Try again in a moment.
 	ErrBusy = errors.New("too much is waiting for the log")
-	// ErrStopped: the committer stopped because it could not find out what became of an earlier
-	// batch. Open the log again.
+	// ErrUnsettled: nobody knows yet what became of an earlier batch. It passes when the log answers.
+	ErrUnsettled = errors.New("the outcome of an earlier batch is not known yet")
+	// ErrStopped: the committer stopped because the log will not say what became of an earlier batch.
+	// Open the log again.
 	ErrStopped = errors.New("committer has stopped")
 )
 
@@ -52,8 +54,11 @@ type Receipt struct {
 //
 // When an attempt gets no answer, the same bytes are sent again under the same id until there is
 // one, so no record is lost or stored twice. If that takes longer than Patience, or if the engine
-// has stopped, the callers of that batch get ErrUnknown and the committer stops for good: nobody may
-// write behind a batch whose fate is open. Opening the log again shows what became of it.
+// has failed, the callers of that batch get ErrUnknown; nobody may write behind a batch whose fate is
+// open, so everything else is refused with ErrUnsettled. The committer goes on asking. Once the log
+// answers, the batch is in it, once, and work goes on under the same epoch: what was refused in
+// between was never sent. Only ErrBroken and ErrClosed stop the committer for good; opening the log
+// again then shows what became of the batch.
 type Committer struct {
 	log Log
 	opt CommitterOptions
@@ -66,8 +71,9 @@ type Committer struct {
 	queue   []*flight // the last one is open for more, the others are full
 	waiting int       // bytes in queue
 	closing bool
-	stopped error
-	down    atomic.Bool // stopped is set: Err is asked at every call
+	stopped error       // for good
+	open    error       // wraps ErrUnsettled; nil when the fate of every batch is known
+	down    atomic.Bool // one of them is set: Err is asked at every call
 	stats   CommitterStats
 	spare   []byte        // room of a batch that is stored
 	wake    chan struct{} // capacity 1: there is work
@@ -188,9 +194,11 @@ func (c *Committer) join(b []byte, n uint32) (*flight, uint32, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.stopped != nil:
-		return nil, 0, fmt.Errorf("%w: %v", ErrStopped, c.stopped)
+		return nil, 0, c.stopped
 	case c.closing:
 		return nil, 0, ErrClosed
+	case c.open != nil:
+		return nil, 0, c.open
 	case c.waiting+len(b) > c.opt.Queue && c.waiting > 0:
 		return nil, 0, ErrBusy
 	}
@@ -251,7 +259,7 @@ func (c *Committer) take() (f *flight, end bool) {
 	return f, false
 }
 
-// store gets one batch into the log and tells its callers. An error means that its outcome is
+// store gets one batch into the log and tells its callers. An error means that the outcome will stay
 // unknown, or that there is no point in going on.
 func (c *Committer) store(f *flight) error {
 	h := Header{Shard: c.opt.Shard, Version: LogVersion, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
@@ -262,37 +270,70 @@ func (c *Committer) store(f *flight) error {
 	id := h.MessageID()
 	patience, cancel := context.WithTimeout(c.ctx, c.opt.Patience)
 	defer cancel()
+	until := patience // of the attempts
 	wait := 5 * time.Millisecond
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(patience, c.opt.Try)
+		ctx, cancel := context.WithTimeout(until, c.opt.Try)
 		seq, _, err := c.log.Append(ctx, c.opt.Shard, id, f.buf)
 		cancel()
-		if err == nil && seq <= c.after.Seq {
-			err = fmt.Errorf("%w: the log answers with sequence %d after %d", ErrUnknown, seq, c.after.Seq)
-			f.finish(0, 0, err)
-			return err
+		told := until != patience // the callers know that the outcome is unknown
+		lies := err == nil && seq <= c.after.Seq
+		if lies {
+			err = fmt.Errorf("the log answers with sequence %d after %d", seq, c.after.Seq)
 		}
 		if err == nil {
 			c.no, c.after = h.No, Head{seq, HashBatch(f.buf)}
 			c.count(f, try, nil)
-			f.finish(seq, h.No, nil)
+			if !told {
+				f.finish(seq, h.No, nil)
+			}
 			return nil
 		}
 		// A refusal counts only if nothing was sent before: an earlier attempt may still arrive.
 		if try == 1 && refused(err) {
 			c.count(f, try, err)
 			f.finish(0, 0, err)
-			if errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) {
+			if errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrDown) {
 				return nil
 			}
 			return err
 		}
-		if gone := errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed); gone || !pause(patience, wait) {
-			err = fmt.Errorf("%w: batch %d after %d attempts: %w", ErrUnknown, h.No, try, err)
+		final := lies || errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed)
+		if !final && !errors.Is(err, ErrDown) && pause(until, wait) {
+			wait = min(2*wait, time.Second)
+			continue
+		}
+		err = fmt.Errorf("%w: batch %d after %d attempts: %w", ErrUnknown, h.No, try, err)
+		if !told {
 			f.finish(0, 0, err)
+		}
+		if final || c.ctx.Err() != nil {
+			return err
+		}
+		if !told {
+			c.unsettled(err)
+			until = c.ctx
+		}
+		if !pause(until, wait) {
 			return err
 		}
 		wait = min(2*wait, time.Second)
+	}
+}
+
+// unsettled refuses what waits, which was never sent, and what comes, until a batch is counted.
+func (c *Committer) unsettled(err error) {
+	c.mu.Lock()
+	c.open = fmt.Errorf("%w: %v", ErrUnsettled, err)
+	c.down.Store(true)
+	if c.closing { // there is nobody left to wait for it but Close
+		time.AfterFunc(c.opt.Patience, c.cancel)
+	}
+	queue := c.queue
+	c.queue, c.waiting = nil, 0
+	c.mu.Unlock()
+	for _, f := range queue {
+		f.finish(0, 0, c.open)
 	}
 }
 
@@ -321,6 +362,8 @@ func (c *Committer) count(f *flight, tries int, err error) {
 		c.stats.Refused++
 		return
 	}
+	c.open = nil
+	c.down.Store(false)
 	c.stats.Batches++
 	c.stats.Events += uint64(f.count)
 	c.stats.Head = c.after
@@ -329,22 +372,26 @@ func (c *Committer) count(f *flight, tries int, err error) {
 
 // stop ends the committer. What waits was never sent.
 func (c *Committer) stop(err error) {
+	err = fmt.Errorf("%w: %v", ErrStopped, err)
 	c.mu.Lock()
-	c.stopped = err
+	c.stopped, c.open = err, nil
 	c.down.Store(true)
 	queue := c.queue
 	c.queue, c.waiting = nil, 0
 	c.mu.Unlock()
 	for _, f := range queue {
-		f.finish(0, 0, fmt.Errorf("%w: %v", ErrStopped, err))
+		f.finish(0, 0, err)
 	}
 }
 
 // Close stores what waits and ends. When ctx ends first it gives up: the batch under way has an
-// unknown outcome, the others are refused. It returns why the committer stopped, if it did.
+// unknown outcome, the others are refused. A batch whose outcome is unknown already has Patience once
+// more. It returns why the committer stopped, if it did.
 func (c *Committer) Close(ctx context.Context) error {
 	c.mu.Lock()
-	c.closing = true
+	if c.closing = true; c.open != nil {
+		time.AfterFunc(c.opt.Patience, c.cancel)
+	}
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -362,15 +409,18 @@ func (c *Committer) Close(ctx context.Context) error {
 // Done is closed when the committer has ended, by Close or because it stopped.
 func (c *Committer) Done() <-chan struct{} { return c.done }
 
-// Err returns why the committer stopped, nil while it works and after a Close that stored
-// everything.
+// Err returns nil while the committer takes records and after a Close that stored everything, otherwise
+// why not: an error that wraps ErrUnsettled, which passes, or ErrStopped, which does not.
 func (c *Committer) Err() error {
 	if !c.down.Load() {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stopped
+	if c.stopped != nil {
+		return c.stopped
+	}
+	return c.open
 }
 
 // Stats returns the counts.

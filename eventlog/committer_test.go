@@ -256,9 +256,11 @@ func (l *slowLog) Append(ctx context.Context, shard uint16, id string, b []byte)
 	return l.Memory.Append(ctx, shard, id, b)
 }
 
-// TestCommitterStops: an engine that does not answer any more stops the committer after Patience;
-// the batch under way is unknown, those behind it are refused.
-func TestCommitterStops(t *testing.T) {
+// TestCommitterUnsettled: an engine that does not answer, or has failed for a while. Callers learn
+// after Patience, or at once, that the outcome of the batch under way is unknown; those behind it are
+// refused. When the log answers again the batch is in it, once, and work goes on; with an engine that
+// has failed for good the committer stops.
+func TestCommitterUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &slowLog{Memory: NewMemory(MemoryOptions{}), gate: make(chan struct{})}
 		c := newCommitter(t, m, CommitterOptions{})
@@ -269,21 +271,95 @@ func TestCommitterStops(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() { _, second = c.Append(t.Context(), event(2)) })
 		wg.Wait()
-		if !errors.Is(first, ErrUnknown) || !errors.Is(second, ErrStopped) || errors.Is(second, ErrUnknown) {
+		if !errors.Is(first, ErrUnknown) || !errors.Is(second, ErrUnsettled) || errors.Is(second, ErrUnknown) {
 			t.Errorf("first %v, second %v", first, second)
 		}
 		if d := time.Since(start); d < 15*time.Second || d > 16*time.Second {
 			t.Errorf("it took %v", d)
 		}
-		if _, err := c.Append(t.Context(), event(3)); !errors.Is(err, ErrStopped) {
-			t.Errorf("afterwards: %v", err)
+		if _, err := c.Append(t.Context(), event(3)); !errors.Is(err, ErrUnsettled) || !errors.Is(c.Err(), ErrUnsettled) {
+			t.Errorf("afterwards: %v, %v", err, c.Err())
 		}
-		<-c.Done()
-		if c.Err() == nil || c.Close(t.Context()) == nil {
-			t.Error("no reason given")
+		time.Sleep(time.Hour)
+		close(m.gate)
+		time.Sleep(10 * time.Second)
+		if err := c.Err(); err != nil {
+			t.Errorf("the log answers again: %v", err)
 		}
-		if s := c.Stats(); s.Retries != 0 || s.Batches != 0 {
+		if r, err := c.Append(t.Context(), event(4)); err != nil || r.Seq != 2 || r.Event != (Event{c.Epoch(), 2, 0}) {
+			t.Errorf("%+v, error %v", r, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		found, _, err := contents(t.Context(), m, 0)
+		if err != nil || len(found) != 2 || len(found[1]) != 1 || len(found[4]) != 1 {
+			t.Errorf("found %v, error %v", found, err)
+		}
+		if s := c.Stats(); s.Batches != 2 || s.Retries == 0 {
 			t.Errorf("%+v", s)
+		}
+	})
+	for fault, want := range map[Fault]error{NoSpace: ErrUnsettled, WriteError: ErrStopped} {
+		synctest.Test(t, func(t *testing.T) {
+			m := NewMemory(MemoryOptions{Fault: func(n int, _ Step) Fault {
+				if n == 3 {
+					return fault
+				}
+				return NoFault
+			}})
+			c := newCommitter(t, m, CommitterOptions{})
+			start := time.Now()
+			if _, err := c.Append(t.Context(), event(1)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Append(t.Context(), event(2)); !errors.Is(err, ErrUnknown) || time.Since(start) > time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+			synctest.Wait()
+			if _, err := c.Append(t.Context(), event(3)); !errors.Is(err, want) || !errors.Is(c.Err(), want) || m.Err() == nil {
+				t.Errorf("%v, %v, %v", err, c.Err(), m.Err())
+			}
+			if fault == WriteError {
+				if <-c.Done(); c.Close(t.Context()) == nil {
+					t.Error("no reason given")
+				}
+				return
+			}
+			m.Heal()
+			time.Sleep(2 * time.Second)
+			if _, err := c.Append(t.Context(), event(4)); err != nil || c.Err() != nil {
+				t.Errorf("afterwards: %v, %v", err, c.Err())
+			}
+			// A failure between two batches refuses, and refuses nothing any more when it has passed.
+			m.mu.Lock()
+			m.down = true
+			m.mu.Unlock()
+			if _, err := c.Append(t.Context(), event(5)); !errors.Is(err, ErrDown) || c.Err() != nil {
+				t.Errorf("down: %v, %v", err, c.Err())
+			}
+			m.Heal()
+			if _, err := c.Append(t.Context(), event(6)); err != nil {
+				t.Error(err)
+			}
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			found, _, err := contents(t.Context(), m, 0)
+			if err != nil || len(found) != 4 || len(found[2]) != 1 || found[3] != nil || found[5] != nil {
+				t.Errorf("found %v, error %v", found, err)
+			}
+		})
+	}
+	// Close does not wait for ever for a log that does not answer.
+	synctest.Test(t, func(t *testing.T) {
+		m := &slowLog{Memory: NewMemory(MemoryOptions{}), gate: make(chan struct{})}
+		c := newCommitter(t, m, CommitterOptions{})
+		start := time.Now()
+		go func() { _, _ = c.Append(t.Context(), event(1)) }()
+		synctest.Wait()
+		if err := c.Close(t.Context()); !errors.Is(err, ErrStopped) || time.Since(start) > 31*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
 	// Close with a context that ends gives up at once.
@@ -305,7 +381,7 @@ func TestCommitterStops(t *testing.T) {
 	})
 }
 
-var allFaults = []Fault{Full, LoseRequest, LateRequest, ForgetIDs, WriteError, ShortWrite, SyncError, LoseAck}
+var allFaults = []Fault{Full, LoseRequest, LateRequest, ForgetIDs, WriteError, ShortWrite, NoSpace, SyncError, LoseAck}
 
 // script runs a small workload against a log with one fault, loses power, and returns what callers
 // were told and the log that is found afterwards.
@@ -423,7 +499,7 @@ func TestModel(t *testing.T) {
 			}
 			open()
 			for range rapid.IntRange(1, 12).Draw(t, "actions") {
-				switch rapid.IntRange(0, 5).Draw(t, "action") {
+				switch rapid.IntRange(0, 6).Draw(t, "action") {
 				case 0, 1, 2: // work
 					plan = rapid.SliceOfN(rapid.SampledFrom(append([]Fault{NoFault, NoFault, NoFault, NoFault, NoFault, NoFault}, allFaults...)), 0, 12).Draw(t, "plan")
 					var wg sync.WaitGroup
@@ -450,6 +526,15 @@ func TestModel(t *testing.T) {
 					m = m.Crash(keepAll, MemoryOptions{Fault: fault})
 					open()
 				case 5:
+					if err := h.check(ctx, m); err != nil {
+						t.Fatal(err)
+					}
+				case 6: // there is room again
+					m.Heal()
+					time.Sleep(2 * time.Second)
+					if err := c.Err(); errors.Is(err, ErrUnsettled) && m.Err() == nil && len(plan) == 0 {
+						t.Fatal(err)
+					}
 					if err := h.check(ctx, m); err != nil {
 						t.Fatal(err)
 					}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"iter"
 	"math"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -65,35 +67,73 @@ func (o *JetStreamOptions) defaults() {
 // a witness of what was acknowledged, and refuses a directory in which something is missing
 // (*DamagedError). It takes its own lock, too (*LockedError).
 type JetStream struct {
-	dir     string
-	opt     JetStreamOptions
-	report  *Report
-	lock    *os.File
+	dir    string
+	opt    JetStreamOptions
+	report *Report
+	lock   *os.File
+	shards []*streamShard
+	done   chan struct{}  // closed by Close
+	calls  sync.WaitGroup // under way
+	work   sync.WaitGroup // mend and syncWitnesses
+
+	mu     sync.Mutex
+	closed bool
+	now    atomic.Pointer[condition] // never nil
+}
+
+// condition is what the log can do at present. A new one takes its place when that changes.
+type condition struct {
+	engine *running      // nil while there is none
+	err    error         // why nothing is stored: it wraps ErrDown or ErrBroken
+	change chan struct{} // closed when there is a new one
+}
+
+// running is one run of the engine.
+type running struct {
 	srv     *server.Server
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	shards  []*streamShard
-	done    chan struct{} // closed by Close
-	broken  chan struct{} // closed after a write error
+	streams []jetstream.Stream
+	broken  chan struct{} // closed when it has failed
+	cause   string        // why, in the engine's words or the system's
 	once    sync.Once
-	calls   sync.WaitGroup
-	closing sync.Mutex
-	closed  bool
-	syncer  sync.WaitGroup
+}
+
+func (e *running) fail(cause string) {
+	e.once.Do(func() { e.cause = cause; close(e.broken) })
+}
+
+func (e *running) failed() bool {
+	select {
+	case <-e.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *running) stop() {
+	if e.nc != nil {
+		e.nc.Close()
+	}
+	if e.srv != nil {
+		e.srv.Shutdown()
+		e.srv.WaitForShutdown()
+	}
 }
 
 type streamShard struct {
-	n      uint16
-	stream jetstream.Stream
-	last   atomic.Uint64 // newest entry known to be durable
+	n    uint16
+	last atomic.Uint64 // newest entry known to be durable
 
 	mu      sync.Mutex
 	witness *witness
+	told    testimony     // what the witness was told, written or not
 	more    chan struct{} // closed and replaced when last grows
 }
 
-// OpenJetStream opens the log in a directory, or makes one where there is none. It reads the whole
-// log first (about a second for a gigabyte) and writes nothing when that finds damage.
+// OpenJetStream opens the log in a directory, or makes one where there is none. It reads all files
+// first, on all processors (docs/eventlog.md has the rate), and writes nothing when that finds damage.
 func OpenJetStream(ctx context.Context, dir string, opt JetStreamOptions) (*JetStream, error) {
 	opt.defaults()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -106,42 +146,205 @@ func OpenJetStream(ctx context.Context, dir string, opt JetStreamOptions) (*JetS
 	if err != nil {
 		return nil, err
 	}
-	l := &JetStream{dir: dir, opt: opt, lock: lock, done: make(chan struct{}), broken: make(chan struct{})}
-	if err := l.open(ctx); err != nil {
-		l.stop()
-		return nil, err
+	l := &JetStream{dir: dir, opt: opt, lock: lock, done: make(chan struct{})}
+	e, err := l.open(ctx)
+	if l.set(e, err); err != nil {
+		return nil, errors.Join(err, l.stop())
 	}
-	l.syncer.Go(l.syncWitnesses)
+	l.work.Go(l.syncWitnesses)
+	l.work.Go(l.mend)
 	return l, nil
 }
 
-func (l *JetStream) open(ctx context.Context) (err error) {
-	if l.report, err = scan(l.dir, hooks{}); errors.Is(err, ErrNoLog) {
+// open reads the files, compares them with what was acknowledged and starts the engine on them: at
+// the beginning, and again whenever the engine has failed and what is on the disk is not in doubt.
+func (l *JetStream) open(ctx context.Context) (*running, error) {
+	h := hooks{hashes: true, stop: ctx.Err}
+	for _, s := range l.shards {
+		s.mu.Lock()
+		h.known = append(h.known, s.told)
+		s.mu.Unlock()
+	}
+	r, err := scan(l.dir, h)
+	if errors.Is(err, ErrNoLog) && l.report == nil {
 		if err = makeLog(l.dir, max(l.opt.Shards, 1)); err == nil {
-			l.report, err = scan(l.dir, hooks{})
+			r, err = scan(l.dir, h)
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if l.report.Damage == nil && l.opt.Shards != 0 && int(l.opt.Shards) != len(l.report.Shards) {
-		return fmt.Errorf("%s has %d shards, not %d; the number is fixed when a log is made", l.dir, len(l.report.Shards), l.opt.Shards)
+	if r.Damage == nil && l.opt.Shards != 0 && int(l.opt.Shards) != len(r.Shards) {
+		return nil, fmt.Errorf("%s has %d shards, not %d; the number is fixed when a log is made", l.dir, len(r.Shards), l.opt.Shards)
 	}
-	if !l.report.OK() {
-		return &DamagedError{l.report}
+	if !r.OK() {
+		return nil, &DamagedError{r}
 	}
-	if l.srv, l.nc, err = startEngine(l.dir, !l.opt.noSync, l.engineSays); err != nil {
-		return err
-	}
-	if l.js, err = jetstream.New(l.nc); err != nil {
-		return err
-	}
-	for i := range l.report.Shards {
-		s, err := l.openShard(ctx, &l.report.Shards[i])
-		if err != nil {
-			return err
+	if l.report == nil {
+		l.report = r
+		for i := range r.Shards {
+			w, err := openWitness(l.dir, uint16(i))
+			if err != nil {
+				return nil, fmt.Errorf("shard %d: %w", i, err)
+			}
+			l.shards = append(l.shards, &streamShard{n: uint16(i), witness: w, told: w.t, more: make(chan struct{})})
 		}
-		l.shards = append(l.shards, s)
+	}
+	// What was stored and never acknowledged belongs to the log from now on; it may still be in the
+	// system's memory only, and the witness must not be ahead of the disk.
+	for _, s := range r.Shards {
+		for _, name := range s.tail {
+			if err := syncFile(name); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+			}
+		}
+	}
+	e := &running{broken: make(chan struct{})}
+	e.srv, e.nc, err = startEngine(ctx, l.dir, !l.opt.noSync, func(level, text string) { l.engineSays(e, level, text) })
+	if err != nil {
+		return nil, err
+	}
+	if e.js, err = jetstream.New(e.nc); err == nil {
+		for i := range r.Shards {
+			if err = l.openShard(ctx, e, &r.Shards[i]); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil && e.failed() {
+		err = errors.New(e.cause)
+	}
+	if err != nil {
+		e.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+// syncFile makes what stands in a file durable, whoever wrote it.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// state returns the engine, a channel that is closed when it or the error changes, and why nothing is
+// stored if so. An engine that has failed is returned until mend has looked at it.
+func (l *JetStream) state() (*running, <-chan struct{}, error) {
+	now := l.now.Load()
+	return now.engine, now.change, now.err
+}
+
+// set makes a condition the present one. Only mend calls it, and OpenJetStream before it.
+func (l *JetStream) set(e *running, err error) {
+	if old := l.now.Swap(&condition{e, err, make(chan struct{})}); old != nil {
+		close(old.change)
+	}
+}
+
+// passes says whether what an engine failed of leaves no doubt about what it had stored before: a
+// write that the system refused for want of room or handles. After a sync that failed the system may
+// have dropped what was written and still show it, and nobody who reads the files can tell; so that,
+// and whatever is not known here, does not pass.
+func passes(cause string) bool {
+	if strings.Contains(cause, "sync ") {
+		return false
+	}
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, io.ErrShortWrite} {
+		if strings.Contains(cause, e.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mend waits until the engine fails. When that passes it stops the engine and opens the log again
+// under the same lock, as often as it takes: the files are read as at the start, compared with what
+// this process has acknowledged, and what became of the batch under way is then in the log or is not,
+// for its committer to find out by sending it again.
+func (l *JetStream) mend() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l.work.Go(func() {
+		select {
+		case <-l.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	const soonest, latest = 50 * time.Millisecond, 30 * time.Second // a try reads all files
+	wait := soonest
+	for e, _, _ := l.state(); ; {
+		since := time.Now()
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.broken:
+		}
+		if time.Since(since) > time.Minute {
+			wait = soonest
+		}
+		if !passes(e.cause) {
+			l.opt.Logf("the log has stopped: %s", e.cause)
+			l.set(e, fmt.Errorf("%w: %s", ErrBroken, e.cause)) // what it has can still be read
+			return
+		}
+		l.opt.Logf("the log is opened again: %s", e.cause)
+		down := ErrDown
+		if strings.Contains(e.cause, syscall.ENOSPC.Error()) || strings.Contains(e.cause, syscall.EDQUOT.Error()) {
+			down = fmt.Errorf("%w: %w", ErrDown, ErrFull)
+		}
+		err := fmt.Errorf("%w: %s", down, e.cause)
+		l.set(e, err) // it is still read from, until there is room to try
+		var next *running
+		for ; next == nil; wait = min(2*wait, latest) {
+			t := time.NewTimer(wait)
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			if err := l.room(0); err != nil {
+				l.set(e, fmt.Errorf("%w: %w", ErrDown, err))
+				continue
+			}
+			if e != nil {
+				l.set(nil, err)
+				e.stop()
+				e = nil
+			}
+			next, err = l.open(ctx)
+			var damaged *DamagedError
+			switch {
+			case err == nil:
+				l.opt.Logf("the log is open again")
+				l.set(next, nil)
+			case errors.As(err, &damaged), errors.Is(err, ErrBroken):
+				l.opt.Logf("the log cannot be opened again: %v", err)
+				l.set(nil, fmt.Errorf("%w: %w", ErrBroken, err))
+				return
+			default:
+				l.set(nil, fmt.Errorf("%w: %w", ErrDown, err))
+			}
+		}
+		e = next
+	}
+}
+
+// room refuses when a batch of n bytes would take the disk below its reserve.
+func (l *JetStream) room(n int) error {
+	if l.opt.Reserve <= 0 {
+		return nil
+	}
+	free, err := diskFree(l.dir)
+	if err != nil {
+		return fmt.Errorf("%w: free space of %s: %v", ErrFull, l.dir, err)
+	}
+	if free < uint64(l.opt.Reserve)+uint64(n) {
+		return fmt.Errorf("%w: %d bytes are free on the disk of %s, %d are reserved", ErrFull, free, l.dir, l.opt.Reserve)
 	}
 	return nil
 }
@@ -173,7 +376,8 @@ func writeMarker(dir string, m marker) error {
 }
 
 // startEngine starts a server that listens nowhere, with its files in dir, and connects to it.
-func startEngine(dir string, sync bool, says func(level, text string)) (*server.Server, *nats.Conn, error) {
+func startEngine(ctx context.Context, dir string, sync bool, says func(level, text string)) (*server.Server, *nats.Conn, error) {
+	fatal := make(chan string, 1)
 	srv, err := server.NewServer(&server.Options{
 		ServerName:         "troupe",
 		DontListen:         true,
@@ -190,12 +394,31 @@ func startEngine(dir string, sync bool, says func(level, text string)) (*server.
 	if err != nil {
 		return nil, nil, fmt.Errorf("engine: %w", err)
 	}
-	srv.SetLogger(engineLogger{says}, false, false)
+	srv.SetLogger(engineLogger{func(level, text string) {
+		if says(level, text); level == "fatal" { // it will never be ready
+			select {
+			case fatal <- text:
+			default:
+			}
+		}
+	}}, false, false)
 	srv.Start()
-	if !srv.ReadyForConnections(30 * time.Second) {
+	for start := time.Now(); !srv.ReadyForConnections(20 * time.Millisecond); {
+		var err error
+		select {
+		case text := <-fatal:
+			err = fmt.Errorf("engine: %s", text)
+		case <-ctx.Done():
+			err = ctx.Err()
+		default:
+			if time.Since(start) < 30*time.Second {
+				continue
+			}
+			err = errors.New("engine: not ready after 30 s")
+		}
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return nil, nil, errors.New("engine: not ready after 30 s")
+		return nil, nil, err
 	}
 	// Each page is read through a subscription of its own, whose queue is made whole: the default of
 	// 65,536 places is half a megabyte for every batch that is applied. A page has readEntries answers,
@@ -220,15 +443,13 @@ func (l engineLogger) Errorf(format string, v ...any) { l.says("error", fmt.Spri
 func (l engineLogger) Fatalf(format string, v ...any) { l.says("fatal", fmt.Sprintf(format, v...)) }
 
 // engineSays gets the engine's log lines. A write error is told nowhere else: the engine stores
-// nothing any more and leaves its callers waiting.
-func (l *JetStream) engineSays(level, text string) {
+// nothing any more and leaves its callers waiting. The engine may hold its locks here.
+func (l *JetStream) engineSays(e *running, level, text string) {
 	l.opt.Logf("engine: %s: %s", level, text)
 	if level == "fatal" || strings.Contains(text, "write error") || strings.Contains(text, "failed to store a msg") || strings.Contains(text, "disabling JetStream") {
-		l.breakDown()
+		e.fail(text)
 	}
 }
-
-func (l *JetStream) breakDown() { l.once.Do(func() { close(l.broken) }) }
 
 // streamConfig is what a shard's stream must be. Nothing is ever removed but by Trim.
 func (l *JetStream) streamConfig(shard uint16) jetstream.StreamConfig {
@@ -247,15 +468,20 @@ func (l *JetStream) streamConfig(shard uint16) jetstream.StreamConfig {
 	}
 }
 
-func (l *JetStream) openShard(ctx context.Context, r *ShardReport) (*streamShard, error) {
+func (l *JetStream) openShard(ctx context.Context, e *running, r *ShardReport) error {
 	want := l.streamConfig(r.Shard)
-	fail := func(format string, a ...any) (*streamShard, error) {
-		return nil, fmt.Errorf("shard %d: %s", r.Shard, fmt.Sprintf(format, a...))
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("shard %d: %s", r.Shard, fmt.Sprintf(format, a...))
 	}
-	stream, err := l.js.Stream(ctx, want.Name)
+	stream, err := e.js.Stream(ctx, want.Name)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && r.seen.Last == 0 && r.Last == 0:
-		stream, err = l.js.CreateStream(ctx, want)
+		stream, err = e.js.CreateStream(ctx, want)
+	case err == nil && r.seen.Last == 0 && r.Last == 0 && stream.CachedInfo().State.LastSeq != 0:
+		// The first entry of all was never stored, and the engine remembers that it tried.
+		if err = e.js.DeleteStream(ctx, want.Name); err == nil {
+			stream, err = e.js.CreateStream(ctx, want)
+		}
 	case err == nil:
 		have := stream.CachedInfo().Config
 		if d := configDiff(want, have); d != "" {
@@ -263,21 +489,16 @@ func (l *JetStream) openShard(ctx context.Context, r *ShardReport) (*streamShard
 		}
 		if have.MaxBytes != want.MaxBytes || have.Duplicates != want.Duplicates {
 			want.FirstSeq, want.Metadata = have.FirstSeq, have.Metadata
-			stream, err = l.js.UpdateStream(ctx, want)
+			stream, err = e.js.UpdateStream(ctx, want)
 		}
 	}
 	if err != nil {
-		return fail("%v", err)
-	}
-	s := &streamShard{n: r.Shard, stream: stream, more: make(chan struct{})}
-	if s.witness, err = openWitness(l.dir, r.Shard); err != nil {
 		return fail("%v", err)
 	}
 	// A trim that was decided and not finished.
 	state := stream.CachedInfo().State
 	if r.Last >= r.First && state.FirstSeq < r.First {
 		if err := stream.Purge(ctx, jetstream.WithPurgeSequence(r.First)); err != nil {
-			_ = s.witness.close()
 			return fail("%v", err)
 		}
 		if info, err := stream.Info(ctx); err == nil {
@@ -286,19 +507,24 @@ func (l *JetStream) openShard(ctx context.Context, r *ShardReport) (*streamShard
 	}
 	// The engine must see what we saw in its files.
 	if state.LastSeq != r.Last || state.NumDeleted != 0 || r.Last >= r.First && (state.FirstSeq != r.First || state.Msgs != r.Last-r.First+1) {
-		_ = s.witness.close()
 		return fail("the engine has entries %d–%d (%d of them), its files have %d–%d", state.FirstSeq, state.LastSeq, state.Msgs, r.First, r.Last)
 	}
-	if r.Last > r.seen.Last {
+	s := l.shards[r.Shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := (testimony{r.First, r.Last, r.sum}); r.Last > r.seen.Last {
 		// Stored, and the answer never arrived. It is the log's end from now on.
-		err = s.witness.swear(testimony{r.First, r.Last, r.sum})
-		if err != nil {
-			_ = s.witness.close()
-			return fail("%v", err)
-		}
+		err = s.witness.swear(now)
+		s.told = now
+	} else if s.witness.t != s.told { // it could not be written when it was told
+		err = s.witness.swear(s.told)
 	}
-	s.last.Store(r.Last)
-	return s, nil
+	if err != nil {
+		return fail("%v", err)
+	}
+	e.streams = append(e.streams, stream)
+	s.grow(r.Last)
+	return nil
 }
 
 // configDiff names the settings that matter and differ.
@@ -333,8 +559,8 @@ func (l *JetStream) Shards() uint16 { return uint16(len(l.shards)) }
 
 // begin enters a call that Close waits for.
 func (l *JetStream) begin(shard uint16) (*streamShard, error) {
-	l.closing.Lock()
-	defer l.closing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.closed {
 		return nil, ErrClosed
 	}
@@ -343,6 +569,24 @@ func (l *JetStream) begin(shard uint16) (*streamShard, error) {
 	}
 	l.calls.Add(1)
 	return l.shards[shard], nil
+}
+
+// up returns the engine if it stores, otherwise why it does not.
+func (l *JetStream) up() (*running, error) {
+	e, _, err := l.state()
+	if err == nil && e.failed() {
+		if err = fmt.Errorf("%w: %s", ErrBroken, e.cause); passes(e.cause) {
+			err = fmt.Errorf("%w: %s", ErrDown, e.cause)
+		}
+	}
+	return e, err
+}
+
+// replaced says that an error of an engine is none of the log's: it has failed in a way that passes,
+// and another one takes its place.
+func (l *JetStream) replaced(e *running) bool {
+	now, _, _ := l.state()
+	return now != e || e.failed() && passes(e.cause)
 }
 
 // bound returns a context that also ends when the log is closed, or broken is.
@@ -374,24 +618,20 @@ func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch [
 	if len(batch) > MaxBatch {
 		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), ErrTooLarge)
 	}
-	select {
-	case <-l.broken:
-		return 0, false, ErrBroken
-	default:
+	e, down := l.up()
+	if errors.Is(down, ErrBroken) {
+		return 0, false, down
 	}
-	if l.opt.Reserve > 0 {
-		free, err := diskFree(l.dir)
-		if err != nil {
-			return 0, false, fmt.Errorf("%w: free space of %s: %v", ErrFull, l.dir, err)
-		}
-		if free < uint64(l.opt.Reserve)+uint64(len(batch)) {
-			return 0, false, fmt.Errorf("%w: %d bytes are free on the disk of %s, %d are reserved", ErrFull, free, l.dir, l.opt.Reserve)
-		}
+	if err := l.room(len(batch)); err != nil {
+		return 0, false, err
 	}
-	bctx, cancel := l.bound(ctx, l.broken)
+	if down != nil {
+		return 0, false, down
+	}
+	bctx, cancel := l.bound(ctx, e.broken)
 	defer cancel()
 	msg := &nats.Msg{Subject: subjectName(shard), Data: batch}
-	ack, err := l.js.PublishMsg(bctx, msg, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+	ack, err := e.js.PublishMsg(bctx, msg, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return 0, false, publishError(ctx, bctx, err)
 	}
@@ -401,7 +641,7 @@ func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch [
 	if err := s.acked(ack.Sequence, batch); err != nil {
 		// The entry is durable and that is the answer. Without a witness there will be no other.
 		l.opt.Logf("%v: %v", witnessName(shard), err)
-		l.breakDown()
+		e.fail(err.Error())
 	}
 	return ack.Sequence, ack.Duplicate, nil
 }
@@ -429,11 +669,19 @@ func (s *streamShard) acked(seq uint64, batch []byte) error {
 	if seq <= s.last.Load() {
 		return nil
 	}
-	err := s.witness.say(testimony{s.witness.t.First, seq, crc32.Checksum(batch, castagnoli)})
-	s.last.Store(seq)
-	close(s.more)
-	s.more = make(chan struct{})
+	s.told = testimony{s.told.First, seq, crc32.Checksum(batch, castagnoli)}
+	err := s.witness.say(s.told)
+	s.grow(seq)
 	return err
+}
+
+// grow wakes the readers for entries up to seq. The caller holds mu.
+func (s *streamShard) grow(seq uint64) {
+	if seq > s.last.Load() {
+		s.last.Store(seq)
+		close(s.more)
+		s.more = make(chan struct{})
+	}
 }
 
 // syncWitnesses makes the witnesses durable once a second.
@@ -458,7 +706,13 @@ func (l *JetStream) syncWitnesses() {
 			}
 			if err := s.witness.f.Sync(); err != nil {
 				l.opt.Logf("%v: %v", witnessName(s.n), err)
-				l.breakDown()
+				if e, _, _ := l.state(); e != nil {
+					e.fail(err.Error())
+				} else { // once more, when there is an engine to stop
+					s.mu.Lock()
+					s.witness.dirty = true
+					s.mu.Unlock()
+				}
 			}
 		}
 	}
@@ -488,18 +742,32 @@ func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Se
 		}
 		var page []Entry
 		for {
+			e, change, err := l.state()
 			s.mu.Lock()
 			last, more := s.last.Load(), s.more
 			s.mu.Unlock()
-			if from > last {
+			switch {
+			case e == nil && errors.Is(err, ErrBroken):
+				yield(Entry{}, err)
+				return
+			case from > last || e == nil:
 				select {
 				case <-more:
+				case <-change:
 				case <-bctx.Done():
 				}
-			} else if page, err = l.page(bctx, s, page[:0], from, last); err != nil {
-				if bctx.Err() == nil {
+			default:
+				if page, err = e.page(bctx, s, page[:0], from, last); err == nil || bctx.Err() != nil {
+					break
+				}
+				if !l.replaced(e) {
 					yield(Entry{}, err)
 					return
+				}
+				page = page[:0]
+				select { // the next engine has it
+				case <-change:
+				case <-bctx.Done():
 				}
 			}
 			if bctx.Err() != nil {
@@ -523,21 +791,21 @@ func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Se
 func (s *streamShard) first() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.witness.t.First
+	return s.told.First
 }
 
 // page reads some entries from from on, at most up to last. That they exist is known; so an engine
 // that does not have them has lost them, and one that does not answer is asked again.
-func (l *JetStream) page(ctx context.Context, s *streamShard, page []Entry, from, last uint64) ([]Entry, error) {
-	inbox := l.nc.NewInbox()
-	sub, err := l.nc.SubscribeSync(inbox + ".*")
+func (e *running) page(ctx context.Context, s *streamShard, page []Entry, from, last uint64) ([]Entry, error) {
+	inbox := e.nc.NewInbox()
+	sub, err := e.nc.SubscribeSync(inbox + ".*")
 	if err != nil {
 		return nil, fmt.Errorf("shard %d: read: %w", s.n, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	for try := 1; ; try++ {
 		tctx, cancel := context.WithTimeout(ctx, readTimeout)
-		page, err := l.ask(tctx, s, sub, inbox+"."+strconv.Itoa(try), page[:0], from, last)
+		page, err := e.ask(tctx, s, sub, inbox+"."+strconv.Itoa(try), page[:0], from, last)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || try == readTries {
 			return page, err
@@ -546,12 +814,12 @@ func (l *JetStream) page(ctx context.Context, s *streamShard, page []Entry, from
 }
 
 // ask sends one request and collects its answers.
-func (l *JetStream) ask(ctx context.Context, s *streamShard, sub *nats.Subscription, reply string, page []Entry, from, last uint64) ([]Entry, error) {
+func (e *running) ask(ctx context.Context, s *streamShard, sub *nats.Subscription, reply string, page []Entry, from, last uint64) ([]Entry, error) {
 	request, err := json.Marshal(map[string]uint64{"seq": from, "batch": min(last-from+1, readEntries), "max_bytes": readBytes})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.nc.PublishRequest("$JS.API.DIRECT.GET."+streamName(s.n), reply, request); err != nil {
+	if err := e.nc.PublishRequest("$JS.API.DIRECT.GET."+streamName(s.n), reply, request); err != nil {
 		return nil, fmt.Errorf("shard %d: read: %w", s.n, err)
 	}
 	for {
@@ -595,8 +863,14 @@ func (l *JetStream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, e
 	if seq < s.first() || seq > s.last.Load() {
 		return Entry{}, notFound(shard, seq)
 	}
-	m, err := s.stream.GetMsg(ctx, seq)
+	e, _, err := l.state()
+	if e == nil {
+		return Entry{}, err
+	}
+	m, err := e.streams[shard].GetMsg(ctx, seq)
 	switch {
+	case err != nil && l.replaced(e):
+		return Entry{}, fmt.Errorf("%w: entry %d: %v", ErrDown, seq, err)
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return Entry{}, notFound(shard, seq)
 	case err != nil:
@@ -618,8 +892,12 @@ func (l *JetStream) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 		return err
 	}
 	defer l.calls.Done()
+	e, err := l.up()
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
-	t := s.witness.t
+	t := s.told
 	switch {
 	case upTo < t.First:
 		s.mu.Unlock()
@@ -629,12 +907,14 @@ func (l *JetStream) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 		return trimError(shard, upTo, t.Last)
 	}
 	t.First = upTo + 1
-	err = s.witness.swear(t)
+	if err = s.witness.swear(t); err == nil {
+		s.told = t
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("shard %d: trim: %w", shard, err)
 	}
-	if err := s.stream.Purge(ctx, jetstream.WithPurgeSequence(upTo+1)); err != nil {
+	if err := e.streams[shard].Purge(ctx, jetstream.WithPurgeSequence(upTo+1)); err != nil {
 		return fmt.Errorf("shard %d: trim: %w", shard, err)
 	}
 	return nil
@@ -647,7 +927,11 @@ func (l *JetStream) Info(ctx context.Context, shard uint16) (Info, error) {
 		return Info{}, err
 	}
 	defer l.calls.Done()
-	info, err := s.stream.Info(ctx)
+	e, _, err := l.state()
+	if e == nil {
+		return Info{}, err
+	}
+	info, err := e.streams[shard].Info(ctx)
 	if err != nil {
 		return Info{}, fmt.Errorf("shard %d: info: %w", shard, err)
 	}
@@ -658,40 +942,33 @@ func (l *JetStream) Info(ctx context.Context, shard uint16) (Info, error) {
 	return i, nil
 }
 
-// Err returns ErrBroken when the engine has stopped after a write error.
+// Err returns nil while the log stores, otherwise why not: an error that wraps ErrDown, which passes by
+// itself, or ErrBroken, which does not.
 func (l *JetStream) Err() error {
-	select {
-	case <-l.broken:
-		return ErrBroken
-	default:
-		return nil
-	}
+	_, err := l.up()
+	return err
 }
 
 // Close ends the calls under way, stops the engine, and gives the directory free. Appends that are
 // interrupted have an unknown outcome; drain the committers first. Close waits for every Read to end,
 // so a loop over Read must not call it.
 func (l *JetStream) Close() error {
-	l.closing.Lock()
+	l.mu.Lock()
 	if l.closed {
-		l.closing.Unlock()
+		l.mu.Unlock()
 		return nil
 	}
 	l.closed = true
-	l.closing.Unlock()
+	l.mu.Unlock()
 	close(l.done)
 	l.calls.Wait()
-	l.syncer.Wait()
+	l.work.Wait()
 	return l.stop()
 }
 
 func (l *JetStream) stop() error {
-	if l.nc != nil {
-		l.nc.Close()
-	}
-	if l.srv != nil {
-		l.srv.Shutdown()
-		l.srv.WaitForShutdown()
+	if e, _, _ := l.state(); e != nil {
+		e.stop()
 	}
 	var errs []error
 	for _, s := range l.shards {

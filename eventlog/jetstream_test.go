@@ -74,7 +74,7 @@ func TestJetStreamOptions(t *testing.T) {
 		t.Errorf("%+v, error %v", info, err)
 	}
 	// A write error, which the engine tells only its log: nothing is taken any more, reading goes on.
-	l.engineSays("error", "Critical write error: input/output error")
+	l.engineSays(l.now.Load().engine, "error", "Critical write error: input/output error")
 	if _, _, err := l.Append(t.Context(), 2, "b", payload(2, 2, 10)); !errors.Is(err, ErrBroken) || l.Err() == nil {
 		t.Errorf("after a write error: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestUnfinishedTrim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := l.shards[0].stream.Info(t.Context())
+	info, err := l.now.Load().engine.streams[0].Info(t.Context())
 	if err != nil || info.State.FirstSeq != 6 {
 		t.Errorf("the engine begins at %d, error %v", info.State.FirstSeq, err)
 	}

@@ -29,8 +29,8 @@ type Info struct {
 type Log interface {
 	// Append stores a batch at the end of a shard and returns its sequence once it is durable. A
 	// batch whose id is stored already is not stored again: dup is true and seq is the first one's.
-	// ErrFull, ErrTooLarge, ErrClosed, ErrShard and ErrBroken mean that the batch is not in the log and never
-	// will be. After any other error it may or may not be, now or later; sending it again with the
+	// ErrFull, ErrTooLarge, ErrClosed, ErrShard, ErrDown and ErrBroken mean that this call stored
+	// nothing and never will. After any other error it may or may not be, now or later; sending it again with the
 	// same id is the way to find out. One Append in flight per shard keeps the order of the calls.
 	// batch is not used after Append has returned.
 	Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error)
@@ -58,8 +58,12 @@ var (
 	ErrClosed = errors.New("log is closed")
 	// ErrShard: there is no such shard.
 	ErrShard = errors.New("no such shard")
-	// ErrBroken: the engine met a write error before and stores nothing any more. Close the log and
-	// open it again, after a look at the disk.
+	// ErrDown: the engine has failed in a way that leaves no doubt about what is stored, and is being
+	// opened again. It passes by itself, or becomes ErrBroken. When it failed for want of room the
+	// error is ErrFull, too.
+	ErrDown = errors.New("log is being opened again")
+	// ErrBroken: after an error of the disk nobody can say what is stored, and nothing is any more.
+	// Close the log and open it again, after a look at the disk.
 	ErrBroken = errors.New("log has stopped after a write error")
 )
 
@@ -75,7 +79,7 @@ var (
 
 // refused says that the batch is certainly not stored.
 func refused(err error) bool {
-	for _, e := range []error{ErrFull, ErrTooLarge, ErrClosed, ErrShard, ErrBroken} {
+	for _, e := range []error{ErrFull, ErrTooLarge, ErrClosed, ErrShard, ErrDown, ErrBroken} {
 		if errors.Is(err, e) {
 			return true
 		}

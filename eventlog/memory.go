@@ -20,6 +20,7 @@ const (
 	ForgetIDs         // write: message ids are not looked at, so a retry is stored twice
 	WriteError        // write: EIO, nothing is stored, and nothing is ever acknowledged again
 	ShortWrite        // write: half of it is stored, and nothing is ever acknowledged again
+	NoSpace           // write: half of it is stored, and nothing more until Heal
 	SyncError         // sync: EIO, stored but not durable, and nothing is ever acknowledged again
 	LoseAck           // sync: stored and durable, no answer
 	LieSync           // sync: acknowledged without being durable
@@ -52,6 +53,7 @@ type Memory struct {
 	shards []memoryShard
 	late   []lateRequest
 	broken bool
+	down   bool
 	closed bool
 	more   chan struct{} // closed and replaced when something changes
 }
@@ -167,6 +169,9 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 	if m.broken {
 		return 0, false, ErrBroken
 	}
+	if m.down {
+		return 0, false, ErrDown
+	}
 	for _, l := range m.late {
 		if s := &m.shards[l.shard]; s.ids[l.id] == 0 {
 			e := s.store(l.id, l.data)
@@ -192,10 +197,10 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 	case WriteError:
 		m.broken = true
 		return 0, false, errNoAnswer
-	case ShortWrite:
+	case ShortWrite, NoSpace:
 		e := s.store(id, batch[:len(batch)/2])
 		e.torn = true
-		m.broken = true
+		m.broken, m.down = fault == ShortWrite, fault == NoSpace
 		return 0, false, errNoAnswer
 	}
 	seq = s.end()
@@ -320,6 +325,36 @@ func (m *Memory) Info(ctx context.Context, shard uint16) (Info, error) {
 		return Info{}, err
 	}
 	return Info{First: s.first, Last: s.last(), Bytes: s.bytes, Limit: m.opt.Limit, Sync: "memory"}, nil
+}
+
+// Heal is what JetStream does by itself when there is room again after NoSpace: the engine is opened
+// again, which cuts off what is torn.
+func (m *Memory) Heal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.shards {
+		s := &m.shards[i]
+		if n := len(s.entries); m.down && n > 0 && s.entries[n-1].torn {
+			s.bytes -= uint64(len(s.entries[n-1].data))
+			delete(s.ids, s.entries[n-1].id)
+			s.entries = s.entries[:n-1]
+		}
+	}
+	m.down = false
+	m.changed()
+}
+
+// Err returns nil while the log stores, otherwise ErrDown or ErrBroken.
+func (m *Memory) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.broken:
+		return ErrBroken
+	case m.down:
+		return ErrDown
+	}
+	return nil
 }
 
 // Close ends every waiting Read.

@@ -217,7 +217,7 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return err
 	}
-	srv, nc, err := startEngine(work, false, func(string, string) {})
+	srv, nc, err := startEngine(ctx, work, false, func(string, string) {})
 	if err != nil {
 		return err
 	}

@@ -190,6 +190,51 @@ func TestFullAndBack(t *testing.T) {
 	}
 }
 
+// TestDownAndBack: the engine fails in the middle of a write for want of room. The caller is told that
+// the outcome is unknown, the server is not ready; when the engine is back the server is, without a
+// restart, and the reward counts once, whether the caller repeats it or not.
+func TestDownAndBack(t *testing.T) {
+	ctx := context.Background()
+	for _, repeat := range []bool{false, true} {
+		var fault eventlog.Fault
+		log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(int, eventlog.Step) eventlog.Fault { return fault }})
+		s := open(t, log, &fakeClock{})
+		must(s.CreateModel(ctx, vectors("m", 3), ""))
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3)}))
+		fault = eventlog.NoSpace
+		_, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})
+		var e *Error
+		if wantCode(t, err, Unavailable); !errors.As(err, &e) || !e.Unknown {
+			t.Errorf("error %v", err)
+		}
+		_, err = s.Decide(ctx, "m", DecideRequest{Actions: actions(1, 3, 3)})
+		wantCode(t, err, Unavailable, "opened again")
+		if h := s.Health(); h.Ready || h.Damage != "" {
+			t.Errorf("health: %+v", h)
+		}
+		fault = eventlog.NoFault
+		log.Heal()
+		for range 5000 {
+			if s.Health().Ready {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if repeat {
+			if r := must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})); r.Status != Duplicate {
+				t.Errorf("repeated: %+v", r)
+			}
+		}
+		after := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(1, 3, 3)}))
+		for s.Health().Applied < after.Seq {
+			time.Sleep(time.Millisecond)
+		}
+		if m := must(s.GetModel(ctx, "m")); !s.Health().Ready || m.Counts.Rewards != 1 || m.Counts.Learned != 1 || after.Seq != 4 {
+			t.Errorf("repeat %v: %+v, decision in entry %d, health %+v", repeat, m.Counts, after.Seq, s.Health())
+		}
+	}
+}
+
 // TestDamageStops: an entry that is missing, or is not what was written, stops the server at the start
 // and names the entry; a server that meets it while it runs becomes read-only.
 func TestDamageStops(t *testing.T) {

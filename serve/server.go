@@ -430,15 +430,28 @@ func (s *Server) beginWrite(ctx context.Context) (done func(), err error) {
 	return s.begin(ctx)
 }
 
-// stopped is the error of every call that writes, once the log is damaged or the engine is gone.
+// stopped is the error of every call that writes, while the log is damaged or the engine is gone. It
+// passes when the engine comes back by itself.
 func (s *Server) stopped() error {
 	if err := s.progress.failure(); err != nil {
 		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
 	}
-	if err := s.committer.Err(); err != nil {
-		return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
+	var err error
+	if l, ok := s.log.(interface{ Err() error }); ok {
+		err = l.Err()
 	}
-	return nil
+	if err == nil {
+		err = s.committer.Err()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, eventlog.ErrFull):
+		return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
+	case errors.Is(err, eventlog.ErrDown), errors.Is(err, eventlog.ErrUnsettled):
+		return &Error{Code: Unavailable, Want: "the log is being opened again", RetryAfter: time.Second, Err: err}
+	}
+	return &Error{Code: Unavailable, Want: "the log has stopped; the server must be restarted", Err: err}
 }
 
 // Close refuses new calls, lets those under way finish, writes a snapshot and closes the log. When
@@ -542,7 +555,8 @@ func (s *Server) Health() Health {
 	err := s.stopped()
 	var gap *eventlog.GapError
 	var chain *eventlog.ChainError
-	if errors.As(err, &gap) || errors.As(err, &chain) {
+	var files *eventlog.DamagedError
+	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
 		h.Damage = errors.Unwrap(err).Error()
 	}
 	switch {
