@@ -256,7 +256,15 @@ func TestExamples(t *testing.T) {
 	e.do("DELETE", "/v1/models/news/actions/a", "").want(t, "catalogue", 200)
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
-		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel exportLog deleteModel") {
+		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel exportLog livez readyz metrics " +
+		"rank rankReward rankActivate multiSlotRank multiSlotReward multiSlotActivate getServiceConfig putServiceConfig getPolicy getPolicyState " +
+		"getModelProperties getLogProperties deleteModel") {
+		switch id { // the ids that the examples before chose
+		case "rankReward":
+			event = "e1"
+		case "multiSlotReward":
+			event = "m1"
+		}
 		var out struct{ Results []struct{ Problem *Problem } }
 		if a := call(id); strings.HasSuffix(id, "Batch") {
 			if err := json.Unmarshal([]byte(a.body), &out); err != nil || len(out.Results) == 0 || out.Results[0].Problem != nil {

@@ -161,6 +161,43 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	}
 }
 
+// describe adds a route that huma does not handle to the document. answer is a value of the type of
+// the answer's body, nil for none or for bytes; fault that of an error's body.
+func (a *API) describe(o op, prefix, tag string, answer, fault any) {
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
+	schema := func(v any) map[string]*huma.MediaType {
+		return map[string]*huma.MediaType{"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")}}
+	}
+	d := &huma.Operation{
+		OperationID: o.id, Method: o.method, Path: prefix + o.path, Summary: o.summary, Tags: []string{tag},
+		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."),
+		Responses:   map[string]*huma.Response{strconv.Itoa(o.status): {Description: http.StatusText(o.status)}, "default": {Description: "an error"}},
+	}
+	if o.scope == "" {
+		d.Description, d.Security = o.doc, []map[string][]string{}
+	}
+	for _, name := range []string{"model", "event"} {
+		if strings.Contains(d.Path, "{"+name+"}") {
+			d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: map[string]string{
+				"model": "name of the model", "event": "the caller's id of the event, or the one of the answer"}[name], Schema: &huma.Schema{Type: "string"}})
+		}
+	}
+	if o.body != nil {
+		content := schema(o.body)
+		content["application/json"].Example = stdjson.RawMessage(o.example)
+		d.RequestBody = &huma.RequestBody{Required: true, Content: content}
+	}
+	if answer != nil {
+		d.Responses[strconv.Itoa(o.status)].Content = schema(answer)
+	}
+	if fault != nil {
+		d.Responses["default"].Content = schema(fault)
+	}
+	a.huma.OpenAPI().AddOperation(d)
+}
+
 // explain writes the cause of a fault of ours into the log; what is the caller's fault stays with
 // the caller.
 func (a *API) explain(ctx context.Context, p *Problem, err error) {

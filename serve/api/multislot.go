@@ -52,10 +52,12 @@ type slotAnswer struct {
 }
 
 type slotRewards struct {
-	Reward []struct {
-		SlotID string   `json:"slotId"`
-		Value  *float64 `json:"value"`
-	} `json:"reward"`
+	Reward []slotReward `json:"reward"`
+}
+
+type slotReward struct {
+	SlotID string   `json:"slotId"`
+	Value  *float64 `json:"value"`
 }
 
 // slotKey is the idempotency key of one slot of a call.

@@ -47,6 +47,9 @@ func (a *API) pageRoutes() {
 		a.metrics.handler.ServeHTTP(w, r)
 	})
 	a.mux.HandleFunc("GET /{$}", a.statusPage)
+	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers", doc: "Needs no key."}, "", "server", nil, nil)
+	a.describe(op{id: "readyz", method: "GET", path: "/readyz", summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."}, "", "server", readiness{}, readiness{})
+	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics", doc: "In the format of Prometheus."}, "", "server", nil, Problem{})
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, a.docs) })
 }
 
@@ -285,7 +288,7 @@ type (
 
 // docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
 func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
-	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}}
+	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
 	for _, path := range sortedKeys(doc.Paths) {
 		item := doc.Paths[path]
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {

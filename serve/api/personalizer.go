@@ -106,29 +106,41 @@ func translate(table [][2]string, word string, from, to int) string {
 }
 
 func (a *API) personalizerRoutes() {
-	for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
-		for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request, string) error{
-			"POST " + prefix + "/rank":                              a.rank,
-			"POST " + prefix + "/events/{event}/reward":             a.rankReward,
-			"POST " + prefix + "/events/{event}/activate":           a.rankActivate,
-			"POST " + prefix + "/multislot/rank":                    a.multiSlotRank,
-			"POST " + prefix + "/multislot/events/{event}/reward":   a.multiSlotReward,
-			"POST " + prefix + "/multislot/events/{event}/activate": a.multiSlotActivate,
-			"GET " + prefix + "/configurations/service":             a.getServiceConfig,
-			"PUT " + prefix + "/configurations/service":             a.putServiceConfig,
-			"GET " + prefix + "/configurations/policy":              a.getPolicy,
-			"GET " + prefix + "/model":                              a.getPolicyState,
-			"GET " + prefix + "/model/properties":                   a.getModelProperties,
-			"GET " + prefix + "/logs/properties":                    a.getLogProperties,
-		} {
-			a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	const actions = `"actions": [{"id": "a", "features": [{"price": 0.4}]}, {"id": "b", "features": [{"price": 0.9}]}]`
+	for _, p := range []struct {
+		o      op
+		handle func(http.ResponseWriter, *http.Request, string) error
+		answer any
+	}{
+		{op{id: "rank", method: "POST", path: "/rank", scope: Decide, status: 201, body: rankBody{}, summary: "Rank",
+			example: `{"contextFeatures": [{"user": {"city": "Oslo"}}], ` + actions + `, "eventId": "e1"}`}, a.rank, rankAnswer{}},
+		{op{id: "rankReward", method: "POST", path: "/events/{event}/reward", scope: Reward, status: 204, body: rankReward{}, summary: "Reward",
+			example: `{"value": 0.7}`}, a.rankReward, nil},
+		{op{id: "rankActivate", method: "POST", path: "/events/{event}/activate", scope: Decide, status: 204, summary: "Activate"}, a.rankActivate, nil},
+		{op{id: "multiSlotRank", method: "POST", path: "/multislot/rank", scope: Decide, status: 201, body: slotsBody{}, summary: "Rank several slots",
+			doc: "No action is given to two slots.",
+			example: `{"contextFeatures": [{"user": {"city": "Oslo"}}], ` + actions + `,
+"slots": [{"id": "top", "features": [{"size": "large"}], "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}], "eventId": "m1"}`}, a.multiSlotRank, slotsAnswer{}},
+		{op{id: "multiSlotReward", method: "POST", path: "/multislot/events/{event}/reward", scope: Reward, status: 204, body: slotRewards{},
+			summary: "Reward slots", example: `{"reward": [{"slotId": "top", "value": 1}]}`}, a.multiSlotReward, nil},
+		{op{id: "multiSlotActivate", method: "POST", path: "/multislot/events/{event}/activate", scope: Decide, status: 204, summary: "Activate all slots"}, a.multiSlotActivate, nil},
+		{op{id: "getServiceConfig", method: "GET", path: "/configurations/service", scope: Read, summary: "Read the service configuration"}, a.getServiceConfig, serviceConfig{}},
+		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{}, summary: "Change the service configuration",
+			example: `{"rewardWaitTime": "PT10M", "defaultReward": 0, "rewardAggregation": "earliest", "explorationPercentage": 0.2, "learningMode": "Online"}`}, a.putServiceConfig, serviceConfig{}},
+		{op{id: "getPolicy", method: "GET", path: "/configurations/policy", scope: Read, summary: "Read the policy's kind and options"}, a.getPolicy, policyAnswer{}},
+		{op{id: "getPolicyState", method: "GET", path: "/model", scope: Read, summary: "Read the policy's snapshot"}, a.getPolicyState, nil},
+		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read, summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
+		{op{id: "getLogProperties", method: "GET", path: "/logs/properties", scope: Read, summary: "Read the time of the first and the last decision"}, a.getLogProperties, logProperties{}},
+	} {
+		for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
+			a.mux.HandleFunc(p.o.method+" "+prefix+p.o.path, func(w http.ResponseWriter, r *http.Request) {
 				model := r.PathValue("model")
 				if model == "" {
 					model = a.opts.Personalizer
 				}
 				var err error = problem("not_found", "", "this version of the API is not here; v1.0 is")
 				if v := r.PathValue("version"); v == "v1.0" || v == "v1.1" || strings.HasPrefix(v, "v1.1-preview.") {
-					err = handle(w, r, model)
+					err = p.handle(w, r, model)
 				}
 				if err != nil {
 					p := problemOf(err)
@@ -137,6 +149,7 @@ func (a *API) personalizerRoutes() {
 				}
 			})
 		}
+		a.describe(p.o, "/v1/models/{model}/personalizer/v1.0", "personalizer", p.answer, theirError{})
 	}
 }
 
@@ -399,10 +412,12 @@ func (a *API) getPolicy(w http.ResponseWriter, r *http.Request, model string) er
 	if err != nil {
 		return err
 	}
-	return answerJSON(w, http.StatusOK, struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	}{m.Name, string(options)})
+	return answerJSON(w, http.StatusOK, policyAnswer{m.Name, string(options)})
+}
+
+type policyAnswer struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments" doc:"JSON: kind and options"`
 }
 
 // getPolicyState answers the policy's snapshot, that service's model file.
@@ -428,10 +443,12 @@ func (a *API) getModelProperties(w http.ResponseWriter, r *http.Request, model s
 	if m.Counts.Last.After(last) {
 		last = m.Counts.Last
 	}
-	return answerJSON(w, http.StatusOK, struct {
-		Creation time.Time `json:"creationTime"`
-		Modified time.Time `json:"lastModifiedTime"`
-	}{m.Created.Time.UTC(), last.UTC()})
+	return answerJSON(w, http.StatusOK, modelProperties{m.Created.Time.UTC(), last.UTC()})
+}
+
+type modelProperties struct {
+	Creation time.Time `json:"creationTime"`
+	Modified time.Time `json:"lastModifiedTime"`
 }
 
 func (a *API) getLogProperties(w http.ResponseWriter, r *http.Request, model string) error {
@@ -439,18 +456,22 @@ func (a *API) getLogProperties(w http.ResponseWriter, r *http.Request, model str
 	if err != nil {
 		return err
 	}
-	type span struct {
-		From time.Time `json:"from"`
-		To   time.Time `json:"to"`
-	}
-	s := span{m.Created.Time.UTC(), m.Created.Time.UTC()}
+	s := dateRange{m.Created.Time.UTC(), m.Created.Time.UTC()}
 	if m.Counts.Last.After(s.To) {
 		s.To = m.Counts.Last.UTC()
 	}
-	return answerJSON(w, http.StatusOK, struct {
-		DateRange span `json:"dateRange"`
-	}{s})
+	return answerJSON(w, http.StatusOK, logProperties{s})
 }
+
+type (
+	dateRange struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+	}
+	logProperties struct {
+		DateRange dateRange `json:"dateRange"`
+	}
+)
 
 func (a *API) readModel(r *http.Request, model string) (serve.Model, error) {
 	if err := a.allow(r.Context(), Read, model); err != nil {
@@ -495,19 +516,26 @@ func writePersonalizerError(w http.ResponseWriter, p *Problem) {
 	if p.Field != "" {
 		message = p.Field + " " + p.Detail
 	}
-	type inner struct {
-		Code string `json:"code"`
-	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]any{"error": struct {
-		Code       string   `json:"code"`
-		Message    string   `json:"message"`
-		Target     string   `json:"target,omitempty"`
-		Details    []string `json:"details"`
-		InnerError inner    `json:"innerError"`
-	}{code, message, p.Field, []string{}, inner{p.Code}}})
+	json.NewEncoder(w).Encode(theirError{theirFault{code, message, p.Field, []string{}, theirInner{p.Code}}})
 }
+
+type (
+	theirError struct {
+		Error theirFault `json:"error"`
+	}
+	theirFault struct {
+		Code       string     `json:"code"`
+		Message    string     `json:"message"`
+		Target     string     `json:"target,omitempty" doc:"the field that is wrong"`
+		Details    []string   `json:"details"`
+		InnerError theirInner `json:"innerError"`
+	}
+	theirInner struct {
+		Code string `json:"code" doc:"the code of Problem"`
+	}
+)
 
 var isoForm = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?$`)
 

@@ -14,7 +14,7 @@ called = set()
 
 
 def call(method, path, body=None, **headers):
-    called.add((method, urllib.parse.unquote(path.split("?")[0])))
+    called.add((method, path.split("?")[0].replace("%3A", ":")))
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(base + path, data, method=method)
     request.add_header("Content-Type", "application/json")
@@ -23,8 +23,11 @@ def call(method, path, body=None, **headers):
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             raw = answer.read()
-            if answer.headers["Content-Type"] == "application/x-ndjson":
+            form = answer.headers["Content-Type"] or ""
+            if form == "application/x-ndjson":
                 return answer.status, [json.loads(line) for line in raw.splitlines()], answer.headers
+            if raw and "json" not in form:
+                return answer.status, raw, answer.headers
             return answer.status, json.loads(raw or b"null"), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read()), error.headers
@@ -152,12 +155,20 @@ expect(status == 201 and r["rewardActionId"] == "a" and r["ranking"] == [{"id": 
 slots = {"eventId": "page 1", "contextFeatures": [{"user": {"city": "Oslo", "age": 31}}], "slots": [{"id": "top"}, {"id": "side", "excludedActions": ["a"]}],
          "actions": [{"id": a["id"], "features": [a["features"]]} for a in actions]}
 call("POST", "/v1/models", {"id": "page"})
-prefix = "/v1/models/page/personalizer/v1.1-preview.1/multislot"
+prefix = "/v1/models/page/personalizer/v1.0/multislot"
 status, r, _ = call("POST", prefix + "/rank", slots, **key)
 expect(status == 201 and [x["id"] for x in r["slots"]] == ["top", "side"] and r["slots"][0]["rewardActionId"] != r["slots"][1]["rewardActionId"] != "a", (status, r))
 status, r, _ = call("POST", prefix + "/events/page%201/reward", {"reward": [{"slotId": "top", "value": 1}, {"slotId": "side", "value": 0.5}]}, **key)
 expect(status == 204, (status, r))
 expect(call("POST", prefix + "/events/page%201/activate", **key)[0] == 204, "activate")
+
+prefix = "/v1/models/page/personalizer/v1.0"
+status, r, _ = call("GET", prefix + "/configurations/policy", **key)
+expect(status == 200 and r["name"] == "page", (status, r))
+for path in "/model", "/model/properties", "/logs/properties":
+    expect(call("GET", prefix + path, **key)[0] == 200, path)
+for path in "/livez", "/readyz", "/metrics", "/", "/docs":
+    expect(call("GET", path)[0] == 200, path)
 
 for path, methods in call("GET", "/openapi.json")[1]["paths"].items():
     form = re.compile(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(path)) + "$")
