@@ -105,18 +105,18 @@ func (l *limits) String() string {
 //	targets  one number of the generator for each member-step, by its own speed
 //	members  2d operations for each member-step; rewrite 8md bytes, every round (eager) or every 64
 //	         rounds (blocked)
-//	scores   P asks for nothing but this: rewrite K·m̄·8 bytes, 3Km operations; m̄ is m rounded up to 8
+//	scores   P asks for nothing but this: rewrite K·m̄·8 bytes, 6Km operations; m̄ is m rounded up to 8
 //
 // with m member-steps a round, or m(1 − (1 − e^{−r})/r), r = T/m, for the lazy engine: the steps up to
 // each member's last draw. V⁻¹ and arms (and, eager, the members) share the caches: their bandwidth is
-// that of a memory of their common size.
+// that of a memory of their common size. Left out is what a round does beyond that: draws, the
+// environment, the loop, V itself, the steps of a drawn member that wait.
 //
-// Left out are what a round does beyond that (draws, the environment, the loop, V itself, the steps of
-// a drawn member that wait) and what overlap could save: targets and members are added, though a kernel
-// that makes targets while it multiplies can be faster than their sum.
-func (l *limits) bound(c benchCase, engine string) float64 {
+// A kernel that makes targets while it multiplies can be faster than the sum; overlapped counts the
+// longer of targets and members only, which no processor reaches whose units share ports.
+func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 	if l == nil {
-		return 0
+		return 0, 0
 	}
 	d, k, m := float64(c.d), float64(c.k), float64(c.m)
 	part := func(bytes, bandwidth, operations float64) float64 {
@@ -124,7 +124,8 @@ func (l *limits) bound(c benchCase, engine string) float64 {
 	}
 	if c.prob {
 		size := 8 * c.k * ((c.m + 7) &^ 7)
-		return part(2*float64(size), l.rewrite(size), 2*3*k*m)
+		sum = part(2*float64(size), l.rewrite(size), 6*k*m)
+		return sum, sum
 	}
 	inverse := 8 * c.d * linalg.Padded(c.d)
 	arms, speed := 8*c.k*c.d, 1.0
@@ -132,23 +133,22 @@ func (l *limits) bound(c benchCase, engine string) float64 {
 		arms, speed = 4*c.d*((c.k+63)&^63), 2
 	}
 	sums, memberSteps, every := 8*c.m*c.d, m, 1.0
-	size := inverse + arms
+	size, sumsAre := inverse+arms, sums
 	switch engine {
 	case "eager":
 		size += sums
+		sumsAre = size // in one memory with the others
 	case "blocked":
 		every = 64
 	case "lazy":
 		r := float64(c.horizon) / m
 		memberSteps, every = m*(1-(1-math.Exp(-r))/r), math.Inf(1)
 	default:
-		return 0
+		return 0, 0
 	}
-	sumsAre := size // in one memory with the others
-	if engine != "eager" {
-		sumsAre = sums
-	}
-	return part(float64(inverse), l.read(size), 2*d*d) + part(2*float64(inverse), l.rewrite(size), 4*d*d) +
-		part(float64(arms), l.read(size), 2*k*d/speed) +
-		memberSteps*l.target + part(2*float64(sums)/every, l.rewrite(sumsAre), 2*d*memberSteps)
+	rest := part(float64(inverse), l.read(size), 2*d*d) + part(2*float64(inverse), l.rewrite(size), 4*d*d) +
+		part(float64(arms), l.read(size), 2*k*d/speed)
+	targets := memberSteps * l.target
+	members := part(2*float64(sums)/every, l.rewrite(sumsAre), 2*d*memberSteps)
+	return rest + targets + members, rest + max(targets, members)
 }

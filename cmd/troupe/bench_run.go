@@ -11,6 +11,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"troupe/bandit"
+	"troupe/dataset"
+	"troupe/env"
+	"troupe/policy"
+	"troupe/rng"
 )
 
 // benchSpec is configuration A as an experiment of many replications.
@@ -124,6 +130,37 @@ func measureRun(c benchCase, rounds int, p peers) (benchResult, error) {
 		}
 		return s, err
 	})
-	r.Config, r.Engine = c.name, "run"
+	if err != nil {
+		return r, err
+	}
+	r.Config = c.name
+	r.Engine, err = c.sideBySide()
 	return r, err
+}
+
+// sideBySide names what the command run does with the replications: it plays eight at a time where the
+// environment and the policy can, otherwise one by one.
+func (c benchCase) sideBySide() (string, error) {
+	var worlds []bandit.Environment
+	var policies []bandit.Policy
+	var keys []rng.Key
+	var engine string
+	world := c.world() // the same noise for all
+	for i := range 2 {
+		key := rng.NewKey(1).At(uint64(i))
+		w, err := world.Build(key, new(dataset.Source))
+		if err != nil {
+			return "", err
+		}
+		p, err := c.policy(key)
+		if err != nil {
+			return "", err
+		}
+		engine = p.Engine()
+		worlds, policies, keys = append(worlds, w), append(policies, p), append(keys, key)
+	}
+	if w := env.NewOctet(worlds, keys); w != nil && policy.NewOctet(policies, w.Sets(), keys) != nil {
+		return "lock-step", nil
+	}
+	return engine, nil
 }

@@ -657,4 +657,23 @@ func BenchmarkKernels(b *testing.B) {
 		s, u, x := fill(c.m*c.d), fill(c.m), fill(c.d)
 		run(fmt.Sprintf("AddPanels/%dx%d", c.m, c.d), 2*c.m*c.d, func() { AddPanels(s, u, x) })
 	}
+	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {20, 100, 50}} { // eight replications each
+		ridges := make([]*Ridge, Eight)
+		for l := range ridges {
+			ridges[l] = NewRidge(c.d, 1)
+		}
+		g, size := NewRidges(ridges), Eight*c.d
+		x, theta, s, arms, u := fill(size), fill(size), fill(size), fill(c.arms*size), fill(4*c.m*Eight)
+		var y [Eight]float64
+		var at [Eight]int
+		members := fill(c.m * size)
+		run(fmt.Sprint("Ridges/Update/d=", c.d), 2*Eight*c.d*c.d, func() { g.Update(x, &y) })
+		run(fmt.Sprint("Ridges/UpdateSolve/d=", c.d), 7*Eight*c.d*c.d, func() {
+			g.Update(x, &y)
+			g.SolveShift(theta, s, &y)
+		})
+		run(fmt.Sprintf("OctetArgMax/%dx%d", c.arms, c.d), 2*Eight*c.arms*c.d, func() { OctetArgMax(&at, arms, theta) })
+		run(fmt.Sprintf("OctetPick/%dx%d", c.arms, c.d), Eight*c.d, func() { OctetPick(x, arms, &at) })
+		run(fmt.Sprintf("OctetAdd/%dx%d", c.m, c.d), 2*4*Eight*c.m*c.d, func() { OctetAdd(members, c.d, u, c.m, arms, c.d, 4) })
+	}
 }
