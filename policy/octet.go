@@ -18,13 +18,12 @@ type Octet struct {
 	of   []*Ensemble
 	d, m int
 
-	arms   []float64 // K×d octets
-	ridges *linalg.Ridges
-	s      []float64 // m×d octets: S up to the steps that are late
-	steps  []float64 // four rows of d octets: actions of the rounds 4⌊t/4⌋, …, 4⌊t/4⌋+3
-	first  int       // row of the first step that s has not seen
-	late   int       // number of such steps
-	u      []float64 // four rows of stride octets: targets of these rounds
+	arms   []float64      // K×d octets
+	ridges *linalg.Ridges // step t is in row t mod 4
+	s      []float64      // m×d octets
+	first  int            // row of the first step that s has not seen
+	late   int            // number of such steps
+	u      []float64      // four rows of stride octets: targets of these rounds
 	stride int
 	quad   uint64 // ⌊t/4⌋ of u
 	filled bool
@@ -34,9 +33,9 @@ type Octet struct {
 	symmetric       bool
 	constant        bool // scale is the same in every round
 
-	member        [linalg.Eight]int
-	scale         *[linalg.Eight]float64
-	sum, theta, w []float64
+	member     [linalg.Eight]int
+	scale      *[linalg.Eight]float64
+	sum, theta []float64
 }
 
 // NewOctet puts policies side by side, one for each replication: of[l] plays on sets[l] and draws from the
@@ -76,13 +75,13 @@ func newOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays 
 	o.stride = m + m%2
 	o.law, o.symmetric, o.constant = first.law.law, first.opts.Symmetric, first.radius.coef == 0
 	// One piece of memory keeps what a round touches together, each part on a multiple of 64 bytes.
-	room := make([]float64, (len(lists[0])+m*d+4*d+4*o.stride+2*d+2)*linalg.Eight)
+	room := make([]float64, (len(lists[0])+m*d+4*o.stride+2*d+1)*linalg.Eight)
 	take := func(octets int) (x []float64) {
 		x, room = room[:octets*linalg.Eight:octets*linalg.Eight], room[octets*linalg.Eight:]
 		return x
 	}
-	o.arms, o.s, o.steps, o.u = take(len(lists[0])), take(m*d), take(4*d), take(4*o.stride)
-	o.sum, o.theta, o.w, o.scale = take(d), take(d), take(1), (*[linalg.Eight]float64)(take(1))
+	o.arms, o.s, o.u = take(len(lists[0])), take(m*d), take(4*o.stride)
+	o.sum, o.theta, o.scale = take(d), take(d), (*[linalg.Eight]float64)(take(1))
 	ridges := make([]*linalg.Ridge, len(of))
 	for l := range linalg.Eight {
 		k := l
@@ -130,13 +129,8 @@ func (o *Octet) rescale() {
 // Select stores the arms of round t in arms. It reports false where some policy would refuse: the state
 // is as it was, and the policies alone have the reason.
 func (o *Octet) Select(arms *[linalg.Eight]int, t uint64) bool {
-	d := o.d
 	o.choose.Intn(&o.member, t, o.m)
-	linalg.OctetPick(o.sum, o.s, &o.member)
-	for k := o.first; k < o.first+o.late; k++ {
-		linalg.OctetPick(o.w, o.u[k*o.stride*linalg.Eight:][:o.m*linalg.Eight], &o.member)
-		linalg.OctetAdd(o.sum, d, o.w, 0, o.steps[k*d*linalg.Eight:], 0, 1)
-	}
+	linalg.OctetMember(o.sum, o.s, &o.member, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	c := o.scale
 	if o.symmetric {
 		var signed [linalg.Eight]float64
@@ -153,14 +147,14 @@ func (o *Octet) Select(arms *[linalg.Eight]int, t uint64) bool {
 // Update learns the rewards y of the arms in round t. It reports false, and changes nothing, where some
 // policy would refuse.
 func (o *Octet) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t uint64) bool {
-	d, k := o.d, int(t%4)
-	if !o.filled || o.quad != t/4 || k != o.first+o.late {
+	k := int(t % 4)
+	if k != o.first+o.late || o.quad != t/4 {
 		o.settle()
+		o.ridges.Settle()
 		o.first = k
 	}
-	x := o.steps[k*d*linalg.Eight : (k+1)*d*linalg.Eight]
-	linalg.OctetPick(x, o.arms, arms)
-	if !o.ridges.Update(x, y) {
+	linalg.OctetPick(o.ridges.Steps(k)[:o.d*linalg.Eight], o.arms, arms)
+	if !o.ridges.Update(k, y) {
 		return false
 	}
 	if !o.filled || o.quad != t/4 {
@@ -179,7 +173,7 @@ func (o *Octet) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t uint
 // settle adds the steps that are late to S.
 func (o *Octet) settle() {
 	if o.late > 0 {
-		linalg.OctetAdd(o.s, o.d, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.steps[o.first*o.d*linalg.Eight:], o.d, o.late)
+		linalg.OctetAdd(o.s, o.d, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	}
 	o.first, o.late = 0, 0
 }

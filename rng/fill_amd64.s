@@ -4895,6 +4895,970 @@ sets4:
 	JMP           sets4
 
 sets4Done:
+sets3:
+	CMPQ          DX, $0x03
+	JLT           sets3Done
+	VMOVDQA32     Z3, Z5
+	VMOVDQA32     Z4, Z6
+	VMOVDQU32     128(CX), Z7
+	VMOVDQU32     192(CX), Z8
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        448(CX), Z8, Z8
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z9
+	VMOVDQA32     Z4, Z10
+	VMOVDQU32     128(CX), Z11
+	VMOVDQU32     192(CX), Z12
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        448(CX), Z12, Z12
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z13
+	VMOVDQA32     Z4, Z14
+	VMOVDQU32     128(CX), Z15
+	VMOVDQU32     192(CX), Z16
+	VPADDD        384(CX), Z15, Z15
+	VPADDD        448(CX), Z16, Z16
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        320(CX), Z5, Z5
+	VPADDD        384(CX), Z6, Z6
+	VPADDD        448(CX), Z7, Z7
+	VPADDD        576(CX), Z8, Z8
+	VPADDD        320(CX), Z9, Z9
+	VPADDD        384(CX), Z10, Z10
+	VPADDD        448(CX), Z11, Z11
+	VPADDD        576(CX), Z12, Z12
+	VPADDD        320(CX), Z13, Z13
+	VPADDD        384(CX), Z14, Z14
+	VPADDD        448(CX), Z15, Z15
+	VPADDD        576(CX), Z16, Z16
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x06, Z14, Z14
+	VPROLD        $0x14, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x11, Z16, Z16
+	VPROLD        $0x0b, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x19, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x12, Z16, Z16
+	VPROLD        $0x14, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        384(CX), Z5, Z5
+	VPADDD        448(CX), Z6, Z6
+	VPADDD        512(CX), Z7, Z7
+	VPADDD        640(CX), Z8, Z8
+	VPADDD        384(CX), Z9, Z9
+	VPADDD        448(CX), Z10, Z10
+	VPADDD        512(CX), Z11, Z11
+	VPADDD        640(CX), Z12, Z12
+	VPADDD        384(CX), Z13, Z13
+	VPADDD        448(CX), Z14, Z14
+	VPADDD        512(CX), Z15, Z15
+	VPADDD        640(CX), Z16, Z16
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        448(CX), Z5, Z5
+	VPADDD        512(CX), Z6, Z6
+	VPADDD        256(CX), Z7, Z7
+	VPADDD        704(CX), Z8, Z8
+	VPADDD        448(CX), Z9, Z9
+	VPADDD        512(CX), Z10, Z10
+	VPADDD        256(CX), Z11, Z11
+	VPADDD        704(CX), Z12, Z12
+	VPADDD        448(CX), Z13, Z13
+	VPADDD        512(CX), Z14, Z14
+	VPADDD        256(CX), Z15, Z15
+	VPADDD        704(CX), Z16, Z16
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPROLD        $0x06, Z14, Z14
+	VPROLD        $0x14, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPROLD        $0x11, Z16, Z16
+	VPROLD        $0x0b, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPROLD        $0x19, Z14, Z14
+	VPROLD        $0x0a, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPROLD        $0x12, Z16, Z16
+	VPROLD        $0x14, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        512(CX), Z5, Z5
+	VPADDD        256(CX), Z6, Z6
+	VPADDD        320(CX), Z7, Z7
+	VPADDD        768(CX), Z8, Z8
+	VPADDD        512(CX), Z9, Z9
+	VPADDD        256(CX), Z10, Z10
+	VPADDD        320(CX), Z11, Z11
+	VPADDD        768(CX), Z12, Z12
+	VPADDD        512(CX), Z13, Z13
+	VPADDD        256(CX), Z14, Z14
+	VPADDD        320(CX), Z15, Z15
+	VPADDD        768(CX), Z16, Z16
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPROLD        $0x0a, Z14, Z14
+	VPROLD        $0x1a, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPROLD        $0x0b, Z16, Z16
+	VPROLD        $0x15, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPADDD        Z14, Z13, Z13
+	VPADDD        Z16, Z15, Z15
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPROLD        $0x0d, Z14, Z14
+	VPROLD        $0x1b, Z16, Z16
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPXORD        Z13, Z14, Z14
+	VPXORD        Z15, Z16, Z16
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPADDD        Z16, Z13, Z13
+	VPADDD        Z14, Z15, Z15
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPROLD        $0x17, Z16, Z16
+	VPROLD        $0x05, Z14, Z14
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPXORD        Z13, Z16, Z16
+	VPXORD        Z15, Z14, Z14
+	VPADDD        256(CX), Z5, Z5
+	VPADDD        320(CX), Z6, Z6
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        832(CX), Z8, Z8
+	VPADDD        256(CX), Z9, Z9
+	VPADDD        320(CX), Z10, Z10
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        832(CX), Z12, Z12
+	VPADDD        256(CX), Z13, Z13
+	VPADDD        320(CX), Z14, Z14
+	VPADDD        384(CX), Z15, Z15
+	VPADDD        832(CX), Z16, Z16
+	MOVQ          AX, BX
+	VPSRAD        X1, Z5, Z5
+	VPORD         Z0, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y17
+	VCVTDQ2PD     Y5, Z5
+	VCVTDQ2PD     Y17, Z17
+	VMULPD        Z2, Z5, Z5
+	VMULPD        Z2, Z17, Z17
+	VMOVUPD       Z5, (BX)
+	VMOVUPD       Z17, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z6, Z6
+	VPORD         Z0, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y5
+	VCVTDQ2PD     Y6, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z7, Z7
+	VPORD         Z0, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y5
+	VCVTDQ2PD     Y7, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z8, Z8
+	VPORD         Z0, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y5
+	VCVTDQ2PD     Y8, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z9, Z9
+	VPORD         Z0, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y5
+	VCVTDQ2PD     Y9, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z10, Z10
+	VPORD         Z0, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y5
+	VCVTDQ2PD     Y10, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z11, Z11
+	VPORD         Z0, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y5
+	VCVTDQ2PD     Y11, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z12, Z12
+	VPORD         Z0, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z12, Y5
+	VCVTDQ2PD     Y12, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z13, Z13
+	VPORD         Z0, Z13, Z13
+	VEXTRACTI64X4 $0x01, Z13, Y5
+	VCVTDQ2PD     Y13, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z14, Z14
+	VPORD         Z0, Z14, Z14
+	VEXTRACTI64X4 $0x01, Z14, Y5
+	VCVTDQ2PD     Y14, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z15, Z15
+	VPORD         Z0, Z15, Z15
+	VEXTRACTI64X4 $0x01, Z15, Y5
+	VCVTDQ2PD     Y15, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z16, Z16
+	VPORD         Z0, Z16, Z16
+	VEXTRACTI64X4 $0x01, Z16, Y5
+	VCVTDQ2PD     Y16, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x03, DX
+	JMP           sets3
+
+sets3Done:
+sets2:
+	CMPQ          DX, $0x02
+	JLT           sets2Done
+	VMOVDQA32     Z3, Z5
+	VMOVDQA32     Z4, Z6
+	VMOVDQU32     128(CX), Z7
+	VMOVDQU32     192(CX), Z8
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        448(CX), Z8, Z8
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VMOVDQA32     Z3, Z9
+	VMOVDQA32     Z4, Z10
+	VMOVDQU32     128(CX), Z11
+	VMOVDQU32     192(CX), Z12
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        448(CX), Z12, Z12
+	VPADDD        896(CX), Z3, Z3
+	VPADDD        960(CX), Z4, Z4
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        320(CX), Z5, Z5
+	VPADDD        384(CX), Z6, Z6
+	VPADDD        448(CX), Z7, Z7
+	VPADDD        576(CX), Z8, Z8
+	VPADDD        320(CX), Z9, Z9
+	VPADDD        384(CX), Z10, Z10
+	VPADDD        448(CX), Z11, Z11
+	VPADDD        576(CX), Z12, Z12
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        384(CX), Z5, Z5
+	VPADDD        448(CX), Z6, Z6
+	VPADDD        512(CX), Z7, Z7
+	VPADDD        640(CX), Z8, Z8
+	VPADDD        384(CX), Z9, Z9
+	VPADDD        448(CX), Z10, Z10
+	VPADDD        512(CX), Z11, Z11
+	VPADDD        640(CX), Z12, Z12
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        448(CX), Z5, Z5
+	VPADDD        512(CX), Z6, Z6
+	VPADDD        256(CX), Z7, Z7
+	VPADDD        704(CX), Z8, Z8
+	VPADDD        448(CX), Z9, Z9
+	VPADDD        512(CX), Z10, Z10
+	VPADDD        256(CX), Z11, Z11
+	VPADDD        704(CX), Z12, Z12
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x06, Z6, Z6
+	VPROLD        $0x14, Z8, Z8
+	VPROLD        $0x06, Z10, Z10
+	VPROLD        $0x14, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x11, Z8, Z8
+	VPROLD        $0x0b, Z6, Z6
+	VPROLD        $0x11, Z12, Z12
+	VPROLD        $0x0b, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x19, Z6, Z6
+	VPROLD        $0x0a, Z8, Z8
+	VPROLD        $0x19, Z10, Z10
+	VPROLD        $0x0a, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x12, Z8, Z8
+	VPROLD        $0x14, Z6, Z6
+	VPROLD        $0x12, Z12, Z12
+	VPROLD        $0x14, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        512(CX), Z5, Z5
+	VPADDD        256(CX), Z6, Z6
+	VPADDD        320(CX), Z7, Z7
+	VPADDD        768(CX), Z8, Z8
+	VPADDD        512(CX), Z9, Z9
+	VPADDD        256(CX), Z10, Z10
+	VPADDD        320(CX), Z11, Z11
+	VPADDD        768(CX), Z12, Z12
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0a, Z6, Z6
+	VPROLD        $0x1a, Z8, Z8
+	VPROLD        $0x0a, Z10, Z10
+	VPROLD        $0x1a, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x0b, Z8, Z8
+	VPROLD        $0x15, Z6, Z6
+	VPROLD        $0x0b, Z12, Z12
+	VPROLD        $0x15, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        Z6, Z5, Z5
+	VPADDD        Z8, Z7, Z7
+	VPADDD        Z10, Z9, Z9
+	VPADDD        Z12, Z11, Z11
+	VPROLD        $0x0d, Z6, Z6
+	VPROLD        $0x1b, Z8, Z8
+	VPROLD        $0x0d, Z10, Z10
+	VPROLD        $0x1b, Z12, Z12
+	VPXORD        Z5, Z6, Z6
+	VPXORD        Z7, Z8, Z8
+	VPXORD        Z9, Z10, Z10
+	VPXORD        Z11, Z12, Z12
+	VPADDD        Z8, Z5, Z5
+	VPADDD        Z6, Z7, Z7
+	VPADDD        Z12, Z9, Z9
+	VPADDD        Z10, Z11, Z11
+	VPROLD        $0x17, Z8, Z8
+	VPROLD        $0x05, Z6, Z6
+	VPROLD        $0x17, Z12, Z12
+	VPROLD        $0x05, Z10, Z10
+	VPXORD        Z5, Z8, Z8
+	VPXORD        Z7, Z6, Z6
+	VPXORD        Z9, Z12, Z12
+	VPXORD        Z11, Z10, Z10
+	VPADDD        256(CX), Z5, Z5
+	VPADDD        320(CX), Z6, Z6
+	VPADDD        384(CX), Z7, Z7
+	VPADDD        832(CX), Z8, Z8
+	VPADDD        256(CX), Z9, Z9
+	VPADDD        320(CX), Z10, Z10
+	VPADDD        384(CX), Z11, Z11
+	VPADDD        832(CX), Z12, Z12
+	MOVQ          AX, BX
+	VPSRAD        X1, Z5, Z5
+	VPORD         Z0, Z5, Z5
+	VEXTRACTI64X4 $0x01, Z5, Y13
+	VCVTDQ2PD     Y5, Z5
+	VCVTDQ2PD     Y13, Z13
+	VMULPD        Z2, Z5, Z5
+	VMULPD        Z2, Z13, Z13
+	VMOVUPD       Z5, (BX)
+	VMOVUPD       Z13, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z6, Z6
+	VPORD         Z0, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y5
+	VCVTDQ2PD     Y6, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z7, Z7
+	VPORD         Z0, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y5
+	VCVTDQ2PD     Y7, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z8, Z8
+	VPORD         Z0, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y5
+	VCVTDQ2PD     Y8, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	MOVQ          AX, BX
+	VPSRAD        X1, Z9, Z9
+	VPORD         Z0, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y5
+	VCVTDQ2PD     Y9, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z10, Z10
+	VPORD         Z0, Z10, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y5
+	VCVTDQ2PD     Y10, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z11, Z11
+	VPORD         Z0, Z11, Z11
+	VEXTRACTI64X4 $0x01, Z11, Y5
+	VCVTDQ2PD     Y11, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	VPSRAD        X1, Z12, Z12
+	VPORD         Z0, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z12, Y5
+	VCVTDQ2PD     Y12, Z6
+	VCVTDQ2PD     Y5, Z5
+	VMULPD        Z2, Z6, Z6
+	VMULPD        Z2, Z5, Z5
+	VMOVUPD       Z6, (BX)
+	VMOVUPD       Z5, 64(BX)
+	ADDQ          SI, BX
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x02, DX
+	JMP           sets2
+
+sets2Done:
 sets1:
 	CMPQ          DX, $0x01
 	JLT           sets1Done

@@ -140,7 +140,8 @@ func TestJobs(t *testing.T) {
 		done    []int  // cells of the first pair that are there
 		want    string // widths of the jobs of the first pair
 	}{
-		{1, nil, "[8 8 4]"}, {2, nil, "[8 8 4]"}, {15, nil, "[8 8 4]"}, {30, nil, "[4 4 4 4 4]"}, {200, nil, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
+		{1, nil, "[8 8 4]"}, {2, nil, "[8 8 4]"}, {15, nil, "[8 8 4]"}, {30, nil, "[4 4 4 4 4]"},
+		{103, nil, "[2 2 2 2 2 2 2 2 2 2]"}, {200, nil, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
 		{2, []int{0, 3, 4, 5, 9, 19}, "[8 6]"},
 	} {
 		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), abreast: make([]bool, 6), finishedIn: make([]int, x.Replications)}
@@ -170,6 +171,34 @@ func TestJobs(t *testing.T) {
 		}
 		if got := fmt.Sprint(widths); got != c.want || len(seen) != x.Cells()-len(c.done) {
 			t.Errorf("%d workers: octets of %s, want %s; %d cells", c.workers, got, c.want, len(seen))
+		}
+	}
+}
+
+// TestLastJobs: where the last turn would leave workers without a job, its cells are handed out one by one.
+func TestLastJobs(t *testing.T) {
+	for _, c := range []struct {
+		replications, workers int
+		want                  string
+	}{
+		{20, 1, "[8 8 4]"}, {20, 2, "[8 8 1 1 1 1]"}, {24, 2, "[8 8 8]"}, {21, 2, "[8 8 5]"}, {18, 3, "[6 6 6]"}, {17, 2, "[8 8 1]"}, {36, 4, "[8 8 8 8 1 1 1 1]"},
+		{41, 4, "[8 8 8 8 8 1]"},
+	} {
+		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = 'ensemble'", c.replications))
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), abreast: []bool{true}}
+		var widths []int
+		next := 0
+		for _, job := range r.jobs() {
+			widths = append(widths, len(job))
+			for _, cell := range job {
+				if cell.r != next {
+					t.Errorf("replication %d comes where %d should", cell.r+1, next+1)
+				}
+				next++
+			}
+		}
+		if got := fmt.Sprint(widths); got != c.want || next != c.replications {
+			t.Errorf("%d replications, %d workers: octets of %s, want %s", c.replications, c.workers, got, c.want)
 		}
 	}
 }

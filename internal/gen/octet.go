@@ -195,7 +195,7 @@ func (v *isa) octet(raw bool) {
 	}
 	sizes := []int{2, 1}
 	if v.wide {
-		sizes[0] = 4
+		sizes = []int{4, 3, 2, 1}
 	}
 	if raw { // n is a multiple of 4
 		sizes = sizes[:1]

@@ -14,7 +14,7 @@ import (
 func (v *isa) ridges() {
 	v.octetMul(false)
 	v.octetMul(true)
-	v.octetWeigh()
+	v.octetLearn()
 	v.octetMove()
 	v.octetArgMax()
 	v.octetPick()
@@ -24,16 +24,14 @@ func (v *isa) ridges() {
 
 // halves runs body once for eight lanes or, with AVX2, once for lanes 0 to 3 and once for lanes 4 to 7.
 // pointer loads an argument: the place of the first of these lanes.
-func (v *isa) halves(body func(pointer func(name string) GPVirtual)) {
+func (v *isa) halves(name string, body func(pointer func(name string) GPVirtual)) {
 	if v.wide {
 		body(arg)
-		VZEROUPPER()
-		RET()
 		return
 	}
 	half := GP64()
 	XORQ(half, half)
-	Label("half")
+	Label(name + "Half")
 	body(func(name string) GPVirtual {
 		p := arg(name)
 		ADDQ(half, p)
@@ -41,7 +39,10 @@ func (v *isa) halves(body func(pointer func(name string) GPVirtual)) {
 	})
 	ADDQ(num(32), half)
 	CMPQ(half, num(32))
-	JE(LabelRef("half"))
+	JE(LabelRef(name + "Half"))
+}
+
+func (v *isa) done() {
 	VZEROUPPER()
 	RET()
 }
@@ -88,51 +89,54 @@ func (v *isa) octetMul(step bool) {
 		v.text("octetMul", "(dst, a, x *float64, d int)", "is octetMul.")
 	}
 	d := arg("d")
-	v.halves(func(pointer func(string) GPVirtual) {
-		acc := v.accumulators()
-		y, z, ki, sv, c := v.vec(), v.vec(), v.vec(), v.vec(), v.vec()
-		var k, kp, kj, hat GPVirtual
+	v.halves("", func(pointer func(string) GPVirtual) { v.octetRows("dst", step, d, v.accumulators(), pointer) })
+	v.done()
+}
+
+// octetRows stores A·x in the argument of a name.
+func (v *isa) octetRows(dst string, step bool, d GPVirtual, acc []VecVirtual, pointer func(string) GPVirtual) {
+	y, z, ki, sv, c := v.vec(), v.vec(), v.vec(), v.vec(), v.vec()
+	var k, kp, kj, hat GPVirtual
+	if step {
+		VMOVUPD(at(pointer("c"), 0), c)
+		VMOVUPD(at(pointer("s"), 0), sv)
+		k, kj, hat = pointer("k"), GP64(), pointer("hat")
+		kp = GP64()
+		MOVQ(k, kp)
+	}
+	a, out, x, xp, rows := pointer("a"), pointer(dst), pointer("x"), GP64(), GP64()
+	MOVQ(d, rows)
+	Label("row")
+	MOVQ(x, xp)
+	if step {
+		VMOVUPD(at(kp, 0), ki)
+		MOVQ(k, kj)
+	}
+	v.sums("", acc, d, func(i int) {
+		VMOVUPD(at(a, 0), y)
 		if step {
-			VMOVUPD(at(pointer("c"), 0), c)
-			VMOVUPD(at(pointer("s"), 0), sv)
-			k, kj, hat = pointer("k"), GP64(), pointer("hat")
-			kp = GP64()
-			MOVQ(k, kp)
+			VMULPD(at(kj, 64*i), ki, z)
+			VFNMADD231PD(z, sv, y)
+			VMOVUPD(y, at(a, 0))
 		}
-		a, out, x, xp, rows := pointer("a"), pointer("dst"), pointer("x"), GP64(), GP64()
-		MOVQ(d, rows)
-		Label("row")
-		MOVQ(x, xp)
+		VFMADD231PD(at(xp, 64*i), y, acc[i])
+		ADDQ(num(64), a)
+	}, func() {
+		ADDQ(U32(512), xp)
 		if step {
-			VMOVUPD(at(kp, 0), ki)
-			MOVQ(k, kj)
+			ADDQ(U32(512), kj)
 		}
-		v.sums("", acc, d, func(i int) {
-			VMOVUPD(at(a, 0), y)
-			if step {
-				VMULPD(at(kj, 64*i), ki, z)
-				VFNMADD231PD(z, sv, y)
-				VMOVUPD(y, at(a, 0))
-			}
-			VFMADD231PD(at(xp, 64*i), y, acc[i])
-			ADDQ(num(64), a)
-		}, func() {
-			ADDQ(U32(512), xp)
-			if step {
-				ADDQ(U32(512), kj)
-			}
-		})
-		v.tree(acc)
-		if step {
-			VFMADD213PD(at(hat, 0), c, acc[0])
-			ADDQ(num(64), hat)
-			ADDQ(num(64), kp)
-		}
-		VMOVUPD(acc[0], at(out, 0))
-		ADDQ(num(64), out)
-		DECQ(rows)
-		JNZ(LabelRef("row"))
 	})
+	v.tree(acc)
+	if step {
+		VFMADD213PD(at(hat, 0), c, acc[0])
+		ADDQ(num(64), hat)
+		ADDQ(num(64), kp)
+	}
+	VMOVUPD(acc[0], at(out, 0))
+	ADDQ(num(64), out)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
 }
 
 // number returns a vector of one number.
@@ -164,15 +168,17 @@ const (
 	notAtLeast = 0x19 // not a ≥ b
 )
 
-// octetWeigh computes q, e and s and says which lanes must not go on and which have to fold.
-func (v *isa) octetWeigh() {
-	v.text("octetWeigh", "(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is octetWeigh.")
+// octetLearn computes k, q, e and s and says which lanes must not go on and which have to fold; where there
+// is none of either it goes on to octetMove.
+func (v *isa) octetLearn() {
+	v.text("octetLearn", "(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is octetLearn.")
 	d := arg("d")
 	bad, fold, lanes := GP64(), GP64(), GP64()
 	XORQ(bad, bad)
 	XORQ(fold, fold)
-	v.halves(func(pointer func(string) GPVirtual) {
+	v.halves("", func(pointer func(string) GPVirtual) {
 		acc := v.accumulators()
+		v.octetRows("k", false, d, acc, pointer)
 		t := v.vec()
 		dot := func(name string) VecVirtual {
 			xp, p := pointer("x"), pointer(name)
@@ -223,35 +229,43 @@ func (v *isa) octetWeigh() {
 		VSUBPD(t, t, t) // 0, or NaN where e is not finite
 		v.compare(notAtLeast, t, zero, lanes)
 		mark(bad)
-		Store(bad, ReturnIndex(0))
-		Store(fold, ReturnIndex(1))
 	})
+	Store(bad, ReturnIndex(0))
+	Store(fold, ReturnIndex(1))
+	ORQ(bad, fold)
+	JNZ(LabelRef("done"))
+	v.halves("move", v.move)
+	Label("done")
+	v.done()
 }
 
-// octetMove is a loop over the features.
 func (v *isa) octetMove() {
 	v.text("octetMove", "(theta, k *float64, d int, s, e, growth, q *float64)", "is octetMove.")
-	v.halves(func(pointer func(string) GPVirtual) {
-		theta, k, left := pointer("theta"), pointer("k"), arg("d")
-		sv, ev, g, y := v.vec(), v.vec(), v.vec(), v.vec()
-		i, growth := GP64(), pointer("growth")
-		VMOVUPD(at(pointer("s"), 0), sv)
-		VMOVUPD(at(pointer("e"), 0), ev)
-		XORQ(i, i)
-		Label("feature")
-		VMULPD(Mem{Base: k, Index: i, Scale: 1}, sv, g)
-		VMOVUPD(Mem{Base: theta, Index: i, Scale: 1}, y)
-		VFMADD231PD(g, ev, y)
-		VMOVUPD(y, Mem{Base: theta, Index: i, Scale: 1})
-		ADDQ(num(64), i)
-		DECQ(left)
-		JNZ(LabelRef("feature"))
-		// growth ← (1 + growth)·q + growth
-		VMOVUPD(at(growth, 0), y)
-		VADDPD(v.number(math.Float64bits(1)), y, g)
-		VFMADD231PD(at(pointer("q"), 0), g, y)
-		VMOVUPD(y, at(growth, 0))
-	})
+	v.halves("move", v.move)
+	v.done()
+}
+
+// move is a loop over the features.
+func (v *isa) move(pointer func(string) GPVirtual) {
+	theta, k, left := pointer("theta"), pointer("k"), arg("d")
+	sv, ev, g, y := v.vec(), v.vec(), v.vec(), v.vec()
+	i, growth := GP64(), pointer("growth")
+	VMOVUPD(at(pointer("s"), 0), sv)
+	VMOVUPD(at(pointer("e"), 0), ev)
+	XORQ(i, i)
+	Label("feature")
+	VMULPD(Mem{Base: k, Index: i, Scale: 1}, sv, g)
+	VMOVUPD(Mem{Base: theta, Index: i, Scale: 1}, y)
+	VFMADD231PD(g, ev, y)
+	VMOVUPD(y, Mem{Base: theta, Index: i, Scale: 1})
+	ADDQ(num(64), i)
+	DECQ(left)
+	JNZ(LabelRef("feature"))
+	// growth ← (1 + growth)·q + growth
+	VMOVUPD(at(growth, 0), y)
+	VADDPD(v.number(math.Float64bits(1)), y, g)
+	VFMADD231PD(at(pointer("q"), 0), g, y)
+	VMOVUPD(y, at(growth, 0))
 }
 
 // octetArgMax scores row after row and looks at θ on the way.
@@ -260,7 +274,7 @@ func (v *isa) octetArgMax() {
 	d := arg("d")
 	wild, lanes := GP64(), GP64()
 	XORQ(wild, wild)
-	v.halves(func(pointer func(string) GPVirtual) {
+	v.halves("", func(pointer func(string) GPVirtual) {
 		acc := v.accumulators()
 		best, bestAt, index, t := v.number(0xfff0000000000000), v.zero(), v.zero(), v.vec()
 		p, theta, th, left := pointer("x"), pointer("theta"), GP64(), GP64()
@@ -308,15 +322,14 @@ func (v *isa) octetArgMax() {
 		DECQ(left)
 		JNZ(LabelRef("row"))
 		VMOVUPD(bestAt, at(pointer("at"), 0))
-		Store(wild, ReturnIndex(0))
 	})
+	Store(wild, ReturnIndex(0))
+	v.done()
 }
 
-// octetPick copies a row of each lane: eight pointers walk side by side.
+// octetPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks.
 func (v *isa) octetPick() {
-	v.text("octetPick", "(dst, table *float64, at *int, d int)", "is OctetPick.")
-	size := arg("d") // bytes of a row
-	SHLQ(num(6), size)
+	v.text("octetPick", "(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int)", "is octetPick.")
 	masks := make([]OpmaskVirtual, 8)
 	if v.wide {
 		tmp := GP32()
@@ -326,7 +339,24 @@ func (v *isa) octetPick() {
 			KMOVB(tmp, masks[l])
 		}
 	}
-	v.halves(func(pointer func(string) GPVirtual) {
+	v.halves("", func(pointer func(string) GPVirtual) {
+		gather := func(x VecVirtual, from func(l int) Mem) {
+			if v.wide {
+				VBROADCASTSD(from(0), x)
+				for l := 1; l < 8; l++ {
+					VBROADCASTSD(from(l), masks[l], x)
+				}
+				return
+			}
+			hi := XMM()
+			VMOVSD(from(0), x.AsX())
+			VMOVHPD(from(1), x.AsX(), x.AsX())
+			VMOVSD(from(2), hi)
+			VMOVHPD(from(3), hi, hi)
+			VINSERTF128(Imm(1), hi, x.AsY(), x.AsY())
+		}
+		size := arg("d") // bytes of a row
+		SHLQ(num(6), size)
 		rows, table, dst := pointer("at"), pointer("table"), pointer("dst")
 		p := make([]GPVirtual, v.w)
 		for l := range p {
@@ -339,25 +369,42 @@ func (v *isa) octetPick() {
 		XORQ(off, off)
 		Label("feature")
 		x := v.vec()
-		from := func(l int) Mem { return Mem{Base: p[l], Index: off, Scale: 1, Disp: 8 * l} }
-		if v.wide {
-			VBROADCASTSD(from(0), x)
-			for l := 1; l < 8; l++ {
-				VBROADCASTSD(from(l), masks[l], x)
-			}
-		} else {
-			hi := XMM()
-			VMOVSD(from(0), x.AsX())
-			VMOVHPD(from(1), x.AsX(), x.AsX())
-			VMOVSD(from(2), hi)
-			VMOVHPD(from(3), hi, hi)
-			VINSERTF128(Imm(1), hi, x.AsY(), x.AsY())
-		}
+		gather(x, func(l int) Mem { return Mem{Base: p[l], Index: off, Scale: 1, Disp: 8 * l} })
 		VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
 		ADDQ(num(64), off)
 		CMPQ(off, size)
 		JL(LabelRef("feature"))
+
+		n := arg("n")
+		TESTQ(n, n)
+		JZ(LabelRef("whole"))
+		u, steps, ustep, xstep := pointer("u"), pointer("x"), arg("ustep"), arg("xstep")
+		SHLQ(num(6), ustep)
+		SHLQ(num(6), xstep)
+		rows = pointer("at")
+		Label("step")
+		w := v.vec()
+		gather(w, func(l int) Mem {
+			row := GP64()
+			MOVQ(at(rows, 8*l), row)
+			SHLQ(num(6), row)
+			return Mem{Base: u, Index: row, Scale: 1, Disp: 8 * l}
+		})
+		XORQ(off, off)
+		Label("add")
+		VMOVUPD(Mem{Base: dst, Index: off, Scale: 1}, x)
+		VFMADD231PD(Mem{Base: steps, Index: off, Scale: 1}, w, x)
+		VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
+		ADDQ(num(64), off)
+		CMPQ(off, size)
+		JL(LabelRef("add"))
+		ADDQ(ustep, u)
+		ADDQ(xstep, steps)
+		DECQ(n)
+		JNZ(LabelRef("step"))
+		Label("whole")
 	})
+	v.done()
 }
 
 // octetAdd keeps the features of n steps in registers, a few of them, while it walks through the members.
@@ -366,7 +413,7 @@ func (v *isa) octetAdd(n int) {
 	if n == 4 {
 		name = "octetAddFour"
 	}
-	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int)", fmt.Sprintf("is OctetAdd, number of steps: %d.", n))
+	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int)", fmt.Sprintf("is OctetAdd, number of steps: %d.", n))
 	ustep, xstep := arg("ustep"), arg("xstep")
 	width := arg("d") // bytes of a member
 	SHLQ(num(6), width)
@@ -392,7 +439,7 @@ func (v *isa) octetAdd(n int) {
 	if !v.wide && n == 4 {
 		most = 2
 	}
-	v.halves(func(pointer func(string) GPVirtual) {
+	v.halves("", func(pointer func(string) GPVirtual) {
 		s, x, left := pointer("s"), pointer("x"), arg("d")
 		xv := make([][]VecVirtual, most)
 		for f := range xv {
@@ -405,7 +452,13 @@ func (v *isa) octetAdd(n int) {
 		for k := range uv {
 			uv[k] = v.vec()
 		}
-		for _, size := range []int{most, 1} {
+		// With skip, features f, f+1, … are those of members f, f+1, … only: what lies below the diagonal.
+		first, sum := GP64(), GP64()
+		XORQ(first, first)
+		for _, size := range []int{4, 2, 1} {
+			if size > most {
+				continue
+			}
 			name := fmt.Sprint("features", size)
 			Label(name)
 			CMPQ(left, num(size))
@@ -416,7 +469,13 @@ func (v *isa) octetAdd(n int) {
 				}
 			}
 			mp, up, todo := GP64(), pointer("u"), arg("members")
-			MOVQ(s, mp)
+			MOVQ(first, mp)
+			SHLQ(num(6), mp)
+			ADDQ(mp, up)
+			MOVQ(first, mp)
+			IMULQ(width, mp)
+			ADDQ(s, mp)
+			SUBQ(first, todo)
 			Label(name + "Member")
 			for k := range n {
 				VMOVUPD(row(up, ustep, u3, k, 0), uv[k])
@@ -435,8 +494,13 @@ func (v *isa) octetAdd(n int) {
 			ADDQ(U32(uint32(64*size)), s)
 			ADDQ(U32(uint32(64*size)), x)
 			SUBQ(num(size), left)
+			Load(Param("skip"), sum)
+			for range size {
+				ADDQ(sum, first)
+			}
 			JMP(LabelRef(name))
 			Label(name + "Done")
 		}
 	})
+	v.done()
 }

@@ -3787,14 +3787,19 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetWeighAVX512(x *float64, k *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// func octetLearnAVX512(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetWeighAVX512(SB), NOSPLIT, $0-88
-	MOVQ   d+32(FP), AX
-	XORQ   CX, CX
-	XORQ   DX, DX
-	MOVQ   x+0(FP), BX
-	MOVQ   k+8(FP), SI
+TEXT ·octetLearnAVX512(SB), NOSPLIT, $0-96
+	MOVQ d+40(FP), AX
+	XORQ CX, CX
+	XORQ DX, DX
+	MOVQ a+8(FP), BX
+	MOVQ k+0(FP), SI
+	MOVQ x+16(FP), DI
+	MOVQ AX, R9
+
+row:
+	MOVQ   DI, R8
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
 	VPXORQ Z2, Z2, Z2
@@ -3803,7 +3808,101 @@ TEXT ·octetWeighAVX512(SB), NOSPLIT, $0-88
 	VPXORQ Z5, Z5, Z5
 	VPXORQ Z6, Z6, Z6
 	VPXORQ Z7, Z7, Z7
-	MOVQ   AX, DI
+	MOVQ   AX, R10
+
+Eight:
+	SUBQ        $0x08, R10
+	JL          Rest
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (R8), Z8, Z0
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 64(R8), Z8, Z1
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 128(R8), Z8, Z2
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 192(R8), Z8, Z3
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 256(R8), Z8, Z4
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 320(R8), Z8, Z5
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 384(R8), Z8, Z6
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 448(R8), Z8, Z7
+	ADDQ        $0x40, BX
+	ADDQ        $0x00000200, R8
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, R10
+	CMPQ        R10, $0x01
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD (R8), Z8, Z0
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x02
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 64(R8), Z8, Z1
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x03
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 128(R8), Z8, Z2
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x04
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 192(R8), Z8, Z3
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x05
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 256(R8), Z8, Z4
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x06
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 320(R8), Z8, Z5
+	ADDQ        $0x40, BX
+	CMPQ        R10, $0x07
+	JL          Sum
+	VMOVUPD     (BX), Z8
+	VFMADD231PD 384(R8), Z8, Z6
+	ADDQ        $0x40, BX
+
+Sum:
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z1, Z0, Z0
+	VPXORQ  Z7, Z7, Z7
+	VADDPD  Z7, Z0, Z0
+	VMOVUPD Z0, (SI)
+	ADDQ    $0x40, SI
+	DECQ    R9
+	JNZ     row
+	MOVQ    x+16(FP), BX
+	MOVQ    k+0(FP), SI
+	VPXORQ  Z0, Z0, Z0
+	VPXORQ  Z1, Z1, Z1
+	VPXORQ  Z2, Z2, Z2
+	VPXORQ  Z3, Z3, Z3
+	VPXORQ  Z4, Z4, Z4
+	VPXORQ  Z5, Z5, Z5
+	VPXORQ  Z6, Z6, Z6
+	VPXORQ  Z7, Z7, Z7
+	MOVQ    AX, DI
 
 kEight:
 	SUBQ        $0x08, DI
@@ -3869,9 +3968,9 @@ kSum:
 	VADDPD  Z1, Z0, Z0
 	VPXORQ  Z7, Z7, Z7
 	VADDPD  Z7, Z0, Z0
-	VMOVAPD Z0, Z9
-	MOVQ    x+0(FP), BX
-	MOVQ    theta+16(FP), SI
+	VMOVAPD Z0, Z10
+	MOVQ    x+16(FP), BX
+	MOVQ    theta+24(FP), SI
 	VPXORQ  Z0, Z0, Z0
 	VPXORQ  Z1, Z1, Z1
 	VPXORQ  Z2, Z2, Z2
@@ -3949,41 +4048,71 @@ thetaSum:
 	MOVQ         $0x3ff0000000000000, AX
 	VMOVQ        AX, X1
 	VBROADCASTSD X1, Z1
-	VPXORQ       Z10, Z10, Z10
+	VPXORQ       Z9, Z9, Z9
 	MOVQ         $0x7fefffffffffffff, AX
 	VMOVQ        AX, X2
 	VBROADCASTSD X2, Z2
-	MOVQ         q+48(FP), AX
-	VMOVUPD      Z9, (AX)
-	VCMPPD       $0x19, Z10, Z9, K1
+	MOVQ         q+56(FP), AX
+	VMOVUPD      Z10, (AX)
+	VCMPPD       $0x19, Z9, Z10, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
-	VCMPPD       $0x16, Z2, Z9, K1
+	VCMPPD       $0x16, Z2, Z10, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
-	VCMPPD       $0x1e, Z1, Z9, K1
+	VCMPPD       $0x1e, Z1, Z10, K1
 	KMOVB        K1, AX
 	ORQ          AX, DX
-	MOVQ         growth+40(FP), AX
+	MOVQ         growth+48(FP), AX
 	VMOVUPD      (AX), Z8
 	VCMPPD       $0x1e, Z1, Z8, K1
 	KMOVB        K1, AX
 	ORQ          AX, DX
-	VADDPD       Z1, Z9, Z9
-	VDIVPD       Z9, Z1, Z9
-	MOVQ         s+64(FP), AX
-	VMOVUPD      Z9, (AX)
-	MOVQ         y+24(FP), AX
+	VADDPD       Z1, Z10, Z10
+	VDIVPD       Z10, Z1, Z10
+	MOVQ         s+72(FP), AX
+	VMOVUPD      Z10, (AX)
+	MOVQ         y+32(FP), AX
 	VMOVUPD      (AX), Z8
 	VSUBPD       Z0, Z8, Z8
-	MOVQ         e+56(FP), AX
+	MOVQ         e+64(FP), AX
 	VMOVUPD      Z8, (AX)
 	VSUBPD       Z8, Z8, Z8
-	VCMPPD       $0x19, Z10, Z8, K1
+	VCMPPD       $0x19, Z9, Z8, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
-	MOVQ         CX, bad+72(FP)
-	MOVQ         DX, fold+80(FP)
+	MOVQ         CX, bad+80(FP)
+	MOVQ         DX, fold+88(FP)
+	ORQ          CX, DX
+	JNZ          done
+	MOVQ         theta+24(FP), AX
+	MOVQ         k+0(FP), CX
+	MOVQ         d+40(FP), DX
+	MOVQ         growth+48(FP), SI
+	MOVQ         s+72(FP), BX
+	VMOVUPD      (BX), Z0
+	MOVQ         e+64(FP), BX
+	VMOVUPD      (BX), Z1
+	XORQ         BX, BX
+
+feature:
+	VMULPD       (CX)(BX*1), Z0, Z2
+	VMOVUPD      (AX)(BX*1), Z3
+	VFMADD231PD  Z2, Z1, Z3
+	VMOVUPD      Z3, (AX)(BX*1)
+	ADDQ         $0x40, BX
+	DECQ         DX
+	JNZ          feature
+	VMOVUPD      (SI), Z3
+	MOVQ         $0x3ff0000000000000, AX
+	VMOVQ        AX, X0
+	VBROADCASTSD X0, Z0
+	VADDPD       Z0, Z3, Z2
+	MOVQ         q+56(FP), AX
+	VFMADD231PD  (AX), Z2, Z3
+	VMOVUPD      Z3, (SI)
+
+done:
 	VZEROUPPER
 	RET
 
@@ -4145,25 +4274,25 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetPickAVX512(dst *float64, table *float64, at *int, d int)
+// func octetPickAVX512(dst *float64, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep int, n int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetPickAVX512(SB), NOSPLIT, $0-32
+TEXT ·octetPickAVX512(SB), NOSPLIT, $0-72
+	MOVL  $0x00000002, AX
+	KMOVB AX, K1
+	MOVL  $0x00000004, AX
+	KMOVB AX, K2
+	MOVL  $0x00000008, AX
+	KMOVB AX, K3
+	MOVL  $0x00000010, AX
+	KMOVB AX, K4
+	MOVL  $0x00000020, AX
+	KMOVB AX, K5
+	MOVL  $0x00000040, AX
+	KMOVB AX, K6
+	MOVL  $0x00000080, AX
+	KMOVB AX, K7
 	MOVQ  d+24(FP), AX
 	SHLQ  $0x06, AX
-	MOVL  $0x00000002, CX
-	KMOVB CX, K1
-	MOVL  $0x00000004, CX
-	KMOVB CX, K2
-	MOVL  $0x00000008, CX
-	KMOVB CX, K3
-	MOVL  $0x00000010, CX
-	KMOVB CX, K4
-	MOVL  $0x00000020, CX
-	KMOVB CX, K5
-	MOVL  $0x00000040, CX
-	KMOVB CX, K6
-	MOVL  $0x00000080, CX
-	KMOVB CX, K7
 	MOVQ  at+16(FP), CX
 	MOVQ  table+8(FP), DX
 	MOVQ  dst+0(FP), BX
@@ -4206,12 +4335,63 @@ feature:
 	ADDQ         $0x40, DX
 	CMPQ         DX, AX
 	JL           feature
+	MOVQ         n+64(FP), CX
+	TESTQ        CX, CX
+	JZ           whole
+	MOVQ         u+32(FP), SI
+	MOVQ         x+48(FP), DI
+	MOVQ         ustep+40(FP), R8
+	MOVQ         xstep+56(FP), R9
+	SHLQ         $0x06, R8
+	SHLQ         $0x06, R9
+	MOVQ         at+16(FP), R10
+
+step:
+	MOVQ         (R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD (SI)(DX*1), Z1
+	MOVQ         8(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 8(SI)(DX*1), K1, Z1
+	MOVQ         16(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 16(SI)(DX*1), K2, Z1
+	MOVQ         24(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 24(SI)(DX*1), K3, Z1
+	MOVQ         32(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 32(SI)(DX*1), K4, Z1
+	MOVQ         40(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 40(SI)(DX*1), K5, Z1
+	MOVQ         48(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 48(SI)(DX*1), K6, Z1
+	MOVQ         56(R10), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 56(SI)(DX*1), K7, Z1
+	XORQ         DX, DX
+
+add:
+	VMOVUPD     (BX)(DX*1), Z0
+	VFMADD231PD (DI)(DX*1), Z1, Z0
+	VMOVUPD     Z0, (BX)(DX*1)
+	ADDQ        $0x40, DX
+	CMPQ        DX, AX
+	JL          add
+	ADDQ        R8, SI
+	ADDQ        R9, DI
+	DECQ        CX
+	JNZ         step
+
+whole:
 	VZEROUPPER
 	RET
 
-// func octetAddOneAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// func octetAddOneAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, AVX512F
-TEXT ·octetAddOneAVX512(SB), NOSPLIT, $0-56
+TEXT ·octetAddOneAVX512(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -4221,6 +4401,7 @@ TEXT ·octetAddOneAVX512(SB), NOSPLIT, $0-56
 	MOVQ s+0(FP), AX
 	MOVQ x+40(FP), CX
 	MOVQ d+16(FP), BX
+	XORQ SI, SI
 
 features4:
 	CMPQ    BX, $0x04
@@ -4229,63 +4410,118 @@ features4:
 	VMOVUPD 64(CX), Z1
 	VMOVUPD 128(CX), Z2
 	VMOVUPD 192(CX), Z3
-	MOVQ    u+24(FP), DI
-	MOVQ    members+8(FP), R8
-	MOVQ    AX, SI
+	MOVQ    u+24(FP), R8
+	MOVQ    members+8(FP), R9
+	MOVQ    SI, DI
+	SHLQ    $0x06, DI
+	ADDQ    DI, R8
+	MOVQ    SI, DI
+	IMULQ   DX, DI
+	ADDQ    AX, DI
+	SUBQ    SI, R9
 
 features4Member:
-	VMOVUPD     (DI), Z5
-	VMOVUPD     (SI), Z4
+	VMOVUPD     (R8), Z5
+	VMOVUPD     (DI), Z4
 	VFMADD231PD Z0, Z5, Z4
-	VMOVUPD     Z4, (SI)
-	VMOVUPD     64(SI), Z4
+	VMOVUPD     Z4, (DI)
+	VMOVUPD     64(DI), Z4
 	VFMADD231PD Z1, Z5, Z4
-	VMOVUPD     Z4, 64(SI)
-	VMOVUPD     128(SI), Z4
+	VMOVUPD     Z4, 64(DI)
+	VMOVUPD     128(DI), Z4
 	VFMADD231PD Z2, Z5, Z4
-	VMOVUPD     Z4, 128(SI)
-	VMOVUPD     192(SI), Z4
+	VMOVUPD     Z4, 128(DI)
+	VMOVUPD     192(DI), Z4
 	VFMADD231PD Z3, Z5, Z4
-	VMOVUPD     Z4, 192(SI)
-	ADDQ        DX, SI
-	ADDQ        $0x40, DI
-	DECQ        R8
+	VMOVUPD     Z4, 192(DI)
+	ADDQ        DX, DI
+	ADDQ        $0x40, R8
+	DECQ        R9
 	JNZ         features4Member
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000100, CX
 	SUBQ        $0x04, BX
+	MOVQ        skip+56(FP), DI
+	ADDQ        DI, SI
+	ADDQ        DI, SI
+	ADDQ        DI, SI
+	ADDQ        DI, SI
 	JMP         features4
 
 features4Done:
+features2:
+	CMPQ    BX, $0x02
+	JL      features2Done
+	VMOVUPD (CX), Z0
+	VMOVUPD 64(CX), Z1
+	MOVQ    u+24(FP), R8
+	MOVQ    members+8(FP), R9
+	MOVQ    SI, DI
+	SHLQ    $0x06, DI
+	ADDQ    DI, R8
+	MOVQ    SI, DI
+	IMULQ   DX, DI
+	ADDQ    AX, DI
+	SUBQ    SI, R9
+
+features2Member:
+	VMOVUPD     (R8), Z5
+	VMOVUPD     (DI), Z4
+	VFMADD231PD Z0, Z5, Z4
+	VMOVUPD     Z4, (DI)
+	VMOVUPD     64(DI), Z4
+	VFMADD231PD Z1, Z5, Z4
+	VMOVUPD     Z4, 64(DI)
+	ADDQ        DX, DI
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         features2Member
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x02, BX
+	MOVQ        skip+56(FP), DI
+	ADDQ        DI, SI
+	ADDQ        DI, SI
+	JMP         features2
+
+features2Done:
 features1:
 	CMPQ    BX, $0x01
 	JL      features1Done
 	VMOVUPD (CX), Z0
-	MOVQ    u+24(FP), DI
-	MOVQ    members+8(FP), R8
-	MOVQ    AX, SI
+	MOVQ    u+24(FP), R8
+	MOVQ    members+8(FP), R9
+	MOVQ    SI, DI
+	SHLQ    $0x06, DI
+	ADDQ    DI, R8
+	MOVQ    SI, DI
+	IMULQ   DX, DI
+	ADDQ    AX, DI
+	SUBQ    SI, R9
 
 features1Member:
-	VMOVUPD     (DI), Z5
-	VMOVUPD     (SI), Z4
+	VMOVUPD     (R8), Z5
+	VMOVUPD     (DI), Z4
 	VFMADD231PD Z0, Z5, Z4
-	VMOVUPD     Z4, (SI)
-	ADDQ        DX, SI
-	ADDQ        $0x40, DI
-	DECQ        R8
+	VMOVUPD     Z4, (DI)
+	ADDQ        DX, DI
+	ADDQ        $0x40, R8
+	DECQ        R9
 	JNZ         features1Member
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
 	SUBQ        $0x01, BX
+	MOVQ        skip+56(FP), DI
+	ADDQ        DI, SI
 	JMP         features1
 
 features1Done:
 	VZEROUPPER
 	RET
 
-// func octetAddFourAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// func octetAddFourAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, AVX512F
-TEXT ·octetAddFourAVX512(SB), NOSPLIT, $0-56
+TEXT ·octetAddFourAVX512(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -4297,6 +4533,7 @@ TEXT ·octetAddFourAVX512(SB), NOSPLIT, $0-56
 	MOVQ s+0(FP), DI
 	MOVQ x+40(FP), R8
 	MOVQ d+16(FP), R9
+	XORQ R10, R10
 
 features4:
 	CMPQ    R9, $0x04
@@ -4317,49 +4554,111 @@ features4:
 	VMOVUPD 192(R8)(CX*1), Z13
 	VMOVUPD 192(R8)(CX*2), Z14
 	VMOVUPD 192(R8)(SI*1), Z15
-	MOVQ    u+24(FP), R11
-	MOVQ    members+8(FP), R12
-	MOVQ    DI, R10
+	MOVQ    u+24(FP), R12
+	MOVQ    members+8(FP), R13
+	MOVQ    R10, R11
+	SHLQ    $0x06, R11
+	ADDQ    R11, R12
+	MOVQ    R10, R11
+	IMULQ   DX, R11
+	ADDQ    DI, R11
+	SUBQ    R10, R13
 
 features4Member:
-	VMOVUPD     (R11), Z17
-	VMOVUPD     (R11)(AX*1), Z18
-	VMOVUPD     (R11)(AX*2), Z19
-	VMOVUPD     (R11)(BX*1), Z20
-	VMOVUPD     (R10), Z16
+	VMOVUPD     (R12), Z17
+	VMOVUPD     (R12)(AX*1), Z18
+	VMOVUPD     (R12)(AX*2), Z19
+	VMOVUPD     (R12)(BX*1), Z20
+	VMOVUPD     (R11), Z16
 	VFMADD231PD Z0, Z17, Z16
 	VFMADD231PD Z1, Z18, Z16
 	VFMADD231PD Z2, Z19, Z16
 	VFMADD231PD Z3, Z20, Z16
-	VMOVUPD     Z16, (R10)
-	VMOVUPD     64(R10), Z16
+	VMOVUPD     Z16, (R11)
+	VMOVUPD     64(R11), Z16
 	VFMADD231PD Z4, Z17, Z16
 	VFMADD231PD Z5, Z18, Z16
 	VFMADD231PD Z6, Z19, Z16
 	VFMADD231PD Z7, Z20, Z16
-	VMOVUPD     Z16, 64(R10)
-	VMOVUPD     128(R10), Z16
+	VMOVUPD     Z16, 64(R11)
+	VMOVUPD     128(R11), Z16
 	VFMADD231PD Z8, Z17, Z16
 	VFMADD231PD Z9, Z18, Z16
 	VFMADD231PD Z10, Z19, Z16
 	VFMADD231PD Z11, Z20, Z16
-	VMOVUPD     Z16, 128(R10)
-	VMOVUPD     192(R10), Z16
+	VMOVUPD     Z16, 128(R11)
+	VMOVUPD     192(R11), Z16
 	VFMADD231PD Z12, Z17, Z16
 	VFMADD231PD Z13, Z18, Z16
 	VFMADD231PD Z14, Z19, Z16
 	VFMADD231PD Z15, Z20, Z16
-	VMOVUPD     Z16, 192(R10)
-	ADDQ        DX, R10
-	ADDQ        $0x40, R11
-	DECQ        R12
+	VMOVUPD     Z16, 192(R11)
+	ADDQ        DX, R11
+	ADDQ        $0x40, R12
+	DECQ        R13
 	JNZ         features4Member
 	ADDQ        $0x00000100, DI
 	ADDQ        $0x00000100, R8
 	SUBQ        $0x04, R9
+	MOVQ        skip+56(FP), R11
+	ADDQ        R11, R10
+	ADDQ        R11, R10
+	ADDQ        R11, R10
+	ADDQ        R11, R10
 	JMP         features4
 
 features4Done:
+features2:
+	CMPQ    R9, $0x02
+	JL      features2Done
+	VMOVUPD (R8), Z0
+	VMOVUPD (R8)(CX*1), Z1
+	VMOVUPD (R8)(CX*2), Z2
+	VMOVUPD (R8)(SI*1), Z3
+	VMOVUPD 64(R8), Z4
+	VMOVUPD 64(R8)(CX*1), Z5
+	VMOVUPD 64(R8)(CX*2), Z6
+	VMOVUPD 64(R8)(SI*1), Z7
+	MOVQ    u+24(FP), R12
+	MOVQ    members+8(FP), R13
+	MOVQ    R10, R11
+	SHLQ    $0x06, R11
+	ADDQ    R11, R12
+	MOVQ    R10, R11
+	IMULQ   DX, R11
+	ADDQ    DI, R11
+	SUBQ    R10, R13
+
+features2Member:
+	VMOVUPD     (R12), Z17
+	VMOVUPD     (R12)(AX*1), Z18
+	VMOVUPD     (R12)(AX*2), Z19
+	VMOVUPD     (R12)(BX*1), Z20
+	VMOVUPD     (R11), Z16
+	VFMADD231PD Z0, Z17, Z16
+	VFMADD231PD Z1, Z18, Z16
+	VFMADD231PD Z2, Z19, Z16
+	VFMADD231PD Z3, Z20, Z16
+	VMOVUPD     Z16, (R11)
+	VMOVUPD     64(R11), Z16
+	VFMADD231PD Z4, Z17, Z16
+	VFMADD231PD Z5, Z18, Z16
+	VFMADD231PD Z6, Z19, Z16
+	VFMADD231PD Z7, Z20, Z16
+	VMOVUPD     Z16, 64(R11)
+	ADDQ        DX, R11
+	ADDQ        $0x40, R12
+	DECQ        R13
+	JNZ         features2Member
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, R8
+	SUBQ        $0x02, R9
+	MOVQ        skip+56(FP), R11
+	ADDQ        R11, R10
+	ADDQ        R11, R10
+	JMP         features2
+
+features2Done:
 features1:
 	CMPQ    R9, $0x01
 	JL      features1Done
@@ -4367,28 +4666,36 @@ features1:
 	VMOVUPD (R8)(CX*1), Z1
 	VMOVUPD (R8)(CX*2), Z2
 	VMOVUPD (R8)(SI*1), Z3
-	MOVQ    u+24(FP), R11
-	MOVQ    members+8(FP), R12
-	MOVQ    DI, R10
+	MOVQ    u+24(FP), R12
+	MOVQ    members+8(FP), R13
+	MOVQ    R10, R11
+	SHLQ    $0x06, R11
+	ADDQ    R11, R12
+	MOVQ    R10, R11
+	IMULQ   DX, R11
+	ADDQ    DI, R11
+	SUBQ    R10, R13
 
 features1Member:
-	VMOVUPD     (R11), Z17
-	VMOVUPD     (R11)(AX*1), Z18
-	VMOVUPD     (R11)(AX*2), Z19
-	VMOVUPD     (R11)(BX*1), Z20
-	VMOVUPD     (R10), Z16
+	VMOVUPD     (R12), Z17
+	VMOVUPD     (R12)(AX*1), Z18
+	VMOVUPD     (R12)(AX*2), Z19
+	VMOVUPD     (R12)(BX*1), Z20
+	VMOVUPD     (R11), Z16
 	VFMADD231PD Z0, Z17, Z16
 	VFMADD231PD Z1, Z18, Z16
 	VFMADD231PD Z2, Z19, Z16
 	VFMADD231PD Z3, Z20, Z16
-	VMOVUPD     Z16, (R10)
-	ADDQ        DX, R10
-	ADDQ        $0x40, R11
-	DECQ        R12
+	VMOVUPD     Z16, (R11)
+	ADDQ        DX, R11
+	ADDQ        $0x40, R12
+	DECQ        R13
 	JNZ         features1Member
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x01, R9
+	MOVQ        skip+56(FP), R11
+	ADDQ        R11, R10
 	JMP         features1
 
 features1Done:
@@ -6318,7 +6625,7 @@ TEXT ·octetMulAVX2(SB), NOSPLIT, $0-32
 	MOVQ d+24(FP), AX
 	XORQ CX, CX
 
-half:
+Half:
 	MOVQ a+8(FP), DX
 	ADDQ CX, DX
 	MOVQ dst+0(FP), BX
@@ -6423,7 +6730,7 @@ Sum:
 	JNZ     row
 	ADDQ    $0x20, CX
 	CMPQ    CX, $0x20
-	JE      half
+	JE      Half
 	VZEROUPPER
 	RET
 
@@ -6433,7 +6740,7 @@ TEXT ·octetStepAVX2(SB), NOSPLIT, $0-64
 	MOVQ d+24(FP), AX
 	XORQ CX, CX
 
-half:
+Half:
 	MOVQ    c+32(FP), DX
 	ADDQ    CX, DX
 	VMOVUPD (DX), Y12
@@ -6600,23 +6907,29 @@ Sum:
 	JNZ         row
 	ADDQ        $0x20, CX
 	CMPQ        CX, $0x20
-	JE          half
+	JE          Half
 	VZEROUPPER
 	RET
 
-// func octetWeighAVX2(x *float64, k *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// func octetLearnAVX2(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·octetWeighAVX2(SB), NOSPLIT, $0-88
-	MOVQ d+32(FP), AX
+TEXT ·octetLearnAVX2(SB), NOSPLIT, $0-96
+	MOVQ d+40(FP), AX
 	XORQ CX, CX
 	XORQ DX, DX
 	XORQ SI, SI
 
-half:
-	MOVQ   x+0(FP), BX
-	ADDQ   SI, BX
-	MOVQ   k+8(FP), DI
-	ADDQ   SI, DI
+Half:
+	MOVQ a+8(FP), BX
+	ADDQ SI, BX
+	MOVQ k+0(FP), DI
+	ADDQ SI, DI
+	MOVQ x+16(FP), R8
+	ADDQ SI, R8
+	MOVQ AX, R10
+
+row:
+	MOVQ   R8, R9
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -6625,7 +6938,103 @@ half:
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
-	MOVQ   AX, R8
+	MOVQ   AX, R11
+
+Eight:
+	SUBQ        $0x08, R11
+	JL          Rest
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (R9), Y8, Y0
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 64(R9), Y8, Y1
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 128(R9), Y8, Y2
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 192(R9), Y8, Y3
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 256(R9), Y8, Y4
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 320(R9), Y8, Y5
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 384(R9), Y8, Y6
+	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 448(R9), Y8, Y7
+	ADDQ        $0x40, BX
+	ADDQ        $0x00000200, R9
+	JMP         Eight
+
+Rest:
+	ADDQ        $0x08, R11
+	CMPQ        R11, $0x01
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD (R9), Y8, Y0
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x02
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 64(R9), Y8, Y1
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x03
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 128(R9), Y8, Y2
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x04
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 192(R9), Y8, Y3
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x05
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 256(R9), Y8, Y4
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x06
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 320(R9), Y8, Y5
+	ADDQ        $0x40, BX
+	CMPQ        R11, $0x07
+	JL          Sum
+	VMOVUPD     (BX), Y8
+	VFMADD231PD 384(R9), Y8, Y6
+	ADDQ        $0x40, BX
+
+Sum:
+	VADDPD  Y4, Y0, Y0
+	VADDPD  Y5, Y1, Y1
+	VADDPD  Y6, Y2, Y2
+	VADDPD  Y7, Y3, Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y1, Y0, Y0
+	VXORPD  Y7, Y7, Y7
+	VADDPD  Y7, Y0, Y0
+	VMOVUPD Y0, (DI)
+	ADDQ    $0x40, DI
+	DECQ    R10
+	JNZ     row
+	MOVQ    x+16(FP), BX
+	ADDQ    SI, BX
+	MOVQ    k+0(FP), DI
+	ADDQ    SI, DI
+	VXORPD  Y0, Y0, Y0
+	VXORPD  Y1, Y1, Y1
+	VXORPD  Y2, Y2, Y2
+	VXORPD  Y3, Y3, Y3
+	VXORPD  Y4, Y4, Y4
+	VXORPD  Y5, Y5, Y5
+	VXORPD  Y6, Y6, Y6
+	VXORPD  Y7, Y7, Y7
+	MOVQ    AX, R8
 
 kEight:
 	SUBQ        $0x08, R8
@@ -6692,9 +7101,9 @@ kSum:
 	VXORPD  Y7, Y7, Y7
 	VADDPD  Y7, Y0, Y0
 	VMOVAPD Y0, Y9
-	MOVQ    x+0(FP), BX
+	MOVQ    x+16(FP), BX
 	ADDQ    SI, BX
-	MOVQ    theta+16(FP), DI
+	MOVQ    theta+24(FP), DI
 	ADDQ    SI, DI
 	VXORPD  Y0, Y0, Y0
 	VXORPD  Y1, Y1, Y1
@@ -6780,7 +7189,7 @@ thetaSum:
 	VBROADCASTSD X3, Y3
 	SHRQ         $0x04, CX
 	SHRQ         $0x04, DX
-	MOVQ         q+48(FP), BX
+	MOVQ         q+56(FP), BX
 	ADDQ         SI, BX
 	VMOVUPD      Y9, (BX)
 	VCMPPD       $0x19, Y2, Y9, Y4
@@ -6795,7 +7204,7 @@ thetaSum:
 	VMOVMSKPD    Y3, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, DX
-	MOVQ         growth+40(FP), BX
+	MOVQ         growth+48(FP), BX
 	ADDQ         SI, BX
 	VMOVUPD      (BX), Y8
 	VCMPPD       $0x1e, Y1, Y8, Y3
@@ -6804,14 +7213,14 @@ thetaSum:
 	ORQ          BX, DX
 	VADDPD       Y1, Y9, Y9
 	VDIVPD       Y9, Y1, Y9
-	MOVQ         s+64(FP), BX
+	MOVQ         s+72(FP), BX
 	ADDQ         SI, BX
 	VMOVUPD      Y9, (BX)
-	MOVQ         y+24(FP), BX
+	MOVQ         y+32(FP), BX
 	ADDQ         SI, BX
 	VMOVUPD      (BX), Y8
 	VSUBPD       Y0, Y8, Y8
-	MOVQ         e+56(FP), BX
+	MOVQ         e+64(FP), BX
 	ADDQ         SI, BX
 	VMOVUPD      Y8, (BX)
 	VSUBPD       Y8, Y8, Y8
@@ -6819,11 +7228,53 @@ thetaSum:
 	VMOVMSKPD    Y0, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, CX
-	MOVQ         CX, bad+72(FP)
-	MOVQ         DX, fold+80(FP)
 	ADDQ         $0x20, SI
 	CMPQ         SI, $0x20
-	JE           half
+	JE           Half
+	MOVQ         CX, bad+80(FP)
+	MOVQ         DX, fold+88(FP)
+	ORQ          CX, DX
+	JNZ          done
+	XORQ         AX, AX
+
+moveHalf:
+	MOVQ    theta+24(FP), CX
+	ADDQ    AX, CX
+	MOVQ    k+0(FP), DX
+	ADDQ    AX, DX
+	MOVQ    d+40(FP), BX
+	MOVQ    growth+48(FP), DI
+	ADDQ    AX, DI
+	MOVQ    s+72(FP), SI
+	ADDQ    AX, SI
+	VMOVUPD (SI), Y0
+	MOVQ    e+64(FP), SI
+	ADDQ    AX, SI
+	VMOVUPD (SI), Y1
+	XORQ    SI, SI
+
+feature:
+	VMULPD       (DX)(SI*1), Y0, Y2
+	VMOVUPD      (CX)(SI*1), Y3
+	VFMADD231PD  Y2, Y1, Y3
+	VMOVUPD      Y3, (CX)(SI*1)
+	ADDQ         $0x40, SI
+	DECQ         BX
+	JNZ          feature
+	VMOVUPD      (DI), Y3
+	MOVQ         $0x3ff0000000000000, CX
+	VMOVQ        CX, X0
+	VBROADCASTSD X0, Y0
+	VADDPD       Y0, Y3, Y2
+	MOVQ         q+56(FP), CX
+	ADDQ         AX, CX
+	VFMADD231PD  (CX), Y2, Y3
+	VMOVUPD      Y3, (DI)
+	ADDQ         $0x20, AX
+	CMPQ         AX, $0x20
+	JE           moveHalf
+
+done:
 	VZEROUPPER
 	RET
 
@@ -6832,7 +7283,7 @@ thetaSum:
 TEXT ·octetMoveAVX2(SB), NOSPLIT, $0-56
 	XORQ AX, AX
 
-half:
+moveHalf:
 	MOVQ    theta+0(FP), CX
 	ADDQ    AX, CX
 	MOVQ    k+8(FP), DX
@@ -6867,7 +7318,7 @@ feature:
 	VMOVUPD      Y3, (DI)
 	ADDQ         $0x20, AX
 	CMPQ         AX, $0x20
-	JE           half
+	JE           moveHalf
 	VZEROUPPER
 	RET
 
@@ -6878,7 +7329,7 @@ TEXT ·octetArgMaxAVX2(SB), NOSPLIT, $0-48
 	XORQ CX, CX
 	XORQ BX, BX
 
-half:
+Half:
 	MOVQ         $0xfff0000000000000, DX
 	VMOVQ        DX, X8
 	VBROADCASTSD X8, Y8
@@ -6999,38 +7450,38 @@ Sum:
 	MOVQ      at+32(FP), DX
 	ADDQ      BX, DX
 	VMOVUPD   Y9, (DX)
-	MOVQ      CX, wild+40(FP)
 	ADDQ      $0x20, BX
 	CMPQ      BX, $0x20
-	JE        half
+	JE        Half
+	MOVQ      CX, wild+40(FP)
 	VZEROUPPER
 	RET
 
-// func octetPickAVX2(dst *float64, table *float64, at *int, d int)
-// Requires: AVX
-TEXT ·octetPickAVX2(SB), NOSPLIT, $0-32
-	MOVQ d+24(FP), AX
-	SHLQ $0x06, AX
-	XORQ CX, CX
+// func octetPickAVX2(dst *float64, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep int, n int)
+// Requires: AVX, FMA3
+TEXT ·octetPickAVX2(SB), NOSPLIT, $0-72
+	XORQ AX, AX
 
-half:
+Half:
+	MOVQ  d+24(FP), CX
+	SHLQ  $0x06, CX
 	MOVQ  at+16(FP), DX
-	ADDQ  CX, DX
+	ADDQ  AX, DX
 	MOVQ  table+8(FP), BX
-	ADDQ  CX, BX
+	ADDQ  AX, BX
 	MOVQ  dst+0(FP), SI
-	ADDQ  CX, SI
+	ADDQ  AX, SI
 	MOVQ  (DX), DI
-	IMULQ AX, DI
+	IMULQ CX, DI
 	ADDQ  BX, DI
 	MOVQ  8(DX), R8
-	IMULQ AX, R8
+	IMULQ CX, R8
 	ADDQ  BX, R8
 	MOVQ  16(DX), R9
-	IMULQ AX, R9
+	IMULQ CX, R9
 	ADDQ  BX, R9
 	MOVQ  24(DX), DX
-	IMULQ AX, DX
+	IMULQ CX, DX
 	ADDQ  BX, DX
 	XORQ  BX, BX
 
@@ -7042,17 +7493,60 @@ feature:
 	VINSERTF128 $0x01, X1, Y0, Y0
 	VMOVUPD     Y0, (SI)(BX*1)
 	ADDQ        $0x40, BX
-	CMPQ        BX, AX
+	CMPQ        BX, CX
 	JL          feature
-	ADDQ        $0x20, CX
-	CMPQ        CX, $0x20
-	JE          half
+	MOVQ        n+64(FP), DX
+	TESTQ       DX, DX
+	JZ          whole
+	MOVQ        u+32(FP), DI
+	ADDQ        AX, DI
+	MOVQ        x+48(FP), R8
+	ADDQ        AX, R8
+	MOVQ        ustep+40(FP), R9
+	MOVQ        xstep+56(FP), R10
+	SHLQ        $0x06, R9
+	SHLQ        $0x06, R10
+	MOVQ        at+16(FP), R11
+	ADDQ        AX, R11
+
+step:
+	MOVQ        (R11), BX
+	SHLQ        $0x06, BX
+	VMOVSD      (DI)(BX*1), X1
+	MOVQ        8(R11), BX
+	SHLQ        $0x06, BX
+	VMOVHPD     8(DI)(BX*1), X1, X1
+	MOVQ        16(R11), BX
+	SHLQ        $0x06, BX
+	VMOVSD      16(DI)(BX*1), X0
+	MOVQ        24(R11), BX
+	SHLQ        $0x06, BX
+	VMOVHPD     24(DI)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y1
+	XORQ        BX, BX
+
+add:
+	VMOVUPD     (SI)(BX*1), Y0
+	VFMADD231PD (R8)(BX*1), Y1, Y0
+	VMOVUPD     Y0, (SI)(BX*1)
+	ADDQ        $0x40, BX
+	CMPQ        BX, CX
+	JL          add
+	ADDQ        R9, DI
+	ADDQ        R10, R8
+	DECQ        DX
+	JNZ         step
+
+whole:
+	ADDQ $0x20, AX
+	CMPQ AX, $0x20
+	JE   Half
 	VZEROUPPER
 	RET
 
-// func octetAddOneAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// func octetAddOneAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, FMA3
-TEXT ·octetAddOneAVX2(SB), NOSPLIT, $0-56
+TEXT ·octetAddOneAVX2(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -7061,12 +7555,13 @@ TEXT ·octetAddOneAVX2(SB), NOSPLIT, $0-56
 	SHLQ $0x06, CX
 	XORQ AX, AX
 
-half:
+Half:
 	MOVQ s+0(FP), CX
 	ADDQ AX, CX
 	MOVQ x+40(FP), BX
 	ADDQ AX, BX
 	MOVQ d+16(FP), SI
+	XORQ DI, DI
 
 features4:
 	CMPQ    SI, $0x04
@@ -7075,68 +7570,124 @@ features4:
 	VMOVUPD 64(BX), Y1
 	VMOVUPD 128(BX), Y2
 	VMOVUPD 192(BX), Y3
-	MOVQ    u+24(FP), R8
-	ADDQ    AX, R8
-	MOVQ    members+8(FP), R9
-	MOVQ    CX, DI
+	MOVQ    u+24(FP), R9
+	ADDQ    AX, R9
+	MOVQ    members+8(FP), R10
+	MOVQ    DI, R8
+	SHLQ    $0x06, R8
+	ADDQ    R8, R9
+	MOVQ    DI, R8
+	IMULQ   DX, R8
+	ADDQ    CX, R8
+	SUBQ    DI, R10
 
 features4Member:
-	VMOVUPD     (R8), Y5
-	VMOVUPD     (DI), Y4
+	VMOVUPD     (R9), Y5
+	VMOVUPD     (R8), Y4
 	VFMADD231PD Y0, Y5, Y4
-	VMOVUPD     Y4, (DI)
-	VMOVUPD     64(DI), Y4
+	VMOVUPD     Y4, (R8)
+	VMOVUPD     64(R8), Y4
 	VFMADD231PD Y1, Y5, Y4
-	VMOVUPD     Y4, 64(DI)
-	VMOVUPD     128(DI), Y4
+	VMOVUPD     Y4, 64(R8)
+	VMOVUPD     128(R8), Y4
 	VFMADD231PD Y2, Y5, Y4
-	VMOVUPD     Y4, 128(DI)
-	VMOVUPD     192(DI), Y4
+	VMOVUPD     Y4, 128(R8)
+	VMOVUPD     192(R8), Y4
 	VFMADD231PD Y3, Y5, Y4
-	VMOVUPD     Y4, 192(DI)
-	ADDQ        DX, DI
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMOVUPD     Y4, 192(R8)
+	ADDQ        DX, R8
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         features4Member
 	ADDQ        $0x00000100, CX
 	ADDQ        $0x00000100, BX
 	SUBQ        $0x04, SI
+	MOVQ        skip+56(FP), R8
+	ADDQ        R8, DI
+	ADDQ        R8, DI
+	ADDQ        R8, DI
+	ADDQ        R8, DI
 	JMP         features4
 
 features4Done:
+features2:
+	CMPQ    SI, $0x02
+	JL      features2Done
+	VMOVUPD (BX), Y0
+	VMOVUPD 64(BX), Y1
+	MOVQ    u+24(FP), R9
+	ADDQ    AX, R9
+	MOVQ    members+8(FP), R10
+	MOVQ    DI, R8
+	SHLQ    $0x06, R8
+	ADDQ    R8, R9
+	MOVQ    DI, R8
+	IMULQ   DX, R8
+	ADDQ    CX, R8
+	SUBQ    DI, R10
+
+features2Member:
+	VMOVUPD     (R9), Y5
+	VMOVUPD     (R8), Y4
+	VFMADD231PD Y0, Y5, Y4
+	VMOVUPD     Y4, (R8)
+	VMOVUPD     64(R8), Y4
+	VFMADD231PD Y1, Y5, Y4
+	VMOVUPD     Y4, 64(R8)
+	ADDQ        DX, R8
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         features2Member
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x02, SI
+	MOVQ        skip+56(FP), R8
+	ADDQ        R8, DI
+	ADDQ        R8, DI
+	JMP         features2
+
+features2Done:
 features1:
 	CMPQ    SI, $0x01
 	JL      features1Done
 	VMOVUPD (BX), Y0
-	MOVQ    u+24(FP), R8
-	ADDQ    AX, R8
-	MOVQ    members+8(FP), R9
-	MOVQ    CX, DI
+	MOVQ    u+24(FP), R9
+	ADDQ    AX, R9
+	MOVQ    members+8(FP), R10
+	MOVQ    DI, R8
+	SHLQ    $0x06, R8
+	ADDQ    R8, R9
+	MOVQ    DI, R8
+	IMULQ   DX, R8
+	ADDQ    CX, R8
+	SUBQ    DI, R10
 
 features1Member:
-	VMOVUPD     (R8), Y5
-	VMOVUPD     (DI), Y4
+	VMOVUPD     (R9), Y5
+	VMOVUPD     (R8), Y4
 	VFMADD231PD Y0, Y5, Y4
-	VMOVUPD     Y4, (DI)
-	ADDQ        DX, DI
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMOVUPD     Y4, (R8)
+	ADDQ        DX, R8
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         features1Member
 	ADDQ        $0x00000040, CX
 	ADDQ        $0x00000040, BX
 	SUBQ        $0x01, SI
+	MOVQ        skip+56(FP), R8
+	ADDQ        R8, DI
 	JMP         features1
 
 features1Done:
 	ADDQ $0x20, AX
 	CMPQ AX, $0x20
-	JE   half
+	JE   Half
 	VZEROUPPER
 	RET
 
-// func octetAddFourAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int)
+// func octetAddFourAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, FMA3
-TEXT ·octetAddFourAVX2(SB), NOSPLIT, $0-56
+TEXT ·octetAddFourAVX2(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -7147,12 +7698,13 @@ TEXT ·octetAddFourAVX2(SB), NOSPLIT, $0-56
 	LEAQ (CX)(CX*2), SI
 	XORQ DI, DI
 
-half:
+Half:
 	MOVQ s+0(FP), R8
 	ADDQ DI, R8
 	MOVQ x+40(FP), R9
 	ADDQ DI, R9
 	MOVQ d+16(FP), R10
+	XORQ R11, R11
 
 features2:
 	CMPQ    R10, $0x02
@@ -7165,35 +7717,44 @@ features2:
 	VMOVUPD 64(R9)(CX*1), Y5
 	VMOVUPD 64(R9)(CX*2), Y6
 	VMOVUPD 64(R9)(SI*1), Y7
-	MOVQ    u+24(FP), R12
-	ADDQ    DI, R12
-	MOVQ    members+8(FP), R13
-	MOVQ    R8, R11
+	MOVQ    u+24(FP), R13
+	ADDQ    DI, R13
+	MOVQ    members+8(FP), R14
+	MOVQ    R11, R12
+	SHLQ    $0x06, R12
+	ADDQ    R12, R13
+	MOVQ    R11, R12
+	IMULQ   DX, R12
+	ADDQ    R8, R12
+	SUBQ    R11, R14
 
 features2Member:
-	VMOVUPD     (R12), Y9
-	VMOVUPD     (R12)(AX*1), Y10
-	VMOVUPD     (R12)(AX*2), Y11
-	VMOVUPD     (R12)(BX*1), Y12
-	VMOVUPD     (R11), Y8
+	VMOVUPD     (R13), Y9
+	VMOVUPD     (R13)(AX*1), Y10
+	VMOVUPD     (R13)(AX*2), Y11
+	VMOVUPD     (R13)(BX*1), Y12
+	VMOVUPD     (R12), Y8
 	VFMADD231PD Y0, Y9, Y8
 	VFMADD231PD Y1, Y10, Y8
 	VFMADD231PD Y2, Y11, Y8
 	VFMADD231PD Y3, Y12, Y8
-	VMOVUPD     Y8, (R11)
-	VMOVUPD     64(R11), Y8
+	VMOVUPD     Y8, (R12)
+	VMOVUPD     64(R12), Y8
 	VFMADD231PD Y4, Y9, Y8
 	VFMADD231PD Y5, Y10, Y8
 	VFMADD231PD Y6, Y11, Y8
 	VFMADD231PD Y7, Y12, Y8
-	VMOVUPD     Y8, 64(R11)
-	ADDQ        DX, R11
-	ADDQ        $0x40, R12
-	DECQ        R13
+	VMOVUPD     Y8, 64(R12)
+	ADDQ        DX, R12
+	ADDQ        $0x40, R13
+	DECQ        R14
 	JNZ         features2Member
 	ADDQ        $0x00000080, R8
 	ADDQ        $0x00000080, R9
 	SUBQ        $0x02, R10
+	MOVQ        skip+56(FP), R12
+	ADDQ        R12, R11
+	ADDQ        R12, R11
 	JMP         features2
 
 features2Done:
@@ -7204,35 +7765,43 @@ features1:
 	VMOVUPD (R9)(CX*1), Y1
 	VMOVUPD (R9)(CX*2), Y2
 	VMOVUPD (R9)(SI*1), Y3
-	MOVQ    u+24(FP), R12
-	ADDQ    DI, R12
-	MOVQ    members+8(FP), R13
-	MOVQ    R8, R11
+	MOVQ    u+24(FP), R13
+	ADDQ    DI, R13
+	MOVQ    members+8(FP), R14
+	MOVQ    R11, R12
+	SHLQ    $0x06, R12
+	ADDQ    R12, R13
+	MOVQ    R11, R12
+	IMULQ   DX, R12
+	ADDQ    R8, R12
+	SUBQ    R11, R14
 
 features1Member:
-	VMOVUPD     (R12), Y9
-	VMOVUPD     (R12)(AX*1), Y10
-	VMOVUPD     (R12)(AX*2), Y11
-	VMOVUPD     (R12)(BX*1), Y12
-	VMOVUPD     (R11), Y8
+	VMOVUPD     (R13), Y9
+	VMOVUPD     (R13)(AX*1), Y10
+	VMOVUPD     (R13)(AX*2), Y11
+	VMOVUPD     (R13)(BX*1), Y12
+	VMOVUPD     (R12), Y8
 	VFMADD231PD Y0, Y9, Y8
 	VFMADD231PD Y1, Y10, Y8
 	VFMADD231PD Y2, Y11, Y8
 	VFMADD231PD Y3, Y12, Y8
-	VMOVUPD     Y8, (R11)
-	ADDQ        DX, R11
-	ADDQ        $0x40, R12
-	DECQ        R13
+	VMOVUPD     Y8, (R12)
+	ADDQ        DX, R12
+	ADDQ        $0x40, R13
+	DECQ        R14
 	JNZ         features1Member
 	ADDQ        $0x00000040, R8
 	ADDQ        $0x00000040, R9
 	SUBQ        $0x01, R10
+	MOVQ        skip+56(FP), R12
+	ADDQ        R12, R11
 	JMP         features1
 
 features1Done:
 	ADDQ $0x20, DI
 	CMPQ DI, $0x20
-	JE   half
+	JE   Half
 	VZEROUPPER
 	RET
 

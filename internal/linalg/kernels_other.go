@@ -79,10 +79,10 @@ func octetStepAVX512(dst, a, x *float64, d int, c, hat, s, k *float64) {
 func octetStepAVX2(dst, a, x *float64, d int, c, hat, s, k *float64) {
 	panic("linalg: no such kernel")
 }
-func octetWeighAVX512(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
+func octetLearnAVX512(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
 	panic("linalg: no such kernel")
 }
-func octetWeighAVX2(x, k, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
+func octetLearnAVX2(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
 	panic("linalg: no such kernel")
 }
 func octetMoveAVX512(theta, k *float64, d int, s, e, growth, q *float64) {
@@ -97,21 +97,21 @@ func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wi
 func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX512(dst, table *float64, at *int, d int) {
+func octetPickAVX512(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX2(dst, table *float64, at *int, d int) {
+func octetPickAVX2(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int) {
 	panic("linalg: no such kernel")
 }
-func octetAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int) {
+func octetAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddOneAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int) {
+func octetAddOneAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int) {
+func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep int) {
+func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }

@@ -667,9 +667,14 @@ func BenchmarkKernels(b *testing.B) {
 		var y [Eight]float64
 		var at [Eight]int
 		members := fill(c.m * size)
-		run(fmt.Sprint("Ridges/Update/d=", c.d), 2*Eight*c.d*c.d, func() { g.Update(x, &y) })
+		for k := range 4 {
+			copy(g.Steps(k), x)
+		}
+		k := 0
+		run(fmt.Sprint("Ridges/Update/d=", c.d), 2*Eight*c.d*c.d, func() { g.Update(k, &y); k = (k + 1) % 4 })
 		run(fmt.Sprint("Ridges/UpdateSolve/d=", c.d), 7*Eight*c.d*c.d, func() {
-			g.Update(x, &y)
+			g.Update(k, &y)
+			k = (k + 1) % 4
 			g.SolveShift(theta, s, &y)
 		})
 		run(fmt.Sprintf("OctetArgMax/%dx%d", c.arms, c.d), 2*Eight*c.arms*c.d, func() { OctetArgMax(&at, arms, theta) })

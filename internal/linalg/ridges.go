@@ -42,9 +42,10 @@ type Ridges struct {
 	owed  bool
 	theta []float64
 
-	vb    []float64 // (d+1)×d octets: V, and b as row d
+	vb    []float64 // (d+1)×d octets: V up to its diagonal, and b as row d
 	steps []float64 // octetSteps × (d+1) octets: x and y
-	late  int       // steps that vb has not seen
+	first int       // row of the first step that vb has not seen
+	late  int       // number of such steps
 
 	q, e           *[Eight]float64
 	logDet, growth *[Eight]float64
@@ -58,6 +59,10 @@ type Ridges struct {
 
 // octetSteps is the number of steps that enter V and b together.
 const octetSteps = 4
+
+// Steps returns rows k, …, 3 of four: the actions of a step are the first d octets of a row of d+1. They stay
+// after an Update until somebody writes there again.
+func (g *Ridges) Steps(k int) []float64 { return g.steps[k*(g.d+1)*Eight:] }
 
 // octets returns room for n octets. The allocator puts objects of 512 bytes and more on multiples of 64.
 func octets(n int) []float64 { return make([]float64, max(n, 8)*Eight)[:n*Eight] }
@@ -104,7 +109,7 @@ func (g *Ridges) LogDetRatio(lane int) float64 {
 // load reads the regression of a lane.
 func (g *Ridges) load(l int) {
 	d, ld, r := g.d, Padded(g.d), g.of[l]
-	g.enter()
+	g.Settle()
 	r.pay()
 	r.enter()
 	if !g.owed {
@@ -128,12 +133,12 @@ func (g *Ridges) load(l int) {
 // store writes the regression of a lane.
 func (g *Ridges) store(l int) {
 	d, ld, r := g.d, Padded(g.d), g.of[l]
-	g.enter()
+	g.Settle()
 	r.core.held = 0
 	for i := range d {
 		for j := range d {
 			r.inv[i*ld+j] = g.inv[(i*d+j)*Eight+l]
-			r.v[r.at(i, j)] = g.vb[(i*d+j)*Eight+l]
+			r.v[r.at(i, j)] = g.vb[(max(i, j)*d+min(i, j))*Eight+l]
 		}
 		r.sum[i] = g.vb[(d*d+i)*Eight+l]
 		r.theta[i] = g.theta[i*Eight+l]
@@ -171,40 +176,44 @@ func (g *Ridges) SolveShift(dst, s []float64, c *[Eight]float64) {
 	g.owed = false
 }
 
-// Update performs in every lane what Ridge.Update does, for the actions x, d octets, and the rewards y.
-// It reports false, and leaves all lanes as they were, where one of them refuses. Cost 4d² in each lane.
-func (g *Ridges) Update(x []float64, y *[Eight]float64) (ok bool) {
-	d := g.d
-	if len(x) != d*Eight {
-		panic(badLength)
+// Update performs in every lane what Ridge.Update does, for the actions in row k of Steps and the rewards y.
+// Rows follow each other, 0 after 3; before another one is written, call Settle. It reports false, and
+// leaves all lanes as they were, where one of them refuses. Cost 4d² in each lane.
+func (g *Ridges) Update(k int, y *[Eight]float64) (ok bool) {
+	if g.late == 0 {
+		g.first = k
 	}
+	if k != g.first+g.late || k >= octetSteps {
+		panic("linalg: Ridges: not the next row")
+	}
+	d := g.d
+	step := g.steps[k*(d+1)*Eight : (k+1)*(d+1)*Eight]
+	x := step[:d*Eight]
 	if g.owed {
 		g.SolveShift(g.work, x, g.s) // for the step alone
 	}
-	octetMul(g.k, g.inv, x, d)
-	bad, fold := octetWeigh(x, g.k, g.theta, y, d, g.growth, g.q, g.e, g.s)
+	bad, fold := octetLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s)
 	if bad != 0 {
 		if !g.repair(bad, x) {
 			return false
 		}
-		octetMul(g.k, g.inv, x, d)
-		if bad, fold = octetWeigh(x, g.k, g.theta, y, d, g.growth, g.q, g.e, g.s); bad != 0 {
+		if bad, fold = octetLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s); bad != 0 {
 			return false
 		}
 	}
 	g.owed = true
-	for l := 0; fold != 0; l, fold = l+1, fold>>1 {
-		if fold&1 != 0 {
-			g.fold(l)
+	if fold != 0 {
+		for l := 0; fold != 0; l, fold = l+1, fold>>1 {
+			if fold&1 != 0 {
+				g.fold(l)
+			}
 		}
+		octetMove(g.theta, g.k, d, g.s, g.e, g.growth, g.q)
 	}
-	octetMove(g.theta, g.k, d, g.s, g.e, g.growth, g.q)
-	step := g.steps[g.late*(d+1)*Eight:]
-	copy(step[:d*Eight], x)
-	copy(step[d*Eight:(d+1)*Eight], y[:])
+	*(*[Eight]float64)(step[d*Eight:]) = *y
 	g.count++
-	if g.late++; g.late == octetSteps {
-		g.enter()
+	if g.late++; k == octetSteps-1 {
+		g.Settle()
 	}
 	if g.count >= g.foldAt {
 		g.foldAt = math.MaxUint64
@@ -257,8 +266,11 @@ func (g *Ridges) refactor(l int) bool {
 // probe looks for drift in the lanes whose time has come, after the step x: see Ridge.Update.
 func (g *Ridges) probe(x []float64) {
 	d := g.d
-	g.enter()
+	g.Settle()
 	for i := range d {
+		for j := range i {
+			copy(g.vb[(j*d+i)*Eight:][:Eight], g.vb[(i*d+j)*Eight:])
+		}
 		for l, s := range g.s {
 			g.gain[i*Eight+l] = s * g.k[i*Eight+l]
 		}
@@ -285,13 +297,14 @@ func (g *Ridges) probe(x []float64) {
 	}
 }
 
-// enter adds the steps that are late to V and b.
-func (g *Ridges) enter() {
+// Settle adds the steps that are late to V and b.
+func (g *Ridges) Settle() {
 	if g.late > 0 {
 		w := g.d + 1
-		OctetAdd(g.vb, g.d, g.steps, w, g.steps, w, g.late)
-		g.late = 0
+		late := g.steps[g.first*w*Eight:]
+		octetAdd(g.vb, g.d, late, w, late, w, g.late, 1)
 	}
+	g.late = 0
 }
 
 // octetMul stores A·x in dst, mulPadded in every lane, for d×d octets A in rows of d.
@@ -355,18 +368,20 @@ func octetStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *
 	}
 }
 
-// octetWeigh computes q = xᵀk, e = y − xᵀθ and s = 1/(1+q). Bit l of bad says that lane l cannot make this
-// step: q is negative, or q or e is not finite; that of fold, that q or growth is above 1.
-func octetWeigh(x, k, theta []float64, y *[Eight]float64, d int, growth, q, e, s *[Eight]float64) (bad, fold int) {
-	if d < 1 || len(x) != d*Eight || len(k) != d*Eight || len(theta) != d*Eight {
+// octetLearn computes k = A·x, q = xᵀk, e = y − xᵀθ and s = 1/(1+q). Bit l of bad says that lane l cannot make
+// this step: q is negative, or q or e is not finite; that of fold, that q or growth is above 1. Where
+// neither has a bit, octetMove is done too.
+func octetLearn(k, a, x, theta []float64, y *[Eight]float64, d int, growth, q, e, s *[Eight]float64) (bad, fold int) {
+	if d < 1 || len(a) != d*d*Eight || len(x) != d*Eight || len(k) != d*Eight || len(theta) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		return octetWeighAVX512(&x[0], &k[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+		return octetLearnAVX512(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
 	case cpu.AVX2:
-		return octetWeighAVX2(&x[0], &k[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+		return octetLearnAVX2(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
 	}
+	octetMul(k, a, x, d)
 	var mean [Eight]float64
 	octetDot(q, x, k)
 	octetDot(&mean, x, theta)
@@ -379,6 +394,9 @@ func octetWeigh(x, k, theta []float64, y *[Eight]float64, d int, growth, q, e, s
 		if q[l] > 1 || growth[l] > 1 {
 			fold |= 1 << l
 		}
+	}
+	if bad|fold == 0 {
+		octetMove(theta, k, d, s, e, growth, q)
 	}
 	return bad, fold
 }
@@ -441,26 +459,41 @@ func OctetArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
 }
 
 // OctetPick stores in dst, for each lane, the row of a list of rows of len(dst)/8 octets that at names.
-func OctetPick(dst, table []float64, at *[Eight]int) {
+func OctetPick(dst, table []float64, at *[Eight]int) { OctetMember(dst, table, at, nil, 0, nil, 0, 0) }
+
+// OctetMember is OctetPick from a list of sums that lack n steps, with these steps added: what OctetAdd
+// would make of the rows.
+func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x []float64, xstep, n int) {
 	w := len(dst)
-	if w == 0 || w%Eight != 0 || len(table)%w != 0 {
+	if w == 0 || w%Eight != 0 || len(sums)%w != 0 || n < 0 || ustep < 0 || xstep < 0 {
 		panic(badLength)
 	}
-	rows := len(table) / w
+	rows := len(sums) / w
 	for _, i := range at {
 		if uint(i) >= uint(rows) {
-			panic("linalg: OctetPick: no such row")
+			panic("linalg: OctetMember: no such row")
 		}
+	}
+	var u0, x0 *float64
+	if n > 0 {
+		if len(u) < ((n-1)*ustep+rows)*Eight || len(x) < (n-1)*xstep*Eight+w {
+			panic(badLength)
+		}
+		u0, x0 = &u[0], &x[0]
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetPickAVX512(&dst[0], &table[0], &at[0], w/Eight)
+		octetPickAVX512(&dst[0], &sums[0], &at[0], w/Eight, u0, ustep, x0, xstep, n)
 	case cpu.AVX2:
-		octetPickAVX2(&dst[0], &table[0], &at[0], w/Eight)
+		octetPickAVX2(&dst[0], &sums[0], &at[0], w/Eight, u0, ustep, x0, xstep, n)
 	default:
 		for l, i := range at {
 			for j := l; j < w; j += Eight {
-				dst[j] = table[i*w+j]
+				v := sums[i*w+j]
+				for k := range n {
+					v = math.FMA(u[(k*ustep+i)*Eight+l], x[k*xstep*Eight+j], v)
+				}
+				dst[j] = v
 			}
 		}
 	}
@@ -470,6 +503,11 @@ func OctetPick(dst, table []float64, at *[Eight]int) {
 // does. s is a list of them, step k has its octets u_{kj} from u[8·k·ustep] and its vector from
 // x[8·k·xstep].
 func OctetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n int) {
+	octetAdd(s, d, u, ustep, x, xstep, n, 0)
+}
+
+// octetAdd is OctetAdd; with skip = 1 number i of vector j may be left out where i > j.
+func octetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n, skip int) {
 	if d < 1 || n < 0 || len(s)%(d*Eight) != 0 || ustep < 0 || xstep < 0 {
 		panic(badLength)
 	}
@@ -477,7 +515,7 @@ func OctetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n 
 	if members == 0 || n == 0 {
 		return
 	}
-	if len(u) < ((n-1)*ustep+members)*Eight || len(x) < ((n-1)*xstep+d)*Eight {
+	if len(u) < ((n-1)*ustep+members)*Eight || len(x) < ((n-1)*xstep+d)*Eight || skip > 0 && members < d {
 		panic(badLength)
 	}
 	level := cpu.Kernels()
@@ -485,32 +523,28 @@ func OctetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n 
 		k := 1
 		switch {
 		case level == cpu.Portable:
-			octetAdd(s, members, d, u, x)
+			for j := range members {
+				uj := (*[Eight]float64)(u[j*Eight:])
+				for i := range d {
+					to, xi := (*[Eight]float64)(s[(j*d+i)*Eight:]), (*[Eight]float64)(x[i*Eight:])
+					for l := range to {
+						to[l] = math.FMA(uj[l], xi[l], to[l])
+					}
+				}
+			}
 		case n >= 4 && level == cpu.AVX512:
 			k = 4
-			octetAddFourAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+			octetAddFourAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		case n >= 4:
 			k = 4
-			octetAddFourAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+			octetAddFourAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		case level == cpu.AVX512:
-			octetAddOneAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+			octetAddOneAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		default:
-			octetAddOneAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep)
+			octetAddOneAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		}
 		if n -= k; n > 0 {
 			u, x = u[k*ustep*Eight:], x[k*xstep*Eight:]
-		}
-	}
-}
-
-func octetAdd(s []float64, members, d int, u, x []float64) {
-	for j := range members {
-		uj := (*[Eight]float64)(u[j*Eight:])
-		for i := range d {
-			to, xi := (*[Eight]float64)(s[(j*d+i)*Eight:]), (*[Eight]float64)(x[i*Eight:])
-			for l := range to {
-				to[l] = math.FMA(uj[l], xi[l], to[l])
-			}
 		}
 	}
 }

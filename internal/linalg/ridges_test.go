@@ -83,43 +83,72 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		}
 	}
 
-	// Numbers that must be refused are among those of the second turn.
+	// The first turn is one that nothing hinders: A is small and positive on its diagonal. In the second
+	// some lane must be refused, or fold.
 	for turn := range 2 {
-		if turn == 1 {
-			y[seed%Eight] = []float64{math.NaN(), math.Inf(1)}[seed/8%2]
-			k[seed/3%Eight] = []float64{math.NaN(), math.Inf(-1), -1e200, 1e300}[seed/5%4]
+		if turn == 0 {
+			for i := range a {
+				a[i] *= 0x1p-20
+			}
+			for i := range d {
+				for l := range Eight {
+					a[(i*d+i)*Eight+l] = 1 / (64 * float64(d))
+				}
+			}
+			for l := range Eight {
+				growth[l] = math.Abs(growth[l]) / 8
+			}
+		} else {
+			y[seed%Eight] = []float64{math.NaN(), math.Inf(1), 0.5}[seed/8%3]
+			a[seed/3%Eight] = []float64{math.NaN(), math.Inf(-1), -1e200, 1e300, 30}[seed/5%5]
 			x[seed/3%Eight] = 2
 			growth[seed/7%Eight] = 1.5
 		}
-		weighed := everyLevel(t, "octetWeigh", func() []float64 {
+		weighed := everyLevel(t, "octetLearn", func() []float64 {
 			var q, e, s [Eight]float64
-			bad, fold := octetWeigh(x, k, hat, oct(y), d, oct(growth), &q, &e, &s)
+			to, theta, g := cut(k), cut(hat), cut(growth)
+			bad, fold := octetLearn(to, a, x, theta, oct(y), d, oct(g), &q, &e, &s)
 			for i := range q {
 				if bad>>i&1 != 0 { // a NaN has many forms
 					q[i], e[i], s[i] = 0, 0, 0
+					for j := i; j < len(to); j += Eight {
+						to[j] = 0
+					}
 				}
 			}
-			return append(append(append([]float64{float64(bad), float64(fold)}, q[:]...), e[:]...), s[:]...)
+			out := append(append(append([]float64{float64(bad), float64(fold)}, q[:]...), e[:]...), s[:]...)
+			return append(append(append(out, intact(to)...), intact(theta)...), intact(g)...)
 		})
-		bad := int(weighed[0])
+		bad, fold := int(weighed[0]), int(weighed[1])
+		if turn == 0 && bad|fold != 0 {
+			t.Fatalf("octetLearn: bad %08b, fold %08b where nothing hinders", bad, fold)
+		}
+		rest := weighed[2+3*Eight:]
 		for l := range Eight {
-			q, mean := Dot(lane(x, l), lane(k, l)), Dot(lane(x, l), lane(hat, l))
+			kl := make([]float64, ld)
+			mulPadded(kl, one(l), lane(x, l))
+			kl = kl[:d]
+			q, mean := Dot(lane(x, l), kl), Dot(lane(x, l), lane(hat, l))
 			e := y[l] - mean
 			refused := !(q >= 0) || q-q != 0 || e-e != 0
 			if refused != (bad>>l&1 != 0) {
-				t.Fatalf("octetWeigh: q %v, e %v in lane %d, bad %08b", q, e, l, bad)
+				t.Fatalf("octetLearn: q %v, e %v in lane %d, bad %08b", q, e, l, bad)
 			}
 			if !refused {
-				sameBits(t, "octetWeigh", []float64{weighed[2+l], weighed[10+l], weighed[18+l]}, []float64{q, e, 1 / (1 + q)})
-				if (q > 1 || growth[l] > 1) != (int(weighed[1])>>l&1 != 0) {
-					t.Fatalf("octetWeigh: q %v, growth %v in lane %d, fold %08b", q, growth[l], l, int(weighed[1]))
+				sameBits(t, "octetLearn", []float64{weighed[2+l], weighed[10+l], weighed[18+l]}, []float64{q, e, 1 / (1 + q)})
+				sameBits(t, "octetLearn: k", lane(rest[:d*Eight], l), kl)
+				if (q > 1 || growth[l] > 1) != (fold>>l&1 != 0) {
+					t.Fatalf("octetLearn: q %v, growth %v in lane %d, fold %08b", q, growth[l], l, fold)
 				}
 			}
-		}
-	}
-	for i := range k { // what the refused numbers were
-		if k[i]-k[i] != 0 {
-			k[i] = 0.5
+			theta, g := lane(hat, l), growth[l]
+			if bad|fold == 0 {
+				for i, v := range kl {
+					theta[i] = math.FMA(e, 1/(1+q)*v, theta[i])
+				}
+				g = math.FMA(1+g, q, g)
+			}
+			sameBits(t, "octetLearn: θ̂ and growth", append(lane(rest[d*Eight:2*d*Eight], l), rest[2*d*Eight+l]), append(theta, g))
 		}
 	}
 	e, q := r.slice(Eight), r.slice(Eight)
@@ -172,6 +201,39 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 	})
 	for l := range Eight {
 		sameBits(t, "OctetPick", lane(picked, l), lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l))
+	}
+
+	late := int(seed % 4)
+	lag, far := r.slice(late*(rows+1)*Eight), r.slice(late*(d+1)*Eight)
+	member := everyLevel(t, "OctetMember", func() []float64 {
+		dst := cut(make([]float64, d*Eight))
+		OctetMember(dst, table, &at, lag, rows+1, far, d+1, late)
+		return intact(dst)
+	})
+	for l := range Eight {
+		want := lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l)
+		for k := range late {
+			for i := range want {
+				want[i] = math.FMA(lag[(k*(rows+1)+at[l])*Eight+l], far[(k*(d+1)+i)*Eight+l], want[i])
+			}
+		}
+		sameBits(t, "OctetMember", lane(member, l), want)
+	}
+
+	square := r.slice((d + 1) * d * Eight)
+	pairs := r.slice(n * (d + 1) * Eight)
+	for level := cpu.Portable; level <= cpu.Best(); level++ {
+		restore := cpu.Force(level)
+		to, full := cut(square), cut(square)
+		octetAdd(to, d, pairs, d+1, pairs, d+1, n, 1)
+		OctetAdd(full, d, pairs, d+1, pairs, d+1, n)
+		restore()
+		intact(to)
+		for i := range d + 1 {
+			for j := range min(i+1, d) {
+				sameBits(t, "octetAdd below the diagonal", to[(i*d+j)*Eight:(i*d+j+1)*Eight], full[(i*d+j)*Eight:(i*d+j+1)*Eight])
+			}
+		}
 	}
 
 	sums, u, steps := r.slice(rows*d*Eight), r.slice(n*(rows+2)*Eight), r.slice(n*(d+1)*Eight)
@@ -281,10 +343,15 @@ func TestRidges(t *testing.T) {
 					}
 				}
 			}
-			x, s, dst := octets(c.d), octets(c.d), octets(c.d)
+			s, dst := octets(c.d), octets(c.d)
 			var y, shift [Eight]float64
 			model := make([]float64, c.d, Padded(c.d))
-			for n := range c.rounds {
+			for n, k := 0, 1; n < c.rounds; n, k = n+1, (k+1)%4 {
+				if n%61 == 60 { // a row that is not the next one
+					g.Settle()
+					k = n % 4
+				}
+				x := g.Steps(k)[:c.d*Eight]
 				for l := range Eight {
 					v, w := vector(l), vector(l)
 					for i := range v {
@@ -308,12 +375,12 @@ func TestRidges(t *testing.T) {
 				if n%97 == 13 {
 					good := y
 					y[n%c.lanes] = math.NaN()
-					if g.Update(x, &y) {
+					if g.Update(k, &y) {
 						t.Fatal("a reward that is no number was accepted")
 					}
 					y = good
 				}
-				if !g.Update(x, &y) {
+				if !g.Update(k, &y) {
 					t.Fatalf("d=%d round %d: refused", c.d, n)
 				}
 				for l := range alone {
