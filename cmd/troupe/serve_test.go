@@ -124,13 +124,15 @@ func TestPagesWork(t *testing.T) {
 		body = strings.ReplaceAll(body, "curl -sS", `curl -sS -w '%{stderr}\nSTATUS %{http_code}\n'`)
 		c := exec.Command("sh", "-eu", "-c", body)
 		c.Dir = t.TempDir()
-		out, err := c.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", page, err, out)
+		// Two buffers: in one, the status of a curl and the output of what it is piped into would mix.
+		var out, statuses bytes.Buffer
+		c.Stdout, c.Stderr = &out, &statuses
+		if err := c.Run(); err != nil {
+			t.Fatalf("%s: %v\n%s%s", page, err, &out, &statuses)
 		}
 		var wrong []string
 		good := 0
-		for _, line := range strings.Split(string(out), "\n") {
+		for _, line := range strings.Split(statuses.String(), "\n") {
 			switch {
 			case strings.HasPrefix(line, "STATUS 2"):
 				good++
@@ -141,12 +143,12 @@ func TestPagesWork(t *testing.T) {
 		// serving.md shows one problem on purpose.
 		refused := map[string]int{"serving.md": 1}[page]
 		if lines < 3 || good != lines-refused || len(wrong) != refused {
-			t.Errorf("%s: %d of %d requests succeeded, refused %v:\n%s\n%s", page, good, lines, wrong, out, logs)
+			t.Errorf("%s: %d of %d requests succeeded, refused %v:\n%s\n%s", page, good, lines, wrong, &out, logs)
 		}
 		if page == "serving.md" {
 			for _, want := range []string{`"status":"accepted"`, `"status":"duplicate"`, `"repeated":true`, `"field":"actions[0].feature"`} {
-				if !strings.Contains(string(out), want) {
-					t.Errorf("%s: no answer has %s:\n%s", page, want, out)
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%s: no answer has %s:\n%s", page, want, &out)
 				}
 			}
 		}
