@@ -420,11 +420,11 @@ func startEngine(ctx context.Context, dir string, sync bool, says func(level, te
 		srv.WaitForShutdown()
 		return nil, nil, err
 	}
-	// Each page is read through a subscription of its own, whose queue is made whole: the default of
-	// 65,536 places is half a megabyte for every batch that is applied. A page has readEntries answers,
-	// and one that was given up may still be coming in.
+	// The queue of a subscription is made whole: the default of 65,536 places is half a megabyte for
+	// every reader. A page has readEntries answers and a last word, and the rest of one before it, whose
+	// end nobody waited for, may still be coming in.
 	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
-		nats.SyncQueueLen(readTries*(readEntries+1)))
+		nats.SyncQueueLen(2*(readEntries+1)))
 	if err != nil {
 		srv.Shutdown()
 		srv.WaitForShutdown()
@@ -741,6 +741,8 @@ func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Se
 			return
 		}
 		var page []Entry
+		p := pager{s: s}
+		defer p.end()
 		for {
 			e, change, err := l.state()
 			s.mu.Lock()
@@ -757,7 +759,7 @@ func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Se
 				case <-bctx.Done():
 				}
 			default:
-				if page, err = e.page(bctx, s, page[:0], from, last); err == nil || bctx.Err() != nil {
+				if page, err = p.page(bctx, e, page[:0], from, last); err == nil || bctx.Err() != nil {
 					break
 				}
 				if !l.replaced(e) {
@@ -794,19 +796,46 @@ func (s *streamShard) first() uint64 {
 	return s.told.First
 }
 
+// pager reads pages through one subscription: making one for each page costs more than the page,
+// because every change of the subscriptions empties the engine's cache of routes.
+type pager struct {
+	s     *streamShard
+	e     *running           // that sub belongs to
+	sub   *nats.Subscription // nil before the first page and after an error
+	inbox string
+	asked int
+}
+
+func (p *pager) end() {
+	if p.sub != nil {
+		_ = p.sub.Unsubscribe()
+		p.sub = nil
+	}
+}
+
 // page reads some entries from from on, at most up to last. That they exist is known; so an engine
 // that does not have them has lost them, and one that does not answer is asked again.
-func (e *running) page(ctx context.Context, s *streamShard, page []Entry, from, last uint64) ([]Entry, error) {
-	inbox := e.nc.NewInbox()
-	sub, err := e.nc.SubscribeSync(inbox + ".*")
-	if err != nil {
-		return nil, fmt.Errorf("shard %d: read: %w", s.n, err)
+func (p *pager) page(ctx context.Context, e *running, page []Entry, from, last uint64) ([]Entry, error) {
+	if p.e != e {
+		p.end()
+		p.e = e
 	}
-	defer func() { _ = sub.Unsubscribe() }()
 	for try := 1; ; try++ {
+		if p.sub == nil {
+			p.inbox = e.nc.NewInbox()
+			sub, err := e.nc.SubscribeSync(p.inbox + ".*")
+			if err != nil {
+				return nil, fmt.Errorf("shard %d: read: %w", p.s.n, err)
+			}
+			p.sub = sub
+		}
+		p.asked++
 		tctx, cancel := context.WithTimeout(ctx, readTimeout)
-		page, err := e.ask(tctx, s, sub, inbox+"."+strconv.Itoa(try), page[:0], from, last)
+		page, err := e.ask(tctx, p.s, p.sub, p.inbox+"."+strconv.Itoa(p.asked), page[:0], from, last)
 		cancel()
+		if err != nil {
+			p.end() // answers may still come; nobody looks for them here
+		}
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || try == readTries {
 			return page, err
 		}
