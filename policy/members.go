@@ -490,14 +490,11 @@ func (c *table) fill(draw rng.Source, m int, law rng.Law) {
 		}
 		c.src, c.rounds, c.stride = draw.Later(-k), 4*quads, stride
 		var ids [rng.Lanes]uint32
-		for i := range ids {
-			ids[i] = uint32(i)
-		}
 		for j := 0; j < stride; j += rng.Lanes {
-			c.src.FillMembers(c.u[j:], stride, &ids, quads, law)
 			for i := range ids {
-				ids[i] += rng.Lanes
+				ids[i] = uint32(min(j+i, m-1)) // what fills up the last panel is never read
 			}
+			c.src.FillMembers(c.u[j:], stride, &ids, quads, law)
 		}
 	}
 	c.k = int(k)

@@ -32,7 +32,7 @@ const Lanes = 16
 
 // FillMembers stores the targets of 16 members in the rounds 4q, …, 4q+4n−1, q = ⌊t/4⌋: member i of
 // the list in round 4q+k goes to dst[k·stride+i]. It is what an update of the whole ensemble needs.
-// dst must have (4n−1)·stride + 16 numbers.
+// Members at the end of the list that repeat the one before cost less in portable Go. dst must have (4n−1)·stride + 16 numbers.
 func (s Source) FillMembers(dst []float64, stride int, members *[Lanes]uint32, n int, law Law) {
 	if n < 1 || stride < Lanes || len(dst) < (4*n-1)*stride+Lanes {
 		panic("rng: FillMembers: no room")
@@ -124,11 +124,25 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 	case cpu.AVX2:
 		fillAVX2(&dst[0], stride, b, n, int(law))
 	default:
+		lanes := b.distinct()
 		for p := range n {
-			for i := range Lanes {
-				c := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
-				for k, w := range Threefry4x32([4]uint32(b.key[:4]), c) {
-					dst[(4*p+k)*stride+i] = law.Of(w)
+			for i := 0; i < lanes; i += 2 {
+				x := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
+				y := [4]uint32{b.c0[i+1], b.c1[i+1] + uint32(p), b.c2, b.c3}
+				two(&b.key, &x, &y)
+				for k := range 4 {
+					to := dst[(4*p+k)*stride+i:][:2]
+					if law == UniformLaw {
+						to[0], to[1] = UniformWord(x[k]), UniformWord(y[k])
+					} else {
+						to[0], to[1] = SignWord(x[k]), SignWord(y[k])
+					}
+				}
+			}
+			for k := range 4 {
+				row := dst[(4*p+k)*stride:][:Lanes]
+				for i := lanes; i < Lanes; i++ {
+					row[i] = row[lanes-1]
 				}
 			}
 		}
@@ -143,13 +157,23 @@ func (b *blocks) words(w *[4 * Lanes]uint32) {
 	case cpu.AVX2:
 		wordsAVX2(w, b)
 	default:
-		for i := range Lanes {
-			c := [4]uint32{b.c0[i], b.c1[i], b.c2, b.c3}
-			for k, v := range Threefry4x32([4]uint32(b.key[:4]), c) {
-				w[k*Lanes+i] = v
+		for i := 0; i < Lanes; i += 2 {
+			x, y := [4]uint32{b.c0[i], b.c1[i], b.c2, b.c3}, [4]uint32{b.c0[i+1], b.c1[i+1], b.c2, b.c3}
+			two(&b.key, &x, &y)
+			for k := range 4 {
+				w[k*Lanes+i], w[k*Lanes+i+1] = x[k], y[k]
 			}
 		}
 	}
+}
+
+// distinct returns an even number of lanes after which all lanes repeat the last one.
+func (b *blocks) distinct() int {
+	n := Lanes
+	for n > 2 && b.c0[n-2] == b.c0[n-3] && b.c0[n-1] == b.c0[n-3] && b.c1[n-2] == b.c1[n-3] && b.c1[n-1] == b.c1[n-3] {
+		n -= 2
+	}
+	return n
 }
 
 // Columns serves the words of members 0, …, m−1 round after round and keeps the four rounds of a
