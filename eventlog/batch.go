@@ -136,6 +136,12 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 // checksum, that every record decodes and their number is right. The batch does not refer to b.
 func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true) }
 
+// ParseHeader checks a batch as ParseBatch does, but for its records, which it does not decode.
+func ParseHeader(b []byte) (Header, error) {
+	batch, err := parseBatch(b, false)
+	return batch.Header, err
+}
+
 // parseBatch is ParseBatch, or without records everything but their decoding. A batch of Repair is
 // always decoded.
 func parseBatch(b []byte, decode bool) (Batch, error) {

@@ -242,8 +242,12 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	present := m.last <= c.AtSeq && m.since <= c.AtSeq
 	v := m.entry.version.Load()
 	s.mu.RUnlock()
+	began := "the model began"
+	if base := s.past.base.Load(); base > oldest {
+		oldest, began = base, "the log that is kept begins"
+	}
 	if c.AtSeq > applied || c.AtSeq < oldest {
-		return invalid(field, c.AtSeq, "expected a sequence from %d, where the model began, to %d, the present", oldest, applied)
+		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began, applied)
 	}
 	if v.cfg.encoder == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
@@ -232,7 +233,11 @@ func (h *history) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	}
 	// A snapshot before the decision's state has the model's ancestors too.
 	past, err := h.at([]eventlog.ID{r.Model}, r.BasisSeq)
-	if err != nil {
+	var trimmed errTrimmed
+	switch {
+	case errors.As(err, &trimmed):
+		return fail(Gone, trimmed.Error(), err)
+	case err != nil:
 		return fail(Unavailable, "the state of that time cannot be computed", err)
 	}
 	m := past.models[r.Model]

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,12 +36,13 @@ type Server struct {
 
 	progress // how far the applier is
 
-	admin   sync.Mutex // one control act at a time
-	calls   calls
-	recent  recent
-	pending pending
-	turn    chan struct{} // one for each processor: who chooses
-	windows windows
+	admin     sync.Mutex // one control act at a time
+	retaining sync.Mutex // one trim at a time
+	calls     calls
+	recent    recent
+	pending   pending
+	turn      chan struct{} // one for each processor: who chooses
+	windows   windows
 
 	snapshots snapshots
 
@@ -124,6 +126,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expireLoop)
 	}
+	if o.TrimEvery > 0 && (o.Keep > 0 || o.KeepBytes > 0) {
+		s.workers.Go(s.retainLoop)
+	}
 	return s, nil
 }
 
@@ -143,7 +148,7 @@ func (o *Options) defaults() {
 	for _, d := range []struct {
 		at *time.Duration
 		v  time.Duration
-	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second}} {
+	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second}, {&o.TrimEvery, 10 * time.Minute}} {
 		if *d.at == 0 {
 			*d.at = d.v
 		}
@@ -180,8 +185,9 @@ func (s *Server) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.past = &history{log: logReader{s}, nearest: s.nearest, first: info.First}
-	s.snapshots.dir = ""
+	s.past = &history{log: logReader{s}, nearest: s.nearest}
+	s.past.first.Store(info.First)
+	s.snapshots.dir, s.snapshots.base = "", s.past.base.Load
 	if s.opt.Dir != "" {
 		s.snapshots.dir = filepath.Join(s.opt.Dir, "snapshots")
 	}
@@ -190,11 +196,19 @@ func (s *Server) recover(ctx context.Context) error {
 	}
 	if s.fold == nil {
 		if info.First > 1 {
-			return fmt.Errorf("serve: the log begins with entry %d and there is no snapshot of what was before", info.First)
+			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; no snapshot in %s can be its base: put one back from a backup%s",
+				info.First, s.snapshots.dir, strings.Join(append([]string{""}, s.recovery.Skipped...), "\n  "))
 		}
 		s.fold, s.chain = newFold(s.past), eventlog.NewChain(0, 1)
 	}
 	s.recovery.Snapshot = s.fold.seq
+	if info.First > 1 {
+		base, err := s.oldest(ctx, info)
+		if err != nil {
+			return err
+		}
+		s.past.base.Store(base)
+	}
 	if err := s.catchUp(ctx, info.Last); err != nil {
 		return err
 	}

@@ -481,6 +481,12 @@ type Options struct {
 	// SnapshotAfter how much time, default 1 minute. Negative: only at Close.
 	SnapshotEvery int
 	SnapshotAfter time.Duration
+	// Keep is how long entries stay in the log, by the times that they bear, and KeepBytes how many bytes
+	// of entries stay; 0 sets no limit, and with two the stricter holds. What is needed stays longer, see
+	// Server.Trim. TrimEvery is how often the server looks, default 10 minutes; negative: only on Trim.
+	Keep      time.Duration
+	KeepBytes int64
+	TrimEvery time.Duration
 	// ExpireEvery is how often the server looks for windows to close, default 200 ms. Negative:
 	// only when Expire is called.
 	ExpireEvery time.Duration

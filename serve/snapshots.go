@@ -21,8 +21,9 @@ import (
 )
 
 // snapshots writes states to files named by their sequence, 16 hexadecimal digits and ".snap", and
-// keeps the newest three. A snapshot is only ever a shorter way to the same state, so losing them
-// all costs time and nothing else.
+// keeps the newest three, and the base of a log that was trimmed. While the log is whole a snapshot is
+// only a shorter way to the same state, and losing them all costs time and nothing else. Of a trimmed
+// log at least one is needed.
 type snapshots struct {
 	dir   string // empty: none are written
 	since int    // records since the last one; only the applier uses it
@@ -34,6 +35,15 @@ type snapshots struct {
 	err     string
 	writing sync.WaitGroup
 	busy    bool
+	kept    uint64        // not to be removed, 0 for none
+	base    func() uint64 // entry before whose state nothing can be computed
+}
+
+// keep protects the snapshot of an entry that is not the base yet; 0 ends it.
+func (p *snapshots) keep(seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = seq
 }
 
 const snapshotsKept = 3
@@ -131,8 +141,15 @@ func (p *snapshots) prune() error {
 	if err != nil {
 		return err
 	}
-	for _, seq := range seqs[min(snapshotsKept, len(seqs)):] {
-		if err := os.Remove(filepath.Join(p.dir, snapshotName(seq))); err != nil {
+	p.mu.Lock()
+	kept := p.kept
+	p.mu.Unlock()
+	base := p.base()
+	for i, seq := range seqs {
+		if seq >= base && (i < snapshotsKept || seq == kept || base > 0 && (i == len(seqs)-1 || seqs[i+1] < base)) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(p.dir, snapshotName(seq))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -153,39 +170,73 @@ func (s *Server) newest(ctx context.Context, info eventlog.Info) (*fold, *eventl
 		s.opt.Logger.Warn("snapshot passed over", "file", snapshotName(seq), "error", err.Error())
 	}
 	for _, seq := range seqs {
-		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
-		if err != nil {
+		f, c, err := s.load(ctx, seq, info)
+		var unusable *unusableError
+		switch {
+		case errors.As(err, &unusable):
 			skip(seq, err)
-			continue
+		case err != nil:
+			return nil, nil, err
+		default:
+			p.last = seq
+			return f, c, nil
 		}
-		f, c, err := restoreState(b, s.past)
-		if err == nil && f.seq != seq {
-			err = fmt.Errorf("it is the state of entry %d", f.seq)
-		}
-		if err != nil {
-			skip(seq, err)
-			continue
-		}
-		if seq > info.Last {
-			return nil, nil, &eventlog.GapError{Shard: 0, First: info.Last + 1, Last: seq}
-		}
-		if seq+1 < info.First {
-			skip(seq, fmt.Errorf("the log begins with entry %d", info.First))
-			continue
-		}
-		if seq >= info.First {
-			e, err := s.log.Get(ctx, 0, seq)
-			if err != nil {
-				return nil, nil, err
-			}
-			if h := eventlog.HashBatch(e.Data); h != c.Head().Hash {
-				return nil, nil, &eventlog.ChainError{Shard: 0, Seq: seq, What: fmt.Sprintf("it has the hash %v, a snapshot says %v", h, c.Head().Hash)}
-			}
-		}
-		p.last = seq
-		return f, c, nil
 	}
 	return nil, nil, nil
+}
+
+// unusableError: a snapshot is passed over.
+type unusableError struct{ error }
+
+// load restores the snapshot of an entry and compares it with the log. An error that is no
+// *unusableError says that the log is not the one that the snapshot was made of.
+func (s *Server) load(ctx context.Context, seq uint64, info eventlog.Info) (*fold, *eventlog.Chain, error) {
+	unusable := func(err error) (*fold, *eventlog.Chain, error) { return nil, nil, &unusableError{err} }
+	b, err := os.ReadFile(filepath.Join(s.snapshots.dir, snapshotName(seq)))
+	if err != nil {
+		return unusable(err)
+	}
+	f, c, err := restoreState(b, s.past)
+	switch {
+	case err != nil:
+		return unusable(err)
+	case f.seq != seq:
+		return unusable(fmt.Errorf("it is the state of entry %d", f.seq))
+	case seq > info.Last:
+		return nil, nil, &eventlog.GapError{Shard: 0, First: info.Last + 1, Last: seq}
+	case min(seq+1, f.oldestOpen()) < info.First:
+		return unusable(fmt.Errorf("it needs entries from %d on, the log begins with %d", min(seq+1, f.oldestOpen()), info.First))
+	case seq >= info.First:
+		e, err := s.log.Get(ctx, 0, seq)
+		if err != nil {
+			return nil, nil, err
+		}
+		if h := eventlog.HashBatch(e.Data); h != c.Head().Hash {
+			return nil, nil, &eventlog.ChainError{Shard: 0, Seq: seq, What: fmt.Sprintf("it has the hash %v, a snapshot says %v", h, c.Head().Hash)}
+		}
+	}
+	return f, c, nil
+}
+
+// oldest returns the entry of the oldest snapshot that can be used: the base of a log that was trimmed.
+func (s *Server) oldest(ctx context.Context, info eventlog.Info) (uint64, error) {
+	seqs, err := s.snapshots.list()
+	if err != nil {
+		return 0, err
+	}
+	for _, seq := range slices.Backward(seqs) {
+		_, _, err := s.load(ctx, seq, info)
+		var unusable *unusableError
+		switch {
+		case errors.As(err, &unusable):
+			s.opt.Logger.Warn("snapshot cannot be the base of the log", "file", snapshotName(seq), "error", err.Error())
+		case err != nil:
+			return 0, err
+		default:
+			return seq, nil
+		}
+	}
+	return 0, errors.New("serve: no snapshot can be the base of the log")
 }
 
 // nearest implements history.nearest: bytes that can be read and are whole.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"troupe/eventlog"
@@ -325,7 +326,8 @@ type history struct {
 	log log
 	// nearest returns the bytes of a state of some entry up to seq, or nil.
 	nearest func(seq uint64) []byte
-	first   uint64 // entry at which the log begins
+	first   atomic.Uint64 // entry at which the log begins
+	base    atomic.Uint64 // entry before whose state nothing can be computed, 0 when the log is whole
 }
 
 // log is what a history reads.
@@ -404,29 +406,42 @@ func (f *fold) alive(chain []eventlog.ID) *model {
 
 // at folds the log up to seq, from the nearest state before it, keeping the policies of a chain.
 func (h *history) at(chain []eventlog.ID, seq uint64) (*fold, error) {
-	f, c := newFold(h), eventlog.NewChain(0, h.first)
+	only := map[eventlog.ID]bool{}
+	for _, id := range chain {
+		only[id] = true
+	}
+	f, _, err := h.fold(only, seq)
+	return f, err
+}
+
+// fold is at for the models in only, nil for all, and returns the chain behind the state, too.
+func (h *history) fold(only map[eventlog.ID]bool, seq uint64) (*fold, *eventlog.Chain, error) {
+	if base := h.base.Load(); seq < base {
+		return nil, nil, errTrimmed{base}
+	}
+	f, c := newFold(h), eventlog.NewChain(0, h.first.Load())
 	if b := h.nearest(seq); b != nil {
 		var err error
 		if f, c, err = restoreState(b, h); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	} else if h.first.Load() > 1 {
+		return nil, nil, errors.New("the log was trimmed and its base cannot be read")
 	}
 	f.seq = c.Last()
-	f.only = map[eventlog.ID]bool{}
-	for _, id := range chain {
-		f.only[id] = true
-	}
-	for id, m := range f.models {
-		if !f.only[id] {
-			m.policy = nil
+	if f.only = only; only != nil {
+		for id, m := range f.models {
+			if !only[id] {
+				m.policy = nil
+			}
 		}
 	}
 	if seq > f.seq {
 		if err := h.log.replay(c, seq, func(d eventlog.Delivery) error { _, err := f.apply(d); return err }); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return f, nil
+	return f, c, nil
 }
 
 // seedOf makes a seed of 16 random bytes.

@@ -36,6 +36,8 @@ type serveFlags struct {
 	hosts               []string
 	plaintext, debug    bool
 	maxBody, maxLog     int64
+	keep                time.Duration
+	keepBytes           int64
 	concurrent, actions int
 	connections         int
 	timeout, drain      time.Duration
@@ -79,6 +81,8 @@ server after the requests that it has. Operations: docs/operations.md.`,
 	fl.BoolVar(&f.debug, "debug", false, "log every request")
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full one refuses and forgets nothing")
+	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep what is younger, and what is needed (720h are 30 days); 0 keeps all")
+	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep so many bytes, and what is needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
@@ -160,7 +164,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		Dir: f.data, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
-		Logger: logger,
+		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes,
 	})
 	if err != nil {
 		return openError(f.data, err)
@@ -267,6 +271,10 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout)
 	case f.drain < 0 || f.drain > 24*time.Hour:
 		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
+	case f.keep != 0 && f.keep < time.Minute:
+		return fmt.Errorf("--keep %v: expected at least 1m, or 0 to keep all", f.keep)
+	case f.keepBytes != 0 && f.keepBytes < 1<<20:
+		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
 	}
 	return nil
 }

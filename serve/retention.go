@@ -1,0 +1,213 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// Retention. The log forgets nothing by itself; with Options.Keep or KeepBytes the server trims it. The
+// fold can then not begin with nothing any more, so the state of the last entry before what is kept, the
+// base, takes the place of what goes: it is computed by folding what goes, written as a snapshot, read
+// back, and only then is the log trimmed. Everything that looks back is refused before the base.
+//
+// What stays in the log whatever its age: the decisions of open windows and of remembered idempotency
+// keys, the decisions whose windows were open at the base (a replay from there closes them), and
+// everything since the state that a kept clone or rollback begins with.
+
+// errTrimmed: what was asked for lies before the base.
+type errTrimmed struct{ base uint64 }
+
+func (e errTrimmed) Error() string {
+	return fmt.Sprintf("the log was trimmed: states before that of entry %d are gone", e.base)
+}
+
+// retainLoop trims every now and then.
+func (s *Server) retainLoop() {
+	tick := time.NewTicker(s.opt.TrimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.opt.Logger.Warn("the log is not trimmed", "error", err.Error())
+		}
+	}
+}
+
+// Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and
+// returns the first entry that is left. It reads and folds what goes once more, which takes as long as a
+// restart over as many entries, on one processor; the server goes on meanwhile. The server does it by
+// itself every Options.TrimEvery.
+func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
+	s.retaining.Lock()
+	defer s.retaining.Unlock()
+	info, err := s.log.Info(ctx, 0)
+	if err != nil || s.opt.Keep <= 0 && s.opt.KeepBytes <= 0 {
+		return info.First, err
+	}
+	if s.snapshots.dir == "" {
+		return info.First, errors.New("serve: a log is not trimmed without a directory for its base")
+	}
+	to, err := s.expendable(ctx, info)
+	if err != nil || to <= s.past.base.Load() || to < info.First {
+		return info.First, err
+	}
+	f, chain, err := s.past.fold(nil, to)
+	if err != nil {
+		return info.First, err
+	}
+	b, err := f.appendState(nil, chain)
+	if err != nil {
+		return info.First, err
+	}
+	s.snapshots.keep(to)
+	defer s.snapshots.keep(0)
+	if err := writeDurable(s.snapshots.dir, snapshotName(to), b); err != nil {
+		return info.First, err
+	}
+	back, err := os.ReadFile(filepath.Join(s.snapshots.dir, snapshotName(to)))
+	if err == nil && !bytes.Equal(b, back) {
+		err = fmt.Errorf("serve: %s is not read back as it was written", snapshotName(to))
+	}
+	if err == nil {
+		_, _, err = restoreState(back, s.past)
+	}
+	if err != nil {
+		return info.First, err
+	}
+	return s.trimTo(ctx, info, f)
+}
+
+// trimTo makes f the base. No control act is under way meanwhile: one that looks back before the base
+// and was admitted before would find nothing there.
+func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold) (first uint64, err error) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
+	if _, _, err := s.write(ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()}); err != nil {
+		return info.First, err
+	}
+	most, err := s.needed(ctx, f.seq)
+	if err != nil || most < f.seq {
+		return info.First, err // next time
+	}
+	upTo := min(f.seq, f.oldestOpen()-1)
+	s.past.base.Store(f.seq)
+	if upTo < info.First {
+		return info.First, nil
+	}
+	if err := s.log.Trim(ctx, 0, upTo); err != nil {
+		return info.First, err
+	}
+	s.past.first.Store(upTo + 1)
+	s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", f.seq)
+	return upTo + 1, s.snapshots.prune()
+}
+
+// expendable returns the last entry that need not be kept.
+func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64, err error) {
+	most := s.progress.applied.Load()
+	if most = min(most, info.Last); most < 2 {
+		return 0, nil
+	}
+	young := s.opt.Now().Add(-s.opt.Keep).UnixNano()
+	left := info.Bytes
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for e, err := range s.log.Read(ctx, 0, info.First) {
+		if err != nil {
+			return 0, err
+		}
+		h, err := eventlog.ParseHeader(e.Data)
+		if err != nil {
+			return 0, fmt.Errorf("entry %d: %w", e.Seq, err)
+		}
+		old := s.opt.Keep > 0 && h.Time < young
+		large := s.opt.KeepBytes > 0 && left > uint64(s.opt.KeepBytes)
+		if !old && !large || e.Seq >= most {
+			break
+		}
+		to, left = e.Seq, left-min(left, uint64(len(e.Data)))
+	}
+	return s.needed(ctx, to)
+}
+
+// needed lowers to until nothing needs what lies before the state of entry to.
+func (s *Server) needed(ctx context.Context, to uint64) (uint64, error) {
+	type look struct {
+		since, at uint64
+		id        eventlog.ID
+	}
+	var looks []look
+	s.mu.RLock()
+	to = min(to, s.fold.oldestOpen()-1)
+	for _, u := range s.fold.keys {
+		to = min(to, u.seq-1)
+	}
+	for id, m := range s.fold.models {
+		if m.parent != 0 {
+			l := look{since: m.since, id: id}
+			if p := s.fold.models[m.parent]; p != nil && p.successor == id {
+				l.at = p.cut
+			}
+			looks = append(looks, l)
+		}
+	}
+	s.mu.RUnlock()
+	for again := true; again; {
+		again = false
+		for i, l := range looks {
+			if l.since <= to {
+				continue
+			}
+			if l.at == 0 { // a clone: its record says
+				var err error
+				if l.at, err = s.cloned(ctx, l.since, l.id); err != nil {
+					return 0, err
+				}
+				looks[i] = l
+			}
+			if l.at < to {
+				to, again = l.at, true
+			}
+		}
+	}
+	return to, nil
+}
+
+// cloned returns the entry whose state the clone id began with, from its record in entry seq.
+func (s *Server) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64, error) {
+	e, err := s.log.Get(ctx, 0, seq)
+	if err != nil {
+		return 0, err
+	}
+	b, err := eventlog.ParseBatch(e.Data)
+	if err != nil {
+		return 0, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	for _, r := range b.Events() {
+		if c, ok := r.(*eventlog.Control); ok && c.Model == id && c.From != 0 {
+			return c.AtSeq, nil
+		}
+	}
+	return 0, fmt.Errorf("entry %d has no record of the beginning of model %v", seq, id)
+}
+
+// oldestOpen returns the entry of the oldest open window, one past the fold when none is open.
+func (f *fold) oldestOpen() uint64 {
+	oldest := f.seq + 1
+	for _, b := range f.open {
+		oldest = min(oldest, b.seq)
+	}
+	return oldest
+}
