@@ -304,6 +304,63 @@ func (c *Client) Activate(ctx context.Context, eventID string) (RewardResult, er
 	return r, err
 }
 
+// LogRecord is one record of the log of a model: a decision, a reward, an activation, a window that
+// was closed (expire), a change of the model (control) or a loss. Event joins them.
+type LogRecord struct {
+	Seq      uint64    `json:"seq"`
+	Kind     string    `json:"kind"`
+	Event    string    `json:"event"`
+	EventID  string    `json:"event_id"` // of a decision
+	Time     time.Time `json:"time"`
+	Key      string    `json:"key"` // name of the API key
+	Mode     string    `json:"mode"`
+	Action   string    `json:"action"`
+	Index    int       `json:"index"`
+	Offered  int       `json:"offered"`
+	Num      uint64    `json:"num"` // the propensity of a decision is Num/Den
+	Den      uint64    `json:"den"`
+	BasisSeq uint64    `json:"basis_seq"`
+	X        []float64 `json:"x"`
+	Deferred bool      `json:"deferred"`
+	Deadline time.Time `json:"deadline"`
+	Slot     string    `json:"slot"`
+	Value    *float64  `json:"value"` // of a reward; of expire: the default reward
+	Count    int       `json:"count"` // of expire
+	Act      string    `json:"act"`   // of control
+}
+
+// Log reads what at most entries entries of the log (1 to 10,000), from sequence from on, say of a
+// model. next is where to go on; when it is from, there is nothing new yet. A page never changes.
+func (c *Client) Log(ctx context.Context, model string, from uint64, entries int) (records []LogRecord, next uint64, err error) {
+	var page logPage
+	path := fmt.Sprintf("/v1/models/%s/log?from=%d&page_size=%d", url.PathEscape(model), from, entries)
+	err = c.call(ctx, "GET", path, nil, nil, &page)
+	return page.records, page.next, err
+}
+
+// logPage is the target of an answer in JSON lines.
+type logPage struct {
+	records []LogRecord
+	next    uint64
+}
+
+func (p *logPage) read(header http.Header, body []byte) (err error) {
+	p.records = nil
+	if p.next, err = strconv.ParseUint(header.Get("Log-Next"), 10, 64); err != nil {
+		return fmt.Errorf("header Log-Next: %w", err)
+	}
+	for lines := json.NewDecoder(bytes.NewReader(body)); ; {
+		var r LogRecord
+		switch err := lines.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		p.records = append(p.records, r)
+	}
+}
+
 // Get reads a path such as /v1/models/news into a value, for everything that has no method here.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.call(ctx, "GET", path, nil, nil, into)
@@ -335,6 +392,9 @@ func (c *Client) repeat(ctx context.Context, safe bool, method, path string, hea
 	}
 }
 
+// maxAnswer bounds the bytes of an answer.
+const maxAnswer = 64 << 20
+
 // once does one attempt. again says that another may help, after a wait.
 func (c *Client) once(ctx context.Context, method, path string, header http.Header, body []byte, into any) (again bool, after time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -355,7 +415,10 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 		return true, 0, &lostError{err}
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err == nil && len(answer) == maxAnswer {
+		return false, 0, fmt.Errorf("troupe: answer to %s %s: more than %d bytes; ask for less", method, path, maxAnswer)
+	}
 	if err != nil {
 		return true, 0, &lostError{err}
 	}
@@ -377,7 +440,12 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 	if into == nil {
 		return false, 0, nil
 	}
-	if err := json.Unmarshal(answer, into); err != nil {
+	if page, ok := into.(*logPage); ok {
+		err = page.read(res.Header, answer)
+	} else {
+		err = json.Unmarshal(answer, into)
+	}
+	if err != nil {
 		return false, 0, fmt.Errorf("troupe: answer to %s %s: %w", method, path, err)
 	}
 	return false, 0, nil

@@ -190,3 +190,30 @@ func TestPack(t *testing.T) {
 		t.Errorf("packed = %s, %v; want %s", b, err, want)
 	}
 }
+
+// The log comes in lines, with the place to go on in a header; an answer that breaks off in a line is an
+// error, not a short page.
+func TestLog(t *testing.T) {
+	tries := 0
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.String() != "/v1/models/news/log?from=7&page_size=100" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		if tries++; tries == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Log-Next", "9")
+		io.WriteString(w, "{\"seq\":7,\"kind\":\"decision\",\"num\":3,\"den\":64}\n{\"seq\":8,\"kind\":\"reward\",\"value\":0}\n")
+		if tries == 3 {
+			io.WriteString(w, "{\"seq\":")
+		}
+	})
+	records, next, err := c.Log(t.Context(), "news", 7, 100)
+	if err != nil || next != 9 || len(records) != 2 || records[0].Num != 3 || records[0].Value != nil || records[1].Value == nil || *records[1].Value != 0 {
+		t.Errorf("Log = %+v, %d, %v", records, next, err)
+	}
+	if _, _, err := c.Log(t.Context(), "news", 7, 100); err == nil {
+		t.Error("half a line was taken")
+	}
+}

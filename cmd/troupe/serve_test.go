@@ -502,6 +502,24 @@ func TestLoadInBatches(t *testing.T) {
 	if r.Fsync == nil || r.Fsync.Calls != 500 || r.FsyncDir != data || r.ServerCPU == nil || *r.ServerCPU <= 0 {
 		t.Errorf("the server's disk and processor: %+v", r)
 	}
+	// What the log says of it, page by page, by the Go client.
+	c, kinds := newClient(t, url), map[string]int{}
+	for from, next := uint64(0), uint64(1); next != from; {
+		from = next
+		var records []client.LogRecord
+		var err error
+		if records, next, err = c.Log(t.Context(), "load", from, 3); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if kinds[r.Kind]++; r.Kind == "decision" && (r.EventID == "" || r.Num == 0 || len(r.X) != 4) {
+				t.Fatalf("record %+v", r)
+			}
+		}
+	}
+	if kinds["decision"] != 200 || kinds["reward"] != 200 || kinds["control"] != 1 {
+		t.Errorf("the log has %v", kinds)
+	}
 	if left, err := filepath.Glob(filepath.Join(data, ".troupe-fsync-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -517,6 +518,41 @@ func TestFlow(t *testing.T) {
 	}
 	if _, _, ok := f.perMinute("m", clock().Add(302*time.Second), serve.Counts{Decisions: 3}); ok {
 		t.Error("a rate from counts that went back")
+	}
+}
+
+// The picture of the last hour: what came between samples stands in its minute, models that are made
+// anew count from nothing, and what is older than an hour is gone.
+func TestHour(t *testing.T) {
+	var f flow
+	add := func(s int, decisions, rewards uint64) {
+		f.add(sample{clock().Truncate(time.Minute).Add(time.Duration(s) * time.Second), map[string]serve.Counts{"m": {Decisions: decisions, Rewards: rewards}}})
+	}
+	add(0, 1000, 900) // counted before the page looked
+	add(30, 1010, 905)
+	add(90, 1030, 905)
+	add(120, 4, 2) // anew
+	now := clock().Truncate(time.Minute).Add(125 * time.Second)
+	got := f.lastHour(now)
+	var flat [][2]uint64
+	for _, m := range got {
+		flat = append(flat, [2]uint64{m.decisions, m.rewards})
+	}
+	if want := [][2]uint64{{10, 5}, {20, 0}, {4, 2}}; !slices.Equal(flat, want) {
+		t.Errorf("minutes %v, want %v", flat, want)
+	}
+	h := hourOf(got, now)
+	if want := (bar{580, 0, 56, 56, 0}); len(h.Bars) != 3 || h.Bars[1] != want || !strings.Contains(h.Text, "34 decisions and 7 rewards, at most 20") {
+		t.Errorf("%+v, want the middle bar %v", h, want)
+	}
+	for s := 180; s < 3*3600; s += 30 {
+		add(s, uint64(s), 0)
+	}
+	if n := len(f.minutes); n != 60 {
+		t.Errorf("%d minutes are kept, want 60", n)
+	}
+	if hourOf(nil, now) != nil {
+		t.Error("a picture of nothing")
 	}
 }
 

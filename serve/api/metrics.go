@@ -162,10 +162,18 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// flow remembers counts of the last minute, so that the status page can say how much there is.
+// flow remembers counts of the last minute, so that the status page can say how much there is, and
+// how much there was in each minute of the last hour.
 type flow struct {
 	mu      sync.Mutex
 	samples []sample // oldest first
+	minutes []minute // oldest first
+}
+
+// minute is what came in one minute of the clock.
+type minute struct {
+	at                 time.Time
+	decisions, rewards uint64
 }
 
 type sample struct {
@@ -183,10 +191,45 @@ const (
 func (f *flow) add(s sample) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if n := len(f.samples); n > 0 {
+		f.count(f.samples[n-1], s)
+	}
 	f.samples = append(f.samples, s)
 	for len(f.samples) > 2 && s.at.Sub(f.samples[1].at) >= sampleFor {
 		f.samples = f.samples[1:]
 	}
+}
+
+// count adds what came between two samples to the minute of the second.
+func (f *flow) count(old, now sample) {
+	at := now.at.Truncate(time.Minute)
+	if n := len(f.minutes); n == 0 || f.minutes[n-1].at.Before(at) {
+		f.minutes = append(f.minutes, minute{at: at})
+	}
+	for len(f.minutes) > 0 && at.Sub(f.minutes[0].at) >= time.Hour {
+		f.minutes = f.minutes[1:]
+	}
+	m := &f.minutes[len(f.minutes)-1]
+	for name, c := range now.counts {
+		before := old.counts[name]
+		if c.Decisions < before.Decisions || c.Rewards < before.Rewards {
+			before = serve.Counts{} // a model made anew
+		}
+		m.decisions += c.Decisions - before.Decisions
+		m.rewards += c.Rewards - before.Rewards
+	}
+}
+
+// lastHour returns the minutes of the last hour in which something was counted.
+func (f *flow) lastHour(now time.Time) (out []minute) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.minutes {
+		if now.Sub(m.at) < time.Hour {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // perMinute returns decisions and rewards a minute of a model, given its counts now. ok is false

@@ -118,6 +118,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		Alarms         []string
 		Facts, Log     []named
 		Models         []modelRow
+		Hour           *hour
 	}
 	p.Style, p.Version, p.URL = template.CSS(styleSheet), a.opts.Version, baseURL(r)
 	p.Now = now.UTC().Format("2 Jan 2006, 15:04:05 UTC")
@@ -162,10 +163,11 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Facts = []named{
 		{"decisions a minute", grouped(round(decisions))},
 		{"rewards a minute", grouped(round(rewards))},
-		{"decisions wait for a reward", grouped(h.Open)},
+		{"windows open", grouped(h.Open)},
 		{"log entries not yet applied", grouped(h.Lag)},
 		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
 	}
+	p.Hour = hourOf(a.flow.lastHour(now), now)
 	p.Log = logFacts(&h)
 	if a.opts.Data != "" {
 		p.Log = append(p.Log, named{"Data directory", a.opts.Data})
@@ -176,6 +178,38 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writePage(w, b.Bytes())
+}
+
+// hour is the picture of the last hour: a bar for each minute, the newest at the right.
+type hour struct {
+	Bars []bar
+	Text string
+}
+
+// bar is one minute, in a picture of 600 × 56.
+type bar struct{ X, DecisionsY, DecisionsH, RewardsY, RewardsH float64 }
+
+// hourOf draws the minutes; nil when there was nothing.
+func hourOf(minutes []minute, now time.Time) *hour {
+	const height = 56
+	var most, decisions, rewards uint64
+	for _, m := range minutes {
+		most = max(most, m.decisions, m.rewards)
+		decisions, rewards = decisions+m.decisions, rewards+m.rewards
+	}
+	if most == 0 {
+		return nil
+	}
+	h := &hour{Text: fmt.Sprintf("The last hour: %s decisions and %s rewards, at most %s in a minute.", grouped(decisions), grouped(rewards), grouped(most))}
+	tall := func(n uint64) float64 {
+		return math.Round(10*height*float64(n)/float64(most)) / 10
+	}
+	for _, m := range minutes {
+		ago := int(now.Truncate(time.Minute).Sub(m.at) / time.Minute)
+		d, y := tall(m.decisions), tall(m.rewards)
+		h.Bars = append(h.Bars, bar{float64(590 - 10*ago), height - d, d, height - y, y})
+	}
+	return h
 }
 
 func baseURL(r *http.Request) string {
