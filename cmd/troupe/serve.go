@@ -39,7 +39,7 @@ type serveFlags struct {
 	keep                time.Duration
 	keepBytes           int64
 	concurrent, actions int
-	connections         int
+	connections, open   int
 	timeout, drain      time.Duration
 	readyFile           string
 }
@@ -85,6 +85,7 @@ server after the requests that it has. Operations: docs/operations.md.`,
 	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep so many bytes, and what is needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
+	fl.IntVar(&f.open, "max-open", 4_000_000, "events whose reward window is open, 32 bytes each; more decisions are answered 429")
 	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
@@ -161,7 +162,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	defer listener.Close()
 
 	server, err := serve.Open(ctx, serve.Options{
-		Dir: f.data, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
+		Dir: f.data, Limits: serve.Limits{Open: f.open}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
 		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes,
@@ -260,6 +261,7 @@ func (f *serveFlags) check() error {
 		{"max-log", f.maxLog, 1 << 20, 1 << 60},
 		{"max-actions", int64(f.actions), 1, 100_000},
 		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
+		{"max-open", int64(f.open), 1, 1 << 30},
 		{"max-connections", int64(f.connections), 1, 1 << 20},
 	} {
 		if c.value < c.low || c.value > c.top {
