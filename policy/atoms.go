@@ -7,6 +7,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
+	"troupe/internal/logs"
 	"troupe/rng"
 	"troupe/spec"
 	"troupe/theory"
@@ -129,7 +130,7 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 		return nil, err
 	}
 	return &Atoms{
-		atomic: core, opts: o, logRho: math.Log(o.Rho),
+		atomic: core, opts: o, logRho: logs.Log(o.Rho),
 		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim),
 	}, nil
 }

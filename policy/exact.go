@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"troupe/internal/linalg"
+	"troupe/internal/logs"
 	"troupe/rng"
 )
 
@@ -96,7 +97,7 @@ func (b *bridge) members() int {
 	if b.m > 0 {
 		return b.m
 	}
-	return max(1, int(math.Ceil(b.growth*float64(b.d)*math.Log(float64(b.ridge.Len()+1)))))
+	return max(1, int(math.Ceil(b.growth*float64(b.d)*logs.Log(float64(b.ridge.Len()+1)))))
 }
 
 // load returns S_n^j, which belongs to the bridge and is valid until the next call.

@@ -7,6 +7,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
+	"troupe/internal/logs"
 	"troupe/rng"
 )
 
@@ -77,7 +78,7 @@ func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
 	}
 	d := p.Dim
 	return &Lazy{
-		atomic: core, opts: o, logRho: math.Log(o.Rho), ref: linalg.NewFactor(d, o.Lambda),
+		atomic: core, opts: o, logRho: logs.Log(o.Rho), ref: linalg.NewFactor(d, o.Lambda),
 		g: newDirections(p.Init, o.M, d), members: make([]float64, o.M*d), have: make([]bool, o.M),
 	}, nil
 }

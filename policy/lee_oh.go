@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"troupe/bandit"
+	"troupe/internal/logs"
 )
 
 // LeeOhOptions configures ensemble sampling as Lee & Oh (2024) analyse it: K arms, m of order
@@ -29,7 +30,7 @@ func (o *LeeOhOptions) New(p Problem) (bandit.Policy, error) {
 		if p.Arms == 0 || p.Horizon < 2 {
 			return nil, fmt.Errorf("m is not set and its default ⌈K log T⌉ needs a finite action set and a horizon of at least 2")
 		}
-		m = int(math.Ceil(float64(p.Arms) * math.Log(float64(p.Horizon))))
+		m = int(math.Ceil(float64(p.Arms) * logs.Log(float64(p.Horizon))))
 	}
 	if scale.Kind == "" {
 		scale = Scale{"betatilde", 1}

@@ -4,11 +4,12 @@ import (
 	"math"
 
 	"troupe/internal/cpu"
+	"troupe/internal/logs"
 )
 
 // The normal law is drawn by inversion: z = Φ⁻¹(p) by algorithm AS 241 (Wichura 1988, PPND16),
 // rational functions whose relative error is 10⁻¹⁶. The operations and their order are spelt out,
-// with every contraction a fused multiply-add and a logarithm of its own, so that portable Go, AVX2
+// with every contraction a fused multiply-add and the logarithm of internal/logs, so that portable Go, AVX2
 // and AVX-512 give the same bits on every machine. math.Erfinv does not promise that: its logarithm
 // is assembly on some.
 //
@@ -43,21 +44,6 @@ var (
 	}
 )
 
-// Constants of the logarithm (FreeBSD's e_log.c): log(1+m) for 1+m in [√½, √2).
-const (
-	ln2Hi = 6.93147180369123816490e-01 // its low 32 bits are 0
-	ln2Lo = 1.90821492927058770002e-10
-	log1  = 6.666666666666735130e-01
-	log2  = 3.999999999940941908e-01
-	log3  = 2.857142874366239149e-01
-	log4  = 2.222219843214978396e-01
-	log5  = 1.818357216161805012e-01
-	log6  = 1.531383769920937332e-01
-	log7  = 1.479819860511658591e-01
-
-	halfRoot = 0x3fe6a09e00000000 // bits of √½, rounded
-)
-
 // horner returns Σ c_i r^i.
 func horner(c *[8]float64, r float64) float64 {
 	s := c[7]
@@ -70,26 +56,6 @@ func horner(c *[8]float64, r float64) float64 {
 	return math.FMA(s, r, c[0])
 }
 
-// logarithm returns log p for a normal number p in (0, 1). Its error is below one unit in the last
-// place.
-func logarithm(p float64) float64 {
-	const one = 0x3ff0000000000000
-	b := math.Float64bits(p) + (one - halfRoot)
-	k := float64(int64(b>>52) - 1023)
-	m := math.Float64frombits(b&(1<<52-1)+halfRoot) - 1
-	s := m / (2 + m)
-	z := float64(s * s)
-	r := math.FMA(log7, z, log6)
-	r = math.FMA(r, z, log5)
-	r = math.FMA(r, z, log4)
-	r = math.FMA(r, z, log3)
-	r = math.FMA(r, z, log2)
-	r = math.FMA(r, z, log1)
-	h := float64(float64(0.5*m) * m)
-	t := math.FMA(s, math.FMA(r, z, h), float64(k*ln2Lo))
-	return math.FMA(k, ln2Hi, m-(h-t))
-}
-
 // quantile returns Φ⁻¹(½ + q) for 0 < |q| < ½, ½ − |q| a normal number.
 func quantile(q float64) float64 {
 	a := math.Abs(q)
@@ -97,7 +63,7 @@ func quantile(q float64) float64 {
 		r := math.FMA(-q, q, 0.180625)
 		return float64(q*horner(&ppndA, r)) / horner(&ppndB, r)
 	}
-	r := math.Sqrt(-logarithm(0.5 - a))
+	r := math.Sqrt(-logs.Normal(0.5 - a))
 	if r <= 5 {
 		r -= 1.6
 		r = horner(&ppndC, r) / horner(&ppndD, r)

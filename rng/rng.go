@@ -33,6 +33,7 @@ import (
 	"math/rand/v2"
 
 	"troupe/internal/cpu"
+	"troupe/internal/logs"
 )
 
 // Role names what a stream's numbers are for. The roles are the σ-algebras of the paper's proof.
@@ -274,7 +275,7 @@ func (s Source) Spheres(dst []float64, d, i0 int) {
 // W uniform; it uses the numbers i0, …, i0+d.
 func (s Source) Ball(dst []float64, i0 int) {
 	s.Sphere(dst, i0)
-	c := math.Pow(s.Float64(i0+len(dst)), 1/float64(len(dst)))
+	c := logs.Root(s.Float64(i0+len(dst)), len(dst))
 	for i := range dst {
 		dst[i] *= c
 	}

@@ -3,6 +3,8 @@ package theory
 import (
 	"fmt"
 	"math"
+
+	"troupe/internal/logs"
 )
 
 // The keys of an ensemble of atoms: when the members are redrawn.
@@ -66,7 +68,7 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 	a := Atoms{Gamma: c.Gamma, P: q / 2, Members: 1}
 	switch c.Key {
 	case EpochKey, "":
-		a.Keys = 1 + math.Ceil(logDetCap(d, s.T, s.Lambda)/math.Log(c.Rho))
+		a.Keys = 1 + math.Ceil(logDetCap(d, s.T, s.Lambda)/logs.Log(c.Rho))
 	case FixedKey:
 		a.Keys = 1
 	case RoundKey:
@@ -76,10 +78,10 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 	}
 	// m stands on both sides. The right side grows with m, like log log m, so iterating upwards from 1
 	// ends at the smallest solution, in a few steps.
-	logKeys := math.Log(2*a.Keys) - math.Log(s.Delta)
+	logKeys := logs.Log(2*a.Keys) - logs.Log(s.Delta)
 	for {
-		a.Width = math.Sqrt(d) + math.Sqrt(2*(logKeys+math.Log(a.Members)))
-		m := math.Ceil(8 / q * (float64(d*math.Log1p(2*a.Width/c.Eta)) + logKeys))
+		a.Width = math.Sqrt(d) + math.Sqrt(2*(logKeys+logs.Log(a.Members)))
+		m := math.Ceil(8 / q * (float64(d*logs.Log1p(2*a.Width/c.Eta)) + logKeys))
 		if !(m <= maxExact) {
 			return Atoms{}, &DomainError{"gamma", c.Gamma, "a share q = 1 - Phi(1/gamma + eta) for which m <= 2^53", by}
 		}

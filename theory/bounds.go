@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mathext"
+
+	"troupe/internal/logs"
 )
 
 // Potential returns E(τ) = √(2dτ log(1 + τ/(dλ))), which bounds Σ_{t≤τ} ‖X_t‖_{V_{t−1}^{-1}} for
@@ -27,7 +29,7 @@ func Martingale(tau, lambda, delta float64) float64 {
 		panic("theory: Martingale: argument out of range")
 	}
 	a := math.Hypot(2*math.Sqrt(tau)/math.Sqrt(lambda), 1) // √(4τ/λ + 1), which never overflows
-	return math.Sqrt2 * a * math.Sqrt(math.Log(a)-math.Log(delta))
+	return math.Sqrt2 * a * math.Sqrt(logs.Log(a)-logs.Log(delta))
 }
 
 // Master returns the bound of thm:master, 2K(2E(τ) + M(τ, δ)) for K ≥ max_i b_{i−1}/p_{i−1}. With
@@ -103,7 +105,7 @@ func MemberNorm(d int, m, delta, logDetRatio float64) float64 {
 	if d < 1 || !(m >= 1 && m <= math.MaxFloat64 && delta > 0 && delta <= 1 && logDetRatio >= 0 && logDetRatio <= math.MaxFloat64) {
 		panic("theory: MemberNorm: argument out of range")
 	}
-	return math.Sqrt(float64(d)) + math.Sqrt((2*(math.Log(m)-math.Log(delta))+logDetRatio)/3)
+	return math.Sqrt(float64(d)) + math.Sqrt((2*(logs.Log(m)-logs.Log(delta))+logDetRatio)/3)
 }
 
 // ProcessRange returns the range in which R_t(u) stays (lem:process-max-lower-bound) when it starts
@@ -282,7 +284,7 @@ func (s Setting) norm(tau, m float64) float64 {
 // The printed logarithm is negative for τ < λδ; read it as its positive part.
 func (s Setting) roots(tau float64) float64 {
 	return math.Sqrt(tau*logDetCap(float64(s.D), tau, s.Lambda)) +
-		math.Sqrt(tau/s.Lambda*math.Max(0, math.Log(tau/s.Lambda)-math.Log(s.Delta)))
+		math.Sqrt(tau/s.Lambda*math.Max(0, logs.Log(tau/s.Lambda)-logs.Log(s.Delta)))
 }
 
 // Bounds lists every bound with explicit constants: those of the paper, its relatives derived

@@ -1,6 +1,10 @@
 package theory
 
-import "math"
+import (
+	"math"
+
+	"troupe/internal/logs"
+)
 
 // normalTail returns P(N(0,1) ≥ x).
 func normalTail(x float64) float64 { return 0.5 * math.Erfc(x/math.Sqrt2) }
@@ -26,7 +30,7 @@ func upperQuantile(q float64) float64 {
 // norms of arXiv 2602.08026.
 func janzGamma(s Setting, t, alpha float64) float64 {
 	d := float64(s.D)
-	return math.Sqrt(d) + float64(2*math.Sqrt(float64(2*(math.Log(4)-math.Log(alpha)))+logDetCap(d, t, s.Lambda)))
+	return math.Sqrt(d) + float64(2*math.Sqrt(float64(2*(logs.Log(4)-logs.Log(alpha)))+logDetCap(d, t, s.Lambda)))
 }
 
 // Janz2026Members returns the ensemble size of theorem 4.1 of Janz, Akhavan and Szepesvári 2026
@@ -35,7 +39,7 @@ func Janz2026Members(s Setting) (float64, error) {
 	if err := s.check("arXiv 2602.08026", 1); err != nil {
 		return 0, err
 	}
-	m := math.Ceil(2000 * float64(s.D) * (math.Log(s.T) - math.Log(s.Delta)))
+	m := math.Ceil(2000 * float64(s.D) * (logs.Log(s.T) - logs.Log(s.Delta)))
 	if m > maxExact {
 		return 0, &DomainError{"d", float64(s.D), "m <= 2^53", "arXiv 2602.08026"}
 	}
@@ -60,7 +64,7 @@ func ExceedanceStep(c, p float64) (float64, error) {
 	if !(e > 0) {
 		return 0, &DomainError{"p", p, "p below (1 - Phi(c))/4 by more than rounding", by}
 	}
-	return math.Min(1, math.Min(2*math.Log((c+float64(3*e))/(c+float64(2*e))), math.Log1p(2*e*e/math.Log(8)))), nil
+	return math.Min(1, math.Min(2*logs.Log((c+float64(3*e))/(c+float64(2*e))), logs.Log1p(2*e*e/logs.Log(8)))), nil
 }
 
 // ExceedanceMembers returns the m of theorem 5.4: with ⌈(4/p) log(⌈log(τ′/τ)/h*⌉/δ)⌉ independent
@@ -77,7 +81,7 @@ func ExceedanceMembers(c, p, ratio, logDelta float64) (float64, error) {
 	if !(logDelta <= 0) || math.IsInf(logDelta, -1) {
 		return 0, &DomainError{"log delta", logDelta, "a finite log delta <= 0", "arXiv 2602.08026, theorem 5.4"}
 	}
-	m := math.Ceil(4 / p * (math.Log(math.Ceil(math.Log(ratio)/h)) - logDelta))
+	m := math.Ceil(4 / p * (logs.Log(math.Ceil(logs.Log(ratio)/h)) - logDelta))
 	if !(m <= maxExact) {
 		return 0, &DomainError{"p", p, "a share p for which m <= 2^53", "arXiv 2602.08026, theorem 5.4"}
 	}
@@ -96,7 +100,7 @@ func Janz2026Direct(s Setting) (float64, error) {
 	m := 1.0
 	for range 100 {
 		l := 2 * janzGamma(s, s.T-1, s.Delta/m) * math.Sqrt(1+s.T/s.Lambda)
-		logDelta := math.Log(s.Delta/2) - float64(float64(s.D)*math.Log(3*gamma*l))
+		logDelta := logs.Log(s.Delta/2) - float64(float64(s.D)*logs.Log(3*gamma*l))
 		ratio := math.Max(1+s.T/s.Lambda, math.Nextafter(1, 2)) // T far below the rounding of λ
 		next, err := ExceedanceMembers(2.0/gamma, p, ratio, logDelta)
 		if err != nil {
@@ -184,11 +188,11 @@ var Orders = []Order{
 		},
 		members: func(s OrderSetting) float64 {
 			// Second term ≤ first: m = T K min(d, log K)²/(d log K) · log(mT), a contraction.
-			logK := math.Log(float64(s.Arms))
+			logK := logs.Log(float64(s.Arms))
 			w := math.Min(float64(s.D), logK)
 			m := 1.0
 			for range 60 {
-				m = math.Max(1, s.T*float64(s.Arms)*w*w/(float64(s.D)*logK)*math.Log(m*s.T))
+				m = math.Max(1, s.T*float64(s.Arms)*w*w/(float64(s.D)*logK)*logs.Log(m*s.T))
 			}
 			return math.Ceil(m)
 		},
@@ -198,22 +202,22 @@ var Orders = []Order{
 		Setting: "K arms",
 		Regret:  "d^1.5 T^0.5, logarithms left out", Size: "K log T",
 		regret:  func(s OrderSetting) float64 { return math.Pow(float64(s.D), 1.5) * math.Sqrt(s.T) },
-		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.Arms) * math.Log(s.T)) },
+		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.Arms) * logs.Log(s.T)) },
 	},
 	{
 		Name: "janz2026_order", Source: "Janz, Akhavan and Szepesvari 2026, arXiv 2602.08026",
 		Setting: "Gaussian ensemble without signs, any compact set",
 		Regret:  "d^1.5 T^0.5 (log T)^1.5", Size: "d log T (printed: 2000 d log(T/delta))",
 		regret: func(s OrderSetting) float64 {
-			return math.Pow(float64(s.D)*math.Log(s.T), 1.5) * math.Sqrt(s.T)
+			return math.Pow(float64(s.D)*logs.Log(s.T), 1.5) * math.Sqrt(s.T)
 		},
-		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.D) * math.Log(s.T)) },
+		members: func(s OrderSetting) float64 { return math.Ceil(float64(s.D) * logs.Log(s.T)) },
 	},
 }
 
 func qinTerms(s OrderSetting) (first, second float64) {
 	k := float64(s.Arms)
-	first = math.Sqrt(float64(s.D) * s.T * math.Log(k))
-	second = s.T * math.Sqrt(k*math.Log(s.M*s.T)/s.M) * math.Min(float64(s.D), math.Log(k))
+	first = math.Sqrt(float64(s.D) * s.T * logs.Log(k))
+	second = s.T * math.Sqrt(k*logs.Log(s.M*s.T)/s.M) * math.Min(float64(s.D), logs.Log(k))
 	return first, second
 }

@@ -30,6 +30,8 @@ package theory
 import (
 	"fmt"
 	"math"
+
+	"troupe/internal/logs"
 )
 
 // DomainError says that a parameter is outside the domain of a statement.
@@ -55,7 +57,7 @@ func Beta(lambda, delta, logDetRatio float64) float64 {
 		logDetRatio >= 0 && logDetRatio <= math.MaxFloat64) {
 		panic("theory: Beta: argument out of range")
 	}
-	return math.Sqrt(lambda) + math.Sqrt(logDetRatio-2*math.Log(delta))
+	return math.Sqrt(lambda) + math.Sqrt(logDetRatio-2*logs.Log(delta))
 }
 
 // LogDetCap returns d log(1 + T/(λd)) ≥ log(det V_T/λ^d): the determinant is largest when the
@@ -72,9 +74,9 @@ func logDetCap(d, T, lambda float64) float64 { return float64(d * log1pRatio(T, 
 // log1pRatio returns log(1 + a/b), a ≥ 0 and b > 0 finite, also where a/b overflows.
 func log1pRatio(a, b float64) float64 {
 	if r := a / b; r <= math.MaxFloat64 {
-		return math.Log1p(r)
+		return logs.Log1p(r)
 	}
-	return math.Log(a) - math.Log(b)
+	return logs.Log(a) - logs.Log(b)
 }
 
 // BetaTilde returns the deterministic cap of β_0^δ, …, β_T^δ,
@@ -95,7 +97,7 @@ func LogNet(d, T int, lambda float64) (float64, error) {
 }
 
 func logNet(d, T, lambda float64) float64 {
-	return d * (math.Log(134) + float64(0.5*log1pRatio(T, lambda)))
+	return d * (logs.Log(134) + float64(0.5*log1pRatio(T, lambda)))
 }
 
 // Members returns the ensemble size of thm:es as printed, m = ⌈400 log(NT/δ)⌉. It is an error
@@ -152,7 +154,7 @@ func (s Setting) members(c float64) (float64, error) {
 		return 0, err
 	}
 	d := float64(s.D)
-	m := math.Ceil(c * (logNet(d, s.T, s.Lambda) + math.Log(s.T) - math.Log(s.Delta)))
+	m := math.Ceil(c * (logNet(d, s.T, s.Lambda) + logs.Log(s.T) - logs.Log(s.Delta)))
 	if m > maxExact {
 		return 0, &DomainError{"d", d, "m = 400 log(NT/delta) <= 2^53", "thm:es"}
 	}

@@ -141,7 +141,7 @@ func (g *Eigen) iterate() bool {
 				return false
 			}
 			h := (w[l+1] - w[l]) / (2 * e[l])
-			h = w[m] - w[l] + e[l]/(h+math.Copysign(math.Hypot(h, 1), h))
+			h = w[m] - w[l] + e[l]/(h+math.Copysign(hypot(h, 1), h))
 			s, c, p := 1.0, 1.0, 0.0
 			i := m - 1
 			for ; i >= l; i-- {

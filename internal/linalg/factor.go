@@ -1,6 +1,10 @@
 package linalg
 
-import "math"
+import (
+	"math"
+
+	"troupe/internal/logs"
+)
 
 // Factor is a Cholesky factor: V = L Lᵀ, L lower triangular with a positive diagonal, under
 // rank-one updates. One fixed order of operations owns L and log det, so two states that saw the
@@ -69,7 +73,7 @@ func (f *Factor) LogDet() float64 {
 			p, e = fr, e+ex
 		}
 	}
-	return 2 * (math.Log(p) + float64(float64(e)*math.Ln2))
+	return 2 * (logs.Log(p) + float64(float64(e)*math.Ln2))
 }
 
 // Update turns the factor of V into that of V + xxᵀ by d Givens rotations (Golub & Van Loan
@@ -102,7 +106,7 @@ func (f *Factor) rotate(x, z []float64, y float64) {
 		p := f.l[k*d+k]
 		r := math.Sqrt(float64(p*p) + float64(v*v))
 		if r < 1e-140 { // the squares underflow
-			r = math.Hypot(p, v)
+			r = hypot(p, v)
 		}
 		c, s := p/r, v/r
 		f.l[k*d+k] = r

@@ -397,3 +397,23 @@ func TestTriangle(t *testing.T) {
 		sameBits(t, fmt.Sprint("levels in turn, d = ", d), play(1, func(i int) cpu.Level { return cpu.Level(i*i%7) % (cpu.Best() + 1) }), want)
 	}
 }
+
+// TestHypot: the bits of math.Hypot where that is assembly or not fused, and no overflow.
+func TestHypot(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	for range 10_000 {
+		p := math.Ldexp(r.NormFloat64(), r.IntN(2000)-1000)
+		q := p * math.Ldexp(r.NormFloat64(), r.IntN(60)-30)
+		if got, want := hypot(p, q), math.Hypot(p, q); math.Abs(got-want) > 0x1p-51*want {
+			t.Errorf("hypot(%v, %v) = %v, want %v", p, q, got, want)
+		}
+	}
+	for _, c := range [][3]float64{{0, 0, 0}, {3, -4, 5}, {0, -2, 2}, {1e300, 1e300, math.Sqrt2 * 1e300}, {math.Inf(-1), 1, math.Inf(1)}} {
+		if got := hypot(c[0], c[1]); got != c[2] && !(math.Abs(got-c[2]) < 1e285) {
+			t.Errorf("hypot(%v, %v) = %v, want %v", c[0], c[1], got, c[2])
+		}
+	}
+	if got := hypot(math.NaN(), 1); got == got {
+		t.Errorf("hypot(NaN, 1) = %v", got)
+	}
+}

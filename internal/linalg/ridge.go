@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"troupe/internal/cpu"
+	"troupe/internal/logs"
 )
 
 const (
@@ -126,7 +127,7 @@ func (r *Ridge) Lambda() float64 { return r.lambda }
 func (r *Ridge) Len() uint64 { return r.n }
 
 // LogDetRatio returns log(det V_t / λ^d) ≥ 0.
-func (r *Ridge) LogDetRatio() float64 { return r.logDet + math.Log1p(r.growth) }
+func (r *Ridge) LogDetRatio() float64 { return r.logDet + logs.Log1p(r.growth) }
 
 // Theta returns θ̂_t. The slice belongs to the state.
 func (r *Ridge) Theta() []float64 { return r.theta[:r.d:r.d] }
@@ -439,7 +440,7 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 
 // fold takes the logarithm of the growth.
 func (r *Ridge) fold() {
-	r.logDet += math.Log1p(r.growth)
+	r.logDet += logs.Log1p(r.growth)
 	r.growth = 0
 }
 
@@ -491,7 +492,7 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 	if !f.Set(v) {
 		return false
 	}
-	logDet := f.LogDet() - float64(float64(d)*math.Log(r.lambda))
+	logDet := f.LogDet() - float64(float64(d)*logs.Log(r.lambda))
 	r.owed, r.half = false, false
 	for j := range d {
 		col := r.gain[:d]

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"troupe/internal/cpu"
+	"troupe/internal/logs"
 )
 
 // Eight is the number of lanes of Ridges: the float64 of 64 bytes.
@@ -103,7 +104,7 @@ func (g *Ridges) Theta() []float64 { return g.theta }
 
 // LogDetRatio returns log(det V_t / λ^d) of a lane.
 func (g *Ridges) LogDetRatio(lane int) float64 {
-	return g.logDet[lane] + math.Log1p(g.growth[lane])
+	return g.logDet[lane] + logs.Log1p(g.growth[lane])
 }
 
 // load reads the regression of a lane.
@@ -231,7 +232,7 @@ func (g *Ridges) Update(k int, y *[Eight]float64) (ok bool) {
 }
 
 func (g *Ridges) fold(l int) {
-	g.logDet[l] += math.Log1p(g.growth[l])
+	g.logDet[l] += logs.Log1p(g.growth[l])
 	g.growth[l] = 0
 }
 

@@ -1,6 +1,10 @@
 package linalg
 
-import "math"
+import (
+	"math"
+
+	"troupe/internal/logs"
+)
 
 // Root is the state of a ridge regression in square-root form: instead of V_t = λI + Σ x_i x_iᵀ and
 // b_t = Σ y_i x_i it keeps the Cholesky factor L of V_t = LLᵀ and z = L⁻¹b_t, d(d+1)/2 + d numbers
@@ -70,7 +74,7 @@ func (r *Root) Update(x []float64, y float64) bool {
 func (r *Root) derive() {
 	copy(r.theta, r.z)
 	r.f.SolveLT(r.theta)
-	r.logDet = max(0, r.f.LogDet()-float64(float64(r.d)*math.Log(r.lambda)))
+	r.logDet = max(0, r.f.LogDet()-float64(float64(r.d)*logs.Log(r.lambda)))
 }
 
 // Gram stores V_t in v, d×d, and b_t in b: the sums that states of two logs add up in.

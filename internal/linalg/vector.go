@@ -45,3 +45,15 @@ func Finite(x []float64) bool {
 	}
 	return s == 0
 }
+
+// hypot returns √(p² + q²) without overflow on the way. math.Hypot does the same operations, but those
+// that are not assembly may be fused.
+func hypot(p, q float64) float64 {
+	p, q = math.Abs(p), math.Abs(q)
+	p, q = max(p, q), min(p, q)
+	if p == 0 || math.IsInf(p, 1) {
+		return p
+	}
+	q /= p
+	return p * math.Sqrt(1+float64(q*q))
+}
