@@ -19,9 +19,12 @@ type Octet struct {
 	found []float64 // two octets: mean and regret of the arms at hand
 }
 
+// octetArms is the length of a list that nobody wants to play in lock-step: see linalg.OctetsPay.
+const octetArms = 8192
+
 // NewOctet puts environments side by side, one for each replication: of[l] draws from the stream Reward of
 // keys[l]. It returns nil where that is not possible: other environments than linear ones of the same
-// noise, with finite sets of equal length and means that stay as they are, all of them in order.
+// noise, with finite sets of equal length, 8192 arms at most, and means that stay as they are, all of them in order.
 func NewOctet(of []bandit.Environment, keys []rng.Key) *Octet {
 	if len(of) < 1 || len(of) > rng.Eight || len(keys) != len(of) {
 		panic("env: NewOctet: one to eight environments, and as many keys")
@@ -41,7 +44,7 @@ func NewOctet(of []bandit.Environment, keys []rng.Key) *Octet {
 			return nil
 		}
 		list, ok := set.(bandit.Finite)
-		if !ok {
+		if !ok || list.Len() > octetArms {
 			return nil
 		}
 		if l == 0 {

@@ -95,9 +95,11 @@ func TestOctetRefuses(t *testing.T) {
 	for name, raw := range map[string]spec.Raw{
 		"ball": {"kind": "linear", "d": int64(4)}, "drift": {"kind": "linear", "d": int64(4), "set": arms, "drift": 0.1},
 		"contexts": {"kind": "sphere-contexts"}, "other noise": {"kind": "linear", "d": int64(4), "set": arms, "noise": spec.Raw{"kind": "none"}},
+		"too many arms":  {"kind": "linear", "d": int64(4), "set": spec.Raw{"kind": "random-sphere", "arms": int64(8193)}},
 		"another length": {"kind": "linear", "d": int64(4), "set": spec.Raw{"kind": "random-sphere", "arms": int64(8)}},
 	} {
-		if NewOctet([]bandit.Environment{build(good, keys[0]), build(raw, keys[1])}, keys) != nil {
+		if NewOctet([]bandit.Environment{build(good, keys[0]), build(raw, keys[1])}, keys) != nil ||
+			name != "other noise" && name != "another length" && NewOctet([]bandit.Environment{build(raw, keys[0])}, keys[:1]) != nil {
 			t.Errorf("%s: put side by side", name)
 		}
 	}

@@ -60,12 +60,20 @@ type octetBlocks struct {
 	step0, step1 [Lanes]uint32    // added to words 0 and 1 of the counter from pass to pass
 }
 
-func (b *octetBlocks) set(c0, above0, step0, c1, above1, step1, c2, c3 uint32) {
+// set stores the counters of the first pass: words 0 and 1 differ by above0 and above1 between the lanes of
+// a stream, and grow by step0 and step1 from pass to pass. All but c1 is the same for one layout, which word 2
+// tells.
+func (b *octetBlocks) set(above0, step0, c1, above1, step1, c2, c3 uint32) {
+	for i := range Eight {
+		b.c[1][i], b.c[1][i+Eight] = c1, c1+above1
+	}
+	if b.c[2][0] == c2 && b.c[3][0] == c3 { // a role is not 0
+		return
+	}
 	for i := range Lanes {
-		b.c[0][i], b.c[1][i], b.c[2][i], b.c[3][i] = c0, c1, c2, c3
+		b.c[0][i], b.c[2][i], b.c[3][i] = 0, c2, c3
 		if i >= Eight {
-			b.c[0][i] += above0
-			b.c[1][i] += above1
+			b.c[0][i] = above0
 		}
 		b.step0[i], b.step1[i] = step0, step1
 	}
@@ -81,7 +89,7 @@ func (o *Octet) Fill(dst []float64, stride, m int, t uint64, law Law) {
 		panic("rng: Octet: no room")
 	}
 	quad, b := t>>2, &o.blocks
-	b.set(0, 1, 2, uint32(quad), 0, 0, uint32(o.streams[0].role), uint32(quad>>32))
+	b.set(1, 2, uint32(quad), 0, 0, uint32(o.streams[0].role), uint32(quad>>32))
 	passes := (m + 1) / 2
 	switch cpu.Kernels() {
 	case cpu.AVX512:
@@ -120,7 +128,7 @@ func (o *Octet) at(t uint64) int {
 	if !o.valid || t^o.first >= 16 {
 		o.first, o.valid, o.inverse = t&^15, true, false
 		b := &o.blocks
-		b.set(0, 0, 0, uint32(o.first), 1, 2, uint32(o.streams[0].role)|rowBit, uint32(o.first>>32)) // 16 divides 2³²
+		b.set(0, 0, uint32(o.first), 1, 2, uint32(o.streams[0].role)|rowBit, uint32(o.first>>32)) // 16 divides 2³²
 		switch cpu.Kernels() {
 		case cpu.AVX512:
 			octetWordsAVX512(&o.numbers[0][0][0], b, 8)

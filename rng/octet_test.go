@@ -28,6 +28,7 @@ func TestOctet(t *testing.T) {
 			}
 			perturb, choose := streams(Perturb), streams(Select)
 			o, rows := NewOctet(perturb), NewOctet(choose)
+			mixed := NewOctet(perturb) // asked in both layouts in turns
 			for _, round := range []uint64{0, 1, 6, 7, 8, 15, 16, 4<<32 - 1, 4 << 32, 1<<34 + 5, 1<<40 + 17, 3} {
 				for _, law := range []Law{UniformLaw, SignLaw, NormalLaw} {
 					for _, m := range []int{1, 2, 7, 20} {
@@ -50,6 +51,15 @@ func TestOctet(t *testing.T) {
 								}
 							}
 						}
+					}
+				}
+				four := make([]float64, 4*2*Eight)
+				mixed.Fill(four, 2, 2, round, UniformLaw)
+				normal := *mixed.Normals(round)
+				for l := range Eight {
+					s := of(perturb, l).Round(round &^ 3)
+					if four[Eight+l] != UniformWord(s.Word(1)) || normal[l] != of(perturb, l).Round(round).Normal(0) {
+						t.Fatalf("round %d, stream %d: both layouts in turns", round, l)
 					}
 				}
 				var at [Eight]int
