@@ -60,10 +60,11 @@ var LoopbackHosts = []string{"localhost", "127.0.0.1", "::1"}
 
 // API serves HTTP. It is an http.Handler, safe for concurrent use.
 type API struct {
-	svc  serve.Service
-	opts Options
-	keys atomic.Pointer[Keys]
-	room chan struct{} // one token for each request at once
+	svc     serve.Service
+	opts    Options
+	keys    atomic.Pointer[Keys]
+	room    chan struct{} // one token for each request at once
+	exports chan struct{} // one for each export of a log
 
 	connections atomic.Int64 // open now
 	mux         *http.ServeMux
@@ -105,7 +106,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, room: make(chan struct{}, o.Concurrent), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, room: make(chan struct{}, o.Concurrent), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)

@@ -87,6 +87,10 @@ func rowOf(r serve.LogRecord) logRow {
 	return row
 }
 
+// maxExports bounds the exports at once: each reads the log, and keeps rows in memory for Parquet, while
+// decisions wait for the same disk.
+const maxExports = 4
+
 const (
 	typeNDJSON  = "application/x-ndjson"
 	typeParquet = "application/vnd.apache.parquet"
@@ -141,7 +145,13 @@ func (a *API) exportRoutes() {
 			if err != nil {
 				return nil, err
 			}
+			select {
+			case a.exports <- struct{}{}:
+			default:
+				return nil, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second)
+			}
 			return &huma.StreamResponse{Body: func(hc huma.Context) {
+				defer func() { <-a.exports }()
 				r, w := humago.Unwrap(hc)
 				a.writeLog(w, r, page, format, in.To)
 			}}, nil

@@ -192,9 +192,19 @@ func TestExportLogBreaks(t *testing.T) {
 	if a.header.Get("Log-Next") != "" || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("headers of the error: %v", a.header)
 	}
+	for range maxExports {
+		e.exports <- struct{}{}
+	}
+	e.do("GET", "/v1/models/news/log", "").want(t, "too many at once", 429, "too_busy")
+	for range maxExports {
+		<-e.exports
+	}
 	defer func() {
 		if v := recover(); v != http.ErrAbortHandler {
 			t.Errorf("a page that breaks off ends with %v, want http.ErrAbortHandler", v)
+		}
+		if len(e.exports) > 0 {
+			t.Errorf("%d exports are still counted", len(e.exports))
 		}
 	}()
 	a = e.do("GET", "/v1/models/news/log?from=1", "")
