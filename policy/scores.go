@@ -47,8 +47,8 @@ type scores struct {
 	counts       []uint64
 	base, w, u   []float64
 	theta, group []float64
-	leads        linalg.Leads
-	upper        []float64 // of 2m models, for select = "max"
+	leads        []linalg.Leads // leadPanels
+	upper        []float64      // of 2m models, for select = "max"
 	action       bandit.Action
 }
 
@@ -64,6 +64,7 @@ const (
 	scoresSize  = 1 << 23 // largest p, in numbers: 64 MB
 	scoresSteps = 16      // updates between two questions that p can follow
 	scoresArms  = 1 << 20 // largest K
+	leadPanels  = 16      // panels that are looked at together
 )
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
@@ -73,7 +74,7 @@ func (q *scores) about(set bandit.Finite, d int) (again bool) {
 	}
 	k := set.Len()
 	if k != q.arms || len(q.x) != k*d {
-		*q = scores{x: make([]float64, k*d), xt: make([]float64, k*d), counts: make([]uint64, k), base: make([]float64, k), w: make([]float64, k)}
+		*q = scores{leads: make([]linalg.Leads, leadPanels), x: make([]float64, k*d), xt: make([]float64, k*d), counts: make([]uint64, k), base: make([]float64, k), w: make([]float64, k)}
 	}
 	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
 	var most float64
@@ -163,19 +164,18 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 		steps := q.steps
 		q.steps, q.doubts = q.steps[:0], 0
 		slack := bound(q.slack, q.longest)
-		for p := range panels {
-			panel := q.p[p*8*k : (p+1)*8*k]
-			if len(steps) == 0 {
-				q.leads.Find(panel, q.base, c)
+		for first := 0; first < panels; first += leadPanels {
+			leads := q.leads[:min(leadPanels, panels-first)]
+			p := q.p[first*8*k : (first+len(leads))*8*k]
+			if n := len(steps); n == 0 {
+				linalg.FindLeads(leads, p, q.base, c)
 			} else { // the last step: w and u are its
-				var h [8]float64
-				for i := range h {
-					h[i] = q.u[p*8+i] - panel[8*steps[len(steps)-1].arm+i]
-				}
-				q.leads.Step(panel, q.w, &h, q.base, c)
+				linalg.StepLeads(leads, p, q.w, q.u[first*8:], steps[n-1].arm, q.base, c)
 			}
-			if err := f(p*8, &q.leads, slack); err != nil {
-				return err
+			for i := range leads {
+				if err := f((first+i)*8, &leads[i], slack); err != nil {
+					return err
+				}
 			}
 		}
 		q.valid, q.size = true, size
@@ -207,8 +207,8 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 		slack := 4 * dim * epsilon * q.radius * size * longest
 		slackest = max(slackest, slack)
 		for h := 0; h < 2 && g*2+h < panels; h++ {
-			q.leads.Find(p[h*8*k:(h+1)*8*k], q.base, c)
-			if err := f(g*rng.Lanes+h*8, &q.leads, bound(slack, longest)); err != nil {
+			linalg.FindLeads(q.leads[:1], p[h*8*k:(h+1)*8*k], q.base, c)
+			if err := f(g*rng.Lanes+h*8, &q.leads[0], bound(slack, longest)); err != nil {
 				return err
 			}
 		}
@@ -266,9 +266,12 @@ func (q *scores) step(e *Ensemble, n int) {
 	// w and h are off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of
 	// their own; what P was off by before moves with it. 32 is generous.
 	r, dim := q.radius, float64(e.ridge.Dim()+16)
-	target := 7.0 // no |U| is larger
-	if e.s.joint != nil {
-		target = max(target, 2*math.Sqrt(float64(e.m)))
+	target := 1.0 // no |U| is larger
+	switch {
+	case e.s.joint != nil:
+		target = max(7, 2*math.Sqrt(float64(e.m)))
+	case e.law.law == rng.NormalLaw:
+		target = 7
 	}
 	own := 1 + q.size*r*r
 	q.slack = q.slack*(1+most)*(1+4*epsilon) + 32*dim*epsilon*own*own*(target+r*q.size*q.longest)
@@ -306,10 +309,12 @@ func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 		if !(slack < hopeless) {
 			gap = math.Inf(1) // ask
 		}
+		n := min(8, e.m-j)
 		for k := range e.signs() {
-			for i, first := range l.First[k][:min(8, e.m-j)] {
-				if first-l.Second[k][i] > gap {
-					q.counts[l.Arm(first)]++
+			first, second := &l.First[k], &l.Second[k]
+			for i := range n {
+				if first[i]-second[i] > gap {
+					q.counts[l.Arm(first[i])]++
 					continue
 				}
 				q.doubts++

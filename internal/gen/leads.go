@@ -6,22 +6,30 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// Of linalg.Leads.
+const (
+	leadsMask = 256 // offset of mask
+	leadsSize = 264
+)
+
 // leads writes the kernel of internal/linalg/leads.go: eight members at a time, or four and four.
 func (v *isa) leads(step bool) {
-	name, doc := "leads", "is Leads.Find."
-	signature := "(p *float64, arms int, base *float64, c float64, out *float64, mask uint64"
+	name, doc := "leads", "is FindLeads."
+	signature := "(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, panels int"
 	if step {
-		name, doc, signature = "stepLeads", "is Leads.Step.", signature+", w, h *float64"
+		name, doc, signature = "stepLeads", "is StepLeads.", signature+", w, u *float64, at int"
 	}
 	v.text(name, signature+")", doc)
 	p, arms, base, out := arg("p"), arg("arms"), arg("base"), arg("out")
 	c := v.vec()
 	Load(Param("c"), c.AsX())
 	VBROADCASTSD(c.AsX(), c)
-	var w, hp GPVirtual
+	panels := arg("panels")
+	var w, u, played GPVirtual
 	var h VecVirtual
 	if step {
-		w, hp, h = arg("w"), arg("h"), v.vec()
+		w, u, played, h = arg("w"), arg("u"), arg("at"), v.vec()
+		SHLQ(Imm(6), played)
 	}
 	lowest, one, tmp := v.vec(), v.vec(), GP64()
 	constant := func(bits uint64, x VecVirtual) {
@@ -47,13 +55,13 @@ func (v *isa) leads(step bool) {
 	type lead struct{ first, second VecVirtual }
 	leads := []lead{{v.vec(), v.vec()}, {v.vec(), v.vec()}}
 	arm, score, value, low := v.vec(), v.vec(), v.vec(), v.vec()
-	halves := GP64()
+	halves, row, a := GP64(), GP64(), GP64()
+	Label("panel")
 	MOVQ(U64(uint64(8/v.w)), halves)
-	row, a := GP64(), GP64()
-
 	Label("half")
 	if step {
-		VMOVUPD(at(hp, 0), h)
+		VMOVUPD(at(u, 0), h)
+		VSUBPD(Mem{Base: p, Index: played, Scale: 1}, h, h)
 	}
 	v.clear(arm)
 	for _, l := range leads {
@@ -65,6 +73,8 @@ func (v *isa) leads(step bool) {
 	Label("arm")
 	VMOVUPD(at(row, 0), score)
 	if step {
+		PREFETCHT0(at(row, 1024)) // 5 % where the scores leave the first cache
+
 		VBROADCASTSD(Mem{Base: w, Index: a, Scale: 8}, value)
 		VFMADD231PD(h, value, score)
 		VMOVUPD(score, at(row, 0))
@@ -95,15 +105,22 @@ func (v *isa) leads(step bool) {
 		VMOVUPD(l.first, at(out, 64*sign))
 		VMOVUPD(l.second, at(out, 128+64*sign))
 	}
-	if !v.wide {
-		ADDQ(Imm(32), p)
-		ADDQ(Imm(32), out)
-		if step {
-			ADDQ(Imm(32), hp)
-		}
+	ADDQ(num(8*v.w), p)
+	ADDQ(num(8*v.w), out)
+	if step {
+		ADDQ(num(8*v.w), u)
 	}
 	DECQ(halves)
 	JNZ(LabelRef("half"))
+	// p is 64 bytes behind the panel's beginning, out behind the lead's.
+	MOVQ(arms, row)
+	SHLQ(Imm(6), row)
+	LEAQ(Mem{Base: p, Index: row, Scale: 1, Disp: -64}, p)
+	Load(Param("mask"), tmp)
+	MOVQ(tmp, at(out, leadsMask-64))
+	ADDQ(U32(leadsSize-64), out)
+	DECQ(panels)
+	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
 }

@@ -2943,26 +2943,29 @@ none:
 	VZEROUPPER
 	RET
 
-// func leadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64)
+// func leadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, panels int)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·leadsAVX512(SB), NOSPLIT, $0-48
+TEXT ·leadsAVX512(SB), NOSPLIT, $0-56
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         $0xfff0000000000000, SI
-	VMOVQ        SI, X1
+	MOVQ         panels+48(FP), SI
+	MOVQ         $0xfff0000000000000, DI
+	VMOVQ        DI, X1
 	VBROADCASTSD X1, Z1
-	MOVQ         $0x0000000000000001, SI
-	VMOVQ        SI, X2
+	MOVQ         $0x0000000000000001, DI
+	VMOVQ        DI, X2
 	VBROADCASTSD X2, Z2
-	MOVQ         mask+40(FP), SI
-	NOTQ         SI
-	VMOVQ        SI, X3
+	MOVQ         mask+40(FP), DI
+	NOTQ         DI
+	VMOVQ        DI, X3
 	VBROADCASTSD X3, Z3
-	MOVQ         $0x0000000000000001, SI
+
+panel:
+	MOVQ $0x0000000000000001, DI
 
 half:
 	VPXORQ  Z8, Z8, Z8
@@ -2970,98 +2973,126 @@ half:
 	VMOVAPD Z1, Z5
 	VMOVAPD Z1, Z6
 	VMOVAPD Z1, Z7
-	MOVQ    AX, DI
-	XORQ    R8, R8
+	MOVQ    AX, R8
+	XORQ    R9, R9
 
 arm:
-	VMOVUPD      (DI), Z9
-	VBROADCASTSD (DX)(R8*8), Z10
+	VMOVUPD      (R8), Z9
+	VBROADCASTSD (DX)(R9*8), Z10
 	VFMADD231PD  Z9, Z0, Z10
 	VPTERNLOGQ   $0xec, Z3, Z8, Z10
 	VMINPD       Z10, Z4, Z11
 	VMAXPD       Z11, Z5, Z5
 	VMAXPD       Z10, Z4, Z4
-	VBROADCASTSD (DX)(R8*8), Z10
+	VBROADCASTSD (DX)(R9*8), Z10
 	VFNMADD231PD Z9, Z0, Z10
 	VPTERNLOGQ   $0xec, Z3, Z8, Z10
 	VMINPD       Z10, Z6, Z11
 	VMAXPD       Z11, Z7, Z7
 	VMAXPD       Z10, Z6, Z6
 	VPADDQ       Z2, Z8, Z8
-	ADDQ         $0x40, DI
-	INCQ         R8
-	CMPQ         R8, CX
+	ADDQ         $0x40, R8
+	INCQ         R9
+	CMPQ         R9, CX
 	JL           arm
 	VMOVUPD      Z4, (BX)
 	VMOVUPD      Z5, 128(BX)
 	VMOVUPD      Z6, 64(BX)
 	VMOVUPD      Z7, 192(BX)
-	DECQ         SI
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, BX
+	DECQ         DI
 	JNZ          half
+	MOVQ         CX, R8
+	SHLQ         $0x06, R8
+	LEAQ         -64(AX)(R8*1), AX
+	MOVQ         mask+40(FP), DI
+	MOVQ         DI, 192(BX)
+	ADDQ         $0x000000c8, BX
+	DECQ         SI
+	JNZ          panel
 	VZEROUPPER
 	RET
 
-// func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, w *float64, h *float64)
-// Requires: AVX, AVX512F, SSE2
-TEXT ·stepLeadsAVX512(SB), NOSPLIT, $0-64
+// func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, panels int, w *float64, u *float64, at int)
+// Requires: AVX, AVX512F, MMX+, SSE2
+TEXT ·stepLeadsAVX512(SB), NOSPLIT, $0-80
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         w+48(FP), SI
-	MOVQ         h+56(FP), DI
-	MOVQ         $0xfff0000000000000, R8
-	VMOVQ        R8, X2
+	MOVQ         panels+48(FP), SI
+	MOVQ         w+56(FP), DI
+	MOVQ         u+64(FP), R8
+	MOVQ         at+72(FP), R9
+	SHLQ         $0x06, R9
+	MOVQ         $0xfff0000000000000, R10
+	VMOVQ        R10, X2
 	VBROADCASTSD X2, Z2
-	MOVQ         $0x0000000000000001, R8
-	VMOVQ        R8, X3
+	MOVQ         $0x0000000000000001, R10
+	VMOVQ        R10, X3
 	VBROADCASTSD X3, Z3
-	MOVQ         mask+40(FP), R8
-	NOTQ         R8
-	VMOVQ        R8, X4
+	MOVQ         mask+40(FP), R10
+	NOTQ         R10
+	VMOVQ        R10, X4
 	VBROADCASTSD X4, Z4
-	MOVQ         $0x0000000000000001, R8
+
+panel:
+	MOVQ $0x0000000000000001, R10
 
 half:
-	VMOVUPD (DI), Z1
+	VMOVUPD (R8), Z1
+	VSUBPD  (AX)(R9*1), Z1, Z1
 	VPXORQ  Z9, Z9, Z9
 	VMOVAPD Z2, Z5
 	VMOVAPD Z2, Z6
 	VMOVAPD Z2, Z7
 	VMOVAPD Z2, Z8
-	MOVQ    AX, R9
-	XORQ    R10, R10
+	MOVQ    AX, R11
+	XORQ    R12, R12
 
 arm:
-	VMOVUPD      (R9), Z10
-	VBROADCASTSD (SI)(R10*8), Z11
+	VMOVUPD      (R11), Z10
+	PREFETCHT0   1024(R11)
+	VBROADCASTSD (DI)(R12*8), Z11
 	VFMADD231PD  Z1, Z11, Z10
-	VMOVUPD      Z10, (R9)
-	VBROADCASTSD (DX)(R10*8), Z11
+	VMOVUPD      Z10, (R11)
+	VBROADCASTSD (DX)(R12*8), Z11
 	VFMADD231PD  Z10, Z0, Z11
 	VPTERNLOGQ   $0xec, Z4, Z9, Z11
 	VMINPD       Z11, Z5, Z12
 	VMAXPD       Z12, Z6, Z6
 	VMAXPD       Z11, Z5, Z5
-	VBROADCASTSD (DX)(R10*8), Z11
+	VBROADCASTSD (DX)(R12*8), Z11
 	VFNMADD231PD Z10, Z0, Z11
 	VPTERNLOGQ   $0xec, Z4, Z9, Z11
 	VMINPD       Z11, Z7, Z12
 	VMAXPD       Z12, Z8, Z8
 	VMAXPD       Z11, Z7, Z7
 	VPADDQ       Z3, Z9, Z9
-	ADDQ         $0x40, R9
-	INCQ         R10
-	CMPQ         R10, CX
+	ADDQ         $0x40, R11
+	INCQ         R12
+	CMPQ         R12, CX
 	JL           arm
 	VMOVUPD      Z5, (BX)
 	VMOVUPD      Z6, 128(BX)
 	VMOVUPD      Z7, 64(BX)
 	VMOVUPD      Z8, 192(BX)
-	DECQ         R8
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, R8
+	DECQ         R10
 	JNZ          half
+	MOVQ         CX, R11
+	SHLQ         $0x06, R11
+	LEAQ         -64(AX)(R11*1), AX
+	MOVQ         mask+40(FP), R10
+	MOVQ         R10, 192(BX)
+	ADDQ         $0x000000c8, BX
+	DECQ         SI
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -6262,26 +6293,29 @@ none:
 	VZEROUPPER
 	RET
 
-// func leadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64)
+// func leadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, panels int)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·leadsAVX2(SB), NOSPLIT, $0-48
+TEXT ·leadsAVX2(SB), NOSPLIT, $0-56
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Y0
-	MOVQ         $0xfff0000000000000, SI
-	VMOVQ        SI, X1
+	MOVQ         panels+48(FP), SI
+	MOVQ         $0xfff0000000000000, DI
+	VMOVQ        DI, X1
 	VBROADCASTSD X1, Y1
-	MOVQ         $0x0000000000000001, SI
-	VMOVQ        SI, X2
+	MOVQ         $0x0000000000000001, DI
+	VMOVQ        DI, X2
 	VBROADCASTSD X2, Y2
-	MOVQ         mask+40(FP), SI
-	NOTQ         SI
-	VMOVQ        SI, X3
+	MOVQ         mask+40(FP), DI
+	NOTQ         DI
+	VMOVQ        DI, X3
 	VBROADCASTSD X3, Y3
-	MOVQ         $0x0000000000000002, SI
+
+panel:
+	MOVQ $0x0000000000000002, DI
 
 half:
 	VXORPD  Y8, Y8, Y8
@@ -6289,19 +6323,19 @@ half:
 	VMOVAPD Y1, Y5
 	VMOVAPD Y1, Y6
 	VMOVAPD Y1, Y7
-	MOVQ    AX, DI
-	XORQ    R8, R8
+	MOVQ    AX, R8
+	XORQ    R9, R9
 
 arm:
-	VMOVUPD      (DI), Y9
-	VBROADCASTSD (DX)(R8*8), Y10
+	VMOVUPD      (R8), Y9
+	VBROADCASTSD (DX)(R9*8), Y10
 	VFMADD231PD  Y9, Y0, Y10
 	VANDPD       Y3, Y10, Y10
 	VORPD        Y8, Y10, Y10
 	VMINPD       Y10, Y4, Y11
 	VMAXPD       Y11, Y5, Y5
 	VMAXPD       Y10, Y4, Y4
-	VBROADCASTSD (DX)(R8*8), Y10
+	VBROADCASTSD (DX)(R9*8), Y10
 	VFNMADD231PD Y9, Y0, Y10
 	VANDPD       Y3, Y10, Y10
 	VORPD        Y8, Y10, Y10
@@ -6309,9 +6343,9 @@ arm:
 	VMAXPD       Y11, Y7, Y7
 	VMAXPD       Y10, Y6, Y6
 	VPADDQ       Y2, Y8, Y8
-	ADDQ         $0x40, DI
-	INCQ         R8
-	CMPQ         R8, CX
+	ADDQ         $0x40, R8
+	INCQ         R9
+	CMPQ         R9, CX
 	JL           arm
 	VMOVUPD      Y4, (BX)
 	VMOVUPD      Y5, 128(BX)
@@ -6319,57 +6353,72 @@ arm:
 	VMOVUPD      Y7, 192(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
-	DECQ         SI
+	DECQ         DI
 	JNZ          half
+	MOVQ         CX, R8
+	SHLQ         $0x06, R8
+	LEAQ         -64(AX)(R8*1), AX
+	MOVQ         mask+40(FP), DI
+	MOVQ         DI, 192(BX)
+	ADDQ         $0x000000c8, BX
+	DECQ         SI
+	JNZ          panel
 	VZEROUPPER
 	RET
 
-// func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, w *float64, h *float64)
-// Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·stepLeadsAVX2(SB), NOSPLIT, $0-64
+// func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *float64, mask uint64, panels int, w *float64, u *float64, at int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE2
+TEXT ·stepLeadsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         base+16(FP), DX
 	MOVQ         out+32(FP), BX
 	MOVSD        c+24(FP), X0
 	VBROADCASTSD X0, Y0
-	MOVQ         w+48(FP), SI
-	MOVQ         h+56(FP), DI
-	MOVQ         $0xfff0000000000000, R8
-	VMOVQ        R8, X2
+	MOVQ         panels+48(FP), SI
+	MOVQ         w+56(FP), DI
+	MOVQ         u+64(FP), R8
+	MOVQ         at+72(FP), R9
+	SHLQ         $0x06, R9
+	MOVQ         $0xfff0000000000000, R10
+	VMOVQ        R10, X2
 	VBROADCASTSD X2, Y2
-	MOVQ         $0x0000000000000001, R8
-	VMOVQ        R8, X3
+	MOVQ         $0x0000000000000001, R10
+	VMOVQ        R10, X3
 	VBROADCASTSD X3, Y3
-	MOVQ         mask+40(FP), R8
-	NOTQ         R8
-	VMOVQ        R8, X4
+	MOVQ         mask+40(FP), R10
+	NOTQ         R10
+	VMOVQ        R10, X4
 	VBROADCASTSD X4, Y4
-	MOVQ         $0x0000000000000002, R8
+
+panel:
+	MOVQ $0x0000000000000002, R10
 
 half:
-	VMOVUPD (DI), Y1
+	VMOVUPD (R8), Y1
+	VSUBPD  (AX)(R9*1), Y1, Y1
 	VXORPD  Y9, Y9, Y9
 	VMOVAPD Y2, Y5
 	VMOVAPD Y2, Y6
 	VMOVAPD Y2, Y7
 	VMOVAPD Y2, Y8
-	MOVQ    AX, R9
-	XORQ    R10, R10
+	MOVQ    AX, R11
+	XORQ    R12, R12
 
 arm:
-	VMOVUPD      (R9), Y10
-	VBROADCASTSD (SI)(R10*8), Y11
+	VMOVUPD      (R11), Y10
+	PREFETCHT0   1024(R11)
+	VBROADCASTSD (DI)(R12*8), Y11
 	VFMADD231PD  Y1, Y11, Y10
-	VMOVUPD      Y10, (R9)
-	VBROADCASTSD (DX)(R10*8), Y11
+	VMOVUPD      Y10, (R11)
+	VBROADCASTSD (DX)(R12*8), Y11
 	VFMADD231PD  Y10, Y0, Y11
 	VANDPD       Y4, Y11, Y11
 	VORPD        Y9, Y11, Y11
 	VMINPD       Y11, Y5, Y12
 	VMAXPD       Y12, Y6, Y6
 	VMAXPD       Y11, Y5, Y5
-	VBROADCASTSD (DX)(R10*8), Y11
+	VBROADCASTSD (DX)(R12*8), Y11
 	VFNMADD231PD Y10, Y0, Y11
 	VANDPD       Y4, Y11, Y11
 	VORPD        Y9, Y11, Y11
@@ -6377,9 +6426,9 @@ arm:
 	VMAXPD       Y12, Y8, Y8
 	VMAXPD       Y11, Y7, Y7
 	VPADDQ       Y3, Y9, Y9
-	ADDQ         $0x40, R9
-	INCQ         R10
-	CMPQ         R10, CX
+	ADDQ         $0x40, R11
+	INCQ         R12
+	CMPQ         R12, CX
 	JL           arm
 	VMOVUPD      Y5, (BX)
 	VMOVUPD      Y6, 128(BX)
@@ -6387,9 +6436,17 @@ arm:
 	VMOVUPD      Y8, 192(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
-	ADDQ         $0x20, DI
-	DECQ         R8
+	ADDQ         $0x20, R8
+	DECQ         R10
 	JNZ          half
+	MOVQ         CX, R11
+	SHLQ         $0x06, R11
+	LEAQ         -64(AX)(R11*1), AX
+	MOVQ         mask+40(FP), R10
+	MOVQ         R10, 192(BX)
+	ADDQ         $0x000000c8, BX
+	DECQ         SI
+	JNZ          panel
 	VZEROUPPER
 	RET
 

@@ -49,16 +49,16 @@ func screenAVX512(x *float32, block, blocks, d int, theta *float32, least, slack
 func screenAVX2(x *float32, block, blocks, d int, theta *float32, least, slack float32) (at int, mask uint64) {
 	panic("linalg: no such kernel")
 }
-func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64) {
+func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int) {
 	panic("linalg: no such kernel")
 }
-func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64) {
+func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int) {
 	panic("linalg: no such kernel")
 }
-func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64) {
+func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int) {
 	panic("linalg: no such kernel")
 }
-func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, w, h *float64) {
+func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int) {
 	panic("linalg: no such kernel")
 }
 func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64) {

@@ -413,60 +413,65 @@ func TestArgMax(t *testing.T) {
 // resolution, with ties; the scores after a step are right bit for bit.
 func TestLeads(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
+	const panels = 3
 	for arms := 1; arms < 40; arms++ {
-		p, base, w := make([]float64, 8*arms), make([]float64, arms), make([]float64, arms)
-		var h [8]float64
+		p, base, w := make([]float64, 8*arms*panels), make([]float64, arms), make([]float64, arms)
+		u, played := make([]float64, 8*panels), r.IntN(arms)
 		for i := range p {
 			p[i] = float64(r.IntN(5)) - 2
 		}
 		for i := range base {
 			base[i], w[i] = float64(r.IntN(3))-1, r.NormFloat64()*float64(i%2)
 		}
-		for i := range h {
-			h[i] = r.NormFloat64()
+		for i := range u {
+			u[i] = r.NormFloat64()
 		}
 		for _, step := range []bool{false, true} {
-			var l Leads
+			var l [panels]Leads
 			flat := func() []float64 {
 				var out []float64
-				for k := range 2 {
-					for i := range 8 {
-						out = append(out, l.First[k][i], l.Second[k][i], float64(l.Arm(l.First[k][i])))
+				for n := range l {
+					for k := range 2 {
+						for i := range 8 {
+							out = append(out, l[n].First[k][i], l[n].Second[k][i], float64(l[n].Arm(l[n].First[k][i])))
+						}
 					}
 				}
 				return out
 			}
 			var moved []float64
 			got := everyLevel(t, "Leads", func() []float64 {
+				l = [panels]Leads{}
 				q := slices.Clone(p)
 				if step {
-					l.Step(q, w, &h, base, 0.5)
+					StepLeads(l[:], q, w, u, played, base, 0.5)
 				} else {
-					l.Find(q, base, 0.5)
+					FindLeads(l[:], q, base, 0.5)
 				}
 				moved = q
 				return append(flat(), q...)
 			})
-			for i := range 8 {
+			for j := range 8 * panels {
+				panel, i := j/8*8*arms, j%8
 				for k, sign := range []float64{0.5, -0.5} {
 					values := make([]float64, arms)
 					for a := range arms {
-						v := p[8*a+i]
+						v := p[panel+8*a+i]
 						if step {
-							v = math.FMA(w[a], h[i], v)
+							v = math.FMA(w[a], u[j]-p[panel+8*played+i], v)
 						}
-						if math.Float64bits(v) != math.Float64bits(moved[8*a+i]) {
-							t.Fatalf("%d arms: score (%d, %d) is %v, want %v", arms, a, i, moved[8*a+i], v)
+						if math.Float64bits(v) != math.Float64bits(moved[panel+8*a+i]) {
+							t.Fatalf("%d arms: score (%d, %d) is %v, want %v", arms, a, j, moved[panel+8*a+i], v)
 						}
 						values[a] = math.FMA(sign, v, base[a])
 					}
 					slices.SortFunc(values, func(a, b float64) int { return cmp.Compare(b, a) })
-					lead := got[3*(8*k+i):][:3]
-					off := Resolution(arms) * 3
+					lead := got[3*(16*(j/8)+8*k+i):][:3]
+					off := Resolution(arms) * (3 + math.Abs(values[0]) + math.Abs(values[min(1, arms-1)]))
 					arm := int(lead[2])
-					v := math.FMA(sign, moved[8*arm+i], base[arm])
+					v := math.FMA(sign, moved[panel+8*arm+i], base[arm])
 					if math.Abs(lead[0]-values[0]) > off || math.Abs(v-values[0]) > off || arms > 1 && math.Abs(lead[1]-values[1]) > off {
-						t.Fatalf("%d arms, member %d, sign %v: %v of value %v, want the first of %v", arms, i, sign, lead, v, values)
+						t.Fatalf("%d arms, member %d, sign %v: %v of value %v, want the first of %v", arms, j, sign, lead, v, values)
 					}
 				}
 			}
@@ -639,18 +644,13 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 	for _, c := range []struct{ m, arms int }{{24, 10}, {1000, 100}} {
-		p, base, w := fill(8*c.arms*c.m/8), fill(c.arms), fill(c.arms)
-		var h [8]float64
-		var l Leads
+		p, base, w, u := fill(8*c.arms*c.m/8), fill(c.arms), make([]float64, c.arms), fill(c.m)
+		l := make([]Leads, c.m/8)
 		run(fmt.Sprintf("Leads/%dx%d", c.m, c.arms), 4*c.m*c.arms, func() {
-			for q := p; len(q) > 0; q = q[8*c.arms:] {
-				l.Find(q[:8*c.arms], base, 1)
-			}
+			FindLeads(l, p, base, 1)
 		})
 		run(fmt.Sprintf("StepLeads/%dx%d", c.m, c.arms), 6*c.m*c.arms, func() {
-			for q := p; len(q) > 0; q = q[8*c.arms:] {
-				l.Step(q[:8*c.arms], w, &h, base, 1)
-			}
+			StepLeads(l, p, w, u, 0, base, 1)
 		})
 	}
 	for _, c := range []struct{ m, d int }{{24, 10}, {104, 20}} {

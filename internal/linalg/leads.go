@@ -13,7 +13,7 @@ import (
 // 2^{b−52}, b the number of bits of the largest arm number.
 type Leads struct {
 	First, Second [2][8]float64 // the largest value and the next, with their arms
-	mask          uint64
+	mask          uint64        // internal/gen/leads.go knows the places
 }
 
 // Resolution returns the largest relative error of a value in leads of a number of arms.
@@ -22,43 +22,60 @@ func Resolution(arms int) float64 { return math.Ldexp(1, bits.Len(uint(arms-1))-
 // Arm returns the arm of a value of First or Second.
 func (l *Leads) Arm(value float64) int { return int(math.Float64bits(value) & l.mask) }
 
-// Find sets the leads of a panel of scores: p holds 8 numbers for each arm, base one. No number may be
-// NaN, and arms not more than 2²⁰.
-func (l *Leads) Find(p, base []float64, c float64) { l.Step(p, nil, nil, base, c) }
+// FindLeads sets the leads of panels of scores, one after the other in p: 8 numbers for each arm in a panel;
+// base has one for each arm. No number may be NaN, and arms not more than 2²⁰.
+func FindLeads(leads []Leads, p, base []float64, c float64) {
+	StepLeads(leads, p, nil, nil, 0, base, c)
+}
 
-// Step first moves the scores, p_a ← fma(w_a, h, p_a) with a number of h for each of the eight members,
-// and then does Find, in one pass over p.
-func (l *Leads) Step(p, w []float64, h *[8]float64, base []float64, c float64) {
-	arms := len(base)
-	if arms == 0 || arms > 1<<20 || len(p) != 8*arms || h != nil && len(w) != arms {
+// StepLeads first moves the scores, p_a ← fma(w_a, u − p_b, p_a), b the arm that was played and u a number
+// for each member, and then does FindLeads, in one pass over p. A nil w leaves them where they are.
+func StepLeads(leads []Leads, p, w, u []float64, b int, base []float64, c float64) {
+	arms, n := len(base), len(leads)
+	if arms == 0 || arms > 1<<20 || n == 0 || len(p) != 8*arms*n || w != nil && (len(w) != arms || len(u) < 8*n || b < 0 || b >= arms) {
 		panic(badLength)
 	}
-	l.mask = 1<<bits.Len(uint(arms-1)) - 1
+	mask := uint64(1)<<bits.Len(uint(arms-1)) - 1
 	switch level := cpu.Kernels(); {
-	case level == cpu.AVX512 && h == nil:
-		leadsAVX512(&p[0], arms, &base[0], c, l, l.mask)
+	case level == cpu.AVX512 && w == nil:
+		leadsAVX512(&p[0], arms, &base[0], c, &leads[0], mask, n)
 	case level == cpu.AVX512:
-		stepLeadsAVX512(&p[0], arms, &base[0], c, l, l.mask, &w[0], &h[0])
-	case level == cpu.AVX2 && h == nil:
-		leadsAVX2(&p[0], arms, &base[0], c, l, l.mask)
+		stepLeadsAVX512(&p[0], arms, &base[0], c, &leads[0], mask, n, &w[0], &u[0], b)
+	case level == cpu.AVX2 && w == nil:
+		leadsAVX2(&p[0], arms, &base[0], c, &leads[0], mask, n)
 	case level == cpu.AVX2:
-		stepLeadsAVX2(&p[0], arms, &base[0], c, l, l.mask, &w[0], &h[0])
+		stepLeadsAVX2(&p[0], arms, &base[0], c, &leads[0], mask, n, &w[0], &u[0], b)
 	default:
-		for k := range l.First {
-			for i := range l.First[k] {
-				l.First[k][i], l.Second[k][i] = math.Inf(-1), math.Inf(-1)
-			}
-		}
-		for a, b := range base {
-			row := p[8*a : 8*a+8 : 8*a+8]
-			for i, v := range row {
-				if h != nil {
-					v = math.FMA(w[a], h[i], v)
-					row[i] = v
+		for k := range leads {
+			var h [8]float64
+			panel := p[8*arms*k : 8*arms*(k+1)]
+			if w != nil {
+				for i := range h {
+					h[i] = u[8*k+i] - panel[8*b+i]
 				}
-				l.add(0, i, a, math.FMA(c, v, b))
-				l.add(1, i, a, math.FMA(-c, v, b))
 			}
+			leads[k].step(panel, w, &h, base, c, mask)
+		}
+	}
+}
+
+// step is StepLeads for one panel, in portable Go.
+func (l *Leads) step(p, w []float64, h *[8]float64, base []float64, c float64, mask uint64) {
+	l.mask = mask
+	for k := range l.First {
+		for i := range l.First[k] {
+			l.First[k][i], l.Second[k][i] = math.Inf(-1), math.Inf(-1)
+		}
+	}
+	for a, b := range base {
+		row := p[8*a : 8*a+8 : 8*a+8]
+		for i, v := range row {
+			if w != nil {
+				v = math.FMA(w[a], h[i], v)
+				row[i] = v
+			}
+			l.add(0, i, a, math.FMA(c, v, b))
+			l.add(1, i, a, math.FMA(-c, v, b))
 		}
 	}
 }
