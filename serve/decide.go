@@ -66,17 +66,22 @@ func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ..
 	done := make(chan result, 1)
 	s.enter()
 	go func() {
-		defer s.end()
 		var r result
 		if r.receipt, r.err = s.append(context.WithoutCancel(ctx), records...); r.err == nil {
 			if _, err := s.progress.until(s.ctx, r.receipt.Seq); err != nil {
 				r.err = &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
 			}
 		}
+		var e *Error
+		if done <- r; errors.As(r.err, &e) && e.Unknown {
+			s.end()
+			s.settled()
+			s.enter()
+		}
 		for _, use := range held {
 			s.pending.release(use)
 		}
-		done <- r
+		s.end()
 	}()
 	select {
 	case r := <-done:
@@ -89,6 +94,21 @@ func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ..
 		}
 		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: "nobody knows whether it was recorded", RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
 	}
+}
+
+// settled waits until the log has said what became of every batch, and what it has stored is applied;
+// or until there is no hope of that in this process.
+func (s *Server) settled() {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for errors.Is(s.committer.Err(), eventlog.ErrUnsettled) {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+	_, _ = s.progress.until(s.ctx, s.committer.Stats().Head.Seq)
 }
 
 // DecideBatch implements Service.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -755,4 +757,70 @@ func TestLargeCandidates(t *testing.T) {
 	}
 	_, err = s.Replay(ctx, got.EventID)
 	wantCode(t, err, Gone, "log_candidates")
+}
+
+// gated is a log whose readers stop while the gate is closed, and that stores without an answer while
+// it is mute.
+type gated struct {
+	*eventlog.Memory
+	gate sync.RWMutex
+	mute atomic.Bool
+}
+
+func (l *gated) Append(ctx context.Context, shard uint16, id string, b []byte) (uint64, bool, error) {
+	seq, dup, err := l.Memory.Append(ctx, shard, id, b)
+	if l.mute.Load() {
+		return 0, false, errors.New("no answer")
+	}
+	return seq, dup, err
+}
+
+func (l *gated) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range l.Memory.Read(ctx, shard, from) {
+			l.gate.RLock()
+			//lint:ignore SA2001 only to wait
+			l.gate.RUnlock()
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestKeyOfUnknownOutcome: a decision with a key was stored and the log's answer was lost for longer than
+// anybody waits. Its key stays taken until the outcome is known and applied: a repetition waits and then
+// finds the first decision, and never makes a second one.
+func TestKeyOfUnknownOutcome(t *testing.T) {
+	ctx := context.Background()
+	log := &gated{Memory: eventlog.NewMemory(eventlog.MemoryOptions{})}
+	s := open(t, log, &fakeClock{}, func(o *Options) {
+		o.Committer = eventlog.CommitterOptions{Try: 2 * time.Millisecond, Patience: 5 * time.Millisecond}
+	})
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	r := DecideRequest{Actions: actions(0, 5, 3), IdempotencyKey: "order 7"}
+	log.gate.Lock()
+	log.mute.Store(true)
+	_, err := s.Decide(ctx, "m", r)
+	var e *Error
+	if !errors.As(err, &e) || !e.Unknown {
+		t.Fatalf("error %v, want an unknown outcome", err)
+	}
+	log.mute.Store(false)
+	for s.stopped() != nil { // until the log has answered; what it stored is not applied, for the gate is closed
+		time.Sleep(time.Millisecond)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if d, err := s.Decide(short, "m", r); err == nil {
+		t.Errorf("a second decision with the key: %+v", d)
+	}
+	log.gate.Unlock()
+	d, err := s.Decide(ctx, "m", r)
+	if err != nil || !d.Repeated {
+		t.Fatalf("%+v %v", d, err)
+	}
+	if c := must(s.GetModel(ctx, "m")).Counts; c.Decisions != 1 {
+		t.Errorf("%d decisions were made", c.Decisions)
+	}
 }

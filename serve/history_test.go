@@ -160,32 +160,45 @@ var histModels = []struct {
 func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	var faults atomic.Int64
+	var began atomic.Bool
 	log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(int, eventlog.Step) eventlog.Fault {
-		return []eventlog.Fault{eventlog.NoFault, eventlog.NoFault, eventlog.LoseAck, eventlog.NoFault, eventlog.LateRequest, eventlog.NoFault, eventlog.NoFault}[faults.Add(1)%7]
+		if !began.Load() {
+			return eventlog.NoFault
+		}
+		switch faults.Add(1) % 23 {
+		case 3:
+			return eventlog.LoseAck
+		case 10:
+			return eventlog.LateRequest
+		}
+		return eventlog.NoFault
 	}})
 	ctx := context.Background()
 	clock := &fakeClock{}
 	s := open(t, log, clock, func(o *Options) {
-		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 5 * time.Second, Batch: 3000}
+		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 4 * time.Millisecond, Batch: 3000}
 	})
 	for _, m := range histModels {
 		must(s.CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), ""))
 	}
+	began.Store(true)
 	var now atomic.Int64
 	var mu sync.Mutex
-	note := func(client int, in histIn, out histOut, call int64, err error) {
+	note := func(client int, in histIn, out histOut, call int64, err error) (happened bool) {
 		back := now.Add(1)
 		var e *Error
 		switch {
 		case err == nil:
 		case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &e):
-			return // before anything was sent
+			return false // before anything was sent
 		case errors.As(err, &e) && e.Unknown:
 			in.unknown, back = true, 1<<60
 		case in.op == "find" && CodeOf(err) == NotFound:
+		case CodeOf(err) == Unavailable:
+			return false // refused while the log finds out about another batch
 		default:
 			t.Errorf("%+v: %v", in, err)
-			return
+			return true
 		}
 		if lie != nil && !in.unknown {
 			lie(in, &out)
@@ -197,6 +210,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 			client = 1000 + len(ops)
 		}
 		ops = append(ops, porcupine.Operation{ClientId: client, Input: in, Output: out, Call: call, Return: back})
+		return true
 	}
 	const callers, perRound, rounds, keys = 6, 30, 4, 5
 	var ids sync.Map // key → event id
@@ -205,7 +219,8 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 		for u := range callers {
 			random := rand.New(rand.NewPCG(seed, uint64(round*callers+u)))
 			wg.Go(func() {
-				for range perRound {
+				for n := 0; n < perRound; n++ {
+					happened := true
 					m := histModels[random.IntN(len(histModels))]
 					// Keys of this round and of the one before, whose windows are being closed.
 					r := max(0, round-random.IntN(2))
@@ -224,7 +239,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 					case !known || what < 2:
 						in.op = "decide"
 						d, err := s.Decide(c, m.name, DecideRequest{Actions: actions(k, 3, 3), Deferred: in.deferred, IdempotencyKey: in.key})
-						note(u, in, histOut{id: d.EventID}, call, err)
+						happened = note(u, in, histOut{id: d.EventID}, call, err)
 						if err == nil {
 							ids.Store(in.key, d.EventID)
 						}
@@ -238,11 +253,11 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 							in.rkey = fmt.Sprint("r", random.IntN(2))
 						}
 						got, err := s.Reward(c, RewardRequest{EventID: id.(string), Value: in.y, Key: in.rkey})
-						note(u, in, histOut{status: string(got.Status)}, call, err)
+						happened = note(u, in, histOut{status: string(got.Status)}, call, err)
 					case what < 8:
 						in.op = "activate"
 						got, err := s.Activate(c, id.(string), "")
-						note(u, in, histOut{status: string(got.Status)}, call, err)
+						happened = note(u, in, histOut{status: string(got.Status)}, call, err)
 					default:
 						in.op = "get"
 						got, err := s.Event(ctx, id.(string))
@@ -253,14 +268,26 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 						note(u, in, out, call, err)
 					}
 					cancel()
+					if !happened {
+						n--
+						time.Sleep(time.Millisecond)
+					}
 				}
 			})
 		}
 		if round > 0 { // the windows of the round before end while the callers work
 			wg.Go(func() {
 				call := now.Add(1)
-				if _, err := s.Expire(ctx); err != nil {
-					t.Error(err)
+				for {
+					_, err := s.Expire(ctx)
+					if err == nil {
+						break
+					}
+					if CodeOf(err) != Unavailable {
+						t.Error(err)
+						return
+					}
+					time.Sleep(time.Millisecond)
 				}
 				ids.Range(func(key, _ any) bool {
 					k := key.(string)
