@@ -2,7 +2,8 @@ package eventlog
 
 // Scan gives f every batch of a data directory that the chain accepts, shard after shard in the order
 // of the log, each once. It reads the files itself, as Verify does, and changes nothing; the report
-// says what is damaged. When f returns an error, f is not called again and Scan returns that error.
+// says what is damaged. When f returns an error, f is not called again and Scan returns that error
+// after the file that it is reading.
 func Scan(dir string, f func(Delivery) error) (*Report, error) {
 	lock, err := lockDir(dir, false)
 	if err != nil {
@@ -12,7 +13,7 @@ func Scan(dir string, f func(Delivery) error) (*Report, error) {
 		defer lock.Close()
 	}
 	var failed error
-	r, err := scan(dir, hooks{batch: func(d Delivery) {
+	r, err := scan(dir, hooks{stop: func() error { return failed }, batch: func(d Delivery) {
 		if failed == nil && !d.Repeat {
 			failed = f(d)
 		}

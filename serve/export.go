@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 
 	"troupe/eventlog"
 )
@@ -120,4 +122,63 @@ func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, min
 		return out, true
 	}
 	return out, mine[model]
+}
+
+// Candidates reads what the record of a decision keeps of its candidates: the vectors of those that were
+// available, one row each, nil when the model does not keep them, and the place of each among the
+// candidates of the request, nil when all were available. The action that was played is row Index.
+func Candidates(r *eventlog.Decision) (rows [][]float64, places []int, err error) {
+	f, err := decodeFull(r.Full)
+	if err != nil || f.k == 0 {
+		return nil, f.given, err
+	}
+	rows = make([][]float64, f.k)
+	for i := range rows {
+		rows[i] = f.x[i*f.d : (i+1)*f.d : (i+1)*f.d]
+	}
+	return rows, f.given, nil
+}
+
+// Labels are what a data directory says and its log alone does not: the ids that callers got, and the
+// names of models whose records of creation were trimmed away.
+type Labels struct {
+	keys  eventlog.IDKeys
+	Names map[eventlog.ID]string // by incarnation
+}
+
+// ReadLabels reads them while no server runs there. A directory without keys or snapshots (a log alone)
+// has none, and that is no error; keys that cannot be read are.
+func ReadLabels(dir string) (Labels, error) {
+	l := Labels{Names: map[eventlog.ID]string{}}
+	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
+		if l.keys, err = loadKeys(dir, false); err != nil {
+			return l, err
+		}
+	}
+	p := &snapshots{dir: filepath.Join(dir, "snapshots")}
+	seqs, err := p.list()
+	if err != nil {
+		return l, err
+	}
+	for _, seq := range seqs {
+		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
+		if err != nil {
+			continue
+		}
+		if f, _, err := restoreState(b, nil); err == nil {
+			for id, m := range f.models {
+				l.Names[id] = m.cfg.config.ID
+			}
+			break
+		}
+	}
+	return l, nil
+}
+
+// EventID returns the id that the caller of a decision in entry seq got, "" without keys.
+func (l Labels) EventID(e eventlog.Event, seq uint64) string {
+	if len(l.keys.Keys) == 0 {
+		return ""
+	}
+	return l.keys.Format(eventlog.EventID{Event: e, Hint: seq})
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -17,6 +16,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve"
+	"troupe/sim"
 )
 
 // logDir is where the event log of a data directory is: in its directory log. The log's own
@@ -28,34 +28,42 @@ func logDir(dir string) string {
 	return dir
 }
 
-// exported is one row of an export: a decision with what became of it.
-type exported struct {
-	Event       string    `json:"event" parquet:"event"` // epoch/batch/index
-	Seq         uint64    `json:"seq" parquet:"seq"`
-	Time        time.Time `json:"time" parquet:"time,timestamp(nanosecond)"`
-	Model       string    `json:"model" parquet:"model,dict"`
-	Incarnation string    `json:"incarnation" parquet:"incarnation,dict"`
-	Mode        string    `json:"mode" parquet:"mode,dict"`
-	Action      string    `json:"action" parquet:"action,dict"`
-	Index       uint32    `json:"index" parquet:"index"`
-	Offered     uint32    `json:"offered" parquet:"offered"`
-	Num         uint64    `json:"num" parquet:"num"`
-	Den         uint64    `json:"den" parquet:"den"`
-	Propensity  float64   `json:"propensity" parquet:"propensity"`
-	BasisSeq    uint64    `json:"basis_seq" parquet:"basis_seq"`
-	X           []float64 `json:"x" parquet:"x"`
-	Active      bool      `json:"active" parquet:"active"`
-	// Rewards counts the reward records of the event, whether or not they counted for the model.
-	Rewards uint32   `json:"rewards" parquet:"rewards"`
-	First   *float64 `json:"reward_first" parquet:"reward_first,optional"`
-	Sum     *float64 `json:"reward_sum" parquet:"reward_sum,optional"`
-	Last    *float64 `json:"reward_last" parquet:"reward_last,optional"`
-	// Delay is from the decision to the first reward.
-	Delay *float64 `json:"delay_seconds" parquet:"delay_seconds,optional"`
-	// Expired: the window was closed. Default is the reward that was given then, if any.
-	Expired bool     `json:"expired" parquet:"expired"`
-	Default *float64 `json:"default" parquet:"default,optional"`
+// decisionRow is one row of an export: a decision with what became of it. It is a format: docs/formats.md.
+type decisionRow struct {
+	Event       string    `json:"event" parquet:"event"`                          // epoch/batch/index, the key in the log
+	EventID     *string   `json:"event_id" parquet:"event_id,optional"`           // what its caller got
+	Seq         uint64    `json:"seq" parquet:"seq"`                              // log entry
+	Time        time.Time `json:"time" parquet:"time,timestamp(nanosecond)"`      // by the server's clock
+	Model       string    `json:"model" parquet:"model,dict"`                     // name
+	Incarnation string    `json:"incarnation" parquet:"incarnation,dict"`         //
+	Mode        string    `json:"mode" parquet:"mode,dict"`                       //
+	Action      string    `json:"action" parquet:"action,dict"`                   // what was played
+	Index       uint32    `json:"index" parquet:"index"`                          // its place in the request
+	Row         uint32    `json:"row" parquet:"row"`                              // its place among those that were available
+	Offered     uint32    `json:"offered" parquet:"offered"`                      // how many were available
+	Num         uint64    `json:"num" parquet:"num"`                              // the propensity is num/den, exact
+	Den         uint64    `json:"den" parquet:"den"`                              //
+	Propensity  float64   `json:"propensity" parquet:"propensity"`                // the quotient, rounded
+	BasisSeq    uint64    `json:"basis_seq" parquet:"basis_seq"`                  // the state that decided
+	X           []float64 `json:"x" parquet:"x,list"`                             // features of the action
+	Candidates  []rowOfX  `json:"candidates" parquet:"candidates,list,optional"`  // of those that were available; null: not kept
+	Active      bool      `json:"active" parquet:"active"`                        // not deferred, or activated
+	Rewards     uint32    `json:"rewards" parquet:"rewards"`                      // records, whether or not they counted for the model
+	First       *float64  `json:"reward_first" parquet:"reward_first,optional"`   // null: there was none
+	Sum         *float64  `json:"reward_sum" parquet:"reward_sum,optional"`       //
+	Last        *float64  `json:"reward_last" parquet:"reward_last,optional"`     //
+	Delay       *float64  `json:"delay_seconds" parquet:"delay_seconds,optional"` // from the decision to the first reward
+	Expired     bool      `json:"expired" parquet:"expired"`                      // the window was closed
+	Default     *float64  `json:"default" parquet:"default,optional"`             // the reward that was given then, if any
 }
+
+// rowOfX is a candidate's vector. In Parquet it is a list in a list with a name, which every reader
+// takes; in JSON the vector itself.
+type rowOfX struct {
+	X []float64 `parquet:"x,list"`
+}
+
+func (r rowOfX) MarshalJSON() ([]byte, error) { return json.Marshal(r.X) }
 
 // outcome is what the log says of an event after its decision.
 type outcome struct {
@@ -72,36 +80,30 @@ func logExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
-		Long: `Writes one row for each decision: model, action, exact propensity, features, and what became of it
-(first, sum and last reward, delay, end of the window). The files are read while no server uses them,
-nothing is changed. On a damaged log nothing is written and the exit code is 1: see troupe log verify.`,
+		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
+are kept, and what became of it (first, sum and last reward, delay, end of the window). The files are
+read while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
+code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
+that was there. The columns: docs/formats.md.`,
 		Example: `  troupe log export --format parquet --out decisions.parquet
   troupe log export troupe-data --model news | head`,
 		Args: arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "parquet" {
 				return misuse(fmt.Errorf("--format %s: expected jsonl or parquet", format))
 			}
 			if format == "parquet" && out == "" {
 				return misuse(errors.New("--format parquet needs --out FILE"))
 			}
-			if out == "" {
-				return logError(exportLog(cmd.OutOrStdout(), logDir(dataDir(args)), format, model))
+			e := export{ctx: cmd.Context(), data: dataDir(args), format: format, model: model, progress: cmd.ErrOrStderr()}
+			err := e.write(cmd.OutOrStdout(), out)
+			if e.ctx.Err() != nil {
+				err = fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
+				if out == "" {
+					err = fmt.Errorf("%w; what was written is not whole", sim.ErrInterrupted)
+				}
 			}
-			// Nothing appears under the name before it is whole.
-			w, err := os.CreateTemp(filepath.Dir(out), ".troupe-export-*")
-			if err != nil {
-				return err
-			}
-			defer os.Remove(w.Name())
-			if err := exportLog(w, logDir(dataDir(args)), format, model); err != nil {
-				w.Close()
-				return logError(err)
-			}
-			if err := errors.Join(w.Chmod(0o644), w.Sync(), w.Close()); err != nil {
-				return err
-			}
-			return os.Rename(w.Name(), out)
+			return logError(err)
 		},
 	}
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
@@ -110,18 +112,86 @@ nothing is changed. On a damaged log nothing is written and the exit code is 1: 
 	return c
 }
 
-// exportLog reads the log twice: what became of the events, then the decisions. Memory is about 100
-// bytes for each event with an outcome.
-func exportLog(w io.Writer, dir, format, model string) error {
+// export is one run of log export.
+type export struct {
+	ctx           context.Context
+	data          string
+	format, model string
+	progress      io.Writer
+	began, told   time.Time
+}
+
+// write exports to a file, or to stdout when out is empty.
+func (e *export) write(stdout io.Writer, out string) error {
+	if out == "" {
+		return e.run(stdout)
+	}
+	switch info, err := os.Stat(out); {
+	case err == nil && info.IsDir():
+		return misuse(fmt.Errorf("--out %s: is a directory, expected a file", out))
+	case err == nil && !info.Mode().IsRegular(): // a pipe, a terminal
+		w, err := os.OpenFile(out, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(e.run(w), w.Close())
+	}
+	dir := filepath.Dir(out)
+	w, err := os.CreateTemp(dir, ".troupe-export-*")
+	if err != nil {
+		return misuse(fmt.Errorf("--out %s: %w", out, err))
+	}
+	defer os.Remove(w.Name())
+	if err := e.run(w); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	if err := errors.Join(w.Chmod(0o644), w.Sync(), w.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(w.Name(), out); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// tell says how far a long export is, every five seconds.
+func (e *export) tell(pass int, seq, last uint64) error {
+	now := time.Now()
+	if e.began.IsZero() {
+		e.began, e.told = now, now
+	}
+	if now.Sub(e.told) >= 5*time.Second {
+		e.told = now
+		of := ""
+		if last > 0 {
+			of = " of " + grouped(int64(last))
+		}
+		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, grouped(int64(seq)), of, now.Sub(e.began).Round(time.Second))
+	}
+	return e.ctx.Err()
+}
+
+// run reads the log twice: what became of the events, then the decisions. Memory is about 100 bytes for
+// each event with an outcome, and what Parquet holds back of 10,000 rows.
+func (e *export) run(w io.Writer) error {
+	labels, err := serve.ReadLabels(e.data)
+	if err != nil {
+		return err
+	}
 	outcomes := map[eventlog.Event]*outcome{}
-	names := map[eventlog.ID]string{}
+	names := labels.Names
 	of := func(e eventlog.Event) *outcome {
 		if outcomes[e] == nil {
 			outcomes[e] = &outcome{}
 		}
 		return outcomes[e]
 	}
-	report, err := eventlog.Scan(dir, func(d eventlog.Delivery) error {
+	last := uint64(0)
+	report, err := eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
 		for _, r := range d.Events() {
 			switch r := r.(type) {
 			case *eventlog.Control:
@@ -148,7 +218,8 @@ func exportLog(w io.Writer, dir, format, model string) error {
 				}
 			}
 		}
-		return nil
+		last = d.Seq
+		return e.tell(1, d.Seq, 0)
 	})
 	if err != nil {
 		return err
@@ -156,69 +227,96 @@ func exportLog(w io.Writer, dir, format, model string) error {
 	if !report.OK() {
 		return &eventlog.DamagedError{Report: report}
 	}
-	rows, flush := rowWriter(w, format)
-	_, err = eventlog.Scan(dir, func(d eventlog.Delivery) error {
+	rows, flush := rowWriter(w, e.format)
+	again := uint64(0)
+	_, err = eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+		again = d.Seq
 		for i, r := range d.Events() {
 			r, ok := r.(*eventlog.Decision)
-			if !ok || model != "" && names[r.Model] != model {
+			if !ok || e.model != "" && names[r.Model] != e.model {
 				continue
 			}
-			key := d.Key(i)
-			row := exported{
-				Event: fmt.Sprintf("%v/%d/%d", key.Epoch, key.Batch, key.Index), Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
-				Model: names[r.Model], Incarnation: r.Model.String(), Mode: r.Mode.String(), Action: r.Action, Index: r.Index,
-				Offered: r.Offered, Num: r.Num, Den: r.Den, Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq,
-				X: slices.Clone(r.X), Active: !r.Deferred,
-			}
-			if o := outcomes[key]; o != nil {
-				row.Active = row.Active || o.active || o.rewards > 0
-				row.Rewards, row.Expired = o.rewards, o.expired
-				if o.rewards > 0 {
-					delay := float64(o.firstTime-r.Time) / 1e9
-					row.First, row.Sum, row.Last, row.Delay = &o.first, &o.sum, &o.last, &delay
-				}
-				if o.defaulted {
-					row.Default = &o.y
-				}
+			row, err := exportRow(d, i, r, labels, outcomes[d.Key(i)])
+			if err != nil {
+				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
 			}
 			if err := rows(row); err != nil {
 				return err
 			}
 		}
-		return nil
+		return e.tell(2, d.Seq, last)
 	})
+	if err == nil && again != last {
+		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data, last, again)
+	}
 	if err == nil {
 		err = flush()
 	}
 	return err
 }
 
-// rowWriter returns functions that write a row and end the file.
-func rowWriter(w io.Writer, format string) (row func(exported) error, flush func() error) {
-	if format == "parquet" {
-		p := parquet.NewGenericWriter[exported](w, parquet.Compression(&parquet.Zstd))
-		buf := make([]exported, 0, 512)
-		write := func() error {
-			_, err := p.Write(buf)
-			buf = buf[:0]
-			return err
+// exportRow makes the row of a decision.
+func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve.Labels, o *outcome) (decisionRow, error) {
+	key := d.Key(i)
+	row := decisionRow{
+		Event: fmt.Sprintf("%v/%d/%d", key.Epoch, key.Batch, key.Index), Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
+		Model: labels.Names[r.Model], Incarnation: r.Model.String(), Mode: r.Mode.String(), Action: r.Action, Index: r.Index, Row: r.Index,
+		Offered: r.Offered, Num: r.Num, Den: r.Den, Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq,
+		X: r.X, Active: !r.Deferred,
+	}
+	if row.X == nil {
+		row.X = []float64{}
+	}
+	if id := labels.EventID(key, d.Seq); id != "" {
+		row.EventID = &id
+	}
+	candidates, places, err := serve.Candidates(r)
+	if err != nil {
+		return row, err
+	}
+	for _, x := range candidates {
+		row.Candidates = append(row.Candidates, rowOfX{x})
+	}
+	if places != nil {
+		if int(r.Index) >= len(places) {
+			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))
 		}
-		return func(r exported) error {
-				if buf = append(buf, r); len(buf) < cap(buf) {
-					return nil
-				}
-				return write()
-			}, func() error {
-				if err := write(); err != nil {
-					return err
-				}
-				return p.Close()
+		row.Index = uint32(places[r.Index])
+	}
+	if o == nil {
+		return row, nil
+	}
+	row.Active = row.Active || o.active || o.rewards > 0
+	row.Rewards, row.Expired = o.rewards, o.expired
+	if o.rewards > 0 {
+		delay := float64(o.firstTime-r.Time) / 1e9
+		row.First, row.Sum, row.Last, row.Delay = &o.first, &o.sum, &o.last, &delay
+	}
+	if o.defaulted {
+		row.Default = &o.y
+	}
+	return row, nil
+}
+
+// rowWriter returns functions that write a row and end the file.
+func rowWriter(w io.Writer, format string) (row func(decisionRow) error, flush func() error) {
+	if format == "parquet" {
+		p := parquet.NewGenericWriter[decisionRow](w, parquet.Compression(&parquet.Zstd))
+		n := 0
+		return func(r decisionRow) error {
+			if _, err := p.Write([]decisionRow{r}); err != nil {
+				return err
 			}
+			if n++; n%10_000 == 0 { // what is not flushed is in memory
+				return p.Flush()
+			}
+			return nil
+		}, p.Close
 	}
 	b := bufio.NewWriterSize(w, 1<<16)
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	return func(r exported) error { return e.Encode(r) }, b.Flush
+	return func(r decisionRow) error { return e.Encode(r) }, b.Flush
 }
 
 func logReplayCommand() *cobra.Command {

@@ -294,7 +294,7 @@ func TestBackupAndRestore(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(run("log", "export", data)), "\n")
 	file := filepath.Join(dir, "rows.parquet")
 	run("log", "export", data, "--format", "parquet", "--out", file)
-	table, err := parquet.ReadFile[exported](file)
+	table, err := parquet.ReadFile[decisionRow](file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,14 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatalf("%d rows as JSONL and %d as Parquet, want 30", len(rows), len(table))
 	}
 	for i, line := range rows {
-		var row exported
+		var row struct {
+			Event      string
+			Time       time.Time
+			Propensity float64
+			X          []float64
+			First      *float64 `json:"reward_first"`
+			Model      string
+		}
 		if err := json.Unmarshal([]byte(line), &row); err != nil {
 			t.Fatal(err)
 		}
