@@ -145,14 +145,15 @@ func (a *API) exportRoutes() {
 			if err != nil {
 				return nil, err
 			}
-			select {
-			case a.exports <- struct{}{}:
-			default:
-				return nil, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second)
-			}
 			return &huma.StreamResponse{Body: func(hc huma.Context) {
-				defer func() { <-a.exports }()
 				r, w := humago.Unwrap(hc)
+				select {
+				case a.exports <- struct{}{}:
+					defer func() { <-a.exports }()
+				default:
+					a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second))
+					return
+				}
 				a.writeLog(w, r, page, format, in.To)
 			}}, nil
 		})
