@@ -75,6 +75,10 @@ func TestCatalogue(t *testing.T) {
 	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"b:reward","features":{"p":1}},{"id":"a"}]}`).want(t, "add", 200, `"config_version":2`)
 	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"a","features":{"p":2}},{"id":"c"}]}`).want(t, "replace", 200)
 	e.do("GET", "/v1/models/news/actions?page_size=2", "").want(t, "list", 200, `{"actions":[{"id":"a","features":{"p":2}},{"id":"b:reward","features":{"p":1}}],"next_page_token":`)
+	if a := e.do("GET", "/v1/models", ""); a.status != 200 || strings.Contains(a.body, `"actions"`) {
+		t.Errorf("the list of models has catalogues in it: %s", a.body)
+	}
+	e.do("GET", "/v1/models/news", "").want(t, "the model has it", 200, `"actions":[`)
 	e.do("POST", "/v1/models/news/actions", `{"actions":[{"features":{"p":2}}]}`).want(t, "no id", 422, `"field":"actions[0].id"`)
 	e.do("POST", "/v1/models/news/actions", `{"actions":[{"id":"d"}]}`, "If-Match", `"1"`).want(t, "old version", 412)
 	e.do("DELETE", "/v1/models/news/actions/b:reward", "").want(t, "delete", 200)

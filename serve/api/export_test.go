@@ -358,3 +358,56 @@ func TestPatterns(t *testing.T) {
 	e.do("GET", event, "", "X-API-Key", keys["mine"]).want(t, "its own key", 200)
 	e.do("GET", event, "", "X-API-Key", keys["all"]).want(t, "a key for all", 200)
 }
+
+// The limits of docs/operations.md, each at its edge and one beyond, on a real server.
+func TestLimits(t *testing.T) {
+	e, s := newReal(t, Options{})
+	must(s.CreateModel(t.Context(), must(readConfig([]byte(`{"id": "m", "dim": 2}`))), ""))
+	many := func(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+	long := func(n int) string { return strings.Repeat("x", n) }
+	const action = `{"features": [0.1, 0.2]}`
+	config := func(id string, more string) string { return fmt.Sprintf(`{"id": %q, %s}`, id, more) }
+	for _, c := range []struct {
+		what, path, body string
+		header           []string
+		good             int // status
+		over, overHeader string
+		bad              int
+		field            string
+	}{
+		{"actions", "/v1/models/m:decide", `{"actions": [` + many(1000, action) + `]}`, nil, 200, `{"actions": [` + many(1001, action) + `]}`, "", 413, "actions"},
+		{"batch", "/v1/models/m:decideBatch", `{"requests": [` + many(256, `{"actions": [`+action+`]}`) + `]}`, nil, 200,
+			`{"requests": [` + many(257, `{"actions": [`+action+`]}`) + `]}`, "", 422, "requests"},
+		{"rewards", "/v1/rewards:batch", `{"rewards": [` + many(10_000, `{"event_id": "x", "value": 1}`) + `]}`, nil, 200,
+			`{"rewards": [` + many(10_001, `{"event_id": "x", "value": 1}`) + `]}`, "", 422, "rewards"},
+		{"d", "/v1/models", config("d", `"dim": 1024`), nil, 201, config("d1", `"dim": 1025`), "", 422, "config.dim"},
+		{"m", "/v1/models", config("mm", `"dim": 2, "policy": {"kind": "ensemble", "m": 1000}`), nil, 201,
+			config("mm1", `"dim": 2, "policy": {"kind": "ensemble", "m": 1001}`), "", 422, "config.policy.m"},
+		{"name", "/v1/models", config(long(64), `"dim": 2`), nil, 201, config(long(65), `"dim": 2`), "", 422, "config.id"},
+		{"action id", "/v1/models/m:decide", `{"actions": [{"id": "` + long(256) + `", "features": [0, 0]}]}`, nil, 200,
+			`{"actions": [{"id": "` + long(257) + `", "features": [0, 0]}]}`, "", 422, "actions[0].id"},
+		{"idempotency key", "/v1/models/m:decide", `{"actions": [` + action + `]}`, []string{"Idempotency-Key", long(256)}, 200,
+			`{"actions": [` + action + `]}`, long(257), 422, "Idempotency-Key"},
+		{"depth", "/v1/models/m:decide", `{"actions": [` + action + `], "context": null}`, nil, 200,
+			`{"actions": [` + action + `], "context": ` + strings.Repeat("[", 17) + strings.Repeat("]", 17) + `}`, "", 422, ""},
+		{"configuration", "/v1/models/m/actions", `{"actions": [{"id": "a", "features": [0, 0]}]}`, nil, 200,
+			`{"actions": [` + many(1, func() string {
+				var all []string
+				for i := range 5000 {
+					all = append(all, fmt.Sprintf(`{"id": "%0100d", "features": [0.25, 0.25]}`, i))
+				}
+				return strings.Join(all, ",")
+			}()) + `]}`, "", 422, "config"},
+	} {
+		e.do("POST", c.path, c.body, c.header...).want(t, c.what, c.good)
+		header := c.header
+		if c.overHeader != "" {
+			header = []string{c.header[0], c.overHeader}
+		}
+		a := e.do("POST", c.path, c.over, header...)
+		var p Problem
+		if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.status != c.bad || !strings.Contains(p.Field, c.field) {
+			t.Errorf("%s, one beyond: %d %.200s, want %d of %s", c.what, a.status, a.body, c.bad, c.field)
+		}
+	}
+}

@@ -144,7 +144,7 @@ func (a *API) modelRoutes() {
 			return answerNewModel(a.svc.CreateModel(ctx, c, caller(ctx)))
 		})
 	register(a, op{id: "listModels", method: "GET", path: "/v1/models", scope: Read, summary: "List the models",
-		doc: "In the order of their names; a key sees the models of its patterns."},
+		doc: "In the order of their names, without their catalogues; a key sees the models of its patterns."},
 		func(ctx context.Context, in *pageIn) (*struct{ Body modelList }, error) {
 			if err := a.allow(ctx, Read, ""); err != nil {
 				return nil, err
@@ -162,6 +162,7 @@ func (a *API) modelRoutes() {
 				for i, m := range models {
 					after = m.Name
 					if requestOf(ctx).holder.sees(m.Name) {
+						m.Config.Actions = nil // half a megabyte each, at most
 						out.Body.Models = append(out.Body.Models, m)
 					}
 					if len(out.Body.Models) == in.PageSize {
