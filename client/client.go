@@ -330,7 +330,8 @@ type LogRecord struct {
 }
 
 // Log reads what at most entries entries of the log (1 to 10,000), from sequence from on, say of a
-// model. next is where to go on; when it is from, there is nothing new yet. A page never changes.
+// model. next is where to go on; when it is from, there is nothing new yet. A page never changes. On a
+// busy server an entry has hundreds of records: ask for a hundred entries or so.
 func (c *Client) Log(ctx context.Context, model string, from uint64, entries int) (records []LogRecord, next uint64, err error) {
 	var page logPage
 	path := fmt.Sprintf("/v1/models/%s/log?from=%d&page_size=%d", url.PathEscape(model), from, entries)
@@ -344,12 +345,13 @@ type logPage struct {
 	next    uint64
 }
 
-func (p *logPage) read(header http.Header, body []byte) (err error) {
+// read takes the lines as they come: a page may be large.
+func (p *logPage) read(header http.Header, body io.Reader) (err error) {
 	p.records = nil
 	if p.next, err = strconv.ParseUint(header.Get("Log-Next"), 10, 64); err != nil {
 		return fmt.Errorf("header Log-Next: %w", err)
 	}
-	for lines := json.NewDecoder(bytes.NewReader(body)); ; {
+	for lines := json.NewDecoder(body); ; {
 		var r LogRecord
 		switch err := lines.Decode(&r); {
 		case errors.Is(err, io.EOF):
@@ -415,6 +417,12 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 		return true, 0, &lostError{err}
 	}
 	defer res.Body.Close()
+	if page, ok := into.(*logPage); ok && res.StatusCode < 300 {
+		if err := page.read(res.Header, res.Body); err != nil { // it broke off, or is not what it should be
+			return true, 0, &lostError{err}
+		}
+		return false, 0, nil
+	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err == nil && len(answer) == maxAnswer {
 		return false, 0, fmt.Errorf("troupe: answer to %s %s: more than %d bytes; ask for less", method, path, maxAnswer)
@@ -440,12 +448,7 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 	if into == nil {
 		return false, 0, nil
 	}
-	if page, ok := into.(*logPage); ok {
-		err = page.read(res.Header, answer)
-	} else {
-		err = json.Unmarshal(answer, into)
-	}
-	if err != nil {
+	if err := json.Unmarshal(answer, into); err != nil {
 		return false, 0, fmt.Errorf("troupe: answer to %s %s: %w", method, path, err)
 	}
 	return false, 0, nil
