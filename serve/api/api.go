@@ -21,6 +21,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"troupe/serve"
+	"troupe/spec"
 )
 
 // Options configure the edge. Zero fields stand for the defaults.
@@ -341,7 +342,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	rec := &recorder{header: http.Header{}}
 	h.ServeHTTP(rec, r)
+	_, verb, acts := strings.Cut(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], ":")
 	switch {
+	case acts && strings.HasPrefix(r.URL.Path, "/v1/") && !slices.Contains(verbs, verb):
+		a.fail(w, r, problem("not_found", "", "there is no such verb behind the colon"+spec.Suggest(verb, verbs)))
 	case rec.status == http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", rec.header.Get("Allow"))
 		a.fail(w, r, problem("method_not_allowed", "", ""))

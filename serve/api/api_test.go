@@ -746,6 +746,15 @@ func TestConnections(t *testing.T) {
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, "troupe_connections_refused_total 1")
 }
 
+// A slip behind the colon names the verb that was meant, not the methods of another path.
+func TestVerbs(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	e.do("POST", "/v1/models/news:decid", "{}").want(t, "a slip", 404, "not_found", `did you mean \"decide\"?`)
+	e.do("POST", "/v1/models/news:explode", "").want(t, "no verb", 404, "expected one of activate, batch, clone")
+	e.do("GET", "/v1/models/news:decide", "").want(t, "another method", 405)
+	e.do("PUT", "/v1/models", "").want(t, "another method", 405)
+}
+
 // A client that goes away before its answer is no fault of the server: neither an error in the log
 // nor a 5xx in the metrics, on which alarms ring.
 func TestClientGone(t *testing.T) {
