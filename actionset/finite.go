@@ -118,10 +118,14 @@ func (f *Finite) scan(theta []float64) (int, float64) {
 		return s.ArgMax(theta)
 	}
 	if f.asked.Load() < copyAfter && f.asked.Add(1) == copyAfter {
-		if len(f.x) < screenFrom || len(f.x) < 64*f.d {
-			f.arms.Store(linalg.NewArms(f.x, f.d)) // both may be nil
+		var screen *linalg.Screen
+		if len(f.x) >= screenFrom && len(f.x) >= 64*f.d {
+			screen = linalg.NewScreen(f.x, f.d)
+		}
+		if screen != nil {
+			f.screen.Store(screen)
 		} else {
-			f.screen.Store(linalg.NewScreen(f.x, f.d))
+			f.arms.Store(linalg.NewArms(f.x, f.d)) // may be nil
 		}
 	}
 	return linalg.ArgMax(f.x, theta)

@@ -208,7 +208,7 @@ func (e *members) add(x []float64, draw rng.Source) {
 			e.joint(e.targets[:e.m], draw)
 			u = e.targets
 		}
-		linalg.AddPanels(e.s[:lanes*e.d], u[:lanes], x)
+		linalg.AddPanels(e.s[:lanes*e.d], u[:e.m], x)
 		return
 	}
 	if k := len(e.runs); k == 0 || e.runs[k-1].src.Later(uint64(e.n-e.runs[k-1].at)) != draw {

@@ -126,21 +126,27 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 	default:
 		lanes := b.distinct()
 		for p := range n {
-			for i := 0; i < lanes; i += 2 {
-				x := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
-				y := [4]uint32{b.c0[i+1], b.c1[i+1] + uint32(p), b.c2, b.c3}
+			var rows [4]*[Lanes]float64
+			for k := range rows {
+				rows[k] = (*[Lanes]float64)(dst[(4*p+k)*stride:])
+			}
+			r0, r1, r2, r3 := rows[0], rows[1], rows[2], rows[3]
+			for i := 1; i < lanes && i < Lanes; i += 2 {
+				x := [4]uint32{b.c0[i-1], b.c1[i-1] + uint32(p), b.c2, b.c3}
+				y := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
 				two(&b.key, &x, &y)
-				for k := range 4 {
-					to := dst[(4*p+k)*stride+i:][:2]
-					if law == UniformLaw {
-						to[0], to[1] = UniformWord(x[k]), UniformWord(y[k])
-					} else {
-						to[0], to[1] = SignWord(x[k]), SignWord(y[k])
-					}
+				if law == UniformLaw {
+					r0[i-1], r0[i] = UniformWord(x[0]), UniformWord(y[0])
+					r1[i-1], r1[i] = UniformWord(x[1]), UniformWord(y[1])
+					r2[i-1], r2[i] = UniformWord(x[2]), UniformWord(y[2])
+					r3[i-1], r3[i] = UniformWord(x[3]), UniformWord(y[3])
+					continue
+				}
+				for k, row := range rows {
+					row[i-1], row[i] = SignWord(x[k]), SignWord(y[k])
 				}
 			}
-			for k := range 4 {
-				row := dst[(4*p+k)*stride:][:Lanes]
+			for _, row := range rows {
 				for i := lanes; i < Lanes; i++ {
 					row[i] = row[lanes-1]
 				}

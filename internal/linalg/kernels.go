@@ -41,6 +41,18 @@ func Dot(a, b []float64) float64 {
 func dot(a, b []float64) float64 {
 	b = b[:len(a)]
 	var p0, p1, p2, p3, p4, p5, p6, p7 float64
+	if len(a) >= 8 {
+		// 0 + ab differs from ab by the sign of 0 at most, and the sum ends with + 0.
+		p0 = float64(a[0] * b[0])
+		p1 = float64(a[1] * b[1])
+		p2 = float64(a[2] * b[2])
+		p3 = float64(a[3] * b[3])
+		p4 = float64(a[4] * b[4])
+		p5 = float64(a[5] * b[5])
+		p6 = float64(a[6] * b[6])
+		p7 = float64(a[7] * b[7])
+		a, b = a[8:], b[8:]
+	}
 	for len(a) >= 8 && len(b) >= 8 {
 		p0 = math.FMA(a[0], b[0], p0)
 		p1 = math.FMA(a[1], b[1], p1)
@@ -77,6 +89,68 @@ func dot(a, b []float64) float64 {
 	return ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
 }
 
+// dotRows stores Dot(row i, x) in dst, the rows of a being ld numbers apart. It is the portable form of a
+// product with a matrix; the FMAs that a machine without its own level would ask for one by one begin
+// with the ninth feature.
+func dotRows(dst, a, x []float64, ld int) {
+	d := len(x)
+	if d < 8 {
+		for i := range dst {
+			dst[i] = dot(a[i*ld:i*ld+d], x)
+		}
+		return
+	}
+	head := (*[8]float64)(x)
+	more := x[8:]
+	for i := range dst {
+		row := a[i*ld:][:d]
+		first := (*[8]float64)(row)
+		rest := row[8:]
+		p0 := float64(first[0] * head[0])
+		p1 := float64(first[1] * head[1])
+		p2 := float64(first[2] * head[2])
+		p3 := float64(first[3] * head[3])
+		p4 := float64(first[4] * head[4])
+		p5 := float64(first[5] * head[5])
+		p6 := float64(first[6] * head[6])
+		p7 := float64(first[7] * head[7])
+		y, z := rest, more
+		for len(y) >= 8 && len(z) >= 8 {
+			p0 = math.FMA(y[0], z[0], p0)
+			p1 = math.FMA(y[1], z[1], p1)
+			p2 = math.FMA(y[2], z[2], p2)
+			p3 = math.FMA(y[3], z[3], p3)
+			p4 = math.FMA(y[4], z[4], p4)
+			p5 = math.FMA(y[5], z[5], p5)
+			p6 = math.FMA(y[6], z[6], p6)
+			p7 = math.FMA(y[7], z[7], p7)
+			y, z = y[8:], z[8:]
+		}
+		if n := len(y); n > 0 && n == len(z) {
+			p0 = math.FMA(y[0], z[0], p0)
+			if n > 1 {
+				p1 = math.FMA(y[1], z[1], p1)
+			}
+			if n > 2 {
+				p2 = math.FMA(y[2], z[2], p2)
+			}
+			if n > 3 {
+				p3 = math.FMA(y[3], z[3], p3)
+			}
+			if n > 4 {
+				p4 = math.FMA(y[4], z[4], p4)
+			}
+			if n > 5 {
+				p5 = math.FMA(y[5], z[5], p5)
+			}
+			if n > 6 {
+				p6 = math.FMA(y[6], z[6], p6)
+			}
+		}
+		dst[i] = ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
+	}
+}
+
 // MulSym stores A·x in dst for a d×d matrix stored row by row: dst_i is Dot(row i, x). dst may not
 // alias x. Cost d².
 func MulSym(dst, a, x []float64) {
@@ -106,9 +180,7 @@ func mulPadded(dst, a, x []float64) {
 	case cpu.AVX2:
 		mulPaddedAVX2(&dst[0], &a[0], &x[0], d, ld)
 	default:
-		for i := range d {
-			dst[i] = dot(a[i*ld:i*ld+d], x)
-		}
+		dotRows(dst[:d], a, x, ld)
 		clear(dst[d:])
 	}
 }
@@ -126,10 +198,19 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 	case cpu.AVX2:
 		rankOneAVX2(&a[0], s, &k[0], d, ld)
 	default:
+		minus := -s
 		for i, v := range k[:d] {
 			row := a[i*ld : i*ld+d]
-			for j, w := range k[:len(row)] {
-				row[j] = math.FMA(-s, float64(v*w), row[j])
+			w := k[:len(row)]
+			j := 3
+			for ; j < len(row); j += 4 {
+				row[j-3] = math.FMA(minus, float64(v*w[j-3]), row[j-3])
+				row[j-2] = math.FMA(minus, float64(v*w[j-2]), row[j-2])
+				row[j-1] = math.FMA(minus, float64(v*w[j-1]), row[j-1])
+				row[j] = math.FMA(minus, float64(v*w[j]), row[j])
+			}
+			for j -= 3; j < len(row); j++ {
+				row[j] = math.FMA(minus, float64(v*w[j]), row[j])
 			}
 		}
 	}
@@ -164,19 +245,26 @@ func ArgMax(x, theta []float64) (at int, value float64) {
 func argMax(x, theta []float64) (at int, value float64) {
 	d := len(theta)
 	value = math.Inf(-1)
-	for i := range len(x) / d {
-		if v := dot(x[i*d:i*d+d], theta); v > value {
-			at, value = i, v
+	var values [16]float64
+	rows := len(x) / d
+	for i := 0; i < rows; i += len(values) {
+		some := values[:min(len(values), rows-i)]
+		dotRows(some, x[i*d:], theta, d)
+		for k, v := range some {
+			if v > value {
+				at, value = i+k, v
+			}
 		}
 	}
 	return at, value
 }
 
 // AddPanels adds one step to panels of members: S^j ← S^j + u_j x, for 8 members in each panel.
-// s holds len(u)/8 panels of len(x) features.
+// s holds ⌈len(u)/8⌉ panels of len(x) features. Where the last panel has more members than u, they get
+// any numbers: u needs the room for them.
 func AddPanels(s, u, x []float64) {
-	d, panels := len(x), len(u)>>3
-	if d == 0 || len(u)&7 != 0 || len(s) != len(u)*d {
+	d, panels := len(x), (len(u)+7)>>3
+	if d == 0 || len(s) != panels*8*d || cap(u) < panels*8 {
 		panic(badLength)
 	}
 	if panels == 0 {
@@ -188,21 +276,38 @@ func AddPanels(s, u, x []float64) {
 	case cpu.AVX2:
 		addPanelsAVX2(&s[0], panels, d, &u[0], &x[0])
 	default:
-		for ; len(u) >= 8; u = u[8:] {
-			u0, u1, u2, u3, u4, u5, u6, u7 := u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
-			for _, v := range x {
-				row := s[:8:8]
-				row[0] = math.FMA(u0, v, row[0])
-				row[1] = math.FMA(u1, v, row[1])
-				row[2] = math.FMA(u2, v, row[2])
-				row[3] = math.FMA(u3, v, row[3])
-				row[4] = math.FMA(u4, v, row[4])
-				row[5] = math.FMA(u5, v, row[5])
-				row[6] = math.FMA(u6, v, row[6])
-				row[7] = math.FMA(u7, v, row[7])
-				s = s[8:]
-			}
+		for p := 0; p < len(u); p += 8 {
+			addPanel(s[p*d:][:8*d], u[p:], x)
 		}
+	}
+}
+
+// addPanel is AddPanels for one panel, whose second half is left out when u ends before it.
+func addPanel(s, u, x []float64) {
+	if len(u) <= 4 {
+		w := (*[4]float64)(u[:4])
+		u0, u1, u2, u3 := w[0], w[1], w[2], w[3]
+		for i, v := range x {
+			row := (*[4]float64)(s[8*i:])
+			row[0] = math.FMA(u0, v, row[0])
+			row[1] = math.FMA(u1, v, row[1])
+			row[2] = math.FMA(u2, v, row[2])
+			row[3] = math.FMA(u3, v, row[3])
+		}
+		return
+	}
+	w := (*[8]float64)(u[:8])
+	u0, u1, u2, u3, u4, u5, u6, u7 := w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
+	for i, v := range x {
+		row := (*[8]float64)(s[8*i:])
+		row[0] = math.FMA(u0, v, row[0])
+		row[1] = math.FMA(u1, v, row[1])
+		row[2] = math.FMA(u2, v, row[2])
+		row[3] = math.FMA(u3, v, row[3])
+		row[4] = math.FMA(u4, v, row[4])
+		row[5] = math.FMA(u5, v, row[5])
+		row[6] = math.FMA(u6, v, row[6])
+		row[7] = math.FMA(u7, v, row[7])
 	}
 }
 
@@ -234,26 +339,30 @@ func AddTile(s, u, x []float64, d int) {
 		addTileAVX2(&s[0], d, &u[0], &x[0], n, size, wide, narrow)
 		addTileAVX2(&s[8*d], d, &u[8], &x[0], n, size, wide, narrow)
 	default:
-		for p := range 2 {
-			for i := range d {
-				at := (p*d + i) * 8
-				row := s[at : at+8 : at+8]
-				s0, s1, s2, s3, s4, s5, s6, s7 := row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
-				for t := range n {
-					v := x[t*d+i]
-					w := u[t*Members+p*8 : t*Members+p*8+8 : t*Members+p*8+8]
-					s0 = math.FMA(w[0], v, s0)
-					s1 = math.FMA(w[1], v, s1)
-					s2 = math.FMA(w[2], v, s2)
-					s3 = math.FMA(w[3], v, s3)
-					s4 = math.FMA(w[4], v, s4)
-					s5 = math.FMA(w[5], v, s5)
-					s6 = math.FMA(w[6], v, s6)
-					s7 = math.FMA(w[7], v, s7)
-				}
-				row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = s0, s1, s2, s3, s4, s5, s6, s7
-			}
+		tilePanel(s[:8*d], u, x, d, 0)
+		tilePanel(s[8*d:], u[8:], x, d, 0)
+	}
+}
+
+// tilePanel is AddTile for one panel and the features from, …, d−1; u begins with the panel's first member.
+func tilePanel(s, u, x []float64, d, from int) {
+	n := len(x) / d
+	for i := from; i < d; i++ {
+		row := (*[8]float64)(s[8*i:])
+		s0, s1, s2, s3, s4, s5, s6, s7 := row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+		for t := range n {
+			v := x[t*d+i]
+			w := (*[8]float64)(u[t*Members:])
+			s0 = math.FMA(w[0], v, s0)
+			s1 = math.FMA(w[1], v, s1)
+			s2 = math.FMA(w[2], v, s2)
+			s3 = math.FMA(w[3], v, s3)
+			s4 = math.FMA(w[4], v, s4)
+			s5 = math.FMA(w[5], v, s5)
+			s6 = math.FMA(w[6], v, s6)
+			s7 = math.FMA(w[7], v, s7)
 		}
+		row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = s0, s1, s2, s3, s4, s5, s6, s7
 	}
 }
 

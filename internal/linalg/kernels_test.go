@@ -220,7 +220,9 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 			dst := fenced(make([]float64, d))
 			at, value := arms.ArgMax(dst, a, 1e9)
 			return slices.Concat([]float64{float64(at), value}, intact(dst)[:d])
-		}), append(want, list[int(want[0])*d:int(want[0])*d+d]...))
+		}), slices.Concat(want, list[int(want[0])*d:int(want[0])*d+d]))
+		at, value := arms.rough(a)
+		sameBits(t, "rough scores against ArgMax", []float64{float64(at), value}, want)
 		for _, bad := range []float64{math.NaN(), math.Inf(-1), math.Nextafter(1e9, 2e9)} {
 			theta := slices.Clone(a)
 			theta[int(seed%uint64(d))] = bad
@@ -528,6 +530,35 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 		if at != wantAt || math.Float64bits(got) != math.Float64bits(want) {
 			t.Fatalf("%v: %d rows, d = %d, seed %d: row %d with %v, ArgMax says %d with %v", l, rows, d, seed, at, got, wantAt, want)
 		}
+	}
+}
+
+// TestRough: nearly parallel rows, whose scores differ by roundings, and products that underflow, are
+// where a rough score misleads; the answer is that of ArgMax. With a slack of 0 this test fails.
+func TestRough(t *testing.T) {
+	r := numbers{rand.New(rand.NewPCG(12, 12))}
+	for k := range 3000 {
+		d, rows := 1+k%70, 1+r.IntN(40)
+		size := math.Ldexp(1, -(k%3)*520)
+		one, theta, x := make([]float64, d), make([]float64, d), make([]float64, 0, rows*d)
+		for i := range d {
+			one[i], theta[i] = r.NormFloat64(), r.NormFloat64()*size
+		}
+		for range rows {
+			for _, v := range one {
+				x = append(x, v*(1+float64(r.IntN(5)-2)*0x1p-52)*size)
+			}
+		}
+		everyLevel(t, "rough", func() []float64 {
+			arms := &Arms{x: x, d: d}
+			for i := 0; i < len(x); i += d {
+				arms.radius = max(arms.radius, Norm(x[i:i+d]))
+			}
+			at, value := arms.rough(theta)
+			wantAt, want := ArgMax(x, theta)
+			sameBits(t, fmt.Sprintf("rough, d = %d, %d rows, size %g", d, rows, size), []float64{float64(at), value}, []float64{float64(wantAt), want})
+			return nil
+		})
 	}
 }
 

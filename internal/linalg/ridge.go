@@ -305,13 +305,11 @@ func mulShift(dst, a, x []float64, step int, c float64, hat []float64) {
 		dst[i] = x[i*step]
 	}
 	var sums [64]float64
-	out := sums[:0]
+	out := sums[:min(d, len(sums))]
 	if d > len(sums) {
-		out = make([]float64, 0, d)
+		out = make([]float64, d)
 	}
-	for i := range d {
-		out = append(out, dot(a[i*ld:i*ld+d], dst[:d]))
-	}
+	dotRows(out, a, dst[:d], ld)
 	for i, v := range out {
 		dst[i] = math.FMA(c, v, hat[i])
 	}
@@ -452,15 +450,29 @@ func (r *Ridge) enter() {
 		return
 	}
 	wait := r.wait[:n*d]
-	if r.tile != nil {
-		AddTile(r.v, r.tile[:n*Members], wait, d)
-	} else {
-		var u [waiting * Members]float64
-		for j := 0; j < d; j += Members {
+	portable := cpu.Kernels() == cpu.Portable
+	var u [waiting * Members]float64
+	for j := 0; j < d; j += Members {
+		rows, v := u[:n*Members], r.v[j*d:(j+Members)*d]
+		if r.tile != nil {
+			rows = r.tile[:n*Members]
+		} else {
 			for t := range n {
 				copy(u[t*Members:t*Members+Members], wait[t*d+j:t*d+d])
 			}
-			AddTile(r.v[j*d:(j+Members)*d], u[:n*Members], wait, d)
+		}
+		if !portable {
+			AddTile(v, rows, wait, d)
+			continue
+		}
+		// The numbers left of the panels on the diagonal are there already, above it.
+		for p := j; p < min(j+Members, d); p += 8 {
+			tilePanel(v[(p-j)*d:], rows[p-j:], wait, d, p)
+			for i := range p {
+				for k := p; k < min(p+8, d); k++ {
+					r.v[r.at(k, i)] = r.v[r.at(i, k)]
+				}
+			}
 		}
 	}
 	AddSteps(r.sum, &r.rewards, 0, wait)
