@@ -318,6 +318,9 @@ type delivery struct {
 
 // finished prints the tables, the verdict, and where the files are.
 func (d *delivery) finished(show display) error {
+	if d.f.quiet >= 2 && d.f.noReport && !d.f.json {
+		return nil // nobody wants to hear of it
+	}
 	run, err := report.Load(d.f.out)
 	if err != nil {
 		return err
