@@ -530,8 +530,17 @@ func TestLoadInBatches(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(data, ".troupe-fsync-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() { // Ctrl-C once it has decided something
+		for ctx.Err() == nil {
+			var m struct{ Counts struct{ Decisions int } }
+			if c.Get(ctx, "/v1/models/load", &m) == nil && m.Counts.Decisions > 200 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	r = load(ctx, exitInterrupted, "--duration", "1m", "--no-reward", "--fsync", "-")
 	if n := r.decided(); !r.Interrupted || n == 0 || n >= 24_000 || len(r.Errors) > 0 || r.Fsync != nil || r.Reward.Calls > 0 {
 		t.Errorf("interrupted: %+v", r)
