@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"troupe/eventlog"
@@ -210,4 +211,44 @@ func (f *fold) oldestOpen() uint64 {
 		oldest = min(oldest, b.seq)
 	}
 	return oldest
+}
+
+// Base returns the entry whose state a log that begins with entry first is folded from, 0 for a log that
+// is whole: that of the oldest snapshot in a data directory that can be it. Without one the log cannot be
+// opened, and the error says what there is. Nothing is written.
+func Base(dir string, first uint64) (seq uint64, err error) {
+	if first <= 1 {
+		return 0, nil
+	}
+	p := &snapshots{dir: filepath.Join(dir, "snapshots")}
+	seqs, err := p.list()
+	if err != nil {
+		return 0, err
+	}
+	errs := []error{fmt.Errorf("the log was trimmed, it begins with entry %d; no snapshot in %s can be its base", first, p.dir)}
+	for _, seq := range slices.Backward(seqs) {
+		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
+		if err == nil {
+			var f *fold
+			if f, _, err = restoreState(b, nil); err == nil {
+				err = f.fits(seq, first)
+			}
+		}
+		if err == nil {
+			return seq, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", snapshotName(seq), err))
+	}
+	return 0, errors.Join(errs...)
+}
+
+// fits says whether a log that begins with entry first can be folded on from f, the state of entry seq.
+func (f *fold) fits(seq, first uint64) error {
+	switch from := min(f.seq+1, f.oldestOpen()); {
+	case f.seq != seq:
+		return fmt.Errorf("it is the state of entry %d", f.seq)
+	case from < first:
+		return fmt.Errorf("it needs entries from %d on, the log begins with %d", from, first)
+	}
+	return nil
 }

@@ -197,15 +197,14 @@ func (s *Server) load(ctx context.Context, seq uint64, info eventlog.Info) (*fol
 		return unusable(err)
 	}
 	f, c, err := restoreState(b, s.past)
+	if err == nil {
+		err = f.fits(seq, info.First)
+	}
 	switch {
 	case err != nil:
 		return unusable(err)
-	case f.seq != seq:
-		return unusable(fmt.Errorf("it is the state of entry %d", f.seq))
 	case seq > info.Last:
 		return nil, nil, &eventlog.GapError{Shard: 0, First: info.Last + 1, Last: seq}
-	case min(seq+1, f.oldestOpen()) < info.First:
-		return unusable(fmt.Errorf("it needs entries from %d on, the log begins with %d", min(seq+1, f.oldestOpen()), info.First))
 	case seq >= info.First:
 		e, err := s.log.Get(ctx, 0, seq)
 		if err != nil {

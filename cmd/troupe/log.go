@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/eventlog"
+	"troupe/serve"
 )
 
 const defaultData = "troupe-data"
@@ -54,15 +55,21 @@ func logVerifyCommand() *cobra.Command {
 		Use:   "verify [DIR]",
 		Short: "Check that everything that was acknowledged is there and whole",
 		Long: `Reads the whole event log and checks the engine's checksums, ours, the numbers and hashes of
-every writer, and the witness of what was acknowledged. Nothing is written. Exit code 1 when something
-is missing or changed; the place is named.`,
+every writer, the witness of what was acknowledged, and of a log that was trimmed its base. Nothing is
+written. Exit code 1 when something is missing or changed; the place is named.`,
 		Example: `  troupe log verify
   troupe log verify troupe-data --json`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := eventlog.Verify(logDir(dataDir(args)))
+			dir := dataDir(args)
+			r, err := eventlog.Verify(logDir(dir))
 			if err != nil {
 				return logError(err)
+			}
+			if logDir(dir) != dir && r.OK() { // not the log alone
+				if _, err := serve.Base(dir, r.Shards[0].First); err != nil {
+					r.Damage = append(r.Damage, eventlog.Damage{File: "../snapshots", What: err.Error()})
+				}
 			}
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())

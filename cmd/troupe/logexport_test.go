@@ -280,3 +280,54 @@ func TestLogExport(t *testing.T) {
 	}
 	left("what succeeded", "d.parquet")
 }
+
+// TestTrimmedLog: a trimmed directory is verified with its base and exported with the names of its
+// models; without a base verify and serve say so.
+func TestTrimmedLog(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "data")
+	now := time.Unix(1_800_000_000, 0)
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, Now: func() time.Time { return now }, ExpireEvery: -1, SnapshotAfter: -1, TrimEvery: -1, Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve.DefaultConfig("news")
+	c.Dim = 2
+	if _, err := s.CreateModel(ctx, c, ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		now = now.Add(5 * time.Minute)
+		if _, err := s.Decide(ctx, "news", serve.DecideRequest{Actions: []serve.Action{{ID: "a", Features: json.RawMessage("[1,0]")}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Expire(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := s.Trim(ctx)
+	if err != nil || first < 20 {
+		t.Fatalf("trimmed to entry %d, error %v", first, err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	run := func(code int, word string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := execute(ctx, args, &out, &errs); got != code || !strings.Contains(out.String()+errs.String(), word) {
+			t.Errorf("%v: exit code %d, want %d; %q in\n%s%s", args, got, code, word, &out, &errs)
+		}
+		return out.String()
+	}
+	run(0, fmt.Sprintf("entries %d to", first), "log", "verify", dir)
+	rows := strings.Split(strings.TrimSpace(run(0, "", "log", "export", dir)), "\n")
+	if len(rows) < 10 || len(rows) > 16 || strings.Count(strings.Join(rows, ""), `"model":"news"`) != len(rows) {
+		t.Errorf("%d rows, the first is %s", len(rows), rows[0])
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	run(1, "no snapshot in", "log", "verify", dir)
+	run(1, "no snapshot in", "serve", "--data", dir, "--listen", "127.0.0.1:0")
+}
