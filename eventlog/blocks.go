@@ -130,10 +130,18 @@ func scanBlock(buf []byte, stream string, block uint32, subject string, record f
 // blockParts is a block file taken apart: everything about it that can be found out without the blocks
 // before it.
 type blockParts struct {
-	name  string
-	size  int64
-	parts []blockPart
-	err   error // the file cannot be read
+	name   string
+	number uint32
+	size   int64
+	parts  []blockPart
+	err    error // the file cannot be read
+}
+
+// blockSpan says where entries are: up to last, from where the block before it ends; 0 for none.
+type blockSpan struct {
+	name   string
+	number uint32
+	last   uint64
 }
 
 // blockPart is a record, its batch parsed; or, with size 0, damage from offset to at.
@@ -162,7 +170,7 @@ func readBlocks(names []string, numbers []uint32, shard uint16, decode bool) ite
 				jobs[i%n] = j
 			}
 			go func() {
-				b := blockParts{name: names[i]}
+				b := blockParts{name: names[i], number: numbers[i]}
 				if j.buf, b.err = readInto(j.buf, names[i]); b.err == nil {
 					b.size = int64(len(j.buf))
 					scanBlock(j.buf, stream, numbers[i], subject, func(r blockRecord) {

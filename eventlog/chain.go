@@ -237,23 +237,29 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 		if c.last >= until {
 			return
 		}
-		// Reading and parsing run ahead on a processor of their own; the caller's work is the rest.
-		type parsed struct {
-			seq   uint64
-			batch Batch
-			bad   error // the batch
-			err   error // the log
+		// Reading and parsing run ahead on other processors; the caller's work is the rest.
+		type answer struct {
+			parsedEntry
+			err error // of the log
 		}
-		ahead := make(chan parsed, 8)
+		ahead := make(chan answer, 8)
 		ctx, cancel := context.WithCancel(ctx)
 		go func(from uint64) {
 			defer close(ahead)
-			for e, err := range log.Read(ctx, c.shard, from) {
-				p := parsed{seq: e.Seq, err: err}
-				if err == nil {
-					p.batch, p.bad = ParseBatch(e.Data)
+			if l, ok := log.(*JetStream); ok { // what stands in its files needs no engine
+				for p := range l.stored(ctx, c.shard, from, until) {
+					ahead <- answer{parsedEntry: p}
+					if from = p.seq + 1; from > until {
+						return
+					}
 				}
-				if ahead <- p; err != nil || e.Seq >= until {
+			}
+			for e, err := range log.Read(ctx, c.shard, from) {
+				a := answer{err: err}
+				if a.seq = e.Seq; err == nil {
+					a.batch, a.bad = ParseBatch(e.Data)
+				}
+				if ahead <- a; err != nil || e.Seq >= until {
 					return
 				}
 			}
@@ -278,6 +284,13 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 			}
 		}
 	}
+}
+
+// parsedEntry is an entry whose batch was parsed, with the result.
+type parsedEntry struct {
+	seq   uint64
+	batch Batch
+	bad   error
 }
 
 // Follow is Replay without an end: it waits for what will be stored until ctx is done.

@@ -183,6 +183,129 @@ func TestDamageWhileOpen(t *testing.T) {
 	t.Log(outcomes)
 }
 
+// TestStored: a long replay reads the block files beside the engine. It yields what the engine yields,
+// from any place, also behind a trim and while more is written; and when a file is damaged, cut or gone
+// since the log was opened, it is the same entries or an error at the place, never others.
+func TestStored(t *testing.T) {
+	original := t.TempDir()
+	small, err := OpenJetStream(t.Context(), original, JetStreamOptions{MaxBytes: 120_000, Reserve: -1}) // blocks of 32 kB
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := newCommitter(t, small, CommitterOptions{})
+	for i := range 560 {
+		if _, err := writer.Append(t.Context(), event(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(writer.Close(t.Context()), small.Close()); err != nil {
+		t.Fatal(err)
+	}
+	open := func(dir string) *JetStream {
+		t.Helper()
+		l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{Reserve: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := open(copyDir(t, original))
+	last := l.shards[0].last.Load()
+	hashes := map[uint64]Hash{}
+	for e, err := range l.Read(t.Context(), 0, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hashes[e.Seq] = HashBatch(e.Data); e.Seq == last {
+			break
+		}
+	}
+	n := uint64(0)
+	for p := range l.stored(t.Context(), 0, 1, last) {
+		if n++; p.seq != n || p.bad != nil || p.batch.Hash != hashes[n] {
+			t.Fatalf("entry %d: %+v", n, p)
+		}
+	}
+	if n != last || last < 2*window {
+		t.Fatalf("%d of %d entries are read from the files", n, last)
+	}
+	c := newCommitter(t, l, CommitterOptions{})
+	for i := range 20 { // behind what was there at the opening
+		if _, err := c.Append(t.Context(), event(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Trim(t.Context(), 0, 50); err != nil {
+		t.Fatal(err)
+	}
+	n = 50
+	for d, err := range Replay(t.Context(), l, NewChain(0, 51), last+20) {
+		if n++; err != nil || d.Seq != n || n <= last && d.Hash != hashes[n] {
+			t.Fatalf("entry %d: %+v, %v", n, d, err)
+		}
+	}
+	if n != last+20 {
+		t.Fatalf("%d of %d entries", n, last+20)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	block := filepath.Join(storePrefix, "TROUPE_EV_0/msgs/2.blk")
+	size := int64(len(must(os.ReadFile(filepath.Join(original, block)))))
+	for at := int64(100); at < size; at += size / 12 {
+		for _, harm := range []string{"flip", "cut", "remove"} {
+			dir := copyDir(t, original)
+			l := open(dir)
+			name := filepath.Join(dir, block)
+			b := must(os.ReadFile(name))
+			var err error
+			switch harm {
+			case "flip":
+				b[at] ^= 8
+				err = os.WriteFile(name, b, 0o600)
+			case "cut":
+				err = os.Truncate(name, at)
+			case "remove":
+				err = os.Remove(name)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := uint64(0)
+			for d, rerr := range Replay(t.Context(), l, NewChain(0, 1), last) {
+				if err = rerr; err == nil {
+					if n++; d.Seq != n || d.Hash != hashes[n] {
+						t.Fatalf("%s at %d: entry %d is another one", harm, at, n)
+					}
+				}
+			}
+			var gap *GapError
+			var chain *ChainError
+			switch {
+			case err == nil && n == last:
+				outcomes[harm+": same"]++ // the engine had it in memory
+			case errors.As(err, &gap) && gap.First == n+1, errors.As(err, &chain) && chain.Seq == n+1:
+				outcomes[harm+": stopped"]++
+			default:
+				t.Errorf("%s at %d: %d of %d entries, error %v", harm, at, n, last, err)
+			}
+			_ = l.Close()
+		}
+	}
+	t.Log(outcomes)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // FuzzBlock: the reader of block files takes any bytes, does not panic, stays inside them, and finds
 // the records of a good block again whatever stands before.
 func FuzzBlock(f *testing.F) {

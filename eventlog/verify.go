@@ -48,6 +48,7 @@ type ShardReport struct {
 
 	sum     uint32   // CRC-32C of the entry at Last, if it is not before the witness
 	tail    []string // block files with entries behind the witness
+	blocks  []blockSpan
 	seen    testimony
 	trimmed uint64 // highest sequence that the engine notes as removed
 }
@@ -271,6 +272,7 @@ func scanShard(dir string, shard uint16, h hooks) (ShardReport, error) {
 			damaged(name, offset, want, seq-1, "%s", what)
 			chain, want = NewChain(shard, seq), seq
 		}
+		r.blocks = append(r.blocks, blockSpan{name: name, number: block.number})
 		for _, b := range block.parts {
 			if b.size == 0 {
 				if open == nil {
@@ -315,6 +317,7 @@ func scanShard(dir string, shard uint16, h hooks) (ShardReport, error) {
 				chain, want = NewChain(shard, want+1), want+1
 				continue
 			}
+			r.blocks[len(r.blocks)-1].last = b.seq
 			batch, repeat, err := chain.next(b.seq, b.batch, b.parsed)
 			want++
 			r.Batches++
