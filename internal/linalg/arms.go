@@ -82,7 +82,7 @@ func (a *Arms) ArgMax(dst, theta []float64, most float64) (at int, value float64
 func (a *Arms) rough(theta []float64) (at int, value float64) {
 	d := a.d
 	n := float64(d)
-	slack := 2*(n+8)*0x1p-53*a.radius*Norm(theta) + n*0x1p-1070
+	slack := float64(2*(n+8)*0x1p-53*a.radius*Norm(theta)) + float64(n*0x1p-1070)
 	value = math.Inf(-1)
 	least := value // a row whose rough score is not above it is not the best
 	var scores [roughRows]float64
@@ -117,12 +117,12 @@ func rough6(s *[roughRows]float64, x, theta []float64) {
 	x0, x1, x2, x3, x4, x5 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d], x[4*d:][:d], x[5*d:][:d]
 	var s0, s1, s2, s3, s4, s5 float64
 	for j, t := range theta {
-		s0 += x0[j] * t
-		s1 += x1[j] * t
-		s2 += x2[j] * t
-		s3 += x3[j] * t
-		s4 += x4[j] * t
-		s5 += x5[j] * t
+		s0 += float64(x0[j] * t)
+		s1 += float64(x1[j] * t)
+		s2 += float64(x2[j] * t)
+		s3 += float64(x3[j] * t)
+		s4 += float64(x4[j] * t)
+		s5 += float64(x5[j] * t)
 	}
 	*s = [roughRows]float64{s0, s1, s2, s3, s4, s5}
 }
