@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"troupe/internal/cpu"
 	"troupe/internal/linalg"
 	"troupe/rng"
 )
@@ -16,6 +17,8 @@ type limits struct {
 	// Bytes in a second of a loop over a memory of so many bytes. Rewriting counts a byte that is read
 	// and written twice.
 	read, rewrite func(bytes int) float64
+
+	triangle bool // V⁻¹ is kept as one triangle where that pays
 }
 
 // newLimits measures; it is nil at the portable level, whose loops the compiler limits.
@@ -40,6 +43,8 @@ func newLimits() *limits {
 		target:  1 / perSecond,
 		read:    bandwidth(loops.Read, 1),
 		rewrite: bandwidth(loops.Rewrite, 2),
+
+		triangle: cpu.Kernels() == cpu.AVX512,
 	}
 }
 
@@ -101,7 +106,9 @@ func (l *limits) String() string {
 //
 //	V⁻¹      k = V⁻¹X: read d·d̄·8 bytes, 2d² operations; the step of V⁻¹ and V⁻¹S^J: rewrite d·d̄·8 bytes,
 //	         4d² operations; d̄ is d rounded up to 8
-//	arms     read K·d·8 bytes (·4 where a float32 screen goes first), 2Kd operations (twice as fast)
+//	         (from d = 32 on with AVX-512 half of the bytes and 64·d̄: one triangle, in blocks of 16 columns)
+//	arms     read K·d·8 bytes (·2 where a screen of 16-bit numbers goes first), 2Kd operations (four times
+//	         as fast)
 //	targets  one number of the generator for each member-step, by its own speed
 //	members  2d operations for each member-step; rewrite 8md bytes, every round (eager) or every 64
 //	         rounds (blocked)
@@ -128,9 +135,12 @@ func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 		return sum, sum
 	}
 	inverse := 8 * c.d * linalg.Padded(c.d)
+	if l.triangle && c.d >= 32 {
+		inverse = inverse/2 + 64*linalg.Padded(c.d)
+	}
 	arms, speed := 8*c.k*c.d, 1.0
 	if c.k*c.d >= 4096 && c.k >= 64 { // actionset screens such a list
-		arms, speed = 4*c.d*((c.k+63)&^63), 2
+		arms, speed = 2*((c.d+1)&^1)*((c.k+63)&^63), 4
 	}
 	sums, memberSteps, every := 8*c.m*c.d, m, 1.0
 	size, sumsAre := inverse+arms, sums

@@ -85,6 +85,8 @@ func TestBenchBound(t *testing.T) {
 	l := &limits{flops: 1e9, target: 1e-9, read: speed(8), rewrite: speed(16)}
 	fast := *l
 	fast.flops = math.Inf(1) // what bytes alone cost
+	half := fast
+	half.triangle = true
 	for _, c := range []struct {
 		l      *limits
 		c      benchCase
@@ -97,10 +99,12 @@ func TestBenchBound(t *testing.T) {
 		{l, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "eager", 128 + 256 + 160 + 20 + 320, 20},
 		{&fast, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "eager", 64 + 64 + 80 + 20 + 160, 20},
 		{&fast, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "blocked", 64 + 64 + 80 + 20 + 2.5, 2.5},
-		// 64 arms and 64 features: a screen, half of the bytes and half of the operations. The 8192·64
+		// 64 arms and 64 features: a screen, a quarter of the bytes and of the operations. The 8192·64
 		// numbers of S are in the slow memory.
-		{&fast, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 4096 + 4096 + 2048 + 8192 + 2*8192, 8192},
-		{l, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 2*4096 + 4*4096 + 4096 + 8192 + 2*64*8192, 8192},
+		{&fast, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 4096 + 4096 + 1024 + 8192 + 2*8192, 8192},
+		{l, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 2*4096 + 4*4096 + 2048 + 8192 + 2*64*8192, 8192},
+		// The same with one triangle of V⁻¹: 64·64/2 numbers and 64·8.
+		{&half, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 2560 + 2560 + 1024 + 8192 + 2*8192, 8192},
 		// Half as many rounds as members: of 1000 member-steps 1 − (1 − e^{−1/2})/(1/2) happen.
 		{l, benchCase{d: 8, m: 1000, horizon: 500}, "lazy", 128 + 256 + 1000*(1-2*(1-math.Exp(-0.5)))*17, 1000 * (1 - 2*(1-math.Exp(-0.5)))},
 		// 10 arms and 24 lanes of members: 240 numbers of 8 bytes.

@@ -6,35 +6,35 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// screen writes the kernel of internal/linalg/screen.go: scores of 64 rows in float32, block after
-// block, until one block has a score that is not below least. It returns that block and the mask of
-// its scores that are neither below least nor more than slack below the best of the block; or the
-// number of blocks and 0.
+// screen writes the kernel of internal/linalg/screen.go: scores of 64 rows in whole numbers, block after
+// block, until one block has a score above over. It returns that block and the mask of its scores that
+// are above over and less than slack below the best of the block; or the number of blocks and 0.
 func (v *isa) screen() {
-	v.text("screen", "(x *float32, block, blocks, d int, theta *float32, least, slack float32) (at int, mask uint64)", "scores rows in float32.")
-	x, block, blocks, d, theta := arg("x"), arg("block"), arg("blocks"), arg("d"), arg("theta")
-	lanes := 2 * v.w
-	n := 64 / lanes // vectors of a row of the panel
-	least, slack := v.vec(), v.vec()
-	Load(Param("least"), least.AsX())
-	VBROADCASTSS(least.AsX(), least)
-	Load(Param("slack"), slack.AsX())
-	VBROADCASTSS(slack.AsX(), slack)
+	v.text("screen", "(x *int16, block, blocks, pairs int, theta *int16, over, slack int32) (at int, mask uint64)", "scores rows in whole numbers.")
+	x, block, blocks, pairs, theta := arg("x"), arg("block"), arg("blocks"), arg("pairs"), arg("theta")
+	n := 64 / (2 * v.w) // vectors of a row of the panel
+	number := func(name string) VecVirtual {
+		g, c := GP32(), v.vec()
+		Load(Param(name), g)
+		VMOVD(g, c.AsX())
+		VPBROADCASTD(c.AsX(), c)
+		return c
+	}
+	over, slack := number("over"), number("slack")
 	size := GP64()
-	MOVQ(d, size)
-	SHLQ(Imm(8), size) // bytes of a block: d rows of 64 float32
+	MOVQ(pairs, size)
+	SHLQ(Imm(8), size) // bytes of a block: for two features, 64 pairs of int16
 	{
 		skip := GP64()
 		MOVQ(block, skip)
 		IMULQ(size, skip)
 		ADDQ(skip, x)
 	}
-	phases := 8 / n // sets of accumulators, so that eight additions are in flight
-	acc := make([]VecVirtual, 8)
+	acc := make([]VecVirtual, n)
 	for i := range acc {
 		acc[i] = v.vec()
 	}
-	th := v.vec()
+	th, y := v.vec(), v.vec()
 	Label("block")
 	CMPQ(block, blocks)
 	JGE(LabelRef("none"))
@@ -43,43 +43,25 @@ func (v *isa) screen() {
 	}
 	tp, left := GP64(), GP64()
 	MOVQ(theta, tp)
-	MOVQ(d, left)
-	feature := func(phase int) {
-		VBROADCASTSS(at(tp, 4*phase), th)
-		for i := range n {
-			VFMADD231PS(at(x, 256*phase+256/n*i), th, acc[phase*n+i])
-		}
+	MOVQ(pairs, left)
+	Label("pair")
+	VPBROADCASTD(at(tp, 0), th)
+	for i := range n {
+		VPMADDWD(at(x, 256/n*i), th, y)
+		VPADDD(y, acc[i], acc[i])
 	}
-	Label("features")
-	SUBQ(num(phases), left)
-	JL(LabelRef("rest"))
-	for p := range phases {
-		feature(p)
-	}
-	ADDQ(num(256*phases), x)
-	ADDQ(num(4*phases), tp)
-	JMP(LabelRef("features"))
-	Label("rest")
-	if phases > 1 {
-		ADDQ(num(phases), left)
-		JZ(LabelRef("sum"))
-		feature(0) // phases is 2, so one is left
-		ADDQ(num(256), x)
-		Label("sum")
-		for i := range n {
-			VADDPS(acc[n+i], acc[i], acc[i])
-		}
-	}
+	ADDQ(U32(256), x)
+	ADDQ(Imm(4), tp)
+	DECQ(left)
+	JNZ(LabelRef("pair"))
 
-	// Is there a score that is not below least?
-	const ge = 0x1d // greater or equal, false for NaN
 	mask, bitsOf := GP64(), GP64()
 	collect := func(limit VecVirtual) {
 		if v.wide {
 			ks := make([]OpmaskVirtual, n)
 			for i := range n {
 				ks[i] = K()
-				VCMPPS(Imm(ge), limit, acc[i], ks[i])
+				VPCMPGTD(limit, acc[i], ks[i])
 			}
 			KUNPCKWD(ks[0], ks[1], ks[0])
 			KUNPCKWD(ks[2], ks[3], ks[2])
@@ -87,16 +69,15 @@ func (v *isa) screen() {
 			KMOVQ(ks[0], mask)
 			return
 		}
-		c := YMM()
 		XORQ(mask, mask)
 		for i := n - 1; i >= 0; i-- {
-			VCMPPS(Imm(ge), limit, acc[i], c)
-			VMOVMSKPS(c, bitsOf.As32())
+			VPCMPGTD(limit, acc[i], y)
+			VMOVMSKPS(y, bitsOf.As32())
 			SHLQ(Imm(8), mask)
 			ORQ(bitsOf, mask)
 		}
 	}
-	collect(least)
+	collect(over)
 	TESTQ(mask, mask)
 	JNZ(LabelRef("some"))
 	INCQ(block)
@@ -105,26 +86,25 @@ func (v *isa) screen() {
 	Label("some")
 	// The best of the block, in all lanes.
 	top := v.vec()
-	VMAXPS(acc[0], acc[1], top)
+	VPMAXSD(acc[0], acc[1], top)
 	for i := 2; i < n; i++ {
-		VMAXPS(acc[i], top, top)
+		VPMAXSD(acc[i], top, top)
 	}
-	other := v.vec()
 	if v.wide {
-		VSHUFF32X4(Imm(0x4e), top, top, other)
-		VMAXPS(other, top, top)
-		VSHUFF32X4(Imm(0xb1), top, top, other)
-		VMAXPS(other, top, top)
+		VSHUFI32X4(Imm(0x4e), top, top, y)
+		VPMAXSD(y, top, top)
+		VSHUFI32X4(Imm(0xb1), top, top, y)
+		VPMAXSD(y, top, top)
 	} else {
-		VPERM2F128(Imm(0x01), top, top, other)
-		VMAXPS(other, top, top)
+		VPERM2I128(Imm(0x01), top, top, y)
+		VPMAXSD(y, top, top)
 	}
-	VPERMILPS(Imm(0x4e), top, other)
-	VMAXPS(other, top, top)
-	VPERMILPS(Imm(0xb1), top, other)
-	VMAXPS(other, top, top)
-	VSUBPS(slack, top, top)
-	VMAXPS(least, top, top)
+	VPSHUFD(Imm(0x4e), top, y)
+	VPMAXSD(y, top, top)
+	VPSHUFD(Imm(0xb1), top, y)
+	VPMAXSD(y, top, top)
+	VPSUBD(slack, top, top)
+	VPMAXSD(over, top, top)
 	collect(top)
 	Store(block, ReturnIndex(0))
 	Store(mask, ReturnIndex(1))

@@ -2832,18 +2832,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX512(x *float32, block int, blocks int, d int, theta *float32, least float32, slack float32) (at int, mask uint64)
-// Requires: AVX, AVX512BW, AVX512F, SSE
+// func screenAVX512(x *int16, block int, blocks int, pairs int, theta *int16, over int32, slack int32) (at int, mask uint64)
+// Requires: AVX, AVX512BW, AVX512F
 TEXT ·screenAVX512(SB), NOSPLIT, $0-64
 	MOVQ         x+0(FP), AX
 	MOVQ         block+8(FP), CX
 	MOVQ         blocks+16(FP), DX
-	MOVQ         d+24(FP), BX
+	MOVQ         pairs+24(FP), BX
 	MOVQ         theta+32(FP), SI
-	MOVSS        least+40(FP), X0
-	VBROADCASTSS X0, Z0
-	MOVSS        slack+44(FP), X1
-	VBROADCASTSS X1, Z1
+	MOVL         over+40(FP), DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Z0
+	MOVL         slack+44(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
 	MOVQ         BX, DI
 	SHLQ         $0x08, DI
 	MOVQ         CX, R8
@@ -2857,76 +2859,54 @@ block:
 	VPXORQ Z3, Z3, Z3
 	VPXORQ Z4, Z4, Z4
 	VPXORQ Z5, Z5, Z5
-	VPXORQ Z6, Z6, Z6
-	VPXORQ Z7, Z7, Z7
-	VPXORQ Z8, Z8, Z8
-	VPXORQ Z9, Z9, Z9
 	MOVQ   SI, DI
 	MOVQ   BX, R8
 
-features:
-	SUBQ         $0x02, R8
-	JL           rest
-	VBROADCASTSS (DI), Z10
-	VFMADD231PS  (AX), Z10, Z2
-	VFMADD231PS  64(AX), Z10, Z3
-	VFMADD231PS  128(AX), Z10, Z4
-	VFMADD231PS  192(AX), Z10, Z5
-	VBROADCASTSS 4(DI), Z10
-	VFMADD231PS  256(AX), Z10, Z6
-	VFMADD231PS  320(AX), Z10, Z7
-	VFMADD231PS  384(AX), Z10, Z8
-	VFMADD231PS  448(AX), Z10, Z9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x08, DI
-	JMP          features
-
-rest:
-	ADDQ         $0x02, R8
-	JZ           sum
-	VBROADCASTSS (DI), Z10
-	VFMADD231PS  (AX), Z10, Z2
-	VFMADD231PS  64(AX), Z10, Z3
-	VFMADD231PS  128(AX), Z10, Z4
-	VFMADD231PS  192(AX), Z10, Z5
+pair:
+	VPBROADCASTD (DI), Z6
+	VPMADDWD     (AX), Z6, Z7
+	VPADDD       Z7, Z2, Z2
+	VPMADDWD     64(AX), Z6, Z7
+	VPADDD       Z7, Z3, Z3
+	VPMADDWD     128(AX), Z6, Z7
+	VPADDD       Z7, Z4, Z4
+	VPMADDWD     192(AX), Z6, Z7
+	VPADDD       Z7, Z5, Z5
 	ADDQ         $0x00000100, AX
-
-sum:
-	VADDPS   Z6, Z2, Z2
-	VADDPS   Z7, Z3, Z3
-	VADDPS   Z8, Z4, Z4
-	VADDPS   Z9, Z5, Z5
-	VCMPPS   $0x1d, Z0, Z2, K1
-	VCMPPS   $0x1d, Z0, Z3, K2
-	VCMPPS   $0x1d, Z0, Z4, K3
-	VCMPPS   $0x1d, Z0, Z5, K4
-	KUNPCKWD K1, K2, K1
-	KUNPCKWD K3, K4, K3
-	KUNPCKDQ K1, K3, K1
-	KMOVQ    K1, DI
-	TESTQ    DI, DI
-	JNZ      some
-	INCQ     CX
-	JMP      block
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          pair
+	VPCMPGTD     Z0, Z2, K1
+	VPCMPGTD     Z0, Z3, K2
+	VPCMPGTD     Z0, Z4, K3
+	VPCMPGTD     Z0, Z5, K4
+	KUNPCKWD     K1, K2, K1
+	KUNPCKWD     K3, K4, K3
+	KUNPCKDQ     K1, K3, K1
+	KMOVQ        K1, DI
+	TESTQ        DI, DI
+	JNZ          some
+	INCQ         CX
+	JMP          block
 
 some:
-	VMAXPS     Z2, Z3, Z6
-	VMAXPS     Z4, Z6, Z6
-	VMAXPS     Z5, Z6, Z6
-	VSHUFF32X4 $0x4e, Z6, Z6, Z7
-	VMAXPS     Z7, Z6, Z6
-	VSHUFF32X4 $0xb1, Z6, Z6, Z7
-	VMAXPS     Z7, Z6, Z6
-	VPERMILPS  $0x4e, Z6, Z7
-	VMAXPS     Z7, Z6, Z6
-	VPERMILPS  $0xb1, Z6, Z7
-	VMAXPS     Z7, Z6, Z6
-	VSUBPS     Z1, Z6, Z6
-	VMAXPS     Z0, Z6, Z6
-	VCMPPS     $0x1d, Z6, Z2, K1
-	VCMPPS     $0x1d, Z6, Z3, K2
-	VCMPPS     $0x1d, Z6, Z4, K3
-	VCMPPS     $0x1d, Z6, Z5, K4
+	VPMAXSD    Z2, Z3, Z6
+	VPMAXSD    Z4, Z6, Z6
+	VPMAXSD    Z5, Z6, Z6
+	VSHUFI32X4 $0x4e, Z6, Z6, Z7
+	VPMAXSD    Z7, Z6, Z6
+	VSHUFI32X4 $0xb1, Z6, Z6, Z7
+	VPMAXSD    Z7, Z6, Z6
+	VPSHUFD    $0x4e, Z6, Z7
+	VPMAXSD    Z7, Z6, Z6
+	VPSHUFD    $0xb1, Z6, Z7
+	VPMAXSD    Z7, Z6, Z6
+	VPSUBD     Z1, Z6, Z6
+	VPMAXSD    Z0, Z6, Z6
+	VPCMPGTD   Z6, Z2, K1
+	VPCMPGTD   Z6, Z3, K2
+	VPCMPGTD   Z6, Z4, K3
+	VPCMPGTD   Z6, Z5, K4
 	KUNPCKWD   K1, K2, K1
 	KUNPCKWD   K3, K4, K3
 	KUNPCKDQ   K1, K3, K1
@@ -6145,18 +6125,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX2(x *float32, block int, blocks int, d int, theta *float32, least float32, slack float32) (at int, mask uint64)
-// Requires: AVX, AVX2, FMA3, SSE
+// func screenAVX2(x *int16, block int, blocks int, pairs int, theta *int16, over int32, slack int32) (at int, mask uint64)
+// Requires: AVX, AVX2
 TEXT ·screenAVX2(SB), NOSPLIT, $0-64
 	MOVQ         x+0(FP), AX
 	MOVQ         block+8(FP), CX
 	MOVQ         blocks+16(FP), DX
-	MOVQ         d+24(FP), BX
+	MOVQ         pairs+24(FP), BX
 	MOVQ         theta+32(FP), SI
-	MOVSS        least+40(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        slack+44(FP), X1
-	VBROADCASTSS X1, Y1
+	MOVL         over+40(FP), DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVL         slack+44(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
 	MOVQ         BX, DI
 	SHLQ         $0x08, DI
 	MOVQ         CX, R8
@@ -6177,108 +6159,113 @@ block:
 	MOVQ   SI, DI
 	MOVQ   BX, R8
 
-features:
-	SUBQ         $0x01, R8
-	JL           rest
-	VBROADCASTSS (DI), Y10
-	VFMADD231PS  (AX), Y10, Y2
-	VFMADD231PS  32(AX), Y10, Y3
-	VFMADD231PS  64(AX), Y10, Y4
-	VFMADD231PS  96(AX), Y10, Y5
-	VFMADD231PS  128(AX), Y10, Y6
-	VFMADD231PS  160(AX), Y10, Y7
-	VFMADD231PS  192(AX), Y10, Y8
-	VFMADD231PS  224(AX), Y10, Y9
+pair:
+	VPBROADCASTD (DI), Y10
+	VPMADDWD     (AX), Y10, Y11
+	VPADDD       Y11, Y2, Y2
+	VPMADDWD     32(AX), Y10, Y11
+	VPADDD       Y11, Y3, Y3
+	VPMADDWD     64(AX), Y10, Y11
+	VPADDD       Y11, Y4, Y4
+	VPMADDWD     96(AX), Y10, Y11
+	VPADDD       Y11, Y5, Y5
+	VPMADDWD     128(AX), Y10, Y11
+	VPADDD       Y11, Y6, Y6
+	VPMADDWD     160(AX), Y10, Y11
+	VPADDD       Y11, Y7, Y7
+	VPMADDWD     192(AX), Y10, Y11
+	VPADDD       Y11, Y8, Y8
+	VPMADDWD     224(AX), Y10, Y11
+	VPADDD       Y11, Y9, Y9
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x04, DI
-	JMP          features
-
-rest:
-	XORQ      DI, DI
-	VCMPPS    $0x1d, Y0, Y9, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y8, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y7, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y6, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y5, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y4, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y3, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	VCMPPS    $0x1d, Y0, Y2, Y10
-	VMOVMSKPS Y10, R8
-	SHLQ      $0x08, DI
-	ORQ       R8, DI
-	TESTQ     DI, DI
-	JNZ       some
-	INCQ      CX
-	JMP       block
+	DECQ         R8
+	JNZ          pair
+	XORQ         DI, DI
+	VPCMPGTD     Y0, Y9, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y8, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y7, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y6, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y5, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y4, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y3, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	VPCMPGTD     Y0, Y2, Y11
+	VMOVMSKPS    Y11, R8
+	SHLQ         $0x08, DI
+	ORQ          R8, DI
+	TESTQ        DI, DI
+	JNZ          some
+	INCQ         CX
+	JMP          block
 
 some:
-	VMAXPS     Y2, Y3, Y10
-	VMAXPS     Y4, Y10, Y10
-	VMAXPS     Y5, Y10, Y10
-	VMAXPS     Y6, Y10, Y10
-	VMAXPS     Y7, Y10, Y10
-	VMAXPS     Y8, Y10, Y10
-	VMAXPS     Y9, Y10, Y10
-	VPERM2F128 $0x01, Y10, Y10, Y11
-	VMAXPS     Y11, Y10, Y10
-	VPERMILPS  $0x4e, Y10, Y11
-	VMAXPS     Y11, Y10, Y10
-	VPERMILPS  $0xb1, Y10, Y11
-	VMAXPS     Y11, Y10, Y10
-	VSUBPS     Y1, Y10, Y10
-	VMAXPS     Y0, Y10, Y10
+	VPMAXSD    Y2, Y3, Y10
+	VPMAXSD    Y4, Y10, Y10
+	VPMAXSD    Y5, Y10, Y10
+	VPMAXSD    Y6, Y10, Y10
+	VPMAXSD    Y7, Y10, Y10
+	VPMAXSD    Y8, Y10, Y10
+	VPMAXSD    Y9, Y10, Y10
+	VPERM2I128 $0x01, Y10, Y10, Y11
+	VPMAXSD    Y11, Y10, Y10
+	VPSHUFD    $0x4e, Y10, Y11
+	VPMAXSD    Y11, Y10, Y10
+	VPSHUFD    $0xb1, Y10, Y11
+	VPMAXSD    Y11, Y10, Y10
+	VPSUBD     Y1, Y10, Y10
+	VPMAXSD    Y0, Y10, Y10
 	XORQ       DI, DI
-	VCMPPS     $0x1d, Y10, Y9, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y9, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y8, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y8, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y7, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y7, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y6, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y6, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y5, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y5, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y4, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y4, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y3, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y3, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
-	VCMPPS     $0x1d, Y10, Y2, Y0
-	VMOVMSKPS  Y0, R8
+	VPCMPGTD   Y10, Y2, Y11
+	VMOVMSKPS  Y11, R8
 	SHLQ       $0x08, DI
 	ORQ        R8, DI
 	MOVQ       CX, at+48(FP)
