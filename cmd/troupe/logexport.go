@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -95,7 +97,9 @@ that was there. The columns: docs/formats.md.`,
 			if format == "parquet" && out == "" {
 				return misuse(errors.New("--format parquet needs --out FILE"))
 			}
-			e := export{ctx: cmd.Context(), data: dataDir(args), format: format, model: model, progress: cmd.ErrOrStderr()}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, progress: cmd.ErrOrStderr()}
 			err := e.write(cmd.OutOrStdout(), out)
 			if e.ctx.Err() != nil {
 				err = fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
