@@ -104,6 +104,13 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 			return value, nil
 		}
 	}
+	if s := f.screen.Load(); s != nil && len(theta) == f.d {
+		// It has looked at the length of theta, which is less than limit.
+		if k, value, ok := s.ArgMax(theta); ok {
+			dst.Set(f.x[k*f.d:(k+1)*f.d], k)
+			return value, nil
+		}
+	}
 	if err := check(theta, f.d); err != nil {
 		return 0, err
 	}
@@ -114,9 +121,6 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 
 // scan is linalg.ArgMax of the arms. It makes the copies.
 func (f *Finite) scan(theta []float64) (int, float64) {
-	if s := f.screen.Load(); s != nil {
-		return s.ArgMax(theta)
-	}
 	if f.asked.Load() < copyAfter && f.asked.Add(1) == copyAfter {
 		var screen *linalg.Screen
 		if len(f.x) >= screenFrom && len(f.x) >= 64*f.d {

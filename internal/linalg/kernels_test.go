@@ -529,9 +529,9 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 		if s == nil {
 			t.Fatalf("no screen for %d rows of %d numbers of size %v", rows, d, size)
 		}
-		at, got := s.ArgMax(theta)
+		at, got, ok := s.ArgMax(theta)
 		restore()
-		if at != wantAt || math.Float64bits(got) != math.Float64bits(want) {
+		if !ok || at != wantAt || math.Float64bits(got) != math.Float64bits(want) {
 			t.Fatalf("%v: %d rows, d = %d, seed %d: row %d with %v, ArgMax says %d with %v", l, rows, d, seed, at, got, wantAt, want)
 		}
 	}

@@ -68,8 +68,9 @@ func NewScreen(x []float64, d int) *Screen {
 	return s
 }
 
-// ArgMax returns ArgMax(x, theta).
-func (s *Screen) ArgMax(theta []float64) (at int, value float64) {
+// ArgMax returns ArgMax(x, theta), or ok = false where the length of theta is not between 2⁻⁴⁰⁰ and 2⁴⁰⁰, or
+// not a number.
+func (s *Screen) ArgMax(theta []float64) (at int, value float64, ok bool) {
 	d := s.d
 	if len(theta) != d {
 		panic(badLength)
@@ -77,7 +78,7 @@ func (s *Screen) ArgMax(theta []float64) (at int, value float64) {
 	size := Norm(theta)
 	level := cpu.Kernels()
 	if level == cpu.Portable || !(size > 0x1p-400 && size < 0x1p400) {
-		return ArgMax(s.x, theta)
+		return 0, 0, false
 	}
 	_, e := math.Frexp(size)
 	shrink := math.Ldexp(1, -e)
@@ -111,5 +112,5 @@ func (s *Screen) ArgMax(theta []float64) (at int, value float64) {
 			over = int32(bound) - 3
 		}
 	}
-	return at, value
+	return at, value, true
 }
