@@ -304,15 +304,16 @@ func (c *Committer) store(f *flight) error {
 			continue
 		}
 		err = fmt.Errorf("%w: batch %d after %d attempts: %w", ErrUnknown, h.No, try, err)
+		end := final || c.ctx.Err() != nil
 		if !told {
+			if !end { // before they are told: who then asks Err must not be told that all is well
+				c.unsettled(err)
+				until = c.ctx
+			}
 			f.finish(0, 0, err)
 		}
-		if final || c.ctx.Err() != nil {
+		if end {
 			return err
-		}
-		if !told {
-			c.unsettled(err)
-			until = c.ctx
 		}
 		if !pause(until, wait) {
 			return err

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"troupe/eventlog"
@@ -64,7 +65,7 @@ func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ..
 		err     error
 	}
 	done := make(chan result, 1)
-	s.enter()
+	var left atomic.Bool // by the caller, before the end; it has counted this call once more
 	go func() {
 		var r result
 		if r.receipt, r.err = s.append(context.WithoutCancel(ctx), records...); r.err == nil {
@@ -72,16 +73,24 @@ func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ..
 				r.err = &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
 			}
 		}
+		free := func() {
+			for _, use := range held {
+				s.pending.release(use)
+			}
+		}
 		var e *Error
-		if done <- r; errors.As(r.err, &e) && e.Unknown {
+		unknown := errors.As(r.err, &e) && e.Unknown
+		if !unknown {
+			free()
+		}
+		done <- r
+		if !left.CompareAndSwap(false, true) {
 			s.end()
+		}
+		if unknown {
 			s.settled()
-			s.enter()
+			free()
 		}
-		for _, use := range held {
-			s.pending.release(use)
-		}
-		s.end()
 	}()
 	select {
 	case r := <-done:
@@ -91,6 +100,9 @@ func (s *Server) appendHeld(ctx context.Context, held []*reservation, records ..
 		case r := <-done: // both: the better news
 			return r.receipt, r.err
 		default:
+		}
+		if s.enter(); !left.CompareAndSwap(false, true) {
+			s.end()
 		}
 		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: "nobody knows whether it was recorded", RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
 	}

@@ -179,7 +179,16 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 4 * time.Millisecond, Batch: 3000}
 	})
 	for _, m := range histModels {
-		must(s.CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), ""))
+		for { // a slow machine does not answer in the 4 ms that the committer has here
+			_, err := s.CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), "")
+			if err == nil || CodeOf(err) == Conflict {
+				break
+			}
+			if CodeOf(err) != Unavailable {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
 	}
 	began.Store(true)
 	var now atomic.Int64
