@@ -35,7 +35,7 @@ const (
 )
 
 // nearest rounds x, |x| < 2¹⁵, to the nearest whole number.
-func nearest(x float64) int16 { return int16(math.Float64bits(x + 0x1.8p52)) }
+func nearest(x float64) int16 { return int16(math.Float64bits(float64(x) + 0x1.8p52)) }
 
 // NewScreen returns a screen for the rows of x, d numbers each, or nil when it would not pay or
 // could not be trusted: portable kernels, d above 512, or rows that are 0 or near the limits of
@@ -56,7 +56,7 @@ func NewScreen(x []float64, d int) *Screen {
 	pairs := (d + 1) / 2
 	s := &Screen{
 		x: x, d: d, scale: math.Ldexp(1, -e), blocks: (rows + screenRows - 1) / screenRows,
-		off: screenSize*math.Sqrt(float64(d)) + float64(d)/4 + 1,
+		off: float64(screenSize*math.Sqrt(float64(d))) + float64(float64(d)/4) + 1,
 	}
 	s.panels = make([]int16, s.blocks*screenRows*2*pairs)
 	for i := range s.blocks * screenRows {
