@@ -136,7 +136,7 @@ func bench(out, progress io.Writer, f benchFlags) error {
 		defer p.numpy.stop()
 		fmt.Fprintf(progress, "numpy %s on %s\n", p.numpy.Numpy, p.numpy.BLAS)
 		if !p.numpy.Fast {
-			fmt.Fprintln(progress, "warning: this is the reference BLAS, with which numpy is several times slower than it could be at C, D, G and P; install an optimised one (Debian: libopenblas0)")
+			fmt.Fprintln(progress, "warning: this is the reference BLAS, which flatters troupe at C, D and above all P; install an optimised one (Debian: libopenblas0)")
 		}
 	}
 	fmt.Fprintf(progress, "kernels: %s; %d rounds in turns\n", cpu.Kernels(), f.rounds)

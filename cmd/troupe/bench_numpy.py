@@ -94,7 +94,9 @@ def blas():
     except OSError:
         return "unknown", True
     fast = [p for p in files if any(w in p.lower() for w in ("openblas", "mkl", "blis", "atlas"))]
-    return ", ".join(sorted({os.path.basename(p) for p in fast or files})) or "unknown", bool(fast) or not files
+    # LAPACK may come with an optimised BLAS that numpy does not call: libblas itself decides.
+    slow = [p for p in files if os.path.basename(p).startswith("libblas.") and p not in fast]
+    return ", ".join(sorted({os.path.basename(p) for p in slow or fast or files})) or "unknown", not slow and bool(fast or not files)
 
 
 name, fast = blas()
