@@ -303,7 +303,8 @@ func (c *Committer) store(f *flight) error {
 			wait = min(2*wait, time.Second)
 			continue
 		}
-		err = fmt.Errorf("%w: batch %d after %d attempts: %w", ErrUnknown, h.No, try, err)
+		// Not with %w: the last attempt may have been refused, the batch was not.
+		err = fmt.Errorf("%w: batch %d after %d attempts: %v", ErrUnknown, h.No, try, err)
 		end := final || c.ctx.Err() != nil
 		if !told {
 			if !end { // before they are told: who then asks Err must not be told that all is well

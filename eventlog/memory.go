@@ -80,7 +80,10 @@ type lateRequest struct {
 	data  []byte
 }
 
-var errNoAnswer = errors.New("no answer")
+var (
+	errNoAnswer = errors.New("no answer")
+	errNoRoom   = fmt.Errorf("%w: %w", ErrDown, ErrFull) // as JetStream has it
+)
 
 // NewMemory returns an empty log.
 func NewMemory(opt MemoryOptions) *Memory {
@@ -170,7 +173,7 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 		return 0, false, ErrBroken
 	}
 	if m.down {
-		return 0, false, ErrDown
+		return 0, false, errNoRoom
 	}
 	for _, l := range m.late {
 		if s := &m.shards[l.shard]; s.ids[l.id] == 0 {
@@ -352,7 +355,7 @@ func (m *Memory) Err() error {
 	case m.broken:
 		return ErrBroken
 	case m.down:
-		return ErrDown
+		return errNoRoom
 	}
 	return nil
 }

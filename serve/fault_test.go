@@ -208,8 +208,8 @@ func TestDownAndBack(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		_, err = s.Decide(ctx, "m", DecideRequest{Actions: actions(1, 3, 3)})
-		wantCode(t, err, Unavailable, "opened again")
-		if h := s.Health(); h.Ready || h.Damage != "" {
+		wantCode(t, err, Full)
+		if h := s.Health(); h.Ready || h.Damage != "" || !h.Full {
 			t.Errorf("health: %+v", h)
 		}
 		fault = eventlog.NoFault

@@ -576,6 +576,7 @@ func (s *Server) Health() Health {
 	switch {
 	case err != nil:
 		h.Ready, h.Reason = false, err.(*Error).Want
+		h.Full = h.Full || CodeOf(err) == Full
 	case closed:
 		h.Ready, h.Reason = false, "the server is shutting down"
 	case h.Full:
