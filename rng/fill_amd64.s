@@ -4,6 +4,34 @@
 
 #include "textflag.h"
 
+DATA order<>+0(SB)/4, $0x00000000
+DATA order<>+4(SB)/4, $0x00000001
+DATA order<>+8(SB)/4, $0x00000008
+DATA order<>+12(SB)/4, $0x00000009
+DATA order<>+16(SB)/4, $0x00000002
+DATA order<>+20(SB)/4, $0x00000003
+DATA order<>+24(SB)/4, $0x0000000a
+DATA order<>+28(SB)/4, $0x0000000b
+DATA order<>+32(SB)/4, $0x00000004
+DATA order<>+36(SB)/4, $0x00000005
+DATA order<>+40(SB)/4, $0x0000000c
+DATA order<>+44(SB)/4, $0x0000000d
+DATA order<>+48(SB)/4, $0x00000006
+DATA order<>+52(SB)/4, $0x00000007
+DATA order<>+56(SB)/4, $0x0000000e
+DATA order<>+60(SB)/4, $0x0000000f
+GLOBL order<>(SB), RODATA|NOPTR, $64
+
+DATA laws<>+0(SB)/4, $0xffffff00
+DATA laws<>+4(SB)/4, $0x80000080
+DATA laws<>+8(SB)/4, $0x41400000
+DATA laws<>+16(SB)/8, $0xc140000080000000
+DATA laws<>+32(SB)/4, $0x80000000
+DATA laws<>+36(SB)/4, $0xc0000000
+DATA laws<>+40(SB)/4, $0x41500000
+DATA laws<>+48(SB)/8, $0xc150000080000000
+GLOBL laws<>(SB), RODATA|NOPTR, $56
+
 // func fillAVX512(dst *float64, stride int, b *byte, n int, law int)
 // Requires: AVX, AVX512F
 TEXT ·fillAVX512(SB), NOSPLIT, $24-40
@@ -13,6 +41,9 @@ TEXT ·fillAVX512(SB), NOSPLIT, $24-40
 	MOVQ         n+24(FP), BX
 	MOVQ         law+32(FP), SI
 	SHLQ         $0x03, CX
+	SHLQ         $0x05, SI
+	LEAQ         laws<>+0(SB), DI
+	ADDQ         DI, SI
 	MOVL         152(DX), DI
 	ADDL         $0x00000001, DI
 	MOVL         DI, (SP)
@@ -28,1345 +59,1283 @@ TEXT ·fillAVX512(SB), NOSPLIT, $24-40
 	MOVL         148(DX), DI
 	ADDL         $0x00000005, DI
 	MOVL         DI, 16(SP)
-	MOVQ         $0x0000000000000007, DI
-	VMOVQ        DI, X0
-	MOVQ         $0x3e70000000000000, DI
-	VPBROADCASTQ DI, Z1
-	TESTQ        SI, SI
-	JZ           uniform
-	MOVQ         $0x000000000000001f, DI
-	VMOVQ        DI, X0
-	MOVQ         $0x3ff0000000000000, DI
-	VPBROADCASTQ DI, Z1
-
-uniform:
-	MOVL         $0x00000001, SI
-	VPBROADCASTD SI, Z2
-	VMOVDQU32    (DX), Z3
-	VPADDD.BCST  136(DX), Z3, Z3
-	VMOVDQU32    64(DX), Z4
-	VPADDD.BCST  140(DX), Z4, Z4
-	MOVL         128(DX), SI
-	ADDL         144(DX), SI
-	VPBROADCASTD SI, Z5
-	MOVL         132(DX), SI
-	ADDL         148(DX), SI
-	VPBROADCASTD SI, Z6
+	VPBROADCASTD (SI), Z0
+	VPBROADCASTD 8(SI), Z1
+	VBROADCASTSD 16(SI), Z2
+	MOVL         $0x00000001, DI
+	VPBROADCASTD DI, Z3
+	VMOVDQU32    (DX), Z4
+	VPADDD.BCST  136(DX), Z4, Z4
+	VMOVDQU32    64(DX), Z5
+	VPADDD.BCST  140(DX), Z5, Z5
+	MOVL         128(DX), DI
+	ADDL         144(DX), DI
+	VPBROADCASTD DI, Z6
+	MOVL         132(DX), DI
+	ADDL         148(DX), DI
+	VPBROADCASTD DI, Z7
+	VMOVDQU32    order<>+0(SB), Z8
+	VPERMD       Z4, Z8, Z4
+	VPERMD       Z5, Z8, Z5
 
 sets4:
-	CMPQ          BX, $0x04
-	JLT           sets4Done
-	VMOVDQA32     Z3, Z7
-	VMOVDQA32     Z4, Z8
-	VMOVDQA32     Z5, Z9
-	VMOVDQA32     Z6, Z10
-	VPADDD        Z2, Z4, Z4
-	VMOVDQA32     Z3, Z11
-	VMOVDQA32     Z4, Z12
-	VMOVDQA32     Z5, Z13
-	VMOVDQA32     Z6, Z14
-	VPADDD        Z2, Z4, Z4
-	VMOVDQA32     Z3, Z15
-	VMOVDQA32     Z4, Z16
-	VMOVDQA32     Z5, Z17
-	VMOVDQA32     Z6, Z18
-	VPADDD        Z2, Z4, Z4
-	VMOVDQA32     Z3, Z19
-	VMOVDQA32     Z4, Z20
-	VMOVDQA32     Z5, Z21
-	VMOVDQA32     Z6, Z22
-	VPADDD        Z2, Z4, Z4
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPROLD        $0x0a, Z16, Z16
-	VPROLD        $0x1a, Z18, Z18
-	VPROLD        $0x0a, Z20, Z20
-	VPROLD        $0x1a, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPROLD        $0x0b, Z18, Z18
-	VPROLD        $0x15, Z16, Z16
-	VPROLD        $0x0b, Z22, Z22
-	VPROLD        $0x15, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPROLD        $0x0d, Z16, Z16
-	VPROLD        $0x1b, Z18, Z18
-	VPROLD        $0x0d, Z20, Z20
-	VPROLD        $0x1b, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPROLD        $0x17, Z18, Z18
-	VPROLD        $0x05, Z16, Z16
-	VPROLD        $0x17, Z22, Z22
-	VPROLD        $0x05, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD.BCST   140(DX), Z7, Z7
-	VPADDD.BCST   144(DX), Z8, Z8
-	VPADDD.BCST   148(DX), Z9, Z9
-	VPADDD.BCST   (SP), Z10, Z10
-	VPADDD.BCST   140(DX), Z11, Z11
-	VPADDD.BCST   144(DX), Z12, Z12
-	VPADDD.BCST   148(DX), Z13, Z13
-	VPADDD.BCST   (SP), Z14, Z14
-	VPADDD.BCST   140(DX), Z15, Z15
-	VPADDD.BCST   144(DX), Z16, Z16
-	VPADDD.BCST   148(DX), Z17, Z17
-	VPADDD.BCST   (SP), Z18, Z18
-	VPADDD.BCST   140(DX), Z19, Z19
-	VPADDD.BCST   144(DX), Z20, Z20
-	VPADDD.BCST   148(DX), Z21, Z21
-	VPADDD.BCST   (SP), Z22, Z22
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPROLD        $0x06, Z12, Z12
-	VPROLD        $0x14, Z14, Z14
-	VPROLD        $0x06, Z16, Z16
-	VPROLD        $0x14, Z18, Z18
-	VPROLD        $0x06, Z20, Z20
-	VPROLD        $0x14, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPROLD        $0x11, Z14, Z14
-	VPROLD        $0x0b, Z12, Z12
-	VPROLD        $0x11, Z18, Z18
-	VPROLD        $0x0b, Z16, Z16
-	VPROLD        $0x11, Z22, Z22
-	VPROLD        $0x0b, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPROLD        $0x19, Z12, Z12
-	VPROLD        $0x0a, Z14, Z14
-	VPROLD        $0x19, Z16, Z16
-	VPROLD        $0x0a, Z18, Z18
-	VPROLD        $0x19, Z20, Z20
-	VPROLD        $0x0a, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPROLD        $0x12, Z14, Z14
-	VPROLD        $0x14, Z12, Z12
-	VPROLD        $0x12, Z18, Z18
-	VPROLD        $0x14, Z16, Z16
-	VPROLD        $0x12, Z22, Z22
-	VPROLD        $0x14, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD.BCST   144(DX), Z7, Z7
-	VPADDD.BCST   148(DX), Z8, Z8
-	VPADDD.BCST   152(DX), Z9, Z9
-	VPADDD.BCST   4(SP), Z10, Z10
-	VPADDD.BCST   144(DX), Z11, Z11
-	VPADDD.BCST   148(DX), Z12, Z12
-	VPADDD.BCST   152(DX), Z13, Z13
-	VPADDD.BCST   4(SP), Z14, Z14
-	VPADDD.BCST   144(DX), Z15, Z15
-	VPADDD.BCST   148(DX), Z16, Z16
-	VPADDD.BCST   152(DX), Z17, Z17
-	VPADDD.BCST   4(SP), Z18, Z18
-	VPADDD.BCST   144(DX), Z19, Z19
-	VPADDD.BCST   148(DX), Z20, Z20
-	VPADDD.BCST   152(DX), Z21, Z21
-	VPADDD.BCST   4(SP), Z22, Z22
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPROLD        $0x0a, Z16, Z16
-	VPROLD        $0x1a, Z18, Z18
-	VPROLD        $0x0a, Z20, Z20
-	VPROLD        $0x1a, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPROLD        $0x0b, Z18, Z18
-	VPROLD        $0x15, Z16, Z16
-	VPROLD        $0x0b, Z22, Z22
-	VPROLD        $0x15, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPROLD        $0x0d, Z16, Z16
-	VPROLD        $0x1b, Z18, Z18
-	VPROLD        $0x0d, Z20, Z20
-	VPROLD        $0x1b, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPROLD        $0x17, Z18, Z18
-	VPROLD        $0x05, Z16, Z16
-	VPROLD        $0x17, Z22, Z22
-	VPROLD        $0x05, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD.BCST   148(DX), Z7, Z7
-	VPADDD.BCST   152(DX), Z8, Z8
-	VPADDD.BCST   136(DX), Z9, Z9
-	VPADDD.BCST   8(SP), Z10, Z10
-	VPADDD.BCST   148(DX), Z11, Z11
-	VPADDD.BCST   152(DX), Z12, Z12
-	VPADDD.BCST   136(DX), Z13, Z13
-	VPADDD.BCST   8(SP), Z14, Z14
-	VPADDD.BCST   148(DX), Z15, Z15
-	VPADDD.BCST   152(DX), Z16, Z16
-	VPADDD.BCST   136(DX), Z17, Z17
-	VPADDD.BCST   8(SP), Z18, Z18
-	VPADDD.BCST   148(DX), Z19, Z19
-	VPADDD.BCST   152(DX), Z20, Z20
-	VPADDD.BCST   136(DX), Z21, Z21
-	VPADDD.BCST   8(SP), Z22, Z22
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPROLD        $0x06, Z12, Z12
-	VPROLD        $0x14, Z14, Z14
-	VPROLD        $0x06, Z16, Z16
-	VPROLD        $0x14, Z18, Z18
-	VPROLD        $0x06, Z20, Z20
-	VPROLD        $0x14, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPROLD        $0x11, Z14, Z14
-	VPROLD        $0x0b, Z12, Z12
-	VPROLD        $0x11, Z18, Z18
-	VPROLD        $0x0b, Z16, Z16
-	VPROLD        $0x11, Z22, Z22
-	VPROLD        $0x0b, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPROLD        $0x19, Z12, Z12
-	VPROLD        $0x0a, Z14, Z14
-	VPROLD        $0x19, Z16, Z16
-	VPROLD        $0x0a, Z18, Z18
-	VPROLD        $0x19, Z20, Z20
-	VPROLD        $0x0a, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPROLD        $0x12, Z14, Z14
-	VPROLD        $0x14, Z12, Z12
-	VPROLD        $0x12, Z18, Z18
-	VPROLD        $0x14, Z16, Z16
-	VPROLD        $0x12, Z22, Z22
-	VPROLD        $0x14, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD.BCST   152(DX), Z7, Z7
-	VPADDD.BCST   136(DX), Z8, Z8
-	VPADDD.BCST   140(DX), Z9, Z9
-	VPADDD.BCST   12(SP), Z10, Z10
-	VPADDD.BCST   152(DX), Z11, Z11
-	VPADDD.BCST   136(DX), Z12, Z12
-	VPADDD.BCST   140(DX), Z13, Z13
-	VPADDD.BCST   12(SP), Z14, Z14
-	VPADDD.BCST   152(DX), Z15, Z15
-	VPADDD.BCST   136(DX), Z16, Z16
-	VPADDD.BCST   140(DX), Z17, Z17
-	VPADDD.BCST   12(SP), Z18, Z18
-	VPADDD.BCST   152(DX), Z19, Z19
-	VPADDD.BCST   136(DX), Z20, Z20
-	VPADDD.BCST   140(DX), Z21, Z21
-	VPADDD.BCST   12(SP), Z22, Z22
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPROLD        $0x0a, Z16, Z16
-	VPROLD        $0x1a, Z18, Z18
-	VPROLD        $0x0a, Z20, Z20
-	VPROLD        $0x1a, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPROLD        $0x0b, Z18, Z18
-	VPROLD        $0x15, Z16, Z16
-	VPROLD        $0x0b, Z22, Z22
-	VPROLD        $0x15, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPADDD        Z16, Z15, Z15
-	VPADDD        Z18, Z17, Z17
-	VPADDD        Z20, Z19, Z19
-	VPADDD        Z22, Z21, Z21
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPROLD        $0x0d, Z16, Z16
-	VPROLD        $0x1b, Z18, Z18
-	VPROLD        $0x0d, Z20, Z20
-	VPROLD        $0x1b, Z22, Z22
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPXORD        Z15, Z16, Z16
-	VPXORD        Z17, Z18, Z18
-	VPXORD        Z19, Z20, Z20
-	VPXORD        Z21, Z22, Z22
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPADDD        Z18, Z15, Z15
-	VPADDD        Z16, Z17, Z17
-	VPADDD        Z22, Z19, Z19
-	VPADDD        Z20, Z21, Z21
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPROLD        $0x17, Z18, Z18
-	VPROLD        $0x05, Z16, Z16
-	VPROLD        $0x17, Z22, Z22
-	VPROLD        $0x05, Z20, Z20
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPXORD        Z15, Z18, Z18
-	VPXORD        Z17, Z16, Z16
-	VPXORD        Z19, Z22, Z22
-	VPXORD        Z21, Z20, Z20
-	VPADDD.BCST   136(DX), Z7, Z7
-	VPADDD.BCST   140(DX), Z8, Z8
-	VPADDD.BCST   144(DX), Z9, Z9
-	VPADDD.BCST   16(SP), Z10, Z10
-	VPADDD.BCST   136(DX), Z11, Z11
-	VPADDD.BCST   140(DX), Z12, Z12
-	VPADDD.BCST   144(DX), Z13, Z13
-	VPADDD.BCST   16(SP), Z14, Z14
-	VPADDD.BCST   136(DX), Z15, Z15
-	VPADDD.BCST   140(DX), Z16, Z16
-	VPADDD.BCST   144(DX), Z17, Z17
-	VPADDD.BCST   16(SP), Z18, Z18
-	VPADDD.BCST   136(DX), Z19, Z19
-	VPADDD.BCST   140(DX), Z20, Z20
-	VPADDD.BCST   144(DX), Z21, Z21
-	VPADDD.BCST   16(SP), Z22, Z22
-	VPSRAD        X0, Z7, Z7
-	VPORD         Z2, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y23
-	VCVTDQ2PD     Y7, Z7
-	VCVTDQ2PD     Y23, Z23
-	VMULPD        Z1, Z7, Z7
-	VMULPD        Z1, Z23, Z23
-	VMOVUPD       Z7, (AX)
-	VMOVUPD       Z23, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z8, Z8
-	VPORD         Z2, Z8, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y7
-	VCVTDQ2PD     Y8, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z9, Z9
-	VPORD         Z2, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y7
-	VCVTDQ2PD     Y9, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z10, Z10
-	VPORD         Z2, Z10, Z10
-	VEXTRACTI64X4 $0x01, Z10, Y7
-	VCVTDQ2PD     Y10, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z11, Z11
-	VPORD         Z2, Z11, Z11
-	VEXTRACTI64X4 $0x01, Z11, Y7
-	VCVTDQ2PD     Y11, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z12, Z12
-	VPORD         Z2, Z12, Z12
-	VEXTRACTI64X4 $0x01, Z12, Y7
-	VCVTDQ2PD     Y12, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z13, Z13
-	VPORD         Z2, Z13, Z13
-	VEXTRACTI64X4 $0x01, Z13, Y7
-	VCVTDQ2PD     Y13, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z14, Z14
-	VPORD         Z2, Z14, Z14
-	VEXTRACTI64X4 $0x01, Z14, Y7
-	VCVTDQ2PD     Y14, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z15, Z15
-	VPORD         Z2, Z15, Z15
-	VEXTRACTI64X4 $0x01, Z15, Y7
-	VCVTDQ2PD     Y15, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z16, Z16
-	VPORD         Z2, Z16, Z16
-	VEXTRACTI64X4 $0x01, Z16, Y7
-	VCVTDQ2PD     Y16, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z17, Z17
-	VPORD         Z2, Z17, Z17
-	VEXTRACTI64X4 $0x01, Z17, Y7
-	VCVTDQ2PD     Y17, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z18, Z18
-	VPORD         Z2, Z18, Z18
-	VEXTRACTI64X4 $0x01, Z18, Y7
-	VCVTDQ2PD     Y18, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z19, Z19
-	VPORD         Z2, Z19, Z19
-	VEXTRACTI64X4 $0x01, Z19, Y7
-	VCVTDQ2PD     Y19, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z20, Z20
-	VPORD         Z2, Z20, Z20
-	VEXTRACTI64X4 $0x01, Z20, Y7
-	VCVTDQ2PD     Y20, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z21, Z21
-	VPORD         Z2, Z21, Z21
-	VEXTRACTI64X4 $0x01, Z21, Y7
-	VCVTDQ2PD     Y21, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z22, Z22
-	VPORD         Z2, Z22, Z22
-	VEXTRACTI64X4 $0x01, Z22, Y7
-	VCVTDQ2PD     Y22, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	SUBQ          $0x04, BX
-	JMP           sets4
+	CMPQ            BX, $0x04
+	JLT             sets4Done
+	VMOVDQA32       Z4, Z8
+	VMOVDQA32       Z5, Z9
+	VMOVDQA32       Z6, Z10
+	VMOVDQA32       Z7, Z11
+	VPADDD          Z3, Z5, Z5
+	VMOVDQA32       Z4, Z12
+	VMOVDQA32       Z5, Z13
+	VMOVDQA32       Z6, Z14
+	VMOVDQA32       Z7, Z15
+	VPADDD          Z3, Z5, Z5
+	VMOVDQA32       Z4, Z16
+	VMOVDQA32       Z5, Z17
+	VMOVDQA32       Z6, Z18
+	VMOVDQA32       Z7, Z19
+	VPADDD          Z3, Z5, Z5
+	VMOVDQA32       Z4, Z20
+	VMOVDQA32       Z5, Z21
+	VMOVDQA32       Z6, Z22
+	VMOVDQA32       Z7, Z23
+	VPADDD          Z3, Z5, Z5
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPROLD          $0x0a, Z17, Z17
+	VPROLD          $0x1a, Z19, Z19
+	VPROLD          $0x0a, Z21, Z21
+	VPROLD          $0x1a, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPROLD          $0x0b, Z19, Z19
+	VPROLD          $0x15, Z17, Z17
+	VPROLD          $0x0b, Z23, Z23
+	VPROLD          $0x15, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPROLD          $0x0d, Z17, Z17
+	VPROLD          $0x1b, Z19, Z19
+	VPROLD          $0x0d, Z21, Z21
+	VPROLD          $0x1b, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPROLD          $0x17, Z19, Z19
+	VPROLD          $0x05, Z17, Z17
+	VPROLD          $0x17, Z23, Z23
+	VPROLD          $0x05, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD.BCST     140(DX), Z8, Z8
+	VPADDD.BCST     144(DX), Z9, Z9
+	VPADDD.BCST     148(DX), Z10, Z10
+	VPADDD.BCST     (SP), Z11, Z11
+	VPADDD.BCST     140(DX), Z12, Z12
+	VPADDD.BCST     144(DX), Z13, Z13
+	VPADDD.BCST     148(DX), Z14, Z14
+	VPADDD.BCST     (SP), Z15, Z15
+	VPADDD.BCST     140(DX), Z16, Z16
+	VPADDD.BCST     144(DX), Z17, Z17
+	VPADDD.BCST     148(DX), Z18, Z18
+	VPADDD.BCST     (SP), Z19, Z19
+	VPADDD.BCST     140(DX), Z20, Z20
+	VPADDD.BCST     144(DX), Z21, Z21
+	VPADDD.BCST     148(DX), Z22, Z22
+	VPADDD.BCST     (SP), Z23, Z23
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPROLD          $0x06, Z13, Z13
+	VPROLD          $0x14, Z15, Z15
+	VPROLD          $0x06, Z17, Z17
+	VPROLD          $0x14, Z19, Z19
+	VPROLD          $0x06, Z21, Z21
+	VPROLD          $0x14, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPROLD          $0x11, Z15, Z15
+	VPROLD          $0x0b, Z13, Z13
+	VPROLD          $0x11, Z19, Z19
+	VPROLD          $0x0b, Z17, Z17
+	VPROLD          $0x11, Z23, Z23
+	VPROLD          $0x0b, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPROLD          $0x19, Z13, Z13
+	VPROLD          $0x0a, Z15, Z15
+	VPROLD          $0x19, Z17, Z17
+	VPROLD          $0x0a, Z19, Z19
+	VPROLD          $0x19, Z21, Z21
+	VPROLD          $0x0a, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPROLD          $0x12, Z15, Z15
+	VPROLD          $0x14, Z13, Z13
+	VPROLD          $0x12, Z19, Z19
+	VPROLD          $0x14, Z17, Z17
+	VPROLD          $0x12, Z23, Z23
+	VPROLD          $0x14, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD.BCST     144(DX), Z8, Z8
+	VPADDD.BCST     148(DX), Z9, Z9
+	VPADDD.BCST     152(DX), Z10, Z10
+	VPADDD.BCST     4(SP), Z11, Z11
+	VPADDD.BCST     144(DX), Z12, Z12
+	VPADDD.BCST     148(DX), Z13, Z13
+	VPADDD.BCST     152(DX), Z14, Z14
+	VPADDD.BCST     4(SP), Z15, Z15
+	VPADDD.BCST     144(DX), Z16, Z16
+	VPADDD.BCST     148(DX), Z17, Z17
+	VPADDD.BCST     152(DX), Z18, Z18
+	VPADDD.BCST     4(SP), Z19, Z19
+	VPADDD.BCST     144(DX), Z20, Z20
+	VPADDD.BCST     148(DX), Z21, Z21
+	VPADDD.BCST     152(DX), Z22, Z22
+	VPADDD.BCST     4(SP), Z23, Z23
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPROLD          $0x0a, Z17, Z17
+	VPROLD          $0x1a, Z19, Z19
+	VPROLD          $0x0a, Z21, Z21
+	VPROLD          $0x1a, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPROLD          $0x0b, Z19, Z19
+	VPROLD          $0x15, Z17, Z17
+	VPROLD          $0x0b, Z23, Z23
+	VPROLD          $0x15, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPROLD          $0x0d, Z17, Z17
+	VPROLD          $0x1b, Z19, Z19
+	VPROLD          $0x0d, Z21, Z21
+	VPROLD          $0x1b, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPROLD          $0x17, Z19, Z19
+	VPROLD          $0x05, Z17, Z17
+	VPROLD          $0x17, Z23, Z23
+	VPROLD          $0x05, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD.BCST     148(DX), Z8, Z8
+	VPADDD.BCST     152(DX), Z9, Z9
+	VPADDD.BCST     136(DX), Z10, Z10
+	VPADDD.BCST     8(SP), Z11, Z11
+	VPADDD.BCST     148(DX), Z12, Z12
+	VPADDD.BCST     152(DX), Z13, Z13
+	VPADDD.BCST     136(DX), Z14, Z14
+	VPADDD.BCST     8(SP), Z15, Z15
+	VPADDD.BCST     148(DX), Z16, Z16
+	VPADDD.BCST     152(DX), Z17, Z17
+	VPADDD.BCST     136(DX), Z18, Z18
+	VPADDD.BCST     8(SP), Z19, Z19
+	VPADDD.BCST     148(DX), Z20, Z20
+	VPADDD.BCST     152(DX), Z21, Z21
+	VPADDD.BCST     136(DX), Z22, Z22
+	VPADDD.BCST     8(SP), Z23, Z23
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPROLD          $0x06, Z13, Z13
+	VPROLD          $0x14, Z15, Z15
+	VPROLD          $0x06, Z17, Z17
+	VPROLD          $0x14, Z19, Z19
+	VPROLD          $0x06, Z21, Z21
+	VPROLD          $0x14, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPROLD          $0x11, Z15, Z15
+	VPROLD          $0x0b, Z13, Z13
+	VPROLD          $0x11, Z19, Z19
+	VPROLD          $0x0b, Z17, Z17
+	VPROLD          $0x11, Z23, Z23
+	VPROLD          $0x0b, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPROLD          $0x19, Z13, Z13
+	VPROLD          $0x0a, Z15, Z15
+	VPROLD          $0x19, Z17, Z17
+	VPROLD          $0x0a, Z19, Z19
+	VPROLD          $0x19, Z21, Z21
+	VPROLD          $0x0a, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPROLD          $0x12, Z15, Z15
+	VPROLD          $0x14, Z13, Z13
+	VPROLD          $0x12, Z19, Z19
+	VPROLD          $0x14, Z17, Z17
+	VPROLD          $0x12, Z23, Z23
+	VPROLD          $0x14, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD.BCST     152(DX), Z8, Z8
+	VPADDD.BCST     136(DX), Z9, Z9
+	VPADDD.BCST     140(DX), Z10, Z10
+	VPADDD.BCST     12(SP), Z11, Z11
+	VPADDD.BCST     152(DX), Z12, Z12
+	VPADDD.BCST     136(DX), Z13, Z13
+	VPADDD.BCST     140(DX), Z14, Z14
+	VPADDD.BCST     12(SP), Z15, Z15
+	VPADDD.BCST     152(DX), Z16, Z16
+	VPADDD.BCST     136(DX), Z17, Z17
+	VPADDD.BCST     140(DX), Z18, Z18
+	VPADDD.BCST     12(SP), Z19, Z19
+	VPADDD.BCST     152(DX), Z20, Z20
+	VPADDD.BCST     136(DX), Z21, Z21
+	VPADDD.BCST     140(DX), Z22, Z22
+	VPADDD.BCST     12(SP), Z23, Z23
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPROLD          $0x0a, Z17, Z17
+	VPROLD          $0x1a, Z19, Z19
+	VPROLD          $0x0a, Z21, Z21
+	VPROLD          $0x1a, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPROLD          $0x0b, Z19, Z19
+	VPROLD          $0x15, Z17, Z17
+	VPROLD          $0x0b, Z23, Z23
+	VPROLD          $0x15, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPADDD          Z17, Z16, Z16
+	VPADDD          Z19, Z18, Z18
+	VPADDD          Z21, Z20, Z20
+	VPADDD          Z23, Z22, Z22
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPROLD          $0x0d, Z17, Z17
+	VPROLD          $0x1b, Z19, Z19
+	VPROLD          $0x0d, Z21, Z21
+	VPROLD          $0x1b, Z23, Z23
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPXORD          Z16, Z17, Z17
+	VPXORD          Z18, Z19, Z19
+	VPXORD          Z20, Z21, Z21
+	VPXORD          Z22, Z23, Z23
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPADDD          Z19, Z16, Z16
+	VPADDD          Z17, Z18, Z18
+	VPADDD          Z23, Z20, Z20
+	VPADDD          Z21, Z22, Z22
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPROLD          $0x17, Z19, Z19
+	VPROLD          $0x05, Z17, Z17
+	VPROLD          $0x17, Z23, Z23
+	VPROLD          $0x05, Z21, Z21
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPXORD          Z16, Z19, Z19
+	VPXORD          Z18, Z17, Z17
+	VPXORD          Z20, Z23, Z23
+	VPXORD          Z22, Z21, Z21
+	VPADDD.BCST     136(DX), Z8, Z8
+	VPADDD.BCST     140(DX), Z9, Z9
+	VPADDD.BCST     144(DX), Z10, Z10
+	VPADDD.BCST     16(SP), Z11, Z11
+	VPADDD.BCST     136(DX), Z12, Z12
+	VPADDD.BCST     140(DX), Z13, Z13
+	VPADDD.BCST     144(DX), Z14, Z14
+	VPADDD.BCST     16(SP), Z15, Z15
+	VPADDD.BCST     136(DX), Z16, Z16
+	VPADDD.BCST     140(DX), Z17, Z17
+	VPADDD.BCST     144(DX), Z18, Z18
+	VPADDD.BCST     16(SP), Z19, Z19
+	VPADDD.BCST     136(DX), Z20, Z20
+	VPADDD.BCST     140(DX), Z21, Z21
+	VPADDD.BCST     144(DX), Z22, Z22
+	VPADDD.BCST     16(SP), Z23, Z23
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z8
+	VPUNPCKLDQ      Z1, Z8, Z24
+	VPUNPCKHDQ      Z1, Z8, Z8
+	VADDPD          Z2, Z24, Z24
+	VADDPD          Z2, Z8, Z8
+	VMOVUPD         Z24, (AX)
+	VMOVUPD         Z8, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z9
+	VPUNPCKLDQ      Z1, Z9, Z8
+	VPUNPCKHDQ      Z1, Z9, Z9
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z9, Z9
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z9, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z10
+	VPUNPCKLDQ      Z1, Z10, Z8
+	VPUNPCKHDQ      Z1, Z10, Z10
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z10, Z10
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z10, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z11
+	VPUNPCKLDQ      Z1, Z11, Z8
+	VPUNPCKHDQ      Z1, Z11, Z11
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z11, Z11
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z11, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z12
+	VPUNPCKLDQ      Z1, Z12, Z8
+	VPUNPCKHDQ      Z1, Z12, Z12
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z12, Z12
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z12, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z13
+	VPUNPCKLDQ      Z1, Z13, Z8
+	VPUNPCKHDQ      Z1, Z13, Z13
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z13, Z13
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z13, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z14
+	VPUNPCKLDQ      Z1, Z14, Z8
+	VPUNPCKHDQ      Z1, Z14, Z14
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z14, Z14
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z14, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z15
+	VPUNPCKLDQ      Z1, Z15, Z8
+	VPUNPCKHDQ      Z1, Z15, Z15
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z15, Z15
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z15, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z16
+	VPUNPCKLDQ      Z1, Z16, Z8
+	VPUNPCKHDQ      Z1, Z16, Z16
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z16, Z16
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z16, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z17
+	VPUNPCKLDQ      Z1, Z17, Z8
+	VPUNPCKHDQ      Z1, Z17, Z17
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z17, Z17
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z17, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z18
+	VPUNPCKLDQ      Z1, Z18, Z8
+	VPUNPCKHDQ      Z1, Z18, Z18
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z18, Z18
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z18, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z19
+	VPUNPCKLDQ      Z1, Z19, Z8
+	VPUNPCKHDQ      Z1, Z19, Z19
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z19, Z19
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z19, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z20
+	VPUNPCKLDQ      Z1, Z20, Z8
+	VPUNPCKHDQ      Z1, Z20, Z20
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z20, Z20
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z20, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z21
+	VPUNPCKLDQ      Z1, Z21, Z8
+	VPUNPCKHDQ      Z1, Z21, Z21
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z21, Z21
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z21, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z22
+	VPUNPCKLDQ      Z1, Z22, Z8
+	VPUNPCKHDQ      Z1, Z22, Z22
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z22, Z22
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z22, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z23
+	VPUNPCKLDQ      Z1, Z23, Z8
+	VPUNPCKHDQ      Z1, Z23, Z23
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z23, Z23
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z23, 64(AX)
+	ADDQ            CX, AX
+	SUBQ            $0x04, BX
+	JMP             sets4
 
 sets4Done:
 sets2:
-	CMPQ          BX, $0x02
-	JLT           sets2Done
-	VMOVDQA32     Z3, Z7
-	VMOVDQA32     Z4, Z8
-	VMOVDQA32     Z5, Z9
-	VMOVDQA32     Z6, Z10
-	VPADDD        Z2, Z4, Z4
-	VMOVDQA32     Z3, Z11
-	VMOVDQA32     Z4, Z12
-	VMOVDQA32     Z5, Z13
-	VMOVDQA32     Z6, Z14
-	VPADDD        Z2, Z4, Z4
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD.BCST   140(DX), Z7, Z7
-	VPADDD.BCST   144(DX), Z8, Z8
-	VPADDD.BCST   148(DX), Z9, Z9
-	VPADDD.BCST   (SP), Z10, Z10
-	VPADDD.BCST   140(DX), Z11, Z11
-	VPADDD.BCST   144(DX), Z12, Z12
-	VPADDD.BCST   148(DX), Z13, Z13
-	VPADDD.BCST   (SP), Z14, Z14
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPROLD        $0x06, Z12, Z12
-	VPROLD        $0x14, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPROLD        $0x11, Z14, Z14
-	VPROLD        $0x0b, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPROLD        $0x19, Z12, Z12
-	VPROLD        $0x0a, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPROLD        $0x12, Z14, Z14
-	VPROLD        $0x14, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD.BCST   144(DX), Z7, Z7
-	VPADDD.BCST   148(DX), Z8, Z8
-	VPADDD.BCST   152(DX), Z9, Z9
-	VPADDD.BCST   4(SP), Z10, Z10
-	VPADDD.BCST   144(DX), Z11, Z11
-	VPADDD.BCST   148(DX), Z12, Z12
-	VPADDD.BCST   152(DX), Z13, Z13
-	VPADDD.BCST   4(SP), Z14, Z14
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD.BCST   148(DX), Z7, Z7
-	VPADDD.BCST   152(DX), Z8, Z8
-	VPADDD.BCST   136(DX), Z9, Z9
-	VPADDD.BCST   8(SP), Z10, Z10
-	VPADDD.BCST   148(DX), Z11, Z11
-	VPADDD.BCST   152(DX), Z12, Z12
-	VPADDD.BCST   136(DX), Z13, Z13
-	VPADDD.BCST   8(SP), Z14, Z14
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPROLD        $0x06, Z12, Z12
-	VPROLD        $0x14, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPROLD        $0x11, Z14, Z14
-	VPROLD        $0x0b, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPROLD        $0x19, Z12, Z12
-	VPROLD        $0x0a, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPROLD        $0x12, Z14, Z14
-	VPROLD        $0x14, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD.BCST   152(DX), Z7, Z7
-	VPADDD.BCST   136(DX), Z8, Z8
-	VPADDD.BCST   140(DX), Z9, Z9
-	VPADDD.BCST   12(SP), Z10, Z10
-	VPADDD.BCST   152(DX), Z11, Z11
-	VPADDD.BCST   136(DX), Z12, Z12
-	VPADDD.BCST   140(DX), Z13, Z13
-	VPADDD.BCST   12(SP), Z14, Z14
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPROLD        $0x0a, Z12, Z12
-	VPROLD        $0x1a, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPROLD        $0x0b, Z14, Z14
-	VPROLD        $0x15, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPADDD        Z12, Z11, Z11
-	VPADDD        Z14, Z13, Z13
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPROLD        $0x0d, Z12, Z12
-	VPROLD        $0x1b, Z14, Z14
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPXORD        Z11, Z12, Z12
-	VPXORD        Z13, Z14, Z14
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPADDD        Z14, Z11, Z11
-	VPADDD        Z12, Z13, Z13
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPROLD        $0x17, Z14, Z14
-	VPROLD        $0x05, Z12, Z12
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPXORD        Z11, Z14, Z14
-	VPXORD        Z13, Z12, Z12
-	VPADDD.BCST   136(DX), Z7, Z7
-	VPADDD.BCST   140(DX), Z8, Z8
-	VPADDD.BCST   144(DX), Z9, Z9
-	VPADDD.BCST   16(SP), Z10, Z10
-	VPADDD.BCST   136(DX), Z11, Z11
-	VPADDD.BCST   140(DX), Z12, Z12
-	VPADDD.BCST   144(DX), Z13, Z13
-	VPADDD.BCST   16(SP), Z14, Z14
-	VPSRAD        X0, Z7, Z7
-	VPORD         Z2, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y15
-	VCVTDQ2PD     Y7, Z7
-	VCVTDQ2PD     Y15, Z15
-	VMULPD        Z1, Z7, Z7
-	VMULPD        Z1, Z15, Z15
-	VMOVUPD       Z7, (AX)
-	VMOVUPD       Z15, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z8, Z8
-	VPORD         Z2, Z8, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y7
-	VCVTDQ2PD     Y8, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z9, Z9
-	VPORD         Z2, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y7
-	VCVTDQ2PD     Y9, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z10, Z10
-	VPORD         Z2, Z10, Z10
-	VEXTRACTI64X4 $0x01, Z10, Y7
-	VCVTDQ2PD     Y10, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z11, Z11
-	VPORD         Z2, Z11, Z11
-	VEXTRACTI64X4 $0x01, Z11, Y7
-	VCVTDQ2PD     Y11, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z12, Z12
-	VPORD         Z2, Z12, Z12
-	VEXTRACTI64X4 $0x01, Z12, Y7
-	VCVTDQ2PD     Y12, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z13, Z13
-	VPORD         Z2, Z13, Z13
-	VEXTRACTI64X4 $0x01, Z13, Y7
-	VCVTDQ2PD     Y13, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z14, Z14
-	VPORD         Z2, Z14, Z14
-	VEXTRACTI64X4 $0x01, Z14, Y7
-	VCVTDQ2PD     Y14, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	SUBQ          $0x02, BX
-	JMP           sets2
+	CMPQ            BX, $0x02
+	JLT             sets2Done
+	VMOVDQA32       Z4, Z8
+	VMOVDQA32       Z5, Z9
+	VMOVDQA32       Z6, Z10
+	VMOVDQA32       Z7, Z11
+	VPADDD          Z3, Z5, Z5
+	VMOVDQA32       Z4, Z12
+	VMOVDQA32       Z5, Z13
+	VMOVDQA32       Z6, Z14
+	VMOVDQA32       Z7, Z15
+	VPADDD          Z3, Z5, Z5
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD.BCST     140(DX), Z8, Z8
+	VPADDD.BCST     144(DX), Z9, Z9
+	VPADDD.BCST     148(DX), Z10, Z10
+	VPADDD.BCST     (SP), Z11, Z11
+	VPADDD.BCST     140(DX), Z12, Z12
+	VPADDD.BCST     144(DX), Z13, Z13
+	VPADDD.BCST     148(DX), Z14, Z14
+	VPADDD.BCST     (SP), Z15, Z15
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPROLD          $0x06, Z13, Z13
+	VPROLD          $0x14, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPROLD          $0x11, Z15, Z15
+	VPROLD          $0x0b, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPROLD          $0x19, Z13, Z13
+	VPROLD          $0x0a, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPROLD          $0x12, Z15, Z15
+	VPROLD          $0x14, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD.BCST     144(DX), Z8, Z8
+	VPADDD.BCST     148(DX), Z9, Z9
+	VPADDD.BCST     152(DX), Z10, Z10
+	VPADDD.BCST     4(SP), Z11, Z11
+	VPADDD.BCST     144(DX), Z12, Z12
+	VPADDD.BCST     148(DX), Z13, Z13
+	VPADDD.BCST     152(DX), Z14, Z14
+	VPADDD.BCST     4(SP), Z15, Z15
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD.BCST     148(DX), Z8, Z8
+	VPADDD.BCST     152(DX), Z9, Z9
+	VPADDD.BCST     136(DX), Z10, Z10
+	VPADDD.BCST     8(SP), Z11, Z11
+	VPADDD.BCST     148(DX), Z12, Z12
+	VPADDD.BCST     152(DX), Z13, Z13
+	VPADDD.BCST     136(DX), Z14, Z14
+	VPADDD.BCST     8(SP), Z15, Z15
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPROLD          $0x06, Z13, Z13
+	VPROLD          $0x14, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPROLD          $0x11, Z15, Z15
+	VPROLD          $0x0b, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPROLD          $0x19, Z13, Z13
+	VPROLD          $0x0a, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPROLD          $0x12, Z15, Z15
+	VPROLD          $0x14, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD.BCST     152(DX), Z8, Z8
+	VPADDD.BCST     136(DX), Z9, Z9
+	VPADDD.BCST     140(DX), Z10, Z10
+	VPADDD.BCST     12(SP), Z11, Z11
+	VPADDD.BCST     152(DX), Z12, Z12
+	VPADDD.BCST     136(DX), Z13, Z13
+	VPADDD.BCST     140(DX), Z14, Z14
+	VPADDD.BCST     12(SP), Z15, Z15
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPROLD          $0x0a, Z13, Z13
+	VPROLD          $0x1a, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPROLD          $0x0b, Z15, Z15
+	VPROLD          $0x15, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPADDD          Z13, Z12, Z12
+	VPADDD          Z15, Z14, Z14
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPROLD          $0x0d, Z13, Z13
+	VPROLD          $0x1b, Z15, Z15
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPXORD          Z12, Z13, Z13
+	VPXORD          Z14, Z15, Z15
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPADDD          Z15, Z12, Z12
+	VPADDD          Z13, Z14, Z14
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPROLD          $0x17, Z15, Z15
+	VPROLD          $0x05, Z13, Z13
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPXORD          Z12, Z15, Z15
+	VPXORD          Z14, Z13, Z13
+	VPADDD.BCST     136(DX), Z8, Z8
+	VPADDD.BCST     140(DX), Z9, Z9
+	VPADDD.BCST     144(DX), Z10, Z10
+	VPADDD.BCST     16(SP), Z11, Z11
+	VPADDD.BCST     136(DX), Z12, Z12
+	VPADDD.BCST     140(DX), Z13, Z13
+	VPADDD.BCST     144(DX), Z14, Z14
+	VPADDD.BCST     16(SP), Z15, Z15
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z8
+	VPUNPCKLDQ      Z1, Z8, Z16
+	VPUNPCKHDQ      Z1, Z8, Z8
+	VADDPD          Z2, Z16, Z16
+	VADDPD          Z2, Z8, Z8
+	VMOVUPD         Z16, (AX)
+	VMOVUPD         Z8, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z9
+	VPUNPCKLDQ      Z1, Z9, Z8
+	VPUNPCKHDQ      Z1, Z9, Z9
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z9, Z9
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z9, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z10
+	VPUNPCKLDQ      Z1, Z10, Z8
+	VPUNPCKHDQ      Z1, Z10, Z10
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z10, Z10
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z10, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z11
+	VPUNPCKLDQ      Z1, Z11, Z8
+	VPUNPCKHDQ      Z1, Z11, Z11
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z11, Z11
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z11, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z12
+	VPUNPCKLDQ      Z1, Z12, Z8
+	VPUNPCKHDQ      Z1, Z12, Z12
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z12, Z12
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z12, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z13
+	VPUNPCKLDQ      Z1, Z13, Z8
+	VPUNPCKHDQ      Z1, Z13, Z13
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z13, Z13
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z13, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z14
+	VPUNPCKLDQ      Z1, Z14, Z8
+	VPUNPCKHDQ      Z1, Z14, Z14
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z14, Z14
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z14, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z15
+	VPUNPCKLDQ      Z1, Z15, Z8
+	VPUNPCKHDQ      Z1, Z15, Z15
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z15, Z15
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z15, 64(AX)
+	ADDQ            CX, AX
+	SUBQ            $0x02, BX
+	JMP             sets2
 
 sets2Done:
 sets1:
-	CMPQ          BX, $0x01
-	JLT           sets1Done
-	VMOVDQA32     Z3, Z7
-	VMOVDQA32     Z4, Z8
-	VMOVDQA32     Z5, Z9
-	VMOVDQA32     Z6, Z10
-	VPADDD        Z2, Z4, Z4
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD.BCST   140(DX), Z7, Z7
-	VPADDD.BCST   144(DX), Z8, Z8
-	VPADDD.BCST   148(DX), Z9, Z9
-	VPADDD.BCST   (SP), Z10, Z10
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD.BCST   144(DX), Z7, Z7
-	VPADDD.BCST   148(DX), Z8, Z8
-	VPADDD.BCST   152(DX), Z9, Z9
-	VPADDD.BCST   4(SP), Z10, Z10
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD.BCST   148(DX), Z7, Z7
-	VPADDD.BCST   152(DX), Z8, Z8
-	VPADDD.BCST   136(DX), Z9, Z9
-	VPADDD.BCST   8(SP), Z10, Z10
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x06, Z8, Z8
-	VPROLD        $0x14, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x11, Z10, Z10
-	VPROLD        $0x0b, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x19, Z8, Z8
-	VPROLD        $0x0a, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x12, Z10, Z10
-	VPROLD        $0x14, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD.BCST   152(DX), Z7, Z7
-	VPADDD.BCST   136(DX), Z8, Z8
-	VPADDD.BCST   140(DX), Z9, Z9
-	VPADDD.BCST   12(SP), Z10, Z10
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0a, Z8, Z8
-	VPROLD        $0x1a, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x0b, Z10, Z10
-	VPROLD        $0x15, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD        Z8, Z7, Z7
-	VPADDD        Z10, Z9, Z9
-	VPROLD        $0x0d, Z8, Z8
-	VPROLD        $0x1b, Z10, Z10
-	VPXORD        Z7, Z8, Z8
-	VPXORD        Z9, Z10, Z10
-	VPADDD        Z10, Z7, Z7
-	VPADDD        Z8, Z9, Z9
-	VPROLD        $0x17, Z10, Z10
-	VPROLD        $0x05, Z8, Z8
-	VPXORD        Z7, Z10, Z10
-	VPXORD        Z9, Z8, Z8
-	VPADDD.BCST   136(DX), Z7, Z7
-	VPADDD.BCST   140(DX), Z8, Z8
-	VPADDD.BCST   144(DX), Z9, Z9
-	VPADDD.BCST   16(SP), Z10, Z10
-	VPSRAD        X0, Z7, Z7
-	VPORD         Z2, Z7, Z7
-	VEXTRACTI64X4 $0x01, Z7, Y11
-	VCVTDQ2PD     Y7, Z7
-	VCVTDQ2PD     Y11, Z11
-	VMULPD        Z1, Z7, Z7
-	VMULPD        Z1, Z11, Z11
-	VMOVUPD       Z7, (AX)
-	VMOVUPD       Z11, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z8, Z8
-	VPORD         Z2, Z8, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y7
-	VCVTDQ2PD     Y8, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z9, Z9
-	VPORD         Z2, Z9, Z9
-	VEXTRACTI64X4 $0x01, Z9, Y7
-	VCVTDQ2PD     Y9, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	VPSRAD        X0, Z10, Z10
-	VPORD         Z2, Z10, Z10
-	VEXTRACTI64X4 $0x01, Z10, Y7
-	VCVTDQ2PD     Y10, Z8
-	VCVTDQ2PD     Y7, Z7
-	VMULPD        Z1, Z8, Z8
-	VMULPD        Z1, Z7, Z7
-	VMOVUPD       Z8, (AX)
-	VMOVUPD       Z7, 64(AX)
-	ADDQ          CX, AX
-	SUBQ          $0x01, BX
-	JMP           sets1
+	CMPQ            BX, $0x01
+	JLT             sets1Done
+	VMOVDQA32       Z4, Z8
+	VMOVDQA32       Z5, Z9
+	VMOVDQA32       Z6, Z10
+	VMOVDQA32       Z7, Z11
+	VPADDD          Z3, Z5, Z5
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD.BCST     140(DX), Z8, Z8
+	VPADDD.BCST     144(DX), Z9, Z9
+	VPADDD.BCST     148(DX), Z10, Z10
+	VPADDD.BCST     (SP), Z11, Z11
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD.BCST     144(DX), Z8, Z8
+	VPADDD.BCST     148(DX), Z9, Z9
+	VPADDD.BCST     152(DX), Z10, Z10
+	VPADDD.BCST     4(SP), Z11, Z11
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD.BCST     148(DX), Z8, Z8
+	VPADDD.BCST     152(DX), Z9, Z9
+	VPADDD.BCST     136(DX), Z10, Z10
+	VPADDD.BCST     8(SP), Z11, Z11
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x06, Z9, Z9
+	VPROLD          $0x14, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x11, Z11, Z11
+	VPROLD          $0x0b, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x19, Z9, Z9
+	VPROLD          $0x0a, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x12, Z11, Z11
+	VPROLD          $0x14, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD.BCST     152(DX), Z8, Z8
+	VPADDD.BCST     136(DX), Z9, Z9
+	VPADDD.BCST     140(DX), Z10, Z10
+	VPADDD.BCST     12(SP), Z11, Z11
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0a, Z9, Z9
+	VPROLD          $0x1a, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x0b, Z11, Z11
+	VPROLD          $0x15, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD          Z9, Z8, Z8
+	VPADDD          Z11, Z10, Z10
+	VPROLD          $0x0d, Z9, Z9
+	VPROLD          $0x1b, Z11, Z11
+	VPXORD          Z8, Z9, Z9
+	VPXORD          Z10, Z11, Z11
+	VPADDD          Z11, Z8, Z8
+	VPADDD          Z9, Z10, Z10
+	VPROLD          $0x17, Z11, Z11
+	VPROLD          $0x05, Z9, Z9
+	VPXORD          Z8, Z11, Z11
+	VPXORD          Z10, Z9, Z9
+	VPADDD.BCST     136(DX), Z8, Z8
+	VPADDD.BCST     140(DX), Z9, Z9
+	VPADDD.BCST     144(DX), Z10, Z10
+	VPADDD.BCST     16(SP), Z11, Z11
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z8
+	VPUNPCKLDQ      Z1, Z8, Z12
+	VPUNPCKHDQ      Z1, Z8, Z8
+	VADDPD          Z2, Z12, Z12
+	VADDPD          Z2, Z8, Z8
+	VMOVUPD         Z12, (AX)
+	VMOVUPD         Z8, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z9
+	VPUNPCKLDQ      Z1, Z9, Z8
+	VPUNPCKHDQ      Z1, Z9, Z9
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z9, Z9
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z9, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z10
+	VPUNPCKLDQ      Z1, Z10, Z8
+	VPUNPCKHDQ      Z1, Z10, Z10
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z10, Z10
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z10, 64(AX)
+	ADDQ            CX, AX
+	VPTERNLOGD.BCST $0x6a, 4(SI), Z0, Z11
+	VPUNPCKLDQ      Z1, Z11, Z8
+	VPUNPCKHDQ      Z1, Z11, Z11
+	VADDPD          Z2, Z8, Z8
+	VADDPD          Z2, Z11, Z11
+	VMOVUPD         Z8, (AX)
+	VMOVUPD         Z11, 64(AX)
+	ADDQ            CX, AX
+	SUBQ            $0x01, BX
+	JMP             sets1
 
 sets1Done:
 	VZEROUPPER

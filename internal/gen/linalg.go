@@ -298,9 +298,9 @@ func (v *isa) addPanels() {
 }
 
 // stepVectors is the number of vectors of a row that addSteps keeps in registers.
-const stepVectors = 8
+const stepVectors = 12
 
-// addSteps keeps up to eight vectors of the row in registers while it walks through time.
+// addSteps keeps up to twelve vectors of the row in registers while it walks through time.
 func (v *isa) addSteps() {
 	v.text("addSteps", "(row *float64, d int, u *float64, first, n int, x *float64)", "is AddSteps.")
 	row, d, u, first, n, x := arg("row"), arg("d"), arg("u"), arg("first"), arg("n"), arg("x")
@@ -337,7 +337,7 @@ func (v *isa) addSteps() {
 		CMPQ(k, end)
 		JL(LabelRef(name))
 	}
-	for _, c := range []int{stepVectors, 4, 2, 1} {
+	for _, c := range []int{stepVectors, 8, 6, 4, 3, 2, 1} {
 		name := fmt.Sprint("vectors", c)
 		Label(name)
 		CMPQ(left, num(c*v.w))

@@ -119,34 +119,63 @@ func round512(s injector, sets [][4]VecVirtual, r int) (ops []func()) {
 	return ops
 }
 
+// laneOrder is where the words of lanes 0–7 and 8–15 must stand so that unpacking them with an exponent
+// gives the lanes in order.
+func laneOrder() Mem {
+	order := GLOBL("order", RODATA|NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(uint32(i/4*2+i%2+i%4/2*8)))
+	}
+	return order
+}
+
+// lawTable is what makes a float64 of a word w, 32 bytes for each law: bits (w AND keep) XOR flip are the low
+// half of a number whose high half is the exponent, and adding the offset gives the target. Uniform: keep the
+// upper 24 bits, set bit 7, turn the sign; 2²¹ + u·2⁻³¹ − (2²¹ + 1) is UniformWord. Sign: 2²² + u·2⁻³⁰ − (2²² + 2).
+func lawTable() Mem {
+	laws := GLOBL("laws", RODATA|NOPTR)
+	for i, l := range []struct {
+		keep, flip, exponent uint32
+		offset               uint64
+	}{
+		{0xffffff00, 0x80000080, 0x41400000, 0xc140000080000000},
+		{0x80000000, 0xc0000000, 0x41500000, 0xc150000080000000},
+	} {
+		DATA(32*i, U32(l.keep))
+		DATA(32*i+4, U32(l.flip))
+		DATA(32*i+8, U32(l.exponent))
+		DATA(32*i+16, U64(l.offset))
+	}
+	return laws
+}
+
 func threefry512() {
+	order, laws := laneOrder(), lawTable()
 	TEXT("fillAVX512", NOSPLIT, "func(dst *float64, stride int, b *byte, n, law int)")
 	Doc("fillAVX512 is blocks.kernel.")
 	dst, stride, b, n, law := arg("dst"), arg("stride"), arg("b"), arg("n"), arg("law")
 	SHLQ(Imm(3), stride)
+	SHLQ(Imm(5), law)
+	{
+		base := GP64()
+		LEAQ(laws, base)
+		ADDQ(base, law)
+	}
 	s := newKeys512(b)
-
-	// A word w becomes ((w >> shift) | 1)·scale: shift 7 and scale 2⁻²⁴, or 31 and 1.
-	shift, scale := XMM(), ZMM()
-	tmp := GP64()
-	one := ZMM()
-	MOVQ(U64(7), tmp)
-	VMOVQ(tmp, shift)
-	MOVQ(U64(0x3e70000000000000), tmp) // 2⁻²⁴
-	VPBROADCASTQ(tmp, scale)
-	TESTQ(law, law)
-	JZ(LabelRef("uniform"))
-	MOVQ(U64(31), tmp)
-	VMOVQ(tmp, shift)
-	MOVQ(U64(0x3ff0000000000000), tmp) // 1
-	VPBROADCASTQ(tmp, scale)
-	Label("uniform")
+	keep, exponent, offset, one := ZMM(), ZMM(), ZMM(), ZMM()
+	VPBROADCASTD(at(law, 0), keep)
+	VPBROADCASTD(at(law, 8), exponent)
+	VBROADCASTSD(at(law, 16), offset)
 	tmp32 := GP32()
 	MOVL(U32(1), tmp32)
 	VPBROADCASTD(tmp32, one)
 
 	x0, x1 := first512(s, 0, offC0), first512(s, 1, offC1)
 	x2, x3 := start512(b, 2, offC2), start512(b, 3, offC3)
+	perm := ZMM()
+	VMOVDQU32(order, perm)
+	VPERMD(x0, perm, x0)
+	VPERMD(x1, perm, x1)
 
 	pass := func(sets int) {
 		var w [][4]VecVirtual
@@ -162,16 +191,14 @@ func threefry512() {
 		rounds512(s, w)
 		for _, v := range w {
 			for _, word := range v {
-				VPSRAD(shift, word, word)
-				VPORD(one, word, word)
-				lo, hi, half := ZMM(), ZMM(), YMM()
-				VEXTRACTI64X4(Imm(1), word, half)
-				VCVTDQ2PD(word.AsY(), lo)
-				VCVTDQ2PD(half, hi)
-				VMULPD(scale, lo, lo)
-				VMULPD(scale, hi, hi)
+				lo := ZMM()
+				VPTERNLOGD_BCST(Imm(0x6a), at(law, 4), keep, word) // (word AND keep) XOR flip
+				VPUNPCKLDQ(exponent, word, lo)
+				VPUNPCKHDQ(exponent, word, word)
+				VADDPD(offset, lo, lo)
+				VADDPD(offset, word, word)
 				VMOVUPD(lo, at(dst, 0))
-				VMOVUPD(hi, at(dst, 64))
+				VMOVUPD(word, at(dst, 64))
 				ADDQ(stride, dst)
 			}
 		}

@@ -29,29 +29,7 @@ const (
 // by one, because a processor does not look far enough ahead to mix a generator with a loop that
 // follows it.
 func fresh() {
-	// Where the words of members 0–7 and 8–15 must stand so that unpacking with an exponent gives the
-	// members in order.
-	order := GLOBL("order", RODATA|NOPTR)
-	for i := range 16 {
-		DATA(4*i, U32(uint32(i/4*2+i%2+i%4/2*8)))
-	}
-	// What makes a float64 of a word w: bits (w AND keep) XOR flip are the low half of a number whose
-	// high half is the exponent, and adding the offset gives the target. Uniform: keep the upper 24 bits,
-	// set bit 7, turn the sign; 2²¹ + u·2⁻³¹ − (2²¹ + 1) is UniformWord. Sign: 2²² + u·2⁻³⁰ − (2²² + 2).
-	laws := GLOBL("laws", RODATA|NOPTR)
-	for i, l := range []struct {
-		keep, flip, exponent uint32
-		offset               uint64
-	}{
-		{0xffffff00, 0x80000080, 0x41400000, 0xc140000080000000},
-		{0x80000000, 0xc0000000, 0x41500000, 0xc150000080000000},
-	} {
-		DATA(32*i, U32(l.keep))
-		DATA(32*i+4, U32(l.flip))
-		DATA(32*i+8, U32(l.exponent))
-		DATA(32*i+16, U64(l.offset))
-	}
-
+	order, laws := laneOrder(), lawTable()
 	TEXT("addFreshAVX512", NOSPLIT, "func(groups **byte, n, d, pairs int, x, u *float64, c *byte, law int)")
 	Doc("addFreshAVX512 adds 8·pairs rounds to n groups.")
 	groups, n, d, pairs := arg("groups"), arg("n"), arg("d"), arg("pairs")

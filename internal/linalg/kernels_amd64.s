@@ -2660,6 +2660,67 @@ TEXT ·addStepsAVX512(SB), NOSPLIT, $0-48
 	KMOVW R10, K1
 	SUBQ  R9, CX
 
+vectors12:
+	CMPQ    CX, $0x60
+	JL      vectors12Done
+	VMOVUPD (AX), Z0
+	VMOVUPD 64(AX), Z1
+	VMOVUPD 128(AX), Z2
+	VMOVUPD 192(AX), Z3
+	VMOVUPD 256(AX), Z4
+	VMOVUPD 320(AX), Z5
+	VMOVUPD 384(AX), Z6
+	VMOVUPD 448(AX), Z7
+	VMOVUPD 512(AX), Z8
+	VMOVUPD 576(AX), Z9
+	VMOVUPD 640(AX), Z10
+	VMOVUPD 704(AX), Z11
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors12Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
+	VFMADD231PD  128(R12), Z12, Z2
+	VFMADD231PD  192(R12), Z12, Z3
+	VFMADD231PD  256(R12), Z12, Z4
+	VFMADD231PD  320(R12), Z12, Z5
+	VFMADD231PD  384(R12), Z12, Z6
+	VFMADD231PD  448(R12), Z12, Z7
+	VFMADD231PD  512(R12), Z12, Z8
+	VFMADD231PD  576(R12), Z12, Z9
+	VFMADD231PD  640(R12), Z12, Z10
+	VFMADD231PD  704(R12), Z12, Z11
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors12Step
+	VMOVUPD      Z0, (AX)
+	VMOVUPD      Z1, 64(AX)
+	VMOVUPD      Z2, 128(AX)
+	VMOVUPD      Z3, 192(AX)
+	VMOVUPD      Z4, 256(AX)
+	VMOVUPD      Z5, 320(AX)
+	VMOVUPD      Z6, 384(AX)
+	VMOVUPD      Z7, 448(AX)
+	VMOVUPD      Z8, 512(AX)
+	VMOVUPD      Z9, 576(AX)
+	VMOVUPD      Z10, 640(AX)
+	VMOVUPD      Z11, 704(AX)
+	ADDQ         $0x00000300, AX
+	ADDQ         $0x00000300, DI
+	SUBQ         $0x60, CX
+	JMP          vectors12
+
+vectors12Done:
 vectors8:
 	CMPQ    CX, $0x40
 	JL      vectors8Done
@@ -2682,15 +2743,15 @@ vectors8Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Z8
-	VFMADD231PD  (R12), Z8, Z0
-	VFMADD231PD  64(R12), Z8, Z1
-	VFMADD231PD  128(R12), Z8, Z2
-	VFMADD231PD  192(R12), Z8, Z3
-	VFMADD231PD  256(R12), Z8, Z4
-	VFMADD231PD  320(R12), Z8, Z5
-	VFMADD231PD  384(R12), Z8, Z6
-	VFMADD231PD  448(R12), Z8, Z7
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
+	VFMADD231PD  128(R12), Z12, Z2
+	VFMADD231PD  192(R12), Z12, Z3
+	VFMADD231PD  256(R12), Z12, Z4
+	VFMADD231PD  320(R12), Z12, Z5
+	VFMADD231PD  384(R12), Z12, Z6
+	VFMADD231PD  448(R12), Z12, Z7
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -2709,6 +2770,49 @@ vectors8Step:
 	JMP          vectors8
 
 vectors8Done:
+vectors6:
+	CMPQ    CX, $0x30
+	JL      vectors6Done
+	VMOVUPD (AX), Z0
+	VMOVUPD 64(AX), Z1
+	VMOVUPD 128(AX), Z2
+	VMOVUPD 192(AX), Z3
+	VMOVUPD 256(AX), Z4
+	VMOVUPD 320(AX), Z5
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors6Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
+	VFMADD231PD  128(R12), Z12, Z2
+	VFMADD231PD  192(R12), Z12, Z3
+	VFMADD231PD  256(R12), Z12, Z4
+	VFMADD231PD  320(R12), Z12, Z5
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors6Step
+	VMOVUPD      Z0, (AX)
+	VMOVUPD      Z1, 64(AX)
+	VMOVUPD      Z2, 128(AX)
+	VMOVUPD      Z3, 192(AX)
+	VMOVUPD      Z4, 256(AX)
+	VMOVUPD      Z5, 320(AX)
+	ADDQ         $0x00000180, AX
+	ADDQ         $0x00000180, DI
+	SUBQ         $0x30, CX
+	JMP          vectors6
+
+vectors6Done:
 vectors4:
 	CMPQ    CX, $0x20
 	JL      vectors4Done
@@ -2727,11 +2831,11 @@ vectors4Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Z8
-	VFMADD231PD  (R12), Z8, Z0
-	VFMADD231PD  64(R12), Z8, Z1
-	VFMADD231PD  128(R12), Z8, Z2
-	VFMADD231PD  192(R12), Z8, Z3
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
+	VFMADD231PD  128(R12), Z12, Z2
+	VFMADD231PD  192(R12), Z12, Z3
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -2746,6 +2850,40 @@ vectors4Step:
 	JMP          vectors4
 
 vectors4Done:
+vectors3:
+	CMPQ    CX, $0x18
+	JL      vectors3Done
+	VMOVUPD (AX), Z0
+	VMOVUPD 64(AX), Z1
+	VMOVUPD 128(AX), Z2
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors3Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
+	VFMADD231PD  128(R12), Z12, Z2
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors3Step
+	VMOVUPD      Z0, (AX)
+	VMOVUPD      Z1, 64(AX)
+	VMOVUPD      Z2, 128(AX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x000000c0, DI
+	SUBQ         $0x18, CX
+	JMP          vectors3
+
+vectors3Done:
 vectors2:
 	CMPQ    CX, $0x10
 	JL      vectors2Done
@@ -2762,9 +2900,9 @@ vectors2Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Z8
-	VFMADD231PD  (R12), Z8, Z0
-	VFMADD231PD  64(R12), Z8, Z1
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
+	VFMADD231PD  64(R12), Z12, Z1
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -2792,8 +2930,8 @@ vectors1Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Z8
-	VFMADD231PD  (R12), Z8, Z0
+	VBROADCASTSD (DX)(R13*8), Z12
+	VFMADD231PD  (R12), Z12, Z0
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -2819,9 +2957,9 @@ tailStep:
 	SHLQ         $0x04, DI
 	SHRQ         $0x02, R9
 	ADDQ         R9, DI
-	VBROADCASTSD (DX)(DI*8), Z8
+	VBROADCASTSD (DX)(DI*8), Z12
 	VMOVUPD.Z    (SI), K1, Z1
-	VFMADD231PD  Z1, Z8, Z0
+	VFMADD231PD  Z1, Z12, Z0
 	ADDQ         R8, SI
 	INCQ         CX
 	CMPQ         CX, BX
@@ -5953,6 +6091,67 @@ TEXT ·addStepsAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU (R11)(R10*1), Y0
 	SUBQ    R9, CX
 
+vectors12:
+	CMPQ    CX, $0x30
+	JL      vectors12Done
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	VMOVUPD 64(AX), Y3
+	VMOVUPD 96(AX), Y4
+	VMOVUPD 128(AX), Y5
+	VMOVUPD 160(AX), Y6
+	VMOVUPD 192(AX), Y7
+	VMOVUPD 224(AX), Y8
+	VMOVUPD 256(AX), Y9
+	VMOVUPD 288(AX), Y10
+	VMOVUPD 320(AX), Y11
+	VMOVUPD 352(AX), Y12
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors12Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
+	VFMADD231PD  64(R12), Y13, Y3
+	VFMADD231PD  96(R12), Y13, Y4
+	VFMADD231PD  128(R12), Y13, Y5
+	VFMADD231PD  160(R12), Y13, Y6
+	VFMADD231PD  192(R12), Y13, Y7
+	VFMADD231PD  224(R12), Y13, Y8
+	VFMADD231PD  256(R12), Y13, Y9
+	VFMADD231PD  288(R12), Y13, Y10
+	VFMADD231PD  320(R12), Y13, Y11
+	VFMADD231PD  352(R12), Y13, Y12
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors12Step
+	VMOVUPD      Y1, (AX)
+	VMOVUPD      Y2, 32(AX)
+	VMOVUPD      Y3, 64(AX)
+	VMOVUPD      Y4, 96(AX)
+	VMOVUPD      Y5, 128(AX)
+	VMOVUPD      Y6, 160(AX)
+	VMOVUPD      Y7, 192(AX)
+	VMOVUPD      Y8, 224(AX)
+	VMOVUPD      Y9, 256(AX)
+	VMOVUPD      Y10, 288(AX)
+	VMOVUPD      Y11, 320(AX)
+	VMOVUPD      Y12, 352(AX)
+	ADDQ         $0x00000180, AX
+	ADDQ         $0x00000180, DI
+	SUBQ         $0x30, CX
+	JMP          vectors12
+
+vectors12Done:
 vectors8:
 	CMPQ    CX, $0x20
 	JL      vectors8Done
@@ -5975,15 +6174,15 @@ vectors8Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Y9
-	VFMADD231PD  (R12), Y9, Y1
-	VFMADD231PD  32(R12), Y9, Y2
-	VFMADD231PD  64(R12), Y9, Y3
-	VFMADD231PD  96(R12), Y9, Y4
-	VFMADD231PD  128(R12), Y9, Y5
-	VFMADD231PD  160(R12), Y9, Y6
-	VFMADD231PD  192(R12), Y9, Y7
-	VFMADD231PD  224(R12), Y9, Y8
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
+	VFMADD231PD  64(R12), Y13, Y3
+	VFMADD231PD  96(R12), Y13, Y4
+	VFMADD231PD  128(R12), Y13, Y5
+	VFMADD231PD  160(R12), Y13, Y6
+	VFMADD231PD  192(R12), Y13, Y7
+	VFMADD231PD  224(R12), Y13, Y8
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -6002,6 +6201,49 @@ vectors8Step:
 	JMP          vectors8
 
 vectors8Done:
+vectors6:
+	CMPQ    CX, $0x18
+	JL      vectors6Done
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	VMOVUPD 64(AX), Y3
+	VMOVUPD 96(AX), Y4
+	VMOVUPD 128(AX), Y5
+	VMOVUPD 160(AX), Y6
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors6Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
+	VFMADD231PD  64(R12), Y13, Y3
+	VFMADD231PD  96(R12), Y13, Y4
+	VFMADD231PD  128(R12), Y13, Y5
+	VFMADD231PD  160(R12), Y13, Y6
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors6Step
+	VMOVUPD      Y1, (AX)
+	VMOVUPD      Y2, 32(AX)
+	VMOVUPD      Y3, 64(AX)
+	VMOVUPD      Y4, 96(AX)
+	VMOVUPD      Y5, 128(AX)
+	VMOVUPD      Y6, 160(AX)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x000000c0, DI
+	SUBQ         $0x18, CX
+	JMP          vectors6
+
+vectors6Done:
 vectors4:
 	CMPQ    CX, $0x10
 	JL      vectors4Done
@@ -6020,11 +6262,11 @@ vectors4Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Y9
-	VFMADD231PD  (R12), Y9, Y1
-	VFMADD231PD  32(R12), Y9, Y2
-	VFMADD231PD  64(R12), Y9, Y3
-	VFMADD231PD  96(R12), Y9, Y4
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
+	VFMADD231PD  64(R12), Y13, Y3
+	VFMADD231PD  96(R12), Y13, Y4
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -6039,6 +6281,40 @@ vectors4Step:
 	JMP          vectors4
 
 vectors4Done:
+vectors3:
+	CMPQ    CX, $0x0c
+	JL      vectors3Done
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	VMOVUPD 64(AX), Y3
+	MOVQ    BX, R10
+	LEAQ    (BX)(SI*1), R11
+	MOVQ    DI, R12
+
+vectors3Step:
+	MOVQ         R10, R13
+	MOVQ         R10, R14
+	ANDQ         $0x03, R13
+	SHLQ         $0x04, R13
+	SHRQ         $0x02, R14
+	ADDQ         R14, R13
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
+	VFMADD231PD  64(R12), Y13, Y3
+	ADDQ         R8, R12
+	INCQ         R10
+	CMPQ         R10, R11
+	JL           vectors3Step
+	VMOVUPD      Y1, (AX)
+	VMOVUPD      Y2, 32(AX)
+	VMOVUPD      Y3, 64(AX)
+	ADDQ         $0x60, AX
+	ADDQ         $0x60, DI
+	SUBQ         $0x0c, CX
+	JMP          vectors3
+
+vectors3Done:
 vectors2:
 	CMPQ    CX, $0x08
 	JL      vectors2Done
@@ -6055,9 +6331,9 @@ vectors2Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Y9
-	VFMADD231PD  (R12), Y9, Y1
-	VFMADD231PD  32(R12), Y9, Y2
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
+	VFMADD231PD  32(R12), Y13, Y2
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -6085,8 +6361,8 @@ vectors1Step:
 	SHLQ         $0x04, R13
 	SHRQ         $0x02, R14
 	ADDQ         R14, R13
-	VBROADCASTSD (DX)(R13*8), Y9
-	VFMADD231PD  (R12), Y9, Y1
+	VBROADCASTSD (DX)(R13*8), Y13
+	VFMADD231PD  (R12), Y13, Y1
 	ADDQ         R8, R12
 	INCQ         R10
 	CMPQ         R10, R11
@@ -6112,9 +6388,9 @@ tailStep:
 	SHLQ         $0x04, DI
 	SHRQ         $0x02, R9
 	ADDQ         R9, DI
-	VBROADCASTSD (DX)(DI*8), Y9
+	VBROADCASTSD (DX)(DI*8), Y13
 	VMASKMOVPD   (SI), Y0, Y2
-	VFMADD231PD  Y2, Y9, Y1
+	VFMADD231PD  Y2, Y13, Y1
 	ADDQ         R8, SI
 	INCQ         CX
 	CMPQ         CX, BX
