@@ -88,10 +88,11 @@ func (a *Arms) rough(theta []float64) (at int, value float64) {
 	var scores [roughRows]float64
 	for i, x := 0, a.x; len(x) > 0; i += len(scores) {
 		n := min(len(scores), len(x)/d)
-		if n == len(scores) {
-			rough6(&scores, x, theta)
-		} else {
+		if n < len(scores) {
 			dotRows(scores[:n], x, theta, d)
+		} else if !rough6(&scores, x, theta, least) {
+			x = x[n*d:]
+			continue
 		}
 		for k, s := range scores[:n] {
 			if s <= least {
@@ -111,8 +112,8 @@ func (a *Arms) rough(theta []float64) (at int, value float64) {
 // with their products they just fit the registers.
 const roughRows = 6
 
-// rough6 stores the products of six rows with theta in s.
-func rough6(s *[roughRows]float64, x, theta []float64) {
+// rough6 stores the products of six rows with theta in s and reports whether one is above least, or NaN.
+func rough6(s *[roughRows]float64, x, theta []float64, least float64) bool {
 	d := len(theta)
 	x0, x1, x2, x3, x4, x5 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d], x[4*d:][:d], x[5*d:][:d]
 	var s0, s1, s2, s3, s4, s5 float64
@@ -124,5 +125,9 @@ func rough6(s *[roughRows]float64, x, theta []float64) {
 		s4 += float64(x4[j] * t)
 		s5 += float64(x5[j] * t)
 	}
+	if s0 <= least && s1 <= least && s2 <= least && s3 <= least && s4 <= least && s5 <= least {
+		return false
+	}
 	*s = [roughRows]float64{s0, s1, s2, s3, s4, s5}
+	return true
 }
