@@ -170,7 +170,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	}
 	// learn is what its parts are: the order of sums of Dot, and one multiply-add.
 	for i, y := range []float64{0.7, math.Inf(1), math.NaN()} {
-		held := (int(seed) + 31*i) % waiting
+		held := int((seed + 31*uint64(i)) % waiting)
 		got := everyLevel(t, "learn", func() []float64 {
 			x := ridge(held)
 			s, q := x.learn(a, y)

@@ -186,7 +186,7 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 	})
 	for _, wild := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0x1p500, -0x1p500} {
 		far := cut(theta)
-		far[int(seed)%len(far)] = wild
+		far[seed%uint64(len(far))] = wild
 		everyLevel(t, "OctetArgMax", func() []float64 {
 			if OctetArgMax(new([Eight]int), table, far) {
 				t.Fatalf("OctetArgMax accepts %v", wild)
