@@ -62,68 +62,92 @@ func BenchmarkChoose(b *testing.B) {
 // BenchmarkDurable is decide and reward over the real log, every event synced to the disk before it is
 // answered, with the disk's own time to append and sync a batch of the same size measured before and after it.
 // Events per second count decisions and rewards; p50 and p99 are those of decisions.
+//
+// Callers without a rate call again as soon as they are answered, so that their number alone makes the
+// latency: n callers at e events a second wait n/e on the average. With a rate, pairs arrive at random
+// (a Poisson process), n is the most that are open at once, and a latency is counted from the arrival, so that
+// a pair that had to wait for a caller is not forgotten.
 func BenchmarkDurable(b *testing.B) {
-	for _, callers := range []int{1, 64, 512} {
+	for _, load := range []struct{ callers, rate int }{{1, 0}, {64, 0}, {512, 0}, {64, 10_000}, {512, 50_000}} {
 		for _, kept := range []string{"full", "none"} {
-			b.Run(fmt.Sprintf("callers=%d/candidates=%s", callers, kept), func(b *testing.B) {
-				ctx := context.Background()
-				dir := b.TempDir()
-				s, err := Open(ctx, Options{Dir: dir})
-				if err != nil {
-					b.Fatal(err)
-				}
-				c := benchModel()
-				c.LogCandidates = kept
-				must(s.CreateModel(ctx, c, ""))
-				rs := benchRequests()
-				disk := syncTimes(b, dir, benchBatch)
-				var next atomic.Int64
-				var wg sync.WaitGroup
-				var mu sync.Mutex
-				var took []time.Duration
-				b.ResetTimer()
-				cpu := processorTime()
-				for range callers {
-					wg.Go(func() {
-						var mine []time.Duration
-						for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-							begin := time.Now()
-							d, err := s.Decide(ctx, "m", rs[n%int64(len(rs))])
-							if err != nil {
-								b.Error(err)
-								return
-							}
-							mine = append(mine, time.Since(begin))
-							if _, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5}); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-						mu.Lock()
-						took = append(took, mine...)
-						mu.Unlock()
-					})
-				}
-				wg.Wait()
-				b.StopTimer()
-				b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/pair")
-				slices.Sort(took)
-				b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "events/s")
-				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "decide-p50-µs")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "decide-p99-µs")
-				batches := float64(s.Health().Committer.Batches)
-				b.ReportMetric(2*float64(b.N)/batches, "events/batch")
-				size := int(float64(must(s.log.Info(ctx, 0)).Bytes) / batches)
-				disk = append(disk, syncTimes(b, dir, size)...)
-				slices.Sort(disk)
-				b.ReportMetric(float64(size)/1024, "KiB/batch")
-				b.ReportMetric(float64(disk[len(disk)/2].Microseconds()), "fsync-p50-µs")
-				b.ReportMetric(float64(disk[len(disk)*99/100].Microseconds()), "fsync-p99-µs")
-				if err := s.Close(ctx); err != nil {
-					b.Fatal(err)
-				}
-			})
+			name := fmt.Sprintf("callers=%d/candidates=%s", load.callers, kept)
+			if load.rate > 0 {
+				name = fmt.Sprintf("callers=%d/rate=%d/candidates=%s", load.callers, load.rate, kept)
+			}
+			b.Run(name, func(b *testing.B) { durable(b, load.callers, load.rate, kept) })
 		}
+	}
+}
+
+func durable(b *testing.B, callers, rate int, kept string) {
+	ctx := context.Background()
+	dir := b.TempDir()
+	s, err := Open(ctx, Options{Dir: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := benchModel()
+	c.LogCandidates = kept
+	must(s.CreateModel(ctx, c, ""))
+	rs := benchRequests()
+	disk := syncTimes(b, dir, benchBatch)
+	arrivals := make([]time.Duration, b.N+1)
+	if rate > 0 { // a pair has two events
+		r := rand.New(rand.NewPCG(3, 4))
+		var at float64
+		for i := range arrivals {
+			at += r.ExpFloat64() * 2 / float64(rate)
+			arrivals[i] = time.Duration(at * 1e9)
+		}
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
+	b.ResetTimer()
+	cpu, start := processorTime(), time.Now()
+	for range callers {
+		wg.Go(func() {
+			var mine []time.Duration
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				begin := time.Now()
+				if rate > 0 {
+					begin = start.Add(arrivals[n])
+					time.Sleep(time.Until(begin))
+				}
+				d, err := s.Decide(ctx, "m", rs[n%int64(len(rs))])
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				mine = append(mine, time.Since(begin))
+				if _, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+			mu.Lock()
+			took = append(took, mine...)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/pair")
+	slices.Sort(took)
+	b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "decide-p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "decide-p99-µs")
+	batches := float64(s.Health().Committer.Batches)
+	b.ReportMetric(2*float64(b.N)/batches, "events/batch")
+	size := int(float64(must(s.log.Info(ctx, 0)).Bytes) / batches)
+	disk = append(disk, syncTimes(b, dir, size)...)
+	slices.Sort(disk)
+	b.ReportMetric(float64(size)/1024, "KiB/batch")
+	b.ReportMetric(float64(disk[len(disk)/2].Microseconds()), "fsync-p50-µs")
+	b.ReportMetric(float64(disk[len(disk)*99/100].Microseconds()), "fsync-p99-µs")
+	if err := s.Close(ctx); err != nil {
+		b.Fatal(err)
 	}
 }
 
