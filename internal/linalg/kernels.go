@@ -315,33 +315,40 @@ func addPanel(s, u, x []float64) {
 // j. s holds two panels of d features, u n rows of 16 numbers, x n rows of d. Every number of S is
 // loaded and stored once.
 func AddTile(s, u, x []float64, d int) {
-	n := len(u) / Members
-	if d < 1 || len(u)%Members != 0 || len(x) != n*d || len(s) != Members*d {
+	if n := len(u) / Members; d < 1 || len(u)%Members != 0 || len(x) != n*d || len(s) != Members*d {
 		panic(badLength)
 	}
+	if cpu.Kernels() == cpu.Portable {
+		tilePanel(s[:8*d], u, x, d, 0)
+		tilePanel(s[8*d:], u[min(8, len(u)):], x, d, 0)
+		return
+	}
+	addTile(s, u, x, d, 0)
+}
+
+// addTile is AddTile for the features from, …, d−1, with vectors.
+func addTile(s, u, x []float64, d, from int) {
+	n := len(u) / Members
 	if n == 0 {
 		return
 	}
 	// Features go in chunks of almost equal size, so that none is too small to keep the
 	// multipliers busy: k chunks, wide of them of the size and the others of one less.
 	plan := func(most int) (size, wide, narrow int) {
-		k := (d + most - 1) / most
-		size = (d + k - 1) / k
-		narrow = k*size - d
+		features := d - from
+		k := (features + most - 1) / most
+		size = (features + k - 1) / k
+		narrow = k*size - features
 		return size, k - narrow, narrow
 	}
-	switch cpu.Kernels() {
-	case cpu.AVX512:
+	if cpu.Kernels() == cpu.AVX512 {
 		size, wide, narrow := plan(12)
-		addTileAVX512(&s[0], d, &u[0], &x[0], n, size, wide, narrow)
-	case cpu.AVX2:
-		size, wide, narrow := plan(6)
-		addTileAVX2(&s[0], d, &u[0], &x[0], n, size, wide, narrow)
-		addTileAVX2(&s[8*d], d, &u[8], &x[0], n, size, wide, narrow)
-	default:
-		tilePanel(s[:8*d], u, x, d, 0)
-		tilePanel(s[8*d:], u[8:], x, d, 0)
+		addTileAVX512(&s[8*from], d, &u[0], &x[from], n, size, wide, narrow)
+		return
 	}
+	size, wide, narrow := plan(6)
+	addTileAVX2(&s[8*from], d, &u[0], &x[from], n, size, wide, narrow)
+	addTileAVX2(&s[8*(d+from)], d, &u[8], &x[from], n, size, wide, narrow)
 }
 
 // tilePanel is AddTile for one panel and the features from, …, d−1; u begins with the panel's first member.

@@ -2661,23 +2661,62 @@ TEXT ·addStepsAVX512(SB), NOSPLIT, $0-48
 	SUBQ  R9, CX
 
 vectors12:
-	CMPQ    CX, $0x60
-	JL      vectors12Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD 192(AX), Z3
-	VMOVUPD 256(AX), Z4
-	VMOVUPD 320(AX), Z5
-	VMOVUPD 384(AX), Z6
-	VMOVUPD 448(AX), Z7
-	VMOVUPD 512(AX), Z8
-	VMOVUPD 576(AX), Z9
-	VMOVUPD 640(AX), Z10
-	VMOVUPD 704(AX), Z11
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x60
+	JL        vectors12Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	VMOVUPD   256(AX), Z4
+	VMOVUPD   320(AX), Z5
+	VMOVUPD   384(AX), Z6
+	VMOVUPD   448(AX), Z7
+	VMOVUPD   512(AX), Z8
+	VMOVUPD   576(AX), Z9
+	VMOVUPD   640(AX), Z10
+	VMOVUPD   704(AX), Z11
+	JNE       vectors12Full
+	TESTQ     R9, R9
+	JZ        vectors12Full
+	VMOVUPD.Z 768(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors12LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VFMADD231PD  128(R11), Z12, Z2
+	VFMADD231PD  192(R11), Z12, Z3
+	VFMADD231PD  256(R11), Z12, Z4
+	VFMADD231PD  320(R11), Z12, Z5
+	VFMADD231PD  384(R11), Z12, Z6
+	VFMADD231PD  448(R11), Z12, Z7
+	VFMADD231PD  512(R11), Z12, Z8
+	VFMADD231PD  576(R11), Z12, Z9
+	VFMADD231PD  640(R11), Z12, Z10
+	VFMADD231PD  704(R11), Z12, Z11
+	VMOVUPD.Z    768(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors12LastStep
+	VMOVUPD      Z14, K1, 768(AX)
+	XORQ         R9, R9
+	JMP          vectors12Store
+
+vectors12Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors12Step:
 	MOVQ         R10, R13
@@ -2703,38 +2742,75 @@ vectors12Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors12Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      Z2, 128(AX)
-	VMOVUPD      Z3, 192(AX)
-	VMOVUPD      Z4, 256(AX)
-	VMOVUPD      Z5, 320(AX)
-	VMOVUPD      Z6, 384(AX)
-	VMOVUPD      Z7, 448(AX)
-	VMOVUPD      Z8, 512(AX)
-	VMOVUPD      Z9, 576(AX)
-	VMOVUPD      Z10, 640(AX)
-	VMOVUPD      Z11, 704(AX)
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000300, DI
-	SUBQ         $0x60, CX
-	JMP          vectors12
+
+vectors12Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	VMOVUPD Z4, 256(AX)
+	VMOVUPD Z5, 320(AX)
+	VMOVUPD Z6, 384(AX)
+	VMOVUPD Z7, 448(AX)
+	VMOVUPD Z8, 512(AX)
+	VMOVUPD Z9, 576(AX)
+	VMOVUPD Z10, 640(AX)
+	VMOVUPD Z11, 704(AX)
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000300, DI
+	SUBQ    $0x60, CX
+	JMP     vectors12
 
 vectors12Done:
 vectors8:
-	CMPQ    CX, $0x40
-	JL      vectors8Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD 192(AX), Z3
-	VMOVUPD 256(AX), Z4
-	VMOVUPD 320(AX), Z5
-	VMOVUPD 384(AX), Z6
-	VMOVUPD 448(AX), Z7
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x40
+	JL        vectors8Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	VMOVUPD   256(AX), Z4
+	VMOVUPD   320(AX), Z5
+	VMOVUPD   384(AX), Z6
+	VMOVUPD   448(AX), Z7
+	JNE       vectors8Full
+	TESTQ     R9, R9
+	JZ        vectors8Full
+	VMOVUPD.Z 512(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors8LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VFMADD231PD  128(R11), Z12, Z2
+	VFMADD231PD  192(R11), Z12, Z3
+	VFMADD231PD  256(R11), Z12, Z4
+	VFMADD231PD  320(R11), Z12, Z5
+	VFMADD231PD  384(R11), Z12, Z6
+	VFMADD231PD  448(R11), Z12, Z7
+	VMOVUPD.Z    512(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors8LastStep
+	VMOVUPD      Z14, K1, 512(AX)
+	XORQ         R9, R9
+	JMP          vectors8Store
+
+vectors8Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors8Step:
 	MOVQ         R10, R13
@@ -2756,32 +2832,67 @@ vectors8Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors8Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      Z2, 128(AX)
-	VMOVUPD      Z3, 192(AX)
-	VMOVUPD      Z4, 256(AX)
-	VMOVUPD      Z5, 320(AX)
-	VMOVUPD      Z6, 384(AX)
-	VMOVUPD      Z7, 448(AX)
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000200, DI
-	SUBQ         $0x40, CX
-	JMP          vectors8
+
+vectors8Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	VMOVUPD Z4, 256(AX)
+	VMOVUPD Z5, 320(AX)
+	VMOVUPD Z6, 384(AX)
+	VMOVUPD Z7, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000200, DI
+	SUBQ    $0x40, CX
+	JMP     vectors8
 
 vectors8Done:
 vectors6:
-	CMPQ    CX, $0x30
-	JL      vectors6Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD 192(AX), Z3
-	VMOVUPD 256(AX), Z4
-	VMOVUPD 320(AX), Z5
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x30
+	JL        vectors6Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	VMOVUPD   256(AX), Z4
+	VMOVUPD   320(AX), Z5
+	JNE       vectors6Full
+	TESTQ     R9, R9
+	JZ        vectors6Full
+	VMOVUPD.Z 384(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors6LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VFMADD231PD  128(R11), Z12, Z2
+	VFMADD231PD  192(R11), Z12, Z3
+	VFMADD231PD  256(R11), Z12, Z4
+	VFMADD231PD  320(R11), Z12, Z5
+	VMOVUPD.Z    384(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors6LastStep
+	VMOVUPD      Z14, K1, 384(AX)
+	XORQ         R9, R9
+	JMP          vectors6Store
+
+vectors6Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors6Step:
 	MOVQ         R10, R13
@@ -2801,28 +2912,61 @@ vectors6Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors6Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      Z2, 128(AX)
-	VMOVUPD      Z3, 192(AX)
-	VMOVUPD      Z4, 256(AX)
-	VMOVUPD      Z5, 320(AX)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000180, DI
-	SUBQ         $0x30, CX
-	JMP          vectors6
+
+vectors6Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	VMOVUPD Z4, 256(AX)
+	VMOVUPD Z5, 320(AX)
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000180, DI
+	SUBQ    $0x30, CX
+	JMP     vectors6
 
 vectors6Done:
 vectors4:
-	CMPQ    CX, $0x20
-	JL      vectors4Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD 192(AX), Z3
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x20
+	JL        vectors4Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	JNE       vectors4Full
+	TESTQ     R9, R9
+	JZ        vectors4Full
+	VMOVUPD.Z 256(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors4LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VFMADD231PD  128(R11), Z12, Z2
+	VFMADD231PD  192(R11), Z12, Z3
+	VMOVUPD.Z    256(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors4LastStep
+	VMOVUPD      Z14, K1, 256(AX)
+	XORQ         R9, R9
+	JMP          vectors4Store
+
+vectors4Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors4Step:
 	MOVQ         R10, R13
@@ -2840,25 +2984,57 @@ vectors4Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors4Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      Z2, 128(AX)
-	VMOVUPD      Z3, 192(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x20, CX
-	JMP          vectors4
+
+vectors4Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z3, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x20, CX
+	JMP     vectors4
 
 vectors4Done:
 vectors3:
-	CMPQ    CX, $0x18
-	JL      vectors3Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x18
+	JL        vectors3Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	JNE       vectors3Full
+	TESTQ     R9, R9
+	JZ        vectors3Full
+	VMOVUPD.Z 192(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors3LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VFMADD231PD  128(R11), Z12, Z2
+	VMOVUPD.Z    192(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors3LastStep
+	VMOVUPD      Z14, K1, 192(AX)
+	XORQ         R9, R9
+	JMP          vectors3Store
+
+vectors3Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors3Step:
 	MOVQ         R10, R13
@@ -2875,23 +3051,54 @@ vectors3Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors3Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      Z2, 128(AX)
-	ADDQ         $0x000000c0, AX
-	ADDQ         $0x000000c0, DI
-	SUBQ         $0x18, CX
-	JMP          vectors3
+
+vectors3Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD Z2, 128(AX)
+	ADDQ    $0x000000c0, AX
+	ADDQ    $0x000000c0, DI
+	SUBQ    $0x18, CX
+	JMP     vectors3
 
 vectors3Done:
 vectors2:
-	CMPQ    CX, $0x10
-	JL      vectors2Done
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x10
+	JL        vectors2Done
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	JNE       vectors2Full
+	TESTQ     R9, R9
+	JZ        vectors2Full
+	VMOVUPD.Z 128(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors2LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VFMADD231PD  64(R11), Z12, Z1
+	VMOVUPD.Z    128(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors2LastStep
+	VMOVUPD      Z14, K1, 128(AX)
+	XORQ         R9, R9
+	JMP          vectors2Store
+
+vectors2Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors2Step:
 	MOVQ         R10, R13
@@ -2907,21 +3114,51 @@ vectors2Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors2Step
-	VMOVUPD      Z0, (AX)
-	VMOVUPD      Z1, 64(AX)
-	ADDQ         $0x00000080, AX
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x10, CX
-	JMP          vectors2
+
+vectors2Store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x10, CX
+	JMP     vectors2
 
 vectors2Done:
 vectors1:
-	CMPQ    CX, $0x08
-	JL      vectors1Done
-	VMOVUPD (AX), Z0
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ      CX, $0x08
+	JL        vectors1Done
+	VMOVUPD   (AX), Z0
+	JNE       vectors1Full
+	TESTQ     R9, R9
+	JZ        vectors1Full
+	VMOVUPD.Z 64(AX), K1, Z14
+	MOVQ      BX, R9
+	LEAQ      (BX)(SI*1), R10
+	MOVQ      DI, R11
+
+vectors1LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Z12
+	VFMADD231PD  (R11), Z12, Z0
+	VMOVUPD.Z    64(R11), K1, Z13
+	VFMADD231PD  Z13, Z12, Z14
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors1LastStep
+	VMOVUPD      Z14, K1, 64(AX)
+	XORQ         R9, R9
+	JMP          vectors1Store
+
+vectors1Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors1Step:
 	MOVQ         R10, R13
@@ -2936,11 +3173,13 @@ vectors1Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors1Step
-	VMOVUPD      Z0, (AX)
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, DI
-	SUBQ         $0x08, CX
-	JMP          vectors1
+
+vectors1Store:
+	VMOVUPD Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, CX
+	JMP     vectors1
 
 vectors1Done:
 	TESTQ     R9, R9
@@ -2958,8 +3197,8 @@ tailStep:
 	SHRQ         $0x02, R9
 	ADDQ         R9, DI
 	VBROADCASTSD (DX)(DI*8), Z12
-	VMOVUPD.Z    (SI), K1, Z1
-	VFMADD231PD  Z1, Z12, Z0
+	VMOVUPD.Z    (SI), K1, Z13
+	VFMADD231PD  Z13, Z12, Z0
 	ADDQ         R8, SI
 	INCQ         CX
 	CMPQ         CX, BX
@@ -6092,23 +6331,62 @@ TEXT ·addStepsAVX2(SB), NOSPLIT, $0-48
 	SUBQ    R9, CX
 
 vectors12:
-	CMPQ    CX, $0x30
-	JL      vectors12Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 64(AX), Y3
-	VMOVUPD 96(AX), Y4
-	VMOVUPD 128(AX), Y5
-	VMOVUPD 160(AX), Y6
-	VMOVUPD 192(AX), Y7
-	VMOVUPD 224(AX), Y8
-	VMOVUPD 256(AX), Y9
-	VMOVUPD 288(AX), Y10
-	VMOVUPD 320(AX), Y11
-	VMOVUPD 352(AX), Y12
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x30
+	JL         vectors12Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    64(AX), Y3
+	VMOVUPD    96(AX), Y4
+	VMOVUPD    128(AX), Y5
+	VMOVUPD    160(AX), Y6
+	VMOVUPD    192(AX), Y7
+	VMOVUPD    224(AX), Y8
+	VMOVUPD    256(AX), Y9
+	VMOVUPD    288(AX), Y10
+	VMOVUPD    320(AX), Y11
+	VMOVUPD    352(AX), Y12
+	JNE        vectors12Full
+	TESTQ      R9, R9
+	JZ         vectors12Full
+	VMASKMOVPD 384(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors12LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VFMADD231PD  64(R11), Y13, Y3
+	VFMADD231PD  96(R11), Y13, Y4
+	VFMADD231PD  128(R11), Y13, Y5
+	VFMADD231PD  160(R11), Y13, Y6
+	VFMADD231PD  192(R11), Y13, Y7
+	VFMADD231PD  224(R11), Y13, Y8
+	VFMADD231PD  256(R11), Y13, Y9
+	VFMADD231PD  288(R11), Y13, Y10
+	VFMADD231PD  320(R11), Y13, Y11
+	VFMADD231PD  352(R11), Y13, Y12
+	VMASKMOVPD   384(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors12LastStep
+	VMASKMOVPD   Y15, Y0, 384(AX)
+	XORQ         R9, R9
+	JMP          vectors12Store
+
+vectors12Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors12Step:
 	MOVQ         R10, R13
@@ -6134,38 +6412,75 @@ vectors12Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors12Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	VMOVUPD      Y3, 64(AX)
-	VMOVUPD      Y4, 96(AX)
-	VMOVUPD      Y5, 128(AX)
-	VMOVUPD      Y6, 160(AX)
-	VMOVUPD      Y7, 192(AX)
-	VMOVUPD      Y8, 224(AX)
-	VMOVUPD      Y9, 256(AX)
-	VMOVUPD      Y10, 288(AX)
-	VMOVUPD      Y11, 320(AX)
-	VMOVUPD      Y12, 352(AX)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000180, DI
-	SUBQ         $0x30, CX
-	JMP          vectors12
+
+vectors12Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y3, 64(AX)
+	VMOVUPD Y4, 96(AX)
+	VMOVUPD Y5, 128(AX)
+	VMOVUPD Y6, 160(AX)
+	VMOVUPD Y7, 192(AX)
+	VMOVUPD Y8, 224(AX)
+	VMOVUPD Y9, 256(AX)
+	VMOVUPD Y10, 288(AX)
+	VMOVUPD Y11, 320(AX)
+	VMOVUPD Y12, 352(AX)
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000180, DI
+	SUBQ    $0x30, CX
+	JMP     vectors12
 
 vectors12Done:
 vectors8:
-	CMPQ    CX, $0x20
-	JL      vectors8Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 64(AX), Y3
-	VMOVUPD 96(AX), Y4
-	VMOVUPD 128(AX), Y5
-	VMOVUPD 160(AX), Y6
-	VMOVUPD 192(AX), Y7
-	VMOVUPD 224(AX), Y8
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x20
+	JL         vectors8Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    64(AX), Y3
+	VMOVUPD    96(AX), Y4
+	VMOVUPD    128(AX), Y5
+	VMOVUPD    160(AX), Y6
+	VMOVUPD    192(AX), Y7
+	VMOVUPD    224(AX), Y8
+	JNE        vectors8Full
+	TESTQ      R9, R9
+	JZ         vectors8Full
+	VMASKMOVPD 256(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors8LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VFMADD231PD  64(R11), Y13, Y3
+	VFMADD231PD  96(R11), Y13, Y4
+	VFMADD231PD  128(R11), Y13, Y5
+	VFMADD231PD  160(R11), Y13, Y6
+	VFMADD231PD  192(R11), Y13, Y7
+	VFMADD231PD  224(R11), Y13, Y8
+	VMASKMOVPD   256(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors8LastStep
+	VMASKMOVPD   Y15, Y0, 256(AX)
+	XORQ         R9, R9
+	JMP          vectors8Store
+
+vectors8Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors8Step:
 	MOVQ         R10, R13
@@ -6187,32 +6502,67 @@ vectors8Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors8Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	VMOVUPD      Y3, 64(AX)
-	VMOVUPD      Y4, 96(AX)
-	VMOVUPD      Y5, 128(AX)
-	VMOVUPD      Y6, 160(AX)
-	VMOVUPD      Y7, 192(AX)
-	VMOVUPD      Y8, 224(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x20, CX
-	JMP          vectors8
+
+vectors8Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y3, 64(AX)
+	VMOVUPD Y4, 96(AX)
+	VMOVUPD Y5, 128(AX)
+	VMOVUPD Y6, 160(AX)
+	VMOVUPD Y7, 192(AX)
+	VMOVUPD Y8, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x20, CX
+	JMP     vectors8
 
 vectors8Done:
 vectors6:
-	CMPQ    CX, $0x18
-	JL      vectors6Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 64(AX), Y3
-	VMOVUPD 96(AX), Y4
-	VMOVUPD 128(AX), Y5
-	VMOVUPD 160(AX), Y6
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x18
+	JL         vectors6Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    64(AX), Y3
+	VMOVUPD    96(AX), Y4
+	VMOVUPD    128(AX), Y5
+	VMOVUPD    160(AX), Y6
+	JNE        vectors6Full
+	TESTQ      R9, R9
+	JZ         vectors6Full
+	VMASKMOVPD 192(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors6LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VFMADD231PD  64(R11), Y13, Y3
+	VFMADD231PD  96(R11), Y13, Y4
+	VFMADD231PD  128(R11), Y13, Y5
+	VFMADD231PD  160(R11), Y13, Y6
+	VMASKMOVPD   192(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors6LastStep
+	VMASKMOVPD   Y15, Y0, 192(AX)
+	XORQ         R9, R9
+	JMP          vectors6Store
+
+vectors6Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors6Step:
 	MOVQ         R10, R13
@@ -6232,28 +6582,61 @@ vectors6Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors6Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	VMOVUPD      Y3, 64(AX)
-	VMOVUPD      Y4, 96(AX)
-	VMOVUPD      Y5, 128(AX)
-	VMOVUPD      Y6, 160(AX)
-	ADDQ         $0x000000c0, AX
-	ADDQ         $0x000000c0, DI
-	SUBQ         $0x18, CX
-	JMP          vectors6
+
+vectors6Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y3, 64(AX)
+	VMOVUPD Y4, 96(AX)
+	VMOVUPD Y5, 128(AX)
+	VMOVUPD Y6, 160(AX)
+	ADDQ    $0x000000c0, AX
+	ADDQ    $0x000000c0, DI
+	SUBQ    $0x18, CX
+	JMP     vectors6
 
 vectors6Done:
 vectors4:
-	CMPQ    CX, $0x10
-	JL      vectors4Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 64(AX), Y3
-	VMOVUPD 96(AX), Y4
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x10
+	JL         vectors4Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    64(AX), Y3
+	VMOVUPD    96(AX), Y4
+	JNE        vectors4Full
+	TESTQ      R9, R9
+	JZ         vectors4Full
+	VMASKMOVPD 128(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors4LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VFMADD231PD  64(R11), Y13, Y3
+	VFMADD231PD  96(R11), Y13, Y4
+	VMASKMOVPD   128(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors4LastStep
+	VMASKMOVPD   Y15, Y0, 128(AX)
+	XORQ         R9, R9
+	JMP          vectors4Store
+
+vectors4Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors4Step:
 	MOVQ         R10, R13
@@ -6271,25 +6654,57 @@ vectors4Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors4Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	VMOVUPD      Y3, 64(AX)
-	VMOVUPD      Y4, 96(AX)
-	ADDQ         $0x00000080, AX
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x10, CX
-	JMP          vectors4
+
+vectors4Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y3, 64(AX)
+	VMOVUPD Y4, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x10, CX
+	JMP     vectors4
 
 vectors4Done:
 vectors3:
-	CMPQ    CX, $0x0c
-	JL      vectors3Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 64(AX), Y3
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x0c
+	JL         vectors3Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    64(AX), Y3
+	JNE        vectors3Full
+	TESTQ      R9, R9
+	JZ         vectors3Full
+	VMASKMOVPD 96(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors3LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VFMADD231PD  64(R11), Y13, Y3
+	VMASKMOVPD   96(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors3LastStep
+	VMASKMOVPD   Y15, Y0, 96(AX)
+	XORQ         R9, R9
+	JMP          vectors3Store
+
+vectors3Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors3Step:
 	MOVQ         R10, R13
@@ -6306,23 +6721,54 @@ vectors3Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors3Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	VMOVUPD      Y3, 64(AX)
-	ADDQ         $0x60, AX
-	ADDQ         $0x60, DI
-	SUBQ         $0x0c, CX
-	JMP          vectors3
+
+vectors3Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y3, 64(AX)
+	ADDQ    $0x60, AX
+	ADDQ    $0x60, DI
+	SUBQ    $0x0c, CX
+	JMP     vectors3
 
 vectors3Done:
 vectors2:
-	CMPQ    CX, $0x08
-	JL      vectors2Done
-	VMOVUPD (AX), Y1
-	VMOVUPD 32(AX), Y2
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x08
+	JL         vectors2Done
+	VMOVUPD    (AX), Y1
+	VMOVUPD    32(AX), Y2
+	JNE        vectors2Full
+	TESTQ      R9, R9
+	JZ         vectors2Full
+	VMASKMOVPD 64(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors2LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VFMADD231PD  32(R11), Y13, Y2
+	VMASKMOVPD   64(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors2LastStep
+	VMASKMOVPD   Y15, Y0, 64(AX)
+	XORQ         R9, R9
+	JMP          vectors2Store
+
+vectors2Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors2Step:
 	MOVQ         R10, R13
@@ -6338,21 +6784,51 @@ vectors2Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors2Step
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      Y2, 32(AX)
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, DI
-	SUBQ         $0x08, CX
-	JMP          vectors2
+
+vectors2Store:
+	VMOVUPD Y1, (AX)
+	VMOVUPD Y2, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, DI
+	SUBQ    $0x08, CX
+	JMP     vectors2
 
 vectors2Done:
 vectors1:
-	CMPQ    CX, $0x04
-	JL      vectors1Done
-	VMOVUPD (AX), Y1
-	MOVQ    BX, R10
-	LEAQ    (BX)(SI*1), R11
-	MOVQ    DI, R12
+	CMPQ       CX, $0x04
+	JL         vectors1Done
+	VMOVUPD    (AX), Y1
+	JNE        vectors1Full
+	TESTQ      R9, R9
+	JZ         vectors1Full
+	VMASKMOVPD 32(AX), Y0, Y15
+	MOVQ       BX, R9
+	LEAQ       (BX)(SI*1), R10
+	MOVQ       DI, R11
+
+vectors1LastStep:
+	MOVQ         R9, R12
+	MOVQ         R9, R13
+	ANDQ         $0x03, R12
+	SHLQ         $0x04, R12
+	SHRQ         $0x02, R13
+	ADDQ         R13, R12
+	VBROADCASTSD (DX)(R12*8), Y13
+	VFMADD231PD  (R11), Y13, Y1
+	VMASKMOVPD   32(R11), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y15
+	ADDQ         R8, R11
+	INCQ         R9
+	CMPQ         R9, R10
+	JL           vectors1LastStep
+	VMASKMOVPD   Y15, Y0, 32(AX)
+	XORQ         R9, R9
+	JMP          vectors1Store
+
+vectors1Full:
+	MOVQ BX, R10
+	LEAQ (BX)(SI*1), R11
+	MOVQ DI, R12
 
 vectors1Step:
 	MOVQ         R10, R13
@@ -6367,11 +6843,13 @@ vectors1Step:
 	INCQ         R10
 	CMPQ         R10, R11
 	JL           vectors1Step
-	VMOVUPD      Y1, (AX)
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, DI
-	SUBQ         $0x04, CX
-	JMP          vectors1
+
+vectors1Store:
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, DI
+	SUBQ    $0x04, CX
+	JMP     vectors1
 
 vectors1Done:
 	TESTQ      R9, R9
@@ -6389,8 +6867,8 @@ tailStep:
 	SHRQ         $0x02, R9
 	ADDQ         R9, DI
 	VBROADCASTSD (DX)(DI*8), Y13
-	VMASKMOVPD   (SI), Y0, Y2
-	VFMADD231PD  Y2, Y13, Y1
+	VMASKMOVPD   (SI), Y0, Y14
+	VFMADD231PD  Y14, Y13, Y1
 	ADDQ         R8, SI
 	INCQ         CX
 	CMPQ         CX, BX

@@ -54,7 +54,8 @@ type Ridge struct {
 	rebuilt uint64  // how often V⁻¹ was computed from V
 
 	// V is v + Σ xxᵀ over the first core.held rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
-	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j.
+	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j. What is left of
+	// the panels on the diagonal is old until mirror: before it, entry (i, j) is read at(min(i, j), max(i, j)).
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
 	wait    []float64        // 64 rows of d
@@ -142,6 +143,7 @@ func (r *Ridge) B() []float64 {
 // call of V or Inv. Cost d², and what waits.
 func (r *Ridge) V() []float64 {
 	r.enter()
+	r.mirror()
 	d, out := r.d, r.room()
 	for i := range d {
 		row := out[i*d : i*d+d]
@@ -162,7 +164,7 @@ func (r *Ridge) PackV(dst []float64) {
 	r.enter()
 	for j := range d {
 		for i := j; i < d; i++ {
-			dst[i-j] = r.v[r.at(i, j)]
+			dst[i-j] = r.v[r.at(j, i)]
 		}
 		dst = dst[d-j:]
 	}
@@ -462,27 +464,36 @@ func (r *Ridge) enter() {
 			}
 		}
 		if !portable {
-			AddTile(v, rows, wait, d)
+			addTile(v, rows, wait, d, j)
 			continue
 		}
-		// The numbers left of the panels on the diagonal are there already, above it.
 		for p := j; p < min(j+Members, d); p += 8 {
 			tilePanel(v[(p-j)*d:], rows[p-j:], wait, d, p)
-			for i := range p {
-				for k := p; k < min(p+8, d); k++ {
-					r.v[r.at(k, i)] = r.v[r.at(i, k)]
-				}
-			}
 		}
 	}
 	AddSteps(r.sum, &r.rewards, 0, wait)
 	r.core.held = 0
 }
 
+// mirror brings the numbers of v left of the panels on the diagonal up to date.
+func (r *Ridge) mirror() {
+	d := r.d
+	for p := 8; p < d; p += 8 {
+		n := min(8, d-p)
+		for i := range p {
+			row, from := r.v[r.at(p, i):][:n], r.v[r.at(i, p):]
+			for k := range row {
+				row[k] = from[8*k]
+			}
+		}
+	}
+}
+
 // drifted looks at the residual |V gain − x| for gain = V⁻¹x. V is read as it lies, eight rows at a time:
 // adding the rounds of a member is the same sum as multiplying the columns of eight rows.
 func (r *Ridge) drifted(x []float64) bool {
 	r.enter()
+	r.mirror()
 	d := r.d
 	var u [waiting]float64
 	var worst, size float64

@@ -119,7 +119,7 @@ func (g *Ridges) load(l int) {
 	for i := range d {
 		for j := range d {
 			g.inv[(i*d+j)*Eight+l] = r.inv[i*ld+j]
-			g.vb[(i*d+j)*Eight+l] = r.v[r.at(i, j)]
+			g.vb[(i*d+j)*Eight+l] = r.v[r.at(min(i, j), max(i, j))]
 		}
 		g.vb[(d*d+i)*Eight+l] = r.sum[i]
 		g.theta[i*Eight+l] = r.theta[i]
