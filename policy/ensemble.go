@@ -220,6 +220,9 @@ type Ensemble struct {
 	bridge *bridge   // engine exact-law, otherwise nil
 	sums   []float64 // what Sums returned since the last Update, or nil
 
+	flat []float64   // scratch of AppendSnapshot: S row by row
+	read [][]float64 // scratch of Restore
+
 	reference *reference // nil: coordinate, one member at a time
 
 	draws             rng.Rows
@@ -498,18 +501,20 @@ func (e *Ensemble) AppendSnapshot(b []byte) ([]byte, error) {
 	if e.bridge != nil {
 		return appendSnapshot(b, "ensemble-exact-law", append(e.ridge.State(), e.bridge.state()...)), nil
 	}
-	return appendSnapshot(b, "ensemble", append(e.ridge.State(), e.Sums())), nil
+	e.flat = slices.Grow(e.flat[:0], e.m*e.ridge.Dim())[:e.m*e.ridge.Dim()]
+	e.s.sums(e.flat)
+	return appendSnapshot(b, "ensemble", append(e.ridge.State(), e.flat)), nil
 }
 
 // Restore implements bandit.Snapshotter.
 func (e *Ensemble) Restore(b []byte) error {
-	state := e.ridge.State()
+	lengths := e.ridge.StateLengths()
 	if e.bridge != nil {
-		v, err := readSnapshot(b, "ensemble-exact-law", append(lengthsOf(state), -1, -1, -1))
+		v, err := readSnapshot(b, "ensemble-exact-law", append(lengths, -1, -1, -1))
 		if err != nil {
 			return err
 		}
-		if err := e.bridge.restore(v[len(state):]); err != nil {
+		if err := e.bridge.restore(v[len(lengths):]); err != nil {
 			return err
 		}
 		e.ridge.Restore(v)
@@ -517,10 +522,11 @@ func (e *Ensemble) Restore(b []byte) error {
 		e.sums = nil
 		return nil
 	}
-	v, err := readSnapshot(b, "ensemble", append(lengthsOf(state), e.m*e.ridge.Dim()))
+	v, err := readInto(e.read, b, "ensemble", append(lengths, e.m*e.ridge.Dim()))
 	if err != nil {
 		return err
 	}
+	e.read = v // the server restores its workers after every batch
 	e.ridge.Restore(v)
 	e.s.set(v[len(v)-1])
 	e.sums = nil

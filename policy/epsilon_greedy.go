@@ -94,7 +94,7 @@ func (e *EpsilonGreedy) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (e *EpsilonGreedy) Restore(b []byte) error {
-	v, err := readSnapshot(b, "epsilon-greedy", lengthsOf(e.ridge.State()))
+	v, err := readSnapshot(b, "epsilon-greedy", e.ridge.StateLengths())
 	if err == nil {
 		e.ridge.Restore(v)
 	}

@@ -50,7 +50,7 @@ func (g *Greedy) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (g *Greedy) Restore(b []byte) error {
-	v, err := readSnapshot(b, "greedy", lengthsOf(g.ridge.State()))
+	v, err := readSnapshot(b, "greedy", g.ridge.StateLengths())
 	if err == nil {
 		g.ridge.Restore(v)
 	}

@@ -166,7 +166,7 @@ func (q *Incremental) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (q *Incremental) Restore(b []byte) error {
-	v, err := readSnapshot(b, "ensemble-incremental", lengthsOf(append(q.ridge.State(), q.w)))
+	v, err := readSnapshot(b, "ensemble-incremental", append(q.ridge.StateLengths(), len(q.w)))
 	if err != nil {
 		return err
 	}

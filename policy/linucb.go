@@ -199,7 +199,7 @@ func (u *LinUCB) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (u *LinUCB) Restore(b []byte) error {
-	v, err := readSnapshot(b, "linucb", lengthsOf(u.ridge.State()))
+	v, err := readSnapshot(b, "linucb", u.ridge.StateLengths())
 	if err == nil {
 		u.ridge.Restore(v)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 )
 
 // A snapshot is: "TRP1", kind (u16 length, bytes), number of vectors (u32), for each its length
@@ -17,7 +18,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendSnapshot appends the state made of vectors.
 func appendSnapshot(b []byte, kind string, vectors [][]float64) []byte {
-	start := len(b)
+	start, size := len(b), len(snapshotMagic)+2+len(kind)+4+4
+	for _, v := range vectors {
+		size += 4 + 8*len(v)
+	}
+	b = slices.Grow(b, size)
 	b = append(b, snapshotMagic...)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(kind)))
 	b = append(b, kind...)
@@ -34,6 +39,11 @@ func appendSnapshot(b []byte, kind string, vectors [][]float64) []byte {
 // readSnapshot reads a snapshot of the kind into fresh vectors and refuses one whose vectors do not
 // have the given lengths (−1: any length) or hold a number that is not finite.
 func readSnapshot(b []byte, kind string, lengths []int) ([][]float64, error) {
+	return readInto(nil, b, kind, lengths)
+}
+
+// readInto is readSnapshot into the vectors that it returned before, where they have room.
+func readInto(vectors [][]float64, b []byte, kind string, lengths []int) ([][]float64, error) {
 	if len(b) < 4 || string(b[:4]) != snapshotMagic {
 		return nil, errors.New("policy: not a snapshot")
 	}
@@ -68,7 +78,9 @@ func readSnapshot(b []byte, kind string, lengths []int) ([][]float64, error) {
 	if n := binary.LittleEndian.Uint32(h); int64(n) != int64(len(lengths)) {
 		return nil, fmt.Errorf("policy: snapshot has %d vectors, expected %d", n, len(lengths))
 	}
-	vectors := make([][]float64, len(lengths))
+	for len(vectors) < len(lengths) {
+		vectors = append(vectors, nil)
+	}
 	for i, want := range lengths {
 		h := take(4)
 		if h == nil {
@@ -82,7 +94,7 @@ func readSnapshot(b []byte, kind string, lengths []int) ([][]float64, error) {
 		if raw == nil && n > 0 {
 			return nil, short
 		}
-		v := make([]float64, n)
+		v := slices.Grow(vectors[i][:0], n)[:n]
 		for j := range v {
 			v[j] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*j:]))
 			if v[j]-v[j] != 0 {

@@ -83,7 +83,7 @@ func (s *Thompson) AppendSnapshot(b []byte) ([]byte, error) {
 func (s *Thompson) Restore(b []byte) error { return s.restore(b, "ts") }
 
 func (s *Thompson) restore(b []byte, kind string) error {
-	v, err := readSnapshot(b, kind, lengthsOf(append(s.ridge.State(), s.factor.L())))
+	v, err := readSnapshot(b, kind, append(s.ridge.StateLengths(), len(s.factor.L())))
 	if err != nil {
 		return err
 	}

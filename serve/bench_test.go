@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,8 @@ func BenchmarkChoose(b *testing.B) {
 // latency: n callers at e events a second wait n/e on the average. With a rate, pairs arrive at random
 // (a Poisson process), n is the most that are open at once, and a latency is counted from the arrival, so that
 // a pair that had to wait for a caller is not forgotten.
+//
+// Garbage is collected as seldom as in troupe serve.
 func BenchmarkDurable(b *testing.B) {
 	for _, load := range []struct{ callers, rate int }{{1, 0}, {64, 0}, {512, 0}, {64, 10_000}, {512, 50_000}} {
 		for _, kept := range []string{"full", "none"} {
@@ -80,6 +83,9 @@ func BenchmarkDurable(b *testing.B) {
 }
 
 func durable(b *testing.B, callers, rate int, kept string) {
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
+	}
 	ctx := context.Background()
 	dir := b.TempDir()
 	s, err := Open(ctx, Options{Dir: dir})

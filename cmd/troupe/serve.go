@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -131,6 +132,9 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	level := slog.LevelInfo
 	if f.debug {
 		level = slog.LevelDebug
+	}
+	if os.Getenv("GOGC") == "" { // a small heap would be collected ten times a second, and decisions wait meanwhile
+		debug.SetGCPercent(400)
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 

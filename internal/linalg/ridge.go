@@ -9,7 +9,6 @@ package linalg
 
 import (
 	"math"
-	"slices"
 
 	"troupe/internal/cpu"
 	"troupe/internal/logs"
@@ -66,6 +65,7 @@ type Ridge struct {
 	dense  []float64 // scratch: numbers that were apart, made on first use
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
+	other  []float64 // V as State returns it, made on first use
 }
 
 // core is what the kernels see of a Ridge; internal/gen/ridge.go knows the places of the fields.
@@ -546,19 +546,24 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 	return true
 }
 
-// State returns a copy of the state as five vectors, for a snapshot: V, V⁻¹, b, θ̂ and (log det,
-// the two counters, growth), which are exact as float64 below 2⁵³.
+// State returns the state as five vectors, for a snapshot: V, V⁻¹, b, θ̂ and (log det, the two counters,
+// growth), which are exact as float64 below 2⁵³. They belong to the state and are valid until the next call of a
+// method.
 func (r *Ridge) State() [][]float64 {
-	return [][]float64{
-		slices.Clone(r.V()), slices.Clone(r.Inv()), slices.Clone(r.sum), slices.Clone(r.Theta()),
-		{r.logDet, float64(r.n), float64(r.fresh), r.growth},
+	if r.other == nil {
+		r.other = make([]float64, r.d*r.d)
 	}
+	copy(r.other, r.V())
+	return [][]float64{r.other, r.Inv(), r.sum, r.Theta(), {r.logDet, float64(r.n), float64(r.fresh), r.growth}}
 }
+
+// StateLengths returns the lengths of the vectors of State.
+func (r *Ridge) StateLengths() []int { return []int{r.d * r.d, r.d * r.d, r.d, r.d, 4} }
 
 // Restore puts back what State returned, from a state of equal dimension.
 func (r *Ridge) Restore(vectors [][]float64) {
 	d, ld := r.d, Padded(r.d)
-	for i, n := range []int{d * d, d * d, d, d, 4} {
+	for i, n := range r.StateLengths() {
 		if len(vectors[i]) != n {
 			panic(badLength)
 		}
