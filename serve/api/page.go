@@ -125,6 +125,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Alarms = alarms(&h, models)
 	p.Head = headline(&h, len(p.Alarms), h.Models)
 	var decisions, rewards float64
+	known := len(models) == 0 // whether there is a rate to show: not in the first moments
 	for _, m := range models {
 		row := modelRow{
 			Name: m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions), Rewards: grouped(m.Counts.Rewards),
@@ -142,7 +143,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		}
 		if d, y, ok := a.flow.perMinute(m.Name, now, m.Counts); ok {
 			row.DecisionsRate, row.RewardsRate, row.rate = grouped(round(d)), grouped(round(y)), d
-			decisions, rewards = decisions+d, rewards+y
+			decisions, rewards, known = decisions+d, rewards+y, true
 		}
 		p.Models = append(p.Models, row)
 	}
@@ -160,9 +161,15 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	if more {
 		p.More = fmt.Sprintf("These are the first %d; /v1/models has all.", maxPageModels)
 	}
+	rate := func(x float64) string {
+		if !known {
+			return "–"
+		}
+		return grouped(round(x))
+	}
 	p.Facts = []named{
-		{"decisions a minute", grouped(round(decisions))},
-		{"rewards a minute", grouped(round(rewards))},
+		{"decisions a minute", rate(decisions)},
+		{"rewards a minute", rate(rewards)},
 		{"windows open", grouped(h.Open)},
 		{"log entries not yet applied", grouped(h.Lag)},
 		{"since the start", now.Sub(h.Started).Truncate(time.Second).String()},
