@@ -144,6 +144,19 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// An activation is one call, with the id as a part of the path.
+func TestActivate(t *testing.T) {
+	c, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "POST" || r.URL.Path != "/v1/events/E:activate" {
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+		}
+		io.WriteString(w, `{"status":"accepted","seq":7}`)
+	})
+	if r, err := c.Activate(t.Context(), "E"); err != nil || r.Status != "accepted" || r.Seq != 7 {
+		t.Errorf("activation = %+v, %v", r, err)
+	}
+}
+
 // A batch of decisions has no keys: it is repeated when it was refused, and never when it may have
 // happened.
 func TestDecideBatchIsNotDoubled(t *testing.T) {

@@ -27,12 +27,6 @@ type Section struct {
 
 var sheetTemplate = template.Must(template.New("sheet.html").ParseFS(pageFiles, "page/sheet.html"))
 
-// Say builds a sentence; a string is words, a Name a name.
-func Say(parts ...any) Prose { return say(parts...) }
-
-// Name is a policy's, an environment's or a statement's name in a sentence.
-type Name = name
-
 // WriteHTML writes the sheet as one self-contained page. Rows and marks wear looks[Policy]; looks
 // may be nil when nothing does.
 func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
