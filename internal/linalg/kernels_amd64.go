@@ -84,10 +84,10 @@ func addStepsAVX512(row *float64, d int, u *float64, first, n int, x *float64)
 func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64)
 
 //go:noescape
-func screenAVX512(x *int16, block, blocks, pairs int, theta *int16, over, slack int32) (at int, mask uint64)
+func screenAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)
 
 //go:noescape
-func screenAVX2(x *int16, block, blocks, pairs int, theta *int16, over, slack int32) (at int, mask uint64)
+func screenAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)
 
 //go:noescape
 func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int)

@@ -3209,94 +3209,137 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX512(x *int16, block int, blocks int, pairs int, theta *int16, over int32, slack int32) (at int, mask uint64)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·screenAVX512(SB), NOSPLIT, $0-64
-	MOVQ         x+0(FP), AX
-	MOVQ         block+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	MOVQ         pairs+24(FP), BX
-	MOVQ         theta+32(FP), SI
-	MOVL         over+40(FP), DI
-	VMOVD        DI, X0
+// func screenAVX512(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+TEXT ·screenAVX512(SB), $6208-68
+	MOVQ         d+16(FP), AX
+	MOVQ         theta+24(FP), CX
+	MOVSD        by+32(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         AX, DX
+	ANDQ         $0x07, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	LEAQ         (SP), DX
+	MOVQ         AX, BX
+
+narrow:
+	CMPQ      BX, $0x08
+	JGE       full
+	VMOVUPD.Z (CX), K1, Z1
+	JMP       round
+
+full:
+	VMOVUPD (CX), Z1
+
+round:
+	VMULPD       Z0, Z1, Z1
+	VCVTPD2DQ    Z1, Y1
+	VPMOVDW      Y1, (DX)
+	ADDQ         $0x10, DX
+	ADDQ         $0x40, CX
+	SUBQ         $0x08, BX
+	JG           narrow
+	MOVQ         x+0(FP), CX
+	MOVQ         blocks+8(FP), SI
+	MOVL         top+40(FP), DX
+	VMOVD        DX, X0
 	VPBROADCASTD X0, Z0
-	MOVL         slack+44(FP), DI
-	VMOVD        DI, X1
-	VPBROADCASTD X1, Z1
-	MOVQ         BX, DI
-	SHLQ         $0x08, DI
-	MOVQ         CX, R8
-	IMULQ        DI, R8
-	ADDQ         R8, AX
+	LEAQ         1(AX), AX
+	SHRQ         $0x01, AX
+	LEAQ         1088(SP), R8
+	LEAQ         5184(SP), DX
+	XORQ         R9, R9
 
 block:
-	CMPQ   CX, DX
-	JGE    none
 	VPXORQ Z2, Z2, Z2
 	VPXORQ Z3, Z3, Z3
 	VPXORQ Z4, Z4, Z4
 	VPXORQ Z5, Z5, Z5
-	MOVQ   SI, DI
-	MOVQ   BX, R8
+	LEAQ   (SP), DI
+	MOVQ   AX, BX
 
 pair:
 	VPBROADCASTD (DI), Z6
-	VPMADDWD     (AX), Z6, Z7
-	VPADDD       Z7, Z2, Z2
-	VPMADDWD     64(AX), Z6, Z7
-	VPADDD       Z7, Z3, Z3
-	VPMADDWD     128(AX), Z6, Z7
-	VPADDD       Z7, Z4, Z4
-	VPMADDWD     192(AX), Z6, Z7
-	VPADDD       Z7, Z5, Z5
-	ADDQ         $0x00000100, AX
+	VPMADDWD     (CX), Z6, Z1
+	VPADDD       Z1, Z2, Z2
+	VPMADDWD     64(CX), Z6, Z1
+	VPADDD       Z1, Z3, Z3
+	VPMADDWD     128(CX), Z6, Z1
+	VPADDD       Z1, Z4, Z4
+	VPMADDWD     192(CX), Z6, Z1
+	VPADDD       Z1, Z5, Z5
+	ADDQ         $0x00000100, CX
 	ADDQ         $0x04, DI
-	DECQ         R8
+	DECQ         BX
 	JNZ          pair
-	VPCMPGTD     Z0, Z2, K1
-	VPCMPGTD     Z0, Z3, K2
-	VPCMPGTD     Z0, Z4, K3
-	VPCMPGTD     Z0, Z5, K4
-	KUNPCKWD     K1, K2, K1
-	KUNPCKWD     K3, K4, K3
-	KUNPCKDQ     K1, K3, K1
-	KMOVQ        K1, DI
-	TESTQ        DI, DI
-	JNZ          some
-	INCQ         CX
-	JMP          block
+	VMOVDQU32    Z2, (R8)
+	VMOVDQU32    Z3, 64(R8)
+	VMOVDQU32    Z4, 128(R8)
+	VMOVDQU32    Z5, 192(R8)
+	VPMAXSD      Z2, Z3, Z1
+	VPMAXSD      Z4, Z1, Z1
+	VPMAXSD      Z5, Z1, Z1
+	VMOVDQU32    Z1, (DX)
+	VPMAXSD      Z1, Z0, Z0
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x40, DX
+	INCQ         R9
+	CMPQ         R9, SI
+	JL           block
+	VSHUFI32X4   $0x4e, Z0, Z0, Z1
+	VPMAXSD      Z1, Z0, Z0
+	VSHUFI32X4   $0xb1, Z0, Z0, Z1
+	VPMAXSD      Z1, Z0, Z0
+	VPSHUFD      $0x4e, Z0, Z1
+	VPMAXSD      Z1, Z0, Z0
+	VPSHUFD      $0xb1, Z0, Z1
+	VPMAXSD      Z1, Z0, Z0
+	VMOVD        X0, AX
+	MOVL         AX, best+64(FP)
+	MOVL         slack+44(FP), AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPSUBD       Z1, Z0, Z1
+	MOVQ         masks+48(FP), AX
+	LEAQ         1088(SP), R8
+	LEAQ         5184(SP), DX
+	XORQ         CX, CX
+	XORQ         R9, R9
 
-some:
-	VPMAXSD    Z2, Z3, Z6
-	VPMAXSD    Z4, Z6, Z6
-	VPMAXSD    Z5, Z6, Z6
-	VSHUFI32X4 $0x4e, Z6, Z6, Z7
-	VPMAXSD    Z7, Z6, Z6
-	VSHUFI32X4 $0xb1, Z6, Z6, Z7
-	VPMAXSD    Z7, Z6, Z6
-	VPSHUFD    $0x4e, Z6, Z7
-	VPMAXSD    Z7, Z6, Z6
-	VPSHUFD    $0xb1, Z6, Z7
-	VPMAXSD    Z7, Z6, Z6
-	VPSUBD     Z1, Z6, Z6
-	VPMAXSD    Z0, Z6, Z6
-	VPCMPGTD   Z6, Z2, K1
-	VPCMPGTD   Z6, Z3, K2
-	VPCMPGTD   Z6, Z4, K3
-	VPCMPGTD   Z6, Z5, K4
-	KUNPCKWD   K1, K2, K1
-	KUNPCKWD   K3, K4, K3
-	KUNPCKDQ   K1, K3, K1
-	KMOVQ      K1, DI
-	MOVQ       CX, at+48(FP)
-	MOVQ       DI, mask+56(FP)
-	VZEROUPPER
-	RET
+look:
+	VPCMPD $0x01, (DX), Z1, K1
+	KMOVW  K1, BX
+	TESTL  BX, BX
+	JZ     next
+	BTSQ   R9, CX
+	XORQ   BX, BX
+	VPCMPD $0x01, 192(R8), Z1, K1
+	KMOVW  K1, DI
+	SHLQ   $0x10, BX
+	ORQ    DI, BX
+	VPCMPD $0x01, 128(R8), Z1, K1
+	KMOVW  K1, DI
+	SHLQ   $0x10, BX
+	ORQ    DI, BX
+	VPCMPD $0x01, 64(R8), Z1, K1
+	KMOVW  K1, DI
+	SHLQ   $0x10, BX
+	ORQ    DI, BX
+	VPCMPD $0x01, (R8), Z1, K1
+	KMOVW  K1, DI
+	SHLQ   $0x10, BX
+	ORQ    DI, BX
+	MOVQ   BX, (AX)(R9*8)
 
-none:
-	XORQ DI, DI
-	MOVQ CX, at+48(FP)
-	MOVQ DI, mask+56(FP)
+next:
+	ADDQ $0x00000100, R8
+	ADDQ $0x40, DX
+	INCQ R9
+	CMPQ R9, SI
+	JL   look
+	MOVQ CX, hit+56(FP)
 	VZEROUPPER
 	RET
 
@@ -6879,29 +6922,51 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX2(x *int16, block int, blocks int, pairs int, theta *int16, over int32, slack int32) (at int, mask uint64)
-// Requires: AVX, AVX2
-TEXT ·screenAVX2(SB), NOSPLIT, $0-64
-	MOVQ         x+0(FP), AX
-	MOVQ         block+8(FP), CX
-	MOVQ         blocks+16(FP), DX
-	MOVQ         pairs+24(FP), BX
-	MOVQ         theta+32(FP), SI
-	MOVL         over+40(FP), DI
-	VMOVD        DI, X0
+// func screenAVX2(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
+// Requires: AVX, AVX2, SSE2
+TEXT ·screenAVX2(SB), $5696-68
+	MOVQ         d+16(FP), AX
+	MOVQ         theta+24(FP), CX
+	MOVSD        by+32(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         AX, DX
+	ANDQ         $0x03, DX
+	LEAQ         masks<>+0(SB), BX
+	SHLQ         $0x05, DX
+	VMOVDQU      (BX)(DX*1), Y2
+	LEAQ         (SP), DX
+	MOVQ         AX, BX
+
+narrow:
+	CMPQ       BX, $0x04
+	JGE        full
+	VMASKMOVPD (CX), Y2, Y1
+	JMP        round
+
+full:
+	VMOVUPD (CX), Y1
+
+round:
+	VMULPD       Y0, Y1, Y1
+	VCVTPD2DQY   Y1, X1
+	VPACKSSDW    X1, X1, X1
+	VMOVQ        X1, (DX)
+	ADDQ         $0x08, DX
+	ADDQ         $0x20, CX
+	SUBQ         $0x04, BX
+	JG           narrow
+	MOVQ         x+0(FP), CX
+	MOVQ         blocks+8(FP), SI
+	MOVL         top+40(FP), DX
+	VMOVD        DX, X0
 	VPBROADCASTD X0, Y0
-	MOVL         slack+44(FP), DI
-	VMOVD        DI, X1
-	VPBROADCASTD X1, Y1
-	MOVQ         BX, DI
-	SHLQ         $0x08, DI
-	MOVQ         CX, R8
-	IMULQ        DI, R8
-	ADDQ         R8, AX
+	LEAQ         1(AX), AX
+	SHRQ         $0x01, AX
+	LEAQ         1088(SP), R8
+	LEAQ         5184(SP), DX
+	XORQ         R9, R9
 
 block:
-	CMPQ   CX, DX
-	JGE    none
 	VXORPD Y2, Y2, Y2
 	VXORPD Y3, Y3, Y3
 	VXORPD Y4, Y4, Y4
@@ -6910,127 +6975,128 @@ block:
 	VXORPD Y7, Y7, Y7
 	VXORPD Y8, Y8, Y8
 	VXORPD Y9, Y9, Y9
-	MOVQ   SI, DI
-	MOVQ   BX, R8
+	LEAQ   (SP), DI
+	MOVQ   AX, BX
 
 pair:
 	VPBROADCASTD (DI), Y10
-	VPMADDWD     (AX), Y10, Y11
-	VPADDD       Y11, Y2, Y2
-	VPMADDWD     32(AX), Y10, Y11
-	VPADDD       Y11, Y3, Y3
-	VPMADDWD     64(AX), Y10, Y11
-	VPADDD       Y11, Y4, Y4
-	VPMADDWD     96(AX), Y10, Y11
-	VPADDD       Y11, Y5, Y5
-	VPMADDWD     128(AX), Y10, Y11
-	VPADDD       Y11, Y6, Y6
-	VPMADDWD     160(AX), Y10, Y11
-	VPADDD       Y11, Y7, Y7
-	VPMADDWD     192(AX), Y10, Y11
-	VPADDD       Y11, Y8, Y8
-	VPMADDWD     224(AX), Y10, Y11
-	VPADDD       Y11, Y9, Y9
-	ADDQ         $0x00000100, AX
+	VPMADDWD     (CX), Y10, Y1
+	VPADDD       Y1, Y2, Y2
+	VPMADDWD     32(CX), Y10, Y1
+	VPADDD       Y1, Y3, Y3
+	VPMADDWD     64(CX), Y10, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMADDWD     96(CX), Y10, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMADDWD     128(CX), Y10, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMADDWD     160(CX), Y10, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMADDWD     192(CX), Y10, Y1
+	VPADDD       Y1, Y8, Y8
+	VPMADDWD     224(CX), Y10, Y1
+	VPADDD       Y1, Y9, Y9
+	ADDQ         $0x00000100, CX
 	ADDQ         $0x04, DI
-	DECQ         R8
+	DECQ         BX
 	JNZ          pair
-	XORQ         DI, DI
-	VPCMPGTD     Y0, Y9, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y8, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y7, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y6, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y5, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y4, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y3, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	VPCMPGTD     Y0, Y2, Y11
-	VMOVMSKPS    Y11, R8
-	SHLQ         $0x08, DI
-	ORQ          R8, DI
-	TESTQ        DI, DI
-	JNZ          some
-	INCQ         CX
-	JMP          block
+	VMOVDQU      Y2, (R8)
+	VMOVDQU      Y3, 32(R8)
+	VMOVDQU      Y4, 64(R8)
+	VMOVDQU      Y5, 96(R8)
+	VMOVDQU      Y6, 128(R8)
+	VMOVDQU      Y7, 160(R8)
+	VMOVDQU      Y8, 192(R8)
+	VMOVDQU      Y9, 224(R8)
+	VPMAXSD      Y2, Y3, Y1
+	VPMAXSD      Y4, Y1, Y1
+	VPMAXSD      Y5, Y1, Y1
+	VPMAXSD      Y6, Y1, Y1
+	VPMAXSD      Y7, Y1, Y1
+	VPMAXSD      Y8, Y1, Y1
+	VPMAXSD      Y9, Y1, Y1
+	VMOVDQU      Y1, (DX)
+	VPMAXSD      Y1, Y0, Y0
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x20, DX
+	INCQ         R9
+	CMPQ         R9, SI
+	JL           block
+	VPERM2I128   $0x01, Y0, Y0, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VPSHUFD      $0x4e, Y0, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VPSHUFD      $0xb1, Y0, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VMOVD        X0, AX
+	MOVL         AX, best+64(FP)
+	MOVL         slack+44(FP), AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Y2
+	VPSUBD       Y2, Y0, Y2
+	MOVQ         masks+48(FP), AX
+	LEAQ         1088(SP), R8
+	LEAQ         5184(SP), DX
+	XORQ         CX, CX
+	XORQ         R9, R9
 
-some:
-	VPMAXSD    Y2, Y3, Y10
-	VPMAXSD    Y4, Y10, Y10
-	VPMAXSD    Y5, Y10, Y10
-	VPMAXSD    Y6, Y10, Y10
-	VPMAXSD    Y7, Y10, Y10
-	VPMAXSD    Y8, Y10, Y10
-	VPMAXSD    Y9, Y10, Y10
-	VPERM2I128 $0x01, Y10, Y10, Y11
-	VPMAXSD    Y11, Y10, Y10
-	VPSHUFD    $0x4e, Y10, Y11
-	VPMAXSD    Y11, Y10, Y10
-	VPSHUFD    $0xb1, Y10, Y11
-	VPMAXSD    Y11, Y10, Y10
-	VPSUBD     Y1, Y10, Y10
-	VPMAXSD    Y0, Y10, Y10
-	XORQ       DI, DI
-	VPCMPGTD   Y10, Y9, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y8, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y7, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y6, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y5, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y4, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y3, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	VPCMPGTD   Y10, Y2, Y11
-	VMOVMSKPS  Y11, R8
-	SHLQ       $0x08, DI
-	ORQ        R8, DI
-	MOVQ       CX, at+48(FP)
-	MOVQ       DI, mask+56(FP)
-	VZEROUPPER
-	RET
+look:
+	VMOVDQU   (DX), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, BX
+	TESTL     BX, BX
+	JZ        next
+	BTSQ      R9, CX
+	XORQ      BX, BX
+	VMOVDQU   224(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   192(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   160(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   128(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   96(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   64(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   32(R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	VMOVDQU   (R8), Y1
+	VPCMPGTD  Y2, Y1, Y1
+	VMOVMSKPS Y1, DI
+	SHLQ      $0x08, BX
+	ORQ       DI, BX
+	MOVQ      BX, (AX)(R9*8)
 
-none:
-	XORQ DI, DI
-	MOVQ CX, at+48(FP)
-	MOVQ DI, mask+56(FP)
+next:
+	ADDQ $0x00000100, R8
+	ADDQ $0x20, DX
+	INCQ R9
+	CMPQ R9, SI
+	JL   look
+	MOVQ CX, hit+56(FP)
 	VZEROUPPER
 	RET
 

@@ -577,6 +577,11 @@ func TestScreen(t *testing.T) {
 			}
 		}
 	}
+	for k, rows := range []int{1023, 1024, 1025, 1088, 1089, 2100, 3000} { // more than one call of the kernel
+		for d := range uint64(6) {
+			checkScreen(t, seed+8*uint64(k)+d, 1+int(d*d), rows)
+		}
+	}
 	checkScreen(t, seed, 512, 70)
 	for k := range uint64(2000) { // nearly parallel rows, where the bound is nearly reached
 		checkScreen(t, 5*k+1, 1+int(k%3), 150)
@@ -600,7 +605,7 @@ func FuzzScreen(f *testing.F) {
 	f.Add(uint64(1), uint8(10), uint16(100))
 	f.Fuzz(func(t *testing.T, seed uint64, d uint8, rows uint16) {
 		if cpu.Best() > cpu.Portable {
-			checkScreen(t, seed, 1+int(d%80), 1+int(rows%400))
+			checkScreen(t, seed, 1+int(d%80), 1+int(rows%1500))
 		}
 	})
 }

@@ -9,8 +9,9 @@ import (
 
 // Screen finds the ArgMax of a list of rows that is asked for many times. It keeps the rows as 16-bit whole
 // numbers and scores those first, with a quarter of the bytes and four times the lanes; rows whose score there
-// could belong to the best are scored again by Dot. The answer is ArgMax's, bit for bit: the error of
-// a score is bounded by a theorem, not by hope. Safe for concurrent use.
+// could belong to the best of their thousand, and of those before, are scored again by Dot: one or two as a rule.
+// The answer is ArgMax's, bit for bit: the error of a score is bounded by a theorem, not by hope. Safe for
+// concurrent use.
 //
 // With all numbers scaled by powers of two so that ‖x‖ ≤ 1 and ‖θ‖ ≤ 1, let X and Θ be Ax and Aθ rounded to whole
 // numbers. Their product is exact: by Cauchy and Schwarz no sum of some of its terms is above (A + √d/2)² < 2³¹ for
@@ -22,16 +23,16 @@ import (
 type Screen struct {
 	x      []float64 // the rows
 	d      int
-	scale  float64 // power of two: ‖row‖·scale ≤ 1
 	panels []int16 // [block of 64 rows][two features][64][2]
 	blocks int
 	off    float64 // bound of the error of a score
 }
 
 const (
-	screenRows = 64    // rows of a block
-	screenDim  = 512   // largest dimension
-	screenSize = 32700 // A; a rounded number stays an int16
+	screenRows   = 64    // rows of a block
+	screenBlocks = 16    // blocks of a call of the kernel
+	screenDim    = 512   // largest dimension
+	screenSize   = 32700 // A; a rounded number stays an int16
 )
 
 // nearest rounds x, |x| < 2¹⁵, to the nearest whole number.
@@ -52,17 +53,18 @@ func NewScreen(x []float64, d int) *Screen {
 		return nil
 	}
 	_, e := math.Frexp(longest)
+	scale := math.Ldexp(screenSize, -e)
 	rows := len(x) / d
 	pairs := (d + 1) / 2
 	s := &Screen{
-		x: x, d: d, scale: math.Ldexp(1, -e), blocks: (rows + screenRows - 1) / screenRows,
+		x: x, d: d, blocks: (rows + screenRows - 1) / screenRows,
 		off: float64(screenSize*math.Sqrt(float64(d))) + float64(float64(d)/4) + 1,
 	}
 	s.panels = make([]int16, s.blocks*screenRows*2*pairs)
 	for i := range s.blocks * screenRows {
 		at, row := i/screenRows*pairs*2*screenRows+2*(i%screenRows), min(i, rows-1) // the last row fills up
 		for j := range d {
-			s.panels[at+j/2*2*screenRows+j%2] = nearest(x[row*d+j] * s.scale * screenSize)
+			s.panels[at+j/2*2*screenRows+j%2] = nearest(x[row*d+j] * scale)
 		}
 	}
 	return s
@@ -81,35 +83,32 @@ func (s *Screen) ArgMax(theta []float64) (at int, value float64, ok bool) {
 		return 0, 0, false
 	}
 	_, e := math.Frexp(size)
-	shrink := math.Ldexp(1, -e)
-	var narrow [screenDim]int16
-	for i, v := range theta {
-		narrow[i] = nearest(v * shrink * screenSize)
-	}
-	// The scores of the screen are those of the rows times back.
-	back := shrink * s.scale * (screenSize * screenSize)
+	by := math.Ldexp(screenSize, -e)
+	// A row whose score is lower by more than twice the error than another's is not the best.
 	slack := int32(2*s.off) + 2
-	over := int32(math.MinInt32) // a row that is not above it cannot be the best
+	top := int32(math.MinInt32)
 	value = math.Inf(-1)
 	rows, pairs := len(s.x)/d, (d+1)/2
-	for b := 0; b < s.blocks; b++ {
-		var mask uint64
+	for b := 0; b < s.blocks; b += screenBlocks {
+		panels, n := &s.panels[b*screenRows*2*pairs], min(screenBlocks, s.blocks-b)
+		var masks [screenBlocks]uint64
+		var hit uint64
 		if level == cpu.AVX512 {
-			b, mask = screenAVX512(&s.panels[0], b, s.blocks, pairs, &narrow[0], over, slack)
+			hit, top = screenAVX512(panels, n, d, &theta[0], by, top, slack, &masks[0])
 		} else {
-			b, mask = screenAVX2(&s.panels[0], b, s.blocks, pairs, &narrow[0], over, slack)
+			hit, top = screenAVX2(panels, n, d, &theta[0], by, top, slack, &masks[0])
 		}
-		for ; mask != 0; mask &= mask - 1 {
-			i := b*screenRows + bits.TrailingZeros64(mask)
-			if i >= rows {
-				break
+		for ; hit != 0; hit &= hit - 1 {
+			k := bits.TrailingZeros64(hit) % screenBlocks
+			for mask := masks[k]; mask != 0; mask &= mask - 1 {
+				i := (b+k)*screenRows + bits.TrailingZeros64(mask)
+				if i >= rows {
+					break
+				}
+				if v := Dot(s.x[i*d:i*d+d], theta); v > value {
+					at, value = i, v
+				}
 			}
-			if v := Dot(s.x[i*d:i*d+d], theta); v > value {
-				at, value = i, v
-			}
-		}
-		if bound := value*back - s.off; bound > math.MinInt32+4 {
-			over = int32(bound) - 3
 		}
 	}
 	return at, value, true
