@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
+	"slices"
 	"strconv"
 )
 
@@ -134,17 +135,17 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 
 // ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
 // checksum, that every record decodes and their number is right. The batch does not refer to b.
-func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true) }
+func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true, nil) }
 
 // ParseHeader checks a batch as ParseBatch does, but for its records, which it does not decode.
 func ParseHeader(b []byte) (Header, error) {
-	batch, err := parseBatch(b, false)
+	batch, err := parseBatch(b, false, nil)
 	return batch.Header, err
 }
 
 // parseBatch is ParseBatch, or without records everything but their decoding. A batch of Repair is
-// always decoded.
-func parseBatch(b []byte, decode bool) (Batch, error) {
+// always decoded. With a slate the records live there and refer to b.
+func parseBatch(b []byte, decode bool, in *slate) (Batch, error) {
 	le := binary.LittleEndian
 	bad := func(format string, a ...any) (Batch, error) {
 		return Batch{}, fmt.Errorf("batch: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
@@ -185,9 +186,9 @@ func parseBatch(b []byte, decode bool) (Batch, error) {
 	}
 	rest := b[HeaderSize:]
 	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.
-	records := make([]Record, 0, min(int(h.Count), len(rest)/4))
+	records := in.begin(min(int(h.Count), len(rest)/4), len(rest))
 	for i := range h.Count {
-		r, next, err := DecodeRecord(rest)
+		r, next, err := decodeRecord(rest, in)
 		if err != nil {
 			return Batch{}, fmt.Errorf("batch: record %d: %w", i, err)
 		}
@@ -199,7 +200,52 @@ func parseBatch(b []byte, decode bool) (Batch, error) {
 	if len(rest) > 0 {
 		return bad("%d bytes after the last record", len(rest))
 	}
+	if in != nil {
+		in.records = records
+	}
 	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
+}
+
+// slate is where the records of one batch are decoded to, again and again, by a reader who is done with a
+// batch before the next: decisions, rewards and vectors lie in it, and bytes stay where the batch has
+// them. A nil slate gives every record memory of its own.
+type slate struct {
+	records   []Record
+	decisions []Decision
+	rewards   []Reward
+	floats    []float64
+}
+
+// begin wipes the slate, for n records in size bytes.
+func (m *slate) begin(n, size int) []Record {
+	if m == nil {
+		return make([]Record, 0, n)
+	}
+	m.decisions, m.rewards, m.floats = m.decisions[:0], m.rewards[:0], slices.Grow(m.floats[:0], size/8)
+	return slices.Grow(m.records[:0], n)
+}
+
+// record is newRecord on the slate.
+func (m *slate) record(k Kind) Record {
+	switch { // a record that was given out before a slice grows stays where it is
+	case m != nil && k == KindDecision:
+		m.decisions = append(m.decisions, Decision{})
+		return &m.decisions[len(m.decisions)-1]
+	case m != nil && k == KindReward:
+		m.rewards = append(m.rewards, Reward{})
+		return &m.rewards[len(m.rewards)-1]
+	}
+	return newRecord(k)
+}
+
+// vector returns n numbers.
+func (m *slate) vector(n int) []float64 {
+	if m == nil || n > cap(m.floats)-len(m.floats) {
+		return make([]float64, n)
+	}
+	at := len(m.floats)
+	m.floats = m.floats[:at+n]
+	return m.floats[at : at+n : at+n]
 }
 
 // ParseRecord returns the header of a batch and its record at place i, for readers who want one of many:

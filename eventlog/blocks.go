@@ -176,7 +176,7 @@ func readBlocks(names []string, numbers []uint32, shard uint16, decode bool) ite
 					scanBlock(j.buf, stream, numbers[i], subject, func(r blockRecord) {
 						p := blockPart{blockRecord: r}
 						if !r.tomb && !r.erased {
-							p.batch, p.parsed = parseBatch(r.data, decode)
+							p.batch, p.parsed = parseBatch(r.data, decode, nil)
 						}
 						b.parts = append(b.parts, p)
 					}, func(from, to int64) {

@@ -86,10 +86,15 @@ func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last &
 // engine did not recognise: it was delivered already and must be dropped. After an error the chain
 // has ended and returns the same error for ever; it names the first sequence in doubt.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) {
+	return c.read(e, nil)
+}
+
+// read is Next on a slate.
+func (c *Chain) read(e Entry, on *slate) (b Batch, repeat bool, err error) {
 	if c.err != nil {
 		return Batch{}, false, c.err
 	}
-	b, err = ParseBatch(e.Data)
+	b, err = parseBatch(e.Data, true, on)
 	return c.next(e.Seq, b, err)
 }
 
@@ -293,19 +298,26 @@ type parsedEntry struct {
 	bad   error
 }
 
-// Follow is Replay without an end: it waits for what will be stored until ctx is done.
+// Follow is Replay without an end: it waits for what will be stored until ctx is done. A delivery and its
+// records, with everything they refer to but strings, are valid until the next one is asked for: the memory
+// is used again.
 func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
 		if c.err != nil {
 			yield(Delivery{}, c.err)
 			return
 		}
-		for e, err := range log.Read(ctx, c.shard, c.last+1) {
+		entries := log.Read(ctx, c.shard, c.last+1)
+		if l, ok := log.(*JetStream); ok { // what this process has just stored need not be asked for
+			entries = l.read(ctx, c.shard, c.last+1, true)
+		}
+		var on slate
+		for e, err := range entries {
 			if err != nil {
 				yield(Delivery{}, err)
 				return
 			}
-			b, repeat, err := c.Next(e)
+			b, repeat, err := c.read(e, &on)
 			if err != nil {
 				yield(Delivery{}, err)
 				return

@@ -75,7 +75,7 @@ type Committer struct {
 	open    error       // wraps ErrUnsettled; nil when the fate of every batch is known
 	down    atomic.Bool // one of them is set: Err is asked at every call
 	stats   CommitterStats
-	spare   []byte        // room of a batch that is stored
+	spare   [][]byte      // of batches that are stored: one fills while another is being stored
 	wake    chan struct{} // capacity 1: there is work
 	done    chan struct{} // closed when run has ended
 	ctx     context.Context
@@ -210,11 +210,12 @@ func (c *Committer) join(b []byte, n uint32) (*flight, uint32, error) {
 		}
 	}
 	if f == nil {
-		f = &flight{buf: c.spare, done: make(chan struct{})}
-		if c.spare = nil; cap(f.buf) < HeaderSize {
+		f = &flight{done: make(chan struct{})}
+		if k := len(c.spare); k > 0 {
+			f.buf, c.spare = c.spare[k-1][:HeaderSize], c.spare[:k-1]
+		} else {
 			f.buf = make([]byte, HeaderSize, 4096)
 		}
-		f.buf = f.buf[:HeaderSize]
 		c.queue = append(c.queue, f)
 	}
 	index := f.count
@@ -268,6 +269,8 @@ func (c *Committer) store(f *flight) error {
 	}
 	seal(f.buf, h)
 	id := h.MessageID()
+	hash := make(chan Hash, 1) // the next batch needs it, not this one's callers
+	go func(b []byte) { hash <- HashBatch(b) }(f.buf)
 	patience, cancel := context.WithTimeout(c.ctx, c.opt.Patience)
 	defer cancel()
 	until := patience // of the attempts
@@ -282,7 +285,7 @@ func (c *Committer) store(f *flight) error {
 			err = fmt.Errorf("the log answers with sequence %d after %d", seq, c.after.Seq)
 		}
 		if err == nil {
-			c.no, c.after = h.No, Head{seq, HashBatch(f.buf)}
+			c.no, c.after = h.No, Head{seq, <-hash}
 			c.count(f, try, nil)
 			if !told {
 				f.finish(seq, h.No, nil)
@@ -369,7 +372,10 @@ func (c *Committer) count(f *flight, tries int, err error) {
 	c.stats.Batches++
 	c.stats.Events += uint64(f.count)
 	c.stats.Head = c.after
-	c.spare, f.buf = f.buf, nil
+	if len(c.spare) < 2 {
+		c.spare = append(c.spare, f.buf)
+	}
+	f.buf = nil
 }
 
 // stop ends the committer. What waits was never sent.

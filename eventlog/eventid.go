@@ -40,11 +40,33 @@ const (
 	idToken = 1  // flag
 )
 
-func mac(key, body []byte) []byte {
-	m := hmac.New(sha256.New, key)
-	m.Write([]byte("troupe event id 1\n"))
-	m.Write(body)
-	return m.Sum(nil)[:macSize]
+// mac is the beginning of the HMAC-SHA-256 (RFC 2104) of a title and the body, at most idMax bytes:
+// H((k ⊕ opad) ‖ H((k ⊕ ipad) ‖ text)). Package hmac would allocate two hashes for each of the two ids of an
+// event; a test compares the two.
+func mac(key, body []byte) (sum [macSize]byte) {
+	const title = "troupe event id 1\n"
+	var pad [sha256.BlockSize]byte
+	if len(key) > len(pad) {
+		h := sha256.Sum256(key)
+		copy(pad[:], h[:])
+	} else {
+		copy(pad[:], key)
+	}
+	var text [sha256.BlockSize + len(title) + idMax]byte
+	for i, v := range pad {
+		text[i] = v ^ 0x36
+	}
+	n := len(pad)
+	n += copy(text[n:], title)
+	n += copy(text[n:], body)
+	inner := sha256.Sum256(text[:n])
+	for i, v := range pad {
+		text[i] = v ^ 0x5c
+	}
+	n = len(pad) + copy(text[len(pad):], inner[:])
+	outer := sha256.Sum256(text[:n])
+	copy(sum[:], outer[:])
+	return sum
 }
 
 // Check returns an error when the keys cannot be used.
@@ -67,7 +89,8 @@ func (k IDKeys) Format(id EventID) string {
 	if len(key) < 16 {
 		panic("eventlog: event id keys were not checked")
 	}
-	b := make([]byte, 2, 64)
+	var room [idMax]byte
+	b := room[:2]
 	b[0] = k.Current
 	if id.Token {
 		b[1] = idToken
@@ -77,7 +100,9 @@ func (k IDKeys) Format(id EventID) string {
 	b = binary.AppendUvarint(b, id.Event.Batch)
 	b = binary.AppendUvarint(b, uint64(id.Event.Index))
 	b = binary.AppendUvarint(b, id.Hint)
-	return base32id.EncodeToString(append(b, mac(key, b)...))
+	sum := mac(key, b)
+	var text [2 * idMax]byte
+	return string(base32id.AppendEncode(text[:0], append(b, sum[:]...)))
 }
 
 // Parse returns the id of a text that Format made with one of the keys; every other text is
@@ -86,13 +111,18 @@ func (k IDKeys) Parse(text string) (EventID, error) {
 	if len(text) > idMax {
 		return EventID{}, ErrForged
 	}
-	b, err := base32id.DecodeString(text)
-	if err != nil || len(b) < 2+8+4+macSize || base32id.EncodeToString(b) != text {
+	var in, room, again [idMax]byte
+	n, err := base32id.Decode(room[:], in[:copy(in[:], text)])
+	b := room[:n]
+	if err != nil || n < 2+8+4+macSize || string(base32id.AppendEncode(again[:0], b)) != text {
 		return EventID{}, ErrForged
 	}
 	key, ok := k.Keys[b[0]]
 	body, sum := b[:len(b)-macSize], b[len(b)-macSize:]
-	if !ok || len(key) < 16 || !hmac.Equal(mac(key, body), sum) {
+	if !ok || len(key) < 16 {
+		return EventID{}, ErrForged
+	}
+	if want := mac(key, body); !hmac.Equal(want[:], sum) {
 		return EventID{}, ErrForged
 	}
 	if body[1]&^idToken != 0 {

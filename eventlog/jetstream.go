@@ -131,6 +131,53 @@ type streamShard struct {
 	told    testimony     // what the witness was told, written or not
 	blocks  []blockSpan   // of the opening
 	more    chan struct{} // closed and replaced when last grows
+
+	followers int      // readers that want what is kept
+	newest    [8]*kept // entry seq at seq mod 8, where there is one
+}
+
+// kept is a copy of an entry that this process has stored, for those who follow the log: asking the engine
+// for it means waiting for the sync of the next one, and four more copies.
+type kept struct {
+	seq     uint64
+	data    []byte
+	readers int // that look at data now: it must not be overwritten
+}
+
+// keep makes a copy of a new entry in place of an old one. The caller holds mu.
+func (s *streamShard) keep(seq uint64, batch []byte) {
+	if s.followers == 0 {
+		return
+	}
+	at := &s.newest[seq%uint64(len(s.newest))]
+	if *at == nil || (*at).readers > 0 { // the readers have the old one to themselves now
+		*at = new(kept)
+	}
+	(*at).seq, (*at).data = seq, append((*at).data[:0], batch...)
+}
+
+// lend returns what is kept of an entry, or nil. It must be given back. The caller holds mu.
+func (s *streamShard) lend(seq uint64) *kept {
+	k := s.newest[seq%uint64(len(s.newest))]
+	if k == nil || k.seq != seq {
+		return nil
+	}
+	k.readers++
+	return k
+}
+
+func (s *streamShard) giveBack(k *kept) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.readers--
+}
+
+func (s *streamShard) follow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.followers += n; s.followers == 0 {
+		clear(s.newest[:])
+	}
 }
 
 // OpenJetStream opens the log in a directory, or makes one where there is none. It reads all files
@@ -673,6 +720,7 @@ func (s *streamShard) acked(seq uint64, batch []byte) error {
 	}
 	s.told = testimony{s.told.First, seq, crc32.Checksum(batch, castagnoli)}
 	err := s.witness.say(s.told)
+	s.keep(seq, batch)
 	s.grow(seq)
 	return err
 }
@@ -729,6 +777,12 @@ const (
 
 // Read implements Log.
 func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error] {
+	return l.read(ctx, shard, from, false)
+}
+
+// read is Read. One who follows gets the newest entries without the engine; their bytes are then lent
+// until the next entry is asked for.
+func (l *JetStream) read(ctx context.Context, shard uint16, from uint64, follow bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		s, err := l.begin(shard)
 		if err != nil {
@@ -745,12 +799,27 @@ func (l *JetStream) Read(ctx context.Context, shard uint16, from uint64) iter.Se
 		var page []Entry
 		p := pager{s: s}
 		defer p.end()
+		if follow {
+			s.follow(1)
+			defer s.follow(-1)
+		}
 		for {
 			e, change, err := l.state()
 			s.mu.Lock()
 			last, more := s.last.Load(), s.more
+			var k *kept
+			if follow && bctx.Err() == nil {
+				k = s.lend(from)
+			}
 			s.mu.Unlock()
 			switch {
+			case k != nil:
+				goOn := yield(Entry{from, k.data}, nil)
+				if s.giveBack(k); !goOn {
+					return
+				}
+				from++
+				continue
 			case e == nil && errors.Is(err, ErrBroken):
 				yield(Entry{}, err)
 				return

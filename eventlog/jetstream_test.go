@@ -2,13 +2,16 @@ package eventlog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // diskEngine opens the real engine in a temporary directory. Whatever a test does, what it leaves
@@ -181,6 +184,91 @@ func TestDamageWhileOpen(t *testing.T) {
 		}
 	}
 	t.Log(outcomes)
+}
+
+// TestFollowKept: who follows the log gets what was just stored from memory, and an entry that he looks at
+// stays as it is, however many are stored meanwhile. One falls behind by more than what is kept and reads on
+// from the engine, one keeps up; both see everything, in order.
+func TestFollowKept(t *testing.T) {
+	l := newDiskEngine(t).open(t, 64<<20).(*JetStream)
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const n, slowOnes = 100, 5
+	full := func(seq uint64) []byte { return bytes.Repeat([]byte{byte(seq), byte(seq >> 8), 'x'}, 300+int(seq)%50) }
+	check := func(d Delivery) error {
+		for _, r := range d.Events() {
+			if d := r.(*Decision); d.BasisSeq != d.Den || !bytes.Equal(d.Full, full(d.Den)) || d.X[0] != float64(d.Den) {
+				return fmt.Errorf("entry %d has %d, %v and %.20q…", d.Den, d.BasisSeq, d.X, d.Full)
+			}
+		}
+		return nil
+	}
+	look := make(chan bool) // the slow reader has an entry; let him look again
+	read := func(slow bool) error {
+		want := uint64(1)
+		for d, err := range Follow(ctx, l, NewChain(0, 1)) {
+			switch {
+			case err != nil:
+				return err
+			case d.Seq != want:
+				return fmt.Errorf("entry %d after %d", d.Seq, want-1)
+			}
+			if err := check(d); err != nil {
+				return err
+			}
+			if slow && d.Seq%(n/slowOnes) == 1 {
+				look <- true
+				<-look
+				if err := check(d); err != nil {
+					return fmt.Errorf("after others were stored: %w", err)
+				}
+			}
+			if want++; want > n {
+				return nil
+			}
+		}
+		return errors.New("the log ended")
+	}
+	var wg sync.WaitGroup
+	for _, slow := range []bool{true, false} {
+		wg.Go(func() {
+			if err := read(slow); err != nil {
+				t.Errorf("slow: %v: %v", slow, err)
+				cancel()
+			}
+		})
+	}
+	for { // both are there
+		l.shards[0].mu.Lock()
+		followers := l.shards[0].followers
+		l.shards[0].mu.Unlock()
+		if followers == 2 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c := newCommitter(t, l, CommitterOptions{})
+	for seq := uint64(1); seq <= n; seq++ {
+		r := &Decision{Model: 1, BasisSeq: seq, Den: seq, X: []float64{float64(seq)}, Full: full(seq)}
+		if _, err := c.Append(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if seq%(n/slowOnes) == 1 { // the slow reader has this one in hand while the next 19 are stored
+			select {
+			case <-look:
+			case <-ctx.Done():
+				t.Fatal("the slow reader has given up")
+			}
+		}
+		if seq%(n/slowOnes) == 0 {
+			look <- true
+		}
+	}
+	wg.Wait()
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestStored: a long replay reads the block files beside the engine. It yields what the engine yields,

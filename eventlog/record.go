@@ -621,20 +621,23 @@ func AppendRecord(b []byte, r Record) ([]byte, error) {
 
 // DecodeRecord reads the first record of b and returns what follows it. It keeps no reference to b
 // and allocates at most a small multiple of the bytes it reads.
-func DecodeRecord(b []byte) (r Record, rest []byte, err error) {
+func DecodeRecord(b []byte) (r Record, rest []byte, err error) { return decodeRecord(b, nil) }
+
+// decodeRecord is DecodeRecord on a slate.
+func decodeRecord(b []byte, in *slate) (r Record, rest []byte, err error) {
 	tag, n := uvarint(b)
 	if n == 0 || tag&7 != wireBytes || tag>>3 > 255 {
 		return nil, b, fmt.Errorf("no record begins here: %w", ErrMalformed)
 	}
 	kind := Kind(tag >> 3)
-	if r = newRecord(kind); r == nil {
+	if r = in.record(kind); r == nil {
 		return nil, b, fmt.Errorf("%v is unknown in log version %d: %w", kind, LogVersion, ErrMalformed)
 	}
 	size, k := uvarint(b[n:])
 	if k == 0 || size > uint64(len(b)-n-k) {
 		return nil, b, fmt.Errorf("%v: bad length: %w", kind, ErrMalformed)
 	}
-	d := decoder{rest: b[n+k : n+k+int(size)], what: kind.String()}
+	d := decoder{rest: b[n+k : n+k+int(size)], what: kind.String(), slate: in}
 	for d.next() {
 		r.field(&d)
 	}

@@ -2,6 +2,8 @@ package eventlog
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -386,6 +388,49 @@ func TestBatch(t *testing.T) {
 			t.Errorf("records %v were accepted", bad)
 		}
 	}
+}
+
+// TestSlate: batches that are decoded one after the other on one slate are what they are without it.
+func TestSlate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var on slate
+		for range 3 {
+			records := make([]Record, rapid.IntRange(1, 12).Draw(t, "records"))
+			for i := range records {
+				records[i] = genRecord(t)
+			}
+			b, err := AppendBatch(nil, Header{Epoch: 1, No: 1}, records...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := parseBatch(b, true, &on)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := ParseBatch(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, want.records, got.records)
+			if want.Header != got.Header || want.Hash != got.Hash {
+				t.Fatalf("%+v, %+v", want, got)
+			}
+		}
+	})
+}
+
+// TestMAC compares mac with package hmac, for keys below, at and above the block of SHA-256.
+func TestMAC(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.SliceOfN(rapid.Byte(), 16, 200).Draw(t, "key")
+		body := rapid.SliceOfN(rapid.Byte(), 0, idMax).Draw(t, "body")
+		m := hmac.New(sha256.New, key)
+		m.Write([]byte("troupe event id 1\n"))
+		m.Write(body)
+		if got := mac(key, body); !bytes.Equal(got[:], m.Sum(nil)[:macSize]) {
+			t.Fatalf("mac %x, package hmac has %x", got, m.Sum(nil))
+		}
+	})
 }
 
 var testKeys = IDKeys{2, map[byte][]byte{1: []byte("an old secret of ours"), 2: []byte("0123456789abcdef")}}

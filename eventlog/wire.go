@@ -80,13 +80,14 @@ func putFloats(b []byte, num uint32, x []float64) []byte {
 // decoder walks over the fields of one record. The first error stays; after it every method
 // returns zero values.
 type decoder struct {
-	rest []byte
-	what string // the record, for errors
-	num  uint32 // current field
-	wire uint32
-	u    uint64 // value of a varint or fixed64
-	data []byte // value of bytes; aliases the input
-	err  error
+	rest  []byte
+	what  string // the record, for errors
+	num   uint32 // current field
+	wire  uint32
+	u     uint64 // value of a varint or fixed64
+	data  []byte // value of bytes; aliases the input
+	slate *slate // nil: what is decoded does not refer to the input
+	err   error
 }
 
 func (d *decoder) fail(format string, a ...any) {
@@ -198,10 +199,13 @@ func (d *decoder) fixed() uint64 {
 
 func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }
 
-// bytes returns a copy.
+// bytes returns a copy, or on a slate the bytes themselves.
 func (d *decoder) bytes() []byte {
 	if !d.want(wireBytes) {
 		return nil
+	}
+	if d.slate != nil {
+		return d.data
 	}
 	return append([]byte(nil), d.data...)
 }
@@ -221,7 +225,7 @@ func (d *decoder) floats() []float64 {
 		d.fail("%d bytes are no vector", len(d.data))
 		return nil
 	}
-	x := make([]float64, len(d.data)/8)
+	x := d.slate.vector(len(d.data) / 8)
 	for i := range x {
 		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(d.data[8*i:]))
 	}

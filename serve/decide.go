@@ -49,7 +49,23 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		return Decision{}, err
 	}
 	s.answer(&d, record, receipt, 0)
+	if use == nil {
+		drop(record)
+	}
 	return d, nil
+}
+
+// records are decisions that are written and answered. Their X belongs to recent.
+var records = sync.Pool{New: func() any { return new(eventlog.Decision) }}
+
+// drop says that nobody looks at a record any more.
+func drop(r *eventlog.Decision) {
+	full := r.Full[:0]
+	if cap(full) > 64<<10 {
+		full = nil
+	}
+	*r = eventlog.Decision{Full: full}
+	records.Put(r)
 }
 
 // appendHeld writes decisions and gives their keys free, nil for none, when it is known what became of
@@ -142,26 +158,26 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	}()
 	var e *entry
 	var v *version
-	var records []eventlog.Record
+	var batch []eventlog.Record
 	var at []int // their places in out
 	size := 0
 	flush := func() {
-		if len(records) == 0 {
+		if len(batch) == 0 {
 			return
 		}
 		var uses []*reservation
 		for _, i := range at {
 			uses, held[i] = append(uses, held[i]), nil
 		}
-		receipt, err := s.appendHeld(ctx, uses, records...)
+		receipt, err := s.appendHeld(ctx, uses, batch...)
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
-				s.answer(&out[i].Decision, records[k].(*eventlog.Decision), receipt, k)
+				s.answer(&out[i].Decision, batch[k].(*eventlog.Decision), receipt, k)
 			} else {
 				out[i].Decision = Decision{}
 			}
 		}
-		records, at, size = nil, nil, 0
+		batch, at, size = nil, nil, 0
 	}
 	for i := range rs {
 		r := &rs[i]
@@ -184,7 +200,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		if size+n > eventlog.MaxBatch/2 {
 			flush()
 		}
-		records, at, size = append(records, record), append(at, i), size+n
+		batch, at, size = append(batch, record), append(at, i), size+n
 	}
 	flush()
 	for i, first := range same {
@@ -309,8 +325,9 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	}
 	now := s.opt.Now()
 	d := Decision{Mode: mode, BasisSeq: v.seq, Durable: true, Propensity: Fraction{c.num, c.den}}
-	record := &eventlog.Decision{
-		Model: v.id, Slot: r.Slot, BasisSeq: v.seq, BasisDigest: v.digest, Member: c.member, Negative: c.negative, Num: c.num, Den: c.den,
+	record := records.Get().(*eventlog.Decision)
+	*record = eventlog.Decision{
+		Full: record.Full, Model: v.id, Slot: r.Slot, BasisSeq: v.seq, BasisDigest: v.digest, Member: c.member, Negative: c.negative, Num: c.num, Den: c.den,
 		Mode: recorded, Deferred: r.Deferred, Caller: r.Caller, Draw: nonce,
 		Time: now.UnixNano(), Deadline: now.Add(time.Duration(cfg.config.Reward.Window)).UnixNano(),
 	}
@@ -348,7 +365,7 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 		return Decision{}, nil, &Error{Code: TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", len(w.buf)),
 			Want: fmt.Sprintf("the vectors of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", len(w.buf), maxFull)}
 	}
-	record.Full = append([]byte(nil), w.buf...)
+	record.Full = append(record.Full[:0], w.buf...)
 	if use != nil {
 		record.Idempotency = append(append([]byte(nil), use.key[:]...), use.request[:]...)
 	}
@@ -364,7 +381,7 @@ func (s *Server) answer(d *Decision, r *eventlog.Decision, receipt eventlog.Rece
 	key.Index += uint32(k)
 	d.Seq = receipt.Seq
 	d.EventID = s.keys.Format(eventlog.EventID{Event: key, Hint: receipt.Seq})
-	s.recent.put(key, known{r, receipt.Seq})
+	s.recent.put(key, known{receipt.Seq, r.Model, r.X, r.Slot, r.Deferred})
 }
 
 // recent remembers the newest decisions, so that a reward need not look into the log. It has parts, so
@@ -379,12 +396,16 @@ type recentPart struct {
 	bytes int
 }
 
+// known is what rewards need of a decision.
 type known struct {
-	*eventlog.Decision
-	seq uint64
+	seq      uint64
+	model    eventlog.ID
+	x        []float64
+	slot     string
+	deferred bool
 }
 
-func (k known) size() int { return 8*len(k.X) + 512 }
+func (k known) size() int { return 8*len(k.x) + 256 }
 
 // recentBytes bounds recent, about.
 const recentBytes = 32 << 20
@@ -394,10 +415,6 @@ func (c *recent) put(key eventlog.Event, k known) { c[key.Index%uint32(len(c))].
 func (c *recent) get(key eventlog.Event) (known, bool) { return c[key.Index%uint32(len(c))].get(key) }
 
 func (c *recentPart) put(key eventlog.Event, k known) {
-	// Only what a reward needs: the candidates would fill the memory.
-	r := *k.Decision
-	r.Full = nil
-	k.Decision = &r
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
@@ -421,33 +438,57 @@ func (c *recentPart) get(key eventlog.Event) (known, bool) {
 	return k, ok
 }
 
-// find returns the decision of an event id, from memory or from the log. whole asks for everything,
-// the candidates too.
-func (s *Server) find(ctx context.Context, text string, whole bool) (eventlog.EventID, known, error) {
+// find returns what is known of the decision of an event id, from memory or from the log.
+func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known, error) {
+	id, err := s.parse(text)
+	if err != nil {
+		return id, known{}, err
+	}
+	if k, ok := s.recent.get(id.Event); ok {
+		return id, k, nil
+	}
+	d, err := s.lookUp(ctx, id)
+	if err != nil {
+		return id, known{}, err
+	}
+	return id, known{id.Hint, d.Model, d.X, d.Slot, d.Deferred}, nil
+}
+
+// findWhole returns the decision of an event id, with its candidates, from the log.
+func (s *Server) findWhole(ctx context.Context, text string) (eventlog.EventID, *eventlog.Decision, error) {
+	id, err := s.parse(text)
+	if err != nil {
+		return id, nil, err
+	}
+	d, err := s.lookUp(ctx, id)
+	return id, d, err
+}
+
+func (s *Server) parse(text string) (eventlog.EventID, error) {
 	id, err := s.keys.Parse(text)
 	if err != nil || id.Shard != 0 || id.Token {
 		s.forged.Add(1)
-		return id, known{}, &Error{Code: BadEventID, Field: "event_id", Want: "expected an event id of this server", Err: err}
+		return id, &Error{Code: BadEventID, Field: "event_id", Want: "expected an event id of this server", Err: err}
 	}
-	if !whole {
-		if k, ok := s.recent.get(id.Event); ok {
-			return id, k, nil
-		}
-	}
+	return id, nil
+}
+
+// lookUp reads a decision from the log.
+func (s *Server) lookUp(ctx context.Context, id eventlog.EventID) (*eventlog.Decision, error) {
 	d, err := s.past.decision(id.Event, id.Hint)
 	if err == nil {
-		return id, known{d, id.Hint}, nil
+		return d, nil
 	}
 	if !errors.Is(err, eventlog.ErrNotFound) {
-		return id, known{}, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+		return nil, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
 	}
 	if info, e := s.log.Info(ctx, 0); e == nil && id.Hint < info.First {
-		return id, known{}, &Error{Code: Gone, Field: "event_id", Want: "the decision is no longer kept"}
+		return nil, &Error{Code: Gone, Field: "event_id", Want: "the decision is no longer kept"}
 	}
 	// We sign an id only when its decision is durable: the log has lost something.
 	s.missing.Add(1)
 	s.opt.Logger.Error("an acknowledged decision is not in the log", "seq", id.Hint, "batch", id.Event.Batch, "epoch", id.Event.Epoch.String())
-	return id, known{}, &Error{Code: NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
+	return nil, &Error{Code: NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
 }
 
 // reservation is an idempotency key whose decision is being made.

@@ -87,7 +87,7 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	if err := checkID("caller", r.Caller); err != nil {
 		return nil, RewardResult{}, err
 	}
-	id, d, err := s.find(ctx, r.EventID, false)
+	id, d, err := s.find(ctx, r.EventID)
 	if err != nil {
 		return nil, RewardResult{}, err
 	}
@@ -98,7 +98,7 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	}
 	s.mu.RLock()
 	known := false
-	if m := s.fold.models[d.Model]; m != nil {
+	if m := s.fold.models[d.model]; m != nil {
 		if c := s.fold.heir(m).cfg.config.Reward; r.Value < c.Min || r.Value > c.Max {
 			s.mu.RUnlock()
 			return nil, RewardResult{}, invalid("value", r.Value, "expected a number in [%v, %v]", c.Min, c.Max)
@@ -113,7 +113,7 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	if known {
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
-	return &eventlog.Reward{Event: id.Event, Model: d.Model, X: d.X, Y: r.Value, Source: r.Caller, Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
+	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Y: r.Value, Source: r.Caller, Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
 }
 
 // Activate implements Service.
@@ -123,14 +123,14 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 		return ActivateResult{}, err
 	}
 	defer done()
-	id, d, err := s.find(ctx, eventID, false)
+	id, d, err := s.find(ctx, eventID)
 	if err != nil {
 		return ActivateResult{}, err
 	}
-	if !d.Deferred {
+	if !d.deferred {
 		return ActivateResult{Duplicate, d.seq}, nil
 	}
-	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.Model})
+	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.model})
 	if err != nil {
 		return ActivateResult{}, err
 	}
@@ -144,21 +144,21 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 		return EventView{}, err
 	}
 	defer done()
-	id, d, err := s.find(ctx, eventID, true)
+	id, d, err := s.findWhole(ctx, eventID)
 	if err != nil {
 		return EventView{}, err
 	}
-	at, err := place(d.Decision)
+	at, err := place(d)
 	if err != nil {
 		return EventView{}, &Error{Code: Internal, Want: "the decision cannot be read", Err: err}
 	}
 	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
 	defer cancel()
-	if _, err := s.progress.until(wait, d.seq); err != nil {
+	if _, err := s.progress.until(wait, id.Hint); err != nil {
 		return EventView{}, &Error{Code: Unavailable, Want: "the decision is not applied yet", RetryAfter: time.Second, Err: err}
 	}
 	v := EventView{
-		EventID: eventID, Key: id.Event, Seq: d.seq, Incarnation: d.Model, Decision: *d.Decision, Action: Chosen{d.Action, at},
+		EventID: eventID, Key: id.Event, Seq: id.Hint, Incarnation: d.Model, Decision: *d, Action: Chosen{d.Action, at},
 		Time: time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(), Status: "closed",
 	}
 	s.mu.RLock()
@@ -189,14 +189,14 @@ func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
 		return Owner{}, err
 	}
 	defer done()
-	_, d, err := s.find(ctx, eventID, false)
+	_, d, err := s.find(ctx, eventID)
 	if err != nil {
 		return Owner{}, err
 	}
-	out := Owner{Slot: d.Slot}
+	out := Owner{Slot: d.slot}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if m := s.fold.models[d.Model]; m != nil {
+	if m := s.fold.models[d.model]; m != nil {
 		out.Model = s.fold.heir(m).cfg.config.ID
 	}
 	return out, nil
@@ -209,11 +209,11 @@ func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
 		return Replayed{}, err
 	}
 	defer done()
-	id, d, err := s.find(ctx, eventID, true)
+	id, d, err := s.findWhole(ctx, eventID)
 	if err != nil {
 		return Replayed{}, err
 	}
-	return s.past.replay(id.Event, d.seq, d.Decision)
+	return s.past.replay(id.Event, id.Hint, d)
 }
 
 // replay decides once more.

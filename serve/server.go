@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.calls.idle = make(chan struct{})
+	s.calls.idle, s.calls.done = make(chan struct{}), s.end
 	s.turn = make(chan struct{}, runtime.GOMAXPROCS(0))
 	defer func() {
 		if err != nil {
@@ -308,6 +308,8 @@ type progress struct {
 // waiter is what the callers that wait for one entry share.
 type waiter struct {
 	done    chan struct{} // closed when the entry is applied, or none will be any more
+	out     []outcome     // set before that, or err
+	err     error
 	callers int
 }
 
@@ -329,6 +331,7 @@ func (p *progress) advance(seq uint64, out []outcome) {
 		delete(p.outcomes, p.oldest)
 	}
 	if w := p.waiting[seq]; w != nil {
+		w.out = out
 		close(w.done)
 		delete(p.waiting, seq)
 	}
@@ -341,6 +344,7 @@ func (p *progress) fail(err error) {
 		p.failed = err
 		p.down.Store(true)
 		for _, w := range p.waiting {
+			w.err = err
 			close(w.done)
 		}
 		clear(p.waiting)
@@ -358,35 +362,51 @@ func (p *progress) failure() error {
 
 // until waits until entry seq is applied and returns its outcomes, nil when they are forgotten.
 func (p *progress) until(ctx context.Context, seq uint64) ([]outcome, error) {
-	for {
-		p.pmu.Lock()
-		if p.applied.Load() >= seq {
-			defer p.pmu.Unlock()
-			return p.outcomes[seq], nil
-		}
-		if p.failed != nil {
-			defer p.pmu.Unlock()
-			return nil, p.failed
-		}
-		w := p.waiting[seq]
-		if w == nil {
-			w = &waiter{done: make(chan struct{})}
-			p.waiting[seq] = w
-		}
-		w.callers++
-		p.pmu.Unlock()
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			p.pmu.Lock()
-			defer p.pmu.Unlock()
-			if w.callers--; w.callers == 0 && p.waiting[seq] == w {
-				delete(p.waiting, seq)
-			}
-			return nil, ctx.Err()
-		}
-	}
+	return p.within(ctx, seq, nil)
 }
+
+// within is until, or at most until the timer has sent; nil is no limit. It says then what a context says
+// whose deadline has passed. The callers of an entry wake together: what they wait for is handed to them,
+// and the mutex is left alone.
+func (p *progress) within(ctx context.Context, seq uint64, limit <-chan time.Time) ([]outcome, error) {
+	p.pmu.Lock()
+	if p.applied.Load() >= seq {
+		defer p.pmu.Unlock()
+		return p.outcomes[seq], nil
+	}
+	if p.failed != nil {
+		defer p.pmu.Unlock()
+		return nil, p.failed
+	}
+	w := p.waiting[seq]
+	if w == nil {
+		w = &waiter{done: make(chan struct{})}
+		p.waiting[seq] = w
+	}
+	w.callers++
+	p.pmu.Unlock()
+	err := context.DeadlineExceeded
+	select {
+	case <-w.done:
+		return w.out, w.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-limit:
+	}
+	p.pmu.Lock()
+	defer p.pmu.Unlock()
+	if w.callers--; w.callers == 0 && p.waiting[seq] == w {
+		delete(p.waiting, seq)
+	}
+	return nil, err
+}
+
+// timers that are stopped: a reward needs one for some milliseconds.
+var timers = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}}
 
 // calls counts what is under way, for back-pressure and for Close. It has no mutex: every call goes
 // through here twice, and hundreds that wake together would queue for it.
@@ -395,6 +415,7 @@ type calls struct {
 	closed atomic.Bool
 	idle   chan struct{} // closed when closed and n = 0
 	once   sync.Once
+	done   func() // Server.end
 }
 
 // begin admits a call. done must be called at its end.
@@ -413,7 +434,7 @@ func (s *Server) begin(ctx context.Context) (done func(), err error) {
 		s.refused.Add(1)
 		return nil, &Error{Code: TooBusy, Want: fmt.Sprintf("%d calls are under way", n-1), RetryAfter: time.Second}
 	}
-	return s.end, nil
+	return c.done, nil
 }
 
 // enter counts a call that goes on after its caller has left. The caller is still counted.
@@ -529,9 +550,11 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 
 // applied waits until the records of a receipt are applied and returns their outcomes.
 func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.Wait)
-	defer cancel()
-	out, err := s.progress.until(ctx, r.Seq)
+	limit := timers.Get().(*time.Timer)
+	limit.Reset(s.opt.Wait)
+	out, err := s.progress.within(ctx, r.Seq, limit.C)
+	limit.Stop()
+	timers.Put(limit)
 	if err == nil && len(out) < int(r.Event.Index)+n {
 		err = errors.New("the outcome is no longer known")
 	}
