@@ -58,7 +58,7 @@ type members struct {
 	batch   []int
 	groups  []group
 	tiles   []*tile.Group // blocked: all members; lazy: those on their way
-	targets []float64     // 16 members × (64 rounds and a quad)
+	targets []float64     // 16 members × (64 rounds and a quad); eager: of all members with joint
 	along   [4 * rng.Lanes]float64
 	row     []float64 // scratch
 }
@@ -121,7 +121,7 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 	e := &members{
 		d: d, m: m, law: law, first: first, horizon: horizon,
 		s:   make([]float64, (m+rng.Lanes-1)/rng.Lanes*rng.Lanes*d),
-		row: make([]float64, d), targets: make([]float64, tile.Size),
+		row: make([]float64, d),
 	}
 	switch engine {
 	case "", "auto":
@@ -142,6 +142,9 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 		e.mode = onDemand
 	default:
 		return nil, fmt.Errorf("engine is %q%s", engine, spec.Suggest(engine, []string{"auto", eager, blocked, lazy, exactLaw}))
+	}
+	if e.mode != now {
+		e.targets = make([]float64, tile.Size)
 	}
 	if e.mode == onDemand {
 		e.seen = make([]int, m)

@@ -15,7 +15,7 @@ import (
 //	crc  SP  {"cell":"…","seconds":1.25,"regret":[…],"reward":[…],"also":{"s_min":[…]}}  LF
 //
 // crc is the CRC-32C of the JSON text in eight hexadecimal digits. cell is the key of the cell: a
-// hash of everything its numbers depend on (see cellKey), so a line is right wherever it is found,
+// hash of everything its numbers depend on (see cellKeys), so a line is right wherever it is found,
 // in any order, beside lines of other experiments. regret and reward are the sums at the
 // checkpoints, printed so that they read back exactly; seconds is the time the cell took. also
 // holds the columns of diagnostics.csv, where the spec asks for them and the cell has them.

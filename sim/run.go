@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -277,12 +278,8 @@ func (r *runner) recall() error {
 	r.keys = make([]string, len(r.cells))
 	for e := range x.Environments {
 		for p := range x.Policies {
-			for rep := range x.Replications {
-				key, err := x.cellKey(e, p, rep, r.o.Program, r.worlds[e].file.SHA256)
-				if err != nil {
-					return err
-				}
-				r.keys[x.index(e, p, rep)] = key
+			if err := x.cellKeys(r.keys[x.index(e, p, 0):][:x.Replications], e, p, r.o.Program, r.worlds[e].file.SHA256); err != nil {
+				return err
 			}
 		}
 	}
@@ -328,30 +325,41 @@ func (r *runner) unchanged(name string, want []byte, sum string) bool {
 	return err == nil && hash(want) == sum && hash(data) == sum
 }
 
-// cellKey is a hash of everything the numbers of a cell depend on: the two tables without their
-// names, the bytes of the data file, seed, replication, horizon, checkpoints, and the program.
-func (x *Experiment) cellKey(e, p, r int, program, data string) (string, error) {
+// cellKeys stores the keys of the replications of an environment and a policy. A key is a hash of everything
+// the numbers of a cell depend on: the two tables without their names, the bytes of the data file, seed,
+// replication, horizon, checkpoints, and the program.
+func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) error {
 	type table struct {
 		Kind  string
 		Table spec.Raw
 		Data  string `json:",omitempty"`
 	}
 	world, pol := &x.Environments[e], &x.Policies[p]
-	b, err := json.Marshal(struct {
+	head, err := json.Marshal(struct {
 		Format      int
 		Program     string
 		Environment table
 		Policy      table
 		Seed        uint64
-		Replication int
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed})
+	if err != nil {
+		return err
+	}
+	tail, err := json.Marshal(struct {
 		Checkpoints []int // the last is the horizon
 		Horizon     int
 		Record      []string `json:",omitempty"`
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, r + 1, x.Checkpoints, x.Horizon, x.Record})
+	}{x.Checkpoints, x.Horizon, x.Record})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return hash(b)[:32], nil
+	// One object, its field Replication between the others.
+	head = append(head[:len(head)-1], `,"Replication":`...)
+	tail[0] = ','
+	for r := range keys {
+		keys[r] = hash(append(strconv.AppendInt(head, int64(r+1), 10), tail...))[:32]
+	}
+	return nil
 }
 
 // Identity is a hash of what the spec asks for, the number of replications aside: a directory of

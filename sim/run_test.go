@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -550,5 +551,43 @@ func BenchmarkPlay(b *testing.B) {
 	b.ReportAllocs()
 	if err := Play(world, &randomPlayer{weight: 1}, key, b.N, w); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// TestCellKeys: the key of a cell is the hash of one JSON object, so journals of other builds stay readable.
+func TestCellKeys(t *testing.T) {
+	for _, record := range []string{"", "record = [\"actions\"]\n"} {
+		x := parse(t, record+mixed)
+		keys := make([]string, x.Replications)
+		if err := x.cellKeys(keys, 1, 2, "program", "data"); err != nil {
+			t.Fatal(err)
+		}
+		world, pol := x.Environments[1], x.Policies[2]
+		for r, key := range keys {
+			var text []string
+			field := func(name string, v any) {
+				b, err := json.Marshal(v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = append(text, strconv.Quote(name)+":"+string(b))
+			}
+			field("Format", 1)
+			field("Program", "program")
+			field("Environment", struct {
+				Kind, Table, Data any
+			}{world.Kind, world.Table, "data"})
+			field("Policy", struct{ Kind, Table any }{pol.Kind, pol.Table})
+			field("Seed", 5)
+			field("Replication", r+1)
+			field("Checkpoints", x.Checkpoints)
+			field("Horizon", 700)
+			if record != "" {
+				field("Record", []string{"actions"})
+			}
+			if want := hash([]byte("{" + strings.Join(text, ",") + "}"))[:32]; key != want {
+				t.Fatalf("record %q, replication %d: key %s, want %s", record, r+1, key, want)
+			}
+		}
 	}
 }

@@ -20,7 +20,10 @@ import (
 	"troupe/spec"
 )
 
-func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	collectSeldom()
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // Exit codes.
 const (

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -133,9 +132,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	if os.Getenv("GOGC") == "" { // a small heap would be collected ten times a second, and decisions wait meanwhile
-		debug.SetGCPercent(400)
-	}
+	collectAt(seldom) // otherwise a small heap is collected ten times a second, and decisions wait meanwhile
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	if err := f.check(); err != nil {

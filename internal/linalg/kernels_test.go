@@ -121,6 +121,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	var below []float64 // inv and the rows of zeros that its kernels may read
 	ridge := func(held int) *Ridge {
 		x := NewRidge(d, 1)
+		x.queue()
 		below = fenced(append(slices.Clone(v), make([]float64, (ld-d)*ld)...))
 		x.inv = below[: d*ld : d*ld]
 		x.k, x.theta, x.gain, x.wait = fenced(k), fenced(hat), fenced(x.gain), fenced(x.wait)

@@ -57,7 +57,7 @@ type Ridge struct {
 	// the panels on the diagonal is old until mirror: before it, entry (i, j) is read at(min(i, j), max(i, j)).
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
-	wait    []float64        // 64 rows of d
+	wait    []float64        // 64 rows of d, made on first use
 	tile    []float64        // d ≤ 16: the same in rows of 16, as AddTile wants them, otherwise nil
 	rewards [waiting]float64 // as AddSteps wants them
 
@@ -93,11 +93,8 @@ func NewRidge(d int, lambda float64) *Ridge {
 	ld := Padded(d)
 	r := &Ridge{
 		d: d, lambda: lambda, inv: make([]float64, ld*ld)[:d*ld],
-		v: make([]float64, (d+Members-1)/Members*Members*d), wait: make([]float64, waiting*d),
+		v:   make([]float64, (d+Members-1)/Members*Members*d),
 		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld), gain: make([]float64, ld),
-	}
-	if d <= Members {
-		r.tile = make([]float64, waiting*Members)
 	}
 	r.point()
 	for i := range d {
@@ -109,8 +106,21 @@ func NewRidge(d int, lambda float64) *Ridge {
 
 // point shows the slices to the kernels.
 func (r *Ridge) point() {
-	r.core = core{inv: &r.inv[0], k: &r.k[0], theta: &r.theta[0], gain: &r.gain[0], wait: &r.wait[0], d: r.d, ld: Padded(r.d)}
+	r.core = core{inv: &r.inv[0], k: &r.k[0], theta: &r.theta[0], gain: &r.gain[0], d: r.d, ld: Padded(r.d)}
+	if r.wait != nil {
+		r.core.wait = &r.wait[0]
+	}
 	if r.tile != nil {
+		r.core.tile = &r.tile[0]
+	}
+}
+
+// queue makes room for the steps that wait. A regression that moves in an octet only needs none.
+func (r *Ridge) queue() {
+	r.wait = make([]float64, waiting*r.d)
+	r.core.wait = &r.wait[0]
+	if r.d <= Members {
+		r.tile = make([]float64, waiting*Members)
 		r.core.tile = &r.tile[0]
 	}
 }
@@ -410,6 +420,9 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 	if len(x) != r.d {
 		panic(badLength)
+	}
+	if r.wait == nil {
+		r.queue()
 	}
 	switch level := cpu.Kernels(); {
 	case r.halves(level):
