@@ -197,6 +197,58 @@ func TestWalk(t *testing.T) {
 	wantCode(t, err, Unavailable)
 }
 
+// counted counts what a history reads of a log.
+type counted struct {
+	log
+	entries int
+}
+
+func (c *counted) replay(chain *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
+	return c.log.replay(chain, until, func(d eventlog.Delivery) error {
+		c.entries++
+		return f(d)
+	})
+}
+
+// A rollback to a time before other rollbacks needs the states that those began with, and these need
+// those of earlier ones. Each is computed once: n rollbacks fold the log n + 1 times, not 2ⁿ times, and
+// the state is the same.
+func TestRollbacksInRollbacks(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, vectors("news", 3), ""))
+	play := func(n int) (seq uint64) {
+		for i := range n {
+			d := must(s.Decide(ctx, "news", DecideRequest{Actions: actions(i, 4, 3)}))
+			seq = must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})).Seq
+		}
+		return seq
+	}
+	play(3)
+	const n = 12
+	for range n {
+		seq := play(2)
+		play(1)
+		must(s.RollbackModel(ctx, RollbackRequest{Name: "news", ToSeq: seq}))
+	}
+	last := s.progress.applied.Load()
+	want := must(s.State(ctx, "news")).Digest
+
+	c := &counted{log: logReader{s}}
+	h := &history{log: c, nearest: func(uint64) []byte { return nil }}
+	h.first.Store(1)
+	f, _, err := h.fold(nil, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := f.names["news"].snapshot(); err != nil || digest(b) != want {
+		t.Errorf("folded from nothing: digest %v, %v; want %v", digest(b), err, want)
+	}
+	if c.entries > (n+1)*int(last) {
+		t.Errorf("%d entries were read of a log of %d with %d rollbacks, want at most %d", c.entries, last, n, (n+1)*last)
+	}
+}
+
 // reseal gives bytes the checksum of a state.
 func reseal(b []byte) []byte {
 	if len(b) < sha256.Size {

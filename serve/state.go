@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -328,6 +329,54 @@ type history struct {
 	nearest func(seq uint64) []byte
 	first   atomic.Uint64 // entry at which the log begins
 	base    atomic.Uint64 // entry before whose state nothing can be computed, 0 when the log is whole
+	begun   beginnings
+}
+
+// beginnings remembers the states that clones and rollbacks began with. A fold meets those again in
+// every fold of the same entries, and each needs the ones before it: computed anew, n nested rollbacks
+// would cost 2ⁿ folds of the log. The newest are kept, up to beginningBytes.
+type beginnings struct {
+	mu    sync.Mutex
+	known map[beginning]begun
+	queue []beginning // oldest first
+	bytes int
+}
+
+// beginning is the state of an incarnation after an entry. Entries never change, so it does not either.
+type beginning struct {
+	model eventlog.ID
+	seq   uint64
+}
+
+type begun struct {
+	snapshot []byte
+	learned  uint64
+}
+
+// beginningBytes bounds beginnings, beside the newest one.
+const beginningBytes = 32 << 20
+
+func (b *beginnings) get(k beginning) (begun, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v, ok := b.known[k]
+	return v, ok
+}
+
+func (b *beginnings) put(k beginning, v begun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.known[k]; ok {
+		return
+	}
+	if b.known == nil {
+		b.known = map[beginning]begun{}
+	}
+	b.known[k], b.queue = v, append(b.queue, k)
+	for b.bytes += len(v.snapshot) + 128; b.bytes > beginningBytes && len(b.queue) > 1; b.queue = b.queue[1:] {
+		b.bytes -= len(b.known[b.queue[0]].snapshot) + 128
+		delete(b.known, b.queue[0])
+	}
 }
 
 // log is what a history reads.
@@ -379,19 +428,26 @@ func (h *history) decision(key eventlog.Event, seq uint64) (*eventlog.Decision, 
 
 // policyAt implements past.
 func (h *history) policyAt(chain []eventlog.ID, seq uint64) ([]byte, uint64, error) {
+	k := beginning{chain[0], seq}
+	if v, ok := h.begun.get(k); ok {
+		return v.snapshot, v.learned, nil
+	}
 	f, err := h.at(chain, seq)
 	if err != nil {
 		return nil, 0, err
 	}
-	m := f.alive(chain)
-	if m == nil {
-		return nil, 0, nil
+	var v begun
+	if m := f.alive(chain); m != nil {
+		if m.policy == nil && m.cfg.encoder != nil {
+			return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.id, seq)
+		}
+		if v.snapshot, err = m.snapshot(); err != nil {
+			return nil, 0, err
+		}
+		v.learned = m.counts.Learned
 	}
-	if m.policy == nil && m.cfg.encoder != nil {
-		return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.id, seq)
-	}
-	b, err := m.snapshot()
-	return b, m.counts.Learned, err
+	h.begun.put(k, v)
+	return v.snapshot, v.learned, nil
 }
 
 // alive returns the first model of the chain that exists.
