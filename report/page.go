@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"troupe/sim"
@@ -18,7 +19,12 @@ import (
 //go:embed page/page.html page/sheet.html page/style.css page/page.js
 var pageFiles embed.FS
 
-var pageTemplate = template.Must(template.New("page.html").ParseFS(pageFiles, "page/page.html"))
+var pageTemplate = parsed(pageFiles, "page.html")
+
+// parsed returns a function that parses a page on first use: most commands show none.
+func parsed(files embed.FS, name string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).ParseFS(files, "page/"+name)) })
+}
 
 // shell is what every page of ours has: title, palette, styles, script.
 type shell struct {
@@ -227,7 +233,7 @@ func (d *document) writePage(w io.Writer) error {
 		p.Each = p.Envs
 	}
 	p.How = d.how()
-	return pageTemplate.Execute(w, p)
+	return pageTemplate().Execute(w, p)
 }
 
 func (e *envPart) view(names []string, single bool) (*envView, error) {

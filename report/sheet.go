@@ -25,7 +25,7 @@ type Section struct {
 	Pre            string // text as it is, for commands and specs
 }
 
-var sheetTemplate = template.Must(template.New("sheet.html").ParseFS(pageFiles, "page/sheet.html"))
+var sheetTemplate = parsed(pageFiles, "sheet.html")
 
 // WriteHTML writes the sheet as one self-contained page. Rows and marks wear looks[Policy]; looks
 // may be nil when nothing does.
@@ -52,5 +52,5 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
 		}
 		view.Parts = append(view.Parts, p)
 	}
-	return sheetTemplate.Execute(w, view)
+	return sheetTemplate().Execute(w, view)
 }

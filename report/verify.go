@@ -19,7 +19,7 @@ import (
 //go:embed page/verify.html
 var verifyFile embed.FS
 
-var verifyTemplate = template.Must(template.New("verify.html").ParseFS(verifyFile, "page/verify.html"))
+var verifyTemplate = parsed(verifyFile, "verify.html")
 
 // VerifyMeta is what the page of a verification says about the run.
 type VerifyMeta struct {
@@ -135,7 +135,7 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	}
 	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a false alarm with probability below %s. Inequalities and identities are asserted on every path, up to rounding.",
 		count(chance), scientific(float64(chance)*verify.Level))
-	return verifyTemplate.Execute(w, view)
+	return verifyTemplate().Execute(w, view)
 }
 
 // BuildVerify writes verify.html into a directory and returns its path.

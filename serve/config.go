@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -300,7 +299,16 @@ const (
 	maxWindow = 30 * 24 * time.Hour
 )
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+// isName reports whether s is a name: up to 64 letters, digits, '.', '_' and '-', the first a letter or a digit.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || i > 0 && (c == '.' || c == '_' || c == '-')) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
 
 // Check looks at a configuration as CreateModel would, with the default limits. The error is an *Error
 // with the field.
@@ -324,7 +332,7 @@ type compiled struct {
 
 // compile checks a configuration. The error is an *Error with the field.
 func (c ModelConfig) compile(limits Limits) (*compiled, error) {
-	if !nameForm.MatchString(c.ID) {
+	if !isName(c.ID) {
 		return nil, invalid("config.id", c.ID, "expected 1 to 64 letters, digits and . _ - that begin with a letter or a digit")
 	}
 	if c.Reward.Min >= c.Reward.Max || c.Reward.Max-c.Reward.Min > math.MaxFloat64/4 {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func newMetrics(a *API) *metrics {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info", Help: "Always 1; the labels say what runs, and on which directory.",
 		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.cutOff, m.requests, m.seconds, m.rewards, serviceCollector{a},
+	m.registry.MustRegister(info, m.cutOff, m.requests, m.seconds, m.rewards, newServiceCollector(a),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return m
@@ -71,11 +72,11 @@ func (m *metrics) reward(status serve.RewardStatus, err error) {
 	m.rewards.WithLabelValues(string(status)).Inc()
 }
 
-// gauge is one number of the service.
-type gauge struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	of   func(h *serve.Health) float64
+// number is one number of the service or of a model, H being where it is.
+type number[H any] struct {
+	name, help string
+	kind       prometheus.ValueType
+	of         func(h *H) float64
 }
 
 func one(b bool) float64 {
@@ -85,68 +86,70 @@ func one(b bool) float64 {
 	return 0
 }
 
-func healthGauge(name, help string, kind prometheus.ValueType, of func(h *serve.Health) float64) gauge {
-	return gauge{prometheus.NewDesc(name, help, nil, nil), kind, of}
+var healthNumbers = []number[serve.Health]{
+	{"troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Ready) }},
+	{"troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Damage != "") }},
+	{"troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Full) }},
+	{"troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Log) }},
+	{"troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Applied) }},
+	{"troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Lag) }},
+	{"troupe_commit_batches_total", "Batches made durable.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Batches) }},
+	{"troupe_commit_events_total", "Records in them.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Events) }},
+	{"troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Retries) }},
+	{"troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Refused) }},
+	{"troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }},
+	{"troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }},
+	{"troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }},
+	{"troupe_models", "Models.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Models) }},
+	{"troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Open) }},
+	{"troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.InFlight) }},
+	{"troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Refused) }},
+	{"troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Forged) }},
+	{"troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }},
+	{"troupe_recovery_seconds", "Time to fold the log at the start.", prometheus.GaugeValue, func(h *serve.Health) float64 { return h.Recovery.Took.Seconds() }},
+	{"troupe_start_time_seconds", "Start of the server, seconds since 1970.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Started.UnixNano()) / 1e9 }},
 }
 
-var gauges = []gauge{
-	healthGauge("troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Ready) }),
-	healthGauge("troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Damage != "") }),
-	healthGauge("troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Full) }),
-	healthGauge("troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Log) }),
-	healthGauge("troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Applied) }),
-	healthGauge("troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Lag) }),
-	healthGauge("troupe_commit_batches_total", "Batches made durable.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Batches) }),
-	healthGauge("troupe_commit_events_total", "Records in them.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Events) }),
-	healthGauge("troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Retries) }),
-	healthGauge("troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Refused) }),
-	healthGauge("troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }),
-	healthGauge("troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }),
-	healthGauge("troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }),
-	healthGauge("troupe_models", "Models.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Models) }),
-	healthGauge("troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Open) }),
-	healthGauge("troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.InFlight) }),
-	healthGauge("troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Refused) }),
-	healthGauge("troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Forged) }),
-	healthGauge("troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }),
-	healthGauge("troupe_recovery_seconds", "Time to fold the log at the start.", prometheus.GaugeValue, func(h *serve.Health) float64 { return h.Recovery.Took.Seconds() }),
-	healthGauge("troupe_start_time_seconds", "Start of the server, seconds since 1970.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Started.UnixNano()) / 1e9 }),
+var modelNumbers = []number[serve.Counts]{
+	{"troupe_model_decisions_total", "Decisions of a model, over its life.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Decisions) }},
+	{"troupe_model_rewards_total", "Rewards that counted.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Rewards) }},
+	{"troupe_model_reward_sum", "Sum of the rewards that counted.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
+	{"troupe_model_late_total", "Rewards after the window.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Late) }},
+	{"troupe_model_expired_total", "Windows that closed without a reward.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Expired) }},
+	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
 }
-
-var (
-	modelLabel = []string{"model"}
-	modelStats = []struct {
-		desc *prometheus.Desc
-		kind prometheus.ValueType
-		of   func(c *serve.Counts) float64
-	}{
-		{prometheus.NewDesc("troupe_model_decisions_total", "Decisions of a model, over its life.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Decisions) }},
-		{prometheus.NewDesc("troupe_model_rewards_total", "Rewards that counted.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Rewards) }},
-		{prometheus.NewDesc("troupe_model_reward_sum", "Sum of the rewards that counted.", modelLabel, nil), prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
-		{prometheus.NewDesc("troupe_model_late_total", "Rewards after the window.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Late) }},
-		{prometheus.NewDesc("troupe_model_expired_total", "Windows that closed without a reward.", modelLabel, nil), prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Expired) }},
-		{prometheus.NewDesc("troupe_model_open_events", "Decisions whose window is open.", modelLabel, nil), prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
-	}
-	modelFailed = prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", modelLabel, nil)
-)
 
 // serviceCollector reads the service when /metrics is asked.
-type serviceCollector struct{ a *API }
+type serviceCollector struct {
+	a             *API
+	health, model []*prometheus.Desc // of healthNumbers and modelNumbers
+	failed        *prometheus.Desc
+}
+
+func newServiceCollector(a *API) serviceCollector {
+	c := serviceCollector{a: a}
+	for _, n := range healthNumbers {
+		c.health = append(c.health, prometheus.NewDesc(n.name, n.help, nil, nil))
+	}
+	label := []string{"model"}
+	for _, n := range modelNumbers {
+		c.model = append(c.model, prometheus.NewDesc(n.name, n.help, label, nil))
+	}
+	c.failed = prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", label, nil)
+	return c
+}
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, g := range gauges {
-		out <- g.desc
+	for _, d := range slices.Concat(c.health, c.model) {
+		out <- d
 	}
-	for _, s := range modelStats {
-		out <- s.desc
-	}
-	out <- modelFailed
+	out <- c.failed
 }
 
 func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 	h := c.a.svc.Health()
-	for _, g := range gauges {
-		out <- prometheus.MustNewConstMetric(g.desc, g.kind, g.of(&h))
+	for i, n := range healthNumbers {
+		out <- prometheus.MustNewConstMetric(c.health[i], n.kind, n.of(&h))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -155,10 +158,10 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for _, m := range models {
-		for _, s := range modelStats {
-			out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.of(&m.Counts), m.Name)
+		for i, n := range modelNumbers {
+			out <- prometheus.MustNewConstMetric(c.model[i], n.kind, n.of(&m.Counts), m.Name)
 		}
-		out <- prometheus.MustNewConstMetric(modelFailed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
+		out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,8 +27,9 @@ var (
 	//go:embed page/docs.html
 	docsText string
 
-	statusTemplate = template.Must(template.New("status").Parse(statusText))
-	docsTemplate   = template.Must(template.New("docs").Parse(docsText))
+	// Parsed on first use: other commands than the server show none.
+	statusTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("status").Parse(statusText)) })
+	docsTemplate   = sync.OnceValue(func() *template.Template { return template.Must(template.New("docs").Parse(docsText)) })
 )
 
 // maxPageModels bounds the status page.
@@ -180,7 +182,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		p.Log = append(p.Log, named{"Data directory", a.opts.Data})
 	}
 	var b bytes.Buffer
-	if err := statusTemplate.Execute(&b, p); err != nil {
+	if err := statusTemplate().Execute(&b, p); err != nil {
 		a.fail(w, r, problemOf(err))
 		return
 	}
@@ -385,7 +387,7 @@ func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
 		kinds = append(kinds, docProblem{p.code, p.title, p.advice, p.status})
 	}
 	var b bytes.Buffer
-	err := docsTemplate.Execute(&b, map[string]any{
+	err := docsTemplate().Execute(&b, map[string]any{
 		"Style": template.CSS(styleSheet), "Intro": doc.Info.Description, "Groups": groups, "Schemas": schemas,
 		"Problems": kinds, "Version": version,
 	})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"troupe/serve"
@@ -537,11 +538,13 @@ type (
 	}
 )
 
-var isoForm = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?$`)
+var isoForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?$`)
+})
 
 // parseISODuration reads days, hours, minutes and seconds of ISO 8601.
 func parseISODuration(s string) (time.Duration, bool) {
-	m := isoForm.FindStringSubmatch(s)
+	m := isoForm().FindStringSubmatch(s)
 	if m == nil || strings.HasSuffix(s, "P") || strings.HasSuffix(s, "T") {
 		return 0, false
 	}
