@@ -38,7 +38,10 @@ type members struct {
 	auto    bool
 	horizon int // 0 when not known
 
-	s []float64 // panels of 8 members, an even number: see linalg.Members
+	// Room for an even number of eights of members. Lazy keeps them row by row, because rows come alone
+	// there: row j is d numbers from j·d. Otherwise eight rows are a panel, see linalg.Members; both have
+	// the same eight rows in the same place.
+	s []float64
 
 	// Steps from, …, n−1 are not in every row: row k of x is step from+k. A run is a stretch of
 	// steps whose sources are consecutive rounds of one stream.
@@ -181,19 +184,52 @@ func (e *members) blocks() {
 	}
 }
 
-// at returns the place of feature 0 of row j; feature i is 8i further.
+// at returns the place of feature 0 of row j in its panel; feature i is 8i further.
 func (e *members) at(j int) int { return j&^7*e.d + j&7 }
+
+// line returns row j as lazy keeps it.
+func (e *members) line(j int) []float64 { return e.s[j*e.d : j*e.d+e.d] }
 
 // store and fetch copy row j of S.
 func (e *members) store(j int, row []float64) {
+	if e.mode == onDemand {
+		copy(e.line(j), row)
+		return
+	}
 	for i, at := 0, e.at(j); i < len(row); i, at = i+1, at+8 {
 		e.s[at] = row[i]
 	}
 }
 
 func (e *members) fetch(row []float64, j int) {
+	if e.mode == onDemand {
+		copy(row, e.line(j))
+		return
+	}
 	for i, at := 0, e.at(j); i < len(row); i, at = i+1, at+8 {
 		row[i] = e.s[at]
+	}
+}
+
+// panels returns rows 16g, …, 16g+15 as two panels: where they lie, or, for lazy, in the scratch of 16d
+// numbers. Every row is up to date.
+func (e *members) panels(scratch []float64, g int) []float64 {
+	lie := e.s[g*rng.Lanes*e.d : (g+1)*rng.Lanes*e.d]
+	if e.mode != onDemand {
+		return lie
+	}
+	toPanel(scratch[:8*e.d], lie, e.d)
+	toPanel(scratch[8*e.d:16*e.d], lie[8*e.d:], e.d)
+	return scratch[:16*e.d]
+}
+
+// toPanel stores eight rows of d numbers as a panel.
+func toPanel(panel, rows []float64, d int) {
+	r0, r1, r2, r3 := rows[:d], rows[d:2*d], rows[2*d:3*d], rows[3*d:4*d]
+	r4, r5, r6, r7 := rows[4*d:5*d], rows[5*d:6*d], rows[6*d:7*d], rows[7*d:8*d]
+	for i := range d {
+		p := (*[8]float64)(panel[8*i:])
+		p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7] = r0[i], r1[i], r2[i], r3[i], r4[i], r5[i], r6[i], r7[i]
 	}
 }
 
@@ -226,6 +262,11 @@ func (e *members) add(x []float64, draw rng.Source) {
 		}
 	case e.auto && e.n > e.limit():
 		e.settle()
+		rows := make([]float64, 8*e.d)
+		for at := 0; at < len(e.s); at += len(rows) {
+			copy(rows, e.s[at:])
+			toPanel(e.s[at:], rows, e.d)
+		}
 		e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
 		e.blocks()
 	case len(e.x)+e.d > max(lazySteps, block*e.d):
@@ -246,15 +287,8 @@ func (e *members) limit() int {
 
 // load stores S^j in dst.
 func (e *members) load(dst []float64, j int) {
-	if e.mode == onDemand && e.seen[j] < e.n {
-		if e.seen[j] < 0 {
-			e.first(dst, j)
-		} else {
-			e.fetch(dst, j)
-		}
-		e.walk(dst, j, max(e.seen[j], 0))
-		e.store(j, dst)
-		e.seen[j] = e.n
+	if e.mode == onDemand {
+		copy(dst, e.late(j))
 		return
 	}
 	e.fetch(dst, j)
@@ -263,9 +297,26 @@ func (e *members) load(dst []float64, j int) {
 	}
 }
 
+// late brings row j up to date, for lazy, and returns it where it lies.
+func (e *members) late(j int) []float64 {
+	row, seen := e.line(j), e.seen[j]
+	if seen < 0 {
+		e.first(row, j)
+		seen = 0
+	}
+	if seen < e.n {
+		e.walk(row, j, seen)
+	}
+	e.seen[j] = e.n
+	return row
+}
+
 // view returns S^j as numbers that are step apart: where it lies, or in the scratch of d numbers.
 func (e *members) view(scratch []float64, j int) (s []float64, step int) {
-	if e.mode == now || e.mode == onDemand && e.seen[j] == e.n || e.mode == inBlocks && e.from == e.n {
+	switch {
+	case e.mode == onDemand:
+		return e.late(j), 1
+	case e.mode == now || e.from == e.n:
 		return e.s[e.at(j):], 8
 	}
 	e.load(scratch, j)
@@ -364,23 +415,24 @@ func (e *members) advance(rows []int) {
 		g := &groups[k]
 		mine := rows[k*rng.Lanes : min(len(rows), (k+1)*rng.Lanes)]
 		g.lanes = len(mine)
-		clear(g.S)
 		for i := range g.Members {
 			j := mine[min(i, len(mine)-1)]
 			g.Members[i], g.start[i] = uint32(j), max(e.seen[j], 0)
 		}
 		begin = min(begin, g.start[0])
 	}
-	// put copies row ids[i] into lane i of the group: its time has come.
+	// put copies the row of lane i into the group: its time has come. A lane holds any numbers before, and
+	// where the group has no member for it: they are not read.
 	put := func(g *group, i int) {
 		j := int(g.Members[i])
+		row := e.line(j)
 		if e.seen[j] < 0 {
-			e.first(e.row, j)
-		} else {
-			e.fetch(e.row, j)
+			row = e.row // nearer than where it will lie
+			e.first(row, j)
 		}
-		for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
-			g.S[at] = e.row[f]
+		s := g.S[i/8*d*8+i%8:]
+		for f, v := range row {
+			s[8*f] = v
 		}
 	}
 	e.stretches(begin, e.n, func(a, b int, src rng.Source) {
@@ -422,10 +474,10 @@ func (e *members) advance(rows []int) {
 			if g.start[i] == e.n { // a row that is drawn for the first time before any step
 				put(g, i)
 			}
-			for f, at := 0, i/8*d*8+i%8; f < d; f, at = f+1, at+8 {
-				e.row[f] = g.S[at]
+			row, s := e.line(j), g.S[i/8*d*8+i%8:]
+			for f := range row {
+				row[f] = s[8*f]
 			}
-			e.store(j, e.row)
 			e.seen[j] = e.n
 		}
 	}

@@ -200,7 +200,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 		if keep {
 			p = q.p[g*rng.Lanes*k : (g+1)*rng.Lanes*k]
 		}
-		longest := q.products(e.s.s[g*rng.Lanes*d:(g+1)*rng.Lanes*d], inv, p, d)
+		longest := q.products(e.s.panels(q.theta, g), inv, p, d)
 		all = max(all, longest)
 		// θ̃ is off by 2d roundings of sums below ‖V⁻¹‖‖S‖ against the solve of one member, a score
 		// by d more.
