@@ -310,6 +310,8 @@ func isName(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
+const wantName = "expected 1 to 64 letters, digits and . _ - that begin with a letter or a digit"
+
 // Check looks at a configuration as CreateModel would, with the default limits. The error is an *Error
 // with the field.
 func (c ModelConfig) Check() error {
@@ -333,7 +335,7 @@ type compiled struct {
 // compile checks a configuration. The error is an *Error with the field.
 func (c ModelConfig) compile(limits Limits) (*compiled, error) {
 	if !isName(c.ID) {
-		return nil, invalid("config.id", c.ID, "expected 1 to 64 letters, digits and . _ - that begin with a letter or a digit")
+		return nil, invalid("config.id", c.ID, wantName)
 	}
 	if c.Reward.Min >= c.Reward.Max || c.Reward.Max-c.Reward.Min > math.MaxFloat64/4 {
 		return nil, invalid("config.reward.min", c.Reward.Min, "expected less than max, which is %v", c.Reward.Max)
@@ -401,7 +403,7 @@ func (c ModelConfig) compile(limits Limits) (*compiled, error) {
 		return nil, invalid("config", "", "has no JSON form: %v", err)
 	}
 	if len(out.json) > maxConfig {
-		return nil, invalid("config", len(out.json), "expected at most %d bytes", maxConfig)
+		return nil, invalid("config", len(out.json), "expected a configuration of at most %d bytes", maxConfig)
 	}
 	return out, nil
 }

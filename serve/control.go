@@ -187,6 +187,9 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		if err != nil {
 			return nil, err
 		}
+		if !isName(r.Name) {
+			return nil, invalid("name", r.Name, wantName)
+		}
 		if err := s.free("name", r.Name); err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -224,6 +225,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if !clean(r.URL.EscapedPath()) {
+		// A ServeMux would send the client elsewhere, to a path that is route's and not ours.
+		detail := "the path has an empty segment, or . or .. as one"
+		if strings.Contains(r.URL.Path, "//:") {
+			detail = "the name in front of the colon is missing"
+		}
+		a.fail(out, r, problem("not_found", "", detail))
+		return
+	}
 	handler, pattern := a.mux.Handler(r)
 	if pattern == "" {
 		a.noRoute(out, r, handler)
@@ -234,6 +244,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mux.ServeHTTP(out, r)
+}
+
+// clean reports whether a path is what a ServeMux looks up, with or without a slash at its end.
+func clean(p string) bool {
+	return p == "/" || path.Clean(p) == strings.TrimSuffix(p, "/")
 }
 
 // probe reports whether the request asks how the server is: it must get an answer when all else is
@@ -329,7 +344,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 		}
 	}
 	requestOf(r.Context()).problem = p.Code
-	if strings.Contains(r.URL.Path, "/personalizer/v1.") {
+	if strings.HasPrefix(r.URL.Path, "/personalizer/") || strings.HasPrefix(r.URL.Path, "/v1/models/") && strings.Contains(r.URL.Path, "/personalizer/") {
 		writePersonalizerError(w, p)
 		return
 	}
@@ -349,9 +364,6 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	case rec.status == http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", rec.header.Get("Allow"))
 		a.fail(w, r, problem("method_not_allowed", "", ""))
-	case rec.status >= 300 && rec.status < 400:
-		w.Header().Set("Location", rec.header.Get("Location"))
-		w.WriteHeader(rec.status)
 	default:
 		a.fail(w, r, problem("not_found", "", "there is no such path"))
 	}
@@ -426,12 +438,12 @@ func route(r *http.Request) *http.Request {
 	if split == esc {
 		return r
 	}
-	path, err := url.PathUnescape(split)
+	plain, err := url.PathUnescape(split)
 	if err != nil {
 		return r
 	}
 	u := *r.URL
-	u.Path, u.RawPath = path, split
+	u.Path, u.RawPath = plain, split
 	out := r.WithContext(r.Context())
 	out.URL = &u
 	return out

@@ -49,7 +49,8 @@ func TestModels(t *testing.T) {
 	}
 	e.do("PATCH", "/v1/models/news", `{"flor":0.1}`, "If-Match", "*").want(t, "change of an unknown field", 422, "flor", "floor")
 	e.do("PUT", "/v1/models/news", `{"id":"news"}`, "If-Match", a.header.Get("ETag")).want(t, "replace", 200, `"floor":0`)
-	e.do("PUT", "/v1/models/news", `{"id":"other"}`, "If-Match", "*").want(t, "replace the id", 422, `"field":"config.id"`)
+	e.do("PUT", "/v1/models/news", `{"id":"other"}`, "If-Match", "*").want(t, "replace the id", 422, `"field":"id"`)
+	e.do("PUT", "/v1/models/news", `{"floor":0.2}`, "If-Match", "*").want(t, "replace without the id", 200, `"floor":0.2`)
 
 	e.do("POST", "/v1/models/news:pause", "").want(t, "pause", 200, `"paused":true`)
 	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "decide of a paused model", 409, `"code":"paused"`)
@@ -191,7 +192,7 @@ func TestRefusedBodies(t *testing.T) {
 		status      int
 		code, field string
 	}{
-		{"nothing", ``, 400, "malformed", ""},
+		{"nothing", ``, 400, "malformed", ""}, // TestDetails has the words
 		{"not JSON", `SECRET`, 400, "malformed", ""},
 		{"half", `{"context":{"SECRET":1}`, 400, "malformed", ""},
 		{"a list", `[1]`, 422, "invalid", ""},
@@ -232,7 +233,18 @@ func TestRefusedBodies(t *testing.T) {
 	if log.Len() == 0 || strings.Contains(log.String(), "SECRET") {
 		t.Errorf("the log is empty or repeats a request: %s", log.String())
 	}
-	e.do("POST", "/v1/models", `{"id":"x","policy":{"kind":"ensembel"}}`).want(t, "kind", 422, `"field":"config.policy.kind"`)
+	e.do("POST", "/v1/models", `{"id":"x","policy":{"kind":"ensembel"}}`).want(t, "kind", 422, `"field":"policy.kind"`)
+}
+
+// What huma refuses says as much as what we refuse.
+func TestDetails(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{MaxBody: 100})
+	e.do("POST", "/v1/models/news:decide", "").want(t, "no body", 400, "the body is empty, expected a JSON object")
+	e.do("POST", "/v1/models/news:clone", "").want(t, "no body", 400, "the body is empty, expected a JSON object")
+	e.do("POST", "/v1/models/news:decide", strings.Repeat(" ", 101)).want(t, "long", 413, "the body has more than 100 bytes")
+	e.do("GET", "/v1/models/news/log?from=-1", "").want(t, "negative", 422, `"detail":"expected a whole number that fits","field":"query.from"`)
+	e.fake.err = &serve.Error{Code: serve.Conflict, Field: "idempotency_key", Want: "words"}
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "a key", 409, `"field":"header.Idempotency-Key"`)
 }
 
 // Each code of the service has its status, and waiting times travel.
@@ -753,6 +765,21 @@ func TestVerbs(t *testing.T) {
 	e.do("POST", "/v1/models/news:explode", "").want(t, "no verb", 404, "expected one of activate, batch, clone")
 	e.do("GET", "/v1/models/news:decide", "").want(t, "another method", 405)
 	e.do("PUT", "/v1/models", "").want(t, "another method", 405)
+}
+
+// A path that is not clean is a 404 that says why. A redirect would lead a client in circles: a name
+// that is empty, as an unset variable of a shell, makes one.
+func TestUncleanPaths(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	for path, word := range map[string]string{
+		"/v1/events/:reward": "the name in front of the colon is missing", "/v1/models/:decide": "in front of the colon",
+		"/v1/models/%3Adecide": "in front of the colon", "/v1//models/news:decide": "empty segment", "/v1/models/../models/news:decide": "or ..",
+		"/v1/models/./news:decide": "or ..",
+	} {
+		e.do("POST", path, `{"actions":[{"id":"a"}]}`).want(t, path, 404, `"code":"not_found"`, word)
+	}
+	e.do("GET", "/docs/", "").want(t, "a slash at the end", 404, "there is no such path")
+	e.do("GET", "/", "").want(t, "the first page", 200)
 }
 
 // A client that goes away before its answer is no fault of the server: neither an error in the log

@@ -13,12 +13,14 @@ import (
 // maxDepth is how deep a body may be nested.
 const maxDepth = 16
 
+const emptyBody = "the body is empty, expected a JSON object"
+
 // decodeJSON reads one JSON value of RFC 8259 into a struct, strictly: no unknown member, no member
 // twice, no invalid UTF-8, names in their exact case, nothing after the value. Its errors are
 // *fieldError and contain no value of the body, because a body is somebody's data.
 func decodeJSON(body []byte, into any) error {
 	if len(body) == 0 {
-		return &fieldError{Code: "malformed", Want: "the body is empty, expected a JSON object"}
+		return &fieldError{Code: "malformed", Want: emptyBody}
 	}
 	if tooDeep(body) {
 		return &fieldError{Code: "too_deep", Want: fmt.Sprintf("the body is nested deeper than %d", maxDepth)}

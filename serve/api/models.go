@@ -200,6 +200,9 @@ func (a *API) modelRoutes() {
 			if err != nil {
 				return nil, err
 			}
+			if c.ID == "" {
+				c.ID = in.Model // the path has said it
+			}
 			m, err := a.svc.ConfigureModel(ctx, in.Model, version, c, caller(ctx))
 			return answerModel(changed(version, m, err))
 		})

@@ -97,6 +97,11 @@ var (
 func theirs(table [][2]string, word string) string { return translate(table, word, 0, 1) }
 func ours(table [][2]string, word string) string   { return translate(table, word, 1, 0) }
 
+// known reports whether a table has their word.
+func known(table [][2]string, word string) bool {
+	return slices.ContainsFunc(table, func(row [2]string) bool { return strings.EqualFold(row[1], word) })
+}
+
 func translate(table [][2]string, word string, from, to int) string {
 	for _, row := range table {
 		if strings.EqualFold(row[from], word) {
@@ -140,8 +145,14 @@ func (a *API) personalizerRoutes() {
 					model = a.opts.Personalizer
 				}
 				var err error = problem("not_found", "", "this version of the API is not here; v1.0 is")
+				named := r.PathValue("model") != ""
 				if v := r.PathValue("version"); v == "v1.0" || v == "v1.1" || strings.HasPrefix(v, "v1.1-preview.") {
 					err = p.handle(w, r, model)
+				}
+				if !named && serve.CodeOf(err) == serve.NotFound {
+					if _, none := a.svc.GetModel(r.Context(), model); serve.CodeOf(none) == serve.NotFound {
+						err = problem("not_found", "", fmt.Sprintf("there is no model %q; troupe serve --personalizer NAME puts a model behind these routes", model))
+					}
 				}
 				if err != nil {
 					p := problemOf(err)
@@ -380,8 +391,17 @@ func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model str
 	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
+	// What is left out stays: a 0 for it would end exploration, and give rewards where there are none.
+	var given struct{ ExplorationPercentage, DefaultReward *float64 }
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return err
+	}
 	wait, ok := parseISODuration(b.RewardWaitTime)
 	switch {
+	case b.RewardAggregation != "" && !known(aggregations, b.RewardAggregation):
+		return &fieldError{Field: "rewardAggregation", Want: "expected earliest or sum"}
+	case b.LearningMode != "" && !known(learningModes, b.LearningMode):
+		return &fieldError{Field: "learningMode", Want: "expected Online, Apprentice or LoggingOnly"}
 	case !ok:
 		return &fieldError{Field: "rewardWaitTime", Want: "is not an ISO 8601 duration such as PT10M"}
 	case b.LogMirrorEnabled:
@@ -390,8 +410,16 @@ func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model str
 		return &fieldError{Field: "isAutoOptimizationEnabled", Want: "cannot be true here; there are no learning settings to optimise"}
 	}
 	m, err := a.edit(ctx, model, 0, func(c *serve.ModelConfig) error {
-		c.Reward.Window, c.Reward.Default = serve.Duration(wait), serve.Maybe{Set: true, Value: b.DefaultReward}
-		c.Reward.Rule, c.Floor = ours(aggregations, b.RewardAggregation), b.ExplorationPercentage
+		c.Reward.Window = serve.Duration(wait)
+		if given.DefaultReward != nil {
+			c.Reward.Default = serve.Maybe{Set: true, Value: *given.DefaultReward}
+		}
+		if given.ExplorationPercentage != nil {
+			c.Floor = *given.ExplorationPercentage
+		}
+		if b.RewardAggregation != "" {
+			c.Reward.Rule = ours(aggregations, b.RewardAggregation)
+		}
 		if b.LearningMode != "" {
 			c.Mode = ours(learningModes, b.LearningMode)
 		}
@@ -510,16 +538,33 @@ func writePersonalizerError(w http.ResponseWriter, p *Problem) {
 	if code == "" {
 		code = strings.ReplaceAll(http.StatusText(status), " ", "")
 	}
-	message := p.Title
+	message, field := p.Title, theirField(p.Field)
 	if p.Detail != "" {
 		message = p.Detail
 	}
-	if p.Field != "" {
-		message = p.Field + " " + p.Detail
+	if field != "" {
+		message = field + ": " + p.Detail
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(theirError{theirFault{code, message, p.Field, []string{}, theirInner{p.Code}}})
+	json.NewEncoder(w).Encode(theirError{theirFault{code, message, field, []string{}, theirInner{p.Code}}})
+}
+
+// theirFields are what that service calls the fields of ours.
+var theirFields = map[string]string{
+	"floor": "explorationPercentage", "reward.window": "rewardWaitTime", "reward.default": "defaultReward",
+	"reward.rule": "rewardAggregation", "mode": "learningMode", "header.Idempotency-Key": "eventId", "exclude": "excludedActions",
+	"context": "contextFeatures",
+}
+
+func theirField(field string) string {
+	if rest, ok := strings.CutPrefix(field, "context."); ok {
+		return "contextFeatures." + rest
+	}
+	if word, ok := theirFields[field]; ok {
+		return word
+	}
+	return field
 }
 
 type (

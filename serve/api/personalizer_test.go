@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"troupe/serve"
 )
 
 const rankRequest = `{"contextFeatures":[{"user":{"city":"Oslo"}}],"actions":[{"id":"a","features":[{"price":0.4}]},{"id":"b","features":[{"price":0.9}]}],"deferActivation":false,"eventId":"e1"}`
@@ -97,9 +99,23 @@ func TestPersonalizerConfiguration(t *testing.T) {
 	for field, body := range map[string]string{
 		"rewardWaitTime": `{"rewardWaitTime":"10m"}`, "logMirrorEnabled": `{"rewardWaitTime":"PT10M","logMirrorEnabled":true}`,
 		"isAutoOptimizationEnabled": `{"rewardWaitTime":"PT10M","isAutoOptimizationEnabled":true}`, "foo": `{"foo":1}`,
+		"rewardAggregation": `{"rewardWaitTime":"PT10M","rewardAggregation":"mean"}`, "learningMode": `{"rewardWaitTime":"PT10M","learningMode":"frozen"}`,
 	} {
 		e.do("PUT", path, body).want(t, field, 400, `"target":"`+field+`"`)
 	}
+	// What is left out stays.
+	e.do("PUT", path, `{"rewardWaitTime":"PT5M"}`).want(t, "one field", 200, `"rewardWaitTime":"PT5M","defaultReward":-0.5,"rewardAggregation":"sum","explorationPercentage":0.1,"learningMode":"Apprentice"`)
+	// Fields of ours have the names of theirs.
+	f.err = &serve.Error{Code: serve.Invalid, Field: "config.floor", Want: "expected a number in [0, 1]"}
+	e.do("PUT", path, `{"rewardWaitTime":"PT5M","explorationPercentage":2}`).want(t, "a bad field", 400, `"message":"explorationPercentage: expected a number in [0, 1]","target":"explorationPercentage"`)
+	f.err = &serve.Error{Code: serve.Conflict, Field: "idempotency_key", Want: "it was used for another request"}
+	e.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a"}],"eventId":"e"}`).want(t, "an id twice", 409, `"target":"eventId"`)
+	f.err = &serve.Error{Code: serve.Invalid, Field: "context.user.age", Want: "expected a number"}
+	e.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a"}]}`).want(t, "a bad feature", 400, `"target":"contextFeatures.user.age"`)
+	f.err = nil
+	other := newEdge(t, newFake(), Options{})
+	other.do("POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"a"}]}`).want(t, "no model", 404, "--personalizer")
+	other.do("POST", "/personalizer/v2.0/rank", `{}`).want(t, "another version", 404, `{"error":{`)
 }
 
 func TestISODurations(t *testing.T) {

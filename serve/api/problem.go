@@ -111,7 +111,7 @@ func problemOf(err error) *Problem {
 		if e.Code == serve.Internal {
 			return problem("internal", "", "look at the server's log")
 		}
-		p = problem(string(e.Code), e.Field, e.Want)
+		p = problem(string(e.Code), requestField(e.Field), e.Want)
 		p.Unknown = e.Unknown
 		wait := e.RetryAfter
 		if wait == 0 && (p.Status == 429 || p.Status == 503 || p.Status == 507) {
@@ -126,6 +126,18 @@ func problemOf(err error) *Problem {
 	return problem("internal", "", "look at the server's log")
 }
 
+// requestField names a field of the service as the request has it: a configuration is the whole body, and an
+// idempotency key is a header.
+func requestField(field string) string {
+	switch {
+	case field == "config":
+		return ""
+	case field == "idempotency_key":
+		return "header.Idempotency-Key"
+	}
+	return strings.TrimPrefix(field, "config.")
+}
+
 // setErrors makes huma's own errors problems of ours. huma has one hook for the whole process; its
 // default repeats the request in its answer.
 var setErrors = sync.OnceFunc(func() {
@@ -133,12 +145,21 @@ var setErrors = sync.OnceFunc(func() {
 		for _, err := range errs {
 			var d *huma.ErrorDetail
 			if errors.As(err, &d) { // a parameter of the path, the query or a header
+				if d.Message == "invalid integer" {
+					d.Message = "expected a whole number that fits"
+				}
 				return problem("invalid", d.Location, d.Message)
 			}
 		}
+		detail := ""
+		if limit, ok := strings.CutPrefix(message, "request body is too large limit="); ok {
+			detail = "the body has more than " + limit
+		} else if message == "request body is required" {
+			detail = emptyBody
+		}
 		for _, p := range problems {
 			if p.status == status {
-				return problem(p.code, "", "")
+				return problem(p.code, "", detail)
 			}
 		}
 		if status >= 500 {
