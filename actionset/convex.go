@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"troupe/bandit"
+	"troupe/internal/linalg"
 )
 
 // Ball is the unit Euclidean ball 𝔹^d = {x : ‖x‖₂ ≤ 1}. It implements bandit.UnitBall.
@@ -38,11 +39,11 @@ func (b *Ball) Radius() float64 { return 1 }
 
 // ArgMax returns x = θ/‖θ‖₂ with value ‖θ‖₂, and e_1 with value 0 for θ = 0.
 func (b *Ball) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
-	if err := check(theta, b.d); err != nil {
+	m, err := checkedMax(theta, b.d)
+	if err != nil {
 		return 0, err
 	}
 	x := grow(dst, b.d)
-	m := maxAbs(theta)
 	if m == 0 {
 		clear(x)
 		x[0] = 1
@@ -56,9 +57,7 @@ func (b *Ball) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 		q += float64(t * t)
 	}
 	r := math.Sqrt(q)
-	for i := range x {
-		x[i] /= r
-	}
+	linalg.Divide(x, r)
 	return r / s, nil
 }
 
@@ -179,9 +178,7 @@ func (e *Ellipsoid) ArgMax(dst *bandit.Action, theta []float64) (float64, error)
 		q += float64(u[j] * u[j])
 	}
 	r := math.Sqrt(q)
-	for j := range u {
-		u[j] /= r
-	}
+	linalg.Divide(u, r)
 	// x = L·u in place: x_i needs u_0, …, u_i, so from the last row to the first.
 	for i := d - 1; i >= 0; i-- {
 		u[i] = dot(e.l[i*d:i*d+i+1], u)

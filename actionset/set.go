@@ -141,6 +141,28 @@ func check(theta []float64, d int) error {
 	return nil
 }
 
+// checkedMax is check and maxAbs in one pass: without its sign, the larger of two numbers is the one whose bits are
+// the larger whole number, infinities and NaN above all others.
+func checkedMax(theta []float64, d int) (float64, error) {
+	const sign = 1 << 63
+	var m0, m1, m2, m3 uint64
+	x := theta
+	for ; len(x) >= 4; x = x[4:] {
+		m0 = max(m0, math.Float64bits(x[0])&^sign)
+		m1 = max(m1, math.Float64bits(x[1])&^sign)
+		m2 = max(m2, math.Float64bits(x[2])&^sign)
+		m3 = max(m3, math.Float64bits(x[3])&^sign)
+	}
+	for _, v := range x {
+		m0 = max(m0, math.Float64bits(v)&^sign)
+	}
+	m := math.Float64frombits(max(m0, m1, m2, m3))
+	if len(theta) != d || !(m <= limit) {
+		return 0, check(theta, d)
+	}
+	return m, nil
+}
+
 // badEntry says what is wrong with entry i of a vector; v is not finite or beyond limit.
 func badEntry(name string, i int, v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {

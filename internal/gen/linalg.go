@@ -41,6 +41,7 @@ func linalg() {
 		v.rankOne()
 		v.addPanels()
 		v.addSteps()
+		v.divide()
 		v.screen()
 		v.leads(false)
 		v.leads(true)
@@ -293,6 +294,33 @@ func (v *isa) addPanels() {
 		body(1)
 		JNZ(LabelRef("panel"))
 	}
+	VZEROUPPER()
+	RET()
+}
+
+// divide goes through x a vector at a time.
+func (v *isa) divide() {
+	v.text("divide", "(x *float64, n int, by float64)", "is Divide.")
+	x, n := arg("x"), arg("n")
+	by, y := v.vec(), v.vec()
+	Load(Param("by"), by.AsX())
+	VBROADCASTSD(by.AsX(), by)
+	t, rem := v.tail(n)
+	Label("loop")
+	SUBQ(num(v.w), n)
+	JL(LabelRef("tail"))
+	VMOVUPD(at(x, 0), y)
+	VDIVPD(by, y, y)
+	VMOVUPD(y, at(x, 0))
+	ADDQ(num(8*v.w), x)
+	JMP(LabelRef("loop"))
+	Label("tail")
+	TESTQ(rem, rem)
+	JZ(LabelRef("done"))
+	v.loadTail(t, at(x, 0), y)
+	VDIVPD(by, y, y)
+	v.storeTail(t, y, at(x, 0))
+	Label("done")
 	VZEROUPPER()
 	RET()
 }

@@ -3209,6 +3209,39 @@ done:
 	VZEROUPPER
 	RET
 
+// func divideAVX512(x *float64, n int, by float64)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·divideAVX512(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSD        by+16(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+
+loop:
+	SUBQ    $0x08, CX
+	JL      tail
+	VMOVUPD (AX), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    $0x40, AX
+	JMP     loop
+
+tail:
+	TESTQ     DX, DX
+	JZ        done
+	VMOVUPD.Z (AX), K1, Z1
+	VDIVPD    Z0, Z1, Z1
+	VMOVUPD   Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func screenAVX512(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
 TEXT ·screenAVX512(SB), $6208-68
@@ -6917,6 +6950,40 @@ tailStep:
 	CMPQ         CX, BX
 	JL           tailStep
 	VMASKMOVPD   Y1, Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func divideAVX2(x *float64, n int, by float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·divideAVX2(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSD        by+16(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         CX, DX
+	ANDQ         $0x03, DX
+	LEAQ         masks<>+0(SB), SI
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+	VMOVDQU      (SI)(BX*1), Y2
+
+loop:
+	SUBQ    $0x04, CX
+	JL      tail
+	VMOVUPD (AX), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	JMP     loop
+
+tail:
+	TESTQ      DX, DX
+	JZ         done
+	VMASKMOVPD (AX), Y2, Y1
+	VDIVPD     Y0, Y1, Y1
+	VMASKMOVPD Y1, Y2, (AX)
 
 done:
 	VZEROUPPER

@@ -43,6 +43,8 @@ func addStepsAVX512(row *float64, d int, u *float64, first, n int, x *float64) {
 func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64) {
 	panic("linalg: no such kernel")
 }
+func divideAVX512(x *float64, n int, by float64) { panic("linalg: no such kernel") }
+func divideAVX2(x *float64, n int, by float64)   { panic("linalg: no such kernel") }
 func screenAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
 	panic("linalg: no such kernel")
 }

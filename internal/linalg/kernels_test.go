@@ -538,6 +538,36 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	}
 }
 
+// TestDivide: every level divides as Go does, zeros, subnormals, infinities and NaN included.
+func TestDivide(t *testing.T) {
+	r := numbers{rand.New(rand.NewPCG(21, 4))}
+	special := []float64{0, math.Copysign(0, -1), 5e-324, 1e-310, math.MaxFloat64, math.Inf(1), math.NaN()}
+	for n := range 40 {
+		x := make([]float64, n+2)
+		for i := range x {
+			x[i] = r.NormFloat64() * math.Ldexp(1, r.IntN(200)-100)
+			if r.IntN(8) == 0 {
+				x[i] = special[r.IntN(len(special))]
+			}
+		}
+		by := r.NormFloat64()
+		everyLevel(t, fmt.Sprintf("Divide, %d numbers", n), func() []float64 {
+			got := slices.Clone(x)
+			Divide(got[1:n+1], by)
+			for i, v := range x {
+				want := v
+				if i > 0 && i <= n {
+					want /= by
+				}
+				if math.Float64bits(got[i]) != math.Float64bits(want) && !(math.IsNaN(got[i]) && math.IsNaN(want)) {
+					t.Fatalf("%v of %d by %v is %v, want %v", x[i], n, by, got[i], want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // TestRough: nearly parallel rows, whose scores differ by roundings, and products that underflow, are
 // where a rough score misleads; the answer is that of ArgMax. With a slack of 0 this test fails.
 func TestRough(t *testing.T) {

@@ -1,6 +1,10 @@
 package linalg
 
-import "math"
+import (
+	"math"
+
+	"troupe/internal/cpu"
+)
 
 // Axpy adds alpha·x to y. y must not be shorter than x; they may be the same slice.
 func Axpy(alpha float64, x, y []float64) {
@@ -14,6 +18,21 @@ func Axpy(alpha float64, x, y []float64) {
 	}
 	for i, v := range x {
 		y[i] += float64(alpha * v)
+	}
+}
+
+// Divide divides every number of x by one. Each quotient is rounded as a quotient is.
+func Divide(x []float64, by float64) {
+	switch level := cpu.Kernels(); {
+	case len(x) == 0:
+	case level == cpu.AVX512:
+		divideAVX512(&x[0], len(x), by)
+	case level == cpu.AVX2:
+		divideAVX2(&x[0], len(x), by)
+	default:
+		for i := range x {
+			x[i] /= by
+		}
 	}
 }
 
