@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"troupe/actionset"
@@ -111,7 +112,7 @@ func (w *worker) encode(r *DecideRequest) error {
 			return invalid("packed", "", "expected either actions or packed")
 		}
 		if err := b.AddPacked(r.IDs, r.Packed); err != nil {
-			return requestError(err)
+			return packedError(err)
 		}
 		w.ids = append(w.ids, r.IDs...)
 	case len(r.IDs) > 0:
@@ -127,10 +128,18 @@ func (w *worker) encode(r *DecideRequest) error {
 			w.ids = append(w.ids, a.ID)
 		}
 	default:
-		for _, a := range r.Actions {
+		for i, a := range r.Actions {
 			f := a.Features
-			if i, ok := cfg.catalogue[a.ID]; ok && len(f) == 0 {
-				f = cfg.config.Actions[i].Features
+			if len(f) == 0 || string(f) == "null" {
+				n, ok := cfg.catalogue[a.ID]
+				switch {
+				case ok:
+					f = cfg.config.Actions[n].Features
+				case len(cfg.catalogue) > 0:
+					return invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, and the catalogue has no action of this id")
+				case cfg.config.Dim != 0:
+					return invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", cfg.dim)
+				}
 			}
 			if err := b.Add(a.ID, f); err != nil {
 				return requestError(err)
@@ -227,12 +236,32 @@ func (w *worker) candidate(given int) int {
 	return slices.Index(w.which, given)
 }
 
+// requestError names the field of the request in which package feature found something wrong.
 func requestError(err error) error {
 	var f *feature.Error
-	if errors.As(err, &f) {
-		return &Error{Code: Invalid, Field: f.Path, Value: f.Value, Want: f.Problem, Err: err}
+	if !errors.As(err, &f) {
+		return &Error{Code: Invalid, Want: err.Error(), Err: err}
 	}
-	return &Error{Code: Invalid, Want: err.Error(), Err: err}
+	field := strings.TrimPrefix(f.Path, "sample[0].") // of feature.Learn
+	if row, rest, ok := strings.Cut(field, "]"); ok && strings.HasPrefix(field, "actions[") && rest != ".id" {
+		field = row + "].features" + rest
+	}
+	return &Error{Code: Invalid, Field: field, Value: f.Value, Want: f.Problem, Err: err}
+}
+
+// packedError is requestError for a packed matrix and its ids.
+func packedError(err error) error {
+	e := requestError(err).(*Error)
+	row, rest, _ := strings.Cut(strings.TrimPrefix(e.Field, "actions"), "]")
+	switch {
+	case rest == ".id":
+		e.Field = "ids" + row + "]"
+	case row != "":
+		e.Field, e.Want = "packed", "row "+row[1:]+": "+e.Want
+	default:
+		e.Field = "packed"
+	}
+	return e
 }
 
 // choice is what a version says to the candidates of a worker.

@@ -317,8 +317,46 @@ const wantName = "expected 1 to 64 letters, digits and . _ - that begin with a l
 func (c ModelConfig) Check() error {
 	var o Options
 	o.defaults()
-	_, err := c.compile(o.Limits)
+	_, err := c.admit(o.Limits)
 	return err
+}
+
+// admit is compile for a configuration that comes from outside. It refuses, beside what compile does,
+// what would only fail at a decision; logs have such configurations, and the fold must read them.
+func (c ModelConfig) admit(limits Limits) (*compiled, error) {
+	out, err := c.compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	if out.encoder == nil { // the features are not known yet, but a law is there or not in any dimension
+		guess := *out
+		guess.dim = 2
+		var e *Error
+		if err := guess.tryPolicy(); errors.As(err, &e) && e.Field == "config.policy.kind" {
+			return nil, err
+		}
+		return out, nil
+	}
+	return out, out.tryCatalogue()
+}
+
+// tryCatalogue encodes the features of the catalogue: the schema refuses them now or at each decision.
+func (c *compiled) tryCatalogue() error {
+	b := feature.NewBatch(c.encoder)
+	for i, a := range c.config.Actions {
+		if b.Begin(nil) != nil {
+			return nil // the context has features that are required
+		}
+		if c.config.Dim != 0 && len(a.Features) == 0 {
+			return invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", c.dim)
+		}
+		if err := b.Add(a.ID, a.Features); err != nil {
+			e := requestError(err).(*Error)
+			e.Field = strings.Replace(e.Field, "actions[0]", fmt.Sprintf("config.actions[%d]", i), 1)
+			return e
+		}
+	}
+	return nil
 }
 
 // compiled is a configuration that was checked, ready for use. It never changes.

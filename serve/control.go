@@ -52,7 +52,7 @@ func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Contro
 // CreateModel implements Service.
 func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
-		cfg, err := config.compile(s.opt.Limits)
+		cfg, err := config.admit(s.opt.Limits)
 		if err != nil {
 			return nil, err
 		}
@@ -133,6 +133,11 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	}
 	if err := v.cfg.sameShape(cfg); err != nil {
 		return nil, err
+	}
+	if v.cfg.encoder != nil && !sameJSON(v.cfg.config.Actions, cfg.config.Actions) {
+		if err := cfg.tryCatalogue(); err != nil {
+			return nil, err
+		}
 	}
 	b, err := encodeSecrets(secrets{Config: cfg.config})
 	if err != nil {

@@ -125,6 +125,64 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// What could only fail at a decision is refused before: a policy without a law also when the features
+// are not known yet, a catalogue that does not fit the schema; and an action without features, which
+// would be decided as if all of them were 0.
+func TestRefusedBeforeADecision(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	for in, field := range map[string]string{
+		`{"id":"m","policy":{"kind":"ts"}}`:                                                                                                     "config.policy.kind",
+		`{"id":"m","policy":{"kind":"ensemble","reference":"gaussian"}}`:                                                                        "config.policy.kind",
+		`{"id":"m","dim":2,"actions":[{"id":"a","features":[0.1,0.1]},{"id":"b","features":[1]}]}`:                                              "config.actions[1]",
+		`{"id":"m","dim":2,"actions":[{"id":"a"}]}`:                                                                                             "config.actions[0].features",
+		`{"id":"m","features":{"features":[{"feature":"action.p","kind":"number","range":[0,1]}]},"actions":[{"id":"a","features":{"p":"x"}}]}`: "config.actions[0].features.p",
+	} {
+		var c ModelConfig
+		if err := json.Unmarshal([]byte(in), &c); err != nil {
+			t.Fatal(in, err)
+		}
+		wantCode(t, c.Check(), Invalid, field)
+		_, err := s.CreateModel(ctx, c, "")
+		wantCode(t, err, Invalid, field)
+	}
+	// In a dimension that is not known, nothing else is.
+	for _, in := range []string{`{"id":"f","policy":{"kind":"fixed","x":[1,0,0]}}`, `{"id":"d"}`} {
+		var c ModelConfig
+		if err := json.Unmarshal([]byte(in), &c); err != nil {
+			t.Fatal(in, err)
+		}
+		must(s.CreateModel(ctx, c, ""))
+	}
+
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id":"n","features":{"features":[{"feature":"action.p","kind":"number","range":[0,1]}]},"actions":[{"id":"a","features":{"p":1}}]}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	m := must(s.CreateModel(ctx, c, ""))
+	m.Config.Actions = []Entry{{ID: "a", Features: json.RawMessage(`{"p":2}`)}}
+	_, err := s.ConfigureModel(ctx, "n", 0, m.Config, "")
+	wantCode(t, err, Invalid, "config.actions[0].features.p")
+	must(s.CreateModel(ctx, vectors("v", 2), ""))
+	for _, bad := range []struct {
+		model string
+		r     DecideRequest
+		field string
+	}{
+		{"n", DecideRequest{Actions: []Action{{ID: "a"}, {ID: "b"}}}, "actions[1].features"},
+		{"n", DecideRequest{Actions: []Action{{ID: "a"}, {ID: "b", Features: json.RawMessage(`null`)}}}, "actions[1].features"},
+		{"n", DecideRequest{Actions: []Action{{ID: "b", Features: json.RawMessage(`{"p":"x"}`)}}}, "actions[0].features.p"},
+		{"v", DecideRequest{Actions: []Action{{ID: "a"}}}, "actions[0].features: "},
+		{"v", DecideRequest{Actions: []Action{{ID: "a", Features: json.RawMessage(`[1]`)}}}, "actions[0].features: "},
+		{"v", DecideRequest{Packed: json.RawMessage(`{"dtype":"float16","shape":[1,2],"data":""}`)}, "packed: "},
+		{"v", DecideRequest{Packed: json.RawMessage(`{"dtype":"float32","shape":[2,2],"data":"AAAAAAAAAAAAAIA/AACAPw=="}`)}, "packed: row 1: "},
+	} {
+		_, err := s.Decide(ctx, bad.model, bad.r)
+		wantCode(t, err, Invalid, bad.field)
+	}
+	must(s.Decide(ctx, "n", DecideRequest{Actions: []Action{{ID: "a"}, {ID: "b", Features: json.RawMessage(`{}`)}}}))
+}
+
 // TestPropensity: under a floor the fractions add up to 1 exactly, and are the law of package
 // policy's Mixed to rounding.
 func TestPropensity(t *testing.T) {
