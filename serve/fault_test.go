@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +169,10 @@ func TestFullAndBack(t *testing.T) {
 		return eventlog.NoFault
 	}})
 	clock := &fakeClock{}
-	s := open(t, log, clock, func(o *Options) { o.ExpireEvery = 2 * time.Millisecond })
+	var said bytes.Buffer
+	s := open(t, log, clock, func(o *Options) {
+		o.ExpireEvery, o.Logger = 2*time.Millisecond, slog.New(slog.NewTextHandler(&said, nil))
+	})
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3)}))
 	full = true
@@ -187,6 +192,13 @@ func TestFullAndBack(t *testing.T) {
 	}
 	if r, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}); err != nil || r.Status != Accepted || !s.Health().Ready {
 		t.Fatalf("afterwards: %+v %v, %+v", r, err, s.Health())
+	}
+	// The log of the server has one line when it began and one when it ended, however many were refused.
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if begun, ended := strings.Count(said.String(), "the log is full"), strings.Count(said.String(), "takes records again"); begun != 1 || ended != 1 {
+		t.Errorf("%d lines of a full log, %d of its end, want one each:\n%s", begun, ended, said.String())
 	}
 }
 

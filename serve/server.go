@@ -527,13 +527,17 @@ func (p *progress) stoppedClean() bool {
 func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventlog.Receipt, error) {
 	receipt, err := s.committer.Append(ctx, records...)
 	if err == nil {
-		s.full.Store(false)
+		if s.full.Load() && s.full.CompareAndSwap(true, false) {
+			s.opt.Logger.Info("the log takes records again")
+		}
 		return receipt, nil
 	}
 	e := &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
 	switch {
 	case errors.Is(err, eventlog.ErrFull):
-		s.full.Store(true)
+		if s.full.CompareAndSwap(false, true) { // it says whether it is the disk or the limit
+			s.opt.Logger.Error("the log is full, decisions and rewards are refused", "error", err.Error())
+		}
 		e.Code, e.Want, e.RetryAfter = Full, "the log is full", 10*time.Second
 	case errors.Is(err, eventlog.ErrBusy):
 		s.refused.Add(1)

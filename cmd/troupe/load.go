@@ -191,10 +191,10 @@ type loadResult struct {
 	ServerCPU     *float64       `json:"server_cpu_us,omitempty"` // µs of the server's processors for a decision, with its reward
 	Decide        latencies      `json:"decide"`
 	Reward        latencies      `json:"reward"`
-	Errors        map[string]int `json:"errors,omitempty"` // by call, status and code
-	RegretFirst   float64        `json:"regret_first_tenth"`
-	RegretLast    float64        `json:"regret_last_tenth"`
-	RegretUniform float64        `json:"regret_uniform"`
+	Errors        map[string]int `json:"errors,omitempty"`   // by call, status and code
+	RegretFirst   *float64       `json:"regret_first_tenth"` // null when none of them was answered
+	RegretLast    *float64       `json:"regret_last_tenth"`
+	RegretUniform *float64       `json:"regret_uniform"`
 	Fsync         *latencies     `json:"fsync,omitempty"`
 	FsyncDir      string         `json:"fsync_dir,omitempty"`
 }
@@ -483,7 +483,16 @@ func summarise(r *loadResult, workers []loadWorker, f loadFlags, total uint64) {
 	}
 	r.Rate, r.Achieved = f.rate, float64(answered)/r.Seconds
 	r.Decide, r.Reward = quantiles(decide), quantiles(reward)
-	r.RegretFirst, r.RegretLast, r.RegretUniform = first/max(1, n1), last/max(1, n2), uniform/max(1, float64(answered))
+	r.RegretFirst, r.RegretLast, r.RegretUniform = mean(first, n1), mean(last, n2), mean(uniform, float64(answered))
+}
+
+// mean is nil without observations: a regret of 0 is the best there is.
+func mean(sum, n float64) *float64 {
+	if n == 0 {
+		return nil
+	}
+	sum /= n
+	return &sum
 }
 
 func printLoad(out io.Writer, r loadResult) {
@@ -514,7 +523,13 @@ func printLoad(out io.Writer, r loadResult) {
 		}
 		fmt.Fprintf(out, "  the server used %.0f µs of processor time for %s\n", *r.ServerCPU, what)
 	}
-	fmt.Fprintf(out, "  regret of a decision: %.4f in the first tenth, %.4f in the last; uniform play %.4f\n", r.RegretFirst, r.RegretLast, r.RegretUniform)
+	regret := func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%.4f", *v)
+	}
+	fmt.Fprintf(out, "  regret of a decision: %s in the first tenth, %s in the last; uniform play %s\n", regret(r.RegretFirst), regret(r.RegretLast), regret(r.RegretUniform))
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(out, "  failed, %s: %s\n", code, grouped(int64(r.Errors[code])))
 	}

@@ -426,8 +426,8 @@ func TestLoad(t *testing.T) {
 	if r.Decide.Calls != 200 || r.Reward.Calls != 200 || r.Fsync.Calls != 500 || len(r.Errors) > 0 || r.Decide.P50 > r.Decide.P99 || r.Decide.P99 > r.Decide.Max || r.Decide.P50 <= 0 {
 		t.Errorf("result = %+v", r)
 	}
-	if r.RegretLast >= r.RegretUniform || r.RegretUniform <= 0 {
-		t.Errorf("regret %v in the last tenth, %v of uniform play: nothing was learned", r.RegretLast, r.RegretUniform)
+	if last, uniform := *r.RegretLast, *r.RegretUniform; last >= uniform || uniform <= 0 {
+		t.Errorf("regret %v in the last tenth, %v of uniform play: nothing was learned", last, uniform)
 	}
 	out.Reset()
 	if code := execute(t.Context(), append(args, "-d", "5"), &out, &errs); code != exitMisuse {
@@ -453,7 +453,7 @@ func TestLoadInBatches(t *testing.T) {
 		return r
 	}
 	r := load(t.Context(), 0, "--batch", "20", "--duration", "500ms")
-	if r.Decide.Calls != 10 || r.Reward.Calls != 10 || r.decided() != 200 || len(r.Errors) > 0 || r.RegretLast >= r.RegretUniform {
+	if r.Decide.Calls != 10 || r.Reward.Calls != 10 || r.decided() != 200 || len(r.Errors) > 0 || *r.RegretLast >= *r.RegretUniform {
 		t.Errorf("in batches: %+v", r)
 	}
 	if r.Fsync == nil || r.Fsync.Calls != 500 || r.FsyncDir != data || r.ServerCPU == nil || *r.ServerCPU <= 0 {
@@ -525,7 +525,7 @@ func TestLoadIsOpen(t *testing.T) {
 	if code := execute(t.Context(), args, &out, &errs); code != 0 {
 		t.Fatalf("code %d: %s%s", code, &out, &errs)
 	}
-	var r loadResult
+	r := loadResult{Seconds: 1}
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -533,6 +533,20 @@ func TestLoadIsOpen(t *testing.T) {
 	// late, so more than a tenth wait longer than 200 ms. A closed loop would see one.
 	if r.Decide.Calls != 50 || r.Decide.P90 < 200 {
 		t.Errorf("p90 = %.1f ms of %d calls, want at least 200 ms of 50: latency is not from the scheduled time", r.Decide.P90, r.Decide.Calls)
+	}
+}
+
+// What was not answered has no regret: 0 would be the best there is.
+func TestLoadUnanswered(t *testing.T) {
+	r := loadResult{Seconds: 1}
+	summarise(&r, []loadWorker{{uniform: 0.25, regret: []regretAt{{0, 0.5}}}}, loadFlags{}, 100)
+	var out strings.Builder
+	printLoad(&out, r)
+	if want := "0.5000 in the first tenth, – in the last; uniform play 0.2500"; !strings.Contains(out.String(), want) {
+		t.Errorf("the output lacks %q:\n%s", want, out.String())
+	}
+	if b, err := json.Marshal(r); err != nil || !strings.Contains(string(b), `"regret_last_tenth":null`) {
+		t.Errorf("JSON: %s, %v", b, err)
 	}
 }
 
