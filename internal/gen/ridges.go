@@ -73,6 +73,92 @@ func (v *isa) sums(name string, acc []VecVirtual, d GPVirtual, one func(i int), 
 	Label(name + "Sum")
 }
 
+// eight is the first numbers of a vector, at most eight, kept in registers; AVX2 has none to spare and reads them
+// where they are.
+type eight struct {
+	v    *isa
+	x    []VecVirtual
+	base GPVirtual
+}
+
+// eight loads them; d is the length of the vector.
+func (v *isa) eight(name string, base, d GPVirtual) eight {
+	e := eight{v: v, base: GP64()}
+	MOVQ(base, e.base)
+	if !v.wide {
+		return e
+	}
+	for range 8 {
+		e.x = append(e.x, v.vec())
+	}
+	for i, x := range e.x {
+		CMPQ(d, num(i+1))
+		JL(LabelRef(name + "Kept"))
+		VMOVUPD(at(base, 64*i), x)
+	}
+	Label(name + "Kept")
+	return e
+}
+
+// products is sums for terms a_i·x_i: number returns a_i of the eight at hand, and move goes to the next eight of
+// them. p is scratch.
+func (v *isa) products(name string, acc []VecVirtual, d GPVirtual, x eight, p GPVirtual, number func(i int) Op, move func()) {
+	t := v.vec()
+	far := func(i int) { // x_i is not kept
+		a := number(i)
+		if _, ok := a.(Mem); ok {
+			VMOVUPD(a, t)
+			a = t
+		}
+		VFMADD231PD(at(p, 64*i), a, acc[i])
+	}
+	if !v.wide {
+		MOVQ(x.base, p)
+		v.sums(name, acc, d, far, func() {
+			ADDQ(U32(512), p)
+			move()
+		})
+		return
+	}
+	left := GP64()
+	MOVQ(d, left)
+	SUBQ(num(8), left)
+	JL(LabelRef(name + "Few"))
+	for i := range 8 { // 0 + a·x is a·x, but for the sign of a zero, which the last addition of tree clears
+		VMULPD(number(i), x.x[i], acc[i])
+	}
+	LEAQ(at(x.base, 512), p)
+	move()
+	Label(name + "Eight")
+	SUBQ(num(8), left)
+	JL(LabelRef(name + "Rest"))
+	for i := range 8 {
+		far(i)
+	}
+	ADDQ(U32(512), p)
+	move()
+	JMP(LabelRef(name + "Eight"))
+	Label(name + "Rest")
+	ADDQ(num(8), left)
+	for i := range 7 {
+		CMPQ(left, num(i+1))
+		JL(LabelRef(name + "Sum"))
+		far(i)
+	}
+	JMP(LabelRef(name + "Sum"))
+	Label(name + "Few")
+	for _, a := range acc {
+		v.clear(a)
+	}
+	ADDQ(num(8), left)
+	for i := range 7 {
+		CMPQ(left, num(i+1))
+		JL(LabelRef(name + "Sum"))
+		VFMADD231PD(number(i), x.x[i], acc[i])
+	}
+	Label(name + "Sum")
+}
+
 func (v *isa) accumulators() []VecVirtual {
 	acc := make([]VecVirtual, 8)
 	for i := range acc {
@@ -89,45 +175,47 @@ func (v *isa) octetMul(step bool) {
 		v.text("octetMul", "(dst, a, x *float64, d int)", "is octetMul.")
 	}
 	d := arg("d")
-	v.halves("", func(pointer func(string) GPVirtual) { v.octetRows("dst", step, d, v.accumulators(), pointer) })
+	v.halves("", func(pointer func(string) GPVirtual) {
+		v.octetRows("dst", step, d, v.eight("x", pointer("x"), d), v.accumulators(), pointer)
+	})
 	v.done()
 }
 
 // octetRows stores A·x in the argument of a name.
-func (v *isa) octetRows(dst string, step bool, d GPVirtual, acc []VecVirtual, pointer func(string) GPVirtual) {
+func (v *isa) octetRows(dst string, step bool, d GPVirtual, x eight, acc []VecVirtual, pointer func(string) GPVirtual) {
 	y, z, ki, sv, c := v.vec(), v.vec(), v.vec(), v.vec(), v.vec()
 	var k, kp, kj, hat GPVirtual
 	if step {
 		VMOVUPD(at(pointer("c"), 0), c)
 		VMOVUPD(at(pointer("s"), 0), sv)
-		k, kj, hat = pointer("k"), GP64(), pointer("hat")
-		kp = GP64()
+		k, kj, kp, hat = pointer("k"), GP64(), GP64(), pointer("hat")
 		MOVQ(k, kp)
 	}
-	a, out, x, xp, rows := pointer("a"), pointer(dst), pointer("x"), GP64(), GP64()
+	a, out, xp, rows := pointer("a"), pointer(dst), GP64(), GP64()
 	MOVQ(d, rows)
 	Label("row")
-	MOVQ(x, xp)
 	if step {
 		VMOVUPD(at(kp, 0), ki)
 		MOVQ(k, kj)
 	}
-	v.sums("", acc, d, func(i int) {
-		VMOVUPD(at(a, 0), y)
-		if step {
-			VMULPD(at(kj, 64*i), ki, z)
-			VFNMADD231PD(z, sv, y)
-			VMOVUPD(y, at(a, 0))
+	v.products("", acc, d, x, xp, func(i int) Op {
+		if !step {
+			return at(a, 64*i)
 		}
-		VFMADD231PD(at(xp, 64*i), y, acc[i])
-		ADDQ(num(64), a)
+		VMOVUPD(at(a, 64*i), y)
+		VMULPD(at(kj, 64*i), ki, z)
+		VFNMADD231PD(z, sv, y)
+		VMOVUPD(y, at(a, 64*i))
+		return y
 	}, func() {
-		ADDQ(U32(512), xp)
+		ADDQ(U32(512), a)
 		if step {
 			ADDQ(U32(512), kj)
 		}
 	})
 	v.tree(acc)
+	// a has passed the whole eights of the row, and the rest lies before the next one.
+	v.pass(a, d)
 	if step {
 		VFMADD213PD(at(hat, 0), c, acc[0])
 		ADDQ(num(64), hat)
@@ -137,6 +225,15 @@ func (v *isa) octetRows(dst string, step bool, d GPVirtual, acc []VecVirtual, po
 	ADDQ(num(64), out)
 	DECQ(rows)
 	JNZ(LabelRef("row"))
+}
+
+// pass moves a pointer over the d mod 8 numbers at the end of a row.
+func (v *isa) pass(p, d GPVirtual) {
+	rest := GP64()
+	MOVQ(d, rest)
+	ANDQ(num(7), rest)
+	SHLQ(num(6), rest)
+	ADDQ(rest, p)
 }
 
 // number returns a vector of one number.
@@ -178,17 +275,12 @@ func (v *isa) octetLearn() {
 	XORQ(fold, fold)
 	v.halves("", func(pointer func(string) GPVirtual) {
 		acc := v.accumulators()
-		v.octetRows("k", false, d, acc, pointer)
+		x := v.eight("x", pointer("x"), d)
+		v.octetRows("k", false, d, x, acc, pointer)
 		t := v.vec()
 		dot := func(name string) VecVirtual {
-			xp, p := pointer("x"), pointer(name)
-			v.sums(name, acc, d, func(i int) {
-				VMOVUPD(at(xp, 64*i), t)
-				VFMADD231PD(at(p, 64*i), t, acc[i])
-			}, func() {
-				ADDQ(U32(512), xp)
-				ADDQ(U32(512), p)
-			})
+			p := pointer(name)
+			v.products(name, acc, d, x, GP64(), func(i int) Op { return at(p, 64*i) }, func() { ADDQ(U32(512), p) })
 			v.tree(acc)
 			r := v.vec()
 			if v.wide {
@@ -291,34 +383,24 @@ func (v *isa) octetArgMax() {
 		JNZ(LabelRef("entry"))
 
 		one := v.number(1)
+		kept := v.eight("theta", theta, d)
 		Load(Param("rows"), left)
 		Label("row")
-		MOVQ(theta, th)
-		v.sums("", acc, d, func(i int) {
-			VMOVUPD(at(p, 64*i), t)
-			VFMADD231PD(at(th, 64*i), t, acc[i])
-		}, func() {
-			ADDQ(U32(512), p)
-			ADDQ(U32(512), th)
-		})
+		v.products("", acc, d, kept, th, func(i int) Op { return at(p, 64*i) }, func() { ADDQ(U32(512), p) })
 		v.tree(acc)
+		// From row to row only the maximum is waited for; it stays where the other is not a number.
 		if v.wide {
 			k := K()
 			VCMPPD(Imm(greater), best, acc[0], k)
-			VMOVAPD(acc[0], k, best)
+			VMAXPD(best, acc[0], best)
 			VMOVAPD(index, k, bestAt)
 		} else {
 			VCMPPD(Imm(greater), best, acc[0], t)
-			VBLENDVPD(t, acc[0], best, best)
+			VMAXPD(best, acc[0], best)
 			VBLENDVPD(t, index, bestAt, bestAt)
 		}
 		VPADDQ(one, index, index)
-		// p has passed the whole eights of the row, and the rest lies before the next one.
-		rest := GP64()
-		MOVQ(d, rest)
-		ANDQ(num(7), rest)
-		SHLQ(num(6), rest)
-		ADDQ(rest, p)
+		v.pass(p, d)
 		DECQ(left)
 		JNZ(LabelRef("row"))
 		VMOVUPD(bestAt, at(pointer("at"), 0))

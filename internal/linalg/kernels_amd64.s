@@ -3984,104 +3984,157 @@ refuse:
 // func octetMulAVX512(dst *float64, a *float64, x *float64, d int)
 // Requires: AVX, AVX512F
 TEXT ·octetMulAVX512(SB), NOSPLIT, $0-32
-	MOVQ d+24(FP), AX
+	MOVQ    d+24(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    CX, DX
+	CMPQ    AX, $0x01
+	JL      xKept
+	VMOVUPD (CX), Z0
+	CMPQ    AX, $0x02
+	JL      xKept
+	VMOVUPD 64(CX), Z1
+	CMPQ    AX, $0x03
+	JL      xKept
+	VMOVUPD 128(CX), Z2
+	CMPQ    AX, $0x04
+	JL      xKept
+	VMOVUPD 192(CX), Z3
+	CMPQ    AX, $0x05
+	JL      xKept
+	VMOVUPD 256(CX), Z4
+	CMPQ    AX, $0x06
+	JL      xKept
+	VMOVUPD 320(CX), Z5
+	CMPQ    AX, $0x07
+	JL      xKept
+	VMOVUPD 384(CX), Z6
+	CMPQ    AX, $0x08
+	JL      xKept
+	VMOVUPD 448(CX), Z7
+
+xKept:
 	MOVQ a+8(FP), CX
-	MOVQ dst+0(FP), DX
-	MOVQ x+16(FP), BX
+	MOVQ dst+0(FP), BX
 	MOVQ AX, DI
 
 row:
-	MOVQ   BX, SI
-	VPXORQ Z0, Z0, Z0
-	VPXORQ Z1, Z1, Z1
-	VPXORQ Z2, Z2, Z2
-	VPXORQ Z3, Z3, Z3
-	VPXORQ Z4, Z4, Z4
-	VPXORQ Z5, Z5, Z5
-	VPXORQ Z6, Z6, Z6
-	VPXORQ Z7, Z7, Z7
 	MOVQ   AX, R8
+	SUBQ   $0x08, R8
+	JL     Few
+	VMULPD (CX), Z0, Z8
+	VMULPD 64(CX), Z1, Z9
+	VMULPD 128(CX), Z2, Z10
+	VMULPD 192(CX), Z3, Z11
+	VMULPD 256(CX), Z4, Z12
+	VMULPD 320(CX), Z5, Z13
+	VMULPD 384(CX), Z6, Z14
+	VMULPD 448(CX), Z7, Z15
+	LEAQ   512(DX), SI
+	ADDQ   $0x00000200, CX
 
 Eight:
 	SUBQ        $0x08, R8
 	JL          Rest
-	VMOVUPD     (CX), Z8
-	VFMADD231PD (SI), Z8, Z0
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 64(SI), Z8, Z1
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 128(SI), Z8, Z2
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 192(SI), Z8, Z3
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 256(SI), Z8, Z4
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 320(SI), Z8, Z5
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 384(SI), Z8, Z6
-	ADDQ        $0x40, CX
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 448(SI), Z8, Z7
-	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z16
+	VFMADD231PD (SI), Z16, Z8
+	VMOVUPD     64(CX), Z16
+	VFMADD231PD 64(SI), Z16, Z9
+	VMOVUPD     128(CX), Z16
+	VFMADD231PD 128(SI), Z16, Z10
+	VMOVUPD     192(CX), Z16
+	VFMADD231PD 192(SI), Z16, Z11
+	VMOVUPD     256(CX), Z16
+	VFMADD231PD 256(SI), Z16, Z12
+	VMOVUPD     320(CX), Z16
+	VFMADD231PD 320(SI), Z16, Z13
+	VMOVUPD     384(CX), Z16
+	VFMADD231PD 384(SI), Z16, Z14
+	VMOVUPD     448(CX), Z16
+	VFMADD231PD 448(SI), Z16, Z15
 	ADDQ        $0x00000200, SI
+	ADDQ        $0x00000200, CX
 	JMP         Eight
 
 Rest:
 	ADDQ        $0x08, R8
 	CMPQ        R8, $0x01
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD (SI), Z8, Z0
-	ADDQ        $0x40, CX
+	VMOVUPD     (CX), Z16
+	VFMADD231PD (SI), Z16, Z8
 	CMPQ        R8, $0x02
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 64(SI), Z8, Z1
-	ADDQ        $0x40, CX
+	VMOVUPD     64(CX), Z16
+	VFMADD231PD 64(SI), Z16, Z9
 	CMPQ        R8, $0x03
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 128(SI), Z8, Z2
-	ADDQ        $0x40, CX
+	VMOVUPD     128(CX), Z16
+	VFMADD231PD 128(SI), Z16, Z10
 	CMPQ        R8, $0x04
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 192(SI), Z8, Z3
-	ADDQ        $0x40, CX
+	VMOVUPD     192(CX), Z16
+	VFMADD231PD 192(SI), Z16, Z11
 	CMPQ        R8, $0x05
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 256(SI), Z8, Z4
-	ADDQ        $0x40, CX
+	VMOVUPD     256(CX), Z16
+	VFMADD231PD 256(SI), Z16, Z12
 	CMPQ        R8, $0x06
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 320(SI), Z8, Z5
-	ADDQ        $0x40, CX
+	VMOVUPD     320(CX), Z16
+	VFMADD231PD 320(SI), Z16, Z13
 	CMPQ        R8, $0x07
 	JL          Sum
-	VMOVUPD     (CX), Z8
-	VFMADD231PD 384(SI), Z8, Z6
-	ADDQ        $0x40, CX
+	VMOVUPD     384(CX), Z16
+	VFMADD231PD 384(SI), Z16, Z14
+	JMP         Sum
+
+Few:
+	VPXORQ      Z8, Z8, Z8
+	VPXORQ      Z9, Z9, Z9
+	VPXORQ      Z10, Z10, Z10
+	VPXORQ      Z11, Z11, Z11
+	VPXORQ      Z12, Z12, Z12
+	VPXORQ      Z13, Z13, Z13
+	VPXORQ      Z14, Z14, Z14
+	VPXORQ      Z15, Z15, Z15
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
+	JL          Sum
+	VFMADD231PD (CX), Z0, Z8
+	CMPQ        R8, $0x02
+	JL          Sum
+	VFMADD231PD 64(CX), Z1, Z9
+	CMPQ        R8, $0x03
+	JL          Sum
+	VFMADD231PD 128(CX), Z2, Z10
+	CMPQ        R8, $0x04
+	JL          Sum
+	VFMADD231PD 192(CX), Z3, Z11
+	CMPQ        R8, $0x05
+	JL          Sum
+	VFMADD231PD 256(CX), Z4, Z12
+	CMPQ        R8, $0x06
+	JL          Sum
+	VFMADD231PD 320(CX), Z5, Z13
+	CMPQ        R8, $0x07
+	JL          Sum
+	VFMADD231PD 384(CX), Z6, Z14
 
 Sum:
-	VADDPD  Z4, Z0, Z0
-	VADDPD  Z5, Z1, Z1
-	VADDPD  Z6, Z2, Z2
-	VADDPD  Z7, Z3, Z3
-	VADDPD  Z2, Z0, Z0
-	VADDPD  Z3, Z1, Z1
-	VADDPD  Z1, Z0, Z0
-	VPXORQ  Z7, Z7, Z7
-	VADDPD  Z7, Z0, Z0
-	VMOVUPD Z0, (DX)
-	ADDQ    $0x40, DX
+	VADDPD  Z12, Z8, Z8
+	VADDPD  Z13, Z9, Z9
+	VADDPD  Z14, Z10, Z10
+	VADDPD  Z15, Z11, Z11
+	VADDPD  Z10, Z8, Z8
+	VADDPD  Z11, Z9, Z9
+	VADDPD  Z9, Z8, Z8
+	VPXORQ  Z15, Z15, Z15
+	VADDPD  Z15, Z8, Z8
+	MOVQ    AX, SI
+	ANDQ    $0x07, SI
+	SHLQ    $0x06, SI
+	ADDQ    SI, CX
+	VMOVUPD Z8, (BX)
+	ADDQ    $0x40, BX
 	DECQ    DI
 	JNZ     row
 	VZEROUPPER
@@ -4091,161 +4144,275 @@ Sum:
 // Requires: AVX, AVX512F
 TEXT ·octetStepAVX512(SB), NOSPLIT, $0-64
 	MOVQ    d+24(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    CX, DX
+	CMPQ    AX, $0x01
+	JL      xKept
+	VMOVUPD (CX), Z0
+	CMPQ    AX, $0x02
+	JL      xKept
+	VMOVUPD 64(CX), Z1
+	CMPQ    AX, $0x03
+	JL      xKept
+	VMOVUPD 128(CX), Z2
+	CMPQ    AX, $0x04
+	JL      xKept
+	VMOVUPD 192(CX), Z3
+	CMPQ    AX, $0x05
+	JL      xKept
+	VMOVUPD 256(CX), Z4
+	CMPQ    AX, $0x06
+	JL      xKept
+	VMOVUPD 320(CX), Z5
+	CMPQ    AX, $0x07
+	JL      xKept
+	VMOVUPD 384(CX), Z6
+	CMPQ    AX, $0x08
+	JL      xKept
+	VMOVUPD 448(CX), Z7
+
+xKept:
 	MOVQ    c+32(FP), CX
-	VMOVUPD (CX), Z12
+	VMOVUPD (CX), Z20
 	MOVQ    s+48(FP), CX
-	VMOVUPD (CX), Z11
+	VMOVUPD (CX), Z19
 	MOVQ    k+56(FP), CX
-	MOVQ    hat+40(FP), BX
+	MOVQ    hat+40(FP), DI
 	MOVQ    CX, SI
-	MOVQ    a+8(FP), DI
-	MOVQ    dst+0(FP), R8
-	MOVQ    x+16(FP), R9
+	MOVQ    a+8(FP), R8
+	MOVQ    dst+0(FP), R9
 	MOVQ    AX, R11
 
 row:
-	MOVQ    R9, R10
-	VMOVUPD (SI), Z10
-	MOVQ    CX, DX
-	VPXORQ  Z0, Z0, Z0
-	VPXORQ  Z1, Z1, Z1
-	VPXORQ  Z2, Z2, Z2
-	VPXORQ  Z3, Z3, Z3
-	VPXORQ  Z4, Z4, Z4
-	VPXORQ  Z5, Z5, Z5
-	VPXORQ  Z6, Z6, Z6
-	VPXORQ  Z7, Z7, Z7
-	MOVQ    AX, R12
+	VMOVUPD      (SI), Z18
+	MOVQ         CX, BX
+	MOVQ         AX, R12
+	SUBQ         $0x08, R12
+	JL           Few
+	VMOVUPD      (R8), Z16
+	VMULPD       (BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, (R8)
+	VMULPD       Z16, Z0, Z8
+	VMOVUPD      64(R8), Z16
+	VMULPD       64(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 64(R8)
+	VMULPD       Z16, Z1, Z9
+	VMOVUPD      128(R8), Z16
+	VMULPD       128(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 128(R8)
+	VMULPD       Z16, Z2, Z10
+	VMOVUPD      192(R8), Z16
+	VMULPD       192(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 192(R8)
+	VMULPD       Z16, Z3, Z11
+	VMOVUPD      256(R8), Z16
+	VMULPD       256(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 256(R8)
+	VMULPD       Z16, Z4, Z12
+	VMOVUPD      320(R8), Z16
+	VMULPD       320(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 320(R8)
+	VMULPD       Z16, Z5, Z13
+	VMOVUPD      384(R8), Z16
+	VMULPD       384(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 384(R8)
+	VMULPD       Z16, Z6, Z14
+	VMOVUPD      448(R8), Z16
+	VMULPD       448(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 448(R8)
+	VMULPD       Z16, Z7, Z15
+	LEAQ         512(DX), R10
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000200, BX
 
 Eight:
 	SUBQ         $0x08, R12
 	JL           Rest
-	VMOVUPD      (DI), Z8
-	VMULPD       (DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  (R10), Z8, Z0
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       64(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  64(R10), Z8, Z1
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       128(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  128(R10), Z8, Z2
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       192(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  192(R10), Z8, Z3
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       256(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  256(R10), Z8, Z4
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       320(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  320(R10), Z8, Z5
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       384(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  384(R10), Z8, Z6
-	ADDQ         $0x40, DI
-	VMOVUPD      (DI), Z8
-	VMULPD       448(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  448(R10), Z8, Z7
-	ADDQ         $0x40, DI
+	VMOVUPD      (R8), Z16
+	VMULPD       (BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, (R8)
+	VFMADD231PD  (R10), Z16, Z8
+	VMOVUPD      64(R8), Z16
+	VMULPD       64(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 64(R8)
+	VFMADD231PD  64(R10), Z16, Z9
+	VMOVUPD      128(R8), Z16
+	VMULPD       128(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 128(R8)
+	VFMADD231PD  128(R10), Z16, Z10
+	VMOVUPD      192(R8), Z16
+	VMULPD       192(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 192(R8)
+	VFMADD231PD  192(R10), Z16, Z11
+	VMOVUPD      256(R8), Z16
+	VMULPD       256(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 256(R8)
+	VFMADD231PD  256(R10), Z16, Z12
+	VMOVUPD      320(R8), Z16
+	VMULPD       320(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 320(R8)
+	VFMADD231PD  320(R10), Z16, Z13
+	VMOVUPD      384(R8), Z16
+	VMULPD       384(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 384(R8)
+	VFMADD231PD  384(R10), Z16, Z14
+	VMOVUPD      448(R8), Z16
+	VMULPD       448(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 448(R8)
+	VFMADD231PD  448(R10), Z16, Z15
 	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000200, BX
 	JMP          Eight
 
 Rest:
 	ADDQ         $0x08, R12
 	CMPQ         R12, $0x01
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       (DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  (R10), Z8, Z0
-	ADDQ         $0x40, DI
+	VMOVUPD      (R8), Z16
+	VMULPD       (BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, (R8)
+	VFMADD231PD  (R10), Z16, Z8
 	CMPQ         R12, $0x02
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       64(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  64(R10), Z8, Z1
-	ADDQ         $0x40, DI
+	VMOVUPD      64(R8), Z16
+	VMULPD       64(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 64(R8)
+	VFMADD231PD  64(R10), Z16, Z9
 	CMPQ         R12, $0x03
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       128(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  128(R10), Z8, Z2
-	ADDQ         $0x40, DI
+	VMOVUPD      128(R8), Z16
+	VMULPD       128(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 128(R8)
+	VFMADD231PD  128(R10), Z16, Z10
 	CMPQ         R12, $0x04
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       192(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  192(R10), Z8, Z3
-	ADDQ         $0x40, DI
+	VMOVUPD      192(R8), Z16
+	VMULPD       192(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 192(R8)
+	VFMADD231PD  192(R10), Z16, Z11
 	CMPQ         R12, $0x05
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       256(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  256(R10), Z8, Z4
-	ADDQ         $0x40, DI
+	VMOVUPD      256(R8), Z16
+	VMULPD       256(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 256(R8)
+	VFMADD231PD  256(R10), Z16, Z12
 	CMPQ         R12, $0x06
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       320(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  320(R10), Z8, Z5
-	ADDQ         $0x40, DI
+	VMOVUPD      320(R8), Z16
+	VMULPD       320(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 320(R8)
+	VFMADD231PD  320(R10), Z16, Z13
 	CMPQ         R12, $0x07
 	JL           Sum
-	VMOVUPD      (DI), Z8
-	VMULPD       384(DX), Z10, Z9
-	VFNMADD231PD Z9, Z11, Z8
-	VMOVUPD      Z8, (DI)
-	VFMADD231PD  384(R10), Z8, Z6
-	ADDQ         $0x40, DI
+	VMOVUPD      384(R8), Z16
+	VMULPD       384(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 384(R8)
+	VFMADD231PD  384(R10), Z16, Z14
+	JMP          Sum
+
+Few:
+	VPXORQ       Z8, Z8, Z8
+	VPXORQ       Z9, Z9, Z9
+	VPXORQ       Z10, Z10, Z10
+	VPXORQ       Z11, Z11, Z11
+	VPXORQ       Z12, Z12, Z12
+	VPXORQ       Z13, Z13, Z13
+	VPXORQ       Z14, Z14, Z14
+	VPXORQ       Z15, Z15, Z15
+	ADDQ         $0x08, R12
+	CMPQ         R12, $0x01
+	JL           Sum
+	VMOVUPD      (R8), Z16
+	VMULPD       (BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, (R8)
+	VFMADD231PD  Z16, Z0, Z8
+	CMPQ         R12, $0x02
+	JL           Sum
+	VMOVUPD      64(R8), Z16
+	VMULPD       64(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 64(R8)
+	VFMADD231PD  Z16, Z1, Z9
+	CMPQ         R12, $0x03
+	JL           Sum
+	VMOVUPD      128(R8), Z16
+	VMULPD       128(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 128(R8)
+	VFMADD231PD  Z16, Z2, Z10
+	CMPQ         R12, $0x04
+	JL           Sum
+	VMOVUPD      192(R8), Z16
+	VMULPD       192(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 192(R8)
+	VFMADD231PD  Z16, Z3, Z11
+	CMPQ         R12, $0x05
+	JL           Sum
+	VMOVUPD      256(R8), Z16
+	VMULPD       256(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 256(R8)
+	VFMADD231PD  Z16, Z4, Z12
+	CMPQ         R12, $0x06
+	JL           Sum
+	VMOVUPD      320(R8), Z16
+	VMULPD       320(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 320(R8)
+	VFMADD231PD  Z16, Z5, Z13
+	CMPQ         R12, $0x07
+	JL           Sum
+	VMOVUPD      384(R8), Z16
+	VMULPD       384(BX), Z18, Z17
+	VFNMADD231PD Z17, Z19, Z16
+	VMOVUPD      Z16, 384(R8)
+	VFMADD231PD  Z16, Z6, Z14
 
 Sum:
-	VADDPD      Z4, Z0, Z0
-	VADDPD      Z5, Z1, Z1
-	VADDPD      Z6, Z2, Z2
-	VADDPD      Z7, Z3, Z3
-	VADDPD      Z2, Z0, Z0
-	VADDPD      Z3, Z1, Z1
-	VADDPD      Z1, Z0, Z0
-	VPXORQ      Z7, Z7, Z7
-	VADDPD      Z7, Z0, Z0
-	VFMADD213PD (BX), Z12, Z0
-	ADDQ        $0x40, BX
+	VADDPD      Z12, Z8, Z8
+	VADDPD      Z13, Z9, Z9
+	VADDPD      Z14, Z10, Z10
+	VADDPD      Z15, Z11, Z11
+	VADDPD      Z10, Z8, Z8
+	VADDPD      Z11, Z9, Z9
+	VADDPD      Z9, Z8, Z8
+	VPXORQ      Z15, Z15, Z15
+	VADDPD      Z15, Z8, Z8
+	MOVQ        AX, BX
+	ANDQ        $0x07, BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, R8
+	VFMADD213PD (DI), Z20, Z8
+	ADDQ        $0x40, DI
 	ADDQ        $0x40, SI
-	VMOVUPD     Z0, (R8)
-	ADDQ        $0x40, R8
+	VMOVUPD     Z8, (R9)
+	ADDQ        $0x40, R9
 	DECQ        R11
 	JNZ         row
 	VZEROUPPER
@@ -4254,93 +4421,142 @@ Sum:
 // func octetLearnAVX512(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·octetLearnAVX512(SB), NOSPLIT, $0-96
-	MOVQ d+40(FP), AX
-	XORQ CX, CX
-	XORQ DX, DX
+	MOVQ    d+40(FP), AX
+	XORQ    CX, CX
+	XORQ    DX, DX
+	MOVQ    x+16(FP), BX
+	MOVQ    BX, SI
+	CMPQ    AX, $0x01
+	JL      xKept
+	VMOVUPD (BX), Z8
+	CMPQ    AX, $0x02
+	JL      xKept
+	VMOVUPD 64(BX), Z9
+	CMPQ    AX, $0x03
+	JL      xKept
+	VMOVUPD 128(BX), Z10
+	CMPQ    AX, $0x04
+	JL      xKept
+	VMOVUPD 192(BX), Z11
+	CMPQ    AX, $0x05
+	JL      xKept
+	VMOVUPD 256(BX), Z12
+	CMPQ    AX, $0x06
+	JL      xKept
+	VMOVUPD 320(BX), Z13
+	CMPQ    AX, $0x07
+	JL      xKept
+	VMOVUPD 384(BX), Z14
+	CMPQ    AX, $0x08
+	JL      xKept
+	VMOVUPD 448(BX), Z15
+
+xKept:
 	MOVQ a+8(FP), BX
-	MOVQ k+0(FP), SI
-	MOVQ x+16(FP), DI
+	MOVQ k+0(FP), DI
 	MOVQ AX, R9
 
 row:
-	MOVQ   DI, R8
-	VPXORQ Z0, Z0, Z0
-	VPXORQ Z1, Z1, Z1
-	VPXORQ Z2, Z2, Z2
-	VPXORQ Z3, Z3, Z3
-	VPXORQ Z4, Z4, Z4
-	VPXORQ Z5, Z5, Z5
-	VPXORQ Z6, Z6, Z6
-	VPXORQ Z7, Z7, Z7
 	MOVQ   AX, R10
+	SUBQ   $0x08, R10
+	JL     Few
+	VMULPD (BX), Z8, Z0
+	VMULPD 64(BX), Z9, Z1
+	VMULPD 128(BX), Z10, Z2
+	VMULPD 192(BX), Z11, Z3
+	VMULPD 256(BX), Z12, Z4
+	VMULPD 320(BX), Z13, Z5
+	VMULPD 384(BX), Z14, Z6
+	VMULPD 448(BX), Z15, Z7
+	LEAQ   512(SI), R8
+	ADDQ   $0x00000200, BX
 
 Eight:
 	SUBQ        $0x08, R10
 	JL          Rest
-	VMOVUPD     (BX), Z8
-	VFMADD231PD (R8), Z8, Z0
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 64(R8), Z8, Z1
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 128(R8), Z8, Z2
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 192(R8), Z8, Z3
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 256(R8), Z8, Z4
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 320(R8), Z8, Z5
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 384(R8), Z8, Z6
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 448(R8), Z8, Z7
-	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z16
+	VFMADD231PD (R8), Z16, Z0
+	VMOVUPD     64(BX), Z16
+	VFMADD231PD 64(R8), Z16, Z1
+	VMOVUPD     128(BX), Z16
+	VFMADD231PD 128(R8), Z16, Z2
+	VMOVUPD     192(BX), Z16
+	VFMADD231PD 192(R8), Z16, Z3
+	VMOVUPD     256(BX), Z16
+	VFMADD231PD 256(R8), Z16, Z4
+	VMOVUPD     320(BX), Z16
+	VFMADD231PD 320(R8), Z16, Z5
+	VMOVUPD     384(BX), Z16
+	VFMADD231PD 384(R8), Z16, Z6
+	VMOVUPD     448(BX), Z16
+	VFMADD231PD 448(R8), Z16, Z7
 	ADDQ        $0x00000200, R8
+	ADDQ        $0x00000200, BX
 	JMP         Eight
 
 Rest:
 	ADDQ        $0x08, R10
 	CMPQ        R10, $0x01
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD (R8), Z8, Z0
-	ADDQ        $0x40, BX
+	VMOVUPD     (BX), Z16
+	VFMADD231PD (R8), Z16, Z0
 	CMPQ        R10, $0x02
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 64(R8), Z8, Z1
-	ADDQ        $0x40, BX
+	VMOVUPD     64(BX), Z16
+	VFMADD231PD 64(R8), Z16, Z1
 	CMPQ        R10, $0x03
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 128(R8), Z8, Z2
-	ADDQ        $0x40, BX
+	VMOVUPD     128(BX), Z16
+	VFMADD231PD 128(R8), Z16, Z2
 	CMPQ        R10, $0x04
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 192(R8), Z8, Z3
-	ADDQ        $0x40, BX
+	VMOVUPD     192(BX), Z16
+	VFMADD231PD 192(R8), Z16, Z3
 	CMPQ        R10, $0x05
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 256(R8), Z8, Z4
-	ADDQ        $0x40, BX
+	VMOVUPD     256(BX), Z16
+	VFMADD231PD 256(R8), Z16, Z4
 	CMPQ        R10, $0x06
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 320(R8), Z8, Z5
-	ADDQ        $0x40, BX
+	VMOVUPD     320(BX), Z16
+	VFMADD231PD 320(R8), Z16, Z5
 	CMPQ        R10, $0x07
 	JL          Sum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD 384(R8), Z8, Z6
-	ADDQ        $0x40, BX
+	VMOVUPD     384(BX), Z16
+	VFMADD231PD 384(R8), Z16, Z6
+	JMP         Sum
+
+Few:
+	VPXORQ      Z0, Z0, Z0
+	VPXORQ      Z1, Z1, Z1
+	VPXORQ      Z2, Z2, Z2
+	VPXORQ      Z3, Z3, Z3
+	VPXORQ      Z4, Z4, Z4
+	VPXORQ      Z5, Z5, Z5
+	VPXORQ      Z6, Z6, Z6
+	VPXORQ      Z7, Z7, Z7
+	ADDQ        $0x08, R10
+	CMPQ        R10, $0x01
+	JL          Sum
+	VFMADD231PD (BX), Z8, Z0
+	CMPQ        R10, $0x02
+	JL          Sum
+	VFMADD231PD 64(BX), Z9, Z1
+	CMPQ        R10, $0x03
+	JL          Sum
+	VFMADD231PD 128(BX), Z10, Z2
+	CMPQ        R10, $0x04
+	JL          Sum
+	VFMADD231PD 192(BX), Z11, Z3
+	CMPQ        R10, $0x05
+	JL          Sum
+	VFMADD231PD 256(BX), Z12, Z4
+	CMPQ        R10, $0x06
+	JL          Sum
+	VFMADD231PD 320(BX), Z13, Z5
+	CMPQ        R10, $0x07
+	JL          Sum
+	VFMADD231PD 384(BX), Z14, Z6
 
 Sum:
 	VADDPD  Z4, Z0, Z0
@@ -4352,75 +4568,115 @@ Sum:
 	VADDPD  Z1, Z0, Z0
 	VPXORQ  Z7, Z7, Z7
 	VADDPD  Z7, Z0, Z0
-	VMOVUPD Z0, (SI)
-	ADDQ    $0x40, SI
+	MOVQ    AX, R8
+	ANDQ    $0x07, R8
+	SHLQ    $0x06, R8
+	ADDQ    R8, BX
+	VMOVUPD Z0, (DI)
+	ADDQ    $0x40, DI
 	DECQ    R9
 	JNZ     row
-	MOVQ    x+16(FP), BX
-	MOVQ    k+0(FP), SI
-	VPXORQ  Z0, Z0, Z0
-	VPXORQ  Z1, Z1, Z1
-	VPXORQ  Z2, Z2, Z2
-	VPXORQ  Z3, Z3, Z3
-	VPXORQ  Z4, Z4, Z4
-	VPXORQ  Z5, Z5, Z5
-	VPXORQ  Z6, Z6, Z6
-	VPXORQ  Z7, Z7, Z7
-	MOVQ    AX, DI
+	MOVQ    k+0(FP), BX
+	MOVQ    AX, R8
+	SUBQ    $0x08, R8
+	JL      kFew
+	VMULPD  (BX), Z8, Z0
+	VMULPD  64(BX), Z9, Z1
+	VMULPD  128(BX), Z10, Z2
+	VMULPD  192(BX), Z11, Z3
+	VMULPD  256(BX), Z12, Z4
+	VMULPD  320(BX), Z13, Z5
+	VMULPD  384(BX), Z14, Z6
+	VMULPD  448(BX), Z15, Z7
+	LEAQ    512(SI), DI
+	ADDQ    $0x00000200, BX
 
 kEight:
-	SUBQ        $0x08, DI
+	SUBQ        $0x08, R8
 	JL          kRest
-	VMOVUPD     (BX), Z8
-	VFMADD231PD (SI), Z8, Z0
-	VMOVUPD     64(BX), Z8
-	VFMADD231PD 64(SI), Z8, Z1
-	VMOVUPD     128(BX), Z8
-	VFMADD231PD 128(SI), Z8, Z2
-	VMOVUPD     192(BX), Z8
-	VFMADD231PD 192(SI), Z8, Z3
-	VMOVUPD     256(BX), Z8
-	VFMADD231PD 256(SI), Z8, Z4
-	VMOVUPD     320(BX), Z8
-	VFMADD231PD 320(SI), Z8, Z5
-	VMOVUPD     384(BX), Z8
-	VFMADD231PD 384(SI), Z8, Z6
-	VMOVUPD     448(BX), Z8
-	VFMADD231PD 448(SI), Z8, Z7
+	VMOVUPD     (BX), Z16
+	VFMADD231PD (DI), Z16, Z0
+	VMOVUPD     64(BX), Z16
+	VFMADD231PD 64(DI), Z16, Z1
+	VMOVUPD     128(BX), Z16
+	VFMADD231PD 128(DI), Z16, Z2
+	VMOVUPD     192(BX), Z16
+	VFMADD231PD 192(DI), Z16, Z3
+	VMOVUPD     256(BX), Z16
+	VFMADD231PD 256(DI), Z16, Z4
+	VMOVUPD     320(BX), Z16
+	VFMADD231PD 320(DI), Z16, Z5
+	VMOVUPD     384(BX), Z16
+	VFMADD231PD 384(DI), Z16, Z6
+	VMOVUPD     448(BX), Z16
+	VFMADD231PD 448(DI), Z16, Z7
+	ADDQ        $0x00000200, DI
 	ADDQ        $0x00000200, BX
-	ADDQ        $0x00000200, SI
 	JMP         kEight
 
 kRest:
-	ADDQ        $0x08, DI
-	CMPQ        DI, $0x01
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
 	JL          kSum
-	VMOVUPD     (BX), Z8
-	VFMADD231PD (SI), Z8, Z0
-	CMPQ        DI, $0x02
+	VMOVUPD     (BX), Z16
+	VFMADD231PD (DI), Z16, Z0
+	CMPQ        R8, $0x02
 	JL          kSum
-	VMOVUPD     64(BX), Z8
-	VFMADD231PD 64(SI), Z8, Z1
-	CMPQ        DI, $0x03
+	VMOVUPD     64(BX), Z16
+	VFMADD231PD 64(DI), Z16, Z1
+	CMPQ        R8, $0x03
 	JL          kSum
-	VMOVUPD     128(BX), Z8
-	VFMADD231PD 128(SI), Z8, Z2
-	CMPQ        DI, $0x04
+	VMOVUPD     128(BX), Z16
+	VFMADD231PD 128(DI), Z16, Z2
+	CMPQ        R8, $0x04
 	JL          kSum
-	VMOVUPD     192(BX), Z8
-	VFMADD231PD 192(SI), Z8, Z3
-	CMPQ        DI, $0x05
+	VMOVUPD     192(BX), Z16
+	VFMADD231PD 192(DI), Z16, Z3
+	CMPQ        R8, $0x05
 	JL          kSum
-	VMOVUPD     256(BX), Z8
-	VFMADD231PD 256(SI), Z8, Z4
-	CMPQ        DI, $0x06
+	VMOVUPD     256(BX), Z16
+	VFMADD231PD 256(DI), Z16, Z4
+	CMPQ        R8, $0x06
 	JL          kSum
-	VMOVUPD     320(BX), Z8
-	VFMADD231PD 320(SI), Z8, Z5
-	CMPQ        DI, $0x07
+	VMOVUPD     320(BX), Z16
+	VFMADD231PD 320(DI), Z16, Z5
+	CMPQ        R8, $0x07
 	JL          kSum
-	VMOVUPD     384(BX), Z8
-	VFMADD231PD 384(SI), Z8, Z6
+	VMOVUPD     384(BX), Z16
+	VFMADD231PD 384(DI), Z16, Z6
+	JMP         kSum
+
+kFew:
+	VPXORQ      Z0, Z0, Z0
+	VPXORQ      Z1, Z1, Z1
+	VPXORQ      Z2, Z2, Z2
+	VPXORQ      Z3, Z3, Z3
+	VPXORQ      Z4, Z4, Z4
+	VPXORQ      Z5, Z5, Z5
+	VPXORQ      Z6, Z6, Z6
+	VPXORQ      Z7, Z7, Z7
+	ADDQ        $0x08, R8
+	CMPQ        R8, $0x01
+	JL          kSum
+	VFMADD231PD (BX), Z8, Z0
+	CMPQ        R8, $0x02
+	JL          kSum
+	VFMADD231PD 64(BX), Z9, Z1
+	CMPQ        R8, $0x03
+	JL          kSum
+	VFMADD231PD 128(BX), Z10, Z2
+	CMPQ        R8, $0x04
+	JL          kSum
+	VFMADD231PD 192(BX), Z11, Z3
+	CMPQ        R8, $0x05
+	JL          kSum
+	VFMADD231PD 256(BX), Z12, Z4
+	CMPQ        R8, $0x06
+	JL          kSum
+	VFMADD231PD 320(BX), Z13, Z5
+	CMPQ        R8, $0x07
+	JL          kSum
+	VFMADD231PD 384(BX), Z14, Z6
 
 kSum:
 	VADDPD  Z4, Z0, Z0
@@ -4432,17 +4688,20 @@ kSum:
 	VADDPD  Z1, Z0, Z0
 	VPXORQ  Z7, Z7, Z7
 	VADDPD  Z7, Z0, Z0
-	VMOVAPD Z0, Z10
-	MOVQ    x+16(FP), BX
-	MOVQ    theta+24(FP), SI
-	VPXORQ  Z0, Z0, Z0
-	VPXORQ  Z1, Z1, Z1
-	VPXORQ  Z2, Z2, Z2
-	VPXORQ  Z3, Z3, Z3
-	VPXORQ  Z4, Z4, Z4
-	VPXORQ  Z5, Z5, Z5
-	VPXORQ  Z6, Z6, Z6
-	VPXORQ  Z7, Z7, Z7
+	VMOVAPD Z0, Z16
+	MOVQ    theta+24(FP), BX
+	SUBQ    $0x08, AX
+	JL      thetaFew
+	VMULPD  (BX), Z8, Z0
+	VMULPD  64(BX), Z9, Z1
+	VMULPD  128(BX), Z10, Z2
+	VMULPD  192(BX), Z11, Z3
+	VMULPD  256(BX), Z12, Z4
+	VMULPD  320(BX), Z13, Z5
+	VMULPD  384(BX), Z14, Z6
+	VMULPD  448(BX), Z15, Z7
+	LEAQ    512(SI), SI
+	ADDQ    $0x00000200, BX
 
 thetaEight:
 	SUBQ        $0x08, AX
@@ -4463,8 +4722,8 @@ thetaEight:
 	VFMADD231PD 384(SI), Z8, Z6
 	VMOVUPD     448(BX), Z8
 	VFMADD231PD 448(SI), Z8, Z7
-	ADDQ        $0x00000200, BX
 	ADDQ        $0x00000200, SI
+	ADDQ        $0x00000200, BX
 	JMP         thetaEight
 
 thetaRest:
@@ -4497,6 +4756,39 @@ thetaRest:
 	JL          thetaSum
 	VMOVUPD     384(BX), Z8
 	VFMADD231PD 384(SI), Z8, Z6
+	JMP         thetaSum
+
+thetaFew:
+	VPXORQ      Z0, Z0, Z0
+	VPXORQ      Z1, Z1, Z1
+	VPXORQ      Z2, Z2, Z2
+	VPXORQ      Z3, Z3, Z3
+	VPXORQ      Z4, Z4, Z4
+	VPXORQ      Z5, Z5, Z5
+	VPXORQ      Z6, Z6, Z6
+	VPXORQ      Z7, Z7, Z7
+	ADDQ        $0x08, AX
+	CMPQ        AX, $0x01
+	JL          thetaSum
+	VFMADD231PD (BX), Z8, Z0
+	CMPQ        AX, $0x02
+	JL          thetaSum
+	VFMADD231PD 64(BX), Z9, Z1
+	CMPQ        AX, $0x03
+	JL          thetaSum
+	VFMADD231PD 128(BX), Z10, Z2
+	CMPQ        AX, $0x04
+	JL          thetaSum
+	VFMADD231PD 192(BX), Z11, Z3
+	CMPQ        AX, $0x05
+	JL          thetaSum
+	VFMADD231PD 256(BX), Z12, Z4
+	CMPQ        AX, $0x06
+	JL          thetaSum
+	VFMADD231PD 320(BX), Z13, Z5
+	CMPQ        AX, $0x07
+	JL          thetaSum
+	VFMADD231PD 384(BX), Z14, Z6
 
 thetaSum:
 	VADDPD       Z4, Z0, Z0
@@ -4508,41 +4800,41 @@ thetaSum:
 	VADDPD       Z1, Z0, Z0
 	VPXORQ       Z7, Z7, Z7
 	VADDPD       Z7, Z0, Z0
-	VMOVAPD      Z0, Z0
+	VMOVAPD      Z0, Z1
 	MOVQ         $0x3ff0000000000000, AX
-	VMOVQ        AX, X1
-	VBROADCASTSD X1, Z1
-	VPXORQ       Z9, Z9, Z9
-	MOVQ         $0x7fefffffffffffff, AX
 	VMOVQ        AX, X2
 	VBROADCASTSD X2, Z2
+	VPXORQ       Z17, Z17, Z17
+	MOVQ         $0x7fefffffffffffff, AX
+	VMOVQ        AX, X0
+	VBROADCASTSD X0, Z0
 	MOVQ         q+56(FP), AX
-	VMOVUPD      Z10, (AX)
-	VCMPPD       $0x19, Z9, Z10, K1
+	VMOVUPD      Z16, (AX)
+	VCMPPD       $0x19, Z17, Z16, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
-	VCMPPD       $0x16, Z2, Z10, K1
+	VCMPPD       $0x16, Z0, Z16, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
-	VCMPPD       $0x1e, Z1, Z10, K1
+	VCMPPD       $0x1e, Z2, Z16, K1
 	KMOVB        K1, AX
 	ORQ          AX, DX
 	MOVQ         growth+48(FP), AX
-	VMOVUPD      (AX), Z8
-	VCMPPD       $0x1e, Z1, Z8, K1
+	VMOVUPD      (AX), Z0
+	VCMPPD       $0x1e, Z2, Z0, K1
 	KMOVB        K1, AX
 	ORQ          AX, DX
-	VADDPD       Z1, Z10, Z10
-	VDIVPD       Z10, Z1, Z10
+	VADDPD       Z2, Z16, Z16
+	VDIVPD       Z16, Z2, Z16
 	MOVQ         s+72(FP), AX
-	VMOVUPD      Z10, (AX)
+	VMOVUPD      Z16, (AX)
 	MOVQ         y+32(FP), AX
-	VMOVUPD      (AX), Z8
-	VSUBPD       Z0, Z8, Z8
+	VMOVUPD      (AX), Z0
+	VSUBPD       Z1, Z0, Z0
 	MOVQ         e+64(FP), AX
-	VMOVUPD      Z8, (AX)
-	VSUBPD       Z8, Z8, Z8
-	VCMPPD       $0x19, Z9, Z8, K1
+	VMOVUPD      Z0, (AX)
+	VSUBPD       Z0, Z0, Z0
+	VCMPPD       $0x19, Z17, Z0, K1
 	KMOVB        K1, AX
 	ORQ          AX, CX
 	MOVQ         CX, bad+80(FP)
@@ -4642,75 +4934,138 @@ entry:
 	DECQ         R8
 	JNZ          entry
 	MOVQ         $0x0000000000000001, DX
-	VMOVQ        DX, X12
-	VBROADCASTSD X12, Z12
-	MOVQ         rows+8(FP), R8
+	VMOVQ        DX, X11
+	VBROADCASTSD X11, Z11
+	MOVQ         SI, DX
+	CMPQ         AX, $0x01
+	JL           thetaKept
+	VMOVUPD      (SI), Z14
+	CMPQ         AX, $0x02
+	JL           thetaKept
+	VMOVUPD      64(SI), Z15
+	CMPQ         AX, $0x03
+	JL           thetaKept
+	VMOVUPD      128(SI), Z16
+	CMPQ         AX, $0x04
+	JL           thetaKept
+	VMOVUPD      192(SI), Z17
+	CMPQ         AX, $0x05
+	JL           thetaKept
+	VMOVUPD      256(SI), Z18
+	CMPQ         AX, $0x06
+	JL           thetaKept
+	VMOVUPD      320(SI), Z19
+	CMPQ         AX, $0x07
+	JL           thetaKept
+	VMOVUPD      384(SI), Z20
+	CMPQ         AX, $0x08
+	JL           thetaKept
+	VMOVUPD      448(SI), Z21
+
+thetaKept:
+	MOVQ rows+8(FP), R8
 
 row:
-	MOVQ   SI, DI
-	VPXORQ Z0, Z0, Z0
-	VPXORQ Z1, Z1, Z1
-	VPXORQ Z2, Z2, Z2
-	VPXORQ Z3, Z3, Z3
-	VPXORQ Z4, Z4, Z4
-	VPXORQ Z5, Z5, Z5
-	VPXORQ Z6, Z6, Z6
-	VPXORQ Z7, Z7, Z7
-	MOVQ   AX, DX
+	MOVQ   AX, SI
+	SUBQ   $0x08, SI
+	JL     Few
+	VMULPD (BX), Z14, Z0
+	VMULPD 64(BX), Z15, Z1
+	VMULPD 128(BX), Z16, Z2
+	VMULPD 192(BX), Z17, Z3
+	VMULPD 256(BX), Z18, Z4
+	VMULPD 320(BX), Z19, Z5
+	VMULPD 384(BX), Z20, Z6
+	VMULPD 448(BX), Z21, Z7
+	LEAQ   512(DX), DI
+	ADDQ   $0x00000200, BX
 
 Eight:
-	SUBQ        $0x08, DX
+	SUBQ        $0x08, SI
 	JL          Rest
-	VMOVUPD     (BX), Z11
-	VFMADD231PD (DI), Z11, Z0
-	VMOVUPD     64(BX), Z11
-	VFMADD231PD 64(DI), Z11, Z1
-	VMOVUPD     128(BX), Z11
-	VFMADD231PD 128(DI), Z11, Z2
-	VMOVUPD     192(BX), Z11
-	VFMADD231PD 192(DI), Z11, Z3
-	VMOVUPD     256(BX), Z11
-	VFMADD231PD 256(DI), Z11, Z4
-	VMOVUPD     320(BX), Z11
-	VFMADD231PD 320(DI), Z11, Z5
-	VMOVUPD     384(BX), Z11
-	VFMADD231PD 384(DI), Z11, Z6
-	VMOVUPD     448(BX), Z11
-	VFMADD231PD 448(DI), Z11, Z7
-	ADDQ        $0x00000200, BX
+	VMOVUPD     (BX), Z12
+	VFMADD231PD (DI), Z12, Z0
+	VMOVUPD     64(BX), Z12
+	VFMADD231PD 64(DI), Z12, Z1
+	VMOVUPD     128(BX), Z12
+	VFMADD231PD 128(DI), Z12, Z2
+	VMOVUPD     192(BX), Z12
+	VFMADD231PD 192(DI), Z12, Z3
+	VMOVUPD     256(BX), Z12
+	VFMADD231PD 256(DI), Z12, Z4
+	VMOVUPD     320(BX), Z12
+	VFMADD231PD 320(DI), Z12, Z5
+	VMOVUPD     384(BX), Z12
+	VFMADD231PD 384(DI), Z12, Z6
+	VMOVUPD     448(BX), Z12
+	VFMADD231PD 448(DI), Z12, Z7
 	ADDQ        $0x00000200, DI
+	ADDQ        $0x00000200, BX
 	JMP         Eight
 
 Rest:
-	ADDQ        $0x08, DX
-	CMPQ        DX, $0x01
+	ADDQ        $0x08, SI
+	CMPQ        SI, $0x01
 	JL          Sum
-	VMOVUPD     (BX), Z11
-	VFMADD231PD (DI), Z11, Z0
-	CMPQ        DX, $0x02
+	VMOVUPD     (BX), Z12
+	VFMADD231PD (DI), Z12, Z0
+	CMPQ        SI, $0x02
 	JL          Sum
-	VMOVUPD     64(BX), Z11
-	VFMADD231PD 64(DI), Z11, Z1
-	CMPQ        DX, $0x03
+	VMOVUPD     64(BX), Z12
+	VFMADD231PD 64(DI), Z12, Z1
+	CMPQ        SI, $0x03
 	JL          Sum
-	VMOVUPD     128(BX), Z11
-	VFMADD231PD 128(DI), Z11, Z2
-	CMPQ        DX, $0x04
+	VMOVUPD     128(BX), Z12
+	VFMADD231PD 128(DI), Z12, Z2
+	CMPQ        SI, $0x04
 	JL          Sum
-	VMOVUPD     192(BX), Z11
-	VFMADD231PD 192(DI), Z11, Z3
-	CMPQ        DX, $0x05
+	VMOVUPD     192(BX), Z12
+	VFMADD231PD 192(DI), Z12, Z3
+	CMPQ        SI, $0x05
 	JL          Sum
-	VMOVUPD     256(BX), Z11
-	VFMADD231PD 256(DI), Z11, Z4
-	CMPQ        DX, $0x06
+	VMOVUPD     256(BX), Z12
+	VFMADD231PD 256(DI), Z12, Z4
+	CMPQ        SI, $0x06
 	JL          Sum
-	VMOVUPD     320(BX), Z11
-	VFMADD231PD 320(DI), Z11, Z5
-	CMPQ        DX, $0x07
+	VMOVUPD     320(BX), Z12
+	VFMADD231PD 320(DI), Z12, Z5
+	CMPQ        SI, $0x07
 	JL          Sum
-	VMOVUPD     384(BX), Z11
-	VFMADD231PD 384(DI), Z11, Z6
+	VMOVUPD     384(BX), Z12
+	VFMADD231PD 384(DI), Z12, Z6
+	JMP         Sum
+
+Few:
+	VPXORQ      Z0, Z0, Z0
+	VPXORQ      Z1, Z1, Z1
+	VPXORQ      Z2, Z2, Z2
+	VPXORQ      Z3, Z3, Z3
+	VPXORQ      Z4, Z4, Z4
+	VPXORQ      Z5, Z5, Z5
+	VPXORQ      Z6, Z6, Z6
+	VPXORQ      Z7, Z7, Z7
+	ADDQ        $0x08, SI
+	CMPQ        SI, $0x01
+	JL          Sum
+	VFMADD231PD (BX), Z14, Z0
+	CMPQ        SI, $0x02
+	JL          Sum
+	VFMADD231PD 64(BX), Z15, Z1
+	CMPQ        SI, $0x03
+	JL          Sum
+	VFMADD231PD 128(BX), Z16, Z2
+	CMPQ        SI, $0x04
+	JL          Sum
+	VFMADD231PD 192(BX), Z17, Z3
+	CMPQ        SI, $0x05
+	JL          Sum
+	VFMADD231PD 256(BX), Z18, Z4
+	CMPQ        SI, $0x06
+	JL          Sum
+	VFMADD231PD 320(BX), Z19, Z5
+	CMPQ        SI, $0x07
+	JL          Sum
+	VFMADD231PD 384(BX), Z20, Z6
 
 Sum:
 	VADDPD  Z4, Z0, Z0
@@ -4723,13 +5078,13 @@ Sum:
 	VPXORQ  Z7, Z7, Z7
 	VADDPD  Z7, Z0, Z0
 	VCMPPD  $0x1e, Z8, Z0, K1
-	VMOVAPD Z0, K1, Z8
+	VMAXPD  Z8, Z0, Z8
 	VMOVAPD Z10, K1, Z9
-	VPADDQ  Z12, Z10, Z10
-	MOVQ    AX, DX
-	ANDQ    $0x07, DX
-	SHLQ    $0x06, DX
-	ADDQ    DX, BX
+	VPADDQ  Z11, Z10, Z10
+	MOVQ    AX, SI
+	ANDQ    $0x07, SI
+	SHLQ    $0x06, SI
+	ADDQ    SI, BX
 	DECQ    R8
 	JNZ     row
 	MOVQ    at+32(FP), AX
@@ -7557,16 +7912,16 @@ TEXT ·octetMulAVX2(SB), NOSPLIT, $0-32
 	XORQ CX, CX
 
 Half:
-	MOVQ a+8(FP), DX
+	MOVQ x+16(FP), DX
 	ADDQ CX, DX
-	MOVQ dst+0(FP), BX
+	MOVQ a+8(FP), BX
 	ADDQ CX, BX
-	MOVQ x+16(FP), SI
+	MOVQ dst+0(FP), SI
 	ADDQ CX, SI
 	MOVQ AX, R8
 
 row:
-	MOVQ   SI, DI
+	MOVQ   DX, DI
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -7580,70 +7935,56 @@ row:
 Eight:
 	SUBQ        $0x08, R9
 	JL          Rest
-	VMOVUPD     (DX), Y8
+	VMOVUPD     (BX), Y8
 	VFMADD231PD (DI), Y8, Y0
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     64(BX), Y8
 	VFMADD231PD 64(DI), Y8, Y1
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     128(BX), Y8
 	VFMADD231PD 128(DI), Y8, Y2
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     192(BX), Y8
 	VFMADD231PD 192(DI), Y8, Y3
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     256(BX), Y8
 	VFMADD231PD 256(DI), Y8, Y4
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     320(BX), Y8
 	VFMADD231PD 320(DI), Y8, Y5
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     384(BX), Y8
 	VFMADD231PD 384(DI), Y8, Y6
-	ADDQ        $0x40, DX
-	VMOVUPD     (DX), Y8
+	VMOVUPD     448(BX), Y8
 	VFMADD231PD 448(DI), Y8, Y7
-	ADDQ        $0x40, DX
 	ADDQ        $0x00000200, DI
+	ADDQ        $0x00000200, BX
 	JMP         Eight
 
 Rest:
 	ADDQ        $0x08, R9
 	CMPQ        R9, $0x01
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     (BX), Y8
 	VFMADD231PD (DI), Y8, Y0
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x02
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     64(BX), Y8
 	VFMADD231PD 64(DI), Y8, Y1
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x03
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     128(BX), Y8
 	VFMADD231PD 128(DI), Y8, Y2
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x04
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     192(BX), Y8
 	VFMADD231PD 192(DI), Y8, Y3
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x05
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     256(BX), Y8
 	VFMADD231PD 256(DI), Y8, Y4
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x06
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     320(BX), Y8
 	VFMADD231PD 320(DI), Y8, Y5
-	ADDQ        $0x40, DX
 	CMPQ        R9, $0x07
 	JL          Sum
-	VMOVUPD     (DX), Y8
+	VMOVUPD     384(BX), Y8
 	VFMADD231PD 384(DI), Y8, Y6
-	ADDQ        $0x40, DX
 
 Sum:
 	VADDPD  Y4, Y0, Y0
@@ -7655,8 +7996,12 @@ Sum:
 	VADDPD  Y1, Y0, Y0
 	VXORPD  Y7, Y7, Y7
 	VADDPD  Y7, Y0, Y0
-	VMOVUPD Y0, (BX)
-	ADDQ    $0x40, BX
+	MOVQ    AX, DI
+	ANDQ    $0x07, DI
+	SHLQ    $0x06, DI
+	ADDQ    DI, BX
+	VMOVUPD Y0, (SI)
+	ADDQ    $0x40, SI
 	DECQ    R8
 	JNZ     row
 	ADDQ    $0x20, CX
@@ -7672,29 +8017,29 @@ TEXT ·octetStepAVX2(SB), NOSPLIT, $0-64
 	XORQ CX, CX
 
 Half:
-	MOVQ    c+32(FP), DX
+	MOVQ    x+16(FP), DX
 	ADDQ    CX, DX
-	VMOVUPD (DX), Y12
-	MOVQ    s+48(FP), DX
-	ADDQ    CX, DX
-	VMOVUPD (DX), Y11
-	MOVQ    k+56(FP), DX
-	ADDQ    CX, DX
-	MOVQ    hat+40(FP), SI
-	ADDQ    CX, SI
-	MOVQ    DX, DI
-	MOVQ    a+8(FP), R8
+	MOVQ    c+32(FP), BX
+	ADDQ    CX, BX
+	VMOVUPD (BX), Y12
+	MOVQ    s+48(FP), BX
+	ADDQ    CX, BX
+	VMOVUPD (BX), Y11
+	MOVQ    k+56(FP), BX
+	ADDQ    CX, BX
+	MOVQ    hat+40(FP), R8
 	ADDQ    CX, R8
-	MOVQ    dst+0(FP), R9
+	MOVQ    BX, DI
+	MOVQ    a+8(FP), R9
 	ADDQ    CX, R9
-	MOVQ    x+16(FP), R10
+	MOVQ    dst+0(FP), R10
 	ADDQ    CX, R10
 	MOVQ    AX, R12
 
 row:
-	MOVQ    R10, R11
 	VMOVUPD (DI), Y10
-	MOVQ    DX, BX
+	MOVQ    BX, SI
+	MOVQ    DX, R11
 	VXORPD  Y0, Y0, Y0
 	VXORPD  Y1, Y1, Y1
 	VXORPD  Y2, Y2, Y2
@@ -7708,116 +8053,102 @@ row:
 Eight:
 	SUBQ         $0x08, R13
 	JL           Rest
-	VMOVUPD      (R8), Y8
-	VMULPD       (BX), Y10, Y9
+	VMOVUPD      (R9), Y8
+	VMULPD       (SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, (R9)
 	VFMADD231PD  (R11), Y8, Y0
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       64(BX), Y10, Y9
+	VMOVUPD      64(R9), Y8
+	VMULPD       64(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 64(R9)
 	VFMADD231PD  64(R11), Y8, Y1
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       128(BX), Y10, Y9
+	VMOVUPD      128(R9), Y8
+	VMULPD       128(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 128(R9)
 	VFMADD231PD  128(R11), Y8, Y2
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       192(BX), Y10, Y9
+	VMOVUPD      192(R9), Y8
+	VMULPD       192(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 192(R9)
 	VFMADD231PD  192(R11), Y8, Y3
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       256(BX), Y10, Y9
+	VMOVUPD      256(R9), Y8
+	VMULPD       256(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 256(R9)
 	VFMADD231PD  256(R11), Y8, Y4
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       320(BX), Y10, Y9
+	VMOVUPD      320(R9), Y8
+	VMULPD       320(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 320(R9)
 	VFMADD231PD  320(R11), Y8, Y5
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       384(BX), Y10, Y9
+	VMOVUPD      384(R9), Y8
+	VMULPD       384(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 384(R9)
 	VFMADD231PD  384(R11), Y8, Y6
-	ADDQ         $0x40, R8
-	VMOVUPD      (R8), Y8
-	VMULPD       448(BX), Y10, Y9
+	VMOVUPD      448(R9), Y8
+	VMULPD       448(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 448(R9)
 	VFMADD231PD  448(R11), Y8, Y7
-	ADDQ         $0x40, R8
 	ADDQ         $0x00000200, R11
-	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000200, SI
 	JMP          Eight
 
 Rest:
 	ADDQ         $0x08, R13
 	CMPQ         R13, $0x01
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       (BX), Y10, Y9
+	VMOVUPD      (R9), Y8
+	VMULPD       (SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, (R9)
 	VFMADD231PD  (R11), Y8, Y0
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x02
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       64(BX), Y10, Y9
+	VMOVUPD      64(R9), Y8
+	VMULPD       64(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 64(R9)
 	VFMADD231PD  64(R11), Y8, Y1
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x03
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       128(BX), Y10, Y9
+	VMOVUPD      128(R9), Y8
+	VMULPD       128(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 128(R9)
 	VFMADD231PD  128(R11), Y8, Y2
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x04
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       192(BX), Y10, Y9
+	VMOVUPD      192(R9), Y8
+	VMULPD       192(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 192(R9)
 	VFMADD231PD  192(R11), Y8, Y3
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x05
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       256(BX), Y10, Y9
+	VMOVUPD      256(R9), Y8
+	VMULPD       256(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 256(R9)
 	VFMADD231PD  256(R11), Y8, Y4
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x06
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       320(BX), Y10, Y9
+	VMOVUPD      320(R9), Y8
+	VMULPD       320(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 320(R9)
 	VFMADD231PD  320(R11), Y8, Y5
-	ADDQ         $0x40, R8
 	CMPQ         R13, $0x07
 	JL           Sum
-	VMOVUPD      (R8), Y8
-	VMULPD       384(BX), Y10, Y9
+	VMOVUPD      384(R9), Y8
+	VMULPD       384(SI), Y10, Y9
 	VFNMADD231PD Y9, Y11, Y8
-	VMOVUPD      Y8, (R8)
+	VMOVUPD      Y8, 384(R9)
 	VFMADD231PD  384(R11), Y8, Y6
-	ADDQ         $0x40, R8
 
 Sum:
 	VADDPD      Y4, Y0, Y0
@@ -7829,11 +8160,15 @@ Sum:
 	VADDPD      Y1, Y0, Y0
 	VXORPD      Y7, Y7, Y7
 	VADDPD      Y7, Y0, Y0
-	VFMADD213PD (SI), Y12, Y0
-	ADDQ        $0x40, SI
+	MOVQ        AX, SI
+	ANDQ        $0x07, SI
+	SHLQ        $0x06, SI
+	ADDQ        SI, R9
+	VFMADD213PD (R8), Y12, Y0
+	ADDQ        $0x40, R8
 	ADDQ        $0x40, DI
-	VMOVUPD     Y0, (R9)
-	ADDQ        $0x40, R9
+	VMOVUPD     Y0, (R10)
+	ADDQ        $0x40, R10
 	DECQ        R12
 	JNZ         row
 	ADDQ        $0x20, CX
@@ -7851,16 +8186,16 @@ TEXT ·octetLearnAVX2(SB), NOSPLIT, $0-96
 	XORQ SI, SI
 
 Half:
-	MOVQ a+8(FP), BX
+	MOVQ x+16(FP), BX
 	ADDQ SI, BX
-	MOVQ k+0(FP), DI
+	MOVQ a+8(FP), DI
 	ADDQ SI, DI
-	MOVQ x+16(FP), R8
+	MOVQ k+0(FP), R8
 	ADDQ SI, R8
 	MOVQ AX, R10
 
 row:
-	MOVQ   R8, R9
+	MOVQ   BX, R9
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -7874,70 +8209,56 @@ row:
 Eight:
 	SUBQ        $0x08, R11
 	JL          Rest
-	VMOVUPD     (BX), Y8
+	VMOVUPD     (DI), Y8
 	VFMADD231PD (R9), Y8, Y0
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     64(DI), Y8
 	VFMADD231PD 64(R9), Y8, Y1
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     128(DI), Y8
 	VFMADD231PD 128(R9), Y8, Y2
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     192(DI), Y8
 	VFMADD231PD 192(R9), Y8, Y3
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     256(DI), Y8
 	VFMADD231PD 256(R9), Y8, Y4
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     320(DI), Y8
 	VFMADD231PD 320(R9), Y8, Y5
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     384(DI), Y8
 	VFMADD231PD 384(R9), Y8, Y6
-	ADDQ        $0x40, BX
-	VMOVUPD     (BX), Y8
+	VMOVUPD     448(DI), Y8
 	VFMADD231PD 448(R9), Y8, Y7
-	ADDQ        $0x40, BX
 	ADDQ        $0x00000200, R9
+	ADDQ        $0x00000200, DI
 	JMP         Eight
 
 Rest:
 	ADDQ        $0x08, R11
 	CMPQ        R11, $0x01
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     (DI), Y8
 	VFMADD231PD (R9), Y8, Y0
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x02
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     64(DI), Y8
 	VFMADD231PD 64(R9), Y8, Y1
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x03
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     128(DI), Y8
 	VFMADD231PD 128(R9), Y8, Y2
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x04
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     192(DI), Y8
 	VFMADD231PD 192(R9), Y8, Y3
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x05
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     256(DI), Y8
 	VFMADD231PD 256(R9), Y8, Y4
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x06
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     320(DI), Y8
 	VFMADD231PD 320(R9), Y8, Y5
-	ADDQ        $0x40, BX
 	CMPQ        R11, $0x07
 	JL          Sum
-	VMOVUPD     (BX), Y8
+	VMOVUPD     384(DI), Y8
 	VFMADD231PD 384(R9), Y8, Y6
-	ADDQ        $0x40, BX
 
 Sum:
 	VADDPD  Y4, Y0, Y0
@@ -7949,14 +8270,17 @@ Sum:
 	VADDPD  Y1, Y0, Y0
 	VXORPD  Y7, Y7, Y7
 	VADDPD  Y7, Y0, Y0
-	VMOVUPD Y0, (DI)
-	ADDQ    $0x40, DI
+	MOVQ    AX, R9
+	ANDQ    $0x07, R9
+	SHLQ    $0x06, R9
+	ADDQ    R9, DI
+	VMOVUPD Y0, (R8)
+	ADDQ    $0x40, R8
 	DECQ    R10
 	JNZ     row
-	MOVQ    x+16(FP), BX
-	ADDQ    SI, BX
 	MOVQ    k+0(FP), DI
 	ADDQ    SI, DI
+	MOVQ    BX, R8
 	VXORPD  Y0, Y0, Y0
 	VXORPD  Y1, Y1, Y1
 	VXORPD  Y2, Y2, Y2
@@ -7965,61 +8289,61 @@ Sum:
 	VXORPD  Y5, Y5, Y5
 	VXORPD  Y6, Y6, Y6
 	VXORPD  Y7, Y7, Y7
-	MOVQ    AX, R8
+	MOVQ    AX, R9
 
 kEight:
-	SUBQ        $0x08, R8
+	SUBQ        $0x08, R9
 	JL          kRest
-	VMOVUPD     (BX), Y8
-	VFMADD231PD (DI), Y8, Y0
-	VMOVUPD     64(BX), Y8
-	VFMADD231PD 64(DI), Y8, Y1
-	VMOVUPD     128(BX), Y8
-	VFMADD231PD 128(DI), Y8, Y2
-	VMOVUPD     192(BX), Y8
-	VFMADD231PD 192(DI), Y8, Y3
-	VMOVUPD     256(BX), Y8
-	VFMADD231PD 256(DI), Y8, Y4
-	VMOVUPD     320(BX), Y8
-	VFMADD231PD 320(DI), Y8, Y5
-	VMOVUPD     384(BX), Y8
-	VFMADD231PD 384(DI), Y8, Y6
-	VMOVUPD     448(BX), Y8
-	VFMADD231PD 448(DI), Y8, Y7
-	ADDQ        $0x00000200, BX
+	VMOVUPD     (DI), Y8
+	VFMADD231PD (R8), Y8, Y0
+	VMOVUPD     64(DI), Y8
+	VFMADD231PD 64(R8), Y8, Y1
+	VMOVUPD     128(DI), Y8
+	VFMADD231PD 128(R8), Y8, Y2
+	VMOVUPD     192(DI), Y8
+	VFMADD231PD 192(R8), Y8, Y3
+	VMOVUPD     256(DI), Y8
+	VFMADD231PD 256(R8), Y8, Y4
+	VMOVUPD     320(DI), Y8
+	VFMADD231PD 320(R8), Y8, Y5
+	VMOVUPD     384(DI), Y8
+	VFMADD231PD 384(R8), Y8, Y6
+	VMOVUPD     448(DI), Y8
+	VFMADD231PD 448(R8), Y8, Y7
+	ADDQ        $0x00000200, R8
 	ADDQ        $0x00000200, DI
 	JMP         kEight
 
 kRest:
-	ADDQ        $0x08, R8
-	CMPQ        R8, $0x01
+	ADDQ        $0x08, R9
+	CMPQ        R9, $0x01
 	JL          kSum
-	VMOVUPD     (BX), Y8
-	VFMADD231PD (DI), Y8, Y0
-	CMPQ        R8, $0x02
+	VMOVUPD     (DI), Y8
+	VFMADD231PD (R8), Y8, Y0
+	CMPQ        R9, $0x02
 	JL          kSum
-	VMOVUPD     64(BX), Y8
-	VFMADD231PD 64(DI), Y8, Y1
-	CMPQ        R8, $0x03
+	VMOVUPD     64(DI), Y8
+	VFMADD231PD 64(R8), Y8, Y1
+	CMPQ        R9, $0x03
 	JL          kSum
-	VMOVUPD     128(BX), Y8
-	VFMADD231PD 128(DI), Y8, Y2
-	CMPQ        R8, $0x04
+	VMOVUPD     128(DI), Y8
+	VFMADD231PD 128(R8), Y8, Y2
+	CMPQ        R9, $0x04
 	JL          kSum
-	VMOVUPD     192(BX), Y8
-	VFMADD231PD 192(DI), Y8, Y3
-	CMPQ        R8, $0x05
+	VMOVUPD     192(DI), Y8
+	VFMADD231PD 192(R8), Y8, Y3
+	CMPQ        R9, $0x05
 	JL          kSum
-	VMOVUPD     256(BX), Y8
-	VFMADD231PD 256(DI), Y8, Y4
-	CMPQ        R8, $0x06
+	VMOVUPD     256(DI), Y8
+	VFMADD231PD 256(R8), Y8, Y4
+	CMPQ        R9, $0x06
 	JL          kSum
-	VMOVUPD     320(BX), Y8
-	VFMADD231PD 320(DI), Y8, Y5
-	CMPQ        R8, $0x07
+	VMOVUPD     320(DI), Y8
+	VFMADD231PD 320(R8), Y8, Y5
+	CMPQ        R9, $0x07
 	JL          kSum
-	VMOVUPD     384(BX), Y8
-	VFMADD231PD 384(DI), Y8, Y6
+	VMOVUPD     384(DI), Y8
+	VFMADD231PD 384(R8), Y8, Y6
 
 kSum:
 	VADDPD  Y4, Y0, Y0
@@ -8031,9 +8355,7 @@ kSum:
 	VADDPD  Y1, Y0, Y0
 	VXORPD  Y7, Y7, Y7
 	VADDPD  Y7, Y0, Y0
-	VMOVAPD Y0, Y9
-	MOVQ    x+16(FP), BX
-	ADDQ    SI, BX
+	VMOVAPD Y0, Y8
 	MOVQ    theta+24(FP), DI
 	ADDQ    SI, DI
 	VXORPD  Y0, Y0, Y0
@@ -8049,22 +8371,22 @@ kSum:
 thetaEight:
 	SUBQ        $0x08, R8
 	JL          thetaRest
-	VMOVUPD     (BX), Y8
-	VFMADD231PD (DI), Y8, Y0
-	VMOVUPD     64(BX), Y8
-	VFMADD231PD 64(DI), Y8, Y1
-	VMOVUPD     128(BX), Y8
-	VFMADD231PD 128(DI), Y8, Y2
-	VMOVUPD     192(BX), Y8
-	VFMADD231PD 192(DI), Y8, Y3
-	VMOVUPD     256(BX), Y8
-	VFMADD231PD 256(DI), Y8, Y4
-	VMOVUPD     320(BX), Y8
-	VFMADD231PD 320(DI), Y8, Y5
-	VMOVUPD     384(BX), Y8
-	VFMADD231PD 384(DI), Y8, Y6
-	VMOVUPD     448(BX), Y8
-	VFMADD231PD 448(DI), Y8, Y7
+	VMOVUPD     (DI), Y9
+	VFMADD231PD (BX), Y9, Y0
+	VMOVUPD     64(DI), Y9
+	VFMADD231PD 64(BX), Y9, Y1
+	VMOVUPD     128(DI), Y9
+	VFMADD231PD 128(BX), Y9, Y2
+	VMOVUPD     192(DI), Y9
+	VFMADD231PD 192(BX), Y9, Y3
+	VMOVUPD     256(DI), Y9
+	VFMADD231PD 256(BX), Y9, Y4
+	VMOVUPD     320(DI), Y9
+	VFMADD231PD 320(BX), Y9, Y5
+	VMOVUPD     384(DI), Y9
+	VFMADD231PD 384(BX), Y9, Y6
+	VMOVUPD     448(DI), Y9
+	VFMADD231PD 448(BX), Y9, Y7
 	ADDQ        $0x00000200, BX
 	ADDQ        $0x00000200, DI
 	JMP         thetaEight
@@ -8073,32 +8395,32 @@ thetaRest:
 	ADDQ        $0x08, R8
 	CMPQ        R8, $0x01
 	JL          thetaSum
-	VMOVUPD     (BX), Y8
-	VFMADD231PD (DI), Y8, Y0
+	VMOVUPD     (DI), Y9
+	VFMADD231PD (BX), Y9, Y0
 	CMPQ        R8, $0x02
 	JL          thetaSum
-	VMOVUPD     64(BX), Y8
-	VFMADD231PD 64(DI), Y8, Y1
+	VMOVUPD     64(DI), Y9
+	VFMADD231PD 64(BX), Y9, Y1
 	CMPQ        R8, $0x03
 	JL          thetaSum
-	VMOVUPD     128(BX), Y8
-	VFMADD231PD 128(DI), Y8, Y2
+	VMOVUPD     128(DI), Y9
+	VFMADD231PD 128(BX), Y9, Y2
 	CMPQ        R8, $0x04
 	JL          thetaSum
-	VMOVUPD     192(BX), Y8
-	VFMADD231PD 192(DI), Y8, Y3
+	VMOVUPD     192(DI), Y9
+	VFMADD231PD 192(BX), Y9, Y3
 	CMPQ        R8, $0x05
 	JL          thetaSum
-	VMOVUPD     256(BX), Y8
-	VFMADD231PD 256(DI), Y8, Y4
+	VMOVUPD     256(DI), Y9
+	VFMADD231PD 256(BX), Y9, Y4
 	CMPQ        R8, $0x06
 	JL          thetaSum
-	VMOVUPD     320(BX), Y8
-	VFMADD231PD 320(DI), Y8, Y5
+	VMOVUPD     320(DI), Y9
+	VFMADD231PD 320(BX), Y9, Y5
 	CMPQ        R8, $0x07
 	JL          thetaSum
-	VMOVUPD     384(BX), Y8
-	VFMADD231PD 384(DI), Y8, Y6
+	VMOVUPD     384(DI), Y9
+	VFMADD231PD 384(BX), Y9, Y6
 
 thetaSum:
 	VADDPD       Y4, Y0, Y0
@@ -8110,52 +8432,52 @@ thetaSum:
 	VADDPD       Y1, Y0, Y0
 	VXORPD       Y7, Y7, Y7
 	VADDPD       Y7, Y0, Y0
-	VMOVAPD      Y0, Y0
+	VMOVAPD      Y0, Y1
 	MOVQ         $0x3ff0000000000000, BX
-	VMOVQ        BX, X1
-	VBROADCASTSD X1, Y1
-	VXORPD       Y2, Y2, Y2
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Y2
+	VXORPD       Y3, Y3, Y3
 	MOVQ         $0x7fefffffffffffff, BX
-	VMOVQ        BX, X3
-	VBROADCASTSD X3, Y3
+	VMOVQ        BX, X0
+	VBROADCASTSD X0, Y0
 	SHRQ         $0x04, CX
 	SHRQ         $0x04, DX
 	MOVQ         q+56(FP), BX
 	ADDQ         SI, BX
-	VMOVUPD      Y9, (BX)
-	VCMPPD       $0x19, Y2, Y9, Y4
+	VMOVUPD      Y8, (BX)
+	VCMPPD       $0x19, Y3, Y8, Y4
 	VMOVMSKPD    Y4, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, CX
-	VCMPPD       $0x16, Y3, Y9, Y3
-	VMOVMSKPD    Y3, BX
+	VCMPPD       $0x16, Y0, Y8, Y0
+	VMOVMSKPD    Y0, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, CX
-	VCMPPD       $0x1e, Y1, Y9, Y3
-	VMOVMSKPD    Y3, BX
+	VCMPPD       $0x1e, Y2, Y8, Y0
+	VMOVMSKPD    Y0, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, DX
 	MOVQ         growth+48(FP), BX
 	ADDQ         SI, BX
-	VMOVUPD      (BX), Y8
-	VCMPPD       $0x1e, Y1, Y8, Y3
-	VMOVMSKPD    Y3, BX
+	VMOVUPD      (BX), Y0
+	VCMPPD       $0x1e, Y2, Y0, Y0
+	VMOVMSKPD    Y0, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, DX
-	VADDPD       Y1, Y9, Y9
-	VDIVPD       Y9, Y1, Y9
+	VADDPD       Y2, Y8, Y8
+	VDIVPD       Y8, Y2, Y8
 	MOVQ         s+72(FP), BX
 	ADDQ         SI, BX
-	VMOVUPD      Y9, (BX)
+	VMOVUPD      Y8, (BX)
 	MOVQ         y+32(FP), BX
 	ADDQ         SI, BX
-	VMOVUPD      (BX), Y8
-	VSUBPD       Y0, Y8, Y8
+	VMOVUPD      (BX), Y0
+	VSUBPD       Y1, Y0, Y0
 	MOVQ         e+64(FP), BX
 	ADDQ         SI, BX
-	VMOVUPD      Y8, (BX)
-	VSUBPD       Y8, Y8, Y8
-	VCMPPD       $0x19, Y2, Y8, Y0
+	VMOVUPD      Y0, (BX)
+	VSUBPD       Y0, Y0, Y0
+	VCMPPD       $0x19, Y3, Y0, Y0
 	VMOVMSKPD    Y0, BX
 	SHLQ         $0x04, BX
 	ORQ          BX, CX
@@ -8274,26 +8596,27 @@ Half:
 	VMOVQ        DX, X0
 	VBROADCASTSD X0, Y0
 	MOVQ         $0x5f20000000000000, DX
-	VMOVQ        DX, X1
-	VBROADCASTSD X1, Y1
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Y2
 	MOVQ         DI, R8
 	MOVQ         AX, R9
 
 entry:
-	VANDPD       (R8), Y0, Y11
-	VCMPPD       $0x16, Y1, Y11, Y2
-	VMOVMSKPD    Y2, DX
+	VANDPD       (R8), Y0, Y1
+	VCMPPD       $0x16, Y2, Y1, Y1
+	VMOVMSKPD    Y1, DX
 	ORQ          DX, CX
 	ADDQ         $0x40, R8
 	DECQ         R9
 	JNZ          entry
 	MOVQ         $0x0000000000000001, DX
-	VMOVQ        DX, X12
-	VBROADCASTSD X12, Y12
+	VMOVQ        DX, X11
+	VBROADCASTSD X11, Y11
+	MOVQ         DI, DX
 	MOVQ         rows+8(FP), R9
 
 row:
-	MOVQ   DI, R8
+	MOVQ   DX, R8
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -8302,61 +8625,61 @@ row:
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
-	MOVQ   AX, DX
+	MOVQ   AX, DI
 
 Eight:
-	SUBQ        $0x08, DX
+	SUBQ        $0x08, DI
 	JL          Rest
-	VMOVUPD     (SI), Y11
-	VFMADD231PD (R8), Y11, Y0
-	VMOVUPD     64(SI), Y11
-	VFMADD231PD 64(R8), Y11, Y1
-	VMOVUPD     128(SI), Y11
-	VFMADD231PD 128(R8), Y11, Y2
-	VMOVUPD     192(SI), Y11
-	VFMADD231PD 192(R8), Y11, Y3
-	VMOVUPD     256(SI), Y11
-	VFMADD231PD 256(R8), Y11, Y4
-	VMOVUPD     320(SI), Y11
-	VFMADD231PD 320(R8), Y11, Y5
-	VMOVUPD     384(SI), Y11
-	VFMADD231PD 384(R8), Y11, Y6
-	VMOVUPD     448(SI), Y11
-	VFMADD231PD 448(R8), Y11, Y7
-	ADDQ        $0x00000200, SI
+	VMOVUPD     (SI), Y12
+	VFMADD231PD (R8), Y12, Y0
+	VMOVUPD     64(SI), Y12
+	VFMADD231PD 64(R8), Y12, Y1
+	VMOVUPD     128(SI), Y12
+	VFMADD231PD 128(R8), Y12, Y2
+	VMOVUPD     192(SI), Y12
+	VFMADD231PD 192(R8), Y12, Y3
+	VMOVUPD     256(SI), Y12
+	VFMADD231PD 256(R8), Y12, Y4
+	VMOVUPD     320(SI), Y12
+	VFMADD231PD 320(R8), Y12, Y5
+	VMOVUPD     384(SI), Y12
+	VFMADD231PD 384(R8), Y12, Y6
+	VMOVUPD     448(SI), Y12
+	VFMADD231PD 448(R8), Y12, Y7
 	ADDQ        $0x00000200, R8
+	ADDQ        $0x00000200, SI
 	JMP         Eight
 
 Rest:
-	ADDQ        $0x08, DX
-	CMPQ        DX, $0x01
+	ADDQ        $0x08, DI
+	CMPQ        DI, $0x01
 	JL          Sum
-	VMOVUPD     (SI), Y11
-	VFMADD231PD (R8), Y11, Y0
-	CMPQ        DX, $0x02
+	VMOVUPD     (SI), Y12
+	VFMADD231PD (R8), Y12, Y0
+	CMPQ        DI, $0x02
 	JL          Sum
-	VMOVUPD     64(SI), Y11
-	VFMADD231PD 64(R8), Y11, Y1
-	CMPQ        DX, $0x03
+	VMOVUPD     64(SI), Y12
+	VFMADD231PD 64(R8), Y12, Y1
+	CMPQ        DI, $0x03
 	JL          Sum
-	VMOVUPD     128(SI), Y11
-	VFMADD231PD 128(R8), Y11, Y2
-	CMPQ        DX, $0x04
+	VMOVUPD     128(SI), Y12
+	VFMADD231PD 128(R8), Y12, Y2
+	CMPQ        DI, $0x04
 	JL          Sum
-	VMOVUPD     192(SI), Y11
-	VFMADD231PD 192(R8), Y11, Y3
-	CMPQ        DX, $0x05
+	VMOVUPD     192(SI), Y12
+	VFMADD231PD 192(R8), Y12, Y3
+	CMPQ        DI, $0x05
 	JL          Sum
-	VMOVUPD     256(SI), Y11
-	VFMADD231PD 256(R8), Y11, Y4
-	CMPQ        DX, $0x06
+	VMOVUPD     256(SI), Y12
+	VFMADD231PD 256(R8), Y12, Y4
+	CMPQ        DI, $0x06
 	JL          Sum
-	VMOVUPD     320(SI), Y11
-	VFMADD231PD 320(R8), Y11, Y5
-	CMPQ        DX, $0x07
+	VMOVUPD     320(SI), Y12
+	VFMADD231PD 320(R8), Y12, Y5
+	CMPQ        DI, $0x07
 	JL          Sum
-	VMOVUPD     384(SI), Y11
-	VFMADD231PD 384(R8), Y11, Y6
+	VMOVUPD     384(SI), Y12
+	VFMADD231PD 384(R8), Y12, Y6
 
 Sum:
 	VADDPD    Y4, Y0, Y0
@@ -8368,14 +8691,14 @@ Sum:
 	VADDPD    Y1, Y0, Y0
 	VXORPD    Y7, Y7, Y7
 	VADDPD    Y7, Y0, Y0
-	VCMPPD    $0x1e, Y8, Y0, Y11
-	VBLENDVPD Y11, Y0, Y8, Y8
-	VBLENDVPD Y11, Y10, Y9, Y9
-	VPADDQ    Y12, Y10, Y10
-	MOVQ      AX, DX
-	ANDQ      $0x07, DX
-	SHLQ      $0x06, DX
-	ADDQ      DX, SI
+	VCMPPD    $0x1e, Y8, Y0, Y1
+	VMAXPD    Y8, Y0, Y8
+	VBLENDVPD Y1, Y10, Y9, Y9
+	VPADDQ    Y11, Y10, Y10
+	MOVQ      AX, DI
+	ANDQ      $0x07, DI
+	SHLQ      $0x06, DI
+	ADDQ      DI, SI
 	DECQ      R9
 	JNZ       row
 	MOVQ      at+32(FP), DX
