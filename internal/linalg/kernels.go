@@ -100,6 +100,10 @@ func dotRows(dst, a, x []float64, ld int) {
 		}
 		return
 	}
+	if d == 10 {
+		dotRows10(dst, a, (*[10]float64)(x), ld)
+		return
+	}
 	head := (*[8]float64)(x)
 	more := x[8:]
 	for i := range dst {
@@ -147,6 +151,24 @@ func dotRows(dst, a, x []float64, ld int) {
 				p6 = math.FMA(y[6], z[6], p6)
 			}
 		}
+		dst[i] = ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
+	}
+}
+
+// dotRows10 is dotRows for 10 features, those of the paper's experiments: sums that take a fused step come first, while
+// little else is in registers that a call of math.FMA would have to save.
+func dotRows10(dst, a []float64, x *[10]float64, ld int) {
+	x8, x9 := x[8], x[9]
+	for i, at := 0, 0; i < len(dst) && at <= len(a)-10; i, at = i+1, at+ld {
+		row := (*[10]float64)(a[at:])
+		p0 := math.FMA(row[8], x8, float64(row[0]*x[0]))
+		p1 := math.FMA(row[9], x9, float64(row[1]*x[1]))
+		p2 := float64(row[2] * x[2])
+		p3 := float64(row[3] * x[3])
+		p4 := float64(row[4] * x[4])
+		p5 := float64(row[5] * x[5])
+		p6 := float64(row[6] * x[6])
+		p7 := float64(row[7] * x[7])
 		dst[i] = ((p0 + p4) + (p2 + p6)) + ((p1 + p5) + (p3 + p7)) + 0
 	}
 }
@@ -276,30 +298,24 @@ func AddPanels(s, u, x []float64) {
 	case cpu.AVX2:
 		addPanelsAVX2(&s[0], panels, d, &u[0], &x[0])
 	default:
-		for p := 0; p < len(u); p += 8 {
-			addPanel(s[p*d:][:8*d], u[p:], x)
+		for ; len(u) > 4; s, u = s[8*d:], u[8:max(8, len(u))] {
+			addPanel(s, (*[8]float64)(u[:8]), x)
+		}
+		if len(u) > 0 {
+			addHalf(s, (*[4]float64)(u[:4]), x)
 		}
 	}
 }
 
-// addPanel is AddPanels for one panel, whose second half is left out when u ends before it.
-func addPanel(s, u, x []float64) {
-	if len(u) <= 4 {
-		w := (*[4]float64)(u[:4])
-		u0, u1, u2, u3 := w[0], w[1], w[2], w[3]
-		for i, v := range x {
-			row := (*[4]float64)(s[8*i:])
-			row[0] = math.FMA(u0, v, row[0])
-			row[1] = math.FMA(u1, v, row[1])
-			row[2] = math.FMA(u2, v, row[2])
-			row[3] = math.FMA(u3, v, row[3])
-		}
-		return
-	}
-	w := (*[8]float64)(u[:8])
-	u0, u1, u2, u3, u4, u5, u6, u7 := w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]
-	for i, v := range x {
-		row := (*[8]float64)(s[8*i:])
+// addPanel is AddPanels for one panel.
+//
+// On amd64 a math.FMA is a load, a jump on the flag that the machine has it, the instruction, a jump over the call of the
+// slow one, and a store. Places known to the compiler keep everything else out from between: a comparison of
+// an index would spoil the flags, and a number that is alive across the call is stored each time it changes.
+func addPanel(s []float64, u *[8]float64, x []float64) {
+	u0, u1, u2, u3, u4, u5, u6, u7 := u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+	for i, at := 0, 0; i < len(x) && at <= len(s)-8; i, at = i+1, at+8 {
+		v, row := x[i], (*[8]float64)(s[at:])
 		row[0] = math.FMA(u0, v, row[0])
 		row[1] = math.FMA(u1, v, row[1])
 		row[2] = math.FMA(u2, v, row[2])
@@ -308,6 +324,18 @@ func addPanel(s, u, x []float64) {
 		row[5] = math.FMA(u5, v, row[5])
 		row[6] = math.FMA(u6, v, row[6])
 		row[7] = math.FMA(u7, v, row[7])
+	}
+}
+
+// addHalf is addPanel for the first four members.
+func addHalf(s []float64, u *[4]float64, x []float64) {
+	u0, u1, u2, u3 := u[0], u[1], u[2], u[3]
+	for i, at := 0, 0; i < len(x) && at <= len(s)-4; i, at = i+1, at+8 {
+		v, row := x[i], (*[4]float64)(s[at:])
+		row[0] = math.FMA(u0, v, row[0])
+		row[1] = math.FMA(u1, v, row[1])
+		row[2] = math.FMA(u2, v, row[2])
+		row[3] = math.FMA(u3, v, row[3])
 	}
 }
 
@@ -351,25 +379,29 @@ func addTile(s, u, x []float64, d, from int) {
 	addTileAVX2(&s[8*(d+from)], d, &u[8], &x[from], n, size, wide, narrow)
 }
 
-// tilePanel is AddTile for one panel and the features from, …, d−1; u begins with the panel's first member.
+// tilePanel is AddTile for one panel and the features from, …, d−1; u begins with the panel's first member. Four steps
+// are a chain that needs one register, and one load and store of S.
 func tilePanel(s, u, x []float64, d, from int) {
-	n := len(x) / d
-	for i := from; i < d; i++ {
-		row := (*[8]float64)(s[8*i:])
-		s0, s1, s2, s3, s4, s5, s6, s7 := row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
-		for t := range n {
-			v := x[t*d+i]
-			w := (*[8]float64)(u[t*Members:])
-			s0 = math.FMA(w[0], v, s0)
-			s1 = math.FMA(w[1], v, s1)
-			s2 = math.FMA(w[2], v, s2)
-			s3 = math.FMA(w[3], v, s3)
-			s4 = math.FMA(w[4], v, s4)
-			s5 = math.FMA(w[5], v, s5)
-			s6 = math.FMA(w[6], v, s6)
-			s7 = math.FMA(w[7], v, s7)
+	for ; len(x) >= 4*d; x = x[4*d:] {
+		w := (*[3*Members + 8]float64)(u)
+		x0, x1, x2, x3 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d]
+		for i, at := from, 8*from; i < d && at <= len(s)-8; i, at = i+1, at+8 {
+			row := (*[8]float64)(s[at:])
+			v0, v1, v2, v3 := x0[i], x1[i], x2[i], x3[i]
+			row[0] = math.FMA(w[48], v3, math.FMA(w[32], v2, math.FMA(w[16], v1, math.FMA(w[0], v0, row[0]))))
+			row[1] = math.FMA(w[49], v3, math.FMA(w[33], v2, math.FMA(w[17], v1, math.FMA(w[1], v0, row[1]))))
+			row[2] = math.FMA(w[50], v3, math.FMA(w[34], v2, math.FMA(w[18], v1, math.FMA(w[2], v0, row[2]))))
+			row[3] = math.FMA(w[51], v3, math.FMA(w[35], v2, math.FMA(w[19], v1, math.FMA(w[3], v0, row[3]))))
+			row[4] = math.FMA(w[52], v3, math.FMA(w[36], v2, math.FMA(w[20], v1, math.FMA(w[4], v0, row[4]))))
+			row[5] = math.FMA(w[53], v3, math.FMA(w[37], v2, math.FMA(w[21], v1, math.FMA(w[5], v0, row[5]))))
+			row[6] = math.FMA(w[54], v3, math.FMA(w[38], v2, math.FMA(w[22], v1, math.FMA(w[6], v0, row[6]))))
+			row[7] = math.FMA(w[55], v3, math.FMA(w[39], v2, math.FMA(w[23], v1, math.FMA(w[7], v0, row[7]))))
 		}
-		row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = s0, s1, s2, s3, s4, s5, s6, s7
+		u = u[min(4*Members, len(u)):]
+	}
+	for ; len(x) > 0; x = x[d:] {
+		addPanel(s[8*from:], (*[8]float64)(u), x[from:d])
+		u = u[min(Members, len(u)):]
 	}
 }
 
@@ -391,13 +423,30 @@ func AddSteps(row []float64, u *[64]float64, first int, x []float64) {
 	case cpu.AVX2:
 		addStepsAVX2(&row[0], d, &u[0], first, n, &x[0])
 	default:
-		for k := first; k < first+n; k++ {
-			w := u[k&3*16+k>>2]
-			xk := x[:d]
-			for i, v := range xk {
-				row[i] = math.FMA(w, v, row[i])
-			}
-			x = x[d:]
+		addSteps(row, u, first, x)
+	}
+}
+
+// addSteps is AddSteps in portable Go, four steps as a chain.
+func addSteps(row []float64, u *[64]float64, first int, x []float64) {
+	d, k := len(row), first
+	step := func(k int) float64 { return u[k&3*16+k>>2&15] }
+	for ; len(x) >= 4*d; x, k = x[4*d:], k+4 {
+		w0, w1, w2, w3 := step(k), step(k+1), step(k+2), step(k+3)
+		x0, x1, x2, x3 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d]
+		i := 1
+		for ; i < len(row); i += 2 {
+			row[i-1] = math.FMA(w3, x3[i-1], math.FMA(w2, x2[i-1], math.FMA(w1, x1[i-1], math.FMA(w0, x0[i-1], row[i-1]))))
+			row[i] = math.FMA(w3, x3[i], math.FMA(w2, x2[i], math.FMA(w1, x1[i], math.FMA(w0, x0[i], row[i]))))
+		}
+		if i--; i < len(row) {
+			row[i] = math.FMA(w3, x3[i], math.FMA(w2, x2[i], math.FMA(w1, x1[i], math.FMA(w0, x0[i], row[i]))))
+		}
+	}
+	for ; len(x) > 0; x, k = x[d:], k+1 {
+		w := step(k)
+		for i, v := range x[:d] {
+			row[i] = math.FMA(w, v, row[i])
 		}
 	}
 }

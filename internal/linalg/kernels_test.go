@@ -482,7 +482,8 @@ func TestLeads(t *testing.T) {
 	}
 }
 
-// checkScreen compares a screen with ArgMax on rows of which many are nearly or exactly the best.
+// checkScreen compares a screen, and the whole scores of portable Go, with ArgMax on rows of which many are
+// nearly or exactly the best.
 func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	theta := make([]float64, d)
@@ -498,6 +499,10 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	for i := range rows {
 		row := x[i*d : i*d+d]
 		switch kind := r.IntN(6); {
+		case seed%7 == 2: // the smallest score that there is, then the largest
+			for j := range row {
+				row[j] = math.Copysign(theta[j]*size, float64(i)-53.5) * math.Copysign(1, theta[j])
+			}
 		case seed%5 == 1: // all nearly parallel to theta, apart by less than the rounding of a screen
 			for j := range row {
 				row[j] = theta[j] * (1 + r.NormFloat64()*near) * size
@@ -523,9 +528,19 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	for i := range theta {
 		theta[i] *= stretch
 	}
+	arms := &Arms{x: x, d: d}
+	for i := 0; i < len(x); i += d {
+		arms.radius = max(arms.radius, Norm(x[i:i+d]))
+	}
+	if arms.pack(); arms.words == nil {
+		t.Fatalf("no words for %d rows of %d numbers of size %v", rows, d, size)
+	}
+	wantAt, want := ArgMax(x, theta)
+	if at, got := arms.packed(theta, make([]float64, d)); at != wantAt || math.Float64bits(got) != math.Float64bits(want) {
+		t.Fatalf("words: %d rows, d = %d, seed %d: row %d with %v, ArgMax says %d with %v", rows, d, seed, at, got, wantAt, want)
+	}
 	for l := cpu.AVX2; l <= cpu.Best(); l++ {
 		restore := cpu.Force(l)
-		wantAt, want := ArgMax(x, theta)
 		s := NewScreen(x, d)
 		if s == nil {
 			t.Fatalf("no screen for %d rows of %d numbers of size %v", rows, d, size)
@@ -597,6 +612,90 @@ func TestRough(t *testing.T) {
 	}
 }
 
+// TestWords: the whole scores are what whole numbers give, also where they are as large as they can be, and the
+// bound of their error holds and is nearly reached.
+func TestWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	closest := 0.0
+	for k := range 400 {
+		d, rows := 1+k%screenDim, packRows*packWords
+		theta, x := make([]float64, d), make([]float64, rows*d)
+		for j := range theta {
+			theta[j] = r.NormFloat64()
+			if k%4 == 1 {
+				theta[j] = 1
+			}
+		}
+		for i := range rows {
+			for j := range d {
+				switch x[i*d+j] = theta[j]; {
+				case i%3 == 1:
+					x[i*d+j] = -theta[j]
+				case i%5 == 4:
+					x[i*d+j] = r.NormFloat64()
+				}
+			}
+		}
+		a := &Arms{x: x, d: d}
+		for i := range rows {
+			a.radius = max(a.radius, Norm(x[i*d:i*d+d]))
+		}
+		a.pack()
+		e := packSize(d) / Norm(theta)
+		whole := make([]float64, d)
+		var size float64
+		for j, v := range theta {
+			whole[j] = math.RoundToEven(v * e)
+			size += math.Abs(whole[j])
+		}
+		var sums [packWords]int64
+		if !pack6(&sums, a.words, whole, 2*packTop*packOnes-1) {
+			t.Fatal("a bias that sets every top bit is not seen")
+		}
+		for i := range rows {
+			var want int64
+			var exact float64
+			for j, v := range x[i*d : i*d+d] {
+				want += int64(math.RoundToEven(v*a.scale)) * int64(whole[j])
+				exact += v * a.scale * theta[j] * e
+			}
+			w := sums[i/packRows]
+			for range i % packRows {
+				w = (w - w<<(64-packBits)>>(64-packBits)) >> packBits
+			}
+			if got := w << (64 - packBits) >> (64 - packBits); got != want || want <= packLeast || want >= -packLeast {
+				t.Fatalf("d = %d, row %d: %d, whole numbers give %d", d, i, got, want)
+			}
+			part := math.Abs(float64(want)-exact) / ((a.spread + size) / 2)
+			if part > 1 {
+				t.Fatalf("d = %d, row %d: the error is %v of its bound", d, i, part)
+			}
+			closest = max(closest, part)
+		}
+	}
+	if closest < 0.3 {
+		t.Errorf("no error was above %v of its bound: the test is too easy", closest)
+	}
+}
+
+// TestWordsOfEqualRows: rows of equal products and different whole scores; the first is the answer.
+func TestWordsOfEqualRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 200 {
+		rows := 1 + r.IntN(50)
+		x := make([]float64, 0, 2*rows)
+		for range rows {
+			v := math.Ldexp(float64(r.IntN(1<<20)), -20)
+			x = append(x, v, 2-v)
+		}
+		a := &Arms{x: x, d: 2, radius: 2.5}
+		a.pack()
+		if at, v := a.packed([]float64{3, 3}, make([]float64, 2)); at != 0 || v != 6 {
+			t.Fatalf("%d rows: row %d with %v, expected the first with 6", rows, at, v)
+		}
+	}
+}
+
 // TestScreen goes through shapes around the blocks of 64 rows and pairs of features.
 func TestScreen(t *testing.T) {
 	seed := uint64(0)
@@ -635,9 +734,7 @@ func TestScreen(t *testing.T) {
 func FuzzScreen(f *testing.F) {
 	f.Add(uint64(1), uint8(10), uint16(100))
 	f.Fuzz(func(t *testing.T, seed uint64, d uint8, rows uint16) {
-		if cpu.Best() > cpu.Portable {
-			checkScreen(t, seed, 1+int(d%80), 1+int(rows%1500))
-		}
+		checkScreen(t, seed, 1+int(d%80), 1+int(rows%1500))
 	})
 }
 

@@ -252,15 +252,7 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	}
 	level := cpu.Kernels()
 	if r.halves(level) {
-		if step == 8 {
-			if r.dense == nil {
-				r.dense = make([]float64, r.d)
-			}
-			for i := range r.dense {
-				r.dense[i] = s[i*8]
-			}
-			s = r.dense
-		}
+		s = r.gather(s, step)
 		if r.owed {
 			stepShiftHalfAVX512(&r.core, &dst[0], &s[0], c)
 			r.owed, r.half = false, true
@@ -272,7 +264,7 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	switch {
 	case level == cpu.Portable:
 		r.pay()
-		mulShift(dst, r.inv, s, step, c, r.theta)
+		r.mulShift(dst, r.gather(s, step), c)
 	case level == cpu.AVX512 && step == 8 && r.owed:
 		stepShift8AVX512(&r.core, &dst[0], &s[0], c)
 	case level == cpu.AVX512 && step == 8:
@@ -293,6 +285,30 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	r.owed = false
 }
 
+// gather returns the d numbers that are step apart in s, in dense where they are.
+func (r *Ridge) gather(s []float64, step int) []float64 {
+	if step == 1 {
+		return s[:r.d]
+	}
+	if r.dense == nil {
+		r.dense = make([]float64, r.d)
+	}
+	for i, at := 0, 0; i < len(r.dense) && at < len(s); i, at = i+1, at+step {
+		r.dense[i] = s[at]
+	}
+	return r.dense
+}
+
+// mulShift is SolveShift in portable Go, dst_i = fma(c, Dot(row i of V⁻¹, s), θ̂_i), dst of Padded(d) numbers.
+func (r *Ridge) mulShift(dst, s []float64, c float64) {
+	clear(dst[r.d:])
+	dst = dst[:r.d]
+	dotRows(dst, r.inv, s, r.core.ld)
+	for i, hat := range r.theta[:len(dst)] {
+		dst[i] = math.FMA(c, dst[i], hat)
+	}
+}
+
 // halfDim is the dimension from which on the kernels that keep to one triangle of V⁻¹ are faster: the
 // whole matrix and what else a round reads leave the first cache.
 var halfDim = 32
@@ -306,26 +322,6 @@ func (r *Ridge) halves(level cpu.Level) bool {
 		r.whole()
 	}
 	return false
-}
-
-// mulShift stores hat + c·A·x in dst, dst_i = fma(c, Dot(row i, x), hat_i), for an exactly symmetric
-// d×d matrix with padded rows, number i of x being x[i·step].
-func mulShift(dst, a, x []float64, step int, c float64, hat []float64) {
-	ld := len(dst)
-	d := len(a) / ld
-	for i := range d { // dst is free until the sums are known
-		dst[i] = x[i*step]
-	}
-	var sums [64]float64
-	out := sums[:min(d, len(sums))]
-	if d > len(sums) {
-		out = make([]float64, d)
-	}
-	dotRows(out, a, dst[:d], ld)
-	for i, v := range out {
-		dst[i] = math.FMA(c, v, hat[i])
-	}
-	copy(dst[d:], hat[d:])
 }
 
 // Width2 returns ‖x‖²_{V⁻¹} = xᵀV⁻¹x ≥ 0. Cost d², or n² where the nonzero numbers of x lie within n
@@ -444,9 +440,11 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 		return 0, q
 	}
 	s = 1 / (1 + q)
-	for i, v := range r.k {
-		r.gain[i] = s * v
-		r.theta[i] = math.FMA(e, r.gain[i], r.theta[i])
+	gain, theta := r.gain[:d], r.theta[:d]
+	for i, v := range r.k[:d] {
+		v *= s
+		gain[i] = v
+		theta[i] = math.FMA(e, v, theta[i])
 	}
 	return s, q
 }
