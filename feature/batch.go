@@ -589,16 +589,11 @@ func (b *Batch) scalarOf(i int, c *column) error {
 
 // takePacked adds unpacked numbers to column i, a vector.
 func (b *Batch) takePacked(s *side, i int, c *column, numbers []float64) error {
-	v := &b.scalar
-	v.kind, v.list = 'n', true
 	b.given[i] = 0
 	if len(numbers) != c.to-c.from {
 		return &Error{Code: Value, Path: b.nameOf(s, c), Value: strconv.Itoa(len(numbers)) + " packed numbers", Problem: expected("a list of %d numbers", c.to-c.from)}
 	}
-	for n, x := range numbers {
-		v.x = x
-		c.block.add(b.phi[c.from:c.to], n, v)
-	}
+	copy(b.phi[c.from:c.to], numbers)
 	b.given[i] = len(numbers)
 	return nil
 }

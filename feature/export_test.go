@@ -1,7 +1,12 @@
 package feature
 
+import "encoding/binary"
+
 // Murmur3 is the hash, for its published vectors.
 func Murmur3(b []byte, seed uint32) uint32 { return murmur3(b, seed) }
+
+// Plain says that eight bytes of a string need no look at each of them.
+func Plain(b [8]byte) bool { return plain(binary.LittleEndian.Uint64(b[:])) }
 
 // ReadNumber reads one number as the encoder does.
 func ReadNumber(b []byte) (float64, error) {

@@ -1041,6 +1041,25 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
+// TestPlain: every byte at every place, beside bytes that make borrows and beside plain ones.
+func TestPlain(t *testing.T) {
+	for _, beside := range []byte{'a', 0x7f, ' ', '!', '#', '[', ']', 0, '"', '\\', 0x80} {
+		for at := range 8 {
+			for c := range 256 {
+				b := [8]byte{beside, beside, beside, beside, beside, beside, beside, beside}
+				b[at] = byte(c)
+				want := true
+				for _, c := range b {
+					want = want && c >= 0x20 && c < 0x80 && c != '"' && c != '\\'
+				}
+				if got := feature.Plain(b); got != want {
+					t.Fatalf("%q: %v", b, got)
+				}
+			}
+		}
+	}
+}
+
 // FuzzUnpack: no panic, and what is accepted is finite, fills the shape and survives packing.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte(`{"dtype":"float32","shape":[1,2],"data":"AACAPwAAAEA="}`))

@@ -46,12 +46,17 @@ func bucket(block []float64, h uint32, v float64) {
 // shave is a little less than 1: more than the rounding of a norm over 1024 coordinates.
 const shave = 1 - 1.0/(1<<40)
 
-// shrink divides a block that is longer than 1 by its length.
-func shrink(block []float64) {
-	var q float64
+// squares returns Σ v².
+func squares(block []float64) (q float64) {
 	for _, v := range block {
 		q += float64(v * v)
 	}
+	return q
+}
+
+// shrink divides a block that is longer than 1 by its length.
+func shrink(block []float64) {
+	q := squares(block)
 	if q <= 1 {
 		return
 	}

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -150,6 +151,9 @@ func (r *reader) string(limit int) ([]byte, error) {
 	r.i++
 	from := r.i
 	ascii := true
+	for len(r.b)-r.i >= 8 && plain(binary.LittleEndian.Uint64(r.b[r.i:])) {
+		r.i += 8
+	}
 	for r.i < len(r.b) {
 		switch c := r.b[r.i]; {
 		case c == '"':
@@ -172,6 +176,16 @@ func (r *reader) string(limit int) ([]byte, error) {
 		r.i++
 	}
 	return nil, r.syntax("a closing quote")
+}
+
+// plain says that eight bytes are ASCII and neither a quote, a backslash nor a control character. Packed
+// matrices are strings of some thousands of bytes.
+func plain(w uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^'"'*ones, w^'\\'*ones
+	// Of bytes below 128, x − 1 has its top bit set where x is 0, and x − 32 where x is below 32; a borrow
+	// goes only out of a byte that is found.
+	return (w|(quote-ones)|(slash-ones)|(w-0x20*ones))&tops == 0
 }
 
 func tooLong(limit, n int) error {

@@ -343,6 +343,9 @@ func (k *vector) finish(dst []float64, n int) string {
 	if n != k.size {
 		return k.want()
 	}
+	if k.bound == 1 && squares(dst) <= 1-1e-9 {
+		return "" // what follows would find the same, and change nothing
+	}
 	var most float64
 	for _, v := range dst {
 		most = max(most, math.Abs(v))

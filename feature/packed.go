@@ -158,25 +158,26 @@ func (r *reader) packed(dst []float64) ([]float64, [2]int, error) {
 		if err != nil || got%width != 0 {
 			return bad("data: expected standard base64 with padding")
 		}
-		for b := chunk[:got]; len(b) > 0; b = b[width:] {
-			var x float64
-			if width == 4 {
-				x = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-			} else {
-				x = math.Float64frombits(binary.LittleEndian.Uint64(b))
-			}
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return dst, shape, &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " + strconv.Itoa(i) + " of data", Problem: "expected finite numbers"}
-			}
-			if i == n {
-				return bad("data: expected standard base64 with padding")
-			}
-			dst[i] = x
-			i++
-		}
-		if len(data) == 0 && i != n {
+		end := i + got/width
+		if end > n || len(data) == 0 && end != n {
 			return bad("data: expected standard base64 with padding")
 		}
+		b, out := chunk[:got], dst[i:end]
+		if width == 4 {
+			for k := range out {
+				out[k] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*k:])))
+			}
+		} else {
+			for k := range out {
+				out[k] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*k:]))
+			}
+		}
+		for k, x := range out {
+			if x-x != 0 { // NaN or infinite
+				return dst, shape, &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " + strconv.Itoa(i+k) + " of data", Problem: "expected finite numbers"}
+			}
+		}
+		i = end
 	}
 	return dst, shape, nil
 }
