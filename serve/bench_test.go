@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -83,9 +82,7 @@ func BenchmarkDurable(b *testing.B) {
 }
 
 func durable(b *testing.B, callers, rate int, kept string) {
-	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(400))
-	}
+	CollectSeldom()
 	ctx := context.Background()
 	dir := b.TempDir()
 	s, err := Open(ctx, Options{Dir: dir})

@@ -132,7 +132,8 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	collectAt(seldom) // otherwise a small heap is collected ten times a second, and decisions wait meanwhile
+	collectAt(seldom) // for good, and
+	serve.CollectSeldom()
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	if err := f.check(); err != nil {
