@@ -20,7 +20,8 @@ import (
 	"troupe/rng"
 )
 
-// version is what decisions are made on: a model after an entry of the log. It never changes.
+// version is what decisions are made on: a model after an entry of the log. It never changes, but once a newer
+// one is published its state may be gone (policyState).
 type version struct {
 	id, root eventlog.ID
 	cfg      *compiled
@@ -29,8 +30,22 @@ type version struct {
 	seq      uint64
 	paused   bool
 	failed   string
-	snapshot []byte // of the policy; nil until the features are learned
+	state    *policyState // nil until the features are learned
 	digest   eventlog.ID
+}
+
+// errOld says that the state of a version is gone: there is a newer version.
+var errOld = errors.New("there is a newer version")
+
+// usable returns why a version does not decide.
+func (v *version) usable() error {
+	switch {
+	case v.paused:
+		return errorf(Paused, "the model is paused")
+	case v.failed != "":
+		return &Error{Code: Unavailable, Want: "the model has failed: " + v.failed}
+	}
+	return nil
 }
 
 // bench is a pool of workers of one model.
@@ -53,7 +68,24 @@ type worker struct {
 	buf    []byte
 }
 
-// take returns a worker in the state of v.
+// take returns a worker in the state of v, or of the newest version when v's is gone.
+func (e *entry) take(v *version) (*worker, error) {
+	for {
+		w, err := e.bench.take(v)
+		if err == nil {
+			return w, nil
+		}
+		if err != errOld {
+			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
+		}
+		v = e.version.Load()
+		if err := v.usable(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take returns a worker in the state of v, or errOld.
 func (b *bench) take(v *version) (*worker, error) {
 	b.mu.Lock()
 	var w *worker
@@ -68,7 +100,11 @@ func (b *bench) take(v *version) (*worker, error) {
 		b.free = slices.Delete(b.free, at, at+1)
 	}
 	b.mu.Unlock()
-	return v.prepare(w)
+	ready, err := v.prepare(w)
+	if err == errOld && w != nil {
+		b.put(w)
+	}
+	return ready, err
 }
 
 func (b *bench) put(w *worker) {
@@ -79,11 +115,15 @@ func (b *bench) put(w *worker) {
 	b.mu.Unlock()
 }
 
-// prepare puts a worker, or a new one, into the state of v.
+// prepare puts a worker, or a new one, into the state of v. With errOld it has done nothing.
 func (v *version) prepare(w *worker) (*worker, error) {
 	if w != nil && w.at == v {
 		return w, nil
 	}
+	if !v.state.hold() {
+		return nil, errOld
+	}
+	defer v.state.release()
 	if w == nil || w.at.cfg != v.cfg || w.at.seed != v.seed {
 		p, err := v.cfg.newPolicy(v.seed)
 		if err != nil {
@@ -91,7 +131,7 @@ func (v *version) prepare(w *worker) (*worker, error) {
 		}
 		w = &worker{policy: p, batch: feature.NewBatch(v.cfg.encoder)}
 	}
-	if err := w.policy.Restore(v.snapshot); err != nil {
+	if err := w.policy.Restore(v.state.data()); err != nil {
 		return nil, err
 	}
 	w.at = v
@@ -395,13 +435,8 @@ func (w *worker) appendFull(b []byte, vectors bool) []byte {
 	}
 	if vectors {
 		flags |= fullVectors | fullSingle
-		for _, v := range w.x {
-			if float64(float32(v)) != v {
-				flags &^= fullSingle
-				break
-			}
-		}
 	}
+	mark := len(b) + 1
 	b = append(b, 1, flags)
 	if flags&fullGiven != 0 {
 		b = binary.AppendUvarint(b, uint64(len(w.which)))
@@ -417,20 +452,51 @@ func (w *worker) appendFull(b []byte, vectors bool) []byte {
 	d := w.at.cfg.dim
 	b = binary.AppendUvarint(b, uint64(len(w.x)/d))
 	b = binary.AppendUvarint(b, uint64(d))
-	at := len(b)
-	b = append(b, make([]byte, (len(w.x)+7)/8)...)
-	for i, v := range w.x {
-		if v == 0 {
-			continue
-		}
-		b[at+i/8] |= 1 << (i % 8)
-		if flags&fullSingle != 0 {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
-		} else {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-		}
+	from, to := len(b), len(b)+(len(w.x)+7)/8 // bitmap
+	if out, ok := w.appendNumbers(b[:from], to, 4); ok {
+		return out
 	}
+	b[mark] &^= fullSingle
+	b, _ = w.appendNumbers(b[:from], to, 8)
 	return b
+}
+
+// appendNumbers appends the bitmap, which ends at to, and the numbers in size bytes each. It is not ok when
+// float32 has not the value of one.
+func (w *worker) appendNumbers(b []byte, to, size int) (_ []byte, ok bool) {
+	at, n := len(b), to
+	most := to + size*len(w.x)
+	b = slices.Grow(b, most-at)[:most]
+	for i := 0; i < len(w.x); i, at = i+8, at+1 {
+		var set byte
+		for k, v := range w.x[i:min(i+8, len(w.x))] {
+			if v == 0 {
+				continue
+			}
+			set |= 1 << k
+			if size == 8 {
+				binary.LittleEndian.PutUint64(b[n:], math.Float64bits(v))
+			} else if f, ok := narrow(v); ok {
+				binary.LittleEndian.PutUint32(b[n:], f)
+			} else {
+				return nil, false
+			}
+			n += size
+		}
+		b[at] = set
+	}
+	return b[:n], true
+}
+
+// narrow returns the bits of v as a float32, and whether that has the value of v. Whole numbers are faster at
+// it than conversions there and back.
+func narrow(v float64) (uint32, bool) {
+	u := math.Float64bits(v)
+	if e := u >> 52 & 0x7ff; e-897 > 253 { // not a normal float32
+		f := float32(v)
+		return math.Float32bits(f), float64(f) == v
+	}
+	return uint32(u>>63)<<31 | uint32(u<<1>>30-896<<23), u<<35 == 0
 }
 
 // full is a decoded Decision.Full.

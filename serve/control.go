@@ -336,8 +336,10 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 		return StateView{}, &Error{Code: NotFound, Field: "model", Value: name, Want: "there is no such model"}
 	}
 	v, learned := m.entry.version.Load(), m.counts.Learned
-	out := StateView{Name: name, Incarnation: m.id, Seq: s.fold.seq, Digest: v.digest, Dim: v.cfg.dim, Learned: learned, Snapshot: v.snapshot}
+	out := StateView{Name: name, Incarnation: m.id, Seq: s.fold.seq, Digest: v.digest, Dim: v.cfg.dim, Learned: learned, Snapshot: bytes.Clone(v.state.data())}
+	v.state.hold() // nothing is published while the fold is locked: v is the newest
 	s.mu.RUnlock()
+	defer v.state.release()
 	if v.cfg.encoder == nil {
 		return out, nil
 	}

@@ -283,19 +283,25 @@ func (s *Server) ready(ctx context.Context, model string, r *DecideRequest) (*en
 			e, v, err = s.model(model)
 		}
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = v.usable()
+	}
+	if err != nil {
 		return nil, nil, err
-	case v.paused:
-		return nil, nil, errorf(Paused, "the model is paused")
-	case v.failed != "":
-		return nil, nil, &Error{Code: Unavailable, Want: "the model has failed: " + v.failed}
 	}
 	return e, v, nil
 }
 
-// choose makes the decision and its record; nothing is written yet.
+// choose makes the decision and its record, on v or on a newer version; nothing is written yet.
 func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	w, err := e.take(v)
+	if err != nil {
+		return Decision{}, nil, err
+	}
+	defer e.bench.put(w)
+	v = w.at
 	cfg := v.cfg
 	mode := Mode(cfg.config.Mode)
 	if r.Mode != "" {
@@ -308,13 +314,6 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	if err := errors.Join(checkID("caller", r.Caller), checkID("slot", r.Slot)); err != nil {
 		return Decision{}, nil, err
 	}
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	w, err := e.bench.take(v)
-	if err != nil {
-		return Decision{}, nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
-	}
-	defer e.bench.put(w)
 	if err := w.encode(r); err != nil {
 		return Decision{}, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -227,7 +228,7 @@ func TestMember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v.snapshot = must(p.AppendSnapshot(nil))
+	v.state = new(room).newState(must(p.AppendSnapshot(nil)))
 	w := must(v.prepare(nil))
 	theta := make([]float64, 3)
 	seen := map[string]bool{}
@@ -508,6 +509,30 @@ func FuzzFull(f *testing.F) {
 	})
 }
 
+// TestNarrow compares narrow with the conversions of the language, bit for bit, over all exponents.
+func TestNarrow(t *testing.T) {
+	check := func(v float64) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return
+		}
+		f := float32(v)
+		got, ok := narrow(v)
+		if want := float64(f) == v; ok != want || ok && got != math.Float32bits(f) {
+			t.Fatalf("%v: %#x, %v; want %#x, %v", v, got, ok, math.Float32bits(f), want)
+		}
+	}
+	for e := uint64(0); e < 0x7ff; e++ {
+		for _, m := range []uint64{0, 1, 1<<29 - 1, 1 << 29, 1 << 28, 1<<52 - 1, 1<<52 - 1<<29, 1 << 51} {
+			check(math.Float64frombits(e<<52 | m))
+			check(math.Float64frombits(1<<63 | e<<52 | m))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		check(rapid.Float64().Draw(t, "v"))
+		check(float64(rapid.Float32().Draw(t, "f")))
+	})
+}
+
 // TestFull: the candidates of a decision come back from their bytes.
 func TestFull(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -515,7 +540,7 @@ func TestFull(t *testing.T) {
 		k := rapid.IntRange(1, 6).Draw(t, "k")
 		w := &worker{at: &version{cfg: &compiled{dim: d}}}
 		for range k * d {
-			w.x = append(w.x, rapid.SampledFrom([]float64{0, 0, 0.5, -0.25, 0.1, 1e-9}).Draw(t, "x"))
+			w.x = append(w.x, rapid.SampledFrom([]float64{0, 0, 0.5, -0.25, 0.1, 1e-9}[:rapid.SampledFrom([]int{4, 6}).Draw(t, "narrow")]).Draw(t, "x"))
 		}
 		if rapid.Bool().Draw(t, "masked") {
 			at := 0
@@ -881,4 +906,78 @@ func TestKeyOfUnknownOutcome(t *testing.T) {
 	if c := must(s.GetModel(ctx, "m")).Counts; c.Decisions != 1 {
 		t.Errorf("%d decisions were made", c.Decisions)
 	}
+}
+
+// TestStatesStay: states are written over once nobody holds them, and never before. Readers take versions of
+// a model that learns all the time: what they hold has the bytes of its digest until they let go, a worker
+// is put into exactly the state of its version or into none, and decisions that were begun on an old
+// version are made on a newer one. Decisions and states are those of a fold of the log from zero.
+func TestStatesStay(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, vectors("m", 4), ""))
+	request := DecideRequest{Actions: []Action{{Features: json.RawMessage(`[1,0,0,0]`)}, {Features: json.RawMessage(`[0,1,0,0]`)}, {Features: json.RawMessage(`[0,0,0.6,0.8]`)}}}
+	e, first, err := s.model("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var gone, held atomic.Int64
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			var w *worker
+			for !stop.Load() {
+				v := e.version.Load()
+				runtime.Gosched()
+				if next, err := v.prepare(w); err == errOld {
+					gone.Add(1)
+				} else if err != nil {
+					t.Error(err)
+					return
+				} else if w = next; digest(must(w.policy.AppendSnapshot(nil))) != v.digest || w.at != v {
+					t.Error("a worker is not in the state of its version")
+					return
+				}
+				if v = e.version.Load(); v.state.hold() {
+					for range 3 {
+						runtime.Gosched()
+						if digest(v.state.bytes) != v.digest {
+							t.Error("a state was written over while it was held")
+							stop.Store(true)
+						}
+					}
+					v.state.release()
+					held.Add(1)
+				}
+			}
+		})
+	}
+	var ids []string
+	for range 300 {
+		d := must(s.Decide(ctx, "m", request))
+		ids = append(ids, d.EventID)
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5}))
+	}
+	if first.state.hold() {
+		t.Error("the first state is still there")
+	}
+	if d, record, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().seq || record.BasisDigest != e.version.Load().digest {
+		t.Errorf("on a version whose state is gone: %+v, %v", d, err)
+	}
+	stop.Store(true)
+	wg.Wait()
+	for _, id := range ids {
+		if r := must(s.Replay(ctx, id)); !r.Equal {
+			t.Fatalf("%s differs in %v", id, r.Differs)
+		}
+	}
+	v, m := e.version.Load(), s.fold.names["m"]
+	if n := v.state.holders.Load(); n != 2 || m.state != v.state || len(m.room.free) > 2 {
+		t.Errorf("the newest state has %d holders, %d buffers are free", n, len(m.room.free))
+	}
+	if held.Load() == 0 {
+		t.Error("no reader held anything")
+	}
+	t.Logf("%d times held, %d times too late", held.Load(), gone.Load())
 }

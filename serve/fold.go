@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"troupe/bandit"
@@ -75,12 +77,87 @@ type model struct {
 	cut       uint64
 	keepLater bool
 
-	policy learner // nil: features not learned, retired, or not in only
-	last   uint64  // entry of the last update
-	bytes  []byte  // the policy's snapshot; nil when it has changed since
-	digest eventlog.ID
-	dirty  bool // it is in fold.marked
+	policy learner      // nil: features not learned, retired, or not in only
+	last   uint64       // entry of the last update
+	state  *policyState // of the policy; nil when it has changed since
+	room   room         // of states
+	dirty  bool         // it is in fold.marked
 	entry  entry
+}
+
+// policyState is a snapshot of a policy with its digest. Its bytes do not change as long as somebody holds it:
+// the fold, a published version, or who reads them. After the last of these they are written over
+// with a later state of the model, so that a state a batch, hundreds in a second, makes no garbage. nil is
+// the state of no policy.
+type policyState struct {
+	bytes   []byte
+	digest  eventlog.ID
+	room    *room
+	holders atomic.Int64
+}
+
+// hold says whether the bytes are still there, and stay until release.
+func (s *policyState) hold() bool {
+	if s == nil {
+		return true
+	}
+	for n := s.holders.Load(); n > 0; n = s.holders.Load() {
+		if s.holders.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *policyState) release() {
+	if s != nil && s.holders.Add(-1) == 0 {
+		s.room.put(s.bytes)
+	}
+}
+
+// data and sum are nil and 0 without a policy.
+func (s *policyState) data() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.bytes
+}
+
+func (s *policyState) sum() eventlog.ID {
+	if s == nil {
+		return 0
+	}
+	return s.digest
+}
+
+// room is memory that nobody holds any more.
+type room struct {
+	mu   sync.Mutex
+	free [][]byte
+}
+
+// newState returns the state of these bytes, which the caller holds and which belong to it from now on.
+func (r *room) newState(b []byte) *policyState {
+	s := &policyState{bytes: b, digest: digest(b), room: r}
+	s.holders.Store(1)
+	return s
+}
+
+func (r *room) put(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.free) < 2 {
+		r.free = append(r.free, b[:0])
+	}
+}
+
+func (r *room) take() (b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		b, r.free = r.free[n-1], r.free[:n-1]
+	}
+	return b
 }
 
 // keyUse is what became of an idempotency key.
@@ -351,7 +428,8 @@ func (f *fold) learn(m *model, x []float64, y float64, key eventlog.Event) {
 		return
 	}
 	m.counts.Learned++
-	m.last, m.bytes = f.seq, nil
+	m.last = f.seq
+	m.changedState()
 	f.mark(m)
 }
 
@@ -529,7 +607,8 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 		m.counts.Learned = learned
 		from.counts = Counts{}
 		from.successor, from.cut, from.keepLater = m.id, r.AtSeq, r.KeepLater
-		from.policy, from.bytes = nil, nil
+		from.policy = nil
+		from.changedState()
 		f.install(m)
 		return accepted, nil
 	case eventlog.RaiseVersion:
@@ -556,7 +635,8 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 	case eventlog.Resume:
 		m.paused = false
 	case eventlog.Delete:
-		m.deleted, m.policy, m.bytes = true, nil, nil
+		m.deleted, m.policy = true, nil
+		m.changedState()
 		delete(f.names, m.cfg.config.ID)
 		f.renamed = true
 	}
@@ -611,22 +691,29 @@ func (f *fold) inherit(m, from *model, r *eventlog.Control) error {
 	if _, err := m.snapshot(); err != nil {
 		return err
 	}
-	if r.Digest != 0 && r.Digest != m.digest {
-		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq, m.digest, r.Digest)
+	if r.Digest != 0 && r.Digest != m.state.sum() {
+		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq, m.state.sum(), r.Digest)
 	}
 	return nil
 }
 
-// snapshot returns the policy's bytes and sets the digest; nil without a policy. They never change.
+// snapshot sets state and returns its bytes, nil without a policy. They are what they are until the model
+// changes; who wants them for longer holds m.state.
 func (m *model) snapshot() ([]byte, error) {
-	if m.bytes == nil && m.policy != nil {
-		b, err := m.policy.AppendSnapshot(nil)
+	if m.state == nil && m.policy != nil {
+		b, err := m.policy.AppendSnapshot(m.room.take())
 		if err != nil {
 			return nil, err
 		}
-		m.bytes, m.digest = b, digest(b)
+		m.state = m.room.newState(b)
 	}
-	return m.bytes, nil
+	return m.state.data(), nil
+}
+
+// changedState says that state is that of the policy no longer.
+func (m *model) changedState() {
+	m.state.release()
+	m.state = nil
 }
 
 // checkpoint compares digests that a writer has stated of its state after an entry. Only one that
@@ -640,8 +727,8 @@ func (f *fold) checkpoint(r *eventlog.Checkpoint) (outcome, error) {
 		if _, err := m.snapshot(); err != nil {
 			return none, err
 		}
-		if m.digest != s.Digest {
-			return none, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, m.digest, s.Digest, r.Seq)
+		if m.state.sum() != s.Digest {
+			return none, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, m.state.sum(), s.Digest, r.Seq)
 		}
 	}
 	return accepted, nil

@@ -244,11 +244,10 @@ func (h *history) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (
 	if m == nil || m.policy == nil {
 		return fail(Internal, "the model had no state then", nil)
 	}
-	b, err := m.snapshot()
-	if err != nil {
+	if _, err := m.snapshot(); err != nil {
 		return fail(Internal, "the state cannot be read", err)
 	}
-	v := &version{id: m.id, cfg: m.cfg, seed: m.seed, seq: past.seq, snapshot: b, digest: m.digest}
+	v := &version{id: m.id, cfg: m.cfg, seed: m.seed, seq: past.seq, state: m.state, digest: m.state.sum()}
 	w, err := v.prepare(nil)
 	if err != nil {
 		return fail(Internal, "the state cannot be read", err)

@@ -241,12 +241,15 @@ func (s *Server) publish() error {
 		if m.dirty = false; m.deleted || m.successor != 0 {
 			continue
 		}
-		snapshot, err := m.snapshot()
-		if err != nil {
+		if _, err := m.snapshot(); err != nil {
 			return fmt.Errorf("model %v: %w", m.id, err)
 		}
-		m.entry.version.Store(&version{id: m.id, root: m.root, cfg: m.cfg, number: m.version, seed: m.seed, seq: s.fold.seq, paused: m.paused,
-			failed: m.failed, snapshot: snapshot, digest: m.digest})
+		m.state.hold() // the fold does, too
+		old := m.entry.version.Swap(&version{id: m.id, root: m.root, cfg: m.cfg, number: m.version, seed: m.seed, seq: s.fold.seq, paused: m.paused,
+			failed: m.failed, state: m.state, digest: m.state.sum()})
+		if old != nil {
+			old.state.release()
+		}
 	}
 	if s.fold.marked = s.fold.marked[:0]; s.fold.renamed {
 		s.fold.renamed = false

@@ -228,7 +228,7 @@ func (m *model) restore(config []byte, alive bool, policy []byte) error {
 	if err := m.policy.Restore(policy); err != nil {
 		return err
 	}
-	m.bytes, m.digest = policy, digest(policy)
+	m.state = m.room.newState(policy)
 	return nil
 }
 
