@@ -33,7 +33,6 @@ type Octet struct {
 	symmetric       bool
 	constant        bool // scale is the same in every round
 
-	member     [linalg.Eight]int
 	scale      *[linalg.Eight]float64
 	sum, theta []float64
 }
@@ -129,14 +128,13 @@ func (o *Octet) rescale() {
 // Select stores the arms of round t in arms. It reports false where some policy would refuse: the state
 // is as it was, and the policies alone have the reason.
 func (o *Octet) Select(arms *[linalg.Eight]int, t uint64) bool {
-	o.choose.Intn(&o.member, t, o.m)
-	linalg.OctetMember(o.sum, o.s, &o.member, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
+	members, signs := o.choose.Choice(t, o.m)
+	linalg.OctetMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	c := o.scale
 	if o.symmetric {
 		var signed [linalg.Eight]float64
-		o.choose.Signs(&signed, t)
 		for l, r := range o.scale {
-			signed[l] *= r
+			signed[l] = r * signs[l]
 		}
 		c = &signed
 	}

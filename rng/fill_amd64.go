@@ -38,3 +38,15 @@ func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)
 
 //go:noescape
 func rowsAVX2(w *[4 * Lanes]uint32, b *blocks)
+
+//go:noescape
+func octetChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
+
+//go:noescape
+func octetChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
+
+//go:noescape
+func octetHalvesAVX512(dst *float64, words *uint64, rounds int)
+
+//go:noescape
+func octetHalvesAVX2(dst *float64, words *uint64, rounds int)

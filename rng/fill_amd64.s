@@ -6742,6 +6742,78 @@ sets4Done:
 	VZEROUPPER
 	RET
 
+// func octetChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·octetChoicesAVX512(SB), NOSPLIT, $0-40
+	MOVQ         members+0(FP), AX
+	MOVQ         signs+8(FP), CX
+	MOVQ         words+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTQ X0, Z0
+	MOVQ         $0x3ff0000000000000, BX
+	VMOVQ        BX, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x8000000000000000, BX
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         rounds+32(FP), SI
+	XORQ         BX, BX
+
+round:
+	VMOVDQU64 (DX), Z3
+	VMOVDQU64 64(DX), Z4
+	VPMULUDQ  Z0, Z3, Z5
+	VPSRLQ    $0x20, Z3, Z3
+	VPMULUDQ  Z0, Z3, Z3
+	VPSRLQ    $0x20, Z5, Z5
+	VPADDQ    Z5, Z3, Z3
+	VPSRLQ    $0x20, Z3, Z3
+	VMOVUPD   Z3, (AX)(BX*1)
+	VANDPD    Z2, Z4, Z4
+	VPORQ     Z1, Z4, Z4
+	VMOVUPD   Z4, (CX)(BX*1)
+	ADDQ      $0x40, BX
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, DX
+	DECQ      SI
+	JNZ       round
+	VZEROUPPER
+	RET
+
+// func octetHalvesAVX512(dst *float64, words *uint64, rounds int)
+// Requires: AVX, AVX512F
+TEXT ·octetHalvesAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         $0x3ff0000000000000, DX
+	VMOVQ        DX, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         $0x3ff8000000000000, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x3ca0000000000000, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         rounds+16(FP), BX
+	XORQ         DX, DX
+
+round:
+	VMOVDQU64 (CX), Z3
+	VMOVDQU64 64(CX), Z4
+	VPSRLQ    $0x0c, Z3, Z3
+	VPORQ     Z0, Z3, Z3
+	VSUBPD    Z1, Z3, Z3
+	VADDPD    Z2, Z3, Z3
+	VMOVUPD   Z3, (AX)(DX*1)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, CX
+	DECQ      BX
+	JNZ       round
+	VZEROUPPER
+	RET
+
 // func octetFillAVX2(dst *float64, stride int, b *byte, n int, law int)
 // Requires: AVX, AVX2
 TEXT ·octetFillAVX2(SB), NOSPLIT, $0-40
@@ -8143,5 +8215,100 @@ sets2Done:
 	ADDQ $0x00000080, AX
 	DECQ BX
 	JNZ  turn
+	VZEROUPPER
+	RET
+
+// func octetChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
+// Requires: AVX, AVX2
+TEXT ·octetChoicesAVX2(SB), NOSPLIT, $0-40
+	MOVQ         members+0(FP), AX
+	MOVQ         signs+8(FP), CX
+	MOVQ         words+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         $0x3ff0000000000000, BX
+	VMOVQ        BX, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x8000000000000000, BX
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         rounds+32(FP), SI
+	XORQ         BX, BX
+
+round:
+	VMOVDQU  (DX), Y3
+	VMOVDQU  64(DX), Y4
+	VPMULUDQ Y0, Y3, Y5
+	VPSRLQ   $0x20, Y3, Y3
+	VPMULUDQ Y0, Y3, Y3
+	VPSRLQ   $0x20, Y5, Y5
+	VPADDQ   Y5, Y3, Y3
+	VPSRLQ   $0x20, Y3, Y3
+	VMOVUPD  Y3, (AX)(BX*1)
+	VANDPD   Y2, Y4, Y4
+	VPOR     Y1, Y4, Y4
+	VMOVUPD  Y4, (CX)(BX*1)
+	ADDQ     $0x20, BX
+	ADDQ     $0x20, DX
+	VMOVDQU  (DX), Y3
+	VMOVDQU  64(DX), Y4
+	VPMULUDQ Y0, Y3, Y5
+	VPSRLQ   $0x20, Y3, Y3
+	VPMULUDQ Y0, Y3, Y3
+	VPSRLQ   $0x20, Y5, Y5
+	VPADDQ   Y5, Y3, Y3
+	VPSRLQ   $0x20, Y3, Y3
+	VMOVUPD  Y3, (AX)(BX*1)
+	VANDPD   Y2, Y4, Y4
+	VPOR     Y1, Y4, Y4
+	VMOVUPD  Y4, (CX)(BX*1)
+	ADDQ     $0x20, BX
+	ADDQ     $0x20, DX
+	ADDQ     $0x40, DX
+	DECQ     SI
+	JNZ      round
+	VZEROUPPER
+	RET
+
+// func octetHalvesAVX2(dst *float64, words *uint64, rounds int)
+// Requires: AVX, AVX2
+TEXT ·octetHalvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         $0x3ff0000000000000, DX
+	VMOVQ        DX, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x3ff8000000000000, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x3ca0000000000000, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         rounds+16(FP), BX
+	XORQ         DX, DX
+
+round:
+	VMOVDQU (CX), Y3
+	VMOVDQU 64(CX), Y4
+	VPSRLQ  $0x0c, Y3, Y3
+	VPOR    Y0, Y3, Y3
+	VSUBPD  Y1, Y3, Y3
+	VADDPD  Y2, Y3, Y3
+	VMOVUPD Y3, (AX)(DX*1)
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, CX
+	VMOVDQU (CX), Y3
+	VMOVDQU 64(CX), Y4
+	VPSRLQ  $0x0c, Y3, Y3
+	VPOR    Y0, Y3, Y3
+	VSUBPD  Y1, Y3, Y3
+	VADDPD  Y2, Y3, Y3
+	VMOVUPD Y3, (AX)(DX*1)
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, CX
+	ADDQ    $0x40, CX
+	DECQ    BX
+	JNZ     round
 	VZEROUPPER
 	RET

@@ -21,3 +21,11 @@ func octetWordsAVX512(dst *uint64, b *octetBlocks, n int) { panic("rng: no such 
 func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)   { panic("rng: no such kernel") }
 func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)          { panic("rng: no such kernel") }
 func rowsAVX2(w *[4 * Lanes]uint32, b *blocks)            { panic("rng: no such kernel") }
+func octetChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int) {
+	panic("rng: no such kernel")
+}
+func octetChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int) {
+	panic("rng: no such kernel")
+}
+func octetHalvesAVX512(dst *float64, words *uint64, rounds int) { panic("rng: no such kernel") }
+func octetHalvesAVX2(dst *float64, words *uint64, rounds int)   { panic("rng: no such kernel") }

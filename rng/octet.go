@@ -22,6 +22,9 @@ type Octet struct {
 	numbers [16][2][Eight]uint64 // numbers 0 and 1 of the row layout
 	normals [16 * Eight]float64  // number 0 as a normal
 	inverse bool                 // normals are there
+	members [16][Eight]int       // number 0 as a uniform on {0, …, n−1}
+	signs   [16][Eight]float64   // number 1 as ±1
+	n       int                  // 0 when members and signs are not there
 }
 
 // NewOctet returns the streams side by side. They have one role; fewer than eight are filled up with
@@ -126,7 +129,7 @@ func (b *octetBlocks) block(lane int, pass uint32) [4]uint32 {
 // at makes the numbers of round t available and returns its place among the 16.
 func (o *Octet) at(t uint64) int {
 	if !o.valid || t^o.first >= 16 {
-		o.first, o.valid, o.inverse = t&^15, true, false
+		o.first, o.valid, o.inverse, o.n = t&^15, true, false, 0
 		b := &o.blocks
 		b.set(0, 0, uint32(o.first), 1, 2, uint32(o.streams[0].role)|rowBit, uint32(o.first>>32)) // 16 divides 2³²
 		switch cpu.Kernels() {
@@ -148,21 +151,38 @@ func (o *Octet) at(t uint64) int {
 	return int(t & 15)
 }
 
-// Intn stores number 0 of round t as uniforms on {0, …, n−1}: Source.Intn.
-func (o *Octet) Intn(dst *[Eight]int, t uint64, n int) {
-	if n <= 0 {
-		panic("rng: Intn: n must be positive")
+// Choice returns number 0 of round t as uniforms on {0, …, n−1}, Source.Intn, and number 1 as ±1, Source.Sign.
+// They belong to the octet and are valid until the next call.
+func (o *Octet) Choice(t uint64, n int) (members *[Eight]int, signs *[Eight]float64) {
+	k := o.at(t)
+	if o.n != n || n <= 0 {
+		o.choose(n)
 	}
-	for l, w := range &o.numbers[o.at(t)][0] {
-		hi, _ := bits.Mul64(w, uint64(n))
-		dst[l] = int(hi)
-	}
+	return &o.members[k], &o.signs[k]
 }
 
-// Signs stores number 1 of round t as ±1: Source.Sign.
-func (o *Octet) Signs(dst *[Eight]float64, t uint64) {
-	for l, w := range &o.numbers[o.at(t)][1] {
-		dst[l] = sign(w)
+// choose fills members and signs for the 16 rounds.
+func (o *Octet) choose(n int) {
+	if n <= 0 {
+		panic("rng: Choice: n must be positive")
+	}
+	o.n = n
+	level := cpu.Kernels()
+	if uint64(n) >= 1<<32 {
+		level = cpu.Portable
+	}
+	switch level {
+	case cpu.AVX512:
+		octetChoicesAVX512(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
+	case cpu.AVX2:
+		octetChoicesAVX2(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
+	default:
+		for k := range o.numbers {
+			for l := range Eight {
+				hi, _ := bits.Mul64(o.numbers[k][0][l], uint64(n))
+				o.members[k][l], o.signs[k][l] = int(hi), sign(o.numbers[k][1][l])
+			}
+		}
 	}
 }
 
@@ -171,10 +191,17 @@ func (o *Octet) Signs(dst *[Eight]float64, t uint64) {
 func (o *Octet) Normals(t uint64) *[Eight]float64 {
 	k := o.at(t)
 	if !o.inverse {
-		for i := range o.numbers {
-			row := (*[Eight]float64)(o.normals[i*Eight:])
-			for l, w := range &o.numbers[i][0] {
-				row[l] = half(w)
+		switch cpu.Kernels() {
+		case cpu.AVX512:
+			octetHalvesAVX512(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
+		case cpu.AVX2:
+			octetHalvesAVX2(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
+		default:
+			for i := range o.numbers {
+				row := (*[Eight]float64)(o.normals[i*Eight:])
+				for l, w := range &o.numbers[i][0] {
+					row[l] = half(w)
+				}
 			}
 		}
 		quantiles(o.normals[:])

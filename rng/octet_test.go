@@ -2,6 +2,7 @@ package rng
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"troupe/internal/cpu"
@@ -62,15 +63,14 @@ func TestOctet(t *testing.T) {
 						t.Fatalf("round %d, stream %d: both layouts in turns", round, l)
 					}
 				}
-				var at [Eight]int
-				var signs [Eight]float64
-				rows.Intn(&at, round, 7)
-				rows.Signs(&signs, round)
 				z := *rows.Normals(round)
-				for l := range Eight {
-					s := of(choose, l).Round(round)
-					if at[l] != s.Intn(0, 7) || signs[l] != s.Sign(1) || z[l] != s.Normal(0) {
-						t.Fatalf("round %d, stream %d: %v, %v, %v; want %v, %v, %v", round, l, at[l], signs[l], z[l], s.Intn(0, 7), s.Sign(1), s.Normal(0))
+				for _, m := range []int{7, 1, 1<<32 - 1, 1 << 32, math.MaxInt, 20} {
+					at, signs := rows.Choice(round, m)
+					for l := range Eight {
+						s := of(choose, l).Round(round)
+						if at[l] != s.Intn(0, m) || signs[l] != s.Sign(1) || z[l] != s.Normal(0) {
+							t.Fatalf("round %d, stream %d, m = %d: %v, %v, %v; want %v, %v, %v", round, l, m, at[l], signs[l], z[l], s.Intn(0, m), s.Sign(1), s.Normal(0))
+						}
 					}
 				}
 			}
@@ -96,7 +96,7 @@ func TestOctetRefuses(t *testing.T) {
 	refused("two roles", func() { NewOctet([]Stream{k.Stream(Perturb), k.Stream(Select)}) })
 	refused("no room", func() { o.Fill(make([]float64, 63), 2, 1, 0, UniformLaw) })
 	refused("odd stride", func() { o.Fill(make([]float64, 640), 3, 3, 0, UniformLaw) })
-	refused("no arm", func() { o.Intn(new([Eight]int), 0, 0) })
+	refused("no arm", func() { o.Choice(0, 0) })
 }
 
 // BenchmarkOctet: four rounds of targets, and what is drawn in one round, for eight streams.

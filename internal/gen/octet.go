@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -36,7 +37,83 @@ func octets() {
 	for _, v := range []*isa{{name: "AVX512", w: 8, wide: true}, {name: "AVX2", w: 4}} {
 		v.octet(false)
 		v.octet(true)
+		v.octetChoices()
+		v.octetHalves()
 	}
+}
+
+// numbers goes through the numbers of the rounds as octetWords stores them, a vector of number 0 and one of
+// number 1 at a time; offset is the place of the results.
+func (v *isa) numbers(words GPVirtual, body func(w [2]VecVirtual, offset GPVirtual)) {
+	offset, left := GP64(), arg("rounds")
+	XORQ(offset, offset)
+	Label("round")
+	for range 8 / v.w {
+		w := [2]VecVirtual{v.vec(), v.vec()}
+		for i := range w {
+			if v.wide {
+				VMOVDQU64(at(words, 64*i), w[i])
+			} else {
+				VMOVDQU(at(words, 64*i), w[i])
+			}
+		}
+		body(w, offset)
+		ADDQ(num(8*v.w), offset)
+		ADDQ(num(8*v.w), words)
+	}
+	ADDQ(num(64), words)
+	DECQ(left)
+	JNZ(LabelRef("round"))
+	v.done()
+}
+
+// spread returns a vector of one word.
+func (v *isa) spread(word GPVirtual) VecVirtual {
+	x := v.vec()
+	VMOVQ(word, x.AsX())
+	VPBROADCASTQ(x.AsX(), x)
+	return x
+}
+
+func (v *isa) or(a, b, dst VecVirtual) {
+	if v.wide {
+		VPORQ(a, b, dst)
+	} else {
+		VPOR(a, b, dst)
+	}
+}
+
+// octetChoices takes the upper half of w·n from two products of 32 bits: (w_hi·n + (w_lo·n >> 32)) >> 32.
+func (v *isa) octetChoices() {
+	v.text("octetChoices", "(members *int, signs *float64, words *uint64, n uint64, rounds int)", "is Octet.choose; n is below 2³².")
+	members, signs, words := arg("members"), arg("signs"), arg("words")
+	n, one, sign := v.spread(arg("n")), v.number(0x3ff0000000000000), v.number(1<<63)
+	v.numbers(words, func(w [2]VecVirtual, offset GPVirtual) {
+		lo, hi := v.vec(), v.vec()
+		VPMULUDQ(n, w[0], lo)
+		VPSRLQ(Imm(32), w[0], hi)
+		VPMULUDQ(n, hi, hi)
+		VPSRLQ(Imm(32), lo, lo)
+		VPADDQ(lo, hi, hi)
+		VPSRLQ(Imm(32), hi, hi)
+		VMOVUPD(hi, Mem{Base: members, Index: offset, Scale: 1})
+		VANDPD(sign, w[1], w[1])
+		v.or(one, w[1], w[1])
+		VMOVUPD(w[1], Mem{Base: signs, Index: offset, Scale: 1})
+	})
+}
+
+func (v *isa) octetHalves() {
+	v.text("octetHalves", "(dst *float64, words *uint64, rounds int)", "stores half of number 0.")
+	dst, words := arg("dst"), arg("words")
+	one, mid, end := v.number(0x3ff0000000000000), v.number(math.Float64bits(1.5)), v.number(math.Float64bits(0x1p-53))
+	v.numbers(words, func(w [2]VecVirtual, offset GPVirtual) {
+		VPSRLQ(Imm(12), w[0], w[0])
+		v.or(one, w[0], w[0])
+		VSUBPD(mid, w[0], w[0])
+		VADDPD(end, w[0], w[0])
+		VMOVUPD(w[0], Mem{Base: dst, Index: offset, Scale: 1})
+	})
 }
 
 // octet emits the kernel that stores targets (law) or 64-bit numbers. A vector of AVX-512 holds the

@@ -409,9 +409,36 @@ func (v *isa) octetArgMax() {
 	v.done()
 }
 
-// octetPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks.
+// octetPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks, up to three of
+// them on the way. A row that is not there is an answer, and nothing else happens.
 func (v *isa) octetPick() {
-	v.text("octetPick", "(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int)", "is octetPick.")
+	v.text("octetPick", "(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)", "is octetPick.")
+	const onTheWay = 3
+	bad, last := GP64(), arg("rows")
+	XORQ(bad, bad)
+	if v.wide {
+		index, bound, k := v.vec(), v.vec(), K()
+		VMOVDQU64(at(arg("at"), 0), index)
+		VPBROADCASTQ(last, bound)
+		VPCMPUQ(Imm(5), bound, index, k) // not below
+		KMOVB(k, bad.As32())
+	} else {
+		DECQ(last)
+		bound, lanes := v.vec(), GP64()
+		VMOVQ(last, bound.AsX())
+		VPBROADCASTQ(bound.AsX(), bound)
+		for half := range 2 { // above, or negative
+			index, wild := v.vec(), v.vec()
+			VMOVDQU(at(arg("at"), 32*half), index)
+			VPCMPGTQ(bound, index, wild)
+			VPOR(index, wild, wild)
+			VMOVMSKPD(wild, lanes.As32())
+			ORQ(lanes, bad)
+		}
+	}
+	Store(bad, ReturnIndex(0))
+	TESTQ(bad, bad)
+	JNZ(LabelRef("done"))
 	masks := make([]OpmaskVirtual, 8)
 	if v.wide {
 		tmp := GP32()
@@ -437,9 +464,43 @@ func (v *isa) octetPick() {
 			VMOVHPD(from(3), hi, hi)
 			VINSERTF128(Imm(1), hi, x.AsY(), x.AsY())
 		}
-		size := arg("d") // bytes of a row
+		// weights loads the targets of the rows in the next step.
+		weights := func(u GPVirtual, w VecVirtual) {
+			rows := pointer("at")
+			gather(w, func(l int) Mem {
+				row := GP64()
+				MOVQ(at(rows, 8*l), row)
+				SHLQ(num(6), row)
+				return Mem{Base: u, Index: row, Scale: 1, Disp: 8 * l}
+			})
+		}
+		// far is the place of an argument after some steps.
+		far := func(name, stride string, steps int) GPVirtual {
+			p := pointer(name)
+			if steps > 0 {
+				by := arg(stride)
+				SHLQ(num(6), by)
+				for range steps {
+					ADDQ(by, p)
+				}
+			}
+			return p
+		}
+		n := arg("n")
+		var w []VecVirtual
+		for k := range onTheWay {
+			w = append(w, v.vec())
+			CMPQ(n, num(k+1))
+			JL(LabelRef("weighed"))
+			weights(far("u", "ustep", k), w[k])
+		}
+		Label("weighed")
+		// A row ends where the pointers point; off is what is left of it, negative.
+		size := arg("d")
 		SHLQ(num(6), size)
-		rows, table, dst := pointer("at"), pointer("table"), pointer("dst")
+		rows, table, dst, off := pointer("at"), pointer("table"), pointer("dst"), GP64()
+		ADDQ(size, table)
+		ADDQ(size, dst)
 		p := make([]GPVirtual, v.w)
 		for l := range p {
 			p[l] = GP64()
@@ -447,45 +508,64 @@ func (v *isa) octetPick() {
 			IMULQ(size, p[l])
 			ADDQ(table, p[l])
 		}
-		off := GP64()
-		XORQ(off, off)
-		Label("feature")
 		x := v.vec()
-		gather(x, func(l int) Mem { return Mem{Base: p[l], Index: off, Scale: 1, Disp: 8 * l} })
-		VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
-		ADDQ(num(64), off)
-		CMPQ(off, size)
-		JL(LabelRef("feature"))
-
-		n := arg("n")
-		TESTQ(n, n)
+		for k := range onTheWay + 1 {
+			if k < onTheWay {
+				n := arg("n")
+				CMPQ(n, num(k))
+				JNE(LabelRef(fmt.Sprint("more", k)))
+			}
+			var steps []GPVirtual
+			for i := range k {
+				steps = append(steps, far("x", "xstep", i))
+				ADDQ(size, steps[i])
+			}
+			XORQ(off, off)
+			SUBQ(size, off)
+			Label(fmt.Sprint("feature", k))
+			gather(x, func(l int) Mem { return Mem{Base: p[l], Index: off, Scale: 1, Disp: 8 * l} })
+			for i := range k {
+				VFMADD231PD(Mem{Base: steps[i], Index: off, Scale: 1}, w[i], x)
+			}
+			VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
+			ADDQ(num(64), off)
+			JNZ(LabelRef(fmt.Sprint("feature", k)))
+			if k < onTheWay {
+				JMP(LabelRef("whole"))
+				Label(fmt.Sprint("more", k))
+			}
+		}
+		// What is left goes through dst once more.
+		n = arg("n")
+		SUBQ(num(onTheWay), n)
 		JZ(LabelRef("whole"))
-		u, steps, ustep, xstep := pointer("u"), pointer("x"), arg("ustep"), arg("xstep")
-		SHLQ(num(6), ustep)
-		SHLQ(num(6), xstep)
-		rows = pointer("at")
+		u, steps := far("u", "ustep", onTheWay), far("x", "xstep", onTheWay)
+		size = arg("d")
+		SHLQ(num(6), size)
+		ADDQ(size, steps)
+		dst = pointer("dst")
+		ADDQ(size, dst)
 		Label("step")
-		w := v.vec()
-		gather(w, func(l int) Mem {
-			row := GP64()
-			MOVQ(at(rows, 8*l), row)
-			SHLQ(num(6), row)
-			return Mem{Base: u, Index: row, Scale: 1, Disp: 8 * l}
-		})
+		weights(u, w[0])
 		XORQ(off, off)
+		SUBQ(size, off)
 		Label("add")
 		VMOVUPD(Mem{Base: dst, Index: off, Scale: 1}, x)
-		VFMADD231PD(Mem{Base: steps, Index: off, Scale: 1}, w, x)
+		VFMADD231PD(Mem{Base: steps, Index: off, Scale: 1}, w[0], x)
 		VMOVUPD(x, Mem{Base: dst, Index: off, Scale: 1})
 		ADDQ(num(64), off)
-		CMPQ(off, size)
-		JL(LabelRef("add"))
-		ADDQ(ustep, u)
-		ADDQ(xstep, steps)
+		JNZ(LabelRef("add"))
+		by := arg("ustep")
+		SHLQ(num(6), by)
+		ADDQ(by, u)
+		by = arg("xstep")
+		SHLQ(num(6), by)
+		ADDQ(by, steps)
 		DECQ(n)
 		JNZ(LabelRef("step"))
 		Label("whole")
 	})
+	Label("done")
 	v.done()
 }
 

@@ -5093,28 +5093,134 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetPickAVX512(dst *float64, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep int, n int)
+// func octetPickAVX512(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetPickAVX512(SB), NOSPLIT, $0-72
-	MOVL  $0x00000002, AX
-	KMOVB AX, K1
-	MOVL  $0x00000004, AX
-	KMOVB AX, K2
-	MOVL  $0x00000008, AX
-	KMOVB AX, K3
-	MOVL  $0x00000010, AX
-	KMOVB AX, K4
-	MOVL  $0x00000020, AX
-	KMOVB AX, K5
-	MOVL  $0x00000040, AX
-	KMOVB AX, K6
-	MOVL  $0x00000080, AX
-	KMOVB AX, K7
-	MOVQ  d+24(FP), AX
+TEXT ·octetPickAVX512(SB), NOSPLIT, $0-88
+	MOVQ         rows+24(FP), CX
+	XORQ         AX, AX
+	MOVQ         at+16(FP), AX
+	VMOVDQU64    (AX), Z0
+	VPBROADCASTQ CX, Z1
+	VPCMPUQ      $0x05, Z1, Z0, K1
+	KMOVB        K1, AX
+	MOVQ         AX, bad+80(FP)
+	TESTQ        AX, AX
+	JNZ          done
+	MOVL         $0x00000002, AX
+	KMOVB        AX, K1
+	MOVL         $0x00000004, AX
+	KMOVB        AX, K2
+	MOVL         $0x00000008, AX
+	KMOVB        AX, K3
+	MOVL         $0x00000010, AX
+	KMOVB        AX, K4
+	MOVL         $0x00000020, AX
+	KMOVB        AX, K5
+	MOVL         $0x00000040, AX
+	KMOVB        AX, K6
+	MOVL         $0x00000080, AX
+	KMOVB        AX, K7
+	MOVQ         n+72(FP), AX
+	CMPQ         AX, $0x01
+	JL           weighed
+	MOVQ         u+40(FP), CX
+	MOVQ         at+16(FP), DX
+	MOVQ         (DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD (CX)(BX*1), Z2
+	MOVQ         8(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 8(CX)(BX*1), K1, Z2
+	MOVQ         16(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 16(CX)(BX*1), K2, Z2
+	MOVQ         24(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 24(CX)(BX*1), K3, Z2
+	MOVQ         32(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 32(CX)(BX*1), K4, Z2
+	MOVQ         40(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 40(CX)(BX*1), K5, Z2
+	MOVQ         48(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 48(CX)(BX*1), K6, Z2
+	MOVQ         56(DX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 56(CX)(DX*1), K7, Z2
+	CMPQ         AX, $0x02
+	JL           weighed
+	MOVQ         u+40(FP), CX
+	MOVQ         ustep+48(FP), DX
+	SHLQ         $0x06, DX
+	ADDQ         DX, CX
+	MOVQ         at+16(FP), DX
+	MOVQ         (DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD (CX)(BX*1), Z3
+	MOVQ         8(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 8(CX)(BX*1), K1, Z3
+	MOVQ         16(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 16(CX)(BX*1), K2, Z3
+	MOVQ         24(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 24(CX)(BX*1), K3, Z3
+	MOVQ         32(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 32(CX)(BX*1), K4, Z3
+	MOVQ         40(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 40(CX)(BX*1), K5, Z3
+	MOVQ         48(DX), BX
+	SHLQ         $0x06, BX
+	VBROADCASTSD 48(CX)(BX*1), K6, Z3
+	MOVQ         56(DX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 56(CX)(DX*1), K7, Z3
+	CMPQ         AX, $0x03
+	JL           weighed
+	MOVQ         u+40(FP), AX
+	MOVQ         ustep+48(FP), CX
+	SHLQ         $0x06, CX
+	ADDQ         CX, AX
+	ADDQ         CX, AX
+	MOVQ         at+16(FP), CX
+	MOVQ         (CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD (AX)(DX*1), Z4
+	MOVQ         8(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 8(AX)(DX*1), K1, Z4
+	MOVQ         16(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 16(AX)(DX*1), K2, Z4
+	MOVQ         24(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 24(AX)(DX*1), K3, Z4
+	MOVQ         32(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 32(AX)(DX*1), K4, Z4
+	MOVQ         40(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 40(AX)(DX*1), K5, Z4
+	MOVQ         48(CX), DX
+	SHLQ         $0x06, DX
+	VBROADCASTSD 48(AX)(DX*1), K6, Z4
+	MOVQ         56(CX), CX
+	SHLQ         $0x06, CX
+	VBROADCASTSD 56(AX)(CX*1), K7, Z4
+
+weighed:
+	MOVQ  d+32(FP), AX
 	SHLQ  $0x06, AX
 	MOVQ  at+16(FP), CX
 	MOVQ  table+8(FP), DX
 	MOVQ  dst+0(FP), BX
+	ADDQ  AX, DX
+	ADDQ  AX, BX
 	MOVQ  (CX), SI
 	IMULQ AX, SI
 	ADDQ  DX, SI
@@ -5139,9 +5245,13 @@ TEXT ·octetPickAVX512(SB), NOSPLIT, $0-72
 	MOVQ  56(CX), CX
 	IMULQ AX, CX
 	ADDQ  DX, CX
+	MOVQ  n+72(FP), DX
+	CMPQ  DX, $0x00
+	JNE   more0
 	XORQ  DX, DX
+	SUBQ  AX, DX
 
-feature:
+feature0:
 	VBROADCASTSD (SI)(DX*1), Z0
 	VBROADCASTSD 8(DI)(DX*1), K1, Z0
 	VBROADCASTSD 16(R8)(DX*1), K2, Z0
@@ -5152,59 +5262,162 @@ feature:
 	VBROADCASTSD 56(CX)(DX*1), K7, Z0
 	VMOVUPD      Z0, (BX)(DX*1)
 	ADDQ         $0x40, DX
-	CMPQ         DX, AX
-	JL           feature
-	MOVQ         n+64(FP), CX
-	TESTQ        CX, CX
+	JNZ          feature0
+	JMP          whole
+
+more0:
+	MOVQ n+72(FP), DX
+	CMPQ DX, $0x01
+	JNE  more1
+	MOVQ x+56(FP), R13
+	ADDQ AX, R13
+	XORQ DX, DX
+	SUBQ AX, DX
+
+feature1:
+	VBROADCASTSD (SI)(DX*1), Z0
+	VBROADCASTSD 8(DI)(DX*1), K1, Z0
+	VBROADCASTSD 16(R8)(DX*1), K2, Z0
+	VBROADCASTSD 24(R9)(DX*1), K3, Z0
+	VBROADCASTSD 32(R10)(DX*1), K4, Z0
+	VBROADCASTSD 40(R11)(DX*1), K5, Z0
+	VBROADCASTSD 48(R12)(DX*1), K6, Z0
+	VBROADCASTSD 56(CX)(DX*1), K7, Z0
+	VFMADD231PD  (R13)(DX*1), Z2, Z0
+	VMOVUPD      Z0, (BX)(DX*1)
+	ADDQ         $0x40, DX
+	JNZ          feature1
+	JMP          whole
+
+more1:
+	MOVQ n+72(FP), DX
+	CMPQ DX, $0x02
+	JNE  more2
+	MOVQ x+56(FP), R13
+	ADDQ AX, R13
+	MOVQ x+56(FP), R14
+	MOVQ xstep+64(FP), DX
+	SHLQ $0x06, DX
+	ADDQ DX, R14
+	ADDQ AX, R14
+	XORQ DX, DX
+	SUBQ AX, DX
+
+feature2:
+	VBROADCASTSD (SI)(DX*1), Z0
+	VBROADCASTSD 8(DI)(DX*1), K1, Z0
+	VBROADCASTSD 16(R8)(DX*1), K2, Z0
+	VBROADCASTSD 24(R9)(DX*1), K3, Z0
+	VBROADCASTSD 32(R10)(DX*1), K4, Z0
+	VBROADCASTSD 40(R11)(DX*1), K5, Z0
+	VBROADCASTSD 48(R12)(DX*1), K6, Z0
+	VBROADCASTSD 56(CX)(DX*1), K7, Z0
+	VFMADD231PD  (R13)(DX*1), Z2, Z0
+	VFMADD231PD  (R14)(DX*1), Z3, Z0
+	VMOVUPD      Z0, (BX)(DX*1)
+	ADDQ         $0x40, DX
+	JNZ          feature2
+	JMP          whole
+
+more2:
+	MOVQ x+56(FP), R13
+	ADDQ AX, R13
+	MOVQ x+56(FP), R14
+	MOVQ xstep+64(FP), DX
+	SHLQ $0x06, DX
+	ADDQ DX, R14
+	ADDQ AX, R14
+	MOVQ x+56(FP), R15
+	MOVQ xstep+64(FP), DX
+	SHLQ $0x06, DX
+	ADDQ DX, R15
+	ADDQ DX, R15
+	ADDQ AX, R15
+	XORQ DX, DX
+	SUBQ AX, DX
+
+feature3:
+	VBROADCASTSD (SI)(DX*1), Z0
+	VBROADCASTSD 8(DI)(DX*1), K1, Z0
+	VBROADCASTSD 16(R8)(DX*1), K2, Z0
+	VBROADCASTSD 24(R9)(DX*1), K3, Z0
+	VBROADCASTSD 32(R10)(DX*1), K4, Z0
+	VBROADCASTSD 40(R11)(DX*1), K5, Z0
+	VBROADCASTSD 48(R12)(DX*1), K6, Z0
+	VBROADCASTSD 56(CX)(DX*1), K7, Z0
+	VFMADD231PD  (R13)(DX*1), Z2, Z0
+	VFMADD231PD  (R14)(DX*1), Z3, Z0
+	VFMADD231PD  (R15)(DX*1), Z4, Z0
+	VMOVUPD      Z0, (BX)(DX*1)
+	ADDQ         $0x40, DX
+	JNZ          feature3
+	MOVQ         n+72(FP), AX
+	SUBQ         $0x03, AX
 	JZ           whole
-	MOVQ         u+32(FP), SI
-	MOVQ         x+48(FP), DI
-	MOVQ         ustep+40(FP), R8
-	MOVQ         xstep+56(FP), R9
-	SHLQ         $0x06, R8
-	SHLQ         $0x06, R9
-	MOVQ         at+16(FP), R10
+	MOVQ         u+40(FP), CX
+	MOVQ         ustep+48(FP), DX
+	SHLQ         $0x06, DX
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	MOVQ         x+56(FP), BX
+	MOVQ         xstep+64(FP), DX
+	SHLQ         $0x06, DX
+	ADDQ         DX, BX
+	ADDQ         DX, BX
+	ADDQ         DX, BX
+	MOVQ         d+32(FP), SI
+	SHLQ         $0x06, SI
+	ADDQ         SI, BX
+	MOVQ         dst+0(FP), DI
+	ADDQ         SI, DI
 
 step:
-	MOVQ         (R10), DX
+	MOVQ         at+16(FP), DX
+	MOVQ         (DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD (CX)(R8*1), Z2
+	MOVQ         8(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 8(CX)(R8*1), K1, Z2
+	MOVQ         16(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 16(CX)(R8*1), K2, Z2
+	MOVQ         24(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 24(CX)(R8*1), K3, Z2
+	MOVQ         32(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 32(CX)(R8*1), K4, Z2
+	MOVQ         40(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 40(CX)(R8*1), K5, Z2
+	MOVQ         48(DX), R8
+	SHLQ         $0x06, R8
+	VBROADCASTSD 48(CX)(R8*1), K6, Z2
+	MOVQ         56(DX), DX
 	SHLQ         $0x06, DX
-	VBROADCASTSD (SI)(DX*1), Z1
-	MOVQ         8(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 8(SI)(DX*1), K1, Z1
-	MOVQ         16(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 16(SI)(DX*1), K2, Z1
-	MOVQ         24(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 24(SI)(DX*1), K3, Z1
-	MOVQ         32(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 32(SI)(DX*1), K4, Z1
-	MOVQ         40(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 40(SI)(DX*1), K5, Z1
-	MOVQ         48(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 48(SI)(DX*1), K6, Z1
-	MOVQ         56(R10), DX
-	SHLQ         $0x06, DX
-	VBROADCASTSD 56(SI)(DX*1), K7, Z1
+	VBROADCASTSD 56(CX)(DX*1), K7, Z2
 	XORQ         DX, DX
+	SUBQ         SI, DX
 
 add:
-	VMOVUPD     (BX)(DX*1), Z0
-	VFMADD231PD (DI)(DX*1), Z1, Z0
-	VMOVUPD     Z0, (BX)(DX*1)
+	VMOVUPD     (DI)(DX*1), Z0
+	VFMADD231PD (BX)(DX*1), Z2, Z0
+	VMOVUPD     Z0, (DI)(DX*1)
 	ADDQ        $0x40, DX
-	CMPQ        DX, AX
-	JL          add
-	ADDQ        R8, SI
-	ADDQ        R9, DI
-	DECQ        CX
+	JNZ         add
+	MOVQ        ustep+48(FP), DX
+	SHLQ        $0x06, DX
+	ADDQ        DX, CX
+	MOVQ        xstep+64(FP), DX
+	SHLQ        $0x06, DX
+	ADDQ        DX, BX
+	DECQ        AX
 	JNZ         step
 
 whole:
+done:
 	VZEROUPPER
 	RET
 
@@ -8711,13 +8924,100 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetPickAVX2(dst *float64, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep int, n int)
-// Requires: AVX, FMA3
-TEXT ·octetPickAVX2(SB), NOSPLIT, $0-72
-	XORQ AX, AX
+// func octetPickAVX2(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·octetPickAVX2(SB), NOSPLIT, $0-88
+	MOVQ         rows+24(FP), CX
+	XORQ         AX, AX
+	DECQ         CX
+	VMOVQ        CX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         at+16(FP), CX
+	VMOVDQU      (CX), Y1
+	VPCMPGTQ     Y0, Y1, Y2
+	VPOR         Y1, Y2, Y2
+	VMOVMSKPD    Y2, CX
+	ORQ          CX, AX
+	MOVQ         at+16(FP), CX
+	VMOVDQU      32(CX), Y1
+	VPCMPGTQ     Y0, Y1, Y0
+	VPOR         Y1, Y0, Y0
+	VMOVMSKPD    Y0, CX
+	ORQ          CX, AX
+	MOVQ         AX, bad+80(FP)
+	TESTQ        AX, AX
+	JNZ          done
+	XORQ         AX, AX
 
 Half:
-	MOVQ  d+24(FP), CX
+	MOVQ        n+72(FP), CX
+	CMPQ        CX, $0x01
+	JL          weighed
+	MOVQ        u+40(FP), DX
+	ADDQ        AX, DX
+	MOVQ        at+16(FP), BX
+	ADDQ        AX, BX
+	MOVQ        (BX), SI
+	SHLQ        $0x06, SI
+	VMOVSD      (DX)(SI*1), X3
+	MOVQ        8(BX), SI
+	SHLQ        $0x06, SI
+	VMOVHPD     8(DX)(SI*1), X3, X3
+	MOVQ        16(BX), SI
+	SHLQ        $0x06, SI
+	VMOVSD      16(DX)(SI*1), X0
+	MOVQ        24(BX), BX
+	SHLQ        $0x06, BX
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y3, Y3
+	CMPQ        CX, $0x02
+	JL          weighed
+	MOVQ        u+40(FP), DX
+	ADDQ        AX, DX
+	MOVQ        ustep+48(FP), BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, DX
+	MOVQ        at+16(FP), BX
+	ADDQ        AX, BX
+	MOVQ        (BX), SI
+	SHLQ        $0x06, SI
+	VMOVSD      (DX)(SI*1), X4
+	MOVQ        8(BX), SI
+	SHLQ        $0x06, SI
+	VMOVHPD     8(DX)(SI*1), X4, X4
+	MOVQ        16(BX), SI
+	SHLQ        $0x06, SI
+	VMOVSD      16(DX)(SI*1), X0
+	MOVQ        24(BX), BX
+	SHLQ        $0x06, BX
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y4, Y4
+	CMPQ        CX, $0x03
+	JL          weighed
+	MOVQ        u+40(FP), CX
+	ADDQ        AX, CX
+	MOVQ        ustep+48(FP), DX
+	SHLQ        $0x06, DX
+	ADDQ        DX, CX
+	ADDQ        DX, CX
+	MOVQ        at+16(FP), DX
+	ADDQ        AX, DX
+	MOVQ        (DX), BX
+	SHLQ        $0x06, BX
+	VMOVSD      (CX)(BX*1), X5
+	MOVQ        8(DX), BX
+	SHLQ        $0x06, BX
+	VMOVHPD     8(CX)(BX*1), X5, X5
+	MOVQ        16(DX), BX
+	SHLQ        $0x06, BX
+	VMOVSD      16(CX)(BX*1), X0
+	MOVQ        24(DX), DX
+	SHLQ        $0x06, DX
+	VMOVHPD     24(CX)(DX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y5, Y5
+
+weighed:
+	MOVQ  d+32(FP), CX
 	SHLQ  $0x06, CX
 	MOVQ  at+16(FP), DX
 	ADDQ  AX, DX
@@ -8725,6 +9025,8 @@ Half:
 	ADDQ  AX, BX
 	MOVQ  dst+0(FP), SI
 	ADDQ  AX, SI
+	ADDQ  CX, BX
+	ADDQ  CX, SI
 	MOVQ  (DX), DI
 	IMULQ CX, DI
 	ADDQ  BX, DI
@@ -8737,64 +9039,170 @@ Half:
 	MOVQ  24(DX), DX
 	IMULQ CX, DX
 	ADDQ  BX, DX
+	MOVQ  n+72(FP), BX
+	CMPQ  BX, $0x00
+	JNE   more0
 	XORQ  BX, BX
+	SUBQ  CX, BX
 
-feature:
-	VMOVSD      (DI)(BX*1), X0
-	VMOVHPD     8(R8)(BX*1), X0, X0
-	VMOVSD      16(R9)(BX*1), X1
-	VMOVHPD     24(DX)(BX*1), X1, X1
-	VINSERTF128 $0x01, X1, Y0, Y0
-	VMOVUPD     Y0, (SI)(BX*1)
+feature0:
+	VMOVSD      (DI)(BX*1), X6
+	VMOVHPD     8(R8)(BX*1), X6, X6
+	VMOVSD      16(R9)(BX*1), X0
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y6, Y6
+	VMOVUPD     Y6, (SI)(BX*1)
 	ADDQ        $0x40, BX
-	CMPQ        BX, CX
-	JL          feature
-	MOVQ        n+64(FP), DX
-	TESTQ       DX, DX
+	JNZ         feature0
+	JMP         whole
+
+more0:
+	MOVQ n+72(FP), BX
+	CMPQ BX, $0x01
+	JNE  more1
+	MOVQ x+56(FP), R10
+	ADDQ AX, R10
+	ADDQ CX, R10
+	XORQ BX, BX
+	SUBQ CX, BX
+
+feature1:
+	VMOVSD      (DI)(BX*1), X6
+	VMOVHPD     8(R8)(BX*1), X6, X6
+	VMOVSD      16(R9)(BX*1), X0
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y6, Y6
+	VFMADD231PD (R10)(BX*1), Y3, Y6
+	VMOVUPD     Y6, (SI)(BX*1)
+	ADDQ        $0x40, BX
+	JNZ         feature1
+	JMP         whole
+
+more1:
+	MOVQ n+72(FP), BX
+	CMPQ BX, $0x02
+	JNE  more2
+	MOVQ x+56(FP), R10
+	ADDQ AX, R10
+	ADDQ CX, R10
+	MOVQ x+56(FP), R11
+	ADDQ AX, R11
+	MOVQ xstep+64(FP), BX
+	SHLQ $0x06, BX
+	ADDQ BX, R11
+	ADDQ CX, R11
+	XORQ BX, BX
+	SUBQ CX, BX
+
+feature2:
+	VMOVSD      (DI)(BX*1), X6
+	VMOVHPD     8(R8)(BX*1), X6, X6
+	VMOVSD      16(R9)(BX*1), X0
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y6, Y6
+	VFMADD231PD (R10)(BX*1), Y3, Y6
+	VFMADD231PD (R11)(BX*1), Y4, Y6
+	VMOVUPD     Y6, (SI)(BX*1)
+	ADDQ        $0x40, BX
+	JNZ         feature2
+	JMP         whole
+
+more2:
+	MOVQ x+56(FP), R10
+	ADDQ AX, R10
+	ADDQ CX, R10
+	MOVQ x+56(FP), R11
+	ADDQ AX, R11
+	MOVQ xstep+64(FP), BX
+	SHLQ $0x06, BX
+	ADDQ BX, R11
+	ADDQ CX, R11
+	MOVQ x+56(FP), R12
+	ADDQ AX, R12
+	MOVQ xstep+64(FP), BX
+	SHLQ $0x06, BX
+	ADDQ BX, R12
+	ADDQ BX, R12
+	ADDQ CX, R12
+	XORQ BX, BX
+	SUBQ CX, BX
+
+feature3:
+	VMOVSD      (DI)(BX*1), X6
+	VMOVHPD     8(R8)(BX*1), X6, X6
+	VMOVSD      16(R9)(BX*1), X0
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y6, Y6
+	VFMADD231PD (R10)(BX*1), Y3, Y6
+	VFMADD231PD (R11)(BX*1), Y4, Y6
+	VFMADD231PD (R12)(BX*1), Y5, Y6
+	VMOVUPD     Y6, (SI)(BX*1)
+	ADDQ        $0x40, BX
+	JNZ         feature3
+	MOVQ        n+72(FP), CX
+	SUBQ        $0x03, CX
 	JZ          whole
-	MOVQ        u+32(FP), DI
-	ADDQ        AX, DI
-	MOVQ        x+48(FP), R8
+	MOVQ        u+40(FP), DX
+	ADDQ        AX, DX
+	MOVQ        ustep+48(FP), BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, DX
+	ADDQ        BX, DX
+	ADDQ        BX, DX
+	MOVQ        x+56(FP), SI
+	ADDQ        AX, SI
+	MOVQ        xstep+64(FP), BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, SI
+	ADDQ        BX, SI
+	ADDQ        BX, SI
+	MOVQ        d+32(FP), DI
+	SHLQ        $0x06, DI
+	ADDQ        DI, SI
+	MOVQ        dst+0(FP), R8
 	ADDQ        AX, R8
-	MOVQ        ustep+40(FP), R9
-	MOVQ        xstep+56(FP), R10
-	SHLQ        $0x06, R9
-	SHLQ        $0x06, R10
-	MOVQ        at+16(FP), R11
-	ADDQ        AX, R11
+	ADDQ        DI, R8
 
 step:
-	MOVQ        (R11), BX
+	MOVQ        at+16(FP), BX
+	ADDQ        AX, BX
+	MOVQ        (BX), R9
+	SHLQ        $0x06, R9
+	VMOVSD      (DX)(R9*1), X3
+	MOVQ        8(BX), R9
+	SHLQ        $0x06, R9
+	VMOVHPD     8(DX)(R9*1), X3, X3
+	MOVQ        16(BX), R9
+	SHLQ        $0x06, R9
+	VMOVSD      16(DX)(R9*1), X0
+	MOVQ        24(BX), BX
 	SHLQ        $0x06, BX
-	VMOVSD      (DI)(BX*1), X1
-	MOVQ        8(R11), BX
-	SHLQ        $0x06, BX
-	VMOVHPD     8(DI)(BX*1), X1, X1
-	MOVQ        16(R11), BX
-	SHLQ        $0x06, BX
-	VMOVSD      16(DI)(BX*1), X0
-	MOVQ        24(R11), BX
-	SHLQ        $0x06, BX
-	VMOVHPD     24(DI)(BX*1), X0, X0
-	VINSERTF128 $0x01, X0, Y1, Y1
+	VMOVHPD     24(DX)(BX*1), X0, X0
+	VINSERTF128 $0x01, X0, Y3, Y3
 	XORQ        BX, BX
+	SUBQ        DI, BX
 
 add:
-	VMOVUPD     (SI)(BX*1), Y0
-	VFMADD231PD (R8)(BX*1), Y1, Y0
-	VMOVUPD     Y0, (SI)(BX*1)
+	VMOVUPD     (R8)(BX*1), Y6
+	VFMADD231PD (SI)(BX*1), Y3, Y6
+	VMOVUPD     Y6, (R8)(BX*1)
 	ADDQ        $0x40, BX
-	CMPQ        BX, CX
-	JL          add
-	ADDQ        R9, DI
-	ADDQ        R10, R8
-	DECQ        DX
+	JNZ         add
+	MOVQ        ustep+48(FP), BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, DX
+	MOVQ        xstep+64(FP), BX
+	SHLQ        $0x06, BX
+	ADDQ        BX, SI
+	DECQ        CX
 	JNZ         step
 
 whole:
 	ADDQ $0x20, AX
 	CMPQ AX, $0x20
 	JE   Half
+
+done:
 	VZEROUPPER
 	RET
 

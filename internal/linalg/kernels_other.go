@@ -99,10 +99,10 @@ func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wi
 func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX512(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int) {
+func octetPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX2(dst, table *float64, at *int, d int, u *float64, ustep int, x *float64, xstep, n int) {
+func octetPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
 	panic("linalg: no such kernel")
 }
 func octetAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {

@@ -466,15 +466,10 @@ func OctetPick(dst, table []float64, at *[Eight]int) { OctetMember(dst, table, a
 // would make of the rows.
 func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x []float64, xstep, n int) {
 	w := len(dst)
-	if w == 0 || w%Eight != 0 || len(sums)%w != 0 || n < 0 || ustep < 0 || xstep < 0 {
+	if w == 0 || w%Eight != 0 || len(sums) == 0 || len(sums)%w != 0 || n < 0 || ustep < 0 || xstep < 0 {
 		panic(badLength)
 	}
-	rows := len(sums) / w
-	for _, i := range at {
-		if uint(i) >= uint(rows) {
-			panic("linalg: OctetMember: no such row")
-		}
-	}
+	rows, bad := len(sums)/w, 0
 	var u0, x0 *float64
 	if n > 0 {
 		if len(u) < ((n-1)*ustep+rows)*Eight || len(x) < (n-1)*xstep*Eight+w {
@@ -484,11 +479,19 @@ func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x 
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetPickAVX512(&dst[0], &sums[0], &at[0], w/Eight, u0, ustep, x0, xstep, n)
+		bad = octetPickAVX512(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
 	case cpu.AVX2:
-		octetPickAVX2(&dst[0], &sums[0], &at[0], w/Eight, u0, ustep, x0, xstep, n)
+		bad = octetPickAVX2(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
 	default:
+		for _, i := range at {
+			if uint(i) >= uint(rows) {
+				bad = 1
+			}
+		}
 		for l, i := range at {
+			if bad != 0 {
+				break
+			}
 			for j := l; j < w; j += Eight {
 				v := sums[i*w+j]
 				for k := range n {
@@ -497,6 +500,9 @@ func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x 
 				dst[j] = v
 			}
 		}
+	}
+	if bad != 0 {
+		panic("linalg: OctetMember: no such row")
 	}
 }
 

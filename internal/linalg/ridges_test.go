@@ -203,7 +203,7 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		sameBits(t, "OctetPick", lane(picked, l), lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l))
 	}
 
-	late := int(seed % 4)
+	late := int(seed % 6)
 	lag, far := r.slice(late*(rows+1)*Eight), r.slice(late*(d+1)*Eight)
 	member := everyLevel(t, "OctetMember", func() []float64 {
 		dst := cut(make([]float64, d*Eight))
@@ -405,5 +405,29 @@ func TestRidges(t *testing.T) {
 				t.Errorf("d=%d: V⁻¹ was computed anew in %d of %d lanes", c.d, rebuilt, c.lanes)
 			}
 		})
+	}
+}
+
+// TestOctetMemberRefuses: a row that is not there is refused at every level, whichever lane names it, and
+// nothing is written.
+func TestOctetMemberRefuses(t *testing.T) {
+	table := make([]float64, 5*3*Eight)
+	for level := cpu.Portable; level <= cpu.Best(); level++ {
+		for l := range Eight {
+			for _, row := range []int{-1, 5, math.MinInt, math.MaxInt} {
+				func() {
+					defer cpu.Force(level)()
+					dst := []float64{0: 7, 3*Eight - 1: 7}
+					var at [Eight]int
+					at[l] = row
+					defer func() {
+						if recover() == nil || dst[0] != 7 || dst[len(dst)-1] != 7 {
+							t.Errorf("%v: row %d of lane %d of a list of 5: no panic, or too late", level, row, l)
+						}
+					}()
+					OctetPick(dst, table, &at)
+				}()
+			}
+		}
 	}
 }
