@@ -56,9 +56,11 @@ type members struct {
 	// Lazy: what the select stream asks for next.
 	last    rng.Source // of the last expect
 	window  rng.Source // rows asked for in the `ahead` rounds from here were up to date then
+	outer   rng.Source // the same for the outer window
+	reach   uint64     // and its rounds
 	strange int        // sources that did not follow the one before
 	numbers rng.Rows
-	batch   []int
+	batch   []late
 	groups  []group
 	tiles   []*tile.Group // blocked: all members; lazy: those on their way
 	targets []float64     // 16 members × (64 rounds and a quad); eager: of all members with joint
@@ -105,15 +107,19 @@ const (
 	eagerSize = 4096
 
 	// lazyShare: lazy work is that up to a member's last draw, which for T = r·m rounds is a share
-	// 1 − (1 − e^{−r})/r of all; it costs about 1.2 times as much a step (rows are gathered, and in
-	// a group of 16 the early ones wait for the late). At r = 4 they break even.
+	// 1 − (1 − e^{−r})/r of all. At r = 4 they broke even when it cost 1.2 times as much a step; with the
+	// outer window (below) it costs less, but T·d numbers of history are kept for it.
 	lazyShare = 4
 
 	// aloneShare is the same for a stream that cannot be predicted: rows come one by one, and a
 	// step of one row costs as much as one of five rows in a block.
 	aloneShare = 0.2
 
-	ahead = 128 // rounds that lazy looks ahead
+	// Lazy looks ahead in two windows. In a group of 16, rows that lack little wait for those that lack much: the
+	// outer window has so many rows that those of a group lack about the same. Then they are all of one age, and
+	// go on together from one small window to the next, so that a row that is drawn lacks 32 steps on average.
+	ahead    = 64
+	outAhead = 2048
 )
 
 // lazySteps bounds the numbers kept by lazy before all rows are brought up to date: 128 MB.
@@ -288,7 +294,7 @@ func (e *members) limit() int {
 // load stores S^j in dst.
 func (e *members) load(dst []float64, j int) {
 	if e.mode == onDemand {
-		copy(dst, e.late(j))
+		copy(dst, e.current(j))
 		return
 	}
 	e.fetch(dst, j)
@@ -297,8 +303,8 @@ func (e *members) load(dst []float64, j int) {
 	}
 }
 
-// late brings row j up to date, for lazy, and returns it where it lies.
-func (e *members) late(j int) []float64 {
+// current brings row j up to date, for lazy, and returns it where it lies.
+func (e *members) current(j int) []float64 {
 	row, seen := e.line(j), e.seen[j]
 	if seen < 0 {
 		e.first(row, j)
@@ -315,7 +321,7 @@ func (e *members) late(j int) []float64 {
 func (e *members) view(scratch []float64, j int) (s []float64, step int) {
 	switch {
 	case e.mode == onDemand:
-		return e.late(j), 1
+		return e.current(j), 1
 	case e.mode == now || e.from == e.n:
 		return e.s[e.at(j):], 8
 	}
@@ -354,16 +360,11 @@ func (e *members) stretches(a, b int, f func(a, b int, src rng.Source)) {
 // settle brings every row up to date and forgets the steps.
 func (e *members) settle() {
 	if e.mode == onDemand {
-		order := make([]int, e.m)
+		order := make([]late, e.m)
 		for j := range order {
-			order[j] = j
+			order[j] = e.late(j)
 		}
-		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(e.seen[a], e.seen[b]), cmp.Compare(a, b)) })
-		for len(order) > 0 {
-			k := min(len(order), 16*rng.Lanes)
-			e.advance(order[:k])
-			order = order[k:]
-		}
+		e.catchUp(order)
 	} else if e.from < e.n {
 		e.stretches(e.from, e.n, func(a, b int, src rng.Source) {
 			tile.Add(e.tiles, src, e.steps(a, b), e.d, e.law, e.targets)
@@ -375,7 +376,8 @@ func (e *members) settle() {
 // expect, for lazy, says that a row is about to be asked for by number 0 of draw, a source of the select
 // stream. When the stream has been walking through consecutive rounds, lazy computes whom it will
 // ask for in the next ones and brings those rows up to date together, which costs a fourth of doing
-// it one by one. A wrong guess wastes work and changes nothing.
+// it one by one. A wrong guess wastes work and changes nothing. It does not look beyond a known horizon, or
+// far beyond an eighth of the rounds so far.
 func (e *members) expect(draw rng.Source) {
 	if draw == e.last {
 		return
@@ -392,18 +394,48 @@ func (e *members) expect(draw rng.Source) {
 		return
 	}
 	e.window = draw
-	e.batch = e.batch[:0]
-	for k := range uint64(ahead) {
-		if j := e.numbers.Intn(draw.Later(k), 0, e.m); e.seen[j] < e.n {
-			e.batch = append(e.batch, j)
-		}
+	left := uint64(max(e.n/8, ahead)) // a stream may end at any time, and a horizon is one that is known
+	if e.horizon > 0 {
+		left = uint64(max(e.horizon-e.n, 1))
 	}
-	slices.SortFunc(e.batch, func(a, b int) int { return cmp.Or(cmp.Compare(e.seen[a], e.seen[b]), cmp.Compare(a, b)) })
-	e.advance(slices.Compact(e.batch))
+	if inside := draw.At() - e.outer.At(); inside >= e.reach || e.outer.Later(inside) != draw {
+		e.outer, e.reach = draw, min(outAhead, left)
+		e.meet(draw, e.reach)
+	}
+	e.meet(draw, min(ahead, left))
 }
 
-// advance brings rows up to date, side by side. They are sorted by seen; no row comes twice.
-func (e *members) advance(rows []int) {
+// meet brings the rows up to date that draw and the rounds after it ask for, n in all.
+func (e *members) meet(draw rng.Source, n uint64) {
+	e.batch = e.batch[:0]
+	for k := range n {
+		if j := e.numbers.Intn(draw.Later(k), 0, e.m); e.seen[j] < e.n {
+			e.batch = append(e.batch, e.late(j))
+		}
+	}
+	e.catchUp(e.batch)
+}
+
+// late is a row, and how far it is: seen + 1 in the upper half, the row in the lower one.
+type late uint64
+
+func (e *members) late(j int) late { return late(e.seen[j]+1)<<32 | late(j) }
+
+func (l late) row() int { return int(uint32(l)) }
+
+// catchUp brings rows up to date, the ones that are late by the most first, as many at a time as leave
+// room in the second cache. It sorts them; a row may come twice.
+func (e *members) catchUp(rows []late) {
+	slices.Sort(rows)
+	for rows = slices.Compact(rows); len(rows) > 0; {
+		k := min(len(rows), 16*rng.Lanes)
+		e.advance(rows[:k])
+		rows = rows[k:]
+	}
+}
+
+// advance brings rows up to date, side by side. They are sorted; no row comes twice.
+func (e *members) advance(rows []late) {
 	d, width := e.d, rng.Lanes*e.d
 	n := (len(rows) + rng.Lanes - 1) / rng.Lanes
 	for len(e.groups) < n {
@@ -416,7 +448,7 @@ func (e *members) advance(rows []int) {
 		mine := rows[k*rng.Lanes : min(len(rows), (k+1)*rng.Lanes)]
 		g.lanes = len(mine)
 		for i := range g.Members {
-			j := mine[min(i, len(mine)-1)]
+			j := mine[min(i, len(mine)-1)].row()
 			g.Members[i], g.start[i] = uint32(j), max(e.seen[j], 0)
 		}
 		begin = min(begin, g.start[0])
