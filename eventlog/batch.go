@@ -252,23 +252,13 @@ func (m *slate) vector(n int) []float64 {
 // the checksum of the whole batch must be right, the other records are not decoded. ErrNotFound when
 // there are not so many. The record does not refer to b.
 func ParseRecord(b []byte, i uint32) (Header, Record, error) {
-	le := binary.LittleEndian
-	if len(b) < HeaderSize || len(b) > MaxBatch || !bytes.Equal(b[:4], magic[:]) || le.Uint16(b[4:]) != format ||
-		uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize) || le.Uint32(b[68:]) != checksum(b) {
-		return Header{}, nil, fmt.Errorf("batch: %d bytes that are no batch of format %d: %w", len(b), format, ErrMalformed)
-	}
-	h := Header{
-		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
-		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
-		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
-	}
-	if h.Version == 0 || h.Version > LogVersion {
-		return h, nil, fmt.Errorf("batch: log version %d, this code reads up to %d: %w", h.Version, LogVersion, ErrMalformed)
+	h, rest, err := parseHead(b)
+	if err != nil {
+		return h, nil, err
 	}
 	if i >= h.Count {
 		return h, nil, fmt.Errorf("batch: record %d of %d: %w", i, h.Count, ErrNotFound)
 	}
-	rest := b[HeaderSize:]
 	for range i {
 		_, n := uvarint(rest)
 		size, k := uvarint(rest[n:])
@@ -282,4 +272,42 @@ func ParseRecord(b []byte, i uint32) (Header, Record, error) {
 		return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
 	}
 	return h, r, nil
+}
+
+// ParseRecords is ParseRecord for all records of a batch. Bytes in them, such as a decision's Full, are
+// those of b; vectors and texts are not.
+func ParseRecords(b []byte) (Header, []Record, error) {
+	h, rest, err := parseHead(b)
+	if err != nil {
+		return h, nil, err
+	}
+	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.
+	records := make([]Record, 0, min(int(h.Count), len(rest)/4))
+	in := &slate{}
+	for i := range h.Count {
+		var r Record
+		if r, rest, err = decodeRecord(rest, in); err != nil {
+			return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
+		}
+		records = append(records, r)
+	}
+	return h, records, nil
+}
+
+// parseHead checks form and checksum of a batch and returns its header and the bytes of its records.
+func parseHead(b []byte) (Header, []byte, error) {
+	le := binary.LittleEndian
+	if len(b) < HeaderSize || len(b) > MaxBatch || !bytes.Equal(b[:4], magic[:]) || le.Uint16(b[4:]) != format ||
+		uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize) || le.Uint32(b[68:]) != checksum(b) {
+		return Header{}, nil, fmt.Errorf("batch: %d bytes that are no batch of format %d: %w", len(b), format, ErrMalformed)
+	}
+	h := Header{
+		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
+		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
+		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
+	}
+	if h.Version == 0 || h.Version > LogVersion {
+		return h, nil, fmt.Errorf("batch: log version %d, this code reads up to %d: %w", h.Version, LogVersion, ErrMalformed)
+	}
+	return h, b[HeaderSize:], nil
 }

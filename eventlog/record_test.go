@@ -13,6 +13,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -364,6 +365,12 @@ func TestBatch(t *testing.T) {
 		back = append(back, r)
 	}
 	same(t, records, back)
+	head, all, err := ParseRecords(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, h, head)
+	same(t, records, all)
 	if got.MessageID() != "1/0000000000000009/3" {
 		t.Errorf("message id %q", got.MessageID())
 	}
@@ -509,6 +516,7 @@ func FuzzBatch(f *testing.F) {
 		batch, err := ParseBatch(b)
 		if err != nil {
 			_, _, _ = ParseRecord(b, 1) // may find one that is whole, must not panic
+			_, _, _ = ParseRecords(b)
 			return
 		}
 		var records []Record
@@ -521,6 +529,11 @@ func FuzzBatch(f *testing.F) {
 		}
 		if _, _, err := ParseRecord(b, batch.Count); !errors.Is(err, ErrNotFound) {
 			t.Fatalf("record %d of %d: %v", batch.Count, batch.Count, err)
+		}
+		if h, all, err := ParseRecords(b); err != nil || h != batch.Header || !slices.EqualFunc(all, records, func(x, y Record) bool {
+			return bytes.Equal(mustEncode(t, x), mustEncode(t, y))
+		}) {
+			t.Fatalf("all records are %v of %+v (%v), want %v", all, h, err, records)
 		}
 		again, err := AppendBatch(nil, batch.Header, records...)
 		if err != nil || !bytes.Equal(again, b) {

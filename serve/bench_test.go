@@ -286,3 +286,56 @@ func BenchmarkExpire(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkLateReward pays for decisions that the server has forgotten, in the order in which they were
+// made and in any: what a reward costs that comes after the newest 40,000 decisions. 64 callers.
+func BenchmarkLateReward(b *testing.B) {
+	ctx := context.Background()
+	for _, kept := range []string{"full", "none"} {
+		for _, order := range []string{"in-order", "random", "known"} {
+			b.Run(order+"/candidates="+kept, func(b *testing.B) {
+				s, err := Open(ctx, Options{Dir: b.TempDir()})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close(ctx)
+				c := benchModel()
+				c.LogCandidates = kept
+				must(s.CreateModel(ctx, c, ""))
+				rs := benchRequests()
+				ids := make([]string, 0, b.N)
+				for len(ids) < b.N { // batches of 64, as 64 callers have them
+					for _, it := range must(s.DecideBatch(ctx, "m", rs[:min(64, b.N-len(ids))])) {
+						ids = append(ids, it.Decision.EventID)
+					}
+				}
+				if order != "known" {
+					for i := range s.recent {
+						p := &s.recent[i]
+						p.m, p.queue, p.head, p.bytes = nil, nil, 0, 0
+					}
+				}
+				if order == "random" {
+					rand.New(rand.NewPCG(1, 2)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+				}
+				var next atomic.Int64
+				var wg sync.WaitGroup
+				b.ResetTimer()
+				cpu := processorTime()
+				for range 64 {
+					wg.Go(func() {
+						for n := next.Add(1) - 1; n < int64(b.N); n = next.Add(1) - 1 {
+							if r, err := s.Reward(ctx, RewardRequest{EventID: ids[n], Value: 0.5}); err != nil || r.Status != Accepted {
+								b.Error(r, err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				b.StopTimer()
+				b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/reward")
+			})
+		}
+	}
+}

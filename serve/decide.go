@@ -380,7 +380,7 @@ func (s *Server) answer(d *Decision, r *eventlog.Decision, receipt eventlog.Rece
 	key.Index += uint32(k)
 	d.Seq = receipt.Seq
 	d.EventID = s.keys.Format(eventlog.EventID{Event: key, Hint: receipt.Seq})
-	s.recent.put(key, known{receipt.Seq, r.Model, r.X, r.Slot, r.Deferred})
+	s.recent.put(key, known{receipt.Seq, r.Model, r.X, r.Slot, r.Deferred}, recentBytes)
 }
 
 // recent remembers the newest decisions, so that a reward need not look into the log. It has parts, so
@@ -406,22 +406,30 @@ type known struct {
 
 func (k known) size() int { return 8*len(k.x) + 256 }
 
-// recentBytes bounds recent, about.
-const recentBytes = 32 << 20
+// recentBytes bounds the newest decisions, rereadBytes those that were read again, about.
+const (
+	recentBytes = 32 << 20
+	rereadBytes = 16 << 20
+)
 
-func (c *recent) put(key eventlog.Event, k known) { c[key.Index%uint32(len(c))].put(key, k) }
+func (c *recent) put(key eventlog.Event, k known, limit int) {
+	c[key.Index%uint32(len(c))].put(key, k, limit/len(c))
+}
 
 func (c *recent) get(key eventlog.Event) (known, bool) { return c[key.Index%uint32(len(c))].get(key) }
 
-func (c *recentPart) put(key eventlog.Event, k known) {
+func (c *recentPart) put(key eventlog.Event, k known, limit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, ok := c.m[key]; ok {
+		return
+	}
 	if c.m == nil {
 		c.m = map[eventlog.Event]known{}
 	}
 	c.m[key] = k
 	c.queue = append(c.queue, key)
-	for c.bytes += k.size(); c.bytes > recentBytes/len(recent{}); c.head++ {
+	for c.bytes += k.size(); c.bytes > limit; c.head++ {
 		c.bytes -= c.m[c.queue[c.head]].size()
 		delete(c.m, c.queue[c.head])
 	}
@@ -437,6 +445,25 @@ func (c *recentPart) get(key eventlog.Event) (known, bool) {
 	return k, ok
 }
 
+// wanted are the entries that were read last.
+type wanted struct {
+	mu   sync.Mutex
+	seqs [128]uint64
+	at   int
+}
+
+// again reports whether an entry is among them, and adds it.
+func (w *wanted) again(seq uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Contains(w.seqs[:], seq) {
+		return true
+	}
+	w.seqs[w.at] = seq
+	w.at = (w.at + 1) % len(w.seqs)
+	return false
+}
+
 // find returns what is known of the decision of an event id, from memory or from the log.
 func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known, error) {
 	id, err := s.parse(text)
@@ -446,9 +473,27 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	if k, ok := s.recent.get(id.Event); ok {
 		return id, k, nil
 	}
-	d, err := s.lookUp(ctx, id)
+	if k, ok := s.reread.get(id.Event); ok {
+		return id, k, nil
+	}
+	// Who comes late, after a restart or when much is newer, often has neighbours who do, too. An entry that
+	// is wanted twice in a short time is read for all of them; one that is not would only cost more.
+	read := &s.reading[id.Hint%uint64(len(s.reading))]
+	read.Lock()
+	defer read.Unlock()
+	if k, ok := s.reread.get(id.Event); ok {
+		return id, k, nil
+	}
+	var d *eventlog.Decision
+	if s.wanted.again(id.Hint) {
+		d, err = s.past.among(id.Event, id.Hint, func(key eventlog.Event, d *eventlog.Decision) {
+			s.reread.put(key, known{id.Hint, d.Model, d.X, d.Slot, d.Deferred}, rereadBytes)
+		})
+	} else {
+		d, err = s.past.decision(id.Event, id.Hint)
+	}
 	if err != nil {
-		return id, known{}, err
+		return id, known{}, s.lost(ctx, id, err)
 	}
 	return id, known{id.Hint, d.Model, d.X, d.Slot, d.Deferred}, nil
 }
@@ -459,8 +504,11 @@ func (s *Server) findWhole(ctx context.Context, text string) (eventlog.EventID, 
 	if err != nil {
 		return id, nil, err
 	}
-	d, err := s.lookUp(ctx, id)
-	return id, d, err
+	d, err := s.past.decision(id.Event, id.Hint)
+	if err != nil {
+		return id, nil, s.lost(ctx, id, err)
+	}
+	return id, d, nil
 }
 
 func (s *Server) parse(text string) (eventlog.EventID, error) {
@@ -472,22 +520,18 @@ func (s *Server) parse(text string) (eventlog.EventID, error) {
 	return id, nil
 }
 
-// lookUp reads a decision from the log.
-func (s *Server) lookUp(ctx context.Context, id eventlog.EventID) (*eventlog.Decision, error) {
-	d, err := s.past.decision(id.Event, id.Hint)
-	if err == nil {
-		return d, nil
-	}
+// lost says why a decision was not found in the log.
+func (s *Server) lost(ctx context.Context, id eventlog.EventID, err error) error {
 	if !errors.Is(err, eventlog.ErrNotFound) {
-		return nil, &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+		return &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
 	}
 	if info, e := s.log.Info(ctx, 0); e == nil && id.Hint < info.First {
-		return nil, &Error{Code: Gone, Field: "event_id", Want: "the decision is no longer kept"}
+		return &Error{Code: Gone, Field: "event_id", Want: "the decision is no longer kept"}
 	}
 	// We sign an id only when its decision is durable: the log has lost something.
 	s.missing.Add(1)
 	s.opt.Logger.Error("an acknowledged decision is not in the log", "seq", id.Hint, "batch", id.Event.Batch, "epoch", id.Event.Epoch.String())
-	return nil, &Error{Code: NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
+	return &Error{Code: NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
 }
 
 // reservation is an idempotency key whose decision is being made.

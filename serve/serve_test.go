@@ -200,7 +200,12 @@ func TestWalk(t *testing.T) {
 // counted counts what a history reads of a log.
 type counted struct {
 	log
-	entries int
+	entries, gets int
+}
+
+func (c *counted) get(seq uint64) (eventlog.Entry, error) {
+	c.gets++
+	return c.log.get(seq)
 }
 
 func (c *counted) replay(chain *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
@@ -246,6 +251,50 @@ func TestRollbacksInRollbacks(t *testing.T) {
 	}
 	if c.entries > (n+1)*int(last) {
 		t.Errorf("%d entries were read of a log of %d with %d rollbacks, want at most %d", c.entries, last, n, (n+1)*last)
+	}
+}
+
+// Rewards for decisions that are not in memory, because the server was started again or much is newer, read
+// the log. Those of one entry read it twice, not each; the rewards count as ever.
+func TestLateRewardsReadTogether(t *testing.T) {
+	ctx, clock := t.Context(), &fakeClock{}
+	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	s := open(t, log, clock)
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	var ids []string
+	for range 3 {
+		var rs []DecideRequest
+		for i := range 8 {
+			rs = append(rs, DecideRequest{Actions: actions(i, 4, 3)})
+		}
+		for _, it := range must(s.DecideBatch(ctx, "m", rs)) {
+			ids = append(ids, it.Decision.EventID)
+		}
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, log, clock)
+	c := &counted{log: s.past.log}
+	s.past.log = c
+	for _, id := range ids {
+		if r := must(s.Reward(ctx, RewardRequest{EventID: id, Value: 0.5})); r.Status != Accepted {
+			t.Fatalf("reward of %s: %+v", id, r)
+		}
+	}
+	if c.gets != 6 {
+		t.Errorf("%d rewards of 3 entries read the log %d times, want 6", len(ids), c.gets)
+	}
+	if k := must(s.GetModel(ctx, "m")).Counts; k.Rewards != 24 || k.Learned != 24 {
+		t.Errorf("counts %+v", k)
+	}
+	before := s.Health().Missing
+	far := must(s.keys.Parse(ids[0]))
+	far.Event.Index = 99
+	_, err := s.Reward(ctx, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
+	wantCode(t, err, NotFound)
+	if s.Health().Missing != before+1 {
+		t.Error("an id of ours without a decision raised no alarm")
 	}
 }
 

@@ -39,7 +39,10 @@ type Server struct {
 	admin     sync.Mutex // one control act at a time
 	retaining sync.Mutex // one trim at a time
 	calls     calls
-	recent    recent
+	recent    recent         // the newest decisions
+	reread    recent         // decisions of entries that were read again
+	reading   [64]sync.Mutex // by entry, of those who read one
+	wanted    wanted
 	pending   pending
 	turn      chan struct{} // one for each processor: who chooses
 	windows   windows

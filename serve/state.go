@@ -416,12 +416,42 @@ func (h *history) decision(key eventlog.Event, seq uint64) (*eventlog.Decision, 
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", seq, err)
 	}
+	return isDecision(header, r, key, seq)
+}
+
+func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
 	d, ok := r.(*eventlog.Decision)
 	switch {
 	case header.Epoch != key.Epoch || header.No != key.Batch:
 		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
 	case !ok:
 		return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	return d, nil
+}
+
+// among is decision for one who may want the entry's other decisions next: each gets all of them, with
+// their keys. Their Full is of no use.
+func (h *history) among(key eventlog.Event, seq uint64, each func(eventlog.Event, *eventlog.Decision)) (*eventlog.Decision, error) {
+	e, err := h.log.get(seq)
+	if err != nil {
+		return nil, err
+	}
+	header, records, err := eventlog.ParseRecords(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	if int(key.Index) >= len(records) {
+		return nil, fmt.Errorf("entry %d has no record %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	d, err := isDecision(header, records[key.Index], key, seq)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		if d, ok := r.(*eventlog.Decision); ok {
+			each(eventlog.Event{Epoch: header.Epoch, Batch: header.No, Index: uint32(i)}, d)
+		}
 	}
 	return d, nil
 }
