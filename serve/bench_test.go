@@ -290,6 +290,7 @@ func BenchmarkExpire(b *testing.B) {
 // BenchmarkLateReward pays for decisions that the server has forgotten, in the order in which they were
 // made and in any: what a reward costs that comes after the newest 40,000 decisions. 64 callers.
 func BenchmarkLateReward(b *testing.B) {
+	CollectSeldom()
 	ctx := context.Background()
 	for _, kept := range []string{"full", "none"} {
 		for _, order := range []string{"in-order", "random", "known"} {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -348,4 +349,39 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 		return fail("%w", err)
 	}
 	return k, nil
+}
+
+// Repair is eventlog.Repair for the log of a data directory. When a loss is accepted, snapshots of the
+// first entry that is lost and later ones are put aside, with ".lost" behind their names: they know what
+// was in the log, and with them the server would go on with another state than the log has.
+func Repair(ctx context.Context, dir string, o eventlog.RepairOptions) (*eventlog.RepairReport, error) {
+	log := filepath.Join(dir, "log")
+	try := o
+	try.AcceptLoss = false
+	r, err := eventlog.Repair(ctx, log, try)
+	var loss *eventlog.LossError
+	if !o.AcceptLoss || !errors.As(err, &loss) {
+		return r, err
+	}
+	p := snapshots{dir: filepath.Join(dir, "snapshots")}
+	seqs, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	from := uint64(math.MaxUint64)
+	for _, shard := range loss.Shards {
+		for _, l := range shard.Lost {
+			from = min(from, l.First)
+		}
+	}
+	for _, seq := range seqs {
+		if seq < from {
+			continue
+		}
+		name := filepath.Join(p.dir, snapshotName(seq))
+		if err := os.Rename(name, name+".lost"); err != nil {
+			return nil, err
+		}
+	}
+	return eventlog.Repair(ctx, log, o)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,7 +164,8 @@ func logRepairCommand() *cobra.Command {
 		Long: `Rebuilds the log of a damaged data directory. What is missing is looked for in the copies.
 Every entry keeps its sequence. If something cannot be saved, repair says what and changes nothing,
 unless the loss is accepted; then a record of the loss stands at every lost sequence for ever. The
-damaged files are put aside in damaged-1, damaged-2, …, and repair-1.json says what was done.`,
+damaged files are put aside in log/damaged-1, log/damaged-2, …, and log/repair-1.json says what was done.
+Snapshots that know what was lost are put aside as *.snap.lost.`,
 		Example: `  troupe log repair troupe-data --from /backup/troupe-data
   troupe log repair troupe-data --accept-loss`,
 		Args: arguments(0, 1),
@@ -173,7 +175,11 @@ damaged files are put aside in damaged-1, damaged-2, …, and repair-1.json says
 			for i := range opt.From {
 				opt.From[i] = logDir(opt.From[i])
 			}
-			r, err := eventlog.Repair(cmd.Context(), dir, opt)
+			repair := serve.Repair
+			if dir == dataDir(args) { // the log alone
+				repair = eventlog.Repair
+			}
+			r, err := repair(cmd.Context(), dataDir(args), opt)
 			var loss *eventlog.LossError
 			if errors.As(err, &loss) {
 				return fmt.Errorf("%w\nnothing was changed; look for a copy (--from), or accept the loss (--accept-loss)", err)
@@ -195,7 +201,7 @@ damaged files are put aside in damaged-1, damaged-2, …, and repair-1.json says
 			for _, n := range r.Unwitness {
 				fmt.Fprintf(w, "warning  shard %d: its witness was gone; nobody can say whether entries behind the last one are missing\n", n)
 			}
-			fmt.Fprintf(w, "aside    the damaged files are in %s\n", r.PutAside)
+			fmt.Fprintf(w, "aside    the damaged files are in %s\n", filepath.Join(dir, r.PutAside))
 			return w.Flush()
 		},
 	}
