@@ -124,7 +124,8 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 	case cpu.AVX2:
 		fillAVX2(&dst[0], stride, b, n, int(law))
 	default:
-		lanes := b.distinct()
+		lanes, key := b.distinct(), schedule(&b.key)
+		var z [8]uint32
 		for p := range n {
 			var rows [4]*[Lanes]float64
 			for k := range rows {
@@ -132,18 +133,16 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 			}
 			r0, r1, r2, r3 := rows[0], rows[1], rows[2], rows[3]
 			for i := 1; i < lanes && i < Lanes; i += 2 {
-				x := [4]uint32{b.c0[i-1], b.c1[i-1] + uint32(p), b.c2, b.c3}
-				y := [4]uint32{b.c0[i], b.c1[i] + uint32(p), b.c2, b.c3}
-				two(&b.key, &x, &y)
+				two(&key, b.c0[i-1], b.c1[i-1]+uint32(p), b.c0[i], b.c1[i]+uint32(p), b.c2, b.c3, &z)
 				if law == UniformLaw {
-					r0[i-1], r0[i] = UniformWord(x[0]), UniformWord(y[0])
-					r1[i-1], r1[i] = UniformWord(x[1]), UniformWord(y[1])
-					r2[i-1], r2[i] = UniformWord(x[2]), UniformWord(y[2])
-					r3[i-1], r3[i] = UniformWord(x[3]), UniformWord(y[3])
+					r0[i-1], r0[i] = UniformWord(z[0]), UniformWord(z[4])
+					r1[i-1], r1[i] = UniformWord(z[1]), UniformWord(z[5])
+					r2[i-1], r2[i] = UniformWord(z[2]), UniformWord(z[6])
+					r3[i-1], r3[i] = UniformWord(z[3]), UniformWord(z[7])
 					continue
 				}
 				for k, row := range rows {
-					row[i-1], row[i] = SignWord(x[k]), SignWord(y[k])
+					row[i-1], row[i] = SignWord(z[k]), SignWord(z[k+4])
 				}
 			}
 			for _, row := range rows {
@@ -163,11 +162,12 @@ func (b *blocks) words(w *[4 * Lanes]uint32) {
 	case cpu.AVX2:
 		wordsAVX2(w, b)
 	default:
+		key := schedule(&b.key)
+		var z [8]uint32
 		for i := 0; i < Lanes; i += 2 {
-			x, y := [4]uint32{b.c0[i], b.c1[i], b.c2, b.c3}, [4]uint32{b.c0[i+1], b.c1[i+1], b.c2, b.c3}
-			two(&b.key, &x, &y)
+			two(&key, b.c0[i], b.c1[i], b.c0[i+1], b.c1[i+1], b.c2, b.c3, &z)
 			for k := range 4 {
-				w[k*Lanes+i], w[k*Lanes+i+1] = x[k], y[k]
+				w[k*Lanes+i], w[k*Lanes+i+1] = z[k], z[k+4]
 			}
 		}
 	}

@@ -71,100 +71,105 @@ func odd(x0, x1, x2, x3 uint32) (uint32, uint32, uint32, uint32) {
 	return x0, x1, x2, x3
 }
 
-// two is Threefry4x32 of the counters x and y, side by side: the instructions of one block wait for each
-// other. k has the parity as fifth word.
-func two(k *[5]uint32, x, y *[4]uint32) {
-	k0, k1, k2, k3, k4 := k[0], k[1], k[2], k[3], k[4]
-	x0, x1, x2, x3 := x[0]+k0, x[1]+k1, x[2]+k2, x[3]+k3
-	y0, y1, y2, y3 := y[0]+k0, y[1]+k1, y[2]+k2, y[3]+k3
+// schedule returns the numbers that two adds: the five words of a key, the last of which is the parity, and those of word 3
+// after groups 1, …, 5.
+func schedule(k *[5]uint32) [10]uint32 {
+	return [10]uint32{k[0], k[1], k[2], k[3], k[4], k[4] + 1, k[0] + 2, k[1] + 3, k[2] + 4, k[3] + 5}
+}
+
+// two is Threefry4x32 of the counters (x0, x1, c2, c3) and (y0, y1, c2, c3), side by side: the instructions of one block wait
+// for each other. The order of the lines is the one of which the compiler makes the fewest copies.
+func two(k *[10]uint32, x0, x1, y0, y1, c2, c3 uint32, z *[8]uint32) {
+	x0, x1, x2, x3 := x0+k[0], x1+k[1], c2+k[2], c3+k[3]
+	y0, y1, y2, y3 := y0+k[0], y1+k[1], x2, x3
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 10)^x0, bits.RotateLeft32(x3, 26)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 10)^y0, bits.RotateLeft32(y3, 26)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 11)^x0, bits.RotateLeft32(x1, 21)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 11)^y0, bits.RotateLeft32(y1, 21)^y2
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 13)^x0, bits.RotateLeft32(x3, 27)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 13)^y0, bits.RotateLeft32(y3, 27)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 23)^x0, bits.RotateLeft32(x1, 5)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 23)^y0, bits.RotateLeft32(y1, 5)^y2
-	x0, x1, x2, x3 = x0+k1, x1+k2, x2+k3, x3+k4+1
-	y0, y1, y2, y3 = y0+k1, y1+k2, y2+k3, y3+k4+1
+	x0, x1, x2, x3 = x0+k[1], x1+k[2], x2+k[3], x3+k[5]
+	y0, y1, y2, y3 = y0+k[1], y1+k[2], y2+k[3], y3+k[5]
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 6)^x0, bits.RotateLeft32(x3, 20)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 6)^y0, bits.RotateLeft32(y3, 20)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 17)^x0, bits.RotateLeft32(x1, 11)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 17)^y0, bits.RotateLeft32(y1, 11)^y2
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 25)^x0, bits.RotateLeft32(x3, 10)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 25)^y0, bits.RotateLeft32(y3, 10)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 18)^x0, bits.RotateLeft32(x1, 20)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 18)^y0, bits.RotateLeft32(y1, 20)^y2
-	x0, x1, x2, x3 = x0+k2, x1+k3, x2+k4, x3+k0+2
-	y0, y1, y2, y3 = y0+k2, y1+k3, y2+k4, y3+k0+2
+	x0, x1, x2, x3 = x0+k[2], x1+k[3], x2+k[4], x3+k[6]
+	y0, y1, y2, y3 = y0+k[2], y1+k[3], y2+k[4], y3+k[6]
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 10)^x0, bits.RotateLeft32(x3, 26)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 10)^y0, bits.RotateLeft32(y3, 26)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 11)^x0, bits.RotateLeft32(x1, 21)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 11)^y0, bits.RotateLeft32(y1, 21)^y2
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 13)^x0, bits.RotateLeft32(x3, 27)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 13)^y0, bits.RotateLeft32(y3, 27)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 23)^x0, bits.RotateLeft32(x1, 5)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 23)^y0, bits.RotateLeft32(y1, 5)^y2
-	x0, x1, x2, x3 = x0+k3, x1+k4, x2+k0, x3+k1+3
-	y0, y1, y2, y3 = y0+k3, y1+k4, y2+k0, y3+k1+3
+	x0, x1, x2, x3 = x0+k[3], x1+k[4], x2+k[0], x3+k[7]
+	y0, y1, y2, y3 = y0+k[3], y1+k[4], y2+k[0], y3+k[7]
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 6)^x0, bits.RotateLeft32(x3, 20)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 6)^y0, bits.RotateLeft32(y3, 20)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 17)^x0, bits.RotateLeft32(x1, 11)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 17)^y0, bits.RotateLeft32(y1, 11)^y2
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 25)^x0, bits.RotateLeft32(x3, 10)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 25)^y0, bits.RotateLeft32(y3, 10)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 18)^x0, bits.RotateLeft32(x1, 20)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 18)^y0, bits.RotateLeft32(y1, 20)^y2
-	x0, x1, x2, x3 = x0+k4, x1+k0, x2+k1, x3+k2+4
-	y0, y1, y2, y3 = y0+k4, y1+k0, y2+k1, y3+k2+4
+	x0, x1, x2, x3 = x0+k[4], x1+k[0], x2+k[1], x3+k[8]
+	y0, y1, y2, y3 = y0+k[4], y1+k[0], y2+k[1], y3+k[8]
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 10)^x0, bits.RotateLeft32(x3, 26)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 10)^y0, bits.RotateLeft32(y3, 26)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 11)^x0, bits.RotateLeft32(x1, 21)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 11)^y0, bits.RotateLeft32(y1, 21)^y2
 	x0, x2 = x0+x1, x2+x3
-	y0, y2 = y0+y1, y2+y3
 	x1, x3 = bits.RotateLeft32(x1, 13)^x0, bits.RotateLeft32(x3, 27)^x2
+	y0, y2 = y0+y1, y2+y3
 	y1, y3 = bits.RotateLeft32(y1, 13)^y0, bits.RotateLeft32(y3, 27)^y2
 	x0, x2 = x0+x3, x2+x1
-	y0, y2 = y0+y3, y2+y1
 	x3, x1 = bits.RotateLeft32(x3, 23)^x0, bits.RotateLeft32(x1, 5)^x2
+	y0, y2 = y0+y3, y2+y1
 	y3, y1 = bits.RotateLeft32(y3, 23)^y0, bits.RotateLeft32(y1, 5)^y2
-	x[0], x[1], x[2], x[3] = x0+k0, x1+k1, x2+k2, x3+k3+5
-	y[0], y[1], y[2], y[3] = y0+k0, y1+k1, y2+k2, y3+k3+5
+	z[0], z[1], z[2], z[3] = x0+k[0], x1+k[1], x2+k[2], x3+k[9]
+	z[4], z[5], z[6], z[7] = y0+k[0], y1+k[1], y2+k[2], y3+k[9]
 }
