@@ -81,8 +81,9 @@ func (a *Arms) ArgMax(dst, theta []float64, most float64) (at int, value float64
 	} else if level == cpu.AVX2 && a.panels != nil {
 		return armsAVX2(&a.panels[0], a.blocks, a.d, &theta[0], most, &a.x[0], &dst[0])
 	}
+	top := math.Float64bits(most) << 1 // numbers without sign are in the order of their bits, NaN after the others
 	for _, v := range theta {
-		if !(math.Abs(v) <= most) {
+		if math.Float64bits(v)<<1 > top {
 			return -1, 0
 		}
 	}

@@ -155,7 +155,7 @@ func dotRows(dst, a, x []float64, ld int) {
 	}
 }
 
-// dotRows10 is dotRows for 10 features, those of the paper's experiments: sums that take a fused step come first, while
+// dotRows10 is dotRows for ten features, those of the paper's experiments: sums that take a fused step come first, while
 // little else is in registers that a call of math.FMA would have to save.
 func dotRows10(dst, a []float64, x *[10]float64, ld int) {
 	x8, x9 := x[8], x[9]
@@ -220,20 +220,41 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 	case cpu.AVX2:
 		rankOneAVX2(&a[0], s, &k[0], d, ld)
 	default:
-		minus := -s
-		for i, v := range k[:d] {
-			row := a[i*ld : i*ld+d]
-			w := k[:len(row)]
-			j := 3
-			for ; j < len(row); j += 4 {
-				row[j-3] = math.FMA(minus, float64(v*w[j-3]), row[j-3])
-				row[j-2] = math.FMA(minus, float64(v*w[j-2]), row[j-2])
-				row[j-1] = math.FMA(minus, float64(v*w[j-1]), row[j-1])
-				row[j] = math.FMA(minus, float64(v*w[j]), row[j])
-			}
-			for j -= 3; j < len(row); j++ {
-				row[j] = math.FMA(minus, float64(v*w[j]), row[j])
-			}
+		stepRows(a, -s, k[:d], ld)
+	}
+}
+
+// stepRows is rankOne in portable Go, a_ij ← fma(s, k_i·k_j, a_ij).
+func stepRows(a []float64, s float64, k []float64, ld int) {
+	if len(k) == 10 {
+		k := (*[10]float64)(k)
+		for i, at := 0, 0; i < len(k) && at <= len(a)-10; i, at = i+1, at+ld {
+			v, row := k[i], (*[10]float64)(a[at:])
+			row[0] = math.FMA(s, float64(v*k[0]), row[0])
+			row[1] = math.FMA(s, float64(v*k[1]), row[1])
+			row[2] = math.FMA(s, float64(v*k[2]), row[2])
+			row[3] = math.FMA(s, float64(v*k[3]), row[3])
+			row[4] = math.FMA(s, float64(v*k[4]), row[4])
+			row[5] = math.FMA(s, float64(v*k[5]), row[5])
+			row[6] = math.FMA(s, float64(v*k[6]), row[6])
+			row[7] = math.FMA(s, float64(v*k[7]), row[7])
+			row[8] = math.FMA(s, float64(v*k[8]), row[8])
+			row[9] = math.FMA(s, float64(v*k[9]), row[9])
+		}
+		return
+	}
+	for i, v := range k {
+		row := a[i*ld:][:len(k)]
+		w := k[:len(row)]
+		j := 3
+		for ; j < len(row); j += 4 {
+			row[j-3] = math.FMA(s, float64(v*w[j-3]), row[j-3])
+			row[j-2] = math.FMA(s, float64(v*w[j-2]), row[j-2])
+			row[j-1] = math.FMA(s, float64(v*w[j-1]), row[j-1])
+			row[j] = math.FMA(s, float64(v*w[j]), row[j])
+		}
+		for j -= 3; j < len(row); j++ {
+			row[j] = math.FMA(s, float64(v*w[j]), row[j])
 		}
 	}
 }

@@ -430,9 +430,15 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 	}
 	d, at := r.d, r.core.held
 	mulPadded(r.k, r.inv, x)
-	copy(r.wait[at*d:at*d+d], x)
+	wait := r.wait[at*d:][:d]
+	for i, v := range x[:len(wait)] {
+		wait[i] = v
+	}
 	if r.tile != nil {
-		copy(r.tile[at*Members:at*Members+Members], x)
+		tile := r.tile[at*Members:][:d]
+		for i, v := range x[:len(tile)] {
+			tile[i] = v
+		}
 	}
 	q = dot(x, r.k)
 	e := y - dot(x, r.theta)
