@@ -298,6 +298,50 @@ func TestLateRewardsReadTogether(t *testing.T) {
 	}
 }
 
+// The clock decides when windows are closed and nothing else: while it jumps an hour forth and back, decisions
+// and rewards are answered, each event that was not closed counts once, and the log folds to the same state.
+func TestClockJumps(t *testing.T) {
+	ctx, clock := t.Context(), &fakeClock{}
+	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	s := open(t, log, clock)
+	must(s.CreateModel(ctx, vectors("m", 3), ""))
+	var ids []string
+	for i, jump := range []time.Duration{0, time.Hour, -time.Hour, -time.Hour, 2 * time.Hour, -time.Hour} {
+		clock.forward(jump)
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(i, 4, 3), IdempotencyKey: fmt.Sprint(i)}))
+		if again := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(i, 4, 3), IdempotencyKey: fmt.Sprint(i)})); again.EventID != d.EventID {
+			t.Errorf("jump %d: the key made another decision", i)
+		}
+		ids = append(ids, d.EventID)
+	}
+	for i, id := range ids {
+		if r := must(s.Reward(ctx, RewardRequest{EventID: id, Value: 0.5})); r.Status != Accepted {
+			t.Errorf("reward %d: %s, no window was closed", i, r.Status)
+		}
+	}
+	// At 0 h the windows that began an hour earlier have ended, and those of an hour later have not.
+	if n := must(s.Expire(ctx)); n != 1 {
+		t.Errorf("%d windows closed, want that of −1 h", n)
+	}
+	clock.forward(time.Hour + 11*time.Minute)
+	if n := must(s.Expire(ctx)); n != 5 {
+		t.Errorf("%d windows closed an hour later, want 5", n)
+	}
+	want, counts := must(s.State(ctx, "m")).Digest, must(s.GetModel(ctx, "m")).Counts
+	if counts.Rewards != 6 || counts.Learned != 6 || counts.Open != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	clock.forward(-24 * time.Hour)
+	s = open(t, log, clock)
+	if got := must(s.State(ctx, "m")).Digest; got != want {
+		t.Errorf("after a restart on another day: digest %v, want %v", got, want)
+	}
+	must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 4, 3)}))
+}
+
 // reseal gives bytes the checksum of a state.
 func reseal(b []byte) []byte {
 	if len(b) < sha256.Size {
