@@ -71,7 +71,8 @@ type Batch struct {
 	records []Record
 }
 
-// Events yields the records in order with their places. They do not refer to the batch's bytes.
+// Events yields the records in order with their places. They do not refer to the batch's bytes, unless the
+// batch is a delivery of Follow.
 func (b Batch) Events() iter.Seq2[uint32, Record] {
 	return func(yield func(uint32, Record) bool) {
 		for i, r := range b.records {

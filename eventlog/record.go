@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -461,7 +462,7 @@ func (r *Control) field(d *decoder) {
 	case 3:
 		r.Name = d.text()
 	case 4:
-		r.Config = d.bytes()
+		r.Config = bytes.Clone(d.bytes()) // rare, and kept by who reads it
 	case 5:
 		r.From = ID(d.fixed())
 	case 6:
