@@ -86,7 +86,7 @@ func (q *scores) about(set bandit.Finite, d int) (again bool) {
 		}
 		most = max(most, linalg.Dot(x, x))
 	}
-	q.radius = math.Sqrt(most)
+	q.radius = math.Sqrt(most) + math.Sqrt(float64(d))*0x1p-510 // squares below 2⁻¹⁰²² are rounded, to 0 at last
 	return false
 }
 
@@ -129,6 +129,10 @@ const (
 	// epsilon is half of the distance of two float64 around 1.
 	epsilon = 0x1p-53
 
+	// faint is far above the distance of two subnormal numbers, 2⁻¹⁰⁷⁴, times any number of arms or
+	// dimensions.
+	faint = 0x1p-1000
+
 	// hopeless is a bound of the error from which on the oracle is asked for every model. Below it all
 	// values are below 1e100, of which the error is a part of 4·17·epsilon or more: the oracle does not
 	// refuse such parameters.
@@ -150,10 +154,11 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 
 	// An entry of P that is off by slack moves a value by |c|·slack; forming the value, the model and
 	// its product with x rounds sums of at most d + 4 terms below R(‖θ̂‖ + |c|‖θ̃‖), here and there.
-	// A lead holds its arm in its low bits.
+	// A lead holds its arm in its low bits, and those of 0 are not small beside it: faint bounds what they
+	// make of numbers so small that an error is no longer a part of them.
 	rough := 4*dim*epsilon + linalg.Resolution(k)
 	bound := func(slack, longest float64) float64 {
-		return 1.01 * (math.Abs(c)*slack + rough*q.radius*(hat+math.Abs(c)*size*longest))
+		return 1.01*(math.Abs(c)*slack+rough*q.radius*(hat+math.Abs(c)*size*longest)) + faint
 	}
 	panels := (e.m + 7) / 8
 	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= e.m/3 {

@@ -35,6 +35,53 @@ func crowd(t *testing.T, seed uint64, d, n int) *actionset.Finite {
 	return set
 }
 
+// TestFaintActions: what a policy plays has a positive probability also where all values are equal or next to
+// nothing: actions that are all 0, as a caller has them who sends no features, or as small as numbers get.
+func TestFaintActions(t *testing.T) {
+	const d, n = 3, 5
+	for l := cpu.Portable; l <= cpu.Best(); l++ {
+		restore := cpu.Force(l)
+		for _, size := range []float64{0, 0x1p-1074, 0x1p-1060, 1e-310, 1e-300, 1e-200, 1e-160, 1e-100, 1} {
+			x := make([]float64, n*d)
+			for i := range x {
+				x[i] = size * float64(i%4-1) / 4
+			}
+			set, err := actionset.FiniteOf(d, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for kind, options := range policy.Kinds {
+				p, err := options().New(policy.Problem{Dim: d, Arms: n, Horizon: 100, Sigma: 1, Init: rng.NewKey(7).Stream(rng.Init)})
+				if err != nil {
+					t.Fatal(kind, err)
+				}
+				prober, ok := p.(bandit.Prober)
+				if !ok {
+					continue
+				}
+				var a bandit.Action
+				var law bandit.Law
+				for round := range uint64(12) {
+					if err := p.Select(&a, set, rng.NewKey(7).Stream(rng.Select).Round(round)); err != nil {
+						t.Fatal(kind, err)
+					}
+					if err := prober.Prob(&law, set); err != nil {
+						t.Fatal(kind, err)
+					}
+					if !(law.Atoms[a.Index].P > 0) {
+						t.Errorf("%s, actions of size %g, kernels %v: plays action %d, which has probability 0: %+v", kind, size, l, a.Index, law.Atoms)
+						break
+					}
+					if err := p.Update(a, 1, rng.NewKey(7).Stream(rng.Perturb).Round(round)); err != nil {
+						t.Fatal(kind, err)
+					}
+				}
+			}
+		}
+		restore()
+	}
+}
+
 // TestScores: Prob is the count that asking the oracle for all 2m models gives, and select = "max" plays
 // the best action of the best model, in every round of runs with questions now and then, sets that
 // change, arms that are equal or nearly so, actions from elsewhere, and at every level of kernels.
