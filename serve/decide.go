@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/feature"
 )
 
 // Decide implements Service.
@@ -314,8 +315,18 @@ func (s *Server) choose(e *entry, v *version, r *DecideRequest, use *reservation
 	if err := errors.Join(checkID("caller", r.Caller), checkID("slot", r.Slot)); err != nil {
 		return Decision{}, nil, err
 	}
+	if err := r.within(&s.opt.Limits.Feature); err != nil {
+		return Decision{}, nil, err
+	}
 	if err := w.encode(r); err != nil {
 		return Decision{}, nil, err
+	}
+	if n, most := w.batch.Len(), s.opt.Limits.Feature.Actions; n > most {
+		field := "actions"
+		if len(r.Packed) > 0 {
+			field = "packed"
+		}
+		return Decision{}, nil, invalid(field, n, "expected at most %d actions", most)
 	}
 	nonce := random()
 	c, err := w.choose(nonce)
@@ -641,6 +652,31 @@ func place(r *eventlog.Decision) (int, error) {
 		return 0, fmt.Errorf("candidate %d of %d", r.Index, len(f.given))
 	}
 	return f.given[r.Index], nil
+}
+
+// within refuses what is larger than the limits, before it is read.
+func (r *DecideRequest) within(l *feature.Limits) error {
+	large := func(field string, b []byte) error {
+		if len(b) > l.Bytes {
+			return invalid(field, len(b), "expected at most %d bytes", l.Bytes)
+		}
+		return nil
+	}
+	if n := len(r.Actions); n > l.Actions {
+		return invalid("actions", n, "expected at most %d actions", l.Actions)
+	}
+	if err := large("context", r.Context); err != nil {
+		return err
+	}
+	if err := large("packed", r.Packed); err != nil {
+		return err
+	}
+	for i := range r.Actions {
+		if len(r.Actions[i].Features) > l.Bytes {
+			return large(fmt.Sprintf("actions[%d].features", i), r.Actions[i].Features)
+		}
+	}
+	return nil
 }
 
 // hash is what makes two requests the same.

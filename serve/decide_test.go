@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,6 +183,39 @@ func TestRefusedBeforeADecision(t *testing.T) {
 		wantCode(t, err, Invalid, bad.field)
 	}
 	must(s.Decide(ctx, "n", DecideRequest{Actions: []Action{{ID: "a"}, {ID: "b", Features: json.RawMessage(`{}`)}}}))
+}
+
+// The limits of a request are those of the server, not those of package feature, and a larger server's log
+// is read by a smaller one.
+func TestRequestLimits(t *testing.T) {
+	ctx, clock := t.Context(), &fakeClock{}
+	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	packed := func(k int) DecideRequest {
+		data := base64.StdEncoding.EncodeToString(make([]byte, 4*2*k))
+		return DecideRequest{Packed: fmt.Appendf(nil, `{"dtype":"float32","shape":[%d,2],"data":%q}`, k, data)}
+	}
+	s := open(t, log, clock, func(o *Options) {
+		o.Limits.Feature.Actions, o.Limits.Feature.Bytes = 1200, 2<<20
+	})
+	must(s.CreateModel(ctx, vectors("m", 2), ""))
+	d := must(s.Decide(ctx, "m", packed(1200)))
+	_, err := s.Decide(ctx, "m", packed(1201))
+	wantCode(t, err, Invalid, "packed: expected at most 1200 actions")
+	_, err = s.Decide(ctx, "m", DecideRequest{Actions: make([]Action, 1201)})
+	wantCode(t, err, Invalid, "actions: expected at most 1200 actions")
+	must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 2), Context: json.RawMessage(strings.Repeat(" ", 2<<20))}))
+	_, err = s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 2), Context: json.RawMessage(strings.Repeat(" ", 2<<20+1))})
+	wantCode(t, err, Invalid, "context: expected at most 2097152 bytes")
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, log, clock)
+	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
+		t.Errorf("replay: %+v", r)
+	}
+	must(s.Decide(ctx, "m", packed(1000)))
+	_, err = s.Decide(ctx, "m", packed(1001))
+	wantCode(t, err, Invalid, "packed: expected at most 1000 actions")
 }
 
 // TestPropensity: under a floor the fractions add up to 1 exactly, and are the law of package

@@ -12,6 +12,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/feature"
 	"troupe/rng"
 )
 
@@ -549,8 +550,9 @@ func decodeSeed(s string) (k rng.Key, err error) {
 	return k, nil
 }
 
-// foldLimits: the fold takes what the log holds, whatever today's limits are.
-var foldLimits = Limits{Members: 1 << 31}
+// foldLimits: the fold takes what the log holds, whatever today's limits are. Its encoders read the largest
+// requests that any server may be told to take; choose looks at the limits of this one.
+var foldLimits = Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}}
 
 func (f *fold) control(r *eventlog.Control) (outcome, error) {
 	at := Stamp{f.seq, time.Unix(0, r.Time).UTC()}

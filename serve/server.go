@@ -141,6 +141,8 @@ func (o *Options) defaults() {
 			*at = v
 		}
 	}
+	set(&o.Limits.Feature.Actions, 1000)
+	set(&o.Limits.Feature.Bytes, 1<<20)
 	set(&o.Limits.Models, 10_000)
 	set(&o.Limits.Members, 1000)
 	set(&o.Limits.Batch, 256)

@@ -451,9 +451,15 @@ type Recovery struct {
 	Took     time.Duration `json:"took"`
 }
 
+// The most that Limits.Feature may allow.
+const (
+	MaxActions = 100_000
+	MaxBytes   = 64 << 20
+)
+
 // Limits bound what a request may ask for. Zero fields stand for the defaults.
 type Limits struct {
-	Feature  feature.Limits // of the encoders
+	Feature  feature.Limits // of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
 	Models   int            // 10,000
 	Members  int            // m of an ensemble: 1,000
 	Batch    int            // requests in a DecideBatch: 256

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/eventlog"
+	"troupe/feature"
 	"troupe/serve"
 	"troupe/serve/api"
 	"troupe/spec"
@@ -164,7 +165,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	defer listener.Close()
 
 	server, err := serve.Open(ctx, serve.Options{
-		Dir: f.data, Limits: serve.Limits{Open: f.open}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
+		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
 		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes,
@@ -259,9 +260,9 @@ func (f *serveFlags) check() error {
 		flag            string
 		value, low, top int64
 	}{
-		{"max-body", f.maxBody, 1 << 10, 64 << 20},
+		{"max-body", f.maxBody, 1 << 10, serve.MaxBytes},
 		{"max-log", f.maxLog, 1 << 20, 1 << 60},
-		{"max-actions", int64(f.actions), 1, 100_000},
+		{"max-actions", int64(f.actions), 1, serve.MaxActions},
 		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
 		{"max-open", int64(f.open), 1, 1 << 30},
 		{"max-connections", int64(f.connections), 1, 1 << 20},
@@ -279,6 +280,17 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--keep %v: expected at least 1m, or 0 to keep all", f.keep)
 	case f.keepBytes != 0 && f.keepBytes < 1<<20:
 		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
+	}
+	for _, h := range f.hosts { // it is compared with the header Host, and another would refuse every request
+		if h == "" || strings.ContainsAny(h, "/ []") || strings.Contains(h, ":") && net.ParseIP(h) == nil {
+			return fmt.Errorf("--host %s: expected a name without scheme, port and path, such as api.example.org", h)
+		}
+	}
+	if f.personalizer != "" {
+		var e *serve.Error
+		if err := api.PersonalizerConfig(f.personalizer).Check(); errors.As(err, &e) {
+			return fmt.Errorf("--personalizer %s: %s", f.personalizer, e.Want)
+		}
 	}
 	return nil
 }
