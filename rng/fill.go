@@ -127,11 +127,9 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 		lanes, key := b.distinct(), schedule(&b.key)
 		var z [8]uint32
 		for p := range n {
-			var rows [4]*[Lanes]float64
-			for k := range rows {
-				rows[k] = (*[Lanes]float64)(dst[(4*p+k)*stride:])
-			}
-			r0, r1, r2, r3 := rows[0], rows[1], rows[2], rows[3]
+			q := dst[4*p*stride:]
+			r0, r1 := (*[Lanes]float64)(q), (*[Lanes]float64)(q[stride:])
+			r2, r3 := (*[Lanes]float64)(q[2*stride:]), (*[Lanes]float64)(q[3*stride:])
 			for i := 1; i < lanes && i < Lanes; i += 2 {
 				two(&key, b.c0[i-1], b.c1[i-1]+uint32(p), b.c0[i], b.c1[i]+uint32(p), b.c2, b.c3, &z)
 				if law == UniformLaw {
@@ -141,14 +139,13 @@ func (b *blocks) kernel(dst []float64, stride, n int, law Law) {
 					r3[i-1], r3[i] = UniformWord(z[3]), UniformWord(z[7])
 					continue
 				}
-				for k, row := range rows {
-					row[i-1], row[i] = SignWord(z[k]), SignWord(z[k+4])
-				}
+				r0[i-1], r0[i] = SignWord(z[0]), SignWord(z[4])
+				r1[i-1], r1[i] = SignWord(z[1]), SignWord(z[5])
+				r2[i-1], r2[i] = SignWord(z[2]), SignWord(z[6])
+				r3[i-1], r3[i] = SignWord(z[3]), SignWord(z[7])
 			}
-			for _, row := range rows {
-				for i := lanes; i < Lanes; i++ {
-					row[i] = row[lanes-1]
-				}
+			for i := lanes; i < Lanes; i++ {
+				r0[i], r1[i], r2[i], r3[i] = r0[lanes-1], r1[lanes-1], r2[lanes-1], r3[lanes-1]
 			}
 		}
 	}

@@ -224,11 +224,20 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 	}
 }
 
-// stepRows is rankOne in portable Go, a_ij ← fma(s, k_i·k_j, a_ij).
+// stepRows is rankOne in portable Go, a_ij ← fma(s, k_i·k_j, a_ij). At d = 10 the numbers from the sixth on of the first five rows
+// are copies of those across the diagonal; where places are not known to the compiler copies take the time that they save.
 func stepRows(a []float64, s float64, k []float64, ld int) {
-	if len(k) == 10 {
+	if len(k) == 10 && ld == 16 {
 		k := (*[10]float64)(k)
-		for i, at := 0, 0; i < len(k) && at <= len(a)-10; i, at = i+1, at+ld {
+		for i, at := 0, 0; i < 5 && at <= len(a)-5; i, at = i+1, at+16 {
+			v, row := k[i], (*[5]float64)(a[at:])
+			row[0] = math.FMA(s, float64(v*k[0]), row[0])
+			row[1] = math.FMA(s, float64(v*k[1]), row[1])
+			row[2] = math.FMA(s, float64(v*k[2]), row[2])
+			row[3] = math.FMA(s, float64(v*k[3]), row[3])
+			row[4] = math.FMA(s, float64(v*k[4]), row[4])
+		}
+		for i, at := 5, 80; i < 10 && at <= len(a)-10; i, at = i+1, at+16 {
 			v, row := k[i], (*[10]float64)(a[at:])
 			row[0] = math.FMA(s, float64(v*k[0]), row[0])
 			row[1] = math.FMA(s, float64(v*k[1]), row[1])
@@ -240,6 +249,8 @@ func stepRows(a []float64, s float64, k []float64, ld int) {
 			row[7] = math.FMA(s, float64(v*k[7]), row[7])
 			row[8] = math.FMA(s, float64(v*k[8]), row[8])
 			row[9] = math.FMA(s, float64(v*k[9]), row[9])
+			column := (*[65]float64)(a[i:])
+			column[0], column[16], column[32], column[48], column[64] = row[0], row[1], row[2], row[3], row[4]
 		}
 		return
 	}
@@ -422,6 +433,35 @@ func tilePanel(s, u, x []float64, d, from int) {
 	}
 	for ; len(x) > 0; x = x[d:] {
 		addPanel(s[8*from:], (*[8]float64)(u), x[from:d])
+		u = u[min(Members, len(u)):]
+	}
+}
+
+// tileCorner is tilePanel for the features from, …, to−1, up to eight, where member l of the panel may be left out in
+// features before from+l: rows of a symmetric matrix on its diagonal. The lanes are a loop, and the chain has eight steps.
+func tileCorner(s, u, x []float64, d, from, to int) {
+	for ; len(x) >= 8*d; x = x[8*d:] {
+		w := (*[7*Members + 8]float64)(u)
+		x0, x1, x2, x3 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d]
+		x4, x5, x6, x7 := x[4*d:][:d], x[5*d:][:d], x[6*d:][:d], x[7*d:][:d]
+		for i := from; i < to; i++ {
+			row := (*[8]float64)(s[8*i:])
+			v0, v1, v2, v3, v4, v5, v6, v7 := x0[i], x1[i], x2[i], x3[i], x4[i], x5[i], x6[i], x7[i]
+			for l := 0; l <= i-from && l < len(row); l++ {
+				p := math.FMA(w[l], v0, row[l])
+				p = math.FMA(w[Members+l], v1, p)
+				p = math.FMA(w[2*Members+l], v2, p)
+				p = math.FMA(w[3*Members+l], v3, p)
+				p = math.FMA(w[4*Members+l], v4, p)
+				p = math.FMA(w[5*Members+l], v5, p)
+				p = math.FMA(w[6*Members+l], v6, p)
+				row[l] = math.FMA(w[7*Members+l], v7, p)
+			}
+		}
+		u = u[min(8*Members, len(u)):]
+	}
+	for ; len(x) > 0; x = x[d:] {
+		addPanel(s[8*from:], (*[8]float64)(u), x[from:to])
 		u = u[min(Members, len(u)):]
 	}
 }

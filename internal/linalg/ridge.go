@@ -54,7 +54,7 @@ type Ridge struct {
 
 	// V is v + Σ xxᵀ over the first core.held rows of wait, and b is sum + Σ yx over them and rewards. v holds the rows
 	// of the matrix as if they were members of an ensemble (see AddTile): x xᵀ adds x_j x to row j. What is left of
-	// the panels on the diagonal is old until mirror: before it, entry (i, j) is read at(min(i, j), max(i, j)).
+	// the diagonal is old until mirror: before it, entry (i, j) is read at(min(i, j), max(i, j)).
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
 	wait    []float64        // 64 rows of d, made on first use
@@ -251,6 +251,11 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 		panic(badLength)
 	}
 	level := cpu.Kernels()
+	if level == cpu.Portable {
+		r.pay()
+		r.mulShift(dst, r.gather(s, step), c)
+		return
+	}
 	if r.halves(level) {
 		s = r.gather(s, step)
 		if r.owed {
@@ -262,9 +267,6 @@ func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 		return
 	}
 	switch {
-	case level == cpu.Portable:
-		r.pay()
-		r.mulShift(dst, r.gather(s, step), c)
 	case level == cpu.AVX512 && step == 8 && r.owed:
 		stepShift8AVX512(&r.core, &dst[0], &s[0], c)
 	case level == cpu.AVX512 && step == 8:
@@ -304,8 +306,9 @@ func (r *Ridge) mulShift(dst, s []float64, c float64) {
 	clear(dst[r.d:])
 	dst = dst[:r.d]
 	dotRows(dst, r.inv, s, r.core.ld)
-	for i, hat := range r.theta[:len(dst)] {
-		dst[i] = math.FMA(c, dst[i], hat)
+	theta := r.theta[:len(dst)]
+	for i, v := range dst {
+		dst[i] = math.FMA(c, v, theta[i])
 	}
 }
 
@@ -431,13 +434,12 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 	d, at := r.d, r.core.held
 	mulPadded(r.k, r.inv, x)
 	wait := r.wait[at*d:][:d]
-	for i, v := range x[:len(wait)] {
-		wait[i] = v
-	}
-	if r.tile != nil {
-		tile := r.tile[at*Members:][:d]
-		for i, v := range x[:len(tile)] {
-			tile[i] = v
+	if r.tile == nil {
+		copy(wait, x)
+	} else {
+		tile := r.tile[at*Members:][:len(wait)]
+		for i, v := range x[:len(wait)] {
+			wait[i], tile[i] = v, v
 		}
 	}
 	q = dot(x, r.k)
@@ -446,8 +448,9 @@ func (r *Ridge) learn(x []float64, y float64) (s, q float64) {
 		return 0, q
 	}
 	s = 1 / (1 + q)
-	gain, theta := r.gain[:d], r.theta[:d]
-	for i, v := range r.k[:d] {
+	k := r.k[:d]
+	gain, theta := r.gain[:len(k)], r.theta[:len(k)]
+	for i, v := range k {
 		v *= s
 		gain[i] = v
 		theta[i] = math.FMA(e, v, theta[i])
@@ -485,21 +488,25 @@ func (r *Ridge) enter() {
 			continue
 		}
 		for p := j; p < min(j+Members, d); p += 8 {
-			tilePanel(v[(p-j)*d:], rows[p-j:], wait, d, p)
+			to := min(p+8, d)
+			tileCorner(v[(p-j)*d:], rows[p-j:], wait, d, p, to)
+			if to < d {
+				tilePanel(v[(p-j)*d:], rows[p-j:], wait, d, to)
+			}
 		}
 	}
 	AddSteps(r.sum, &r.rewards, 0, wait)
 	r.core.held = 0
 }
 
-// mirror brings the numbers of v left of the panels on the diagonal up to date.
+// mirror brings the numbers of v up to date that enter leaves out.
 func (r *Ridge) mirror() {
 	d := r.d
-	for p := 8; p < d; p += 8 {
+	for p := 0; p < d; p += 8 {
 		n := min(8, d-p)
-		for i := range p {
+		for i := range p + n {
 			row, from := r.v[r.at(p, i):][:n], r.v[r.at(i, p):]
-			for k := range row {
+			for k := max(0, i-p+1); k < n; k++ {
 				row[k] = from[8*k]
 			}
 		}
