@@ -234,6 +234,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(out, r, problem("not_found", "", detail))
 		return
 	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		out.Header().Set("Accept-Encoding", "identity")
+		a.fail(out, r, problem("unsupported_media_type", "header.Content-Encoding", "bodies are read as they are; send it without compression"))
+		return
+	}
 	handler, pattern := a.mux.Handler(r)
 	if pattern == "" {
 		a.noRoute(out, r, handler)

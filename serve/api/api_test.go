@@ -243,6 +243,11 @@ func TestDetails(t *testing.T) {
 	e.do("POST", "/v1/models/news:clone", "").want(t, "no body", 400, "the body is empty, expected a JSON object")
 	e.do("POST", "/v1/models/news:decide", strings.Repeat(" ", 101)).want(t, "long", 413, "the body has more than 100 bytes")
 	e.do("GET", "/v1/models/news/log?from=-1", "").want(t, "negative", 422, `"detail":"expected a whole number that fits","field":"query.from"`)
+	a := e.do("POST", "/v1/models/news:decide", "\x1f\x8b", "Content-Encoding", "gzip")
+	if a.want(t, "compressed", 415, `"field":"header.Content-Encoding"`, "without compression"); a.header.Get("Accept-Encoding") != "identity" {
+		t.Errorf("Accept-Encoding %q", a.header.Get("Accept-Encoding"))
+	}
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`, "Content-Encoding", "identity").want(t, "as it is", 200)
 	e.fake.err = &serve.Error{Code: serve.Conflict, Field: "idempotency_key", Want: "words"}
 	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"a"}]}`).want(t, "a key", 409, `"field":"header.Idempotency-Key"`)
 }

@@ -51,7 +51,7 @@ var problems = []struct {
 	{"gone", 410, "The event is no longer in the log", "It is too old. Nothing is to be done."},
 	{"precondition_failed", 412, "The configuration changed meanwhile", "Read it again, with its ETag, and repeat the change."},
 	{"too_large", 413, "The request is too large", "Send fewer actions or items, or packed numbers."},
-	{"unsupported_media_type", 415, "The body is not JSON", "Send Content-Type: application/json."},
+	{"unsupported_media_type", 415, "The body is not plain JSON", "Send JSON without compression."},
 	{"wrong_host", 421, "This server answers to its own names only", "Use localhost, 127.0.0.1 or a name given with --host."},
 	{"invalid", 422, "A field has a value that is refused", "The member field names it."},
 	{"unknown_field", 422, "A field is not known", "The member field names it; see /docs."},
