@@ -407,7 +407,7 @@ func (e *members) expect(draw rng.Source) {
 
 // meet brings the rows up to date that draw and the rounds after it ask for, n in all.
 func (e *members) meet(draw rng.Source, n uint64) {
-	e.batch = e.batch[:0]
+	e.batch = slices.Grow(e.batch[:0], int(n))
 	for k := range n {
 		if j := e.numbers.Intn(draw.Later(k), 0, e.m); e.seen[j] < e.n {
 			e.batch = append(e.batch, e.late(j))

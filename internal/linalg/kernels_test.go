@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"troupe/internal/cpu"
@@ -728,6 +730,52 @@ func TestScreen(t *testing.T) {
 	if NewScreen([]float64{1, 2}, 2) != nil {
 		t.Error("a screen in portable Go")
 	}
+}
+
+// TestScreenStack: the kernel of a screen has 5 KiB on the stack, more than a goroutine begins with. It is asked
+// from many new ones at many depths, while the collector walks through their stacks; a stack that is not
+// understood there ends the program.
+func TestScreenStack(t *testing.T) {
+	const d, rows = 20, 200
+	r := numbers{rand.New(rand.NewPCG(8, 9))}
+	x, theta := r.slice(rows*d), r.slice(d)
+	s := NewScreen(x, d)
+	if s == nil {
+		t.Skip("there is no screen in portable Go")
+	}
+	wantAt, want := ArgMax(x, theta)
+	var deep func(n int)
+	deep = func(n int) {
+		if n > 0 {
+			deep(n - 1)
+			return
+		}
+		if at, value, ok := s.ArgMax(theta); !ok || at != wantAt || value != want {
+			t.Errorf("row %d with %v, ArgMax says %d with %v", at, value, wantAt, want)
+		}
+	}
+	done := make(chan struct{})
+	collected := make(chan struct{})
+	go func() {
+		defer close(collected)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	for range 10 {
+		var all sync.WaitGroup
+		for k := range 200 {
+			all.Go(func() { deep(k) })
+		}
+		all.Wait()
+	}
+	close(done)
+	<-collected
 }
 
 // FuzzScreen looks for rows on which a screen differs from ArgMax.
