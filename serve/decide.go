@@ -489,9 +489,13 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	}
 	// Who comes late, after a restart or when much is newer, often has neighbours who do, too. An entry that
 	// is wanted twice in a short time is read for all of them; one that is not would only cost more.
-	read := &s.reading[id.Hint%uint64(len(s.reading))]
-	read.Lock()
-	defer read.Unlock()
+	reading := s.reading[id.Hint%uint64(len(s.reading))]
+	select {
+	case reading <- struct{}{}:
+		defer func() { <-reading }()
+	case <-ctx.Done():
+		return id, known{}, &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: ctx.Err()}
+	}
 	if k, ok := s.reread.get(id.Event); ok {
 		return id, k, nil
 	}

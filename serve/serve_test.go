@@ -288,10 +288,21 @@ func TestLateRewardsReadTogether(t *testing.T) {
 	if k := must(s.GetModel(ctx, "m")).Counts; k.Rewards != 24 || k.Learned != 24 {
 		t.Errorf("counts %+v", k)
 	}
-	before := s.Health().Missing
+	// Who waits for another's reading waits no longer than he has time.
 	far := must(s.keys.Parse(ids[0]))
+	far.Hint = 999
+	reading := s.reading[far.Hint%uint64(len(s.reading))]
+	reading <- struct{}{}
+	far.Event.Batch = 77 // not in memory
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err := s.Reward(short, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
+	wantCode(t, err, Unavailable)
+	<-reading
+	before := s.Health().Missing
+	far = must(s.keys.Parse(ids[0]))
 	far.Event.Index = 99
-	_, err := s.Reward(ctx, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
+	_, err = s.Reward(ctx, RewardRequest{EventID: s.keys.Format(far), Value: 0.5})
 	wantCode(t, err, NotFound)
 	if s.Health().Missing != before+1 {
 		t.Error("an id of ours without a decision raised no alarm")

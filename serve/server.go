@@ -39,9 +39,9 @@ type Server struct {
 	admin     sync.Mutex // one control act at a time
 	retaining sync.Mutex // one trim at a time
 	calls     calls
-	recent    recent         // the newest decisions
-	reread    recent         // decisions of entries that were read again
-	reading   [64]sync.Mutex // by entry, of those who read one
+	recent    recent            // the newest decisions
+	reread    recent            // decisions of entries that were read again
+	reading   [64]chan struct{} // by entry: who reads one
 	wanted    wanted
 	pending   pending
 	turn      chan struct{} // one for each processor: who chooses
@@ -86,6 +86,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
 	s.turn = make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range s.reading {
+		s.reading[i] = make(chan struct{}, 1)
+	}
 	defer func() {
 		if err != nil {
 			s.stop()
