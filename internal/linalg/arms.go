@@ -139,7 +139,7 @@ func (a *Arms) pack() {
 }
 
 // packSize is A.
-func packSize(d int) float64 { return 255.9 - math.Sqrt(float64(d))/2 }
+func packSize(d int) float64 { return 255.9 - float64(math.Sqrt(float64(d))/2) }
 
 // packed is argMax by way of words; whole is scratch for d numbers.
 func (a *Arms) packed(theta, whole []float64) (at int, value float64) {
@@ -164,7 +164,7 @@ func (a *Arms) packed(theta, whole []float64) (at int, value float64) {
 		whole[j] = v
 		off += math.Abs(v)
 	}
-	off = off/2 + 1
+	off = float64(off/2) + 1
 	back := a.scale * e // the whole scores are those of the rows times back, up to off
 
 	value = math.Inf(-1)
