@@ -210,14 +210,21 @@ func TestLockStepError(t *testing.T) {
 	for _, scale := range []string{"1e149", "1e200", "1e308"} {
 		text := strings.Replace(sideBySide, "[[environment]]\nname = \"signs\"", "noise = { kind = 'student-t', df = 1.5, scale = "+scale+" }\n[[environment]]\nname = \"signs\"", 1)
 		text = strings.Replace(text, "symmetric = true\n[[policy]]\nkind = \"ts\"", "scale = 1.0", 1)
-		_, want := Run(context.Background(), parseReal(t, "record = ['actions']\n"+text), Options{Workers: 1})
+		alone, want := Run(context.Background(), parseReal(t, "record = ['actions']\n"+text), Options{Workers: 1})
 		out, err := Run(context.Background(), parseReal(t, "#\n"+text), Options{Workers: 1})
 		var cell *CellError
 		if !errors.As(err, &cell) || want == nil || err.Error() != want.Error() {
 			t.Errorf("error %v; one by one %v", err, want)
 		}
-		if out != nil && out.Played != cell.Replication-1 {
-			t.Errorf("%d cells are kept, but replication %d failed", out.Played, cell.Replication)
+		if out == nil || alone == nil {
+			continue
+		}
+		kept := cell.Replication - 1 // of the first pair, whose octet is the first job
+		if cpu.Kernels() == cpu.Portable {
+			kept = alone.Played // there are no octets, and the replications of all pairs alternate
+		}
+		if out.Played != kept {
+			t.Errorf("%d cells are kept, want %d: replication %d failed", out.Played, kept, cell.Replication)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	collectAt(seldom) // for good, and
+	collectAt(seldom) // nothing else sets it again; the server's own setting goes further
 	serve.CollectSeldom()
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
