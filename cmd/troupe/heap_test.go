@@ -23,7 +23,11 @@ func TestPercentFor(t *testing.T) {
 // collected seldom again, and a command that has decided is left alone.
 func TestWatch(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(seldom))
-	defer func() { settled = false }()
+	defer func() {
+		settling.Lock()
+		defer settling.Unlock()
+		settled = false
+	}()
 	await := func(want uint64) {
 		t.Helper()
 		gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
