@@ -471,7 +471,7 @@ func (h *history) policyAt(chain []eventlog.ID, seq uint64) ([]byte, uint64, err
 		if m.policy == nil && m.cfg.encoder != nil {
 			return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.id, seq)
 		}
-		if v.snapshot, err = m.snapshot(); err != nil {
+		if v.snapshot, err = m.snapshot(); err != nil { // f goes and never releases it, so the bytes stay
 			return nil, 0, err
 		}
 		v.learned = m.counts.Learned

@@ -215,17 +215,7 @@ func (a *Arms) packed(theta, whole []float64) (at int, value float64) {
 // pack6 stores the products of six words with whole in s. It reports whether the top bit of a row is set after
 // bias has been added.
 func pack6(s *[packWords]int64, words, whole []float64, bias int64) bool {
-	d := len(whole)
-	x0, x1, x2, x3, x4, x5 := words[:d], words[d:][:d], words[2*d:][:d], words[3*d:][:d], words[4*d:][:d], words[5*d:][:d]
-	var s0, s1, s2, s3, s4, s5 float64
-	for j, t := range whole {
-		s0 += float64(x0[j] * t)
-		s1 += float64(x1[j] * t)
-		s2 += float64(x2[j] * t)
-		s3 += float64(x3[j] * t)
-		s4 += float64(x4[j] * t)
-		s5 += float64(x5[j] * t)
-	}
+	s0, s1, s2, s3, s4, s5 := sums6(words, whole)
 	w0, w1, w2, w3, w4, w5 := int64(s0), int64(s1), int64(s2), int64(s3), int64(s4), int64(s5)
 	if ((w0+bias)|(w1+bias)|(w2+bias)|(w3+bias)|(w4+bias)|(w5+bias))&packTops == 0 {
 		return false
@@ -268,11 +258,10 @@ func (a *Arms) rough(theta []float64) (at int, value float64) {
 // with their products they just fit the registers.
 const roughRows = 6
 
-// rough6 stores the products of six rows with theta in s and reports whether one is above least, or NaN.
-func rough6(s *[roughRows]float64, x, theta []float64, least float64) bool {
+// sums6 returns the products of six rows with theta, by multiplications and additions that are not fused.
+func sums6(x, theta []float64) (s0, s1, s2, s3, s4, s5 float64) {
 	d := len(theta)
 	x0, x1, x2, x3, x4, x5 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d], x[4*d:][:d], x[5*d:][:d]
-	var s0, s1, s2, s3, s4, s5 float64
 	for j, t := range theta {
 		s0 += float64(x0[j] * t)
 		s1 += float64(x1[j] * t)
@@ -281,6 +270,12 @@ func rough6(s *[roughRows]float64, x, theta []float64, least float64) bool {
 		s4 += float64(x4[j] * t)
 		s5 += float64(x5[j] * t)
 	}
+	return s0, s1, s2, s3, s4, s5
+}
+
+// rough6 stores the products of six rows with theta in s and reports whether one is above least, or NaN.
+func rough6(s *[roughRows]float64, x, theta []float64, least float64) bool {
+	s0, s1, s2, s3, s4, s5 := sums6(x, theta)
 	if s0 <= least && s1 <= least && s2 <= least && s3 <= least && s4 <= least && s5 <= least {
 		return false
 	}
