@@ -76,3 +76,11 @@ func hypot(p, q float64) float64 {
 	q /= p
 	return p * math.Sqrt(1+float64(q*q))
 }
+
+// Prefetch asks for the numbers of x, which a later call will read, without waiting for them. It changes nothing;
+// on machines without a kernel for it, it does nothing.
+func Prefetch(x []float64) {
+	if len(x) > 0 {
+		prefetch(&x[0], len(x))
+	}
+}
