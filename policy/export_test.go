@@ -22,3 +22,12 @@ func (e *Ensemble) Follows() bool { return e.scores.valid }
 func OctetOfAnySize(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key) *Octet {
 	return newOctet(of, sets, keys, func(int) bool { return true })
 }
+
+// Listed reports whether the next question about the same set looks at lists of arms only.
+func (e *Ensemble) Listed() bool {
+	if e.scores.contest == nil {
+		return false
+	}
+	_, listed := e.scores.contest.Listed()
+	return listed && e.scores.valid
+}

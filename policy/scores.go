@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"math/bits"
 	"reflect"
 
 	"troupe/bandit"
@@ -17,23 +18,24 @@ import (
 //
 //	           P_t[a, j] = P_{t−1}[a, j] + ⟨x_a, V_t⁻¹X_t⟩ (U_t^j − P_{t−1}[a_t, j]),
 //
-//	       K·m operations in one pass that finds the best arms too
+//	       K·m operations, and the best arms are looked for among those that can be it: linalg.Contest
 //
 // Neither sums in the order of the oracle, so a lead that is not larger than a bound of all rounding
 // errors does not count: that model is formed and the oracle is asked. So the answer is that of
 // asking the oracle 2m times. The bound of the recursion grows with every step; when it makes too
 // many leads uncertain, P is computed afresh.
 //
-// Memory: K·m numbers for a set that is asked about twice, at most scoresSize; K·16 otherwise.
+// Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize; K·16 otherwise.
 type scores struct {
 	set    bandit.Finite
 	arms   int
-	x, xt  []float64 // K×d and d×K
+	xt     []float64 // d×K
+	parts  []float64 // the same in parts of scoresPart arms, one after the other: [d][scoresPart]
 	radius float64   // max ‖x‖
 
-	p       []float64 // panels of 8 members: [⌈m/16⌉·2][K][8]; nil until the set is asked about twice
-	valid   bool      // p holds the scores of some round, and steps leads from there to now
-	rebuilt uint64    // of the ridge, when p was computed
+	contest *linalg.Contest // P; nil until the set is asked about twice
+	valid   bool            // it holds the scores of some round, and steps leads from there to now
+	rebuilt uint64          // of the ridge, when P was computed
 	steps   []scoreStep
 	slack   float64 // bound of the error of an entry of p, before steps
 	longest float64 // bound of ‖S^j‖, likewise
@@ -44,10 +46,11 @@ type scores struct {
 	asked   int     // and since then, beyond those
 	table   table
 
-	counts       []uint64
+	counts       *linalg.Counts
+	unsure       [2 * linalg.LeadPanels]uint8
 	base, w, u   []float64
 	theta, group []float64
-	leads        []linalg.Leads // leadPanels
+	leads        []linalg.Leads // of 16 members
 	upper        []float64      // of 2m models, for select = "max"
 	action       bandit.Action
 }
@@ -61,10 +64,10 @@ type scoreStep struct {
 }
 
 const (
-	scoresSize  = 1 << 23 // largest p, in numbers: 64 MB
+	scoresSize  = 1 << 23 // largest P, in numbers: 64 MB, and up to 44 for what belongs to it
 	scoresSteps = 16      // updates between two questions that p can follow
 	scoresArms  = 1 << 20 // largest K
-	leadPanels  = 16      // panels that are looked at together
+	scoresPart  = 96      // arms of a part: what linalg.AddSteps keeps in registers
 )
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
@@ -73,16 +76,17 @@ func (q *scores) about(set bandit.Finite, d int) (again bool) {
 		return true
 	}
 	k := set.Len()
-	if k != q.arms || len(q.x) != k*d {
-		*q = scores{leads: make([]linalg.Leads, leadPanels), x: make([]float64, k*d), xt: make([]float64, k*d), counts: make([]uint64, k), base: make([]float64, k), w: make([]float64, k)}
+	if k != q.arms || len(q.xt) != k*d {
+		*q = scores{leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k), base: make([]float64, k), w: make([]float64, k)}
 	}
 	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
 	var most float64
 	for a := range k {
 		x := set.At(a)
-		copy(q.x[a*d:], x)
+		first := a / scoresPart * scoresPart
+		part, width := q.parts[first*d:], min(scoresPart, k-first)
 		for i, v := range x {
-			q.xt[i*k+a] = v
+			q.xt[i*k+a], part[i*width+a-first] = v, v
 		}
 		most = max(most, linalg.Dot(x, x))
 	}
@@ -90,27 +94,39 @@ func (q *scores) about(set bandit.Finite, d int) (again bool) {
 	return false
 }
 
-// combine stores Σ_i c_i x_{a,i} in dst for all arms a.
-func (q *scores) combine(dst, c []float64) {
+// combine stores Σ_i c_i x_{a,i} in dst for all arms a, and the same with the numbers of also in second, which costs half as much as
+// doing it alone, or nothing where second is nil.
+func (q *scores) combine(dst, c, second, also []float64) {
 	clear(dst)
-	var u [64]float64
-	for first := 0; first < len(c); first += len(u) {
-		n := min(len(u), len(c)-first)
-		for k, v := range c[first : first+n] {
-			u[k&3*16+k>>2] = v
+	clear(second)
+	const features = 32 // of a part they leave room in the first cache
+	var u, v [64]float64
+	for first := 0; first < len(c); first += features {
+		n := min(features, len(c)-first)
+		for k := range n {
+			u[k&3*16+k>>2] = c[first+k]
+			if second != nil {
+				v[k&3*16+k>>2] = also[first+k]
+			}
 		}
-		linalg.AddSteps(dst, &u, 0, q.xt[first*q.arms:(first+n)*q.arms])
+		for a := 0; a < q.arms; a += scoresPart {
+			to := min(a+scoresPart, q.arms)
+			x := q.parts[a*len(c)+first*(to-a):][:n*(to-a)]
+			linalg.AddSteps(dst[a:to], &u, 0, x)
+			if second != nil {
+				linalg.AddSteps(second[a:to], &v, 0, x)
+			}
+		}
 	}
 }
 
 // follow records an update, after it: p can follow it if the action is an arm of the set.
 func (q *scores) follow(e *Ensemble, a bandit.Action, gain []float64, draw rng.Source) {
-	d := len(gain)
 	if a.Index < 0 || a.Index >= q.arms || len(q.steps) == scoresSteps || e.ridge.Rebuilt() != q.rebuilt {
 		q.valid = false
 		return
 	}
-	for i, v := range q.x[a.Index*d : a.Index*d+d] {
+	for i, v := range q.set.At(a.Index) {
 		if v != a.X[i] {
 			q.valid = false
 			return
@@ -139,9 +155,9 @@ const (
 	hopeless = 1e80
 )
 
-// visit calls f with the leads of every panel of eight members, the first of them member j, and with the
-// largest error that a lead can have.
-func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *linalg.Leads, slack float64) error) error {
+// visit calls f with the leads of panels of eight members, the first of them member j, and with the
+// largest error that a lead can have. Behind the last member leads are of nobody.
+func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []linalg.Leads, slack float64) error) error {
 	d, k := e.ridge.Dim(), q.arms
 	// The Frobenius norm is at least ‖V⁻¹‖; V⁻¹ only shrinks, so an old one is a bound.
 	size := q.size
@@ -149,7 +165,6 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 		size, q.sized = linalg.Norm(e.ridge.PaddedInv()), 32
 	}
 	hat := linalg.Norm(e.ridge.Theta())
-	q.combine(q.base, e.ridge.Theta())
 	dim := float64(d + 16)
 
 	// An entry of P that is off by slack moves a value by |c|·slack; forming the value, the model and
@@ -160,28 +175,17 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 	bound := func(slack, longest float64) float64 {
 		return 1.01*(math.Abs(c)*slack+rough*q.radius*(hat+math.Abs(c)*size*longest)) + faint
 	}
-	panels := (e.m + 7) / 8
 	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= e.m/3 {
 		q.valid = false // until the last panel is done
+		if len(q.steps) == 0 {
+			q.combine(q.base, e.ridge.Theta(), nil, nil)
+		}
 		for n := range q.steps {
 			q.step(e, n)
 		}
-		steps := q.steps
 		q.steps, q.doubts = q.steps[:0], 0
-		slack := bound(q.slack, q.longest)
-		for first := 0; first < panels; first += leadPanels {
-			leads := q.leads[:min(leadPanels, panels-first)]
-			p := q.p[first*8*k : (first+len(leads))*8*k]
-			if n := len(steps); n == 0 {
-				linalg.FindLeads(leads, p, q.base, c)
-			} else { // the last step: w and u are its
-				linalg.StepLeads(leads, p, q.w, q.u[first*8:], steps[n-1].arm, q.base, c)
-			}
-			for i := range leads {
-				if err := f((first+i)*8, &leads[i], slack); err != nil {
-					return err
-				}
-			}
+		if err := q.look(e, c, bound(q.slack, q.longest), size, f); err != nil {
+			return err
 		}
 		q.valid, q.size = true, size
 		q.asked += max(0, q.doubts-q.ever)
@@ -189,21 +193,23 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 	}
 
 	e.s.settle()
+	q.combine(q.base, e.ridge.Theta(), nil, nil)
 	inv := e.ridge.PaddedInv()
-	keep := again && (e.m+15)/16*16*k <= scoresSize
-	if keep && q.p == nil {
-		q.p = make([]float64, (e.m+15)/16*16*k)
+	groups := (e.m + rng.Lanes - 1) / rng.Lanes
+	keep := again && groups*rng.Lanes*k <= scoresSize
+	if keep && q.contest == nil {
+		q.contest = linalg.NewContest(k, e.m, e.signs())
 	}
 	q.valid, q.steps, q.doubts = false, q.steps[:0], 0
 	if q.group == nil {
-		q.theta, q.u = make([]float64, rng.Lanes*linalg.Padded(d)), make([]float64, max(rng.Lanes*d, (e.m+15)/16*16))
+		q.theta, q.u = make([]float64, rng.Lanes*linalg.Padded(d)), make([]float64, max(rng.Lanes*d, groups*rng.Lanes))
 		q.group = make([]float64, rng.Lanes*k)
 	}
 	all, slackest := 0.0, 0.0
-	for g := 0; g*rng.Lanes < e.m; g++ {
+	for g := range groups {
 		p := q.group
 		if keep {
-			p = q.p[g*rng.Lanes*k : (g+1)*rng.Lanes*k]
+			p = q.contest.Scores(g)
 		}
 		longest := q.products(e.s.panels(q.theta, g), inv, p, d)
 		all = max(all, longest)
@@ -211,15 +217,35 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l *lina
 		// by d more.
 		slack := 4 * dim * epsilon * q.radius * size * longest
 		slackest = max(slackest, slack)
-		for h := 0; h < 2 && g*2+h < panels; h++ {
-			linalg.FindLeads(q.leads[:1], p[h*8*k:(h+1)*8*k], q.base, c)
-			if err := f(g*rng.Lanes+h*8, &q.leads[0], bound(slack, longest)); err != nil {
-				return err
-			}
+		if keep {
+			continue
+		}
+		leads := q.leads[:min(2, (e.m+7)/8-2*g)]
+		linalg.FindLeads(leads, p[:len(leads)*8*k], q.base, c)
+		if err := f(g*rng.Lanes, leads, bound(slack, longest)); err != nil {
+			return err
 		}
 	}
-	q.valid, q.slack, q.longest, q.size, q.rebuilt, q.ever, q.asked = keep, slackest, all, size, e.ridge.Rebuilt(), q.doubts, 0
+	q.slack, q.longest, q.size, q.rebuilt = slackest, all, size, e.ridge.Rebuilt()
+	if !keep {
+		return nil
+	}
+	q.contest.Restart()
+	if err := q.look(e, c, bound(slackest, all), size, f); err != nil {
+		return err
+	}
+	q.valid, q.ever, q.asked = true, q.doubts, 0
 	return nil
+}
+
+// look is visit from the scores of the contest. An arm that it leaves out is behind the lead by more than
+// 3·slack: where leads are told apart by 2·slack it could be neither the first nor the second. A tenth of that is more
+// than the roundings of a few values, each a part of epsilon of the numbers of which slack takes 68·epsilon.
+func (q *scores) look(e *Ensemble, c, slack, size float64, f func(j int, l []linalg.Leads, slack float64) error) error {
+	most := 1.01 * (q.radius*size*q.longest + q.slack) // a bound of all scores
+	return q.contest.Look(q.base, c, 3*slack, most, func(first int, l []linalg.Leads) error {
+		return f(8*first, l, slack)
+	})
 }
 
 // products stores the scores of 16 members in p, two panels, and returns the largest ‖S^j‖. s is their
@@ -252,21 +278,20 @@ func (q *scores) products(s, inv, p []float64, d int) (longest float64) {
 	return math.Sqrt(longest) * (1 + 0x1p-40)
 }
 
-// step prepares step n: w and u, and the bounds after it. All steps but the last are made, too; the last
-// one is left to Leads.Step.
+// step makes step n, and the bounds after it. With the last step it makes base.
 func (q *scores) step(e *Ensemble, n int) {
 	s := &q.steps[n]
-	k := q.arms
 	if e.s.joint != nil {
 		e.s.joint(q.u[:e.m], s.draw)
 	} else {
 		copy(q.u, q.table.at(s.draw, e.m, e.law.law))
 	}
-	q.combine(q.w, s.gain)
-	var most float64
-	for _, v := range q.w {
-		most = max(most, math.Abs(v))
+	if n < len(q.steps)-1 {
+		q.combine(q.w, s.gain, nil, nil)
+	} else { // and the values of θ̂
+		q.combine(q.w, s.gain, q.base, e.ridge.Theta())
 	}
+	most := linalg.MaxAbs(q.w)
 	// In exact arithmetic the recursion of P follows the computed recursions of V⁻¹ and S. Against it, k,
 	// w and h are off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of
 	// their own; what P was off by before moves with it. 32 is generous.
@@ -281,17 +306,7 @@ func (q *scores) step(e *Ensemble, n int) {
 	own := 1 + q.size*r*r
 	q.slack = q.slack*(1+most)*(1+4*epsilon) + 32*dim*epsilon*own*own*(target+r*q.size*q.longest)
 	q.longest += target * s.length
-	if n == len(q.steps)-1 {
-		return
-	}
-	var h [8]float64
-	for p := 0; p < (e.m+7)/8; p++ {
-		panel := q.p[p*8*k : (p+1)*8*k]
-		for i := range h {
-			h[i] = q.u[p*8+i] - panel[8*s.arm+i]
-		}
-		linalg.AddPanels(panel, h[:], q.w)
-	}
+	q.contest.Step(q.w, q.u, s.arm)
 }
 
 // signs returns how many signs a model has.
@@ -307,36 +322,44 @@ func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 	q := &e.scores
 	again := q.about(set, e.ridge.Dim())
 	c := e.Scale()
-	zeros(dst, q.arms)
-	clear(q.counts)
-	err := q.visit(e, c, again, func(j int, l *linalg.Leads, slack float64) error {
+	q.counts.Clear()
+	err := q.visit(e, c, again, func(j int, leads []linalg.Leads, slack float64) error {
 		gap := 2 * slack
 		if !(slack < hopeless) {
 			gap = math.Inf(1) // ask
 		}
-		n := min(8, e.m-j)
-		for k := range e.signs() {
-			first, second := &l.First[k], &l.Second[k]
-			for i := range n {
-				if first[i]-second[i] > gap {
-					q.counts[l.Arm(first[i])]++
-					continue
+		if !q.counts.AddLeads(leads, e.m-j, e.signs(), gap, &q.unsure) {
+			return nil
+		}
+		for p := range leads {
+			for k := range e.signs() {
+				for not := q.unsure[2*p+k]; not != 0; not &= not - 1 {
+					q.doubts++
+					e.model(j+8*p+bits.TrailingZeros8(not), c*float64(1-2*k))
+					if _, err := set.ArgMax(&q.action, e.theta); err != nil {
+						return err
+					}
+					q.counts.Add(q.action.Index)
 				}
-				q.doubts++
-				e.model(j+i, c*float64(1-2*k))
-				if _, err := set.ArgMax(&q.action, e.theta); err != nil {
-					return err
-				}
-				q.counts[q.action.Index]++
 			}
 		}
 		return nil
 	})
-	for i, n := range q.counts {
-		dst.Atoms[i].Count = n
+	if err != nil {
+		return err
 	}
-	share(dst, uint64(e.Models()))
-	return err
+	if cap(dst.Atoms) < q.arms {
+		dst.Atoms = make([]bandit.Atom, q.arms)
+	}
+	dst.Atoms, dst.Total = dst.Atoms[:q.arms], uint64(e.Models())
+	for i := range dst.Atoms {
+		a, n := &dst.Atoms[i], q.counts.Of(i)
+		a.X, a.Index, a.Count, a.P = a.X[:0], i, n, 0
+		if n > 0 {
+			a.P = float64(n) / float64(dst.Total)
+		}
+	}
+	return nil
 }
 
 // maxFinite is maximise over a finite set: models whose best value could be the largest are asked.
@@ -348,16 +371,19 @@ func (e *Ensemble) maxFinite(dst *bandit.Action, set bandit.Finite) error {
 		q.upper = make([]float64, 2*e.m)
 	}
 	lower := math.Inf(-1) // some model reaches it
-	err := q.visit(e, c, again, func(j int, l *linalg.Leads, slack float64) error {
-		for i := range min(8, e.m-j) {
-			for k := range e.signs() {
-				if !(slack < hopeless) {
-					q.upper[2*(j+i)+k] = math.Inf(1) // ask
-					continue
+	err := q.visit(e, c, again, func(j int, leads []linalg.Leads, slack float64) error {
+		for p := range leads {
+			l, j := &leads[p], j+8*p
+			for i := range min(8, e.m-j) {
+				for k := range e.signs() {
+					if !(slack < hopeless) {
+						q.upper[2*(j+i)+k] = math.Inf(1) // ask
+						continue
+					}
+					first := l.First[k][i]
+					lower = max(lower, first-slack)
+					q.upper[2*(j+i)+k] = first + slack
 				}
-				first := l.First[k][i]
-				lower = max(lower, first-slack)
-				q.upper[2*(j+i)+k] = first + slack
 			}
 		}
 		return nil

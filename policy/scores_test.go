@@ -209,6 +209,102 @@ func checkScores(t *testing.T, o policy.EnsembleOptions, d, n int, crowded bool)
 	}
 }
 
+// TestCounts: the counts of Prob are those of asking the oracle for every model, in long runs on one set, so that they are found on
+// lists of the arms that can be in the lead: with arms that are equal, nearly so, or 0, scales that move, actions of any size, and updates
+// without a question in between; at every level of kernels.
+func TestCounts(t *testing.T) {
+	for _, c := range []struct {
+		o     policy.EnsembleOptions
+		d, n  int
+		size  float64
+		crowd bool
+	}{
+		{policy.EnsembleOptions{M: 30, Symmetric: true}, 5, 40, 1, false},
+		{policy.EnsembleOptions{M: 45, Symmetric: true, Engine: "blocked"}, 12, 64, 1, true},
+		{policy.EnsembleOptions{M: 20, Symmetric: true, Scale: policy.Scale{Kind: "beta", Value: 1}}, 6, 50, 1, true},
+		{policy.EnsembleOptions{M: 17, Targets: "gaussian", Engine: "lazy"}, 4, 30, 1e-90, true},
+		{policy.EnsembleOptions{M: 24, Symmetric: true, Lambda: 1e60}, 4, 30, 1e30, true},
+		{policy.EnsembleOptions{M: 16, Symmetric: true, Targets: "rademacher", Scale: policy.Constant(1e-7)}, 6, 100, 1, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
+			for l := cpu.Portable; l <= cpu.Best(); l++ {
+				restore := cpu.Force(l)
+				checkCounts(t, c.o, c.d, c.n, c.size, c.crowd)
+				restore()
+			}
+		})
+	}
+}
+
+func checkCounts(t *testing.T, o policy.EnsembleOptions, d, n int, size float64, crowded bool) {
+	t.Helper()
+	w := newWorld(9, d, 0)
+	e, err := policy.NewEnsemble(o, w.problem(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms := make([][]float64, n)
+	set := crowd(t, 5, d, n)
+	for i := range arms {
+		arms[i] = make([]float64, d)
+		if copy(arms[i], set.At(i)); !crowded {
+			rng.NewKey(5).Stream(rng.Instance).Round(uint64(1000+i)).Sphere(arms[i], 0)
+		}
+		for k := range arms[i] {
+			arms[i][k] *= size
+		}
+	}
+	if crowded {
+		clear(arms[n/2])
+	}
+	if set, err = actionset.NewFinite(arms); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(4, uint64(n)))
+	var law bandit.Law
+	var a bandit.Action
+	model, want := make([]float64, d), make([]uint64, n)
+	listed := 0
+	for round := range uint64(2300) {
+		if round < 2000 && round > 100 || round%50 > 40 && round%3 > 0 { // some questions answer for several updates
+			goto learn
+		}
+		if e.Listed() {
+			listed++
+		}
+		if err := e.Prob(&law, set); err != nil {
+			t.Fatal(err)
+		}
+		if r.IntN(3) == 0 {
+			clear(want)
+			for j := range e.Members() {
+				for k := range e.Models() / e.Members() {
+					e.Model(model, j, float64(1-2*k))
+					if _, err := set.ArgMax(&a, model); err != nil {
+						t.Fatal(err)
+					}
+					want[a.Index]++
+				}
+			}
+			for i, atom := range law.Atoms {
+				if atom.Count != want[i] {
+					t.Fatalf("kernels %v, round %d: arm %d has count %d, want %d", cpu.Kernels(), round, i, atom.Count, want[i])
+				}
+			}
+		}
+	learn:
+		if err := e.Select(&a, set, w.key.Stream(rng.Select).Round(round)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Update(a, a.X[0]/size+w.key.Stream(rng.Reward).Round(round).Normal(0), w.key.Stream(rng.Perturb).Round(round)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if listed < 100 {
+		t.Errorf("kernels %v: only %d questions were answered from lists", cpu.Kernels(), listed)
+	}
+}
+
 // learn gives all policies the same reward of an action.
 func learn(t *testing.T, w *world, round uint64, a *bandit.Action, policies ...*policy.Ensemble) {
 	t.Helper()

@@ -130,7 +130,9 @@ func (l *limits) String() string {
 //	targets  one number of the generator for each member-step, by its own speed
 //	members  2d operations for each member-step; rewrite 8md bytes, every round (eager) or every 64
 //	         rounds (blocked)
-//	scores   P asks for nothing but this: rewrite K·m̄·8 bytes, 6Km operations; m̄ is m rounded up to 8
+//	scores   P asks for nothing but this: rewrite K·m̄·8 bytes, 6Km operations; m̄ is m rounded up to 8. From 24
+//	         arms on these bytes and 4Km of the operations in every 16th round, in every round the other 2Km, and an eighth of
+//	         the bytes read: how far arms are behind. The arms on lists are left out, as their number depends on the run
 //
 // with m member-steps a round, or m(1 − (1 − e^{−r})/r), r = T/m, for the lazy engine: the steps up to
 // each member's last draw, so that what a drawn member lacks is among them. V⁻¹ and arms (and, eager, the
@@ -150,7 +152,11 @@ func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 	}
 	if c.prob {
 		size := 8 * c.k * ((c.m + 7) &^ 7)
-		sum = part(2*float64(size), l.rewrite(size), 6*k*m)
+		if c.k < linalg.ContestArms {
+			sum = part(2*float64(size), l.rewrite(size), 6*k*m)
+		} else {
+			sum = part(2*float64(size)/linalg.ContestSteps, l.rewrite(size), (2+4./linalg.ContestSteps)*k*m) + part(float64(size)/8, l.read(size/8), 0)
+		}
 		return sum, sum
 	}
 	inverse := 8 * c.d * linalg.Padded(c.d)

@@ -111,6 +111,9 @@ func TestBenchBound(t *testing.T) {
 		// 10 arms and 24 lanes of members: 240 numbers of 8 bytes.
 		{&fast, benchCase{d: 8, k: 10, m: 20, prob: true}, "eager", 240, 0},
 		{l, benchCase{d: 8, k: 10, m: 20, prob: true}, "eager", 6 * 200, 0},
+		// 64 arms: 1536 numbers in every 16th round, 192 of how far arms are behind in each.
+		{&fast, benchCase{d: 8, k: 64, m: 20, prob: true}, "eager", 96 + 192, 0},
+		{l, benchCase{d: 8, k: 64, m: 20, prob: true}, "eager", (2+4./16)*64*20 + 192, 0},
 		{l, benchCase{d: 8, m: 1000, horizon: 500}, "exact-law", 0, 0},
 		{nil, benchCase{d: 8, m: 1000, horizon: 500}, "eager", 0, 0},
 	} {

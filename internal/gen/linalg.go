@@ -39,24 +39,29 @@ func linalg() {
 			v.product(stepMul, step, false)
 		}
 		v.rankOne()
-		v.gaussian()
 		v.addPanels()
 		v.addSteps()
 		v.divide()
 		v.screen()
 		v.leads(false)
 		v.leads(true)
+		v.contestPass()
+		v.contestTake()
+		v.contestBehind()
+		v.contestRise()
+		v.maxAbs()
 		v.arms()
 		v.ridges()
 	}
 	for form := shiftMul; form <= learnMul; form++ {
 		v512.product(form, 1, true)
 	}
+	v512.contestJoin()
+	v512.countLeads()
 	v512.argMax512()
 	v256.argMax256()
 	v512.addTile512()
 	v256.addTile256()
-	prefetch()
 }
 
 func (v *isa) text(name, signature, doc string) {

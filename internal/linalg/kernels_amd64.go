@@ -60,15 +60,6 @@ func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)
 func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)
 
 //go:noescape
-func prefetch(x *float64, n int)
-
-//go:noescape
-func gaussianAVX512(a *float64, d, ld int, groups, steps, least, z *float64)
-
-//go:noescape
-func gaussianAVX2(a *float64, d, ld int, groups, steps, least, z *float64)
-
-//go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)
 
 //go:noescape
@@ -169,3 +160,39 @@ func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *floa
 
 //go:noescape
 func armsAVX2(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)
+
+//go:noescape
+func contestPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+
+//go:noescape
+func contestTakeAVX512(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)
+
+//go:noescape
+func contestBehindAVX512(deficit, p, base *float64, arms int, c float64, begin *float64)
+
+//go:noescape
+func contestJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int)
+
+//go:noescape
+func contestPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+
+//go:noescape
+func contestTakeAVX2(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)
+
+//go:noescape
+func contestBehindAVX2(deficit, p, base *float64, arms int, c float64, begin *float64)
+
+//go:noescape
+func contestRiseAVX512(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)
+
+//go:noescape
+func maxAbsAVX512(x *float64, n int) float64
+
+//go:noescape
+func contestRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)
+
+//go:noescape
+func maxAbsAVX2(x *float64, n int) float64
+
+//go:noescape
+func countLeadsAVX512(counts *uint32, stride int, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)

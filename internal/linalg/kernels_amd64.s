@@ -2364,296 +2364,6 @@ column:
 	VZEROUPPER
 	RET
 
-// func gaussianAVX512(a *float64, d int, ld int, groups *float64, steps *float64, least *float64, z *float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI, CMOV
-TEXT ·gaussianAVX512(SB), NOSPLIT, $0-56
-	MOVQ a+0(FP), AX
-	MOVQ d+8(FP), CX
-	MOVQ ld+16(FP), DX
-	MOVQ groups+24(FP), BX
-	MOVQ steps+32(FP), SI
-	MOVQ least+40(FP), DI
-	MOVQ z+48(FP), R8
-	SHLQ $0x03, DX
-	MOVQ SI, R9
-
-pivot:
-	VPXORQ Z0, Z0, Z0
-	XORQ   R12, R12
-	MOVQ   BX, R10
-	MOVQ   DX, R11
-
-largest:
-	VMAXPD        (R10), Z0, Z0
-	ADDQ          $0x00000100, R10
-	SUBQ          $0x40, R11
-	JNZ           largest
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VMAXPD        Y2, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X2
-	VMAXPD        X2, X0, X0
-	VUNPCKHPD     X0, X0, X2
-	VMAXSD        X2, X0, X0
-	VPXORQ        Z1, Z1, Z1
-	VUCOMISD      X1, X0
-	JLS           done
-	VMOVAPD       X0, X2
-	VBROADCASTSD  X0, Z0
-	MOVQ          DX, R11
-	LEAQ          (BX)(DX*4), R10
-
-find:
-	SUBQ         $0x00000100, R10
-	SUBQ         $0x40, R11
-	VCMPPD       $0x00, (R10), Z0, K1
-	KMOVB        K1, R13
-	MOVQ         R11, R14
-	SHRQ         $0x03, R14
-	TZCNTL       R13, R15
-	ADDQ         R15, R14
-	TESTL        R13, R13
-	CMOVQNE      R14, R12
-	TESTQ        R11, R11
-	JNZ          find
-	VPXORQ       Z3, Z3, Z3
-	VCVTSI2SDQ   R12, X3, X3
-	VBROADCASTSD X3, Z3
-	VUCOMISD     (DI)(R12*8), X2
-	JHI          column
-	MOVQ         BX, R10
-	MOVQ         DX, R11
-
-drop:
-	VMOVUPD   (R10), Z2
-	VCMPPD    $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z Z2, K1, Z2
-	VMOVUPD   Z2, (R10)
-	VMOVUPD   64(R10), Z2
-	VCMPPD    $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z Z2, K1, Z2
-	VMOVUPD   Z2, 64(R10)
-	ADDQ      $0x00000100, R10
-	SUBQ      $0x40, R11
-	JNZ       drop
-	JMP       next
-
-column:
-	MOVQ         $0x3ff0000000000000, R10
-	VMOVQ        R10, X1
-	VDIVSD       X2, X1, X1
-	VSQRTSD      X1, X1, X2
-	VMULSD       (R8)(R12*8), X2, X2
-	VBROADCASTSD X1, Z1
-	VBROADCASTSD X2, Z2
-	MOVQ         R12, R13
-	IMULQ        DX, R13
-	ADDQ         AX, R13
-	MOVQ         BX, R10
-	XORQ         R11, R11
-
-groups4:
-	MOVQ    DX, R14
-	SUBQ    R11, R14
-	CMPQ    R14, $0x00000100
-	JLT     groups2
-	VMOVUPD (R13)(R11*1), Z4
-	VMOVUPD 64(R13)(R11*1), Z5
-	VMOVUPD 128(R13)(R11*1), Z6
-	VMOVUPD 192(R13)(R11*1), Z7
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current4
-
-before4:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Z8
-	VBROADCASTSD (R15)(R12*8), Z9
-	VMULPD       (R15)(R11*1), Z9, Z10
-	VFNMADD231PD Z10, Z8, Z4
-	VMULPD       64(R15)(R11*1), Z9, Z10
-	VFNMADD231PD Z10, Z8, Z5
-	VMULPD       128(R15)(R11*1), Z9, Z10
-	VFNMADD231PD Z10, Z8, Z6
-	VMULPD       192(R15)(R11*1), Z9, Z10
-	VFNMADD231PD Z10, Z8, Z7
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before4
-
-current4:
-	VMOVUPD      64(R10), Z8
-	VANDPD       Z8, Z4, Z4
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z8, K1, Z8
-	VMOVUPD      Z8, 64(R10)
-	VMOVUPD      Z4, (R13)(R11*1)
-	VMULPD       Z4, Z4, Z8
-	VMOVUPD      (R10), Z9
-	VFNMADD231PD Z8, Z1, Z9
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z9, K1, Z9
-	VMOVUPD      Z9, (R10)
-	VMOVUPD      192(R10), Z9
-	VFMADD231PD  Z4, Z2, Z9
-	VMOVUPD      Z9, 192(R10)
-	VMOVUPD      320(R10), Z4
-	VANDPD       Z4, Z5, Z5
-	VCMPPD       $0x04, 384(R10), Z3, K1
-	VMOVUPD.Z    Z4, K1, Z4
-	VMOVUPD      Z4, 320(R10)
-	VMOVUPD      Z5, 64(R13)(R11*1)
-	VMULPD       Z5, Z5, Z4
-	VMOVUPD      256(R10), Z8
-	VFNMADD231PD Z4, Z1, Z8
-	VCMPPD       $0x04, 384(R10), Z3, K1
-	VMOVUPD.Z    Z8, K1, Z8
-	VMOVUPD      Z8, 256(R10)
-	VMOVUPD      448(R10), Z8
-	VFMADD231PD  Z5, Z2, Z8
-	VMOVUPD      Z8, 448(R10)
-	VMOVUPD      576(R10), Z4
-	VANDPD       Z4, Z6, Z6
-	VCMPPD       $0x04, 640(R10), Z3, K1
-	VMOVUPD.Z    Z4, K1, Z4
-	VMOVUPD      Z4, 576(R10)
-	VMOVUPD      Z6, 128(R13)(R11*1)
-	VMULPD       Z6, Z6, Z4
-	VMOVUPD      512(R10), Z5
-	VFNMADD231PD Z4, Z1, Z5
-	VCMPPD       $0x04, 640(R10), Z3, K1
-	VMOVUPD.Z    Z5, K1, Z5
-	VMOVUPD      Z5, 512(R10)
-	VMOVUPD      704(R10), Z5
-	VFMADD231PD  Z6, Z2, Z5
-	VMOVUPD      Z5, 704(R10)
-	VMOVUPD      832(R10), Z4
-	VANDPD       Z4, Z7, Z7
-	VCMPPD       $0x04, 896(R10), Z3, K1
-	VMOVUPD.Z    Z4, K1, Z4
-	VMOVUPD      Z4, 832(R10)
-	VMOVUPD      Z7, 192(R13)(R11*1)
-	VMULPD       Z7, Z7, Z4
-	VMOVUPD      768(R10), Z5
-	VFNMADD231PD Z4, Z1, Z5
-	VCMPPD       $0x04, 896(R10), Z3, K1
-	VMOVUPD.Z    Z5, K1, Z5
-	VMOVUPD      Z5, 768(R10)
-	VMOVUPD      960(R10), Z5
-	VFMADD231PD  Z7, Z2, Z5
-	VMOVUPD      Z5, 960(R10)
-	ADDQ         $0x00000400, R10
-	ADDQ         $0x00000100, R11
-	JMP          groups4
-
-groups2:
-	MOVQ    DX, R14
-	SUBQ    R11, R14
-	CMPQ    R14, $0x00000080
-	JLT     groups1
-	VMOVUPD (R13)(R11*1), Z4
-	VMOVUPD 64(R13)(R11*1), Z5
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current2
-
-before2:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Z6
-	VBROADCASTSD (R15)(R12*8), Z7
-	VMULPD       (R15)(R11*1), Z7, Z8
-	VFNMADD231PD Z8, Z6, Z4
-	VMULPD       64(R15)(R11*1), Z7, Z8
-	VFNMADD231PD Z8, Z6, Z5
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before2
-
-current2:
-	VMOVUPD      64(R10), Z6
-	VANDPD       Z6, Z4, Z4
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z6, K1, Z6
-	VMOVUPD      Z6, 64(R10)
-	VMOVUPD      Z4, (R13)(R11*1)
-	VMULPD       Z4, Z4, Z6
-	VMOVUPD      (R10), Z7
-	VFNMADD231PD Z6, Z1, Z7
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z7, K1, Z7
-	VMOVUPD      Z7, (R10)
-	VMOVUPD      192(R10), Z7
-	VFMADD231PD  Z4, Z2, Z7
-	VMOVUPD      Z7, 192(R10)
-	VMOVUPD      320(R10), Z4
-	VANDPD       Z4, Z5, Z5
-	VCMPPD       $0x04, 384(R10), Z3, K1
-	VMOVUPD.Z    Z4, K1, Z4
-	VMOVUPD      Z4, 320(R10)
-	VMOVUPD      Z5, 64(R13)(R11*1)
-	VMULPD       Z5, Z5, Z4
-	VMOVUPD      256(R10), Z6
-	VFNMADD231PD Z4, Z1, Z6
-	VCMPPD       $0x04, 384(R10), Z3, K1
-	VMOVUPD.Z    Z6, K1, Z6
-	VMOVUPD      Z6, 256(R10)
-	VMOVUPD      448(R10), Z6
-	VFMADD231PD  Z5, Z2, Z6
-	VMOVUPD      Z6, 448(R10)
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000080, R11
-	JMP          groups2
-
-groups1:
-	CMPQ    R11, DX
-	JEQ     groups0
-	VMOVUPD (R13)(R11*1), Z4
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current1
-
-before1:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Z5
-	VBROADCASTSD (R15)(R12*8), Z6
-	VMULPD       (R15)(R11*1), Z6, Z6
-	VFNMADD231PD Z6, Z5, Z4
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before1
-
-current1:
-	VMOVUPD      64(R10), Z5
-	VANDPD       Z5, Z4, Z4
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z5, K1, Z5
-	VMOVUPD      Z5, 64(R10)
-	VMOVUPD      Z4, (R13)(R11*1)
-	VMULPD       Z4, Z4, Z5
-	VMOVUPD      (R10), Z6
-	VFNMADD231PD Z5, Z1, Z6
-	VCMPPD       $0x04, 128(R10), Z3, K1
-	VMOVUPD.Z    Z6, K1, Z6
-	VMOVUPD      Z6, (R10)
-	VMOVUPD      192(R10), Z6
-	VFMADD231PD  Z4, Z2, Z6
-	VMOVUPD      Z6, 192(R10)
-	ADDQ         $0x00000100, R10
-	ADDQ         $0x00000040, R11
-	JMP          groups1
-
-groups0:
-	VMOVSD X1, (R9)
-	MOVQ   R13, 8(R9)
-	ADDQ   $0x10, R9
-
-next:
-	DECQ CX
-	JNZ  pivot
-
-done:
-	VZEROUPPER
-	RET
-
 // func addPanelsAVX512(s *float64, panels int, d int, u *float64, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·addPanelsAVX512(SB), NOSPLIT, $0-40
@@ -3677,51 +3387,51 @@ TEXT ·leadsAVX512(SB), NOSPLIT, $0-56
 	VBROADCASTSD X0, Z0
 	MOVQ         panels+48(FP), SI
 	MOVQ         $0xfff0000000000000, DI
-	VMOVQ        DI, X1
-	VBROADCASTSD X1, Z1
-	MOVQ         $0x0000000000000001, DI
 	VMOVQ        DI, X2
 	VBROADCASTSD X2, Z2
 	MOVQ         mask+40(FP), DI
 	NOTQ         DI
-	VMOVQ        DI, X3
-	VBROADCASTSD X3, Z3
+	VMOVQ        DI, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x0000000000000001, DI
+	VMOVQ        DI, X10
+	VBROADCASTSD X10, Z10
 
 panel:
 	MOVQ $0x0000000000000001, DI
 
 half:
-	VPXORQ  Z8, Z8, Z8
-	VMOVAPD Z1, Z4
-	VMOVAPD Z1, Z5
-	VMOVAPD Z1, Z6
-	VMOVAPD Z1, Z7
+	VPXORQ  Z3, Z3, Z3
+	VMOVAPD Z2, Z6
+	VMOVAPD Z2, Z7
+	VMOVAPD Z2, Z8
+	VMOVAPD Z2, Z9
 	MOVQ    AX, R8
 	XORQ    R9, R9
 
 arm:
-	VMOVUPD      (R8), Z9
-	VBROADCASTSD (DX)(R9*8), Z10
-	VFMADD231PD  Z9, Z0, Z10
-	VPTERNLOGQ   $0xec, Z3, Z8, Z10
-	VMINPD       Z10, Z4, Z11
-	VMAXPD       Z11, Z5, Z5
-	VMAXPD       Z10, Z4, Z4
-	VBROADCASTSD (DX)(R9*8), Z10
-	VFNMADD231PD Z9, Z0, Z10
-	VPTERNLOGQ   $0xec, Z3, Z8, Z10
-	VMINPD       Z10, Z6, Z11
-	VMAXPD       Z11, Z7, Z7
-	VMAXPD       Z10, Z6, Z6
-	VPADDQ       Z2, Z8, Z8
+	VMOVUPD      (R8), Z11
+	VBROADCASTSD (DX)(R9*8), Z4
+	VFMADD231PD  Z11, Z0, Z4
+	VPTERNLOGQ   $0xec, Z1, Z3, Z4
+	VMINPD       Z4, Z6, Z5
+	VMAXPD       Z5, Z7, Z7
+	VMAXPD       Z4, Z6, Z6
+	VBROADCASTSD (DX)(R9*8), Z4
+	VFNMADD231PD Z11, Z0, Z4
+	VPTERNLOGQ   $0xec, Z1, Z3, Z4
+	VMINPD       Z4, Z8, Z5
+	VMAXPD       Z5, Z9, Z9
+	VMAXPD       Z4, Z8, Z8
+	VPADDQ       Z10, Z3, Z3
 	ADDQ         $0x40, R8
 	INCQ         R9
 	CMPQ         R9, CX
 	JL           arm
-	VMOVUPD      Z4, (BX)
-	VMOVUPD      Z5, 128(BX)
-	VMOVUPD      Z6, 64(BX)
-	VMOVUPD      Z7, 192(BX)
+	VMOVUPD      Z6, (BX)
+	VMOVUPD      Z7, 128(BX)
+	VMOVUPD      Z8, 64(BX)
+	VMOVUPD      Z9, 192(BX)
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, BX
 	DECQ         DI
@@ -3752,15 +3462,15 @@ TEXT ·stepLeadsAVX512(SB), NOSPLIT, $0-80
 	MOVQ         at+72(FP), R9
 	SHLQ         $0x06, R9
 	MOVQ         $0xfff0000000000000, R10
-	VMOVQ        R10, X2
-	VBROADCASTSD X2, Z2
-	MOVQ         $0x0000000000000001, R10
 	VMOVQ        R10, X3
 	VBROADCASTSD X3, Z3
 	MOVQ         mask+40(FP), R10
 	NOTQ         R10
-	VMOVQ        R10, X4
-	VBROADCASTSD X4, Z4
+	VMOVQ        R10, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         $0x0000000000000001, R10
+	VMOVQ        R10, X11
+	VBROADCASTSD X11, Z11
 
 panel:
 	MOVQ $0x0000000000000001, R10
@@ -3768,41 +3478,41 @@ panel:
 half:
 	VMOVUPD (R8), Z1
 	VSUBPD  (AX)(R9*1), Z1, Z1
-	VPXORQ  Z9, Z9, Z9
-	VMOVAPD Z2, Z5
-	VMOVAPD Z2, Z6
-	VMOVAPD Z2, Z7
-	VMOVAPD Z2, Z8
+	VPXORQ  Z4, Z4, Z4
+	VMOVAPD Z3, Z7
+	VMOVAPD Z3, Z8
+	VMOVAPD Z3, Z9
+	VMOVAPD Z3, Z10
 	MOVQ    AX, R11
 	XORQ    R12, R12
 
 arm:
-	VMOVUPD      (R11), Z10
+	VMOVUPD      (R11), Z12
 	PREFETCHT0   1024(R11)
-	VBROADCASTSD (DI)(R12*8), Z11
-	VFMADD231PD  Z1, Z11, Z10
-	VMOVUPD      Z10, (R11)
-	VBROADCASTSD (DX)(R12*8), Z11
-	VFMADD231PD  Z10, Z0, Z11
-	VPTERNLOGQ   $0xec, Z4, Z9, Z11
-	VMINPD       Z11, Z5, Z12
-	VMAXPD       Z12, Z6, Z6
-	VMAXPD       Z11, Z5, Z5
-	VBROADCASTSD (DX)(R12*8), Z11
-	VFNMADD231PD Z10, Z0, Z11
-	VPTERNLOGQ   $0xec, Z4, Z9, Z11
-	VMINPD       Z11, Z7, Z12
-	VMAXPD       Z12, Z8, Z8
-	VMAXPD       Z11, Z7, Z7
-	VPADDQ       Z3, Z9, Z9
+	VBROADCASTSD (DI)(R12*8), Z5
+	VFMADD231PD  Z1, Z5, Z12
+	VMOVUPD      Z12, (R11)
+	VBROADCASTSD (DX)(R12*8), Z5
+	VFMADD231PD  Z12, Z0, Z5
+	VPTERNLOGQ   $0xec, Z2, Z4, Z5
+	VMINPD       Z5, Z7, Z6
+	VMAXPD       Z6, Z8, Z8
+	VMAXPD       Z5, Z7, Z7
+	VBROADCASTSD (DX)(R12*8), Z5
+	VFNMADD231PD Z12, Z0, Z5
+	VPTERNLOGQ   $0xec, Z2, Z4, Z5
+	VMINPD       Z5, Z9, Z6
+	VMAXPD       Z6, Z10, Z10
+	VMAXPD       Z5, Z9, Z9
+	VPADDQ       Z11, Z4, Z4
 	ADDQ         $0x40, R11
 	INCQ         R12
 	CMPQ         R12, CX
 	JL           arm
-	VMOVUPD      Z5, (BX)
-	VMOVUPD      Z6, 128(BX)
-	VMOVUPD      Z7, 64(BX)
-	VMOVUPD      Z8, 192(BX)
+	VMOVUPD      Z7, (BX)
+	VMOVUPD      Z8, 128(BX)
+	VMOVUPD      Z9, 64(BX)
+	VMOVUPD      Z10, 192(BX)
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, BX
 	ADDQ         $0x40, R8
@@ -3816,6 +3526,434 @@ arm:
 	ADDQ         $0x000000c8, BX
 	DECQ         SI
 	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func contestPassAVX512(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·contestPassAVX512(SB), NOSPLIT, $0-160
+	MOVQ         now+0(FP), AX
+	MOVQ         list+8(FP), CX
+	MOVQ         w+32(FP), DX
+	MOVQ         base+40(FP), BX
+	MOVQ         out+56(FP), SI
+	MOVQ         h+80(FP), DI
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         $0xfff0000000000000, R8
+	VMOVQ        R8, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         mask+64(FP), R8
+	NOTQ         R8
+	VMOVQ        R8, X1
+	VBROADCASTSD X1, Z1
+	XORQ         R8, R8
+	XORQ         R9, R9
+
+panel:
+	VMOVUPD (DI), Z11
+	VMOVAPD Z2, Z6
+	VMOVAPD Z2, Z7
+	VMOVAPD Z2, Z8
+	VMOVAPD Z2, Z9
+	MOVQ    size+16(FP), R10
+	MOVQ    (R10)(R8*8), R12
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	TESTQ   R12, R12
+	JZ      ranked0
+
+arm0:
+	MOVQ         (R11), R13
+	VMOVUPD      (R10), Z10
+	VBROADCASTSD (DX)(R13*8), Z3
+	VFMADD231PD  Z3, Z11, Z10
+	VMOVUPD      Z10, (R10)
+	VPBROADCASTQ (R11), Z3
+	VBROADCASTSD (BX)(R13*8), Z4
+	VFMADD231PD  Z10, Z0, Z4
+	VPTERNLOGQ   $0xec, Z1, Z3, Z4
+	VMINPD       Z4, Z6, Z5
+	VMAXPD       Z5, Z7, Z7
+	VMAXPD       Z4, Z6, Z6
+	VBROADCASTSD (BX)(R13*8), Z4
+	VFNMADD231PD Z10, Z0, Z4
+	VPTERNLOGQ   $0xec, Z1, Z3, Z4
+	VMINPD       Z4, Z8, Z5
+	VMAXPD       Z5, Z9, Z9
+	VMAXPD       Z4, Z8, Z8
+	ADDQ         $0x08, R11
+	ADDQ         $0x40, R10
+	DECQ         R12
+	JNZ          arm0
+
+ranked0:
+	VMOVUPD       Z6, (SI)
+	VMOVUPD       Z7, 128(SI)
+	VMOVUPD       Z8, 64(SI)
+	VMOVUPD       Z9, 192(SI)
+	MOVQ          mask+64(FP), R10
+	MOVQ          R10, 256(SI)
+	MOVQ          begin+104(FP), R10
+	VMOVAPD       Z2, Z3
+	VMOVUPD       (R10), Z4
+	VSUBPD        (SI), Z4, Z4
+	VMAXPD        Z4, Z3, Z3
+	VMOVUPD       64(R10), Z4
+	VSUBPD        64(SI), Z4, Z4
+	VMAXPD        Z4, Z3, Z3
+	MOVQ          begin+104(FP), R10
+	ADDQ          $0x00000080, R10
+	MOVQ          R10, begin+104(FP)
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	VMAXPD        Y4, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X4
+	VMAXPD        X4, X3, X3
+	VPERMILPD     $0x01, X3, X4
+	VMAXSD        X4, X3, X3
+	MOVSD         slack+136(FP), X4
+	VADDSD        X4, X3, X3
+	MOVQ          limit+144(FP), R10
+	VMOVSD        X3, (R10)(R8*8)
+	VBROADCASTSD  X3, Z3
+	MOVQ          deficit+112(FP), R10
+	MOVQ          rise+120(FP), R11
+	MOVQ          ld+128(FP), R12
+	MOVQ          $0x7ff0000000000000, R13
+	VMOVQ         R13, X5
+	VBROADCASTSD  X5, Z5
+	MOVQ          $0x7ff0000000000000, R13
+	VMOVQ         R13, X6
+	VBROADCASTSD  X6, Z6
+
+behind:
+	VMOVUPD (R10), Z4
+	VSUBPD  (R11), Z4, Z4
+	VMINPD  Z5, Z4, Z5
+	VMOVUPD 64(R10), Z4
+	VSUBPD  64(R11), Z4, Z4
+	VMINPD  Z6, Z4, Z6
+	ADDQ    $0x00000080, R10
+	ADDQ    $0x00000080, R11
+	SUBQ    $0x10, R12
+	JNZ     behind
+	MOVQ    R10, deficit+112(FP)
+	VMINPD  Z6, Z5, Z5
+	VCMPPD  $0x02, Z3, Z5, K1
+	KMOVW   K1, R10
+	TESTL   R10, R10
+	JZ      next
+	BTSQ    R8, R9
+
+next:
+	MOVQ room+24(FP), R10
+	SHLQ $0x03, R10
+	ADDQ R10, CX
+	SHLQ $0x03, R10
+	ADDQ R10, AX
+	ADDQ $0x00000108, SI
+	MOVQ even+88(FP), R10
+	MOVQ odd+96(FP), R11
+	ADDQ R10, DI
+	MOVQ R11, even+88(FP)
+	MOVQ R10, odd+96(FP)
+	INCQ R8
+	MOVQ panels+72(FP), R10
+	CMPQ R8, R10
+	JL   panel
+	MOVQ R9, wanted+152(FP)
+	VZEROUPPER
+	RET
+
+// func contestTakeAVX512(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·contestTakeAVX512(SB), NOSPLIT, $0-64
+	MOVQ         p+0(FP), AX
+	MOVQ         arms+8(FP), CX
+	MOVQ         h+32(FP), DX
+	MOVQ         u+40(FP), BX
+	MOVQ         panels+48(FP), SI
+	SHLQ         $0x06, CX
+	MOVQ         $0x0000000000000040, DI
+	MOVQ         $0x00000000000007c0, R8
+	MOVQ         $0x7fffffffffffffff, R9
+	VMOVQ        R9, X0
+	VBROADCASTSD X0, Z0
+	VPXORQ       Z1, Z1, Z1
+
+panel:
+	VMOVUPD (AX), Z3
+	MOVQ    along+16(FP), R9
+	MOVQ    n+24(FP), R10
+	MOVQ    DX, R11
+	TESTQ   R10, R10
+	JZ      there
+
+step:
+	VBROADCASTSD (R9), Z2
+	VFMADD231PD  (R11), Z2, Z3
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R10
+	JNZ          step
+
+there:
+	VMOVUPD       (BX), Z2
+	VSUBPD        Z3, Z2, Z2
+	VMOVUPD       Z2, (R11)
+	VPANDQ        Z0, Z2, Z2
+	VMAXPD        Z2, Z1, Z1
+	ADDQ          CX, AX
+	ADDQ          $0x40, BX
+	ADDQ          DI, DX
+	XCHGQ         DI, R8
+	DECQ          SI
+	JNZ           panel
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VMAXPD        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VMAXPD        X2, X1, X1
+	VPERMILPD     $0x01, X1, X2
+	VMAXSD        X2, X1, X1
+	MOVSD         X1, most+56(FP)
+	VZEROUPPER
+	RET
+
+// func contestBehindAVX512(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·contestBehindAVX512(SB), NOSPLIT, $0-48
+	MOVQ         deficit+0(FP), AX
+	MOVQ         p+8(FP), CX
+	MOVQ         base+16(FP), DX
+	MOVQ         arms+24(FP), BX
+	MOVQ         begin+40(FP), SI
+	MOVSD        c+32(FP), X0
+	VBROADCASTSD X0, Z0
+
+arms:
+	VMOVUPD      (CX), Z11
+	VBROADCASTSD (DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z1
+	VBROADCASTSD (DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z1, Z1
+	VMOVUPD      64(CX), Z11
+	VBROADCASTSD 8(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z2
+	VBROADCASTSD 8(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z2, Z2
+	VMOVUPD      128(CX), Z11
+	VBROADCASTSD 16(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z3
+	VBROADCASTSD 16(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z3, Z3
+	VMOVUPD      192(CX), Z11
+	VBROADCASTSD 24(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z4
+	VBROADCASTSD 24(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z4, Z4
+	VMOVUPD      256(CX), Z11
+	VBROADCASTSD 32(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z5
+	VBROADCASTSD 32(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z5, Z5
+	VMOVUPD      320(CX), Z11
+	VBROADCASTSD 40(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z6
+	VBROADCASTSD 40(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z6, Z6
+	VMOVUPD      384(CX), Z11
+	VBROADCASTSD 48(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z7
+	VBROADCASTSD 48(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z7, Z7
+	VMOVUPD      448(CX), Z11
+	VBROADCASTSD 56(DX), Z10
+	VFMADD231PD  Z11, Z0, Z10
+	VMOVUPD      (SI), Z9
+	VSUBPD       Z10, Z9, Z8
+	VBROADCASTSD 56(DX), Z10
+	VFNMADD231PD Z11, Z0, Z10
+	VMOVUPD      64(SI), Z9
+	VSUBPD       Z10, Z9, Z9
+	VMINPD       Z9, Z8, Z8
+	VSHUFF64X2   $0x44, Z3, Z1, Z9
+	VSHUFF64X2   $0xee, Z3, Z1, Z1
+	VMINPD       Z9, Z1, Z1
+	VSHUFF64X2   $0x44, Z7, Z5, Z9
+	VSHUFF64X2   $0xee, Z7, Z5, Z5
+	VMINPD       Z9, Z5, Z5
+	VSHUFF64X2   $0x88, Z5, Z1, Z9
+	VSHUFF64X2   $0xdd, Z5, Z1, Z1
+	VMINPD       Z9, Z1, Z1
+	VSHUFF64X2   $0x44, Z4, Z2, Z9
+	VSHUFF64X2   $0xee, Z4, Z2, Z2
+	VMINPD       Z9, Z2, Z2
+	VSHUFF64X2   $0x44, Z8, Z6, Z9
+	VSHUFF64X2   $0xee, Z8, Z6, Z6
+	VMINPD       Z9, Z6, Z6
+	VSHUFF64X2   $0x88, Z6, Z2, Z9
+	VSHUFF64X2   $0xdd, Z6, Z2, Z2
+	VMINPD       Z9, Z2, Z2
+	VUNPCKLPD    Z2, Z1, Z9
+	VUNPCKHPD    Z2, Z1, Z1
+	VMINPD       Z9, Z1, Z1
+	VMOVUPD      Z1, (AX)
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, AX
+	SUBQ         $0x08, BX
+	JZ           end
+	CMPQ         BX, $0x08
+	JGE          arms
+	MOVQ         BX, DI
+	SUBQ         $0x08, DI
+	MOVQ         $0x0000000000000008, BX
+	LEAQ         (DX)(DI*8), DX
+	LEAQ         (AX)(DI*8), AX
+	SHLQ         $0x06, DI
+	ADDQ         DI, CX
+	JMP          arms
+
+end:
+	VZEROUPPER
+	RET
+
+// func contestRiseAVX512(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·contestRiseAVX512(SB), NOSPLIT, $0-64
+	MOVQ         w+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         swing+24(FP), DX
+	MOVQ         base+32(FP), BX
+	MOVQ         base0+40(FP), SI
+	MOVQ         rise+56(FP), DI
+	MOVSD        most+16(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVSD        by+48(FP), X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x7fffffffffffffff, R8
+	VMOVQ        R8, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         CX, R8
+	ANDQ         $0x07, R8
+	MOVQ         $-1, R9
+	BZHIQ        R8, R9, R9
+	KMOVW        R9, K1
+	SUBQ         R8, CX
+	JZ           armsRest
+
+arms:
+	VMOVUPD     (AX), Z3
+	VPANDQ      Z2, Z3, Z3
+	VMOVUPD     (DX), Z4
+	VFMADD231PD Z0, Z3, Z4
+	VMOVUPD     Z4, (DX)
+	VMOVUPD     (BX), Z3
+	VMOVUPD     (SI), Z5
+	VSUBPD      Z5, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VMOVUPD     Z3, (DI)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, DI
+	SUBQ        $0x08, CX
+	JNZ         arms
+
+armsRest:
+	TESTQ       R8, R8
+	JZ          armsEnd
+	VMOVUPD.Z   (AX), K1, Z3
+	VPANDQ      Z2, Z3, Z3
+	VMOVUPD.Z   (DX), K1, Z4
+	VFMADD231PD Z0, Z3, Z4
+	VMOVUPD     Z4, K1, (DX)
+	VMOVUPD.Z   (BX), K1, Z3
+	VMOVUPD.Z   (SI), K1, Z5
+	VSUBPD      Z5, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VMOVUPD     Z3, K1, (DI)
+
+armsEnd:
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX512(x *float64, n int) float64
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·maxAbsAVX512(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Z2
+	VPXORQ       Z1, Z1, Z1
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SUBQ         DX, CX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Z0
+	VPANDQ  Z2, Z0, Z0
+	VMAXPD  Z0, Z1, Z1
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     number
+
+numberRest:
+	TESTQ     DX, DX
+	JZ        numberEnd
+	VMOVUPD.Z (AX), K1, Z0
+	VPANDQ    Z2, Z0, Z0
+	VMAXPD    Z0, Z1, Z1
+
+numberEnd:
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPD        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMAXPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VMAXSD        X0, X1, X1
+	MOVSD         X1, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -7153,438 +7291,6 @@ column:
 	VZEROUPPER
 	RET
 
-// func gaussianAVX2(a *float64, d int, ld int, groups *float64, steps *float64, least *float64, z *float64)
-// Requires: AVX, AVX2, BMI, CMOV, FMA3
-TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
-	MOVQ a+0(FP), AX
-	MOVQ d+8(FP), CX
-	MOVQ ld+16(FP), DX
-	MOVQ groups+24(FP), BX
-	MOVQ steps+32(FP), SI
-	MOVQ least+40(FP), DI
-	MOVQ z+48(FP), R8
-	SHLQ $0x03, DX
-	MOVQ SI, R9
-
-pivot:
-	VXORPD Y0, Y0, Y0
-	XORQ   R12, R12
-	MOVQ   BX, R10
-	MOVQ   DX, R11
-
-largest:
-	VMAXPD       (R10), Y0, Y0
-	VMAXPD       32(R10), Y0, Y0
-	ADDQ         $0x00000100, R10
-	SUBQ         $0x40, R11
-	JNZ          largest
-	VEXTRACTF128 $0x01, Y0, X2
-	VMAXPD       X2, X0, X0
-	VUNPCKHPD    X0, X0, X2
-	VMAXSD       X2, X0, X0
-	VXORPD       Y1, Y1, Y1
-	VUCOMISD     X1, X0
-	JLS          done
-	VMOVAPD      X0, X1
-	VBROADCASTSD X0, Y0
-	MOVQ         DX, R11
-	LEAQ         (BX)(DX*4), R10
-
-find:
-	SUBQ         $0x00000100, R10
-	SUBQ         $0x40, R11
-	VCMPPD       $0x00, 32(R10), Y0, Y2
-	VMOVMSKPD    Y2, R13
-	MOVQ         R11, R14
-	SHRQ         $0x03, R14
-	ADDQ         $0x04, R14
-	TZCNTL       R13, R15
-	ADDQ         R15, R14
-	TESTL        R13, R13
-	CMOVQNE      R14, R12
-	VCMPPD       $0x00, (R10), Y0, Y2
-	VMOVMSKPD    Y2, R13
-	MOVQ         R11, R14
-	SHRQ         $0x03, R14
-	TZCNTL       R13, R15
-	ADDQ         R15, R14
-	TESTL        R13, R13
-	CMOVQNE      R14, R12
-	TESTQ        R11, R11
-	JNZ          find
-	VXORPD       Y2, Y2, Y2
-	VCVTSI2SDQ   R12, X2, X2
-	VBROADCASTSD X2, Y2
-	VUCOMISD     (DI)(R12*8), X1
-	JHI          column
-	MOVQ         BX, R10
-	MOVQ         DX, R11
-
-drop:
-	VMOVUPD (R10), Y0
-	VCMPPD  $0x04, 128(R10), Y2, Y1
-	VANDPD  Y1, Y0, Y0
-	VMOVUPD Y0, (R10)
-	VMOVUPD 64(R10), Y0
-	VCMPPD  $0x04, 128(R10), Y2, Y1
-	VANDPD  Y1, Y0, Y0
-	VMOVUPD Y0, 64(R10)
-	VMOVUPD 32(R10), Y0
-	VCMPPD  $0x04, 160(R10), Y2, Y1
-	VANDPD  Y1, Y0, Y0
-	VMOVUPD Y0, 32(R10)
-	VMOVUPD 96(R10), Y0
-	VCMPPD  $0x04, 160(R10), Y2, Y1
-	VANDPD  Y1, Y0, Y0
-	VMOVUPD Y0, 96(R10)
-	ADDQ    $0x00000100, R10
-	SUBQ    $0x40, R11
-	JNZ     drop
-	JMP     next
-
-column:
-	MOVQ         $0x3ff0000000000000, R10
-	VMOVQ        R10, X0
-	VDIVSD       X1, X0, X1
-	VSQRTSD      X1, X1, X0
-	VMULSD       (R8)(R12*8), X0, X0
-	VBROADCASTSD X1, Y1
-	VBROADCASTSD X0, Y0
-	MOVQ         R12, R13
-	IMULQ        DX, R13
-	ADDQ         AX, R13
-	MOVQ         BX, R10
-	XORQ         R11, R11
-
-groups4:
-	MOVQ    DX, R14
-	SUBQ    R11, R14
-	CMPQ    R14, $0x00000100
-	JLT     groups2
-	VMOVUPD (R13)(R11*1), Y3
-	VMOVUPD 32(R13)(R11*1), Y4
-	VMOVUPD 64(R13)(R11*1), Y5
-	VMOVUPD 96(R13)(R11*1), Y6
-	VMOVUPD 128(R13)(R11*1), Y7
-	VMOVUPD 160(R13)(R11*1), Y8
-	VMOVUPD 192(R13)(R11*1), Y9
-	VMOVUPD 224(R13)(R11*1), Y10
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current4
-
-before4:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Y11
-	VBROADCASTSD (R15)(R12*8), Y12
-	VMULPD       (R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y3
-	VMULPD       32(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y4
-	VMULPD       64(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y5
-	VMULPD       96(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y6
-	VMULPD       128(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y7
-	VMULPD       160(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y8
-	VMULPD       192(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y9
-	VMULPD       224(R15)(R11*1), Y12, Y13
-	VFNMADD231PD Y13, Y11, Y10
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before4
-
-current4:
-	VMOVUPD      64(R10), Y11
-	VANDPD       Y11, Y3, Y3
-	VCMPPD       $0x04, 128(R10), Y2, Y12
-	VANDPD       Y12, Y11, Y11
-	VMOVUPD      Y11, 64(R10)
-	VMOVUPD      Y3, (R13)(R11*1)
-	VMULPD       Y3, Y3, Y11
-	VMOVUPD      (R10), Y12
-	VFNMADD231PD Y11, Y1, Y12
-	VCMPPD       $0x04, 128(R10), Y2, Y11
-	VANDPD       Y11, Y12, Y12
-	VMOVUPD      Y12, (R10)
-	VMOVUPD      192(R10), Y12
-	VFMADD231PD  Y3, Y0, Y12
-	VMOVUPD      Y12, 192(R10)
-	VMOVUPD      96(R10), Y3
-	VANDPD       Y3, Y4, Y4
-	VCMPPD       $0x04, 160(R10), Y2, Y11
-	VANDPD       Y11, Y3, Y3
-	VMOVUPD      Y3, 96(R10)
-	VMOVUPD      Y4, 32(R13)(R11*1)
-	VMULPD       Y4, Y4, Y3
-	VMOVUPD      32(R10), Y11
-	VFNMADD231PD Y3, Y1, Y11
-	VCMPPD       $0x04, 160(R10), Y2, Y3
-	VANDPD       Y3, Y11, Y11
-	VMOVUPD      Y11, 32(R10)
-	VMOVUPD      224(R10), Y11
-	VFMADD231PD  Y4, Y0, Y11
-	VMOVUPD      Y11, 224(R10)
-	VMOVUPD      320(R10), Y3
-	VANDPD       Y3, Y5, Y5
-	VCMPPD       $0x04, 384(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 320(R10)
-	VMOVUPD      Y5, 64(R13)(R11*1)
-	VMULPD       Y5, Y5, Y3
-	VMOVUPD      256(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 384(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 256(R10)
-	VMOVUPD      448(R10), Y4
-	VFMADD231PD  Y5, Y0, Y4
-	VMOVUPD      Y4, 448(R10)
-	VMOVUPD      352(R10), Y3
-	VANDPD       Y3, Y6, Y6
-	VCMPPD       $0x04, 416(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 352(R10)
-	VMOVUPD      Y6, 96(R13)(R11*1)
-	VMULPD       Y6, Y6, Y3
-	VMOVUPD      288(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 416(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 288(R10)
-	VMOVUPD      480(R10), Y4
-	VFMADD231PD  Y6, Y0, Y4
-	VMOVUPD      Y4, 480(R10)
-	VMOVUPD      576(R10), Y3
-	VANDPD       Y3, Y7, Y7
-	VCMPPD       $0x04, 640(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 576(R10)
-	VMOVUPD      Y7, 128(R13)(R11*1)
-	VMULPD       Y7, Y7, Y3
-	VMOVUPD      512(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 640(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 512(R10)
-	VMOVUPD      704(R10), Y4
-	VFMADD231PD  Y7, Y0, Y4
-	VMOVUPD      Y4, 704(R10)
-	VMOVUPD      608(R10), Y3
-	VANDPD       Y3, Y8, Y8
-	VCMPPD       $0x04, 672(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 608(R10)
-	VMOVUPD      Y8, 160(R13)(R11*1)
-	VMULPD       Y8, Y8, Y3
-	VMOVUPD      544(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 672(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 544(R10)
-	VMOVUPD      736(R10), Y4
-	VFMADD231PD  Y8, Y0, Y4
-	VMOVUPD      Y4, 736(R10)
-	VMOVUPD      832(R10), Y3
-	VANDPD       Y3, Y9, Y9
-	VCMPPD       $0x04, 896(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 832(R10)
-	VMOVUPD      Y9, 192(R13)(R11*1)
-	VMULPD       Y9, Y9, Y3
-	VMOVUPD      768(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 896(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 768(R10)
-	VMOVUPD      960(R10), Y4
-	VFMADD231PD  Y9, Y0, Y4
-	VMOVUPD      Y4, 960(R10)
-	VMOVUPD      864(R10), Y3
-	VANDPD       Y3, Y10, Y10
-	VCMPPD       $0x04, 928(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 864(R10)
-	VMOVUPD      Y10, 224(R13)(R11*1)
-	VMULPD       Y10, Y10, Y3
-	VMOVUPD      800(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 928(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 800(R10)
-	VMOVUPD      992(R10), Y4
-	VFMADD231PD  Y10, Y0, Y4
-	VMOVUPD      Y4, 992(R10)
-	ADDQ         $0x00000400, R10
-	ADDQ         $0x00000100, R11
-	JMP          groups4
-
-groups2:
-	MOVQ    DX, R14
-	SUBQ    R11, R14
-	CMPQ    R14, $0x00000080
-	JLT     groups1
-	VMOVUPD (R13)(R11*1), Y3
-	VMOVUPD 32(R13)(R11*1), Y4
-	VMOVUPD 64(R13)(R11*1), Y5
-	VMOVUPD 96(R13)(R11*1), Y6
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current2
-
-before2:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Y7
-	VBROADCASTSD (R15)(R12*8), Y8
-	VMULPD       (R15)(R11*1), Y8, Y9
-	VFNMADD231PD Y9, Y7, Y3
-	VMULPD       32(R15)(R11*1), Y8, Y9
-	VFNMADD231PD Y9, Y7, Y4
-	VMULPD       64(R15)(R11*1), Y8, Y9
-	VFNMADD231PD Y9, Y7, Y5
-	VMULPD       96(R15)(R11*1), Y8, Y9
-	VFNMADD231PD Y9, Y7, Y6
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before2
-
-current2:
-	VMOVUPD      64(R10), Y7
-	VANDPD       Y7, Y3, Y3
-	VCMPPD       $0x04, 128(R10), Y2, Y8
-	VANDPD       Y8, Y7, Y7
-	VMOVUPD      Y7, 64(R10)
-	VMOVUPD      Y3, (R13)(R11*1)
-	VMULPD       Y3, Y3, Y7
-	VMOVUPD      (R10), Y8
-	VFNMADD231PD Y7, Y1, Y8
-	VCMPPD       $0x04, 128(R10), Y2, Y7
-	VANDPD       Y7, Y8, Y8
-	VMOVUPD      Y8, (R10)
-	VMOVUPD      192(R10), Y8
-	VFMADD231PD  Y3, Y0, Y8
-	VMOVUPD      Y8, 192(R10)
-	VMOVUPD      96(R10), Y3
-	VANDPD       Y3, Y4, Y4
-	VCMPPD       $0x04, 160(R10), Y2, Y7
-	VANDPD       Y7, Y3, Y3
-	VMOVUPD      Y3, 96(R10)
-	VMOVUPD      Y4, 32(R13)(R11*1)
-	VMULPD       Y4, Y4, Y3
-	VMOVUPD      32(R10), Y7
-	VFNMADD231PD Y3, Y1, Y7
-	VCMPPD       $0x04, 160(R10), Y2, Y3
-	VANDPD       Y3, Y7, Y7
-	VMOVUPD      Y7, 32(R10)
-	VMOVUPD      224(R10), Y7
-	VFMADD231PD  Y4, Y0, Y7
-	VMOVUPD      Y7, 224(R10)
-	VMOVUPD      320(R10), Y3
-	VANDPD       Y3, Y5, Y5
-	VCMPPD       $0x04, 384(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 320(R10)
-	VMOVUPD      Y5, 64(R13)(R11*1)
-	VMULPD       Y5, Y5, Y3
-	VMOVUPD      256(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 384(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 256(R10)
-	VMOVUPD      448(R10), Y4
-	VFMADD231PD  Y5, Y0, Y4
-	VMOVUPD      Y4, 448(R10)
-	VMOVUPD      352(R10), Y3
-	VANDPD       Y3, Y6, Y6
-	VCMPPD       $0x04, 416(R10), Y2, Y4
-	VANDPD       Y4, Y3, Y3
-	VMOVUPD      Y3, 352(R10)
-	VMOVUPD      Y6, 96(R13)(R11*1)
-	VMULPD       Y6, Y6, Y3
-	VMOVUPD      288(R10), Y4
-	VFNMADD231PD Y3, Y1, Y4
-	VCMPPD       $0x04, 416(R10), Y2, Y3
-	VANDPD       Y3, Y4, Y4
-	VMOVUPD      Y4, 288(R10)
-	VMOVUPD      480(R10), Y4
-	VFMADD231PD  Y6, Y0, Y4
-	VMOVUPD      Y4, 480(R10)
-	ADDQ         $0x00000200, R10
-	ADDQ         $0x00000080, R11
-	JMP          groups2
-
-groups1:
-	CMPQ    R11, DX
-	JEQ     groups0
-	VMOVUPD (R13)(R11*1), Y3
-	VMOVUPD 32(R13)(R11*1), Y4
-	MOVQ    SI, R14
-	CMPQ    R14, R9
-	JEQ     current1
-
-before1:
-	MOVQ         8(R14), R15
-	VBROADCASTSD (R14), Y5
-	VBROADCASTSD (R15)(R12*8), Y6
-	VMULPD       (R15)(R11*1), Y6, Y7
-	VFNMADD231PD Y7, Y5, Y3
-	VMULPD       32(R15)(R11*1), Y6, Y7
-	VFNMADD231PD Y7, Y5, Y4
-	ADDQ         $0x10, R14
-	CMPQ         R14, R9
-	JNE          before1
-
-current1:
-	VMOVUPD      64(R10), Y5
-	VANDPD       Y5, Y3, Y3
-	VCMPPD       $0x04, 128(R10), Y2, Y6
-	VANDPD       Y6, Y5, Y5
-	VMOVUPD      Y5, 64(R10)
-	VMOVUPD      Y3, (R13)(R11*1)
-	VMULPD       Y3, Y3, Y5
-	VMOVUPD      (R10), Y6
-	VFNMADD231PD Y5, Y1, Y6
-	VCMPPD       $0x04, 128(R10), Y2, Y5
-	VANDPD       Y5, Y6, Y6
-	VMOVUPD      Y6, (R10)
-	VMOVUPD      192(R10), Y6
-	VFMADD231PD  Y3, Y0, Y6
-	VMOVUPD      Y6, 192(R10)
-	VMOVUPD      96(R10), Y3
-	VANDPD       Y3, Y4, Y4
-	VCMPPD       $0x04, 160(R10), Y2, Y5
-	VANDPD       Y5, Y3, Y3
-	VMOVUPD      Y3, 96(R10)
-	VMOVUPD      Y4, 32(R13)(R11*1)
-	VMULPD       Y4, Y4, Y3
-	VMOVUPD      32(R10), Y5
-	VFNMADD231PD Y3, Y1, Y5
-	VCMPPD       $0x04, 160(R10), Y2, Y3
-	VANDPD       Y3, Y5, Y5
-	VMOVUPD      Y5, 32(R10)
-	VMOVUPD      224(R10), Y5
-	VFMADD231PD  Y4, Y0, Y5
-	VMOVUPD      Y5, 224(R10)
-	ADDQ         $0x00000100, R10
-	ADDQ         $0x00000040, R11
-	JMP          groups1
-
-groups0:
-	VMOVSD X1, (R9)
-	MOVQ   R13, 8(R9)
-	ADDQ   $0x10, R9
-
-next:
-	DECQ CX
-	JNZ  pivot
-
-done:
-	VZEROUPPER
-	RET
-
 // func addPanelsAVX2(s *float64, panels int, d int, u *float64, x *float64)
 // Requires: AVX, FMA3
 TEXT ·addPanelsAVX2(SB), NOSPLIT, $0-40
@@ -8468,53 +8174,53 @@ TEXT ·leadsAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD X0, Y0
 	MOVQ         panels+48(FP), SI
 	MOVQ         $0xfff0000000000000, DI
-	VMOVQ        DI, X1
-	VBROADCASTSD X1, Y1
-	MOVQ         $0x0000000000000001, DI
 	VMOVQ        DI, X2
 	VBROADCASTSD X2, Y2
 	MOVQ         mask+40(FP), DI
 	NOTQ         DI
-	VMOVQ        DI, X3
-	VBROADCASTSD X3, Y3
+	VMOVQ        DI, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x0000000000000001, DI
+	VMOVQ        DI, X10
+	VBROADCASTSD X10, Y10
 
 panel:
 	MOVQ $0x0000000000000002, DI
 
 half:
-	VXORPD  Y8, Y8, Y8
-	VMOVAPD Y1, Y4
-	VMOVAPD Y1, Y5
-	VMOVAPD Y1, Y6
-	VMOVAPD Y1, Y7
+	VXORPD  Y3, Y3, Y3
+	VMOVAPD Y2, Y6
+	VMOVAPD Y2, Y7
+	VMOVAPD Y2, Y8
+	VMOVAPD Y2, Y9
 	MOVQ    AX, R8
 	XORQ    R9, R9
 
 arm:
-	VMOVUPD      (R8), Y9
-	VBROADCASTSD (DX)(R9*8), Y10
-	VFMADD231PD  Y9, Y0, Y10
-	VANDPD       Y3, Y10, Y10
-	VORPD        Y8, Y10, Y10
-	VMINPD       Y10, Y4, Y11
-	VMAXPD       Y11, Y5, Y5
-	VMAXPD       Y10, Y4, Y4
-	VBROADCASTSD (DX)(R9*8), Y10
-	VFNMADD231PD Y9, Y0, Y10
-	VANDPD       Y3, Y10, Y10
-	VORPD        Y8, Y10, Y10
-	VMINPD       Y10, Y6, Y11
-	VMAXPD       Y11, Y7, Y7
-	VMAXPD       Y10, Y6, Y6
-	VPADDQ       Y2, Y8, Y8
+	VMOVUPD      (R8), Y11
+	VBROADCASTSD (DX)(R9*8), Y4
+	VFMADD231PD  Y11, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y6, Y5
+	VMAXPD       Y5, Y7, Y7
+	VMAXPD       Y4, Y6, Y6
+	VBROADCASTSD (DX)(R9*8), Y4
+	VFNMADD231PD Y11, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y8, Y5
+	VMAXPD       Y5, Y9, Y9
+	VMAXPD       Y4, Y8, Y8
+	VPADDQ       Y10, Y3, Y3
 	ADDQ         $0x40, R8
 	INCQ         R9
 	CMPQ         R9, CX
 	JL           arm
-	VMOVUPD      Y4, (BX)
-	VMOVUPD      Y5, 128(BX)
-	VMOVUPD      Y6, 64(BX)
-	VMOVUPD      Y7, 192(BX)
+	VMOVUPD      Y6, (BX)
+	VMOVUPD      Y7, 128(BX)
+	VMOVUPD      Y8, 64(BX)
+	VMOVUPD      Y9, 192(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
 	DECQ         DI
@@ -8545,15 +8251,15 @@ TEXT ·stepLeadsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         at+72(FP), R9
 	SHLQ         $0x06, R9
 	MOVQ         $0xfff0000000000000, R10
-	VMOVQ        R10, X2
-	VBROADCASTSD X2, Y2
-	MOVQ         $0x0000000000000001, R10
 	VMOVQ        R10, X3
 	VBROADCASTSD X3, Y3
 	MOVQ         mask+40(FP), R10
 	NOTQ         R10
-	VMOVQ        R10, X4
-	VBROADCASTSD X4, Y4
+	VMOVQ        R10, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         $0x0000000000000001, R10
+	VMOVQ        R10, X11
+	VBROADCASTSD X11, Y11
 
 panel:
 	MOVQ $0x0000000000000002, R10
@@ -8561,43 +8267,43 @@ panel:
 half:
 	VMOVUPD (R8), Y1
 	VSUBPD  (AX)(R9*1), Y1, Y1
-	VXORPD  Y9, Y9, Y9
-	VMOVAPD Y2, Y5
-	VMOVAPD Y2, Y6
-	VMOVAPD Y2, Y7
-	VMOVAPD Y2, Y8
+	VXORPD  Y4, Y4, Y4
+	VMOVAPD Y3, Y7
+	VMOVAPD Y3, Y8
+	VMOVAPD Y3, Y9
+	VMOVAPD Y3, Y10
 	MOVQ    AX, R11
 	XORQ    R12, R12
 
 arm:
-	VMOVUPD      (R11), Y10
+	VMOVUPD      (R11), Y12
 	PREFETCHT0   1024(R11)
-	VBROADCASTSD (DI)(R12*8), Y11
-	VFMADD231PD  Y1, Y11, Y10
-	VMOVUPD      Y10, (R11)
-	VBROADCASTSD (DX)(R12*8), Y11
-	VFMADD231PD  Y10, Y0, Y11
-	VANDPD       Y4, Y11, Y11
-	VORPD        Y9, Y11, Y11
-	VMINPD       Y11, Y5, Y12
-	VMAXPD       Y12, Y6, Y6
-	VMAXPD       Y11, Y5, Y5
-	VBROADCASTSD (DX)(R12*8), Y11
-	VFNMADD231PD Y10, Y0, Y11
-	VANDPD       Y4, Y11, Y11
-	VORPD        Y9, Y11, Y11
-	VMINPD       Y11, Y7, Y12
-	VMAXPD       Y12, Y8, Y8
-	VMAXPD       Y11, Y7, Y7
-	VPADDQ       Y3, Y9, Y9
+	VBROADCASTSD (DI)(R12*8), Y5
+	VFMADD231PD  Y1, Y5, Y12
+	VMOVUPD      Y12, (R11)
+	VBROADCASTSD (DX)(R12*8), Y5
+	VFMADD231PD  Y12, Y0, Y5
+	VANDPD       Y2, Y5, Y5
+	VORPD        Y4, Y5, Y5
+	VMINPD       Y5, Y7, Y6
+	VMAXPD       Y6, Y8, Y8
+	VMAXPD       Y5, Y7, Y7
+	VBROADCASTSD (DX)(R12*8), Y5
+	VFNMADD231PD Y12, Y0, Y5
+	VANDPD       Y2, Y5, Y5
+	VORPD        Y4, Y5, Y5
+	VMINPD       Y5, Y9, Y6
+	VMAXPD       Y6, Y10, Y10
+	VMAXPD       Y5, Y9, Y9
+	VPADDQ       Y11, Y4, Y4
 	ADDQ         $0x40, R11
 	INCQ         R12
 	CMPQ         R12, CX
 	JL           arm
-	VMOVUPD      Y5, (BX)
-	VMOVUPD      Y6, 128(BX)
-	VMOVUPD      Y7, 64(BX)
-	VMOVUPD      Y8, 192(BX)
+	VMOVUPD      Y7, (BX)
+	VMOVUPD      Y8, 128(BX)
+	VMOVUPD      Y9, 64(BX)
+	VMOVUPD      Y10, 192(BX)
 	ADDQ         $0x20, AX
 	ADDQ         $0x20, BX
 	ADDQ         $0x20, R8
@@ -8611,6 +8317,486 @@ arm:
 	ADDQ         $0x000000c8, BX
 	DECQ         SI
 	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func contestPassAVX2(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·contestPassAVX2(SB), NOSPLIT, $0-160
+	MOVQ         now+0(FP), AX
+	MOVQ         list+8(FP), CX
+	MOVQ         w+32(FP), DX
+	MOVQ         base+40(FP), BX
+	MOVQ         out+56(FP), SI
+	MOVQ         h+80(FP), DI
+	MOVSD        c+48(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0xfff0000000000000, R8
+	VMOVQ        R8, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         mask+64(FP), R8
+	NOTQ         R8
+	VMOVQ        R8, X1
+	VBROADCASTSD X1, Y1
+	XORQ         R8, R8
+	XORQ         R9, R9
+
+panel:
+	VMOVUPD (DI), Y11
+	VMOVAPD Y2, Y6
+	VMOVAPD Y2, Y7
+	VMOVAPD Y2, Y8
+	VMOVAPD Y2, Y9
+	MOVQ    size+16(FP), R10
+	MOVQ    (R10)(R8*8), R12
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	TESTQ   R12, R12
+	JZ      ranked0
+
+arm0:
+	MOVQ         (R11), R13
+	VMOVUPD      (R10), Y10
+	VBROADCASTSD (DX)(R13*8), Y3
+	VFMADD231PD  Y3, Y11, Y10
+	VMOVUPD      Y10, (R10)
+	VPBROADCASTQ (R11), Y3
+	VBROADCASTSD (BX)(R13*8), Y4
+	VFMADD231PD  Y10, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y6, Y5
+	VMAXPD       Y5, Y7, Y7
+	VMAXPD       Y4, Y6, Y6
+	VBROADCASTSD (BX)(R13*8), Y4
+	VFNMADD231PD Y10, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y8, Y5
+	VMAXPD       Y5, Y9, Y9
+	VMAXPD       Y4, Y8, Y8
+	ADDQ         $0x08, R11
+	ADDQ         $0x40, R10
+	DECQ         R12
+	JNZ          arm0
+
+ranked0:
+	VMOVUPD Y6, (SI)
+	VMOVUPD Y7, 128(SI)
+	VMOVUPD Y8, 64(SI)
+	VMOVUPD Y9, 192(SI)
+	VMOVUPD 32(DI), Y11
+	VMOVAPD Y2, Y6
+	VMOVAPD Y2, Y7
+	VMOVAPD Y2, Y8
+	VMOVAPD Y2, Y9
+	MOVQ    size+16(FP), R10
+	MOVQ    (R10)(R8*8), R12
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	TESTQ   R12, R12
+	JZ      ranked1
+
+arm1:
+	MOVQ         (R11), R13
+	VMOVUPD      32(R10), Y10
+	VBROADCASTSD (DX)(R13*8), Y3
+	VFMADD231PD  Y3, Y11, Y10
+	VMOVUPD      Y10, 32(R10)
+	VPBROADCASTQ (R11), Y3
+	VBROADCASTSD (BX)(R13*8), Y4
+	VFMADD231PD  Y10, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y6, Y5
+	VMAXPD       Y5, Y7, Y7
+	VMAXPD       Y4, Y6, Y6
+	VBROADCASTSD (BX)(R13*8), Y4
+	VFNMADD231PD Y10, Y0, Y4
+	VANDPD       Y1, Y4, Y4
+	VORPD        Y3, Y4, Y4
+	VMINPD       Y4, Y8, Y5
+	VMAXPD       Y5, Y9, Y9
+	VMAXPD       Y4, Y8, Y8
+	ADDQ         $0x08, R11
+	ADDQ         $0x40, R10
+	DECQ         R12
+	JNZ          arm1
+
+ranked1:
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 160(SI)
+	VMOVUPD      Y8, 96(SI)
+	VMOVUPD      Y9, 224(SI)
+	MOVQ         mask+64(FP), R10
+	MOVQ         R10, 256(SI)
+	MOVQ         begin+104(FP), R10
+	VMOVAPD      Y2, Y3
+	VMOVUPD      (R10), Y4
+	VSUBPD       (SI), Y4, Y4
+	VMAXPD       Y4, Y3, Y3
+	VMOVUPD      32(R10), Y4
+	VSUBPD       32(SI), Y4, Y4
+	VMAXPD       Y4, Y3, Y3
+	VMOVUPD      64(R10), Y4
+	VSUBPD       64(SI), Y4, Y4
+	VMAXPD       Y4, Y3, Y3
+	VMOVUPD      96(R10), Y4
+	VSUBPD       96(SI), Y4, Y4
+	VMAXPD       Y4, Y3, Y3
+	MOVQ         begin+104(FP), R10
+	ADDQ         $0x00000080, R10
+	MOVQ         R10, begin+104(FP)
+	VEXTRACTF128 $0x01, Y3, X4
+	VMAXPD       X4, X3, X3
+	VPERMILPD    $0x01, X3, X4
+	VMAXSD       X4, X3, X3
+	MOVSD        slack+136(FP), X4
+	VADDSD       X4, X3, X3
+	MOVQ         limit+144(FP), R10
+	VMOVSD       X3, (R10)(R8*8)
+	VBROADCASTSD X3, Y3
+	MOVQ         deficit+112(FP), R10
+	MOVQ         rise+120(FP), R11
+	MOVQ         ld+128(FP), R12
+	MOVQ         $0x7ff0000000000000, R13
+	VMOVQ        R13, X5
+	VBROADCASTSD X5, Y5
+	MOVQ         $0x7ff0000000000000, R13
+	VMOVQ        R13, X6
+	VBROADCASTSD X6, Y6
+
+behind:
+	VMOVUPD   (R10), Y4
+	VSUBPD    (R11), Y4, Y4
+	VMINPD    Y5, Y4, Y5
+	VMOVUPD   32(R10), Y4
+	VSUBPD    32(R11), Y4, Y4
+	VMINPD    Y6, Y4, Y6
+	VMOVUPD   64(R10), Y4
+	VSUBPD    64(R11), Y4, Y4
+	VMINPD    Y5, Y4, Y5
+	VMOVUPD   96(R10), Y4
+	VSUBPD    96(R11), Y4, Y4
+	VMINPD    Y6, Y4, Y6
+	ADDQ      $0x00000080, R10
+	ADDQ      $0x00000080, R11
+	SUBQ      $0x10, R12
+	JNZ       behind
+	MOVQ      R10, deficit+112(FP)
+	VMINPD    Y6, Y5, Y5
+	VCMPPD    $0x02, Y3, Y5, Y4
+	VMOVMSKPD Y4, R10
+	TESTL     R10, R10
+	JZ        next
+	BTSQ      R8, R9
+
+next:
+	MOVQ room+24(FP), R10
+	SHLQ $0x03, R10
+	ADDQ R10, CX
+	SHLQ $0x03, R10
+	ADDQ R10, AX
+	ADDQ $0x00000108, SI
+	MOVQ even+88(FP), R10
+	MOVQ odd+96(FP), R11
+	ADDQ R10, DI
+	MOVQ R11, even+88(FP)
+	MOVQ R10, odd+96(FP)
+	INCQ R8
+	MOVQ panels+72(FP), R10
+	CMPQ R8, R10
+	JL   panel
+	MOVQ R9, wanted+152(FP)
+	VZEROUPPER
+	RET
+
+// func contestTakeAVX2(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·contestTakeAVX2(SB), NOSPLIT, $0-64
+	MOVQ         p+0(FP), AX
+	MOVQ         arms+8(FP), CX
+	MOVQ         h+32(FP), DX
+	MOVQ         u+40(FP), BX
+	MOVQ         panels+48(FP), SI
+	SHLQ         $0x06, CX
+	MOVQ         $0x0000000000000040, DI
+	MOVQ         $0x00000000000007c0, R8
+	MOVQ         $0x7fffffffffffffff, R9
+	VMOVQ        R9, X0
+	VBROADCASTSD X0, Y0
+	VXORPD       Y1, Y1, Y1
+
+panel:
+	VMOVUPD (AX), Y3
+	VMOVUPD 32(AX), Y4
+	MOVQ    along+16(FP), R9
+	MOVQ    n+24(FP), R10
+	MOVQ    DX, R11
+	TESTQ   R10, R10
+	JZ      there
+
+step:
+	VBROADCASTSD (R9), Y2
+	VFMADD231PD  (R11), Y2, Y3
+	VFMADD231PD  32(R11), Y2, Y4
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R10
+	JNZ          step
+
+there:
+	VMOVUPD      (BX), Y2
+	VSUBPD       Y3, Y2, Y2
+	VMOVUPD      Y2, (R11)
+	VANDPD       Y0, Y2, Y2
+	VMAXPD       Y2, Y1, Y1
+	VMOVUPD      32(BX), Y2
+	VSUBPD       Y4, Y2, Y2
+	VMOVUPD      Y2, 32(R11)
+	VANDPD       Y0, Y2, Y2
+	VMAXPD       Y2, Y1, Y1
+	ADDQ         CX, AX
+	ADDQ         $0x40, BX
+	ADDQ         DI, DX
+	XCHGQ        DI, R8
+	DECQ         SI
+	JNZ          panel
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPD       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXSD       X2, X1, X1
+	MOVSD        X1, most+56(FP)
+	VZEROUPPER
+	RET
+
+// func contestBehindAVX2(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·contestBehindAVX2(SB), NOSPLIT, $0-48
+	MOVQ         deficit+0(FP), AX
+	MOVQ         p+8(FP), CX
+	MOVQ         base+16(FP), DX
+	MOVQ         arms+24(FP), BX
+	MOVQ         begin+40(FP), SI
+	MOVSD        c+32(FP), X0
+	VBROADCASTSD X0, Y0
+
+arms:
+	VMOVUPD      (CX), Y7
+	VBROADCASTSD (DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      (SI), Y5
+	VSUBPD       Y6, Y5, Y1
+	VBROADCASTSD (DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      64(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y1, Y1
+	VMOVUPD      32(CX), Y7
+	VBROADCASTSD (DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      32(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y1, Y1
+	VBROADCASTSD (DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      96(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y1, Y1
+	VMOVUPD      64(CX), Y7
+	VBROADCASTSD 8(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      (SI), Y5
+	VSUBPD       Y6, Y5, Y2
+	VBROADCASTSD 8(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      64(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y2, Y2
+	VMOVUPD      96(CX), Y7
+	VBROADCASTSD 8(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      32(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y2, Y2
+	VBROADCASTSD 8(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      96(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y2, Y2
+	VMOVUPD      128(CX), Y7
+	VBROADCASTSD 16(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      (SI), Y5
+	VSUBPD       Y6, Y5, Y3
+	VBROADCASTSD 16(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      64(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y3, Y3
+	VMOVUPD      160(CX), Y7
+	VBROADCASTSD 16(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      32(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y3, Y3
+	VBROADCASTSD 16(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      96(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y3, Y3
+	VMOVUPD      192(CX), Y7
+	VBROADCASTSD 24(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      (SI), Y5
+	VSUBPD       Y6, Y5, Y4
+	VBROADCASTSD 24(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      64(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y4, Y4
+	VMOVUPD      224(CX), Y7
+	VBROADCASTSD 24(DX), Y6
+	VFMADD231PD  Y7, Y0, Y6
+	VMOVUPD      32(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y4, Y4
+	VBROADCASTSD 24(DX), Y6
+	VFNMADD231PD Y7, Y0, Y6
+	VMOVUPD      96(SI), Y5
+	VSUBPD       Y6, Y5, Y5
+	VMINPD       Y5, Y4, Y4
+	VPERM2F128   $0x20, Y3, Y1, Y5
+	VPERM2F128   $0x31, Y3, Y1, Y1
+	VMINPD       Y5, Y1, Y1
+	VPERM2F128   $0x20, Y4, Y2, Y5
+	VPERM2F128   $0x31, Y4, Y2, Y2
+	VMINPD       Y5, Y2, Y2
+	VUNPCKLPD    Y2, Y1, Y5
+	VUNPCKHPD    Y2, Y1, Y1
+	VMINPD       Y5, Y1, Y1
+	VMOVUPD      Y1, (AX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, AX
+	SUBQ         $0x04, BX
+	JZ           end
+	CMPQ         BX, $0x04
+	JGE          arms
+	MOVQ         BX, DI
+	SUBQ         $0x04, DI
+	MOVQ         $0x0000000000000004, BX
+	LEAQ         (DX)(DI*8), DX
+	LEAQ         (AX)(DI*8), AX
+	SHLQ         $0x06, DI
+	ADDQ         DI, CX
+	JMP          arms
+
+end:
+	VZEROUPPER
+	RET
+
+// func contestRiseAVX2(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·contestRiseAVX2(SB), NOSPLIT, $0-64
+	MOVQ         w+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         swing+24(FP), DX
+	MOVQ         base+32(FP), BX
+	MOVQ         base0+40(FP), SI
+	MOVQ         rise+56(FP), DI
+	MOVSD        most+16(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVSD        by+48(FP), X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x7fffffffffffffff, R8
+	VMOVQ        R8, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         CX, R8
+	ANDQ         $0x03, R8
+	LEAQ         masks<>+0(SB), R10
+	MOVQ         R8, R9
+	SHLQ         $0x05, R9
+	VMOVDQU      (R10)(R9*1), Y6
+	SUBQ         R8, CX
+	JZ           armsRest
+
+arms:
+	VMOVUPD     (AX), Y3
+	VANDPD      Y2, Y3, Y3
+	VMOVUPD     (DX), Y4
+	VFMADD231PD Y0, Y3, Y4
+	VMOVUPD     Y4, (DX)
+	VMOVUPD     (BX), Y3
+	VMOVUPD     (SI), Y5
+	VSUBPD      Y5, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VMOVUPD     Y3, (DI)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, DI
+	SUBQ        $0x04, CX
+	JNZ         arms
+
+armsRest:
+	TESTQ       R8, R8
+	JZ          armsEnd
+	VMASKMOVPD  (AX), Y6, Y3
+	VANDPD      Y2, Y3, Y3
+	VMASKMOVPD  (DX), Y6, Y4
+	VFMADD231PD Y0, Y3, Y4
+	VMASKMOVPD  Y4, Y6, (DX)
+	VMASKMOVPD  (BX), Y6, Y3
+	VMASKMOVPD  (SI), Y6, Y5
+	VSUBPD      Y5, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VMASKMOVPD  Y3, Y6, (DI)
+
+armsEnd:
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX2(x *float64, n int) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·maxAbsAVX2(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Y2
+	VXORPD       Y1, Y1, Y1
+	MOVQ         CX, DX
+	ANDQ         $0x03, DX
+	LEAQ         masks<>+0(SB), SI
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+	VMOVDQU      (SI)(BX*1), Y3
+	SUBQ         DX, CX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Y0
+	VANDPD  Y2, Y0, Y0
+	VMAXPD  Y0, Y1, Y1
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNZ     number
+
+numberRest:
+	TESTQ      DX, DX
+	JZ         numberEnd
+	VMASKMOVPD (AX), Y3, Y0
+	VANDPD     Y2, Y0, Y0
+	VMAXPD     Y0, Y1, Y1
+
+numberEnd:
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPD       X0, X1, X1
+	VPERMILPD    $0x01, X1, X0
+	VMAXSD       X0, X1, X1
+	MOVSD        X1, ret+16(FP)
 	VZEROUPPER
 	RET
 
@@ -11667,6 +11853,218 @@ refuse:
 	VZEROUPPER
 	RET
 
+// func contestJoinAVX512(deficit *float64, rise *float64, ld int, limit float64, list *uint64, now *float64, size int, room int, p *float64, w *float64, arms int, h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)
+// Requires: AVX, AVX512F, BMI, SSE2
+TEXT ·contestJoinAVX512(SB), NOSPLIT, $0-144
+	MOVSD        c+112(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         $0xfff0000000000000, AX
+	VMOVQ        AX, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         mask+128(FP), AX
+	NOTQ         AX
+	VMOVQ        AX, X1
+	VBROADCASTSD X1, Z1
+	MOVSD        limit+24(FP), X9
+	VBROADCASTSD X9, Z9
+	MOVQ         $0x7ff0000000000000, AX
+	VMOVQ        AX, X10
+	VBROADCASTSD X10, Z10
+	MOVQ         out+120(FP), AX
+	MOVQ         size+48(FP), CX
+	VMOVUPD      (AX), Z5
+	VMOVUPD      128(AX), Z6
+	VMOVUPD      64(AX), Z7
+	VMOVUPD      192(AX), Z8
+	XORQ         DX, DX
+
+eight:
+	MOVQ    deficit+0(FP), BX
+	VMOVUPD (BX)(DX*8), Z3
+	MOVQ    rise+8(FP), BX
+	VSUBPD  (BX)(DX*8), Z3, Z3
+	VCMPPD  $0x02, Z9, Z3, K1
+	KMOVW   K1, BX
+	TESTL   BX, BX
+	JZ      next
+
+arm:
+	MOVQ         room+56(FP), SI
+	CMPQ         CX, SI
+	JGE          full
+	TZCNTQ       BX, SI
+	ADDQ         DX, SI
+	MOVQ         deficit+0(FP), DI
+	VMOVSD       X10, (DI)(SI*8)
+	MOVQ         list+32(FP), DI
+	MOVQ         SI, (DI)(CX*8)
+	VPBROADCASTQ SI, Z2
+	MOVQ         SI, DI
+	SHLQ         $0x06, DI
+	MOVQ         p+64(FP), R8
+	ADDQ         R8, DI
+	VMOVUPD      (DI), Z11
+	MOVQ         h+88(FP), R8
+	MOVQ         n+96(FP), R9
+	MOVQ         arms+80(FP), R10
+	MOVQ         w+72(FP), DI
+	LEAQ         (DI)(SI*8), DI
+	SHLQ         $0x03, R10
+	TESTQ        R9, R9
+	JZ           there
+
+step:
+	VBROADCASTSD (DI), Z3
+	VFMADD231PD  (R8), Z3, Z11
+	ADDQ         R10, DI
+	ADDQ         $0x00000080, R8
+	DECQ         R9
+	JNZ          step
+
+there:
+	MOVQ         CX, DI
+	SHLQ         $0x06, DI
+	MOVQ         now+40(FP), R8
+	ADDQ         R8, DI
+	VMOVUPD      Z11, (DI)
+	MOVQ         base+104(FP), DI
+	VBROADCASTSD (DI)(SI*8), Z3
+	VFMADD231PD  Z11, Z0, Z3
+	VPTERNLOGQ   $0xec, Z1, Z2, Z3
+	VMINPD       Z3, Z5, Z4
+	VMAXPD       Z4, Z6, Z6
+	VMAXPD       Z3, Z5, Z5
+	VBROADCASTSD (DI)(SI*8), Z3
+	VFNMADD231PD Z11, Z0, Z3
+	VPTERNLOGQ   $0xec, Z1, Z2, Z3
+	VMINPD       Z3, Z7, Z4
+	VMAXPD       Z4, Z8, Z8
+	VMAXPD       Z3, Z7, Z7
+	INCQ         CX
+	LEAQ         -1(BX), SI
+	ANDQ         SI, BX
+	JNZ          arm
+
+next:
+	ADDQ $0x08, DX
+	MOVQ ld+16(FP), BX
+	CMPQ DX, BX
+	JL   eight
+	JMP  end
+
+full:
+	MOVQ $-1, CX
+
+end:
+	VMOVUPD Z5, (AX)
+	VMOVUPD Z6, 128(AX)
+	VMOVUPD Z7, 64(AX)
+	VMOVUPD Z8, 192(AX)
+	MOVQ    CX, to+136(FP)
+	VZEROUPPER
+	RET
+
+// func countLeadsAVX512(counts *uint32, stride int, leads *float64, panels int, gap float64, members int, signs int, nobody int, mask uint64, unsure *uint8) (any uint64)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·countLeadsAVX512(SB), NOSPLIT, $64-88
+	MOVQ         counts+0(FP), AX
+	MOVQ         leads+16(FP), CX
+	MOVQ         unsure+72(FP), DX
+	MOVQ         panels+24(FP), BX
+	MOVQ         signs+48(FP), SI
+	MOVQ         AX, DI
+	MOVQ         stride+8(FP), R8
+	ADDQ         R8, DI
+	MOVQ         DI, R8
+	MOVQ         stride+8(FP), R9
+	ADDQ         R9, R8
+	MOVQ         R8, R9
+	MOVQ         stride+8(FP), R10
+	ADDQ         R10, R9
+	MOVSD        gap+32(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         nobody+56(FP), R10
+	VPBROADCASTQ R10, Z1
+	MOVQ         mask+64(FP), R10
+	VPBROADCASTQ R10, Z2
+	XORQ         R10, R10
+	MOVQ         members+40(FP), R13
+
+panel:
+	MOVQ      $-1, R11
+	BZHIQ     R13, R11, R11
+	KMOVW     R11, K1
+	VMOVUPD   (CX), Z3
+	VSUBPD    128(CX), Z3, Z4
+	VCMPPD    $0x1e, Z0, Z4, K1, K2
+	VPANDQ    Z2, Z3, Z4
+	VMOVDQA64 Z1, Z3
+	VMOVDQA64 Z4, K2, Z3
+	VMOVDQU64 Z3, (SP)
+	KMOVW     K2, R12
+	NOTQ      R12
+	ANDQ      R11, R12
+	ANDQ      $0xff, R12
+	MOVB      R12, (DX)
+	ORQ       R12, R10
+	MOVQ      (SP), R12
+	INCL      (AX)(R12*4)
+	MOVQ      8(SP), R12
+	INCL      (DI)(R12*4)
+	MOVQ      16(SP), R12
+	INCL      (R8)(R12*4)
+	MOVQ      24(SP), R12
+	INCL      (R9)(R12*4)
+	MOVQ      32(SP), R12
+	INCL      (AX)(R12*4)
+	MOVQ      40(SP), R12
+	INCL      (DI)(R12*4)
+	MOVQ      48(SP), R12
+	INCL      (R8)(R12*4)
+	MOVQ      56(SP), R12
+	INCL      (R9)(R12*4)
+	CMPQ      SI, $0x02
+	JL        next
+	VMOVUPD   64(CX), Z3
+	VSUBPD    192(CX), Z3, Z4
+	VCMPPD    $0x1e, Z0, Z4, K1, K2
+	VPANDQ    Z2, Z3, Z4
+	VMOVDQA64 Z1, Z3
+	VMOVDQA64 Z4, K2, Z3
+	VMOVDQU64 Z3, (SP)
+	KMOVW     K2, R12
+	NOTQ      R12
+	ANDQ      R11, R12
+	ANDQ      $0xff, R12
+	MOVB      R12, 1(DX)
+	ORQ       R12, R10
+	MOVQ      (SP), R11
+	INCL      (AX)(R11*4)
+	MOVQ      8(SP), R11
+	INCL      (DI)(R11*4)
+	MOVQ      16(SP), R11
+	INCL      (R8)(R11*4)
+	MOVQ      24(SP), R11
+	INCL      (R9)(R11*4)
+	MOVQ      32(SP), R11
+	INCL      (AX)(R11*4)
+	MOVQ      40(SP), R11
+	INCL      (DI)(R11*4)
+	MOVQ      48(SP), R11
+	INCL      (R8)(R11*4)
+	MOVQ      56(SP), R11
+	INCL      (R9)(R11*4)
+
+next:
+	ADDQ $0x02, DX
+	ADDQ $0x00000108, CX
+	SUBQ $0x08, R13
+	DECQ BX
+	JNZ  panel
+	MOVQ R10, any+80(FP)
+	VZEROUPPER
+	RET
+
 // func argMaxAVX512(x *float64, rows int, d int, theta *float64) (at int, value float64)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·argMaxAVX512(SB), NOSPLIT, $0-48
@@ -13100,19 +13498,4 @@ step1:
 
 done:
 	VZEROUPPER
-	RET
-
-// func prefetch(x *float64, n int)
-// Requires: MMX+
-TEXT ·prefetch(SB), NOSPLIT, $0-16
-	MOVQ x+0(FP), AX
-	MOVQ n+8(FP), CX
-	LEAQ -1(AX)(CX*8), CX
-
-line:
-	PREFETCHT0 (AX)
-	ADDQ       $0x40, AX
-	CMPQ       AX, CX
-	JLS        line
-	PREFETCHT0 (CX)
 	RET

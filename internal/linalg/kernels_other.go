@@ -23,13 +23,6 @@ func stepShift1AVX2(c *core, dst, x *float64, by float64)           { panic("lin
 func stepShift8AVX2(c *core, dst, x *float64, by float64)           { panic("linalg: no such kernel") }
 func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)    { panic("linalg: no such kernel") }
 func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)      { panic("linalg: no such kernel") }
-func prefetch(*float64, int)                                        {}
-func gaussianAVX512(a *float64, d, ld int, groups, steps, least, z *float64) {
-	panic("linalg: no such kernel")
-}
-func gaussianAVX2(a *float64, d, ld int, groups, steps, least, z *float64) {
-	panic("linalg: no such kernel")
-}
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }
@@ -122,5 +115,53 @@ func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *fl
 	panic("linalg: no such kernel")
 }
 func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
+	panic("linalg: no such kernel")
+}
+
+func contestPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+	panic("linalg: no such kernel")
+}
+
+func contestTakeAVX512(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
+	panic("linalg: no such kernel")
+}
+
+func contestBehindAVX512(deficit, p, base *float64, arms int, c float64, begin *float64) {
+	panic("linalg: no such kernel")
+}
+
+func contestJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int) {
+	panic("linalg: no such kernel")
+}
+
+func contestPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+	panic("linalg: no such kernel")
+}
+
+func contestTakeAVX2(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
+	panic("linalg: no such kernel")
+}
+
+func contestBehindAVX2(deficit, p, base *float64, arms int, c float64, begin *float64) {
+	panic("linalg: no such kernel")
+}
+
+func contestRiseAVX512(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
+	panic("linalg: no such kernel")
+}
+
+func maxAbsAVX512(x *float64, n int) float64 {
+	panic("linalg: no such kernel")
+}
+
+func contestRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
+	panic("linalg: no such kernel")
+}
+
+func maxAbsAVX2(x *float64, n int) float64 {
+	panic("linalg: no such kernel")
+}
+
+func countLeadsAVX512(counts *uint32, stride int, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64) {
 	panic("linalg: no such kernel")
 }

@@ -61,12 +61,7 @@ func StepLeads(leads []Leads, p, w, u []float64, b int, base []float64, c float6
 
 // step is StepLeads for one panel, in portable Go.
 func (l *Leads) step(p, w []float64, h *[8]float64, base []float64, c float64, mask uint64) {
-	l.mask = mask
-	for k := range l.First {
-		for i := range l.First[k] {
-			l.First[k][i], l.Second[k][i] = math.Inf(-1), math.Inf(-1)
-		}
-	}
+	l.none(mask)
 	for a, b := range base {
 		row := p[8*a : 8*a+8 : 8*a+8]
 		for i, v := range row {
@@ -80,6 +75,16 @@ func (l *Leads) step(p, w []float64, h *[8]float64, base []float64, c float64, m
 	}
 }
 
+// none is no arm at all.
+func (l *Leads) none(mask uint64) {
+	l.mask = mask
+	for k := range l.First {
+		for i := range l.First[k] {
+			l.First[k][i], l.Second[k][i] = math.Inf(-1), math.Inf(-1)
+		}
+	}
+}
+
 func (l *Leads) add(sign, i, arm int, v float64) {
 	v = math.Float64frombits(math.Float64bits(v)&^l.mask | uint64(arm))
 	if v > l.First[sign][i] {
@@ -87,4 +92,68 @@ func (l *Leads) add(sign, i, arm int, v float64) {
 	} else if v > l.Second[sign][i] {
 		l.Second[sign][i] = v
 	}
+}
+
+// Counts are how many leads each arm has.
+type Counts struct {
+	tables []uint32 // up to four, so that an arm that leads often does not wait for its last count; behind the arms one place for nobody
+	arms   int
+	stride int // bytes from one to the next
+}
+
+// LeadPanels is the largest number of panels that Counts takes at a time.
+const LeadPanels = 16
+
+// NewCounts returns counts of 0.
+func NewCounts(arms int) *Counts {
+	if arms > 256 { // they lead less often, and tables should leave room in the first cache
+		return &Counts{tables: make([]uint32, arms+1), arms: arms}
+	}
+	return &Counts{tables: make([]uint32, 4*(arms+1)), arms: arms, stride: 4 * (arms + 1)}
+}
+
+// Clear makes all counts 0.
+func (c *Counts) Clear() { clear(c.tables) }
+
+// Of returns the count of an arm.
+func (c *Counts) Of(arm int) uint64 {
+	n := c.tables[arm]
+	if c.stride > 0 {
+		n += c.tables[c.arms+1+arm] + c.tables[2*(c.arms+1)+arm] + c.tables[3*(c.arms+1)+arm]
+	}
+	return uint64(n)
+}
+
+// Add counts one.
+func (c *Counts) Add(arm int) { c.tables[arm]++ }
+
+// AddLeads counts the first arms of members, 8 in a panel, for one sign or two, where they are ahead of the second by more than gap. Where not,
+// bit j mod 8 of unsure[2·(j/8) + sign] is set, and any is true. With any false unsure has nothing new.
+func (c *Counts) AddLeads(leads []Leads, members, signs int, gap float64, unsure *[2 * LeadPanels]uint8) (any bool) {
+	if len(leads) == 0 || len(leads) > LeadPanels || signs < 1 || signs > 2 {
+		panic(badLength)
+	}
+	members = min(members, 8*len(leads))
+	mask := leads[0].mask
+	if cpu.Kernels() == cpu.AVX512 {
+		return countLeadsAVX512(&c.tables[0], c.stride, &leads[0], len(leads), gap, members, signs, c.arms, mask, &unsure[0]) != 0
+	}
+	for g := range leads {
+		l := &leads[g]
+		n := min(8, members-8*g)
+		for k := range signs {
+			var not uint8
+			first, second := l.First[k][:n], l.Second[k][:n]
+			for i, v := range first {
+				if v-second[i] > gap {
+					c.tables[math.Float64bits(v)&mask]++
+				} else {
+					not |= 1 << i
+				}
+			}
+			unsure[2*g+k] = not
+			any = any || not != 0
+		}
+	}
+	return any
 }

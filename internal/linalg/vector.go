@@ -77,10 +77,20 @@ func hypot(p, q float64) float64 {
 	return p * math.Sqrt(1+float64(q*q))
 }
 
-// Prefetch asks for the numbers of x, which a later call will read, without waiting for them. It changes nothing;
-// on machines without a kernel for it, it does nothing.
-func Prefetch(x []float64) {
-	if len(x) > 0 {
-		prefetch(&x[0], len(x))
+// MaxAbs returns the largest |x_i|, 0 without any. No number may be NaN.
+func MaxAbs(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
 	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return maxAbsAVX512(&x[0], len(x))
+	case cpu.AVX2:
+		return maxAbsAVX2(&x[0], len(x))
+	}
+	var most float64
+	for _, v := range x {
+		most = max(most, math.Abs(v))
+	}
+	return most
 }
