@@ -30,55 +30,18 @@ const (
 // follows it.
 func fresh() {
 	order, laws := laneOrder(), lawTable()
+	addAhead(order, laws)
 	TEXT("addFreshAVX512", NOSPLIT, "func(groups **byte, n, d, pairs int, x, u *float64, c *byte, law int)")
 	Doc("addFreshAVX512 adds 8·pairs rounds to n groups.")
 	groups, n, d, pairs := arg("groups"), arg("n"), arg("d"), arg("pairs")
 	x, out, c, law := arg("x"), arg("u"), arg("c"), arg("law")
-	SHLQ(Imm(5), law)
-	{
-		base := GP64()
-		LEAQ(laws, base)
-		ADDQ(base, law)
-	}
+	lawOf(law, laws)
 	// in and out are the targets that are added and made.
 	in := GP64()
 	LEAQ(at(out, 1024), in)
 
 	perm, word1 := AllocLocal(64), AllocLocal(8)
-	{
-		v := ZMM()
-		VMOVDQU32(order, v)
-		VMOVDQU32(v, perm)
-		tmp := GP32()
-		MOVL(at(c, tileC1), tmp)
-		ADDL(at(c, tileKey+4), tmp)
-		MOVL(tmp, word1)
-	}
-	keys := keys512{c, AllocLocal(24), tileKey}
-	for g := 1; g <= 5; g++ {
-		tmp := GP32()
-		MOVL(at(c, tileKey+4*((g+3)%5)), tmp)
-		ADDL(U32(uint32(g)), tmp)
-		MOVL(tmp, keys.last.Offset(4*g-4))
-	}
-	// Words 2 and 3 are the same in all lanes and rounds, so the first round of Threefry makes constants of
-	// them: word 2, word 3, and word 3 as the second round turns it.
-	common := AllocLocal(16)
-	{
-		x2, x3, turned := GP32(), GP32(), GP32()
-		MOVL(at(c, tileC2), x2)
-		ADDL(at(c, tileKey+8), x2)
-		MOVL(at(c, tileC3), x3)
-		ADDL(at(c, tileKey+12), x3)
-		ADDL(x3, x2)
-		ROLL(Imm(rotations[0][1]), x3)
-		XORL(x2, x3)
-		MOVL(x3, turned)
-		ROLL(Imm(rotations[1][0]), turned)
-		MOVL(x2, common)
-		MOVL(x3, common.Offset(4))
-		MOVL(turned, common.Offset(8))
-	}
+	m := newMaker(c, law, order, perm, word1)
 
 	// A generator makes the targets of four rounds of a group after those of four rounds before.
 	type generator struct {
@@ -133,70 +96,7 @@ func fresh() {
 		Label(label)
 	}
 	// list lists the instructions that compute the targets of four rounds and store them at out.
-	list := func(g *generator) (ops []func()) {
-		do := func(f func()) { ops = append(ops, f) }
-		w := g.w
-		turn := GP32()
-		do(func() { VMOVDQU32(g.x0, w[0]) })
-		do(func() { VPADDD_BCST(g.x1, w[0], w[0]) })
-		do(func() { VPXORD_BCST(g.x1.Offset(4), w[0], w[1]) })
-		do(func() { VPADDD_BCST(common.Offset(4), w[0], w[0]) })
-		do(func() { VPXORD_BCST(common.Offset(8), w[0], w[3]) })
-		do(func() { VPADDD_BCST(common, w[1], w[2]) })
-		do(func() { VPROLD(Imm(rotations[1][1]), w[1], w[1]) })
-		do(func() { VPXORD(w[2], w[1], w[1]) })
-		do(func() { MOVL(g.x1, turn) })
-		do(func() { ADDL(Imm(2), turn) })
-		do(func() { MOVL(turn, g.x1) })
-		do(func() { ROLL(Imm(rotations[0][0]), turn) })
-		do(func() { MOVL(turn, g.x1.Offset(4)) })
-		for r := 2; r < 20; r++ {
-			ops = append(ops, round512(keys, [][4]VecVirtual{w}, r)...)
-		}
-		low := []VecVirtual{ZMM(), ZMM(), ZMM(), ZMM()}
-		for k, word := range w {
-			to := at(out, 512*g.odd+128*k)
-			do(func() { VPANDD_BCST(at(law, 0), word, word) })
-			do(func() { VPXORD_BCST(at(law, 4), word, word) })
-			do(func() { VPUNPCKLDQ_BCST(at(law, 8), word, low[k]) })
-			do(func() { VPUNPCKHDQ_BCST(at(law, 8), word, word) })
-			do(func() { VADDPD_BCST(at(law, 16), low[k], low[k]) })
-			do(func() { VMOVUPD(low[k], to) })
-			do(func() { VADDPD_BCST(at(law, 16), word, word) })
-			do(func() { VMOVUPD(word, to.Offset(64)) })
-		}
-		return ops
-	}
-	// mixed emits lists side by side, each evenly.
-	mixed := func(lists ...[]func()) {
-		most := 0
-		for _, l := range lists {
-			most = max(most, len(l))
-		}
-		for i := range most {
-			for _, l := range lists {
-				for _, op := range l[len(l)*i/most : len(l)*(i+1)/most] {
-					op()
-				}
-			}
-		}
-	}
-	// step lists the instructions that add round k of eight.
-	step := func(acc []VecVirtual, k int, xp, stride GPVirtual) (ops []func()) {
-		do := func(f func()) { ops = append(ops, f) }
-		u0, u1 := ZMM(), ZMM()
-		do(func() { VMOVUPD(at(in, 128*k), u0) })
-		do(func() { VMOVUPD(at(in, 128*k+64), u1) })
-		for i := range len(acc) / 2 {
-			xi := ZMM()
-			do(func() { VBROADCASTSD(at(xp, 8*i), xi) })
-			do(func() { VFMADD231PD(xi, u0, acc[2*i]) })
-			do(func() { VFMADD231PD(xi, u1, acc[2*i+1]) })
-		}
-		do(func() { ADDQ(stride, xp) })
-		return ops
-	}
-
+	list := func(g *generator) []func() { return m.block(g.w, g.x0, g.x1, 2, at(out, 512*g.odd)) }
 	// Two generators are at work, even half a block ahead of odd, so that there is always something to
 	// compute: while eight rounds are added, odd makes rounds 4–7 of the next eight, and even the second half
 	// of its rounds 0–3 and the first half of those of the eight after.
@@ -231,7 +131,7 @@ func fresh() {
 		next(even, fmt.Sprint("even", f))
 		var adds []func()
 		for k := range 8 {
-			adds = append(adds, step(acc, k, xp, stride)...)
+			adds = append(adds, step(acc, at(in, 128*k), xp, stride)...)
 		}
 		this, after := list(even), list(even)
 		mixed(append(this[half:], after[:half]...), list(odd), adds)
@@ -250,4 +150,223 @@ func fresh() {
 		VZEROUPPER()
 		RET()
 	}
+}
+
+// lawOf turns the number of a law into the address of its row in the table.
+func lawOf(law GPVirtual, laws Mem) {
+	base := GP64()
+	SHLQ(Imm(5), law)
+	LEAQ(laws, base)
+	ADDQ(base, law)
+}
+
+// maker is what the blocks of a tile have in common.
+type maker struct {
+	c, law GPVirtual
+	keys   keys512
+	common Mem // word 2, word 3, and word 3 as the second round turns it
+}
+
+// newMaker also stores the order of lanes in perm, and word 1 of the first block in word1.
+func newMaker(c, law GPVirtual, order, perm, word1 Mem) maker {
+	v := ZMM()
+	VMOVDQU32(order, v)
+	VMOVDQU32(v, perm)
+	tmp := GP32()
+	MOVL(at(c, tileC1), tmp)
+	ADDL(at(c, tileKey+4), tmp)
+	MOVL(tmp, word1)
+	m := maker{c, law, keys512{c, AllocLocal(24), tileKey}, AllocLocal(16)}
+	for g := 1; g <= 5; g++ {
+		tmp := GP32()
+		MOVL(at(c, tileKey+4*((g+3)%5)), tmp)
+		ADDL(U32(uint32(g)), tmp)
+		MOVL(tmp, m.keys.last.Offset(4*g-4))
+	}
+	// Words 2 and 3 are the same in all lanes and rounds, so the first round of Threefry makes constants of them.
+	x2, x3, turned := GP32(), GP32(), GP32()
+	MOVL(at(c, tileC2), x2)
+	ADDL(at(c, tileKey+8), x2)
+	MOVL(at(c, tileC3), x3)
+	ADDL(at(c, tileKey+12), x3)
+	ADDL(x3, x2)
+	ROLL(Imm(rotations[0][1]), x3)
+	XORL(x2, x3)
+	MOVL(x3, turned)
+	ROLL(Imm(rotations[1][0]), turned)
+	MOVL(x2, m.common)
+	MOVL(x3, m.common.Offset(4))
+	MOVL(turned, m.common.Offset(8))
+	return m
+}
+
+// block lists the instructions that compute the targets of four rounds and store them at out: word 0 of each lane is
+// in x0, word 1 in x1, and behind it the same turned. Word 1 then goes on by a number of blocks.
+func (m maker) block(w [4]VecVirtual, x0, x1 Mem, by uint64, out Mem) (ops []func()) {
+	do := func(f func()) { ops = append(ops, f) }
+	turn := GP32()
+	do(func() { VMOVDQU32(x0, w[0]) })
+	do(func() { VPADDD_BCST(x1, w[0], w[0]) })
+	do(func() { VPXORD_BCST(x1.Offset(4), w[0], w[1]) })
+	do(func() { VPADDD_BCST(m.common.Offset(4), w[0], w[0]) })
+	do(func() { VPXORD_BCST(m.common.Offset(8), w[0], w[3]) })
+	do(func() { VPADDD_BCST(m.common, w[1], w[2]) })
+	do(func() { VPROLD(Imm(rotations[1][1]), w[1], w[1]) })
+	do(func() { VPXORD(w[2], w[1], w[1]) })
+	do(func() { MOVL(x1, turn) })
+	do(func() { ADDL(Imm(by), turn) })
+	do(func() { MOVL(turn, x1) })
+	do(func() { ROLL(Imm(rotations[0][0]), turn) })
+	do(func() { MOVL(turn, x1.Offset(4)) })
+	for r := 2; r < 20; r++ {
+		ops = append(ops, round512(m.keys, [][4]VecVirtual{w}, r)...)
+	}
+	low := []VecVirtual{ZMM(), ZMM(), ZMM(), ZMM()}
+	for k, word := range w {
+		to := out.Offset(128 * k)
+		do(func() { VPANDD_BCST(at(m.law, 0), word, word) })
+		do(func() { VPXORD_BCST(at(m.law, 4), word, word) })
+		do(func() { VPUNPCKLDQ_BCST(at(m.law, 8), word, low[k]) })
+		do(func() { VPUNPCKHDQ_BCST(at(m.law, 8), word, word) })
+		do(func() { VADDPD_BCST(at(m.law, 16), low[k], low[k]) })
+		do(func() { VMOVUPD(low[k], to) })
+		do(func() { VADDPD_BCST(at(m.law, 16), word, word) })
+		do(func() { VMOVUPD(word, to.Offset(64)) })
+	}
+	return ops
+}
+
+// mixed emits lists side by side, each evenly.
+func mixed(lists ...[]func()) {
+	most := 0
+	for _, l := range lists {
+		most = max(most, len(l))
+	}
+	for i := range most {
+		for _, l := range lists {
+			for _, op := range l[len(l)*i/most : len(l)*(i+1)/most] {
+				op()
+			}
+		}
+	}
+}
+
+// step lists the instructions that add a round: 16 targets at u, features at xp.
+func step(acc []VecVirtual, u Mem, xp, stride GPVirtual) (ops []func()) {
+	do := func(f func()) { ops = append(ops, f) }
+	u0, u1 := ZMM(), ZMM()
+	do(func() { VMOVUPD(u, u0) })
+	do(func() { VMOVUPD(u.Offset(64), u1) })
+	for i := range len(acc) / 2 {
+		xi := ZMM()
+		do(func() { VBROADCASTSD(at(xp, 8*i), xi) })
+		do(func() { VFMADD231PD(xi, u0, acc[2*i]) })
+		do(func() { VFMADD231PD(xi, u1, acc[2*i+1]) })
+	}
+	do(func() { ADDQ(stride, xp) })
+	return ops
+}
+
+// Features of a chunk of addAhead, and rounds that are added while the targets of four are made.
+const (
+	leastChunk  = 9
+	mostChunk   = 12
+	aheadRounds = 16
+)
+
+// addAhead writes the other kernel of internal/tile: it adds rounds to a group, chunk by chunk of its features, and
+// makes the targets of the group that follows beside the first chunks.
+func addAhead(order, laws Mem) {
+	TEXT("addAheadAVX512", NOSPLIT, "func(s *float64, d, units int, u, x *float64, size, wide, narrow int, out *float64, members *uint32, c *byte, law int)")
+	Doc("addAheadAVX512 adds 16·units rounds to a group and makes as many targets of others.")
+	s, d, x := arg("s"), arg("d"), arg("x")
+	size, wide, narrow := arg("size"), arg("wide"), arg("narrow")
+	out, c, law := arg("out"), arg("c"), arg("law")
+	lawOf(law, laws)
+	x0, x1, word1, left := AllocLocal(64), AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	m := newMaker(c, law, order, x0, word1)
+	{
+		p, v, t := GP64(), ZMM(), GP32()
+		VMOVDQU32(x0, v)
+		Load(Param("members"), p)
+		VPERMD(at(p, 0), v, v)
+		VPADDD_BCST(at(c, tileKey), v, v)
+		VMOVDQU32(v, x0)
+		MOVL(word1, t)
+		MOVL(t, x1)
+		ROLL(Imm(rotations[0][0]), t)
+		MOVL(t, x1.Offset(4))
+		n := GP64()
+		Load(Param("units"), n)
+		SHLQ(Imm(2), n) // blocks of four rounds
+		MOVQ(n, left)
+	}
+	stride, second := GP64(), GP64()
+	MOVQ(d, stride)
+	SHLQ(Imm(3), stride)
+	MOVQ(d, second)
+	SHLQ(Imm(6), second)
+	Label("chunk")
+	TESTQ(wide, wide)
+	JNZ(LabelRef("choose"))
+	TESTQ(narrow, narrow)
+	JZ(LabelRef("done"))
+	MOVQ(narrow, wide)
+	XORQ(narrow, narrow)
+	DECQ(size)
+	Label("choose")
+	for f := leastChunk; f < mostChunk; f++ {
+		CMPQ(size, num(f))
+		JE(LabelRef(fmt.Sprint("size", f)))
+	}
+	for f := mostChunk; f >= leastChunk; f-- {
+		Label(fmt.Sprint("size", f))
+		acc := make([]VecVirtual, 2*f)
+		for i := range f {
+			acc[2*i], acc[2*i+1] = ZMM(), ZMM()
+			VMOVUPD(at(s, 64*i), acc[2*i])
+			VMOVUPD(Mem{Base: s, Index: second, Scale: 1, Disp: 64 * i}, acc[2*i+1])
+		}
+		up, xp, units := GP64(), GP64(), GP64()
+		Load(Param("u"), up)
+		MOVQ(x, xp)
+		Load(Param("units"), units)
+		only, next, store := fmt.Sprint("only", f), fmt.Sprint("next", f), fmt.Sprint("store", f)
+		Label(next)
+		CMPQ(left, Imm(0))
+		JE(LabelRef(only))
+		var adds []func()
+		for k := range aheadRounds {
+			adds = append(adds, step(acc, at(up, 128*k), xp, stride)...)
+		}
+		mixed(adds, m.block([4]VecVirtual{ZMM(), ZMM(), ZMM(), ZMM()}, x0, x1, 1, at(out, 0)))
+		ADDQ(U32(512), out)
+		ADDQ(U32(128*aheadRounds), up)
+		DECQ(left)
+		DECQ(units)
+		JNZ(LabelRef(next))
+		JMP(LabelRef(store))
+		Label(only)
+		SHLQ(Imm(4), units)
+		again := fmt.Sprint("again", f)
+		Label(again)
+		for _, op := range step(acc, at(up, 0), xp, stride) {
+			op()
+		}
+		ADDQ(num(128), up)
+		DECQ(units)
+		JNZ(LabelRef(again))
+		Label(store)
+		for i := range f {
+			VMOVUPD(acc[2*i], at(s, 64*i))
+			VMOVUPD(acc[2*i+1], Mem{Base: s, Index: second, Scale: 1, Disp: 64 * i})
+		}
+		ADDQ(U32(uint32(64*f)), s)
+		ADDQ(num(8*f), x)
+		DECQ(wide)
+		JMP(LabelRef("chunk"))
+	}
+	Label("done")
+	VZEROUPPER()
+	RET()
 }

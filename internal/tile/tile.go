@@ -23,7 +23,8 @@ type Group struct {
 // Rounds is the largest number of rounds of a tile, and Size that of the numbers of scratch it needs.
 const (
 	Rounds = 64
-	Size   = (Rounds + 4) * linalg.Members
+	Size   = (Rounds+4)*linalg.Members + 2*ahead
+	ahead  = Rounds * linalg.Members
 )
 
 // counter is what the kernel needs of a rng.Source; internal/gen knows the offsets of its fields.
@@ -35,9 +36,13 @@ type counter struct {
 const (
 	pair = 8 // rounds that the kernel computes together
 
-	// leastFresh and mostFresh bound the features of the kernel: it keeps all sums of a group in registers.
-	// With more features a target is used so often that its making does not count.
+	// leastFresh and mostFresh bound the features of the kernel that keeps all sums of a group in registers. The other
+	// goes through the rounds for chunk of at most mostChunk features after chunk, and makes the targets of four
+	// rounds while it adds aheadRounds: from leastAhead features on, which are four chunks, those of the group that follows are
+	// done when the group is.
 	leastFresh, mostFresh = 4, 10
+	leastAhead, mostChunk = 37, 12
+	aheadRounds           = 16
 )
 
 // Add adds len(x)/d rounds, at most Rounds, of which src is the first, to groups of members: x has a row
@@ -48,36 +53,62 @@ func Add(groups []*Group, src rng.Source, x []float64, d int, law rng.Law, targe
 	if len(groups) == 0 || n == 0 {
 		return
 	}
-	if fused(d, law) {
-		// The kernel starts at a multiple of four rounds.
-		head := min(n, int(-src.At()%4))
-		pairs := (n - head) / pair
-		first, last := src.Later(uint64(head)), src.Later(uint64(head+pairs*pair))
-		var k counter
-		k.c, k.key = first.Counter()
-		if pairs > 0 && uint64(k.c[0])+2*uint64(pairs) <= math.MaxUint32+1 {
-			from, to := head*d, (head+pairs*pair)*d
-			for _, g := range groups {
-				if len(g.S) != linalg.Members*d {
-					panic("tile: sums of wrong length")
-				}
-				plain(g, src, x[:from], d, law, targets)
-			}
-			addFresh(groups, &k, pairs, x[from:to], d, law, targets)
-			for _, g := range groups {
-				plain(g, last, x[to:], d, law, targets)
-			}
-			return
-		}
+	unit := 0 // rounds of a kernel, which starts at a multiple of four
+	switch {
+	case cpu.Kernels() != cpu.AVX512 || law == rng.NormalLaw:
+	case d >= leastFresh && d <= mostFresh:
+		unit = pair
+	case d >= leastAhead && len(groups) > 1:
+		unit = aheadRounds
 	}
+	head, units := 0, 0
+	if unit > 0 {
+		head = min(n, int(-src.At()%4))
+		units = (n - head) / unit
+	}
+	first := src.Later(uint64(head))
+	var k counter
+	k.c, k.key = first.Counter()
+	if units == 0 || uint64(k.c[0])+uint64(units*unit/4) > math.MaxUint32+1 {
+		for _, g := range groups {
+			plain(g, src, x, d, law, targets)
+		}
+		return
+	}
+	from, to := head*d, (head+units*unit)*d
 	for _, g := range groups {
-		plain(g, src, x, d, law, targets)
+		if len(g.S) != linalg.Members*d {
+			panic("tile: sums of wrong length")
+		}
+		plain(g, src, x[:from], d, law, targets)
+	}
+	if unit == pair {
+		addFresh(groups, &k, units, x[from:to], d, law, targets)
+	} else {
+		addAhead(groups, first, &k, units, x[from:to], d, law, targets)
+	}
+	last := src.Later(uint64(head + units*unit))
+	for _, g := range groups {
+		plain(g, last, x[to:], d, law, targets)
 	}
 }
 
-// fused reports whether the kernel serves a dimension and a law here.
-func fused(d int, law rng.Law) bool {
-	return cpu.Kernels() == cpu.AVX512 && d >= leastFresh && d <= mostFresh && law != rng.NormalLaw
+// addAhead adds units groups of aheadRounds rounds, the first of which is a multiple of four.
+func addAhead(groups []*Group, src rng.Source, c *counter, units int, x []float64, d int, law rng.Law, targets []float64) {
+	n := units * aheadRounds
+	u, next := targets[Size-2*ahead:][:n*rng.Lanes], targets[Size-ahead:][:n*rng.Lanes]
+	src.FillMembers(u, rng.Lanes, &groups[0].Members, n/4, law)
+	chunks := (d + mostChunk - 1) / mostChunk
+	size := (d + chunks - 1) / chunks // of the wide ones; the narrow ones have one feature less
+	narrow := chunks*size - d
+	for i, g := range groups {
+		if i+1 == len(groups) {
+			linalg.AddTile(g.S, u, x, d)
+			return
+		}
+		addGroup(g, d, units, u, x, size, chunks-narrow, narrow, next, &groups[i+1].Members, c, law)
+		u, next = next, u
+	}
 }
 
 // plain adds rounds to a group by way of a table of targets.

@@ -99,8 +99,8 @@ func indices(x []float64) []int {
 	return out
 }
 
-// TestAdd goes through the dimensions of the kernel and their neighbours, with beginnings and ends inside
-// blocks of eight rounds, one group and several, and both sides of the place where a word of the counter
+// TestAdd goes through the dimensions of the kernels and their neighbours, with beginnings and ends inside
+// blocks of rounds, one group and several, and both sides of the place where a word of the counter
 // wraps.
 func TestAdd(t *testing.T) {
 	seed := uint64(1)
@@ -112,9 +112,18 @@ func TestAdd(t *testing.T) {
 			}
 		}
 	}
+	for d := leastAhead - 1; d <= leastAhead+30; d++ {
+		for _, n := range []int{15, 16, 40, 64} {
+			check(t, shape{seed, seed * 11 % 64, n, 1 + int(seed%4), d, rng.Law(seed % 2)})
+			seed++
+		}
+	}
+	check(t, shape{seed, 64, 64, 5, 100, rng.UniformLaw})
 	check(t, shape{seed, 4, 40, 3, 6, rng.NormalLaw})
+	check(t, shape{seed, 4, 40, 3, 60, rng.NormalLaw})
 	for back := uint64(0); back <= 80; back += 4 {
 		check(t, shape{back, 1<<34 - back, 64, 2, 5, rng.UniformLaw})
+		check(t, shape{back, 1<<34 - back, 64, 3, 40, rng.UniformLaw})
 	}
 	check(t, shape{seed, math.MaxUint64 - 64, 64, 2, 5, rng.SignLaw})
 }
@@ -126,7 +135,7 @@ func FuzzAdd(f *testing.F) {
 		b = append(b, make([]byte, 20)...)
 		start := binary.LittleEndian.Uint64(b[8:])
 		check(t, shape{binary.LittleEndian.Uint64(b), min(start, math.MaxUint64-Rounds), 1 + int(b[16]%Rounds),
-			1 + int(b[17]%5), 1 + int(b[18]%14), rng.Law(b[19] % 3)})
+			1 + int(b[17]%5), 1 + int(b[18]%64), rng.Law(b[19] % 3)})
 	})
 }
 
@@ -155,7 +164,7 @@ func TestGenerated(t *testing.T) {
 // BenchmarkAdd compares the kernel with a table of targets, on eight groups in turn.
 func BenchmarkAdd(b *testing.B) {
 	src := rng.NewKey(1).Stream(rng.Perturb).Round(0)
-	for _, d := range []int{4, 10, 100} {
+	for _, d := range []int{4, 10, 50, 100} {
 		var groups []*Group
 		for range 8 {
 			groups = append(groups, &Group{S: make([]float64, linalg.Members*d)})
