@@ -44,7 +44,7 @@ type Server struct {
 	reading   [64]chan struct{} // by entry: who reads one
 	wanted    wanted
 	pending   pending
-	turn      chan struct{} // one for each processor: who chooses
+	turn      chan struct{} // one for each processor, not for each thread: who chooses
 	windows   windows
 
 	snapshots snapshots
@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
-	s.turn = make(chan struct{}, runtime.GOMAXPROCS(0))
+	s.turn = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	for i := range s.reading {
 		s.reading[i] = make(chan struct{}, 1)
 	}
