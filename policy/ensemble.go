@@ -372,6 +372,10 @@ func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 		e.s.expect(draw)
 	}
 	e.model(j, sign*e.Scale())
+	if e.bridge != nil {
+		next, _ := e.draws.IntnSign(draw.Later(1), e.Members())
+		e.bridge.expect(draw, next)
+	}
 	_, err := set.ArgMax(dst, e.theta)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 //
 // independent of everything seen before, whatever the actions were: they depend on the members that
 // were drawn, and U_i^j is drawn after X_i. So the increment is drawn when member j is, from the
-// difference of two matrices, and the cost of a round does not depend on m: d³/3 for the Cholesky
+// difference of two matrices, and the cost of a round does not depend on m: d³/2 for the Cholesky
 // factor of the difference, which may be singular. A member that was never drawn is S_0^j + N(0,
 // V_n − λI), so members can be added at any time without the history (the remark after rem:large-m
 // asks for it), and m may grow.
@@ -46,11 +46,13 @@ type bridge struct {
 	// The last sample, of member j after n updates.
 	j, n   int
 	valid  bool
-	sample []float64 // S_n^j
+	sample []float64  // S_n^j
+	round  rng.Source // j is the member of this round, if any
 
 	noise          rng.Stream
-	noiseN         int // −1: not derived
-	work, least, z []float64
+	noiseN         int       // −1: not derived
+	moved          []float64 // V_n − V_τ, d rows of Padded(d)
+	least, z, work []float64
 }
 
 // rounding is the relative error of an entry of V: differences below it are none.
@@ -86,7 +88,8 @@ func newBridge(d, m int, growth, lambda float64, first func(row []float64, j int
 	b := &bridge{
 		d: d, m: m, growth: growth, lambda: lambda, first: first, init: init, ridge: ridge,
 		now: make([]float64, d*(d+1)/2), sample: make([]float64, d), noiseN: -1,
-		work: make([]float64, d*linalg.Padded(d)), least: make([]float64, d), z: make([]float64, d),
+		moved: make([]float64, d*linalg.Padded(d)), least: make([]float64, d), z: make([]float64, d),
+		work: make([]float64, linalg.GaussianWork(d)),
 	}
 	ridge.PackV(b.now)
 	return b
@@ -114,32 +117,60 @@ func (b *bridge) load(j int) []float64 {
 	} else {
 		b.first(b.sample, j)
 	}
-	ld := linalg.Padded(b.d)
-	for k, at := 0, 0; k < b.d; k++ {
-		b.least[k] = rounding * b.now[at]
-		for i := k; i < b.d; i, at = i+1, at+1 {
-			v := b.now[at]
-			if then != nil {
-				v -= then[at]
-			} else if i == k {
-				v -= b.lambda
-			}
-			b.work[i*ld+k], b.work[k*ld+i] = v, v
-		}
-	}
+	b.difference(then)
 	if b.noiseN != n {
 		b.noise, b.noiseN = b.init.Sub(uint64(n)+1), n
 	}
 	b.noise.Round(uint64(j)).Normals(b.z, 0)
-	linalg.AddGaussian(b.sample, b.work, b.least, b.z)
-	b.j, b.n, b.valid = j, n, true
+	linalg.AddGaussian(b.sample, b.moved, b.least, b.z, b.work)
+	b.j, b.n, b.valid, b.round = j, n, true, rng.Source{}
 	return b.sample
+}
+
+// difference stores V_n − V_τ in moved, V_n − λI where then is nil, and the rounding errors of its variances in least.
+func (b *bridge) difference(then []float64) {
+	d := b.d
+	ld := linalg.Padded(d)
+	now := b.now
+	for k := range d {
+		b.least[k] = rounding * now[0]
+		column, row := now[:d-k], b.moved[k*(ld+1):][:d-k]
+		if then == nil {
+			copy(row, column)
+			row[0] -= b.lambda
+		} else {
+			old := then[:len(column)]
+			for i, v := range column {
+				row[i] = v - old[i]
+			}
+			then = then[d-k:]
+		}
+		for i, at := 1, (k+1)*ld+k; i < len(row) && at < len(b.moved); i, at = i+1, at+ld {
+			b.moved[at] = row[i]
+		}
+		now = now[d-k:]
+	}
 }
 
 // look prepares what fix needs, before the update of a round: it draws the sum of the member of the
 // round.
 func (b *bridge) look(draw rng.Source) {
-	b.load(draw.As(rng.Select).Intn(0, b.members()))
+	draw = draw.As(rng.Select)
+	if b.valid && b.n == int(b.ridge.Len()) && b.round == draw {
+		return // Select looked
+	}
+	b.load(draw.Intn(0, b.members()))
+}
+
+// expect takes notice that the last sample is that of the member J_t that draw has in this round. What the
+// member of the next round needs is fetched from far memory meanwhile, unless it is another one after all.
+func (b *bridge) expect(draw rng.Source, next int) {
+	b.round = draw
+	if slot := b.find(next); slot >= 0 {
+		sum, seen := b.at(slot)
+		linalg.Prefetch(sum)
+		linalg.Prefetch(seen)
+	}
 }
 
 // fix keeps the sum that look drew and makes the step x.

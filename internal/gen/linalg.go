@@ -39,6 +39,7 @@ func linalg() {
 			v.product(stepMul, step, false)
 		}
 		v.rankOne()
+		v.gaussian()
 		v.addPanels()
 		v.addSteps()
 		v.divide()
@@ -62,6 +63,7 @@ func linalg() {
 	v256.argMax256()
 	v512.addTile512()
 	v256.addTile256()
+	prefetch()
 }
 
 func (v *isa) text(name, signature, doc string) {

@@ -60,6 +60,15 @@ func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)
 func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)
 
 //go:noescape
+func prefetch(x *float64, n int)
+
+//go:noescape
+func gaussianAVX512(a *float64, d, ld int, groups, steps, least, z *float64)
+
+//go:noescape
+func gaussianAVX2(a *float64, d, ld int, groups, steps, least, z *float64)
+
+//go:noescape
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64)
 
 //go:noescape

@@ -2364,6 +2364,296 @@ column:
 	VZEROUPPER
 	RET
 
+// func gaussianAVX512(a *float64, d int, ld int, groups *float64, steps *float64, least *float64, z *float64)
+// Requires: AVX, AVX512DQ, AVX512F, BMI, CMOV
+TEXT ·gaussianAVX512(SB), NOSPLIT, $0-56
+	MOVQ a+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ ld+16(FP), DX
+	MOVQ groups+24(FP), BX
+	MOVQ steps+32(FP), SI
+	MOVQ least+40(FP), DI
+	MOVQ z+48(FP), R8
+	SHLQ $0x03, DX
+	MOVQ SI, R9
+
+pivot:
+	VPXORQ Z0, Z0, Z0
+	XORQ   R12, R12
+	MOVQ   BX, R10
+	MOVQ   DX, R11
+
+largest:
+	VMAXPD        (R10), Z0, Z0
+	ADDQ          $0x00000100, R10
+	SUBQ          $0x40, R11
+	JNZ           largest
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMAXPD        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VMAXPD        X2, X0, X0
+	VUNPCKHPD     X0, X0, X2
+	VMAXSD        X2, X0, X0
+	VPXORQ        Z1, Z1, Z1
+	VUCOMISD      X1, X0
+	JLS           done
+	VMOVAPD       X0, X2
+	VBROADCASTSD  X0, Z0
+	MOVQ          DX, R11
+	LEAQ          (BX)(DX*4), R10
+
+find:
+	SUBQ         $0x00000100, R10
+	SUBQ         $0x40, R11
+	VCMPPD       $0x00, (R10), Z0, K1
+	KMOVB        K1, R13
+	MOVQ         R11, R14
+	SHRQ         $0x03, R14
+	TZCNTL       R13, R15
+	ADDQ         R15, R14
+	TESTL        R13, R13
+	CMOVQNE      R14, R12
+	TESTQ        R11, R11
+	JNZ          find
+	VPXORQ       Z3, Z3, Z3
+	VCVTSI2SDQ   R12, X3, X3
+	VBROADCASTSD X3, Z3
+	VUCOMISD     (DI)(R12*8), X2
+	JHI          column
+	MOVQ         BX, R10
+	MOVQ         DX, R11
+
+drop:
+	VMOVUPD   (R10), Z2
+	VCMPPD    $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z Z2, K1, Z2
+	VMOVUPD   Z2, (R10)
+	VMOVUPD   64(R10), Z2
+	VCMPPD    $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z Z2, K1, Z2
+	VMOVUPD   Z2, 64(R10)
+	ADDQ      $0x00000100, R10
+	SUBQ      $0x40, R11
+	JNZ       drop
+	JMP       next
+
+column:
+	MOVQ         $0x3ff0000000000000, R10
+	VMOVQ        R10, X1
+	VDIVSD       X2, X1, X1
+	VSQRTSD      X1, X1, X2
+	VMULSD       (R8)(R12*8), X2, X2
+	VBROADCASTSD X1, Z1
+	VBROADCASTSD X2, Z2
+	MOVQ         R12, R13
+	IMULQ        DX, R13
+	ADDQ         AX, R13
+	MOVQ         BX, R10
+	XORQ         R11, R11
+
+groups4:
+	MOVQ    DX, R14
+	SUBQ    R11, R14
+	CMPQ    R14, $0x00000100
+	JLT     groups2
+	VMOVUPD (R13)(R11*1), Z4
+	VMOVUPD 64(R13)(R11*1), Z5
+	VMOVUPD 128(R13)(R11*1), Z6
+	VMOVUPD 192(R13)(R11*1), Z7
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current4
+
+before4:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Z8
+	VBROADCASTSD (R15)(R12*8), Z9
+	VMULPD       (R15)(R11*1), Z9, Z10
+	VFNMADD231PD Z10, Z8, Z4
+	VMULPD       64(R15)(R11*1), Z9, Z10
+	VFNMADD231PD Z10, Z8, Z5
+	VMULPD       128(R15)(R11*1), Z9, Z10
+	VFNMADD231PD Z10, Z8, Z6
+	VMULPD       192(R15)(R11*1), Z9, Z10
+	VFNMADD231PD Z10, Z8, Z7
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before4
+
+current4:
+	VMOVUPD      64(R10), Z8
+	VANDPD       Z8, Z4, Z4
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z8, K1, Z8
+	VMOVUPD      Z8, 64(R10)
+	VMOVUPD      Z4, (R13)(R11*1)
+	VMULPD       Z4, Z4, Z8
+	VMOVUPD      (R10), Z9
+	VFNMADD231PD Z8, Z1, Z9
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z9, K1, Z9
+	VMOVUPD      Z9, (R10)
+	VMOVUPD      192(R10), Z9
+	VFMADD231PD  Z4, Z2, Z9
+	VMOVUPD      Z9, 192(R10)
+	VMOVUPD      320(R10), Z4
+	VANDPD       Z4, Z5, Z5
+	VCMPPD       $0x04, 384(R10), Z3, K1
+	VMOVUPD.Z    Z4, K1, Z4
+	VMOVUPD      Z4, 320(R10)
+	VMOVUPD      Z5, 64(R13)(R11*1)
+	VMULPD       Z5, Z5, Z4
+	VMOVUPD      256(R10), Z8
+	VFNMADD231PD Z4, Z1, Z8
+	VCMPPD       $0x04, 384(R10), Z3, K1
+	VMOVUPD.Z    Z8, K1, Z8
+	VMOVUPD      Z8, 256(R10)
+	VMOVUPD      448(R10), Z8
+	VFMADD231PD  Z5, Z2, Z8
+	VMOVUPD      Z8, 448(R10)
+	VMOVUPD      576(R10), Z4
+	VANDPD       Z4, Z6, Z6
+	VCMPPD       $0x04, 640(R10), Z3, K1
+	VMOVUPD.Z    Z4, K1, Z4
+	VMOVUPD      Z4, 576(R10)
+	VMOVUPD      Z6, 128(R13)(R11*1)
+	VMULPD       Z6, Z6, Z4
+	VMOVUPD      512(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VCMPPD       $0x04, 640(R10), Z3, K1
+	VMOVUPD.Z    Z5, K1, Z5
+	VMOVUPD      Z5, 512(R10)
+	VMOVUPD      704(R10), Z5
+	VFMADD231PD  Z6, Z2, Z5
+	VMOVUPD      Z5, 704(R10)
+	VMOVUPD      832(R10), Z4
+	VANDPD       Z4, Z7, Z7
+	VCMPPD       $0x04, 896(R10), Z3, K1
+	VMOVUPD.Z    Z4, K1, Z4
+	VMOVUPD      Z4, 832(R10)
+	VMOVUPD      Z7, 192(R13)(R11*1)
+	VMULPD       Z7, Z7, Z4
+	VMOVUPD      768(R10), Z5
+	VFNMADD231PD Z4, Z1, Z5
+	VCMPPD       $0x04, 896(R10), Z3, K1
+	VMOVUPD.Z    Z5, K1, Z5
+	VMOVUPD      Z5, 768(R10)
+	VMOVUPD      960(R10), Z5
+	VFMADD231PD  Z7, Z2, Z5
+	VMOVUPD      Z5, 960(R10)
+	ADDQ         $0x00000400, R10
+	ADDQ         $0x00000100, R11
+	JMP          groups4
+
+groups2:
+	MOVQ    DX, R14
+	SUBQ    R11, R14
+	CMPQ    R14, $0x00000080
+	JLT     groups1
+	VMOVUPD (R13)(R11*1), Z4
+	VMOVUPD 64(R13)(R11*1), Z5
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current2
+
+before2:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Z6
+	VBROADCASTSD (R15)(R12*8), Z7
+	VMULPD       (R15)(R11*1), Z7, Z8
+	VFNMADD231PD Z8, Z6, Z4
+	VMULPD       64(R15)(R11*1), Z7, Z8
+	VFNMADD231PD Z8, Z6, Z5
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before2
+
+current2:
+	VMOVUPD      64(R10), Z6
+	VANDPD       Z6, Z4, Z4
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z6, K1, Z6
+	VMOVUPD      Z6, 64(R10)
+	VMOVUPD      Z4, (R13)(R11*1)
+	VMULPD       Z4, Z4, Z6
+	VMOVUPD      (R10), Z7
+	VFNMADD231PD Z6, Z1, Z7
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z7, K1, Z7
+	VMOVUPD      Z7, (R10)
+	VMOVUPD      192(R10), Z7
+	VFMADD231PD  Z4, Z2, Z7
+	VMOVUPD      Z7, 192(R10)
+	VMOVUPD      320(R10), Z4
+	VANDPD       Z4, Z5, Z5
+	VCMPPD       $0x04, 384(R10), Z3, K1
+	VMOVUPD.Z    Z4, K1, Z4
+	VMOVUPD      Z4, 320(R10)
+	VMOVUPD      Z5, 64(R13)(R11*1)
+	VMULPD       Z5, Z5, Z4
+	VMOVUPD      256(R10), Z6
+	VFNMADD231PD Z4, Z1, Z6
+	VCMPPD       $0x04, 384(R10), Z3, K1
+	VMOVUPD.Z    Z6, K1, Z6
+	VMOVUPD      Z6, 256(R10)
+	VMOVUPD      448(R10), Z6
+	VFMADD231PD  Z5, Z2, Z6
+	VMOVUPD      Z6, 448(R10)
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000080, R11
+	JMP          groups2
+
+groups1:
+	CMPQ    R11, DX
+	JEQ     groups0
+	VMOVUPD (R13)(R11*1), Z4
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current1
+
+before1:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Z5
+	VBROADCASTSD (R15)(R12*8), Z6
+	VMULPD       (R15)(R11*1), Z6, Z6
+	VFNMADD231PD Z6, Z5, Z4
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before1
+
+current1:
+	VMOVUPD      64(R10), Z5
+	VANDPD       Z5, Z4, Z4
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z5, K1, Z5
+	VMOVUPD      Z5, 64(R10)
+	VMOVUPD      Z4, (R13)(R11*1)
+	VMULPD       Z4, Z4, Z5
+	VMOVUPD      (R10), Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VCMPPD       $0x04, 128(R10), Z3, K1
+	VMOVUPD.Z    Z6, K1, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVUPD      192(R10), Z6
+	VFMADD231PD  Z4, Z2, Z6
+	VMOVUPD      Z6, 192(R10)
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000040, R11
+	JMP          groups1
+
+groups0:
+	VMOVSD X1, (R9)
+	MOVQ   R13, 8(R9)
+	ADDQ   $0x10, R9
+
+next:
+	DECQ CX
+	JNZ  pivot
+
+done:
+	VZEROUPPER
+	RET
+
 // func addPanelsAVX512(s *float64, panels int, d int, u *float64, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·addPanelsAVX512(SB), NOSPLIT, $0-40
@@ -7288,6 +7578,438 @@ column:
 	ADDQ         $0x08, SI
 	DECQ         DX
 	JNZ          row
+	VZEROUPPER
+	RET
+
+// func gaussianAVX2(a *float64, d int, ld int, groups *float64, steps *float64, least *float64, z *float64)
+// Requires: AVX, AVX2, BMI, CMOV, FMA3
+TEXT ·gaussianAVX2(SB), NOSPLIT, $0-56
+	MOVQ a+0(FP), AX
+	MOVQ d+8(FP), CX
+	MOVQ ld+16(FP), DX
+	MOVQ groups+24(FP), BX
+	MOVQ steps+32(FP), SI
+	MOVQ least+40(FP), DI
+	MOVQ z+48(FP), R8
+	SHLQ $0x03, DX
+	MOVQ SI, R9
+
+pivot:
+	VXORPD Y0, Y0, Y0
+	XORQ   R12, R12
+	MOVQ   BX, R10
+	MOVQ   DX, R11
+
+largest:
+	VMAXPD       (R10), Y0, Y0
+	VMAXPD       32(R10), Y0, Y0
+	ADDQ         $0x00000100, R10
+	SUBQ         $0x40, R11
+	JNZ          largest
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPD       X2, X0, X0
+	VUNPCKHPD    X0, X0, X2
+	VMAXSD       X2, X0, X0
+	VXORPD       Y1, Y1, Y1
+	VUCOMISD     X1, X0
+	JLS          done
+	VMOVAPD      X0, X1
+	VBROADCASTSD X0, Y0
+	MOVQ         DX, R11
+	LEAQ         (BX)(DX*4), R10
+
+find:
+	SUBQ         $0x00000100, R10
+	SUBQ         $0x40, R11
+	VCMPPD       $0x00, 32(R10), Y0, Y2
+	VMOVMSKPD    Y2, R13
+	MOVQ         R11, R14
+	SHRQ         $0x03, R14
+	ADDQ         $0x04, R14
+	TZCNTL       R13, R15
+	ADDQ         R15, R14
+	TESTL        R13, R13
+	CMOVQNE      R14, R12
+	VCMPPD       $0x00, (R10), Y0, Y2
+	VMOVMSKPD    Y2, R13
+	MOVQ         R11, R14
+	SHRQ         $0x03, R14
+	TZCNTL       R13, R15
+	ADDQ         R15, R14
+	TESTL        R13, R13
+	CMOVQNE      R14, R12
+	TESTQ        R11, R11
+	JNZ          find
+	VXORPD       Y2, Y2, Y2
+	VCVTSI2SDQ   R12, X2, X2
+	VBROADCASTSD X2, Y2
+	VUCOMISD     (DI)(R12*8), X1
+	JHI          column
+	MOVQ         BX, R10
+	MOVQ         DX, R11
+
+drop:
+	VMOVUPD (R10), Y0
+	VCMPPD  $0x04, 128(R10), Y2, Y1
+	VANDPD  Y1, Y0, Y0
+	VMOVUPD Y0, (R10)
+	VMOVUPD 64(R10), Y0
+	VCMPPD  $0x04, 128(R10), Y2, Y1
+	VANDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 64(R10)
+	VMOVUPD 32(R10), Y0
+	VCMPPD  $0x04, 160(R10), Y2, Y1
+	VANDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 32(R10)
+	VMOVUPD 96(R10), Y0
+	VCMPPD  $0x04, 160(R10), Y2, Y1
+	VANDPD  Y1, Y0, Y0
+	VMOVUPD Y0, 96(R10)
+	ADDQ    $0x00000100, R10
+	SUBQ    $0x40, R11
+	JNZ     drop
+	JMP     next
+
+column:
+	MOVQ         $0x3ff0000000000000, R10
+	VMOVQ        R10, X0
+	VDIVSD       X1, X0, X1
+	VSQRTSD      X1, X1, X0
+	VMULSD       (R8)(R12*8), X0, X0
+	VBROADCASTSD X1, Y1
+	VBROADCASTSD X0, Y0
+	MOVQ         R12, R13
+	IMULQ        DX, R13
+	ADDQ         AX, R13
+	MOVQ         BX, R10
+	XORQ         R11, R11
+
+groups4:
+	MOVQ    DX, R14
+	SUBQ    R11, R14
+	CMPQ    R14, $0x00000100
+	JLT     groups2
+	VMOVUPD (R13)(R11*1), Y3
+	VMOVUPD 32(R13)(R11*1), Y4
+	VMOVUPD 64(R13)(R11*1), Y5
+	VMOVUPD 96(R13)(R11*1), Y6
+	VMOVUPD 128(R13)(R11*1), Y7
+	VMOVUPD 160(R13)(R11*1), Y8
+	VMOVUPD 192(R13)(R11*1), Y9
+	VMOVUPD 224(R13)(R11*1), Y10
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current4
+
+before4:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Y11
+	VBROADCASTSD (R15)(R12*8), Y12
+	VMULPD       (R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y3
+	VMULPD       32(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y4
+	VMULPD       64(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y5
+	VMULPD       96(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y6
+	VMULPD       128(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y7
+	VMULPD       160(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y8
+	VMULPD       192(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y9
+	VMULPD       224(R15)(R11*1), Y12, Y13
+	VFNMADD231PD Y13, Y11, Y10
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before4
+
+current4:
+	VMOVUPD      64(R10), Y11
+	VANDPD       Y11, Y3, Y3
+	VCMPPD       $0x04, 128(R10), Y2, Y12
+	VANDPD       Y12, Y11, Y11
+	VMOVUPD      Y11, 64(R10)
+	VMOVUPD      Y3, (R13)(R11*1)
+	VMULPD       Y3, Y3, Y11
+	VMOVUPD      (R10), Y12
+	VFNMADD231PD Y11, Y1, Y12
+	VCMPPD       $0x04, 128(R10), Y2, Y11
+	VANDPD       Y11, Y12, Y12
+	VMOVUPD      Y12, (R10)
+	VMOVUPD      192(R10), Y12
+	VFMADD231PD  Y3, Y0, Y12
+	VMOVUPD      Y12, 192(R10)
+	VMOVUPD      96(R10), Y3
+	VANDPD       Y3, Y4, Y4
+	VCMPPD       $0x04, 160(R10), Y2, Y11
+	VANDPD       Y11, Y3, Y3
+	VMOVUPD      Y3, 96(R10)
+	VMOVUPD      Y4, 32(R13)(R11*1)
+	VMULPD       Y4, Y4, Y3
+	VMOVUPD      32(R10), Y11
+	VFNMADD231PD Y3, Y1, Y11
+	VCMPPD       $0x04, 160(R10), Y2, Y3
+	VANDPD       Y3, Y11, Y11
+	VMOVUPD      Y11, 32(R10)
+	VMOVUPD      224(R10), Y11
+	VFMADD231PD  Y4, Y0, Y11
+	VMOVUPD      Y11, 224(R10)
+	VMOVUPD      320(R10), Y3
+	VANDPD       Y3, Y5, Y5
+	VCMPPD       $0x04, 384(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 320(R10)
+	VMOVUPD      Y5, 64(R13)(R11*1)
+	VMULPD       Y5, Y5, Y3
+	VMOVUPD      256(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 384(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 256(R10)
+	VMOVUPD      448(R10), Y4
+	VFMADD231PD  Y5, Y0, Y4
+	VMOVUPD      Y4, 448(R10)
+	VMOVUPD      352(R10), Y3
+	VANDPD       Y3, Y6, Y6
+	VCMPPD       $0x04, 416(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 352(R10)
+	VMOVUPD      Y6, 96(R13)(R11*1)
+	VMULPD       Y6, Y6, Y3
+	VMOVUPD      288(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 416(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 288(R10)
+	VMOVUPD      480(R10), Y4
+	VFMADD231PD  Y6, Y0, Y4
+	VMOVUPD      Y4, 480(R10)
+	VMOVUPD      576(R10), Y3
+	VANDPD       Y3, Y7, Y7
+	VCMPPD       $0x04, 640(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 576(R10)
+	VMOVUPD      Y7, 128(R13)(R11*1)
+	VMULPD       Y7, Y7, Y3
+	VMOVUPD      512(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 640(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 512(R10)
+	VMOVUPD      704(R10), Y4
+	VFMADD231PD  Y7, Y0, Y4
+	VMOVUPD      Y4, 704(R10)
+	VMOVUPD      608(R10), Y3
+	VANDPD       Y3, Y8, Y8
+	VCMPPD       $0x04, 672(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 608(R10)
+	VMOVUPD      Y8, 160(R13)(R11*1)
+	VMULPD       Y8, Y8, Y3
+	VMOVUPD      544(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 672(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 544(R10)
+	VMOVUPD      736(R10), Y4
+	VFMADD231PD  Y8, Y0, Y4
+	VMOVUPD      Y4, 736(R10)
+	VMOVUPD      832(R10), Y3
+	VANDPD       Y3, Y9, Y9
+	VCMPPD       $0x04, 896(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 832(R10)
+	VMOVUPD      Y9, 192(R13)(R11*1)
+	VMULPD       Y9, Y9, Y3
+	VMOVUPD      768(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 896(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 768(R10)
+	VMOVUPD      960(R10), Y4
+	VFMADD231PD  Y9, Y0, Y4
+	VMOVUPD      Y4, 960(R10)
+	VMOVUPD      864(R10), Y3
+	VANDPD       Y3, Y10, Y10
+	VCMPPD       $0x04, 928(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 864(R10)
+	VMOVUPD      Y10, 224(R13)(R11*1)
+	VMULPD       Y10, Y10, Y3
+	VMOVUPD      800(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 928(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 800(R10)
+	VMOVUPD      992(R10), Y4
+	VFMADD231PD  Y10, Y0, Y4
+	VMOVUPD      Y4, 992(R10)
+	ADDQ         $0x00000400, R10
+	ADDQ         $0x00000100, R11
+	JMP          groups4
+
+groups2:
+	MOVQ    DX, R14
+	SUBQ    R11, R14
+	CMPQ    R14, $0x00000080
+	JLT     groups1
+	VMOVUPD (R13)(R11*1), Y3
+	VMOVUPD 32(R13)(R11*1), Y4
+	VMOVUPD 64(R13)(R11*1), Y5
+	VMOVUPD 96(R13)(R11*1), Y6
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current2
+
+before2:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Y7
+	VBROADCASTSD (R15)(R12*8), Y8
+	VMULPD       (R15)(R11*1), Y8, Y9
+	VFNMADD231PD Y9, Y7, Y3
+	VMULPD       32(R15)(R11*1), Y8, Y9
+	VFNMADD231PD Y9, Y7, Y4
+	VMULPD       64(R15)(R11*1), Y8, Y9
+	VFNMADD231PD Y9, Y7, Y5
+	VMULPD       96(R15)(R11*1), Y8, Y9
+	VFNMADD231PD Y9, Y7, Y6
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before2
+
+current2:
+	VMOVUPD      64(R10), Y7
+	VANDPD       Y7, Y3, Y3
+	VCMPPD       $0x04, 128(R10), Y2, Y8
+	VANDPD       Y8, Y7, Y7
+	VMOVUPD      Y7, 64(R10)
+	VMOVUPD      Y3, (R13)(R11*1)
+	VMULPD       Y3, Y3, Y7
+	VMOVUPD      (R10), Y8
+	VFNMADD231PD Y7, Y1, Y8
+	VCMPPD       $0x04, 128(R10), Y2, Y7
+	VANDPD       Y7, Y8, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVUPD      192(R10), Y8
+	VFMADD231PD  Y3, Y0, Y8
+	VMOVUPD      Y8, 192(R10)
+	VMOVUPD      96(R10), Y3
+	VANDPD       Y3, Y4, Y4
+	VCMPPD       $0x04, 160(R10), Y2, Y7
+	VANDPD       Y7, Y3, Y3
+	VMOVUPD      Y3, 96(R10)
+	VMOVUPD      Y4, 32(R13)(R11*1)
+	VMULPD       Y4, Y4, Y3
+	VMOVUPD      32(R10), Y7
+	VFNMADD231PD Y3, Y1, Y7
+	VCMPPD       $0x04, 160(R10), Y2, Y3
+	VANDPD       Y3, Y7, Y7
+	VMOVUPD      Y7, 32(R10)
+	VMOVUPD      224(R10), Y7
+	VFMADD231PD  Y4, Y0, Y7
+	VMOVUPD      Y7, 224(R10)
+	VMOVUPD      320(R10), Y3
+	VANDPD       Y3, Y5, Y5
+	VCMPPD       $0x04, 384(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 320(R10)
+	VMOVUPD      Y5, 64(R13)(R11*1)
+	VMULPD       Y5, Y5, Y3
+	VMOVUPD      256(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 384(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 256(R10)
+	VMOVUPD      448(R10), Y4
+	VFMADD231PD  Y5, Y0, Y4
+	VMOVUPD      Y4, 448(R10)
+	VMOVUPD      352(R10), Y3
+	VANDPD       Y3, Y6, Y6
+	VCMPPD       $0x04, 416(R10), Y2, Y4
+	VANDPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 352(R10)
+	VMOVUPD      Y6, 96(R13)(R11*1)
+	VMULPD       Y6, Y6, Y3
+	VMOVUPD      288(R10), Y4
+	VFNMADD231PD Y3, Y1, Y4
+	VCMPPD       $0x04, 416(R10), Y2, Y3
+	VANDPD       Y3, Y4, Y4
+	VMOVUPD      Y4, 288(R10)
+	VMOVUPD      480(R10), Y4
+	VFMADD231PD  Y6, Y0, Y4
+	VMOVUPD      Y4, 480(R10)
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000080, R11
+	JMP          groups2
+
+groups1:
+	CMPQ    R11, DX
+	JEQ     groups0
+	VMOVUPD (R13)(R11*1), Y3
+	VMOVUPD 32(R13)(R11*1), Y4
+	MOVQ    SI, R14
+	CMPQ    R14, R9
+	JEQ     current1
+
+before1:
+	MOVQ         8(R14), R15
+	VBROADCASTSD (R14), Y5
+	VBROADCASTSD (R15)(R12*8), Y6
+	VMULPD       (R15)(R11*1), Y6, Y7
+	VFNMADD231PD Y7, Y5, Y3
+	VMULPD       32(R15)(R11*1), Y6, Y7
+	VFNMADD231PD Y7, Y5, Y4
+	ADDQ         $0x10, R14
+	CMPQ         R14, R9
+	JNE          before1
+
+current1:
+	VMOVUPD      64(R10), Y5
+	VANDPD       Y5, Y3, Y3
+	VCMPPD       $0x04, 128(R10), Y2, Y6
+	VANDPD       Y6, Y5, Y5
+	VMOVUPD      Y5, 64(R10)
+	VMOVUPD      Y3, (R13)(R11*1)
+	VMULPD       Y3, Y3, Y5
+	VMOVUPD      (R10), Y6
+	VFNMADD231PD Y5, Y1, Y6
+	VCMPPD       $0x04, 128(R10), Y2, Y5
+	VANDPD       Y5, Y6, Y6
+	VMOVUPD      Y6, (R10)
+	VMOVUPD      192(R10), Y6
+	VFMADD231PD  Y3, Y0, Y6
+	VMOVUPD      Y6, 192(R10)
+	VMOVUPD      96(R10), Y3
+	VANDPD       Y3, Y4, Y4
+	VCMPPD       $0x04, 160(R10), Y2, Y5
+	VANDPD       Y5, Y3, Y3
+	VMOVUPD      Y3, 96(R10)
+	VMOVUPD      Y4, 32(R13)(R11*1)
+	VMULPD       Y4, Y4, Y3
+	VMOVUPD      32(R10), Y5
+	VFNMADD231PD Y3, Y1, Y5
+	VCMPPD       $0x04, 160(R10), Y2, Y3
+	VANDPD       Y3, Y5, Y5
+	VMOVUPD      Y5, 32(R10)
+	VMOVUPD      224(R10), Y5
+	VFMADD231PD  Y4, Y0, Y5
+	VMOVUPD      Y5, 224(R10)
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000040, R11
+	JMP          groups1
+
+groups0:
+	VMOVSD X1, (R9)
+	MOVQ   R13, 8(R9)
+	ADDQ   $0x10, R9
+
+next:
+	DECQ CX
+	JNZ  pivot
+
+done:
 	VZEROUPPER
 	RET
 
@@ -13498,4 +14220,19 @@ step1:
 
 done:
 	VZEROUPPER
+	RET
+
+// func prefetch(x *float64, n int)
+// Requires: MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	LEAQ -1(AX)(CX*8), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	CMPQ       AX, CX
+	JLS        line
+	PREFETCHT0 (CX)
 	RET

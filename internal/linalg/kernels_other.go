@@ -23,6 +23,13 @@ func stepShift1AVX2(c *core, dst, x *float64, by float64)           { panic("lin
 func stepShift8AVX2(c *core, dst, x *float64, by float64)           { panic("linalg: no such kernel") }
 func rankOneAVX512(a *float64, s float64, k *float64, d, ld int)    { panic("linalg: no such kernel") }
 func rankOneAVX2(a *float64, s float64, k *float64, d, ld int)      { panic("linalg: no such kernel") }
+func prefetch(*float64, int)                                        {}
+func gaussianAVX512(a *float64, d, ld int, groups, steps, least, z *float64) {
+	panic("linalg: no such kernel")
+}
+func gaussianAVX2(a *float64, d, ld int, groups, steps, least, z *float64) {
+	panic("linalg: no such kernel")
+}
 func argMaxAVX512(x *float64, rows, d int, theta *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }

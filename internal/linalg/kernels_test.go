@@ -844,6 +844,15 @@ func BenchmarkKernels(b *testing.B) {
 			ridge.SolveShift(y, far, 8, 1)
 		})
 		run(fmt.Sprint("rankOne/d=", d), 3*d*d, func() { rankOne(m, 1e-9, k, d) })
+		work, full, least := make([]float64, GaussianWork(d)), make([]float64, len(m)), make([]float64, d)
+		for i := range d {
+			full[i*(Padded(d)+1)] = 1 + float64(i)
+		}
+		run(fmt.Sprint("AddGaussian/d=", d), d*d*d/2, func() {
+			copy(m, full)
+			clear(y)
+			AddGaussian(y, m, least, x, work)
+		})
 		s, u, xs := fill(Members*d), fill(64*Members), fill(64*d)
 		run(fmt.Sprint("AddTile/d=", d), 2*64*Members*d, func() { AddTile(s, u, xs, d) })
 		var one [64]float64

@@ -256,7 +256,7 @@ func TestAddGaussian(t *testing.T) {
 		for k := range d {
 			z, col := make([]float64, d), make([]float64, d)
 			z[k] = 1
-			AddGaussian(col, slices.Clone(a), least, z)
+			AddGaussian(col, slices.Clone(a), least, z, make([]float64, GaussianWork(d)))
 			for i := range d {
 				Axpy(col[i], col, got[i*d:i*d+d])
 			}

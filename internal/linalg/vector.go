@@ -94,3 +94,11 @@ func MaxAbs(x []float64) float64 {
 	}
 	return most
 }
+
+// Prefetch asks for the numbers of x, which a later call will read, without waiting for them. It changes nothing;
+// on machines without a kernel for it, it does nothing.
+func Prefetch(x []float64) {
+	if len(x) > 0 {
+		prefetch(&x[0], len(x))
+	}
+}
