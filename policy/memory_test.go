@@ -34,7 +34,7 @@ func TestMemory(t *testing.T) {
 		{engine: "blocked", d: 50, m: 200, n: 2000, arms: 1000, extra: func(d, _, _, _ int) int { return 64 * d }},
 		{engine: "blocked", d: 100, m: 1000, n: 2000, arms: 100, extra: func(d, _, _, _ int) int { return 64 * d }},
 		{engine: "blocked", d: 100, m: 1000, n: 2000, arms: 100, prob: true,
-			extra: func(d, m, _, _ int) int { return 64*d + 27*100*up(m, 16)/16 + 2*100*d + 40*100 + 34*up(m, 16) }},
+			extra: func(d, m, _, _ int) int { return 64*d + 27*100*up(m, 16)/16 + 2*100*d + 41*100 + 36*up(m, 16) }},
 		{engine: "lazy", d: 10, m: 40_000, n: 10_000, extra: func(d, m, n, _ int) int { return n*d + m + 16*16*d + 2048 }},
 		{engine: "lazy", d: 100, m: 2000, n: 4000, extra: func(d, m, n, _ int) int { return n*d + m + 16*16*d + 2048 }},
 		{engine: "exact-law", d: 10, m: 40_000, n: 10_000, extra: func(d, m, _, drawn int) int { return pages(d, drawn) + m + 2*drawn }},

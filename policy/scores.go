@@ -37,13 +37,14 @@ type scores struct {
 	valid   bool            // it holds the scores of some round, and steps leads from there to now
 	rebuilt uint64          // of the ridge, when P was computed
 	steps   []scoreStep
-	slack   float64 // bound of the error of an entry of p, before steps
-	longest float64 // bound of ‖S^j‖, likewise
-	size    float64 // bound of ‖V⁻¹‖
-	sized   int     // questions before it is computed again
-	doubts  int     // models of which the oracle was asked the last time
-	ever    int     // the same when p was computed afresh: equal arms
-	asked   int     // and since then, beyond those
+	errors  []float64 // bounds of the errors of the scores of an arm, before steps
+	slack   float64   // a bound of them all
+	longest float64   // bound of ‖S^j‖, likewise
+	size    float64   // bound of ‖V⁻¹‖
+	sized   int       // questions before it is computed again
+	doubts  int       // models of which the oracle was asked the last time
+	ever    int       // the same when p was computed afresh: equal arms
+	asked   int       // and since then, beyond those
 	table   table
 
 	counts       *linalg.Counts
@@ -71,13 +72,13 @@ const (
 )
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
-func (q *scores) about(set bandit.Finite, d int) (again bool) {
+func (q *scores) about(set bandit.Finite, d, m int) (again bool) {
 	if q.set != nil && reflect.TypeOf(set).Comparable() && reflect.TypeOf(q.set) == reflect.TypeOf(set) && q.set == set {
 		return true
 	}
 	k := set.Len()
 	if k != q.arms || len(q.xt) != k*d {
-		*q = scores{leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k), base: make([]float64, k), w: make([]float64, k)}
+		*q = scores{leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k, m), base: make([]float64, k), w: make([]float64, k)}
 	}
 	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
 	var most float64
@@ -230,6 +231,12 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 	if !keep {
 		return nil
 	}
+	if q.errors == nil {
+		q.errors = make([]float64, k)
+	}
+	for a := range q.errors {
+		q.errors[a] = slackest
+	}
 	q.contest.Restart()
 	if err := q.look(e, c, bound(slackest, all), size, f); err != nil {
 		return err
@@ -291,10 +298,10 @@ func (q *scores) step(e *Ensemble, n int) {
 	} else { // and the values of θ̂
 		q.combine(q.w, s.gain, q.base, e.ridge.Theta())
 	}
-	most := linalg.MaxAbs(q.w)
 	// In exact arithmetic the recursion of P follows the computed recursions of V⁻¹ and S. Against it, k,
 	// w and h are off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of
-	// their own; what P was off by before moves with it. 32 is generous.
+	// their own. 32 is generous. What P was off by before moves with it: by e_a of an arm, then by e_a − w_a e_b, b the arm that was
+	// played, and (1 − w_b) e_b of that one, which gets better. The thousandth covers the roundings of 2⁴⁰ of these sums.
 	r, dim := q.radius, float64(e.ridge.Dim()+16)
 	target := 1.0 // no |U| is larger
 	switch {
@@ -304,7 +311,11 @@ func (q *scores) step(e *Ensemble, n int) {
 		target = 7
 	}
 	own := 1 + q.size*r*r
-	q.slack = q.slack*(1+most)*(1+4*epsilon) + 32*dim*epsilon*own*own*(target+r*q.size*q.longest)
+	local := 32 * dim * epsilon * own * own * (target + r*q.size*q.longest)
+	played := q.errors[s.arm]
+	linalg.AddAbs(q.errors, q.w, played*(1+4*epsilon), local)
+	q.errors[s.arm] = math.Abs(1-q.w[s.arm])*played*(1+4*epsilon) + local
+	q.slack = 1.001 * linalg.MaxAbs(q.errors)
 	q.longest += target * s.length
 	q.contest.Step(q.w, q.u, s.arm)
 }
@@ -320,15 +331,15 @@ func (e *Ensemble) signs() int {
 // probFinite is Prob over a finite set.
 func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 	q := &e.scores
-	again := q.about(set, e.ridge.Dim())
+	again := q.about(set, e.ridge.Dim(), e.m)
 	c := e.Scale()
-	q.counts.Clear()
+	q.counts.Begin()
 	err := q.visit(e, c, again, func(j int, leads []linalg.Leads, slack float64) error {
 		gap := 2 * slack
 		if !(slack < hopeless) {
 			gap = math.Inf(1) // ask
 		}
-		if !q.counts.AddLeads(leads, e.m-j, e.signs(), gap, &q.unsure) {
+		if !q.counts.Set(j/8, leads, e.m-j, e.signs(), gap, &q.unsure) {
 			return nil
 		}
 		for p := range leads {
@@ -365,7 +376,7 @@ func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 // maxFinite is maximise over a finite set: models whose best value could be the largest are asked.
 func (e *Ensemble) maxFinite(dst *bandit.Action, set bandit.Finite) error {
 	q := &e.scores
-	again := q.about(set, e.ridge.Dim())
+	again := q.about(set, e.ridge.Dim(), e.m)
 	c := e.Scale()
 	if len(q.upper) != 2*e.m {
 		q.upper = make([]float64, 2*e.m)

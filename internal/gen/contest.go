@@ -397,6 +397,27 @@ func (v *isa) maxAbs() {
 	RET()
 }
 
+// addAbs goes through dst and w a vector at a time.
+func (v *isa) addAbs() {
+	v.text("addAbs", "(dst, w *float64, n int, by, more float64)", "is AddAbs.")
+	dst, w, n := arg("dst"), arg("w"), arg("n")
+	by, more, sign := v.broadcastArg("by"), v.broadcastArg("more"), v.absolute()
+	x, y := v.vec(), v.vec()
+	v.each(n, "number", func(load func(Mem, VecVirtual), store func(VecVirtual, Mem)) {
+		load(at(w, 0), x)
+		v.and(sign, x, x)
+		load(at(dst, 0), y)
+		VFMADD231PD(by, x, y)
+		VADDPD(more, y, y)
+		store(y, at(dst, 0))
+	}, func(bytes Op) {
+		ADDQ(bytes, dst)
+		ADDQ(bytes, w)
+	})
+	VZEROUPPER()
+	RET()
+}
+
 // contestRise adds |w|·most to the swing, and makes the rise of it.
 func (v *isa) contestRise() {
 	v.text("contestRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)", "is Contest.move.")
@@ -423,29 +444,19 @@ func (v *isa) contestRise() {
 	RET()
 }
 
-// countLeads counts eight leads at a time: those that are sure in one of four tables, the others in the place behind the last arm.
+// countLeads looks at eight leads at a time: which arm they are for, or the place behind the last arm where they are not sure, and for
+// whom that is another one than the last time. Only there a count moves.
 func (v *isa) countLeads() {
-	v.text("countLeads", "(counts *uint32, stride int, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)", "is CountLeads.")
-	counts, leads, unsure, panels, signs := arg("counts"), arg("leads"), arg("unsure"), arg("panels"), arg("signs")
-	arms := AllocLocal(64)
-	var table [4]GPVirtual
-	for i := range table {
-		table[i] = GP64()
-		if i == 0 {
-			MOVQ(counts, table[0])
-			continue
-		}
-		MOVQ(table[i-1], table[i])
-		ADDQ(arg("stride"), table[i])
-	}
+	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)", "is Counts.Set.")
+	counts, last, leads, unsure, panels, signs := arg("counts"), arg("last"), arg("leads"), arg("unsure"), arg("panels"), arg("signs")
 	gap, nobody, low := v.broadcastArg("gap"), v.vec(), v.vec()
 	VPBROADCASTQ(arg("nobody"), nobody)
 	VPBROADCASTQ(arg("mask"), low)
-	any, there, set := GP64(), GP64(), GP64()
+	any, there, set, lanes, lane, a := GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
 	XORQ(any, any)
 	members := arg("members")
 	first, second := v.vec(), v.vec()
-	all, sure := K(), K()
+	all, sure, other := K(), K(), K()
 	Label("panel")
 	MOVQ(I32(-1), there)
 	BZHIQ(members, there, there)
@@ -461,22 +472,40 @@ func (v *isa) countLeads() {
 		VPANDQ(low, first, second)
 		VMOVDQA64(nobody, first)
 		VMOVDQA64(second, sure, first)
-		VMOVDQU64(first, arms)
 		KMOVW(sure, set.As32())
 		NOTQ(set)
 		ANDQ(there, set)
 		ANDQ(Imm(0xff), set)
 		MOVB(set.As8(), at(unsure, sign))
 		ORQ(set, any)
-		for lane := range 8 {
-			a := GP64()
-			MOVQ(arms.Offset(8*lane), a)
-			INCL(Mem{Base: table[lane%4], Index: a, Scale: 4})
+		VPCMPUQ(Imm(4), at(last, 64*sign), first, other)
+		KMOVW(other, set.As32())
+		TESTQ(set, set)
+		JZ(LabelRef(fmt.Sprint("same", sign)))
+		for _, step := range []string{"leave", "join"} {
+			name := fmt.Sprint(step, sign)
+			MOVQ(set, lanes)
+			Label(name)
+			TZCNTQ(lanes, lane)
+			MOVQ(Mem{Base: last, Index: lane, Scale: 8, Disp: 64 * sign}, a)
+			if step == "leave" {
+				DECL(Mem{Base: counts, Index: a, Scale: 4})
+			} else {
+				INCL(Mem{Base: counts, Index: a, Scale: 4})
+			}
+			LEAQ(Mem{Base: lanes, Disp: -1}, a)
+			ANDQ(a, lanes)
+			JNZ(LabelRef(name))
+			if step == "leave" {
+				VMOVDQU64(first, at(last, 64*sign))
+			}
 		}
+		Label(fmt.Sprint("same", sign))
 	}
 	Label("next")
 	ADDQ(Imm(2), unsure)
 	ADDQ(U32(leadsSize), leads)
+	ADDQ(U32(128), last)
 	SUBQ(Imm(8), members)
 	DECQ(panels)
 	JNZ(LabelRef("panel"))

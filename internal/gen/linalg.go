@@ -51,6 +51,7 @@ func linalg() {
 		v.contestBehind()
 		v.contestRise()
 		v.maxAbs()
+		v.addAbs()
 		v.arms()
 		v.ridges()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"troupe/internal/cpu"
@@ -210,51 +211,70 @@ func checkContest(t *testing.T, arms, members int, size, move float64, crowd boo
 }
 
 // TestCounts: leads that are sure are counted for their arms, and the others are named, as going through them one by one does it, at
-// every level; with members that do not fill a panel, gaps around those of the leads, and one table or four.
+// every level; when the same members are counted again with other leads, another gap, or something added; with members that do not fill
+// a panel.
 func TestCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, arms := range []int{1, 5, 256, 257, 1000} {
-		for members := 1; members < 8*LeadPanels; members += 1 + r.IntN(9) {
-			panels := (members + 7) / 8
+		for members := 1; members < 20*LeadPanels; members += 1 + r.IntN(9) {
+			signs, panels := 1+r.IntN(2), (members+7)/8
 			leads, base, p := make([]Leads, panels), make([]float64, arms), make([]float64, panels*8*arms)
 			for i := range p {
 				p[i] = float64(r.IntN(40))
 			}
-			FindLeads(leads, p, base, 1)
-			for _, gap := range []float64{-1, 0.5, 1, math.Inf(1), math.NaN()} {
-				for signs := 1; signs <= 2; signs++ {
-					want, named := make([]uint64, arms), [2 * LeadPanels]uint8{}
-					for j := range members {
-						for k := range signs {
-							l := &leads[j/8]
-							if v := l.First[k][j%8]; v-l.Second[k][j%8] > gap {
-								want[l.Arm(v)]++
-							} else {
-								named[j/8*2+k] |= 1 << (j % 8)
-							}
+			var counts [cpu.AVX512 + 1]*Counts
+			for i := range counts {
+				counts[i] = NewCounts(arms, members)
+			}
+			for _, gap := range []float64{0.5, 0.5, -1, 1, math.Inf(1), 0.5, math.NaN(), 0} {
+				p[r.IntN(len(p))] += 5
+				FindLeads(leads, p, base, 1)
+				want, named := make([]uint64, arms), make([]uint8, 2*panels)
+				for j := range members {
+					for k := range signs {
+						l := &leads[j/8]
+						if v := l.First[k][j%8]; v-l.Second[k][j%8] > gap {
+							want[l.Arm(v)]++
+						} else {
+							named[j/8*2+k] |= 1 << (j % 8)
 						}
 					}
-					everyLevel(t, "Counts", func() []float64 {
-						c, unsure := NewCounts(arms), [2 * LeadPanels]uint8{}
-						any := c.AddLeads(leads, members, signs, gap, &unsure)
-						for a, n := range want {
-							if c.Of(a) != n {
-								t.Fatalf("kernels %v, %d arms, %d members, %d signs, gap %v: arm %d has %d, want %d", cpu.Kernels(), arms, members, signs, gap, a, c.Of(a), n)
-							}
+				}
+				more := r.IntN(arms)
+				want[more]++
+				for level := cpu.Portable; level <= cpu.Best(); level++ {
+					restore := cpu.Force(level)
+					c := counts[level]
+					c.Begin()
+					c.Add(more)
+					for first := 0; first < panels; first += LeadPanels {
+						n := min(LeadPanels, panels-first)
+						var unsure [2 * LeadPanels]uint8
+						any := false
+						for i, v := range named[2*first : 2*(first+n)] {
+							any = any || v != 0 && i%2 < signs
 						}
-						if any != (named != [2 * LeadPanels]uint8{}) || any && unsure != named {
-							t.Fatalf("kernels %v, %d arms, %d members, %d signs, gap %v: %v, %b are not sure, want %b", cpu.Kernels(), arms, members, signs, gap, any, unsure, named)
+						if got := c.Set(first, leads[first:first+n], members-8*first, signs, gap, &unsure); got != any {
+							t.Fatalf("kernels %v, %d arms, %d members, %d signs, gap %v: any is %v", level, arms, members, signs, gap, got)
 						}
-						return nil
-					})
+						if any && !slices.Equal(unsure[:2*n], named[2*first:2*(first+n)]) {
+							t.Fatalf("kernels %v, %d arms, %d members, %d signs, gap %v: %b are not sure, want %b", level, arms, members, signs, gap, unsure, named[2*first:])
+						}
+					}
+					restore()
+					for a, n := range want {
+						if c.Of(a) != n {
+							t.Fatalf("kernels %v, %d arms, %d members, %d signs, gap %v: arm %d has %d, want %d", level, arms, members, signs, gap, a, c.Of(a), n)
+						}
+					}
 				}
 			}
 		}
 	}
 }
 
-// TestMaxAbs compares every level with a loop.
-func TestMaxAbs(t *testing.T) {
+// TestAbs compares MaxAbs and AddAbs at every level with loops.
+func TestAbs(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for n := range 40 {
 		x := make([]float64, n+4)
@@ -268,6 +288,23 @@ func TestMaxAbs(t *testing.T) {
 		}
 		if got := everyLevel(t, "MaxAbs", func() []float64 { return []float64{MaxAbs(x[:n])} }); got[0] != want {
 			t.Fatalf("%d numbers: %v, want %v", n, got[0], want)
+		}
+		got := everyLevel(t, "AddAbs", func() []float64 {
+			y := make([]float64, n+4)
+			for i := range y {
+				y[i] = float64(i)
+			}
+			AddAbs(y[:n], x[:n], 0.7, 0.1)
+			return y
+		})
+		for i, v := range got {
+			want := float64(i)
+			if i < n {
+				want = math.FMA(math.Abs(x[i]), 0.7, want) + 0.1
+			}
+			if v != want {
+				t.Fatalf("%d numbers: number %d is %v, want %v", n, i, v, want)
+			}
 		}
 	}
 }

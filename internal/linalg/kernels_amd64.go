@@ -204,4 +204,10 @@ func contestRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float6
 func maxAbsAVX2(x *float64, n int) float64
 
 //go:noescape
-func countLeadsAVX512(counts *uint32, stride int, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)
+func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)
+
+//go:noescape
+func addAbsAVX512(dst, w *float64, n int, by, more float64)
+
+//go:noescape
+func addAbsAVX2(dst, w *float64, n int, by, more float64)

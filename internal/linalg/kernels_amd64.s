@@ -4247,6 +4247,53 @@ numberEnd:
 	VZEROUPPER
 	RET
 
+// func addAbsAVX512(dst *float64, w *float64, n int, by float64, more float64)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·addAbsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSD        by+24(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVSD        more+32(FP), X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x7fffffffffffffff, BX
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Z2
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	MOVQ         $-1, SI
+	BZHIQ        BX, SI, SI
+	KMOVW        SI, K1
+	SUBQ         BX, DX
+	JZ           numberRest
+
+number:
+	VMOVUPD     (CX), Z3
+	VPANDQ      Z2, Z3, Z3
+	VMOVUPD     (AX), Z4
+	VFMADD231PD Z0, Z3, Z4
+	VADDPD      Z1, Z4, Z4
+	VMOVUPD     Z4, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	SUBQ        $0x08, DX
+	JNZ         number
+
+numberRest:
+	TESTQ       BX, BX
+	JZ          numberEnd
+	VMOVUPD.Z   (CX), K1, Z3
+	VPANDQ      Z2, Z3, Z3
+	VMOVUPD.Z   (AX), K1, Z4
+	VFMADD231PD Z0, Z3, Z4
+	VADDPD      Z1, Z4, Z4
+	VMOVUPD     Z4, K1, (AX)
+
+numberEnd:
+	VZEROUPPER
+	RET
+
 DATA lanesAVX512<>+0(SB)/8, $0x0000000000000000
 DATA lanesAVX512<>+8(SB)/8, $0x3ff0000000000000
 DATA lanesAVX512<>+16(SB)/8, $0x4000000000000000
@@ -9522,6 +9569,54 @@ numberEnd:
 	VZEROUPPER
 	RET
 
+// func addAbsAVX2(dst *float64, w *float64, n int, by float64, more float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·addAbsAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSD        by+24(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVSD        more+32(FP), X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x7fffffffffffffff, BX
+	VMOVQ        BX, X2
+	VBROADCASTSD X2, Y2
+	MOVQ         DX, BX
+	ANDQ         $0x03, BX
+	LEAQ         masks<>+0(SB), DI
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
+	VMOVDQU      (DI)(SI*1), Y5
+	SUBQ         BX, DX
+	JZ           numberRest
+
+number:
+	VMOVUPD     (CX), Y3
+	VANDPD      Y2, Y3, Y3
+	VMOVUPD     (AX), Y4
+	VFMADD231PD Y0, Y3, Y4
+	VADDPD      Y1, Y4, Y4
+	VMOVUPD     Y4, (AX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	SUBQ        $0x04, DX
+	JNZ         number
+
+numberRest:
+	TESTQ       BX, BX
+	JZ          numberEnd
+	VMASKMOVPD  (CX), Y5, Y3
+	VANDPD      Y2, Y3, Y3
+	VMASKMOVPD  (AX), Y5, Y4
+	VFMADD231PD Y0, Y3, Y4
+	VADDPD      Y1, Y4, Y4
+	VMASKMOVPD  Y4, Y5, (AX)
+
+numberEnd:
+	VZEROUPPER
+	RET
+
 DATA lanesAVX2<>+0(SB)/8, $0x0000000000000000
 DATA lanesAVX2<>+8(SB)/8, $0x3ff0000000000000
 DATA lanesAVX2<>+16(SB)/8, $0x4000000000000000
@@ -12686,104 +12781,112 @@ end:
 	VZEROUPPER
 	RET
 
-// func countLeadsAVX512(counts *uint32, stride int, leads *float64, panels int, gap float64, members int, signs int, nobody int, mask uint64, unsure *uint8) (any uint64)
-// Requires: AVX, AVX512F, BMI2, SSE2
-TEXT ·countLeadsAVX512(SB), NOSPLIT, $64-88
+// func countLeadsAVX512(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members int, signs int, nobody int, mask uint64, unsure *uint8) (any uint64)
+// Requires: AVX, AVX512F, BMI, BMI2, SSE2
+TEXT ·countLeadsAVX512(SB), NOSPLIT, $0-88
 	MOVQ         counts+0(FP), AX
-	MOVQ         leads+16(FP), CX
-	MOVQ         unsure+72(FP), DX
-	MOVQ         panels+24(FP), BX
-	MOVQ         signs+48(FP), SI
-	MOVQ         AX, DI
-	MOVQ         stride+8(FP), R8
-	ADDQ         R8, DI
-	MOVQ         DI, R8
-	MOVQ         stride+8(FP), R9
-	ADDQ         R9, R8
-	MOVQ         R8, R9
-	MOVQ         stride+8(FP), R10
-	ADDQ         R10, R9
+	MOVQ         last+8(FP), CX
+	MOVQ         leads+16(FP), DX
+	MOVQ         unsure+72(FP), BX
+	MOVQ         panels+24(FP), SI
+	MOVQ         signs+48(FP), DI
 	MOVSD        gap+32(FP), X0
 	VBROADCASTSD X0, Z0
-	MOVQ         nobody+56(FP), R10
-	VPBROADCASTQ R10, Z1
-	MOVQ         mask+64(FP), R10
-	VPBROADCASTQ R10, Z2
-	XORQ         R10, R10
+	MOVQ         nobody+56(FP), R8
+	VPBROADCASTQ R8, Z1
+	MOVQ         mask+64(FP), R8
+	VPBROADCASTQ R8, Z2
+	XORQ         R8, R8
 	MOVQ         members+40(FP), R13
 
 panel:
-	MOVQ      $-1, R11
-	BZHIQ     R13, R11, R11
-	KMOVW     R11, K1
-	VMOVUPD   (CX), Z3
-	VSUBPD    128(CX), Z3, Z4
+	MOVQ      $-1, R9
+	BZHIQ     R13, R9, R9
+	KMOVW     R9, K1
+	VMOVUPD   (DX), Z3
+	VSUBPD    128(DX), Z3, Z4
 	VCMPPD    $0x1e, Z0, Z4, K1, K2
 	VPANDQ    Z2, Z3, Z4
 	VMOVDQA64 Z1, Z3
 	VMOVDQA64 Z4, K2, Z3
-	VMOVDQU64 Z3, (SP)
-	KMOVW     K2, R12
-	NOTQ      R12
-	ANDQ      R11, R12
-	ANDQ      $0xff, R12
-	MOVB      R12, (DX)
-	ORQ       R12, R10
-	MOVQ      (SP), R12
-	INCL      (AX)(R12*4)
-	MOVQ      8(SP), R12
-	INCL      (DI)(R12*4)
-	MOVQ      16(SP), R12
-	INCL      (R8)(R12*4)
-	MOVQ      24(SP), R12
-	INCL      (R9)(R12*4)
-	MOVQ      32(SP), R12
-	INCL      (AX)(R12*4)
-	MOVQ      40(SP), R12
-	INCL      (DI)(R12*4)
-	MOVQ      48(SP), R12
-	INCL      (R8)(R12*4)
-	MOVQ      56(SP), R12
-	INCL      (R9)(R12*4)
-	CMPQ      SI, $0x02
-	JL        next
-	VMOVUPD   64(CX), Z3
-	VSUBPD    192(CX), Z3, Z4
-	VCMPPD    $0x1e, Z0, Z4, K1, K2
-	VPANDQ    Z2, Z3, Z4
-	VMOVDQA64 Z1, Z3
-	VMOVDQA64 Z4, K2, Z3
-	VMOVDQU64 Z3, (SP)
-	KMOVW     K2, R12
-	NOTQ      R12
-	ANDQ      R11, R12
-	ANDQ      $0xff, R12
-	MOVB      R12, 1(DX)
-	ORQ       R12, R10
-	MOVQ      (SP), R11
-	INCL      (AX)(R11*4)
-	MOVQ      8(SP), R11
-	INCL      (DI)(R11*4)
-	MOVQ      16(SP), R11
-	INCL      (R8)(R11*4)
-	MOVQ      24(SP), R11
-	INCL      (R9)(R11*4)
-	MOVQ      32(SP), R11
-	INCL      (AX)(R11*4)
-	MOVQ      40(SP), R11
-	INCL      (DI)(R11*4)
-	MOVQ      48(SP), R11
-	INCL      (R8)(R11*4)
-	MOVQ      56(SP), R11
-	INCL      (R9)(R11*4)
+	KMOVW     K2, R10
+	NOTQ      R10
+	ANDQ      R9, R10
+	ANDQ      $0xff, R10
+	MOVB      R10, (BX)
+	ORQ       R10, R8
+	VPCMPUQ   $0x04, (CX), Z3, K2
+	KMOVW     K2, R10
+	TESTQ     R10, R10
+	JZ        same0
+	MOVQ      R10, R11
 
+leave0:
+	TZCNTQ    R11, R12
+	MOVQ      (CX)(R12*8), R12
+	DECL      (AX)(R12*4)
+	LEAQ      -1(R11), R12
+	ANDQ      R12, R11
+	JNZ       leave0
+	VMOVDQU64 Z3, (CX)
+	MOVQ      R10, R11
+
+join0:
+	TZCNTQ R11, R12
+	MOVQ   (CX)(R12*8), R12
+	INCL   (AX)(R12*4)
+	LEAQ   -1(R11), R12
+	ANDQ   R12, R11
+	JNZ    join0
+
+same0:
+	CMPQ      DI, $0x02
+	JL        next
+	VMOVUPD   64(DX), Z3
+	VSUBPD    192(DX), Z3, Z4
+	VCMPPD    $0x1e, Z0, Z4, K1, K2
+	VPANDQ    Z2, Z3, Z4
+	VMOVDQA64 Z1, Z3
+	VMOVDQA64 Z4, K2, Z3
+	KMOVW     K2, R10
+	NOTQ      R10
+	ANDQ      R9, R10
+	ANDQ      $0xff, R10
+	MOVB      R10, 1(BX)
+	ORQ       R10, R8
+	VPCMPUQ   $0x04, 64(CX), Z3, K2
+	KMOVW     K2, R10
+	TESTQ     R10, R10
+	JZ        same1
+	MOVQ      R10, R11
+
+leave1:
+	TZCNTQ    R11, R12
+	MOVQ      64(CX)(R12*8), R12
+	DECL      (AX)(R12*4)
+	LEAQ      -1(R11), R12
+	ANDQ      R12, R11
+	JNZ       leave1
+	VMOVDQU64 Z3, 64(CX)
+	MOVQ      R10, R11
+
+join1:
+	TZCNTQ R11, R12
+	MOVQ   64(CX)(R12*8), R12
+	INCL   (AX)(R12*4)
+	LEAQ   -1(R11), R12
+	ANDQ   R12, R11
+	JNZ    join1
+
+same1:
 next:
-	ADDQ $0x02, DX
-	ADDQ $0x00000108, CX
+	ADDQ $0x02, BX
+	ADDQ $0x00000108, DX
+	ADDQ $0x00000080, CX
 	SUBQ $0x08, R13
-	DECQ BX
+	DECQ SI
 	JNZ  panel
-	MOVQ R10, any+80(FP)
+	MOVQ R8, any+80(FP)
 	VZEROUPPER
 	RET
 

@@ -169,6 +169,14 @@ func maxAbsAVX2(x *float64, n int) float64 {
 	panic("linalg: no such kernel")
 }
 
-func countLeadsAVX512(counts *uint32, stride int, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64) {
+func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64) {
+	panic("linalg: no such kernel")
+}
+
+func addAbsAVX512(dst, w *float64, n int, by, more float64) {
+	panic("linalg: no such kernel")
+}
+
+func addAbsAVX2(dst, w *float64, n int, by, more float64) {
 	panic("linalg: no such kernel")
 }

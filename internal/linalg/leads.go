@@ -94,61 +94,73 @@ func (l *Leads) add(sign, i, arm int, v float64) {
 	}
 }
 
-// Counts are how many leads each arm has.
+// Counts are how many leads each arm has. They stay from one look to the next: most models have the arm that they had, and only the others
+// move a count.
 type Counts struct {
-	tables []uint32 // up to four, so that an arm that leads often does not wait for its last count; behind the arms one place for nobody
-	arms   int
-	stride int // bytes from one to the next
+	counts []uint32 // behind the arms one place for leads that are not sure
+	last   []uint64 // [panels][2][8] the arms that are counted
+	more   []int    // and those of Add
 }
 
 // LeadPanels is the largest number of panels that Counts takes at a time.
 const LeadPanels = 16
 
-// NewCounts returns counts of 0.
-func NewCounts(arms int) *Counts {
-	if arms > 256 { // they lead less often, and tables should leave room in the first cache
-		return &Counts{tables: make([]uint32, arms+1), arms: arms}
+// NewCounts returns the counts of no leads at all, for so many arms and members.
+func NewCounts(arms, members int) *Counts {
+	c := &Counts{counts: make([]uint32, arms+1), last: make([]uint64, (members+7)/8*16)}
+	for i := range c.last {
+		c.last[i] = uint64(arms)
 	}
-	return &Counts{tables: make([]uint32, 4*(arms+1)), arms: arms, stride: 4 * (arms + 1)}
+	c.counts[arms] = uint32(len(c.last))
+	return c
 }
 
-// Clear makes all counts 0.
-func (c *Counts) Clear() { clear(c.tables) }
+// Begin takes back what Add added.
+func (c *Counts) Begin() {
+	for _, arm := range c.more {
+		c.counts[arm]--
+	}
+	c.more = c.more[:0]
+}
 
 // Of returns the count of an arm.
-func (c *Counts) Of(arm int) uint64 {
-	n := c.tables[arm]
-	if c.stride > 0 {
-		n += c.tables[c.arms+1+arm] + c.tables[2*(c.arms+1)+arm] + c.tables[3*(c.arms+1)+arm]
-	}
-	return uint64(n)
+func (c *Counts) Of(arm int) uint64 { return uint64(c.counts[arm]) }
+
+// Add counts an arm until the next Begin.
+func (c *Counts) Add(arm int) {
+	c.counts[arm]++
+	c.more = append(c.more, arm)
 }
 
-// Add counts one.
-func (c *Counts) Add(arm int) { c.tables[arm]++ }
-
-// AddLeads counts the first arms of members, 8 in a panel, for one sign or two, where they are ahead of the second by more than gap. Where not,
-// bit j mod 8 of unsure[2·(j/8) + sign] is set, and any is true. With any false unsure has nothing new.
-func (c *Counts) AddLeads(leads []Leads, members, signs int, gap float64, unsure *[2 * LeadPanels]uint8) (any bool) {
+// Set replaces what panels first, first+1, … count: the first arms of their leads, for members from the first of them on, 8 in a panel, and one sign
+// or two, where they are ahead of the second by more than gap. Where not, bit j mod 8 of unsure[2·(j/8) + sign] is set, and any is true. With any
+// false unsure has nothing new.
+func (c *Counts) Set(first int, leads []Leads, members, signs int, gap float64, unsure *[2 * LeadPanels]uint8) (any bool) {
 	if len(leads) == 0 || len(leads) > LeadPanels || signs < 1 || signs > 2 {
 		panic(badLength)
 	}
 	members = min(members, 8*len(leads))
-	mask := leads[0].mask
+	mask, nobody := leads[0].mask, len(c.counts)-1
+	last := c.last[16*first : 16*(first+len(leads))]
 	if cpu.Kernels() == cpu.AVX512 {
-		return countLeadsAVX512(&c.tables[0], c.stride, &leads[0], len(leads), gap, members, signs, c.arms, mask, &unsure[0]) != 0
+		return countLeadsAVX512(&c.counts[0], &last[0], &leads[0], len(leads), gap, members, signs, nobody, mask, &unsure[0]) != 0
 	}
 	for g := range leads {
 		l := &leads[g]
 		n := min(8, members-8*g)
 		for k := range signs {
 			var not uint8
-			first, second := l.First[k][:n], l.Second[k][:n]
+			first, second, last := l.First[k][:n], l.Second[k][:n], last[16*g+8*k:][:n]
 			for i, v := range first {
-				if v-second[i] > gap {
-					c.tables[math.Float64bits(v)&mask]++
-				} else {
+				arm := math.Float64bits(v) & mask
+				if !(v-second[i] > gap) {
+					arm = uint64(nobody)
 					not |= 1 << i
+				}
+				if arm != last[i] {
+					c.counts[last[i]]--
+					c.counts[arm]++
+					last[i] = arm
 				}
 			}
 			unsure[2*g+k] = not

@@ -102,3 +102,23 @@ func Prefetch(x []float64) {
 		prefetch(&x[0], len(x))
 	}
 }
+
+// AddAbs adds |w_i|·by to dst_i by one fused multiply-add, and then more.
+func AddAbs(dst, w []float64, by, more float64) {
+	if len(w) != len(dst) {
+		panic(badLength)
+	}
+	if len(dst) == 0 {
+		return
+	}
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		addAbsAVX512(&dst[0], &w[0], len(dst), by, more)
+	case cpu.AVX2:
+		addAbsAVX2(&dst[0], &w[0], len(dst), by, more)
+	default:
+		for i, v := range w {
+			dst[i] = math.FMA(math.Abs(v), by, dst[i]) + more
+		}
+	}
+}
