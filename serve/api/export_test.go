@@ -20,7 +20,7 @@ import (
 
 // newReal is an edge in front of a real server with a log in memory.
 func newReal(t testing.TB, o Options) (*edge, *serve.Server) {
-	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlog.NewMemory(eventlog.MemoryOptions{})}))
+	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlog.NewMemory(eventlog.MemoryOptions{}), Wait: time.Minute}))
 	t.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -361,7 +361,7 @@ func TestPatterns(t *testing.T) {
 
 // The limits of docs/operations.md, each at its edge and one beyond, on a real server.
 func TestLimits(t *testing.T) {
-	e, s := newReal(t, Options{})
+	e, s := newReal(t, Options{Timeout: time.Minute}) // the largest models take seconds under the race detector on a busy machine
 	must(s.CreateModel(t.Context(), must(readConfig([]byte(`{"id": "m", "dim": 2}`))), ""))
 	many := func(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
 	long := func(n int) string { return strings.Repeat("x", n) }
