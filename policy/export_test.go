@@ -23,11 +23,11 @@ func OctetOfAnySize(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key)
 	return newOctet(of, sets, keys, func(int) bool { return true })
 }
 
-// Listed reports whether the next question about the same set looks at lists of arms only.
-func (e *Ensemble) Listed() bool {
-	if e.scores.contest == nil {
-		return false
+// Listed reports whether the next question about the same set looks at lists of arms only, and how many are on them for eight members.
+func (e *Ensemble) Listed() (arms float64, listed bool) {
+	if e.scores.contest == nil || !e.scores.valid {
+		return 0, false
 	}
-	_, listed := e.scores.contest.Listed()
-	return listed && e.scores.valid
+	n, listed := e.scores.contest.Listed()
+	return float64(n) / float64((e.m+7)/8), listed
 }

@@ -9,6 +9,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/internal/cpu"
+	"troupe/internal/linalg"
 	"troupe/policy"
 	"troupe/rng"
 )
@@ -269,7 +270,7 @@ func checkCounts(t *testing.T, o policy.EnsembleOptions, d, n int, size float64,
 		if round < 2000 && round > 100 || round%50 > 40 && round%3 > 0 { // some questions answer for several updates
 			goto learn
 		}
-		if e.Listed() {
+		if _, ok := e.Listed(); ok {
 			listed++
 		}
 		if err := e.Prob(&law, set); err != nil {
@@ -316,7 +317,7 @@ func learn(t *testing.T, w *world, round uint64, a *bandit.Action, policies ...*
 	}
 }
 
-// BenchmarkProb asks for the propensities of all arms in every round.
+// BenchmarkProb asks for the propensities of all arms in every round, and says how many arms were looked at for eight members in the last.
 func BenchmarkProb(b *testing.B) {
 	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {20, 100, 100}, {50, 1000, 200}, {100, 100, 1000}} {
 		for _, fresh := range []bool{false, true} {
@@ -351,9 +352,12 @@ func BenchmarkProb(b *testing.B) {
 						b.Fatal(err)
 					}
 					b.StartTimer()
-					if err := e.Update(a, 0.1, w.key.Stream(rng.Perturb).Round(uint64(i))); err != nil {
+					if err := e.Update(a, linalg.Dot(w.theta, a.X)+w.key.Stream(rng.Reward).Round(uint64(i)).Normal(0), w.key.Stream(rng.Perturb).Round(uint64(i))); err != nil {
 						b.Fatal(err)
 					}
+				}
+				if arms, listed := e.Listed(); listed {
+					b.ReportMetric(arms, "listed")
 				}
 			})
 		}

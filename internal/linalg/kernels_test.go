@@ -878,6 +878,30 @@ func BenchmarkKernels(b *testing.B) {
 			StepLeads(l, p, w, u, 0, base, 1)
 		})
 	}
+	for _, c := range []struct{ m, arms int }{{1000, 100}, {200, 1000}} { // steps and looks on lists of a tenth of the arms
+		t, w, u := NewContest(c.arms, c.m, 2), fill(c.arms), fill((c.m+Members-1)/Members*Members)
+		for pair := range (c.m + Members - 1) / Members {
+			copy(t.Scores(pair), fill(Members*c.arms))
+		}
+		t.Restart()
+		base := fill(c.arms)
+		for a := range w {
+			w[a] *= 1e-3
+			base[a] *= 3
+		}
+		counts, arm := NewCounts(c.arms, c.m), 0
+		var unsure [2 * LeadPanels]uint8
+		run(fmt.Sprintf("Contest/%dx%d", c.m, c.arms), 6*c.m*c.arms, func() {
+			arm = (arm + 1) % c.arms
+			t.Step(w, u, arm)
+			if err := t.Look(base, 1, 1e-12, 100, func(first int, leads []Leads) error {
+				counts.Set(first, leads, c.m-8*first, 2, 1e-12, &unsure)
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
 	for _, c := range []struct{ m, d int }{{24, 10}, {104, 20}} {
 		s, u, x := fill(c.m*c.d), fill(c.m), fill(c.d)
 		run(fmt.Sprintf("AddPanels/%dx%d", c.m, c.d), 2*c.m*c.d, func() { AddPanels(s, u, x) })
