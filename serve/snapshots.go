@@ -81,17 +81,17 @@ func (s *Server) writeSnapshot() error {
 	p.busy = true
 	p.mu.Unlock()
 	p.since, p.at = 0, time.Now()
-	s.mu.Lock()
+	s.mu.RLock() // the applier alone changes the fold, and is here; who reads it goes on
 	seq := s.fold.seq
-	b, err := s.fold.appendState(make([]byte, 0, p.size), s.chain) // everybody waits: no growing
-	s.mu.Unlock()
-	p.size = len(b) + len(b)/8
+	b, err := s.fold.appendUnsigned(make([]byte, 0, p.size), s.chain) // what is stored waits to be applied: no growing
+	s.mu.RUnlock()
+	p.size = len(b) + len(b)/8 + sha256.Size
 	if err != nil {
 		p.finish(0, err)
 		return err
 	}
 	p.writing.Go(func() {
-		err := writeDurable(p.dir, snapshotName(seq), b)
+		err := writeDurable(p.dir, snapshotName(seq), sign(b, 0))
 		if err == nil {
 			err = p.prune()
 		}

@@ -39,6 +39,21 @@ const stateMagic = "TRPS\x02\x00"
 // appendState appends the bytes of the fold and of the chain that stands behind it.
 func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	start := len(b)
+	b, err := f.appendUnsigned(b, chain)
+	if err != nil {
+		return b, err
+	}
+	return sign(b, start), nil
+}
+
+// sign appends the checksum of what begins at start.
+func sign(b []byte, start int) []byte {
+	sum := sha256.Sum256(b[start:])
+	return append(b, sum[:]...)
+}
+
+// appendUnsigned is appendState without the checksum, which takes nearly half of the time.
+func (f *fold) appendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	w := writer{append(b, stateMagic...)}
 	w.uint(f.seq)
 	w.uint(f.lost)
@@ -116,8 +131,7 @@ func (f *fold) appendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		w.fixed(uint64(c.at))
 	}
 	w.bytes(chain.AppendPosition(nil))
-	sum := sha256.Sum256(w.b[start:])
-	return append(w.b, sum[:]...), nil
+	return w.b, nil
 }
 
 // restoreState returns the fold and the chain of bytes that appendState wrote. Others are an error.
