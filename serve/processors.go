@@ -16,12 +16,12 @@ const spareProcessors = 2
 // what is old. With a thread to spare the system's scheduler shares the processors, and the log does not queue.
 // How much a decision gains, and what it costs: docs/serving.md.
 //
-// GOMAXPROCS in the environment overrules this, and so does a container with a share of the processors
-// (Go has lowered GOMAXPROCS for it): it would be stopped sooner. The first call counts, and belongs before the
+// GOMAXPROCS in the environment overrules this, and so does a container or service with a share of the processors:
+// with more threads it would use it up sooner, and be stopped. The first call counts, and belongs before the
 // server is opened. Go does not follow later changes of the share or of the affinity then.
 func SpareProcessors() (threads int) {
 	n := runtime.GOMAXPROCS(0)
-	if os.Getenv("GOMAXPROCS") != "" || n != runtime.NumCPU() {
+	if os.Getenv("GOMAXPROCS") != "" || n != runtime.NumCPU() || limited() {
 		return n
 	}
 	runtime.GOMAXPROCS(n + spareProcessors)
