@@ -2,6 +2,7 @@ package policy
 
 import (
 	"troupe/bandit"
+	"troupe/internal/linalg"
 	"troupe/rng"
 )
 
@@ -30,4 +31,16 @@ func (e *Ensemble) Listed() (arms float64, listed bool) {
 	}
 	n, listed := e.scores.contest.Listed()
 	return float64(n) / float64((e.m+7)/8), listed
+}
+
+// FollowedScores returns ⟨x_a, θ̃^j⟩ as the last question had it, of member j and arm a of fewer than linalg.ContestArms, and what it
+// may be off by for each arm, or ok = false where they were computed afresh or not kept.
+func (e *Ensemble) FollowedScores() (score func(j, a int) float64, bounds []float64, ok bool) {
+	q := &e.scores
+	if q.contest == nil || !q.valid || q.arms >= linalg.ContestArms {
+		return nil, nil, false
+	}
+	return func(j, a int) float64 {
+		return q.contest.Scores(j / linalg.Members)[(j%linalg.Members/8*q.arms+a)*8+j%8]
+	}, q.errors, true
 }

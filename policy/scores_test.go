@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -207,6 +208,59 @@ func checkScores(t *testing.T, o policy.EnsembleOptions, d, n int, crowded bool)
 	}
 	if followed < 20 {
 		t.Errorf("only %d questions followed the last one", followed)
+	}
+}
+
+// TestScoreErrors: scores that follow the recursion of V⁻¹ for hundreds of rounds are those of X V⁻¹ S, the V⁻¹ and S that the
+// policy has, up to the bound that each arm has.
+func TestScoreErrors(t *testing.T) {
+	for _, c := range []struct {
+		o policy.EnsembleOptions
+		d int
+	}{
+		{policy.EnsembleOptions{M: 20, Symmetric: true}, 6},
+		{policy.EnsembleOptions{M: 9, Lambda: 1e-3, Targets: "gaussian"}, 4},
+		{policy.EnsembleOptions{M: 32, Lambda: 0.1, Symmetric: true, Targets: "rademacher", Engine: "blocked"}, 10},
+	} {
+		w := newWorld(3, c.d, 20)
+		e, err := policy.NewEnsemble(c.o, w.problem(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var law bandit.Law
+		closest, looks := 0.0, 0
+		w.play(t, e, 700, func(round int, _ *bandit.Action, _ float64) {
+			if err := e.Prob(&law, w); err != nil {
+				t.Fatal(err)
+			}
+			score, bounds, ok := e.FollowedScores()
+			if !ok || round%50 != 0 {
+				return
+			}
+			looks++
+			d, inv, sums := c.d, e.Ridge().Inv(), e.Sums()
+			for j := range e.Members() {
+				for a, x := range w.arms {
+					sum := new(big.Float).SetPrec(400)
+					for i := range d {
+						for k := range d {
+							p := new(big.Float).SetPrec(400).SetFloat64(x[i])
+							p.Mul(p, big.NewFloat(inv[i*d+k]))
+							sum.Add(sum, p.Mul(p, big.NewFloat(sums[j*d+k])))
+						}
+					}
+					off, _ := sum.Sub(sum, big.NewFloat(score(j, a))).Float64()
+					if off = math.Abs(off); off > bounds[a] {
+						t.Fatalf("%+v, round %d: the score of member %d and arm %d is off by %v, its bound is %v", c.o, round, j, a, off, bounds[a])
+					}
+					closest = max(closest, off/bounds[a])
+				}
+			}
+		})
+		if looks < 5 {
+			t.Errorf("%+v: %d looks at scores that were followed, expected 5", c.o, looks)
+		}
+		t.Logf("%+v: %d looks, largest error %.2g of its bound", c.o, looks, closest)
 	}
 }
 
