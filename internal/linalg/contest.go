@@ -227,7 +227,7 @@ func (c *Contest) Look(base []float64, by, slack, size float64, f func(first int
 			c.move(c.zero, 0, base, by)
 		}
 		// What moves beside w: the factor of p.
-		slack += 1.01 * math.Abs(by-c.c0) * size
+		slack += float64(1.01 * math.Abs(by-c.c0) * size)
 	}
 	for first := 0; first < c.used; first += contestChunk {
 		n := min(contestChunk, c.used-first)
@@ -396,7 +396,7 @@ func (c *Contest) make(base []float64, by, slack float64) {
 		c.behind(g, base, by)
 		nobody(math.Inf(-1)) // and will lose nothing
 		c.size[g] = 0
-		if !c.join(g, contestMargin*max(c.limit[g], 0)+slack, base, by) {
+		if !c.join(g, float64(contestMargin*max(c.limit[g], 0))+slack, base, by) {
 			c.giveUp()
 			return
 		}
