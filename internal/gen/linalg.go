@@ -744,8 +744,8 @@ const (
 )
 
 // chunks emits the loop over the features of a tile: wide chunks of size features, then chunks of
-// size − 1. body(f) is the walk through time for f features.
-func chunks(most int, s, x, size, wide, narrow GPVirtual, body func(f int)) {
+// size − 1, none of them of less than least. body(f) is the walk through time for f features.
+func chunks(least, most int, s, x, size, wide, narrow GPVirtual, body func(f int)) {
 	Label("chunk")
 	TESTQ(wide, wide)
 	JNZ(LabelRef("choose"))
@@ -755,11 +755,11 @@ func chunks(most int, s, x, size, wide, narrow GPVirtual, body func(f int)) {
 	XORQ(narrow, narrow)
 	DECQ(size)
 	Label("choose")
-	for f := 1; f < most; f++ {
+	for f := least; f < most; f++ {
 		CMPQ(size, num(f))
 		JE(LabelRef(fmt.Sprint("size", f)))
 	}
-	for f := most; f >= 1; f-- {
+	for f := most; f >= least; f-- {
 		Label(fmt.Sprint("size", f))
 		body(f)
 		ADDQ(num(64*f), s)
@@ -782,7 +782,7 @@ func (v *isa) addTile512() {
 	SHLQ(Imm(3), stride)
 	MOVQ(d, second)
 	SHLQ(Imm(6), second) // bytes of a panel
-	chunks(tile512, s, x, size, wide, narrow, func(f int) {
+	chunks(1, tile512, s, x, size, wide, narrow, func(f int) {
 		acc := make([]VecVirtual, 2*f)
 		for i := range f {
 			acc[2*i], acc[2*i+1] = ZMM(), ZMM()
@@ -827,7 +827,7 @@ func (v *isa) addTile256() {
 	stride := GP64()
 	MOVQ(d, stride)
 	SHLQ(Imm(3), stride)
-	chunks(tile256, s, x, size, wide, narrow, func(f int) {
+	chunks(1, tile256, s, x, size, wide, narrow, func(f int) {
 		acc := make([]VecVirtual, 2*f)
 		for i := range acc {
 			acc[i] = YMM()

@@ -267,10 +267,10 @@ func step(acc []VecVirtual, u Mem, xp, stride GPVirtual) (ops []func()) {
 	return ops
 }
 
-// Features of a chunk of addAhead, and rounds that are added while the targets of four are made.
+// Of addAhead: the fewest features of a chunk, where there are four or more, and rounds that are added while the targets of four
+// are made.
 const (
 	leastChunk  = 9
-	mostChunk   = 12
 	aheadRounds = 16
 )
 
@@ -306,21 +306,7 @@ func addAhead(order, laws Mem) {
 	SHLQ(Imm(3), stride)
 	MOVQ(d, second)
 	SHLQ(Imm(6), second)
-	Label("chunk")
-	TESTQ(wide, wide)
-	JNZ(LabelRef("choose"))
-	TESTQ(narrow, narrow)
-	JZ(LabelRef("done"))
-	MOVQ(narrow, wide)
-	XORQ(narrow, narrow)
-	DECQ(size)
-	Label("choose")
-	for f := leastChunk; f < mostChunk; f++ {
-		CMPQ(size, num(f))
-		JE(LabelRef(fmt.Sprint("size", f)))
-	}
-	for f := mostChunk; f >= leastChunk; f-- {
-		Label(fmt.Sprint("size", f))
+	chunks(leastChunk, tile512, s, x, size, wide, narrow, func(f int) {
 		acc := make([]VecVirtual, 2*f)
 		for i := range f {
 			acc[2*i], acc[2*i+1] = ZMM(), ZMM()
@@ -361,12 +347,5 @@ func addAhead(order, laws Mem) {
 			VMOVUPD(acc[2*i], at(s, 64*i))
 			VMOVUPD(acc[2*i+1], Mem{Base: s, Index: second, Scale: 1, Disp: 64 * i})
 		}
-		ADDQ(U32(uint32(64*f)), s)
-		ADDQ(num(8*f), x)
-		DECQ(wide)
-		JMP(LabelRef("chunk"))
-	}
-	Label("done")
-	VZEROUPPER()
-	RET()
+	})
 }

@@ -37,11 +37,11 @@ const (
 	pair = 8 // rounds that the kernel computes together
 
 	// leastFresh and mostFresh bound the features of the kernel that keeps all sums of a group in registers. The other
-	// goes through the rounds for chunk of at most mostChunk features after chunk, and makes the targets of four
+	// goes through the rounds for chunk of features after chunk (linalg.Chunks), and makes the targets of four
 	// rounds while it adds aheadRounds: from leastAhead features on, which are four chunks, those of the group that follows are
 	// done when the group is.
 	leastFresh, mostFresh = 4, 10
-	leastAhead, mostChunk = 37, 12
+	leastAhead            = 3*linalg.MostChunk + 1
 	aheadRounds           = 16
 )
 
@@ -98,15 +98,13 @@ func addAhead(groups []*Group, src rng.Source, c *counter, units int, x []float6
 	n := units * aheadRounds
 	u, next := targets[Size-2*ahead:][:n*rng.Lanes], targets[Size-ahead:][:n*rng.Lanes]
 	src.FillMembers(u, rng.Lanes, &groups[0].Members, n/4, law)
-	chunks := (d + mostChunk - 1) / mostChunk
-	size := (d + chunks - 1) / chunks // of the wide ones; the narrow ones have one feature less
-	narrow := chunks*size - d
+	size, wide, narrow := linalg.Chunks(d, linalg.MostChunk)
 	for i, g := range groups {
 		if i+1 == len(groups) {
 			linalg.AddTile(g.S, u, x, d)
 			return
 		}
-		addGroup(g, d, units, u, x, size, chunks-narrow, narrow, next, &groups[i+1].Members, c, law)
+		addGroup(g, d, units, u, x, size, wide, narrow, next, &groups[i+1].Members, c, law)
 		u, next = next, u
 	}
 }
