@@ -23,7 +23,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
+	for _, pattern := range []string{"docs/*/*.md", "docs/design/adr/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -149,13 +149,13 @@ func TestDocumentsAreTrue(t *testing.T) {
 	}
 }
 
-// TestDocumentsAreComplete: every package has its row in docs/architecture.md, and every policy is
+// TestDocumentsAreComplete: every package has its row in docs/design/architecture.md, and every policy is
 // in the changelog, as CONTRIBUTING.md asks.
 func TestDocumentsAreComplete(t *testing.T) {
 	pages := documents(t)
 	for dir := range layers {
-		if !strings.Contains(pages["docs/architecture.md"], "| `"+dir+"` |") {
-			t.Errorf("docs/architecture.md has no row for the package %s", dir)
+		if !strings.Contains(pages["docs/design/architecture.md"], "| `"+dir+"` |") {
+			t.Errorf("docs/design/architecture.md has no row for the package %s", dir)
 		}
 	}
 	for _, kind := range spec.Names(policy.Kinds) {
@@ -165,16 +165,16 @@ func TestDocumentsAreComplete(t *testing.T) {
 	}
 }
 
-// firstCell is the labels that a row of a table of docs/paper.md is about.
+// firstCell is the labels that a row of a table of docs/design/paper.md is about.
 var firstCell = regexp.MustCompile(`(?m)^\| ([^|]*` + "`" + `[^|]*) \|`)
 
-// TestPaperPage: docs/paper.md and docs/verify.html speak of the statements that `troupe verify` checks.
-// Every label with a check is in a row of docs/paper.md and has its place in
-// docs/verify.html, which counts as many checks as there are; every row is about something that is
+// TestPaperPage: docs/design/paper.md and docs/record/verify.html speak of the statements that `troupe verify` checks.
+// Every label with a check is in a row of docs/design/paper.md and has its place in
+// docs/record/verify.html, which counts as many checks as there are; every row is about something that is
 // checked, but for the two equations that are code.
 func TestPaperPage(t *testing.T) {
-	page, html := documents(t)["docs/paper.md"], ""
-	if text, err := os.ReadFile(filepath.FromSlash("docs/verify.html")); err != nil {
+	page, html := documents(t)["docs/design/paper.md"], ""
+	if text, err := os.ReadFile(filepath.FromSlash("docs/record/verify.html")); err != nil {
 		t.Fatal(err)
 	} else {
 		html = string(text)
@@ -188,19 +188,19 @@ func TestPaperPage(t *testing.T) {
 	labels := verify.Labels()
 	for _, label := range labels {
 		if !rows[label] {
-			t.Errorf("docs/paper.md has no row for %s, which is checked", label)
+			t.Errorf("docs/design/paper.md has no row for %s, which is checked", label)
 		}
 		if !strings.Contains(html, `id="`+label+`"`) {
-			t.Errorf("docs/verify.html has no %s; it is what troupe verify writes", label)
+			t.Errorf("docs/record/verify.html has no %s; it is what troupe verify writes", label)
 		}
 	}
 	code := []string{"eq:rr_closed_form", "eq:beta", "cor:ts"} // cor:ts is the second label of claim:ts
 	for label := range rows {
 		if !slices.Contains(labels, label) && !slices.Contains(code, label) {
-			t.Errorf("docs/paper.md has a row for %s, which nothing checks", label)
+			t.Errorf("docs/design/paper.md has a row for %s, which nothing checks", label)
 		}
 	}
 	if n := fmt.Sprintf("%d of %d planted faults noticed", len(verify.Checks), len(verify.Checks)); !strings.Contains(html, n) {
-		t.Errorf("docs/verify.html does not say %q", n)
+		t.Errorf("docs/record/verify.html does not say %q", n)
 	}
 }

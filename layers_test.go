@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// layers is the import table of docs/architecture.md: what each package may import of ours. A
+// layers is the import table of docs/design/architecture.md: what each package may import of ours. A
 // package without a row fails, and so does a row without a package.
 var layers = map[string]string{
 	"internal/cpu":     "",

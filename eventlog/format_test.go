@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// TestFormatPage holds the listing of records in docs/eventlog.md against the code, both ways: every
+// TestFormatPage holds the listing of records in docs/reference/eventlog.md against the code, both ways: every
 // field of every record is set alone, and what appears in the bytes (number, wire type, sign) must be
 // what the page says under that name; the page has no other fields, messages or kinds.
 func TestFormatPage(t *testing.T) {
-	text, err := os.ReadFile("../docs/eventlog.md")
+	text, err := os.ReadFile("../docs/reference/eventlog.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, listing, ok := strings.Cut(string(text), "```proto\n")
 	listing, _, closed := strings.Cut(listing, "```")
 	if !ok || !closed {
-		t.Fatal("docs/eventlog.md has no proto listing")
+		t.Fatal("docs/reference/eventlog.md has no proto listing")
 	}
 	page := map[string]string{} // "Decision.model" → "fixed64 1"; "Decision" → "kind 1"
 	for _, m := range regexp.MustCompile(`(?s)message (\w+)\s*\{(.*?)\}([^\n]*)`).FindAllStringSubmatch(listing, -1) {
@@ -105,12 +105,12 @@ func TestFormatPage(t *testing.T) {
 	}
 	for name, want := range code {
 		if got, there := page[name]; !there || got != want {
-			t.Errorf("%s: docs/eventlog.md says %q, the code writes %q", name, got, want)
+			t.Errorf("%s: docs/reference/eventlog.md says %q, the code writes %q", name, got, want)
 		}
 	}
 	for name := range page {
 		if _, there := code[name]; !there {
-			t.Errorf("%s: docs/eventlog.md has it, the code does not", name)
+			t.Errorf("%s: docs/reference/eventlog.md has it, the code does not", name)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (s *streamShard) follow(n int) {
 }
 
 // OpenJetStream opens the log in a directory, or makes one where there is none. It reads all files
-// first, on all processors (docs/eventlog.md has the rate), and writes nothing when that finds damage.
+// first, on all processors (docs/reference/eventlog.md has the rate), and writes nothing when that finds damage.
 func OpenJetStream(ctx context.Context, dir string, opt JetStreamOptions) (*JetStream, error) {
 	opt.defaults()
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -44,9 +44,9 @@ func Example() {
 	// actions[2].price: is 7, expected a number in [0, 1]
 }
 
-// TestDocs: the schemas of docs/features.md are accepted as they are printed.
+// TestDocs: the schemas of docs/guide/features.md are accepted as they are printed.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../docs/features.md")
+	page, err := os.ReadFile("../docs/guide/features.md")
 	if err != nil {
 		t.Fatal(err)
 	}

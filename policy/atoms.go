@@ -15,7 +15,7 @@ import (
 
 // AtomsOptions configures an ensemble whose members are computed instead of kept.
 type AtomsOptions struct {
-	Preset    string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/atoms.md" default:"practical"`
+	Preset    string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/design/atoms.md" default:"practical"`
 	M         int     `key:"m" doc:"number of members" default:"8; theorem's m"`
 	Key       string  `key:"key" doc:"when members are redrawn: epoch (det V grew by rho), fixed (never), round (always)" default:"epoch"`
 	Rho       float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
@@ -27,7 +27,7 @@ type AtomsOptions struct {
 
 // Doc implements spec.Documented.
 func (*AtomsOptions) Doc() string {
-	return "members computed from V and a counter, redrawn when det V doubles (docs/atoms.md)"
+	return "members computed from V and a counter, redrawn when det V doubles (docs/design/atoms.md)"
 }
 
 // New implements Options.
@@ -100,7 +100,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 //	round  the number of updates: m fresh members after each update. The law of X_t is exactly that
 //	       of Thompson sampling, and given the m candidates, which the log determines, it is a count
 //
-// A bound on the regret with explicit constants and its proof are in docs/atoms.md. Compared with
+// A bound on the regret with explicit constants and its proof are in docs/design/atoms.md. Compared with
 // Ensemble: nothing is kept for a member, so an update costs d² whatever m is; the state is a sum
 // over events, so it merges by adding and a late event gives the same members; members span ℝᵈ
 // again in each epoch, so m < d works on every set. What Ensemble has and this has not: it needs no

@@ -65,7 +65,7 @@ func (c *Confident) Update(a bandit.Action, y float64, draw rng.Source) error {
 }
 
 // Warnings implements bandit.Warner: in dimension 1 the proof of cor:ts fails (audit of the paper,
-// docs/paper.md), because the ball of radius √d = 1 holds no U with U ≥ 1 except on its boundary.
+// docs/design/paper.md), because the ball of radius √d = 1 holds no U with U ≥ 1 except on its boundary.
 func (c *Confident) Warnings(bandit.ActionSet) []string {
 	if c.ts.ridge.Dim() > 1 {
 		return nil

@@ -50,7 +50,7 @@ type TargetLaw struct {
 }
 
 // TargetLaws are the laws a spec can name. The paper takes U uniform on [−1, 1], whose variance is
-// 1/3 (claim:alpha-non-neg prints 2/3; see docs/paper.md).
+// 1/3 (claim:alpha-non-neg prints 2/3; see docs/design/paper.md).
 var TargetLaws = []TargetLaw{
 	{Name: "uniform", Var: 1.0 / 3, Draw: rng.UniformWord, law: rng.UniformLaw},
 	{Name: "gaussian", Var: 1, Draw: rng.NormalWord, law: rng.NormalLaw},

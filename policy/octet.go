@@ -11,7 +11,7 @@ import (
 // Octet is up to eight replications of one ensemble, each on a finite set of its own that stays the same,
 // played in lock-step: their numbers lie side by side in the lanes of vectors, so eight rounds cost little
 // more than the longest chain of operations of one. Each replication gets, bit for bit, what its policy
-// gives alone: the same actions and, after Part, the same state (docs/adr/0005-lock-step.md).
+// gives alone: the same actions and, after Part, the same state (docs/design/adr/0005-lock-step.md).
 //
 // Rounds are played in order: Select reads, Update writes. Not safe for concurrent use.
 type Octet struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // A snapshot is: "TRP1", kind (u16 length, bytes), number of vectors (u32), for each its length
-// (u32) and its float64s, then CRC-32C of all before. Everything is little-endian. docs/formats.md
+// (u32) and its float64s, then CRC-32C of all before. Everything is little-endian. docs/reference/formats.md
 // describes it.
 const snapshotMagic = "TRP1"
 

@@ -30,7 +30,7 @@ func logDir(dir string) string {
 	return dir
 }
 
-// decisionRow is one row of an export: a decision with what became of it. It is a format: docs/formats.md.
+// decisionRow is one row of an export: a decision with what became of it. It is a format: docs/reference/formats.md.
 type decisionRow struct {
 	Event       string    `json:"event" parquet:"event"`                          // epoch/batch/index, the key in the log
 	EventID     *string   `json:"event_id" parquet:"event_id,optional"`           // what its caller got
@@ -86,7 +86,7 @@ func logExportCommand() *cobra.Command {
 are kept, and what became of it (first, sum and last reward, delay, end of the window). The files are
 read while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
 code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
-that was there. The columns: docs/formats.md.`,
+that was there. The columns: docs/reference/formats.md.`,
 		Example: `  troupe log export --format parquet --out decisions.parquet
   troupe log export troupe-data --model news | head`,
 		Args: arguments(0, 1),

@@ -17,7 +17,7 @@ import (
 	"troupe/serve"
 )
 
-// wantSchema is the format that docs/formats.md promises to readers.
+// wantSchema is the format that docs/reference/formats.md promises to readers.
 const wantSchema = `message decisionRow {
 	required binary event (STRING);
 	optional binary event_id (STRING);

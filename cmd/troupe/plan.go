@@ -207,7 +207,7 @@ is 2, 3, 4, 5.`,
 	f.StringVarP(&horizons, "horizon", "T", "1e4", "horizon T, a list or a range of decades 1e3..1e6")
 	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
-	f.StringVar(&method, "method", "ensemble", "ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/atoms.md")
+	f.StringVar(&method, "method", "ensemble", "ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/design/atoms.md")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
 	f.BoolVar(&asJSON, "json", false, "an array of objects on stdout")
 	f.BoolVar(&explain, "explain", false, "list the bounds, their formulas and sources")

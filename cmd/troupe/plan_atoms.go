@@ -99,6 +99,6 @@ func writePlanAtoms(w io.Writer, all []plannedAtoms) error {
 		}
 	}
 	line("")
-	line("gamma = 1.35, eta = 0.05, rho = 2; the theorem and its proof: docs/atoms.md")
+	line("gamma = 1.35, eta = 0.05, rho = 2; the theorem and its proof: docs/design/atoms.md")
 	return err
 }

@@ -58,7 +58,7 @@ Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintex
 ends TLS.
 
 SIGHUP reads the files of --models, --keys and of the certificate again. SIGINT and SIGTERM end the
-server after the requests that it has. Operations: docs/operations.md.`,
+server after the requests that it has. Operations: docs/guide/operations.md.`,
 		Example: `  troupe serve
   troupe serve --data /var/lib/troupe --models models.toml
   troupe serve --listen 0.0.0.0:8443 --keys keys.toml --tls-cert cert.pem --tls-key key.pem

@@ -102,7 +102,7 @@ func need(t *testing.T, program string) string {
 func TestPagesWork(t *testing.T) {
 	need(t, "curl")
 	for page, args := range map[string][]string{"serving.md": nil, "migrating-from-personalizer.md": {"--personalizer", "shop"}} {
-		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		text, err := os.ReadFile(filepath.Join("../../docs/guide", page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func decideOne(t *testing.T, c *client.Client, i int) client.Decision {
 	return d
 }
 
-// The drill of docs/operations.md: stop, copy, verify, lose the directory, restore, verify, start.
+// The drill of docs/guide/operations.md: stop, copy, verify, lose the directory, restore, verify, start.
 // The restored server has the same state and takes rewards for decisions from before; rewards for
 // decisions that came after the backup are refused and counted as an alarm.
 func TestBackupAndRestore(t *testing.T) {

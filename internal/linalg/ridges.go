@@ -16,7 +16,7 @@ const Eight = 8
 // sum of vectors here.
 
 // OctetsPay says whether eight problems side by side are faster than one after the other when a round
-// touches a number of octets: while these stay in the second cache. docs/adr/0005-lock-step.md has the
+// touches a number of octets: while these stay in the second cache. docs/design/adr/0005-lock-step.md has the
 // measurements. In portable Go the lanes are a loop, and nothing is won.
 func OctetsPay(octets int) bool {
 	switch cpu.Kernels() {

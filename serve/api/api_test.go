@@ -599,7 +599,7 @@ func TestMetrics(t *testing.T) {
 // The document is checked in, so that a change of the API is seen in review.
 // TROUPE_UPDATE=1 go test ./serve/api -run TestOpenAPI writes it anew.
 func TestOpenAPI(t *testing.T) {
-	const file = "../../docs/openapi.json"
+	const file = "../../docs/reference/openapi.json"
 	e := newEdge(t, newFake(), Options{})
 	if os.Getenv("TROUPE_UPDATE") != "" {
 		if err := os.WriteFile(file, e.OpenAPI(), 0o644); err != nil {
@@ -611,7 +611,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, e.OpenAPI()) {
-		t.Errorf("docs/openapi.json is not the API any more; see the comment of this test")
+		t.Errorf("docs/reference/openapi.json is not the API any more; see the comment of this test")
 	}
 	if e.do("GET", "/openapi.json", "").body != string(want) {
 		t.Error("/openapi.json is another document")
@@ -814,7 +814,7 @@ func TestAlertsExist(t *testing.T) {
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body
 	names := 0
-	for _, page := range []string{"alerts.yml", "operations.md"} {
+	for _, page := range []string{"reference/alerts.yml", "guide/operations.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
 		if err != nil {
 			t.Fatal(err)

@@ -359,7 +359,7 @@ func TestPatterns(t *testing.T) {
 	e.do("GET", event, "", "X-API-Key", keys["all"]).want(t, "a key for all", 200)
 }
 
-// The limits of docs/operations.md, each at its edge and one beyond, on a real server.
+// The limits of docs/guide/operations.md, each at its edge and one beyond, on a real server.
 func TestLimits(t *testing.T) {
 	e, s := newReal(t, Options{Timeout: time.Minute}) // the largest models take seconds under the race detector on a busy machine
 	must(s.CreateModel(t.Context(), must(readConfig([]byte(`{"id": "m", "dim": 2}`))), ""))

@@ -17,7 +17,7 @@ import (
 
 // The adapter for clients of Azure Personalizer, which is gone. A client changes its base URL, to
 // this server for the model Options.Personalizer or to …/v1/models/NAME for another one, and sends
-// what it always sent. docs/migrating-from-personalizer.md is the user's page.
+// what it always sent. docs/guide/migrating-from-personalizer.md is the user's page.
 //
 // Their event ids are names that the caller chose. Such a name becomes the idempotency key of the
 // decision, and EventOfKey finds the event again; a rank without one is answered with an id of ours.
