@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -90,7 +91,7 @@ server after the requests that it has. Operations: docs/guide/operations.md.`,
 	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
-	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers")
+	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
 	c.AddCommand(serveKeyCommand())
 	return c
 }
@@ -155,6 +156,11 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	}
 	if err := checkExposure(f, keys != nil, certs != nil); err != nil {
 		return misuse(err)
+	}
+	if f.readyFile != "" { // one of an earlier server would name an address that is not ours
+		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return misuse(fmt.Errorf("--ready-file: %w", err))
+		}
 	}
 	listener, err := net.Listen("tcp", f.listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -232,6 +238,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
 		}
+		defer os.Remove(f.readyFile)
 	}
 	for {
 		select {

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,9 @@ func (l *logBuffer) String() string {
 func startServer(t *testing.T, data string, args ...string) (url string, logs *logBuffer, stop func()) {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")
+	if i := slices.Index(args, "--ready-file"); i >= 0 {
+		ready = args[i+1]
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	logs = &logBuffer{}
 	code := make(chan int, 1)
@@ -667,5 +671,38 @@ func TestServeRefusals(t *testing.T) {
 	var errs bytes.Buffer
 	if code := execute(t.Context(), []string{"serve", "--data", dir + "/d", "--listen", "0.0.0.0:0", "--keys", keys}, io.Discard, &errs); code != exitMisuse || !strings.Contains(errs.String(), "in the clear") {
 		t.Errorf("keys in the clear: code %d, %q", code, &errs)
+	}
+}
+
+// TestReadyFile: a script that waits for the file of --ready-file never reads the address of an
+// earlier server or of another one on the same port: the file goes before the port is taken and when
+// the server ends.
+func TestReadyFile(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	if err := os.WriteFile(ready, []byte("http://127.0.0.1:1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	code := execute(t.Context(), []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", busy.Addr().String(), "--ready-file", ready}, io.Discard, &stderr)
+	if code != 2 || !strings.Contains(stderr.String(), "the port is in use") {
+		t.Errorf("code %d: %s", code, &stderr)
+	}
+	if _, err := os.Stat(ready); !os.IsNotExist(err) {
+		t.Errorf("the file of an earlier server is still there after a start that failed: %v", err)
+	}
+	url, _, stop := startServer(t, filepath.Join(dir, "data"), "--ready-file", ready)
+	text, err := os.ReadFile(ready)
+	if err != nil || string(text) != url+"\n" {
+		t.Errorf("the file has %q, error %v, expected %q", text, err, url)
+	}
+	stop()
+	if _, err := os.Stat(ready); !os.IsNotExist(err) {
+		t.Errorf("the file is still there after the end: %v", err)
 	}
 }

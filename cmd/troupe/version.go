@@ -15,8 +15,9 @@ import (
 	"troupe/sim"
 )
 
-// version is the release; between releases it ends in -dev.
-const version = "0.1.0-dev"
+// version is the newest release of CHANGELOG.md. "+dev" says that the code has changes since it, those under the
+// heading "(unreleased)"; the release commit removes it. TestVersion compares both.
+const version = "0.1.0+dev"
 
 // build says which code this is, as far as the binary knows.
 func build() sim.Manifest {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +50,32 @@ func TestIdentify(t *testing.T) {
 	program[at] ^= 1
 	if other, err := identify(write("other", program)); err != nil || other == mine {
 		t.Errorf("a program with another build ID is the same, error %v", err)
+	}
+}
+
+// TestVersion: the version is the newest release in CHANGELOG.md, with "+dev" while there are changes
+// above it.
+func TestVersion(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+) \((.+)\)$`).FindAllStringSubmatch(string(text), -1)
+	if len(headings) == 0 {
+		t.Fatal("CHANGELOG.md has no release")
+	}
+	want := headings[0][1]
+	if headings[0][2] == "unreleased" {
+		if len(headings) < 2 {
+			t.Fatal("CHANGELOG.md has no release below the unreleased changes")
+		}
+		want = headings[1][1] + "+dev"
+	}
+	if version != want {
+		t.Errorf("the program says it is %s; by CHANGELOG.md it is %s", version, want)
+	}
+	var out bytes.Buffer
+	if code := execute(t.Context(), []string{"version"}, &out, io.Discard); code != 0 || !strings.HasPrefix(out.String(), "troupe "+want+" (") {
+		t.Errorf("troupe version prints %q with code %d, expected troupe %s", out.String(), code, want)
 	}
 }
