@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"bufio"
@@ -15,6 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // A child is this test binary, started again: it opens a directory and works on it until it is
@@ -34,7 +37,11 @@ func childMain() bool {
 		panic(err)
 	}
 	ctx := context.Background()
-	l, err := OpenJetStream(ctx, dir, JetStreamOptions{Reserve: -1, noSync: mode == "nosync"})
+	opt := eventlog.JetStreamOptions{Reserve: -1}
+	if mode == "nosync" {
+		opt.SetNoSync()
+	}
+	l, err := eventlog.OpenJetStream(ctx, dir, opt)
 	if err != nil {
 		fmt.Println("error", err)
 		return true
@@ -45,12 +52,12 @@ func childMain() bool {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return true
 	}
-	chain, err := Tail(ctx, l, 0)
+	chain, err := eventlog.Tail(ctx, l, 0)
 	if err != nil {
 		fmt.Println("error", err)
 		return true
 	}
-	c, err := NewCommitter(l, CommitterOptions{Head: chain.Head(), Try: time.Second, Patience: 2 * time.Second})
+	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Head: chain.Head(), Try: time.Second, Patience: 2 * time.Second})
 	if err != nil {
 		fmt.Println("error", err)
 		return true
@@ -61,7 +68,7 @@ func childMain() bool {
 		wg.Go(func() {
 			for {
 				id := first + next.Add(1)
-				r, err := c.Append(ctx, event(id))
+				r, err := c.Append(ctx, eventlogtest.Event(id))
 				if err != nil {
 					fmt.Fprintf(os.Stdout, "failed %d %v\n", id, strings.ReplaceAll(err.Error(), "\n", " "))
 					return
@@ -123,13 +130,13 @@ func (c *child) kill() (lines []string) {
 
 // note puts the lines of a child into a history. Everything from first on that is not acknowledged
 // may be there or not, unless it was refused.
-func (h *history) note(t *testing.T, lines []string) (acked int, failed []string) {
+func note(t *testing.T, h *eventlogtest.History, lines []string) (acked int, failed []string) {
 	t.Helper()
 	for _, line := range lines {
 		f := strings.Fields(line)
 		switch {
 		case len(f) == 6 && f[0] == "acked":
-			var r Receipt
+			var r eventlog.Receipt
 			id, err1 := strconv.ParseInt(f[1], 10, 64)
 			seq, err2 := strconv.ParseUint(f[2], 10, 64)
 			err3 := r.Event.Epoch.UnmarshalText([]byte(f[3]))
@@ -139,7 +146,7 @@ func (h *history) note(t *testing.T, lines []string) (acked int, failed []string
 				t.Fatalf("%q: %v", line, err)
 			}
 			r.Seq, r.Event.Batch, r.Event.Index = seq, batch, uint32(index)
-			h.acked[id] = r
+			h.Acked[id] = r
 			acked++
 		case f[0] == "failed":
 			failed = append(failed, line)
@@ -150,75 +157,35 @@ func (h *history) note(t *testing.T, lines []string) (acked int, failed []string
 	return acked, failed
 }
 
-// checkFiles is history.check on the files of a directory, where every event that is not known may be
-// one whose caller died.
-func (h *history) checkFiles(dir string) (events int, err error) {
-	found := map[int64][]place{}
-	r, err := scan(dir, hooks{batch: func(d Delivery) {
-		for i, r := range d.Events() {
-			if a, ok := r.(*Activate); ok && !d.Repeat {
-				found[a.Time] = append(found[a.Time], place{d.Seq, d.Key(i)})
-			}
-		}
-	}})
-	if err != nil {
-		return 0, err
-	}
-	if !r.OK() {
-		return 0, &DamagedError{r}
-	}
-	for id, r := range h.acked {
-		if at := found[id]; len(at) != 1 || at[0] != (place{r.Seq, r.Event}) {
-			return 0, fmt.Errorf("event %d was acknowledged at %d %v and is at %v", id, r.Seq, r.Event, at)
-		}
-	}
-	for id, at := range found {
-		if len(at) != 1 {
-			return 0, fmt.Errorf("event %d is at %v", id, at)
-		}
-	}
-	return len(found), nil
-}
-
-func rounds(env string, least int) int {
-	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
-		return n
-	}
-	if testing.Short() {
-		return max(1, least/4)
-	}
-	return least
-}
-
 // TestKill: a process under load is killed with SIGKILL at a random moment, over and over, on one
 // directory. Every acknowledged event is there exactly once, where its receipt says; the others at
 // most once; the next process opens the log and goes on. TROUPE_KILL_ROUNDS=200 runs 200 rounds
 // instead of 20.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	h := newHistory()
+	h := eventlogtest.NewHistory()
 	rnd := rand.New(rand.NewPCG(7, 7))
 	total, stored := 0, 0
-	n := rounds("TROUPE_KILL_ROUNDS", 20)
+	n := eventlog.Rounds("TROUPE_KILL_ROUNDS", 20)
 	for round := range n {
 		c := startChild(t, "load", dir, int64(round)<<32)
 		time.Sleep(time.Duration(rnd.IntN(120)) * time.Millisecond)
-		acked, failed := h.note(t, c.kill())
+		acked, failed := note(t, h, c.kill())
 		if len(failed) > 0 {
 			t.Fatalf("round %d: %v", round, failed)
 		}
 		total += acked
 		var err error
-		if stored, err = h.checkFiles(dir); err != nil {
+		if stored, err = h.CheckFiles(dir); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	found, _, err := contents(t.Context(), l, 0)
+	found, _, err := eventlogtest.Contents(t.Context(), l, 0)
 	if err != nil || len(found) != stored {
 		t.Fatalf("the engine has %d events, its files %d, error %v", len(found), stored, err)
 	}
@@ -234,12 +201,12 @@ func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	refused := func(holder string) {
 		t.Helper()
-		_, err1 := OpenJetStream(t.Context(), dir, JetStreamOptions{})
-		_, err2 := Verify(dir)
-		_, err3 := Dump(io.Discard, dir, 0)
-		_, err4 := Repair(t.Context(), dir, RepairOptions{})
+		_, err1 := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
+		_, err2 := eventlog.Verify(dir)
+		_, err3 := eventlog.Dump(io.Discard, dir, 0)
+		_, err4 := eventlog.Repair(t.Context(), dir, eventlog.RepairOptions{})
 		for _, err := range []error{err1, err2, err3, err4} {
-			var locked *LockedError
+			var locked *eventlog.LockedError
 			if !errors.As(err, &locked) || locked.Dir != dir || !strings.Contains(locked.Holder, holder) {
 				t.Errorf("error %v, want one that names %s", err, holder)
 			}
@@ -248,7 +215,7 @@ func TestTwoProcesses(t *testing.T) {
 	c := startChild(t, "hold", dir, 0)
 	refused(fmt.Sprintf("process %d on ", c.cmd.Process.Pid))
 	c.kill()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +223,7 @@ func TestTwoProcesses(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(dir); err != nil {
+	if _, err := eventlog.Verify(dir); err != nil {
 		t.Error(err)
 	}
 }

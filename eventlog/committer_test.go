@@ -1,4 +1,4 @@
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -13,120 +13,24 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"pgregory.net/rapid"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
-
-// history is what callers were told about their events, each known by the Time of an Activate.
-type history struct {
-	mu      sync.Mutex
-	next    int64
-	acked   map[int64]Receipt
-	unknown map[int64]bool
-	refused map[int64]bool
-}
-
-func newHistory() *history {
-	return &history{acked: map[int64]Receipt{}, unknown: map[int64]bool{}, refused: map[int64]bool{}}
-}
-
-func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} }
-
-// append sends one event and notes the answer.
-func (h *history) append(ctx context.Context, c *Committer) error {
-	h.mu.Lock()
-	h.next++
-	id := h.next
-	h.mu.Unlock()
-	r, err := c.Append(ctx, event(id))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case err == nil:
-		h.acked[id] = r
-	case errors.Is(err, ErrUnknown):
-		h.unknown[id] = true
-	default:
-		h.refused[id] = true
-	}
-	return err
-}
-
-type place struct {
-	seq uint64
-	key Event
-}
-
-// contents reads and checks a whole shard.
-func contents(ctx context.Context, l Log, shard uint16) (map[int64][]place, *Chain, error) {
-	found := map[int64][]place{}
-	info, err := l.Info(ctx, shard)
-	if err != nil {
-		return nil, nil, err
-	}
-	c := NewChain(shard, info.First)
-	for d, err := range Replay(ctx, l, c, info.Last) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if d.Repeat {
-			continue
-		}
-		for i, r := range d.Events() {
-			if a, ok := r.(*Activate); ok {
-				found[a.Time] = append(found[a.Time], place{d.Seq, d.Key(i)})
-			}
-		}
-	}
-	return found, c, nil
-}
-
-// check is the promise: acknowledged is exactly once and where the receipt says, refused is never,
-// unknown is at most once, and nothing else is there.
-func (h *history) check(ctx context.Context, l Log) error {
-	found, _, err := contents(ctx, l, 0)
-	if err != nil {
-		return err
-	}
-	for id, r := range h.acked {
-		if at := found[id]; len(at) != 1 || at[0].key != r.Event {
-			return fmt.Errorf("event %d was acknowledged at %d %v and is at %v", id, r.Seq, r.Event, at)
-		}
-	}
-	for id, at := range found {
-		_, acked := h.acked[id]
-		if !acked && !h.unknown[id] || len(at) > 1 {
-			return fmt.Errorf("event %d (refused: %v) is at %v", id, h.refused[id], at)
-		}
-	}
-	return nil
-}
-
-func newCommitter(t failer, l Log, opt CommitterOptions) *Committer {
-	t.Helper()
-	chain, err := Tail(context.Background(), l, opt.Shard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opt.Head = chain.Head()
-	c, err := NewCommitter(l, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // TestCommitter: many callers, few batches, receipts that are true, both engines.
 func TestCommitter(t *testing.T) {
-	for name, e := range map[string]engine{"memory": &memoryEngine{}, "jetstream": newDiskEngine(t)} {
+	for name, e := range map[string]eventlogtest.Engine{"memory": &eventlogtest.MemoryEngine{}, "jetstream": newDiskEngine(t)} {
 		t.Run(name, func(t *testing.T) {
-			l := e.open(t, 64<<20)
+			l := e.Open(t, 64<<20)
 			defer l.Close()
-			h := newHistory()
-			c := newCommitter(t, l, CommitterOptions{Now: func() time.Time { return time.Unix(5, 0) }})
+			h := eventlogtest.NewHistory()
+			c := eventlogtest.NewCommitter(t, l, eventlog.CommitterOptions{Now: func() time.Time { return time.Unix(5, 0) }})
 			var wg sync.WaitGroup
 			for range 50 {
 				wg.Go(func() {
 					for range 40 {
-						if err := h.append(t.Context(), c); err != nil {
+						if err := h.Append(t.Context(), c); err != nil {
 							t.Error(err)
 						}
 					}
@@ -134,36 +38,36 @@ func TestCommitter(t *testing.T) {
 			}
 			wg.Wait()
 			// Records of one call stay together.
-			r, err := c.Append(t.Context(), event(-1), event(-2), event(-3))
+			r, err := c.Append(t.Context(), eventlogtest.Event(-1), eventlogtest.Event(-2), eventlogtest.Event(-3))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Append(t.Context(), event(-4)); !errors.Is(err, ErrClosed) {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(-4)); !errors.Is(err, eventlog.ErrClosed) {
 				t.Errorf("after close: %v", err)
 			}
-			found, chain, err := contents(t.Context(), l, 0)
+			found, chain, err := eventlogtest.Contents(t.Context(), l, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range int64(3) {
-				want := place{r.Seq, Event{r.Event.Epoch, r.Event.Batch, r.Event.Index + uint32(i)}}
+				want := eventlogtest.Place{Seq: r.Seq, Key: eventlog.Event{Epoch: r.Event.Epoch, Batch: r.Event.Batch, Index: r.Event.Index + uint32(i)}}
 				if got := found[-1-i]; len(got) != 1 || got[0] != want {
 					t.Errorf("record %d of one call is at %v, want %v", i, got, want)
 				}
-				h.unknown[-1-i] = true // for the check below
+				h.Unknown[-1-i] = true // for the check below
 			}
-			if err := h.check(t.Context(), l); err != nil {
+			if err := h.Check(t.Context(), l); err != nil {
 				t.Error(err)
 			}
 			s := c.Stats()
-			if s.Events != 2003 || s.Head != chain.Head() || s.Waiting != 0 || len(h.acked) != 2000 {
+			if s.Events != 2003 || s.Head != chain.Head() || s.Waiting != 0 || len(h.Acked) != 2000 {
 				t.Errorf("%+v, chain at %v", s, chain.Head())
 			}
 			t.Logf("%d events in %d batches", s.Events, s.Batches)
-			for d, err := range Replay(t.Context(), l, NewChain(0, 1), 1) {
+			for d, err := range eventlog.Replay(t.Context(), l, eventlog.NewChain(0, 1), 1) {
 				if err != nil || d.Time != 5e9 {
 					t.Errorf("time %d, error %v", d.Time, err)
 				}
@@ -176,32 +80,32 @@ func TestCommitter(t *testing.T) {
 func TestCommitterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
-		m := &slowLog{Memory: NewMemory(MemoryOptions{Limit: 2000}), gate: block}
-		c := newCommitter(t, m, CommitterOptions{Queue: 1000, Batch: 600})
+		m := &slowLog{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{Limit: 2000}), gate: block}
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{Queue: 1000, Batch: 600})
 		results := make(chan error, 100)
-		big := &Control{Act: Create, Model: 1, Config: make([]byte, 400)}
-		send := func(ctx context.Context, r ...Record) {
+		big := &eventlog.Control{Act: eventlog.Create, Model: 1, Config: make([]byte, 400)}
+		send := func(ctx context.Context, r ...eventlog.Record) {
 			go func() { _, err := c.Append(ctx, r...); results <- err }()
 			synctest.Wait()
 		}
 		send(t.Context(), big) // under way
 		send(t.Context(), big) // waits
 		send(t.Context(), big) // waits
-		if _, err := c.Append(t.Context(), big); !errors.Is(err, ErrBusy) {
+		if _, err := c.Append(t.Context(), big); !errors.Is(err, eventlog.ErrBusy) {
 			t.Errorf("queue full: %v", err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.Append(gone, event(1)); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
+		if _, err := c.Append(gone, eventlogtest.Event(1)); !errors.Is(err, context.Canceled) || errors.Is(err, eventlog.ErrUnknown) {
 			t.Errorf("cancelled before: %v", err)
 		}
 		soon, cancel2 := context.WithTimeout(t.Context(), time.Second)
 		defer cancel2()
-		if _, err := c.Append(soon, event(2)); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Append(soon, eventlogtest.Event(2)); !errors.Is(err, eventlog.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("cancelled while waiting: %v", err)
 		}
-		for _, bad := range [][]Record{nil, {&Reward{}}, {&Loss{First: 1, Last: 1}}, {&Control{Act: Create, Model: 1, Config: make([]byte, MaxBatch)}}, slices.Repeat([]Record{event(3)}, MaxEvents+1)} {
-			if _, err := c.Append(t.Context(), bad...); err == nil || errors.Is(err, ErrUnknown) {
+		for _, bad := range [][]eventlog.Record{nil, {&eventlog.Reward{}}, {&eventlog.Loss{First: 1, Last: 1}}, {&eventlog.Control{Act: eventlog.Create, Model: 1, Config: make([]byte, eventlog.MaxBatch)}}, slices.Repeat([]eventlog.Record{eventlogtest.Event(3)}, eventlog.MaxEvents+1)} {
+			if _, err := c.Append(t.Context(), bad...); err == nil || errors.Is(err, eventlog.ErrUnknown) {
 				t.Errorf("%d bad records: %v", len(bad), err)
 			}
 		}
@@ -214,7 +118,7 @@ func TestCommitterRefusals(t *testing.T) {
 		}
 		// The log is full now; it says so, and takes small ones again after a trim.
 		for range 3 {
-			if _, err := c.Append(t.Context(), big); err != nil && !errors.Is(err, ErrFull) {
+			if _, err := c.Append(t.Context(), big); err != nil && !errors.Is(err, eventlog.ErrFull) {
 				t.Errorf("full: %v", err)
 			}
 		}
@@ -230,11 +134,11 @@ func TestCommitterRefusals(t *testing.T) {
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := contents(t.Context(), m, 0); err != nil {
+		if _, _, err := eventlogtest.Contents(t.Context(), m, 0); err != nil {
 			t.Error(err)
 		}
-		for _, bad := range []CommitterOptions{{Batch: 10}, {Batch: MaxBatch + 1}, {Queue: 100}, {Head: Head{Seq: 3}}, {Patience: -1}} {
-			if _, err := NewCommitter(m, bad); err == nil {
+		for _, bad := range []eventlog.CommitterOptions{{Batch: 10}, {Batch: eventlog.MaxBatch + 1}, {Queue: 100}, {Head: eventlog.Head{Seq: 3}}, {Patience: -1}} {
+			if _, err := eventlog.NewCommitter(m, bad); err == nil {
 				t.Errorf("%+v was accepted", bad)
 			}
 		}
@@ -243,7 +147,7 @@ func TestCommitterRefusals(t *testing.T) {
 
 // slowLog lets Append through when its gate is closed.
 type slowLog struct {
-	*Memory
+	*eventlogtest.Memory
 	gate chan struct{}
 }
 
@@ -262,22 +166,22 @@ func (l *slowLog) Append(ctx context.Context, shard uint16, id string, b []byte)
 // has failed for good the committer stops.
 func TestCommitterUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &slowLog{Memory: NewMemory(MemoryOptions{}), gate: make(chan struct{})}
-		c := newCommitter(t, m, CommitterOptions{})
+		m := &slowLog{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), gate: make(chan struct{})}
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 		start := time.Now()
 		var first, second error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, first = c.Append(t.Context(), event(1)) })
+		wg.Go(func() { _, first = c.Append(t.Context(), eventlogtest.Event(1)) })
 		synctest.Wait()
-		wg.Go(func() { _, second = c.Append(t.Context(), event(2)) })
+		wg.Go(func() { _, second = c.Append(t.Context(), eventlogtest.Event(2)) })
 		wg.Wait()
-		if !errors.Is(first, ErrUnknown) || !errors.Is(second, ErrUnsettled) || errors.Is(second, ErrUnknown) {
+		if !errors.Is(first, eventlog.ErrUnknown) || !errors.Is(second, eventlog.ErrUnsettled) || errors.Is(second, eventlog.ErrUnknown) {
 			t.Errorf("first %v, second %v", first, second)
 		}
 		if d := time.Since(start); d < 15*time.Second || d > 16*time.Second {
 			t.Errorf("it took %v", d)
 		}
-		if _, err := c.Append(t.Context(), event(3)); !errors.Is(err, ErrUnsettled) || !errors.Is(c.Err(), ErrUnsettled) {
+		if _, err := c.Append(t.Context(), eventlogtest.Event(3)); !errors.Is(err, eventlog.ErrUnsettled) || !errors.Is(c.Err(), eventlog.ErrUnsettled) {
 			t.Errorf("afterwards: %v, %v", err, c.Err())
 		}
 		time.Sleep(time.Hour)
@@ -286,13 +190,13 @@ func TestCommitterUnsettled(t *testing.T) {
 		if err := c.Err(); err != nil {
 			t.Errorf("the log answers again: %v", err)
 		}
-		if r, err := c.Append(t.Context(), event(4)); err != nil || r.Seq != 2 || r.Event != (Event{c.Epoch(), 2, 0}) {
+		if r, err := c.Append(t.Context(), eventlogtest.Event(4)); err != nil || r.Seq != 2 || r.Event != (eventlog.Event{c.Epoch(), 2, 0}) {
 			t.Errorf("%+v, error %v", r, err)
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		found, _, err := contents(t.Context(), m, 0)
+		found, _, err := eventlogtest.Contents(t.Context(), m, 0)
 		if err != nil || len(found) != 2 || len(found[1]) != 1 || len(found[4]) != 1 {
 			t.Errorf("found %v, error %v", found, err)
 		}
@@ -300,27 +204,27 @@ func TestCommitterUnsettled(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	for fault, want := range map[Fault]error{NoSpace: ErrUnsettled, WriteError: ErrStopped} {
+	for fault, want := range map[eventlogtest.Fault]error{eventlogtest.NoSpace: eventlog.ErrUnsettled, eventlogtest.WriteError: eventlog.ErrStopped} {
 		synctest.Test(t, func(t *testing.T) {
-			m := NewMemory(MemoryOptions{Fault: func(n int, _ Step) Fault {
+			m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(n int, _ eventlogtest.Step) eventlogtest.Fault {
 				if n == 3 {
 					return fault
 				}
-				return NoFault
+				return eventlogtest.NoFault
 			}})
-			c := newCommitter(t, m, CommitterOptions{})
+			c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 			start := time.Now()
-			if _, err := c.Append(t.Context(), event(1)); err != nil {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(1)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Append(t.Context(), event(2)); !errors.Is(err, ErrUnknown) || refused(err) || time.Since(start) > time.Second {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(2)); !errors.Is(err, eventlog.ErrUnknown) || eventlog.Refused(err) || time.Since(start) > time.Second {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
 			synctest.Wait()
-			if _, err := c.Append(t.Context(), event(3)); !errors.Is(err, want) || !errors.Is(c.Err(), want) || m.Err() == nil {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(3)); !errors.Is(err, want) || !errors.Is(c.Err(), want) || m.Err() == nil {
 				t.Errorf("%v, %v, %v", err, c.Err(), m.Err())
 			}
-			if fault == WriteError {
+			if fault == eventlogtest.WriteError {
 				if <-c.Done(); c.Close(t.Context()) == nil {
 					t.Error("no reason given")
 				}
@@ -328,24 +232,22 @@ func TestCommitterUnsettled(t *testing.T) {
 			}
 			m.Heal()
 			time.Sleep(2 * time.Second)
-			if _, err := c.Append(t.Context(), event(4)); err != nil || c.Err() != nil {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(4)); err != nil || c.Err() != nil {
 				t.Errorf("afterwards: %v, %v", err, c.Err())
 			}
 			// A failure between two batches refuses, and refuses nothing any more when it has passed.
-			m.mu.Lock()
-			m.down = true
-			m.mu.Unlock()
-			if _, err := c.Append(t.Context(), event(5)); !errors.Is(err, ErrDown) || c.Err() != nil {
+			m.Down()
+			if _, err := c.Append(t.Context(), eventlogtest.Event(5)); !errors.Is(err, eventlog.ErrDown) || c.Err() != nil {
 				t.Errorf("down: %v, %v", err, c.Err())
 			}
 			m.Heal()
-			if _, err := c.Append(t.Context(), event(6)); err != nil {
+			if _, err := c.Append(t.Context(), eventlogtest.Event(6)); err != nil {
 				t.Error(err)
 			}
 			if err := c.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			found, _, err := contents(t.Context(), m, 0)
+			found, _, err := eventlogtest.Contents(t.Context(), m, 0)
 			if err != nil || len(found) != 4 || len(found[2]) != 1 || found[3] != nil || found[5] != nil {
 				t.Errorf("found %v, error %v", found, err)
 			}
@@ -353,52 +255,52 @@ func TestCommitterUnsettled(t *testing.T) {
 	}
 	// Close does not wait for ever for a log that does not answer.
 	synctest.Test(t, func(t *testing.T) {
-		m := &slowLog{Memory: NewMemory(MemoryOptions{}), gate: make(chan struct{})}
-		c := newCommitter(t, m, CommitterOptions{})
+		m := &slowLog{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), gate: make(chan struct{})}
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 		start := time.Now()
-		go func() { _, _ = c.Append(t.Context(), event(1)) }()
+		go func() { _, _ = c.Append(t.Context(), eventlogtest.Event(1)) }()
 		synctest.Wait()
-		if err := c.Close(t.Context()); !errors.Is(err, ErrStopped) || time.Since(start) > 31*time.Second {
+		if err := c.Close(t.Context()); !errors.Is(err, eventlog.ErrStopped) || time.Since(start) > 31*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
 	// Close with a context that ends gives up at once.
 	synctest.Test(t, func(t *testing.T) {
-		m := &slowLog{Memory: NewMemory(MemoryOptions{}), gate: make(chan struct{})}
-		c := newCommitter(t, m, CommitterOptions{})
+		m := &slowLog{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), gate: make(chan struct{})}
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 		var err error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, err = c.Append(t.Context(), event(1)) })
+		wg.Go(func() { _, err = c.Append(t.Context(), eventlogtest.Event(1)) })
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if cerr := c.Close(ctx); cerr == nil {
 			t.Error("close gave up and said nothing")
 		}
-		if wg.Wait(); !errors.Is(err, ErrUnknown) {
+		if wg.Wait(); !errors.Is(err, eventlog.ErrUnknown) {
 			t.Errorf("the caller got %v", err)
 		}
 	})
 }
 
-var allFaults = []Fault{Full, LoseRequest, LateRequest, ForgetIDs, WriteError, ShortWrite, NoSpace, SyncError, LoseAck}
+var allFaults = []eventlogtest.Fault{eventlogtest.Full, eventlogtest.LoseRequest, eventlogtest.LateRequest, eventlogtest.ForgetIDs, eventlogtest.WriteError, eventlogtest.ShortWrite, eventlogtest.NoSpace, eventlogtest.SyncError, eventlogtest.LoseAck}
 
 // script runs a small workload against a log with one fault, loses power, and returns what callers
 // were told and the log that is found afterwards.
-func script(t *testing.T, fault func(n int, s Step) Fault, keep func(uint16, int) int) (*history, *Memory, int) {
-	h := newHistory()
-	m := NewMemory(MemoryOptions{Fault: fault})
-	c := newCommitter(t, m, CommitterOptions{})
+func script(t *testing.T, fault func(n int, s eventlogtest.Step) eventlogtest.Fault, keep func(uint16, int) int) (*eventlogtest.History, *eventlogtest.Memory, int) {
+	h := eventlogtest.NewHistory()
+	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: fault})
+	c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 	for range 25 {
 		var wg sync.WaitGroup
 		for range 3 {
-			wg.Go(func() { _ = h.append(t.Context(), c) })
+			wg.Go(func() { _ = h.Append(t.Context(), c) })
 		}
 		wg.Wait()
 	}
 	_ = c.Close(t.Context())
 	steps := m.Steps()
-	return h, m.Crash(keep, MemoryOptions{}), steps
+	return h, m.Crash(keep, eventlogtest.MemoryOptions{}), steps
 }
 
 func keepAll(_ uint16, n int) int { return n }
@@ -416,30 +318,30 @@ func TestFaultAtEveryStep(t *testing.T) {
 		for _, fault := range allFaults {
 			for n := 1; n <= steps; n += stride {
 				for _, keep := range []func(uint16, int) int{nil, keepAll} {
-					at := func(k int, _ Step) Fault {
-						if k == n || fault == ForgetIDs && k > n { // forgetful from here on
+					at := func(k int, _ eventlogtest.Step) eventlogtest.Fault {
+						if k == n || fault == eventlogtest.ForgetIDs && k > n { // forgetful from here on
 							return fault
 						}
-						if fault == ForgetIDs && k == n-1 {
-							return LoseAck // so that there is a retry
+						if fault == eventlogtest.ForgetIDs && k == n-1 {
+							return eventlogtest.LoseAck // so that there is a retry
 						}
-						return NoFault
+						return eventlogtest.NoFault
 					}
 					h, m, _ := script(t, at, keep)
-					if err := h.check(t.Context(), m); err != nil {
+					if err := h.Check(t.Context(), m); err != nil {
 						t.Fatalf("fault %d at step %d: %v", fault, n, err)
 					}
-					c := newCommitter(t, m, CommitterOptions{})
+					c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{})
 					for range 3 {
-						if err := h.append(t.Context(), c); err != nil {
+						if err := h.Append(t.Context(), c); err != nil {
 							t.Fatalf("fault %d at step %d: after it: %v", fault, n, err)
 						}
 					}
-					if err := errors.Join(c.Close(t.Context()), h.check(t.Context(), m)); err != nil {
+					if err := errors.Join(c.Close(t.Context()), h.Check(t.Context(), m)); err != nil {
 						t.Fatalf("fault %d at step %d: after it: %v", fault, n, err)
 					}
 					total++
-					acked, unknown, refusals = acked+len(h.acked), unknown+len(h.unknown), refusals+len(h.refused)
+					acked, unknown, refusals = acked+len(h.Acked), unknown+len(h.Unknown), refusals+len(h.Refused)
 				}
 			}
 		}
@@ -454,19 +356,19 @@ func TestFaultAtEveryStep(t *testing.T) {
 // must find lost acknowledgements, or it finds nothing at all.
 func TestControlWithoutSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lie := func(_ int, s Step) Fault {
-			if s == StepSync {
-				return LieSync
+		lie := func(_ int, s eventlogtest.Step) eventlogtest.Fault {
+			if s == eventlogtest.StepSync {
+				return eventlogtest.LieSync
 			}
-			return NoFault
+			return eventlogtest.NoFault
 		}
 		h, m, _ := script(t, lie, nil)
-		if err := h.check(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
+		if err := h.Check(t.Context(), m); err == nil || !strings.Contains(err.Error(), "was acknowledged") {
 			t.Errorf("an engine that never syncs passes: %v", err)
 		}
 		// Even half of it is not enough.
 		h, m, _ = script(t, lie, func(_ uint16, n int) int { return n / 2 })
-		if err := h.check(t.Context(), m); err == nil {
+		if err := h.Check(t.Context(), m); err == nil {
 			t.Error("an engine that never syncs passes with half of its writes kept")
 		}
 	})
@@ -481,33 +383,33 @@ func TestModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbleTB{t}, func(t *rapid.T) {
 			ctx := context.Background()
-			h := newHistory()
-			var plan []Fault
-			fault := func(int, Step) Fault {
+			h := eventlogtest.NewHistory()
+			var plan []eventlogtest.Fault
+			fault := func(int, eventlogtest.Step) eventlogtest.Fault {
 				if len(plan) == 0 {
-					return NoFault
+					return eventlogtest.NoFault
 				}
 				f := plan[0]
 				plan = plan[1:]
 				return f
 			}
-			m := NewMemory(MemoryOptions{Fault: fault, Limit: 20_000})
-			var c *Committer
+			m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: fault, Limit: 20_000})
+			var c *eventlog.Committer
 			open := func() {
 				plan = nil
-				c = newCommitter(t, m, CommitterOptions{Batch: 300, Queue: 600})
+				c = eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{Batch: 300, Queue: 600})
 			}
 			open()
 			for range rapid.IntRange(1, 12).Draw(t, "actions") {
 				switch rapid.IntRange(0, 6).Draw(t, "action") {
 				case 0, 1, 2: // work
-					plan = rapid.SliceOfN(rapid.SampledFrom(append([]Fault{NoFault, NoFault, NoFault, NoFault, NoFault, NoFault}, allFaults...)), 0, 12).Draw(t, "plan")
+					plan = rapid.SliceOfN(rapid.SampledFrom(append([]eventlogtest.Fault{eventlogtest.NoFault, eventlogtest.NoFault, eventlogtest.NoFault, eventlogtest.NoFault, eventlogtest.NoFault, eventlogtest.NoFault}, allFaults...)), 0, 12).Draw(t, "plan")
 					var wg sync.WaitGroup
 					for range rapid.IntRange(1, 8).Draw(t, "callers") {
 						wg.Go(func() {
 							cctx, cancel := context.WithTimeout(ctx, time.Minute)
 							defer cancel()
-							_ = h.append(cctx, c)
+							_ = h.Append(cctx, c)
 						})
 					}
 					wg.Wait()
@@ -519,30 +421,30 @@ func TestModel(t *testing.T) {
 					_ = c.Close(cctx)
 					cancel()
 					kept := rapid.IntRange(0, 3).Draw(t, "kept")
-					m = m.Crash(func(_ uint16, n int) int { return min(n, kept) }, MemoryOptions{Fault: fault})
+					m = m.Crash(func(_ uint16, n int) int { return min(n, kept) }, eventlogtest.MemoryOptions{Fault: fault})
 					open()
 				case 4: // a clean restart
 					_ = c.Close(ctx)
-					m = m.Crash(keepAll, MemoryOptions{Fault: fault})
+					m = m.Crash(keepAll, eventlogtest.MemoryOptions{Fault: fault})
 					open()
 				case 5:
-					if err := h.check(ctx, m); err != nil {
+					if err := h.Check(ctx, m); err != nil {
 						t.Fatal(err)
 					}
 				case 6: // there is room again
 					m.Heal()
 					time.Sleep(2 * time.Second)
-					if err := c.Err(); errors.Is(err, ErrUnsettled) && m.Err() == nil && len(plan) == 0 {
+					if err := c.Err(); errors.Is(err, eventlog.ErrUnsettled) && m.Err() == nil && len(plan) == 0 {
 						t.Fatal(err)
 					}
-					if err := h.check(ctx, m); err != nil {
+					if err := h.Check(ctx, m); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			_ = c.Close(ctx)
-			m = m.Crash(nil, MemoryOptions{})
-			if err := h.check(ctx, m); err != nil {
+			m = m.Crash(nil, eventlogtest.MemoryOptions{})
+			if err := h.Check(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 			// One of the stored batches is damaged: the check must say so, whichever it is. Only the
@@ -559,7 +461,7 @@ func TestModel(t *testing.T) {
 				b[rapid.IntRange(0, len(b)-1).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 				return b
 			})
-			if err := h.check(ctx, m); err == nil || !strings.Contains(err.Error(), fmt.Sprint(victim)) {
+			if err := h.Check(ctx, m); err == nil || !strings.Contains(err.Error(), fmt.Sprint(victim)) {
 				t.Fatalf("entry %d of %d damaged: %v", victim, info.Last, err)
 			}
 		})
@@ -598,11 +500,11 @@ func TestLinearizable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 120
 		n := 0
-		m := NewMemory(MemoryOptions{Fault: func(k int, s Step) Fault {
+		m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(k int, s eventlogtest.Step) eventlogtest.Fault {
 			n++
-			return []Fault{NoFault, LoseRequest, NoFault, LateRequest, LoseAck, NoFault, LoseAck}[n%7]
+			return []eventlogtest.Fault{eventlogtest.NoFault, eventlogtest.LoseRequest, eventlogtest.NoFault, eventlogtest.LateRequest, eventlogtest.LoseAck, eventlogtest.NoFault, eventlogtest.LoseAck}[n%7]
 		}})
-		c := newCommitter(t, m, CommitterOptions{Batch: 200})
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{Batch: 200})
 		var mu sync.Mutex
 		start := time.Now()
 		clock := func() int64 { return time.Since(start).Nanoseconds() }
@@ -620,13 +522,13 @@ func TestLinearizable(t *testing.T) {
 					call := clock()
 					time.Sleep(time.Microsecond)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+id%5)*4*time.Millisecond)
-					_, err := c.Append(ctx, event(id))
+					_, err := c.Append(ctx, eventlogtest.Event(id))
 					cancel()
 					time.Sleep(time.Microsecond)
 					switch {
 					case err == nil:
 						note(porcupine.Operation{ClientId: w, Input: input{id, true}, Call: call, Return: clock()})
-					case errors.Is(err, ErrUnknown):
+					case errors.Is(err, eventlog.ErrUnknown):
 						note(porcupine.Operation{ClientId: 100 + int(id), Input: input{id, true}, Call: call, Return: 1 << 60})
 					}
 				}
@@ -643,7 +545,7 @@ func TestLinearizable(t *testing.T) {
 					}
 					call := clock()
 					time.Sleep(time.Microsecond)
-					found, _, err := contents(t.Context(), m, 0)
+					found, _, err := eventlogtest.Contents(t.Context(), m, 0)
 					if err != nil {
 						t.Error(err)
 						return

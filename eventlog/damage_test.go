@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -393,30 +392,6 @@ func TestRepair(t *testing.T) {
 			}
 			works(t, dir)
 		})
-	}
-}
-
-var worked atomic.Int64
-
-// works opens a log, writes one event to every shard, reads all, and closes.
-func works(t *testing.T, dir string) {
-	t.Helper()
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 30, Reserve: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	for shard := range l.Shards() {
-		c := newCommitter(t, l, CommitterOptions{Shard: shard})
-		if _, err := c.Append(t.Context(), event(-worked.Add(1))); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := contents(t.Context(), l, shard); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -7,7 +7,8 @@
 //   - A batch is what reaches the disk with one fsync: records of one writer, with that writer's
 //     number, the hash of the batch before, and a checksum. docs/reference/eventlog.md is its format.
 //   - A [Log] keeps batches of a shard in order, under sequence numbers 1, 2, 3, …. [JetStream]
-//     is the one that ships, [Memory] its twin that fails on command. Neither is trusted.
+//     is the one that ships; package eventlogtest has one in memory that fails on command. Neither is
+//     trusted.
 //   - A [Committer] packs waiting records into batches, one in flight, and answers a caller only
 //     when the record is durable.
 //   - A [Chain] reads batches back and checks that nothing is missing, changed, doubled or out of

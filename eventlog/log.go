@@ -103,3 +103,11 @@ func span(first, last uint64) string {
 	}
 	return fmt.Sprintf("%d–%d", first, last)
 }
+
+func notFound(shard uint16, seq uint64) error {
+	return fmt.Errorf("shard %d: entry %d: %w", shard, seq, ErrNotFound)
+}
+
+func trimError(shard uint16, upTo, last uint64) error {
+	return fmt.Errorf("shard %d: trim up to %d, the last entry is %d: %w", shard, upTo, last, ErrTrim)
+}

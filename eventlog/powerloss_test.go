@@ -1,6 +1,6 @@
 //go:build linux
 
-package eventlog
+package eventlog_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/internal/powerfs"
 )
 
@@ -20,13 +22,13 @@ import (
 func TestPowerLoss(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
-	h := newHistory()
+	h := eventlogtest.NewHistory()
 	rnd := rand.New(rand.NewPCG(11, 11))
-	n, total, stored := rounds("TROUPE_POWER_ROUNDS", 8), 0, 0
+	n, total, stored := eventlog.Rounds("TROUPE_POWER_ROUNDS", 8), 0, 0
 	for round := range n {
 		c := startChild(t, "load", dir, int64(round)<<32)
 		time.Sleep(time.Duration(20+rnd.IntN(100)) * time.Millisecond)
-		acked, failed := h.note(t, c.kill())
+		acked, failed := note(t, h, c.kill())
 		if len(failed) > 0 {
 			t.Fatalf("round %d: %v", round, failed)
 		}
@@ -37,11 +39,11 @@ func TestPowerLoss(t *testing.T) {
 			p.Lose(t, rnd)
 		}
 		var err error
-		if stored, err = h.checkFiles(dir); err != nil {
+		if stored, err = h.CheckFiles(dir); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
-	works(t, dir)
+	eventlog.Works(t, dir)
 	t.Logf("%d rounds: %d acknowledged, %d stored without an answer, 0 lost, 0 doubled", n, total, stored-total)
 	if total < 10*n {
 		t.Errorf("only %d events", total)
@@ -53,15 +55,15 @@ func TestPowerLoss(t *testing.T) {
 func TestPowerLossControl(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
-	h := newHistory()
+	h := eventlogtest.NewHistory()
 	c := startChild(t, "nosync", dir, 0)
 	time.Sleep(100 * time.Millisecond)
-	acked, _ := h.note(t, c.kill())
+	acked, _ := note(t, h, c.kill())
 	p.Lose(t, nil)
 	if acked == 0 {
 		t.Fatal("nothing was acknowledged")
 	}
-	if n, err := h.checkFiles(dir); err == nil {
+	if n, err := h.CheckFiles(dir); err == nil {
 		t.Errorf("%d acknowledged without a sync, and all %d are there", acked, n)
 	} else {
 		t.Logf("%d acknowledged; then: %v", acked, err)
@@ -114,7 +116,7 @@ func TestDiskFails(t *testing.T) {
 		what string
 		at   int
 	}{{"sync", 1}, {"sync", 2}, {"sync", 7}, {"sync", 40}, {"write", 1}, {"write", 5}, {"write", 30}} {
-		h := newHistory()
+		h := eventlogtest.NewHistory()
 		p.Fail(failing(c.what, c.at))
 		start := time.Now()
 		child := startChild(t, "load", dir, int64(round)<<32)
@@ -127,17 +129,17 @@ func TestDiskFails(t *testing.T) {
 		if took > 10*time.Second {
 			t.Errorf("%s %d: it took %v", c.what, c.at, took)
 		}
-		acked, failed := h.note(t, lines)
+		acked, failed := note(t, h, lines)
 		if len(failed) != 16 {
 			t.Errorf("%s %d: %d callers failed: %v", c.what, c.at, len(failed), failed)
 		}
 		unknown := 0
 		for _, line := range failed {
 			switch rest := strings.SplitN(line, " ", 3)[2]; {
-			case strings.HasPrefix(rest, ErrUnknown.Error()):
+			case strings.HasPrefix(rest, eventlog.ErrUnknown.Error()):
 				unknown++
-			case c.what == "write" && (strings.HasPrefix(rest, ErrUnsettled.Error()) || strings.HasPrefix(rest, ErrDown.Error())):
-			case !strings.HasPrefix(rest, ErrStopped.Error()):
+			case c.what == "write" && (strings.HasPrefix(rest, eventlog.ErrUnsettled.Error()) || strings.HasPrefix(rest, eventlog.ErrDown.Error())):
+			case !strings.HasPrefix(rest, eventlog.ErrStopped.Error()):
 				t.Errorf("%s %d: %s", c.what, c.at, line)
 			}
 		}
@@ -145,10 +147,10 @@ func TestDiskFails(t *testing.T) {
 			t.Errorf("%s %d: nobody was told that his outcome is unknown", c.what, c.at)
 		}
 		p.Lose(t, nil)
-		if _, err := h.checkFiles(dir); err != nil {
+		if _, err := h.CheckFiles(dir); err != nil {
 			t.Errorf("%s %d: %v", c.what, c.at, err)
 		}
-		works(t, dir)
+		eventlog.Works(t, dir)
 		t.Logf("%s %d: %d acknowledged, then %d unknown and %d refused after %v", c.what, c.at, acked, unknown, len(failed)-unknown, took.Round(time.Millisecond))
 	}
 }
@@ -159,7 +161,7 @@ func TestDiskFails(t *testing.T) {
 func TestUnansweredIsMadeDurable(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
-	h := newHistory()
+	h := eventlogtest.NewHistory()
 	ready, syncs := make(chan *child, 1), 0
 	p.Fail(func(op powerfs.Op) powerfs.Fault {
 		if op.Kind != powerfs.Sync || !strings.HasSuffix(op.Name, ".blk") {
@@ -182,9 +184,9 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 		lines = append(lines, line)
 	}
 	_ = c.cmd.Wait()
-	h.note(t, lines)
+	note(t, h, lines)
 	p.Fail(nil)
-	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{Reserve: -1, Logf: t.Logf})
+	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1, Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,10 +197,10 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Lose(t, nil)
-	if _, err := h.checkFiles(dir); err != nil {
+	if _, err := h.CheckFiles(dir); err != nil {
 		t.Error(err)
 	}
-	works(t, dir)
+	eventlog.Works(t, dir)
 }
 
 // TestDiskFullPasses: in the middle of a write the disk is full. Callers learn at once that the outcome
@@ -213,18 +215,18 @@ func TestDiskFullPasses(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			p := powerfs.Mount(t)
 			dir := p.Dir + "/data"
-			l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{Reserve: -1, Logf: t.Logf})
+			l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1, Logf: t.Logf})
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := newHistory()
-			com := newCommitter(t, l, CommitterOptions{})
+			h := eventlogtest.NewHistory()
+			com := eventlogtest.NewCommitter(t, l, eventlog.CommitterOptions{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var read atomic.Uint64
 			followed := make(chan error, 1)
 			go func() {
-				for d, err := range Follow(ctx, l, NewChain(0, 1)) {
+				for d, err := range eventlog.Follow(ctx, l, eventlog.NewChain(0, 1)) {
 					if err != nil {
 						followed <- err
 						return
@@ -233,24 +235,24 @@ func TestDiskFullPasses(t *testing.T) {
 				}
 			}()
 			for range 5 {
-				if err := h.append(t.Context(), com); err != nil {
+				if err := h.Append(t.Context(), com); err != nil {
 					t.Fatal(err)
 				}
 			}
 			p.Fail(failing(c.what, 1))
 			start := time.Now()
-			err = h.append(t.Context(), com)
+			err = h.Append(t.Context(), com)
 			if c.what == "witness" && err == nil { // it is durable, and the last that is taken
-				err = ErrUnknown
+				err = eventlog.ErrUnknown
 			}
-			if !errors.Is(err, ErrUnknown) || time.Since(start) > 4*time.Second {
+			if !errors.Is(err, eventlog.ErrUnknown) || time.Since(start) > 4*time.Second {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
-			if err := h.append(t.Context(), com); err == nil || errors.Is(err, ErrUnknown) {
+			if err := h.Append(t.Context(), com); err == nil || errors.Is(err, eventlog.ErrUnknown) {
 				t.Errorf("the next one: %v", err)
 			}
 			time.Sleep(100 * time.Millisecond)
-			if c.what == "write" && !errors.Is(com.Err(), ErrUnsettled) || c.what == "witness" && !errors.Is(l.Err(), ErrDown) || !c.passes && !errors.Is(l.Err(), ErrBroken) {
+			if c.what == "write" && !errors.Is(com.Err(), eventlog.ErrUnsettled) || c.what == "witness" && !errors.Is(l.Err(), eventlog.ErrDown) || !c.passes && !errors.Is(l.Err(), eventlog.ErrBroken) {
 				t.Errorf("the committer says %v, the log %v", com.Err(), l.Err())
 			}
 			p.Fail(nil)
@@ -259,7 +261,7 @@ func TestDiskFullPasses(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			for range 5 {
-				if err := h.append(t.Context(), com); (err == nil) != c.passes {
+				if err := h.Append(t.Context(), com); (err == nil) != c.passes {
 					t.Fatalf("there is room again: %v; %v, %v", err, l.Err(), com.Err())
 				}
 			}
@@ -282,10 +284,10 @@ func TestDiskFullPasses(t *testing.T) {
 			}
 			_ = l.Close()
 			p.Lose(t, nil)
-			if _, err := h.checkFiles(dir); err != nil {
+			if _, err := h.CheckFiles(dir); err != nil {
 				t.Error(err)
 			}
-			works(t, dir)
+			eventlog.Works(t, dir)
 		})
 	}
 }

@@ -106,13 +106,6 @@ func genRecord(t *rapid.T) Record {
 	}
 }
 
-// failer is what *testing.T, *testing.F and *rapid.T have in common here.
-type failer interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // same compares records bit for bit, so that -0 and 0 differ.
 func same(t failer, a, b any) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -45,7 +45,7 @@ func benchRequests() []DecideRequest {
 // BenchmarkChoose is the CPU time of a decision without the log: features, draw, exact propensity,
 // record.
 func BenchmarkChoose(b *testing.B) {
-	s := open(b, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(b, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	must(s.CreateModel(context.Background(), benchModel(), ""))
 	e, v, err := s.model("m")
 	if err != nil {
@@ -187,7 +187,7 @@ func syncTimes(b *testing.B, dir string, size int) (took []time.Duration) {
 // BenchmarkRecover folds a log of rewards from zero: the time of a restart without a snapshot.
 func BenchmarkRecover(b *testing.B) {
 	ctx := context.Background()
-	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	s := open(b, log, &fakeClock{}, func(o *Options) { o.Limits.InFlight = 1 << 20 })
 	c := benchModel()
 	c.LogCandidates = "none"

@@ -22,6 +22,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -30,7 +31,7 @@ import (
 func TestFeatures(t *testing.T) {
 	ctx := context.Background()
 	clock := &fakeClock{}
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), clock)
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock)
 	var c ModelConfig
 	if err := json.Unmarshal([]byte(`{"id":"shop","actions":[{"id":"a","features":{"price":0.25}},{"id":"b","features":{"price":0.75}},{"id":"c","features":{"price":0.5}}]}`), &c); err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestConfig(t *testing.T) {
 // would be decided as if all of them were 0.
 func TestRefusedBeforeADecision(t *testing.T) {
 	ctx := t.Context()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for in, field := range map[string]string{
 		`{"id":"m","policy":{"kind":"ts"}}`:                                                                                                     "config.policy.kind",
 		`{"id":"m","policy":{"kind":"ensemble","reference":"gaussian"}}`:                                                                        "config.policy.kind",
@@ -189,7 +190,7 @@ func TestRefusedBeforeADecision(t *testing.T) {
 // is read by a smaller one.
 func TestRequestLimits(t *testing.T) {
 	ctx, clock := t.Context(), &fakeClock{}
-	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	packed := func(k int) DecideRequest {
 		data := base64.StdEncoding.EncodeToString(make([]byte, 4*2*k))
 		return DecideRequest{Packed: fmt.Appendf(nil, `{"dtype":"float32","shape":[%d,2],"data":%q}`, k, data)}
@@ -290,7 +291,7 @@ func TestMember(t *testing.T) {
 // with another request it is a conflict.
 func TestIdempotency(t *testing.T) {
 	ctx := context.Background()
-	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	r := DecideRequest{Actions: actions(0, 5, 3), IdempotencyKey: "order 7", Exclude: []string{"a0"}}
@@ -332,7 +333,7 @@ func TestIdempotency(t *testing.T) {
 // decision is replayed and the counts must add up. It is mostly for the race detector.
 func TestManyAtOnce(t *testing.T) {
 	ctx := context.Background()
-	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock, func(o *Options) { o.ExpireEvery = time.Millisecond; o.Dir = t.TempDir(); o.SnapshotEvery = 50 })
 	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Floor = 0.1 }), ""))
 	var mu sync.Mutex
@@ -399,7 +400,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestBackPressure: more calls than allowed are refused with TooBusy.
 func TestBackPressure(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Limits.InFlight, o.Limits.Open, o.Limits.Models = 1, 2, 1 })
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Limits.InFlight, o.Limits.Open, o.Limits.Models = 1, 2, 1 })
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	_, err := s.CreateModel(ctx, vectors("n", 3), "")
 	wantCode(t, err, TooBusy)
@@ -449,7 +450,7 @@ func TestEveryPolicy(t *testing.T) {
 	for i, raw := range policyVariants() {
 		name, _ := json.Marshal(raw)
 		kind := raw["kind"].(string)
-		log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+		log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 		s := open(t, log, clock)
 		var p PolicySpec
 		if err := p.DecodeSpec(raw, "policy"); err != nil {
@@ -510,7 +511,7 @@ func TestEveryPolicy(t *testing.T) {
 // FuzzState: no bytes make restoreState panic, and what it accepts is written back unchanged.
 func FuzzState(f *testing.F) {
 	ctx := context.Background()
-	s := open(f, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(f, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	must(s.CreateModel(ctx, vectors("m", 2), ""))
 	d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 2), IdempotencyKey: "k"}))
 	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
@@ -594,7 +595,7 @@ func TestFull(t *testing.T) {
 // with its sequence as MinSeq is made on a state that has it.
 func TestOneWins(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Wait = 500 * time.Millisecond })
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Wait = 500 * time.Millisecond })
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	for n := range 20 {
 		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 3, 3)}))
@@ -639,7 +640,7 @@ func TestKeysRemembered(t *testing.T) {
 	defer func(n int) { keysKept = n }(keysKept)
 	keysKept = 5
 	ctx := context.Background()
-	log, clock, dir := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, t.TempDir()
+	log, clock, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, t.TempDir()
 	with := func(o *Options) { o.Dir = dir }
 	s := open(t, log, clock, with)
 	must(s.CreateModel(ctx, vectors("slow", 3, func(c *ModelConfig) { c.Reward.Window = Duration(maxWindow) }), ""))
@@ -749,7 +750,7 @@ func TestKeysRemembered(t *testing.T) {
 // other items between, decide each key once, also after a restart.
 func TestIdempotentBatch(t *testing.T) {
 	ctx := context.Background()
-	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	item := func(n int) DecideRequest {
@@ -817,7 +818,7 @@ func TestIdempotentBatch(t *testing.T) {
 // or is refused; it is never recorded without them.
 func TestLargeCandidates(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	request := func(k, d int) (r DecideRequest) {
 		for i := range k {
 			x := make([]float64, d)
@@ -879,7 +880,7 @@ func TestLargeCandidates(t *testing.T) {
 // gated is a log whose readers stop while the gate is closed, and that stores without an answer while
 // it is mute.
 type gated struct {
-	*eventlog.Memory
+	*eventlogtest.Memory
 	gate sync.RWMutex
 	mute atomic.Bool
 }
@@ -910,7 +911,7 @@ func (l *gated) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[e
 // finds the first decision, and never makes a second one.
 func TestKeyOfUnknownOutcome(t *testing.T) {
 	ctx := context.Background()
-	log := &gated{Memory: eventlog.NewMemory(eventlog.MemoryOptions{})}
+	log := &gated{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}
 	s := open(t, log, &fakeClock{}, func(o *Options) {
 		o.Committer = eventlog.CommitterOptions{Try: 2 * time.Millisecond, Patience: 5 * time.Millisecond}
 	})
@@ -948,7 +949,7 @@ func TestKeyOfUnknownOutcome(t *testing.T) {
 // version are made on a newer one. Decisions and states are those of a fold of the log from zero.
 func TestStatesStay(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	must(s.CreateModel(ctx, vectors("m", 4), ""))
 	request := DecideRequest{Actions: []Action{{Features: json.RawMessage(`[1,0,0,0]`)}, {Features: json.RawMessage(`[0,1,0,0]`)}, {Features: json.RawMessage(`[0,0,0.6,0.8]`)}}}
 	e, first, err := s.model("m")

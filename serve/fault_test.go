@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // acks are what a workload was promised.
@@ -91,7 +92,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 		o.Committer = eventlog.CommitterOptions{Try: 20 * time.Millisecond, Patience: 60 * time.Millisecond}
 		o.Wait = 200 * time.Millisecond
 	}
-	count := eventlog.NewMemory(eventlog.MemoryOptions{})
+	count := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	clock := &fakeClock{}
 	s := open(t, count, clock, quick)
 	if a := workload(s, clock); len(a.paid) != 12 || len(a.codes) != 0 {
@@ -99,13 +100,13 @@ func TestFaultAtEveryStep(t *testing.T) {
 	}
 	steps := count.Steps()
 	runs, controls := 0, 0
-	for fault := eventlog.Full; fault <= eventlog.LieSync; fault++ {
+	for fault := eventlogtest.Full; fault <= eventlogtest.LieSync; fault++ {
 		for n := 1; n <= steps; n++ {
 			hit := false
-			log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(i int, step eventlog.Step) eventlog.Fault {
+			log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(i int, step eventlogtest.Step) eventlogtest.Fault {
 				// The lie comes with the last sync of all: a later honest sync would make up for it.
-				if i != n || (step == eventlog.StepSync) != (fault >= eventlog.SyncError) {
-					return eventlog.NoFault
+				if i != n || (step == eventlogtest.StepSync) != (fault >= eventlogtest.SyncError) {
+					return eventlogtest.NoFault
 				}
 				hit = true
 				return fault
@@ -113,11 +114,11 @@ func TestFaultAtEveryStep(t *testing.T) {
 			clock := &fakeClock{}
 			s := open(t, log, clock, quick)
 			a := workload(s, clock)
-			if fault == eventlog.Full && hit && (a.codes[Full] == 0 || !s.Health().Ready && n < steps-4) {
+			if fault == eventlogtest.Full && hit && (a.codes[Full] == 0 || !s.Health().Ready && n < steps-4) {
 				t.Fatalf("fault %v at step %d: codes %v, health %+v", fault, n, a.codes, s.Health())
 			}
 			_ = s.Close(ctx) // a stopped committer says so again
-			after := log.Crash(nil, eventlog.MemoryOptions{})
+			after := log.Crash(nil, eventlogtest.MemoryOptions{})
 			again, err := Open(ctx, Options{Log: after, Keys: testKeys, Now: clock.now, ExpireEvery: -1})
 			if err != nil {
 				t.Fatalf("fault %v at step %d: %v", fault, n, err)
@@ -125,7 +126,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 			lost := a.missing(again)
 			switch {
 			case !hit:
-			case fault == eventlog.LieSync:
+			case fault == eventlogtest.LieSync:
 				if len(lost) > 0 {
 					controls++
 				}
@@ -134,7 +135,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 			default:
 				runs++
 			}
-			if fault != eventlog.LieSync {
+			if fault != eventlogtest.LieSync {
 				if _, err := again.GetModel(ctx, "m"); err == nil {
 					d, err := again.Decide(ctx, "m", DecideRequest{Actions: actions(99, 3, 3)})
 					if err == nil {
@@ -162,11 +163,11 @@ func TestFaultAtEveryStep(t *testing.T) {
 func TestFullAndBack(t *testing.T) {
 	ctx := context.Background()
 	full := false
-	log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(int, eventlog.Step) eventlog.Fault {
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(int, eventlogtest.Step) eventlogtest.Fault {
 		if full {
-			return eventlog.Full
+			return eventlogtest.Full
 		}
-		return eventlog.NoFault
+		return eventlogtest.NoFault
 	}})
 	clock := &fakeClock{}
 	var said bytes.Buffer
@@ -208,12 +209,12 @@ func TestFullAndBack(t *testing.T) {
 func TestDownAndBack(t *testing.T) {
 	ctx := context.Background()
 	for _, repeat := range []bool{false, true} {
-		var fault eventlog.Fault
-		log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(int, eventlog.Step) eventlog.Fault { return fault }})
+		var fault eventlogtest.Fault
+		log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(int, eventlogtest.Step) eventlogtest.Fault { return fault }})
 		s := open(t, log, &fakeClock{})
 		must(s.CreateModel(ctx, vectors("m", 3), ""))
 		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 3, 3)}))
-		fault = eventlog.NoSpace
+		fault = eventlogtest.NoSpace
 		_, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})
 		var e *Error
 		if wantCode(t, err, Unavailable); !errors.As(err, &e) || !e.Unknown {
@@ -224,7 +225,7 @@ func TestDownAndBack(t *testing.T) {
 		if h := s.Health(); h.Ready || h.Damage != "" || !h.Full {
 			t.Errorf("health: %+v", h)
 		}
-		fault = eventlog.NoFault
+		fault = eventlogtest.NoFault
 		log.Heal()
 		for range 5000 {
 			if h := s.Health(); h.Ready && h.Applied == 3 { // a repetition before that is a record of its own, and no second reward
@@ -260,7 +261,7 @@ func TestDamageStops(t *testing.T) {
 		{"flipped", func(b []byte) []byte { b[len(b)-3] ^= 4; return b }, "entry 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+			log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 			s := open(t, log, clock)
 			workload(s, clock)
 			if err := s.Close(ctx); err != nil {
@@ -274,7 +275,7 @@ func TestDamageStops(t *testing.T) {
 		})
 	}
 	t.Run("live", func(t *testing.T) {
-		log := &torn{Memory: eventlog.NewMemory(eventlog.MemoryOptions{})}
+		log := &torn{Memory: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}
 		clock := &fakeClock{}
 		s := open(t, log, clock, func(o *Options) { o.Wait = 100 * time.Millisecond })
 		must(s.CreateModel(ctx, vectors("m", 3), ""))
@@ -295,7 +296,7 @@ func TestDamageStops(t *testing.T) {
 
 // torn changes every entry that is stored after tear, behind the writer's back.
 type torn struct {
-	*eventlog.Memory
+	*eventlogtest.Memory
 	tear bool
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // One operation of a history. Each belongs to one idempotency key, and so to one event: a partition.
@@ -161,17 +162,17 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 	t.Helper()
 	var faults atomic.Int64
 	var began atomic.Bool
-	log := eventlog.NewMemory(eventlog.MemoryOptions{Fault: func(int, eventlog.Step) eventlog.Fault {
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{Fault: func(int, eventlogtest.Step) eventlogtest.Fault {
 		if !began.Load() {
-			return eventlog.NoFault
+			return eventlogtest.NoFault
 		}
 		switch faults.Add(1) % 23 {
 		case 3:
-			return eventlog.LoseAck
+			return eventlogtest.LoseAck
 		case 10:
-			return eventlog.LateRequest
+			return eventlogtest.LateRequest
 		}
-		return eventlog.NoFault
+		return eventlogtest.NoFault
 	}})
 	ctx := context.Background()
 	clock := &fakeClock{}

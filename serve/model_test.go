@@ -16,6 +16,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -26,7 +27,7 @@ import (
 type reference struct {
 	t      *rapid.T
 	s      *Server
-	log    *eventlog.Memory
+	log    *eventlogtest.Memory
 	clock  *fakeClock
 	dir    string
 	models map[string]*refModel
@@ -526,7 +527,7 @@ func TestAgainstReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		r := &reference{t: t, log: eventlog.NewMemory(eventlog.MemoryOptions{}), clock: &fakeClock{}, dir: dir, models: map[string]*refModel{}}
+		r := &reference{t: t, log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock: &fakeClock{}, dir: dir, models: map[string]*refModel{}}
 		r.open(dir)
 		defer func() {
 			if err := r.s.Close(context.Background()); err != nil {

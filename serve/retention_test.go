@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // stateBytes are the bytes of a server's state, its chain included.
@@ -49,7 +50,7 @@ func TestTrim(t *testing.T) {
 				}
 			}
 			if by == "age" {
-				log = eventlog.NewMemory(eventlog.MemoryOptions{})
+				log = eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 			}
 			s := open(t, log, clock, edit)
 			must(s.CreateModel(ctx, vectors("first", 3), ""))
@@ -198,7 +199,7 @@ func TestTrim(t *testing.T) {
 // same state. The clock runs with the work.
 func TestTrimUnderLoad(t *testing.T) {
 	ctx := context.Background()
-	dir, clock, log := t.TempDir(), &fakeClock{}, eventlog.NewMemory(eventlog.MemoryOptions{})
+	dir, clock, log := t.TempDir(), &fakeClock{}, eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	edit := func(o *Options) {
 		o.Wait = 10 * time.Second
 		o.Dir, o.TrimEvery, o.Keep, o.SnapshotEvery, o.SnapshotAfter = dir, -1, time.Minute, 100, -1

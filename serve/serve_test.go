@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // children are what this binary does instead of tests when an environment variable says so; each
@@ -105,7 +106,7 @@ func wantCode(t *testing.T, err error, code Code, words ...string) {
 // TestWalk goes once through the life of a model, by hand.
 func TestWalk(t *testing.T) {
 	ctx := context.Background()
-	log, clock := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
 	m, err := s.CreateModel(ctx, vectors("news", 3), "admin")
 	if err != nil {
@@ -220,7 +221,7 @@ func (c *counted) replay(chain *eventlog.Chain, until uint64, f func(eventlog.De
 // the state is the same.
 func TestRollbacksInRollbacks(t *testing.T) {
 	ctx := t.Context()
-	s := open(t, eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{})
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	must(s.CreateModel(ctx, vectors("news", 3), ""))
 	play := func(n int) (seq uint64) {
 		for i := range n {
@@ -258,7 +259,7 @@ func TestRollbacksInRollbacks(t *testing.T) {
 // the log. Those of one entry read it twice, not each; the rewards count as ever.
 func TestLateRewardsReadTogether(t *testing.T) {
 	ctx, clock := t.Context(), &fakeClock{}
-	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	s := open(t, log, clock)
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	var ids []string
@@ -313,7 +314,7 @@ func TestLateRewardsReadTogether(t *testing.T) {
 // and rewards are answered, each event that was not closed counts once, and the log folds to the same state.
 func TestClockJumps(t *testing.T) {
 	ctx, clock := t.Context(), &fakeClock{}
-	log := eventlog.NewMemory(eventlog.MemoryOptions{})
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	s := open(t, log, clock)
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	var ids []string
@@ -367,7 +368,7 @@ func reseal(b []byte) []byte {
 // the log does not have any more says that the log has lost its end.
 func TestSnapshots(t *testing.T) {
 	ctx := context.Background()
-	log, clock, dir := eventlog.NewMemory(eventlog.MemoryOptions{}), &fakeClock{}, t.TempDir()
+	log, clock, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, t.TempDir()
 	snap := filepath.Join(dir, "snapshots")
 	with := func(o *Options) { o.Dir, o.SnapshotEvery = dir, 10 }
 	s := open(t, log, clock, with)

@@ -83,7 +83,7 @@ func Mount(t testing.TB) *FS {
 		}
 	}
 	if err := p.start(); err != nil {
-		t.Skipf("no FUSE on this machine (%v); the tests with eventlog.Memory lose power in memory", err)
+		t.Skipf("no FUSE on this machine (%v); the tests with eventlogtest.Memory lose power in memory", err)
 	}
 	t.Cleanup(func() { p.stop(t) })
 	return p

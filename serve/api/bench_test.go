@@ -13,7 +13,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
 )
 
@@ -49,7 +49,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, form := range []string{"packed", "lists", "named", "packed batch"} {
 		b.Run(form, func(b *testing.B) {
 			ctx := context.Background()
-			s := must(serve.Open(ctx, serve.Options{Dir: b.TempDir(), Log: eventlog.NewMemory(eventlog.MemoryOptions{})}))
+			s := must(serve.Open(ctx, serve.Options{Dir: b.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{})}))
 			defer s.Close(ctx)
 			config := `{"id": "m", "policy": {"kind": "ensemble", "m": 32}, "log_candidates": "none", "dim": 32}`
 			if form == "named" {

@@ -14,13 +14,13 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 	"troupe/serve"
 )
 
 // newReal is an edge in front of a real server with a log in memory.
 func newReal(t testing.TB, o Options) (*edge, *serve.Server) {
-	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlog.NewMemory(eventlog.MemoryOptions{}), Wait: time.Minute}))
+	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
 	t.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)

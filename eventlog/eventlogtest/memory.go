@@ -1,4 +1,4 @@
-package eventlog
+package eventlogtest
 
 import (
 	"bytes"
@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+
+	"troupe/eventlog"
 )
 
 // Fault is what can go wrong with one step of Memory.Append.
 type Fault uint8
 
+// The faults. Each belongs to one of the two steps, named in front.
 const (
 	NoFault     Fault = iota
-	Full              // write: refused with ErrFull
+	Full              // write: refused with eventlog.ErrFull
 	LoseRequest       // write: nothing is stored, no answer
 	LateRequest       // write: no answer now; stored before the next Append
 	ForgetIDs         // write: message ids are not looked at, so a retry is stored twice
@@ -43,8 +46,9 @@ type MemoryOptions struct {
 	Fault func(n int, s Step) Fault
 }
 
-// Memory is a Log without a disk, for tests: it fails where it is told to, and Crash loses what was
-// not synced. It is not a cache and not a small database: nothing survives the process.
+// Memory is an eventlog.Log without a disk. MemoryOptions.Fault says which calls fail and how, and
+// Crash loses what was not synced. Nothing survives the process. Its methods may be called from many
+// goroutines.
 type Memory struct {
 	opt MemoryOptions
 
@@ -82,7 +86,7 @@ type lateRequest struct {
 
 var (
 	errNoAnswer = errors.New("no answer")
-	errNoRoom   = fmt.Errorf("%w: %w", ErrDown, ErrFull) // as JetStream has it
+	errNoRoom   = fmt.Errorf("%w: %w", eventlog.ErrDown, eventlog.ErrFull) // as JetStream has it
 )
 
 // NewMemory returns an empty log.
@@ -103,10 +107,10 @@ func NewMemory(opt MemoryOptions) *Memory {
 
 func (m *Memory) shard(n uint16) (*memoryShard, error) {
 	if m.closed {
-		return nil, ErrClosed
+		return nil, eventlog.ErrClosed
 	}
 	if int(n) >= len(m.shards) {
-		return nil, fmt.Errorf("shard %d of %d: %w", n, len(m.shards), ErrShard)
+		return nil, fmt.Errorf("shard %d of %d: %w", n, len(m.shards), eventlog.ErrShard)
 	}
 	return &m.shards[n], nil
 }
@@ -166,11 +170,11 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 	if err != nil {
 		return 0, false, err
 	}
-	if len(batch) > MaxBatch {
-		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), ErrTooLarge)
+	if len(batch) > eventlog.MaxBatch {
+		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), eventlog.ErrTooLarge)
 	}
 	if m.broken {
-		return 0, false, ErrBroken
+		return 0, false, eventlog.ErrBroken
 	}
 	if m.down {
 		return 0, false, errNoRoom
@@ -191,7 +195,7 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 		return s.ids[id], true, nil
 	}
 	if fault == Full || s.bytes+uint64(len(batch)) > m.opt.Limit {
-		return 0, false, ErrFull
+		return 0, false, eventlog.ErrFull
 	}
 	switch fault {
 	case LateRequest:
@@ -227,20 +231,20 @@ func (m *Memory) Append(ctx context.Context, shard uint16, id string, batch []by
 }
 
 // Read implements Log.
-func (m *Memory) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func (m *Memory) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
 		for {
 			m.mu.Lock()
 			s, err := m.shard(shard)
 			if err == nil && from < s.first {
-				err = &GapError{shard, from, s.first - 1}
+				err = &eventlog.GapError{Shard: shard, First: from, Last: s.first - 1}
 			}
-			var e Entry
+			var e eventlog.Entry
 			if err == nil && from <= s.last() {
 				if x := s.entries[from-s.first]; x.hidden {
-					err = &GapError{shard, from, from}
+					err = &eventlog.GapError{Shard: shard, First: from, Last: from}
 				} else {
-					e = Entry{from, bytes.Clone(x.data)}
+					e = eventlog.Entry{Seq: from, Data: bytes.Clone(x.data)}
 				}
 			}
 			more := m.more
@@ -250,7 +254,7 @@ func (m *Memory) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 			}
 			switch {
 			case err != nil:
-				yield(Entry{}, err)
+				yield(eventlog.Entry{}, err)
 				return
 			case e.Seq == 0:
 				select {
@@ -267,24 +271,24 @@ func (m *Memory) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 }
 
 // Get implements Log.
-func (m *Memory) Get(ctx context.Context, shard uint16, seq uint64) (Entry, error) {
+func (m *Memory) Get(ctx context.Context, shard uint16, seq uint64) (eventlog.Entry, error) {
 	if err := ctx.Err(); err != nil {
-		return Entry{}, err
+		return eventlog.Entry{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.shard(shard)
 	if err != nil {
-		return Entry{}, err
+		return eventlog.Entry{}, err
 	}
 	if seq < s.first || seq > s.last() || s.entries[seq-s.first].hidden {
-		return Entry{}, notFound(shard, seq)
+		return eventlog.Entry{}, notFound(shard, seq)
 	}
-	return Entry{seq, bytes.Clone(s.entries[seq-s.first].data)}, nil
+	return eventlog.Entry{Seq: seq, Data: bytes.Clone(s.entries[seq-s.first].data)}, nil
 }
 
 func notFound(shard uint16, seq uint64) error {
-	return fmt.Errorf("shard %d: entry %d: %w", shard, seq, ErrNotFound)
+	return fmt.Errorf("shard %d: entry %d: %w", shard, seq, eventlog.ErrNotFound)
 }
 
 // Trim implements Log.
@@ -313,25 +317,32 @@ func (m *Memory) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 }
 
 func trimError(shard uint16, upTo, last uint64) error {
-	return fmt.Errorf("shard %d: trim up to %d, the last entry is %d: %w", shard, upTo, last, ErrTrim)
+	return fmt.Errorf("shard %d: trim up to %d, the last entry is %d: %w", shard, upTo, last, eventlog.ErrTrim)
 }
 
 // Info implements Log.
-func (m *Memory) Info(ctx context.Context, shard uint16) (Info, error) {
+func (m *Memory) Info(ctx context.Context, shard uint16) (eventlog.Info, error) {
 	if err := ctx.Err(); err != nil {
-		return Info{}, err
+		return eventlog.Info{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.shard(shard)
 	if err != nil {
-		return Info{}, err
+		return eventlog.Info{}, err
 	}
-	return Info{First: s.first, Last: s.last(), Bytes: s.bytes, Limit: m.opt.Limit, Sync: "memory"}, nil
+	return eventlog.Info{First: s.first, Last: s.last(), Bytes: s.bytes, Limit: m.opt.Limit, Sync: "memory"}, nil
 }
 
-// Heal is what JetStream does by itself when there is room again after NoSpace: the engine is opened
-// again, which cuts off what is torn.
+// Down makes the log refuse every Append with ErrDown and ErrFull until Heal.
+func (m *Memory) Down() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = true
+}
+
+// Heal ends NoSpace and Down. It does what JetStream does by itself when there is room again: the
+// engine is opened again, which cuts off a torn entry.
 func (m *Memory) Heal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -347,13 +358,13 @@ func (m *Memory) Heal() {
 	m.changed()
 }
 
-// Err returns nil while the log stores, otherwise ErrDown or ErrBroken.
+// Err returns nil while the log stores, otherwise an error that wraps ErrDown or ErrBroken.
 func (m *Memory) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.broken:
-		return ErrBroken
+		return eventlog.ErrBroken
 	case m.down:
 		return errNoRoom
 	}
@@ -371,10 +382,10 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// Crash loses power: it closes m and returns the log that is found afterwards. Of the entries that
-// were not synced the first keep(shard, n) of n survive; keep may be nil for none. Torn entries are
-// gone, as every engine cuts them off. Late requests arrive never. opt is for the new log; its
-// Shards and Limit are those of m.
+// Crash loses power. It closes m and returns the log that a restart finds. Of the n entries that were
+// not synced the first keep(shard, n) survive; a nil keep means none. Torn entries are gone, because
+// every engine cuts them off. Late requests never arrive. opt is for the new log; its Shards and Limit
+// are those of m.
 func (m *Memory) Crash(keep func(shard uint16, unsynced int) int, opt MemoryOptions) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -417,7 +428,7 @@ func (m *Memory) Damage(shard uint16, seq uint64, f func([]byte) []byte) {
 	defer m.mu.Unlock()
 	s := &m.shards[shard]
 	if seq < s.first || seq >= s.end() {
-		panic("eventlog: Damage: no such entry")
+		panic("eventlogtest: Damage: no such entry")
 	}
 	e := &s.entries[seq-s.first]
 	if b := f(bytes.Clone(e.data)); b == nil {

@@ -1,0 +1,96 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+)
+
+// Tests that need what is not exported are in this package, others in eventlog_test with package
+// eventlogtest, which this one cannot import. What the others need from here:
+var (
+	Refused = refused
+	Works   = works
+	Rounds  = rounds
+)
+
+// SetNoSync makes options of an engine that does not sync.
+func (o *JetStreamOptions) SetNoSync() { o.noSync = true }
+
+// failer is what *testing.T, *testing.B, *testing.F and *rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// rounds is how often a test repeats something: the value of an environment variable, which long runs
+// set, or least.
+func rounds(env string, least int) int {
+	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return max(1, least/4)
+	}
+	return least
+}
+
+// long says whether a test runs on all levels and sizes.
+func long() bool { return os.Getenv("TROUPE_LONG") != "" }
+
+func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} }
+
+func newCommitter(t failer, l Log, opt CommitterOptions) *Committer {
+	t.Helper()
+	chain, err := Tail(context.Background(), l, opt.Shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Head = chain.Head()
+	c, err := NewCommitter(l, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// oneBatch is a whole batch of a little more than n bytes, by a writer of its own.
+func oneBatch(shard uint16, i, n int) []byte {
+	return must(AppendBatch(nil, Header{Shard: shard, Epoch: ID(i + 1), No: 1},
+		&Control{Act: Create, Model: 1, Config: bytes.Repeat([]byte{byte(i)}, n)}))
+}
+
+var worked atomic.Int64
+
+// works opens a log, writes one event to every shard, reads all, and closes.
+func works(t *testing.T, dir string) {
+	t.Helper()
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{MaxBytes: 1 << 30, Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for shard := range l.Shards() {
+		c := newCommitter(t, l, CommitterOptions{Shard: shard})
+		if _, err := c.Append(t.Context(), event(-worked.Add(1))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Tail(t.Context(), l, shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
