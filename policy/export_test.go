@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"troupe/bandit"
 	"troupe/internal/linalg"
-	"troupe/rng"
 )
 
 // LimitLazySteps sets the number of steps that lazy keeps, in numbers, until undo is called.
@@ -18,11 +16,6 @@ func (e *Ensemble) Doubts() int { return e.scores.doubts }
 
 // Follows reports whether the next question about the same set starts from the scores of the last one.
 func (e *Ensemble) Follows() bool { return e.scores.valid }
-
-// OctetOfAnySize is NewOctet where it does not matter what pays.
-func OctetOfAnySize(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key) *Octet {
-	return newOctet(of, sets, keys, func(int) bool { return true })
-}
 
 // Listed reports whether the next question about the same set looks at lists of arms only, and how many are on them for eight members.
 func (e *Ensemble) Listed() (arms float64, listed bool) {

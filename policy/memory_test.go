@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"testing"
 
-	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/policy"
 	"troupe/rng"
@@ -77,53 +76,6 @@ func TestMemory(t *testing.T) {
 		t.Logf("%s: %.3f MB, formula %.3f", name, float64(bytes)/1e6, 8e-6*float64(numbers))
 		if bytes > 8*numbers || float64(bytes) < 0.9*float64(8*numbers)-65_536 {
 			t.Errorf("%s: %d bytes, the formula says %d", name, bytes, 8*numbers)
-		}
-	}
-}
-
-// TestMemoryOctet is TestMemory for eight replications in lock-step, their ensembles included.
-func TestMemoryOctet(t *testing.T) {
-	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {10, 50, 400}, {40, 20, 80}} {
-		var sets []bandit.ActionSet
-		var policies []bandit.Policy
-		var keys []rng.Key
-		for l := range 8 {
-			w := newWorld(uint64(l), c.d, c.arms)
-			set, err := actionset.NewFinite(w.arms)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sets, keys = append(sets, set), append(keys, w.key)
-		}
-		before := heap()
-		for l := range sets {
-			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Engine: "eager"}, policy.Problem{Dim: c.d, Arms: c.arms, Horizon: 1000, Sigma: 1, Init: keys[l].Stream(rng.Init)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			policies = append(policies, e)
-		}
-		o := policy.NewOctet(policies, sets, keys)
-		if o == nil {
-			t.Logf("d = %d, K = %d, m = %d: not played side by side with these kernels", c.d, c.arms, c.m)
-			continue
-		}
-		var arms [8]int
-		var y [8]float64
-		for round := range uint64(600) {
-			o.Select(&arms, round+1)
-			o.Update(&arms, &y, round+1)
-		}
-		bytes := heap() - before
-		runtime.KeepAlive(o)
-		runtime.KeepAlive(sets)
-		runtime.KeepAlive(policies)
-		up := func(n, k int) int { return (n + k - 1) / k * k }
-		alone := c.d*up(c.d, 8) + up(c.d, 16)*c.d + up(c.m, 16)*c.d + 1024
-		numbers := 8 * (alone + c.arms*c.d + c.m*c.d + 2*c.d*c.d + 4*c.m + 32*c.d)
-		t.Logf("d = %d, K = %d, m = %d: %.3f MB, formula %.3f", c.d, c.arms, c.m, float64(bytes)/1e6, 8e-6*float64(numbers))
-		if bytes > 8*numbers || float64(bytes) < 0.9*float64(8*numbers)-8*65_536 {
-			t.Errorf("d = %d, K = %d, m = %d: %d bytes, the formula says %d", c.d, c.arms, c.m, bytes, 8*numbers)
 		}
 	}
 }

@@ -193,7 +193,7 @@ return out.filter(x => !seen[x] && (seen[x] = 1)).slice(0, 20).concat("least con
 })()`
 
 // site writes a sample report.
-func site(t *testing.T, envs []sim.Environment, players []player, reps int) (dir string, run *Run) {
+func site(t *testing.T, envs []sim.EnvironmentRow, players []player, reps int) (dir string, run *Run) {
 	t.Helper()
 	dir = t.TempDir()
 	write(t, dir, envs, players, reps, 10_000, 54)
@@ -216,12 +216,12 @@ func TestBrowserEveryWidthAndMode(t *testing.T) {
 	long[0].name = "ensemble(lambda=0.001,m=4096,scale.value=1.7320508075688772)"
 	for _, s := range []struct {
 		name    string
-		envs    []sim.Environment
+		envs    []sim.EnvironmentRow
 		players []player
 		reps    int
 	}{
 		{"one", oneEnv(), troupeOfSeven(), 60},
-		{"two", []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("a-long-name-of-an-environment, d=10", 10, arms())}, long, 30},
+		{"two", []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("a-long-name-of-an-environment, d=10", 10, arms())}, long, 30},
 		{"single", oneEnv(), troupeOfSeven()[:1], 1},
 		{name: "recorded"}, // played, with diagnostics and a reference
 	} {
@@ -389,7 +389,7 @@ func TestBrowserHide(t *testing.T) {
 		t.Errorf("shown again, the axis ends at %v, before %v", got, before)
 	}
 	// The environment's tabs, by class only.
-	dir, _ = site(t, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25)
+	dir, _ = site(t, []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25)
 	navigate(t, ctx, filepath.Join(dir, "report.html"))
 	shown := `[...document.querySelectorAll(".env")].map(e => e.getClientRects().length > 0 ? 1 : 0).join("")`
 	if got := eval[string](t, ctx, shown); got != "10" {

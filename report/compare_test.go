@@ -13,7 +13,7 @@ import (
 // Two runs of one spec with the same numbers, with one number changed, and of other code.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	envs := []sim.Environment{linearEnv("arms-50", 10, arms())}
+	envs := []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	write(t, a, envs, troupeOfSeven(), 40, 1000, 12)
 	write(t, b, envs, troupeOfSeven(), 40, 1000, 12)

@@ -76,7 +76,7 @@ func (p player) regretAt(ts []int, env, rep int, scale float64) (regret []float6
 }
 
 // write makes a result directory of environments × players × replications.
-func write(t testing.TB, dir string, envs []sim.Environment, players []player, reps, T, points int) {
+func write(t testing.TB, dir string, envs []sim.EnvironmentRow, players []player, reps, T, points int) {
 	t.Helper()
 	ts := checkpoints(T, points)
 	m := sim.Manifest{
@@ -103,7 +103,7 @@ func write(t testing.TB, dir string, envs []sim.Environment, players []player, r
 		}
 	}
 	for i, p := range players {
-		m.Policies = append(m.Policies, sim.Policy{Name: p.name, Kind: p.kind, Options: p.options, Swept: p.swept,
+		m.Policies = append(m.Policies, sim.PolicyRow{Name: p.name, Kind: p.kind, Options: p.options, Swept: p.swept,
 			Rounds: len(envs) * reps * T, Seconds: float64(len(envs)*reps*T) * float64(1+i) * 0.7e-6})
 	}
 	sum := sha256.Sum256([]byte(b.String()))
@@ -134,8 +134,8 @@ func save(t testing.TB, path string, data []byte) {
 }
 
 // linearEnv is an environment's entry in the manifest.
-func linearEnv(name string, d int, set map[string]any, swept ...string) sim.Environment {
-	return sim.Environment{Name: name, Kind: "linear", Dim: d, Swept: swept,
+func linearEnv(name string, d int, set map[string]any, swept ...string) sim.EnvironmentRow {
+	return sim.EnvironmentRow{Name: name, Kind: "linear", Dim: d, Swept: swept,
 		Options: map[string]any{"d": d, "set": set, "noise": map[string]any{"kind": "gaussian", "sigma": 1.0}}}
 }
 
@@ -164,15 +164,15 @@ func TestSample(t *testing.T) {
 	grid = append(grid, troupeOfSeven()[3:]...)
 	for _, s := range []struct {
 		name    string
-		envs    []sim.Environment
+		envs    []sim.EnvironmentRow
 		players []player
 		reps    int
 	}{
-		{"one", []sim.Environment{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 200},
-		{"two", []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 50},
-		{"grid", []sim.Environment{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=10", 10, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=40", 40, ball(), "d")}, grid, 40},
-		{"few", []sim.Environment{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 5},
-		{"single", []sim.Environment{linearEnv("arms-50", 10, arms())}, troupeOfSeven()[1:2], 1},
+		{"one", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 200},
+		{"two", []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 50},
+		{"grid", []sim.EnvironmentRow{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=10", 10, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=40", 40, ball(), "d")}, grid, 40},
+		{"few", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 5},
+		{"single", []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())}, troupeOfSeven()[1:2], 1},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			out := filepath.Join(dir, s.name)

@@ -125,7 +125,7 @@ func checkManifest(m *sim.Manifest) error {
 		seen[e.Name] = true
 	}
 	clear(seen)
-	if m.Reference != "" && !slices.ContainsFunc(m.Policies, func(p sim.Policy) bool { return p.Name == m.Reference }) {
+	if m.Reference != "" && !slices.ContainsFunc(m.Policies, func(p sim.PolicyRow) bool { return p.Name == m.Reference }) {
 		return fmt.Errorf("reference: %q is not among the policies", m.Reference)
 	}
 	for i, p := range m.Policies {

@@ -54,7 +54,7 @@ var extraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3},
 // results: the first kind with more than one setting gets the blues, ordered as swept; baselines
 // get grey; the other kinds get the rivals' hues in the order of the spec. repeats is true when
 // there are more kinds than hues, so that some differ by their dash alone.
-func looksOf(policies []sim.Policy) (looks []Look, repeats bool) {
+func looksOf(policies []sim.PolicyRow) (looks []Look, repeats bool) {
 	var kinds []string
 	members := map[string][]int{}
 	for i, p := range policies {

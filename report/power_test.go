@@ -18,7 +18,7 @@ func TestPowers(t *testing.T) {
 			options: map[string]any{"m": m}, swept: []string{"m"}, a: 5e3 * math.Sqrt(m), b: 0.3, s: 0.3})
 	}
 	players = append(players, player{"ts", "ts", map[string]any{}, nil, 20, 0.3, 0.3, 0, 0})
-	run := loaded(t, []sim.Environment{linearEnv("ball", 5, ball())}, players, 60, 1000, 12)
+	run := loaded(t, []sim.EnvironmentRow{linearEnv("ball", 5, ball())}, players, 60, 1000, 12)
 	a := Analyze(run, 0)
 	tables := a.powers("x-")
 	if len(tables) != 1 || tables["x-sweep-ensemble-m"] == nil {
@@ -72,7 +72,7 @@ func TestPowers(t *testing.T) {
 // nothing is said.
 func TestHypothesisOnPage(t *testing.T) {
 	page := func(h string) string {
-		run := loaded(t, []sim.Environment{linearEnv("ball", 5, ball())}, troupeOfSeven(), 25, 1000, 10)
+		run := loaded(t, []sim.EnvironmentRow{linearEnv("ball", 5, ball())}, troupeOfSeven(), 25, 1000, 10)
 		run.Manifest.Hypothesis = h
 		var b strings.Builder
 		if err := compose(run, Options{}).writePage(&b); err != nil {

@@ -40,7 +40,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // loaded writes a made-up run and loads it.
-func loaded(t testing.TB, envs []sim.Environment, players []player, reps, T, points int) *Run {
+func loaded(t testing.TB, envs []sim.EnvironmentRow, players []player, reps, T, points int) *Run {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, envs, players, reps, T, points)
@@ -51,7 +51,7 @@ func loaded(t testing.TB, envs []sim.Environment, players []player, reps, T, poi
 	return run
 }
 
-func oneEnv() []sim.Environment { return []sim.Environment{linearEnv("arms-50", 10, arms())} }
+func oneEnv() []sim.EnvironmentRow { return []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())} }
 
 // The palette: contrast of at least 3 on its ground, in both modes, and distances for normal and
 // colour-blind readers (simulated after Machado et al. 2009) not below those measured when it was
@@ -146,9 +146,9 @@ func TestLooks(t *testing.T) {
 	if d := cmp.Diff(want, looks); d != "" || repeats {
 		t.Errorf("looks (-want +got), repeats %v:\n%s", repeats, d)
 	}
-	var many []sim.Policy
+	var many []sim.PolicyRow
 	for _, k := range []string{"a", "b", "c", "d", "e", "f", "uniform", "greedy"} {
-		many = append(many, sim.Policy{Name: k, Kind: k})
+		many = append(many, sim.PolicyRow{Name: k, Kind: k})
 	}
 	looks, repeats = looksOf(many)
 	if !repeats {
@@ -306,7 +306,7 @@ func TestWords(t *testing.T) {
 	// Several environments.
 	b.Reset()
 	for _, players := range [][]player{seven, {seven[3], seven[5]}, {seven[1], seven[3], seven[6]}} {
-		run := loaded(t, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, players, 60, 10_000, 20)
+		run := loaded(t, []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, players, 60, 10_000, 20)
 		head, lead := Headline([]*Analysis{Analyze(run, 0), Analyze(run, 1)})
 		fmt.Fprintf(&b, "%s\n", head)
 		for _, p := range lead {
@@ -466,7 +466,7 @@ func TestPageEscapes(t *testing.T) {
 	players := troupeOfSeven()[:4]
 	players[3].name = evil
 	players[3].kind = evil
-	envs := []sim.Environment{linearEnv(evil+"a", 10, map[string]any{"kind": evil}), linearEnv("b", 10, arms())}
+	envs := []sim.EnvironmentRow{linearEnv(evil+"a", 10, map[string]any{"kind": evil}), linearEnv("b", 10, arms())}
 	dir := t.TempDir()
 	write(t, dir, envs, players, 25, 1000, 10)
 	paths, err := Build(dir, Options{})
@@ -496,7 +496,7 @@ func TestDeterministicAndLinked(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	var all [2]map[string][]byte
 	for i, dir := range dirs {
-		write(t, dir, []sim.Environment{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25, 1000, 20)
+		write(t, dir, []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25, 1000, 20)
 		paths, err := Build(dir, Options{Sizes: Sizes[1:2]})
 		if err != nil {
 			t.Fatal(err)
@@ -614,7 +614,7 @@ func TestSweeps(t *testing.T) {
 		}
 	}
 	players = append(players, troupeOfSeven()[3])
-	envs := []sim.Environment{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=80", 80, ball(), "d")}
+	envs := []sim.EnvironmentRow{linearEnv("d=5", 5, ball(), "d"), linearEnv("d=20", 20, ball(), "d"), linearEnv("d=80", 80, ball(), "d")}
 	run := loaded(t, envs, players, 25, 1000, 10)
 	a := Analyze(run, 0)
 	figures, heats := a.sweepFigures("x-")

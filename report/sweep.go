@@ -266,7 +266,7 @@ func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds 
 // sweepFigures returns regret at T against each swept option of the policies, and for two swept
 // numbers a map of their combinations.
 func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure]*Heat) {
-	pol := func(i int) sim.Policy { return a.Run.Manifest.Policies[a.Policies[i]] }
+	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
 	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
 	heats = map[*Figure]*Heat{}
 	for _, kind := range kinds {
@@ -438,7 +438,7 @@ const maxAcross = 12
 // curve for each environment.
 func acrossFigures(run *Run, all []*Analysis) []*Figure {
 	var out []*Figure
-	env := func(i int) sim.Environment { return run.Manifest.Environments[all[i].Env] }
+	env := func(i int) sim.EnvironmentRow { return run.Manifest.Environments[all[i].Env] }
 	kinds, items, paths := kindsOf(len(all), func(i int) string { return env(i).Kind }, func(i int) []string { return env(i).Swept })
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
@@ -494,7 +494,7 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 	if len(all) > maxAcross {
 		return out
 	}
-	pol := func(i int) sim.Policy { return run.Manifest.Policies[i] }
+	pol := func(i int) sim.PolicyRow { return run.Manifest.Policies[i] }
 	pk, pi, pp := kindsOf(len(run.Manifest.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
 	for _, kind := range pk {
 		for _, path := range pp[kind] {

@@ -366,7 +366,7 @@ func (v Verdict) String() string {
 }
 
 // environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.
-func environmentFacts(e sim.Environment) (facts []string) {
+func environmentFacts(e sim.EnvironmentRow) (facts []string) {
 	defer func() { // not what the name says already
 		squeeze := func(s string) string { return strings.ReplaceAll(s, " ", "") }
 		facts = slices.DeleteFunc(facts, func(f string) bool { return squeeze(f) == squeeze(e.Name) })

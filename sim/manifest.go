@@ -31,13 +31,13 @@ type Manifest struct {
 	Record       []string      `json:"record,omitempty"`             // what diagnostics.csv holds
 	Diagnostics  string        `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
 	Reference    string        `json:"reference,omitempty"`          // the policy that others are compared with
-	Environments []Environment `json:"environments"`
-	Policies     []Policy      `json:"policies"`
+	Environments []EnvironmentRow `json:"environments"`
+	Policies     []PolicyRow      `json:"policies"`
 	Notes        []string      `json:"notes,omitempty"` // warnings, rescalings
 }
 
-// Environment is one environment after sweeps were multiplied out.
-type Environment struct {
+// EnvironmentRow is one environment after sweeps were multiplied out.
+type EnvironmentRow struct {
 	Name    string         `json:"name"`
 	Kind    string         `json:"kind"`
 	Options map[string]any `json:"options"` // as decoded, without kind and name
@@ -52,8 +52,8 @@ type DataFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Policy is one policy after sweeps were multiplied out.
-type Policy struct {
+// PolicyRow is one policy after sweeps were multiplied out.
+type PolicyRow struct {
 	Name    string         `json:"name"`
 	Kind    string         `json:"kind"`
 	Options map[string]any `json:"options"`

@@ -30,8 +30,6 @@ import (
 	"math"
 
 	"troupe/bandit"
-	"troupe/env"
-	"troupe/policy"
 	"troupe/rng"
 )
 
@@ -81,28 +79,6 @@ func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon i
 		}
 	}
 	return nil
-}
-
-// PlayOctet is Play for up to eight replications in lock-step: observe is told the regrets and the rewards
-// of round t, one for each lane, and ends the play with its error. ok is false when something happened
-// that concerns one replication, whose Play says what: nothing of this play counts then.
-func PlayOctet(worlds *env.Octet, policies *policy.Octet, horizon int, observe func(t int, regret, reward *[rng.Eight]float64) error) (ok bool, err error) {
-	var arms [rng.Eight]int
-	var regret, y [rng.Eight]float64
-	for t := 1; t <= horizon; t++ {
-		round := uint64(t)
-		if !policies.Select(&arms, round) {
-			return false, nil
-		}
-		worlds.Pay(&y, &regret, &arms, round)
-		if err := observe(t, &regret, &y); err != nil {
-			return true, err
-		}
-		if !policies.Update(&arms, &y, round) { // a reward that is not finite is refused
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // RoundError says in which round and in whose hands a play ended.

@@ -14,8 +14,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/dataset"
-	"troupe/env"
-	"troupe/policy"
+	"troupe/internal/lockstep"
 	"troupe/rng"
 )
 
@@ -159,7 +158,7 @@ func (c benchCase) sideBySide() (string, error) {
 		engine = p.Engine()
 		worlds, policies, keys = append(worlds, w), append(policies, p), append(keys, key)
 	}
-	if w := env.NewOctet(worlds, keys); w != nil && policy.NewOctet(policies, w.Sets(), keys) != nil {
+	if lockstep.New(worlds, policies, keys) != nil {
 		return "lock-step", nil
 	}
 	return engine, nil

@@ -15,6 +15,7 @@ import (
 	"troupe/bandit"
 	"troupe/env"
 	"troupe/internal/cpu"
+	"troupe/internal/lockstep"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -68,7 +69,7 @@ symmetric = true
 kind = "ts"
 `
 
-// lockStepped counts the cells of a journal that were played in lock-step: those of one octet have taken
+// lockStepped counts the cells of a journal that were played in lock-step: those of one batch have taken
 // equal shares of its time. Two cells may do that by chance.
 func lockStepped(t *testing.T, dir string) int {
 	t.Helper()
@@ -107,7 +108,7 @@ func TestLockStep(t *testing.T) {
 				if level > cpu.Portable {
 					together = 2 * 2 * 19
 				}
-				// With three workers or less there are eight to an octet: 8, 8 and 3 of 19.
+				// With three workers or less there are eight to an batch: 8, 8 and 3 of 19.
 				if got := lockStepped(t, dir); workers <= 3 && got != together || level == cpu.Portable && got != 0 {
 					t.Errorf("%v, %d workers: %d cells were played in lock-step, want %d", level, workers, got, together)
 				}
@@ -132,7 +133,15 @@ func TestLockStep(t *testing.T) {
 	}
 }
 
-// TestJobs: octets are as wide as lanes while every worker has something to do, and hold what is left.
+// cellsOf lists the cells of a job.
+func cellsOf(j job) []cell {
+	if l, ok := j.(lanes); ok {
+		return l
+	}
+	return []cell{j.(cell)}
+}
+
+// TestJobs: batchs are as wide as lanes while every worker has something to do, and hold what is left.
 func TestJobs(t *testing.T) {
 	x := parseReal(t, strings.Replace(sideBySide, "replications = 19", "replications = 20", 1))
 	for _, c := range []struct {
@@ -144,15 +153,16 @@ func TestJobs(t *testing.T) {
 		{103, nil, "[2 2 2 2 2 2 2 2 2 2]"}, {200, nil, "[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"},
 		{2, []int{0, 3, 4, 5, 9, 19}, "[8 6]"},
 	} {
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), abreast: make([]bool, 6), finishedIn: make([]int, x.Replications)}
-		r.abreast[0] = true
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), together: make([]bool, 6), finishedIn: make([]int, x.Replications)}
+		r.together[0] = true
 		for _, i := range c.done {
 			r.set(i, entry{Regret: []float64{1}})
 		}
 		var widths []int
 		seen := map[cell]bool{}
 		last := 0
-		for _, job := range r.jobs() {
+		for _, j := range r.jobs() {
+			job := cellsOf(j)
 			if job[0].r < last {
 				t.Errorf("%d workers: replication %d comes after %d", c.workers, job[0].r+1, last+1)
 			}
@@ -170,7 +180,7 @@ func TestJobs(t *testing.T) {
 			}
 		}
 		if got := fmt.Sprint(widths); got != c.want || len(seen) != x.Cells()-len(c.done) {
-			t.Errorf("%d workers: octets of %s, want %s; %d cells", c.workers, got, c.want, len(seen))
+			t.Errorf("%d workers: batchs of %s, want %s; %d cells", c.workers, got, c.want, len(seen))
 		}
 	}
 }
@@ -185,10 +195,11 @@ func TestLastJobs(t *testing.T) {
 		{41, 4, "[8 8 8 8 8 1]"},
 	} {
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = 'ensemble'", c.replications))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), abreast: []bool{true}}
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), together: []bool{true}}
 		var widths []int
 		next := 0
-		for _, job := range r.jobs() {
+		for _, j := range r.jobs() {
+			job := cellsOf(j)
 			widths = append(widths, len(job))
 			for _, cell := range job {
 				if cell.r != next {
@@ -198,7 +209,7 @@ func TestLastJobs(t *testing.T) {
 			}
 		}
 		if got := fmt.Sprint(widths); got != c.want || next != c.replications {
-			t.Errorf("%d replications, %d workers: octets of %s, want %s", c.replications, c.workers, got, c.want)
+			t.Errorf("%d replications, %d workers: batchs of %s, want %s", c.replications, c.workers, got, c.want)
 		}
 	}
 }
@@ -219,9 +230,9 @@ func TestLockStepError(t *testing.T) {
 		if out == nil || alone == nil {
 			continue
 		}
-		kept := cell.Replication - 1 // of the first pair, whose octet is the first job
+		kept := cell.Replication - 1 // of the first pair, whose batch is the first job
 		if cpu.Kernels() == cpu.Portable {
-			kept = alone.Played // there are no octets, and the replications of all pairs alternate
+			kept = alone.Played // there are no batchs, and the replications of all pairs alternate
 		}
 		if out.Played != kept {
 			t.Errorf("%d cells are kept, want %d: replication %d failed", out.Played, kept, cell.Replication)
@@ -229,7 +240,7 @@ func TestLockStepError(t *testing.T) {
 	}
 }
 
-// TestLockStepAbandoned: an octet that takes longer than the grace is abandoned.
+// TestLockStepAbandoned: an batch that takes longer than the grace is abandoned.
 func TestLockStepAbandoned(t *testing.T) {
 	x := parseReal(t, strings.Replace(sideBySide, "300", "1_000_000_000", 1))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -273,8 +284,8 @@ func BenchmarkLockStep(b *testing.B) {
 			b.Run(fmt.Sprintf("d=%d/K=%d/m=%d/%v", c.d, c.k, c.m, l), func(b *testing.B) {
 				defer cpu.Force(l)()
 				worlds, policies, keys := replications(b, 1, world, pol)
-				w, p := side(replications(b, 8, world, pol))
-				if w == nil {
+				batch := lockstep.New(replications(b, 8, world, pol))
+				if batch == nil {
 					b.Skip("lock-step would not pay at this size")
 				}
 				one, eight := time.Hour, time.Hour
@@ -284,8 +295,8 @@ func BenchmarkLockStep(b *testing.B) {
 						b.Fatal(err)
 					}
 					middle := time.Now()
-					if ok, err := PlayOctet(w, p, horizon, func(int, *[8]float64, *[8]float64) error { return nil }); !ok || err != nil {
-						b.Fatal(ok, err)
+					if err := batch.Play(horizon, func(int, *[8]float64, *[8]float64) error { return nil }); err != nil {
+						b.Fatal(err)
 					}
 					one, eight = min(one, middle.Sub(start)), min(eight, time.Since(middle))
 				}

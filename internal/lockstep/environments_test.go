@@ -1,23 +1,25 @@
-package env
+package lockstep_test
 
 import (
 	"testing"
 
 	"troupe/bandit"
+	"troupe/env"
+	"troupe/internal/lockstep"
 	"troupe/rng"
 	"troupe/spec"
 )
 
-// TestOctet: replications side by side are paid what each environment pays alone, for every noise, with
+// TestEnvironments: replications side by side are paid what each environment pays alone, for every noise, with
 // means that are linear and not, and one to eight replications.
-func TestOctet(t *testing.T) {
+func TestEnvironments(t *testing.T) {
 	noises := []spec.Raw{{"kind": "gaussian", "sigma": 0.5}, {"kind": "uniform"}, {"kind": "rademacher"}, {"kind": "bernoulli"}, {"kind": "student-t"}, {"kind": "none"}}
 	for i, noise := range noises {
 		for _, raw := range []spec.Raw{
 			{"kind": "linear", "d": int64(4), "noise": noise, "set": spec.Raw{"kind": "random-sphere", "arms": int64(7)}},
 			{"kind": "linear", "d": int64(4), "noise": noise, "norm": 0.5, "misspecification": 0.2, "set": spec.Raw{"kind": "random-sphere", "arms": int64(7)}},
 		} {
-			o, err := spec.DecodeTable(Kinds, raw, "environment")
+			o, err := spec.DecodeTable(env.Kinds, raw, "environment")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,8 +37,8 @@ func TestOctet(t *testing.T) {
 				}
 				keys = append(keys, key)
 			}
-			octet := NewOctet(together, keys)
-			if octet == nil {
+			batch := lockstep.NewEnvironments(together, keys)
+			if batch == nil {
 				t.Fatalf("%v cannot be put side by side", raw)
 			}
 			var y, regret [8]float64
@@ -48,14 +50,14 @@ func TestOctet(t *testing.T) {
 						arms[l] = arms[0]
 					}
 				}
-				octet.Pay(&y, &regret, &arms, round)
+				batch.Pay(&y, &regret, &arms, round)
 				for l := range n {
 					set, err := alone[l].Offer(keys[l].Stream(rng.Offer).Round(round))
 					if err != nil {
 						t.Fatal(err)
 					}
 					x := set.(bandit.Finite).At(arms[l])
-					if other := octet.Sets()[l].(bandit.Finite).At(arms[l]); &other[0] == &x[0] || other[0] != x[0] {
+					if other := batch.Sets()[l].(bandit.Finite).At(arms[l]); &other[0] == &x[0] || other[0] != x[0] {
 						t.Fatal("the sets are not those of the environments")
 					}
 					a := bandit.Action{X: x, Index: arms[l]}
@@ -76,11 +78,11 @@ func TestOctet(t *testing.T) {
 	}
 }
 
-// TestOctetRefuses: worlds that change, and worlds without a list of arms, are played alone.
-func TestOctetRefuses(t *testing.T) {
+// TestEnvironmentsRefuses: worlds that change, and worlds without a list of arms, are played alone.
+func TestEnvironmentsRefuses(t *testing.T) {
 	arms := spec.Raw{"kind": "random-sphere", "arms": int64(7)}
 	build := func(raw spec.Raw, key rng.Key) bandit.Environment {
-		o, err := spec.DecodeTable(Kinds, raw, "environment")
+		o, err := spec.DecodeTable(env.Kinds, raw, "environment")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,8 +100,8 @@ func TestOctetRefuses(t *testing.T) {
 		"too many arms":  {"kind": "linear", "d": int64(4), "set": spec.Raw{"kind": "random-sphere", "arms": int64(8193)}},
 		"another length": {"kind": "linear", "d": int64(4), "set": spec.Raw{"kind": "random-sphere", "arms": int64(8)}},
 	} {
-		if NewOctet([]bandit.Environment{build(good, keys[0]), build(raw, keys[1])}, keys) != nil ||
-			name != "other noise" && name != "another length" && NewOctet([]bandit.Environment{build(raw, keys[0])}, keys[:1]) != nil {
+		if lockstep.NewEnvironments([]bandit.Environment{build(good, keys[0]), build(raw, keys[1])}, keys) != nil ||
+			name != "other noise" && name != "another length" && lockstep.NewEnvironments([]bandit.Environment{build(raw, keys[0])}, keys[:1]) != nil {
 			t.Errorf("%s: put side by side", name)
 		}
 	}

@@ -1,21 +1,38 @@
-package policy
+package lockstep
 
 import (
-	"fmt"
-
 	"troupe/bandit"
 	"troupe/internal/linalg"
 	"troupe/rng"
 )
 
-// Octet is up to eight replications of one ensemble, each on a finite set of its own that stays the same,
-// played in lock-step: their numbers lie side by side in the lanes of vectors, so eight rounds cost little
-// more than the longest chain of operations of one. Each replication gets, bit for bit, what its policy
-// gives alone: the same actions and, after Part, the same state (docs/design/adr/0005-lock-step.md).
+// Ensemble describes a policy that plays alg:es with one member drawn in a round and every row of S
+// up to date.
+type Ensemble struct {
+	Options   any // comparable; equal options mean that only the state differs
+	Ridge     *linalg.Ridge
+	Members   int
+	Law       rng.Law // of the targets
+	Symmetric bool    // a sign is drawn with the member
+	Scale     float64 // r, where it is the same in every round; 0 otherwise
+	// ScaleAt returns r_t for log det V_t/λ^d, where Scale is 0.
+	ScaleAt func(logDetRatio float64) float64
+	Load    func(dst []float64, j int) // stores S^j
+	Store   func(j int, row []float64) // replaces S^j
+	Changed func()                     // called after the last Store: what was computed from S is stale
+}
+
+// member is implemented by policies that may take part. ok is false when this one does not.
+type member interface {
+	LockStep() (e Ensemble, ok bool)
+}
+
+// ensembles is up to eight replications of one ensemble, each on a finite set of its own that stays
+// the same. Each replication gets, bit for bit, what its policy gives alone.
 //
-// Rounds are played in order: Select reads, Update writes. Not safe for concurrent use.
-type Octet struct {
-	of   []*Ensemble
+// Rounds are played in order: Select reads, Update writes.
+type ensembles struct {
+	of   []Ensemble
 	d, m int
 
 	arms   []float64      // K×d octets
@@ -37,32 +54,31 @@ type Octet struct {
 	sum, theta []float64
 }
 
-// NewOctet puts policies side by side, one for each replication: of[l] plays on sets[l] and draws from the
-// streams Select and Perturb of keys[l]. It returns nil where that is not possible, or not faster than
-// one after the other: other policies than ensembles of the same options, kept eagerly, that draw one
-// member a round; sets that are not lists of equal length; sizes that linalg.OctetsPay refuses. The
-// policies are read now and written by Part only.
-func NewOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key) *Octet {
-	return newOctet(of, sets, keys, linalg.OctetsPay)
-}
-
-func newOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays func(octets int) bool) *Octet {
+// newEnsembles puts policies side by side: of[l] plays on sets[l] and draws from the streams Select
+// and Perturb of keys[l]. It returns nil for policies that cannot take part or differ in their
+// options, sets that are not lists of equal length, and sizes that pays refuses. The policies are
+// read now and written by Part only.
+func newEnsembles(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays func(octets int) bool) *ensembles {
 	if len(of) < 1 || len(of) > linalg.Eight || len(sets) != len(of) || len(keys) != len(of) {
-		panic(fmt.Sprintf("policy: NewOctet: %d policies, %d sets and %d keys, expected as many of each, eight at most", len(of), len(sets), len(keys)))
+		panic("lockstep: one to eight policies, and as many sets and keys")
 	}
-	o := new(Octet)
+	o := new(ensembles)
 	var choose, perturb []rng.Stream
 	var lists [][]float64
 	for l, p := range of {
-		e, ok := p.(*Ensemble)
+		able, ok := p.(member)
+		if !ok {
+			return nil
+		}
+		e, ok := able.LockStep()
 		list, flat := sets[l].(interface{ Flat() []float64 })
-		if !ok || !flat || !e.abreast() || sets[l].Dim() != e.ridge.Dim() {
+		if !ok || !flat || sets[l].Dim() != e.Ridge.Dim() {
 			return nil
 		}
-		if l > 0 && (e.opts != o.of[0].opts || e.ridge.Dim() != o.d || len(list.Flat()) != len(lists[0])) {
+		if l > 0 && (e.Options != o.of[0].Options || e.Ridge.Dim() != o.d || len(list.Flat()) != len(lists[0])) {
 			return nil
 		}
-		o.of, o.d, o.m = append(o.of, e), e.ridge.Dim(), e.m
+		o.of, o.d, o.m = append(o.of, e), e.Ridge.Dim(), e.Members
 		lists = append(lists, list.Flat())
 		choose, perturb = append(choose, keys[l].Stream(rng.Select)), append(perturb, keys[l].Stream(rng.Perturb))
 	}
@@ -72,7 +88,7 @@ func newOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays 
 		return nil
 	}
 	o.stride = m + m%2
-	o.law, o.symmetric, o.constant = first.law.law, first.opts.Symmetric, first.radius.coef == 0
+	o.law, o.symmetric, o.constant = first.Law, first.Symmetric, first.ScaleAt == nil
 	// One piece of memory keeps what a round touches together, each part on a multiple of 64 bytes.
 	room := make([]float64, (len(lists[0])+m*d+4*o.stride+2*d+1)*linalg.Eight)
 	take := func(octets int) (x []float64) {
@@ -81,20 +97,20 @@ func newOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays 
 	}
 	o.arms, o.s, o.u = take(len(lists[0])), take(m*d), take(4*o.stride)
 	o.sum, o.theta, o.scale = take(d), take(d), (*[linalg.Eight]float64)(take(1))
-	ridges := make([]*linalg.Ridge, len(of))
+	ridges, row := make([]*linalg.Ridge, len(of)), make([]float64, d)
 	for l := range linalg.Eight {
 		k := l
 		if l >= len(of) {
 			k = 0 // lanes without a replication copy the first
 		} else {
-			ridges[l] = o.of[l].ridge
+			ridges[l] = o.of[l].Ridge
 		}
 		for i, v := range lists[k] {
 			o.arms[i*linalg.Eight+l] = v
 		}
 		for j := range m {
-			o.of[k].s.fetch(first.sum, j)
-			for i, v := range first.sum {
+			o.of[k].Load(row, j)
+			for i, v := range row {
 				o.s[(j*d+i)*linalg.Eight+l] = v
 			}
 		}
@@ -105,29 +121,23 @@ func newOctet(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays 
 	return o
 }
 
-// abreast reports whether an octet can play the policy: it draws one member in a round, and every row of S
-// is up to date.
-func (e *Ensemble) abreast() bool {
-	return e.bridge == nil && e.reference == nil && e.opts.Select == "random" && e.s.mode == now && e.s.joint == nil
-}
-
 // rescale stores r_t of every lane.
-func (o *Octet) rescale() {
+func (o *ensembles) rescale() {
 	for l := range o.scale {
-		e := o.of[0]
+		e := &o.of[0]
 		if l < len(o.of) {
-			e = o.of[l]
+			e = &o.of[l]
 		}
-		o.scale[l] = e.radius.fixed
+		o.scale[l] = e.Scale
 		if !o.constant {
-			o.scale[l] = e.radius.at(o.ridges.LogDetRatio(l))
+			o.scale[l] = e.ScaleAt(o.ridges.LogDetRatio(l))
 		}
 	}
 }
 
 // Select stores the arms of round t in arms. It reports false where some policy would refuse: the state
 // is as it was, and the policies alone have the reason.
-func (o *Octet) Select(arms *[linalg.Eight]int, t uint64) bool {
+func (o *ensembles) Select(arms *[linalg.Eight]int, t uint64) bool {
 	members, signs := o.choose.Choice(t, o.m)
 	linalg.OctetMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	c := o.scale
@@ -144,7 +154,7 @@ func (o *Octet) Select(arms *[linalg.Eight]int, t uint64) bool {
 
 // Update learns the rewards y of the arms in round t. It reports false, and changes nothing, where some
 // policy would refuse.
-func (o *Octet) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t uint64) bool {
+func (o *ensembles) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t uint64) bool {
 	k := int(t % 4)
 	if k != o.first+o.late || o.quad != t/4 {
 		o.settle()
@@ -169,15 +179,15 @@ func (o *Octet) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t uint
 }
 
 // settle adds the steps that are late to S.
-func (o *Octet) settle() {
+func (o *ensembles) settle() {
 	if o.late > 0 {
 		linalg.OctetAdd(o.s, o.d, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	}
 	o.first, o.late = 0, 0
 }
 
-// Part gives every policy its state. They may go on alone then, and so may the octet.
-func (o *Octet) Part() {
+// Part gives every policy its state. They may go on alone then, and so may the batch.
+func (o *ensembles) Part() {
 	o.settle()
 	o.ridges.Part()
 	row := make([]float64, o.d)
@@ -186,8 +196,8 @@ func (o *Octet) Part() {
 			for i := range row {
 				row[i] = o.s[(j*o.d+i)*linalg.Eight+l]
 			}
-			e.s.store(j, row)
+			e.Store(j, row)
 		}
-		e.sums, e.scores = nil, scores{}
+		e.Changed()
 	}
 }

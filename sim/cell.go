@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"troupe/bandit"
+	"troupe/rng"
+)
+
+// cell numbers one environment × policy × replication from 0.
+type cell struct{ e, p, r int }
+
+// finished is what a worker hands over.
+type finished struct {
+	cell
+	entry entry
+	err   error
+}
+
+// errAbandoned ends a cell that was under way when the grace was over.
+var errAbandoned = errors.New("abandoned")
+
+// build makes the environment and the policy of a cell.
+func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, error) {
+	key := r.x.Key(c.r + 1)
+	world, err := r.x.Environments[c.e].Options.Build(key, r.data)
+	if err != nil {
+		return nil, nil, key, err
+	}
+	pol, err := r.x.Policies[c.p].Options.New(r.problem(world, c.e, key))
+	return world, pol, key, err
+}
+
+// play plays one cell. It runs on a worker and only reads the runner.
+func (r *runner) play(hard context.Context, c cell) (entry, error) {
+	x := r.x
+	started := time.Now()
+	world, pol, key, err := r.build(c)
+	if err != nil {
+		return entry{}, err
+	}
+	var notes *diary
+	if len(x.Record) > 0 {
+		set, err := world.Offer(key.Stream(rng.Offer).Round(1)) // asked again, it gives the same set
+		if err != nil {
+			return entry{}, err
+		}
+		if notes = newDiary(x.Record, world, set, pol, deltaOf(x.Policies[c.p].Table)); notes != nil {
+			pol = notes.who
+		}
+	}
+	w := &recorder{
+		at:     x.Checkpoints,
+		diary:  notes,
+		stop:   hard.Done(),
+		rounds: &r.rounds,
+		entry: entry{
+			Regret: make([]float64, 0, len(x.Checkpoints)),
+			Reward: make([]float64, 0, len(x.Checkpoints)),
+		},
+	}
+	if err := Play(world, pol, key, x.Horizon, w); err != nil {
+		return entry{}, err
+	}
+	r.rounds.Add(int64(x.Horizon % countEvery))
+	w.entry.Seconds = time.Since(started).Seconds()
+	if notes != nil {
+		w.entry.Also = notes.values
+	}
+	return w.entry, nil
+}
+
+// recorder sums regret and reward and keeps the sums at the checkpoints.
+type recorder struct {
+	at             []int
+	regret, reward float64
+	entry          entry
+	diary          *diary // nil when nothing more is asked for
+	stop           <-chan struct{}
+	rounds         *atomic.Int64
+}
+
+// countEvery is the number of rounds between two looks at the clock outside.
+const countEvery = 256
+
+func (w *recorder) Round(t int, regret, reward float64) error {
+	w.regret += regret
+	w.reward += reward
+	mark := t == w.at[len(w.entry.Regret)]
+	if w.diary != nil {
+		if err := w.diary.round(t, regret, mark); err != nil {
+			return err
+		}
+	}
+	if mark {
+		if !finite(w.regret) || !finite(w.reward) {
+			return fmt.Errorf("the sum of the rewards is %v, that of the regrets %v: %w", w.reward, w.regret, bandit.ErrNotFinite)
+		}
+		w.entry.Regret = append(w.entry.Regret, w.regret)
+		w.entry.Reward = append(w.entry.Reward, w.reward)
+	}
+	if t%countEvery == 0 {
+		w.rounds.Add(countEvery)
+		select {
+		case <-w.stop:
+			return errAbandoned
+		default:
+		}
+	}
+	return nil
+}

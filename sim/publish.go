@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// recall computes the keys of the cells and takes from the journal those that are there.
+func (r *runner) recall() error {
+	x := r.x
+	r.keys = make([]string, len(r.cells))
+	for e := range x.Environments {
+		for p := range x.Policies {
+			if err := x.cellKeys(r.keys[x.index(e, p, 0):][:x.Replications], e, p, r.o.Program, r.worlds[e].file.SHA256); err != nil {
+				return err
+			}
+		}
+	}
+	if r.o.Dir == "" {
+		return nil
+	}
+	if m, err := ReadManifest(r.o.Dir); err == nil && m.Identity == x.Identity() {
+		r.before = m
+	}
+	name := filepath.Join(r.o.Dir, JournalFile)
+	known, remarks, err := readJournal(name)
+	if err != nil {
+		return err
+	}
+	for _, text := range remarks {
+		r.remark(text)
+	}
+	for i, key := range r.keys {
+		if c, ok := known[key]; ok && c.whole(len(x.Checkpoints)) {
+			r.set(i, c)
+			r.reused++
+		}
+	}
+	r.foreign = len(known) > r.reused || len(remarks) > 0
+	if r.before != nil && r.before.Program != r.o.Program && r.before.Done > 0 && r.reused == 0 {
+		r.remark(fmt.Sprintf("the results in %s come from another build of troupe; every cell is played again", r.o.Dir))
+	}
+	return nil
+}
+
+// files prints the cells that are done; also is nil when the spec asks for nothing but results.
+func (r *runner) files() (results, also []byte) {
+	results = resultsCSV(r.x, r.cells)
+	if len(r.x.Record) > 0 {
+		also = diagnosticsCSV(r.x, r.cells)
+	}
+	return results, also
+}
+
+// unchanged reports whether a file of the directory has the bytes and the hash it should have.
+func (r *runner) unchanged(name string, want []byte, sum string) bool {
+	data, err := os.ReadFile(filepath.Join(r.o.Dir, name))
+	return err == nil && hash(want) == sum && hash(data) == sum
+}
+
+// publish writes results.csv, diagnostics.csv where it is asked for, and manifest.json for the cells
+// that are done, and returns the bytes of the first two by name.
+func (r *runner) publish(status string) (map[string][]byte, error) {
+	x := r.x
+	csv, also := r.files()
+	out := map[string][]byte{ResultsFile: csv}
+	m := r.o.Manifest
+	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
+	m.Program = r.o.Program
+	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
+	m.Hypothesis = x.Hypothesis
+	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
+	m.Started = r.started.UTC().Format(time.RFC3339)
+	m.Seconds = time.Since(r.started).Seconds()
+	if r.before != nil && r.reused > 0 {
+		m.Started = r.before.Started
+		m.Seconds += r.before.Seconds
+	}
+	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
+	m.ResultsSHA = hash(csv)
+	m.Record, m.Reference, m.Diagnostics = x.Record, x.Reference, ""
+	if also != nil {
+		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
+	}
+	m.Environments, m.Policies = nil, nil
+	for e, c := range x.Environments {
+		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim, r.worlds[e].file})
+	}
+	for p, c := range x.Policies {
+		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept}
+		for e := range x.Environments {
+			for rep := range x.Replications {
+				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
+					mp.Rounds += x.Horizon
+					mp.Seconds += done.Seconds
+				}
+			}
+		}
+		m.Policies = append(m.Policies, mp)
+	}
+	m.Notes = slices.Clone(r.notes)
+	r.manifest = m
+	if r.o.Dir == "" {
+		return out, nil
+	}
+	for name, data := range out {
+		if err := writeFile(filepath.Join(r.o.Dir, name), data); err != nil {
+			return nil, err
+		}
+	}
+	if status == Complete && r.foreign {
+		if err := r.tidy(); err != nil {
+			return nil, err
+		}
+	}
+	return out, writeManifest(r.o.Dir, &m)
+}
+
+// tidy rewrites the journal of a complete run without the lines that are not its own.
+func (r *runner) tidy() error {
+	var b []byte
+	for _, c := range r.cells {
+		line, err := c.line()
+		if err != nil {
+			return err
+		}
+		b = append(b, line...)
+	}
+	return writeFile(filepath.Join(r.o.Dir, JournalFile), b)
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// job is what a worker takes at once: one cell, or several of one environment and one policy.
+type job interface {
+	// first returns the replication of its first cell, from 0.
+	first() int
+	// play plays the cells on a worker, which only reads the runner, and hands over each.
+	play(r *runner, s *session)
+}
+
+// session is one call of playAll as its workers see it.
+type session struct {
+	soft context.Context // done: no cell is begun any more
+	hard context.Context // done: cells under way are abandoned
+	stop func()          // ends soft
+	out  chan<- finished
+}
+
+// first implements job.
+func (c cell) first() int { return c.r }
+
+// play implements job.
+func (c cell) play(r *runner, s *session) {
+	f := finished{cell: c}
+	if f.entry, f.err = r.play(s.hard, c); f.err != nil {
+		s.stop()
+	}
+	s.out <- f
+}
+
+// jobs returns what is to do. Replications come first, then environments, then policies: complete
+// replications, which a leader board may use, come early then.
+func (r *runner) jobs() []job {
+	x := r.x
+	var jobs []job
+	for e := range x.Environments {
+		for p := range x.Policies {
+			var open []cell
+			for rep := range x.Replications {
+				if len(r.cells[x.index(e, p, rep)].Regret) == 0 {
+					open = append(open, cell{e, p, rep})
+				}
+			}
+			jobs = append(jobs, r.group(open)...)
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b job) int { return a.first() - b.first() })
+	return r.spread(jobs)
+}
+
+// playAll plays the cells that are not done.
+func (r *runner) playAll(ctx context.Context) error {
+	todo := r.jobs()
+	r.report()
+	if len(todo) == 0 {
+		return nil
+	}
+	if r.o.Dir != "" {
+		j, err := openJournal(filepath.Join(r.o.Dir, JournalFile))
+		if err != nil {
+			return err
+		}
+		r.journal = j
+		defer j.close()
+	}
+
+	soft, stop := context.WithCancel(ctx)
+	defer stop()
+	hard, abandon := context.WithCancel(context.Background())
+	defer abandon()
+	context.AfterFunc(soft, func() { time.AfterFunc(r.o.Grace, abandon) })
+
+	out := make(chan finished)
+	r.startWorkers(&session{soft, hard, stop, out}, todo, func() { close(out) })
+	return r.collect(out, func() {
+		stop()    // keep may have failed
+		abandon() // an error is the same error after the others have finished
+	})
+}
+
+// startWorkers starts the workers on the list of jobs, and calls ended when the last of them has
+// none left or the session stops.
+func (r *runner) startWorkers(s *session, todo []job, ended func()) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(r.o.Workers, len(todo)) {
+		workers.Go(func() {
+			for s.soft.Err() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(todo) {
+					return
+				}
+				todo[n].play(r, s)
+			}
+		})
+	}
+	go func() { workers.Wait(); ended() }()
+}
+
+// collect keeps the finished cells until out is closed. The first error, for which it calls fail, is
+// its result; ErrInterrupted when cells are missing without one.
+func (r *runner) collect(out <-chan finished, fail func()) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var failed error
+	for {
+		select {
+		case <-tick.C:
+			r.report()
+		case f, open := <-out:
+			if !open {
+				if failed == nil && r.done < len(r.cells) {
+					failed = ErrInterrupted
+				}
+				return failed
+			}
+			err := f.err
+			switch {
+			case err == nil:
+				err = r.keep(f)
+			case errors.Is(err, errAbandoned):
+				err = nil
+			default:
+				err = &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
+			}
+			if err != nil && failed == nil {
+				failed = err
+				fail()
+			}
+			r.report()
+		}
+	}
+}
+
+// keep records a finished cell.
+func (r *runner) keep(f finished) error {
+	i := r.x.index(f.e, f.p, f.r)
+	f.entry.Cell = r.keys[i]
+	r.set(i, f.entry)
+	if r.journal == nil {
+		return nil
+	}
+	return r.journal.append(f.entry)
+}
+
+func (r *runner) set(i int, c entry) {
+	r.cells[i] = c
+	r.done++
+	rep := i % r.x.Replications
+	r.finishedIn[rep]++
+	if r.finishedIn[rep] == len(r.cells)/r.x.Replications {
+		r.complete++
+	}
+}

@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Progress is a look at a run under way.
+type Progress struct {
+	Cells, Done, Reused int
+	Rounds, AllRounds   int64   // of this session: played, to play
+	Seconds             float64 // since the start of this session
+	Replications        int     // that every policy has finished in every environment
+
+	r *runner
+}
+
+func (r *runner) report() {
+	if r.o.Progress == nil {
+		return
+	}
+	p := Progress{
+		Cells: len(r.cells), Done: r.done, Reused: r.reused,
+		Rounds:       r.rounds.Load(),
+		AllRounds:    int64(len(r.cells)-r.reused) * int64(r.x.Horizon),
+		Seconds:      time.Since(r.started).Seconds(),
+		Replications: r.complete,
+		r:            r,
+	}
+	r.o.Progress(p)
+}
+
+// Standing is one line of a leader board.
+type Standing struct {
+	Environment, Policy string
+	Mean, SE            float64 // regret at the horizon; SE is 0 for a single replication
+	Behind              float64 // share of replications in which it lost to the first of its environment
+}
+
+// Board ranks the policies of each environment by mean regret at the horizon, on the replications
+// that every policy has finished: otherwise the order of scheduling would look like a ranking. It
+// may be called only inside the Progress callback.
+func (p Progress) Board() []Standing {
+	x := p.r.x
+	if p.r.complete == 0 {
+		return nil
+	}
+	var reps []int
+	for rep, n := range p.r.finishedIn {
+		if n == len(x.Environments)*len(x.Policies) {
+			reps = append(reps, rep)
+		}
+	}
+	var board []Standing
+	for e := range x.Environments {
+		from := len(board)
+		final := make(map[string][]float64)
+		for q := range x.Policies {
+			s := Standing{Environment: x.Environments[e].Name, Policy: x.Policies[q].Name}
+			v := make([]float64, len(reps))
+			for i, rep := range reps {
+				c := p.r.cells[x.index(e, q, rep)]
+				v[i] = c.Regret[len(c.Regret)-1]
+			}
+			s.Mean, s.SE = meanSE(v)
+			final[s.Policy] = v
+			board = append(board, s)
+		}
+		here := board[from:]
+		slices.SortStableFunc(here, func(a, b Standing) int {
+			switch {
+			case a.Mean < b.Mean:
+				return -1
+			case a.Mean > b.Mean:
+				return 1
+			}
+			return 0
+		})
+		best := final[here[0].Policy]
+		for i := range here {
+			for k, v := range final[here[i].Policy] {
+				if v > best[k] {
+					here[i].Behind += 1 / float64(len(reps))
+				}
+			}
+		}
+	}
+	return board
+}
+
+func meanSE(v []float64) (mean, se float64) {
+	n := float64(len(v))
+	for _, x := range v {
+		mean += x / n
+	}
+	if n < 2 {
+		return mean, 0
+	}
+	var q float64
+	for _, x := range v {
+		q += float64((x - mean) * (x - mean))
+	}
+	return mean, math.Sqrt(q / (n - 1) / n)
+}
