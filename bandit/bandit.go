@@ -84,10 +84,16 @@ type Law struct {
 	Total uint64 // common denominator where the law is a count, otherwise 0
 }
 
-// Prober states the exact law of the action that Select would choose. It changes nothing that can
-// be observed. dst's storage is reused.
+// Prober states the exact law of the action that Select chooses. It changes nothing that can be
+// observed. dst's storage is reused.
+//
+// draw is the decision's rng.Select source, the one that Select gets. The law is that of Select over
+// all sources with the number of draw, draw.At(): a policy may let its candidates depend on the
+// number of the decision, and takes all that it draws between them from the rest of the source.
+// Given the number, the law is a conditional propensity; a policy whose candidates do not depend on
+// the decision ignores draw.
 type Prober interface {
-	Prob(dst *Law, set ActionSet) error
+	Prob(dst *Law, set ActionSet, draw rng.Source) error
 }
 
 // Snapshotter survives a round trip through bytes, bit for bit: a policy restored from a snapshot

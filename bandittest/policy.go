@@ -25,7 +25,9 @@ const (
 	// of another dimension) is an error, not a panic, and changes nothing.
 	FailedCall PolicyCheck = "failed call"
 	// Law: Prob sums to 1, equals counts over the total where there are counts, and is the law of
-	// 10⁵ draws of Select. Only for a Prober, on sets where it is supported.
+	// 10⁵ draws of Select for sources with the number of the decision it was asked for; where it
+	// depends on that number, it fits the choices of 4000 decisions. Only for a Prober, on sets where
+	// it is supported.
 	Law PolicyCheck = "law"
 	// Snapshots: a fresh policy restored from a snapshot goes on bit for bit; a snapshot that was
 	// cut short, made longer or had a bit flipped is refused and changes nothing. Only for a
@@ -280,7 +282,7 @@ func (c *policyTest) pureSelect() {
 				return
 			}
 			if pr, ok := p.(bandit.Prober); ok {
-				_ = pr.Prob(&law, s) // its faults are the business of Law
+				_ = pr.Prob(&law, s, c.key.Child("other").Stream(rng.Select).Round(uint64(t+7))) // its faults are the business of Law
 			}
 			if w, ok := p.(bandit.Warner); ok {
 				w.Warnings(s)
@@ -423,7 +425,7 @@ func (c *policyTest) failedCall() {
 		c.fail("Select on a set of dimension %d was accepted, the policy has %d", c.dim+1, c.dim)
 	}
 	if pr, ok := p.(bandit.Prober); ok {
-		c.guard("Prob on a set of another dimension", func() { err = pr.Prob(new(bandit.Law), wide) })
+		c.guard("Prob on a set of another dimension", func() { err = pr.Prob(new(bandit.Law), wide, rng.Source{}) })
 		if err == nil && !c.failed {
 			c.fail("Prob on a set of dimension %d was accepted, the policy has %d", c.dim+1, c.dim)
 		}
@@ -445,7 +447,8 @@ func (c *policyTest) law() {
 	fresh := c.mk().(bandit.Prober)
 	for _, set := range c.cfg.Sets {
 		law := bandit.Law{Atoms: make([]bandit.Atom, 3, 200), Total: 99} // dirty
-		err := pr.Prob(&law, set)
+		decision := c.key.Child("decision").Stream(rng.Select).Round(17)
+		err := pr.Prob(&law, set, decision)
 		if errors.Is(err, bandit.ErrUnsupported) {
 			continue
 		}
@@ -453,11 +456,11 @@ func (c *policyTest) law() {
 			c.fail("Prob on a %T: %v", set, err)
 			return
 		}
-		if !c.lawful(law, set) || !c.drawn(p, law, set) {
+		if !c.lawful(law, set) || !c.drawn(p, law, set, decision.At()) || !c.decisions(p, law, set) {
 			return
 		}
 		var first bandit.Law
-		if err := fresh.Prob(&first, set); err != nil || !c.lawful(first, set) {
+		if err := fresh.Prob(&first, set, decision); err != nil || !c.lawful(first, set) {
 			c.fail("Prob before round 1 on a %T: %v", set, err)
 			return
 		}
@@ -505,8 +508,9 @@ func (c *policyTest) lawful(law bandit.Law, set bandit.ActionSet) bool {
 	return true
 }
 
-// drawn compares the law with draws of Select.
-func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet) bool {
+// drawn compares the law of a decision with draws of Select: sources that have the decision's number
+// and nothing else in common with each other.
+func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet, number uint64) bool {
 	c.Helper()
 	const level = 1e-9
 	n := 100_000
@@ -520,15 +524,12 @@ func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet
 	var a bandit.Action
 	draws := c.key.Child("draws").Stream(rng.Select)
 	for i := range n {
-		if err := p.Select(&a, set, draws.Round(uint64(i))); err != nil {
+		if err := p.Select(&a, set, draws.Sub(uint64(i)).Round(number)); err != nil {
 			c.fail("Select on a %T: %v", set, err)
 			return false
 		}
-		at, ok := a.Index, true
-		if !finite {
-			at, ok = slices.BinarySearchFunc(law.Atoms, a.X, func(b bandit.Atom, x []float64) int { return slices.Compare(b.X, x) })
-		}
-		if !ok || at < 0 || at >= len(count) || law.Atoms[at].P == 0 {
+		at := place(law, a, finite)
+		if at < 0 || law.Atoms[at].P == 0 {
 			c.fail("draw %d chose %v (arm %d), which has probability 0", i, a.X, a.Index)
 			return false
 		}
@@ -539,6 +540,71 @@ func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet
 		if s := float64(n) * divergence(float64(k)/float64(n), law.Atoms[i].P); s > limit {
 			c.fail("on a %T: action %d was drawn %d times of %d, Prob says %.6g (n·KL = %.1f, limit %.1f at level %g)",
 				set, i, k, n, law.Atoms[i].P, s, limit, level)
+			return false
+		}
+	}
+	return true
+}
+
+// place returns the atom of an action in a law, −1 when it has none.
+func place(law bandit.Law, a bandit.Action, finite bool) int {
+	at, ok := a.Index, a.Index >= 0 && a.Index < len(law.Atoms)
+	if !finite {
+		at, ok = slices.BinarySearchFunc(law.Atoms, a.X, func(b bandit.Atom, x []float64) int { return slices.Compare(b.X, x) })
+	}
+	if !ok {
+		return -1
+	}
+	return at
+}
+
+// decisions compares, where the law depends on the number of the decision, the law with the choice
+// of Select at n decisions of different numbers, one source each: the choice must have a positive
+// probability in the law of its own decision, and on a finite set the sums of 1{arm i chosen} − P_i,
+// martingales with steps below 1, stay within √(2n log(2K/α)) (Azuma and Hoeffding).
+func (c *policyTest) decisions(p bandit.Policy, law bandit.Law, set bandit.ActionSet) bool {
+	c.Helper()
+	const n, level = 4000, 1e-9
+	pr := p.(bandit.Prober)
+	_, finite := set.(bandit.Finite)
+	var first, own bandit.Law
+	var a bandit.Action
+	draws := c.key.Child("decisions").Stream(rng.Select)
+	depends := false
+	sum := make([]float64, len(law.Atoms))
+	for i := range uint64(n) {
+		if i == 20 && !depends { // one law for all
+			return true
+		}
+		draw := draws.Round(i)
+		if err := pr.Prob(&own, set, draw); err != nil {
+			c.fail("Prob on a %T: %v", set, err)
+			return false
+		}
+		if err := p.Select(&a, set, draw); err != nil {
+			c.fail("Select on a %T: %v", set, err)
+			return false
+		}
+		if i == 0 {
+			first.Atoms = slices.Clone(own.Atoms)
+		}
+		depends = depends || !slices.EqualFunc(first.Atoms, own.Atoms, func(a, b bandit.Atom) bool { return a.P == b.P })
+		at := place(own, a, finite)
+		if at < 0 || own.Atoms[at].P == 0 {
+			c.fail("decision %d chose %v (arm %d), which has probability 0 in its law", i, a.X, a.Index)
+			return false
+		}
+		if finite {
+			sum[at]++
+			for k, atom := range own.Atoms {
+				sum[k] -= atom.P
+			}
+		}
+	}
+	limit := math.Sqrt(2 * n * math.Log(2*float64(len(sum))/level))
+	for k, s := range sum {
+		if finite && math.Abs(s) > limit {
+			c.fail("on a %T: over %d decisions arm %d was chosen %.1f times more than its laws say (limit %.1f at level %g)", set, n, k, s, limit, level)
 			return false
 		}
 	}
@@ -732,13 +798,14 @@ func (c *policyTest) permutedLaw() {
 		}
 		plain, permuted, to := c.reordered(f)
 		var law, other bandit.Law
-		if err := pr.Prob(&law, plain); err != nil {
+		draw := c.key.Stream(rng.Select).Round(23)
+		if err := pr.Prob(&law, plain, draw); err != nil {
 			if !errors.Is(err, bandit.ErrUnsupported) {
 				c.fail("Prob: %v", err)
 			}
 			continue
 		}
-		if err := pr.Prob(&other, permuted); err != nil {
+		if err := pr.Prob(&other, permuted, draw); err != nil {
 			c.fail("Prob with the arms in another order: %v", err)
 			return
 		}
@@ -764,7 +831,7 @@ func (c *policyTest) refusal() {
 			return
 		}
 		if pr, ok := p.(bandit.Prober); ok {
-			if err := pr.Prob(new(bandit.Law), set); !errors.Is(err, bandit.ErrUnsupported) {
+			if err := pr.Prob(new(bandit.Law), set, rng.Source{}); !errors.Is(err, bandit.ErrUnsupported) {
 				c.fail("Prob on a %T: error %v, want bandit.ErrUnsupported", set, err)
 				return
 			}

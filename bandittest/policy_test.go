@@ -211,40 +211,40 @@ func (p anyDimension) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.
 	return p.sound.Select(dst, set, draw)
 }
 
-func (p countOff) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	err := p.ensemble().Prob(dst, set)
+func (p countOff) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	err := p.ensemble().Prob(dst, set, draw)
 	dst.Atoms[0].Count++
 	return err
 }
 
-func (p shareOff) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	err := p.ensemble().Prob(dst, set)
+func (p shareOff) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	err := p.ensemble().Prob(dst, set, draw)
 	dst.Atoms[0].P += 1e-9
 	return err
 }
 
-func (p sumOff) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	err := p.sound.Prob(dst, set)
+func (p sumOff) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	err := p.sound.Prob(dst, set, draw)
 	dst.Atoms[0].P += 1e-9
 	return err
 }
 
 // noFloor states the law of the base: arms that only the floor plays have probability 0.
-func (p noFloor) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	return p.ensemble().Prob(dst, set)
+func (p noFloor) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	return p.ensemble().Prob(dst, set, draw)
 }
 
-// slightly states the law of a floor of 0.32 instead of 0.3.
-func (p slightly) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	m, err := policy.Mix(p.ensemble(), 0.32)
+// slightly states the law of a floor of 0.34 instead of 0.3.
+func (p slightly) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	m, err := policy.Mix(p.ensemble(), 0.34)
 	if err != nil {
 		return err
 	}
-	return m.Prob(dst, set)
+	return m.Prob(dst, set, draw)
 }
 
-func (p probLearns) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	err := p.sound.Prob(dst, set)
+func (p probLearns) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	err := p.sound.Prob(dst, set, draw)
 	p.ensemble().Ridge().Theta()[1] += 1e-12
 	return err
 }
@@ -299,8 +299,8 @@ func (p likesFirst) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.So
 	return p.ensemble().Select(dst, set, draw)
 }
 
-func (p lawByNumber) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	err := p.sound.Prob(dst, set)
+func (p lawByNumber) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	err := p.sound.Prob(dst, set, draw)
 	if err == nil && dst.Atoms[0].P > 1e-3 && dst.Atoms[1].P > 1e-3 {
 		dst.Atoms[0].P -= 1e-4 // too little for 10⁵ draws
 		dst.Atoms[1].P += 1e-4

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -17,7 +18,7 @@ import (
 type AtomsOptions struct {
 	Preset    string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/design/atoms.md" default:"practical"`
 	M         int     `key:"m" doc:"number of members" default:"8; theorem's m"`
-	Key       string  `key:"key" doc:"when members are redrawn: epoch (det V grew by rho), fixed (never), round (always)" default:"epoch"`
+	Key       string  `key:"key" doc:"when members are redrawn: decision (for each), epoch (det V grew by rho), fixed (never), round (after each update)" default:"decision"`
 	Rho       float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
 	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
 	Delta     float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
@@ -27,7 +28,7 @@ type AtomsOptions struct {
 
 // Doc implements spec.Documented.
 func (*AtomsOptions) Doc() string {
-	return "members computed from V and a counter, redrawn when det V doubles (docs/design/atoms.md)"
+	return "members computed from V and a counter, redrawn for each decision (docs/design/atoms.md)"
 }
 
 // New implements Options.
@@ -41,7 +42,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		}
 	}
 	set(&o.Preset, "practical")
-	set(&o.Key, "epoch")
+	set(&o.Key, theory.DecisionKey)
 	if o.Rho == 0 {
 		o.Rho = 2
 	}
@@ -51,8 +52,8 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 	if o.Delta == 0 {
 		o.Delta = 0.1
 	}
-	keys := []string{theory.EpochKey, theory.FixedKey, theory.RoundKey}
-	if o.Key != keys[0] && o.Key != keys[1] && o.Key != keys[2] {
+	keys := []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey}
+	if !slices.Contains(keys, o.Key) {
 		return o, fmt.Errorf("key is %q%s", o.Key, spec.Suggest(o.Key, keys))
 	}
 	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
@@ -95,10 +96,18 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 // with J_t uniform on the m members, ξ_t a fair sign (or always +1), and g(e, j) ~ N(0, I) computed
 // from the init stream by the key e and the member's number j. The key is
 //
-//	epoch  ⌊log(det V_{t−1}/λ^d)/log ρ⌋: m fresh members each time det V has grown by ρ
-//	fixed  0 for ever: the cleanest theorem, but it needs m ≥ 2d in practice
-//	round  the number of updates: m fresh members after each update. The law of X_t is exactly that
-//	       of Thompson sampling, and given the m candidates, which the log determines, it is a count
+//	decision  the number of the decision's source, draw.At(): m fresh members for each decision,
+//	          also between two updates. The law of all decisions together is that of Thompson
+//	          sampling, however late the rewards come; m is the resolution of a recorded propensity
+//	epoch     ⌊log(det V_{t−1}/λ^d)/log ρ⌋: m fresh members each time det V has grown by ρ. Few
+//	          members explore less than Thompson sampling on few arms, and more of them are needed
+//	          the longer it runs
+//	fixed     0 for ever: the cleanest theorem, but it needs m ≥ 2d in practice
+//	round     the number of updates: m fresh members after each update. Thompson sampling where an
+//	          update follows each decision; decisions between two updates share their members
+//
+// With decision and round the law of Prob is a conditional propensity: a count given the m
+// candidates, which the stream and the log determine.
 //
 // A bound on the regret with explicit constants and its proof are in docs/design/atoms.md. Compared with
 // Ensemble: nothing is kept for a member, so an update costs d² whatever m is; the state is a sum
@@ -138,38 +147,51 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 // Options returns the configuration with every default filled in.
 func (a *Atoms) Options() AtomsOptions { return a.opts }
 
-// Key returns the key e of the next Select.
-func (a *Atoms) Key() uint64 {
+// Key returns the key e of a decision in the present state. decision is the number of its source,
+// draw.At(); only key = "decision" depends on it.
+func (a *Atoms) Key(decision uint64) uint64 {
 	switch a.opts.Key {
+	case theory.DecisionKey:
+		return decision
 	case theory.FixedKey:
 		return 0
 	case theory.RoundKey:
 		return a.root.Len()
 	}
-	return uint64(a.root.LogDetRatio() / a.logRho)
+	return epochOf(a.root.LogDetRatio(), a.logRho)
 }
 
-// Direction returns g(e, j) of the current key, 0 ≤ j < m. The slice belongs to the policy and is
-// valid until the next call of a method.
-func (a *Atoms) Direction(j int) []float64 { return a.g.at(a.Key(), j) }
+// epochOf returns ⌊x(1 + ε) + ε⌋ for x = logDet/logRho ≥ 0, ε = 10⁻⁹. Without ε a determinant that is
+// a power of ρ, as features that are 0 or 1 make it, would fall into one epoch or the next by the
+// rounding errors of log det, which depend on the order of the events.
+func epochOf(logDet, logRho float64) uint64 {
+	const slack = 1e-9
+	x := logDet / logRho
+	return uint64(x + float64(slack*(1+x)))
+}
 
-// solve stores all members in block, m×d: row j is L⁻ᵀg(e, j).
-func (a *Atoms) solve(block []float64) {
-	key, d := a.Key(), a.root.Dim()
+// Direction returns g(e, j) for a decision, 0 ≤ j < m. The slice belongs to the policy and is valid
+// until the next call of a method.
+func (a *Atoms) Direction(decision uint64, j int) []float64 { return a.g.at(a.Key(decision), j) }
+
+// solve stores all members of a decision in block, m×d: row j is L⁻ᵀg(e, j).
+func (a *Atoms) solve(block []float64, decision uint64) {
+	key, d := a.Key(decision), a.root.Dim()
 	for j := range a.m {
 		copy(block[j*d:j*d+d], a.g.at(key, j))
 	}
 	a.root.Factor().SolveLTRows(block)
 }
 
-// Model stores θ̂ + r ξ L⁻ᵀg(e, j) in dst, 0 ≤ j < m, sign ξ = ±1. Cost d²/2.
-func (a *Atoms) Model(dst []float64, j int, sign float64) {
-	copy(a.member, a.g.at(a.Key(), j))
+// Model stores θ̂ + r ξ L⁻ᵀg(e, j) of a decision in dst, 0 ≤ j < m, sign ξ = ±1. Cost d²/2.
+func (a *Atoms) Model(dst []float64, decision uint64, j int, sign float64) {
+	copy(a.member, a.g.at(a.Key(decision), j))
 	a.root.Factor().SolveLT(a.member)
 	a.shift(dst, sign*a.Scale(), a.member)
 }
 
-// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source.
+// Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source. With key =
+// "decision" the candidates are those of the source's number and come from the init stream.
 func (a *Atoms) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	return a.choose(dst, set, draw, a.Model)
 }
@@ -177,10 +199,10 @@ func (a *Atoms) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 // Update implements bandit.Policy. It draws nothing.
 func (a *Atoms) Update(x bandit.Action, y float64, _ rng.Source) error { return a.learn(x, y) }
 
-// Prob implements bandit.Prober: a count over Models(). With key = "round" it is the law given this
-// round's m candidates.
-func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	return a.law(dst, set, a.solve, a.Model)
+// Prob implements bandit.Prober: a count over Models(). With key = "decision" or "round" it is the
+// law given the m candidates of this decision.
+func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	return a.law(dst, set, draw.At(), a.solve, a.Model)
 }
 
 // Merge adds the events that another policy of equal configuration has seen, as if this one had
@@ -197,7 +219,7 @@ func (a *Atoms) Merge(o *Atoms) error {
 func (a *Atoms) Warnings(set bandit.ActionSet) []string {
 	if d := a.root.Dim(); a.opts.Key == theory.FixedKey && a.m < 2*d {
 		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions unexplored; "+
-			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.EpochKey, 2*d)}
+			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.DecisionKey, 2*d)}
 	}
 	return nil
 }
@@ -292,7 +314,7 @@ func (a *atomic) shift(dst []float64, c float64, member []float64) {
 	}
 }
 
-func (a *atomic) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Source, model func(dst []float64, j int, sign float64)) error {
+func (a *atomic) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Source, model modelOf) error {
 	if err := checkSet(set, a.root.Dim()); err != nil {
 		return err
 	}
@@ -300,7 +322,7 @@ func (a *atomic) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 	if a.symmetric {
 		sign = draw.Sign(1)
 	}
-	model(a.model, j, sign)
+	model(a.model, draw.At(), j, sign)
 	_, err := set.ArgMax(dst, a.model)
 	return err
 }
@@ -323,8 +345,11 @@ func (a *atomic) merge(o atomic) error {
 	return nil
 }
 
-// law writes the share of the models that choose each action.
-func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, members func(block []float64), model func(dst []float64, j int, sign float64)) error {
+// modelOf stores model (j, ξ) of a decision in dst.
+type modelOf func(dst []float64, decision uint64, j int, sign float64)
+
+// law writes the share of the models of a decision that choose each action.
+func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, decision uint64, members func(block []float64, decision uint64), model modelOf) error {
 	d := a.root.Dim()
 	if err := checkSet(set, d); err != nil {
 		return err
@@ -333,14 +358,14 @@ func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, members func(block [
 	if !ok {
 		return count(dst, set, uint64(a.Models()), func(add func([]float64) error) error {
 			for j := range a.m {
-				model(a.model, j, 1)
+				model(a.model, decision, j, 1)
 				if err := add(a.model); err != nil {
 					return err
 				}
 				if !a.symmetric {
 					continue
 				}
-				model(a.model, j, -1)
+				model(a.model, decision, j, -1)
 				if err := add(a.model); err != nil {
 					return err
 				}
@@ -348,7 +373,7 @@ func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, members func(block [
 			return nil
 		})
 	}
-	members(a.tally.start(a.m, d))
+	members(a.tally.start(a.m, d), decision)
 	a.tally.score(f, a.root.Theta(), a.Scale())
 	zeros(dst, f.Len())
 	for j := range a.m {
@@ -359,7 +384,7 @@ func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, members func(block [
 			}
 			i, sure := a.tally.winner(j, k)
 			if !sure {
-				model(a.model, j, sign)
+				model(a.model, decision, j, sign)
 				if _, err := set.ArgMax(&a.tally.action, a.model); err != nil {
 					return err
 				}

@@ -13,7 +13,7 @@ import (
 // Select and Update 2 µs each, nothing allocated), and at larger sizes.
 func BenchmarkAtoms(b *testing.B) {
 	for _, c := range []struct{ d, arms, m int }{{26, 3, 8}, {26, 3, 64}, {50, 1000, 8}} {
-		for _, kind := range []string{"epoch", "round", "lazy"} {
+		for _, kind := range []string{"decision", "epoch", "round", "lazy"} {
 			w := newWorld(1, c.d, c.arms)
 			var o policy.Options = &policy.AtomsOptions{M: c.m, Key: kind, Symmetric: true}
 			if kind == "lazy" {
@@ -41,7 +41,7 @@ func BenchmarkAtoms(b *testing.B) {
 			b.Run(name+"Prob", func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := p.(bandit.Prober).Prob(&law, w); err != nil {
+					if err := p.(bandit.Prober).Prob(&law, w, sel.Round(t)); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -223,7 +223,7 @@ func TestAtomsLeaveTheSpan(t *testing.T) {
 			t.Errorf("seed %d: an ensemble with m = 2 leaves its plane by %v", seed, got)
 		}
 		atoms := newComputed(t, "epoch", policy.AtomsOptions{M: m, Lambda: 5}, w.problem(0)).(*policy.Atoms)
-		g := [][]float64{append([]float64(nil), atoms.Direction(0)...), append([]float64(nil), atoms.Direction(1)...)}
+		g := [][]float64{append([]float64(nil), atoms.Direction(0, 0)...), append([]float64(nil), atoms.Direction(0, 1)...)}
 		if got := outside(atoms, g); got < 0.1 {
 			t.Errorf("seed %d: atoms with m = 2 stay within %v of a plane", seed, got)
 		}
@@ -243,6 +243,6 @@ func ExampleAtoms() {
 	if err := east.Merge(west); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Printf("events %d, theta %.4f, epoch %d, models %d\n", east.Root().Len(), east.Root().Theta(), east.Key(), east.Models())
-	// Output: events 3, theta [0.5000 0.1250], epoch 2, models 8
+	fmt.Printf("events %d, theta %.4f, models %d\n", east.Root().Len(), east.Root().Theta(), east.Models())
+	// Output: events 3, theta [0.5000 0.1250], models 8
 }

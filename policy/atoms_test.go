@@ -23,13 +23,13 @@ type computed interface {
 	bandit.Policy
 	bandit.Prober
 	bandit.Snapshotter
-	Model(dst []float64, j int, sign float64)
+	Model(dst []float64, decision uint64, j int, sign float64)
 	Scale() float64
 	Root() *linalg.Root
 }
 
 // forms are the keys of Atoms, and Lazy.
-var forms = []string{"epoch", "fixed", "round", "lazy"}
+var forms = []string{"decision", "epoch", "fixed", "round", "lazy"}
 
 // newComputed returns one of the forms, with signs.
 func newComputed(t testing.TB, form string, o policy.AtomsOptions, p policy.Problem) computed {
@@ -48,12 +48,12 @@ func newComputed(t testing.TB, form string, o policy.AtomsOptions, p policy.Prob
 	return q
 }
 
-// keyOf returns e, the key of the members that the next Select draws from.
+// keyOf returns e, the key of the members that Select draws from at decision 7.
 func keyOf(p computed) uint64 {
 	if l, ok := p.(*policy.Lazy); ok {
 		return l.Epoch()
 	}
-	return p.(*policy.Atoms).Key()
+	return p.(*policy.Atoms).Key(7)
 }
 
 // sums keeps V and b and solves with gonum: atoms written down a second time, from the formulas and
@@ -135,6 +135,8 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 				root := now
 				var key uint64
 				switch form {
+				case "decision":
+					key = uint64(round + 1)
 				case "epoch":
 					key = uint64(max(0, logDet) / math.Log(rho))
 				case "round":
@@ -148,8 +150,12 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 					}
 					root, key = ref, epoch
 				}
-				if keyOf(p) != key {
-					t.Fatalf("after round %d: key %d, want %d", round, keyOf(p), key)
+				at := keyOf(p)
+				if form == "decision" {
+					at = p.(*policy.Atoms).Key(uint64(round + 1))
+				}
+				if at != key {
+					t.Fatalf("after round %d: key %d, want %d", round, at, key)
 				}
 				r := 0.4 * (math.Sqrt(lambda) + math.Sqrt(2*math.Log(10)+logDet))
 				if math.Abs(p.Scale()-r) > 1e-9 {
@@ -162,7 +168,7 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 					w.key.Stream(rng.Init).Sub(key).Round(uint64(j)).Normals(g, 0)
 					member, theta := root.triangular(g), now.hat()
 					linalg.Axpy(sign*r, member, theta)
-					p.Model(got, j, sign)
+					p.Model(got, uint64(round+1), j, sign)
 					for i := range got {
 						if math.Abs(got[i]-theta[i]) > 1e-9 {
 							t.Fatalf("after round %d, member %d: %v, want %v", round, j, got, theta)
@@ -223,7 +229,7 @@ func TestEpochBound(t *testing.T) {
 			if form == "lazy" {
 				p, err = policy.NewLazy(policy.LazyOptions{M: 2, Lambda: lambda, Rho: rho}, prob)
 			} else {
-				p, err = policy.NewAtoms(policy.AtomsOptions{M: 2, Lambda: lambda, Rho: rho}, prob)
+				p, err = policy.NewAtoms(policy.AtomsOptions{Key: "epoch", M: 2, Lambda: lambda, Rho: rho}, prob)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -242,7 +248,7 @@ func TestEpochBound(t *testing.T) {
 					t.Fatal(err)
 				}
 				limit := float64(d) * math.Log1p(float64(i+1)/(lambda*float64(d))) / math.Log(rho)
-				if k := keyOf(p); k < last || float64(k) > limit+1e-9 {
+				if k := keyOf(p); k < last || float64(k) > limit+1e-9*(2+limit) {
 					t.Fatalf("%s, update %d: key %d after %d, limit %v", form, i+1, k, last, limit)
 				} else {
 					last = k
@@ -327,8 +333,8 @@ func TestAtomsMerge(t *testing.T) {
 				continue
 			}
 			for j := range m {
-				whole.Model(want, j, 1)
-				p.Model(got, j, 1)
+				whole.Model(want, 5, j, 1)
+				p.Model(got, 5, j, 1)
 				for i := range want {
 					if math.Abs(want[i]-got[i]) > 1e-9 {
 						t.Fatalf("%s %s: member %d is %v, want %v", form, name, j, got, want)
@@ -374,8 +380,8 @@ func TestAtomsRecovery(t *testing.T) {
 				t.Fatal(err)
 			}
 			for j := range m {
-				steady.Model(a, j, -1)
-				restored.Model(b, j, -1)
+				steady.Model(a, 9, j, -1)
+				restored.Model(b, 9, j, -1)
 				if !slices.Equal(a, b) {
 					t.Fatalf("%s: member %d is %v after recovery, %v without", form, j, b, a)
 				}
@@ -412,17 +418,18 @@ func TestAtomsCount(t *testing.T) {
 			}
 		}
 		p := newComputed(t, form, policy.AtomsOptions{M: m}, w.problem(0))
+		sel := w.key.Child("draws").Stream(rng.Select)
 		var law bandit.Law
 		var a bandit.Action
 		model := make([]float64, d)
 		check := func(round int) {
-			if err := p.Prob(&law, w); err != nil {
+			if err := p.Prob(&law, w, sel.Round(3)); err != nil {
 				t.Fatal(err)
 			}
 			want := make([]uint64, len(w.arms))
 			for j := range m {
 				for _, sign := range []float64{1, -1} {
-					p.Model(model, j, sign)
+					p.Model(model, 3, j, sign)
 					w.ArgMax(&a, model)
 					want[a.Index]++
 				}
@@ -441,9 +448,8 @@ func TestAtomsCount(t *testing.T) {
 			n = 1_000_000
 		}
 		seen := make([]float64, len(w.arms))
-		sel := w.key.Child("draws").Stream(rng.Select)
 		for i := range uint64(n) {
-			if err := p.Select(&a, w, sel.Round(i)); err != nil {
+			if err := p.Select(&a, w, sel.Sub(i).Round(3)); err != nil {
 				t.Fatal(err)
 			}
 			seen[a.Index]++
@@ -535,6 +541,107 @@ func TestRoundKeyIsThompson(t *testing.T) {
 	}
 }
 
+// TestDecisionKeyIsThompson: with key = "decision" the decisions between two updates are independent
+// with the law of Thompson sampling: n = 20 000 decisions of one policy with m = 2, its candidates
+// fixed by its stream. Null: each arm has Thompson's probability, and so has the event that the
+// decisions 2i and 2i+1 agree. Both laws are estimated with n draws and compared by Hoeffding's
+// inequality, level 1e-4 in all. With key = "round" two members decide everything, which the test
+// must notice. A decision's choice does not depend on the decisions before it.
+func TestDecisionKeyIsThompson(t *testing.T) {
+	const d, n, level = 4, 20_000, 1e-4
+	w := newWorld(13, d, 6)
+	log := record(t, w, newComputed(t, "epoch", policy.AtomsOptions{}, w.problem(0)), 40)
+	thompson, err := policy.NewThompson(policy.ThompsonOptions{}, w.problem(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := func(p bandit.Policy, stream string) (share [7]float64) {
+		feed(t, p, log)
+		var a bandit.Action
+		last := -1
+		for i := range uint64(n) {
+			if err := p.Select(&a, w, w.key.Child(stream).Stream(rng.Select).Round(i)); err != nil {
+				t.Fatal(err)
+			}
+			share[a.Index] += 1.0 / n
+			if i%2 == 1 && a.Index == last {
+				share[6] += 2.0 / n
+			}
+			last = a.Index
+		}
+		return share
+	}
+	want := tally(thompson, "thompson")
+	far := func(form string) (worst float64) {
+		got := tally(newComputed(t, form, policy.AtomsOptions{M: 2}, w.problem(0)), "atoms")
+		for i := range want {
+			worst = max(worst, math.Abs(got[i]-want[i]))
+		}
+		return worst
+	}
+	limit := 2 * math.Sqrt(math.Log(2*2*7/level)/(2*n/2)) // pairs: n/2 of them
+	if x := far("decision"); x > limit {
+		t.Errorf("a share differs from Thompson sampling's by %v, limit %v", x, limit)
+	}
+	if x := far("round"); x <= limit {
+		t.Errorf("the test does not notice that two members make all decisions: %v within %v", x, limit)
+	}
+}
+
+// TestEpochsAtPowers: where det V is a power of ρ, the key does not depend on the order of the events
+// or on how logs were merged. 1000 logs of d ≤ 5 and at most 24 events, λ = 1, ρ = 2: actions ±1/√d and
+// √½·e_i, whose determinants are often powers of 2, and basis vectors.
+func TestEpochsAtPowers(t *testing.T) {
+	powers := 0
+	for i := range uint64(1000) {
+		src := rng.NewKey(i).Stream(rng.Instance).Round(0)
+		d, n := 1+src.Intn(0, 5), 1+src.Intn(1, 24)
+		new1 := func() *policy.Atoms {
+			p := policy.Problem{Dim: d, Init: rng.NewKey(i).Stream(rng.Init)}
+			return newComputed(t, "epoch", policy.AtomsOptions{M: 2}, p).(*policy.Atoms)
+		}
+		whole, back, first, second := new1(), new1(), new1(), new1()
+		var log []bandit.Action
+		for k := range n {
+			a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
+			at := src.Intn(2+10*k, d)
+			switch i % 3 {
+			case 0:
+				for c := range a.X {
+					a.X[c] = src.Sign(3+10*k+c) / math.Sqrt(float64(d))
+				}
+			case 1:
+				a.X[at] = math.Sqrt(0.5)
+			default:
+				a.X[at] = 1
+			}
+			log = append(log, a)
+		}
+		for k, a := range log {
+			half := first
+			if k%2 == 1 {
+				half = second
+			}
+			if whole.Update(a, 0, rng.Source{}) != nil || half.Update(a, 0, rng.Source{}) != nil ||
+				back.Update(log[n-1-k], 0, rng.Source{}) != nil {
+				t.Fatal("an update failed")
+			}
+		}
+		if err := first.Merge(second); err != nil {
+			t.Fatal(err)
+		}
+		if x := whole.Root().LogDetRatio() / math.Ln2; math.Abs(x-math.Round(x)) < 1e-12 && x > 0.5 {
+			powers++
+		}
+		if whole.Key(0) != back.Key(0) || whole.Key(0) != first.Key(0) {
+			t.Errorf("log %d (d = %d, %d events): key %d in order, %d backwards, %d merged", i, d, n, whole.Key(0), back.Key(0), first.Key(0))
+		}
+	}
+	if powers < 30 {
+		t.Errorf("only %d of 1000 determinants are powers of 2: the test has lost its cases", powers)
+	}
+}
+
 // listener is a world that remembers the θ it was asked with.
 type listener struct {
 	*world
@@ -588,7 +695,7 @@ func TestAtomsFloor(t *testing.T) {
 	mixed := decode(spec.Raw{"kind": "mixed", "epsilon": epsilon, "base": base})
 	w.play(t, mixed, 50, nil)
 	var law bandit.Law
-	if err := mixed.(bandit.Prober).Prob(&law, w); err != nil {
+	if err := mixed.(bandit.Prober).Prob(&law, w, rng.Source{}); err != nil {
 		t.Fatal(err)
 	}
 	sum, floor := 0.0, 0
@@ -613,7 +720,7 @@ func TestFixedWarns(t *testing.T) {
 		key  string
 		m    int
 		warn bool
-	}{{"epoch", 2, false}, {"round", 2, false}, {"fixed", 20, false}, {"fixed", 19, true}} {
+	}{{"", 2, false}, {"epoch", 2, false}, {"round", 2, false}, {"fixed", 20, false}, {"fixed", 19, true}} {
 		a := newComputed(t, c.key, policy.AtomsOptions{M: c.m}, w.problem(0)).(*policy.Atoms)
 		if got := strings.Join(a.Warnings(w.set()), " "); (got != "") != c.warn || c.warn && !strings.Contains(got, "2d = 20") {
 			t.Errorf("%+v: warning %q", c, got)

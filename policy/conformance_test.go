@@ -182,7 +182,7 @@ func TestConformance(t *testing.T) {
 					want := e.law == anySet || (e.law == finite && isFinite)
 					err := errors.ErrUnsupported
 					if ok {
-						err = pr.Prob(new(bandit.Law), set)
+						err = pr.Prob(new(bandit.Law), set, rng.Source{})
 					}
 					if want != (err == nil) {
 						t.Errorf("Prob on a %T: %v, want support on %s", set, err, e.law)

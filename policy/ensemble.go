@@ -431,7 +431,7 @@ func (e *Ensemble) each(f func(j int, sign float64) error) error {
 // Prob implements bandit.Prober: the share of the models that choose each action, a count over
 // Models(). With select = "max" the one action has probability 1; with a reference law it is a count
 // over that law's models, or refused where they cannot be counted.
-func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	if err := checkSet(set, e.ridge.Dim()); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (e *EpsilonGreedy) Select(dst *bandit.Action, set bandit.ActionSet, draw rn
 
 // Prob implements bandit.Prober for finite sets; elsewhere it is bandit.ErrUnsupported unless ε
 // is 0.
-func (e *EpsilonGreedy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (e *EpsilonGreedy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	if _, finite := set.(bandit.Finite); !finite && e.epsilon > 0 {
 		return fmt.Errorf("policy: epsilon-greedy: the law on a set that is not finite is an integral: %w", bandit.ErrUnsupported)
 	}

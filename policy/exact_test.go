@@ -186,7 +186,7 @@ func (a asked) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source)
 	err := a.Ensemble.Select(dst, set, draw)
 	if err == nil && draw.At()%3 == 0 {
 		var law bandit.Law
-		err = a.Prob(&law, a.w)
+		err = a.Prob(&law, a.w, rng.Source{})
 	}
 	if err == nil && draw.At()%5 == 0 {
 		var other bandit.Action

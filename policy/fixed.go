@@ -91,7 +91,7 @@ func (f *Fixed) choose(dst *bandit.Action, set bandit.ActionSet) error {
 }
 
 // Prob implements bandit.Prober: one action has probability 1.
-func (f *Fixed) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (f *Fixed) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	return certain(dst, set, f.choose)
 }
 

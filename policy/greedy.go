@@ -36,7 +36,7 @@ func (g *Greedy) Select(dst *bandit.Action, set bandit.ActionSet, _ rng.Source) 
 }
 
 // Prob implements bandit.Prober: one action has probability 1.
-func (g *Greedy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (g *Greedy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	return certain(dst, set, g.exploit)
 }
 

@@ -139,7 +139,7 @@ func (q *Incremental) Update(a bandit.Action, y float64, draw rng.Source) error 
 }
 
 // Prob implements bandit.Prober: a count over 2m.
-func (q *Incremental) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (q *Incremental) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	d := q.ridge.Dim()
 	if err := checkSet(set, d); err != nil {
 		return err

@@ -101,16 +101,16 @@ func (l *Lazy) Member(j int) []float64 {
 	return p
 }
 
-// solve stores all members in block, m×d.
-func (l *Lazy) solve(block []float64) {
+// solve stores all members in block, m×d, the same for each decision.
+func (l *Lazy) solve(block []float64, _ uint64) {
 	for j := range l.m {
 		l.Member(j)
 	}
 	copy(block, l.members)
 }
 
-// Model stores θ̂ + r ξ P^j in dst, 0 ≤ j < m, sign ξ = ±1.
-func (l *Lazy) Model(dst []float64, j int, sign float64) {
+// Model stores θ̂ + r ξ P^j in dst, 0 ≤ j < m, sign ξ = ±1. It does not depend on the decision.
+func (l *Lazy) Model(dst []float64, _ uint64, j int, sign float64) {
 	l.shift(dst, sign*l.Scale(), l.Member(j))
 }
 
@@ -139,8 +139,8 @@ func (l *Lazy) refresh(epoch uint64) {
 }
 
 // Prob implements bandit.Prober: a count over Models().
-func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet) error {
-	return l.law(dst, set, l.solve, l.Model)
+func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
+	return l.law(dst, set, 0, l.solve, l.Model)
 }
 
 // Merge adds the events that another policy of equal configuration has seen and refreshes the

@@ -185,7 +185,7 @@ func (u *LinUCB) farthest(r float64) bool {
 }
 
 // Prob implements bandit.Prober: one action has probability 1.
-func (u *LinUCB) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (u *LinUCB) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	return certain(dst, set, u.choose)
 }
 

@@ -287,7 +287,7 @@ func TestSimplePolicies(t *testing.T) {
 	}
 	regressionOf(t, e, d, 30, 2)
 	var law bandit.Law
-	if err := e.Prob(&law, w); err != nil {
+	if err := e.Prob(&law, w, rng.Source{}); err != nil {
 		t.Fatal(err)
 	}
 	for i, atom := range law.Atoms {

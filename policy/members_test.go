@@ -70,7 +70,7 @@ func (s script) perform(t *testing.T, order []string) (trace, sums []float64) {
 		if s.pauses {
 			switch r.IntN(60) {
 			case 0:
-				if err := e.Prob(&law, w.set()); err != nil {
+				if err := e.Prob(&law, w.set(), rng.Source{}); err != nil {
 					t.Fatal(err)
 				}
 				for _, atom := range law.Atoms {

@@ -55,7 +55,7 @@ func TestMemory(t *testing.T) {
 		w.play(t, e, c.n, func(round int, _ *bandit.Action, _ float64) {
 			drawn[w.key.Stream(rng.Select).Round(uint64(round)).Intn(0, c.m)] = true
 			if c.prob && round%100 == 0 {
-				if err := e.Prob(&law, w.set()); err != nil {
+				if err := e.Prob(&law, w.set(), rng.Source{}); err != nil {
 					t.Fatal(err)
 				}
 			}

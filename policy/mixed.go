@@ -79,7 +79,7 @@ func (m *Mixed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 }
 
 // Prob implements bandit.Prober where the base does.
-func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
 	if _, err := m.finite(set); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet) error {
 	if !ok {
 		return fmt.Errorf("policy: mixed: the base, a %T, has no exact propensities: %w", m.base, bandit.ErrUnsupported)
 	}
-	if err := p.Prob(dst, set); err != nil {
+	if err := p.Prob(dst, set, draw.Sub(0)); err != nil {
 		return err
 	}
 	if m.epsilon > 0 {

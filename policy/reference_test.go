@@ -181,7 +181,7 @@ func TestReferenceCount(t *testing.T) {
 		}
 		w.play(t, e, 30, nil)
 		var law bandit.Law
-		if err := e.Prob(&law, w); err != nil {
+		if err := e.Prob(&law, w, rng.Source{}); err != nil {
 			t.Fatal(err)
 		}
 		// Members by the public method, combined here.
@@ -263,7 +263,7 @@ func TestReferenceRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		var law bandit.Law
-		if err := e.Prob(&law, w); !errors.Is(err, bandit.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
+		if err := e.Prob(&law, w, rng.Source{}); !errors.Is(err, bandit.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.ref, err, c.want)
 		}
 	}
@@ -310,7 +310,7 @@ func ExampleEnsemble_reference() {
 	w := newWorld(1, 2, 3)
 	e, _ := policy.NewEnsemble(policy.EnsembleOptions{M: 8, Reference: "pair", Symmetric: true}, w.problem(0))
 	var law bandit.Law
-	e.Prob(&law, w)
+	e.Prob(&law, w, rng.Source{})
 	fmt.Println("models", law.Total)
 	// Output: models 112
 }

@@ -64,10 +64,11 @@ func TestFaintActions(t *testing.T) {
 				var a bandit.Action
 				var law bandit.Law
 				for round := range uint64(12) {
-					if err := p.Select(&a, set, rng.NewKey(7).Stream(rng.Select).Round(round)); err != nil {
+					draw := rng.NewKey(7).Stream(rng.Select).Round(round)
+					if err := p.Select(&a, set, draw); err != nil {
 						t.Fatal(kind, err)
 					}
-					if err := prober.Prob(&law, set); err != nil {
+					if err := prober.Prob(&law, set, draw); err != nil {
 						t.Fatal(kind, err)
 					}
 					if !(law.Atoms[a.Index].P > 0) {
@@ -164,7 +165,7 @@ func checkScores(t *testing.T, o policy.EnsembleOptions, d, n int, crowded bool)
 			if e.Follows() {
 				followed++
 			}
-			if err := e.Prob(&law, set); err != nil {
+			if err := e.Prob(&law, set, rng.Source{}); err != nil {
 				t.Fatal(err)
 			}
 			want := make([]uint64, n)
@@ -230,7 +231,7 @@ func TestScoreErrors(t *testing.T) {
 		var law bandit.Law
 		closest, looks := 0.0, 0
 		w.play(t, e, 700, func(round int, _ *bandit.Action, _ float64) {
-			if err := e.Prob(&law, w); err != nil {
+			if err := e.Prob(&law, w, rng.Source{}); err != nil {
 				t.Fatal(err)
 			}
 			score, bounds, ok := e.FollowedScores()
@@ -327,7 +328,7 @@ func checkCounts(t *testing.T, o policy.EnsembleOptions, d, n int, size float64,
 		if _, ok := e.Listed(); ok {
 			listed++
 		}
-		if err := e.Prob(&law, set); err != nil {
+		if err := e.Prob(&law, set, rng.Source{}); err != nil {
 			t.Fatal(err)
 		}
 		if r.IntN(3) == 0 {
@@ -398,7 +399,7 @@ func BenchmarkProb(b *testing.B) {
 					if fresh {
 						set = sets[i%2]
 					}
-					if err := e.Prob(&law, set); err != nil {
+					if err := e.Prob(&law, set, rng.Source{}); err != nil {
 						b.Fatal(err)
 					}
 					b.StopTimer()

@@ -57,7 +57,7 @@ func (u *Uniform) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sour
 }
 
 // Prob implements bandit.Prober for finite sets: one of K for each arm.
-func (u *Uniform) Prob(dst *bandit.Law, set bandit.ActionSet) error {
+func (u *Uniform) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	if err := checkSet(set, len(u.random.direction)); err != nil {
 		return err
 	}

@@ -31,10 +31,10 @@ func TestMixedLaw(t *testing.T) {
 			if err := alone.Update(*a, y, w.key.Stream(rng.Perturb).Round(uint64(round)).Sub(0)); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Prob(&law, w); err != nil {
+			if err := m.Prob(&law, w, rng.Source{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := alone.Prob(&bare, w); err != nil {
+			if err := alone.Prob(&bare, w, rng.Source{}); err != nil {
 				t.Fatal(err)
 			}
 			for i := range law.Atoms {
@@ -223,7 +223,7 @@ func TestWrappersRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Prob(new(bandit.Law), w); !errors.Is(err, bandit.ErrUnsupported) {
+	if err := m.Prob(new(bandit.Law), w, rng.Source{}); !errors.Is(err, bandit.ErrUnsupported) {
 		t.Errorf("mixed over ts: Prob gives %v", err)
 	}
 	// A wrapper passes on what its base warns of.

@@ -3,8 +3,6 @@ package report
 import (
 	"html/template"
 	"io"
-
-	"troupe/report/chart"
 )
 
 // Sheet is a page in the shell of the report that is not one run's report: two runs compared, the
@@ -22,8 +20,8 @@ type Sheet struct {
 // Section is one part of a sheet; what is nil is left out.
 type Section struct {
 	ID, Title, How string
-	Figure         *chart.Figure
-	Table          *chart.Table
+	Figure         *Figure
+	Table          *Table
 	Pre            string // text as it is, for commands and specs
 }
 
@@ -31,7 +29,7 @@ var sheetTemplate = parsed(pageFiles, "sheet.html")
 
 // WriteHTML writes the sheet as one self-contained page. Rows and marks wear looks[Policy]; looks
 // may be nil when nothing does.
-func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
+func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
 	type section struct {
 		ID, Title, How, Pre string
 		Figure, Table       template.HTML
@@ -39,7 +37,7 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 	}
 	names := make([]string, len(looks))
 	for i := range names {
-		names[i] = chart.ClassOf(i)
+		names[i] = look(i)
 	}
 	view := struct {
 		Tab   string
@@ -48,7 +46,7 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 		Parts []section
 	}{Tab: s.Title + " · troupe", Style: newShell("", looks, 0, 0).Style, Sheet: s}
 	for _, x := range s.Sections {
-		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.HTML()}
+		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.html()}
 		if x.Table != nil {
 			p.Table, p.Note = x.Table.HTML(names), x.Table.Note
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -80,10 +79,10 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	b := a.Summary[best]
 	A := name(a.Label(best))
 	if a.R() < 2 {
-		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", chart.Amount(b.Mean, a.Dec), ".")}
+		return say("Too few replications to compare (", count(a.R()), ")."),
+			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
 	}
-	lost := chart.Amount(b.Mean, a.Dec) + " ± " + chart.Amount(b.SE, a.Dec)
+	lost := amount(b.Mean, a.Dec) + " ± " + amount(b.SE, a.Dec)
 	var tied, behind, worse []string
 	for _, i := range a.Order[1:] {
 		switch a.Diff[i].Verdict {
@@ -100,15 +99,15 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
 		lead = append(lead, say("It is the only policy of this run, so there is nothing to compare it with."))
 	case a.R() < minReps:
-		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
+		head = say("Too few replications to compare (", count(a.R()), ").")
 		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
-			". From ", chart.Count(minReps), " replications on the report says which differences are more than chance."))
+			". From ", count(minReps), " replications on the report says which differences are more than chance."))
 	case len(tied) == 0 && len(behind) == 0:
 		second := a.Order[1]
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ", name(a.Label(second)),
-			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ", chart.Amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
+			", lost ", amount(d.Mean, a.Dec), " more [", amount(d.Lo, a.Dec), ", ", amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
 	case len(tied) == 0:
 		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
@@ -124,12 +123,12 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ".", a.needed(tied)))
 	default:
-		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)), " others cannot be told apart from it.")
+		head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
 	}
 	if len(worse) > 0 && len(tied)+len(behind) > 0 {
-		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())), listed(worse),
-			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
+		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", count(a.R())), listed(worse),
+			" lost more, by margins that chance does not explain (95"+narrow+"%, all pairs at once).")
 	}
 	if len(behind) > 0 {
 		lead = append(lead, say(listed(behind), " lost more in most replications, which chance does not explain either; rare large losses leave the difference of the means open."))
@@ -165,7 +164,7 @@ func about(n int) string {
 	for n/step >= 100 {
 		step *= 10
 	}
-	return chart.Count((n + step/2) / step * step)
+	return count((n + step/2) / step * step)
 }
 
 // shape says where mean, median and tail tell different stories.
@@ -192,14 +191,14 @@ func (a *Analysis) shape() Prose {
 	}
 	if med != best {
 		s := a.Summary[med]
-		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", chart.Amount(s.Median, a.Dec))
+		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", amount(s.Median, a.Dec))
 		if s.NearLinear > 0 && s.NearLinear*10 >= a.R() {
-			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(a.R()), " replications still grow almost linearly")
+			q = say(q, ", yet ", count(s.NearLinear), " of its ", count(a.R()), " replications still grow almost linearly")
 		}
 		add(say(q, "."))
 	}
 	if tail != best && a.R() >= minReps {
-		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ", chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
+		add(say("In its worst 5"+narrow+"% of replications ", name(a.Label(tail)), " loses least, ", amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
 	var ahead []string
 	for _, i := range a.Order[1:] {
@@ -225,7 +224,7 @@ func (a *Analysis) losses() (out []Prose) {
 		for _, p := range a.Policies {
 			short = min(short, data.Finished(p))
 		}
-		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", chart.Count(a.R()), chart.Count(most))))
+		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", count(a.R()), count(most))))
 	}
 	return out
 }
@@ -276,7 +275,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		}
 	}
 	slices.SortStableFunc(order, func(x, y string) int { return wins[y] - wins[x] })
-	total := chart.Count(len(all))
+	total := count(len(all))
 	every := "all " + total
 	if len(all) == 2 {
 		every = "both"
@@ -289,13 +288,13 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
 		case alone[w] == len(all):
 			head = say(name(w), " has the lowest regret in "+every+" environments.")
-			lead = append(lead, say("In each of them all margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
+			lead = append(lead, say("In each of them all margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
 		default:
 			head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
 			if alone[w] > 0 {
-				lead = append(lead, say("In ", chart.Count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
+				lead = append(lead, say("In ", count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
 			} else {
-				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+chart.Narrow+"%, all pairs at once)."))
+				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+narrow+"%, all pairs at once)."))
 			}
 		}
 		if decided == len(all) {
@@ -325,7 +324,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		} else if i == len(order)-1 {
 			sep = " and "
 		}
-		lowest = say(lowest, sep, name(w), "’s in ", chart.Count(wins[w]))
+		lowest = say(lowest, sep, name(w), "’s in ", count(wins[w]))
 		if i == 0 {
 			lowest = say(lowest, " of ", total, " environments")
 		}
@@ -337,7 +336,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 			safe = append(safe, l)
 		}
 	}
-	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
+	chance := "Differences count when they are more than chance explains (95" + narrow + "%, all pairs of an environment at once)."
 	switch {
 	case decided < len(all):
 		return say("The lowest mean regret is not the same policy’s in every environment."),
@@ -352,7 +351,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 	case len(safe) <= 3:
 		return say(safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
 	}
-	return say(chart.Count(len(safe)), " policies are never clearly worse than the best."),
+	return say(count(len(safe)), " policies are never clearly worse than the best."),
 		[]Prose{say("They are ", listed(safe), "."), lowest, say(chance)}
 }
 
@@ -376,7 +375,7 @@ func environmentFacts(e sim.EnvironmentRow) (facts []string) {
 		facts = append(facts, e.Kind)
 	}
 	if e.Dim > 0 {
-		facts = append(facts, "d = "+chart.Count(e.Dim))
+		facts = append(facts, "d = "+count(e.Dim))
 	}
 	if set, ok := e.Options["set"].(map[string]any); ok {
 		facts = append(facts, describeSet(set))
@@ -394,9 +393,9 @@ func describeSet(o map[string]any) string {
 		return "unit ball"
 	case kind == "random-sphere" && arms > 0:
 		if o["redraw"] == true {
-			return chart.Count(int(arms)) + " random arms, new each round"
+			return count(int(arms)) + " random arms, new each round"
 		}
-		return chart.Count(int(arms)) + " random arms"
+		return count(int(arms)) + " random arms"
 	}
 	return options(kind, o)
 }

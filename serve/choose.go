@@ -325,7 +325,7 @@ func (w *worker) choose(nonce eventlog.ID) (choice, error) {
 	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
 		return choice{}, err
 	}
-	if err := w.policy.Prob(&w.law, set); err != nil {
+	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
 		return choice{}, err
 	}
 	c := choice{index: w.action.Index}

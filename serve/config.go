@@ -321,9 +321,42 @@ func (c ModelConfig) Check() error {
 	return err
 }
 
+// logged is compile for a configuration in a log of version 1, where an absent option of the policy has the
+// default of that time.
+func (c ModelConfig) logged() (*compiled, error) {
+	if err := c.Policy.fill(policy.Version1); err != nil {
+		return nil, err
+	}
+	return c.compile(foldLimits)
+}
+
+// fill replaces the table by complete(table).
+func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
+	raw := complete(p.Raw)
+	if len(p.Raw) == 0 || sameJSON(raw, p.Raw) {
+		return nil
+	}
+	if err := p.DecodeSpec(raw, "policy"); err != nil {
+		return configError("config", err)
+	}
+	return nil
+}
+
+// keep takes the model's own table for one that says the same: an absent option has the default of today, or
+// that of the time when the model was made.
+func (p *PolicySpec) keep(own PolicySpec) {
+	if sameJSON(policy.Written(p.Raw), own.Raw) || sameJSON(policy.Version1(p.Raw), own.Raw) {
+		*p = own
+	}
+}
+
 // admit is compile for a configuration that comes from outside. It refuses, beside what compile does,
-// what would only fail at a decision; logs have such configurations, and the fold must read them.
+// what would only fail at a decision; logs have such configurations, and the fold must read them. It writes
+// out the options of the policy whose defaults have changed since version 1 of the log.
 func (c ModelConfig) admit(limits Limits) (*compiled, error) {
+	if err := c.Policy.fill(policy.Written); err != nil {
+		return nil, err
+	}
 	out, err := c.compile(limits)
 	if err != nil {
 		return nil, err
@@ -522,7 +555,7 @@ func (c *compiled) tryPolicy() error {
 		return configError("config.policy", err)
 	}
 	var law bandit.Law
-	if err := p.Prob(&law, set); err != nil {
+	if err := p.Prob(&law, set, rng.Source{}); err != nil {
 		return invalid("config.policy.kind", c.config.Policy.Raw["kind"], "it cannot state its law (bandit.Prober): %v; use ensemble", err)
 	}
 	if _, err := p.AppendSnapshot(nil); err != nil {

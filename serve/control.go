@@ -84,7 +84,7 @@ func encodeSecrets(x secrets) ([]byte, error) {
 	if err := json.Unmarshal(b, &back); err != nil {
 		return nil, configError("config", err)
 	}
-	cfg, err := back.Config.compile(foldLimits)
+	cfg, err := back.Config.logged()
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +127,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if config.Features.Schema == nil && config.Dim == 0 {
 		config.Features = v.cfg.config.Features
 	}
+	config.Policy.keep(v.cfg.config.Policy)
 	cfg, err := config.compile(s.opt.Limits)
 	if err != nil {
 		return nil, err

@@ -561,7 +561,7 @@ func (f *fold) control(r *eventlog.Control) (outcome, error) {
 	if len(r.Config) > 0 {
 		err := json.Unmarshal(r.Config, &s)
 		if err == nil {
-			cfg, err = s.Config.compile(foldLimits)
+			cfg, err = s.Config.logged()
 		}
 		if err != nil {
 			return none, fmt.Errorf("configuration of %q: %w", r.Name, err)

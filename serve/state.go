@@ -231,7 +231,7 @@ func (m *model) restore(config []byte, alive bool, policy []byte) error {
 	var c ModelConfig
 	err := json.Unmarshal(config, &c)
 	if err == nil {
-		m.cfg, err = c.compile(foldLimits)
+		m.cfg, err = c.logged()
 	}
 	if err != nil || !alive {
 		return err

@@ -82,12 +82,13 @@ func DiagnosticsColumns(record []string) []string {
 // watched is a policy that remembers what it was offered and what it chose.
 type watched struct {
 	bandit.Policy
-	set bandit.ActionSet
-	x   *bandit.Action
+	set      bandit.ActionSet
+	x        *bandit.Action
+	decision uint64 // the number of the round's source
 }
 
 func (w *watched) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	w.set, w.x = set, dst
+	w.set, w.x, w.decision = set, dst, draw.At()
 	return w.Policy.Select(dst, set, draw)
 }
 
@@ -130,8 +131,8 @@ func regressionOf(p bandit.Policy) regression {
 	return nil
 }
 
-// membersOf returns the members of a policy; ok is false when it has none.
-func membersOf(p bandit.Policy) (e ensemble, ok bool) {
+// membersOf returns the members of a policy at a decision; ok is false when it has none.
+func membersOf(p bandit.Policy, decision uint64) (e ensemble, ok bool) {
 	both := func(symmetric bool) []float64 {
 		if symmetric {
 			return []float64{1, -1}
@@ -144,10 +145,12 @@ func membersOf(p bandit.Policy) (e ensemble, ok bool) {
 		return ensemble{p.Members(), both(o.Symmetric), p.Scale(), p.Model, o.Reference != "coordinate"}, true
 	case *policy.Atoms:
 		o := p.Options()
-		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, false}, true
+		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
+		return ensemble{o.M, both(o.Symmetric), p.Scale(), model, false}, true
 	case *policy.Lazy:
 		o := p.Options()
-		return ensemble{o.M, both(o.Symmetric), p.Scale(), p.Model, false}, true
+		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
+		return ensemble{o.M, both(o.Symmetric), p.Scale(), model, false}, true
 	}
 	return ensemble{}, false
 }
@@ -185,7 +188,7 @@ func newDiary(record []string, world bandit.Environment, set bandit.ActionSet, p
 	}
 	_, finite := set.(bandit.Finite)
 	reg := regressionOf(base(pol))
-	members, has := membersOf(base(pol))
+	members, has := membersOf(base(pol), 0)
 	w.actions = slices.Contains(record, "actions") && finite
 	w.spectrum = slices.Contains(record, "spectrum") && has
 	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.mixed
@@ -330,7 +333,7 @@ func mulLT(dst, l, z []float64) {
 func (w *diary) look() error {
 	pol := base(w.who.Policy)
 	reg := regressionOf(pol)
-	members, _ := membersOf(pol)
+	members, _ := membersOf(pol, w.who.decision)
 	l := w.factor.L()
 	switch reg := reg.(type) {
 	case *linalg.Ridge:
@@ -367,7 +370,7 @@ func (w *diary) look() error {
 
 // optimistic stores the share of models with J(θ) ≥ J(θ*) on the round's set.
 func (w *diary) optimistic() error {
-	members, _ := membersOf(base(w.who.Policy))
+	members, _ := membersOf(base(w.who.Policy), w.who.decision)
 	top, err := w.who.set.ArgMax(&w.best, w.truth.Theta())
 	if err != nil {
 		return err

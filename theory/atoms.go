@@ -9,9 +9,10 @@ import (
 
 // The keys of an ensemble of atoms: when the members are redrawn.
 const (
-	EpochKey = "epoch" // each time the determinant has grown by ρ
-	FixedKey = "fixed" // never
-	RoundKey = "round" // every round
+	DecisionKey = "decision" // for each decision
+	EpochKey    = "epoch"    // each time the determinant has grown by ρ
+	FixedKey    = "fixed"    // never
+	RoundKey    = "round"    // after each update
 )
 
 // AtomsChoice is what the theorem on atoms leaves free. Zero values take γ = 1.35, η = 0.05, ρ = 2
@@ -71,10 +72,10 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 		a.Keys = 1 + math.Ceil(logDetCap(d, s.T, s.Lambda)/logs.Log(c.Rho))
 	case FixedKey:
 		a.Keys = 1
-	case RoundKey:
+	case RoundKey, DecisionKey:
 		a.Keys = s.T
 	default:
-		return Atoms{}, fmt.Errorf("key is %q: thm:atoms knows %s, %s and %s", c.Key, EpochKey, FixedKey, RoundKey)
+		return Atoms{}, fmt.Errorf("key is %q: thm:atoms knows %s, %s, %s and %s", c.Key, DecisionKey, EpochKey, FixedKey, RoundKey)
 	}
 	// m stands on both sides. The right side grows with m, like log log m, so iterating upwards from 1
 	// ends at the smallest solution, in a few steps.

@@ -162,15 +162,15 @@ func atomShare(s *session) Finding {
 func atomOptimism(s *session) Finding {
 	const d, delta = 2, 0.1
 	T := s.size(120, 1000)
-	n, k, low, wide := s.size(18, 90), 0, 1.0, 0.0
-	keys := []string{theory.EpochKey, theory.FixedKey, theory.RoundKey}
+	n, k, low, wide := s.size(24, 96), 0, 1.0, 0.0
+	keys := []string{theory.EpochKey, theory.FixedKey, theory.RoundKey, theory.DecisionKey}
 	for i := range n {
 		if s.stopped() {
 			return Finding{}
 		}
 		key := s.universe(i)
-		w := newWorld(key, d, 20*(i/3%2))
-		c := theory.AtomsChoice{Key: keys[i%3]}
+		w := newWorld(key, d, 20*(i/4%2))
+		c := theory.AtomsChoice{Key: keys[i%4]}
 		a := must(theory.AtomsFor(theory.Setting{D: d, T: float64(T), Lambda: 1, Delta: delta}, c))
 		o := policy.AtomsOptions{Preset: "theorem", Key: c.Key, Delta: delta}
 		if s.planted {
@@ -186,7 +186,7 @@ func atomOptimism(s *session) Finding {
 			optimistic := 0
 			for j := range p.Models() / 2 {
 				for _, sign := range []float64{1, -1} {
-					p.Model(theta, j, sign)
+					p.Model(theta, uint64(t), j, sign)
 					if must(w.set.ArgMax(&x, theta)) >= w.best {
 						optimistic++
 					}
@@ -235,7 +235,7 @@ func atomEpochs(s *session) Finding {
 		}
 		key := s.universe(i)
 		p := policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
-		atoms := must(policy.NewAtoms(policy.AtomsOptions{M: 1, Lambda: lambda, Rho: used}, p))
+		atoms := must(policy.NewAtoms(policy.AtomsOptions{M: 1, Key: theory.EpochKey, Lambda: lambda, Rho: used}, p))
 		lazy := must(policy.NewLazy(policy.LazyOptions{M: 1, Lambda: lambda, Rho: used}, p))
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 		seen := map[uint64]bool{0: true}
@@ -243,7 +243,7 @@ func atomEpochs(s *session) Finding {
 			choosers[i%2*4].x(a.X, key.Stream(rng.Offer).Round(uint64(t)), t, nil, nil)
 			check(atoms.Update(a, 0, rng.Source{}))
 			check(lazy.Update(a, 0, rng.Source{}))
-			seen[atoms.Key()] = true
+			seen[atoms.Key(0)] = true
 		}
 		limit := 1 + theory.LogDetCap(d, n, lambda)/math.Log(rho)
 		at := func() string { return fmt.Sprintf("d = %d, n = %d, λ = %.2g, ρ = %.2g", d, n, lambda, rho) }
@@ -302,8 +302,8 @@ func atomSupport(s *session) Finding {
 			p := mustAtoms(policy.AtomsOptions{Key: key, M: m}, d, T, u)
 			var law bandit.Law
 			zero, ever := 0, make([]bool, arms)
-			w.play(u, p, T, func(int, bandit.Action, float64) {
-				check(p.Prob(&law, w.set))
+			w.play(u, p, T, func(t int, _ bandit.Action, _ float64) {
+				check(p.Prob(&law, w.set, u.Stream(rng.Select).Round(uint64(t))))
 				for j, atom := range law.Atoms {
 					if atom.Count == 0 {
 						zero++
@@ -330,7 +330,7 @@ func atomSupport(s *session) Finding {
 	}
 	f := Finding{Verdict: Reported, Samples: n * T * arms}
 	f.Detail = fmt.Sprintf("d = %d, %d arms, T = %d, %d runs; no vote in a round (no vote in the whole run):", d, arms, T, n)
-	for _, key := range []string{theory.EpochKey, theory.FixedKey, theory.RoundKey} {
+	for _, key := range []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey} {
 		if s.stopped() {
 			return Finding{}
 		}

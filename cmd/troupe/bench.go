@@ -419,7 +419,7 @@ type asker struct {
 
 // Select implements bandit.Policy.
 func (a *asker) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	if err := a.Prob(&a.law, set); err != nil {
+	if err := a.Prob(&a.law, set, draw); err != nil {
 		return err
 	}
 	return a.Ensemble.Select(dst, set, draw)

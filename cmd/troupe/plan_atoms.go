@@ -32,10 +32,10 @@ type plannedAtoms struct {
 	EnsembleM float64 `json:"ensemble_m,omitempty"` // of thm:es, where λ ≥ 5
 }
 
-// planAtoms evaluates thm:atoms for the three keys.
+// planAtoms evaluates thm:atoms for the keys.
 func planAtoms(s theory.Setting) ([]plannedAtoms, error) {
 	var out []plannedAtoms
-	for _, key := range []string{theory.EpochKey, theory.FixedKey, theory.RoundKey} {
+	for _, key := range []string{theory.EpochKey, theory.FixedKey, theory.RoundKey, theory.DecisionKey} {
 		a, err := theory.AtomsFor(s, theory.AtomsChoice{Key: key})
 		if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func writePlanAtoms(w io.Writer, all []plannedAtoms) error {
 				line("members of thm:es  %-12s for comparison", planDigits(p.EnsembleM))
 			}
 			line("")
-			line("%-7s %8s %10s %8s %12s  %-8s %s", "key", "keys", "members m", "B", "bound at T", "", "prob")
+			line("%-8s %7s %10s %8s %12s  %-8s %s", "key", "keys", "members m", "B", "bound at T", "", "prob")
 		}
 		row := func(key string, bound float64) {
 			word, prob := "", "none"
@@ -91,7 +91,7 @@ func writePlanAtoms(w io.Writer, all []plannedAtoms) error {
 			if p.Probability > 0 {
 				prob = fmt.Sprintf("%.4g", p.Probability)
 			}
-			line("%-7s %8s %10s %8.4g %12s  %-8s %s", key, planDigits(p.Keys), planDigits(p.M), p.Width, planDigits(bound), word, prob)
+			line("%-8s %7s %10s %8.4g %12s  %-8s %s", key, planDigits(p.Keys), planDigits(p.M), p.Width, planDigits(bound), word, prob)
 		}
 		row(p.Key, p.Bound)
 		if p.Lazy > 0 {
