@@ -17,13 +17,29 @@ import (
 const NoIndex = -1
 
 // Action is one element x of an action set 𝒳 ⊂ ℝᵈ.
+//
+// A dense action has At = nil and X of length d. A sparse action, of a Sparse set, has At of the
+// length of X: X[k] is coordinate At[k], and every other coordinate is 0.
 type Action struct {
-	X     []float64 // feature vector, len d
+	X     []float64 // feature vector, len d; with At the values that are not 0
 	Index int       // arm number in a finite set, otherwise NoIndex
+	At    []uint32  // coordinates of X, nil where X is dense
 }
 
-// Set copies x and index into a, reusing a.X when its capacity allows.
+// Set copies x and index into a, a dense action, reusing a.X when its capacity allows.
 func (a *Action) Set(x []float64, index int) {
+	a.X = append(a.X[:0], x...)
+	a.Index = index
+	a.At = nil
+}
+
+// SetSparse copies the coordinates, the values and index into a, reusing its slices when their
+// capacity allows. at and x have equal lengths.
+func (a *Action) SetSparse(at []uint32, x []float64, index int) {
+	if a.At == nil {
+		a.At = []uint32{}
+	}
+	a.At = append(a.At[:0], at...)
 	a.X = append(a.X[:0], x...)
 	a.Index = index
 }
@@ -48,6 +64,18 @@ type Finite interface {
 	Len() int
 	// At returns arm i, 0 ≤ i < Len. The slice belongs to the set and must not be changed.
 	At(i int) []float64
+}
+
+// Sparse is a finite set in a large dimension whose actions are lists of the coordinates that are
+// not 0. It does not implement Finite: a dense row has d numbers. Policies for dense vectors refuse
+// it, because their state has d² numbers; policy kinds "sparse" and "hashed" take it.
+type Sparse interface {
+	ActionSet
+	Len() int
+	// Nonzeros returns the coordinates of action i, 0 ≤ i < Len, each below Dim, and their values,
+	// in slices of equal length. A coordinate that is listed twice counts with the sum of its
+	// values. The slices belong to the set and must not be changed.
+	Nonzeros(i int) (at []uint32, value []float64)
 }
 
 // UnitBall is implemented by the unit Euclidean ball 𝔹^d only: some policies have a closed form

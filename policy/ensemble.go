@@ -451,7 +451,7 @@ func (e *Ensemble) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) err
 
 // Update implements bandit.Policy: the targets U_t^j come from the column layout of the source.
 func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
-	if len(a.X) != e.ridge.Dim() {
+	if len(a.X) != e.ridge.Dim() || a.At != nil {
 		return checkAction(a, y, e.ridge.Dim())
 	}
 	if e.bridge != nil {

@@ -18,6 +18,9 @@ import (
 
 // checkAction returns an error unless a has d finite features and y is finite.
 func checkAction(a bandit.Action, y float64, d int) error {
+	if a.At != nil {
+		return fmt.Errorf("policy: action is sparse, with %d nonzeros, expected %d features; take kind sparse or hashed: %w", len(a.X), d, bandit.ErrUnsupported)
+	}
 	if len(a.X) != d {
 		return fmt.Errorf("policy: action has %d features, expected %d", len(a.X), d)
 	}
@@ -32,8 +35,12 @@ func checkAction(a bandit.Action, y float64, d int) error {
 	return nil
 }
 
-// checkSet returns an error unless the set has dimension d.
+// checkSet returns an error unless the set is one of dense vectors and has dimension d.
 func checkSet(set bandit.ActionSet, d int) error {
+	if s, ok := set.(bandit.Sparse); ok {
+		n := float64(s.Dim())
+		return fmt.Errorf("policy: the action set is sparse, in dimension d = %d: the state of a policy for dense vectors has d² = %.3g numbers; take kind sparse or hashed: %w", s.Dim(), n*n, bandit.ErrUnsupported)
+	}
 	if set.Dim() != d {
 		return fmt.Errorf("policy: the action set has dimension %d, the policy %d", set.Dim(), d)
 	}

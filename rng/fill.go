@@ -53,6 +53,36 @@ func (s Source) FillMembers(dst []float64, stride int, members *[Lanes]uint32, n
 	}
 }
 
+// FillRound stores the targets of listed members in round t: dst[i] is that of members[i], law.Of(s.Word(members[i]))
+// bit for bit. dst has as many numbers as members. Cost: a block of four words for each member.
+func (s Source) FillRound(dst []float64, members []uint32, law Law) {
+	if len(dst) != len(members) {
+		panic("rng: FillRound: dst and members differ in length")
+	}
+	b := s.blocks(uint32(s.role), uint32(s.t>>34))
+	for i := range b.c1 {
+		b.c1[i] = uint32(s.t >> 2)
+	}
+	k := int(s.t & 3)
+	all := dst
+	var w [4 * Lanes]uint32
+	for len(members) > 0 {
+		n := copy(b.c0[:], members)
+		b.words(&w)
+		for i, word := range w[k*Lanes : k*Lanes+n] {
+			if law == NormalLaw {
+				dst[i] = half32(word)
+			} else {
+				dst[i] = law.Of(word)
+			}
+		}
+		dst, members = dst[n:], members[n:]
+	}
+	if law == NormalLaw {
+		quantiles(all)
+	}
+}
+
 // FillRounds stores the targets of one member in the 64 rounds 4q, …, 4q+63, q = ⌊t/4⌋: round
 // 4(q+i)+k goes to dst[16k+i]. It is what catching up with the past of a member needs.
 func (s Source) FillRounds(dst *[4 * Lanes]float64, member uint32, law Law) {

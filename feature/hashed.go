@@ -1,0 +1,659 @@
+package feature
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"troupe/bandit"
+)
+
+// HashedOptions configure the encoder of models without a schema. The zero value is the default.
+type HashedOptions struct {
+	Bits   int // 2^bits coordinates, 10 to 28; 0 is 18
+	Limits Limits
+}
+
+// Hashed is the encoder of models without a schema: every value of any name, type and level has a
+// coordinate from the start. It never changes and is safe for concurrent use; what is learned of numbers
+// is in Statistics.
+//
+// A request becomes atoms, each a 64-bit hash and a value:
+//
+//	string, boolean   one atom for (name, level), value 1
+//	number            before the feature has a Standard: one atom for (name, decimal form), value 1;
+//	                  then one for (name, bin of z) with value 1, bins ½ wide, cut at ±3, and one
+//	                  for (name) with value z cut at ±3, z = (x − mean)/deviation
+//	list of numbers   each is a number of its own, name[0], name[1], …
+//	other lists       each element adds its atoms under the list's name
+//	object            its members, with names joined by dots
+//	null, missing     none
+//
+// A string that is a decimal number is read as one where the feature has a Standard, so that "31" and 31
+// are one value. A string of more than three words has one more atom for each word, together of length 1.
+// An action has the atom (id, its id) and those of its features.
+//
+// The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the
+// action, at hash mod 2^bits. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
+// with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs
+// than MaxPairs a part is kept that is chosen by the hashes of the atoms. Values are products. The policy
+// "hashed" divides by the norm.
+type Hashed struct {
+	bits   int
+	limits Limits
+}
+
+// MaxPairs is the largest number of pairs in the vector of an action, maxCrossed that of other
+// coordinates.
+const (
+	MaxPairs   = 2048
+	maxCrossed = 16_384
+)
+
+// NewHashed returns the encoder.
+func NewHashed(o HashedOptions) (*Hashed, error) {
+	if o.Bits == 0 {
+		o.Bits = 18
+	}
+	if o.Bits < 10 || o.Bits > 28 {
+		return nil, &Error{Code: Value, Path: "bits", Value: strconv.Itoa(o.Bits), Problem: "expected 10 to 28"}
+	}
+	return &Hashed{bits: o.Bits, limits: o.Limits.filled()}, nil
+}
+
+// Bits returns the logarithm of the number of coordinates.
+func (h *Hashed) Bits() int { return h.bits }
+
+// Dim returns 2·2^bits: coordinates from 2^bits on are pairs.
+func (h *Hashed) Dim() int { return 2 << h.bits }
+
+// Atom is one value of a request.
+type Atom struct {
+	Hash  uint64
+	Value float64 // exact in float32
+}
+
+// mix is the finaliser of MurmurHash3 (64 bits), a bijection.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// hash64 hashes bytes under a seed: a multiply–mix over words of eight bytes.
+func hash64(seed uint64, b []byte) uint64 {
+	h := seed ^ mix(uint64(len(b))+0x9e3779b97f4a7c15)
+	for ; len(b) >= 8; b = b[8:] {
+		h = mix(h ^ binary.LittleEndian.Uint64(b))
+	}
+	var w uint64
+	for i := len(b) - 1; i >= 0; i-- {
+		w = w<<8 | uint64(b[i])
+	}
+	return mix(h ^ w ^ 0x2545f4914f6cdd1d)
+}
+
+// crossHash combines the hash of the context's part with that of an action's atom.
+func crossHash(c, a uint64) uint64 {
+	h, l := bits.Mul64(c^0x9e3779b97f4a7c15, a|1)
+	return mix(h ^ l ^ a)
+}
+
+// AppendVector appends the coordinates and values of the action with these atoms in this context: the
+// first atom of the action is its id. context must be in ascending order of hashes, as HashedBatch gives
+// it. The result depends on nothing else: a log keeps atoms, not vectors.
+func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+	shift := 64 - h.bits
+	acts := action
+	if (len(context)+1)*len(acts) > maxCrossed {
+		acts = acts[:1]
+	}
+	for _, a := range action {
+		at = append(at, uint32(crossHash(1, a.Hash)>>shift))
+		x = append(x, a.Value)
+	}
+	for _, a := range acts {
+		for _, c := range context {
+			at = append(at, uint32(crossHash(c.Hash, a.Hash)>>shift))
+			x = append(x, float64(c.Value*a.Value))
+		}
+	}
+	n := len(context)
+	pairs := n * (n - 1) / 2
+	if pairs == 0 {
+		return at, x
+	}
+	acts, most := action, uint64(math.MaxUint64)
+	if pairs*len(acts) > MaxPairs {
+		acts = acts[:1]
+	}
+	if pairs > MaxPairs {
+		most = uint64(float64(MaxPairs) / float64(pairs) * (1 << 32))
+	}
+	left := MaxPairs / len(acts)
+	first := uint32(1) << h.bits
+	for i, c := range context {
+		for _, d := range context[i+1:] {
+			p := mix(c.Hash + d.Hash)
+			if p>>32 >= most {
+				continue
+			}
+			if left--; left < 0 {
+				return at, x
+			}
+			v := float64(c.Value * d.Value)
+			for _, a := range acts {
+				at = append(at, first|uint32(crossHash(p, a.Hash)>>shift))
+				x = append(x, float64(v*a.Value))
+			}
+		}
+	}
+	return at, x
+}
+
+// AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
+// little-endian, and a byte that is 0 for value 1 and 1 for a float32 that follows.
+func AppendAtoms(b []byte, atoms []Atom) []byte {
+	b = binary.AppendUvarint(b, uint64(len(atoms)))
+	for _, a := range atoms {
+		b = binary.LittleEndian.AppendUint64(b, a.Hash)
+		if a.Value == 1 {
+			b = append(b, 0)
+			continue
+		}
+		b = append(b, 1)
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(a.Value)))
+	}
+	return b
+}
+
+// maxAtoms bounds the atoms of a context and of an action.
+const maxAtoms = 1 << 14
+
+// ReadAtoms is the inverse of AppendAtoms: it appends the atoms to dst and returns the bytes after them.
+func ReadAtoms(dst []Atom, b []byte) (atoms []Atom, rest []byte, err error) {
+	n, k := binary.Uvarint(b)
+	if k <= 0 || n > maxAtoms || n*9 > uint64(len(b)-k) {
+		return dst, b, errors.New("feature: atoms are cut short or too many")
+	}
+	b = b[k:]
+	for range n {
+		if len(b) < 9 || b[8] > 1 || b[8] == 1 && len(b) < 13 {
+			return dst, b, errors.New("feature: an atom is cut short or of an unknown form")
+		}
+		a := Atom{binary.LittleEndian.Uint64(b), 1}
+		if b[8] == 1 {
+			a.Value = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[9:])))
+			b = b[4:]
+		}
+		if a.Value-a.Value != 0 {
+			return dst, b, fmt.Errorf("feature: an atom has the value %v, expected a finite number", a.Value)
+		}
+		b = b[9:]
+		dst = append(dst, a)
+	}
+	return dst, b, nil
+}
+
+// HashedBatch encodes one request after the other: Begin, then Add for each action, as Batch does. It is
+// the set of its actions (bandit.Sparse), valid until the next Begin. It is the scratch space of one
+// goroutine; once it has seen requests of some size it allocates nothing more.
+type HashedBatch struct {
+	enc   *Hashed
+	stats *Statistics
+	ready bool
+
+	atoms   []Atom // of the context, then of every action
+	bounds  []int  // atoms of the context end at bounds[0], of action i at bounds[i+1]
+	from    []int  // vector of action i: from[i] ≤ k < from[i+1]
+	at      []uint32
+	x       []float64
+	numbers []float64
+
+	reader reader
+	path   []byte
+	text   []byte
+	keys   []uint64 // names of the object that is read, to see that none comes twice
+	seen   []number64
+	names  []byte
+	where  string // "context" or the path of an action, for errors
+}
+
+// number64 is a number that was read: what an Observer looks at.
+type number64 struct {
+	feature  uint64
+	x        float64
+	from, to int // in names
+}
+
+// NewHashedBatch returns an empty batch for the encoder under the statistics.
+func NewHashedBatch(h *Hashed, s *Statistics) *HashedBatch {
+	return &HashedBatch{enc: h, stats: s}
+}
+
+// Use replaces the statistics for the requests that follow.
+func (b *HashedBatch) Use(s *Statistics) { b.stats = s }
+
+// Len returns K, how many actions were added since Begin.
+func (b *HashedBatch) Len() int { return max(0, len(b.bounds)-1) }
+
+// Dim implements bandit.ActionSet.
+func (b *HashedBatch) Dim() int { return b.enc.Dim() }
+
+// Context returns the atoms of the context in ascending order of hashes.
+func (b *HashedBatch) Context() []Atom { return b.atoms[:b.bounds[0]] }
+
+// Action returns the atoms of action i; the first is its id.
+func (b *HashedBatch) Action(i int) []Atom { return b.atoms[b.bounds[i]:b.bounds[i+1]] }
+
+// Nonzeros implements bandit.Sparse.
+func (b *HashedBatch) Nonzeros(i int) (at []uint32, value []float64) {
+	k, l := b.from[i], b.from[i+1]
+	return b.at[k:l:l], b.x[k:l:l]
+}
+
+// ArgMax implements bandit.ActionSet for a theta of Dim numbers: the lowest index among equals.
+func (b *HashedBatch) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	if len(theta) != b.Dim() {
+		panic("feature: theta has the wrong length")
+	}
+	best, arm := math.Inf(-1), -1
+	for i := range b.Len() {
+		at, x := b.Nonzeros(i)
+		var v float64
+		for k, c := range at {
+			v += float64(x[k] * theta[c])
+		}
+		if v-v != 0 {
+			return 0, fmt.Errorf("feature: theta gives action %d the value %v: %w", i, v, bandit.ErrNotFinite)
+		}
+		if v > best {
+			best, arm = v, i
+		}
+	}
+	if arm < 0 {
+		return 0, errors.New("feature: the batch has no actions")
+	}
+	at, x := b.Nonzeros(arm)
+	dst.SetSparse(at, x, arm)
+	return best, nil
+}
+
+// Same reports whether actions i and j have the same vector: the same atoms. Two actions without an id
+// and with equal features do; two with different ids do not.
+func (b *HashedBatch) Same(i, j int) bool { return slices.Equal(b.Action(i), b.Action(j)) }
+
+// Groups stores for every action the smallest index of an action with the same atoms, in dst, and
+// returns it with the number of groups. Cost: one hash of each action's atoms.
+func (b *HashedBatch) Groups(dst []int) (first []int, groups int) {
+	k := b.Len()
+	dst = slices.Grow(dst[:0], k)[:k]
+	seen := make(map[uint64]int, k)
+	for i := range k {
+		h := uint64(0)
+		for _, a := range b.Action(i) {
+			h = mix(h ^ mix(a.Hash^math.Float64bits(a.Value)*0x9e3779b97f4a7c15))
+		}
+		j, ok := seen[h]
+		if !ok || !b.Same(i, j) {
+			seen[h], j = i, i
+			groups++
+		}
+		dst[i] = j
+	}
+	return dst, groups
+}
+
+// Begin starts a request: it forgets the actions and reads the context, an object, a list, or nothing
+// (no bytes, or null). After an error the batch has no context and Add panics.
+func (b *HashedBatch) Begin(context []byte) error {
+	b.ready = false
+	b.atoms, b.bounds, b.from, b.at, b.x = b.atoms[:0], b.bounds[:0], append(b.from[:0], 0), b.at[:0], b.x[:0]
+	b.seen, b.names = b.seen[:0], b.names[:0]
+	if err := b.read("context", seedContext, context); err != nil {
+		return err
+	}
+	slices.SortFunc(b.atoms, compareAtoms)
+	b.bounds = append(b.bounds, len(b.atoms))
+	b.ready = true
+	return nil
+}
+
+func compareAtoms(a, b Atom) int {
+	switch {
+	case a.Hash != b.Hash && a.Hash < b.Hash, a.Hash == b.Hash && a.Value < b.Value:
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
+}
+
+const (
+	seedContext = 0x636f6e74657874
+	seedAction  = 0x616374696f6e
+	seedID      = 0x6964
+	seedLevel   = 0x6c6576656c
+	seedBin     = 0x62696e
+	seedValue   = 0x76616c7565
+	seedWord    = 0x776f7264
+)
+
+// Add appends the vector of an action with this id and these features, in the forms that Begin takes.
+// Without an id, actions are told apart by their features only. An error leaves the batch as it was.
+func (b *HashedBatch) Add(id string, features []byte) error {
+	if err := b.id(id); err != nil {
+		return err
+	}
+	k, seen, names := len(b.atoms)-1, len(b.seen), len(b.names)
+	if err := b.read("actions["+strconv.Itoa(b.Len())+"]", seedAction, features); err != nil {
+		b.atoms, b.seen, b.names = b.atoms[:k], b.seen[:seen], b.names[:names]
+		return err
+	}
+	b.finish(k)
+	return nil
+}
+
+// id begins an action.
+func (b *HashedBatch) id(id string) error {
+	if !b.ready {
+		panic("feature: Add without a successful Begin")
+	}
+	l := &b.enc.limits
+	if b.Len() >= l.Actions || len(b.at) >= 64*l.Cells {
+		return &Error{Code: Limit, Path: "actions", Problem: expected("at most %d actions", min(b.Len(), l.Actions))}
+	}
+	where := func() string { return "actions[" + strconv.Itoa(b.Len()) + "].id" }
+	if len(id) > l.String {
+		e := tooLong(l.String, len(id)).(*Error)
+		e.Path = where()
+		return e
+	}
+	if !utf8.ValidString(id) {
+		return &Error{Code: Value, Path: where(), Problem: notUTF8}
+	}
+	b.text = append(b.text[:0], id...)
+	b.atoms = append(b.atoms, Atom{hash64(seedID, b.text), 1})
+	return nil
+}
+
+// finish ends an action whose atoms begin at k.
+func (b *HashedBatch) finish(k int) {
+	action := b.atoms[k:]
+	slices.SortFunc(action[1:], compareAtoms)
+	b.bounds = append(b.bounds, len(b.atoms))
+	b.at, b.x = b.enc.AppendVector(b.at, b.x, b.Context(), action)
+	b.from = append(b.from, len(b.at))
+}
+
+// AddPacked appends one action for each row of a packed matrix (see Unpack): entry i of a row is the
+// number feature [i]. ids has one id for each row, or is empty. An error leaves the batch as it was.
+func (b *HashedBatch) AddPacked(ids []string, packed []byte) error {
+	if !b.ready {
+		panic("feature: Add without a successful Begin")
+	}
+	r := &b.reader
+	err := r.start(packed, &b.enc.limits)
+	var shape [2]int
+	if err == nil {
+		b.numbers, shape, err = r.packed(b.numbers)
+	}
+	if err == nil {
+		err = r.end()
+	}
+	if err == nil && (shape[1] == 0 || shape[1] > b.enc.limits.Values || len(ids) != 0 && len(ids) != shape[0]) {
+		err = &Error{Code: Value, Problem: expected("a matrix with one row for each of %d ids and at most %d columns, found %d rows of %d", len(ids), b.enc.limits.Values, shape[0], shape[1])}
+	}
+	if err != nil {
+		return b.wrong(err, "actions")
+	}
+	atoms, bounds, seen, names, at := len(b.atoms), len(b.bounds), len(b.seen), len(b.names), len(b.at)
+	for i := range shape[0] {
+		id := ""
+		if len(ids) > 0 {
+			id = ids[i]
+		}
+		if err := b.id(id); err != nil {
+			b.atoms, b.bounds, b.seen, b.names, b.at, b.x, b.from = b.atoms[:atoms], b.bounds[:bounds], b.seen[:seen], b.names[:names], b.at[:at], b.x[:at], b.from[:bounds]
+			return err
+		}
+		k := len(b.atoms) - 1
+		b.path = append(b.path[:0], "action"...)
+		for j, v := range b.numbers[i*shape[1] : (i+1)*shape[1]] {
+			b.element(seedAction, j, v)
+		}
+		b.finish(k)
+	}
+	return nil
+}
+
+func (b *HashedBatch) wrong(err error, path string) error {
+	if e, ok := err.(*Error); ok && e.Path == "" {
+		e.Path = path
+	}
+	return err
+}
+
+// read appends the atoms of one JSON value.
+func (b *HashedBatch) read(where string, seed uint64, value []byte) error {
+	r := &b.reader
+	b.where, b.keys = where, b.keys[:0]
+	b.path = append(b.path[:0], where...)
+	if seed == seedAction {
+		b.path = append(b.path[:0], "action"...) // the name is the same for every action
+	}
+	if len(value) == 0 {
+		return nil
+	}
+	err := r.start(value, &b.enc.limits)
+	if err == nil && r.empty() {
+		return nil
+	}
+	if err == nil {
+		err = b.value(seed)
+	}
+	if err == nil {
+		err = r.end()
+	}
+	if err == nil && len(b.atoms) > maxAtoms*max(1, len(b.bounds)) {
+		err = &Error{Code: Limit, Problem: expected("at most %d features", maxAtoms)}
+	}
+	if err != nil {
+		path := where
+		if i := slices.Index(b.path, '.'); i >= 0 {
+			path += shorten(b.path[i:], 200)
+		}
+		return b.wrong(err, path)
+	}
+	return nil
+}
+
+// value reads a value under the name that seed is the hash of.
+func (b *HashedBatch) value(seed uint64) error {
+	r := &b.reader
+	switch c := r.peek(); c {
+	case '{':
+		return b.object(seed)
+	case '[':
+		return b.list(seed)
+	case '"':
+		s, err := r.string(r.limits.String)
+		if err != nil {
+			return err
+		}
+		b.string(seed, s)
+		return nil
+	case 't', 'f', 'n':
+		at := r.i
+		if err := r.skip(); err != nil {
+			return err
+		}
+		if c != 'n' {
+			b.level(seed, r.b[at:r.i])
+		}
+		return nil
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		x, _, err := r.number()
+		if err != nil {
+			return err
+		}
+		b.number(seed, x)
+		return nil
+	}
+	return r.syntax("a value")
+}
+
+func (b *HashedBatch) object(seed uint64) error {
+	r := &b.reader
+	if err := r.down(); err != nil {
+		return err
+	}
+	first := len(b.keys)
+	for open := true; ; open = false {
+		more, err := r.more(open, '}')
+		if err != nil {
+			return err
+		}
+		if !more {
+			r.depth--
+			b.keys = b.keys[:first]
+			return nil
+		}
+		if err := r.count(); err != nil {
+			return err
+		}
+		k, err := r.key()
+		if err != nil {
+			return err
+		}
+		length := len(b.path)
+		b.path = append(append(b.path, '.'), k...)
+		if len(b.path) > maxName {
+			return &Error{Code: Limit, Problem: expected("a name of at most %d bytes", maxName)}
+		}
+		name := b.name(seed, k)
+		if slices.Contains(b.keys[first:], name) {
+			return &Error{Code: Duplicate, Problem: "is given twice"}
+		}
+		b.keys = append(b.keys, name)
+		if err := b.value(name); err != nil {
+			return err
+		}
+		b.path = b.path[:length]
+	}
+}
+
+// name hashes a key below a name; a dotted key is the same name as nested keys.
+func (b *HashedBatch) name(seed uint64, key []byte) uint64 {
+	for {
+		i := slices.Index(key, '.')
+		if i <= 0 || i == len(key)-1 {
+			return hash64(seed, key)
+		}
+		seed, key = hash64(seed, key[:i]), key[i+1:]
+	}
+}
+
+func (b *HashedBatch) list(seed uint64) error {
+	r := &b.reader
+	if err := r.down(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		more, err := r.more(n == 0, ']')
+		if err != nil {
+			return err
+		}
+		if !more {
+			r.depth--
+			return nil
+		}
+		if err := r.count(); err != nil {
+			return err
+		}
+		if c := r.peek(); c == '-' || '0' <= c && c <= '9' {
+			x, _, err := r.number()
+			if err != nil {
+				return err
+			}
+			b.element(seed, n, x)
+			continue
+		}
+		if err := b.value(seed); err != nil {
+			return err
+		}
+	}
+}
+
+// element reads entry n of a list of numbers.
+func (b *HashedBatch) element(seed uint64, n int, x float64) {
+	length := len(b.path)
+	b.path = append(strconv.AppendInt(append(b.path, '['), int64(n), 10), ']')
+	b.number(mix(seed+uint64(n)+1), x)
+	b.path = b.path[:length]
+}
+
+func (b *HashedBatch) push(h uint64, v float64) { b.atoms = append(b.atoms, Atom{h, v}) }
+
+func (b *HashedBatch) level(seed uint64, text []byte) { b.push(hash64(seed^seedLevel, text), 1) }
+
+// string reads a text.
+func (b *HashedBatch) string(seed uint64, s []byte) {
+	if known, ok := b.stats.Of(seed); ok && known.Deviation > 0 && len(s) <= 40 && len(s) > 0 && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
+		if x, err := strconv.ParseFloat(string(s), 64); err == nil && x-x == 0 {
+			b.number(seed, x)
+			return
+		}
+	}
+	b.level(seed, s)
+	gaps := 0
+	for i := 1; i+1 < len(s); i++ {
+		if s[i] == ' ' && s[i+1] != ' ' {
+			gaps++
+		}
+	}
+	if gaps < 3 {
+		return
+	}
+	first := len(b.atoms)
+	b.text = words(b.text[:0], s, func(buf []byte, start, end int) {
+		if len(b.atoms)-first < 64 {
+			b.push(hash64(seed^seedWord, buf[start:end]), 1)
+		}
+	})
+	n := len(b.atoms) - first
+	v := float64(float32(1 / math.Sqrt(float64(max(n, 1)))))
+	for i := first; i < len(b.atoms); i++ {
+		b.atoms[i].Value = v
+	}
+}
+
+// number reads a number.
+func (b *HashedBatch) number(seed uint64, x float64) {
+	from := len(b.names)
+	b.names = append(b.names, b.path...)
+	b.seen = append(b.seen, number64{seed, x, from, len(b.names)})
+	s, ok := b.stats.Of(seed)
+	if !ok || s.Deviation == 0 {
+		if x == 0 {
+			x = 0 // −0
+		}
+		b.text = strconv.AppendFloat(b.text[:0], x, 'g', -1, 64)
+		b.level(seed, b.text)
+		return
+	}
+	z := max(-cut, min(cut, (x-s.Mean)/s.Deviation))
+	bin := min(int64(math.Floor(2*z)), 2*cut-1)
+	own := mix(seed ^ uint64(s.Generation)*0x9e3779b97f4a7c15)
+	b.push(mix(own^seedBin^uint64(bin+1000)<<20), 1)
+	b.push(mix(own^seedValue), float64(float32(z)))
+}
+
+var _ bandit.Sparse = (*HashedBatch)(nil)

@@ -1,0 +1,201 @@
+// Package paged holds the state of a sparse model: three numbers for each of 2^bits coordinates, in
+// pages that are copied when they are written.
+//
+// A Table belongs to one writer. Share returns the table of this moment for readers at the cost of one
+// pointer; from then on the writer copies a page before it changes it, once for each Share, so that
+// publishing costs the pages that were touched. A page has eight coordinates, because hashed
+// coordinates that are learned together lie in different pages. Only touched pages exist.
+//
+// The digest of a table is a sum over its touched coordinates, so that keeping it costs the touched
+// coordinates too. It finds accidents: it is no protection against values that were chosen to collide.
+package paged
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+)
+
+// A coordinate has 3 bits within its page, 5 within a lower node, 5 within an upper node, and the rest
+// in the root.
+const (
+	pageBits = 3
+	nodeBits = 5
+	page     = 1 << pageBits
+	fan      = 1 << nodeBits
+)
+
+// Page holds eight coordinates. Coordinate i is slot i mod 8.
+type Page struct {
+	WA    [2 * page]float64 // weight w and precision A, interleaved: 2·slot and 2·slot + 1
+	G     [page]float64     // sum of squared gradients
+	stamp uint64
+}
+
+// Slot returns the place of coordinate i in its page.
+func Slot(i uint32) int { return int(i & (page - 1)) }
+
+type lower struct {
+	stamp uint64
+	pages [fan]*Page
+}
+
+type upper struct {
+	stamp uint64
+	nodes [fan]*lower
+}
+
+// Digest identifies the contents of a table.
+type Digest [2]uint64
+
+// Table is the state of 2^bits coordinates. An untouched coordinate has A = 0. The zero value is not
+// usable. Not safe for concurrent use, but what Share returned is, for reading.
+type Table struct {
+	root    []*upper
+	bits    int
+	stamp   uint64 // pages with this stamp belong to this table alone; 0: it must not be written
+	shared  bool   // root is shared
+	touched int
+	digest  Digest
+}
+
+// New returns an empty table of 2^bits coordinates, 1 ≤ bits ≤ 32.
+func New(bits int) *Table {
+	if bits < 1 || bits > 32 {
+		panic("paged: New: bits outside 1 to 32")
+	}
+	return &Table{root: make([]*upper, 1<<max(0, bits-pageBits-2*nodeBits)), bits: bits, stamp: stamps.Add(1)}
+}
+
+// Bits returns the logarithm of the number of coordinates.
+func (t *Table) Bits() int { return t.bits }
+
+// Touched returns the number of coordinates with A ≠ 0.
+func (t *Table) Touched() int { return t.touched }
+
+// Digest identifies the contents: tables with equal contents have equal digests.
+func (t *Table) Digest() Digest { return t.digest }
+
+// stamps numbers the writers of this process. A stamp decides who copies a page, never what it holds.
+var stamps atomic.Uint64
+
+// Share returns the table as it is, for readers in other goroutines. The result must not be written;
+// Clone makes a table of it that may be. Cost: nothing but the copies of pages that t writes later.
+func (t *Table) Share() *Table {
+	s := *t
+	s.stamp = 0
+	t.shared, t.stamp = true, stamps.Add(1)
+	return &s
+}
+
+// Clone returns a table of its own with the contents of a shared one, which does not change: pages are
+// copied when the clone writes them. Calls on one shared table may run at the same time.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.shared, c.stamp = true, stamps.Add(1)
+	return &c
+}
+
+var none Page
+
+// Page returns the page of coordinate i for reading, a page of zeros where nothing was written.
+func (t *Table) Page(i uint32) *Page {
+	if u := t.root[i>>(pageBits+2*nodeBits)]; u != nil {
+		if l := u.nodes[i>>(pageBits+nodeBits)&(fan-1)]; l != nil {
+			if p := l.pages[i>>pageBits&(fan-1)]; p != nil {
+				return p
+			}
+		}
+	}
+	return &none
+}
+
+// write returns the page of coordinate i for writing.
+func (t *Table) write(i uint32) *Page {
+	if t.stamp == 0 {
+		panic("paged: a shared table is written")
+	}
+	if t.shared {
+		t.root, t.shared = append([]*upper(nil), t.root...), false
+	}
+	ru := &t.root[i>>(pageBits+2*nodeBits)]
+	if *ru == nil {
+		*ru = &upper{stamp: t.stamp}
+	} else if (*ru).stamp != t.stamp {
+		u := **ru
+		u.stamp = t.stamp
+		*ru = &u
+	}
+	rl := &(*ru).nodes[i>>(pageBits+nodeBits)&(fan-1)]
+	if *rl == nil {
+		*rl = &lower{stamp: t.stamp}
+	} else if (*rl).stamp != t.stamp {
+		l := **rl
+		l.stamp = t.stamp
+		*rl = &l
+	}
+	rp := &(*rl).pages[i>>pageBits&(fan-1)]
+	if *rp == nil {
+		*rp = &Page{stamp: t.stamp}
+	} else if (*rp).stamp != t.stamp {
+		p := **rp
+		p.stamp = t.stamp
+		*rp = &p
+	}
+	return *rp
+}
+
+// Set stores the numbers of coordinate i; a ≠ 0. Cost: O(1), and a copy of its page and of three nodes
+// at most once after a Share.
+func (t *Table) Set(i uint32, w, a, g float64) {
+	p, s := t.write(i), Slot(i)
+	if old := p.WA[2*s+1]; old != 0 {
+		h := hash(i, p.WA[2*s], old, p.G[s])
+		t.digest[0] -= h[0]
+		t.digest[1] -= h[1]
+	} else {
+		t.touched++
+	}
+	p.WA[2*s], p.WA[2*s+1], p.G[s] = w, a, g
+	h := hash(i, w, a, g)
+	t.digest[0] += h[0]
+	t.digest[1] += h[1]
+}
+
+// Each calls f for every touched coordinate in ascending order.
+func (t *Table) Each(f func(i uint32, w, a, g float64)) {
+	for r, u := range t.root {
+		if u == nil {
+			continue
+		}
+		for n, l := range u.nodes {
+			if l == nil {
+				continue
+			}
+			for k, p := range l.pages {
+				if p == nil {
+					continue
+				}
+				first := uint32(((r<<nodeBits|n)<<nodeBits | k) << pageBits)
+				for s := range p.G {
+					if a := p.WA[2*s+1]; a != 0 {
+						f(first|uint32(s), p.WA[2*s], a, p.G[s])
+					}
+				}
+			}
+		}
+	}
+}
+
+// hash mixes a coordinate and its numbers into 128 bits.
+func hash(i uint32, w, a, g float64) Digest {
+	x := (uint64(i) + 1) * 0x9e3779b97f4a7c15
+	h, l := bits.Mul64(x^math.Float64bits(w), 0xd6e8feb86659fd93)
+	x = h ^ l
+	h, l = bits.Mul64(x^math.Float64bits(a)^0xa0761d6478bd642f, 0xe7037ed1a0b428db+uint64(i)<<1)
+	x = h ^ l
+	h, l = bits.Mul64(x^math.Float64bits(g)^0x8ebc6af09c88c6e3, 0x589965cc75374cc3)
+	x = h ^ l
+	h, l = bits.Mul64(x^0x1d8e4e27c47d124f, x|1)
+	return Digest{x, h ^ l ^ bits.RotateLeft64(math.Float64bits(w), 17)*0x9fb21c651e98df25 ^ math.Float64bits(g)*0xc2b2ae3d27d4eb4f}
+}

@@ -1,0 +1,292 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/paged"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// HashedOptions configures the learner of models without a schema.
+type HashedOptions struct {
+	Bits   int       `key:"bits" doc:"2^bits coordinates in each model" default:"18"`
+	M      int       `key:"m" doc:"members m: propensities are counts over 2m" default:"16"`
+	A      float64   `key:"a" doc:"scale of the members in units of the estimated noise" default:"1"`
+	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
+	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
+	Pairs  string    `key:"pairs" doc:"pairs of coordinates: auto (the model with the smaller errors plays), yes or no" default:"auto"`
+	Link   string    `key:"link" doc:"linear, logistic, or auto (the model with the smaller errors plays)" default:"auto"`
+	Range  []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
+	Forget float64   `key:"forget" doc:"number of rewards over which errors are compared" default:"5000"`
+}
+
+// Doc implements spec.Documented.
+func (*HashedOptions) Doc() string {
+	return "sparse models with and without pairs, linear and logistic; the one with the smaller errors plays"
+}
+
+// New implements Options.
+func (o *HashedOptions) New(p Problem) (bandit.Policy, error) { return NewHashed(*o, p) }
+
+func (o HashedOptions) resolve() (HashedOptions, error) {
+	number := func(v *float64, d float64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	if o.Bits == 0 {
+		o.Bits = 18
+	}
+	if o.M == 0 {
+		o.M = 16
+	}
+	number(&o.A, 1)
+	number(&o.Lambda, 1)
+	number(&o.Eta, 0.05)
+	number(&o.Forget, 5000)
+	if o.Pairs == "" {
+		o.Pairs = "auto"
+	}
+	if o.Link == "" {
+		o.Link = "auto"
+	}
+	if err := checkSparseNumbers(o.Bits, o.M, o.A, o.Lambda, o.Eta); err != nil {
+		return o, err
+	}
+	if !(o.Forget > 1) || math.IsInf(o.Forget, 0) {
+		return o, fmt.Errorf("forget is %v, expected a number above 1", o.Forget)
+	}
+	if words := []string{"auto", "yes", "no"}; o.Pairs != words[0] && o.Pairs != words[1] && o.Pairs != words[2] {
+		return o, fmt.Errorf("pairs is %q%s", o.Pairs, spec.Suggest(o.Pairs, words))
+	}
+	if words := []string{"auto", linear, logistic}; o.Link != words[0] && o.Link != words[1] && o.Link != words[2] {
+		return o, fmt.Errorf("link is %q%s", o.Link, spec.Suggest(o.Link, words))
+	}
+	return o, checkRange(o.Range)
+}
+
+const (
+	linear   = "linear"
+	logistic = "logistic"
+
+	maxSparseMembers = 1024
+)
+
+func checkRange(r []float64) error {
+	if r == nil {
+		return nil
+	}
+	if len(r) != 2 {
+		return fmt.Errorf("range has %d numbers, expected [min, max]", len(r))
+	}
+	if w := r[1] - r[0]; !(r[0] < r[1]) || math.IsInf(w, 0) || w < 1e-300 {
+		return fmt.Errorf("range is [%v, %v], expected finite min < max", r[0], r[1])
+	}
+	return nil
+}
+
+// Hashed is what a model without a schema learns with: up to four sparse models (see Sparse) on the same
+// events, without and with pairs of coordinates, each with the linear and the logistic link. Every model
+// predicts a reward before it learns it; the one with the smallest discounted sum of squared errors
+// plays, and its members give the exact law.
+//
+// A set has dimension 2·2^bits. Coordinates from 2^bits on are pairs: only the models with pairs read
+// them, modulo 2^bits. Nonzeros lists them last. Each model divides the part that it reads by its
+// Euclidean norm.
+//
+// Rewards are folded as (y − min)/(max − min). Without a declared range it is [0, 1] at first; a reward
+// outside widens it by doubling its width on that side. Then the linear models are rescaled, so that
+// they predict the same rewards as before, and the logistic ones begin anew.
+//
+// The state is a fold over (action, reward) in order: it has no sums, so Merge is refused. Update draws
+// nothing. Cost: an Update for each model O(nonzeros); Select one member of one model, O(nonzeros of the
+// set); Prob m members.
+type Hashed struct {
+	opts    HashedOptions
+	members sparseMembers
+	folds   []*sparseFold
+	wide    []bool
+	numbers []float64 // lo, hi, then one discounted sum of squared errors for each fold
+}
+
+// NewHashed returns the policy before round 1. The error names the option that is wrong.
+func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
+	o, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	h := &Hashed{opts: o, members: newSparseMembers(p.Init, o.M), numbers: []float64{0, 1}}
+	if o.Range != nil {
+		copy(h.numbers, o.Range)
+	}
+	for _, wide := range []bool{false, true} {
+		if wide && o.Pairs == "no" || !wide && o.Pairs == "yes" {
+			continue
+		}
+		for _, link := range []string{linear, logistic} {
+			if o.Link != "auto" && o.Link != link {
+				continue
+			}
+			h.folds = append(h.folds, &sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta, logistic: link == logistic})
+			h.wide = append(h.wide, wide)
+			h.numbers = append(h.numbers, 0)
+		}
+	}
+	return h, nil
+}
+
+// Options returns the configuration with every default filled in.
+func (h *Hashed) Options() HashedOptions { return h.opts }
+
+// Dim returns 2·2^bits, the dimension of the sets.
+func (h *Hashed) Dim() int { return 2 << h.opts.Bits }
+
+// Range returns the range that rewards are folded by.
+func (h *Hashed) Range() (lo, hi float64) { return h.numbers[0], h.numbers[1] }
+
+// Playing returns which model chooses: its link, and whether it reads pairs.
+func (h *Hashed) Playing() (link string, pairs bool) {
+	k := h.playing()
+	if h.folds[k].logistic {
+		return logistic, h.wide[k]
+	}
+	return linear, h.wide[k]
+}
+
+// playing returns the fold with the smallest errors; one with pairs or with the logistic link must be
+// better by 1 %.
+func (h *Hashed) playing() int {
+	best, least := 0, math.Inf(1)
+	for k, f := range h.folds {
+		v := h.numbers[2+k]
+		if h.wide[k] {
+			v *= 1.01
+		}
+		if f.logistic {
+			v *= 1.01
+		}
+		if v < least {
+			best, least = k, v
+		}
+	}
+	return best
+}
+
+// part returns how many leading entries a fold reads, and what they are multiplied by.
+func (h *Hashed) part(wide bool) func(at []uint32, x []float64) (int, float64) {
+	d := uint32(1) << h.opts.Bits
+	return func(at []uint32, x []float64) (int, float64) {
+		n := len(at)
+		if !wide {
+			for n > 0 && at[n-1] >= d {
+				n--
+			}
+		}
+		var q float64
+		for _, v := range x[:n] {
+			q += float64(v * v)
+		}
+		if q == 0 {
+			return n, 1
+		}
+		return n, 1 / math.Sqrt(q)
+	}
+}
+
+func (h *Hashed) view() view {
+	k := h.playing()
+	return view{h.folds[k], 1<<h.opts.Bits - 1, h.part(h.wide[k])}
+}
+
+// Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.
+func (h *Hashed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	s, err := sparseSet("hashed", set, h.Dim())
+	if err != nil {
+		return err
+	}
+	return h.members.choose(dst, h.view(), h.opts.A, s, draw)
+}
+
+// Prob implements bandit.Prober: a count over the 2m members of this decision.
+func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	s, err := sparseSet("hashed", set, h.Dim())
+	if err != nil {
+		return err
+	}
+	return h.members.law(dst, h.view(), h.opts.A, s, draw)
+}
+
+// Update implements bandit.Policy. It draws nothing.
+func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
+	if err := checkSparse(a, y, h.Dim()); err != nil {
+		return err
+	}
+	lo, hi := h.numbers[0], h.numbers[1]
+	if y < lo || y > hi {
+		if h.opts.Range != nil {
+			return fmt.Errorf("policy: reward is %v, expected a number in [%v, %v]", y, lo, hi)
+		}
+		if err := h.widen(y); err != nil {
+			return err
+		}
+		lo, hi = h.numbers[0], h.numbers[1]
+	}
+	y = (y - lo) / (hi - lo)
+	gamma := 1 - 1/h.opts.Forget
+	for k, f := range h.folds {
+		n, scale := h.part(h.wide[k])(a.At, a.X)
+		e := f.learn(a.At[:n], a.X[:n], scale, 1<<h.opts.Bits-1, y) - y
+		h.numbers[2+k] = float64(gamma*h.numbers[2+k]) + float64(e*e)
+	}
+	return nil
+}
+
+// widen doubles the range until it holds y.
+func (h *Hashed) widen(y float64) error {
+	lo, hi := h.numbers[0], h.numbers[1]
+	width := hi - lo
+	for y < lo || y > hi {
+		if width *= 2; width > 1e100 {
+			return fmt.Errorf("policy: reward is %v, expected a number of at most 1e99", y)
+		}
+		if y < lo {
+			lo = hi - width
+		} else {
+			hi = lo + width
+		}
+	}
+	alpha := (h.numbers[1] - h.numbers[0]) / (hi - lo)
+	beta := (h.numbers[0] - lo) / (hi - lo)
+	for k, f := range h.folds {
+		f.rescale(alpha, beta)
+		h.numbers[2+k] *= float64(alpha * alpha)
+	}
+	h.numbers[0], h.numbers[1] = lo, hi
+	return nil
+}
+
+// Merge is refused: weights depend on the order of events.
+func (h *Hashed) Merge(*Hashed) error { return errNoMerge }
+
+var errNoMerge = errors.New("policy: the weights of sparse models depend on the order of events and cannot be merged; replay the merged log")
+
+// AppendSnapshot implements bandit.Snapshotter. Its length grows with the touched coordinates.
+func (h *Hashed) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSparse(b, "hashed", h.numbers, h.folds), nil
+}
+
+// Restore implements bandit.Snapshotter.
+func (h *Hashed) Restore(b []byte) error { return readSparse(b, "hashed", h.numbers, h.folds) }
+
+// Share implements Sharer.
+func (h *Hashed) Share() *Shared { return shareFolds("hashed", h.numbers, h.folds) }
+
+// Adopt implements Sharer.
+func (h *Hashed) Adopt(s *Shared) error { return s.adopt("hashed", h.numbers, h.folds) }
+
+// Digest implements Sharer.
+func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds) }

@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/paged"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// SparseOptions configures one model on hashed coordinates.
+type SparseOptions struct {
+	Bits   int       `key:"bits" doc:"2^bits coordinates; 0: as many as the action set has, where the features say bits" default:"0"`
+	M      int       `key:"m" doc:"members m: propensities are counts over 2m" default:"16"`
+	A      float64   `key:"a" doc:"scale of the members in units of the estimated noise" default:"1"`
+	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
+	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
+	Link   string    `key:"link" doc:"linear or logistic" default:"linear"`
+	Range  []float64 `key:"range" doc:"[min, max] of rewards, folded to [0, 1]; one outside is refused. Missing: [0, 1]"`
+}
+
+// Doc implements spec.Documented.
+func (*SparseOptions) Doc() string {
+	return "AdaGrad weights and a diagonal precision on up to 2^28 hashed coordinates, members computed"
+}
+
+// New implements Options.
+func (o *SparseOptions) New(p Problem) (bandit.Policy, error) { return NewSparse(*o, p) }
+
+func (o SparseOptions) resolve(p Problem) (SparseOptions, error) {
+	need := 10
+	for need < 32 && p.Dim > 1<<need {
+		need++
+	}
+	switch {
+	case o.Bits == 0:
+		o.Bits = need
+	case o.Bits < need && p.Dim > 0:
+		return o, fmt.Errorf("bits is %d, but the features have %d coordinates, expected at least %d", o.Bits, p.Dim, need)
+	}
+	if o.M == 0 {
+		o.M = 16
+	}
+	number := func(v *float64, d float64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	number(&o.A, 1)
+	number(&o.Lambda, 1)
+	number(&o.Eta, 0.05)
+	if o.Link == "" {
+		o.Link = linear
+	}
+	if o.Range == nil {
+		o.Range = []float64{0, 1}
+	}
+	if words := []string{linear, logistic}; o.Link != words[0] && o.Link != words[1] {
+		return o, fmt.Errorf("link is %q%s", o.Link, spec.Suggest(o.Link, words))
+	}
+	if err := checkSparseNumbers(o.Bits, o.M, o.A, o.Lambda, o.Eta); err != nil {
+		return o, err
+	}
+	return o, checkRange(o.Range)
+}
+
+func checkSparseNumbers(bits, m int, a, lambda, eta float64) error {
+	if bits < 10 || bits > 28 {
+		return fmt.Errorf("bits is %d, expected 10 to 28", bits)
+	}
+	if m < 1 || m > maxSparseMembers {
+		return fmt.Errorf("m is %d, expected at least 1 and at most %d", m, maxSparseMembers)
+	}
+	if err := positive("a", a); err != nil {
+		return err
+	}
+	if err := positive("lambda", lambda); err != nil {
+		return err
+	}
+	return positive("eta", eta)
+}
+
+// Sparse is linear ensemble sampling with a diagonal precision on the nonzeros of hashed vectors. Its
+// state is three numbers for each touched coordinate of 2^bits: the weight w, the sum G of squared
+// gradients and the precision A. For reward y ∈ [0, 1] of x, with z = ⟨x, w⟩ before the update and nnz
+// nonzeros,
+//
+//	g = (z − y)·x_i,  G_i += g²·nnz,  w_i −= η·g·√nnz/√G_i,  A_i += |x_i|·‖x‖₁   (A = λ at first)
+//	member j: w_i + a·σ̂·ξ·g(i, e, j)/√A_i,  ξ a fair sign,  σ̂² = (¼ + RSS)/(1 + n)
+//
+// with RSS += e²/(1 + Σ x_i²/A_i) over the one-step errors e = y − z. Since Σ diag(|x_i|‖x‖₁) ⪰ Σ xxᵀ, the
+// members are never wider than those of ridge regression; on directions that share coordinates and were
+// never seen together they are narrower. No theorem covers this: the scale a is measured
+// (docs/record/sparse.md).
+//
+// No member is kept: g(i, e, j) ~ N(0, 1) is computed from the init stream with the number e of the
+// decision, draw.At(). Given e the law is a count over the 2m members; over all e it does not depend
+// on m, which is only the resolution of a propensity.
+//
+// With the logistic link ⟨x, w⟩ is a logit, the gradient (μ(z) − y)·x_i, A_i += μ'(s)·|x_i|·‖x‖₁ with s
+// the root of s = z + q(y − μ(s)), q = Σ x_i²/A_i, and σ̂ = 1.
+//
+// Vectors should have norm 1: the features divide by the norm. Cost: Update O(nnz); Select one member,
+// O(nonzeros of the set); Prob m members, whose blocks of 16 share one reading of the state. Memory: 26
+// bytes for a coordinate when all are touched, whatever m is.
+type Sparse struct {
+	opts    SparseOptions
+	members sparseMembers
+	fold    sparseFold
+}
+
+// NewSparse returns the policy before round 1. The error names the option that is wrong.
+func NewSparse(o SparseOptions, p Problem) (*Sparse, error) {
+	o, err := o.resolve(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Sparse{
+		opts: o, members: newSparseMembers(p.Init, o.M),
+		fold: sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta, logistic: o.Link == logistic},
+	}, nil
+}
+
+// Options returns the configuration with every default filled in.
+func (s *Sparse) Options() SparseOptions { return s.opts }
+
+// Dim returns 2^bits, the largest dimension of a set.
+func (s *Sparse) Dim() int { return 1 << s.opts.Bits }
+
+// Touched returns the number of coordinates that some action has had.
+func (s *Sparse) Touched() int { return s.fold.cells.Touched() }
+
+// Sigma returns σ̂.
+func (s *Sparse) Sigma() float64 { return s.fold.sigma() }
+
+// Coordinate returns w, A and G of coordinate i < Dim. An untouched one has (0, λ, 1e-8).
+func (s *Sparse) Coordinate(i uint32) (w, a, g float64) {
+	p, k := s.fold.cells.Page(i), paged.Slot(i)
+	if p.WA[2*k+1] == 0 {
+		return 0, s.opts.Lambda, firstG
+	}
+	return p.WA[2*k], p.WA[2*k+1], p.G[k]
+}
+
+func (s *Sparse) view() view { return view{&s.fold, math.MaxUint32, whole} }
+
+// Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.
+func (s *Sparse) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	list, err := sparseSet("sparse", set, s.Dim())
+	if err != nil {
+		return err
+	}
+	return s.members.choose(dst, s.view(), s.opts.A, list, draw)
+}
+
+// Prob implements bandit.Prober: a count over the 2m members of this decision.
+func (s *Sparse) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	list, err := sparseSet("sparse", set, s.Dim())
+	if err != nil {
+		return err
+	}
+	return s.members.law(dst, s.view(), s.opts.A, list, draw)
+}
+
+// Update implements bandit.Policy. It draws nothing.
+func (s *Sparse) Update(a bandit.Action, y float64, _ rng.Source) error {
+	if err := checkSparse(a, y, s.Dim()); err != nil {
+		return err
+	}
+	lo, hi := s.opts.Range[0], s.opts.Range[1]
+	if y < lo || y > hi {
+		return fmt.Errorf("policy: reward is %v, expected a number in [%v, %v] (option range)", y, lo, hi)
+	}
+	s.fold.learn(a.At, a.X, 1, math.MaxUint32, (y-lo)/(hi-lo))
+	return nil
+}
+
+// Merge is refused: weights depend on the order of events.
+func (s *Sparse) Merge(*Sparse) error { return errNoMerge }
+
+// AppendSnapshot implements bandit.Snapshotter: the touched coordinates.
+func (s *Sparse) AppendSnapshot(b []byte) ([]byte, error) {
+	return appendSparse(b, "sparse", nil, []*sparseFold{&s.fold}), nil
+}
+
+// Restore implements bandit.Snapshotter.
+func (s *Sparse) Restore(b []byte) error {
+	return readSparse(b, "sparse", nil, []*sparseFold{&s.fold})
+}
+
+// Share implements Sharer.
+func (s *Sparse) Share() *Shared { return shareFolds("sparse", nil, []*sparseFold{&s.fold}) }
+
+// Adopt implements Sharer.
+func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", nil, []*sparseFold{&s.fold}) }
+
+// Digest implements Sharer.
+func (s *Sparse) Digest() [16]byte { return digestFolds(nil, []*sparseFold{&s.fold}) }

@@ -1,0 +1,520 @@
+package policy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+	"troupe/internal/logs"
+	"troupe/internal/paged"
+	"troupe/rng"
+)
+
+// firstG is the sum of squared gradients of a coordinate before its first one.
+const firstG = 1e-8
+
+// sparseFold is one sparse model: weights w by AdaGrad and a diagonal precision A for each coordinate,
+// and the one-step errors. Its rewards lie in [0, 1].
+//
+// For a vector x with nonzeros x_i, nnz of them, and z = offset + ⟨x, w⟩ before the update:
+//
+//	g   = (z − y)·x_i          G_i += g²·nnz        w_i −= η·g·√nnz/√G_i
+//	A_i += κ·|x_i|·‖x‖₁        κ = 1, or μ'(s) for the logistic link
+//	RSS += e²/(1 + q)          e = y − z,  q = Σ x_i²/A_i before the update
+//
+// With the logistic link z is a logit, the gradient is (μ(z) − y)·x_i, and s the root of
+// s = z + q(y − μ(s)). A is λ at first. Σ diag(|x_i|·‖x‖₁) ⪰ Σ xxᵀ (Gershgorin), so that diag A
+// majorises V.
+type sparseFold struct {
+	cells    *paged.Table
+	lambda   float64
+	eta      float64
+	logistic bool
+
+	n      uint64
+	rss    float64
+	offset float64 // of a linear score
+}
+
+// gathered is what a member needs of one vector: the score of the mean, and x_i/√A_i.
+//
+// gather stores float64(scale·x_i)/√A_i in c, which has the length of at, and returns Σ scale·x_i·w_i
+// and Σ (scale·x_i)²/A_i. Coordinates are taken modulo mask + 1. The sums run over the list in order.
+func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
+	c, x = c[:len(at)], x[:len(at)]
+	for k, i := range at {
+		i &= mask
+		p, s := f.cells.Page(i), 2*paged.Slot(i)
+		w, a := p.WA[s], p.WA[s+1]
+		if a == 0 {
+			a = f.lambda
+		}
+		v := float64(x[k] * scale)
+		u := v / math.Sqrt(a)
+		c[k] = u
+		z += float64(v * w)
+		q += float64(u * u)
+	}
+	return z, q
+}
+
+// predict returns the score z of the mean, with the offset, and q.
+func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
+	for k, i := range at {
+		i &= mask
+		p, s := f.cells.Page(i), 2*paged.Slot(i)
+		w, a := p.WA[s], p.WA[s+1]
+		if a == 0 {
+			a = f.lambda
+		}
+		v := float64(x[k] * scale)
+		z += float64(v * w)
+		q += float64(v*v) / a
+	}
+	return f.offset + z, q
+}
+
+// mean returns the predicted reward of a score.
+func (f *sparseFold) mean(z float64) float64 {
+	if f.logistic {
+		return logs.Sigmoid(z)
+	}
+	return z
+}
+
+// learn folds reward y ∈ [0, 1] of a vector in, and returns the prediction before it.
+func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32, y float64) (before float64) {
+	z, q := f.predict(at, x, scale, mask)
+	var one float64
+	for _, v := range x {
+		one += math.Abs(float64(v * scale))
+	}
+	kappa := 1.0
+	before = f.mean(z)
+	if f.logistic {
+		s, _ := logs.LogisticRoot(z, q, y)
+		kappa = float64(logs.Sigmoid(s) * logs.Sigmoid(-s))
+	}
+	e := before - y
+	f.rss += float64(e*e) / (1 + q)
+	f.n++
+	nnz := float64(len(at))
+	root := math.Sqrt(nnz)
+	for k, i := range at {
+		i &= mask
+		p, s := f.cells.Page(i), paged.Slot(i)
+		w, a, sum := p.WA[2*s], p.WA[2*s+1], p.G[s]
+		if a == 0 {
+			a, sum = f.lambda, firstG
+		}
+		v := float64(x[k] * scale)
+		g := float64(e * v)
+		sum += float64(float64(g*g) * nnz)
+		w -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
+		a += float64(float64(kappa*math.Abs(v)) * one)
+		f.cells.Set(i, w, a, sum)
+	}
+	return before
+}
+
+// sigma returns σ̂, the scale of members: 1 for the logistic link, whose precision has the variance of a
+// reward in it.
+func (f *sparseFold) sigma() float64 {
+	if f.logistic {
+		return 1
+	}
+	const s0 = 0.5
+	return math.Sqrt((float64(s0*s0) + f.rss) / (1 + float64(f.n)))
+}
+
+// rescale turns rewards y into αy + β: predictions follow, and so do errors. The logistic link has no
+// such form; a fold with it begins anew.
+func (f *sparseFold) rescale(alpha, beta float64) {
+	old := f.cells
+	f.cells = paged.New(old.Bits())
+	if f.logistic {
+		f.n, f.rss = 0, 0
+		return
+	}
+	f.offset = float64(alpha*f.offset) + beta
+	f.rss *= float64(alpha * alpha)
+	old.Each(func(i uint32, w, a, g float64) {
+		f.cells.Set(i, float64(alpha*w), a, float64(float64(alpha*alpha)*g))
+	})
+}
+
+// chunk is the number of coordinates that members are added for at a time: a multiple of rng.Lanes.
+// Sums over coordinates restart in every chunk of an action, so that an action's scores do not depend
+// on its place in the set.
+const chunk = 16 * rng.Lanes
+
+// sparseMembers computes members of a fold on the actions of a sparse set. It is scratch space.
+//
+// Member j adds r·Σ_i (x_i/√A_i)·g(i, e, j) to an action's score, where g(i, e, j) ~ N(0, 1) is the
+// number of coordinate i in round j of sub-stream e of the policy's init stream (column layout), and e
+// the number of the decision.
+type sparseMembers struct {
+	keys   rng.Stream
+	m      int
+	c      []float64 // of one action
+	base   []float64 // K: score of the mean
+	spread []float64 // K×m
+	g      []float64 // rounded-up m × chunk
+	masked []uint32
+}
+
+func newSparseMembers(init rng.Stream, m int) sparseMembers {
+	return sparseMembers{keys: init, m: m, g: make([]float64, (m+3)/4*4*chunk)}
+}
+
+// view says how a fold reads the vectors of a set.
+type view struct {
+	fold *sparseFold
+	mask uint32
+	part func(at []uint32, x []float64) (n int, scale float64) // how many leading entries count, and what they are multiplied by
+}
+
+func whole(at []uint32, _ []float64) (int, float64) { return len(at), 1 }
+
+// all computes base and spread for every member; one with only member j, in column 0.
+func (s *sparseMembers) all(v view, set bandit.Sparse, key uint64) error {
+	return s.run(v, set, key, -1)
+}
+
+func (s *sparseMembers) one(v view, set bandit.Sparse, key uint64, j int) error {
+	return s.run(v, set, key, j)
+}
+
+func (s *sparseMembers) run(v view, set bandit.Sparse, key uint64, only int) error {
+	k, m := set.Len(), s.m
+	if only >= 0 {
+		m = 1
+	}
+	s.base = fit(s.base, k)
+	s.spread = fit(s.spread, k*m)
+	clear(s.spread)
+	stream := s.keys.Sub(key)
+	for i := range k {
+		at, x := set.Nonzeros(i)
+		n, scale := v.part(at, x)
+		at, x = at[:n], x[:n]
+		s.c = fit(s.c, n)
+		z, q := v.fold.gather(s.c, at, x, scale, v.mask)
+		if z-z != 0 || q-q != 0 {
+			return fmt.Errorf("policy: action %d has the score %v: %w", i, z, bandit.ErrNotFinite)
+		}
+		s.base[i] = z
+		for c, row := s.c, s.spread[i*m:(i+1)*m]; len(at) > 0; {
+			n := min(len(at), chunk)
+			s.masked = append(s.masked[:0], at[:n]...)
+			for l := range s.masked {
+				s.masked[l] &= v.mask
+			}
+			s.add(row, c[:n], stream, only)
+			at, c = at[n:], c[n:]
+		}
+	}
+	return nil
+}
+
+// add adds the members' sums over one chunk to row.
+func (s *sparseMembers) add(row, c []float64, stream rng.Stream, only int) {
+	n := len(c)
+	if only >= 0 {
+		stream.Round(uint64(only)).FillRound(s.g[:n], s.masked, rng.NormalLaw)
+		row[0] += linalg.Dot(c, s.g)
+		return
+	}
+	var lanes [rng.Lanes]uint32
+	for from := 0; from < n; from += rng.Lanes {
+		last := copy(lanes[:], s.masked[from:])
+		for l := last; l < rng.Lanes; l++ {
+			lanes[l] = lanes[last-1]
+		}
+		stream.Round(0).FillMembers(s.g[from:], chunk, &lanes, (s.m+3)/4, rng.NormalLaw)
+	}
+	for j := range s.m {
+		row[j] += linalg.Dot(c, s.g[j*chunk:])
+	}
+}
+
+func fit(v []float64, n int) []float64 {
+	if cap(v) < n {
+		return make([]float64, n, n+n/2)
+	}
+	return v[:n]
+}
+
+// best returns the action with the largest base + r·spread[·, j] in a table with m columns, the first
+// among equals.
+func (s *sparseMembers) best(r float64, j, m int) int {
+	arm, most := 0, math.Inf(-1)
+	for i, b := range s.base {
+		if v := b + float64(r*s.spread[i*m+j]); v > most {
+			arm, most = i, v
+		}
+	}
+	return arm
+}
+
+// choose stores the action of the member and the sign that draw has at 0 and 1.
+func (s *sparseMembers) choose(dst *bandit.Action, v view, a float64, set bandit.Sparse, draw rng.Source) error {
+	j, sign := draw.Intn(0, s.m), draw.Sign(1)
+	if err := s.one(v, set, draw.At(), j); err != nil {
+		return err
+	}
+	i := s.best(float64(sign*float64(a*v.fold.sigma())), 0, 1)
+	at, x := set.Nonzeros(i)
+	dst.SetSparse(at, x, i)
+	return nil
+}
+
+// law writes the share of the 2m members that choose each action.
+func (s *sparseMembers) law(dst *bandit.Law, v view, a float64, set bandit.Sparse, draw rng.Source) error {
+	if err := s.all(v, set, draw.At()); err != nil {
+		return err
+	}
+	zeros(dst, set.Len())
+	r := float64(a * v.fold.sigma())
+	for j := range s.m {
+		dst.Atoms[s.best(r, j, s.m)].Count++
+		dst.Atoms[s.best(-r, j, s.m)].Count++
+	}
+	share(dst, uint64(2*s.m))
+	return nil
+}
+
+// sparseSet returns the set as a sparse one of dimension at most 2^bits.
+func sparseSet(kind string, set bandit.ActionSet, dim int) (bandit.Sparse, error) {
+	s, ok := set.(bandit.Sparse)
+	if !ok {
+		return nil, fmt.Errorf("policy: %s takes actions as lists of nonzeros (bandit.Sparse), not a %T; a policy for dense vectors has kind atoms or ensemble: %w", kind, set, bandit.ErrUnsupported)
+	}
+	if s.Dim() > dim {
+		return nil, fmt.Errorf("policy: the action set has dimension %d, the policy %d", s.Dim(), dim)
+	}
+	return s, nil
+}
+
+// checkSparse returns an error unless a is a sparse action below dim with finite values.
+func checkSparse(a bandit.Action, y float64, dim int) error {
+	if a.At == nil || len(a.At) != len(a.X) {
+		return fmt.Errorf("policy: action has %d values and %d coordinates, expected a sparse action with as many of both", len(a.X), len(a.At))
+	}
+	for k, v := range a.X {
+		if int64(a.At[k]) >= int64(dim) {
+			return fmt.Errorf("policy: action coordinate %d is %d, expected less than %d", k, a.At[k], dim)
+		}
+		if !(math.Abs(v) <= 1e18) {
+			return fmt.Errorf("policy: action value at coordinate %d is %v, expected a number of at most 1e18: %w", a.At[k], v, bandit.ErrNotFinite)
+		}
+	}
+	if y-y != 0 {
+		return fmt.Errorf("policy: reward is %v: %w", y, bandit.ErrNotFinite)
+	}
+	return nil
+}
+
+// A sparse snapshot is: "TRS1", kind (u16 length, bytes), count of numbers (u16) and as many float64s,
+// count of folds (u16), for each: bits u8, n u64, rss and offset f64, touched u32, and for every touched
+// coordinate in ascending order its distance to the one before (uvarint; the first to −1), w, A and G as
+// float64; then CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
+const sparseMagic = "TRS1"
+
+func appendSparse(b []byte, kind string, numbers []float64, folds []*sparseFold) []byte {
+	start := len(b)
+	b = append(b, sparseMagic...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(kind)))
+	b = append(b, kind...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(numbers)))
+	for _, v := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(folds)))
+	for _, f := range folds {
+		b = append(b, byte(f.cells.Bits()))
+		b = binary.LittleEndian.AppendUint64(b, f.n)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f.rss))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f.offset))
+		b = binary.LittleEndian.AppendUint32(b, uint32(f.cells.Touched()))
+		last := int64(-1)
+		f.cells.Each(func(i uint32, w, a, g float64) {
+			b = binary.AppendUvarint(b, uint64(int64(i)-last))
+			last = int64(i)
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(w))
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a))
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(g))
+		})
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+// readSparse reads a snapshot with as many numbers as into numbers and into new tables of the folds,
+// which change only when the whole snapshot is sound.
+func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold) error {
+	short := errors.New("policy: snapshot is cut short")
+	if len(b) < 4 || string(b[:4]) != sparseMagic {
+		return errors.New("policy: not a snapshot of a sparse policy")
+	}
+	if len(b) < 8 {
+		return short
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return errors.New("policy: snapshot is damaged (checksum)")
+	}
+	body = body[4:]
+	bad := false
+	take := func(n int) []byte {
+		if bad || n > len(body) {
+			bad = true
+			return make([]byte, n)
+		}
+		out := body[:n]
+		body = body[n:]
+		return out
+	}
+	u16 := func() int { return int(binary.LittleEndian.Uint16(take(2))) }
+	f64 := func() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(take(8))) }
+	if n := u16(); n > len(body) {
+		return short
+	} else if k := string(take(n)); k != kind {
+		return fmt.Errorf("policy: snapshot is of a policy of kind %q, expected %q", k, kind)
+	}
+	if n := u16(); !bad && n != len(numbers) {
+		return fmt.Errorf("policy: snapshot has %d numbers, expected %d", n, len(numbers))
+	}
+	fresh := make([]float64, len(numbers))
+	for i := range fresh {
+		if fresh[i] = f64(); fresh[i]-fresh[i] != 0 {
+			return fmt.Errorf("policy: snapshot number %d is %v", i, fresh[i])
+		}
+	}
+	if n := u16(); !bad && n != len(folds) {
+		return fmt.Errorf("policy: snapshot has %d models, expected %d", n, len(folds))
+	}
+	read := make([]sparseFold, len(folds))
+	for k, f := range folds {
+		r := &read[k]
+		*r = *f
+		if bits := int(take(1)[0]); !bad && bits != f.cells.Bits() {
+			return fmt.Errorf("policy: snapshot has 2^%d coordinates, expected 2^%d", bits, f.cells.Bits())
+		}
+		r.n = binary.LittleEndian.Uint64(take(8))
+		r.rss, r.offset = f64(), f64()
+		touched := binary.LittleEndian.Uint32(take(4))
+		if bad || int64(touched)*25 > int64(len(body)) {
+			return short
+		}
+		if !(r.rss >= 0) || math.IsInf(r.rss, 0) || r.offset-r.offset != 0 {
+			return fmt.Errorf("policy: snapshot holds the errors %v and the offset %v", r.rss, r.offset)
+		}
+		r.cells = paged.New(f.cells.Bits())
+		at := int64(-1)
+		for range touched {
+			d, n := binary.Uvarint(body)
+			if n <= 0 || d == 0 || d > 1<<32 {
+				return short
+			}
+			body = body[n:]
+			if at += int64(d); at >= 1<<f.cells.Bits() {
+				return fmt.Errorf("policy: snapshot holds coordinate %d of 2^%d", at, f.cells.Bits())
+			}
+			w, a, g := f64(), f64(), f64()
+			if bad {
+				return short
+			}
+			if w-w != 0 || !(a > 0) || math.IsInf(a, 0) || !(g > 0) || math.IsInf(g, 0) {
+				return fmt.Errorf("policy: snapshot holds (%v, %v, %v) at coordinate %d", w, a, g, at)
+			}
+			r.cells.Set(uint32(at), w, a, g)
+		}
+	}
+	if bad {
+		return short
+	}
+	if len(body) != 0 {
+		return fmt.Errorf("policy: snapshot has %d bytes too many", len(body))
+	}
+	copy(numbers, fresh)
+	for k, f := range folds {
+		*f = read[k]
+	}
+	return nil
+}
+
+// Shared is the state of a sparse or hashed policy at one moment, for readers in other goroutines.
+type Shared struct {
+	kind    string
+	numbers []float64
+	folds   []sparseFold
+}
+
+// Sharer is implemented by policies whose state is published at the cost of what changed.
+//
+// Share returns the state as it is now. Policies of the same options that Adopt it, in any goroutine,
+// choose and state laws as this one did at that moment; a later Update of any of them changes none of
+// the others. Cost: Share and Adopt a few pointers for each model; afterwards Update copies each page
+// (eight coordinates) once that it changes.
+type Sharer interface {
+	Share() *Shared
+	Adopt(*Shared) error
+	// Digest identifies the state: equal states have equal digests. Cost: O(1), because it is kept up
+	// to date with each coordinate that changes.
+	Digest() [16]byte
+}
+
+func shareFolds(kind string, numbers []float64, folds []*sparseFold) *Shared {
+	s := &Shared{kind: kind, numbers: append([]float64(nil), numbers...)}
+	for _, f := range folds {
+		c := *f
+		c.cells = f.cells.Share()
+		s.folds = append(s.folds, c)
+	}
+	return s
+}
+
+func (s *Shared) adopt(kind string, numbers []float64, folds []*sparseFold) error {
+	if s.kind != kind || len(s.numbers) != len(numbers) || len(s.folds) != len(folds) {
+		return fmt.Errorf("policy: the shared state is of a policy of kind %q, expected %q", s.kind, kind)
+	}
+	for k, f := range folds {
+		if o := &s.folds[k]; o.cells.Bits() != f.cells.Bits() || o.logistic != f.logistic || o.lambda != f.lambda || o.eta != f.eta {
+			return errors.New("policy: the shared state is of a policy with other options")
+		}
+	}
+	copy(numbers, s.numbers)
+	for k, f := range folds {
+		*f = s.folds[k]
+		f.cells = s.folds[k].cells.Clone()
+	}
+	return nil
+}
+
+func digestFolds(numbers []float64, folds []*sparseFold) (d [16]byte) {
+	h := paged.Digest{}
+	mix := func(v uint64) {
+		h[0] = (h[0] ^ v) * 0x9e3779b97f4a7c15
+		h[0] ^= h[0] >> 29
+		h[1] = (h[1] + v) * 0xc2b2ae3d27d4eb4f
+		h[1] ^= h[1] >> 31
+	}
+	for _, v := range numbers {
+		mix(math.Float64bits(v))
+	}
+	for _, f := range folds {
+		c := f.cells.Digest()
+		mix(c[0])
+		mix(c[1])
+		mix(f.n)
+		mix(math.Float64bits(f.rss))
+		mix(math.Float64bits(f.offset))
+	}
+	binary.LittleEndian.PutUint64(d[:8], h[0])
+	binary.LittleEndian.PutUint64(d[8:], h[1])
+	return d
+}
