@@ -39,7 +39,8 @@ var layers = map[string]string{
 	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep",
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",
-	"report":                "rng spec theory internal/stats sim verify",
+	"report/chart":          "",
+	"report":                "rng spec theory internal/stats sim verify report/chart",
 	"cmd/troupe":            "*",
 }
 

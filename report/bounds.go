@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/report/chart"
 	"troupe/theory"
 )
 
@@ -54,7 +55,7 @@ func theoremBounds(run *Run, a *Analysis) []Bound {
 		}
 		c := Bound{Env: a.Name, Label: b.Label, Name: fmt.Sprintf("%s, λ = %g, δ = %g", plainLetters.Replace(b.Title), s.Lambda, s.Delta)}
 		if m, err := b.Members(s); err == nil && m > 0 {
-			c.Name += ", m = " + amount(m, 0)
+			c.Name += ", m = " + chart.Amount(m, 0)
 		}
 		for _, t := range a.Rounds {
 			v, err := b.At(s, float64(t))

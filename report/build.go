@@ -7,15 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"troupe/report/chart"
+	"troupe/sim"
 )
 
 // Options of Build. The zero value writes everything.
 type Options struct {
-	Bounds    []Bound // bounds to show on demand, beside those of package theory
-	NoFigures bool    // leave out figures/ and tables/
-	Sizes     []Size  // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
+	Bounds    []Bound      // bounds to show on demand, beside those of package theory
+	NoFigures bool         // leave out figures/ and tables/
+	Sizes     []chart.Size // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
 
 // Paths says what Build wrote.
@@ -28,32 +32,32 @@ type Paths struct {
 // document is everything a report shows, before it is written in any format.
 type document struct {
 	run      *Run
-	looks    []Look // policies, then environments
+	looks    []chart.Look // policies, then environments
 	repeats  bool
 	envs     []*envPart
-	overview *Table
-	across   []*Figure
-	cost     *Figure
-	costs    *Table
+	overview *chart.Table
+	across   []*chart.Figure
+	cost     *chart.Figure
+	costs    *chart.Table
 }
 
 // envPart is one environment of a document.
 type envPart struct {
 	n      int // place in the document
 	a      *Analysis
-	leader *Table
-	versus *Table // nil without a reference
-	lin    *Figure
-	loglog *Figure
-	gap    *Figure
-	final  *Figure
-	tail   *Figure
-	tails  *Table
-	growth *Figure
-	grown  *Table
-	sweeps []*Figure
-	heats  map[*Figure]*Heat
-	powers map[string]*Table // by figure
+	leader *chart.Table
+	versus *chart.Table // nil without a reference
+	lin    *chart.Figure
+	loglog *chart.Figure
+	gap    *chart.Figure
+	final  *chart.Figure
+	tail   *chart.Figure
+	tails  *chart.Table
+	growth *chart.Figure
+	grown  *chart.Table
+	sweeps []*chart.Figure
+	heats  map[*chart.Figure]*chart.Heat
+	powers map[string]*chart.Table // by figure
 	also   []recorded
 	bounds []Bound
 }
@@ -85,11 +89,11 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 			return paths, err
 		}
 		var err error
-		if paths.Figures, err = writeFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest), Sizes[0], true); err != nil {
+		if paths.Figures, err = chart.WriteFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest), chart.Sizes[0], true); err != nil {
 			return paths, err
 		}
 		for _, size := range opts.Sizes {
-			more, err := writeFigures(filepath.Join(dir, "figures", size.Name), figures, d.looks, epoch(run.Manifest), size, false)
+			more, err := chart.WriteFigures(filepath.Join(dir, "figures", size.Name), figures, d.looks, epoch(run.Manifest), size, false)
 			if err != nil {
 				return paths, err
 			}
@@ -105,7 +109,7 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 					return paths, err
 				}
 				path := filepath.Join(dir, "tables", t.ID+f.end)
-				if err := replace(path, b.Bytes()); err != nil {
+				if err := chart.WriteFile(path, b.Bytes()); err != nil {
 					return paths, err
 				}
 				paths.Tables = append(paths.Tables, path)
@@ -114,28 +118,7 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 	}
 	// The page last: its links point at files that exist.
 	paths.Page = filepath.Join(dir, "report.html")
-	return paths, replace(paths.Page, buf.Bytes())
-}
-
-// replace writes a file so that readers see the old or the new content, never half of it.
-func replace(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails after the rename, as it should
-	if _, err := tmp.Write(data); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Chmod(0o644); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return paths, chart.WriteFile(paths.Page, buf.Bytes())
 }
 
 // compose computes everything once.
@@ -144,7 +127,7 @@ func compose(run *Run, opts Options) *document {
 	d := &document{run: run}
 	d.looks, d.repeats = looksOf(m.Policies)
 	for e := range m.Environments {
-		d.looks = append(d.looks, blueRamp(e, len(m.Environments)))
+		d.looks = append(d.looks, chart.BlueRamp(e, len(m.Environments)))
 	}
 	for e := range m.Environments {
 		a := Analyze(run, e)
@@ -203,8 +186,8 @@ func (d *document) analyses() []*Analysis {
 }
 
 // exports lists all figures and tables.
-func (d *document) exports() (figures []*Figure, tables []*Table) {
-	add := func(f ...*Figure) {
+func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
+	add := func(f ...*chart.Figure) {
 		for _, x := range f {
 			if x != nil {
 				figures = append(figures, x)
@@ -251,12 +234,12 @@ func (e *envPart) boundNotes() []string {
 	var out []string
 	for _, b := range e.bounds {
 		v, all := b.Final(), 2*float64(e.a.T)
-		s := fmt.Sprintf("%s (%s): %s at T", upperFirst(b.Name), b.Label, amount(v, e.a.Dec))
+		s := fmt.Sprintf("%s (%s): %s at T", upperFirst(b.Name), b.Label, chart.Amount(v, e.a.Dec))
 		if v > all {
-			s += fmt.Sprintf(", larger than losing every round (2T = %s): it says nothing here", amount(all, 0))
+			s += fmt.Sprintf(", larger than losing every round (2T = %s): it says nothing here", chart.Amount(all, 0))
 		}
 		if top := e.loglog; top != nil && v > top.Panels[0].Y.Hi {
-			s += fmt.Sprintf("; off the log–log chart by 10%s", superscript(powerAbove(v/top.Panels[0].Y.Hi)))
+			s += fmt.Sprintf("; off the log–log chart by 10%s", chart.Superscript(powerAbove(v/top.Panels[0].Y.Hi)))
 		}
 		out = append(out, s+".")
 	}
@@ -294,4 +277,13 @@ func slug(s string) string {
 		return out
 	}
 	return "environment"
+}
+
+// epoch is the time that PDF files carry: the start of the run, or 1 January 1970.
+func epoch(m sim.Manifest) time.Time {
+	t, err := time.Parse(time.RFC3339, m.Started)
+	if err != nil {
+		return time.Unix(0, 0).UTC()
+	}
+	return t.UTC()
 }

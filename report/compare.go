@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"troupe/internal/stats"
+	"troupe/report/chart"
 	"troupe/rng"
 )
 
@@ -24,7 +25,7 @@ type Comparison struct {
 	OnlyA    []string // environment / policy that B does not have
 	OnlyB    []string
 
-	looks []Look
+	looks []chart.Look
 }
 
 // Change is one policy in one environment: B minus A at the last checkpoint both have, paired by
@@ -194,14 +195,14 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	case len(c.Rows) == 0:
 		return say("The runs have nothing in common."), []Prose{say("No environment and policy has a replication and a checkpoint in both.")}
 	case c.SameSpec && c.SameSeed && c.Differ == 0:
-		return say("Same spec: all ", count(c.Numbers), " numbers are the same."), nil
+		return say("Same spec: all ", chart.Count(c.Numbers), " numbers are the same."), nil
 	case c.SameSpec && c.SameSeed:
-		head = say("Same spec: ", count(c.Differ), " of ", count(c.Numbers), " numbers differ.")
+		head = say("Same spec: ", chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers differ.")
 		lead = append(lead, say("The first is the "+c.First+"."))
 	case c.Differ == 0:
-		head = say("All ", count(c.Numbers), " numbers that both runs have are the same.")
+		head = say("All ", chart.Count(c.Numbers), " numbers that both runs have are the same.")
 	default:
-		head = say("The runs differ in ", count(c.Differ), " of ", count(c.Numbers), " numbers.")
+		head = say("The runs differ in ", chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers.")
 	}
 	if !c.SameSeed {
 		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.", c.A.Manifest.Seed, c.B.Manifest.Seed)))
@@ -219,7 +220,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			if r.Mean < 0 {
 				word, lo, hi = "less", -r.Hi, -r.Lo
 			}
-			p := say(name(r.Policy), " lost ", amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", amount(lo, r.Dec), ", ", amount(hi, r.Dec), "]")
+			p := say(name(r.Policy), " lost ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
 			if several {
 				p = say(p, " in ", r.Env)
 			}
@@ -237,7 +238,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		lead = append(lead, say(p, "."))
 	}
 	if quiet > 0 {
-		lead = append(lead, say(fmt.Sprintf("%d %s unchanged within %s (95%s%%, all at once).", quiet, plural(quiet, "is", "are"), amount(widest, 1), narrow)))
+		lead = append(lead, say(fmt.Sprintf("%d %s unchanged within %s (95%s%%, all at once).", quiet, plural(quiet, "is", "are"), chart.Amount(widest, 1), chart.Narrow)))
 	}
 	if few > 0 {
 		lead = append(lead, say(fmt.Sprintf("%d have too few replications for an interval.", few)))
@@ -249,36 +250,36 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 }
 
 // Table returns the changes.
-func (c *Comparison) Table() *Table {
+func (c *Comparison) Table() *chart.Table {
 	dec := 1
 	for _, r := range c.Rows {
 		dec = max(dec, r.Dec)
 	}
-	t := &Table{ID: "compare", Title: "Regret in B minus regret in A, paired by replication",
+	t := &chart.Table{ID: "compare", Title: "Regret in B minus regret in A, paired by replication",
 		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 %).",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
 			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
 			{Key: "mean_a", Head: "mean A", Dec: dec, Extra: true}, {Key: "mean_b", Head: "mean B", Dec: dec},
 			{Key: "change", Head: "change", Dec: dec, Plus: true},
 			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true}, {Key: "round", Only: "csv"}}}
 	for _, r := range c.Rows {
-		row := Row{Policy: r.look, Cells: []Cell{words(r.Policy), words(r.Env), num(float64(r.R)), num(float64(r.Same)), num(r.MeanA), num(r.MeanB), num(r.Mean)}}
+		row := chart.Row{Look: r.look, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.TextCell(r.Env), chart.Num(float64(r.R)), chart.Num(float64(r.Same)), chart.Num(r.MeanA), chart.Num(r.MeanB), chart.Num(r.Mean)}}
 		if r.OK {
-			row.Cells = append(row.Cells, num(r.Lo), num(r.Hi))
+			row.Cells = append(row.Cells, chart.Num(r.Lo), chart.Num(r.Hi))
 		} else {
-			row.Cells = append(row.Cells, empty(), empty())
+			row.Cells = append(row.Cells, chart.Empty(), chart.Empty())
 		}
-		row.Cells = append(row.Cells, num(float64(r.Round)))
+		row.Cells = append(row.Cells, chart.Num(float64(r.Round)))
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
 // Figure draws the changes, one row each.
-func (c *Comparison) Figure() *Figure {
-	f := &Figure{ID: "compare", Title: "Change from A to B", Strips: true,
+func (c *Comparison) Figure() *chart.Figure {
+	f := &chart.Figure{ID: "compare", Title: "Change from A to B", Strips: true,
 		How: "Paired difference in mean regret, B minus A; right of zero B lost more."}
-	p := &Panel{Look: -1, Y: Axis{Lo: float64(len(c.Rows)), Hi: 0}}
+	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(c.Rows)), Hi: 0}}
 	lo, hi := 0.0, 0.0
 	for i, r := range c.Rows {
 		l, h := r.Mean, r.Mean
@@ -290,13 +291,13 @@ func (c *Comparison) Figure() *Figure {
 		if len(c.A.Manifest.Environments) > 1 {
 			label += ", " + r.Env
 		}
-		p.Rows = append(p.Rows, RowLabel{Look: r.look, Label: label, Note: signed(r.Mean, r.Dec)})
-		p.Marks = append(p.Marks, Mark{Kind: Across, Look: r.look, Name: label, X: []float64{r.Mean}, Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
+		p.Rows = append(p.Rows, chart.RowLabel{Look: r.look, Label: label, Note: chart.Signed(r.Mean, r.Dec)})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: r.look, Name: label, X: []float64{r.Mean}, Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
 	}
-	t := linearTicks(lo, hi, 4)
-	p.X = Axis{Caption: "Change in regret", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
-	p.Marks = append([]Mark{{Kind: ZeroX, Look: -1, Name: "no change", X: []float64{0}}}, p.Marks...)
-	f.Panels = []*Panel{p}
+	t := chart.LinearTicks(lo, hi, 4)
+	p.X = chart.Axis{Caption: "Change in regret", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
+	p.Marks = append([]chart.Mark{{Kind: chart.ZeroX, Look: -1, Name: "no change", X: []float64{0}}}, p.Marks...)
+	f.Panels = []*chart.Panel{p}
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -38,7 +39,7 @@ func TestCompare(t *testing.T) {
 		if out := os.Getenv("TROUPE_SAMPLES"); out != "" {
 			save(t, filepath.Join(out, "compare.html"), page.Bytes())
 		}
-		return asciiNumbers.Replace(strings.Join(all, " "))
+		return chart.AsciiNumbers.Replace(strings.Join(all, " "))
 	}
 	if got, want := headline(), "Same spec: all 6720 numbers are the same."; got != want {
 		t.Errorf("same files:\n got %s\nwant %s", got, want)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -157,8 +158,8 @@ func (a *Analysis) also(i int, column string) [][]float64 {
 
 // recorded is one figure of the diagnostics with the table under it.
 type recorded struct {
-	figure *Figure
-	table  *Table
+	figure *chart.Figure
+	table  *chart.Table
 }
 
 // diagnostics returns the figures of what the spec asked to record, in the order of sim.Quantities.
@@ -183,7 +184,7 @@ func (a *Analysis) early() int {
 }
 
 // times is the log axis from checkpoint first on, and its places.
-func (a *Analysis) times(first int) (ax Axis, x []float64) {
+func (a *Analysis) times(first int) (ax chart.Axis, x []float64) {
 	for _, t := range a.Rounds[first:] {
 		x = append(x, float64(t))
 	}
@@ -191,31 +192,31 @@ func (a *Analysis) times(first int) (ax Axis, x []float64) {
 	if lo >= 10 && lo <= 15 {
 		lo = 10 // so that the power of ten has its tick
 	}
-	return Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T), Ticks: logTicks(lo, float64(a.T))}, x
+	return chart.Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T), Ticks: chart.LogTicks(lo, float64(a.T))}, x
 }
 
 // maxTracks is how many lines carry their interval.
 const maxTracks = 5
 
 // means says what the lines of a track are.
-func (a *Analysis) means(p *Panel) string {
+func (a *Analysis) means(p *chart.Panel) string {
 	s := fmt.Sprintf("mean over %s", many(a.R(), "replication"))
-	if slices.ContainsFunc(p.Marks, func(m Mark) bool { return m.Kind == Band }) {
-		s += fmt.Sprintf(" with pointwise 95%s%% intervals", narrow)
+	if slices.ContainsFunc(p.Marks, func(m chart.Mark) bool { return m.Kind == chart.Band }) {
+		s += fmt.Sprintf(" with pointwise 95%s%% intervals", chart.Narrow)
 	}
 	return s
 }
 
 // track draws the mean of a column over time, a line for each policy that has it, with its pointwise
 // 95 % interval where there are few. It is nil when none has, or there is no time to draw.
-func (a *Analysis) track(column string) (p *Panel, top float64) {
+func (a *Analysis) track(column string) (p *chart.Panel, top float64) {
 	first := a.early()
 	if len(a.Rounds)-first < 2 {
 		return nil, 0
 	}
 	ax, x := a.times(first)
-	p = &Panel{Look: -1, X: ax}
-	var lines []Mark
+	p = &chart.Panel{Look: -1, X: ax}
+	var lines []chart.Mark
 	for _, i := range slices.Backward(a.Order) { // the best on top
 		v := a.also(i, column)
 		if v == nil {
@@ -233,10 +234,10 @@ func (a *Analysis) track(column string) (p *Panel, top float64) {
 			top = max(top, hi[k])
 		}
 		look := a.Policies[i]
-		p.Marks = append(p.Marks, Mark{Kind: Band, Look: look, Name: a.Label(i), X: x, Lo: lo, Hi: hi})
-		lines = append(lines, Mark{Kind: Line, Look: look, Name: a.Label(i), X: x, Y: m})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: look, Name: a.Label(i), X: x, Lo: lo, Hi: hi})
+		lines = append(lines, chart.Mark{Kind: chart.Line, Look: look, Name: a.Label(i), X: x, Y: m})
 		if slices.Index(a.Order, i) < maxEnds {
-			p.Ends = append(p.Ends, End{Look: look, Y: m[len(m)-1], Label: a.Label(i)})
+			p.Ends = append(p.Ends, chart.End{Look: look, Y: m[len(m)-1], Label: a.Label(i)})
 		}
 	}
 	if lines == nil {
@@ -253,13 +254,13 @@ func (a *Analysis) track(column string) (p *Panel, top float64) {
 }
 
 // shares is a linear axis of shares in per cent.
-func shares(caption string, top float64) Axis {
-	t := linearTicks(0, top, 4)
-	t = within(t, 0, 1)
+func shares(caption string, top float64) chart.Axis {
+	t := chart.LinearTicks(0, top, 4)
+	t = chart.Within(t, 0, 1)
 	for i := range t {
-		t[i].Label = number(100*t[i].At, decimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) + narrow + "%"
+		t[i].Label = chart.Number(100*t[i].At, chart.DecimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) + chart.Narrow + "%"
 	}
-	return Axis{Caption: caption, Lo: 0, Hi: max(t[len(t)-1].At, min(top, 1)), Ticks: t}
+	return chart.Axis{Caption: caption, Lo: 0, Hi: max(t[len(t)-1].At, min(top, 1)), Ticks: t}
 }
 
 // armsFigure shows how often the best arm is played.
@@ -269,9 +270,9 @@ func (a *Analysis) armsFigure(id string) recorded {
 		return recorded{}
 	}
 	p.Y = shares("Best arm, share of rounds", 1)
-	t := &Table{ID: id + "arms", Title: "Shares of the arms: " + a.Name,
+	t := &chart.Table{ID: id + "arms", Title: "Shares of the arms: " + a.Name,
 		Note: "Mean share of all rounds in which the arm with the k-th largest mean of its round was played; arms of equal mean share a rank.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}}}
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	heads := []string{"Best arm", "Second", "Third", "Fourth", "Fifth"}
 	last := len(a.Rounds) - 1
 	width := 0 // how many ranks any policy has
@@ -284,31 +285,31 @@ func (a *Analysis) armsFigure(id string) recorded {
 	}
 	for k := range width {
 		key := fmt.Sprintf("action_%d", k+1)
-		t.Cols = append(t.Cols, Column{Key: key, Head: heads[k], Pct: true})
+		t.Cols = append(t.Cols, chart.Column{Key: key, Head: heads[k], Pct: true})
 		if k == 0 {
-			t.Cols = append(t.Cols, Column{Key: key + "_se", Only: "csv"})
+			t.Cols = append(t.Cols, chart.Column{Key: key + "_se", Only: "csv"})
 		}
 	}
-	t.Cols = append(t.Cols, Column{Key: "others", Head: "Others", Pct: true})
+	t.Cols = append(t.Cols, chart.Column{Key: "others", Head: "Others", Pct: true})
 	for _, i := range a.Order {
-		c := []Cell{words(a.Label(i))}
+		c := []chart.Cell{chart.TextCell(a.Label(i))}
 		rest := 1.0
 		for k := range width {
 			v := a.also(i, fmt.Sprintf("action_%d", k+1))
 			if v == nil {
-				c = append(c, empty())
+				c = append(c, chart.Empty())
 				if k == 0 {
-					c = append(c, empty())
+					c = append(c, chart.Empty())
 				}
 				continue
 			}
 			m := mean(v[last])
 			rest -= m
-			c = append(c, num(m))
+			c = append(c, chart.Num(m))
 			if k == 0 {
-				se := empty()
+				se := chart.Empty()
 				if a.R() > 1 {
-					se = num(stderr(v[last]))
+					se = chart.Num(stderr(v[last]))
 				}
 				c = append(c, se)
 			}
@@ -316,9 +317,9 @@ func (a *Analysis) armsFigure(id string) recorded {
 		if c[1].Empty {
 			continue
 		}
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: append(c, num(max(0, rest)))})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: append(c, chart.Num(max(0, rest)))})
 	}
-	return recorded{&Figure{ID: id + "arms", Title: "Which arms are played", Low: true, Panels: []*Panel{p},
+	return recorded{&chart.Figure{ID: id + "arms", Title: "Which arms are played", Low: true, Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Share of the rounds so far in which the best arm was played; %s. A low share with low regret means that the next best is nearly as good.", a.means(p))}, t}
 }
 
@@ -330,16 +331,16 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		return recorded{}
 	}
 	ax, x := a.times(first)
-	ax.Ticks = slices.DeleteFunc(slices.Clone(ax.Ticks), func(t Tick) bool { return t.Minor })
+	ax.Ticks = slices.DeleteFunc(slices.Clone(ax.Ticks), func(t chart.Tick) bool { return t.Minor })
 	type pair struct {
 		i      int
 		lo, hi []float64
 	}
 	var all []pair
 	least, most := 1.0/7, 10.0/7
-	t := &Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
+	t := &chart.Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
 		Note: "Means over the replications in the last round, and the extremes over all replications and recorded rounds.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "s_min", Head: "Smallest, at T", Dec: 3}, {Key: "s_max", Head: "Largest, at T", Dec: 3},
 			{Key: "condition", Head: "Largest/smallest", Dec: 1},
 			{Key: "lowest", Head: "Lowest ever", Dec: 3, Extra: true}, {Key: "highest", Head: "Highest ever", Dec: 3, Extra: true}}}
@@ -366,20 +367,20 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		}
 		all = append(all, q)
 		n := len(q.lo) - 1
-		ratio := empty()
+		ratio := chart.Empty()
 		if q.lo[n] > 0 {
-			ratio = num(q.hi[n] / q.lo[n])
+			ratio = chart.Num(q.hi[n] / q.lo[n])
 		}
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(q.lo[n]), num(q.hi[n]), ratio, num(low), num(high)}})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(q.lo[n]), chart.Num(q.hi[n]), ratio, chart.Num(low), chart.Num(high)}})
 	}
 	if all == nil {
 		return recorded{}
 	}
 	least = max(least, most*1e-4)
-	least, most = logRange(least/1.05, most*1.05)
-	y := Axis{Caption: "Singular value (log)", Log: true, Lo: least, Hi: most}
-	y.Ticks = logTicks(least, most)
-	f := &Figure{ID: id + "spectrum", Title: "How evenly the members explore",
+	least, most = chart.LogRange(least/1.05, most*1.05)
+	y := chart.Axis{Caption: "Singular value (log)", Log: true, Lo: least, Hi: most}
+	y.Ticks = chart.LogTicks(least, most)
+	f := &chart.Figure{ID: id + "spectrum", Title: "How evenly the members explore",
 		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
 	more := 0
 	for _, q := range all {
@@ -389,15 +390,15 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		}
 		m := a.Policies[q.i]
 		lo := slices.Clone(q.lo)
-		p := &Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
+		p := &chart.Panel{Title: a.Label(q.i), Look: m, X: ax, Y: y}
 		if slices.Max(lo) == 0 {
 			p.Note = "smallest: 0"
 		}
 		for _, g := range []float64{1.0 / 7, 10.0 / 7} {
-			p.Marks = append(p.Marks, Mark{Kind: Guide, Look: -1, Name: "Theorem 5", X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
+			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Guide, Look: -1, Name: "Theorem 5", X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
 		}
-		p.Marks = append(p.Marks, Mark{Kind: Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
-			Mark{Kind: Line, Look: m, Name: "s_max", X: x, Y: q.hi}, Mark{Kind: Line, Look: m, Name: "s_min", X: x, Y: lo})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
+			chart.Mark{Kind: chart.Line, Look: m, Name: "s_max", X: x, Y: q.hi}, chart.Mark{Kind: chart.Line, Look: m, Name: "s_min", X: x, Y: lo})
 		f.Panels = append(f.Panels, p)
 	}
 	if more > 0 {
@@ -413,11 +414,11 @@ func (a *Analysis) optimismFigure(id string) recorded {
 		return recorded{}
 	}
 	p.Y = shares("Optimistic models", min(1, max(top, 0.1)))
-	t := &Table{ID: id + "optimism", Title: "Optimistic models: " + a.Name,
+	t := &chart.Table{ID: id + "optimism", Title: "Optimistic models: " + a.Name,
 		Note: "Means over the replications in the last round. None: replications that had no optimistic model in some recorded round, with the exact interval for their share.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "optimistic", Head: "Optimistic, at T", Pct: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "optimistic", Head: "Optimistic, at T", Pct: true},
 			{Key: "se", Only: "csv"},
-			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + narrow + "%", Pct: true, Extra: true},
+			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true},
 			{Key: "none_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {
@@ -431,15 +432,15 @@ func (a *Analysis) optimismFigure(id string) recorded {
 				none++
 			}
 		}
-		se := empty()
+		se := chart.Empty()
 		if a.R() > 1 {
-			se = num(stderr(v[last]))
+			se = chart.Num(stderr(v[last]))
 		}
 		lo, hi := clopperPearson(none, a.R())
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(mean(v[last])), se,
-			num(float64(none) / float64(a.R())), num(lo), num(hi)}})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se,
+			chart.Num(float64(none) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
-	return recorded{&Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true, Panels: []*Panel{p},
+	return recorded{&chart.Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true, Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Share of the models whose best value on the round’s set is at least that of θ*; %s. Theorem 1 needs one of the 2m in every round.", a.means(p))}, t}
 }
 
@@ -449,15 +450,15 @@ func (a *Analysis) coverageFigure(id string) recorded {
 	if p == nil {
 		return recorded{}
 	}
-	t := linearTicks(0, max(top, 1), 4)
-	p.Y = Axis{Caption: "Distance in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
-	p.Marks = append([]Mark{{Kind: Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}}, p.Marks...)
-	p.Ends = append(p.Ends, End{Look: -1, Y: 1, Label: "edge"})
-	tab := &Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,
+	t := chart.LinearTicks(0, max(top, 1), 4)
+	p.Y = chart.Axis{Caption: "Distance in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+	p.Marks = append([]chart.Mark{{Kind: chart.Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}}, p.Marks...)
+	p.Ends = append(p.Ends, chart.End{Look: -1, Y: 1, Label: "edge"})
+	tab := &chart.Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,
 		Note: "Left: replications in which θ* was outside the ellipsoid in some round, every round counted, with the exact interval for their share. The ellipsoid of level δ promises at most δ.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
 			{Key: "largest", Head: "Largest ever", Dec: 3}, {Key: "left", Head: "Left at some time", Pct: true},
-			{Key: "left_lo", Head: "95" + narrow + "%", Pct: true, Extra: true}, {Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
+			{Key: "left_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true}, {Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {
 		v, w := a.also(i, "distance"), a.also(i, "distance_max")
@@ -470,14 +471,14 @@ func (a *Analysis) coverageFigure(id string) recorded {
 				left++
 			}
 		}
-		se := empty()
+		se := chart.Empty()
 		if a.R() > 1 {
-			se = num(stderr(v[last]))
+			se = chart.Num(stderr(v[last]))
 		}
 		lo, hi := clopperPearson(left, a.R())
-		tab.Rows = append(tab.Rows, Row{Policy: a.Policies[i], Cells: []Cell{words(a.Label(i)), num(mean(v[last])), se, num(slices.Max(w[last])),
-			num(float64(left) / float64(a.R())), num(lo), num(hi)}})
+		tab.Rows = append(tab.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se, chart.Num(slices.Max(w[last])),
+			chart.Num(float64(left) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
-	return recorded{&Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true, Panels: []*Panel{p},
+	return recorded{&chart.Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true, Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Distance of θ* from the estimate in the norm of V, in units of β; %s. Below 1 the ellipsoid contains θ*.", a.means(p))}, tab}
 }

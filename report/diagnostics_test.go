@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -102,13 +103,13 @@ func TestDiagnosticsFigures(t *testing.T) {
 		if f.ID != c.id || len(also[n].table.Rows) != len(c.policies) {
 			t.Errorf("figure %s with %d rows, want %s with %d", f.ID, len(also[n].table.Rows), c.id, len(c.policies))
 		}
-		lines := map[string]Mark{}
+		lines := map[string]chart.Mark{}
 		for _, p := range f.Panels {
 			for _, m := range p.Marks {
 				switch {
-				case m.Kind == Line && m.Name == "s_max":
+				case m.Kind == chart.Line && m.Name == "s_max":
 					lines[p.Title] = m
-				case m.Kind == Line && m.Name != "s_min":
+				case m.Kind == chart.Line && m.Name != "s_min":
 					lines[m.Name] = m
 				}
 			}

@@ -7,9 +7,9 @@
 //   - a Run is what Load found in results.csv and manifest.json, strictly checked;
 //   - an Analysis is everything that is computed for one environment, once; page, figures, tables
 //     and sentences all read it, so no two places can disagree;
-//   - a Figure is numbers and words without a medium; html.go paints it as SVG into the page,
-//     paper.go paints the same numbers and the same ticks with gonum/plot;
-//   - a Table is the one type behind every table: HTML, CSV, booktabs and text are its writers.
+//   - a chart.Figure is numbers and words without a medium, a chart.Table is the one type behind
+//     every table (package report/chart draws both);
+//   - a Prose is a sentence chosen from the Analysis.
 //
 // Comparisons use only replications that every policy has finished. Differences are paired, and
 // their intervals hold for all pairs of policies at once (internal/stats, MaxT). The sentences are

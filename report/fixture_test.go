@@ -87,7 +87,7 @@ func write(t testing.TB, dir string, envs []sim.EnvironmentRow, players []player
 		Environments: envs, Cells: len(envs) * len(players) * reps, Done: len(envs) * len(players) * reps,
 	}
 	var b strings.Builder
-	b.WriteString(Header + "\n")
+	b.WriteString(sim.ResultsHeader + "\n")
 	for e, env := range envs {
 		scale := 1 + 0.5*float64(e)
 		if d, ok := env.Options["d"].(int); ok {

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"troupe/report/chart"
 )
 
 // Leader returns the leader table of environment env (an index into the manifest): who has the
 // lowest mean, by how much the others lost more, and whether that is more than chance. It is the
 // first table of the page and the table of the terminal. It is nil when no replication is complete.
-func Leader(run *Run, env int) *Table {
+func Leader(run *Run, env int) *chart.Table {
 	a := Analyze(run, env)
 	if a == nil {
 		return nil
@@ -18,11 +20,11 @@ func Leader(run *Run, env int) *Table {
 }
 
 // Leader returns the leader table under the given file name.
-func (a *Analysis) Leader(id string) *Table {
+func (a *Analysis) Leader(id string) *chart.Table {
 	d := a.Dec
-	t := &Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name),
+	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name),
 		Note: a.leaderNote(),
-		Cols: []Column{
+		Cols: []chart.Column{
 			{Key: "mark", Head: "", Text: true},
 			{Key: "policy", Head: "", Text: true},
 			{Key: "mean", Head: "mean", Dec: d},
@@ -39,32 +41,32 @@ func (a *Analysis) Leader(id string) *Table {
 			{Key: "difference_se", Only: "csv"}, {Key: "reward_per_round", Only: "csv"}, {Key: "near_linear", Only: "csv"},
 			{Key: "replications", Only: "csv"}, {Key: "rounds", Only: "csv"},
 		}}
-	orEmpty := func(v float64) Cell {
+	orEmpty := func(v float64) chart.Cell {
 		if math.IsInf(v, 0) {
-			return empty()
+			return chart.Empty()
 		}
-		return num(v)
+		return chart.Num(v)
 	}
 	for _, i := range a.Order {
 		s, x := a.Summary[i], a.Diff[i]
-		c := []Cell{words(x.Verdict.mark()), words(a.Label(i)), num(s.Mean), num(s.SE), num(s.Median), num(s.Worst)}
+		c := []chart.Cell{chart.TextCell(x.Verdict.mark()), chart.TextCell(a.Label(i)), chart.Num(s.Mean), chart.Num(s.SE), chart.Num(s.Median), chart.Num(s.Worst)}
 		if a.R() < 2 {
-			c[3] = empty()
+			c[3] = chart.Empty()
 		}
 		if x.Verdict == Lowest {
-			c = append(c, empty(), empty(), empty(), empty(), words(x.Verdict.String()), empty(), empty())
+			c = append(c, chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(), chart.TextCell(x.Verdict.String()), chart.Empty(), chart.Empty())
 		} else {
-			c = append(c, num(x.Mean))
+			c = append(c, chart.Num(x.Mean))
 			if x.OK {
-				c = append(c, num(x.Lo), num(x.Hi))
+				c = append(c, chart.Num(x.Lo), chart.Num(x.Hi))
 			} else {
-				c = append(c, empty(), empty())
+				c = append(c, chart.Empty(), chart.Empty())
 			}
-			c = append(c, num(float64(x.Behind)/float64(a.R())), words(x.Verdict.String()), num(x.BehindLo), num(x.BehindHi))
+			c = append(c, chart.Num(float64(x.Behind)/float64(a.R())), chart.TextCell(x.Verdict.String()), chart.Num(x.BehindLo), chart.Num(x.BehindHi))
 		}
-		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), num(x.SE), num(s.RewardPerRound), num(float64(s.NearLinear)),
-			num(float64(a.R())), num(float64(a.T)))
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Best: x.Verdict == Lowest, Cells: c})
+		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), chart.Num(x.SE), chart.Num(s.RewardPerRound), chart.Num(float64(s.NearLinear)),
+			chart.Num(float64(a.R())), chart.Num(float64(a.T)))
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: x.Verdict == Lowest, Cells: c})
 	}
 	return t
 }
@@ -78,16 +80,16 @@ func (a *Analysis) leaderNote() string {
 	case !a.FactorOK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}
-	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in most replications. “Behind” is the share of replications in which the policy lost more than the first row.", number(a.Factor, 2))
+	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in most replications. “Behind” is the share of replications in which the policy lost more than the first row.", chart.Number(a.Factor, 2))
 	if p := a.Pairing; p >= 1.05 {
-		s += fmt.Sprintf(" Pairing saved ×%s replications.", number(p, 1))
+		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
 	}
 	return s
 }
 
 // forest returns the axis of the drawn differences. The scale belongs to the contenders; a policy
 // further away is drawn as an arrow.
-func (a *Analysis) forest() Axis {
+func (a *Analysis) forest() chart.Axis {
 	lo, hi := 0.0, 0.0
 	type end struct{ lo, hi float64 }
 	var ends []end
@@ -123,8 +125,8 @@ func (a *Analysis) forest() Axis {
 		hi = lo + 1
 	}
 	pad := 0.03 * (hi - lo)
-	ax := Axis{Lo: lo - pad, Hi: hi + pad}
-	for _, t := range linearTicks(ax.Lo, ax.Hi, 3) {
+	ax := chart.Axis{Lo: lo - pad, Hi: hi + pad}
+	for _, t := range chart.LinearTicks(ax.Lo, ax.Hi, 3) {
 		if t.At >= ax.Lo && t.At <= ax.Hi {
 			if t.At > 0 {
 				t.Label = "+" + t.Label
@@ -137,88 +139,88 @@ func (a *Analysis) forest() Axis {
 
 // Tails returns the numbers behind the tail plot: quantiles with exact order-statistic intervals,
 // the worst 5 %, and the near-linear share.
-func (a *Analysis) Tails(id string) *Table {
+func (a *Analysis) Tails(id string) *chart.Table {
 	d := a.Dec
-	t := &Table{ID: id, Title: "Quantiles of the final regret: " + a.Name,
+	t := &chart.Table{ID: id, Title: "Quantiles of the final regret: " + a.Name,
 		Note: "Intervals are exact 95 % order-statistic intervals; ≥ where the number of replications gives no upper end. Near-linear: the exponent over the last doubling is at least 0.9.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true}}}
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	for _, q := range []string{"50", "95", "99"} {
 		t.Cols = append(t.Cols,
-			Column{Key: "q" + q, Head: q + narrow + "% below", Dec: d},
-			Column{Key: "q" + q + "_lo", Head: "95" + narrow + "%", Dec: d, PM: false, Extra: true},
-			Column{Key: "q" + q + "_hi", Head: "", Dec: d, Range: true, Extra: true})
+			chart.Column{Key: "q" + q, Head: q + chart.Narrow + "% below", Dec: d},
+			chart.Column{Key: "q" + q + "_lo", Head: "95" + chart.Narrow + "%", Dec: d, PM: false, Extra: true},
+			chart.Column{Key: "q" + q + "_hi", Head: "", Dec: d, Range: true, Extra: true})
 	}
-	t.Cols = append(t.Cols, Column{Key: "worst5", Head: "Worst 5" + narrow + "%, mean", Dec: d},
-		Column{Key: "near_linear", Head: "Near-linear", Pct: true},
-		Column{Key: "near_linear_lo", Only: "csv"}, Column{Key: "near_linear_hi", Only: "csv"})
+	t.Cols = append(t.Cols, chart.Column{Key: "worst5", Head: "Worst 5" + chart.Narrow + "%, mean", Dec: d},
+		chart.Column{Key: "near_linear", Head: "Near-linear", Pct: true},
+		chart.Column{Key: "near_linear_lo", Only: "csv"}, chart.Column{Key: "near_linear_hi", Only: "csv"})
 	for _, i := range a.Order {
 		s := a.Summary[i]
-		c := []Cell{words(a.Label(i))}
+		c := []chart.Cell{chart.TextCell(a.Label(i))}
 		for _, p := range []float64{0.5, 0.95, 0.99} {
-			c = append(c, num(quantile(s.Sorted, p)))
+			c = append(c, chart.Num(quantile(s.Sorted, p)))
 			lo, hi := orderInterval(s.Sorted, p)
 			if math.IsInf(lo, -1) {
-				c = append(c, atMost(s.Sorted[0]))
+				c = append(c, chart.AtMost(s.Sorted[0]))
 			} else {
-				c = append(c, num(lo))
+				c = append(c, chart.Num(lo))
 			}
 			if math.IsInf(hi, 1) {
-				c = append(c, atLeast(s.Sorted[len(s.Sorted)-1]))
+				c = append(c, chart.AtLeast(s.Sorted[len(s.Sorted)-1]))
 			} else {
-				c = append(c, num(hi))
+				c = append(c, chart.Num(hi))
 			}
 		}
 		lo, hi := clopperPearson(s.NearLinear, a.R())
-		c = append(c, num(s.Worst), num(float64(s.NearLinear)/float64(a.R())), num(lo), num(hi))
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Best: i == a.Best(), Cells: c})
+		c = append(c, chart.Num(s.Worst), chart.Num(float64(s.NearLinear)/float64(a.R())), chart.Num(lo), chart.Num(hi))
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: i == a.Best(), Cells: c})
 	}
 	return t
 }
 
 // Growth returns the exponents as a table.
-func (a *Analysis) Growth(id string) *Table {
-	t := &Table{ID: id, Title: "Growth exponents: " + a.Name, Cols: []Column{
+func (a *Analysis) Growth(id string) *chart.Table {
+	t := &chart.Table{ID: id, Title: "Growth exponents: " + a.Name, Cols: []chart.Column{
 		{Key: "policy", Head: "Policy", Text: true}, {Key: "exponent", Head: "Exponent", Dec: 2},
-		{Key: "lo", Head: "95" + narrow + "%", Dec: 2}, {Key: "hi", Head: "", Dec: 2, Range: true},
+		{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 2}, {Key: "hi", Head: "", Dec: 2, Range: true},
 		{Key: "from", Head: "From t"}, {Key: "to", Head: "To t"}, {Key: "bending", Head: "", Text: true},
 	}}
 	for _, i := range a.Order {
 		s := a.Summary[i]
-		c := []Cell{words(a.Label(i)), empty(), empty(), empty(), num(float64(a.FitFrom)), num(float64(a.FitTo)), words("")}
+		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(), chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.TextCell("")}
 		if s.ExponentOK {
-			c[1], c[2], c[3] = num(s.Exponent), num(s.ExpLo), num(s.ExpHi)
+			c[1], c[2], c[3] = chart.Num(s.Exponent), chart.Num(s.ExpLo), chart.Num(s.ExpHi)
 			if s.Bending {
-				c[6] = words("still bending")
+				c[6] = chart.TextCell("still bending")
 			}
 		}
-		t.Rows = append(t.Rows, Row{Policy: a.Policies[i], Cells: c})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: c})
 	}
 	return t
 }
 
 // overview returns the table of several environments: a row for each policy, mean ± s.e. and mark
 // in each environment.
-func overview(run *Run, all []*Analysis) *Table {
-	t := &Table{ID: "overview", Title: "Mean regret by environment", Cols: []Column{{Key: "policy", Head: "Policy", Text: true}}}
+func overview(run *Run, all []*Analysis) *chart.Table {
+	t := &chart.Table{ID: "overview", Title: "Mean regret by environment", Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	only := "" // many environments: the page has room for the means alone
 	if len(all) > 6 {
 		only = "csv"
 	}
 	for _, a := range all {
 		t.Cols = append(t.Cols,
-			Column{Key: a.Name, Head: a.Name, Dec: a.Dec},
-			Column{Key: a.Name + " se", Head: "± s.e.", Dec: a.Dec, PM: true, Extra: true, Only: only},
-			Column{Key: a.Name + " verdict", Text: true})
+			chart.Column{Key: a.Name, Head: a.Name, Dec: a.Dec},
+			chart.Column{Key: a.Name + " se", Head: "± s.e.", Dec: a.Dec, PM: true, Extra: true, Only: only},
+			chart.Column{Key: a.Name + " verdict", Text: true})
 	}
 	for p, m := range run.Manifest.Policies {
-		row := Row{Policy: p, Cells: []Cell{words(m.Name)}}
+		row := chart.Row{Look: p, Cells: []chart.Cell{chart.TextCell(m.Name)}}
 		for _, a := range all {
 			i := slices.Index(a.Policies, p)
 			if i < 0 {
-				row.Cells = append(row.Cells, empty(), empty(), words("–"))
+				row.Cells = append(row.Cells, chart.Empty(), chart.Empty(), chart.TextCell("–"))
 				continue
 			}
-			row.Cells = append(row.Cells, num(a.Summary[i].Mean), num(a.Summary[i].SE), words(a.Diff[i].Verdict.mark()))
+			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Mean), chart.Num(a.Summary[i].SE), chart.TextCell(a.Diff[i].Verdict.mark()))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -226,17 +228,17 @@ func overview(run *Run, all []*Analysis) *Table {
 }
 
 // Cost returns run times as a table.
-func costTable(run *Run) *Table {
-	t := &Table{ID: "cost", Title: "CPU time by policy", Cols: []Column{
+func costTable(run *Run) *chart.Table {
+	t := &chart.Table{ID: "cost", Title: "CPU time by policy", Cols: []chart.Column{
 		{Key: "policy", Head: "Policy", Text: true}, {Key: "rounds", Head: "Rounds"},
 		{Key: "seconds", Head: "Seconds", Dec: 2}, {Key: "us_per_round", Head: "µs a round", Dec: 2},
 	}}
 	for i, p := range run.Manifest.Policies {
-		c := []Cell{words(p.Name), num(float64(p.Rounds)), num(p.Seconds), empty()}
+		c := []chart.Cell{chart.TextCell(p.Name), chart.Num(float64(p.Rounds)), chart.Num(p.Seconds), chart.Empty()}
 		if p.Rounds > 0 {
-			c[3] = num(p.Seconds / float64(p.Rounds) * 1e6)
+			c[3] = chart.Num(p.Seconds / float64(p.Rounds) * 1e6)
 		}
-		t.Rows = append(t.Rows, Row{Policy: i, Cells: c})
+		t.Rows = append(t.Rows, chart.Row{Look: i, Cells: c})
 	}
 	return t
 }

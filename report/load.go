@@ -19,9 +19,6 @@ import (
 	"troupe/sim"
 )
 
-// Header is the first line of results.csv.
-const Header = "environment,policy,replication,round,regret,reward"
-
 // Run is a result directory, read and checked.
 type Run struct {
 	Dir      string
@@ -166,8 +163,8 @@ func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) 
 	if err != nil {
 		return nil, csvFault(path, err)
 	}
-	if strings.Join(rec, ",") != Header {
-		return nil, fault(0, "header is %q, expected %q", strings.Join(rec, ","), Header)
+	if strings.Join(rec, ",") != sim.ResultsHeader {
+		return nil, fault(0, "header is %q, expected %q", strings.Join(rec, ","), sim.ResultsHeader)
 	}
 
 	type key struct{ env, pol, rep int }
@@ -279,7 +276,7 @@ func csvFault(path string, err error) error {
 		return fmt.Errorf("%s: line %d, column %d: %v", path, p.Line, p.Column, p.Err)
 	}
 	if err == io.EOF {
-		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", path, Header)
+		return fmt.Errorf("%s: line 1, column 1: the file is empty, expected %q", path, sim.ResultsHeader)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

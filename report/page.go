@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -35,7 +36,7 @@ type shell struct {
 
 // newShell returns the shell with the looks' colours and the switches that belong to them. Colours
 // are ours (#rrggbb); nothing from a file reaches the style sheet.
-func newShell(title string, looks []Look, policies, envs int) shell {
+func newShell(title string, looks []chart.Look, policies, envs int) shell {
 	style, err := pageFiles.ReadFile("page/style.css")
 	if err != nil {
 		panic("report: " + err.Error())
@@ -49,8 +50,8 @@ func newShell(title string, looks []Look, policies, envs int) shell {
 	for _, v := range []struct {
 		name string
 		c    [2]string
-	}{{"paper", paperColor}, {"card", cardColor}, {"ink", inkColor}, {"soft", softColor}, {"rule", lineColor},
-		{"grid", gridColor}, {"wash", washColor}, {"link", linkColor}, {"ramp", [2]string{blues[1].Light, blues[1].Dark}}} {
+	}{{"paper", chart.PaperColor}, {"card", chart.CardColor}, {"ink", chart.InkColor}, {"soft", chart.SoftColor}, {"rule", chart.LineColor},
+		{"grid", chart.GridColor}, {"wash", chart.WashColor}, {"link", chart.LinkColor}, {"ramp", [2]string{chart.Blues[1].Light, chart.Blues[1].Dark}}} {
 		fmt.Fprintf(&b, "--%s:light-dark(%s,%s);", v.name, v.c[0], v.c[1])
 	}
 	b.WriteString("}\n")
@@ -80,7 +81,7 @@ func newShell(title string, looks []Look, policies, envs int) shell {
 func dashes(d []float64) string {
 	s := make([]string, len(d))
 	for i, v := range d {
-		s[i] = coord(v)
+		s[i] = chart.Coord(v)
 	}
 	return strings.Join(s, " ")
 }
@@ -179,11 +180,11 @@ type figureView struct {
 	After template.HTML
 }
 
-func view(f *Figure) *figureView {
+func view(f *chart.Figure) *figureView {
 	if f == nil {
 		return nil
 	}
-	return &figureView{ID: f.ID, Title: f.Title, How: f.How, Body: f.html()}
+	return &figureView{ID: f.ID, Title: f.Title, How: f.How, Body: f.HTML()}
 }
 
 // writePage renders a document.
@@ -191,7 +192,7 @@ func (d *document) writePage(w io.Writer) error {
 	m := d.run.Manifest
 	names := make([]string, len(d.looks))
 	for i := range names {
-		names[i] = look(i)
+		names[i] = chart.ClassOf(i)
 	}
 	title := m.Experiment
 	if title == "" {
@@ -212,7 +213,7 @@ func (d *document) writePage(w io.Writer) error {
 	p.Head, p.Lead = Headline(d.analyses())
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
-		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: shorten(pol.Name, nameWidth), Class: look(i)})
+		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth), Class: chart.ClassOf(i)})
 	}
 	p.Crowded = len(p.Chips) > 10
 	if d.overview != nil {
@@ -245,7 +246,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	v.Head, v.Lead = a.Verdict()
 	ax := a.forest()
 	for _, t := range ax.Ticks {
-		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + percentOf(ax.At(t.At))), t.Label})
+		v.Ticks = append(v.Ticks, placed{template.CSS("left:" + chart.PercentOf(ax.At(t.At))), t.Label})
 	}
 	t := e.leader
 	v.Note, v.Table = t.Note, t.ID
@@ -254,12 +255,12 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	}
 	for r, i := range a.Order {
 		d, s := a.Diff[i], a.Summary[i]
-		row := leaderRow{Class: look(a.Policies[i]), Name: a.Label(i), Full: a.Label(i),
+		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: a.Label(i), Full: a.Label(i),
 			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
 			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
-			Forest: forestCell(ax, d, a.Policies[i], d.Verdict == Lowest || i == a.Best())}
+			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i], d.Verdict == Lowest || i == a.Best())}
 		if !math.IsInf(s.MedianLo, 0) && !math.IsInf(s.MedianHi, 0) {
-			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", narrow, number(s.MedianLo, a.Dec), number(s.MedianHi, a.Dec))
+			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow, chart.Number(s.MedianLo, a.Dec), chart.Number(s.MedianHi, a.Dec))
 		}
 		switch {
 		case i == a.Best():
@@ -271,7 +272,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 			row.Interval = "–"
 		}
 		if i != a.Best() {
-			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), percent(d.BehindLo), percent(d.BehindHi))
+			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), chart.Percent(d.BehindLo), chart.Percent(d.BehindHi))
 			if d.Verdict == Tied && d.Need > a.R() {
 				row.Interval += " "
 				row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
@@ -288,7 +289,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	for _, f := range e.sweeps {
 		s := view(f)
 		if h := e.heats[f]; h != nil {
-			s.After = h.html()
+			s.After = h.HTML()
 		}
 		if t := e.powers[f.ID]; t != nil {
 			s.After += under(t, names)
@@ -313,7 +314,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 }
 
 // under returns a table for its place below a figure, with its note and its files.
-func under(t *Table, names []string) template.HTML {
+func under(t *chart.Table, names []string) template.HTML {
 	title, id := template.HTMLEscapeString(t.Title), template.HTMLEscapeString(t.ID)
 	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div><p class="small">%s <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a></p>`,
 		title, t.HTML(names), template.HTMLEscapeString(t.Note), id, id))
@@ -369,11 +370,11 @@ func when(s string) string {
 
 func (d *document) facts() []fact {
 	m := d.run.Manifest
-	f := []fact{{count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}}
+	f := []fact{{chart.Count(len(m.Policies)), plural(len(m.Policies), "policy", "policies")}}
 	if len(m.Environments) > 1 {
-		f = append(f, fact{count(len(m.Environments)), "environments"})
+		f = append(f, fact{chart.Count(len(m.Environments)), "environments"})
 	}
-	f = append(f, fact{count(m.Replications), plural(m.Replications, "replication", "replications")}, fact{"T = " + count(m.Horizon), ""})
+	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications")}, fact{"T = " + chart.Count(m.Horizon), ""})
 	if len(m.Environments) == 1 {
 		for _, x := range environmentFacts(m.Environments[0]) {
 			f = append(f, fact{"", x})
@@ -381,13 +382,13 @@ func (d *document) facts() []fact {
 	}
 	f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
 	if m.Status == "interrupted" {
-		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", count(m.Done), count(m.Cells))})
+		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done), chart.Count(m.Cells))})
 	}
 	return f
 }
 
 // many writes a number of things: 1 replication, 40 replications.
-func many(n int, thing string) string { return count(n) + " " + plural(n, thing, thing+"s") }
+func many(n int, thing string) string { return chart.Count(n) + " " + plural(n, thing, thing+"s") }
 
 func plural(n int, one, many string) string {
 	if n == 1 {
@@ -407,8 +408,8 @@ func manifestRows(m sim.Manifest) [][2]string {
 	rows := [][2]string{
 		{"Version", m.Troupe}, {"Commit", commit}, {"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
 		{"Machine", fmt.Sprintf("%d CPUs, %d %s", m.CPUs, m.Workers, plural(m.Workers, "worker", "workers"))},
-		{"Started", m.Started}, {"Duration", number(m.Seconds, 1) + narrow + "s"}, {"Seed", fmt.Sprint(m.Seed)},
-		{"Cells", fmt.Sprintf("%s of %s, %s", count(m.Done), count(m.Cells), m.Status)},
+		{"Started", m.Started}, {"Duration", chart.Number(m.Seconds, 1) + chart.Narrow + "s"}, {"Seed", fmt.Sprint(m.Seed)},
+		{"Cells", fmt.Sprintf("%s of %s, %s", chart.Count(m.Done), chart.Count(m.Cells), m.Status)},
 		{"Spec SHA-256", m.SpecSHA256}, {"Results SHA-256", m.ResultsSHA},
 	}
 	return slices.DeleteFunc(rows, func(r [2]string) bool { return strings.TrimSpace(r[1]) == "" })
@@ -423,13 +424,13 @@ func (d *document) how() []string {
 	var factors, pairing []string
 	for _, e := range d.envs {
 		if e.a.FactorOK {
-			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", number(e.a.Factor, 2), number(e.a.BandFactor, 2)))
+			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2), chart.Number(e.a.BandFactor, 2)))
 		}
 		if e.a.Pairing > 0 {
-			pairing = append(pairing, "×"+number(e.a.Pairing, 2))
+			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2))
 		}
 	}
-	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.", count(resamples), narrow)
+	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.", chart.Count(resamples), chart.Narrow)
 	if n := len(factors); n > 0 {
 		s += " The factor is " + strings.Join(factors[:min(n, 6)], "; ")
 		if n > 6 {
@@ -443,11 +444,11 @@ func (d *document) how() []string {
 	}
 	out = append(out,
 		endOfMethod,
-		"Bands around the curves of regret are pointwise: 95"+narrow+"% for the mean at each time (± 1.96 standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank does not care about tails.",
-		fmt.Sprintf("The resampling uses the run's seed, so the same files give the same page, byte for byte. Exponents: %s resamples of replications, refitted each time.", count(growthB)))
+		"Bands around the curves of regret are pointwise: 95"+chart.Narrow+"% for the mean at each time (± 1.96 standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank does not care about tails.",
+		fmt.Sprintf("The resampling uses the run's seed, so the same files give the same page, byte for byte. Exponents: %s resamples of replications, refitted each time.", chart.Count(growthB)))
 	return out
 }
 
 // endOfMethod says where the simultaneous intervals stop being trustworthy. The figures are those
 // of TestCoverage and TestWhereTheMethodEnds in internal/stats.
-const endOfMethod = "How far this can be trusted: with the final regrets of a heavy-tailed run as the population, all intervals covered at once in 93 to 95" + narrow + "% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + narrow + "%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" + narrow + "% of replications, coverage was 86" + narrow + "% at 30 replications and 95" + narrow + "% at 200; with losses of infinite variance it was 47" + narrow + "%. There read the medians and the tail, and run more replications."
+const endOfMethod = "How far this can be trusted: with the final regrets of a heavy-tailed run as the population, all intervals covered at once in 93 to 95" + chart.Narrow + "% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + chart.Narrow + "%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" + chart.Narrow + "% of replications, coverage was 86" + chart.Narrow + "% at 30 replications and 95" + chart.Narrow + "% at 200; with losses of infinite variance it was 47" + chart.Narrow + "%. There read the medians and the tail, and run more replications."

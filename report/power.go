@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"troupe/report/chart"
 )
 
 // powers returns, by the identifier of its figure in sweepFigures, the table of exponents of a swept
@@ -17,7 +19,7 @@ import (
 // Rows: each series, after T/10 rounds where that is a checkpoint and after T; over all values, and
 // over the upper half of their range on the log scale, because a dependence that levels off has no
 // single exponent.
-func (a *Analysis) powers(id string) map[string]*Table {
+func (a *Analysis) powers(id string) map[string]*chart.Table {
 	if a.again == nil {
 		return nil
 	}
@@ -28,14 +30,14 @@ func (a *Analysis) powers(id string) map[string]*Table {
 	if k := slices.Index(a.Rounds, a.T/10); k >= 0 && a.T%10 == 0 {
 		checkpoints = []int{k, len(a.Rounds) - 1}
 	}
-	out := map[string]*Table{}
+	out := map[string]*chart.Table{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
-			t := &Table{ID: id + "powers-" + slug(kind+"-"+path), Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
-				Cols: []Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
+			t := &chart.Table{ID: id + "powers-" + slug(kind+"-"+path), Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
+				Cols: []chart.Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
 					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"}, {Key: "exponent", Head: "Exponent", Dec: 3},
-					{Key: "lo", Head: "95" + narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
-				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same ones for every %s, and refitting.", path, narrow, path)}
+					{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
+				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same ones for every %s, and refitting.", path, chart.Narrow, path)}
 			for _, s := range sweepOf(path, items[kind], pol) {
 				label := a.seriesName(s, kind)
 				points := numbers(s)
@@ -55,9 +57,9 @@ func (a *Analysis) powers(id string) map[string]*Table {
 						for _, p := range window {
 							x, y = append(x, p.x), append(y, a.X[p.who][k])
 						}
-						row := Row{Policy: -1, Cells: []Cell{words(label), num(float64(a.Rounds[k])), num(x[0]), num(x[len(x)-1]), empty(), empty(), empty()}}
+						row := chart.Row{Look: -1, Cells: []chart.Cell{chart.TextCell(label), chart.Num(float64(a.Rounds[k])), chart.Num(x[0]), chart.Num(x[len(x)-1]), chart.Empty(), chart.Empty(), chart.Empty()}}
 						if b, lo, hi, ok := a.again.Exponent(x, y, level); ok {
-							row.Cells[4], row.Cells[5], row.Cells[6] = num(b), num(lo), num(hi)
+							row.Cells[4], row.Cells[5], row.Cells[6] = chart.Num(b), chart.Num(lo), chart.Num(hi)
 						}
 						t.Rows = append(t.Rows, row)
 					}

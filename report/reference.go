@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"troupe/internal/stats"
+	"troupe/report/chart"
 )
 
 // against compares every policy with the one that the spec names as the reference: the quotient of
@@ -50,9 +51,9 @@ func (a *Analysis) against(s *stats.Resamples) {
 // change writes a quotient as people say it: 23 % less [5 %, 37 %], 112 % more [90 %, 140 %].
 func change(r stats.Ratio) string {
 	if r.Hi < 1 {
-		return percent(1-r.Value) + " less [" + percent(1-r.Hi) + ", " + percent(1-r.Lo) + "]"
+		return chart.Percent(1-r.Value) + " less [" + chart.Percent(1-r.Hi) + ", " + chart.Percent(1-r.Lo) + "]"
 	}
-	return percent(r.Value-1) + " more [" + percent(r.Lo-1) + ", " + percent(r.Hi-1) + "]"
+	return chart.Percent(r.Value-1) + " more [" + chart.Percent(r.Lo-1) + ", " + chart.Percent(r.Hi-1) + "]"
 }
 
 // versus returns the sentences on the reference: who loses less than it, who more, by a margin that
@@ -78,7 +79,7 @@ func (a *Analysis) versus() (head, lead Prose) {
 		}
 	}
 	if best := a.Best(); best != a.Reference && a.Ratios[best].OK && a.Ratios[best].Hi < 1 {
-		head = say(name(a.Label(best)), " loses ", percent(1-a.Ratios[best].Value), " less than ", ref, ".")
+		head = say(name(a.Label(best)), " loses ", chart.Percent(1-a.Ratios[best].Value), " less than ", ref, ".")
 	}
 	sentence := say("Against ", ref, ", the reference: ")
 	parts := slices.Concat(less, more)
@@ -93,7 +94,7 @@ func (a *Analysis) versus() (head, lead Prose) {
 		sentence = say(sentence, p)
 	}
 	if hidden > 0 {
-		sentence = say(sentence, "; ", count(hidden), " more in the table")
+		sentence = say(sentence, "; ", chart.Count(hidden), " more in the table")
 	}
 	switch {
 	case len(parts) == 0:
@@ -101,38 +102,38 @@ func (a *Analysis) versus() (head, lead Prose) {
 	case len(open) > 0:
 		sentence = say(sentence, "; ", listed(open), " cannot be told apart from it")
 	}
-	return head, say(sentence, " (quotients of mean regrets, 95"+narrow+"%, all at once).")
+	return head, say(sentence, " (quotients of mean regrets, 95"+chart.Narrow+"%, all at once).")
 }
 
 // Versus returns the comparison with the reference as a table; nil without one.
-func (a *Analysis) Versus(id string) *Table {
+func (a *Analysis) Versus(id string) *chart.Table {
 	if a.Ratios == nil {
 		return nil
 	}
 	ref := a.Label(a.Reference)
-	t := &Table{ID: id, Title: "Against " + ref + ", the reference: " + a.Name,
+	t := &chart.Table{ID: id, Title: "Against " + ref + ", the reference: " + a.Name,
 		Note: "Mean regret compared with that of " + ref + ": the quotient minus one, paired by replication.",
-		Cols: []Column{{Key: "policy", Head: "Policy", Text: true},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "change", Head: "Against " + ref, Pct: true, Plus: true},
-			{Key: "lo", Head: "95" + narrow + "%, all at once", Pct: true, Plus: true}, {Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
+			{Key: "lo", Head: "95" + chart.Narrow + "%, all at once", Pct: true, Plus: true}, {Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
 			{Key: "verdict", Head: "", Text: true}}}
 	if a.RatioFactor > 0 {
-		t.Note += " The intervals hold for all policies at once (factor " + number(a.RatioFactor, 2) + ", never below that of the table above)."
+		t.Note += " The intervals hold for all policies at once (factor " + chart.Number(a.RatioFactor, 2) + ", never below that of the table above)."
 	}
 	for _, i := range a.Order {
 		r := a.Ratios[i]
-		row := Row{Policy: a.Policies[i], Best: i == a.Reference, Cells: []Cell{words(a.Label(i)), num(r.Value - 1), empty(), empty(), words("")}}
+		row := chart.Row{Look: a.Policies[i], Best: i == a.Reference, Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(r.Value - 1), chart.Empty(), chart.Empty(), chart.TextCell("")}}
 		switch {
 		case i == a.Reference:
-			row.Cells[1], row.Cells[4] = empty(), words("reference")
+			row.Cells[1], row.Cells[4] = chart.Empty(), chart.TextCell("reference")
 		case r.OK:
-			row.Cells[2], row.Cells[3] = num(r.Lo-1), num(r.Hi-1)
-			row.Cells[4] = words(map[bool]string{true: "less", false: "can’t tell apart"}[r.Hi < 1])
+			row.Cells[2], row.Cells[3] = chart.Num(r.Lo-1), chart.Num(r.Hi-1)
+			row.Cells[4] = chart.TextCell(map[bool]string{true: "less", false: "can’t tell apart"}[r.Hi < 1])
 			if r.Lo > 1 {
-				row.Cells[4] = words("more")
+				row.Cells[4] = chart.TextCell("more")
 			}
 		case a.RatioFactor > 0:
-			row.Cells[4] = words("can’t tell apart")
+			row.Cells[4] = chart.TextCell("can’t tell apart")
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -53,96 +54,11 @@ func loaded(t testing.TB, envs []sim.EnvironmentRow, players []player, reps, T, 
 
 func oneEnv() []sim.EnvironmentRow { return []sim.EnvironmentRow{linearEnv("arms-50", 10, arms())} }
 
-// The palette: contrast of at least 3 on its ground, in both modes, and distances for normal and
-// colour-blind readers (simulated after Machado et al. 2009) not below those measured when it was
-// chosen. Fails when somebody changes a hex value carelessly.
-func TestPalette(t *testing.T) {
-	luminance := func(hex string) float64 {
-		c := rgb(hex)
-		return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2]
-	}
-	contrast := func(a, b string) float64 {
-		x, y := luminance(a), luminance(b)
-		return (max(x, y) + 0.05) / (min(x, y) + 0.05)
-	}
-	visions := []struct {
-		name   string
-		m      [9]float64
-		common float64 // least distance of one blue and four rivals
-		all    float64 // least distance of all eight
-	}{
-		{"normal", [9]float64{1, 0, 0, 0, 1, 0, 0, 0, 1}, 19, 12.5},
-		{"protanopia", [9]float64{0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998}, 11, 6.4},
-		{"deuteranopia", [9]float64{0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881}, 10.9, 6.8},
-		{"tritanopia", [9]float64{1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.303900}, 9.6, 7.6},
-	}
-	see := func(m [9]float64, hex string) [3]float64 {
-		c := rgb(hex)
-		var s [3]float64
-		for i := range s {
-			s[i] = min(max(m[3*i]*c[0]+m[3*i+1]*c[1]+m[3*i+2]*c[2], 0), 1)
-		}
-		return linearToOKLab(s)
-	}
-	distance := func(m [9]float64, a, b string) float64 {
-		x, y := see(m, a), see(m, b)
-		return 100 * math.Sqrt((x[0]-y[0])*(x[0]-y[0])+(x[1]-y[1])*(x[1]-y[1])+(x[2]-y[2])*(x[2]-y[2]))
-	}
-	for mode, of := range []func(Look) string{func(l Look) string { return l.Light }, func(l Look) string { return l.Dark }} {
-		all := []string{of(blues[0]), of(blues[1]), of(blues[2]), of(rivals[0]), of(rivals[1]), of(rivals[2]), of(rivals[3]), of(baseline)}
-		for i, c := range all {
-			for _, ground := range []string{cardColor[mode], paperColor[mode]} {
-				if k := contrast(c, ground); k < 3 {
-					t.Errorf("mode %d: colour %d has contrast %.2f on %s", mode, i+1, k, ground)
-				}
-			}
-		}
-		for _, ink := range []string{inkColor[mode], softColor[mode], linkColor[mode]} {
-			for _, ground := range []string{cardColor[mode], paperColor[mode], washColor[mode]} {
-				if k := contrast(ink, ground); k < 4.5 {
-					t.Errorf("mode %d: text %s has contrast %.2f on %s", mode, ink, k, ground)
-				}
-			}
-		}
-		for _, v := range visions {
-			least := func(list []string) float64 {
-				d := math.Inf(1)
-				for i := range list {
-					for j := range i {
-						d = min(d, distance(v.m, list[i], list[j]))
-					}
-				}
-				return d
-			}
-			if d := least([]string{all[1], all[3], all[4], all[5], all[6]}); d < v.common {
-				t.Errorf("mode %d, %s: one blue and four rivals are %.1f apart, expected at least %.1f", mode, v.name, d, v.common)
-			}
-			if d := least(all); d < v.all {
-				t.Errorf("mode %d, %s: all eight are %.1f apart, expected at least %.1f", mode, v.name, d, v.all)
-			}
-		}
-		// Shades of ramps keep their contrast.
-		for n := 1; n <= 12; n++ {
-			for j := range n {
-				looks := []Look{blueRamp(j, n)}
-				for _, r := range rivals {
-					looks = append(looks, shade(r, j, n))
-				}
-				for _, l := range looks {
-					if k := contrast(of(l), cardColor[mode]); k < 3 {
-						t.Errorf("mode %d: shade %d of %d, %s, has contrast %.2f", mode, j, n, of(l), k)
-					}
-				}
-			}
-		}
-	}
-}
-
 // A policy's look depends on the set of kinds alone; grey is for baselines; a fifth rival is told.
 func TestLooks(t *testing.T) {
 	run := loaded(t, oneEnv(), troupeOfSeven(), 2, 100, 5)
 	looks, repeats := looksOf(run.Manifest.Policies)
-	want := []Look{blues[0], blues[1], blues[2], rivals[0], rivals[1], rivals[2], baseline}
+	want := []chart.Look{chart.Blues[0], chart.Blues[1], chart.Blues[2], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Baseline}
 	if d := cmp.Diff(want, looks); d != "" || repeats {
 		t.Errorf("looks (-want +got), repeats %v:\n%s", repeats, d)
 	}
@@ -162,72 +78,6 @@ func TestLooks(t *testing.T) {
 		}
 		seen[key] = true
 	}
-}
-
-// Ticks enclose the data, are few and round, and their labels tell them apart.
-func TestTicks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lo := rapid.Float64Range(-1e4, 1e4).Draw(t, "lo")
-		hi := lo + math.Pow(10, rapid.Float64Range(-3, 6).Draw(t, "log10 span"))
-		ticks := linearTicks(lo, hi, 4)
-		if ticks[0].At > lo+1e-5*(hi-lo) || ticks[len(ticks)-1].At < hi-1e-5*(hi-lo) {
-			t.Fatalf("[%v, %v] is not inside %v", lo, hi, ticks)
-		}
-		if len(ticks) < 2 || len(ticks) > 8 {
-			t.Fatalf("%d ticks: %v", len(ticks), ticks)
-		}
-		for i := range ticks[1:] {
-			if ticks[i].Label == ticks[i+1].Label {
-				t.Fatalf("labels repeat: %v", ticks)
-			}
-		}
-		a := math.Pow(10, rapid.Float64Range(-5, 5).Draw(t, "log10 lo"))
-		b := a * math.Pow(10, rapid.Float64Range(0.2, 9).Draw(t, "decades"))
-		a2, b2 := logRange(a, b)
-		if a2 > a*(1+1e-6) || b2 < b*(1-1e-6) {
-			t.Fatalf("[%v, %v] is not inside [%v, %v]", a, b, a2, b2)
-		}
-		for _, k := range logTicks(a2, b2) {
-			if k.At < a2*(1-1e-6) || k.At > b2*(1+1e-6) {
-				t.Fatalf("tick %v outside [%v, %v]", k, a2, b2)
-			}
-		}
-		if len(logTicks(a2, b2)) < 2 {
-			t.Fatalf("[%v, %v] has ticks %v", a2, b2, logTicks(a2, b2))
-		}
-	})
-	for _, c := range []struct {
-		v    float64
-		dec  int
-		want string
-	}{{2492.8, 1, "2" + thin + "492.8"}, {-55, 1, "−55.0"}, {-0.04, 1, "0.0"}, {1234567, 0, "1" + thin + "234" + thin + "567"}, {999.96, 1, "1" + thin + "000.0"}} {
-		if got := number(c.v, c.dec); got != c.want {
-			t.Errorf("number(%v, %d) = %q, want %q", c.v, c.dec, got, c.want)
-		}
-	}
-	for v, want := range map[float64]string{0: "0" + narrow + "%", 0.001: "0.1" + narrow + "%", 0.00001: "0.1" + narrow + "%", 0.995: "100" + narrow + "%", 0.9999: "99.9" + narrow + "%", 1: "100" + narrow + "%", 0.34: "34" + narrow + "%"} {
-		if got := percent(v); got != want && !(v == 0.995 && got == "99.5"+narrow+"%") {
-			t.Errorf("percent(%v) = %q, want %q", v, got, want)
-		}
-	}
-}
-
-// Labels end at least a gap apart, in order, inside the chart.
-func TestSpread(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		y := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 15).Draw(t, "y")
-		slices.Sort(y)
-		const gap = 0.045
-		spread(y, gap, 0.01, 0.99)
-		for i := range y {
-			if y[i] < 0.01-1e-9 || y[i] > 0.99+1e-9 {
-				t.Fatalf("label %d at %v", i, y[i])
-			}
-			if i > 0 && y[i]-y[i-1] < gap-1e-9 {
-				t.Fatalf("labels %d and %d are %v apart", i-1, i, y[i]-y[i-1])
-			}
-		}
-	})
 }
 
 // A table in its four formats, for review.
@@ -316,7 +166,7 @@ func TestWords(t *testing.T) {
 	golden(t, "headline.txt", plainSpaces.Replace(b.String()))
 }
 
-var plainSpaces = strings.NewReplacer(narrow, " ")
+var plainSpaces = strings.NewReplacer(chart.Narrow, " ")
 
 // No two places contradict each other: the interval of the table lies inside the band of the gap
 // figure at T, the mean of the figure is the mean of the table, and the means are those of the file.
@@ -332,7 +182,7 @@ func TestPlacesAgree(t *testing.T) {
 	gap := a.gapFigure("")
 	for n, i := range a.Order[1:] {
 		for _, m := range gap.Panels[n].Marks {
-			if m.Kind == Band {
+			if m.Kind == chart.Band {
 				k := len(m.X) - 1
 				if m.Lo[k] > a.Diff[i].Lo+1e-9 || m.Hi[k] < a.Diff[i].Hi-1e-9 {
 					t.Errorf("%s: band [%v, %v] does not contain the table's [%v, %v]", a.Label(i), m.Lo[k], m.Hi[k], a.Diff[i].Lo, a.Diff[i].Hi)
@@ -342,7 +192,7 @@ func TestPlacesAgree(t *testing.T) {
 	}
 	lin, _ := a.regretFigures("", nil)
 	for _, m := range lin.Panels[0].Marks {
-		if m.Kind != Line {
+		if m.Kind != chart.Line {
 			continue
 		}
 		i := slices.IndexFunc(a.Policies, func(p int) bool { return p == m.Look })
@@ -497,7 +347,7 @@ func TestDeterministicAndLinked(t *testing.T) {
 	var all [2]map[string][]byte
 	for i, dir := range dirs {
 		write(t, dir, []sim.EnvironmentRow{linearEnv("ball-10", 10, ball()), linearEnv("arms-50", 10, arms())}, troupeOfSeven(), 25, 1000, 20)
-		paths, err := Build(dir, Options{Sizes: Sizes[1:2]})
+		paths, err := Build(dir, Options{Sizes: chart.Sizes[1:2]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -591,11 +441,10 @@ func TestFigureGolden(t *testing.T) {
 	a := Analyze(run, 0)
 	lin, _ := a.regretFigures("", nil)
 	breaks := strings.NewReplacer("<path", "\n<path", "<span", "\n<span")
-	golden(t, "regret.html", breaks.Replace(string(lin.html()))+"\n")
+	golden(t, "regret.html", breaks.Replace(string(lin.HTML()))+"\n")
 	var svg bytes.Buffer
 	looks, _ := looksOf(run.Manifest.Policies)
-	p := &painter{looks: looks, text: defaultText, size: Sizes[0]}
-	if err := p.svg(a.growthFigure(""), &svg); err != nil {
+	if err := a.growthFigure("").WriteSVG(&svg, looks, chart.Sizes[0]); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(svg.String(), "ensemble(m=64)") || !strings.HasPrefix(svg.String(), "<?xml") {
@@ -670,7 +519,7 @@ func TestBounds(t *testing.T) {
 	}
 	drawn := 0
 	for _, m := range d.envs[0].loglog.Panels[0].Marks {
-		if m.Kind == BoundLine {
+		if m.Kind == chart.BoundLine {
 			drawn++
 		}
 	}
@@ -711,7 +560,7 @@ func TestReadoutDigits(t *testing.T) {
 			if math.Abs(p.M[k]) >= 1000 {
 				dec = 0
 			}
-			if got, want := number(p.M[k], dec), amount(m[k], a.Dec); got != want && math.Abs(m[k]-1000) > 1 {
+			if got, want := chart.Number(p.M[k], dec), chart.Amount(m[k], a.Dec); got != want && math.Abs(m[k]-1000) > 1 {
 				t.Errorf("%s at %d: read-out %s, prose %s", a.Label(i), data.T[k], got, want)
 			}
 		}

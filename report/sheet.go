@@ -3,6 +3,8 @@ package report
 import (
 	"html/template"
 	"io"
+
+	"troupe/report/chart"
 )
 
 // Sheet is a page in the shell of the report that is not one run's report: two runs compared, the
@@ -20,8 +22,8 @@ type Sheet struct {
 // Section is one part of a sheet; what is nil is left out.
 type Section struct {
 	ID, Title, How string
-	Figure         *Figure
-	Table          *Table
+	Figure         *chart.Figure
+	Table          *chart.Table
 	Pre            string // text as it is, for commands and specs
 }
 
@@ -29,7 +31,7 @@ var sheetTemplate = parsed(pageFiles, "sheet.html")
 
 // WriteHTML writes the sheet as one self-contained page. Rows and marks wear looks[Policy]; looks
 // may be nil when nothing does.
-func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
+func (s *Sheet) WriteHTML(w io.Writer, looks []chart.Look) error {
 	type section struct {
 		ID, Title, How, Pre string
 		Figure, Table       template.HTML
@@ -37,7 +39,7 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
 	}
 	names := make([]string, len(looks))
 	for i := range names {
-		names[i] = look(i)
+		names[i] = chart.ClassOf(i)
 	}
 	view := struct {
 		Tab   string
@@ -46,7 +48,7 @@ func (s *Sheet) WriteHTML(w io.Writer, looks []Look) error {
 		Parts []section
 	}{Tab: s.Title + " · troupe", Style: newShell("", looks, 0, 0).Style, Sheet: s}
 	for _, x := range s.Sections {
-		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.html()}
+		p := section{ID: x.ID, Title: x.Title, How: x.How, Pre: x.Pre, Figure: x.Figure.HTML()}
 		if x.Table != nil {
 			p.Table, p.Note = x.Table.HTML(names), x.Table.Note
 		}

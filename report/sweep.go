@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -134,7 +134,7 @@ func sortedPaths(o map[string]any, prefix string) []string {
 
 // sweptAxis places the values of a swept option: numbers on a linear or, from a factor of four on, a
 // log axis; anything else at 0, 1, 2, … in the order of the spec.
-func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
+func sweptAxis(path string, all []series) (ax chart.Axis, at func(any) float64) {
 	var nums []float64
 	numeric := true
 	var labels []string
@@ -149,16 +149,16 @@ func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
 		}
 	}
 	if !numeric {
-		ax = Axis{Caption: path, Lo: -0.4, Hi: float64(len(labels)) - 0.6}
+		ax = chart.Axis{Caption: path, Lo: -0.4, Hi: float64(len(labels)) - 0.6}
 		for i, l := range labels {
-			ax.Ticks = append(ax.Ticks, Tick{At: float64(i), Label: l})
+			ax.Ticks = append(ax.Ticks, chart.Tick{At: float64(i), Label: l})
 		}
 		return ax, func(v any) float64 { return float64(slices.Index(labels, valueLabel(v))) }
 	}
 	slices.Sort(nums)
 	nums = slices.Compact(nums)
 	lo, hi := nums[0], nums[len(nums)-1]
-	ax = Axis{Caption: path}
+	ax = chart.Axis{Caption: path}
 	if lo > 0 && hi >= 4*lo {
 		ax.Log, ax.Caption = true, path+" (log)"
 		ax.Lo, ax.Hi = lo/math.Pow(hi/lo, 0.04), hi*math.Pow(hi/lo, 0.04)
@@ -168,7 +168,7 @@ func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
 	}
 	if len(nums) <= 12 { // the values themselves are the best ticks
 		for _, v := range nums {
-			ax.Ticks = append(ax.Ticks, Tick{At: v, Label: valueLabel(v)})
+			ax.Ticks = append(ax.Ticks, chart.Tick{At: v, Label: valueLabel(v)})
 		}
 		// Drop labels that would stand on each other.
 		last := math.Inf(-1)
@@ -180,11 +180,11 @@ func sweptAxis(path string, all []series) (ax Axis, at func(any) float64) {
 				last = p
 			}
 		}
-		ax.Ticks = slices.DeleteFunc(ax.Ticks, func(t Tick) bool { return t.Minor })
+		ax.Ticks = slices.DeleteFunc(ax.Ticks, func(t chart.Tick) bool { return t.Minor })
 	} else if ax.Log {
-		ax.Ticks = logTicks(ax.Lo, ax.Hi)
+		ax.Ticks = chart.LogTicks(ax.Lo, ax.Hi)
 	} else {
-		ax.Ticks = within(linearTicks(ax.Lo, ax.Hi, 6), ax.Lo, ax.Hi)
+		ax.Ticks = chart.Within(chart.LinearTicks(ax.Lo, ax.Hi, 6), ax.Lo, ax.Hi)
 	}
 	return ax, func(v any) float64 { f, _ := v.(float64); return f }
 }
@@ -194,9 +194,9 @@ func valueLabel(v any) string {
 	switch v := v.(type) {
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1e7 {
-			return number(v, 0)
+			return chart.Number(v, 0)
 		}
-		return strings.ReplaceAll(fmt.Sprintf("%.4g", v), "-", minus)
+		return strings.ReplaceAll(fmt.Sprintf("%.4g", v), "-", chart.Minus)
 	case map[string]any:
 		kind, _ := v["kind"].(string)
 		return options(kind, v)
@@ -208,7 +208,7 @@ func valueLabel(v any) string {
 type sweepPoint struct{ x, mean, half float64 }
 
 // sweepPanel draws series of points; each wears look looks[i].
-func sweepPanel(ax Axis, labels []string, looks []int, points [][]sweepPoint, dec int, ycap string) *Panel {
+func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, dec int, ycap string) *chart.Panel {
 	lo, hi := math.Inf(1), 0.0
 	for _, s := range points {
 		for _, p := range s {
@@ -221,17 +221,17 @@ func sweepPanel(ax Axis, labels []string, looks []int, points [][]sweepPoint, de
 	if hi <= 0 {
 		hi = 1
 	}
-	p := &Panel{Look: -1, X: ax}
+	p := &chart.Panel{Look: -1, X: ax}
 	if !math.IsInf(lo, 1) && hi > 12*lo {
-		lo, hi = logRange(lo*0.95, hi)
-		p.Y = Axis{Caption: ycap + " (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		lo, hi = chart.LogRange(lo*0.95, hi)
+		p.Y = chart.Axis{Caption: ycap + " (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else {
-		t := linearTicks(0, hi, 4)
-		p.Y = Axis{Caption: ycap, Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+		t := chart.LinearTicks(0, hi, 4)
+		p.Y = chart.Axis{Caption: ycap, Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
 	}
 	for i, s := range points {
-		m := Mark{Kind: Interval, Look: looks[i], Name: labels[i]}
-		l := Mark{Kind: Line, Look: looks[i], Name: labels[i]}
+		m := chart.Mark{Kind: chart.Interval, Look: looks[i], Name: labels[i]}
+		l := chart.Mark{Kind: chart.Line, Look: looks[i], Name: labels[i]}
 		for _, q := range s {
 			m.X, m.Y = append(m.X, q.x), append(m.Y, q.mean)
 			m.Lo, m.Hi = append(m.Lo, q.mean-q.half), append(m.Hi, q.mean+q.half)
@@ -239,7 +239,7 @@ func sweepPanel(ax Axis, labels []string, looks []int, points [][]sweepPoint, de
 		l.X, l.Y = m.X, m.Y
 		p.Marks = append(p.Marks, l, m)
 		if labels[i] != "" {
-			p.Ends = append(p.Ends, End{Look: looks[i], Y: s[len(s)-1].mean, Label: labels[i]})
+			p.Ends = append(p.Ends, chart.End{Look: looks[i], Y: s[len(s)-1].mean, Label: labels[i]})
 		}
 	}
 	return p
@@ -265,10 +265,10 @@ func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds 
 
 // sweepFigures returns regret at T against each swept option of the policies, and for two swept
 // numbers a map of their combinations.
-func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure]*Heat) {
+func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*chart.Figure]*chart.Heat) {
 	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
 	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
-	heats = map[*Figure]*Heat{}
+	heats = map[*chart.Figure]*chart.Heat{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
 			all := sweepOf(path, items[kind], func(i int) map[string]any { return pol(i).Options })
@@ -289,7 +289,7 @@ func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure
 				// A line that joins several looks wears the middle one.
 				looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
 			}
-			p := sweepPanel(ax, labels, looks, points, a.Dec, fmt.Sprintf("Regret after %s rounds", count(a.T)))
+			p := sweepPanel(ax, labels, looks, points, a.Dec, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)))
 			// Policies that are not of this kind, for scale, if they are on the chart.
 			for _, i := range a.Order {
 				if pol(i).Kind == kind || len(p.Ends) >= maxEnds {
@@ -299,11 +299,11 @@ func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure
 				if v > p.Y.Hi || (p.Y.Log && v < p.Y.Lo) {
 					continue
 				}
-				p.Marks = append([]Mark{{Kind: Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
-				p.Ends = append(p.Ends, End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
+				p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
+				p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
 			}
-			f := &Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Panels: []*Panel{p},
-				Low: true, How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, count(a.T), narrow)}
+			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Panels: []*chart.Panel{p},
+				Low: true, How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
 			figures = append(figures, f)
 			if h := a.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
 				heats[f] = h
@@ -313,25 +313,15 @@ func (a *Analysis) sweepFigures(id string) (figures []*Figure, heats map[*Figure
 	return figures, heats
 }
 
-// Heat is a table of means over two swept options.
-type Heat struct {
-	ID, Title      string
-	Rows, Columns  string // names of the options
-	RowVal, ColVal []string
-	Cell           [][]float64 // NaN-free: see Has
-	Has            [][]bool
-	Dec            int
-}
-
 // heat maps the means over path and the next swept path of the kind, when both have at least two
 // values and each pair is met by one policy.
-func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *Heat {
+func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *chart.Heat {
 	n := slices.Index(paths, path)
 	if n+1 >= len(paths) {
 		return nil
 	}
 	other := paths[n+1]
-	h := &Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other, a.Name), Rows: path, Columns: other, Dec: a.Dec}
+	h := &chart.Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other, a.Name), Rows: path, Columns: other, Dec: a.Dec}
 	type at struct{ r, c int }
 	where := map[at]int{}
 	for _, i := range items {
@@ -369,75 +359,14 @@ func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *Hea
 	return h
 }
 
-// Table returns the map's numbers.
-func (h *Heat) Table() *Table {
-	t := &Table{ID: h.ID, Title: h.Title, Cols: []Column{{Key: h.Rows, Head: h.Rows + " \\ " + h.Columns, Text: true}}}
-	for _, c := range h.ColVal {
-		t.Cols = append(t.Cols, Column{Key: h.Columns + "=" + asciiNumbers.Replace(c), Head: c, Dec: h.Dec})
-	}
-	for r, v := range h.RowVal {
-		row := Row{Policy: -1, Cells: []Cell{words(asciiNumbers.Replace(v))}}
-		for c := range h.ColVal {
-			if h.Has[r][c] {
-				row.Cells = append(row.Cells, num(h.Cell[r][c]))
-			} else {
-				row.Cells = append(row.Cells, empty())
-			}
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-// html paints the map: shade by log of the mean, ink on top, the lowest framed.
-func (h *Heat) html() template.HTML {
-	lo, hi := math.Inf(1), 0.0
-	for r := range h.Cell {
-		for c, v := range h.Cell[r] {
-			if h.Has[r][c] {
-				lo, hi = min(lo, v), max(hi, v)
-			}
-		}
-	}
-	t := h.Table()
-	var b strings.Builder
-	fmt.Fprintf(&b, `<div class="scroll"><table class="heat"><caption>Mean by %s (down) and %s (across); the lowest is framed</caption><thead><tr><td></td>`,
-		template.HTMLEscapeString(h.Rows), template.HTMLEscapeString(h.Columns))
-	for _, c := range h.ColVal {
-		fmt.Fprintf(&b, `<th scope="col">%s</th>`, template.HTMLEscapeString(c))
-	}
-	b.WriteString("</tr></thead><tbody>")
-	for r, v := range h.RowVal {
-		fmt.Fprintf(&b, `<tr><th scope="row">%s</th>`, template.HTMLEscapeString(v))
-		for c := range h.ColVal {
-			if !h.Has[r][c] {
-				b.WriteString("<td></td>")
-				continue
-			}
-			shade := 0.0
-			if lo > 0 && hi > lo {
-				shade = math.Log(h.Cell[r][c]/lo) / math.Log(hi/lo)
-			}
-			class := ""
-			if h.Cell[r][c] == lo {
-				class = ` class="b"`
-			}
-			fmt.Fprintf(&b, `<td%s style="--s:%s">%s</td>`, class, percentOf(0.04+0.51*shade), t.show(r, c+1))
-		}
-		b.WriteString("</tr>")
-	}
-	b.WriteString("</tbody></table></div>")
-	return template.HTML(b.String()) // words went through HTMLEscapeString
-}
-
 // maxAcross bounds the environments that one figure compares.
 const maxAcross = 12
 
 // acrossFigures returns the figures over several environments: regret against a swept option of
 // the environment, one curve for each policy; and regret against a swept option of a policy, one
 // curve for each environment.
-func acrossFigures(run *Run, all []*Analysis) []*Figure {
-	var out []*Figure
+func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
+	var out []*chart.Figure
 	env := func(i int) sim.EnvironmentRow { return run.Manifest.Environments[all[i].Env] }
 	kinds, items, paths := kindsOf(len(all), func(i int) string { return env(i).Kind }, func(i int) []string { return env(i).Swept })
 	for _, kind := range kinds {
@@ -485,9 +414,9 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 				if n > 0 {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
-				out = append(out, &Figure{ID: "environment-" + slug(path) + suffix, Title: title,
-					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", count(all[0].T), narrow),
-					Panels: []*Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
+				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title,
+					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", chart.Count(all[0].T), chart.Narrow),
+					Panels: []*chart.Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
 			}
 		}
 	}
@@ -499,8 +428,8 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 	for _, kind := range pk {
 		for _, path := range pp[kind] {
 			groups := sweepOf(path, pi[kind], func(i int) map[string]any { return pol(i).Options })
-			f := &Figure{ID: "across-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret of %s against %s", kind, path), Low: true,
-				How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", count(all[0].T), narrow)}
+			f := &chart.Figure{ID: "across-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret of %s against %s", kind, path), Low: true,
+				How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", chart.Count(all[0].T), chart.Narrow)}
 			for _, g := range groups {
 				ax, at := sweptAxis(path, []series{g})
 				var labels []string
@@ -527,7 +456,7 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 					p.Title, p.Ends = g.label, nil
 					f.Legend = nil
 					for i := range labels {
-						f.Legend = append(f.Legend, RowLabel{Look: looks[i], Label: labels[i]})
+						f.Legend = append(f.Legend, chart.RowLabel{Look: looks[i], Label: labels[i]})
 					}
 				}
 				f.Panels = append(f.Panels, p)
@@ -542,13 +471,13 @@ func acrossFigures(run *Run, all []*Analysis) []*Figure {
 }
 
 // shareY gives panels the axis of the one that reaches highest; with logs among them, all are log.
-func shareY(panels []*Panel) {
+func shareY(panels []*chart.Panel) {
 	lo, hi, log := math.Inf(1), 0.0, false
 	for _, p := range panels {
 		log = log || p.Y.Log
 		hi = max(hi, p.Y.Hi)
 		for _, m := range p.Marks {
-			if m.Kind == Line {
+			if m.Kind == chart.Line {
 				for _, v := range m.Y {
 					if v > 0 {
 						lo = min(lo, v)
@@ -559,11 +488,11 @@ func shareY(panels []*Panel) {
 	}
 	y := panels[0].Y
 	if log {
-		lo, hi = logRange(lo*0.95, hi)
-		y = Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		lo, hi = chart.LogRange(lo*0.95, hi)
+		y = chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else if len(panels) > 1 {
-		t := linearTicks(0, hi, 4)
-		y = Axis{Caption: "Regret", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+		t := chart.LinearTicks(0, hi, 4)
+		y = chart.Axis{Caption: "Regret", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
 	}
 	if len(panels) > 1 {
 		for _, p := range panels {

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"troupe/report/chart"
 	"troupe/verify"
 )
 
@@ -53,7 +54,7 @@ type verifyFigure struct {
 }
 
 // verifyLooks are the looks of a plot's groups.
-var verifyLooks = []Look{blues[1], rivals[0], rivals[1], rivals[2], rivals[3], baseline}
+var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Rivals[3], chart.Baseline}
 
 // WriteVerify writes the page of a verification: an annotated copy of the paper's statements, each
 // with its verdict, observed against bound, and a plot where one helps.
@@ -117,10 +118,10 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 		Command string
 		Budget  string
 	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), When: meta.When, Parts: parts, Command: meta.Command}
-	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", count(len(results)), count(holds), count(refuted))
+	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", chart.Count(len(results)), chart.Count(holds), chart.Count(refuted))
 	switch {
 	case surprises > 0:
-		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.", count(surprises)))
+		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.", chart.Count(surprises)))
 	case refuted > 0:
 		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each stands again, or is not needed, in the corrected reading beside it.")
 	}
@@ -131,10 +132,10 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	}
 	view.Facts = []string{fmt.Sprintf("seed %d", meta.Seed), setting, fmt.Sprintf("%.0f s", meta.Seconds)}
 	if planted > 0 {
-		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", count(caught), count(planted)))
+		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", chart.Count(caught), chart.Count(planted)))
 	}
 	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a false alarm with probability below %s. Inequalities and identities are asserted on every path, up to rounding.",
-		count(chance), scientific(float64(chance)*verify.Level))
+		chart.Count(chance), scientific(float64(chance)*verify.Level))
 	return verifyTemplate().Execute(w, view)
 }
 
@@ -145,7 +146,7 @@ func BuildVerify(dir string, results []verify.Result, meta VerifyMeta) (string, 
 		return "", err
 	}
 	path := filepath.Join(dir, "verify.html")
-	return path, replace(path, b.Bytes())
+	return path, chart.WriteFile(path, b.Bytes())
 }
 
 // claimOf is what the page says of one result; plot says whether its picture is shown.
@@ -186,7 +187,7 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 	if r.Kind == verify.Rate && r.High > r.Low {
 		c.Numbers += fmt.Sprintf("; interval %s to %s", scientific(r.Low), scientific(r.High))
 	}
-	c.Numbers += fmt.Sprintf(". Kind %s, n = %s.", r.Kind, count(r.Samples))
+	c.Numbers += fmt.Sprintf(". Kind %s, n = %s.", r.Kind, chart.Count(r.Samples))
 	plant := "Planted: " + r.Plant + "."
 	if r.Planted != nil {
 		plant += fmt.Sprintf(" Then %s, observed %s.", r.Planted.Verdict, scientific(r.Planted.Observed))
@@ -197,7 +198,7 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 	c.Plant = typeset(plant)
 	if plot {
 		f := plotFigure(r.Plot)
-		c.Figure = &verifyFigure{Title: typeset(r.Plot.Title), SVG: f.html()}
+		c.Figure = &verifyFigure{Title: typeset(r.Plot.Title), SVG: f.HTML()}
 	}
 	return c
 }
@@ -221,8 +222,8 @@ func reading(r verify.Result) string {
 
 // plotFigure turns a plot into a figure: guides are dotted, the first curve of a group has the
 // group's label.
-func plotFigure(plot *verify.Plot) *Figure {
-	p := &Panel{Look: -1}
+func plotFigure(plot *verify.Plot) *chart.Figure {
+	p := &chart.Panel{Look: -1}
 	xs, ys := [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, c := range plot.Curves {
 		for i := range c.X {
@@ -236,9 +237,9 @@ func plotFigure(plot *verify.Plot) *Figure {
 	p.X, p.Y = axisOver(plot.X, plot.LogX, xs), axisOver(plot.Y, plot.LogY, ys)
 	labelled := map[string]bool{}
 	for _, c := range plot.Curves {
-		m := Mark{Kind: Line, Look: c.Group % len(verifyLooks), Name: c.Name, X: c.X, Y: c.Y}
+		m := chart.Mark{Kind: chart.Line, Look: c.Group % len(verifyLooks), Name: c.Name, X: c.X, Y: c.Y}
 		if c.Guide {
-			m.Kind, m.Look = Guide, -1
+			m.Kind, m.Look = chart.Guide, -1
 		}
 		p.Marks = append(p.Marks, m)
 		key := fmt.Sprint(m.Look, c.Name)
@@ -247,20 +248,20 @@ func plotFigure(plot *verify.Plot) *Figure {
 		}
 		if n := len(c.Y); n > 0 && !labelled[key] && len(p.Ends) < maxEnds {
 			labelled[key] = true
-			p.Ends = append(p.Ends, End{Look: m.Look, Y: c.Y[n-1], Label: c.Name})
+			p.Ends = append(p.Ends, chart.End{Look: m.Look, Y: c.Y[n-1], Label: c.Name})
 		}
 	}
-	return &Figure{Title: plot.Title, Panels: []*Panel{p}, Low: true}
+	return &chart.Figure{Title: plot.Title, Panels: []*chart.Panel{p}, Low: true}
 }
 
 // axisOver is an axis that covers a range.
-func axisOver(caption string, log bool, r [2]float64) Axis {
+func axisOver(caption string, log bool, r [2]float64) chart.Axis {
 	if log {
-		lo, hi := logRange(r[0], r[1])
-		return Axis{Caption: caption, Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		lo, hi := chart.LogRange(r[0], r[1])
+		return chart.Axis{Caption: caption, Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	}
-	t := linearTicks(r[0], r[1], 5)
-	return Axis{Caption: caption, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
+	t := chart.LinearTicks(r[0], r[1], 5)
+	return chart.Axis{Caption: caption, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
 }
 
 // scientific writes a number with three digits, as a power of ten where it is large or small.
@@ -271,7 +272,7 @@ func scientific(v float64) string {
 	}
 	if a >= 0.9995e-3 && a < 99_950 {
 		digits := max(0, 2-int(math.Floor(math.Log10(a))))
-		s := number(v, digits)
+		s := chart.Number(v, digits)
 		if strings.Contains(s, ".") {
 			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 		}
@@ -282,7 +283,7 @@ func scientific(v float64) string {
 	if err != nil {
 		return mantissa
 	}
-	return strings.ReplaceAll(mantissa, "-", minus) + "·10" + superscript(e)
+	return strings.ReplaceAll(mantissa, "-", chart.Minus) + "·10" + chart.Superscript(e)
 }
 
 // typeset turns a statement's plain text into HTML: _{…}, _x, ^{…} and ^x become indices, letters

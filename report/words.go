@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -79,10 +80,10 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	b := a.Summary[best]
 	A := name(a.Label(best))
 	if a.R() < 2 {
-		return say("Too few replications to compare (", count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", amount(b.Mean, a.Dec), ".")}
+		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
+			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", chart.Amount(b.Mean, a.Dec), ".")}
 	}
-	lost := amount(b.Mean, a.Dec) + " ± " + amount(b.SE, a.Dec)
+	lost := chart.Amount(b.Mean, a.Dec) + " ± " + chart.Amount(b.SE, a.Dec)
 	var tied, behind, worse []string
 	for _, i := range a.Order[1:] {
 		switch a.Diff[i].Verdict {
@@ -99,15 +100,15 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
 		lead = append(lead, say("It is the only policy of this run, so there is nothing to compare it with."))
 	case a.R() < minReps:
-		head = say("Too few replications to compare (", count(a.R()), ").")
+		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
 		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
-			". From ", count(minReps), " replications on the report says which differences are more than chance."))
+			". From ", chart.Count(minReps), " replications on the report says which differences are more than chance."))
 	case len(tied) == 0 && len(behind) == 0:
 		second := a.Order[1]
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ", name(a.Label(second)),
-			", lost ", amount(d.Mean, a.Dec), " more [", amount(d.Lo, a.Dec), ", ", amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
+			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ", chart.Amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
 	case len(tied) == 0:
 		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
@@ -123,12 +124,12 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ".", a.needed(tied)))
 	default:
-		head = say(A, " has the lowest mean regret, but ", count(len(tied)), " others cannot be told apart from it.")
+		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)), " others cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
 	}
 	if len(worse) > 0 && len(tied)+len(behind) > 0 {
-		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", count(a.R())), listed(worse),
-			" lost more, by margins that chance does not explain (95"+narrow+"%, all pairs at once).")
+		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())), listed(worse),
+			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
 	}
 	if len(behind) > 0 {
 		lead = append(lead, say(listed(behind), " lost more in most replications, which chance does not explain either; rare large losses leave the difference of the means open."))
@@ -164,7 +165,7 @@ func about(n int) string {
 	for n/step >= 100 {
 		step *= 10
 	}
-	return count((n + step/2) / step * step)
+	return chart.Count((n + step/2) / step * step)
 }
 
 // shape says where mean, median and tail tell different stories.
@@ -191,14 +192,14 @@ func (a *Analysis) shape() Prose {
 	}
 	if med != best {
 		s := a.Summary[med]
-		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", amount(s.Median, a.Dec))
+		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", chart.Amount(s.Median, a.Dec))
 		if s.NearLinear > 0 && s.NearLinear*10 >= a.R() {
-			q = say(q, ", yet ", count(s.NearLinear), " of its ", count(a.R()), " replications still grow almost linearly")
+			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(a.R()), " replications still grow almost linearly")
 		}
 		add(say(q, "."))
 	}
 	if tail != best && a.R() >= minReps {
-		add(say("In its worst 5"+narrow+"% of replications ", name(a.Label(tail)), " loses least, ", amount(a.Summary[tail].Worst, a.Dec), " on average."))
+		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ", chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
 	var ahead []string
 	for _, i := range a.Order[1:] {
@@ -224,7 +225,7 @@ func (a *Analysis) losses() (out []Prose) {
 		for _, p := range a.Policies {
 			short = min(short, data.Finished(p))
 		}
-		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", count(a.R()), count(most))))
+		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", chart.Count(a.R()), chart.Count(most))))
 	}
 	return out
 }
@@ -275,7 +276,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		}
 	}
 	slices.SortStableFunc(order, func(x, y string) int { return wins[y] - wins[x] })
-	total := count(len(all))
+	total := chart.Count(len(all))
 	every := "all " + total
 	if len(all) == 2 {
 		every = "both"
@@ -288,13 +289,13 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
 		case alone[w] == len(all):
 			head = say(name(w), " has the lowest regret in "+every+" environments.")
-			lead = append(lead, say("In each of them all margins are more than chance explains (95"+narrow+"%, all pairs at once)."))
+			lead = append(lead, say("In each of them all margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
 		default:
 			head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
 			if alone[w] > 0 {
-				lead = append(lead, say("In ", count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
+				lead = append(lead, say("In ", chart.Count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
 			} else {
-				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+narrow+"%, all pairs at once)."))
+				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+chart.Narrow+"%, all pairs at once)."))
 			}
 		}
 		if decided == len(all) {
@@ -324,7 +325,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		} else if i == len(order)-1 {
 			sep = " and "
 		}
-		lowest = say(lowest, sep, name(w), "’s in ", count(wins[w]))
+		lowest = say(lowest, sep, name(w), "’s in ", chart.Count(wins[w]))
 		if i == 0 {
 			lowest = say(lowest, " of ", total, " environments")
 		}
@@ -336,7 +337,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 			safe = append(safe, l)
 		}
 	}
-	chance := "Differences count when they are more than chance explains (95" + narrow + "%, all pairs of an environment at once)."
+	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
 	switch {
 	case decided < len(all):
 		return say("The lowest mean regret is not the same policy’s in every environment."),
@@ -351,7 +352,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 	case len(safe) <= 3:
 		return say(safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
 	}
-	return say(count(len(safe)), " policies are never clearly worse than the best."),
+	return say(chart.Count(len(safe)), " policies are never clearly worse than the best."),
 		[]Prose{say("They are ", listed(safe), "."), lowest, say(chance)}
 }
 
@@ -375,7 +376,7 @@ func environmentFacts(e sim.EnvironmentRow) (facts []string) {
 		facts = append(facts, e.Kind)
 	}
 	if e.Dim > 0 {
-		facts = append(facts, "d = "+count(e.Dim))
+		facts = append(facts, "d = "+chart.Count(e.Dim))
 	}
 	if set, ok := e.Options["set"].(map[string]any); ok {
 		facts = append(facts, describeSet(set))
@@ -393,9 +394,9 @@ func describeSet(o map[string]any) string {
 		return "unit ball"
 	case kind == "random-sphere" && arms > 0:
 		if o["redraw"] == true {
-			return count(int(arms)) + " random arms, new each round"
+			return chart.Count(int(arms)) + " random arms, new each round"
 		}
-		return count(int(arms)) + " random arms"
+		return chart.Count(int(arms)) + " random arms"
 	}
 	return options(kind, o)
 }

@@ -21,13 +21,13 @@ const (
 	JournalFile     = "cells.journal"
 )
 
-// resultsHeader is the first line of results.csv.
-const resultsHeader = "environment,policy,replication,round,regret,reward\n"
+// ResultsHeader is the first line of results.csv.
+const ResultsHeader = "environment,policy,replication,round,regret,reward"
 
 // resultsCSV prints the cells that are done (len(regret) > 0) in canonical order: environment,
 // policy, replication, round. cells is indexed by Experiment.index.
 func resultsCSV(x *Experiment, cells []entry) []byte {
-	b := bytes.NewBufferString(resultsHeader)
+	b := bytes.NewBufferString(ResultsHeader + "\n")
 	var line []byte
 	for e := range x.Environments {
 		for p := range x.Policies {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"troupe/report"
+	"troupe/report/chart"
 	"troupe/spec"
 )
 
@@ -69,7 +70,7 @@ from the first to the second, paired by replication. The page is compare.html in
 	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
 	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string
-		for _, z := range report.Sizes[1:] {
+		for _, z := range chart.Sizes[1:] {
 			out = append(out, z.Name+"\t"+z.Doc)
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
@@ -80,12 +81,12 @@ from the first to the second, paired by replication. The page is compare.html in
 }
 
 // sizesOf looks up the sizes of --size. The size text is in figures/ already.
-func sizesOf(names []string) ([]report.Size, error) {
-	var out []report.Size
+func sizesOf(names []string) ([]chart.Size, error) {
+	var out []chart.Size
 	var valid []string
-	for _, z := range report.Sizes {
+	for _, z := range chart.Sizes {
 		valid = append(valid, z.Name)
-		if z.Name != report.Sizes[0].Name && slices.Contains(names, z.Name) {
+		if z.Name != chart.Sizes[0].Name && slices.Contains(names, z.Name) {
 			out = append(out, z)
 		}
 	}

@@ -1,12 +1,9 @@
-package report
+package chart
 
 import (
-	"bytes"
-	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"codeberg.org/go-fonts/liberation/liberationsansregular"
@@ -28,7 +25,9 @@ func TestSubset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if dir := os.Getenv("TROUPE_SAMPLES"); dir != "" {
-		save(t, filepath.Join(dir, "subset.ttf"), small)
+		if err := os.WriteFile(filepath.Join(dir, "subset.ttf"), small, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := len(small); n > len(liberationsansregular.TTF)/4 {
 		t.Errorf("the subset has %d of %d bytes", n, len(liberationsansregular.TTF))
@@ -76,50 +75,4 @@ func TestSubset(t *testing.T) {
 	if _, err := subset(liberationsansregular.TTF, []rune{'\U0001f600'}); err == nil {
 		t.Error("a letter that the font does not have is accepted")
 	}
-
-	run := loaded(t, oneEnv(), troupeOfSeven(), 40, 1000, 20)
-	fig, _ := Analyze(run, 0).regretFigures("", nil)
-	looks, _ := looksOf(run.Manifest.Policies)
-	var pdf bytes.Buffer
-	p := &painter{looks: looks, text: defaultText, size: Sizes[0]}
-	if err := p.pdf(fig, epoch(run.Manifest), &pdf); err != nil {
-		t.Fatal(err)
-	}
-	if pdf.Len() > 60_000 {
-		t.Errorf("the PDF has %d bytes", pdf.Len())
-	}
 }
-
-// Every size has the width and height that its name promises, in SVG and in PNG, and letters that
-// scale with it.
-func TestSizes(t *testing.T) {
-	run := loaded(t, oneEnv(), troupeOfSeven()[:3], 24, 1000, 20)
-	fig, _ := Analyze(run, 0).regretFigures("", nil)
-	looks, _ := looksOf(run.Manifest.Policies)
-	for i, want := range []struct {
-		svg           string
-		width, height int // pixels at 200 dots an inch
-	}{
-		{`width="396pt" height="230.4pt"`, 1100, 640},
-		{`width="237.6pt" height="165.6pt"`, 660, 460},
-		{`width="720pt" height="403.2pt"`, 2000, 1120},
-	} {
-		p := &painter{looks: looks, text: defaultText, size: Sizes[i]}
-		var svg, image bytes.Buffer
-		if err := p.svg(fig, &svg); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(svg.String(), want.svg) {
-			t.Errorf("%s: the SVG begins %.120q, want %s", Sizes[i].Name, svg.String(), want.svg)
-		}
-		if err := p.png(fig, &image); err != nil {
-			t.Fatal(err)
-		}
-		c, err := png.DecodeConfig(&image)
-		if err != nil || abs(c.Width-want.width) > 1 || abs(c.Height-want.height) > 1 {
-			t.Errorf("%s: %d × %d pixels, %v, want %d × %d", Sizes[i].Name, c.Width, c.Height, err, want.width, want.height)
-		}
-	}
-}
-
-func abs(n int) int { return max(n, -n) }

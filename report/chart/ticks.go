@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"math"
@@ -13,9 +13,9 @@ type Tick struct {
 	Minor bool // dropped where room is short
 }
 
-// linearTicks returns ticks 1-2-2.5-5 that enclose [lo, hi] with about n steps: the first is at or
+// LinearTicks returns ticks 1-2-2.5-5 that enclose [lo, hi] with about n steps: the first is at or
 // below lo, the last at or above hi, so no value lies outside its axis.
-func linearTicks(lo, hi float64, n int) []Tick {
+func LinearTicks(lo, hi float64, n int) []Tick {
 	if !(hi > lo) {
 		hi = lo + max(1, math.Abs(lo))
 	}
@@ -25,7 +25,7 @@ func linearTicks(lo, hi float64, n int) []Tick {
 	dec := stepDecimals(step)
 	var ticks []Tick
 	for k := a; k <= b; k++ {
-		ticks = append(ticks, Tick{At: k * step, Label: number(k*step, dec)})
+		ticks = append(ticks, Tick{At: k * step, Label: Number(k*step, dec)})
 	}
 	return ticks
 }
@@ -52,9 +52,9 @@ func stepDecimals(step float64) int {
 	return 12
 }
 
-// logTicks returns ticks on powers of ten, with 2 and 5 between them when the range is short, that
+// LogTicks returns ticks on powers of ten, with 2 and 5 between them when the range is short, that
 // lie in [lo, hi]; both must be positive.
-func logTicks(lo, hi float64) []Tick {
+func LogTicks(lo, hi float64) []Tick {
 	decades := math.Log10(hi / lo)
 	steps := []float64{1}
 	if decades <= 3.2 {
@@ -72,13 +72,13 @@ func logTicks(lo, hi float64) []Tick {
 		for _, s := range steps {
 			v := s * math.Pow(10, float64(e))
 			if v >= lo*(1-1e-9) && v <= hi*(1+1e-9) {
-				ticks = append(ticks, Tick{At: v, Label: powerLabel(v), Minor: s != 1})
+				ticks = append(ticks, Tick{At: v, Label: PowerLabel(v), Minor: s != 1})
 			}
 		}
 	}
 	if len(ticks) < 2 { // less than one step of the ladder: fall back on plain round numbers
 		ticks = nil
-		for _, t := range linearTicks(lo, hi, 4) {
+		for _, t := range LinearTicks(lo, hi, 4) {
 			if t.At >= lo && t.At <= hi {
 				ticks = append(ticks, t)
 			}
@@ -98,8 +98,8 @@ func logTicks(lo, hi float64) []Tick {
 	return ticks
 }
 
-// logRange widens [lo, hi] a little and then to the neighbouring 1-2-5 number where that is near.
-func logRange(lo, hi float64) (float64, float64) {
+// LogRange widens [lo, hi] a little and then to the neighbouring 1-2-5 number where that is near.
+func LogRange(lo, hi float64) (float64, float64) {
 	if !(hi > lo*1.2) {
 		lo, hi = lo/1.5, hi*1.5
 	}
@@ -117,44 +117,44 @@ func logFloor(v float64) float64 {
 	return mag
 }
 
-// powerLabel writes a tick of a log axis: plain between 0.001 and a million, as a power beyond.
-func powerLabel(v float64) string {
+// PowerLabel writes a tick of a log axis: plain between 0.001 and a million, as a power beyond.
+func PowerLabel(v float64) string {
 	if v >= 0.9e-3 && v < 1e6 {
 		if v >= 1 {
-			return number(v, 0)
+			return Number(v, 0)
 		}
-		return number(v, int(math.Ceil(-math.Log10(v)-1e-9)))
+		return Number(v, int(math.Ceil(-math.Log10(v)-1e-9)))
 	}
 	e := int(math.Floor(math.Log10(v) + 1e-9))
 	m := v / math.Pow(10, float64(e))
-	s := "10" + superscript(e)
+	s := "10" + Superscript(e)
 	if r := math.Round(m); r != 1 {
-		s = number(r, 0) + "·" + s
+		s = Number(r, 0) + "·" + s
 	}
 	return s
 }
 
 var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹", "-", "⁻")
 
-func superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
+func Superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 
 const (
-	minus  = "−"
-	narrow = "\u202f" // narrow no-break space, before a unit
-	thin   = narrow   // between thousands: a thin space, but one that does not break a number over two lines
+	Minus  = "−"
+	Narrow = "\u202f" // narrow no-break space, before a unit
+	Thin   = Narrow   // between thousands: a thin space, but one that does not break a number over two lines
 )
 
-// number writes v with dec decimals, a true minus and narrow spaces between thousands.
-func number(v float64, dec int) string {
+// Number writes v with dec decimals, a true minus and narrow spaces between thousands.
+func Number(v float64, dec int) string {
 	s := strconv.FormatFloat(math.Abs(v), 'f', dec, 64)
 	whole, frac, _ := strings.Cut(s, ".")
 	var b strings.Builder
 	if v < 0 && strings.Trim(s, "0.") != "" {
-		b.WriteString(minus)
+		b.WriteString(Minus)
 	}
 	for i, c := range whole {
 		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteString(thin)
+			b.WriteString(Thin)
 		}
 		b.WriteRune(c)
 	}
@@ -165,42 +165,65 @@ func number(v float64, dec int) string {
 	return b.String()
 }
 
-// count writes a whole number.
-func count(n int) string { return number(float64(n), 0) }
+// Count writes a whole number.
+func Count(n int) string { return Number(float64(n), 0) }
 
-// amount writes a number in prose: dec decimals below a thousand, none above, a power of ten from
+// Amount writes a number in prose: dec decimals below a thousand, none above, a power of ten from
 // ten million on.
-func amount(v float64, dec int) string {
+func Amount(v float64, dec int) string {
 	switch a := math.Abs(v); {
 	case a >= 1e7:
 		e := int(math.Floor(math.Log10(a)))
-		return number(v/math.Pow(10, float64(e)), 1) + "·10" + superscript(e)
+		return Number(v/math.Pow(10, float64(e)), 1) + "·10" + Superscript(e)
 	case a >= 1000:
-		return number(v, 0)
+		return Number(v, 0)
 	}
-	return number(v, dec)
+	return Number(v, dec)
 }
 
-// signed is amount with an explicit plus.
-func signed(v float64, dec int) string {
-	s := amount(v, dec)
+// Signed is amount with an explicit plus.
+func Signed(v float64, dec int) string {
+	s := Amount(v, dec)
 	if v > 0 {
 		return "+" + s
 	}
 	return s
 }
 
-// percent writes a share in whole per cent, or with one decimal where that would round to 0 or 100
+// Percent writes a share in whole per cent, or with one decimal where that would round to 0 or 100
 // wrongly.
-func percent(p float64) string {
+func Percent(p float64) string {
 	if p < 0 {
 		if p > -0.0005 {
-			return "0" + narrow + "%"
+			return "0" + Narrow + "%"
 		}
-		return minus + percent(-p)
+		return Minus + Percent(-p)
 	}
 	if r := math.Round(100 * p); (r == 0 && p > 0) || (r == 100 && p < 1) {
-		return number(min(max(100*p, 0.1), 99.9), 1) + narrow + "%"
+		return Number(min(max(100*p, 0.1), 99.9), 1) + Narrow + "%"
 	}
-	return number(100*p, 0) + narrow + "%"
+	return Number(100*p, 0) + Narrow + "%"
+}
+
+// DecimalsOf returns the decimals that show a step of size v.
+func DecimalsOf(v float64) int {
+	if v >= 1 {
+		return 0
+	}
+	return int(math.Ceil(-math.Log10(v) - 1e-9))
+}
+
+// Micros writes a time of a round with three digits.
+func Micros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return Number(us/1e6, 2) + Narrow + "s"
+	case us >= 1e3:
+		return Number(us/1e3, 2) + Narrow + "ms"
+	case us >= 100:
+		return Number(us, 0) + Narrow + "µs"
+	case us >= 10:
+		return Number(us, 1) + Narrow + "µs"
+	}
+	return Number(us, 2) + Narrow + "µs"
 }

@@ -1,13 +1,10 @@
-package report
+package chart
 
 import (
 	"fmt"
 	"image/color"
 	"math"
-	"slices"
 	"strconv"
-
-	"troupe/sim"
 )
 
 // Look is how one policy is drawn, everywhere: page, exports, compared run. Hue is the algorithm,
@@ -22,118 +19,52 @@ type Look struct {
 // the ground in both modes, and pairwise distance for normal, protanopic, deuteranopic and
 // tritanopic readers.
 var (
-	blues  = [3]Look{{Light: "#4a90f0", Dark: "#3f78bd"}, {Light: "#0b57c4", Dark: "#62a9f3"}, {Light: "#082a63", Dark: "#c4e1ff"}}
-	rivals = [4]Look{
+	Blues  = [3]Look{{Light: "#4a90f0", Dark: "#3f78bd"}, {Light: "#0b57c4", Dark: "#62a9f3"}, {Light: "#082a63", Dark: "#c4e1ff"}}
+	Rivals = [4]Look{
 		{Light: "#e2500f", Dark: "#ffab43"},
 		{Light: "#2f9369", Dark: "#2bdca6", Dash: []float64{7, 4}},
 		{Light: "#8f357f", Dark: "#c2617a", Dash: []float64{2, 4}},
 		{Light: "#4b4e00", Dark: "#929405", Dash: []float64{12, 3}},
 	}
-	baseline = Look{Light: "#8c9096", Dark: "#a8a8a8", Dash: []float64{9, 4, 2, 4}}
+	Baseline = Look{Light: "#8c9096", Dark: "#a8a8a8", Dash: []float64{9, 4, 2, 4}}
 )
 
 // Grounds and inks of the page, light and dark.
 var (
-	paperColor = [2]string{"#fdfdfb", "#121518"}
-	cardColor  = [2]string{"#ffffff", "#16191d"}
-	inkColor   = [2]string{"#1a1f26", "#e7eaed"}
-	softColor  = [2]string{"#59626d", "#9aa4af"}
-	lineColor  = [2]string{"#e4e6e3", "#292e34"}
-	gridColor  = [2]string{"#eceeeb", "#23282d"}
-	washColor  = [2]string{"#f3f5f1", "#1c2025"}
-	linkColor  = [2]string{"#0b57c4", "#7db8f7"}
+	PaperColor = [2]string{"#fdfdfb", "#121518"}
+	CardColor  = [2]string{"#ffffff", "#16191d"}
+	InkColor   = [2]string{"#1a1f26", "#e7eaed"}
+	SoftColor  = [2]string{"#59626d", "#9aa4af"}
+	LineColor  = [2]string{"#e4e6e3", "#292e34"}
+	GridColor  = [2]string{"#eceeeb", "#23282d"}
+	WashColor  = [2]string{"#f3f5f1", "#1c2025"}
+	LinkColor  = [2]string{"#0b57c4", "#7db8f7"}
 )
 
-// baselines are the kinds that learn nothing or do not explore: they are drawn in grey.
-var baselines = []string{"greedy", "uniform", "fixed"}
+// ExtraDashes tell repeated hues and several baselines apart.
+var ExtraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3}, {6, 2, 6, 6}}
 
-// extraDashes tell repeated hues and several baselines apart.
-var extraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3}, {6, 2, 6, 6}}
-
-// looksOf assigns a look to each policy. It depends on the kinds and settings alone, not on the
-// results: the first kind with more than one setting gets the blues, ordered as swept; baselines
-// get grey; the other kinds get the rivals' hues in the order of the spec. repeats is true when
-// there are more kinds than hues, so that some differ by their dash alone.
-func looksOf(policies []sim.PolicyRow) (looks []Look, repeats bool) {
-	var kinds []string
-	members := map[string][]int{}
-	for i, p := range policies {
-		if !slices.Contains(kinds, p.Kind) {
-			kinds = append(kinds, p.Kind)
-		}
-		members[p.Kind] = append(members[p.Kind], i)
-	}
-	own := ownFamily(kinds, members)
-	looks = make([]Look, len(policies))
-	rival, grey := 0, 0
-	for _, k := range kinds {
-		m := members[k]
-		switch {
-		case k == own:
-			for j, i := range m {
-				looks[i] = blueRamp(j, len(m))
-			}
-		case slices.Contains(baselines, k):
-			for _, i := range m {
-				looks[i] = baseline
-				looks[i].Dash = extraDashes[grey%len(extraDashes)]
-				grey++
-			}
-		default:
-			l := rivals[rival%len(rivals)]
-			if round := rival / len(rivals); round > 0 {
-				l.Dash = extraDashes[round%len(extraDashes)]
-				repeats = true
-			}
-			for j, i := range m {
-				looks[i] = shade(l, j, len(m))
-			}
-			rival++
-		}
-	}
-	return looks, repeats
-}
-
-// ownFamily picks the kind that gets the blues: the first with more than one setting, else the
-// first that is neither a baseline nor anything but our own algorithm, else the first.
-func ownFamily(kinds []string, members map[string][]int) string {
-	for _, k := range kinds {
-		if len(members[k]) > 1 && !slices.Contains(baselines, k) {
-			return k
-		}
-	}
-	if slices.Contains(kinds, "ensemble") {
-		return "ensemble"
-	}
-	for _, k := range kinds {
-		if !slices.Contains(baselines, k) {
-			return k
-		}
-	}
-	return ""
-}
-
-// blueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate.
-func blueRamp(j, n int) Look {
+// BlueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate.
+func BlueRamp(j, n int) Look {
 	switch {
 	case n == 1:
-		return blues[1]
+		return Blues[1]
 	case n <= 3:
-		return blues[j*2/(n-1)]
+		return Blues[j*2/(n-1)]
 	}
 	at := 2 * float64(j) / float64(n-1)
 	i := min(int(at), 1)
 	f := at - float64(i)
-	return Look{Light: mix(blues[i].Light, blues[i+1].Light, f), Dark: mix(blues[i].Dark, blues[i+1].Dark, f)}
+	return Look{Light: mix(Blues[i].Light, Blues[i+1].Light, f), Dark: mix(Blues[i].Dark, Blues[i+1].Dark, f)}
 }
 
-// shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings.
-func shade(l Look, j, n int) Look {
+// Shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings.
+func Shade(l Look, j, n int) Look {
 	if n == 1 {
 		return l
 	}
 	f := 0.55 * float64(j) / float64(n-1)
-	return Look{Light: mix(l.Light, inkColor[0], f), Dark: mix(l.Dark, inkColor[1], f), Dash: l.Dash}
+	return Look{Light: mix(l.Light, InkColor[0], f), Dark: mix(l.Dark, InkColor[1], f), Dash: l.Dash}
 }
 
 // mix interpolates two colours in OKLab (Ottosson 2020): f = 0 gives a, f = 1 gives b.

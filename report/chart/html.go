@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -25,15 +25,15 @@ const (
 )
 
 // look is the CSS class of look i.
-func look(i int) string {
+func ClassOf(i int) string {
 	if i < 0 {
 		return ""
 	}
 	return "p" + strconv.Itoa(i)
 }
 
-// coord writes a place in the 1000 by 1000 box with one decimal at most.
-func coord(v float64) string {
+// Coord writes a place in the 1000 by 1000 box with one decimal at most.
+func Coord(v float64) string {
 	r := math.Round(v*10) / 10
 	if r == 0 {
 		return "0" // never −0
@@ -43,8 +43,8 @@ func coord(v float64) string {
 
 func whole(v float64) string { return strconv.Itoa(int(math.Round(v))) }
 
-// percentOf writes a share as a CSS percentage.
-func percentOf(f float64) string {
+// PercentOf writes a share as a CSS percentage.
+func PercentOf(f float64) string {
 	return strconv.FormatFloat(math.Round(f*1e4)/1e2, 'f', -1, 64) + "%"
 }
 
@@ -57,7 +57,7 @@ func (s *svg) x(v float64) float64 { return 1000 * s.p.X.At(v) }
 func (s *svg) y(v float64) float64 { return 1000 * (1 - s.p.Y.At(v)) }
 
 func (s *svg) path(class string, look_ int, d string) {
-	if l := look(look_); l != "" {
+	if l := ClassOf(look_); l != "" {
 		class += " " + l
 	}
 	fmt.Fprintf(&s.b, `<path class="%s" d="%s"/>`, class, d)
@@ -72,7 +72,7 @@ func (s *svg) polyline(x, y []float64) string {
 		} else {
 			b.WriteByte(' ')
 		}
-		b.WriteString(coord(s.x(x[k])) + " " + coord(s.y(y[k])))
+		b.WriteString(Coord(s.x(x[k])) + " " + Coord(s.y(y[k])))
 	}
 	return b.String()
 }
@@ -119,33 +119,33 @@ func (s *svg) mark(m Mark) {
 	case Interval:
 		var w, d strings.Builder
 		for k := range m.X {
-			x := coord(s.x(m.X[k]))
-			fmt.Fprintf(&w, "M%s %sV%s", x, coord(s.y(m.Lo[k])), coord(s.y(m.Hi[k])))
-			fmt.Fprintf(&d, "M%s %sh0", x, coord(s.y(m.Y[k])))
+			x := Coord(s.x(m.X[k]))
+			fmt.Fprintf(&w, "M%s %sV%s", x, Coord(s.y(m.Lo[k])), Coord(s.y(m.Hi[k])))
+			fmt.Fprintf(&d, "M%s %sh0", x, Coord(s.y(m.Y[k])))
 		}
 		s.path("whisk", m.Look, w.String())
 		s.path("pt", m.Look, d.String())
 	case Across:
 		for k := range m.X {
-			y := coord(s.y(m.Y[k]))
-			s.path("whisk", m.Look, fmt.Sprintf("M%s %sH%s", coord(s.x(m.Lo[k])), y, coord(s.x(m.Hi[k]))))
-			s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", coord(s.x(m.X[k])), y))
+			y := Coord(s.y(m.Y[k]))
+			s.path("whisk", m.Look, fmt.Sprintf("M%s %sH%s", Coord(s.x(m.Lo[k])), y, Coord(s.x(m.Hi[k]))))
+			s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", Coord(s.x(m.X[k])), y))
 		}
 	case Box:
 		y := s.y(m.Y[0])
-		x := func(k int) string { return coord(s.x(m.X[k])) }
+		x := func(k int) string { return Coord(s.x(m.X[k])) }
 		h := 0.16 * math.Abs(s.y(1)-s.y(0))
-		s.path("range", m.Look, fmt.Sprintf("M%s %sH%s", x(0), coord(y), x(4)))
-		s.path("box", m.Look, fmt.Sprintf("M%s %sH%s", x(1), coord(y), x(3)))
-		s.path("med", m.Look, fmt.Sprintf("M%s %sV%s", x(2), coord(y-h), coord(y+h)))
-		s.path("halo", m.Look, fmt.Sprintf("M%s %sh0", x(5), coord(y)))
-		s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", x(5), coord(y)))
+		s.path("range", m.Look, fmt.Sprintf("M%s %sH%s", x(0), Coord(y), x(4)))
+		s.path("box", m.Look, fmt.Sprintf("M%s %sH%s", x(1), Coord(y), x(3)))
+		s.path("med", m.Look, fmt.Sprintf("M%s %sV%s", x(2), Coord(y-h), Coord(y+h)))
+		s.path("halo", m.Look, fmt.Sprintf("M%s %sh0", x(5), Coord(y)))
+		s.path("pt", m.Look, fmt.Sprintf("M%s %sh0", x(5), Coord(y)))
 	case Bar:
-		s.path("meter", m.Look, fmt.Sprintf("M0 %sH%s", coord(s.y(m.Y[0])), coord(s.x(m.X[0]))))
+		s.path("meter", m.Look, fmt.Sprintf("M0 %sH%s", Coord(s.y(m.Y[0])), Coord(s.x(m.X[0]))))
 	case Zero:
-		s.path("zero", -1, fmt.Sprintf("M0 %sH1000", coord(s.y(m.Y[0]))))
+		s.path("zero", -1, fmt.Sprintf("M0 %sH1000", Coord(s.y(m.Y[0]))))
 	case ZeroX:
-		s.path("zero", -1, fmt.Sprintf("M%s 0V1000", coord(s.x(m.X[0]))))
+		s.path("zero", -1, fmt.Sprintf("M%s 0V1000", Coord(s.x(m.X[0]))))
 	}
 }
 
@@ -156,12 +156,12 @@ func (p *Panel) html(h int, extra string) template.HTML {
 	var grid strings.Builder
 	if len(p.Rows) > 0 {
 		for _, t := range p.X.Ticks {
-			fmt.Fprintf(&grid, "M%s 0V1000", coord(s.x(t.At)))
+			fmt.Fprintf(&grid, "M%s 0V1000", Coord(s.x(t.At)))
 		}
 	} else {
 		for _, t := range p.Y.Ticks {
 			if !t.Minor {
-				fmt.Fprintf(&grid, "M0 %sH1000", coord(s.y(t.At)))
+				fmt.Fprintf(&grid, "M0 %sH1000", Coord(s.y(t.At)))
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		class += " rows"
 		n := 0
 		for _, r := range p.Rows {
-			n = max(n, utf8.RuneCountInString(shorten(r.Label, pageName)))
+			n = max(n, utf8.RuneCountInString(Shorten(r.Label, pageName)))
 		}
 		style += fmt.Sprintf(";--l:%.1fch", 1.1*float64(n)+1)
 		note := 0
@@ -203,17 +203,17 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.Caption))
 	}
 	for _, t := range p.Y.Ticks {
-		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), percentOf(1-p.Y.At(t.At)), template.HTMLEscapeString(t.Label))
+		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)), template.HTMLEscapeString(t.Label))
 	}
 	for _, t := range p.X.Ticks {
-		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), percentOf(p.X.At(t.At)), template.HTMLEscapeString(t.Label))
+		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), PercentOf(p.X.At(t.At)), template.HTMLEscapeString(t.Label))
 	}
 	if p.X.Caption != "" {
 		fmt.Fprintf(&b, `<span class="xcap">%s</span>`, template.HTMLEscapeString(p.X.Caption))
 	}
 	for i, r := range p.Rows {
-		top := percentOf((float64(i) + 0.5) / float64(len(p.Rows)))
-		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, look(r.Look), top, full(r.Label), template.HTMLEscapeString(shorten(r.Label, pageName)))
+		top := PercentOf((float64(i) + 0.5) / float64(len(p.Rows)))
+		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, ClassOf(r.Look), top, full(r.Label), template.HTMLEscapeString(Shorten(r.Label, pageName)))
 		if r.Note != "" {
 			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
 		}
@@ -224,7 +224,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		}
 		for k := len(m.Y) - 1; k >= 0; k-- { // its name where it leaves the chart
 			if y := p.Y.At(m.Y[k]); y <= 0.97 {
-				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, percentOf(p.X.At(m.X[k])), percentOf(1-y), template.HTMLEscapeString(m.Name))
+				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, PercentOf(p.X.At(m.X[k])), PercentOf(1-y), template.HTMLEscapeString(m.Name))
 				break
 			}
 		}
@@ -239,8 +239,8 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		if e.Look >= 0 {
 			data = fmt.Sprintf(` data-p="%d"`, e.Look)
 		}
-		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, look(e.Look), percentOf(e.Y), data, full(e.Label),
-			template.HTMLEscapeString(shorten(e.Label, pageName)), note)
+		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, ClassOf(e.Look), PercentOf(e.Y), data, full(e.Label),
+			template.HTMLEscapeString(Shorten(e.Label, pageName)), note)
 	}
 	b.WriteString("</div>")
 	return template.HTML(b.String()) // numbers are ours, every word went through HTMLEscapeString
@@ -248,7 +248,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 
 // full is a title attribute for a name that was cut.
 func full(s string) string {
-	if shorten(s, pageName) == s {
+	if Shorten(s, pageName) == s {
 		return ""
 	}
 	return ` title="` + template.HTMLEscapeString(s) + `"`
@@ -265,7 +265,7 @@ func minor(t Tick) string {
 func endWidth(ends []End) int {
 	n := 0
 	for _, e := range ends {
-		w := utf8.RuneCountInString(shorten(e.Label, pageName))
+		w := utf8.RuneCountInString(Shorten(e.Label, pageName))
 		if e.Note != "" {
 			w += 1 + utf8.RuneCountInString(e.Note)*9/10
 		}
@@ -332,8 +332,8 @@ func spread(y []float64, gap, lo, hi float64) {
 	}
 }
 
-// html paints the whole figure without its title.
-func (f *Figure) html() template.HTML {
+// HTML paints the whole figure without its title.
+func (f *Figure) HTML() template.HTML {
 	switch {
 	case f == nil:
 		return ""
@@ -351,7 +351,7 @@ func (f *Figure) html() template.HTML {
 		if f.Legend != nil {
 			b.WriteString(`<p class="legend">`)
 			for _, l := range f.Legend {
-				fmt.Fprintf(&b, `<span class="%s"><i class="sw"></i>%s</span>`, look(l.Look), template.HTMLEscapeString(l.Label))
+				fmt.Fprintf(&b, `<span class="%s"><i class="sw"></i>%s</span>`, ClassOf(l.Look), template.HTMLEscapeString(l.Label))
 			}
 			b.WriteString("</p>")
 		}
@@ -365,7 +365,7 @@ func (f *Figure) html() template.HTML {
 			if p.Look >= 0 {
 				sw = `<i class="sw"></i>`
 			}
-			fmt.Fprintf(&b, `<figure class="%s"><figcaption>%s%s%s</figcaption>`, look(p.Look), sw, template.HTMLEscapeString(p.Title), note)
+			fmt.Fprintf(&b, `<figure class="%s"><figcaption>%s%s%s</figcaption>`, ClassOf(p.Look), sw, template.HTMLEscapeString(p.Title), note)
 			q := *p
 			q.Y.Caption, q.X.Caption = "", ""
 			b.WriteString(string(q.html(smallFigure, "")) + "</figure>")
@@ -389,11 +389,18 @@ func columns(n int) int {
 	return min(n, 4)
 }
 
-// forestCell draws one row of the leader table's differences.
-func forestCell(ax Axis, d Difference, policy int, lowest bool) template.HTML {
+// Estimate is a number with its interval; OK is false where there is none.
+type Estimate struct {
+	Mean, Lo, Hi float64
+	OK           bool
+}
+
+// ForestCell draws one row of a column of differences; lowest is the row that the others are compared
+// with.
+func ForestCell(ax Axis, d Estimate, look int, lowest bool) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg viewBox="0 0 1000 100" preserveAspectRatio="none" aria-hidden="true">`)
-	x := func(v float64) string { return coord(1000 * ax.At(v)) }
+	x := func(v float64) string { return Coord(1000 * ax.At(v)) }
 	var grid string
 	for _, t := range ax.Ticks {
 		if t.At != 0 {
@@ -401,7 +408,7 @@ func forestCell(ax Axis, d Difference, policy int, lowest bool) template.HTML {
 		}
 	}
 	fmt.Fprintf(&b, `<path class="grid" d="%s"/><path class="zero" d="M%s 0V100"/>`, grid, x(0))
-	c := look(policy)
+	c := ClassOf(look)
 	switch {
 	case lowest:
 		fmt.Fprintf(&b, `<path class="pt %s" d="M%s 50h0"/>`, c, x(0))

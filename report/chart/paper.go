@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"bytes"
@@ -21,8 +21,6 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"troupe/sim"
 )
 
 // Figures for papers: gonum/plot with the numbers, ticks and looks of the page, Liberation Sans,
@@ -60,8 +58,8 @@ func (p *painter) style(size vg.Length, c color.Color, x plottext.XAlignment, y 
 }
 
 // ink, soft, grid in the light mode.
-func ink() color.Color  { return rgba(inkColor[0]) }
-func soft() color.Color { return rgba(softColor[0]) }
+func ink() color.Color  { return rgba(InkColor[0]) }
+func soft() color.Color { return rgba(SoftColor[0]) }
 
 // of returns the colour of a look, soft ink for none.
 func (p *painter) of(i int) color.Color {
@@ -88,7 +86,7 @@ func (p *painter) line(i int, width vg.Length) draw.LineStyle {
 }
 
 // paperText replaces what the code page of a PDF's embedded font lacks.
-var paperText = strings.NewReplacer(minus, "–", narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
+var paperText = strings.NewReplacer(Minus, "–", Narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
 	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–", "β", "beta", "θ", "theta", "Γ", "Gamma", "µ", "µ")
 
 // area is where a panel's marks go: axis places 0…1 become lengths.
@@ -125,7 +123,7 @@ type plotter struct {
 // Plot draws the panel's marks: areas first, then everything else.
 func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
 	a := area{c, q.p}
-	grid := draw.LineStyle{Color: rgba(lineColor[0]), Width: 0.5}
+	grid := draw.LineStyle{Color: rgba(LineColor[0]), Width: 0.5}
 	if len(q.p.Rows) > 0 {
 		for _, t := range q.p.X.Ticks {
 			c.StrokeLine2(grid, a.x(t.At), c.Min.Y, a.x(t.At), c.Max.Y)
@@ -162,7 +160,7 @@ func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
 	}
 	for i, r := range q.p.Rows {
 		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.p.Rows)))*(c.Max.Y-c.Min.Y)
-		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, paperText.Replace(shorten(r.Label, pageName)))
+		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, paperText.Replace(Shorten(r.Label, pageName)))
 		if r.Note != "" {
 			c.FillText(q.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, paperText.Replace(r.Note))
 		}
@@ -182,7 +180,7 @@ func (p *painter) endColor(i int) color.Color {
 	if i < 0 {
 		return soft()
 	}
-	return rgba(mix(p.looks[i].Light, inkColor[0], 0.32))
+	return rgba(mix(p.looks[i].Light, InkColor[0], 0.32))
 }
 
 func (p *painter) mark(a area, m Mark) {
@@ -276,7 +274,7 @@ func (p *painter) panel(q *Panel) *plot.Plot {
 		g.Y.Min, g.Y.Max = 0, 1
 	}
 	if q.Title != "" {
-		g.Title.Text = paperText.Replace(shorten(q.Title, pageName))
+		g.Title.Text = paperText.Replace(Shorten(q.Title, pageName))
 		g.Title.TextStyle = p.style(paperFont, p.endColor(q.Look), draw.XCenter, draw.YTop)
 		g.Title.Padding = 3
 	}
@@ -341,7 +339,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 		tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
 		for i, q := range f.Panels {
 			r := *q
-			r.Title = shorten(r.Title, 22)
+			r.Title = Shorten(r.Title, 22)
 			r.Y.Caption = ""
 			if i+cols < len(f.Panels) {
 				r.X.Caption = ""
@@ -359,7 +357,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 		right = max(right, p.width(endText(e))+8)
 	}
 	for _, r := range q.Rows {
-		left = max(left, p.width(shorten(r.Label, pageName))+8)
+		left = max(left, p.width(Shorten(r.Label, pageName))+8)
 		right = max(right, p.width(r.Note)+10)
 	}
 	p.panel(q).Draw(draw.Crop(dc, left, -right, 14, -top))
@@ -424,21 +422,12 @@ func (p *painter) png(f *Figure, w io.Writer) error {
 	return err
 }
 
-// epoch is the time that PDF files carry: the start of the run, or 1 January 1970.
-func epoch(m sim.Manifest) time.Time {
-	t, err := time.Parse(time.RFC3339, m.Started)
-	if err != nil {
-		return time.Unix(0, 0).UTC()
-	}
-	return t.UTC()
-}
-
-// writeFigures writes every figure as SVG, PDF and PNG, and with csv its numbers.
-func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time, size Size, csv bool) ([]string, error) {
+// WriteFigures writes every figure as SVG, PDF and PNG, and with csv its numbers.
+func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, size Size, csv bool) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	p := &painter{looks: looks, text: defaultText, size: size}
+	p := newPainter(looks, size)
 	var paths []string
 	type output struct {
 		end   string
@@ -459,7 +448,7 @@ func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 				return paths, fmt.Errorf("figure %s%s: %w", f.ID, out.end, err)
 			}
 			path := filepath.Join(dir, f.ID+out.end)
-			if err := replace(path, b.Bytes()); err != nil {
+			if err := WriteFile(path, b.Bytes()); err != nil {
 				return paths, err
 			}
 			paths = append(paths, path)
@@ -470,3 +459,43 @@ func writeFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 
 // defaultText measures and draws plain text (no TeX).
 var defaultText = plot.DefaultTextHandler
+
+func newPainter(looks []Look, size Size) *painter {
+	return &painter{looks: looks, text: defaultText, size: size}
+}
+
+// WriteSVG writes the figure as SVG for a paper. A mark wears looks[Look].
+func (f *Figure) WriteSVG(w io.Writer, looks []Look, size Size) error {
+	return newPainter(looks, size).svg(f, w)
+}
+
+// WritePDF writes the figure as PDF; at is the time that the file carries.
+func (f *Figure) WritePDF(w io.Writer, looks []Look, size Size, at time.Time) error {
+	return newPainter(looks, size).pdf(f, at, w)
+}
+
+// WritePNG writes the figure as PNG with 200 dots an inch.
+func (f *Figure) WritePNG(w io.Writer, looks []Look, size Size) error {
+	return newPainter(looks, size).png(f, w)
+}
+
+// WriteFile writes a file so that readers see the old or the new content, never half of it.
+func WriteFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails after the rename, as it should
+	if _, err := tmp.Write(data); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -4,93 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"troupe/report/chart"
 )
-
-// Figure is one figure of the report: numbers and words, no medium. html.go and paper.go paint it.
-type Figure struct {
-	ID     string // file name without ending, unique in the run
-	Title  string // names the quantity
-	How    string // one line on how to read it
-	Panels []*Panel
-	Low    bool       // less tall: few points
-	Legend []RowLabel // for small multiples without labels of their own
-	Strips bool       // panels are rows of a category, drawn as wide as the page
-}
-
-// Panel is one coordinate system.
-type Panel struct {
-	Title string // of a small multiple; "" otherwise
-	Note  string // small print beside the title
-	Look  int    // whose colour the title wears, −1 for none
-	X, Y  Axis
-	Rows  []RowLabel // names of the categories on Y, from the top; Y runs from len(Rows) to 0
-	Marks []Mark
-	Ends  []End // labels at the right end of curves
-	Data  string
-}
-
-// Axis maps values to [0, 1]: 0 at Lo, 1 at Hi. Lo may be above Hi.
-type Axis struct {
-	Caption string
-	Log     bool
-	Lo, Hi  float64
-	Ticks   []Tick
-}
-
-// At returns the place of v on the axis; on a log axis what is not positive lies far below.
-func (a Axis) At(v float64) float64 {
-	if a.Log {
-		if v <= 0 {
-			return -50
-		}
-		return min(max(math.Log(v/a.Lo)/math.Log(a.Hi/a.Lo), -50), 50)
-	}
-	return min(max((v-a.Lo)/(a.Hi-a.Lo), -50), 50)
-}
-
-// RowLabel names a category.
-type RowLabel struct {
-	Look  int
-	Label string
-	Note  string
-}
-
-// End is a label at the right end of a curve.
-type End struct {
-	Look  int // −1 for a guide
-	Y     float64
-	Label string
-	Note  string
-}
-
-// Kind says how a mark is drawn.
-type Kind int
-
-const (
-	Line      Kind = iota // X, Y
-	Step                  // X, Y: horizontal first, then vertical
-	Band                  // X, Lo, Hi: the 95 % interval as an area
-	Edges                 // X, Lo, Hi: 10 and 90 % of runs as dotted lines
-	Dots                  // X, Y: one small dot each
-	Interval              // X, Y with a vertical whisker Lo … Hi
-	Across                // X, Y with a horizontal whisker Lo … Hi
-	Box                   // X = 5, 25, 50, 75, 95 % and mean; Y one value
-	Bar                   // X one value, from the axis' start; Y one value
-	Guide                 // X, Y: thin, dotted, in soft ink
-	Fit                   // X, Y: thin, dotted, in the policy's colour
-	BoundLine             // X, Y: a theorem's bound, shown on demand
-	Zero                  // Y[0]: a stronger horizontal line
-	ZeroX                 // X[0]: a stronger vertical line
-)
-
-// Mark is one thing drawn in a panel.
-type Mark struct {
-	Kind   Kind
-	Look   int    // index of the look, −1 for ink
-	Name   string // of the series, for the CSV file
-	X, Y   []float64
-	Lo, Hi []float64
-}
 
 // Bound is a theorem's regret bound for one environment, as a curve.
 type Bound struct {
@@ -141,7 +57,7 @@ func (a *Analysis) tenths(i int) (lo, hi []float64) {
 }
 
 // regretFigures returns regret against time, linear and log–log.
-func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure) {
+func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.Figure) {
 	x := make([]float64, len(a.Rounds)+1) // from (0, 0)
 	for k, t := range a.Rounds {
 		x[k+1] = float64(t)
@@ -163,10 +79,10 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	if top <= 0 {
 		top = 1
 	}
-	yt := linearTicks(0, top, 4)
-	p := &Panel{Look: -1, Data: "lin",
-		X: Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: within(linearTicks(0, float64(a.T), 5), 0, float64(a.T))},
-		Y: Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
+	yt := chart.LinearTicks(0, top, 4)
+	p := &chart.Panel{Look: -1, Data: "lin",
+		X: chart.Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0, float64(a.T), 5), 0, float64(a.T))},
+		Y: chart.Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
 	}
 	plus := func(m, h []float64, sign float64) []float64 {
 		v := make([]float64, len(m))
@@ -177,15 +93,15 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	}
 	for i, m := range a.Policies {
 		p.Marks = append(p.Marks,
-			Mark{Kind: Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(means[i], halves[i], -1)), Hi: from0(plus(means[i], halves[i], 1))},
-			Mark{Kind: Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(lows[i]), Hi: from0(highs[i])})
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(means[i], halves[i], -1)), Hi: from0(plus(means[i], halves[i], 1))},
+			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(lows[i]), Hi: from0(highs[i])})
 	}
 	for _, i := range slices.Backward(a.Order) { // the best on top
-		p.Marks = append(p.Marks, Mark{Kind: Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(means[i])})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(means[i])})
 		p.Ends = append(p.Ends, a.end(i, contenders, p.Y))
 	}
-	p.Ends = slices.DeleteFunc(p.Ends, func(e End) bool { return e.Label == "" })
-	lin = &Figure{ID: id + "regret", Title: "Regret against time", Panels: []*Panel{p},
+	p.Ends = slices.DeleteFunc(p.Ends, func(e chart.End) bool { return e.Label == "" })
+	lin = &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication"))}
 
 	// log–log
@@ -204,32 +120,32 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	if hi == 0 || len(a.Rounds)-first < 2 {
 		return lin, nil
 	}
-	lo, hi = logRange(lo, hi)
+	lo, hi = chart.LogRange(lo, hi)
 	x = x[first+1:]
-	q := &Panel{Look: -1, Data: "log",
-		X: Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T), Ticks: logTicks(x[0], float64(a.T))},
-		Y: Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)},
+	q := &chart.Panel{Look: -1, Data: "log",
+		X: chart.Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T), Ticks: chart.LogTicks(x[0], float64(a.T))},
+		Y: chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)},
 	}
 	if r := 10.0; x[0] >= r && x[0] <= 1.5*r {
 		q.X.Lo = r // so that the power of ten has its tick
-		q.X.Ticks = logTicks(r, float64(a.T))
+		q.X.Ticks = chart.LogTicks(r, float64(a.T))
 	}
 	best := means[a.Best()]
 	if c := best[len(best)-1] / math.Sqrt(float64(a.T)); c > 0 {
-		g := Mark{Kind: Guide, Look: -1, Name: "∝ √t"}
+		g := chart.Mark{Kind: chart.Guide, Look: -1, Name: "∝ √t"}
 		for k := range x {
 			g.X, g.Y = append(g.X, x[k]), append(g.Y, 0.6*c*math.Sqrt(x[k]))
 		}
 		q.Marks = append(q.Marks, g)
-		q.Ends = append(q.Ends, End{Look: -1, Y: g.Y[len(g.Y)-1], Label: "∝ √t"})
+		q.Ends = append(q.Ends, chart.End{Look: -1, Y: g.Y[len(g.Y)-1], Label: "∝ √t"})
 	}
 	for i, m := range a.Policies {
 		q.Marks = append(q.Marks,
-			Mark{Kind: Band, Look: m, Name: a.Label(i), X: x, Lo: plus(means[i], halves[i], -1)[first:], Hi: plus(means[i], halves[i], 1)[first:]},
-			Mark{Kind: Edges, Look: m, Name: a.Label(i), X: x, Lo: lows[i][first:], Hi: highs[i][first:]})
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(means[i], halves[i], -1)[first:], Hi: plus(means[i], halves[i], 1)[first:]},
+			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: lows[i][first:], Hi: highs[i][first:]})
 	}
 	for _, b := range bounds {
-		m := Mark{Kind: BoundLine, Look: -1, Name: b.Label}
+		m := chart.Mark{Kind: chart.BoundLine, Look: -1, Name: b.Label}
 		for k, t := range b.Rounds {
 			if v := float64(t); v >= q.X.Lo {
 				m.X, m.Y = append(m.X, v), append(m.Y, b.Values[k])
@@ -241,7 +157,7 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	}
 	for _, i := range slices.Backward(a.Order) {
 		m := a.Policies[i]
-		q.Marks = append(q.Marks, Mark{Kind: Line, Look: m, Name: a.Label(i), X: x, Y: means[i][first:]})
+		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: x, Y: means[i][first:]})
 		e := a.end(i, contenders, q.Y)
 		if s := a.Summary[i]; s.ExponentOK {
 			from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(a.FitFrom) })
@@ -255,10 +171,10 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 					my += math.Log(v) / float64(len(ys))
 				}
 				fy := []float64{math.Exp(my + s.Exponent*(math.Log(fx[0])-mx)), math.Exp(my + s.Exponent*(math.Log(fx[1])-mx))}
-				q.Marks = append(q.Marks, Mark{Kind: Fit, Look: m, Name: a.Label(i) + " fit", X: fx, Y: fy})
+				q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: m, Name: a.Label(i) + " fit", X: fx, Y: fy})
 			}
 			if e.Label != "" {
-				e.Note = "slope " + number(s.Exponent, 2)
+				e.Note = "slope " + chart.Number(s.Exponent, 2)
 			}
 		}
 		if e.Label != "" {
@@ -267,28 +183,24 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *Figure
 	}
 	how := "The slope is the growth exponent: ½ is √t, 1 never learns."
 	if a.FitTo > 0 {
-		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", count(a.FitFrom), count(a.FitTo))
+		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", chart.Count(a.FitFrom), chart.Count(a.FitTo))
 	}
-	loglog = &Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*Panel{q}}
+	loglog = &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*chart.Panel{q}}
 	return lin, loglog
 }
 
 // end labels a curve; beyond maxEnds policies only contenders are labelled.
-func (a *Analysis) end(i int, contenders []int, y Axis) End {
+func (a *Analysis) end(i int, contenders []int, y chart.Axis) chart.End {
 	if len(a.Policies) > maxEnds {
 		if !slices.Contains(contenders, i) || slices.Index(a.Order, i) >= maxEnds+4 {
-			return End{}
+			return chart.End{}
 		}
 	}
-	e := End{Look: a.Policies[i], Y: a.Summary[i].Mean, Label: a.Label(i)}
+	e := chart.End{Look: a.Policies[i], Y: a.Summary[i].Mean, Label: a.Label(i)}
 	if e.Y > y.Hi {
-		e.Note = "↑ " + amount(e.Y, a.Dec)
+		e.Note = "↑ " + chart.Amount(e.Y, a.Dec)
 	}
 	return e
-}
-
-func within(ticks []Tick, lo, hi float64) []Tick {
-	return slices.DeleteFunc(ticks, func(t Tick) bool { return t.At < lo-1e-9*math.Abs(hi) || t.At > hi*(1+1e-9) })
 }
 
 // maxGaps bounds the small multiples of the gap.
@@ -296,7 +208,7 @@ const maxGaps = 8
 
 // gapFigure returns the paired difference to the best over time, one panel for each rival, on one
 // scale.
-func (a *Analysis) gapFigure(id string) *Figure {
+func (a *Analysis) gapFigure(id string) *chart.Figure {
 	if len(a.Policies) < 2 || a.R() < 2 || len(a.BandRounds) < 2 {
 		return nil
 	}
@@ -341,17 +253,17 @@ func (a *Analysis) gapFigure(id string) *Figure {
 	if hi <= lo {
 		hi = lo + 1
 	}
-	ticks := linearTicks(lo, hi, 3)
+	ticks := chart.LinearTicks(lo, hi, 3)
 	for i := range ticks {
 		if ticks[i].At > 0 {
 			ticks[i].Label = "+" + ticks[i].Label
 		}
 	}
-	y := Axis{Caption: "Difference", Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
-	f := &Figure{ID: id + "gap", Title: "When the gap opens",
+	y := chart.Axis{Caption: "Difference", Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
+	f := &chart.Figure{ID: id + "gap", Title: "When the gap opens",
 		How: fmt.Sprintf("Paired difference in regret to %s so far; above zero is worse.", a.Label(best))}
 	if a.BandOK {
-		f.How += " The bands hold for all pairs at all drawn times together (95" + narrow + "%)."
+		f.How += " The bands hold for all pairs at all drawn times together (95" + chart.Narrow + "%)."
 	} else {
 		f.How += " Without bands: too few replications for intervals that hold together."
 	}
@@ -361,23 +273,23 @@ func (a *Analysis) gapFigure(id string) *Figure {
 	for n, i := range rivals {
 		b := bands[n]
 		m := a.Policies[i]
-		x := Axis{Caption: "Round t (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
+		x := chart.Axis{Caption: "Round t (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
 		if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
 			x.Lo = r // so that the power of ten has its tick
 		}
-		for _, t := range logTicks(x.Lo, x.Hi) {
+		for _, t := range chart.LogTicks(x.Lo, x.Hi) {
 			if !t.Minor {
 				x.Ticks = append(x.Ticks, t)
 			}
 		}
-		p := &Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []Mark{{Kind: Zero, Look: -1, Name: "zero", Y: []float64{0}}}}
+		p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1, Name: "zero", Y: []float64{0}}}}
 		if a.BandOK {
-			p.Marks = append(p.Marks, Mark{Kind: Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
+			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
 		}
-		p.Marks = append(p.Marks, Mark{Kind: Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
 		switch {
 		case b.m[len(b.m)-1] > y.Hi:
-			p.Note = "↑ " + signed(b.m[len(b.m)-1], a.Dec)
+			p.Note = "↑ " + chart.Signed(b.m[len(b.m)-1], a.Dec)
 		case slices.Max(b.hi) > y.Hi*(1+1e-9) || slices.Min(b.lo) < y.Lo*(1+1e-9)-1e-12:
 			p.Note = "band cut"
 		}
@@ -390,36 +302,36 @@ func (a *Analysis) gapFigure(id string) *Figure {
 const maxDots = 500
 
 // finalFigure returns every replication's final regret as a dot, with box and mean.
-func (a *Analysis) finalFigure(id string) *Figure {
-	f := &Figure{ID: id + "final", Title: "Final regret, every replication", Strips: true}
+func (a *Analysis) finalFigure(id string) *chart.Figure {
+	f := &chart.Figure{ID: id + "final", Title: "Final regret, every replication", Strips: true}
 	x, note := a.finalAxis()
-	p := &Panel{Look: -1, X: x, Y: Axis{Lo: float64(len(a.Order)), Hi: 0}}
+	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Lo: float64(len(a.Order)), Hi: 0}}
 	for row, i := range a.Order {
 		s := a.Summary[i]
 		m := a.Policies[i]
-		p.Rows = append(p.Rows, RowLabel{Look: m, Label: a.Label(i)})
+		p.Rows = append(p.Rows, chart.RowLabel{Look: m, Label: a.Label(i)})
 		clip := func(v float64) float64 { return min(max(v, x.Lo), x.Hi) }
-		dots := Mark{Kind: Dots, Look: m, Name: a.Label(i)}
+		dots := chart.Mark{Kind: chart.Dots, Look: m, Name: a.Label(i)}
 		for n, v := range stratified(s.Sorted, maxDots) {
 			// The golden ratio spreads neighbours of nearly the same value over the row's lower half.
 			_, u := math.Modf(float64(n)*math.Phi + 0.5)
 			dots.X, dots.Y = append(dots.X, clip(v)), append(dots.Y, float64(row)+0.52+0.38*u)
 		}
-		p.Marks = append(p.Marks, dots, Mark{Kind: Box, Look: m, Name: a.Label(i), Y: []float64{float64(row) + 0.3},
+		p.Marks = append(p.Marks, dots, chart.Mark{Kind: chart.Box, Look: m, Name: a.Label(i), Y: []float64{float64(row) + 0.3},
 			X: []float64{clip(quantile(s.Sorted, 0.05)), clip(quantile(s.Sorted, 0.25)), clip(s.Median), clip(quantile(s.Sorted, 0.75)), clip(quantile(s.Sorted, 0.95)), clip(s.Mean)}})
 	}
-	f.How = "Dots are replications; box: middle half, line: 5 to 95" + narrow + "%, stroke: median, large dot: mean." + note
+	f.How = "Dots are replications; box: middle half, line: 5 to 95" + chart.Narrow + "%, stroke: median, large dot: mean." + note
 	if a.R() > maxDots {
-		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%s%% all.", count(a.R()), maxDots, narrow)
+		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%s%% all.", chart.Count(a.R()), maxDots, chart.Narrow)
 	}
-	f.Panels = []*Panel{p}
+	f.Panels = []*chart.Panel{p}
 	return f
 }
 
 // finalAxis is the axis of final regrets: log when the largest is more than ten times the median of
 // some policy, or medians are more than a factor of five apart. Replications below a log axis are drawn at its edge,
 // and the tick says so.
-func (a *Analysis) finalAxis() (Axis, string) {
+func (a *Analysis) finalAxis() (chart.Axis, string) {
 	lo, hi, least := math.Inf(1), 0.0, math.Inf(1)
 	smallest, largest := math.Inf(1), 0.0 // medians
 	skew := 0.0
@@ -438,14 +350,14 @@ func (a *Analysis) finalAxis() (Axis, string) {
 	if (skew > 10 || largest > 5*smallest) && !math.IsInf(lo, 1) && hi > 0 {
 		// Not more than five decades: nobody reads the sixth, and it squeezes the others.
 		lo = max(lo, hi*1e-5)
-		lo, hi = logRange(lo, hi)
-		ax := Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		lo, hi = chart.LogRange(lo, hi)
+		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 		note := ""
 		if least < lo && len(ax.Ticks) > 0 {
 			if ax.Ticks[0].At > lo*1.0001 {
-				ax.Ticks = append([]Tick{{At: lo, Label: powerLabel(lo)}}, ax.Ticks...)
+				ax.Ticks = append([]chart.Tick{{At: lo, Label: chart.PowerLabel(lo)}}, ax.Ticks...)
 			}
-			ax.Ticks[0].Label = "≤" + narrow + ax.Ticks[0].Label
+			ax.Ticks[0].Label = "≤" + chart.Narrow + ax.Ticks[0].Label
 			ax.Ticks[0].Minor = false
 		}
 		return ax, note
@@ -457,8 +369,8 @@ func (a *Analysis) finalAxis() (Axis, string) {
 	if least > hi/2 { // all far from zero: show where they are
 		lo = least
 	}
-	t := linearTicks(lo, hi, 5)
-	return Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}, ""
+	t := chart.LinearTicks(lo, hi, 5)
+	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}, ""
 }
 
 // stratified picks n values of a sorted sample evenly by rank and keeps every order statistic
@@ -480,7 +392,7 @@ func stratified(sorted []float64, n int) []float64 {
 }
 
 // tailFigure returns the share of replications above x, both axes log.
-func (a *Analysis) tailFigure(id string) *Figure {
+func (a *Analysis) tailFigure(id string) *chart.Figure {
 	if a.R() < minReps {
 		return nil
 	}
@@ -489,14 +401,14 @@ func (a *Analysis) tailFigure(id string) *Figure {
 		x.Caption = fmt.Sprintf("Regret after %s", many(a.T, "round"))
 	}
 	low := 1 / float64(a.R())
-	p := &Panel{Look: -1, X: x, Y: Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}
-	for _, t := range logTicks(low, 1) {
-		t.Label = number(100*t.At, decimalsOf(100*t.At)) + narrow + "%"
+	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}
+	for _, t := range chart.LogTicks(low, 1) {
+		t.Label = chart.Number(100*t.At, chart.DecimalsOf(100*t.At)) + chart.Narrow + "%"
 		p.Y.Ticks = append(p.Y.Ticks, t)
 	}
 	for _, i := range slices.Backward(a.Order) {
 		s := a.Summary[i].Sorted
-		m := Mark{Kind: Step, Look: a.Policies[i], Name: a.Label(i), X: []float64{x.Lo}, Y: []float64{1}}
+		m := chart.Mark{Kind: chart.Step, Look: a.Policies[i], Name: a.Label(i), X: []float64{x.Lo}, Y: []float64{1}}
 		for r, v := range s {
 			if r+1 < len(s) && s[r+1] == v {
 				continue
@@ -509,25 +421,18 @@ func (a *Analysis) tailFigure(id string) *Figure {
 		}
 		p.Marks = append(p.Marks, m)
 	}
-	return &Figure{ID: id + "tail", Title: "The tail", Panels: []*Panel{p},
+	return &chart.Figure{ID: id + "tail", Title: "The tail", Panels: []*chart.Panel{p},
 		How: "Share of replications whose regret is above x. Lower and further left is safer; curves that cross are different bets."}
 }
 
-func decimalsOf(v float64) int {
-	if v >= 1 {
-		return 0
-	}
-	return int(math.Ceil(-math.Log10(v) - 1e-9))
-}
-
 // growthFigure returns the exponents with their intervals.
-func (a *Analysis) growthFigure(id string) *Figure {
+func (a *Analysis) growthFigure(id string) *chart.Figure {
 	if a.FitTo == 0 {
 		return nil
 	}
-	f := &Figure{ID: id + "growth", Title: "Growth", Strips: true,
-		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and refitting. ½ is √t, 1 never learns.", count(a.FitFrom), count(a.FitTo), narrow)}
-	p := &Panel{Look: -1}
+	f := &chart.Figure{ID: id + "growth", Title: "Growth", Strips: true,
+		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo), chart.Narrow)}
+	p := &chart.Panel{Look: -1}
 	lo, hi := 0.0, 1.0 // no exponent is outside by nature, few by noise
 	row := 0
 	for _, i := range a.Order {
@@ -535,12 +440,12 @@ func (a *Analysis) growthFigure(id string) *Figure {
 		if !s.ExponentOK {
 			continue
 		}
-		note := fmt.Sprintf("%s [%s, %s]", number(s.Exponent, 2), number(s.ExpLo, 2), number(s.ExpHi, 2))
+		note := fmt.Sprintf("%s [%s, %s]", chart.Number(s.Exponent, 2), chart.Number(s.ExpLo, 2), chart.Number(s.ExpHi, 2))
 		if s.Bending {
 			note += " still bending"
 		}
-		p.Rows = append(p.Rows, RowLabel{Look: a.Policies[i], Label: a.Label(i), Note: note})
-		p.Marks = append(p.Marks, Mark{Kind: Across, Look: a.Policies[i], Name: a.Label(i),
+		p.Rows = append(p.Rows, chart.RowLabel{Look: a.Policies[i], Label: a.Label(i), Note: note})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: a.Policies[i], Name: a.Label(i),
 			X: []float64{s.Exponent}, Y: []float64{float64(row) + 0.5}, Lo: []float64{s.ExpLo}, Hi: []float64{s.ExpHi}})
 		lo, hi = min(lo, s.ExpLo), max(hi, s.ExpHi)
 		row++
@@ -549,15 +454,15 @@ func (a *Analysis) growthFigure(id string) *Figure {
 		return nil
 	}
 	hi *= 1.02
-	p.X = Axis{Caption: "Exponent", Lo: lo, Hi: hi, Ticks: within(linearTicks(lo, hi, 4), lo, hi)}
-	p.Y = Axis{Lo: float64(row), Hi: 0}
-	p.Marks = append([]Mark{{Kind: ZeroX, Look: -1, Name: "square root", X: []float64{0.5}}}, p.Marks...)
-	f.Panels = []*Panel{p}
+	p.X = chart.Axis{Caption: "Exponent", Lo: lo, Hi: hi, Ticks: chart.Within(chart.LinearTicks(lo, hi, 4), lo, hi)}
+	p.Y = chart.Axis{Lo: float64(row), Hi: 0}
+	p.Marks = append([]chart.Mark{{Kind: chart.ZeroX, Look: -1, Name: "square root", X: []float64{0.5}}}, p.Marks...)
+	f.Panels = []*chart.Panel{p}
 	return f
 }
 
 // costFigure returns the run time of a round by policy.
-func costFigure(run *Run) *Figure {
+func costFigure(run *Run) *chart.Figure {
 	m := run.Manifest
 	type entry struct {
 		i  int
@@ -584,72 +489,21 @@ func costFigure(run *Run) *Figure {
 		}
 		return 0
 	})
-	f := &Figure{ID: "cost", Title: "Cost", Strips: true,
+	f := &chart.Figure{ID: "cost", Title: "Cost", Strips: true,
 		How: "CPU time of a round, with the environment and the bookkeeping included, over all environments of this run."}
-	p := &Panel{Look: -1, Y: Axis{Lo: float64(len(all)), Hi: 0}}
+	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(all)), Hi: 0}}
 	lo := all[0].us
 	if top > 30*lo {
-		lo, hi := logRange(lo/2, top)
-		p.X = Axis{Caption: "µs a round (log)", Log: true, Lo: lo, Hi: hi, Ticks: logTicks(lo, hi)}
+		lo, hi := chart.LogRange(lo/2, top)
+		p.X = chart.Axis{Caption: "µs a round (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else {
-		t := linearTicks(0, top, 4)
-		p.X = Axis{Caption: "µs a round", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+		t := chart.LinearTicks(0, top, 4)
+		p.X = chart.Axis{Caption: "µs a round", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
 	}
 	for row, e := range all {
-		p.Rows = append(p.Rows, RowLabel{Look: e.i, Label: m.Policies[e.i].Name, Note: micros(e.us)})
-		p.Marks = append(p.Marks, Mark{Kind: Bar, Look: e.i, Name: m.Policies[e.i].Name, X: []float64{e.us}, Y: []float64{float64(row) + 0.5}})
+		p.Rows = append(p.Rows, chart.RowLabel{Look: e.i, Label: m.Policies[e.i].Name, Note: chart.Micros(e.us)})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Bar, Look: e.i, Name: m.Policies[e.i].Name, X: []float64{e.us}, Y: []float64{float64(row) + 0.5}})
 	}
-	f.Panels = []*Panel{p}
+	f.Panels = []*chart.Panel{p}
 	return f
-}
-
-// micros writes a time of a round with three digits.
-func micros(us float64) string {
-	switch {
-	case us >= 1e6:
-		return number(us/1e6, 2) + narrow + "s"
-	case us >= 1e3:
-		return number(us/1e3, 2) + narrow + "ms"
-	case us >= 100:
-		return number(us, 0) + narrow + "µs"
-	case us >= 10:
-		return number(us, 1) + narrow + "µs"
-	}
-	return number(us, 2) + narrow + "µs"
-}
-
-// Table returns the figure's numbers in long form for its CSV file.
-func (f *Figure) Table() *Table {
-	t := &Table{ID: f.ID, Title: f.Title, Note: f.How, Cols: []Column{
-		{Key: "panel", Text: true}, {Key: "mark", Text: true}, {Key: "series", Text: true},
-		{Key: "x"}, {Key: "y"}, {Key: "lo"}, {Key: "hi"},
-	}}
-	at := func(v []float64, k int) Cell {
-		if k < len(v) {
-			return num(v[k])
-		}
-		return empty()
-	}
-	for _, p := range f.Panels {
-		for _, m := range p.Marks {
-			n := max(len(m.X), len(m.Y))
-			for k := range n {
-				c := []Cell{words(p.Title), words(m.Kind.String()), words(m.Name), at(m.X, k), at(m.Y, k), at(m.Lo, k), at(m.Hi, k)}
-				if m.Kind == Box {
-					c[1], c[4] = words([]string{"p05", "p25", "median", "p75", "p95", "mean"}[k]), empty()
-				}
-				if len(p.Rows) > 0 { // the place within a row is decoration
-					c[4] = empty()
-				}
-				t.Rows = append(t.Rows, Row{Policy: -1, Cells: c})
-			}
-		}
-	}
-	return t
-}
-
-// String returns the kind's name in CSV files.
-func (k Kind) String() string {
-	return [...]string{Line: "line", Step: "step", Band: "interval", Edges: "p10-p90", Dots: "replication", Interval: "point",
-		Across: "point", Box: "box", Bar: "bar", Guide: "guide", Fit: "fit", BoundLine: "bound", Zero: "zero", ZeroX: "zero"}[k]
 }

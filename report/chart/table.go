@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"encoding/csv"
@@ -39,9 +39,9 @@ type Column struct {
 
 // Row is one line of a table.
 type Row struct {
-	Policy int  // whose look the row wears, −1 for none
-	Best   bool // drawn with weight
-	Cells  []Cell
+	Look  int  // whose look the row wears, −1 for none
+	Best  bool // drawn with weight
+	Cells []Cell
 }
 
 // Cell is one value: a number, or words when the column is Text.
@@ -52,11 +52,11 @@ type Cell struct {
 	Bound int // −1: the number is an upper bound only (≤), +1: a lower bound only (≥)
 }
 
-func num(v float64) Cell     { return Cell{V: v} }
-func words(s string) Cell    { return Cell{S: s} }
-func empty() Cell            { return Cell{Empty: true} }
-func atLeast(v float64) Cell { return Cell{V: v, Bound: 1} }
-func atMost(v float64) Cell  { return Cell{V: v, Bound: -1} }
+func Num(v float64) Cell     { return Cell{V: v} }
+func TextCell(s string) Cell { return Cell{S: s} }
+func Empty() Cell            { return Cell{Empty: true} }
+func AtLeast(v float64) Cell { return Cell{V: v, Bound: 1} }
+func AtMost(v float64) Cell  { return Cell{V: v, Bound: -1} }
 
 // Show writes a cell for the page: true minus, thin spaces.
 func (t *Table) Show(row int, key string) string {
@@ -79,26 +79,26 @@ func (t *Table) show(row, col int) string {
 	var s string
 	switch {
 	case c.Pct && c.Plus && x.V > 0:
-		s = "+" + percent(x.V)
+		s = "+" + Percent(x.V)
 	case c.Pct:
-		s = percent(x.V)
+		s = Percent(x.V)
 	case c.Plus && x.V > 0:
-		s = "+" + number(x.V, c.Dec)
+		s = "+" + Number(x.V, c.Dec)
 	default:
-		s = number(x.V, c.Dec)
+		s = Number(x.V, c.Dec)
 	}
 	switch {
 	case x.Bound > 0:
-		return "≥" + narrow + s
+		return "≥" + Narrow + s
 	case x.Bound < 0:
-		return "≤" + narrow + s
+		return "≤" + Narrow + s
 	}
 	return s
 }
 
 // ascii is show for a terminal or a LaTeX file: hyphen for minus, no thin spaces.
 func (t *Table) ascii(row, col int) string {
-	return asciiNumbers.Replace(t.show(row, col))
+	return AsciiNumbers.Replace(t.show(row, col))
 }
 
 // plainNumbers replaces the typography of numbers: no separator between the digits of a number, a
@@ -111,10 +111,10 @@ func (plainNumbers) Replace(s string) string {
 	digit := func(i int) bool { return i >= 0 && i < len(r) && r[i] >= '0' && r[i] <= '9' }
 	for i, c := range r {
 		switch {
-		case string(c) == thin && digit(i-1) && digit(i+1):
-		case string(c) == narrow:
+		case string(c) == Thin && digit(i-1) && digit(i+1):
+		case string(c) == Narrow:
 			b.WriteByte(' ')
-		case string(c) == minus:
+		case string(c) == Minus:
 			b.WriteByte('-')
 		default:
 			b.WriteRune(c)
@@ -123,7 +123,7 @@ func (plainNumbers) Replace(s string) string {
 	return b.String()
 }
 
-var asciiNumbers plainNumbers
+var AsciiNumbers plainNumbers
 
 // CSV writes the table with full precision, one header line, LF line ends.
 func (t *Table) CSV(w io.Writer) error {
@@ -158,9 +158,9 @@ func (t *Table) CSV(w io.Writer) error {
 func (t *Table) Booktabs(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("% needs the packages booktabs and amssymb\n")
-	fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(asciiNumbers.Replace(t.Title), "\n", " "))
+	fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(AsciiNumbers.Replace(t.Title), "\n", " "))
 	if t.Note != "" {
-		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(asciiNumbers.Replace(t.Note), "\n", " "))
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(AsciiNumbers.Replace(t.Note), "\n", " "))
 	}
 	b.WriteString("\\begin{tabular}{")
 	var cols []int
@@ -185,7 +185,7 @@ func (t *Table) Booktabs(w io.Writer) error {
 	paired := func(i int) bool {
 		return i+1 < len(cols) && (t.Cols[cols[i+1]].PM || t.Cols[cols[i+1]].Range)
 	}
-	tex := func(s string) string { return texText.Replace(asciiNumbers.Replace(s)) }
+	tex := func(s string) string { return texText.Replace(AsciiNumbers.Replace(s)) }
 	for i := 0; i < len(cols); i++ {
 		if i > 0 {
 			b.WriteString(" & ")
@@ -248,8 +248,8 @@ func (t *Table) HTML(looks []string) template.HTML {
 	b.WriteString("</tr></thead><tbody>")
 	for r, row := range t.Rows {
 		class := ""
-		if row.Policy >= 0 {
-			class = looks[row.Policy]
+		if row.Look >= 0 {
+			class = looks[row.Look]
 		}
 		if row.Best {
 			class += " best"
@@ -261,14 +261,14 @@ func (t *Table) HTML(looks []string) template.HTML {
 			}
 			s := template.HTMLEscapeString(t.show(r, c))
 			switch {
-			case c == 0 && row.Policy >= 0:
+			case c == 0 && row.Look >= 0:
 				fmt.Fprintf(&b, `<th scope="row"><i class="sw"></i>%s</th>`, s)
 				continue
 			case c == 0:
 				fmt.Fprintf(&b, `<th scope="row">%s</th>`, s)
 				continue
 			case col.PM && s != "":
-				s = "±" + narrow + s
+				s = "±" + Narrow + s
 			case col.Range && s != "":
 				s = "to " + s
 			}
@@ -297,11 +297,11 @@ func cellClass(c Column) string {
 	return ` class="` + strings.Join(class, " ") + `"`
 }
 
-// nameWidth is the longest name a terminal table shows; longer ones are cut in the middle.
-const nameWidth = 24
+// NameWidth is the longest name a terminal table shows; longer ones are cut in the middle.
+const NameWidth = 24
 
-// shorten cuts a name in the middle to at most width runes.
-func shorten(s string, width int) string {
+// Shorten cuts a name in the middle to at most width runes.
+func Shorten(s string, width int) string {
 	r := []rune(s)
 	if len(r) <= width {
 		return s
@@ -321,11 +321,11 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 			cols = append(cols, c)
 		}
 	}
-	head := func(c int) string { return asciiNumbers.Replace(t.Cols[c].Head) }
+	head := func(c int) string { return AsciiNumbers.Replace(t.Cols[c].Head) }
 	cell := func(r, c int) string {
 		s := t.ascii(r, c)
 		if t.Cols[c].Text && c <= 1 {
-			s = shorten(s, nameWidth)
+			s = Shorten(s, NameWidth)
 			if t.plain {
 				s = strings.ReplaceAll(s, "…", "~")
 			}
