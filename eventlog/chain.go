@@ -1,16 +1,14 @@
 package eventlog
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"iter"
 )
 
-// window is how many entries back a writer may hold on to: its own last batch, or the end of the
-// log where it began. A writer that was silent for longer begins a new epoch. It bounds what a
-// reader has to remember.
+// window is how many entries back the entry may be that a batch names: the writer's own last batch, or
+// the end of the log where the writer began. A writer that was silent for longer begins a new epoch. So
+// a reader remembers no more than this.
 const window = 256
 
 // ChainError says that the log is not what its writers wrote. Nothing after it may be used.
@@ -33,10 +31,11 @@ type link struct {
 
 // Chain checks the entries of a shard one by one, in order: every sequence is there, every batch is
 // whole, every writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it.
-// So the last entry vouches for all. The zero Chain is not usable.
+// So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
+// goroutine at a time.
 //
-// What a chain cannot see: that the end of the log is missing (the witness file can), and what
-// happened before the place where it began.
+// A chain cannot see that the end of the log is missing (the acknowledged-end record shows that), nor
+// what happened before the place where it began.
 type Chain struct {
 	shard uint16
 	base  uint64 // entries below are unknown: not checked, or trimmed away
@@ -60,7 +59,7 @@ func (c *Chain) Shard() uint16 { return c.shard }
 // Last returns the sequence of the last entry that was accepted.
 func (c *Chain) Last() uint64 { return c.last }
 
-// Head returns what the next writer holds on to: the last entry and its hash.
+// Head returns the last entry and its hash, which the first batch of the next writer names.
 func (c *Chain) Head() Head {
 	if c.last < c.base {
 		return Head{Seq: c.last}
@@ -84,10 +83,8 @@ func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last &
 
 // Next checks the next entry. repeat means that the batch was stored before, by a retry that the
 // engine did not recognise: it was delivered already and must be dropped. After an error the chain
-// has ended and returns the same error for ever; it names the first sequence in doubt.
-func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) {
-	return c.read(e, nil)
-}
+// has ended and always returns the same error, which names the first sequence in doubt.
+func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.
 func (c *Chain) read(e Entry, on *slate) (b Batch, repeat bool, err error) {
@@ -104,63 +101,88 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 		return Batch{}, false, c.err
 	}
 	seq := c.last + 1
-	fail := func(format string, a ...any) (Batch, bool, error) {
-		c.err = &ChainError{c.shard, seq, fmt.Sprintf(format, a...)}
+	var what string
+	switch {
+	case at != seq:
+		what = fmt.Sprintf("entry %d comes instead", at)
+	case parsed != nil:
+		what = parsed.Error()
+	default:
+		repeat, what = c.check(seq, &b)
+	}
+	if what != "" {
+		c.err = &ChainError{c.shard, seq, what}
 		return Batch{}, false, c.err
 	}
-	if at != seq {
-		return fail("entry %d comes instead", at)
-	}
-	if parsed != nil {
-		return fail("%v", parsed)
-	}
-	if b.Shard != c.shard {
-		return fail("it is a batch of shard %d", b.Shard)
-	}
-	if b.After >= seq || seq-b.After > window {
-		return fail("writer %v holds on to entry %d", b.Epoch, b.After)
-	}
-	// Where a Loss stands, the hash of what was there is no longer known; Repair itself holds on to it.
-	if l := c.at(b.After); c.knows(b.After) && l.hash != b.Prev && (l.no != 0 || b.Epoch == 0) {
-		return fail("writer %v says entry %d has the hash %v; it has %v", b.Epoch, b.After, b.Prev, l.hash)
-	}
 	if b.Epoch == 0 {
-		for _, r := range b.Events() {
-			if loss := r.(*Loss); seq < loss.First || seq > loss.Last || b.After != seq-1 {
-				return fail("a loss of %s stands here", span(loss.First, loss.Last))
-			}
-		}
 		c.accept(link{hash: b.Hash})
-		return b, false, nil
+	} else {
+		c.accept(link{b.Hash, b.Epoch, b.No})
 	}
-	// The writer's own numbers: the newest that is remembered, and this one if it is an old one.
-	var newest uint64
+	return b, repeat, nil
+}
+
+// check compares a batch with what came before it. what is empty when it may stand at seq.
+func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
+	// The shard, and the entry that it follows.
+	switch before := c.at(b.After); {
+	case b.Shard != c.shard:
+		return false, fmt.Sprintf("it is a batch of shard %d", b.Shard)
+	case b.After >= seq || seq-b.After > window:
+		return false, fmt.Sprintf("writer %v holds on to entry %d", b.Epoch, b.After)
+	case c.knows(b.After) && before.hash != b.Prev && (before.no != 0 || b.Epoch == 0):
+		// Where a Loss stands, the hash of what was there is not known to later writers; a batch of
+		// Repair names the hash of the Loss.
+		return false, fmt.Sprintf("writer %v says entry %d has the hash %v; it has %v", b.Epoch, b.After, b.Prev, before.hash)
+	case b.Epoch == 0:
+		return false, checkLoss(seq, b)
+	}
+	// The writer's numbers.
+	newest, same := c.numbers(seq, b)
+	if same != 0 {
+		if c.at(same).hash != b.Hash {
+			return false, fmt.Sprintf("batch %d of writer %v differs from the one at entry %d", b.No, b.Epoch, same)
+		}
+		return true, ""
+	}
+	switch known, before := c.knows(b.After), c.at(b.After); {
+	case known && before.no == 0 && b.No > newest:
+		// It goes on after a Loss; how many of its batches were lost is not known.
+	case newest == 0 && b.No > 1 && (known || b.After == 0):
+		return false, fmt.Sprintf("writer %v begins with batch %d", b.Epoch, b.No)
+	case newest == 0:
+		// A new writer, or one whose earlier batches were before the place where the chain began.
+	case newest+1 != b.No:
+		return false, fmt.Sprintf("batch %d of writer %v after its batch %d", b.No, b.Epoch, newest)
+	case !known || before.epoch != b.Epoch || before.no != newest:
+		return false, fmt.Sprintf("batch %d of writer %v holds on to entry %d, which is not its batch before", b.No, b.Epoch, b.After)
+	}
+	return false, ""
+}
+
+// checkLoss compares a batch of Repair with the place where it stands.
+func checkLoss(seq uint64, b *Batch) (what string) {
+	for _, r := range b.Events() {
+		if loss := r.(*Loss); seq < loss.First || seq > loss.Last || b.After != seq-1 {
+			return fmt.Sprintf("a loss of %s stands here", span(loss.First, loss.Last))
+		}
+	}
+	return ""
+}
+
+// numbers returns the newest batch number of b's writer in the window before seq, 0 when there is
+// none, and the newest entry that has b's own number, 0 when there is none.
+func (c *Chain) numbers(seq uint64, b *Batch) (newest, same uint64) {
 	for s := max(c.base, seq-min(seq, window)); s < seq; s++ {
 		l := c.at(s)
 		if l.epoch != b.Epoch || l.no == 0 {
 			continue
 		}
 		if newest = max(newest, l.no); l.no == b.No {
-			if l.hash != b.Hash {
-				return fail("batch %d of writer %v differs from the one at entry %d", b.No, b.Epoch, s)
-			}
-			repeat = true
+			same = s
 		}
 	}
-	known, pred := c.knows(b.After), c.at(b.After)
-	switch {
-	case repeat:
-	case known && pred.no == 0 && b.No > newest:
-		// It goes on after what was lost; how many of its batches were there, nobody knows.
-	case newest > 0 && newest+1 != b.No:
-		return fail("batch %d of writer %v after its batch %d", b.No, b.Epoch, newest)
-	case newest > 0 && (!known || pred.epoch != b.Epoch || pred.no != newest):
-		return fail("batch %d of writer %v holds on to entry %d, which is not its batch before", b.No, b.Epoch, b.After)
-	case newest == 0 && b.No > 1 && (known || b.After == 0):
-		return fail("writer %v begins with batch %d", b.Epoch, b.No)
-	}
-	c.accept(link{b.Hash, b.Epoch, b.No})
-	return b, repeat, nil
+	return newest, same
 }
 
 func (c *Chain) accept(l link) {
@@ -217,129 +239,6 @@ func RestoreChain(b []byte) (*Chain, error) {
 	for s := c.oldest(); s <= c.last; s++ {
 		*c.at(s) = link{Hash(rest[:16]), ID(le.Uint64(rest[16:])), le.Uint64(rest[24:])}
 		rest = rest[each:]
-	}
-	return c, nil
-}
-
-// Delivery is a batch that the chain has accepted.
-type Delivery struct {
-	Seq uint64
-	Batch
-	// Repeat: the batch was delivered before, under a lower sequence. Drop it.
-	Repeat bool
-}
-
-// Replay reads the log from where c stands and yields what c accepts, up to and including sequence
-// until; nothing when c is there already, as with until = 0, the Last of an empty log. An engine that
-// has fewer entries than until makes it wait: it never takes silence for the end. The last thing it
-// yields may be an error: ctx's, a *GapError, a *ChainError, or one of the engine.
-func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Delivery, error] {
-	return func(yield func(Delivery, error) bool) {
-		if c.err != nil {
-			yield(Delivery{}, c.err)
-			return
-		}
-		if c.last >= until {
-			return
-		}
-		// Reading and parsing run ahead on other processors; the caller's work is the rest.
-		type answer struct {
-			parsedEntry
-			err error // of the log
-		}
-		ahead := make(chan answer, 8)
-		ctx, cancel := context.WithCancel(ctx)
-		go func(from uint64) {
-			defer close(ahead)
-			if l, ok := log.(*JetStream); ok { // what stands in its files needs no engine
-				for p := range l.stored(ctx, c.shard, from, until) {
-					ahead <- answer{parsedEntry: p}
-					if from = p.seq + 1; from > until {
-						return
-					}
-				}
-			}
-			for e, err := range log.Read(ctx, c.shard, from) {
-				a := answer{err: err}
-				if a.seq = e.Seq; err == nil {
-					a.batch, a.bad = ParseBatch(e.Data)
-				}
-				if ahead <- a; err != nil || e.Seq >= until {
-					return
-				}
-			}
-		}(c.last + 1)
-		defer func() {
-			cancel()
-			for range ahead { // until the reader has ended
-			}
-		}()
-		for p := range ahead {
-			if p.err != nil {
-				yield(Delivery{}, p.err)
-				return
-			}
-			b, repeat, err := c.next(p.seq, p.batch, p.bad)
-			if err != nil {
-				yield(Delivery{}, err)
-				return
-			}
-			if !yield(Delivery{p.seq, b, repeat}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// parsedEntry is an entry whose batch was parsed, with the result.
-type parsedEntry struct {
-	seq   uint64
-	batch Batch
-	bad   error
-}
-
-// Follow is Replay without an end: it waits for what will be stored until ctx is done. A delivery and its
-// records, with everything they refer to but strings, are valid until the next one is asked for: the memory
-// is used again.
-func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
-	return func(yield func(Delivery, error) bool) {
-		if c.err != nil {
-			yield(Delivery{}, c.err)
-			return
-		}
-		entries := log.Read(ctx, c.shard, c.last+1)
-		if l, ok := log.(*JetStream); ok { // what this process has just stored need not be asked for
-			entries = l.read(ctx, c.shard, c.last+1, true)
-		}
-		var on slate
-		for e, err := range entries {
-			if err != nil {
-				yield(Delivery{}, err)
-				return
-			}
-			b, repeat, err := c.read(e, &on)
-			if err != nil {
-				yield(Delivery{}, err)
-				return
-			}
-			if !yield(Delivery{e.Seq, b, repeat}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Tail checks a shard from its first entry to its present end and returns the chain.
-func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
-	info, err := log.Info(ctx, shard)
-	if err != nil {
-		return nil, err
-	}
-	c := NewChain(shard, info.First)
-	for _, err := range Replay(ctx, log, c, info.Last) {
-		if err != nil {
-			return c, err
-		}
 	}
 	return c, nil
 }

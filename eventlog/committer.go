@@ -2,8 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,28 +14,30 @@ type CommitterOptions struct {
 	Shard uint16
 	// Head is the end of the log, from a Chain that has checked it (Tail).
 	Head Head
-	// Epoch names this writer, once: two committers never have the same. A random one when 0.
+	// Epoch names this writer. Two committers never have the same. 0 means a random one.
 	Epoch ID
-	// Queue is how many bytes may wait, default 8 MiB. Beyond it Append is refused with ErrBusy.
+	// Queue is how many bytes may wait, default 8 MiB. Beyond it Append returns ErrBusy.
 	Queue int
-	// Batch is the size at which a batch is closed, in bytes; default 256 KiB, at most MaxBatch.
+	// Batch is the size at which a batch is closed, in bytes, default 256 KiB, at most MaxBatch.
 	Batch int
-	// Try is how long one attempt to store a batch may take, default 5 s; Patience is how long callers
-	// wait for the outcome of all attempts before they are told that it is unknown, default 15 s.
-	Try, Patience time.Duration
-	// Now is the clock that batches bear. They bear 0 when it is nil; nothing depends on it.
+	// Try is how long one attempt to store a batch may take, default 5 s.
+	Try time.Duration
+	// Patience is how long callers wait for the outcome of all attempts before they get ErrUnknown,
+	// default 15 s.
+	Patience time.Duration
+	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
 	Now func() time.Time
 }
 
-// Errors of Committer.Append which say, like those of Log, that the records are not in the log and
+// Errors of Committer.Append. Like the refusals of Log they mean that the records are not in the log and
 // never will be.
 var (
 	// ErrBusy: too much is waiting already. Try again in a moment.
 	ErrBusy = errors.New("too much is waiting for the log")
-	// ErrUnsettled: nobody knows yet what became of an earlier batch. It passes when the log answers.
+	// ErrUnsettled: the outcome of an earlier batch is not known yet. It passes when the log answers.
 	ErrUnsettled = errors.New("the outcome of an earlier batch is not known yet")
-	// ErrStopped: the committer stopped because the log will not say what became of an earlier batch.
-	// Open the log again.
+	// ErrStopped: the committer stopped because the log cannot answer for an earlier batch any more. Open
+	// the log again.
 	ErrStopped = errors.New("committer has stopped")
 )
 
@@ -47,40 +47,57 @@ type Receipt struct {
 	Event Event  // key of the first record; those of the same call follow it
 }
 
-// Committer writes the records of many callers to one shard. The engine syncs once for each entry,
-// so whatever waits while an entry is being stored becomes the next entry together: with 64 callers a
-// sync serves about 64 records. One batch is in flight, never two, for the second could be stored
-// without the first.
+// Committer writes the records of many callers to one shard. The engine syncs once for each entry, so
+// all records that wait while an entry is being stored become the next entry together: with 64 callers
+// a sync serves about 64 records.
 //
-// When an attempt gets no answer, the same bytes are sent again under the same id until there is
-// one, so no record is lost or stored twice. If that takes longer than Patience, or if the engine
-// has failed, the callers of that batch get ErrUnknown; nobody may write behind a batch whose fate is
-// open, so everything else is refused with ErrUnsettled. The committer goes on asking. Once the log
-// answers, the batch is in it, once, and work goes on under the same epoch: what was refused in
-// between was never sent. Only ErrBroken and ErrClosed stop the committer for good; opening the log
-// again then shows what became of the batch.
+// A batch goes through six phases. The first two run in the goroutine of the caller; the others in one
+// goroutine, so that one batch is in flight and never two: the second could be stored without the first.
+//
+//  1. Encode: Append checks and encodes the records of one call.
+//  2. Join: they become part of the newest waiting batch, or begin one.
+//  3. Take: the oldest waiting batch is closed for more.
+//  4. Seal: it gets its header: number, the entry before it with its hash, checksum.
+//  5. Send: the same bytes go to the log under the same id until it answers.
+//  6. Settle: the callers of the batch get their receipts, or an error.
+//
+// A committer is open, unsettled or stopped:
+//
+//   - open: it takes records.
+//   - unsettled: a batch was sent and got no answer for Patience, or the engine has failed. Its callers
+//     got ErrUnknown. A batch behind it could be stored without it, so everything else is refused with
+//     ErrUnsettled. Phase 5 goes on. When the log answers, the batch is in it, once, and the committer is
+//     open again under the same epoch; what was refused in between was never sent.
+//   - stopped: the log returned ErrBroken or ErrClosed, or answered with an old sequence. The committer
+//     takes nothing any more; opening the log again shows what became of the batch.
 type Committer struct {
 	log Log
 	opt CommitterOptions
 
 	// Only the goroutine of run uses these.
-	no    uint64
-	after Head
+	no    uint64 // of the last batch that was stored
+	after Head   // the last entry that this writer stored, or the end of the log where it began
 
 	mu      sync.Mutex
-	queue   []*flight // the last one is open for more, the others are full
+	queue   []*flight // the last one takes more records, the others are full
 	waiting int       // bytes in queue
 	closing bool
-	stopped error       // for good
-	open    error       // wraps ErrUnsettled; nil when the fate of every batch is known
-	down    atomic.Bool // one of them is set: Err is asked at every call
 	stats   CommitterStats
-	spare   [][]byte      // of batches that are stored: one fills while another is being stored
-	wake    chan struct{} // capacity 1: there is work
-	done    chan struct{} // closed when run has ended
-	ctx     context.Context
-	cancel  context.CancelFunc
+	spare   [][]byte // of batches that are stored: one fills while another is being stored
+
+	now    atomic.Pointer[committerState] // never nil; changed under mu
+	wake   chan struct{}                  // capacity 1: there is work
+	done   chan struct{}                  // closed when run has ended
+	ctx    context.Context                // ends when Close gives up
+	cancel context.CancelFunc
 }
+
+// committerState is open, unsettled or stopped. err is nil, wraps ErrUnsettled, or wraps ErrStopped.
+type committerState struct{ err error }
+
+var committerOpen = &committerState{}
+
+func (s *committerState) stopped() bool { return errors.Is(s.err, ErrStopped) }
 
 // CommitterStats count since the committer was made.
 type CommitterStats struct {
@@ -94,61 +111,78 @@ type CommitterStats struct {
 
 // flight is a batch that is filling, waiting or being stored.
 type flight struct {
-	buf   []byte // HeaderSize bytes of room, then records
-	count uint32
-	done  chan struct{} // closed when seq and err are set
-	seq   uint64
-	no    uint64
-	err   error
+	buf     []byte // HeaderSize bytes of room, then records
+	count   uint32
+	settled bool          // its callers have their answer; only the goroutine of run looks at it
+	done    chan struct{} // closed when seq, no and err are set
+	seq     uint64
+	no      uint64
+	err     error
 }
 
 var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 // NewCommitter begins to write. Close must be called. There must be one committer for a shard.
 func NewCommitter(log Log, opt CommitterOptions) (*Committer, error) {
-	if opt.Queue == 0 {
-		opt.Queue = 8 << 20
+	opt.defaults()
+	if err := opt.check(); err != nil {
+		return nil, err
 	}
-	if opt.Batch == 0 {
-		opt.Batch = 256 << 10
-	}
-	if opt.Try == 0 {
-		opt.Try = 5 * time.Second
-	}
-	if opt.Patience == 0 {
-		opt.Patience = 15 * time.Second
-	}
-	if opt.Batch < HeaderSize || opt.Batch > MaxBatch || opt.Queue < opt.Batch || opt.Try < 0 || opt.Patience < 0 {
-		return nil, fmt.Errorf("committer: batch = %d, queue = %d, try = %v, patience = %v", opt.Batch, opt.Queue, opt.Try, opt.Patience)
-	}
-	if opt.Head.Seq == 0 && opt.Head.Hash != (Hash{}) || opt.Head.Seq != 0 && opt.Head.Hash == (Hash{}) {
-		return nil, fmt.Errorf("committer: head %d with hash %v is not the end of a log that was checked", opt.Head.Seq, opt.Head.Hash)
-	}
-	for opt.Epoch == 0 {
-		var b [8]byte
-		if _, err := rand.Read(b[:]); err != nil {
+	if opt.Epoch == 0 {
+		var err error
+		if opt.Epoch, err = randomID(); err != nil {
 			return nil, fmt.Errorf("committer: epoch: %w", err)
 		}
-		opt.Epoch = ID(binary.LittleEndian.Uint64(b[:]))
 	}
 	c := &Committer{log: log, opt: opt, after: opt.Head, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c.now.Store(committerOpen)
 	c.stats.Head = opt.Head
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	go c.run()
 	return c, nil
 }
 
+func (o *CommitterOptions) defaults() {
+	if o.Queue == 0 {
+		o.Queue = 8 << 20
+	}
+	if o.Batch == 0 {
+		o.Batch = 256 << 10
+	}
+	if o.Try == 0 {
+		o.Try = 5 * time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Second
+	}
+}
+
+func (o *CommitterOptions) check() error {
+	switch {
+	case o.Batch < HeaderSize || o.Batch > MaxBatch:
+		return fmt.Errorf("committer: batch = %d bytes, want %d to %d", o.Batch, HeaderSize, MaxBatch)
+	case o.Queue < o.Batch:
+		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
+	case o.Try < 0 || o.Patience < 0:
+		return fmt.Errorf("committer: try = %v, patience = %v, want positive times", o.Try, o.Patience)
+	case (o.Head.Seq == 0) != (o.Head.Hash == Hash{}):
+		return fmt.Errorf("committer: head %d with hash %v is not the end of a log that was checked", o.Head.Seq, o.Head.Hash)
+	}
+	return nil
+}
+
 // Epoch returns the writer's name.
 func (c *Committer) Epoch() ID { return c.opt.Epoch }
 
-// Append stores records together, in one batch, in order, and returns when they are durable. Every
-// error but two kinds says that they are not in the log and never will be: an error that wraps
-// ErrUnknown, because ctx ended or the committer stopped while they were under way, means once or
-// not at all.
+// Append stores records together, in one batch, in order, and returns when they are durable. An error
+// that wraps ErrUnknown, because ctx ended or the log did not answer while they were under way, means
+// that they are in the log once or not at all. After every other error they are not in the log and never
+// will be.
 func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
 	}
+	// 1. Encode.
 	buf := recordBuffers.Get().(*[]byte)
 	defer func() {
 		if cap(*buf) <= 64<<10 {
@@ -169,6 +203,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 	if len(records) == 0 || len(records) > MaxEvents || HeaderSize+len(b) > MaxBatch {
 		return Receipt{}, fmt.Errorf("%d records of %d bytes in one call: %w", len(records), len(b), ErrTooLarge)
 	}
+	// 2. Join.
 	f, index, err := c.join(b, uint32(len(records)))
 	if err != nil {
 		return Receipt{}, err
@@ -177,7 +212,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 	case <-f.done:
 	case <-ctx.Done():
 		select {
-		case <-f.done: // both: the better news
+		case <-f.done: // both at once: the outcome is known
 		default:
 			return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 		}
@@ -188,17 +223,17 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 	return Receipt{f.seq, Event{c.opt.Epoch, f.no, index}}, nil
 }
 
-// join adds encoded records to the open batch, or begins one.
+// join adds encoded records to the newest batch that waits, or begins one.
 func (c *Committer) join(b []byte, n uint32) (*flight, uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.stopped != nil:
-		return nil, 0, c.stopped
+	switch now := c.now.Load(); {
+	case now.stopped():
+		return nil, 0, now.err
 	case c.closing:
 		return nil, 0, ErrClosed
-	case c.open != nil:
-		return nil, 0, c.open
+	case now.err != nil:
+		return nil, 0, now.err
 	case c.waiting+len(b) > c.opt.Queue && c.waiting > 0:
 		return nil, 0, ErrBusy
 	}
@@ -248,7 +283,7 @@ func (c *Committer) run() {
 	}
 }
 
-// take closes the oldest batch for more. end says that there is none and will be none.
+// take closes the oldest batch for more (phase 3). end says that there is none and will be none.
 func (c *Committer) take() (f *flight, end bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,86 +295,86 @@ func (c *Committer) take() (f *flight, end bool) {
 	return f, false
 }
 
-// store gets one batch into the log and tells its callers. An error means that the outcome will stay
-// unknown, or that there is no point in going on.
+// Pauses between two attempts to send a batch.
+const (
+	firstWait = 5 * time.Millisecond
+	lastWait  = time.Second
+)
+
+// store takes one batch through phases 4 to 6. An error stops the committer.
 func (c *Committer) store(f *flight) error {
-	h := Header{Shard: c.opt.Shard, Version: LogVersion, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
-	if c.opt.Now != nil {
-		h.Time = c.opt.Now().UnixNano()
-	}
-	seal(f.buf, h)
-	id := h.MessageID()
-	hash := make(chan Hash, 1) // the next batch needs it, not this one's callers
+	// 4. Seal. The hash is for the header of the next batch; the callers of this one do not wait for it.
+	h := c.seal(f)
+	hash := make(chan Hash, 1)
 	go func(b []byte) { hash <- HashBatch(b) }(f.buf)
+
 	patience, cancel := context.WithTimeout(c.ctx, c.opt.Patience)
 	defer cancel()
-	until := patience // of the attempts
-	wait := 5 * time.Millisecond
+	until := patience // the attempts end with it
+	wait := firstWait
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(until, c.opt.Try)
-		seq, _, err := c.log.Append(ctx, c.opt.Shard, id, f.buf)
-		cancel()
-		told := until != patience // the callers know that the outcome is unknown
-		lies := err == nil && seq <= c.after.Seq
-		if lies {
-			err = fmt.Errorf("the log answers with sequence %d after %d", seq, c.after.Seq)
-		}
+		// 5. Send.
+		seq, err := c.send(until, h.MessageID(), f.buf)
 		if err == nil {
+			// 6. Settle: it is stored.
 			c.no, c.after = h.No, Head{seq, <-hash}
-			c.count(f, try, nil)
-			if !told {
-				f.finish(seq, h.No, nil)
-			}
+			c.stored(f, try)
+			f.settle(seq, h.No, nil)
 			return nil
 		}
-		// A refusal counts only if nothing was sent before: an earlier attempt may still arrive.
 		if try == 1 && refused(err) {
-			c.count(f, try, err)
-			f.finish(0, 0, err)
+			// 6. Settle: it was refused. After a second attempt a refusal says nothing about the first.
+			c.refused()
+			f.settle(0, 0, err)
 			if errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrDown) {
 				return nil
 			}
 			return err
 		}
-		final := lies || errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed)
-		if !final && !errors.Is(err, ErrDown) && pause(until, wait) {
-			wait = min(2*wait, time.Second)
-			continue
-		}
-		// Not with %w: the last attempt may have been refused, the batch was not.
-		err = fmt.Errorf("%w: batch %d after %d attempts: %v", ErrUnknown, h.No, try, err)
-		end := final || c.ctx.Err() != nil
-		if !told {
-			if !end { // before they are told: who then asks Err must not be told that all is well
-				c.unsettled(err)
+		final := errors.Is(err, errSeqWentBack) || errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed)
+		if again := !final && !errors.Is(err, ErrDown) && pause(until, wait); !again {
+			// 6. Settle: the outcome is unknown. err is not wrapped: the last attempt may have been
+			// refused, the batch was not.
+			err = fmt.Errorf("%w: batch %d after %d attempts: %v", ErrUnknown, h.No, try, err)
+			if final || c.ctx.Err() != nil { // and stays so
+				f.settle(0, 0, err)
+				return err
+			}
+			if !f.settled {
+				c.unsettled(err) // first, because Err must not return nil when a caller knows of a failed write
+				f.settle(0, 0, err)
 				until = c.ctx
 			}
-			f.finish(0, 0, err)
+			if !pause(until, wait) {
+				return err
+			}
 		}
-		if end {
-			return err
-		}
-		if !pause(until, wait) {
-			return err
-		}
-		wait = min(2*wait, time.Second)
+		wait = min(2*wait, lastWait)
 	}
 }
 
-// unsettled refuses what waits, which was never sent, and what comes, until a batch is counted.
-func (c *Committer) unsettled(err error) {
-	c.mu.Lock()
-	c.open = fmt.Errorf("%w: %v", ErrUnsettled, err)
-	c.down.Store(true)
-	if c.closing { // there is nobody left to wait for it but Close
-		time.AfterFunc(c.opt.Patience, c.cancel)
+// seal writes the header of a batch and returns it.
+func (c *Committer) seal(f *flight) Header {
+	h := Header{Shard: c.opt.Shard, Version: LogVersion, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
+	if c.opt.Now != nil {
+		h.Time = c.opt.Now().UnixNano()
 	}
-	queue := c.queue
-	c.queue, c.waiting = nil, 0
-	c.mu.Unlock()
-	for _, f := range queue {
-		f.finish(0, 0, c.open)
+	seal(f.buf, h)
+	return h
+}
+
+// errSeqWentBack: the log acknowledged a batch with a sequence that was there before.
+var errSeqWentBack = errors.New("the log answers with an old sequence")
+
+// send makes one attempt to store a batch.
+func (c *Committer) send(until context.Context, id string, batch []byte) (seq uint64, err error) {
+	ctx, cancel := context.WithTimeout(until, c.opt.Try)
+	defer cancel()
+	seq, _, err = c.log.Append(ctx, c.opt.Shard, id, batch)
+	if err == nil && seq <= c.after.Seq {
+		err = fmt.Errorf("%w: %d after %d", errSeqWentBack, seq, c.after.Seq)
 	}
+	return seq, err
 }
 
 // pause waits; false means that ctx ended first.
@@ -354,21 +389,20 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (f *flight) finish(seq, no uint64, err error) {
-	f.seq, f.no, f.err = seq, no, err
-	close(f.done)
+// settle gives the callers of a batch their answer. They keep the first one.
+func (f *flight) settle(seq, no uint64, err error) {
+	if !f.settled {
+		f.settled, f.seq, f.no, f.err = true, seq, no, err
+		close(f.done)
+	}
 }
 
-func (c *Committer) count(f *flight, tries int, err error) {
+// stored opens the committer if it was unsettled, counts the batch and keeps its memory.
+func (c *Committer) stored(f *flight, tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.now.Store(committerOpen)
 	c.stats.Retries += uint64(tries - 1)
-	if err != nil {
-		c.stats.Refused++
-		return
-	}
-	c.open = nil
-	c.down.Store(false)
 	c.stats.Batches++
 	c.stats.Events += uint64(f.count)
 	c.stats.Head = c.after
@@ -378,26 +412,42 @@ func (c *Committer) count(f *flight, tries int, err error) {
 	f.buf = nil
 }
 
-// stop ends the committer. What waits was never sent.
-func (c *Committer) stop(err error) {
-	err = fmt.Errorf("%w: %v", ErrStopped, err)
+func (c *Committer) refused() {
 	c.mu.Lock()
-	c.stopped, c.open = err, nil
-	c.down.Store(true)
-	queue := c.queue
-	c.queue, c.waiting = nil, 0
-	c.mu.Unlock()
-	for _, f := range queue {
-		f.finish(0, 0, err)
+	defer c.mu.Unlock()
+	c.stats.Refused++
+}
+
+// unsettled refuses the batches that wait, which were never sent, and new ones, until a batch is stored.
+func (c *Committer) unsettled(err error) {
+	if closing := c.refuse(fmt.Errorf("%w: %v", ErrUnsettled, err)); closing { // only Close waits for it now
+		time.AfterFunc(c.opt.Patience, c.cancel)
 	}
 }
 
+// stop refuses the batches that wait, and new ones, for good.
+func (c *Committer) stop(err error) { c.refuse(fmt.Errorf("%w: %v", ErrStopped, err)) }
+
+// refuse makes err the state and the answer of the batches that wait.
+func (c *Committer) refuse(err error) (closing bool) {
+	c.mu.Lock()
+	c.now.Store(&committerState{err})
+	queue := c.queue
+	c.queue, c.waiting = nil, 0
+	closing = c.closing
+	c.mu.Unlock()
+	for _, f := range queue {
+		f.settle(0, 0, err)
+	}
+	return closing
+}
+
 // Close stores what waits and ends. When ctx ends first it gives up: the batch under way has an
-// unknown outcome, the others are refused. A batch whose outcome is unknown already has Patience once
-// more. It returns why the committer stopped, if it did.
+// unknown outcome, the others are refused. For a batch whose outcome is unknown already it waits
+// Patience once more. It returns why the committer stopped, if it did.
 func (c *Committer) Close(ctx context.Context) error {
 	c.mu.Lock()
-	if c.closing = true; c.open != nil {
+	if c.closing = true; c.now.Load().err != nil {
 		time.AfterFunc(c.opt.Patience, c.cancel)
 	}
 	c.mu.Unlock()
@@ -419,17 +469,7 @@ func (c *Committer) Done() <-chan struct{} { return c.done }
 
 // Err returns nil while the committer takes records and after a Close that stored everything, otherwise
 // why not: an error that wraps ErrUnsettled, which passes, or ErrStopped, which does not.
-func (c *Committer) Err() error {
-	if !c.down.Load() {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped != nil {
-		return c.stopped
-	}
-	return c.open
-}
+func (c *Committer) Err() error { return c.now.Load().err }
 
 // Stats returns the counts.
 func (c *Committer) Stats() CommitterStats {

@@ -21,13 +21,6 @@ type Line struct {
 // nothing. Where something is damaged a line of kind "damage" stands, and the report says so. Batches
 // that were stored twice are written once.
 func Dump(w io.Writer, dir string, from uint64) (*Report, error) {
-	lock, err := lockDir(dir, false)
-	if err != nil {
-		return nil, err
-	}
-	if lock != nil {
-		defer lock.Close()
-	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	var failed error
@@ -36,7 +29,7 @@ func Dump(w io.Writer, dir string, from uint64) (*Report, error) {
 			failed = enc.Encode(l)
 		}
 	}
-	r, err := scan(dir, hooks{
+	r, err := scanLocked(dir, hooks{
 		batch: func(d Delivery) {
 			if d.Repeat || d.Seq < from {
 				return

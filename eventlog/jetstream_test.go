@@ -62,17 +62,17 @@ func TestJetStreamOptions(t *testing.T) {
 	}
 }
 
-// TestUnfinishedTrim: the process died after the witness was told of a trim and before the engine
-// was. The next one finishes it.
+// TestUnfinishedTrim: the process died after the acknowledged-end record of a trim was written and before
+// the engine purged. The next process finishes the trim.
 func TestUnfinishedTrim(t *testing.T) {
 	dir, dump := sampleLog(t, 20)
-	w, err := openWitness(dir, 0)
+	w, err := openAcked(dir, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := w.t
-	told.First = 6
-	if err := errors.Join(w.swear(told), w.close()); err != nil {
+	end := w.end
+	end.First = 6
+	if err := errors.Join(w.writeBoth(end), w.close()); err != nil {
 		t.Fatal(err)
 	}
 	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
@@ -415,16 +415,16 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-func FuzzWitness(f *testing.F) {
+func FuzzAcked(f *testing.F) {
 	b := make([]byte, slotStride+slotSize)
-	appendSlot(b[:0], 3, 7, testimony{2, 9, 11})
-	appendSlot(b[:slotStride], 3, 8, testimony{2, 10, 12})
-	if count, t, err := parseWitness(b, 3); err != nil || count != 8 || t != (testimony{2, 10, 12}) {
+	appendSlot(b[:0], 3, 7, ackedEnd{2, 9, 11})
+	appendSlot(b[:slotStride], 3, 8, ackedEnd{2, 10, 12})
+	if count, t, err := parseAcked(b, 3); err != nil || count != 8 || t != (ackedEnd{2, 10, 12}) {
 		f.Fatal(count, t, err)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		count, said, err := parseWitness(b, 3)
+		count, said, err := parseAcked(b, 3)
 		if err != nil {
 			return
 		}

@@ -2,8 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,11 +36,13 @@ type RepairOptions struct {
 
 // RepairReport says what Repair did. It is kept in the directory as repair-1.json, repair-2.json, …
 type RepairReport struct {
-	Damage    []Damage     `json:"damage"`              // what was found
-	Shards    []RepairInfo `json:"shards"`              //
-	PutAside  string       `json:"put_aside,omitempty"` // where the damaged files are, relative to the directory
-	Time      int64        `json:"time,omitempty"`
-	Unwitness []uint16     `json:"unwitnessed,omitempty"` // shards whose witness was gone: nobody can say whether entries behind the last one are missing
+	Damage   []Damage     `json:"damage"`              // what was found
+	Shards   []RepairInfo `json:"shards"`              //
+	PutAside string       `json:"put_aside,omitempty"` // where the damaged files are, relative to the directory
+	Time     int64        `json:"time,omitempty"`
+	// Unrecorded are the shards without an acknowledged-end record. Entries after the last one that is
+	// there may be missing from them.
+	Unrecorded []uint16 `json:"unwitnessed,omitempty"`
 }
 
 // RepairInfo is what became of one shard.
@@ -54,7 +54,7 @@ type RepairInfo struct {
 	Lost     []Loss `json:"lost,omitempty"`
 }
 
-// LossError is what Repair would lose.
+// LossError says what Repair would lose.
 type LossError struct{ Shards []RepairInfo }
 
 func (e *LossError) Error() string {
@@ -70,9 +70,9 @@ func (e *LossError) Error() string {
 }
 
 // Repair rebuilds a damaged data directory from what is whole in it and in the copies. Every entry
-// keeps its sequence. Where one is lost a Loss stands from then on, at the same sequence, so that
-// every reader meets it; the damaged files are put aside and kept. A directory without damage is
-// left alone. After a crash in the middle, Repair again.
+// keeps its sequence. In the place of a lost entry a Loss stands from then on, so that every reader
+// meets it. The damaged files are put aside and kept. A directory without damage is not changed. After a
+// crash in the middle, call Repair again.
 func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, error) {
 	lock, err := lockDir(dir, true)
 	if err != nil {
@@ -117,8 +117,8 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 			plans[i].info.Lost[j].Time = opt.Time
 			lost = true
 		}
-		if found.Shards[i].seen == (testimony{}) {
-			report.Unwitness = append(report.Unwitness, uint16(i))
+		if found.Shards[i].acked == (ackedEnd{}) {
+			report.Unrecorded = append(report.Unrecorded, uint16(i))
 		}
 		report.Shards = append(report.Shards, plans[i].info)
 	}
@@ -139,7 +139,7 @@ type plan struct {
 
 // makePlan chooses for every sequence the first copy that the chain accepts.
 func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, error) {
-	p := &plan{info: RepairInfo{Shard: s.Shard, First: s.First, Last: s.seen.Last}}
+	p := &plan{info: RepairInfo{Shard: s.Shard, First: s.First, Last: s.acked.Last}}
 	lowest := uint64(0)
 	for seq := range have {
 		p.info.Last = max(p.info.Last, seq)
@@ -147,7 +147,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, er
 			lowest = seq
 		}
 	}
-	if s.seen == (testimony{}) && lowest > 0 { // no witness: it begins where something is
+	if s.acked == (ackedEnd{}) && lowest > 0 { // no acknowledged-end record: it begins where something is
 		p.info.First = max(lowest, s.trimmed+1)
 	}
 	reason := func(seq uint64) string {
@@ -166,7 +166,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, er
 			if err != nil {
 				return nil, err
 			}
-			if seq == s.seen.Last && crc32.Checksum(b, castagnoli) != s.seen.Sum {
+			if seq == s.acked.Last && crc32.Checksum(b, castagnoli) != s.acked.Sum {
 				continue
 			}
 			if _, _, err := chain.Next(Entry{seq, b}); err != nil {
@@ -238,11 +238,11 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	opt := JetStreamOptions{MaxBytes: 1 << 50}
 	opt.defaults()
 	for _, p := range plans {
-		t, err := p.write(ctx, js, (&JetStream{opt: opt}).streamConfig(p.info.Shard))
+		t, err := p.write(ctx, js, opt.streamConfig(p.info.Shard))
 		if err != nil {
 			return fmt.Errorf("rebuild shard %d: %w", p.info.Shard, err)
 		}
-		if err := createWitness(work, p.info.Shard, t); err != nil {
+		if err := createAcked(work, p.info.Shard, t); err != nil {
 			return err
 		}
 	}
@@ -261,11 +261,9 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	}
 	m := marker{found.ID, uint16(len(found.Shards))}
 	if m.ID == 0 {
-		var b [8]byte
-		if _, err := rand.Read(b[:]); err != nil {
+		if m.ID, err = randomID(); err != nil {
 			return err
 		}
-		m.ID = ID(binary.LittleEndian.Uint64(b[:]))
 	}
 	if err := writeFileSync(filepath.Join(work, markerFile), []byte(m.text())); err != nil {
 		return err
@@ -289,8 +287,8 @@ func asideName(n int) string  { return "damaged-" + strconv.Itoa(n) }
 func reportName(n int) string { return "repair-" + strconv.Itoa(n) + ".json" }
 
 // write publishes the entries of a plan.
-func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (testimony, error) {
-	t := testimony{First: p.info.First, Last: p.info.Last}
+func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (ackedEnd, error) {
+	t := ackedEnd{First: p.info.First, Last: p.info.Last}
 	if p.info.First > 1 {
 		cfg.FirstSeq = p.info.First
 	}
@@ -363,12 +361,12 @@ func finishRepair(dir string) error {
 		return err
 	}
 	names := []string{"jetstream", markerFile}
-	witnesses, err := filepath.Glob(filepath.Join(work, "witness-*"))
+	ends, err := filepath.Glob(filepath.Join(work, "witness-*"))
 	if err != nil {
 		return err
 	}
-	for _, w := range witnesses {
-		names = append(names, filepath.Base(w))
+	for _, name := range ends {
+		names = append(names, filepath.Base(name))
 	}
 	for _, name := range names {
 		from, to, old := filepath.Join(work, name), filepath.Join(dir, name), filepath.Join(aside, name)

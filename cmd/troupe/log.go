@@ -56,7 +56,7 @@ func logVerifyCommand() *cobra.Command {
 		Use:   "verify [DIR]",
 		Short: "Check that everything that was acknowledged is there and whole",
 		Long: `Reads the whole event log and checks the engine's checksums, ours, the numbers and hashes of
-every writer, the witness of what was acknowledged, and of a log that was trimmed its base. Nothing is
+every writer, the end of what was acknowledged, and of a log that was trimmed its base. Nothing is
 written. Exit code 1 when something is missing or changed; the place is named.`,
 		Example: `  troupe log verify
   troupe log verify troupe-data --json`,
@@ -198,8 +198,8 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 					fmt.Fprintf(w, "lost     shard %d, entries %d to %d: %s\n", s.Shard, l.First, l.Last, l.Reason)
 				}
 			}
-			for _, n := range r.Unwitness {
-				fmt.Fprintf(w, "warning  shard %d: its witness was gone; nobody can say whether entries behind the last one are missing\n", n)
+			for _, n := range r.Unrecorded {
+				fmt.Fprintf(w, "warning  shard %d: the record of what was acknowledged was gone; entries behind the last one may be missing\n", n)
 			}
 			fmt.Fprintf(w, "aside    the damaged files are in %s\n", filepath.Join(dir, r.PutAside))
 			return w.Flush()

@@ -1,0 +1,141 @@
+package eventlog
+
+import (
+	"context"
+	"iter"
+)
+
+// Delivery is a batch that the chain has accepted.
+type Delivery struct {
+	Seq uint64
+	Batch
+	// Repeat: the batch was delivered before, under a lower sequence. Drop it.
+	Repeat bool
+}
+
+// Replay reads the log from where c stands and yields what c accepts, up to and including sequence
+// until; nothing when c is there already, as with until = 0, the Last of an empty log. It waits for an
+// engine that has fewer entries than until: silence is not the end. The last thing that it yields may be
+// an error: ctx's, a *GapError, a *ChainError, or one of the engine.
+func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		if c.err != nil {
+			yield(Delivery{}, c.err)
+			return
+		}
+		if c.last >= until {
+			return
+		}
+		// Reading and parsing run ahead in another goroutine.
+		type answer struct {
+			parsedEntry
+			err error // of the log
+		}
+		ahead := make(chan answer, 8)
+		ctx, cancel := context.WithCancel(ctx)
+		go func(from uint64) {
+			defer close(ahead)
+			if l, ok := log.(storedLog); ok {
+				for p := range l.stored(ctx, c.shard, from, until) {
+					ahead <- answer{parsedEntry: p}
+					if from = p.seq + 1; from > until {
+						return
+					}
+				}
+			}
+			for e, err := range log.Read(ctx, c.shard, from) {
+				a := answer{err: err}
+				if a.seq = e.Seq; err == nil {
+					a.batch, a.bad = ParseBatch(e.Data)
+				}
+				if ahead <- a; err != nil || e.Seq >= until {
+					return
+				}
+			}
+		}(c.last + 1)
+		defer func() {
+			cancel()
+			for range ahead { // until the reader has ended
+			}
+		}()
+		for p := range ahead {
+			if p.err != nil {
+				yield(Delivery{}, p.err)
+				return
+			}
+			b, repeat, err := c.next(p.seq, p.batch, p.bad)
+			if err != nil {
+				yield(Delivery{}, err)
+				return
+			}
+			if !yield(Delivery{p.seq, b, repeat}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// storedLog is an optional ability of a Log: it reads entries that were there when it was opened without
+// asking its engine. stored may end anywhere; Read has the rest.
+type storedLog interface {
+	stored(ctx context.Context, shard uint16, from, until uint64) iter.Seq[parsedEntry]
+}
+
+// recentLog is an optional ability of a Log: its own newest entries come from memory. follow is Read, but
+// the bytes of an entry are valid only until the next one is asked for.
+type recentLog interface {
+	follow(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error]
+}
+
+// parsedEntry is an entry whose batch was parsed, with the result.
+type parsedEntry struct {
+	seq   uint64
+	batch Batch
+	bad   error
+}
+
+// Follow is Replay without an end: it waits for what will be stored until ctx is done. A delivery and its
+// records, with everything they refer to but strings, are valid until the next one is asked for: the memory
+// is used again.
+func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		if c.err != nil {
+			yield(Delivery{}, c.err)
+			return
+		}
+		entries := log.Read(ctx, c.shard, c.last+1)
+		if l, ok := log.(recentLog); ok {
+			entries = l.follow(ctx, c.shard, c.last+1)
+		}
+		var on slate
+		for e, err := range entries {
+			if err != nil {
+				yield(Delivery{}, err)
+				return
+			}
+			b, repeat, err := c.read(e, &on)
+			if err != nil {
+				yield(Delivery{}, err)
+				return
+			}
+			if !yield(Delivery{e.Seq, b, repeat}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Tail checks a shard from its first entry to its present end and returns the chain.
+func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
+	info, err := log.Info(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	c := NewChain(shard, info.First)
+	for _, err := range Replay(ctx, log, c, info.Last) {
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
