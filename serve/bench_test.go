@@ -268,7 +268,7 @@ func BenchmarkExpire(b *testing.B) {
 	clock := &fakeClock{}
 	s := must(Open(ctx, Options{Dir: b.TempDir(), Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1}))
 	c := benchModel()
-	c.Reward.Default = Maybe{true, 0}
+	c.Reward.Default = Maybe{Set: true, Value: 0}
 	must(s.CreateModel(ctx, c, ""))
 	rs := benchRequests()
 	rs = slices.Concat(rs, rs, rs, rs)

@@ -1,15 +1,26 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/rng"
+	"troupe/serve/fold"
+	"troupe/serve/model"
 )
+
+// randomSeed returns the seed of a new model from the operating system.
+func randomSeed() (k rng.Key) {
+	for i := range k {
+		var b [4]byte
+		rand.Read(b[:]) // never fails: crypto/rand ends the program first
+		k[i] = binary.LittleEndian.Uint32(b[:])
+	}
+	return k
+}
 
 // random returns a number from the operating system that is not 0.
 func random() eventlog.ID {
@@ -22,9 +33,9 @@ func random() eventlog.ID {
 	}
 }
 
-// change is the frame of every control act: admission, one at a time, the record and its outcome.
-// make returns the record, or nil when there is nothing to do; it runs alone and sees what all
-// earlier acts have done.
+// change runs a control act: it admits the call, waits for its turn, writes the record that make returns and
+// waits for its outcome. make runs alone and sees the state after all earlier acts; it returns nil when there
+// is nothing to do.
 func (s *Server) change(ctx context.Context, make func() (*eventlog.Control, error)) error {
 	done, err := s.beginWrite(ctx)
 	if err != nil {
@@ -39,11 +50,11 @@ func (s *Server) change(ctx context.Context, make func() (*eventlog.Control, err
 func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Control, error)) error {
 	r, err := make()
 	if err != nil || r == nil {
-		return err
+		return refused(err)
 	}
 	r.Time = s.opt.Now().UnixNano()
 	out, _, err := s.write(ctx, r)
-	if err == nil && out != accepted {
+	if err == nil && out != fold.Accepted {
 		err = errorf(Conflict, "the model has changed meanwhile")
 	}
 	return err
@@ -52,16 +63,15 @@ func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Contro
 // CreateModel implements Service.
 func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
-		cfg, err := config.admit(s.opt.Limits)
+		cfg, err := config.Admit(s.opt.Limits.model())
 		if err != nil {
 			return nil, err
 		}
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
 		}
-		var seed [16]byte
-		rand.Read(seed[:])
-		b, err := encodeSecrets(secrets{cfg.config, encodeSeed(seedOf(seed))})
+		seed := randomSeed()
+		b, err := fold.ControlConfig(cfg.Config, &seed)
 		if err != nil {
 			return nil, err
 		}
@@ -71,27 +81,6 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		return Model{}, err
 	}
 	return s.view(config.ID)
-}
-
-// encodeSecrets returns the bytes of a control record's configuration, after reading them back as the
-// fold will: what it could not read would stop the server for good.
-func encodeSecrets(x secrets) ([]byte, error) {
-	b, err := json.Marshal(x)
-	if err != nil {
-		return nil, configError("config", err)
-	}
-	var back secrets
-	if err := json.Unmarshal(b, &back); err != nil {
-		return nil, configError("config", err)
-	}
-	cfg, err := back.Config.logged()
-	if err != nil {
-		return nil, err
-	}
-	if again, err := json.Marshal(secrets{cfg.config, x.Seed}); err != nil || !bytes.Equal(b, again) {
-		return nil, invalid("config", "", "does not read back to itself")
-	}
-	return b, nil
 }
 
 // free refuses a name that is taken, and one model too many.
@@ -120,31 +109,31 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if err != nil {
 		return nil, err
 	}
-	if version != 0 && version != v.number {
+	if version != 0 && version != v.Number {
 		return nil, &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 	}
 	// A configuration that says "learn", as it was written before, means what was learned since.
 	if config.Features.Schema == nil && config.Dim == 0 {
-		config.Features = v.cfg.config.Features
+		config.Features = v.Compiled.Config.Features
 	}
-	config.Policy.keep(v.cfg.config.Policy)
-	cfg, err := config.compile(s.opt.Limits)
+	config.Policy.Keep(v.Compiled.Config.Policy)
+	cfg, err := config.Compile(s.opt.Limits.model())
 	if err != nil {
 		return nil, err
 	}
-	if err := v.cfg.sameShape(cfg); err != nil {
+	if err := v.Compiled.SameShape(cfg); err != nil {
 		return nil, err
 	}
-	if v.cfg.encoder != nil && !sameJSON(v.cfg.config.Actions, cfg.config.Actions) {
-		if err := cfg.tryCatalogue(); err != nil {
+	if v.Compiled.Encoder != nil && !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
+		if err := cfg.CheckCatalogue(); err != nil {
 			return nil, err
 		}
 	}
-	b, err := encodeSecrets(secrets{Config: cfg.config})
+	b, err := fold.ControlConfig(cfg.Config, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &eventlog.Control{Act: eventlog.Configure, Model: v.id, Name: name, Config: b, Caller: caller}, nil
+	return &eventlog.Control{Act: eventlog.Configure, Model: v.ID, Name: name, Config: b, Caller: caller}, nil
 }
 
 // DeleteModel implements Service.
@@ -154,7 +143,7 @@ func (s *Server) DeleteModel(ctx context.Context, name, caller string) error {
 		if err != nil {
 			return nil, err
 		}
-		return &eventlog.Control{Act: eventlog.Delete, Model: v.id, Name: name, Caller: caller}, nil
+		return &eventlog.Control{Act: eventlog.Delete, Model: v.ID, Name: name, Caller: caller}, nil
 	})
 }
 
@@ -171,14 +160,14 @@ func (s *Server) ResumeModel(ctx context.Context, name, caller string) (Model, e
 func (s *Server) pause(ctx context.Context, name, caller string, pause bool) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(name)
-		if err != nil || v.paused == pause {
+		if err != nil || v.Paused == pause {
 			return nil, err
 		}
 		act := eventlog.Resume
 		if pause {
 			act = eventlog.Pause
 		}
-		return &eventlog.Control{Act: act, Model: v.id, Name: name, Caller: caller}, nil
+		return &eventlog.Control{Act: act, Model: v.ID, Name: name, Caller: caller}, nil
 	})
 	if err != nil {
 		return Model{}, err
@@ -193,23 +182,23 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		if err != nil {
 			return nil, err
 		}
-		if !isName(r.Name) {
-			return nil, invalid("name", r.Name, wantName)
+		if err := model.CheckName("name", r.Name); err != nil {
+			return nil, err
 		}
 		if err := s.free("name", r.Name); err != nil {
 			return nil, err
 		}
-		config := v.cfg.config
+		config := v.Compiled.Config
 		config.ID = r.Name
-		cfg, err := config.compile(s.opt.Limits)
+		cfg, err := config.Compile(s.opt.Limits.model())
 		if err != nil {
 			return nil, err
 		}
-		c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.id, AtSeq: r.AtSeq, Caller: r.Caller}
+		c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Caller: r.Caller}
 		if err := s.from(c, "at_seq"); err != nil {
 			return nil, err
 		}
-		c.Config, err = encodeSecrets(secrets{Config: cfg.config})
+		c.Config, err = fold.ControlConfig(cfg.Config, nil)
 		return c, err
 	})
 	if err != nil {
@@ -225,7 +214,7 @@ func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, e
 		if err != nil {
 			return nil, err
 		}
-		c := &eventlog.Control{Act: eventlog.Rollback, Model: random(), Name: r.Name, From: v.id, AtSeq: r.ToSeq, KeepLater: r.KeepLater, Caller: r.Caller}
+		c := &eventlog.Control{Act: eventlog.Rollback, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.ToSeq, KeepLater: r.KeepLater, Caller: r.Caller}
 		if c.AtSeq == 0 {
 			return nil, invalid("to_seq", 0, "expected a sequence of the log")
 		}
@@ -245,32 +234,32 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 		c.AtSeq = applied
 	}
 	s.mu.RLock()
-	m := s.fold.models[c.From]
-	chain := s.fold.lineage(m)
-	oldest := m.created.Seq
-	present := m.last <= c.AtSeq && m.since <= c.AtSeq
-	v := m.entry.version.Load()
+	m := s.fold.Model(c.From)
+	chain := s.fold.Lineage(m)
+	oldest := m.Created.Seq
+	present := m.Last <= c.AtSeq && m.Since <= c.AtSeq
+	v := s.entries[m.ID].version.Load()
 	s.mu.RUnlock()
 	began := "the model began"
-	if base := s.past.base.Load(); base > oldest {
+	if base := s.past.Base.Load(); base > oldest {
 		oldest, began = base, "the log that is kept begins"
 	}
 	if c.AtSeq > applied || c.AtSeq < oldest {
 		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began, applied)
 	}
-	if v.cfg.encoder == nil {
+	if v.Compiled.Encoder == nil {
 		return nil
 	}
 	if present {
-		c.Digest = v.digest
+		c.Digest = v.Digest
 		return nil
 	}
-	b, _, err := s.past.policyAt(chain, c.AtSeq)
+	b, _, err := s.past.PolicyAt(chain, c.AtSeq)
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
 	}
 	if b == nil { // before the features were learned
-		p, err := v.cfg.newPolicy(v.seed)
+		p, err := v.Compiled.NewPolicy(v.Seed)
 		if err == nil {
 			b, err = p.AppendSnapshot(nil)
 		}
@@ -278,7 +267,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 			return err
 		}
 	}
-	c.Digest = digest(b)
+	c.Digest = fold.Digest(b)
 	return nil
 }
 
@@ -289,7 +278,7 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 	defer s.admin.Unlock()
 	return s.changeLocked(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(name)
-		if err != nil || v.cfg.encoder != nil {
+		if err != nil || v.Compiled.Encoder != nil {
 			return nil, err
 		}
 		sample := feature.Sample{Context: r.Context}
@@ -298,7 +287,7 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 		}
 		actions := r.Actions
 		if len(actions) == 0 {
-			for _, a := range v.cfg.config.Actions {
+			for _, a := range v.Compiled.Config.Actions {
 				actions = append(actions, Action(a))
 			}
 		}
@@ -307,53 +296,18 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 		}
 		for _, a := range actions {
 			f := a.Features
-			if i, ok := v.cfg.catalogue[a.ID]; ok && len(f) == 0 {
-				f = v.cfg.config.Actions[i].Features
+			if i, ok := v.Compiled.Catalogue[a.ID]; ok && len(f) == 0 {
+				f = v.Compiled.Config.Actions[i].Features
 			}
 			sample.Actions = append(sample.Actions, feature.SampleAction{ID: a.ID, Features: f})
 		}
 		p, err := feature.Learn([]feature.Sample{sample}, feature.LearnOptions{Limits: s.opt.Limits.Feature})
 		if err != nil {
-			return nil, requestError(err)
+			return nil, refused(model.FeatureError(err))
 		}
-		config := v.cfg.config
+		config := v.Compiled.Config
 		config.Features.Schema = p.Schema
 		s.opt.Logger.Info("features learned from the first request", "model", name, "schema", p.Schema.ID())
-		return s.configure(name, v.number, config, r.Caller)
+		return s.configure(name, v.Number, config, r.Caller)
 	})
-}
-
-// State implements Service.
-func (s *Server) State(ctx context.Context, name string) (StateView, error) {
-	done, err := s.begin(ctx)
-	if err != nil {
-		return StateView{}, err
-	}
-	defer done()
-	s.mu.RLock()
-	m := s.fold.names[name]
-	if m == nil {
-		s.mu.RUnlock()
-		return StateView{}, &Error{Code: NotFound, Field: "model", Value: name, Want: "there is no such model"}
-	}
-	v, learned := m.entry.version.Load(), m.counts.Learned
-	out := StateView{Name: name, Incarnation: m.id, Seq: s.fold.seq, Digest: v.digest, Dim: v.cfg.dim, Learned: learned, Snapshot: bytes.Clone(v.state.data())}
-	v.state.hold() // nothing is published while the fold is locked: v is the newest
-	s.mu.RUnlock()
-	defer v.state.release()
-	if v.cfg.encoder == nil {
-		return out, nil
-	}
-	w, err := v.prepare(nil)
-	if err != nil {
-		return out, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
-	}
-	if r, ok := w.policy.(regression); ok {
-		out.Theta, out.LogDet = append([]float64(nil), r.Ridge().Theta()...), r.Ridge().LogDetRatio()
-	}
-	out.Coordinates = make([]string, v.cfg.dim)
-	for i := range out.Coordinates {
-		out.Coordinates[i] = v.cfg.encoder.Coordinate(i)
-	}
-	return out, nil
 }

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"troupe/actionset"
-	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
+	"troupe/serve/candidates"
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+	"troupe/serve/model"
 	"troupe/spec"
 )
 
@@ -47,13 +47,13 @@ func TestFeatures(t *testing.T) {
 	}
 	// The catalogue by id, one action excluded, one not available.
 	d = must(s.Decide(ctx, "shop", DecideRequest{Context: user, Exclude: []string{"a"}, Available: []bool{true, true, false}, Explain: true}))
-	if d.Action != (Chosen{"b", 1}) || d.Propensity.Num != d.Propensity.Den || len(d.Explain) != 1 {
+	if d.Action != (Chosen{ID: "b", Index: 1}) || d.Propensity.Num != d.Propensity.Den || len(d.Explain) != 1 {
 		t.Fatalf("masked: %+v", d)
 	}
 	if p := must(s.Replay(ctx, d.EventID)); !p.Equal || p.Index != 0 {
 		t.Fatalf("replay: %+v", p)
 	}
-	if e := must(s.Event(ctx, d.EventID)); e.Action != (Chosen{"b", 1}) || e.Status != "open" {
+	if e := must(s.Event(ctx, d.EventID)); e.Action != (Chosen{ID: "b", Index: 1}) || e.Status != "open" {
 		t.Fatalf("event: %+v", e)
 	}
 	for _, bad := range []struct {
@@ -91,7 +91,7 @@ func ptr[T any](v T) *T { return &v }
 // TestConfig: the JSON of a configuration reads back to itself; what is wrong is named.
 func TestConfig(t *testing.T) {
 	c := vectors("m", 4, func(c *ModelConfig) {
-		c.Floor, c.Reward.Default = 0.05, Maybe{true, 0}
+		c.Floor, c.Reward.Default = 0.05, Maybe{Set: true, Value: 0}
 		c.Actions = []Entry{{ID: "x", Features: json.RawMessage(`[0.5,0,0,0]`)}}
 	})
 	a := must(json.Marshal(c))
@@ -120,7 +120,8 @@ func TestConfig(t *testing.T) {
 		var c ModelConfig
 		err := error(nil)
 		if err = json.Unmarshal([]byte(in), &c); err == nil {
-			_, err = c.compile(Limits{Members: 1000})
+			_, err = c.Compile(model.Limits{Members: 1000})
+			err = refused(err)
 		} else {
 			err = ConfigError(err)
 		}
@@ -145,7 +146,7 @@ func TestRefusedBeforeADecision(t *testing.T) {
 		if err := json.Unmarshal([]byte(in), &c); err != nil {
 			t.Fatal(in, err)
 		}
-		wantCode(t, c.Check(), Invalid, field)
+		wantCode(t, refused(c.Check()), Invalid, field)
 		_, err := s.CreateModel(ctx, c, "")
 		wantCode(t, err, Invalid, field)
 	}
@@ -217,74 +218,6 @@ func TestRequestLimits(t *testing.T) {
 	must(s.Decide(ctx, "m", packed(1000)))
 	_, err = s.Decide(ctx, "m", packed(1001))
 	wantCode(t, err, Invalid, "packed: expected at most 1000 actions")
-}
-
-// TestPropensity: under a floor the fractions add up to 1 exactly, and are the law of package
-// policy's Mixed to rounding.
-func TestPropensity(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		k := rapid.IntRange(1, 9).Draw(t, "k")
-		c := vectors("m", 2)
-		c.Floor = float64(rapid.IntRange(0, 1000).Draw(t, "floor")) / 1000
-		cfg := must(c.compile(Limits{Members: 1000}))
-		w := &worker{at: &version{cfg: cfg}}
-		left := uint64(32)
-		w.law.Total = left
-		for i := range k {
-			n := left
-			if i < k-1 {
-				n = rapid.Uint64Range(0, left).Draw(t, "count")
-			}
-			left -= n
-			w.law.Atoms = append(w.law.Atoms, bandit.Atom{Count: n, P: float64(n) / 32})
-		}
-		var sum uint64
-		for i := range k {
-			num, den := w.propensity(i)
-			sum += num
-			want := (1-c.Floor)*w.law.Atoms[i].P + c.Floor/float64(k)
-			if got := float64(num) / float64(den); math.Abs(got-want) > 1e-15 {
-				t.Fatalf("propensity %d/%d = %v, want %v", num, den, got, want)
-			}
-			if i == k-1 && sum != den {
-				t.Fatalf("the numerators add up to %d of %d", sum, den)
-			}
-		}
-	})
-}
-
-// TestMember: the member and the sign in the record are those whose model chose the action.
-func TestMember(t *testing.T) {
-	c := vectors("m", 3)
-	v := &version{cfg: must(c.compile(Limits{Members: 1000})), id: 7}
-	p := must(v.cfg.newPolicy(v.seed))
-	for n := range 20 {
-		if err := p.Update(bandit.Action{X: []float64{0.5, float64(n%3) / 4, -0.25}}, float64(n%2), draw(v.seed, 1, eventlog.ID(n))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v.state = new(room).newState(must(p.AppendSnapshot(nil)))
-	w := must(v.prepare(nil))
-	theta := make([]float64, 3)
-	seen := map[string]bool{}
-	for n := range eventlog.ID(200) {
-		w.x = []float64{0.5, 0, 0, 0, 0.5, 0, 0, 0, 0.5, -0.5, 0, 0, 0, -0.5, 0}
-		got := must(w.choose(n + 1))
-		sign := 1.0
-		if got.negative {
-			sign = -1
-		}
-		w.policy.(*policy.Ensemble).Model(theta, int(got.member), sign)
-		var a bandit.Action
-		if _, err := must(actionset.FiniteOf(3, w.x)).ArgMax(&a, theta); err != nil || a.Index != got.index {
-			t.Fatalf("draw %d: member %d %v prefers %d, chosen was %d (%v)", n, got.member, got.negative, a.Index, got.index, err)
-		}
-		seen[fmt.Sprint(got.member, got.negative)] = true
-	}
-	// 200 draws from 32 models: all but 3 are seen but with probability below 1e-4 (fixed seed).
-	if len(seen) < 29 {
-		t.Fatalf("only %d of 32 models were drawn", len(seen))
-	}
 }
 
 // TestIdempotency: the same key gives the same decision, at once, together, and after a restart;
@@ -516,77 +449,17 @@ func FuzzState(f *testing.F) {
 	d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(0, 2, 2), IdempotencyKey: "k"}))
 	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
 	s.mu.Lock()
-	f.Add(must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1))))
+	f.Add(must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1))))
 	s.mu.Unlock()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, in := range [][]byte{b, reseal(b)} {
-			got, chain, err := restoreState(in, nil)
+			got, chain, err := fold.Restore(in, nil)
 			if err != nil {
 				continue
 			}
-			if out, err := got.appendState(nil, chain); err != nil || len(out) == 0 {
+			if out, err := got.AppendState(nil, chain); err != nil || len(out) == 0 {
 				t.Fatal(err)
 			}
-		}
-	})
-}
-
-// FuzzFull: no bytes make decodeFull panic.
-func FuzzFull(f *testing.F) {
-	w := &worker{at: &version{cfg: must(vectors("m", 2).compile(Limits{Members: 1000}))}, x: []float64{0.5, 0, 0, 0.1}, which: []int{1, 4}}
-	f.Add(w.appendFull(nil, true))
-	f.Add(w.appendFull(nil, false))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := decodeFull(b)
-		if err == nil && len(got.x) != got.k*got.d {
-			t.Fatalf("%d numbers for %d×%d", len(got.x), got.k, got.d)
-		}
-	})
-}
-
-// TestNarrow compares narrow with the conversions of the language, bit for bit, over all exponents.
-func TestNarrow(t *testing.T) {
-	check := func(v float64) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return
-		}
-		f := float32(v)
-		got, ok := narrow(v)
-		if want := float64(f) == v; ok != want || ok && got != math.Float32bits(f) {
-			t.Fatalf("%v: %#x, %v; want %#x, %v", v, got, ok, math.Float32bits(f), want)
-		}
-	}
-	for e := uint64(0); e < 0x7ff; e++ {
-		for _, m := range []uint64{0, 1, 1<<29 - 1, 1 << 29, 1 << 28, 1<<52 - 1, 1<<52 - 1<<29, 1 << 51} {
-			check(math.Float64frombits(e<<52 | m))
-			check(math.Float64frombits(1<<63 | e<<52 | m))
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		check(rapid.Float64().Draw(t, "v"))
-		check(float64(rapid.Float32().Draw(t, "f")))
-	})
-}
-
-// TestFull: the candidates of a decision come back from their bytes.
-func TestFull(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := rapid.IntRange(1, 6).Draw(t, "d")
-		k := rapid.IntRange(1, 6).Draw(t, "k")
-		w := &worker{at: &version{cfg: &compiled{dim: d}}}
-		for range k * d {
-			w.x = append(w.x, rapid.SampledFrom([]float64{0, 0, 0.5, -0.25, 0.1, 1e-9}[:rapid.SampledFrom([]int{4, 6}).Draw(t, "narrow")]).Draw(t, "x"))
-		}
-		if rapid.Bool().Draw(t, "masked") {
-			at := 0
-			for range k {
-				at += rapid.IntRange(1, 300).Draw(t, "step")
-				w.which = append(w.which, at-1)
-			}
-		}
-		f, err := decodeFull(w.appendFull(nil, true))
-		if err != nil || f.k != k || f.d != d || fmt.Sprint(f.x) != fmt.Sprint(w.x) || fmt.Sprint(f.given) != fmt.Sprint(w.which) {
-			t.Fatalf("%v %+v, want %v %v", err, f, w.x, w.which)
 		}
 	})
 }
@@ -634,16 +507,16 @@ func TestOneWins(t *testing.T) {
 }
 
 // TestKeysRemembered holds the server to what it promises about idempotency keys: remembered while the
-// window is open, whatever else happens; then for 24 hours to the nanosecond, or until keysKept others
+// window is open, whatever else happens; then for 24 hours to the nanosecond, or until fold.KeysKept others
 // were closed after it; the same after a restart, from a snapshot or from zero.
 func TestKeysRemembered(t *testing.T) {
-	defer func(n int) { keysKept = n }(keysKept)
-	keysKept = 5
+	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
+	fold.KeysKept = 5
 	ctx := context.Background()
 	log, clock, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, t.TempDir()
 	with := func(o *Options) { o.Dir = dir }
 	s := open(t, log, clock, with)
-	must(s.CreateModel(ctx, vectors("slow", 3, func(c *ModelConfig) { c.Reward.Window = Duration(maxWindow) }), ""))
+	must(s.CreateModel(ctx, vectors("slow", 3, func(c *ModelConfig) { c.Reward.Window = Duration(model.MaxWindow) }), ""))
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
 	ids := map[string]string{}
 	decide := func(model, key string) Decision {
@@ -673,7 +546,7 @@ func TestKeysRemembered(t *testing.T) {
 	again := func() {
 		t.Helper()
 		s.mu.Lock()
-		want := must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1)))
+		want := must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1)))
 		s.mu.Unlock()
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -681,7 +554,7 @@ func TestKeysRemembered(t *testing.T) {
 		for _, d := range []string{"", dir} {
 			s = open(t, log, clock, func(o *Options) { o.Dir = d })
 			s.mu.Lock()
-			got := must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1)))
+			got := must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1)))
 			s.mu.Unlock()
 			if !bytes.Equal(got, want) {
 				t.Fatalf("from %q: another state", d)
@@ -698,7 +571,7 @@ func TestKeysRemembered(t *testing.T) {
 	window := 10 * time.Minute
 	tick(window) // a is closed
 	expect("just closed", "m", "a", true)
-	tick(keysFor - 1)
+	tick(fold.KeysFor - 1)
 	expect("a nanosecond before the end", "m", "a", true)
 	if d := decide("m", "a"); !d.Repeated || d.EventID != ids["ma"] {
 		t.Errorf("repeated %v, event %s", d.Repeated, d.EventID)
@@ -716,7 +589,7 @@ func TestKeysRemembered(t *testing.T) {
 		decide("m", k)
 	}
 	for _, k := range []string{"a", "b", "g"} {
-		expect("all open: more than keysKept", "m", k, true)
+		expect("all open: more than fold.KeysKept", "m", k, true)
 	}
 	tick(window)
 	expect("closed first", "m", "a", false)
@@ -835,22 +708,18 @@ func TestLargeCandidates(t *testing.T) {
 	}), ""))
 	largest := 0
 	for k := 100; ; k++ {
-		_, v, err := s.model("m")
-		if err != nil {
-			t.Fatal(err)
+		x := make([]float64, k*d)
+		for i := range x {
+			x[i] = 0.1
 		}
-		w := &worker{at: v, x: make([]float64, k*d)}
-		for i := range w.x {
-			w.x[i] = 0.1
-		}
-		if len(w.appendFull(nil, true)) > maxFull {
+		if len(candidates.Append(nil, nil, x, d)) > candidates.MaxBytes {
 			break
 		}
 		largest = k
 	}
 	r := request(largest, d)
-	r.Caller = strings.Repeat("c", maxText)
-	r.Actions[0].ID = strings.Repeat("a", maxText)
+	r.Caller = strings.Repeat("c", model.MaxText)
+	r.Actions[0].ID = strings.Repeat("a", model.MaxText)
 	r.Mode = Apprentice
 	got, err := s.Decide(ctx, "m", r)
 	if err != nil {
@@ -961,28 +830,28 @@ func TestStatesStay(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			var w *worker
+			var w *choose.Worker
 			for !stop.Load() {
 				v := e.version.Load()
 				runtime.Gosched()
-				if next, err := v.prepare(w); err == errOld {
+				if next, err := v.Worker(w); err == choose.ErrOld {
 					gone.Add(1)
 				} else if err != nil {
 					t.Error(err)
 					return
-				} else if w = next; digest(must(w.policy.AppendSnapshot(nil))) != v.digest || w.at != v {
+				} else if w = next; w.StateDigest() != v.Digest || w.Version != v {
 					t.Error("a worker is not in the state of its version")
 					return
 				}
-				if v = e.version.Load(); v.state.hold() {
+				if v = e.version.Load(); v.State.Hold() {
 					for range 3 {
 						runtime.Gosched()
-						if digest(v.state.bytes) != v.digest {
+						if fold.Digest(v.State.Bytes()) != v.Digest {
 							t.Error("a state was written over while it was held")
 							stop.Store(true)
 						}
 					}
-					v.state.release()
+					v.State.Release()
 					held.Add(1)
 				}
 			}
@@ -994,10 +863,10 @@ func TestStatesStay(t *testing.T) {
 		ids = append(ids, d.EventID)
 		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5}))
 	}
-	if first.state.hold() {
+	if first.State.Hold() {
 		t.Error("the first state is still there")
 	}
-	if d, record, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().seq || record.BasisDigest != e.version.Load().digest {
+	if d, record, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
 		t.Errorf("on a version whose state is gone: %+v, %v", d, err)
 	}
 	stop.Store(true)
@@ -1007,9 +876,9 @@ func TestStatesStay(t *testing.T) {
 			t.Fatalf("%s differs in %v", id, r.Differs)
 		}
 	}
-	v, m := e.version.Load(), s.fold.names["m"]
-	if n := v.state.holders.Load(); n != 2 || m.state != v.state || len(m.room.free) > 2 {
-		t.Errorf("the newest state has %d holders, %d buffers are free", n, len(m.room.free))
+	v := e.version.Load()
+	if state := must(s.fold.Named("m").State()); state != v.State || v.State.Holders() != 2 {
+		t.Errorf("the newest state has %d holders, want the fold and the version", v.State.Holders())
 	}
 	if held.Load() == 0 {
 		t.Error("no reader held anything")

@@ -22,6 +22,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/internal/powerfs"
+	"troupe/serve/fold"
 )
 
 func init() {
@@ -259,10 +260,10 @@ func (a *said) check(s *Server) (wrong []string) {
 	case c.Rewards < uint64(len(a.paid)) || c.Rewards > uint64(len(a.paid)+a.unknown) || c.Learned != c.Rewards:
 		bad("%d rewards and %d lessons, %d were acknowledged and %d calls failed", c.Rewards, c.Learned, len(a.paid), a.unknown)
 	}
-	zero := newFold(s.past)
-	for d, err := range eventlog.Replay(ctx, s.log, eventlog.NewChain(0, 1), s.fold.seq) {
+	zero := fold.New(s.past)
+	for d, err := range eventlog.Replay(ctx, s.log, eventlog.NewChain(0, 1), s.fold.Seq()) {
 		if err == nil {
-			_, err = zero.apply(d)
+			_, err = zero.Apply(d)
 		}
 		if err != nil {
 			bad("the log again: %v", err)
@@ -271,8 +272,8 @@ func (a *said) check(s *Server) (wrong []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chain := eventlog.NewChain(0, s.fold.seq+1)
-	if !bytes.Equal(must(zero.appendState(nil, chain)), must(s.fold.appendState(nil, chain))) {
+	chain := eventlog.NewChain(0, s.fold.Seq()+1)
+	if !bytes.Equal(must(zero.AppendState(nil, chain)), must(s.fold.AppendState(nil, chain))) {
 		bad("the state is not that of the log")
 	}
 	return wrong
@@ -410,7 +411,7 @@ func TestBitFlips(t *testing.T) {
 		}
 		wrong := a.check(s)
 		s.mu.Lock()
-		b := must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1)))
+		b := must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1)))
 		s.mu.Unlock()
 		if err := s.Close(ctx); err != nil {
 			wrong = append(wrong, err.Error())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"troupe/eventlog"
+	"troupe/serve/candidates"
+	"troupe/serve/fold"
 )
 
 // LogPage is what a stretch of the log says about one model. It never changes: the same stretch is the
@@ -59,16 +61,16 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 		return none, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log begins with entry %d", info.First)}
 	}
 	s.mu.RLock()
-	m, applied := s.fold.names[model], s.fold.seq
+	m, applied := s.fold.Named(model), s.fold.Seq()
 	mine := map[eventlog.ID]bool{}
 	if m != nil {
-		for id, x := range s.fold.models {
-			mine[id] = x.root == m.root
+		for x := range s.fold.Models() {
+			mine[x.ID] = x.Root == m.Root
 		}
 	}
 	s.mu.RUnlock()
 	if m == nil {
-		return none, &Error{Code: NotFound, Field: "model", Value: model, Want: "there is no such model"}
+		return none, noModel(model)
 	}
 	p := LogPage{From: from, Next: from, Applied: applied}
 	if from <= applied {
@@ -128,15 +130,15 @@ func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, min
 // available, one row each, nil when the model does not keep them, and the place of each among the
 // candidates of the request, nil when all were available. The action that was played is row Index.
 func Candidates(r *eventlog.Decision) (rows [][]float64, places []int, err error) {
-	f, err := decodeFull(r.Full)
-	if err != nil || f.k == 0 {
-		return nil, f.given, err
+	set, err := candidates.Parse(r.Full)
+	if err != nil || set.K == 0 {
+		return nil, set.Places, err
 	}
-	rows = make([][]float64, f.k)
+	rows = make([][]float64, set.K)
 	for i := range rows {
-		rows[i] = f.x[i*f.d : (i+1)*f.d : (i+1)*f.d]
+		rows[i] = set.X[i*set.D : (i+1)*set.D : (i+1)*set.D]
 	}
-	return rows, f.given, nil
+	return rows, set.Places, nil
 }
 
 // Labels are what a data directory says and its log alone does not: the ids that callers got, and the
@@ -155,19 +157,19 @@ func ReadLabels(dir string) (Labels, error) {
 			return l, err
 		}
 	}
-	p := &snapshots{dir: filepath.Join(dir, "snapshots")}
-	seqs, err := p.list()
+	files := snapshotFiles(dir)
+	seqs, err := files.List()
 	if err != nil {
 		return l, err
 	}
 	for _, seq := range seqs {
-		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
+		b, err := files.Read(seq)
 		if err != nil {
 			continue
 		}
-		if f, _, err := restoreState(b, nil); err == nil {
-			for id, m := range f.models {
-				l.Names[id] = m.cfg.config.ID
+		if f, _, err := fold.Restore(b, nil); err == nil {
+			for m := range f.Models() {
+				l.Names[m.ID] = m.Name()
 			}
 			break
 		}

@@ -15,6 +15,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/serve/fold"
 )
 
 // One operation of a history. Each belongs to one idempotency key, and so to one event: a partition.
@@ -372,8 +373,8 @@ func TestLinearizable(t *testing.T) {
 		}
 	}
 	// And one in the server itself: it forgets a key when the window closes.
-	defer func(n int) { keysKept = n }(keysKept)
-	keysKept = 0
+	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
+	fold.KeysKept = 0
 	if ops, _ := observe(t, 8, nil); check(ops) != porcupine.Illegal {
 		t.Error("a server that forgets keys too early passes: the harness is blind")
 	}

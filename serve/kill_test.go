@@ -178,13 +178,13 @@ func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]s
 		return
 	}
 	// A second opinion: the policy, taught by the rewards as they stand in the log.
-	m := s.fold.names["m"]
-	p, err := m.cfg.newPolicy(m.seed)
+	m := s.fold.Named("m")
+	p, err := m.Compiled.NewPolicy(m.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[eventlog.Event]bool{}
-	for d, err := range eventlog.Replay(ctx, s.log, eventlog.NewChain(0, 1), s.fold.seq) {
+	for d, err := range eventlog.Replay(ctx, s.log, eventlog.NewChain(0, 1), s.fold.Seq()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]s
 					t.Errorf("event %v was paid twice", r.Event)
 				}
 				seen[r.Event] = true
-				if err := p.Update(bandit.Action{X: r.X}, r.Y, m.targets(r.Event)); err != nil {
+				if err := p.Update(bandit.Action{X: r.X}, r.Y, m.Targets(r.Event)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -23,7 +23,7 @@ func TestAnyLostEntry(t *testing.T) {
 		return Open(ctx, Options{Dir: dir, Keys: testKeys, Now: clock.now, ExpireEvery: -1, SnapshotEvery: -1, Wait: 2 * time.Second})
 	}
 	s := must(start(base))
-	must(s.CreateModel(ctx, vectors("v", 3, func(c *ModelConfig) { c.Reward.Default = Maybe{true, 0.1} }), ""))
+	must(s.CreateModel(ctx, vectors("v", 3, func(c *ModelConfig) { c.Reward.Default = Maybe{Set: true, Value: 0.1} }), ""))
 	must(s.CreateModel(ctx, DefaultConfig("n"), ""))
 	named := []Action{{ID: "a", Features: json.RawMessage(`{"p":1}`)}, {ID: "b", Features: json.RawMessage(`{"p":0}`)}}
 	play := func() uint64 {
@@ -85,7 +85,7 @@ func TestAnyLostEntry(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1))
+		return s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1))
 	}
 	for i, e := range entries {
 		dir := filepath.Join(t.TempDir(), "d")

@@ -19,6 +19,7 @@ import (
 	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/serve/model"
 	"troupe/spec"
 )
 
@@ -114,7 +115,7 @@ func (r *reference) config(name string) ModelConfig {
 	c.Mode = rapid.SampledFrom([]string{"online", "online", "apprentice", "shadow", "frozen"}).Draw(r.t, "mode")
 	c.Floor = rapid.SampledFrom([]float64{0, 0.25}).Draw(r.t, "floor")
 	if rapid.Bool().Draw(r.t, "default") {
-		c.Reward.Default = Maybe{true, -0.5}
+		c.Reward.Default = Maybe{Set: true, Value: -0.5}
 	}
 	return c
 }
@@ -169,7 +170,7 @@ func (r *reference) create() {
 		return
 	}
 	r.want(err, "")
-	m = &refModel{name: name, seed: r.s.fold.models[view.Incarnation].seed, began: view.Created.Seq}
+	m = &refModel{name: name, seed: r.s.fold.Model(view.Incarnation).Seed, began: view.Created.Seq}
 	m.take(c)
 	r.models[name] = m
 }
@@ -471,7 +472,7 @@ func (r *reference) check() {
 		}
 		c := vectors(name, refDim)
 		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3, Symmetric: true}}
-		p, err := must(c.compile(Limits{Members: 100})).newPolicy(m.seed)
+		p, err := must(c.Compile(model.Limits{Members: 100})).NewPolicy(m.seed)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -482,7 +483,7 @@ func (r *reference) check() {
 			}
 		}
 		if want := must(p.AppendSnapshot(nil)); !bytes.Equal(got.Snapshot, want) {
-			r.t.Fatalf("model %s: the state (%d learned, %v) is not that of %d lessons", name, got.Learned, r.s.fold.names[name].counts, len(m.lessons))
+			r.t.Fatalf("model %s: the state (%d learned, %v) is not that of %d lessons", name, got.Learned, r.s.fold.Named(name).Counts, len(m.lessons))
 		}
 	}
 }
@@ -502,7 +503,7 @@ func (r *reference) restart() {
 	if dir == "" && r.s.recovery.Snapshot != 0 {
 		r.t.Fatal("a snapshot from nowhere")
 	}
-	if dir != "" && r.s.recovery.Snapshot == 0 && r.s.fold.seq > 0 && len(must(os.ReadDir(dir))) > 0 {
+	if dir != "" && r.s.recovery.Snapshot == 0 && r.s.fold.Seq() > 0 && len(must(os.ReadDir(dir))) > 0 {
 		r.t.Fatalf("the snapshot was not used: %v", r.s.recovery.Skipped)
 	}
 	if !bytes.Equal(before, r.bytes()) {
@@ -514,7 +515,7 @@ func (r *reference) bytes() []byte {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	// The chain's memory depends on where it began: only the fold is compared.
-	return must(r.s.fold.appendState(nil, eventlog.NewChain(0, r.s.fold.seq+1)))
+	return must(r.s.fold.AppendState(nil, eventlog.NewChain(0, r.s.fold.Seq()+1)))
 }
 
 // TestAgainstReference: null: the server does what the reference does. Random interleavings of every

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/fold"
 )
 
 // Retention. The log forgets nothing by itself; with Options.Keep or KeepBytes the server trims it. The
@@ -21,13 +20,6 @@ import (
 // What stays in the log whatever its age: the decisions of open windows and of remembered idempotency
 // keys, the decisions whose windows were open at the base (a replay from there closes them), and
 // everything since the state that a kept clone or rollback begins with.
-
-// errTrimmed: what was asked for lies before the base.
-type errTrimmed struct{ base uint64 }
-
-func (e errTrimmed) Error() string {
-	return fmt.Sprintf("the log was trimmed: states before that of entry %d are gone", e.base)
-}
 
 // retainLoop trims every now and then.
 func (s *Server) retainLoop() {
@@ -56,32 +48,32 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 	if err != nil || s.opt.Keep <= 0 && s.opt.KeepBytes <= 0 {
 		return info.First, err
 	}
-	if s.snapshots.dir == "" {
+	if s.snapshots.files == "" {
 		return info.First, errors.New("serve: a log is not trimmed without a directory for its base")
 	}
 	to, err := s.expendable(ctx, info)
-	if err != nil || to <= s.past.base.Load() || to < info.First {
+	if err != nil || to <= s.past.Base.Load() || to < info.First {
 		return info.First, err
 	}
-	f, chain, err := s.past.fold(nil, to)
+	f, chain, err := s.past.Fold(nil, to)
 	if err != nil {
 		return info.First, err
 	}
-	b, err := f.appendState(nil, chain)
+	b, err := f.AppendState(nil, chain)
 	if err != nil {
 		return info.First, err
 	}
 	s.snapshots.keep(to)
 	defer s.snapshots.keep(0)
-	if err := writeDurable(s.snapshots.dir, snapshotName(to), b); err != nil {
+	if err := s.snapshots.files.Write(to, b); err != nil {
 		return info.First, err
 	}
-	back, err := os.ReadFile(filepath.Join(s.snapshots.dir, snapshotName(to)))
+	back, err := s.snapshots.files.Read(to)
 	if err == nil && !bytes.Equal(b, back) {
-		err = fmt.Errorf("serve: %s is not read back as it was written", snapshotName(to))
+		err = fmt.Errorf("serve: %s is not read back as it was written", fold.FileName(to))
 	}
 	if err == nil {
-		_, _, err = restoreState(back, s.past)
+		_, _, err = fold.Restore(back, s.past)
 	}
 	if err != nil {
 		return info.First, err
@@ -91,27 +83,27 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 
 // trimTo makes f the base. No control act is under way meanwhile: one that looks back before the base
 // and was admitted before would find nothing there.
-func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold) (first uint64, err error) {
+func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (first uint64, err error) {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
 	if _, _, err := s.write(ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()}); err != nil {
 		return info.First, err
 	}
-	most, err := s.needed(ctx, f.seq)
-	if err != nil || most < f.seq {
+	most, err := s.needed(ctx, f.Seq())
+	if err != nil || most < f.Seq() {
 		return info.First, err // next time
 	}
-	upTo := min(f.seq, f.oldestOpen()-1)
-	s.past.base.Store(f.seq)
+	upTo := min(f.Seq(), f.OldestOpen()-1)
+	s.past.Base.Store(f.Seq())
 	if upTo < info.First {
 		return info.First, nil
 	}
 	if err := s.log.Trim(ctx, 0, upTo); err != nil {
 		return info.First, err
 	}
-	s.past.first.Store(upTo + 1)
-	s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", f.seq)
+	s.past.First.Store(upTo + 1)
+	s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", f.Seq())
 	return upTo + 1, s.snapshots.prune()
 }
 
@@ -145,41 +137,25 @@ func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64,
 
 // needed lowers to until nothing needs what lies before the state of entry to.
 func (s *Server) needed(ctx context.Context, to uint64) (uint64, error) {
-	type look struct {
-		since, at uint64
-		id        eventlog.ID
-	}
-	var looks []look
 	s.mu.RLock()
-	to = min(to, s.fold.oldestOpen()-1)
-	for _, u := range s.fold.keys {
-		to = min(to, u.seq-1)
-	}
-	for id, m := range s.fold.models {
-		if m.parent != 0 {
-			l := look{since: m.since, id: id}
-			if p := s.fold.models[m.parent]; p != nil && p.successor == id {
-				l.at = p.cut
-			}
-			looks = append(looks, l)
-		}
-	}
+	to = min(to, s.fold.OldestNeeded()-1)
+	begun := slices.Collect(s.fold.Inherited())
 	s.mu.RUnlock()
 	for again := true; again; {
 		again = false
-		for i, l := range looks {
-			if l.since <= to {
+		for i, x := range begun {
+			if x.Since <= to {
 				continue
 			}
-			if l.at == 0 { // a clone: its record says
+			if x.At == 0 {
 				var err error
-				if l.at, err = s.cloned(ctx, l.since, l.id); err != nil {
+				if x.At, err = s.cloned(ctx, x.Since, x.Model); err != nil {
 					return 0, err
 				}
-				looks[i] = l
+				begun[i] = x
 			}
-			if l.at < to {
-				to, again = l.at, true
+			if x.At < to {
+				to, again = x.At, true
 			}
 		}
 	}
@@ -204,15 +180,6 @@ func (s *Server) cloned(ctx context.Context, seq uint64, id eventlog.ID) (uint64
 	return 0, fmt.Errorf("entry %d has no record of the beginning of model %v", seq, id)
 }
 
-// oldestOpen returns the entry of the oldest open window, one past the fold when none is open.
-func (f *fold) oldestOpen() uint64 {
-	oldest := f.seq + 1
-	for _, b := range f.open {
-		oldest = min(oldest, b.seq)
-	}
-	return oldest
-}
-
 // Base returns the entry whose state a log that begins with entry first is folded from, 0 for a log that
 // is whole: that of the oldest snapshot in a data directory that can be it. Without one the log cannot be
 // opened, and the error says what there is. Nothing is written.
@@ -220,35 +187,18 @@ func Base(dir string, first uint64) (seq uint64, err error) {
 	if first <= 1 {
 		return 0, nil
 	}
-	p := &snapshots{dir: filepath.Join(dir, "snapshots")}
-	seqs, err := p.list()
+	files := snapshotFiles(dir)
+	seqs, err := files.List()
 	if err != nil {
 		return 0, err
 	}
-	errs := []error{fmt.Errorf("the log was trimmed, it begins with entry %d; no snapshot in %s can be its base", first, p.dir)}
+	errs := []error{fmt.Errorf("the log was trimmed, it begins with entry %d; no snapshot in %s can be its base", first, files)}
 	for _, seq := range slices.Backward(seqs) {
-		b, err := os.ReadFile(filepath.Join(p.dir, snapshotName(seq)))
-		if err == nil {
-			var f *fold
-			if f, _, err = restoreState(b, nil); err == nil {
-				err = f.fits(seq, first)
-			}
-		}
-		if err == nil {
+		if _, _, err := files.Load(seq, first, nil); err == nil {
 			return seq, nil
+		} else {
+			errs = append(errs, fmt.Errorf("%s: %w", fold.FileName(seq), err))
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", snapshotName(seq), err))
 	}
 	return 0, errors.Join(errs...)
-}
-
-// fits says whether a log that begins with entry first can be folded on from f, the state of entry seq.
-func (f *fold) fits(seq, first uint64) error {
-	switch from := min(f.seq+1, f.oldestOpen()); {
-	case f.seq != seq:
-		return fmt.Errorf("it is the state of entry %d", f.seq)
-	case from < first:
-		return fmt.Errorf("it needs entries from %d on, the log begins with %d", from, first)
-	}
-	return nil
 }

@@ -60,7 +60,7 @@ func TestTrimLosesPower(t *testing.T) {
 		if got.Digest != want.Digest || got.Learned != want.Learned || !reflect.DeepEqual(again.Counts, model.Counts) {
 			t.Errorf("call %d of the trim fails: another state", at)
 		}
-		if s.past.first.Load() > 1 {
+		if s.past.First.Load() > 1 {
 			trimmed++
 		} else {
 			whole++

@@ -15,6 +15,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/serve/fold"
 )
 
 // stateBytes are the bytes of a server's state, its chain included.
@@ -25,7 +26,7 @@ func stateBytes(t *testing.T, s *Server) []byte {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b, err := s.fold.appendState(nil, s.chain)
+	b, err := s.fold.AppendState(nil, s.chain)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestTrim(t *testing.T) {
 			s := open(t, log, clock, edit)
 			must(s.CreateModel(ctx, vectors("first", 3), ""))
 			must(s.CreateModel(ctx, vectors("sum", 3, func(c *ModelConfig) {
-				c.Reward.Rule, c.Reward.Default = "sum", Maybe{true, 0.1}
+				c.Reward.Rule, c.Reward.Default = "sum", Maybe{Set: true, Value: 0.1}
 			}), ""))
 			var ids []string
 			work := func(n int) {
@@ -82,7 +83,7 @@ func TestTrim(t *testing.T) {
 			refused := func(seq uint64) {
 				t.Helper()
 				_, err := s.RollbackModel(ctx, RollbackRequest{Name: "first", ToSeq: seq})
-				wantCode(t, err, Invalid, fmt.Sprintf("expected a sequence from %d, where the log that is kept begins", s.past.base.Load()))
+				wantCode(t, err, Invalid, fmt.Sprintf("expected a sequence from %d, where the log that is kept begins", s.past.Base.Load()))
 				_, err = s.CloneModel(ctx, CloneRequest{From: "sum", Name: "late", AtSeq: seq})
 				wantCode(t, err, Invalid, "where the log that is kept begins")
 			}
@@ -109,7 +110,7 @@ func TestTrim(t *testing.T) {
 				clock.forward(14 * time.Minute) // the clone's record is young, what it looks at is not
 			}
 			first := trim()
-			base := s.past.base.Load()
+			base := s.past.Base.Load()
 			if first < 100 || by == "age" && base > at || first > base+1 {
 				t.Fatalf("first %d, base %d, the clone began at %d", first, base, at)
 			}
@@ -127,8 +128,8 @@ func TestTrim(t *testing.T) {
 			work(100)
 			clock.forward(time.Hour)
 			work(100)
-			if later := trim(); later <= first || s.past.base.Load() <= at {
-				t.Fatalf("the clone's record is old: first %d after %d, base %d", later, first, s.past.base.Load())
+			if later := trim(); later <= first || s.past.Base.Load() <= at {
+				t.Fatalf("the clone's record is old: first %d after %d, base %d", later, first, s.past.Base.Load())
 			}
 			work(5)
 			want := stateBytes(t, s)
@@ -137,16 +138,16 @@ func TestTrim(t *testing.T) {
 			}
 
 			// From the base alone, and from its neighbours when it is damaged.
-			base = s.past.base.Load()
+			base = s.past.Base.Load()
 			snaps := filepath.Join(dir, "snapshots")
-			baseFile := filepath.Join(snaps, snapshotName(base))
-			all := must(s.snapshots.list())
+			baseFile := filepath.Join(snaps, fold.FileName(base))
+			all := must(s.snapshots.files.List())
 			if !slices.Contains(all, base) || all[len(all)-1] != base || len(all) < 2 {
 				t.Fatalf("snapshots %v, base %d", all, base)
 			}
 			aside := t.TempDir()
 			for _, seq := range all[:len(all)-1] {
-				if err := os.Rename(filepath.Join(snaps, snapshotName(seq)), filepath.Join(aside, snapshotName(seq))); err != nil {
+				if err := os.Rename(filepath.Join(snaps, fold.FileName(seq)), filepath.Join(aside, fold.FileName(seq))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -154,8 +155,8 @@ func TestTrim(t *testing.T) {
 			if got := stateBytes(t, s); !bytes.Equal(got, want) {
 				t.Fatal("from the base comes another state")
 			}
-			if s.recovery.Snapshot != base || s.past.base.Load() != base {
-				t.Fatalf("begun with %d, base %d, want %d", s.recovery.Snapshot, s.past.base.Load(), base)
+			if s.recovery.Snapshot != base || s.past.Base.Load() != base {
+				t.Fatalf("begun with %d, base %d, want %d", s.recovery.Snapshot, s.past.Base.Load(), base)
 			}
 			refused(base - 1)
 			if err := s.Close(ctx); err != nil {
@@ -167,15 +168,15 @@ func TestTrim(t *testing.T) {
 				t.Fatal(err)
 			}
 			s = open(t, log, clock, edit) // Close has written another one
-			if got := stateBytes(t, s); !bytes.Equal(got, want) || s.past.base.Load() <= base {
-				t.Fatalf("with a damaged base comes another state, or base %d", s.past.base.Load())
+			if got := stateBytes(t, s); !bytes.Equal(got, want) || s.past.Base.Load() <= base {
+				t.Fatalf("with a damaged base comes another state, or base %d", s.past.Base.Load())
 			}
 			if err := s.Close(ctx); err != nil {
 				t.Fatal(err)
 			}
-			for _, seq := range must(s.snapshots.list()) {
+			for _, seq := range must(s.snapshots.files.List()) {
 				if seq != base {
-					if err := os.Remove(filepath.Join(snaps, snapshotName(seq))); err != nil {
+					if err := os.Remove(filepath.Join(snaps, fold.FileName(seq))); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -187,7 +188,7 @@ func TestTrim(t *testing.T) {
 			}
 			o := Options{Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: -1}
 			edit(&o)
-			if _, err = Open(ctx, o); err == nil || !strings.Contains(err.Error(), "the log was trimmed") || !strings.Contains(err.Error(), snapshotName(base)+": wrong checksum") {
+			if _, err = Open(ctx, o); err == nil || !strings.Contains(err.Error(), "the log was trimmed") || !strings.Contains(err.Error(), fold.FileName(base)+": wrong checksum") {
 				t.Fatalf("without a base: %v", err)
 			}
 		})
@@ -264,9 +265,9 @@ func TestTrimUnderLoad(t *testing.T) {
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, seq := range must(s.snapshots.list()) {
-		if seq != s.past.base.Load() {
-			if err := os.Remove(filepath.Join(dir, "snapshots", snapshotName(seq))); err != nil {
+	for _, seq := range must(s.snapshots.files.List()) {
+		if seq != s.past.Base.Load() {
+			if err := os.Remove(filepath.Join(dir, "snapshots", fold.FileName(seq))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/serve/fold"
 )
 
 // children are what this binary does instead of tests when an environment variable says so; each
@@ -200,17 +201,17 @@ func TestWalk(t *testing.T) {
 
 // counted counts what a history reads of a log.
 type counted struct {
-	log
+	fold.Log
 	entries, gets int
 }
 
-func (c *counted) get(seq uint64) (eventlog.Entry, error) {
+func (c *counted) Get(seq uint64) (eventlog.Entry, error) {
 	c.gets++
-	return c.log.get(seq)
+	return c.Log.Get(seq)
 }
 
-func (c *counted) replay(chain *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
-	return c.log.replay(chain, until, func(d eventlog.Delivery) error {
+func (c *counted) Replay(chain *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
+	return c.Log.Replay(chain, until, func(d eventlog.Delivery) error {
 		c.entries++
 		return f(d)
 	})
@@ -240,15 +241,15 @@ func TestRollbacksInRollbacks(t *testing.T) {
 	last := s.progress.applied.Load()
 	want := must(s.State(ctx, "news")).Digest
 
-	c := &counted{log: logReader{s}}
-	h := &history{log: c, nearest: func(uint64) []byte { return nil }}
-	h.first.Store(1)
-	f, _, err := h.fold(nil, last)
+	c := &counted{Log: logReader{s}}
+	h := &fold.History{Log: c, Nearest: func(uint64) []byte { return nil }}
+	h.First.Store(1)
+	f, _, err := h.Fold(nil, last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := f.names["news"].snapshot(); err != nil || digest(b) != want {
-		t.Errorf("folded from nothing: digest %v, %v; want %v", digest(b), err, want)
+	if s, err := f.Named("news").State(); err != nil || s.Digest() != want {
+		t.Errorf("folded from nothing: digest %v, %v; want %v", s.Digest(), err, want)
 	}
 	if c.entries > (n+1)*int(last) {
 		t.Errorf("%d entries were read of a log of %d with %d rollbacks, want at most %d", c.entries, last, n, (n+1)*last)
@@ -276,8 +277,8 @@ func TestLateRewardsReadTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, log, clock)
-	c := &counted{log: s.past.log}
-	s.past.log = c
+	c := &counted{Log: s.past.Log}
+	s.past.Log = c
 	for _, id := range ids {
 		if r := must(s.Reward(ctx, RewardRequest{EventID: id, Value: 0.5})); r.Status != Accepted {
 			t.Fatalf("reward of %s: %+v", id, r)
@@ -382,15 +383,15 @@ func TestSnapshots(t *testing.T) {
 	state := func(s *Server) []byte {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return must(s.fold.appendState(nil, eventlog.NewChain(0, s.fold.seq+1)))
+		return must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1)))
 	}
 	want := state(s)
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	files := must(filepath.Glob(filepath.Join(snap, "*.snap")))
-	if len(files) < 2 || len(files) > snapshotsKept {
-		t.Fatalf("%d snapshots, want 2 to %d", len(files), snapshotsKept)
+	if len(files) < 2 || len(files) > 3 {
+		t.Fatalf("%d snapshots, want 2 to %d", len(files), 3)
 	}
 	newest := files[len(files)-1]
 	good := must(os.ReadFile(newest))
@@ -405,7 +406,7 @@ func TestSnapshots(t *testing.T) {
 			t.Errorf("%s: another state", name)
 		}
 		if len(s.recovery.Skipped) != skipped {
-			t.Errorf("%s: passed over %v, want %d", name, s.recovery.Skipped, skipped)
+			t.Errorf("%s: skipped %v, want %d", name, s.recovery.Skipped, skipped)
 		}
 		if r := must(s.Replay(ctx, last)); !r.Equal {
 			t.Errorf("%s: replay: %v", name, r.Differs)
@@ -454,7 +455,7 @@ func TestSnapshots(t *testing.T) {
 }
 
 func newestSnapshot(dir string) (uint64, error) {
-	seqs, err := (&snapshots{dir: dir}).list()
+	seqs, err := fold.Files(dir).List()
 	if err != nil || len(seqs) == 0 {
 		return 0, err
 	}

@@ -3,14 +3,12 @@ package serve
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"troupe/eventlog"
-	"troupe/feature"
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+	"troupe/serve/model"
 )
 
 // Service is what the edge needs. All methods may be called from many goroutines. Every error is an
@@ -78,92 +76,40 @@ type Service interface {
 	Health() Health
 }
 
-// Code says what kind of error it is; the edge maps codes to status numbers, given here.
-type Code string
-
-const (
-	NotFound    Code = "not_found"    // 404: no such model; no such event although the id is ours
-	BadEventID  Code = "bad_event_id" // 400: not an id that this server made
-	Invalid     Code = "invalid"      // 422: Field, Value and Want say what
-	TooLarge    Code = "too_large"    // 413: the candidates do not fit into a record of the log
-	Conflict    Code = "conflict"     // 409: name taken, version changed, idempotency key used for another request
-	Paused      Code = "paused"       // 409: the model is paused
-	Gone        Code = "gone"         // 410: the decision is no longer in the log
-	TooBusy     Code = "too_busy"     // 429: RetryAfter
-	Unavailable Code = "unavailable"  // 503: RetryAfter
-	Full        Code = "full"         // 507: the log is full; RetryAfter
-	Internal    Code = "internal"     // 500: an invariant broke; look at the server's log
+// The configuration of a model, its values and its modes: see package model.
+type (
+	ModelConfig  = model.Config
+	RewardConfig = model.Reward
+	PolicySpec   = model.PolicySpec
+	FeatureSpec  = model.FeatureSpec
+	Entry        = model.Entry
+	Duration     = model.Duration
+	Maybe        = model.Maybe
+	Mode         = model.Mode
 )
 
-// Error is every error of a Service.
-type Error struct {
-	Code Code
-	// Field is the path of the request's field that is wrong, for instance actions[3].features.price
-	// or config.reward.min; empty when it is none in particular.
-	Field string
-	// Value is what was found, shortened. It may repeat what users sent: show it to the operator of
-	// a model (configurations), never in logs and answers about decisions. Error leaves it out.
-	Value string
-	// Want is what was expected, or what happened, in words that may be shown.
-	Want string
-	// RetryAfter is when to try again, 0 when there is nothing to wait for.
-	RetryAfter time.Duration
-	// Unknown: the record may or may not be in the log.
-	Unknown bool
-	// Err is the cause, for the server's own log.
-	Err error
-}
-
-func (e *Error) Error() string {
-	if e.Field == "" {
-		return string(e.Code) + ": " + e.Want
-	}
-	return string(e.Code) + ": " + e.Field + ": " + e.Want
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// CodeOf returns the code of an error of a Service, Internal for an error that has none.
-func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return Internal
-}
-
-func errorf(code Code, format string, a ...any) *Error {
-	return &Error{Code: code, Want: fmt.Sprintf(format, a...)}
-}
-
-func invalid(field string, value any, format string, a ...any) *Error {
-	v := fmt.Sprint(value)
-	if len(v) > 80 {
-		v = v[:80] + "…"
-	}
-	return &Error{Code: Invalid, Field: field, Value: v, Want: fmt.Sprintf(format, a...)}
-}
-
-// Mode says who chooses and whether the model learns.
-type Mode string
-
 const (
-	Online     Mode = "online"     // the policy chooses, the model learns
-	Apprentice Mode = "apprentice" // the caller's baseline is played, the model learns from it
-	Shadow     Mode = "shadow"     // the caller's baseline is played, the model does not learn
-	Frozen     Mode = "frozen"     // the policy chooses, the model does not learn
+	Online     = model.Online
+	Apprentice = model.Apprentice
+	Shadow     = model.Shadow
+	Frozen     = model.Frozen
 )
 
-// Action is one candidate of a decision, or one entry of a model's catalogue.
-type Action struct {
-	// ID is stable and at most 256 bytes; no two candidates share one. Empty means the candidate's
-	// place in the list, in decimal digits.
-	ID string `json:"id,omitempty"`
-	// Features is a JSON value in the forms of package feature: an object, a list of objects, a list
-	// of numbers, packed numbers. Empty means those of the catalogue entry with this id; a model
-	// without such an entry then reads an action without features.
-	Features json.RawMessage `json:"features,omitempty"`
-}
+// DefaultConfig returns the configuration of a model of which only the name is given.
+func DefaultConfig(id string) ModelConfig { return model.Default(id) }
+
+// DecodeModel reads a configuration from a decoded TOML or JSON table found at path.
+func DecodeModel(v any, path string) (ModelConfig, error) { return model.Decode(v, path) }
+
+// What a decision consists of: see package choose. Stamp and Counts are in package fold.
+type (
+	Action    = choose.Action
+	Chosen    = choose.Chosen
+	Fraction  = choose.Fraction
+	Explained = choose.Explained
+	Stamp     = fold.Stamp
+	Counts    = fold.Counts
+)
 
 // DecideRequest asks for an action. The candidates are Actions, or the rows of Packed, or, when both
 // are empty, the whole catalogue in its order.
@@ -202,21 +148,6 @@ type DecideRequest struct {
 	Caller string
 }
 
-// Chosen is an action of a decision.
-type Chosen struct {
-	ID    string `json:"id"`
-	Index int    `json:"index"` // among the candidates as they were given
-}
-
-// Fraction is a probability as a quotient of integers, exact, not reduced.
-type Fraction struct {
-	Num uint64 `json:"num"`
-	Den uint64 `json:"den"`
-}
-
-// Float returns the quotient.
-func (f Fraction) Float() float64 { return float64(f.Num) / float64(f.Den) }
-
 // Decision answers a DecideRequest.
 type Decision struct {
 	EventID    string   `json:"event_id"`
@@ -239,17 +170,6 @@ type Decision struct {
 type Would struct {
 	Action     string   `json:"action"`
 	Propensity Fraction `json:"propensity"`
-}
-
-// Explained is one candidate in the eyes of the policy.
-type Explained struct {
-	Chosen
-	Propensity Fraction `json:"propensity"` // under the floor
-	// Votes is how many of the policy's Voters models prefer it, where the policy counts.
-	Votes  uint64 `json:"votes"`
-	Voters uint64 `json:"voters,omitempty"`
-	// Score is the estimated reward ⟨x, θ̂⟩, where the policy has one.
-	Score *float64 `json:"score,omitempty"`
 }
 
 // DecideItem is one answer of DecideBatch: a decision or an error.
@@ -331,27 +251,6 @@ type Model struct {
 	// Failed says why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`
-}
-
-// Stamp is a place in the log and what the clock said there.
-type Stamp struct {
-	Seq  uint64    `json:"seq"`
-	Time time.Time `json:"time"`
-}
-
-// Counts are facts of the log: they survive restarts. A rollback keeps them.
-type Counts struct {
-	Decisions  uint64    `json:"decisions"`
-	Rewards    uint64    `json:"rewards"` // accepted
-	Duplicates uint64    `json:"duplicates"`
-	Late       uint64    `json:"late"`
-	Ignored    uint64    `json:"ignored"`
-	Expired    uint64    `json:"expired"`   // windows that closed without a reward
-	Defaulted  uint64    `json:"defaulted"` // of these, with the default reward
-	Learned    uint64    `json:"learned"`   // updates of the policy
-	Open       uint64    `json:"open"`      // events whose window is open
-	RewardSum  float64   `json:"reward_sum"`
-	Last       time.Time `json:"last,omitzero"` // time of the last decision
 }
 
 // Owner is whose decision an event is.
@@ -449,71 +348,4 @@ type Recovery struct {
 	Events   uint64        `json:"events"`
 	Skipped  []string      `json:"skipped,omitempty"` // snapshots that could not be used, and why
 	Took     time.Duration `json:"took"`
-}
-
-// The most that Limits.Feature may allow.
-const (
-	MaxActions = 100_000
-	MaxBytes   = 64 << 20
-)
-
-// Limits bound what a request may ask for. Zero fields stand for the defaults.
-type Limits struct {
-	Feature  feature.Limits // of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
-	Models   int            // 10,000
-	Members  int            // m of an ensemble: 1,000
-	Batch    int            // requests in a DecideBatch: 256
-	Rewards  int            // requests in a RewardBatch: 10,000
-	InFlight int            // calls at once: 8,192; more are TooBusy
-	Open     int            // open events: 4,000,000; more decisions are TooBusy
-}
-
-// Options configure Open. The zero value needs Dir or Log.
-type Options struct {
-	// Dir is the data directory: the log in it, snapshots and the keys of event ids. It is made if
-	// need be.
-	Dir string
-	// Log is used instead of a JetStream log in Dir; Close does not close it. Without Dir nothing
-	// is kept but what is in Log, there are no snapshots, and Keys is needed.
-	Log eventlog.Log
-	// JetStream configures the log in Dir. Shards is always 1.
-	JetStream eventlog.JetStreamOptions
-	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
-	Keys eventlog.IDKeys
-	// Committer configures group commit; Shard, Head and Now are set by Open.
-	Committer eventlog.CommitterOptions
-	Limits    Limits
-	// SnapshotEvery is how many records lie between two snapshots, default 200,000, and
-	// SnapshotAfter how much time, default 1 minute. Negative: only at Close.
-	SnapshotEvery int
-	SnapshotAfter time.Duration
-	// Keep is how long entries stay in the log, by the times that they bear, and KeepBytes how many bytes
-	// of entries stay; 0 sets no limit, and with two the stricter holds. What is needed stays longer, see
-	// Server.Trim. TrimEvery is how often the server looks, default 10 minutes; negative: only on Trim.
-	Keep      time.Duration
-	KeepBytes int64
-	TrimEvery time.Duration
-	// ExpireEvery is how often the server looks for windows to close, default 200 ms. Negative:
-	// only when Expire is called.
-	ExpireEvery time.Duration
-	// Wait bounds how long a call waits for its own record to be applied, and for MinSeq; default
-	// 5 s.
-	Wait time.Duration
-	// Now is the clock, time.Now when nil. It dates records and decides when a window ends, by
-	// writing a record; it has no other say in the state.
-	Now func() time.Time
-	// Logger gets what the operator should know; never features, never secrets. nil for nothing.
-	Logger *slog.Logger
-}
-
-var modes = map[Mode]eventlog.Mode{
-	Online: eventlog.Online, Apprentice: eventlog.Apprentice, Shadow: eventlog.Shadow, Frozen: eventlog.Frozen,
-}
-
-// checkID refuses an id from outside that is too long or not UTF-8.
-func checkID(field, id string) error {
-	if len(id) > maxText || !utf8.ValidString(id) {
-		return invalid(field, fmt.Sprintf("%d bytes", len(id)), "expected UTF-8 of at most %d bytes", maxText)
-	}
-	return nil
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/fold"
 )
 
-// windows knows when the windows of open events end. It writes Expire records; that the window is
-// closed is what the fold makes of them. Windows of one model that began in one log entry end
+// windows is the queue of open windows by their ends. When one ends the server writes an Expire record, and
+// the fold closes the window. Windows of one model that began in one log entry end
 // together, with the last of them.
 type windows struct {
 	mu    sync.Mutex
@@ -23,7 +24,7 @@ type windows struct {
 
 type window struct {
 	deadline int64
-	batch    *openBatch
+	entry    *fold.OpenEntry
 	model    eventlog.ID
 }
 
@@ -31,7 +32,7 @@ type windowQueue []window
 
 func (q windowQueue) Len() int { return len(q) }
 func (q windowQueue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].batch.seq, q[j].batch.seq), cmp.Compare(q[i].model, q[j].model)) < 0
+	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].entry.Seq(), q[j].entry.Seq()), cmp.Compare(q[i].model, q[j].model)) < 0
 }
 func (q windowQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *windowQueue) Push(x any)   { *q = append(*q, x.(window)) }
@@ -43,27 +44,15 @@ func (q *windowQueue) Pop() any {
 }
 
 // add takes entries with new open events. The caller holds the fold.
-func (w *windows) add(batches []*openBatch) {
-	if len(batches) == 0 {
+func (w *windows) add(entries []*fold.OpenEntry) {
+	if len(entries) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, b := range batches {
-		for i, e := range b.events {
-			last, first := e.deadline, true
-			for j, o := range b.events {
-				if o.model == e.model {
-					first = first && j >= i
-					last = max(last, o.deadline)
-				}
-				if !first {
-					break
-				}
-			}
-			if first {
-				heap.Push(&w.queue, window{last, b, e.model.id})
-			}
+	for _, e := range entries {
+		for model, end := range e.Windows() {
+			heap.Push(&w.queue, window{end, e, model})
 		}
 	}
 }
@@ -134,8 +123,8 @@ func (s *Server) expireLoop() {
 	}
 }
 
-// probe finds out whether the log takes records again: nobody else may ask, when a load balancer
-// keeps away from a server that is not ready.
+// probe finds out whether the log takes records again. A load balancer sends no calls to a server that is not
+// ready, so the server itself must try.
 func (s *Server) probe() {
 	_, _ = s.append(s.ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()})
 }
@@ -163,26 +152,10 @@ func (s *Server) Expire(ctx context.Context) (events int, err error) {
 		n := 0
 		s.mu.RLock()
 		for _, w := range due {
-			r := &eventlog.Expire{Event: eventlog.Event{Epoch: w.batch.epoch, Batch: w.batch.no}, Model: w.model, Time: now}
-			for _, e := range w.batch.events {
-				if e.model.id != w.model {
-					continue
-				}
-				if r.Count == 0 {
-					r.Event.Index = e.index
-				}
-				r.Count = e.index - r.Event.Index + 1
-				n++
+			if r, k := s.fold.Expiry(w.entry, w.model, now); r != nil {
+				records = append(records, r)
+				n += k
 			}
-			if r.Count == 0 {
-				continue
-			}
-			if h := s.fold.heir(s.fold.models[w.model]); !h.deleted {
-				if d := h.cfg.config.Reward.Default; d.Set {
-					r.Default, r.Y = true, d.Value
-				}
-			}
-			records = append(records, r)
 		}
 		s.mu.RUnlock()
 		if len(records) == 0 {

@@ -26,6 +26,7 @@ import (
 	"troupe/feature"
 	"troupe/serve"
 	"troupe/serve/api"
+	"troupe/serve/model"
 	"troupe/spec"
 )
 
@@ -295,7 +296,7 @@ func (f *serveFlags) check() error {
 		}
 	}
 	if f.personalizer != "" {
-		var e *serve.Error
+		var e *model.Error
 		if err := api.PersonalizerConfig(f.personalizer).Check(); errors.As(err, &e) {
 			return fmt.Errorf("--personalizer %s: %s", f.personalizer, e.Want)
 		}
@@ -397,7 +398,7 @@ func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
 		if err != nil {
 			return nil, err
 		}
-		var fault *serve.Error
+		var fault *model.Error
 		if err := c.Check(); errors.As(err, &fault) {
 			field := at + strings.TrimPrefix(fault.Field, "config")
 			if fault.Value == "" {

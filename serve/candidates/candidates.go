@@ -1,0 +1,223 @@
+// Package candidates is the binary form in which the record of a decision keeps what could have been
+// chosen (the field Full of eventlog.Decision), version 1:
+//
+//	1 | flags u8 | places: count, each the distance to the one before |
+//	K | d | bitmap of K·d bits: not 0 | the numbers that are not 0, f32 or f64 little-endian
+//
+// Flags: 1: the places of the candidates among the actions of the request are there, because some were not
+// available; 2: numbers are float32, exactly; 4: the vectors are there. Counts are uvarint.
+package candidates
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"troupe/eventlog"
+	"troupe/feature"
+)
+
+const (
+	withPlaces  = 1
+	single      = 2
+	withVectors = 4
+)
+
+// MaxBytes is the largest form that is recorded: with it, the chosen vector and all texts at their longest, a
+// record still fits into a batch of the log.
+const MaxBytes = eventlog.MaxBatch - 8*feature.MaxDim - 8<<10
+
+// Set is the candidates of a decision.
+type Set struct {
+	Places []int     // among the actions of the request, ascending; nil: all of them
+	K, D   int       // 0 without vectors
+	X      []float64 // K×D, row by row
+}
+
+// Place returns the place of candidate i among the actions of the request.
+func (s *Set) Place(i int) (int, error) {
+	if s.Places == nil {
+		return i, nil
+	}
+	if i >= len(s.Places) {
+		return 0, fmt.Errorf("candidates: %d of %d", i, len(s.Places))
+	}
+	return s.Places[i], nil
+}
+
+// Append appends the form of candidates to b: the places, nil for all, and the rows of d numbers in x, which
+// is nil when the vectors are not kept.
+func Append(b []byte, places []int, x []float64, d int) []byte {
+	flags := byte(0)
+	if len(places) > 0 {
+		flags |= withPlaces
+	}
+	if x != nil {
+		flags |= withVectors | single
+	}
+	mark := len(b) + 1
+	b = append(b, 1, flags)
+	if flags&withPlaces != 0 {
+		b = binary.AppendUvarint(b, uint64(len(places)))
+		last := 0
+		for _, i := range places {
+			b = binary.AppendUvarint(b, uint64(i-last))
+			last = i
+		}
+	}
+	if x == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(x)/d))
+	b = binary.AppendUvarint(b, uint64(d))
+	from, to := len(b), len(b)+(len(x)+7)/8 // bitmap
+	if out, ok := appendNumbers(b[:from], x, to, 4); ok {
+		return out
+	}
+	b[mark] &^= single
+	b, _ = appendNumbers(b[:from], x, to, 8)
+	return b
+}
+
+// appendNumbers appends the bitmap, which ends at to, and the numbers in size bytes each. It is not ok when a
+// number has no equal float32.
+func appendNumbers(b []byte, x []float64, to, size int) (_ []byte, ok bool) {
+	at, n := len(b), to
+	most := to + size*len(x)
+	b = slices.Grow(b, most-at)[:most]
+	for i := 0; i < len(x); i, at = i+8, at+1 {
+		var set byte
+		for k, v := range x[i:min(i+8, len(x))] {
+			if v == 0 {
+				continue
+			}
+			set |= 1 << k
+			if size == 8 {
+				binary.LittleEndian.PutUint64(b[n:], math.Float64bits(v))
+			} else if f, ok := narrow(v); ok {
+				binary.LittleEndian.PutUint32(b[n:], f)
+			} else {
+				return nil, false
+			}
+			n += size
+		}
+		b[at] = set
+	}
+	return b[:n], true
+}
+
+// narrow returns the bits of v as a float32, and whether that has the value of v. Integer operations are
+// faster here than conversions there and back.
+func narrow(v float64) (uint32, bool) {
+	u := math.Float64bits(v)
+	if e := u >> 52 & 0x7ff; e-897 > 253 { // not a normal float32
+		f := float32(v)
+		return math.Float32bits(f), float64(f) == v
+	}
+	return uint32(u>>63)<<31 | uint32(u<<1>>30-896<<23), u<<35 == 0
+}
+
+// Parse reads what Append wrote; other bytes are an error. No bytes are a Set without anything.
+func Parse(b []byte) (Set, error) {
+	if len(b) == 0 {
+		return Set{}, nil
+	}
+	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors) != 0 {
+		return Set{}, errors.New("candidates: an unknown form")
+	}
+	flags := b[1]
+	r := reader{b: b[2:]}
+	var s Set
+	if flags&withPlaces != 0 {
+		s.Places = r.places()
+	}
+	if flags&withVectors != 0 {
+		r.vectors(&s, flags&single != 0)
+	}
+	if r.err == nil && len(r.b) > 0 {
+		r.err = errors.New("too long")
+	}
+	if r.err != nil {
+		return Set{}, fmt.Errorf("candidates: %w", r.err)
+	}
+	return s, nil
+}
+
+// reader reads the form. After the first fault it returns zero values.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = errors.New(what)
+	}
+	r.b = nil
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.fail("cut short")
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail("cut short")
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) places() []int {
+	n := r.uint()
+	if n > uint64(len(r.b)) { // each takes a byte at least
+		r.fail("cut short")
+		return nil
+	}
+	out, last := make([]int, n), uint64(0)
+	for i := range out {
+		if last += r.uint(); last > 1<<20 {
+			r.fail("an impossible place")
+			return nil
+		}
+		out[i] = int(last)
+	}
+	return out
+}
+
+func (r *reader) vectors(s *Set, single bool) {
+	k, d := r.uint(), r.uint()
+	if r.err != nil || k == 0 || d == 0 || k > 1<<20 || d > feature.MaxDim || (k*d+7)/8 > uint64(len(r.b)) {
+		r.fail("an impossible shape")
+		return
+	}
+	s.K, s.D = int(k), int(d)
+	s.X = make([]float64, s.K*s.D)
+	bitmap := r.take((len(s.X) + 7) / 8)
+	for i := range s.X {
+		if bitmap[i/8]>>(i%8)&1 == 0 {
+			continue
+		}
+		if single {
+			if v := r.take(4); v != nil {
+				s.X[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(v)))
+			}
+		} else if v := r.take(8); v != nil {
+			s.X[i] = math.Float64frombits(binary.LittleEndian.Uint64(v))
+		}
+		if s.X[i]-s.X[i] != 0 {
+			r.fail(fmt.Sprintf("number %d is not finite", i))
+			return
+		}
+	}
+}

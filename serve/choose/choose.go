@@ -1,0 +1,151 @@
+package choose
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/internal/linalg"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// Choice is a draw from the law of a version.
+type Choice struct {
+	Index    int // among the candidates
+	Num, Den uint64
+	Member   uint32 // the policy's member that was drawn, 0 when it has none
+	Negative bool   // with the sign −1
+}
+
+// draw returns the source of a decision's choice.
+func draw(seed rng.Key, incarnation, nonce eventlog.ID) rng.Source {
+	return seed.At(uint64(incarnation)).Stream(rng.Select).Round(uint64(nonce))
+}
+
+// Choose draws an action from the version's law under the floor. It depends on the version, the
+// candidates and the nonce and on nothing else.
+func (w *Worker) Choose(nonce eventlog.ID) (Choice, error) {
+	v := w.Version
+	set, err := actionset.FiniteOf(v.Compiled.Dim, w.X)
+	if err != nil {
+		return Choice{}, err
+	}
+	k := set.Len()
+	source := draw(v.Seed, v.ID, nonce)
+	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
+		return Choice{}, err
+	}
+	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
+		return Choice{}, err
+	}
+	c := Choice{Index: w.action.Index}
+	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
+	if v.Compiled.FloorNum > 0 && source.Intn(0, int(v.Compiled.FloorDen)) < int(v.Compiled.FloorNum) {
+		c.Index = source.Intn(1, k)
+	}
+	if len(w.law.Atoms) != k || c.Index < 0 || c.Index >= k {
+		return Choice{}, fmt.Errorf("the policy has a law of %d actions and chose %d of %d", len(w.law.Atoms), c.Index, k)
+	}
+	c.Num, c.Den = w.Propensity(c.Index)
+	if c.Num == 0 {
+		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")
+	}
+	return c, nil
+}
+
+// Propensity returns the probability of candidate i under the floor. See the package comment.
+func (w *Worker) Propensity(i int) (num, den uint64) {
+	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(w.law.Atoms))
+	atom, total := w.law.Atoms[i], w.law.Total
+	if total > 0 && a == 0 {
+		return atom.Count, total
+	}
+	if total > 0 {
+		if hi, tk := bits.Mul64(total, k); hi == 0 {
+			if hi, den := bits.Mul64(tk, b); hi == 0 {
+				return (b-a)*atom.Count*k + a*total, den
+			}
+		}
+	}
+	e := float64(a) / float64(b)
+	p := (1-e)*atom.P + e/float64(k)
+	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
+}
+
+// drawn returns the member j and whether ξ = −1 that a policy draws from a source, 0 and false when
+// it has no members. It repeats what Select of package policy documents.
+func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
+	one := func(m int, symmetric bool) (uint32, bool) {
+		return uint32(source.Intn(0, m)), symmetric && source.Sign(1) < 0
+	}
+	switch p := p.(type) {
+	case *policy.Mixed:
+		return drawn(p.Base(), source.Sub(0))
+	case *policy.Doubling:
+		return drawn(p.Base(), source)
+	case *policy.Ensemble:
+		if o := p.Options(); o.Select == "random" && o.Reference == "coordinate" {
+			return one(p.Members(), o.Symmetric)
+		}
+	case *policy.Incremental:
+		return one(len(p.Models())/(2*p.Ridge().Dim()), true)
+	case *policy.Atoms:
+		return one(p.Options().M, p.Options().Symmetric)
+	case *policy.Lazy:
+		return one(p.Options().M, p.Options().Symmetric)
+	}
+	return 0, false
+}
+
+// regression is implemented by policies that keep a ridge regression.
+type regression interface{ Ridge() *linalg.Ridge }
+
+// Chosen is an action of a decision.
+type Chosen struct {
+	ID    string `json:"id"`
+	Index int    `json:"index"` // among the candidates as they were given
+}
+
+// Fraction is a probability as a quotient of integers, exact, not reduced.
+type Fraction struct {
+	Num uint64 `json:"num"`
+	Den uint64 `json:"den"`
+}
+
+// Float returns the quotient.
+func (f Fraction) Float() float64 { return float64(f.Num) / float64(f.Den) }
+
+// Explained is one candidate in the eyes of the policy.
+type Explained struct {
+	Chosen
+	Propensity Fraction `json:"propensity"` // under the floor
+	// Votes is how many of the policy's Voters models prefer it, where the policy counts.
+	Votes  uint64 `json:"votes"`
+	Voters uint64 `json:"voters,omitempty"`
+	// Score is the estimated reward ⟨x, θ̂⟩, where the policy has one.
+	Score *float64 `json:"score,omitempty"`
+}
+
+// Explain describes every candidate, after Choose.
+func (w *Worker) Explain() []Explained {
+	out := make([]Explained, len(w.law.Atoms))
+	var theta []float64
+	if r, ok := w.policy.(regression); ok {
+		theta = r.Ridge().Theta()
+	}
+	d := w.Version.Compiled.Dim
+	for i := range out {
+		at := w.Place(i)
+		num, den := w.Propensity(i)
+		out[i] = Explained{Chosen: Chosen{w.IDs[at], at}, Propensity: Fraction{num, den}, Votes: w.law.Atoms[i].Count, Voters: w.law.Total}
+		if theta != nil {
+			score := linalg.Dot(w.X[i*d:(i+1)*d], theta)
+			out[i].Score = &score
+		}
+	}
+	return out
+}

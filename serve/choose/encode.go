@@ -1,0 +1,230 @@
+package choose
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/feature"
+	"troupe/serve/model"
+)
+
+// Action is one candidate of a decision, or one entry of a model's catalogue.
+type Action struct {
+	// ID is stable and at most 256 bytes; no two candidates share one. Empty means the candidate's
+	// place in the list, in decimal digits.
+	ID string `json:"id,omitempty"`
+	// Features is a JSON value in the forms of package feature: an object, a list of objects, a list
+	// of numbers, packed numbers. Empty means those of the catalogue entry with this id; a model
+	// without such an entry then reads an action without features.
+	Features json.RawMessage `json:"features,omitempty"`
+}
+
+// Request is the part of a request for a decision that chooses: serve.DecideRequest explains the fields.
+type Request struct {
+	Context   json.RawMessage
+	Actions   []Action
+	Packed    json.RawMessage
+	IDs       []string
+	Available []bool
+	Exclude   []string
+}
+
+// Check refuses what is larger than the limits, before it is read.
+func (r *Request) Check(l *feature.Limits) error {
+	large := func(field string, b []byte) error {
+		if len(b) > l.Bytes {
+			return model.Invalid(field, len(b), "expected at most %d bytes", l.Bytes)
+		}
+		return nil
+	}
+	if n := len(r.Actions); n > l.Actions {
+		return tooMany("actions", n, l.Actions)
+	}
+	if err := large("context", r.Context); err != nil {
+		return err
+	}
+	if err := large("packed", r.Packed); err != nil {
+		return err
+	}
+	for i := range r.Actions {
+		if len(r.Actions[i].Features) > l.Bytes {
+			return large(fmt.Sprintf("actions[%d].features", i), r.Actions[i].Features)
+		}
+	}
+	return nil
+}
+
+func tooMany(field string, n, most int) error {
+	return model.Invalid(field, n, "expected at most %d actions", most)
+}
+
+// CheckCount refuses more actions than the limit, of a catalogue or packed, which Check cannot count.
+func (w *Worker) CheckCount(r *Request, most int) error {
+	if n := w.batch.Len(); n > most {
+		if len(r.Packed) > 0 {
+			return tooMany("packed", n, most)
+		}
+		return tooMany("actions", n, most)
+	}
+	return nil
+}
+
+// Encode reads the candidates of a request into w.X and w.IDs. A request that the model cannot read is a
+// *model.Error.
+func (w *Worker) Encode(r *Request) error {
+	b, cfg := w.batch, w.Version.Compiled
+	if err := b.Begin(r.Context); err != nil {
+		return model.FeatureError(err)
+	}
+	w.IDs = w.IDs[:0]
+	switch {
+	case len(r.Packed) > 0:
+		if len(r.Actions) > 0 {
+			return model.Invalid("packed", "", "expected either actions or packed")
+		}
+		if err := b.AddPacked(r.IDs, r.Packed); err != nil {
+			return packedError(err)
+		}
+		w.IDs = append(w.IDs, r.IDs...)
+	case len(r.IDs) > 0:
+		return model.Invalid("ids", "", "goes with packed; actions have their own id")
+	case len(r.Actions) == 0:
+		if len(cfg.Config.Actions) == 0 {
+			return model.Invalid("actions", "", "expected at least one action: the model has no catalogue")
+		}
+		for _, a := range cfg.Config.Actions {
+			if err := b.Add(a.ID, a.Features); err != nil {
+				return model.FeatureError(err)
+			}
+			w.IDs = append(w.IDs, a.ID)
+		}
+	default:
+		for i, a := range r.Actions {
+			f := a.Features
+			if len(f) == 0 || string(f) == "null" {
+				n, ok := cfg.Catalogue[a.ID]
+				switch {
+				case ok:
+					f = cfg.Config.Actions[n].Features
+				case len(cfg.Catalogue) > 0:
+					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, and the catalogue has no action of this id")
+				case cfg.Config.Dim != 0:
+					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", cfg.Dim)
+				}
+			}
+			if err := b.Add(a.ID, f); err != nil {
+				return model.FeatureError(err)
+			}
+			w.IDs = append(w.IDs, a.ID)
+		}
+	}
+	if err := w.nameActions(b.Len(), len(r.Packed) > 0); err != nil {
+		return err
+	}
+	return w.mask(r)
+}
+
+// nameActions checks the ids of the k given actions; an action without one is named by its place.
+func (w *Worker) nameActions(k int, packed bool) error {
+	field := func(i int) string {
+		if packed {
+			return fmt.Sprintf("ids[%d]", i)
+		}
+		return fmt.Sprintf("actions[%d].id", i)
+	}
+	for len(w.IDs) < k {
+		w.IDs = append(w.IDs, "")
+	}
+	named := false
+	for i, id := range w.IDs {
+		if id == "" {
+			w.IDs[i] = strconv.Itoa(i)
+		} else if named = true; len(id) > model.MaxText || model.CheckText("", id) != nil {
+			return model.CheckText(field(i), id)
+		}
+	}
+	if !named {
+		return nil
+	}
+	if k <= 32 {
+		for i, id := range w.IDs {
+			if slices.Contains(w.IDs[:i], id) {
+				return model.Invalid(field(i), id, "is the id of two actions")
+			}
+		}
+		return nil
+	}
+	seen := make(map[string]bool, k)
+	for i, id := range w.IDs {
+		if seen[id] {
+			return model.Invalid(field(i), id, "is the id of two actions")
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// mask leaves out what is not available.
+func (w *Worker) mask(r *Request) error {
+	k := w.batch.Len()
+	if r.Available != nil && len(r.Available) != k {
+		return model.Invalid("available", len(r.Available), "expected %d truth values, one for each action", k)
+	}
+	w.places = w.places[:0]
+	for i := range k {
+		if (r.Available == nil || r.Available[i]) && !slices.Contains(r.Exclude, w.IDs[i]) {
+			w.places = append(w.places, i)
+		}
+	}
+	if len(w.places) == 0 {
+		return model.Invalid("actions", "", "expected at least one action that is available")
+	}
+	if len(w.places) == k {
+		w.places = w.places[:0]
+		w.X = append(w.X[:0], w.batch.X()...)
+		return nil
+	}
+	w.X = w.X[:0]
+	for _, i := range w.places {
+		w.X = append(w.X, w.batch.Row(i)...)
+	}
+	return nil
+}
+
+// Places returns the places of the candidates among the actions of the request, none when all are
+// candidates.
+func (w *Worker) Places() []int { return w.places }
+
+// Place returns the place of candidate i among the actions of the request.
+func (w *Worker) Place(i int) int {
+	if len(w.places) == 0 {
+		return i
+	}
+	return w.places[i]
+}
+
+// Candidate is the inverse of Place: −1 when that action is not available.
+func (w *Worker) Candidate(given int) int {
+	if len(w.places) == 0 {
+		return given
+	}
+	return slices.Index(w.places, given)
+}
+
+// packedError is model.FeatureError for a packed matrix and its ids.
+func packedError(err error) error {
+	e := model.FeatureError(err)
+	row, rest, _ := strings.Cut(strings.TrimPrefix(e.Field, "actions"), "]")
+	switch {
+	case rest == ".id":
+		e.Field = "ids" + row + "]"
+	case row != "":
+		e.Field, e.Want = "packed", "row "+row[1:]+": "+e.Want
+	default:
+		e.Field = "packed"
+	}
+	return e
+}

@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/candidates"
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+)
+
+// Event implements Service.
+func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return EventView{}, err
+	}
+	defer done()
+	id, d, err := s.findWhole(ctx, eventID)
+	if err != nil {
+		return EventView{}, err
+	}
+	at, err := place(d)
+	if err != nil {
+		return EventView{}, &Error{Code: Internal, Want: "the decision cannot be read", Err: err}
+	}
+	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
+	defer cancel()
+	if _, err := s.progress.until(wait, id.Hint); err != nil {
+		return EventView{}, &Error{Code: Unavailable, Want: "the decision is not applied yet", RetryAfter: time.Second, Err: err}
+	}
+	v := EventView{
+		EventID: eventID, Key: id.Event, Seq: id.Hint, Incarnation: d.Model, Decision: *d, Action: Chosen{ID: d.Action, Index: at},
+		Time: time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(),
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.fold.Model(d.Model); m != nil {
+		if m = s.fold.Current(m); !m.Deleted {
+			v.Model = m.Name()
+		}
+	}
+	status, y := s.fold.Event(id.Event)
+	if v.Status = statusNames[status]; status == fold.Rewarded {
+		v.Value = &y
+	}
+	return v, nil
+}
+
+var statusNames = map[fold.Status]string{fold.Closed: "closed", fold.Open: "open", fold.Inactive: "inactive", fold.Rewarded: "rewarded"}
+
+// place returns the index of the chosen action among the actions of the request.
+func place(r *eventlog.Decision) (int, error) {
+	set, err := candidates.Parse(r.Full)
+	if err != nil {
+		return 0, err
+	}
+	return set.Place(int(r.Index))
+}
+
+// Owner implements Service.
+func (s *Server) Owner(ctx context.Context, eventID string) (Owner, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Owner{}, err
+	}
+	defer done()
+	_, d, err := s.find(ctx, eventID)
+	if err != nil {
+		return Owner{}, err
+	}
+	out := Owner{Slot: d.slot}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.fold.Model(d.model); m != nil {
+		out.Model = s.fold.Current(m).Name()
+	}
+	return out, nil
+}
+
+// Replay implements Service.
+func (s *Server) Replay(ctx context.Context, eventID string) (Replayed, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Replayed{}, err
+	}
+	defer done()
+	id, d, err := s.findWhole(ctx, eventID)
+	if err != nil {
+		return Replayed{}, err
+	}
+	return s.replay(id.Event, id.Hint, d)
+}
+
+// replay draws once more from the recorded candidates, in the state of that time, and compares.
+func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (Replayed, error) {
+	out := Replayed{Key: key, Seq: seq, Recorded: *r}
+	fail := func(code Code, want string, err error) (Replayed, error) {
+		return out, &Error{Code: code, Want: want, Err: err}
+	}
+	set, err := candidates.Parse(r.Full)
+	switch {
+	case err != nil:
+		return fail(Internal, "the candidates cannot be read", err)
+	case set.K == 0:
+		return fail(Gone, "the candidates were not kept (log_candidates)", nil)
+	case int(r.Index) >= set.K:
+		return fail(Internal, "the record names a candidate that it does not have", nil)
+	}
+	// A snapshot before the decision's state has the model's ancestors too.
+	past, err := s.past.At([]eventlog.ID{r.Model}, r.BasisSeq)
+	var trimmed *fold.TrimmedError
+	switch {
+	case errors.As(err, &trimmed):
+		return fail(Gone, trimmed.Error(), err)
+	case err != nil:
+		return fail(Unavailable, "the state of that time cannot be computed", err)
+	}
+	m := past.Model(r.Model)
+	if m == nil || !m.HasPolicy() {
+		return fail(Internal, "the model had no state then", nil)
+	}
+	v, err := choose.VersionOf(m, past.Seq())
+	if err != nil {
+		return fail(Internal, "the state cannot be read", err)
+	}
+	w, err := v.Worker(nil)
+	if err != nil {
+		return fail(Internal, "the state cannot be read", err)
+	}
+	if set.D != v.Compiled.Dim {
+		return fail(Internal, "the candidates do not fit the model", nil)
+	}
+	w.X = set.X
+	c, err := w.Choose(r.Draw)
+	if err != nil {
+		return fail(Internal, "the model cannot decide", err)
+	}
+	out.Digest, out.Index, out.Num, out.Den, out.Member, out.Negative = v.Digest, c.Index, c.Num, c.Den, c.Member, c.Negative
+	differ := func(name string, same bool) {
+		if !same {
+			out.Differs = append(out.Differs, name)
+		}
+	}
+	differ("digest", out.Digest == r.BasisDigest)
+	differ("member", out.Member == r.Member && out.Negative == r.Negative)
+	differ("den", out.Den == r.Den)
+	switch r.Mode {
+	case eventlog.Apprentice, eventlog.Shadow: // the policy's choice is known by its id and propensity
+		differ("num", out.Num == r.WouldNum)
+		out.Action = r.WouldAction
+		differ("index", c.Index == int(r.Index) || r.WouldAction != r.Action)
+	default:
+		differ("num", out.Num == r.Num)
+		differ("index", c.Index == int(r.Index))
+		if c.Index == int(r.Index) {
+			out.Action = r.Action
+		}
+	}
+	d := set.D
+	differ("x", slices.Equal(set.X[int(r.Index)*d:(int(r.Index)+1)*d], r.X))
+	out.Equal = len(out.Differs) == 0
+	return out, nil
+}

@@ -1,0 +1,336 @@
+package fold
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve/model"
+)
+
+// The bytes of a fold, version 2, little-endian, numbers as uvarint unless a type is named:
+//
+//	"TRPS" | version u16 | seq | lost | clock i64 |
+//	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
+//	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
+//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes
+//	open entries: count, each: seq | hash [16] | epoch u64 | number |
+//	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
+//	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
+//	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
+//	position of the chain: bytes
+//	SHA-256 of all before
+//
+// Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
+
+const stateMagic = "TRPS\x02\x00"
+
+// AppendState appends the bytes of the fold and of the chain that stands behind it.
+func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
+	start := len(b)
+	b, err := f.AppendUnsigned(b, chain)
+	if err != nil {
+		return b, err
+	}
+	return Sign(b, start), nil
+}
+
+// Sign appends the checksum of what begins at start.
+func Sign(b []byte, start int) []byte {
+	sum := sha256.Sum256(b[start:])
+	return append(b, sum[:]...)
+}
+
+// AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
+func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
+	w := writer{append(b, stateMagic...)}
+	w.uint(f.seq)
+	w.uint(f.lost)
+	w.fixed(uint64(f.clock))
+	ids := slices.Sorted(maps.Keys(f.models))
+	w.uint(uint64(len(ids)))
+	for _, id := range ids {
+		m := f.models[id]
+		state, err := m.State()
+		if err != nil {
+			return b, fmt.Errorf("model %v: %w", id, err)
+		}
+		w.fixed(uint64(m.ID))
+		w.fixed(uint64(m.Parent))
+		w.fixed(uint64(m.Root))
+		w.fixed(uint64(m.Successor))
+		w.uint(m.Cut)
+		w.bool(m.KeepLater)
+		w.uint(m.Since)
+		w.uint(m.Last)
+		w.uint(m.Version)
+		w.bool(m.Paused)
+		w.bool(m.Deleted)
+		w.bytes([]byte(m.Failed))
+		for _, v := range m.Seed {
+			w.b = binary.LittleEndian.AppendUint32(w.b, v)
+		}
+		w.stamp(m.Created)
+		w.stamp(m.Changed)
+		c := &m.Counts
+		for _, v := range []uint64{c.Decisions, c.Rewards, c.Duplicates, c.Late, c.Ignored, c.Expired, c.Defaulted, c.Learned, c.Open} {
+			w.fixed(v)
+		}
+		w.fixed(math.Float64bits(c.RewardSum))
+		w.time(c.Last)
+		w.bytes(m.Compiled.JSON)
+		w.bool(m.policy != nil)
+		w.bytes(state.Bytes())
+	}
+	open := slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int { return cmp.Compare(a.seq, b.seq) })
+	w.uint(uint64(len(open)))
+	for _, o := range open {
+		w.uint(o.seq)
+		w.b = append(w.b, o.hash[:]...)
+		w.fixed(uint64(o.epoch))
+		w.uint(o.no)
+		w.uint(uint64(len(o.events)))
+		for i, e := range o.events {
+			w.uint(uint64(e.index))
+			w.fixed(uint64(e.model.ID))
+			w.fixed(uint64(e.deadline))
+			w.b = append(w.b, byte(e.state))
+			w.fixed(math.Float64bits(e.y))
+			keys := o.keys[e.index]
+			w.uint(uint64(len(keys)))
+			for _, k := range keys {
+				w.fixed(uint64(k))
+			}
+			used := o.uses != nil && o.uses[i] != [16]byte{}
+			w.bool(used)
+			if used {
+				u := f.keys[o.uses[i]]
+				w.b = append(append(w.b, o.uses[i][:]...), u.Request[:]...)
+			}
+		}
+	}
+	w.uint(uint64(len(f.closed) - f.gone))
+	for _, c := range f.closed[f.gone:] {
+		u := f.keys[c.key]
+		w.b = append(append(w.b, c.key[:]...), u.Request[:]...)
+		w.fixed(uint64(u.Event.Epoch))
+		w.uint(u.Event.Batch)
+		w.uint(uint64(u.Event.Index))
+		w.uint(u.Seq)
+		w.fixed(uint64(c.at))
+	}
+	w.bytes(chain.AppendPosition(nil))
+	return w.b, nil
+}
+
+// Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil for a
+// fold that is only read.
+func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
+	n := len(b) - sha256.Size
+	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic {
+		return nil, nil, errors.New("not the state of a server, or of another version")
+	}
+	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
+		return nil, nil, errors.New("wrong checksum")
+	}
+	r := reader{b: b[len(stateMagic):n]}
+	f := New(past)
+	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
+	for range r.count() {
+		m := &Model{
+			ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()), Successor: eventlog.ID(r.fixed()),
+			Cut: r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
+			Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
+		}
+		for i := range m.Seed {
+			if v := r.take(4); v != nil {
+				m.Seed[i] = binary.LittleEndian.Uint32(v)
+			}
+		}
+		m.Created, m.Changed = r.stamp(), r.stamp()
+		c := &m.Counts
+		for _, v := range []*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted, &c.Learned, &c.Open} {
+			*v = r.fixed()
+		}
+		c.RewardSum = math.Float64frombits(r.fixed())
+		c.Last = r.time()
+		config, alive, policy := r.bytes(), r.bool(), r.bytes()
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		if err := m.restore(config, alive, policy); err != nil {
+			return nil, nil, fmt.Errorf("model %v: %w", m.ID, err)
+		}
+		f.models[m.ID] = m
+		if !m.Deleted && m.Successor == 0 {
+			f.install(m)
+		}
+		f.waiting += int64(c.Open)
+	}
+	for range r.count() {
+		o := &OpenEntry{seq: r.uint()}
+		copy(o.hash[:], r.take(16))
+		o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
+		for range r.count() {
+			e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()), state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+			for range r.count() {
+				if o.keys == nil {
+					o.keys = map[uint32][]eventlog.ID{}
+				}
+				o.keys[e.index] = append(o.keys[e.index], eventlog.ID(r.fixed()))
+			}
+			if e.model == nil && r.err == nil {
+				return nil, nil, errors.New("an event of no model")
+			}
+			o.events = append(o.events, e)
+			if o.uses != nil {
+				o.uses = append(o.uses, [16]byte{})
+			}
+			if r.bool() {
+				key, u := r.key(), KeyUse{r.key(), eventlog.Event{Epoch: o.epoch, Batch: o.no, Index: e.index}, o.seq}
+				f.remember(o, key, u)
+			}
+		}
+		f.open[o.batchKey] = o
+		f.opened = append(f.opened, o)
+	}
+	for range r.count() {
+		c, u := closedKey{key: r.key()}, KeyUse{Request: r.key()}
+		u.Event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
+		u.Seq, c.at = r.uint(), int64(r.fixed())
+		f.keys[c.key], f.closed = u, append(f.closed, c)
+	}
+	position := r.bytes()
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	chain, err := eventlog.RestoreChain(position)
+	if err != nil {
+		return nil, nil, err
+	}
+	if chain.Last() != f.seq {
+		return nil, nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
+	}
+	return f, chain, nil
+}
+
+func (m *Model) restore(config []byte, alive bool, policy []byte) error {
+	var c model.Config
+	err := json.Unmarshal(config, &c)
+	if err == nil {
+		m.Compiled, err = c.Logged()
+	}
+	if err != nil || !alive {
+		return err
+	}
+	if m.policy, err = m.Compiled.NewPolicy(m.Seed); err != nil {
+		return err
+	}
+	if err := m.policy.Restore(policy); err != nil {
+		return err
+	}
+	m.state = m.buffers.newState(policy)
+	return nil
+}
+
+// writer and reader of the format above. After the first fault a reader returns zero values.
+type writer struct{ b []byte }
+
+func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
+func (w *writer) fixed(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
+func (w *writer) bytes(v []byte) { w.uint(uint64(len(v))); w.b = append(w.b, v...) }
+func (w *writer) bool(v bool) {
+	if v {
+		w.b = append(w.b, 1)
+	} else {
+		w.b = append(w.b, 0)
+	}
+}
+
+// time writes 0 for the zero time.
+func (w *writer) time(t time.Time) {
+	if t.IsZero() {
+		w.fixed(0)
+	} else {
+		w.fixed(uint64(t.UnixNano()))
+	}
+}
+func (w *writer) stamp(s Stamp) { w.uint(s.Seq); w.time(s.Time) }
+
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err != nil || n < 0 || n > len(r.b) {
+		if r.err == nil {
+			r.err = errors.New("cut short")
+		}
+		return nil
+	}
+	out := r.b[:n:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || r.err != nil {
+		r.take(len(r.b) + 1)
+		return 0
+	}
+	r.take(n)
+	return v
+}
+
+// count reads a number of things that take at least a byte each.
+func (r *reader) count() int {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.take(len(r.b) + 1)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) fixed() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) key() (k [16]byte) {
+	copy(k[:], r.take(16))
+	return k
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) bool() bool    { return r.byte() != 0 }
+func (r *reader) bytes() []byte { return bytes.Clone(r.take(r.count())) }
+func (r *reader) time() time.Time {
+	if v := r.fixed(); v != 0 {
+		return time.Unix(0, int64(v)).UTC()
+	}
+	return time.Time{}
+}
+func (r *reader) stamp() Stamp { return Stamp{r.uint(), r.time()} }

@@ -1,0 +1,237 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/rng"
+	"troupe/serve/model"
+)
+
+// controlConfig is the JSON in the field Config of a control record.
+type controlConfig struct {
+	Config model.Config `json:"config"`
+	Seed   string       `json:"seed,omitempty"` // 32 hexadecimal digits; create only
+}
+
+// ControlConfig returns the bytes of a control record's configuration; seed is nil but for a create. It reads
+// them back as the fold will, because a record that the fold cannot read stops the server for good.
+func ControlConfig(config model.Config, seed *rng.Key) ([]byte, error) {
+	x := controlConfig{Config: config}
+	if seed != nil {
+		x.Seed = encodeSeed(*seed)
+	}
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, model.ErrorAt("config", err)
+	}
+	var back controlConfig
+	if err := json.Unmarshal(b, &back); err != nil {
+		return nil, model.ErrorAt("config", err)
+	}
+	cfg, err := back.Config.Logged()
+	if err != nil {
+		return nil, err
+	}
+	if again, err := json.Marshal(controlConfig{cfg.Config, x.Seed}); err != nil || !bytes.Equal(b, again) {
+		return nil, model.Invalid("config", "", "does not read back to itself")
+	}
+	return b, nil
+}
+
+func encodeSeed(k rng.Key) string {
+	var b [16]byte
+	for i, w := range k {
+		b[4*i], b[4*i+1], b[4*i+2], b[4*i+3] = byte(w>>24), byte(w>>16), byte(w>>8), byte(w)
+	}
+	return hex.EncodeToString(b[:])
+}
+
+func decodeSeed(s string) (k rng.Key, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != 16 {
+		return k, fmt.Errorf("a seed has 32 hexadecimal digits")
+	}
+	for i := range k {
+		k[i] = uint32(b[4*i])<<24 | uint32(b[4*i+1])<<16 | uint32(b[4*i+2])<<8 | uint32(b[4*i+3])
+	}
+	return k, nil
+}
+
+// control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
+// two callers may have written at the same time.
+func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
+	var cfg *model.Compiled
+	var seed string
+	if len(r.Config) > 0 {
+		var x controlConfig
+		err := json.Unmarshal(r.Config, &x)
+		if err == nil {
+			cfg, err = x.Config.Logged()
+		}
+		if err != nil {
+			return None, fmt.Errorf("configuration of %q: %w", r.Name, err)
+		}
+		seed = x.Seed
+	}
+	at := Stamp{f.seq, time.Unix(0, r.Time).UTC()}
+	switch r.Act {
+	case eventlog.Create:
+		return f.create(r, cfg, seed, at)
+	case eventlog.Clone:
+		return f.clone(r, cfg, at)
+	case eventlog.Rollback:
+		return f.rollback(r, at)
+	case eventlog.RaiseVersion:
+		return Accepted, nil
+	}
+	m := f.models[r.Model]
+	if m == nil || m.Deleted || m.Successor != 0 {
+		return Conflict, nil
+	}
+	if r.Act == eventlog.Configure {
+		return f.configure(m, cfg, at)
+	}
+	m.Changed = at
+	f.markChanged(m)
+	switch r.Act {
+	case eventlog.Pause:
+		m.Paused = true
+	case eventlog.Resume:
+		m.Paused = false
+	case eventlog.Delete:
+		f.remove(m)
+	}
+	return Accepted, nil
+}
+
+func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at Stamp) (Outcome, error) {
+	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil {
+		return Conflict, nil
+	}
+	seed, err := decodeSeed(text)
+	if err != nil {
+		return None, err
+	}
+	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at, Since: f.seq, Root: r.Model}
+	if err := f.begin(m); err != nil {
+		return None, err
+	}
+	f.install(m)
+	return Accepted, nil
+}
+
+func (f *Fold) clone(r *eventlog.Control, cfg *model.Compiled, at Stamp) (Outcome, error) {
+	from := f.models[r.From]
+	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || from == nil || r.AtSeq >= f.seq {
+		return Conflict, nil
+	}
+	m := &Model{
+		ID: r.Model, Compiled: cfg, Version: 1, Seed: from.Seed, Created: at, Changed: at,
+		Since: f.seq, Parent: from.ID, Root: r.Model,
+	}
+	if err := f.inherit(m, from, r); err != nil {
+		return None, err
+	}
+	f.install(m)
+	return Accepted, nil
+}
+
+// rollback begins another incarnation of a model with an earlier state. The counts go with it.
+func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
+	from := f.models[r.From]
+	if from == nil || f.models[r.Model] != nil || f.names[r.Name] != from || r.AtSeq >= f.seq {
+		return Conflict, nil
+	}
+	m := &Model{
+		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created, Changed: at,
+		Since: f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused,
+	}
+	if err := f.inherit(m, from, r); err != nil {
+		return None, err
+	}
+	learned := m.Counts.Learned
+	m.Counts = from.Counts
+	m.Counts.Learned = learned
+	from.Counts = Counts{}
+	from.Successor, from.Cut, from.KeepLater = m.ID, r.AtSeq, r.KeepLater
+	from.policy = nil
+	from.dropState()
+	f.markChanged(from)
+	f.install(m)
+	return Accepted, nil
+}
+
+// configure replaces a configuration. The first one with features gives the model its policy.
+func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
+	if cfg == nil || m.Compiled.SameShape(cfg) != nil {
+		return Conflict, nil
+	}
+	learned := m.Compiled.Encoder == nil && cfg.Encoder != nil
+	m.Compiled = cfg
+	m.Version++
+	m.Changed = at
+	f.markChanged(m)
+	if learned {
+		return Accepted, f.begin(m)
+	}
+	return Accepted, nil
+}
+
+func (f *Fold) remove(m *Model) {
+	m.Deleted, m.policy = true, nil
+	m.dropState()
+	delete(f.names, m.Name())
+	f.renamed = true
+}
+
+// install makes m the model of its name.
+func (f *Fold) install(m *Model) {
+	f.models[m.ID], f.names[m.Name()], f.renamed = m, m, true
+	f.markChanged(m)
+}
+
+// inherit gives m the state that from had after entry r.AtSeq.
+func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
+	m.Counts.Learned = from.Counts.Learned
+	if m.Compiled.Encoder == nil || !f.keeps(m.ID) {
+		return nil
+	}
+	if err := f.begin(m); err != nil {
+		return err
+	}
+	if from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
+		s, err := from.State()
+		if err == nil {
+			err = m.policy.Restore(s.Bytes())
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		b, learned, err := f.past.PolicyAt(f.Lineage(from), r.AtSeq)
+		if err == nil && b != nil {
+			err = m.policy.Restore(b)
+		}
+		if err != nil {
+			return err
+		}
+		if m.Counts.Learned = learned; b == nil { // before its features were learned: the state at the beginning
+			m.Counts.Learned = 0
+		}
+	}
+	m.Last = f.seq
+	s, err := m.State()
+	if err != nil {
+		return err
+	}
+	// A record from before a loss may state the digest of a state that can no longer be computed.
+	if f.lost == 0 && r.Digest != 0 && r.Digest != s.Digest() {
+		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq, s.Digest(), r.Digest)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package fold
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"troupe/eventlog"
+)
+
+type batchKey struct {
+	epoch eventlog.ID
+	no    uint64
+}
+
+// OpenEntry is an entry with decisions whose window is open.
+type OpenEntry struct {
+	batchKey
+	seq    uint64
+	hash   eventlog.Hash
+	events []openEvent // ascending by index
+	uses   [][16]byte  // idempotency keys of events, zero for none; nil when there is none at all
+	// keys of rewards, by index, for the rules that take more than one
+	keys map[uint32][]eventlog.ID
+}
+
+type openEvent struct {
+	deadline int64
+	y        float64
+	model    *Model // that decided
+	index    uint32
+	state    eventState
+}
+
+type eventState uint8
+
+const (
+	inactive eventState = 1 << iota // deferred, not activated
+	rewarded
+	noLearning // frozen or shadow
+	ruleSum    // neither ruleSum nor ruleLast: first
+	ruleLast
+)
+
+// find returns an open event, or nil.
+func (b *OpenEntry) find(index uint32) *openEvent {
+	i, ok := slices.BinarySearchFunc(b.events, index, func(e openEvent, i uint32) int { return int(e.index) - int(i) })
+	if !ok {
+		return nil
+	}
+	return &b.events[i]
+}
+
+// lookup returns the open event of a key, or nil.
+func (f *Fold) lookup(key eventlog.Event) (*OpenEntry, *openEvent) {
+	if b := f.open[batchKey{key.Epoch, key.Batch}]; b != nil {
+		return b, b.find(key.Index)
+	}
+	return nil, nil
+}
+
+// Seq returns the place of the entry in the log.
+func (b *OpenEntry) Seq() uint64 { return b.seq }
+
+// Windows yields the models that have open events in the entry, each with the end of its last window there.
+func (b *OpenEntry) Windows() iter.Seq2[eventlog.ID, int64] {
+	return func(yield func(eventlog.ID, int64) bool) {
+		for i, e := range b.events {
+			if slices.ContainsFunc(b.events[:i], func(o openEvent) bool { return o.model == e.model }) {
+				continue
+			}
+			last := e.deadline
+			for _, o := range b.events[i:] {
+				if o.model == e.model {
+					last = max(last, o.deadline)
+				}
+			}
+			if !yield(e.model.ID, last) {
+				return
+			}
+		}
+	}
+}
+
+// Expiry returns the record that closes the windows of a model's open events in an entry, and how many they
+// are, nil and 0 when none is open.
+func (f *Fold) Expiry(b *OpenEntry, id eventlog.ID, now int64) (r *eventlog.Expire, events int) {
+	for _, e := range b.events {
+		if e.model.ID != id {
+			continue
+		}
+		if r == nil {
+			r = &eventlog.Expire{Event: eventlog.Event{Epoch: b.epoch, Batch: b.no, Index: e.index}, Model: id, Time: now}
+		}
+		r.Count = e.index - r.Event.Index + 1
+		events++
+	}
+	if r == nil {
+		return nil, 0
+	}
+	if m := f.Current(f.models[id]); !m.Deleted {
+		if d := m.Compiled.Config.Reward.Default; d.Set {
+			r.Default, r.Y = true, d.Value
+		}
+	}
+	return r, events
+}
+
+// Status is how far an event is.
+type Status uint8
+
+const (
+	Closed   Status = iota // the window is over, or the event is unknown
+	Open                   // no reward yet
+	Inactive               // deferred and not activated
+	Rewarded
+)
+
+// Event returns the status of an event and its reward so far.
+func (f *Fold) Event(key eventlog.Event) (status Status, y float64) {
+	_, e := f.lookup(key)
+	switch {
+	case e == nil:
+		return Closed, 0
+	case e.state&rewarded != 0:
+		return Rewarded, e.y
+	case e.state&inactive != 0:
+		return Inactive, 0
+	}
+	return Open, 0
+}
+
+// Known reports whether a reward with this key (0 for none) would be a duplicate.
+func (f *Fold) Known(event eventlog.Event, key eventlog.ID) bool {
+	b, e := f.lookup(event)
+	return e != nil && b.knows(e, key)
+}
+
+// knows reports whether a reward with this key has no effect: the event has its one reward, or the key was
+// used.
+func (b *OpenEntry) knows(e *openEvent, key eventlog.ID) bool {
+	return e.state&(ruleSum|ruleLast|rewarded) == rewarded || key != 0 && slices.Contains(b.keys[e.index], key)
+}
+
+func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Outcome {
+	m := f.models[r.Model]
+	if m == nil {
+		return Ignored
+	}
+	h := f.Current(m)
+	h.Counts.Decisions++
+	h.Counts.Open++
+	f.waiting++
+	h.Counts.Last = time.Unix(0, r.Time).UTC()
+	e := openEvent{index: i, model: m, deadline: r.Deadline}
+	if r.Deferred {
+		e.state |= inactive
+	}
+	if r.Mode == eventlog.Shadow || r.Mode == eventlog.Frozen {
+		e.state |= noLearning
+	}
+	switch m.Compiled.Config.Reward.Rule {
+	case "sum":
+		e.state |= ruleSum
+	case "last":
+		e.state |= ruleLast
+	}
+	k := batchKey{d.Epoch, d.No}
+	b := f.open[k]
+	if b == nil {
+		b = &OpenEntry{batchKey: k, seq: d.Seq, hash: d.Hash}
+		f.open[k] = b
+		f.opened = append(f.opened, b)
+	}
+	b.events = append(b.events, e)
+	if b.uses != nil {
+		b.uses = append(b.uses, [16]byte{})
+	}
+	if len(r.Idempotency) == 32 {
+		f.remember(b, [16]byte(r.Idempotency), KeyUse{[16]byte(r.Idempotency[16:]), d.Key(i), d.Seq})
+	}
+	return Accepted
+}
+
+func (f *Fold) reward(r *eventlog.Reward) Outcome {
+	m := f.models[r.Model]
+	if m == nil {
+		return Ignored
+	}
+	h := f.Current(m)
+	b, e := f.lookup(r.Event)
+	if e == nil || e.model != m {
+		h.Counts.Late++
+		return Late
+	}
+	first := e.state&(ruleSum|ruleLast) == 0
+	if b.knows(e, r.Key) {
+		h.Counts.Duplicates++
+		return Duplicate
+	}
+	if r.Key != 0 && !first {
+		if b.keys == nil {
+			b.keys = map[uint32][]eventlog.ID{}
+		}
+		b.keys[r.Event.Index] = append(b.keys[r.Event.Index], r.Key)
+	}
+	if e.state&ruleSum != 0 {
+		e.y += r.Y
+	} else {
+		e.y = r.Y
+	}
+	e.state = e.state&^inactive | rewarded
+	p := f.learner(m, b.seq)
+	if p == nil || e.state&noLearning != 0 {
+		h.Counts.Ignored++
+		return Ignored
+	}
+	p.Counts.Rewards++
+	p.Counts.RewardSum += r.Y
+	if first {
+		f.learn(p, r.X, r.Y, r.Event)
+	}
+	return Accepted
+}
+
+func (f *Fold) activate(r *eventlog.Activate) Outcome {
+	_, e := f.lookup(r.Event)
+	switch {
+	case e == nil:
+		return Late
+	case e.state&inactive == 0:
+		return Duplicate
+	}
+	e.state &^= inactive
+	return Accepted
+}
+
+// expire closes windows. This is where the rules sum and last learn, and where defaults count.
+func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
+	k := batchKey{r.Event.Epoch, r.Event.Batch}
+	b := f.open[k]
+	if b == nil {
+		return Late, nil
+	}
+	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
+	left, uses := b.events[:0:0], b.uses[:0:0]
+	for i, e := range b.events {
+		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model {
+			left = append(left, e)
+			if b.uses != nil {
+				uses = append(uses, b.uses[i])
+			}
+			continue
+		}
+		if b.uses != nil && b.uses[i] != [16]byte{} {
+			f.closed = append(f.closed, closedKey{b.uses[i], f.clock})
+		}
+		delete(b.keys, e.index)
+		h := f.Current(e.model)
+		h.Counts.Open--
+		f.waiting--
+		p := f.learner(e.model, b.seq)
+		y, learns := e.y, e.state&noLearning == 0 && p != nil
+		if e.state&rewarded != 0 {
+			learns = learns && e.state&(ruleSum|ruleLast) != 0
+		} else {
+			h.Counts.Expired++
+			y = r.Y
+			if learns = learns && r.Default && e.state&inactive == 0; learns {
+				p.Counts.Defaulted++
+				p.Counts.RewardSum += y
+			}
+		}
+		if learns && p.policy != nil {
+			if decisions == nil {
+				var err error
+				if decisions, err = f.past.decisions(k, b.seq, b.hash); err != nil {
+					return None, err
+				}
+			}
+			if int(e.index) >= len(decisions) || decisions[e.index] == nil {
+				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, e.index)
+			}
+			f.learn(p, decisions[e.index].X, y, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index})
+		}
+	}
+	if b.events, b.uses = left, uses; len(left) == 0 {
+		delete(f.open, k)
+	}
+	return Accepted, nil
+}
+
+// OldestOpen returns the entry of the oldest open window, one past the fold when none is open.
+func (f *Fold) OldestOpen() uint64 {
+	oldest := f.seq + 1
+	for _, b := range f.open {
+		oldest = min(oldest, b.seq)
+	}
+	return oldest
+}

@@ -1,0 +1,250 @@
+package fold
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+)
+
+// Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
+// reads no clock and draws nothing. Not safe for concurrent use.
+type Fold struct {
+	seq    uint64
+	lost   uint64 // entries that an operator has given up (Loss)
+	models map[eventlog.ID]*Model
+	names  map[string]*Model
+	open   map[batchKey]*OpenEntry
+	keys   map[[16]byte]KeyUse
+	closed []closedKey // of keys, in the order in which their windows were closed
+	gone   int         // closed[:gone] were forgotten
+	clock  int64       // the latest time of a batch
+
+	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
+	// of a few models needs no others.
+	only map[eventlog.ID]bool
+	past *History
+
+	// Changes since the caller took them.
+	opened  []*OpenEntry // new entries with open events
+	changed []*Model     // models whose published versions are old
+	renamed bool         // names has changed
+
+	waiting int64 // open events
+}
+
+// New returns the fold of an empty log. It reads what it does not keep from past, which may be nil when no
+// window of the rules sum and last closes and nothing is cloned or rolled back.
+func New(past *History) *Fold {
+	return &Fold{
+		models: map[eventlog.ID]*Model{}, names: map[string]*Model{}, open: map[batchKey]*OpenEntry{}, keys: map[[16]byte]KeyUse{}, past: past,
+	}
+}
+
+// Seq returns the last entry that was applied.
+func (f *Fold) Seq() uint64 { return f.seq }
+
+// Model returns an incarnation, nil when there is none.
+func (f *Fold) Model(id eventlog.ID) *Model { return f.models[id] }
+
+// Named returns the model that has a name now, nil when there is none.
+func (f *Fold) Named(name string) *Model { return f.names[name] }
+
+// Names returns the names of all models in alphabetical order.
+func (f *Fold) Names() []string { return slices.Sorted(maps.Keys(f.names)) }
+
+// Models yields every incarnation, of deleted models too, in no order.
+func (f *Fold) Models() iter.Seq[*Model] { return maps.Values(f.models) }
+
+// Waiting returns how many events have open windows.
+func (f *Fold) Waiting() int64 { return f.waiting }
+
+// TakeChanged returns the models that have changed since the last call. The slice is valid until the next
+// Apply.
+func (f *Fold) TakeChanged() []*Model {
+	out := f.changed
+	for _, m := range out {
+		m.changed = false
+	}
+	f.changed = f.changed[:0]
+	return out
+}
+
+// TakeRenamed reports whether the set of names, or the incarnation behind a name, has changed since the last
+// call.
+func (f *Fold) TakeRenamed() bool {
+	out := f.renamed
+	f.renamed = false
+	return out
+}
+
+// TakeOpened returns the entries with new open events since the last call. The slice is valid until the next
+// Apply.
+func (f *Fold) TakeOpened() []*OpenEntry {
+	out := f.opened
+	f.opened = f.opened[:0]
+	return out
+}
+
+// Outcome is what the fold made of a record.
+type Outcome uint8
+
+const (
+	None Outcome = iota
+	Accepted
+	Duplicate
+	Late
+	Ignored
+	Conflict // a control record that came too late: name taken, or model gone
+)
+
+// Apply folds one entry. The outcomes are those of its records, in order. After an error the fold is
+// of no use any more: it is neither before the entry nor after it.
+func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
+	if d.Seq != f.seq+1 {
+		panic("fold: given an entry out of order")
+	}
+	f.seq = d.Seq
+	if d.Repeat {
+		return nil, nil
+	}
+	f.clock = max(f.clock, d.Time)
+	out := make([]Outcome, 0, d.Count)
+	for i, r := range d.Events() {
+		o, err := f.record(d, i, r)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d, record %d (%v): %w", d.Seq, i, r.Kind(), err)
+		}
+		out = append(out, o)
+	}
+	f.forget()
+	return out, nil
+}
+
+func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome, error) {
+	switch r := r.(type) {
+	case *eventlog.Decision:
+		return f.decision(d, i, r), nil
+	case *eventlog.Reward:
+		return f.reward(r), nil
+	case *eventlog.Activate:
+		return f.activate(r), nil
+	case *eventlog.Expire:
+		return f.expire(r)
+	case *eventlog.Control:
+		return f.control(r)
+	case *eventlog.Loss:
+		f.lost++
+		return Accepted, nil
+	case *eventlog.Checkpoint:
+		return f.checkpoint(r)
+	}
+	return None, fmt.Errorf("a record of kind %v", r.Kind())
+}
+
+// Current follows the rollbacks of a model to its newest incarnation.
+func (f *Fold) Current(m *Model) *Model {
+	for m.Successor != 0 {
+		m = f.models[m.Successor]
+	}
+	return m
+}
+
+// learner returns the incarnation that learns from an event that m decided in entry seq, or nil.
+func (f *Fold) learner(m *Model, seq uint64) *Model {
+	for m.Successor != 0 {
+		if seq > m.Cut && !m.KeepLater {
+			return nil
+		}
+		m = f.models[m.Successor]
+	}
+	if m.Deleted {
+		return nil
+	}
+	return m
+}
+
+// Lineage lists an incarnation and its ancestors.
+func (f *Fold) Lineage(m *Model) []eventlog.ID {
+	chain := []eventlog.ID{m.ID}
+	for m.Parent != 0 {
+		m = f.models[m.Parent]
+		chain = append(chain, m.ID)
+	}
+	return chain
+}
+
+// Inherited is an incarnation that began with the state of another one.
+type Inherited struct {
+	Model eventlog.ID
+	Since uint64 // entry of its control record
+	At    uint64 // entry whose state it began with; 0 for a clone, whose record says it
+}
+
+// Inherited yields the clones and rollbacks in no order.
+func (f *Fold) Inherited() iter.Seq[Inherited] {
+	return func(yield func(Inherited) bool) {
+		for id, m := range f.models {
+			if m.Parent == 0 {
+				continue
+			}
+			x := Inherited{Model: id, Since: m.Since}
+			if p := f.models[m.Parent]; p != nil && p.Successor == id {
+				x.At = p.Cut
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+// learn moves a model by one event. A policy that refuses has failed for good: every replica finds
+// the same, nothing is skipped silently, and the other models go on.
+func (f *Fold) learn(m *Model, x []float64, y float64, key eventlog.Event) {
+	if m.Failed != "" || m.policy == nil {
+		return
+	}
+	if err := m.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, y, m.Targets(key)); err != nil {
+		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", f.seq, key.Epoch, key.Batch, key.Index, err)
+		f.markChanged(m)
+		return
+	}
+	m.Counts.Learned++
+	m.Last = f.seq
+	m.dropState()
+	f.markChanged(m)
+}
+
+// markChanged notes that a model needs a new version.
+func (f *Fold) markChanged(m *Model) {
+	if !m.changed {
+		m.changed = true
+		f.changed = append(f.changed, m)
+	}
+}
+
+// checkpoint compares digests that a writer recorded for its state after an entry. Only one that
+// was made just before can be compared.
+func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
+	if f.lost > 0 { // see inherit
+		return Accepted, nil
+	}
+	for _, s := range r.States {
+		m := f.models[s.Model]
+		if m == nil || m.policy == nil || m.Last > r.Seq || r.Seq >= f.seq {
+			continue
+		}
+		state, err := m.State()
+		if err != nil {
+			return None, err
+		}
+		if state.Digest() != s.Digest {
+			return None, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, state.Digest(), s.Digest, r.Seq)
+		}
+	}
+	return Accepted, nil
+}

@@ -1,0 +1,231 @@
+package fold
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"troupe/eventlog"
+)
+
+// History is the past of a log: decisions that the fold does not keep, and states of earlier entries. It
+// verifies what it reads. Safe for concurrent use.
+type History struct {
+	Log Log
+	// Nearest returns the bytes of a state of some entry up to seq, or nil.
+	Nearest func(seq uint64) []byte
+	First   atomic.Uint64 // entry at which the log begins
+	Base    atomic.Uint64 // entry before whose state nothing can be computed, 0 when the log is whole
+
+	begun beginnings
+}
+
+// Log is what a History reads.
+type Log interface {
+	Get(seq uint64) (eventlog.Entry, error)
+	Replay(c *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error
+}
+
+// beginnings remembers the states that clones and rollbacks began with. A fold meets those again in
+// every fold of the same entries, and each needs the ones before it: computed anew, n nested rollbacks
+// would cost 2ⁿ folds of the log. The newest are kept, up to beginningBytes.
+type beginnings struct {
+	mu    sync.Mutex
+	known map[beginning]begun
+	queue []beginning // oldest first
+	bytes int
+}
+
+// beginning is the state of an incarnation after an entry. Entries never change, so it does not either.
+type beginning struct {
+	model eventlog.ID
+	seq   uint64
+}
+
+type begun struct {
+	snapshot []byte
+	learned  uint64
+}
+
+// beginningBytes bounds beginnings, beside the newest one.
+const beginningBytes = 32 << 20
+
+func (b *beginnings) get(k beginning) (begun, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v, ok := b.known[k]
+	return v, ok
+}
+
+func (b *beginnings) put(k beginning, v begun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.known[k]; ok {
+		return
+	}
+	if b.known == nil {
+		b.known = map[beginning]begun{}
+	}
+	b.known[k], b.queue = v, append(b.queue, k)
+	for b.bytes += len(v.snapshot) + 128; b.bytes > beginningBytes && len(b.queue) > 1; b.queue = b.queue[1:] {
+		b.bytes -= len(b.known[b.queue[0]].snapshot) + 128
+		delete(b.known, b.queue[0])
+	}
+}
+
+// decisions returns the decisions of the entry at seq, which is this batch and has this hash: by place, nil
+// where a record is no decision.
+func (h *History) decisions(k batchKey, seq uint64, hash eventlog.Hash) ([]*eventlog.Decision, error) {
+	e, err := h.Log.Get(seq)
+	if err != nil {
+		return nil, err
+	}
+	b, err := eventlog.ParseBatch(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	if b.Epoch != k.epoch || b.No != k.no || b.Hash != hash {
+		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, k.no, k.epoch, eventlog.ErrNotFound)
+	}
+	out := make([]*eventlog.Decision, b.Count)
+	for i, r := range b.Events() {
+		out[i], _ = r.(*eventlog.Decision)
+	}
+	return out, nil
+}
+
+// Decision returns the decision with this key from the entry at seq. Of the entry's other records only
+// the checksum is looked at: entries can have hundreds of them.
+func (h *History) Decision(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
+	e, err := h.Log.Get(seq)
+	if err != nil {
+		return nil, err
+	}
+	header, r, err := eventlog.ParseRecord(e.Data, key.Index)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	return isDecision(header, r, key, seq)
+}
+
+func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
+	d, ok := r.(*eventlog.Decision)
+	switch {
+	case header.Epoch != key.Epoch || header.No != key.Batch:
+		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
+	case !ok:
+		return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	return d, nil
+}
+
+// DecisionAmong is Decision for an entry whose other decisions may be wanted next: each gets all of them with
+// their keys, without their Full.
+func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventlog.Event, *eventlog.Decision)) (*eventlog.Decision, error) {
+	e, err := h.Log.Get(seq)
+	if err != nil {
+		return nil, err
+	}
+	header, records, err := eventlog.ParseRecords(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", seq, err)
+	}
+	if int(key.Index) >= len(records) {
+		return nil, fmt.Errorf("entry %d has no record %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	d, err := isDecision(header, records[key.Index], key, seq)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		if d, ok := r.(*eventlog.Decision); ok {
+			each(eventlog.Event{Epoch: header.Epoch, Batch: header.No, Index: uint32(i)}, d)
+		}
+	}
+	return d, nil
+}
+
+// PolicyAt returns the policy bytes of an incarnation after entry seq, nil before its features were learned,
+// and how many updates they have seen. The chain lists the incarnation and its ancestors.
+func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) ([]byte, uint64, error) {
+	k := beginning{chain[0], seq}
+	if v, ok := h.begun.get(k); ok {
+		return v.snapshot, v.learned, nil
+	}
+	f, err := h.At(chain, seq)
+	if err != nil {
+		return nil, 0, err
+	}
+	var v begun
+	if m := f.alive(chain); m != nil {
+		if m.policy == nil && m.Compiled.Encoder != nil {
+			return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.ID, seq)
+		}
+		s, err := m.State()
+		if err != nil {
+			return nil, 0, err
+		}
+		v.snapshot = s.Bytes() // the fold f is dropped without a release, so the bytes stay
+		v.learned = m.Counts.Learned
+	}
+	h.begun.put(k, v)
+	return v.snapshot, v.learned, nil
+}
+
+// alive returns the first model of the chain that exists.
+func (f *Fold) alive(chain []eventlog.ID) *Model {
+	for _, id := range chain {
+		if m := f.models[id]; m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// At folds the log up to seq, from the nearest state before it, keeping the policies of a chain.
+func (h *History) At(chain []eventlog.ID, seq uint64) (*Fold, error) {
+	only := map[eventlog.ID]bool{}
+	for _, id := range chain {
+		only[id] = true
+	}
+	f, _, err := h.Fold(only, seq)
+	return f, err
+}
+
+// Fold is At for the policies of the models in only, nil for all. It also returns the chain of the log.
+func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.Chain, error) {
+	if base := h.Base.Load(); seq < base {
+		return nil, nil, &TrimmedError{base}
+	}
+	f, c := New(h), eventlog.NewChain(0, h.First.Load())
+	if b := h.Nearest(seq); b != nil {
+		var err error
+		if f, c, err = Restore(b, h); err != nil {
+			return nil, nil, err
+		}
+	} else if h.First.Load() > 1 {
+		return nil, nil, errors.New("the log was trimmed and its base cannot be read")
+	}
+	f.seq = c.Last()
+	if f.only = only; only != nil {
+		for id, m := range f.models {
+			if !only[id] {
+				m.policy = nil
+			}
+		}
+	}
+	if seq > f.seq {
+		if err := h.Log.Replay(c, seq, func(d eventlog.Delivery) error { _, err := f.Apply(d); return err }); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f, c, nil
+}
+
+// TrimmedError: the state that was asked for lies before the base of a trimmed log.
+type TrimmedError struct{ Base uint64 }
+
+func (e *TrimmedError) Error() string {
+	return fmt.Sprintf("the log was trimmed: states before that of entry %d are gone", e.Base)
+}

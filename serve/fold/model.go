@@ -1,0 +1,100 @@
+package fold
+
+import (
+	"time"
+
+	"troupe/eventlog"
+	"troupe/rng"
+	"troupe/serve/model"
+)
+
+// Model is one incarnation of a model. A model is created or cloned once; each rollback begins another
+// incarnation with an id of its own. Callers read the fields and do not change them.
+type Model struct {
+	ID       eventlog.ID
+	Compiled *model.Compiled
+	Version  uint64 // of the configuration, from 1
+	Seed     rng.Key
+	Paused   bool
+	Deleted  bool
+	Failed   string // why the policy refused an update, empty when it never did
+	Created  Stamp
+	Changed  Stamp // the last control record
+	Counts   Counts
+	Since    uint64 // entry that began this incarnation
+	Parent   eventlog.ID
+	Root     eventlog.ID // the incarnation that was created or cloned; rollbacks keep it
+	// A rollback made Successor of this one. Rewards of decisions up to entry Cut go there, and of later
+	// decisions when KeepLater is set.
+	Successor eventlog.ID
+	Cut       uint64
+	KeepLater bool
+	Last      uint64 // entry of the last update
+
+	policy  model.Policy // nil: features not learned, rolled back, deleted, or not in Fold.only
+	state   *State       // of the policy; nil when the policy has changed since
+	buffers buffers      // of states
+	changed bool         // it is in Fold.changed
+}
+
+// Stamp is a place in the log and the time of its record.
+type Stamp struct {
+	Seq  uint64    `json:"seq"`
+	Time time.Time `json:"time"`
+}
+
+// Counts are facts of the log: they survive restarts. A rollback keeps them.
+type Counts struct {
+	Decisions  uint64    `json:"decisions"`
+	Rewards    uint64    `json:"rewards"` // accepted
+	Duplicates uint64    `json:"duplicates"`
+	Late       uint64    `json:"late"`
+	Ignored    uint64    `json:"ignored"`
+	Expired    uint64    `json:"expired"`   // windows that closed without a reward
+	Defaulted  uint64    `json:"defaulted"` // of these, with the default reward
+	Learned    uint64    `json:"learned"`   // updates of the policy
+	Open       uint64    `json:"open"`      // events whose window is open
+	RewardSum  float64   `json:"reward_sum"`
+	Last       time.Time `json:"last,omitzero"` // time of the last decision
+}
+
+// Name returns the public name of the model.
+func (m *Model) Name() string { return m.Compiled.Config.ID }
+
+// HasPolicy reports whether the fold keeps a policy for the model.
+func (m *Model) HasPolicy() bool { return m.policy != nil }
+
+// State returns the state of the policy, nil without a policy. The fold holds it until the model changes;
+// a caller that wants it for longer calls Hold.
+func (m *Model) State() (*State, error) {
+	if m.state == nil && m.policy != nil {
+		b, err := m.policy.AppendSnapshot(m.buffers.take())
+		if err != nil {
+			return nil, err
+		}
+		m.state = m.buffers.newState(b)
+	}
+	return m.state, nil
+}
+
+// dropState releases the state after the policy has changed.
+func (m *Model) dropState() {
+	m.state.Release()
+	m.state = nil
+}
+
+// Targets returns the source of the random targets U_t^1, …, U_t^m of an event. The event's key is the
+// round t.
+func (m *Model) Targets(key eventlog.Event) rng.Source {
+	return m.Seed.At(uint64(key.Epoch)).Stream(rng.Perturb).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
+}
+
+// begin gives a model its policy before the first event, once its features are known.
+func (f *Fold) begin(m *Model) (err error) {
+	if m.Compiled.Encoder != nil && f.keeps(m.ID) {
+		m.policy, err = m.Compiled.NewPolicy(m.Seed)
+	}
+	return err
+}
+
+func (f *Fold) keeps(id eventlog.ID) bool { return f.only == nil || f.only[id] }

@@ -1,0 +1,39 @@
+package serve
+
+import (
+	"errors"
+	"math/bits"
+
+	"troupe/eventlog"
+)
+
+// Health implements Service.
+func (s *Server) Health() Health {
+	stats := s.committer.Stats()
+	h := Health{
+		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(), Committer: stats,
+		Full: s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())), Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
+		Forged: s.forged.Load(), Missing: s.missing.Load(), Started: s.started, Recovery: s.recovery,
+	}
+	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
+	h.Snapshot, h.SnapshotError = s.snapshots.status()
+	h.InFlight = s.calls.n.Load()
+	closed := s.calls.closed.Load()
+	err := s.stopped()
+	var gap *eventlog.GapError
+	var chain *eventlog.ChainError
+	var files *eventlog.DamagedError
+	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
+		h.Damage = errors.Unwrap(err).Error()
+	}
+	switch {
+	case err != nil:
+		h.Ready, h.Reason = false, err.(*Error).Want
+		h.Full = h.Full || CodeOf(err) == Full
+	case closed:
+		h.Ready, h.Reason = false, "the server is shutting down"
+	case h.Full:
+		h.Ready, h.Reason = false, "the log is full"
+	}
+	return h
+}

@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"troupe/eventlog"
+	"troupe/serve/fold"
+)
+
+// keyFile is keys.json: {"current": 1, "keys": {"1": "base64"}, "check": "16 hexadecimal digits"}, mode
+// 0600. Without it the ids that were given out before are not recognised, so it belongs to every
+// backup, and a log with entries is not opened without it or with another one by accident: check is the
+// first half of the SHA-256 of the rest. {} in its place asks for new keys.
+const keyFile = "keys.json"
+
+type keyText struct {
+	Current byte            `json:"current"`
+	Keys    map[byte][]byte `json:"keys"`
+	Check   string          `json:"check,omitempty"` // files of before it was invented have none
+}
+
+// sum returns what check must be.
+func (t keyText) sum() (string, error) {
+	t.Check = ""
+	b, err := json.Marshal(t)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), err
+}
+
+// loadKeys reads the keys of event ids, or makes them for a log that is empty.
+func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
+	if dir == "" {
+		return eventlog.IDKeys{}, errors.New("serve: Keys is empty and there is no Dir to keep them in")
+	}
+	name := filepath.Join(dir, keyFile)
+	fail := func(format string, a ...any) (eventlog.IDKeys, error) {
+		return eventlog.IDKeys{}, fmt.Errorf("%s: %w: without it no event id that was given out is recognised; restore it from a backup, or put {} in its place to begin with new keys",
+			name, fmt.Errorf(format, a...))
+	}
+	b, err := os.ReadFile(name)
+	missing := errors.Is(err, os.ErrNotExist)
+	switch {
+	case missing && !empty:
+		return fail("it is not there, and the log has entries")
+	case err != nil && !missing:
+		return eventlog.IDKeys{}, err
+	}
+	if missing || string(bytes.TrimSpace(b)) == "{}" {
+		t := keyText{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}
+		rand.Read(t.Keys[1]) // never fails: crypto/rand ends the program first
+		if t.Check, err = t.sum(); err == nil {
+			b, err = json.Marshal(t)
+		}
+		if err == nil {
+			err = fold.WriteDurable(dir, keyFile, append(b, '\n'))
+		}
+		if err != nil {
+			return eventlog.IDKeys{}, err
+		}
+	}
+	var t keyText
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&t); err != nil {
+		return fail("%w", err)
+	}
+	if sum, err := t.sum(); err != nil || t.Check != "" && t.Check != sum {
+		return fail("it is damaged: check is %q, the keys have %q", t.Check, sum)
+	}
+	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys}
+	if err := k.Check(); err != nil {
+		return fail("%w", err)
+	}
+	return k, nil
+}

@@ -1,0 +1,166 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+const (
+	floorDen  = 1_000_000
+	maxConfig = 512 << 10 // bytes of JSON, which leaves room for the rest of a control record in a batch
+	MaxWindow = 30 * 24 * time.Hour
+)
+
+// DefaultLimits are those of a server that was not told others.
+var DefaultLimits = Limits{Members: 1000, Feature: feature.Limits{Actions: 1000, Bytes: 1 << 20}}
+
+// Check looks at a configuration as a server would before it makes the model, with DefaultLimits. The error
+// is an *Error with the field.
+func (c Config) Check() error {
+	_, err := c.Admit(DefaultLimits)
+	return err
+}
+
+// Admit is Compile for a configuration that comes from outside. It also refuses what would only fail at a
+// decision; logs may hold such configurations, and Logged must read them. It writes out the options of the
+// policy whose defaults have changed since version 1 of the log.
+func (c Config) Admit(limits Limits) (*Compiled, error) {
+	if err := c.Policy.fill(policy.Written); err != nil {
+		return nil, err
+	}
+	out, err := c.Compile(limits)
+	if err != nil {
+		return nil, err
+	}
+	if out.Encoder == nil { // the features are not known yet, but a law is there or not in any dimension
+		guess := *out
+		guess.Dim = 2
+		var e *Error
+		if err := guess.tryPolicy(); errors.As(err, &e) && e.Field == "config.policy.kind" {
+			return nil, err
+		}
+		return out, nil
+	}
+	return out, out.CheckCatalogue()
+}
+
+// check refuses what is wrong without a policy and an encoder at hand.
+func (c Config) check(limits Limits) error {
+	if err := CheckName("config.id", c.ID); err != nil {
+		return err
+	}
+	if c.Reward.Min >= c.Reward.Max || c.Reward.Max-c.Reward.Min > math.MaxFloat64/4 {
+		return Invalid("config.reward.min", c.Reward.Min, "expected less than max, which is %v", c.Reward.Max)
+	}
+	if d := c.Reward.Default; d.Set && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {
+		return Invalid("config.reward.default", d.Value, "expected a number in [%v, %v]", c.Reward.Min, c.Reward.Max)
+	}
+	if r := c.Reward.Rule; r != "first" && r != "sum" && r != "last" {
+		return Invalid("config.reward.rule", r, "expected first, sum or last")
+	}
+	if w := time.Duration(c.Reward.Window); w <= 0 || w > MaxWindow {
+		return Invalid("config.reward.window", w, "expected more than 0 and at most %v", MaxWindow)
+	}
+	if _, ok := Modes[Mode(c.Mode)]; !ok {
+		return Invalid("config.mode", c.Mode, "expected online, apprentice, shadow or frozen")
+	}
+	if c.LogCandidates != "full" && c.LogCandidates != "none" {
+		return Invalid("config.log_candidates", c.LogCandidates, "expected full or none")
+	}
+	if c.Sigma < 0 || c.Sigma-c.Sigma != 0 {
+		return Invalid("config.sigma", c.Sigma, "expected a positive number")
+	}
+	if parts := c.Floor * floorDen; !(c.Floor >= 0 && c.Floor <= 1) || math.Abs(parts-math.Round(parts)) > 1e-6 {
+		return Invalid("config.floor", c.Floor, "expected a number in [0, 1] with at most 6 decimals")
+	}
+	ids := map[string]bool{}
+	for i, a := range c.Actions {
+		field := fmt.Sprintf("config.actions[%d].id", i)
+		if ids[a.ID] {
+			return Invalid(field, a.ID, "is in the catalogue twice")
+		}
+		if err := CheckText(field, a.ID); err != nil {
+			return err
+		}
+		ids[a.ID] = true
+	}
+	if m := most(c.Policy.Raw, "m"); m > float64(limits.Members) {
+		return Invalid("config.policy.m", m, "expected at most %d", limits.Members)
+	}
+	switch {
+	case c.Dim != 0 && c.Features.Schema != nil:
+		return Invalid("config.dim", c.Dim, "expected either dim or features")
+	case c.Dim < 0 || c.Dim > feature.MaxDim:
+		return Invalid("config.dim", c.Dim, "expected 1 to %d", feature.MaxDim)
+	}
+	return nil
+}
+
+// CheckCatalogue encodes the features of the catalogue, which the schema would otherwise refuse at each
+// decision.
+func (c *Compiled) CheckCatalogue() error {
+	b := feature.NewBatch(c.Encoder)
+	for i, a := range c.Config.Actions {
+		if b.Begin(nil) != nil {
+			return nil // the context has features that are required
+		}
+		if c.Config.Dim != 0 && len(a.Features) == 0 {
+			return Invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", c.Dim)
+		}
+		if err := b.Add(a.ID, a.Features); err != nil {
+			e := FeatureError(err)
+			e.Field = strings.Replace(e.Field, "actions[0]", fmt.Sprintf("config.actions[%d]", i), 1)
+			return e
+		}
+	}
+	return nil
+}
+
+// tryPolicy refuses a policy that cannot state its law, or cannot be kept, before a model is made with it.
+func (c *Compiled) tryPolicy() error {
+	p, err := c.NewPolicy(rng.NewKey(0))
+	if err != nil {
+		return err
+	}
+	block := make([]float64, 2*c.Dim)
+	block[0], block[c.Dim] = 0.5, -0.5
+	set, err := actionset.FiniteOf(c.Dim, block)
+	if err != nil {
+		return ErrorAt("config.policy", err)
+	}
+	var law bandit.Law
+	if err := p.Prob(&law, set, rng.Source{}); err != nil {
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it cannot state its law (bandit.Prober): %v; use ensemble", err)
+	}
+	if _, err := p.AppendSnapshot(nil); err != nil {
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it is not kept as bytes (bandit.Snapshotter): %v", err)
+	}
+	if w, ok := p.(bandit.Warner); ok {
+		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
+	}
+	return nil
+}
+
+// most returns the largest number under a key anywhere in a table.
+func most(raw spec.Raw, key string) float64 {
+	var m float64
+	for k, v := range raw {
+		if sub, ok := v.(spec.Raw); ok {
+			m = max(m, most(sub, key))
+		} else if x, ok := spec.Number(v); ok && k == key {
+			m = max(m, x)
+		}
+	}
+	return m
+}

@@ -1,0 +1,172 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// Compiled is a configuration that was checked, ready for use. It never changes.
+type Compiled struct {
+	Config             Config
+	Encoder            *feature.Encoder // nil until the schema is learned
+	Dim                int
+	FloorNum, FloorDen uint64         // the exploration floor, reduced
+	Catalogue          map[string]int // id → place in Config.Actions
+	JSON               []byte         // of Config
+	Warnings           []string
+}
+
+// Modes are the modes that a configuration or a request may name, as the log records them.
+var Modes = map[Mode]eventlog.Mode{
+	Online: eventlog.Online, Apprentice: eventlog.Apprentice, Shadow: eventlog.Shadow, Frozen: eventlog.Frozen,
+}
+
+// Compile checks a configuration and makes what a server needs of it. The error is an *Error with the field.
+func (c Config) Compile(limits Limits) (*Compiled, error) {
+	if err := c.check(limits); err != nil {
+		return nil, err
+	}
+	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions))}
+	for i, a := range c.Actions {
+		out.Catalogue[a.ID] = i
+	}
+	parts := uint64(math.Round(c.Floor * floorDen))
+	g := gcd(parts, floorDen)
+	out.FloorNum, out.FloorDen = parts/g, floorDen/g
+	schema := c.Features.Schema
+	if c.Dim != 0 {
+		schema = vectorSchema(c.Dim)
+	}
+	if schema != nil {
+		e, err := feature.New(schema, limits.Feature)
+		if err != nil {
+			return nil, ErrorAt("config.features", err)
+		}
+		out.Encoder, out.Dim, out.Warnings = e, e.Dim(), e.Warnings()
+		if err := out.tryPolicy(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if out.JSON, err = c.MarshalJSON(); err != nil {
+		return nil, Invalid("config", "", "has no JSON form: %v", err)
+	}
+	if len(out.JSON) > maxConfig {
+		return nil, Invalid("config", len(out.JSON), "expected a configuration of at most %d bytes", maxConfig)
+	}
+	return out, nil
+}
+
+// Logged is Compile for a configuration in a log of version 1, where an absent option of the policy has the
+// default of that time. It allows whatever any server may be told to allow.
+func (c Config) Logged() (*Compiled, error) {
+	if err := c.Policy.fill(policy.Version1); err != nil {
+		return nil, err
+	}
+	return c.Compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}})
+}
+
+// fill replaces the table by complete(table).
+func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
+	raw := complete(p.Raw)
+	if len(p.Raw) == 0 || SameJSON(raw, p.Raw) {
+		return nil
+	}
+	if err := p.DecodeSpec(raw, "policy"); err != nil {
+		return ErrorAt("config", err)
+	}
+	return nil
+}
+
+// Keep takes the model's own table for one that says the same: an absent option has the default of today, or
+// that of the time when the model was made.
+func (p *PolicySpec) Keep(own PolicySpec) {
+	if SameJSON(policy.Written(p.Raw), own.Raw) || SameJSON(policy.Version1(p.Raw), own.Raw) {
+		*p = own
+	}
+}
+
+// vectorSchema is the schema that passes plain vectors of the unit ball on as they are.
+func vectorSchema(d int) *feature.Schema {
+	return &feature.Schema{
+		Format: feature.Format, Model: "shared", Unknown: "refuse",
+		Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: d, Bound: 1, Outside: "refuse"}}},
+	}
+}
+
+// Problem is what the policy is told: the dimension, σ, and the randomness of its first members.
+func (c *Compiled) Problem(key rng.Key) policy.Problem {
+	sigma := c.Config.Sigma
+	if sigma == 0 {
+		sigma = (c.Config.Reward.Max - c.Config.Reward.Min) / 2
+	}
+	return policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init)}
+}
+
+// Policy is what a server needs of a policy: a law that can be stated and a state that can be kept.
+type Policy interface {
+	bandit.Policy
+	bandit.Prober
+	bandit.Snapshotter
+}
+
+// NewPolicy builds the policy of a model with this seed, before its first event.
+func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
+	p, err := c.Config.Policy.Options.New(c.Problem(seed))
+	if err != nil {
+		return nil, ErrorAt("config.policy", err)
+	}
+	if l, ok := p.(Policy); ok {
+		return l, nil
+	}
+	kind := c.Config.Policy.Raw["kind"]
+	if _, ok := p.(bandit.Prober); !ok {
+		return nil, Invalid("config.policy.kind", kind, "%s", lawless(p))
+	}
+	return nil, Invalid("config.policy.kind", kind, "a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
+}
+
+// lawless says why a policy that cannot state its law is refused, and what to use instead.
+func lawless(p bandit.Policy) string {
+	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability of an action is an "+
+		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws are counts of members", p)
+}
+
+// SameShape returns an *Error that names what differs of the part of a configuration that cannot change, nil
+// when nothing does: id, policy, features, dim and sigma shape the state.
+func (c *Compiled) SameShape(n *Compiled) error {
+	switch {
+	case c.Config.ID != n.Config.ID:
+		return Invalid("config.id", n.Config.ID, "cannot change from %q", c.Config.ID)
+	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
+		return Invalid("config.policy", "", "cannot change; make another model")
+	case c.Dim != 0 && (n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
+		return Invalid("config.features", "", "cannot change; make another model")
+	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
+		return Invalid("config.sigma", n.Config.Sigma, "cannot change (it is half the range of rewards unless it is set)")
+	}
+	return nil
+}
+
+// SameJSON reports whether two values have the same JSON.
+func SameJSON(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,75 @@
+package model
+
+import (
+	"encoding/json"
+	"time"
+
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// Config is the configuration of a model: one [[model]] table of a TOML file, or one JSON
+// object. An unknown key, a wrong type, a number that is not finite is an error that names the path
+// (Decode, UnmarshalJSON). Default fills in what is not said.
+type Config struct {
+	ID            string      `key:"id" doc:"public name: letters, digits, . _ -, at most 64"`
+	Policy        PolicySpec  `key:"policy" doc:"a policy table as in experiments, kind and options"`
+	Features      FeatureSpec `key:"features" doc:"a schema of named features, or { learn = true } to learn one from the first request"`
+	Dim           int         `key:"dim" doc:"plain vectors of this length instead of features"`
+	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise" default:"half the range of rewards"`
+	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability; at most 6 decimals"`
+	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
+	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
+	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
+	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
+}
+
+// Reward says what rewards are and when they count.
+type Reward struct {
+	Min     float64  `key:"min" doc:"smallest reward"`
+	Max     float64  `key:"max" doc:"largest reward"`
+	Rule    string   `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
+	Window  Duration `key:"window" doc:"how long after the decision rewards count, such as 10m"`
+	Default Maybe    `key:"default" doc:"reward of an event that got none in the window" default:"none"`
+}
+
+// Entry is one action of a catalogue.
+type Entry struct {
+	ID       string
+	Features json.RawMessage // canonical JSON, may be empty
+}
+
+// Default returns a model with a name: the practical ensemble on features that are learned
+// from the first request, rewards in [−1, 1], the first one within ten minutes counts.
+func Default(id string) Config {
+	return Config{
+		ID:            id,
+		Policy:        PolicySpec{Raw: spec.Raw{"kind": "ensemble"}, Options: policy.Kinds["ensemble"]()},
+		Reward:        Reward{Min: -1, Max: 1, Rule: "first", Window: Duration(10 * time.Minute)},
+		Mode:          string(Online),
+		LogCandidates: "full",
+	}
+}
+
+// Mode says who chooses and whether the model learns.
+type Mode string
+
+const (
+	Online     Mode = "online"     // the policy chooses, the model learns
+	Apprentice Mode = "apprentice" // the caller's baseline is played, the model learns from it
+	Shadow     Mode = "shadow"     // the caller's baseline is played, the model does not learn
+	Frozen     Mode = "frozen"     // the policy chooses, the model does not learn
+)
+
+// Limits bound what a configuration, and a request for a decision, may ask for.
+type Limits struct {
+	Members int            // m of an ensemble
+	Feature feature.Limits // of a request; its encoder is made with them
+}
+
+// The most that Limits.Feature may allow.
+const (
+	MaxActions = 100_000
+	MaxBytes   = 64 << 20
+)

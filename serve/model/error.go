@@ -1,0 +1,85 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"troupe/feature"
+	"troupe/spec"
+)
+
+// Error refuses a field of a configuration or of a request.
+type Error struct {
+	Field string // path of the field, such as config.reward.min; empty when it is none in particular
+	Value string // what was found, shortened
+	Want  string // what was expected
+	Err   error  // the cause, may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Want
+	}
+	return e.Field + ": " + e.Want
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid returns an *Error for a field with this value.
+func Invalid(field string, value any, format string, a ...any) *Error {
+	v := fmt.Sprint(value)
+	if len(v) > 80 {
+		v = v[:80] + "…"
+	}
+	return &Error{Field: field, Value: v, Want: fmt.Sprintf(format, a...)}
+}
+
+// ErrorAt gives the error of a decoder or a constructor its place in a configuration found at path.
+func ErrorAt(path string, err error) *Error {
+	e := &Error{Field: path, Want: err.Error(), Err: err}
+	var se *spec.Error
+	if errors.As(err, &se) {
+		e.Field, e.Want = spec.Join(path, se.Path), se.Msg
+	}
+	return e
+}
+
+// FeatureError names the field of a request that package feature refused.
+func FeatureError(err error) *Error {
+	var f *feature.Error
+	if !errors.As(err, &f) {
+		return &Error{Want: err.Error(), Err: err}
+	}
+	field := strings.TrimPrefix(f.Path, "sample[0].") // of feature.Learn
+	if row, rest, ok := strings.Cut(field, "]"); ok && strings.HasPrefix(field, "actions[") && rest != ".id" {
+		field = row + "].features" + rest
+	}
+	return &Error{Field: field, Value: f.Value, Want: f.Problem, Err: err}
+}
+
+// MaxText is the most bytes of an id or a key that a caller chooses.
+const MaxText = 256
+
+// CheckText refuses an id from outside that is too long or not UTF-8.
+func CheckText(field, id string) error {
+	if len(id) > MaxText || !utf8.ValidString(id) {
+		return Invalid(field, fmt.Sprintf("%d bytes", len(id)), "expected UTF-8 of at most %d bytes", MaxText)
+	}
+	return nil
+}
+
+// CheckName refuses what is not a name: 1 to 64 letters, digits and . _ - that begin with a letter or a digit.
+func CheckName(field, name string) error {
+	ok := name != "" && len(name) <= 64
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		ok = ok && (letter || i > 0 && (c == '.' || c == '_' || c == '-'))
+	}
+	if !ok {
+		return Invalid(field, name, "expected 1 to 64 letters, digits and . _ - that begin with a letter or a digit")
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/spec"
+)
+
+// This file reads and writes configurations: as TOML or JSON tables through package spec, and as the one
+// JSON text that the log keeps.
+
+// Decode reads a configuration from a decoded TOML or JSON table found at path.
+func Decode(v any, path string) (Config, error) {
+	c := Default("")
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return c, spec.Errorf(path, "is %s, expected a table", spec.Show(v))
+	}
+	if err := spec.DecodeStruct(&c, raw, path); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler, strictly.
+func (c *Config) UnmarshalJSON(b []byte) error {
+	v, err := decodeJSON(b)
+	if err != nil {
+		return err
+	}
+	d, err := Decode(v, "")
+	if err == nil {
+		*c = d
+	}
+	return err
+}
+
+// MarshalJSON implements json.Marshaler: one text for one configuration, defaults included.
+func (c Config) MarshalJSON() ([]byte, error) {
+	out := map[string]any{
+		"id": c.ID, "policy": c.Policy.Raw, "mode": c.Mode, "floor": c.Floor, "log_candidates": c.LogCandidates,
+		"reward": map[string]any{"min": c.Reward.Min, "max": c.Reward.Max, "rule": c.Reward.Rule, "window": c.Reward.Window},
+	}
+	if c.Reward.Default.Set {
+		out["reward"].(map[string]any)["default"] = c.Reward.Default.Value
+	}
+	if c.Sigma != 0 {
+		out["sigma"] = c.Sigma
+	}
+	switch {
+	case c.Dim != 0:
+		out["dim"] = c.Dim
+	case c.Features.Schema != nil:
+		out["features"] = c.Features.Schema
+	default:
+		out["features"] = map[string]any{"learn": true}
+	}
+	if len(c.Actions) > 0 {
+		rows := make([]map[string]any, len(c.Actions))
+		for i, a := range c.Actions {
+			rows[i] = map[string]any{"id": a.ID}
+			if len(a.Features) > 0 {
+				rows[i]["features"] = a.Features
+			}
+		}
+		out["actions"] = rows
+	}
+	return json.Marshal(out)
+}
+
+// decodeJSON reads one JSON value as package spec wants it: whole numbers as int64.
+func decodeJSON(b []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON value")
+	}
+	return plain(v)
+}
+
+func plain(v any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	case []any:
+		for i := range v {
+			if v[i], err = plain(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = plain(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// DecodeSpec implements spec.Decoder.
+func (r *Reward) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table", spec.Show(v))
+	}
+	return spec.DecodeStruct(r, raw, path)
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (r *Reward) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// PolicySpec is a policy table: as it was written, and decoded.
+type PolicySpec struct {
+	Raw     spec.Raw
+	Options policy.Options
+}
+
+// DecodeSpec implements spec.Decoder.
+func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
+	if p.Options, err = spec.DecodeTable(policy.Kinds, v, path); err == nil {
+		p.Raw = v.(spec.Raw)
+	}
+	return err
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (p *PolicySpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// String describes the default for listings.
+func (p *PolicySpec) String() string { return `{ kind = "ensemble" }` }
+
+// FeatureSpec is a schema. Without one the model learns it from its first request.
+type FeatureSpec struct{ Schema *feature.Schema }
+
+// DecodeSpec implements spec.Decoder.
+func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
+	if raw, ok := v.(spec.Raw); ok && raw["learn"] != nil {
+		if len(raw) != 1 || raw["learn"] != true {
+			return spec.Errorf(spec.Join(path, "learn"), "expected { learn = true } and nothing else")
+		}
+		f.Schema = nil
+		return nil
+	}
+	f.Schema, err = feature.Decode(v, path)
+	return err
+}
+
+// ExpandSpec implements spec.Decoder: a schema has no sweeps.
+func (f *FeatureSpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// String describes the default for listings.
+func (f *FeatureSpec) String() string { return "{ learn = true }" }
+
+// DecodeSpec implements spec.Decoder.
+func (e *Entry) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table with id and features", spec.Show(v))
+	}
+	for key := range raw {
+		if key != "id" && key != "features" {
+			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key, spec.Suggest(key, []string{"id", "features"}))
+		}
+	}
+	id, ok := raw["id"].(string)
+	if !ok || id == "" {
+		return spec.Errorf(spec.Join(path, "id"), "expected a string that is not empty")
+	}
+	e.ID, e.Features = id, nil
+	if f, ok := raw["features"]; ok {
+		b, err := json.Marshal(f)
+		if err != nil {
+			return spec.Errorf(spec.Join(path, "features"), "is no JSON value: %v", err)
+		}
+		e.Features = b
+	}
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder: an entry has no sweeps.
+func (e *Entry) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// Duration is a time.Duration, written like 1h30m or, as in ISO 8601, PT1H30M.
+type Duration time.Duration
+
+// DecodeSpec implements spec.Decoder.
+func (d *Duration) DecodeSpec(v any, path string) error {
+	s, ok := v.(string)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a duration such as 10m or PT10M", spec.Show(v))
+	}
+	text := s
+	if iso, ok := strings.CutPrefix(s, "PT"); ok {
+		text = strings.ToLower(iso)
+	}
+	x, err := time.ParseDuration(text)
+	if err != nil {
+		return spec.Errorf(path, "is %q, expected a duration such as 10m or PT10M", s)
+	}
+	*d = Duration(x)
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder: a duration has no sweeps.
+func (d *Duration) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Maybe is a number that may be absent.
+type Maybe struct {
+	Set   bool
+	Value float64
+}
+
+// DecodeSpec implements spec.Decoder.
+func (m *Maybe) DecodeSpec(v any, path string) error {
+	x, ok := spec.Number(v)
+	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
+		return spec.Errorf(path, "is %s, expected a finite number", spec.Show(v))
+	}
+	*m = Maybe{true, x}
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder: a reward has no sweeps.
+func (m *Maybe) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// String describes the default for listings.
+func (m *Maybe) String() string { return "none" }

@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+)
+
+// model returns the version of a model by name.
+func (s *Server) model(name string) (*entry, *choose.Version, error) {
+	e := (*s.names.Load())[name]
+	if e == nil {
+		return nil, nil, noModel(name)
+	}
+	return e, e.version.Load(), nil
+}
+
+// ListModels implements Service.
+func (s *Server) ListModels(ctx context.Context, after string, limit int) ([]Model, bool, error) {
+	if limit == 0 {
+		limit = 100
+	}
+	if limit < 1 || limit > 1000 {
+		return nil, false, invalid("limit", limit, "expected 1 to 1000")
+	}
+	done, err := s.begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer done()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := s.fold.Names()
+	from, found := slices.BinarySearch(names, after)
+	if found {
+		from++
+	}
+	names = names[from:]
+	more := len(names) > limit
+	models := []Model{}
+	for _, n := range names[:min(limit, len(names))] {
+		models = append(models, view(s.fold.Named(n)))
+	}
+	return models, more, nil
+}
+
+// GetModel implements Service.
+func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Model{}, err
+	}
+	defer done()
+	return s.view(name)
+}
+
+func (s *Server) view(name string) (Model, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m := s.fold.Named(name)
+	if m == nil {
+		return Model{}, noModel(name)
+	}
+	return view(m), nil
+}
+
+func view(m *fold.Model) Model {
+	return Model{
+		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused, Dim: m.Compiled.Dim,
+		Warnings: m.Compiled.Warnings, Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
+	}
+}
+
+// State implements Service.
+func (s *Server) State(ctx context.Context, name string) (StateView, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return StateView{}, err
+	}
+	defer done()
+	s.mu.RLock()
+	m := s.fold.Named(name)
+	if m == nil {
+		s.mu.RUnlock()
+		return StateView{}, noModel(name)
+	}
+	v := s.entries[m.ID].version.Load()
+	out := StateView{
+		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim, Learned: m.Counts.Learned,
+		Snapshot: bytes.Clone(v.State.Bytes()),
+	}
+	v.State.Hold() // nothing is published while the fold is locked: v is the newest
+	s.mu.RUnlock()
+	defer v.State.Release()
+	if v.Compiled.Encoder == nil {
+		return out, nil
+	}
+	if out.Theta, out.LogDet, err = v.Estimate(); err != nil {
+		return out, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
+	}
+	out.Coordinates = make([]string, v.Compiled.Dim)
+	for i := range out.Coordinates {
+		out.Coordinates[i] = v.Compiled.Encoder.Coordinate(i)
+	}
+	return out, nil
+}

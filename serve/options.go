@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"log/slog"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/serve/model"
+)
+
+// The most that Limits.Feature may allow.
+const (
+	MaxActions = model.MaxActions
+	MaxBytes   = model.MaxBytes
+)
+
+// Limits bound what a request may ask for. Zero fields stand for the defaults.
+type Limits struct {
+	Feature  feature.Limits // of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
+	Models   int            // 10,000
+	Members  int            // m of an ensemble: 1,000
+	Batch    int            // requests in a DecideBatch: 256
+	Rewards  int            // requests in a RewardBatch: 10,000
+	InFlight int            // calls at once: 8,192; more are TooBusy
+	Open     int            // open events: 4,000,000; more decisions are TooBusy
+}
+
+// Options configure Open. The zero value needs Dir or Log.
+type Options struct {
+	// Dir is the data directory: the log in it, snapshots and the keys of event ids. It is made if
+	// need be.
+	Dir string
+	// Log is used instead of a JetStream log in Dir; Close does not close it. Without Dir nothing
+	// is kept but what is in Log, there are no snapshots, and Keys is needed.
+	Log eventlog.Log
+	// JetStream configures the log in Dir. Shards is always 1.
+	JetStream eventlog.JetStreamOptions
+	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
+	Keys eventlog.IDKeys
+	// Committer configures group commit; Shard, Head and Now are set by Open.
+	Committer eventlog.CommitterOptions
+	Limits    Limits
+	// SnapshotEvery is how many records lie between two snapshots, default 200,000, and
+	// SnapshotAfter how much time, default 1 minute. Negative: only at Close.
+	SnapshotEvery int
+	SnapshotAfter time.Duration
+	// Keep is how long entries stay in the log, by the times that they bear, and KeepBytes how many bytes
+	// of entries stay; 0 sets no limit, and with two the stricter holds. What is needed stays longer, see
+	// Server.Trim. TrimEvery is how often the server looks, default 10 minutes; negative: only on Trim.
+	Keep      time.Duration
+	KeepBytes int64
+	TrimEvery time.Duration
+	// ExpireEvery is how often the server looks for windows to close, default 200 ms. Negative:
+	// only when Expire is called.
+	ExpireEvery time.Duration
+	// Wait bounds how long a call waits for its own record to be applied, and for MinSeq; default
+	// 5 s.
+	Wait time.Duration
+	// Now is the clock, time.Now when nil. It dates records and decides when a window ends, by
+	// writing a record; it has no other say in the state.
+	Now func() time.Time
+	// Logger gets what the operator should know; never features, never secrets. nil for nothing.
+	Logger *slog.Logger
+}
+
+// model returns the limits of a configuration.
+func (l *Limits) model() model.Limits { return model.Limits{Members: l.Members, Feature: l.Feature} }
+
+func (o *Options) defaults() {
+	set := func(at *int, v int) {
+		if *at == 0 {
+			*at = v
+		}
+	}
+	set(&o.Limits.Feature.Actions, model.DefaultLimits.Feature.Actions)
+	set(&o.Limits.Feature.Bytes, model.DefaultLimits.Feature.Bytes)
+	set(&o.Limits.Members, model.DefaultLimits.Members)
+	set(&o.Limits.Models, 10_000)
+	set(&o.Limits.Batch, 256)
+	set(&o.Limits.Rewards, 10_000)
+	set(&o.Limits.InFlight, 8192)
+	set(&o.Limits.Open, 4_000_000)
+	set(&o.SnapshotEvery, 200_000)
+	for _, d := range []struct {
+		at *time.Duration
+		v  time.Duration
+	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second}, {&o.TrimEvery, 10 * time.Minute}} {
+		if *d.at == 0 {
+			*d.at = d.v
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
