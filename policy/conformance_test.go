@@ -75,6 +75,10 @@ var examples = map[string][]example{
 		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
 	},
 	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},
+	"hashed": {
+		{table: "", raw: spec.Raw{"bits": int64(10)}, law: finite, only: finite},
+		{table: "logistic pairs", raw: spec.Raw{"bits": int64(10), "link": "logistic", "pairs": "yes", "range": []any{int64(-1000), int64(1000)}, "m": int64(5)}, law: finite, only: finite},
+	},
 	"lazy": {
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "m=3 one-sided beta", raw: spec.Raw{"m": int64(3), "symmetric": false, "rho": 1.3, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
@@ -92,6 +96,10 @@ var examples = map[string][]example{
 		{table: "ensemble", raw: spec.Raw{"epsilon": 0.2, "base": spec.Raw{"kind": "ensemble", "m": int64(5)}}, law: finite, only: finite, exempt: byNumber},
 		{table: "mixed ts", raw: spec.Raw{"base": spec.Raw{"kind": "mixed", "base": spec.Raw{"kind": "ts"}}}, law: noSet, only: finite, exempt: byNumber},
 		{table: "doubling linucb", raw: spec.Raw{"base": spec.Raw{"kind": "doubling", "base": spec.Raw{"kind": "linucb"}}}, law: finite, only: finite, exempt: byNumber},
+	},
+	"sparse": {
+		{table: "", raw: spec.Raw{}, law: finite, only: finite},
+		{table: "logistic", raw: spec.Raw{"link": "logistic", "range": []any{int64(-1000), int64(1000)}, "m": int64(3)}, law: finite, only: finite},
 	},
 	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}},
 	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},

@@ -107,7 +107,9 @@ func checkRange(r []float64) error {
 // set); Prob m members.
 type Hashed struct {
 	opts    HashedOptions
+	input   sparseInput
 	members sparseMembers
+	play    view
 	folds   []*sparseFold
 	wide    []bool
 	numbers []float64 // lo, hi, then one discounted sum of squared errors for each fold
@@ -119,7 +121,10 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hashed{opts: o, members: newSparseMembers(p.Init, o.M), numbers: []float64{0, 1}}
+	h := &Hashed{
+		opts: o, members: newSparseMembers(p.Init, o.M), numbers: []float64{0, 1},
+		input: sparseInput{kind: "hashed", dim: min(p.Dim, 1<<o.Bits), most: 2 << o.Bits, fixed: o.Range != nil},
+	}
 	if o.Range != nil {
 		copy(h.numbers, o.Range)
 	}
@@ -176,89 +181,61 @@ func (h *Hashed) playing() int {
 	return best
 }
 
-// part returns how many leading entries a fold reads, and what they are multiplied by.
-func (h *Hashed) part(wide bool) func(at []uint32, x []float64) (int, float64) {
-	d := uint32(1) << h.opts.Bits
-	return func(at []uint32, x []float64) (int, float64) {
-		n := len(at)
-		if !wide {
-			for n > 0 && at[n-1] >= d {
-				n--
-			}
-		}
-		var q float64
-		for _, v := range x[:n] {
-			q += float64(v * v)
-		}
-		if q == 0 {
-			return n, 1
-		}
-		return n, 1 / math.Sqrt(q)
+// view returns how fold k reads vectors.
+func (h *Hashed) view(k int) view {
+	v := view{fold: h.folds[k], mask: 1<<h.opts.Bits - 1, limit: 1 << h.opts.Bits, unit: true}
+	if h.wide[k] {
+		v.limit = math.MaxUint64
 	}
-}
-
-func (h *Hashed) view() view {
-	k := h.playing()
-	return view{h.folds[k], 1<<h.opts.Bits - 1, h.part(h.wide[k])}
+	return v
 }
 
 // Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.
 func (h *Hashed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	s, err := sparseSet("hashed", set, h.Dim())
+	s, err := h.input.open(set)
 	if err != nil {
 		return err
 	}
-	return h.members.choose(dst, h.view(), h.opts.A, s, draw)
+	h.play = h.view(h.playing())
+	return h.members.choose(dst, &h.play, h.opts.A, s, draw)
 }
 
 // Prob implements bandit.Prober: a count over the 2m members of this decision.
 func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
-	s, err := sparseSet("hashed", set, h.Dim())
+	s, err := h.input.open(set)
 	if err != nil {
 		return err
 	}
-	return h.members.law(dst, h.view(), h.opts.A, s, draw)
+	h.play = h.view(h.playing())
+	return h.members.law(dst, &h.play, h.opts.A, s, draw)
 }
 
 // Update implements bandit.Policy. It draws nothing.
 func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
-	if err := checkSparse(a, y, h.Dim()); err != nil {
+	at, x, err := h.input.read(a, y)
+	if err != nil {
 		return err
 	}
-	lo, hi := h.numbers[0], h.numbers[1]
-	if y < lo || y > hi {
-		if h.opts.Range != nil {
-			return fmt.Errorf("policy: reward is %v, expected a number in [%v, %v]", y, lo, hi)
-		}
-		if err := h.widen(y); err != nil {
-			return err
-		}
-		lo, hi = h.numbers[0], h.numbers[1]
+	lo, hi, err := h.input.widened(h.numbers[0], h.numbers[1], y)
+	if err != nil {
+		return err
+	}
+	if lo != h.numbers[0] || hi != h.numbers[1] {
+		h.widen(lo, hi)
 	}
 	y = (y - lo) / (hi - lo)
 	gamma := 1 - 1/h.opts.Forget
 	for k, f := range h.folds {
-		n, scale := h.part(h.wide[k])(a.At, a.X)
-		e := f.learn(a.At[:n], a.X[:n], scale, 1<<h.opts.Bits-1, y) - y
+		v := h.view(k)
+		n, scale := v.part(at, x)
+		e := f.learn(at[:n], x[:n], scale, v.mask, y) - y
 		h.numbers[2+k] = float64(gamma*h.numbers[2+k]) + float64(e*e)
 	}
 	return nil
 }
 
-// widen doubles the range until it holds y.
-func (h *Hashed) widen(y float64) error {
-	lo, hi := h.numbers[0], h.numbers[1]
-	width := hi - lo
-	for y < lo || y > hi {
-		if width *= 2; width > 1e100 {
-			return fmt.Errorf("policy: reward is %v, expected a number of at most 1e99", y)
-		}
-		if y < lo {
-			lo = hi - width
-		} else {
-			hi = lo + width
-		}
-	}
+// widen changes the range of rewards: errors and weights keep their meaning.
+func (h *Hashed) widen(lo, hi float64) {
 	alpha := (h.numbers[1] - h.numbers[0]) / (hi - lo)
 	beta := (h.numbers[0] - lo) / (hi - lo)
 	for k, f := range h.folds {
@@ -266,7 +243,6 @@ func (h *Hashed) widen(y float64) error {
 		h.numbers[2+k] *= float64(alpha * alpha)
 	}
 	h.numbers[0], h.numbers[1] = lo, hi
-	return nil
 }
 
 // Merge is refused: weights depend on the order of events.
@@ -290,3 +266,10 @@ func (h *Hashed) Adopt(s *Shared) error { return s.adopt("hashed", h.numbers, h.
 
 // Digest implements Sharer.
 func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds) }
+
+var (
+	_ bandit.Policy      = (*Hashed)(nil)
+	_ bandit.Prober      = (*Hashed)(nil)
+	_ bandit.Snapshotter = (*Hashed)(nil)
+	_ Sharer             = (*Hashed)(nil)
+)

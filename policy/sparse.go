@@ -18,7 +18,7 @@ type SparseOptions struct {
 	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
 	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
 	Link   string    `key:"link" doc:"linear or logistic" default:"linear"`
-	Range  []float64 `key:"range" doc:"[min, max] of rewards, folded to [0, 1]; one outside is refused. Missing: [0, 1]"`
+	Range  []float64 `key:"range" doc:"[min, max] of rewards, folded to [0, 1]; one outside is refused. Missing: [0, 1], and it widens (not with the logistic link)"`
 }
 
 // Doc implements spec.Documented.
@@ -53,9 +53,6 @@ func (o SparseOptions) resolve(p Problem) (SparseOptions, error) {
 	number(&o.Eta, 0.05)
 	if o.Link == "" {
 		o.Link = linear
-	}
-	if o.Range == nil {
-		o.Range = []float64{0, 1}
 	}
 	if words := []string{linear, logistic}; o.Link != words[0] && o.Link != words[1] {
 		return o, fmt.Errorf("link is %q%s", o.Link, spec.Suggest(o.Link, words))
@@ -107,8 +104,11 @@ func checkSparseNumbers(bits, m int, a, lambda, eta float64) error {
 // bytes for a coordinate when all are touched, whatever m is.
 type Sparse struct {
 	opts    SparseOptions
+	input   sparseInput
 	members sparseMembers
-	fold    sparseFold
+	play    view
+	folds   [1]*sparseFold
+	numbers [2]float64 // lo, hi
 }
 
 // NewSparse returns the policy before round 1. The error names the option that is wrong.
@@ -117,10 +117,14 @@ func NewSparse(o SparseOptions, p Problem) (*Sparse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sparse{
-		opts: o, members: newSparseMembers(p.Init, o.M),
-		fold: sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta, logistic: o.Link == logistic},
-	}, nil
+	fold := &sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta, logistic: o.Link == logistic}
+	s := &Sparse{
+		opts: o, members: newSparseMembers(p.Init, o.M), folds: [1]*sparseFold{fold}, numbers: [2]float64{0, 1},
+		input: sparseInput{kind: "sparse", dim: p.Dim, most: 1 << o.Bits, fixed: o.Range != nil || fold.logistic},
+		play:  view{fold: fold, mask: math.MaxUint32, limit: math.MaxUint64},
+	}
+	copy(s.numbers[:], o.Range)
+	return s, nil
 }
 
 // Options returns the configuration with every default filled in.
@@ -130,50 +134,53 @@ func (s *Sparse) Options() SparseOptions { return s.opts }
 func (s *Sparse) Dim() int { return 1 << s.opts.Bits }
 
 // Touched returns the number of coordinates that some action has had.
-func (s *Sparse) Touched() int { return s.fold.cells.Touched() }
+func (s *Sparse) Touched() int { return s.folds[0].cells.Touched() }
 
 // Sigma returns σ̂.
-func (s *Sparse) Sigma() float64 { return s.fold.sigma() }
+func (s *Sparse) Sigma() float64 { return s.folds[0].sigma() }
 
 // Coordinate returns w, A and G of coordinate i < Dim. An untouched one has (0, λ, 1e-8).
 func (s *Sparse) Coordinate(i uint32) (w, a, g float64) {
-	p, k := s.fold.cells.Page(i), paged.Slot(i)
+	p, k := s.folds[0].cells.Page(i), paged.Slot(i)
 	if p.WA[2*k+1] == 0 {
 		return 0, s.opts.Lambda, firstG
 	}
 	return p.WA[2*k], p.WA[2*k+1], p.G[k]
 }
 
-func (s *Sparse) view() view { return view{&s.fold, math.MaxUint32, whole} }
-
 // Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.
 func (s *Sparse) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	list, err := sparseSet("sparse", set, s.Dim())
+	list, err := s.input.open(set)
 	if err != nil {
 		return err
 	}
-	return s.members.choose(dst, s.view(), s.opts.A, list, draw)
+	return s.members.choose(dst, &s.play, s.opts.A, list, draw)
 }
 
 // Prob implements bandit.Prober: a count over the 2m members of this decision.
 func (s *Sparse) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
-	list, err := sparseSet("sparse", set, s.Dim())
+	list, err := s.input.open(set)
 	if err != nil {
 		return err
 	}
-	return s.members.law(dst, s.view(), s.opts.A, list, draw)
+	return s.members.law(dst, &s.play, s.opts.A, list, draw)
 }
 
 // Update implements bandit.Policy. It draws nothing.
 func (s *Sparse) Update(a bandit.Action, y float64, _ rng.Source) error {
-	if err := checkSparse(a, y, s.Dim()); err != nil {
+	at, x, err := s.input.read(a, y)
+	if err != nil {
 		return err
 	}
-	lo, hi := s.opts.Range[0], s.opts.Range[1]
-	if y < lo || y > hi {
-		return fmt.Errorf("policy: reward is %v, expected a number in [%v, %v] (option range)", y, lo, hi)
+	lo, hi, err := s.input.widened(s.numbers[0], s.numbers[1], y)
+	if err != nil {
+		return err
 	}
-	s.fold.learn(a.At, a.X, 1, math.MaxUint32, (y-lo)/(hi-lo))
+	if w := hi - lo; lo != s.numbers[0] || hi != s.numbers[1] {
+		s.folds[0].rescale((s.numbers[1]-s.numbers[0])/w, (s.numbers[0]-lo)/w)
+		s.numbers = [2]float64{lo, hi}
+	}
+	s.folds[0].learn(at, x, 1, math.MaxUint32, (y-lo)/(hi-lo))
 	return nil
 }
 
@@ -182,19 +189,26 @@ func (s *Sparse) Merge(*Sparse) error { return errNoMerge }
 
 // AppendSnapshot implements bandit.Snapshotter: the touched coordinates.
 func (s *Sparse) AppendSnapshot(b []byte) ([]byte, error) {
-	return appendSparse(b, "sparse", nil, []*sparseFold{&s.fold}), nil
+	return appendSparse(b, "sparse", s.numbers[:], s.folds[:]), nil
 }
 
 // Restore implements bandit.Snapshotter.
 func (s *Sparse) Restore(b []byte) error {
-	return readSparse(b, "sparse", nil, []*sparseFold{&s.fold})
+	return readSparse(b, "sparse", s.numbers[:], s.folds[:])
 }
 
 // Share implements Sharer.
-func (s *Sparse) Share() *Shared { return shareFolds("sparse", nil, []*sparseFold{&s.fold}) }
+func (s *Sparse) Share() *Shared { return shareFolds("sparse", s.numbers[:], s.folds[:]) }
 
 // Adopt implements Sharer.
-func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", nil, []*sparseFold{&s.fold}) }
+func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", s.numbers[:], s.folds[:]) }
 
 // Digest implements Sharer.
-func (s *Sparse) Digest() [16]byte { return digestFolds(nil, []*sparseFold{&s.fold}) }
+func (s *Sparse) Digest() [16]byte { return digestFolds(s.numbers[:], s.folds[:]) }
+
+var (
+	_ bandit.Policy      = (*Sparse)(nil)
+	_ bandit.Prober      = (*Sparse)(nil)
+	_ bandit.Snapshotter = (*Sparse)(nil)
+	_ Sharer             = (*Sparse)(nil)
+)

@@ -171,25 +171,42 @@ func newSparseMembers(init rng.Stream, m int) sparseMembers {
 	return sparseMembers{keys: init, m: m, g: make([]float64, (m+3)/4*4*chunk)}
 }
 
-// view says how a fold reads the vectors of a set.
+// view says how a fold reads the vectors of a set: coordinates modulo mask + 1, of all entries or those
+// before the first coordinate of limit or more (pairs), divided by their norm or as they are.
 type view struct {
-	fold *sparseFold
-	mask uint32
-	part func(at []uint32, x []float64) (n int, scale float64) // how many leading entries count, and what they are multiplied by
+	fold  *sparseFold
+	mask  uint32
+	limit uint64
+	unit  bool
 }
 
-func whole(at []uint32, _ []float64) (int, float64) { return len(at), 1 }
+// part returns how many leading entries count, and what they are multiplied by.
+func (v *view) part(at []uint32, x []float64) (n int, scale float64) {
+	for n = len(at); n > 0 && uint64(at[n-1]) >= v.limit; n-- {
+	}
+	if !v.unit {
+		return n, 1
+	}
+	var q float64
+	for _, e := range x[:n] {
+		q += float64(e * e)
+	}
+	if q == 0 {
+		return n, 1
+	}
+	return n, 1 / math.Sqrt(q)
+}
 
 // all computes base and spread for every member; one with only member j, in column 0.
-func (s *sparseMembers) all(v view, set bandit.Sparse, key uint64) error {
+func (s *sparseMembers) all(v *view, set bandit.Sparse, key uint64) error {
 	return s.run(v, set, key, -1)
 }
 
-func (s *sparseMembers) one(v view, set bandit.Sparse, key uint64, j int) error {
+func (s *sparseMembers) one(v *view, set bandit.Sparse, key uint64, j int) error {
 	return s.run(v, set, key, j)
 }
 
-func (s *sparseMembers) run(v view, set bandit.Sparse, key uint64, only int) error {
+func (s *sparseMembers) run(v *view, set bandit.Sparse, key uint64, only int) error {
 	k, m := set.Len(), s.m
 	if only >= 0 {
 		m = 1
@@ -262,19 +279,23 @@ func (s *sparseMembers) best(r float64, j, m int) int {
 }
 
 // choose stores the action of the member and the sign that draw has at 0 and 1.
-func (s *sparseMembers) choose(dst *bandit.Action, v view, a float64, set bandit.Sparse, draw rng.Source) error {
+func (s *sparseMembers) choose(dst *bandit.Action, v *view, a float64, set bandit.Sparse, draw rng.Source) error {
 	j, sign := draw.Intn(0, s.m), draw.Sign(1)
 	if err := s.one(v, set, draw.At(), j); err != nil {
 		return err
 	}
 	i := s.best(float64(sign*float64(a*v.fold.sigma())), 0, 1)
+	if l, ok := set.(*denseList); ok {
+		dst.Set(l.arms.At(i), i)
+		return nil
+	}
 	at, x := set.Nonzeros(i)
 	dst.SetSparse(at, x, i)
 	return nil
 }
 
 // law writes the share of the 2m members that choose each action.
-func (s *sparseMembers) law(dst *bandit.Law, v view, a float64, set bandit.Sparse, draw rng.Source) error {
+func (s *sparseMembers) law(dst *bandit.Law, v *view, a float64, set bandit.Sparse, draw rng.Source) error {
 	if err := s.all(v, set, draw.At()); err != nil {
 		return err
 	}
@@ -288,35 +309,116 @@ func (s *sparseMembers) law(dst *bandit.Law, v view, a float64, set bandit.Spars
 	return nil
 }
 
-// sparseSet returns the set as a sparse one of dimension at most 2^bits.
-func sparseSet(kind string, set bandit.ActionSet, dim int) (bandit.Sparse, error) {
-	s, ok := set.(bandit.Sparse)
-	if !ok {
-		return nil, fmt.Errorf("policy: %s takes actions as lists of nonzeros (bandit.Sparse), not a %T; a policy for dense vectors has kind atoms or ensemble: %w", kind, set, bandit.ErrUnsupported)
-	}
-	if s.Dim() > dim {
-		return nil, fmt.Errorf("policy: the action set has dimension %d, the policy %d", s.Dim(), dim)
-	}
-	return s, nil
+// denseList is a finite set of dense arms, seen as lists of what is not 0.
+type denseList struct {
+	arms bandit.Finite
+	from []int
+	at   []uint32
+	x    []float64
 }
 
-// checkSparse returns an error unless a is a sparse action below dim with finite values.
-func checkSparse(a bandit.Action, y float64, dim int) error {
-	if a.At == nil || len(a.At) != len(a.X) {
-		return fmt.Errorf("policy: action has %d values and %d coordinates, expected a sparse action with as many of both", len(a.X), len(a.At))
+func (l *denseList) set(f bandit.Finite) {
+	l.arms, l.from, l.at, l.x = f, append(l.from[:0], 0), l.at[:0], l.x[:0]
+	for i := range f.Len() {
+		l.add(f.At(i))
+	}
+}
+
+func (l *denseList) add(x []float64) {
+	for i, v := range x {
+		if v != 0 {
+			l.at, l.x = append(l.at, uint32(i)), append(l.x, v)
+		}
+	}
+	l.from = append(l.from, len(l.at))
+}
+
+func (l *denseList) Dim() int { return l.arms.Dim() }
+func (l *denseList) Len() int { return l.arms.Len() }
+func (l *denseList) Nonzeros(i int) ([]uint32, []float64) {
+	return l.at[l.from[i]:l.from[i+1]], l.x[l.from[i]:l.from[i+1]]
+}
+func (l *denseList) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	return l.arms.ArgMax(dst, theta)
+}
+
+// sparseInput is what policies on nonzeros do with sets, actions and rewards. dim is the dimension of
+// dense vectors, 0 when there are none; most bounds the coordinates of sparse ones.
+type sparseInput struct {
+	kind      string
+	dim, most int
+	fixed     bool // the range is declared
+	list, one denseList
+}
+
+// open returns a set as lists of nonzeros.
+func (c *sparseInput) open(set bandit.ActionSet) (bandit.Sparse, error) {
+	switch s := set.(type) {
+	case bandit.Sparse:
+		if s.Dim() > c.most {
+			return nil, fmt.Errorf("policy: the action set has dimension %d, the policy %d", s.Dim(), c.most)
+		}
+		return s, nil
+	case bandit.Finite:
+		if s.Dim() != c.dim {
+			return nil, fmt.Errorf("policy: the action set has dimension %d, the policy %d", s.Dim(), c.dim)
+		}
+		c.list.set(s)
+		return &c.list, nil
+	}
+	return nil, fmt.Errorf("policy: %s needs a list of actions, sparse or dense, not a %T: %w", c.kind, set, bandit.ErrUnsupported)
+}
+
+// read returns the nonzeros of an action. It returns an error unless its values are finite, its
+// coordinates those of the policy, and y is finite.
+func (c *sparseInput) read(a bandit.Action, y float64) (at []uint32, x []float64, err error) {
+	if a.At == nil {
+		if err := checkAction(a, y, c.dim); err != nil {
+			return nil, nil, err
+		}
+		c.one.from, c.one.at, c.one.x = c.one.from[:0], c.one.at[:0], c.one.x[:0]
+		c.one.add(a.X)
+		a.At, a.X = c.one.at, c.one.x
+	}
+	if len(a.At) != len(a.X) {
+		return nil, nil, fmt.Errorf("policy: action has %d values and %d coordinates, expected as many of both", len(a.X), len(a.At))
 	}
 	for k, v := range a.X {
-		if int64(a.At[k]) >= int64(dim) {
-			return fmt.Errorf("policy: action coordinate %d is %d, expected less than %d", k, a.At[k], dim)
+		if int64(a.At[k]) >= int64(c.most) {
+			return nil, nil, fmt.Errorf("policy: action coordinate %d is %d, expected less than %d", k, a.At[k], c.most)
 		}
 		if !(math.Abs(v) <= 1e18) {
-			return fmt.Errorf("policy: action value at coordinate %d is %v, expected a number of at most 1e18: %w", a.At[k], v, bandit.ErrNotFinite)
+			return nil, nil, fmt.Errorf("policy: action value at coordinate %d is %v, expected a number of at most 1e18: %w", a.At[k], v, bandit.ErrNotFinite)
 		}
 	}
 	if y-y != 0 {
-		return fmt.Errorf("policy: reward is %v: %w", y, bandit.ErrNotFinite)
+		return nil, nil, fmt.Errorf("policy: reward is %v: %w", y, bandit.ErrNotFinite)
 	}
-	return nil
+	return a.At, a.X, nil
+}
+
+// widened returns the range [lo, hi] after reward y: the same when it holds y, otherwise with its width
+// doubled on that side until it does. A declared range is never widened.
+func (c *sparseInput) widened(lo, hi, y float64) (float64, float64, error) {
+	if y >= lo && y <= hi {
+		return lo, hi, nil
+	}
+	if c.fixed {
+		return lo, hi, fmt.Errorf("policy: reward is %v, expected a number in [%v, %v] (option range)", y, lo, hi)
+	}
+	if !(math.Abs(y) <= 1e100) {
+		return lo, hi, fmt.Errorf("policy: reward is %v, expected a number of at most 1e100", y)
+	}
+	width := hi - lo
+	for y < lo || y > hi {
+		width *= 2
+		if y < lo {
+			lo = hi - width
+		} else {
+			hi = lo + width
+		}
+	}
+	return lo, hi, nil
 }
 
 // A sparse snapshot is: "TRS1", kind (u16 length, bytes), count of numbers (u16) and as many float64s,
