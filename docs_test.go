@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,7 +24,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*/*.md", "docs/design/adr/*.md"} {
+	for _, pattern := range []string{"docs/*/*.md", "docs/*/*/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -146,6 +147,46 @@ func TestDocumentsAreTrue(t *testing.T) {
 	}
 	if checked < 50 {
 		t.Errorf("only %d words were checked; the pages have changed their ways", checked)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks: a link to a file leads to one, and its fragment to a heading there.
+func TestLinks(t *testing.T) {
+	pages := documents(t)
+	slugs := func(page string) []string {
+		var out []string
+		for _, h := range heading.FindAllStringSubmatch(pages[page], -1) {
+			out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+		}
+		return out
+	}
+	checked := 0
+	for page, text := range pages {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, fragment, _ := strings.Cut(m[1]+m[2], "#")
+			if strings.Contains(target, ":") {
+				continue // elsewhere
+			}
+			file := page
+			if target != "" {
+				file = path.Join(path.Dir(page), target)
+			}
+			checked++
+			if _, err := os.Stat(filepath.FromSlash(file)); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, m[0])
+			} else if fragment != "" && !slices.Contains(slugs(file), fragment) {
+				t.Errorf("%s: %s has no heading #%s", page, file, fragment)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d links were checked", checked)
 	}
 }
 

@@ -14,7 +14,7 @@ const spareProcessors = 2
 // notice at first of one that waits for the disk; who comes back from a sync, and whoever passes the answer on,
 // then queues behind the callers that the last batch has woken, because Go's scheduler takes what is near before
 // what is old. With a thread to spare the system's scheduler shares the processors, and the log does not queue.
-// How much a decision gains, and what it costs: docs/guide/serving.md.
+// How much a decision gains, and what it costs: docs/record/0.1.0/server.md.
 //
 // GOMAXPROCS in the environment overrules this, and so does a container or service with a share of the processors:
 // with more threads it would use it up sooner, and be stopped. The first call counts, and belongs before the

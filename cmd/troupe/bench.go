@@ -25,7 +25,7 @@ import (
 )
 
 // benchCase is one configuration of `troupe bench`: d, K arms on the sphere (0: the unit ball), m
-// members, T rounds. Letters are those of docs/record/performance.md.
+// members, T rounds. Letters are those of docs/guide/performance.md.
 type benchCase struct {
 	name         string
 	d, k, m      int
@@ -89,7 +89,7 @@ Go), with the machine's own limits and, with --against, with other programs, so 
 of the machine hit all sides; ratios are taken within a turn, and their median is reported. Times
 are processor time; A×100 (also written Ax100) is the wall clock of a whole "troupe run" of 100
 replications on all processors. A turn in which a probe of fixed work changes by more than 15 %
-is measured again. docs/record/performance.md explains every column.
+is measured again. docs/guide/performance.md explains every column.
 
 The kernels are those that the processor offers; TROUPE_KERNEL=portable measures the build
 without assembly, TROUPE_KERNEL=avx2 what a machine without AVX-512 would run.
