@@ -66,6 +66,12 @@ type Case[T any] struct {
 	named  bool           // the file gives a name
 }
 
+// PolicyCase and EnvironmentCase are the cases of an experiment.
+type (
+	PolicyCase      = Case[policy.Options]
+	EnvironmentCase = Case[env.Options]
+)
+
 // header is the part of a spec outside the tables.
 type header struct {
 	Name         string   `key:"name" doc:"name of the experiment; default: the file's name"`

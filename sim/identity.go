@@ -13,19 +13,7 @@ import (
 // the numbers of a cell depend on: the two tables without their names, the bytes of the data file, seed,
 // replication, horizon, checkpoints, and the program.
 func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) error {
-	type table struct {
-		Kind  string
-		Table spec.Raw
-		Data  string `json:",omitempty"`
-	}
-	world, pol := &x.Environments[e], &x.Policies[p]
-	head, err := json.Marshal(struct {
-		Format      int
-		Program     string
-		Environment table
-		Policy      table
-		Seed        uint64
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed})
+	head, err := x.keyHead(e, p, program, data)
 	if err != nil {
 		return err
 	}
@@ -37,18 +25,52 @@ func (x *Experiment) cellKeys(keys []string, e, p int, program, data string) err
 	if err != nil {
 		return err
 	}
-	// One object, its field Replication between the others.
-	head = append(head[:len(head)-1], `,"Replication":`...)
 	tail[0] = ','
-	for r := range keys {
-		keys[r] = hash(append(strconv.AppendInt(head, int64(r+1), 10), tail...))[:32]
-	}
+	number(keys, head, tail)
 	return nil
 }
 
-// Identity is a hash of what the spec asks for, the number of replications aside: a directory of
-// results can be extended by more replications of the same experiment and by nothing else. The
-// hypothesis is part of it: results cannot be continued under another one.
+// cellStems stores the stems of the cells: their keys without horizon and checkpoints. Cells of one
+// stem play the same rounds, as far as their policy does not know the horizon.
+func (x *Experiment) cellStems(stems []string, e, p int, program, data string) error {
+	head, err := x.keyHead(e, p, program, data)
+	if err != nil {
+		return err
+	}
+	tail, err := json.Marshal(x.Record)
+	if err != nil {
+		return err
+	}
+	number(stems, head, append(append([]byte(`,"Record":`), tail...), '}'))
+	return nil
+}
+
+// keyHead is the part of the keys that all replications share.
+func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
+	type table struct {
+		Kind  string
+		Table spec.Raw
+		Data  string `json:",omitempty"`
+	}
+	world, pol := &x.Environments[e], &x.Policies[p]
+	return json.Marshal(struct {
+		Format      int
+		Program     string
+		Environment table
+		Policy      table
+		Seed        uint64
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed})
+}
+
+// number hashes one object for each replication, its field Replication between head and tail.
+func number(keys []string, head, tail []byte) {
+	head = append(head[:len(head)-1], `,"Replication":`...)
+	for r := range keys {
+		keys[r] = hash(append(strconv.AppendInt(head, int64(r+1), 10), tail...))[:32]
+	}
+}
+
+// Identity is a hash of what the spec asks for, the number of replications aside.
 func (x *Experiment) Identity() string {
 	type named struct {
 		Name, Kind string

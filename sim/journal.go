@@ -18,7 +18,8 @@ import (
 // hash of everything its numbers depend on (see cellKeys), so a line is right wherever it is found,
 // in any order, beside lines of other experiments. regret and reward are the sums at the
 // checkpoints, printed so that they read back exactly; seconds is the time the cell took. also
-// holds the columns of diagnostics.csv, where the spec asks for them and the cell has them.
+// holds the columns of diagnostics.csv, where the spec asks for them and the cell has them; stem and
+// horizon tell a longer run which cell this one begins.
 //
 // A line that does not check out is as good as absent: its cell is played again. A kill while
 // writing leaves at most one such line, at the end.
@@ -34,6 +35,9 @@ type entry struct {
 	Reward  []float64 `json:"reward"`
 
 	Also map[string][]float64 `json:"also,omitempty"`
+
+	Stem string `json:"stem,omitempty"` // key without horizon and checkpoints
+	T    int    `json:"horizon,omitempty"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

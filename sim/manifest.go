@@ -4,36 +4,40 @@ package sim
 // a function of the spec, the code and the architecture alone; everything that differs from run to
 // run (times, number of workers) is here.
 type Manifest struct {
-	Troupe       string           `json:"troupe"`  // version
-	Commit       string           `json:"commit"`  // VCS revision, "" when unknown
-	Dirty        bool             `json:"dirty"`   // built from a modified tree
-	Go           string           `json:"go"`      // go1.26.8
-	OS           string           `json:"os"`      // GOOS
-	Arch         string           `json:"arch"`    // GOARCH
-	CPUs         int              `json:"cpus"`    //
-	Command      string           `json:"command"` // what was typed
-	Experiment   string           `json:"experiment"`
-	Hypothesis   string           `json:"hypothesis,omitempty"` // stated before the run
-	Spec         string           `json:"spec"`                 // the TOML text as run
-	SpecSHA256   string           `json:"spec_sha256"`
-	Identity     string           `json:"identity"`          // hash of what the spec asks for, replications aside
-	Program      string           `json:"program,omitempty"` // hash that identifies the program's code
-	Seed         uint64           `json:"seed"`
-	Horizon      int              `json:"horizon"`
-	Replications int              `json:"replications"`
-	Workers      int              `json:"workers"`
-	Started      string           `json:"started"` // RFC 3339
-	Seconds      float64          `json:"seconds"` // wall time, all sessions of a run that was resumed
-	Status       string           `json:"status"`  // Complete or Interrupted
-	Cells        int              `json:"cells"`   // environment × policy × replication
-	Done         int              `json:"done"`    // cells in results.csv
-	ResultsSHA   string           `json:"results_sha256"`
-	Record       []string         `json:"record,omitempty"`             // what diagnostics.csv holds
-	Diagnostics  string           `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
-	Reference    string           `json:"reference,omitempty"`          // the policy that others are compared with
-	Environments []EnvironmentRow `json:"environments"`
-	Policies     []PolicyRow      `json:"policies"`
-	Notes        []string         `json:"notes,omitempty"` // warnings, rescalings
+	Troupe       string   `json:"troupe"`  // version
+	Commit       string   `json:"commit"`  // VCS revision, "" when unknown
+	Dirty        bool     `json:"dirty"`   // built from a modified tree
+	Go           string   `json:"go"`      // go1.26.8
+	OS           string   `json:"os"`      // GOOS
+	Arch         string   `json:"arch"`    // GOARCH
+	CPUs         int      `json:"cpus"`    //
+	Command      string   `json:"command"` // what was typed
+	Experiment   string   `json:"experiment"`
+	Hypothesis   string   `json:"hypothesis,omitempty"` // stated before the run
+	Spec         string   `json:"spec"`                 // the TOML text as run
+	SpecSHA256   string   `json:"spec_sha256"`
+	Identity     string   `json:"identity"`          // hash of what the spec asks for, replications aside
+	Program      string   `json:"program,omitempty"` // what computed the cells, one a line: "engine 1"; a hash of the executable for outside kinds
+	Engine       int      `json:"engine,omitempty"`  // of the binary that wrote this
+	Seed         uint64   `json:"seed"`
+	Horizon      int      `json:"horizon"`
+	Replications int      `json:"replications"`
+	Workers      int      `json:"workers"`
+	Started      string   `json:"started"` // RFC 3339
+	Seconds      float64  `json:"seconds"` // wall time, all sessions of a run that was resumed
+	Status       string   `json:"status"`  // Complete or Interrupted
+	Cells        int      `json:"cells"`   // environment × policy × replication
+	Done         int      `json:"done"`    // cells in results.csv
+	ResultsSHA   string   `json:"results_sha256"`
+	Record       []string `json:"record,omitempty"`             // what diagnostics.csv holds
+	Diagnostics  string   `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
+	Reference    string   `json:"reference,omitempty"`          // the policy that others are compared with
+	// LateReference: the reference was named when results were there already, so it was not stated
+	// before the run.
+	LateReference bool             `json:"late_reference,omitempty"`
+	Environments  []EnvironmentRow `json:"environments"`
+	Policies      []PolicyRow      `json:"policies"`
+	Notes         []string         `json:"notes,omitempty"` // warnings, rescalings
 }
 
 // EnvironmentRow is one environment after sweeps were multiplied out.

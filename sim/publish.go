@@ -1,51 +1,14 @@
 package sim
 
 import (
-	"fmt"
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
-
-// recall computes the keys of the cells and takes from the journal those that are there.
-func (r *runner) recall() error {
-	x := r.x
-	r.keys = make([]string, len(r.cells))
-	for e := range x.Environments {
-		for p := range x.Policies {
-			if err := x.cellKeys(r.keys[x.index(e, p, 0):][:x.Replications], e, p, r.o.Program, r.worlds[e].file.SHA256); err != nil {
-				return err
-			}
-		}
-	}
-	if r.o.Dir == "" {
-		return nil
-	}
-	if m, err := ReadManifest(r.o.Dir); err == nil && m.Identity == x.Identity() {
-		r.before = m
-	}
-	name := filepath.Join(r.o.Dir, JournalFile)
-	known, remarks, err := readJournal(name)
-	if err != nil {
-		return err
-	}
-	for _, text := range remarks {
-		r.remark(text)
-	}
-	for i, key := range r.keys {
-		if c, ok := known[key]; ok && c.whole(len(x.Checkpoints)) {
-			r.set(i, c)
-			r.reused++
-		}
-	}
-	r.foreign = len(known) > r.reused || len(remarks) > 0
-	if r.before != nil && r.before.Program != r.o.Program && r.before.Done > 0 && r.reused == 0 {
-		r.remark(fmt.Sprintf("the results in %s come from another build of troupe; every cell is played again", r.o.Dir))
-	}
-	return nil
-}
 
 // files prints the cells that are done; also is nil when the spec asks for nothing but results.
 func (r *runner) files() (results, also []byte) {
@@ -70,7 +33,10 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	out := map[string][]byte{ResultsFile: csv}
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
-	m.Program = r.o.Program
+	b := Build()
+	m.Troupe, m.Commit, m.Dirty = cmp.Or(m.Troupe, b.Troupe), cmp.Or(m.Commit, b.Commit), m.Dirty || b.Dirty
+	m.Command = cmp.Or(m.Command, strings.Join(os.Args, " "))
+	m.Program, m.Engine = r.program, Engine
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
 	m.Hypothesis = x.Hypothesis
 	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
@@ -83,6 +49,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
 	m.ResultsSHA = hash(csv)
 	m.Record, m.Reference, m.Diagnostics = x.Record, x.Reference, ""
+	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 && (r.old.Reference != x.Reference || r.old.LateReference)
 	if also != nil {
 		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
 	}
@@ -104,15 +71,15 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	}
 	m.Notes = slices.Clone(r.notes)
 	r.manifest = m
-	if r.o.Dir == "" {
-		return out, nil
+	if r.o.Dir == "" || status != Complete && r.finished {
+		return out, nil // finished results stay until all that replaces them is there
 	}
 	for name, data := range out {
 		if err := writeFile(filepath.Join(r.o.Dir, name), data); err != nil {
 			return nil, err
 		}
 	}
-	if status == Complete && r.foreign {
+	if status == Complete && r.untidy {
 		if err := r.tidy(); err != nil {
 			return nil, err
 		}

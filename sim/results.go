@@ -135,45 +135,35 @@ func writeManifest(dir string, m *Manifest) error {
 	return writeFile(filepath.Join(dir, ManifestFile), b.Bytes())
 }
 
-// claim makes dir a directory for this experiment. A directory with files in it is refused unless
-// it holds results of the same experiment, with as many replications or fewer, or force is set.
-func claim(dir string, x *Experiment, force bool) error {
+// openDir makes dir a directory for results. A directory with files in it that are not of a run is
+// refused unless force is set.
+func openDir(dir string, force bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	if force {
 		return nil
 	}
-	m, err := ReadManifest(dir)
+	_, err := ReadManifest(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			n := f.Name()
-			ours := n == JournalFile
-			for _, name := range []string{ResultsFile, DiagnosticsFile, ManifestFile} {
-				ours = ours || n == name || strings.HasPrefix(n, "."+name+".")
-			}
-			if !ours { // a run that was killed early leaves only files that are ours
-				return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
-			}
-		}
+	case err == nil:
 		return nil
-	case err != nil:
+	case !errors.Is(err, fs.ErrNotExist):
 		return &DirError{dir, "holds a manifest.json that cannot be read: " + err.Error()}
-	case m.Identity != x.Identity():
-		what := "another spec"
-		if m.Seed != x.Seed {
-			what = fmt.Sprintf("another seed (%d, not %d)", m.Seed, x.Seed)
-		} else if m.Horizon != x.Horizon {
-			what = fmt.Sprintf("another horizon (%d, not %d)", m.Horizon, x.Horizon)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		n := f.Name()
+		ours := n == JournalFile || n == runningFile
+		for _, name := range []string{ResultsFile, DiagnosticsFile, ManifestFile, runningFile} {
+			ours = ours || n == name || strings.HasPrefix(n, "."+name+".")
 		}
-		return &DirError{dir, fmt.Sprintf("holds results of %s: experiment %s", what, m.Experiment)}
-	case m.Replications > x.Replications:
-		return &DirError{dir, fmt.Sprintf("holds %d replications of this experiment, more than the %d asked for", m.Replications, x.Replications)}
+		if !ours { // a run that was killed early leaves only files that are ours
+			return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
+		}
 	}
 	return nil
 }

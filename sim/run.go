@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,13 +22,14 @@ import (
 type Options struct {
 	Dir     string // result directory; "" keeps everything in memory
 	Workers int    // 0 means one for each processor
-	Force   bool   // take over a directory that holds something else
+	Force   bool   // finished cells of the directory that this run does not have may go
 
 	// Data loads data files; nil means that the spec names them all.
 	Data *dataset.Source
 
-	// Program names the code that plays. Cells that another program wrote are played again. ""
-	// makes no difference between programs.
+	// Program names the code that plays; cells that another program wrote are not believed. "" means
+	// what computes them: the engine version for built-in kinds (see Engine), the executable's build
+	// ID for other kinds. AnyProgram makes no difference between programs.
 	Program string
 
 	// Manifest holds what the caller knows of the run: version, commit, command. Run fills in
@@ -81,24 +82,19 @@ func (e *CellError) Unwrap() error { return e.Err }
 // When the context is done, or a cell fails, the finished cells are written and the error is
 // ErrInterrupted or a *CellError; the outcome is valid then too.
 func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
-	started := time.Now()
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Grace <= 0 {
-		o.Grace = 2 * time.Second
-	}
-	if o.Data == nil {
-		o.Data = new(dataset.Source)
-	}
-	r := &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: started, cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
-	if o.Dir != "" {
-		if err := claim(o.Dir, x, o.Force); err != nil {
-			return nil, err
-		}
-	}
+	r := newRunner(x, o)
 	if err := r.rehearse(); err != nil {
 		return nil, err
+	}
+	if o.Dir != "" {
+		if err := openDir(o.Dir, o.Force); err != nil {
+			return nil, err
+		}
+		release, err := lock(ctx, o.Dir, cmp.Or(o.Manifest.Command, strings.Join(os.Args, " ")), r.remark)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
 	if err := r.recall(); err != nil {
 		return nil, err
@@ -131,13 +127,17 @@ type runner struct {
 	o        Options
 	data     dataFiles
 	started  time.Time
-	cells    []entry // by Experiment.index; not yet done where Regret is empty
-	keys     []string
+	cells    []entry  // by Experiment.index; not yet done where Regret is empty
+	keys     []string // by Experiment.index
+	stems    []string
 	worlds   []worldFacts
 	together []bool // environment × policy: replications can be one job
 	notes    []string
-	before   *Manifest // what the directory held: results of this experiment
-	foreign  bool      // the journal has lines that are not ours
+	old      *Manifest // what the directory held, nil for nothing
+	before   *Manifest // the same, if it is of this experiment
+	finished bool      // old is complete, and results.csv is what it says
+	untidy   bool      // the journal has lines that are not of this run
+	program  string    // what computes the cells, one a line
 	journal  *journal
 	manifest Manifest
 

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"troupe/bandit"
+	"troupe/env"
+	"troupe/policy"
 	"troupe/rng"
 )
 
@@ -353,9 +356,9 @@ func TestClaim(t *testing.T) {
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{"seed = 5", "seed = 6", "another seed (5, not 6)"},
-		{"replications = 9", "replications = 8", "holds 11 replications of this experiment, more than the 8 asked for"},
-		{"horizon = 700", "horizon = 70", "another horizon (700, not 70)"},
-		{"weight = [1.0,", "weight = [1.1,", "another spec"},
+		{"replications = 9", "replications = 8", "holds 18 finished cells that this run would drop: they are beyond the 8 replications asked for"},
+		{"horizon = 700", "horizon = 70", "a longer horizon (700, not 70)"},
+		{"weight = [1.0,", "weight = [1.1,", "another spec, which has policy random(weight=1)"},
 	} {
 		other := parse(t, strings.Replace(mixed, c.from, c.to, 1))
 		_, err := Run(context.Background(), other, Options{Dir: dir})
@@ -383,15 +386,115 @@ func TestClaim(t *testing.T) {
 	run(t, x, Options{Dir: killed})
 }
 
-// Cells of another program are not believed.
+// Cells of another program are not believed: they are refused, and with force replaced when the new
+// ones are complete, not before.
 func TestProgram(t *testing.T) {
 	x := parse(t, mixed)
 	dir := filepath.Join(t.TempDir(), "out")
-	run(t, x, Options{Dir: dir, Program: "one"})
+	want := run(t, x, Options{Dir: dir, Program: "one"}).Results
+	var refused *DirError
+	if _, err := Run(context.Background(), x, Options{Dir: dir, Program: "two"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "54 finished cells that this run would drop: they were computed by one, this is two") {
+		t.Errorf("error %v", err)
+	}
 	var heard []string
-	out := run(t, x, Options{Dir: dir, Program: "two", Note: func(s string) { heard = append(heard, s) }})
-	if out.Reused != 0 || len(heard) != 1 || !strings.Contains(heard[0], "another build") {
-		t.Errorf("another program reuses %d cells and says %q", out.Reused, heard)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, x, Options{Dir: dir, Program: "two", Force: true, Workers: 1, Note: func(s string) { heard = append(heard, s) }, Progress: func(p Progress) {
+		if p.Done == 20 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, ErrInterrupted) || len(heard) != 1 || !strings.Contains(heard[0], "go when the new results are complete") {
+		t.Errorf("error %v, notes %q", err, heard)
+	}
+	if m, err := ReadManifest(dir); err != nil || m.Status != Complete || m.Program != "one" || !bytes.Equal(read(t, dir, ResultsFile), want) {
+		t.Errorf("the finished results are gone: manifest %+v, error %v", m, err)
+	}
+	out := run(t, x, Options{Dir: dir, Program: "two", Force: true})
+	if out.Reused < 20 || out.Manifest.Program != "two" || bytes.Contains(read(t, dir, JournalFile), []byte("x")) {
+		t.Errorf("the run that goes on reuses %d cells", out.Reused)
+	}
+	if cells, _, err := readJournal(filepath.Join(dir, JournalFile)); err != nil || len(cells) != 54 {
+		t.Errorf("the journal has %d cells, error %v", len(cells), err)
+	}
+	if out := run(t, x, Options{Dir: dir, Program: "two"}); out.Played != 0 {
+		t.Errorf("%d cells are played again", out.Played)
+	}
+}
+
+// Without a word about it, built-in kinds are kept by the engine version and outside kinds by the
+// executable.
+func TestProgramOf(t *testing.T) {
+	var o Options
+	real := parseReal(t, sideBySide)
+	for kind, mk := range policy.Kinds {
+		if p, err := o.programOf(real.Environments[0].Options, mk()); err != nil || p != "engine 1" && !strings.HasPrefix(p, "engine ") {
+			t.Errorf("policy %s is computed by %q, error %v", kind, p, err)
+		}
+	}
+	for kind, mk := range env.Kinds {
+		if p, err := o.programOf(mk(), real.Policies[0].Options); err != nil || !strings.HasPrefix(p, "engine ") {
+			t.Errorf("environment %s is computed by %q, error %v", kind, p, err)
+		}
+	}
+	fake := parse(t, mixed)
+	if p, err := o.programOf(fake.Environments[0].Options, real.Policies[0].Options); err != nil || len(p) != 64 {
+		t.Errorf("an outside environment is computed by %q, error %v", p, err)
+	}
+	nested := &policy.MixedOptions{Base: policy.Base{Options: fake.Policies[0].Options}}
+	if p, err := o.programOf(real.Environments[0].Options, nested); err != nil || len(p) != 64 {
+		t.Errorf("an outside policy inside a built-in one is computed by %q, error %v", p, err)
+	}
+}
+
+// What only adds cells needs no force: policies, environments, replications.
+func TestExtend(t *testing.T) {
+	x := parse(t, mixed)
+	dir := filepath.Join(t.TempDir(), "out")
+	run(t, x, Options{Dir: dir})
+	larger := parse(t, strings.Replace(mixed, "replications = 9", "replications = 12", 1)+"[[policy]]\nname='new'\nkind='random'\nweight=9\n[[environment]]\nkind='arms'\nk=7\n")
+	var heard []string
+	out := run(t, larger, Options{Dir: dir, Note: func(s string) { heard = append(heard, s) }})
+	if out.Reused != 54 || !bytes.Equal(out.Results, run(t, larger, Options{}).Results) {
+		t.Errorf("%d cells are reused", out.Reused)
+	}
+	if len(heard) != 1 || !strings.Contains(heard[0], "is extended: 54 cells are there, 90 are new") {
+		t.Errorf("notes %q", heard)
+	}
+	stated := parse(t, strings.Replace(mixed, "seed = 5", "seed = 5\nhypothesis = 'after the fact'", 1))
+	if _, err := Run(context.Background(), stated, Options{Dir: dir}); err == nil {
+		t.Error("a hypothesis is accepted after the run")
+	}
+}
+
+// Two runs in one directory at the same time: the second waits, says for which process, and plays
+// nothing.
+func TestTwoRuns(t *testing.T) {
+	x := parse(t, mixed)
+	dir := filepath.Join(t.TempDir(), "out")
+	second := make(chan *Outcome)
+	var heard atomic.Value
+	started := false
+	out := run(t, x, Options{Dir: dir, Workers: 1, Manifest: Manifest{Command: "the first"}, Progress: func(p Progress) {
+		if p.Done < 5 || started {
+			return
+		}
+		started = true
+		waiting := make(chan bool)
+		go func() {
+			out, err := Run(context.Background(), x, Options{Dir: dir, Note: func(s string) { heard.Store(s); close(waiting) }})
+			if err != nil {
+				t.Error(err)
+			}
+			second <- out
+		}()
+		<-waiting
+	}})
+	other := <-second
+	if other.Played != 0 || !bytes.Equal(out.Results, other.Results) {
+		t.Errorf("the second run plays %d cells", other.Played)
+	}
+	if want := fmt.Sprintf("waiting for process %d (the first), which writes to %s", os.Getpid(), dir); heard.Load() != want {
+		t.Errorf("the second says %q, want %q", heard.Load(), want)
 	}
 }
 

@@ -145,7 +145,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 // keep records a finished cell.
 func (r *runner) keep(f finished) error {
 	i := r.x.index(f.e, f.p, f.r)
-	f.entry.Cell = r.keys[i]
+	f.entry.Cell, f.entry.Stem, f.entry.T = r.keys[i], r.stems[i], r.x.Horizon
 	r.set(i, f.entry)
 	if r.journal == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"troupe/report"
 	"troupe/report/chart"
+	"troupe/sim"
 	"troupe/spec"
 )
 
@@ -54,6 +56,9 @@ from the first to the second, paired by replication. The page is compare.html in
 			if out != "" {
 				return misuse(errors.New("--out: the page of one directory is report.html in it; --out is for two"))
 			}
+			if err := collect(args[0]); err != nil {
+				return err
+			}
 			paths, err := report.Build(args[0], report.Options{NoFigures: noFigures, Sizes: more})
 			if err != nil {
 				return err
@@ -80,6 +85,15 @@ from the first to the second, paired by replication. The page is compare.html in
 	return c
 }
 
+// collect checks that a directory holds results, and completes them from the journal where the run
+// was killed.
+func collect(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, sim.ManifestFile)); errors.Is(err, fs.ErrNotExist) {
+		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
+	}
+	return sim.Collect(dir, sim.Kinds())
+}
+
 // sizesOf looks up the sizes of --size. The size text is in figures/ already.
 func sizesOf(names []string) ([]chart.Size, error) {
 	var out []chart.Size
@@ -100,6 +114,11 @@ func sizesOf(names []string) ([]chart.Size, error) {
 
 // compare prints and writes what changed between two runs.
 func compare(t terminal, dirA, dirB, page string) error {
+	for _, dir := range []string{dirA, dirB} {
+		if err := collect(dir); err != nil {
+			return err
+		}
+	}
 	c, err := report.Compare(dirA, dirB)
 	if err != nil {
 		return err

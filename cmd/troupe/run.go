@@ -46,13 +46,17 @@ default experiment is played.
 The results are in the output directory: results.csv, manifest.json, report.html with its
 figures and tables. A run that was interrupted or killed goes on where it stopped when the
 same command is given again, and ends with the same bytes. Ctrl-C finishes the cells under
-way (at most 2 s), twice stops at once.`,
+way (at most 2 s), twice stops at once.
+
+Results grow in their directory: with more replications, policies or environments only what
+is missing is played. Finished results are replaced when the new ones are complete, and
+finished cells go only with --force. A second run in the directory waits for the first.`,
 		Example: `  troupe run
   troupe run tour
   troupe run paper/ensemble-size --workers 2
   troupe run experiments/ensemble-size.toml --out runs/size
   troupe run classification/mushroom --data mushroom.data
-  troupe run my.toml --replications 200        more of the same: what is there is kept
+  troupe run my.toml --replications 200        plays the replications that are missing
   troupe run tour --json | jq .`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeSpec,
@@ -73,19 +77,16 @@ way (at most 2 s), twice stops at once.`,
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
 	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
 	fl.BoolVar(&f.json, "json", false, "events on stdout, one JSON object a line")
-	fl.BoolVar(&f.force, "force", false, "take over an output directory that holds something else")
+	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this experiment")
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
 	return c
 }
 
 func play(cmd *cobra.Command, name string, f runFlags, line string) error {
-	x, suffix, err := prepare(cmd, name, &f)
+	x, err := prepare(cmd, name, &f)
 	if err != nil {
 		return err
-	}
-	if f.out == "" {
-		f.out = filepath.Join("runs", slug(x.Name)+suffix)
 	}
 	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
 	show := displayFor(f, stdout, stderr)
@@ -98,7 +99,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	opening := &opening{display: show, x: x}
 	started := time.Now()
 	out, err := sim.Run(ctx, x, sim.Options{
-		Dir: f.out, Workers: f.workers, Force: f.force, Program: program(),
+		Dir: f.out, Workers: f.workers, Force: f.force,
 		Manifest: manifest, Data: &dataset.Source{Override: f.data},
 		Progress: opening.progress, Note: opening.note,
 	})
@@ -109,7 +110,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	if out == nil {
 		var refused *sim.DirError
 		if errors.As(err, &refused) {
-			return fmt.Errorf("%w\nchoose another directory with --out, or take this one over with --force (cells that both have are kept)", err)
+			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when the new results are complete; cells that both have are kept", err)
 		}
 		return err
 	}
@@ -156,19 +157,19 @@ func (o *opening) note(text string) {
 	o.notes = append(o.notes, text)
 }
 
-// prepare reads the spec and applies the flags that change it. suffix tells the default output
-// directory of a changed experiment from that of the original.
-func prepare(cmd *cobra.Command, name string, f *runFlags) (x *sim.Experiment, suffix string, err error) {
+// prepare reads the spec, applies the flags that change it, and fills in the output directory.
+func prepare(cmd *cobra.Command, name string, f *runFlags) (*sim.Experiment, error) {
 	if err := checkColor(f.color); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if f.workers < 0 || f.workers > 10_000 {
-		return nil, "", misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+		return nil, misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
 	}
 	file, text, err := findSpec(name)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
+	var seed, size string // what tells the directory of a changed experiment from that of the original
 	for _, o := range []struct {
 		key        string
 		value, low int64
@@ -177,16 +178,29 @@ func prepare(cmd *cobra.Command, name string, f *runFlags) (x *sim.Experiment, s
 			continue
 		}
 		if o.value < o.low || o.value > math.MaxInt64-1 {
-			return nil, "", misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
+			return nil, misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
 		}
 		value := strconv.FormatInt(o.value, 10)
 		if text, err = spec.Override(file, text, o.key, value); err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		suffix += "-" + o.key + "-" + value
+		if o.key == "seed" {
+			seed = "-seed-" + value
+		} else {
+			size += "-" + o.key + "-" + value
+		}
 	}
-	if x, err = sim.Parse(file, text, sim.Kinds()); err != nil {
-		return nil, "", err
+	x, err := sim.Parse(file, text, sim.Kinds())
+	if err != nil {
+		return nil, err
+	}
+	if f.out == "" {
+		f.out = directory(filepath.Join("runs", slug(x.Name)+seed), size, x)
+	}
+	if !cmd.Flags().Changed("replications") {
+		if x, err = asMany(x, f.out, file, text); err != nil {
+			return nil, err
+		}
 	}
 	if f.data != "" {
 		reads := false
@@ -195,10 +209,32 @@ func prepare(cmd *cobra.Command, name string, f *runFlags) (x *sim.Experiment, s
 			reads = reads || ok
 		}
 		if !reads {
-			return nil, "", misuse(fmt.Errorf("--data %s: no environment of %s reads a file", f.data, x.Name))
+			return nil, misuse(fmt.Errorf("--data %s: no environment of %s reads a file", f.data, x.Name))
 		}
 	}
-	return x, suffix, nil
+	return x, nil
+}
+
+// directory is the default output directory: base, where an experiment of another size grows, or a
+// directory of its own for one that is smaller than what base holds.
+func directory(base, size string, x *sim.Experiment) string {
+	m, err := sim.ReadManifest(base)
+	if size != "" && err == nil && m.Done > 0 && (m.Horizon > x.Horizon || m.Status == sim.Complete && m.Replications > x.Replications) {
+		return base + size
+	}
+	return base
+}
+
+// asMany returns the experiment with as many replications as the directory holds of it already.
+func asMany(x *sim.Experiment, dir, file, text string) (*sim.Experiment, error) {
+	m, err := sim.ReadManifest(dir)
+	if err != nil || m.Status != sim.Complete || m.Identity != x.Identity() || m.Replications <= x.Replications {
+		return x, nil
+	}
+	if text, err = spec.Override(file, text, "replications", strconv.Itoa(m.Replications)); err != nil {
+		return nil, err
+	}
+	return sim.Parse(file, text, sim.Kinds())
 }
 
 // findSpec returns the text of a spec and its name in messages. The argument is a file when there

@@ -1,0 +1,19 @@
+//go:build unix
+
+package sim
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// tryLock takes the lock of an open directory, which goes with the file descriptor: also when the
+// process is killed.
+func tryLock(d *os.File) error {
+	err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errLocked
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"troupe/policy"
+)
+
+// Engine is the version of the code that computes the numbers of the built-in kinds. It goes up
+// exactly when the bytes of some cell change: TestEngine holds it against the results of every kind.
+// Cells are kept by it, so a new build with the same engine keeps every cell.
+const Engine = 1
+
+// AnyProgram, as Options.Program, makes no difference between programs: cells are kept whatever
+// computed them.
+const AnyProgram = "any"
+
+// builtin are the packages whose types the engine version speaks for.
+var builtin = func() []string {
+	module := strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
+	return []string{"", module + "policy", module + "env", module + "actionset", module + "dataset", module + "spec", module + "bandit", module + "rng"}
+}()
+
+// outside reports whether options, or anything in them, are of a type that is not built in.
+func outside(options any) bool {
+	return outsideValue(reflect.ValueOf(options), 0)
+}
+
+func outsideValue(v reflect.Value, depth int) bool {
+	if !v.IsValid() || depth > 20 {
+		return depth > 20
+	}
+	if !slices.Contains(builtin, v.Type().PkgPath()) {
+		return true
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && outsideValue(v.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if outsideValue(v.Field(i), depth+1) {
+				return true
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if outsideValue(v.Index(i), depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// programOf returns what computes the cells of an environment and a policy: the engine for built-in
+// kinds, the executable for others, or what the caller said.
+func (o *Options) programOf(world, pol any) (string, error) {
+	if o.Program != "" {
+		return o.Program, nil
+	}
+	if outside(world) || outside(pol) {
+		return executable()
+	}
+	return fmt.Sprintf("engine %d", Engine), nil
+}
+
+// executable returns a hash that identifies the code of this process: that of the build ID that the
+// Go linker wrote into the file, which is a hash of all that is in it, or of the whole file where
+// there is none.
+var executable = sync.OnceValues(func() (string, error) {
+	name, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("the program's own file, by which results of outside kinds are kept: %w", err)
+	}
+	return identify(name)
+})
+
+func identify(name string) (string, error) {
+	if id := buildID(name); id != nil {
+		sum := sha256.Sum256(id)
+		return hex.EncodeToString(sum[:]), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// buildID returns the note with the build ID of an ELF file, nil where there is none or it is empty.
+func buildID(name string) []byte {
+	f, err := elf.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	section := f.Section(".note.go.buildid")
+	if section == nil || section.Size > 1<<12 {
+		return nil
+	}
+	note, err := section.Data()
+	if err != nil || len(note) <= 16 { // three lengths, "Go" and the text
+		return nil
+	}
+	return note
+}
+
+// Build returns the fields of a manifest that this binary knows of itself: the version of troupe in
+// it, and the commit where the Go command recorded one (go build does, go run does not).
+func Build() Manifest {
+	var m Manifest
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return m
+	}
+	module := strings.TrimSuffix(builtin[1], "/policy")
+	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if dep.Path == module {
+			m.Troupe = strings.TrimPrefix(dep.Version, "v")
+		}
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			m.Commit = s.Value
+		case "vcs.modified":
+			m.Dirty = s.Value == "true"
+		}
+	}
+	return m
+}

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// recall computes the keys of the cells and takes from the journal those that are there. Finished
+// cells of the directory that this run would drop are a *DirError, unless force is set.
+func (r *runner) recall() error {
+	if err := r.nameCells(); err != nil {
+		return err
+	}
+	if r.o.Dir == "" {
+		return nil
+	}
+	if m, err := ReadManifest(r.o.Dir); err == nil {
+		r.old = m
+		if m.Identity == r.x.Identity() {
+			r.before = m
+		}
+		csv, err := os.ReadFile(filepath.Join(r.o.Dir, ResultsFile))
+		r.finished = err == nil && m.Status == Complete && hash(csv) == m.ResultsSHA
+	}
+	known, remarks, err := readJournal(filepath.Join(r.o.Dir, JournalFile))
+	if err != nil {
+		return err
+	}
+	for _, text := range remarks {
+		r.remark(text)
+	}
+	for i, key := range r.keys {
+		if c, ok := known[key]; ok && c.whole(len(r.x.Checkpoints)) {
+			r.set(i, c)
+			r.reused++
+		}
+	}
+	r.untidy = len(known) > r.reused || len(remarks) > 0
+	return r.dropped(known)
+}
+
+// nameCells computes the keys and the stems of the cells.
+func (r *runner) nameCells() error {
+	x := r.x
+	r.keys, r.stems = make([]string, len(r.cells)), make([]string, len(r.cells))
+	for e := range x.Environments {
+		for p := range x.Policies {
+			program, err := r.o.programOf(x.Environments[e].Options, x.Policies[p].Options)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(strings.Fields(r.program), program) {
+				r.program = strings.TrimSpace(r.program + "\n" + program)
+			}
+			at := x.index(e, p, 0)
+			data := r.worlds[e].file.SHA256
+			if err := x.cellKeys(r.keys[at:][:x.Replications], e, p, program, data); err != nil {
+				return err
+			}
+			if err := x.cellStems(r.stems[at:][:x.Replications], e, p, program, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dropped returns a *DirError when finished cells of the journal are not among those of this run. A
+// cell is among them when it is continued to a later round.
+func (r *runner) dropped(known map[string]entry) error {
+	wanted, longer := make(map[string]bool), make(map[string]bool)
+	for i := range r.keys {
+		wanted[r.keys[i]], longer[r.stems[i]] = true, true
+	}
+	gone := 0
+	for key, c := range known {
+		if !wanted[key] && !(longer[c.Stem] && c.T > 0 && c.T < r.x.Horizon) {
+			gone++
+		}
+	}
+	restated := r.old != nil && r.old.Done > 0 && r.old.Hypothesis != r.x.Hypothesis
+	if gone == 0 && !restated {
+		if r.old != nil && r.before == nil {
+			r.remark(fmt.Sprintf("%s is extended: %d cells are there, %d are new", r.o.Dir, r.reused, len(r.cells)-r.reused))
+		}
+		return nil
+	}
+	why := fmt.Sprintf("holds %s that this run would drop%s", plural(gone, "finished cell"), r.change())
+	if gone == 0 {
+		why = "holds results under another hypothesis; a hypothesis is stated before the run"
+	}
+	if !r.o.Force {
+		return &DirError{r.o.Dir, why}
+	}
+	r.remark(fmt.Sprintf("%s %s; with force they go when the new results are complete", r.o.Dir, why))
+	return nil
+}
+
+// change says in what the directory's experiment differs from this one.
+func (r *runner) change() string {
+	m, x := r.old, r.x
+	if m == nil {
+		return ": they are of another experiment or another version of troupe"
+	}
+	switch {
+	case m.Seed != x.Seed:
+		return fmt.Sprintf(": they have another seed (%d, not %d)", m.Seed, x.Seed)
+	case m.Horizon > x.Horizon:
+		return fmt.Sprintf(": they have a longer horizon (%d, not %d)", m.Horizon, x.Horizon)
+	}
+	var gone []string
+	for _, p := range m.Policies {
+		if !slices.ContainsFunc(x.Policies, func(c PolicyCase) bool { return c.Name == p.Name && show(c.Table, -1) == show(p.Options, -1) }) {
+			gone = append(gone, "policy "+p.Name)
+		}
+	}
+	for _, e := range m.Environments {
+		if i := slices.IndexFunc(x.Environments, func(c EnvironmentCase) bool { return c.Name == e.Name }); i >= 0 && e.Data.SHA256 != r.worlds[i].file.SHA256 {
+			return fmt.Sprintf(": the data file of environment %s has other bytes", e.Name)
+		}
+		if !slices.ContainsFunc(x.Environments, func(c EnvironmentCase) bool {
+			return c.Name == e.Name && show(c.Table, -1) == show(e.Options, -1)
+		}) {
+			gone = append(gone, "environment "+e.Name)
+		}
+	}
+	switch {
+	case len(gone) > 4:
+		return fmt.Sprintf(": they are of another spec, which has %s and %d more", strings.Join(gone[:3], ", "), len(gone)-3)
+	case len(gone) > 0:
+		return ": they are of another spec, which has " + strings.Join(gone, ", ")
+	case m.Replications > x.Replications:
+		return fmt.Sprintf(": they are beyond the %d replications asked for", x.Replications)
+	case m.Program != r.program:
+		return fmt.Sprintf(": they were computed by %s, this is %s", programName(m.Program), programName(r.program))
+	}
+	return ": they are of another spec"
+}
+
+// programName shortens the hash of an executable for people.
+func programName(program string) string {
+	var names []string
+	for _, p := range strings.Split(program, "\n") {
+		switch {
+		case p == "":
+			p = "an unknown program"
+		case !strings.Contains(p, " ") && len(p) > 12:
+			p = "the build " + p[:12]
+		}
+		names = append(names, p)
+	}
+	return strings.Join(names, " and ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
