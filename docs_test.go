@@ -241,6 +241,19 @@ func TestPaperPage(t *testing.T) {
 			t.Errorf("docs/design/paper.md has a row for %s, which nothing checks", label)
 		}
 	}
+	texts := documents(t)
+	script, err := os.ReadFile(filepath.FromSlash(".ci/run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts[".ci/run"] = string(script)
+	for name, text := range texts {
+		for _, m := range regexp.MustCompile(`\b(\d+) checks\b`).FindAllStringSubmatch(text, -1) {
+			if m[1] != fmt.Sprint(len(verify.Checks)) && !strings.HasPrefix(name, "docs/record/") {
+				t.Errorf("%s speaks of %s; verify has %d", name, m[0], len(verify.Checks))
+			}
+		}
+	}
 	if n := fmt.Sprintf("%d of %d planted faults noticed", len(verify.Checks), len(verify.Checks)); !strings.Contains(html, n) {
 		t.Errorf("docs/record/verify.html does not say %q", n)
 	}

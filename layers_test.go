@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -73,7 +75,7 @@ func TestLayers(t *testing.T) {
 		seen[name] = true
 		allowed, ok := layers[name]
 		if !ok {
-			t.Errorf("package %s has no row in the import table: where does it live in the house?", name)
+			t.Errorf("package %s has no row in the import table of layers_test.go", name)
 			continue
 		}
 		for _, imp := range p.Imports {
@@ -89,6 +91,58 @@ func TestLayers(t *testing.T) {
 	for name := range layers {
 		if !seen[name] {
 			t.Errorf("the import table has a row for %s, which does not exist", name)
+		}
+	}
+}
+
+// TestPicture: the picture of docs/design/architecture.md has every package of the import table once,
+// on a floor that is not below any package that it imports.
+func TestPicture(t *testing.T) {
+	page := documents(t)["docs/design/architecture.md"]
+	_, picture, _ := strings.Cut(page, "```\n")
+	picture, _, _ = strings.Cut(picture, "```")
+	floors := make(map[string]int) // package → floor, 0 is the ground
+	line := regexp.MustCompile(`^ (roof|floor \d+|ground)?\s*(.*)$`)
+	floor := 1000
+	for text := range strings.Lines(picture) {
+		text = strings.TrimRight(text, "\n")
+		if text == "" {
+			continue
+		}
+		m := line.FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("the picture has the line %q, expected a floor and packages", text)
+		}
+		was := floor
+		switch n, err := strconv.Atoi(strings.TrimPrefix(m[1], "floor ")); {
+		case m[1] == "ground":
+			floor = 0
+		case err == nil:
+			floor = n
+		}
+		if m[1] != "" && m[1] != "roof" && floor >= was {
+			t.Errorf("the picture has %s below floor %d", m[1], was)
+		}
+		for _, name := range strings.Fields(m[2]) {
+			if _, ok := layers[name]; !ok {
+				t.Errorf("the picture has %s, which is no package", name)
+			}
+			if _, twice := floors[name]; twice {
+				t.Errorf("the picture has %s twice", name)
+			}
+			floors[name] = floor
+		}
+	}
+	for name, imports := range layers {
+		at, ok := floors[name]
+		if !ok {
+			t.Errorf("the picture of docs/design/architecture.md lacks %s: put it on the floor of what it imports, or above", name)
+			continue
+		}
+		for _, dep := range strings.Fields(imports) {
+			if below, ok := floors[dep]; ok && below > at {
+				t.Errorf("in the picture %s is on floor %d and imports %s on floor %d", name, at, dep, below)
+			}
 		}
 	}
 }
