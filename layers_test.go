@@ -33,6 +33,7 @@ var layers = map[string]string{
 	"feature":               "bandit spec",
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "",
+	"logged":                "spec",
 	"eventlog/eventlogtest": "eventlog",
 	"serve/model":           "rng bandit spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",

@@ -1,0 +1,547 @@
+package logged
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"troupe/spec"
+)
+
+// table is a CSV file with a header.
+type table struct {
+	r      *Reader
+	c      *csv.Reader
+	header []string
+	record []string
+}
+
+func newTable(r *Reader, b *bufio.Reader) (*table, error) {
+	t := &table{r: r}
+	head, _ := b.Peek(1 << 12)
+	head, _, _ = bytes.Cut(head, []byte("\n"))
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		b.Discard(3)
+	}
+	t.c = csv.NewReader(b)
+	t.c.ReuseRecord = true
+	for _, d := range ";\t" {
+		if bytes.Count(head, []byte(string(d))) > bytes.Count(head, []byte(string(t.c.Comma))) {
+			t.c.Comma = d
+		}
+	}
+	h, err := t.c.Read()
+	if err != nil {
+		return nil, t.fault(err)
+	}
+	t.header = slices.Clone(h)
+	seen := map[string]bool{}
+	for _, name := range t.header {
+		if seen[name] && name != "" {
+			return nil, &Error{Line: 1, Found: "two columns " + strconv.Quote(name), Want: "every column once", fatal: true}
+		}
+		seen[name] = true
+	}
+	return t, nil
+}
+
+func (t *table) fault(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		want := strconv.Itoa(len(t.header)) + " fields, as the header has"
+		if !errors.Is(err, csv.ErrFieldCount) {
+			want = "a CSV line"
+		}
+		return &Error{Line: parse.Line, Column: parse.Column, Found: parse.Err.Error(), Want: want, Reason: "csv"}
+	}
+	if err == io.EOF {
+		return err
+	}
+	return &Error{Found: err.Error(), Want: "a whole file", fatal: true}
+}
+
+func (t *table) next() (err error) {
+	if t.record, err = t.c.Read(); err != nil {
+		return t.fault(err)
+	}
+	return nil
+}
+
+func (t *table) place() (line, column, row int) {
+	if t.record == nil {
+		return 1, 0, 0
+	}
+	line, _ = t.c.FieldPos(0)
+	return line, 0, 0
+}
+
+// at adds the place of a column.
+func (t *table) at(e *Error, column int) *Error {
+	if e.Line == 0 && column >= 0 && column < len(t.record) {
+		e.Line, e.Column = t.c.FieldPos(column)
+	} else if e.Line == 0 {
+		e.Line, _, _ = t.place()
+	}
+	return e
+}
+
+func (t *table) number(field string, column int) (float64, *Error) {
+	s := t.record[column]
+	if x, ok := parseFloat(unsafe.Slice(unsafe.StringData(s), len(s))); ok {
+		return x, nil
+	}
+	return math.NaN(), t.at(bad(field, strconv.Quote(s), "a finite number"), column)
+}
+
+func (t *table) whole(field string, column int) (int, *Error) {
+	n, err := strconv.Atoi(t.record[column])
+	if err != nil {
+		return 0, t.at(bad(field, strconv.Quote(t.record[column]), "a whole number"), column)
+	}
+	return n, nil
+}
+
+// csvSource reads any table whose columns the caller names.
+type csvSource struct {
+	*table
+	id, time, action, reward, propensity, drop, position int // columns, −1: none
+	context, law, target, q, group                       []int
+	named                                                bool // the context has texts
+	arms                                                 map[string]int
+	rows                                                 int
+}
+
+func newCSV(r *Reader, b *bufio.Reader) (source, error) {
+	t, err := newTable(r, b)
+	if err != nil {
+		return nil, err
+	}
+	s := &csvSource{table: t}
+	find := func(field string, lists bool, own ...string) ([]int, error) {
+		names, given := r.o.Columns[field]
+		if !given {
+			names = own
+		}
+		var out []int
+		for _, name := range names {
+			if prefix, all := strings.CutSuffix(name, "*"); all {
+				for i, h := range t.header {
+					if strings.HasPrefix(h, prefix) && len(h) > len(prefix) {
+						out = append(out, i)
+					}
+				}
+				if given && len(out) == 0 {
+					return nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " + r.name + ": " + strings.Join(t.header, ", "), fatal: true}
+				}
+				continue
+			}
+			i := slices.Index(t.header, name)
+			if i >= 0 {
+				out = append(out, i)
+			} else if given {
+				return nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header), fatal: true}
+			}
+		}
+		if !lists && len(out) > 1 {
+			if given {
+				return nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field, Want: "one", fatal: true}
+			}
+			out = out[:1]
+		}
+		return out, nil
+	}
+	one := func(field string, into *int, own ...string) error {
+		out, err := find(field, false, own...)
+		if *into = -1; len(out) == 1 {
+			*into = out[0]
+		}
+		return err
+	}
+	many := func(field string, into *[]int) (err error) {
+		*into, err = find(field, true, field+"_*")
+		return err
+	}
+	if err := errors.Join(one("id", &s.id, "id"), one("time", &s.time, "time"), one("action", &s.action, "action"), one("reward", &s.reward, "reward"),
+		one("propensity", &s.propensity, "propensity", "pscore"), one("drop", &s.drop, "drop"), one("position", &s.position, "position"),
+		many("context", &s.context), many("law", &s.law), many("target", &s.target), many("q", &s.q), many("group", &s.group)); err != nil {
+		return nil, err
+	}
+	for _, need := range []struct {
+		field string
+		at    int
+	}{{"action", s.action}, {"reward", s.reward}, {"propensity", s.propensity}} {
+		if need.at < 0 && !(need.field == "propensity" && r.o.Logger != "") {
+			return nil, &Error{Line: 1, Field: need.field, Found: "no such column",
+				Want: "--columns " + need.field + "=NAME with one of: " + strings.Join(t.header, ", "), fatal: true}
+		}
+	}
+	return s, nil
+}
+
+func (s *csvSource) close() error { return nil }
+
+func (s *csvSource) next(e *Event) error {
+	if err := s.table.next(); err != nil {
+		return err
+	}
+	if s.rows++; s.rows == 1 {
+		for _, c := range s.context {
+			if _, err := s.number("context", c); err != nil {
+				s.named = true
+			}
+		}
+	}
+	if err := s.event(e); err != nil {
+		return s.at(err, s.columnOf(err.Field))
+	}
+	return nil
+}
+
+// columnOf is the column of a field of check.
+func (s *csvSource) columnOf(field string) int {
+	name, index, _ := strings.Cut(field, "[")
+	i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
+	list := map[string][]int{"law": s.law, "target": s.target, "q": s.q, "context": s.context, "reward": {s.reward}, "action": {s.action},
+		"propensity": {s.propensity}, "drop": {s.drop}, "position": {s.position}, "id": {s.id}, "time": {s.time}}[name]
+	if i < len(list) {
+		return list[i]
+	}
+	return -1
+}
+
+func (s *csvSource) event(e *Event) (err *Error) {
+	if s.id >= 0 {
+		e.ID = strings.Clone(s.record[s.id])
+	}
+	if s.time >= 0 && s.record[s.time] != "" {
+		if e.Time, err = timeText(s.record[s.time]); err != nil {
+			return err
+		}
+	}
+	if err := s.readContext(e); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		field string
+		from  []int
+		into  *[]float64
+	}{{"law", s.law, &e.Law}, {"target", s.target, &e.Target}, {"q", s.q, &e.Q}} {
+		if l.from == nil {
+			continue
+		}
+		x := e.numbers(len(l.from))
+		for i, c := range l.from {
+			if x[i], err = s.number(l.field+"["+strconv.Itoa(i)+"]", c); err != nil {
+				return err
+			}
+		}
+		*l.into = x
+	}
+	for _, c := range s.group {
+		e.Group = append(e.Group, strings.Clone(s.record[c]))
+	}
+	if s.drop >= 0 && s.record[s.drop] != "" {
+		if e.Drop, err = s.number("drop", s.drop); err != nil {
+			return err
+		}
+	}
+	if s.position >= 0 && s.record[s.position] != "" {
+		if e.Position, err = s.whole("position", s.position); err != nil {
+			return err
+		}
+	}
+	e.K = kOf(e, s.r.o.Actions)
+	if err := s.chosen(e); err != nil {
+		return err
+	}
+	if s.propensity >= 0 {
+		if e.Propensity, err = s.number("propensity", s.propensity); err != nil {
+			return err
+		}
+		if e.Propensity == 0 {
+			return bad("propensity", "0", "a number in (0, 1]")
+		}
+	}
+	if err := s.r.uniform(e, 0); err != nil {
+		return err
+	}
+	e.BadReward = true
+	if err := e.check(&s.r.o); err != nil {
+		return err
+	}
+	e.BadReward = false
+	if e.Reward, err = s.number("reward", s.reward); err != nil {
+		return err
+	}
+	return checkReward("reward", e.Reward, &s.r.o)
+}
+
+// chosen reads the action: a number, or an arm's name, which is numbered in the order of first sight.
+func (s *csvSource) chosen(e *Event) *Error {
+	text := s.record[s.action]
+	n, wrong := strconv.Atoi(text)
+	if wrong == nil && s.arms == nil {
+		if s.r.o.IDs == "1" {
+			n--
+		}
+		e.Chosen = n
+		return nil
+	}
+	if s.arms == nil {
+		if s.rows > 1 {
+			return bad("action", strconv.Quote(text), "a number, as in the rows before")
+		}
+		s.arms = map[string]int{}
+		if len(e.Law)+len(e.Target)+len(e.Q) > 0 {
+			return bad("action", strconv.Quote(text), "an index: nothing says which column of the law is this arm's")
+		}
+	}
+	i, ok := s.arms[text]
+	if !ok {
+		i = len(s.arms)
+		if s.r.o.Actions > 0 && i >= s.r.o.Actions || i >= MaxActions {
+			return bad("action", "arm number "+strconv.Itoa(i+1)+", "+strconv.Quote(text), "at most %d names", s.r.o.Actions)
+		}
+		s.arms[strings.Clone(text)] = i
+	}
+	e.Chosen = i
+	return nil
+}
+
+func (s *csvSource) readContext(e *Event) (err *Error) {
+	switch {
+	case s.context == nil:
+		return nil
+	case !s.named:
+		e.Context = e.numbers(len(s.context))
+		for i, c := range s.context {
+			if e.Context[i], err = s.number("context["+strconv.Itoa(i)+"]", c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	at := len(e.buf)
+	e.buf = append(e.buf, '{')
+	for _, c := range s.context {
+		text := s.record[c]
+		if text == "" {
+			continue
+		}
+		if len(e.buf) > at+1 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = append(appendText(e.buf, s.header[c]), ':')
+		if x, err := s.number("context", c); err == nil {
+			e.buf = appendNumber(e.buf, x)
+		} else {
+			e.buf = appendText(e.buf, text)
+		}
+	}
+	e.buf = append(e.buf, '}')
+	e.Named = e.buf[at:len(e.buf):len(e.buf)]
+	return nil
+}
+
+// timeForms are what tables write.
+var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"}
+
+func timeText(s string) (time.Time, *Error) {
+	for _, f := range timeForms {
+		if t, err := time.Parse(f, s); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil { // seconds since 1970
+		return time.Unix(n, 0).UTC(), nil
+	}
+	return time.Time{}, bad("time", strconv.Quote(s), "a time such as 2026-05-04T10:00:00Z, or seconds since 1970")
+}
+
+// obdSource reads the Open Bandit Dataset: user features, and the affinity of the user to every item.
+type obdSource struct {
+	*table
+	time, item, position, click, score int
+	user, affinity                     []int
+	items                              [][]byte // features of each item, as the start of an object
+	ids                                []string
+}
+
+func newOBD(r *Reader, b *bufio.Reader) (source, error) {
+	t, err := newTable(r, b)
+	if err != nil {
+		return nil, err
+	}
+	s := &obdSource{table: t}
+	for _, c := range []struct {
+		name string
+		into *int
+	}{{"timestamp", &s.time}, {"item_id", &s.item}, {"position", &s.position}, {"click", &s.click}, {"propensity_score", &s.score}} {
+		if *c.into = slices.Index(t.header, c.name); *c.into < 0 {
+			return nil, &Error{Line: 1, Field: c.name, Found: "no such column", Want: "the columns of the Open Bandit Dataset", fatal: true}
+		}
+	}
+	for k := 0; ; k++ {
+		i := slices.Index(t.header, "user-item_affinity_"+strconv.Itoa(k))
+		if i < 0 {
+			break
+		}
+		s.affinity = append(s.affinity, i)
+	}
+	for k := 0; ; k++ {
+		i := slices.Index(t.header, "user_feature_"+strconv.Itoa(k))
+		if i < 0 {
+			break
+		}
+		s.user = append(s.user, i)
+	}
+	if len(s.affinity) == 0 {
+		return nil, &Error{Line: 1, Field: "user-item_affinity_0", Found: "no such column", Want: "one for each item: they say how many items there are", fatal: true}
+	}
+	s.items, s.ids = make([][]byte, len(s.affinity)), make([]string, len(s.affinity))
+	for k := range s.items {
+		s.items[k], s.ids[k] = []byte("{"), strconv.Itoa(k)
+	}
+	return s, s.itemContext()
+}
+
+// itemContext reads item_context.csv beside the file, where it is.
+func (s *obdSource) itemContext() error {
+	name := filepath.Join(filepath.Dir(s.r.name), "item_context.csv")
+	f, err := os.Open(name)
+	if err != nil {
+		s.r.warn("item_context.csv is not beside the file: items have no features")
+		return nil
+	}
+	defer f.Close()
+	t, err := newTable(&Reader{name: name, o: Options{}}, bufio.NewReader(f))
+	var fault *Error
+	named := func(err error) error {
+		if errors.As(err, &fault) {
+			fault.File, fault.fatal = name, true
+		}
+		return err
+	}
+	if err != nil {
+		return named(err)
+	}
+	item := slices.Index(t.header, "item_id")
+	if item < 0 {
+		return &Error{File: name, Line: 1, Field: "item_id", Found: "no such column", fatal: true}
+	}
+	for {
+		if err := t.next(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return named(err)
+		}
+		k, fault := t.whole("item_id", item)
+		if fault == nil && (k < 0 || k >= len(s.items)) {
+			fault = t.at(bad("item_id", strconv.Itoa(k), "an item from 0 to %d", len(s.items)-1), item)
+		}
+		if fault != nil {
+			return named(fault)
+		}
+		b := []byte("{")
+		for c, name := range t.header {
+			if !strings.HasPrefix(name, "item_feature_") {
+				continue
+			}
+			b = append(appendText(b, name), ':')
+			if x, err := t.number(name, c); err == nil {
+				b = appendNumber(b, x)
+			} else {
+				b = appendText(b, t.record[c])
+			}
+			b = append(b, ',')
+		}
+		s.items[k] = b
+	}
+}
+
+func (s *obdSource) close() error { return nil }
+
+func (s *obdSource) next(e *Event) error {
+	if err := s.table.next(); err != nil {
+		return err
+	}
+	skip, err := s.event(e)
+	if err != nil {
+		c := map[string]int{"action": s.item, "reward": s.click, "propensity": s.score, "position": s.position, "time": s.time}
+		column, ok := c[reasonOf(err.Field)]
+		if !ok {
+			column = -1
+		}
+		return s.at(err, column)
+	}
+	if skip != "" {
+		return errSkip(skip)
+	}
+	return nil
+}
+
+func (s *obdSource) event(e *Event) (skip string, err *Error) {
+	if s.r.o.Position != "" && s.record[s.position] != s.r.o.Position {
+		return "of another position", nil
+	}
+	if e.Time, err = timeText(s.record[s.time]); err != nil {
+		return "", err
+	}
+	if e.Chosen, err = s.whole("action", s.item); err != nil {
+		return "", err
+	}
+	if e.Position, err = s.whole("position", s.position); err != nil {
+		return "", err
+	}
+	if e.Position--; e.Position < 0 {
+		return "", bad("position", s.record[s.position], "a position from 1")
+	}
+	if e.Propensity, err = s.number("propensity", s.score); err != nil {
+		return "", err
+	}
+	e.K = len(s.affinity)
+	at := len(e.buf)
+	e.buf = append(e.buf, '{')
+	for i, c := range s.user {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = append(append(append(e.buf, '"'), s.header[c]...), '"', ':')
+		e.buf = appendText(e.buf, s.record[c])
+	}
+	e.buf = append(e.buf, '}')
+	e.Named = e.buf[at:len(e.buf):len(e.buf)]
+	for k, c := range s.affinity {
+		x, err := s.number("user-item_affinity_"+strconv.Itoa(k), c)
+		if err != nil {
+			return "", err
+		}
+		a := e.action()
+		at := len(e.buf)
+		e.buf = append(append(e.buf, s.items[k]...), `"affinity":`...)
+		e.buf = append(appendNumber(e.buf, x), '}')
+		a.ID, a.Named = s.ids[k], e.buf[at:len(e.buf):len(e.buf)]
+	}
+	if err := s.r.uniform(e, 0); err != nil {
+		return "", err
+	}
+	e.BadReward = true
+	if err := e.check(&s.r.o); err != nil {
+		return "", err
+	}
+	e.BadReward = false
+	if e.Reward, err = s.number("reward", s.click); err != nil {
+		return "", err
+	}
+	return "", checkReward("reward", e.Reward, &s.r.o)
+}

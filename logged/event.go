@@ -1,0 +1,227 @@
+package logged
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// Event is one decision: what was known, what was offered, what was played and what came of it.
+//
+// A Reader fills it and reuses its storage: what an Event holds is valid until it is read into again.
+// Slices are nil where the log does not say.
+type Event struct {
+	ID      string
+	Time    time.Time // zero: not recorded
+	Context []float64 // the context as numbers
+	Named   []byte    // the context as a JSON object of named features; not together with Context
+	K       int       // how many actions were offered; 0: not known
+	Actions []Action  // nil, or K of them
+
+	Chosen     int     // from 0
+	Reward     float64 // NaN when BadReward
+	Propensity float64 // π_b(chosen|x) ∈ (0, 1]
+	// BadReward: the reward was damaged or outside the range and the rest of the event is good. Only with
+	// Options.SkipBad: intervals must then allow both ends of the range.
+	BadReward bool
+
+	Law    []float64 // π_b(·|x), K of them, sums to 1
+	Target []float64 // a target's law beside the event, likewise
+	Q      []float64 // a reward model's predictions, K of them
+	Group  []string  // labels of groups of actions, K of them
+
+	Drop     float64 // the event is here with probability 1 − Drop
+	Position int     // place in a list from 0, NoPosition when there is none
+	Slots    []Slot  // of a list: then Chosen, Reward, Propensity and Law above are not used
+	// Observed is what a decision service recorded of the outcome, a JSON list as it was found.
+	Observed []byte
+
+	buf []byte    // text that the fields point into
+	num []float64 // numbers that they point into
+}
+
+// NoPosition is the Position of an event that is no part of a list.
+const NoPosition = -1
+
+// Action is one offered action.
+type Action struct {
+	ID    string
+	X     []float64 // features as numbers
+	Named []byte    // features as a JSON object; not together with X
+}
+
+// Slot is one place of a list: which actions were left, which one was put there, and its own reward.
+type Slot struct {
+	ID         string
+	Named      []byte // features of the slot, a JSON object
+	Allowed    []int  // indices of the actions that could stand here, the chosen one first
+	Reward     float64
+	Propensity float64   // of the chosen one
+	Law        []float64 // over Allowed; nil when only the propensity is known
+}
+
+// reset empties the event and keeps its storage.
+func (e *Event) reset() {
+	actions, slots := e.Actions[:0], e.Slots[:0]
+	*e = Event{Position: NoPosition, buf: e.buf[:0], num: e.num[:0], Actions: actions, Slots: slots}
+}
+
+// tidy makes empty lists nil after reading; their storage stays.
+func (e *Event) numbers(n int) []float64 {
+	at := len(e.num)
+	for range n {
+		e.num = append(e.num, 0)
+	}
+	return e.num[at : at+n : at+n]
+}
+
+// Tolerance is how far a law may be from summing to 1, and from its propensity.
+const Tolerance = 1e-6
+
+// MaxActions is the largest number of actions of an event.
+const MaxActions = 100_000
+
+// Check returns an *Error, without a place, unless the event is one that an estimator can use: finite
+// numbers, a propensity in (0, 1], laws that sum to 1 within Tolerance and agree with the propensity,
+// indices in range. The reward is looked at last.
+func (e *Event) Check() error {
+	if err := e.check(nil); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (e *Event) check(o *Options) *Error {
+	if err := e.checkShape(); err != nil {
+		return err
+	}
+	if len(e.Slots) > 0 {
+		return e.checkSlots(o)
+	}
+	switch {
+	case e.Chosen < 0 || e.K > 0 && e.Chosen >= e.K:
+		return bad("action", strconv.Itoa(e.Chosen), "an index from 0 to %d", max(e.K-1, 0))
+	case !(e.Propensity > 0 && e.Propensity <= 1):
+		return bad("propensity", number(e.Propensity), "a number in (0, 1]")
+	}
+	if err := checkLaw("law", e.Law); err != nil {
+		return err
+	}
+	if e.Law != nil && math.Abs(e.Law[e.Chosen]-e.Propensity) > Tolerance {
+		err := bad("law["+strconv.Itoa(e.Chosen)+"]", number(e.Law[e.Chosen]), "the propensity %s of the chosen action", number(e.Propensity))
+		err.Reason = "law contradicts propensity"
+		return err
+	}
+	if err := checkLaw("target", e.Target); err != nil {
+		return err
+	}
+	if e.BadReward {
+		return nil
+	}
+	return checkReward("reward", e.Reward, o)
+}
+
+// checkShape looks at lengths and at what lists and single decisions share.
+func (e *Event) checkShape() *Error {
+	for _, l := range []struct {
+		field string
+		n     int
+		is    bool
+	}{
+		{"actions", len(e.Actions), len(e.Actions) > 0}, {"law", len(e.Law), e.Law != nil}, {"target", len(e.Target), e.Target != nil},
+		{"q", len(e.Q), e.Q != nil}, {"group", len(e.Group), e.Group != nil},
+	} {
+		if l.is && l.n != e.K {
+			return bad(l.field, strconv.Itoa(l.n)+" entries", "%d, one for each action", e.K)
+		}
+	}
+	if e.K > MaxActions {
+		return bad("actions", strconv.Itoa(e.K), "at most %d", MaxActions)
+	}
+	if !(e.Drop >= 0 && e.Drop < 1) {
+		return bad("drop", number(e.Drop), "a number in [0, 1)")
+	}
+	if e.Position < NoPosition {
+		return bad("position", strconv.Itoa(e.Position), "a place from 0")
+	}
+	if err := finite("context", e.Context); err != nil {
+		return err
+	}
+	for i := range e.Actions {
+		if err := finite("actions["+strconv.Itoa(i)+"]", e.Actions[i].X); err != nil {
+			return err
+		}
+	}
+	return finite("q", e.Q)
+}
+
+func (e *Event) checkSlots(o *Options) *Error {
+	if e.Law != nil || e.Target != nil {
+		return bad("law", "a law of the list", "one in each slot")
+	}
+	for i := range e.Slots {
+		s, at := &e.Slots[i], "slots["+strconv.Itoa(i)+"]"
+		if len(s.Allowed) == 0 {
+			return bad(at, "no action", "the chosen one first")
+		}
+		for _, a := range s.Allowed {
+			if a < 0 || e.K > 0 && a >= e.K {
+				return bad(at, "action "+strconv.Itoa(a), "an index from 0 to %d", max(e.K-1, 0))
+			}
+		}
+		if !(s.Propensity > 0 && s.Propensity <= 1) {
+			return bad(at+".propensity", number(s.Propensity), "a number in (0, 1]")
+		}
+		if s.Law != nil {
+			if len(s.Law) != len(s.Allowed) {
+				return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left", len(s.Allowed))
+			}
+			if err := checkLaw(at+".law", s.Law); err != nil {
+				return err
+			}
+			if math.Abs(s.Law[0]-s.Propensity) > Tolerance {
+				return bad(at+".law[0]", number(s.Law[0]), "the propensity %s of the chosen action", number(s.Propensity))
+			}
+		}
+		if err := checkReward(at+".reward", s.Reward, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkReward(field string, r float64, o *Options) *Error {
+	if r-r != 0 {
+		return bad(field, number(r), "a finite number")
+	}
+	if o != nil && o.Rewards != nil && !(r >= o.Rewards[0] && r <= o.Rewards[1]) {
+		return bad(field, number(r), "a reward in [%s, %s]; --rewards min,max sets the range", number(o.Rewards[0]), number(o.Rewards[1]))
+	}
+	return nil
+}
+
+func checkLaw(field string, p []float64) *Error {
+	if p == nil {
+		return nil
+	}
+	sum := 0.0
+	for i, v := range p {
+		if !(v >= 0 && v <= 1) {
+			return bad(field+"["+strconv.Itoa(i)+"]", number(v), "a probability")
+		}
+		sum += v
+	}
+	if math.Abs(sum-1) > Tolerance {
+		return bad(field, "sums to "+number(sum), "1")
+	}
+	return nil
+}
+
+func finite(field string, x []float64) *Error {
+	for i, v := range x {
+		if v-v != 0 {
+			return bad(field+"["+strconv.Itoa(i)+"]", number(v), "a finite number")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package logged
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"troupe/spec"
+)
+
+// exportRow is a row of `troupe log export` (docs/formats.md): a decision with what became of it.
+type exportRow struct {
+	event, eventID, model, mode, state string
+	time                               time.Time
+	row, offered                       int
+	propensity                         float64
+	x, law                             []float64
+	active, expired                    bool
+	rewards                            int
+	reward                             map[string]float64 // reward_first, reward_sum, reward_last, reward
+	defaulted                          float64
+	hasDefault                         bool
+}
+
+// exportKeys are the columns of an export.
+var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnation", "mode", "action", "index", "row", "offered", "num", "den",
+	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last", "delay_seconds", "expired", "default",
+	"law", "reward", "reward_state"}
+
+// exported reads one row as JSON.
+func (s *jsonlSource) exported(v value, e *Event) error {
+	row := &s.row
+	*row = exportRow{reward: row.reward, active: true}
+	if row.reward == nil {
+		row.reward = map[string]float64{}
+	}
+	clear(row.reward)
+	s.at = [16]int{}
+	bad := v.fields(func(key []byte, w value) (err *Error) {
+		if string(w.raw) == "null" {
+			return nil
+		}
+		switch name := string(key); name {
+		case "event":
+			row.event, err = w.text(name)
+		case "event_id":
+			row.eventID, err = w.text(name)
+		case "model":
+			row.model, err = w.text(name)
+		case "mode":
+			row.mode, err = w.text(name)
+		case "reward_state":
+			row.state, err = w.text(name)
+		case "time":
+			row.time, err = timeOf(w)
+		case "row":
+			row.row, err = w.whole(name)
+			s.at[kAction] = w.at + 1
+		case "offered":
+			row.offered, err = w.whole(name)
+		case "rewards":
+			row.rewards, err = w.whole(name)
+		case "propensity":
+			row.propensity, err = w.number(name)
+			s.at[kPropensity] = w.at + 1
+		case "x":
+			row.x, err = w.list(e, name)
+		case "law":
+			row.law, err = w.list(e, name)
+			s.at[kLaw] = w.at + 1
+		case "candidates":
+			err = s.actions(w, e)
+		case "active":
+			row.active = string(w.raw) == "true"
+		case "expired":
+			row.expired = string(w.raw) == "true"
+		case "reward_first", "reward_sum", "reward_last", "reward":
+			row.reward[name], err = w.number(name)
+			s.at[kReward] = w.at + 1
+		case "default":
+			row.defaulted, err = w.number(name)
+			row.hasDefault = true
+		default:
+			for _, known := range exportKeys {
+				if known == name {
+					return nil
+				}
+			}
+			err = bad(shown(key), "an unknown column"+spec.Suggest(name, exportKeys), "")
+			err.Column, err.Reason = w.at+1, "unknown key"
+		}
+		return err
+	})
+	if bad != nil {
+		return s.jsonLines.at(bad)
+	}
+	if err := row.fill(s.r, e, &s.cut); err != nil {
+		if fault, ok := err.(*Error); ok {
+			return s.at2(fault)
+		}
+		return err
+	}
+	return nil
+}
+
+// fill makes the event of a row. cut is set at the first decision whose window is open at the end of the log:
+// it and all later ones are left out, whether or not they have a reward, because to keep those that were paid
+// already would select on the outcome.
+func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
+	switch {
+	case r.o.Model != "" && row.model != r.o.Model:
+		return errSkip("of another model")
+	case r.model == "":
+		r.model = row.model
+	case r.model != row.model:
+		return &Error{Field: "model", Found: fmt.Sprintf("rows of %q and of %q", r.model, row.model), Want: "--model NAME to choose one", fatal: true}
+	}
+	switch row.mode {
+	case "online", "frozen", "":
+	default:
+		return errSkip("mode " + row.mode + ": a baseline was played")
+	}
+	if !row.active || row.state == "inactive" {
+		return errSkip("inactive: deferred and never activated")
+	}
+	if row.state == "ignored" {
+		return errSkip("ignored")
+	}
+	name := "reward"
+	if c := r.o.Columns["reward"]; len(c) == 1 {
+		name = c[0]
+	} else if row.state == "" {
+		name = "reward_first"
+	}
+	y, paid := row.reward[name]
+	if name == "reward_first" && paid && row.state == "" {
+		row.expired = true // the first reward closes the window
+	}
+	if *cut || row.state == "pending" || row.state == "" && !row.expired {
+		*cut = true
+		return errSkip("pending")
+	}
+	if !paid {
+		switch {
+		case row.hasDefault:
+			y = row.defaulted
+		default:
+			r.warn("decisions without a reward and without a default count as reward 0")
+		}
+	}
+	if e.ID = row.eventID; e.ID == "" {
+		e.ID = row.event
+	}
+	e.Time, e.Propensity, e.Law, e.Chosen, e.Reward, e.K = row.time, row.propensity, row.law, row.row, y, row.offered
+	if n := len(e.Actions); n > 0 && e.K != n {
+		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
+	}
+	if err := r.uniform(e, 0); err != nil {
+		return err
+	}
+	if err := e.check(&r.o); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,611 @@
+package logged
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"troupe/spec"
+)
+
+// Options says how to read a file. The zero value finds out what it can and refuses the rest.
+type Options struct {
+	// Format is one of Formats; "" decides by content.
+	Format string
+	// Columns maps what an event needs to columns of a table: "action" → ["arm"], "context" → ["x0", "x1"].
+	// A name that ends in * stands for all columns that begin so. For csv and export rows.
+	Columns map[string][]string
+	// IDs says whether numbers of actions count from "0" or "1" where a format leaves it open; "" finds out.
+	IDs string
+	// Actions is K where a file does not say it; 0: it must.
+	Actions int
+	// Logger "uniform": the logger chose uniformly. Every row is checked against 1/K and gets the law.
+	Logger string
+	// Rewards is the range that rewards must be in, nil: any finite number.
+	Rewards *[2]float64
+	// SkipBad: "" stops at the first bad event; "yes" counts them by reason and fails above 1 % of all;
+	// "all" never fails.
+	SkipBad string
+	// Repeats allows an id to come twice; otherwise Reader keeps 8 bytes for each event.
+	Repeats bool
+	// Model keeps the rows of one model (rows of log export).
+	Model string
+	// Position keeps the rows of one position only, as the file counts it; "" keeps all.
+	Position string
+}
+
+// Formats lists the formats that Options.Format may name.
+var Formats = []string{"jsonl", "parquet", "export", "csv", "npz", "obd", "vw", "vw-flat", "vw-json", "dsjson"}
+
+// source reads one format.
+type source interface {
+	// next fills e. An *Error that is not fatal is about one event; reading goes on behind it.
+	next(e *Event) error
+	close() error
+}
+
+// errSkip: what was read is no event.
+type errSkip string
+
+func (e errSkip) Error() string { return string(e) }
+
+// Reader gives the events of one file. Not safe for concurrent use.
+type Reader struct {
+	name    string
+	format  string
+	o       Options
+	src     source
+	closers []func() error
+	ids     *idSet
+
+	events  int
+	skipped map[string]int // lines that are no events, and bad events with SkipBad
+	bad     int
+	first   map[string][]string
+	warned  map[string]int
+	model   string
+	done    error
+}
+
+// Format returns the format that was read.
+func (r *Reader) Format() string { return r.format }
+
+// Events returns how many events were read.
+func (r *Reader) Events() int { return r.events }
+
+// Skipped counts what was left out, by reason.
+func (r *Reader) Skipped() map[string]int { return r.skipped }
+
+// Bad returns how many events were bad, and the first messages of each reason.
+func (r *Reader) Bad() (n int, first []string) {
+	for _, reason := range slices.Sorted(mapKeys(r.first)) {
+		first = append(first, r.first[reason]...)
+	}
+	return r.bad, first
+}
+
+// Warnings says what is odd and was read nevertheless, with how often.
+func (r *Reader) Warnings() []string {
+	var out []string
+	for _, w := range slices.Sorted(mapKeys(r.warned)) {
+		if n := r.warned[w]; n > 1 {
+			w += fmt.Sprintf(" (%d events)", n)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reader) warn(s string) {
+	if len(r.warned) < 100 {
+		r.warned[s]++
+	}
+}
+
+// Open opens a file, "-" for stdin (text formats).
+func Open(name string, o Options) (*Reader, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Reader{name: name, o: o, skipped: map[string]int{}, first: map[string][]string{}, warned: map[string]int{}}
+	if !o.Repeats {
+		r.ids = newIDSet()
+	}
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, &Error{File: name, Found: errors.Unwrap(err).Error(), Want: "a file to read", fatal: true}
+		}
+		r.closers = append(r.closers, f.Close)
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			f.Close()
+			return nil, &Error{File: name, Found: "a directory", Want: "a file", fatal: true}
+		}
+	}
+	if err := r.open(f); err != nil {
+		r.Close()
+		var e *Error
+		if errors.As(err, &e) && e.File == "" {
+			e.File = name
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+func (o *Options) check() error {
+	one := func(field, v string, valid []string) error {
+		if v == "" || slices.Contains(valid, v) {
+			return nil
+		}
+		return &Error{File: field, Found: strconv.Quote(v) + spec.Suggest(v, valid), fatal: true}
+	}
+	if o.Actions < 0 || o.Actions > MaxActions {
+		return &Error{File: "--actions", Found: strconv.Itoa(o.Actions), Want: fmt.Sprintf("1 to %d", MaxActions), fatal: true}
+	}
+	return errors.Join(one("--format", o.Format, Formats), one("--ids", o.IDs, []string{"0", "1"}),
+		one("--logger", o.Logger, []string{"uniform"}), one("--skip-bad", o.SkipBad, []string{"yes", "all"}))
+}
+
+// open recognises compression and format.
+func (r *Reader) open(f *os.File) error {
+	b := bufio.NewReaderSize(f, 1<<18)
+	head, err := b.Peek(1 << 16)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	unpacked := ""
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return &Error{Found: err.Error(), Want: "gzip", fatal: true}
+		}
+		b, unpacked = bufio.NewReaderSize(z, 1<<18), "gzip"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<28))
+		if err != nil {
+			return &Error{Found: err.Error(), Want: "zstd", fatal: true}
+		}
+		r.closers = append(r.closers, func() error { z.Close(); return nil })
+		b, unpacked = bufio.NewReaderSize(z, 1<<18), "zstd"
+	}
+	if unpacked != "" {
+		if head, err = b.Peek(1 << 16); err != nil && err != io.EOF {
+			return &Error{Found: err.Error(), Want: "a whole " + unpacked + " file", fatal: true}
+		}
+	}
+	if len(bytes.TrimSpace(head)) == 0 {
+		return &Error{Found: "an empty log", Want: "at least one event", fatal: true}
+	}
+	found := recognise(head)
+	format := r.o.Format
+	if found == "vw-either" {
+		if found = "vw"; format == "vw-flat" {
+			found = format
+		}
+	}
+	switch {
+	case found == "" && format == "":
+		return &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") + " (--format names it)", fatal: true}
+	case format == "":
+		format = found
+	case found != "" && !sameFamily(format, found):
+		return &Error{Found: "this is " + titles[found], Want: titles[format] + " (--format " + format + "); --format " + found + " reads it", fatal: true}
+	}
+	if unpacked != "" && (format == "npz" || format == "parquet" || found == "parquet" || found == "npz") {
+		return &Error{Found: format + " inside " + unpacked, Want: "the file itself: it is read at several places at once", fatal: true}
+	}
+	r.format = format
+	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
+		if f == os.Stdin {
+			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once", fatal: true}
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if format == "npz" {
+			r.src, err = newNPZ(r, f, info.Size())
+		} else {
+			r.src, err = newParquet(r, f, info.Size())
+		}
+		return err
+	}
+	l := &lines{r: b, most: 1 << 26}
+	err = nil // a file shorter than what was looked at
+	switch format {
+	case "jsonl", "export":
+		r.src = newJSONL(r, l, format == "export")
+	case "dsjson", "vw-json":
+		r.src = newDSJSON(r, l, format == "vw-json")
+	case "vw":
+		r.src = newVW(r, l)
+	case "vw-flat":
+		if r.o.Actions == 0 {
+			return &Error{Found: "one-line VW text without the number of actions", Want: "--actions K", fatal: true}
+		}
+		r.src = newVWFlat(r, l)
+	case "csv":
+		r.src, err = newCSV(r, b)
+	case "obd":
+		r.src, err = newOBD(r, b)
+	}
+	return err
+}
+
+// titles are the formats in words.
+var titles = map[string]string{
+	"jsonl": "JSON lines of events", "parquet": "Parquet", "export": "rows of troupe log export", "csv": "a CSV table", "npz": "a zip of NumPy arrays",
+	"obd": "an Open Bandit CSV", "vw": "VW text in blocks", "vw-flat": "one-line VW text", "vw-json": "VW JSON", "dsjson": "dsjson",
+}
+
+// sameFamily: a file recognised as found can be read as format.
+func sameFamily(format, found string) bool {
+	switch {
+	case format == found, format == "csv" && found == "obd", format == "export" && (found == "parquet" || found == "jsonl"), format == "jsonl" && found == "export":
+		return true
+	}
+	return false
+}
+
+// recognise decides by content; "" when nothing fits.
+func recognise(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return "parquet"
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
+		return "npz"
+	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	if len(line) > 0 && line[0] == '{' {
+		return recogniseJSON(line)
+	}
+	if bytes.IndexByte(line, '|') >= 0 {
+		return recogniseVW(text)
+	}
+	switch {
+	case bytes.Contains(line, []byte("propensity_score")) && bytes.Contains(line, []byte("item_id")):
+		return "obd"
+	case bytes.ContainsAny(line, ",;\t"):
+		return "csv"
+	}
+	return ""
+}
+
+func recogniseJSON(line []byte) string {
+	has := func(key string) bool { return bytes.Contains(line, []byte(`"`+key+`"`)) }
+	switch {
+	case has("_label_cost") || has("_labelIndex") || has("_label_probability") || has("_label") || has("_outcomes") || has("_multi"):
+		if has("c") && (has("a") || has("_outcomes") || has("p")) {
+			return "dsjson"
+		}
+		return "vw-json"
+	case has("basis_seq") && has("num") && has("den"):
+		return "export"
+	case has("EventId") && (has("a") || has("c") || has("RewardValue") || has("ActionTaken")):
+		return "dsjson"
+	}
+	return "jsonl"
+}
+
+// recogniseVW tells blocks from one-line examples: in a block a line with a label is followed by another
+// line, or comes after one; an example of the one-line form stands alone, line after line with labels. A few
+// lines can be either.
+func recogniseVW(text []byte) string {
+	labels, plain, blank, n := 0, 0, 0, 0
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if n++; n > 200 || len(line) == 0 {
+			if len(line) == 0 {
+				blank++
+			}
+			if n > 200 {
+				break
+			}
+			continue
+		}
+		if bytes.HasPrefix(line, []byte("shared ")) || bytes.HasPrefix(line, []byte("shared|")) {
+			return "vw"
+		}
+		before, _, _ := bytes.Cut(line, []byte("|"))
+		if bytes.IndexByte(before, ':') >= 0 {
+			labels++
+		} else {
+			plain++
+		}
+	}
+	switch {
+	case blank > 0 && plain > 0:
+		return "vw"
+	case labels > 1 && plain == 0:
+		return "vw-flat"
+	}
+	return "vw-either"
+}
+
+// Read fills e with the next event; io.EOF ends the log. An *Error names the place of a bad event. After an
+// error about one event the next Read goes on behind it; other errors are final.
+func (r *Reader) Read(e *Event) error {
+	if r.done != nil {
+		return r.done
+	}
+	for {
+		e.reset()
+		err := r.src.next(e)
+		if err == nil {
+			err = r.accept(e)
+		}
+		var skip errSkip
+		var fault *Error
+		switch {
+		case err == nil:
+			r.events++
+			return nil
+		case errors.As(err, &skip):
+			r.skipped[string(skip)]++
+		case err == io.EOF:
+			r.done = r.ending()
+			return r.done
+		case errors.As(err, &fault):
+			if fault.File == "" {
+				fault.File = r.name
+			}
+			if fault.fatal {
+				r.done = fault
+				return fault
+			}
+			if r.o.SkipBad == "" {
+				return fault
+			}
+			r.bad++
+			r.skipped["bad "+fault.Reason]++
+			if len(r.first[fault.Reason]) < 3 {
+				r.first[fault.Reason] = append(r.first[fault.Reason], fault.Error())
+			}
+			if fault.Reason == "reward" && len(e.Slots) == 0 { // the rest of the event is good: it was looked at first
+				e.BadReward, e.Reward = true, math.NaN()
+				if e.check(&r.o) == nil && r.accept(e) == nil {
+					r.events++
+					return nil
+				}
+			}
+		default:
+			r.done = fmt.Errorf("%s: %w", r.name, err)
+			return r.done
+		}
+	}
+}
+
+// accept applies what all formats share: the uniform logger, the id.
+func (r *Reader) accept(e *Event) error {
+	if r.ids == nil || e.ID == "" {
+		return nil
+	}
+	if !r.ids.add(e.ID) {
+		err := bad("id", shown([]byte(e.ID)), "an id that comes once (--ids-unique=no allows repetitions)")
+		err.Line, err.Column, err.Row = r.place()
+		err.Reason = "id twice"
+		return err
+	}
+	return nil
+}
+
+// placed is implemented by sources that know where the last event was.
+type placed interface {
+	place() (line, column, row int)
+}
+
+func (r *Reader) place() (line, column, row int) {
+	if p, ok := r.src.(placed); ok {
+		return p.place()
+	}
+	return 0, 0, 0
+}
+
+// ending is what the end of the file means.
+func (r *Reader) ending() error {
+	switch {
+	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > r.events+r.bad:
+		_, first := r.Bad()
+		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, r.events+r.bad),
+			Want: "at most 1 % (--skip-bad=all takes any share):\n  " + strings.Join(first, "\n  "), fatal: true}
+	case r.events == 0:
+		why := ""
+		for _, k := range slices.Sorted(mapKeys(r.skipped)) {
+			why += fmt.Sprintf(", %d skipped: %s", r.skipped[k], k)
+		}
+		return &Error{File: r.name, Found: "an empty log" + why, Want: "at least one event", fatal: true}
+	}
+	return io.EOF
+}
+
+// Close ends reading.
+func (r *Reader) Close() error {
+	var err error
+	if r.src != nil {
+		err = r.src.close()
+		r.src = nil
+		if r.done == nil {
+			r.done = errors.New("logged: the reader is closed")
+		}
+	}
+	for _, c := range slices.Backward(r.closers) {
+		err = errors.Join(err, c())
+	}
+	r.closers = nil
+	return err
+}
+
+// uniform applies Options.Logger: the propensity is 1/K and so is the law.
+func (r *Reader) uniform(e *Event, column int) *Error {
+	if r.o.Logger != "uniform" || len(e.Slots) > 0 {
+		return nil
+	}
+	if e.K == 0 {
+		return bad("actions", "none", "the number of actions for --logger uniform (--actions K)")
+	}
+	p := 1 / float64(e.K)
+	if e.Propensity != 0 && math.Abs(e.Propensity-p) > Tolerance {
+		err := bad("propensity", number(e.Propensity), "1/%d, as --logger uniform says", e.K)
+		err.Column = column
+		return err
+	}
+	if e.Law == nil {
+		e.Law = e.numbers(e.K)
+		for i := range e.Law {
+			e.Law[i] = p
+		}
+		e.Propensity = p
+	}
+	return nil
+}
+
+// lines reads lines of bounded length.
+type lines struct {
+	r    *bufio.Reader
+	line int
+	most int
+	long []byte
+}
+
+// next returns the next line without its end; the slice is valid until the next call.
+func (l *lines) next() ([]byte, error) {
+	l.long = l.long[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			if l.long = append(l.long, part...); len(l.long) > l.most {
+				return nil, &Error{Line: l.line + 1, Found: fmt.Sprintf("a line of more than %d bytes", l.most), Want: "one event on a line", fatal: true}
+			}
+			continue
+		}
+		if err != nil && err != io.EOF {
+			return nil, &Error{Line: l.line + 1, Found: err.Error(), Want: "a whole file", fatal: true}
+		}
+		if len(l.long) > 0 {
+			l.long = append(l.long, part...)
+			part = l.long
+		}
+		if len(part) == 0 && err == io.EOF {
+			return nil, io.EOF
+		}
+		if l.line++; l.line == 1 {
+			part = bytes.TrimPrefix(part, []byte("\xef\xbb\xbf"))
+		}
+		part = bytes.TrimSuffix(part, []byte("\n"))
+		return bytes.TrimSuffix(part, []byte("\r")), nil
+	}
+}
+
+// idSet is a set of 64-bit hashes: open addressing, 8 bytes an entry, at most three quarters full. Two
+// different ids of 10⁷ share a hash with probability below 10⁻⁵.
+type idSet struct {
+	slot []uint64
+	n    int
+}
+
+func newIDSet() *idSet { return &idSet{slot: make([]uint64, 1<<10)} }
+
+// hashID is FNV-1a with a finaliser.
+func hashID(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	h ^= h >> 33
+	return max(h, 1)
+}
+
+// add returns false when the id was there.
+func (s *idSet) add(id string) bool {
+	if 4*s.n >= 3*len(s.slot) {
+		old := s.slot
+		s.slot = make([]uint64, 2*len(old))
+		for _, h := range old {
+			if h != 0 {
+				s.put(h)
+			}
+		}
+	}
+	if !s.put(hashID(id)) {
+		return false
+	}
+	s.n++
+	return true
+}
+
+func (s *idSet) put(h uint64) bool {
+	mask := uint64(len(s.slot) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		switch s.slot[i] {
+		case 0:
+			s.slot[i] = h
+			return true
+		case h:
+			return false
+		}
+	}
+}
+
+// columnNames lists what Options.Columns may map.
+var columnNames = []string{"id", "time", "context", "action", "reward", "propensity", "law", "target", "q", "group", "drop", "position"}
+
+// ParseColumns reads action=arm,reward=click,context=x0:x1: the form of the flag --columns.
+func ParseColumns(s string) (map[string][]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	out := map[string][]string{}
+	for part := range strings.SplitSeq(s, ",") {
+		key, names, ok := strings.Cut(part, "=")
+		if !ok || names == "" {
+			return nil, &Error{File: "--columns", Found: strconv.Quote(part), Want: "field=column, such as action=arm", fatal: true}
+		}
+		if !slices.Contains(columnNames, key) {
+			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + spec.Suggest(key, columnNames), fatal: true}
+		}
+		if out[key] != nil {
+			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + " twice", Want: "each field once", fatal: true}
+		}
+		out[key] = strings.Split(names, ":")
+	}
+	return out, nil
+}
+
+// sortedColumns is the map in order, for messages and commands.
+func sortedColumns(m map[string][]string) []string {
+	var out []string
+	for k, v := range m {
+		out = append(out, k+"="+strings.Join(v, ":"))
+	}
+	sort.Strings(out)
+	return out
+}
