@@ -190,6 +190,28 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestADRs: every decision has its status, its date, and what else was possible.
+func TestADRs(t *testing.T) {
+	found := 0
+	for page, text := range documents(t) {
+		if !strings.HasPrefix(page, "docs/design/adr/") {
+			continue
+		}
+		found++
+		if !regexp.MustCompile(`(?m)^Status: (proposed|accepted|superseded by .+)\. Date: \d{4}-\d{2}-\d{2}\.$`).MatchString(text) {
+			t.Errorf("%s has no line such as \"Status: accepted. Date: 2026-11-21.\"", page)
+		}
+		for _, h := range []string{"Context", "Decision", "Alternatives", "Consequences"} {
+			if !strings.Contains(text, "\n## "+h+"\n") {
+				t.Errorf("%s has no section %s", page, h)
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("only %d decisions were found", found)
+	}
+}
+
 // TestDocumentsAreComplete: every package has its row in docs/design/architecture.md, and every policy is
 // in the changelog, as CONTRIBUTING.md asks.
 func TestDocumentsAreComplete(t *testing.T) {
