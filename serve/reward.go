@@ -102,6 +102,15 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 		cfg, known = s.fold.Current(m).Compiled, s.fold.Known(id.Event, key)
 	}
 	s.mu.RUnlock()
+	if r.Allow != nil {
+		name := ""
+		if cfg != nil {
+			name = cfg.Config.ID
+		}
+		if err := r.Allow(name); err != nil {
+			return nil, RewardResult{}, err
+		}
+	}
 	if cfg != nil {
 		if c := cfg.Config.Reward; r.Value < c.Min || r.Value > c.Max {
 			return nil, RewardResult{}, invalid("value", r.Value, "expected a number in [%v, %v]", c.Min, c.Max)

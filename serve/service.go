@@ -186,6 +186,9 @@ type RewardRequest struct {
 	// 256 bytes. The rule first needs none.
 	Key    string
 	Caller string
+	// Allow, if any, is asked with the name of the event's model, also of a deleted model, empty when it is
+	// not known any more. Its error refuses the reward and is returned as it is.
+	Allow func(model string) error
 }
 
 // RewardStatus says what a reward did.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/spf13/cobra"
 
 	"troupe/eventlog"
+	"troupe/internal/rows"
 	"troupe/serve"
 	"troupe/sim"
 )
@@ -231,7 +230,10 @@ func (e *export) run(w io.Writer) error {
 	if !report.OK() {
 		return &eventlog.DamagedError{Report: report}
 	}
-	rows, flush := rowWriter(w, e.format)
+	out := rows.JSON[decisionRow](w)
+	if e.format == "parquet" {
+		out = rows.Parquet[decisionRow](w, 10_000)
+	}
 	again := uint64(0)
 	_, err = eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
 		again = d.Seq
@@ -244,7 +246,7 @@ func (e *export) run(w io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
 			}
-			if err := rows(row); err != nil {
+			if err := out.Write(row); err != nil {
 				return err
 			}
 		}
@@ -254,7 +256,7 @@ func (e *export) run(w io.Writer) error {
 		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data, last, again)
 	}
 	if err == nil {
-		err = flush()
+		err = out.Close()
 	}
 	return err
 }
@@ -300,27 +302,6 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 		row.Default = &o.y
 	}
 	return row, nil
-}
-
-// rowWriter returns functions that write a row and end the file.
-func rowWriter(w io.Writer, format string) (row func(decisionRow) error, flush func() error) {
-	if format == "parquet" {
-		p := parquet.NewGenericWriter[decisionRow](w, parquet.Compression(&parquet.Zstd))
-		n := 0
-		return func(r decisionRow) error {
-			if _, err := p.Write([]decisionRow{r}); err != nil {
-				return err
-			}
-			if n++; n%10_000 == 0 { // what is not flushed is in memory
-				return p.Flush()
-			}
-			return nil
-		}, p.Close
-	}
-	b := bufio.NewWriterSize(w, 1<<16)
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	return func(r decisionRow) error { return e.Encode(r) }, b.Flush
 }
 
 func logReplayCommand() *cobra.Command {

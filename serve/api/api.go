@@ -112,9 +112,10 @@ func New(svc serve.Service, o Options) (*API, error) {
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)
-	a.modelRoutes()
-	a.decideRoutes()
-	a.exportRoutes()
+	for _, o := range a.operations() {
+		o.route(a, o)
+	}
+	a.describeLog()
 	a.pageRoutes()
 	a.personalizerRoutes()
 	if err := a.document(); err != nil {
@@ -314,17 +315,29 @@ func (a *API) allowEvent(ctx context.Context, s Scope, eventID string) error {
 	if err := a.allow(ctx, s, ""); err != nil {
 		return err
 	}
-	if len(requestOf(ctx).holder.models) == 0 {
+	allows := a.allowsModel(ctx, s)
+	if allows == nil {
 		return nil
 	}
 	owner, err := a.svc.Owner(ctx, eventID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case owner.Model == "":
-		return problem("forbidden", "", "nobody knows any more whose event it is")
 	}
-	return a.allow(ctx, s, owner.Model)
+	return allows(owner.Model)
+}
+
+// allowsModel returns the check of an event's model, nil for a holder without patterns. The scope is checked
+// already.
+func (a *API) allowsModel(ctx context.Context, s Scope) func(model string) error {
+	if len(requestOf(ctx).holder.models) == 0 {
+		return nil
+	}
+	return func(model string) error {
+		if model == "" {
+			return problem("forbidden", "", "it is not known any more whose event it is")
+		}
+		return a.allow(ctx, s, model)
+	}
 }
 
 // caller is the name that the log keeps.

@@ -1,11 +1,8 @@
 package api
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"reflect"
@@ -15,9 +12,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/parquet-go/parquet-go"
 
 	"troupe/eventlog"
+	"troupe/internal/rows"
 	"troupe/serve"
 )
 
@@ -112,53 +109,51 @@ func logFormat(accept string) (string, error) {
 	return "", problem("not_acceptable", "header.Accept", "expected "+typeNDJSON+" or "+typeParquet)
 }
 
-func (a *API) exportRoutes() {
-	const path = "/v1/models/{model}/log"
-	register(a, op{id: "exportLog", method: "GET", path: path, scope: Read, summary: "Read the log of a model",
-		doc: "The records of decisions, rewards, activations, closed windows and changes of the model, in the order of the log, " +
-			"one a line, or as Parquet by Accept. At most page_size entries of the log are looked at (an entry has many records, " +
-			"of all models). The header Log-Next is where to go on: ask again from there, and again later for what was added. " +
-			"A page never changes. An answer that breaks off is not whole: ask for it again."},
-		func(ctx context.Context, in *struct {
-			Model    string `path:"model" maxLength:"64" doc:"name of the model"`
-			From     uint64 `query:"from" doc:"first log entry; default is the beginning"`
-			To       uint64 `query:"to" doc:"last log entry; default is the end"`
-			PageSize int    `query:"page_size" minimum:"1" maximum:"10000" default:"1000" doc:"at most so many log entries"`
-			Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
-		}) (*huma.StreamResponse, error) {
-			if err := a.allow(ctx, Read, in.Model); err != nil {
-				return nil, err
-			}
-			format, err := logFormat(in.Accept)
-			if err != nil {
-				return nil, err
-			}
-			n := uint64(in.PageSize)
-			if in.To != 0 {
-				first := max(in.From, 1)
-				if in.To < first {
-					return nil, &fieldError{Field: "query.to", Want: fmt.Sprintf("is before from, which is %d", first)}
-				}
-				n = min(n, in.To-first+1)
-			}
-			page, err := a.svc.Log(ctx, in.Model, in.From, int(n))
-			if err != nil {
-				return nil, err
-			}
-			return &huma.StreamResponse{Body: func(hc huma.Context) {
-				r, w := humago.Unwrap(hc)
-				select {
-				case a.exports <- struct{}{}:
-					defer func() { <-a.exports }()
-				default:
-					a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second))
-					return
-				}
-				a.writeLog(w, r, page, format, in.To)
-			}}, nil
-		})
+type logIn struct {
+	Model    string `path:"model" maxLength:"64" doc:"name of the model"`
+	From     uint64 `query:"from" doc:"first log entry; default is the beginning"`
+	To       uint64 `query:"to" doc:"last log entry; default is the end"`
+	PageSize int    `query:"page_size" minimum:"1" maximum:"10000" default:"1000" doc:"at most so many log entries"`
+	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
+}
+
+func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+	if err := a.allow(ctx, Read, in.Model); err != nil {
+		return nil, err
+	}
+	format, err := logFormat(in.Accept)
+	if err != nil {
+		return nil, err
+	}
+	n := uint64(in.PageSize)
+	if in.To != 0 {
+		first := max(in.From, 1)
+		if in.To < first {
+			return nil, &fieldError{Field: "query.to", Want: fmt.Sprintf("is before from, which is %d", first)}
+		}
+		n = min(n, in.To-first+1)
+	}
+	page, err := a.svc.Log(ctx, in.Model, in.From, int(n))
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		select {
+		case a.exports <- struct{}{}:
+			defer func() { <-a.exports }()
+		default:
+			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second))
+			return
+		}
+		a.writeLog(w, r, page, format, in.To)
+	}}, nil
+}
+
+// describeLog completes the document of exportLog, whose answer huma does not know.
+func (a *API) describeLog() {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[logRow](), true, "")
-	answer := a.huma.OpenAPI().Paths[path].Get.Responses["200"]
+	answer := a.huma.OpenAPI().Paths["/v1/models/{model}/log"].Get.Responses["200"]
 	answer.Description = "the records, one a line"
 	answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema}, typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
 	answer.Headers = map[string]*huma.Param{
@@ -181,12 +176,15 @@ func (a *API) writeLog(w http.ResponseWriter, r *http.Request, page serve.LogPag
 		q.Set("from", strconv.FormatUint(page.Next, 10))
 		h.Set("Link", "<"+strings.Replace(r.URL.EscapedPath(), "/:", ":", 1)+"?"+q.Encode()+`>; rel="next"`)
 	}
-	row, flush := logWriter(w, format)
+	out := rows.JSON[logRow](w)
+	if format == typeParquet {
+		out = rows.Parquet[logRow](w, 50_000)
+	}
 	for record, err := range page.Records {
 		if err == nil {
-			err = row(rowOf(record))
+			err = out.Write(rowOf(record))
 		}
-		if out, ok := w.(*response); err != nil && ok && out.status == 0 {
+		if begun, ok := w.(*response); err != nil && ok && begun.status == 0 {
 			for _, name := range []string{"Content-Type", "Log-Next", "Log-Applied", "Link"} {
 				h.Del(name)
 			}
@@ -197,28 +195,7 @@ func (a *API) writeLog(w http.ResponseWriter, r *http.Request, page serve.LogPag
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if flush() != nil {
+	if out.Close() != nil {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// logWriter returns functions that write a row and the end.
-func logWriter(w io.Writer, format string) (row func(logRow) error, flush func() error) {
-	if format == typeParquet {
-		p := parquet.NewGenericWriter[logRow](w, parquet.Compression(&parquet.Zstd))
-		n := 0
-		return func(r logRow) error {
-			if _, err := p.Write([]logRow{r}); err != nil {
-				return err
-			}
-			if n++; n%50_000 == 0 { // rows are kept in memory until then
-				return p.Flush()
-			}
-			return nil
-		}, p.Close
-	}
-	b := bufio.NewWriterSize(w, 1<<16)
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	return func(r logRow) error { return e.Encode(r) }, b.Flush
 }

@@ -227,6 +227,11 @@ func (f *fake) Reward(_ context.Context, r serve.RewardRequest) (serve.RewardRes
 	if err := f.event(r.EventID); err != nil {
 		return serve.RewardResult{}, err
 	}
+	if r.Allow != nil {
+		if err := r.Allow(f.events[r.EventID]); err != nil {
+			return serve.RewardResult{}, err
+		}
+	}
 	if r.Value < -1 || r.Value > 1 {
 		return serve.RewardResult{}, &serve.Error{Code: serve.Invalid, Field: "value", Value: fmt.Sprint(r.Value), Want: "expected a number in [-1, 1]"}
 	}

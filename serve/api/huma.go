@@ -112,18 +112,6 @@ type eventIn struct {
 	Event string `path:"event" maxLength:"256" doc:"id of the event, as decide answered it"`
 }
 
-// op describes one route.
-type op struct {
-	id, method, path string
-	summary          string
-	doc              string
-	scope            Scope
-	body             any    // value of the type of the body, nil for none
-	example          string // of the body, JSON; a test sends it
-	answer           string // example of the answer, JSON; cut short with … it would not be JSON
-	status           int    // of success, default 200
-}
-
 // register adds a route. Errors of handle become problems.
 func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, error)) {
 	if o.status == 0 {
@@ -150,10 +138,10 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	doc := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete}[o.method]
 	if o.body != nil {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
-		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: stdjson.RawMessage(o.example)}}}
+		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: o.example("request")}}}
 	}
-	if o.answer != "" {
-		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = stdjson.RawMessage(o.answer)
+	if x := o.example("answer"); x != nil {
+		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = x
 	}
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	doc.Responses["default"] = &huma.Response{
@@ -186,7 +174,7 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 	}
 	if o.body != nil {
 		content := schema(o.body)
-		content["application/json"].Example = stdjson.RawMessage(o.example)
+		content["application/json"].Example = o.example("request")
 		d.RequestBody = &huma.RequestBody{Required: true, Content: content}
 	}
 	if answer != nil {

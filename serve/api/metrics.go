@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,6 +67,10 @@ func (m *metrics) request(pattern string, status int, took time.Duration) {
 }
 
 func (m *metrics) reward(status serve.RewardStatus, err error) {
+	var p *Problem
+	if errors.As(err, &p) {
+		return // the key may not reward this event
+	}
 	if err != nil {
 		status = "refused"
 	}

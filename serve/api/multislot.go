@@ -68,15 +68,8 @@ func slotKey(eventID string, slot int) string {
 
 func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Decide, model); err != nil {
-		return err
-	}
-	raw, err := a.readBody(w, r)
+	b, _, err := readCall[slotsBody](a, w, r, Decide, model)
 	if err != nil {
-		return err
-	}
-	var b slotsBody
-	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	one := rankBody{Actions: b.Actions, EventID: b.EventID, DeferActivation: b.DeferActivation}
@@ -284,15 +277,8 @@ func (a *API) slotEvents(ctx context.Context, model, eventID string) (map[string
 
 func (a *API) multiSlotReward(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Reward, model); err != nil {
-		return err
-	}
-	raw, err := a.readBody(w, r)
+	b, _, err := readCall[slotRewards](a, w, r, Reward, model)
 	if err != nil {
-		return err
-	}
-	var b slotRewards
-	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	events, err := a.slotEvents(ctx, model, r.PathValue("event"))

@@ -52,6 +52,10 @@ func (a *API) pageRoutes() {
 	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers", doc: "Needs no key."}, "", "server", nil, nil)
 	a.describe(op{id: "readyz", method: "GET", path: "/readyz", summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."}, "", "server", readiness{}, readiness{})
 	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics", doc: "In the format of Prometheus."}, "", "server", nil, Problem{})
+	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(a.openapi)
+	})
 	a.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) { writePage(w, a.docs) })
 }
 

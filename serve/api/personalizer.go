@@ -112,27 +112,21 @@ func translate(table [][2]string, word string, from, to int) string {
 }
 
 func (a *API) personalizerRoutes() {
-	const actions = `"actions": [{"id": "a", "features": [{"price": 0.4}]}, {"id": "b", "features": [{"price": 0.9}]}]`
 	for _, p := range []struct {
 		o      op
 		handle func(http.ResponseWriter, *http.Request, string) error
 		answer any
 	}{
-		{op{id: "rank", method: "POST", path: "/rank", scope: Decide, status: 201, body: rankBody{}, summary: "Rank",
-			example: `{"contextFeatures": [{"user": {"city": "Oslo"}}], ` + actions + `, "eventId": "e1"}`}, a.rank, rankAnswer{}},
-		{op{id: "rankReward", method: "POST", path: "/events/{event}/reward", scope: Reward, status: 204, body: rankReward{}, summary: "Reward",
-			example: `{"value": 0.7}`}, a.rankReward, nil},
+		{op{id: "rank", method: "POST", path: "/rank", scope: Decide, status: 201, body: rankBody{}, summary: "Rank"}, a.rank, rankAnswer{}},
+		{op{id: "rankReward", method: "POST", path: "/events/{event}/reward", scope: Reward, status: 204, body: rankReward{}, summary: "Reward"}, a.rankReward, nil},
 		{op{id: "rankActivate", method: "POST", path: "/events/{event}/activate", scope: Decide, status: 204, summary: "Activate"}, a.rankActivate, nil},
 		{op{id: "multiSlotRank", method: "POST", path: "/multislot/rank", scope: Decide, status: 201, body: slotsBody{}, summary: "Rank several slots",
-			doc: "No action is given to two slots.",
-			example: `{"contextFeatures": [{"user": {"city": "Oslo"}}], ` + actions + `,
-"slots": [{"id": "top", "features": [{"size": "large"}], "baselineAction": "a"}, {"id": "side", "baselineAction": "b"}], "eventId": "m1"}`}, a.multiSlotRank, slotsAnswer{}},
+			doc: "No action is given to two slots."}, a.multiSlotRank, slotsAnswer{}},
 		{op{id: "multiSlotReward", method: "POST", path: "/multislot/events/{event}/reward", scope: Reward, status: 204, body: slotRewards{},
-			summary: "Reward slots", example: `{"reward": [{"slotId": "top", "value": 1}]}`}, a.multiSlotReward, nil},
+			summary: "Reward slots"}, a.multiSlotReward, nil},
 		{op{id: "multiSlotActivate", method: "POST", path: "/multislot/events/{event}/activate", scope: Decide, status: 204, summary: "Activate all slots"}, a.multiSlotActivate, nil},
 		{op{id: "getServiceConfig", method: "GET", path: "/configurations/service", scope: Read, summary: "Read the service configuration"}, a.getServiceConfig, serviceConfig{}},
-		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{}, summary: "Change the service configuration",
-			example: `{"rewardWaitTime": "PT10M", "defaultReward": 0, "rewardAggregation": "earliest", "explorationPercentage": 0.2, "learningMode": "Online"}`}, a.putServiceConfig, serviceConfig{}},
+		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{}, summary: "Change the service configuration"}, a.putServiceConfig, serviceConfig{}},
 		{op{id: "getPolicy", method: "GET", path: "/configurations/policy", scope: Read, summary: "Read the policy's kind and options"}, a.getPolicy, policyAnswer{}},
 		{op{id: "getPolicyState", method: "GET", path: "/model", scope: Read, summary: "Read the policy's snapshot"}, a.getPolicyState, nil},
 		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read, summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
@@ -140,42 +134,51 @@ func (a *API) personalizerRoutes() {
 	} {
 		for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
 			a.mux.HandleFunc(p.o.method+" "+prefix+p.o.path, func(w http.ResponseWriter, r *http.Request) {
-				model := r.PathValue("model")
-				if model == "" {
-					model = a.opts.Personalizer
-				}
-				var err error = problem("not_found", "", "this version of the API is not here; v1.0 is")
-				named := r.PathValue("model") != ""
-				if v := r.PathValue("version"); v == "v1.0" || v == "v1.1" || strings.HasPrefix(v, "v1.1-preview.") {
-					err = p.handle(w, r, model)
-				}
-				if !named && serve.CodeOf(err) == serve.NotFound {
-					if _, none := a.svc.GetModel(r.Context(), model); serve.CodeOf(none) == serve.NotFound {
-						err = problem("not_found", "", fmt.Sprintf("there is no model %q; troupe serve --personalizer NAME puts a model behind these routes", model))
-					}
-				}
-				if err != nil {
-					p := problemOf(err)
-					a.explain(r.Context(), p, err)
-					a.fail(w, r, p)
-				}
+				a.servePersonalizer(w, r, p.handle)
 			})
 		}
 		a.describe(p.o, "/v1/models/{model}/personalizer/v1.0", "personalizer", p.answer, theirError{})
 	}
 }
 
+// servePersonalizer finds the model of a call and answers errors in that service's form.
+func (a *API) servePersonalizer(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request, string) error) {
+	model := r.PathValue("model")
+	named := model != ""
+	if !named {
+		model = a.opts.Personalizer
+	}
+	var err error = problem("not_found", "", "this version of the API is not here; v1.0 is")
+	if v := r.PathValue("version"); v == "v1.0" || v == "v1.1" || strings.HasPrefix(v, "v1.1-preview.") {
+		err = handle(w, r, model)
+	}
+	if !named && serve.CodeOf(err) == serve.NotFound {
+		if _, none := a.svc.GetModel(r.Context(), model); serve.CodeOf(none) == serve.NotFound {
+			err = problem("not_found", "", fmt.Sprintf("there is no model %q; troupe serve --personalizer NAME puts a model behind these routes", model))
+		}
+	}
+	if err != nil {
+		p := problemOf(err)
+		a.explain(r.Context(), p, err)
+		a.fail(w, r, p)
+	}
+}
+
+// readCall checks the key of a call about a model and reads its body.
+func readCall[B any](a *API, w http.ResponseWriter, r *http.Request, scope Scope, model string) (b B, raw []byte, err error) {
+	if err := a.allow(r.Context(), scope, model); err != nil {
+		return b, nil, err
+	}
+	if raw, err = a.readBody(w, r); err == nil {
+		err = decodeJSON(raw, &b)
+	}
+	return b, raw, err
+}
+
 func (a *API) rank(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Decide, model); err != nil {
-		return err
-	}
-	raw, err := a.readBody(w, r)
+	b, _, err := readCall[rankBody](a, w, r, Decide, model)
 	if err != nil {
-		return err
-	}
-	var b rankBody
-	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	req, err := b.request(a, caller(ctx))
@@ -308,15 +311,8 @@ func noEvent(err error) error {
 
 func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Reward, model); err != nil {
-		return err
-	}
-	raw, err := a.readBody(w, r)
+	b, _, err := readCall[rankReward](a, w, r, Reward, model)
 	if err != nil {
-		return err
-	}
-	var b rankReward
-	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	if b.Value == nil {
@@ -326,10 +322,7 @@ func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) e
 	if err != nil {
 		return err
 	}
-	if err := a.allowEvent(ctx, Reward, id); err != nil {
-		return noEvent(err)
-	}
-	result, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: id, Value: *b.Value, Caller: caller(ctx)})
+	result, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: id, Value: *b.Value, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
 	a.metrics.reward(result.Status, err)
 	if err != nil {
 		return noEvent(err)
@@ -380,15 +373,8 @@ func configOf(m serve.Model) serviceConfig {
 
 func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model string) error {
 	ctx := r.Context()
-	if err := a.allow(ctx, Admin, model); err != nil {
-		return err
-	}
-	raw, err := a.readBody(w, r)
+	b, raw, err := readCall[serviceConfig](a, w, r, Admin, model)
 	if err != nil {
-		return err
-	}
-	var b serviceConfig
-	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	// What is left out stays: a 0 for it would end exploration, and give rewards where there are none.

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"troupe/serve"
+)
+
+type entryList struct {
+	Actions       []entryDoc `json:"actions"`
+	NextPageToken string     `json:"next_page_token,omitempty"`
+}
+
+type actionsBody struct {
+	Actions []serve.Action `json:"actions" doc:"entries to add or to replace, by id"`
+}
+
+type actionsIn struct {
+	Model     string `path:"model" maxLength:"64" doc:"name of the model"`
+	PageSize  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"at most so many entries"`
+	PageToken string `query:"page_token" maxLength:"512" doc:"next_page_token of the page before"`
+}
+
+func (a *API) listActions(ctx context.Context, in *actionsIn) (*reply[entryList], error) {
+	if err := a.allow(ctx, Read, in.Model); err != nil {
+		return nil, err
+	}
+	after, err := afterToken(in.PageToken)
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.svc.GetModel(ctx, in.Model)
+	if err != nil {
+		return nil, err
+	}
+	entries := slices.SortedFunc(slices.Values(m.Config.Actions), func(a, b serve.Entry) int { return strings.Compare(a.ID, b.ID) })
+	out := &reply[entryList]{entryList{Actions: []entryDoc{}}}
+	for _, e := range entries {
+		switch {
+		case e.ID <= after && after != "":
+		case len(out.Body.Actions) == in.PageSize:
+			out.Body.NextPageToken = pageToken(out.Body.Actions[in.PageSize-1].ID)
+			return out, nil
+		default:
+			out.Body.Actions = append(out.Body.Actions, entryDoc{e.ID, e.Features})
+		}
+	}
+	return out, nil
+}
+
+type putActionsIn struct {
+	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
+	IfMatch string `header:"If-Match" doc:"ETag of the configuration; absent or * means any"`
+	RawBody []byte
+}
+
+func (a *API) putActions(ctx context.Context, in *putActionsIn) (*modelOut, error) {
+	if err := a.allow(ctx, Admin, in.Model); err != nil {
+		return nil, err
+	}
+	var b actionsBody
+	if err := decodeJSON(in.RawBody, &b); err != nil {
+		return nil, err
+	}
+	for i, x := range b.Actions {
+		if x.ID == "" {
+			return nil, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}
+		}
+	}
+	version, err := optionalIfMatch(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return answerModel(a.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
+		c.Actions = slices.Clone(c.Actions)
+		for _, x := range b.Actions {
+			e := serve.Entry(x)
+			if i := slices.IndexFunc(c.Actions, func(o serve.Entry) bool { return o.ID == x.ID }); i >= 0 {
+				c.Actions[i] = e
+			} else {
+				c.Actions = append(c.Actions, e)
+			}
+		}
+		// Read as a configuration is, so that features are in the form that the log keeps.
+		text, err := c.MarshalJSON()
+		if err == nil {
+			*c, err = readConfig(text)
+		}
+		return err
+	}))
+}
+
+type deleteActionIn struct {
+	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
+	Action  string `path:"action" maxLength:"256"`
+	IfMatch string `header:"If-Match" doc:"ETag of the configuration; absent or * means any"`
+}
+
+func (a *API) deleteAction(ctx context.Context, in *deleteActionIn) (*modelOut, error) {
+	if err := a.allow(ctx, Admin, in.Model); err != nil {
+		return nil, err
+	}
+	version, err := optionalIfMatch(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return answerModel(a.edit(ctx, in.Model, version, func(c *serve.ModelConfig) error {
+		i := slices.IndexFunc(c.Actions, func(o serve.Entry) bool { return o.ID == in.Action })
+		if i < 0 {
+			return problem("not_found", "path.action", "the catalogue has no such action")
+		}
+		c.Actions = slices.Delete(slices.Clone(c.Actions), i, i+1)
+		return nil
+	}))
+}
+
+func optionalIfMatch(s string) (uint64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	return readIfMatch(s)
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"net/http"
+
+	stdjson "encoding/json"
+)
+
+// op is one operation: a row of the OpenAPI document and the route that serves it.
+type op struct {
+	id, method, path string
+	summary          string
+	doc              string
+	scope            Scope
+	body             any // value of the type of the body, nil for none
+	status           int // of success, default 200
+	route            func(*API, op)
+}
+
+// reply is an answer with a body and no headers.
+type reply[T any] struct{ Body T }
+
+// on makes the route of an operation with a handler.
+func on[I, O any](handle func(context.Context, *I) (*O, error)) func(*API, op) {
+	return func(a *API, o op) { register(a, o, handle) }
+}
+
+// examples are the bodies and answers in the OpenAPI document, ID.request.json and ID.answer.json. A test
+// sends each of them to a server.
+//
+//go:embed testdata/examples/*.json
+var examples embed.FS
+
+// example returns the example of an operation, nil when there is none. kind is request or answer.
+func (o *op) example(kind string) stdjson.RawMessage {
+	b, err := examples.ReadFile(fmt.Sprintf("testdata/examples/%s.%s.json", o.id, kind))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// operations are those under /v1.
+func (a *API) operations() []op {
+	return []op{
+		// Models.
+		{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated, body: configDoc{},
+			summary: "Create a model",
+			doc:     "Only the id is needed: the default is an ensemble that learns its features from the first request.",
+			route:   on(a.createModel)},
+		{id: "listModels", method: "GET", path: "/v1/models", scope: Read,
+			summary: "List the models",
+			doc:     "In the order of their names, without their catalogues; a key sees the models of its patterns.",
+			route:   on(a.listModels)},
+		{id: "getModel", method: "GET", path: "/v1/models/{model}", scope: Read,
+			summary: "Read a model",
+			doc:     "The ETag names the configuration; a change sends it back in If-Match.",
+			route:   on(a.getModel)},
+		{id: "replaceModel", method: "PUT", path: "/v1/models/{model}", scope: Admin, body: configDoc{},
+			summary: "Replace a configuration",
+			doc:     "What shapes the state (id, policy, features, dim, sigma) cannot change.",
+			route:   on(a.replaceModel)},
+		{id: "changeModel", method: "PATCH", path: "/v1/models/{model}", scope: Admin, body: configDoc{},
+			summary: "Change a configuration",
+			doc:     "The body is a merge patch (RFC 7396): what it does not name stays, null takes away.",
+			route:   on(a.changeModel)},
+		{id: "deleteModel", method: "DELETE", path: "/v1/models/{model}", scope: Admin, status: http.StatusNoContent,
+			summary: "Delete a model",
+			doc:     "Rewards of its decisions are ignored from now on. The name is free.",
+			route:   on(a.deleteModel)},
+		{id: "pauseModel", method: "POST", path: "/v1/models/{model}:pause", scope: Admin,
+			summary: "Pause a model",
+			doc:     "Decisions are answered 409 paused; rewards still count.",
+			route:   on(a.pauseModel)},
+		{id: "resumeModel", method: "POST", path: "/v1/models/{model}:resume", scope: Admin,
+			summary: "Resume a model",
+			doc:     "Ends a pause.",
+			route:   on(a.resumeModel)},
+		{id: "cloneModel", method: "POST", path: "/v1/models/{model}:clone", scope: Admin, status: http.StatusCreated, body: cloneBody{},
+			summary: "Copy a model",
+			doc:     "A new model with the configuration and the state, now or at a sequence number.",
+			route:   on(a.cloneModel)},
+		{id: "rollbackModel", method: "POST", path: "/v1/models/{model}:rollback", scope: Admin, body: rollbackBody{},
+			summary: "Take a model back to an earlier state",
+			doc:     "The log keeps what came after; the state forgets it.",
+			route:   on(a.rollbackModel)},
+		{id: "getState", method: "GET", path: "/v1/models/{model}/state", scope: Read,
+			summary: "Read the state of the policy",
+			doc:     "The estimate with the names of its coordinates, or with format=binary everything: the policy's snapshot.",
+			route:   on(a.getState)},
+		// The catalogue of actions of a model.
+		{id: "listActions", method: "GET", path: "/v1/models/{model}/actions", scope: Read,
+			summary: "Read the catalogue of actions",
+			route:   on(a.listActions)},
+		{id: "putActions", method: "POST", path: "/v1/models/{model}/actions", scope: Admin, body: actionsBody{},
+			summary: "Add or replace actions of the catalogue",
+			doc:     "Afterwards a decision may send ids instead of features.",
+			route:   on(a.putActions)},
+		{id: "deleteAction", method: "DELETE", path: "/v1/models/{model}/actions/{action}", scope: Admin,
+			summary: "Take an action out of the catalogue",
+			route:   on(a.deleteAction)},
+		// Decisions and rewards.
+		{id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
+			summary: "Choose an action",
+			doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the log entry that " +
+				"holds it. 200 means durable.",
+			route: on(a.decide)},
+		{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide, body: decideBatchBody{},
+			summary: "Choose many actions on one state",
+			doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
+				"item i has the key KEY/i, so a repeated batch makes no new decisions.",
+			route: on(a.decideBatch)},
+		{id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
+			summary: "Send a reward",
+			doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does not count); " +
+				"ignored (recorded, does not count). Repeating a call is safe.",
+			route: on(a.reward)},
+		{id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
+			summary: "Send many rewards",
+			doc:     "At most 10,000, each with its own result or problem.",
+			route:   on(a.rewardBatch)},
+		{id: "activate", method: "POST", path: "/v1/events/{event}:activate", scope: Decide,
+			summary: "Activate a deferred decision",
+			doc:     "From now on the event counts and its window runs to its end.",
+			route:   on(a.activate)},
+		// What is recorded.
+		{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read,
+			summary: "Read what is recorded of a decision",
+			route:   on(a.getEvent)},
+		{id: "replay", method: "POST", path: "/v1/events/{event}:replay", scope: Admin,
+			summary: "Decide once more and compare",
+			doc:     "Folds the log up to the state that decided; it may take seconds. Nothing is recorded.",
+			route:   on(a.replay)},
+		{id: "exportLog", method: "GET", path: "/v1/models/{model}/log", scope: Read,
+			summary: "Read the log of a model",
+			doc: "The records of decisions, rewards, activations, closed windows and changes of the model, in the order of the log, " +
+				"one a line, or as Parquet by Accept. At most page_size entries of the log are looked at (an entry has many records, " +
+				"of all models). The header Log-Next is where to go on: ask again from there, and again later for what was added. " +
+				"A page never changes. An answer that breaks off is not whole: ask for it again.",
+			route: on(a.exportLog)},
+	}
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"troupe/serve"
+)
+
+type rewardBody struct {
+	Value *float64 `json:"value" doc:"within the model's range"`
+	Key   string   `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
+}
+
+type rewardItemBody struct {
+	EventID string   `json:"event_id"`
+	Value   *float64 `json:"value"`
+	Key     string   `json:"key,omitempty" maxLength:"256"`
+}
+
+type rewardBatchBody struct {
+	Rewards []rewardItemBody `json:"rewards" minItems:"1" maxItems:"10000"`
+}
+
+type rewardAnswer struct {
+	Result  *serve.RewardResult `json:"result,omitempty"`
+	Problem *Problem            `json:"problem,omitempty"`
+}
+
+type rewardAnswers struct {
+	Results []rewardAnswer `json:"results" doc:"in the order of the rewards"`
+}
+
+type rewardIn struct {
+	Event   string `path:"event" maxLength:"256" doc:"id of the event, as decide answered it"`
+	Key     string `header:"Idempotency-Key" maxLength:"256" doc:"the same as the field key"`
+	RawBody []byte
+}
+
+func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResult], error) {
+	var b rewardBody
+	if err := decodeJSON(in.RawBody, &b); err != nil {
+		return nil, err
+	}
+	if b.Value == nil {
+		return nil, &fieldError{Field: "value", Want: "is missing, expected a number"}
+	}
+	if b.Key == "" {
+		b.Key = in.Key
+	}
+	if err := a.allow(ctx, Reward, ""); err != nil {
+		return nil, err
+	}
+	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: *b.Value, Key: b.Key, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
+	a.metrics.reward(r.Status, err)
+	return &reply[serve.RewardResult]{r}, err
+}
+
+func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers], error) {
+	if err := a.allow(ctx, Reward, ""); err != nil {
+		return nil, err
+	}
+	var b rewardBatchBody
+	if err := decodeJSON(in.RawBody, &b); err != nil {
+		return nil, err
+	}
+	if n := len(b.Rewards); n == 0 || n > 10_000 {
+		return nil, &fieldError{Field: "rewards", Want: fmt.Sprintf("has %d entries, expected 1 to 10000", n)}
+	}
+	out := &reply[rewardAnswers]{rewardAnswers{make([]rewardAnswer, len(b.Rewards))}}
+	var rs []serve.RewardRequest
+	allow := a.allowsModel(ctx, Reward)
+	var place []int // of rs[i] in the answer
+	for i, r := range b.Rewards {
+		if r.Value == nil {
+			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i), Want: "is missing, expected a number"})
+			continue
+		}
+		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: *r.Value, Key: r.Key, Caller: caller(ctx), Allow: allow})
+		place = append(place, i)
+	}
+	if len(rs) == 0 {
+		return out, nil
+	}
+	items, err := a.svc.RewardBatch(ctx, rs)
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range items {
+		a.metrics.reward(item.Result.Status, item.Err)
+		answer := &out.Body.Results[place[i]]
+		if item.Err != nil {
+			answer.Problem = problemOf(item.Err)
+			a.explain(ctx, answer.Problem, item.Err)
+			continue
+		}
+		answer.Result = &items[i].Result
+	}
+	return out, nil
+}
