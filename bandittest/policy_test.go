@@ -28,7 +28,7 @@ func (l *listener) Errorf(format string, args ...any) {
 type sound struct{ *policy.Mixed }
 
 func newSound() sound {
-	base, err := policy.NewEnsemble(policy.EnsembleOptions{M: 3, Symmetric: true}, policy.Problem{Dim: 3, Init: rng.NewKey(3).Stream(rng.Init)})
+	base, err := policy.NewEnsemble(policy.EnsembleOptions{M: 3}, policy.Problem{Dim: 3, Init: rng.NewKey(3).Stream(rng.Init)})
 	if err != nil {
 		panic(err)
 	}

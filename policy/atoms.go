@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -16,14 +15,14 @@ import (
 
 // AtomsOptions configures an ensemble whose members are computed instead of kept.
 type AtomsOptions struct {
-	Preset    string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/design/atoms.md" default:"practical"`
-	M         int     `key:"m" doc:"number of members" default:"8; theorem's m"`
-	Key       string  `key:"key" doc:"when members are redrawn: decision (for each), epoch (det V grew by rho), fixed (never), round (after each update)" default:"decision"`
-	Rho       float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
-	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
-	Delta     float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
-	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
-	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+	Preset   string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/design/atoms.md" default:"practical"`
+	M        int     `key:"m" doc:"number of members" default:"8; theorem's m"`
+	Key      string  `key:"key" doc:"when members are redrawn: decision (for each), epoch (det V grew by rho), fixed (never), round (after each update)" default:"decision"`
+	Rho      float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
+	Lambda   float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	Delta    float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
+	Scale    Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
+	OneSided bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 }
 
 // Doc implements spec.Documented.
@@ -53,11 +52,11 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		o.Delta = 0.1
 	}
 	keys := []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey}
-	if !slices.Contains(keys, o.Key) {
-		return o, fmt.Errorf("key is %q%s", o.Key, spec.Suggest(o.Key, keys))
+	if err := oneOf("key", o.Key, keys...); err != nil {
+		return o, err
 	}
 	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
-		return o, fmt.Errorf("rho is %v, expected a number above 1", o.Rho)
+		return o, spec.Refuse("rho", o.Rho, "expected a number above 1")
 	}
 	switch o.Preset {
 	case "practical":
@@ -66,7 +65,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		}
 	case "theorem":
 		if p.Horizon == 0 {
-			return o, fmt.Errorf("preset is %q, which needs a known horizon", o.Preset)
+			return o, spec.Refuse("preset", o.Preset, "which needs a known horizon")
 		}
 		a, err := theory.AtomsFor(
 			theory.Setting{D: p.Dim, T: float64(p.Horizon), Lambda: o.Lambda, Delta: o.Delta * p.share()},
@@ -81,10 +80,10 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 			o.Scale = Scale{"beta", a.Gamma}
 		}
 	default:
-		return o, fmt.Errorf("preset is %q%s", o.Preset, spec.Suggest(o.Preset, []string{"practical", "theorem"}))
+		return o, oneOf("preset", o.Preset, "practical", "theorem")
 	}
 	if o.M < 1 || o.M > math.MaxInt32 {
-		return o, fmt.Errorf("m is %d, expected at least 1 and at most %d", o.M, math.MaxInt32)
+		return o, spec.Refuse("m", o.M, "expected at least 1 and at most %d", math.MaxInt32)
 	}
 	return o, nil
 }
@@ -134,7 +133,7 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 	if err != nil {
 		return nil, err
 	}
-	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, o.Symmetric)
+	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, !o.OneSided)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ func BenchmarkAtoms(b *testing.B) {
 	for _, c := range []struct{ d, arms, m int }{{26, 3, 8}, {26, 3, 64}, {50, 1000, 8}} {
 		for _, kind := range []string{"decision", "epoch", "round", "lazy"} {
 			w := newWorld(1, c.d, c.arms)
-			var o policy.Options = &policy.AtomsOptions{M: c.m, Key: kind, Symmetric: true}
+			var o policy.Options = &policy.AtomsOptions{M: c.m, Key: kind}
 			if kind == "lazy" {
-				o = &policy.LazyOptions{M: c.m, Symmetric: true}
+				o = &policy.LazyOptions{M: c.m}
 			}
 			p, err := o.New(w.problem(0))
 			if err != nil {

@@ -92,7 +92,7 @@ var (
 	}
 	atomsHere = func(key string, m int) func(p policy.Problem) (bandit.Policy, error) {
 		return func(p policy.Problem) (bandit.Policy, error) {
-			return policy.NewAtoms(policy.AtomsOptions{M: m, Key: key, Lambda: 0.1, Symmetric: true}, p)
+			return policy.NewAtoms(policy.AtomsOptions{M: m, Key: key, Lambda: 0.1}, p)
 		}
 	}
 )
@@ -183,7 +183,7 @@ func TestAtomsSquareRoot(t *testing.T) {
 		t.Errorf("regret %v with the triangular root, %v with the symmetric: paired difference %v ± %v", m1, m2, diff, se)
 	}
 	larger := regrets(t, d, 0, runs, func(p policy.Problem) (bandit.Policy, error) {
-		return policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: 0.1, Scale: policy.Constant(2), Symmetric: true}, p)
+		return policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: 0.1, Scale: policy.Constant(2)}, p)
 	})
 	if diff, se := mean(minus(larger, theirs)); math.Abs(diff) <= 5*se {
 		t.Errorf("the test does not tell a scale of 2: difference %v ± %v", diff, se)
@@ -214,7 +214,7 @@ func TestAtomsLeaveTheSpan(t *testing.T) {
 			return worst
 		}
 		w := newWorld(seed, d, 0)
-		es, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: 5, Symmetric: true}, w.problem(0))
+		es, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: 5}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +234,8 @@ func ExampleAtoms() {
 	// Two logs of the same problem, folded apart, are one: V and b add, and members are functions of
 	// them.
 	problem := policy.Problem{Dim: 2, Init: rng.NewKey(1).Stream(rng.Init)}
-	east, _ := policy.NewAtoms(policy.AtomsOptions{M: 4, Symmetric: true}, problem)
-	west, _ := policy.NewAtoms(policy.AtomsOptions{M: 4, Symmetric: true}, problem)
+	east, _ := policy.NewAtoms(policy.AtomsOptions{M: 4}, problem)
+	west, _ := policy.NewAtoms(policy.AtomsOptions{M: 4}, problem)
 	draw := rng.Source{} // atoms draw nothing in an update
 	east.Update(bandit.Action{X: []float64{1, 0}}, 0.5, draw)
 	east.Update(bandit.Action{X: []float64{0, 1}}, 0.25, draw)

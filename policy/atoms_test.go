@@ -36,9 +36,9 @@ func newComputed(t testing.TB, form string, o policy.AtomsOptions, p policy.Prob
 	t.Helper()
 	var q computed
 	var err error
-	o.Symmetric, o.Key = true, form
+	o.OneSided, o.Key = false, form
 	if form == "lazy" {
-		q, err = policy.NewLazy(policy.LazyOptions{M: o.M, Rho: o.Rho, Lambda: o.Lambda, Delta: o.Delta, Scale: o.Scale, Symmetric: true}, p)
+		q, err = policy.NewLazy(policy.LazyOptions{M: o.M, Rho: o.Rho, Lambda: o.Lambda, Delta: o.Delta, Scale: o.Scale}, p)
 	} else {
 		q, err = policy.NewAtoms(o, p)
 	}
@@ -124,7 +124,7 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
 			w := newWorld(21, d, 9)
-			p := newComputed(t, form, policy.AtomsOptions{M: m, Lambda: lambda, Rho: rho, Scale: policy.Scale{Kind: "beta", Value: 0.4}}, w.problem(n))
+			p := newComputed(t, form, policy.AtomsOptions{M: m, Lambda: lambda, Rho: rho, Scale: policy.Scale{Kind: "beta", Value: 0.4}, OneSided: true}, w.problem(n))
 			now, ref := newSums(d, lambda), newSums(d, lambda) // ref: V at lazy's last refresh
 			var epoch uint64
 			g, got := make([]float64, d), make([]float64, d)
@@ -202,7 +202,7 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 func TestAtomsTheorem(t *testing.T) {
 	w := newWorld(1, 10, 0)
 	for key, m := range map[string]int{"fixed": 2363, "epoch": 2571, "round": 2771} {
-		a, err := policy.NewAtoms(policy.AtomsOptions{Preset: "theorem", Key: key, Delta: 0.01}, w.problem(10_000))
+		a, err := policy.NewAtoms(policy.AtomsOptions{Preset: "theorem", Key: key, Delta: 0.01, OneSided: true}, w.problem(10_000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestEpochBound(t *testing.T) {
 			var err error
 			prob := policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
 			if form == "lazy" {
-				p, err = policy.NewLazy(policy.LazyOptions{M: 2, Lambda: lambda, Rho: rho}, prob)
+				p, err = policy.NewLazy(policy.LazyOptions{M: 2, Lambda: lambda, Rho: rho, OneSided: true}, prob)
 			} else {
 				p, err = policy.NewAtoms(policy.AtomsOptions{Key: "epoch", M: 2, Lambda: lambda, Rho: rho}, prob)
 			}
@@ -289,7 +289,7 @@ func TestAtomsMerge(t *testing.T) {
 	const d, m, n = 6, 7, 400
 	w := newWorld(5, d, 20)
 	for _, form := range forms {
-		make1 := func() computed { return newComputed(t, form, policy.AtomsOptions{M: m}, w.problem(0)) }
+		make1 := func() computed { return newComputed(t, form, policy.AtomsOptions{M: m, OneSided: true}, w.problem(0)) }
 		whole := make1()
 		log := record(t, w, whole, n)
 		if e := whole.Root().LogDetRatio() / math.Ln2; math.Abs(e-math.Round(e)) < 1e-9 {
@@ -342,7 +342,7 @@ func TestAtomsMerge(t *testing.T) {
 				}
 			}
 		}
-		other := newComputed(t, form, policy.AtomsOptions{M: m + 1}, w.problem(0))
+		other := newComputed(t, form, policy.AtomsOptions{M: m + 1, OneSided: true}, w.problem(0))
 		if form == "lazy" {
 			err = first.(*policy.Lazy).Merge(other.(*policy.Lazy))
 		} else {
@@ -361,7 +361,7 @@ func TestAtomsRecovery(t *testing.T) {
 	const d, m, n = 5, 4, 120
 	for _, form := range forms {
 		w := newWorld(6, d, 12)
-		make1 := func() computed { return newComputed(t, form, policy.AtomsOptions{M: m}, w.problem(0)) }
+		make1 := func() computed { return newComputed(t, form, policy.AtomsOptions{M: m, OneSided: true}, w.problem(0)) }
 		steady, restored := make1(), make1()
 		a, b := make([]float64, d), make([]float64, d)
 		var snap []byte
@@ -471,7 +471,7 @@ func TestAtomsCount(t *testing.T) {
 func TestRoundKeyIsThompson(t *testing.T) {
 	const d, n, level = 4, 20_000, 1e-4
 	w := newWorld(13, d, 6)
-	log := record(t, w, newComputed(t, "epoch", policy.AtomsOptions{}, w.problem(0)), 40)
+	log := record(t, w, newComputed(t, "epoch", policy.AtomsOptions{OneSided: true}, w.problem(0)), 40)
 	type sample struct {
 		scores [3][]float64
 		arms   [6]float64
@@ -504,14 +504,14 @@ func TestRoundKeyIsThompson(t *testing.T) {
 		feed(t, p, log)
 		return func(policy.Problem) bandit.Policy { return silent{p} }
 	}
-	shared := newComputed(t, "round", policy.AtomsOptions{M: 3}, w.problem(0))
+	shared := newComputed(t, "round", policy.AtomsOptions{M: 3, OneSided: true}, w.problem(0))
 	feed(t, shared, log)
 	snap, err := shared.AppendSnapshot(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	atoms := draw(func(p policy.Problem) bandit.Policy {
-		a := newComputed(t, "round", policy.AtomsOptions{M: 3}, p)
+		a := newComputed(t, "round", policy.AtomsOptions{M: 3, OneSided: true}, p)
 		if err := a.Restore(snap); err != nil {
 			t.Fatal(err)
 		}
@@ -735,18 +735,18 @@ func TestAtomsRefusals(t *testing.T) {
 		o policy.Options
 		p policy.Problem
 	}{
-		`key is "epok"; did you mean "epoch"?`:   {&policy.AtomsOptions{Key: "epok"}, good},
-		"rho is 1, expected a number above 1":    {&policy.AtomsOptions{Rho: 1}, good},
-		"rho is NaN":                             {&policy.LazyOptions{Rho: math.NaN()}, good},
-		"m is -2":                                {&policy.AtomsOptions{M: -2}, good},
-		"m is -3":                                {&policy.LazyOptions{M: -3}, good},
-		"lambda is -1":                           {&policy.AtomsOptions{Lambda: -1}, good},
-		"delta is 3":                             {&policy.LazyOptions{Delta: 3}, good},
-		`preset is "paper"`:                      {&policy.AtomsOptions{Preset: "paper"}, good},
-		"needs a known horizon":                  {&policy.AtomsOptions{Preset: "theorem"}, policy.Problem{Dim: 2}},
-		"thm:atoms needs lambda >= 1":            {&policy.AtomsOptions{Preset: "theorem", Lambda: 0.1}, good},
-		"dimension is 0":                         {&policy.LazyOptions{}, policy.Problem{}},
-		"scale.value is -1, expected a positive": {&policy.AtomsOptions{Scale: policy.Constant(-1)}, good},
+		`key is "epok"; did you mean "epoch"?`:   {&policy.AtomsOptions{Key: "epok", OneSided: true}, good},
+		"rho is 1, expected a number above 1":    {&policy.AtomsOptions{Rho: 1, OneSided: true}, good},
+		"rho is NaN":                             {&policy.LazyOptions{Rho: math.NaN(), OneSided: true}, good},
+		"m is -2":                                {&policy.AtomsOptions{M: -2, OneSided: true}, good},
+		"m is -3":                                {&policy.LazyOptions{M: -3, OneSided: true}, good},
+		"lambda is -1":                           {&policy.AtomsOptions{Lambda: -1, OneSided: true}, good},
+		"delta is 3":                             {&policy.LazyOptions{Delta: 3, OneSided: true}, good},
+		`preset is "paper"`:                      {&policy.AtomsOptions{Preset: "paper", OneSided: true}, good},
+		"needs a known horizon":                  {&policy.AtomsOptions{Preset: "theorem", OneSided: true}, policy.Problem{Dim: 2}},
+		"thm:atoms needs lambda >= 1":            {&policy.AtomsOptions{Preset: "theorem", Lambda: 0.1, OneSided: true}, good},
+		"dimension is 0":                         {&policy.LazyOptions{OneSided: true}, policy.Problem{}},
+		"scale.value is -1, expected a positive": {&policy.AtomsOptions{Scale: policy.Constant(-1), OneSided: true}, good},
 	} {
 		if _, err := c.o.New(c.p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c.o, err, want)

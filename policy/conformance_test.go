@@ -260,7 +260,7 @@ func TestNestedSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.New(testProblem()); err == nil || err.Error() != "base: lambda is -1, expected a positive number" {
+	if _, err := o.New(testProblem()); err == nil || err.Error() != "base.lambda is -1, expected a positive number" {
 		t.Errorf("error is %v", err)
 	}
 }

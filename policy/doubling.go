@@ -6,6 +6,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // DoublingOptions configures the doubling trick.
@@ -46,7 +47,7 @@ func NewDoubling(o DoublingOptions, p Problem) (*Doubling, error) {
 		o.First = 1
 	}
 	if o.First < 0 {
-		return nil, fmt.Errorf("first is %d, expected at least 1", o.First)
+		return nil, spec.Refuse("first", o.First, "expected at least 1")
 	}
 	if o.Base.Options == nil {
 		o.Base = defaultBase()

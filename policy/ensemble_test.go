@@ -99,11 +99,11 @@ func (w *world) play(t testing.TB, p bandit.Policy, n int, after func(round int,
 func TestEnsembleIsAlgorithm1(t *testing.T) {
 	const d, n = 4, 500
 	for _, o := range []policy.EnsembleOptions{
-		{M: 6, Lambda: 5, Init: "corrected", Symmetric: true},
-		{M: 6, Lambda: 2, Init: "printed", Targets: "gaussian", Scale: policy.Constant(0.7)},
-		{M: 6, Lambda: 2, Init: "matched", Targets: "rademacher", Scale: policy.Scale{Kind: "beta", Value: 2}, Symmetric: true},
-		{M: 6, Lambda: 2, Init: "none", Scale: policy.Scale{Kind: "betatilde", Value: 1}, Delta: 0.05},
-		{M: 6, Lambda: 3, Init: "prior", Symmetric: true},
+		{M: 6, Lambda: 5, Init: "corrected"},
+		{M: 6, Lambda: 2, Init: "printed", Targets: "gaussian", Scale: policy.Constant(0.7), OneSided: true},
+		{M: 6, Lambda: 2, Init: "matched", Targets: "rademacher", Scale: policy.Scale{Kind: "beta", Value: 2}},
+		{M: 6, Lambda: 2, Init: "none", Scale: policy.Scale{Kind: "betatilde", Value: 1}, Delta: 0.05, OneSided: true},
+		{M: 6, Lambda: 3, Init: "prior"},
 	} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			w := newWorld(11, d, 12)
@@ -155,7 +155,7 @@ func TestEnsembleIsAlgorithm1(t *testing.T) {
 				}
 				draw1 := w.key.Stream(rng.Select).Round(uint64(round))
 				j, sign := draw1.Intn(0, o.M), 1.0
-				if o.Symmetric {
+				if !o.OneSided {
 					sign = draw1.Sign(1)
 				}
 				theta, member := append([]float64(nil), b...), append([]float64(nil), s[j]...)
@@ -200,7 +200,7 @@ func TestAlgorithm2IsAlgorithm1(t *testing.T) {
 			t.Run(fmt.Sprintf("arms=%d/%s", arms, init), func(t *testing.T) {
 				w := newWorld(3, d, arms)
 				printed := init == "printed"
-				one := policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: init, Symmetric: true}
+				one := policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: init}
 				if printed {
 					one.Init = "corrected"
 				}
@@ -260,7 +260,7 @@ func TestAlgorithm2IsAlgorithm1(t *testing.T) {
 // m = 39 400 (golden value of the audit), r_t = 7β_t and the corrected initial vectors.
 func TestPaperPreset(t *testing.T) {
 	w := newWorld(1, 10, 50)
-	e, err := policy.NewEnsemble(policy.EnsembleOptions{Preset: "paper", Symmetric: true}, w.problem(10_000))
+	e, err := policy.NewEnsemble(policy.EnsembleOptions{Preset: "paper"}, w.problem(10_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestPaperPreset(t *testing.T) {
 func TestMaxOverEnsemble(t *testing.T) {
 	const d, m = 4, 5
 	w := newWorld(8, d, 15)
-	e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Select: "max", Symmetric: true}, w.problem(0))
+	e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Select: "max"}, w.problem(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestSpanTrap(t *testing.T) {
 		warn    bool
 	}{{20, 3, "", false}, {0, 10, "", false}, {0, 9, "", true}, {0, 30, "none", true}} {
 		w := newWorld(1, 10, c.arms)
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Init: c.init}, w.problem(0))
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Init: c.init, OneSided: true}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,31 +331,31 @@ func TestRefusals(t *testing.T) {
 		o policy.Options
 		p policy.Problem
 	}{
-		"lambda is -1": {&policy.EnsembleOptions{Lambda: -1}, good},
-		"delta is 2":   {&policy.EnsembleOptions{Delta: 2}, good},
-		"m is -3":      {&policy.EnsembleOptions{M: -3}, good},
-		"m is 100000000, expected at least 1 and at most 89478485": {&policy.EnsembleOptions{M: 100_000_000}, good},
+		"lambda is -1": {&policy.EnsembleOptions{Lambda: -1, OneSided: true}, good},
+		"delta is 2":   {&policy.EnsembleOptions{Delta: 2, OneSided: true}, good},
+		"m is -3":      {&policy.EnsembleOptions{M: -3, OneSided: true}, good},
+		"m is 100000000, expected at least 1 and at most 89478485": {&policy.EnsembleOptions{M: 100_000_000, OneSided: true}, good},
 		"dimension is 100000000":                                   {&policy.GreedyOptions{}, policy.Problem{Dim: 100_000_000}},
-		`targets is "unifrom"`:                                     {&policy.EnsembleOptions{Targets: "unifrom"}, good},
-		`did you mean "uniform"`:                                   {&policy.EnsembleOptions{Targets: "unifrom"}, good},
-		`init is "zero"`:                                           {&policy.EnsembleOptions{Init: "zero"}, good},
-		`select is "best"`:                                         {&policy.EnsembleOptions{Select: "best"}, good},
-		"grow is 2, but":                                           {&policy.EnsembleOptions{Grow: 2}, good},
-		"grow is -1":                                               {&policy.EnsembleOptions{M: policy.Growing, Grow: -1}, good},
-		`needs "gaussian"`:                                         {&policy.EnsembleOptions{Engine: "exact-law"}, good},
-		`targets is "uniform", but`:                                {&policy.EnsembleOptions{M: policy.Growing, Targets: "uniform"}, good},
-		`m = "grow" needs "exact-law"`:                             {&policy.EnsembleOptions{M: policy.Growing, Engine: "lazy"}, good},
-		`one member in a round`:                                    {&policy.EnsembleOptions{Engine: "exact-law", Targets: "gaussian", Select: "max"}, good},
-		"m is -9223372036854775808":                                {&policy.IncrementalOptions{M: policy.Growing}, good},
-		`engine is "fast"`:                                         {&policy.EnsembleOptions{Engine: "fast"}, good},
-		`preset is "papr"`:                                         {&policy.EnsembleOptions{Preset: "papr"}, good},
-		"needs a known horizon":                                    {&policy.EnsembleOptions{Preset: "paper"}, policy.Problem{Dim: 3}},
-		"scale.value is NaN":                                       {&policy.EnsembleOptions{Scale: policy.Constant(math.NaN())}, good},
-		`scale.kind is "bta"`:                                      {&policy.EnsembleOptions{Scale: policy.Scale{Kind: "bta", Value: 1}}, good},
+		`targets is "unifrom"`:                                     {&policy.EnsembleOptions{Targets: "unifrom", OneSided: true}, good},
+		`did you mean "uniform"`:                                   {&policy.EnsembleOptions{Targets: "unifrom", OneSided: true}, good},
+		`init is "zero"`:                                           {&policy.EnsembleOptions{Init: "zero", OneSided: true}, good},
+		`select is "best"`:                                         {&policy.EnsembleOptions{Select: "best", OneSided: true}, good},
+		"grow is 2, but":                                           {&policy.EnsembleOptions{Grow: 2, OneSided: true}, good},
+		"grow is -1":                                               {&policy.EnsembleOptions{Growing: true, Grow: -1, OneSided: true}, good},
+		`needs "gaussian"`:                                         {&policy.EnsembleOptions{Engine: "exact-law", OneSided: true}, good},
+		`targets is "uniform", but`:                                {&policy.EnsembleOptions{Growing: true, Targets: "uniform", OneSided: true}, good},
+		`m = "grow" needs "exact-law"`:                             {&policy.EnsembleOptions{Growing: true, Engine: "lazy", OneSided: true}, good},
+		`one member in a round`:                                    {&policy.EnsembleOptions{Engine: "exact-law", Targets: "gaussian", Select: "max", OneSided: true}, good},
+		"m is -3, expected at least 1":                             {&policy.IncrementalOptions{M: -3}, good},
+		`engine is "fast"`:                                         {&policy.EnsembleOptions{Engine: "fast", OneSided: true}, good},
+		`preset is "papr"`:                                         {&policy.EnsembleOptions{Preset: "papr", OneSided: true}, good},
+		"needs a known horizon":                                    {&policy.EnsembleOptions{Preset: "paper", OneSided: true}, policy.Problem{Dim: 3}},
+		"scale.value is NaN":                                       {&policy.EnsembleOptions{Scale: policy.Constant(math.NaN()), OneSided: true}, good},
+		`scale.kind is "bta"`:                                      {&policy.EnsembleOptions{Scale: policy.Scale{Kind: "bta", Value: 1}, OneSided: true}, good},
 		"needs a constant r":                                       {&policy.IncrementalOptions{Scale: policy.Scale{Kind: "beta", Value: 1}}, good},
 		"needs a finite action":                                    {&policy.LeeOhOptions{}, policy.Problem{Dim: 3, Horizon: 10}},
-		"dimension is 0":                                           {&policy.EnsembleOptions{}, policy.Problem{}},
-		"noise level is -1":                                        {&policy.EnsembleOptions{}, policy.Problem{Dim: 1, Sigma: -1}},
+		"dimension is 0":                                           {&policy.EnsembleOptions{OneSided: true}, policy.Problem{}},
+		"noise level is -1":                                        {&policy.EnsembleOptions{OneSided: true}, policy.Problem{Dim: 1, Sigma: -1}},
 	} {
 		if _, err := c.o.New(c.p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c.o, err, want)
@@ -368,7 +368,7 @@ func BenchmarkEnsemble(b *testing.B) {
 	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {10, 50, 128}, {10, 0, 20}, {20, 100, 100}, {10, 0, 39_400}} {
 		b.Run(fmt.Sprintf("d=%d,K=%d,m=%d", c.d, c.arms, c.m), func(b *testing.B) {
 			w := newWorld(1, c.d, c.arms)
-			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Symmetric: true}, w.problem(0))
+			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m}, w.problem(0))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // EpsilonGreedyOptions configures the ε-greedy policy.
@@ -46,7 +47,7 @@ func NewEpsilonGreedy(o EpsilonGreedyOptions, p Problem) (*EpsilonGreedy, error)
 // probability returns an error unless v is in [0, 1].
 func probability(key string, v float64) error {
 	if !(v >= 0 && v <= 1) {
-		return fmt.Errorf("%s is %v, expected a number in [0, 1]", key, v)
+		return spec.Refuse(key, v, "expected a number in [0, 1]")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"troupe/rng"
 )
 
-// bridge is the engine exact-law: an ensemble with Gaussian targets in which only drawn members are
+// exactLaw is the engine exact-law: an ensemble with Gaussian targets in which only drawn members are
 // looked at. Between two looks, after τ and n > τ updates, the sum of a member has moved by
 //
 //	S_n^j − S_τ^j = Σ_{τ<i≤n} U_i^j X_i ~ N(0, V_n − V_τ),
@@ -27,7 +27,7 @@ import (
 // what is read of other members is a draw of the right law, given what was fixed, and is forgotten.
 //
 // Memory: d(d+3)/2 numbers for each member ever drawn.
-type bridge struct {
+type exactLaw struct {
 	d      int
 	m      int     // 0: grows
 	growth float64 // m_t = max(1, ⌈growth·d·log t⌉) in round t
@@ -35,6 +35,7 @@ type bridge struct {
 	first  func(row []float64, j int)
 	init   rng.Stream
 	ridge  *linalg.Ridge
+	draws  *rng.Rows // of the ensemble: J_t and ξ_t
 
 	slot  []int32     // of member j, +1; 0 means never drawn. Not used when m is larger than manySlots
 	far   map[int]int // the same for a very large m
@@ -55,6 +56,9 @@ type bridge struct {
 	least, z, work []float64
 }
 
+// exactLawName is the value of the option engine.
+const exactLawName = "exact-law"
+
 // rounding is the relative error of an entry of V: differences below it are none.
 const rounding = 1e-13
 
@@ -64,7 +68,7 @@ const (
 )
 
 // find returns the slot of a member, −1 when it was never drawn.
-func (b *bridge) find(j int) int {
+func (b *exactLaw) find(j int) int {
 	if b.m > manySlots {
 		if slot, known := b.far[j]; known {
 			return slot
@@ -78,15 +82,16 @@ func (b *bridge) find(j int) int {
 }
 
 // at returns S_τ and V_τ of a slot.
-func (b *bridge) at(slot int) (sum, seen []float64) {
+func (b *exactLaw) at(slot int) (sum, seen []float64) {
 	size := b.d + len(b.now)
 	x := b.pages[slot/pageSlots][slot%pageSlots*size:][:size]
 	return x[:b.d], x[b.d:]
 }
 
-func newBridge(d, m int, growth, lambda float64, first func(row []float64, j int), init rng.Stream, ridge *linalg.Ridge) *bridge {
-	b := &bridge{
-		d: d, m: m, growth: growth, lambda: lambda, first: first, init: init, ridge: ridge,
+func newExactLaw(plan ensemblePlan, p Problem, ridge *linalg.Ridge, draws *rng.Rows) *exactLaw {
+	d, o := p.Dim, plan.opts
+	b := &exactLaw{
+		d: d, m: o.M, growth: o.Grow, lambda: o.Lambda, first: plan.first, init: p.Init, ridge: ridge, draws: draws,
 		now: make([]float64, d*(d+1)/2), sample: make([]float64, d), noiseN: -1,
 		moved: make([]float64, d*linalg.Padded(d)), least: make([]float64, d), z: make([]float64, d),
 		work: make([]float64, linalg.GaussianWork(d)),
@@ -96,15 +101,44 @@ func newBridge(d, m int, growth, lambda float64, first func(row []float64, j int
 }
 
 // members returns m_t of the coming round.
-func (b *bridge) members() int {
+func (b *exactLaw) members() int {
 	if b.m > 0 {
 		return b.m
 	}
 	return max(1, int(math.Ceil(b.growth*float64(b.d)*logs.Log(float64(b.ridge.Len()+1)))))
 }
 
-// load returns S_n^j, which belongs to the bridge and is valid until the next call.
-func (b *bridge) load(j int) []float64 {
+func (b *exactLaw) name() string { return exactLawName }
+
+func (b *exactLaw) settle() {}
+
+func (b *exactLaw) load(dst []float64, j int) { copy(dst, b.sum(j)) }
+
+func (b *exactLaw) view(j int) (s []float64, step int) { return b.sum(j), 1 }
+
+// draw also fetches what the member of the next round needs from far memory, unless that is another one after all.
+func (b *exactLaw) draw(draw rng.Source, j int) (s []float64, step int) {
+	sample := b.sum(j)
+	b.round = draw
+	next, _ := b.draws.IntnSign(draw.Later(1), b.members())
+	if slot := b.find(next); slot >= 0 {
+		sum, seen := b.at(slot)
+		linalg.Prefetch(sum)
+		linalg.Prefetch(seen)
+	}
+	return sample, 1
+}
+
+func (b *exactLaw) update(x []float64, y float64, draw rng.Source) (gain []float64, ok bool) {
+	b.look(draw)
+	if gain, ok = b.ridge.Update(x, y); ok {
+		b.fix(x)
+	}
+	return gain, ok
+}
+
+// sum returns S_n^j, which belongs to the engine and is valid until the next call.
+func (b *exactLaw) sum(j int) []float64 {
 	n := int(b.ridge.Len())
 	if b.valid && b.j == j && b.n == n {
 		return b.sample
@@ -128,7 +162,7 @@ func (b *bridge) load(j int) []float64 {
 }
 
 // difference stores V_n − V_τ in moved, V_n − λI where then is nil, and the rounding errors of its variances in least.
-func (b *bridge) difference(then []float64) {
+func (b *exactLaw) difference(then []float64) {
 	d := b.d
 	ld := linalg.Padded(d)
 	now := b.now
@@ -154,27 +188,16 @@ func (b *bridge) difference(then []float64) {
 
 // look prepares what fix needs, before the update of a round: it draws the sum of the member of the
 // round.
-func (b *bridge) look(draw rng.Source) {
+func (b *exactLaw) look(draw rng.Source) {
 	draw = draw.As(rng.Select)
 	if b.valid && b.n == int(b.ridge.Len()) && b.round == draw {
 		return // Select looked
 	}
-	b.load(draw.Intn(0, b.members()))
-}
-
-// expect takes notice that the last sample is that of the member J_t that draw has in this round. What the
-// member of the next round needs is fetched from far memory meanwhile, unless it is another one after all.
-func (b *bridge) expect(draw rng.Source, next int) {
-	b.round = draw
-	if slot := b.find(next); slot >= 0 {
-		sum, seen := b.at(slot)
-		linalg.Prefetch(sum)
-		linalg.Prefetch(seen)
-	}
+	b.sum(draw.Intn(0, b.members()))
 }
 
 // fix keeps the sum that look drew and makes the step x.
-func (b *bridge) fix(x []float64) {
+func (b *exactLaw) fix(x []float64) {
 	slot := b.find(b.j)
 	if slot < 0 {
 		slot = b.add(b.j)
@@ -192,7 +215,7 @@ func (b *bridge) fix(x []float64) {
 }
 
 // add gives a member a slot.
-func (b *bridge) add(j int) int {
+func (b *exactLaw) add(j int) int {
 	slot := len(b.drawn)
 	if b.m > manySlots {
 		if b.far == nil {
@@ -212,8 +235,12 @@ func (b *bridge) add(j int) int {
 	return slot
 }
 
+func (b *exactLaw) kind() string { return "ensemble-exact-law" }
+
+func (b *exactLaw) lengths() []int { return []int{-1, -1, -1} }
+
 // state returns the drawn members, their sums and matrices, for a snapshot.
-func (b *bridge) state() [][]float64 {
+func (b *exactLaw) state() [][]float64 {
 	n := len(b.drawn)
 	drawn, sums, matrices := make([]float64, n), make([]float64, 0, n*b.d), make([]float64, 0, n*len(b.now))
 	for i, j := range b.drawn {
@@ -224,9 +251,8 @@ func (b *bridge) state() [][]float64 {
 	return [][]float64{drawn, sums, matrices}
 }
 
-// restore puts back what state returned. It reports an error, and changes nothing, when that is no
-// such state.
-func (b *bridge) restore(v [][]float64) error {
+// check returns an error when v is nothing that state returned.
+func (b *exactLaw) check(v [][]float64) error {
 	n, size := len(v[0]), len(b.now)
 	if len(v[1]) != n*b.d || len(v[2]) != n*size {
 		return errors.New("policy: snapshot holds members without their sums")
@@ -238,15 +264,16 @@ func (b *bridge) restore(v [][]float64) error {
 		}
 		seen[j] = true
 	}
+	return nil
+}
+
+func (b *exactLaw) restore(v [][]float64) {
 	b.slot, b.far, b.drawn, b.pages = nil, nil, nil, nil
 	for i, j := range v[0] {
 		sum, matrix := b.at(b.add(int(j)))
 		copy(sum, v[1][i*b.d:])
-		copy(matrix, v[2][i*size:])
+		copy(matrix, v[2][i*len(b.now):])
 	}
+	b.ridge.PackV(b.now)
 	b.valid, b.noiseN = false, -1
-	return nil
 }
-
-// resume takes V from the ridge, after that was restored.
-func (b *bridge) resume() { b.ridge.PackV(b.now) }

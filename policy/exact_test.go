@@ -58,9 +58,9 @@ func chiSquared(g []float64) float64 {
 func TestExactLaw(t *testing.T) {
 	const d, n, s, reps = 3, 40, 17, 2000
 	for _, growing := range []bool{false, true} {
-		o := policy.EnsembleOptions{M: 5, Lambda: 2, Targets: "gaussian", Init: "prior", Engine: "exact-law"}
+		o := policy.EnsembleOptions{M: 5, Lambda: 2, Targets: "gaussian", Init: "prior", Engine: "exact-law", OneSided: true}
 		if growing {
-			o.M, o.Grow = policy.Growing, 1.5
+			o.M, o.Growing, o.Grow = 0, true, 1.5
 		}
 		var now, then, moved []float64
 		var cross float64
@@ -136,7 +136,7 @@ func TestExactLawRegret(t *testing.T) {
 			w := newWorld(9, d, arms)
 			w.key = rng.NewKey(10 + offset).At(rep)
 			e, err := policy.NewEnsemble(policy.EnsembleOptions{
-				M: 8, Targets: "gaussian", Init: "prior", Symmetric: true, Engine: engine,
+				M: 8, Targets: "gaussian", Init: "prior", Engine: engine,
 			}, w.problem(n))
 			if err != nil {
 				t.Fatal(err)
@@ -198,10 +198,10 @@ func (a asked) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source)
 // TestExactLawReplay: what Select and Prob look at leaves no trace. A policy that only learns has the
 // snapshot of one that also chose, and restored it goes on as if nothing had happened.
 func TestExactLawReplay(t *testing.T) {
-	for _, m := range []int{7, policy.Growing} {
+	for _, m := range []int{7, 0} { // 0: grows
 		w := newWorld(2, 4, 9)
 		build := func() *policy.Ensemble {
-			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Targets: "gaussian", Engine: "exact-law", Symmetric: true}, w.problem(0))
+			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Growing: m == 0, Targets: "gaussian", Engine: "exact-law"}, w.problem(0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestExactLawReplay(t *testing.T) {
 				t.Fatalf("round %d: the state knows that the policy was asked", round)
 			}
 		})
-		if m == policy.Growing {
+		if m == 0 {
 			// m_t = ⌈d log t⌉ in round t = 201.
 			if got, want := e.Members(), int(math.Ceil(4*math.Log(201))); got != want {
 				t.Errorf("%d members, want %d", got, want)

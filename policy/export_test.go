@@ -2,34 +2,35 @@ package policy
 
 import (
 	"troupe/internal/linalg"
+	"troupe/internal/members"
 )
 
 // LimitLazySteps sets the number of steps that lazy keeps, in numbers, until undo is called.
 func LimitLazySteps(n int) (undo func()) {
-	old := lazySteps
-	lazySteps = n
-	return func() { lazySteps = old }
+	old := members.LazySteps
+	members.LazySteps = n
+	return func() { members.LazySteps = old }
 }
 
 // Doubts returns the number of models of which the oracle was asked in the last Prob.
-func (e *Ensemble) Doubts() int { return e.scores.doubts }
+func (e *Ensemble) Doubts() int { return e.shortlist.doubts }
 
 // Follows reports whether the next question about the same set starts from the scores of the last one.
-func (e *Ensemble) Follows() bool { return e.scores.valid }
+func (e *Ensemble) Follows() bool { return e.shortlist.valid }
 
 // Listed reports whether the next question about the same set looks at lists of arms only, and how many are on them for eight members.
 func (e *Ensemble) Listed() (arms float64, listed bool) {
-	if e.scores.contest == nil || !e.scores.valid {
+	if e.shortlist.contest == nil || !e.shortlist.valid {
 		return 0, false
 	}
-	n, listed := e.scores.contest.Listed()
-	return float64(n) / float64((e.m+7)/8), listed
+	n, listed := e.shortlist.contest.Listed()
+	return float64(n) / float64((e.Members()+7)/8), listed
 }
 
 // FollowedScores returns ⟨x_a, θ̃^j⟩ as the last question had it, of member j and arm a of fewer than linalg.ContestArms, and what it
 // may be off by for each arm, or ok = false where they were computed afresh or not kept.
 func (e *Ensemble) FollowedScores() (score func(j, a int) float64, bounds []float64, ok bool) {
-	q := &e.scores
+	q := e.shortlist
 	if q.contest == nil || !q.valid || q.arms >= linalg.ContestArms {
 		return nil, nil, false
 	}

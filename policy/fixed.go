@@ -6,6 +6,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // FixedOptions configures the fixed policy: an arm by its number, or an action by its features.
@@ -34,19 +35,19 @@ func NewFixed(o FixedOptions, p Problem) (*Fixed, error) {
 	}
 	if o.X == nil {
 		if o.Index < 0 || (p.Arms > 0 && o.Index >= p.Arms) {
-			return nil, fmt.Errorf("index is %d, expected the number of an arm, 0 to %d", o.Index, max(0, p.Arms-1))
+			return nil, spec.Refuse("index", o.Index, "expected the number of an arm, 0 to %d", max(0, p.Arms-1))
 		}
 		return &Fixed{d: p.Dim, index: o.Index}, nil
 	}
 	if o.Index != 0 {
-		return nil, fmt.Errorf("index is %d and x is given too, expected one of them", o.Index)
+		return nil, spec.Refuse("index", o.Index, "but x is given too: expected one of them")
 	}
 	if len(o.X) != p.Dim {
-		return nil, fmt.Errorf("x has %d numbers, expected %d", len(o.X), p.Dim)
+		return nil, &spec.Error{Path: "x", Msg: fmt.Sprintf("has %d numbers, expected %d", len(o.X), p.Dim), Value: o.X, Want: fmt.Sprintf("%d numbers", p.Dim)}
 	}
 	for i, v := range o.X {
 		if v-v != 0 {
-			return nil, fmt.Errorf("x[%d] is %v: %w", i, v, bandit.ErrNotFinite)
+			return nil, spec.Refuse(fmt.Sprintf("x[%d]", i), v, "expected a finite number")
 		}
 	}
 	return &Fixed{d: p.Dim, x: slices.Clone(o.X)}, nil

@@ -41,7 +41,7 @@ func (o *IncrementalOptions) New(p Problem) (bandit.Policy, error) { return NewI
 // choices as Ensemble: J and ξ are the same numbers, and so are the targets.
 type Incremental struct {
 	r       float64
-	law     TargetLaw
+	law     targetLaw
 	ridge   *linalg.Ridge
 	m       int
 	init    string
@@ -51,26 +51,23 @@ type Incremental struct {
 
 // NewIncremental returns the policy before round 1. The error names the option that is wrong.
 func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
-	if o.M < 0 {
-		return nil, fmt.Errorf("m is %d, expected at least 1", o.M)
-	}
-	full, law, err := EnsembleOptions{
+	plan, err := EnsembleOptions{
 		M: o.M, Lambda: o.Lambda, Delta: o.Delta, Scale: o.Scale, Targets: o.Targets, Init: o.Init,
 	}.resolve(p)
 	if err != nil {
 		return nil, err
 	}
+	full, law := plan.opts, plan.law
 	if law.joint != nil {
-		return nil, fmt.Errorf("targets is %q, which needs kind = \"ensemble\"", law.Name)
+		return nil, spec.Refuse("targets", law.name, "which needs kind = \"ensemble\"")
 	}
 	if full.Scale.Kind == "beta" {
-		return nil, fmt.Errorf("scale.kind is %q, but this form of the algorithm needs a constant r: constant or betatilde", full.Scale.Kind)
+		return nil, spec.Refuse("scale.kind", full.Scale.Kind, "but this form of the algorithm needs a constant r: constant or betatilde")
 	}
-	radius, err := full.Scale.resolve(p, full.Lambda, full.Delta)
-	if err != nil {
+	if err := oneOf("init", full.Init, "corrected", "matched", "printed"); err != nil {
 		return nil, err
 	}
-	r := radius.at(0)
+	r := plan.radius.at(0)
 	d := p.Dim
 	q := &Incremental{
 		r: r, law: law, ridge: linalg.NewRidge(d, full.Lambda), m: full.M, init: full.Init,
@@ -78,17 +75,10 @@ func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
 	}
 	half := q.w[:full.M*d]
 	init, size := full.Init, r/full.Lambda
-	switch full.Init {
-	case "printed": // w_0 on √d·𝕊: S_0 of "corrected" over √λ
+	if full.Init == "printed" { // w_0 on √d·𝕊: S_0 of "corrected" over √λ
 		init, size = "corrected", 1/math.Sqrt(full.Lambda)
-	case "corrected", "matched":
-	default:
-		return nil, fmt.Errorf("init is %q%s", full.Init, spec.Suggest(full.Init, []string{"corrected", "matched", "printed"}))
 	}
-	first, err := initial(init, d, full.Lambda, law.Var, p.Init)
-	if err != nil {
-		return nil, err
-	}
+	first := initial(init, d, full.Lambda, law.variance, p.Init)
 	for j := range full.M {
 		first(half[j*d:j*d+d], j)
 	}
@@ -130,7 +120,7 @@ func (q *Incremental) Update(a bandit.Action, y float64, draw rng.Source) error 
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	for j, word := range q.columns.Words(draw, q.m) {
-		u := float64(q.r * q.law.Draw(word))
+		u := float64(q.r * q.law.draw(word))
 		plus, minus := q.w[j*d:j*d+d], q.w[(q.m+j)*d:(q.m+j)*d+d]
 		linalg.Axpy(y+u-linalg.Dot(a.X, plus), gain, plus)
 		linalg.Axpy(y-u-linalg.Dot(a.X, minus), gain, minus)

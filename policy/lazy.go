@@ -2,23 +2,23 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
 	"troupe/internal/logs"
 	"troupe/rng"
+	"troupe/spec"
 )
 
 // LazyOptions configures a lazily refreshed ensemble.
 type LazyOptions struct {
-	M         int     `key:"m" doc:"number of members" default:"8"`
-	Rho       float64 `key:"rho" doc:"growth of det V at which the members are redrawn" default:"2"`
-	Lambda    float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
-	Delta     float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
-	Scale     Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ"`
-	Symmetric bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part"`
+	M        int     `key:"m" doc:"number of members" default:"8"`
+	Rho      float64 `key:"rho" doc:"growth of det V at which the members are redrawn" default:"2"`
+	Lambda   float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	Delta    float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
+	Scale    Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ"`
+	OneSided bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 }
 
 // Doc implements spec.Documented.
@@ -70,9 +70,9 @@ func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
 		return nil, err
 	}
 	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
-		return nil, fmt.Errorf("rho is %v, expected a number above 1", o.Rho)
+		return nil, spec.Refuse("rho", o.Rho, "expected a number above 1")
 	}
-	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, o.Symmetric)
+	core, err := newAtomic(p, o.M, o.Lambda, o.Delta, o.Scale, !o.OneSided)
 	if err != nil {
 		return nil, err
 	}

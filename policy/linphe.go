@@ -7,7 +7,6 @@ import (
 	"troupe/bandit"
 	"troupe/internal/linalg"
 	"troupe/rng"
-	"troupe/spec"
 )
 
 // LinPHEOptions configures linear perturbed-history exploration.
@@ -46,7 +45,7 @@ func (o *LinPHEOptions) New(p Problem) (bandit.Policy, error) { return NewLinPHE
 // propensity.
 type LinPHE struct {
 	regression
-	law    TargetLaw
+	law    targetLaw
 	prior  bool
 	factor *linalg.Factor // Gaussian targets, otherwise nil
 	past   []float64      // other targets: t×d, the actions so far
@@ -61,14 +60,14 @@ func NewLinPHE(o LinPHEOptions, p Problem) (*LinPHE, error) {
 	if o.Init == "" {
 		o.Init = "prior"
 	}
-	law, err := targetLaw(o.Targets)
+	law, err := independentLaw(o.Targets)
 	if err != nil {
 		return nil, err
 	}
-	if o.Init != "prior" && o.Init != "none" {
-		return nil, fmt.Errorf("init is %q%s", o.Init, spec.Suggest(o.Init, []string{"prior", "none"}))
+	if err := oneOf("init", o.Init, "prior", "none"); err != nil {
+		return nil, err
 	}
-	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Constant(p.sigma()/math.Sqrt(law.Var)))
+	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Constant(p.sigma()/math.Sqrt(law.variance)))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func NewLinPHE(o LinPHEOptions, p Problem) (*LinPHE, error) {
 		regression: g, law: law, prior: o.Init == "prior",
 		s: make([]float64, p.Dim), z: make([]float64, p.Dim),
 	}
-	if law.Name == "gaussian" {
+	if law.name == "gaussian" {
 		lambda := 0.0
 		if h.prior {
 			lambda = g.ridge.Lambda()
@@ -113,14 +112,14 @@ func (h *LinPHE) perturb(draw rng.Source) {
 	clear(h.s)
 	if h.prior {
 		draw.Normals(h.s, 0)
-		c := math.Sqrt(h.ridge.Lambda() * h.law.Var)
+		c := math.Sqrt(h.ridge.Lambda() * h.law.variance)
 		for i := range h.s {
 			h.s[i] *= c
 		}
 	}
 	d := len(h.s)
 	for i := range len(h.past) / d {
-		linalg.Axpy(h.law.Draw(draw.Word(uint32(i))), h.past[i*d:i*d+d], h.s)
+		linalg.Axpy(h.law.draw(draw.Word(uint32(i))), h.past[i*d:i*d+d], h.s)
 	}
 }
 
@@ -156,7 +155,7 @@ func (h *LinPHE) vectors() [][]float64 {
 
 // AppendSnapshot implements bandit.Snapshotter.
 func (h *LinPHE) AppendSnapshot(b []byte) ([]byte, error) {
-	return appendSnapshot(b, "linphe "+h.law.Name, h.vectors()), nil
+	return appendSnapshot(b, "linphe "+h.law.name, h.vectors()), nil
 }
 
 // Restore implements bandit.Snapshotter.
@@ -166,7 +165,7 @@ func (h *LinPHE) Restore(b []byte) error {
 	if h.factor == nil {
 		lengths[last] = -1
 	}
-	v, err := readSnapshot(b, "linphe "+h.law.Name, lengths)
+	v, err := readSnapshot(b, "linphe "+h.law.name, lengths)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,6 @@ func (*LVROptions) Doc() string {
 // New implements Options. The policy is an *Ensemble.
 func (o *LVROptions) New(p Problem) (bandit.Policy, error) {
 	return NewEnsemble(EnsembleOptions{
-		M: o.M, Lambda: o.Lambda, Scale: o.Scale, Targets: "gaussian", Init: "prior",
+		M: o.M, Lambda: o.Lambda, Scale: o.Scale, Targets: "gaussian", Init: "prior", OneSided: true,
 	}, p)
 }

@@ -38,7 +38,7 @@ func (s script) perform(t *testing.T, order []string) (trace, sums []float64) {
 	}
 	build := func(engine string) *policy.Ensemble {
 		e, err := policy.NewEnsemble(policy.EnsembleOptions{
-			M: s.m, Targets: s.targets, Symmetric: true, Engine: engine,
+			M: s.m, Targets: s.targets, Engine: engine,
 		}, w.problem(horizon))
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSums(t *testing.T) {
 	const d, m, n = 4, 19, 150
 	for _, engine := range engines {
 		w := newWorld(4, d, 0)
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Symmetric: true, Engine: engine}, w.problem(n))
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Engine: engine}, w.problem(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func BenchmarkEngines(b *testing.B) {
 				b.ReportAllocs()
 				b.ResetTimer()
 				for range b.N { // one op is one replication
-					e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Symmetric: true, Engine: engine}, w.problem(c.horizon))
+					e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Engine: engine}, w.problem(c.horizon))
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 	} {
 		name := fmt.Sprintf("%s, d = %d, m = %d, T = %d, K = %d, prob %v", c.engine, c.d, c.m, c.n, c.arms, c.prob)
 		w := newWorld(3, c.d, c.arms)
-		o := policy.EnsembleOptions{M: c.m, Symmetric: true, Engine: c.engine}
+		o := policy.EnsembleOptions{M: c.m, Engine: c.engine}
 		if c.engine == "exact-law" {
 			o.Targets = "gaussian"
 		}

@@ -12,8 +12,10 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/bandit"
+	"troupe/spec"
 )
 
 // checkAction returns an error unless a has d finite features and y is finite.
@@ -50,7 +52,7 @@ func checkSet(set bandit.ActionSet, d int) error {
 // positive returns an error unless v is positive and finite.
 func positive(key string, v float64) error {
 	if !(v > 0) || math.IsInf(v, 0) {
-		return fmt.Errorf("%s is %v, expected a positive number", key, v)
+		return spec.Refuse(key, v, "expected a positive number")
 	}
 	return nil
 }
@@ -58,7 +60,7 @@ func positive(key string, v float64) error {
 // level returns an error unless v is a probability in (0, 1].
 func level(key string, v float64) error {
 	if !(v > 0 && v <= 1) {
-		return fmt.Errorf("%s is %v, expected a number in (0, 1]", key, v)
+		return spec.Refuse(key, v, "expected a number in (0, 1]")
 	}
 	return nil
 }
@@ -73,9 +75,17 @@ const (
 // checkMembers returns an error unless m vectors of d numbers can be stored.
 func checkMembers(m, d int) error {
 	if most := maxSums / max(d, 1); m < 1 || m > most {
-		return fmt.Errorf("m is %d, expected at least 1 and at most %d in dimension %d", m, most, d)
+		return spec.Refuse("m", m, "expected at least 1 and at most %d in dimension %d", most, d)
 	}
 	return nil
+}
+
+// oneOf returns an error unless the value of an option is one of the names.
+func oneOf(key, value string, names ...string) error {
+	if slices.Contains(names, value) {
+		return nil
+	}
+	return spec.Refuse(key, value, "%s", spec.Suggest(value, names))
 }
 
 // sigma returns the noise level of a problem, 1 when it is not stated.

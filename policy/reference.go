@@ -7,7 +7,6 @@ import (
 	"troupe/bandit"
 	"troupe/internal/linalg"
 	"troupe/rng"
-	"troupe/spec"
 )
 
 // A reference law says how the members of an ensemble are combined into the model of a round,
@@ -38,32 +37,19 @@ type reference struct {
 	w    []float64 // weights of this round
 }
 
-// newReference checks the law against the other options. It is nil for coordinate, which needs no
-// weights.
-func newReference(o EnsembleOptions) (*reference, error) {
-	r := &reference{name: o.Reference, m: o.M, size: 1}
-	switch o.Reference {
+// newReference returns a law for m members. It is nil for coordinate, which needs no weights.
+func newReference(name string, m int) *reference {
+	r := &reference{name: name, m: m, size: 1}
+	switch name {
 	case "coordinate":
-		return nil, nil
+		return nil
 	case "pair":
-		if o.M < 2 {
-			return nil, fmt.Errorf("m is %d, expected at least 2 for reference = %q", o.M, o.Reference)
-		}
 		r.size = math.Sqrt(0.5)
 	case "signs", "gaussian":
-		r.size = 1 / math.Sqrt(float64(o.M))
-	case "sphere":
-	default:
-		return nil, fmt.Errorf("reference is %q%s", o.Reference, spec.Suggest(o.Reference, referenceNames))
+		r.size = 1 / math.Sqrt(float64(m))
 	}
-	if !o.Symmetric {
-		return nil, fmt.Errorf("symmetric is false, but reference = %q is symmetric by nature", o.Reference)
-	}
-	if o.Select == "max" {
-		return nil, fmt.Errorf("select is %q, which maximises over single members: it needs reference = %q", o.Select, referenceNames[0])
-	}
-	r.w = make([]float64, o.M)
-	return r, nil
+	r.w = make([]float64, m)
+	return r
 }
 
 // draw fills the weights. pair takes the numbers 0 to 3 of the source, the others 0 to m − 1.
@@ -135,7 +121,7 @@ func (e *Ensemble) mix() {
 	clear(e.mixed)
 	for j, w := range e.reference.w {
 		if w != 0 {
-			e.s.load(e.sum, j)
+			e.engine.load(e.sum, j)
 			linalg.Axpy(w, e.sum, e.mixed)
 		}
 	}
@@ -158,7 +144,7 @@ func (e *Ensemble) probMixed(dst *bandit.Law, set bandit.ActionSet) error {
 	if err != nil {
 		return err
 	}
-	e.s.settle()
+	e.engine.settle()
 	c := e.reference.size * e.Scale()
 	return count(dst, set, total, func(add func(theta []float64) error) error {
 		return e.reference.half(func() error {
@@ -172,55 +158,4 @@ func (e *Ensemble) probMixed(dst *bandit.Law, set bandit.ActionSet) error {
 			return nil
 		})
 	})
-}
-
-// Joint laws of the targets: U_t ∈ ℝ^m is drawn as one vector, so that the members are no longer
-// independent given the actions. Each U^j still has mean 0 and variance 1.
-var jointTargets = []TargetLaw{
-	{Name: "sphere", Var: 1, joint: func(u []float64, draw rng.Source) { // uniform on √m·𝕊^{m−1}
-		draw.Sphere(u, 0)
-		c := math.Sqrt(float64(len(u)))
-		for j := range u {
-			u[j] *= c
-		}
-	}},
-	{Name: "coordinate", Var: 1, joint: func(u []float64, draw rng.Source) { // ±√m for one member
-		clear(u)
-		u[draw.Intn(0, len(u))] = math.Sqrt(float64(len(u))) * draw.Sign(1)
-	}},
-}
-
-// ensembleLaw is targetLaw for a policy that can draw the targets of all members together.
-func ensembleLaw(name string) (TargetLaw, error) {
-	for _, l := range jointTargets {
-		if l.Name == name {
-			return l, nil
-		}
-	}
-	l, err := targetLaw(name)
-	if err != nil {
-		var names []string
-		for _, l := range append(TargetLaws[:len(TargetLaws):len(TargetLaws)], jointTargets...) {
-			names = append(names, l.Name)
-		}
-		err = fmt.Errorf("targets is %q%s", name, spec.Suggest(name, names))
-	}
-	return l, err
-}
-
-// engine returns the engine for an ensemble that touches more than one member in a round: waiting
-// for a member to be drawn does not pay, and joint targets exist only for all members at once.
-func (o EnsembleOptions) engine(law TargetLaw, d int) (string, error) {
-	auto := o.Engine == "" || o.Engine == "auto"
-	switch {
-	case law.joint != nil && !auto && o.Engine != eager:
-		return "", fmt.Errorf("engine is %q, but targets = %q are drawn for all members at once: it needs %q", o.Engine, law.Name, eager)
-	case law.joint != nil:
-		return eager, nil
-	case !auto || o.Reference == "coordinate":
-		return o.Engine, nil
-	case o.Reference == "pair" && o.M*d > eagerSize:
-		return blocked, nil
-	}
-	return eager, nil
 }

@@ -75,7 +75,7 @@ func TestReferenceIsItsFormula(t *testing.T) {
 			t.Run(ref+"/"+law, func(t *testing.T) {
 				w := &listener{world: newWorld(31, d, 8)}
 				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: "corrected",
-					Targets: law, Reference: ref, Symmetric: true}, w.problem(0))
+					Targets: law, Reference: ref}, w.problem(0))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -175,7 +175,7 @@ func TestReferenceCount(t *testing.T) {
 		draws float64
 	}{{"pair", 2 * m * (m - 1), 1_000_000}, {"signs", 1 << m, 100_000}} {
 		w := newWorld(17, d, 25)
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: 1, Reference: c.ref, Symmetric: true}, w.problem(0))
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Lambda: 1, Reference: c.ref}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestReferenceRefusals(t *testing.T) {
 		m    int
 		want string
 	}{{"gaussian", 4, `reference = "gaussian" is an integral`}, {"sphere", 4, `reference = "sphere" is an integral`}, {"signs", 17, "counted for m ≤ 16, and m is 17"}} {
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Reference: c.ref, Symmetric: true}, w.problem(0))
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Reference: c.ref}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,14 +268,14 @@ func TestReferenceRefusals(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]policy.Options{
-		`reference is "cube"; expected one of`:                 &policy.EnsembleOptions{Reference: "cube", Symmetric: true},
-		`reference is "guassian"; did you mean "gaussian"?`:    &policy.EnsembleOptions{Reference: "guassian", Symmetric: true},
-		`symmetric is false, but reference = "pair"`:           &policy.EnsembleOptions{Reference: "pair"},
-		`select is "max", which maximises over single`:         &policy.EnsembleOptions{Reference: "signs", Symmetric: true, Select: "max"},
-		"m is 1, expected at least 2 for reference = \"pair\"": &policy.EnsembleOptions{Reference: "pair", Symmetric: true, M: 1},
-		`engine is "lazy", but targets = "sphere"`:             &policy.EnsembleOptions{Targets: "sphere", Engine: "lazy"},
+		`reference is "cube"; expected one of`:                 &policy.EnsembleOptions{Reference: "cube"},
+		`reference is "guassian"; did you mean "gaussian"?`:    &policy.EnsembleOptions{Reference: "guassian"},
+		`symmetric is false, but reference = "pair"`:           &policy.EnsembleOptions{Reference: "pair", OneSided: true},
+		`select is "max", which maximises over single`:         &policy.EnsembleOptions{Reference: "signs", Select: "max"},
+		"m is 1, expected at least 2 for reference = \"pair\"": &policy.EnsembleOptions{Reference: "pair", M: 1},
+		`engine is "lazy", but targets = "sphere"`:             &policy.EnsembleOptions{Targets: "sphere", Engine: "lazy", OneSided: true},
 		`targets is "coordinate", which needs kind`:            &policy.IncrementalOptions{Targets: "coordinate"},
-		`targets is "coordinat"; did you mean "coordinate"?`:   &policy.EnsembleOptions{Targets: "coordinat"},
+		`targets is "coordinat"; did you mean "coordinate"?`:   &policy.EnsembleOptions{Targets: "coordinat", OneSided: true},
 	} {
 		if _, err := o.New(w.problem(10)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", o, err, want)
@@ -289,7 +289,7 @@ func TestReferenceEngines(t *testing.T) {
 		var first []int
 		for _, engine := range []string{"auto", "eager", "blocked", "lazy"} {
 			w := newWorld(23, 5, 30)
-			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: 20, Reference: ref, Symmetric: true, Engine: engine}, w.problem(0))
+			e, err := policy.NewEnsemble(policy.EnsembleOptions{M: 20, Reference: ref, Engine: engine}, w.problem(0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -308,7 +308,7 @@ func TestReferenceEngines(t *testing.T) {
 func ExampleEnsemble_reference() {
 	// Two signed members instead of one: 2m(m−1) equally likely models.
 	w := newWorld(1, 2, 3)
-	e, _ := policy.NewEnsemble(policy.EnsembleOptions{M: 8, Reference: "pair", Symmetric: true}, w.problem(0))
+	e, _ := policy.NewEnsemble(policy.EnsembleOptions{M: 8, Reference: "pair"}, w.problem(0))
 	var law bandit.Law
 	e.Prob(&law, w, rng.Source{})
 	fmt.Println("models", law.Total)

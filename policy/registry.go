@@ -8,16 +8,16 @@ import (
 
 // Kinds is the registry: one line for each kind of policy that a spec file can name.
 var Kinds = spec.Registry[Options]{
-	"atoms":                func() Options { return &AtomsOptions{Symmetric: true} },
+	"atoms":                func() Options { return &AtomsOptions{} },
 	"confident-ts":         func() Options { return &ConfidentOptions{} },
 	"doubling":             func() Options { return &DoublingOptions{Base: defaultBase(), First: 1} },
-	"ensemble":             func() Options { return &EnsembleOptions{Symmetric: true} },
+	"ensemble":             func() Options { return &EnsembleOptions{} },
 	"ensemble-incremental": func() Options { return &IncrementalOptions{} },
 	"epsilon-greedy":       func() Options { return &EpsilonGreedyOptions{Epsilon: 0.1} },
 	"fixed":                func() Options { return &FixedOptions{} },
 	"greedy":               func() Options { return &GreedyOptions{} },
 	"hashed":               func() Options { return &HashedOptions{} },
-	"lazy":                 func() Options { return &LazyOptions{Symmetric: true} },
+	"lazy":                 func() Options { return &LazyOptions{} },
 	"lee-oh":               func() Options { return &LeeOhOptions{} },
 	"linphe":               func() Options { return &LinPHEOptions{} },
 	"linucb":               func() Options { return &LinUCBOptions{} },

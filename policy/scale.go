@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 
 	"troupe/spec"
@@ -88,13 +87,13 @@ func (s Scale) resolve(p Problem, lambda, delta float64) (radius, error) {
 			positive("scale.value", s.Value)
 	case "betatilde":
 		if p.Horizon == 0 {
-			return radius{}, fmt.Errorf("scale.kind is %q, which needs a known horizon", s.Kind)
+			return radius{}, spec.Refuse("scale.kind", s.Kind, "which needs a known horizon")
 		}
 		root := math.Sqrt(lambda)
 		cap := root + float64(p.sigma()*(theory.BetaTilde(p.Dim, p.Horizon, lambda, delta)-root))
 		return radius{fixed: s.Value * cap}, positive("scale.value", s.Value)
 	}
-	return radius{}, fmt.Errorf("scale.kind is %q%s", s.Kind, spec.Suggest(s.Kind, spec.Names(scaleKinds)))
+	return radius{}, oneOf("scale.kind", s.Kind, spec.Names(scaleKinds)...)
 }
 
 // at returns r_t for log det V_t/λ^d = logDet.

@@ -94,12 +94,12 @@ func TestScores(t *testing.T) {
 		d, n  int
 		crowd bool
 	}{
-		{policy.EnsembleOptions{M: 20, Symmetric: true}, 4, 9, false},
-		{policy.EnsembleOptions{M: 7, Symmetric: true}, 3, 12, true},
-		{policy.EnsembleOptions{M: 33, Targets: "gaussian", Engine: "lazy"}, 5, 8, false},
-		{policy.EnsembleOptions{M: 70, Targets: "rademacher", Symmetric: true, Engine: "blocked", Lambda: 1e-3}, 9, 40, true},
-		{policy.EnsembleOptions{M: 12, Targets: "sphere", Symmetric: true}, 4, 10, false},
-		{policy.EnsembleOptions{M: 9, Scale: policy.Scale{Kind: "beta", Value: 3}, Symmetric: true}, 70, 15, true},
+		{policy.EnsembleOptions{M: 20}, 4, 9, false},
+		{policy.EnsembleOptions{M: 7}, 3, 12, true},
+		{policy.EnsembleOptions{M: 33, Targets: "gaussian", Engine: "lazy", OneSided: true}, 5, 8, false},
+		{policy.EnsembleOptions{M: 70, Targets: "rademacher", Engine: "blocked", Lambda: 1e-3}, 9, 40, true},
+		{policy.EnsembleOptions{M: 12, Targets: "sphere"}, 4, 10, false},
+		{policy.EnsembleOptions{M: 9, Scale: policy.Scale{Kind: "beta", Value: 3}}, 70, 15, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
 			for l := cpu.Portable; l <= cpu.Best(); l++ {
@@ -172,7 +172,7 @@ func checkScores(t *testing.T, o policy.EnsembleOptions, d, n int, crowded bool)
 			value := math.Inf(-1)
 			for j := range e.Members() {
 				for _, sign := range []float64{1, -1} {
-					if sign < 0 && !o.Symmetric {
+					if sign < 0 && o.OneSided {
 						continue
 					}
 					e.Model(model, j, sign)
@@ -219,9 +219,9 @@ func TestScoreErrors(t *testing.T) {
 		o policy.EnsembleOptions
 		d int
 	}{
-		{policy.EnsembleOptions{M: 20, Symmetric: true}, 6},
-		{policy.EnsembleOptions{M: 9, Lambda: 1e-3, Targets: "gaussian"}, 4},
-		{policy.EnsembleOptions{M: 32, Lambda: 0.1, Symmetric: true, Targets: "rademacher", Engine: "blocked"}, 10},
+		{policy.EnsembleOptions{M: 20}, 6},
+		{policy.EnsembleOptions{M: 9, Lambda: 1e-3, Targets: "gaussian", OneSided: true}, 4},
+		{policy.EnsembleOptions{M: 32, Lambda: 0.1, Targets: "rademacher", Engine: "blocked"}, 10},
 	} {
 		w := newWorld(3, c.d, 20)
 		e, err := policy.NewEnsemble(c.o, w.problem(0))
@@ -275,12 +275,12 @@ func TestCounts(t *testing.T) {
 		size  float64
 		crowd bool
 	}{
-		{policy.EnsembleOptions{M: 30, Symmetric: true}, 5, 40, 1, false},
-		{policy.EnsembleOptions{M: 45, Symmetric: true, Engine: "blocked"}, 12, 64, 1, true},
-		{policy.EnsembleOptions{M: 20, Symmetric: true, Scale: policy.Scale{Kind: "beta", Value: 1}}, 6, 50, 1, true},
-		{policy.EnsembleOptions{M: 17, Targets: "gaussian", Engine: "lazy"}, 4, 30, 1e-90, true},
-		{policy.EnsembleOptions{M: 24, Symmetric: true, Lambda: 1e60}, 4, 30, 1e30, true},
-		{policy.EnsembleOptions{M: 16, Symmetric: true, Targets: "rademacher", Scale: policy.Constant(1e-7)}, 6, 100, 1, true},
+		{policy.EnsembleOptions{M: 30}, 5, 40, 1, false},
+		{policy.EnsembleOptions{M: 45, Engine: "blocked"}, 12, 64, 1, true},
+		{policy.EnsembleOptions{M: 20, Scale: policy.Scale{Kind: "beta", Value: 1}}, 6, 50, 1, true},
+		{policy.EnsembleOptions{M: 17, Targets: "gaussian", Engine: "lazy", OneSided: true}, 4, 30, 1e-90, true},
+		{policy.EnsembleOptions{M: 24, Lambda: 1e60}, 4, 30, 1e30, true},
+		{policy.EnsembleOptions{M: 16, Targets: "rademacher", Scale: policy.Constant(1e-7)}, 6, 100, 1, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
 			for l := cpu.Portable; l <= cpu.Best(); l++ {
@@ -386,7 +386,7 @@ func BenchmarkProb(b *testing.B) {
 					}
 					sets = append(sets, set)
 				}
-				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Symmetric: true}, w.problem(0))
+				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m}, w.problem(0))
 				if err != nil {
 					b.Fatal(err)
 				}

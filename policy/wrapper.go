@@ -11,7 +11,7 @@ import (
 type Base struct{ Options }
 
 // defaultBase is what a wrapper wraps when nothing is said.
-func defaultBase() Base { return Base{&EnsembleOptions{Symmetric: true}} }
+func defaultBase() Base { return Base{&EnsembleOptions{}} }
 
 // DecodeSpec implements spec.Decoder.
 func (b *Base) DecodeSpec(v any, path string) (err error) {
@@ -32,7 +32,7 @@ func (b Base) New(p Problem) (bandit.Policy, error) {
 	}
 	base, err := b.Options.New(p)
 	if err != nil {
-		return nil, fmt.Errorf("base: %w", err)
+		return nil, spec.Under("base", err)
 	}
 	return base, nil
 }

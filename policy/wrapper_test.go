@@ -17,7 +17,7 @@ func TestMixedLaw(t *testing.T) {
 	const d, k = 3, 6
 	w := newWorld(4, d, k)
 	for _, eps := range []float64{0, 0.05, 0.5, 1} {
-		base := policy.EnsembleOptions{M: 5, Symmetric: true}
+		base := policy.EnsembleOptions{M: 5}
 		alone, err := policy.NewEnsemble(base, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestDoubling(t *testing.T) {
 	const d, first = 3, 3
 	w := newWorld(7, d, 8)
 	var built []policy.Problem
-	base := &witness{EnsembleOptions: policy.EnsembleOptions{M: 4, Scale: policy.Scale{Kind: "betatilde", Value: 1}, Symmetric: true}, built: &built}
+	base := &witness{EnsembleOptions: policy.EnsembleOptions{M: 4, Scale: policy.Scale{Kind: "betatilde", Value: 1}}, built: &built}
 	problem := w.problem(0)
 	problem.Share = 0.5
 	p, err := policy.NewDoubling(policy.DoublingOptions{Base: policy.Base{Options: base}, First: first}, problem)
@@ -180,7 +180,7 @@ func TestDoubling(t *testing.T) {
 func TestDoublingFailure(t *testing.T) {
 	w := newWorld(7, 2, 4)
 	var built []policy.Problem
-	base := &witness{EnsembleOptions: policy.EnsembleOptions{M: 4, Symmetric: true}, built: &built, fail: 2}
+	base := &witness{EnsembleOptions: policy.EnsembleOptions{M: 4}, built: &built, fail: 2}
 	p, err := policy.NewDoubling(policy.DoublingOptions{Base: policy.Base{Options: base}, First: 5}, w.problem(0))
 	if err != nil {
 		t.Fatal(err)
@@ -210,10 +210,10 @@ func TestDoublingFailure(t *testing.T) {
 func TestWrappersRefuse(t *testing.T) {
 	w := newWorld(7, 2, 4)
 	for want, o := range map[string]policy.Options{
-		"epsilon is 1.5, expected a number in [0, 1]":                             &policy.MixedOptions{Epsilon: 1.5},
-		"epsilon is NaN, expected a number in [0, 1]":                             &policy.EpsilonGreedyOptions{Epsilon: math.NaN()},
-		"first is -1, expected at least 1":                                        &policy.DoublingOptions{First: -1},
-		"base: m is -4, expected at least 1 and at most 134217728 in dimension 2": &policy.MixedOptions{Base: policy.Base{Options: &policy.EnsembleOptions{M: -4}}},
+		"epsilon is 1.5, expected a number in [0, 1]":                            &policy.MixedOptions{Epsilon: 1.5},
+		"epsilon is NaN, expected a number in [0, 1]":                            &policy.EpsilonGreedyOptions{Epsilon: math.NaN()},
+		"first is -1, expected at least 1":                                       &policy.DoublingOptions{First: -1},
+		"base.m is -4, expected at least 1 and at most 134217728 in dimension 2": &policy.MixedOptions{Base: policy.Base{Options: &policy.EnsembleOptions{M: -4, OneSided: true}}},
 	} {
 		if _, err := o.New(w.problem(0)); err == nil || err.Error() != want {
 			t.Errorf("%T: error %v, want %s", o, err, want)
@@ -227,7 +227,7 @@ func TestWrappersRefuse(t *testing.T) {
 		t.Errorf("mixed over ts: Prob gives %v", err)
 	}
 	// A wrapper passes on what its base warns of.
-	e := policy.EnsembleOptions{M: 1, Symmetric: true}
+	e := policy.EnsembleOptions{M: 1}
 	for _, o := range []policy.Options{&policy.MixedOptions{Base: policy.Base{Options: &e}}, &policy.DoublingOptions{Base: policy.Base{Options: &e}}} {
 		p, err := o.New(w.problem(0))
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 // benchModel is the model of the bars: K = 20, d = 32, m = 32, packed features.
 func benchModel() ModelConfig {
 	return vectors("m", 32, func(c *ModelConfig) {
-		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32, Symmetric: true}}
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32}}
 	})
 }
 

@@ -110,7 +110,7 @@ const refDim = 3
 
 func (r *reference) config(name string) ModelConfig {
 	c := vectors(name, refDim)
-	c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3, Symmetric: true}}
+	c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3}}
 	c.Reward.Rule = rapid.SampledFrom([]string{"first", "sum", "last"}).Draw(r.t, "rule")
 	c.Mode = rapid.SampledFrom([]string{"online", "online", "apprentice", "shadow", "frozen"}).Draw(r.t, "mode")
 	c.Floor = rapid.SampledFrom([]float64{0, 0.25}).Draw(r.t, "floor")
@@ -471,7 +471,7 @@ func (r *reference) check() {
 			r.t.Fatal(err)
 		}
 		c := vectors(name, refDim)
-		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3, Symmetric: true}}
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3}}
 		p, err := must(c.Compile(model.Limits{Members: 100})).NewPolicy(m.seed)
 		if err != nil {
 			r.t.Fatal(err)

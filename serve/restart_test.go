@@ -32,7 +32,7 @@ var restartCases = []struct {
 	{"features", func() ModelConfig {
 		c := DefaultConfig("m")
 		c.LogCandidates = "none"
-		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32, Symmetric: true}}
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32}}
 		return c
 	}, featureRequests},
 }

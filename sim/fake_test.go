@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"fmt"
 
 	"troupe/bandit"
 	"troupe/env"
@@ -124,7 +123,7 @@ type fakeSet2 = fakeSet
 func (*randomPolicy) Doc() string { return "plays at random" }
 func (o *randomPolicy) New(p policy.Problem) (bandit.Policy, error) {
 	if o.M < 0 {
-		return nil, fmt.Errorf("m is %d, expected at least 0", o.M)
+		return nil, spec.Refuse("m", o.M, "expected at least 0")
 	}
 	return &randomPlayer{weight: o.Weight, warn: o.M == 13}, nil
 }

@@ -142,15 +142,15 @@ func membersOf(p bandit.Policy, decision uint64) (e ensemble, ok bool) {
 	switch p := p.(type) {
 	case *policy.Ensemble:
 		o := p.Options()
-		return ensemble{p.Members(), both(o.Symmetric), p.Scale(), p.Model, o.Reference != "coordinate"}, true
+		return ensemble{p.Members(), both(!o.OneSided), p.Scale(), p.Model, o.Reference != "coordinate"}, true
 	case *policy.Atoms:
 		o := p.Options()
 		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(o.Symmetric), p.Scale(), model, false}, true
+		return ensemble{o.M, both(!o.OneSided), p.Scale(), model, false}, true
 	case *policy.Lazy:
 		o := p.Options()
 		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(o.Symmetric), p.Scale(), model, false}, true
+		return ensemble{o.M, both(!o.OneSided), p.Scale(), model, false}, true
 	}
 	return ensemble{}, false
 }

@@ -97,7 +97,7 @@ func TestDiagnosticsAreTheDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		theta := world.(env.Truth).Theta()
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Delta: delta, Symmetric: true}, policy.Problem{
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: m, Delta: delta}, policy.Problem{
 			Dim: d, Arms: 4, Horizon: x.Horizon, Sigma: 1, Init: key.Stream(rng.Init)})
 		if err != nil {
 			t.Fatal(err)

@@ -230,11 +230,12 @@ func (r *runner) rehearse() error {
 func (x *Experiment) blame(path, who string, err error) error {
 	var fault *spec.Error
 	if errors.As(err, &fault) { // its path is relative to the table
-		return x.src.Locate(&spec.Error{Path: spec.Join(path, fault.Path), Msg: fault.Msg})
+		path = spec.Join(path, fault.Path)
+		if fault.Want == "" {
+			return x.src.Locate(&spec.Error{Path: path, Msg: fault.Msg})
+		}
 	}
-	// "lambda is -5, expected …": an error that begins with a key of the table is about that key.
-	key, _, _ := strings.Cut(err.Error(), " ")
-	line, column := x.src.At(spec.Join(path, key))
+	line, column := x.src.At(path)
 	return &spec.FileError{File: x.src.Name, Line: line, Column: column, Msg: who + ": " + err.Error()}
 }
 

@@ -12,7 +12,9 @@
 // the zero value stands for something that words say better ("max(16, 2d)"). Field types: int,
 // float64, string, bool, slices of these, [][]float64, or a type that implements Decoder (a nested
 // table with its own registry). A whole number may also be written as one word: the tag
-// `word:"grow=-1"` says which, and for which number it stands. An unknown key or kind, a wrong type,
+// `word:"grow=Growing"` says which, and which bool field of the struct it sets. A bool with the tag
+// `not:"true"` means the opposite of what its key says, so that the default of the key may be true and
+// the zero value of the field still be the default. An unknown key or kind, a wrong type,
 // NaN and ±Inf are errors, and so is a zero written out where zero stands for a default: m = 0 is a
 // slip, not a wish for 16.
 //
@@ -20,6 +22,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -46,13 +49,49 @@ type Decoder interface {
 // Documented is implemented by options structs: one line that says what the kind is.
 type Documented interface{ Doc() string }
 
-// Error is a fault in a spec.
+// Error is a fault in a spec, or in the options of one kind.
 type Error struct {
-	Path string // for instance policy[1].scale.value
+	Path string // for instance policy[1].scale.value; an option's key where the kind found the fault
 	Msg  string // what was found and what was expected
+
+	Value any    // what was found, where a kind refused the value of an option; otherwise nil
+	Want  string // what was expected, likewise
 }
 
-func (e *Error) Error() string { return e.Path + ": " + e.Msg }
+func (e *Error) Error() string {
+	if e.Want != "" {
+		return e.Path + " " + e.Msg
+	}
+	return e.Path + ": " + e.Msg
+}
+
+// Refuse returns the error of a kind about one of its options: Refuse("lambda", -1.0, "expected a positive
+// number") reads "lambda is -1, expected a positive number". Strings are quoted. A want that begins with
+// "; ", as that of Suggest does, or with "but" reads on as it is.
+func Refuse(key string, value any, want string, args ...any) *Error {
+	want = fmt.Sprintf(want, args...)
+	shown := fmt.Sprint(value)
+	if s, ok := value.(string); ok {
+		shown = strconv.Quote(s)
+	}
+	comma := ", "
+	if strings.HasPrefix(want, "; ") {
+		comma = ""
+	}
+	return &Error{Path: key, Msg: "is " + shown + comma + want, Value: value, Want: strings.TrimPrefix(want, "; ")}
+}
+
+// Under puts a table's path in front of the path of an error that its content caused. Other errors get
+// the path as a prefix.
+func Under(path string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	inner := *e
+	inner.Path = Join(path, e.Path)
+	return &inner
+}
 
 // Errorf returns an Error.
 func Errorf(path, format string, args ...any) error {
@@ -103,11 +142,14 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 			if w != f.word {
 				return Errorf(Join(path, key), "is %s, expected a whole number or %q", Show(raw[key]), f.word)
 			}
-			f.value.SetInt(f.meaning)
+			f.meaning.SetBool(true)
 			continue
 		}
 		if err := set(f.value, raw[key], Join(path, key)); err != nil {
 			return err
+		}
+		if f.not {
+			f.value.SetBool(!f.value.Bool())
 		}
 		if f.def != "" && f.value.IsZero() {
 			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), f.def)
@@ -318,6 +360,9 @@ func Options(options any) []Option {
 			}
 			if o.Default == "" && f.Type.Kind() != reflect.Slice {
 				o.Default = fmt.Sprint(v.Field(i).Interface())
+				if f.Tag.Get("not") == "true" {
+					o.Default = fmt.Sprint(!v.Field(i).Bool())
+				}
 			}
 		} else if s, ok := v.Field(i).Addr().Interface().(fmt.Stringer); ok && o.Default == "" {
 			o.Default = s.String()
@@ -373,13 +418,14 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// field is an option of a struct: where its value goes, its default tag, and its word with what it
-// stands for.
+// field is an option of a struct: where its value goes, its default tag, its word with what that sets, and
+// whether it means the opposite of its key.
 type field struct {
 	value   reflect.Value
 	def     string
 	word    string
-	meaning int64
+	meaning reflect.Value // the bool that the word sets
+	not     bool
 }
 
 func fieldsOf(options any) map[string]field {
@@ -388,13 +434,12 @@ func fieldsOf(options any) map[string]field {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if key := tag.Get("key"); key != "" {
-			f := field{value: v.Field(i), def: tag.Get("default")}
-			if word, number, ok := strings.Cut(tag.Get("word"), "="); ok {
-				n, err := strconv.ParseInt(number, 10, 64)
-				if err != nil {
-					panic("spec: word tag of " + key + ": " + err.Error())
+			f := field{value: v.Field(i), def: tag.Get("default"), not: tag.Get("not") == "true"}
+			if word, name, ok := strings.Cut(tag.Get("word"), "="); ok {
+				f.word, f.meaning = word, v.FieldByName(name)
+				if !f.meaning.IsValid() || f.meaning.Kind() != reflect.Bool {
+					panic("spec: word tag of " + key + ": there is no bool field " + name)
 				}
-				f.word, f.meaning = word, n
 			}
 			m[key] = f
 		}

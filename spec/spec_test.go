@@ -73,7 +73,9 @@ func TestDecode(t *testing.T) {
 }
 
 type spiral struct {
-	Turns int `key:"turns" doc:"its turns" word:"endless=-7"`
+	Turns   int `key:"turns" doc:"its turns" word:"endless=Endless"`
+	Endless bool
+	Left    bool `key:"right" doc:"which way it turns" not:"true"`
 }
 
 func (*spiral) Doc() string { return "a spiral" }
@@ -81,15 +83,15 @@ func (*spiral) Doc() string { return "a spiral" }
 // TestWord: a whole number that may be a word, in a spec, in a sweep, in a listing and when it is wrong.
 func TestWord(t *testing.T) {
 	spirals := spec.Registry[*spiral]{"spiral": func() *spiral { return &spiral{} }}
-	var turns []int
+	var turns []spiral
 	for _, c := range spec.Expand(spirals, spec.Raw{"kind": "spiral", "turns": []any{int64(3), "endless"}}) {
 		s, err := spec.Decode(spirals, c.Value.(spec.Raw), "shape")
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns = append(turns, s.Turns)
+		turns = append(turns, *s)
 	}
-	if diff := cmp.Diff([]int{3, -7}, turns); diff != "" {
+	if diff := cmp.Diff([]spiral{{Turns: 3}, {Endless: true}}, turns); diff != "" {
 		t.Error(diff)
 	}
 	_, err := spec.Decode(spirals, spec.Raw{"kind": "spiral", "turns": "many"}, "shape")
@@ -98,6 +100,39 @@ func TestWord(t *testing.T) {
 	}
 	if o := spec.Options(&spiral{}); o[0].Type != `int or "endless"` {
 		t.Errorf("listed as %s", o[0].Type)
+	}
+}
+
+// TestNot: a bool that means the opposite of its key, so that its zero value is a default of true.
+func TestNot(t *testing.T) {
+	spirals := spec.Registry[*spiral]{"spiral": func() *spiral { return &spiral{} }}
+	if o := spec.Options(&spiral{}); o[1].Default != "true" || o[1].Type != "bool" {
+		t.Errorf("listed as %+v", o[1])
+	}
+	for _, c := range spec.Expand(spirals, spec.Raw{"kind": "spiral", "right": []any{true, false}}) {
+		raw := c.Value.(spec.Raw)
+		s, err := spec.Decode(spirals, raw, "shape")
+		if err != nil || s.Left == raw["right"] {
+			t.Errorf("right = %v decodes to %+v, %v", raw["right"], s, err)
+		}
+	}
+}
+
+// TestRefuse: the error of an option carries its key, its value and what was expected.
+func TestRefuse(t *testing.T) {
+	for want, e := range map[string]error{
+		"lambda is -1, expected a positive number":      spec.Refuse("lambda", -1.0, "expected a positive %s", "number"),
+		`key is "epok"; did you mean "epoch"?`:          spec.Refuse("key", "epok", "%s", spec.Suggest("epok", []string{"epoch"})),
+		"base.lambda is -1, expected a positive number": spec.Under("base", spec.Refuse("lambda", -1, "expected a positive number")),
+		"base: policy: no":                              spec.Under("base", errors.New("policy: no")),
+	} {
+		if e.Error() != want {
+			t.Errorf("got %q, want %q", e, want)
+		}
+	}
+	var e *spec.Error
+	if !errors.As(fmt.Errorf("wrapped: %w", spec.Under("base", spec.Refuse("m", 3, "expected 4"))), &e) || e.Path != "base.m" || e.Value != 3 || e.Want != "expected 4" {
+		t.Errorf("%+v", e)
 	}
 }
 

@@ -67,7 +67,6 @@ var atomChecks = []Check{
 }
 
 func mustAtoms(o policy.AtomsOptions, d, T int, key rng.Key) *policy.Atoms {
-	o.Symmetric = true
 	return must(policy.NewAtoms(o, policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)}))
 }
 
@@ -263,7 +262,7 @@ func lazyMembers(s *session) Finding {
 			limit = 1
 		}
 		key := s.universe(i)
-		p := must(policy.NewLazy(policy.LazyOptions{M: 3, Rho: rho}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}))
+		p := must(policy.NewLazy(policy.LazyOptions{M: 3, Rho: rho, OneSided: true}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}))
 		ref := linalg.NewFactor(d, 1)
 		epoch := p.Epoch()
 		g, x := make([]float64, d), make([]float64, d)

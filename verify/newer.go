@@ -75,7 +75,7 @@ var newerChecks = []Check{
 func gaussianEnsemble(d, T int, delta float64, key rng.Key) bandit.Policy {
 	m := must(theory.Janz2026Direct(theory.Setting{D: d, T: float64(T), Lambda: 80, Delta: delta}))
 	return mustEnsemble(policy.EnsembleOptions{
-		M: int(m), Lambda: 80, Delta: delta, Scale: policy.Scale{Kind: "beta", Value: 40}, Targets: "gaussian", Init: "prior",
+		M: int(m), Lambda: 80, Delta: delta, Scale: policy.Scale{Kind: "beta", Value: 40}, Targets: "gaussian", Init: "prior", OneSided: true,
 	}, policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)})
 }
 
@@ -108,7 +108,7 @@ func gaussianMembers(s *session) Finding {
 		targets = "uniform"
 	}
 	key := s.universe(0)
-	e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: 2, Targets: targets, Init: "prior"},
+	e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: 2, Targets: targets, Init: "prior", OneSided: true},
 		policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 	a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 	for t := range T {
@@ -195,7 +195,7 @@ func allDirections(s *session) Finding {
 			return Finding{}
 		}
 		key := s.universe(i)
-		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior"},
+		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", OneSided: true},
 			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 		least := 1.0
@@ -249,7 +249,7 @@ func printedSize(s *session) Finding {
 // regrets and the length of the part of the policy's own choice outside the span.
 func trapped(key rng.Key, d, m, T int, project bool, see func(t int, sum, outside float64)) (inside float64) {
 	w := newWorld(key, d, 0)
-	e := mustEnsemble(policy.EnsembleOptions{M: m, Symmetric: true}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
+	e := mustEnsemble(policy.EnsembleOptions{M: m}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 	basis := orthonormal(e.Sums(), d)
 	onto := func(x []float64) (part []float64) {
 		part = make([]float64, d)

@@ -124,7 +124,7 @@ func ensembleIsDefinition(init string) func(s *session) Finding {
 			key := s.universe(i)
 			w := newWorld(key, d, arms)
 			stream := key.Stream(rng.Init)
-			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Delta: delta, Init: init, Symmetric: true},
+			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Delta: delta, Init: init},
 				policy.Problem{Dim: d, Init: stream})
 			radius := math.Sqrt(lambda * d)
 			if init == "printed" {
@@ -190,7 +190,7 @@ func targetsComeLate(s *session) Finding {
 	for i := range s.size(20, 200) {
 		key := s.universe(i)
 		w := newWorld(key, d, 30*(i%2))
-		o, p := policy.EnsembleOptions{M: m, Symmetric: true}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
+		o, p := policy.EnsembleOptions{M: m}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
 		one, two := mustEnsemble(o, p), mustEnsemble(o, p)
 		var a, b bandit.Action
 		for t := 1; t <= split; t++ {
@@ -228,7 +228,7 @@ func incrementalIsEnsemble(init, incremental string, r, plantedR float64, plante
 		key := s.universe(0)
 		w := newWorld(key, d, 0)
 		p := policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
-		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: init, Symmetric: true}, p)
+		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: init}, p)
 		q := must(policy.NewIncremental(policy.IncrementalOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: inc}, p))
 		T := s.size(1000, 10_000)
 		worst := 0.0
@@ -527,7 +527,7 @@ func steps(s *session, choose string, see func(t int, w world, e *policy.Ensembl
 			key := s.universe(100*i + rep)
 			w := newWorld(key, c.d, c.arms)
 			e := mustEnsemble(policy.EnsembleOptions{
-				Preset: "paper", M: c.m, Scale: c.scale, Select: choose, Symmetric: true,
+				Preset: "paper", M: c.m, Scale: c.scale, Select: choose,
 			}, policy.Problem{Dim: c.d, Horizon: 1000, Init: key.Stream(rng.Init)})
 			w.play(key, e, s.size(150, 1000), func(t int, a bandit.Action, regret float64) {
 				see(t, w, e, a, regret)
@@ -791,7 +791,7 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 
 func theoremEnsemble(choose string, scale policy.Scale) func(d, T int, delta float64, key rng.Key) bandit.Policy {
 	return func(d, T int, delta float64, key rng.Key) bandit.Policy {
-		return mustEnsemble(policy.EnsembleOptions{Preset: "paper", Delta: delta, Select: choose, Scale: scale, Symmetric: true},
+		return mustEnsemble(policy.EnsembleOptions{Preset: "paper", Delta: delta, Select: choose, Scale: scale},
 			policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)})
 	}
 }
@@ -857,7 +857,7 @@ func signedMemberBeyond(s *session) Finding {
 		m := d + i%(2*d)
 		key := s.universe(i)
 		world := newWorld(key, d, 20*(i%2))
-		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: !s.planted},
+		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, OneSided: s.planted},
 			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 		world.play(key, e, 100, func(t int, _ bandit.Action, _ float64) {
 			if t%10 != 1 {
@@ -968,7 +968,7 @@ func signedShare(symmetric bool) func(s *session) Finding {
 		var curves []Curve
 		for i := range n {
 			key := s.universe(i)
-			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: symmetric}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
+			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, OneSided: !symmetric}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 			curve := Curve{Group: i % 3, Name: choosers[[]int{0, 4, 2}[i%3]].name}
 			drive(key, e, newSpectrum(e), T, choosers[[]int{0, 4, 2}[i%3]], func(t int, _, _ float64) bool {
 				if t%(T/10) != 0 {
@@ -1116,7 +1116,7 @@ func regretAgainstMembers(s *session) Finding {
 			if s.planted {
 				r *= math.Sqrt(float64(m)) / 4
 			}
-			e := mustEnsemble(policy.EnsembleOptions{M: m, Scale: policy.Constant(r), Symmetric: true},
+			e := mustEnsemble(policy.EnsembleOptions{M: m, Scale: policy.Constant(r)},
 				policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 			var sum float64
 			w.play(key, e, T, func(_ int, _ bandit.Action, regret float64) { sum += regret })

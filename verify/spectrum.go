@@ -180,7 +180,7 @@ func supAndInf(s *session) Finding {
 	}
 	for i := range s.size(12, 60) {
 		d, m := 2+i%5, 12+3*i
-		e, q := stateAt(s.universe(i), policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: true}, d, 40, choosers[i%len(choosers)])
+		e, q := stateAt(s.universe(i), policy.EnsembleOptions{Preset: "paper", M: m}, d, 40, choosers[i%len(choosers)])
 		sums, v := e.Sums(), append([]float64(nil), e.Ridge().V()...)
 		if s.planted {
 			v[0] -= 0.5 // a stale V: an action's contribution is missing
@@ -369,7 +369,7 @@ func initialSpectrum(d, m int, init string, q float64, plantedM int, plantedInit
 			if s.stopped() {
 				return Finding{}
 			}
-			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init, Symmetric: true},
+			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init},
 				policy.Problem{Dim: d, Init: s.universe(i).Stream(rng.Init)})
 			lo, hi, _, _ := newSpectrum(e).look(e.Ridge().V(), false)
 			lo, hi = lo/float64(m), hi/float64(m)
@@ -398,7 +398,7 @@ func (s *session) initialFailures() *Plot {
 				if s.stopped() {
 					return p
 				}
-				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Symmetric: true},
+				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m},
 					policy.Problem{Dim: d, Init: s.universe(1_000_000*ratio + 1000*d + i).Stream(rng.Init)})
 				lo, hi, _, _ := newSpectrum(e).look(e.Ridge().V(), false)
 				if lo < 0.5*float64(m) || hi > 1.5*float64(m) {
@@ -442,7 +442,7 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 					return Finding{}
 				}
 				key := s.universe(n)
-				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init, Symmetric: true},
+				e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init},
 					policy.Problem{Dim: set.d, Horizon: set.T, Init: key.Stream(rng.Init)})
 				down := Curve{Group: 0, Name: "s_d"}
 				up := Curve{Group: 1, Name: "s_1"}
@@ -684,7 +684,7 @@ func memberNorms(s *session) Finding {
 			return Finding{}
 		}
 		key := s.universe(i)
-		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init, Symmetric: true},
+		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init},
 			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 		fail := false

@@ -377,7 +377,7 @@ func (c benchCase) world() *env.LinearOptions {
 // policy makes the ensemble of a replication.
 func (c benchCase) policy(key rng.Key) (*policy.Ensemble, error) {
 	o := policy.EnsembleOptions{
-		M: c.m, Symmetric: true, Lambda: 5, Init: "corrected", Scale: policy.Constant(1), Engine: c.engine,
+		M: c.m, Lambda: 5, Init: "corrected", Scale: policy.Constant(1), Engine: c.engine,
 	}
 	if c.engine == "exact-law" {
 		o.Targets, o.Init = "gaussian", "prior"

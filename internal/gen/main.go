@@ -1,9 +1,9 @@
-// Command gen writes the assembly of packages rng and internal/linalg with avo:
+// Command gen writes the assembly of packages rng, internal/linalg and internal/members with avo:
 //
 //	go run . rng    > ../../rng/fill_amd64.s
 //	go run . linalg > ../linalg/kernels_amd64.s
 //	go run . limits > ../linalg/limits_amd64.s
-//	go run . tile   > ../tile/tile_amd64.s
+//	go run . members > ../members/tile_amd64.s
 //
 // It is a module of its own, so that avo is a tool of this directory and no dependency of troupe.
 // The output is committed; TestGenerated in each package runs this program again and compares.
@@ -33,10 +33,10 @@ func main() {
 		linalg()
 	case "limits":
 		limits()
-	case "tile":
-		fresh()
+	case "members":
+		fused()
 	default:
-		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg|limits|tile")
+		fmt.Fprintln(os.Stderr, "usage: go run . rng|linalg|limits|members")
 		os.Exit(2)
 	}
 	ConstraintExpr("amd64")

@@ -8,32 +8,31 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of tile.counter.
+// Offsets of the fields of members.counter.
 const (
 	tileC1  = 0
 	tileC2  = 4
 	tileC3  = 8
 	tileKey = 12
 
-	groupMembers = 24 // of tile.Group
+	groupMembers = 24 // of members.tile
 )
 
-// Features that addFresh takes: two accumulators for each, and nine to eleven registers for the rest.
+// Features that the kernel takes: two accumulators for each, and nine to eleven registers for the rest.
 const (
-	leastFresh = 4
-	mostFresh  = 10
+	leastFused = 4
+	mostFused  = 10
 )
 
-// fresh writes the kernel of internal/tile: it computes the targets of 16 members for eight rounds
+// fused writes the kernel of internal/members: it computes the targets of 16 members for eight rounds
 // while it adds those of the eight rounds before. Integer instructions and multiply-adds are mixed one
 // by one, because a processor does not look far enough ahead to mix a generator with a loop that
 // follows it.
-func fresh() {
+func fused() {
 	order, laws := laneOrder(), lawTable()
-	addAhead(order, laws)
-	TEXT("addFreshAVX512", NOSPLIT, "func(groups **byte, n, d, pairs int, x, u *float64, c *byte, law int)")
-	Doc("addFreshAVX512 adds 8·pairs rounds to n groups.")
-	groups, n, d, pairs := arg("groups"), arg("n"), arg("d"), arg("pairs")
+	TEXT("addFusedAVX512", NOSPLIT, "func(tiles **byte, n, d, units int, x, u *float64, c *byte, law int)")
+	Doc("addFusedAVX512 adds 8·units rounds to n tiles.")
+	groups, n, d, pairs := arg("tiles"), arg("n"), arg("d"), arg("units")
 	x, out, c, law := arg("x"), arg("u"), arg("c"), arg("law")
 	lawOf(law, laws)
 	// in and out are the targets that are added and made.
@@ -110,11 +109,11 @@ func fresh() {
 	stride, left := GP64(), GP64()
 	MOVQ(d, stride)
 	SHLQ(Imm(3), stride)
-	for f := leastFresh; f < mostFresh; f++ {
+	for f := leastFused; f < mostFused; f++ {
 		CMPQ(d, num(f))
 		JE(LabelRef(fmt.Sprint("size", f)))
 	}
-	for f := mostFresh; f >= leastFresh; f-- {
+	for f := mostFused; f >= leastFused; f-- {
 		Label(fmt.Sprint("size", f))
 		s, xp := GP64(), GP64()
 		MOVQ(at(groups, 0), s)
@@ -265,87 +264,4 @@ func step(acc []VecVirtual, u Mem, xp, stride GPVirtual) (ops []func()) {
 	}
 	do(func() { ADDQ(stride, xp) })
 	return ops
-}
-
-// Of addAhead: the fewest features of a chunk, where there are four or more, and rounds that are added while the targets of four
-// are made.
-const (
-	leastChunk  = 9
-	aheadRounds = 16
-)
-
-// addAhead writes the other kernel of internal/tile: it adds rounds to a group, chunk by chunk of its features, and
-// makes the targets of the group that follows beside the first chunks.
-func addAhead(order, laws Mem) {
-	TEXT("addAheadAVX512", NOSPLIT, "func(s *float64, d, units int, u, x *float64, size, wide, narrow int, out *float64, members *uint32, c *byte, law int)")
-	Doc("addAheadAVX512 adds 16·units rounds to a group and makes as many targets of others.")
-	s, d, x := arg("s"), arg("d"), arg("x")
-	size, wide, narrow := arg("size"), arg("wide"), arg("narrow")
-	out, c, law := arg("out"), arg("c"), arg("law")
-	lawOf(law, laws)
-	x0, x1, word1, left := AllocLocal(64), AllocLocal(8), AllocLocal(8), AllocLocal(8)
-	m := newMaker(c, law, order, x0, word1)
-	{
-		p, v, t := GP64(), ZMM(), GP32()
-		VMOVDQU32(x0, v)
-		Load(Param("members"), p)
-		VPERMD(at(p, 0), v, v)
-		VPADDD_BCST(at(c, tileKey), v, v)
-		VMOVDQU32(v, x0)
-		MOVL(word1, t)
-		MOVL(t, x1)
-		ROLL(Imm(rotations[0][0]), t)
-		MOVL(t, x1.Offset(4))
-		n := GP64()
-		Load(Param("units"), n)
-		SHLQ(Imm(2), n) // blocks of four rounds
-		MOVQ(n, left)
-	}
-	stride, second := GP64(), GP64()
-	MOVQ(d, stride)
-	SHLQ(Imm(3), stride)
-	MOVQ(d, second)
-	SHLQ(Imm(6), second)
-	chunks(leastChunk, tile512, s, x, size, wide, narrow, func(f int) {
-		acc := make([]VecVirtual, 2*f)
-		for i := range f {
-			acc[2*i], acc[2*i+1] = ZMM(), ZMM()
-			VMOVUPD(at(s, 64*i), acc[2*i])
-			VMOVUPD(Mem{Base: s, Index: second, Scale: 1, Disp: 64 * i}, acc[2*i+1])
-		}
-		up, xp, units := GP64(), GP64(), GP64()
-		Load(Param("u"), up)
-		MOVQ(x, xp)
-		Load(Param("units"), units)
-		only, next, store := fmt.Sprint("only", f), fmt.Sprint("next", f), fmt.Sprint("store", f)
-		Label(next)
-		CMPQ(left, Imm(0))
-		JE(LabelRef(only))
-		var adds []func()
-		for k := range aheadRounds {
-			adds = append(adds, step(acc, at(up, 128*k), xp, stride)...)
-		}
-		mixed(adds, m.block([4]VecVirtual{ZMM(), ZMM(), ZMM(), ZMM()}, x0, x1, 1, at(out, 0)))
-		ADDQ(U32(512), out)
-		ADDQ(U32(128*aheadRounds), up)
-		DECQ(left)
-		DECQ(units)
-		JNZ(LabelRef(next))
-		JMP(LabelRef(store))
-		Label(only)
-		SHLQ(Imm(4), units)
-		again := fmt.Sprint("again", f)
-		Label(again)
-		for _, op := range step(acc, at(up, 0), xp, stride) {
-			op()
-		}
-		ADDQ(num(128), up)
-		DECQ(units)
-		JNZ(LabelRef(again))
-		Label(store)
-		for i := range f {
-			VMOVUPD(acc[2*i], at(s, 64*i))
-			VMOVUPD(acc[2*i+1], Mem{Base: s, Index: second, Scale: 1, Disp: 64 * i})
-		}
-	})
 }

@@ -393,21 +393,21 @@ func addTile(s, u, x []float64, d, from int) {
 		return
 	}
 	if cpu.Kernels() == cpu.AVX512 {
-		size, wide, narrow := Chunks(d-from, MostChunk)
+		size, wide, narrow := chunks(d-from, mostChunk)
 		addTileAVX512(&s[8*from], d, &u[0], &x[from], n, size, wide, narrow)
 		return
 	}
-	size, wide, narrow := Chunks(d-from, MostChunk/2)
+	size, wide, narrow := chunks(d-from, mostChunk/2)
 	addTileAVX2(&s[8*from], d, &u[0], &x[from], n, size, wide, narrow)
 	addTileAVX2(&s[8*(d+from)], d, &u[8], &x[from], n, size, wide, narrow)
 }
 
-// MostChunk is the largest number of features that a tile of 16 members takes at once with AVX-512.
-const MostChunk = 12
+// mostChunk is the largest number of features that a tile of 16 members takes at once with AVX-512.
+const mostChunk = 12
 
-// Chunks divides features into as few chunks of at most so many as will do, of almost equal size, so that none is too small to
+// chunks divides features into as few chunks of at most so many as will do, of almost equal size, so that none is too small to
 // keep the multipliers busy: wide of them of the size and narrow of one less.
-func Chunks(features, most int) (size, wide, narrow int) {
+func chunks(features, most int) (size, wide, narrow int) {
 	k := (features + most - 1) / most
 	size = (features + k - 1) / k
 	narrow = k*size - features

@@ -164,12 +164,12 @@ func checkBatch(t *testing.T, seed uint64, n, d, arms, rounds int, o policy.Ense
 }
 
 var batchOptions = []policy.EnsembleOptions{
-	{M: 20},
-	{M: 7, Lambda: 5, Symmetric: true, Init: "corrected"},
-	{M: 6, Targets: "gaussian", Scale: policy.Constant(0.7), Init: "prior"},
-	{M: 5, Targets: "rademacher", Scale: policy.Scale{Kind: "beta", Value: 0.3}, Symmetric: true},
-	{M: 1, Scale: policy.Scale{Kind: "betatilde", Value: 1}, Init: "none"},
-	{M: 3, Lambda: 1e-9, Init: "printed", Engine: "eager"},
+	{M: 20, OneSided: true},
+	{M: 7, Lambda: 5, Init: "corrected"},
+	{M: 6, Targets: "gaussian", Scale: policy.Constant(0.7), Init: "prior", OneSided: true},
+	{M: 5, Targets: "rademacher", Scale: policy.Scale{Kind: "beta", Value: 0.3}},
+	{M: 1, Scale: policy.Scale{Kind: "betatilde", Value: 1}, Init: "none", OneSided: true},
+	{M: 3, Lambda: 1e-9, Init: "printed", Engine: "eager", OneSided: true},
 }
 
 // TestEnsembles: lock-step gives the numbers of one policy at a time, for every option that it takes, at every
@@ -214,13 +214,13 @@ func TestEnsemblesRefuses(t *testing.T) {
 		return ofAnySize(of, sets, []rng.Key{reps[0].key, reps[1].key}[:len(of)])
 	}
 	sets := []bandit.ActionSet{reps[0].set, reps[1].set}
-	good := policy.EnsembleOptions{M: 5}
+	good := policy.EnsembleOptions{M: 5, OneSided: true}
 	if try(sets, good, good) == nil {
 		t.Fatal("two equal ensembles cannot be put side by side")
 	}
 	for name, o := range map[string]policy.EnsembleOptions{
 		"max": {M: 5, Select: "max"}, "exact-law": {M: 5, Targets: "gaussian", Engine: "exact-law"}, "blocked": {M: 5, Engine: "blocked"},
-		"lazy": {M: 5, Engine: "lazy"}, "pair": {M: 5, Reference: "pair", Symmetric: true}, "joint targets": {M: 5, Targets: "sphere"},
+		"lazy": {M: 5, Engine: "lazy"}, "pair": {M: 5, Reference: "pair"}, "joint targets": {M: 5, Targets: "sphere"},
 	} {
 		if try(sets, o, o) != nil {
 			t.Errorf("%s: put side by side", name)
@@ -236,7 +236,7 @@ func TestEnsemblesRefuses(t *testing.T) {
 			t.Errorf("%s: put side by side", name)
 		}
 	}
-	if try(sets, good, policy.EnsembleOptions{M: 6}) != nil || try(sets, good, policy.EnsembleOptions{M: 5, Lambda: 2}) != nil {
+	if try(sets, good, policy.EnsembleOptions{M: 6, OneSided: true}) != nil || try(sets, good, policy.EnsembleOptions{M: 5, Lambda: 2, OneSided: true}) != nil {
 		t.Error("ensembles of different options are put side by side")
 	}
 	keys := []rng.Key{reps[0].key}
@@ -249,7 +249,7 @@ func TestEnsemblesRefuses(t *testing.T) {
 	}
 
 	// A model beyond all bounds is refused by Select, as it is alone.
-	big, err := policy.NewEnsemble(policy.EnsembleOptions{M: 5}, problem)
+	big, err := policy.NewEnsemble(policy.EnsembleOptions{M: 5, OneSided: true}, problem)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestEnsemblesAllocatesNothing(t *testing.T) {
 	var sets []bandit.ActionSet
 	var keys []rng.Key
 	for _, rep := range reps {
-		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: 20, Scale: policy.Scale{Kind: "beta", Value: 1}, Targets: "gaussian", Symmetric: true}, policy.Problem{Dim: 10, Arms: 10})
+		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: 20, Scale: policy.Scale{Kind: "beta", Value: 1}, Targets: "gaussian"}, policy.Problem{Dim: 10, Arms: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestEnsemblesSizes(t *testing.T) {
 				pays       bool
 			}{{10, 10, 20, level >= cpu.AVX2}, {20, 100, 100, level == cpu.AVX512}, {100, 10, 40, false}} {
 				rep := newReplications(t, 5, 1, c.d, c.arms)[0]
-				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m}, policy.Problem{Dim: c.d})
+				e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, OneSided: true}, policy.Problem{Dim: c.d})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -89,14 +89,14 @@ func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
 		return drawn(p.Base(), source)
 	case *policy.Ensemble:
 		if o := p.Options(); o.Select == "random" && o.Reference == "coordinate" {
-			return one(p.Members(), o.Symmetric)
+			return one(p.Members(), !o.OneSided)
 		}
 	case *policy.Incremental:
 		return one(len(p.Models())/(2*p.Ridge().Dim()), true)
 	case *policy.Atoms:
-		return one(p.Options().M, p.Options().Symmetric)
+		return one(p.Options().M, !p.Options().OneSided)
 	case *policy.Lazy:
-		return one(p.Options().M, p.Options().Symmetric)
+		return one(p.Options().M, !p.Options().OneSided)
 	}
 	return 0, false
 }

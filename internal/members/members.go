@@ -1,42 +1,63 @@
-package policy
-
-import (
-	"cmp"
-	"fmt"
-	"slices"
-
-	"troupe/internal/linalg"
-	"troupe/internal/tile"
-	"troupe/rng"
-	"troupe/spec"
-)
-
-// members holds the sums S_t^j = S_0^j + Σ_{i≤t} U_i^j X_i of an ensemble. Each number of S is
-// added up over time in order, by one fused multiply-add for a step, and U_i^j is computed from
-// (round, j): so it does not matter when a step enters which row, and three engines that differ in
-// nothing else give the same bits.
+// Package members keeps the sums of an accumulated ensemble,
+//
+//	S_t^j = S_0^j + Σ_{i≤t} U_i^j X_i,  j = 1, …, m,
+//
+// with targets U_i^j that are functions of (round, j). It knows no regression and chooses no action:
+// package policy adds a step to a Sums after each update and reads rows of it.
+//
+// Each number of S is added up over time in order, by one fused multiply-add for a step. So it does
+// not matter when a step enters which row, and three engines give the same bits:
 //
 //	eager    every step enters every row at once. Best while S stays in the first cache.
 //	blocked  steps wait; every 64 rounds they enter all rows, 16 members × 64 steps × all features at
-//	         a time, S crossing the memory once instead of 64 times. A row that is asked for in
+//	         a time, and S crosses the memory once instead of 64 times. A row that is asked for in
 //	         between is brought up to date in a copy.
 //	lazy     all steps are kept; a row is brought up to date when it is asked for. Members that are
 //	         never drawn cost nothing, so it wins while T is at most a few times m. Rows that the
 //	         select stream is about to ask for are brought up to date together, 16 at a time.
-//
-// Memory: m·d numbers for S (rounded up to 16 members) and the steps that wait: eager none (and a
-// table of targets), blocked 64·d, lazy T·d, at most lazySteps numbers. Engine "auto" chooses by a
-// model of the cost and turns lazy into blocked when that has become the better engine.
+package members
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"troupe/internal/linalg"
+	"troupe/rng"
+)
+
+// Names of the engines. Auto chooses by a model of the cost, and turns lazy into blocked when that
+// has become the better engine.
+const (
+	Auto    = "auto"
+	Eager   = "eager"
+	Blocked = "blocked"
+	Lazy    = "lazy"
+)
+
+// Config says what to keep.
+type Config struct {
+	Dim, Members int
+	Horizon      int    // T; 0 when it is not known
+	Engine       string // one of the names above; "" is Auto
+
+	Law   rng.Law                            // of the targets, when Joint is nil
+	Joint func(u []float64, draw rng.Source) // draws the targets of all members at once; the engine is Eager then
+	First func(row []float64, j int)         // stores S_0^j, j from 0
+}
+
+// Sums holds S_t. Memory: m·d numbers (m rounded up to 16) and the steps that wait: eager none (and a
+// table of targets), blocked 64·d, lazy T·d, at most LazySteps numbers.
 //
 // Reading never changes a number, it only moves work. Not safe for concurrent use.
-type members struct {
+type Sums struct {
 	d, m    int
 	law     rng.Law
-	joint   func(u []float64, draw rng.Source) // eager only: the targets of all members, instead of law
-	first   func(row []float64, j int)         // stores S_0^j
+	joint   func(u []float64, draw rng.Source)
+	first   func(row []float64, j int)
 	mode    mode
 	auto    bool
-	horizon int // 0 when not known
+	horizon int
 
 	// Room for an even number of eights of members. Lazy keeps them row by row, because rows come alone
 	// there: row j is d numbers from j·d. Otherwise eight rows are a panel, see linalg.Members; both have
@@ -52,9 +73,10 @@ type members struct {
 	seen []int // lazy: steps 0, …, seen[j]−1 are in row j; −1 means that S_0^j is not drawn yet
 
 	table table // eager: targets of the coming rounds
+	asked table // targets that Targets was asked for
 
 	// Lazy: what the select stream asks for next.
-	last    rng.Source // of the last expect
+	last    rng.Source // of the last Expect
 	window  rng.Source // rows asked for in the `ahead` rounds from here were up to date then
 	outer   rng.Source // the same for the outer window
 	reach   uint64     // and its rounds
@@ -62,8 +84,8 @@ type members struct {
 	numbers rng.Rows
 	batch   []late
 	groups  []group
-	tiles   []*tile.Group // blocked: all members; lazy: those on their way
-	targets []float64     // 16 members × (64 rounds and a quad); eager: of all members with joint
+	tiles   []*tile   // blocked: all members; lazy: those on their way
+	targets []float64 // 16 members × (64 rounds and a quad); eager: of all members with joint
 	along   [4 * rng.Lanes]float64
 	row     []float64 // scratch
 }
@@ -76,18 +98,10 @@ type run struct {
 
 // group is 16 members on their way to the present, copied from S.
 type group struct {
-	tile.Group
+	tile
 	start [rng.Lanes]int // seen, ascending
 	lanes int            // members; further lanes repeat the last
 }
-
-// Names of the engines in options.
-const (
-	eager    = "eager"
-	blocked  = "blocked"
-	lazy     = "lazy"
-	exactLaw = "exact-law"
-)
 
 // mode is when steps enter rows: the engine as a number.
 type mode uint8
@@ -101,10 +115,10 @@ const (
 const (
 	block = 64 // steps that enter S together
 
-	// eagerSize is the number of entries of S up to which it is cheaper to add a step to all rows
+	// EagerSize is the number of entries of S up to which it is cheaper to add a step to all rows
 	// than to bring the drawn row up to date: adding costs 0.025 ns an entry more than in a block,
 	// a late row about 100 ns.
-	eagerSize = 4096
+	EagerSize = 4096
 
 	// lazyShare: lazy work is that up to a member's last draw, which for T = r·m rounds is a share
 	// 1 − (1 − e^{−r})/r of all. At r = 4 they broke even when it cost 1.2 times as much a step; with the
@@ -122,38 +136,40 @@ const (
 	outAhead = 2048
 )
 
-// lazySteps bounds the numbers kept by lazy before all rows are brought up to date: 128 MB.
-var lazySteps = 1 << 24
+// LazySteps bounds the numbers kept by lazy before all rows are brought up to date: 128 MB. It is a
+// variable for tests.
+var LazySteps = 1 << 24
 
-// newMembers returns S_0. engine is "auto" or a name.
-func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(row []float64, j int)) (*members, error) {
-	e := &members{
-		d: d, m: m, law: law, first: first, horizon: horizon,
+// New returns S_0. The engine must be one of the names, the sizes positive: the caller has checked.
+func New(c Config) *Sums {
+	d, m, horizon := c.Dim, c.Members, c.Horizon
+	e := &Sums{
+		d: d, m: m, law: c.Law, joint: c.Joint, first: c.First, horizon: horizon,
 		s:   make([]float64, (m+rng.Lanes-1)/rng.Lanes*rng.Lanes*d),
 		row: make([]float64, d),
 	}
-	switch engine {
-	case "", "auto":
+	switch c.Engine {
+	case "", Auto:
 		e.auto = true
 		switch {
-		case m*d <= eagerSize:
+		case m*d <= EagerSize:
 			e.mode = now
 		case horizon == 0 || horizon <= lazyShare*m:
 			e.mode = onDemand
 		default:
 			e.mode = inBlocks
 		}
-	case eager:
+	case Eager:
 		e.mode = now
-	case blocked:
+	case Blocked:
 		e.mode = inBlocks
-	case lazy:
+	case Lazy:
 		e.mode = onDemand
 	default:
-		return nil, fmt.Errorf("engine is %q%s", engine, spec.Suggest(engine, []string{"auto", eager, blocked, lazy, exactLaw}))
+		panic("members: unknown engine " + c.Engine)
 	}
 	if e.mode != now {
-		e.targets = make([]float64, tile.Size)
+		e.targets = make([]float64, tileSize)
 	}
 	if e.mode == onDemand {
 		e.seen = make([]int, m)
@@ -161,24 +177,24 @@ func newMembers(d, m int, law rng.Law, horizon int, engine string, first func(ro
 			e.seen[j] = -1
 		}
 		if horizon > 0 {
-			e.x = make([]float64, 0, min(horizon*d, lazySteps))
+			e.x = make([]float64, 0, min(horizon*d, LazySteps))
 		}
-		return e, nil
+		return e
 	}
 	if e.mode == inBlocks {
 		e.blocks()
 	}
 	for j := range m {
-		first(e.row, j)
-		e.store(j, e.row)
+		e.first(e.row, j)
+		e.Store(j, e.row)
 	}
-	return e, nil
+	return e
 }
 
 // blocks prepares what blocked needs.
-func (e *members) blocks() {
+func (e *Sums) blocks() {
 	e.x = make([]float64, 0, block*e.d)
-	groups := make([]tile.Group, len(e.s)/(rng.Lanes*e.d))
+	groups := make([]tile, len(e.s)/(rng.Lanes*e.d))
 	e.tiles = e.tiles[:0]
 	for k := range groups {
 		g := &groups[k]
@@ -191,13 +207,13 @@ func (e *members) blocks() {
 }
 
 // at returns the place of feature 0 of row j in its panel; feature i is 8i further.
-func (e *members) at(j int) int { return j&^7*e.d + j&7 }
+func (e *Sums) at(j int) int { return j&^7*e.d + j&7 }
 
 // line returns row j as lazy keeps it.
-func (e *members) line(j int) []float64 { return e.s[j*e.d : j*e.d+e.d] }
+func (e *Sums) line(j int) []float64 { return e.s[j*e.d : j*e.d+e.d] }
 
-// store and fetch copy row j of S.
-func (e *members) store(j int, row []float64) {
+// Store copies a row of d numbers to row j of S. Call it while Eager.
+func (e *Sums) Store(j int, row []float64) {
 	if e.mode == onDemand {
 		copy(e.line(j), row)
 		return
@@ -207,7 +223,8 @@ func (e *members) store(j int, row []float64) {
 	}
 }
 
-func (e *members) fetch(row []float64, j int) {
+// Fetch copies row j of S to row. Call it while Eager.
+func (e *Sums) Fetch(row []float64, j int) {
 	if e.mode == onDemand {
 		copy(row, e.line(j))
 		return
@@ -217,9 +234,9 @@ func (e *members) fetch(row []float64, j int) {
 	}
 }
 
-// panels returns rows 16g, …, 16g+15 as two panels: where they lie, or, for lazy, in the scratch of 16d
-// numbers. Every row is up to date.
-func (e *members) panels(scratch []float64, g int) []float64 {
+// Panels returns rows 16g, …, 16g+15 as two panels (linalg.Members): where they lie, or, for lazy, in
+// scratch, which has 16d numbers. Call Settle first.
+func (e *Sums) Panels(scratch []float64, g int) []float64 {
 	lie := e.s[g*rng.Lanes*e.d : (g+1)*rng.Lanes*e.d]
 	if e.mode != onDemand {
 		return lie
@@ -239,8 +256,8 @@ func toPanel(panel, rows []float64, d int) {
 	}
 }
 
-// add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
-func (e *members) add(x []float64, draw rng.Source) {
+// Add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
+func (e *Sums) Add(x []float64, draw rng.Source) {
 	if e.mode == now {
 		lanes := (e.m + 7) &^ 7
 		var u []float64
@@ -264,10 +281,10 @@ func (e *members) add(x []float64, draw rng.Source) {
 	switch {
 	case e.mode == inBlocks:
 		if e.n-e.from >= block || (draw.At()+1)%block == 0 {
-			e.settle()
+			e.Settle()
 		}
 	case e.auto && e.n > e.limit():
-		e.settle()
+		e.Settle()
 		rows := make([]float64, 8*e.d)
 		for at := 0; at < len(e.s); at += len(rows) {
 			copy(rows, e.s[at:])
@@ -275,13 +292,13 @@ func (e *members) add(x []float64, draw rng.Source) {
 		}
 		e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
 		e.blocks()
-	case len(e.x)+e.d > max(lazySteps, block*e.d):
-		e.settle()
+	case len(e.x)+e.d > max(LazySteps, block*e.d):
+		e.Settle()
 	}
 }
 
 // limit is the number of steps after which lazy is no longer the best engine.
-func (e *members) limit() int {
+func (e *Sums) limit() int {
 	switch {
 	case e.strange > 16+e.n/16:
 		return int(aloneShare * float64(e.m))
@@ -291,20 +308,20 @@ func (e *members) limit() int {
 	return lazyShare * e.m
 }
 
-// load stores S^j in dst.
-func (e *members) load(dst []float64, j int) {
+// Load stores S^j in dst, d numbers.
+func (e *Sums) Load(dst []float64, j int) {
 	if e.mode == onDemand {
 		copy(dst, e.current(j))
 		return
 	}
-	e.fetch(dst, j)
+	e.Fetch(dst, j)
 	if e.mode == inBlocks && e.from < e.n {
 		e.walk(dst, j, e.from)
 	}
 }
 
 // current brings row j up to date, for lazy, and returns it where it lies.
-func (e *members) current(j int) []float64 {
+func (e *Sums) current(j int) []float64 {
 	row, seen := e.line(j), e.seen[j]
 	if seen < 0 {
 		e.first(row, j)
@@ -317,31 +334,65 @@ func (e *members) current(j int) []float64 {
 	return row
 }
 
-// view returns S^j as numbers that are step apart: where it lies, or in the scratch of d numbers.
-func (e *members) view(scratch []float64, j int) (s []float64, step int) {
+// Engine returns the name of the engine that keeps S now.
+func (e *Sums) Engine() string {
+	return [...]string{now: Eager, inBlocks: Blocked, onDemand: Lazy}[e.mode]
+}
+
+// Eager reports whether every row is always up to date and the targets of the members are independent:
+// then Fetch and Store move whole rows.
+func (e *Sums) Eager() bool { return e.mode == now && e.joint == nil }
+
+// Law returns the law of independent targets.
+func (e *Sums) Law() rng.Law { return e.law }
+
+// Targets stores the targets of all members in the round of draw in u, which has room for m numbers,
+// rounded up to a multiple of rng.Lanes.
+func (e *Sums) Targets(u []float64, draw rng.Source) {
+	if e.joint != nil {
+		e.joint(u[:e.m], draw)
+		return
+	}
+	copy(u, e.asked.at(draw, e.m, e.law))
+}
+
+// LargestTarget bounds |U| for any target that is ever drawn.
+func (e *Sums) LargestTarget() float64 {
+	switch {
+	case e.joint != nil:
+		return max(7, 2*math.Sqrt(float64(e.m)))
+	case e.law == rng.NormalLaw:
+		return 7
+	}
+	return 1
+}
+
+// View returns S^j as d numbers that are step apart, step 1 or 8: where it lies, or in scratch, which has d
+// numbers. It is valid until the next call of a method and must not be changed.
+func (e *Sums) View(scratch []float64, j int) (s []float64, step int) {
 	switch {
 	case e.mode == onDemand:
 		return e.current(j), 1
 	case e.mode == now || e.from == e.n:
 		return e.s[e.at(j):], 8
 	}
-	e.load(scratch, j)
+	e.Load(scratch, j)
 	return scratch, 1
 }
 
 // walk adds the steps from, …, n−1 to row j.
-func (e *members) walk(row []float64, j, from int) {
+func (e *Sums) walk(row []float64, j, from int) {
 	e.stretches(from, e.n, func(a, b int, src rng.Source) {
 		src.FillRounds(&e.along, uint32(j), e.law)
 		linalg.AddSteps(row, &e.along, int(src.At()%4), e.steps(a, b))
 	})
 }
 
-func (e *members) steps(a, b int) []float64 { return e.x[(a-e.from)*e.d : (b-e.from)*e.d] }
+func (e *Sums) steps(a, b int) []float64 { return e.x[(a-e.from)*e.d : (b-e.from)*e.d] }
 
 // stretches cuts the steps a, …, b−1 into stretches of consecutive rounds of one stream that do not
 // cross a multiple of 64. src is the source of the first step of a stretch.
-func (e *members) stretches(a, b int, f func(a, b int, src rng.Source)) {
+func (e *Sums) stretches(a, b int, f func(a, b int, src rng.Source)) {
 	k, _ := slices.BinarySearchFunc(e.runs, a+1, func(r run, t int) int { return cmp.Compare(r.at, t) })
 	for k--; a < b; k++ {
 		end := b
@@ -357,8 +408,8 @@ func (e *members) stretches(a, b int, f func(a, b int, src rng.Source)) {
 	}
 }
 
-// settle brings every row up to date and forgets the steps.
-func (e *members) settle() {
+// Settle brings every row up to date and forgets the steps that waited.
+func (e *Sums) Settle() {
 	if e.mode == onDemand {
 		order := make([]late, e.m)
 		for j := range order {
@@ -367,19 +418,19 @@ func (e *members) settle() {
 		e.catchUp(order)
 	} else if e.from < e.n {
 		e.stretches(e.from, e.n, func(a, b int, src rng.Source) {
-			tile.Add(e.tiles, src, e.steps(a, b), e.d, e.law, e.targets)
+			addTiles(e.tiles, src, e.steps(a, b), e.d, e.law, e.targets)
 		})
 	}
 	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
 }
 
-// expect, for lazy, says that a row is about to be asked for by number 0 of draw, a source of the select
-// stream. When the stream has been walking through consecutive rounds, lazy computes whom it will
-// ask for in the next ones and brings those rows up to date together, which costs a fourth of doing
-// it one by one. A wrong guess wastes work and changes nothing. It does not look beyond a known horizon, or
-// far beyond an eighth of the rounds so far.
-func (e *members) expect(draw rng.Source) {
-	if draw == e.last {
+// Expect says that View is about to be called for the member that number 0 of draw chooses, draw being a
+// source of the select stream. When that stream has been walking through consecutive rounds, lazy
+// computes which rows the next rounds need and brings them up to date together, which costs a fourth
+// of doing it one by one. A wrong guess wastes work and changes nothing. It does not look beyond a known
+// horizon, or far beyond an eighth of the rounds so far. The other engines ignore it.
+func (e *Sums) Expect(draw rng.Source) {
+	if e.mode != onDemand || draw == e.last {
 		return
 	}
 	next := false
@@ -406,7 +457,7 @@ func (e *members) expect(draw rng.Source) {
 }
 
 // meet brings the rows up to date that draw and the rounds after it ask for, n in all.
-func (e *members) meet(draw rng.Source, n uint64) {
+func (e *Sums) meet(draw rng.Source, n uint64) {
 	e.batch = slices.Grow(e.batch[:0], int(n))
 	for k := range n {
 		if j := e.numbers.Intn(draw.Later(k), 0, e.m); e.seen[j] < e.n {
@@ -419,13 +470,13 @@ func (e *members) meet(draw rng.Source, n uint64) {
 // late is a row, and how far it is: seen + 1 in the upper half, the row in the lower one.
 type late uint64
 
-func (e *members) late(j int) late { return late(e.seen[j]+1)<<32 | late(j) }
+func (e *Sums) late(j int) late { return late(e.seen[j]+1)<<32 | late(j) }
 
 func (l late) row() int { return int(uint32(l)) }
 
 // catchUp brings rows up to date, the ones that are late by the most first, as many at a time as leave
 // room in the second cache. It sorts them; a row may come twice.
-func (e *members) catchUp(rows []late) {
+func (e *Sums) catchUp(rows []late) {
 	slices.Sort(rows)
 	for rows = slices.Compact(rows); len(rows) > 0; {
 		k := min(len(rows), 16*rng.Lanes)
@@ -435,11 +486,11 @@ func (e *members) catchUp(rows []late) {
 }
 
 // advance brings rows up to date, side by side. They are sorted; no row comes twice.
-func (e *members) advance(rows []late) {
+func (e *Sums) advance(rows []late) {
 	d, width := e.d, rng.Lanes*e.d
 	n := (len(rows) + rng.Lanes - 1) / rng.Lanes
 	for len(e.groups) < n {
-		e.groups = append(e.groups, group{Group: tile.Group{S: make([]float64, width)}})
+		e.groups = append(e.groups, group{tile: tile{S: make([]float64, width)}})
 	}
 	groups := e.groups[:n]
 	begin := e.n
@@ -487,17 +538,17 @@ func (e *members) advance(rows []late) {
 				}
 				switch {
 				case to-at == b-a:
-					e.tiles = append(e.tiles, &g.Group)
+					e.tiles = append(e.tiles, &g.tile)
 				case i > 0:
 					if u == nil {
-						u = tile.Targets(src, &g.Members, b-a, e.law, e.targets)
+						u = tileTargets(src, &g.Members, b-a, e.law, e.targets)
 					}
 					linalg.AddTile(g.S, u[(at-a)*rng.Lanes:(to-a)*rng.Lanes], e.steps(at, to), d)
 				}
 				at = to
 			}
 		}
-		tile.Add(e.tiles, src, e.steps(a, b), d, e.law, e.targets)
+		addTiles(e.tiles, src, e.steps(a, b), d, e.law, e.targets)
 	})
 	for k := range groups {
 		g := &groups[k]
@@ -515,19 +566,19 @@ func (e *members) advance(rows []late) {
 	}
 }
 
-// sums stores S in dst, m×d, row by row.
-func (e *members) sums(dst []float64) {
-	e.settle()
+// Read stores S in dst, m×d numbers row by row.
+func (e *Sums) Read(dst []float64) {
+	e.Settle()
 	for j := range e.m {
-		e.fetch(dst[j*e.d:j*e.d+e.d], j)
+		e.Fetch(dst[j*e.d:j*e.d+e.d], j)
 	}
 }
 
-// set replaces S by src, m×d.
-func (e *members) set(src []float64) {
+// Write replaces S by src, m×d numbers row by row. Steps that waited are dropped.
+func (e *Sums) Write(src []float64) {
 	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
 	for j := range e.m {
-		e.store(j, src[j*e.d:j*e.d+e.d])
+		e.Store(j, src[j*e.d:j*e.d+e.d])
 	}
 	for j := range e.seen {
 		e.seen[j] = e.n

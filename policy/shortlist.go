@@ -10,7 +10,7 @@ import (
 	"troupe/rng"
 )
 
-// scores finds the best arm of a finite set for all models θ̂ ± r θ̃^j at once, for Prob and for select =
+// shortlist finds the best arm of a finite set for all models θ̂ ± r θ̃^j at once, for Prob and for select =
 // "max". It needs the scores P[a, j] = ⟨x_a, θ̃^j⟩ of K arms and m members. Two ways lead to them:
 //
 //	fresh  θ̃ = V⁻¹S and P = X θ̃ as matrix products, 16 members at a time: 2m(d² + Kd) operations
@@ -26,7 +26,10 @@ import (
 // many leads uncertain, P is computed afresh.
 //
 // Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize; K·16 otherwise.
-type scores struct {
+type shortlist struct {
+	e    *Ensemble
+	kept *accumulated
+
 	set    bandit.Finite
 	arms   int
 	xt     []float64 // d×K
@@ -45,7 +48,6 @@ type scores struct {
 	doubts  int       // models of which the oracle was asked the last time
 	ever    int       // the same when p was computed afresh: equal arms
 	asked   int       // and since then, beyond those
-	table   table
 
 	counts       *linalg.Counts
 	unsure       [2 * linalg.LeadPanels]uint8
@@ -72,13 +74,13 @@ const (
 )
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
-func (q *scores) about(set bandit.Finite, d, m int) (again bool) {
+func (q *shortlist) about(set bandit.Finite, d, m int) (again bool) {
 	if q.set != nil && reflect.TypeOf(set).Comparable() && reflect.TypeOf(q.set) == reflect.TypeOf(set) && q.set == set {
 		return true
 	}
 	k := set.Len()
 	if k != q.arms || len(q.xt) != k*d {
-		*q = scores{leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k, m), base: make([]float64, k), w: make([]float64, k)}
+		*q = shortlist{e: q.e, kept: q.kept, leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k, m), base: make([]float64, k), w: make([]float64, k)}
 	}
 	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
 	var most float64
@@ -97,7 +99,7 @@ func (q *scores) about(set bandit.Finite, d, m int) (again bool) {
 
 // combine stores Σ_i c_i x_{a,i} in dst for all arms a, and the same with the numbers of also in second, which costs half as much as
 // doing it alone, or nothing where second is nil.
-func (q *scores) combine(dst, c, second, also []float64) {
+func (q *shortlist) combine(dst, c, second, also []float64) {
 	clear(dst)
 	clear(second)
 	const features = 32 // of a part they leave room in the first cache
@@ -121,8 +123,12 @@ func (q *scores) combine(dst, c, second, also []float64) {
 	}
 }
 
-// follow records an update, after it: p can follow it if the action is an arm of the set.
-func (q *scores) follow(e *Ensemble, a bandit.Action, gain []float64, draw rng.Source) {
+// follow records an update, after it: P can follow it if the action is an arm of the set.
+func (q *shortlist) follow(a bandit.Action, gain []float64, draw rng.Source) {
+	if q == nil || !q.valid {
+		return
+	}
+	e := q.e
 	if a.Index < 0 || a.Index >= q.arms || len(q.steps) == scoresSteps || e.ridge.Rebuilt() != q.rebuilt {
 		q.valid = false
 		return
@@ -158,8 +164,9 @@ const (
 
 // visit calls f with the leads of panels of eight members, the first of them member j, and with the
 // largest error that a lead can have. Behind the last member leads are of nobody.
-func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []linalg.Leads, slack float64) error) error {
-	d, k := e.ridge.Dim(), q.arms
+func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads, slack float64) error) error {
+	e := q.e
+	d, k, m := e.ridge.Dim(), q.arms, q.kept.m
 	// The Frobenius norm is at least ‖V⁻¹‖; V⁻¹ only shrinks, so an old one is a bound.
 	size := q.size
 	if q.sized--; q.sized < 0 || e.ridge.Rebuilt() != q.rebuilt {
@@ -176,16 +183,16 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 	bound := func(slack, longest float64) float64 {
 		return 1.01*(math.Abs(c)*slack+rough*q.radius*(hat+math.Abs(c)*size*longest)) + faint
 	}
-	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= e.m/3 {
+	if q.valid && e.ridge.Rebuilt() == q.rebuilt && q.asked <= m/3 {
 		q.valid = false // until the last panel is done
 		if len(q.steps) == 0 {
 			q.combine(q.base, e.ridge.Theta(), nil, nil)
 		}
 		for n := range q.steps {
-			q.step(e, n)
+			q.step(n)
 		}
 		q.steps, q.doubts = q.steps[:0], 0
-		if err := q.look(e, c, bound(q.slack, q.longest), size, f); err != nil {
+		if err := q.look(c, bound(q.slack, q.longest), size, f); err != nil {
 			return err
 		}
 		q.valid, q.size = true, size
@@ -193,13 +200,13 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 		return nil
 	}
 
-	e.s.settle()
+	q.kept.Settle()
 	q.combine(q.base, e.ridge.Theta(), nil, nil)
 	inv := e.ridge.PaddedInv()
-	groups := (e.m + rng.Lanes - 1) / rng.Lanes
+	groups := (m + rng.Lanes - 1) / rng.Lanes
 	keep := again && groups*rng.Lanes*k <= scoresSize
 	if keep && q.contest == nil {
-		q.contest = linalg.NewContest(k, e.m, e.signs())
+		q.contest = linalg.NewContest(k, m, e.signs())
 	}
 	q.valid, q.steps, q.doubts = false, q.steps[:0], 0
 	if q.group == nil {
@@ -212,7 +219,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 		if keep {
 			p = q.contest.Scores(g)
 		}
-		longest := q.products(e.s.panels(q.theta, g), inv, p, d)
+		longest := q.products(q.kept.Panels(q.theta, g), inv, p, d)
 		all = max(all, longest)
 		// θ̃ is off by 2d roundings of sums below ‖V⁻¹‖‖S‖ against the solve of one member, a score
 		// by d more.
@@ -221,7 +228,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 		if keep {
 			continue
 		}
-		leads := q.leads[:min(2, (e.m+7)/8-2*g)]
+		leads := q.leads[:min(2, (m+7)/8-2*g)]
 		linalg.FindLeads(leads, p[:len(leads)*8*k], q.base, c)
 		if err := f(g*rng.Lanes, leads, bound(slack, longest)); err != nil {
 			return err
@@ -238,7 +245,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 		q.errors[a] = slackest
 	}
 	q.contest.Restart()
-	if err := q.look(e, c, bound(slackest, all), size, f); err != nil {
+	if err := q.look(c, bound(slackest, all), size, f); err != nil {
 		return err
 	}
 	q.valid, q.ever, q.asked = true, q.doubts, 0
@@ -248,7 +255,7 @@ func (q *scores) visit(e *Ensemble, c float64, again bool, f func(j int, l []lin
 // look is visit from the scores of the contest. An arm that it leaves out is behind the lead by more than
 // 3·slack: where leads are told apart by 2·slack it could be neither the first nor the second. A tenth of that is more
 // than the roundings of a few values, each a part of epsilon of the numbers of which slack takes 68·epsilon.
-func (q *scores) look(e *Ensemble, c, slack, size float64, f func(j int, l []linalg.Leads, slack float64) error) error {
+func (q *shortlist) look(c, slack, size float64, f func(j int, l []linalg.Leads, slack float64) error) error {
 	most := 1.01 * (q.radius*size*q.longest + q.slack) // a bound of all scores
 	return q.contest.Look(q.base, c, 3*slack, most, func(first int, l []linalg.Leads) error {
 		return f(8*first, l, slack)
@@ -257,7 +264,7 @@ func (q *scores) look(e *Ensemble, c, slack, size float64, f func(j int, l []lin
 
 // products stores the scores of 16 members in p, two panels, and returns the largest ‖S^j‖. s is their
 // sums, two panels.
-func (q *scores) products(s, inv, p []float64, d int) (longest float64) {
+func (q *shortlist) products(s, inv, p []float64, d int) (longest float64) {
 	var squares [rng.Lanes]float64
 	ld := linalg.Padded(d)
 	u := q.u[:rng.Lanes*d]
@@ -286,13 +293,9 @@ func (q *scores) products(s, inv, p []float64, d int) (longest float64) {
 }
 
 // step makes step n, and the bounds after it. With the last step it makes base.
-func (q *scores) step(e *Ensemble, n int) {
-	s := &q.steps[n]
-	if e.s.joint != nil {
-		e.s.joint(q.u[:e.m], s.draw)
-	} else {
-		copy(q.u, q.table.at(s.draw, e.m, e.law.law))
-	}
+func (q *shortlist) step(n int) {
+	s, e := &q.steps[n], q.e
+	q.kept.Targets(q.u, s.draw)
 	if n < len(q.steps)-1 {
 		q.combine(q.w, s.gain, nil, nil)
 	} else { // and the values of θ̂
@@ -303,13 +306,7 @@ func (q *scores) step(e *Ensemble, n int) {
 	// their own. 32 is generous. What P was off by before moves with it: by e_a of an arm, then by e_a − w_a e_b, b the arm that was
 	// played, and (1 − w_b) e_b of that one, which gets better. The thousandth covers the roundings of 2⁴⁰ of these sums.
 	r, dim := q.radius, float64(e.ridge.Dim()+16)
-	target := 1.0 // no |U| is larger
-	switch {
-	case e.s.joint != nil:
-		target = max(7, 2*math.Sqrt(float64(e.m)))
-	case e.law.law == rng.NormalLaw:
-		target = 7
-	}
+	target := q.kept.LargestTarget()
 	own := 1 + q.size*r*r
 	local := 32 * dim * epsilon * own * own * (target + r*q.size*q.longest)
 	played := q.errors[s.arm]
@@ -320,26 +317,30 @@ func (q *scores) step(e *Ensemble, n int) {
 	q.contest.Step(q.w, q.u, s.arm)
 }
 
-// signs returns how many signs a model has.
-func (e *Ensemble) signs() int {
-	if e.opts.Symmetric {
-		return 2
+// takes reports whether the shortlist answers questions about a set, which it then returns as what it is.
+func (q *shortlist) takes(set bandit.ActionSet) (f bandit.Finite, ok bool) {
+	if q == nil {
+		return nil, false
 	}
-	return 1
+	f, ok = set.(bandit.Finite)
+	return f, ok && f.Len() <= scoresArms
 }
 
-// probFinite is Prob over a finite set.
-func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
-	q := &e.scores
-	again := q.about(set, e.ridge.Dim(), e.m)
+// forget drops all scores, after S has changed otherwise than by updates.
+func (q *shortlist) forget() { *q = shortlist{e: q.e, kept: q.kept} }
+
+// count is Prob over a finite set.
+func (q *shortlist) count(dst *bandit.Law, set bandit.Finite) error {
+	e, m := q.e, q.kept.m
+	again := q.about(set, e.ridge.Dim(), m)
 	c := e.Scale()
 	q.counts.Begin()
-	err := q.visit(e, c, again, func(j int, leads []linalg.Leads, slack float64) error {
+	err := q.visit(c, again, func(j int, leads []linalg.Leads, slack float64) error {
 		gap := 2 * slack
 		if !(slack < hopeless) {
 			gap = math.Inf(1) // ask
 		}
-		if !q.counts.Set(j/8, leads, e.m-j, e.signs(), gap, &q.unsure) {
+		if !q.counts.Set(j/8, leads, m-j, e.signs(), gap, &q.unsure) {
 			return nil
 		}
 		for p := range leads {
@@ -373,19 +374,19 @@ func (e *Ensemble) probFinite(dst *bandit.Law, set bandit.Finite) error {
 	return nil
 }
 
-// maxFinite is maximise over a finite set: models whose best value could be the largest are asked.
-func (e *Ensemble) maxFinite(dst *bandit.Action, set bandit.Finite) error {
-	q := &e.scores
-	again := q.about(set, e.ridge.Dim(), e.m)
+// maximise is Ensemble.maximise over a finite set: models whose best value could be the largest are formed.
+func (q *shortlist) maximise(dst *bandit.Action, set bandit.Finite) error {
+	e, m := q.e, q.kept.m
+	again := q.about(set, e.ridge.Dim(), m)
 	c := e.Scale()
-	if len(q.upper) != 2*e.m {
-		q.upper = make([]float64, 2*e.m)
+	if len(q.upper) != 2*m {
+		q.upper = make([]float64, 2*m)
 	}
 	lower := math.Inf(-1) // some model reaches it
-	err := q.visit(e, c, again, func(j int, leads []linalg.Leads, slack float64) error {
+	err := q.visit(c, again, func(j int, leads []linalg.Leads, slack float64) error {
 		for p := range leads {
 			l, j := &leads[p], j+8*p
-			for i := range min(8, e.m-j) {
+			for i := range min(8, m-j) {
 				for k := range e.signs() {
 					if !(slack < hopeless) {
 						q.upper[2*(j+i)+k] = math.Inf(1) // ask
@@ -403,7 +404,7 @@ func (e *Ensemble) maxFinite(dst *bandit.Action, set bandit.Finite) error {
 		return err
 	}
 	top := math.Inf(-1)
-	for j := range e.m {
+	for j := range m {
 		for k := range e.signs() {
 			if q.upper[2*j+k] < lower {
 				continue
