@@ -135,9 +135,6 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	collectAt(seldom) // nothing else sets it again; the server's own setting goes further
-	serve.CollectSeldom()
-	threads := serve.SpareProcessors()
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	if err := f.check(); err != nil {
@@ -234,7 +231,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(listener) }()
 	url := scheme + "://" + listener.Addr().String()
-	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil, "threads", threads)
+	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
