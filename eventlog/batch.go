@@ -114,21 +114,27 @@ func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:68], castagnoli), castagnoli, b[HeaderSize:])
 }
 
-// AppendBatch appends the batch of h and the records. h.Count is set from their number, h.Version
-// to LogVersion. It is for tools and tests; the Committer packs its own.
+// AppendBatch appends the batch of h and the records. h.Count is set from their number, and h.Version to
+// LogVersion when it is 0. It is for tools and tests; the Committer packs its own.
 func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
+	if h.Version == 0 {
+		h.Version = LogVersion
+	}
+	if h.Version > LogVersion {
+		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, LogVersion, ErrVersion)
+	}
 	start := len(dst)
 	b := append(dst, make([]byte, HeaderSize)...)
 	var err error
 	for _, r := range records {
-		if b, err = AppendRecord(b, r); err != nil {
+		if b, err = appendRecord(b, r, h.Version); err != nil {
 			return dst, err
 		}
 	}
 	if len(records) == 0 || len(records) > MaxEvents || len(b)-start > MaxBatch {
 		return dst, fmt.Errorf("batch of %d records and %d bytes: %w", len(records), len(b)-start, ErrTooLarge)
 	}
-	h.Count, h.Version = uint32(len(records)), LogVersion
+	h.Count = uint32(len(records))
 	seal(b[start:], h)
 	return b, nil
 }
@@ -143,12 +149,42 @@ func ParseHeader(b []byte) (Header, error) {
 	return batch.Header, err
 }
 
-// parseBatch is ParseBatch, or without records everything but their decoding. A batch of Repair is
-// always decoded. With a slate the records live there and refer to b.
+// parseBatch is ParseBatch, or without decode everything but the decoding of the records. A batch of
+// Repair is always decoded. With a slate the records are there and refer to b.
 func parseBatch(b []byte, decode bool, in *slate) (Batch, error) {
+	h, rest, err := parseHeader(b)
+	if err != nil {
+		return Batch{}, err
+	}
+	if !decode && h.Epoch != 0 {
+		return Batch{Header: h, Hash: HashBatch(b)}, nil
+	}
+	records := in.begin(atMost(h.Count, rest))
+	for i := range h.Count {
+		r, next, err := decodeRecord(rest, h.Version, in)
+		if err != nil {
+			return Batch{}, fmt.Errorf("batch: record %d: %w", i, err)
+		}
+		if r.Kind() == KindLoss && (h.Epoch != 0 || h.Count != 1) || h.Epoch == 0 && r.Kind() != KindLoss {
+			return Batch{}, malformedBatch("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch)
+		}
+		records, rest = append(records, r), next
+	}
+	if len(rest) > 0 {
+		return Batch{}, malformedBatch("%d bytes after the last record", len(rest))
+	}
+	if in != nil {
+		in.records = records
+	}
+	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
+}
+
+// parseHeader checks the form and the checksum of a batch. It returns its header and the bytes of its
+// records.
+func parseHeader(b []byte) (h Header, records []byte, err error) {
 	le := binary.LittleEndian
-	bad := func(format string, a ...any) (Batch, error) {
-		return Batch{}, fmt.Errorf("batch: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
+	bad := func(format string, a ...any) (Header, []byte, error) {
+		return Header{}, nil, malformedBatch(format, a...)
 	}
 	switch {
 	case len(b) < HeaderSize:
@@ -166,7 +202,7 @@ func parseBatch(b []byte, decode bool, in *slate) (Batch, error) {
 	case le.Uint16(b[6:]) != 0:
 		return bad("flags %#x are unknown", le.Uint16(b[6:]))
 	}
-	h := Header{
+	h = Header{
 		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
 		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
 		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
@@ -181,36 +217,22 @@ func parseBatch(b []byte, decode bool, in *slate) (Batch, error) {
 	case h.After == 0 && h.Prev != Hash{}:
 		return bad("a hash before the first batch")
 	}
-	if !decode && h.Epoch != 0 {
-		return Batch{Header: h, Hash: HashBatch(b)}, nil
-	}
-	rest := b[HeaderSize:]
-	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.
-	records := in.begin(min(int(h.Count), len(rest)/4), len(rest))
-	for i := range h.Count {
-		r, next, err := decodeRecord(rest, in)
-		if err != nil {
-			return Batch{}, fmt.Errorf("batch: record %d: %w", i, err)
-		}
-		if r.Kind() == KindLoss && (h.Epoch != 0 || h.Count != 1) || h.Epoch == 0 && r.Kind() != KindLoss {
-			return bad("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch)
-		}
-		records, rest = append(records, r), next
-	}
-	if len(rest) > 0 {
-		return bad("%d bytes after the last record", len(rest))
-	}
-	if in != nil {
-		in.records = records
-	}
-	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
+	return h, b[HeaderSize:], nil
 }
 
-// ParseRecord returns the header of a batch and its record at place i, for readers who want one of many:
+func malformedBatch(format string, a ...any) error {
+	return fmt.Errorf("batch: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
+}
+
+// atMost is the number of records to make room for. The smallest record has 4 bytes, so a count that does
+// not fit into the batch cannot make a reader allocate for it.
+func atMost(count uint32, records []byte) int { return min(int(count), len(records)/4) }
+
+// ParseRecord returns the header of a batch and its record at place i, for readers that want one of many:
 // the checksum of the whole batch must be right, the other records are not decoded. ErrNotFound when
 // there are not so many. The record does not refer to b.
 func ParseRecord(b []byte, i uint32) (Header, Record, error) {
-	h, rest, err := parseHead(b)
+	h, rest, err := parseHeader(b)
 	if err != nil {
 		return h, nil, err
 	}
@@ -221,11 +243,11 @@ func ParseRecord(b []byte, i uint32) (Header, Record, error) {
 		_, n := uvarint(rest)
 		size, k := uvarint(rest[n:])
 		if n == 0 || k == 0 || size > uint64(len(rest)-n-k) {
-			return h, nil, fmt.Errorf("batch: bad length before record %d: %w", i, ErrMalformed)
+			return h, nil, malformedBatch("bad length before record %d", i)
 		}
 		rest = rest[n+k+int(size):]
 	}
-	r, _, err := DecodeRecord(rest)
+	r, _, err := decodeRecord(rest, h.Version, nil)
 	if err != nil {
 		return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
 	}
@@ -235,37 +257,18 @@ func ParseRecord(b []byte, i uint32) (Header, Record, error) {
 // ParseRecords is ParseRecord for all records of a batch. Bytes in them, such as a decision's Full, are
 // those of b; vectors and texts are not.
 func ParseRecords(b []byte) (Header, []Record, error) {
-	h, rest, err := parseHead(b)
+	h, rest, err := parseHeader(b)
 	if err != nil {
 		return h, nil, err
 	}
-	// The smallest record has 4 bytes: a count that does not fit cannot make us allocate for it.
-	records := make([]Record, 0, min(int(h.Count), len(rest)/4))
 	in := &slate{}
+	records := make([]Record, 0, atMost(h.Count, rest))
 	for i := range h.Count {
 		var r Record
-		if r, rest, err = decodeRecord(rest, in); err != nil {
+		if r, rest, err = decodeRecord(rest, h.Version, in); err != nil {
 			return h, nil, fmt.Errorf("batch: record %d: %w", i, err)
 		}
 		records = append(records, r)
 	}
 	return h, records, nil
-}
-
-// parseHead checks form and checksum of a batch and returns its header and the bytes of its records.
-func parseHead(b []byte) (Header, []byte, error) {
-	le := binary.LittleEndian
-	if len(b) < HeaderSize || len(b) > MaxBatch || !bytes.Equal(b[:4], magic[:]) || le.Uint16(b[4:]) != format ||
-		uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize) || le.Uint32(b[68:]) != checksum(b) {
-		return Header{}, nil, fmt.Errorf("batch: %d bytes that are no batch of format %d: %w", len(b), format, ErrMalformed)
-	}
-	h := Header{
-		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
-		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
-		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
-	}
-	if h.Version == 0 || h.Version > LogVersion {
-		return h, nil, fmt.Errorf("batch: log version %d, this code reads up to %d: %w", h.Version, LogVersion, ErrMalformed)
-	}
-	return h, b[HeaderSize:], nil
 }

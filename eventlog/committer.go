@@ -25,6 +25,9 @@ type CommitterOptions struct {
 	// Patience is how long callers wait for the outcome of all attempts before they get ErrUnknown,
 	// default 15 s.
 	Patience time.Duration
+	// Version is the log version that batches have. 0 means LogVersion. Records that need a higher one are
+	// refused with ErrVersion.
+	Version uint16
 	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
 	Now func() time.Time
 }
@@ -155,6 +158,9 @@ func (o *CommitterOptions) defaults() {
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Second
 	}
+	if o.Version == 0 {
+		o.Version = LogVersion
+	}
 }
 
 func (o *CommitterOptions) check() error {
@@ -163,6 +169,8 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: batch = %d bytes, want %d to %d", o.Batch, HeaderSize, MaxBatch)
 	case o.Queue < o.Batch:
 		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
+	case o.Version > LogVersion:
+		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, LogVersion)
 	case o.Try < 0 || o.Patience < 0:
 		return fmt.Errorf("committer: try = %v, patience = %v, want positive times", o.Try, o.Patience)
 	case (o.Head.Seq == 0) != (o.Head.Hash == Hash{}):
@@ -195,7 +203,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 		if r.Kind() == KindLoss {
 			return Receipt{}, fmt.Errorf("a loss is written by repair only: %w", ErrMalformed)
 		}
-		if b, err = AppendRecord(b, r); err != nil {
+		if b, err = appendRecord(b, r, c.opt.Version); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -355,7 +363,7 @@ func (c *Committer) store(f *flight) error {
 
 // seal writes the header of a batch and returns it.
 func (c *Committer) seal(f *flight) Header {
-	h := Header{Shard: c.opt.Shard, Version: LogVersion, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
+	h := Header{Shard: c.opt.Shard, Version: c.opt.Version, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
 	if c.opt.Now != nil {
 		h.Time = c.opt.Now().UnixNano()
 	}

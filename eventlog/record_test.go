@@ -57,8 +57,114 @@ func genText(t *rapid.T) string { return rapid.StringN(0, 20, 40).Draw(t, "text"
 func genID(t *rapid.T) ID       { return ID(rapid.Uint64Min(1).Draw(t, "id")) }
 func genTime(t *rapid.T) int64  { return rapid.Int64().Draw(t, "time") }
 
-func genRecord(t *rapid.T) Record {
-	switch Kind(rapid.IntRange(1, 6).Draw(t, "kind")) {
+// genSparse draws a sparse vector in one of the three forms, often none.
+func genSparse(t *rapid.T) (s Sparse) {
+	value := rapid.SampledFrom([]*rapid.Generator[float64]{
+		rapid.Just(1.0), rapid.Map(rapid.Float32().Filter(func(v float32) bool { return v != 0 && finite(float64(v)) }), func(v float32) float64 { return float64(v) }),
+		rapid.Float64().Filter(func(v float64) bool { return v != 0 && finite(v) }),
+	}).Draw(t, "form")
+	for _, at := range rapid.SliceOfNDistinct(rapid.Uint32(), 0, 8, rapid.ID[uint32]).Draw(t, "indices") {
+		s.Index, s.Value = append(s.Index, at), append(s.Value, value.Draw(t, "value"))
+	}
+	slices.Sort(s.Index)
+	return s
+}
+
+// genLaw draws the law of r's draw over r.Offered candidates, with or without groups.
+func genLaw(t *rapid.T, r *Decision) {
+	counts := []uint64{} // by group
+	groups := make([]uint32, r.Offered)
+	for i := range groups {
+		groups[i] = uint32(rapid.IntRange(0, len(counts)).Draw(t, "group"))
+		if int(groups[i]) == len(counts) {
+			counts = append(counts, rapid.Uint64Range(0, 1<<20).Draw(t, "count"))
+		}
+	}
+	counts[0]++
+	for _, c := range counts {
+		r.Voters += c
+	}
+	for _, g := range groups {
+		r.Law = append(r.Law, counts[g])
+	}
+	if len(counts) < len(groups) {
+		r.Groups = groups
+	}
+}
+
+// genRecord draws a record of any kind that writers write, of log version 2 or 1.
+func genRecord(t *rapid.T) Record { return genRecordOf(t, LogVersion) }
+
+func genRecordOf(t *rapid.T, version uint16) Record {
+	last := 6
+	if version >= 2 {
+		last = 8
+	}
+	r := genOldRecord(t, Kind(rapid.IntRange(1, last).Draw(t, "kind")))
+	if version < 2 || rapid.Bool().Draw(t, "old") {
+		return r
+	}
+	switch r := r.(type) {
+	case *Decision:
+		if len(r.X) == 0 {
+			r.NZ = genSparse(t)
+		}
+		if r.Offered >= 2 && r.Offered < 50 {
+			genLaw(t, r)
+		}
+		r.Floor, r.Request = rapid.Uint32Range(0, FloorUnit).Draw(t, "floor"), genBytes(t, 40)
+		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
+	case *Reward:
+		if len(r.X) == 0 {
+			r.NZ = genSparse(t)
+		}
+	case *Control:
+		switch r.Act = Act(rapid.IntRange(int(Create), int(Adopt)).Draw(t, "new act")); r.Act {
+		case Configure:
+			r.Base = rapid.Uint64().Draw(t, "base")
+		case Trim:
+			r.AtSeq, r.Data = max(r.AtSeq, 1), bytes.Repeat([]byte{7}, 32)
+		case Members:
+			r.Data = []byte("a\nb\nc")
+		case Adopt:
+			r.Data = []byte("y")
+		}
+		r.Model, r.From, r.Version = 0, 0, 0
+		if !r.Act.ofLog() {
+			r.Model = genID(t)
+		}
+		if r.Act == RaiseVersion {
+			r.Version = 2
+		}
+		if r.Act == Clone || r.Act == Rollback {
+			r.From = genID(t)
+		}
+	case *Checkpoint:
+		r.Node, r.Applied, r.Combined, r.Readable, r.Keys = "a", rapid.Uint64().Draw(t, "applied"), genID(t), 2, genID(t)
+		if rapid.Bool().Draw(t, "base") {
+			r.Base, r.BaseSeq = bytes.Repeat([]byte{9}, 32), 5
+		}
+	}
+	return r
+}
+
+func genOldRecord(t *rapid.T, kind Kind) Record {
+	switch kind {
+	case 7:
+		r := &Learned{Model: genID(t), What: Measure(rapid.IntRange(1, 2).Draw(t, "what")), Name: "user.age", Generation: 1, Time: genTime(t)}
+		if r.What == NumberStatistics {
+			r.Values = []float64{genFloat(t), math.Abs(genFloat(t)), 3}
+		} else {
+			r.Data = JSON("{}")
+		}
+		return r
+	case 8:
+		r := &Piece{Model: genID(t), Parts: rapid.Uint32Range(1, 5).Draw(t, "parts"), Data: []byte("part")}
+		r.Part = rapid.Uint32Range(0, r.Parts-1).Draw(t, "part")
+		if r.Part == r.Parts-1 {
+			r.Digest = genID(t)
+		}
+		return r
 	case KindDecision:
 		r := &Decision{Model: genID(t), BasisSeq: rapid.Uint64().Draw(t, "basis"), BasisDigest: genID(t),
 			Member: rapid.Uint32().Draw(t, "member"), Negative: rapid.Bool().Draw(t, "neg"), Action: genText(t),
@@ -140,7 +246,7 @@ func TestRecordRoundTrip(t *testing.T) {
 // TestEveryFieldIsKept: a record with every field set, field by field by reflection, survives; so a
 // field added to a struct and forgotten in append or field turns this red.
 func TestEveryFieldIsKept(t *testing.T) {
-	for k := KindDecision; k <= KindLoss; k++ {
+	for k := KindDecision; k <= KindPiece; k++ {
 		r := newRecord(k)
 		v := reflect.ValueOf(r).Elem()
 		for i := range v.NumField() {
@@ -148,9 +254,18 @@ func TestEveryFieldIsKept(t *testing.T) {
 		}
 		switch r := r.(type) { // what does not go together
 		case *Decision:
-			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 4, 20, Frozen
+			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 1, 3, Frozen
+			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
+		case *Reward:
+			r.X = nil
 		case *Control:
-			r.Act, r.Version = Clone, 0
+			r.Act, r.Version, r.From, r.Data = Configure, 0, 0, nil
+		case *Checkpoint:
+			r.Base = bytes.Repeat([]byte{1}, 32)
+		case *Learned:
+			r.What, r.Values = LearnedSchema, nil
+		case *Piece:
+			r.Part, r.Parts = 6, 7
 		case *Expire:
 			r.Count = 7
 		}
@@ -221,6 +336,45 @@ func TestRefusals(t *testing.T) {
 		{&Control{Act: Pause, Model: 1, Version: 2}, "version = 2"},
 		{&Checkpoint{States: []Digest{{2, 1}, {2, 1}}}, "states[1].model"},
 		{&Loss{First: 3, Last: 2}, "range 3–2"},
+		{&Decision{Model: 1, Den: 1, X: []float64{1}, NZ: Sparse{[]uint32{1}, []float64{1}}}, "x and nz"},
+		{&Decision{Model: 1, Den: 1, NZ: Sparse{[]uint32{1, 1}, []float64{1, 2}}}, "nz: index 1 after 1"},
+		{&Decision{Model: 1, Den: 1, NZ: Sparse{[]uint32{3}, []float64{0}}}, "nz: the value at index 3 is 0"},
+		{&Decision{Model: 1, Den: 1, NZ: Sparse{[]uint32{3}, []float64{math.Inf(1)}}}, "nz: the value at index 3 is +Inf"},
+		{&Decision{Model: 1, Den: 1, NZ: Sparse{make([]uint32, MaxSparse+1), make([]float64, MaxSparse+1)}}, "at most 65536"},
+		{&Decision{Model: 1, Den: 1, Offered: 3, Law: []uint64{1, 1}, Voters: 2}, "law of 2 candidates, 3 were offered"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Law: []uint64{1}, Voters: 1}, "law of 1 candidates"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Law: []uint64{1, 1}}, "0 votes for the law of 2"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Law: []uint64{1, 1}, Voters: 3}, "1 of 3 votes are for no candidate"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Law: []uint64{2, 2}, Voters: 3}, "more than 3 votes"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Law: []uint64{math.MaxUint64, 2}, Voters: 1}, "more than 1 votes"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Groups: []uint32{0, 1}}, "groups are left out"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Groups: []uint32{1, 0}}, "groups[0] = 1, want at most 0"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Groups: []uint32{0, 0}, Law: []uint64{1, 2}, Voters: 1}, "law[1] = 2, another candidate of group 0 has 1"},
+		{&Decision{Model: 1, Den: 1, Floor: 1_000_001}, "floor = 1000001"},
+		{&Decision{Model: 1, Den: 1, Notes: 32}, "notes = 0x20"},
+		{&Decision{Model: 1, Den: 1, Request: make([]byte, MaxRequest+1)}, "request has 65537 bytes"},
+		{&Reward{Event: ok, Model: 1, X: []float64{1}, NZ: Sparse{[]uint32{1}, []float64{1}}}, "x and nz"},
+		{&Control{Act: Pause, Model: 1, Base: 2}, "pause with base = 2"},
+		{&Control{Act: Pause, Model: 1, Data: []byte("x")}, "pause with 1 bytes of data"},
+		{&Control{Act: Trim, AtSeq: 3, Data: []byte("x")}, "trim to entry 3 with 1 bytes"},
+		{&Control{Act: Trim, Model: 1, AtSeq: 3, Data: make([]byte, 32)}, "trim of model"},
+		{&Control{Act: Members, Data: []byte("a\nb\na")}, "name 2 is \"a\""},
+		{&Control{Act: Members}, "name 0 is \"\""},
+		{&Control{Act: Adopt, Model: 1}, "adopt without data"},
+		{&Checkpoint{Applied: 3}, "applied without a node"},
+		{&Checkpoint{Node: "a", Base: make([]byte, 32)}, "base of 32 bytes at entry 0"},
+		{&Checkpoint{Node: "a", Readable: 1 << 16}, "readable = 65536"},
+		{&Learned{Generation: 1, What: LearnedSchema, Data: JSON("{}")}, "model is 0"},
+		{&Learned{Model: 1, What: LearnedSchema, Data: JSON("{}")}, "generation is 0"},
+		{&Learned{Model: 1, Generation: 1, What: 3}, "what = 3"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, -1, 1}}, "standard deviation -1"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, math.NaN(), 1}}, "values[1] = NaN"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Values: []float64{1, 1, 1}}, "without the name"},
+		{&Learned{Model: 1, Generation: 1, What: LearnedSchema}, "schema of 0 bytes"},
+		{&Piece{Parts: 1, Data: []byte("x"), Digest: 1}, "model is 0"},
+		{&Piece{Model: 1, Part: 1, Parts: 1, Data: []byte("x")}, "part = 1 of 1"},
+		{&Piece{Model: 1, Parts: 1, Data: []byte("x")}, "the last part has it"},
+		{&Piece{Model: 1, Parts: 1, Digest: 1}, "data has 0 bytes"},
 	} {
 		b, err := AppendRecord([]byte("kept"), c.r)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -244,7 +398,7 @@ func TestRefusals(t *testing.T) {
 // TestCanonical: other encodings of the same values, and fields that nobody knows, are refused.
 func TestCanonical(t *testing.T) {
 	for _, c := range []struct{ hex, want string }{
-		{"4200", "kind 8 is unknown"},
+		{"5200", "kind 10 is unknown"},
 		{"12 0f 0a0b 09 0100000000000000 1001 2001", "field 4: unknown"},
 		{"12 11 0a0b 09 0100000000000000 1001 1002 1002", "field 2: comes after field 2"},
 		{"12 0d 0a0b 09 0100000000000000 1000", "field 2: zero values"},
@@ -275,6 +429,117 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
+// TestSparseCanonical: other encodings of a sparse vector, or of a list of votes, are refused.
+func TestSparseCanonical(t *testing.T) {
+	if _, err := AppendRecord(nil, &Decision{Model: 1, Den: 1, NZ: Sparse{Index: []uint32{3}}}); err == nil || !strings.Contains(err.Error(), "1 indices and 0 values") {
+		t.Errorf("an index without a value: %v", err)
+	}
+	law := (&Decision{Model: 1, Den: 1, Offered: 2}).append(nil)
+	reward := (&Reward{Event: Event{1, 1, 0}, Model: 1}).append(nil)
+	for _, c := range []struct {
+		kind      Kind
+		fields    []byte
+		num       uint32
+		hex, want string
+	}{
+		{KindReward, reward, 8, "01 02 05", ""},
+		{KindReward, reward, 8, "03 02 00 01 ffffffff0e", ""},
+		{KindReward, reward, 8, "01 01 05 00000040", ""},
+		{KindReward, reward, 8, "01 00 05 9a9999999999b93f", ""},
+		{KindReward, reward, 8, "01 02", "bad count"},
+		{KindReward, reward, 8, "01", "bad count"},
+		{KindReward, reward, 8, "00 02", "bad count"},
+		{KindReward, reward, 8, "8100 02 05", "bad count"},
+		{KindReward, reward, 8, "ffffffff7f 02 05", "bad count"},
+		{KindReward, reward, 8, "01 03 05", "form 3"},
+		{KindReward, reward, 8, "02 02 01 00", "bad index"},
+		{KindReward, reward, 8, "01 02 8100", "bad index"},
+		{KindReward, reward, 8, "02 02 01 ffffffff0f", "bad index"},
+		{KindReward, reward, 8, "02 02 02 ffffffffffffffffff01", "bad index"},
+		{KindReward, reward, 8, "01 02 05 00", "1 bytes of values for 1 coordinates"},
+		{KindReward, reward, 8, "01 01 05 0000803f", "a shorter form"},
+		{KindReward, reward, 8, "01 00 05 0000000000000040", "a shorter form"},
+		{KindReward, reward, 8, "01 01 05 00000000", "nz: the value at index 5 is 0"},
+		{KindReward, reward, 8, "01 00 05 000000000000f87f", "not a finite number"},
+		{KindDecision, law, 26, "01 02", "2 candidates"},
+		{KindDecision, law, 26, "01 80", "cut short"},
+		{KindDecision, law, 26, "01 8000", "bad number at place 1"},
+		{KindDecision, law, 27, "00 8080808010", "bad number at place 1"},
+		{KindDecision, law, 27, strings.Repeat("00", maxList+1), "65537 numbers"},
+	} {
+		value := must(hex.DecodeString(strings.ReplaceAll(c.hex, " ", "")))
+		framed := putBytes(nil, uint32(c.kind), putBytes(bytes.Clone(c.fields), c.num, value))
+		r, _, err := DecodeRecord(framed)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.hex, err)
+		case c.want == "":
+			if b, err := AppendRecord(nil, r); err != nil || !bytes.Equal(b, framed) {
+				t.Errorf("%s is written %x (%v)", c.hex, b, err)
+			}
+		case !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %+v, error %v, want %q", c.hex, r, err, c.want)
+		}
+	}
+}
+
+// TestVersions: a batch of log version 1 has no kinds, acts and fields of version 2, neither when it is
+// written nor when it is read; each of them is in a version 2 batch. Records of version 1 have the same
+// bytes in both.
+func TestVersions(t *testing.T) {
+	v1, v2 := Header{Version: 1, Epoch: 1, No: 1}, Header{Version: 2, Epoch: 1, No: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		r := genRecord(t)
+		b2, err := AppendBatch(nil, v2, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b1, err := AppendBatch(nil, v1, r)
+		if r.news() == "" {
+			if err != nil || !bytes.Equal(b1[HeaderSize:], b2[HeaderSize:]) {
+				t.Fatalf("%+v: version 1 has %x (%v), version 2 %x", r, b1, err, b2)
+			}
+			return
+		}
+		if !errors.Is(err, ErrVersion) {
+			t.Fatalf("%+v in version 1: %v", r, err)
+		}
+		forged := bytes.Clone(b2)
+		seal(forged, Header{Version: 1, Count: 1, Epoch: 1, No: 1})
+		_, err1 := ParseBatch(forged)
+		_, _, err2 := ParseRecord(forged, 0)
+		_, _, err3 := ParseRecords(forged)
+		for _, err := range []error{err1, err2, err3} {
+			if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "unknown in log version 1") {
+				t.Fatalf("%+v is read from version 1: %v", r, err)
+			}
+		}
+	})
+	// Every field alone: it is new for the encoder if and only if it is for the decoder.
+	for k := KindDecision; k <= KindPiece; k++ {
+		of := reflect.TypeOf(newRecord(k)).Elem()
+		for i := range of.NumField() {
+			r := newRecord(k)
+			fill(t, reflect.ValueOf(r).Elem().Field(i), 3)
+			d := decoder{rest: r.append(nil)}
+			if c, ok := r.(*Control); ok && c.Act != 0 {
+				continue
+			}
+			if !d.next() {
+				t.Fatalf("%s.%s is not written: %v", of.Name(), of.Field(i).Name, d.err)
+			}
+			isNew := k >= kindOf2 || fieldsOf2[k] > 0 && d.num >= fieldsOf2[k]
+			if (r.news() != "") != isNew {
+				t.Errorf("%s.%s is field %d; encoder: %q, decoder: new %v", of.Name(), of.Field(i).Name, d.num, r.news(), isNew)
+			}
+		}
+	}
+	if _, err := AppendBatch(nil, Header{Version: LogVersion + 1, Epoch: 1, No: 1}, event(1)); !errors.Is(err, ErrVersion) {
+		t.Errorf("a version of the future: %v", err)
+	}
+}
+
+// sampleRecords are records of log version 1.
 func sampleRecords() []Record {
 	e := Event{0x1122334455667788, 3, 7}
 	return []Record{
@@ -289,16 +554,63 @@ func sampleRecords() []Record {
 	}
 }
 
-// TestGolden: the bytes of format 1, log version 1, for ever. A change here is a new version.
-func TestGolden(t *testing.T) {
-	b, err := AppendBatch(nil, Header{Shard: 2, Epoch: 0x1122334455667788, No: 4, After: 41,
-		Prev: Hash{1, 2, 3}, Time: 1_700_000_000_000_000_003}, sampleRecords()...)
-	if err != nil {
-		t.Fatal(err)
+// newRecords are records of log version 2.
+func newRecords() []Record {
+	sha := sha256.Sum256([]byte("base"))
+	return []Record{
+		&Control{Act: RaiseVersion, Version: 2, Time: 1_700_000_000_000_000_000},
+		&Decision{Model: 0xa1, BasisSeq: 41, Member: 5, Action: "news-7", Index: 2, Num: 3, Den: 64, Offered: 4, Draw: 9,
+			NZ:  Sparse{[]uint32{3, 70_000, 4_000_000_000}, []float64{1, 0.5, -2}},
+			Law: []uint64{40, 24, 24, 0}, Groups: []uint32{0, 1, 1, 2}, Voters: 64, Floor: 10_000,
+			Request: JSON(`{"actions":[{"id":"news-7"}]}`), Notes: NoteIgnored | NoteAlike, Config: 7},
+		&Decision{Model: 0xa1, Den: 1, NZ: Sparse{[]uint32{0, 1, 255}, []float64{1, 1, 1}}},
+		&Decision{Model: 0xa1, Den: 1, Offered: 3, Law: []uint64{2, 0, 198}, Voters: 200},
+		&Reward{Event: Event{0x1122334455667788, 3, 7}, Model: 0xa1, NZ: Sparse{[]uint32{9, 10}, []float64{0.1, 1}}, Y: 1},
+		&Control{Act: Configure, Model: 0xa1, Config: []byte(`{"d":2}`), Base: 3},
+		&Control{Act: Import, Model: 0xa2, Name: "copy", Config: []byte(`{}`), Digest: 0xd2},
+		&Piece{Model: 0xa2, Part: 0, Parts: 2, Data: []byte("first half")},
+		&Piece{Model: 0xa2, Part: 1, Parts: 2, Data: []byte("second half"), Digest: 0xd2},
+		&Control{Act: Trim, AtSeq: 30, Data: sha[:]},
+		&Control{Act: Members, Data: []byte("a\nb\nc")},
+		&Control{Act: Adopt, Model: 0xa1, Data: []byte(`{"default":0}`)},
+		&Checkpoint{Seq: 40, States: []Digest{{0xa1, 0xd1}}, Node: "a", Applied: 41, Combined: 0xd3, Readable: 2, Keys: 0xf1, Base: sha[:], BaseSeq: 30},
+		&Learned{Model: 0xa1, What: NumberStatistics, Name: "user.age", Generation: 1, Values: []float64{41.5, 12.25, 1000}, Time: 1},
+		&Learned{Model: 0xa1, What: LearnedSchema, Generation: 2, Data: JSON(`{"features":[]}`)},
 	}
-	const name = "testdata/batch-v1.hex"
+}
+
+// TestGolden: the bytes of batch format 1 with log versions 1 and 2, for ever. A change here is a new
+// version.
+func TestGolden(t *testing.T) {
+	for version, records := range map[uint16][]Record{1: sampleRecords(), 2: newRecords()} {
+		b, err := AppendBatch(nil, Header{Shard: 2, Version: version, Epoch: 0x1122334455667788, No: 4, After: 41,
+			Prev: Hash{1, 2, 3}, Time: 1_700_000_000_000_000_003}, records...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, fmt.Sprintf("testdata/batch-v%d.hex", version), hex.Dump(b))
+		batch, err := ParseBatch(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines strings.Builder
+		var back []Record
+		for i, r := range batch.Events() {
+			back = append(back, r)
+			fmt.Fprintf(&lines, "%d %v %s\n", i, r.Kind(), must(json.Marshal(r)))
+		}
+		golden(t, fmt.Sprintf("testdata/batch-v%d.txt", version), lines.String())
+		if again, err := AppendBatch(nil, batch.Header, back...); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("version %d: read and written again: %x, %v", version, again, err)
+		}
+	}
+}
+
+// golden compares text with a file, or writes the file with -update.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(hex.Dump(b)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,29 +618,8 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hex.Dump(b) != string(want) {
-		t.Errorf("the encoding has changed:\n%s", cmp.Diff(string(want), hex.Dump(b)))
-	}
-	var lines strings.Builder
-	batch, err := ParseBatch(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range batch.Events() {
-		j, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&lines, "%d %v %s\n", i, r.Kind(), j)
-	}
-	const text = "testdata/batch-v1.txt"
-	if *update {
-		if err := os.WriteFile(text, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err = os.ReadFile(text); err != nil || lines.String() != string(want) {
-		t.Errorf("as text: %v\n%s", err, cmp.Diff(string(want), lines.String()))
+	if text != string(want) {
+		t.Errorf("%s has changed:\n%s", name, cmp.Diff(string(want), text))
 	}
 }
 
@@ -336,7 +627,7 @@ func TestGolden(t *testing.T) {
 // bit errors; the lengths and the magic are outside of no check); every cut too.
 func TestBatch(t *testing.T) {
 	h := Header{Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}, Time: 11}
-	records := sampleRecords()
+	records := append(sampleRecords(), newRecords()...)
 	b, err := AppendBatch(nil, h, records...)
 	if err != nil {
 		t.Fatal(err)
@@ -473,7 +764,7 @@ func TestEventID(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	for _, r := range append(sampleRecords(), &Loss{1, 2, "gone", 3}) {
+	for _, r := range append(append(sampleRecords(), &Loss{1, 2, "gone", 3}), newRecords()...) {
 		b, err := AppendRecord(nil, r)
 		if err != nil {
 			f.Fatal(err)
@@ -493,11 +784,13 @@ func FuzzRecord(f *testing.F) {
 }
 
 func FuzzBatch(f *testing.F) {
-	b, err := AppendBatch(nil, Header{Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}}, sampleRecords()...)
-	if err != nil {
-		f.Fatal(err)
+	for version, records := range map[uint16][]Record{1: sampleRecords(), 2: newRecords()} {
+		b, err := AppendBatch(nil, Header{Shard: 1, Version: version, Epoch: 9, No: 3, After: 5, Prev: Hash{7}}, records...)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
 	}
-	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// Half the inputs get a good length and checksum, or the fuzzer would never see the inside.
 		if len(b) >= HeaderSize && b[len(b)-1]&1 == 0 {
@@ -557,7 +850,7 @@ func FuzzEventID(f *testing.F) {
 // the input claims.
 func TestDecodeAllocation(t *testing.T) {
 	inputs := [][]byte{bytes.Repeat([]byte{0xff}, 4096)}
-	for _, r := range sampleRecords() {
+	for _, r := range append(sampleRecords(), newRecords()...) {
 		b, err := AppendRecord(nil, r)
 		if err != nil {
 			t.Fatal(err)

@@ -139,3 +139,18 @@ func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
 	}
 	return c, nil
 }
+
+// NewestVersion returns the log version of the newest batch of a shard, 0 when nothing was ever stored. A
+// writer never uses a lower one.
+func NewestVersion(ctx context.Context, log Log, shard uint16) (uint16, error) {
+	info, err := log.Info(ctx, shard)
+	if err != nil || info.Last == 0 {
+		return 0, err
+	}
+	e, err := log.Get(ctx, shard, info.Last)
+	if err != nil {
+		return 0, err
+	}
+	h, err := ParseHeader(e.Data)
+	return h.Version, err
+}

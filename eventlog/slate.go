@@ -9,15 +9,38 @@ type slate struct {
 	records   []Record
 	decisions []Decision
 	rewards   []Reward
-	floats    []float64
+	floats    pool[float64]
+	names     pool[uint32]
+	counts    pool[uint64]
 }
 
-// begin wipes the slate, for n records in size bytes.
-func (m *slate) begin(n, size int) []Record {
+// pool gives out parts of a slice, and grows to what a batch needed when the next one begins.
+type pool[T any] struct {
+	buf  []T
+	need int // of this batch
+}
+
+func (p *pool[T]) begin() { p.buf, p.need = slices.Grow(p.buf[:0], p.need), 0 }
+
+func (p *pool[T]) take(n int) []T {
+	p.need += n
+	at := len(p.buf)
+	if n > cap(p.buf)-at {
+		return make([]T, n)
+	}
+	p.buf = p.buf[:at+n]
+	return p.buf[at : at+n : at+n]
+}
+
+// begin wipes the slate, for n records.
+func (m *slate) begin(n int) []Record {
 	if m == nil {
 		return make([]Record, 0, n)
 	}
-	m.decisions, m.rewards, m.floats = m.decisions[:0], m.rewards[:0], slices.Grow(m.floats[:0], size/8)
+	m.decisions, m.rewards = m.decisions[:0], m.rewards[:0]
+	m.floats.begin()
+	m.names.begin()
+	m.counts.begin()
 	return slices.Grow(m.records[:0], n)
 }
 
@@ -34,12 +57,26 @@ func (m *slate) record(k Kind) Record {
 	return newRecord(k)
 }
 
-// vector returns n numbers.
+// vector returns n numbers. What stands in them is not defined.
 func (m *slate) vector(n int) []float64 {
-	if m == nil || n > cap(m.floats)-len(m.floats) {
+	if m == nil {
 		return make([]float64, n)
 	}
-	at := len(m.floats)
-	m.floats = m.floats[:at+n]
-	return m.floats[at : at+n : at+n]
+	return m.floats.take(n)
+}
+
+// indices returns n names of coordinates or numbers of groups.
+func (m *slate) indices(n int) []uint32 {
+	if m == nil {
+		return make([]uint32, n)
+	}
+	return m.names.take(n)
+}
+
+// votes returns n counts.
+func (m *slate) votes(n int) []uint64 {
+	if m == nil {
+		return make([]uint64, n)
+	}
+	return m.counts.take(n)
 }

@@ -22,8 +22,10 @@ const (
 	wireBytes  = 2
 )
 
-// maxText is the largest length of a name or an id in a record, in bytes.
-const maxText = 1024
+const (
+	maxText = 1024    // bytes of a name or an id
+	maxList = 1 << 16 // numbers of a list
+)
 
 func putTag(b []byte, num uint32, wire uint32) []byte {
 	return binary.AppendUvarint(b, uint64(num<<3|wire))
@@ -77,17 +79,35 @@ func putFloats(b []byte, num uint32, x []float64) []byte {
 	return b
 }
 
+// putUints writes numbers, packed varints.
+func putUints[T uint32 | uint64](b []byte, num uint32, x []T) []byte {
+	if len(x) == 0 {
+		return b
+	}
+	size := 0
+	for _, v := range x {
+		size += uvarintLen(uint64(v))
+	}
+	b = binary.AppendUvarint(putTag(b, num, wireBytes), uint64(size))
+	for _, v := range x {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return b
+}
+
 // decoder walks over the fields of one record. The first error stays; after it every method
 // returns zero values.
 type decoder struct {
-	rest  []byte
-	what  string // the record, for errors
-	num   uint32 // current field
-	wire  uint32
-	u     uint64 // value of a varint or fixed64
-	data  []byte // value of bytes; aliases the input
-	slate *slate // nil: what is decoded does not refer to the input
-	err   error
+	rest    []byte
+	what    string // the record, for errors
+	version uint16 // log version of the batch
+	end     uint32 // fields from this one on are unknown in that version; 0 for none
+	num     uint32 // current field
+	wire    uint32
+	u       uint64 // value of a varint or fixed64
+	data    []byte // value of bytes; aliases the input
+	slate   *slate // nil: what is decoded does not refer to the input
+	err     error
 }
 
 func (d *decoder) fail(format string, a ...any) {
@@ -119,6 +139,10 @@ func (d *decoder) next() bool {
 	d.num, d.wire = uint32(tag>>3), uint32(tag&7)
 	if d.num <= last {
 		d.fail("comes after field %d", last)
+		return false
+	}
+	if d.end > 0 && d.num >= d.end {
+		d.unknown()
 		return false
 	}
 	d.rest = d.rest[n:]
@@ -232,8 +256,39 @@ func (d *decoder) floats() []float64 {
 	return x
 }
 
+// list returns the numbers of a packed list of varints. take gives it memory.
+func list[T uint32 | uint64](d *decoder, take func(n int) []T) []T {
+	if !d.want(wireBytes) {
+		return nil
+	}
+	n := 0
+	for _, c := range d.data {
+		if c < 0x80 {
+			n++
+		}
+	}
+	if n > maxList {
+		d.fail("%d numbers, at most %d are allowed", n, maxList)
+		return nil
+	}
+	x, p := take(n), d.data
+	for i := range x {
+		v, k := uvarint(p)
+		if k == 0 || uint64(T(v)) != v {
+			d.fail("bad number at place %d", i)
+			return nil
+		}
+		x[i], p = T(v), p[k:]
+	}
+	if len(p) > 0 {
+		d.fail("it is cut short")
+		return nil
+	}
+	return x
+}
+
 // unknown refuses the current field.
-func (d *decoder) unknown() { d.fail("unknown in log version %d", LogVersion) }
+func (d *decoder) unknown() { d.fail("unknown in log version %d", d.version) }
 
 // The checks of values, used before a record is written and after one is read.
 

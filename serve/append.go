@@ -67,6 +67,8 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes", eventlog.MaxBatch), 0
 	case errors.Is(err, eventlog.ErrMalformed):
 		e.Code, e.Want, e.RetryAfter = Internal, "the record was refused", 0
+	case errors.Is(err, eventlog.ErrVersion):
+		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)", 0
 	}
 	return receipt, e
 }

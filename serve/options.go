@@ -38,7 +38,8 @@ type Options struct {
 	JetStream eventlog.JetStreamOptions
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
 	Keys eventlog.IDKeys
-	// Committer configures group commit; Shard, Head and Now are set by Open.
+	// Committer configures group commit; Shard, Head and Now are set by Open. Version keeps a log at that
+	// log version; 0 raises it to the newest one.
 	Committer eventlog.CommitterOptions
 	Limits    Limits
 	// SnapshotEvery is how many records lie between two snapshots, default 200,000, and

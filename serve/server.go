@@ -124,10 +124,17 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if c.Batch == 0 {
 		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
 	}
+	raise, err := s.logVersion(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
 	s.workers.Go(s.apply)
+	if raise {
+		s.raiseLog(ctx, c.Version)
+	}
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expireLoop)
 	}

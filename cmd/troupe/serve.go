@@ -39,6 +39,7 @@ type serveFlags struct {
 	hosts               []string
 	plaintext, debug    bool
 	maxBody, maxLog     int64
+	logVersion          int
 	keep                time.Duration
 	keepBytes           int64
 	concurrent, actions int
@@ -55,7 +56,7 @@ func serveCommand() *cobra.Command {
 		Long: `Runs the decision server: one process, one data directory, nothing else to install. The status
 page is at /, the API at /docs. An answer to a decision or a reward means that it is on the disk.
 
-Without --keys every caller that reaches the server may do everything, so it listens on loopback only.
+Without --keys everybody who can reach the server may do everything, so it listens on loopback only.
 Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintext behind a proxy that
 ends TLS.
 
@@ -84,6 +85,7 @@ server after the requests that it has. Operations: docs/guide/operations.md.`,
 	fl.BoolVar(&f.debug, "debug", false, "log every request")
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full one refuses and forgets nothing")
+	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion, "version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
 	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep what is younger, and what is needed (720h are 30 days); 0 keeps all")
 	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep so many bytes, and what is needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
@@ -135,6 +137,9 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
+	collectAt(seldom) // nothing else sets it again; the server's own setting goes further
+	serve.CollectSeldom()
+	threads := serve.SpareProcessors()
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	if err := f.check(); err != nil {
@@ -173,7 +178,8 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
-		Logger: logger, Keep: f.keep, KeepBytes: f.keepBytes,
+		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
 	})
 	if err != nil {
 		return openError(f.data, err)
@@ -231,7 +237,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(listener) }()
 	url := scheme + "://" + listener.Addr().String()
-	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
+	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil, "threads", threads)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
@@ -268,6 +274,7 @@ func (f *serveFlags) check() error {
 	}{
 		{"max-body", f.maxBody, 1 << 10, serve.MaxBytes},
 		{"max-log", f.maxLog, 1 << 20, 1 << 60},
+		{"log-version", int64(f.logVersion), 1, eventlog.LogVersion},
 		{"max-actions", int64(f.actions), 1, serve.MaxActions},
 		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
 		{"max-open", int64(f.open), 1, 1 << 30},
@@ -301,7 +308,7 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// openError adds what to do about a data directory that cannot be opened.
+// openError says what to do about a data directory that cannot be opened.
 func openError(dir string, err error) error {
 	var locked *eventlog.LockedError
 	var damaged *eventlog.DamagedError
@@ -326,7 +333,7 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 	}
 	switch {
 	case !keys:
-		return fmt.Errorf("--listen %s is more than loopback: every caller could do everything; give --keys", f.listen)
+		return fmt.Errorf("--listen %s is more than loopback: everybody could do everything; give --keys", f.listen)
 	case !tls && !f.plaintext:
 		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or --plaintext behind a proxy", f.listen)
 	}

@@ -119,7 +119,7 @@ type Fraction struct {
 // Float returns the quotient.
 func (f Fraction) Float() float64 { return float64(f.Num) / float64(f.Den) }
 
-// Explained is what the policy computes for one candidate.
+// Explained is one candidate in the eyes of the policy.
 type Explained struct {
 	Chosen
 	Propensity Fraction `json:"propensity"` // under the floor

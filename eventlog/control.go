@@ -1,0 +1,325 @@
+package eventlog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Act is what a Control record does.
+type Act uint8
+
+const (
+	Create Act = 1 + iota
+	Configure
+	Pause
+	Resume
+	Clone
+	Rollback
+	Delete
+	RaiseVersion // from this batch on writers may use log version Version
+
+	// From log version 2 on.
+
+	Import  // a model that starts from a state, which follows in Pieces; it is there with the last one
+	Trim    // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
+	Members // the log is a cluster's, whose nodes are in Data: names, one a line
+	Adopt   // the model takes over what it measured; Data says what, in the model's own form
+)
+
+var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone", "rollback", "delete", "raise-version",
+	"import", "trim", "members", "adopt"}
+
+// ofLog says that an act is about the log and not about a model.
+func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members }
+
+func (a Act) String() string {
+	if int(a) < len(actNames) && a != 0 {
+		return actNames[a]
+	}
+	return "act " + strconv.Itoa(int(a))
+}
+func (a Act) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Control is a step in the life of a model; it has its place in the order like every event.
+type Control struct {
+	Act       Act    `json:"act"`
+	Model     ID     `json:"model,omitzero"`      // the incarnation that it makes or changes
+	Name      string `json:"name,omitzero"`       // the model's public name
+	Config    []byte `json:"config,omitempty"`    // the model's configuration; its own form
+	From      ID     `json:"from,omitzero"`       // clone, rollback: the incarnation to start from
+	AtSeq     uint64 `json:"at_seq,omitzero"`     // clone, rollback: its state after this sequence
+	Digest    ID     `json:"digest,omitzero"`     // of the resulting state, as the proposing node computed it
+	KeepLater bool   `json:"keep_later,omitzero"` // rollback: rewards of later decisions still count
+	Version   uint32 `json:"version,omitzero"`    // raise-version
+	Caller    string `json:"caller,omitzero"`
+	Time      int64  `json:"time,omitzero"`
+
+	// From log version 2 on.
+
+	Base uint64 `json:"base,omitzero"`  // configure: number of the configuration version that it was made from
+	Data []byte `json:"data,omitempty"` // of the act
+}
+
+func (*Control) Kind() Kind { return KindControl }
+func (r *Control) check() error {
+	switch {
+	case r.Act == 0 || int(r.Act) >= len(actNames):
+		return fmt.Errorf("control: act = %d is unknown: %w", r.Act, ErrMalformed)
+	case r.Act.ofLog() != (r.Model == 0):
+		return fmt.Errorf("control: %v of model %v: %w", r.Act, r.Model, ErrMalformed)
+	case (r.Act == RaiseVersion) != (r.Version != 0) || r.Version > 0xffff:
+		return fmt.Errorf("control: %v with version = %d: %w", r.Act, r.Version, ErrMalformed)
+	case (r.Act == Clone || r.Act == Rollback) != (r.From != 0):
+		return fmt.Errorf("control: %v from model %v: %w", r.Act, r.From, ErrMalformed)
+	}
+	return firstError(checkText("control: name", r.Name), checkText("control: caller", r.Caller), r.checkNew())
+}
+
+// checkNew checks the fields of log version 2.
+func (r *Control) checkNew() error {
+	switch has := len(r.Data) > 0; {
+	case r.Base != 0 && r.Act != Configure:
+		return fmt.Errorf("control: %v with base = %d, which belongs to configure: %w", r.Act, r.Base, ErrMalformed)
+	case r.Act == Trim && (len(r.Data) != sha256.Size || r.AtSeq == 0):
+		return fmt.Errorf("control: trim to entry %d with %d bytes of data, want an entry and a SHA-256: %w", r.AtSeq, len(r.Data), ErrMalformed)
+	case r.Act == Members:
+		return checkMembers(r.Data)
+	case r.Act == Adopt && !has:
+		return fmt.Errorf("control: adopt without data: %w", ErrMalformed)
+	case has && r.Act != Trim && r.Act != Adopt:
+		return fmt.Errorf("control: %v with %d bytes of data: %w", r.Act, len(r.Data), ErrMalformed)
+	}
+	return nil
+}
+
+// checkMembers checks names of nodes, one a line, each once.
+func checkMembers(data []byte) error {
+	if err := checkText("control: members", string(data)); err != nil {
+		return err
+	}
+	names := strings.Split(string(data), "\n")
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			return fmt.Errorf("control: members: name %d is %q, want names that differ: %w", i, name, ErrMalformed)
+		}
+	}
+	return nil
+}
+
+func (r *Control) news() string {
+	switch {
+	case r.Act >= actOf2:
+		return r.Act.String()
+	case r.Base != 0:
+		return "base"
+	case len(r.Data) > 0:
+		return "data"
+	}
+	return ""
+}
+func (r *Control) append(b []byte) []byte {
+	b = putUint(b, 1, uint64(r.Act))
+	b = putFixed(b, 2, uint64(r.Model))
+	b = putBytes(b, 3, r.Name)
+	b = putBytes(b, 4, r.Config)
+	b = putFixed(b, 5, uint64(r.From))
+	b = putUint(b, 6, r.AtSeq)
+	b = putFixed(b, 7, uint64(r.Digest))
+	b = putBool(b, 8, r.KeepLater)
+	b = putUint(b, 9, uint64(r.Version))
+	b = putBytes(b, 10, r.Caller)
+	b = putInt(b, 11, r.Time)
+	b = putUint(b, 12, r.Base)
+	return putBytes(b, 13, r.Data)
+}
+func (r *Control) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Act = Act(min(d.uint(), 255))
+	case 2:
+		r.Model = ID(d.fixed())
+	case 3:
+		r.Name = d.text()
+	case 4:
+		r.Config = bytes.Clone(d.bytes()) // rare, and its readers keep it
+	case 5:
+		r.From = ID(d.fixed())
+	case 6:
+		r.AtSeq = d.uint()
+	case 7:
+		r.Digest = ID(d.fixed())
+	case 8:
+		r.KeepLater = d.bool()
+	case 9:
+		r.Version = d.uint32()
+	case 10:
+		r.Caller = d.text()
+	case 11:
+		r.Time = d.int()
+	case 12:
+		r.Base = d.uint()
+	case 13:
+		r.Data = bytes.Clone(d.bytes())
+	default:
+		d.unknown()
+	}
+}
+
+// Checkpoint states digests of the models after sequence Seq, so that replicas can compare.
+type Checkpoint struct {
+	Seq    uint64   `json:"seq"`
+	States []Digest `json:"states,omitempty"` // ascending by model
+	Time   int64    `json:"time,omitzero"`
+
+	// From log version 2 on, in the log of a cluster.
+
+	Node     string `json:"node,omitzero"`     // the node that writes it
+	Applied  uint64 `json:"applied,omitzero"`  // the newest entry that the node has applied
+	Combined ID     `json:"combined,omitzero"` // digest over all models and their digests after Seq
+	Readable uint32 `json:"readable,omitzero"` // the highest log version that the node reads
+	Keys     ID     `json:"keys,omitzero"`     // fingerprint of the node's keys
+	Base     []byte `json:"base,omitempty"`    // SHA-256 of the newest base that the node has
+	BaseSeq  uint64 `json:"base_seq,omitzero"` // and its entry
+}
+
+// Digest is the digest of one model's state.
+type Digest struct {
+	Model  ID `json:"model"`
+	Digest ID `json:"digest"`
+}
+
+func (*Checkpoint) Kind() Kind { return KindCheckpoint }
+func (r *Checkpoint) check() error {
+	for i, s := range r.States {
+		if s.Model == 0 || i > 0 && s.Model <= r.States[i-1].Model {
+			return fmt.Errorf("checkpoint: states[%d].model = %v does not ascend: %w", i, s.Model, ErrMalformed)
+		}
+	}
+	switch what := r.news(); {
+	case r.Node == "" && what != "":
+		return fmt.Errorf("checkpoint: %s without a node: %w", what, ErrMalformed)
+	case r.Readable > 0xffff:
+		return fmt.Errorf("checkpoint: readable = %d is no log version: %w", r.Readable, ErrMalformed)
+	case len(r.Base) != 0 && len(r.Base) != sha256.Size || (len(r.Base) == 0) != (r.BaseSeq == 0):
+		return fmt.Errorf("checkpoint: base of %d bytes at entry %d, want a SHA-256 and an entry: %w", len(r.Base), r.BaseSeq, ErrMalformed)
+	}
+	return checkText("checkpoint: node", r.Node)
+}
+
+func (r *Checkpoint) news() string {
+	switch {
+	case r.Node != "":
+		return "node"
+	case r.Applied != 0:
+		return "applied"
+	case r.Combined != 0:
+		return "combined"
+	case r.Readable != 0:
+		return "readable"
+	case r.Keys != 0:
+		return "keys"
+	case len(r.Base) > 0:
+		return "base"
+	case r.BaseSeq != 0:
+		return "base_seq"
+	}
+	return ""
+}
+func (r *Checkpoint) append(b []byte) []byte {
+	b = putUint(b, 1, r.Seq)
+	if len(r.States) > 0 {
+		b = binary.AppendUvarint(putTag(b, 2, wireBytes), uint64(16*len(r.States)))
+		for _, s := range r.States {
+			b = binary.LittleEndian.AppendUint64(b, uint64(s.Model))
+			b = binary.LittleEndian.AppendUint64(b, uint64(s.Digest))
+		}
+	}
+	b = putInt(b, 3, r.Time)
+	b = putBytes(b, 4, r.Node)
+	b = putUint(b, 5, r.Applied)
+	b = putFixed(b, 6, uint64(r.Combined))
+	b = putUint(b, 7, uint64(r.Readable))
+	b = putFixed(b, 8, uint64(r.Keys))
+	b = putBytes(b, 9, r.Base)
+	return putUint(b, 10, r.BaseSeq)
+}
+func (r *Checkpoint) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Seq = d.uint()
+	case 2:
+		if !d.want(wireBytes) {
+			return
+		}
+		if len(d.data)%16 != 0 {
+			d.fail("%d bytes are no list of digests", len(d.data))
+			return
+		}
+		r.States = make([]Digest, len(d.data)/16)
+		for i := range r.States {
+			p := d.data[16*i:]
+			r.States[i] = Digest{ID(binary.LittleEndian.Uint64(p)), ID(binary.LittleEndian.Uint64(p[8:]))}
+		}
+	case 3:
+		r.Time = d.int()
+	case 4:
+		r.Node = d.text()
+	case 5:
+		r.Applied = d.uint()
+	case 6:
+		r.Combined = ID(d.fixed())
+	case 7:
+		r.Readable = d.uint32()
+	case 8:
+		r.Keys = ID(d.fixed())
+	case 9:
+		r.Base = bytes.Clone(d.bytes())
+	case 10:
+		r.BaseSeq = d.uint()
+	default:
+		d.unknown()
+	}
+}
+
+// Loss stands at a sequence number whose batch was lost and given up by an operator. Only [Repair]
+// writes it, one for each lost sequence, so that no reader can overlook the hole.
+type Loss struct {
+	First  uint64 `json:"first"`  // the lost range, this sequence included
+	Last   uint64 `json:"last"`   //
+	Reason string `json:"reason"` // what was found there
+	Time   int64  `json:"time,omitzero"`
+}
+
+func (*Loss) Kind() Kind   { return KindLoss }
+func (*Loss) news() string { return "" }
+func (r *Loss) check() error {
+	if r.First == 0 || r.Last < r.First {
+		return fmt.Errorf("loss: range %d–%d: %w", r.First, r.Last, ErrMalformed)
+	}
+	return checkText("loss: reason", r.Reason)
+}
+func (r *Loss) append(b []byte) []byte {
+	b = putUint(b, 1, r.First)
+	b = putUint(b, 2, r.Last)
+	b = putBytes(b, 3, r.Reason)
+	return putInt(b, 4, r.Time)
+}
+func (r *Loss) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.First = d.uint()
+	case 2:
+		r.Last = d.uint()
+	case 3:
+		r.Reason = d.text()
+	case 4:
+		r.Time = d.int()
+	default:
+		d.unknown()
+	}
+}

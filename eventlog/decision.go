@@ -1,0 +1,489 @@
+package eventlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Mode says who chose the action of a decision and whether it is learned from.
+type Mode uint8
+
+const (
+	Online     Mode = iota // the policy chose; learn
+	Apprentice             // the caller's baseline was played; learn from it
+	Shadow                 // the caller's baseline was played; do not learn
+	Frozen                 // the policy chose; do not learn
+)
+
+var modeNames = [...]string{"online", "apprentice", "shadow", "frozen"}
+
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return "mode " + strconv.Itoa(int(m))
+}
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// Notes is a set of what encoding the features of a decision met.
+type Notes uint32
+
+// The notes. Each is a bit.
+const (
+	NoteIgnored  Notes = 1 << iota // a feature was ignored
+	NoteClamped                    // a number was clamped to its range
+	NoteAlike                      // candidates could not be told apart
+	NoteType                       // a value had another type than the schema says
+	NoteUnstored                   // the request was larger than what is stored
+)
+
+var noteNames = [...]string{"ignored", "clamped", "alike", "type", "unstored"}
+
+// String returns the names of the notes, with commas.
+func (n Notes) String() string {
+	var names []string
+	for i, name := range noteNames {
+		if n&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if rest := n >> len(noteNames) << len(noteNames); rest != 0 {
+		names = append(names, fmt.Sprintf("%#x", uint32(rest)))
+	}
+	return strings.Join(names, ",")
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (n Notes) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// JSON is a JSON text. The log stores any bytes; what is not JSON is shown as base64.
+type JSON []byte
+
+// MarshalJSON implements json.Marshaler.
+func (j JSON) MarshalJSON() ([]byte, error) {
+	if json.Valid(j) {
+		return j, nil
+	}
+	return json.Marshal([]byte(j))
+}
+
+const (
+	// MaxRequest is the largest request in a decision, in bytes.
+	MaxRequest = 64 << 10
+	// FloorUnit is the denominator of Decision.Floor.
+	FloorUnit = 1_000_000
+)
+
+// Decision is one action chosen by a model. Its propensity Num/Den is exact with respect to the
+// state that was used, BasisSeq, however old that was.
+type Decision struct {
+	Model       ID        `json:"model"`                 // incarnation of the model; not 0
+	BasisSeq    uint64    `json:"basis_seq"`             // last sequence folded into the state that decided
+	BasisDigest ID        `json:"basis_digest,omitzero"` // digest of that state
+	Member      uint32    `json:"member"`                // j, from 0
+	Negative    bool      `json:"negative,omitzero"`     // ξ = −1
+	Action      string    `json:"action,omitzero"`       // the caller's name of the action
+	Index       uint32    `json:"index"`                 // place of the action among the candidates
+	X           []float64 `json:"x,omitempty"`           // features of the action
+	Num         uint64    `json:"num"`                   // propensity Num/Den, 0 ≤ Num ≤ Den, Den > 0
+	Den         uint64    `json:"den"`                   //
+	Mode        Mode      `json:"mode"`                  //
+	Deferred    bool      `json:"deferred,omitzero"`     // counts only after an Activate record
+	Offered     uint32    `json:"offered,omitzero"`      // K, the number of candidates
+	Context     ID        `json:"context,omitzero"`      // hash of the context
+	Candidates  ID        `json:"candidates,omitzero"`   // digest of the candidates
+	Full        []byte    `json:"full,omitempty"`        // optional copy of the candidates; the model's own form
+	Caller      string    `json:"caller,omitzero"`       // id of the API key
+	Time        int64     `json:"time,omitzero"`         // ns since 1970 on the clock of the node that accepted it
+	Deadline    int64     `json:"deadline,omitzero"`     // ns since 1970: end of the reward window
+	Idempotency []byte    `json:"idempotency,omitempty"` // hash of the caller's idempotency key, at most 32 bytes
+	WouldAction string    `json:"would_action,omitzero"` // apprentice, shadow: what the policy would have done
+	WouldNum    uint64    `json:"would_num,omitzero"`    // and with which propensity, over Den
+	Draw        ID        `json:"draw,omitzero"`         // the random number that j, ξ and the coin of a floor were computed from
+	Slot        string    `json:"slot,omitzero"`         // the place that the action is for, when one call chose for several
+
+	// From log version 2 on.
+
+	NZ Sparse `json:"nz,omitzero"` // features of the action by their coordinates that are not 0; then there is no X
+
+	// Law, Groups, Voters and Floor are the law of the draw over all K candidates, in their order. The
+	// candidates of a group cannot be told apart by the policy. Candidate i is chosen with probability
+	//
+	//	(1 − ε) · Law[i]/Voters / g + ε/K,   ε = Floor/FloorUnit,
+	//
+	// where g is the number of candidates in its group.
+	Law    []uint64 `json:"law,omitempty"`    // votes for the candidate's group; 2 to 65,536 candidates
+	Groups []uint32 `json:"groups,omitempty"` // number of the candidate's group, from 0 in order of first appearance; nil when each is its own
+	Voters uint64   `json:"voters,omitzero"`  // votes of all groups together
+	Floor  uint32   `json:"floor,omitzero"`   // exploration floor in millionths
+
+	Request JSON   `json:"request,omitempty"` // the request as canonical JSON, at most MaxRequest bytes
+	Notes   Notes  `json:"notes,omitzero"`    // what encoding met
+	Config  uint64 `json:"config,omitzero"`   // version number of the configuration that decided
+}
+
+func (*Decision) Kind() Kind { return KindDecision }
+
+func (r *Decision) check() error {
+	switch {
+	case r.Model == 0:
+		return fmt.Errorf("decision: model is 0: %w", ErrMalformed)
+	case r.Den == 0 || r.Num > r.Den || r.WouldNum > r.Den:
+		return fmt.Errorf("decision: propensity %d/%d (would: %d) is not a probability: %w", r.Num, r.Den, r.WouldNum, ErrMalformed)
+	case int(r.Mode) >= len(modeNames):
+		return fmt.Errorf("decision: mode = %d is unknown: %w", r.Mode, ErrMalformed)
+	case r.Offered > 0 && r.Index >= r.Offered:
+		return fmt.Errorf("decision: index = %d of %d candidates: %w", r.Index, r.Offered, ErrMalformed)
+	case len(r.Idempotency) > 32:
+		return fmt.Errorf("decision: idempotency has %d bytes, at most 32 are allowed: %w", len(r.Idempotency), ErrMalformed)
+	}
+	return firstError(
+		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
+		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot), checkVector("decision: x", r.X),
+		r.NZ.check("decision: nz"), r.checkLaw(), r.checkNew())
+}
+
+// checkNew checks the other fields of log version 2.
+func (r *Decision) checkNew() error {
+	switch {
+	case len(r.X) > 0 && !r.NZ.IsZero():
+		return fmt.Errorf("decision: x and nz are both set: %w", ErrMalformed)
+	case r.Floor > FloorUnit:
+		return fmt.Errorf("decision: floor = %d, want at most %d: %w", r.Floor, FloorUnit, ErrMalformed)
+	case len(r.Request) > MaxRequest:
+		return fmt.Errorf("decision: request has %d bytes, at most %d are allowed: %w", len(r.Request), MaxRequest, ErrMalformed)
+	case r.Notes>>len(noteNames) != 0:
+		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
+	}
+	return nil
+}
+
+// checkLaw checks that Law and Groups describe one law over the candidates: every candidate is in it,
+// groups are numbered in order, candidates of a group have one count, and the counts sum to Voters.
+func (r *Decision) checkLaw() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("decision: %s: %w", fmt.Sprintf(format, a...), ErrMalformed)
+	}
+	k := len(r.Law)
+	switch {
+	case k == 0 && r.Voters != 0 || k > 0 && r.Voters == 0:
+		return bad("%d votes for the law of %d candidates", r.Voters, k)
+	case k > 0 && (k == 1 || k > maxList || uint64(k) != uint64(r.Offered)):
+		return bad("law of %d candidates, %d were offered", k, r.Offered)
+	case len(r.Groups) > 0 && (len(r.Groups) == 1 || len(r.Groups) > maxList || uint64(len(r.Groups)) != uint64(r.Offered)):
+		return bad("groups of %d candidates, %d were offered", len(r.Groups), r.Offered)
+	}
+	left := r.Voters
+	add := func(i int) error {
+		if r.Law[i] > left {
+			return bad("law: more than %d votes", r.Voters)
+		}
+		left -= r.Law[i]
+		return nil
+	}
+	if len(r.Groups) == 0 {
+		for i := range r.Law {
+			if err := add(i); err != nil {
+				return err
+			}
+		}
+	} else {
+		var room [64]int
+		first := room[:0] // the first candidate of each group
+		for i, g := range r.Groups {
+			switch {
+			case int(g) > len(first):
+				return bad("groups[%d] = %d, want at most %d", i, g, len(first))
+			case int(g) == len(first):
+				first = append(first, i)
+				if k > 0 {
+					if err := add(i); err != nil {
+						return err
+					}
+				}
+			case k > 0 && r.Law[i] != r.Law[first[g]]:
+				return bad("law[%d] = %d, another candidate of group %d has %d", i, r.Law[i], g, r.Law[first[g]])
+			}
+		}
+		if len(first) == len(r.Groups) {
+			return bad("groups are left out when every candidate is its own")
+		}
+	}
+	if left != 0 {
+		return bad("law: %d of %d votes are for no candidate", left, r.Voters)
+	}
+	return nil
+}
+
+func (r *Decision) news() string {
+	switch {
+	case !r.NZ.IsZero():
+		return "nz"
+	case len(r.Law) > 0:
+		return "law"
+	case len(r.Groups) > 0:
+		return "groups"
+	case r.Voters != 0:
+		return "voters"
+	case r.Floor != 0:
+		return "floor"
+	case len(r.Request) > 0:
+		return "request"
+	case r.Notes != 0:
+		return "notes"
+	case r.Config != 0:
+		return "config"
+	}
+	return ""
+}
+
+func (r *Decision) append(b []byte) []byte {
+	b = putFixed(b, 1, uint64(r.Model))
+	b = putUint(b, 2, r.BasisSeq)
+	b = putFixed(b, 3, uint64(r.BasisDigest))
+	b = putUint(b, 4, uint64(r.Member))
+	b = putBool(b, 5, r.Negative)
+	b = putBytes(b, 6, r.Action)
+	b = putUint(b, 7, uint64(r.Index))
+	b = putFloats(b, 8, r.X)
+	b = putUint(b, 9, r.Num)
+	b = putUint(b, 10, r.Den)
+	b = putUint(b, 11, uint64(r.Mode))
+	b = putBool(b, 12, r.Deferred)
+	b = putUint(b, 13, uint64(r.Offered))
+	b = putFixed(b, 14, uint64(r.Context))
+	b = putFixed(b, 15, uint64(r.Candidates))
+	b = putBytes(b, 16, r.Full)
+	b = putBytes(b, 17, r.Caller)
+	b = putInt(b, 18, r.Time)
+	b = putInt(b, 19, r.Deadline)
+	b = putBytes(b, 20, r.Idempotency)
+	b = putBytes(b, 21, r.WouldAction)
+	b = putUint(b, 22, r.WouldNum)
+	b = putFixed(b, 23, uint64(r.Draw))
+	b = putBytes(b, 24, r.Slot)
+	b = putSparse(b, 25, r.NZ)
+	b = putUints(b, 26, r.Law)
+	b = putUints(b, 27, r.Groups)
+	b = putUint(b, 28, r.Voters)
+	b = putUint(b, 29, uint64(r.Floor))
+	b = putBytes(b, 30, []byte(r.Request))
+	b = putUint(b, 31, uint64(r.Notes))
+	return putUint(b, 32, r.Config)
+}
+
+func (r *Decision) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Model = ID(d.fixed())
+	case 2:
+		r.BasisSeq = d.uint()
+	case 3:
+		r.BasisDigest = ID(d.fixed())
+	case 4:
+		r.Member = d.uint32()
+	case 5:
+		r.Negative = d.bool()
+	case 6:
+		r.Action = d.text()
+	case 7:
+		r.Index = d.uint32()
+	case 8:
+		r.X = d.floats()
+	case 9:
+		r.Num = d.uint()
+	case 10:
+		r.Den = d.uint()
+	case 11:
+		r.Mode = Mode(min(d.uint(), 255))
+	case 12:
+		r.Deferred = d.bool()
+	case 13:
+		r.Offered = d.uint32()
+	case 14:
+		r.Context = ID(d.fixed())
+	case 15:
+		r.Candidates = ID(d.fixed())
+	case 16:
+		r.Full = d.bytes()
+	case 17:
+		r.Caller = d.text()
+	case 18:
+		r.Time = d.int()
+	case 19:
+		r.Deadline = d.int()
+	case 20:
+		r.Idempotency = d.bytes()
+	case 21:
+		r.WouldAction = d.text()
+	case 22:
+		r.WouldNum = d.uint()
+	case 23:
+		r.Draw = ID(d.fixed())
+	case 24:
+		r.Slot = d.text()
+	case 25:
+		r.NZ = d.sparse()
+	case 26:
+		r.Law = list(d, d.slate.votes)
+	case 27:
+		r.Groups = list(d, d.slate.indices)
+	case 28:
+		r.Voters = d.uint()
+	case 29:
+		r.Floor = d.uint32()
+	case 30:
+		r.Request = d.bytes()
+	case 31:
+		r.Notes = Notes(d.uint32())
+	case 32:
+		r.Config = d.uint()
+	default:
+		d.unknown()
+	}
+}
+
+// Activate makes a deferred decision count.
+type Activate struct {
+	Event Event `json:"event"`
+	Time  int64 `json:"time,omitzero"`
+	Model ID    `json:"model,omitzero"` // copied from the decision, so that a model's records can be told from others'
+}
+
+func (*Activate) Kind() Kind     { return KindActivate }
+func (r *Activate) check() error { return r.Event.check("activate: event") }
+func (*Activate) news() string   { return "" }
+func (r *Activate) append(b []byte) []byte {
+	return putFixed(putInt(putEvent(b, 1, r.Event), 2, r.Time), 3, uint64(r.Model))
+}
+func (r *Activate) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Event = d.event()
+	case 2:
+		r.Time = d.int()
+	case 3:
+		r.Model = ID(d.fixed())
+	default:
+		d.unknown()
+	}
+}
+
+// Reward pays for a decision. X or NZ is copied from it, so that the learner is a fold over rewards and
+// control records and needs no join.
+type Reward struct {
+	Event  Event     `json:"event"`
+	Model  ID        `json:"model"`
+	X      []float64 `json:"x,omitempty"`
+	Y      float64   `json:"y"`
+	Source string    `json:"source,omitzero"` // id of the API key
+	Time   int64     `json:"time,omitzero"`
+	Key    ID        `json:"key,omitzero"` // hash of the caller's key of this reward: a second one with it is a repetition
+
+	// From log version 2 on.
+
+	NZ Sparse `json:"nz,omitzero"` // as in the decision; then there is no X
+}
+
+func (*Reward) Kind() Kind { return KindReward }
+func (r *Reward) check() error {
+	switch {
+	case r.Model == 0:
+		return fmt.Errorf("reward: model is 0: %w", ErrMalformed)
+	case len(r.X) > 0 && !r.NZ.IsZero():
+		return fmt.Errorf("reward: x and nz are both set: %w", ErrMalformed)
+	}
+	return firstError(r.Event.check("reward: event"), checkVector("reward: x", r.X),
+		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), r.NZ.check("reward: nz"))
+}
+func (r *Reward) news() string {
+	if !r.NZ.IsZero() {
+		return "nz"
+	}
+	return ""
+}
+func (r *Reward) append(b []byte) []byte {
+	b = putEvent(b, 1, r.Event)
+	b = putFixed(b, 2, uint64(r.Model))
+	b = putFloats(b, 3, r.X)
+	b = putFloat(b, 4, r.Y)
+	b = putBytes(b, 5, r.Source)
+	b = putInt(b, 6, r.Time)
+	b = putFixed(b, 7, uint64(r.Key))
+	return putSparse(b, 8, r.NZ)
+}
+func (r *Reward) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Event = d.event()
+	case 2:
+		r.Model = ID(d.fixed())
+	case 3:
+		r.X = d.floats()
+	case 4:
+		r.Y = d.float()
+	case 5:
+		r.Source = d.text()
+	case 6:
+		r.Time = d.int()
+	case 7:
+		r.Key = ID(d.fixed())
+	case 8:
+		r.NZ = d.sparse()
+	default:
+		d.unknown()
+	}
+}
+
+// Expire closes the reward window of Count events of one batch, beginning with Event. A node writes it;
+// a reader never infers it from a clock.
+type Expire struct {
+	Event   Event   `json:"event"`
+	Count   uint32  `json:"count"` // at least 1
+	Model   ID      `json:"model"`
+	Default bool    `json:"default,omitzero"` // those without a reward get Y
+	Y       float64 `json:"y,omitzero"`
+	Time    int64   `json:"time,omitzero"`
+}
+
+func (*Expire) Kind() Kind   { return KindExpire }
+func (*Expire) news() string { return "" }
+func (r *Expire) check() error {
+	switch {
+	case r.Model == 0:
+		return fmt.Errorf("expire: model is 0: %w", ErrMalformed)
+	case r.Count == 0 || r.Count > MaxEvents || r.Event.Index > MaxEvents-r.Count:
+		return fmt.Errorf("expire: %d events from index %d, a batch has at most %d: %w", r.Count, r.Event.Index, MaxEvents, ErrMalformed)
+	case !r.Default && r.Y != 0:
+		return fmt.Errorf("expire: y = %v without default: %w", r.Y, ErrMalformed)
+	}
+	return firstError(r.Event.check("expire: event"), checkFinite("expire: y", r.Y))
+}
+func (r *Expire) append(b []byte) []byte {
+	b = putEvent(b, 1, r.Event)
+	b = putUint(b, 2, uint64(r.Count))
+	b = putFixed(b, 3, uint64(r.Model))
+	b = putBool(b, 4, r.Default)
+	b = putFloat(b, 5, r.Y)
+	return putInt(b, 6, r.Time)
+}
+func (r *Expire) field(d *decoder) {
+	switch d.num {
+	case 1:
+		r.Event = d.event()
+	case 2:
+		r.Count = d.uint32()
+	case 3:
+		r.Model = ID(d.fixed())
+	case 4:
+		r.Default = d.bool()
+	case 5:
+		r.Y = d.float()
+	case 6:
+		r.Time = d.int()
+	default:
+		d.unknown()
+	}
+}
