@@ -56,84 +56,99 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	w.uint(f.seq)
 	w.uint(f.lost)
 	w.fixed(uint64(f.clock))
-	ids := slices.Sorted(maps.Keys(f.models))
-	w.uint(uint64(len(ids)))
-	for _, id := range ids {
-		m := f.models[id]
-		state, err := m.State()
-		if err != nil {
+	w.uint(uint64(len(f.models)))
+	for _, id := range slices.Sorted(maps.Keys(f.models)) {
+		if err := w.model(f.models[id]); err != nil {
 			return b, fmt.Errorf("model %v: %w", id, err)
 		}
-		w.fixed(uint64(m.ID))
-		w.fixed(uint64(m.Parent))
-		w.fixed(uint64(m.Root))
-		w.fixed(uint64(m.Successor))
-		w.uint(m.Cut)
-		w.bool(m.KeepLater)
-		w.uint(m.Since)
-		w.uint(m.Last)
-		w.uint(m.Version)
-		w.bool(m.Paused)
-		w.bool(m.Deleted)
-		w.bytes([]byte(m.Failed))
-		for _, v := range m.Seed {
-			w.b = binary.LittleEndian.AppendUint32(w.b, v)
-		}
-		w.stamp(m.Created)
-		w.stamp(m.Changed)
-		c := &m.Counts
-		for _, v := range []uint64{c.Decisions, c.Rewards, c.Duplicates, c.Late, c.Ignored, c.Expired, c.Defaulted, c.Learned, c.Open} {
-			w.fixed(v)
-		}
-		w.fixed(math.Float64bits(c.RewardSum))
-		w.time(c.Last)
-		w.bytes(m.Compiled.JSON)
-		w.bool(m.policy != nil)
-		w.bytes(state.Bytes())
 	}
-	open := slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int { return cmp.Compare(a.seq, b.seq) })
-	w.uint(uint64(len(open)))
-	for _, o := range open {
-		w.uint(o.seq)
-		w.b = append(w.b, o.hash[:]...)
-		w.fixed(uint64(o.epoch))
-		w.uint(o.no)
-		w.uint(uint64(len(o.events)))
-		for i, e := range o.events {
-			w.uint(uint64(e.index))
-			w.fixed(uint64(e.model.ID))
-			w.fixed(uint64(e.deadline))
-			w.b = append(w.b, byte(e.state))
-			w.fixed(math.Float64bits(e.y))
-			keys := o.keys[e.index]
-			w.uint(uint64(len(keys)))
-			for _, k := range keys {
-				w.fixed(uint64(k))
-			}
-			used := o.uses != nil && o.uses[i] != [16]byte{}
-			w.bool(used)
-			if used {
-				u := f.keys[o.uses[i]]
-				w.b = append(append(w.b, o.uses[i][:]...), u.Request[:]...)
-			}
-		}
+	w.uint(uint64(len(f.open)))
+	for _, o := range slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int { return cmp.Compare(a.seq, b.seq) }) {
+		w.open(o, f.keys)
 	}
 	w.uint(uint64(len(f.closed) - f.gone))
 	for _, c := range f.closed[f.gone:] {
-		u := f.keys[c.key]
-		w.b = append(append(w.b, c.key[:]...), u.Request[:]...)
-		w.fixed(uint64(u.Event.Epoch))
-		w.uint(u.Event.Batch)
-		w.uint(uint64(u.Event.Index))
-		w.uint(u.Seq)
-		w.fixed(uint64(c.at))
+		w.closed(c, f.keys[c.key])
 	}
 	w.bytes(chain.AppendPosition(nil))
 	return w.b, nil
 }
 
-// Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil for a
-// fold that is only read.
+func (w *writer) model(m *Model) error {
+	state, err := m.State()
+	if err != nil {
+		return err
+	}
+	w.fixed(uint64(m.ID))
+	w.fixed(uint64(m.Parent))
+	w.fixed(uint64(m.Root))
+	w.fixed(uint64(m.Successor))
+	w.uint(m.Cut)
+	w.bool(m.KeepLater)
+	w.uint(m.Since)
+	w.uint(m.Last)
+	w.uint(m.Version)
+	w.bool(m.Paused)
+	w.bool(m.Deleted)
+	w.bytes([]byte(m.Failed))
+	for _, v := range m.Seed {
+		w.b = binary.LittleEndian.AppendUint32(w.b, v)
+	}
+	w.stamp(m.Created)
+	w.stamp(m.Changed)
+	for _, v := range m.Counts.numbers() {
+		w.fixed(*v)
+	}
+	w.fixed(math.Float64bits(m.Counts.RewardSum))
+	w.time(m.Counts.Last)
+	w.bytes(m.Compiled.JSON)
+	w.bool(m.policy != nil)
+	w.bytes(state.Bytes())
+	return nil
+}
+
+// numbers are the counts in the order of the format.
+func (c *Counts) numbers() [9]*uint64 {
+	return [...]*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted, &c.Learned, &c.Open}
+}
+
+func (w *writer) open(o *OpenEntry, known map[[16]byte]KeyUse) {
+	w.uint(o.seq)
+	w.b = append(w.b, o.hash[:]...)
+	w.fixed(uint64(o.epoch))
+	w.uint(o.no)
+	w.uint(uint64(len(o.events)))
+	for i, e := range o.events {
+		w.uint(uint64(e.index))
+		w.fixed(uint64(e.model.ID))
+		w.fixed(uint64(e.deadline))
+		w.b = append(w.b, byte(e.state))
+		w.fixed(math.Float64bits(e.y))
+		keys := o.keys[e.index]
+		w.uint(uint64(len(keys)))
+		for _, k := range keys {
+			w.fixed(uint64(k))
+		}
+		used := o.uses != nil && o.uses[i] != [16]byte{}
+		w.bool(used)
+		if used {
+			request := known[o.uses[i]].Request
+			w.b = append(append(w.b, o.uses[i][:]...), request[:]...)
+		}
+	}
+}
+
+func (w *writer) closed(c closedKey, u KeyUse) {
+	w.b = append(append(w.b, c.key[:]...), u.Request[:]...)
+	w.fixed(uint64(u.Event.Epoch))
+	w.uint(u.Event.Batch)
+	w.uint(uint64(u.Event.Index))
+	w.uint(u.Seq)
+	w.fixed(uint64(c.at))
+}
+
+// Restore returns the fold and the chain of bytes that AppendState wrote. Others are an error. past may be nil
+// for a fold that is only read.
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
 	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic {
@@ -146,67 +161,23 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	f := New(past)
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
-		m := &Model{
-			ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()), Successor: eventlog.ID(r.fixed()),
-			Cut: r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
-			Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
-		}
-		for i := range m.Seed {
-			if v := r.take(4); v != nil {
-				m.Seed[i] = binary.LittleEndian.Uint32(v)
-			}
-		}
-		m.Created, m.Changed = r.stamp(), r.stamp()
-		c := &m.Counts
-		for _, v := range []*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted, &c.Learned, &c.Open} {
-			*v = r.fixed()
-		}
-		c.RewardSum = math.Float64frombits(r.fixed())
-		c.Last = r.time()
-		config, alive, policy := r.bytes(), r.bool(), r.bytes()
-		if r.err != nil {
-			return nil, nil, r.err
-		}
-		if err := m.restore(config, alive, policy); err != nil {
-			return nil, nil, fmt.Errorf("model %v: %w", m.ID, err)
+		m, err := r.model()
+		if err != nil {
+			return nil, nil, err
 		}
 		f.models[m.ID] = m
 		if !m.Deleted && m.Successor == 0 {
 			f.install(m)
 		}
-		f.waiting += int64(c.Open)
+		f.waiting += int64(m.Counts.Open)
 	}
 	for range r.count() {
-		o := &OpenEntry{seq: r.uint()}
-		copy(o.hash[:], r.take(16))
-		o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
-		for range r.count() {
-			e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()), state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
-			for range r.count() {
-				if o.keys == nil {
-					o.keys = map[uint32][]eventlog.ID{}
-				}
-				o.keys[e.index] = append(o.keys[e.index], eventlog.ID(r.fixed()))
-			}
-			if e.model == nil && r.err == nil {
-				return nil, nil, errors.New("an event of no model")
-			}
-			o.events = append(o.events, e)
-			if o.uses != nil {
-				o.uses = append(o.uses, [16]byte{})
-			}
-			if r.bool() {
-				key, u := r.key(), KeyUse{r.key(), eventlog.Event{Epoch: o.epoch, Batch: o.no, Index: e.index}, o.seq}
-				f.remember(o, key, u)
-			}
+		if err := r.open(f); err != nil {
+			return nil, nil, err
 		}
-		f.open[o.batchKey] = o
-		f.opened = append(f.opened, o)
 	}
 	for range r.count() {
-		c, u := closedKey{key: r.key()}, KeyUse{Request: r.key()}
-		u.Event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
-		u.Seq, c.at = r.uint(), int64(r.fixed())
+		c, u := r.closed()
 		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
 	position := r.bytes()
@@ -224,6 +195,70 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		return nil, nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
 	}
 	return f, chain, nil
+}
+
+func (r *reader) model() (*Model, error) {
+	m := &Model{
+		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()), Successor: eventlog.ID(r.fixed()),
+		Cut: r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
+		Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
+	}
+	for i := range m.Seed {
+		if v := r.take(4); v != nil {
+			m.Seed[i] = binary.LittleEndian.Uint32(v)
+		}
+	}
+	m.Created, m.Changed = r.stamp(), r.stamp()
+	for _, v := range m.Counts.numbers() {
+		*v = r.fixed()
+	}
+	m.Counts.RewardSum = math.Float64frombits(r.fixed())
+	m.Counts.Last = r.time()
+	config, alive, policy := r.bytes(), r.bool(), r.bytes()
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := m.restore(config, alive, policy); err != nil {
+		return nil, fmt.Errorf("model %v: %w", m.ID, err)
+	}
+	return m, nil
+}
+
+// open reads an open entry into the fold.
+func (r *reader) open(f *Fold) error {
+	o := &OpenEntry{seq: r.uint()}
+	copy(o.hash[:], r.take(16))
+	o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
+	for range r.count() {
+		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()), state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+		for range r.count() {
+			if o.keys == nil {
+				o.keys = map[uint32][]eventlog.ID{}
+			}
+			o.keys[e.index] = append(o.keys[e.index], eventlog.ID(r.fixed()))
+		}
+		if e.model == nil && r.err == nil {
+			return errors.New("an event of no model")
+		}
+		o.events = append(o.events, e)
+		if o.uses != nil {
+			o.uses = append(o.uses, [16]byte{})
+		}
+		if r.bool() {
+			key, u := r.key(), KeyUse{r.key(), eventlog.Event{Epoch: o.epoch, Batch: o.no, Index: e.index}, o.seq}
+			f.remember(o, key, u)
+		}
+	}
+	f.open[o.batchKey] = o
+	f.opened = append(f.opened, o)
+	return nil
+}
+
+func (r *reader) closed() (c closedKey, u KeyUse) {
+	c.key, u.Request = r.key(), r.key()
+	u.Event = eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}
+	u.Seq, c.at = r.uint(), int64(r.fixed())
+	return c, u
 }
 
 func (m *Model) restore(config []byte, alive bool, policy []byte) error {
