@@ -20,9 +20,9 @@ import (
 	"troupe/eventlog/eventlogtest"
 )
 
-// A child is this test binary, started again: it opens a directory and works on it until it is
-// killed. What it was told it prints, one line an acknowledgement, unbuffered, so that a line that is
-// there was acknowledged before.
+// A child is this test binary, started again: it opens a directory and works on it until it is killed. It
+// prints a line for each answer, unbuffered, so that an event with a line was acknowledged before. Its
+// attempts have no timeout that a test would live to see: callers that fail were told by the log.
 const childEnv = "TROUPE_EVENTLOG_CHILD" // mode directory first-id
 
 // childMain runs in the child and returns true there.
@@ -57,7 +57,7 @@ func childMain() bool {
 		fmt.Println("error", err)
 		return true
 	}
-	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Head: chain.Head(), Try: time.Second, Patience: 2 * time.Second})
+	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Head: chain.Head(), Try: time.Hour, Patience: time.Hour})
 	if err != nil {
 		fmt.Println("error", err)
 		return true
@@ -118,8 +118,15 @@ func startChild(t *testing.T, mode, dir string, first int64) *child {
 	return c
 }
 
-// kill kills the child and returns everything it said.
-func (c *child) kill() (lines []string) {
+// kill kills the child when it has printed n lines, or has ended, and returns all lines.
+func (c *child) kill(n int) (lines []string) {
+	for len(lines) < n {
+		line, ok := <-c.lines
+		if !ok {
+			break
+		}
+		lines = append(lines, line)
+	}
 	_ = c.cmd.Process.Kill()
 	for line := range c.lines {
 		lines = append(lines, line)
@@ -157,10 +164,10 @@ func note(t *testing.T, h *eventlogtest.History, lines []string) (acked int, fai
 	return acked, failed
 }
 
-// TestKill: a process under load is killed with SIGKILL at a random moment, over and over, on one
-// directory. Every acknowledged event is there exactly once, where its receipt says; the others at
-// most once; the next process opens the log and goes on. TROUPE_KILL_ROUNDS=200 runs 200 rounds
-// instead of 20.
+// TestKill: a process under load is killed with SIGKILL after a random number of answers, over and over, on
+// one directory. Every acknowledged event is there exactly once, where its receipt says; the others at
+// most once; the next process opens the log and goes on. It has 5 rounds, 20 with TROUPE_LONG, or
+// TROUPE_KILL_ROUNDS.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	h := eventlogtest.NewHistory()
@@ -169,8 +176,7 @@ func TestKill(t *testing.T) {
 	n := eventlog.Rounds("TROUPE_KILL_ROUNDS", 20)
 	for round := range n {
 		c := startChild(t, "load", dir, int64(round)<<32)
-		time.Sleep(time.Duration(rnd.IntN(120)) * time.Millisecond)
-		acked, failed := note(t, h, c.kill())
+		acked, failed := note(t, h, c.kill(rnd.IntN(500)))
 		if len(failed) > 0 {
 			t.Fatalf("round %d: %v", round, failed)
 		}
@@ -214,7 +220,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	c := startChild(t, "hold", dir, 0)
 	refused(fmt.Sprintf("process %d on ", c.cmd.Process.Pid))
-	c.kill()
+	c.kill(0)
 	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -305,16 +305,14 @@ func script(t *testing.T, fault func(n int, s eventlogtest.Step) eventlogtest.Fa
 
 func keepAll(_ uint16, n int) int { return n }
 
-// TestFaultAtEveryStep: every fault at every step of the workload, then a loss of power that keeps
-// nothing or everything that was not synced, then work goes on. What callers were told is true.
+// TestFaultAtEveryStep: every fault at every step of the workload (every seventh without TROUPE_LONG), then
+// a loss of power that keeps nothing or everything that was not synced, then work goes on. What callers
+// were told is true.
 func TestFaultAtEveryStep(t *testing.T) {
 	var total, acked, unknown, refusals int
 	synctest.Test(t, func(t *testing.T) {
 		_, _, steps := script(t, nil, nil)
-		stride := 1
-		if testing.Short() {
-			stride = 7
-		}
+		stride := eventlog.Sized(7, 1)
 		for _, fault := range allFaults {
 			for n := 1; n <= steps; n += stride {
 				for _, keep := range []func(uint16, int) int{nil, keepAll} {

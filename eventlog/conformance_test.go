@@ -46,10 +46,6 @@ func (e *diskEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
 	return l
 }
 
-func TestMemory(t *testing.T) {
-	eventlogtest.TestLog(t, func(*testing.T) eventlogtest.Engine { return &eventlogtest.MemoryEngine{} })
-}
-
 func TestJetStream(t *testing.T) {
 	eventlogtest.TestLog(t, newDiskEngine)
 }

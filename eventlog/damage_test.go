@@ -163,14 +163,11 @@ func mustDumpLocked(t *testing.T, dir string) string {
 
 // TestCorruptionSweep: one bit flipped at every k-th byte of every file; truncated, deleted,
 // swapped, zeroed files. Required: the same content, or a stop that names the place; and nothing
-// written to a directory that is refused.
+// written to a directory that is refused. k is 401, or 53 with TROUPE_LONG.
 func TestCorruptionSweep(t *testing.T) {
 	dir, dump := sampleLog(t, 60)
 	before := fingerprint(t, dir)
-	k := 53 // not a divisor of any record's length
-	if testing.Short() {
-		k = 401
-	}
+	k := sized(401, 53) // no divisor of any record's length
 	blocks := 0
 	var stops, same, checkedOpen int
 	for _, file := range filesOf(t, dir) {
@@ -193,7 +190,7 @@ func TestCorruptionSweep(t *testing.T) {
 			put(b)
 			if judge(t, dir, dump, file) {
 				stops++
-				if stops%300 == 0 { // refused, and untouched
+				if stops%100 == 0 { // refused, and untouched
 					damaged := copyDir(t, dir)
 					was := fingerprint(t, damaged)
 					var de *DamagedError

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Tests that need what is not exported are in this package, others in eventlog_test with package
@@ -15,6 +16,8 @@ var (
 	Refused = refused
 	Works   = works
 	Rounds  = rounds
+	Sized   = sized
+	Until   = until
 )
 
 // SetNoSync makes options of an engine that does not sync.
@@ -34,20 +37,30 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// rounds is how often a test repeats something: the value of an environment variable, which long runs
-// set, or least.
-func rounds(env string, least int) int {
+// rounds is how often a test repeats something: the value of an environment variable, otherwise full with
+// TROUPE_LONG and a quarter of it without.
+func rounds(env string, full int) int {
 	if n, err := strconv.Atoi(os.Getenv(env)); err == nil {
 		return n
 	}
-	if testing.Short() {
-		return max(1, least/4)
-	}
-	return least
+	return sized(max(1, full/4), full)
 }
 
-// long says whether a test runs on all levels and sizes.
-func long() bool { return os.Getenv("TROUPE_LONG") != "" }
+// sized is the size of a test: all with TROUPE_LONG, otherwise quick.
+func sized(quick, all int) int {
+	if os.Getenv("TROUPE_LONG") != "" {
+		return all
+	}
+	return quick
+}
+
+// until waits for a condition. It has no deadline of its own: a condition that never comes is found by
+// the deadline of the test binary.
+func until(cond func() bool) {
+	for !cond() {
+		time.Sleep(time.Millisecond)
+	}
+}
 
 func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} }
 

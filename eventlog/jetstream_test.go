@@ -96,7 +96,7 @@ func TestUnfinishedTrim(t *testing.T) {
 func TestDamageWhileOpen(t *testing.T) {
 	original, _ := sampleLog(t, 60)
 	outcomes := map[string]int{}
-	for at := 700; at < 30_000; at += 2900 {
+	for at := 700; at < 30_000; at += sized(8700, 2900) {
 		dir := copyDir(t, original)
 		l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
 		if err != nil {
@@ -212,15 +212,11 @@ func TestFollowKept(t *testing.T) {
 			}
 		})
 	}
-	for { // both are there
+	until(func() bool { // both are there
 		l.shards[0].mu.Lock()
-		followers := l.shards[0].followers
-		l.shards[0].mu.Unlock()
-		if followers == 2 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer l.shards[0].mu.Unlock()
+		return l.shards[0].followers == 2
+	})
 	c := newCommitter(t, l, CommitterOptions{})
 	for seq := uint64(1); seq <= n; seq++ {
 		r := &Decision{Model: 1, BasisSeq: seq, Den: seq, X: []float64{float64(seq)}, Full: full(seq)}
@@ -317,7 +313,7 @@ func TestStored(t *testing.T) {
 	outcomes := map[string]int{}
 	block := filepath.Join(storePrefix, "TROUPE_EV_0/msgs/2.blk")
 	size := int64(len(must(os.ReadFile(filepath.Join(original, block)))))
-	for at := int64(100); at < size; at += size / 12 {
+	for at := int64(100); at < size; at += size / int64(sized(3, 12)) {
 		for _, harm := range []string{"flip", "cut", "remove"} {
 			dir := copyDir(t, original)
 			l := open(dir)

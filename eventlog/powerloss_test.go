@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +17,8 @@ import (
 
 // TestPowerLoss: a process under load is killed and everything that was not synced is gone (every
 // second time a random half of the pages survives, so that files are torn). What was acknowledged is
-// there, exactly once, and the next process opens the log. TROUPE_POWER_ROUNDS sets the rounds.
+// there, exactly once, and the next process opens the log. It has 2 rounds, 8 with TROUPE_LONG, or
+// TROUPE_POWER_ROUNDS.
 func TestPowerLoss(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
@@ -27,8 +27,7 @@ func TestPowerLoss(t *testing.T) {
 	n, total, stored := eventlog.Rounds("TROUPE_POWER_ROUNDS", 8), 0, 0
 	for round := range n {
 		c := startChild(t, "load", dir, int64(round)<<32)
-		time.Sleep(time.Duration(20+rnd.IntN(100)) * time.Millisecond)
-		acked, failed := note(t, h, c.kill())
+		acked, failed := note(t, h, c.kill(20+rnd.IntN(300)))
 		if len(failed) > 0 {
 			t.Fatalf("round %d: %v", round, failed)
 		}
@@ -57,8 +56,7 @@ func TestPowerLossControl(t *testing.T) {
 	dir := p.Dir + "/data"
 	h := eventlogtest.NewHistory()
 	c := startChild(t, "nosync", dir, 0)
-	time.Sleep(100 * time.Millisecond)
-	acked, _ := note(t, h, c.kill())
+	acked, _ := note(t, h, c.kill(50))
 	p.Lose(t, nil)
 	if acked == 0 {
 		t.Fatal("nothing was acknowledged")
@@ -107,8 +105,8 @@ func failing(what string, at int) func(powerfs.Op) powerfs.Fault {
 }
 
 // TestDiskFails: a sync answers EIO, or the disk is full in the middle of a write. From then on
-// nothing is acknowledged, callers learn it at once and not by a timeout, and after a loss of power
-// what was acknowledged is there and the log works.
+// nothing is acknowledged, all callers get an error from the log and not by a timeout, and after a loss of
+// power what was acknowledged is there and the log works.
 func TestDiskFails(t *testing.T) {
 	p := powerfs.Mount(t)
 	dir := p.Dir + "/data"
@@ -118,17 +116,12 @@ func TestDiskFails(t *testing.T) {
 	}{{"sync", 1}, {"sync", 2}, {"sync", 7}, {"sync", 40}, {"write", 1}, {"write", 5}, {"write", 30}} {
 		h := eventlogtest.NewHistory()
 		p.Fail(failing(c.what, c.at))
-		start := time.Now()
 		child := startChild(t, "load", dir, int64(round)<<32)
 		var lines []string
 		for line := range child.lines { // it ends by itself: every caller fails
 			lines = append(lines, line)
 		}
 		_ = child.cmd.Wait()
-		took := time.Since(start)
-		if took > 10*time.Second {
-			t.Errorf("%s %d: it took %v", c.what, c.at, took)
-		}
 		acked, failed := note(t, h, lines)
 		if len(failed) != 16 {
 			t.Errorf("%s %d: %d callers failed: %v", c.what, c.at, len(failed), failed)
@@ -144,14 +137,14 @@ func TestDiskFails(t *testing.T) {
 			}
 		}
 		if unknown == 0 {
-			t.Errorf("%s %d: nobody was told that his outcome is unknown", c.what, c.at)
+			t.Errorf("%s %d: no caller was told that its outcome is unknown", c.what, c.at)
 		}
 		p.Lose(t, nil)
 		if _, err := h.CheckFiles(dir); err != nil {
 			t.Errorf("%s %d: %v", c.what, c.at, err)
 		}
 		eventlog.Works(t, dir)
-		t.Logf("%s %d: %d acknowledged, then %d unknown and %d refused after %v", c.what, c.at, acked, unknown, len(failed)-unknown, took.Round(time.Millisecond))
+		t.Logf("%s %d: %d acknowledged, then %d unknown and %d refused", c.what, c.at, acked, unknown, len(failed)-unknown)
 	}
 }
 
@@ -203,10 +196,10 @@ func TestUnansweredIsMadeDurable(t *testing.T) {
 	eventlog.Works(t, dir)
 }
 
-// TestDiskFullPasses: in the middle of a write the disk is full. Callers learn at once that the outcome
-// is unknown, what comes is refused, a reader at the end waits. When there is room the same process
-// goes on by itself: the batch of unknown outcome is in the log once, receipts and the reader go on
-// after it, and after a loss of power all of it is there. After a failed sync nothing goes on.
+// TestDiskFullPasses: in the middle of a write the disk is full. The log, not a timeout, tells callers that
+// the outcome is unknown, later ones are refused, a reader at the end waits. When there is room the same
+// process goes on by itself: the batch of unknown outcome is in the log once, receipts and the reader go
+// on after it, and after a loss of power all of it is there. After a failed sync nothing goes on.
 func TestDiskFullPasses(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -220,18 +213,18 @@ func TestDiskFullPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := eventlogtest.NewHistory()
-			com := eventlogtest.NewCommitter(t, l, eventlog.CommitterOptions{})
+			com := eventlogtest.NewCommitter(t, l, eventlog.CommitterOptions{Try: time.Hour, Patience: time.Hour})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var read atomic.Uint64
-			followed := make(chan error, 1)
+			read, followed := make(chan uint64, 100), make(chan error, 1)
 			go func() {
+				defer close(read)
 				for d, err := range eventlog.Follow(ctx, l, eventlog.NewChain(0, 1)) {
 					if err != nil {
 						followed <- err
 						return
 					}
-					read.Store(d.Seq)
+					read <- d.Seq
 				}
 			}()
 			for range 5 {
@@ -239,26 +232,36 @@ func TestDiskFullPasses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p.Fail(failing(c.what, 1))
-			start := time.Now()
+			fail, again := failing(c.what, 1), make(chan bool)
+			full := 0
+			p.Fail(func(op powerfs.Op) powerfs.Fault {
+				f := fail(op)
+				if f == powerfs.Full {
+					if full++; full == 3 { // a new engine has met the full disk, too
+						close(again)
+					}
+				}
+				return f
+			})
 			err = h.Append(t.Context(), com)
 			if c.what == "witness" && err == nil { // it is durable, and the last that is taken
 				err = eventlog.ErrUnknown
 			}
-			if !errors.Is(err, eventlog.ErrUnknown) || time.Since(start) > 4*time.Second {
-				t.Errorf("%v after %v", err, time.Since(start))
+			if !errors.Is(err, eventlog.ErrUnknown) {
+				t.Error(err)
 			}
 			if err := h.Append(t.Context(), com); err == nil || errors.Is(err, eventlog.ErrUnknown) {
 				t.Errorf("the next one: %v", err)
 			}
-			time.Sleep(100 * time.Millisecond)
+			if c.passes {
+				<-again
+			}
 			if c.what == "write" && !errors.Is(com.Err(), eventlog.ErrUnsettled) || c.what == "witness" && !errors.Is(l.Err(), eventlog.ErrDown) || !c.passes && !errors.Is(l.Err(), eventlog.ErrBroken) {
 				t.Errorf("the committer says %v, the log %v", com.Err(), l.Err())
 			}
 			p.Fail(nil)
-			deadline := time.Now().Add(20 * time.Second)
-			for c.passes && (l.Err() != nil || com.Err() != nil) && time.Now().Before(deadline) {
-				time.Sleep(10 * time.Millisecond)
+			if c.passes {
+				eventlog.Until(func() bool { return l.Err() == nil && com.Err() == nil })
 			}
 			for range 5 {
 				if err := h.Append(t.Context(), com); (err == nil) != c.passes {
@@ -269,11 +272,10 @@ func TestDiskFullPasses(t *testing.T) {
 			if c.passes {
 				last = 11
 			}
-			for read.Load() < last && time.Now().Before(deadline) {
-				time.Sleep(time.Millisecond)
-			}
-			if n := read.Load(); n != last {
-				t.Errorf("the reader is at %d, want %d", n, last)
+			for seq := uint64(1); seq <= last; seq++ {
+				if got := <-read; got != seq {
+					t.Fatalf("the reader is at %d, want %d", got, seq)
+				}
 			}
 			if err := com.Close(t.Context()); (err == nil) != c.passes {
 				t.Errorf("close: %v", err)
@@ -281,6 +283,9 @@ func TestDiskFullPasses(t *testing.T) {
 			cancel()
 			if err := <-followed; !errors.Is(err, context.Canceled) {
 				t.Errorf("the reader ended with %v", err)
+			}
+			if seq, more := <-read; more {
+				t.Errorf("the reader is at %d, want %d", seq, last)
 			}
 			_ = l.Close()
 			p.Lose(t, nil)
