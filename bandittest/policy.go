@@ -69,6 +69,8 @@ type PolicyConfig struct {
 	Refused []bandit.ActionSet
 	// Exempt are promises that the policy does not make, with the reason.
 	Exempt map[PolicyCheck]string
+	// UnitRewards keeps the rewards in [0, 1].
+	UnitRewards bool
 	// Seed changes the random numbers; the suite is a function of it.
 	Seed uint64
 }
@@ -152,7 +154,11 @@ func (c *policyTest) choose(p bandit.Policy, set bandit.ActionSet, t int) (a ban
 
 // reward is a linear reward with noise, a function of the action and the round.
 func (c *policyTest) reward(x []float64, t int) float64 {
-	return float64(1+t%2)*0.4*x[0] - 0.3*x[len(x)-1] + c.key.Stream(rng.Reward).Round(uint64(t)).Normal(0)/2
+	y := float64(1+t%2)*0.4*x[0] - 0.3*x[len(x)-1] + c.key.Stream(rng.Reward).Round(uint64(t)).Normal(0)/2
+	if c.cfg.UnitRewards {
+		return min(max(y, 0), 1)
+	}
+	return y
 }
 
 // learn updates with the reward of round t for x, from memory that is spoiled afterwards.

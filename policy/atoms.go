@@ -51,8 +51,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 	if o.Delta == 0 {
 		o.Delta = 0.1
 	}
-	keys := []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey}
-	if err := oneOf("key", o.Key, keys...); err != nil {
+	if err := checkKey(o.Key); err != nil {
 		return o, err
 	}
 	if !(o.Rho > 1) || math.IsInf(o.Rho, 0) {
@@ -82,10 +81,12 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 	default:
 		return o, oneOf("preset", o.Preset, "practical", "theorem")
 	}
-	if o.M < 1 || o.M > math.MaxInt32 {
-		return o, spec.Refuse("m", o.M, "expected at least 1 and at most %d", math.MaxInt32)
-	}
-	return o, nil
+	return o, checkMembers(o.M, p.Dim)
+}
+
+// checkKey returns an error unless key is one of those of Atoms.
+func checkKey(key string) error {
+	return oneOf("key", key, theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey)
 }
 
 // Atoms is an ensemble whose members are functions of (V, b) and a key:
@@ -149,15 +150,20 @@ func (a *Atoms) Options() AtomsOptions { return a.opts }
 // Key returns the key e of a decision in the present state. decision is the number of its source,
 // draw.At(); only key = "decision" depends on it.
 func (a *Atoms) Key(decision uint64) uint64 {
-	switch a.opts.Key {
+	return keyAt(a.opts.Key, decision, a.root.Len(), a.root.LogDetRatio(), a.logRho)
+}
+
+// keyAt returns the key e of a decision after n updates.
+func keyAt(kind string, decision, n uint64, logDet, logRho float64) uint64 {
+	switch kind {
 	case theory.DecisionKey:
 		return decision
 	case theory.FixedKey:
 		return 0
 	case theory.RoundKey:
-		return a.root.Len()
+		return n
 	}
-	return epochOf(a.root.LogDetRatio(), a.logRho)
+	return epochOf(logDet, logRho)
 }
 
 // epochOf returns ⌊x(1 + ε) + ε⌋ for x = logDet/logRho ≥ 0, ε = 10⁻⁹. Without ε a determinant that is
@@ -186,7 +192,7 @@ func (a *Atoms) solve(block []float64, decision uint64) {
 func (a *Atoms) Model(dst []float64, decision uint64, j int, sign float64) {
 	copy(a.member, a.g.at(a.Key(decision), j))
 	a.root.Factor().SolveLT(a.member)
-	a.shift(dst, sign*a.Scale(), a.member)
+	shift(dst, a.root.Theta(), sign*a.Scale(), a.member)
 }
 
 // Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source. With key =
@@ -201,7 +207,7 @@ func (a *Atoms) Update(x bandit.Action, y float64, _ rng.Source) error { return 
 // Prob implements bandit.Prober: a count over Models(). With key = "decision" or "round" it is the
 // law given the m candidates of this decision.
 func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
-	return a.law(dst, set, draw.At(), a.solve, a.Model)
+	return a.law(dst, set, draw.At(), a.root.Theta(), a.Scale(), a.solve, a.Model)
 }
 
 // Merge adds the events that another policy of equal configuration has seen, as if this one had
@@ -240,44 +246,12 @@ func (a *Atoms) Restore(b []byte) error {
 	return nil
 }
 
-// directions serves g(e, j) ~ N(0, I_d), the numbers of round j of sub-stream e, and keeps those of
-// the last key. It is a cache and changes no number.
-type directions struct {
-	stream rng.Stream
-	keyed  rng.Stream
-	key    uint64
-	block  []float64 // m×d
-	have   []bool
-	d      int
-}
-
-func newDirections(init rng.Stream, m, d int) directions {
-	return directions{stream: init, keyed: init.Sub(0), block: make([]float64, m*d), have: make([]bool, m), d: d}
-}
-
-func (g *directions) at(key uint64, j int) []float64 {
-	if key != g.key {
-		g.key, g.keyed = key, g.stream.Sub(key)
-		clear(g.have)
-	}
-	row := g.block[j*g.d : j*g.d+g.d]
-	if !g.have[j] {
-		g.keyed.Round(uint64(j)).Normals(row, 0)
-		g.have[j] = true
-	}
-	return row
-}
-
 // atomic is what Atoms and Lazy share: the regression in square-root form, the scale, and m members
 // that are solved on demand.
 type atomic struct {
-	root      *linalg.Root
-	radius    radius
-	m         int
-	symmetric bool
-
-	model []float64
-	tally tally
+	models
+	root   *linalg.Root
+	radius radius
 }
 
 func newAtomic(p Problem, m int, lambda, delta float64, scale Scale, symmetric bool) (atomic, error) {
@@ -286,8 +260,8 @@ func newAtomic(p Problem, m int, lambda, delta float64, scale Scale, symmetric b
 		return atomic{}, err
 	}
 	return atomic{
-		root: linalg.NewRoot(p.Dim, g.ridge.Lambda()), radius: g.radius, m: m, symmetric: symmetric,
-		model: make([]float64, p.Dim),
+		models: newModels(m, p.Dim, symmetric),
+		root:   linalg.NewRoot(p.Dim, g.ridge.Lambda()), radius: g.radius,
 	}, nil
 }
 
@@ -296,35 +270,6 @@ func (a *atomic) Root() *linalg.Root { return a.root }
 
 // Scale returns r_t, the scale that the next Select uses.
 func (a *atomic) Scale() float64 { return a.radius.at(a.root.LogDetRatio()) }
-
-// Models returns the number of models that take part: 2m, or m without symmetrisation.
-func (a *atomic) Models() int {
-	if a.symmetric {
-		return 2 * a.m
-	}
-	return a.m
-}
-
-// shift stores θ̂ + c·member in dst.
-func (a *atomic) shift(dst []float64, c float64, member []float64) {
-	hat := a.root.Theta()
-	for i, v := range member {
-		dst[i] = hat[i] + float64(c*v)
-	}
-}
-
-func (a *atomic) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Source, model modelOf) error {
-	if err := checkSet(set, a.root.Dim()); err != nil {
-		return err
-	}
-	j, sign := draw.Intn(0, a.m), 1.0
-	if a.symmetric {
-		sign = draw.Sign(1)
-	}
-	model(a.model, draw.At(), j, sign)
-	_, err := set.ArgMax(dst, a.model)
-	return err
-}
 
 // learn updates the regression; a refused update changes nothing.
 func (a *atomic) learn(x bandit.Action, y float64) error {
@@ -342,121 +287,4 @@ func (a *atomic) merge(o atomic) error {
 		return fmt.Errorf("policy: merge refused: %w", bandit.ErrNumerical)
 	}
 	return nil
-}
-
-// modelOf stores model (j, ξ) of a decision in dst.
-type modelOf func(dst []float64, decision uint64, j int, sign float64)
-
-// law writes the share of the models of a decision that choose each action.
-func (a *atomic) law(dst *bandit.Law, set bandit.ActionSet, decision uint64, members func(block []float64, decision uint64), model modelOf) error {
-	d := a.root.Dim()
-	if err := checkSet(set, d); err != nil {
-		return err
-	}
-	f, ok := set.(bandit.Finite)
-	if !ok {
-		return count(dst, set, uint64(a.Models()), func(add func([]float64) error) error {
-			for j := range a.m {
-				model(a.model, decision, j, 1)
-				if err := add(a.model); err != nil {
-					return err
-				}
-				if !a.symmetric {
-					continue
-				}
-				model(a.model, decision, j, -1)
-				if err := add(a.model); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	members(a.tally.start(a.m, d), decision)
-	a.tally.score(f, a.root.Theta(), a.Scale())
-	zeros(dst, f.Len())
-	for j := range a.m {
-		for k := range 2 {
-			sign := float64(1 - 2*k)
-			if k == 1 && !a.symmetric {
-				break
-			}
-			i, sure := a.tally.winner(j, k)
-			if !sure {
-				model(a.model, decision, j, sign)
-				if _, err := set.ArgMax(&a.tally.action, a.model); err != nil {
-					return err
-				}
-				i = a.tally.action.Index
-			}
-			dst.Atoms[i].Count++
-		}
-	}
-	share(dst, uint64(a.Models()))
-	return nil
-}
-
-// tally finds the best arm of every model θ̂ ± c·member from one product of the arms with the
-// (m+1)×d parameters: ⟨x, θ̂⟩ ± c⟨x, member⟩. Its sums are rounded otherwise than the oracle's, so
-// where the best arm leads by less than the rounding error it does not decide.
-type tally struct {
-	d, m    int
-	members []float64 // m×d
-	best    []lead    // 2m: model (j, +) at 2j, (j, −) at 2j+1
-	margin  []float64 // m: twice the largest possible rounding error of a score
-	action  bandit.Action
-}
-
-// lead is the best arm of a model so far, and the scores of the best and the second.
-type lead struct {
-	arm           int
-	first, second float64
-}
-
-// start makes room for m members and returns it, m×d.
-func (t *tally) start(m, d int) []float64 {
-	if t.m != m || t.d != d {
-		*t = tally{m: m, d: d, members: make([]float64, m*d), best: make([]lead, 2*m), margin: make([]float64, m), action: t.action}
-	}
-	return t.members
-}
-
-func (t *tally) score(f bandit.Finite, theta []float64, c float64) {
-	d, inf := t.d, math.Inf(-1)
-	for k := range t.best {
-		t.best[k] = lead{0, inf, inf}
-	}
-	var longest float64
-	for i := range f.Len() {
-		x := f.At(i)
-		longest = max(longest, linalg.Dot(x, x))
-		base := linalg.Dot(x, theta)
-		for j, members := 0, t.members; j < t.m; j, members = j+1, members[d:] {
-			s := float64(c * linalg.Dot(x, members[:d]))
-			t.best[2*j].add(i, base+s)
-			t.best[2*j+1].add(i, base-s)
-		}
-	}
-	// A sum of d products is off by at most d·2⁻⁵³ Σ|x_i θ_i| ≤ d·2⁻⁵³ ‖x‖‖θ‖ to first order, here
-	// and in the oracle; forming θ and the score adds three roundings.
-	unit := float64(4 * float64(d+4) * 0x1p-53 * math.Sqrt(longest))
-	hat := linalg.Norm(theta)
-	for j := range t.m {
-		t.margin[j] = 2 * unit * (hat + float64(math.Abs(c)*linalg.Norm(t.members[j*d:j*d+d])))
-	}
-}
-
-func (l *lead) add(arm int, s float64) {
-	if s > l.first {
-		l.arm, l.first, l.second = arm, s, l.first
-	} else if s > l.second {
-		l.second = s
-	}
-}
-
-// winner returns the best arm of a model, and whether it is sure to be the oracle's answer. Numbers
-// that are not finite, or so large that the oracle may refuse them, are not sure.
-func (t *tally) winner(j, k int) (arm int, sure bool) {
-	l := t.best[2*j+k]
-	return l.arm, l.first-l.second > t.margin[j] && t.margin[j] < 1e100
 }

@@ -29,6 +29,7 @@ type example struct {
 	law    string // where Prob is supported
 	only   string // the sets it runs on, when not all
 	exempt map[bandittest.PolicyCheck]string
+	unit   bool // rewards are in [0, 1]
 }
 
 var (
@@ -48,6 +49,11 @@ var examples = map[string][]example{
 		{table: "fixed one-sided beta", raw: spec.Raw{"key": "fixed", "m": int64(5), "symmetric": false, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
 		{table: "round", raw: spec.Raw{"key": "round", "lambda": 0.1}, law: anySet},
 		{table: "theorem", raw: spec.Raw{"preset": "theorem", "rho": int64(8), "m": int64(6)}, law: anySet},
+	},
+	"auto": {
+		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "epoch, guards", raw: spec.Raw{"key": "epoch", "m": int64(5), "guard": int64(5), "a": 0.5}, law: anySet},
+		{table: "two links", raw: spec.Raw{"link": "auto", "m": int64(8), "base_rate": 0.3}, law: anySet, unit: true},
 	},
 	"confident-ts": {{table: "", raw: spec.Raw{}, law: noSet}},
 	"doubling": {
@@ -91,7 +97,11 @@ var examples = map[string][]example{
 		{table: "rademacher none", raw: spec.Raw{"targets": "rademacher", "init": "none", "scale": spec.Raw{"kind": "beta"}}, law: noSet},
 	},
 	"linucb": {{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"}},
-	"lvr":    {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
+	"logistic": {
+		{table: "", raw: spec.Raw{}, law: anySet, unit: true},
+		{table: "fixed", raw: spec.Raw{"key": "fixed", "m": int64(5), "base_rate": 0.03, "lambda": 0.5, "a": 0.7}, law: anySet, unit: true},
+	},
+	"lvr": {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
 	"mixed": {
 		{table: "ensemble", raw: spec.Raw{"epsilon": 0.2, "base": spec.Raw{"kind": "ensemble", "m": int64(5)}}, law: finite, only: finite, exempt: byNumber},
 		{table: "mixed ts", raw: spec.Raw{"base": spec.Raw{"kind": "mixed", "base": spec.Raw{"kind": "ts"}}}, law: noSet, only: finite, exempt: byNumber},
@@ -167,7 +177,7 @@ func TestConformance(t *testing.T) {
 		}
 		for _, e := range examples[kind] {
 			t.Run(kind+"/"+e.table, func(t *testing.T) {
-				cfg := bandittest.PolicyConfig{Exempt: e.exempt}
+				cfg := bandittest.PolicyConfig{Exempt: e.exempt, UnitRewards: e.unit}
 				switch e.only {
 				case finite:
 					cfg.Sets, cfg.Refused = arms, []bandit.ActionSet{ball, msets}

@@ -50,9 +50,9 @@ type Lazy struct {
 	refLogDet float64        // log det V_ref/λ^d
 	epoch     uint64
 
-	g       directions
-	members []float64 // m×d: P^j where have[j]
-	have    []bool
+	g     directions
+	drawn []float64 // m×d: P^j where have[j]
+	have  []bool
 }
 
 // NewLazy returns the policy before round 1. The error names the option that is wrong.
@@ -79,7 +79,7 @@ func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
 	d := p.Dim
 	return &Lazy{
 		atomic: core, opts: o, logRho: logs.Log(o.Rho), ref: linalg.NewFactor(d, o.Lambda),
-		g: newDirections(p.Init, o.M, d), members: make([]float64, o.M*d), have: make([]bool, o.M),
+		g: newDirections(p.Init, o.M, d), drawn: make([]float64, o.M*d), have: make([]bool, o.M),
 	}, nil
 }
 
@@ -92,7 +92,7 @@ func (l *Lazy) Epoch() uint64 { return l.epoch }
 // Member returns P^j, 0 ≤ j < m. It belongs to the policy and must not be changed.
 func (l *Lazy) Member(j int) []float64 {
 	d := l.root.Dim()
-	p := l.members[j*d : j*d+d]
+	p := l.drawn[j*d : j*d+d]
 	if !l.have[j] {
 		copy(p, l.g.at(l.epoch, j))
 		l.ref.SolveLT(p)
@@ -106,12 +106,12 @@ func (l *Lazy) solve(block []float64, _ uint64) {
 	for j := range l.m {
 		l.Member(j)
 	}
-	copy(block, l.members)
+	copy(block, l.drawn)
 }
 
 // Model stores θ̂ + r ξ P^j in dst, 0 ≤ j < m, sign ξ = ±1. It does not depend on the decision.
 func (l *Lazy) Model(dst []float64, _ uint64, j int, sign float64) {
-	l.shift(dst, sign*l.Scale(), l.Member(j))
+	shift(dst, l.root.Theta(), sign*l.Scale(), l.Member(j))
 }
 
 // Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source.
@@ -140,7 +140,7 @@ func (l *Lazy) refresh(epoch uint64) {
 
 // Prob implements bandit.Prober: a count over Models().
 func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
-	return l.law(dst, set, 0, l.solve, l.Model)
+	return l.law(dst, set, 0, l.root.Theta(), l.Scale(), l.solve, l.Model)
 }
 
 // Merge adds the events that another policy of equal configuration has seen and refreshes the

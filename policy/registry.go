@@ -9,6 +9,7 @@ import (
 // Kinds is the registry: one line for each kind of policy that a spec file can name.
 var Kinds = spec.Registry[Options]{
 	"atoms":                func() Options { return &AtomsOptions{} },
+	"auto":                 func() Options { return &AutoOptions{} },
 	"confident-ts":         func() Options { return &ConfidentOptions{} },
 	"doubling":             func() Options { return &DoublingOptions{Base: defaultBase(), First: 1} },
 	"ensemble":             func() Options { return &EnsembleOptions{} },
@@ -21,6 +22,7 @@ var Kinds = spec.Registry[Options]{
 	"lee-oh":               func() Options { return &LeeOhOptions{} },
 	"linphe":               func() Options { return &LinPHEOptions{} },
 	"linucb":               func() Options { return &LinUCBOptions{} },
+	"logistic":             func() Options { return &LogisticOptions{} },
 	"lvr":                  func() Options { return &LVROptions{} },
 	"mixed":                func() Options { return &MixedOptions{Base: defaultBase(), Epsilon: 0.05} },
 	"sparse":               func() Options { return &SparseOptions{} },
@@ -42,6 +44,9 @@ type Problem struct {
 	Arms    int        // K, 0 when the action set is not finite
 	Sigma   float64    // subgaussian constant of the noise, 0 means 1
 	Init    rng.Stream // draws before round 1; "round" j belongs to member j
+
+	// Low and High are the declared range of rewards, 0 and 0 where none is declared.
+	Low, High float64
 
 	// Share multiplies every confidence level δ, so that a wrapper that restarts its base can
 	// divide δ between the restarts; 0 means 1.

@@ -359,6 +359,7 @@ func policyVariants() []spec.Raw {
 	type raw = spec.Raw
 	return append(out,
 		raw{"kind": "atoms", "key": "fixed"}, raw{"kind": "atoms", "key": "round"}, raw{"kind": "atoms", "m": int64(4), "symmetric": false},
+		raw{"kind": "auto", "link": "auto"}, raw{"kind": "auto", "key": "epoch", "m": int64(3), "guard": int64(2)},
 		raw{"kind": "ensemble", "m": int64(4), "symmetric": false}, raw{"kind": "ensemble", "m": int64(4), "select": "max"},
 		raw{"kind": "ensemble", "m": int64(4), "reference": "pair"}, raw{"kind": "ensemble", "m": int64(4), "reference": "signs"},
 		raw{"kind": "ensemble", "m": int64(4), "reference": "gaussian"}, raw{"kind": "ensemble", "m": int64(4), "reference": "sphere"},
@@ -390,6 +391,9 @@ func TestEveryPolicy(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		c := vectors("m", 3, func(c *ModelConfig) { c.Policy, c.Floor = p, 0.125 })
+		if kind == "logistic" || raw["link"] == "auto" {
+			c.Reward.Min = 0
+		}
 		_, err := s.CreateModel(ctx, c, "")
 		want := ""
 		if i < len(policy.Kinds) {

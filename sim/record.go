@@ -104,7 +104,7 @@ type regression interface {
 type ensemble struct {
 	m     int
 	signs []float64 // +1, or +1 and −1
-	scale float64   // r
+	scale func(j int) float64
 	model func(dst []float64, j int, sign float64)
 	mixed bool // what plays is not one of the models
 }
@@ -139,18 +139,25 @@ func membersOf(p bandit.Policy, decision uint64) (e ensemble, ok bool) {
 		}
 		return []float64{1}
 	}
+	one := func(r float64) func(int) float64 { return func(int) float64 { return r } }
 	switch p := p.(type) {
 	case *policy.Ensemble:
 		o := p.Options()
-		return ensemble{p.Members(), both(!o.OneSided), p.Scale(), p.Model, o.Reference != "coordinate"}, true
+		return ensemble{p.Members(), both(!o.OneSided), one(p.Scale()), p.Model, o.Reference != "coordinate"}, true
 	case *policy.Atoms:
 		o := p.Options()
 		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(!o.OneSided), p.Scale(), model, false}, true
+		return ensemble{o.M, both(!o.OneSided), one(p.Scale()), model, false}, true
+	case *policy.Auto:
+		if p.Options().Link == "auto" {
+			break // two models with members of their own
+		}
+		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
+		return ensemble{p.Options().M, both(true), p.Scale, model, false}, true
 	case *policy.Lazy:
 		o := p.Options()
 		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(!o.OneSided), p.Scale(), model, false}, true
+		return ensemble{o.M, both(!o.OneSided), one(p.Scale()), model, false}, true
 	}
 	return ensemble{}, false
 }
@@ -347,8 +354,9 @@ func (w *diary) look() error {
 	clear(w.square)
 	for j := range members.m {
 		members.model(w.u, j, 1)
+		scale := members.scale(j)
 		for i := range w.u {
-			w.u[i] = (w.u[i] - hat[i]) / members.scale
+			w.u[i] = (w.u[i] - hat[i]) / scale
 		}
 		mulLT(w.v, l, w.u)
 		for i, v := range w.v {

@@ -66,35 +66,8 @@ func (g *Eigen) Set(a []float64) bool {
 func (g *Eigen) tridiagonalise() {
 	d, a := g.d, g.a
 	for k := range d - 1 {
-		// The reflection sends row k beyond the diagonal, x, to (alpha, 0, …, 0). v replaces x,
-		// and β its first free neighbour, the diagonal, which is saved first.
 		g.w[k] = a[k*d+k]
-		v := a[k*d+k+1 : k*d+d]
-		n := len(v)
-		size := math.Sqrt(Dot(v, v))
-		alpha := -math.Copysign(size, v[0])
-		g.e[k] = alpha
-		if n == 1 || size < 0x1p-400 { // nothing to reflect
-			g.e[k] = v[0]
-			a[k*d+k] = 0
-			continue
-		}
-		v[0] -= alpha
-		beta := 1 / (size * (size + math.Abs(v[0]+alpha))) // 2/vᵀv
-		a[k*d+k] = beta
-		// B ← (I − βvvᵀ) B (I − βvvᵀ) = B − v wᵀ − w vᵀ, w = p − (β/2)(pᵀv)v, p = βBv.
-		p := g.p[:n]
-		for i := range p {
-			p[i] = beta * Dot(v, a[(k+1+i)*d+k+1:])
-		}
-		Axpy(-beta/2*Dot(p, v), v, p)
-		for i := range p {
-			row := a[(k+1+i)*d+k+1 : (k+1+i)*d+d]
-			vi, pi := v[i], p[i]
-			for j, vj := range v {
-				row[j] -= float64(vi*p[j]) + float64(pi*vj)
-			}
-		}
+		g.e[k] = reflect(a, d, k, g.p)
 	}
 	g.w[d-1] = a[d*d-1]
 	g.e[d-1] = 0
@@ -114,6 +87,37 @@ func (g *Eigen) tridiagonalise() {
 			Axpy(-beta*Dot(v, row), v, row)
 		}
 	}
+}
+
+// reflect is step k of the reduction of a, d×d: the reflection I − βvvᵀ sends row k beyond the diagonal
+// to (alpha, 0, …, 0). v replaces that row and β the diagonal before it, 0 when there is nothing to
+// reflect. It returns the entry of the subdiagonal. p is scratch of length d.
+func reflect(a []float64, d, k int, p []float64) float64 {
+	v := a[k*d+k+1 : k*d+d]
+	n := len(v)
+	size := math.Sqrt(Dot(v, v))
+	alpha := -math.Copysign(size, v[0])
+	if n == 1 || size < 0x1p-400 {
+		a[k*d+k] = 0
+		return v[0]
+	}
+	v[0] -= alpha
+	beta := 1 / (size * (size + math.Abs(v[0]+alpha))) // 2/vᵀv
+	a[k*d+k] = beta
+	// B ← (I − βvvᵀ) B (I − βvvᵀ) = B − v wᵀ − w vᵀ, w = p − (β/2)(pᵀv)v, p = βBv.
+	p = p[:n]
+	for i := range p {
+		p[i] = beta * Dot(v, a[(k+1+i)*d+k+1:])
+	}
+	Axpy(-beta/2*Dot(p, v), v, p)
+	for i := range p {
+		row := a[(k+1+i)*d+k+1 : (k+1+i)*d+d]
+		vi, pi := v[i], p[i]
+		for j, vj := range v {
+			row[j] -= float64(vi*p[j]) + float64(pi*vj)
+		}
+	}
+	return alpha
 }
 
 // iterate diagonalises T by rotations of neighbouring rows of q.

@@ -45,19 +45,27 @@ func (f *Factor) Set(v []float64) bool {
 	if len(v) != d*d {
 		panic(badLength)
 	}
-	l := f.l
 	for i := range d {
-		ri := l[i*d : i*d+i+1]
-		for j := range i {
-			rj := l[j*d : j*d+j+1]
-			ri[j] = (v[i*d+j] - Dot(ri[:j], rj[:j])) / rj[j]
-		}
-		q := v[i*d+i] - Dot(ri[:i], ri[:i])
-		if !(q > 0) || math.IsInf(q, 0) {
+		if !f.row(v, i, 0) {
 			return false
 		}
-		ri[i] = math.Sqrt(q)
 	}
+	return true
+}
+
+// row computes row i of the factor of v + shift·I from the rows above it.
+func (f *Factor) row(v []float64, i int, shift float64) bool {
+	d, l := f.d, f.l
+	ri := l[i*d : i*d+i+1]
+	for j := range i {
+		rj := l[j*d : j*d+j+1]
+		ri[j] = (v[i*d+j] - Dot(ri[:j], rj[:j])) / rj[j]
+	}
+	q := v[i*d+i] + shift - Dot(ri[:i], ri[:i])
+	if !(q > 0) || math.IsInf(q, 0) {
+		return false
+	}
+	ri[i] = math.Sqrt(q)
 	return true
 }
 
@@ -81,15 +89,17 @@ func (f *Factor) LogDet() float64 {
 func (f *Factor) Update(x []float64) { f.rotate(x, nil, 0) }
 
 // UpdateWith is Update and carries a right-hand side along: z = L⁻¹b becomes L⁻¹(b + yx) for the new
-// L. The rotations that turn (L x) into (L' 0) turn (zᵀ y) into (z'ᵀ ρ), so nothing is solved.
-func (f *Factor) UpdateWith(x, z []float64, y float64) {
+// L. The rotations that turn (L x) into (L' 0) turn (zᵀ y) into (z'ᵀ ρ), so nothing is solved. It
+// returns ρ: ρ² = (y − ⟨x, θ̂⟩)²/(1 + xᵀV⁻¹x) with V and θ̂ before the update, which is the growth of
+// min_θ Σ(y − ⟨x, θ⟩)² + λ‖θ‖².
+func (f *Factor) UpdateWith(x, z []float64, y float64) float64 {
 	if len(z) != f.d {
 		panic(badLength)
 	}
-	f.rotate(x, z, y)
+	return f.rotate(x, z, y)
 }
 
-func (f *Factor) rotate(x, z []float64, y float64) {
+func (f *Factor) rotate(x, z []float64, y float64) float64 {
 	d := f.d
 	if len(x) != d {
 		panic(badLength)
@@ -121,6 +131,7 @@ func (f *Factor) rotate(x, z []float64, y float64) {
 			z[k], y = float64(c*z[k])+float64(s*y), float64(c*y)-float64(s*z[k])
 		}
 	}
+	return y
 }
 
 // SolveL overwrites z by L⁻¹z.

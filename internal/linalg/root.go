@@ -58,17 +58,28 @@ const rootLimit = 0x1p900
 // Update performs V ← V + xxᵀ, b ← b + yx. It reports false, and leaves the state as it was, when x
 // or y is not finite or so large that squares could overflow (beyond 2⁴⁵⁰). Cost 4d².
 func (r *Root) Update(x []float64, y float64) bool {
+	_, ok := r.UpdateResidual(x, y)
+	return ok
+}
+
+// UpdateResidual is Update and returns the growth (y − ⟨x, θ̂⟩)²/(1 + xᵀV⁻¹x) of the residual sum of
+// squares min_θ Σ(y − ⟨x, θ⟩)² + λ‖θ‖², V and θ̂ before the update. It is a square, so that the sum
+// never falls, at no cost beside Update's.
+func (r *Root) UpdateResidual(x []float64, y float64) (growth float64, ok bool) {
 	if len(x) != r.d {
 		panic(badLength)
 	}
 	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
-		return false
+		return 0, false
 	}
-	r.f.UpdateWith(x, r.z, y)
+	e := r.f.UpdateWith(x, r.z, y)
 	r.n++
 	r.derive()
-	return true
+	return float64(e * e), true
 }
+
+// Explained returns b_tᵀV_t⁻¹b_t = ‖L⁻¹b_t‖²: Σy² less the residual sum of squares.
+func (r *Root) Explained() float64 { return Dot(r.z, r.z) }
 
 // derive computes what is a function of L and z.
 func (r *Root) derive() {
@@ -93,13 +104,13 @@ func (r *Root) Gram(v, b []float64) {
 	r.f.MulL(b, r.z)
 }
 
-// Merge adds the updates of another state with the same d and λ: V ← V + V' − λI, b ← b + b'. It
+// Merge adds the updates of another state with the same d: V ← V + V' − λ'I, b ← b + b'. It
 // reports false, and leaves the state as it was, when the sum is not positive definite to working
 // precision. Cost d³.
 func (r *Root) Merge(o *Root) bool {
 	d := r.d
-	if o.d != d || o.lambda != r.lambda {
-		panic("linalg: Merge: the states differ in dimension or lambda")
+	if o.d != d {
+		panic("linalg: Merge: the states differ in dimension")
 	}
 	v, b := make([]float64, d*d), make([]float64, d)
 	v2, b2 := make([]float64, d*d), make([]float64, d)
@@ -108,7 +119,7 @@ func (r *Root) Merge(o *Root) bool {
 	Axpy(1, v2, v)
 	Axpy(1, b2, b)
 	for i := range d {
-		v[i*d+i] -= r.lambda
+		v[i*d+i] -= o.lambda
 	}
 	f := NewFactor(d, r.lambda)
 	if !f.Set(v) || !Finite(b) {
@@ -126,16 +137,19 @@ func (r *Root) State() [][]float64 {
 	return [][]float64{r.f.Pack(), r.z, {float64(r.n)}}
 }
 
-// Restore puts back what State returned, from a state of equal dimension. It reports false, and
+// Restore puts back what State returned, from a state of equal dimension and λ. It reports false, and
 // leaves the state as it was, when the numbers are no such state.
-func (r *Root) Restore(vectors [][]float64) bool {
+func (r *Root) Restore(vectors [][]float64) bool { return r.RestoreWith(r.lambda, vectors) }
+
+// RestoreWith is Restore from a state with another λ > 0, which r has from then on.
+func (r *Root) RestoreWith(lambda float64, vectors [][]float64) bool {
 	n := vectors[2][0]
-	least := math.Sqrt(r.lambda) * (1 - 1e-6) // V ⪰ λI
+	least := math.Sqrt(lambda) * (1 - 1e-6) // V ⪰ λI
 	if !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) || !r.f.Unpack(vectors[0], least) {
 		return false
 	}
 	copy(r.z, vectors[1])
-	r.n = uint64(n)
+	r.n, r.lambda = uint64(n), lambda
 	r.derive()
 	return true
 }

@@ -23,7 +23,21 @@ func Exp(x float64) float64 {
 	p = math.FMA(p, t, exp2)
 	p = math.FMA(p, t, exp1)
 	c := r - float64(t*p)
-	return math.Ldexp(1-((lo-float64(r*c)/(2-c))-hi), int(k))
+	v := 1 - ((lo - float64(r*c)/(2-c)) - hi)
+	if k >= -1020 && k <= 1022 { // exact, as math.Ldexp is
+		return v * math.Float64frombits(uint64(int64(k)+1023)<<52)
+	}
+	return math.Ldexp(v, int(k))
+}
+
+// Sigmoids returns μ(x) and μ(−x) = 1 − μ(x), each as Sigmoid does, from one exponential.
+func Sigmoids(x float64) (mu, rest float64) {
+	e := Exp(-math.Abs(x))
+	mu, rest = 1/(1+e), e/(1+e)
+	if x < 0 {
+		return rest, mu
+	}
+	return mu, rest
 }
 
 // Sigmoid returns μ(x) = 1/(1 + e⁻ˣ), from one exponential of −|x|. 1 − μ(x) is Sigmoid(−x), without
@@ -46,30 +60,36 @@ const mostSteps = 40
 // h(s) = s − z − q(y − μ(s)) increases, is convex below 0 and concave above, so that Newton's method is
 // monotone from the starts below and needs no bracket.
 func LogisticRoot(z, q, y float64) (s float64, steps int) {
-	residual := func(s float64) float64 { // y − μ(s)
-		if s > 0 {
-			return (y - 1) + Sigmoid(-s)
-		}
-		return y - Sigmoid(s)
+	at := func(s float64) (h, slope float64) {
+		mu, rest := Sigmoids(s)
+		return (s - z) - float64(q*Residual(y, s, mu, rest)), 1 + float64(float64(q*mu)*rest)
 	}
-	h := func(s float64) float64 { return (s - z) - float64(q*residual(s)) }
-	below, above := h(0) > 0, residual(z) > 0
+	mu, rest := Sigmoids(z)
+	below, above := -z-float64(q*(y-0.5)) > 0, Residual(y, z, mu, rest) > 0
 	switch {
 	case below && !above:
 		s = min(z, 0)
 	case !below && above:
 		s = max(z, 0)
 	}
-	down := h(s) > 0
+	h, slope := at(s)
+	down := h > 0
 	for steps < mostSteps {
-		m := Sigmoid(s)
-		slope := 1 + float64(float64(q*m)*Sigmoid(-s))
-		next := s - h(s)/slope
+		next := s - h/slope
 		if !(down && next < s || !down && next > s) {
 			break
 		}
 		s = next
 		steps++
+		h, slope = at(s)
 	}
 	return s, steps
+}
+
+// Residual returns y − μ(s) for mu = μ(s) and rest = μ(−s), without cancellation where s is large.
+func Residual(y, s, mu, rest float64) float64 {
+	if s > 0 {
+		return (y - 1) + rest
+	}
+	return y - mu
 }

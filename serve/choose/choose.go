@@ -95,6 +95,10 @@ func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
 		return one(len(p.Models())/(2*p.Ridge().Dim()), true)
 	case *policy.Atoms:
 		return one(p.Options().M, !p.Options().OneSided)
+	case *policy.Auto:
+		return one(p.Options().M, true)
+	case *policy.Logistic:
+		return one(p.Options().M, true)
 	case *policy.Lazy:
 		return one(p.Options().M, !p.Options().OneSided)
 	}

@@ -109,7 +109,9 @@ func (c *Compiled) Problem(key rng.Key) policy.Problem {
 	if sigma == 0 {
 		sigma = (c.Config.Reward.Max - c.Config.Reward.Min) / 2
 	}
-	return policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init)}
+	return policy.Problem{
+		Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init), Low: c.Config.Reward.Min, High: c.Config.Reward.Max,
+	}
 }
 
 // Policy is what a server needs of a policy: a law that can be stated and a state that can be kept.
