@@ -31,7 +31,7 @@ var layers = map[string]string{
 	"actionset":             "rng bandit spec internal/linalg",
 	"policy":                "rng bandit spec internal/linalg internal/logs internal/members internal/paged theory internal/lockstep",
 	"bandittest":            "rng bandit",
-	"feature":               "bandit spec",
+	"feature":               "bandit spec internal/logs",
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "",
 	"logged":                "spec",

@@ -58,6 +58,25 @@
 // of multiples of 2⁻³⁰, which is exact in any order. Letters are those of the Unicode tables of the
 // Go release.
 //
+// # Without a schema
+//
+// A Hashed encoder reads any request: every value of any name, type and level has a coordinate among 2^bits.
+// Its vectors are lists of nonzeros (bandit.Sparse) for the policy kinds "hashed" and "sparse". A server
+// that folds a log uses it like this:
+//
+//   - the state of a model has a *Statistics beside its policy. It is a fold over records of the log: each
+//     Standard goes through Statistics.With. Statistics.Append and ReadStatistics are its bytes;
+//   - a decision takes a HashedBatch, calls Use with the statistics of the version that decides, Begin
+//     and Add, and passes the batch to Select and Prob as the action set. Groups finds equal candidates;
+//   - its record keeps the statistics' version implicitly: AppendAtoms of the context and of the chosen
+//     action. They give the vector again (ReadAtoms, Hashed.AppendVector) without any statistics, so
+//     that folding a reward needs no request and no encoder state;
+//   - after a decision an Observer looks at the batch. What Look returns is written into the log as
+//     records, and applied by the fold. The Observer's own counts are no state: losing them delays a record.
+//
+// Rewards fold through policy.Hashed.Update(bandit.Action{At: at, X: x}, y, draw), which also widens the
+// range of rewards. Policies publish their state by policy.Sharer.
+//
 // # Hostile input
 //
 // The reader is strict: RFC 8259 and nothing more, no key twice (also not across the objects of a

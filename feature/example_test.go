@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"testing"
 
 	"troupe/feature"
@@ -63,4 +64,37 @@ func TestDocs(t *testing.T) {
 	if schemas != 2 {
 		t.Errorf("%d schemas on the page, want 2", schemas)
 	}
+}
+
+// A model without a schema reads any request. Numbers get bins once an Observer has seen 32 values.
+func ExampleHashed() {
+	encoder, err := feature.NewHashed(feature.HashedOptions{})
+	if err != nil {
+		panic(err)
+	}
+	batch := feature.NewHashedBatch(encoder, nil)
+	if err := batch.Begin([]byte(`{"city": "Oslo", "age": 31}`)); err != nil {
+		panic(err)
+	}
+	for _, id := range []string{"a", "b", "a"} {
+		if err := batch.Add(id, []byte(`{"price": 2.5}`)); err != nil {
+			panic(err)
+		}
+	}
+	at, value := batch.Nonzeros(0)
+	fmt.Println("actions:", batch.Len(), "nonzeros:", len(at), "first value:", value[0])
+	first, groups := batch.Groups(nil)
+	fmt.Println("groups:", groups, first)
+
+	// What a log keeps of the chosen action, and the vector again.
+	record := feature.AppendAtoms(feature.AppendAtoms(nil, batch.Context()), batch.Action(1))
+	context, rest, _ := feature.ReadAtoms(nil, record)
+	action, _, _ := feature.ReadAtoms(nil, rest)
+	again, _ := encoder.AppendVector(nil, nil, context, action)
+	logged, _ := batch.Nonzeros(1)
+	fmt.Println("bytes:", len(record), "same vector:", slices.Equal(again, logged))
+	// Output:
+	// actions: 3 nonzeros: 8 first value: 1
+	// groups: 2 [0 1 0]
+	// bytes: 38 same vector: true
 }

@@ -28,7 +28,8 @@ type HashedOptions struct {
 //	string, boolean   one atom for (name, level), value 1
 //	number            before the feature has a Standard: one atom for (name, decimal form), value 1;
 //	                  then one for (name, bin of z) with value 1, bins ½ wide, cut at ±3, and one
-//	                  for (name) with value z cut at ±3, z = (x − mean)/deviation
+//	                  for (name) with value z cut at ±3, z = (t(x) − mean)/deviation; where few whole
+//	                  numbers were seen, the decimal form takes the place of the bin within ±3
 //	list of numbers   each is a number of its own, name[0], name[1], …
 //	other lists       each element adds its atoms under the list's name
 //	object            its members, with names joined by dots
@@ -221,16 +222,25 @@ type HashedBatch struct {
 	path   []byte
 	text   []byte
 	keys   []uint64 // names of the object that is read, to see that none comes twice
-	seen   []number64
+	seen   []sighting
 	names  []byte
-	where  string // "context" or the path of an action, for errors
 }
 
-// number64 is a number that was read: what an Observer looks at.
-type number64 struct {
+// sighting is a feature that the request has.
+type sighting struct {
 	feature  uint64
+	kind     byte // 'n' number, 's' string, 't' text of several words, 'b' boolean, '0' null
 	x        float64
 	from, to int // in names
+}
+
+// Features calls f with the name and the kind of each value of the request, in order: 'n' a number, 's' a
+// string, 't' a text of several words, 'b' a boolean, '0' a null. Names begin with "context" or "action". The
+// bytes are valid until the next Begin.
+func (b *HashedBatch) Features(f func(name []byte, kind byte)) {
+	for _, v := range b.seen {
+		f(b.names[v.from:v.to], v.kind)
+	}
 }
 
 // NewHashedBatch returns an empty batch for the encoder under the statistics.
@@ -290,8 +300,8 @@ func (b *HashedBatch) ArgMax(dst *bandit.Action, theta []float64) (float64, erro
 // and with equal features do; two with different ids do not.
 func (b *HashedBatch) Same(i, j int) bool { return slices.Equal(b.Action(i), b.Action(j)) }
 
-// Groups stores for every action the smallest index of an action with the same atoms, in dst, and
-// returns it with the number of groups. Cost: one hash of each action's atoms.
+// Groups stores in dst, for every action, the smallest index of an action with the same atoms, and
+// returns it with the number of groups. Cost: one map of K hashes.
 func (b *HashedBatch) Groups(dst []int) (first []int, groups int) {
 	k := b.Len()
 	dst = slices.Grow(dst[:0], k)[:k]
@@ -302,11 +312,16 @@ func (b *HashedBatch) Groups(dst []int) (first []int, groups int) {
 			h = mix(h ^ mix(a.Hash^math.Float64bits(a.Value)*0x9e3779b97f4a7c15))
 		}
 		j, ok := seen[h]
-		if !ok || !b.Same(i, j) {
+		switch {
+		case !ok:
 			seen[h], j = i, i
+		case !b.Same(i, j): // a collision of 64 bits
+			for j = 0; j < i && !b.Same(i, j); j++ {
+			}
+		}
+		if dst[i] = j; j == i {
 			groups++
 		}
-		dst[i] = j
 	}
 	return dst, groups
 }
@@ -317,7 +332,7 @@ func (b *HashedBatch) Begin(context []byte) error {
 	b.ready = false
 	b.atoms, b.bounds, b.from, b.at, b.x = b.atoms[:0], b.bounds[:0], append(b.from[:0], 0), b.at[:0], b.x[:0]
 	b.seen, b.names = b.seen[:0], b.names[:0]
-	if err := b.read("context", seedContext, context); err != nil {
+	if err := b.read(seedContext, context); err != nil {
 		return err
 	}
 	slices.SortFunc(b.atoms, compareAtoms)
@@ -353,7 +368,7 @@ func (b *HashedBatch) Add(id string, features []byte) error {
 		return err
 	}
 	k, seen, names := len(b.atoms)-1, len(b.seen), len(b.names)
-	if err := b.read("actions["+strconv.Itoa(b.Len())+"]", seedAction, features); err != nil {
+	if err := b.read(seedAction, features); err != nil {
 		b.atoms, b.seen, b.names = b.atoms[:k], b.seen[:seen], b.names[:names]
 		return err
 	}
@@ -442,10 +457,9 @@ func (b *HashedBatch) wrong(err error, path string) error {
 }
 
 // read appends the atoms of one JSON value.
-func (b *HashedBatch) read(where string, seed uint64, value []byte) error {
+func (b *HashedBatch) read(seed uint64, value []byte) error {
 	r := &b.reader
-	b.where, b.keys = where, b.keys[:0]
-	b.path = append(b.path[:0], where...)
+	b.keys, b.path = b.keys[:0], append(b.path[:0], "context"...)
 	if seed == seedAction {
 		b.path = append(b.path[:0], "action"...) // the name is the same for every action
 	}
@@ -466,7 +480,10 @@ func (b *HashedBatch) read(where string, seed uint64, value []byte) error {
 		err = &Error{Code: Limit, Problem: expected("at most %d features", maxAtoms)}
 	}
 	if err != nil {
-		path := where
+		path := "context"
+		if seed == seedAction {
+			path = "actions[" + strconv.Itoa(b.Len()) + "]"
+		}
 		if i := slices.Index(b.path, '.'); i >= 0 {
 			path += shorten(b.path[i:], 200)
 		}
@@ -495,9 +512,12 @@ func (b *HashedBatch) value(seed uint64) error {
 		if err := r.skip(); err != nil {
 			return err
 		}
-		if c != 'n' {
-			b.level(seed, r.b[at:r.i])
+		if c == 'n' {
+			b.note(seed, '0', 0)
+			return nil
 		}
+		b.note(seed, 'b', 0)
+		b.level(seed, r.b[at:r.i])
 		return nil
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		x, _, err := r.number()
@@ -532,6 +552,12 @@ func (b *HashedBatch) object(seed uint64) error {
 		k, err := r.key()
 		if err != nil {
 			return err
+		}
+		if k[0] == '_' { // never a feature, as in VW's JSON
+			if err := r.skip(); err != nil {
+				return err
+			}
+			continue
 		}
 		length := len(b.path)
 		b.path = append(append(b.path, '.'), k...)
@@ -620,8 +646,10 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 		}
 	}
 	if gaps < 3 {
+		b.note(seed, 's', 0)
 		return
 	}
+	b.note(seed, 't', 0)
 	first := len(b.atoms)
 	b.text = words(b.text[:0], s, func(buf []byte, start, end int) {
 		if len(b.atoms)-first < 64 {
@@ -635,24 +663,38 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	}
 }
 
-// number reads a number.
-func (b *HashedBatch) number(seed uint64, x float64) {
+// note remembers a feature that the request has.
+func (b *HashedBatch) note(seed uint64, kind byte, x float64) {
 	from := len(b.names)
 	b.names = append(b.names, b.path...)
-	b.seen = append(b.seen, number64{seed, x, from, len(b.names)})
+	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names)})
+}
+
+// decimal appends the shortest decimal form of x to b.text; −0 is 0.
+func (b *HashedBatch) decimal(x float64) []byte {
+	if x == 0 {
+		x = 0 // not −0
+	}
+	b.text = strconv.AppendFloat(b.text[:0], x, 'g', -1, 64)
+	return b.text
+}
+
+// number reads a number.
+func (b *HashedBatch) number(seed uint64, x float64) {
+	b.note(seed, 'n', x)
 	s, ok := b.stats.Of(seed)
 	if !ok || s.Deviation == 0 {
-		if x == 0 {
-			x = 0 // −0
-		}
-		b.text = strconv.AppendFloat(b.text[:0], x, 'g', -1, 64)
-		b.level(seed, b.text)
+		b.level(seed, b.decimal(x))
 		return
 	}
-	z := max(-cut, min(cut, (x-s.Mean)/s.Deviation))
-	bin := min(int64(math.Floor(2*z)), 2*cut-1)
+	z, inside := s.z(x)
 	own := mix(seed ^ uint64(s.Generation)*0x9e3779b97f4a7c15)
-	b.push(mix(own^seedBin^uint64(bin+1000)<<20), 1)
+	if s.Levels && inside {
+		b.level(own, b.decimal(x))
+	} else {
+		bin := min(int64(math.Floor(2*z)), 2*cut-1)
+		b.push(mix(own^seedBin^uint64(bin+1000)<<20), 1)
+	}
 	b.push(mix(own^seedValue), float64(float32(z)))
 }
 

@@ -9,30 +9,87 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"troupe/internal/logs"
 )
 
-// Standard is how one number feature is standardised: z = (x − Mean)/Deviation. It is an event of the
-// log: from then on the feature's numbers have the coordinates of this generation.
+// Standard is how the numbers of one feature become coordinates: z = (t(x) − Mean)/Deviation, with
+// t(x) = x, or t(x) = asinh((x − Center)/Width) where Width > 0, for numbers with heavy tails. It is an
+// event of the log: from then on the feature's numbers have the coordinates of this generation.
 type Standard struct {
 	Feature    uint64  // hash of the name
 	Name       string  // for people; at most 256 bytes
 	Generation uint32  // 1 for the first record of a feature, then one more each time
-	Mean       float64 // finite
-	Deviation  float64 // finite, ≥ 0; 0: all values were equal, and numbers stay hashed levels
+	Mean       float64 // finite, of t(x)
+	Deviation  float64 // finite, ≥ 0, of t(x); 0: all values were equal, and numbers stay hashed levels
+	Center     float64 // finite
+	Width      float64 // finite, ≥ 0; 0: t(x) = x
+	Levels     bool    // numbers within ±3 are levels, not bins: few whole numbers were seen
 }
 
 func (s Standard) check() error {
+	finite := func(v float64) bool { return v-v == 0 }
 	switch {
 	case s.Generation == 0:
 		return fmt.Errorf("feature: standard of %q has generation 0, expected 1 or more", s.Name)
-	case s.Mean-s.Mean != 0:
-		return fmt.Errorf("feature: standard of %q has mean %v, expected a finite number", s.Name, s.Mean)
-	case !(s.Deviation >= 0) || math.IsInf(s.Deviation, 0):
-		return fmt.Errorf("feature: standard of %q has deviation %v, expected a finite number of at least 0", s.Name, s.Deviation)
+	case !finite(s.Mean) || !finite(s.Center):
+		return fmt.Errorf("feature: standard of %q has mean %v and center %v, expected finite numbers", s.Name, s.Mean, s.Center)
+	case !(s.Deviation >= 0) || !finite(s.Deviation) || !(s.Width >= 0) || !finite(s.Width):
+		return fmt.Errorf("feature: standard of %q has deviation %v and width %v, expected finite numbers of at least 0", s.Name, s.Deviation, s.Width)
 	case len(s.Name) > maxName:
 		return fmt.Errorf("feature: standard has a name of %d bytes, expected at most %d", len(s.Name), maxName)
 	}
 	return nil
+}
+
+// z returns the standardised value of x, cut at ±3, and whether it lies inside.
+func (s *Standard) z(x float64) (z float64, inside bool) {
+	z = (s.transform(x) - s.Mean) / s.Deviation
+	if z > cut {
+		return cut, false
+	} else if z < -cut {
+		return -cut, false
+	}
+	return z, true
+}
+
+func (s *Standard) transform(x float64) float64 {
+	if s.Width == 0 {
+		return x
+	}
+	u := math.Abs((x - s.Center) / s.Width)
+	if u > 1e150 {
+		u = 1e150
+	}
+	return math.Copysign(logs.Log(u+math.Sqrt(float64(u*u)+1)), x-s.Center)
+}
+
+// standardOf returns the standard that first values of a feature give. The order of the values does not
+// matter beyond rounding; values is sorted.
+func standardOf(values []float64) Standard {
+	slices.Sort(values)
+	n := len(values)
+	var s Standard
+	quantile := func(q int) float64 { return values[q*(n-1)/4] }
+	low, middle, high := quantile(1), quantile(2), quantile(3)
+	if iqr := high - low; iqr > 0 && max(values[n-1]-middle, middle-values[0]) > heavy*iqr {
+		s.Center, s.Width = middle, iqr
+	}
+	s.Levels = values[n-1]-values[0] < fewLevels
+	for _, x := range values {
+		s.Levels = s.Levels && x == math.Floor(x) && math.Abs(x) < 1<<53
+	}
+	var m2 float64
+	for i, x := range values {
+		d := s.transform(x) - s.Mean
+		s.Mean += d / float64(i+1)
+		m2 += float64(d * (s.transform(x) - s.Mean))
+	}
+	s.Deviation = math.Sqrt(m2 / float64(n))
+	if !(s.Deviation > 1e-12*math.Abs(s.Mean)) || math.IsInf(s.Deviation, 0) || s.Mean-s.Mean != 0 {
+		s = Standard{} // equal numbers, or such that float64 has no room for their squares
+	}
+	return s
 }
 
 // MaxStandards is the largest number of number features with statistics; numbers of further features
@@ -98,8 +155,8 @@ func (s *Statistics) All() []Standard {
 	return all
 }
 
-// A list of standards is: "TRFS", u8 1, count u32, for each: feature u64, generation u32, mean and
-// deviation f64, name (u16 length, bytes); then CRC-32C of all before. Little-endian, ascending by
+// A list of standards is: "TRFS", u8 1, count u32, for each: feature u64, generation u32, levels u8,
+// mean, deviation, center and width f64, name (u16 length, bytes); then CRC-32C of all before. Little-endian, ascending by
 // feature. docs/reference/formats.md describes it.
 const standardsMagic = "TRFS\x01"
 
@@ -118,8 +175,12 @@ func (s *Statistics) Append(b []byte) []byte {
 		r := s.of[k]
 		b = binary.LittleEndian.AppendUint64(b, r.Feature)
 		b = binary.LittleEndian.AppendUint32(b, r.Generation)
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.Mean))
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.Deviation))
+		if b = append(b, 0); r.Levels {
+			b[len(b)-1] = 1
+		}
+		for _, v := range []float64{r.Mean, r.Deviation, r.Center, r.Width} {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(r.Name)))
 		b = append(b, r.Name...)
 	}
@@ -140,15 +201,19 @@ func ReadStatistics(b []byte) (*Statistics, error) {
 	b = b[4:]
 	s := &Statistics{of: map[uint64]Standard{}}
 	for range count {
-		if len(b) < 30 || len(b) < 30+int(binary.LittleEndian.Uint16(b[28:])) {
+		const fixed = 8 + 4 + 1 + 4*8 + 2
+		if len(b) < fixed || len(b) < fixed+int(binary.LittleEndian.Uint16(b[fixed-2:])) {
 			return nil, errors.New("feature: statistics are cut short")
 		}
+		number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[13+8*i:])) }
+		n := fixed + int(binary.LittleEndian.Uint16(b[fixed-2:]))
 		r := Standard{
-			Feature: binary.LittleEndian.Uint64(b), Generation: binary.LittleEndian.Uint32(b[8:]),
-			Mean: math.Float64frombits(binary.LittleEndian.Uint64(b[12:])), Deviation: math.Float64frombits(binary.LittleEndian.Uint64(b[20:])),
+			Feature: binary.LittleEndian.Uint64(b), Generation: binary.LittleEndian.Uint32(b[8:]), Levels: b[12] == 1,
+			Mean: number(0), Deviation: number(1), Center: number(2), Width: number(3), Name: string(b[fixed:n]),
 		}
-		n := 30 + int(binary.LittleEndian.Uint16(b[28:]))
-		r.Name = string(b[30:n])
+		if b[12] > 1 {
+			return nil, fmt.Errorf("feature: statistics of %q have the mark %d, expected 0 or 1", r.Name, b[12])
+		}
 		if err := r.check(); err != nil {
 			return nil, err
 		}
@@ -174,29 +239,32 @@ type Observer struct {
 }
 
 // firstValues is how many values of a feature make its standard, window how many are looked at before it is
-// replaced, and cut where standardised values are cut.
+// replaced, and cut where standardised values are cut. A value farther than heavy interquartile ranges
+// from the median is a heavy tail; whole numbers in an interval shorter than fewLevels are levels.
 const (
 	firstValues = 32
 	window      = 1000
 	cut         = 3
+	heavy       = 4
+	fewLevels   = 32
 )
 
 type counted struct {
-	n, outside int
-	mean, m2   float64 // Welford, of the values outside where a standard is in force
-	proposed   uint32  // the newest generation that was proposed
+	n, outside int       // values since the window began, and of them outside
+	values     []float64 // the first ones, or every eighth of the window
+	proposed   uint32    // the newest generation that was proposed
 }
 
 // Look counts the numbers of the request that b holds and returns the standards that are now due. known are
 // the statistics in force.
 func (o *Observer) Look(b *HashedBatch, known *Statistics) []Standard {
-	if len(b.seen) == 0 {
-		return nil
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var due []Standard
 	for _, v := range b.seen {
+		if v.kind != 'n' {
+			continue
+		}
 		if s, ok := o.look(v.feature, v.x, known); ok {
 			s.Name = string(b.names[v.from:v.to])
 			due = append(due, s)
@@ -221,30 +289,33 @@ func (o *Observer) look(feature uint64, x float64, known *Statistics) (Standard,
 	if c.proposed > now.Generation { // it was proposed and is on its way
 		return Standard{}, false
 	}
-	most := firstValues
-	if ok {
-		if c.n++; c.n > window {
-			*c = counted{n: 1, proposed: c.proposed}
-		}
-		if d := x - now.Mean; math.Abs(d) <= cut*now.Deviation {
+	if !ok {
+		if c.values = append(c.values, x); len(c.values) < firstValues {
 			return Standard{}, false
 		}
-		most = window/5 + 1
+	} else {
+		if c.n++; c.n > window {
+			c.n, c.outside, c.values = 1, 0, c.values[:0]
+		}
+		if c.n%8 == 1 {
+			c.values = append(c.values, x)
+		}
+		inside := x == now.Mean
+		if now.Deviation > 0 {
+			_, inside = now.z(x)
+		}
+		if !inside {
+			c.outside++
+		}
+		if c.outside <= window/5 {
+			return Standard{}, false
+		}
 	}
-	c.outside++
-	d := x - c.mean
-	c.mean += d / float64(c.outside)
-	c.m2 += float64(d * (x - c.mean))
-	if c.outside < most {
-		return Standard{}, false
+	s := standardOf(c.values)
+	if s.Deviation == 0 {
+		s.Mean = x
 	}
-	s := Standard{Feature: feature, Generation: now.Generation + 1, Mean: c.mean, Deviation: math.Sqrt(c.m2 / float64(c.outside))}
+	s.Feature, s.Generation = feature, now.Generation+1
 	*c = counted{proposed: s.Generation}
-	if s.Mean-s.Mean != 0 || s.Deviation-s.Deviation != 0 {
-		return Standard{}, false
-	}
-	if s.Deviation <= 1e-12*math.Abs(s.Mean) {
-		s.Deviation = 0
-	}
 	return s, true
 }

@@ -142,10 +142,7 @@ func (s *Sparse) Sigma() float64 { return s.folds[0].sigma() }
 // Coordinate returns w, A and G of coordinate i < Dim. An untouched one has (0, λ, 1e-8).
 func (s *Sparse) Coordinate(i uint32) (w, a, g float64) {
 	p, k := s.folds[0].cells.Page(i), paged.Slot(i)
-	if p.WA[2*k+1] == 0 {
-		return 0, s.opts.Lambda, firstG
-	}
-	return p.WA[2*k], p.WA[2*k+1], p.G[k]
+	return p.WA[2*k], s.opts.Lambda + p.WA[2*k+1], max(p.G[k], firstG)
 }
 
 // Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.

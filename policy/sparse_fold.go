@@ -40,40 +40,30 @@ type sparseFold struct {
 	offset float64 // of a linear score
 }
 
-// gathered is what a member needs of one vector: the score of the mean, and x_i/√A_i.
-//
-// gather stores float64(scale·x_i)/√A_i in c, which has the length of at, and returns Σ scale·x_i·w_i
-// and Σ (scale·x_i)²/A_i. Coordinates are taken modulo mask + 1. The sums run over the list in order.
+// gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩
+// and q = Σ u_i². Coordinates are taken modulo mask + 1. The sums run over the list in order.
 func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
 	c, x = c[:len(at)], x[:len(at)]
 	for k, i := range at {
 		i &= mask
 		p, s := f.cells.Page(i), 2*paged.Slot(i)
-		w, a := p.WA[s], p.WA[s+1]
-		if a == 0 {
-			a = f.lambda
-		}
 		v := float64(x[k] * scale)
-		u := v / math.Sqrt(a)
+		u := v / math.Sqrt(f.lambda+p.WA[s+1])
 		c[k] = u
-		z += float64(v * w)
+		z += float64(v * p.WA[s])
 		q += float64(u * u)
 	}
 	return z, q
 }
 
-// predict returns the score z of the mean, with the offset, and q.
+// predict returns the score z of the mean, with the offset, and q = Σ x_i²/A_i.
 func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
 	for k, i := range at {
 		i &= mask
 		p, s := f.cells.Page(i), 2*paged.Slot(i)
-		w, a := p.WA[s], p.WA[s+1]
-		if a == 0 {
-			a = f.lambda
-		}
 		v := float64(x[k] * scale)
-		z += float64(v * w)
-		q += float64(v*v) / a
+		z += float64(v * p.WA[s])
+		q += float64(v*v) / (f.lambda + p.WA[s+1])
 	}
 	return f.offset + z, q
 }
@@ -106,17 +96,18 @@ func (f *sparseFold) learn(at []uint32, x []float64, scale float64, mask uint32,
 	root := math.Sqrt(nnz)
 	for k, i := range at {
 		i &= mask
-		p, s := f.cells.Page(i), paged.Slot(i)
-		w, a, sum := p.WA[2*s], p.WA[2*s+1], p.G[s]
-		if a == 0 {
-			a, sum = f.lambda, firstG
+		p, s := f.cells.Edit(i), paged.Slot(i)
+		sum := p.G[s]
+		if sum == 0 {
+			sum = firstG
 		}
 		v := float64(x[k] * scale)
 		g := float64(e * v)
 		sum += float64(float64(g*g) * nnz)
-		w -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
-		a += float64(float64(kappa*math.Abs(v)) * one)
-		f.cells.Set(i, w, a, sum)
+		p.G[s] = sum
+		p.WA[2*s] -= float64(float64(float64(f.eta*g)*root) / math.Sqrt(sum))
+		p.WA[2*s+1] += float64(float64(kappa*math.Abs(v)) * one)
+		f.cells.Done(i, p)
 	}
 	return before
 }
@@ -423,7 +414,7 @@ func (c *sparseInput) widened(lo, hi, y float64) (float64, float64, error) {
 
 // A sparse snapshot is: "TRS1", kind (u16 length, bytes), count of numbers (u16) and as many float64s,
 // count of folds (u16), for each: bits u8, n u64, rss and offset f64, touched u32, and for every touched
-// coordinate in ascending order its distance to the one before (uvarint; the first to −1), w, A and G as
+// coordinate in ascending order its distance to the one before (uvarint; the first to −1), w, A − λ and G as
 // float64; then CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
 const sparseMagic = "TRS1"
 
@@ -530,7 +521,7 @@ func readSparse(b []byte, kind string, numbers []float64, folds []*sparseFold) e
 			if bad {
 				return short
 			}
-			if w-w != 0 || !(a > 0) || math.IsInf(a, 0) || !(g > 0) || math.IsInf(g, 0) {
+			if w-w != 0 || !(a >= 0) || math.IsInf(a, 0) || !(g > 0) || math.IsInf(g, 0) {
 				return fmt.Errorf("policy: snapshot holds (%v, %v, %v) at coordinate %d", w, a, g, at)
 			}
 			r.cells.Set(uint32(at), w, a, g)

@@ -27,8 +27,8 @@ const (
 
 // Page holds eight coordinates. Coordinate i is slot i mod 8.
 type Page struct {
-	WA    [2 * page]float64 // weight w and precision A, interleaved: 2·slot and 2·slot + 1
-	G     [page]float64     // sum of squared gradients
+	WA    [2 * page]float64 // weight w and what its precision A has gained, interleaved: 2·slot and 2·slot + 1
+	G     [page]float64     // sum of squared gradients, 0 before the first
 	stamp uint64
 }
 
@@ -48,7 +48,7 @@ type upper struct {
 // Digest identifies the contents of a table.
 type Digest [2]uint64
 
-// Table is the state of 2^bits coordinates. An untouched coordinate has A = 0. The zero value is not
+// Table is the state of 2^bits coordinates. An untouched coordinate has zeros. The zero value is not
 // usable. Not safe for concurrent use, but what Share returned is, for reading.
 type Table struct {
 	root    []*upper
@@ -64,13 +64,33 @@ func New(bits int) *Table {
 	if bits < 1 || bits > 32 {
 		panic("paged: New: bits outside 1 to 32")
 	}
-	return &Table{root: make([]*upper, 1<<max(0, bits-pageBits-2*nodeBits)), bits: bits, stamp: stamps.Add(1)}
+	t := &Table{root: make([]*upper, 1<<max(0, bits-pageBits-2*nodeBits)), bits: bits, stamp: stamps.Add(1)}
+	for i := range t.root {
+		t.root[i] = &noUpper
+	}
+	return t
+}
+
+// What is not there is one page of zeros, so that reading takes no branch.
+var (
+	noPage  Page
+	noLower lower
+	noUpper upper
+)
+
+func init() {
+	for i := range noLower.pages {
+		noLower.pages[i] = &noPage
+	}
+	for i := range noUpper.nodes {
+		noUpper.nodes[i] = &noLower
+	}
 }
 
 // Bits returns the logarithm of the number of coordinates.
 func (t *Table) Bits() int { return t.bits }
 
-// Touched returns the number of coordinates with A ≠ 0.
+// Touched returns the number of coordinates with G ≠ 0.
 func (t *Table) Touched() int { return t.touched }
 
 // Digest identifies the contents: tables with equal contents have equal digests.
@@ -96,18 +116,9 @@ func (t *Table) Clone() *Table {
 	return &c
 }
 
-var none Page
-
 // Page returns the page of coordinate i for reading, a page of zeros where nothing was written.
 func (t *Table) Page(i uint32) *Page {
-	if u := t.root[i>>(pageBits+2*nodeBits)]; u != nil {
-		if l := u.nodes[i>>(pageBits+nodeBits)&(fan-1)]; l != nil {
-			if p := l.pages[i>>pageBits&(fan-1)]; p != nil {
-				return p
-			}
-		}
-	}
-	return &none
+	return t.root[i>>(pageBits+2*nodeBits)].nodes[i>>(pageBits+nodeBits)&(fan-1)].pages[i>>pageBits&(fan-1)]
 }
 
 // write returns the page of coordinate i for writing.
@@ -118,68 +129,75 @@ func (t *Table) write(i uint32) *Page {
 	if t.shared {
 		t.root, t.shared = append([]*upper(nil), t.root...), false
 	}
-	ru := &t.root[i>>(pageBits+2*nodeBits)]
-	if *ru == nil {
-		*ru = &upper{stamp: t.stamp}
-	} else if (*ru).stamp != t.stamp {
-		u := **ru
-		u.stamp = t.stamp
-		*ru = &u
+	u := t.root[i>>(pageBits+2*nodeBits)]
+	if u.stamp != t.stamp {
+		c := *u
+		c.stamp, u = t.stamp, &c
+		t.root[i>>(pageBits+2*nodeBits)] = u
 	}
-	rl := &(*ru).nodes[i>>(pageBits+nodeBits)&(fan-1)]
-	if *rl == nil {
-		*rl = &lower{stamp: t.stamp}
-	} else if (*rl).stamp != t.stamp {
-		l := **rl
-		l.stamp = t.stamp
-		*rl = &l
+	l := u.nodes[i>>(pageBits+nodeBits)&(fan-1)]
+	if l.stamp != t.stamp {
+		c := *l
+		c.stamp, l = t.stamp, &c
+		u.nodes[i>>(pageBits+nodeBits)&(fan-1)] = l
 	}
-	rp := &(*rl).pages[i>>pageBits&(fan-1)]
-	if *rp == nil {
-		*rp = &Page{stamp: t.stamp}
-	} else if (*rp).stamp != t.stamp {
-		p := **rp
-		p.stamp = t.stamp
-		*rp = &p
+	p := l.pages[i>>pageBits&(fan-1)]
+	if p.stamp != t.stamp {
+		c := *p
+		c.stamp, p = t.stamp, &c
+		l.pages[i>>pageBits&(fan-1)] = p
 	}
-	return *rp
+	return p
 }
 
-// Set stores the numbers of coordinate i; a ≠ 0. Cost: O(1), and a copy of its page and of three nodes
-// at most once after a Share.
-func (t *Table) Set(i uint32, w, a, g float64) {
+// Edit returns the page of coordinate i, of which the caller changes that coordinate and no other, and
+// then calls Done with the same arguments. Cost: O(1), and a copy of the page and of its nodes at most
+// once after a Share.
+func (t *Table) Edit(i uint32) *Page {
 	p, s := t.write(i), Slot(i)
-	if old := p.WA[2*s+1]; old != 0 {
-		h := hash(i, p.WA[2*s], old, p.G[s])
+	if g := p.G[s]; g != 0 {
+		h := hash(i, p.WA[2*s], p.WA[2*s+1], g)
 		t.digest[0] -= h[0]
 		t.digest[1] -= h[1]
 	} else {
 		t.touched++
 	}
-	p.WA[2*s], p.WA[2*s+1], p.G[s] = w, a, g
-	h := hash(i, w, a, g)
+	return p
+}
+
+// Done ends an Edit. G of the coordinate is not 0.
+func (t *Table) Done(i uint32, p *Page) {
+	s := Slot(i)
+	h := hash(i, p.WA[2*s], p.WA[2*s+1], p.G[s])
 	t.digest[0] += h[0]
 	t.digest[1] += h[1]
+}
+
+// Set stores the numbers of coordinate i; g ≠ 0.
+func (t *Table) Set(i uint32, w, a, g float64) {
+	p, s := t.Edit(i), Slot(i)
+	p.WA[2*s], p.WA[2*s+1], p.G[s] = w, a, g
+	t.Done(i, p)
 }
 
 // Each calls f for every touched coordinate in ascending order.
 func (t *Table) Each(f func(i uint32, w, a, g float64)) {
 	for r, u := range t.root {
-		if u == nil {
+		if u == &noUpper {
 			continue
 		}
 		for n, l := range u.nodes {
-			if l == nil {
+			if l == &noLower {
 				continue
 			}
 			for k, p := range l.pages {
-				if p == nil {
+				if p == &noPage {
 					continue
 				}
 				first := uint32(((r<<nodeBits|n)<<nodeBits | k) << pageBits)
-				for s := range p.G {
-					if a := p.WA[2*s+1]; a != 0 {
-						f(first|uint32(s), p.WA[2*s], a, p.G[s])
+				for s, g := range p.G {
+					if g != 0 {
+						f(first|uint32(s), p.WA[2*s], p.WA[2*s+1], g)
 					}
 				}
 			}
