@@ -35,6 +35,7 @@ var layers = map[string]string{
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "",
 	"logged":                "spec",
+	"ope":                   "rng bandit spec internal/linalg internal/stats actionset policy feature logged",
 	"eventlog/eventlogtest": "eventlog",
 	"serve/model":           "rng bandit spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",

@@ -2,6 +2,7 @@ package logged
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -224,4 +225,26 @@ func finite(field string, x []float64) *Error {
 		}
 	}
 	return nil
+}
+
+// Size is about how many bytes the event holds.
+func (e *Event) Size() int {
+	return 200 + len(e.buf) + 8*len(e.num) + 80*len(e.Actions) + 100*len(e.Slots)
+}
+
+// Clone returns a copy that shares nothing with the event.
+func (e *Event) Clone() *Event {
+	c := *e
+	c.buf, c.num = nil, nil
+	c.Context, c.Law, c.Target, c.Q = slices.Clone(e.Context), slices.Clone(e.Law), slices.Clone(e.Target), slices.Clone(e.Q)
+	c.Named, c.Observed, c.Group = slices.Clone(e.Named), slices.Clone(e.Observed), slices.Clone(e.Group)
+	c.Actions, c.Slots = slices.Clone(e.Actions), slices.Clone(e.Slots)
+	for i := range c.Actions {
+		c.Actions[i].X, c.Actions[i].Named = slices.Clone(c.Actions[i].X), slices.Clone(c.Actions[i].Named)
+	}
+	for i := range c.Slots {
+		c.Slots[i].Allowed = slices.Clone(c.Slots[i].Allowed)
+		c.Slots[i].Law, c.Slots[i].Named = slices.Clone(c.Slots[i].Law), slices.Clone(c.Slots[i].Named)
+	}
+	return &c
 }

@@ -144,7 +144,24 @@ func Open(name string, o Options) (*Reader, error) {
 			return nil, &Error{File: name, Found: "a directory", Want: "a file", fatal: true}
 		}
 	}
-	if err := r.open(f); err != nil {
+	return r.begin(f, f)
+}
+
+// NewReader reads a stream of a text format. name stands for it in messages.
+func NewReader(name string, in io.Reader, o Options) (*Reader, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Reader{name: name, o: o, skipped: map[string]int{}, first: map[string][]string{}, warned: map[string]int{}}
+	if !o.Repeats {
+		r.ids = newIDSet()
+	}
+	return r.begin(in, nil)
+}
+
+func (r *Reader) begin(in io.Reader, f *os.File) (*Reader, error) {
+	name := r.name
+	if err := r.open(in, f); err != nil {
 		r.Close()
 		var e *Error
 		if errors.As(err, &e) && e.File == "" {
@@ -170,8 +187,8 @@ func (o *Options) check() error {
 }
 
 // open recognises compression and format.
-func (r *Reader) open(f *os.File) error {
-	b := bufio.NewReaderSize(f, 1<<18)
+func (r *Reader) open(in io.Reader, f *os.File) error {
+	b := bufio.NewReaderSize(in, 1<<18)
 	head, err := b.Peek(1 << 16)
 	if err != nil && err != io.EOF {
 		return err
@@ -220,7 +237,7 @@ func (r *Reader) open(f *os.File) error {
 	}
 	r.format = format
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
-		if f == os.Stdin {
+		if f == nil || f == os.Stdin {
 			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once", fatal: true}
 		}
 		info, err := f.Stat()

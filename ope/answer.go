@@ -1,0 +1,671 @@
+package ope
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// normalQuantile is z with Φ(z) = p.
+func normalQuantile(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
+
+func ptr[T any](v T) *T { return &v }
+
+func finite(v float64) bool { return v-v == 0 }
+
+// real returns nil for what is not a number.
+func real(v float64) *float64 {
+	if !finite(v) {
+		return nil
+	}
+	return &v
+}
+
+// result makes the answer of what was added up.
+func (e *engine) result() *Result {
+	p, a := e.p, e.total
+	r := &Result{Rewards: Pair{p.min, p.min + p.scale}, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
+	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 && !p.lists, Skipped: map[string]int{}}
+	if !a.first.IsZero() {
+		r.Log.First, r.Log.Last = &a.first, &a.last
+	}
+	if p.lists {
+		r.Log.Law = false
+	}
+	r.Assumptions = e.assumptions()
+	for k := range a.actions {
+		r.Actions = append(r.Actions, a.actions[k].seen(k, a.noLaw == 0))
+	}
+	for t := range p.o.Targets {
+		r.Targets = append(r.Targets, e.evaluated(t, r))
+		r.Log.Presented = a.targets[t].presented(p, a)
+	}
+	if len(p.o.Targets) == 0 {
+		r.Log.Presented = a.logger.presented()
+		r.Targets = append(r.Targets, e.logOnly())
+	}
+	e.compare(r)
+	e.warn(r)
+	return r
+}
+
+func (t *targetSums) presented(p *plan, a *accumulator) float64 {
+	if p.lists {
+		return t.m.presented()
+	}
+	return t.v.value()
+}
+
+// logOnly is the answer without a target: what ran.
+func (e *engine) logOnly() *Evaluated {
+	m := &e.total.logger
+	v, se, _, _ := m.plainEstimate("logged")
+	est := Estimate{Estimator: "logged", Value: real(v), SE: real(se)}
+	if finite(se) {
+		est.Normal = &Pair{v - e.p.z*se, v + e.p.z*se}
+	}
+	return &Evaluated{Name: "logged", Learns: "no", Overlap: "good", Estimates: []Estimate{est}, Verdict: "what ran; --target names a policy to compare it with",
+		Diagnostics: Diagnostics{ESS: float64(e.total.n), ESSRewarded: float64(e.total.n), WeightMean: 1, WeightMax: 1}}
+}
+
+func (e *engine) assumptions() Assumptions {
+	one := "an event's reward does not depend on the choices made for later events"
+	if e.p.lists {
+		one = "a list's rewards do not depend on the choices made for later lists"
+	}
+	return Assumptions{
+		Sequence: "holds at every n, for loggers and targets that learn, for drift and for missing support; needs propensities that are true, a target and rewards that were not chosen by looking at these rewards, and that " + one,
+		Normal:   "needs many events without dominating weights, independent events, and a logger and a target that do not learn",
+	}
+}
+
+func (s *actionSums) seen(k int, law bool) ActionSeen {
+	x := ActionSeen{Name: s.name, Played: s.played, Promised: s.pb}
+	if x.Name == "" {
+		x.Name = strconv.Itoa(k)
+	}
+	if n := float64(s.played); n > 0 {
+		x.Reward = s.r / n
+		if n > 1 {
+			x.SE = math.Sqrt(max(s.rr-n*x.Reward*x.Reward, 0) / (n - 1) / n)
+		}
+	}
+	if law && s.variance > 0 {
+		x.Z, x.HasZ = s.diff/math.Sqrt(s.variance), true
+	}
+	return x
+}
+
+// evaluated makes the answer for one target.
+func (e *engine) evaluated(t int, r *Result) *Evaluated {
+	p, ta := e.p, &e.total.targets[t]
+	out := &Evaluated{Name: p.o.Targets[t].Name(), Learns: "no", Running: e.running[t], Estimates: []Estimate{}}
+	if t < len(p.o.Learns) && p.o.Learns[t] != "" {
+		out.Learns = p.o.Learns[t]
+	}
+	if _, ok := p.o.Targets[t].(Greedy); ok && p.o.Q != "column" && p.o.Q != "none" {
+		out.Learns = "log" // its reward model does
+	}
+	out.Diagnostics = e.diagnostics(ta, r)
+	d := &out.Diagnostics
+	var ten, all float64
+	for _, x := range ta.tops {
+		ten += x
+	}
+	if all = math.Abs(ta.wr1.value()); all > 0 {
+		out.TopTen = min(ten/all, 1)
+	}
+	out.Overlap = overlap(d.ESS, out.TopTen, e.total.n)
+	for b, n := range ta.hist {
+		if n > 0 {
+			lo := 0.0
+			if b > 0 {
+				lo = math.Exp2(float64(b-binOfOne) / 2)
+			}
+			out.Weights = append(out.Weights, Bin{lo, n})
+		}
+	}
+	for _, key := range p.keys {
+		out.Estimates = append(out.Estimates, e.estimates(ta, key, d))
+	}
+	out.Uplift = e.uplift(ta, d)
+	out.Verdict = e.verdict(ta, out)
+	return out
+}
+
+// overlap is a word for how far the log can speak.
+func overlap(ess, ten float64, n int) string {
+	switch {
+	case ess < 10:
+		return "hopeless"
+	case ess < 100 || ten >= 0.5 && n > 20:
+		return "poor"
+	case ess < 1000:
+		return "fair"
+	}
+	return "good"
+}
+
+func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
+	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax, WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
+	if s := ta.w2.value(); s > 0 {
+		d.ESS = ta.w1.value() * ta.w1.value() / s
+	}
+	if s := ta.wr2.value(); s > 0 {
+		d.ESSRewarded = ta.wr1.value() * ta.wr1.value() / s
+	}
+	switch {
+	case e.p.lists:
+	case e.total.noLaw == 0:
+		d.Unsupported = ptr(ta.unsupported.value() / ta.v.value())
+	default: // on actions that were never played
+		missing := 0.0
+		for k, p := range ta.pe {
+			if k >= len(e.total.actions) || e.total.actions[k].played == 0 {
+				missing += p
+			}
+		}
+		d.Unsupported = ptr(missing / ta.v.value())
+	}
+	if r.Log.Law {
+		for k := range e.total.actions {
+			z := 0.0
+			if a := r.Actions[k]; a.HasZ {
+				z = a.Z
+			}
+			d.CalibrationZ = append(d.CalibrationZ, z)
+		}
+	}
+	return d
+}
+
+// noSequence says why no sequence may be given, "" when it may.
+func (e *engine) noSequence() string {
+	switch {
+	case e.p.o.NoSequence != "":
+		return e.p.o.NoSequence
+	case e.total.dropped > 0:
+		return "events were dropped on the way: the sequence needs every event"
+	}
+	return ""
+}
+
+// estimates makes one row of the table.
+func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate {
+	p := e.p
+	out := Estimate{Estimator: key}
+	why := func(s string) {
+		if s == "" {
+			return
+		}
+		if out.Why != nil {
+			s = *out.Why + "; " + s
+		}
+		out.Why = &s
+	}
+	if p.lists {
+		e.listEstimate(ta, key, &out, why)
+		return out
+	}
+	normal := func(v, se float64) {
+		out.Value, out.SE = real(v), real(se)
+		if !finite(v) || !finite(se) {
+			why("not defined on these events")
+			return
+		}
+		if d.Unsupported != nil && e.total.noLaw == 0 && *d.Unsupported > 0 && slices.Contains([]string{"ips", "snips", "dr", "sndr", "cv"}, key) {
+			side := "biased downward"
+			if key == "snips" || key == "sndr" || key == "cv" {
+				side = "biased in either direction"
+			}
+			why(fmt.Sprintf("%s: the target plays actions that the logger could not with probability %.3g; intervals are at least that wide at any n", side, *d.Unsupported))
+			return
+		}
+		out.Normal = &Pair{v - p.z*se, v + p.z*se}
+		if d.ESSRewarded < 10 && key != "logged" && key != "dm" {
+			why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than it says", d.ESSRewarded))
+		}
+	}
+	sequence := func(s *twoSided) {
+		if no := e.noSequence(); no != "" {
+			why("no sequence: " + no)
+			return
+		}
+		lo, hi, err := s.value(p.level)
+		if err != nil {
+			why("no sequence: " + err.Error())
+			return
+		}
+		out.Sequence = &Pair{p.min + p.scale*lo, p.min + p.scale*hi}
+	}
+	v, se, beta, ok := ta.m.plainEstimate(key)
+	switch {
+	case ok && (key == "dm" || key == "dr" || key == "sndr") && p.o.Q == "none":
+		why("there is no reward model (--q)")
+	case ok:
+		out.Beta = beta
+		normal(v, se)
+		switch key {
+		case "ips":
+			sequence(&ta.ips)
+		case "dr":
+			if e.total.noLaw > 0 {
+				why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
+			} else {
+				sequence(&ta.dr)
+			}
+		}
+	case key == "replay":
+		e.replay(ta, &out, why)
+	case key == "el":
+		e.empirical(ta, &out, why)
+	case key == "dr-stable":
+		if e.total.n > mostStored {
+			why("dr-stable keeps 8 bytes of each event: at most 5 000 000 events")
+			break
+		}
+		v, se, ok := stable(ta.phi)
+		if !ok || e.total.dropped > 0 {
+			why("not defined on these events: 20 blocks of two events and more, none dropped")
+			break
+		}
+		out.Value, out.SE, out.Normal = &v, &se, &Pair{v - p.z*se, v + p.z*se}
+	case key == "bootstrap":
+		e.bootstrap(ta, &out, why)
+	default:
+		e.tuned(ta, key, &out, normal, why)
+	}
+	return out
+}
+
+func (e *engine) replay(ta *targetSums, out *Estimate, why func(string)) {
+	switch {
+	case ta.random:
+		why("the target is not deterministic: replay compares choices")
+	case ta.matched == 0:
+		why("the target never chose what was played")
+	default:
+		v := ta.replay.value() / ta.replayV.value()
+		out.Value = &v
+		why(fmt.Sprintf("%d matching events: the value in the contexts where the logger agrees, unbiased for a uniform logger only", ta.matched))
+	}
+}
+
+func (e *engine) empirical(ta *targetSums, out *Estimate, why func(string)) {
+	if e.total.n > mostStored {
+		why("el keeps 16 bytes of each event: at most 5 000 000 events; cv is its one-step twin in constant memory")
+		return
+	}
+	if e.total.dropped > 0 {
+		why("events were dropped on the way")
+		return
+	}
+	v, lo, hi, err := empirical(ta.w, ta.wr, e.p.z)
+	if err != nil {
+		why(err.Error())
+		return
+	}
+	out.Value, out.Interval = &v, &Pair{lo, hi}
+}
+
+func (e *engine) bootstrap(ta *targetSums, out *Estimate, why func(string)) {
+	var all []float64
+	for _, b := range ta.boot {
+		if n := b.v.value(); n > 0 {
+			all = append(all, b.d.value()/n)
+		}
+	}
+	if len(all) < replicates/2 {
+		why("too few events")
+		return
+	}
+	slices.Sort(all)
+	at := func(p float64) float64 {
+		x := p * float64(len(all)-1)
+		i := min(int(x), len(all)-2)
+		return all[i] + (x-float64(i))*(all[i+1]-all[i])
+	}
+	v, _, _, _ := ta.m.plainEstimate("dr")
+	out.Value, out.Interval = real(v), &Pair{at((1 - e.p.level) / 2), at((1 + e.p.level) / 2)}
+	why("of dr, 200 replicates with Poisson weights; for independent events only")
+}
+
+// tuned makes the row of an estimator with a parameter, which SLOPE++ chooses where nothing fixes it.
+func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v, se float64), why func(string)) {
+	p := e.p
+	at := p.slope[key]
+	est := ta.tallies[at[0]].e
+	switch {
+	case est.needs&needsQ != 0 && p.o.Q == "none":
+		why("there is no reward model (--q)")
+		return
+	case est.needs&needsLaw != 0 && e.total.noLaw > 0:
+		why("the log does not have the logger's whole law")
+		return
+	case est.needs&needsGroups != 0 && !e.grouped(ta, at[0]):
+		why("the log has no groups of actions")
+		return
+	}
+	t95 := studentQuantile(slopeLevel, float64(max(ta.m.n-1, 1)))
+	var ses []float64
+	for _, i := range at {
+		v, se := ta.tallies[i].estimate(&ta.m)
+		out.Grid, out.Values, out.Widths = append(out.Grid, ta.tallies[i].parameter), append(out.Values, v), append(out.Widths, t95*se)
+		ses = append(ses, se)
+	}
+	best := 0
+	if est.parameter != "" {
+		out.Chosen = ptr("given")
+	}
+	if len(at) > 1 {
+		best = slope(out.Values, out.Widths)
+		out.Chosen = ptr("slope++")
+		why(slopeWords(est.parameter, out.Grid, best))
+	}
+	if est.parameter != "" {
+		out.Parameter = ptr(out.Grid[best])
+	}
+	v, se := out.Values[best], ses[best]
+	if est.scaled { // from [0, 1] back to the range
+		v, se = p.min+p.scale*v, p.scale*se
+	}
+	normal(v, se)
+	if key == "ls" || key == "ix" {
+		e.oneSided(key, out, ta, why)
+	}
+}
+
+// grouped reports whether the events had groups: a weight of groups was positive.
+func (e *engine) grouped(ta *targetSums, i int) bool {
+	return ta.tallies[i].pair.value() > 0
+}
+
+// slopeWords says why a parameter was chosen.
+func slopeWords(name string, grid []float64, best int) string {
+	names := map[string]string{"lambda": "λ", "alpha": "α", "gamma": "γ"}
+	s := fmt.Sprintf("%s = %s: ", names[name], short(grid[best]))
+	switch best {
+	case 0:
+		if len(grid) > 1 {
+			return s + "the next one differs by more than its width"
+		}
+	case len(grid) - 1:
+		return s + "it differs from the others by no more than their widths"
+	}
+	return s + "the ones before it differ by no more than their widths, the next one does"
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// oneSided is the lower bound of ls and ix, which hold with probability level for a parameter fixed beforehand. For
+// one that was chosen on the same events it is the largest over the grid at δ/|grid|.
+func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(string)) {
+	if no := e.noSequence(); no != "" {
+		why("no bound: " + no)
+		return
+	}
+	if e.total.damaged > 0 {
+		why("no bound: some rewards are damaged")
+		return
+	}
+	n := float64(ta.m.n)
+	delta := (1 - e.p.level) / float64(len(out.Grid))
+	best := math.Inf(-1)
+	for i, v := range out.Values {
+		x := out.Grid[i]
+		if key == "ls" {
+			v = (math.Exp(x*v-math.Log(1/delta)/n) - 1) / x
+		} else {
+			v -= math.Log(1/delta) / (2 * x * n)
+		}
+		best = max(best, v)
+	}
+	best = e.p.min + e.p.scale*best
+	out.Lower = &best
+}
+
+func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why func(string)) {
+	p := e.p
+	if key == "logged" {
+		v, se, _, _ := ta.m.plainEstimate("logged")
+		out.Value, out.SE = real(v), real(se)
+		if finite(se) {
+			out.Normal = &Pair{v - p.z*se, v + p.z*se}
+		}
+		return
+	}
+	for k := range listTerms {
+		if listTerms[k].key != key {
+			continue
+		}
+		v, se := ta.lists[k].estimate(&ta.m)
+		out.Value, out.SE = real(v), real(se)
+		if finite(se) {
+			out.Normal = &Pair{v - p.z*se, v + p.z*se}
+		}
+		no := e.noSequence()
+		if e.total.slots != e.total.slotsMin {
+			no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
+		}
+		if no != "" {
+			why("no sequence: " + no)
+			return
+		}
+		lo, hi, err := ta.listSeq[k].value(p.level)
+		if err != nil {
+			why("no sequence: " + err.Error())
+			return
+		}
+		L := float64(e.total.slots)
+		out.Sequence = &Pair{L * (p.min + p.scale*lo), L * (p.min + p.scale*hi)}
+	}
+}
+
+// uplift is the difference between the target and the logger.
+func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
+	p := e.p
+	out := &Uplift{}
+	why := func(s string) {
+		if out.Why != nil {
+			s = *out.Why + "; " + s
+		}
+		out.Why = &s
+	}
+	key, seq, scale := "uplift", &ta.uplift, p.scale
+	if e.total.noLaw > 0 || p.lists {
+		key, seq = "uplift-ips", &ta.plain
+		if p.lists {
+			scale *= float64(e.total.slots)
+			why("of iips: slot by slot, the logger elsewhere")
+		} else {
+			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law")
+		}
+	}
+	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
+		out.Value, out.SE = &v, real(se)
+		switch {
+		case d.Unsupported != nil && *d.Unsupported > 0 && e.total.noLaw == 0:
+			why("biased: the target plays actions that the logger could not")
+		case finite(se):
+			out.Normal = &Pair{v - p.z*se, v + p.z*se}
+		}
+	}
+	no := e.noSequence()
+	if p.lists && e.total.slots != e.total.slotsMin {
+		no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
+	}
+	if no != "" {
+		why("no sequence: " + no)
+		return out
+	}
+	lo, hi, err := seq.difference(p.level)
+	if err != nil {
+		why("no sequence: " + err.Error())
+		return out
+	}
+	out.Sequence = &Pair{scale * lo, scale * hi}
+	return out
+}
+
+// verdict says in words what the difference says.
+func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
+	u := out.Uplift
+	switch {
+	case out.Overlap == "hopeless":
+		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed)", out.Diagnostics.ESS, e.total.n)
+	case u.Value == nil:
+		return "no difference can be computed"
+	}
+	// "14 % better", or the difference itself where there is no sensible ratio
+	word, amount := "better", fmt.Sprintf("%.3g", math.Abs(*u.Value))
+	if *u.Value < 0 {
+		word = "worse"
+	}
+	if base := ta.m.mean(vR); base > 0 && math.Abs(*u.Value/base) < 10 {
+		amount = fmt.Sprintf("%.2g %%", 100*math.Abs(*u.Value/base))
+	}
+	looks := amount + " " + word
+	switch {
+	case u.Sequence == nil && u.Normal != nil && (u.Normal[0] > 0 || u.Normal[1] < 0):
+		return "looks " + looks + ", if the normal interval is right"
+	case u.Sequence == nil:
+		return "not settled: looks " + looks + ", and no interval that holds is available"
+	case u.Sequence[0] > 0:
+		return "settled: better, by about " + amount
+	case u.Sequence[1] < 0:
+		return "settled: worse, by about " + amount
+	}
+	s := "not settled: looks " + looks + ", and chance could do it"
+	// The half width falls about as 1/√n.
+	if v := math.Abs(*u.Value); v > 0 {
+		half := (u.Sequence[1] - u.Sequence[0]) / 2
+		if more := float64(e.total.n) * (half*half/(v*v) - 1); more > 0 && more < 1e10 {
+			return s + "; about " + rounded(more) + " more decisions would settle it"
+		}
+	}
+	return s
+}
+
+// rounded prints a count with one or two digits that matter: 9 000, 120 000.
+func rounded(v float64) string {
+	m := math.Pow(10, math.Floor(math.Log10(v)))
+	d := math.Round(v/m*1) * m
+	if v/m < 2 {
+		d = math.Round(v/m*10) * m / 10
+	}
+	s := strconv.FormatFloat(d, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}
+
+// compare gives the differences of all pairs, at levels shared among them, and the ranking by the lower bound of the
+// uplift at a level shared among the targets.
+func (e *engine) compare(r *Result) {
+	p := e.p
+	T := len(p.o.Targets)
+	if T < 2 || p.lists {
+		return
+	}
+	no := e.noSequence()
+	if e.total.noLaw > 0 {
+		no = "the log does not have the logger's whole law"
+	}
+	if no != "" {
+		r.Warnings = append(r.Warnings, "no differences between targets: "+no)
+		return
+	}
+	pairs := T * (T - 1) / 2
+	shared := 1 - (1-p.level)/float64(pairs)
+	at := 0
+	for i := range T {
+		for j := range i {
+			d := Difference{First: p.o.Targets[j].Name(), Second: p.o.Targets[i].Name(), Verdict: "cannot be told apart"}
+			lo, hi, err := e.total.pairs[at].difference(shared)
+			at++
+			if err != nil {
+				d.Verdict = err.Error()
+			} else {
+				d.Sequence = &Pair{p.scale * lo, p.scale * hi}
+				if lo > 0 {
+					d.Verdict = d.First + " is better"
+				} else if hi < 0 {
+					d.Verdict = d.Second + " is better"
+				}
+			}
+			r.Pairs = append(r.Pairs, d)
+		}
+	}
+	type ranked struct {
+		name  string
+		lower float64
+	}
+	var all []ranked
+	for t := range T {
+		lo, _, _ := e.total.targets[t].uplift.difference(1 - (1-p.level)/float64(T))
+		all = append(all, ranked{p.o.Targets[t].Name(), lo})
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		switch {
+		case a.lower > b.lower:
+			return -1
+		case a.lower < b.lower:
+			return 1
+		}
+		return 0
+	})
+	for _, x := range all {
+		r.Ranking = append(r.Ranking, x.name)
+	}
+}
+
+// warn adds warnings that concern the whole log.
+func (e *engine) warn(r *Result) {
+	for _, a := range r.Actions {
+		if a.HasZ && math.Abs(a.Z) > 4 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("the logged propensities do not tell the truth about action %s: it was played %d times, and %.0f were promised (z = %.1f)", a.Name, a.Played, a.Promised, a.Z))
+		}
+	}
+	for t, target := range r.Targets {
+		if t >= len(e.p.o.Targets) {
+			break
+		}
+		ta := &e.total.targets[t]
+		if _, ok := e.p.o.Targets[t].(Uniform); ok && e.total.noLaw > 0 && !e.p.lists {
+			// mean[w] is 1 for every target with full support
+			n := float64(ta.seen)
+			w := ta.w1.value() / n
+			if sd := math.Sqrt(max(ta.w2.value()/n-w*w, 0)); sd > 0 && e.total.dropped == 0 {
+				if z := (w - 1) / (sd / math.Sqrt(n)); math.Abs(z) > 4 {
+					r.Warnings = append(r.Warnings, fmt.Sprintf("weights to uniform have mean %.3g, expected 1 (z = %.1f): some actions were not offered or the propensities are not true", w, z))
+				}
+			}
+		}
+		if d := target.Diagnostics; d.Unsupported != nil && *d.Unsupported > 0 {
+			what := "that the logger could not play"
+			if e.total.noLaw > 0 {
+				what = "that were never played"
+			}
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s plays actions %s with probability %.3g", target.Name, what, *d.Unsupported))
+		}
+		u := target.Uplift
+		if u != nil && u.Why != nil && strings.Contains(*u.Why, errContradict.Error()) {
+			r.Warnings = append(r.Warnings, target.Name+": "+errContradict.Error())
+		}
+	}
+	if e.total.damaged > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d events with a damaged reward: the sequence takes the worst case of each, the other numbers leave them out", e.total.damaged))
+	}
+	bad := 0
+	for _, s := range e.scratches {
+		bad += s.bad
+	}
+	if bad > 0 {
+		r.Warnings = append(r.Warnings, "the reward model cannot read the features of some events and predicts 0 there")
+	}
+}

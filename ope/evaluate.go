@@ -1,0 +1,789 @@
+package ope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sync"
+
+	"troupe/logged"
+	"troupe/rng"
+)
+
+// Source gives events in the order of the log; io.EOF ends it. A *logged.Reader is one.
+type Source interface {
+	Read(*logged.Event) error
+}
+
+// Options says what to estimate. The zero value estimates Defaults for no target.
+type Options struct {
+	Targets    []Target
+	Learns     []string // of each target: no, log or replay; nil: no
+	Estimators []string // keys; nil: Defaults
+	Q          string   // one of Models; "" is column where the log has q, else ridge
+	Level      float64  // 0: 0.95
+	Rewards    *Pair    // nil: [0, 1]
+	// Set fixes parameters by estimator; Grid replaces what SLOPE++ chooses from.
+	Set  map[string]float64
+	Grid map[string][]float64
+	// Adaptive says whether the logger learned from this log: yes, no or unknown ("").
+	Adaptive string
+	// NoSequence, when it is not empty, is the reason why no sequence may be given, such as a range that was adapted.
+	NoSequence string
+	Workers    int    // 0: 1
+	Seed       uint64 // of the bootstrap
+	Progress   func(events int)
+}
+
+// plan is what the options compile to.
+type plan struct {
+	o          Options
+	keys       []string
+	level      float64
+	z          float64
+	min, scale float64
+	tallies    []tally // for each target, in this order
+	needQ      bool
+	needDR     bool
+	mrdr       bool
+	groups     bool
+	stored     bool // el
+	phi        bool // dr-stable
+	boot       bool
+	lists      bool
+	slope      map[string][]int // estimator → tallies
+	column     bool
+	shared     *logged.Event
+}
+
+func (o *Options) compile() (*plan, error) {
+	p := &plan{o: *o, keys: o.Estimators, level: o.Level, slope: map[string][]int{}}
+	if p.keys == nil {
+		p.keys = Defaults
+	}
+	if p.level == 0 {
+		p.level = 0.95
+	}
+	if !(p.level > 0 && p.level < 1) {
+		return nil, fmt.Errorf("level is %v, expected a number in (0, 1)", p.level)
+	}
+	p.z = normalQuantile((1 + p.level) / 2)
+	r := Pair{0, 1}
+	if o.Rewards != nil {
+		r = *o.Rewards
+	}
+	if !(r[0] < r[1]) || r[1]-r[0] > math.MaxFloat64 {
+		return nil, fmt.Errorf("rewards are in [%v, %v], expected a range", r[0], r[1])
+	}
+	p.min, p.scale = r[0], r[1]-r[0]
+	if p.o.Workers < 1 {
+		p.o.Workers = 1
+	}
+	for _, key := range p.keys {
+		if !slices.Contains(Keys(), key) {
+			return nil, fmt.Errorf("no estimator %q; there are %v", key, Keys())
+		}
+		p.needQ = p.needQ || slices.Contains([]string{"dm", "dr", "sndr", "dr-stable"}, key)
+		p.stored, p.phi, p.boot = p.stored || key == "el", p.phi || key == "dr-stable", p.boot || key == "bootstrap"
+		i := slices.IndexFunc(means, func(e estimator) bool { return e.key == key })
+		if i < 0 {
+			continue
+		}
+		e := &means[i]
+		p.needQ = p.needQ || e.needs&needsQ != 0
+		p.groups = p.groups || e.needs&needsGroups != 0
+		p.mrdr = p.mrdr || key == "mrdr"
+		values := []float64{0}
+		if e.parameter != "" {
+			if v, ok := o.Set[key]; ok {
+				values = []float64{v}
+			} else if values = e.grid; o.Grid[key] != nil {
+				values = o.Grid[key]
+			}
+		}
+		for _, v := range values {
+			p.slope[key] = append(p.slope[key], len(p.tallies))
+			p.tallies = append(p.tallies, tally{parameter: v, e: e})
+		}
+	}
+	p.needDR = p.needQ || slices.Contains(p.keys, "dr")
+	if p.o.Q != "" && !slices.Contains(Models, p.o.Q) {
+		return nil, fmt.Errorf("no reward model %q; there are %v", p.o.Q, Models)
+	}
+	if p.o.Adaptive == "" {
+		p.o.Adaptive = "unknown"
+	}
+	for _, l := range o.Learns {
+		if l != "" && l != "no" {
+			p.o.Adaptive = "yes"
+		}
+	}
+	return p, nil
+}
+
+// block is consecutive events that are processed together. Blocks grow with the log: their ends are multiples of
+// their size, so a fit after 256, 512, … events falls between blocks. What is in a block depends on the log only.
+type block struct {
+	events []logged.Event
+	n      int
+	start  int
+	laws   [][]float64 // of targets that learn: their laws, one after the other
+	at     []int       // where the law of event i begins
+	acc    *accumulator
+	err    error
+}
+
+func blockSize(start int) int {
+	size := 16
+	for size < 4096 && size*32 <= start {
+		size *= 2
+	}
+	return size
+}
+
+// blockBytes ends a block early: what its events hold is bounded.
+const blockBytes = 4 << 20
+
+// Evaluate reads a log once and estimates every target. The answer has the same bits for any number of workers.
+//
+// Memory: blocks of at most a few MiB for each worker, the sums of every target, 10⁶ bytes for the reward model; the
+// estimators el and dr-stable keep 16 and 8 bytes for each event and refuse more than 5·10⁶.
+func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
+	p, err := o.compile()
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{p: p, src: src, scratches: make([]scratch, p.o.Workers)}
+	if err := e.run(ctx); err != nil {
+		return nil, err
+	}
+	return e.result(), nil
+}
+
+// engine is one evaluation under way. Its phases: read blocks, let the targets that learn see them, process them
+// in parallel, merge them in order, fit the reward model where one is due.
+type engine struct {
+	p         *plan
+	src       Source
+	total     *accumulator
+	learner   *learner
+	mr        []*learner
+	first     []*logged.Event // the first 256, for the layout of the model
+	scratches []scratch
+	pool      []*block
+	next      Point
+	running   [][]Point
+	bounds    int
+}
+
+func (e *engine) run(ctx context.Context) error {
+	blocks := make(chan *block, 2)
+	free := make(chan *block, 2*e.p.o.Workers+4)
+	stop := make(chan struct{})
+	var readErr error
+	var reader sync.WaitGroup
+	reader.Go(func() { readErr = e.read(blocks, free, stop) })
+	defer reader.Wait()
+	defer close(stop)
+	at := 0
+	var wave []*block
+	ended := false
+	for !ended {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, ok := <-blocks
+		if !ok {
+			ended = true
+		} else {
+			if at == 0 && b.n > 0 {
+				if err := e.begin(&b.events[0]); err != nil {
+					return err
+				}
+			}
+			if err := e.teach(b); err != nil {
+				return err
+			}
+			wave = append(wave, b)
+			at += b.n
+		}
+		due := fitAfter(at)
+		if len(wave) < 2*e.p.o.Workers && !ended && !due {
+			continue
+		}
+		if err := e.process(wave); err != nil {
+			return err
+		}
+		for _, b := range wave {
+			select {
+			case free <- b:
+			default:
+			}
+		}
+		wave = wave[:0]
+		if due {
+			if err := e.fit(at); err != nil {
+				return err
+			}
+		}
+		if e.p.o.Progress != nil {
+			e.p.o.Progress(at)
+		}
+	}
+	reader.Wait()
+	if readErr != nil {
+		return readErr
+	}
+	if e.total == nil {
+		return errors.New("an empty log")
+	}
+	return nil
+}
+
+// read fills blocks.
+func (e *engine) read(blocks chan<- *block, free <-chan *block, stop <-chan struct{}) error {
+	defer close(blocks)
+	start := 0
+	for {
+		var b *block
+		select {
+		case b = <-free:
+		default:
+			b = &block{}
+		}
+		b.start, b.n, b.err = start, 0, nil
+		size, bytes := blockSize(start), 0
+		end := start - start%size + size
+		var err error
+		for start < end && bytes < blockBytes {
+			if b.n == len(b.events) {
+				b.events = append(b.events, logged.Event{})
+			}
+			ev := &b.events[b.n]
+			if err = e.src.Read(ev); err != nil {
+				break
+			}
+			bytes += ev.Size()
+			b.n++
+			start++
+		}
+		if b.n > 0 {
+			select {
+			case blocks <- b:
+			case <-stop:
+				return nil
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin decides what the first event decides.
+func (e *engine) begin(first *logged.Event) error {
+	p := e.p
+	p.lists = len(first.Slots) > 0
+	if p.lists {
+		p.keys, p.needQ, p.needDR, p.tallies, p.slope = ListKeys(), false, false, nil, map[string][]int{}
+		p.stored, p.phi, p.boot, p.mrdr = false, false, false, false
+		for _, t := range p.o.Targets {
+			if _, ok := t.(SlotTarget); !ok {
+				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform has one", t.Name(), t.Name())
+			}
+		}
+		p.o.Q = "none"
+	}
+	if p.o.Q == "" {
+		switch {
+		case first.Q != nil:
+			p.o.Q = "column"
+		case first.K == 0 || len(p.o.Targets) == 0:
+			p.o.Q = "none"
+		default:
+			p.o.Q = "ridge"
+		}
+	}
+	if p.o.Q == "column" && first.Q == nil {
+		return errors.New("--q column: the log has no q")
+	}
+	if p.boot && p.o.Adaptive == "yes" {
+		return errors.New("--estimators bootstrap: the log is adaptive (the logger or the target learns), and a bootstrap of events is for independent ones; sequence holds")
+	}
+	p.column = p.o.Q == "column"
+	greedy := slices.ContainsFunc(p.o.Targets, func(t Target) bool { _, ok := t.(Greedy); return ok })
+	if !p.needQ && !greedy && !p.column && !p.needDR {
+		p.o.Q = "none"
+	}
+	if p.o.Q != "none" && p.o.Q != "column" && len(p.o.Targets) > 0 {
+		e.learner = &learner{kind: p.o.Q}
+	}
+	if p.mrdr && len(p.o.Targets) > 0 {
+		for range p.o.Targets {
+			e.mr = append(e.mr, &learner{kind: "ridge"})
+		}
+	}
+	if first.K == 0 && !p.lists && len(p.o.Targets) > 0 {
+		return errors.New("the log does not say how many actions were offered, and a target needs that: --actions K")
+	}
+	e.running = make([][]Point, len(p.o.Targets))
+	return nil
+}
+
+// teach lets the targets that learn see a block, in the order of the log.
+func (e *engine) teach(b *block) error {
+	for len(b.laws) < len(e.p.o.Targets) {
+		b.laws = append(b.laws, nil)
+	}
+	b.at = b.at[:0]
+	off := 0
+	for i := range b.events[:b.n] {
+		b.at = append(b.at, off)
+		off += b.events[i].K
+	}
+	for t, target := range e.p.o.Targets {
+		l, ok := target.(Learner)
+		if !ok {
+			continue
+		}
+		b.laws[t] = slices.Grow(b.laws[t][:0], off)[:off]
+		for i := range b.events[:b.n] {
+			ev := &b.events[i]
+			if err := l.Law(b.laws[t][b.at[i]:b.at[i]+ev.K], ev, nil); err != nil {
+				return &EventError{b.start + i + 1, target.Name(), err}
+			}
+			if ev.BadReward {
+				continue
+			}
+			if err := l.Learn(ev); err != nil {
+				return &EventError{b.start + i + 1, target.Name(), err}
+			}
+		}
+	}
+	return nil
+}
+
+// EventError is an error of a target about one event.
+type EventError struct {
+	Event  int // from 1
+	Target string
+	Err    error
+}
+
+func (e *EventError) Error() string {
+	return fmt.Sprintf("target %s: event %d: %v", e.Target, e.Event, e.Err)
+}
+
+func (e *EventError) Unwrap() error { return e.Err }
+
+// ExitCode is 2: the target does not fit the log.
+func (e *EventError) ExitCode() int { return 2 }
+
+// process computes the accumulators of blocks in parallel and merges them in order.
+func (e *engine) process(wave []*block) error {
+	var wg sync.WaitGroup
+	work := make(chan *block, len(wave))
+	for _, b := range wave {
+		work <- b
+	}
+	close(work)
+	for w := range min(e.p.o.Workers, len(wave)) {
+		wg.Go(func() {
+			s := newWorker(e, &e.scratches[w])
+			for b := range work {
+				b.acc = newAccumulator(e.p, e)
+				b.err = s.block(b)
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range wave {
+		if b.err != nil {
+			return b.err
+		}
+		if e.needsFirst() && b.start < firstFit {
+			for i := range b.events[:b.n] {
+				e.first = append(e.first, b.events[i].Clone())
+			}
+		}
+		if e.total == nil {
+			e.total = newAccumulator(e.p, e)
+		}
+		e.total.merge(b.acc)
+		e.learned(b.acc)
+		b.acc = nil
+		e.point()
+	}
+	return nil
+}
+
+func (e *engine) needsFirst() bool { return e.learner != nil || len(e.mr) > 0 }
+
+// learned adds the sums of a block to the models.
+func (e *engine) learned(a *accumulator) {
+	if e.learner != nil && e.learner.l != nil {
+		e.learner.total.merge(&a.model)
+	}
+	for t, l := range e.mr {
+		if l.l != nil {
+			l.total.merge(&a.mr[t])
+		}
+	}
+}
+
+// fit fits the models after n events. The first fit decides the layout, and sees the first events again.
+func (e *engine) fit(n int) error {
+	if !e.needsFirst() {
+		return nil
+	}
+	if n == firstFit {
+		l, err := newLayout(e.first)
+		if err != nil {
+			return err
+		}
+		all := slices.Clone(e.mr)
+		if e.learner != nil {
+			all = append(all, e.learner)
+		}
+		for _, m := range all {
+			m.l = l
+			m.total.keep = m.kind == "logistic"
+		}
+		var s scratch
+		w := newWorker(e, &s)
+		for i, ev := range e.first {
+			z := []float64(nil)
+			if e.learner == nil || e.learner.kind != "mean" || len(e.mr) > 0 {
+				z = l.vectors(ev, &s)
+			}
+			if e.learner != nil {
+				e.learner.total.add(l, e.learner.kind, ev, z, 1)
+			}
+			for t := range e.mr {
+				weight, err := w.mrWeight(t, ev, i)
+				if err != nil {
+					return err
+				}
+				e.mr[t].total.add(l, "ridge", ev, z, weight)
+			}
+		}
+		e.first = nil
+	}
+	if e.learner != nil {
+		if err := e.learner.fit(); err != nil {
+			return err
+		}
+	}
+	for _, m := range e.mr {
+		if err := m.fit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// point adds a point to the running estimates, about 8 % apart.
+func (e *engine) point() {
+	n := e.total.n
+	if n < e.next.N {
+		return
+	}
+	e.next.N = n + max(n/12, 16)
+	for t := range e.p.o.Targets {
+		e.running[t] = append(e.running[t], e.total.running(e.p, t))
+	}
+}
+
+// worker processes blocks with scratch space of its own.
+type worker struct {
+	e       *engine
+	p       *plan
+	s       *scratch
+	q, pe   []float64
+	mq      []float64
+	weights []uint8
+	x       row
+	phi     [len(clips)]float64
+	key     rng.Stream
+}
+
+func newWorker(e *engine, s *scratch) *worker {
+	return &worker{e: e, p: e.p, s: s, key: rng.NewKey(e.p.o.Seed).Child("bootstrap").Stream(rng.Select)}
+}
+
+// row is one event under one target.
+type row struct {
+	v, w, p, pe, r, r01 float64
+	q, dm, e            float64 // q of the played action, DM, r − q
+	wg                  float64
+	mrdm, mre           float64
+	base                float64
+	lo, up              [len(clips)]float64 // φ(k) of r', q' and of 1 − r', 1 − q'
+	b01, b01r           float64             // b of both
+}
+
+func sized(x []float64, n int) []float64 {
+	if cap(x) < n {
+		return make([]float64, n)
+	}
+	return x[:n]
+}
+
+// predict stores q of an event.
+func (w *worker) predict(ev *logged.Event) (z []float64) {
+	w.q = sized(w.q, ev.K)
+	clear(w.q)
+	switch {
+	case w.p.column:
+		copy(w.q, ev.Q)
+	case w.e.learner != nil && w.e.learner.model != nil:
+		w.e.learner.model.predict(w.q, ev, w.s)
+	}
+	return nil
+}
+
+// block processes the events of a block.
+func (w *worker) block(b *block) error {
+	a := b.acc
+	for i := range b.events[:b.n] {
+		ev := &b.events[i]
+		a.see(ev)
+		if len(ev.Slots) > 0 != w.p.lists {
+			return &EventError{b.start + i + 1, "", errors.New("a list among single decisions, or the other way round")}
+		}
+		if w.p.column && ev.Q == nil {
+			return &EventError{b.start + i + 1, "", errors.New("q: missing, expected a list as in the events before")}
+		}
+		if w.p.lists {
+			if err := w.list(a, ev, b.start+i); err != nil {
+				return err
+			}
+			continue
+		}
+		w.predict(ev)
+		if w.e.learner != nil && w.e.learner.l != nil {
+			l := w.e.learner
+			z := []float64(nil)
+			if l.kind != "mean" {
+				z = l.l.vectors(ev, w.s)
+			}
+			a.model.keep = l.kind == "logistic"
+			a.model.add(l.l, l.kind, ev, z, 1)
+		}
+		for t, target := range w.p.o.Targets {
+			if err := w.law(target, t, b, i, ev); err != nil {
+				return &EventError{b.start + i + 1, target.Name(), err}
+			}
+			w.single(a, t, ev, b.start+i)
+		}
+		if len(w.p.o.Targets) == 0 && !ev.BadReward {
+			v := 1 / (1 - ev.Drop)
+			a.logger.add(v, &[variables]float64{vOne: 1, vR: ev.Reward})
+		}
+		if len(w.p.o.Targets) > 1 {
+			a.pairsOf(w.p, ev)
+		}
+	}
+	return nil
+}
+
+// law stores π_e of an event in w.pe.
+func (w *worker) law(target Target, t int, b *block, i int, ev *logged.Event) error {
+	w.pe = sized(w.pe, ev.K)
+	if _, ok := target.(Learner); ok {
+		copy(w.pe, b.laws[t][b.at[i]:b.at[i]+ev.K])
+		return nil
+	}
+	return target.Law(w.pe, ev, w.q)
+}
+
+// mrWeight is the weight of an event in the fit of mrdr: π_e(a)²(1 − p)/p².
+func (w *worker) mrWeight(t int, ev *logged.Event, _ int) (float64, error) {
+	w.predict(ev)
+	w.pe = sized(w.pe, ev.K)
+	target := w.p.o.Targets[t]
+	if _, ok := target.(Learner); ok {
+		return 1, nil
+	}
+	if err := target.Law(w.pe, ev, w.q); err != nil {
+		return 0, err
+	}
+	return w.pe[ev.Chosen] * w.pe[ev.Chosen] * (1 - ev.Propensity) / (ev.Propensity * ev.Propensity), nil
+}
+
+// single adds one decision to the sums of a target.
+func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
+	x, ta := &w.x, &a.targets[t]
+	c := ev.Chosen
+	x.v = 1
+	if ev.Drop != 0 {
+		x.v = 1 / (1 - ev.Drop)
+	}
+	x.p, x.pe = ev.Propensity, w.pe[c]
+	x.w = x.pe / x.p
+	x.q = w.q[c]
+	dm, lq := 0.0, 0.0
+	for k, q := range w.q {
+		dm += float64(w.pe[k] * q)
+	}
+	if ev.Law != nil {
+		for k, q := range w.q {
+			lq += float64(ev.Law[k] * q)
+		}
+	}
+	x.dm = dm
+	w.clipped(ev)
+	w.sequences(ta, ev)
+	if len(w.p.o.Targets) > 1 {
+		ta.now = *x
+	}
+	w.diagnose(ta, ev)
+	if ev.BadReward {
+		return
+	}
+	x.r, x.r01 = ev.Reward, (ev.Reward-w.p.min)/w.p.scale
+	x.e = x.r - x.q
+	x.base = x.r
+	if ev.Law != nil {
+		x.base = x.r - x.q + lq
+	}
+	u := [variables]float64{1, x.r, x.w, x.w * x.r, x.dm, x.w * x.e, x.base}
+	ta.m.add(x.v, &u)
+	ta.top(x.v * u[vWR])
+	if x.w == 1/x.p && x.pe == 1 {
+		ta.matched++
+		ta.replay.product(x.v, x.r)
+		ta.replayV.add(x.v)
+	} else if x.pe != 0 && x.pe != 1 {
+		ta.random = true
+	}
+	if w.p.groups && ev.Group != nil && ev.Law != nil {
+		g, pe, pb := ev.Group[c], 0.0, 0.0
+		for k, h := range ev.Group {
+			if h == g {
+				pe += w.pe[k]
+				pb += ev.Law[k]
+			}
+		}
+		x.wg = pe / pb
+	}
+	if len(w.e.mr) > 0 {
+		w.mrdr(a, t, ev)
+	}
+	for i := range ta.tallies {
+		ta.tallies[i].add(x.v, x)
+	}
+	if w.p.stored && len(ta.w) < mostStored {
+		ta.w, ta.wr = append(ta.w, x.w), append(ta.wr, u[vWR])
+	}
+	if w.p.phi && len(ta.phi) < mostStored {
+		ta.phi = append(ta.phi, x.dm+u[vWE])
+	}
+	if w.p.boot {
+		ta.bootstrap(x.v, x.dm+u[vWE], w.key.Round(uint64(index)))
+	}
+}
+
+func (w *worker) mrdr(a *accumulator, t int, ev *logged.Event) {
+	m := w.e.mr[t]
+	w.mq = sized(w.mq, ev.K)
+	clear(w.mq)
+	m.model.predict(w.mq, ev, w.s)
+	dm := 0.0
+	for k, q := range w.mq {
+		dm += float64(w.pe[k] * q)
+	}
+	w.x.mrdm, w.x.mre = dm, ev.Reward-w.mq[ev.Chosen]
+	if m.l != nil {
+		z := m.l.vectors(ev, w.s)
+		a.mr[t].add(m.l, "ridge", ev, z, w.x.pe*w.x.pe*(1-w.x.p)/(w.x.p*w.x.p))
+	}
+}
+
+// clipped computes φ(k) of both sides, and b, in units of [0, 1]. A damaged reward is 0 on both sides: the worst case
+// of either. b takes the opposite.
+func (w *worker) clipped(ev *logged.Event) {
+	x := &w.x
+	lower, upper := 0.0, 0.0 // r' and 1 − r'
+	bl, bu := 1.0, 1.0
+	if !ev.BadReward {
+		r := (ev.Reward - w.p.min) / w.p.scale
+		lower, upper, bl, bu = r, 1-r, r, 1-r
+	}
+	c := ev.Chosen
+	unit := w.p.min == 0 && w.p.scale == 1
+	clip := func(q float64) float64 {
+		if !unit {
+			q = (q - w.p.min) / w.p.scale
+		}
+		return min(max(q, 0), 1)
+	}
+	x.lo[0], x.up[0] = float64(x.w*lower), float64(x.w*upper)
+	if ev.Law == nil {
+		return
+	}
+	var sl, su [len(clips)]float64
+	ll, lu := 0.0, 0.0
+	for a, p := range ev.Law {
+		q := clip(w.q[a])
+		u := 1 - q
+		ll += float64(p * q)
+		lu += float64(p * u)
+		eq, eu := float64(w.pe[a]*q), float64(w.pe[a]*u)
+		for k := 1; k < len(clips); k++ {
+			most := float64(clips[k] * p)
+			sl[k] += min(eq, most)
+			su[k] += min(eu, most)
+		}
+	}
+	q := clip(w.q[c])
+	for k := 1; k < len(clips); k++ {
+		if x.w == 0 {
+			x.lo[k], x.up[k] = sl[k], su[k]
+			continue
+		}
+		x.lo[k] = float64(x.w*(lower-min(q, clips[k]/x.w))) + sl[k]
+		x.up[k] = float64(x.w*(upper-min(1-q, clips[k]/x.w))) + su[k]
+	}
+	x.b01, x.b01r = bl-q+ll, bu-(1-q)+lu
+}
+
+// sequences adds an event to the capitals of a target.
+func (w *worker) sequences(ta *targetSums, ev *logged.Event) {
+	x := &w.x
+	ta.ips.lower.add(x.lo[:1])
+	ta.ips.upper.add(x.up[:1])
+	// Without the logger's law: (w − 1) r ≥ −1. A damaged reward takes the end that is worse: r' = 1 where w < 1.
+	lower, upper := 0.0, 0.0
+	if ev.BadReward {
+		lower, upper = min(x.w-1, 0), min(x.w-1, 0)
+	} else {
+		r := (ev.Reward - w.p.min) / w.p.scale
+		lower, upper = float64((x.w-1)*r), float64((x.w-1)*(1-r))
+	}
+	w.phi[0] = lower
+	ta.plain.lower.add(w.phi[:1])
+	w.phi[0] = upper
+	ta.plain.upper.add(w.phi[:1])
+	if ev.Law == nil {
+		return
+	}
+	if w.p.needDR {
+		ta.dr.lower.add(x.lo[:])
+		ta.dr.upper.add(x.up[:])
+	}
+	for k := range clips {
+		w.phi[k] = x.lo[k] - x.b01
+	}
+	ta.uplift.lower.add(w.phi[:])
+	for k := range clips {
+		w.phi[k] = x.up[k] - x.b01r
+	}
+	ta.uplift.upper.add(w.phi[:])
+}

@@ -1,0 +1,132 @@
+package ope
+
+import "time"
+
+// Pair is an interval.
+type Pair = [2]float64
+
+// Result is the answer of an evaluation: the object of troupe evaluate --json. Keys never change meaning; what does
+// not apply is null, and why says so.
+type Result struct {
+	Log         LogInfo      `json:"log"`
+	Rewards     Pair         `json:"rewards"`
+	Level       float64      `json:"level"`
+	Q           string       `json:"q"`
+	Assumptions Assumptions  `json:"assumptions"`
+	Targets     []*Evaluated `json:"targets"`
+	Pairs       []Difference `json:"pairs,omitempty"`
+	Ranking     []string     `json:"ranking,omitempty"`
+	Warnings    []string     `json:"warnings"`
+
+	Actions []ActionSeen `json:"-"`
+}
+
+// LogInfo describes the log.
+type LogInfo struct {
+	Source    string         `json:"source"`
+	Format    string         `json:"format"`
+	Model     *string        `json:"model"`
+	Events    int            `json:"events"`
+	Presented float64        `json:"presented"` // Σ v: events before any were dropped
+	Skipped   map[string]int `json:"skipped"`
+	Pending   int            `json:"pending"`
+	Actions   int            `json:"actions"` // the largest number offered
+	First     *time.Time     `json:"first"`
+	Last      *time.Time     `json:"last"`
+	Adaptive  string         `json:"adaptive"` // yes, no, unknown
+	Law       bool           `json:"law"`      // the logger's whole law is known for every event
+}
+
+// Assumptions names what the intervals rest on.
+type Assumptions struct {
+	Sequence string `json:"sequence"`
+	Normal   string `json:"normal"`
+}
+
+// Evaluated is what is known about one target.
+type Evaluated struct {
+	Name        string      `json:"name"`
+	Learns      string      `json:"learns"` // no, log, replay
+	Overlap     string      `json:"overlap"`
+	Estimates   []Estimate  `json:"estimates"`
+	Uplift      *Uplift     `json:"uplift"`
+	Diagnostics Diagnostics `json:"diagnostics"`
+	Verdict     string      `json:"verdict"`
+
+	Running []Point  `json:"-"`
+	Weights []Bin    `json:"-"`
+	TopTen  float64  `json:"-"` // share of Σ w r of the ten largest
+	Missing []string `json:"-"`
+}
+
+// Estimate is one row.
+type Estimate struct {
+	Estimator string   `json:"estimator"`
+	Value     *float64 `json:"value"`
+	SE        *float64 `json:"se"`
+	Normal    *Pair    `json:"normal"`
+	Sequence  *Pair    `json:"sequence"`
+	Interval  *Pair    `json:"interval"`
+	Lower     *float64 `json:"lower"`
+	Parameter *float64 `json:"parameter"`
+	Chosen    *string  `json:"chosen"`
+	Why       *string  `json:"why"`
+
+	Grid   []float64 `json:"-"`
+	Values []float64 `json:"-"`
+	Widths []float64 `json:"-"`
+	Beta   float64   `json:"-"`
+}
+
+// Uplift is the difference between the target and what ran, paired on the same events.
+type Uplift struct {
+	Value    *float64 `json:"value"`
+	SE       *float64 `json:"se"`
+	Normal   *Pair    `json:"normal"`
+	Sequence *Pair    `json:"sequence"`
+	Why      *string  `json:"why"`
+}
+
+// Diagnostics says how far the log can speak about the target.
+type Diagnostics struct {
+	ESS          float64   `json:"ess"`
+	ESSRewarded  float64   `json:"ess_rewarded"` // (Σ w r)²/Σ (w r)²
+	WeightMean   float64   `json:"weight_mean"`
+	WeightMax    float64   `json:"weight_max"`
+	WeightZero   float64   `json:"weight_zero"`
+	Unsupported  *float64  `json:"unsupported"`
+	CalibrationZ []float64 `json:"calibration_z"`
+}
+
+// Difference is the difference between two targets on the same events.
+type Difference struct {
+	First    string `json:"first"`
+	Second   string `json:"second"`
+	Sequence *Pair  `json:"sequence"` // at a level shared among the pairs
+	Verdict  string `json:"verdict"`
+}
+
+// Point is the running estimate after n events.
+type Point struct {
+	N              int
+	Value, Lo, Hi  float64 // dr, or ips without a model, with its sequence
+	ESS            float64
+	NormLo, NormHi float64
+	HasSequence    bool
+}
+
+// Bin counts weights in [Lo, 2^½ Lo); Lo = 0 are the weights that are zero.
+type Bin struct {
+	Lo float64
+	N  int
+}
+
+// ActionSeen is what the log says of one action.
+type ActionSeen struct {
+	Name       string
+	Played     int
+	Reward, SE float64
+	Promised   float64 // Σ v π_b
+	Z          float64
+	HasZ       bool
+}

@@ -1,0 +1,190 @@
+package ope
+
+import (
+	"errors"
+	"math"
+)
+
+// clips are the values k of the clipped correction, steps the number of λ = 2⁻ʲ: the mixture of docs/design/ope.md.
+var clips = [...]float64{0, 1, 4, 16, 64}
+
+const steps = 20
+
+// capital is one side of the log-mixture sequence: for each k and each λ = 2⁻ʲ, j < 20, the product
+//
+//	Π_i (1 + λ(φ_i(k) + c_k)),   φ_i(k) ≥ −c_k,
+//
+// as a number and a power of two. Factors are at least 1, so products only grow.
+//
+// Theorem (docs/design/ope.md). If the conditional mean of φ_i(k) given the past is at most V_i, then with
+// probability at least 1 − α, at every n at once,
+//
+//	M_n(V̄) = mean over (k, λ) of Π_i (1 + λ(φ_i + c_k)) / (1 + λ(V̄ + c_k))ⁿ < 1/α,   V̄ = (1/n) Σ V_i.
+//
+// M_n falls in V, so the V with M_n(V) = 1/α is a lower bound of V̄.
+type capital struct {
+	shift []float64 // c_k
+	prod  [][steps]float64
+	exp   [][steps]int64
+	n     int
+}
+
+func newCapital(shift ...float64) *capital {
+	c := &capital{shift: shift, prod: make([][steps]float64, len(shift)), exp: make([][steps]int64, len(shift))}
+	for k := range c.prod {
+		for j := range c.prod[k] {
+			c.prod[k][j] = 1
+		}
+	}
+	return c
+}
+
+// lambdas are 2⁻ʲ: products with them are exact.
+var lambdas = func() (l [steps]float64) {
+	for j := range l {
+		l[j] = math.Ldexp(1, -j)
+	}
+	return l
+}()
+
+// add multiplies the factors of one event: phi[k] is φ(k).
+func (c *capital) add(phi []float64) {
+	c.n++
+	for k, f := range phi {
+		t := max(f+c.shift[k], 0)
+		p := &c.prod[k]
+		if t > 1<<100 {
+			c.normalise(k)
+		}
+		for j := range p {
+			p[j] *= 1 + float64(lambdas[j]*t)
+		}
+		if p[0] > 1<<400 {
+			c.normalise(k)
+		}
+	}
+}
+
+// normalise takes the exponents out of the products.
+func (c *capital) normalise(k int) {
+	for j, p := range c.prod[k] {
+		f, e := math.Frexp(p)
+		c.prod[k][j], c.exp[k][j] = f, c.exp[k][j]+int64(e)
+	}
+}
+
+func (c *capital) merge(o *capital) {
+	c.n += o.n
+	for k := range c.prod {
+		c.normalise(k)
+		for j := range c.prod[k] {
+			f, e := math.Frexp(o.prod[k][j])
+			c.prod[k][j] *= f
+			c.exp[k][j] += o.exp[k][j] + int64(e)
+		}
+	}
+}
+
+// bound returns the V in [lo, hi] with M_n(V) = 1/α: lo where M_n(lo) < 1/α, hi where M_n(hi) ≥ 1/α.
+func (c *capital) bound(alpha, lo, hi float64) float64 {
+	if c.n == 0 {
+		return lo
+	}
+	var logs [8 * steps]float64
+	m := 0
+	for k := range c.prod {
+		for j := range c.prod[k] {
+			logs[m] = math.Log(c.prod[k][j]) + float64(float64(c.exp[k][j])*math.Ln2)
+			m++
+		}
+	}
+	want := math.Log(1/alpha) + math.Log(float64(m))
+	n := float64(c.n)
+	over := func(v float64) bool {
+		most := math.Inf(-1)
+		var t [8 * steps]float64
+		m := 0
+		for k := range c.prod {
+			for j := range c.prod[k] {
+				t[m] = logs[m] - float64(n*math.Log1p(lambdas[j]*(v+c.shift[k])))
+				most = max(most, t[m])
+				m++
+			}
+		}
+		if most >= want {
+			return true
+		}
+		s := 0.0
+		for _, x := range t[:m] {
+			s += math.Exp(x - most)
+		}
+		return most+math.Log(s) >= want
+	}
+	if !over(lo) {
+		return lo
+	}
+	if over(hi) {
+		return hi
+	}
+	for range 80 {
+		mid := (lo + hi) / 2
+		if mid == lo || mid == hi {
+			break
+		}
+		if over(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// twoSided is a lower and an upper capital: the upper one is that of the reflected process.
+type twoSided struct{ lower, upper *capital }
+
+func newTwoSided(shift ...float64) twoSided {
+	return twoSided{newCapital(shift...), newCapital(shift...)}
+}
+
+func (t *twoSided) merge(o *twoSided) {
+	t.lower.merge(o.lower)
+	t.upper.merge(o.upper)
+}
+
+// errContradict: the two sides of a sequence contradict each other.
+var errContradict = errors.New("the two sides contradict each other: propensities, range or q are wrong")
+
+// value is the interval of a mean of values in [0, 1].
+func (t *twoSided) value(level float64) (lo, hi float64, err error) {
+	alpha := (1 - level) / 2
+	lo, hi = t.lower.bound(alpha, 0, 1), 1-t.upper.bound(alpha, 0, 1)
+	if lo > hi {
+		err = errContradict
+	}
+	return lo, hi, err
+}
+
+// difference is the interval of a difference in [−1, 1].
+func (t *twoSided) difference(level float64) (lo, hi float64, err error) {
+	alpha := (1 - level) / 2
+	lo, hi = t.lower.bound(alpha, -1, 1), -t.upper.bound(alpha, -1, 1)
+	if lo > hi {
+		err = errContradict
+	}
+	return lo, hi, err
+}
+
+// Sequence is the log-mixture sequence for values that come one after the other: the interval of the average of
+// conditional means V_i of φ_i ≥ −c, valid at every n at once. It needs no variance, no bound from above and no
+// sample size.
+type Sequence struct{ c *capital }
+
+// NewSequence returns an empty one for φ_i ≥ −shift, shift ≥ 0.
+func NewSequence(shift float64) *Sequence { return &Sequence{newCapital(shift)} }
+
+// Add appends φ.
+func (s *Sequence) Add(phi float64) { s.c.add([]float64{phi}) }
+
+// Lower returns the bound that holds with probability 1 − alpha, at least lo and at most hi.
+func (s *Sequence) Lower(alpha, lo, hi float64) float64 { return s.c.bound(alpha, lo, hi) }

@@ -1,0 +1,128 @@
+package ope
+
+import "math"
+
+// sum is a compensated sum: hi + lo, with errors of the order of 2⁻¹⁰⁰ of the terms. Sums of blocks are merged in
+// the order of the log, so that the result does not depend on the number of workers.
+type sum struct{ hi, lo float64 }
+
+// add adds x (Knuth's TwoSum).
+func (s *sum) add(x float64) {
+	t := s.hi + x
+	b := t - s.hi
+	s.lo += (s.hi - (t - b)) + (x - b)
+	s.hi = t
+}
+
+// product adds a·b with the rounding of the product.
+func (s *sum) product(a, b float64) {
+	p := a * b
+	s.add(p)
+	s.lo += math.FMA(a, b, -p)
+}
+
+func (s *sum) merge(o sum) {
+	s.add(o.hi)
+	s.lo += o.lo
+}
+
+func (s sum) value() float64 { return s.hi + s.lo }
+
+// scaled is s·x, rounded twice.
+func (s sum) scaled(x float64) sum {
+	p := s.hi * x
+	return sum{p, math.FMA(s.hi, x, -p) + float64(s.lo*x)}
+}
+
+// variables of an event under a target: all plain estimators are functions of their means and second moments.
+const (
+	vOne  = iota // 1
+	vR           // r
+	vW           // w = π_e(a)/p
+	vWR          // w r
+	vDM          // Σ_a π_e(a) q(a)
+	vWE          // w (r − q)
+	vBase        // r − q + Σ_a π_b(a) q(a): what the logger got, with its control variate; r without a law
+	variables
+)
+
+// moments holds Σ v u and Σ v² u uᵀ of the variables u.
+type moments struct {
+	n     int
+	first [variables]sum
+	pair  [variables * (variables + 1) / 2]sum
+	// Σ v w r w and Σ v w w, which differ from the pairs where events were dropped
+	wrw, ww sum
+}
+
+func (m *moments) add(v float64, u *[variables]float64) {
+	m.n++
+	if v == 1 {
+		k := 0
+		for i := range u {
+			m.first[i].add(u[i])
+			for j := 0; j <= i; j++ {
+				m.pair[k].product(u[i], u[j])
+				k++
+			}
+		}
+		m.wrw.product(u[vWR], u[vW])
+		m.ww.product(u[vW], u[vW])
+		return
+	}
+	m.wrw.product(v*u[vWR], u[vW])
+	m.ww.product(v*u[vW], u[vW])
+	k := 0
+	for i := range u {
+		m.first[i].product(v, u[i])
+		vi := v * u[i]
+		for j := 0; j <= i; j++ {
+			m.pair[k].product(vi, float64(v*u[j]))
+			k++
+		}
+	}
+}
+
+func (m *moments) merge(o *moments) {
+	m.n += o.n
+	m.wrw.merge(o.wrw)
+	m.ww.merge(o.ww)
+	for i := range m.first {
+		m.first[i].merge(o.first[i])
+	}
+	for i := range m.pair {
+		m.pair[i].merge(o.pair[i])
+	}
+}
+
+// presented is N = Σ v.
+func (m *moments) presented() float64 { return m.first[vOne].value() }
+
+// mean is mean[u_i] = Σ v u_i/N.
+func (m *moments) mean(i int) float64 { return m.first[i].value() / m.presented() }
+
+func (m *moments) second(i, j int) sum {
+	if i < j {
+		i, j = j, i
+	}
+	return m.pair[i*(i+1)/2+j]
+}
+
+// form is Σ v² (cᵀu)².
+func (m *moments) form(c *[variables]float64) float64 {
+	var s sum
+	for i := range c {
+		for j := range c {
+			if x := float64(c[i] * c[j]); x != 0 {
+				s.merge(m.second(i, j).scaled(x))
+			}
+		}
+	}
+	return max(s.value(), 0)
+}
+
+// se is √(n/(n−1) · Σ v² (cᵀu)²)/N; NaN below two events.
+func (m *moments) se(c *[variables]float64) float64 {
+	n := float64(m.n)
+	return math.Sqrt(n/(n-1)*m.form(c)) / m.presented()
+}

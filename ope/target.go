@@ -1,0 +1,158 @@
+package ope
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"troupe/logged"
+)
+
+// Target is a policy to evaluate: its law over what was offered.
+type Target interface {
+	// Name is what the answer calls it.
+	Name() string
+	// Law stores π_e(·|x) of an event in dst, of length K. q is the reward model's prediction for the event; it
+	// depends on earlier events only. Safe for concurrent use. An error is about this event.
+	Law(dst []float64, e *logged.Event, q []float64) error
+}
+
+// Learner is a Target that learns: its law is asked for in the order of the log, and after each event it is told
+// what happened. Not safe for concurrent use.
+type Learner interface {
+	Target
+	// Learn is called after Law for the same event.
+	Learn(e *logged.Event) error
+}
+
+// SlotTarget is a Target that has a law for the slots of a list as well.
+type SlotTarget interface {
+	Target
+	// SlotLaw stores the law over the actions that were left, in the order of Allowed.
+	SlotLaw(dst []float64, e *logged.Event, slot int) error
+}
+
+// Uniform plays every offered action alike.
+type Uniform struct{}
+
+func (Uniform) Name() string { return "uniform" }
+
+func (Uniform) Law(dst []float64, _ *logged.Event, _ []float64) error {
+	p := 1 / float64(len(dst))
+	for i := range dst {
+		dst[i] = p
+	}
+	return nil
+}
+
+func (Uniform) SlotLaw(dst []float64, _ *logged.Event, _ int) error {
+	return Uniform{}.Law(dst, nil, nil)
+}
+
+// Column is the target whose law the log itself has.
+type Column struct{}
+
+func (Column) Name() string { return "column" }
+
+func (Column) Law(dst []float64, e *logged.Event, _ []float64) error {
+	if e.Target == nil {
+		return fmt.Errorf("target: missing, expected the law of the target (--target column)")
+	}
+	copy(dst, e.Target)
+	return nil
+}
+
+// Greedy plays argmax q, the smallest index among equals. With a progressive q it is a learning target: index 0 for
+// the first 256 events.
+type Greedy struct{}
+
+func (Greedy) Name() string { return "greedy" }
+
+func (Greedy) Law(dst []float64, _ *logged.Event, q []float64) error {
+	clear(dst)
+	best := 0
+	for i, v := range q {
+		if v > q[best] {
+			best = i
+		}
+	}
+	dst[best] = 1
+	return nil
+}
+
+// Fixed plays by one law whatever the context.
+type Fixed struct {
+	Label string
+	P     []float64
+}
+
+// NewFixed checks the law.
+func NewFixed(label string, p []float64) (*Fixed, error) {
+	s := 0.0
+	for i, v := range p {
+		if !(v >= 0 && v <= 1) {
+			return nil, fmt.Errorf("p[%d] is %v, expected a probability", i, v)
+		}
+		s += v
+	}
+	if math.Abs(s-1) > logged.Tolerance {
+		return nil, fmt.Errorf("p sums to %v, expected 1", s)
+	}
+	return &Fixed{label, slices.Clone(p)}, nil
+}
+
+func (f *Fixed) Name() string { return f.Label }
+
+func (f *Fixed) Law(dst []float64, _ *logged.Event, _ []float64) error {
+	if len(dst) != len(f.P) {
+		return fmt.Errorf("%d actions, expected %d, as p has", len(dst), len(f.P))
+	}
+	copy(dst, f.P)
+	return nil
+}
+
+// BTS plays the items with the largest draws of Beta(α_i, β_i): the logger of the Open Bandit Dataset. The law of
+// position l is P(item i has rank l), by integration.
+type BTS struct {
+	Label string
+	ranks [][]float64 // ranks[l][i]
+}
+
+// NewBTS computes the laws of ranks 0 … lists−1:
+//
+//	P(rank of i is l) = ∫ f_i(x) P(exactly l of the others exceed x) dx,
+//
+// f_i the density of Beta(α_i, β_i), the inner probability a Poisson-binomial, by composite Gauss–Legendre
+// quadrature over panels that follow the items' quantiles. Sums over items and over ranks are 1 within 1e-12.
+// Cost: O(panels·K²·lists).
+func NewBTS(label string, alpha, beta []float64, lists int) (*BTS, error) {
+	if len(alpha) != len(beta) || len(alpha) == 0 {
+		return nil, fmt.Errorf("alpha has %d and beta %d entries, expected as many, one for each item", len(alpha), len(beta))
+	}
+	for i := range alpha {
+		if !(alpha[i] > 0 && alpha[i] < 1e12 && beta[i] > 0 && beta[i] < 1e12) {
+			return nil, fmt.Errorf("item %d has alpha %v and beta %v, expected positive numbers", i, alpha[i], beta[i])
+		}
+	}
+	if lists < 1 || lists > len(alpha) {
+		return nil, fmt.Errorf("lists of %d, expected 1 to %d", lists, len(alpha))
+	}
+	return &BTS{label, rankLaws(alpha, beta, lists)}, nil
+}
+
+func (b *BTS) Name() string { return b.Label }
+
+// Ranks returns P(item i has rank l) as ranks[l][i].
+func (b *BTS) Ranks() [][]float64 { return b.ranks }
+
+func (b *BTS) Law(dst []float64, e *logged.Event, _ []float64) error {
+	at := max(e.Position, 0)
+	if at >= len(b.ranks) {
+		return fmt.Errorf("position %d, expected below %d, the length of a list", at, len(b.ranks))
+	}
+	if len(dst) != len(b.ranks[at]) {
+		return fmt.Errorf("%d actions, expected %d, as alpha has", len(dst), len(b.ranks[at]))
+	}
+	copy(dst, b.ranks[at])
+	return nil
+}
