@@ -1,0 +1,230 @@
+package ope
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"troupe/logged"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// events is a Source in memory.
+type events struct {
+	all []logged.Event
+	at  int
+}
+
+func (s *events) Read(e *logged.Event) error {
+	if s.at == len(s.all) {
+		return io.EOF
+	}
+	*e = s.all[s.at]
+	s.at++
+	return nil
+}
+
+// uniformLog makes a log of n events of a uniform logger: K actions, a context of two numbers, rewards 0 or 1 with a
+// mean that depends on both.
+func uniformLog(n, K int, seed uint64) []logged.Event {
+	s := rng.NewKey(seed).Stream(rng.Reward)
+	out := make([]logged.Event, n)
+	law := make([]float64, K)
+	for k := range law {
+		law[k] = 1 / float64(K)
+	}
+	for i := range out {
+		d := s.Round(uint64(i))
+		x := []float64{d.Float64(0), d.Float64(1)}
+		a := d.Intn(2, K)
+		y := 0.0
+		if d.Float64(3) < 0.2+0.6*x[a%2]*float64(a+1)/float64(K) {
+			y = 1
+		}
+		out[i] = logged.Event{Context: x, K: K, Chosen: a, Reward: y, Propensity: law[a], Law: law, Position: logged.NoPosition}
+	}
+	return out
+}
+
+func answerOf(t testing.TB, all []logged.Event, o Options) *Result {
+	t.Helper()
+	r, err := Evaluate(context.Background(), &events{all: all}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestWorkers: the same bytes for any number of workers, across refits and for every estimator.
+func TestWorkers(t *testing.T) {
+	all := uniformLog(1500, 3, 7)
+	for i := range all {
+		all[i].Group = []string{"a", "a", "b"}
+	}
+	var want []byte
+	for _, q := range []string{"ridge", "logistic", "mean"} {
+		want = nil
+		for _, workers := range []int{1, 3} {
+			r := answerOf(t, all, Options{Targets: []Target{Uniform{}, Greedy{}, &Fixed{"third", []float64{0, 0, 1}}}, Estimators: Keys(), Q: q, Workers: workers, Seed: 3})
+			got, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = got
+			} else if string(got) != string(want) {
+				t.Errorf("%s: %d workers give other bytes", q, workers)
+			}
+		}
+	}
+}
+
+// TestDamagedReward: an event with a bad reward stays in the sequence as the worst case of both sides, and is left out
+// of the rest. The interval gets wider, and holds what it held.
+func TestDamagedReward(t *testing.T) {
+	all := uniformLog(2000, 3, 8)
+	o := Options{Targets: []Target{&Fixed{"third", []float64{0, 0, 1}}}}
+	before := answerOf(t, all, o).Targets[0]
+	for i := range 20 {
+		e := &all[100*i]
+		e.BadReward, e.Reward = true, math.NaN()
+	}
+	r := answerOf(t, all, o)
+	after := r.Targets[0]
+	for i := range before.Estimates {
+		b, a := before.Estimates[i].Sequence, after.Estimates[i].Sequence
+		if b == nil {
+			continue
+		}
+		if !(a[0] <= b[0] && a[1] >= b[1] && a[1]-a[0] < b[1]-b[0]+0.1) {
+			t.Errorf("%s: %v with 20 damaged rewards, %v without", before.Estimates[i].Estimator, *a, *b)
+		}
+	}
+	b, a := before.Uplift.Sequence, after.Uplift.Sequence
+	if !(a[0] <= b[0] && a[1] >= b[1]) {
+		t.Errorf("uplift: %v with damaged rewards, %v without", *a, *b)
+	}
+	if !strings.Contains(strings.Join(r.Warnings, "\n"), "20 events with a damaged reward") {
+		t.Errorf("warnings: %v", r.Warnings)
+	}
+}
+
+// TestContradiction: q(x_i, a_i) = r_i breaks the sequence, and the two sides say so.
+func TestContradiction(t *testing.T) {
+	all := uniformLog(1000, 5, 9)
+	for i := range all {
+		q := make([]float64, 5)
+		for k := range q {
+			q[k] = 0.5
+		}
+		q[all[i].Chosen] = all[i].Reward
+		all[i].Q = q
+	}
+	r := answerOf(t, all, Options{Targets: []Target{Greedy{}}})
+	e := r.Targets[0].Estimates[4]
+	if e.Estimator != "dr" || e.Sequence != nil || !strings.Contains(*e.Why, "contradict") {
+		t.Errorf("dr: %v, %v", e.Sequence, deref(e.Value))
+	}
+	if r.Targets[0].Uplift.Sequence != nil && !strings.Contains(strings.Join(r.Warnings, " "), "contradict") {
+		t.Logf("uplift: %v, warnings %v", r.Targets[0].Uplift.Sequence, r.Warnings)
+	}
+}
+
+// TestUnsupported: a target that plays what the logger could not has no normal interval, and says how much.
+func TestUnsupported(t *testing.T) {
+	all := uniformLog(3000, 3, 10)
+	for i := range all {
+		e := &all[i]
+		e.Law = []float64{0.5, 0.5, 0}
+		e.Chosen %= 2
+		e.Propensity = 0.5
+	}
+	r := answerOf(t, all, Options{Targets: []Target{Uniform{}}}).Targets[0]
+	if d := r.Diagnostics; math.Abs(*d.Unsupported-1./3) > 1e-12 {
+		t.Errorf("unsupported %v", *d.Unsupported)
+	}
+	if e := r.Estimates[4]; e.Normal != nil || e.Sequence[1]-e.Sequence[0] < 1./3 || !strings.Contains(*e.Why, "at least that wide") {
+		t.Errorf("dr: %+v", e)
+	}
+}
+
+// TestCalibration: propensities that are off by 10 % are seen at n = 20 000.
+func TestCalibration(t *testing.T) {
+	all := uniformLog(20000, 2, 11)
+	s := rng.NewKey(5).Stream(rng.Select)
+	for i := range all {
+		e := &all[i]
+		e.Law = []float64{0.5, 0.5}
+		e.Chosen = 1
+		if s.Round(uint64(i)).Float64(0) < 0.55 {
+			e.Chosen = 0
+		}
+		e.Propensity = 0.5
+	}
+	r := answerOf(t, all, Options{Targets: []Target{Uniform{}}})
+	if !strings.Contains(strings.Join(r.Warnings, "\n"), "do not tell the truth about action 0") {
+		t.Errorf("z = %v, warnings %v", r.Targets[0].Diagnostics.CalibrationZ, r.Warnings)
+	}
+}
+
+// TestLearning: a target that learns from the log, and one that replays, with a policy without a law.
+func TestLearning(t *testing.T) {
+	all := uniformLog(2000, 3, 12)
+	for _, c := range []struct {
+		kind  policy.Options
+		learn string
+		bad   bool
+	}{
+		{&policy.EpsilonGreedyOptions{Epsilon: 0.1}, "log", false}, {&policy.EpsilonGreedyOptions{Epsilon: 0.1}, "replay", false},
+		{&policy.ThompsonOptions{}, "replay", false}, {&policy.ThompsonOptions{}, "log", true},
+	} {
+		target := NewPolicyTarget("p", c.kind, c.learn, nil, 1)
+		r, err := Evaluate(context.Background(), &events{all: all}, Options{Targets: []Target{target}, Learns: []string{c.learn}})
+		if c.bad {
+			if err == nil || !strings.Contains(err.Error(), "no exact law") {
+				t.Errorf("%T %s: %v", c.kind, c.learn, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := r.Targets[0]
+		if r.Log.Adaptive != "yes" || x.Learns != c.learn || target.Trained() == 0 || c.learn == "replay" && target.Trained() > 1500 {
+			t.Errorf("%T %s: adaptive %s, %d learned", c.kind, c.learn, r.Log.Adaptive, target.Trained())
+		}
+		if !(*x.Uplift.Value > 0) {
+			t.Errorf("%T %s: a policy that learns is not better than uniform: %v", c.kind, c.learn, *x.Uplift.Value)
+		}
+	}
+}
+
+// TestModels: a reward model that can represent the truth finds it.
+func TestModels(t *testing.T) {
+	all := uniformLog(20000, 3, 13)
+	truth := 0.0
+	for i := range all {
+		truth += 0.2 + 0.6*all[i].Context[0]
+	}
+	truth /= float64(len(all)) // of action 2
+	for _, q := range []string{"ridge", "logistic", "mean"} {
+		r := answerOf(t, all, Options{Targets: []Target{&Fixed{"third", []float64{0, 0, 1}}}, Q: q})
+		dm := *r.Targets[0].Estimates[3].Value
+		if math.Abs(dm-truth) > 0.025 { // the first 256 events are predicted by 0
+			t.Errorf("%s: dm is %v, the truth %v", q, dm, truth)
+		}
+		if w := r.Targets[0].Estimates; q != "mean" && w[4].Normal[1]-w[4].Normal[0] > 0.75*(w[1].Normal[1]-w[1].Normal[0]) {
+			t.Errorf("%s: dr is not narrower than ips", q)
+		}
+	}
+	for i := range all {
+		all[i].Reward *= 0.5
+	}
+	if _, err := Evaluate(context.Background(), &events{all: all}, Options{Targets: []Target{Uniform{}}, Q: "logistic"}); err == nil {
+		t.Error("logistic took rewards of 0.5")
+	}
+}

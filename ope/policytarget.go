@@ -1,0 +1,318 @@
+package ope
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/logged"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// PolicyTarget is a policy of the registry as a target. Actions are vectors: their own numbers where the log has
+// them; the context in a block for each action where it has only that; a schema of named features learned from the
+// first 256 events otherwise (until then it plays uniformly, and learns these events afterwards). Not safe for concurrent use.
+type PolicyTarget struct {
+	label   string
+	options policy.Options
+	learn   string // no, log or replay
+	start   []byte // a snapshot
+	key     rng.Key
+
+	p       bandit.Policy
+	l       *layout
+	s       scratch
+	waiting []*logged.Event
+	set     *actionset.Finite
+	law     bandit.Law
+	drawn   bandit.Action
+	rounds  uint64
+	trained int
+}
+
+// NewPolicyTarget returns a target from decoded options. learn is no (frozen), log (after each event it learns what
+// was played and paid) or replay (it learns matching events only).
+func NewPolicyTarget(label string, options policy.Options, learn string, start []byte, seed uint64) *PolicyTarget {
+	if learn == "" {
+		learn = "no"
+	}
+	return &PolicyTarget{label: label, options: options, learn: learn, start: start, key: rng.NewKey(seed).Child("target").Child(label)}
+}
+
+func (t *PolicyTarget) Name() string { return t.label }
+
+// Trained returns how many events it has learned.
+func (t *PolicyTarget) Trained() int { return t.trained }
+
+// Policy returns the policy, nil before the first event.
+func (t *PolicyTarget) Policy() bandit.Policy { return t.p }
+
+// begin makes the policy when the vectors are known.
+func (t *PolicyTarget) begin(first []*logged.Event) error {
+	l, err := newLayout(first)
+	if err != nil {
+		return err
+	}
+	l.byID, l.slots = false, nil // a block for each index
+	d := l.d
+	e := first[0]
+	switch {
+	case l.blocks:
+		d = l.d * e.K
+	case l.enc == nil: // the actions' own numbers, and nothing of ours
+		d = l.da
+	}
+	if t.p, err = t.options.New(policy.Problem{Dim: d, Arms: e.K, Init: t.key.Stream(rng.Init)}); err != nil {
+		return err
+	}
+	if t.start != nil {
+		s, ok := t.p.(bandit.Snapshotter)
+		if !ok {
+			return errors.New("start: this policy has no snapshots")
+		}
+		if err := s.Restore(t.start); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+	}
+	t.l = l
+	return nil
+}
+
+// vectors makes the action set of an event.
+func (t *PolicyTarget) vectors(e *logged.Event) error {
+	var block []float64
+	d := 0
+	switch {
+	case t.l.blocks:
+		z := t.l.vectors(e, &t.s)
+		if z == nil {
+			return fmt.Errorf("a context of %d numbers, expected %d as at first", len(e.Context), t.l.dx)
+		}
+		d = len(z) * e.K
+		block = make([]float64, d*e.K)
+		for k := range e.K {
+			copy(block[k*d+k*len(z):], z)
+		}
+	case t.l.enc != nil:
+		z := t.l.vectors(e, &t.s)
+		if z == nil {
+			return errors.New("features that the schema of the first events refuses")
+		}
+		d, block = t.l.d, slices.Clone(z)
+	default:
+		d = t.l.da
+		for i := range e.Actions {
+			if len(e.Actions[i].X) != d {
+				return fmt.Errorf("action %d has %d numbers, expected %d", i, len(e.Actions[i].X), d)
+			}
+			block = append(block, e.Actions[i].X...)
+		}
+	}
+	set, err := actionset.FiniteOf(d, block)
+	t.set = set
+	return err
+}
+
+// Law implements Target: the exact law of the policy. Without one (the policy is no bandit.Prober) the target plays
+// the action that Select draws with numbers of its own; only --learn replay takes that.
+func (t *PolicyTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
+	if t.l == nil {
+		named := e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
+		if named {
+			return Uniform{}.Law(dst, e, nil)
+		}
+		if err := t.begin([]*logged.Event{e}); err != nil {
+			return err
+		}
+	}
+	if err := t.vectors(e); err != nil {
+		return err
+	}
+	clear(dst)
+	draw := t.key.Stream(rng.Select).Round(t.rounds)
+	p, ok := t.p.(bandit.Prober)
+	err := error(bandit.ErrUnsupported)
+	if ok {
+		err = p.Prob(&t.law, t.set, draw)
+	}
+	if err == nil {
+		for i, a := range t.law.Atoms {
+			dst[i] = a.P
+		}
+	}
+	if err != nil && (!errors.Is(err, bandit.ErrUnsupported) || t.learn != "replay") {
+		if errors.Is(err, bandit.ErrUnsupported) {
+			return fmt.Errorf("this policy has no exact law (%w); --learn replay takes it", err)
+		}
+		return err
+	}
+	if t.learn == "replay" {
+		if serr := t.p.Select(&t.drawn, t.set, draw); serr != nil {
+			return serr
+		}
+		if err != nil {
+			dst[t.drawn.Index] = 1
+		}
+	}
+	return nil
+}
+
+// Learn implements Learner.
+func (t *PolicyTarget) Learn(e *logged.Event) error {
+	t.rounds++
+	if t.l == nil {
+		if t.learn == "no" {
+			return errors.New("a schema of named features needs 256 events before the first one: --split, or --learn log")
+		}
+		t.waiting = append(t.waiting, e.Clone())
+		if len(t.waiting) < firstFit {
+			return nil
+		}
+		return t.catchUp()
+	}
+	if t.learn == "no" || t.learn == "replay" && t.drawn.Index != e.Chosen {
+		return nil
+	}
+	return t.update(e)
+}
+
+// catchUp learns the events that came before there was a schema.
+func (t *PolicyTarget) catchUp() error {
+	if err := t.begin(t.waiting); err != nil {
+		return err
+	}
+	for _, e := range t.waiting {
+		if err := t.vectors(e); err != nil {
+			return err
+		}
+		if err := t.update(e); err != nil {
+			return err
+		}
+	}
+	t.waiting = nil
+	return nil
+}
+
+// Train learns one event of a log that is not evaluated. End it with Freeze.
+func (t *PolicyTarget) Train(e *logged.Event) error {
+	if t.l == nil {
+		named := e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
+		if named {
+			if t.waiting = append(t.waiting, e.Clone()); len(t.waiting) < firstFit {
+				return nil
+			}
+			return t.catchUp()
+		}
+		if err := t.begin([]*logged.Event{e}); err != nil {
+			return err
+		}
+	}
+	if err := t.vectors(e); err != nil {
+		return err
+	}
+	return t.update(e)
+}
+
+// Freeze ends the training.
+func (t *PolicyTarget) Freeze() error {
+	if t.l == nil && len(t.waiting) > 0 {
+		return t.catchUp()
+	}
+	return nil
+}
+
+// update learns the action that was played and what it paid.
+func (t *PolicyTarget) update(e *logged.Event) error {
+	a := bandit.Action{X: t.set.At(e.Chosen), Index: e.Chosen}
+	t.trained++
+	return t.p.Update(a, e.Reward, t.key.Stream(rng.Perturb).Round(uint64(t.trained)))
+}
+
+// Exact reports whether a policy states its law, for a refusal before the log is read.
+func Exact(o policy.Options) bool {
+	p, err := o.New(policy.Problem{Dim: 2, Arms: 2, Init: rng.NewKey(0).Stream(rng.Init)})
+	if err != nil {
+		return true // its own error comes with the log
+	}
+	_, ok := p.(bandit.Prober)
+	return ok
+}
+
+// fixedTable and btsTable are the kinds of a target's TOML file that are no policies.
+type fixedTable struct {
+	P []float64 `key:"p" doc:"the law, one probability for each action"`
+}
+
+func (*fixedTable) Doc() string { return "plays by one law whatever the context" }
+
+type btsTable struct {
+	Alpha []float64 `key:"alpha" doc:"successes of each item's prior"`
+	Beta  []float64 `key:"beta" doc:"failures of each item's prior"`
+	Lists int       `key:"lists" doc:"positions of a list"`
+}
+
+func (*btsTable) Doc() string {
+	return "Bernoulli Thompson sampling with fixed posteriors, by position"
+}
+
+// TargetTable is a decoded target file.
+type TargetTable struct {
+	Label  string
+	Fixed  *Fixed
+	BTS    *BTS
+	Policy policy.Options
+	Start  string // a snapshot file
+}
+
+// DecodeTarget reads the table of a target's TOML file: kind = "fixed" with p, "bts" with alpha and beta, or any
+// policy of the registry with start, a snapshot. name is the label where the table has none.
+func DecodeTarget(raw spec.Raw, name string) (*TargetTable, error) {
+	t := &TargetTable{Label: name}
+	for key, into := range map[string]*string{"name": &t.Label, "start": &t.Start} {
+		if v, ok := raw[key]; ok {
+			s, ok := v.(string)
+			if !ok || s == "" {
+				return nil, spec.Errorf(key, "is %s, expected a text", spec.Show(v))
+			}
+			*into = s
+		}
+	}
+	kind, _ := raw["kind"].(string)
+	switch kind {
+	case "fixed":
+		if _, ok := raw["p"]; !ok {
+			break // the policy of that name
+		}
+		var o fixedTable
+		if err := spec.DecodeStruct(&o, raw, "", "kind", "name"); err != nil {
+			return nil, err
+		}
+		f, err := NewFixed(t.Label, o.P)
+		if err != nil {
+			return nil, spec.Errorf("p", "%v", err)
+		}
+		t.Fixed = f
+		return t, nil
+	case "bts":
+		o := btsTable{Lists: 3}
+		if err := spec.DecodeStruct(&o, raw, "", "kind", "name"); err != nil {
+			return nil, err
+		}
+		b, err := NewBTS(t.Label, o.Alpha, o.Beta, min(o.Lists, max(len(o.Alpha), 1)))
+		if err != nil {
+			return nil, spec.Errorf("alpha", "%v", err)
+		}
+		t.BTS = b
+		return t, nil
+	}
+	o, err := spec.Decode(policy.Kinds, raw, "", "name", "start")
+	if err != nil {
+		return nil, err
+	}
+	t.Policy = o
+	return t, nil
+}
