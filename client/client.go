@@ -10,7 +10,7 @@
 // Calls are repeated when the server is busy, restarting or out of reach, for as long as the context
 // allows, at most [Options].Tries times. Repeating is safe: a decision carries an idempotency key, so
 // that the second attempt gets the decision of the first, and a reward is known by its event. When a
-// call ends with an error that is [Unknown], nobody knows whether the server recorded it; call again
+// call ends with an error that is [Unknown], the server may or may not have recorded it; call again
 // with the same request and key.
 //
 // The package needs nothing but the standard library and knows nothing of the server's code.
@@ -160,7 +160,7 @@ type Explained struct {
 	Score      *float64 `json:"score"`
 }
 
-// RewardResult says what a reward did: accepted, duplicate, late or ignored.
+// RewardResult is the effect of a reward: accepted, duplicate, late or ignored.
 type RewardResult struct {
 	Status string `json:"status"`
 	Seq    uint64 `json:"seq"`

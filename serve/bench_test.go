@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func BenchmarkChoose(b *testing.B) {
 // (a Poisson process), n is the most that are open at once, and a latency is counted from the arrival, so that
 // a pair that had to wait for a caller is not forgotten.
 //
-// Garbage is collected as seldom, and there are as many threads, as in troupe serve.
+// Threads and garbage collection are Go's defaults unless GOMAXPROCS and GOGC are set.
 func BenchmarkDurable(b *testing.B) {
 	for _, load := range []struct{ callers, rate int }{{1, 0}, {64, 0}, {512, 0}, {64, 10_000}, {512, 50_000}} {
 		for _, kept := range []string{"full", "none"} {
@@ -83,9 +82,6 @@ func BenchmarkDurable(b *testing.B) {
 }
 
 func durable(b *testing.B, callers, rate int, kept string) {
-	CollectSeldom()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	SpareProcessors()
 	ctx := context.Background()
 	dir := b.TempDir()
 	s, err := Open(ctx, Options{Dir: dir})
@@ -293,7 +289,6 @@ func BenchmarkExpire(b *testing.B) {
 // BenchmarkLateReward pays for decisions that the server has forgotten, in the order in which they were
 // made and in any: what a reward costs that comes after the newest 40,000 decisions. 64 callers.
 func BenchmarkLateReward(b *testing.B) {
-	CollectSeldom()
 	ctx := context.Background()
 	for _, kept := range []string{"full", "none"} {
 		for _, order := range []string{"in-order", "random", "known"} {

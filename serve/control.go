@@ -112,7 +112,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if version != 0 && version != v.Number {
 		return nil, &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 	}
-	// A configuration that says "learn", as it was written before, means what was learned since.
+	// A configuration without a schema keeps the schema that the model has learned.
 	if config.Features.Schema == nil && config.Dim == 0 {
 		config.Features = v.Compiled.Config.Features
 	}

@@ -8,7 +8,7 @@ import (
 	"troupe/serve/model"
 )
 
-// Code says what kind of error it is; the edge maps codes to status numbers, given here.
+// Code is the kind of an error. The edge maps codes to the HTTP status numbers given here.
 type Code string
 
 const (

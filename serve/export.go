@@ -12,8 +12,7 @@ import (
 	"troupe/serve/fold"
 )
 
-// LogPage is what a stretch of the log says about one model. It never changes: the same stretch is the
-// same page for ever.
+// LogPage is the records of one model in a range of the log. The same range is always the same page.
 type LogPage struct {
 	// Entries From to Next−1 were looked at; go on with Next. When Next is past Applied, the page
 	// reaches the end of the log as it was.
@@ -105,7 +104,7 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 	return p, nil
 }
 
-// logRecord says whether a record concerns one of the incarnations.
+// logRecord returns a record with its event, not ok when it concerns none of the incarnations.
 func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mine map[eventlog.ID]bool) (LogRecord, bool) {
 	out, model := LogRecord{Seq: d.Seq, Record: r}, eventlog.ID(0)
 	switch r := r.(type) {
@@ -141,8 +140,7 @@ func Candidates(r *eventlog.Decision) (rows [][]float64, places []int, err error
 	return rows, set.Places, nil
 }
 
-// Labels are what a data directory says and its log alone does not: the ids that callers got, and the
-// names of models whose records of creation were trimmed away.
+// Labels are what a data directory has beside its log: the ids that callers got, and the names of models whose records of creation were trimmed away.
 type Labels struct {
 	keys  eventlog.IDKeys
 	Names map[eventlog.ID]string // by incarnation

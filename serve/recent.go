@@ -152,7 +152,7 @@ func (s *Server) parse(text string) (eventlog.EventID, error) {
 	return id, nil
 }
 
-// lost says why a decision was not found in the log.
+// lost returns why a decision was not found in the log.
 func (s *Server) lost(ctx context.Context, id eventlog.EventID, err error) error {
 	if !errors.Is(err, eventlog.ErrNotFound) {
 		return &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}

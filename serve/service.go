@@ -15,8 +15,8 @@ import (
 // *[Error] or wraps one, except that of a context that ended before anything was sent.
 //
 // A decision is answered when it is durable; every other change when it is durable and applied, so a
-// call that begins afterwards sees it. An error with code Unavailable and Unknown set says that nobody knows
-// whether it will be: repeating the call is safe for Reward, Activate, Pause, Resume, Delete, and
+// call that begins afterwards sees it. With code Unavailable and Unknown set it is not known
+// whether it will be. Repeating the call is safe for Reward, Activate, Pause, Resume, Delete, and
 // for Decide with an IdempotencyKey.
 type Service interface {
 	// CreateModel makes a model. Code Conflict when the name is taken. caller is the id of the API
@@ -25,7 +25,7 @@ type Service interface {
 	// GetModel returns a model by name, NotFound when there is none.
 	GetModel(ctx context.Context, name string) (Model, error)
 	// ListModels returns the models with names after a name in alphabetical order, at most limit
-	// (1 to 1000; 0 means 100). more says that there are others behind them: go on after the last.
+	// (1 to 1000; 0 means 100). more reports whether others follow: go on after the last.
 	ListModels(ctx context.Context, after string, limit int) (models []Model, more bool, err error)
 	// ConfigureModel replaces the configuration. version must be the model's present
 	// ConfigVersion, otherwise Conflict (the edge's If-Match); 0 takes any. What shapes the state
@@ -62,14 +62,14 @@ type Service interface {
 
 	// Event returns what is recorded of a decision. It reads the log.
 	Event(ctx context.Context, eventID string) (EventView, error)
-	// Owner says whose decision an event is, from memory when it is not old.
+	// Owner returns the model and the slot of an event, from memory when it is not old.
 	Owner(ctx context.Context, eventID string) (Owner, error)
 	// Replay decides once more as the server did then and compares. It folds the log from the
 	// nearest snapshot, which may take seconds.
 	Replay(ctx context.Context, eventID string) (Replayed, error)
 	// State returns the sums behind a model.
 	State(ctx context.Context, model string) (StateView, error)
-	// Log returns what at most entries entries of the log, from sequence from on, say about a model.
+	// Log returns the records of a model in at most entries entries of the log, from sequence from on.
 	Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error)
 
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
@@ -191,7 +191,7 @@ type RewardRequest struct {
 	Allow func(model string) error
 }
 
-// RewardStatus says what a reward did.
+// RewardStatus is the effect of a reward.
 type RewardStatus string
 
 const (
@@ -251,14 +251,14 @@ type Model struct {
 	Created       Stamp    `json:"created"`
 	Changed       Stamp    `json:"changed"` // last control record
 	Counts        Counts   `json:"counts"`
-	// Failed says why the model cannot go on: a numerical failure of its policy. Empty when all is
+	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`
 }
 
 // Owner is whose decision an event is.
 type Owner struct {
-	Model string // name, also of a deleted model; empty when nobody knows it any more
+	Model string // name, also of a deleted model; empty when it is not known any more
 	Slot  string // as DecideRequest had it
 }
 
@@ -344,7 +344,7 @@ type Health struct {
 	Recovery      Recovery  `json:"recovery"`
 }
 
-// Recovery says how the state was found at the start.
+// Recovery is how the state was found at the start.
 type Recovery struct {
 	Snapshot uint64        `json:"snapshot"` // it began with, 0 for none
 	Batches  uint64        `json:"batches"`  // folded after it

@@ -187,7 +187,7 @@ func (s *Server) load(ctx context.Context, seq uint64, info eventlog.Info) (*fol
 }
 
 // Repair is eventlog.Repair for the log of a data directory. When a loss is accepted, snapshots of the
-// first lost entry and of later ones are set aside, with ".lost" behind their names: they hold what was in
+// first lost entry and of later ones are set aside, appending ".lost" to their names: they hold what was in
 // the log, and with them the server would go on with another state than the log has.
 func Repair(ctx context.Context, dir string, o eventlog.RepairOptions) (*eventlog.RepairReport, error) {
 	log := filepath.Join(dir, "log")

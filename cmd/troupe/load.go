@@ -52,7 +52,7 @@ func loadCommand() *cobra.Command {
 		Short: "Put load on a decision server, with users whose taste is known",
 		Long: `Sends decisions at a fixed rate, whether or not the server keeps up, and pays each with a reward
 ⟨x, θ*⟩ + noise of a θ* that only this program knows. Latency counts from the moment a request was due,
-not from when it could be sent, so a server that stalls is not flattered. Beside latencies it prints
+not from when it could be sent, so stalls of the server count. Beside latencies it prints
 the mean regret of the first and the last tenth and that of uniform play: does it learn? When the
 server is on this machine, also what its disk takes for a sync, measured before the load, and the
 processor time that the server used.
@@ -73,7 +73,7 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.StringVar(&f.key, "key", os.Getenv("TROUPE_KEY"), "API key; default is the environment's TROUPE_KEY")
 	fl.Float64Var(&f.rate, "rate", 1000, "decisions a second")
 	fl.DurationVar(&f.duration, "duration", 10*time.Second, "how long")
-	fl.IntVar(&f.callers, "callers", 256, "requests at once; more are due later, and their latency says so")
+	fl.IntVar(&f.callers, "callers", 256, "requests at once; later ones wait, and their latency includes the wait")
 	fl.IntVarP(&f.d, "dim", "d", 32, "length of the vectors")
 	fl.IntVarP(&f.k, "arms", "K", 20, "actions of a decision")
 	fl.IntVarP(&f.m, "members", "m", 32, "members of the ensemble")

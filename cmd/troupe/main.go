@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	collectSeldom()
+	tuneHeap()
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -56,7 +56,7 @@ func serveCommand() *cobra.Command {
 		Long: `Runs the decision server: one process, one data directory, nothing else to install. The status
 page is at /, the API at /docs. An answer to a decision or a reward means that it is on the disk.
 
-Without --keys everybody who can reach the server may do everything, so it listens on loopback only.
+Without --keys every caller that reaches the server may do everything, so it listens on loopback only.
 Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintext behind a proxy that
 ends TLS.
 
@@ -137,9 +137,6 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	collectAt(seldom) // nothing else sets it again; the server's own setting goes further
-	serve.CollectSeldom()
-	threads := serve.SpareProcessors()
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
 	if err := f.check(); err != nil {
@@ -237,7 +234,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(listener) }()
 	url := scheme + "://" + listener.Addr().String()
-	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil, "threads", threads)
+	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
@@ -308,7 +305,7 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// openError says what to do about a data directory that cannot be opened.
+// openError adds what to do about a data directory that cannot be opened.
 func openError(dir string, err error) error {
 	var locked *eventlog.LockedError
 	var damaged *eventlog.DamagedError
@@ -333,7 +330,7 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 	}
 	switch {
 	case !keys:
-		return fmt.Errorf("--listen %s is more than loopback: everybody could do everything; give --keys", f.listen)
+		return fmt.Errorf("--listen %s is more than loopback: every caller could do everything; give --keys", f.listen)
 	case !tls && !f.plaintext:
 		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or --plaintext behind a proxy", f.listen)
 	}

@@ -27,7 +27,7 @@ import (
 
 // Options configure the edge. Zero fields stand for the defaults.
 type Options struct {
-	// Keys are who may do what; nil lets everybody do everything, which is for loopback.
+	// Keys are the API keys and their scopes; nil allows every request everything, which is for loopback.
 	Keys *Keys
 	// Hosts are the names under which the server may be called, in the header Host; nil means any.
 	// LoopbackHosts are right for a server on loopback: a page of another site that makes a browser
@@ -62,11 +62,11 @@ var LoopbackHosts = []string{"localhost", "127.0.0.1", "::1"}
 
 // API serves HTTP. It is an http.Handler, safe for concurrent use.
 type API struct {
-	svc     serve.Service
-	opts    Options
-	keys    atomic.Pointer[Keys]
-	room    chan struct{} // one token for each request at once
-	exports chan struct{} // one for each export of a log
+	svc      serve.Service
+	opts     Options
+	keys     atomic.Pointer[Keys]
+	requests chan struct{} // semaphore of the requests
+	exports  chan struct{} // semaphore of the exports of a log
 
 	connections atomic.Int64 // open now
 	mux         *http.ServeMux
@@ -108,7 +108,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, room: make(chan struct{}, o.Concurrent), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)
@@ -133,8 +133,7 @@ func (a *API) Keys() *Keys { return a.keys.Load() }
 // OpenAPI returns the description of /v1, JSON of OpenAPI 3.1.
 func (a *API) OpenAPI() []byte { return a.openapi }
 
-// Server returns an http.Server with this handler and timeouts that leave no room for clients that
-// send a byte a minute.
+// Server returns an http.Server with this handler and with timeouts against clients that send slowly.
 func (a *API) Server() *http.Server {
 	return &http.Server{
 		ConnState:         a.connection,
@@ -203,7 +202,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		took := a.opts.Now().Sub(start)
 		status := out.status
 		if errors.Is(ctx.Err(), context.Canceled) && status >= 500 {
-			status = clientGone // nobody got the answer, and nothing is wrong here
+			status = clientGone // the client has left; this is not a fault of the server
 		}
 		a.metrics.request(r.Pattern, status, took)
 		level := slog.LevelDebug
@@ -219,8 +218,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !probe(r) {
 		select {
-		case a.room <- struct{}{}:
-			defer func() { <-a.room }()
+		case a.requests <- struct{}{}:
+			defer func() { <-a.requests }()
 		default:
 			a.fail(out, r, problem("too_busy", "", "too many requests at once").after(time.Second))
 			return
@@ -257,7 +256,7 @@ func clean(p string) bool {
 	return p == "/" || path.Clean(p) == strings.TrimSuffix(p, "/")
 }
 
-// probe reports whether the request asks how the server is: it must get an answer when all else is
+// probe reports whether the request asks for the state of the server. It must get an answer when the server is
 // busy.
 func probe(r *http.Request) bool {
 	return r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics"
@@ -265,12 +264,12 @@ func probe(r *http.Request) bool {
 
 // admit checks host, key and rate.
 func (a *API) admit(r *http.Request, info *request) *Problem {
-	info.holder = everybody
+	info.holder = anonymous
 	if a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host)) {
 		return problem("wrong_host", "", "the header Host names another server")
 	}
 	if r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
-		return nil // says nothing that is worth a key
+		return nil // the answers need no key
 	}
 	keys := a.keys.Load()
 	if keys == nil {
@@ -396,7 +395,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
-// clientGone stands in the metrics and the log for the status of an answer that nobody waited for.
+// clientGone is the status, in the metrics and the log, of a request whose client left before the answer.
 const clientGone = 499
 
 // response remembers the status.

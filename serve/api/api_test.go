@@ -435,14 +435,14 @@ func TestBrowsers(t *testing.T) {
 // More requests at once than there is room for are sent away, but the probes are answered.
 func TestConcurrent(t *testing.T) {
 	e := newEdge(t, newFake("news"), Options{Concurrent: 1})
-	e.room <- struct{}{}
+	e.requests <- struct{}{}
 	a := e.do("GET", "/v1/models/news", "")
 	a.want(t, "when full", 429, "too_busy")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}
 	e.do("GET", "/readyz", "").want(t, "readyz when full", 200)
-	<-e.room
+	<-e.requests
 	e.do("GET", "/v1/models/news", "").want(t, "with room", 200)
 }
 

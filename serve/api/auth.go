@@ -47,7 +47,7 @@ type Keys struct {
 	byCert map[string]*holder
 }
 
-// holder is who sent a request.
+// holder is the key of a request, compiled.
 type holder struct {
 	id      string
 	hash    [sha256.Size]byte
@@ -58,8 +58,8 @@ type holder struct {
 	spec    Key
 }
 
-// everybody is the holder of a request to a server without keys.
-var everybody = &holder{scopes: scopes}
+// anonymous is the holder of a request to a server without keys.
+var anonymous = &holder{scopes: scopes}
 
 // ParseKeys reads a TOML file with a [[key]] table for each key; file is its name in messages.
 // previous, which may be nil, gives the token buckets of keys that did not change. Faults are
@@ -84,7 +84,7 @@ func parseKeys(raw spec.Raw, previous *Keys) (*Keys, error) {
 	}
 	list, ok := raw["key"].([]any)
 	if !ok || len(list) == 0 {
-		return nil, spec.Errorf("", "there is no table [[key]]; a list without keys would lock everybody out")
+		return nil, spec.Errorf("", "there is no table [[key]]; a list without keys would refuse every request")
 	}
 	k := &Keys{map[string]*holder{}, map[string]*holder{}}
 	for i, v := range list {
@@ -192,10 +192,10 @@ func NewKey(id string, scopes, models []string) (secret, table string, err error
 	return "troupe_" + id + "_" + text, table, nil
 }
 
-// identify says who sent the request: by a verified client certificate or by a key in
+// identify returns the holder of a request: of a verified client certificate or of a key in
 // Authorization (Bearer, or the password of Basic), X-API-Key or Personalizer's
-// Ocp-Apim-Subscription-Key. It returns nil when nobody known did. The comparison takes the same time wherever the difference is, and an unknown
-// id takes as long as a known one.
+// Ocp-Apim-Subscription-Key. It returns nil when there is none that is known. The comparison takes the same time
+// wherever the difference is, and an unknown id takes as long as a known one.
 func (k *Keys) identify(r *http.Request) *holder {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if h := k.byCert[r.TLS.VerifiedChains[0][0].Subject.CommonName]; h != nil {
@@ -218,7 +218,7 @@ func (k *Keys) identify(r *http.Request) *holder {
 	h := k.byID[id]
 	known := h != nil && h.secret
 	if !known {
-		h = everybody
+		h = anonymous
 	}
 	if same := subtle.ConstantTimeCompare(sum[:], h.hash[:]) == 1; !same || !known || !ours || !whole {
 		return nil

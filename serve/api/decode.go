@@ -17,7 +17,7 @@ const emptyBody = "the body is empty, expected a JSON object"
 
 // decodeJSON reads one JSON value of RFC 8259 into a struct, strictly: no unknown member, no member
 // twice, no invalid UTF-8, names in their exact case, nothing after the value. Its errors are
-// *fieldError and contain no value of the body, because a body is somebody's data.
+// *fieldError and contain no value of the body, which may be personal data.
 func decodeJSON(body []byte, into any) error {
 	if len(body) == 0 {
 		return &fieldError{Code: "malformed", Want: emptyBody}
@@ -52,7 +52,7 @@ func decodeJSON(body []byte, into any) error {
 	return &fieldError{Code: "malformed", Want: "is not JSON"}
 }
 
-// fieldError refuses a field. It is how this package says what serve says with its own errors.
+// fieldError refuses a field, as serve.Error does below the edge.
 type fieldError struct {
 	Field string
 	Code  string // "" means invalid

@@ -163,8 +163,8 @@ func (a *API) describeLog() {
 	}
 }
 
-// writeLog writes a page. When the log cannot be read to the page's end the connection is cut, so
-// that nobody takes a part for the whole.
+// writeLog writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
+// client sees that the page is not whole.
 func (a *API) writeLog(w http.ResponseWriter, r *http.Request, page serve.LogPage, format string, to uint64) {
 	h := w.Header()
 	h.Set("Content-Type", format)

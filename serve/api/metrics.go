@@ -17,7 +17,7 @@ import (
 	"troupe/serve"
 )
 
-// metrics are what /metrics shows. Numbers of the service are read when somebody asks.
+// metrics are what /metrics shows. Numbers of the service are read when they are scraped.
 type metrics struct {
 	api      *API
 	registry *prometheus.Registry

@@ -72,7 +72,8 @@ type pageIn struct {
 	PageToken string `query:"page_token" maxLength:"512" doc:"next_page_token of the page before"`
 }
 
-// afterToken reads a token; it is the last name, in a form that nobody is tempted to write by hand.
+// afterToken reads a page token: the last name of the page before, in base64 because callers should not make
+// their own.
 func afterToken(token string) (string, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -180,7 +181,7 @@ func (a *API) replaceModel(ctx context.Context, in *changeIn) (*modelOut, error)
 		return nil, err
 	}
 	if c.ID == "" {
-		c.ID = in.Model // the path has said it
+		c.ID = in.Model // as in the path
 	}
 	m, err := a.svc.ConfigureModel(ctx, in.Model, version, c, caller(ctx))
 	return answerModel(changed(version, m, err))
@@ -286,8 +287,8 @@ func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
 	return &stateOut{"application/json", s}, nil
 }
 
-// edit reads a configuration, changes it and writes it back under the version that it read. When
-// the caller did not name a version, a change by somebody else in between is tried again.
+// edit reads a configuration, changes it and writes it back under the version that it read. When the caller
+// named no version, it tries again after another change in between.
 func (a *API) edit(ctx context.Context, model string, version uint64, change func(*serve.ModelConfig) error) (serve.Model, error) {
 	for try := 0; ; try++ {
 		m, err := a.svc.GetModel(ctx, model)

@@ -232,7 +232,7 @@ func baseURL(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// alarms are the sentences that somebody should act on, with what to do.
+// alarms are the sentences for the operator: what is wrong and what to do.
 func alarms(h *serve.Health, models []serve.Model) []string {
 	var out []string
 	if h.Damage != "" {

@@ -15,14 +15,14 @@ import (
 	"troupe/serve"
 )
 
-// The adapter for clients of Azure Personalizer, which is gone. A client changes its base URL, to
+// The adapter for clients of Azure Personalizer, which was discontinued. A client changes its base URL, to
 // this server for the model Options.Personalizer or to …/v1/models/NAME for another one, and sends
 // what it always sent. docs/guide/migrating-from-personalizer.md is the user's page.
 //
 // Their event ids are names that the caller chose. Such a name becomes the idempotency key of the
 // decision, and EventOfKey finds the event again; a rank without one is answered with an id of ours.
 
-// keyFinder is what a service must do beside for caller's event ids.
+// keyFinder is an optional ability of a service, for event ids that callers choose.
 type keyFinder interface {
 	// EventOfKey returns the id of the event that a decision with this idempotency key made,
 	// NotFound when it does not remember one.
@@ -301,7 +301,7 @@ func (a *API) eventOf(ctx context.Context, model, id string) (string, error) {
 	return "", err
 }
 
-// noEvent makes an id that nobody knows a 404 for these clients.
+// noEvent answers 404 to an unknown event id, as these clients expect.
 func noEvent(err error) error {
 	if err != nil && serve.CodeOf(err) == serve.BadEventID {
 		return problem("not_found", "eventId", "there is no such event")
@@ -445,7 +445,7 @@ func (a *API) getPolicyState(w http.ResponseWriter, r *http.Request, model strin
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(s.Snapshot) // when the client is gone there is nobody to tell
+	_, _ = w.Write(s.Snapshot) // fails only when the client has left
 	return nil
 }
 
@@ -504,7 +504,7 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 	w.WriteHeader(status)
 	_, err = w.Write(b)
 	if err != nil {
-		return nil // the client is gone; there is nobody to tell
+		return nil // the client has left
 	}
 	return nil
 }

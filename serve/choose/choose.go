@@ -123,7 +123,7 @@ type Fraction struct {
 // Float returns the quotient.
 func (f Fraction) Float() float64 { return float64(f.Num) / float64(f.Den) }
 
-// Explained is one candidate in the eyes of the policy.
+// Explained is what the policy computes for one candidate.
 type Explained struct {
 	Chosen
 	Propensity Fraction `json:"propensity"` // under the floor

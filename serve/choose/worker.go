@@ -40,7 +40,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}, nil
 }
 
-// ErrOld says that the state of a version is gone: there is a newer version.
+// ErrOld: the state of a version is gone, because there is a newer version.
 var ErrOld = errors.New("there is a newer version")
 
 // Estimate is θ̂ and log det V/λ^d of a version whose policy is a ridge regression, nil and 0 otherwise.

@@ -122,7 +122,7 @@ func (d Files) Prune(base, keep uint64) error {
 	return nil
 }
 
-// SetAside renames the snapshots of entry from and later ones, with ".lost" behind their names.
+// SetAside renames the snapshots of entry from and later ones, appending ".lost" to their names.
 func (d Files) SetAside(from uint64) error {
 	seqs, err := d.List()
 	if err != nil {

@@ -103,7 +103,7 @@ func vectorSchema(d int) *feature.Schema {
 	}
 }
 
-// Problem is what the policy is told: the dimension, σ, and the randomness of its first members.
+// Problem is what the policy gets: the dimension, σ, and the randomness of its first members.
 func (c *Compiled) Problem(key rng.Key) policy.Problem {
 	sigma := c.Config.Sigma
 	if sigma == 0 {
@@ -137,7 +137,7 @@ func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
 	return nil, Invalid("config.policy.kind", kind, "a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
 }
 
-// lawless says why a policy that cannot state its law is refused, and what to use instead.
+// lawless returns why a policy that cannot state its law is refused, and what to use instead.
 func lawless(p bandit.Policy) string {
 	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability of an action is an "+
 		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws are counts of members", p)

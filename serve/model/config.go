@@ -11,7 +11,7 @@ import (
 
 // Config is the configuration of a model: one [[model]] table of a TOML file, or one JSON
 // object. An unknown key, a wrong type, a number that is not finite is an error that names the path
-// (Decode, UnmarshalJSON). Default fills in what is not said.
+// (Decode, UnmarshalJSON). Default fills in what is absent.
 type Config struct {
 	ID            string      `key:"id" doc:"public name: letters, digits, . _ -, at most 64"`
 	Policy        PolicySpec  `key:"policy" doc:"a policy table as in experiments, kind and options"`
@@ -25,7 +25,7 @@ type Config struct {
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
 }
 
-// Reward says what rewards are and when they count.
+// Reward is the range of rewards and when they count.
 type Reward struct {
 	Min     float64  `key:"min" doc:"smallest reward"`
 	Max     float64  `key:"max" doc:"largest reward"`
@@ -52,7 +52,7 @@ func Default(id string) Config {
 	}
 }
 
-// Mode says who chooses and whether the model learns.
+// Mode is what is played, the choice of the policy or a baseline, and whether the model learns.
 type Mode string
 
 const (
