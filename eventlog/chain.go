@@ -11,7 +11,7 @@ import (
 // a reader remembers no more than this.
 const window = 256
 
-// ChainError says that the log is not what its writers wrote. Nothing after it may be used.
+// ChainError is the error of an entry that is not what its writer wrote. Nothing after it may be used.
 type ChainError struct {
 	Shard uint16
 	Seq   uint64 // the first entry that is in doubt
@@ -129,11 +129,11 @@ func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
 	case b.Shard != c.shard:
 		return false, fmt.Sprintf("it is a batch of shard %d", b.Shard)
 	case b.After >= seq || seq-b.After > window:
-		return false, fmt.Sprintf("writer %v holds on to entry %d", b.Epoch, b.After)
+		return false, fmt.Sprintf("writer %v names entry %d as the one before it", b.Epoch, b.After)
 	case c.knows(b.After) && before.hash != b.Prev && (before.no != 0 || b.Epoch == 0):
 		// Where a Loss stands, the hash of what was there is not known to later writers; a batch of
 		// Repair names the hash of the Loss.
-		return false, fmt.Sprintf("writer %v says entry %d has the hash %v; it has %v", b.Epoch, b.After, b.Prev, before.hash)
+		return false, fmt.Sprintf("writer %v has the hash %v for entry %d, whose hash is %v", b.Epoch, b.Prev, b.After, before.hash)
 	case b.Epoch == 0:
 		return false, checkLoss(seq, b)
 	}
@@ -155,7 +155,7 @@ func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
 	case newest+1 != b.No:
 		return false, fmt.Sprintf("batch %d of writer %v after its batch %d", b.No, b.Epoch, newest)
 	case !known || before.epoch != b.Epoch || before.no != newest:
-		return false, fmt.Sprintf("batch %d of writer %v holds on to entry %d, which is not its batch before", b.No, b.Epoch, b.After)
+		return false, fmt.Sprintf("batch %d of writer %v names entry %d, which is not the writer's batch before", b.No, b.Epoch, b.After)
 	}
 	return false, ""
 }

@@ -193,13 +193,13 @@ func TestChainRules(t *testing.T) {
 		{"gap", Entry{5, log[2].Data}, "entry 5 comes instead"},
 		{"again", Entry{3, log[2].Data}, "entry 3 comes instead"},
 		{"other shard", Entry{4, batch(Header{Shard: 1, Epoch: 7, No: 4, After: 3, Prev: h3})}, "batch of shard 1"},
-		{"future", Entry{4, batch(Header{Epoch: 8, No: 1, After: 4, Prev: h3})}, "holds on to entry 4"},
-		{"wrong hash", Entry{4, batch(Header{Epoch: 7, No: 4, After: 3, Prev: Hash{1}})}, "says entry 3 has the hash 01000000000000000000000000000000; it has " + h3.String()},
+		{"future", Entry{4, batch(Header{Epoch: 8, No: 1, After: 4, Prev: h3})}, "names entry 4 as the one before it"},
+		{"wrong hash", Entry{4, batch(Header{Epoch: 7, No: 4, After: 3, Prev: Hash{1}})}, "has the hash 01000000000000000000000000000000 for entry 3, whose hash is " + h3.String()},
 		{"skipped number", Entry{4, batch(Header{Epoch: 7, No: 5, After: 3, Prev: h3})}, "batch 5 of writer 0000000000000007 after its batch 3"},
 		{"old number", Entry{4, batch(Header{Epoch: 7, No: 2, After: 3, Prev: h3})}, "batch 2 of writer 0000000000000007 differs from the one at entry 2"},
 		{"fork", Entry{4, batch(Header{Epoch: 7, No: 3, After: 2, Prev: HashBatch(log[1].Data), Time: 1})}, "batch 3 of writer 0000000000000007 differs from the one at entry 3"},
 		{"second beginning", Entry{4, batch(Header{Epoch: 7, No: 1, After: 3, Prev: h3})}, "differs from the one at entry 1"},
-		{"not its own batch", Entry{4, batch(Header{Epoch: 7, No: 4, After: 2, Prev: HashBatch(log[1].Data)})}, "is not its batch before"},
+		{"not its own batch", Entry{4, batch(Header{Epoch: 7, No: 4, After: 2, Prev: HashBatch(log[1].Data)})}, "is not the writer's batch before"},
 		{"no beginning", Entry{4, batch(Header{Epoch: 8, No: 2, After: 3, Prev: h3})}, "begins with batch 2"},
 		{"no beginning, empty", Entry{4, batch(Header{Epoch: 8, No: 2})}, "begins with batch 2"},
 		{"loss elsewhere", Entry{4, batch(Header{Epoch: 0, No: 1, After: 3, Prev: h3}, &Loss{First: 5, Last: 9})}, "a loss of 5–9 stands here"},
@@ -247,8 +247,8 @@ func TestChainRules(t *testing.T) {
 	}
 }
 
-// TestChainWindow: a long log is checked with bounded memory, and who holds on too far back is
-// refused.
+// TestChainWindow: a long log is checked with bounded memory, and a batch that names an entry too far back
+// is refused.
 func TestChainWindow(t *testing.T) {
 	old := &scribe{epoch: 1}
 	var log []Entry
@@ -268,7 +268,7 @@ func TestChainWindow(t *testing.T) {
 	}
 	put(busy)
 	late := append(slices.Clone(log), Entry{window + 2, old.next(t, 0)})
-	if _, err := feed(NewChain(0, 1), late); err == nil || !strings.Contains(err.Error(), "holds on to entry 1") {
+	if _, err := feed(NewChain(0, 1), late); err == nil || !strings.Contains(err.Error(), "names entry 1 as the one before it") {
 		t.Errorf("%d entries back: %v", window+1, err)
 	}
 	for range 3 * window {

@@ -44,7 +44,7 @@ var (
 	ErrStopped = errors.New("committer has stopped")
 )
 
-// Receipt says where records are. They are durable.
+// Receipt is the place of records that are durable.
 type Receipt struct {
 	Seq   uint64 // of the entry
 	Event Event  // key of the first record; those of the same call follow it

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mode says who chose the action of a decision and whether it is learned from.
+// Mode is the source of the action of a decision, and whether the model learns from it.
 type Mode uint8
 
 const (

@@ -49,7 +49,7 @@ func (e *engine) stop() {
 }
 
 // startEngine starts a server that listens nowhere, with its files in dir, and connects to it.
-func startEngine(ctx context.Context, dir string, sync bool, says func(level, text string)) (*server.Server, *nats.Conn, error) {
+func startEngine(ctx context.Context, dir string, sync bool, logf func(level, text string)) (*server.Server, *nats.Conn, error) {
 	fatal := make(chan string, 1)
 	srv, err := server.NewServer(&server.Options{
 		ServerName:         "troupe",
@@ -68,7 +68,7 @@ func startEngine(ctx context.Context, dir string, sync bool, says func(level, te
 		return nil, nil, fmt.Errorf("engine: %w", err)
 	}
 	srv.SetLogger(engineLogger{func(level, text string) {
-		if says(level, text); level == "fatal" { // it will never be ready
+		if logf(level, text); level == "fatal" { // it will never be ready
 			select {
 			case fatal <- text:
 			default:
@@ -106,14 +106,15 @@ func startEngine(ctx context.Context, dir string, sync bool, says func(level, te
 	return srv, nc, nil
 }
 
-type engineLogger struct{ says func(level, text string) }
+// engineLogger passes the engine's warnings and errors on.
+type engineLogger struct{ logf func(level, text string) }
 
 func (l engineLogger) Noticef(string, ...any)         {}
 func (l engineLogger) Debugf(string, ...any)          {}
 func (l engineLogger) Tracef(string, ...any)          {}
-func (l engineLogger) Warnf(format string, v ...any)  { l.says("warning", fmt.Sprintf(format, v...)) }
-func (l engineLogger) Errorf(format string, v ...any) { l.says("error", fmt.Sprintf(format, v...)) }
-func (l engineLogger) Fatalf(format string, v ...any) { l.says("fatal", fmt.Sprintf(format, v...)) }
+func (l engineLogger) Warnf(format string, v ...any)  { l.logf("warning", fmt.Sprintf(format, v...)) }
+func (l engineLogger) Errorf(format string, v ...any) { l.logf("error", fmt.Sprintf(format, v...)) }
+func (l engineLogger) Fatalf(format string, v ...any) { l.logf("fatal", fmt.Sprintf(format, v...)) }
 
 // engineSays gets the engine's log lines. A write error stands nowhere else: the engine stores nothing
 // any more, and its callers get no answer. The engine may hold its locks during this call.
@@ -142,7 +143,7 @@ func (o *JetStreamOptions) streamConfig(shard uint16) jetstream.StreamConfig {
 }
 
 // openShard makes the stream of a shard ready: its settings are ours, a trim that was decided is
-// finished, and the engine has what r says the files have.
+// finished, and the engine has the entries that r found in the files.
 func (l *JetStream) openShard(ctx context.Context, e *engine, r *ShardReport) error {
 	want := l.opt.streamConfig(r.Shard)
 	fail := func(format string, a ...any) error {

@@ -102,7 +102,7 @@ func ExampleChain() {
 	_, _, err = chain.Next(eventlog.Entry{Seq: 1, Data: second})
 	fmt.Println(err)
 	// Output:
-	// shard 0: entry 1: writer 0000000000000007 holds on to entry 1
+	// shard 0: entry 1: writer 0000000000000007 names entry 1 as the one before it
 }
 
 // The law of a decision gives the probability of every candidate, exactly.

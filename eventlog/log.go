@@ -19,13 +19,13 @@ type Info struct {
 	Last  uint64 // sequence of the newest entry, 0 when nothing was ever stored
 	Bytes uint64 // stored, about
 	Limit uint64 // Bytes never exceeds it
-	// Sync says what an acknowledgement means: "fsync" or "memory".
+	// Sync is what an acknowledgement means: "fsync" or "memory".
 	Sync string
 }
 
 // Log keeps the batches of numbered shards, each in one order that never changes. Its methods may be
-// called from many goroutines. An implementation is free to fail, slowly or often, but only in the
-// ways described here; what it returns is checked by a Chain anyway.
+// called from many goroutines. An implementation may fail, slowly or often, but only in the ways
+// described here. A Chain checks what it returns. eventlogtest.TestLog is its conformance suite.
 type Log interface {
 	// Append stores a batch at the end of a shard and returns its sequence once it is durable. A
 	// batch whose id is stored already is not stored again: dup is true and seq is the first one's.
@@ -40,8 +40,8 @@ type Log interface {
 	Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[Entry, error]
 	// Get returns one entry, or an error that wraps ErrNotFound.
 	Get(ctx context.Context, shard uint16, seq uint64) (Entry, error)
-	// Trim removes the entries up to a sequence, which must be before the last one: the next writer
-	// needs something to hold on to.
+	// Trim removes the entries up to a sequence, which must be before the last one: the first batch of
+	// the next writer names an entry.
 	Trim(ctx context.Context, shard uint16, upTo uint64) error
 	// Info returns the state of a shard.
 	Info(ctx context.Context, shard uint16) (Info, error)
@@ -62,8 +62,8 @@ var (
 	// opened again. It passes by itself, or becomes ErrBroken. When it failed for want of room the
 	// error is ErrFull, too.
 	ErrDown = errors.New("log is being opened again")
-	// ErrBroken: after an error of the disk nobody can say what is stored, and nothing is any more.
-	// Close the log and open it again, after a look at the disk.
+	// ErrBroken: after an error of the disk it is not certain what is stored, and the log stores nothing
+	// any more. Look at the disk, close the log and open it again.
 	ErrBroken = errors.New("log has stopped after a write error")
 )
 
@@ -71,7 +71,7 @@ var (
 var (
 	// ErrVersion: a record needs a higher log version than the one that is written.
 	ErrVersion = errors.New("log version is too low")
-	// ErrUnknown: nobody knows whether the batch is in the log.
+	// ErrUnknown: it is not known whether the batch is in the log.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrNotFound: no entry has this sequence.
 	ErrNotFound = errors.New("no such entry")
@@ -79,7 +79,7 @@ var (
 	ErrTrim = errors.New("the last entry must stay")
 )
 
-// refused says that the batch is certainly not stored.
+// refused returns whether an error means that the batch is not stored and never will be.
 func refused(err error) bool {
 	for _, e := range []error{ErrFull, ErrTooLarge, ErrClosed, ErrShard, ErrDown, ErrBroken} {
 		if errors.Is(err, e) {

@@ -34,8 +34,8 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Event is the key of a decision for ever: who wrote it, in which of the writer's batches, at which
-// place. It does not depend on sequence numbers. U_t^j of the learner is computed from it.
+// Event is the key of a decision for ever: its writer, the number of the writer's batch, and its place in
+// the batch. It does not depend on sequence numbers. U_t^j of the learner is computed from it.
 type Event struct {
 	Epoch ID     `json:"epoch"`
 	Batch uint64 `json:"batch"` // number of the batch, from 1

@@ -42,14 +42,14 @@ func (l *JetStream) up() (*engine, error) {
 	return e, err
 }
 
-// replaced says that an engine has failed in a way that passes, and that another one takes its place.
+// replaced returns whether an engine has failed in a way that passes, so that another one takes its place.
 // An error that it returned is then not an error of the log.
 func (l *JetStream) replaced(e *engine) bool {
 	now, _, _ := l.state()
 	return now != e || e.failed() && transient(e.cause)
 }
 
-// transient says whether the cause of a failure leaves no doubt about what the engine had stored
+// transient returns whether the cause of a failure leaves no doubt about what the engine had stored
 // before: a write that the system refused for want of room or handles. A failed sync is not transient:
 // the system may have dropped what was written and still show it, and no reader of the files can see
 // that. A cause that is not on the list is not transient.

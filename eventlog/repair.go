@@ -34,7 +34,7 @@ type RepairOptions struct {
 	Time int64
 }
 
-// RepairReport says what Repair did. It is kept in the directory as repair-1.json, repair-2.json, …
+// RepairReport is what Repair did. It is kept in the directory as repair-1.json, repair-2.json, …
 type RepairReport struct {
 	Damage   []Damage     `json:"damage"`              // what was found
 	Shards   []RepairInfo `json:"shards"`              //
@@ -54,7 +54,7 @@ type RepairInfo struct {
 	Lost     []Loss `json:"lost,omitempty"`
 }
 
-// LossError says what Repair would lose.
+// LossError is the error of a Repair that would lose entries.
 type LossError struct{ Shards []RepairInfo }
 
 func (e *LossError) Error() string {
@@ -299,7 +299,7 @@ func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.
 		return t, err
 	}
 	losses := p.info.Lost
-	before := Head{} // what a Loss holds on to
+	before := Head{} // the entry that a Loss names
 	for i, ref := range p.refs {
 		seq := p.info.First + uint64(i)
 		var b []byte

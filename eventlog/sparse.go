@@ -16,7 +16,7 @@ type Sparse struct {
 	Value []float64 `json:"value"` // of the same length; finite and not 0
 }
 
-// IsZero says that there is no vector.
+// IsZero returns whether there is no vector.
 func (s Sparse) IsZero() bool { return len(s.Index) == 0 && len(s.Value) == 0 }
 
 // The forms of the values in the encoding of a Sparse.

@@ -58,7 +58,7 @@ type Report struct {
 	Damage []Damage      `json:"damage,omitempty"` // of the directory itself
 }
 
-// OK says whether everything that was acknowledged is there and whole. Losses that were declared by
+// OK returns whether everything that was acknowledged is there and whole. Losses that were declared by
 // Repair do not count against it; they are in the report, and in the log.
 func (r *Report) OK() bool { return len(r.All()) == 0 }
 

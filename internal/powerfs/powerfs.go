@@ -54,9 +54,8 @@ const (
 	Lie         // a Sync answers well and does nothing; other calls work
 )
 
-// FS knows what a loss of power takes away. Beside the live tree it keeps a durable one: bytes get
-// there when their file is synced, names at once, which is kinder than real disks and enough to see who
-// does not sync.
+// FS keeps a durable tree beside the live one. Bytes get there when their file is synced, names at once.
+// Real disks may lose names, too; this is enough to find a program that does not sync.
 type FS struct {
 	Dir string // the mount
 
@@ -71,8 +70,8 @@ type FS struct {
 
 const page = 4096
 
-// Mount mounts an empty file system for the time of a test. Without FUSE the test is skipped, and says
-// so.
+// Mount mounts an empty file system for the time of a test. Without FUSE the test is skipped with a
+// message.
 func Mount(t testing.TB) *FS {
 	t.Helper()
 	base := t.TempDir()
@@ -109,7 +108,7 @@ func (p *FS) stop(t testing.TB) {
 		if err == nil {
 			break
 		}
-		if i == 100 {
+		if i == 1000 { // the kernel may still hold files of a killed process
 			t.Fatalf("unmount: %v", err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -117,7 +116,7 @@ func (p *FS) stop(t testing.TB) {
 	p.server.Wait()
 }
 
-// Fail makes f decide about every call from now on; nil for no faults. f is called by one call at a
+// Fail makes f decide about every call from now on. nil means no faults. f is called by one call at a
 // time. It returns how many calls there were since the last Fail.
 func (p *FS) Fail(f func(Op) Fault) (calls int) {
 	p.mu.Lock()
@@ -150,7 +149,7 @@ func (p *FS) errno(kind Kind, path string) syscall.Errno {
 	return 0
 }
 
-// Lose loses power and starts anew, without faults. Nobody may have a file open. With rnd, a random
+// Lose loses power and starts anew, without faults. No file may be open. With rnd, a random
 // half of the pages that were not synced got to the disk by themselves, so that files are torn.
 func (p *FS) Lose(t testing.TB, rnd *rand.Rand) {
 	t.Helper()
@@ -190,7 +189,7 @@ func (p *FS) Lose(t testing.TB, rnd *rand.Rand) {
 	}
 }
 
-// Clear removes everything. Nobody may have a file open.
+// Clear removes everything. No file may be open.
 func (p *FS) Clear(t testing.TB) {
 	t.Helper()
 	p.Fail(nil)
