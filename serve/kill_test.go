@@ -73,13 +73,16 @@ func killModel() ModelConfig {
 	return vectors("m", 3, func(c *ModelConfig) { c.Reward.Window = Duration(time.Hour) })
 }
 
+// long says whether a test runs on all levels and sizes.
+func long() bool { return os.Getenv("TROUPE_LONG") != "" }
+
 // TestKill: null: whatever moment the process is killed at, every acknowledged decision and reward is
 // in the log once, and the state is that of the rewards in the log. 20 rounds, or as many as
 // TROUPE_KILL_ROUNDS says; each begins where the one before was killed. Five rounds with -short.
 func TestKill(t *testing.T) {
-	rounds := 20
-	if testing.Short() {
-		rounds = 5
+	rounds := 5
+	if long() {
+		rounds = 20
 	}
 	if v := os.Getenv("TROUPE_KILL_ROUNDS"); v != "" {
 		var err error

@@ -88,6 +88,9 @@ func TestAnyLostEntry(t *testing.T) {
 		return s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1))
 	}
 	for i, e := range entries {
+		if !long() && i%3 != 1 {
+			continue
+		}
 		dir := filepath.Join(t.TempDir(), "d")
 		if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
 			t.Fatal(err)

@@ -23,8 +23,9 @@ type display interface {
 	start(x *sim.Experiment)
 	progress(p sim.Progress)
 	note(text string)
-	// stopping says that the first Ctrl-C was heard. It is called from any goroutine.
-	stopping()
+	// stopping answers the first Ctrl-C; cells under way have the time grace left. It is called
+	// from any goroutine.
+	stopping(grace time.Duration)
 	// stop leaves the terminal clean. It may be called more than once.
 	stop()
 }
@@ -32,11 +33,11 @@ type display interface {
 // silent is the display of --quiet.
 type silent struct{}
 
-func (silent) start(*sim.Experiment) {}
-func (silent) progress(sim.Progress) {}
-func (silent) note(string)           {}
-func (silent) stopping()             {}
-func (silent) stop()                 {}
+func (silent) start(*sim.Experiment)  {}
+func (silent) progress(sim.Progress)  {}
+func (silent) note(string)            {}
+func (silent) stopping(time.Duration) {}
+func (silent) stop()                  {}
 
 // lines is the display for a pipe, a log or CI: a line at the start, at 1, 2, 5, 10, 20 and 50 %,
 // but at most every two seconds and at least every thirty.
@@ -69,11 +70,15 @@ func (l *lines) progress(p sim.Progress) {
 }
 
 func (l *lines) note(text string) { fmt.Fprintln(l.w, "troupe: note:", text) }
-func (l *lines) stopping()        { fmt.Fprintln(l.w, "troupe: "+heard) }
-func (l *lines) stop()            {}
+func (l *lines) stopping(grace time.Duration) {
+	fmt.Fprintln(l.w, "troupe: "+finishing(grace))
+}
+func (l *lines) stop() {}
 
-// heard is the answer to the first Ctrl-C.
-const heard = "finishing the cells under way, at most 2 s; again to stop at once"
+// finishing is the answer to the first Ctrl-C.
+func finishing(grace time.Duration) string {
+	return fmt.Sprintf("finishing the cells under way, at most %v; again to stop at once", grace)
+}
 
 func speed(p sim.Progress) float64 {
 	return float64(p.Rounds) / max(p.Seconds, 1e-3)
@@ -156,10 +161,10 @@ func (b *board) note(text string) {
 	b.bars.Write([]byte(line))
 }
 
-func (b *board) stopping() {
+func (b *board) stopping(grace time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last = "\n " + heard + "\n"
+	b.last = "\n " + finishing(grace) + "\n"
 }
 
 func (b *board) stop() {
@@ -303,9 +308,9 @@ func (e *events) progress(p sim.Progress) {
 	e.emit("event", "progress", "done", p.Done, "total", p.Cells, "rounds_per_s", round2(speed(p)), "left_s", round2(remaining(p)))
 }
 
-func (e *events) note(text string) { e.emit("event", "note", "text", text) }
-func (e *events) stopping()        {}
-func (e *events) stop()            {}
+func (e *events) note(text string)       { e.emit("event", "note", "text", text) }
+func (e *events) stopping(time.Duration) {}
+func (e *events) stop()                  {}
 
 // round2 keeps two digits: more would be noise.
 func round2(v float64) float64 {

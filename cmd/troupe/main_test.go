@@ -37,14 +37,14 @@ func TestScripts(t *testing.T) {
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	for range 1000 {
+	for range 6000 {
 		data, err := os.ReadFile(ts.MkAbs(args[0]))
 		if err == nil && bytes.Count(data, []byte("\n")) >= want {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	ts.Fatalf("%s has no %d lines after ten seconds", args[0], want)
+	ts.Fatalf("%s has no %d lines after a minute", args[0], want)
 }
 
 // Every command has an example, and every example starts with the program's name and parses.

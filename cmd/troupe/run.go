@@ -32,6 +32,7 @@ type runFlags struct {
 	replications, horizon int
 	quiet                 int
 	json, force, noReport bool
+	grace                 time.Duration
 }
 
 func runCommand(line string) *cobra.Command {
@@ -46,7 +47,7 @@ default experiment is played.
 The results are in the output directory: results.csv, manifest.json, report.html with its
 figures and tables. A run that was interrupted or killed goes on where it stopped when the
 same command is given again, and ends with the same bytes. Ctrl-C finishes the cells under
-way (at most 2 s), twice stops at once.
+way (at most --grace), twice stops at once.
 
 Results grow in their directory: with more replications, policies or environments only what
 is missing is played. Finished results are replaced when the new ones are complete, and
@@ -80,10 +81,14 @@ finished cells go only with --force. A second run in the directory waits for the
 	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this experiment")
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
+	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
 	return c
 }
 
 func play(cmd *cobra.Command, name string, f runFlags, line string) error {
+	if f.grace <= 0 || f.grace > 24*time.Hour {
+		return misuse(fmt.Errorf("--grace %v: expected more than 0s and at most 24h", f.grace))
+	}
 	x, err := prepare(cmd, name, &f)
 	if err != nil {
 		return err
@@ -92,7 +97,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	show := displayFor(f, stdout, stderr)
 	defer show.stop()
 
-	ctx, release := interruptible(cmd.Context(), show, stderr.w)
+	ctx, release := interruptible(cmd.Context(), show, stderr.w, f.grace)
 	defer release()
 	manifest := build()
 	manifest.Command = line
@@ -101,7 +106,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	out, err := sim.Run(ctx, x, sim.Options{
 		Dir: f.out, Workers: f.workers, Force: f.force,
 		Manifest: manifest, Data: &dataset.Source{Override: f.data},
-		Progress: opening.progress, Note: opening.note,
+		Progress: opening.progress, Note: opening.note, Grace: f.grace,
 	})
 	if err == nil {
 		opening.open()
@@ -321,7 +326,7 @@ func displayFor(f runFlags, stdout, stderr terminal) display {
 }
 
 // interruptible returns a context that the first Ctrl-C ends; the second ends the program.
-func interruptible(ctx context.Context, show display, stderr io.Writer) (context.Context, func()) {
+func interruptible(ctx context.Context, show display, stderr io.Writer, grace time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -331,7 +336,7 @@ func interruptible(ctx context.Context, show display, stderr io.Writer) (context
 				fmt.Fprintln(stderr, "\ntroupe: stopped; the finished cells are in the journal")
 				os.Exit(exitInterrupted)
 			}
-			show.stopping()
+			show.stopping(grace)
 			cancel()
 		}
 	}()

@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for range 500 {
+		for range 6000 {
 			if strings.Contains(logs.String(), said) {
 				return
 			}

@@ -59,7 +59,7 @@ func onTerminal(t *testing.T, dir string, env []string, args ...string) string {
 	select {
 	case b := <-got:
 		return string(b)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the terminal is still open")
 		return ""
 	}
