@@ -22,6 +22,7 @@ type AtomsOptions struct {
 	Lambda   float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
 	Delta    float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
 	Scale    Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
+	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
 	OneSided bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 }
 
@@ -50,6 +51,13 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 	}
 	if o.Delta == 0 {
 		o.Delta = 0.1
+	}
+	fill(&o.Discount, 1)
+	if err := level("discount", o.Discount); err != nil {
+		return o, err
+	}
+	if o.Discount < 1 && o.Preset == "theorem" {
+		return o, spec.Refuse("discount", o.Discount, "but preset = \"theorem\" is about a parameter that does not change")
 	}
 	if err := checkKey(o.Key); err != nil {
 		return o, err
@@ -109,6 +117,9 @@ func checkKey(key string) error {
 // With decision and round the law of Prob is a conditional propensity: a count given the m
 // candidates, which the stream and the log determine.
 //
+// With discount = γ < 1 the regression forgets: V_t = γV_{t−1} + (1 − γ)λI + X_tX_tᵀ, b_t = γb_{t−1} + Y_tX_t, so that
+// event i has the weight γ^{t−i}; the order of the events matters then, and Merge is refused. An update costs d³.
+//
 // A bound on the regret with explicit constants and its proof are in docs/design/atoms.md. Compared with
 // Ensemble: nothing is kept for a member, so an update costs d² whatever m is; the state is a sum
 // over events, so it merges by adding and a late event gives the same members; members span ℝᵈ
@@ -138,6 +149,7 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 	if err != nil {
 		return nil, err
 	}
+	core.discount = o.Discount
 	return &Atoms{
 		atomic: core, opts: o, logRho: logs.Log(o.Rho),
 		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim),
@@ -214,6 +226,9 @@ func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) err
 // seen them too: V and b are sums, and members are functions of them. It returns an error, and
 // changes nothing, when the configurations differ.
 func (a *Atoms) Merge(o *Atoms) error {
+	if a.opts.Discount < 1 {
+		return fmt.Errorf("policy: merge of atoms with discount = %v: their state depends on the order of the events: %w", a.opts.Discount, bandit.ErrUnsupported)
+	}
 	if a.opts != o.opts || a.root.Dim() != o.root.Dim() || a.g.stream != o.g.stream {
 		return errors.New("policy: merge of atoms with different options or different streams")
 	}
@@ -250,8 +265,9 @@ func (a *Atoms) Restore(b []byte) error {
 // that are solved on demand.
 type atomic struct {
 	models
-	root   *linalg.Root
-	radius radius
+	root     *linalg.Root
+	radius   radius
+	discount float64 // γ; 0 or 1: nothing is forgotten
 }
 
 func newAtomic(p Problem, m int, lambda, delta float64, scale Scale, symmetric bool) (atomic, error) {
@@ -276,7 +292,13 @@ func (a *atomic) learn(x bandit.Action, y float64) error {
 	if err := checkAction(x, y, a.root.Dim()); err != nil {
 		return err
 	}
-	if !a.root.Update(x.X, y) {
+	ok := false
+	if a.discount > 0 && a.discount < 1 {
+		ok = a.root.Forget(a.discount, x.X, y)
+	} else {
+		ok = a.root.Update(x.X, y)
+	}
+	if !ok {
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	return nil

@@ -48,12 +48,21 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "fixed one-sided beta", raw: spec.Raw{"key": "fixed", "m": int64(5), "symmetric": false, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
 		{table: "round", raw: spec.Raw{"key": "round", "lambda": 0.1}, law: anySet},
+		{table: "discount epoch", raw: spec.Raw{"key": "epoch", "discount": 0.9}, law: anySet},
 		{table: "theorem", raw: spec.Raw{"preset": "theorem", "rho": int64(8), "m": int64(6)}, law: anySet},
 	},
 	"auto": {
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "epoch, guards", raw: spec.Raw{"key": "epoch", "m": int64(5), "guard": int64(5), "a": 0.5}, law: anySet},
 		{table: "two links", raw: spec.Raw{"link": "auto", "m": int64(8), "base_rate": 0.3}, law: anySet, unit: true},
+	},
+	"bag": {
+		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "double-or-nothing none", raw: spec.Raw{"weights": "double-or-nothing", "init": "none", "m": int64(5)}, law: anySet},
+	},
+	"cassel": {
+		{table: "", raw: spec.Raw{}, law: finite, only: finite},
+		{table: "m=2", raw: spec.Raw{"m": int64(2)}, law: finite, only: finite},
 	},
 	"confident-ts": {{table: "", raw: spec.Raw{}, law: noSet}},
 	"doubling": {
@@ -72,6 +81,10 @@ var examples = map[string][]example{
 		{table: "sphere reference", raw: spec.Raw{"m": int64(5), "reference": "sphere", "targets": "gaussian"}, law: noSet},
 	},
 	"ensemble-incremental": {{table: "m=6", raw: spec.Raw{"m": int64(6)}, law: anySet}},
+	"ensemble-pp": {
+		{table: "", raw: spec.Raw{"m": int64(5)}, law: noSet},
+		{table: "cube", raw: spec.Raw{"m": int64(5), "reference": "signs", "perturbation": "rademacher"}, law: anySet},
+	},
 	"epsilon-greedy": {
 		{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber},
 		{table: "epsilon=0", raw: spec.Raw{"epsilon": int64(0)}, law: anySet},
@@ -85,6 +98,10 @@ var examples = map[string][]example{
 		{table: "", raw: spec.Raw{"bits": int64(10)}, law: finite, only: finite},
 		{table: "logistic pairs", raw: spec.Raw{"bits": int64(10), "link": "logistic", "pairs": "yes", "range": []any{int64(-1000), int64(1000)}, "m": int64(5)}, law: finite, only: finite},
 	},
+	"ids": {
+		{table: "", raw: spec.Raw{}, law: finite, only: finite},
+		{table: "m=5 beta", raw: spec.Raw{"m": int64(5), "scale": spec.Raw{"kind": "beta"}}, law: finite, only: finite},
+	},
 	"lazy": {
 		{table: "", raw: spec.Raw{}, law: anySet},
 		{table: "m=3 one-sided beta", raw: spec.Raw{"m": int64(3), "symmetric": false, "rho": 1.3, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
@@ -96,10 +113,13 @@ var examples = map[string][]example{
 		{table: "uniform", raw: spec.Raw{"targets": "uniform"}, law: noSet},
 		{table: "rademacher none", raw: spec.Raw{"targets": "rademacher", "init": "none", "scale": spec.Raw{"kind": "beta"}}, law: noSet},
 	},
-	"linucb": {{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"}},
 	"logistic": {
 		{table: "", raw: spec.Raw{}, law: anySet, unit: true},
 		{table: "fixed", raw: spec.Raw{"key": "fixed", "m": int64(5), "base_rate": 0.03, "lambda": 0.5, "a": 0.7}, law: anySet, unit: true},
+	},
+	"linucb": {
+		{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"},
+		{table: "discount", raw: spec.Raw{"discount": 0.9, "scale": 0.5}, law: anySet, only: "linucb"},
 	},
 	"lvr": {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
 	"mixed": {
@@ -110,6 +130,10 @@ var examples = map[string][]example{
 	"sparse": {
 		{table: "", raw: spec.Raw{}, law: finite, only: finite},
 		{table: "logistic", raw: spec.Raw{"link": "logistic", "range": []any{int64(-1000), int64(1000)}, "m": int64(3)}, law: finite, only: finite},
+	},
+	"squarecb": {
+		{table: "", raw: spec.Raw{}, law: finite, only: finite},
+		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite, only: finite},
 	},
 	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}},
 	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},

@@ -229,7 +229,9 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 		}
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	e.shortlist.follow(a, gain, draw)
+	if q := e.shortlist; q != nil && q.valid {
+		q.follow(a, gain, draw)
+	}
 	e.sums = nil
 	return nil
 }

@@ -38,3 +38,8 @@ func (e *Ensemble) FollowedScores() (score func(j, a int) float64, bounds []floa
 		return q.contest.Scores(j / linalg.Members)[(j%linalg.Members/8*q.arms+a)*8+j%8]
 	}, q.errors, true
 }
+
+// PoissonWeight is the weight that a bag of Poisson weights reads from a word.
+func PoissonWeight(word uint32) int {
+	return (&Bag{opts: BagOptions{Weights: "poisson"}}).weight(word)
+}

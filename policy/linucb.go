@@ -11,9 +11,15 @@ import (
 
 // LinUCBOptions configures the optimistic policy.
 type LinUCBOptions struct {
+	// Lambda is the ridge parameter λ > 0; 0 means 1.
 	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
-	Delta  float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
-	Scale  Scale   `key:"scale" doc:"radius r_t of the confidence ellipsoid" default:"beta 1"`
+	// Delta is the confidence level δ in (0, 1]; 0 means 0.1.
+	Delta float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
+	// Scale is the radius r_t of the confidence ellipsoid; the zero value means β_t. A constant is the tuned radius α of
+	// LinUCB as Li et al. (2010) play it, which a spec sweeps: scale = [0.1, 0.3, 1].
+	Scale Scale `key:"scale" doc:"radius r_t of the confidence ellipsoid; a number is the tuned radius α of LinUCB" default:"beta 1"`
+	// Discount is γ in (0, 1], the weight of an event against the next one; 0 means 1, nothing is forgotten.
+	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
 }
 
 // Doc implements spec.Documented.
@@ -34,7 +40,14 @@ func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) { return NewLinUCB
 // function has to be maximised, which is NP-hard already for a box or a polytope: Select and Prob
 // return bandit.ErrUnsupported. The next action is not random.
 //
-// Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d².
+// With discount = γ < 1 the regression forgets,
+//
+//	V_t = γV_{t−1} + (1 − γ)λI + X_tX_tᵀ,  b_t = γb_{t−1} + Y_tX_t,
+//
+// so that event i has the weight γ^{t−i} and λ stays: D-LinUCB (Russac, Vernade & Cappé 2019) with one matrix in place of its
+// two, and with the radius r_t of the present V_t.
+//
+// Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d², with a discount d³.
 type LinUCB struct {
 	regression
 	eigen *linalg.Eigen // of V⁻¹, for the ball
@@ -48,6 +61,11 @@ func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
 	if err != nil {
 		return nil, err
 	}
+	fill(&o.Discount, 1)
+	if err := level("discount", o.Discount); err != nil {
+		return nil, err
+	}
+	g.discount = o.Discount
 	d := p.Dim
 	return &LinUCB{
 		regression: g, eigen: linalg.NewEigen(d),

@@ -9,8 +9,9 @@ import (
 
 // regression is what the policies around one ridge regression share: V_t, θ̂_t and the scale r_t.
 type regression struct {
-	ridge  *linalg.Ridge
-	radius radius
+	ridge    *linalg.Ridge
+	radius   radius
+	discount float64 // γ; 0 or 1: nothing is forgotten
 }
 
 // newRegression checks the problem, fills in λ = 1, δ = 0.1 and the scale where they are 0, and
@@ -38,7 +39,7 @@ func newRegression(p Problem, lambda, delta float64, scale, otherwise Scale) (re
 	if err != nil {
 		return regression{}, err
 	}
-	return regression{linalg.NewRidge(p.Dim, lambda), r}, nil
+	return regression{ridge: linalg.NewRidge(p.Dim, lambda), radius: r}, nil
 }
 
 // Ridge returns the state of the regression: V_t, θ̂_t. It belongs to the policy.
@@ -52,7 +53,13 @@ func (g *regression) learn(a bandit.Action, y float64) error {
 	if err := checkAction(a, y, g.ridge.Dim()); err != nil {
 		return err
 	}
-	if _, ok := g.ridge.Update(a.X, y); !ok {
+	ok := false
+	if g.discount > 0 && g.discount < 1 {
+		ok = g.ridge.Forget(g.discount, a.X, y)
+	} else {
+		_, ok = g.ridge.Update(a.X, y)
+	}
+	if !ok {
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
 	return nil

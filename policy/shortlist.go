@@ -125,9 +125,6 @@ func (q *shortlist) combine(dst, c, second, also []float64) {
 
 // follow records an update, after it: P can follow it if the action is an arm of the set.
 func (q *shortlist) follow(a bandit.Action, gain []float64, draw rng.Source) {
-	if q == nil || !q.valid {
-		return
-	}
 	e := q.e
 	if a.Index < 0 || a.Index >= q.arms || len(q.steps) == scoresSteps || e.ridge.Rebuilt() != q.rebuilt {
 		q.valid = false

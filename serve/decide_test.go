@@ -378,7 +378,7 @@ func policyVariants() []spec.Raw {
 func TestEveryPolicy(t *testing.T) {
 	ctx := context.Background()
 	refused := map[string]string{
-		"confident-ts": "(bandit.Prober)", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
+		"confident-ts": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
 		"lee-oh": "m: is not set", // with m it is served
 	}
 	for i, raw := range policyVariants() {

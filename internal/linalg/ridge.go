@@ -66,6 +66,7 @@ type Ridge struct {
 	work   []float64 // scratch: d×d, made on first use
 	square []float64 // what V and Inv return, made on first use
 	other  []float64 // V as State returns it, made on first use
+	before []float64 // scratch of Forget: b
 }
 
 // core is what the kernels see of a Ridge; internal/gen/ridge.go knows the places of the fields.
@@ -567,6 +568,49 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 	r.logDet, r.growth = max(0, logDet), 0
 	r.fresh = 0
 	r.rebuilt++
+	return true
+}
+
+// Forget performs V ← γV + (1 − γ)λI + xxᵀ, b ← γb + yx, 0 < γ ≤ 1: the regression in which an event counts γ
+// times less with each later one, and λI stays. It reports false, and changes nothing, where x or y is not
+// finite or so large that squares could overflow, or V is not positive definite to working precision. Cost d³.
+func (r *Ridge) Forget(gamma float64, x []float64, y float64) bool {
+	d := r.d
+	if len(x) != d {
+		panic(badLength)
+	}
+	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
+		return false
+	}
+	if r.other == nil {
+		r.other = make([]float64, d*d)
+	}
+	if r.before == nil {
+		r.before = make([]float64, d)
+	}
+	v, b := r.other, r.before
+	copy(v, r.V())
+	copy(b, r.B())
+	for i := range d {
+		for j := range i + 1 {
+			q := float64(gamma*v[i*d+j]) + float64(x[i]*x[j])
+			if i == j {
+				q += float64((1 - gamma) * r.lambda)
+			}
+			v[i*d+j], v[j*d+i] = q, q
+		}
+		r.sum[i] = float64(gamma*b[i]) + float64(y*x[i])
+	}
+	if !r.refactorFrom(v) {
+		copy(r.sum, b)
+		return false
+	}
+	for i := range d {
+		for j := range d {
+			r.v[r.at(i, j)] = v[i*d+j]
+		}
+	}
+	r.n++
 	return true
 }
 

@@ -24,6 +24,9 @@ type Root struct {
 	z      []float64 // L⁻¹b
 	theta  []float64 // L⁻ᵀz, a function of the state
 	logDet float64   // likewise
+
+	gram []float64 // scratch of Forget
+	old  *Factor
 }
 
 // NewRoot returns the state before the first update. It panics unless d ≥ 1 and λ > 0 is finite.
@@ -80,6 +83,41 @@ func (r *Root) UpdateResidual(x []float64, y float64) (growth float64, ok bool) 
 
 // Explained returns b_tᵀV_t⁻¹b_t = ‖L⁻¹b_t‖²: Σy² less the residual sum of squares.
 func (r *Root) Explained() float64 { return Dot(r.z, r.z) }
+
+// Forget performs V ← γV + (1 − γ)λI + xxᵀ, b ← γb + yx, 0 < γ ≤ 1: the regression in which an event counts γ
+// times less with each later one, and λI stays. It reports false, and leaves the state as it was, where Update
+// does or where V is not positive definite to working precision. Cost d³.
+func (r *Root) Forget(gamma float64, x []float64, y float64) bool {
+	d := r.d
+	if len(x) != d {
+		panic(badLength)
+	}
+	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
+		return false
+	}
+	if r.gram == nil {
+		r.gram, r.old = make([]float64, d*d+d), NewFactor(d, r.lambda)
+	}
+	v, b := r.gram[:d*d], r.gram[d*d:]
+	r.Gram(v, b)
+	for i := range v {
+		v[i] *= gamma
+	}
+	for i := range d {
+		v[i*d+i] += float64((1 - gamma) * r.lambda)
+		b[i] *= gamma
+	}
+	if !r.old.Set(v) {
+		return false
+	}
+	r.f, r.old = r.old, r.f
+	copy(r.z, b)
+	r.f.SolveL(r.z)
+	r.f.UpdateWith(x, r.z, y)
+	r.n++
+	r.derive()
+	return true
+}
 
 // derive computes what is a function of L and z.
 func (r *Root) derive() {

@@ -430,7 +430,14 @@ func (e *Sums) Settle() {
 // of doing it one by one. A wrong guess wastes work and changes nothing. It does not look beyond a known
 // horizon, or far beyond an eighth of the rounds so far. The other engines ignore it.
 func (e *Sums) Expect(draw rng.Source) {
-	if e.mode != onDemand || draw == e.last {
+	if e.mode == onDemand {
+		e.prepare(draw)
+	}
+}
+
+// prepare is Expect for lazy.
+func (e *Sums) prepare(draw rng.Source) {
+	if draw == e.last {
 		return
 	}
 	next := false
