@@ -139,6 +139,12 @@ type Warner interface {
 	Warnings(set ActionSet) []string
 }
 
+// Confined is implemented by policies that on some sets choose from a proper subspace in real
+// arithmetic, so that what a run shows beyond it is rounding. Such results are in no verdict.
+type Confined interface {
+	Confined(set ActionSet) bool
+}
+
 // Environment plays the world of one replication. It may hold the state of the current round and
 // is not safe for concurrent use. Rounds are offered in order, t = 1, 2, ….
 type Environment interface {

@@ -245,17 +245,17 @@ func (e *Ensemble) Warnings(set bandit.ActionSet) []string {
 	return spanWarning(set, m, e.ridge.Dim(), e.opts.Init)
 }
 
-// spanWarning speaks of the trap of accumulated ensembles: on a set that is not finite the actions
+// spanWarning speaks of the trap of accumulated ensembles: on the unit ball the actions
 // of m < d members stay in the span of the initial vectors.
 func spanWarning(set bandit.ActionSet, m, d int, init string) []string {
-	if _, finite := set.(bandit.Finite); finite || (m >= d && init != "none") {
+	if !spanOnly(set, m, d, init) {
 		return nil
 	}
 	why := fmt.Sprintf("m = %d members in dimension d = %d", m, d)
 	if init == "none" {
 		why = "members that start at 0"
 	}
-	return []string{fmt.Sprintf("%s explore only the span of their initial vectors on a set that is not finite: "+
+	return []string{fmt.Sprintf("%s explore only the span of their initial vectors on the unit ball: "+
 		"regret grows linearly, and what a run shows is rounding; take m ≥ 2d = %d and a random init", why, 2*d)}
 }
 

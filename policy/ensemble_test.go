@@ -58,7 +58,8 @@ func (w *world) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 
 type ball world
 
-func (b *ball) Dim() int { return b.d }
+func (b *ball) Dim() int    { return b.d }
+func (b *ball) IsUnitBall() {}
 
 func (b *ball) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	n := linalg.Norm(theta)

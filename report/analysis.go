@@ -7,6 +7,7 @@ import (
 
 	"troupe/internal/stats"
 	"troupe/rng"
+	"troupe/sim"
 )
 
 const (
@@ -26,11 +27,12 @@ const (
 type Verdict int
 
 const (
-	None   Verdict = iota // too few replications, or no interval exists
-	Lowest                // the lowest mean: the reference
-	Tied                  // the interval contains zero
-	Behind                // the interval contains zero, but it lost more in most replications
-	Worse                 // the interval lies above zero
+	None     Verdict = iota // too few replications, or no interval exists
+	Lowest                  // the lowest mean: the reference
+	Tied                    // the interval contains zero
+	Behind                  // the interval contains zero, but it lost more in most replications
+	Worse                   // the interval lies above zero
+	Rounding                // the numbers are rounding: in no comparison
 )
 
 // Analysis is everything computed for one environment. Slices called by policy are indexed like
@@ -39,11 +41,12 @@ type Analysis struct {
 	Run      *Run
 	Env      int
 	Name     string
-	Policies []int // indices into the manifest of the policies that are compared
-	Missing  []int // policies without a finished replication
-	Reps     []int // replications that all compared policies have finished, from 0
-	Rounds   []int // checkpoints
-	T        int   // the last one
+	Policies []int  // indices into the manifest of the policies that are compared
+	Missing  []int  // policies without a finished replication
+	Rounded  []bool // by policy: its numbers are rounding (Manifest.Rounding) and in no verdict
+	Reps     []int  // replications that all compared policies have finished, from 0
+	Rounds   []int  // checkpoints
+	T        int    // the last one
 
 	X       [][][]float64 // regret by policy, checkpoint, replication
 	Summary []Summary     // by policy
@@ -79,8 +82,8 @@ type Summary struct {
 
 	Exponent, ExpLo, ExpHi float64
 	ExponentOK             bool
-	Bending                bool // the decade before has another exponent: the intervals do not meet
-	NearLinear             int  // replications whose last doubling has an exponent of at least 0.9
+	Before                 float64 // exponent over the decade before, where its interval and this one do not meet; 0 otherwise
+	NearLinear             int     // replications whose last doubling has an exponent of at least 0.9
 }
 
 // Difference is one policy against the one with the lowest mean, paired by replication.
@@ -130,6 +133,7 @@ func Analyze(run *Run, env int) *Analysis {
 			a.Missing = append(a.Missing, p)
 		}
 	}
+	a.round()
 	a.Reps = data.Complete(a.Policies)
 	if len(a.Reps) == 0 || len(a.Rounds) == 0 {
 		return nil
@@ -152,6 +156,37 @@ func Analyze(run *Run, env int) *Analysis {
 		a.against(nil)
 	}
 	return a
+}
+
+// round marks the policies whose numbers are rounding. When all are, none is: nothing else is there to
+// compare with.
+func (a *Analysis) round() {
+	a.Rounded = make([]bool, len(a.Policies))
+	n := 0
+	for i := range a.Policies {
+		if slices.Contains(a.Run.Manifest.Rounding, sim.Pair{Environment: a.Name, Policy: a.Label(i)}) {
+			a.Rounded[i] = true
+			n++
+		}
+	}
+	if n == len(a.Policies) {
+		clear(a.Rounded)
+	}
+}
+
+// Compared returns the number of policies that comparisons are about.
+func (a *Analysis) Compared() (n int) {
+	for _, out := range a.Rounded {
+		n += 1 - b2i(out)
+	}
+	return n
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // gather turns the cells round: regret by policy, checkpoint, replication.
@@ -205,7 +240,12 @@ func (a *Analysis) summarise(data *EnvData) {
 	for i := range a.Order {
 		a.Order[i] = i
 	}
-	slices.SortStableFunc(a.Order, func(i, j int) int { return cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean) })
+	slices.SortStableFunc(a.Order, func(i, j int) int {
+		if a.Rounded[i] != a.Rounded[j] { // the first row is one that counts
+			return b2i(a.Rounded[i]) - b2i(a.Rounded[j])
+		}
+		return cmp.Compare(a.Summary[i].Mean, a.Summary[j].Mean)
+	})
 	a.Dec = decimals(a.Summary[a.Best()].SE, a.Summary[a.Best()].Mean)
 }
 
@@ -248,7 +288,9 @@ func (a *Analysis) pairs(k int) [][]float64 {
 	var d [][]float64
 	for i := range a.Policies {
 		for j := range i {
-			d = append(d, a.paired(i, j, k))
+			if !a.Rounded[i] && !a.Rounded[j] {
+				d = append(d, a.paired(i, j, k))
+			}
 		}
 	}
 	return d
@@ -258,7 +300,7 @@ func (a *Analysis) pairs(k int) [][]float64 {
 // with a single replication.
 func (a *Analysis) compare(s *stats.Resamples) {
 	last, best := len(a.Rounds)-1, a.Best()
-	npairs := len(a.Policies) * (len(a.Policies) - 1) / 2
+	npairs := len(a.pairs(last))
 	a.PairLevel = (1 - level) / float64(max(npairs, 1))
 	if s != nil && a.R() >= minReps && npairs > 0 {
 		a.Factor, a.FactorOK = s.MaxT(a.pairs(last), level)
@@ -312,6 +354,9 @@ func (a *Analysis) compare(s *stats.Resamples) {
 		default:
 			d.Verdict = Tied // no interval: nothing separates them
 		}
+		if a.Rounded[i] {
+			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
+		}
 		if d.Verdict == Tied && d.BehindLo > 0.5 {
 			d.Verdict = Behind
 		}
@@ -349,7 +394,7 @@ func (a *Analysis) gaps(s *stats.Resamples) {
 		ks = thin
 	}
 	a.BandRounds = ks
-	if a.R() < minReps || len(a.Policies) < 2 {
+	if a.R() < minReps || a.Compared() < 2 {
 		return
 	}
 	var all [][]float64
@@ -389,8 +434,8 @@ func (a *Analysis) growth(s *stats.Resamples) {
 		if !p.ExponentOK || len(t2) < 3 {
 			continue
 		}
-		if _, lo, hi, ok := fit(i, t2, ks2); ok {
-			p.Bending = lo > p.ExpHi || hi < p.ExpLo
+		if b, lo, hi, ok := fit(i, t2, ks2); ok && (lo > p.ExpHi || hi < p.ExpLo) && math.Abs(b-p.Exponent) >= 0.1 {
+			p.Before = b
 		}
 	}
 }

@@ -39,6 +39,7 @@ type document struct {
 	across   []*chart.Figure
 	cost     *chart.Figure
 	costs    *chart.Table
+	compared *chart.Table
 }
 
 // envPart is one environment of a document.
@@ -174,6 +175,7 @@ func compose(run *Run, opts Options) *document {
 	}
 	d.cost = costFigure(run)
 	d.costs = costTable(run)
+	d.compared = compared(run)
 	return d
 }
 
@@ -222,7 +224,7 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 		}
 	}
 	add(d.cost)
-	tables = append(tables, d.costs)
+	tables = append(tables, d.costs, d.compared)
 	if d.overview != nil {
 		tables = append(tables, d.overview)
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
@@ -209,7 +210,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
-	widest, quiet, few := 0.0, 0, 0
+	open, few := 0, 0
 	for _, r := range c.Rows {
 		switch {
 		case !r.OK:
@@ -226,8 +227,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			}
 			changed = append(changed, p)
 		case r.Same < r.R:
-			quiet++
-			widest = max(widest, math.Abs(r.Lo), math.Abs(r.Hi))
+			open++
 		}
 	}
 	for i, p := range changed {
@@ -237,16 +237,24 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		}
 		lead = append(lead, say(p, "."))
 	}
-	if quiet > 0 {
-		lead = append(lead, say(fmt.Sprintf("%d %s unchanged within %s (95%s%%, all at once).", quiet, plural(quiet, "is", "are"), chart.Amount(widest, 1), chart.Narrow)))
+	if open > 0 {
+		lead = append(lead, say(fmt.Sprintf("In %s the two runs cannot be told apart; the intervals of the table say how large a change may be (95%s%%, all rows at once).", many(open, "row"), chart.Narrow)))
 	}
 	if few > 0 {
-		lead = append(lead, say(fmt.Sprintf("%d have too few replications for an interval.", few)))
+		lead = append(lead, say(many(few, "row"), plural(few, " has", " have"), " too few replications for an interval."))
 	}
 	if n := len(c.OnlyA) + len(c.OnlyB); n > 0 {
-		lead = append(lead, say(fmt.Sprintf("%d combinations of environment and policy are in one run only.", n)))
+		lead = append(lead, say(many(n, "pair"), " of environment and policy ", plural(n, "is", "are"), " in one run only."))
 	}
 	return head, lead
+}
+
+// paired says how the differences are taken: with different seeds the runs are independent.
+func (c *Comparison) paired() string {
+	if c.SameSeed {
+		return ", paired by replication"
+	}
+	return ", of independent runs"
 }
 
 // Table returns the changes.
@@ -255,7 +263,7 @@ func (c *Comparison) Table() *chart.Table {
 	for _, r := range c.Rows {
 		dec = max(dec, r.Dec)
 	}
-	t := &chart.Table{ID: "compare", Title: "Regret in B minus regret in A, paired by replication",
+	t := &chart.Table{ID: "compare", Title: "Regret in B minus regret in A" + c.paired(),
 		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 %).",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
 			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
@@ -278,7 +286,7 @@ func (c *Comparison) Table() *chart.Table {
 // Figure draws the changes, one row each.
 func (c *Comparison) Figure() *chart.Figure {
 	f := &chart.Figure{ID: "compare", Title: "Change from A to B", Strips: true,
-		How: "Paired difference in mean regret, B minus A; right of zero B lost more."}
+		How: "Difference in mean regret, B minus A" + c.paired() + "; right of zero B lost more."}
 	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(c.Rows)), Hi: 0}}
 	lo, hi := 0.0, 0.0
 	for i, r := range c.Rows {
@@ -310,11 +318,11 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 		run    *Run
 	}{{"A", c.A}, {"B", c.B}} {
 		m := x.run.Manifest
-		commit := m.Commit
-		if commit == "" {
-			commit = "commit unknown"
+		commit := "commit unknown"
+		if _, err := hex.DecodeString(m.Commit); err == nil && m.Commit != "" {
+			commit = fmt.Sprintf("%.12s", m.Commit)
 		}
-		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %.12s, %s, seed %d", x.letter, when(m.Started), commit, m.Go, m.Seed))
+		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %s, %s, seed %d", x.letter, when(m.Started), commit, m.Go, m.Seed))
 	}
 	if len(c.Rows) > 0 {
 		s.Sections = append(s.Sections, Section{ID: "change", Title: "Change from A to B", How: c.Figure().How, Figure: c.Figure(), Table: c.Table()})

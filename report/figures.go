@@ -209,11 +209,11 @@ const maxGaps = 8
 // gapFigure returns the paired difference to the best over time, one panel for each rival, on one
 // scale.
 func (a *Analysis) gapFigure(id string) *chart.Figure {
-	if len(a.Policies) < 2 || a.R() < 2 || len(a.BandRounds) < 2 {
+	if a.Compared() < 2 || a.R() < 2 || len(a.BandRounds) < 2 {
 		return nil
 	}
 	best := a.Best()
-	rivals := a.Order[1:]
+	rivals := a.Order[1:a.Compared()]
 	more := 0
 	if len(rivals) > maxGaps {
 		rivals, more = rivals[:maxGaps], len(rivals)-maxGaps
@@ -441,8 +441,8 @@ func (a *Analysis) growthFigure(id string) *chart.Figure {
 			continue
 		}
 		note := fmt.Sprintf("%s [%s, %s]", chart.Number(s.Exponent, 2), chart.Number(s.ExpLo, 2), chart.Number(s.ExpHi, 2))
-		if s.Bending {
-			note += " still bending"
+		if s.Before > 0 {
+			note += ", before " + chart.Number(s.Before, 2)
 		}
 		p.Rows = append(p.Rows, chart.RowLabel{Look: a.Policies[i], Label: a.Label(i), Note: note})
 		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: a.Policies[i], Name: a.Label(i),

@@ -73,7 +73,7 @@ func (a *Analysis) Leader(id string) *chart.Table {
 
 func (a *Analysis) leaderNote() string {
 	switch {
-	case len(a.Policies) < 2:
+	case a.Compared() < 2:
 		return ""
 	case a.R() < minReps:
 		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.", minReps)
@@ -94,7 +94,7 @@ func (a *Analysis) forest() chart.Axis {
 	type end struct{ lo, hi float64 }
 	var ends []end
 	in := a.Contenders()
-	for _, i := range a.Order[1:] {
+	for _, i := range a.Order[1:a.Compared()] {
 		d := a.Diff[i]
 		e := end{d.Mean, d.Mean}
 		if d.OK {
@@ -182,15 +182,15 @@ func (a *Analysis) Growth(id string) *chart.Table {
 	t := &chart.Table{ID: id, Title: "Growth exponents: " + a.Name, Cols: []chart.Column{
 		{Key: "policy", Head: "Policy", Text: true}, {Key: "exponent", Head: "Exponent", Dec: 2},
 		{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 2}, {Key: "hi", Head: "", Dec: 2, Range: true},
-		{Key: "from", Head: "From t"}, {Key: "to", Head: "To t"}, {Key: "bending", Head: "", Text: true},
+		{Key: "from", Head: "From t"}, {Key: "to", Head: "To t"}, {Key: "before", Head: "Decade before", Dec: 2},
 	}}
 	for _, i := range a.Order {
 		s := a.Summary[i]
-		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(), chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.TextCell("")}
+		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(), chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.Empty()}
 		if s.ExponentOK {
 			c[1], c[2], c[3] = chart.Num(s.Exponent), chart.Num(s.ExpLo), chart.Num(s.ExpHi)
-			if s.Bending {
-				c[6] = chart.TextCell("still bending")
+			if s.Before > 0 {
+				c[6] = chart.Num(s.Before)
 			}
 		}
 		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: c})

@@ -102,6 +102,7 @@ type page struct {
 	Overview   template.HTML
 	Across     []*figureView // figures over several environments
 	Envs       []*envView
+	Compared   template.HTML
 	Cost       *figureView
 	How        []string
 	Manifest   [][2]string
@@ -223,6 +224,7 @@ func (d *document) writePage(w io.Writer) error {
 		p.Across = append(p.Across, view(f))
 	}
 	p.Cost = view(d.cost)
+	p.Compared = under(d.compared, names)
 	for _, e := range d.envs {
 		v, err := e.view(names, len(d.envs) == 1)
 		if err != nil {
@@ -273,7 +275,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		}
 		if i != a.Best() {
 			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), chart.Percent(d.BehindLo), chart.Percent(d.BehindHi))
-			if d.Verdict == Tied && d.Need > a.R() {
+			if d.Verdict == Tied && d.Need > a.R() && d.Need <= tooMany*a.R() {
 				row.Interval += " "
 				row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
 			}
@@ -381,6 +383,12 @@ func (d *document) facts() []fact {
 		}
 	}
 	f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
+	switch values := d.run.Values(); {
+	case strings.HasPrefix(values, "Textbook"):
+		f = append(f, fact{"textbook values", ""})
+	case values != "":
+		f = append(f, fact{"tuned values", ""})
+	}
 	if m.Status == "interrupted" {
 		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done), chart.Count(m.Cells))})
 	}
@@ -415,6 +423,14 @@ func manifestRows(m sim.Manifest) [][2]string {
 	return slices.DeleteFunc(rows, func(r [2]string) bool { return strings.TrimSpace(r[1]) == "" })
 }
 
+// in names the environment of a number where there are several.
+func (d *document) in(e *envPart) string {
+	if len(d.envs) == 1 {
+		return ""
+	}
+	return " (" + e.a.Name + ")"
+}
+
 // how says how the numbers were made; every number in it comes from the analyses.
 func (d *document) how() []string {
 	out := []string{
@@ -424,10 +440,10 @@ func (d *document) how() []string {
 	var factors, pairing []string
 	for _, e := range d.envs {
 		if e.a.FactorOK {
-			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2), chart.Number(e.a.BandFactor, 2)))
+			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2), chart.Number(e.a.BandFactor, 2))+d.in(e))
 		}
 		if e.a.Pairing > 0 {
-			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2))
+			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2)+d.in(e))
 		}
 	}
 	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.", chart.Count(resamples), chart.Narrow)

@@ -3,14 +3,16 @@ package report
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"troupe/internal/stats"
 	"troupe/report/chart"
 )
 
 // against compares every policy with the one that the spec names as the reference: the quotient of
-// mean regrets, resampled. The factor is the larger of the quotients' own and that of the leader
-// table's differences, so a quotient never separates two policies that the table calls tied.
+// mean regrets, resampled. A reference that was stated before the run is compared with the others
+// only (many-to-one intervals, as Dunnett's); one that was named when results were there has the
+// factor of all pairs, if that is larger.
 func (a *Analysis) against(s *stats.Resamples) {
 	a.Reference = -1
 	for i := range a.Policies {
@@ -18,7 +20,8 @@ func (a *Analysis) against(s *stats.Resamples) {
 			a.Reference = i
 		}
 	}
-	if a.Reference < 0 || len(a.Policies) < 2 {
+	if a.Reference < 0 || a.Compared() < 2 || a.Rounded[a.Reference] {
+		a.Reference = -1
 		return
 	}
 	ref := a.Final(a.Reference)
@@ -27,12 +30,14 @@ func (a *Analysis) against(s *stats.Resamples) {
 	if s != nil && a.R() >= minReps && a.FactorOK {
 		var rivals [][]float64
 		for i := range a.Policies {
-			if i != a.Reference {
+			if i != a.Reference && !a.Rounded[i] {
 				rivals = append(rivals, a.Final(i))
 			}
 		}
 		if factor, ok = s.RatioFactor(rivals, ref, level); ok {
-			factor = math.Max(factor, a.Factor)
+			if a.Run.Manifest.LateReference {
+				factor = math.Max(factor, a.Factor)
+			}
 			a.RatioFactor = factor
 		}
 	}
@@ -40,7 +45,7 @@ func (a *Analysis) against(s *stats.Resamples) {
 		switch {
 		case i == a.Reference:
 			a.Ratios[i] = stats.Ratio{Value: 1, Lo: 1, Hi: 1, OK: true}
-		case ok && stats.Estimable(a.paired(i, a.Reference, len(a.Rounds)-1)):
+		case ok && !a.Rounded[i] && stats.Estimable(a.paired(i, a.Reference, len(a.Rounds)-1)):
 			a.Ratios[i] = stats.Fieller(a.Final(i), ref, factor)
 		case mean(ref) > 0:
 			a.Ratios[i] = stats.Ratio{Value: mean(a.Final(i)) / mean(ref)}
@@ -69,7 +74,7 @@ func (a *Analysis) versus() (head, lead Prose) {
 	for _, i := range a.Order {
 		r := a.Ratios[i]
 		switch {
-		case i == a.Reference:
+		case i == a.Reference, a.Rounded[i]:
 		case r.OK && r.Hi < 1:
 			less = append(less, say(name(a.Label(i)), " loses ", change(r)))
 		case r.OK && r.Lo > 1:
@@ -118,7 +123,10 @@ func (a *Analysis) Versus(id string) *chart.Table {
 			{Key: "lo", Head: "95" + chart.Narrow + "%, all at once", Pct: true, Plus: true}, {Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
 			{Key: "verdict", Head: "", Text: true}}}
 	if a.RatioFactor > 0 {
-		t.Note += " The intervals hold for all policies at once (factor " + chart.Number(a.RatioFactor, 2) + ", never below that of the table above)."
+		t.Note += " The intervals hold for all comparisons with " + ref + " at once (factor " + chart.Number(a.RatioFactor, 2) + "; it was stated before the run, so other pairs do not count)."
+		if a.Run.Manifest.LateReference {
+			t.Note = strings.Replace(t.Note, "it was stated before the run, so other pairs do not count", "it was named when results were there, so all pairs count", 1)
+		}
 	}
 	for _, i := range a.Order {
 		r := a.Ratios[i]
@@ -132,6 +140,8 @@ func (a *Analysis) Versus(id string) *chart.Table {
 			if r.Lo > 1 {
 				row.Cells[4] = chart.TextCell("more")
 			}
+		case a.Rounded[i]:
+			row.Cells[4] = chart.TextCell(Rounding.String())
 		case a.RatioFactor > 0:
 			row.Cells[4] = chart.TextCell("can’t tell apart")
 		}

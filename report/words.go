@@ -96,9 +96,9 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		}
 	}
 	switch {
-	case len(a.Policies) == 1:
+	case a.Compared() == 1:
 		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
-		lead = append(lead, say("It is the only policy of this run, so there is nothing to compare it with."))
+		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run", false: " here whose numbers are not rounding"}[len(a.Policies) == 1], ", so there is nothing to compare it with."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
 		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
@@ -116,7 +116,10 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say("No policy stands out.")
 		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", many(a.R(), "replication"), ".")
 		next := a.Order[1]
-		if n := a.Diff[next].Need; n > 0 {
+		switch n := a.Diff[next].Need; {
+		case n > tooMany*a.R():
+			p = say(p, " The difference to ", name(a.Label(next)), " looks too small to matter.")
+		case n > 0:
 			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
 		}
 		lead = append(lead, p)
@@ -141,10 +144,18 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	return head, lead
 }
 
+// tooMany is the multiple of the present replications from which a forecast says that the difference
+// is too small to matter.
+const tooMany = 20
+
 // needed says how many replications would separate the first tied policy from the best.
 func (a *Analysis) needed(tied []string) Prose {
-	for _, i := range a.Order[1:] {
-		if n := a.Diff[i].Need; a.Label(i) == tied[0] && n > 0 {
+	for _, i := range a.Order[1:a.Compared()] {
+		switch n := a.Diff[i].Need; {
+		case a.Label(i) != tied[0]:
+		case n > tooMany*a.R():
+			return say(" The difference to ", name(tied[0]), " looks too small to matter.")
+		case n > 0:
 			return say(" About ", about(n), " replications would separate ", name(tied[0]), " from it, if the difference is what it looks like.")
 		}
 	}
@@ -170,7 +181,7 @@ func about(n int) string {
 
 // shape says where mean, median and tail tell different stories.
 func (a *Analysis) shape() Prose {
-	if len(a.Policies) < 2 {
+	if a.Compared() < 2 {
 		return nil
 	}
 	best := a.Best()
@@ -182,7 +193,7 @@ func (a *Analysis) shape() Prose {
 		p = say(p, q)
 	}
 	med, tail := best, best
-	for _, i := range a.Order {
+	for _, i := range a.Order[:a.Compared()] {
 		if a.Summary[i].Median < a.Summary[med].Median {
 			med = i
 		}
@@ -202,7 +213,7 @@ func (a *Analysis) shape() Prose {
 		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ", chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
 	var ahead []string
-	for _, i := range a.Order[1:] {
+	for _, i := range a.Order[1:a.Compared()] {
 		if a.R() >= minReps && a.Diff[i].BehindHi < 0.5 && a.Diff[i].Moving > 0 {
 			ahead = append(ahead, a.Label(i))
 		}
@@ -217,6 +228,15 @@ func (a *Analysis) shape() Prose {
 func (a *Analysis) losses() (out []Prose) {
 	data := &a.Run.Envs[a.Env]
 	most := a.Run.Manifest.Replications
+	var rounded []string
+	for i, yes := range a.Rounded {
+		if yes {
+			rounded = append(rounded, a.Label(i))
+		}
+	}
+	if n := len(rounded); n > 0 {
+		out = append(out, say("† ", listed(rounded), plural(n, " never leaves", " never leave"), " a proper subspace here in real arithmetic, so what the run shows of ", plural(n, "it", "them"), " is rounding; ", plural(n, "it is", "they are"), " in no comparison."))
+	}
 	for _, p := range a.Missing {
 		out = append(out, say(name(a.Run.Manifest.Policies[p].Name), " finished no replication and is in no comparison."))
 	}
@@ -263,7 +283,7 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 				only = false
 			}
 		}
-		if only && a.R() >= minReps && len(a.Policies) > 1 {
+		if only && a.R() >= minReps && a.Compared() > 1 {
 			alone[w]++
 		}
 		for k := range never {
@@ -340,8 +360,12 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
 	switch {
 	case decided < len(all):
-		return say("The lowest mean regret is not the same policy’s in every environment."),
-			[]Prose{lowest, say("Some environments have too few replications to say whether that is more than chance.")}
+		few := "Some environments have"
+		if decided == 0 {
+			few = "The environments have"
+		}
+		return say("No policy has the lowest mean regret everywhere."),
+			[]Prose{lowest, say(few, " too few replications to say whether that is more than chance.")}
 	case len(safe) == len(all[0].Policies):
 		return say("No policy stands out in any of the ", total, " environments."), []Prose{lowest, say(chance)}
 	case len(safe) == 0:
@@ -356,14 +380,35 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		[]Prose{say("They are ", listed(safe), "."), lowest, say(chance)}
 }
 
+// Legend explains the marks of leader tables on one line: those that are there. "" when there are
+// none.
+func Legend(all []*Analysis) string {
+	var seen [Rounding + 1]bool
+	for _, a := range all {
+		for _, d := range a.Diff {
+			seen[d.Verdict] = true
+		}
+	}
+	var parts []string
+	for v := Lowest; v <= Rounding; v++ {
+		if seen[v] {
+			parts = append(parts, v.mark()+" "+v.String())
+		}
+	}
+	if len(parts) < 2 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "; diff: mean minus that of " + Lowest.mark()
+}
+
 // mark is the sign of a verdict.
 func (v Verdict) mark() string {
-	return [...]string{None: "", Lowest: "◆", Tied: "≈", Behind: "△", Worse: "▲"}[v]
+	return [...]string{None: "", Lowest: "◆", Tied: "≈", Behind: "△", Worse: "▲", Rounding: "†"}[v]
 }
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
-	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most", Worse: "worse"}[v]
+	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most", Worse: "worse", Rounding: "rounding, not compared"}[v]
 }
 
 // environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.

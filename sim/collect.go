@@ -46,7 +46,7 @@ func Collect(dir string, kinds Catalogue) error {
 		return nil
 	}
 	r.started = time.Now()
-	r.notes = m.Notes
+	r.notes, r.rounding = m.Notes, m.Rounding
 	_, err = r.publish(Interrupted)
 	return err
 }

@@ -60,6 +60,8 @@ type Case[T any] struct {
 	Options T
 	Table   spec.Raw // as written, sweeps resolved, without kind and name
 	Swept   []string // keys of Table that a sweep varies: "m", "scale.value"
+	Tune    spec.Raw // policies: the grid of troupe tune, values by key of Table; nil without one
+	Tuned   string   // policies: where tuned values come from; "" for values that were not tuned
 
 	path   string         // policy[1]
 	chosen []spec.Setting // what the sweep chose
@@ -206,20 +208,32 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 		if err != nil {
 			return nil, err
 		}
+		common := []string{"name"}
+		var grid spec.Raw
+		var tuned string
+		if key == "policy" {
+			common = append(common, "tune", "tuned")
+			if grid, err = tuneGrid(table, at); err != nil {
+				return nil, err
+			}
+			if tuned, err = tunedFrom(table, at); err != nil {
+				return nil, err
+			}
+		}
 		choices := spec.Expand(kinds, table)
 		if len(cases)+len(choices) > maxCases {
 			return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
 		}
 		for _, choice := range choices {
-			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}}
+			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid, Tuned: tuned}
 			raw := choice.Value.(spec.Raw)
-			if c.Options, err = spec.Decode(kinds, raw, at, "name"); err != nil {
+			if c.Options, err = spec.Decode(kinds, raw, at, common...); err != nil {
 				return nil, err
 			}
 			c.Kind = raw["kind"].(string)
 			c.Table = make(spec.Raw)
 			for k, v := range raw {
-				if k != "kind" && k != "name" {
+				if k != "kind" && !slices.Contains(common, k) {
 					c.Table[k] = v
 				}
 			}
@@ -230,6 +244,38 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 		}
 	}
 	return cases, nameCases(cases, key)
+}
+
+// tuneGrid returns the values that troupe tune tries, by option.
+func tuneGrid(table spec.Raw, at string) (spec.Raw, error) {
+	v, ok := table["tune"]
+	if !ok {
+		return nil, nil
+	}
+	at = spec.Join(at, "tune")
+	grid, ok := v.(spec.Raw)
+	if !ok || len(grid) == 0 {
+		return nil, spec.Errorf(at, "is %s, expected a table of lists such as { scale = [0.5, 1.0] }", spec.Show(v))
+	}
+	for k, v := range grid {
+		_, isTable := v.(spec.Raw)
+		if list, isList := v.([]any); !isTable && (!isList || len(list) == 0) {
+			return nil, spec.Errorf(spec.Join(at, k), "is %s, expected a list of values, or a table with one", spec.Show(v))
+		}
+	}
+	return grid, nil
+}
+
+func tunedFrom(table spec.Raw, at string) (string, error) {
+	v, ok := table["tuned"]
+	if !ok {
+		return "", nil
+	}
+	text, ok := v.(string)
+	if !ok || strings.TrimSpace(text) == "" || !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxHypothesis || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", spec.Errorf(spec.Join(at, "tuned"), "is %s, expected a line that says where the values come from", spec.Show(v))
+	}
+	return text, nil
 }
 
 func givenName(table spec.Raw, at string) (string, error) {
@@ -341,6 +387,9 @@ func (c *Case[T]) label(differing []string, digits int) {
 	var keys []string
 	values := make(map[string]string)
 	add := func(k string, v any) {
+		if parent, text, ok := scaleName(c.Table, k, digits); ok {
+			k, v = parent, text
+		}
 		if _, ok := values[k]; !ok {
 			keys = append(keys, k)
 			values[k] = show(v, digits)
@@ -363,7 +412,48 @@ func (c *Case[T]) label(differing []string, digits int) {
 	}
 }
 
-// settings writes m=8, scale=beta. A nested setting goes by its last key, or by the table's when
+// scaleName returns the path and the name of the scale that the setting at path is part of: 0.3β for
+// { kind = "beta", value = 0.3 }, 0.3β̃ for betatilde. ok is false when the setting is of no such table.
+func scaleName(table spec.Raw, path string, digits int) (parent, text string, ok bool) {
+	v := any(table)
+	for part := range strings.SplitSeq(path, ".") {
+		t, isTable := v.(spec.Raw)
+		if !isTable {
+			return "", "", false
+		}
+		if kind, found := scaleKind(t); found && (part == "kind" || part == "value") {
+			return parent, scaleText(kind, t, digits), true
+		}
+		parent, v = spec.Join(parent, part), t[part]
+	}
+	if t, isTable := v.(spec.Raw); isTable {
+		if kind, found := scaleKind(t); found {
+			return parent, scaleText(kind, t, digits), true
+		}
+	}
+	return "", "", false
+}
+
+// scaleKind returns the kind of a table such as { kind = "beta", value = 0.3 }.
+func scaleKind(t spec.Raw) (kind string, ok bool) {
+	if t == nil {
+		return "", false
+	}
+	kind, _ = t["kind"].(string)
+	_, hasValue := t["value"]
+	return kind, (kind == "beta" || kind == "betatilde" || kind == "constant") && (len(t) == 1 || len(t) == 2 && hasValue)
+}
+
+func scaleText(kind string, t spec.Raw, digits int) string {
+	letter := map[string]string{"beta": "β", "betatilde": "β̃"}[kind]
+	v, ok := t["value"]
+	if !ok {
+		return letter
+	}
+	return show(v, digits) + letter
+}
+
+// settings writes m=8, scale=0.3β. A nested setting goes by its last key, or by the table's when
 // the last is kind or value; by its whole path when that is not unique.
 func settings(keys []string, values map[string]string) string {
 	short := make([]string, len(keys))
@@ -385,6 +475,29 @@ func settings(keys []string, values map[string]string) string {
 		out = append(out, short[i]+"="+values[k])
 	}
 	return strings.Join(out, ", ")
+}
+
+// OptionText writes the value of an option as names of policies do: 0.3β for
+// { kind = "beta", value = 0.3 }, kind(a=1, b=2) for other tables, four digits.
+func OptionText(v any) string {
+	t, ok := v.(spec.Raw)
+	if !ok {
+		return show(v, 4)
+	}
+	kind, isScale := scaleKind(t)
+	if isScale {
+		return scaleText(kind, t, 4)
+	}
+	var in []string
+	for _, k := range slices.Sorted(maps.Keys(t)) {
+		if k != "kind" {
+			in = append(in, k+"="+OptionText(t[k]))
+		}
+	}
+	if in != nil {
+		kind += "(" + strings.Join(in, ", ") + ")"
+	}
+	return kind
 }
 
 // flatten lists the settings of a table by their path.

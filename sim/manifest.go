@@ -32,12 +32,21 @@ type Manifest struct {
 	Record       []string `json:"record,omitempty"`             // what diagnostics.csv holds
 	Diagnostics  string   `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
 	Reference    string   `json:"reference,omitempty"`          // the policy that others are compared with
+	// Rounding lists what is in no verdict: the policy never leaves a proper subspace there in real
+	// arithmetic, so its numbers are those of rounding errors (bandit.Confined).
+	Rounding []Pair `json:"rounding,omitempty"`
 	// LateReference: the reference was named when results were there already, so it was not stated
 	// before the run.
 	LateReference bool             `json:"late_reference,omitempty"`
 	Environments  []EnvironmentRow `json:"environments"`
 	Policies      []PolicyRow      `json:"policies"`
 	Notes         []string         `json:"notes,omitempty"` // warnings, rescalings
+}
+
+// Pair names an environment and a policy.
+type Pair struct {
+	Environment string `json:"environment"`
+	Policy      string `json:"policy"`
 }
 
 // EnvironmentRow is one environment after sweeps were multiplied out.
@@ -62,8 +71,11 @@ type PolicyRow struct {
 	Kind    string         `json:"kind"`
 	Options map[string]any `json:"options"`
 	Swept   []string       `json:"swept"`
-	Rounds  int            `json:"rounds"`  // rounds played over all cells
-	Seconds float64        `json:"seconds"` // a worker's time for these rounds, environment included
+	// Defaults says in words what options stand for that the spec leaves out: lambda → 1.
+	Defaults map[string]string `json:"defaults,omitempty"`
+	Tuned    string            `json:"tuned,omitempty"` // where tuned values come from; "": the values were not tuned
+	Rounds   int               `json:"rounds"`          // rounds played over all cells
+	Seconds  float64           `json:"seconds"`         // a worker's time for these rounds, environment included
 }
 
 // Status of a run. A run that is under way, or was killed, has the status Interrupted.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"troupe/spec"
 )
 
 // files prints the cells that are done; also is nil when the spec asks for nothing but results.
@@ -58,7 +59,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim, r.worlds[e].file})
 	}
 	for p, c := range x.Policies {
-		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept}
+		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c), Tuned: c.Tuned}
 		for e := range x.Environments {
 			for rep := range x.Replications {
 				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {
@@ -69,7 +70,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		}
 		m.Policies = append(m.Policies, mp)
 	}
-	m.Notes = slices.Clone(r.notes)
+	m.Notes, m.Rounding = slices.Clone(r.notes), r.rounding
 	r.manifest = m
 	if r.o.Dir == "" || status != Complete && r.finished {
 		return out, nil // finished results stay until all that replaces them is there
@@ -85,6 +86,25 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		}
 	}
 	return out, writeManifest(r.o.Dir, &m)
+}
+
+// defaultsOf says what the options stand for that a policy's table leaves out. Where the default
+// depends on the preset the list of options has both, the practical one first.
+func defaultsOf(c PolicyCase) map[string]string {
+	out := make(map[string]string)
+	for _, o := range spec.Options(c.Options) {
+		if _, written := c.Table[o.Key]; written || o.Default == "" {
+			continue
+		}
+		text := o.Default
+		if practical, paper, two := strings.Cut(text, "; "); two {
+			if text = practical; c.Table["preset"] != nil && c.Table["preset"] != "practical" {
+				text = paper
+			}
+		}
+		out[o.Key] = text
+	}
+	return out
 }
 
 // tidy rewrites the journal of a complete run without the lines that are not its own.

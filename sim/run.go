@@ -133,6 +133,7 @@ type runner struct {
 	worlds   []worldFacts
 	together []bool // environment × policy: replications can be one job
 	notes    []string
+	rounding []Pair
 	old      *Manifest // what the directory held, nil for nothing
 	before   *Manifest // the same, if it is of this experiment
 	finished bool      // old is complete, and results.csv is what it says
@@ -205,6 +206,9 @@ func (r *runner) rehearse() error {
 				for _, text := range w.Warnings(set) {
 					r.note(fmt.Sprintf("policy %s on environment %s: %s", pc.Name, c.Name, text))
 				}
+			}
+			if c, ok := pol.(bandit.Confined); ok && c.Confined(set) {
+				r.rounding = append(r.rounding, Pair{x.Environments[e].Name, pc.Name})
 			}
 			var a bandit.Action
 			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {

@@ -135,7 +135,7 @@ func (s *File) Locate(err error) error {
 		return err
 	}
 	msg := fault.Msg
-	if strings.HasPrefix(msg, "is ") {
+	if strings.HasPrefix(msg, "is ") || strings.HasPrefix(msg, "has ") {
 		msg = withoutTable(fault.Path) + " " + msg
 	}
 	pl := s.nearest(fault.Path)

@@ -59,10 +59,18 @@ from the first to the second, paired by replication. The page is compare.html in
 			if err := collect(args[0]); err != nil {
 				return err
 			}
-			paths, err := report.Build(args[0], report.Options{NoFigures: noFigures, Sizes: more})
+			run, err := report.Load(args[0])
 			if err != nil {
 				return err
 			}
+			paths, err := report.Write(run, args[0], report.Options{NoFigures: noFigures, Sizes: more})
+			if err != nil {
+				return err
+			}
+			if err := t.tables(run, true); err != nil {
+				return err
+			}
+			fmt.Fprintln(t.w)
 			fmt.Fprintf(t.w, "report   %s\n", paths.Page)
 			if !noFigures {
 				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(args[0], "figures"))

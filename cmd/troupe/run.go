@@ -450,9 +450,25 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		if err := table.Text(t.w, lineWidth, t.color); err != nil {
 			return err
 		}
+		if table = a.Versus("reference"); table == nil {
+			continue
+		}
+		if t.plain {
+			table = table.Plain()
+		}
+		fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Title), 0))
+		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			return err
+		}
+	}
+	if legend := report.Legend(all); legend != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(legend), 0))
 	}
 	if !verdict || len(all) == 0 {
 		return nil
+	}
+	if values := run.Values(); values != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
 	}
 	head, lead := report.Headline(all)
 	fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(head.String()), 0)))
@@ -467,7 +483,8 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 func (t terminal) words(s string) string {
 	s = strings.NewReplacer("\u202f", " ", "\u00a0", " ").Replace(s)
 	if t.plain {
-		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=").Replace(s)
+		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=",
+			"◆", "*", "≈", "~", "△", "^", "▲", ">", "†", "#").Replace(s)
 	}
 	return s
 }

@@ -229,7 +229,8 @@ func (t *Table) Booktabs(w io.Writer) error {
 var (
 	texText = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`,
 		"#", `\#`, "_", `\_`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`,
-		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "△", `$\vartriangle$`, "…", `\ldots{}`,
+		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "△", `$\vartriangle$`, "†", `$\dagger$`, "…", `\ldots{}`,
+		"β̃", `$\tilde\beta$`, "α", `$\alpha$`, "β", `$\beta$`, "γ", `$\gamma$`, "δ", `$\delta$`, "ε", `$\varepsilon$`, "θ", `$\theta$`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "σ", `$\sigma$`, "τ", `$\tau$`, "φ", `$\varphi$`, "ω", `$\omega$`, "Γ", `$\Gamma$`, "Δ", `$\Delta$`, "Σ", `$\Sigma$`, "Ω", `$\Omega$`, "√", `$\surd$`,
 		"≤", `$\le$`, "≥", `$\ge$`, "’", "'")
 	texMath = strings.NewReplacer("≥ ", `\ge `, "≤ ", `\le `, " %", `\,\%`, "%", `\%`)
 )
@@ -436,7 +437,7 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 func (t *Table) Plain() *Table {
 	u := *t
 	u.plain = true
-	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "±", "+-", "’", "'", "µ", "u", "×", "x")
+	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "†", "#", "±", "+-", "’", "'", "µ", "u", "×", "x")
 	u.Cols = append([]Column(nil), t.Cols...)
 	for i := range u.Cols {
 		u.Cols[i].Head = plain.Replace(u.Cols[i].Head)
