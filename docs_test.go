@@ -3,6 +3,7 @@ package troupe_test
 import (
 	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"maps"
@@ -187,6 +188,36 @@ func TestLinks(t *testing.T) {
 	}
 	if checked < 50 {
 		t.Errorf("only %d links were checked", checked)
+	}
+}
+
+// inside are packages without an example: programs, embedded files, and what only the program uses.
+var inside = []string{"cmd/troupe", "experiments", "report", "report/chart", "spec", "verify", "serve/api",
+	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest"}
+
+// TestPackagesHaveExamples: every public package has an example with output, which go test runs.
+func TestPackagesHaveExamples(t *testing.T) {
+	for dir := range layers {
+		if strings.HasPrefix(dir, "internal/") || slices.Contains(inside, dir) {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range doc.Examples(file) {
+				found = found || e.Output != ""
+			}
+		}
+		if !found {
+			t.Errorf("the package %s has no example with output", dir)
+		}
 	}
 }
 
