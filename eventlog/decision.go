@@ -106,7 +106,9 @@ type Decision struct {
 
 	// From log version 2 on.
 
-	NZ Sparse `json:"nz,omitzero"` // features of the action by their coordinates that are not 0; then there is no X
+	// Atoms is the encoding of the action by a hashed encoder, in the encoder's own form; then there is no
+	// X. At most MaxData bytes.
+	Atoms []byte `json:"atoms,omitempty"`
 
 	// Law, Groups, Voters and Floor are the law of the draw over all K candidates, in their order. The
 	// candidates of a group cannot be told apart by the policy. Candidate i is chosen with probability
@@ -142,20 +144,29 @@ func (r *Decision) check() error {
 	return firstError(
 		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
 		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot), checkVector("decision: x", r.X),
-		r.NZ.check("decision: nz"), r.checkLaw(), r.checkNew())
+		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew())
 }
 
 // checkNew checks the other fields of log version 2.
 func (r *Decision) checkNew() error {
 	switch {
-	case len(r.X) > 0 && !r.NZ.IsZero():
-		return fmt.Errorf("decision: x and nz are both set: %w", ErrMalformed)
 	case r.Floor > FloorUnit:
 		return fmt.Errorf("decision: floor = %d, want at most %d: %w", r.Floor, FloorUnit, ErrMalformed)
 	case len(r.Request) > MaxRequest:
 		return fmt.Errorf("decision: request has %d bytes, at most %d are allowed: %w", len(r.Request), MaxRequest, ErrMalformed)
 	case r.Notes>>len(noteNames) != 0:
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
+	}
+	return nil
+}
+
+// checkAtoms checks the encoding of an action, a vector or atoms.
+func checkAtoms(name string, x []float64, atoms []byte) error {
+	switch {
+	case len(x) > 0 && len(atoms) > 0:
+		return fmt.Errorf("%s: x and atoms are both set: %w", name, ErrMalformed)
+	case len(atoms) > MaxData:
+		return fmt.Errorf("%s: atoms have %d bytes, at most %d are allowed: %w", name, len(atoms), MaxData, ErrMalformed)
 	}
 	return nil
 }
@@ -219,8 +230,8 @@ func (r *Decision) checkLaw() error {
 
 func (r *Decision) news() string {
 	switch {
-	case !r.NZ.IsZero():
-		return "nz"
+	case len(r.Atoms) > 0:
+		return "atoms"
 	case len(r.Law) > 0:
 		return "law"
 	case len(r.Groups) > 0:
@@ -264,7 +275,7 @@ func (r *Decision) append(b []byte) []byte {
 	b = putUint(b, 22, r.WouldNum)
 	b = putFixed(b, 23, uint64(r.Draw))
 	b = putBytes(b, 24, r.Slot)
-	b = putSparse(b, 25, r.NZ)
+	b = putBytes(b, 25, r.Atoms)
 	b = putUints(b, 26, r.Law)
 	b = putUints(b, 27, r.Groups)
 	b = putUint(b, 28, r.Voters)
@@ -325,11 +336,11 @@ func (r *Decision) field(d *decoder) {
 	case 24:
 		r.Slot = d.text()
 	case 25:
-		r.NZ = d.sparse()
+		r.Atoms = d.bytes()
 	case 26:
 		r.Law = list(d, d.slate.votes)
 	case 27:
-		r.Groups = list(d, d.slate.indices)
+		r.Groups = list(d, d.slate.numbers)
 	case 28:
 		r.Voters = d.uint()
 	case 29:
@@ -371,7 +382,7 @@ func (r *Activate) field(d *decoder) {
 	}
 }
 
-// Reward pays for a decision. X or NZ is copied from it, so that the learner is a fold over rewards and
+// Reward pays for a decision. X or Atoms is copied from it, so that the learner is a fold over rewards and
 // control records and needs no join.
 type Reward struct {
 	Event  Event     `json:"event"`
@@ -384,23 +395,20 @@ type Reward struct {
 
 	// From log version 2 on.
 
-	NZ Sparse `json:"nz,omitzero"` // as in the decision; then there is no X
+	Atoms []byte `json:"atoms,omitempty"` // copied from the decision; then there is no X
 }
 
 func (*Reward) Kind() Kind { return KindReward }
 func (r *Reward) check() error {
-	switch {
-	case r.Model == 0:
+	if r.Model == 0 {
 		return fmt.Errorf("reward: model is 0: %w", ErrMalformed)
-	case len(r.X) > 0 && !r.NZ.IsZero():
-		return fmt.Errorf("reward: x and nz are both set: %w", ErrMalformed)
 	}
 	return firstError(r.Event.check("reward: event"), checkVector("reward: x", r.X),
-		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), r.NZ.check("reward: nz"))
+		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), checkAtoms("reward", r.X, r.Atoms))
 }
 func (r *Reward) news() string {
-	if !r.NZ.IsZero() {
-		return "nz"
+	if len(r.Atoms) > 0 {
+		return "atoms"
 	}
 	return ""
 }
@@ -412,7 +420,7 @@ func (r *Reward) append(b []byte) []byte {
 	b = putBytes(b, 5, r.Source)
 	b = putInt(b, 6, r.Time)
 	b = putFixed(b, 7, uint64(r.Key))
-	return putSparse(b, 8, r.NZ)
+	return putBytes(b, 8, r.Atoms)
 }
 func (r *Reward) field(d *decoder) {
 	switch d.num {
@@ -431,7 +439,7 @@ func (r *Reward) field(d *decoder) {
 	case 7:
 		r.Key = ID(d.fixed())
 	case 8:
-		r.NZ = d.sparse()
+		r.Atoms = d.bytes()
 	default:
 		d.unknown()
 	}

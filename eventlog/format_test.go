@@ -67,8 +67,6 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []uint64{3}, "bytes"
 			case *[]uint32:
 				*p, kind = []uint32{3}, "bytes"
-			case *Sparse:
-				*p, kind = Sparse{[]uint32{3}, []float64{3}}, "bytes"
 			case *JSON:
 				*p, kind = JSON("abc"), "bytes"
 			case *[]Digest:

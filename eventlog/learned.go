@@ -25,7 +25,8 @@ func (m Measure) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (m Measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// MaxData is the largest Data of a Learned or a Piece, in bytes.
+// MaxData is the largest Data of a Learned or a Piece, and the largest Atoms of a Decision or a Reward, in
+// bytes.
 const MaxData = 512 << 10
 
 // Learned is something that a model measured, which is part of its encoder from here on. The first record

@@ -10,7 +10,7 @@ type slate struct {
 	decisions []Decision
 	rewards   []Reward
 	floats    pool[float64]
-	names     pool[uint32]
+	groups    pool[uint32]
 	counts    pool[uint64]
 }
 
@@ -39,7 +39,7 @@ func (m *slate) begin(n int) []Record {
 	}
 	m.decisions, m.rewards = m.decisions[:0], m.rewards[:0]
 	m.floats.begin()
-	m.names.begin()
+	m.groups.begin()
 	m.counts.begin()
 	return slices.Grow(m.records[:0], n)
 }
@@ -65,12 +65,12 @@ func (m *slate) vector(n int) []float64 {
 	return m.floats.take(n)
 }
 
-// indices returns n names of coordinates or numbers of groups.
-func (m *slate) indices(n int) []uint32 {
+// numbers returns n numbers of groups.
+func (m *slate) numbers(n int) []uint32 {
 	if m == nil {
 		return make([]uint32, n)
 	}
-	return m.names.take(n)
+	return m.groups.take(n)
 }
 
 // votes returns n counts.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -78,6 +79,9 @@ func putFloats(b []byte, num uint32, x []float64) []byte {
 	}
 	return b
 }
+
+// uvarintLen returns the length of a varint.
+func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // putUints writes numbers, packed varints.
 func putUints[T uint32 | uint64](b []byte, num uint32, x []T) []byte {

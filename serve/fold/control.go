@@ -88,6 +88,8 @@ func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
 		return f.rollback(r, at)
 	case eventlog.RaiseVersion:
 		return Accepted, nil
+	case eventlog.Import, eventlog.Trim, eventlog.Members, eventlog.Adopt:
+		return None, fmt.Errorf("this program does not have the act %v yet", r.Act) // to skip it would be another state
 	}
 	m := f.models[r.Model]
 	if m == nil || m.Deleted || m.Successor != 0 {
