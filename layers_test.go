@@ -49,7 +49,7 @@ var layers = map[string]string{
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",
 	"report/chart":          "",
-	"report":                "rng spec theory internal/stats sim verify report/chart",
+	"report":                "rng spec theory internal/stats sim verify report/chart ope",
 	"cmd/troupe":            "*",
 }
 

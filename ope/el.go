@@ -55,22 +55,23 @@ func empirical(w, x []float64, z float64) (value, lo, hi float64, err error) {
 		return 2 * (d - base)
 	}
 	find := func(step float64) float64 {
-		a, b := value, value+step
-		for k := 0; gap(b) < z*z; k++ {
+		d, before := step, 0.0
+		g := gap(value+d) - z*z
+		for k := 0; g < 0; k++ {
 			if k > 200 {
-				return b
+				return value + d
 			}
-			b += step
+			before = d
+			d += step
+			g = gap(value+d) - z*z
 		}
-		for range 60 {
-			m := (a + b) / 2
-			if gap(m) < z*z {
-				a = m
-			} else {
-				b = m
-			}
+		start := -z * z
+		if before != 0 {
+			start = gap(value+before) - z*z
 		}
-		return (a + b) / 2
+		// in units of the step the function −gap falls
+		lo, hi := root(func(u float64) float64 { return z*z - gap(value+u*step) }, before/step, d/step, -start, -g)
+		return value + (lo+hi)/2*step
 	}
 	return value, find(-se), find(se), nil
 }

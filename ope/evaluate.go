@@ -488,13 +488,13 @@ func (e *engine) fit(n int) error {
 	return nil
 }
 
-// point adds a point to the running estimates, about 8 % apart.
+// point adds a point to the running estimates, about 10 % apart.
 func (e *engine) point() {
 	n := e.total.n
 	if n < e.next.N {
 		return
 	}
-	e.next.N = n + max(n/12, 16)
+	e.next.N = n + max(n/10, 64)
 	for t := range e.p.o.Targets {
 		e.running[t] = append(e.running[t], e.total.running(e.p, t))
 	}

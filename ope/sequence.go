@@ -100,7 +100,8 @@ func (c *capital) bound(alpha, lo, hi float64) float64 {
 	}
 	want := math.Log(1/alpha) + math.Log(float64(m))
 	n := float64(c.n)
-	over := func(v float64) bool {
+	// over is log M_n(v) − log(1/α), which falls in v
+	over := func(v float64) float64 {
 		most := math.Inf(-1)
 		var t [8 * steps]float64
 		m := 0
@@ -111,33 +112,56 @@ func (c *capital) bound(alpha, lo, hi float64) float64 {
 				m++
 			}
 		}
-		if most >= want {
-			return true
-		}
 		s := 0.0
 		for _, x := range t[:m] {
-			s += math.Exp(x - most)
+			if x -= most; x > -50 {
+				s += math.Exp(x)
+			}
 		}
-		return most+math.Log(s) >= want
+		return most + math.Log(s) - want
 	}
-	if !over(lo) {
+	at := over(lo)
+	if at < 0 {
 		return lo
 	}
-	if over(hi) {
+	end := over(hi)
+	if end >= 0 {
 		return hi
 	}
-	for range 80 {
-		mid := (lo + hi) / 2
-		if mid == lo || mid == hi {
+	lo, _ = root(over, lo, hi, at, end)
+	return lo
+}
+
+// root brackets the zero of a falling function with f(a) = fa ≥ 0 > f(b) = fb: regula falsi with the Illinois step, and
+// a bisection where that is slow. The bracket ends below 1e-15 of its ends' size, or after 200 steps.
+func root(f func(float64) float64, a, b, fa, fb float64) (lo, hi float64) {
+	side := 0
+	width := b - a
+	for i := range 200 {
+		m := b - fb*(b-a)/(fb-fa)
+		if i%4 == 3 && b-a > width/8 || !(m > a && m < b) {
+			m = (a + b) / 2
+		}
+		if i%4 == 3 {
+			width = b - a
+		}
+		if m <= a || m >= b || b-a <= 1e-15*max(1e-3, math.Abs(a), math.Abs(b)) {
 			break
 		}
-		if over(mid) {
-			lo = mid
+		v := f(m)
+		if v >= 0 {
+			if a, fa = m, v; side == 1 {
+				fb /= 2
+			}
+			side = 1
 		} else {
-			hi = mid
+			if b, fb = m, v; side == -1 {
+				fa /= 2
+			}
+			side = -1
 		}
 	}
-	return lo
+	return a, b
 }
 
 // twoSided is a lower and an upper capital: the upper one is that of the reflected process.

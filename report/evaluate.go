@@ -1,0 +1,447 @@
+package report
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/ope"
+	"troupe/report/chart"
+)
+
+//go:embed page/evaluate.html
+var evaluateFile embed.FS
+
+var evaluateTemplate = parsed(evaluateFile, "evaluate.html")
+
+// EvaluateMeta is what the page of an evaluation says about the run.
+type EvaluateMeta struct {
+	When    string
+	Command string
+}
+
+// evaluateLooks: the interval that holds, the one that leans on large n, plain points.
+var evaluateLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Baseline}
+
+const (
+	lookSure = iota
+	lookLarge
+	lookPlain
+)
+
+// evaluateTarget is one target on the page.
+type evaluateTarget struct {
+	ID, Name, Learns, Overlap, Verdict string
+	Difference                         []evaluateRow
+	Rows                               []evaluateRow
+	Notes                              []string
+	Figures                            []evaluateFigure
+}
+
+type evaluateRow struct{ Name, Value, Sure, Large string }
+
+type evaluateFigure struct {
+	Title, How string
+	SVG        template.HTML
+}
+
+// BuildEvaluation writes the page of an evaluation to dir/evaluate.html, and its figures as SVG, PDF, PNG and CSV to
+// dir/figures. It returns the path of the page.
+func BuildEvaluation(dir string, r *ope.Result, meta EvaluateMeta) (string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if err := WriteEvaluation(&b, r, meta); err != nil {
+		return "", err
+	}
+	var all []*chart.Figure
+	for i, t := range r.Targets {
+		all = append(all, evaluateFigures(r, t, prefixOf(i))...)
+	}
+	if _, err := chart.WriteFigures(filepath.Join(dir, "figures"), all, evaluateLooks, time.Time{}, chart.Sizes[0], true); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "evaluate.html")
+	return path, chart.WriteFile(path, b.Bytes())
+}
+
+// prefixOf begins the names of a target's figures.
+func prefixOf(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d-", i+1)
+}
+
+// WriteEvaluation writes the page.
+func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
+	view := struct {
+		shell
+		When, Head, Level string
+		Lead              []string
+		Facts             []string
+		Targets           []evaluateTarget
+		Pairs             []evaluateRow
+		Ranking           string
+		Skipped           []evaluateRow
+		Warnings          []string
+		Sequence, Normal  string
+		Command           string
+	}{shell: newShell("evaluation", evaluateLooks, 0, 0), When: meta.When, Command: meta.Command, Sequence: r.Assumptions.Sequence,
+		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
+	dec := evaluateDecimals(r)
+	for i, t := range r.Targets {
+		view.Targets = append(view.Targets, evaluateView(r, t, i, dec))
+	}
+	first := r.Targets[0]
+	view.Head = first.Name + ": " + first.Verdict + "."
+	if len(r.Targets) > 1 {
+		view.Head = fmt.Sprintf("%d policies against what ran", len(r.Targets))
+		view.Ranking = strings.Join(r.Ranking, ", ")
+	}
+	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, "rewards in [" + chart.Amount(r.Rewards[0], 3) + ", " + chart.Amount(r.Rewards[1], 3) + "]",
+		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log", "unknown": "log of unknown kind"}[r.Log.Adaptive]}
+	if r.Log.First != nil {
+		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
+	}
+	for _, p := range r.Pairs {
+		view.Pairs = append(view.Pairs, evaluateRow{Name: p.First + " − " + p.Second, Sure: pairText(p.Sequence, dec, true), Large: p.Verdict})
+	}
+	for _, k := range slices.Sorted(mapKeys(r.Log.Skipped)) {
+		view.Skipped = append(view.Skipped, evaluateRow{Name: k, Value: chart.Count(r.Log.Skipped[k])})
+	}
+	if r.Log.Pending > 0 {
+		view.Skipped = append(view.Skipped, evaluateRow{Name: "windows still open at the end of the log: these and all later decisions", Value: chart.Count(r.Log.Pending)})
+	}
+	return evaluateTemplate().Execute(w, view)
+}
+
+func mapKeys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// evaluateDecimals is how many decimals tell the narrowest interval apart.
+func evaluateDecimals(r *ope.Result) int {
+	least := (r.Rewards[1] - r.Rewards[0]) / 2
+	for _, t := range r.Targets {
+		for i := range t.Estimates {
+			for _, p := range []*ope.Pair{t.Estimates[i].Normal, t.Estimates[i].Sequence} {
+				if p != nil && p[1] > p[0] {
+					least = min(least, p[1]-p[0])
+				}
+			}
+		}
+	}
+	return max(0, min(9, 1-int(math.Floor(math.Log10(least)))))
+}
+
+func valueText(v *float64, dec int, sign bool) string {
+	switch {
+	case v == nil:
+		return "–"
+	case sign:
+		return chart.Signed(*v, dec)
+	}
+	return chart.Number(*v, dec)
+}
+
+func pairText(p *ope.Pair, dec int, sign bool) string {
+	if p == nil {
+		return "–"
+	}
+	return valueText(&p[0], dec, sign) + " … " + valueText(&p[1], dec, sign)
+}
+
+// evaluateView is the words and tables of a target.
+func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
+	d := t.Diagnostics
+	v := evaluateTarget{ID: fmt.Sprintf("target-%d", i+1), Name: t.Name, Verdict: t.Verdict}
+	v.Overlap = fmt.Sprintf("Overlap is %s: %s effective decisions of %s, %s effective rewarded ones; the largest weight is %.3g, the mean weight %.3g, and %s of the weights are zero. The ten largest contributions are %s of the weighted reward.",
+		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0), d.WeightMax, d.WeightMean, chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
+	if d.Unsupported != nil && *d.Unsupported > 0 {
+		v.Overlap += fmt.Sprintf(" The target plays actions without support with probability %.3g.", *d.Unsupported)
+	}
+	if t.Learns != "no" {
+		v.Learns = "This target learns while it is evaluated; its value is the average on the way."
+	}
+	if u := t.Uplift; u != nil {
+		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true), pairText(u.Normal, dec, true)}}
+		if u.Why != nil {
+			v.Notes = append(v.Notes, "difference: "+*u.Why)
+		}
+	}
+	for k := range t.Estimates {
+		e := &t.Estimates[k]
+		sure, large := pairText(e.Sequence, dec, false), pairText(e.Normal, dec, false)
+		if e.Lower != nil {
+			sure = "at least " + valueText(e.Lower, dec, false)
+		}
+		if e.Interval != nil {
+			large = pairText(e.Interval, dec, false)
+		}
+		v.Rows = append(v.Rows, evaluateRow{e.Estimator, valueText(e.Value, dec, false), sure, large})
+		if e.Why != nil {
+			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
+		}
+	}
+	for _, f := range evaluateFigures(r, t, prefixOf(i)) {
+		v.Figures = append(v.Figures, evaluateFigure{f.Title, f.How, f.HTML()})
+	}
+	return v
+}
+
+// evaluateFigures draws what is known about a target.
+func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Figure {
+	var out []*chart.Figure
+	add := func(f *chart.Figure) {
+		if f != nil {
+			f.ID = prefix + f.ID
+			out = append(out, f)
+		}
+	}
+	add(differenceFigure(t))
+	add(agreementFigure(t))
+	add(runningFigure(t))
+	add(weightFigure(t))
+	add(essFigure(t))
+	if r.Log.Law {
+		add(calibrationFigure(r))
+	}
+	add(actionFigure(r))
+	return out
+}
+
+// forest makes a figure of rows with two intervals each: the one that holds above, the other below.
+type forest struct {
+	rows        []chart.RowLabel
+	sure, large chart.Mark
+	points      chart.Mark
+	lo, hi      float64
+}
+
+func newForest() *forest {
+	return &forest{lo: math.Inf(1), hi: math.Inf(-1), sure: chart.Mark{Kind: chart.Across, Look: lookSure, Name: "holds"},
+		large: chart.Mark{Kind: chart.Across, Look: lookLarge, Name: "if n is large"}, points: chart.Mark{Kind: chart.Across, Look: lookPlain, Name: "value"}}
+}
+
+func (f *forest) add(name string, value *float64, sure, large *ope.Pair) {
+	if value == nil {
+		return
+	}
+	y := float64(len(f.rows)) + 0.5
+	f.rows = append(f.rows, chart.RowLabel{Look: -1, Label: name})
+	put := func(m *chart.Mark, p *ope.Pair, y float64) {
+		m.X, m.Y, m.Lo, m.Hi = append(m.X, *value), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
+		f.lo, f.hi = min(f.lo, p[0], *value), max(f.hi, p[1], *value)
+	}
+	apart := 0.13
+	if sure == nil || large == nil {
+		apart = 0
+	}
+	if sure != nil {
+		put(&f.sure, sure, y-apart)
+	}
+	if large != nil {
+		put(&f.large, large, y+apart)
+	}
+	if sure == nil && large == nil {
+		put(&f.points, &ope.Pair{*value, *value}, y)
+	}
+}
+
+func (f *forest) figure(id, title, how string, zero bool) *chart.Figure {
+	if len(f.rows) == 0 {
+		return nil
+	}
+	if zero {
+		f.lo, f.hi = min(f.lo, 0), max(f.hi, 0)
+	}
+	ticks := chart.LinearTicks(f.lo, f.hi, 5)
+	p := &chart.Panel{Look: -1, Rows: f.rows, Y: chart.Axis{Lo: float64(len(f.rows)), Hi: 0}, X: chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "reward of a decision"}}
+	for _, m := range []chart.Mark{f.sure, f.large, f.points} {
+		if len(m.X) > 0 {
+			p.Marks = append(p.Marks, m)
+		}
+	}
+	if zero {
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.ZeroX, Look: -1, X: []float64{0}})
+	}
+	return &chart.Figure{ID: id, Title: title, How: how, Panels: []*chart.Panel{p}, Strips: true}
+}
+
+func differenceFigure(t *ope.Evaluated) *chart.Figure {
+	if t.Uplift == nil {
+		return nil
+	}
+	f := newForest()
+	f.add(t.Name, t.Uplift.Value, t.Uplift.Sequence, t.Uplift.Normal)
+	return f.figure("difference", "The difference", "What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, the lower one if n is large.", true)
+}
+
+func agreementFigure(t *ope.Evaluated) *chart.Figure {
+	f := newForest()
+	for i := range t.Estimates {
+		e := &t.Estimates[i]
+		large := e.Normal
+		if e.Interval != nil {
+			large = e.Interval
+		}
+		f.add(e.Estimator, e.Value, e.Sequence, large)
+	}
+	return f.figure("estimates", "Do the estimators agree?", "All estimates on one axis. Estimators that are biased in different directions and agree make each other credible; logged is what ran.", false)
+}
+
+// runningFigure is the estimate so far with its sequence.
+func runningFigure(t *ope.Evaluated) *chart.Figure {
+	if len(t.Running) < 2 {
+		return nil
+	}
+	band := chart.Mark{Kind: chart.Band, Look: lookSure, Name: "holds"}
+	line := chart.Mark{Kind: chart.Line, Look: lookSure, Name: "estimate"}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, p := range t.Running {
+		x := float64(p.N)
+		line.X, line.Y = append(line.X, x), append(line.Y, p.Value)
+		if p.HasSequence {
+			band.X, band.Lo, band.Hi = append(band.X, x), append(band.Lo, p.Lo), append(band.Hi, p.Hi)
+			lo, hi = min(lo, p.Lo), max(hi, p.Hi)
+		}
+		if p.N*4 >= t.Running[len(t.Running)-1].N {
+			lo, hi = min(lo, p.Value), max(hi, p.Value)
+		}
+	}
+	f := overEvents(t, "running", "The estimate as the log went on", "The band holds at all points at once, each for the average up to there. Bands are not to be intersected: the average moves.", lo, hi, "value")
+	if len(band.X) > 1 {
+		f.Panels[0].Marks = append(f.Panels[0].Marks, band)
+	}
+	f.Panels[0].Marks = append(f.Panels[0].Marks, line)
+	return f
+}
+
+func essFigure(t *ope.Evaluated) *chart.Figure {
+	if len(t.Running) < 2 {
+		return nil
+	}
+	line := chart.Mark{Kind: chart.Line, Look: lookSure, Name: "effective decisions"}
+	hi := 1.0
+	for _, p := range t.Running {
+		line.X, line.Y, hi = append(line.X, float64(p.N)), append(line.Y, p.ESS), max(hi, p.ESS)
+	}
+	f := overEvents(t, "ess", "Effective decisions", "(Σw)²/Σw² of the decisions so far. A step down is one decision whose weight dominates.", 0, hi, "effective decisions")
+	f.Panels[0].Marks = append(f.Panels[0].Marks, line)
+	return f
+}
+
+// overEvents is an empty figure over the number of events, on a logarithmic axis.
+func overEvents(t *ope.Evaluated, id, title, how string, lo, hi float64, caption string) *chart.Figure {
+	first, last := float64(t.Running[0].N), float64(t.Running[len(t.Running)-1].N)
+	x := chart.Axis{Log: true, Lo: first, Hi: last, Caption: "decisions", Ticks: chart.Within(chart.LogTicks(first, last), first, last)}
+	ticks := chart.LinearTicks(lo, hi, 5)
+	y := chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: caption}
+	return &chart.Figure{ID: id, Title: title, How: how, Low: true, Panels: []*chart.Panel{{Look: -1, X: x, Y: y}}}
+}
+
+// weightFigure is the histogram of weights, bins half a power of two wide, on logarithmic axes.
+func weightFigure(t *ope.Evaluated) *chart.Figure {
+	var bins []ope.Bin
+	zero, most := 0, 0
+	for _, b := range t.Weights {
+		if b.Lo == 0 {
+			zero = b.N
+			continue
+		}
+		bins = append(bins, b)
+		most = max(most, b.N)
+	}
+	if len(bins) == 0 {
+		return nil
+	}
+	lo, hi := bins[0].Lo/math.Sqrt2, bins[len(bins)-1].Lo*2
+	x := chart.Axis{Log: true, Lo: lo, Hi: hi, Caption: "weight π_e/π_b", Ticks: chart.Within(chart.LogTicks(lo, hi), lo, hi)}
+	ticks := chart.LogTicks(0.5, float64(most)*1.5)
+	y := chart.Axis{Log: true, Lo: 0.5, Hi: float64(most) * 1.5, Ticks: chart.Within(ticks, 0.5, float64(most)*1.5), Caption: "decisions"}
+	p := &chart.Panel{Look: -1, X: x, Y: y}
+	m := chart.Mark{Kind: chart.Step, Look: lookSure, Name: "decisions", X: []float64{lo}, Y: []float64{0.5}}
+	next := lo
+	for _, b := range bins {
+		if b.Lo > next*1.01 && next != lo { // an empty stretch
+			m.X, m.Y = append(m.X, next), append(m.Y, 0.5)
+		}
+		m.X, m.Y = append(m.X, b.Lo), append(m.Y, float64(b.N))
+		next = b.Lo * math.Sqrt2
+	}
+	m.X, m.Y = append(m.X, next), append(m.Y, 0.5)
+	p.Marks = append(p.Marks, m)
+	how := "Both axes are logarithmic. A few decisions far to the right carry the estimate."
+	if zero > 0 {
+		how += fmt.Sprintf(" %s decisions have weight 0 and are not drawn.", chart.Count(zero))
+	}
+	return &chart.Figure{ID: "weights", Title: "Weights", How: how, Low: true, Panels: []*chart.Panel{p}}
+}
+
+// mostActions is how many actions a figure shows: those that were played most.
+const mostActions = 40
+
+func playedMost(r *ope.Result) []ope.ActionSeen {
+	all := slices.Clone(r.Actions)
+	slices.SortStableFunc(all, func(a, b ope.ActionSeen) int { return b.Played - a.Played })
+	return all[:min(len(all), mostActions)]
+}
+
+// calibrationFigure is z of every action: did the logger play it as often as it promised?
+func calibrationFigure(r *ope.Result) *chart.Figure {
+	p := &chart.Panel{Look: -1}
+	m := chart.Mark{Kind: chart.Across, Look: lookSure, Name: "z"}
+	lo, hi := -5.0, 5.0
+	for _, a := range playedMost(r) {
+		if !a.HasZ {
+			continue
+		}
+		y := float64(len(p.Rows)) + 0.5
+		p.Rows = append(p.Rows, chart.RowLabel{Look: -1, Label: a.Name, Note: fmt.Sprintf("%s of %s", chart.Count(a.Played), chart.Number(a.Promised, 0))})
+		m.X, m.Y, m.Lo, m.Hi = append(m.X, a.Z), append(m.Y, y), append(m.Lo, min(a.Z, 0)), append(m.Hi, max(a.Z, 0))
+		lo, hi = min(lo, a.Z), max(hi, a.Z)
+	}
+	if len(p.Rows) == 0 {
+		return nil
+	}
+	ticks := chart.LinearTicks(lo, hi, 5)
+	p.Y = chart.Axis{Lo: float64(len(p.Rows)), Hi: 0}
+	p.X = chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "z"}
+	p.Marks = []chart.Mark{m, {Kind: chart.ZeroX, Look: -1, X: []float64{0}}}
+	return &chart.Figure{ID: "calibration", Title: "Do the logged propensities tell the truth?", Strips: true, Panels: []*chart.Panel{p},
+		How: "How often each action was played against how often its propensities promised, in standard deviations; at the right both numbers. Beyond ±4 they do not."}
+}
+
+// actionFigure is the reward of every action with a normal interval.
+func actionFigure(r *ope.Result) *chart.Figure {
+	f := newForest()
+	for _, a := range playedMost(r) {
+		if a.Played == 0 {
+			continue
+		}
+		v := a.Reward
+		var large *ope.Pair
+		if a.Played > 1 {
+			large = &ope.Pair{v - 1.96*a.SE, v + 1.96*a.SE}
+		}
+		f.add(a.Name, &v, nil, large)
+		f.rows[len(f.rows)-1].Note = chart.Count(a.Played)
+	}
+	return f.figure("actions", "Reward by action", "Mean reward where the action was played, with 95 % if n is large; at the right how often. The logger chose where, so actions are not compared fairly here.", false)
+}
