@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -296,5 +297,16 @@ func TestNestedSpec(t *testing.T) {
 	}
 	if _, err := o.New(testProblem()); err == nil || err.Error() != "base.lambda is -1, expected a positive number" {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestZeroValueIsDefault: the registry begins with the zero value of every options struct, so a table without
+// keys and a Go literal without fields mean the same.
+func TestZeroValueIsDefault(t *testing.T) {
+	for _, kind := range spec.Names(policy.Kinds) {
+		o := policy.Kinds[kind]()
+		if !reflect.ValueOf(o).Elem().IsZero() {
+			t.Errorf("%s: the default of a spec is %+v, not the zero value", kind, o)
+		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 // DoublingOptions configures the doubling trick.
 type DoublingOptions struct {
-	Base  Base `key:"base" doc:"the policy to restart, a table of its own"`
-	First int  `key:"first" doc:"length of the first epoch"`
+	// Base is the policy to restart; the zero value is the default ensemble.
+	Base Base `key:"base" doc:"the policy to restart, a table of its own"`
+	// First is the length of the first epoch; 0 means 1.
+	First int `key:"first" doc:"length of the first epoch" default:"1"`
 }
 
 // Doc implements spec.Documented.

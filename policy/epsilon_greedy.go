@@ -10,8 +10,12 @@ import (
 
 // EpsilonGreedyOptions configures the ε-greedy policy.
 type EpsilonGreedyOptions struct {
-	Epsilon float64 `key:"epsilon" doc:"probability of exploring, in [0, 1]"`
-	Lambda  float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
+	// Epsilon is the probability of exploring, in (0, 1]; 0 means 0.1.
+	Epsilon float64 `key:"epsilon" doc:"probability of exploring, in [0, 1]" default:"0.1" zero:"Never"`
+	// Never explores: the policy is greedy. A spec says epsilon = 0.
+	Never bool
+	// Lambda is the ridge parameter λ > 0; 0 means 1.
+	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
 }
 
 // Doc implements spec.Documented.
@@ -38,14 +42,20 @@ func NewEpsilonGreedy(o EpsilonGreedyOptions, p Problem) (*EpsilonGreedy, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := probability("epsilon", o.Epsilon); err != nil {
+	if !o.Never {
+		fill(&o.Epsilon, 0.1)
+	}
+	if err := probability("epsilon", o.Epsilon, o.Never); err != nil {
 		return nil, err
 	}
 	return &EpsilonGreedy{g, o.Epsilon, newUniform(p.Dim)}, nil
 }
 
-// probability returns an error unless v is in [0, 1].
-func probability(key string, v float64) error {
+// probability returns an error unless v is in [0, 1], and 0 where never is set.
+func probability(key string, v float64, never bool) error {
+	if never && v != 0 {
+		return spec.Refuse(key, v, "but 0 is asked for too")
+	}
 	if !(v >= 0 && v <= 1) {
 		return spec.Refuse(key, v, "expected a number in [0, 1]")
 	}

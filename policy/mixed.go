@@ -9,8 +9,12 @@ import (
 
 // MixedOptions configures an exploration floor.
 type MixedOptions struct {
-	Base    Base    `key:"base" doc:"the policy under the floor, a table of its own"`
-	Epsilon float64 `key:"epsilon" doc:"probability of a uniform arm, in [0, 1]"`
+	// Base is the policy under the floor; the zero value is the default ensemble.
+	Base Base `key:"base" doc:"the policy under the floor, a table of its own"`
+	// Epsilon is the probability of a uniform arm, in (0, 1]; 0 means 0.05.
+	Epsilon float64 `key:"epsilon" doc:"probability of a uniform arm, in [0, 1]" default:"0.05" zero:"NoFloor"`
+	// NoFloor leaves the base as it is. A spec says epsilon = 0.
+	NoFloor bool
 }
 
 // Doc implements spec.Documented.
@@ -39,12 +43,18 @@ func NewMixed(o MixedOptions, p Problem) (*Mixed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !o.NoFloor {
+		fill(&o.Epsilon, 0.05)
+	}
+	if err := probability("epsilon", o.Epsilon, o.NoFloor); err != nil {
+		return nil, err
+	}
 	return Mix(base, o.Epsilon)
 }
 
 // Mix puts an exploration floor under any policy, which belongs to the result from then on.
 func Mix(base bandit.Policy, epsilon float64) (*Mixed, error) {
-	if err := probability("epsilon", epsilon); err != nil {
+	if err := probability("epsilon", epsilon, false); err != nil {
 		return nil, err
 	}
 	return &Mixed{base, epsilon}, nil

@@ -22,7 +22,7 @@ func TestMixedLaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := policy.NewMixed(policy.MixedOptions{Base: policy.Base{Options: &base}, Epsilon: eps}, w.problem(0))
+		m, err := policy.NewMixed(policy.MixedOptions{Base: policy.Base{Options: &base}, Epsilon: eps, NoFloor: eps == 0}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@
 // table with its own registry). A whole number may also be written as one word: the tag
 // `word:"grow=Growing"` says which, and which bool field of the struct it sets. A bool with the tag
 // `not:"true"` means the opposite of what its key says, so that the default of the key may be true and
-// the zero value of the field still be the default. An unknown key or kind, a wrong type,
+// the zero value of the field still be the default. A number with the tag `zero:"NoFloor"` has a default
+// that is not 0, and a 0 that is written sets that bool field of the struct. An unknown key or kind, a wrong type,
 // NaN and ±Inf are errors, and so is a zero written out where zero stands for a default: m = 0 is a
 // slip, not a wish for 16.
 //
@@ -150,6 +151,10 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 		}
 		if f.not {
 			f.value.SetBool(!f.value.Bool())
+		}
+		if f.zero.IsValid() && f.value.IsZero() {
+			f.zero.SetBool(true)
+			continue
 		}
 		if f.def != "" && f.value.IsZero() {
 			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), f.def)
@@ -418,14 +423,15 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// field is an option of a struct: where its value goes, its default tag, its word with what that sets, and
-// whether it means the opposite of its key.
+// field is an option of a struct: where its value goes, its default tag, its word with what that sets,
+// whether it means the opposite of its key, and what a written 0 sets.
 type field struct {
 	value   reflect.Value
 	def     string
 	word    string
 	meaning reflect.Value // the bool that the word sets
 	not     bool
+	zero    reflect.Value // the bool that a written 0 sets, if any
 }
 
 func fieldsOf(options any) map[string]field {
@@ -435,11 +441,18 @@ func fieldsOf(options any) map[string]field {
 		tag := v.Type().Field(i).Tag
 		if key := tag.Get("key"); key != "" {
 			f := field{value: v.Field(i), def: tag.Get("default"), not: tag.Get("not") == "true"}
-			if word, name, ok := strings.Cut(tag.Get("word"), "="); ok {
-				f.word, f.meaning = word, v.FieldByName(name)
-				if !f.meaning.IsValid() || f.meaning.Kind() != reflect.Bool {
-					panic("spec: word tag of " + key + ": there is no bool field " + name)
+			flag := func(tag, name string) reflect.Value {
+				b := v.FieldByName(name)
+				if !b.IsValid() || b.Kind() != reflect.Bool {
+					panic("spec: " + tag + " tag of " + key + ": there is no bool field " + name)
 				}
+				return b
+			}
+			if word, name, ok := strings.Cut(tag.Get("word"), "="); ok {
+				f.word, f.meaning = word, flag("word", name)
+			}
+			if name, ok := tag.Lookup("zero"); ok {
+				f.zero = flag("zero", name)
 			}
 			m[key] = f
 		}

@@ -75,7 +75,9 @@ func TestDecode(t *testing.T) {
 type spiral struct {
 	Turns   int `key:"turns" doc:"its turns" word:"endless=Endless"`
 	Endless bool
-	Left    bool `key:"right" doc:"which way it turns" not:"true"`
+	Left    bool    `key:"right" doc:"which way it turns" not:"true"`
+	Pitch   float64 `key:"pitch" doc:"its pitch" default:"0.5" zero:"Flat"`
+	Flat    bool
 }
 
 func (*spiral) Doc() string { return "a spiral" }
@@ -114,6 +116,17 @@ func TestNot(t *testing.T) {
 		s, err := spec.Decode(spirals, raw, "shape")
 		if err != nil || s.Left == raw["right"] {
 			t.Errorf("right = %v decodes to %+v, %v", raw["right"], s, err)
+		}
+	}
+}
+
+// TestZero: a 0 that is written where the default is another number.
+func TestZero(t *testing.T) {
+	spirals := spec.Registry[*spiral]{"spiral": func() *spiral { return &spiral{} }}
+	for pitch, want := range map[float64]spiral{0: {Flat: true}, 2: {Pitch: 2}} {
+		s, err := spec.Decode(spirals, spec.Raw{"kind": "spiral", "pitch": pitch}, "shape")
+		if err != nil || *s != want {
+			t.Errorf("pitch = %v decodes to %+v, %v", pitch, s, err)
 		}
 	}
 }
