@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"troupe/bandit"
@@ -32,61 +31,28 @@ func (*HashedOptions) Doc() string {
 // New implements Options.
 func (o *HashedOptions) New(p Problem) (bandit.Policy, error) { return NewHashed(*o, p) }
 
-func (o HashedOptions) resolve() (HashedOptions, error) {
-	number := func(v *float64, d float64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	if o.Bits == 0 {
-		o.Bits = 18
-	}
-	if o.M == 0 {
-		o.M = 16
-	}
-	number(&o.A, 1)
-	number(&o.Lambda, 1)
-	number(&o.Eta, 0.05)
-	number(&o.Forget, 5000)
-	if o.Pairs == "" {
-		o.Pairs = "auto"
-	}
-	if o.Link == "" {
-		o.Link = "auto"
-	}
-	if err := checkSparseNumbers(o.Bits, o.M, o.A, o.Lambda, o.Eta); err != nil {
-		return o, err
+func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
+	fill(&o.Bits, 18)
+	fill(&o.M, 16)
+	fill(&o.A, 1)
+	fill(&o.Lambda, 1)
+	fill(&o.Eta, 0.05)
+	fill(&o.Forget, 5000)
+	fill(&o.Pairs, "auto")
+	fill(&o.Link, "auto")
+	if o.Range == nil && p.Low < p.High {
+		o.Range = []float64{p.Low, p.High}
 	}
 	if !(o.Forget > 1) || math.IsInf(o.Forget, 0) {
-		return o, fmt.Errorf("forget is %v, expected a number above 1", o.Forget)
+		return o, spec.Refuse("forget", o.Forget, "expected a number above 1")
 	}
-	if words := []string{"auto", "yes", "no"}; o.Pairs != words[0] && o.Pairs != words[1] && o.Pairs != words[2] {
-		return o, fmt.Errorf("pairs is %q%s", o.Pairs, spec.Suggest(o.Pairs, words))
+	if err := oneOf("pairs", o.Pairs, "auto", "yes", "no"); err != nil {
+		return o, err
 	}
-	if words := []string{"auto", linear, logistic}; o.Link != words[0] && o.Link != words[1] && o.Link != words[2] {
-		return o, fmt.Errorf("link is %q%s", o.Link, spec.Suggest(o.Link, words))
+	if err := oneOf("link", o.Link, "auto", linear, logistic); err != nil {
+		return o, err
 	}
-	return o, checkRange(o.Range)
-}
-
-const (
-	linear   = "linear"
-	logistic = "logistic"
-
-	maxSparseMembers = 1024
-)
-
-func checkRange(r []float64) error {
-	if r == nil {
-		return nil
-	}
-	if len(r) != 2 {
-		return fmt.Errorf("range has %d numbers, expected [min, max]", len(r))
-	}
-	if w := r[1] - r[0]; !(r[0] < r[1]) || math.IsInf(w, 0) || w < 1e-300 {
-		return fmt.Errorf("range is [%v, %v], expected finite min < max", r[0], r[1])
-	}
-	return nil
+	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
 }
 
 // Hashed is what a model without a schema learns with: up to four sparse models (see Sparse) on the same
@@ -117,7 +83,7 @@ type Hashed struct {
 
 // NewHashed returns the policy before round 1. The error names the option that is wrong.
 func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
-	o, err := o.resolve()
+	o, err := o.resolve(p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 
 	"troupe/bandit"
@@ -37,46 +36,57 @@ func (o SparseOptions) resolve(p Problem) (SparseOptions, error) {
 	switch {
 	case o.Bits == 0:
 		o.Bits = need
-	case o.Bits < need && p.Dim > 0:
-		return o, fmt.Errorf("bits is %d, but the features have %d coordinates, expected at least %d", o.Bits, p.Dim, need)
+	case o.Bits < need:
+		return o, spec.Refuse("bits", o.Bits, "but the features have %d coordinates, expected at least %d", p.Dim, need)
 	}
-	if o.M == 0 {
-		o.M = 16
+	fill(&o.M, 16)
+	fill(&o.A, 1)
+	fill(&o.Lambda, 1)
+	fill(&o.Eta, 0.05)
+	fill(&o.Link, linear)
+	if o.Range == nil && p.Low < p.High {
+		o.Range = []float64{p.Low, p.High}
 	}
-	number := func(v *float64, d float64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	number(&o.A, 1)
-	number(&o.Lambda, 1)
-	number(&o.Eta, 0.05)
-	if o.Link == "" {
-		o.Link = linear
-	}
-	if words := []string{linear, logistic}; o.Link != words[0] && o.Link != words[1] {
-		return o, fmt.Errorf("link is %q%s", o.Link, spec.Suggest(o.Link, words))
-	}
-	if err := checkSparseNumbers(o.Bits, o.M, o.A, o.Lambda, o.Eta); err != nil {
+	if err := oneOf("link", o.Link, linear, logistic); err != nil {
 		return o, err
 	}
-	return o, checkRange(o.Range)
+	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
 }
 
-func checkSparseNumbers(bits, m int, a, lambda, eta float64) error {
+// Words of the option link, and the most members.
+const (
+	linear   = "linear"
+	logistic = "logistic"
+
+	maxSparseMembers = 1024
+)
+
+// checkSparse checks the numbers that sparse and hashed have in common.
+func checkSparse(bits, m int, a, lambda, eta float64, r []float64) error {
 	if bits < 10 || bits > 28 {
-		return fmt.Errorf("bits is %d, expected 10 to 28", bits)
+		return spec.Refuse("bits", bits, "expected 10 to 28")
 	}
 	if m < 1 || m > maxSparseMembers {
-		return fmt.Errorf("m is %d, expected at least 1 and at most %d", m, maxSparseMembers)
+		return spec.Refuse("m", m, "expected at least 1 and at most %d", maxSparseMembers)
 	}
-	if err := positive("a", a); err != nil {
-		return err
+	for _, o := range []struct {
+		key string
+		v   float64
+	}{{"a", a}, {"lambda", lambda}, {"eta", eta}} {
+		if err := positive(o.key, o.v); err != nil {
+			return err
+		}
 	}
-	if err := positive("lambda", lambda); err != nil {
-		return err
+	if r == nil {
+		return nil
 	}
-	return positive("eta", eta)
+	if len(r) != 2 {
+		return spec.Refuse("range", r, "expected [min, max]")
+	}
+	if w := r[1] - r[0]; !(r[0] < r[1]) || math.IsInf(w, 0) || w < 1e-300 {
+		return spec.Refuse("range", r, "expected finite min < max")
+	}
+	return nil
 }
 
 // Sparse is linear ensemble sampling with a diagonal precision on the nonzeros of hashed vectors. Its

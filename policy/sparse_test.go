@@ -68,3 +68,330 @@ func TestDenseRefusesSparse(t *testing.T) {
 		}
 	}
 }
+
+// diagonal is the model of Sparse on dense vectors, written for clarity: big slices and no hashing.
+type diagonal struct {
+	w, a, g []float64
+	rss     float64
+	n       int
+}
+
+func newDiagonal(d int) *diagonal {
+	m := &diagonal{make([]float64, d), make([]float64, d), make([]float64, d), 0, 0}
+	for i := range m.a {
+		m.a[i], m.g[i] = 1, 1e-8
+	}
+	return m
+}
+
+func (m *diagonal) learn(x []float64, y float64) {
+	var z, q, one, nnz float64
+	for i, v := range x {
+		if v != 0 {
+			z += v * m.w[i]
+			q += v * v / m.a[i]
+			one += math.Abs(v)
+			nnz++
+		}
+	}
+	m.rss += (y - z) * (y - z) / (1 + q)
+	m.n++
+	for i, v := range x {
+		if v != 0 {
+			g := (z - y) * v
+			m.g[i] += g * g * nnz
+			m.w[i] -= 0.05 * g * math.Sqrt(nnz) / math.Sqrt(m.g[i])
+			m.a[i] += math.Abs(v) * one
+		}
+	}
+}
+
+// TestSparseIsDiagonal: without collisions the model is the dense diagonal one, to 1e-12.
+func TestSparseIsDiagonal(t *testing.T) {
+	const d = 64
+	p, err := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newDiagonal(d)
+	stream := rng.NewKey(5).Stream(rng.Offer)
+	x := make([]float64, d)
+	for n := range uint64(2000) {
+		draw := stream.Round(n)
+		clear(x)
+		var q float64
+		for k := range 9 {
+			i := draw.Intn(2*k, d)
+			x[i] = draw.Normal(2*k + 1)
+		}
+		for _, v := range x {
+			q += v * v
+		}
+		for i := range x {
+			x[i] /= math.Sqrt(q)
+		}
+		y := draw.Float64(50)
+		a := bandit.Action{X: x}
+		if n%2 == 0 { // as a list of nonzeros
+			a = bandit.Action{At: []uint32{}}
+			for i, v := range x {
+				if v != 0 {
+					a.At, a.X = append(a.At, uint32(i)), append(a.X, v)
+				}
+			}
+		}
+		if err := p.Update(a, y, rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+		m.learn(x, y)
+	}
+	close := func(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
+	for i := range m.w {
+		w, a, g := p.Coordinate(uint32(i))
+		if !close(w, m.w[i]) || !close(a, m.a[i]) || !close(g, m.g[i]) {
+			t.Fatalf("coordinate %d is (%v, %v, %v), expected (%v, %v, %v)", i, w, a, g, m.w[i], m.a[i], m.g[i])
+		}
+	}
+	if want := math.Sqrt((0.25 + m.rss) / float64(1+m.n)); !close(p.Sigma(), want) {
+		t.Errorf("σ̂ is %v, expected %v", p.Sigma(), want)
+	}
+}
+
+// TestSparseMembers: a choice is the argmax over the members of the formula, drawn from the streams as
+// documented, and the law counts them.
+func TestSparseMembers(t *testing.T) {
+	const m = 7
+	init := rng.NewKey(8).Stream(rng.Init)
+	p, err := policy.NewSparse(policy.SparseOptions{M: m, A: 0.5, Lambda: 2}, policy.Problem{Dim: 1 << 12, Init: init})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := rng.NewKey(9).Stream(rng.Offer)
+	var from []int
+	var at []uint32
+	var x []float64
+	from = append(from, 0)
+	for i := range 6 {
+		for k := range 300 + i { // more than one chunk
+			at = append(at, uint32(stream.Round(uint64(i)).Intn(2*k, 1<<12)))
+			x = append(x, stream.Round(uint64(i)).Normal(2*k+1)/17)
+		}
+		from = append(from, len(at))
+	}
+	set, err := actionset.SparseOf(1<<12, from, at, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 40 {
+		a, v := set.Nonzeros(n % 6)
+		if err := p.Update(bandit.Action{At: a, X: v}, float64(n%3)/2, rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	draws := rng.NewKey(10).Stream(rng.Select)
+	for e := range uint64(20) {
+		draw := draws.Round(e)
+		best := func(j int, sign float64) int {
+			arm, most := 0, math.Inf(-1)
+			for i := range set.Len() {
+				a, v := set.Nonzeros(i)
+				var s float64
+				for k, c := range a {
+					w, prec, _ := p.Coordinate(c)
+					s += v[k] * (w + 0.5*p.Sigma()*sign*rng.NormalWord(init.Sub(e).Round(uint64(j)).Word(c))/math.Sqrt(prec))
+				}
+				if s > most {
+					arm, most = i, s
+				}
+			}
+			return arm
+		}
+		var a bandit.Action
+		if err := p.Select(&a, set, draw); err != nil {
+			t.Fatal(err)
+		}
+		if want := best(draw.Intn(0, m), draw.Sign(1)); a.Index != want {
+			t.Fatalf("decision %d chose %d, the member chooses %d", e, a.Index, want)
+		}
+		var law bandit.Law
+		if err := p.Prob(&law, set, draw); err != nil {
+			t.Fatal(err)
+		}
+		count := make([]uint64, set.Len())
+		for j := range m {
+			count[best(j, 1)]++
+			count[best(j, -1)]++
+		}
+		for i, c := range count {
+			if law.Atoms[i].Count != c || law.Total != 2*m {
+				t.Fatalf("decision %d: action %d has the count %d of %d, expected %d of %d", e, i, law.Atoms[i].Count, law.Total, c, 2*m)
+			}
+		}
+	}
+}
+
+// TestSparseOneCoordinate: with one active feature in each action the members have the law of those of dense
+// atoms, N(0, 1/(λ + n_i)) for an arm that was played n_i times for reward 0; their scale does not matter
+// then. Null: both policies choose each of three arms equally often in 20 000 decisions each; rejected
+// beyond 4.9 standard errors of the difference for one of them, level 1e-5 by Bonferroni.
+func TestSparseOneCoordinate(t *testing.T) {
+	const n = 20_000
+	rows := [][]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}
+	arms, err := actionset.NewFinite(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: 3, Init: rng.NewKey(1).Stream(rng.Init)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := policy.NewAtoms(policy.AtomsOptions{}, policy.Problem{Dim: 3, Init: rng.NewKey(2).Stream(rng.Init)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shares := make([][3]int, 2)
+	for k, p := range []bandit.Policy{s, d} {
+		for arm, plays := range []int{0, 4, 20} {
+			for range plays {
+				if err := p.Update(bandit.Action{X: rows[arm]}, 0, rng.Source{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var a bandit.Action
+		draws := rng.NewKey(uint64(3 + k)).Stream(rng.Select)
+		for e := range uint64(n) {
+			if err := p.Select(&a, arms, draws.Round(e)); err != nil {
+				t.Fatal(err)
+			}
+			shares[k][a.Index]++
+		}
+	}
+	for arm := range rows {
+		a, b := float64(shares[0][arm]), float64(shares[1][arm])
+		q := (a + b) / (2 * n)
+		if z := (a - b) / math.Sqrt(2*n*q*(1-q)); math.Abs(z) > 4.9 {
+			t.Errorf("sparse chose arm %d %v times of %d, atoms %v times (z = %.1f)", arm, a, n, b, z)
+		}
+	}
+	if s := shares[0]; s[0]-s[2] < n/20 {
+		t.Errorf("arms chosen %v times: the test has no power", s)
+	}
+}
+
+// TestShare: a shared state stays while the policy learns on, policies that adopt it decide and learn as it
+// would have, and digests are those of the contents.
+func TestShare(t *testing.T) {
+	sets := benchSets(t, 20)
+	for _, mk := range []func() sharer{
+		func() sharer {
+			p, err := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: 1 << 18, Init: rng.NewKey(1).Stream(rng.Init)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+		func() sharer {
+			p, err := policy.NewHashed(policy.HashedOptions{Bits: 17}, policy.Problem{Init: rng.NewKey(1).Stream(rng.Init)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+	} {
+		p, q := mk(), mk()
+		learn := func(p sharer, from, to int) {
+			for n := from; n < to; n++ {
+				at, x := sets[n%20].Nonzeros(n % 10)
+				y := float64(n%7) / 6
+				if n == 35 {
+					y = 3.5 // widens the range
+				}
+				if err := p.Update(bandit.Action{At: at, X: x}, y, rng.Source{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		bytes := func(p sharer) string {
+			b, err := p.AppendSnapshot(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		learn(p, 0, 30)
+		then, digest := bytes(p), p.Digest()
+		shared := p.Share()
+		learn(p, 30, 60)
+		if bytes(p) == then || p.Digest() == digest {
+			t.Fatalf("%T: learning changed nothing", p)
+		}
+		if err := q.Adopt(shared); err != nil {
+			t.Fatal(err)
+		}
+		if bytes(q) != then || q.Digest() != digest {
+			t.Fatalf("%T: the adopted state is not the shared one", p)
+		}
+		learn(q, 30, 60)
+		if bytes(q) != bytes(p) || q.Digest() != p.Digest() {
+			t.Fatalf("%T: the same events after Adopt give another state", p)
+		}
+		r := mk()
+		if err := r.Adopt(shared); err != nil || bytes(r) != then {
+			t.Fatalf("%T: the shared state changed under a reader (%v)", p, err)
+		}
+		if err := r.Restore([]byte(bytes(p))); err != nil || bytes(r) != bytes(p) || r.Digest() != p.Digest() {
+			t.Fatalf("%T: restored state differs (%v)", p, err)
+		}
+	}
+	s, _ := policy.NewSparse(policy.SparseOptions{}, policy.Problem{Dim: 1 << 18})
+	h, _ := policy.NewHashed(policy.HashedOptions{}, policy.Problem{})
+	if s.Adopt(h.Share()) == nil || h.Adopt(s.Share()) == nil {
+		t.Error("a state of another kind was adopted")
+	}
+	if err := s.Merge(s); err == nil || err.Error() != "policy: the weights of sparse models depend on the order of events and cannot be merged; replay the merged log" {
+		t.Errorf("Merge: %v", err)
+	}
+}
+
+type sharer interface {
+	bandit.Policy
+	bandit.Snapshotter
+	policy.Sharer
+}
+
+// TestHashedRange: rewards outside widen the range and predictions follow; a declared range refuses them.
+func TestHashedRange(t *testing.T) {
+	p, err := policy.NewHashed(policy.HashedOptions{Bits: 10}, policy.Problem{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := bandit.Action{At: []uint32{1, 2}, X: []float64{1, 1}}
+	for _, c := range []struct{ y, lo, hi float64 }{{0.5, 0, 1}, {1, 0, 1}, {1.5, 0, 2}, {-0.1, -2, 2}, {30, -2, 30}, {31, -2, 62}} {
+		if err := p.Update(a, c.y, rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+		if lo, hi := p.Range(); lo != c.lo || hi != c.hi {
+			t.Errorf("after reward %v the range is [%v, %v], expected [%v, %v]", c.y, lo, hi, c.lo, c.hi)
+		}
+	}
+	for _, y := range []float64{math.NaN(), math.Inf(1), 1e200} {
+		if err := p.Update(a, y, rng.Source{}); err == nil {
+			t.Errorf("reward %v was accepted", y)
+		}
+	}
+	q, err := policy.NewHashed(policy.HashedOptions{Bits: 10, Range: []float64{0, 5}}, policy.Problem{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Update(a, 6, rng.Source{}); err == nil || err.Error() != "policy: reward is 6, expected a number in [0, 5] (option range)" {
+		t.Errorf("reward outside a declared range: %v", err)
+	}
+	for name, o := range map[string]policy.HashedOptions{
+		"bits": {Bits: 9}, "m": {M: 2000}, "a": {A: -1}, "link": {Link: "probit"}, "pairs": {Pairs: "maybe"}, "range": {Range: []float64{1, 1}}, "forget": {Forget: 0.5},
+	} {
+		if _, err := policy.NewHashed(o, policy.Problem{}); err == nil {
+			t.Errorf("%s: %+v was accepted", name, o)
+		}
+	}
+}
