@@ -64,6 +64,9 @@ func (*ClassificationOptions) Doc() string {
 	return "labelled rows of a file: choose the class, see the payoff of that choice only"
 }
 
+// DataFile implements FileReader.
+func (o *ClassificationOptions) DataFile() string { return o.Data }
+
 // The mushroom game.
 const (
 	eat        = 0 // arm
@@ -138,15 +141,7 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 			}
 		}
 	}
-	e.order = make([]int32, rows.Rows)
-	for i := range e.order {
-		e.order[i] = int32(i)
-	}
-	draw := instance.Round(drawOrder)
-	for i := len(e.order) - 1; i > 0; i-- { // Fisher and Yates
-		j := draw.Intn(i, i+1)
-		e.order[i], e.order[j] = e.order[j], e.order[i]
-	}
+	e.order = shuffled(rows.Rows, key)
 	return e, nil
 }
 

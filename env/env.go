@@ -42,6 +42,8 @@ var Kinds = spec.Registry[Options]{
 	"russo":           func() Options { return NewRusso() },
 	"sphere-contexts": func() Options { return NewSphereContexts() },
 	"classification":  func() Options { return NewClassification() },
+	"correlated":      func() Options { return NewCorrelated() },
+	"one-hot":         func() Options { return NewOneHot() },
 }
 
 // Options is a decoded [[environment]] table: a kind's options struct.
@@ -51,6 +53,12 @@ type Options interface {
 	// that read none ignore it. An option that is wrong is a *spec.Error whose Path is the option's
 	// key within the table. Options do not change: Build may be called concurrently.
 	Build(key rng.Key, data DataSource) (bandit.Environment, error)
+}
+
+// FileReader is implemented by options of environments that read a file.
+type FileReader interface {
+	// DataFile returns the file as the table names it; it may be empty.
+	DataFile() string
 }
 
 // DataSource loads data files: *dataset.Source.

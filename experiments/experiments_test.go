@@ -39,7 +39,8 @@ func TestExperiments(t *testing.T) {
 		"paper/symmetrisation", "paper/targets", "paper/initialisation", "paper/random-or-max",
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
 		"paper/regret-in-m", "paper/regret-in-m-ball", "classification/mushroom",
-		"classification/shuttle", "classification/letter", "classification/pendigits"} {
+		"classification/shuttle", "classification/letter", "classification/pendigits",
+		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
 		}
@@ -61,7 +62,7 @@ func TestExperiments(t *testing.T) {
 // library warns of it, so an experiment that stays out has no such warning when it starts.
 func TestNoTrap(t *testing.T) {
 	for _, e := range All() {
-		if path.Dir(e.File) == "classification" {
+		if dir := path.Dir(e.File); dir == "classification" || dir == "sparse" {
 			continue // finite sets, and files that need not be here
 		}
 		for key, value := range map[string]string{"replications": "1", "horizon": "1"} {
@@ -92,7 +93,7 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 	for _, e := range All() {
 		embedded[e.File] = true
 	}
-	for _, dir := range []string{".", "classification"} {
+	for _, dir := range []string{".", "classification", "sparse"} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)

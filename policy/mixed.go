@@ -63,18 +63,21 @@ func Mix(base bandit.Policy, epsilon float64) (*Mixed, error) {
 // Base returns the policy under the floor.
 func (m *Mixed) Base() bandit.Policy { return m.base }
 
-func (m *Mixed) finite(set bandit.ActionSet) (bandit.Finite, error) {
-	f, ok := set.(bandit.Finite)
-	if !ok {
-		return nil, fmt.Errorf("policy: mixed: a floor of ε/K needs a finite set, this is a %T: %w", set, bandit.ErrUnsupported)
+// arms returns how many actions a list has, sparse or dense.
+func (m *Mixed) arms(set bandit.ActionSet) (int, error) {
+	switch s := set.(type) {
+	case bandit.Finite:
+		return s.Len(), nil
+	case bandit.Sparse:
+		return s.Len(), nil
 	}
-	return f, nil
+	return 0, fmt.Errorf("policy: mixed: a floor of ε/K needs a finite set, this is a %T: %w", set, bandit.ErrUnsupported)
 }
 
 // Select implements bandit.Policy. The base chooses in any case, so that whether a set is refused
 // does not depend on the coin.
 func (m *Mixed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	f, err := m.finite(set)
+	k, err := m.arms(set)
 	if err != nil {
 		return err
 	}
@@ -82,15 +85,20 @@ func (m *Mixed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 		return err
 	}
 	if draw.Float64(0) < m.epsilon {
-		i := draw.Intn(1, f.Len())
-		dst.Set(f.At(i), i)
+		i := draw.Intn(1, k)
+		if s, ok := set.(bandit.Sparse); ok {
+			at, x := s.Nonzeros(i)
+			dst.SetSparse(at, x, i)
+		} else {
+			dst.Set(set.(bandit.Finite).At(i), i)
+		}
 	}
 	return nil
 }
 
 // Prob implements bandit.Prober where the base does.
 func (m *Mixed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
-	if _, err := m.finite(set); err != nil {
+	if _, err := m.arms(set); err != nil {
 		return err
 	}
 	p, ok := m.base.(bandit.Prober)

@@ -106,8 +106,11 @@ func (p Problem) share() float64 {
 
 // check returns an error when the problem itself makes no sense.
 func (p Problem) check() error {
-	if p.Dim < 1 || p.Dim > maxDim {
-		return fmt.Errorf("policy: dimension is %d, expected at least 1 and at most %d", p.Dim, maxDim)
+	if n := float64(p.Dim); p.Dim > maxDim {
+		return fmt.Errorf("policy: dimension is %d, expected at most %d: V has d² = %.3g numbers, %.3g GB; for vectors with few nonzeros take kind sparse or hashed", p.Dim, maxDim, n*n, n*n*8e-9)
+	}
+	if p.Dim < 1 {
+		return fmt.Errorf("policy: dimension is %d, expected at least 1", p.Dim)
 	}
 	if p.Horizon < 0 || p.Arms < 0 {
 		return fmt.Errorf("policy: horizon %d and arms %d must not be negative", p.Horizon, p.Arms)

@@ -42,11 +42,11 @@ func exists(name string) bool {
 // fingerprint returns the file that an environment reads and the hash of its bytes; both are empty
 // when it reads none.
 func (d dataFiles) fingerprint(options env.Options) (name, sum string, err error) {
-	o, ok := options.(*env.ClassificationOptions)
+	o, ok := options.(env.FileReader)
 	if !ok {
 		return "", "", nil
 	}
-	if name, err = d.Path(d.find(o.Data)); err != nil {
+	if name, err = d.Path(d.find(o.DataFile())); err != nil {
 		return "", "", err
 	}
 	f, err := os.Open(name)

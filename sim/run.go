@@ -186,8 +186,11 @@ func (r *runner) rehearse() error {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
 		facts.dim = world.Dim()
-		if finite, ok := set.(bandit.Finite); ok {
-			facts.arms = finite.Len()
+		switch list := set.(type) {
+		case bandit.Finite:
+			facts.arms = list.Len()
+		case bandit.Sparse:
+			facts.arms = list.Len()
 		}
 		r.worlds = append(r.worlds, facts)
 		if n, ok := world.(env.Noted); ok {

@@ -210,7 +210,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags) (*sim.Experiment, err
 	if f.data != "" {
 		reads := false
 		for _, e := range x.Environments {
-			_, ok := e.Options.(*env.ClassificationOptions)
+			_, ok := e.Options.(env.FileReader)
 			reads = reads || ok
 		}
 		if !reads {
