@@ -46,6 +46,7 @@ var layers = map[string]string{
 	"client":                "",
 	"env":                   "rng bandit spec actionset dataset internal/linalg internal/lockstep",
 	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep",
+	"tune":                  "rng spec sim dataset",
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",
 	"report/chart":          "",

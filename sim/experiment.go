@@ -50,7 +50,12 @@ type Experiment struct {
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
 
-	src *spec.File
+	// Stream tells the random numbers of one use of an experiment from those of another with the same
+	// seed: tuning and the run that reports. "" is the stream of a run.
+	Stream string
+
+	src   *spec.File
+	kinds Catalogue
 }
 
 // Case is one [[environment]] or [[policy]] table after sweeps were multiplied out.
@@ -105,7 +110,7 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 	if x.Name == "" {
 		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
 	}
-	x.Text, x.src = text, src
+	x.Text, x.src, x.kinds = text, src, kinds
 	return x, nil
 }
 

@@ -59,7 +59,8 @@ func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
 		Environment table
 		Policy      table
 		Seed        uint64
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed})
+		Stream      string `json:",omitempty"`
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream})
 }
 
 // number hashes one object for each replication, its field Replication between head and tail.

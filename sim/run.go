@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,33 @@ type Outcome struct {
 	Also     []byte // diagnostics.csv, nil when the spec asks for nothing more
 	Reused   int    // cells that were in the directory already
 	Played   int    // cells played now
+
+	x     *Experiment
+	cells []entry
+}
+
+// Final returns the regrets at the horizon of the finished replications of environment e and policy
+// p, counted from 0 in the order of the experiment.
+func (o *Outcome) Final(e, p int) []float64 {
+	var out []float64
+	for r := range o.x.Replications {
+		if sums := o.cells[o.x.index(e, p, r)].Regret; len(sums) > 0 {
+			out = append(out, sums[len(sums)-1])
+		}
+	}
+	return out
+}
+
+// Curve returns the regrets of the finished replications of environment e and policy p at every
+// checkpoint of the experiment: one slice for each replication.
+func (o *Outcome) Curve(e, p int) [][]float64 {
+	var out [][]float64
+	for r := range o.x.Replications {
+		if sums := o.cells[o.x.index(e, p, r)].Regret; len(sums) > 0 {
+			out = append(out, slices.Clone(sums))
+		}
+	}
+	return out
 }
 
 // Errors of Run.
@@ -102,7 +130,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete {
 		csv, also := r.files()
 		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil || r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
-			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused}, nil
+			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: x, cells: r.cells}, nil
 		}
 	}
 	if _, err := r.publish(Interrupted); err != nil {
@@ -117,7 +145,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, x: x, cells: r.cells}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
@@ -161,7 +189,11 @@ func (x *Experiment) index(e, p, r int) int {
 
 // Key returns the key of all random numbers of a replication, counted from 1.
 func (x *Experiment) Key(replication int) rng.Key {
-	return rng.NewKey(x.Seed).At(uint64(replication))
+	key := rng.NewKey(x.Seed)
+	if x.Stream != "" {
+		key = key.Child(x.Stream)
+	}
+	return key.At(uint64(replication))
 }
 
 // rehearse plays the first choice of every pair of environment and policy, so that a spec that
