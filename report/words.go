@@ -429,6 +429,9 @@ func environmentFacts(e sim.EnvironmentRow) (facts []string) {
 	if noise, ok := e.Options["noise"].(map[string]any); ok {
 		facts = append(facts, describeNoise(noise))
 	}
+	if e.Feedback != nil {
+		facts = append(facts, describeFeedback(e.Feedback))
+	}
 	return facts
 }
 
@@ -444,6 +447,19 @@ func describeSet(o map[string]any) string {
 		return chart.Count(int(arms)) + " random arms"
 	}
 	return options(kind, o)
+}
+
+// describeFeedback says when rewards arrive.
+func describeFeedback(o map[string]any) string {
+	var parts []string
+	if d, ok := o["delay"].(map[string]any); ok {
+		kind, _ := d["kind"].(string)
+		parts = append(parts, "delayed: "+options(kind, d))
+	}
+	if b, ok := o["batch"].(float64); ok {
+		parts = append(parts, "in batches of "+chart.Count(int(b)))
+	}
+	return "rewards " + strings.Join(parts, ", ")
 }
 
 func describeNoise(o map[string]any) string {

@@ -53,6 +53,9 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 			pol = notes.who
 		}
 	}
+	if late := x.Environments[c.e].Late; late != nil {
+		pol = newLate(pol, late, key)
+	}
 	w := &recorder{
 		at:     x.Checkpoints,
 		diary:  notes,

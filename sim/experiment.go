@@ -63,10 +63,12 @@ type Case[T any] struct {
 	Name    string
 	Kind    string
 	Options T
-	Table   spec.Raw // as written, sweeps resolved, without kind and name
-	Swept   []string // keys of Table that a sweep varies: "m", "scale.value"
-	Tune    spec.Raw // policies: the grid of troupe tune, values by key of Table; nil without one
-	Tuned   string   // policies: where tuned values come from; "" for values that were not tuned
+	Table   spec.Raw  // as written, sweeps resolved, without kind and name
+	Swept   []string  // keys of Table that a sweep varies: "m", "scale.value"
+	Late    *Feedback // environments: when rewards arrive; nil for at once
+	LateRaw spec.Raw  // the same as written
+	Tune    spec.Raw  // policies: the grid of troupe tune, values by key of Table; nil without one
+	Tuned   string    // policies: where tuned values come from; "" for values that were not tuned
 
 	path   string         // policy[1]
 	chosen []spec.Setting // what the sweep chose
@@ -216,6 +218,14 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 		common := []string{"name"}
 		var grid spec.Raw
 		var tuned string
+		var late *Feedback
+		var lateRaw spec.Raw
+		if key == "environment" {
+			common = append(common, "feedback")
+			if late, lateRaw, err = feedbackOf(table, at); err != nil {
+				return nil, err
+			}
+		}
 		if key == "policy" {
 			common = append(common, "tune", "tuned")
 			if grid, err = tuneGrid(table, at); err != nil {
@@ -230,7 +240,7 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 			return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
 		}
 		for _, choice := range choices {
-			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid, Tuned: tuned}
+			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid, Tuned: tuned, Late: late, LateRaw: lateRaw}
 			raw := choice.Value.(spec.Raw)
 			if c.Options, err = spec.Decode(kinds, raw, at, common...); err != nil {
 				return nil, err

@@ -59,8 +59,9 @@ func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
 		Environment table
 		Policy      table
 		Seed        uint64
-		Stream      string `json:",omitempty"`
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream})
+		Stream      string   `json:",omitempty"`
+		Feedback    spec.Raw `json:",omitempty"`
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream, world.LateRaw})
 }
 
 // number hashes one object for each replication, its field Replication between head and tail.
@@ -76,13 +77,14 @@ func (x *Experiment) Identity() string {
 	type named struct {
 		Name, Kind string
 		Table      spec.Raw
+		Feedback   spec.Raw `json:",omitempty"`
 	}
 	var tables [2][]named
 	for _, c := range x.Environments {
-		tables[0] = append(tables[0], named{c.Name, c.Kind, c.Table})
+		tables[0] = append(tables[0], named{c.Name, c.Kind, c.Table, c.LateRaw})
 	}
 	for _, c := range x.Policies {
-		tables[1] = append(tables[1], named{c.Name, c.Kind, c.Table})
+		tables[1] = append(tables[1], named{c.Name, c.Kind, c.Table, nil})
 	}
 	b, err := json.Marshal(struct {
 		Seed        uint64

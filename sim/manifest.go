@@ -51,12 +51,13 @@ type Pair struct {
 
 // EnvironmentRow is one environment after sweeps were multiplied out.
 type EnvironmentRow struct {
-	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`
-	Options map[string]any `json:"options"` // as decoded, without kind and name
-	Swept   []string       `json:"swept"`   // keys of Options that a sweep varies: "d", "set.arms"
-	Dim     int            `json:"dim"`
-	Data    DataFile       `json:"data,omitzero"`
+	Name     string         `json:"name"`
+	Kind     string         `json:"kind"`
+	Options  map[string]any `json:"options"`            // as decoded, without kind and name
+	Swept    []string       `json:"swept"`              // keys of Options that a sweep varies: "d", "set.arms"
+	Feedback map[string]any `json:"feedback,omitempty"` // when rewards arrive; absent: at once
+	Dim      int            `json:"dim"`
+	Data     DataFile       `json:"data,omitzero"`
 }
 
 // DataFile is a file that an environment reads.

@@ -56,7 +56,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
-		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, r.worlds[e].dim, r.worlds[e].file})
+		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw, r.worlds[e].dim, r.worlds[e].file})
 	}
 	for p, c := range x.Policies {
 		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c), Tuned: c.Tuned}

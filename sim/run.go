@@ -249,7 +249,7 @@ func (r *runner) rehearse() error {
 			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
 				return x.blame(pc.path, where, err)
 			}
-			r.together = append(r.together, r.able(world, pol, key))
+			r.together = append(r.together, c.Late == nil && r.able(world, pol, key))
 			if notes := newDiary(x.Record, world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
