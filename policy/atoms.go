@@ -282,7 +282,7 @@ func newAtomic(p Problem, m int, lambda, delta float64, scale Scale, symmetric b
 }
 
 // Root returns the state of the regression: the factor of V_t, θ̂_t. It belongs to the policy.
-func (a *atomic) Root() *linalg.Root { return a.root }
+func (a *atomic) Root() SquareRoot { return a.root }
 
 // Scale returns r_t, the scale that the next Select uses.
 func (a *atomic) Scale() float64 { return a.radius.at(a.root.LogDetRatio()) }

@@ -25,7 +25,7 @@ type computed interface {
 	bandit.Snapshotter
 	Model(dst []float64, decision uint64, j int, sign float64)
 	Scale() float64
-	Root() *linalg.Root
+	Root() policy.SquareRoot
 }
 
 // forms are the keys of Atoms, and Lazy.

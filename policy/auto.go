@@ -155,7 +155,7 @@ func NewAuto(o AutoOptions, p Problem) (*Auto, error) {
 func (a *Auto) Options() AutoOptions { return a.opts }
 
 // Root returns the state of the linear regression. It belongs to the policy.
-func (a *Auto) Root() *linalg.Root {
+func (a *Auto) Root() SquareRoot {
 	a.settle()
 	return a.root
 }

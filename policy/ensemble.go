@@ -68,7 +68,7 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 func (e *Ensemble) Options() EnsembleOptions { return e.opts }
 
 // Ridge returns the state of the regression: V_t, θ̂_t. It belongs to the policy.
-func (e *Ensemble) Ridge() *linalg.Ridge { return e.ridge }
+func (e *Ensemble) Ridge() Regression { return e.ridge }
 
 // Members returns m_t, the number of members of the coming round.
 func (e *Ensemble) Members() int { return e.engine.members() }

@@ -80,7 +80,7 @@ func NewIDS(o IDSOptions, p Problem) (*IDS, error) {
 }
 
 // Ridge returns the state of the regression. It belongs to the policy.
-func (s *IDS) Ridge() *linalg.Ridge { return s.ts.ridge }
+func (s *IDS) Ridge() Regression { return s.ts.ridge }
 
 // Scale returns r_t, the scale that the next Select uses.
 func (s *IDS) Scale() float64 { return s.ts.Scale() }

@@ -90,7 +90,7 @@ func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
 }
 
 // Ridge returns the state of the regression. It belongs to the policy.
-func (q *Incremental) Ridge() *linalg.Ridge { return q.ridge }
+func (q *Incremental) Ridge() Regression { return q.ridge }
 
 // Models returns the 2m models, 2m×d, rows j and m+j mirror images. They belong to the policy.
 func (q *Incremental) Models() []float64 { return q.w }

@@ -123,9 +123,9 @@ func base(p bandit.Policy) bandit.Policy {
 // regressionOf returns the regression of a policy, nil when it has none.
 func regressionOf(p bandit.Policy) regression {
 	switch p := p.(type) {
-	case interface{ Ridge() *linalg.Ridge }:
+	case interface{ Ridge() policy.Regression }:
 		return p.Ridge()
-	case interface{ Root() *linalg.Root }:
+	case interface{ Root() policy.SquareRoot }:
 		return p.Root()
 	}
 	return nil

@@ -52,6 +52,9 @@ func (r *Root) LogDetRatio() float64 { return r.logDet }
 // Theta returns θ̂_t = V_t⁻¹b_t. The slice belongs to the state.
 func (r *Root) Theta() []float64 { return r.theta }
 
+// L returns the Cholesky factor of V_t, d×d, lower triangle. The slice belongs to the state.
+func (r *Root) L() []float64 { return r.f.L() }
+
 // Factor returns L. It belongs to the state and must not be changed.
 func (r *Root) Factor() *Factor { return r.f }
 

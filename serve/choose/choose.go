@@ -106,7 +106,7 @@ func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
 }
 
 // regression is implemented by policies that keep a ridge regression.
-type regression interface{ Ridge() *linalg.Ridge }
+type regression interface{ Ridge() policy.Regression }
 
 // Chosen is an action of a decision.
 type Chosen struct {
