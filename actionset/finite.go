@@ -18,15 +18,15 @@ type Finite struct {
 	factor float64
 
 	// A list that is asked often gets a copy in another order, which takes a third of the time: a long
-	// one a screen, half of x's memory more, a short one arms, a block of 16 for each 16 begun. In portable
+	// one a prefilter, half of x's memory more, a short one arms, a block of 16 for each 16 begun. In portable
 	// Go every list has arms, a third of x's memory more from d = 16 on.
 	asked  atomic.Uint32
-	screen atomic.Pointer[linalg.Screen]
+	prefilter atomic.Pointer[linalg.Prefilter]
 	arms   atomic.Pointer[linalg.Arms]
 }
 
 const (
-	screenFrom = 4096 // entries from which on a screen pays, with 64 arms at least
+	prefilterFrom = 4096 // entries from which on a prefilter pays, with 64 arms at least
 	copyAfter  = 8    // questions: a list that is drawn anew in each round is asked once or twice
 )
 
@@ -105,7 +105,7 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 			return value, nil
 		}
 	}
-	if s := f.screen.Load(); s != nil && len(theta) == f.d {
+	if s := f.prefilter.Load(); s != nil && len(theta) == f.d {
 		// It has looked at the length of theta, which is less than limit.
 		if k, value, ok := s.ArgMax(theta); ok {
 			dst.Set(f.x[k*f.d:(k+1)*f.d], k)
@@ -123,12 +123,12 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 // scan is linalg.ArgMax of the arms. It makes the copies.
 func (f *Finite) scan(theta []float64) (int, float64) {
 	if f.asked.Load() < copyAfter && f.asked.Add(1) == copyAfter {
-		var screen *linalg.Screen
-		if len(f.x) >= screenFrom && len(f.x) >= 64*f.d {
-			screen = linalg.NewScreen(f.x, f.d)
+		var prefilter *linalg.Prefilter
+		if len(f.x) >= prefilterFrom && len(f.x) >= 64*f.d {
+			prefilter = linalg.NewPrefilter(f.x, f.d)
 		}
-		if screen != nil {
-			f.screen.Store(screen)
+		if prefilter != nil {
+			f.prefilter.Store(prefilter)
 		} else {
 			f.arms.Store(linalg.NewArms(f.x, f.d)) // may be nil
 		}

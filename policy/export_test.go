@@ -20,22 +20,22 @@ func (e *Ensemble) Follows() bool { return e.shortlist.valid }
 
 // Listed reports whether the next question about the same set looks at lists of arms only, and how many are on them for eight members.
 func (e *Ensemble) Listed() (arms float64, listed bool) {
-	if e.shortlist.contest == nil || !e.shortlist.valid {
+	if e.shortlist.list == nil || !e.shortlist.valid {
 		return 0, false
 	}
-	n, listed := e.shortlist.contest.Listed()
+	n, listed := e.shortlist.list.Listed()
 	return float64(n) / float64((e.Members()+7)/8), listed
 }
 
-// FollowedScores returns ⟨x_a, θ̃^j⟩ as the last question had it, of member j and arm a of fewer than linalg.ContestArms, and what it
+// FollowedScores returns ⟨x_a, θ̃^j⟩ as the last question had it, of member j and arm a of fewer than linalg.ShortlistArms, and what it
 // may be off by for each arm, or ok = false where they were computed afresh or not kept.
 func (e *Ensemble) FollowedScores() (score func(j, a int) float64, bounds []float64, ok bool) {
 	q := e.shortlist
-	if q.contest == nil || !q.valid || q.arms >= linalg.ContestArms {
+	if q.list == nil || !q.valid || q.arms >= linalg.ShortlistArms {
 		return nil, nil, false
 	}
 	return func(j, a int) float64 {
-		return q.contest.Scores(j / linalg.Members)[(j%linalg.Members/8*q.arms+a)*8+j%8]
+		return q.list.Scores(j / linalg.Members)[(j%linalg.Members/8*q.arms+a)*8+j%8]
 	}, q.errors, true
 }
 

@@ -18,7 +18,7 @@ import (
 //
 //	           P_t[a, j] = P_{t−1}[a, j] + ⟨x_a, V_t⁻¹X_t⟩ (U_t^j − P_{t−1}[a_t, j]),
 //
-//	       K·m operations, and the best arms are looked for among those that can be it: linalg.Contest
+//	       K·m operations, and the best arms are looked for among those that can be it: linalg.Shortlist
 //
 // Neither sums in the order of the oracle, so a lead that is not larger than a bound of all rounding
 // errors does not count: that model is formed and the oracle is asked. So the answer is that of
@@ -36,9 +36,9 @@ type shortlist struct {
 	parts  []float64 // the same in parts of scoresPart arms, one after the other: [d][scoresPart]
 	radius float64   // max ‖x‖
 
-	contest *linalg.Contest // P; nil until the set is asked about twice
-	valid   bool            // it holds the scores of some round, and steps leads from there to now
-	rebuilt uint64          // of the ridge, when P was computed
+	list    *linalg.Shortlist // P; nil until the set is asked about twice
+	valid   bool              // it holds the scores of some round, and steps leads from there to now
+	rebuilt uint64            // of the ridge, when P was computed
 	steps   []scoreStep
 	errors  []float64 // bounds of the errors of the scores of an arm, before steps
 	slack   float64   // a bound of them all
@@ -202,8 +202,8 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	inv := e.ridge.PaddedInv()
 	groups := (m + rng.Lanes - 1) / rng.Lanes
 	keep := again && groups*rng.Lanes*k <= scoresSize
-	if keep && q.contest == nil {
-		q.contest = linalg.NewContest(k, m, e.signs())
+	if keep && q.list == nil {
+		q.list = linalg.NewShortlist(k, m, e.signs())
 	}
 	q.valid, q.steps, q.doubts = false, q.steps[:0], 0
 	if q.group == nil {
@@ -214,7 +214,7 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	for g := range groups {
 		p := q.group
 		if keep {
-			p = q.contest.Scores(g)
+			p = q.list.Scores(g)
 		}
 		longest := q.products(q.kept.Panels(q.theta, g), inv, p, d)
 		all = max(all, longest)
@@ -241,7 +241,7 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	for a := range q.errors {
 		q.errors[a] = slackest
 	}
-	q.contest.Restart()
+	q.list.Restart()
 	if err := q.look(c, bound(slackest, all), size, f); err != nil {
 		return err
 	}
@@ -249,12 +249,12 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	return nil
 }
 
-// look is visit from the scores of the contest. An arm that it leaves out is behind the lead by more than
+// look is visit from the scores of the shortlist. An arm that it leaves out is behind the lead by more than
 // 3·slack: where leads are told apart by 2·slack it could be neither the first nor the second. A tenth of that is more
 // than the roundings of a few values, each a part of epsilon of the numbers of which slack takes 68·epsilon.
 func (q *shortlist) look(c, slack, size float64, f func(j int, l []linalg.Leads, slack float64) error) error {
 	most := 1.01 * (q.radius*size*q.longest + q.slack) // a bound of all scores
-	return q.contest.Look(q.base, c, 3*slack, most, func(first int, l []linalg.Leads) error {
+	return q.list.Look(q.base, c, 3*slack, most, func(first int, l []linalg.Leads) error {
 		return f(8*first, l, slack)
 	})
 }
@@ -311,7 +311,7 @@ func (q *shortlist) step(n int) {
 	q.errors[s.arm] = math.Abs(1-q.w[s.arm])*played*(1+4*epsilon) + local
 	q.slack = 1.001 * linalg.MaxAbs(q.errors)
 	q.longest += target * s.length
-	q.contest.Step(q.w, q.u, s.arm)
+	q.list.Step(q.w, q.u, s.arm)
 }
 
 // takes reports whether the shortlist answers questions about a set, which it then returns as what it is.

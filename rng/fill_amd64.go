@@ -22,16 +22,16 @@ func quantilesAVX512(x *float64, n int)
 func quantilesAVX2(x *float64, n int)
 
 //go:noescape
-func octetFillAVX512(dst *float64, stride int, b *octetBlocks, n, law int)
+func batchFillAVX512(dst *float64, stride int, b *batchBlocks, n, law int)
 
 //go:noescape
-func octetFillAVX2(dst *float64, stride int, b *octetBlocks, n, law int)
+func batchFillAVX2(dst *float64, stride int, b *batchBlocks, n, law int)
 
 //go:noescape
-func octetWordsAVX512(dst *uint64, b *octetBlocks, n int)
+func batchWordsAVX512(dst *uint64, b *batchBlocks, n int)
 
 //go:noescape
-func octetWordsAVX2(dst *uint64, b *octetBlocks, n int)
+func batchWordsAVX2(dst *uint64, b *batchBlocks, n int)
 
 //go:noescape
 func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)
@@ -40,13 +40,13 @@ func rowsAVX512(w *[4 * Lanes]uint32, b *blocks)
 func rowsAVX2(w *[4 * Lanes]uint32, b *blocks)
 
 //go:noescape
-func octetChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
+func batchChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
 
 //go:noescape
-func octetChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
+func batchChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
 
 //go:noescape
-func octetHalvesAVX512(dst *float64, words *uint64, rounds int)
+func batchHalvesAVX512(dst *float64, words *uint64, rounds int)
 
 //go:noescape
-func octetHalvesAVX2(dst *float64, words *uint64, rounds int)
+func batchHalvesAVX2(dst *float64, words *uint64, rounds int)

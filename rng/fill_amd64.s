@@ -4064,9 +4064,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func octetFillAVX512(dst *float64, stride int, b *byte, n int, law int)
+// func batchFillAVX512(dst *float64, stride int, b *byte, n int, law int)
 // Requires: AVX, AVX512F
-TEXT ·octetFillAVX512(SB), NOSPLIT, $0-40
+TEXT ·batchFillAVX512(SB), NOSPLIT, $0-40
 	MOVQ  dst+0(FP), AX
 	MOVQ  b+16(FP), CX
 	MOVQ  n+24(FP), DX
@@ -6028,9 +6028,9 @@ sets1Done:
 	VZEROUPPER
 	RET
 
-// func octetWordsAVX512(dst *uint64, b *byte, n int)
+// func batchWordsAVX512(dst *uint64, b *byte, n int)
 // Requires: AVX, AVX512F
-TEXT ·octetWordsAVX512(SB), NOSPLIT, $0-24
+TEXT ·batchWordsAVX512(SB), NOSPLIT, $0-24
 	MOVQ      dst+0(FP), AX
 	MOVQ      b+8(FP), CX
 	MOVQ      n+16(FP), DX
@@ -6742,9 +6742,9 @@ sets4Done:
 	VZEROUPPER
 	RET
 
-// func octetChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
+// func batchChoicesAVX512(members *int, signs *float64, words *uint64, n uint64, rounds int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetChoicesAVX512(SB), NOSPLIT, $0-40
+TEXT ·batchChoicesAVX512(SB), NOSPLIT, $0-40
 	MOVQ         members+0(FP), AX
 	MOVQ         signs+8(FP), CX
 	MOVQ         words+16(FP), DX
@@ -6781,9 +6781,9 @@ round:
 	VZEROUPPER
 	RET
 
-// func octetHalvesAVX512(dst *float64, words *uint64, rounds int)
+// func batchHalvesAVX512(dst *float64, words *uint64, rounds int)
 // Requires: AVX, AVX512F
-TEXT ·octetHalvesAVX512(SB), NOSPLIT, $0-24
+TEXT ·batchHalvesAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         words+8(FP), CX
 	MOVQ         $0x3ff0000000000000, DX
@@ -6814,9 +6814,9 @@ round:
 	VZEROUPPER
 	RET
 
-// func octetFillAVX2(dst *float64, stride int, b *byte, n int, law int)
+// func batchFillAVX2(dst *float64, stride int, b *byte, n int, law int)
 // Requires: AVX, AVX2
-TEXT ·octetFillAVX2(SB), NOSPLIT, $0-40
+TEXT ·batchFillAVX2(SB), NOSPLIT, $0-40
 	MOVQ  dst+0(FP), AX
 	MOVQ  b+16(FP), CX
 	MOVQ  n+24(FP), DX
@@ -7682,9 +7682,9 @@ sets1Done:
 	VZEROUPPER
 	RET
 
-// func octetWordsAVX2(dst *uint64, b *byte, n int)
+// func batchWordsAVX2(dst *uint64, b *byte, n int)
 // Requires: AVX, AVX2
-TEXT ·octetWordsAVX2(SB), NOSPLIT, $0-24
+TEXT ·batchWordsAVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -8218,9 +8218,9 @@ sets2Done:
 	VZEROUPPER
 	RET
 
-// func octetChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
+// func batchChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rounds int)
 // Requires: AVX, AVX2
-TEXT ·octetChoicesAVX2(SB), NOSPLIT, $0-40
+TEXT ·batchChoicesAVX2(SB), NOSPLIT, $0-40
 	MOVQ         members+0(FP), AX
 	MOVQ         signs+8(FP), CX
 	MOVQ         words+16(FP), DX
@@ -8271,9 +8271,9 @@ round:
 	VZEROUPPER
 	RET
 
-// func octetHalvesAVX2(dst *float64, words *uint64, rounds int)
+// func batchHalvesAVX2(dst *float64, words *uint64, rounds int)
 // Requires: AVX, AVX2
-TEXT ·octetHalvesAVX2(SB), NOSPLIT, $0-24
+TEXT ·batchHalvesAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         words+8(FP), CX
 	MOVQ         $0x3ff0000000000000, DX

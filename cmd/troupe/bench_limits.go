@@ -121,7 +121,7 @@ func (l *limits) String() string {
 //	V⁻¹      k = V⁻¹X: read d·d̄·8 bytes, 2d² operations; the step of V⁻¹ and V⁻¹S^J: rewrite d·d̄·8 bytes,
 //	         4d² operations; d̄ is d rounded up to 8
 //	         (from d = 32 on with AVX-512 half of the bytes and 64·d̄: one triangle, in blocks of 16 columns)
-//	arms     read K·d·8 bytes (·2 where a screen of 16-bit numbers goes first), 2Kd operations (four times
+//	arms     read K·d·8 bytes (·2 where a prefilter of 16-bit numbers goes first), 2Kd operations (four times
 //	         as fast)
 //	V, b     exact sums, of V one triangle: rewrite 4·d(d+1) bytes in every 64th round,
 //	         d² + 3d operations
@@ -137,7 +137,7 @@ func (l *limits) String() string {
 // with m member-steps a round, or m(1 − (1 − e^{−r})/r), r = T/m, for the lazy engine: the steps up to
 // each member's last draw, so that what a drawn member lacks is among them. V⁻¹ and arms (and, eager, the
 // members; blocked, 64 rounds) share the caches: their bandwidth is that of a memory of their common size. Left
-// out is what a round does beyond that: draws, the environment, the loop, what a screen lets through, rows of
+// out is what a round does beyond that: draws, the environment, the loop, what a prefilter lets through, rows of
 // members that are copied.
 //
 // A kernel that makes targets while it multiplies can be faster than the sum; overlapped counts the
@@ -152,10 +152,10 @@ func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 	}
 	if c.prob {
 		size := 8 * c.k * ((c.m + 7) &^ 7)
-		if c.k < linalg.ContestArms {
+		if c.k < linalg.ShortlistArms {
 			sum = part(2*float64(size), l.rewrite(size), 6*k*m)
 		} else {
-			sum = part(2*float64(size)/linalg.ContestSteps, l.rewrite(size), (2+4./linalg.ContestSteps)*k*m) + part(float64(size)/8, l.read(size/8), 0)
+			sum = part(2*float64(size)/linalg.ShortlistSteps, l.rewrite(size), (2+4./linalg.ShortlistSteps)*k*m) + part(float64(size)/8, l.read(size/8), 0)
 		}
 		return sum, sum
 	}
@@ -164,7 +164,7 @@ func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 		inverse = inverse/2 + 64*linalg.Padded(c.d)
 	}
 	arms, speed := 8*c.k*c.d, 1.0
-	if c.k*c.d >= 4096 && c.k >= 64 { // actionset screens such a list
+	if c.k*c.d >= 4096 && c.k >= 64 { // actionset prefilters such a list
 		arms, speed = 2*((c.d+1)&^1)*((c.k+63)&^63), 4
 	}
 	triangle := 4 * c.d * (c.d + 1)

@@ -100,7 +100,7 @@ func TestBenchBound(t *testing.T) {
 		{l, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "eager", 128 + 256 + 160 + 20 + 320 + 88, 20},
 		{&fast, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "eager", 64 + 64 + 80 + 20 + 160 + 36./64, 20},
 		{&fast, benchCase{d: 8, k: 10, m: 20, horizon: 100}, "blocked", 64 + 64 + 80 + 20 + 2.5 + 36./64 + 31.5*(1+8), 2.5},
-		// 64 arms and 64 features: a screen, a quarter of the bytes and of the operations. The 8192·64
+		// 64 arms and 64 features: a prefilter, a quarter of the bytes and of the operations. The 8192·64
 		// numbers of S are in the slow memory.
 		{&fast, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 4096 + 4096 + 1024 + 8192 + 2*8192 + 65./2 + 31.5*(1+64), 8192},
 		{l, benchCase{d: 64, k: 64, m: 8192, horizon: 100}, "blocked", 2*4096 + 4*4096 + 2048 + 8192 + 2*64*8192 + 64*65 + 2*64 + 31.5*(1+2*64), 8192},

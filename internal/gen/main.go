@@ -28,7 +28,7 @@ func main() {
 		threefry()
 		rows()
 		normals()
-		octets()
+		batches()
 	case "linalg":
 		linalg()
 	case "limits":

@@ -12,14 +12,14 @@ import (
 // ridges writes the kernels of internal/linalg/ridges.go: number i of lane l is at 8i + l, so a vector of
 // AVX-512 holds one number of all eight lanes, and AVX2 goes through the lanes in two turns.
 func (v *isa) ridges() {
-	v.octetMul(false)
-	v.octetMul(true)
-	v.octetLearn()
-	v.octetMove()
-	v.octetArgMax()
-	v.octetPick()
-	v.octetAdd(1)
-	v.octetAdd(4)
+	v.batchMul(false)
+	v.batchMul(true)
+	v.batchLearn()
+	v.batchMove()
+	v.batchArgMax()
+	v.batchPick()
+	v.batchAdd(1)
+	v.batchAdd(4)
 }
 
 // halves runs body once for eight lanes or, with AVX2, once for lanes 0 to 3 and once for lanes 4 to 7.
@@ -167,22 +167,22 @@ func (v *isa) accumulators() []VecVirtual {
 	return acc
 }
 
-// octetMul goes row by row; with step the matrix makes its Sherman–Morrison step on the way.
-func (v *isa) octetMul(step bool) {
+// batchMul goes row by row; with step the matrix makes its Sherman–Morrison step on the way.
+func (v *isa) batchMul(step bool) {
 	if step {
-		v.text("octetStep", "(dst, a, x *float64, d int, c, hat, s, k *float64)", "is octetStep.")
+		v.text("batchStep", "(dst, a, x *float64, d int, c, hat, s, k *float64)", "is batchStep.")
 	} else {
-		v.text("octetMul", "(dst, a, x *float64, d int)", "is octetMul.")
+		v.text("batchMul", "(dst, a, x *float64, d int)", "is batchMul.")
 	}
 	d := arg("d")
 	v.halves("", func(pointer func(string) GPVirtual) {
-		v.octetRows("dst", step, d, v.eight("x", pointer("x"), d), v.accumulators(), pointer)
+		v.batchRows("dst", step, d, v.eight("x", pointer("x"), d), v.accumulators(), pointer)
 	})
 	v.done()
 }
 
-// octetRows stores A·x in the argument of a name.
-func (v *isa) octetRows(dst string, step bool, d GPVirtual, x eight, acc []VecVirtual, pointer func(string) GPVirtual) {
+// batchRows stores A·x in the argument of a name.
+func (v *isa) batchRows(dst string, step bool, d GPVirtual, x eight, acc []VecVirtual, pointer func(string) GPVirtual) {
 	y, z, ki, sv, c := v.vec(), v.vec(), v.vec(), v.vec(), v.vec()
 	var k, kp, kj, hat GPVirtual
 	if step {
@@ -265,10 +265,10 @@ const (
 	notAtLeast = 0x19 // not a ≥ b
 )
 
-// octetLearn computes k, q, e and s and says which lanes must not go on and which have to fold; where there
-// is none of either it goes on to octetMove.
-func (v *isa) octetLearn() {
-	v.text("octetLearn", "(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is octetLearn.")
+// batchLearn computes k, q, e and s and says which lanes must not go on and which have to fold; where there
+// is none of either it goes on to batchMove.
+func (v *isa) batchLearn() {
+	v.text("batchLearn", "(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is batchLearn.")
 	d := arg("d")
 	bad, fold, lanes := GP64(), GP64(), GP64()
 	XORQ(bad, bad)
@@ -276,7 +276,7 @@ func (v *isa) octetLearn() {
 	v.halves("", func(pointer func(string) GPVirtual) {
 		acc := v.accumulators()
 		x := v.eight("x", pointer("x"), d)
-		v.octetRows("k", false, d, x, acc, pointer)
+		v.batchRows("k", false, d, x, acc, pointer)
 		t := v.vec()
 		dot := func(name string) VecVirtual {
 			p := pointer(name)
@@ -331,8 +331,8 @@ func (v *isa) octetLearn() {
 	v.done()
 }
 
-func (v *isa) octetMove() {
-	v.text("octetMove", "(theta, k *float64, d int, s, e, growth, q *float64)", "is octetMove.")
+func (v *isa) batchMove() {
+	v.text("batchMove", "(theta, k *float64, d int, s, e, growth, q *float64)", "is batchMove.")
 	v.halves("move", v.move)
 	v.done()
 }
@@ -360,9 +360,9 @@ func (v *isa) move(pointer func(string) GPVirtual) {
 	VMOVUPD(y, at(growth, 0))
 }
 
-// octetArgMax scores row after row and looks at θ on the way.
-func (v *isa) octetArgMax() {
-	v.text("octetArgMax", "(x *float64, rows int, theta *float64, d int, at *int) (wild int)", "is OctetArgMax.")
+// batchArgMax scores row after row and looks at θ on the way.
+func (v *isa) batchArgMax() {
+	v.text("batchArgMax", "(x *float64, rows int, theta *float64, d int, at *int) (wild int)", "is BatchArgMax.")
 	d := arg("d")
 	wild, lanes := GP64(), GP64()
 	XORQ(wild, wild)
@@ -409,10 +409,10 @@ func (v *isa) octetArgMax() {
 	v.done()
 }
 
-// octetPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks, up to three of
+// batchPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks, up to three of
 // them on the way. A row that is not there is an answer, and nothing else happens.
-func (v *isa) octetPick() {
-	v.text("octetPick", "(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)", "is octetPick.")
+func (v *isa) batchPick() {
+	v.text("batchPick", "(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)", "is batchPick.")
 	const onTheWay = 3
 	bad, last := GP64(), arg("rows")
 	XORQ(bad, bad)
@@ -569,13 +569,13 @@ func (v *isa) octetPick() {
 	v.done()
 }
 
-// octetAdd keeps the features of n steps in registers, a few of them, while it walks through the members.
-func (v *isa) octetAdd(n int) {
-	name := "octetAddOne"
+// batchAdd keeps the features of n steps in registers, a few of them, while it walks through the members.
+func (v *isa) batchAdd(n int) {
+	name := "batchAddOne"
 	if n == 4 {
-		name = "octetAddFour"
+		name = "batchAddFour"
 	}
-	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int)", fmt.Sprintf("is OctetAdd, number of steps: %d.", n))
+	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int)", fmt.Sprintf("is BatchAdd, number of steps: %d.", n))
 	ustep, xstep := arg("ustep"), arg("xstep")
 	width := arg("d") // bytes of a member
 	SHLQ(num(6), width)

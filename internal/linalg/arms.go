@@ -92,7 +92,7 @@ func (a *Arms) ArgMax(dst, theta []float64, most float64) (at int, value float64
 		var whole [packFew]float64
 		at, value = a.packed(theta, whole[:a.d])
 	case a.words != nil:
-		var whole [screenDim]float64
+		var whole [prefilterDim]float64
 		at, value = a.packed(theta, whole[:a.d])
 	case a.d < roughDim:
 		at, value = argMax(a.x, theta)
@@ -118,7 +118,7 @@ const (
 // pack makes words, scale and spread, unless d or the size of the rows forbids it.
 func (a *Arms) pack() {
 	d := a.d
-	if d > screenDim || !(a.radius > 0x1p-400 && a.radius < 0x1p400) {
+	if d > prefilterDim || !(a.radius > 0x1p-400 && a.radius < 0x1p400) {
 		return
 	}
 	a.scale = packSize(d) / a.radius

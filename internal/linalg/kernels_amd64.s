@@ -3532,9 +3532,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX512(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
+// func prefilterAVX512(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
-TEXT ·screenAVX512(SB), $6208-68
+TEXT ·prefilterAVX512(SB), $6208-68
 	MOVQ         d+16(FP), AX
 	MOVQ         theta+24(FP), CX
 	MOVSD        by+32(FP), X0
@@ -3819,9 +3819,9 @@ arm:
 	VZEROUPPER
 	RET
 
-// func contestPassAVX512(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+// func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·contestPassAVX512(SB), NOSPLIT, $0-160
+TEXT ·shortlistPassAVX512(SB), NOSPLIT, $0-160
 	MOVQ         now+0(FP), AX
 	MOVQ         list+8(FP), CX
 	MOVQ         w+32(FP), DX
@@ -3955,9 +3955,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func contestTakeAVX512(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
+// func shortlistTakeAVX512(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·contestTakeAVX512(SB), NOSPLIT, $0-64
+TEXT ·shortlistTakeAVX512(SB), NOSPLIT, $0-64
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         h+32(FP), DX
@@ -4009,9 +4009,9 @@ there:
 	VZEROUPPER
 	RET
 
-// func contestBehindAVX512(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
+// func shortlistBehindAVX512(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·contestBehindAVX512(SB), NOSPLIT, $0-48
+TEXT ·shortlistBehindAVX512(SB), NOSPLIT, $0-48
 	MOVQ         deficit+0(FP), AX
 	MOVQ         p+8(FP), CX
 	MOVQ         base+16(FP), DX
@@ -4143,9 +4143,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func contestRiseAVX512(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
+// func shortlistRiseAVX512(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
 // Requires: AVX, AVX512F, BMI2, SSE2
-TEXT ·contestRiseAVX512(SB), NOSPLIT, $0-64
+TEXT ·shortlistRiseAVX512(SB), NOSPLIT, $0-64
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         swing+24(FP), DX
@@ -4746,9 +4746,9 @@ refuse:
 	VZEROUPPER
 	RET
 
-// func octetMulAVX512(dst *float64, a *float64, x *float64, d int)
+// func batchMulAVX512(dst *float64, a *float64, x *float64, d int)
 // Requires: AVX, AVX512F
-TEXT ·octetMulAVX512(SB), NOSPLIT, $0-32
+TEXT ·batchMulAVX512(SB), NOSPLIT, $0-32
 	MOVQ    d+24(FP), AX
 	MOVQ    x+16(FP), CX
 	MOVQ    CX, DX
@@ -4905,9 +4905,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetStepAVX512(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
+// func batchStepAVX512(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
 // Requires: AVX, AVX512F
-TEXT ·octetStepAVX512(SB), NOSPLIT, $0-64
+TEXT ·batchStepAVX512(SB), NOSPLIT, $0-64
 	MOVQ    d+24(FP), AX
 	MOVQ    x+16(FP), CX
 	MOVQ    CX, DX
@@ -5183,9 +5183,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetLearnAVX512(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// func batchLearnAVX512(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetLearnAVX512(SB), NOSPLIT, $0-96
+TEXT ·batchLearnAVX512(SB), NOSPLIT, $0-96
 	MOVQ    d+40(FP), AX
 	XORQ    CX, CX
 	XORQ    DX, DX
@@ -5637,9 +5637,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func octetMoveAVX512(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
+// func batchMoveAVX512(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
 // Requires: AVX, AVX512F
-TEXT ·octetMoveAVX512(SB), NOSPLIT, $0-56
+TEXT ·batchMoveAVX512(SB), NOSPLIT, $0-56
 	MOVQ    theta+0(FP), AX
 	MOVQ    k+8(FP), CX
 	MOVQ    d+16(FP), DX
@@ -5669,9 +5669,9 @@ feature:
 	VZEROUPPER
 	RET
 
-// func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+// func batchArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetArgMaxAVX512(SB), NOSPLIT, $0-48
+TEXT ·batchArgMaxAVX512(SB), NOSPLIT, $0-48
 	MOVQ         d+24(FP), AX
 	XORQ         CX, CX
 	MOVQ         $0xfff0000000000000, DX
@@ -5858,9 +5858,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetPickAVX512(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
+// func batchPickAVX512(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·octetPickAVX512(SB), NOSPLIT, $0-88
+TEXT ·batchPickAVX512(SB), NOSPLIT, $0-88
 	MOVQ         rows+24(FP), CX
 	XORQ         AX, AX
 	MOVQ         at+16(FP), AX
@@ -6186,9 +6186,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func octetAddOneAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
+// func batchAddOneAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, AVX512F
-TEXT ·octetAddOneAVX512(SB), NOSPLIT, $0-64
+TEXT ·batchAddOneAVX512(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -6316,9 +6316,9 @@ features1Done:
 	VZEROUPPER
 	RET
 
-// func octetAddFourAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
+// func batchAddFourAVX512(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, AVX512F
-TEXT ·octetAddFourAVX512(SB), NOSPLIT, $0-64
+TEXT ·batchAddFourAVX512(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -8754,9 +8754,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func screenAVX2(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
+// func prefilterAVX2(x *int16, blocks int, d int, theta *float64, by float64, top int32, slack int32, masks *uint64) (hit uint64, best int32)
 // Requires: AVX, AVX2, SSE2
-TEXT ·screenAVX2(SB), $5696-68
+TEXT ·prefilterAVX2(SB), $5696-68
 	MOVQ         d+16(FP), AX
 	MOVQ         theta+24(FP), CX
 	MOVSD        by+32(FP), X0
@@ -9089,9 +9089,9 @@ arm:
 	VZEROUPPER
 	RET
 
-// func contestPassAVX2(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+// func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w *float64, base *float64, c float64, out *float64, mask uint64, panels int, h *float64, even int, odd int, begin *float64, deficit *float64, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·contestPassAVX2(SB), NOSPLIT, $0-160
+TEXT ·shortlistPassAVX2(SB), NOSPLIT, $0-160
 	MOVQ         now+0(FP), AX
 	MOVQ         list+8(FP), CX
 	MOVQ         w+32(FP), DX
@@ -9280,9 +9280,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func contestTakeAVX2(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
+// func shortlistTakeAVX2(p *float64, arms int, along *float64, n int, h *float64, u *float64, panels int) (most float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·contestTakeAVX2(SB), NOSPLIT, $0-64
+TEXT ·shortlistTakeAVX2(SB), NOSPLIT, $0-64
 	MOVQ         p+0(FP), AX
 	MOVQ         arms+8(FP), CX
 	MOVQ         h+32(FP), DX
@@ -9339,9 +9339,9 @@ there:
 	VZEROUPPER
 	RET
 
-// func contestBehindAVX2(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
+// func shortlistBehindAVX2(deficit *float64, p *float64, base *float64, arms int, c float64, begin *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·contestBehindAVX2(SB), NOSPLIT, $0-48
+TEXT ·shortlistBehindAVX2(SB), NOSPLIT, $0-48
 	MOVQ         deficit+0(FP), AX
 	MOVQ         p+8(FP), CX
 	MOVQ         base+16(FP), DX
@@ -9465,9 +9465,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func contestRiseAVX2(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
+// func shortlistRiseAVX2(w *float64, n int, most float64, swing *float64, base *float64, base0 *float64, by float64, rise *float64)
 // Requires: AVX, AVX2, FMA3, SSE2
-TEXT ·contestRiseAVX2(SB), NOSPLIT, $0-64
+TEXT ·shortlistRiseAVX2(SB), NOSPLIT, $0-64
 	MOVQ         w+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         swing+24(FP), DX
@@ -9843,9 +9843,9 @@ refuse:
 	VZEROUPPER
 	RET
 
-// func octetMulAVX2(dst *float64, a *float64, x *float64, d int)
+// func batchMulAVX2(dst *float64, a *float64, x *float64, d int)
 // Requires: AVX, FMA3
-TEXT ·octetMulAVX2(SB), NOSPLIT, $0-32
+TEXT ·batchMulAVX2(SB), NOSPLIT, $0-32
 	MOVQ d+24(FP), AX
 	XORQ CX, CX
 
@@ -9948,9 +9948,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetStepAVX2(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
+// func batchStepAVX2(dst *float64, a *float64, x *float64, d int, c *float64, hat *float64, s *float64, k *float64)
 // Requires: AVX, FMA3
-TEXT ·octetStepAVX2(SB), NOSPLIT, $0-64
+TEXT ·batchStepAVX2(SB), NOSPLIT, $0-64
 	MOVQ d+24(FP), AX
 	XORQ CX, CX
 
@@ -10115,9 +10115,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetLearnAVX2(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
+// func batchLearnAVX2(k *float64, a *float64, x *float64, theta *float64, y *float64, d int, growth *float64, q *float64, e *float64, s *float64) (bad int, fold int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·octetLearnAVX2(SB), NOSPLIT, $0-96
+TEXT ·batchLearnAVX2(SB), NOSPLIT, $0-96
 	MOVQ d+40(FP), AX
 	XORQ CX, CX
 	XORQ DX, DX
@@ -10469,9 +10469,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func octetMoveAVX2(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
+// func batchMoveAVX2(theta *float64, k *float64, d int, s *float64, e *float64, growth *float64, q *float64)
 // Requires: AVX, AVX2, FMA3
-TEXT ·octetMoveAVX2(SB), NOSPLIT, $0-56
+TEXT ·batchMoveAVX2(SB), NOSPLIT, $0-56
 	XORQ AX, AX
 
 moveHalf:
@@ -10513,9 +10513,9 @@ feature:
 	VZEROUPPER
 	RET
 
-// func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int)
+// func batchArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·octetArgMaxAVX2(SB), NOSPLIT, $0-48
+TEXT ·batchArgMaxAVX2(SB), NOSPLIT, $0-48
 	MOVQ d+24(FP), AX
 	XORQ CX, CX
 	XORQ BX, BX
@@ -10649,9 +10649,9 @@ Sum:
 	VZEROUPPER
 	RET
 
-// func octetPickAVX2(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
+// func batchPickAVX2(dst *float64, table *float64, at *int, rows int, d int, u *float64, ustep int, x *float64, xstep int, n int) (bad int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·octetPickAVX2(SB), NOSPLIT, $0-88
+TEXT ·batchPickAVX2(SB), NOSPLIT, $0-88
 	MOVQ         rows+24(FP), CX
 	XORQ         AX, AX
 	DECQ         CX
@@ -10931,9 +10931,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func octetAddOneAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
+// func batchAddOneAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, FMA3
-TEXT ·octetAddOneAVX2(SB), NOSPLIT, $0-64
+TEXT ·batchAddOneAVX2(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -11072,9 +11072,9 @@ features1Done:
 	VZEROUPPER
 	RET
 
-// func octetAddFourAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
+// func batchAddFourAVX2(s *float64, members int, d int, u *float64, ustep int, x *float64, xstep int, skip int)
 // Requires: AVX, FMA3
-TEXT ·octetAddFourAVX2(SB), NOSPLIT, $0-64
+TEXT ·batchAddFourAVX2(SB), NOSPLIT, $0-64
 	MOVQ ustep+32(FP), AX
 	MOVQ xstep+48(FP), CX
 	MOVQ d+16(FP), DX
@@ -12670,9 +12670,9 @@ refuse:
 	VZEROUPPER
 	RET
 
-// func contestJoinAVX512(deficit *float64, rise *float64, ld int, limit float64, list *uint64, now *float64, size int, room int, p *float64, w *float64, arms int, h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)
+// func shortlistJoinAVX512(deficit *float64, rise *float64, ld int, limit float64, list *uint64, now *float64, size int, room int, p *float64, w *float64, arms int, h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)
 // Requires: AVX, AVX512F, BMI, SSE2
-TEXT ·contestJoinAVX512(SB), NOSPLIT, $0-144
+TEXT ·shortlistJoinAVX512(SB), NOSPLIT, $0-144
 	MOVSD        c+112(FP), X0
 	VBROADCASTSD X0, Z0
 	MOVQ         $0xfff0000000000000, AX

@@ -52,10 +52,10 @@ func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64) {
 }
 func divideAVX512(x *float64, n int, by float64) { panic("linalg: no such kernel") }
 func divideAVX2(x *float64, n int, by float64)   { panic("linalg: no such kernel") }
-func screenAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
+func prefilterAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
 	panic("linalg: no such kernel")
 }
-func screenAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
+func prefilterAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
 	panic("linalg: no such kernel")
 }
 func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int) {
@@ -76,84 +76,84 @@ func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst 
 func armsAVX2(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64) {
 	panic("linalg: no such kernel")
 }
-func octetMulAVX512(dst, a, x *float64, d int) {
+func batchMulAVX512(dst, a, x *float64, d int) {
 	panic("linalg: no such kernel")
 }
-func octetMulAVX2(dst, a, x *float64, d int) {
+func batchMulAVX2(dst, a, x *float64, d int) {
 	panic("linalg: no such kernel")
 }
-func octetStepAVX512(dst, a, x *float64, d int, c, hat, s, k *float64) {
+func batchStepAVX512(dst, a, x *float64, d int, c, hat, s, k *float64) {
 	panic("linalg: no such kernel")
 }
-func octetStepAVX2(dst, a, x *float64, d int, c, hat, s, k *float64) {
+func batchStepAVX2(dst, a, x *float64, d int, c, hat, s, k *float64) {
 	panic("linalg: no such kernel")
 }
-func octetLearnAVX512(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
+func batchLearnAVX512(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
 	panic("linalg: no such kernel")
 }
-func octetLearnAVX2(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
+func batchLearnAVX2(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int) {
 	panic("linalg: no such kernel")
 }
-func octetMoveAVX512(theta, k *float64, d int, s, e, growth, q *float64) {
+func batchMoveAVX512(theta, k *float64, d int, s, e, growth, q *float64) {
 	panic("linalg: no such kernel")
 }
-func octetMoveAVX2(theta, k *float64, d int, s, e, growth, q *float64) {
+func batchMoveAVX2(theta, k *float64, d int, s, e, growth, q *float64) {
 	panic("linalg: no such kernel")
 }
-func octetArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
+func batchArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
 	panic("linalg: no such kernel")
 }
-func octetArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
+func batchArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
+func batchPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
 	panic("linalg: no such kernel")
 }
-func octetPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
+func batchPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
 	panic("linalg: no such kernel")
 }
-func octetAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
+func batchAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddOneAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
+func batchAddOneAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
+func batchAddFourAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
-func octetAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
-	panic("linalg: no such kernel")
-}
-
-func contestPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+func batchAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
 	panic("linalg: no such kernel")
 }
 
-func contestTakeAVX512(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
+func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
 	panic("linalg: no such kernel")
 }
 
-func contestBehindAVX512(deficit, p, base *float64, arms int, c float64, begin *float64) {
+func shortlistTakeAVX512(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
 	panic("linalg: no such kernel")
 }
 
-func contestJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int) {
+func shortlistBehindAVX512(deficit, p, base *float64, arms int, c float64, begin *float64) {
 	panic("linalg: no such kernel")
 }
 
-func contestPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+func shortlistJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int) {
 	panic("linalg: no such kernel")
 }
 
-func contestTakeAVX2(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
+func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
 	panic("linalg: no such kernel")
 }
 
-func contestBehindAVX2(deficit, p, base *float64, arms int, c float64, begin *float64) {
+func shortlistTakeAVX2(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64) {
 	panic("linalg: no such kernel")
 }
 
-func contestRiseAVX512(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
+func shortlistBehindAVX2(deficit, p, base *float64, arms int, c float64, begin *float64) {
+	panic("linalg: no such kernel")
+}
+
+func shortlistRiseAVX512(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
 	panic("linalg: no such kernel")
 }
 
@@ -161,7 +161,7 @@ func maxAbsAVX512(x *float64, n int) float64 {
 	panic("linalg: no such kernel")
 }
 
-func contestRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
+func shortlistRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
 	panic("linalg: no such kernel")
 }
 

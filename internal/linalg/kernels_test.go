@@ -484,9 +484,9 @@ func TestLeads(t *testing.T) {
 	}
 }
 
-// checkScreen compares a screen, and the whole scores of portable Go, with ArgMax on rows of which many are
+// checkPrefilter compares a prefilter, and the whole scores of portable Go, with ArgMax on rows of which many are
 // nearly or exactly the best.
-func checkScreen(t *testing.T, seed uint64, d, rows int) {
+func checkPrefilter(t *testing.T, seed uint64, d, rows int) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	theta := make([]float64, d)
 	for i := range theta {
@@ -505,7 +505,7 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 			for j := range row {
 				row[j] = math.Copysign(theta[j]*size, float64(i)-53.5) * math.Copysign(1, theta[j])
 			}
-		case seed%5 == 1: // all nearly parallel to theta, apart by less than the rounding of a screen
+		case seed%5 == 1: // all nearly parallel to theta, apart by less than the rounding of a prefilter
 			for j := range row {
 				row[j] = theta[j] * (1 + r.NormFloat64()*near) * size
 			}
@@ -543,9 +543,9 @@ func checkScreen(t *testing.T, seed uint64, d, rows int) {
 	}
 	for l := cpu.AVX2; l <= cpu.Best(); l++ {
 		restore := cpu.Force(l)
-		s := NewScreen(x, d)
+		s := NewPrefilter(x, d)
 		if s == nil {
-			t.Fatalf("no screen for %d rows of %d numbers of size %v", rows, d, size)
+			t.Fatalf("no prefilter for %d rows of %d numbers of size %v", rows, d, size)
 		}
 		at, got, ok := s.ArgMax(theta)
 		restore()
@@ -620,7 +620,7 @@ func TestWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	closest := 0.0
 	for k := range 400 {
-		d, rows := 1+k%screenDim, packRows*packWords
+		d, rows := 1+k%prefilterDim, packRows*packWords
 		theta, x := make([]float64, d), make([]float64, rows*d)
 		for j := range theta {
 			theta[j] = r.NormFloat64()
@@ -698,50 +698,50 @@ func TestWordsOfEqualRows(t *testing.T) {
 	}
 }
 
-// TestScreen goes through shapes around the blocks of 64 rows and pairs of features.
-func TestScreen(t *testing.T) {
+// TestPrefilter goes through shapes around the blocks of 64 rows and pairs of features.
+func TestPrefilter(t *testing.T) {
 	seed := uint64(0)
 	for d := 1; d < 30; d += 1 + d/9 {
 		for _, rows := range []int{1, 2, 7, 63, 64, 65, 128, 130, 300} {
 			for range 5 {
-				checkScreen(t, seed, d, rows)
+				checkPrefilter(t, seed, d, rows)
 				seed++
 			}
 		}
 	}
 	for k, rows := range []int{1023, 1024, 1025, 1088, 1089, 2100, 3000} { // more than one call of the kernel
 		for d := range uint64(6) {
-			checkScreen(t, seed+8*uint64(k)+d, 1+int(d*d), rows)
+			checkPrefilter(t, seed+8*uint64(k)+d, 1+int(d*d), rows)
 		}
 	}
-	checkScreen(t, seed, 512, 70)
+	checkPrefilter(t, seed, 512, 70)
 	for k := range uint64(2000) { // nearly parallel rows, where the bound is nearly reached
-		checkScreen(t, 5*k+1, 1+int(k%3), 150)
+		checkPrefilter(t, 5*k+1, 1+int(k%3), 150)
 	}
 
 	x := []float64{0, 0, 0, 0}
-	if NewScreen(x, 2) != nil {
-		t.Error("a screen of zeros")
+	if NewPrefilter(x, 2) != nil {
+		t.Error("a prefilter of zeros")
 	}
-	if NewScreen(make([]float64, 1026), 513) != nil {
-		t.Error("a screen of dimension 513")
+	if NewPrefilter(make([]float64, 1026), 513) != nil {
+		t.Error("a prefilter of dimension 513")
 	}
 	defer cpu.Force(cpu.Portable)()
-	if NewScreen([]float64{1, 2}, 2) != nil {
-		t.Error("a screen in portable Go")
+	if NewPrefilter([]float64{1, 2}, 2) != nil {
+		t.Error("a prefilter in portable Go")
 	}
 }
 
-// TestScreenStack: the kernel of a screen has 5 KiB on the stack, more than a goroutine begins with. It is asked
+// TestPrefilterStack: the kernel of a prefilter has 5 KiB on the stack, more than a goroutine begins with. It is asked
 // from many new ones at many depths, while the collector walks through their stacks; a stack that is not
 // understood there ends the program.
-func TestScreenStack(t *testing.T) {
+func TestPrefilterStack(t *testing.T) {
 	const d, rows = 20, 200
 	r := numbers{rand.New(rand.NewPCG(8, 9))}
 	x, theta := r.slice(rows*d), r.slice(d)
-	s := NewScreen(x, d)
+	s := NewPrefilter(x, d)
 	if s == nil {
-		t.Skip("there is no screen in portable Go")
+		t.Skip("there is no prefilter in portable Go")
 	}
 	wantAt, want := ArgMax(x, theta)
 	var deep func(n int)
@@ -778,11 +778,11 @@ func TestScreenStack(t *testing.T) {
 	<-collected
 }
 
-// FuzzScreen looks for rows on which a screen differs from ArgMax.
-func FuzzScreen(f *testing.F) {
+// FuzzPrefilter looks for rows on which a prefilter differs from ArgMax.
+func FuzzPrefilter(f *testing.F) {
 	f.Add(uint64(1), uint8(10), uint16(100))
 	f.Fuzz(func(t *testing.T, seed uint64, d uint8, rows uint16) {
-		checkScreen(t, seed, 1+int(d%80), 1+int(rows%1500))
+		checkPrefilter(t, seed, 1+int(d%80), 1+int(rows%1500))
 	})
 }
 
@@ -864,8 +864,8 @@ func BenchmarkKernels(b *testing.B) {
 		if a, dst := NewArms(x, c.d), make([]float64, c.d); a != nil {
 			run(fmt.Sprintf("Arms/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { a.ArgMax(dst, theta, 1e9) })
 		}
-		if s := NewScreen(x, c.d); s != nil {
-			run(fmt.Sprintf("Screen/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
+		if s := NewPrefilter(x, c.d); s != nil {
+			run(fmt.Sprintf("Prefilter/%dx%d", c.rows, c.d), 2*c.rows*c.d, func() { s.ArgMax(theta) })
 		}
 	}
 	for _, c := range []struct{ m, arms int }{{24, 10}, {1000, 100}} {
@@ -879,7 +879,7 @@ func BenchmarkKernels(b *testing.B) {
 		})
 	}
 	for _, c := range []struct{ m, arms int }{{1000, 100}, {200, 1000}} { // steps and looks on lists of a tenth of the arms
-		t, w, u := NewContest(c.arms, c.m, 2), fill(c.arms), fill((c.m+Members-1)/Members*Members)
+		t, w, u := NewShortlist(c.arms, c.m, 2), fill(c.arms), fill((c.m+Members-1)/Members*Members)
 		for pair := range (c.m + Members - 1) / Members {
 			copy(t.Scores(pair), fill(Members*c.arms))
 		}
@@ -891,7 +891,7 @@ func BenchmarkKernels(b *testing.B) {
 		}
 		counts, arm := NewCounts(c.arms, c.m), 0
 		var unsure [2 * LeadPanels]uint8
-		run(fmt.Sprintf("Contest/%dx%d", c.m, c.arms), 6*c.m*c.arms, func() {
+		run(fmt.Sprintf("Shortlist/%dx%d", c.m, c.arms), 6*c.m*c.arms, func() {
 			arm = (arm + 1) % c.arms
 			t.Step(w, u, arm)
 			if err := t.Look(base, 1, 1e-12, 100, func(first int, leads []Leads) error {
@@ -926,8 +926,8 @@ func BenchmarkKernels(b *testing.B) {
 			k = (k + 1) % 4
 			g.SolveShift(theta, s, &y)
 		})
-		run(fmt.Sprintf("OctetArgMax/%dx%d", c.arms, c.d), 2*Eight*c.arms*c.d, func() { OctetArgMax(&at, arms, theta) })
-		run(fmt.Sprintf("OctetPick/%dx%d", c.arms, c.d), Eight*c.d, func() { OctetPick(x, arms, &at) })
-		run(fmt.Sprintf("OctetAdd/%dx%d", c.m, c.d), 2*4*Eight*c.m*c.d, func() { OctetAdd(members, c.d, u, c.m, arms, c.d, 4) })
+		run(fmt.Sprintf("BatchArgMax/%dx%d", c.arms, c.d), 2*Eight*c.arms*c.d, func() { BatchArgMax(&at, arms, theta) })
+		run(fmt.Sprintf("BatchPick/%dx%d", c.arms, c.d), Eight*c.d, func() { BatchPick(x, arms, &at) })
+		run(fmt.Sprintf("BatchAdd/%dx%d", c.m, c.d), 2*4*Eight*c.m*c.d, func() { BatchAdd(members, c.d, u, c.m, arms, c.d, 4) })
 	}
 }

@@ -10,20 +10,20 @@ import (
 // Eight is the number of lanes of Ridges: the float64 of 64 bytes.
 const Eight = 8
 
-// Octets are numbers of eight lanes side by side: number i of lane l is at 8i + l. The kernels of this
+// Batches are numbers of eight lanes side by side: number i of lane l is at 8i + l. The kernels of this
 // file do in each lane what those of kernels.go do for one problem, in the same order of operations, so
 // a lane holds the bits of the problem alone. Only what was a sum over the lanes of a vector there is a
 // sum of vectors here.
 
-// OctetsPay says whether eight problems side by side are faster than one after the other when a round
-// touches a number of octets: while these stay in the second cache. docs/design/adr/0005-lock-step.md has the
+// BatchesPay says whether eight problems side by side are faster than one after the other when a round
+// touches a number of batches: while these stay in the second cache. docs/design/adr/0005-lock-step.md has the
 // measurements. In portable Go the lanes are a loop, and nothing is won.
-func OctetsPay(octets int) bool {
+func BatchesPay(batches int) bool {
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		return octets <= 8192 // 512 KiB of 1 or 2 MiB
+		return batches <= 8192 // 512 KiB of 1 or 2 MiB
 	case cpu.AVX2:
-		return octets <= 4096 // 256 KiB: the arithmetic alone wins less, and older machines have no more
+		return batches <= 4096 // 256 KiB: the arithmetic alone wins less, and older machines have no more
 	}
 	return false
 }
@@ -37,14 +37,14 @@ type Ridges struct {
 	of    [Eight]*Ridge // lanes without a regression of the caller have one of their own
 	lanes int           // that are the caller's
 
-	inv   []float64 // d×d octets; a step behind where owed
+	inv   []float64 // d×d batches; a step behind where owed
 	k     []float64 // V_{t−1}⁻¹x
 	s     *[Eight]float64
 	owed  bool
 	theta []float64
 
-	vb    []float64 // (d+1)×d octets: V up to its diagonal, and b as row d
-	steps []float64 // octetSteps × (d+1) octets: x and y
+	vb    []float64 // (d+1)×d batches: V up to its diagonal, and b as row d
+	steps []float64 // batchSteps × (d+1) batches: x and y
 	first int       // row of the first step that vb has not seen
 	late  int       // number of such steps
 
@@ -58,15 +58,15 @@ type Ridges struct {
 	gain, work []float64 // scratch
 }
 
-// octetSteps is the number of steps that enter V and b together.
-const octetSteps = 4
+// batchSteps is the number of steps that enter V and b together.
+const batchSteps = 4
 
-// Steps returns rows k, …, 3 of four: the actions of a step are the first d octets of a row of d+1. They stay
+// Steps returns rows k, …, 3 of four: the actions of a step are the first d batches of a row of d+1. They stay
 // after an Update until somebody writes there again.
 func (g *Ridges) Steps(k int) []float64 { return g.steps[k*(g.d+1)*Eight:] }
 
-// octets returns room for n octets. The allocator puts objects of 512 bytes and more on multiples of 64.
-func octets(n int) []float64 { return make([]float64, max(n, 8)*Eight)[:n*Eight] }
+// batches returns room for n batches. The allocator puts objects of 512 bytes and more on multiples of 64.
+func batches(n int) []float64 { return make([]float64, max(n, 8)*Eight)[:n*Eight] }
 
 // NewRidges puts one to eight regressions of one dimension side by side. They are read now and written
 // by Part only.
@@ -76,10 +76,10 @@ func NewRidges(of []*Ridge) *Ridges {
 	}
 	d := of[0].d
 	g := &Ridges{
-		d: d, lanes: len(of), inv: octets(d * d), k: octets(d), theta: octets(d), vb: octets((d + 1) * d),
-		steps: octets(octetSteps * (d + 1)), gain: octets(d), work: octets(d),
+		d: d, lanes: len(of), inv: batches(d * d), k: batches(d), theta: batches(d), vb: batches((d + 1) * d),
+		steps: batches(batchSteps * (d + 1)), gain: batches(d), work: batches(d),
 	}
-	room := octets(8)
+	room := batches(8)
 	for i, p := range []**[Eight]float64{&g.s, &g.q, &g.e, &g.logDet, &g.growth} {
 		*p = (*[Eight]float64)(room[i*Eight:])
 	}
@@ -99,7 +99,7 @@ func NewRidges(of []*Ridge) *Ridges {
 	return g
 }
 
-// Theta returns θ̂_t of all lanes, d octets. They belong to the state.
+// Theta returns θ̂_t of all lanes, d batches. They belong to the state.
 func (g *Ridges) Theta() []float64 { return g.theta }
 
 // LogDetRatio returns log(det V_t / λ^d) of a lane.
@@ -150,7 +150,7 @@ func (g *Ridges) store(l int) {
 	r.n, r.fresh = g.n[l]+g.count, g.fresh[l]+g.count
 }
 
-// Part writes the regressions back. They may go on alone then, and so may the octet.
+// Part writes the regressions back. They may go on alone then, and so may the batch.
 func (g *Ridges) Part() {
 	for l := range g.lanes {
 		g.store(l)
@@ -164,7 +164,7 @@ func (g *Ridges) waive() {
 	g.owed = true
 }
 
-// SolveShift stores θ̂ + c·V⁻¹s in dst, d octets, for the vectors s. dst may not alias s. Cost d² in each
+// SolveShift stores θ̂ + c·V⁻¹s in dst, d batches, for the vectors s. dst may not alias s. Cost d² in each
 // lane.
 func (g *Ridges) SolveShift(dst, s []float64, c *[Eight]float64) {
 	if len(dst) != g.d*Eight || len(s) != g.d*Eight {
@@ -173,7 +173,7 @@ func (g *Ridges) SolveShift(dst, s []float64, c *[Eight]float64) {
 	if !g.owed {
 		g.waive()
 	}
-	octetStep(dst, g.inv, s, g.d, c, g.theta, g.s, g.k)
+	batchStep(dst, g.inv, s, g.d, c, g.theta, g.s, g.k)
 	g.owed = false
 }
 
@@ -184,7 +184,7 @@ func (g *Ridges) Update(k int, y *[Eight]float64) (ok bool) {
 	if g.late == 0 {
 		g.first = k
 	}
-	if k != g.first+g.late || k >= octetSteps {
+	if k != g.first+g.late || k >= batchSteps {
 		panic("linalg: Ridges: not the next row")
 	}
 	d := g.d
@@ -193,12 +193,12 @@ func (g *Ridges) Update(k int, y *[Eight]float64) (ok bool) {
 	if g.owed {
 		g.SolveShift(g.work, x, g.s) // for the step alone
 	}
-	bad, fold := octetLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s)
+	bad, fold := batchLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s)
 	if bad != 0 {
 		if !g.repair(bad, x) {
 			return false
 		}
-		if bad, fold = octetLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s); bad != 0 {
+		if bad, fold = batchLearn(g.k, g.inv, x, g.theta, y, d, g.growth, g.q, g.e, g.s); bad != 0 {
 			return false
 		}
 	}
@@ -209,11 +209,11 @@ func (g *Ridges) Update(k int, y *[Eight]float64) (ok bool) {
 				g.fold(l)
 			}
 		}
-		octetMove(g.theta, g.k, d, g.s, g.e, g.growth, g.q)
+		batchMove(g.theta, g.k, d, g.s, g.e, g.growth, g.q)
 	}
 	*(*[Eight]float64)(step[d*Eight:]) = *y
 	g.count++
-	if g.late++; k == octetSteps-1 {
+	if g.late++; k == batchSteps-1 {
 		g.Settle()
 	}
 	if g.count >= g.foldAt {
@@ -276,7 +276,7 @@ func (g *Ridges) probe(x []float64) {
 			g.gain[i*Eight+l] = s * g.k[i*Eight+l]
 		}
 	}
-	octetMul(g.work, g.vb[:d*d*Eight], g.gain, d)
+	batchMul(g.work, g.vb[:d*d*Eight], g.gain, d)
 	var again [Eight]bool
 	g.probeAt = math.MaxUint64
 	for l := range Eight {
@@ -303,30 +303,30 @@ func (g *Ridges) Settle() {
 	if g.late > 0 {
 		w := g.d + 1
 		late := g.steps[g.first*w*Eight:]
-		octetAdd(g.vb, g.d, late, w, late, w, g.late, 1)
+		batchAdd(g.vb, g.d, late, w, late, w, g.late, 1)
 	}
 	g.late = 0
 }
 
-// octetMul stores A·x in dst, mulPadded in every lane, for d×d octets A in rows of d.
-func octetMul(dst, a, x []float64, d int) {
+// batchMul stores A·x in dst, mulPadded in every lane, for d×d batches A in rows of d.
+func batchMul(dst, a, x []float64, d int) {
 	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetMulAVX512(&dst[0], &a[0], &x[0], d)
+		batchMulAVX512(&dst[0], &a[0], &x[0], d)
 	case cpu.AVX2:
-		octetMulAVX2(&dst[0], &a[0], &x[0], d)
+		batchMulAVX2(&dst[0], &a[0], &x[0], d)
 	default:
 		for i := range d {
-			octetDot((*[Eight]float64)(dst[i*Eight:]), a[i*d*Eight:(i+1)*d*Eight], x)
+			batchDot((*[Eight]float64)(dst[i*Eight:]), a[i*d*Eight:(i+1)*d*Eight], x)
 		}
 	}
 }
 
-// octetDot is dot in every lane.
-func octetDot(dst *[Eight]float64, a, b []float64) {
+// batchDot is dot in every lane.
+func batchDot(dst *[Eight]float64, a, b []float64) {
 	b = b[:len(a)]
 	var p [8][Eight]float64
 	for i := 0; i+Eight <= len(a); i += Eight {
@@ -340,16 +340,16 @@ func octetDot(dst *[Eight]float64, a, b []float64) {
 	}
 }
 
-// octetStep makes the step A ← A − s·k kᵀ and stores hat + c·A·x in dst: stepShift in every lane.
-func octetStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *[Eight]float64, k []float64) {
+// batchStep makes the step A ← A − s·k kᵀ and stores hat + c·A·x in dst: stepShift in every lane.
+func batchStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *[Eight]float64, k []float64) {
 	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight || len(hat) != d*Eight || len(k) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetStepAVX512(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
+		batchStepAVX512(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
 	case cpu.AVX2:
-		octetStepAVX2(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
+		batchStepAVX2(&dst[0], &a[0], &x[0], d, &c[0], &hat[0], &s[0], &k[0])
 	default:
 		for i := range d {
 			row := a[i*d*Eight : (i+1)*d*Eight]
@@ -361,7 +361,7 @@ func octetStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *
 				}
 			}
 			out, h := (*[Eight]float64)(dst[i*Eight:]), (*[Eight]float64)(hat[i*Eight:])
-			octetDot(out, row, x)
+			batchDot(out, row, x)
 			for l := range out {
 				out[l] = math.FMA(c[l], out[l], h[l])
 			}
@@ -369,23 +369,23 @@ func octetStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *
 	}
 }
 
-// octetLearn computes k = A·x, q = xᵀk, e = y − xᵀθ and s = 1/(1+q). Bit l of bad says that lane l cannot make
+// batchLearn computes k = A·x, q = xᵀk, e = y − xᵀθ and s = 1/(1+q). Bit l of bad says that lane l cannot make
 // this step: q is negative, or q or e is not finite; that of fold, that q or growth is above 1. Where
-// neither has a bit, octetMove is done too.
-func octetLearn(k, a, x, theta []float64, y *[Eight]float64, d int, growth, q, e, s *[Eight]float64) (bad, fold int) {
+// neither has a bit, batchMove is done too.
+func batchLearn(k, a, x, theta []float64, y *[Eight]float64, d int, growth, q, e, s *[Eight]float64) (bad, fold int) {
 	if d < 1 || len(a) != d*d*Eight || len(x) != d*Eight || len(k) != d*Eight || len(theta) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		return octetLearnAVX512(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+		return batchLearnAVX512(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
 	case cpu.AVX2:
-		return octetLearnAVX2(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
+		return batchLearnAVX2(&k[0], &a[0], &x[0], &theta[0], &y[0], d, &growth[0], &q[0], &e[0], &s[0])
 	}
-	octetMul(k, a, x, d)
+	batchMul(k, a, x, d)
 	var mean [Eight]float64
-	octetDot(q, x, k)
-	octetDot(&mean, x, theta)
+	batchDot(q, x, k)
+	batchDot(&mean, x, theta)
 	for l := range Eight {
 		e[l] = y[l] - mean[l]
 		s[l] = 1 / (1 + q[l])
@@ -397,21 +397,21 @@ func octetLearn(k, a, x, theta []float64, y *[Eight]float64, d int, growth, q, e
 		}
 	}
 	if bad|fold == 0 {
-		octetMove(theta, k, d, s, e, growth, q)
+		batchMove(theta, k, d, s, e, growth, q)
 	}
 	return bad, fold
 }
 
-// octetMove moves theta by e·s·k and growth by (1 + growth)·q.
-func octetMove(theta, k []float64, d int, s, e, growth, q *[Eight]float64) {
+// batchMove moves theta by e·s·k and growth by (1 + growth)·q.
+func batchMove(theta, k []float64, d int, s, e, growth, q *[Eight]float64) {
 	if d < 1 || len(theta) != d*Eight || len(k) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetMoveAVX512(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
+		batchMoveAVX512(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
 	case cpu.AVX2:
-		octetMoveAVX2(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
+		batchMoveAVX2(&theta[0], &k[0], d, &s[0], &e[0], &growth[0], &q[0])
 	default:
 		for i := 0; i < len(theta); i += Eight {
 			to, ki := (*[Eight]float64)(theta[i:]), (*[Eight]float64)(k[i:])
@@ -425,19 +425,19 @@ func octetMove(theta, k []float64, d int, s, e, growth, q *[Eight]float64) {
 	}
 }
 
-// OctetArgMax stores in at, for each lane, the ArgMax of its rows: x is a list of rows of d octets, theta
-// d octets. It reports false, and at means nothing, where a number of theta is not finite or beyond
+// BatchArgMax stores in at, for each lane, the ArgMax of its rows: x is a list of rows of d batches, theta
+// d batches. It reports false, and at means nothing, where a number of theta is not finite or beyond
 // ±2⁴⁹⁹. Cost one pass over x.
-func OctetArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
+func BatchArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
 	w := len(theta)
 	if w == 0 || w%Eight != 0 || len(x) == 0 || len(x)%w != 0 {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		return octetArgMaxAVX512(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
+		return batchArgMaxAVX512(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
 	case cpu.AVX2:
-		return octetArgMaxAVX2(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
+		return batchArgMaxAVX2(&x[0], len(x)/w, &theta[0], w/Eight, &at[0]) == 0
 	}
 	for _, v := range theta {
 		if !(math.Abs(v) <= 0x1p499) {
@@ -449,7 +449,7 @@ func OctetArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
 		best[l], at[l] = math.Inf(-1), 0
 	}
 	for i := range len(x) / w {
-		octetDot(&v, x[i*w:i*w+w], theta)
+		batchDot(&v, x[i*w:i*w+w], theta)
 		for l := range v {
 			if v[l] > best[l] {
 				best[l], at[l] = v[l], i
@@ -459,12 +459,12 @@ func OctetArgMax(at *[Eight]int, x, theta []float64) (tame bool) {
 	return true
 }
 
-// OctetPick stores in dst, for each lane, the row of a list of rows of len(dst)/8 octets that at names.
-func OctetPick(dst, table []float64, at *[Eight]int) { OctetMember(dst, table, at, nil, 0, nil, 0, 0) }
+// BatchPick stores in dst, for each lane, the row of a list of rows of len(dst)/8 batches that at names.
+func BatchPick(dst, table []float64, at *[Eight]int) { BatchMember(dst, table, at, nil, 0, nil, 0, 0) }
 
-// OctetMember is OctetPick from a list of sums that lack n steps, with these steps added: what OctetAdd
+// BatchMember is BatchPick from a list of sums that lack n steps, with these steps added: what BatchAdd
 // would make of the rows.
-func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x []float64, xstep, n int) {
+func BatchMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x []float64, xstep, n int) {
 	w := len(dst)
 	if w == 0 || w%Eight != 0 || len(sums) == 0 || len(sums)%w != 0 || n < 0 || ustep < 0 || xstep < 0 {
 		panic(badLength)
@@ -479,9 +479,9 @@ func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x 
 	}
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		bad = octetPickAVX512(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
+		bad = batchPickAVX512(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
 	case cpu.AVX2:
-		bad = octetPickAVX2(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
+		bad = batchPickAVX2(&dst[0], &sums[0], &at[0], rows, w/Eight, u0, ustep, x0, xstep, n)
 	default:
 		for _, i := range at {
 			if uint(i) >= uint(rows) {
@@ -502,19 +502,19 @@ func OctetMember(dst, sums []float64, at *[Eight]int, u []float64, ustep int, x 
 		}
 	}
 	if bad != 0 {
-		panic("linalg: OctetMember: no such row")
+		panic("linalg: BatchMember: no such row")
 	}
 }
 
-// OctetAdd adds n steps to vectors of d octets: s_j ← s_j + u_{kj} x_k for k = 0, …, n−1 in order, as AddTile
-// does. s is a list of them, step k has its octets u_{kj} from u[8·k·ustep] and its vector from
+// BatchAdd adds n steps to vectors of d batches: s_j ← s_j + u_{kj} x_k for k = 0, …, n−1 in order, as AddTile
+// does. s is a list of them, step k has its batches u_{kj} from u[8·k·ustep] and its vector from
 // x[8·k·xstep].
-func OctetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n int) {
-	octetAdd(s, d, u, ustep, x, xstep, n, 0)
+func BatchAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n int) {
+	batchAdd(s, d, u, ustep, x, xstep, n, 0)
 }
 
-// octetAdd is OctetAdd; with skip = 1 number i of vector j may be left out where i > j.
-func octetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n, skip int) {
+// batchAdd is BatchAdd; with skip = 1 number i of vector j may be left out where i > j.
+func batchAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n, skip int) {
 	if d < 1 || n < 0 || len(s)%(d*Eight) != 0 || ustep < 0 || xstep < 0 {
 		panic(badLength)
 	}
@@ -541,14 +541,14 @@ func octetAdd(s []float64, d int, u []float64, ustep int, x []float64, xstep, n,
 			}
 		case n >= 4 && level == cpu.AVX512:
 			k = 4
-			octetAddFourAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
+			batchAddFourAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		case n >= 4:
 			k = 4
-			octetAddFourAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
+			batchAddFourAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		case level == cpu.AVX512:
-			octetAddOneAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
+			batchAddOneAVX512(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		default:
-			octetAddOneAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
+			batchAddOneAVX2(&s[0], members, d, &u[0], ustep, &x[0], xstep, skip)
 		}
 		if n -= k; n > 0 {
 			u, x = u[k*ustep*Eight:], x[k*xstep*Eight:]

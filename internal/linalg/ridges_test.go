@@ -9,7 +9,7 @@ import (
 	"troupe/internal/cpu"
 )
 
-// lane returns the numbers of one lane of a list of octets.
+// lane returns the numbers of one lane of a list of batches.
 func lane(x []float64, l int) []float64 {
 	var out []float64
 	for i := l; i < len(x); i += Eight {
@@ -18,9 +18,9 @@ func lane(x []float64, l int) []float64 {
 	return out
 }
 
-// checkOctets runs every kernel of ridges.go on random numbers, at every level, and compares each lane
+// checkBatches runs every kernel of ridges.go on random numbers, at every level, and compares each lane
 // with the kernel for one problem. Slices are cut out of longer ones, at any offset.
-func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
+func checkBatches(t *testing.T, seed uint64, d, rows, n int) {
 	r := numbers{rand.New(rand.NewPCG(seed, 2))}
 	off := int(seed % 5)
 	cut := func(x []float64) []float64 {
@@ -57,29 +57,29 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		}
 		return m
 	}
-	product := everyLevel(t, "octetMul", func() []float64 {
+	product := everyLevel(t, "batchMul", func() []float64 {
 		dst := cut(make([]float64, d*Eight))
-		octetMul(dst, a, x, d)
+		batchMul(dst, a, x, d)
 		return intact(dst)
 	})
-	both := everyLevel(t, "octetStep", func() []float64 {
+	both := everyLevel(t, "batchStep", func() []float64 {
 		m, dst := cut(a), cut(make([]float64, d*Eight))
-		octetStep(dst, m, x, d, oct(c), hat, oct(s), k)
+		batchStep(dst, m, x, d, oct(c), hat, oct(s), k)
 		return append(intact(dst)[:d*Eight:d*Eight], intact(m)...)
 	})
 	pad := func(v []float64) []float64 { return append(v, make([]float64, ld-d)...) }
 	for l := range Eight {
 		dst, m := make([]float64, ld), one(l)
 		mulPadded(dst, m, lane(x, l))
-		sameBits(t, "octetMul", lane(product, l), dst[:d])
+		sameBits(t, "batchMul", lane(product, l), dst[:d])
 		rankOne(m, s[l], pad(lane(k, l)), d)
 		mulPadded(dst, m, lane(x, l))
 		for i, v := range lane(hat, l) {
 			dst[i] = math.FMA(c[l], dst[i], v)
 		}
-		sameBits(t, "octetStep: product", lane(both[:d*Eight], l), dst[:d])
+		sameBits(t, "batchStep: product", lane(both[:d*Eight], l), dst[:d])
 		for i := range d {
-			sameBits(t, "octetStep: matrix", lane(both[(d+i*d)*Eight:(d+(i+1)*d)*Eight], l), m[i*ld:i*ld+d])
+			sameBits(t, "batchStep: matrix", lane(both[(d+i*d)*Eight:(d+(i+1)*d)*Eight], l), m[i*ld:i*ld+d])
 		}
 	}
 
@@ -104,10 +104,10 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 			x[seed/3%Eight] = 2
 			growth[seed/7%Eight] = 1.5
 		}
-		weighed := everyLevel(t, "octetLearn", func() []float64 {
+		weighed := everyLevel(t, "batchLearn", func() []float64 {
 			var q, e, s [Eight]float64
 			to, theta, g := cut(k), cut(hat), cut(growth)
-			bad, fold := octetLearn(to, a, x, theta, oct(y), d, oct(g), &q, &e, &s)
+			bad, fold := batchLearn(to, a, x, theta, oct(y), d, oct(g), &q, &e, &s)
 			for i := range q {
 				if bad>>i&1 != 0 { // a NaN has many forms
 					q[i], e[i], s[i] = 0, 0, 0
@@ -121,7 +121,7 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		})
 		bad, fold := int(weighed[0]), int(weighed[1])
 		if turn == 0 && bad|fold != 0 {
-			t.Fatalf("octetLearn: bad %08b, fold %08b where nothing hinders", bad, fold)
+			t.Fatalf("batchLearn: bad %08b, fold %08b where nothing hinders", bad, fold)
 		}
 		rest := weighed[2+3*Eight:]
 		for l := range Eight {
@@ -132,13 +132,13 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 			e := y[l] - mean
 			refused := !(q >= 0) || q-q != 0 || e-e != 0
 			if refused != (bad>>l&1 != 0) {
-				t.Fatalf("octetLearn: q %v, e %v in lane %d, bad %08b", q, e, l, bad)
+				t.Fatalf("batchLearn: q %v, e %v in lane %d, bad %08b", q, e, l, bad)
 			}
 			if !refused {
-				sameBits(t, "octetLearn", []float64{weighed[2+l], weighed[10+l], weighed[18+l]}, []float64{q, e, 1 / (1 + q)})
-				sameBits(t, "octetLearn: k", lane(rest[:d*Eight], l), kl)
+				sameBits(t, "batchLearn", []float64{weighed[2+l], weighed[10+l], weighed[18+l]}, []float64{q, e, 1 / (1 + q)})
+				sameBits(t, "batchLearn: k", lane(rest[:d*Eight], l), kl)
 				if (q > 1 || growth[l] > 1) != (fold>>l&1 != 0) {
-					t.Fatalf("octetLearn: q %v, growth %v in lane %d, fold %08b", q, growth[l], l, fold)
+					t.Fatalf("batchLearn: q %v, growth %v in lane %d, fold %08b", q, growth[l], l, fold)
 				}
 			}
 			theta, g := lane(hat, l), growth[l]
@@ -148,13 +148,13 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 				}
 				g = math.FMA(1+g, q, g)
 			}
-			sameBits(t, "octetLearn: θ̂ and growth", append(lane(rest[d*Eight:2*d*Eight], l), rest[2*d*Eight+l]), append(theta, g))
+			sameBits(t, "batchLearn: θ̂ and growth", append(lane(rest[d*Eight:2*d*Eight], l), rest[2*d*Eight+l]), append(theta, g))
 		}
 	}
 	e, q := r.slice(Eight), r.slice(Eight)
-	moved := everyLevel(t, "octetMove", func() []float64 {
+	moved := everyLevel(t, "batchMove", func() []float64 {
 		theta, g := cut(hat), cut(growth)
-		octetMove(theta, k, d, oct(s), oct(e), oct(g), oct(q))
+		batchMove(theta, k, d, oct(s), oct(e), oct(g), oct(q))
 		return append(intact(theta)[:d*Eight:d*Eight], intact(g)...)
 	})
 	for l := range Eight {
@@ -162,7 +162,7 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		for i, v := range lane(k, l) {
 			theta[i] = math.FMA(e[l], s[l]*v, theta[i])
 		}
-		sameBits(t, "octetMove", lane(moved, l), append(theta, math.FMA(1+growth[l], q[l], growth[l])))
+		sameBits(t, "batchMove", lane(moved, l), append(theta, math.FMA(1+growth[l], q[l], growth[l])))
 	}
 
 	table, theta := cut(r.slice(rows*d*Eight)), cut(r.slice(d*Eight))
@@ -173,13 +173,13 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 		table[seed%uint64(len(table))] = math.NaN()
 	}
 	var at [Eight]int
-	everyLevel(t, "OctetArgMax", func() []float64 {
-		if !OctetArgMax(&at, table, theta) {
-			t.Fatal("OctetArgMax refuses tame numbers")
+	everyLevel(t, "BatchArgMax", func() []float64 {
+		if !BatchArgMax(&at, table, theta) {
+			t.Fatal("BatchArgMax refuses tame numbers")
 		}
 		for l := range Eight {
 			if want, _ := argMax(lane(table, l), lane(theta, l)); at[l] != want {
-				t.Fatalf("OctetArgMax: row %d in lane %d, want %d", at[l], l, want)
+				t.Fatalf("BatchArgMax: row %d in lane %d, want %d", at[l], l, want)
 			}
 		}
 		return nil
@@ -187,27 +187,27 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 	for _, wild := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0x1p500, -0x1p500} {
 		far := cut(theta)
 		far[seed%uint64(len(far))] = wild
-		everyLevel(t, "OctetArgMax", func() []float64 {
-			if OctetArgMax(new([Eight]int), table, far) {
-				t.Fatalf("OctetArgMax accepts %v", wild)
+		everyLevel(t, "BatchArgMax", func() []float64 {
+			if BatchArgMax(new([Eight]int), table, far) {
+				t.Fatalf("BatchArgMax accepts %v", wild)
 			}
 			return nil
 		})
 	}
-	picked := everyLevel(t, "OctetPick", func() []float64 {
+	picked := everyLevel(t, "BatchPick", func() []float64 {
 		dst := cut(make([]float64, d*Eight))
-		OctetPick(dst, table, &at)
+		BatchPick(dst, table, &at)
 		return intact(dst)
 	})
 	for l := range Eight {
-		sameBits(t, "OctetPick", lane(picked, l), lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l))
+		sameBits(t, "BatchPick", lane(picked, l), lane(table[at[l]*d*Eight:(at[l]+1)*d*Eight], l))
 	}
 
 	late := int(seed % 6)
 	lag, far := r.slice(late*(rows+1)*Eight), r.slice(late*(d+1)*Eight)
-	member := everyLevel(t, "OctetMember", func() []float64 {
+	member := everyLevel(t, "BatchMember", func() []float64 {
 		dst := cut(make([]float64, d*Eight))
-		OctetMember(dst, table, &at, lag, rows+1, far, d+1, late)
+		BatchMember(dst, table, &at, lag, rows+1, far, d+1, late)
 		return intact(dst)
 	})
 	for l := range Eight {
@@ -217,7 +217,7 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 				want[i] = math.FMA(lag[(k*(rows+1)+at[l])*Eight+l], far[(k*(d+1)+i)*Eight+l], want[i])
 			}
 		}
-		sameBits(t, "OctetMember", lane(member, l), want)
+		sameBits(t, "BatchMember", lane(member, l), want)
 	}
 
 	square := r.slice((d + 1) * d * Eight)
@@ -225,21 +225,21 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 	for level := cpu.Portable; level <= cpu.Best(); level++ {
 		restore := cpu.Force(level)
 		to, full := cut(square), cut(square)
-		octetAdd(to, d, pairs, d+1, pairs, d+1, n, 1)
-		OctetAdd(full, d, pairs, d+1, pairs, d+1, n)
+		batchAdd(to, d, pairs, d+1, pairs, d+1, n, 1)
+		BatchAdd(full, d, pairs, d+1, pairs, d+1, n)
 		restore()
 		intact(to)
 		for i := range d + 1 {
 			for j := range min(i+1, d) {
-				sameBits(t, "octetAdd below the diagonal", to[(i*d+j)*Eight:(i*d+j+1)*Eight], full[(i*d+j)*Eight:(i*d+j+1)*Eight])
+				sameBits(t, "batchAdd below the diagonal", to[(i*d+j)*Eight:(i*d+j+1)*Eight], full[(i*d+j)*Eight:(i*d+j+1)*Eight])
 			}
 		}
 	}
 
 	sums, u, steps := r.slice(rows*d*Eight), r.slice(n*(rows+2)*Eight), r.slice(n*(d+1)*Eight)
-	added := everyLevel(t, "OctetAdd", func() []float64 {
+	added := everyLevel(t, "BatchAdd", func() []float64 {
 		to := cut(sums)
-		OctetAdd(to, d, u, rows+2, steps, d+1, n)
+		BatchAdd(to, d, u, rows+2, steps, d+1, n)
 		return intact(to)
 	})
 	for l := range Eight {
@@ -250,26 +250,26 @@ func checkOctets(t *testing.T, seed uint64, d, rows, n int) {
 					want[i] = math.FMA(u[(k*(rows+2)+j)*Eight+l], steps[(k*(d+1)+i)*Eight+l], want[i])
 				}
 			}
-			sameBits(t, "OctetAdd", lane(added[j*d*Eight:(j+1)*d*Eight], l), want)
+			sameBits(t, "BatchAdd", lane(added[j*d*Eight:(j+1)*d*Eight], l), want)
 		}
 	}
 }
 
-func TestOctets(t *testing.T) {
+func TestBatches(t *testing.T) {
 	seed := uint64(0)
 	for d := 1; d <= 19; d++ {
 		for _, rows := range []int{1, 2, 3, 9} {
 			seed++
-			checkOctets(t, seed, d, rows, 1+int(seed*7%9))
+			checkBatches(t, seed, d, rows, 1+int(seed*7%9))
 		}
 	}
-	checkOctets(t, 100, 33, 5, 4)
+	checkBatches(t, 100, 33, 5, 4)
 }
 
-func FuzzOctets(f *testing.F) {
+func FuzzBatches(f *testing.F) {
 	f.Add(uint64(1), uint8(9), uint8(4), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, d, rows, n uint8) {
-		checkOctets(t, seed, 1+int(d)%40, 1+int(rows)%20, 1+int(n)%9)
+		checkBatches(t, seed, 1+int(d)%40, 1+int(rows)%20, 1+int(n)%9)
 	})
 }
 
@@ -314,7 +314,7 @@ func TestRidges(t *testing.T) {
 				}
 				return x
 			}
-			// A few steps alone first: nobody says that an octet begins at round 1.
+			// A few steps alone first: nobody says that an batch begins at round 1.
 			for range 5 {
 				for l := range alone {
 					x := vector(l)
@@ -343,7 +343,7 @@ func TestRidges(t *testing.T) {
 					}
 				}
 			}
-			s, dst := octets(c.d), octets(c.d)
+			s, dst := batches(c.d), batches(c.d)
 			var y, shift [Eight]float64
 			model := make([]float64, c.d, Padded(c.d))
 			for n, k := 0, 1; n < c.rounds; n, k = n+1, (k+1)%4 {
@@ -408,9 +408,9 @@ func TestRidges(t *testing.T) {
 	}
 }
 
-// TestOctetMemberRefuses: a row that is not there is refused at every level, whichever lane names it, and
+// TestBatchMemberRefuses: a row that is not there is refused at every level, whichever lane names it, and
 // nothing is written.
-func TestOctetMemberRefuses(t *testing.T) {
+func TestBatchMemberRefuses(t *testing.T) {
 	table := make([]float64, 5*3*Eight)
 	for level := cpu.Portable; level <= cpu.Best(); level++ {
 		for l := range Eight {
@@ -425,7 +425,7 @@ func TestOctetMemberRefuses(t *testing.T) {
 							t.Errorf("%v: row %d of lane %d of a list of 5: no panic, or too late", level, row, l)
 						}
 					}()
-					OctetPick(dst, table, &at)
+					BatchPick(dst, table, &at)
 				}()
 			}
 		}

@@ -34,15 +34,15 @@ type steady interface {
 // its environment pays alone.
 type environments struct {
 	sets  []bandit.ActionSet
-	table []float64 // mean and regret of every arm: K×2 octets
+	table []float64 // mean and regret of every arm: K×2 batches
 	noise Noise
 	std   float64    // of Gaussian noise
-	z     *rng.Octet // its numbers; nil for other noise
+	z     *rng.Batch // its numbers; nil for other noise
 	pay   [Lanes]rng.Stream
-	found []float64 // two octets: mean and regret of the arms at hand
+	found []float64 // two batches: mean and regret of the arms at hand
 }
 
-// MostArms is the length of a list that is not worth playing in lock-step: see linalg.OctetsPay.
+// MostArms is the length of a list that is not worth playing in lock-step: see linalg.BatchesPay.
 const MostArms = 8192
 
 // newEnvironments puts environments side by side: of[l] draws from the stream Reward of keys[l]. It
@@ -83,7 +83,7 @@ func newEnvironments(of []bandit.Environment, keys []rng.Key) *environments {
 		}
 	}
 	if o.std > 0 {
-		o.z = rng.NewOctet(streams)
+		o.z = rng.NewBatch(streams)
 	}
 	for l := range o.pay {
 		o.pay[l] = streams[0]
@@ -96,7 +96,7 @@ func newEnvironments(of []bandit.Environment, keys []rng.Key) *environments {
 
 // Pay stores the rewards and the regrets of the arms of round t.
 func (o *environments) Pay(y, regret *[Lanes]float64, arms *[Lanes]int, t uint64) {
-	linalg.OctetPick(o.found, o.table, arms)
+	linalg.BatchPick(o.found, o.table, arms)
 	mean := (*[Lanes]float64)(o.found)
 	*regret = [Lanes]float64(o.found[Lanes:])
 	if o.z != nil {

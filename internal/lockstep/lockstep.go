@@ -36,10 +36,10 @@ type Batch struct {
 // numbers of keys[l]. It returns nil where that is not possible or not faster than one after the
 // other; environments and policies are only read then.
 func New(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key) *Batch {
-	return newBatch(worlds, policies, keys, linalg.OctetsPay)
+	return newBatch(worlds, policies, keys, linalg.BatchesPay)
 }
 
-func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key, pays func(octets int) bool) *Batch {
+func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key, pays func(batches int) bool) *Batch {
 	w := newEnvironments(worlds, keys)
 	if w == nil {
 		return nil

@@ -35,17 +35,17 @@ type ensembles struct {
 	of   []Ensemble
 	d, m int
 
-	arms   []float64      // K×d octets
+	arms   []float64      // K×d batches
 	ridges *linalg.Ridges // step t is in row t mod 4
-	s      []float64      // m×d octets
+	s      []float64      // m×d batches
 	first  int            // row of the first step that s has not seen
 	late   int            // number of such steps
-	u      []float64      // four rows of stride octets: targets of these rounds
+	u      []float64      // four rows of stride batches: targets of these rounds
 	stride int
 	quad   uint64 // ⌊t/4⌋ of u
 	filled bool
 
-	choose, perturb *rng.Octet
+	choose, perturb *rng.Batch
 	law             rng.Law
 	symmetric       bool
 	constant        bool // scale is the same in every round
@@ -58,7 +58,7 @@ type ensembles struct {
 // and Perturb of keys[l]. It returns nil for policies that cannot take part or differ in their
 // options, sets that are not lists of equal length, and sizes that pays refuses. The policies are
 // read now and written by Part only.
-func newEnsembles(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays func(octets int) bool) *ensembles {
+func newEnsembles(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, pays func(batches int) bool) *ensembles {
 	if len(of) < 1 || len(of) > linalg.Eight || len(sets) != len(of) || len(keys) != len(of) {
 		panic("lockstep: one to eight policies, and as many sets and keys")
 	}
@@ -91,8 +91,8 @@ func newEnsembles(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, p
 	o.law, o.symmetric, o.constant = first.Law, first.Symmetric, first.ScaleAt == nil
 	// One piece of memory keeps what a round touches together, each part on a multiple of 64 bytes.
 	room := make([]float64, (len(lists[0])+m*d+4*o.stride+2*d+1)*linalg.Eight)
-	take := func(octets int) (x []float64) {
-		x, room = room[:octets*linalg.Eight:octets*linalg.Eight], room[octets*linalg.Eight:]
+	take := func(batches int) (x []float64) {
+		x, room = room[:batches*linalg.Eight:batches*linalg.Eight], room[batches*linalg.Eight:]
 		return x
 	}
 	o.arms, o.s, o.u = take(len(lists[0])), take(m*d), take(4*o.stride)
@@ -116,7 +116,7 @@ func newEnsembles(of []bandit.Policy, sets []bandit.ActionSet, keys []rng.Key, p
 		}
 	}
 	o.ridges = linalg.NewRidges(ridges)
-	o.choose, o.perturb = rng.NewOctet(choose), rng.NewOctet(perturb)
+	o.choose, o.perturb = rng.NewBatch(choose), rng.NewBatch(perturb)
 	o.rescale()
 	return o
 }
@@ -139,7 +139,7 @@ func (o *ensembles) rescale() {
 // is as it was, and the policies alone have the reason.
 func (o *ensembles) Select(arms *[linalg.Eight]int, t uint64) bool {
 	members, signs := o.choose.Choice(t, o.m)
-	linalg.OctetMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
+	linalg.BatchMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	c := o.scale
 	if o.symmetric {
 		var signed [linalg.Eight]float64
@@ -149,7 +149,7 @@ func (o *ensembles) Select(arms *[linalg.Eight]int, t uint64) bool {
 		c = &signed
 	}
 	o.ridges.SolveShift(o.theta, o.sum, c)
-	return linalg.OctetArgMax(arms, o.arms, o.theta)
+	return linalg.BatchArgMax(arms, o.arms, o.theta)
 }
 
 // Update learns the rewards y of the arms in round t. It reports false, and changes nothing, where some
@@ -161,7 +161,7 @@ func (o *ensembles) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t 
 		o.ridges.Settle()
 		o.first = k
 	}
-	linalg.OctetPick(o.ridges.Steps(k)[:o.d*linalg.Eight], o.arms, arms)
+	linalg.BatchPick(o.ridges.Steps(k)[:o.d*linalg.Eight], o.arms, arms)
 	if !o.ridges.Update(k, y) {
 		return false
 	}
@@ -181,7 +181,7 @@ func (o *ensembles) Update(arms *[linalg.Eight]int, y *[linalg.Eight]float64, t 
 // settle adds the steps that are late to S.
 func (o *ensembles) settle() {
 	if o.late > 0 {
-		linalg.OctetAdd(o.s, o.d, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
+		linalg.BatchAdd(o.s, o.d, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
 	}
 	o.first, o.late = 0, 0
 }

@@ -307,7 +307,7 @@ func TestEnsemblesSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := lockstep.NewEnsembles([]bandit.Policy{e}, []bandit.ActionSet{rep.set}, []rng.Key{rep.key}, linalg.OctetsPay) != nil; got != c.pays {
+				if got := lockstep.NewEnsembles([]bandit.Policy{e}, []bandit.ActionSet{rep.set}, []rng.Key{rep.key}, linalg.BatchesPay) != nil; got != c.pays {
 					t.Errorf("%v: d=%d K=%d m=%d in lock-step: %v", level, c.d, c.arms, c.m, got)
 				}
 			}
@@ -333,7 +333,7 @@ func TestMemory(t *testing.T) {
 			}
 			policies = append(policies, e)
 		}
-		o := lockstep.NewEnsembles(policies, sets, keys, linalg.OctetsPay)
+		o := lockstep.NewEnsembles(policies, sets, keys, linalg.BatchesPay)
 		if o == nil {
 			t.Logf("d = %d, K = %d, m = %d: not played side by side with these kernels", c.d, c.arms, c.m)
 			continue

@@ -6,24 +6,24 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Sizes of internal/linalg/screen.go.
+// Sizes of internal/linalg/prefilter.go.
 const (
-	screenDim    = 512
-	screenBlocks = 16
+	prefilterDim    = 512
+	prefilterBlocks = 16
 )
 
-// screen writes the kernel of internal/linalg/screen.go: scores of up to screenBlocks blocks of 64 rows in
+// prefilter writes the kernel of internal/linalg/prefilter.go: scores of up to prefilterBlocks blocks of 64 rows in
 // whole numbers. It returns the largest of them and top, and which rows have a score within slack of it: bit b
 // of hit is set where block b has such rows, and only then masks[b] says which.
 //
 // The first pass is as fast as the rows come from memory. It keeps the scores, and of each block the
 // largest for each lane, in the first cache, where the second looks at one vector a block.
-func (v *isa) screen() {
-	TEXT("screen"+v.name, 0, "func(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)")
-	Doc("screen" + v.name + " scores rows in whole numbers.")
+func (v *isa) prefilter() {
+	TEXT("prefilter"+v.name, 0, "func(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)")
+	Doc("prefilter" + v.name + " scores rows in whole numbers.")
 	n := 64 / (2 * v.w) // vectors of scores of a block
 	bytes := 8 * v.w
-	narrow, scores, tops := AllocLocal(2*screenDim+64), AllocLocal(screenBlocks*256), AllocLocal(screenBlocks*bytes)
+	narrow, scores, tops := AllocLocal(2*prefilterDim+64), AllocLocal(prefilterBlocks*256), AllocLocal(prefilterBlocks*bytes)
 
 	// theta·by as whole numbers of 16 bits. Those beyond d are 0.
 	d, theta := arg("d"), arg("theta")

@@ -7,7 +7,7 @@ import (
 	"troupe/internal/cpu"
 )
 
-// Screen finds the ArgMax of a list of rows that is asked for many times. It keeps the rows as 16-bit whole
+// Prefilter finds the ArgMax of a list of rows that is asked for many times. It keeps the rows as 16-bit whole
 // numbers and scores those first, with a quarter of the bytes and four times the lanes; rows whose score there
 // could belong to the best of their thousand, and of those before, are scored again by Dot: one or two as a rule.
 // The answer is ArgMax's, bit for bit: the error of a score is bounded by a theorem, not by hope. Safe for
@@ -20,7 +20,7 @@ import (
 //	A(‖x‖₁ + ‖θ‖₁)/2 + d/4 ≤ A√d + d/4
 //
 // The rounding errors of Dot and of the bound itself are below 1 in that scale.
-type Screen struct {
+type Prefilter struct {
 	x      []float64 // the rows
 	d      int
 	panels []int16 // [block of 64 rows][two features][64][2]
@@ -29,19 +29,19 @@ type Screen struct {
 }
 
 const (
-	screenRows   = 64    // rows of a block
-	screenBlocks = 16    // blocks of a call of the kernel
-	screenDim    = 512   // largest dimension
-	screenSize   = 32700 // A; a rounded number stays an int16
+	prefilterRows   = 64    // rows of a block
+	prefilterBlocks = 16    // blocks of a call of the kernel
+	prefilterDim    = 512   // largest dimension
+	prefilterSize   = 32700 // A; a rounded number stays an int16
 )
 
 // nearest rounds x, |x| < 2¹⁵, to the nearest whole number.
 func nearest(x float64) int16 { return int16(math.Float64bits(float64(x) + 0x1.8p52)) }
 
-// NewScreen returns a screen for the rows of x, d numbers each, or nil when it would not pay or
+// NewPrefilter returns a prefilter for the rows of x, d numbers each, or nil when it would not pay or
 // could not be trusted: portable kernels, d above 512, or rows that are 0 or near the limits of
 // float64. It keeps x, which must not change.
-func NewScreen(x []float64, d int) *Screen {
+func NewPrefilter(x []float64, d int) *Prefilter {
 	if d < 1 || len(x)%d != 0 || len(x) == 0 {
 		panic(badLength)
 	}
@@ -49,22 +49,22 @@ func NewScreen(x []float64, d int) *Screen {
 	for i := 0; i < len(x); i += d {
 		longest = max(longest, Norm(x[i:i+d]))
 	}
-	if cpu.Kernels() == cpu.Portable || d > screenDim || !(longest > 0x1p-400 && longest < 0x1p400) {
+	if cpu.Kernels() == cpu.Portable || d > prefilterDim || !(longest > 0x1p-400 && longest < 0x1p400) {
 		return nil
 	}
 	_, e := math.Frexp(longest)
-	scale := math.Ldexp(screenSize, -e)
+	scale := math.Ldexp(prefilterSize, -e)
 	rows := len(x) / d
 	pairs := (d + 1) / 2
-	s := &Screen{
-		x: x, d: d, blocks: (rows + screenRows - 1) / screenRows,
-		off: float64(screenSize*math.Sqrt(float64(d))) + float64(float64(d)/4) + 1,
+	s := &Prefilter{
+		x: x, d: d, blocks: (rows + prefilterRows - 1) / prefilterRows,
+		off: float64(prefilterSize*math.Sqrt(float64(d))) + float64(float64(d)/4) + 1,
 	}
-	s.panels = make([]int16, s.blocks*screenRows*2*pairs)
-	for i := range s.blocks * screenRows {
-		at, row := i/screenRows*pairs*2*screenRows+2*(i%screenRows), min(i, rows-1) // the last row fills up
+	s.panels = make([]int16, s.blocks*prefilterRows*2*pairs)
+	for i := range s.blocks * prefilterRows {
+		at, row := i/prefilterRows*pairs*2*prefilterRows+2*(i%prefilterRows), min(i, rows-1) // the last row fills up
 		for j := range d {
-			s.panels[at+j/2*2*screenRows+j%2] = nearest(x[row*d+j] * scale)
+			s.panels[at+j/2*2*prefilterRows+j%2] = nearest(x[row*d+j] * scale)
 		}
 	}
 	return s
@@ -72,7 +72,7 @@ func NewScreen(x []float64, d int) *Screen {
 
 // ArgMax returns ArgMax(x, theta), or ok = false where the length of theta is not between 2⁻⁴⁰⁰ and 2⁴⁰⁰, or
 // not a number.
-func (s *Screen) ArgMax(theta []float64) (at int, value float64, ok bool) {
+func (s *Prefilter) ArgMax(theta []float64) (at int, value float64, ok bool) {
 	d := s.d
 	if len(theta) != d {
 		panic(badLength)
@@ -83,25 +83,25 @@ func (s *Screen) ArgMax(theta []float64) (at int, value float64, ok bool) {
 		return 0, 0, false
 	}
 	_, e := math.Frexp(size)
-	by := math.Ldexp(screenSize, -e)
+	by := math.Ldexp(prefilterSize, -e)
 	// A row whose score is lower by more than twice the error than another's is not the best.
 	slack := int32(2*s.off) + 2
 	top := int32(math.MinInt32)
 	value = math.Inf(-1)
 	rows, pairs := len(s.x)/d, (d+1)/2
-	for b := 0; b < s.blocks; b += screenBlocks {
-		panels, n := &s.panels[b*screenRows*2*pairs], min(screenBlocks, s.blocks-b)
-		var masks [screenBlocks]uint64
+	for b := 0; b < s.blocks; b += prefilterBlocks {
+		panels, n := &s.panels[b*prefilterRows*2*pairs], min(prefilterBlocks, s.blocks-b)
+		var masks [prefilterBlocks]uint64
 		var hit uint64
 		if level == cpu.AVX512 {
-			hit, top = screenAVX512(panels, n, d, &theta[0], by, top, slack, &masks[0])
+			hit, top = prefilterAVX512(panels, n, d, &theta[0], by, top, slack, &masks[0])
 		} else {
-			hit, top = screenAVX2(panels, n, d, &theta[0], by, top, slack, &masks[0])
+			hit, top = prefilterAVX2(panels, n, d, &theta[0], by, top, slack, &masks[0])
 		}
 		for ; hit != 0; hit &= hit - 1 {
-			k := bits.TrailingZeros64(hit) % screenBlocks
+			k := bits.TrailingZeros64(hit) % prefilterBlocks
 			for mask := masks[k]; mask != 0; mask &= mask - 1 {
-				i := (b+k)*screenRows + bits.TrailingZeros64(mask)
+				i := (b+k)*prefilterRows + bits.TrailingZeros64(mask)
 				if i >= rows {
 					break
 				}

@@ -7,14 +7,14 @@ import (
 	"troupe/internal/cpu"
 )
 
-// Eight is the number of streams of an Octet: one for each float64 of a vector of 64 bytes.
+// Eight is the number of streams of an Batch: one for each float64 of a vector of 64 bytes.
 const Eight = 8
 
-// Octet is eight streams of one role, read side by side in consecutive rounds: what replications draw
+// Batch is eight streams of one role, read side by side in consecutive rounds: what replications draw
 // that are played in lock-step. Number l of every answer is that of stream l, bit for bit what the
 // stream's own Source gives. It is a cache and changes no number. Not safe for concurrent use.
-type Octet struct {
-	blocks  octetBlocks
+type Batch struct {
+	blocks  batchBlocks
 	streams [Eight]Stream
 
 	first   uint64 // of the 16 rounds in numbers
@@ -27,20 +27,20 @@ type Octet struct {
 	n       int                  // 0 when members and signs are not there
 }
 
-// NewOctet returns the streams side by side. They have one role; fewer than eight are filled up with
+// NewBatch returns the streams side by side. They have one role; fewer than eight are filled up with
 // the first one. It panics without any.
-func NewOctet(streams []Stream) *Octet {
+func NewBatch(streams []Stream) *Batch {
 	if len(streams) < 1 || len(streams) > Eight {
-		panic("rng: NewOctet: one to eight streams")
+		panic("rng: NewBatch: one to eight streams")
 	}
-	o := new(Octet)
+	o := new(Batch)
 	for l := range o.streams {
 		s := streams[0]
 		if l < len(streams) {
 			s = streams[l]
 		}
 		if s.role != streams[0].role {
-			panic("rng: NewOctet: the streams differ in role")
+			panic("rng: NewBatch: the streams differ in role")
 		}
 		o.streams[l] = s
 		k := s.key.key()
@@ -55,8 +55,8 @@ func NewOctet(streams []Stream) *Octet {
 	return o
 }
 
-// octetBlocks are the counters of 16 Threefry blocks; lanes l and l + 8 are under the key of stream l.
-type octetBlocks struct {
+// batchBlocks are the counters of 16 Threefry blocks; lanes l and l + 8 are under the key of stream l.
+type batchBlocks struct {
 	c            [4][Lanes]uint32 // counter words
 	key          [5][Lanes]uint32 // the fifth word is the parity of the others
 	last         [5][Lanes]uint32 // what word 3 is added after group g = 1, …, 5: key word g+3 mod 5, and g
@@ -66,7 +66,7 @@ type octetBlocks struct {
 // set stores the counters of the first pass: words 0 and 1 differ by above0 and above1 between the lanes of
 // a stream, and grow by step0 and step1 from pass to pass. All but c1 is the same for one layout, which word 2
 // tells.
-func (b *octetBlocks) set(above0, step0, c1, above1, step1, c2, c3 uint32) {
+func (b *batchBlocks) set(above0, step0, c1, above1, step1, c2, c3 uint32) {
 	for i := range Eight {
 		b.c[1][i], b.c[1][i+Eight] = c1, c1+above1
 	}
@@ -87,18 +87,18 @@ func (b *octetBlocks) set(above0, step0, c1, above1, step1, c2, c3 uint32) {
 // members, is even and at least m; dst has 4·stride·8 numbers. Member m is filled too where m is odd.
 //
 // Cost: 4m words for each stream, without waste.
-func (o *Octet) Fill(dst []float64, stride, m int, t uint64, law Law) {
+func (o *Batch) Fill(dst []float64, stride, m int, t uint64, law Law) {
 	if m < 1 || stride < m || stride%2 != 0 || len(dst) < 4*stride*Eight {
-		panic("rng: Octet: no room")
+		panic("rng: Batch: no room")
 	}
 	quad, b := t>>2, &o.blocks
 	b.set(1, 2, uint32(quad), 0, 0, uint32(o.streams[0].role), uint32(quad>>32))
 	passes := (m + 1) / 2
 	switch cpu.Kernels() {
 	case cpu.AVX512:
-		octetFillAVX512(&dst[0], stride*Eight, b, passes, int(law))
+		batchFillAVX512(&dst[0], stride*Eight, b, passes, int(law))
 	case cpu.AVX2:
-		octetFillAVX2(&dst[0], stride*Eight, b, passes, int(law))
+		batchFillAVX2(&dst[0], stride*Eight, b, passes, int(law))
 	default:
 		for p := range passes {
 			for i := range Lanes {
@@ -121,22 +121,22 @@ func (o *Octet) Fill(dst []float64, stride, m int, t uint64, law Law) {
 }
 
 // block computes the block of a lane in a pass.
-func (b *octetBlocks) block(lane int, pass uint32) [4]uint32 {
+func (b *batchBlocks) block(lane int, pass uint32) [4]uint32 {
 	key := [4]uint32{b.key[0][lane], b.key[1][lane], b.key[2][lane], b.key[3][lane]}
 	return Threefry4x32(key, [4]uint32{b.c[0][lane] + pass*b.step0[lane], b.c[1][lane] + pass*b.step1[lane], b.c[2][lane], b.c[3][lane]})
 }
 
 // at makes the numbers of round t available and returns its place among the 16.
-func (o *Octet) at(t uint64) int {
+func (o *Batch) at(t uint64) int {
 	if !o.valid || t^o.first >= 16 {
 		o.first, o.valid, o.inverse, o.n = t&^15, true, false, 0
 		b := &o.blocks
 		b.set(0, 0, uint32(o.first), 1, 2, uint32(o.streams[0].role)|rowBit, uint32(o.first>>32)) // 16 divides 2³²
 		switch cpu.Kernels() {
 		case cpu.AVX512:
-			octetWordsAVX512(&o.numbers[0][0][0], b, 8)
+			batchWordsAVX512(&o.numbers[0][0][0], b, 8)
 		case cpu.AVX2:
-			octetWordsAVX2(&o.numbers[0][0][0], b, 8)
+			batchWordsAVX2(&o.numbers[0][0][0], b, 8)
 		default:
 			for p := range 8 {
 				for i := range Lanes {
@@ -152,8 +152,8 @@ func (o *Octet) at(t uint64) int {
 }
 
 // Choice returns number 0 of round t as uniforms on {0, …, n−1}, Source.Intn, and number 1 as ±1, Source.Sign.
-// They belong to the octet and are valid until the next call.
-func (o *Octet) Choice(t uint64, n int) (members *[Eight]int, signs *[Eight]float64) {
+// They belong to the batch and are valid until the next call.
+func (o *Batch) Choice(t uint64, n int) (members *[Eight]int, signs *[Eight]float64) {
 	k := o.at(t)
 	if o.n != n || n <= 0 {
 		o.choose(n)
@@ -162,7 +162,7 @@ func (o *Octet) Choice(t uint64, n int) (members *[Eight]int, signs *[Eight]floa
 }
 
 // choose fills members and signs for the 16 rounds.
-func (o *Octet) choose(n int) {
+func (o *Batch) choose(n int) {
 	if n <= 0 {
 		panic("rng: Choice: n must be positive")
 	}
@@ -173,9 +173,9 @@ func (o *Octet) choose(n int) {
 	}
 	switch level {
 	case cpu.AVX512:
-		octetChoicesAVX512(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
+		batchChoicesAVX512(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
 	case cpu.AVX2:
-		octetChoicesAVX2(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
+		batchChoicesAVX2(&o.members[0][0], &o.signs[0][0], &o.numbers[0][0][0], uint64(n), len(o.numbers))
 	default:
 		for k := range o.numbers {
 			for l := range Eight {
@@ -186,16 +186,16 @@ func (o *Octet) choose(n int) {
 	}
 }
 
-// Normals returns number 0 of round t as standard normals: Source.Normal. They belong to the octet
+// Normals returns number 0 of round t as standard normals: Source.Normal. They belong to the batch
 // and are valid until the next call.
-func (o *Octet) Normals(t uint64) *[Eight]float64 {
+func (o *Batch) Normals(t uint64) *[Eight]float64 {
 	k := o.at(t)
 	if !o.inverse {
 		switch cpu.Kernels() {
 		case cpu.AVX512:
-			octetHalvesAVX512(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
+			batchHalvesAVX512(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
 		case cpu.AVX2:
-			octetHalvesAVX2(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
+			batchHalvesAVX2(&o.normals[0], &o.numbers[0][0][0], len(o.numbers))
 		default:
 			for i := range o.numbers {
 				row := (*[Eight]float64)(o.normals[i*Eight:])

@@ -7,11 +7,11 @@ import (
 	"troupe/internal/cpu"
 )
 
-// Contest keeps the scores p of K arms for panels of eight members while they follow the steps p_a ← fma(w_a, h, p_a), and
+// Shortlist keeps the scores p of K arms for panels of eight members while they follow the steps p_a ← fma(w_a, h, p_a), and
 // says after each which arm leads for each member and sign, as Leads do. It looks only at the arms that can be in the
 // lead: of many arms few are, and a step moves the others by less than they are behind.
 //
-// The scores themselves stand still for up to ContestSteps steps. A panel has a list of arms whose scores move on beside them,
+// The scores themselves stand still for up to ShortlistSteps steps. A panel has a list of arms whose scores move on beside them,
 // and for each arm that is not on it the deficit by which its values b ± cp were behind the lead at the beginning, at least: the
 // least over eight members and both signs. Since then its values have gained at most
 //
@@ -19,20 +19,20 @@ import (
 //
 // and the least of the leads has lost drop = max (lead(0) − lead). So while deficit_a − rise_a > drop the arm
 // leads nowhere, and an arm for which this is not certain joins the list, its score by the steps since then, one after the other.
-// After ContestSteps steps all scores take them at once, with the same operations, and the lists are made again: of the arms that would
+// After ShortlistSteps steps all scores take them at once, with the same operations, and the lists are made again: of the arms that would
 // have come near the lead if the last steps had come again.
 //
 // Where lists get as long as half of the arms all scores follow every step, and every arm is looked at.
 //
 // Memory: about 1.7·K numbers for each member. Not safe for concurrent use.
-type Contest struct {
+type Shortlist struct {
 	arms, ld, panels, members int
 	used, signs               int // panels of members, and signs that are asked about
 	mask                      uint64
 	leads                     []Leads
 
 	p    []float64 // [panels][arms][8]
-	wait contestStep
+	wait shortlistStep
 	here bool // there is a step that neither p nor lists have seen
 
 	// Without lists.
@@ -41,8 +41,8 @@ type Contest struct {
 	dull   int // the last pause
 
 	n       int       // steps that lists have seen and p has not
-	w       []float64 // [ContestSteps][arms]
-	h       []float64 // [panels/2][ContestSteps][16]
+	w       []float64 // [ShortlistSteps][arms]
+	h       []float64 // [panels/2][ShortlistSteps][16]
 	zero    []float64 // a step that moves nothing
 	room    int
 	list    []uint64  // [panels][room] arms
@@ -55,57 +55,57 @@ type Contest struct {
 	c0      float64
 	swing   []float64 // Σ |w_ta| H_t
 	rise    []float64 // [ld]
-	along   [ContestSteps]float64
+	along   [ShortlistSteps]float64
 }
 
-type contestStep struct {
+type shortlistStep struct {
 	w, u []float64
 	arm  int
 }
 
 const (
-	// ContestSteps is the number of steps for which scores stand still.
-	ContestSteps = 16
+	// ShortlistSteps is the number of steps for which scores stand still.
+	ShortlistSteps = 16
 
-	// ContestArms is the number of arms from which on there are lists.
-	ContestArms = 24
+	// ShortlistArms is the number of arms from which on there are lists.
+	ShortlistArms = 24
 
-	contestChunk  = 16  // panels that are looked at together
-	contestPause  = 16  // questions without lists
-	contestMost   = 64  // at most, after many tries
-	contestShort  = 4   // steps that lists must last to be worth making
-	contestMargin = 0.5 // share of the last rises and drops that an arm may be behind to be on a new list
+	shortlistChunk  = 16  // panels that are looked at together
+	shortlistPause  = 16  // questions without lists
+	shortlistMost   = 64  // at most, after many tries
+	shortlistShort  = 4   // steps that lists must last to be worth making
+	shortlistMargin = 0.5 // share of the last rises and drops that an arm may be behind to be on a new list
 )
 
-// NewContest returns a contest of arms for members, 8 in a panel and an even number of panels. Arms are at most 2²⁰. With one
+// NewShortlist returns a shortlist of arms for members, 8 in a panel and an even number of panels. Arms are at most 2²⁰. With one
 // sign, leads for the other may be anything, as those of lanes behind the last member.
-func NewContest(arms, members, signs int) *Contest {
+func NewShortlist(arms, members, signs int) *Shortlist {
 	if arms < 1 || arms > 1<<20 || members < 1 || signs < 1 || signs > 2 {
 		panic(badLength)
 	}
 	panels := (members + Members - 1) / Members * 2
-	return &Contest{
+	return &Shortlist{
 		arms: arms, ld: (arms + 15) &^ 15, panels: panels, members: members, used: (members + 7) / 8, signs: signs,
 		mask:  uint64(1)<<bits.Len(uint(arms-1)) - 1,
 		leads: make([]Leads, panels), p: make([]float64, panels*arms*8),
-		wait: contestStep{w: make([]float64, arms), u: make([]float64, 8*panels)},
+		wait: shortlistStep{w: make([]float64, arms), u: make([]float64, 8*panels)},
 	}
 }
 
 // Scores returns the place of the scores of a pair of panels, 16 members, which Restart takes up: p_a of member j is number
 // (j/8·K + a)·8 + j mod 8.
-func (c *Contest) Scores(pair int) []float64 {
+func (c *Shortlist) Scores(pair int) []float64 {
 	return c.p[pair*Members*c.arms : (pair+1)*Members*c.arms]
 }
 
 // Restart begins with the scores as they are in Scores.
-func (c *Contest) Restart() {
+func (c *Shortlist) Restart() {
 	c.here, c.listed, c.n, c.pause = false, false, 0, 0
 	c.forget()
 }
 
 // Step moves all scores: w has a number for each arm, u one for each member, and h = u − p_arm.
-func (c *Contest) Step(w, u []float64, arm int) {
+func (c *Shortlist) Step(w, u []float64, arm int) {
 	if len(w) != c.arms || len(u) < c.members || arm < 0 || arm >= c.arms {
 		panic(badLength)
 	}
@@ -116,7 +116,7 @@ func (c *Contest) Step(w, u []float64, arm int) {
 }
 
 // settle takes the step that waits, without a look at who leads.
-func (c *Contest) settle() {
+func (c *Shortlist) settle() {
 	if !c.here {
 		return
 	}
@@ -132,7 +132,7 @@ func (c *Contest) settle() {
 				}
 			}
 		}
-		if c.n == ContestSteps {
+		if c.n == ShortlistSteps {
 			c.fold()
 		}
 		return
@@ -150,12 +150,12 @@ func (c *Contest) settle() {
 }
 
 // row returns h of a panel in a step.
-func (c *Contest) row(g, step int) *[8]float64 {
-	return (*[8]float64)(c.h[((g/2)*ContestSteps+step)*Members+g%2*8:])
+func (c *Shortlist) row(g, step int) *[8]float64 {
+	return (*[8]float64)(c.h[((g/2)*ShortlistSteps+step)*Members+g%2*8:])
 }
 
 // take makes h of the step that waits and adds it to the others. The rise is that for a base and a factor.
-func (c *Contest) take(base []float64, by float64) {
+func (c *Shortlist) take(base []float64, by float64) {
 	w, arm := c.wait.w, c.wait.arm
 	for s := range c.n {
 		c.along[s] = c.w[s*c.arms+arm]
@@ -163,9 +163,9 @@ func (c *Contest) take(base []float64, by float64) {
 	var most float64
 	switch level := cpu.Kernels(); level {
 	case cpu.AVX512:
-		most = contestTakeAVX512(&c.p[8*arm], c.arms, &c.along[0], c.n, &c.h[0], &c.wait.u[0], c.panels)
+		most = shortlistTakeAVX512(&c.p[8*arm], c.arms, &c.along[0], c.n, &c.h[0], &c.wait.u[0], c.panels)
 	case cpu.AVX2:
-		most = contestTakeAVX2(&c.p[8*arm], c.arms, &c.along[0], c.n, &c.h[0], &c.wait.u[0], c.panels)
+		most = shortlistTakeAVX2(&c.p[8*arm], c.arms, &c.along[0], c.n, &c.h[0], &c.wait.u[0], c.panels)
 	default:
 		for g := range c.panels {
 			v := *(*[8]float64)(c.p[(g*c.arms+arm)*8:])
@@ -188,14 +188,14 @@ func (c *Contest) take(base []float64, by float64) {
 }
 
 // move adds the step to the swing and makes the rise, by the base and the factor of now.
-func (c *Contest) move(w []float64, most float64, base []float64, by float64) {
+func (c *Shortlist) move(w []float64, most float64, base []float64, by float64) {
 	by = math.Abs(by)
 	switch level := cpu.Kernels(); level {
 	case cpu.AVX512:
-		contestRiseAVX512(&w[0], c.arms, most, &c.swing[0], &base[0], &c.base0[0], by, &c.rise[0])
+		shortlistRiseAVX512(&w[0], c.arms, most, &c.swing[0], &base[0], &c.base0[0], by, &c.rise[0])
 		return
 	case cpu.AVX2:
-		contestRiseAVX2(&w[0], c.arms, most, &c.swing[0], &base[0], &c.base0[0], by, &c.rise[0])
+		shortlistRiseAVX2(&w[0], c.arms, most, &c.swing[0], &base[0], &c.base0[0], by, &c.rise[0])
 		return
 	}
 	for a, v := range w[:c.arms] {
@@ -205,9 +205,9 @@ func (c *Contest) move(w []float64, most float64, base []float64, by float64) {
 }
 
 // fold adds the steps since the beginning to all scores, and gives up the lists.
-func (c *Contest) fold() {
+func (c *Shortlist) fold() {
 	for pair := range c.panels / 2 {
-		AddTile(c.Scores(pair), c.h[pair*ContestSteps*Members:][:c.n*Members], c.w[:c.n*c.arms], c.arms)
+		AddTile(c.Scores(pair), c.h[pair*ShortlistSteps*Members:][:c.n*Members], c.w[:c.n*c.arms], c.arms)
 	}
 	c.n, c.listed = 0, false
 }
@@ -215,7 +215,7 @@ func (c *Contest) fold() {
 // Look calls f with the leads of all panels, some panels at a time from the first on, until it fails. base has a number for
 // each arm. An arm is left out only where its value is behind the lead by more than slack, where sums of a few products are off by less
 // than a tenth of it; size is a bound of all |p|.
-func (c *Contest) Look(base []float64, by, slack, size float64, f func(first int, leads []Leads) error) error {
+func (c *Shortlist) Look(base []float64, by, slack, size float64, f func(first int, leads []Leads) error) error {
 	if len(base) != c.arms {
 		panic(badLength)
 	}
@@ -229,13 +229,13 @@ func (c *Contest) Look(base []float64, by, slack, size float64, f func(first int
 		// What moves beside w: the factor of p.
 		slack += float64(1.01 * math.Abs(by-c.c0) * size)
 	}
-	for first := 0; first < c.used; first += contestChunk {
-		n := min(contestChunk, c.used-first)
+	for first := 0; first < c.used; first += shortlistChunk {
+		n := min(shortlistChunk, c.used-first)
 		switch {
 		case c.listed:
 			if !c.lists(first, n, base, by, slack) { // a list is full: what was said so far is right
 				c.here = false
-				if c.n < contestShort {
+				if c.n < shortlistShort {
 					c.giveUp()
 				}
 				c.fold()
@@ -252,21 +252,21 @@ func (c *Contest) Look(base []float64, by, slack, size float64, f func(first int
 	}
 	c.here = false
 	switch {
-	case c.listed && c.n == ContestSteps:
+	case c.listed && c.n == ShortlistSteps:
 		c.dull = 0
 		c.fold()
 		c.make(base, by, slack)
 	case c.listed:
 	case c.pause > 0:
 		c.pause--
-	case c.arms >= ContestArms:
+	case c.arms >= ShortlistArms:
 		c.make(base, by, slack)
 	}
 	return nil
 }
 
 // lists takes the last step and sets the leads of some panels. It reports false where a list is full.
-func (c *Contest) lists(first, n int, base []float64, by, slack float64) bool {
+func (c *Shortlist) lists(first, n int, base []float64, by, slack float64) bool {
 	for wanted := c.pass(first, n, base, by, slack); wanted != 0; wanted &= wanted - 1 {
 		g := first + bits.TrailingZeros64(wanted)
 		if !c.join(g, c.limit[g], base, by) {
@@ -278,17 +278,17 @@ func (c *Contest) lists(first, n int, base []float64, by, slack float64) bool {
 
 // pass moves the scores on the lists of some panels, and sets leads and limits. Bit g of the answer is set where
 // panel first+g wants an arm that is not on its list.
-func (c *Contest) pass(first, n int, base []float64, by, slack float64) (wanted uint64) {
+func (c *Shortlist) pass(first, n int, base []float64, by, slack float64) (wanted uint64) {
 	w, h, even, odd := c.zero, c.zero, 0, 0
 	if c.here {
-		w, h, even, odd = c.w[(c.n-1)*c.arms:], c.h[(first/2*ContestSteps+c.n-1)*Members:], 64, (ContestSteps*Members-8)*8
+		w, h, even, odd = c.w[(c.n-1)*c.arms:], c.h[(first/2*ShortlistSteps+c.n-1)*Members:], 64, (ShortlistSteps*Members-8)*8
 	}
 	switch level := cpu.Kernels(); level {
 	case cpu.AVX512:
-		return contestPassAVX512(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
+		return shortlistPassAVX512(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
 			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack, &c.limit[first])
 	case cpu.AVX2:
-		return contestPassAVX2(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
+		return shortlistPassAVX2(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
 			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack, &c.limit[first])
 	}
 	for g := first; g < first+n; g++ {
@@ -326,9 +326,9 @@ func (c *Contest) pass(first, n int, base []float64, by, slack float64) (wanted 
 
 // join puts the arms on the list of a panel that are behind by no more than limit, and into its leads. It reports false where
 // the list is full.
-func (c *Contest) join(g int, limit float64, base []float64, by float64) bool {
+func (c *Shortlist) join(g int, limit float64, base []float64, by float64) bool {
 	if cpu.Kernels() == cpu.AVX512 {
-		size := contestJoinAVX512(&c.deficit[g*c.ld], &c.rise[0], c.ld, limit, &c.list[g*c.room], &c.now[g*c.room*8], c.size[g], c.room, &c.p[g*c.arms*8],
+		size := shortlistJoinAVX512(&c.deficit[g*c.ld], &c.rise[0], c.ld, limit, &c.list[g*c.room], &c.now[g*c.room*8], c.size[g], c.room, &c.p[g*c.arms*8],
 			&c.w[0], c.arms, &c.row(g, 0)[0], c.n, &base[0], by, &c.leads[g], c.mask)
 		if size < 0 {
 			return false
@@ -365,10 +365,10 @@ func (c *Contest) join(g int, limit float64, base []float64, by float64) bool {
 }
 
 // make makes the lists, after a look at scores that have seen all steps.
-func (c *Contest) make(base []float64, by, slack float64) {
+func (c *Shortlist) make(base []float64, by, slack float64) {
 	if c.list == nil {
 		c.room = c.arms/2 + 8
-		c.w, c.h = make([]float64, ContestSteps*c.arms), make([]float64, c.panels*8*ContestSteps)
+		c.w, c.h = make([]float64, ShortlistSteps*c.arms), make([]float64, c.panels*8*ShortlistSteps)
 		c.zero = make([]float64, max(c.arms, 8))
 		c.list, c.now, c.size = make([]uint64, c.panels*c.room), make([]float64, 8*c.panels*c.room), make([]int, c.panels)
 		c.deficit, c.begin, c.limit = make([]float64, c.panels*c.ld), make([]float64, 16*c.panels), make([]float64, c.panels)
@@ -378,7 +378,7 @@ func (c *Contest) make(base []float64, by, slack float64) {
 		}
 	}
 	for a := range c.rise {
-		c.rise[a] *= contestMargin
+		c.rise[a] *= shortlistMargin
 	}
 	for g := range c.used {
 		begin := (*[16]float64)(c.begin[16*g:])
@@ -396,7 +396,7 @@ func (c *Contest) make(base []float64, by, slack float64) {
 		c.behind(g, base, by)
 		nobody(math.Inf(-1)) // and will lose nothing
 		c.size[g] = 0
-		if !c.join(g, float64(contestMargin*max(c.limit[g], 0))+slack, base, by) {
+		if !c.join(g, float64(shortlistMargin*max(c.limit[g], 0))+slack, base, by) {
 			c.giveUp()
 			return
 		}
@@ -407,27 +407,27 @@ func (c *Contest) make(base []float64, by, slack float64) {
 }
 
 // giveUp goes without lists for a while, longer each time until they have lasted.
-func (c *Contest) giveUp() {
-	c.pause = max(contestPause, min(2*c.dull, contestMost))
+func (c *Shortlist) giveUp() {
+	c.pause = max(shortlistPause, min(2*c.dull, shortlistMost))
 	c.dull = c.pause
 	c.forget()
 }
 
 // forget forgets how far arms came near the lead.
-func (c *Contest) forget() {
+func (c *Shortlist) forget() {
 	clear(c.rise)
 	clear(c.limit)
 }
 
 // behind sets the deficits of a panel.
-func (c *Contest) behind(g int, base []float64, by float64) {
+func (c *Shortlist) behind(g int, base []float64, by float64) {
 	begin := (*[16]float64)(c.begin[16*g:])
 	switch level := cpu.Kernels(); level {
 	case cpu.AVX512:
-		contestBehindAVX512(&c.deficit[g*c.ld], &c.p[g*c.arms*8], &base[0], c.arms, by, &begin[0])
+		shortlistBehindAVX512(&c.deficit[g*c.ld], &c.p[g*c.arms*8], &base[0], c.arms, by, &begin[0])
 		return
 	case cpu.AVX2:
-		contestBehindAVX2(&c.deficit[g*c.ld], &c.p[g*c.arms*8], &base[0], c.arms, by, &begin[0])
+		shortlistBehindAVX2(&c.deficit[g*c.ld], &c.p[g*c.arms*8], &base[0], c.arms, by, &begin[0])
 		return
 	}
 	for a, b := range base {
@@ -441,7 +441,7 @@ func (c *Contest) behind(g int, base []float64, by float64) {
 }
 
 // Listed reports whether the next look is at lists, and returns the number of arms on them, for tests.
-func (c *Contest) Listed() (arms int, listed bool) {
+func (c *Shortlist) Listed() (arms int, listed bool) {
 	for _, n := range c.size {
 		arms += n
 	}

@@ -8,9 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// contestSteps is ContestSteps of internal/linalg/contest.go. The steps h of a pair of panels lie together: contestSteps rows of
+// shortlistSteps is ShortlistSteps of internal/linalg/shortlist.go. The steps h of a pair of panels lie together: shortlistSteps rows of
 // sixteen members.
-const contestSteps = 16
+const shortlistSteps = 16
 
 // broadcastArg fills a vector with an argument.
 func (v *isa) broadcastArg(name string) VecVirtual {
@@ -20,11 +20,11 @@ func (v *isa) broadcastArg(name string) VecVirtual {
 	return x
 }
 
-// contestPass takes a step for the lists of some panels, finds their leads and limits, and looks whether an arm
+// shortlistPass takes a step for the lists of some panels, finds their leads and limits, and looks whether an arm
 // that is not on a list must join it.
-func (v *isa) contestPass() {
-	v.text("contestPass", "(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *float64, mask uint64, panels int, "+
-		"h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)", "is Contest.pass.")
+func (v *isa) shortlistPass() {
+	v.text("shortlistPass", "(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *float64, mask uint64, panels int, "+
+		"h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)", "is Shortlist.pass.")
 	now, list, w, base, out, h := arg("now"), arg("list"), arg("w"), arg("base"), arg("out"), arg("h")
 	r := v.newRank(v.broadcastArg("c"))
 	score, by, step := v.vec(), v.vec(), v.vec()
@@ -129,10 +129,10 @@ func (v *isa) contestPass() {
 	RET()
 }
 
-// contestJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than limit.
-func (v *isa) contestJoin() {
-	v.text("contestJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, "+
-		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)", "is Contest.join. It returns the size of the list, or −1 where it is full.")
+// shortlistJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than limit.
+func (v *isa) shortlistJoin() {
+	v.text("shortlistJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, "+
+		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)", "is Shortlist.join. It returns the size of the list, or −1 where it is full.")
 	r := v.newRank(v.broadcastArg("c"))
 	limit, t, none, score := v.broadcastArg("limit"), v.vec(), v.vec(), v.vec()
 	v.constant(0x7ff0000000000000, none)
@@ -203,15 +203,15 @@ func (v *isa) contestJoin() {
 	RET()
 }
 
-// contestTake makes the step h = u − p of all panels, p the scores of the arm that was played, which follow n steps first. It
+// shortlistTake makes the step h = u − p of all panels, p the scores of the arm that was played, which follow n steps first. It
 // returns the largest |h|.
-func (v *isa) contestTake() {
-	v.text("contestTake", "(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)", "is the loop of Contest.take.")
+func (v *isa) shortlistTake() {
+	v.text("shortlistTake", "(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)", "is the loop of Shortlist.take.")
 	p, stride, h, u, panels := arg("p"), arg("arms"), arg("h"), arg("u"), arg("panels")
 	SHLQ(Imm(6), stride)
 	even, odd := GP64(), GP64()
 	MOVQ(U64(64), even)
-	MOVQ(U64(contestSteps*128-64), odd)
+	MOVQ(U64(shortlistSteps*128-64), odd)
 	sign, most, t, next := v.absolute(), v.vec(), v.vec(), v.vec()
 	v.clear(most)
 	Label("panel")
@@ -254,10 +254,10 @@ func (v *isa) contestTake() {
 	RET()
 }
 
-// contestBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of the lanes
+// shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of the lanes
 // by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already. Arms are no fewer than a vector has numbers.
-func (v *isa) contestBehind() {
-	v.text("contestBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)", "is Contest.behind.")
+func (v *isa) shortlistBehind() {
+	v.text("shortlistBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)", "is Shortlist.behind.")
 	deficit, p, base, arms, begin := arg("deficit"), arg("p"), arg("base"), arg("arms"), arg("begin")
 	c := v.broadcastArg("c")
 	lack := make([]VecVirtual, v.w)
@@ -418,9 +418,9 @@ func (v *isa) addAbs() {
 	RET()
 }
 
-// contestRise adds |w|·most to the swing, and makes the rise of it.
-func (v *isa) contestRise() {
-	v.text("contestRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)", "is Contest.move.")
+// shortlistRise adds |w|·most to the swing, and makes the rise of it.
+func (v *isa) shortlistRise() {
+	v.text("shortlistRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)", "is Shortlist.move.")
 	w, n, swing, base, base0, rise := arg("w"), arg("n"), arg("swing"), arg("base"), arg("base0"), arg("rise")
 	most, by, sign := v.broadcastArg("most"), v.broadcastArg("by"), v.absolute()
 	x, y, z := v.vec(), v.vec(), v.vec()

@@ -8,10 +8,10 @@ import (
 	"troupe/internal/cpu"
 )
 
-// TestOctet: every number of eight streams side by side is the one that the stream itself gives, at
+// TestBatch: every number of eight streams side by side is the one that the stream itself gives, at
 // every level, for every law, with odd and even numbers of members and fewer streams than eight, and
 // where the counters carry. Nothing is written beyond the members asked for, one filler aside.
-func TestOctet(t *testing.T) {
+func TestBatch(t *testing.T) {
 	levels(t, func(t *testing.T) {
 		for _, n := range []int{1, 3, 8} {
 			streams := func(role Role) []Stream {
@@ -28,8 +28,8 @@ func TestOctet(t *testing.T) {
 				return s[0]
 			}
 			perturb, choose := streams(Perturb), streams(Select)
-			o, rows := NewOctet(perturb), NewOctet(choose)
-			mixed := NewOctet(perturb) // asked in both layouts in turns
+			o, rows := NewBatch(perturb), NewBatch(choose)
+			mixed := NewBatch(perturb) // asked in both layouts in turns
 			for _, round := range []uint64{0, 1, 6, 7, 8, 15, 16, 4<<32 - 1, 4 << 32, 1<<34 + 5, 1<<40 + 17, 3} {
 				for _, law := range []Law{UniformLaw, SignLaw, NormalLaw} {
 					for _, m := range []int{1, 2, 7, 20} {
@@ -78,8 +78,8 @@ func TestOctet(t *testing.T) {
 	})
 }
 
-// TestOctetRefuses: misuse panics.
-func TestOctetRefuses(t *testing.T) {
+// TestBatchRefuses: misuse panics.
+func TestBatchRefuses(t *testing.T) {
 	refused := func(name string, f func()) {
 		t.Helper()
 		defer func() {
@@ -90,17 +90,17 @@ func TestOctetRefuses(t *testing.T) {
 		f()
 	}
 	k := NewKey(1)
-	o := NewOctet([]Stream{k.Stream(Perturb)})
-	refused("no stream", func() { NewOctet(nil) })
-	refused("nine streams", func() { NewOctet(make([]Stream, 9)) })
-	refused("two roles", func() { NewOctet([]Stream{k.Stream(Perturb), k.Stream(Select)}) })
+	o := NewBatch([]Stream{k.Stream(Perturb)})
+	refused("no stream", func() { NewBatch(nil) })
+	refused("nine streams", func() { NewBatch(make([]Stream, 9)) })
+	refused("two roles", func() { NewBatch([]Stream{k.Stream(Perturb), k.Stream(Select)}) })
 	refused("no room", func() { o.Fill(make([]float64, 63), 2, 1, 0, UniformLaw) })
 	refused("odd stride", func() { o.Fill(make([]float64, 640), 3, 3, 0, UniformLaw) })
 	refused("no arm", func() { o.Choice(0, 0) })
 }
 
-// BenchmarkOctet: four rounds of targets, and what is drawn in one round, for eight streams.
-func BenchmarkOctet(b *testing.B) {
+// BenchmarkBatch: four rounds of targets, and what is drawn in one round, for eight streams.
+func BenchmarkBatch(b *testing.B) {
 	var streams []Stream
 	for l := range Eight {
 		streams = append(streams, NewKey(uint64(l)).Stream(Perturb))
@@ -109,7 +109,7 @@ func BenchmarkOctet(b *testing.B) {
 		for _, m := range []int{20, 100} {
 			b.Run(fmt.Sprintf("Fill/m=%d/%v", m, l), func(b *testing.B) {
 				defer cpu.Force(l)()
-				o, dst := NewOctet(streams), make([]float64, 4*m*Eight)
+				o, dst := NewBatch(streams), make([]float64, 4*m*Eight)
 				for t := uint64(0); b.Loop(); t += 4 {
 					o.Fill(dst, m, m, t, UniformLaw)
 				}
@@ -118,7 +118,7 @@ func BenchmarkOctet(b *testing.B) {
 		}
 		b.Run("Normals/"+l.String(), func(b *testing.B) {
 			defer cpu.Force(l)()
-			o := NewOctet(streams)
+			o := NewBatch(streams)
 			for t := uint64(0); b.Loop(); t++ {
 				o.Normals(t)
 			}

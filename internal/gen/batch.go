@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the fields of rng.octetBlocks. All are vectors of 16 words, the upper eight under the keys of the lower.
+// Offsets of the fields of rng.batchBlocks. All are vectors of 16 words, the upper eight under the keys of the lower.
 const (
 	octC0   = 0
 	octC1   = 64
@@ -21,10 +21,10 @@ const (
 	octAdd1 = octAdd0 + 64   // added to c1 after every pass
 )
 
-// octetKeys is where the key schedules of the lanes are.
-type octetKeys struct{ b GPVirtual }
+// batchKeys is where the key schedules of the lanes are.
+type batchKeys struct{ b GPVirtual }
 
-func (k octetKeys) inject(g, i int, x VecVirtual) {
+func (k batchKeys) inject(g, i int, x VecVirtual) {
 	offset := octKey + 64*((g+i)%5)
 	if i == 3 {
 		offset = octLast + 64*(g-1)
@@ -32,17 +32,17 @@ func (k octetKeys) inject(g, i int, x VecVirtual) {
 	VPADDD(at(k.b, offset), x, x)
 }
 
-// octets writes the kernels of rng/octet.go: 16 blocks side by side, each lane under a key of its own.
-func octets() {
+// batches writes the kernels of rng/batch.go: 16 blocks side by side, each lane under a key of its own.
+func batches() {
 	for _, v := range []*isa{{name: "AVX512", w: 8, wide: true}, {name: "AVX2", w: 4}} {
-		v.octet(false)
-		v.octet(true)
-		v.octetChoices()
-		v.octetHalves()
+		v.batch(false)
+		v.batch(true)
+		v.batchChoices()
+		v.batchHalves()
 	}
 }
 
-// numbers goes through the numbers of the rounds as octetWords stores them, a vector of number 0 and one of
+// numbers goes through the numbers of the rounds as batchWords stores them, a vector of number 0 and one of
 // number 1 at a time; offset is the place of the results.
 func (v *isa) numbers(words GPVirtual, body func(w [2]VecVirtual, offset GPVirtual)) {
 	offset, left := GP64(), arg("rounds")
@@ -83,9 +83,9 @@ func (v *isa) or(a, b, dst VecVirtual) {
 	}
 }
 
-// octetChoices takes the upper half of w·n from two products of 32 bits: (w_hi·n + (w_lo·n >> 32)) >> 32.
-func (v *isa) octetChoices() {
-	v.text("octetChoices", "(members *int, signs *float64, words *uint64, n uint64, rounds int)", "is Octet.choose; n is below 2³².")
+// batchChoices takes the upper half of w·n from two products of 32 bits: (w_hi·n + (w_lo·n >> 32)) >> 32.
+func (v *isa) batchChoices() {
+	v.text("batchChoices", "(members *int, signs *float64, words *uint64, n uint64, rounds int)", "is Batch.choose; n is below 2³².")
 	members, signs, words := arg("members"), arg("signs"), arg("words")
 	n, one, sign := v.spread(arg("n")), v.number(0x3ff0000000000000), v.number(1<<63)
 	v.numbers(words, func(w [2]VecVirtual, offset GPVirtual) {
@@ -103,8 +103,8 @@ func (v *isa) octetChoices() {
 	})
 }
 
-func (v *isa) octetHalves() {
-	v.text("octetHalves", "(dst *float64, words *uint64, rounds int)", "stores half of number 0.")
+func (v *isa) batchHalves() {
+	v.text("batchHalves", "(dst *float64, words *uint64, rounds int)", "stores half of number 0.")
 	dst, words := arg("dst"), arg("words")
 	one, mid, end := v.number(0x3ff0000000000000), v.number(math.Float64bits(1.5)), v.number(math.Float64bits(0x1p-53))
 	v.numbers(words, func(w [2]VecVirtual, offset GPVirtual) {
@@ -116,13 +116,13 @@ func (v *isa) octetHalves() {
 	})
 }
 
-// octet emits the kernel that stores targets (law) or 64-bit numbers. A vector of AVX-512 holds the
+// batch emits the kernel that stores targets (law) or 64-bit numbers. A vector of AVX-512 holds the
 // blocks of 16 lanes, one of AVX2 those of eight: two turns.
-func (v *isa) octet(raw bool) {
+func (v *isa) batch(raw bool) {
 	if raw {
-		v.text("octetWords", "(dst *uint64, b *byte, n int)", "is octetBlocks.numbers.")
+		v.text("batchWords", "(dst *uint64, b *byte, n int)", "is batchBlocks.numbers.")
 	} else {
-		v.text("octetFill", "(dst *float64, stride int, b *byte, n, law int)", "is octetBlocks.fill.")
+		v.text("batchFill", "(dst *float64, stride int, b *byte, n, law int)", "is batchBlocks.fill.")
 	}
 	dst, b, n := arg("dst"), arg("b"), arg("n")
 	tmp := GP64()
@@ -196,9 +196,9 @@ func (v *isa) octet(raw bool) {
 			w = append(w, x)
 		}
 		if v.wide {
-			rounds512(octetKeys{b}, w)
+			rounds512(batchKeys{b}, w)
 		} else {
-			rounds256(octetKeys{b}, w)
+			rounds256(batchKeys{b}, w)
 		}
 		for _, x := range w {
 			if raw {

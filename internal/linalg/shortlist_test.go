@@ -11,12 +11,12 @@ import (
 	"troupe/internal/cpu"
 )
 
-// TestContest: a contest that follows steps by its lists says of every member and sign what a look at all arms says: the
+// TestShortlist: a shortlist that follows steps by its lists says of every member and sign what a look at all arms says: the
 // same first value with its arm, bit for bit, and the same second one unless both are behind by more than slack. In runs with
 // steps that go in one direction and that turn, arms that are equal or nearly, arms that are 0, bases and factors that move, looks
 // without a step and steps without a look, scores of any size, numbers of arms around those of vectors and where lists begin; and every
 // level has the same lists.
-func TestContest(t *testing.T) {
+func TestShortlist(t *testing.T) {
 	for _, c := range []struct {
 		arms, members int
 		size          float64 // of scores
@@ -37,7 +37,7 @@ func TestContest(t *testing.T) {
 			var at []int
 			for l := cpu.Portable; l <= cpu.Best(); l++ {
 				restore := cpu.Force(l)
-				lists := checkContest(t, c.arms, c.members, c.size, c.move, c.crowd, c.listed)
+				lists := checkShortlist(t, c.arms, c.members, c.size, c.move, c.crowd, c.listed)
 				restore()
 				if at == nil {
 					at = lists
@@ -52,12 +52,12 @@ func TestContest(t *testing.T) {
 	}
 }
 
-// checkContest returns the number of arms on lists at each look, −1 without lists.
-func checkContest(t *testing.T, arms, members int, size, move float64, crowd bool, least int) (lists []int) {
+// checkShortlist returns the number of arms on lists at each look, −1 without lists.
+func checkShortlist(t *testing.T, arms, members int, size, move float64, crowd bool, least int) (lists []int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(arms), uint64(members)))
 	signs := 1 + members%3%2
-	c := NewContest(arms, members, signs)
+	c := NewShortlist(arms, members, signs)
 	all := make([]float64, 0, c.panels*8*arms)
 	base := make([]float64, arms)
 	for a := range base {
