@@ -312,7 +312,7 @@ func (c *policyTest) pureSelect() {
 		if !c.learn(p, a, t) {
 			return
 		}
-		// q learns from memory that nobody touches again.
+		// q learns from memory that is not touched again.
 		if err := q.Update(a, c.reward(a.X, t), c.key.Stream(rng.Perturb).Round(uint64(t))); err != nil {
 			c.fail("round %d: Update: %v", t, err)
 			return

@@ -407,7 +407,7 @@ func TestUnitBall(t *testing.T) {
 	}
 }
 
-// A Source reads each file once, whoever asks, and gives all the same tables.
+// A Source reads each file once and gives every caller the same tables.
 func TestSource(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.csv")

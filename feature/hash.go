@@ -9,7 +9,7 @@ import (
 )
 
 // murmur3 is MurmurHash3_x86_32 of b, the hash of Vowpal Wabbit: four bytes a step, well mixed in
-// every bit, defined by published vectors. It is not secret: who chooses a text can choose its
+// every bit, defined by published vectors. It is not secret: the author of a text can choose its
 // bucket.
 func murmur3(b []byte, seed uint32) uint32 {
 	const c1, c2 = 0xcc9e2d51, 0x1b873593

@@ -346,7 +346,7 @@ func (r *reader) number() (float64, []byte, error) {
 
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// skip passes over a value that nobody reads; it must still be JSON.
+// skip passes over a value that is not read; it must still be JSON.
 func (r *reader) skip() error {
 	switch c := r.peek(); c {
 	case '{', '[':

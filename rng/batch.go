@@ -7,7 +7,7 @@ import (
 	"troupe/internal/cpu"
 )
 
-// Eight is the number of streams of an Batch: one for each float64 of a vector of 64 bytes.
+// Eight is the number of streams of a Batch: one for each float64 of a vector of 64 bytes.
 const Eight = 8
 
 // Batch is eight streams of one role, read side by side in consecutive rounds: what replications draw

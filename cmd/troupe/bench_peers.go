@@ -137,7 +137,7 @@ func plainGo(c benchCase, seed int, budget float64) (ns, regret float64) {
 	}
 }
 
-// gonumGo is the same algorithm by somebody who knows where the time goes: gonum's BLAS kernels (in
+// gonumGo is the same algorithm, optimised where the time goes: gonum's BLAS kernels (in
 // assembly on amd64) for everything that grows, S in float32, which halves its bytes, and two targets
 // from one step of a splitmix generator. The arithmetic of V⁻¹ and of the scores is float64.
 func gonumGo(c benchCase, seed int, budget float64) (ns, regret float64) {

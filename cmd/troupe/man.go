@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manCommand writes the manual pages, for packagers. It is hidden: nobody needs it twice.
+// manCommand writes the manual pages, for packagers. It is hidden: users do not need it.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",

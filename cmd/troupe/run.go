@@ -360,7 +360,7 @@ type delivery struct {
 // finished prints the tables, the verdict, and where the files are.
 func (d *delivery) finished(show display) error {
 	if d.f.quiet >= 2 && d.f.noReport && !d.f.json {
-		return nil // nobody wants to hear of it
+		return nil // there is nothing to print
 	}
 	run, err := report.Load(d.f.out)
 	if err != nil {

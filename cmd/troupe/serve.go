@@ -54,14 +54,14 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Choose actions and learn from rewards, over HTTP, durably",
 		Long: `Runs the decision server: one process, one data directory, nothing else to install. The status
-page is at /, the API at /docs. An answer to a decision or a reward means that it is on the disk.
+page is at /, the API at /docs. When a decision or a reward is answered, it is on the disk.
 
 Without --keys every caller that reaches the server may do everything, so it listens on loopback only.
 Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintext behind a proxy that
 ends TLS.
 
 SIGHUP reads the files of --models, --keys and of the certificate again. SIGINT and SIGTERM end the
-server after the requests that it has. Operations: docs/guide/operations.md.`,
+server after the requests under way. Operations: docs/guide/operations.md.`,
 		Example: `  troupe serve
   troupe serve --data /var/lib/troupe --models models.toml
   troupe serve --listen 0.0.0.0:8443 --keys keys.toml --tls-cert cert.pem --tls-key key.pem
@@ -81,13 +81,13 @@ server after the requests that it has. Operations: docs/guide/operations.md.`,
 	fl.StringVar(&f.key, "tls-key", "", "key file of the certificate (PEM)")
 	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
 	fl.StringSliceVar(&f.hosts, "host", nil, "name under which the server is called, beside loopback (may be repeated)")
-	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS: a proxy ends it")
+	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS, because a proxy ends it")
 	fl.BoolVar(&f.debug, "debug", false, "log every request")
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
-	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full one refuses and forgets nothing")
+	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full log refuses new records and deletes nothing")
 	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion, "version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
-	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep what is younger, and what is needed (720h are 30 days); 0 keeps all")
-	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep so many bytes, and what is needed; 0 keeps all")
+	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h are 30 days); 0 keeps all")
+	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.open, "max-open", 4_000_000, "events whose reward window is open, 32 bytes each; more decisions are answered 429")

@@ -116,7 +116,7 @@ func (r *Ridge) point() {
 	}
 }
 
-// queue makes room for the steps that wait. A regression that moves in an batch only needs none.
+// queue makes room for the steps that wait. A regression that moves in a batch only needs none.
 func (r *Ridge) queue() {
 	r.wait = make([]float64, waiting*r.d)
 	r.core.wait = &r.wait[0]

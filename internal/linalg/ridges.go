@@ -62,7 +62,7 @@ type Ridges struct {
 const batchSteps = 4
 
 // Steps returns rows k, …, 3 of four: the actions of a step are the first d batches of a row of d+1. They stay
-// after an Update until somebody writes there again.
+// after an Update until there is another write.
 func (g *Ridges) Steps(k int) []float64 { return g.steps[k*(g.d+1)*Eight:] }
 
 // batches returns room for n batches. The allocator puts objects of 512 bytes and more on multiples of 64.

@@ -314,7 +314,7 @@ func TestRidges(t *testing.T) {
 				}
 				return x
 			}
-			// A few steps alone first: nobody says that an batch begins at round 1.
+			// A few steps alone first: a batch need not begin at round 1.
 			for range 5 {
 				for l := range alone {
 					x := vector(l)

@@ -14,8 +14,8 @@ import (
 // from it (TestRootDrift). Two states that saw the same updates in the same order agree bit for
 // bit, and so do one that was saved, restored and continued and one that never stopped.
 //
-// Ridge keeps V⁻¹ as well and is for those who solve many systems in a round; Root is for those
-// who need a square root of V⁻¹. Not safe for concurrent use.
+// Ridge keeps V⁻¹ as well, for callers that solve many systems in a round; Root is for callers
+// that need a square root of V⁻¹. Not safe for concurrent use.
 type Root struct {
 	d      int
 	lambda float64

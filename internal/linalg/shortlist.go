@@ -49,7 +49,7 @@ type Shortlist struct {
 	now     []float64 // [panels][room][8], their scores
 	size    []int     // lengths of the lists
 	deficit []float64 // [panels][ld]; +Inf on the list
-	begin   []float64 // [panels][2][8] leads when the lists were made; −Inf of nobody
+	begin   []float64 // [panels][2][8] leads when the lists were made; −Inf of none
 	limit   []float64 // the drops of the last look, and the slack
 	base0   []float64 // b(0)
 	c0      float64
@@ -115,7 +115,7 @@ func (c *Shortlist) Step(w, u []float64, arm int) {
 	c.wait.arm, c.here = arm, true
 }
 
-// settle takes the step that waits, without a look at who leads.
+// settle takes the step that waits, without a look at the leaders.
 func (c *Shortlist) settle() {
 	if !c.here {
 		return
@@ -382,7 +382,7 @@ func (c *Shortlist) make(base []float64, by, slack float64) {
 	}
 	for g := range c.used {
 		begin := (*[16]float64)(c.begin[16*g:])
-		nobody := func(by float64) { // sets the leads of those who are not asked about
+		none := func(by float64) { // sets the leads of those who are not asked about
 			for i := range begin {
 				if i/8 >= c.signs || 8*g+i%8 >= c.members {
 					begin[i] = by
@@ -392,9 +392,9 @@ func (c *Shortlist) make(base []float64, by, slack float64) {
 		for k := range c.leads[g].First {
 			copy(begin[8*k:], c.leads[g].First[k][:])
 		}
-		nobody(math.Inf(1)) // every arm is far behind
+		none(math.Inf(1)) // every arm is far behind
 		c.behind(g, base, by)
-		nobody(math.Inf(-1)) // and will lose nothing
+		none(math.Inf(-1)) // and will lose nothing
 		c.size[g] = 0
 		if !c.join(g, float64(shortlistMargin*max(c.limit[g], 0))+slack, base, by) {
 			c.giveUp()
