@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,18 @@ func TestGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	covered := map[string]bool{"serving.md": true, "migrating-from-personalizer.md": true} // TestPagesWork
+	defer func() {
+		pages, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			if !covered[filepath.Base(page)] && shellOf(t, page) != "" {
+				t.Errorf("%s has commands that no test runs: add it to TestGuides", page)
+			}
+		}
+	}()
 	for _, g := range []struct {
 		page  string
 		wants []string // in what the commands print
@@ -47,6 +60,7 @@ func TestGuides(t *testing.T) {
 		{"docs/guide/library.md", []string{"arm 1: "}},
 		{"docs/guide/own-policies.md", []string{"160 cells are in out", "out/report.html"}},
 	} {
+		covered[filepath.Base(g.page)] = true
 		t.Run(filepath.Base(g.page), func(t *testing.T) {
 			t.Parallel()
 			script := shellOf(t, filepath.Join(root, g.page))
@@ -66,5 +80,44 @@ func TestGuides(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGuideCommands: every line of a page that calls troupe names a command that exists, with flags that
+// it has, also where no test can run it (a system's service, a backup).
+func TestGuideCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^\\s*```(?:sh)?\n(.*?)^\\s*```")
+	lines := 0
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", " ")) {
+				line = strings.TrimPrefix(strings.TrimSpace(line), "./")
+				if !strings.HasPrefix(line, "troupe ") {
+					continue
+				}
+				line, _, _ = strings.Cut(line, " #")
+				line = regexp.MustCompile(`\s(\||>>?|2>|&)(\s.*)?$`).ReplaceAllString(line, "")
+				lines++
+				root := rootCommand("troupe")
+				words := strings.Fields(strings.NewReplacer(`'`, "", `"`, "").Replace(line))[1:]
+				found, rest, err := root.Find(words)
+				if err != nil || found == root {
+					t.Errorf("%s: %q is no command: %v", filepath.Base(page), line, err)
+				} else if err := found.ParseFlags(rest); err != nil {
+					t.Errorf("%s: %q: %v", filepath.Base(page), line, err)
+				}
+			}
+		}
+	}
+	if lines < 40 {
+		t.Errorf("only %d lines call troupe", lines)
 	}
 }
