@@ -20,14 +20,14 @@ type Finite struct {
 	// A list that is asked often gets a copy in another order, which takes a third of the time: a long
 	// one a prefilter, half of x's memory more, a short one arms, a block of 16 for each 16 begun. In portable
 	// Go every list has arms, a third of x's memory more from d = 16 on.
-	asked  atomic.Uint32
+	asked     atomic.Uint32
 	prefilter atomic.Pointer[linalg.Prefilter]
-	arms   atomic.Pointer[linalg.Arms]
+	arms      atomic.Pointer[linalg.Arms]
 }
 
 const (
 	prefilterFrom = 4096 // entries from which on a prefilter pays, with 64 arms at least
-	copyAfter  = 8    // questions: a list that is drawn anew in each round is asked once or twice
+	copyAfter     = 8    // questions: a list that is drawn anew in each round is asked once or twice
 )
 
 // NewFinite returns the set of the given arms, in order, copied. It refuses an empty list, rows of
