@@ -243,6 +243,7 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		out.Sequence = &Pair{p.min + p.scale*lo, p.min + p.scale*hi}
 	}
 	v, se, beta, ok := ta.m.plainEstimate(key)
+	unsupported := e.total.noLaw == 0 && d.Unsupported != nil && *d.Unsupported > 0
 	switch {
 	case ok && (key == "dm" || key == "dr" || key == "sndr") && p.o.Q == "none":
 		why("there is no reward model (--q)")
@@ -278,6 +279,10 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		e.bootstrap(ta, &out, why)
 	default:
 		e.tuned(ta, key, &out, normal, why)
+	}
+	if unsupported && (key == "el" || key == "dr-stable" || key == "bootstrap") && out.Value != nil {
+		out.Normal, out.Interval = nil, nil
+		why("biased: the target plays actions that the logger could not")
 	}
 	return out
 }

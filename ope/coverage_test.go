@@ -74,7 +74,7 @@ func TestNormalFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			given := c.Given["dr normal"]
+			given := c.Given["dr normal"] + c.Given["dr-stable"] + c.Given["el"]
 			if strings.Contains(name, "never") && given != 0 {
 				t.Errorf("%s: %d normal intervals for a target without support", name, given)
 			}

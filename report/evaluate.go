@@ -108,7 +108,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		view.Head = fmt.Sprintf("%d policies against what ran", len(r.Targets))
 		view.Ranking = strings.Join(r.Ranking, ", ")
 	}
-	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, "rewards in [" + chart.Amount(r.Rewards[0], 3) + ", " + chart.Amount(r.Rewards[1], 3) + "]",
+	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, fmt.Sprintf("rewards in [%g, %g]", r.Rewards[0], r.Rewards[1]),
 		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log", "unknown": "log of unknown kind"}[r.Log.Adaptive]}
 	if r.Log.First != nil {
 		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
@@ -140,6 +140,9 @@ func evaluateDecimals(r *ope.Result) int {
 	least := (r.Rewards[1] - r.Rewards[0]) / 2
 	for _, t := range r.Targets {
 		for i := range t.Estimates {
+			if t.Estimates[i].Estimator == "dm" { // its width says nothing about the truth
+				continue
+			}
 			for _, p := range []*ope.Pair{t.Estimates[i].Normal, t.Estimates[i].Sequence} {
 				if p != nil && p[1] > p[0] {
 					least = min(least, p[1]-p[0])
@@ -170,7 +173,10 @@ func pairText(p *ope.Pair, dec int, sign bool) string {
 // evaluateView is the words and tables of a target.
 func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 	d := t.Diagnostics
-	v := evaluateTarget{ID: fmt.Sprintf("target-%d", i+1), Name: t.Name, Verdict: t.Verdict}
+	v := evaluateTarget{ID: fmt.Sprintf("target-%d", i+1), Name: t.Name}
+	if len(r.Targets) > 1 { // otherwise the heading has it
+		v.Verdict = t.Verdict + "."
+	}
 	v.Overlap = fmt.Sprintf("Overlap is %s: %s effective decisions of %s, %s effective rewarded ones; the largest weight is %.3g, the mean weight %.3g, and %s of the weights are zero. The ten largest contributions are %s of the weighted reward.",
 		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0), d.WeightMax, d.WeightMean, chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
 	if d.Unsupported != nil && *d.Unsupported > 0 {

@@ -44,16 +44,12 @@ type evaluation struct {
 	force      bool
 	benchmark  string
 	coverage   bool
-	key, law   string
-	crossfit   int
 
 	source string
 	read   logged.Options
 	began  time.Time
 	until  time.Time
-	events int
 	say    io.Writer
-	reader *logged.Reader
 }
 
 func evaluateCommand() *cobra.Command {
@@ -119,7 +115,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 
 // filters wraps a reader: a part of the log by time and by number.
 type filtered struct {
-	r           *logged.Reader
+	r           logReader
 	from, until time.Time
 	skip        int
 	seen        int
@@ -247,7 +243,6 @@ func (e *evaluation) open() (*filtered, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.reader = r
 	return &filtered{r: r, from: e.began, until: e.until}, nil
 }
 
@@ -377,10 +372,7 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 	} else if e.in.logger == "uniform" {
 		o.Adaptive = "no"
 	}
-	if f.r.Format() == "export" && e.in.rewards == "" {
-		// The range is the default one, checked on every row: it was not adapted to this log.
-		o.NoSequence = ""
-	}
+	e.serverRange(f, &o)
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -389,6 +381,7 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 		return evaluationError(err)
 	}
 	e.describe(r, f, skip)
+	e.serverDoubts(f, r)
 	for i := range trained {
 		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 && !strings.Contains(strings.Join(e.targets, " "), "start") {
 			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first part of the log, --learn log on the way")

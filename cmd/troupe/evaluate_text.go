@@ -119,8 +119,10 @@ func decimalsOf(r *ope.Result) int {
 	}
 	for _, t := range r.Targets {
 		for i := range t.Estimates {
-			see(t.Estimates[i].Normal)
-			see(t.Estimates[i].Sequence)
+			if t.Estimates[i].Estimator != "dm" { // its width says nothing about the truth
+				see(t.Estimates[i].Normal)
+				see(t.Estimates[i].Sequence)
+			}
 		}
 		if t.Uplift != nil {
 			see(t.Uplift.Normal)

@@ -1,0 +1,130 @@
+package joined
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"troupe/eventlog"
+	"troupe/logged"
+	"troupe/serve/model"
+)
+
+// script builds a log entry by entry.
+type script struct {
+	t   *testing.T
+	j   *Joiner
+	seq uint64
+	got []string
+}
+
+// entry applies records as one entry at a time, in minutes.
+func (s *script) entry(minute int, records ...eventlog.Record) {
+	s.t.Helper()
+	s.seq++
+	h := eventlog.Header{Epoch: 1, No: s.seq, Time: int64(minute) * int64(time.Minute)}
+	b, err := eventlog.AppendBatch(nil, h, records...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	batch, err := eventlog.ParseBatch(b)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = s.j.Apply(eventlog.Delivery{Seq: s.seq, Batch: batch}, func(e *logged.Event) error {
+		s.got = append(s.got, fmt.Sprintf("%s %d/%d p=%g r=%g law=%v", e.ID, e.Chosen, e.K, e.Propensity, e.Reward, e.Law))
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64) *eventlog.Control {
+	t.Helper()
+	c := model.Default(name)
+	c.Dim = 1
+	c.Reward.Rule, c.Reward.Min, c.Reward.Max = rule, lo, hi
+	b, err := json.Marshal(map[string]any{"config": c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &eventlog.Control{Act: eventlog.Create, Model: id, Name: name, Config: b}
+}
+
+func decided(id eventlog.ID, minute int) *eventlog.Decision {
+	return &eventlog.Decision{Model: id, Num: 1, Den: 4, Offered: 3, Index: 1, Time: int64(minute) * int64(time.Minute), Deadline: int64(minute+10) * int64(time.Minute)}
+}
+
+func at(seq uint64, index uint32) eventlog.Event {
+	return eventlog.Event{Epoch: 1, Batch: seq, Index: index}
+}
+
+func play(t *testing.T, rule, name string) *script {
+	t.Helper()
+	s := &script{t: t}
+	s.j = New(Options{Model: name, ID: func(e eventlog.Event, seq uint64) string { return fmt.Sprintf("%d.%d", e.Batch, e.Index) }})
+	shadow, deferred, law := decided(1, 1), decided(1, 1), decided(1, 1)
+	shadow.Mode, deferred.Deferred = eventlog.Apprentice, true
+	law.Law, law.Groups, law.Voters, law.Floor, law.Num, law.Den = []uint64{1, 3, 3}, []uint32{0, 1, 1}, 4, 500_000, 85, 240
+	s.entry(0, create(t, 1, "news", rule, 0, 1), create(t, 2, "other", "first", 0, 1))
+	s.entry(1, decided(1, 1), decided(1, 1), shadow, deferred, law, decided(2, 1)) // 2.0 … 2.5
+	s.entry(2, &eventlog.Reward{Event: at(2, 0), Model: 1, Y: 0.25, Key: 7}, &eventlog.Reward{Event: at(2, 0), Model: 1, Y: 0.25, Key: 7})
+	s.entry(3, &eventlog.Reward{Event: at(2, 0), Model: 1, Y: 0.5, Key: 8}, &eventlog.Reward{Event: at(2, 0), Model: 2, Y: 9})
+	s.entry(9, decided(1, 9), decided(1, 9)) // 5.0, 5.1
+	s.entry(10, &eventlog.Reward{Event: at(5, 1), Model: 1, Y: 1})
+	s.entry(12, &eventlog.Expire{Event: at(2, 0), Count: 5, Model: 1, Default: true, Y: 0.125, Time: 1})
+	s.entry(13, &eventlog.Reward{Event: at(2, 1), Model: 1, Y: 1}) // late
+	return s
+}
+
+// TestJoin: rewards count by the model's rule, repetitions and late ones do not; defaults count; what never became
+// active and what a baseline played is left out; the end is cut by time of decision, whether or not it was paid.
+func TestJoin(t *testing.T) {
+	for rule, first := range map[string]float64{"first": 0.25, "sum": 0.75, "last": 0.5} {
+		s := play(t, rule, "news")
+		want := []string{
+			fmt.Sprintf("2.0 1/3 p=0.25 r=%g law=[]", first), "2.1 1/3 p=0.25 r=0.125 law=[]",
+			"2.4 1/3 p=0.3541666666666667 r=0.125 law=[0.29166666666666663 0.35416666666666663 0.35416666666666663]",
+		}
+		if diff := cmp.Diff(want, s.got); diff != "" {
+			t.Errorf("%s:\n%s", rule, diff)
+		}
+		skipped := map[string]int{"inactive: deferred and never activated": 1, "mode apprentice: a baseline was played": 1}
+		if diff := cmp.Diff(skipped, s.j.Skipped); diff != "" || s.j.Pending() != 2 {
+			t.Errorf("%s: %d pending\n%s", rule, s.j.Pending(), diff)
+		}
+		// 5.1 was paid, 5.0 was not: both wait until the clock of the log is past their window.
+		s.entry(25, &eventlog.Expire{Event: at(5, 0), Count: 1, Model: 1, Time: 1})
+		if n := len(s.got); rule == "first" && (n != 5 || s.got[4] != "5.1 1/3 p=0.25 r=1 law=[]") || s.j.Skipped["(counted as 0) no reward and no default"] != 1 {
+			t.Errorf("%s: %v, skipped %v", rule, s.got[3:], s.j.Skipped)
+		}
+	}
+}
+
+// TestJoinNotes: two models need a name; a changed range is noted.
+func TestJoinNotes(t *testing.T) {
+	s := &script{t: t, j: New(Options{})}
+	s.entry(0, create(t, 1, "news", "first", 0, 1), create(t, 2, "other", "first", 0, 1))
+	s.entry(1, decided(1, 1))
+	configured := create(t, 1, "", "first", 0, 2)
+	configured.Act, configured.Name = eventlog.Configure, ""
+	s.entry(2, configured)
+	if s.j.Ranges != 2 || s.j.Range != [2]float64{0, 1} || len(s.j.Notes) != 1 {
+		t.Errorf("%d ranges, the first %v, notes %v", s.j.Ranges, s.j.Range, s.j.Notes)
+	}
+	b, err := eventlog.AppendBatch(nil, eventlog.Header{Epoch: 1, No: 9}, decided(2, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := eventlog.ParseBatch(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.j.Apply(eventlog.Delivery{Seq: 4, Batch: batch}, nil); err == nil {
+		t.Error("decisions of two models were joined without a name")
+	}
+}
