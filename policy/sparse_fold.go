@@ -40,20 +40,18 @@ type sparseFold struct {
 	offset float64 // of a linear score
 }
 
-// gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩
-// and q = Σ u_i². Coordinates are taken modulo mask + 1. The sums run over the list in order.
-func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z, q float64) {
+// gather stores u_i = float64(scale·x_i)/√A_i in c, which has the length of at, and returns ⟨scale·x, w⟩.
+// Coordinates are taken modulo mask + 1. The sum runs over the list in order.
+func (f *sparseFold) gather(c []float64, at []uint32, x []float64, scale float64, mask uint32) (z float64) {
 	c, x = c[:len(at)], x[:len(at)]
 	for k, i := range at {
 		i &= mask
 		p, s := f.cells.Page(i), 2*paged.Slot(i)
 		v := float64(x[k] * scale)
-		u := v / math.Sqrt(f.lambda+p.WA[s+1])
-		c[k] = u
+		c[k] = v / math.Sqrt(f.lambda+p.WA[s+1])
 		z += float64(v * p.WA[s])
-		q += float64(u * u)
 	}
-	return z, q
+	return z
 }
 
 // predict returns the score z of the mean, with the offset, and q = Σ x_i²/A_i.
@@ -211,8 +209,8 @@ func (s *sparseMembers) run(v *view, set bandit.Sparse, key uint64, only int) er
 		n, scale := v.part(at, x)
 		at, x = at[:n], x[:n]
 		s.c = fit(s.c, n)
-		z, q := v.fold.gather(s.c, at, x, scale, v.mask)
-		if z-z != 0 || q-q != 0 {
+		z := v.fold.gather(s.c, at, x, scale, v.mask)
+		if z-z != 0 {
 			return fmt.Errorf("policy: action %d has the score %v: %w", i, z, bandit.ErrNotFinite)
 		}
 		s.base[i] = z

@@ -395,3 +395,64 @@ func TestHashedRange(t *testing.T) {
 		}
 	}
 }
+
+// TestSparseSnapshotIsLarge: a million touched coordinates come back bit for bit.
+func TestSparseSnapshotIsLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million coordinates")
+	}
+	mk := func() *policy.Sparse {
+		p, err := policy.NewSparse(policy.SparseOptions{Bits: 24}, policy.Problem{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p, q := mk(), mk()
+	at, x := make([]uint32, 50_000), make([]float64, 50_000)
+	for n := range 20 {
+		for k := range at {
+			at[k], x[k] = uint32(n*50_000+k)*0x9e3779b1>>8, 1/math.Sqrt(50_000)
+		}
+		if err := p.Update(bandit.Action{At: at, X: x}, float64(n%2), rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.Touched() < 900_000 {
+		t.Fatalf("%d coordinates touched", p.Touched())
+	}
+	b, err := p.AppendSnapshot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Restore(b); err != nil || q.Digest() != p.Digest() || q.Touched() != p.Touched() {
+		t.Errorf("restored state differs: %v", err)
+	}
+	t.Logf("%d coordinates, %d bytes", p.Touched(), len(b))
+}
+
+// BenchmarkSparseSnapshot: a snapshot of a million touched coordinates and back.
+func BenchmarkSparseSnapshot(b *testing.B) {
+	p, err := policy.NewSparse(policy.SparseOptions{Bits: 24}, policy.Problem{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	at, x := make([]uint32, 50_000), make([]float64, 50_000)
+	for n := range 20 {
+		for k := range at {
+			at[k], x[k] = uint32(n*50_000+k)*0x9e3779b1>>8, 0.01
+		}
+		if err := p.Update(bandit.Action{At: at, X: x}, 1, rng.Source{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var buf []byte
+	measure(b, func() {
+		if buf, err = p.AppendSnapshot(buf[:0]); err == nil {
+			err = p.Restore(buf)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	})
+}

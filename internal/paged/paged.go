@@ -27,21 +27,22 @@ const (
 
 // Page holds eight coordinates. Coordinate i is slot i mod 8.
 type Page struct {
-	WA    [2 * page]float64 // weight w and what its precision A has gained, interleaved: 2·slot and 2·slot + 1
-	G     [page]float64     // sum of squared gradients, 0 before the first
-	stamp uint64
+	WA [2 * page]float64 // weight w and what its precision A has gained, interleaved: 2·slot and 2·slot + 1
+	G  [page]float64     // sum of squared gradients, 0 before the first
 }
 
 // Slot returns the place of coordinate i in its page.
 func Slot(i uint32) int { return int(i & (page - 1)) }
 
+// A node has a bit for each child that belongs to the same writer as the node: such a child is not copied.
 type lower struct {
-	stamp uint64
+	own   uint32
 	pages [fan]*Page
 }
 
 type upper struct {
-	stamp uint64
+	stamp uint64 // of the writer that the node belongs to
+	own   uint32
 	nodes [fan]*lower
 }
 
@@ -131,21 +132,23 @@ func (t *Table) write(i uint32) *Page {
 	}
 	u := t.root[i>>(pageBits+2*nodeBits)]
 	if u.stamp != t.stamp {
-		c := *u
-		c.stamp, u = t.stamp, &c
+		u = &upper{stamp: t.stamp, nodes: u.nodes}
 		t.root[i>>(pageBits+2*nodeBits)] = u
 	}
-	l := u.nodes[i>>(pageBits+nodeBits)&(fan-1)]
-	if l.stamp != t.stamp {
-		c := *l
-		c.stamp, l = t.stamp, &c
-		u.nodes[i>>(pageBits+nodeBits)&(fan-1)] = l
+	k := i >> (pageBits + nodeBits) & (fan - 1)
+	l := u.nodes[k]
+	if u.own>>k&1 == 0 {
+		l = &lower{pages: l.pages}
+		u.nodes[k] = l
+		u.own |= 1 << k
 	}
-	p := l.pages[i>>pageBits&(fan-1)]
-	if p.stamp != t.stamp {
+	k = i >> pageBits & (fan - 1)
+	p := l.pages[k]
+	if l.own>>k&1 == 0 {
 		c := *p
-		c.stamp, p = t.stamp, &c
-		l.pages[i>>pageBits&(fan-1)] = p
+		p = &c
+		l.pages[k] = p
+		l.own |= 1 << k
 	}
 	return p
 }
@@ -207,13 +210,9 @@ func (t *Table) Each(f func(i uint32, w, a, g float64)) {
 
 // hash mixes a coordinate and its numbers into 128 bits.
 func hash(i uint32, w, a, g float64) Digest {
-	x := (uint64(i) + 1) * 0x9e3779b97f4a7c15
-	h, l := bits.Mul64(x^math.Float64bits(w), 0xd6e8feb86659fd93)
-	x = h ^ l
-	h, l = bits.Mul64(x^math.Float64bits(a)^0xa0761d6478bd642f, 0xe7037ed1a0b428db+uint64(i)<<1)
-	x = h ^ l
-	h, l = bits.Mul64(x^math.Float64bits(g)^0x8ebc6af09c88c6e3, 0x589965cc75374cc3)
-	x = h ^ l
-	h, l = bits.Mul64(x^0x1d8e4e27c47d124f, x|1)
-	return Digest{x, h ^ l ^ bits.RotateLeft64(math.Float64bits(w), 17)*0x9fb21c651e98df25 ^ math.Float64bits(g)*0xc2b2ae3d27d4eb4f}
+	at := (uint64(i) + 1) * 0x9e3779b97f4a7c15
+	h, l := bits.Mul64(math.Float64bits(w)^at, math.Float64bits(a)^0xe7037ed1a0b428db)
+	x := h ^ l
+	h, l = bits.Mul64(math.Float64bits(g)^x, at^0x589965cc75374cc3)
+	return Digest{x + bits.RotateLeft64(h, 29), h ^ l}
 }

@@ -3,6 +3,7 @@ package paged_test
 import (
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"troupe/internal/paged"
@@ -96,4 +97,21 @@ func TestShareIsReadOnly(t *testing.T) {
 		}
 	}()
 	paged.New(10).Share().Set(1, 1, 1, 1)
+}
+
+// TestMemory: 2^18 touched coordinates take at most 8 MB.
+func TestMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	p := paged.New(18)
+	for i := range uint32(1 << 18) {
+		p.Set(i, 1, 1, 1)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if n := after.HeapAlloc - before.HeapAlloc; n > 8e6 || p.Touched() != 1<<18 {
+		t.Errorf("%d touched coordinates take %d bytes, expected at most 8e6", p.Touched(), n)
+	}
+	runtime.KeepAlive(p)
 }
