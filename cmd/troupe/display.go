@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,8 +40,9 @@ func (silent) note(string)            {}
 func (silent) stopping(time.Duration) {}
 func (silent) stop()                  {}
 
-// lines is the display for a pipe, a log or CI: a line at the start, at 1, 2, 5, 10, 20 and 50 %,
-// but at most every two seconds and at least every thirty.
+// lines is the display for a pipe, a log or CI: a line at the start, one with an estimate after two
+// seconds, then at 1, 2, 5, 10, 20 and 50 % of the rounds, but at most every two seconds and at least
+// every thirty.
 type lines struct {
 	w    io.Writer
 	next int     // index into milestones
@@ -57,16 +59,16 @@ func (l *lines) progress(p sim.Progress) {
 	if p.Done == p.Cells || p.Seconds-l.last < 2 {
 		return
 	}
-	share := float64(p.Done) / float64(p.Cells)
+	share := shareOf(p)
 	passed := l.next
 	for passed < len(milestones) && share >= milestones[passed] {
 		passed++
 	}
-	if passed == l.next && p.Seconds-l.last < 30 {
+	if passed == l.next && p.Seconds-l.last < 30 && l.last > 0 {
 		return
 	}
 	l.next, l.last = passed, p.Seconds
-	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  about %s left\n", 100*share, p.Done, p.Cells, rate(speed(p)), left(remaining(p)))
+	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, rate(speed(p)), about(remaining(p)))
 }
 
 func (l *lines) note(text string) { fmt.Fprintln(l.w, "troupe: note:", text) }
@@ -86,9 +88,27 @@ func speed(p sim.Progress) float64 {
 
 func remaining(p sim.Progress) float64 {
 	if p.Rounds == 0 {
-		return 0
+		return math.NaN()
 	}
 	return float64(p.AllRounds-p.Rounds) / speed(p)
+}
+
+// about says how long a run still takes; NaN is before the first round.
+func about(seconds float64) string {
+	if math.IsNaN(seconds) {
+		return "no estimate before the first rounds"
+	}
+	return "about " + left(seconds) + " left"
+}
+
+// shareOf is the share of the work that is done, counted in rounds.
+func shareOf(p sim.Progress) float64 {
+	share := float64(p.Rounds) / max(1, float64(p.AllRounds))
+	if p.Cells > 0 {
+		fresh := float64(p.Cells-p.Reused) / float64(p.Cells)
+		share = 1 - fresh + fresh*share
+	}
+	return min(share, 1)
 }
 
 // board is the live block: a bar and the leaders on complete replications, at most twelve lines,
@@ -178,12 +198,7 @@ func (b *board) stop() {
 
 // barLine is " 812 / 1400 cells  ━━━━━╸─────   58 %  1.5 M rounds/s  4 s".
 func (t terminal) barLine(p sim.Progress) string {
-	share := float64(p.Rounds) / max(1, float64(p.AllRounds))
-	if p.Cells > 0 {
-		fresh := float64(p.Cells-p.Reused) / float64(p.Cells)
-		share = 1 - fresh + fresh*share
-	}
-	share = min(share, 1)
+	share := shareOf(p)
 	total := strconv.Itoa(p.Cells)
 	from := " " + padLeft(strconv.Itoa(p.Done), len(total)) + " / " + total + " cells  "
 	to := fmt.Sprintf("  %3.0f %%  %s rounds/s  %s", 100*share, rate(speed(p)), left(remaining(p)))

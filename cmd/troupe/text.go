@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -61,11 +62,21 @@ func duration(seconds float64) string {
 	case seconds < 99.5*60:
 		return strconv.FormatFloat(seconds/60, 'f', 0, 64) + " min"
 	}
-	return strconv.FormatFloat(seconds/3600, 'f', 1, 64) + " h"
+	switch hours := seconds / 3600; {
+	case hours < 48:
+		return strconv.FormatFloat(hours, 'f', 1, 64) + " h"
+	case hours < 2*365*24:
+		return strconv.FormatFloat(hours/24, 'f', 0, 64) + " days"
+	default:
+		return strconv.FormatFloat(hours/24/365, 'f', 0, 64) + " years"
+	}
 }
 
 // left is duration for an estimate of what remains: no decimals.
 func left(seconds float64) string {
+	if math.IsNaN(seconds) {
+		return "–"
+	}
 	if seconds < 99.5 {
 		return strconv.FormatFloat(seconds, 'f', 0, 64) + " s"
 	}
