@@ -283,6 +283,68 @@ func TestCommitterUnsettled(t *testing.T) {
 	})
 }
 
+// backLog acknowledges every batch with the sequence of the first one.
+type backLog struct{ *eventlogtest.Memory }
+
+func (l backLog) Append(ctx context.Context, shard uint16, id string, b []byte) (uint64, bool, error) {
+	_, dup, err := l.Memory.Append(ctx, shard, id, b)
+	return 1, dup, err
+}
+
+// TestCommitterSeqWentBack: a log that acknowledges with an old sequence has lost its end or uses sequences
+// again. The caller does not get a receipt, and the committer stops.
+func TestCommitterSeqWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+		c := eventlogtest.NewCommitter(t, backLog{m}, eventlog.CommitterOptions{})
+		if _, err := c.Append(t.Context(), eventlogtest.Event(1)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := c.Append(t.Context(), eventlogtest.Event(2)); !errors.Is(err, eventlog.ErrUnknown) || !strings.Contains(err.Error(), "1 after 1") {
+			t.Errorf("receipt %+v, error %v", r, err)
+		}
+		<-c.Done()
+		if _, err := c.Append(t.Context(), eventlogtest.Event(3)); !errors.Is(err, eventlog.ErrStopped) {
+			t.Errorf("afterwards: %v", err)
+		}
+		if err := c.Close(t.Context()); !errors.Is(err, eventlog.ErrStopped) {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// TestCommitterVersion: batches have the version that was asked for; a record that it does not have is
+// refused and nothing of its call is stored.
+func TestCommitterVersion(t *testing.T) {
+	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	if v, err := eventlog.NewestVersion(t.Context(), m, 0); v != 0 || err != nil {
+		t.Errorf("an empty log has version %d, error %v", v, err)
+	}
+	for version := uint16(1); version <= eventlog.LogVersion; version++ {
+		c := eventlogtest.NewCommitter(t, m, eventlog.CommitterOptions{Version: version})
+		if _, err := c.Append(t.Context(), eventlogtest.Event(int64(version))); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Append(t.Context(), eventlogtest.Event(10), &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: 1}, Model: 1, Atoms: []byte("a")})
+		if errors.Is(err, eventlog.ErrVersion) != (version < 2) || version >= 2 && err != nil {
+			t.Errorf("atoms in version %d: %v", version, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if v, err := eventlog.NewestVersion(t.Context(), m, 0); v != version || err != nil {
+			t.Errorf("the newest batch has version %d, error %v; want %d", v, err, version)
+		}
+	}
+	found, _, err := eventlogtest.Contents(t.Context(), m, 0)
+	if err != nil || len(found[1]) != 1 || len(found[2]) != 1 || len(found[10]) != 1 {
+		t.Errorf("found %v, error %v", found, err)
+	}
+	if _, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Version: eventlog.LogVersion + 1}); err == nil {
+		t.Error("a version of the future was accepted")
+	}
+}
+
 var allFaults = []eventlogtest.Fault{eventlogtest.Full, eventlogtest.LoseRequest, eventlogtest.LateRequest, eventlogtest.ForgetIDs, eventlogtest.WriteError, eventlogtest.ShortWrite, eventlogtest.NoSpace, eventlogtest.SyncError, eventlogtest.LoseAck}
 
 // script runs a small workload against a log with one fault, loses power, and returns what callers

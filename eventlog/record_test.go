@@ -449,8 +449,8 @@ func TestListCanonical(t *testing.T) {
 // bytes in both.
 func TestVersions(t *testing.T) {
 	v1, v2 := Header{Version: 1, Epoch: 1, No: 1}, Header{Version: 2, Epoch: 1, No: 1}
-	rapid.Check(t, func(t *rapid.T) {
-		r := genRecord(t)
+	check := func(t failer, r Record) {
+		t.Helper()
 		b2, err := AppendBatch(nil, v2, r)
 		if err != nil {
 			t.Fatal(err)
@@ -475,7 +475,11 @@ func TestVersions(t *testing.T) {
 				t.Fatalf("%+v is read from version 1: %v", r, err)
 			}
 		}
-	})
+	}
+	for _, r := range append(sampleRecords(), newRecords()...) {
+		check(t, r)
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, genRecord(t)) })
 	// Every field alone: it is new for the encoder if and only if it is for the decoder.
 	for k := KindDecision; k <= KindPiece; k++ {
 		of := reflect.TypeOf(newRecord(k)).Elem()
