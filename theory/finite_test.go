@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 )
@@ -112,14 +113,17 @@ func everything(d int, T, lambda, delta, x, y float64, long bool) (faults []stri
 	return faults
 }
 
-// TestFinite: the calculators on every combination of odd numbers, four at a time.
+// TestFinite: the calculators on every combination of odd numbers, four at a time (on a third of them
+// without TROUPE_LONG; 19 numbers, so that every pair occurs).
 func TestFinite(t *testing.T) {
 	n, faults := 0, map[string]bool{}
 	for i, a := range oddNumbers {
 		for j, b := range oddNumbers {
 			for k, c := range oddNumbers {
 				for l, e := range oddNumbers {
-					n++
+					if n++; n%3 != 0 && os.Getenv("TROUPE_LONG") == "" {
+						continue
+					}
 					d := []int{1, 2, 10, 1 << 40, math.MaxInt, 0, -3}[(i+j+k+l)%7]
 					x, y := a, b // of each of the other two, one value
 					if (i+j)%2 == 0 {
