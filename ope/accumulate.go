@@ -359,7 +359,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 	if s := ta.w2.value(); s > 0 {
 		x.ESS = ta.w1.value() * ta.w1.value() / s
 	}
-	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" {
+	if a.dropped == 0 && !p.lists && p.o.NoSequence == "" && p.o.Crossfit == 0 {
 		seq := &ta.ips
 		if key == "dr" && a.noLaw == 0 {
 			seq = &ta.dr

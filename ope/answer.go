@@ -254,7 +254,9 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		case "ips":
 			sequence(&ta.ips)
 		case "dr":
-			if e.total.noLaw > 0 {
+			if e.cross != nil {
+				why("no sequence: " + crossReason)
+			} else if e.total.noLaw > 0 {
 				why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
 			} else {
 				sequence(&ta.dr)
@@ -470,6 +472,9 @@ func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why fun
 	}
 }
 
+// crossReason is why a cross-fitted model gives no sequence.
+const crossReason = "q was fitted on later events too (--crossfit)"
+
 // uplift is the difference between the target and the logger.
 func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 	p := e.p
@@ -498,6 +503,10 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		case finite(se):
 			out.Normal = &Pair{v - p.z*se, v + p.z*se}
 		}
+	}
+	if e.cross != nil { // the sequence may not use this q
+		seq, scale = &ta.plain, p.scale
+		why("the interval that holds is from propensities alone: " + crossReason)
 	}
 	no := e.noSequence()
 	if p.lists && e.total.slots != e.total.slotsMin {
@@ -578,6 +587,9 @@ func (e *engine) compare(r *Result) {
 		return
 	}
 	no := e.noSequence()
+	if e.cross != nil {
+		no = crossReason
+	}
 	if e.total.noLaw > 0 {
 		no = "the log does not have the logger's whole law"
 	}

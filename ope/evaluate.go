@@ -33,9 +33,13 @@ type Options struct {
 	Adaptive string
 	// NoSequence, when it is not empty, is the reason why no sequence may be given, such as a range that was adapted.
 	NoSequence string
-	Workers    int    // 0: 1
-	Seed       uint64 // of the bootstrap
-	Progress   func(events int)
+	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
+	// gives the log once more.
+	Crossfit int
+	Reopen   func() (Source, error)
+	Workers  int    // 0: 1
+	Seed     uint64 // of the bootstrap
+	Progress func(events int)
 }
 
 // plan is what the options compile to.
@@ -56,7 +60,6 @@ type plan struct {
 	lists      bool
 	slope      map[string][]int // estimator → tallies
 	column     bool
-	shared     *logged.Event
 }
 
 func (o *Options) compile() (*plan, error) {
@@ -156,7 +159,10 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{p: p, src: src, scratches: make([]scratch, p.o.Workers)}
+	if o.Crossfit != 0 && (o.Crossfit < 2 || o.Reopen == nil) {
+		return nil, fmt.Errorf("crossfit is %d, expected at least 2 and a log that can be read again", o.Crossfit)
+	}
+	e := &engine{p: p, ctx: ctx, src: src, scratches: make([]scratch, p.o.Workers)}
 	if err := e.run(ctx); err != nil {
 		return nil, err
 	}
@@ -167,16 +173,17 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 // in parallel, merge them in order, fit the reward model where one is due.
 type engine struct {
 	p         *plan
+	ctx       context.Context
 	src       Source
 	total     *accumulator
 	learner   *learner
 	mr        []*learner
 	first     []*logged.Event // the first 256, for the layout of the model
 	scratches []scratch
-	pool      []*block
 	next      Point
 	running   [][]Point
-	bounds    int
+	cross     []*model // by fold, with Crossfit
+	n         int      // events, with Crossfit
 }
 
 func (e *engine) run(ctx context.Context) error {
@@ -322,7 +329,17 @@ func (e *engine) begin(first *logged.Event) error {
 		p.o.Q = "none"
 	}
 	if p.o.Q != "none" && p.o.Q != "column" && len(p.o.Targets) > 0 {
-		e.learner = &learner{kind: p.o.Q}
+		if p.o.Crossfit == 0 {
+			e.learner = &learner{kind: p.o.Q}
+		} else {
+			var err error
+			if e.cross, e.n, err = crossFit(e.ctx, p.o.Crossfit, p.o.Q, p.o.Reopen); err != nil {
+				return err
+			}
+			if greedy && p.o.NoSequence == "" {
+				p.o.NoSequence = "greedy follows a model that was fitted on later events too (--crossfit)"
+			}
+		}
 	}
 	if p.mrdr && len(p.o.Targets) > 0 {
 		for range p.o.Targets {
@@ -502,15 +519,15 @@ func (e *engine) point() {
 
 // worker processes blocks with scratch space of its own.
 type worker struct {
-	e       *engine
-	p       *plan
-	s       *scratch
-	q, pe   []float64
-	mq      []float64
-	weights []uint8
-	x       row
-	phi     [len(clips)]float64
-	key     rng.Stream
+	e     *engine
+	p     *plan
+	s     *scratch
+	q, pe []float64
+	mq    []float64
+	index int // of the event, from 0
+	x     row
+	phi   [len(clips)]float64
+	key   rng.Stream
 }
 
 func newWorker(e *engine, s *scratch) *worker {
@@ -536,16 +553,17 @@ func sized(x []float64, n int) []float64 {
 }
 
 // predict stores q of an event.
-func (w *worker) predict(ev *logged.Event) (z []float64) {
+func (w *worker) predict(ev *logged.Event) {
 	w.q = sized(w.q, ev.K)
 	clear(w.q)
 	switch {
 	case w.p.column:
 		copy(w.q, ev.Q)
+	case w.e.cross != nil:
+		w.e.cross[foldOf(w.index, w.e.n, len(w.e.cross))].predict(w.q, ev, w.s)
 	case w.e.learner != nil && w.e.learner.model != nil:
 		w.e.learner.model.predict(w.q, ev, w.s)
 	}
-	return nil
 }
 
 // block processes the events of a block.
@@ -553,6 +571,7 @@ func (w *worker) block(b *block) error {
 	a := b.acc
 	for i := range b.events[:b.n] {
 		ev := &b.events[i]
+		w.index = b.start + i
 		a.see(ev)
 		if len(ev.Slots) > 0 != w.p.lists {
 			return &EventError{b.start + i + 1, "", errors.New("a list among single decisions, or the other way round")}
@@ -604,7 +623,8 @@ func (w *worker) law(target Target, t int, b *block, i int, ev *logged.Event) er
 }
 
 // mrWeight is the weight of an event in the fit of mrdr: π_e(a)²(1 − p)/p².
-func (w *worker) mrWeight(t int, ev *logged.Event, _ int) (float64, error) {
+func (w *worker) mrWeight(t int, ev *logged.Event, index int) (float64, error) {
+	w.index = index
 	w.predict(ev)
 	w.pe = sized(w.pe, ev.K)
 	target := w.p.o.Targets[t]

@@ -44,6 +44,7 @@ type evaluation struct {
 	force      bool
 	benchmark  string
 	coverage   bool
+	crossfit   int
 
 	source string
 	read   logged.Options
@@ -95,6 +96,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f.StringArrayVar(&e.targets, "target", nil, "uniform, column, greedy or a TOML file (may be repeated); default: column where the log has it, else uniform")
 	f.StringVar(&e.learn, "learn", "no", "no, log (the target learns what was played) or replay (it learns matching events)")
 	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models, ", ")+"; default: column where the log has it, else ridge")
+	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent events; loses the sequence of dr")
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
@@ -137,6 +139,8 @@ func (f *filtered) Read(e *logged.Event) error {
 	}
 }
 
+func (f *filtered) Close() error { return f.r.Close() }
+
 // options checks the flags.
 func (e *evaluation) options() (ope.Options, error) {
 	o := ope.Options{Q: e.q, Level: e.level, Workers: e.workers, Seed: e.seed, Set: map[string]float64{}, Grid: map[string][]float64{}}
@@ -153,6 +157,10 @@ func (e *evaluation) options() (ope.Options, error) {
 		return o, misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))
 	case !(e.split >= 0 && e.split < 1):
 		return o, misuse(fmt.Errorf("--split %v: expected a share from 0 to below 1", e.split))
+	case e.crossfit < 0 || e.crossfit == 1 || e.crossfit > 100:
+		return o, misuse(fmt.Errorf("--crossfit %d: expected 2 to 100 folds", e.crossfit))
+	case e.crossfit > 0 && e.learn != "no":
+		return o, misuse(errors.New("--crossfit is for independent events, and --learn makes them dependent"))
 	case e.workers < 1:
 		return o, misuse(fmt.Errorf("--workers %d: expected at least 1", e.workers))
 	case !slices.Contains([]string{"no", "log", "replay"}, e.learn):
@@ -373,6 +381,15 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 		o.Adaptive = "no"
 	}
 	e.serverRange(f, &o)
+	if o.Crossfit = e.crossfit; e.crossfit > 0 {
+		o.Reopen = func() (ope.Source, error) {
+			again, err := e.open()
+			if err == nil {
+				again.skip = skip
+			}
+			return again, err
+		}
+	}
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
 		if ctx.Err() != nil {
