@@ -44,6 +44,7 @@ var Kinds = spec.Registry[Options]{
 	"classification":  func() Options { return NewClassification() },
 	"correlated":      func() Options { return NewCorrelated() },
 	"one-hot":         func() Options { return NewOneHot() },
+	"clicks":          func() Options { return NewClicks() },
 }
 
 // Options is a decoded [[environment]] table: a kind's options struct.

@@ -436,21 +436,26 @@ func all(t *testing.T) map[string]Options {
 	}
 	shared.Features = "shared"
 	mushroom.Data, mushroom.Reward = mushroomFile(t), "mushroom"
+	clicked, redrawn, contextual := NewClicks(), NewClicks(), NewClicks()
+	redrawn.Actions, contextual.Actions, contextual.Features = "redrawn", "block", 4
 	return map[string]Options{
-		"ball":          linear(func(*LinearOptions) {}),
-		"arms":          linear(func(o *LinearOptions) { o.Set = random(false) }),
-		"redraw":        linear(func(o *LinearOptions) { o.Set = random(true) }),
-		"drift":         linear(func(o *LinearOptions) { o.Drift = 0.3 }),
-		"misspecified":  linear(func(o *LinearOptions) { o.Set, o.Misspecification = random(false), 0.5 }),
-		"all at once":   linear(func(o *LinearOptions) { o.Set, o.Misspecification, o.Drift = random(true), 0.5, 0.2 }),
-		"bernoulli":     linear(func(o *LinearOptions) { o.Noise = Noise{"bernoulli", &Bernoulli{Values: "plus-minus"}} }),
-		"heavy tails":   linear(func(o *LinearOptions) { o.Noise = Noise{"student-t", &StudentT{DF: 3, Scale: 1}} }),
-		"russo":         russo,
-		"contexts":      moving,
-		"fixed context": still,
-		"block":         block,
-		"shared":        shared,
-		"mushroom":      mushroom,
+		"clicks":         clicked,
+		"clicks redrawn": redrawn,
+		"clicks block":   contextual,
+		"ball":           linear(func(*LinearOptions) {}),
+		"arms":           linear(func(o *LinearOptions) { o.Set = random(false) }),
+		"redraw":         linear(func(o *LinearOptions) { o.Set = random(true) }),
+		"drift":          linear(func(o *LinearOptions) { o.Drift = 0.3 }),
+		"misspecified":   linear(func(o *LinearOptions) { o.Set, o.Misspecification = random(false), 0.5 }),
+		"all at once":    linear(func(o *LinearOptions) { o.Set, o.Misspecification, o.Drift = random(true), 0.5, 0.2 }),
+		"bernoulli":      linear(func(o *LinearOptions) { o.Noise = Noise{"bernoulli", &Bernoulli{Values: "plus-minus"}} }),
+		"heavy tails":    linear(func(o *LinearOptions) { o.Noise = Noise{"student-t", &StudentT{DF: 3, Scale: 1}} }),
+		"russo":          russo,
+		"contexts":       moving,
+		"fixed context":  still,
+		"block":          block,
+		"shared":         shared,
+		"mushroom":       mushroom,
 	}
 }
 
@@ -914,7 +919,7 @@ func TestBlocks(t *testing.T) {
 // A round allocates nothing, apart from the set where it is new in every round.
 func TestAllocations(t *testing.T) {
 	var data dataset.Source
-	want := map[string]float64{"redraw": 2, "all at once": 2, "contexts": 2, "block": 2, "mushroom": 2, "shared": 2}
+	want := map[string]float64{"redraw": 2, "all at once": 2, "contexts": 2, "block": 2, "mushroom": 2, "shared": 2, "clicks redrawn": 2, "clicks block": 3}
 	for name, o := range all(t) {
 		e, err := o.Build(key(1), &data)
 		if err != nil {
@@ -1015,6 +1020,12 @@ func TestErrors(t *testing.T) {
 		{linear("d", int64(100_000_000)), "d: is 100000000, expected at least 1 and at most 20000"},
 		{raw{"kind": "linear", "set": raw{"kind": "assignments", "n": int64(200), "rescale": true}}, "set: has dimension 40000, expected at most 20000"},
 
+		{raw{"kind": "clicks", "arms": int64(1)}, "arms: is 1, expected at least 2"},
+		{raw{"kind": "clicks", "features": int64(0)}, "features: is 0, expected at least 1"},
+		{raw{"kind": "clicks", "features": int64(1 << 40)}, "features: is 1099511627776, expected less than 838860 for 20 arms"},
+		{raw{"kind": "clicks", "base_rate": 1.0}, "base_rate: is 1, expected a number above 0 and below 1"},
+		{raw{"kind": "clicks", "spread": 0.0}, "spread: is 0, expected a positive number"},
+		{raw{"kind": "clicks", "actions": "fix"}, `actions: is "fix"; did you mean "fixed"?`},
 		{raw{"kind": "russo", "d": int64(0)}, "d: is 0, expected at least 1"},
 		{raw{"kind": "russo", "all_arms": int64(10)}, "all_arms: is 10, expected at least arms = 50"},
 		{raw{"kind": "russo", "u": 0.0}, "u: is 0, expected a positive number"},
@@ -1100,7 +1111,8 @@ func TestNotes(t *testing.T) {
 	var data dataset.Source
 	want := map[string]string{"ball": "", "arms": "", "redraw": "", "contexts": "", "fixed context": "",
 		"drift": "turns", "misspecified": "not linear", "all at once": "turns", "bernoulli": "coded", "heavy tails": "subgaussian",
-		"russo": "multiplied", "block": "not linear", "shared": "not linear", "mushroom": "not linear"}
+		"russo": "multiplied", "block": "not linear", "shared": "not linear", "mushroom": "not linear",
+		"clicks": "logistic", "clicks redrawn": "logistic", "clicks block": "logistic"}
 	for name, o := range all(t) {
 		var notes [2][]string
 		for i := range notes {

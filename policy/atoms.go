@@ -74,9 +74,7 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		if p.Horizon == 0 {
 			return o, spec.Refuse("preset", o.Preset, "which needs a known horizon")
 		}
-		a, err := theory.AtomsFor(
-			theory.Setting{D: p.Dim, T: float64(p.Horizon), Lambda: o.Lambda, Delta: o.Delta * p.share()},
-			theory.AtomsChoice{Key: o.Key, Rho: o.Rho})
+		a, err := o.theorem(p)
 		if err != nil {
 			return o, err
 		}
@@ -90,6 +88,13 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		return o, oneOf("preset", o.Preset, "practical", "theorem")
 	}
 	return o, checkMembers(o.M, p.Dim)
+}
+
+// theorem returns the parameters of thm:atoms for filled-in options.
+func (o AtomsOptions) theorem(p Problem) (theory.Atoms, error) {
+	return theory.AtomsFor(
+		theory.Setting{D: p.Dim, T: float64(p.Horizon), Lambda: o.Lambda, Delta: o.Delta * p.share()},
+		theory.AtomsChoice{Key: o.Key, Rho: o.Rho})
 }
 
 // checkKey returns an error unless key is one of those of Atoms.
@@ -134,6 +139,7 @@ type Atoms struct {
 	logRho float64
 	g      directions
 	member []float64
+	least  int // the theorem's m where its preset was asked for
 }
 
 // NewAtoms returns the policy before round 1. The error names the option that is wrong.
@@ -150,9 +156,17 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 		return nil, err
 	}
 	core.discount = o.Discount
+	least := 0
+	if o.Preset == "theorem" {
+		t, err := o.theorem(p)
+		if err != nil {
+			return nil, err
+		}
+		least = int(t.Members)
+	}
 	return &Atoms{
 		atomic: core, opts: o, logRho: logs.Log(o.Rho),
-		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim),
+		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim), least: least,
 	}, nil
 }
 
@@ -237,6 +251,9 @@ func (a *Atoms) Merge(o *Atoms) error {
 
 // Warnings implements bandit.Warner.
 func (a *Atoms) Warnings(set bandit.ActionSet) []string {
+	if a.m < a.least {
+		return []string{fmt.Sprintf("m = %d is below the %d members that preset = \"theorem\" needs: thm:atoms does not cover this run", a.m, a.least)}
+	}
 	if d := a.root.Dim(); a.opts.Key == theory.FixedKey && a.m < 2*d {
 		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions unexplored; "+
 			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.DecisionKey, 2*d)}

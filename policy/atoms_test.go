@@ -728,6 +728,20 @@ func TestFixedWarns(t *testing.T) {
 	}
 }
 
+// TestTheoremWarns: a smaller m than the theorem's is played and warned of.
+func TestTheoremWarns(t *testing.T) {
+	w := newWorld(1, 3, 5)
+	for m, warn := range map[int]bool{0: false, 9: true} {
+		a, err := policy.NewAtoms(policy.AtomsOptions{Preset: "theorem", M: m}, w.problem(500))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(a.Warnings(w.set()), " "); warn != strings.Contains(got, "m = 9 is below") {
+			t.Errorf("m = %d: warning %q", m, got)
+		}
+	}
+}
+
 // TestAtomsRefusals: each bad option is named with its value.
 func TestAtomsRefusals(t *testing.T) {
 	good := newWorld(1, 3, 4).problem(100)

@@ -34,6 +34,9 @@ type example struct {
 }
 
 var (
+	keepsEvents = map[bandittest.PolicyCheck]string{
+		bandittest.Allocations: "keeps events",
+	}
 	byNumber = map[bandittest.PolicyCheck]string{
 		bandittest.PermutedAction: "draws the number of an arm",
 	}
@@ -94,6 +97,8 @@ var examples = map[string][]example{
 		{table: "index=1", raw: spec.Raw{"index": int64(1)}, law: finite, only: finite, exempt: fixedNumber},
 		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
 	},
+	"evill":  {{table: "", raw: spec.Raw{"a": 0.8}, law: noSet, unit: true, exempt: keepsEvents}},
+	"glm-es": {{table: "", raw: spec.Raw{"m": int64(3), "lambda": 0.5}, law: anySet, unit: true, exempt: keepsEvents}},
 	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},
 	"hashed": {
 		{table: "", raw: spec.Raw{"bits": int64(10)}, law: finite, only: finite},

@@ -378,7 +378,7 @@ func policyVariants() []spec.Raw {
 func TestEveryPolicy(t *testing.T) {
 	ctx := context.Background()
 	refused := map[string]string{
-		"confident-ts": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
+		"confident-ts": "(bandit.Prober)", "evill": "(bandit.Prober)", "ensemble-pp": "is an integral", "linphe": "(bandit.Prober)", "ts": "(bandit.Prober)",
 		"lee-oh": "m: is not set", // with m it is served
 	}
 	for i, raw := range policyVariants() {
@@ -391,7 +391,7 @@ func TestEveryPolicy(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		c := vectors("m", 3, func(c *ModelConfig) { c.Policy, c.Floor = p, 0.125 })
-		if kind == "logistic" || raw["link"] == "auto" {
+		if kind == "logistic" || kind == "evill" || kind == "glm-es" || raw["link"] == "auto" {
 			c.Reward.Min = 0
 		}
 		_, err := s.CreateModel(ctx, c, "")

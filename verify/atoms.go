@@ -16,6 +16,20 @@ import (
 
 var atomChecks = []Check{
 	{
+		Label: "atoms", Part: "algorithm", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Statement: "the program's models are θ̂_{t−1} ± r_{t−1}R_t g(e_t, j) with V, θ̂, r and the key from their definitions, and it plays the best action of model (J_t, ξ_t)",
+		Note:      "With each key, in every round of runs on arms and on the ball, against V and Σ X_iY_i summed and factorised anew. The deviation is relative.",
+		Plant:     "directions halved",
+		run:       atomIdentity,
+	},
+	{
+		Label: "atoms", Part: "delay", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Statement: "rewards that are known after at most M further rounds: at most M·d log(1 + n/(λd))/log ρ rounds have det W > ρ det V, W with and V without the pending actions, and over the others Σ‖X_t‖_{V^{−1}} ≤ √(2ρdn log(1 + n/(dλ)))",
+		Note:      "Runs of the program with key = \"decision\" whose updates come in batches or late and out of order.",
+		Plant:     "pending actions counted as known: ρ replaced by 1 in the sum, M by 0 in the count",
+		run:       atomDelay,
+	},
+	{
 		Label: "atoms", Part: "net", Reading: Corrected, Kind: Inequality, Expect: Holds,
 		Statement: "‖u − v‖ ≤ η/B and ‖g‖ ≤ B: ⟨u, g⟩ ≥ ⟨v, g⟩ − η, and a net of mesh η/B on the sphere has at most (1 + 2B/η)^d points",
 		Note:      "Random and worst-case u, v, g; the net in two dimensions, where it can be drawn.",
@@ -68,6 +82,131 @@ var atomChecks = []Check{
 
 func mustAtoms(o policy.AtomsOptions, d, T int, key rng.Key) *policy.Atoms {
 	return must(policy.NewAtoms(o, policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)}))
+}
+
+// atomIdentity replays runs of policy.Atoms from the definitions.
+func atomIdentity(s *session) Finding {
+	const d, m, lambda, rho = 4, 5, 1.5, 1.7
+	T := s.size(60, 300)
+	var w tightest
+	keys := []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey}
+	for i, name := range keys {
+		key := s.universe(i)
+		world := newWorld(key, d, 12*(i%2))
+		p := mustAtoms(policy.AtomsOptions{Key: name, M: m, Lambda: lambda, Rho: rho, Scale: policy.Scale{Kind: "beta", Value: 0.7}}, d, T, key)
+		v, b := make([]float64, d*d), make([]float64, d)
+		for k := range d {
+			v[k*d+k] = lambda
+		}
+		f, g, model := linalg.NewFactor(d, lambda), make([]float64, d), make([]float64, d)
+		var want, got bandit.Action
+		world.play(key, p, T, func(t int, a bandit.Action, _ float64) {
+			// The state before this round's update.
+			if !f.Set(v) {
+				panic("verify: V is not positive definite")
+			}
+			logDet := max(0, f.LogDet()-d*math.Log(lambda))
+			r := 0.7 * theory.Beta(lambda, 0.1, logDet)
+			hat := append([]float64(nil), b...)
+			f.Solve(hat)
+			e := map[string]uint64{
+				theory.DecisionKey: uint64(t), theory.RoundKey: uint64(t - 1), theory.EpochKey: uint64(logDet/math.Log(rho) + 1e-9),
+			}[name]
+			draw := key.Stream(rng.Select).Round(uint64(t))
+			drawn := draw.Intn(0, m)
+			for j := range m {
+				key.Stream(rng.Init).Sub(e).Round(uint64(j)).Normals(g, 0)
+				if s.planted {
+					for k := range g {
+						g[k] /= 2
+					}
+				}
+				f.SolveLT(g)
+				p.Model(model, uint64(t), j, draw.Sign(1))
+				off := 0.0
+				for k := range g {
+					g[k] = hat[k] + draw.Sign(1)*r*g[k]
+					off = math.Max(off, math.Abs(model[k]-g[k]))
+				}
+				at := func() string { return fmt.Sprintf("key %s, t = %d, member %d", name, t, j+1) }
+				w.see(off, 1e-9*(1+linalg.Norm(g)), at)
+				if j == drawn {
+					check(p.Select(&got, world.set, draw))
+					best := must(world.set.ArgMax(&want, g))
+					w.see(best-linalg.Dot(a.X, g), 1e-9*(1+math.Abs(best)), at)
+					w.see(best-linalg.Dot(got.X, g), 1e-9*(1+math.Abs(best)), at)
+				}
+			}
+			y := world.reward(key, t, a)
+			for k, x := range a.X {
+				b[k] += y * x
+				linalg.Axpy(x, a.X, v[k*d:k*d+d])
+			}
+		})
+	}
+	return w.finding("the program's models and actions against their definitions, relative to 1e-9")
+}
+
+// atomDelay counts what pending rewards cost.
+func atomDelay(s *session) Finding {
+	var w tightest
+	for i := range s.size(24, 120) {
+		if s.stopped() {
+			return Finding{}
+		}
+		src := s.source(i)
+		d, lambda, rho := 1+src.Intn(0, 5), math.Exp(2*src.Float64(1)), 1.3+2*src.Float64(2)
+		n, most := 60+src.Intn(3, 200), 1+src.Intn(4, 40) // M = most − 1
+		key := s.universe(i)
+		world := newWorld(key, d, 10*(i%2))
+		p := mustAtoms(policy.AtomsOptions{Lambda: lambda, M: 4}, d, n, key)
+		all, known := linalg.NewFactor(d, lambda), linalg.NewFactor(d, lambda)
+		type event struct {
+			a   bandit.Action
+			y   float64
+			due int
+		}
+		var waiting []event
+		bad, sum := 0, 0.0
+		x := make([]float64, d)
+		for t := 1; t <= n; t++ {
+			var a bandit.Action
+			check(p.Select(&a, world.set, key.Stream(rng.Select).Round(uint64(t))))
+			copy(known.L(), p.Root().L())
+			if all.LogDet() > known.LogDet()+math.Log(rho) {
+				bad++
+			} else {
+				copy(x, a.X)
+				known.SolveL(x)
+				sum += linalg.Norm(x)
+			}
+			all.Update(a.X)
+			due := t + src.Intn(10+t, most) // late, out of order
+			if i%3 == 0 {
+				due = (t/most+1)*most - 1 // in batches
+			}
+			waiting = append(waiting, event{a, world.reward(key, t, a), max(due, t)})
+			for k := 0; k < len(waiting); {
+				if e := waiting[k]; e.due <= t {
+					check(p.Update(e.a, e.y, rng.Source{}))
+					waiting = append(waiting[:k], waiting[k+1:]...)
+				} else {
+					k++
+				}
+			}
+		}
+		growth := float64(d) * math.Log1p(float64(n)/(lambda*float64(d)))
+		allowed, width := float64(most-1)*growth/math.Log(rho), rho
+		if s.planted {
+			allowed, width = 0, 1
+		}
+		at := func() string {
+			return fmt.Sprintf("d = %d, n = %d, M = %d, λ = %.2g, ρ = %.2g", d, n, most-1, lambda, rho)
+		}
+		w.see(float64(bad), allowed, at)
+		w.see(sum, math.Sqrt(2*width*growth*float64(n)), at)
+	}
+	return w.finding("rounds in which pending actions hide a factor ρ, and Σ‖X_t‖ over the others")
 }
 
 func atomNet(s *session) Finding {
