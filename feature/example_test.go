@@ -94,7 +94,7 @@ func ExampleHashed() {
 	logged, _ := batch.Nonzeros(1)
 	fmt.Println("bytes:", len(record), "same vector:", slices.Equal(again, logged))
 	// Output:
-	// actions: 3 nonzeros: 8 first value: 1
+	// actions: 3 nonzeros: 10 first value: 1
 	// groups: 2 [0 1 0]
 	// bytes: 38 same vector: true
 }

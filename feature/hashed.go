@@ -40,7 +40,8 @@ type HashedOptions struct {
 // An action has the atom (id, its id) and those of its features.
 //
 // The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the
-// action, at hash mod 2^bits. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
+// action, at hash mod 2^bits, and c⊗1: what the context alone explains is the same for all actions of a
+// request, changes no ranking, and leaves smaller errors to the others. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
 // with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs
 // than MaxPairs a part is kept that is chosen by the hashes of the atoms. Values are products. The policy
 // "hashed" divides by the norm.
@@ -125,6 +126,10 @@ func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) 
 			at = append(at, uint32(crossHash(c.Hash, a.Hash)>>shift))
 			x = append(x, float64(c.Value*a.Value))
 		}
+	}
+	for _, c := range context {
+		at = append(at, uint32(crossHash(c.Hash, 0)>>shift))
+		x = append(x, c.Value)
 	}
 	n := len(context)
 	pairs := n * (n - 1) / 2

@@ -63,12 +63,12 @@ func TestHashedSame(t *testing.T) {
 			t.Errorf("%s has the vector of %s", other, base)
 		}
 	}
-	// 4 atoms of the context, 2 of the action: 2 + 4·2, and 6 pairs crossed with both.
-	if len(at) != 2+8+12 {
-		t.Errorf("%d coordinates, expected 22", len(at))
+	// 4 atoms of the context, 2 of the action: 2 + 4·2 + 4, and 6 pairs crossed with both.
+	if len(at) != 2+8+4+12 {
+		t.Errorf("%d coordinates, expected 26", len(at))
 	}
 	for k, i := range at {
-		if pair := i >= 1<<18; pair != (k >= 10) || i >= 1<<19 {
+		if pair := i >= 1<<18; pair != (k >= 14) || i >= 1<<19 {
 			t.Errorf("coordinate %d is %d: pairs are the last 12", k, i)
 		}
 	}
@@ -353,8 +353,8 @@ func TestHashedLimits(t *testing.T) {
 	if pairs > feature.MaxPairs || pairs < feature.MaxPairs/2 {
 		t.Errorf("%d pairs, expected about and at most %d", pairs, feature.MaxPairs)
 	}
-	if n := len(at) - pairs; n != 401+400 {
-		t.Errorf("%d coordinates without pairs, expected 801: with so many only the id is crossed", n)
+	if n := len(at) - pairs; n != 401+400+400 {
+		t.Errorf("%d coordinates without pairs, expected 1201: with so many only the id is crossed", n)
 	}
 }
 
