@@ -9,9 +9,9 @@ import (
 	"troupe/internal/stats"
 )
 
-// longRuns are the replications: few, or 2000 with TROUPE_LONG.
+// longRuns are the replications: few, or 2000 with TROUPE_RECORD.
 func longRuns(short int) int {
-	if os.Getenv("TROUPE_LONG") != "" {
+	if os.Getenv("TROUPE_RECORD") != "" {
 		return 2000
 	}
 	return short

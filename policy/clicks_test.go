@@ -166,13 +166,13 @@ func clicking(t *testing.T, o env.ClicksOptions, n, runs int, make1 func(p polic
 }
 
 // TestLogisticRegret compares the one-pass model with Laplace Thompson sampling at the full maximum
-// likelihood, paired runs on the worlds of the experiments clicks/*. With TROUPE_LONG=1: 20 runs of the
+// likelihood, paired runs on the worlds of the experiments clicks/*. With TROUPE_RECORD=1: 20 runs of the
 // experiments' horizons, where the mean must be at most 1.05 times the other's by the point estimate, and
 // the 9th decile at most twice the mean (docs/record/learners.md). Otherwise 10 runs of 600 rounds, where the
 // mean must not be above 1.05 times the other's by four standard errors of the difference. A policy that
 // plays uniformly must fail that.
 func TestLogisticRegret(t *testing.T) {
-	long := os.Getenv("TROUPE_LONG") != ""
+	long := os.Getenv("TROUPE_RECORD") != ""
 	world := func(actions string, rate float64) env.ClicksOptions {
 		o := env.NewClicks()
 		o.Actions, o.BaseRate = actions, rate

@@ -58,11 +58,11 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 //     comparisons at once (2.24 standard errors), is within 5 % of Thompson sampling's regret;
 //   - on the ball the key "round" in place of "decision" must be found to differ.
 //
-// TROUPE_LONG=1 plays the instances of docs/record/learners.md: 40 000 runs of the arms with T = 3000 and
+// TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 40 000 runs of the arms with T = 3000 and
 // 1000 of the ball of dimension 50 with batches of 250, T = 1000. Otherwise 200 runs of each, smaller, and
 // the interval is only required to meet ±5 %.
 func TestDecisionKeyEquivalence(t *testing.T) {
-	long := os.Getenv("TROUPE_LONG") != ""
+	long := os.Getenv("TROUPE_RECORD") != ""
 	arms := func(i uint64) *world {
 		return &world{d: 2, key: rng.NewKey(i), theta: []float64{0.5, 0.2}, arms: [][]float64{{1, 0}, {0, 1}}}
 	}

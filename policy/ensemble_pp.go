@@ -36,8 +36,8 @@ func (*EnsemblePPOptions) Doc() string {
 // of A_0 are N(0, I/(λM)), so that E A_0A_0ᵀ = V_0⁻¹. Its law is an integral for a Gaussian or spherical ζ,
 // a count for signs (m ≤ 16) and coordinate.
 //
-// The update was checked against the abstract and the text of version 6; defaults of perturbation and reference are
-// ours, from the pairs the authors compare.
+// The recursion is written from the published description; it was not compared with the authors' program. The defaults
+// of perturbation and reference are ours.
 func (o *EnsemblePPOptions) New(p Problem) (bandit.Policy, error) {
 	c := *o
 	fill(&c.Perturbation, "sphere")

@@ -275,8 +275,8 @@ func TestHashedLearns(t *testing.T) {
 
 // TestHashedBars measures what docs/record/sparse.md shows. It takes some minutes of a processor.
 func TestHashedBars(t *testing.T) {
-	if os.Getenv("TROUPE_LONG") == "" {
-		t.Skip("set TROUPE_LONG=1 to play the data sets")
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("set TROUPE_RECORD=1 to play the data sets")
 	}
 	orders := []uint64{1, 2, 3}
 	for _, c := range []struct {

@@ -95,11 +95,11 @@ func restartChild() bool {
 }
 
 // TestRestart: a server that was killed after n rewards and no snapshot comes back with the same bits.
-// n is 2,048, and with TROUPE_LONG=1 it is 1,000,192: then the time and its parts are the figures of
+// n is 2,048, and with TROUPE_RECORD=1 it is 1,000,192: then the time and its parts are the figures of
 // docs/record/0.1.0/server.md.
 func TestRestart(t *testing.T) {
 	n := 2048
-	if os.Getenv("TROUPE_LONG") != "" {
+	if os.Getenv("TROUPE_RECORD") != "" {
 		n = 1_000_192
 	}
 	ctx := context.Background()
