@@ -132,6 +132,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	} else if row.state == "" {
 		name = "reward_first"
 	}
+	if row.state == "" {
+		r.warn("rewards are the column " + name + " of an export, which has late and repeated ones too; troupe evaluate DIR takes those that the model learned from")
+	}
 	y, paid := row.reward[name]
 	if name == "reward_first" && paid && row.state == "" {
 		row.expired = true // the first reward closes the window
