@@ -70,6 +70,9 @@ func (a *API) putActions(ctx context.Context, in *putActionsIn) (*modelOut, erro
 			return nil, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}
 		}
 	}
+	if err := cleanIDs("actions", b.Actions, func(x serve.Action) string { return x.ID }); err != nil {
+		return nil, err
+	}
 	version, err := optionalIfMatch(in.IfMatch)
 	if err != nil {
 		return nil, err

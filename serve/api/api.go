@@ -186,6 +186,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{ResponseWriter: w}
 	out.Header().Set("X-Request-Id", info.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// RFC 9112, 6.1: a request with Content-Length and Transfer-Encoding may smuggle another one behind it, so the
+		// connection must end. net/http takes the Content-Length away before it can be seen here.
+		out.Header().Set("Connection", "close")
+	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), a.opts.Timeout)
 	defer cancel()
 	r = route(r.WithContext(ctx))
@@ -206,7 +211,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.metrics.request(r.Pattern, status, took)
 		level := slog.LevelDebug
-		if status >= 500 {
+		if status >= 500 && status != http.StatusNotImplemented {
 			level = slog.LevelError
 		}
 		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", r.Pattern,

@@ -202,8 +202,9 @@ func (k *Keys) identify(r *http.Request) *holder {
 			return h
 		}
 	}
-	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	text = strings.TrimLeft(text, " ")
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1: the case of a scheme does not matter
 		text = r.Header.Get("X-API-Key")
 	}
 	if text == "" {

@@ -50,6 +50,14 @@ func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideReq
 	case len(key) > 256:
 		return serve.DecideRequest{}, &fieldError{Field: field + "idempotency_key", Want: "has more than 256 bytes"}
 	}
+	if err := cleanIDs(field+"actions", b.Actions, func(x serve.Action) string { return x.ID }); err != nil {
+		return serve.DecideRequest{}, err
+	}
+	for i, id := range b.IDs {
+		if err := cleanID(fmt.Sprintf("%sids[%d]", field, i), id); err != nil {
+			return serve.DecideRequest{}, err
+		}
+	}
 	return serve.DecideRequest{
 		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available, Exclude: b.Exclude,
 		Baseline: b.Baseline, Mode: b.Mode, Deferred: b.DeferActivation, MinSeq: b.MinSeq, IdempotencyKey: key,

@@ -28,6 +28,7 @@ func newHuma(mux *http.ServeMux, version string) huma.API {
 	c.Info.Description = "Choose an action, send a reward, never lose either. An answer with a status below 300 to a " +
 		"decision or a reward means that it is on the disk. Errors are problem+json (RFC 9457)."
 	c.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks, c.Transformers = nil, nil
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
@@ -70,7 +71,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 // configDoc describes the JSON of a serve.ModelConfig.
 type configDoc struct {
-	ID            string         `json:"id" doc:"public name: letters, digits, . _ -, at most 64"`
+	ID            string         `json:"id" required:"false" doc:"public name: letters, digits, . _ -, at most 64; only a new model needs it"`
 	Policy        map[string]any `json:"policy,omitempty" doc:"kind and options of a policy, as in an experiment file; default the practical ensemble"`
 	Features      map[string]any `json:"features,omitempty" doc:"a schema of named features, or {\"learn\": true} (default): learn it from the first request"`
 	Dim           int            `json:"dim,omitempty" doc:"plain vectors of this length instead of features"`
@@ -114,6 +115,9 @@ type eventIn struct {
 	Event string `path:"event" maxLength:"256" doc:"id of the event, as decide answered it"`
 }
 
+// failures are the answers to a call that fails, in the OpenAPI document.
+var failures = map[string]string{"4XX": "the request is refused", "default": "the server cannot answer now"}
+
 // register adds a route. Errors of handle become problems.
 func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, error)) {
 	if o.status == 0 {
@@ -146,8 +150,10 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = x
 	}
 	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
-	doc.Responses["default"] = &huma.Response{
-		Description: "a problem", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+	for status, description := range failures {
+		doc.Responses[status] = &huma.Response{
+			Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
 	}
 }
 
@@ -163,7 +169,10 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 	d := &huma.Operation{
 		OperationID: o.id, Method: o.method, Path: prefix + o.path, Summary: o.summary, Tags: []string{tag},
 		Description: strings.TrimSpace(o.doc + "\n\nScope: " + string(o.scope) + "."),
-		Responses:   map[string]*huma.Response{strconv.Itoa(o.status): {Description: http.StatusText(o.status)}, "default": {Description: "an error"}},
+		Responses:   map[string]*huma.Response{strconv.Itoa(o.status): {Description: http.StatusText(o.status)}},
+	}
+	for status, description := range failures {
+		d.Responses[status] = &huma.Response{Description: description}
 	}
 	if o.scope == "" {
 		d.Description, d.Security = o.doc, []map[string][]string{}
@@ -183,7 +192,9 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 		d.Responses[strconv.Itoa(o.status)].Content = schema(answer)
 	}
 	if fault != nil {
-		d.Responses["default"].Content = schema(fault)
+		for status := range failures {
+			d.Responses[status].Content = schema(fault)
+		}
 	}
 	a.huma.OpenAPI().AddOperation(d)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +24,6 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	rewards  *prometheus.CounterVec
 	cutOff   prometheus.Counter
-	handler  http.Handler
 }
 
 // maxModelLabels bounds the series that models make.
@@ -51,8 +49,15 @@ func newMetrics(a *API) *metrics {
 	info.Set(1)
 	m.registry.MustRegister(info, m.cutOff, m.requests, m.seconds, m.rewards, newServiceCollector(a),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return m
+}
+
+// serve answers /metrics with the models that the key of the request sees. Numbers of the whole server are the
+// same for every key.
+func (m *metrics) serve(w http.ResponseWriter, r *http.Request) {
+	models := prometheus.NewRegistry()
+	models.MustRegister(newModelCollector(m.api, requestOf(r.Context()).holder))
+	promhttp.HandlerFor(prometheus.Gatherers{m.registry, models}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 }
 
 // request counts one request. A route is a pattern, so the number of series does not depend on what
@@ -118,55 +123,85 @@ var healthNumbers = []number[serve.Health]{
 var modelNumbers = []number[serve.Counts]{
 	{"troupe_model_decisions_total", "Decisions of a model, over its life.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Decisions) }},
 	{"troupe_model_rewards_total", "Rewards that counted.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Rewards) }},
-	{"troupe_model_reward_sum", "Sum of the rewards that counted.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
+	{"troupe_model_cumulative_reward", "Sum of the rewards that counted, defaults included.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
 	{"troupe_model_late_total", "Rewards after the window.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Late) }},
+	{"troupe_model_defaulted_total", "Windows that closed without a reward and counted with the default reward.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Defaulted) }},
 	{"troupe_model_expired_total", "Windows that closed without a reward.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Expired) }},
 	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
 }
 
-// serviceCollector reads the service when /metrics is asked.
+// serviceCollector reads the health of the service when /metrics is asked.
 type serviceCollector struct {
-	a             *API
-	health, model []*prometheus.Desc // of healthNumbers and modelNumbers
-	failed        *prometheus.Desc
+	a     *API
+	descs []*prometheus.Desc // of healthNumbers
 }
 
 func newServiceCollector(a *API) serviceCollector {
 	c := serviceCollector{a: a}
 	for _, n := range healthNumbers {
-		c.health = append(c.health, prometheus.NewDesc(n.name, n.help, nil, nil))
+		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, nil, nil))
 	}
-	label := []string{"model"}
-	for _, n := range modelNumbers {
-		c.model = append(c.model, prometheus.NewDesc(n.name, n.help, label, nil))
-	}
-	c.failed = prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", label, nil)
 	return c
 }
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range slices.Concat(c.health, c.model) {
+	for _, d := range c.descs {
 		out <- d
 	}
-	out <- c.failed
 }
 
 func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 	h := c.a.svc.Health()
 	for i, n := range healthNumbers {
-		out <- prometheus.MustNewConstMetric(c.health[i], n.kind, n.of(&h))
+		out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&h))
 	}
+}
+
+// modelCollector reads the models that a key sees, at most maxModelLabels of them.
+type modelCollector struct {
+	a      *API
+	key    *holder
+	descs  []*prometheus.Desc // of modelNumbers
+	failed *prometheus.Desc
+}
+
+func newModelCollector(a *API, key *holder) modelCollector {
+	label := []string{"model"}
+	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", label, nil)}
+	for _, n := range modelNumbers {
+		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, label, nil))
+	}
+	return c
+}
+
+func (c modelCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+	out <- c.failed
+}
+
+func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	models, _, err := c.a.svc.ListModels(ctx, "", maxModelLabels)
-	if err != nil {
-		return
-	}
-	for _, m := range models {
-		for i, n := range modelNumbers {
-			out <- prometheus.MustNewConstMetric(c.model[i], n.kind, n.of(&m.Counts), m.Name)
+	seen := 0
+	for after, more := "", true; more && seen < maxModelLabels; {
+		var models []serve.Model
+		var err error
+		if models, more, err = c.a.svc.ListModels(ctx, after, maxModelLabels); err != nil || len(models) == 0 {
+			return
 		}
-		out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
+		for _, m := range models {
+			after = m.Name
+			if !c.key.sees(m.Name) || seen == maxModelLabels {
+				continue
+			}
+			seen++
+			for i, n := range modelNumbers {
+				out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&m.Counts), m.Name)
+			}
+			out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
+		}
 	}
 }
 

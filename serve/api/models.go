@@ -125,6 +125,9 @@ func (a *API) createModel(ctx context.Context, in *bodyIn) (*modelOut, error) {
 	if err := a.allow(ctx, Admin, c.ID); err != nil {
 		return nil, err
 	}
+	if err := cleanCatalogue(c.Actions, nil); err != nil {
+		return nil, err
+	}
 	return answerNewModel(a.svc.CreateModel(ctx, c, caller(ctx)))
 }
 
@@ -183,6 +186,13 @@ func (a *API) replaceModel(ctx context.Context, in *changeIn) (*modelOut, error)
 	if c.ID == "" {
 		c.ID = in.Model // as in the path
 	}
+	old, err := a.svc.GetModel(ctx, in.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := cleanCatalogue(c.Actions, old.Config.Actions); err != nil {
+		return nil, err
+	}
 	m, err := a.svc.ConfigureModel(ctx, in.Model, version, c, caller(ctx))
 	return answerModel(changed(version, m, err))
 }
@@ -208,8 +218,11 @@ func (a *API) changeModel(ctx context.Context, in *changeIn) (*modelOut, error) 
 		if err != nil {
 			return err
 		}
-		*c, err = readConfig(merged)
-		return err
+		before := c.Actions
+		if *c, err = readConfig(merged); err != nil {
+			return err
+		}
+		return cleanCatalogue(c.Actions, before)
 	}))
 }
 

@@ -27,18 +27,18 @@ import (
 const maxSlots = 50
 
 type slotsBody struct {
-	ContextFeatures json.RawMessage `json:"contextFeatures"`
+	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
 	Actions         []rankAction    `json:"actions"`
 	Slots           []slotBody      `json:"slots"`
-	EventID         string          `json:"eventId"`
-	DeferActivation bool            `json:"deferActivation"`
+	EventID         string          `json:"eventId" required:"false"`
+	DeferActivation bool            `json:"deferActivation" required:"false"`
 }
 
 type slotBody struct {
 	ID              string            `json:"id"`
-	Features        []json.RawMessage `json:"features"`
-	ExcludedActions []string          `json:"excludedActions"`
-	BaselineAction  string            `json:"baselineAction"`
+	Features        []json.RawMessage `json:"features" required:"false"`
+	ExcludedActions []string          `json:"excludedActions" required:"false"`
+	BaselineAction  string            `json:"baselineAction" required:"false"`
 }
 
 type slotsAnswer struct {
@@ -136,6 +136,9 @@ func (b *slotsBody) check() error {
 	seen := map[string]bool{}
 	for i, slot := range b.Slots {
 		at := fmt.Sprintf("slots[%d].", i)
+		if err := cleanID(at+"id", slot.ID); err != nil {
+			return err
+		}
 		switch {
 		case slot.ID == "":
 			return &fieldError{Field: at + "id", Want: "is missing"}

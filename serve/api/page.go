@@ -46,7 +46,7 @@ func (a *API) pageRoutes() {
 			a.fail(w, r, problemOf(err))
 			return
 		}
-		a.metrics.handler.ServeHTTP(w, r)
+		a.metrics.serve(w, r)
 	})
 	a.mux.HandleFunc("GET /{$}", a.statusPage)
 	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers", doc: "Needs no key."}, "", "server", nil, nil)
@@ -144,8 +144,8 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		if m.Failed != "" {
 			row.Mode = "failed"
 		}
-		if m.Counts.Rewards > 0 {
-			row.Mean = strconv.FormatFloat(m.Counts.RewardSum/float64(m.Counts.Rewards), 'f', 3, 64)
+		if n := m.Counts.Rewards + m.Counts.Defaulted; n > 0 { // the sum has the default rewards too
+			row.Mean = strconv.FormatFloat(m.Counts.RewardSum/float64(n), 'f', 3, 64)
 		}
 		if d, y, ok := a.flow.perMinute(m.Name, now, m.Counts); ok {
 			row.DecisionsRate, row.RewardsRate, row.rate = grouped(round(d)), grouped(round(y)), d
@@ -358,7 +358,7 @@ func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
 				d.Example = fmt.Sprintf("%s", body.Example)
 			}
 			for status, r := range o.Responses {
-				if status == "default" {
+				if failures[status] != "" {
 					continue
 				}
 				d.Answer.Status = status

@@ -39,16 +39,16 @@ func PersonalizerConfig(name string) serve.ModelConfig {
 }
 
 type rankBody struct {
-	ContextFeatures json.RawMessage `json:"contextFeatures"`
+	ContextFeatures json.RawMessage `json:"contextFeatures" required:"false"`
 	Actions         []rankAction    `json:"actions"`
-	ExcludedActions []string        `json:"excludedActions"`
-	EventID         string          `json:"eventId"`
-	DeferActivation bool            `json:"deferActivation"`
+	ExcludedActions []string        `json:"excludedActions" required:"false"`
+	EventID         string          `json:"eventId" required:"false"`
+	DeferActivation bool            `json:"deferActivation" required:"false"`
 }
 
 type rankAction struct {
 	ID       string          `json:"id"`
-	Features json.RawMessage `json:"features"`
+	Features json.RawMessage `json:"features" required:"false"`
 }
 
 type rankAnswer struct {
@@ -71,17 +71,17 @@ type rankReward struct {
 // meaning here: models are published after each batch of the log, and the log is kept.
 type serviceConfig struct {
 	RewardWaitTime        string  `json:"rewardWaitTime"`
-	DefaultReward         float64 `json:"defaultReward"`
-	RewardAggregation     string  `json:"rewardAggregation"`
-	ExplorationPercentage float64 `json:"explorationPercentage"`
+	DefaultReward         float64 `json:"defaultReward" required:"false"`
+	RewardAggregation     string  `json:"rewardAggregation" required:"false"`
+	ExplorationPercentage float64 `json:"explorationPercentage" required:"false"`
 	LearningMode          string  `json:"learningMode,omitempty"`
 
-	ModelExportFrequency       string `json:"modelExportFrequency"`
-	LogRetentionDays           int    `json:"logRetentionDays"`
-	LogMirrorEnabled           bool   `json:"logMirrorEnabled"`
+	ModelExportFrequency       string `json:"modelExportFrequency" required:"false"`
+	LogRetentionDays           int    `json:"logRetentionDays" required:"false"`
+	LogMirrorEnabled           bool   `json:"logMirrorEnabled" required:"false"`
 	LogMirrorSasURI            string `json:"logMirrorSasUri,omitempty"`
 	LastConfigurationEditDate  string `json:"lastConfigurationEditDate,omitempty"`
-	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled"`
+	IsAutoOptimizationEnabled  bool   `json:"isAutoOptimizationEnabled" required:"false"`
 	AutoOptimizationFrequency  string `json:"autoOptimizationFrequency,omitempty"`
 	AutoOptimizationStartDate  string `json:"autoOptimizationStartDate,omitempty"`
 	LatestLearningSettings     string `json:"latestLearningSettings,omitempty"`
@@ -218,6 +218,9 @@ func (b *rankBody) request(a *API, caller string) (serve.DecideRequest, error) {
 	for i, x := range b.Actions {
 		if x.ID == "" {
 			return none, &fieldError{Field: fmt.Sprintf("actions[%d].id", i), Want: "is missing"}
+		}
+		if err := cleanID(fmt.Sprintf("actions[%d].id", i), x.ID); err != nil {
+			return none, err
 		}
 		req.Actions = append(req.Actions, serve.Action{ID: x.ID, Features: notNull(x.Features)})
 	}

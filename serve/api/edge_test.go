@@ -1,0 +1,114 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"troupe/serve"
+)
+
+// A key with patterns gets the metrics of its models only, however many others are in front of them in the
+// alphabet; the name of the scheme may be written in any case.
+func TestMetricsOfPatterns(t *testing.T) {
+	f := newFake("news-1", "zoo")
+	for i := range maxModelLabels + 5 {
+		must(f.CreateModel(t.Context(), serve.DefaultConfig(fmt.Sprintf("a%03d", i)), ""))
+	}
+	secret, table, err := NewKey("k", []string{"read"}, []string{"news-*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ParseKeys("keys.toml", table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEdge(t, f, Options{Keys: keys})
+	for _, scheme := range []string{"Bearer ", "bearer ", "BEARER  "} {
+		a := e.do("GET", "/metrics", "", "Authorization", scheme+secret)
+		a.want(t, scheme, 200, `troupe_model_decisions_total{model="news-1"}`, `troupe_model_failed{model="news-1"}`, "troupe_ready 1")
+		if n := strings.Count(a.body, "model="); n != len(modelNumbers)+1 {
+			t.Errorf("%d series have a model, want those of news-1: %d", n, len(modelNumbers)+1)
+		}
+	}
+	e.do("GET", "/metrics", "", "Authorization", "Bearerx "+secret).want(t, "another scheme", 401)
+	e.do("GET", "/metrics", "", "Authorization", secret).want(t, "no scheme", 401)
+	all := newEdge(t, f, Options{}).do("GET", "/metrics", "").body
+	if n := strings.Count(all, "troupe_model_failed{"); n != maxModelLabels {
+		t.Errorf("%d models are shown, want %d", n, maxModelLabels)
+	}
+}
+
+// Behind a body with Content-Length and Transfer-Encoding a second request may be hidden: it is never
+// answered. A body with a length keeps its connection.
+func TestSmuggledRequest(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	addr := e.serveOn(t)
+	const hidden = "GET /v1/models/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, c := range []struct {
+		name, head, body string
+		answers          int
+	}{
+		{"both", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n", 1},
+		{"chunked", "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n", 1},
+		{"length", "Content-Length: 2\r\n", "{}", 2},
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /v1/models/news:decide HTTP/1.1\r\nHost: x\r\n%s\r\n%s%s", c.head, c.body, hidden)
+		conn.(*net.TCPConn).CloseWrite()
+		in, answers := bufio.NewReader(conn), 0
+		for {
+			r, err := http.ReadResponse(in, nil)
+			if err != nil {
+				break
+			}
+			answers++
+			r.Body.Close()
+		}
+		conn.Close()
+		if answers != c.answers {
+			t.Errorf("%s: %d answers, want %d", c.name, answers, c.answers)
+		}
+	}
+}
+
+// Ids with control characters are refused wherever a new one comes in, by their field and without the id; a
+// model that has such an id already can still be changed.
+func TestControlCharacters(t *testing.T) {
+	f := newFake("news", "personalizer")
+	e := newEdge(t, f, Options{})
+	for _, bad := range []string{`a\u0000b`, `a\u202eb`, `a\u001b[2J`, `\u2066`, `a\u0085`, `\u2028`} {
+		for _, c := range [][3]string{
+			{"POST", "/v1/models/news:decide", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
+			{"POST", "/v1/models/news:decideBatch", `{"requests":[{"actions":[{"id":"ok"},{"id":"%s"}]}]}`},
+			{"POST", "/v1/models/news/actions", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
+			{"POST", "/v1/models", `{"id":"m","actions":[{"id":"ok"},{"id":"%s"}]}`},
+			{"PUT", "/v1/models/news", `{"id":"news","actions":[{"id":"ok"},{"id":"%s"}]}`},
+			{"PATCH", "/v1/models/news", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
+			{"POST", "/personalizer/v1.0/rank", `{"actions":[{"id":"ok"},{"id":"%s"}]}`},
+		} {
+			status := 422
+			if strings.HasPrefix(c[1], "/personalizer") {
+				status = 400
+			}
+			a := e.do(c[0], c[1], fmt.Sprintf(c[2], bad), "If-Match", "*")
+			a.want(t, c[0]+" "+c[1]+" "+bad, status, "actions[1].id", "the control character U+")
+		}
+		e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"ids":["%s"],"packed":{}}`, bad)).want(t, "ids", 422, "ids[0]")
+		e.do("POST", "/personalizer/v1.1-preview.1/multislot/rank", fmt.Sprintf(`{"actions":[{"id":"ok"}],"slots":[{"id":"%s"}]}`, bad)).want(t, "slot", 400, "slots[0].id")
+	}
+	if len(f.decides) > 0 || len(f.models) != 2 {
+		t.Errorf("refused requests reached the service: %d decisions, %d models", len(f.decides), len(f.models))
+	}
+	// Joiners and other scripts are no control characters.
+	e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"👩‍🚀"},{"id":"می‌خواهم"},{"id":"é 日本"}]}`).want(t, "joiners", 200)
+	f.models["news"].Config.Actions = []serve.Entry{{ID: "a\x00b"}}
+	e.do("PATCH", "/v1/models/news", `{"floor":0.1}`, "If-Match", "*").want(t, "an old id", 200)
+	e.do("DELETE", "/v1/models/news/actions/a%00b", "").want(t, "delete an old id", 200)
+}
