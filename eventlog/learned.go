@@ -9,7 +9,7 @@ import (
 type Measure uint32
 
 const (
-	NumberStatistics Measure = 1 // of a number feature: Values are mean, standard deviation and count
+	NumberStatistics Measure = 1 // of a number feature: Values are mean, standard deviation, center, width, and 1 when its numbers are levels (feature.Standard)
 	LearnedSchema    Measure = 2 // a schema learned from many requests: Data is its JSON
 )
 
@@ -40,6 +40,7 @@ type Learned struct {
 	Values     []float64 `json:"values,omitempty"`
 	Data       JSON      `json:"data,omitempty"`
 	Time       int64     `json:"time,omitzero"`
+	Feature    ID        `json:"feature,omitzero"` // hash of the name; of statistics
 }
 
 // Kind implements Record.
@@ -61,13 +62,15 @@ func (r *Learned) check() error {
 		switch {
 		case r.Name == "":
 			return bad("statistics without the name of a feature")
-		case len(r.Values) != 3 || len(r.Data) > 0:
-			return bad("statistics of %d values and %d bytes of data, want mean, standard deviation and count", len(r.Values), len(r.Data))
-		case r.Values[1] < 0 || r.Values[2] < 0:
-			return bad("standard deviation %v and count %v, want none below 0", r.Values[1], r.Values[2])
+		case len(r.Values) != 5 || len(r.Data) > 0:
+			return bad("statistics of %d values and %d bytes of data, want mean, standard deviation, center, width and levels", len(r.Values), len(r.Data))
+		case r.Values[1] < 0 || r.Values[3] < 0:
+			return bad("standard deviation %v and width %v, want none below 0", r.Values[1], r.Values[3])
+		case r.Values[4] != 0 && r.Values[4] != 1:
+			return bad("levels is %v, want 0 or 1", r.Values[4])
 		}
 	case LearnedSchema:
-		if len(r.Values) > 0 || len(r.Data) == 0 || len(r.Data) > MaxData {
+		if r.Feature != 0 || len(r.Values) > 0 || len(r.Data) == 0 || len(r.Data) > MaxData {
 			return bad("schema of %d bytes and %d values, want 1 to %d bytes", len(r.Data), len(r.Values), MaxData)
 		}
 	default:
@@ -83,7 +86,8 @@ func (r *Learned) append(b []byte) []byte {
 	b = putUint(b, 4, uint64(r.Generation))
 	b = putFloats(b, 5, r.Values)
 	b = putBytes(b, 6, []byte(r.Data))
-	return putInt(b, 7, r.Time)
+	b = putInt(b, 7, r.Time)
+	return putFixed(b, 8, uint64(r.Feature))
 }
 
 func (r *Learned) field(d *decoder) {
@@ -102,6 +106,8 @@ func (r *Learned) field(d *decoder) {
 		r.Data = bytes.Clone(d.bytes())
 	case 7:
 		r.Time = d.int()
+	case 8:
+		r.Feature = ID(d.fixed())
 	default:
 		d.unknown()
 	}

@@ -140,7 +140,8 @@ func genOldRecord(t *rapid.T, kind Kind) Record {
 	case 7:
 		r := &Learned{Model: genID(t), What: Measure(rapid.IntRange(1, 2).Draw(t, "what")), Name: "user.age", Generation: 1, Time: genTime(t)}
 		if r.What == NumberStatistics {
-			r.Values = []float64{genFloat(t), math.Abs(genFloat(t)), 3}
+			r.Values = []float64{genFloat(t), math.Abs(genFloat(t)), genFloat(t), math.Abs(genFloat(t)), float64(rapid.IntRange(0, 1).Draw(t, "levels"))}
+		r.Feature = genID(t)
 		} else {
 			r.Data = JSON("{}")
 		}
@@ -250,7 +251,7 @@ func TestEveryFieldIsKept(t *testing.T) {
 		case *Checkpoint:
 			r.Base = bytes.Repeat([]byte{1}, 32)
 		case *Learned:
-			r.What, r.Values = LearnedSchema, nil
+			r.What, r.Values, r.Feature = LearnedSchema, nil, 0
 		case *Piece:
 			r.Part, r.Parts = 6, 7
 		case *Expire:
@@ -352,9 +353,13 @@ func TestRefusals(t *testing.T) {
 		{&Learned{Generation: 1, What: LearnedSchema, Data: JSON("{}")}, "model is 0"},
 		{&Learned{Model: 1, What: LearnedSchema, Data: JSON("{}")}, "generation is 0"},
 		{&Learned{Model: 1, Generation: 1, What: 3}, "what = 3"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, -1, 1}}, "standard deviation -1"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, math.NaN(), 1}}, "values[1] = NaN"},
-		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Values: []float64{1, 1, 1}}, "without the name"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, -1, 0, 0, 0}}, "standard deviation -1"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, math.NaN(), 0, 0, 0}}, "values[1] = NaN"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Values: []float64{1, 1, 0, 0, 0}}, "without the name"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 1}}, "statistics of 3 values"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 0, -1, 0}}, "width -1"},
+		{&Learned{Model: 1, Generation: 1, What: NumberStatistics, Name: "a", Values: []float64{1, 1, 0, 0, 2}}, "levels is 2"},
+		{&Learned{Model: 1, Generation: 1, What: LearnedSchema, Feature: 1, Data: JSON("{}")}, "schema of 2 bytes"},
 		{&Learned{Model: 1, Generation: 1, What: LearnedSchema}, "schema of 0 bytes"},
 		{&Piece{Parts: 1, Data: []byte("x"), Digest: 1}, "model is 0"},
 		{&Piece{Model: 1, Part: 1, Parts: 1, Data: []byte("x")}, "part = 1 of 1"},
@@ -538,7 +543,7 @@ func newRecords() []Record {
 		&Control{Act: Members, Data: []byte("a\nb\nc")},
 		&Control{Act: Adopt, Model: 0xa1, Data: []byte(`{"default":0}`)},
 		&Checkpoint{Seq: 40, States: []Digest{{0xa1, 0xd1}}, Node: "a", Applied: 41, Combined: 0xd3, Readable: 2, Keys: 0xf1, Base: sha[:], BaseSeq: 30},
-		&Learned{Model: 0xa1, What: NumberStatistics, Name: "user.age", Generation: 1, Values: []float64{41.5, 12.25, 1000}, Time: 1},
+		&Learned{Model: 0xa1, What: NumberStatistics, Name: "context.user.age", Generation: 1, Values: []float64{41.5, 12.25, 0, 0, 1}, Time: 1, Feature: 0xfe},
 		&Learned{Model: 0xa1, What: LearnedSchema, Generation: 2, Data: JSON(`{"features":[]}`)},
 	}
 }
