@@ -141,7 +141,7 @@ func genOldRecord(t *rapid.T, kind Kind) Record {
 		r := &Learned{Model: genID(t), What: Measure(rapid.IntRange(1, 2).Draw(t, "what")), Name: "user.age", Generation: 1, Time: genTime(t)}
 		if r.What == NumberStatistics {
 			r.Values = []float64{genFloat(t), math.Abs(genFloat(t)), genFloat(t), math.Abs(genFloat(t)), float64(rapid.IntRange(0, 1).Draw(t, "levels"))}
-		r.Feature = genID(t)
+			r.Feature = genID(t)
 		} else {
 			r.Data = JSON("{}")
 		}

@@ -236,15 +236,20 @@ type sighting struct {
 	feature  uint64
 	kind     byte // 'n' number, 's' string, 't' text of several words, 'b' boolean, '0' null
 	x        float64
-	from, to int // in names
+	from, to int  // in names
+	text     bool // a number that was sent as text
 }
 
 // Features calls f with the name and the kind of each value of the request, in order: 'n' a number, 's' a
-// string, 't' a text of several words, 'b' a boolean, '0' a null. Names begin with "context" or "action". The
+// string, also one that is read as a number, 't' a text of several words, 'b' a boolean, '0' a null. Names begin with "context" or "action". The
 // bytes are valid until the next Begin.
 func (b *HashedBatch) Features(f func(name []byte, kind byte)) {
 	for _, v := range b.seen {
-		f(b.names[v.from:v.to], v.kind)
+		kind := v.kind
+		if v.text {
+			kind = 's'
+		}
+		f(b.names[v.from:v.to], kind)
 	}
 }
 
@@ -640,6 +645,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	if known, ok := b.stats.Of(seed); ok && known.Deviation > 0 && len(s) <= 40 && len(s) > 0 && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
 		if x, err := strconv.ParseFloat(string(s), 64); err == nil && x-x == 0 {
 			b.number(seed, x)
+			b.seen[len(b.seen)-1].text = true
 			return
 		}
 	}
@@ -672,7 +678,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 func (b *HashedBatch) note(seed uint64, kind byte, x float64) {
 	from := len(b.names)
 	b.names = append(b.names, b.path...)
-	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names)})
+	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names), false})
 }
 
 // decimal appends the shortest decimal form of x to b.text; −0 is 0.

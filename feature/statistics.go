@@ -273,6 +273,17 @@ func (o *Observer) Look(b *HashedBatch, known *Statistics) []Standard {
 	return due
 }
 
+// Forget takes back standards that Look returned and that were not recorded: their values are counted anew.
+func (o *Observer) Forget(due []Standard) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range due {
+		if c := o.seen[s.Feature]; c != nil && c.proposed == s.Generation {
+			*c = counted{}
+		}
+	}
+}
+
 func (o *Observer) look(feature uint64, x float64, known *Statistics) (Standard, bool) {
 	if o.seen == nil {
 		o.seen = map[uint64]*counted{}

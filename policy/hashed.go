@@ -211,6 +211,41 @@ func (h *Hashed) widen(lo, hi float64) {
 	h.numbers[0], h.numbers[1] = lo, hi
 }
 
+// Estimate returns the reward that the playing model expects of a vector.
+func (h *Hashed) Estimate(at []uint32, x []float64) float64 {
+	k := h.playing()
+	v := h.view(k)
+	n, scale := v.part(at, x)
+	z, _ := v.fold.predict(at[:n], x[:n], scale, v.mask)
+	return h.numbers[0] + float64((h.numbers[1]-h.numbers[0])*v.fold.mean(z))
+}
+
+// HashedModel describes one of the models of a Hashed.
+type HashedModel struct {
+	Link    string  `json:"link"`
+	Pairs   bool    `json:"pairs"`
+	Playing bool    `json:"playing"`
+	Error   float64 `json:"error"`   // root of the mean squared one-step error of late, in units of the range
+	Sigma   float64 `json:"sigma"`   // scale of the members, in units of the range; 1 for the logistic link
+	Touched int     `json:"touched"` // coordinates that some action has had
+}
+
+// Models describes the models that learn side by side.
+func (h *Hashed) Models() []HashedModel {
+	out := make([]HashedModel, len(h.folds))
+	for k, f := range h.folds {
+		out[k] = HashedModel{Link: linear, Pairs: h.wide[k], Playing: k == h.playing(), Sigma: f.sigma(), Touched: f.cells.Touched()}
+		if f.logistic {
+			out[k].Link = logistic
+		}
+		gamma := 1 - 1/h.opts.Forget
+		if weight := (1 - math.Pow(gamma, float64(f.n))) / (1 - gamma); weight > 0 {
+			out[k].Error = math.Sqrt(h.numbers[2+k] / weight)
+		}
+	}
+	return out
+}
+
 // Merge is refused: weights depend on the order of events.
 func (h *Hashed) Merge(*Hashed) error { return errNoMerge }
 

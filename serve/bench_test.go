@@ -53,7 +53,7 @@ func BenchmarkChoose(b *testing.B) {
 	rs := benchRequests()
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if _, _, err := s.choose(e, v, &rs[n%len(rs)], nil); err != nil {
+		if _, _, _, err := s.choose(e, v, &rs[n%len(rs)], nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -67,6 +67,9 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		if err != nil {
 			return nil, err
 		}
+		if cfg.Hashed != nil && !s.lawful {
+			return nil, &Error{Code: Conflict, Field: "config.features.model", Value: "hashed", Want: "needs log version 2: start the server without --log-version 1, or give a schema or dim"}
+		}
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
 		}
@@ -112,11 +115,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if version != 0 && version != v.Number {
 		return nil, &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 	}
-	// A configuration without a schema keeps the schema that the model has learned.
-	if config.Features.Schema == nil && config.Dim == 0 {
-		config.Features = v.Compiled.Config.Features
-	}
-	config.Policy.Keep(v.Compiled.Config.Policy)
+	config.Keep(v.Compiled.Config)
 	cfg, err := config.Compile(s.opt.Limits.model())
 	if err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if err := v.Compiled.SameShape(cfg); err != nil {
 		return nil, err
 	}
-	if v.Compiled.Encoder != nil && !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
+	if v.Compiled.Ready() && !model.SameJSON(v.Compiled.Config.Actions, cfg.Config.Actions) {
 		if err := cfg.CheckCatalogue(); err != nil {
 			return nil, err
 		}
@@ -247,18 +246,19 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	if c.AtSeq > applied || c.AtSeq < oldest {
 		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began, applied)
 	}
-	if v.Compiled.Encoder == nil {
+	if !v.Compiled.Ready() {
 		return nil
 	}
 	if present {
 		c.Digest = v.Digest
 		return nil
 	}
-	b, _, err := s.past.PolicyAt(chain, c.AtSeq)
+	past, err := s.past.PolicyAt(chain, c.AtSeq)
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
 	}
-	if b == nil { // before the features were learned
+	if c.Digest = past.Digest; past.Snapshot == nil { // before the features were learned
+		var b []byte
 		p, err := v.Compiled.NewPolicy(v.Seed)
 		if err == nil {
 			b, err = p.AppendSnapshot(nil)
@@ -266,19 +266,19 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 		if err != nil {
 			return err
 		}
+		c.Digest = fold.Digest(b)
 	}
-	c.Digest = fold.Digest(b)
 	return nil
 }
 
-// learnFeatures gives a model the schema that its first request suggests. It returns when a version
-// with a schema is there.
+// learnFeatures gives a model of a log of version 1, which was made without features, the schema that its first
+// request suggests. It returns when a version with a schema is there.
 func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideRequest) error {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	return s.changeLocked(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(name)
-		if err != nil || v.Compiled.Encoder != nil {
+		if err != nil || v.Compiled.Ready() {
 			return nil, err
 		}
 		sample := feature.Sample{Context: r.Context}
@@ -306,7 +306,7 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 			return nil, refused(model.FeatureError(err))
 		}
 		config := v.Compiled.Config
-		config.Features.Schema = p.Schema
+		config.Features = model.FeatureSpec{Schema: p.Schema}
 		s.opt.Logger.Info("features learned from the first request", "model", name, "schema", p.Schema.ID())
 		return s.configure(name, v.Number, config, r.Caller)
 	})

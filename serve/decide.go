@@ -43,13 +43,14 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	if old != nil {
 		return *old, nil
 	}
-	d, record, err := s.choose(e, v, &r, use)
+	d, record, measured, err := s.choose(e, v, &r, use)
 	if err != nil {
 		s.pending.release(use)
 		return Decision{}, err
 	}
-	receipt, err := s.appendReserved(ctx, []*reservation{use}, record)
+	receipt, err := s.appendReserved(ctx, []*reservation{use}, measured.after(record)...)
 	if err != nil {
+		measured.forget()
 		return Decision{}, err
 	}
 	s.answer(&d, record, receipt, 0)
@@ -59,7 +60,15 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	return d, nil
 }
 
-// records are decisions that are written and answered, for reuse. Their X belongs to recent.
+// roomForLaw is a part of the room that candidates.MaxBytes leaves for what is not candidates.
+const roomForLaw = 6000
+
+// sizeOf returns about how many bytes the record of a decision takes.
+func sizeOf(r *eventlog.Decision) int {
+	return len(r.Full) + 8*len(r.X) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+}
+
+// records are decisions that are written and answered, for reuse. Their X and Atoms belong to recent.
 var records = sync.Pool{New: func() any { return new(eventlog.Decision) }}
 
 // recycle gives back a record to which there is no other reference.
@@ -93,6 +102,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	var v *choose.Version
 	var batch []eventlog.Record
 	var at []int // their places in out
+	var measured measured
 	size := 0
 	flush := func() {
 		if len(batch) == 0 {
@@ -102,7 +112,10 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		for _, i := range at {
 			uses, held[i] = append(uses, held[i]), nil
 		}
-		receipt, err := s.appendReserved(ctx, uses, batch...)
+		receipt, err := s.appendReserved(ctx, uses, measured.after(batch...)...)
+		if err != nil {
+			measured.forget()
+		}
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
 				s.answer(&out[i].Decision, batch[k].(*eventlog.Decision), receipt, k)
@@ -110,7 +123,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 				out[i].Decision = Decision{}
 			}
 		}
-		batch, at, size = nil, nil, 0
+		batch, at, measured, size = nil, nil, nil, 0
 	}
 	for i := range rs {
 		r := &rs[i]
@@ -126,13 +139,15 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		}
 		var record *eventlog.Decision
 		if err = s.checkDecide(r); err == nil {
-			out[i].Decision, record, err = s.choose(e, v, r, held[i])
+			var m []measure
+			out[i].Decision, record, m, err = s.choose(e, v, r, held[i])
+			measured = append(measured, m...)
 		}
 		if err != nil {
 			out[i].Err = err
 			continue
 		}
-		n := len(record.Full) + 8*len(record.X) + 1024
+		n := sizeOf(record)
 		if size+n > eventlog.MaxBatch/2 {
 			flush()
 		}
@@ -165,7 +180,7 @@ func (s *Server) ready(ctx context.Context, model string, r *DecideRequest) (*en
 		}
 	}
 	e, v, err := s.model(model)
-	if err == nil && v.Compiled.Encoder == nil && !v.Paused {
+	if err == nil && !v.Compiled.Ready() && !v.Paused {
 		if err = s.learnFeatures(ctx, model, r); err == nil {
 			e, v, err = s.model(model)
 		}
@@ -211,38 +226,44 @@ func (r *DecideRequest) candidates() choose.Request {
 }
 
 // choose makes the decision and its record, on v or on a newer version; nothing is written yet.
-func (s *Server) choose(e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, error) {
+func (s *Server) choose(e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, measured, error) {
 	s.choosing <- struct{}{}
 	defer func() { <-s.choosing }()
+	none := Decision{}
 	w, err := e.worker(v)
 	if err != nil {
-		return Decision{}, nil, err
+		return none, nil, nil, err
 	}
 	defer e.workers.Put(w)
 	q := r.candidates()
 	if err := w.Encode(&q); err != nil {
-		return Decision{}, nil, refused(err)
+		return none, nil, nil, refused(err)
 	}
 	if err := w.CheckCount(&q, s.opt.Limits.Feature.Actions); err != nil {
-		return Decision{}, nil, refused(err)
+		return none, nil, nil, refused(err)
 	}
 	nonce := random()
-	c, err := w.Choose(nonce)
+	c, err := w.Choose(nonce, s.lawful && w.Count() <= choose.MaxLaw)
 	if err != nil {
-		return Decision{}, nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
+		return none, nil, nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
 	}
 	d, record, err := s.newRecord(w, r, c)
 	if err != nil {
-		return Decision{}, nil, err
+		return none, nil, nil, err
 	}
 	record.Draw = nonce
+	var measured measured
+	if s.lawful {
+		measured = e.observe(w, record, s.opt.Now().UnixNano())
+		d.Warnings = warnings(record.Notes, &w.Version.Notes)
+	}
 	if use != nil {
 		record.Idempotency = append(append([]byte(nil), use.key[:]...), use.request[:]...)
 	}
 	if r.Explain {
 		d.Explain = w.Explain()
 	}
-	return d, record, nil
+	return d, record, measured, nil
 }
 
 // worker returns a worker in the state of v, or of the newest version when v's state is gone.
@@ -289,21 +310,26 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 		c.Index, record.Num = played, c.Den
 		d.Propensity = Fraction{Num: c.Den, Den: c.Den}
 	}
-	at, dim := w.Place(c.Index), v.Compiled.Dim
+	at := w.Place(c.Index)
 	d.Action = Chosen{ID: w.IDs[at], Index: at}
-	record.Action, record.Index, record.Offered = d.Action.ID, uint32(c.Index), uint32(len(w.X)/dim)
-	record.X = append([]float64(nil), w.X[c.Index*dim:(c.Index+1)*dim]...)
+	record.Action, record.Index, record.Offered = d.Action.ID, uint32(c.Index), uint32(w.Count())
+	record.X, record.Atoms = w.Features(c.Index)
 	if len(r.Context) > 0 {
 		record.Context = fold.Digest(r.Context)
 	}
-	record.Full = candidates.Append(record.Full[:0], w.Places(), w.X, dim)
+	record.Full = w.AppendCandidates(record.Full[:0], true)
 	record.Candidates = fold.Digest(record.Full)
 	if config.LogCandidates != "full" {
-		record.Full = candidates.Append(record.Full[:0], w.Places(), nil, dim)
+		record.Full = w.AppendCandidates(record.Full[:0], false)
 	}
-	if n := len(record.Full); n > candidates.MaxBytes {
+	if s.lawful {
+		record.Law, record.Groups, record.Voters = w.Law()
+		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
+		record.Config = v.Number
+	}
+	if n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw); n > candidates.MaxBytes {
 		return Decision{}, nil, &Error{Code: TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
-			Want: fmt.Sprintf("the vectors of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
+			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
 	}
 	return d, record, nil
 }
@@ -330,5 +356,5 @@ func (s *Server) answer(d *Decision, r *eventlog.Decision, receipt eventlog.Rece
 	key.Index += uint32(k)
 	d.Seq = receipt.Seq
 	d.EventID = s.keys.Format(eventlog.EventID{Event: key, Hint: receipt.Seq})
-	s.recent.put(key, known{receipt.Seq, r.Model, r.X, r.Slot, r.Deferred}, recentBytes)
+	s.recent.put(key, known{receipt.Seq, r.Model, r.X, r.Atoms, r.Slot, r.Deferred}, recentBytes)
 }

@@ -27,7 +27,7 @@ import (
 	"troupe/spec"
 )
 
-// TestFeatures: a model with a learned schema, a catalogue and a context; the mask; explain.
+// TestFeatures: a model with hashed features, a catalogue and a context; the mask; explain.
 func TestFeatures(t *testing.T) {
 	ctx := context.Background()
 	clock := &fakeClock{}
@@ -36,13 +36,11 @@ func TestFeatures(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"id":"shop","actions":[{"id":"a","features":{"price":0.25}},{"id":"b","features":{"price":0.75}},{"id":"c","features":{"price":0.5}}]}`), &c); err != nil {
 		t.Fatal(err)
 	}
-	if m := must(s.CreateModel(ctx, c, "")); m.Dim != 0 {
-		t.Fatalf("before the first request d = %d", m.Dim)
-	}
+	must(s.CreateModel(ctx, c, ""))
 	user := json.RawMessage(`{"user":{"city":"Oslo","age":31}}`)
 	d := must(s.Decide(ctx, "shop", DecideRequest{Context: user, Explain: true}))
 	m := must(s.GetModel(ctx, "shop"))
-	if len(d.Explain) != 3 || m.Dim == 0 || m.ConfigVersion != 2 || m.Config.Features.Schema == nil || d.Explain[0].Score == nil {
+	if len(d.Explain) != 3 || m.Dim != 2<<18 || m.ConfigVersion != 1 || m.Config.Features.Hashed == nil || d.Explain[0].Score == nil {
 		t.Fatalf("decision %+v, model %+v", d, m)
 	}
 	// The catalogue by id, one action excluded, one not available.
@@ -62,7 +60,7 @@ func TestFeatures(t *testing.T) {
 	}{
 		{DecideRequest{Context: user, Exclude: []string{"a", "b", "c"}}, "actions"},
 		{DecideRequest{Context: user, Available: []bool{true}}, "available"},
-		{DecideRequest{Context: json.RawMessage(`{"user":{"city":"Oslo","age":"old"}}`)}, "context.user.age"},
+		{DecideRequest{Context: json.RawMessage(`{"user":{"city":"Oslo","age":1e999}}`)}, "context.user.age"},
 		{DecideRequest{Context: json.RawMessage(`{"user":`)}, "context"},
 		{DecideRequest{Context: user, Actions: []Action{{ID: "a"}, {ID: "a"}}}, "actions[1].id"},
 		{DecideRequest{Context: user, Mode: "dreaming"}, "mode"},
@@ -79,9 +77,9 @@ func TestFeatures(t *testing.T) {
 	wantCode(t, err, Invalid, "config.policy")
 	n = m.Config
 	n.Actions = n.Actions[:2]
-	_, err = s.ConfigureModel(ctx, "shop", 1, n, "")
+	_, err = s.ConfigureModel(ctx, "shop", 2, n, "")
 	wantCode(t, err, Conflict, "version")
-	if m := must(s.ConfigureModel(ctx, "shop", 2, n, "")); m.ConfigVersion != 3 || len(m.Config.Actions) != 2 {
+	if m := must(s.ConfigureModel(ctx, "shop", 1, n, "")); m.ConfigVersion != 2 || len(m.Config.Actions) != 2 {
 		t.Fatalf("configured: %+v", m)
 	}
 }
@@ -109,7 +107,7 @@ func TestConfig(t *testing.T) {
 		`{"id":"m","dim":2,"policy":{"kind":"ensemble","m":1000000}}`:    "config.policy.m",
 		`{"id":"m","dim":2,"reward":{"min":1,"max":1}}`:                  "config.reward.min",
 		`{"id":"m","dim":2,"reward":{"window":"PT0S"}}`:                  "config.reward.window",
-		`{"id":"m","dim":2,"reward":{"default":2}}`:                      "config.reward.default",
+		`{"id":"m","dim":2,"reward":{"max":1,"default":2}}`:              "config.reward.default",
 		`{"id":"m","dim":2,"floor":0.00000001}`:                          "config.floor",
 		`{"id":"a b","dim":2}`:                                           "config.id",
 		`{"id":"m","dim":2,"actions":[{"id":"x"},{"id":"x"}]}`:           "config.actions[1].id",
@@ -120,7 +118,7 @@ func TestConfig(t *testing.T) {
 		var c ModelConfig
 		err := error(nil)
 		if err = json.Unmarshal([]byte(in), &c); err == nil {
-			_, err = c.Compile(model.Limits{Members: 1000})
+			_, err = c.Admit(model.Limits{Members: 1000})
 			err = refused(err)
 		} else {
 			err = ConfigError(err)
@@ -136,10 +134,14 @@ func TestRefusedBeforeADecision(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
 	for in, field := range map[string]string{
-		`{"id":"m","policy":{"kind":"ts"}}`:                                                                                                     "config.policy.kind",
-		`{"id":"m","policy":{"kind":"ensemble","reference":"gaussian"}}`:                                                                        "config.policy.kind",
-		`{"id":"m","dim":2,"actions":[{"id":"a","features":[0.1,0.1]},{"id":"b","features":[1]}]}`:                                              "config.actions[1]",
-		`{"id":"m","dim":2,"actions":[{"id":"a"}]}`:                                                                                             "config.actions[0].features",
+		`{"id":"m","policy":{"kind":"ts"}}`:                                                        "config.policy.kind",
+		`{"id":"m","policy":{"kind":"ensemble"}}`:                                                  "config.policy.kind",
+		`{"id":"m","features":{"learn":true}}`:                                                     "config.features.learn",
+		`{"id":"m","features":{"model":"hashed","bits":16},"policy":{"kind":"hashed","bits":18}}`:  "config.policy.bits",
+		`{"id":"m","policy":{"kind":"hashed","range":[0,2]}}`:                                      "config.policy.range",
+		`{"id":"m","sigma":2}`:                                                                     "config.sigma",
+		`{"id":"m","dim":2,"actions":[{"id":"a","features":[0.1,0.1]},{"id":"b","features":[1]}]}`: "config.actions[1]",
+		`{"id":"m","dim":2,"actions":[{"id":"a"}]}`:                                                "config.actions[0].features",
 		`{"id":"m","features":{"features":[{"feature":"action.p","kind":"number","range":[0,1]}]},"actions":[{"id":"a","features":{"p":"x"}}]}`: "config.actions[0].features.p",
 	} {
 		var c ModelConfig
@@ -150,8 +152,7 @@ func TestRefusedBeforeADecision(t *testing.T) {
 		_, err := s.CreateModel(ctx, c, "")
 		wantCode(t, err, Invalid, field)
 	}
-	// In a dimension that is not known, nothing else is.
-	for _, in := range []string{`{"id":"f","policy":{"kind":"fixed","x":[1,0,0]}}`, `{"id":"d"}`} {
+	for _, in := range []string{`{"id":"d"}`} {
 		var c ModelConfig
 		if err := json.Unmarshal([]byte(in), &c); err != nil {
 			t.Fatal(in, err)
@@ -870,7 +871,7 @@ func TestStatesStay(t *testing.T) {
 	if first.State.Hold() {
 		t.Error("the first state is still there")
 	}
-	if d, record, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
+	if d, record, _, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
 		t.Errorf("on a version whose state is gone: %+v, %v", d, err)
 	}
 	stop.Store(true)

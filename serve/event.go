@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -131,11 +132,10 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 	if err != nil {
 		return fail(Internal, "the state cannot be read", err)
 	}
-	if set.D != v.Compiled.Dim {
-		return fail(Internal, "the candidates do not fit the model", nil)
+	if err := w.Recorded(&set); err != nil {
+		return fail(Internal, "the candidates do not fit the model", err)
 	}
-	w.X = set.X
-	c, err := w.Choose(r.Draw)
+	c, err := w.Choose(r.Draw, len(r.Law) > 0)
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
 	}
@@ -160,8 +160,12 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 			out.Action = r.Action
 		}
 	}
-	d := set.D
-	differ("x", slices.Equal(set.X[int(r.Index)*d:(int(r.Index)+1)*d], r.X))
+	x, atoms := w.Features(int(r.Index))
+	differ("x", slices.Equal(x, r.X) && bytes.Equal(atoms, r.Atoms))
+	if len(r.Law) > 0 {
+		law, groups, voters := w.Law()
+		differ("law", slices.Equal(law, r.Law) && slices.Equal(groups, r.Groups) && voters == r.Voters)
+	}
 	out.Equal = len(out.Differs) == 0
 	return out, nil
 }

@@ -1,10 +1,11 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
+	"troupe/eventlog"
+	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 )
@@ -68,10 +69,40 @@ func (s *Server) view(name string) (Model, error) {
 }
 
 func view(m *fold.Model) Model {
-	return Model{
+	lo, hi := m.Range()
+	out := Model{
+		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi, Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
 		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused, Dim: m.Compiled.Dim,
-		Warnings: m.Compiled.Warnings, Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
+		Warnings: modelWarnings(m), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
 	}
+	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
+		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}
+	}
+	for _, s := range m.Memory.Statistics.All() {
+		n := Number{Name: s.Name, Mean: s.Mean, Deviation: s.Deviation, Generation: s.Generation}
+		if s.Width > 0 {
+			n.Center, n.Width = &s.Center, &s.Width
+		}
+		out.Numbers = append(out.Numbers, n)
+	}
+	if h, ok := m.Policy().(*policy.Hashed); ok {
+		out.Learners = h.Models()
+	}
+	return out
+}
+
+// notesOf names the counts of notes, nil when there are none.
+func notesOf(m *fold.Model) map[string]uint64 {
+	var out map[string]uint64
+	for i, n := range m.Notes {
+		if n > 0 {
+			if out == nil {
+				out = map[string]uint64{}
+			}
+			out[eventlog.Notes(1<<i).String()] = n
+		}
+	}
+	return out
 }
 
 // State implements Service.
@@ -90,11 +121,16 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 	v := s.entries[m.ID].version.Load()
 	out := StateView{
 		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim, Learned: m.Counts.Learned,
-		Snapshot: bytes.Clone(v.State.Bytes()),
+	}
+	if p, ok := m.Policy().(*policy.Hashed); ok {
+		out.Learners = p.Models()
 	}
 	v.State.Hold() // nothing is published while the fold is locked: v is the newest
 	s.mu.RUnlock()
 	defer v.State.Release()
+	if out.Snapshot, err = v.Snapshot(); err != nil {
+		return out, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
+	}
 	if v.Compiled.Encoder == nil {
 		return out, nil
 	}

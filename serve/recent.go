@@ -27,11 +27,12 @@ type known struct {
 	seq      uint64
 	model    eventlog.ID
 	x        []float64
+	atoms    []byte
 	slot     string
 	deferred bool
 }
 
-func (k known) size() int { return 8*len(k.x) + 256 }
+func (k known) size() int { return 8*len(k.x) + len(k.atoms) + 256 }
 
 // recentBytes bounds the newest decisions, rereadBytes those that were read again, about.
 const (
@@ -119,7 +120,7 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	var d *eventlog.Decision
 	if s.wanted.again(id.Hint) {
 		d, err = s.past.DecisionAmong(id.Event, id.Hint, func(key eventlog.Event, d *eventlog.Decision) {
-			s.reread.put(key, known{id.Hint, d.Model, d.X, d.Slot, d.Deferred}, rereadBytes)
+			s.reread.put(key, known{id.Hint, d.Model, d.X, d.Atoms, d.Slot, d.Deferred}, rereadBytes)
 		})
 	} else {
 		d, err = s.past.Decision(id.Event, id.Hint)
@@ -127,7 +128,7 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	if err != nil {
 		return id, known{}, s.lost(ctx, id, err)
 	}
-	return id, known{id.Hint, d.Model, d.X, d.Slot, d.Deferred}, nil
+	return id, known{id.Hint, d.Model, d.X, d.Atoms, d.Slot, d.Deferred}, nil
 }
 
 // findWhole returns the decision of an event id, with its candidates, from the log.

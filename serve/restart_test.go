@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/policy"
-	"troupe/spec"
 )
 
 const restartDir = "TROUPE_SERVE_RESTART"
@@ -32,7 +30,6 @@ var restartCases = []struct {
 	{"features", func() ModelConfig {
 		c := DefaultConfig("m")
 		c.LogCandidates = "none"
-		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(32)}, Options: &policy.EnsembleOptions{M: 32}}
 		return c
 	}, featureRequests},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
@@ -64,7 +65,7 @@ func (s *Server) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardI
 			out[i] = RewardItem{result, err}
 			continue
 		}
-		n := 8*len(record.X) + 1024
+		n := 8*len(record.X) + len(record.Atoms) + 1024
 		if size+n > eventlog.MaxBatch/2 || len(records) == eventlog.MaxEvents/2 {
 			flush()
 		}
@@ -73,6 +74,9 @@ func (s *Server) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardI
 	flush()
 	return out, nil
 }
+
+// maxReward bounds a reward of a model whose range adapts.
+const maxReward = 1e100
 
 // prepareReward checks a reward and returns its record, or the answer to one that need not be
 // written: the state knows already that it changes nothing.
@@ -112,14 +116,17 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 		}
 	}
 	if cfg != nil {
-		if c := cfg.Config.Reward; r.Value < c.Min || r.Value > c.Max {
-			return nil, RewardResult{}, invalid("value", r.Value, "expected a number in [%v, %v]", c.Min, c.Max)
+		switch c := cfg.Config.Reward; {
+		case c.Adapt && !(math.Abs(r.Value) <= maxReward):
+			return nil, RewardResult{}, invalid("value", r.Value, "expected a number of at most %v", maxReward)
+		case !c.Adapt && (r.Value < c.Min || r.Value > c.Max):
+			return nil, RewardResult{}, invalid("value", r.Value, "expected a number in [%v, %v], the range of the model (reward.min, reward.max)", c.Min, c.Max)
 		}
 	}
 	if known {
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
-	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Y: r.Value, Source: r.Caller, Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
+	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Atoms: d.atoms, Y: r.Value, Source: r.Caller, Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
 }
 
 // Activate implements Service.

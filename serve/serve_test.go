@@ -18,7 +18,9 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/policy"
 	"troupe/serve/fold"
+	"troupe/spec"
 )
 
 // children are what this binary does instead of tests when an environment variable says so; each
@@ -59,7 +61,9 @@ func open(t testing.TB, log eventlog.Log, clock *fakeClock, edit ...func(*Option
 
 func vectors(name string, d int, edit ...func(*ModelConfig)) ModelConfig {
 	c := DefaultConfig(name)
-	c.Dim = d
+	c.Dim, c.Floor = d, 0
+	c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble"}, Options: policy.Kinds["ensemble"]()}
+	c.Reward.Min, c.Reward.Max, c.Reward.Adapt, c.Reward.Default = -1, 1, false, Maybe{Word: "none"}
 	for _, f := range edit {
 		f(&c)
 	}

@@ -56,6 +56,7 @@ type Server struct {
 	missing  atomic.Uint64
 	open     atomic.Int64
 	known    atomic.Int64 // idempotency keys
+	lawful   bool         // the log is written in a version that has the law of a decision
 
 	stop    context.CancelFunc // of the applier and the timers
 	ctx     context.Context
@@ -68,6 +69,7 @@ type Server struct {
 type entry struct {
 	version atomic.Pointer[choose.Version]
 	workers choose.Pool
+	observed
 }
 
 var _ Service = (*Server)(nil)
@@ -128,6 +130,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.lawful = c.Version >= 2
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -161,6 +162,8 @@ type Decision struct {
 	Repeated bool `json:"repeated,omitempty"`
 	// Would is what the policy would have played, in modes Apprentice and Shadow.
 	Would *Would `json:"would,omitempty"`
+	// Warnings say what the model could not use of this request; only the first affected decisions have them.
+	Warnings []string `json:"warnings,omitempty"`
 	// Explain has one entry for each available candidate, when asked for. Repeated decisions have
 	// none.
 	Explain []Explained `json:"explain,omitempty"`
@@ -244,16 +247,57 @@ type Model struct {
 	Incarnation eventlog.ID `json:"incarnation"`
 	Config      ModelConfig `json:"config"`
 	// ConfigVersion counts configurations from 1: the ETag.
-	ConfigVersion uint64   `json:"config_version"`
-	Paused        bool     `json:"paused"`
-	Dim           int      `json:"dim"` // 0 until the features are learned
-	Warnings      []string `json:"warnings,omitempty"`
-	Created       Stamp    `json:"created"`
-	Changed       Stamp    `json:"changed"` // last control record
-	Counts        Counts   `json:"counts"`
+	ConfigVersion uint64 `json:"config_version"`
+	Paused        bool   `json:"paused"`
+	Dim           int    `json:"dim"` // 0 until the features are learned
+	// Kind is that of the features: hashed (any request is read), schema, vector (dim), or learn (a model of an
+	// earlier version whose schema the first request will give).
+	Kind string `json:"kind"`
+	// Warnings say what the model ignores, cannot tell apart, or has assumed, and what to do.
+	Warnings []string `json:"warnings,omitempty"`
+	// Notes counts decisions by what encoding met: ignored, clamped, alike, type, unstored.
+	Notes map[string]uint64 `json:"notes,omitempty"`
+	// Range is the range of rewards in force.
+	Range Range `json:"range"`
+	// Missing is what an event without a reward counts, absent when it teaches nothing.
+	Missing *Missing `json:"missing,omitempty"`
+	// Numbers are the number features whose scale is known, of hashed features.
+	Numbers []Number `json:"numbers,omitempty"`
+	// Learners are the models that learn side by side in the policy hashed; one of them plays.
+	Learners []policy.HashedModel `json:"learners,omitempty"`
+	Created  Stamp                `json:"created"`
+	Changed  Stamp                `json:"changed"` // last control record
+	Counts   Counts               `json:"counts"`
 	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`
+}
+
+// Range is the range of rewards of a model.
+type Range struct {
+	Min      float64 `json:"min"`
+	Max      float64 `json:"max"`
+	Declared bool    `json:"declared"` // rewards outside are refused; otherwise they widen it
+	// ChangedSeq is the entry of the reward that widened it last, 0 when none did.
+	ChangedSeq uint64 `json:"changed_seq,omitempty"`
+}
+
+// Missing is what an event without a reward counts.
+type Missing struct {
+	Value   float64 `json:"value"`
+	Adopted bool    `json:"adopted"` // from the data, since entry Seq; otherwise it was declared
+	Seq     uint64  `json:"seq,omitempty"`
+}
+
+// Number is the scale of a number feature: (t(x) − Mean)/Deviation, with t(x) = x, or for heavy tails
+// asinh((x − Center)/Width).
+type Number struct {
+	Name       string   `json:"name"`
+	Mean       float64  `json:"mean"`
+	Deviation  float64  `json:"deviation"` // 0: all values were equal
+	Center     *float64 `json:"center,omitempty"`
+	Width      *float64 `json:"width,omitempty"`
+	Generation uint32   `json:"generation"` // 1, and one more each time that it changed
 }
 
 // Owner is whose decision an event is.
@@ -308,6 +352,8 @@ type StateView struct {
 	// Theta is θ̂ and LogDet is log det V/λ^d, where the policy is a ridge regression.
 	Theta  []float64 `json:"theta,omitempty"`
 	LogDet float64   `json:"log_det,omitempty"`
+	// Learners are the models of the policy hashed, which has no Theta: weights are by hash, without names.
+	Learners []policy.HashedModel `json:"learners,omitempty"`
 	// Coordinates names the entries of Theta.
 	Coordinates []string `json:"coordinates,omitempty"`
 	// Snapshot is the policy's own bytes (bandit.Snapshotter), with everything in it.

@@ -27,6 +27,7 @@ func TestEvaluateDirectory(t *testing.T) {
 	config := serve.DefaultConfig("news")
 	config.Dim = 2
 	config.Floor = 0.5
+	config.Reward.Min, config.Reward.Max, config.Reward.Adapt = -1, 1, false
 	if _, err := s.CreateModel(ctx, config, ""); err != nil {
 		t.Fatal(err)
 	}

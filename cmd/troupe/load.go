@@ -43,6 +43,7 @@ type loadFlags struct {
 	batch           int
 	fsync           string
 	json            bool
+	stream          streamFlags
 }
 
 func loadCommand() *cobra.Command {
@@ -57,13 +58,21 @@ the mean regret of the first and the last tenth and that of uniform play: does i
 server is on this machine, also what its disk takes for a sync, measured before the load, and the
 processor time that the server used.
 
+With --data the requests are the rows of a file (CSV, ARFF, ...) in random order, one after the other:
+the columns are the context, the classes the actions, the reward is 1 for the right class. The model
+is made with its name and nothing else. What is printed is the share of right answers.
+
 The model is made when it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
 finished is reported. Exit code 1 when a call failed.`,
 		Example: `  troupe load --rate 2000 --duration 30s
   troupe load --rate 20000 --batch 64 --duration 10s
-  troupe load --rate 500 --duration 10s --lists --json`,
+  troupe load --rate 500 --duration 10s --lists --json
+  troupe load --data pendigits.arff --model digits`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.stream.data != "" {
+				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
+			}
 			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}
@@ -84,6 +93,16 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.IntVar(&f.batch, "batch", 1, "decisions, and rewards, in one request")
 	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
+	s := &f.stream
+	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
+	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the one named class, otherwise the last")
+	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
+	fl.Float64Var(&s.missing, "missing", 0, "share of the values that are left out")
+	fl.IntVar(&s.useless, "useless", 0, "so many useless words and as many useless numbers are added to each request")
+	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
+	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
+	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
+	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 	return c
 }
 
@@ -246,7 +265,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 			result.FsyncDir = ""
 		}
 	}
-	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m}, "sigma": max(f.noise, 0.01), "log_candidates": "none"}
+	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m}, "reward": map[string]any{"min": -1, "max": 1}, "sigma": max(f.noise, 0.01), "floor": 0, "log_candidates": "none"}
 	if err := c.CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
 		return fmt.Errorf("making the model %s: %w", f.model, err)
 	}

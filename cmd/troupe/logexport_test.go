@@ -104,7 +104,8 @@ func TestLogExport(t *testing.T) {
 	create := func(name string, edit func(*serve.ModelConfig)) {
 		t.Helper()
 		c := serve.DefaultConfig(name)
-		c.Dim = 2
+		c.Dim, c.Floor = 2, 0
+		c.Reward.Min, c.Reward.Max, c.Reward.Adapt, c.Reward.Default = -1, 1, false, serve.Maybe{Word: "none"}
 		edit(&c)
 		if _, err := s.CreateModel(ctx, c, ""); err != nil {
 			t.Fatal(err)

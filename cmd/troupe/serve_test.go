@@ -441,6 +441,40 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestLoadData: a file as a stream of decisions teaches a model of which only the name is given.
+func TestLoadData(t *testing.T) {
+	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	var text strings.Builder
+	text.WriteString("city,age,class\n")
+	for i := range 800 {
+		fmt.Fprintf(&text, "c%d,%d,%s\n", i%4, 20+i%37, []string{"red", "green", "blue"}[i%4%3])
+	}
+	file := filepath.Join(t.TempDir(), "taste.csv")
+	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	args := []string{"load", "--url", url, "--data", file, "--json", "--smoke-test", "--model"}
+	if code := execute(t.Context(), append(args, "taste"), &out, &errs); code != 0 {
+		t.Fatalf("code %d: %s%s", code, &out, &errs)
+	}
+	var r streamResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Lines) != 1 || r.Lines[0].Rounds != 800 || r.Lines[0].Share < 0.45 || r.Actions != 3 || !strings.Contains(string(r.Model), `"kind":"hashed"`) {
+		t.Errorf("result %+v", r)
+	}
+	for _, bad := range [][]string{{"--missing", "2"}, {"--only-clicks"}, {"--scale", "0"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}} {
+		if code := execute(t.Context(), append(append(args, "bad"), bad...), &out, &errs); code != exitMisuse {
+			t.Errorf("%v: code %d", bad, code)
+		}
+	}
+	if code := execute(t.Context(), append(args, "taste"), &out, &errs); code != 1 {
+		t.Errorf("a model that exists: code %d", code)
+	}
+}
+
 // Batches, the disk of the server's own directory, its processor time, and a Ctrl-C in the middle: what
 // was sent is finished and reported, the code is that of an interruption.
 func TestLoadInBatches(t *testing.T) {

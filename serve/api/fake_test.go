@@ -14,6 +14,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve"
+	"troupe/serve/model"
 )
 
 // fake is a Service in a few lines: it remembers what it was asked, so that the tests see what the
@@ -62,6 +63,11 @@ func (f *fake) CreateModel(_ context.Context, c serve.ModelConfig, caller string
 	case f.models[c.ID] != nil:
 		return serve.Model{}, refuse(serve.Conflict, "the name is taken")
 	}
+	cfg, err := c.Admit(model.DefaultLimits)
+	if err != nil {
+		return serve.Model{}, serve.ConfigError(err)
+	}
+	c = cfg.Config
 	f.models[c.ID] = &serve.Model{Name: c.ID, Config: c, ConfigVersion: 1, Created: serve.Stamp{Seq: 1, Time: clock()}, Changed: serve.Stamp{Seq: 1, Time: clock()}}
 	return *f.models[c.ID], nil
 }

@@ -351,7 +351,7 @@ func TestPersonalizerReads(t *testing.T) {
 	e, s := newReal(t, Options{Personalizer: "shop"})
 	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
 	e.do("POST", "/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
-	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{\"kind\":\"ensemble\"}"}`)
+	e.do("GET", "/personalizer/v1.0/configurations/policy", "").want(t, "policy", 200, `{"name":"shop","arguments":"{`, `\"kind\":\"hashed\"`)
 	e.do("GET", "/personalizer/v1.0/model/properties", "").want(t, "model", 200, `{"creationTime":"2`, `"lastModifiedTime":"2`)
 	e.do("GET", "/personalizer/v1.0/logs/properties", "").want(t, "log", 200, `{"dateRange":{"from":"2`)
 	if a := e.do("GET", "/personalizer/v1.0/model", ""); a.status != 200 || len(a.body) < 100 || a.header.Get("Content-Type") != "application/octet-stream" {

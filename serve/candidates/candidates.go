@@ -2,10 +2,12 @@
 // chosen (the field Full of eventlog.Decision), version 1:
 //
 //	1 | flags u8 | places: count, each the distance to the one before |
-//	K | d | bitmap of K·d bits: not 0 | the numbers that are not 0, f32 or f64 little-endian
+//	K | d | bitmap of K·d bits: not 0 | the numbers that are not 0, f32 or f64 little-endian |
+//	K | atoms of the context | atoms of each candidate, as feature.AppendAtoms writes them
 //
 // Flags: 1: the places of the candidates among the actions of the request are there, because some were not
-// available; 2: numbers are float32, exactly; 4: the vectors are there. Counts are uvarint.
+// available; 2: numbers are float32, exactly; 4: the vectors are there; 8: atoms are there, of a model
+// with hashed features. Counts are uvarint.
 package candidates
 
 import (
@@ -23,6 +25,7 @@ const (
 	withPlaces  = 1
 	single      = 2
 	withVectors = 4
+	withAtoms   = 8
 )
 
 // MaxBytes is the largest form that is recorded: with it, the chosen vector and all texts at their longest, a
@@ -34,6 +37,10 @@ type Set struct {
 	Places []int     // among the actions of the request, ascending; nil: all of them
 	K, D   int       // 0 without vectors
 	X      []float64 // K×D, row by row
+
+	// With hashed features K candidates have atoms, and D is 0.
+	Context []feature.Atom
+	Actions [][]feature.Atom
 }
 
 // Place returns the place of candidate i among the actions of the request.
@@ -58,15 +65,7 @@ func Append(b []byte, places []int, x []float64, d int) []byte {
 		flags |= withVectors | single
 	}
 	mark := len(b) + 1
-	b = append(b, 1, flags)
-	if flags&withPlaces != 0 {
-		b = binary.AppendUvarint(b, uint64(len(places)))
-		last := 0
-		for _, i := range places {
-			b = binary.AppendUvarint(b, uint64(i-last))
-			last = i
-		}
-	}
+	b = appendPlaces(append(b, 1, flags), places)
 	if x == nil {
 		return b
 	}
@@ -78,6 +77,34 @@ func Append(b []byte, places []int, x []float64, d int) []byte {
 	}
 	b[mark] &^= single
 	b, _ = appendNumbers(b[:from], x, to, 8)
+	return b
+}
+
+func appendPlaces(b []byte, places []int) []byte {
+	if len(places) == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(places)))
+	last := 0
+	for _, i := range places {
+		b = binary.AppendUvarint(b, uint64(i-last))
+		last = i
+	}
+	return b
+}
+
+// AppendAtoms appends the form of candidates with hashed features.
+func AppendAtoms(b []byte, places []int, context []feature.Atom, actions [][]feature.Atom) []byte {
+	flags := byte(withAtoms)
+	if len(places) > 0 {
+		flags |= withPlaces
+	}
+	b = appendPlaces(append(b, 1, flags), places)
+	b = binary.AppendUvarint(b, uint64(len(actions)))
+	b = feature.AppendAtoms(b, context)
+	for _, a := range actions {
+		b = feature.AppendAtoms(b, a)
+	}
 	return b
 }
 
@@ -124,7 +151,7 @@ func Parse(b []byte) (Set, error) {
 	if len(b) == 0 {
 		return Set{}, nil
 	}
-	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors) != 0 {
+	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors|withAtoms) != 0 || b[1]&withAtoms != 0 && b[1]&(single|withVectors) != 0 {
 		return Set{}, errors.New("candidates: an unknown form")
 	}
 	flags := b[1]
@@ -135,6 +162,9 @@ func Parse(b []byte) (Set, error) {
 	}
 	if flags&withVectors != 0 {
 		r.vectors(&s, flags&single != 0)
+	}
+	if flags&withAtoms != 0 {
+		r.atoms(&s)
 	}
 	if r.err == nil && len(r.b) > 0 {
 		r.err = errors.New("too long")
@@ -193,6 +223,26 @@ func (r *reader) places() []int {
 		out[i] = int(last)
 	}
 	return out
+}
+
+func (r *reader) atoms(s *Set) {
+	k := r.uint()
+	if r.err != nil || k == 0 || k > uint64(len(r.b)) {
+		r.fail("an impossible number of candidates")
+		return
+	}
+	read := func() (out []feature.Atom) {
+		if r.err == nil {
+			out, r.b, r.err = feature.ReadAtoms(nil, r.b)
+		}
+		return out
+	}
+	s.K, s.Context, s.Actions = int(k), read(), make([][]feature.Atom, k)
+	for i := range s.Actions {
+		if s.Actions[i] = read(); r.err == nil && len(s.Actions[i]) == 0 {
+			r.fail("a candidate without atoms")
+		}
+	}
 }
 
 func (r *reader) vectors(s *Set, single bool) {

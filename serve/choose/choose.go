@@ -27,9 +27,15 @@ func draw(seed rng.Key, incarnation, nonce eventlog.ID) rng.Source {
 }
 
 // Choose draws an action from the version's law under the floor. It depends on the version, the
-// candidates and the nonce and on nothing else.
-func (w *Worker) Choose(nonce eventlog.ID) (Choice, error) {
+// candidates and the nonce and on nothing else. Candidates that the policy cannot tell apart share the
+// probability of their group equally. Without shared they are those of log version 1, in which the first of
+// them had all of it.
+func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
+	if shared || w.hashed != nil {
+		return w.share(nonce)
+	}
 	v := w.Version
+	w.groups.of = nil
 	set, err := actionset.FiniteOf(v.Compiled.Dim, w.X)
 	if err != nil {
 		return Choice{}, err
@@ -59,6 +65,9 @@ func (w *Worker) Choose(nonce eventlog.ID) (Choice, error) {
 
 // Propensity returns the probability of candidate i under the floor. See the package comment.
 func (w *Worker) Propensity(i int) (num, den uint64) {
+	if w.groups.of != nil {
+		return w.sharedPropensity(i)
+	}
 	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(w.law.Atoms))
 	atom, total := w.law.Atoms[i], w.law.Total
 	if total > 0 && a == 0 {
@@ -73,6 +82,32 @@ func (w *Worker) Propensity(i int) (num, den uint64) {
 	}
 	e := float64(a) / float64(b)
 	p := (1-e)*atom.P + e/float64(k)
+	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
+}
+
+// sharedPropensity is Propensity in a group: with c votes for a group of g,
+//
+//	((b−a)·c·K + a·V·g) / (b·V·g·K).
+func (w *Worker) sharedPropensity(i int) (num, den uint64) {
+	s := &w.groups
+	a, b, k := w.Version.Compiled.FloorNum, w.Version.Compiled.FloorDen, uint64(len(s.of))
+	c, v, g := s.votes[s.of[i]], s.total, uint64(s.size[s.of[i]])
+	if a == 0 {
+		b, k = 1, 1
+	}
+	product := func(x, y uint64) uint64 {
+		if hi, lo := bits.Mul64(x, y); hi == 0 && lo <= 1<<63 {
+			return lo
+		}
+		return 0
+	}
+	if vg := product(v, g); vg > 0 {
+		if den := product(product(vg, k), b); den > 0 {
+			return (b-a)*c*k + a*vg, den
+		}
+	}
+	e := float64(a) / float64(b)
+	p := (1-e)*(float64(c)/float64(v)/float64(g)) + e/float64(k)
 	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
 }
 
@@ -96,6 +131,10 @@ func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
 	case *policy.Atoms:
 		return one(p.Options().M, !p.Options().OneSided)
 	case *policy.Auto:
+		return one(p.Options().M, true)
+	case *policy.Hashed:
+		return one(p.Options().M, true)
+	case *policy.Sparse:
 		return one(p.Options().M, true)
 	case *policy.Logistic:
 		return one(p.Options().M, true)
@@ -127,16 +166,18 @@ func (f Fraction) Float() float64 { return float64(f.Num) / float64(f.Den) }
 type Explained struct {
 	Chosen
 	Propensity Fraction `json:"propensity"` // under the floor
-	// Votes is how many of the policy's Voters models prefer it, where the policy counts.
+	// Votes is how many of the policy's Voters models prefer it, where the policy counts. Alike candidates
+	// have equal features: the votes are those of all of them together, and they share the probability.
 	Votes  uint64 `json:"votes"`
 	Voters uint64 `json:"voters,omitempty"`
-	// Score is the estimated reward ⟨x, θ̂⟩, where the policy has one.
+	Alike  int    `json:"alike,omitempty"` // how many candidates share the votes, itself included; absent for one
+	// Score is the estimated reward, ⟨x, θ̂⟩ or that of the playing model, where the policy has one.
 	Score *float64 `json:"score,omitempty"`
 }
 
 // Explain describes every candidate, after Choose.
 func (w *Worker) Explain() []Explained {
-	out := make([]Explained, len(w.law.Atoms))
+	out := make([]Explained, w.Count())
 	var theta []float64
 	if r, ok := w.policy.(regression); ok {
 		theta = r.Ridge().Theta()
@@ -145,7 +186,18 @@ func (w *Worker) Explain() []Explained {
 	for i := range out {
 		at := w.Place(i)
 		num, den := w.Propensity(i)
-		out[i] = Explained{Chosen: Chosen{w.IDs[at], at}, Propensity: Fraction{num, den}, Votes: w.law.Atoms[i].Count, Voters: w.law.Total}
+		out[i] = Explained{Chosen: Chosen{w.IDs[at], at}, Propensity: Fraction{num, den}, Voters: w.law.Total}
+		group := i
+		if w.groups.of != nil {
+			if group = w.groups.of[i]; w.groups.size[group] > 1 {
+				out[i].Alike = w.groups.size[group]
+			}
+		}
+		out[i].Votes = w.law.Atoms[group].Count
+		if h, ok := w.policy.(*policy.Hashed); ok && w.hashed != nil {
+			score := h.Estimate(w.sparse.at[i], w.sparse.x[i])
+			out[i].Score = &score
+		}
 		if theta != nil {
 			score := linalg.Dot(w.X[i*d:(i+1)*d], theta)
 			out[i].Score = &score

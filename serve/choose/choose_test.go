@@ -13,6 +13,7 @@ import (
 	"troupe/policy"
 	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/spec"
 )
 
 func must[T any](v T, err error) T {
@@ -29,6 +30,7 @@ func TestPropensity(t *testing.T) {
 		k := rapid.IntRange(1, 9).Draw(t, "k")
 		c := model.Default("m")
 		c.Dim = 2
+		must(0, c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble"}, "policy"))
 		c.Floor = float64(rapid.IntRange(0, 1000).Draw(t, "floor")) / 1000
 		cfg := must(c.Compile(model.Limits{Members: 1000}))
 		w := &Worker{Version: &Version{Compiled: cfg}}
@@ -60,7 +62,8 @@ func TestPropensity(t *testing.T) {
 // TestMember: the member and the sign in the record are those whose model chose the action.
 func TestMember(t *testing.T) {
 	c := model.Default("m")
-	c.Dim = 3
+	c.Dim, c.Floor = 3, 0
+	must(0, c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble"}, "policy"))
 	v := &Version{Compiled: must(c.Compile(model.Limits{Members: 1000})), ID: 7}
 	p := must(v.Compiled.NewPolicy(v.Seed))
 	for n := range 20 {
@@ -74,7 +77,7 @@ func TestMember(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range eventlog.ID(200) {
 		w.X = []float64{0.5, 0, 0, 0, 0.5, 0, 0, 0, 0.5, -0.5, 0, 0, 0, -0.5, 0}
-		got := must(w.Choose(n + 1))
+		got := must(w.Choose(n+1, n%2 == 0))
 		sign := 1.0
 		if got.Negative {
 			sign = -1

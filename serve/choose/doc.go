@@ -14,5 +14,10 @@
 //
 //	((b−a)·c·K + a·2m) / (b·2m·K),
 //
-// still a quotient of two integers. A policy whose law is not a count gets the denominator 2⁵³.
+// still a quotient of two integers. Candidates that the policy cannot tell apart are a group: the policy chooses
+// among groups, and the candidates of one share its probability equally. With g candidates in the group it is
+//
+//	((b−a)·c·K + a·2m·g) / (b·2m·g·K).
+//
+// The record of a decision has the votes and the group of every candidate. A policy whose law is not a count gets the denominator 2⁵³.
 package choose

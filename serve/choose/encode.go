@@ -61,9 +61,24 @@ func tooMany(field string, n, most int) error {
 	return model.Invalid(field, n, "expected at most %d actions", most)
 }
 
+// encoder is what Encode needs of feature.Batch and feature.HashedBatch.
+type encoder interface {
+	Begin(context []byte) error
+	Add(id string, features []byte) error
+	AddPacked(ids []string, packed []byte) error
+	Len() int
+}
+
+func (w *Worker) encoder() encoder {
+	if w.hashed != nil {
+		return w.hashed
+	}
+	return w.batch
+}
+
 // CheckCount refuses more actions than the limit, of a catalogue or packed, which Check cannot count.
 func (w *Worker) CheckCount(r *Request, most int) error {
-	if n := w.batch.Len(); n > most {
+	if n := w.encoder().Len(); n > most {
 		if len(r.Packed) > 0 {
 			return tooMany("packed", n, most)
 		}
@@ -72,10 +87,10 @@ func (w *Worker) CheckCount(r *Request, most int) error {
 	return nil
 }
 
-// Encode reads the candidates of a request into w.X and w.IDs. A request that the model cannot read is a
+// Encode reads the candidates of a request into the worker. A request that the model cannot read is a
 // *model.Error.
 func (w *Worker) Encode(r *Request) error {
-	b, cfg := w.batch, w.Version.Compiled
+	b, cfg := w.encoder(), w.Version.Compiled
 	if err := b.Begin(r.Context); err != nil {
 		return model.FeatureError(err)
 	}
@@ -169,7 +184,7 @@ func (w *Worker) nameActions(k int, packed bool) error {
 
 // mask leaves out what is not available.
 func (w *Worker) mask(r *Request) error {
-	k := w.batch.Len()
+	k := w.encoder().Len()
 	if r.Available != nil && len(r.Available) != k {
 		return model.Invalid("available", len(r.Available), "expected %d truth values, one for each action", k)
 	}
@@ -182,8 +197,17 @@ func (w *Worker) mask(r *Request) error {
 	if len(w.places) == 0 {
 		return model.Invalid("actions", "", "expected at least one action that is available")
 	}
-	if len(w.places) == k {
+	all := len(w.places) == k
+	if w.hashed != nil {
+		w.sparse.read(w.hashed, w.places)
+	}
+	if all {
 		w.places = w.places[:0]
+	}
+	if w.hashed != nil {
+		return nil
+	}
+	if all {
 		w.X = append(w.X[:0], w.batch.X()...)
 		return nil
 	}

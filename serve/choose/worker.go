@@ -25,6 +25,7 @@ type Version struct {
 	Failed   string
 	State    *fold.State // nil until the features are learned
 	Digest   eventlog.ID // of the state
+	Notes    [5]uint64   // decisions with each note, up to Seq, in the order of their bits
 }
 
 // VersionOf returns the version of a model after entry seq. The caller holds m's state as long as the
@@ -36,7 +37,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}
 	return &Version{
 		ID: m.ID, Root: m.Root, Compiled: m.Compiled, Number: m.Version, Seed: m.Seed, Seq: seq,
-		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(),
+		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(), Notes: m.Notes,
 	}, nil
 }
 
@@ -60,11 +61,14 @@ func (v *Version) Estimate() (theta []float64, logDet float64, err error) {
 type Worker struct {
 	Version *Version
 	IDs     []string  // of the actions of the request
-	X       []float64 // the candidates, K×d
+	X       []float64 // the candidates, K×d; none with hashed features
 
 	policy model.Policy
-	batch  *feature.Batch
-	places []int // which of the actions the candidates are; empty: all, in order
+	batch  *feature.Batch       // nil with hashed features
+	hashed *feature.HashedBatch // nil with a schema
+	places []int                // which of the actions the candidates are; empty: all, in order
+	sparse sparse               // the candidates with hashed features
+	groups groups
 	law    bandit.Law
 	action bandit.Action
 }
@@ -83,22 +87,42 @@ func (v *Version) Worker(w *Worker) (*Worker, error) {
 		if err != nil {
 			return nil, err
 		}
-		w = &Worker{policy: p, batch: feature.NewBatch(v.Compiled.Encoder)}
+		w = &Worker{policy: p}
+		if h := v.Compiled.Hashed; h != nil {
+			w.hashed = feature.NewHashedBatch(h, nil)
+		} else {
+			w.batch = feature.NewBatch(v.Compiled.Encoder)
+		}
 	}
-	if err := w.policy.Restore(v.State.Bytes()); err != nil {
+	if w.hashed != nil {
+		w.hashed.Use(v.State.Statistics())
+	}
+	if err := v.State.Put(w.policy); err != nil {
 		return nil, err
 	}
 	w.Version = v
 	return w, nil
 }
 
-// StateDigest returns the digest of the state that the worker's policy has now, 0 when it cannot be encoded.
+// StateDigest returns the digest of the policy's state that the worker has now, 0 when it cannot be encoded.
 func (w *Worker) StateDigest() eventlog.ID {
 	b, err := w.policy.AppendSnapshot(nil)
 	if err != nil {
 		return 0
 	}
 	return fold.Digest(b)
+}
+
+// Snapshot returns the bytes of the policy in the state of v, nil without one.
+func (v *Version) Snapshot() ([]byte, error) {
+	if b := v.State.Bytes(); b != nil || v.State == nil {
+		return slices.Clone(b), nil
+	}
+	w, err := v.Worker(nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.policy.AppendSnapshot(nil)
 }
 
 // Pool keeps the idle workers of one model, at most 16. The zero value is empty. Safe for concurrent use.

@@ -17,12 +17,13 @@ import (
 	"troupe/serve/model"
 )
 
-// The bytes of a fold, version 2, little-endian, numbers as uvarint unless a type is named:
+// The bytes of a fold, version 3, little-endian, numbers as uvarint unless a type is named:
 //
 //	"TRPS" | version u16 | seq | lost | clock i64 |
 //	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
 //	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
-//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes
+//	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
+//	    what it keeps beside its policy: bytes, empty for none (not in version 2)
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
@@ -32,7 +33,10 @@ import (
 //
 // Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
-const stateMagic = "TRPS\x02\x00"
+const (
+	stateMagic  = "TRPS\x03\x00"
+	stateMagic2 = "TRPS\x02\x00" // of earlier programs
+)
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
 func (f *Fold) AppendState(b []byte, chain *eventlog.Chain) ([]byte, error) {
@@ -75,7 +79,7 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 }
 
 func (w *writer) model(m *Model) error {
-	state, err := m.State()
+	snapshot, err := m.snapshot()
 	if err != nil {
 		return err
 	}
@@ -103,7 +107,8 @@ func (w *writer) model(m *Model) error {
 	w.time(m.Counts.Last)
 	w.bytes(m.Compiled.JSON)
 	w.bool(m.policy != nil)
-	w.bytes(state.Bytes())
+	w.bytes(snapshot)
+	w.memory(m)
 	return nil
 }
 
@@ -151,13 +156,13 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 // for a fold that is only read.
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
-	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic {
+	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic && string(b[:len(stateMagic)]) != stateMagic2 {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
 		return nil, nil, errors.New("wrong checksum")
 	}
-	r := reader{b: b[len(stateMagic):n]}
+	r := reader{b: b[len(stateMagic):n], old: string(b[:len(stateMagic)]) == stateMagic2}
 	f := New(past)
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
@@ -218,7 +223,18 @@ func (r *reader) model() (*Model, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	if err := m.restore(config, alive, policy); err != nil {
+	var memory []byte
+	if !r.old {
+		memory = r.bytes()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	err := m.readMemory(memory)
+	if err == nil {
+		err = m.restore(config, alive, policy)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("model %v: %w", m.ID, err)
 	}
 	return m, nil
@@ -276,8 +292,8 @@ func (m *Model) restore(config []byte, alive bool, policy []byte) error {
 	if err := m.policy.Restore(policy); err != nil {
 		return err
 	}
-	m.state = m.buffers.newState(policy)
-	return nil
+	_, err = m.State()
+	return err
 }
 
 // writer and reader of the format above. After the first fault a reader returns zero values.
@@ -306,6 +322,7 @@ func (w *writer) stamp(s Stamp) { w.uint(s.Seq); w.time(s.Time) }
 
 type reader struct {
 	b   []byte
+	old bool // version 2
 	err error
 }
 

@@ -173,7 +173,7 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	if cfg == nil || m.Compiled.SameShape(cfg) != nil {
 		return Conflict, nil
 	}
-	learned := m.Compiled.Encoder == nil && cfg.Encoder != nil
+	learned := !m.Compiled.Ready() && cfg.Ready()
 	m.Compiled = cfg
 	m.Version++
 	m.Changed = at
@@ -200,7 +200,8 @@ func (f *Fold) install(m *Model) {
 // inherit gives m the state that from had after entry r.AtSeq.
 func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
-	if m.Compiled.Encoder == nil || !f.keeps(m.ID) {
+	m.Memory = from.Memory
+	if !m.Compiled.Ready() || !f.keeps(m.ID) {
 		return nil
 	}
 	if err := f.begin(m); err != nil {
@@ -209,20 +210,21 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	if from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
-			err = m.policy.Restore(s.Bytes())
+			err = s.Put(m.policy)
 		}
 		if err != nil {
 			return err
 		}
 	} else {
-		b, learned, err := f.past.PolicyAt(f.Lineage(from), r.AtSeq)
-		if err == nil && b != nil {
-			err = m.policy.Restore(b)
+		past, err := f.past.PolicyAt(f.Lineage(from), r.AtSeq)
+		if err == nil && past.Snapshot != nil {
+			err = m.policy.Restore(past.Snapshot)
 		}
 		if err != nil {
 			return err
 		}
-		if m.Counts.Learned = learned; b == nil { // before its features were learned: the state at the beginning
+		m.Memory = past.Memory
+		if m.Counts.Learned = past.Learned; past.Snapshot == nil { // before its features were learned: the state at the beginning
 			m.Counts.Learned = 0
 		}
 	}

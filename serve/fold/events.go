@@ -100,8 +100,8 @@ func (f *Fold) Expiry(b *OpenEntry, id eventlog.ID, now int64) (r *eventlog.Expi
 		return nil, 0
 	}
 	if m := f.Current(f.models[id]); !m.Deleted {
-		if d := m.Compiled.Config.Reward.Default; d.Set {
-			r.Default, r.Y = true, d.Value
+		if y, ok := m.MissingReward(); ok {
+			r.Default, r.Y = true, y
 		}
 	}
 	return r, events
@@ -153,6 +153,12 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	h.Counts.Open++
 	f.waiting++
 	h.Counts.Last = time.Unix(0, r.Time).UTC()
+	for i := range h.Notes {
+		h.Notes[i] += uint64(r.Notes >> i & 1)
+	}
+	if r.Notes != 0 {
+		f.markChanged(h)
+	}
 	e := openEvent{index: i, model: m, deadline: r.Deadline}
 	if r.Deferred {
 		e.state |= inactive
@@ -219,7 +225,7 @@ func (f *Fold) reward(r *eventlog.Reward) Outcome {
 	p.Counts.Rewards++
 	p.Counts.RewardSum += r.Y
 	if first {
-		f.learn(p, r.X, r.Y, r.Event)
+		f.learn(p, Features{r.X, r.Atoms}, r.Y, true, r.Event)
 	}
 	return Accepted
 }
@@ -266,6 +272,9 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 			learns = learns && e.state&(ruleSum|ruleLast) != 0
 		} else {
 			h.Counts.Expired++
+			if p != nil && e.state&(noLearning|inactive) == 0 {
+				f.missed(p, r.Default, r.Y)
+			}
 			y = r.Y
 			if learns = learns && r.Default && e.state&inactive == 0; learns {
 				p.Counts.Defaulted++
@@ -282,7 +291,8 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 			if int(e.index) >= len(decisions) || decisions[e.index] == nil {
 				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, e.index)
 			}
-			f.learn(p, decisions[e.index].X, y, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index})
+			d := decisions[e.index]
+			f.learn(p, Features{d.X, d.Atoms}, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index})
 		}
 	}
 	if b.events, b.uses = left, uses; len(left) == 0 {

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/feature"
 )
 
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
@@ -34,6 +34,11 @@ type Fold struct {
 	renamed bool         // names has changed
 
 	waiting int64 // open events
+
+	// Scratch space of action.
+	atoms []feature.Atom
+	at    []uint32
+	x     []float64
 }
 
 // New returns the fold of an empty log. It reads what it does not keep from past, which may be nil when no
@@ -141,6 +146,8 @@ func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome
 		return Accepted, nil
 	case *eventlog.Checkpoint:
 		return f.checkpoint(r)
+	case *eventlog.Learned:
+		return f.learned(r)
 	}
 	return None, fmt.Errorf("a record of kind %v", r.Kind())
 }
@@ -204,19 +211,23 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 
 // learn moves a model by one event. A policy that refuses has failed for good: every replica finds
 // the same, nothing is skipped silently, and the other models go on.
-func (f *Fold) learn(m *Model, x []float64, y float64, key eventlog.Event) {
+// given is false for a default reward.
+func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) {
 	if m.Failed != "" || m.policy == nil {
 		return
 	}
-	if err := m.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, y, m.Targets(key)); err != nil {
+	f.rewarded(m, y, given)
+	a, err := f.action(m, x)
+	if err == nil {
+		err = m.policy.Update(a, y, m.Targets(key))
+	}
+	if err != nil {
 		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", f.seq, key.Epoch, key.Batch, key.Index, err)
 		f.markChanged(m)
 		return
 	}
 	m.Counts.Learned++
-	m.Last = f.seq
-	m.dropState()
-	f.markChanged(m)
+	f.touch(m)
 }
 
 // markChanged notes that a model needs a new version.

@@ -32,7 +32,7 @@ type Log interface {
 // would cost 2ⁿ folds of the log. The newest are kept, up to beginningBytes.
 type beginnings struct {
 	mu    sync.Mutex
-	known map[beginning]begun
+	known map[beginning]Past
 	queue []beginning // oldest first
 	bytes int
 }
@@ -43,33 +43,36 @@ type beginning struct {
 	seq   uint64
 }
 
-type begun struct {
-	snapshot []byte
-	learned  uint64
+// Past is the state of a model after an earlier entry.
+type Past struct {
+	Snapshot []byte // of the policy, nil before its features were learned
+	Learned  uint64 // updates that it has seen
+	Memory   Memory
+	Digest   eventlog.ID // 0 without a snapshot
 }
 
 // beginningBytes bounds beginnings, beside the newest one.
 const beginningBytes = 32 << 20
 
-func (b *beginnings) get(k beginning) (begun, bool) {
+func (b *beginnings) get(k beginning) (Past, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v, ok := b.known[k]
 	return v, ok
 }
 
-func (b *beginnings) put(k beginning, v begun) {
+func (b *beginnings) put(k beginning, v Past) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.known[k]; ok {
 		return
 	}
 	if b.known == nil {
-		b.known = map[beginning]begun{}
+		b.known = map[beginning]Past{}
 	}
 	b.known[k], b.queue = v, append(b.queue, k)
-	for b.bytes += len(v.snapshot) + 128; b.bytes > beginningBytes && len(b.queue) > 1; b.queue = b.queue[1:] {
-		b.bytes -= len(b.known[b.queue[0]].snapshot) + 128
+	for b.bytes += len(v.Snapshot) + 128; b.bytes > beginningBytes && len(b.queue) > 1; b.queue = b.queue[1:] {
+		b.bytes -= len(b.known[b.queue[0]].Snapshot) + 128
 		delete(b.known, b.queue[0])
 	}
 }
@@ -146,31 +149,33 @@ func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventl
 	return d, nil
 }
 
-// PolicyAt returns the policy bytes of an incarnation after entry seq, nil before its features were learned,
-// and how many updates they have seen. The chain lists the incarnation and its ancestors.
-func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) ([]byte, uint64, error) {
+// PolicyAt returns the state of an incarnation after entry seq. The chain lists the incarnation and its
+// ancestors.
+func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) (Past, error) {
 	k := beginning{chain[0], seq}
 	if v, ok := h.begun.get(k); ok {
-		return v.snapshot, v.learned, nil
+		return v, nil
 	}
 	f, err := h.At(chain, seq)
 	if err != nil {
-		return nil, 0, err
+		return Past{}, err
 	}
-	var v begun
+	var v Past
 	if m := f.alive(chain); m != nil {
-		if m.policy == nil && m.Compiled.Encoder != nil {
-			return nil, 0, fmt.Errorf("model %v had no state after entry %d", m.ID, seq)
+		if m.policy == nil && m.Compiled.Ready() {
+			return Past{}, fmt.Errorf("model %v had no state after entry %d", m.ID, seq)
 		}
 		s, err := m.State()
 		if err != nil {
-			return nil, 0, err
+			return Past{}, err
 		}
-		v.snapshot = s.Bytes() // the fold f is dropped without a release, so the bytes stay
-		v.learned = m.Counts.Learned
+		if v.Snapshot, err = m.snapshot(); err != nil { // the fold f is dropped without a release, so the bytes stay
+			return Past{}, err
+		}
+		v.Learned, v.Memory, v.Digest = m.Counts.Learned, m.Memory, s.Digest()
 	}
 	h.begun.put(k, v)
-	return v.snapshot, v.learned, nil
+	return v, nil
 }
 
 // alive returns the first model of the chain that exists.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
 )
@@ -30,6 +31,9 @@ type Model struct {
 	Cut       uint64
 	KeepLater bool
 	Last      uint64 // entry of the last update
+
+	Memory Memory    // what it keeps beside its policy
+	Notes  [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
 
 	policy  model.Policy // nil: features not learned, rolled back, deleted, or not in Fold.only
 	state   *State       // of the policy; nil when the policy has changed since
@@ -68,14 +72,36 @@ func (m *Model) HasPolicy() bool { return m.policy != nil }
 // a caller that wants it for longer calls Hold.
 func (m *Model) State() (*State, error) {
 	if m.state == nil && m.policy != nil {
+		var memory []byte
+		if m.Compiled.Remembers() {
+			memory = m.Memory.append(nil)
+		}
+		if p, ok := m.policy.(policy.Sharer); ok {
+			d := p.Digest()
+			m.state = newShared(p.Share(), m.Memory.Statistics, Digest(append(d[:], memory...)))
+			return m.state, nil
+		}
 		b, err := m.policy.AppendSnapshot(m.buffers.take())
 		if err != nil {
 			return nil, err
 		}
 		m.state = m.buffers.newState(b)
+		m.state.remember(memory)
 	}
 	return m.state, nil
 }
+
+// snapshot returns the bytes of the policy, nil without one. They are valid until the model changes.
+func (m *Model) snapshot() ([]byte, error) {
+	if _, ok := m.policy.(policy.Sharer); ok {
+		return m.policy.AppendSnapshot(nil)
+	}
+	s, err := m.State()
+	return s.Bytes(), err
+}
+
+// Policy returns the policy, nil without one, for readers of its state. They must not change it.
+func (m *Model) Policy() model.Policy { return m.policy }
 
 // dropState releases the state after the policy has changed.
 func (m *Model) dropState() {
@@ -91,7 +117,7 @@ func (m *Model) Targets(key eventlog.Event) rng.Source {
 
 // begin gives a model its policy before the first event, once its features are known.
 func (f *Fold) begin(m *Model) (err error) {
-	if m.Compiled.Encoder != nil && f.keeps(m.ID) {
+	if m.Compiled.Ready() && f.keeps(m.ID) {
 		m.policy, err = m.Compiled.NewPolicy(m.Seed)
 	}
 	return err

@@ -1,19 +1,29 @@
 package fold
 
 import (
+	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"sync"
 	"sync/atomic"
 
 	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/serve/model"
 )
 
 // State is a snapshot of a policy with its digest, immutable and reference-counted. The fold, published
 // versions and readers hold it; after the last Release its buffer is used again for a later state of the
 // model, because a state is published for every batch, hundreds in a second. A nil *State is that of a
 // model without a policy. Safe for concurrent use.
+//
+// The state of a sparse policy has no bytes: it shares the pages of the policy, which copies a page before it
+// changes it.
 type State struct {
 	bytes   []byte
+	shared  *policy.Shared
+	stats   *feature.Statistics
 	digest  eventlog.ID
 	buffers *buffers
 	holders atomic.Int64
@@ -21,6 +31,40 @@ type State struct {
 
 // NewState returns a state that the caller holds. The bytes belong to it from now on.
 func NewState(b []byte) *State { return new(buffers).newState(b) }
+
+// newShared returns a state of a policy that shares its pages.
+func newShared(p *policy.Shared, s *feature.Statistics, digest eventlog.ID) *State {
+	out := &State{shared: p, stats: s, digest: digest, buffers: new(buffers)}
+	out.holders.Store(1)
+	return out
+}
+
+// remember lets the digest depend on what the model keeps beside its policy, too.
+func (s *State) remember(memory []byte) {
+	if memory != nil {
+		s.digest = Digest(append(binary.LittleEndian.AppendUint64(nil, uint64(s.digest)), memory...))
+	}
+}
+
+// Put puts a policy of the same configuration into the state. The caller must hold the state.
+func (s *State) Put(into model.Policy) error {
+	if s.shared != nil {
+		p, ok := into.(policy.Sharer)
+		if !ok {
+			return fmt.Errorf("a %T does not take a shared state", into)
+		}
+		return p.Adopt(s.shared)
+	}
+	return into.Restore(s.bytes)
+}
+
+// Statistics returns what the hashed encoder knows of numbers, nil when it knows nothing.
+func (s *State) Statistics() *feature.Statistics {
+	if s == nil {
+		return nil
+	}
+	return s.stats
+}
 
 // Hold keeps the bytes until Release. It returns false when they are gone already.
 func (s *State) Hold() bool {
@@ -45,7 +89,7 @@ func (s *State) Release() {
 // Holders returns how many hold the state now.
 func (s *State) Holders() int { return int(s.holders.Load()) }
 
-// Bytes returns the snapshot, nil without a policy. The caller must hold the state.
+// Bytes returns the snapshot, nil without a policy and for a shared state. The caller must hold the state.
 func (s *State) Bytes() []byte {
 	if s == nil {
 		return nil
@@ -53,7 +97,7 @@ func (s *State) Bytes() []byte {
 	return s.bytes
 }
 
-// Digest returns Digest of the bytes, 0 without a policy.
+// Digest identifies the state of the policy and what the model keeps beside it, 0 without a policy.
 func (s *State) Digest() eventlog.ID {
 	if s == nil {
 		return 0
@@ -76,7 +120,7 @@ func (p *buffers) newState(b []byte) *State {
 func (p *buffers) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) < 2 {
+	if b != nil && len(p.free) < 2 {
 		p.free = append(p.free, b[:0])
 	}
 }

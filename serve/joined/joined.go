@@ -129,9 +129,12 @@ func (j *Joiner) control(seq uint64, r *eventlog.Control) error {
 		old, had := j.configs[r.Model]
 		j.configs[r.Model] = c.Config.Reward
 		if mine {
-			if now := [2]float64{c.Config.Reward.Min, c.Config.Reward.Max}; j.Ranges == 0 {
+			now := [2]float64{c.Config.Reward.Min, c.Config.Reward.Max}
+			switch {
+			case c.Config.Reward.Adapt: // not declared: nothing is known of rewards that were not seen
+			case j.Ranges == 0:
 				j.Range, j.Ranges = now, 1
-			} else if now != j.Range {
+			case now != j.Range:
 				j.Ranges++
 				j.note(seq, fmt.Sprintf("the range of rewards became [%g, %g]", now[0], now[1]))
 			}

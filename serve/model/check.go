@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
 )
@@ -36,21 +34,12 @@ func (c Config) Check() error {
 // decision; logs may hold such configurations, and Logged must read them. It writes out the options of the
 // policy whose defaults have changed since version 1 of the log.
 func (c Config) Admit(limits Limits) (*Compiled, error) {
-	if err := c.Policy.fill(policy.Written); err != nil {
+	if err := c.settle(); err != nil {
 		return nil, err
 	}
 	out, err := c.Compile(limits)
 	if err != nil {
 		return nil, err
-	}
-	if out.Encoder == nil { // the features are not known yet, but a law is there or not in any dimension
-		guess := *out
-		guess.Dim = 2
-		var e *Error
-		if err := guess.tryPolicy(); errors.As(err, &e) && e.Field == "config.policy.kind" {
-			return nil, err
-		}
-		return out, nil
 	}
 	return out, out.CheckCatalogue()
 }
@@ -63,7 +52,7 @@ func (c Config) check(limits Limits) error {
 	if c.Reward.Min >= c.Reward.Max || c.Reward.Max-c.Reward.Min > math.MaxFloat64/4 {
 		return Invalid("config.reward.min", c.Reward.Min, "expected less than max, which is %v", c.Reward.Max)
 	}
-	if d := c.Reward.Default; d.Set && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {
+	if d := c.Reward.Default; d.Set && !c.Reward.Adapt && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {
 		return Invalid("config.reward.default", d.Value, "expected a number in [%v, %v]", c.Reward.Min, c.Reward.Max)
 	}
 	if r := c.Reward.Rule; r != "first" && r != "sum" && r != "last" {
@@ -99,7 +88,7 @@ func (c Config) check(limits Limits) error {
 		return Invalid("config.policy.m", m, "expected at most %d", limits.Members)
 	}
 	switch {
-	case c.Dim != 0 && c.Features.Schema != nil:
+	case c.Dim != 0 && !c.Features.IsZero():
 		return Invalid("config.dim", c.Dim, "expected either dim or features")
 	case c.Dim < 0 || c.Dim > feature.MaxDim:
 		return Invalid("config.dim", c.Dim, "expected 1 to %d", feature.MaxDim)
@@ -110,7 +99,18 @@ func (c Config) check(limits Limits) error {
 // CheckCatalogue encodes the features of the catalogue, which the schema would otherwise refuse at each
 // decision.
 func (c *Compiled) CheckCatalogue() error {
-	b := feature.NewBatch(c.Encoder)
+	var b interface {
+		Begin(context []byte) error
+		Add(id string, features []byte) error
+	}
+	switch {
+	case c.Hashed != nil:
+		b = feature.NewHashedBatch(c.Hashed, nil)
+	case c.Encoder != nil:
+		b = feature.NewBatch(c.Encoder)
+	default:
+		return nil
+	}
 	for i, a := range c.Config.Actions {
 		if b.Begin(nil) != nil {
 			return nil // the context has features that are required
@@ -133,9 +133,14 @@ func (c *Compiled) tryPolicy() error {
 	if err != nil {
 		return err
 	}
-	block := make([]float64, 2*c.Dim)
-	block[0], block[c.Dim] = 0.5, -0.5
-	set, err := actionset.FiniteOf(c.Dim, block)
+	var set bandit.ActionSet
+	if c.Hashed != nil {
+		set, err = actionset.SparseOf(c.Dim, []int{0, 1, 2}, []uint32{0, 1}, []float64{1, 1})
+	} else {
+		block := make([]float64, 2*c.Dim)
+		block[0], block[c.Dim] = 0.5, -0.5
+		set, err = actionset.FiniteOf(c.Dim, block)
+	}
 	if err != nil {
 		return ErrorAt("config.policy", err)
 	}

@@ -14,10 +14,22 @@ import (
 	"troupe/spec"
 )
 
+// Ready returns whether requests can be encoded: always, but for models of version 1 whose schema the first request
+// gives.
+func (c *Compiled) Ready() bool { return c.Encoder != nil || c.Hashed != nil }
+
+// Remembers returns whether the state of the model has more than that of its policy: statistics of features, the
+// range of rewards, a default reward from the data. Models of logs of version 1 have none.
+func (c *Compiled) Remembers() bool {
+	r := c.Config.Reward
+	return c.Hashed != nil || r.Adapt || r.Default.Word == "auto" && !r.Default.Set
+}
+
 // Compiled is a configuration that was checked, ready for use. It never changes.
 type Compiled struct {
 	Config             Config
-	Encoder            *feature.Encoder // nil until the schema is learned
+	Encoder            *feature.Encoder // of a schema, nil with hashed features
+	Hashed             *feature.Hashed  // without a schema, nil with one
 	Dim                int
 	FloorNum, FloorDen uint64         // the exploration floor, reduced
 	Catalogue          map[string]int // id → place in Config.Actions
@@ -31,9 +43,13 @@ var Modes = map[Mode]eventlog.Mode{
 }
 
 // Compile checks a configuration and makes what a server needs of it. The error is an *Error with the field.
+// Compile takes a configuration as it is; Admit fills in what is not set.
 func (c Config) Compile(limits Limits) (*Compiled, error) {
 	if err := c.check(limits); err != nil {
 		return nil, err
+	}
+	if c.Policy.Options == nil {
+		return nil, Invalid("config.policy", "", "is missing; Admit fills in what is not set")
 	}
 	out := &Compiled{Config: c, Catalogue: make(map[string]int, len(c.Actions))}
 	for i, a := range c.Actions {
@@ -42,6 +58,16 @@ func (c Config) Compile(limits Limits) (*Compiled, error) {
 	parts := uint64(math.Round(c.Floor * floorDen))
 	g := gcd(parts, floorDen)
 	out.FloorNum, out.FloorDen = parts/g, floorDen/g
+	if h := c.Features.Hashed; h != nil {
+		var err error
+		if out.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature}); err != nil {
+			return nil, ErrorAt("config.features", err)
+		}
+		out.Dim = out.Hashed.Dim()
+		if err := out.tryPolicy(); err != nil {
+			return nil, err
+		}
+	}
 	schema := c.Features.Schema
 	if c.Dim != 0 {
 		schema = vectorSchema(c.Dim)
@@ -87,14 +113,6 @@ func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
 	return nil
 }
 
-// Keep takes the model's own table for one that says the same: an absent option has the default of today, or
-// that of the time when the model was made.
-func (p *PolicySpec) Keep(own PolicySpec) {
-	if SameJSON(policy.Written(p.Raw), own.Raw) || SameJSON(policy.Version1(p.Raw), own.Raw) {
-		*p = own
-	}
-}
-
 // vectorSchema is the schema that passes plain vectors of the unit ball on as they are.
 func vectorSchema(d int) *feature.Schema {
 	return &feature.Schema{
@@ -109,9 +127,11 @@ func (c *Compiled) Problem(key rng.Key) policy.Problem {
 	if sigma == 0 {
 		sigma = (c.Config.Reward.Max - c.Config.Reward.Min) / 2
 	}
-	return policy.Problem{
-		Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init), Low: c.Config.Reward.Min, High: c.Config.Reward.Max,
+	p := policy.Problem{Dim: c.Dim, Sigma: sigma, Init: key.Stream(rng.Init)}
+	if !c.Config.Reward.Adapt {
+		p.Low, p.High = c.Config.Reward.Min, c.Config.Reward.Max
 	}
+	return p
 }
 
 // Policy is what a server needs of a policy: a law that can be stated and a state that can be kept.
@@ -123,7 +143,7 @@ type Policy interface {
 
 // NewPolicy builds the policy of a model with this seed, before its first event.
 func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
-	p, err := c.Config.Policy.Options.New(c.Problem(seed))
+	p, err := c.options().New(c.Problem(seed))
 	if err != nil {
 		return nil, ErrorAt("config.policy", err)
 	}
@@ -151,8 +171,10 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.id", n.Config.ID, "cannot change from %q", c.Config.ID)
 	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
 		return Invalid("config.policy", "", "cannot change; make another model")
-	case c.Dim != 0 && (n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
+	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil && (n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
 		return Invalid("config.features", "", "cannot change; make another model")
+	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min || c.Config.Reward.Max != n.Config.Reward.Max):
+		return Invalid("config.reward", "", "the range cannot change: the policy folds rewards by it; make another model")
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
 		return Invalid("config.sigma", n.Config.Sigma, "cannot change (it is half the range of rewards unless it is set)")
 	}

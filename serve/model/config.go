@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"troupe/feature"
-	"troupe/policy"
-	"troupe/spec"
 )
 
 // Config is the configuration of a model: one [[model]] table of a TOML file, or one JSON
@@ -15,10 +13,10 @@ import (
 type Config struct {
 	ID            string      `key:"id" doc:"public name: letters, digits, . _ -, at most 64"`
 	Policy        PolicySpec  `key:"policy" doc:"a policy table as in experiments, kind and options"`
-	Features      FeatureSpec `key:"features" doc:"a schema of named features, or { learn = true } to learn one from the first request"`
+	Features      FeatureSpec `key:"features" doc:"{ model = \"hashed\", bits, pairs }: any request is read; or a schema of named features"`
 	Dim           int         `key:"dim" doc:"plain vectors of this length instead of features"`
-	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise" default:"half the range of rewards"`
-	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability; at most 6 decimals"`
+	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
+	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`
 	Reward        Reward      `key:"reward" doc:"range, rule, window, default"`
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
@@ -29,9 +27,10 @@ type Config struct {
 type Reward struct {
 	Min     float64  `key:"min" doc:"smallest reward"`
 	Max     float64  `key:"max" doc:"largest reward"`
+	Adapt   bool     `key:"adapt" doc:"a reward outside widens the range, for the policies hashed, sparse and auto (with the linear link); otherwise it is refused. Without min and max it is true, with one of them false"`
 	Rule    string   `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
 	Window  Duration `key:"window" doc:"how long after the decision rewards count, such as 10m"`
-	Default Maybe    `key:"default" doc:"reward of an event that got none in the window" default:"none"`
+	Default Maybe    `key:"default" doc:"reward of an event that got none in the window: a number; none: it teaches nothing; auto: none, until the data look as if only successes are sent, then min" default:"auto"`
 }
 
 // Entry is one action of a catalogue.
@@ -40,13 +39,17 @@ type Entry struct {
 	Features json.RawMessage // canonical JSON, may be empty
 }
 
-// Default returns a model with a name: the practical ensemble on features that are learned
-// from the first request, rewards in [−1, 1], the first one within ten minutes counts.
+// DefaultFloor is the exploration floor of a model that names none.
+const DefaultFloor = 0.01
+
+// Default returns a model with a name. Its features are hashed, so that it reads any request, and its policy is
+// hashed too; with a schema or with dim the policy is auto. Rewards lie in [0, 1] until one outside is seen; the
+// first one within ten minutes counts. Admit writes out what is not set.
 func Default(id string) Config {
 	return Config{
 		ID:            id,
-		Policy:        PolicySpec{Raw: spec.Raw{"kind": "ensemble"}, Options: policy.Kinds["ensemble"]()},
-		Reward:        Reward{Min: -1, Max: 1, Rule: "first", Window: Duration(10 * time.Minute)},
+		Floor:         DefaultFloor,
+		Reward:        Reward{Min: 0, Max: 1, Adapt: true, Rule: "first", Window: Duration(10 * time.Minute)},
 		Mode:          string(Online),
 		LogCandidates: "full",
 	}

@@ -8,14 +8,14 @@ import (
 	"troupe/serve/model"
 )
 
-// A configuration is read strictly, checked, and compiled.
-func ExampleConfig_Compile() {
+// A configuration is read strictly, filled in, checked, and compiled.
+func ExampleConfig_Admit() {
 	var config model.Config
 	text := `{"id": "news", "dim": 3, "floor": 0.02, "reward": {"min": 0, "max": 1, "window": "1h"}}`
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		panic(err)
 	}
-	compiled, err := config.Compile(model.DefaultLimits)
+	compiled, err := config.Admit(model.DefaultLimits)
 	if err != nil {
 		panic(err)
 	}
@@ -23,7 +23,7 @@ func ExampleConfig_Compile() {
 
 	config.Reward.Rule = "average"
 	var refused *model.Error
-	if _, err := config.Compile(model.DefaultLimits); errors.As(err, &refused) {
+	if _, err := config.Admit(model.DefaultLimits); errors.As(err, &refused) {
 		fmt.Println(refused.Field, "is", refused.Value+",", refused.Want)
 	}
 	// Output:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,11 +47,16 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler: one text for one configuration, defaults included.
 func (c Config) MarshalJSON() ([]byte, error) {
 	out := map[string]any{
-		"id": c.ID, "policy": c.Policy.Raw, "mode": c.Mode, "floor": c.Floor, "log_candidates": c.LogCandidates,
-		"reward": map[string]any{"min": c.Reward.Min, "max": c.Reward.Max, "rule": c.Reward.Rule, "window": c.Reward.Window},
+		"id": c.ID, "mode": c.Mode, "floor": c.Floor, "log_candidates": c.LogCandidates,
+		"reward": map[string]any{"min": c.Reward.Min, "max": c.Reward.Max, "rule": c.Reward.Rule, "window": c.Reward.Window, "adapt": c.Reward.Adapt},
 	}
-	if c.Reward.Default.Set {
-		out["reward"].(map[string]any)["default"] = c.Reward.Default.Value
+	if d := c.Reward.Default; d.Set {
+		out["reward"].(map[string]any)["default"] = d.Value
+	} else if d.Word != "" {
+		out["reward"].(map[string]any)["default"] = d.Word
+	}
+	if c.Policy.Raw != nil {
+		out["policy"] = c.Policy.Raw
 	}
 	if c.Sigma != 0 {
 		out["sigma"] = c.Sigma
@@ -60,7 +66,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		out["dim"] = c.Dim
 	case c.Features.Schema != nil:
 		out["features"] = c.Features.Schema
-	default:
+	case c.Features.Hashed != nil:
+		out["features"] = c.Features.Hashed
+	case c.Features.Learn:
 		out["features"] = map[string]any{"learn": true}
 	}
 	if len(c.Actions) > 0 {
@@ -120,6 +128,11 @@ func (r *Reward) DecodeSpec(v any, path string) error {
 	if !ok {
 		return spec.Errorf(path, "is %s, expected a table", spec.Show(v))
 	}
+	_, low := raw["min"]
+	_, high := raw["max"]
+	if low || high {
+		r.Adapt = false
+	}
 	return spec.DecodeStruct(r, raw, path)
 }
 
@@ -144,21 +157,58 @@ func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
 func (p *PolicySpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
 
 // String describes the default for listings.
-func (p *PolicySpec) String() string { return `{ kind = "ensemble" }` }
+func (p *PolicySpec) String() string {
+	return `{ kind = "hashed" }; with a schema or dim { kind = "auto" }`
+}
 
-// FeatureSpec is a schema. Without one the model learns it from its first request.
-type FeatureSpec struct{ Schema *feature.Schema }
+// FeatureSpec says how requests become vectors: at most one of its fields is set.
+type FeatureSpec struct {
+	Hashed *Hashed         // any request is read
+	Schema *feature.Schema // named features
+	Learn  bool            // a schema from the first request; only models of logs of version 1 have it
+}
+
+// IsZero returns whether nothing is said.
+func (f FeatureSpec) IsZero() bool { return f == FeatureSpec{} }
+
+// Hashed configures the features of a model without a schema, see feature.Hashed.
+type Hashed struct {
+	Model string `key:"model" json:"model" doc:"hashed"`
+	Bits  int    `key:"bits" json:"bits" doc:"2^bits coordinates, 10 to 28" default:"18"`
+	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (the model with the smaller errors plays), yes or no" default:"auto"`
+}
+
+// DefaultBits is the logarithm of the number of coordinates of hashed features.
+const DefaultBits = 18
+
+func decodeHashed(raw spec.Raw, path string) (*Hashed, error) {
+	h := &Hashed{Bits: DefaultBits, Pairs: "auto"}
+	if err := spec.DecodeStruct(h, raw, path); err != nil {
+		return nil, err
+	}
+	if words := []string{"auto", "yes", "no"}; !slices.Contains(words, h.Pairs) {
+		return nil, spec.Errorf(spec.Join(path, "pairs"), "is %q, expected auto, yes or no%s", h.Pairs, spec.Suggest(h.Pairs, words))
+	}
+	if h.Bits < 10 || h.Bits > 28 {
+		return nil, spec.Errorf(spec.Join(path, "bits"), "is %d, expected 10 to 28", h.Bits)
+	}
+	return h, nil
+}
 
 // DecodeSpec implements spec.Decoder.
 func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
-	if raw, ok := v.(spec.Raw); ok && raw["learn"] != nil {
-		if len(raw) != 1 || raw["learn"] != true {
-			return spec.Errorf(spec.Join(path, "learn"), "expected { learn = true } and nothing else")
+	*f = FeatureSpec{}
+	raw, _ := v.(spec.Raw)
+	switch {
+	case raw["learn"] != nil:
+		if f.Learn = true; len(raw) != 1 || raw["learn"] != true {
+			return spec.Errorf(spec.Join(path, "learn"), "is of an earlier version, { learn = true } and nothing else; expected { model = \"hashed\" } or a schema")
 		}
-		f.Schema = nil
-		return nil
+	case raw["model"] == "hashed":
+		f.Hashed, err = decodeHashed(raw, path)
+	default:
+		f.Schema, err = feature.Decode(v, path)
 	}
-	f.Schema, err = feature.Decode(v, path)
 	return err
 }
 
@@ -166,7 +216,7 @@ func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
 func (f *FeatureSpec) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
 
 // String describes the default for listings.
-func (f *FeatureSpec) String() string { return "{ learn = true }" }
+func (f *FeatureSpec) String() string { return `{ model = "hashed" }` }
 
 // DecodeSpec implements spec.Decoder.
 func (e *Entry) DecodeSpec(v any, path string) error {
@@ -226,19 +276,24 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Maybe is a number that may be absent.
+// Maybe is the reward of an event that got none: a number, or a word.
 type Maybe struct {
 	Set   bool
 	Value float64
+	Word  string // where no number is set: none, auto, or nothing, which means auto for a new model
 }
 
 // DecodeSpec implements spec.Decoder.
 func (m *Maybe) DecodeSpec(v any, path string) error {
+	if word, ok := v.(string); ok && (word == "auto" || word == "none") {
+		*m = Maybe{Word: word}
+		return nil
+	}
 	x, ok := spec.Number(v)
 	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-		return spec.Errorf(path, "is %s, expected a finite number", spec.Show(v))
+		return spec.Errorf(path, "is %s, expected a finite number, none or auto", spec.Show(v))
 	}
-	*m = Maybe{true, x}
+	*m = Maybe{Set: true, Value: x}
 	return nil
 }
 
@@ -246,4 +301,4 @@ func (m *Maybe) DecodeSpec(v any, path string) error {
 func (m *Maybe) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
 
 // String describes the default for listings.
-func (m *Maybe) String() string { return "none" }
+func (m *Maybe) String() string { return "auto" }

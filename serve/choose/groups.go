@@ -1,0 +1,314 @@
+package choose
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"troupe/actionset"
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/internal/linalg"
+	"troupe/policy"
+	"troupe/serve/candidates"
+)
+
+// sparse are the candidates with hashed features. What it holds belongs to a batch, or to a record.
+type sparse struct {
+	context []feature.Atom
+	actions [][]feature.Atom // of each candidate
+	at      [][]uint32
+	x       [][]float64
+}
+
+func (s *sparse) clear() {
+	s.actions, s.at, s.x = s.actions[:0], s.at[:0], s.x[:0]
+}
+
+// read takes the actions of a batch at these places.
+func (s *sparse) read(b *feature.HashedBatch, places []int) {
+	s.clear()
+	s.context = b.Context()
+	for _, i := range places {
+		at, x := b.Nonzeros(i)
+		s.actions, s.at, s.x = append(s.actions, b.Action(i)), append(s.at, at), append(s.x, x)
+	}
+}
+
+// Recorded takes the candidates of a record in place of those of a request.
+func (w *Worker) Recorded(set *candidates.Set) error {
+	h := w.Version.Compiled.Hashed
+	switch {
+	case h == nil && set.D == w.Version.Compiled.Dim:
+		w.X = set.X
+		return nil
+	case h == nil || set.Actions == nil:
+		return fmt.Errorf("the candidates do not fit the model")
+	}
+	w.sparse.clear()
+	w.sparse.context = set.Context
+	for _, a := range set.Actions {
+		at, x := h.AppendVector(nil, nil, set.Context, a)
+		w.sparse.actions, w.sparse.at, w.sparse.x = append(w.sparse.actions, a), append(w.sparse.at, at), append(w.sparse.x, x)
+	}
+	return nil
+}
+
+// Count returns K, the number of candidates.
+func (w *Worker) Count() int {
+	if w.hashed != nil {
+		return len(w.sparse.actions)
+	}
+	return len(w.X) / w.Version.Compiled.Dim
+}
+
+// Features returns the vector of candidate i, or its atoms.
+func (w *Worker) Features(i int) (x []float64, atoms []byte) {
+	if w.hashed != nil {
+		return nil, feature.AppendAtoms(feature.AppendAtoms(nil, w.sparse.context), w.sparse.actions[i])
+	}
+	d := w.Version.Compiled.Dim
+	return slices.Clone(w.X[i*d : (i+1)*d]), nil
+}
+
+// AppendCandidates appends the form of the candidates that a record keeps, without features unless full.
+func (w *Worker) AppendCandidates(b []byte, full bool) []byte {
+	switch {
+	case !full:
+		return candidates.Append(b, w.places, nil, 1)
+	case w.hashed != nil:
+		return candidates.AppendAtoms(b, w.places, w.sparse.context, w.sparse.actions)
+	}
+	return candidates.Append(b, w.places, w.X, w.Version.Compiled.Dim)
+}
+
+// Batch returns the batch of a model with hashed features, nil otherwise.
+func (w *Worker) Batch() *feature.HashedBatch { return w.hashed }
+
+// groups are the candidates that the policy cannot tell apart.
+type groups struct {
+	of    []int // number of the group of candidate i, in order of first appearance
+	first []int // first candidate of group g
+	size  []int
+	alike bool // two candidates have equal features
+	rows  []float64
+	seen  map[uint64]int
+	votes []uint64 // of group g
+	total uint64
+}
+
+// Alike returns whether two candidates of the last choice had equal features.
+func (w *Worker) Alike() bool { return w.groups.alike }
+
+// Law returns the votes and the group of every candidate and the number of voters of the last choice, as a
+// decision records them: groups is nil when each candidate is its own.
+func (w *Worker) Law() (law []uint64, of []uint32, voters uint64) {
+	g := &w.groups
+	if k := len(g.of); k < 2 || k > MaxLaw {
+		return nil, nil, 0
+	}
+	law = make([]uint64, len(g.of))
+	for i, n := range g.of {
+		law[i] = g.votes[n]
+	}
+	if len(g.first) < len(g.of) {
+		of = make([]uint32, len(g.of))
+		for i, n := range g.of {
+			of[i] = uint32(n)
+		}
+	}
+	return law, of, g.total
+}
+
+// MaxLaw is the largest number of candidates whose law is recorded.
+const MaxLaw = 1 << 16
+
+// group finds the candidates that are alike: equal(i, j) says whether two are, and hash agrees for such two.
+func (g *groups) group(k int, hash func(i int) uint64, equal func(i, j int) bool) {
+	g.of, g.first, g.size = g.of[:0], g.first[:0], g.size[:0]
+	if g.seen == nil {
+		g.seen = map[uint64]int{}
+	}
+	clear(g.seen)
+	for i := range k {
+		h := hash(i)
+		n, ok := g.seen[h]
+		if ok && !equal(g.first[n], i) { // a collision of 64 bits
+			n = slices.IndexFunc(g.first, func(f int) bool { return equal(f, i) })
+			ok = n >= 0
+		} else if !ok {
+			g.seen[h] = len(g.first)
+		}
+		if !ok {
+			n = len(g.first)
+			g.first, g.size = append(g.first, i), append(g.size, 0)
+		}
+		g.of, g.size[n] = append(g.of, n), g.size[n]+1
+	}
+}
+
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
+
+// find groups the candidates by their features, for greedy policies by their scores, of which equal features are
+// a case.
+func (w *Worker) find() {
+	g, d := &w.groups, w.Version.Compiled.Dim
+	row := func(i int) []float64 { return w.X[i*d : (i+1)*d] }
+	if w.hashed != nil {
+		s := &w.sparse
+		g.group(len(s.actions), func(i int) uint64 {
+			h := uint64(0)
+			for _, a := range s.actions[i] {
+				h = mix(mix(h, a.Hash), math.Float64bits(a.Value))
+			}
+			return h
+		}, func(i, j int) bool { return slices.Equal(s.actions[i], s.actions[j]) })
+	} else {
+		g.group(len(w.X)/d, func(i int) uint64 {
+			h := uint64(0)
+			for _, v := range row(i) {
+				h = mix(h, math.Float64bits(v+0)) // −0 is 0
+			}
+			return h
+		}, func(i, j int) bool { return slices.Equal(row(i), row(j)) })
+	}
+	g.alike = len(g.first) < len(g.of)
+	if theta := greedy(w.policy); theta != nil && len(theta) == d {
+		scores := make([]float64, len(g.of))
+		for i := range scores {
+			scores[i] = linalg.Dot(row(i), theta) + 0
+		}
+		g.group(len(scores), func(i int) uint64 { return math.Float64bits(scores[i]) }, func(i, j int) bool { return scores[i] == scores[j] })
+	}
+}
+
+// greedy returns θ̂ of a policy that plays the largest score, whose ties the paper leaves open, nil for others.
+func greedy(p bandit.Policy) []float64 {
+	switch p := p.(type) {
+	case *policy.Mixed:
+		return greedy(p.Base())
+	case *policy.Greedy:
+		return p.Ridge().Theta()
+	case *policy.EpsilonGreedy:
+		return p.Ridge().Theta()
+	}
+	return nil
+}
+
+// set returns one candidate of each group.
+func (w *Worker) set() (bandit.ActionSet, error) {
+	g, d := &w.groups, w.Version.Compiled.Dim
+	if w.hashed != nil {
+		return representatives{w}, nil
+	}
+	if len(g.first) == len(g.of) {
+		return actionset.FiniteOf(d, w.X)
+	}
+	g.rows = g.rows[:0]
+	for _, i := range g.first {
+		g.rows = append(g.rows, w.X[i*d:(i+1)*d]...)
+	}
+	return actionset.FiniteOf(d, g.rows)
+}
+
+// representatives are one candidate of each group, with hashed features.
+type representatives struct{ w *Worker }
+
+func (r representatives) Dim() int { return r.w.Version.Compiled.Dim }
+func (r representatives) Len() int { return len(r.w.groups.first) }
+func (r representatives) Nonzeros(g int) ([]uint32, []float64) {
+	i := r.w.groups.first[g]
+	return r.w.sparse.at[i], r.w.sparse.x[i]
+}
+
+// ArgMax implements bandit.ActionSet.
+func (r representatives) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	best, arm := math.Inf(-1), 0
+	for g := range r.Len() {
+		var v float64
+		at, x := r.Nonzeros(g)
+		for k, c := range at {
+			v += float64(x[k] * theta[c])
+		}
+		if v > best {
+			best, arm = v, g
+		}
+	}
+	at, x := r.Nonzeros(arm)
+	dst.SetSparse(at, x, arm)
+	return best, nil
+}
+
+// share draws a group by the policy's law, a candidate of the group uniformly, and a uniform candidate in place of
+// it under the floor.
+func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
+	w.find()
+	g, v := &w.groups, w.Version
+	set, err := w.set()
+	if err != nil {
+		return Choice{}, err
+	}
+	source := draw(v.Seed, v.ID, nonce)
+	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
+		return Choice{}, err
+	}
+	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
+		return Choice{}, err
+	}
+	n := w.action.Index
+	if len(w.law.Atoms) != len(g.first) || n < 0 || n >= len(g.first) {
+		return Choice{}, fmt.Errorf("the policy has a law of %d actions and chose %d of %d", len(w.law.Atoms), n, len(g.first))
+	}
+	g.count(&w.law)
+	c := Choice{Index: g.member(n, source.Sub(2).Intn(0, g.size[n]))}
+	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
+	if v.Compiled.FloorNum > 0 && source.Intn(0, int(v.Compiled.FloorDen)) < int(v.Compiled.FloorNum) {
+		c.Index = source.Intn(1, len(g.of))
+	}
+	c.Num, c.Den = w.Propensity(c.Index)
+	if c.Num == 0 {
+		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")
+	}
+	return c, nil
+}
+
+// member returns candidate number n of a group.
+func (g *groups) member(group, n int) int {
+	for i, of := range g.of {
+		if of != group {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	panic("choose: a group has fewer candidates than it counts")
+}
+
+// count takes the votes of the groups from the policy's law. A law that is no count becomes one over 2⁵³, whose
+// rounding goes to the largest.
+func (g *groups) count(law *bandit.Law) {
+	g.votes, g.total = g.votes[:0], law.Total
+	if law.Total > 0 {
+		for _, a := range law.Atoms {
+			g.votes = append(g.votes, a.Count)
+		}
+		return
+	}
+	g.total = 1 << 53
+	var sum uint64
+	most := 0
+	for i, a := range law.Atoms {
+		n := uint64(math.Round(min(a.P, 1) * (1 << 53)))
+		if g.votes = append(g.votes, n); n > g.votes[most] {
+			most = i
+		}
+		sum += n
+	}
+	g.votes[most] += g.total - sum
+}

@@ -1,0 +1,442 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+	"troupe/policy"
+	"troupe/serve/fold"
+	"troupe/spec"
+)
+
+// These tests use models of which only the name is given.
+
+func named(ids ...string) (out []Action) {
+	for _, id := range ids {
+		out = append(out, Action{ID: id})
+	}
+	return out
+}
+
+// applied waits until all that was written is in the state.
+func applied(s *Server) { must(s.progress.until(context.Background(), s.committer.Stats().Head.Seq)) }
+
+// TestLearnsWithNothingSet: after a request that is not typical (one action, no context), in two worlds: one in
+// which one of three actions pays, and one in which the right action depends on the city.
+func TestLearnsWithNothingSet(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name  string
+		right func(city int) string
+		least int
+	}{
+		{"one", func(int) string { return "b" }, 85},
+		{"cities", func(city int) string { return string('a' + rune(city%3)) }, 60},
+	} {
+		must(s.CreateModel(ctx, DefaultConfig(c.name), ""))
+		must(s.Decide(ctx, c.name, DecideRequest{Actions: named("x")}))
+		right := 0
+		const rounds = 400
+		for n := range rounds {
+			city := r.IntN(6)
+			d := must(s.Decide(ctx, c.name, DecideRequest{
+				Context: fmt.Appendf(nil, `{"city": "city%d", "age": %d}`, city, 20+r.IntN(50)),
+				Actions: []Action{{ID: "a", Features: []byte(`{"price": 3}`)}, {ID: "b", Features: []byte(`{"price": 4}`)}, {ID: "c", Features: []byte(`{"price": 5}`)}},
+			}))
+			y := 0.0
+			if d.Action.ID == c.right(city) {
+				if y = 1; n >= rounds-100 {
+					right++
+				}
+			}
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y}))
+		}
+		if right < c.least {
+			t.Errorf("%s: %d of the last 100 decisions were right, want %d", c.name, right, c.least)
+		}
+		m := must(s.GetModel(ctx, c.name))
+		if m.Kind != "hashed" || len(m.Learners) != 4 || len(m.Numbers) == 0 || m.Failed != "" || m.Config.Floor != 0.01 || m.Config.Policy.Raw["kind"] != "hashed" {
+			t.Errorf("%s: the model is %+v", c.name, m)
+		}
+	}
+}
+
+// TestEqualCandidates: two new actions without features have probability 1/2 each, exactly, whether they have ids or
+// not, and are chosen as often. Level 1e-6 (normal quantile 4.9), random seeds of the server.
+func TestEqualCandidates(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	greedy := func(c *ModelConfig) {
+		c.Dim = 2
+		c.Policy = PolicySpec{Raw: spec.Raw{"kind": "greedy"}, Options: policy.Kinds["greedy"]()}
+	}
+	for _, c := range []struct {
+		name    string
+		edit    func(*ModelConfig)
+		actions []Action
+		alike   bool
+	}{
+		{"ids", func(*ModelConfig) {}, named("a", "b"), false},
+		{"none", func(*ModelConfig) {}, []Action{{Features: []byte(`{"topic": "x"}`)}, {Features: []byte(`{"topic": "x"}`)}}, true},
+		{"vectors", func(c *ModelConfig) { c.Dim = 2 }, []Action{{ID: "a", Features: []byte(`[0.5, 0]`)}, {ID: "b", Features: []byte(`[0.5, -0]`)}}, true},
+		{"greedy", greedy, []Action{{ID: "a", Features: []byte(`[0.5, 0]`)}, {ID: "b", Features: []byte(`[0, 0.5]`)}}, false},
+	} {
+		config := DefaultConfig(c.name)
+		c.edit(&config)
+		must(s.CreateModel(ctx, config, ""))
+		first := must(s.Decide(ctx, c.name, DecideRequest{Actions: c.actions, Explain: true}))
+		if got := len(first.Warnings) > 0; got != c.alike {
+			t.Errorf("%s: warnings %q", c.name, first.Warnings)
+		}
+		for _, e := range first.Explain {
+			if 2*e.Propensity.Num != e.Propensity.Den {
+				t.Errorf("%s: explained %+v", c.name, e)
+			}
+		}
+		count, total := 0, 10_000
+		requests := slices.Repeat([]DecideRequest{{Actions: c.actions}}, 250)
+		for range total / len(requests) {
+			for _, x := range must(s.DecideBatch(ctx, c.name, requests)) {
+				if x.Err != nil {
+					t.Fatal(x.Err)
+				}
+				if p := x.Decision.Propensity; 2*p.Num != p.Den {
+					t.Fatalf("%s: propensity %d/%d", c.name, p.Num, p.Den)
+				}
+				count += x.Decision.Action.Index
+			}
+		}
+		if count < 5000-245 || count > 5000+245 {
+			t.Errorf("%s: the second action was chosen %d of %d times", c.name, count, total)
+		}
+		applied(s)
+		m := must(s.GetModel(ctx, c.name))
+		if want := map[bool]uint64{true: uint64(total) + 1}[c.alike]; m.Notes["alike"] != want || strings.Contains(strings.Join(m.Warnings, ""), "tell them apart") != c.alike {
+			t.Errorf("%s: notes %v, warnings %q, want %d", c.name, m.Notes, m.Warnings, want)
+		}
+		if r := must(s.Replay(ctx, first.EventID)); !r.Equal {
+			t.Errorf("%s: the decision does not replay: %v", c.name, r.Differs)
+		}
+	}
+}
+
+// world is a server whose models went through everything that the encoder's state knows: records of statistics,
+// a wider range, a default reward from the data.
+func world(t *testing.T, s *Server, clock *fakeClock, n int, seed uint64) (events []string) {
+	t.Helper()
+	ctx := context.Background()
+	r := rand.New(rand.NewPCG(seed, 2))
+	for i := range n {
+		d := must(s.Decide(ctx, "m", DecideRequest{
+			Context: fmt.Appendf(nil, `{"x": %.3f, "y": %d, "word": "w%d"}`, r.NormFloat64(), r.IntN(100), r.IntN(5)),
+			Actions: named("a", "b", "c")[:2+r.IntN(2)], Exclude: []string{"zz"},
+		}))
+		events = append(events, d.EventID)
+		if r.IntN(3) == 0 {
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 3}))
+		}
+		if i%20 == 19 {
+			clock.forward(11 * time.Minute)
+			must(s.Expire(ctx))
+		}
+	}
+	return events
+}
+
+// TestStateOfTheEncoder: statistics, range and adopted default come back bit for bit after a restart from the log
+// alone and from a snapshot; clones and rollbacks have those of their time; every decision replays.
+func TestStateOfTheEncoder(t *testing.T) {
+	ctx := context.Background()
+	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
+	s := open(t, log, clock)
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	began := s.progress.applied.Load()
+	events := world(t, s, clock, 30, 1)
+	applied(s)
+	early := s.progress.applied.Load()
+	first := must(s.State(ctx, "m")).Digest
+	if m := must(s.GetModel(ctx, "m")); len(m.Numbers) != 0 || m.Missing == nil || !m.Missing.Adopted || m.Missing.Value != 0 {
+		t.Fatalf("after 30 decisions: %+v", m)
+	}
+	events = append(events, world(t, s, clock, 60, 2)...)
+	applied(s)
+	m := must(s.GetModel(ctx, "m"))
+	if len(m.Numbers) != 2 || m.Range.Min != 0 || m.Range.Max != 4 || m.Range.Declared || m.Range.ChangedSeq == 0 || m.Counts.Defaulted == 0 {
+		t.Fatalf("after 90 decisions: %+v, counts %+v", m, m.Counts)
+	}
+	if words := strings.Join(m.Warnings, "\n"); !strings.Contains(words, "counts as 0") || !strings.Contains(words, "widened the range to [0, 4]") {
+		t.Errorf("warnings: %q", m.Warnings)
+	}
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "now"}))
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "early", AtSeq: early}))
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "begin", AtSeq: began}))
+	if got := must(s.State(ctx, "early")).Digest; got != first {
+		t.Errorf("the clone of entry %d has the digest %v, then it was %v", early, got, first)
+	}
+	if m := must(s.GetModel(ctx, "begin")); m.Missing != nil || len(m.Numbers) > 0 || m.Range.Max != 1 {
+		t.Errorf("the clone of the beginning: %+v", m)
+	}
+	must(s.RollbackModel(ctx, RollbackRequest{Name: "m", ToSeq: early}))
+	if m := must(s.GetModel(ctx, "m")); len(m.Numbers) != 0 || must(s.State(ctx, "m")).Digest != first {
+		t.Errorf("rolled back: %+v", m)
+	}
+	events = append(events, world(t, s, clock, 50, 3)...)
+	applied(s)
+	if m := must(s.GetModel(ctx, "m")); len(m.Numbers) != 2 {
+		t.Errorf("after the rollback: %+v", m.Numbers)
+	}
+	for i, e := range events {
+		if r := must(s.Replay(ctx, e)); !r.Equal && i%7 == 0 {
+			t.Errorf("event %d does not replay: %v", i, r.Differs)
+		}
+	}
+	again := open(t, log, clock) // folds the log from entry 1
+	state := must(s.fold.AppendState(nil, s.chain))
+	for _, name := range []string{"m", "now", "early", "begin"} {
+		a, b := must(s.State(ctx, name)), must(again.State(ctx, name))
+		if a.Digest != b.Digest || !bytes.Equal(a.Snapshot, b.Snapshot) || a.Learned != b.Learned {
+			t.Errorf("%s: digest %v after a restart, want %v", name, b.Digest, a.Digest)
+		}
+		x, y := must(s.GetModel(ctx, name)), must(again.GetModel(ctx, name))
+		if p, q := must(json.Marshal(x)), must(json.Marshal(y)); !bytes.Equal(p, q) {
+			t.Errorf("%s after a restart:\n%s\nwant\n%s", name, q, p)
+		}
+	}
+	restored, chain, err := fold.Restore(state, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := must(restored.AppendState(nil, chain)); !bytes.Equal(b, state) {
+		t.Error("a state that was restored has other bytes")
+	}
+}
+
+// TestClicksOnly: a model that gets rewards for successes only learns nearly as well as one that gets zeros too.
+func TestClicksOnly(t *testing.T) {
+	ctx := context.Background()
+	clock := &fakeClock{}
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock)
+	share := func(name string, zeros bool) (recent int) {
+		must(s.CreateModel(ctx, DefaultConfig(name), ""))
+		r := rand.New(rand.NewPCG(5, 6))
+		for n := range 600 {
+			d := must(s.Decide(ctx, name, DecideRequest{Actions: named("a", "b")}))
+			y := 0.0
+			if r.Float64() < map[string]float64{"a": 0.05, "b": 0.5}[d.Action.ID] {
+				y = 1
+			}
+			if y > 0 || zeros {
+				must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y}))
+			}
+			if n%10 == 9 {
+				clock.forward(11 * time.Minute)
+				must(s.Expire(ctx))
+			}
+			if n >= 400 {
+				recent += d.Action.Index
+			}
+		}
+		return recent
+	}
+	all, only := share("zeros", true), share("clicks", false)
+	if all < 150 || float64(only) < 0.95*float64(all) {
+		t.Errorf("of the last 200 decisions the better action had %d with zeros and %d with clicks only", all, only)
+	}
+	c := DefaultConfig("told")
+	c.Reward.Default = Maybe{Word: "none"}
+	must(s.CreateModel(ctx, c, ""))
+	for range 120 {
+		must(s.Decide(ctx, "told", DecideRequest{Actions: named("a", "b")}))
+	}
+	clock.forward(11 * time.Minute)
+	must(s.Expire(ctx))
+	if m := must(s.GetModel(ctx, "told")); m.Missing != nil || !strings.Contains(strings.Join(m.Warnings, ""), "got no reward") {
+		t.Errorf("a model that was told none: %+v, %q", m.Missing, m.Warnings)
+	}
+}
+
+// TestDrift: values of another type than before are read, counted, and no error.
+func TestDrift(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	ask := func(context string) Decision {
+		return must(s.Decide(ctx, "m", DecideRequest{Context: []byte(context), Actions: named("a", "b")}))
+	}
+	for i := range 40 {
+		if d := ask(fmt.Sprintf(`{"age": %d, "vip": true, "city": null}`, 20+i)); len(d.Warnings) > 0 {
+			t.Fatalf("decision %d: %q", i, d.Warnings)
+		}
+	}
+	applied(s) // the scale of age is known
+	for _, text := range []string{`{"age": "31"}`, `{"vip": 1}`, `{"age": 31, "vip": "yes", "city": "Oslo"}`} {
+		if d := ask(text); len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "another type") {
+			t.Errorf("%s: warnings %q", text, d.Warnings)
+		}
+	}
+	applied(s)
+	if m := must(s.GetModel(ctx, "m")); m.Notes["type"] != 3 || len(m.Numbers) != 1 {
+		t.Errorf("notes %v, numbers %v", m.Notes, m.Numbers)
+	}
+	for range 20 {
+		ask(`{"vip": 1}`)
+	}
+	applied(s)
+	if d := ask(`{"vip": 1}`); len(d.Warnings) > 0 {
+		t.Errorf("after many: %q", d.Warnings)
+	}
+}
+
+// TestRefusedStatistics: a measure that the log refuses is made again.
+func TestRefusedStatistics(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	e, v, err := s.model("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		for i := range 32 {
+			r := DecideRequest{Context: fmt.Appendf(nil, `{"x": %d}`, i*i), Actions: named("a", "b")}
+			_, _, got, err := s.choose(e, v, &r, nil)
+			if err != nil || (len(got) > 0) != (i == 31) {
+				t.Fatalf("round %d, request %d: %d measures, %v", round, i, len(got), err)
+			}
+			got.forget()
+		}
+	}
+}
+
+// TestLogVersion1Model: a log that is kept at version 1 has no models that need version 2, and decides as before.
+func TestLogVersion1Model(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, func(o *Options) { o.Committer.Version = 1 })
+	_, err := s.CreateModel(ctx, DefaultConfig("m"), "")
+	wantCode(t, err, Conflict, "log version 2")
+	must(s.CreateModel(ctx, vectors("v", 3), ""))
+	d := must(s.Decide(ctx, "v", DecideRequest{Actions: actions(0, 4, 3)}))
+	if r := must(s.Replay(ctx, d.EventID)); !r.Equal || r.Recorded.Voters != 0 || r.Recorded.Config != 0 {
+		t.Errorf("replayed %+v", r)
+	}
+}
+
+// TestAnyReward: without a declared range any reward is taken; with one, those outside are refused.
+func TestAnyReward(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	reward := func(name string, y float64) error {
+		d := must(s.Decide(ctx, name, DecideRequest{Actions: []Action{{ID: "a", Features: []byte(`[0.5, 0.5]`)}}}))
+		_, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y})
+		return err
+	}
+	must(s.CreateModel(ctx, DefaultConfig("hashed"), ""))
+	must(s.CreateModel(ctx, vectors("auto", 2, func(c *ModelConfig) { *c = DefaultConfig("auto"); c.Dim = 2 }), ""))
+	for _, name := range []string{"hashed", "auto"} {
+		for _, y := range []float64{1, -3, 250, 0} {
+			if err := reward(name, y); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantCode(t, reward(name, 1e200), Invalid, "value")
+		m := must(s.GetModel(ctx, name))
+		if m.Range.Min != -3 || m.Range.Max != 253 || m.Failed != "" || m.Counts.Learned != 4 {
+			t.Errorf("%s: range %+v, %+v", name, m.Range, m.Counts)
+		}
+		if name == "hashed" {
+			if lo, hi := s.fold.Named(name).Policy().(*policy.Hashed).Range(); lo != m.Range.Min || hi != m.Range.Max {
+				t.Errorf("the policy folds by [%v, %v]", lo, hi)
+			}
+		}
+	}
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id": "declared", "reward": {"min": 0, "max": 5}}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	m := must(s.CreateModel(ctx, c, ""))
+	if !m.Range.Declared || m.Range.Max != 5 {
+		t.Errorf("declared: %+v", m.Range)
+	}
+	wantCode(t, reward("declared", 6), Invalid, "[0, 5]")
+	m.Config.Reward.Max = 6
+	_, err := s.ConfigureModel(ctx, "declared", 0, m.Config, "")
+	wantCode(t, err, Invalid, "range")
+	// What GET shows can be sent back, and so can the little that was said.
+	for _, config := range []ModelConfig{must(s.GetModel(ctx, "declared")).Config, c} {
+		must(s.ConfigureModel(ctx, "declared", 0, config, ""))
+	}
+}
+
+// TestRecordedLaw: the law in a record is that of the draw, for policies of every way to state one.
+func TestRecordedLaw(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	for _, kind := range []string{"ensemble", "auto", "epsilon-greedy", "mixed", "uniform"} {
+		c := DefaultConfig(kind)
+		c.Dim, c.Policy = 3, PolicySpec{Raw: spec.Raw{"kind": kind}, Options: policy.Kinds[kind]()}
+		must(s.CreateModel(ctx, c, ""))
+		list := actions(0, 3, 3)
+		list = append(list, Action{ID: "twin", Features: list[1].Features})
+		d := must(s.Decide(ctx, kind, DecideRequest{Actions: list, Explain: true}))
+		v := must(s.Event(ctx, d.EventID)).Decision
+		if len(v.Law) != 4 || v.Floor != 10_000 || v.Config != 1 {
+			t.Fatalf("%s: recorded %+v", kind, v)
+		}
+		var sum float64
+		size := map[uint32]float64{}
+		for _, g := range v.Groups {
+			size[g]++
+		}
+		for i, e := range d.Explain {
+			g := 1.0
+			if v.Groups != nil {
+				g = size[v.Groups[i]]
+			}
+			p := 0.99*float64(v.Law[i])/float64(v.Voters)/g + 0.01/4
+			if got := e.Propensity.Float(); got-p > 1e-12 || p-got > 1e-12 {
+				t.Errorf("%s: candidate %d has %v, its record says %v", kind, i, got, p)
+			}
+			sum += p
+		}
+		if sum < 1-1e-12 || sum > 1+1e-12 || d.Explain[1].Propensity != d.Explain[3].Propensity {
+			t.Errorf("%s: the law sums to %v; the twins have %v and %v", kind, sum, d.Explain[1].Propensity, d.Explain[3].Propensity)
+		}
+		if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
+			t.Errorf("%s: does not replay: %v", kind, r.Differs)
+		}
+	}
+}
+
+// TestSchemaOfTheFirstRequest: a model that an earlier version made without features still learns its schema from
+// its first request, and keeps its policy.
+func TestSchemaOfTheFirstRequest(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	config := `{"config":{"id":"old","policy":{"kind":"ensemble"},"mode":"online","floor":0,"log_candidates":"full","features":{"learn":true},` +
+		`"reward":{"min":-1,"max":1,"rule":"first","window":"10m0s"}},"seed":"000102030405060708090a0b0c0d0e0f"}`
+	if out, _, err := s.write(ctx, &eventlog.Control{Act: eventlog.Create, Model: 7, Name: "old", Config: []byte(config)}); err != nil || out != fold.Accepted {
+		t.Fatal(out, err)
+	}
+	if m := must(s.GetModel(ctx, "old")); m.Kind != "learn" || m.Range.Min != -1 || !m.Range.Declared {
+		t.Errorf("before the first request: %+v", m)
+	}
+	d := must(s.Decide(ctx, "old", DecideRequest{Context: []byte(`{"city": "Oslo"}`), Actions: []Action{{ID: "a", Features: []byte(`{"p": 0.5}`)}, {ID: "b", Features: []byte(`{"p": 0.1}`)}}}))
+	must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}))
+	if m := must(s.GetModel(ctx, "old")); m.Kind != "schema" || m.Config.Policy.Raw["kind"] != "ensemble" || m.Counts.Learned != 1 || m.ConfigVersion != 2 {
+		t.Errorf("after the first request: %+v", m)
+	}
+	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
+		t.Errorf("the decision does not replay: %v", r.Differs)
+	}
+}

@@ -1,0 +1,201 @@
+package model
+
+import (
+	"reflect"
+	"slices"
+
+	"troupe/bandit"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/spec"
+)
+
+// This file fills in what a new configuration does not say. What it writes stands in the log from then on,
+// so that a later version may have other defaults.
+
+// The kinds of policies for hashed features.
+const (
+	hashedKind = "hashed"
+	sparseKind = "sparse"
+)
+
+func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["kind"] == sparseKind }
+
+// settle writes out what a new configuration leaves open: features, policy and its options, the range of
+// rewards, and what a missing reward means.
+func (c *Config) settle() error {
+	if c.Features.Learn {
+		return Invalid("config.features.learn", true, "a schema from one request is no longer made: it would not know most of what follows; leave features out ({ model = \"hashed\" } reads any request), or give a schema")
+	}
+	kind := c.Policy.Raw["kind"]
+	open := c.Dim == 0 && c.Features.Schema == nil
+	switch {
+	case open && kind != nil && !sparseKindOf(c.Policy.Raw):
+		return Invalid("config.policy.kind", kind, "needs vectors of a fixed length: give features (a schema) or dim, or take hashed, which reads any request")
+	case open && c.Features.Hashed == nil:
+		c.Features.Hashed = &Hashed{Model: hashedKind, Bits: DefaultBits, Pairs: "auto"}
+	}
+	if kind == nil {
+		kind = "auto"
+		if open {
+			kind = hashedKind
+		}
+		if err := c.Policy.DecodeSpec(spec.Raw{"kind": kind}, "policy"); err != nil {
+			return ErrorAt("config", err)
+		}
+	}
+	if err := c.oneSource(); err != nil {
+		return err
+	}
+	if err := c.writeOptions(); err != nil {
+		return err
+	}
+	if c.Reward.Adapt = c.Reward.Adapt && c.widens(); !c.Reward.Default.Set && c.Reward.Default.Word == "" {
+		c.Reward.Default.Word = "auto"
+	}
+	return nil
+}
+
+// oneSource refuses options of the policy that belong elsewhere: the number of bits and the pairs to hashed
+// features, the range to reward, the noise to the data.
+func (c *Config) oneSource() error {
+	if !sparseKindOf(c.Policy.Raw) {
+		return nil
+	}
+	if r, ok := c.Policy.Raw["range"]; ok {
+		return Invalid("config.policy.range", r, "belongs to reward: set reward.min and reward.max")
+	}
+	if c.Sigma != 0 {
+		return Invalid("config.sigma", c.Sigma, "is taken from the data by the policy %v; leave it out", c.Policy.Raw["kind"])
+	}
+	h := c.Features.Hashed
+	if h == nil {
+		return nil
+	}
+	if b, ok := spec.Number(c.Policy.Raw["bits"]); ok && int(b) != h.Bits {
+		return Invalid("config.policy.bits", b, "features.bits is %d; set it there only", h.Bits)
+	}
+	if p, ok := c.Policy.Raw["pairs"]; ok && p != h.Pairs {
+		return Invalid("config.policy.pairs", p, "features.pairs is %s; set it there only", h.Pairs)
+	}
+	return nil
+}
+
+// widens returns whether the policy learns from rewards outside the range that it began with.
+func (c *Config) widens() bool {
+	switch o := c.Policy.Options.(type) {
+	case *policy.HashedOptions:
+		return true
+	case *policy.SparseOptions:
+		return o.Link != "logistic"
+	case *policy.AutoOptions:
+		return o.Link != "auto"
+	}
+	return false
+}
+
+// folds returns whether the policy folds rewards by their range, which then belongs to its state.
+func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
+
+// options are those of the policy with what features and reward say.
+func (c *Compiled) options() policy.Options {
+	r := c.Config.Reward
+	var declared []float64
+	if !r.Adapt {
+		declared = []float64{r.Min, r.Max}
+	}
+	switch o := c.Config.Policy.Options.(type) {
+	case *policy.HashedOptions:
+		p := *o
+		p.Range = declared
+		if h := c.Config.Features.Hashed; h != nil {
+			p.Bits, p.Pairs = h.Bits, h.Pairs
+		}
+		return &p
+	case *policy.SparseOptions:
+		p := *o
+		if p.Range = declared; c.Hashed != nil {
+			p.Bits = 0 // as many as the features have
+		}
+		return &p
+	}
+	return c.Config.Policy.Options
+}
+
+// writeOptions writes the defaults of the policy's options into its table.
+func (c *Config) writeOptions() error { return c.Policy.fill(c.written) }
+
+// written returns a policy table with every plain option, as a new model of this configuration has it.
+func (c *Config) written(raw spec.Raw) spec.Raw {
+	raw = policy.Written(raw)
+	var p PolicySpec
+	if p.DecodeSpec(raw, "policy") != nil {
+		return raw
+	}
+	d := c.Dim
+	if d == 0 {
+		d = 2 // no option below depends on it
+	}
+	built, err := p.Options.New(policy.Problem{Dim: d, Sigma: 1, Init: rng.NewKey(0).Stream(rng.Init), High: 1})
+	if err != nil {
+		return raw // Compile finds the same error, or one of the real dimension
+	}
+	options := resolved(built)
+	if !options.IsValid() {
+		return raw
+	}
+	skip := []string{"range"}
+	if raw["kind"] == sparseKind || c.Features.Hashed != nil {
+		skip = append(skip, "bits", "pairs")
+	}
+	for i := range options.NumField() {
+		key := options.Type().Field(i).Tag.Get("key")
+		if _, said := raw[key]; said || key == "" || slices.Contains(skip, key) {
+			continue
+		}
+		switch v := options.Field(i); v.Kind() {
+		case reflect.Float64:
+			raw[key] = v.Float()
+		case reflect.Int:
+			raw[key] = v.Int()
+		case reflect.String:
+			raw[key] = v.String()
+		case reflect.Bool:
+			raw[key] = v.Bool()
+		}
+	}
+	return raw
+}
+
+// resolved returns the options of a policy with every default filled in, nothing for the kinds whose tables
+// are kept as they are.
+func resolved(p bandit.Policy) reflect.Value {
+	switch p := p.(type) {
+	case *policy.Hashed:
+		return reflect.ValueOf(p.Options())
+	case *policy.Sparse:
+		return reflect.ValueOf(p.Options())
+	case *policy.Auto:
+		return reflect.ValueOf(p.Options())
+	case *policy.Logistic:
+		return reflect.ValueOf(p.Options())
+	}
+	return reflect.Value{}
+}
+
+// Keep completes a new configuration of a model from its own one: what is not said stays, and a policy table
+// that says the same is the model's own. An absent option has the default of today, or that of the time when
+// the model was made.
+func (c *Config) Keep(own Config) {
+	if c.Features.IsZero() && c.Dim == 0 {
+		c.Features, c.Dim = own.Features, own.Dim
+	}
+	raw := c.Policy.Raw
+	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
+		c.Policy = own.Policy
+	}
+	if d := &c.Reward.Default; !d.Set && d.Word == "" {
+		d.Word = own.Reward.Default.Word
+	}
+	c.Reward.Adapt = c.Reward.Adapt && c.widens()
+}

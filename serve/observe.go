@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"fmt"
+	"sync"
+
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+	"troupe/serve/model"
+)
+
+// This file watches the features of requests: what a hashed encoder measures of them becomes records of the
+// log, and what a model cannot use becomes notes and warnings.
+
+// observed is what the requests of one model have shown. It is no state: after a restart it begins anew.
+type observed struct {
+	numbers feature.Observer
+
+	mu    sync.Mutex
+	kinds map[string]byte // of features, by name: the first that was seen
+}
+
+// maxKinds bounds observed.kinds.
+const maxKinds = 4096
+
+// measure is a record that is on its way, and where its standard goes back to when it is refused.
+type measure struct {
+	record *eventlog.Learned
+	from   *feature.Observer
+	due    feature.Standard
+}
+
+type measured []measure
+
+// after returns records with those of the measures behind them.
+func (m measured) after(records ...eventlog.Record) []eventlog.Record {
+	for _, x := range m {
+		records = append(records, x.record)
+	}
+	return records
+}
+
+// forget takes the measures back, after the log refused them.
+func (m measured) forget() {
+	for _, x := range m {
+		x.from.Forget([]feature.Standard{x.due})
+	}
+}
+
+// observe notes in a record what encoding its request met, and returns what is now known of its numbers.
+func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out measured) {
+	if w.Alike() {
+		r.Notes |= eventlog.NoteAlike
+	}
+	b := w.Batch()
+	if b == nil {
+		return nil
+	}
+	if e.observed.drifted(b) {
+		r.Notes |= eventlog.NoteType
+	}
+	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
+		return nil
+	}
+	for _, s := range e.observed.numbers.Look(b, w.Version.State.Statistics()) {
+		out = append(out, measure{fold.Measured(r.Model, s, now), &e.observed.numbers, s})
+	}
+	return out
+}
+
+// drifted returns whether a feature of the request has another type than at first: a number sent as text, a truth
+// value sent as a number. Nulls are none.
+func (o *observed) drifted(b *feature.HashedBatch) (drift bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kinds == nil {
+		o.kinds = map[string]byte{}
+	}
+	b.Features(func(name []byte, kind byte) {
+		switch kind {
+		case '0':
+			return
+		case 't': // a text of several words is a string
+			kind = 's'
+		}
+		first, ok := o.kinds[string(name)]
+		if !ok && len(o.kinds) < maxKinds {
+			o.kinds[string(name)] = kind
+		}
+		drift = drift || ok && first != kind
+	})
+	return drift
+}
+
+// warned is for how many decisions with a note the answer has a warning.
+const warned = 10
+
+// noteTexts say what a note means, in the order of the bits.
+var noteTexts = [5]string{
+	"a feature was ignored, because the schema does not name it",
+	"a number was clamped to the range of the schema",
+	"candidates have equal features, so the model cannot tell them apart; they share their probability: give each an id or features of its own",
+	"a value has another type than before (a number as text, a truth value as a number); it was read, but it may not be the same feature to the model: send one type",
+	"the request was too large to be stored",
+}
+
+// warnings are those of the answer to a decision, none when enough decisions had the same.
+func warnings(n eventlog.Notes, before *[5]uint64) (out []string) {
+	for i, text := range noteTexts {
+		if n&(1<<i) != 0 && before[i] < warned {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// modelWarnings says what a model ignores, cannot tell apart, or has assumed.
+func modelWarnings(m *fold.Model) []string {
+	out := append([]string(nil), m.Compiled.Warnings...)
+	for i, n := range m.Notes {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteTexts[i]))
+		}
+	}
+	r, x := m.Compiled.Config.Reward, &m.Memory
+	if x.Adopted {
+		why := fmt.Sprintf("more than %d windows closed without a reward", x.Missed)
+		if x.Seen > 0 && !x.Differ {
+			why = fmt.Sprintf("all %d rewards before were %v", x.Seen, x.First)
+		}
+		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was said and %s; set reward.default to a number, or to none", x.Default, x.AdoptedSeq, why))
+	}
+	_, answered := m.MissingReward()
+	switch {
+	case !answered && r.Default.Word != "auto" && m.Counts.Expired > 100 && 2*m.Counts.Expired > m.Counts.Decisions:
+		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
+	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
+		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other rewards too, or set reward.default", x.Seen, x.First))
+	}
+	if x.RangeSeq > 0 {
+		lo, hi := m.Range()
+		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
+	}
+	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
+		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer reward.window", m.Counts.Late))
+	}
+	return out
+}
+
+// kindOf names the features of a configuration.
+func kindOf(c *model.Compiled) string {
+	switch {
+	case c.Hashed != nil:
+		return "hashed"
+	case c.Config.Dim != 0:
+		return "vector"
+	case c.Encoder != nil:
+		return "schema"
+	}
+	return "learn"
+}
