@@ -67,7 +67,7 @@ func (e *Event) reset() {
 	*e = Event{Position: NoPosition, buf: e.buf[:0], num: e.num[:0], Actions: actions, Slots: slots}
 }
 
-// tidy makes empty lists nil after reading; their storage stays.
+// numbers returns room for n numbers in the event's storage.
 func (e *Event) numbers(n int) []float64 {
 	at := len(e.num)
 	for range n {

@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -615,14 +614,4 @@ func ParseColumns(s string) (map[string][]string, error) {
 		out[key] = strings.Split(names, ":")
 	}
 	return out, nil
-}
-
-// sortedColumns is the map in order, for messages and commands.
-func sortedColumns(m map[string][]string) []string {
-	var out []string
-	for k, v := range m {
-		out = append(out, k+"="+strings.Join(v, ":"))
-	}
-	sort.Strings(out)
-	return out
 }

@@ -628,11 +628,10 @@ func (v *vwWriter) end() error { return nil }
 
 // shape is what a table or arrays fix with the first event.
 type shape struct {
-	is                          bool
-	k, context                  int
-	law, target, q, group, time bool
-	position                    bool
-	actions                     []Action
+	is                    bool
+	k, context            int
+	law, target, q, group bool
+	position              bool
 }
 
 func (s *shape) fix(e *Event) error {

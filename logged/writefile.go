@@ -223,7 +223,6 @@ type parquetAction struct {
 type parquetWriter struct {
 	p    *parquet.GenericWriter[parquetRow]
 	held int // bytes, about
-	k    int
 }
 
 func newParquetWriter(w io.Writer) sink {

@@ -30,7 +30,6 @@ type accumulator struct {
 	pairs                      []twoSided
 	model                      sums
 	mr                         []sums
-	name                       []string
 }
 
 // actionSums is what the log says of the action with one index.

@@ -88,9 +88,6 @@ var means = []estimator{
 		doc: "doubly robust with a model fitted for small variance"},
 }
 
-// plain are the estimators that come from the moments, and the others with code of their own.
-var plain = []string{"logged", "replay", "ips", "snips", "cv", "el", "dm", "dr", "sndr", "dr-stable", "bootstrap"}
-
 // Keys lists the estimators in the order in which they are printed.
 func Keys() []string {
 	out := []string{"logged", "replay", "ips", "ips-clip", "snips", "cv", "el", "dm", "dr", "sndr"}

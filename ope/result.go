@@ -53,10 +53,9 @@ type Evaluated struct {
 	Diagnostics Diagnostics `json:"diagnostics"`
 	Verdict     string      `json:"verdict"`
 
-	Running []Point  `json:"-"`
-	Weights []Bin    `json:"-"`
-	TopTen  float64  `json:"-"` // share of Σ w r of the ten largest
-	Missing []string `json:"-"`
+	Running []Point `json:"-"`
+	Weights []Bin   `json:"-"`
+	TopTen  float64 `json:"-"` // share of Σ w r of the ten largest
 }
 
 // Estimate is one row.
