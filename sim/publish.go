@@ -80,7 +80,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	if status == Complete && r.untidy {
+	if status == Complete && r.untidy && (!r.o.grow || r.o.last) {
 		if err := r.tidy(); err != nil {
 			return nil, err
 		}

@@ -75,6 +75,11 @@ func (r *runner) dropped(known map[string]entry) error {
 	for i := range r.keys {
 		wanted[r.keys[i]], longer[r.stems[i]] = true, true
 	}
+	if r.o.grow {
+		if err := r.allow(wanted); err != nil {
+			return err
+		}
+	}
 	gone := 0
 	for key, c := range known {
 		if !wanted[key] && !(longer[c.Stem] && c.T > 0 && c.T < r.x.Horizon) {

@@ -46,6 +46,9 @@ type Options struct {
 
 	// Note is called once for each remark: warnings of policies, rescalings, damaged files.
 	Note func(string)
+
+	grow bool // RunFor: cells of further replications are no fault, and stay in the journal
+	last bool // the last call of RunFor, after which they go
 }
 
 // Outcome is what a run left behind.
@@ -127,7 +130,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
-	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete {
+	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete && !(r.o.last && r.untidy) {
 		csv, also := r.files()
 		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil || r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
 			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: x, cells: r.cells}, nil

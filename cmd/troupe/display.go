@@ -77,6 +77,33 @@ func (l *lines) stopping(grace time.Duration) {
 }
 func (l *lines) stop() {}
 
+// clock is the display of --budget: a line at the start and after every tenth of the time.
+type clock struct {
+	w       io.Writer
+	budget  time.Duration
+	started time.Time
+	tenths  int
+}
+
+func (c *clock) start(x *sim.Experiment) {
+	c.started = time.Now()
+	fmt.Fprintf(c.w, "troupe: %s: %s a replication, %s rounds each, budget %v, seed %d\n", x.Name, many(x.Cells()/x.Replications, "cell"), grouped(int64(x.Horizon)), c.budget, x.Seed)
+}
+
+func (c *clock) progress(p sim.Progress) {
+	share := float64(time.Since(c.started)) / float64(c.budget)
+	if n := int(10 * share); n > c.tenths {
+		c.tenths = n
+		fmt.Fprintf(c.w, "troupe: %3.0f %% of the budget  %s complete\n", 100*min(1, share), many(p.Replications, "replication"))
+	}
+}
+
+func (c *clock) note(text string) { fmt.Fprintln(c.w, "troupe: note:", text) }
+func (c *clock) stopping(grace time.Duration) {
+	fmt.Fprintln(c.w, "troupe: "+finishing(grace))
+}
+func (c *clock) stop() {}
+
 // finishing is the answer to the first Ctrl-C.
 func finishing(grace time.Duration) string {
 	return fmt.Sprintf("finishing the cells under way, at most %v; again to stop at once", grace)
@@ -288,8 +315,9 @@ func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 
 // events is the display of --json: one object a line on stdout.
 type events struct {
-	w    io.Writer
-	last float64
+	w      io.Writer
+	last   float64
+	budget time.Duration // of --budget; the number of replications is not known then
 }
 
 func (e *events) emit(fields ...any) {
@@ -311,6 +339,11 @@ func (e *events) emit(fields ...any) {
 }
 
 func (e *events) start(x *sim.Experiment) {
+	if e.budget > 0 {
+		e.emit("event", "start", "experiment", x.Name, "environments", len(x.Environments), "policies", len(x.Policies),
+			"budget_s", e.budget.Seconds(), "horizon", x.Horizon, "seed", x.Seed)
+		return
+	}
 	e.emit("event", "start", "experiment", x.Name, "environments", len(x.Environments), "policies", len(x.Policies),
 		"replications", x.Replications, "horizon", x.Horizon, "cells", x.Cells(), "seed", x.Seed)
 }

@@ -32,7 +32,7 @@ type runFlags struct {
 	replications, horizon int
 	quiet                 int
 	json, force, noReport bool
-	grace                 time.Duration
+	grace, budget         time.Duration
 }
 
 func runCommand(line string) *cobra.Command {
@@ -51,13 +51,18 @@ way (at most --grace), twice stops at once.
 
 Results grow in their directory: with more replications, policies or environments only what
 is missing is played. Finished results are replaced when the new ones are complete, and
-finished cells go only with --force. A second run in the directory waits for the first.`,
+finished cells go only with --force. A second run in the directory waits for the first.
+
+With --budget the run plays as many replications as fit in that time, the same number for every
+policy in every environment, and says how many; the results are those of --replications with
+that number. The same command again adds to them.`,
 		Example: `  troupe run
   troupe run tour
   troupe run paper/ensemble-size --workers 2
   troupe run experiments/ensemble-size.toml --out runs/size
   troupe run classification/mushroom --data mushroom.data
   troupe run my.toml --replications 200        plays the replications that are missing
+  troupe run my.toml --budget 10m              as many replications as ten minutes allow
   troupe run tour --json | jq .`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeSpec,
@@ -82,12 +87,16 @@ finished cells go only with --force. A second run in the directory waits for the
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
+	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; --replications bounds it")
 	return c
 }
 
 func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	if f.grace <= 0 || f.grace > 24*time.Hour {
 		return misuse(fmt.Errorf("--grace %v: expected more than 0s and at most 24h", f.grace))
+	}
+	if cmd.Flags().Changed("budget") && (f.budget < time.Second || f.budget > 1000*time.Hour) {
+		return misuse(fmt.Errorf("--budget %v: expected 1s to 1000h", f.budget))
 	}
 	x, err := prepare(cmd, name, &f)
 	if err != nil {
@@ -103,11 +112,20 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	manifest.Command = line
 	opening := &opening{display: show, x: x}
 	started := time.Now()
-	out, err := sim.Run(ctx, x, sim.Options{
+	options := sim.Options{
 		Dir: f.out, Workers: f.workers, Force: f.force,
 		Manifest: manifest, Data: &dataset.Source{Override: f.data},
 		Progress: opening.progress, Note: opening.note, Grace: f.grace,
-	})
+	}
+	var out *sim.Outcome
+	if f.budget > 0 {
+		var y *sim.Experiment
+		if y, out, err = sim.RunFor(ctx, x, options, f.budget, f.replications); y != nil {
+			x = y
+		}
+	} else {
+		out, err = sim.Run(ctx, x, options)
+	}
 	if err == nil {
 		opening.open()
 	}
@@ -121,6 +139,9 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	}
 	d := delivery{f: f, x: x, out: out, stdout: stdout, stderr: stderr, seconds: time.Since(started).Seconds(), line: line}
 	if errors.Is(err, sim.ErrInterrupted) {
+		if errors.Is(err, sim.ErrBudget) {
+			fmt.Fprintf(stderr.w, "troupe: --budget %v: %v\n", f.budget, sim.ErrBudget)
+		}
 		return d.interrupted(show)
 	}
 	if err != nil {
@@ -316,9 +337,11 @@ func slug(name string) string {
 func displayFor(f runFlags, stdout, stderr terminal) display {
 	switch {
 	case f.json:
-		return &events{w: stdout.w}
+		return &events{w: stdout.w, budget: f.budget}
 	case f.quiet > 0:
 		return silent{}
+	case f.budget > 0:
+		return &clock{w: stderr.w, budget: f.budget}
 	case stderr.live:
 		return &board{t: stderr}
 	}
@@ -385,7 +408,7 @@ func (d *delivery) finished(show display) error {
 	}
 	if d.f.json {
 		e := show.(*events)
-		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "cells", d.out.Manifest.Done,
+		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "replications", d.out.Manifest.Replications, "cells", d.out.Manifest.Done,
 			"played", d.out.Played, "results", filepath.Join(d.f.out, sim.ResultsFile), "results_sha256", d.out.Manifest.ResultsSHA, "report", page)
 		return nil
 	}
@@ -398,6 +421,9 @@ func (d *delivery) finished(show display) error {
 		fmt.Fprintf(w, "report   %s\n", page)
 	}
 	fmt.Fprintf(w, "results  %s\n", filepath.Join(d.f.out, sim.ResultsFile))
+	if d.f.budget > 0 {
+		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n", many(d.x.Replications, "replication"), d.f.budget)
+	}
 	if d.out.Played == 0 {
 		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")
 		return nil
