@@ -1,11 +1,13 @@
 // Package stats turns replications into statements with a stated error rate.
 //
-// Three kinds of statement live here:
+// Four kinds of statement live here:
 //
 //   - summaries of one sample: mean and standard error, quantiles, the mean of the worst share
 //     (summary.go);
 //   - exact intervals that hold for every law with the assumption named: Clopper–Pearson for a
 //     share, order statistics for a quantile (exact.go);
+//   - exact intervals for the mean of a bounded variable, for a fixed number of observations and for
+//     all numbers at once, and how rare a loss must be not to matter (betting.go);
 //   - statements about many means at once, by resampling whole replications: the studentised
 //     max-t factor, intervals for growth exponents (resample.go).
 //
