@@ -141,6 +141,7 @@ type Decision struct {
 	BasisSeq   uint64      `json:"basis_seq"`
 	Durable    bool        `json:"durable"`
 	Repeated   bool        `json:"repeated"`
+	Warnings   []string    `json:"warnings"` // what the model could not use of the request; the first affected decisions have it
 	Would      *Would      `json:"would"`
 	Explain    []Explained `json:"explain"`
 }
@@ -157,6 +158,7 @@ type Explained struct {
 	Propensity Fraction `json:"propensity"`
 	Votes      uint64   `json:"votes"`
 	Voters     uint64   `json:"voters"`
+	Alike      int      `json:"alike"` // candidates with equal features, which share votes and probability; 0 for one
 	Score      *float64 `json:"score"`
 }
 
@@ -234,6 +236,31 @@ func (e *lostError) Unwrap() error { return e.err }
 // CreateModel makes a model from a configuration, any value that becomes its JSON.
 func (c *Client) CreateModel(ctx context.Context, config any) error {
 	return c.call(ctx, "POST", "/v1/models", nil, config, nil)
+}
+
+// Model is what the server says of a model, in part; Get reads all of it.
+type Model struct {
+	Name     string            `json:"name"`
+	Kind     string            `json:"kind"`     // of the features: hashed, schema, vector or learn
+	Warnings []string          `json:"warnings"` // what it ignores, cannot tell apart or has assumed, and what to do
+	Notes    map[string]uint64 `json:"notes"`    // decisions by what encoding met
+	Range    struct {
+		Min      float64 `json:"min"`
+		Max      float64 `json:"max"`
+		Declared bool    `json:"declared"`
+	} `json:"range"`
+	// Missing is what an event without a reward counts, nil when it teaches nothing.
+	Missing *struct {
+		Value   float64 `json:"value"`
+		Adopted bool    `json:"adopted"` // from the data
+	} `json:"missing"`
+	Failed string `json:"failed"`
+}
+
+// Model reads a model.
+func (c *Client) Model(ctx context.Context, name string) (m Model, err error) {
+	err = c.Get(ctx, "/v1/models/"+url.PathEscape(name), &m)
+	return m, err
 }
 
 // Decide chooses an action. It makes an idempotency key when the request has none, unless calls are

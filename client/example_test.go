@@ -23,13 +23,13 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	if err := c.CreateModel(ctx, map[string]any{"id": "news", "dim": 2}); err != nil {
+	if err := c.CreateModel(ctx, map[string]any{"id": "news"}); err != nil {
 		panic(err)
 	}
-	d, err := c.Decide(ctx, "news", client.DecideRequest{Actions: []client.Action{
-		{ID: "a", Features: []float64{0.6, 0.8}},
-		{ID: "b", Features: []float64{1, 0}},
-	}})
+	d, err := c.Decide(ctx, "news", client.DecideRequest{
+		Context: map[string]any{"city": "Oslo", "age": 31},
+		Actions: []client.Action{{ID: "a", Features: map[string]any{"price": 0.4}}, {ID: "b"}},
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -37,8 +37,15 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
+	m, err := c.Model(ctx, "news")
+	if err != nil {
+		panic(err)
+	}
 	fmt.Println("durable:", d.Durable, "reward:", r.Status)
-	// Output: durable: true reward: accepted
+	fmt.Println("features:", m.Kind, "warnings:", len(m.Warnings))
+	// Output:
+	// durable: true reward: accepted
+	// features: hashed warnings: 0
 }
 
 // server returns the address of a server in memory.

@@ -16,6 +16,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/eventlog"
+	"troupe/serve/fold"
 )
 
 const childDir = "TROUPE_SERVE_CHILD"
@@ -28,7 +29,7 @@ func child() bool {
 		return false
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: 300})
+	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: 300, ExpireEvery: 10 * time.Millisecond})
 	if err != nil {
 		fmt.Println("E", err)
 		os.Exit(1)
@@ -38,7 +39,14 @@ func child() bool {
 			fmt.Println("E", err)
 			os.Exit(1)
 		}
+		c := DefaultConfig("h")
+		c.Reward.Window = Duration(20 * time.Millisecond)
+		if _, err := s.CreateModel(ctx, c, ""); err != nil {
+			fmt.Println("E", err)
+			os.Exit(1)
+		}
 	}
+	go hashedUser(ctx, s)
 	var mu sync.Mutex
 	say := func(format string, a ...any) {
 		mu.Lock()
@@ -67,6 +75,46 @@ func child() bool {
 		}()
 	}
 	select {}
+}
+
+// hashedUser sends numbers to a model of which little more than the name is given, and rewards for successes only, so
+// that its encoder's state changes all the time.
+func hashedUser(ctx context.Context, s *Server) {
+	for n := 0; ; n++ {
+		var list []Action
+		for k := range 6 {
+			list = append(list, Action{ID: fmt.Sprint(k), Features: fmt.Appendf(nil, `{"price": %d}`, (n+5*k)%41)})
+		}
+		d, err := s.Decide(ctx, "h", DecideRequest{Context: []byte(`{"city": "Oslo"}`), Actions: list})
+		if err == nil && d.Action.Index > 1 {
+			_, err = s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 3})
+		}
+		if err != nil {
+			fmt.Println("E", err)
+			return
+		}
+	}
+}
+
+// checkHashed compares the state of h, which was recovered from snapshots again and again, with the fold of
+// the whole log.
+func checkHashed(t *testing.T, s *Server) {
+	past := &fold.History{Log: logReader{s}, Nearest: func(uint64) []byte { return nil }}
+	past.First.Store(1)
+	f, _, err := past.Fold(nil, s.fold.Seq())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := s.fold.Named("h"), f.Named("h")
+	a, b := must(got.State()), must(want.State())
+	x := got.Memory
+	x.Statistics = want.Memory.Statistics // the digests of both are compared
+	if a.Digest() != b.Digest() || x != want.Memory || got.Counts != want.Counts {
+		t.Errorf("the recovered state of h is %+v, its log says %+v", got.Memory, want.Memory)
+	}
+	if len(got.Memory.Statistics.All()) != 1 || got.Memory.High != 4 || !got.Memory.Adopted || got.Counts.Defaulted == 0 {
+		t.Errorf("h has not met a Learned record, a wider range and a default reward: %+v", got.Memory)
+	}
 }
 
 func killModel() ModelConfig {
@@ -180,6 +228,7 @@ func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]s
 	if !all {
 		return
 	}
+	checkHashed(t, s)
 	// A second opinion: the policy, taught by the rewards as they stand in the log.
 	m := s.fold.Named("m")
 	p, err := m.Compiled.NewPolicy(m.Seed)
@@ -192,7 +241,7 @@ func checkKilled(t *testing.T, dir string, round int, decided, paid map[string]s
 			t.Fatal(err)
 		}
 		for _, r := range d.Events() {
-			if r, ok := r.(*eventlog.Reward); ok && !d.Repeat {
+			if r, ok := r.(*eventlog.Reward); ok && !d.Repeat && r.Model == m.ID {
 				if seen[r.Event] {
 					t.Errorf("event %v was paid twice", r.Event)
 				}

@@ -49,7 +49,7 @@ func (a *API) operations() []op {
 		// Models.
 		{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated, body: configDoc{},
 			summary: "Create a model",
-			doc:     "Only the id is needed: the default is an ensemble that learns its features from the first request.",
+			doc:     "Only the id is needed: the model then reads any request and learns from what is sent.",
 			route:   on(a.createModel)},
 		{id: "listModels", method: "GET", path: "/v1/models", scope: Read,
 			summary: "List the models",
