@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -68,7 +69,9 @@ func TestFaintActions(t *testing.T) {
 					if err := p.Select(&a, set, draw); err != nil {
 						t.Fatal(kind, err)
 					}
-					if err := prober.Prob(&law, set, draw); err != nil {
+					if err := prober.Prob(&law, set, draw); kind == "ensemble-pp" && errors.Is(err, bandit.ErrUnsupported) {
+						break // the law of its default reference is an integral
+					} else if err != nil {
 						t.Fatal(kind, err)
 					}
 					if !(law.Atoms[a.Index].P > 0) {
