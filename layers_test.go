@@ -43,7 +43,7 @@ var layers = map[string]string{
 	"serve/joined":          "eventlog logged serve/candidates serve/model",
 	"serve/choose":          "rng bandit actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "rng policy feature eventlog serve/model serve/candidates serve/fold serve/choose",
-	"serve/api":             "serve spec eventlog internal/rows",
+	"serve/api":             "serve spec eventlog internal/rows ope",
 	"client":                "",
 	"env":                   "rng bandit spec actionset dataset internal/linalg internal/logs internal/lockstep",
 	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep",

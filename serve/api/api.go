@@ -73,6 +73,7 @@ type API struct {
 	huma        huma.API
 	metrics     *metrics
 	flow        flow
+	verdicts    verdicts
 	openapi     []byte
 	docs        []byte
 	origin      *http.CrossOriginProtection
@@ -117,6 +118,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	}
 	a.describeLog()
 	a.pageRoutes()
+	a.modelPageRoutes()
 	a.personalizerRoutes()
 	if err := a.document(); err != nil {
 		return nil, err
@@ -361,7 +363,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if r.URL.Path == "/" || r.URL.Path == "/docs" {
+		if r.URL.Path == "/" || r.URL.Path == "/docs" || strings.HasPrefix(r.URL.Path, "/models/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}
 	}

@@ -32,8 +32,11 @@ var (
 	docsTemplate   = sync.OnceValue(func() *template.Template { return template.Must(template.New("docs").Parse(docsText)) })
 )
 
-// maxPageModels bounds the status page.
-const maxPageModels = 200
+// maxPageModels bounds the status page, maxWarned the models whose warning it quotes.
+const (
+	maxPageModels = 200
+	maxWarned     = 5
+)
 
 func (a *API) pageRoutes() {
 	a.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +100,7 @@ type named struct{ Name, Value string }
 
 // modelRow is one model on the status page.
 type modelRow struct {
-	Name, DecisionsRate, RewardsRate, Decisions, Rewards, Mean, Late, Waiting, Mode string
+	Name, DecisionsRate, RewardsRate, Decisions, Rewards, Mean, Late, Waiting, Mode, Warnings string
 
 	urgent bool
 	rate   float64
@@ -122,6 +125,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		Now, Head, URL string
 		Version, More  string
 		Alarms         []string
+		Warned         []named // models with their first warning
 		Facts, Log     []named
 		Models         []modelRow
 		Hour           *hour
@@ -129,14 +133,22 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	p.Style, p.Version, p.URL = template.CSS(styleSheet), a.opts.Version, baseURL(r)
 	p.Now = now.UTC().Format("2 Jan 2006, 15:04:05 UTC")
 	p.Alarms = alarms(&h, models)
-	p.Head = headline(&h, len(p.Alarms), h.Models)
+	warned := a.warnings(ctx, models, now)
+	p.Head = headline(len(p.Alarms), h.Models, countWarned(models, warned))
 	var decisions, rewards float64
 	known := len(models) == 0 // whether there is a rate to show: not in the first moments
 	for _, m := range models {
 		row := modelRow{
-			Name: m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions), Rewards: grouped(m.Counts.Rewards),
+			Warnings: "–",
+			Name:     m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions), Rewards: grouped(m.Counts.Rewards),
 			Mean: "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
 			urgent: m.Failed != "",
+		}
+		if w := warned[m.Name]; len(w) > 0 {
+			row.Warnings = strconv.Itoa(len(w))
+			if m.Failed == "" && len(p.Warned) < maxWarned {
+				p.Warned = append(p.Warned, named{m.Name, w[0].What})
+			}
 		}
 		if m.Paused {
 			row.Mode = "paused"
@@ -257,7 +269,8 @@ func alarms(h *serve.Health, models []serve.Model) []string {
 	return out
 }
 
-func headline(h *serve.Health, alarms, models int) string {
+// headline says how many models there are and whether something is wrong.
+func headline(alarms, models, warned int) string {
 	count := fmt.Sprintf("%d models", models)
 	switch models {
 	case 0:
@@ -265,13 +278,32 @@ func headline(h *serve.Health, alarms, models int) string {
 	case 1:
 		count = "One model"
 	}
+	var warning string
+	switch {
+	case warned == 1:
+		warning = " One model has a warning."
+	case warned > 1:
+		warning = fmt.Sprintf(" %d models have warnings.", warned)
+	}
 	switch {
 	case alarms == 1:
-		return count + ". One thing needs you."
+		return count + ". One thing needs you." + warning
 	case alarms > 1:
-		return fmt.Sprintf("%s. %d things need you.", count, alarms)
+		return fmt.Sprintf("%s. %d things need you.%s", count, alarms, warning)
+	case warned > 0:
+		return count + "." + warning
 	}
 	return count + ". All is well."
+}
+
+// countWarned counts the models with warnings; those that failed are among the alarms.
+func countWarned(models []serve.Model, warned map[string][]warning) (n int) {
+	for _, m := range models {
+		if m.Failed == "" && len(warned[m.Name]) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func logFacts(h *serve.Health) []named {

@@ -1,0 +1,459 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"troupe/serve"
+)
+
+var (
+	//go:embed page/model.css
+	modelStyle string
+	//go:embed page/model.html
+	modelText string
+
+	modelTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("model").Parse(modelText)) })
+)
+
+func (a *API) modelPageRoutes() {
+	a.mux.HandleFunc("GET /models/{model}", a.modelPage)
+	a.mux.HandleFunc("POST /models/{model}/try", a.tryPage)
+}
+
+// modelView is what the template shows.
+type modelView struct {
+	Style, ModelStyle          template.CSS
+	Now, Name, URL, Version    string
+	Lead                       []string
+	Warnings                   []warning
+	Facts                      []named
+	Read                       string // which part of the log
+	Broken                     string
+	Losses                     []string
+	Curve                      *curve
+	CurveText                  []string
+	Actions                    []actionRow
+	MoreActions                int
+	Histogram                  *histogram
+	Decisions                  []decisionRow
+	DecisionsText              string
+	Schema                     []schemaRow
+	SchemaText                 string
+	Learned                    []named
+	LearnedText                string
+	Config                     string
+	Changes                    []changeRow
+	ChangesText                string
+	Request, TryKey, TryBefore string
+	MayTry                     bool
+	Tried                      *tried
+}
+
+// tried is the answer to the form.
+type tried struct {
+	Problem   string
+	Event     string
+	Action    string
+	Answer    named // propensity
+	Explained []triedRow
+}
+
+type triedRow struct{ Action, Propensity, Votes, Score string }
+
+func (a *API) modelPage(w http.ResponseWriter, r *http.Request) {
+	a.showModel(w, r, http.StatusOK, "", nil)
+}
+
+// tryPage decides the request of the form and shows the page with the answer.
+func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
+	name, ctx := r.PathValue("model"), r.Context()
+	for _, scope := range []Scope{Read, Decide} {
+		if err := a.allow(ctx, scope, name); err != nil {
+			a.fail(w, r, problemOf(err))
+			return
+		}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 3*a.opts.MaxBody) // a form writes a byte as up to three
+	if err := r.ParseForm(); err != nil {
+		p := problem("malformed", "", "the form cannot be read")
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			p = problem("too_large", "", fmt.Sprintf("the form has more than %d bytes", large.Limit))
+		}
+		a.fail(w, r, p)
+		return
+	}
+	text := r.PostForm.Get("request")
+	d, err := a.try(ctx, name, text, r.PostForm.Get("key"))
+	if err != nil {
+		p := problemOf(err)
+		a.explain(ctx, p, err)
+		requestOf(ctx).problem = p.Code
+		say := p.Title
+		if p.Detail != "" {
+			say += ": " + p.Detail
+		}
+		if p.Field != "" {
+			say = p.Field + ": " + say
+		}
+		a.showModel(w, r, p.Status, text, &tried{Problem: say})
+		return
+	}
+	t := &tried{Event: d.EventID, Action: d.Action.ID, Answer: named{fmt.Sprintf("%d/%d", d.Propensity.Num, d.Propensity.Den), short(d.Propensity.Float())}}
+	for _, e := range d.Explain {
+		row := triedRow{e.ID, fmt.Sprintf("%d/%d", e.Propensity.Num, e.Propensity.Den), "–", "–"}
+		if e.Voters > 0 {
+			row.Votes = fmt.Sprintf("%d/%d", e.Votes, e.Voters)
+		}
+		if e.Score != nil {
+			row.Score = short(*e.Score)
+		}
+		t.Explained = append(t.Explained, row)
+	}
+	a.showModel(w, r, http.StatusOK, text, t)
+}
+
+// try makes a deferred decision: it is recorded, and counts only after :activate or a reward.
+func (a *API) try(ctx context.Context, name, text, key string) (serve.Decision, error) {
+	var b decideBody
+	if err := decodeJSON([]byte(text), &b); err != nil {
+		return serve.Decision{}, err
+	}
+	b.Explain, b.DeferActivation = "full", true
+	req, err := b.request(a, "", key, caller(ctx))
+	if err != nil {
+		return serve.Decision{}, err
+	}
+	return a.svc.Decide(ctx, name, req)
+}
+
+// showModel writes the page.
+func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, t *tried) {
+	name, ctx := r.PathValue("model"), r.Context()
+	if err := a.allow(ctx, Read, name); err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	m, err := a.svc.GetModel(ctx, name)
+	if err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	select {
+	case a.exports <- struct{}{}:
+		defer func() { <-a.exports }()
+	default:
+		a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d other readings of the log are under way", maxExports)))
+		return
+	}
+	h, err := a.history(ctx, &m, bounds{pageEntries, pageDecisions})
+	if err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	v := a.viewOf(ctx, &m, h)
+	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t, "page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
+	v.MayTry = requestOf(ctx).holder.may(Decide)
+	if request == "" {
+		v.Request = exampleRequest(h.request)
+	}
+	var b bytes.Buffer
+	if err := modelTemplate().Execute(&b, v); err != nil {
+		a.fail(w, r, problemOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "same-origin") // the form's Origin header must not become null
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	w.Write(b.Bytes())
+}
+
+// exampleRequest is what the form begins with: the newest request of the log where requests are kept.
+func exampleRequest(kept []byte) string {
+	var b bytes.Buffer
+	if len(kept) > 0 && len(kept) < 4096 && decodeJSON(kept, &decideBody{}) == nil && json.Indent(&b, kept, "", "  ") == nil {
+		return b.String()
+	}
+	return "{\n  \"context\": {\"user\": {\"city\": \"Oslo\", \"age\": 31}},\n  \"actions\": [\n    {\"id\": \"a\", \"features\": {\"price\": 0.4}},\n    {\"id\": \"b\", \"features\": {\"price\": 0.9}}\n  ]\n}"
+}
+
+// viewOf fills the page from the model and the newest entries of its log.
+func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
+	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name, Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
+	v.Now = a.opts.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
+	v.Warnings = together(countWarnings(m), historyWarnings(h, m))
+	v.Facts = factsOf(m)
+	v.Read = readText(m, h)
+	t := termsOf(m)
+	v.curve(h, &t)
+	v.Actions, v.MoreActions = actionsOf(h, &t)
+	v.Histogram = histogramOf(h)
+	v.Decisions = newestDecisions(h)
+	if ds := h.decisions; len(ds) >= someDecisions && !slices.ContainsFunc(ds, func(d *past) bool { return d.context != ds[0].context }) {
+		v.DecisionsText = fmt.Sprintf("All %s decisions read have the same context, or none.", grouped(uint64(len(ds))))
+	}
+	v.Schema, v.SchemaText = schemaOf(m)
+	v.Schema = append(v.Schema, numbersOf(m)...)
+	v.Learned, v.LearnedText = a.learned(ctx, m)
+	v.Config = configText(m.Config)
+	v.Changes = changesOf(h.changes)
+	v.ChangesText = fmt.Sprintf("Version %d of the configuration.", m.ConfigVersion)
+	if h.from > h.first {
+		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) + " are not listed, but for the last one; the export of the log has all."
+	}
+	if m.Kind == "learn" && m.Dim == 0 {
+		v.TryBefore = "This model takes its schema from its first request, and a trial is that request: send one like those that will come."
+	}
+	state := "This model is " + cmp.Or(m.Config.Mode, "online") + "."
+	if m.Paused {
+		state = "This model is paused: decisions are refused, rewards still count."
+	}
+	v.Lead = append(v.Lead, state)
+	if len(v.Warnings) == 0 && m.Counts.Decisions > 0 {
+		v.Lead = append(v.Lead, "Nothing in its counts or its newest decisions calls for a warning.")
+	}
+	return v
+}
+
+// readText says what the page looked at.
+func readText(m *serve.Model, h *modelHistory) string {
+	if len(h.decisions) == 0 {
+		return fmt.Sprintf("No decision of this model is in log entries %s to %s.", grouped(h.from), grouped(h.to))
+	}
+	s := fmt.Sprintf("From the log, entries %s to %s: %s decisions of this model.", grouped(h.from), grouped(h.to), grouped(uint64(len(h.decisions))))
+	if h.from > h.first {
+		s += fmt.Sprintf(" The page reads back until it has %s decisions or has read %s entries; older decisions are in the counts above and in the export of the log.", grouped(pageDecisions), grouped(pageEntries))
+	}
+	return s + " It is the same after a restart."
+}
+
+func factsOf(m *serve.Model) []named {
+	c := &m.Counts
+	mean := "–"
+	if c.Rewards > 0 {
+		mean = short(c.RewardSum / float64(c.Rewards))
+	}
+	return []named{
+		{"decisions", grouped(c.Decisions)}, {"rewards", grouped(c.Rewards)}, {"mean of the rewards sent", mean},
+		{"windows open", grouped(c.Open)}, {"late rewards", grouped(c.Late)}, {"windows closed without a reward", grouped(c.Expired)},
+		{"of these with the default", grouped(c.Defaulted)}, {"repeated rewards", grouped(c.Duplicates)}, {"rewards that did not count", grouped(c.Ignored)},
+		{"updates of the policy", grouped(c.Learned)},
+	}
+}
+
+// curve fills the picture of the rewards and the sentences below it.
+func (v *modelView) curve(h *modelHistory, t *terms) {
+	es, outside := estimate(h, t)
+	say := func(format string, args ...any) { v.CurveText = append(v.CurveText, fmt.Sprintf(format, args...)) }
+	if len(es) == 0 {
+		say("No decision among those read has a final reward yet.")
+		if t.unsettling {
+			say("A reward is final when the window of its decision is over.")
+		}
+		return
+	}
+	last := &es[len(es)-1]
+	var from, to string
+	for _, d := range h.decisions {
+		if _, final := h.value(d, t); final {
+			if to = when(d.time); from == "" {
+				from = to
+			}
+		}
+	}
+	v.Curve = drawCurve(es, outside == 0, from, to)
+	if outside > 0 {
+		say("Mean reward %s over %s decisions with a final reward. There is no interval: %s rewards are outside the present range.", short(last.played.Mean), grouped(uint64(last.n)), grouped(uint64(outside)))
+	} else {
+		say("Mean reward %s over %s decisions with a final reward, between %s and %s at any time you look.", short(last.played.Mean), grouped(uint64(last.n)), short(last.played.Low), short(last.played.High))
+	}
+	switch {
+	case last.weighed == 0:
+		say("The log supports no comparison with uniform play: the model's own choices were not played.")
+	case last.supports() && outside == 0:
+		say("Uniform play would have earned %s by inverse propensities (SNIPS), between %s and %s.", short(last.uniform.Mean), short(last.uniform.Low), short(last.uniform.High))
+		switch {
+		case last.played.Low > last.uniform.High:
+			say("The model is better than uniform play.")
+		case last.played.High < last.uniform.Low:
+			say("The model is worse than uniform play.")
+		default:
+			say("The intervals overlap: the difference is not certain yet.")
+		}
+		say("The two intervals hold together, at all times, with probability 95 %%.")
+	case outside == 0:
+		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights 1/(K·p) have mean %s over %s decisions and should be near 1. Actions that are never taken cannot be compared; a floor would make them comparable.",
+			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(uint64(last.weighed)))
+	}
+	if !t.declared && outside == 0 {
+		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min), short(t.max))
+	}
+	if t.missing {
+		say("A missing reward counts as %s here, for all decisions whose window is over.", short(t.fallback))
+	}
+	if t.unsettling {
+		say("Decisions whose window is open are not among them.")
+	} else {
+		say("Decisions without a reward are not among them, because a missing reward counts as nothing.")
+	}
+}
+
+// schemaRow is one feature of the schema.
+type schemaRow struct{ Name, Kind, Rest string }
+
+const maxSchemaRows = 200
+
+// schemaOf lists the features.
+func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
+	switch {
+	case m.Kind == "hashed":
+		return nil, "Features are hashed: every name, type and value has a weight from the start, and nothing is declared." + notesText(m)
+	case m.Config.Features.Schema == nil && m.Dim > 0:
+		return nil, fmt.Sprintf("The model has no schema; its vectors have %d numbers.", m.Dim)
+	case m.Config.Features.Schema == nil:
+		return nil, "The model has no schema yet."
+	}
+	var s struct {
+		Model    string                       `json:"model"`
+		Unknown  string                       `json:"unknown"`
+		Features []map[string]json.RawMessage `json:"features"`
+		Crosses  [][]string                   `json:"crosses"`
+	}
+	if err := json.Unmarshal(m.Config.Features.Schema.Canonical(), &s); err != nil {
+		return nil, "The schema cannot be read: " + err.Error()
+	}
+	plain := func(b json.RawMessage) (text string) {
+		if json.Unmarshal(b, &text) != nil {
+			text = string(b)
+		}
+		return text
+	}
+	for _, f := range s.Features[:min(len(s.Features), maxSchemaRows)] {
+		row := schemaRow{Name: plain(f["feature"]), Kind: plain(f["kind"])}
+		var rest []string
+		for _, k := range sortedKeys(f) {
+			if k != "feature" && k != "kind" {
+				rest = append(rest, k+" "+clipped(string(f[k]), 160))
+			}
+		}
+		row.Rest = strings.Join(rest, "; ")
+		rows = append(rows, row)
+	}
+	text = fmt.Sprintf("%d features and %d crosses, in %d coordinates; model %s.", len(s.Features), len(s.Crosses), m.Dim, cmp.Or(s.Model, "shared"))
+	if len(rows) < len(s.Features) {
+		text += fmt.Sprintf(" The table has the first %d.", len(rows))
+	}
+	return rows, text + notesText(m)
+}
+
+// notesText says how many decisions had features that were ignored, clamped and so on.
+func notesText(m *serve.Model) string {
+	var out []string
+	for _, k := range sortedKeys(m.Notes) {
+		out = append(out, fmt.Sprintf("%s %s", k, grouped(m.Notes[k])))
+	}
+	if len(out) == 0 {
+		return " No decision had a feature that was ignored, clamped or of another type."
+	}
+	return " Decisions by what encoding met: " + strings.Join(out, ", ") + "."
+}
+
+// numbersOf lists the scales of number features.
+func numbersOf(m *serve.Model) (out []schemaRow) {
+	for _, x := range m.Numbers[:min(len(m.Numbers), maxSchemaRows)] {
+		row := schemaRow{Name: x.Name, Kind: "number", Rest: fmt.Sprintf("mean %s, deviation %s", short(x.Mean), short(x.Deviation))}
+		if x.Width != nil {
+			row.Rest += fmt.Sprintf(" of asinh((x − %s)/%s)", short(*x.Center), short(*x.Width))
+		}
+		if x.Generation > 1 {
+			row.Rest += fmt.Sprintf("; measured %d times", x.Generation)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// learnersOf lists the models that learn side by side.
+func learnersOf(m *serve.Model) (out []named) {
+	for _, l := range m.Learners {
+		name := l.Link + " model"
+		if l.Pairs {
+			name += " with pairs of features"
+		}
+		if l.Playing {
+			name += ", plays now"
+		}
+		out = append(out, named{name, fmt.Sprintf("error %s of the range; %s coordinates", short(l.Error), grouped(uint64(max(0, l.Touched))))})
+	}
+	return out
+}
+
+// The weights are shown for models that are not large: reading them copies the state.
+const (
+	maxWeightDim  = 2048
+	maxWeightRows = 24
+)
+
+// learned lists the largest weights.
+func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
+	switch {
+	case len(m.Learners) > 0:
+		return learnersOf(m), "Models that learn side by side; the one with the smaller error plays. Their weights are by hash, without names."
+	case m.Dim == 0:
+		return nil, "There are no weights yet."
+	}
+	if m.Dim > maxWeightDim {
+		return nil, fmt.Sprintf("The model has %d coordinates; GET /v1/models/%s/state has their weights.", m.Dim, m.Name)
+	}
+	s, err := a.svc.State(ctx, m.Name)
+	if err != nil {
+		return nil, "The weights cannot be read: " + problemOf(err).Detail
+	}
+	if len(s.Theta) == 0 {
+		return nil, "The policy has no weights to show."
+	}
+	order := make([]int, len(s.Theta))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(math.Abs(s.Theta[j]), math.Abs(s.Theta[i])) })
+	var out []named
+	for _, i := range order[:min(len(order), maxWeightRows)] {
+		name := fmt.Sprintf("coordinate %d", i)
+		if i < len(s.Coordinates) {
+			name = clipped(s.Coordinates[i], 120)
+		}
+		out = append(out, named{name, short(s.Theta[i])})
+	}
+	return out, fmt.Sprintf("The largest weights of the estimate θ̂ after %s updates, of %d.", grouped(s.Learned), len(s.Theta))
+}
+
+const maxConfigText = 16 << 10
+
+// configText prints the configuration; a long catalogue is cut.
+func configText(c serve.ModelConfig) string {
+	var note string
+	if len(c.Actions) > maxActionRows {
+		note = fmt.Sprintf("\n… and %d more actions", len(c.Actions)-maxActionRows)
+		c.Actions = c.Actions[:maxActionRows]
+	}
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err.Error()
+	}
+	return clipped(string(b), maxConfigText) + note
+}

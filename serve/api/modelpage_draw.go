@@ -1,0 +1,326 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/eventlog"
+	"troupe/ope"
+)
+
+// The curves have at most curvePoints points. The four bounds of the two intervals hold together with
+// probability 95 %.
+const (
+	curvePoints = 80
+	boundAlpha  = 0.05 / 4
+)
+
+// interval is an estimate with its time-uniform bounds.
+type interval struct{ Mean, Low, High float64 }
+
+// estimates are the mean reward and that of uniform play after the first n valued decisions.
+type estimates struct {
+	n       int
+	played  interval
+	uniform interval
+	weight  float64 // mean of the weights 1/(K·p): the share of candidates that the model may take, on average
+	weighed int     // decisions that support the comparison
+}
+
+// estimate goes through the decisions with a final reward in the order of the log and returns the estimates at
+// curvePoints places. With y in [0, 1] (rewards are scaled to their range) and w = 1/(K·p), where p is the logged
+// propensity of the action among K candidates:
+//
+//	played   (1/n) Σ y,            bounds from the sequences of y and of 1 − y;
+//	uniform  Σ w·y / Σ w (SNIPS),  bounds from the sequences of w·y and of w·(1 − y).
+//
+// The mean of w·y is at most the value of uniform play, also when some actions have probability 0, and that of
+// w·(1 − y) at most one minus it. So the bounds hold with any support (ope.Sequence). outside counts the rewards
+// that are not in the range; with any, there is no interval.
+func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
+	var valued []*past
+	var values []float64
+	for _, d := range h.decisions {
+		y, final := h.value(d, t)
+		if !final {
+			continue
+		}
+		if valued, values = append(valued, d), append(values, y); y < t.min || y > t.max {
+			outside++
+		}
+	}
+	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
+	scale := t.max - t.min
+	var sum, weights, weighted float64
+	weighed := 0
+	for i, d := range valued {
+		y := (values[i] - t.min) / scale
+		sum += y
+		if outside == 0 {
+			up.Add(y)
+			down.Add(1 - y)
+		}
+		if (d.mode == eventlog.Online || d.mode == eventlog.Frozen) && d.num > 0 && d.offered > 0 {
+			w := float64(d.den) / (float64(d.num) * float64(d.offered))
+			weighed, weights, weighted = weighed+1, weights+w, weighted+w*y
+			if outside == 0 {
+				uniUp.Add(w * y)
+				uniDown.Add(w * (1 - y))
+			}
+		}
+		// The last place is always one of them.
+		if n := i + 1; n*curvePoints/len(valued) == i*curvePoints/len(valued) && n < len(valued) {
+			continue
+		}
+		e := estimates{n: i + 1, weighed: weighed}
+		value := func(u float64) float64 { return t.min + scale*u }
+		e.played.Mean = value(sum / float64(i+1))
+		if weighed > 0 {
+			e.weight = weights / float64(weighed)
+			e.uniform.Mean = value(weighted / weights)
+		}
+		if outside == 0 {
+			e.played.Low, e.played.High = value(up.Lower(boundAlpha, 0, 1)), value(1-down.Lower(boundAlpha, 0, 1))
+			if weighed > 0 {
+				e.uniform.Low, e.uniform.High = value(uniUp.Lower(boundAlpha, 0, 1)), value(1-uniDown.Lower(boundAlpha, 0, 1))
+			}
+		}
+		out = append(out, e)
+	}
+	return out, outside
+}
+
+// supports reports whether the log supports a number for uniform play, not only bounds.
+func (e *estimates) supports() bool {
+	return e.weighed >= fewDecisions && e.weight > 0.8 && e.weight < 1.25
+}
+
+// tick is a word beside a curve, at a percentage from the top.
+type tick struct {
+	At, Text string
+	Y        float64 // in the square
+}
+
+// curve is the picture of the mean reward: paths in a square of 1000.
+type curve struct {
+	Label            string
+	Band, Line       string
+	OtherBand, Other string
+	Ticks, Ends      []tick
+	From, To         string
+	Supported        bool
+}
+
+func drawCurve(es []estimates, interval bool, from, to string) *curve {
+	if len(es) < 2 {
+		return nil
+	}
+	last := &es[len(es)-1]
+	c := &curve{From: from, To: to, Supported: last.supports()}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	see := func(v ...float64) { lo, hi = min(lo, slices.Min(v)), max(hi, slices.Max(v)) }
+	for i := range es {
+		see(es[i].played.Mean)
+		if c.Supported && 4*i >= len(es) { // the first ratios have few weights
+			see(es[i].uniform.Mean)
+		}
+	}
+	if interval {
+		see(last.played.Low, last.played.High)
+		if c.Supported {
+			see(last.uniform.Low, last.uniform.High)
+		}
+	}
+	if hi-lo < 1e-9*max(1, math.Abs(hi)) {
+		lo, hi = lo-0.5, hi+0.5
+	}
+	pad := 0.08 * (hi - lo)
+	lo, hi = lo-pad, hi+pad
+	y := func(v float64) float64 { return min(1000, max(0, 1000*(hi-v)/(hi-lo))) }
+	x := func(i int) float64 { return 1000 * float64(es[i].n) / float64(last.n) }
+	path := func(value func(*estimates) float64) string {
+		var b strings.Builder
+		for i := range es {
+			fmt.Fprintf(&b, "%c%.0f %.0f", "ML"[min(i, 1)], x(i), y(value(&es[i])))
+		}
+		return b.String()
+	}
+	band := func(low, high func(*estimates) float64) string {
+		var b strings.Builder
+		b.WriteString(path(low))
+		for i := range slices.Backward(es) {
+			fmt.Fprintf(&b, "L%.0f %.0f", x(i), y(high(&es[i])))
+		}
+		return b.String() + "Z"
+	}
+	c.Line = path(func(e *estimates) float64 { return e.played.Mean })
+	if interval {
+		c.Band = band(func(e *estimates) float64 { return e.played.Low }, func(e *estimates) float64 { return e.played.High })
+	}
+	at := func(v float64) string { return strconv.FormatFloat(y(v)/10, 'f', 1, 64) }
+	c.Ends = []tick{{At: at(last.played.Mean), Text: "this model"}}
+	c.Label = fmt.Sprintf("Mean reward so far: %s after %d decisions.", short(last.played.Mean), last.n)
+	if c.Supported {
+		c.Other = path(func(e *estimates) float64 {
+			if e.weighed == 0 {
+				return last.uniform.Mean
+			}
+			return e.uniform.Mean
+		})
+		if interval {
+			c.OtherBand = band(func(e *estimates) float64 { return e.uniform.Low }, func(e *estimates) float64 { return e.uniform.High })
+		}
+		top := y(last.uniform.Mean)
+		if mine := y(last.played.Mean); math.Abs(top-mine) < 80 { // the words must not lie on each other
+			top = mine + math.Copysign(80, top-mine)
+		}
+		c.Ends = append(c.Ends, tick{At: strconv.FormatFloat(top/10, 'f', 1, 64), Text: "uniform play"})
+		c.Label += fmt.Sprintf(" Uniform play: %s.", short(last.uniform.Mean))
+	}
+	for i := range 4 {
+		v := hi - float64(i)/3*(hi-lo)
+		c.Ticks = append(c.Ticks, tick{at(v), axis(v, hi-lo), math.Round(y(v))})
+	}
+	return c
+}
+
+// axis prints a value with the digits that a range needs.
+func axis(v, span float64) string {
+	digits := int(max(0, math.Ceil(1.3-math.Log10(span))))
+	return strconv.FormatFloat(v, 'f', min(digits, 8), 64)
+}
+
+// short prints a value with four digits.
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+func percent(part, all int) string {
+	if all == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(all), 'f', 1, 64)
+}
+
+// actionRow is one action and its share of the decisions.
+type actionRow struct{ Name, Count, Share, Mean, Rewarded string }
+
+const maxActionRows = 20
+
+// actionsOf counts the actions, the most frequent first; more is how many have no row.
+func actionsOf(h *modelHistory, t *terms) (rows []actionRow, more int) {
+	type sums struct {
+		n, valued int
+		sum       float64
+	}
+	all, total := map[string]*sums{}, 0
+	for _, d := range h.decisions {
+		if d.inactive {
+			continue
+		}
+		s := all[d.action]
+		if s == nil {
+			s = &sums{}
+			all[d.action] = s
+		}
+		s.n, total = s.n+1, total+1
+		if y, final := h.value(d, t); final {
+			s.valued, s.sum = s.valued+1, s.sum+y
+		}
+	}
+	names := sortedKeys(all)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(all[b].n, all[a].n) })
+	for _, name := range names[:min(len(names), maxActionRows)] {
+		s := all[name]
+		row := actionRow{Name: clipped(name, 120), Count: grouped(uint64(s.n)), Share: percent(s.n, total), Mean: "–", Rewarded: grouped(uint64(s.valued))}
+		if name == "" {
+			row.Name = "without an id"
+		}
+		if s.valued > 0 {
+			row.Mean = short(s.sum / float64(s.valued))
+		}
+		rows = append(rows, row)
+	}
+	return rows, len(names) - len(rows)
+}
+
+// histogram is the propensities in ten bins, in a picture of 600 × 120.
+type histogram struct {
+	Label string
+	Bars  []histogramBar
+	N     string
+}
+
+type histogramBar struct {
+	X, Y, H float64
+	Text    string
+}
+
+func histogramOf(h *modelHistory) *histogram {
+	var bins [10]int
+	n := 0
+	for _, d := range h.decisions {
+		if d.policy() && d.den > 0 {
+			bins[min(9, int(10*float64(d.num)/float64(d.den)))]++
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	most := slices.Max(bins[:])
+	out := &histogram{N: grouped(uint64(n))}
+	var words []string
+	for i, c := range bins {
+		tall := math.Round(1000*float64(c)/float64(most)) / 10
+		text := fmt.Sprintf("%.1f to %.1f: %d", float64(i)/10, float64(i+1)/10, c)
+		out.Bars = append(out.Bars, histogramBar{float64(60*i + 3), 100 - tall, tall, text})
+		if c > 0 {
+			words = append(words, text)
+		}
+	}
+	out.Label = "Decisions by propensity. " + strings.Join(words, "; ") + "."
+	return out
+}
+
+// decisionRow is one of the newest decisions.
+type decisionRow struct{ ID, Short, Time, Action, Context, Candidates, Votes, Propensity, Reward, State string }
+
+const maxDecisionRows = 20
+
+func newestDecisions(h *modelHistory) (out []decisionRow) {
+	for _, d := range slices.Backward(h.decisions[max(0, len(h.decisions)-maxDecisionRows):]) {
+		row := decisionRow{
+			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60), Context: d.context.String(),
+			Candidates: fmt.Sprintf("%d, %v", d.offered, d.candidates), Votes: "–", Propensity: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
+		}
+		if d.context == 0 {
+			row.Context = "none"
+		}
+		if d.voters > 0 {
+			row.Votes = fmt.Sprintf("%d/%d", d.votes, d.voters)
+		}
+		if d.rewarded || d.fallback {
+			row.Reward = short(d.y)
+		}
+		switch {
+		case d.fallback:
+			row.State = "default"
+		case d.rewarded:
+			row.State = "rewarded"
+		case d.closed:
+			row.State = "no reward"
+		case d.inactive:
+			row.State = "not activated"
+		default:
+			row.State = "waiting"
+		}
+		if d.mode != eventlog.Online {
+			row.State += ", " + d.mode.String()
+		}
+		out = append(out, row)
+	}
+	return out
+}

@@ -1,0 +1,319 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve"
+)
+
+// How much of the log the page of a model reads, from the newest entry back. The first chunk has firstChunk entries
+// and each older one has twice as many, so that a log with many decisions in an entry is not read further than
+// needed. The bounds count entries and decisions and not time: the same log always gives the same page.
+const (
+	firstChunk    = 64
+	pageEntries   = firstChunk * (1<<8 - 1)
+	pageDecisions = 10_000
+)
+
+// bounds say how much of a log is read.
+type bounds struct{ entries, decisions int }
+
+// past is a decision of the model and what became of it, as far as the entries say that were read.
+type past struct {
+	model               eventlog.ID
+	seq                 uint64
+	id, action          string
+	num, den            uint64
+	votes, voters       uint64
+	offered             uint32
+	mode                eventlog.Mode
+	context, candidates eventlog.ID
+	notes               eventlog.Notes
+	time, deadline      int64 // ns since 1970
+
+	inactive bool // deferred, and neither activated nor rewarded
+	rewarded bool
+	closed   bool // its window
+	fallback bool // closed without a reward, y is the default
+	y        float64
+	keys     []eventlog.ID
+}
+
+// policy reports whether the policy chose among several candidates.
+func (d *past) policy() bool {
+	return !d.inactive && d.offered > 1 && (d.mode == eventlog.Online || d.mode == eventlog.Frozen)
+}
+
+// modelHistory is what the newest entries of the log say of a model.
+type modelHistory struct {
+	from, to  uint64 // the entries that were read
+	first     uint64 // where the model's part of the log begins
+	decisions []*past
+	late      int
+	request   []byte // of the newest decision that kept its request, in entry requestSeq
+	changes   []*serve.LogRecord
+	losses    []string
+	clock     int64 // of the newest record
+	broken    string
+
+	requestSeq uint64
+}
+
+// step is one record on its way from the log to the join.
+type step struct {
+	at       serve.LogRecord
+	decision *past
+}
+
+// history reads the newest entries of the log of a model. A failure while it reads leaves what was read before.
+func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHistory, error) {
+	start, err := a.svc.Log(ctx, m.Name, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied}
+	var chunks [][]step
+	next, found := h.to+1, 0
+	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions && h.broken == ""; size *= 2 {
+		from := max(h.first, next-min(next, size))
+		page, err := a.svc.Log(ctx, m.Name, from, int(next-from))
+		if err != nil {
+			return nil, err
+		}
+		var chunk []step
+		for r, err := range page.Records {
+			if err != nil {
+				h.broken = problemOf(err).Detail
+				break
+			}
+			s := h.step(r)
+			if s.decision != nil {
+				found++
+			}
+			chunk = append(chunk, s)
+		}
+		if h.broken == "" {
+			next = from
+			chunks = append(chunks, chunk)
+		}
+	}
+	h.from = next
+	open := map[eventlog.Event]*past{}
+	for _, chunk := range slices.Backward(chunks) {
+		for i := range chunk {
+			h.join(&chunk[i], open, m.Config.Reward.Rule)
+		}
+	}
+	h.outside(ctx, a, m)
+	return h, nil
+}
+
+// step keeps what the page needs of a record: no vectors.
+func (h *modelHistory) step(r serve.LogRecord) step {
+	switch x := r.Record.(type) {
+	case *eventlog.Decision:
+		d := &past{
+			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters, offered: x.Offered, mode: x.Mode,
+			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline, inactive: x.Deferred,
+		}
+		if int(x.Index) < len(x.Law) {
+			d.votes = x.Law[x.Index]
+		}
+		if len(x.Request) > 0 && r.Seq >= h.requestSeq {
+			h.request, h.requestSeq = x.Request, r.Seq
+		}
+		h.clock = max(h.clock, x.Time)
+		return step{serve.LogRecord{Seq: r.Seq, Event: r.Event}, d}
+	case *eventlog.Reward:
+		y := *x
+		y.X, y.Atoms = nil, nil
+		r.Record = &y
+		h.clock = max(h.clock, x.Time)
+	case *eventlog.Expire:
+		h.clock = max(h.clock, x.Time)
+	}
+	return step{at: r}
+}
+
+// join adds one record, in the order of the log. The decisions of rewards that are older than what was read are not
+// known; such rewards are left out.
+func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string) {
+	if s.decision != nil {
+		open[s.at.Event] = s.decision
+		h.decisions = append(h.decisions, s.decision)
+		return
+	}
+	switch r := s.at.Record.(type) {
+	case *eventlog.Activate:
+		if d := open[r.Event]; d != nil {
+			d.inactive = false
+		}
+	case *eventlog.Reward:
+		d := open[r.Event]
+		switch {
+		case d == nil:
+		case d.closed:
+			h.late++
+		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && rule == "first":
+		default:
+			if r.Key != 0 {
+				d.keys = append(d.keys, r.Key)
+			}
+			if d.y = d.y + r.Y; rule != "sum" {
+				d.y = r.Y
+			}
+			d.rewarded, d.inactive = true, false
+		}
+	case *eventlog.Expire:
+		for i := range r.Count {
+			d := open[eventlog.Event{Epoch: r.Event.Epoch, Batch: r.Event.Batch, Index: r.Event.Index + i}]
+			if d == nil || d.model != r.Model || d.closed {
+				continue
+			}
+			d.closed = true
+			if !d.rewarded && r.Default && !d.inactive {
+				d.fallback, d.y = true, r.Y
+			}
+		}
+	case *eventlog.Control:
+		h.changes = append(h.changes, &s.at)
+	case *eventlog.Loss:
+		h.losses = append(h.losses, fmt.Sprintf("entries %d to %d: %s", r.First, r.Last, r.Reason))
+	}
+}
+
+// outside adds the creation and the last change of the model, when they are older than what was read.
+func (h *modelHistory) outside(ctx context.Context, a *API, m *serve.Model) {
+	var older []*serve.LogRecord
+	for _, seq := range slices.Compact([]uint64{m.Created.Seq, m.Changed.Seq}) {
+		if seq >= h.from || seq < h.first || seq == 0 {
+			continue
+		}
+		page, err := a.svc.Log(ctx, m.Name, seq, 1)
+		if err != nil {
+			continue // trimmed meanwhile
+		}
+		for r, err := range page.Records {
+			if _, ok := r.Record.(*eventlog.Control); ok && err == nil {
+				older = append(older, &r)
+			}
+		}
+	}
+	h.changes = append(older, h.changes...)
+}
+
+// terms are how the page reads rewards: the model's present rule, range and value of a missing reward.
+type terms struct {
+	rule       string
+	min, max   float64
+	declared   bool // rewards outside are refused
+	missing    bool // a missing reward counts as fallback
+	fallback   float64
+	unsettling bool // the value of a reward may change until the window is over
+}
+
+func termsOf(m *serve.Model) terms {
+	r := &m.Config.Reward
+	t := terms{rule: r.Rule, min: r.Min, max: r.Max, declared: m.Range.Declared, missing: r.Default.Set, fallback: r.Default.Value}
+	if m.Range.Max > m.Range.Min {
+		t.min, t.max = m.Range.Min, m.Range.Max
+	}
+	if m.Missing != nil {
+		t.missing, t.fallback = true, m.Missing.Value
+	}
+	t.unsettling = t.missing || t.rule != "first"
+	return t
+}
+
+// value returns the reward of a decision when it is final. When a missing reward counts as something, the rewards of
+// open windows wait: those that come early would otherwise count before those that never come. For the same reason it
+// counts for all decisions, also for those from before it was set.
+func (h *modelHistory) value(d *past, t *terms) (float64, bool) {
+	over := d.closed || d.deadline != 0 && d.deadline <= h.clock
+	switch {
+	case d.inactive:
+		return 0, false
+	case d.rewarded:
+		return d.y, over || !t.unsettling
+	case d.fallback:
+		return d.y, true
+	}
+	return t.fallback, d.closed && t.missing
+}
+
+// changeRow is one line of the history of a configuration.
+type changeRow struct{ Time, Seq, Act, Who, What string }
+
+// changesOf describes the control records, newest first.
+func changesOf(records []*serve.LogRecord) (out []changeRow) {
+	var before map[string]json.RawMessage
+	for _, r := range records {
+		c := r.Record.(*eventlog.Control)
+		row := changeRow{Time: when(c.Time), Seq: grouped(r.Seq), Act: c.Act.String(), Who: c.Caller}
+		if row.Who == "" {
+			row.Who = "without a key"
+		}
+		var x struct {
+			Config map[string]json.RawMessage `json:"config"`
+		}
+		if len(c.Config) > 0 && json.Unmarshal(c.Config, &x) == nil && x.Config != nil {
+			if before != nil {
+				row.What = differences(before, x.Config)
+			}
+			before = x.Config
+		}
+		if c.AtSeq > 0 {
+			row.What = strings.TrimPrefix(row.What+fmt.Sprintf("; to the state after entry %d", c.AtSeq), "; ")
+		}
+		out = append(out, row)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// differences names the members that changed.
+func differences(before, after map[string]json.RawMessage) string {
+	both := map[string]bool{}
+	for k := range before {
+		both[k] = true
+	}
+	for k := range after {
+		both[k] = true
+	}
+	var out []string
+	for _, k := range sortedKeys(both) {
+		if !bytes.Equal(before[k], after[k]) {
+			out = append(out, fmt.Sprintf("%s: %s → %s", k, clipped(string(before[k]), 120), clipped(string(after[k]), 120)))
+		}
+	}
+	if len(out) == 0 {
+		return "nothing differs from the change before"
+	}
+	return strings.Join(out, "; ")
+}
+
+// clipped cuts a long text for the page, at the beginning of a character.
+func clipped(s string, n int) string {
+	switch {
+	case s == "":
+		return "none"
+	case len(s) <= n:
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// when prints a time of the log.
+func when(ns int64) string {
+	if ns == 0 {
+		return "–"
+	}
+	return time.Unix(0, ns).UTC().Format("2 Jan 2006, 15:04:05")
+}

@@ -1,0 +1,303 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+	"troupe/serve"
+)
+
+// fill makes a model and n decisions between two actions, with a reward of 1 for the good one and 0 for the
+// other; without a good one all rewards are 1.
+func (e *edge) fill(model, config, request, good string, n int) {
+	e.t.Helper()
+	if a := e.do("POST", "/v1/models", config); a.status != 201 {
+		e.t.Fatalf("create: %s", a.body)
+	}
+	for range n {
+		a := e.do("POST", "/v1/models/"+model+":decide", request)
+		if a.status != 200 {
+			e.t.Fatalf("decide: %s", a.body)
+		}
+		value := 0
+		if good == "" || field[serve.Chosen](e.t, a, "action").ID == good {
+			value = 1
+		}
+		if a = e.do("POST", "/v1/events/"+field[string](e.t, a, "event_id")+":reward", fmt.Sprintf(`{"value": %d}`, value)); a.status != 200 {
+			e.t.Fatalf("reward: %s", a.body)
+		}
+	}
+}
+
+const priceSchema = `{"features": [{"feature": "context.city", "kind": "category", "levels": ["Oslo"]}, {"feature": "action.price", "kind": "number", "range": [0, 1]}]}`
+
+const twoActions = `{"context": {"city": "Oslo"}, "actions": [{"id": "<script>alert(1)</script>", "features": {"price": 0.2}}, {"id": "b", "features": {"price": 0.9}}]}`
+
+// The page shows what the log has, loads nothing, writes names as text, and is the same after a restart.
+func TestModelPage(t *testing.T) {
+	dir, log := t.TempDir(), eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	open := func() (*edge, *serve.Server) {
+		s := must(serve.Open(context.Background(), serve.Options{Dir: dir, Log: log, Wait: time.Minute}))
+		return &edge{API: must(New(s, Options{Now: clock})), t: t}, s
+	}
+	e, s := open()
+	e.fill("news", `{"id": "news", "policy": {"kind": "ensemble"}, "features": `+priceSchema+`, "floor": 0.2, "reward": {"min": 0, "max": 1}}`, twoActions, "b", 60)
+	e.do("PATCH", "/v1/models/news", `{"floor": 0.3}`, "If-Match", "*").want(t, "change", 200)
+	get := func() answer { return e.do("GET", "/models/news", "", "X-Request-Id", "test") }
+	a := get()
+	a.want(t, "page", 200, "<h1>news", "60</b> decisions", "60</b> rewards", "60 decisions of this model", "over 60 decisions with a final reward, between", "at any time you look",
+		"by inverse propensities", "this model</span>", "uniform play</span>", "&lt;script&gt;alert(1)&lt;/script&gt;", ">configure<", "floor: 0.2 → 0.3", "without a key",
+		"Version 2 of the configuration", "action.price", "in 60 decisions among several candidates", "All 60 decisions read have the same context", "rewarded</td>")
+	a.want(t, "form", 200, `action="/models/news/try#answer"`, "/v1/models/news:rollback")
+	for _, no := range []string{"<script", "seed", "ZgotmplZ"} {
+		if strings.Contains(a.body, no) {
+			t.Errorf("the page has %s", no)
+		}
+	}
+	remote := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:)?//|@import|url\(|<iframe`)
+	if m := remote.FindString(a.body); m != "" {
+		t.Errorf("the page loads %q", m)
+	}
+	if p := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none';") || strings.Contains(p, "script-src") {
+		t.Errorf("policy %q", p)
+	}
+	if len(a.body) > 100_000 {
+		t.Errorf("the page has %d bytes, want less than 100 kB", len(a.body))
+	}
+	e.do("GET", "/", "").want(t, "status", 200, `<a href="/models/news">news</a>`)
+	e.do("GET", "/models/nothing", "").want(t, "another model", 404)
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	e, s = open()
+	if again := get(); again.body != a.body {
+		t.Errorf("after a restart the page differs:\n%s", firstDifference(a.body, again.body))
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return x[i] + "\n" + y[i]
+		}
+	}
+	return fmt.Sprint(len(x), " and ", len(y), " lines")
+}
+
+// A model that takes one action with probability 1 is accused on its page and in the headline of the status page.
+func TestBlindModel(t *testing.T) {
+	e, _ := newReal(t, Options{Now: clock})
+	// After the first reward greedy takes the larger price for ever.
+	e.fill("blind", `{"id": "blind", "policy": {"kind": "greedy"}, "floor": 0, "features": `+priceSchema+`, "reward": {"min": 0, "max": 2}}`, twoActions, "", 220)
+	a := e.do("GET", "/", "")
+	if strings.Contains(a.body, "All is well") {
+		t.Error("all is well above a blind model")
+	}
+	a.want(t, "status", 200, "One model. One model has a warning.", `<a href="/models/blind">blind</a>: `)
+	e.do("GET", "/models/blind", "").want(t, "page", 200, "The model is blind or has stopped exploring: the newest 200 decisions all took the action", "Send features that tell the candidates",
+		"The newest 200 rewards are all 1", "set reward.default to the smallest reward", "The log supports no number")
+}
+
+// Scopes and patterns hold on the page and in its form.
+func TestModelPageKeys(t *testing.T) {
+	f := newFake("news-a", "mail")
+	reader, table := must2(NewKey("reader", []string{"read"}, []string{"news-*"}))
+	user, more := must2(NewKey("user", []string{"read", "decide"}, []string{"news-*"}))
+	blind, third := must2(NewKey("blind", []string{"decide"}, nil))
+	e := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table+more+third, nil))})
+	if a := e.do("GET", "/models/news-a", ""); a.status != 401 || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic") {
+		t.Errorf("without a key: %d, %v", a.status, a.header)
+	}
+	form := "request=" + url.QueryEscape(`{"actions":[{"id":"<b>a</b>"},{"id":"b"}]}`) + "&key=k"
+	for _, c := range []struct {
+		what, key, method, path string
+		status                  int
+	}{
+		{"read", reader, "GET", "/models/news-a", 200},
+		{"read another", reader, "GET", "/models/mail", 403},
+		{"read what is not there, outside the pattern", reader, "GET", "/models/nothing", 403},
+		{"try without the scope", reader, "POST", "/models/news-a/try", 403},
+		{"try", user, "POST", "/models/news-a/try", 200},
+		{"try another", user, "POST", "/models/mail/try", 403},
+		{"read without the scope", blind, "GET", "/models/mail", 403},
+		{"try without reading", blind, "POST", "/models/mail/try", 403},
+	} {
+		body := ""
+		if c.method == "POST" {
+			body = form
+		}
+		a := e.do(c.method, c.path, body, "Authorization", "Bearer "+c.key, "Content-Type", "application/x-www-form-urlencoded")
+		if a.status != c.status {
+			t.Errorf("%s: %d, want %d: %s", c.what, a.status, c.status, a.body)
+		}
+	}
+	if len(f.decides) != 1 || !f.decides[0].Deferred || !f.decides[0].Explain || f.decides[0].Caller != "user" || f.decides[0].IdempotencyKey != "k" {
+		t.Errorf("the service was asked %+v", f.decides)
+	}
+	if a := e.do("GET", "/models/news-a", "", "Authorization", "Bearer "+reader); strings.Contains(a.body, "<form") {
+		t.Error("a key that may not decide sees the form")
+	}
+}
+
+// The form answers on the page, keeps the text of a request that is refused, and refuses other sites.
+func TestModelPageForm(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	post := func(body string, headers ...string) answer {
+		return e.do("POST", "/models/news/try", "request="+url.QueryEscape(body), append(headers, "Content-Type", "application/x-www-form-urlencoded")...)
+	}
+	post(`{"actions":[{"id":"a"},{"id":"<b>b</b>"}]}`).want(t, "answer", 200, "&lt;b&gt;b&lt;/b&gt;", "propensity 3/8 = 0.375", "EVENT1", "5/8")
+	for body, want := range map[string]string{
+		`{"action":[]}`: "is not a field of this request", `</textarea><script>`: "is not JSON", ``: "",
+	} {
+		a := post(body)
+		if a.status < 400 || a.status >= 500 || !strings.Contains(a.body, want) || strings.Contains(a.body, "<script") || !strings.Contains(a.body, `role="alert"`) {
+			t.Errorf("%s: %d, %s", body, a.status, a.body)
+		}
+	}
+	if a := post(`{}`, "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
+		t.Errorf("another site: %d", a.status)
+	}
+	// A log that breaks is said on the page.
+	e.do("GET", "/models/news", "").want(t, "page", 200, "The log could not be read to its end")
+}
+
+// The warnings of the counts, one by one.
+func TestCountWarnings(t *testing.T) {
+	base := serve.Model{Config: serve.DefaultConfig("m")}
+	base.Config.Reward.Min, base.Config.Reward.Max = 0, 1
+	for _, c := range []struct {
+		what   string
+		counts serve.Counts
+		want   string // empty: none
+	}{
+		{"new", serve.Counts{Decisions: 49}, ""},
+		{"no reward", serve.Counts{Decisions: 50}, "No reward has come for 50 decisions"},
+		{"all late", serve.Counts{Decisions: 50, Late: 10}, "Every reward came after"},
+		{"many late", serve.Counts{Decisions: 500, Rewards: 300, RewardSum: 100, Late: 20}, "20 rewards came after"},
+		{"few late", serve.Counts{Decisions: 900, Rewards: 600, RewardSum: 100, Late: 20}, ""},
+		{"ones", serve.Counts{Decisions: 50, Rewards: 50, RewardSum: 50}, "All 50 rewards are 1"},
+		{"zeros", serve.Counts{Decisions: 50, Rewards: 50}, "All 50 rewards are 0"},
+	} {
+		m := base
+		m.Counts = c.counts
+		got := countWarnings(&m)
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].What, c.want) || got[0].Do == "") {
+			t.Errorf("%s: %v, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// The estimates on decisions that can be summed by hand, and what an unsupported log gives.
+func TestModelPageEstimates(t *testing.T) {
+	r := terms{min: -1, max: 3, rule: "first"}
+	h := &modelHistory{}
+	add := func(n int, num, den uint64, y float64) {
+		for range n {
+			h.decisions = append(h.decisions, &past{num: num, den: den, offered: 2, y: y, rewarded: true})
+		}
+	}
+	// Action 1 with 3/4 pays 3, action 2 with 1/4 pays -1: played 2, uniform 1.
+	for range 100 {
+		add(3, 3, 4, 3)
+		add(1, 1, 4, -1)
+	}
+	es, outside := estimate(h, &r)
+	last := es[len(es)-1]
+	if outside != 0 || last.n != 400 || len(es) != curvePoints || !last.supports() {
+		t.Fatalf("%d outside, %d points, the last %+v", outside, len(es), last)
+	}
+	if math.Abs(last.played.Mean-2) > 1e-12 || math.Abs(last.uniform.Mean-1) > 1e-12 || math.Abs(last.weight-1) > 1e-12 {
+		t.Errorf("%+v, want means 2 and 1", last)
+	}
+	for _, i := range []interval{last.played, last.uniform} {
+		if !(i.Low < i.Mean && i.Mean < i.High && i.Low >= -1 && i.High <= 3 && i.High-i.Low < 1.5) {
+			t.Errorf("the interval %+v", i)
+		}
+	}
+	// One action with probability 1: half of uniform play is unknown, and the bounds allow for it.
+	h.decisions = nil
+	add(400, 1, 1, 3)
+	es, _ = estimate(h, &r)
+	if last = es[len(es)-1]; last.supports() || last.uniform.Low > 1 || last.uniform.High < 3 {
+		t.Errorf("without support: %+v", last)
+	}
+	add(1, 1, 1, 4)
+	if _, outside = estimate(h, &r); outside != 1 {
+		t.Errorf("%d rewards are outside, want 1", outside)
+	}
+	// A window that is open counts for nothing when a missing reward counts as something.
+	r.missing, r.unsettling = true, true
+	if es, _ = estimate(h, &r); len(es) != 0 {
+		t.Errorf("open windows count: %+v", es)
+	}
+	// Windows that closed without a reward before a default was set count as those after it.
+	h.decisions = nil
+	for range 10 {
+		h.decisions = append(h.decisions, &past{num: 1, den: 2, offered: 2, y: 3, rewarded: true, closed: true}, &past{num: 1, den: 2, offered: 2, closed: true})
+	}
+	r.fallback = -1
+	if es, _ = estimate(h, &r); len(es) == 0 || es[len(es)-1].n != 20 || es[len(es)-1].played.Mean != 1 {
+		t.Errorf("missing rewards: %+v", es)
+	}
+}
+
+// The page of a model of which only the name was given.
+func TestModelPageDefault(t *testing.T) {
+	e, _ := newReal(t, Options{Now: clock})
+	e.fill("plain", `{"id": "plain"}`, twoActions, "b", 30)
+	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays now", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
+	e.do("POST", "/models/plain/try", "request="+url.QueryEscape(twoActions), "Content-Type", "application/x-www-form-urlencoded").want(t, "try", 200, "The answer to your request", "&lt;script&gt;", "propensity ")
+	e.do("GET", "/models/plain", "").want(t, "page after a trial", 200, "not activated")
+}
+
+// The join of rewards with decisions: rules, keys, closed windows, deferred decisions.
+func TestModelPageJoin(t *testing.T) {
+	event := func(i uint32) eventlog.Event { return eventlog.Event{Epoch: 1, Batch: 2, Index: i} }
+	for _, c := range []struct {
+		rule string
+		want [5]float64
+	}{{"first", [5]float64{1, 0.25, 0, 0.5, 0}}, {"sum", [5]float64{1.5, 0.25, 0, 0.5, 0}}, {"last", [5]float64{0.5, 0.25, 0, 0.5, 0}}} {
+		h, open := &modelHistory{}, map[eventlog.Event]*past{}
+		put := func(r eventlog.Record) { h.join(&step{at: serve.LogRecord{Record: r}}, open, c.rule) }
+		for i := range uint32(5) {
+			h.join(&step{at: serve.LogRecord{Event: event(i)}, decision: &past{model: 7, inactive: i == 4}}, open, c.rule)
+		}
+		put(&eventlog.Reward{Event: event(0), Model: 7, Y: 1, Key: 9})
+		put(&eventlog.Reward{Event: event(0), Model: 7, Y: 1, Key: 9}) // sent again
+		put(&eventlog.Reward{Event: event(0), Model: 7, Y: 0.5})
+		put(&eventlog.Reward{Event: event(3), Model: 7, Y: 0.5})
+		put(&eventlog.Reward{Event: event(99), Model: 7, Y: 1}) // older than what was read
+		put(&eventlog.Expire{Event: event(0), Count: 2, Model: 7, Default: true, Y: 0.25})
+		put(&eventlog.Expire{Event: event(2), Count: 1, Model: 8, Default: true, Y: 0.25}) // of another model
+		put(&eventlog.Expire{Event: event(4), Count: 1, Model: 7, Default: true, Y: 0.25}) // not activated
+		put(&eventlog.Reward{Event: event(1), Model: 7, Y: 1})                             // late
+		for i, d := range h.decisions {
+			if d.y != c.want[i] {
+				t.Errorf("%s: the reward of event %d is %v, want %v", c.rule, i, d.y, c.want[i])
+			}
+		}
+		if h.late != 1 || !h.decisions[1].fallback || h.decisions[2].closed || !h.decisions[4].inactive {
+			t.Errorf("%s: %d late; %+v", c.rule, h.late, h.decisions[1])
+		}
+	}
+}
+
+func must2[A, B any](a A, b B, err error) (A, B) {
+	if err != nil {
+		panic(err)
+	}
+	return a, b
+}
