@@ -117,14 +117,20 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	if e.arms < 2 {
 		return nil, wrong("class", "is %q, but all rows of %s have the class %q", o.Class, rows.Table.Name, rows.Classes[0])
 	}
+	if e.arms > manyClasses {
+		e.notes = append(e.notes, fmt.Sprintf("%s has %d classes in %d rows, so %d arms, and d = %d with features = %q; is the class column %q a label? (option class)",
+			rows.Table.Name, e.arms, rows.Rows, e.arms, e.dimension(o.Features), o.Features, rows.Table.Class.Name))
+	}
+	for _, c := range rows.Table.Columns {
+		if len(c.Levels) > manyClasses {
+			e.notes = append(e.notes, fmt.Sprintf("column %q has %d different values, each of which is a feature; is it an identifier? leave it out of the file then", c.Name, len(c.Levels)))
+		}
+	}
 	if o.Scale != 1 {
 		e.notes = append(e.notes, fmt.Sprintf("payoffs and regret are multiplied by %.6g", o.Scale))
 	}
 	const most = 1 << 16
-	e.dim = rows.Dim
-	if o.Features == "block" {
-		e.dim *= e.arms
-	}
+	e.dim = e.dimension(o.Features)
 	if e.dim > most {
 		return nil, wrong("features", "is %q, which with %d classes and %d features gives d = %d, expected at most %d", o.Features, e.arms, rows.Dim, e.dim, most)
 	}
@@ -143,6 +149,18 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	}
 	e.order = shuffled(rows.Rows, key)
 	return e, nil
+}
+
+// manyClasses is the number of classes, or of values of a column, from which on a note asks whether it is an
+// identifier.
+const manyClasses = 200
+
+// dimension returns d.
+func (e *classification) dimension(features string) int {
+	if features == "block" {
+		return e.rows.Dim * e.arms
+	}
+	return e.rows.Dim
 }
 
 // classification is the environment of kind "classification". It implements Noted and Noisy.

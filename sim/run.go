@@ -47,6 +47,10 @@ type Options struct {
 	// Note is called once for each remark: warnings of policies, rescalings, damaged files.
 	Note func(string)
 
+	// Memory is how many bytes the run may take; 0 means 85 % of what is available. What cannot fit is
+	// refused before the first round, or gets fewer workers.
+	Memory int64
+
 	grow bool // RunFor: cells of further replications are no fault, and stay in the journal
 	last bool // the last call of RunFor, after which they go
 }
@@ -154,24 +158,26 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
 // rounds.
 type runner struct {
-	x        *Experiment
-	o        Options
-	data     dataFiles
-	started  time.Time
-	cells    []entry  // by Experiment.index; not yet done where Regret is empty
-	keys     []string // by Experiment.index
-	stems    []string
-	worlds   []worldFacts
-	together []bool // environment × policy: replications can be one job
-	notes    []string
-	rounding []Pair
-	old      *Manifest // what the directory held, nil for nothing
-	before   *Manifest // the same, if it is of this experiment
-	finished bool      // old is complete, and results.csv is what it says
-	untidy   bool      // the journal has lines that are not of this run
-	program  string    // what computes the cells, one a line
-	journal  *journal
-	manifest Manifest
+	x                *Experiment
+	o                Options
+	data             dataFiles
+	started          time.Time
+	cells            []entry  // by Experiment.index; not yet done where Regret is empty
+	keys             []string // by Experiment.index
+	stems            []string
+	worlds           []worldFacts
+	cellBytes        float64 // the largest that one worker needs for a cell, about
+	cellPath, cellOf string  // its policy
+	together         []bool  // environment × policy: replications can be one job
+	notes            []string
+	rounding         []Pair
+	old              *Manifest // what the directory held, nil for nothing
+	before           *Manifest // the same, if it is of this experiment
+	finished         bool      // old is complete, and results.csv is what it says
+	untidy           bool      // the journal has lines that are not of this run
+	program          string    // what computes the cells, one a line
+	journal          *journal
+	manifest         Manifest
 
 	reused, done int
 	finishedIn   []int        // cells done, by replication
@@ -236,6 +242,12 @@ func (r *runner) rehearse() error {
 		for p := range x.Policies {
 			pc := &x.Policies[p]
 			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
+			if facts.dim >= largeDim {
+				if needs, limit := r.forecast(world, e, p, key), r.o.memory(); needs > limit {
+					return x.blame(pc.path, where, tooLarge("it", facts.dim, needs, limit))
+				}
+			}
+			before := allocated()
 			pol, err := pc.Options.New(r.problem(world, e, key))
 			if err != nil {
 				return x.blame(pc.path, where, err)
@@ -252,7 +264,9 @@ func (r *runner) rehearse() error {
 			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
 				return x.blame(pc.path, where, err)
 			}
-			r.together = append(r.together, c.Late == nil && r.able(world, pol, key))
+			together := c.Late == nil && r.able(world, pol, key)
+			r.together = append(r.together, together)
+			r.measure(pc.path, where, before, together)
 			if notes := newDiary(x.Record, world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
@@ -265,7 +279,7 @@ func (r *runner) rehearse() error {
 			return x.src.Locate(spec.Errorf("record", "%s", nobody(name)))
 		}
 	}
-	return nil
+	return r.fits()
 }
 
 // blame puts the place of a table in front of an error that its content caused.

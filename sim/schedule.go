@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -101,6 +102,9 @@ func (r *runner) startWorkers(s *session, todo []job, ended func()) {
 					return
 				}
 				todo[n].play(r, s)
+				if r.cellBytes > largeCell {
+					runtime.GC() // a cell's garbage would take the room of the next
+				}
 			}
 		})
 	}
