@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -336,5 +337,46 @@ func BenchmarkLateReward(b *testing.B) {
 				b.ReportMetric(float64((processorTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/reward")
 			})
 		}
+	}
+}
+
+// BenchmarkDecideFeatures compares what a decision on five features costs before it is written: hashed features, and
+// the ensemble on a declared schema that was the default of version 0.1.
+func BenchmarkDecideFeatures(b *testing.B) {
+	schema := `{"id": "schema", "policy": {"kind": "ensemble"}, "features": {"features": [
+		{"feature": "context.age", "kind": "number", "range": [0, 100]}, {"feature": "context.city", "kind": "category", "levels": ["c0", "c1", "c2", "c3"]},
+		{"feature": "context.device", "kind": "category", "levels": ["d0", "d1", "d2"]}, {"feature": "action.price", "kind": "number", "range": [0, 5]},
+		{"feature": "action.kind", "kind": "category", "levels": ["k0", "k1", "k2"]}], "crosses": [["context.city", "action.kind"], ["context.device", "action.kind"], ["context.age", "action.kind"]]}}`
+	for _, config := range []string{schema, `{"id": "hashed"}`} {
+		var c ModelConfig
+		if err := json.Unmarshal([]byte(config), &c); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(c.ID, func(b *testing.B) {
+			ctx := context.Background()
+			s := open(b, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+			must(s.CreateModel(ctx, c, ""))
+			request := func(n int) *DecideRequest {
+				r := &DecideRequest{Context: fmt.Appendf(nil, `{"age": %d, "city": "c%d", "device": "d%d"}`, n%90, n%4, n%3)}
+				for k := range 5 {
+					r.Actions = append(r.Actions, Action{ID: fmt.Sprint(k), Features: fmt.Appendf(nil, `{"price": %d, "kind": "k%d"}`, k, k%3)})
+				}
+				return r
+			}
+			for n := range 200 {
+				d := must(s.Decide(ctx, c.ID, *request(n)))
+				must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: float64(n % 2)}))
+			}
+			e, v, err := s.model(c.ID)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if _, _, _, err := s.choose(e, v, request(n), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

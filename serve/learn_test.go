@@ -440,3 +440,42 @@ func TestSchemaOfTheFirstRequest(t *testing.T) {
 		t.Errorf("the decision does not replay: %v", r.Differs)
 	}
 }
+
+// TestStatisticsArePublished: a record of statistics alone changes the digest and what the next decision encodes with,
+// and so does a default that is adopted.
+func TestStatisticsArePublished(t *testing.T) {
+	ctx := context.Background()
+	clock := &fakeClock{}
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), clock)
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	before := must(s.State(ctx, "m")).Digest
+	for i := range 32 {
+		must(s.Decide(ctx, "m", DecideRequest{Context: fmt.Appendf(nil, `{"x": %d}`, i*i), Actions: named("a", "b")}))
+	}
+	applied(s)
+	_, v, err := s.model("m")
+	if err != nil || len(v.State.Statistics().All()) != 1 || v.Digest == before {
+		t.Errorf("after 32 values: statistics %v, digest %v, before %v, error %v", v.State.Statistics().All(), v.Digest, before, err)
+	}
+	before = v.Digest
+	must(s.Reward(ctx, RewardRequest{EventID: must(s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")})).EventID, Value: 1}))
+	clock.forward(11 * time.Minute)
+	must(s.Expire(ctx))
+	if d := must(s.State(ctx, "m")).Digest; d == before {
+		t.Errorf("the digest is %v before and after a default was adopted", d)
+	}
+	// The second record of a generation has no effect.
+	e, v, err := s.model("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := v.State.Statistics().All()[0]
+	twice := old
+	twice.Mean++
+	if out, _, err := s.write(ctx, fold.Measured(v.ID, twice, 1)); err != nil || out != fold.Duplicate {
+		t.Errorf("a second record: %v, %v", out, err)
+	}
+	if got := e.version.Load().State.Statistics().All()[0]; got != old {
+		t.Errorf("a second record made %+v of %+v", got, old)
+	}
+}

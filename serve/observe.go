@@ -126,11 +126,7 @@ func modelWarnings(m *fold.Model) []string {
 	}
 	r, x := m.Compiled.Config.Reward, &m.Memory
 	if x.Adopted {
-		why := fmt.Sprintf("more than %d windows closed without a reward", x.Missed)
-		if x.Seen > 0 && !x.Differ {
-			why = fmt.Sprintf("all %d rewards before were %v", x.Seen, x.First)
-		}
-		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was said and %s; set reward.default to a number, or to none", x.Default, x.AdoptedSeq, why))
+		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was said and the data look as if only successes were sent (all rewards were equal, or more than %d windows closed without one); set reward.default to a number, or to none", x.Default, x.AdoptedSeq, fold.EnoughMissed))
 	}
 	_, answered := m.MissingReward()
 	switch {

@@ -31,8 +31,9 @@ type Memory struct {
 	AdoptedSeq uint64
 }
 
-// enoughMissed is the number of windows without a reward after which a missing reward gets a meaning.
-const enoughMissed = 100
+// EnoughMissed is the number of windows without a reward after which a missing reward gets a meaning, where the
+// creator of the model said nothing.
+const EnoughMissed = 100
 
 // Range returns the range of rewards in force.
 func (m *Model) Range() (lo, hi float64) {
@@ -58,7 +59,7 @@ func (m *Model) MissingReward() (y float64, ok bool) {
 	}
 	lo, _ := m.Range()
 	x := &m.Memory
-	return lo, x.Seen > 0 && !x.Differ && x.First > lo && x.First > 0 || x.Missed > enoughMissed
+	return lo, x.Seen > 0 && !x.Differ && x.First > lo && x.First > 0 || x.Missed > EnoughMissed
 }
 
 // missed notes a window that closed without a reward, with the default y or without one.
