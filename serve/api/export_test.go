@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,7 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	event, action := "", "b"
+	policy := `{"kind":"hashed"}`
 	call := func(id string) answer {
 		t.Helper()
 		o, ok := all[id]
@@ -249,7 +251,8 @@ func TestExamples(t *testing.T) {
 			t.Fatalf("there is no operation %s", id)
 		}
 		delete(all, id)
-		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n").Replace(string(o.RequestBody.Content["application/json"].Example))
+		body := strings.NewReplacer("0402frnxfjrs0y001g00r5rdx6r4apmbsg", event, "12\n", "3\n",
+			strconv.Quote(`{"kind":"hashed"}`), strconv.Quote(policy)).Replace(string(o.RequestBody.Content["application/json"].Example))
 		if len(o.RequestBody.Content) > 0 && body == "" {
 			t.Errorf("%s has no example", id)
 		}
@@ -267,8 +270,8 @@ func TestExamples(t *testing.T) {
 	event = field[string](t, call("decide"), "event_id")
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
 		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel exportLog livez readyz metrics " +
-		"rank rankReward rankActivate multiSlotRank multiSlotReward multiSlotActivate getServiceConfig putServiceConfig getPolicy getPolicyState " +
-		"getModelProperties getLogProperties deleteModel") {
+		"rank rankReward rankActivate multiSlotRank multiSlotReward multiSlotActivate getServiceConfig putServiceConfig getPolicy putPolicy resetPolicy getPolicyState " +
+		"getModelProperties getLogProperties resetModel deleteModel") {
 		switch id { // the ids that the examples before chose
 		case "rankReward":
 			event = "e1"
@@ -276,7 +279,11 @@ func TestExamples(t *testing.T) {
 			event = "m1"
 		}
 		var out struct{ Results []struct{ Problem *Problem } }
-		if a := call(id); strings.HasSuffix(id, "Batch") {
+		a := call(id)
+		if id == "getPolicy" {
+			policy = field[string](t, a, "arguments") // the default
+		}
+		if strings.HasSuffix(id, "Batch") {
 			if err := json.Unmarshal([]byte(a.body), &out); err != nil || len(out.Results) == 0 || out.Results[0].Problem != nil {
 				t.Errorf("%s answers %s", id, a.body)
 			}

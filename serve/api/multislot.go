@@ -300,6 +300,9 @@ func (a *API) multiSlotReward(w http.ResponseWriter, r *http.Request, model stri
 		case events[x.SlotID] == "":
 			return &fieldError{Field: at + "slotId", Want: "is not a slot of this event"}
 		}
+		if err := a.theirRange(ctx, model, at+"value", *x.Value); err != nil {
+			return err
+		}
 		rs = append(rs, serve.RewardRequest{EventID: events[x.SlotID], Value: *x.Value, Caller: caller(ctx)})
 	}
 	items, err := a.svc.RewardBatch(ctx, rs)

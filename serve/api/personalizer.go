@@ -111,6 +111,9 @@ func translate(table [][2]string, word string, from, to int) string {
 	return word
 }
 
+// personalizerPrefixes are where the routes are: for the model Options.Personalizer, and for each model.
+var personalizerPrefixes = []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"}
+
 func (a *API) personalizerRoutes() {
 	for _, p := range []struct {
 		o      op
@@ -128,17 +131,24 @@ func (a *API) personalizerRoutes() {
 		{op{id: "getServiceConfig", method: "GET", path: "/configurations/service", scope: Read, summary: "Read the service configuration"}, a.getServiceConfig, serviceConfig{}},
 		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{}, summary: "Change the service configuration"}, a.putServiceConfig, serviceConfig{}},
 		{op{id: "getPolicy", method: "GET", path: "/configurations/policy", scope: Read, summary: "Read the policy's kind and options"}, a.getPolicy, policyAnswer{}},
+		{op{id: "putPolicy", method: "PUT", path: "/configurations/policy", scope: Admin, body: policyAnswer{}, summary: "Send the policy's kind and options back",
+			doc: "A model keeps its policy: another one is answered 501 not_supported."}, a.putPolicy, policyAnswer{}},
+		{op{id: "resetPolicy", method: "DELETE", path: "/configurations/policy", scope: Admin, summary: "Go back to the policy that the model was made with",
+			doc: "No call changes it, so this reads it."}, a.resetPolicy, policyAnswer{}},
 		{op{id: "getPolicyState", method: "GET", path: "/model", scope: Read, summary: "Read the policy's snapshot"}, a.getPolicyState, nil},
+		{op{id: "resetModel", method: "DELETE", path: "/model", scope: Admin, status: 204, summary: "Take the model back to its beginning",
+			doc: "A rollback: the log keeps what came after, and rewards that are still to come count."}, a.resetModel, nil},
 		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read, summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
 		{op{id: "getLogProperties", method: "GET", path: "/logs/properties", scope: Read, summary: "Read the time of the first and the last decision"}, a.getLogProperties, logProperties{}},
 	} {
-		for _, prefix := range []string{"/personalizer/{version}", "/v1/models/{model}/personalizer/{version}"} {
+		for _, prefix := range personalizerPrefixes {
 			a.mux.HandleFunc(p.o.method+" "+prefix+p.o.path, func(w http.ResponseWriter, r *http.Request) {
 				a.servePersonalizer(w, r, p.handle)
 			})
 		}
 		a.describe(p.o, "/v1/models/{model}/personalizer/v1.0", "personalizer", p.answer, theirError{})
 	}
+	a.manageRoutes(personalizerPrefixes)
 }
 
 // servePersonalizer finds the model of a call and answers errors in that service's form.
@@ -321,6 +331,9 @@ func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) e
 	if b.Value == nil {
 		return &fieldError{Field: "value", Want: "is missing, expected a number"}
 	}
+	if err := a.theirRange(ctx, model, "value", *b.Value); err != nil {
+		return err
+	}
 	id, err := a.eventOf(ctx, model, r.PathValue("event"))
 	if err != nil {
 		return err
@@ -331,6 +344,22 @@ func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) e
 		return noEvent(err)
 	}
 	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// theirRange refuses a reward outside [−1, 1], as that service did, unless the model declares a range: a range
+// that the data widen would take it, and one wrong reward would change the scale of all others.
+func (a *API) theirRange(ctx context.Context, model, field string, y float64) error {
+	if y >= -1 && y <= 1 {
+		return nil
+	}
+	m, err := a.svc.GetModel(ctx, model)
+	if err != nil {
+		return err
+	}
+	if m.Config.Reward.Adapt {
+		return &fieldError{Field: field, Want: "expected a number in [-1, 1]; for others make the model with reward.min and reward.max"}
+	}
 	return nil
 }
 
@@ -426,11 +455,16 @@ func (a *API) getPolicy(w http.ResponseWriter, r *http.Request, model string) er
 	if err != nil {
 		return err
 	}
-	options, err := json.Marshal(m.Config.Policy.Raw)
+	p, err := policyOf(m)
 	if err != nil {
 		return err
 	}
-	return answerJSON(w, http.StatusOK, policyAnswer{m.Name, string(options)})
+	return answerJSON(w, http.StatusOK, p)
+}
+
+func policyOf(m serve.Model) (policyAnswer, error) {
+	options, err := json.Marshal(m.Config.Policy.Raw)
+	return policyAnswer{m.Name, string(options)}, err
 }
 
 type policyAnswer struct {

@@ -65,7 +65,8 @@ func TestPersonalizer(t *testing.T) {
 		{"range", "events/e1/reward", `{"value":7}`, 400, []string{`"target":"value"`, `"details":[]`}},
 		{"no value", "events/e1/reward", `{}`, 400, []string{`"target":"value"`}},
 		{"unknown event", "events/nobody/reward", `{"value":1}`, 404, []string{`"code":"ResourceNotFound"`}},
-		{"unknown path", "evaluations", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
+		{"unknown path", "reports", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
+		{"evaluation", "evaluations", `{}`, 501, []string{`"error":{"code":"NotImplemented"`, "troupe evaluate", `"innerError":{"code":"not_supported"}`}},
 	} {
 		a := e.do("POST", "/personalizer/v1.0/"+c.path, c.body, key...)
 		a.want(t, c.name, c.status, c.parts...)
@@ -357,5 +358,61 @@ func TestPersonalizerReads(t *testing.T) {
 	if a := e.do("GET", "/personalizer/v1.0/model", ""); a.status != 200 || len(a.body) < 100 || a.header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("model: %d, %d bytes of %s", a.status, len(a.body), a.header.Get("Content-Type"))
 	}
-	e.do("PUT", "/personalizer/v1.0/configurations/policy", "{}").want(t, "another policy", 405, `"error":{"code":"MethodNotAllowed"`)
+	e.do("PUT", "/personalizer/v1.0/configurations/policy", "{}").want(t, "no policy", 400, `"target":"arguments"`)
+}
+
+// Calls that change settings, models and logs: done where there is something to do, otherwise answered with
+// words, for both prefixes and after the key is checked.
+func TestPersonalizerManagement(t *testing.T) {
+	e, s := newReal(t, Options{Personalizer: "shop"})
+	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
+	for _, prefix := range []string{"/personalizer/v1.0", "/personalizer/v1.1-preview.3", "/v1/models/shop/personalizer/v1.1-preview.3"} {
+		for _, u := range unsupported {
+			a := e.do(u.method, prefix+strings.Replace(u.path, "{evaluation}", "e1", 1), "{}")
+			a.want(t, u.method+" "+u.path, 501, `"code":"NotImplemented"`, `"innerError":{"code":"not_supported"}`, strings.SplitN(u.instead, ",", 2)[0])
+		}
+		policy := prefix + "/configurations/policy"
+		now := e.do("GET", policy, "")
+		e.do("PUT", policy, now.body).want(t, "the same policy", 200, now.body)
+		e.do("PUT", policy, `{"name":"x","arguments":"{\"kind\":\"greedy\"}"}`).want(t, "another policy", 501, `"target":"arguments"`, "/v1/models")
+		e.do("PUT", policy, `{"name":"x","arguments":"--cb_explore_adf --epsilon 0.2"}`).want(t, "a line of VW", 400, `"target":"arguments"`, "Vowpal")
+		e.do("DELETE", policy, "").want(t, "reset of the policy", 200, now.body)
+	}
+
+	e.do("POST", "/personalizer/v1.0/rank", strings.Replace(rankRequest, "e1", "e0", 1)).want(t, "rank", 201)
+	for _, y := range []string{"2.5", "-1.01"} {
+		e.do("POST", "/personalizer/v1.0/events/e0/reward", `{"value":`+y+`}`).want(t, "a reward out of range", 400, `"target":"value"`, "[-1, 1]")
+	}
+	must(s.CreateModel(t.Context(), must(readConfig([]byte(`{"id":"cents","reward":{"min":0,"max":500}}`))), ""))
+	e.do("POST", "/v1/models/cents/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
+	e.do("POST", "/v1/models/cents/personalizer/v1.0/events/e1/reward", `{"value":499}`).want(t, "a declared range", 204)
+	e.do("POST", "/v1/models/cents/personalizer/v1.0/events/e1/reward", `{"value":501}`).want(t, "beyond it", 400, `"target":"value"`)
+
+	// A reset forgets what was learned and counts what is still to come.
+	empty := e.do("GET", "/personalizer/v1.0/model", "").body
+	e.do("POST", "/personalizer/v1.0/rank", rankRequest).want(t, "rank", 201)
+	e.do("POST", "/personalizer/v1.0/rank", strings.Replace(rankRequest, "e1", "e2", 1)).want(t, "rank", 201)
+	e.do("POST", "/personalizer/v1.0/events/e1/reward", `{"value":1}`).want(t, "reward", 204)
+	learned := e.do("GET", "/personalizer/v1.0/model", "").body
+	if learned == empty {
+		t.Fatal("the model learned nothing")
+	}
+	e.do("DELETE", "/personalizer/v1.0/model", "").want(t, "reset", 204)
+	if after := e.do("GET", "/personalizer/v1.0/model", "").body; after == learned {
+		t.Error("the model did not forget")
+	}
+	e.do("POST", "/personalizer/v1.0/events/e2/reward", `{"value":1}`).want(t, "a reward of before", 204)
+	e.do("POST", "/personalizer/v1.0/rank", strings.Replace(rankRequest, "e1", "e3", 1)).want(t, "rank", 201)
+	e.do("DELETE", "/v1/models/none/personalizer/v1.0/model", "").want(t, "no model", 404, "ResourceNotFound")
+
+	f := newFake("personalizer")
+	secret, table, err := NewKey("k", []string{"read"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table, nil))})
+	for _, c := range [][2]string{{"DELETE", "model"}, {"PUT", "model"}, {"DELETE", "logs"}, {"PUT", "configurations/policy"}, {"DELETE", "configurations/policy"}, {"POST", "evaluations"}} {
+		locked.do(c[0], "/personalizer/v1.0/"+c[1], "{}", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 403)
+	}
+	locked.do("GET", "/personalizer/v1.0/evaluations", "", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 501)
 }

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"troupe/serve"
+)
+
+// The calls of Azure Personalizer that change settings, models and logs. Those with a counterpart here do it;
+// each of the others is answered 501 with the words of unsupported, because a bare 404 would look like a wrong address.
+
+// unsupported are the calls without a counterpart and what to do instead.
+var unsupported = []struct {
+	method, path string
+	scope        Scope
+	instead      string
+}{
+	{"PUT", "/model", Admin, "a model is not read from a file; :clone copies a model with its state, :rollback goes back to an earlier state"},
+	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve --keep 720h lets go of what is older"},
+	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for each with rank, or decide in the learning mode LoggingOnly"},
+	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, or up to 10,000 to /v1/rewards:batch"},
+	{"GET", "/evaluations", Read, evaluateInstead},
+	{"POST", "/evaluations", Admin, evaluateInstead},
+	{"GET", "/evaluations/{evaluation}", Read, evaluateInstead},
+	{"DELETE", "/evaluations/{evaluation}", Admin, evaluateInstead},
+	{"POST", "/configurations/applyFromEvaluation", Admin, "a model keeps its policy; make another model with the policy that troupe evaluate found better, with POST /v1/models"},
+}
+
+const evaluateInstead = "evaluations are a command: troupe evaluate DIR --model NAME on the data directory, with the server stopped, or on a copy of it"
+
+// manageRoutes adds these calls under both prefixes.
+func (a *API) manageRoutes(prefixes []string) {
+	for _, u := range unsupported {
+		for _, prefix := range prefixes {
+			a.mux.HandleFunc(u.method+" "+prefix+u.path, func(w http.ResponseWriter, r *http.Request) {
+				a.servePersonalizer(w, r, func(_ http.ResponseWriter, r *http.Request, model string) error {
+					if err := a.allow(r.Context(), u.scope, model); err != nil {
+						return err
+					}
+					return problem("not_supported", "", u.instead)
+				})
+			})
+		}
+	}
+}
+
+// putPolicy takes the policy that the model has, as a client does that copies its settings, and no other.
+func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	b, _, err := readCall[policyAnswer](a, w, r, Admin, model)
+	if err != nil {
+		return err
+	}
+	m, err := a.svc.GetModel(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	var given map[string]any
+	if err := json.Unmarshal([]byte(b.Arguments), &given); err != nil || given == nil {
+		return &fieldError{Field: "arguments", Want: "is not a policy's kind and options in JSON, as GET answers them; learning settings of Vowpal Wabbit have no meaning here"}
+	}
+	now, err := policyOf(m)
+	if err != nil {
+		return err
+	}
+	var current map[string]any
+	if err := json.Unmarshal([]byte(now.Arguments), &current); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(given, current) {
+		return problem("not_supported", "arguments", "a model keeps its policy, because its state belongs to it; make another model with this policy, with POST /v1/models")
+	}
+	return answerJSON(w, http.StatusOK, now)
+}
+
+// resetPolicy answers the policy: it is the one that the model was made with, because no call changes it.
+func (a *API) resetPolicy(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.allow(r.Context(), Admin, model); err != nil {
+		return err
+	}
+	m, err := a.svc.GetModel(r.Context(), model)
+	if err != nil {
+		return err
+	}
+	now, err := policyOf(m)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, now)
+}
+
+// resetModel takes the model back to its beginning, that service's empty model. The log keeps everything, and so the
+// reset can be taken back too, by another rollback or a clone.
+func (a *API) resetModel(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	if err := a.allow(ctx, Admin, model); err != nil {
+		return err
+	}
+	m, err := a.svc.GetModel(ctx, model)
+	if err != nil {
+		return err
+	}
+	if _, err := a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: model, ToSeq: m.Created.Seq, KeepLater: true, Caller: caller(ctx)}); err != nil {
+		return fmt.Errorf("reset of the model: %w", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
