@@ -14,7 +14,9 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 	"troupe/policy"
+	"troupe/rng"
 	"troupe/serve/fold"
+	"troupe/serve/model"
 	"troupe/spec"
 )
 
@@ -439,6 +441,17 @@ func TestSchemaOfTheFirstRequest(t *testing.T) {
 	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
 		t.Errorf("the decision does not replay: %v", r.Differs)
 	}
+	// A file of models that says little leaves it as it is.
+	for _, text := range []string{`{"id": "old"}`, `{"id": "old", "policy": {"kind": "ensemble"}, "reward": {"window": "1h"}}`} {
+		var c ModelConfig
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		m := must(s.ConfigureModel(ctx, "old", 0, c, ""))
+		if m.Config.Floor != 0 || m.Config.Reward.Min != -1 || m.Config.Reward.Adapt || m.Config.Reward.Default.Word != "" || m.Kind != "schema" {
+			t.Errorf("%s made %+v", text, m.Config)
+		}
+	}
 }
 
 // TestStatisticsArePublished: a record of statistics alone changes the digest and what the next decision encodes with,
@@ -477,5 +490,59 @@ func TestStatisticsArePublished(t *testing.T) {
 	}
 	if got := e.version.Load().State.Statistics().All()[0]; got != old {
 		t.Errorf("a second record made %+v of %+v", got, old)
+	}
+}
+
+// TestScaledRewards: with a declared range, rewards × 1000 lead to the same choices, draw by draw.
+func TestScaledRewards(t *testing.T) {
+	ctx := context.Background()
+	var servers [2]*Server
+	for i := range servers {
+		servers[i] = open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+		var c ModelConfig
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"id": "m", "reward": {"min": 0, "max": %d}}`, []int{1, 1000}[i]), &c); err != nil {
+			t.Fatal(err)
+		}
+		seed := must(fold.ControlConfig(must(c.Admit(model.DefaultLimits)).Config, &rng.Key{1, 2, 3, 4}))
+		if out, _, err := servers[i].write(ctx, &eventlog.Control{Act: eventlog.Create, Model: 7, Name: "m", Config: seed}); err != nil || out != fold.Accepted {
+			t.Fatal(out, err)
+		}
+	}
+	choose := func(s *Server, n int) (index int, atoms []byte) {
+		e, v, err := s.model("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := must(e.worker(v))
+		defer e.workers.Put(w)
+		q := (&DecideRequest{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b", "c")}).candidates()
+		if err := w.Encode(&q); err != nil {
+			t.Fatal(err)
+		}
+		index = must(w.Choose(eventlog.ID(n+1), true)).Index
+		_, atoms = w.Features(index)
+		return index, atoms
+	}
+	right := 0
+	for n := range 200 {
+		a, atoms := choose(servers[0], n)
+		if b, _ := choose(servers[1], n); a != b {
+			t.Fatalf("draw %d: action %d with rewards in [0, 1], %d with rewards in [0, 1000]", n, a, b)
+		}
+		y := 0.0
+		if a == n%3 {
+			y = 1
+			right++
+		}
+		for i, s := range servers {
+			d := &eventlog.Decision{Model: 7, Den: 1, Num: 1, Offered: 3, Index: uint32(a), Atoms: atoms, Deadline: 1 << 62}
+			receipt := must(s.append(ctx, d))
+			if _, _, err := s.write(ctx, &eventlog.Reward{Event: receipt.Event, Model: 7, Atoms: atoms, Y: []float64{y, 1000 * y}[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if right < 80 {
+		t.Errorf("%d of 200 were right: nothing was learned", right)
 	}
 }

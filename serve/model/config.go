@@ -21,6 +21,8 @@ type Config struct {
 	Mode          string      `key:"mode" doc:"online, apprentice, shadow or frozen"`
 	Actions       []Entry     `key:"actions" doc:"catalogue of actions with stable ids"`
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
+
+	noFloor bool // Decode found none; see Keep
 }
 
 // Reward is the range of rewards and when they count.

@@ -183,8 +183,9 @@ func resolved(p bandit.Policy) reflect.Value {
 	return reflect.Value{}
 }
 
-// Keep completes a new configuration of a model from its own one: what is not said stays, and a policy table
-// that says the same is the model's own. An absent option has the default of today, or that of the time when
+// Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a
+// missing reward means and the floor stay when nothing is said of them, because the defaults of an earlier version
+// were others; and a policy table that says the same is the model's own. An absent option has the default of today, or that of the time when
 // the model was made.
 func (c *Config) Keep(own Config) {
 	if c.Features.IsZero() && c.Dim == 0 {
@@ -197,5 +198,10 @@ func (c *Config) Keep(own Config) {
 	if d := &c.Reward.Default; !d.Set && d.Word == "" {
 		d.Word = own.Reward.Default.Word
 	}
-	c.Reward.Adapt = c.Reward.Adapt && c.widens()
+	if r := own.Reward; c.Reward.Adapt { // nothing was said of the range, which shapes the state
+		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = r.Min, r.Max, r.Adapt
+	}
+	if c.noFloor {
+		c.Floor = own.Floor
+	}
 }

@@ -28,6 +28,8 @@ func Decode(v any, path string) (Config, error) {
 	if err := spec.DecodeStruct(&c, raw, path); err != nil {
 		return c, err
 	}
+	_, floor := raw["floor"]
+	c.noFloor = !floor
 	return c, nil
 }
 
