@@ -11,7 +11,9 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,6 +32,7 @@ var (
 func (a *API) modelPageRoutes() {
 	a.mux.HandleFunc("GET /models/{model}", a.modelPage)
 	a.mux.HandleFunc("POST /models/{model}/try", a.tryPage)
+	a.mux.HandleFunc("POST /models/{model}/act", a.actPage)
 }
 
 // modelView is what the template shows.
@@ -57,7 +60,8 @@ type modelView struct {
 	Changes                    []changeRow
 	ChangesText                string
 	Request, TryKey, TryBefore string
-	MayTry                     bool
+	MayTry, MayAct, Paused     bool
+	Refused                    string // why a change was refused
 	Tried                      *tried
 }
 
@@ -73,7 +77,7 @@ type tried struct {
 type triedRow struct{ Action, Propensity, Votes, Score string }
 
 func (a *API) modelPage(w http.ResponseWriter, r *http.Request) {
-	a.showModel(w, r, http.StatusOK, "", nil)
+	a.showModel(w, r, http.StatusOK, "", nil, "")
 }
 
 // tryPage decides the request of the form and shows the page with the answer.
@@ -85,14 +89,7 @@ func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 3*a.opts.MaxBody) // a form writes a byte as up to three
-	if err := r.ParseForm(); err != nil {
-		p := problem("malformed", "", "the form cannot be read")
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			p = problem("too_large", "", fmt.Sprintf("the form has more than %d bytes", large.Limit))
-		}
-		a.fail(w, r, p)
+	if !a.readForm(w, r) {
 		return
 	}
 	text := r.PostForm.Get("request")
@@ -101,14 +98,7 @@ func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
 		p := problemOf(err)
 		a.explain(ctx, p, err)
 		requestOf(ctx).problem = p.Code
-		say := p.Title
-		if p.Detail != "" {
-			say += ": " + p.Detail
-		}
-		if p.Field != "" {
-			say = p.Field + ": " + say
-		}
-		a.showModel(w, r, p.Status, text, &tried{Problem: say})
+		a.showModel(w, r, p.Status, text, &tried{Problem: inWords(p)}, "")
 		return
 	}
 	t := &tried{Event: d.EventID, Action: d.Action.ID, Answer: named{fmt.Sprintf("%d/%d", d.Propensity.Num, d.Propensity.Den), short(d.Propensity.Float())}}
@@ -122,7 +112,91 @@ func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
 		}
 		t.Explained = append(t.Explained, row)
 	}
-	a.showModel(w, r, http.StatusOK, text, t)
+	a.showModel(w, r, http.StatusOK, text, t, "")
+}
+
+// readForm reads the body of a form, or answers why not.
+func (a *API) readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, 3*a.opts.MaxBody) // a form writes a byte as up to three
+	err := r.ParseForm()
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &large):
+		a.fail(w, r, problem("too_large", "", fmt.Sprintf("the form has more than %d bytes", large.Limit)))
+	default:
+		a.fail(w, r, problem("malformed", "", "the form cannot be read"))
+	}
+	return false
+}
+
+// inWords prints a problem in a sentence.
+func inWords(p *Problem) string {
+	say := p.Title
+	if p.Detail != "" {
+		say += ": " + p.Detail
+	}
+	if p.Field != "" {
+		say = p.Field + ": " + say
+	}
+	return say
+}
+
+// actPage pauses, resumes, copies or rolls back the model, when the form has its name as confirmation, and sends the
+// browser to the page of the model or its copy.
+func (a *API) actPage(w http.ResponseWriter, r *http.Request) {
+	name, ctx := r.PathValue("model"), r.Context()
+	for _, scope := range []Scope{Read, Admin} {
+		if err := a.allow(ctx, scope, name); err != nil {
+			a.fail(w, r, problemOf(err))
+			return
+		}
+	}
+	if !a.readForm(w, r) {
+		return
+	}
+	to, err := a.act(ctx, name, r.PostForm)
+	if err != nil {
+		p := problemOf(err)
+		a.explain(ctx, p, err)
+		requestOf(ctx).problem = p.Code
+		a.showModel(w, r, p.Status, "", nil, inWords(p))
+		return
+	}
+	http.Redirect(w, r, "/models/"+url.PathEscape(to)+"#configuration", http.StatusSeeOther)
+}
+
+// act does what a form asks for and returns the name of the model to look at.
+func (a *API) act(ctx context.Context, name string, form url.Values) (to string, err error) {
+	if form.Get("confirm") != name {
+		return "", &fieldError{Field: "confirm", Want: "is not the name of the model; nothing was changed"}
+	}
+	switch act := form.Get("act"); act {
+	case "pause":
+		_, err = a.svc.PauseModel(ctx, name, caller(ctx))
+	case "resume":
+		_, err = a.svc.ResumeModel(ctx, name, caller(ctx))
+	case "clone":
+		copied := form.Get("name")
+		if copied == "" {
+			return "", &fieldError{Field: "name", Want: "is empty, expected the name of the copy"}
+		}
+		if err := a.allow(ctx, Admin, copied); err != nil {
+			return "", err
+		}
+		_, err = a.svc.CloneModel(ctx, serve.CloneRequest{From: name, Name: copied, Caller: caller(ctx)})
+		return copied, err
+	case "rollback":
+		seq, bad := strconv.ParseUint(form.Get("to_seq"), 10, 64)
+		if bad != nil || seq == 0 {
+			return "", &fieldError{Field: "to_seq", Want: "is not the number of a log entry"}
+		}
+		_, err = a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: name, ToSeq: seq, Caller: caller(ctx)})
+	default:
+		return "", &fieldError{Field: "act", Want: "is not pause, resume, clone or rollback"}
+	}
+	return name, err
 }
 
 // try makes a deferred decision: it is recorded, and counts only after :activate or a reward.
@@ -140,7 +214,7 @@ func (a *API) try(ctx context.Context, name, text, key string) (serve.Decision, 
 }
 
 // showModel writes the page.
-func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, t *tried) {
+func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, request string, t *tried, refused string) {
 	name, ctx := r.PathValue("model"), r.Context()
 	if err := a.allow(ctx, Read, name); err != nil {
 		a.fail(w, r, problemOf(err))
@@ -165,7 +239,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	}
 	v := a.viewOf(ctx, &m, h)
 	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t, "page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
-	v.MayTry = requestOf(ctx).holder.may(Decide)
+	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin), m.Paused, refused
 	if request == "" {
 		v.Request = exampleRequest(h.request)
 	}
@@ -195,7 +269,7 @@ func exampleRequest(kept []byte) string {
 func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
 	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name, Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
 	v.Now = a.opts.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
-	v.Warnings = together(countWarnings(m), historyWarnings(h, m))
+	v.Warnings = together(historyWarnings(h, m), countWarnings(m))
 	v.Facts = factsOf(m)
 	v.Read = readText(m, h)
 	t := termsOf(m)
@@ -285,7 +359,8 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 	case last.weighed == 0:
 		say("The log supports no comparison with uniform play: the model's own choices were not played.")
 	case last.supports() && outside == 0:
-		say("Uniform play would have earned %s by inverse propensities (SNIPS), between %s and %s.", short(last.uniform.Mean), short(last.uniform.Low), short(last.uniform.High))
+		say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s and %s.",
+			short(last.uniform.Mean), grouped(round(last.size)), short(last.uniform.Low), short(last.uniform.High))
 		switch {
 		case last.played.Low > last.uniform.High:
 			say("The model is better than uniform play.")
@@ -296,8 +371,8 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		}
 		say("The two intervals hold together, at all times, with probability 95 %%.")
 	case outside == 0:
-		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights 1/(K·p) have mean %s over %s decisions and should be near 1. Actions that are never taken cannot be compared; a floor would make them comparable.",
-			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(uint64(last.weighed)))
+		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights 1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions that are rarely or never taken cannot be compared; a larger floor would make them comparable.",
+			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(round(last.size)))
 	}
 	if !t.declared && outside == 0 {
 		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min), short(t.max))

@@ -28,7 +28,8 @@ type estimates struct {
 	played  interval
 	uniform interval
 	weight  float64 // mean of the weights 1/(K·p): the share of candidates that the model may take, on average
-	weighed int     // decisions that support the comparison
+	weighed int     // decisions with a weight
+	size    float64 // effective sample size of the comparison, (Σw)²/Σw²
 }
 
 // estimate goes through the decisions with a final reward in the order of the log and returns the estimates at
@@ -55,7 +56,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	}
 	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
 	scale := t.max - t.min
-	var sum, weights, weighted float64
+	var sum, weights, squares, weighted float64
 	weighed := 0
 	for i, d := range valued {
 		y := (values[i] - t.min) / scale
@@ -66,7 +67,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		}
 		if (d.mode == eventlog.Online || d.mode == eventlog.Frozen) && d.num > 0 && d.offered > 0 {
 			w := float64(d.den) / (float64(d.num) * float64(d.offered))
-			weighed, weights, weighted = weighed+1, weights+w, weighted+w*y
+			weighed, weights, squares, weighted = weighed+1, weights+w, squares+w*w, weighted+w*y
 			if outside == 0 {
 				uniUp.Add(w * y)
 				uniDown.Add(w * (1 - y))
@@ -80,7 +81,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		value := func(u float64) float64 { return t.min + scale*u }
 		e.played.Mean = value(sum / float64(i+1))
 		if weighed > 0 {
-			e.weight = weights / float64(weighed)
+			e.weight, e.size = weights/float64(weighed), weights*weights/squares
 			e.uniform.Mean = value(weighted / weights)
 		}
 		if outside == 0 {

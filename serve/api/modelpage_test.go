@@ -50,14 +50,14 @@ func TestModelPage(t *testing.T) {
 		return &edge{API: must(New(s, Options{Now: clock})), t: t}, s
 	}
 	e, s := open()
-	e.fill("news", `{"id": "news", "policy": {"kind": "ensemble"}, "features": `+priceSchema+`, "floor": 0.2, "reward": {"min": 0, "max": 1}}`, twoActions, "b", 60)
+	e.fill("news", `{"id": "news", "policy": {"kind": "ensemble"}, "features": `+priceSchema+`, "floor": 1, "reward": {"min": 0, "max": 1}}`, twoActions, "b", 60)
 	e.do("PATCH", "/v1/models/news", `{"floor": 0.3}`, "If-Match", "*").want(t, "change", 200)
 	get := func() answer { return e.do("GET", "/models/news", "", "X-Request-Id", "test") }
 	a := get()
 	a.want(t, "page", 200, "<h1>news", "60</b> decisions", "60</b> rewards", "60 decisions of this model", "over 60 decisions with a final reward, between", "at any time you look",
-		"by inverse propensities", "this model</span>", "uniform play</span>", "&lt;script&gt;alert(1)&lt;/script&gt;", ">configure<", "floor: 0.2 → 0.3", "without a key",
+		"by inverse propensities", "this model</span>", "uniform play</span>", "&lt;script&gt;alert(1)&lt;/script&gt;", ">configure<", "floor: 1 → 0.3", "without a key",
 		"Version 2 of the configuration", "action.price", "in 60 decisions among several candidates", "All 60 decisions read have the same context", "rewarded</td>")
-	a.want(t, "form", 200, `action="/models/news/try#answer"`, "/v1/models/news:rollback")
+	a.want(t, "form", 200, `action="/models/news/try#answer"`, `action="/models/news/act"`)
 	for _, no := range []string{"<script", "seed", "ZgotmplZ"} {
 		if strings.Contains(a.body, no) {
 			t.Errorf("the page has %s", no)
@@ -172,6 +172,48 @@ func TestModelPageForm(t *testing.T) {
 	}
 	// A log that breaks is said on the page.
 	e.do("GET", "/models/news", "").want(t, "page", 200, "The log could not be read to its end")
+}
+
+// Pause, resume, copy and roll back need the name of the model, the scope and the pattern of both names.
+func TestModelPageActs(t *testing.T) {
+	f := newFake("news")
+	secret, table := must2(NewKey("admin", []string{"read", "admin"}, []string{"news*"}))
+	reader, more := must2(NewKey("reader", []string{"read"}, nil))
+	e := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table+more, nil))})
+	for _, c := range []struct {
+		key, form string
+		status    int
+		want      string
+	}{
+		{secret, "act=pause&confirm=new", 422, "nothing was changed"},
+		{reader, "act=pause&confirm=news", 403, ""},
+		{secret, "act=pause&confirm=news", 303, "/models/news#configuration"},
+		{secret, "act=resume&confirm=news", 303, "/models/news#configuration"},
+		{secret, "act=clone&confirm=news&name=mail", 403, ""},
+		{secret, "act=clone&confirm=news", 422, "the name of the copy"},
+		{secret, "act=clone&confirm=news&name=news-2", 303, "/models/news-2#configuration"},
+		{secret, "act=rollback&confirm=news&to_seq=-1", 422, "to_seq"},
+		{secret, "act=rollback&confirm=news&to_seq=3", 303, "/models/news#configuration"},
+		{secret, "act=delete&confirm=news", 422, "is not pause"},
+	} {
+		a := e.do("POST", "/models/news/act", c.form, "Authorization", "Bearer "+c.key, "Content-Type", "application/x-www-form-urlencoded")
+		got := a.body
+		if a.status == 303 {
+			got = a.header.Get("Location")
+		}
+		if a.status != c.status || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %d, %.200s", c.form, a.status, got)
+		}
+		if paused, want := f.models["news"].Paused, c.form == "act=pause&confirm=news" && c.status == 303; paused != want {
+			t.Errorf("after %s: paused %v", c.form, paused)
+		}
+	}
+	if f.models["news-2"] == nil || f.models["mail"] != nil || f.rollback.ToSeq != 3 || f.rollback.Caller != "admin" {
+		t.Errorf("rollback %+v, models %v", f.rollback, sortedKeys(f.models))
+	}
+	if a := e.do("GET", "/models/news", "", "Authorization", "Bearer "+reader); strings.Contains(a.body, "/act") {
+		t.Error("a key without admin sees the forms")
+	}
 }
 
 // The warnings of the counts, one by one.

@@ -20,13 +20,10 @@ const (
 	someDecisions = 50 // below it nothing is said of actions and rewards
 )
 
-// countWarnings are those that the counts and the configuration tell, without the log.
+// countWarnings are those that the counts and the configuration tell, without the log, and then the model's own.
 func countWarnings(m *serve.Model) (out []warning) {
 	add := func(do, format string, args ...any) { out = append(out, warning{fmt.Sprintf(format, args...), do}) }
 	c := &m.Counts
-	for _, w := range m.Warnings {
-		out = append(out, warning{What: w})
-	}
 	if m.Failed != "" {
 		add("Roll it back to an earlier entry, or make another model.", "The model cannot go on: %s.", m.Failed)
 	}
@@ -42,6 +39,9 @@ func countWarnings(m *serve.Model) (out []warning) {
 	if allEqual(m) {
 		add("Send the other rewards too, or set reward.default for decisions without one.", "All %s rewards are %s: there is nothing to learn from.",
 			grouped(c.Rewards), short(c.RewardSum/float64(c.Rewards)))
+	}
+	for _, w := range m.Warnings {
+		out = append(out, warning{What: w})
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func (a *API) warnings(ctx context.Context, models []serve.Model, now time.Time)
 				a.verdicts.put(m.Name, v)
 			}
 		}
-		out[m.Name] = together(countWarnings(m), v.warnings)
+		out[m.Name] = together(v.warnings, countWarnings(m))
 	}
 	return out
 }
