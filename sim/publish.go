@@ -31,7 +31,7 @@ func (r *runner) unchanged(name string, want []byte, sum string) bool {
 func (r *runner) publish(status string) (map[string][]byte, error) {
 	x := r.x
 	csv, also := r.files()
-	out := map[string][]byte{ResultsFile: csv}
+	out := map[string][]byte{ResultsFile: csv, PoliciesFile: casesCSV("policy", x.Policies), EnvironmentsFile: casesCSV("environment", x.Environments)}
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
 	b := Build()

@@ -15,10 +15,12 @@ import (
 
 // Names of the files in a result directory.
 const (
-	ResultsFile     = "results.csv"
-	DiagnosticsFile = "diagnostics.csv"
-	ManifestFile    = "manifest.json"
-	JournalFile     = "cells.journal"
+	ResultsFile      = "results.csv"
+	DiagnosticsFile  = "diagnostics.csv"
+	PoliciesFile     = "policies.csv"     // of each policy its kind and its value of each swept option
+	EnvironmentsFile = "environments.csv" // the same of each environment
+	ManifestFile     = "manifest.json"
+	JournalFile      = "cells.journal"
 )
 
 // ResultsHeader is the first line of results.csv.
@@ -158,7 +160,7 @@ func openDir(dir string, force bool) error {
 	for _, f := range files {
 		n := f.Name()
 		ours := n == JournalFile || n == runningFile
-		for _, name := range []string{ResultsFile, DiagnosticsFile, ManifestFile, runningFile} {
+		for _, name := range []string{ResultsFile, DiagnosticsFile, PoliciesFile, EnvironmentsFile, ManifestFile, runningFile} {
 			ours = ours || n == name || strings.HasPrefix(n, "."+name+".")
 		}
 		if !ours { // a run that was killed early leaves only files that are ours

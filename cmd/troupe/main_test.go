@@ -23,7 +23,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: os.Getenv("TROUPE_UPDATE") != "",
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "parquetrows": parquetRows},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LANG", "C.UTF-8")
 			e.Setenv("LC_ALL", "")

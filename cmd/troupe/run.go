@@ -27,6 +27,7 @@ import (
 // runFlags are the flags of `troupe run`.
 type runFlags struct {
 	out, data, color      string
+	format                string
 	workers               int
 	seed                  int64
 	replications, horizon int
@@ -82,6 +83,7 @@ that number. The same command again adds to them.`,
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
 	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
+	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with swept options as columns")
 	fl.BoolVar(&f.json, "json", false, "events on stdout, one JSON object a line")
 	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this experiment")
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
@@ -97,6 +99,9 @@ func play(cmd *cobra.Command, name string, f runFlags, line string) error {
 	}
 	if cmd.Flags().Changed("budget") && (f.budget < time.Second || f.budget > 1000*time.Hour) {
 		return misuse(fmt.Errorf("--budget %v: expected 1s to 1000h", f.budget))
+	}
+	if f.format != "csv" && f.format != "parquet" && f.format != "both" {
+		return misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.format))
 	}
 	x, err := prepare(cmd, name, &f)
 	if err != nil {
@@ -382,6 +387,11 @@ type delivery struct {
 
 // finished prints the tables, the verdict, and where the files are.
 func (d *delivery) finished(show display) error {
+	if d.f.format != "csv" {
+		if err := writeParquet(filepath.Join(d.f.out, parquetFile), d.x, d.out.Results); err != nil {
+			return err
+		}
+	}
 	if d.f.quiet >= 2 && d.f.noReport && !d.f.json {
 		return nil // there is nothing to print
 	}
@@ -421,6 +431,9 @@ func (d *delivery) finished(show display) error {
 		fmt.Fprintf(w, "report   %s\n", page)
 	}
 	fmt.Fprintf(w, "results  %s\n", filepath.Join(d.f.out, sim.ResultsFile))
+	if d.f.format != "csv" {
+		fmt.Fprintf(w, "         %s\n", filepath.Join(d.f.out, parquetFile))
+	}
 	if d.f.budget > 0 {
 		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n", many(d.x.Replications, "replication"), d.f.budget)
 	}
