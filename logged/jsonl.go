@@ -65,7 +65,6 @@ type jsonlSource struct {
 	row    exportRow
 	cut    bool // of an export: an open window was met, all later decisions are cut
 	at     [16]int
-	fields map[string]int
 	actID  string // the action as text
 }
 

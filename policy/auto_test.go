@@ -96,7 +96,6 @@ type autoOracle struct {
 	prior    float64
 	theta    []float64
 	rss      float64
-	logDet   float64
 	triangle mat.Cholesky
 }
 

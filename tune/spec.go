@@ -61,10 +61,7 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 
 // From says where the values of a policy come from, on one line.
 func (r *Result) From(p *Policy) string {
-	var tried []string
-	for _, k := range slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune)) {
-		tried = append(tried, k)
-	}
+	tried := slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune))
 	return fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by successive halving, seed %d; lowest in %.0f %% of resamples",
 		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon, r.Experiment.Seed, 100*p.Winner().Wins)
 }

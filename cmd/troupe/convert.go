@@ -210,10 +210,10 @@ Exit code 0 when every event is good, 2 when one is not.`,
 
 // linted is what a log has.
 type linted struct {
-	events, law, lists, target, q, named, timed, ids, slots int
-	kmin, kmax                                              int
-	pmin, pmax, rmin, rmax                                  float64
-	bad                                                     map[string]int
+	events, law, lists, target, q, named, timed, ids int
+	kmin, kmax                                       int
+	pmin, pmax, rmin, rmax                           float64
+	bad                                              map[string]int
 }
 
 func lint(ctx context.Context, out, say io.Writer, name string, o logged.Options, most int) error {

@@ -305,18 +305,12 @@ func (e *evaluation) defaultTarget() (string, error) {
 	}
 	defer f.r.Close()
 	var ev logged.Event
-	for {
-		if err := f.r.Read(&ev); err != nil {
-			if err == io.EOF {
-				return "uniform", nil
-			}
-			return "", err
-		}
-		if ev.Target != nil {
-			return "column", nil
-		}
-		return "uniform", nil
+	if err := f.r.Read(&ev); err != nil && err != io.EOF {
+		return "", err
+	} else if err == nil && ev.Target != nil {
+		return "column", nil
 	}
+	return "uniform", nil
 }
 
 func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, error) {
