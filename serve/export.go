@@ -126,11 +126,11 @@ func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, min
 }
 
 // Candidates reads what the record of a decision keeps of its candidates: the vectors of those that were
-// available, one row each, nil when the model does not keep them, and the place of each among the
+// available, one row each, nil when the model does not keep them or has hashed features, and the place of each among the
 // candidates of the request, nil when all were available. The action that was played is row Index.
 func Candidates(r *eventlog.Decision) (rows [][]float64, places []int, err error) {
 	set, err := candidates.Parse(r.Full)
-	if err != nil || set.K == 0 {
+	if err != nil || set.D == 0 {
 		return nil, set.Places, err
 	}
 	rows = make([][]float64, set.K)

@@ -97,27 +97,21 @@ func (c *Config) widens() bool {
 // folds returns whether the policy folds rewards by their range, which then belongs to its state.
 func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
 
-// options are those of the policy with what features and reward say.
+// options are those of the policy with what the features say; the range of rewards is in Problem.
 func (c *Compiled) options() policy.Options {
-	r := c.Config.Reward
-	var declared []float64
-	if !r.Adapt {
-		declared = []float64{r.Min, r.Max}
-	}
 	switch o := c.Config.Policy.Options.(type) {
 	case *policy.HashedOptions:
-		p := *o
-		p.Range = declared
 		if h := c.Config.Features.Hashed; h != nil {
+			p := *o
 			p.Bits, p.Pairs = h.Bits, h.Pairs
+			return &p
 		}
-		return &p
 	case *policy.SparseOptions:
-		p := *o
-		if p.Range = declared; c.Hashed != nil {
+		if c.Hashed != nil {
+			p := *o
 			p.Bits = 0 // as many as the features have
+			return &p
 		}
-		return &p
 	}
 	return c.Config.Policy.Options
 }
