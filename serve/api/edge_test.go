@@ -30,8 +30,8 @@ func TestMetricsOfPatterns(t *testing.T) {
 	for _, scheme := range []string{"Bearer ", "bearer ", "BEARER  "} {
 		a := e.do("GET", "/metrics", "", "Authorization", scheme+secret)
 		a.want(t, scheme, 200, `troupe_model_decisions_total{model="news-1"}`, `troupe_model_failed{model="news-1"}`, "troupe_ready 1")
-		if n := strings.Count(a.body, "model="); n != len(modelNumbers)+1 {
-			t.Errorf("%d series have a model, want those of news-1: %d", n, len(modelNumbers)+1)
+		if n := strings.Count(a.body, "model="); n != len(modelNumbers)+len(noteNumbers)+1 {
+			t.Errorf("%d series have a model, want those of news-1: %d", n, len(modelNumbers)+len(noteNumbers)+1)
 		}
 	}
 	e.do("GET", "/metrics", "", "Authorization", "Bearerx "+secret).want(t, "another scheme", 401)
@@ -111,4 +111,14 @@ func TestControlCharacters(t *testing.T) {
 	f.models["news"].Config.Actions = []serve.Entry{{ID: "a\x00b"}}
 	e.do("PATCH", "/v1/models/news", `{"floor":0.1}`, "If-Match", "*").want(t, "an old id", 200)
 	e.do("DELETE", "/v1/models/news/actions/a%00b", "").want(t, "delete an old id", 200)
+}
+
+// Candidates that a model cannot tell apart, and values that change their type, are counted in the metrics.
+func TestMetricsOfNotes(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.do("POST", "/v1/models", `{"id":"m"}`).want(t, "create", 201)
+	for _, x := range []string{`{"age":30}`, `{"age":31}`, `{"age":"32"}`} {
+		e.do("POST", "/v1/models/m:decide", `{"context":`+x+`,"actions":[{"features":{"price":0.5}},{"features":{"price":0.5}}]}`).want(t, "decide", 200)
+	}
+	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_alike_candidates_total{model="m"} 3`, `troupe_model_mistyped_features_total{model="m"} 1`)
 }

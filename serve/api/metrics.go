@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,6 +131,13 @@ var modelNumbers = []number[serve.Counts]{
 	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
 }
 
+// noteNumbers are the counts of decisions by what encoding met, under the words of serve.Model.Notes. The
+// notes ignored and clamped are absent: the encoder of a schema does not report them.
+var noteNumbers = []struct{ note, name, help string }{
+	{"type", "troupe_model_mistyped_features_total", "Decisions with a feature of another type than the model knows."},
+	{"alike", "troupe_model_alike_candidates_total", "Decisions with candidates that the model cannot tell apart."},
+}
+
 // serviceCollector reads the health of the service when /metrics is asked.
 type serviceCollector struct {
 	a     *API
@@ -162,6 +170,7 @@ type modelCollector struct {
 	a      *API
 	key    *holder
 	descs  []*prometheus.Desc // of modelNumbers
+	notes  []*prometheus.Desc // of noteNumbers
 	failed *prometheus.Desc
 }
 
@@ -171,11 +180,14 @@ func newModelCollector(a *API, key *holder) modelCollector {
 	for _, n := range modelNumbers {
 		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, label, nil))
 	}
+	for _, n := range noteNumbers {
+		c.notes = append(c.notes, prometheus.NewDesc(n.name, n.help, label, nil))
+	}
 	return c
 }
 
 func (c modelCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
+	for _, d := range slices.Concat(c.descs, c.notes) {
 		out <- d
 	}
 	out <- c.failed
@@ -199,6 +211,9 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 			seen++
 			for i, n := range modelNumbers {
 				out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&m.Counts), m.Name)
+			}
+			for i, n := range noteNumbers {
+				out <- prometheus.MustNewConstMetric(c.notes[i], prometheus.CounterValue, float64(m.Notes[n.note]), m.Name)
 			}
 			out <- prometheus.MustNewConstMetric(c.failed, prometheus.GaugeValue, one(m.Failed != ""), m.Name)
 		}
