@@ -38,7 +38,7 @@ func TestExperiments(t *testing.T) {
 	for _, name := range []string{"default", "tour", "paper/ensemble-size", "paper/dimension", "paper/horizon",
 		"paper/symmetrisation", "paper/targets", "paper/initialisation", "paper/random-or-max",
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
-		"paper/regret-in-m", "paper/regret-in-m-ball", "classification/mushroom",
+		"paper/regret-in-m", "paper/regret-in-m-ball", "paper/price-of-few", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits",
 		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated"} {
 		if !have[name] {
@@ -46,7 +46,7 @@ func TestExperiments(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"paper/theorem", "paper/theorem-large", "paper/regret-in-m", "paper/regret-in-m-ball",
-		"paper/symmetrisation", "paper/random-or-max", "paper/targets"} {
+		"paper/symmetrisation", "paper/random-or-max", "paper/targets", "paper/price-of-few"} {
 		e, _ := Find(name)
 		if x, err := sim.Parse(e.File, e.Text, sim.Kinds()); err != nil || x.Hypothesis == "" {
 			t.Errorf("%s answers a question without a hypothesis (%v)", name, err)

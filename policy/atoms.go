@@ -140,6 +140,7 @@ type Atoms struct {
 	g      directions
 	member []float64
 	least  int // the theorem's m where its preset was asked for
+	few    []string
 }
 
 // NewAtoms returns the policy before round 1. The error names the option that is wrong.
@@ -166,8 +167,28 @@ func NewAtoms(o AtomsOptions, p Problem) (*Atoms, error) {
 	}
 	return &Atoms{
 		atomic: core, opts: o, logRho: logs.Log(o.Rho),
-		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim), least: least,
+		g: newDirections(p.Init, o.M, p.Dim), member: make([]float64, p.Dim), least: least, few: o.few(p),
 	}, nil
+}
+
+// few returns what thm:few says of these options.
+func (o AtomsOptions) few(p Problem) []string {
+	draws := float64(o.M)
+	switch {
+	case o.Key == theory.EpochKey && p.Horizon >= 2:
+		draws *= theory.Epochs(float64(p.Horizon), o.Lambda, o.Rho)
+	case o.Key != theory.FixedKey:
+		return nil // redrawn as often as the arm is looked at
+	}
+	r := 1.0 // σ, the default
+	switch o.Scale.Kind {
+	case "constant":
+		r = o.Scale.Value / p.sigma()
+	case "":
+	default:
+		return nil
+	}
+	return fewWarning(p, r, o.Lambda, draws, fmt.Sprintf("take key = %q", theory.DecisionKey))
 }
 
 // Options returns the configuration with every default filled in.
@@ -258,7 +279,7 @@ func (a *Atoms) Warnings(set bandit.ActionSet) []string {
 		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions unexplored; "+
 			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.DecisionKey, 2*d)}
 	}
-	return nil
+	return a.few
 }
 
 // AppendSnapshot implements bandit.Snapshotter.

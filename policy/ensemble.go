@@ -38,6 +38,7 @@ type Ensemble struct {
 	member, theta     []float64 // V⁻¹ of one of them, and the model
 	best, challenging bandit.Action
 	read              [][]float64 // scratch of Restore
+	few               []string    // what thm:few says of these options
 }
 
 // NewEnsemble returns the policy before round 1. The error names the option that is wrong.
@@ -50,6 +51,10 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 	e := &Ensemble{
 		opts: plan.opts, ridge: linalg.NewRidge(d, plan.opts.Lambda), radius: plan.radius, reference: plan.reference,
 		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d, linalg.Padded(d)),
+	}
+	if o := plan.opts; o.Scale.Kind == "constant" && !o.Growing {
+		e.few = fewWarning(p, o.Scale.Value*math.Sqrt(plan.law.variance)/p.sigma(), o.Lambda, float64(o.M),
+			`take more members, or kind = "atoms"`)
 	}
 	if plan.engine == exactLawName {
 		e.engine = newExactLaw(plan, p, e.ridge, &e.draws)
@@ -242,7 +247,7 @@ func (e *Ensemble) Warnings(set bandit.ActionSet) []string {
 	if e.opts.Growing {
 		m = math.MaxInt
 	}
-	return spanWarning(set, m, e.ridge.Dim(), e.opts.Init)
+	return append(spanWarning(set, m, e.ridge.Dim(), e.opts.Init), e.few...)
 }
 
 // spanWarning speaks of the trap of accumulated ensembles: on the unit ball the actions

@@ -8,7 +8,7 @@ import (
 )
 
 // Checks is the list, in the order of the paper. It feeds the tests, `troupe verify` and the report.
-var Checks = slices.Concat(paperChecks, newerChecks, atomChecks)
+var Checks = slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks)
 
 var (
 	unit       = uniformTarget(1)

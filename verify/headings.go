@@ -58,6 +58,7 @@ var Headings = []Heading{
 	{"janz2026:lem-I.1", "Lemma I.1", "Stuck in the span", "Newer: arXiv 2602.08026"},
 	{"janz2026:thm-4.2", "Theorem 4.2", "Linear regret below d/2 members", "Newer: arXiv 2602.08026"},
 	{"atoms", "Atoms", "Members redrawn instead of accumulated", "Ours"},
+	{"few", "Few", "The price of few frozen members", "Ours"},
 }
 
 // HeadingOf returns the heading of a label.

@@ -65,11 +65,11 @@ func TestBettingCoverage(t *testing.T) {
 }
 
 // Null: all intervals of the sequence cover at once with probability at least 0.95, for rare stuck
-// runs and for a fair coin, where many looks hurt most. n = 300 trials of 100 observations, refused at
+// runs and for a fair coin, where many looks hurt most. n = 120 trials of 80 observations, refused at
 // level 1e-3; the same rule refuses the planted mean ± 1.96 s.e. looked at after every observation
 // from the tenth on.
 func TestBettingSequenceCoverage(t *testing.T) {
-	const trials, n, alpha, level = 300, 100, 0.05, 1e-3
+	const trials, n, alpha, level = 120, 80, 0.05, 1e-3
 	coin := func(r *rand.Rand) float64 { return float64(r.IntN(2)) }
 	for _, pop := range []struct {
 		name         string

@@ -1,0 +1,173 @@
+package theory
+
+import (
+	"math"
+
+	"troupe/internal/logs"
+)
+
+// The price of few members (docs/design/price-of-few.md, ours). An arm that was pulled once and looked
+// bad is never pulled again when none of the frozen perturbations lifts it. With Z, g_1, …, g_m
+// independent N(0, 1), σ = r√(1 + λ) and a distance L ≥ 0 that the noise has to bridge, this is
+//
+//	P(m, σ, L) = P(Z + σ max_j |g_j| ≤ −L) = σ ∫_0^∞ φ(L + σy)(2Φ(y) − 1)^m dy.
+
+// Stuck encloses P(m, σ, L) (thm:few): lo ≤ P ≤ hi but for rounding, from lower and upper sums over a
+// grid, the integrand being monotone. The two differ by a few per cent where P is above 1e-12. It
+// panics unless m ≥ 1, σ > 0 and L ≥ 0 are finite.
+func Stuck(m, sigma, gap float64) (lo, hi float64) {
+	checkStuck(m, sigma, gap)
+	const ratio = 1.002
+	y, share := 0.0, 0.0 // (2Φ(y) − 1)^m
+	tail := normalTail(gap)
+	for next := 1e-4 * math.Min(1, 1/sigma); next < 40; next *= ratio {
+		after, grown := normalTail(gap+float64(sigma*next)), frozen(m, next)
+		lo += float64(share * (tail - after))
+		hi += float64(grown * (tail - after))
+		y, share, tail = next, grown, after
+	}
+	return lo, hi + normalTail(gap+float64(sigma*y))
+}
+
+// frozen returns (2Φ(y) − 1)^m, the probability that m perturbations are at most y in absolute value.
+func frozen(m, y float64) float64 {
+	if p := 2 * normalTail(y); p < 1 {
+		return math.Exp(m * logs.Log1p(-p))
+	}
+	return 0
+}
+
+func checkStuck(m, sigma, gap float64) {
+	if !(m >= 1 && m <= math.MaxFloat64 && sigma > 0 && sigma <= math.MaxFloat64 && gap >= 0 && gap <= math.MaxFloat64) {
+		panic("theory: Stuck: argument out of range")
+	}
+}
+
+// StuckPower returns ½Φ(−(L + σ√(2 log 2m))) ≤ P(m, σ, L) (thm:few, second part): m^{−σ²} up to
+// e^{−O(√log m)}. Domain and panics as Stuck.
+func StuckPower(m, sigma, gap float64) float64 {
+	checkStuck(m, sigma, gap)
+	return normalTail(gap+float64(sigma*math.Sqrt(2*logs.Log(2*m)))) / 2
+}
+
+// StuckFew returns ½(4/(πσ²))^{m/2} Γ((m+1)/2)/√π · e^{−L²/2} ≥ P(m, σ, L) (thm:few-scale): for
+// m ≪ σ² it is e^{−Ω(m log(σ²/m))}. It may exceed 1. Domain and panics as Stuck.
+func StuckFew(m, sigma, gap float64) float64 {
+	checkStuck(m, sigma, gap)
+	g, _ := math.Lgamma((m + 1) / 2)
+	return math.Exp(m/2*(logs.Log(4/math.Pi)-2*logs.Log(sigma))+g-gap*gap/2) / (2 * math.SqrtPi)
+}
+
+// StuckMany returns the infimum over y > 0 of e^{−2mΦ(−y)}Φ(−L) + Φ(−(L + σy)) ≥ P(m, σ, L)
+// (thm:few-scale): m^{−σ²} up to powers of log m for m ≫ σ². Domain and panics as Stuck.
+func StuckMany(m, sigma, gap float64) float64 {
+	checkStuck(m, sigma, gap)
+	best := normalTail(gap)
+	for y := 1e-3; y < 40; y *= 1.01 {
+		best = math.Min(best, float64(math.Exp(-2*m*normalTail(y))*normalTail(gap))+normalTail(gap+float64(sigma*y)))
+	}
+	return best
+}
+
+// Epochs returns the number of different keys of atoms with key = "epoch" and growth ρ on two
+// orthogonal unit arms, one pulled once and the other 0, …, T−2 times after it:
+//
+//	K = 1 + ⌊log_ρ((1+λ)(λ+T−2)/λ²)⌋ − ⌊log_ρ((1+λ)/λ)⌋ ≤ 2 + log_ρ(1 + T/λ).
+//
+// It panics unless T ≥ 2, λ > 0 and ρ > 1 are finite.
+func Epochs(T, lambda, rho float64) float64 {
+	if !(T >= 2 && T <= math.MaxFloat64 && lambda > 0 && lambda <= math.MaxFloat64 && rho > 1 && rho <= math.MaxFloat64) {
+		panic("theory: Epochs: argument out of range")
+	}
+	first := log1pRatio(1, lambda)
+	return 1 + math.Floor((first+log1pRatio(T-2, lambda))/logs.Log(rho)) - math.Floor(first/logs.Log(rho))
+}
+
+// Few is the setting of thm:few: two orthogonal unit arms with means Best > Other, noise N(0, 1),
+// signed perturbations, r_t ≤ R for all t.
+type Few struct {
+	Best, Other float64
+	Lambda, R   float64
+	Draws       float64 // D: m for an accumulated ensemble, m·Epochs for epoch atoms, T for Thompson sampling
+}
+
+// Share returns a lower bound on the probability that the better arm is pulled exactly once in T
+// rounds, for every T (thm:few):
+//
+//	½(1 − S(s)) P(D, R√(1+λ), Best + (1+λ)(s − min(0, Other))),
+//	S(s) = Σ_{n≥0} Φ(−s(λ+n)/√(n + R²(λ+n))),
+//
+// maximised over a grid of s > 0. The expected regret after T rounds is at least (T−1)(Best − Other)
+// times it. It is an error outside Best > Other, λ > 0, R > 0, D ≥ 1, all finite.
+func (f Few) Share() (float64, error) {
+	const by = "thm:few"
+	finite := func(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
+	switch {
+	case !finite(f.Other):
+		return 0, &DomainError{"other", f.Other, "a finite mean", by}
+	case !finite(f.Best) || f.Best <= f.Other:
+		return 0, &DomainError{"best", f.Best, "a finite mean above the other arm's", by}
+	case !finite(f.Lambda) || f.Lambda <= 0:
+		return 0, &DomainError{"lambda", f.Lambda, "a finite lambda > 0", by}
+	case !finite(f.R) || f.R <= 0:
+		return 0, &DomainError{"r", f.R, "a finite r > 0", by}
+	case !finite(f.Draws) || f.Draws < 1:
+		return 0, &DomainError{"draws", f.Draws, "a finite number of draws >= 1", by}
+	}
+	best := 0.0
+	for s := 0.02; s < 400; s *= 1.05 {
+		if fail := f.failing(s); fail < 1 {
+			gap := f.Best + float64((1+f.Lambda)*(s-math.Min(0, f.Other)))
+			lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda)), gap)
+			share := (1 - fail) / 2 * lo
+			if share < best/2 {
+				break // past the maximum
+			}
+			best = math.Max(best, share)
+		}
+	}
+	return best, nil
+}
+
+// failing returns S(s): 200 terms, and for the rest Φ(−x) ≤ ½e^{−x²/2} and a geometric series.
+func (f Few) failing(s float64) float64 {
+	var sum float64
+	const terms = 200
+	r2 := f.R * f.R
+	for n := range terms {
+		k := f.Lambda + float64(n)
+		sum += normalTail(s * k / math.Sqrt(float64(n)+float64(r2*k)))
+	}
+	a := s * s / (2 * (1 + r2))
+	return sum + math.Exp(-a*(f.Lambda+terms))/(-2*math.Expm1(-a))
+}
+
+// FewNecessary returns the m below which P(m, σ, L) > δ (thm:few-members):
+//
+//	sup_{y>0} (log(1/δ) + log Φ(−(L + σy)))/log(1/(2Φ(y) − 1)),
+//
+// at least 0. With σ = cβ^δ√(1+λ) it is of order log(1/δ) for every c. It panics unless σ > 0, L ≥ 0
+// are finite and 0 < δ < 1.
+func FewNecessary(sigma, gap, delta float64) float64 {
+	checkStuck(1, sigma, gap)
+	if !(delta > 0 && delta < 1) {
+		panic("theory: FewNecessary: delta outside (0, 1)")
+	}
+	best := 0.0
+	for y := 1e-4 * math.Min(1, 1/sigma); y < 8; y *= 1.01 {
+		if room := logs.Log(normalTail(gap+float64(sigma*y))) - logs.Log(delta); room > 0 {
+			best = math.Max(best, -room/logs.Log1p(-2*normalTail(y)))
+		}
+	}
+	return best
+}
+
+// FewSufficient returns log(1/δ)/(2Φ(−1/c)): with r_t ≥ cβ_t^δ and at least as many members the
+// probability that every model of a unit arm with mean Δ > 0 is ever at most 0, next to an arm that is
+// the zero vector, is at most 2δ/Δ² (thm:few-members). It panics unless c > 0 is finite and 0 < δ < 1.
+func FewSufficient(c, delta float64) float64 {
+	if !(c > 0 && c <= math.MaxFloat64 && delta > 0 && delta < 1) {
+		panic("theory: FewSufficient: argument out of range")
+	}
+	return -logs.Log(delta) / (2 * normalTail(1/c))
+}

@@ -1,0 +1,155 @@
+package theory
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// stuckByQuadrature is P(m, σ, L) by Gauss–Legendre, from the density in Z: it shares no formula with
+// theory.Stuck but the error function.
+func stuckByQuadrature(m, sigma, gap float64) float64 {
+	n := distuv.UnitNormal
+	f := func(z float64) float64 { // Z = −gap − z
+		return n.Prob(gap+z) * math.Pow(math.Erf(z/sigma/math.Sqrt2), m)
+	}
+	var sum float64
+	for a := 0.0; a < 40; a++ {
+		sum += quad.Fixed(f, a, a+1, 60, nil, 0)
+	}
+	return sum
+}
+
+// TestStuck: the enclosure and the closed forms against quadrature; the planted exponent σ²/2 is seen.
+func TestStuck(t *testing.T) {
+	for _, m := range []float64{1, 2, 8, 64, 1000, 1e5} {
+		for _, sigma := range []float64{0.2, 1, 1.1, 3, 8} {
+			for _, gap := range []float64{0, 0.3, 2} {
+				p := stuckByQuadrature(m, sigma, gap)
+				lo, hi := Stuck(m, sigma, gap)
+				if !(lo <= p*(1+1e-9) && p <= hi*(1+1e-9)) || p > 1e-12 && hi/lo > 1.15 {
+					t.Errorf("m = %g, σ = %g, L = %g: %g outside [%g, %g]", m, sigma, gap, p, lo, hi)
+				}
+				if x := StuckPower(m, sigma, gap); x > p*(1+1e-9) {
+					t.Errorf("m = %g, σ = %g, L = %g: StuckPower %g above %g", m, sigma, gap, x, p)
+				}
+				for name, x := range map[string]float64{"StuckFew": StuckFew(m, sigma, gap), "StuckMany": StuckMany(m, sigma, gap)} {
+					if x < p*(1-1e-9) {
+						t.Errorf("m = %g, σ = %g, L = %g: %s %g below %g", m, sigma, gap, name, x, p)
+					}
+				}
+			}
+		}
+	}
+	// The closed forms are not idle: the moments are tight for few members, the power has its exponent.
+	if p, x := stuckByQuadrature(3, 20, 0), StuckFew(3, 20, 0); x > 1.02*p {
+		t.Errorf("StuckFew %g for %g", x, p)
+	}
+	slope := (math.Log(StuckPower(1e150, 1.1, 0)) - math.Log(StuckPower(1e100, 1.1, 0))) / math.Log(1e50)
+	if math.Abs(slope+1.21) > 0.01 {
+		t.Errorf("exponent of StuckPower %g, want −σ² = −1.21", slope)
+	}
+}
+
+// TestFewMembers: at the necessary m − 1 the stuck probability is above δ, and the two sizes are of
+// order log(1/δ) for every c, in the range that the page states.
+func TestFewMembers(t *testing.T) {
+	const lambda, gap = 1.0, 0.1
+	for _, c := range []float64{0.2, 0.5, 1, 2} {
+		for _, delta := range []float64{1e-3, 1e-6, 1e-12, 1e-24} {
+			sigma := c * Beta(lambda, delta, math.Log(2)) * math.Sqrt2
+			need, enough := FewNecessary(sigma, gap, delta), FewSufficient(c, delta)
+			if need > enough {
+				t.Errorf("c = %g, δ = %g: necessary %g, sufficient %g", c, delta, need, enough)
+			}
+			if m := math.Ceil(need) - 1; m >= 1 {
+				if p := stuckByQuadrature(m, sigma, gap); !(p > delta) {
+					t.Errorf("c = %g, δ = %g: %g with m = %g members below the necessary %g", c, delta, p, m, need)
+				}
+			}
+			// The closed form of the page.
+			l, y := -math.Log(delta), 1/(5.5*c*math.Sqrt(1+lambda))
+			if simple := (0.4375*l - math.Log(4)) / -math.Log(math.Erf(y/math.Sqrt2)); simple > need*(1+1e-3) {
+				t.Errorf("c = %g, δ = %g: closed form %g above the supremum %g", c, delta, simple, need)
+			}
+		}
+	}
+	if a, b := FewSufficient(1, 1e-12), FewSufficient(1, 1e-6); math.Abs(a/b-2) > 1e-12 {
+		t.Errorf("FewSufficient is not linear in log(1/δ): %g, %g", a, b)
+	}
+}
+
+// TestFewShare: S(s) against a direct sum, the number of epochs against counting, and the share below
+// the frequency of its own three events, drawn without the formulas (n = 200 000, level 1e-6).
+func TestFewShare(t *testing.T) {
+	f := Few{Best: 0.2, Other: 0, Lambda: 0.5, R: 0.3, Draws: 2}
+	var sum float64
+	for n := range 100_000 {
+		k := 0.5 + float64(n)
+		sum += distuv.UnitNormal.CDF(-0.9 * k / math.Sqrt(float64(n)+0.09*k))
+	}
+	if got := f.failing(0.9); got < sum || got > sum*1.000001 {
+		t.Errorf("S = %g, summed directly %g", got, sum)
+	}
+	for _, T := range []int{2, 10, 3000} {
+		for _, lambda := range []float64{0.1, 1, 7} {
+			seen := map[float64]bool{}
+			for n := range T - 1 {
+				seen[math.Floor(math.Log2((1+lambda)*(lambda+float64(n))/lambda/lambda))] = true
+			}
+			if got, most := Epochs(float64(T), lambda, 2), 2+math.Log2(1+float64(T)/lambda); got < float64(len(seen)) || got > most {
+				t.Errorf("T = %d, λ = %g: %g epochs, counted %d, at most %g", T, lambda, got, len(seen), most)
+			}
+		}
+	}
+	share, err := f.Share()
+	if err != nil || !(share > 1e-3) {
+		t.Fatalf("share %g, %v", share, err)
+	}
+	// A run of the two models from its definition: 40 rounds, m = 2.
+	const n = 200_000
+	stuck := 0
+	r := rand.New(rand.NewPCG(16, 2))
+	for range n {
+		var w [2][2]float64 // member, arm
+		for j := range w {
+			w[j] = [2]float64{math.Sqrt(0.5) * r.NormFloat64(), math.Sqrt(0.5) * r.NormFloat64()}
+		}
+		var b [2]float64
+		v, mean, pulls := [2]float64{0.5, 0.5}, [2]float64{0.2, 0}, 0
+		for t := 0; t < 40 && pulls < 2; t++ {
+			j, sign := r.IntN(2), float64(2*r.IntN(2)-1)
+			a := 0
+			if (b[1]+sign*0.3*w[j][1])/v[1] > (b[0]+sign*0.3*w[j][0])/v[0] {
+				a = 1
+			}
+			if a == 0 {
+				pulls++
+			}
+			b[a] += mean[a] + r.NormFloat64()
+			v[a]++
+			for k := range w {
+				w[k][a] += r.NormFloat64()
+			}
+		}
+		if pulls == 1 {
+			stuck++
+		}
+	}
+	t.Logf("pulled once in %d of %d runs, thm:few promises %.4f", stuck, n, share)
+	if (distuv.Binomial{N: n, P: share}).CDF(float64(stuck)) < 1e-6 {
+		t.Errorf("pulled once in %d of %d runs, thm:few promises %g", stuck, n, share)
+	}
+	if (distuv.Binomial{N: n, P: 20 * share}).CDF(float64(stuck)) >= 1e-6 {
+		t.Errorf("a bound 20 times as large passes: %d of %d, %g", stuck, n, share)
+	}
+	for _, bad := range []Few{{Best: 0, Other: 0, Lambda: 1, R: 1, Draws: 1}, {Best: 1, Lambda: 0, R: 1, Draws: 1},
+		{Best: 1, Lambda: 1, R: math.Inf(1), Draws: 1}, {Best: 1, Lambda: 1, R: 1}, {Best: math.NaN(), Lambda: 1, R: 1, Draws: 1}} {
+		if _, err := bad.Share(); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
