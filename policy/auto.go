@@ -329,7 +329,7 @@ func (c *Choice) Step() (done bool) {
 
 // Defer says whether a choice of λ may wait. Without it, which is how a policy starts, Update does all of
 // the choice that it makes due, 7d³/3 operations: at d = 1024 seconds on one core. With it, Update leaves
-// the choice in Pending, and the caller does its steps where they disturb nobody, on another goroutine or
+// the choice in Pending, and the caller does its steps where they delay no other model, on another goroutine or
 // a few between other work, before it gives the policy its next call:
 //
 //	if c := auto.Pending(); c != nil {

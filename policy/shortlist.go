@@ -160,7 +160,7 @@ const (
 )
 
 // visit calls f with the leads of panels of eight members, the first of them member j, and with the
-// largest error that a lead can have. Behind the last member leads are of nobody.
+// largest error that a lead can have. Past the last member a lead belongs to no member.
 func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads, slack float64) error) error {
 	e := q.e
 	d, k, m := e.ridge.Dim(), q.arms, q.kept.m

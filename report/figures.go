@@ -348,7 +348,7 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		}
 	}
 	if (skew > 10 || largest > 5*smallest) && !math.IsInf(lo, 1) && hi > 0 {
-		// Not more than five decades: nobody reads the sixth, and it squeezes the others.
+		// At most five decades: more would squeeze the ones that matter.
 		lo = max(lo, hi*1e-5)
 		lo, hi = chart.LogRange(lo, hi)
 		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}

@@ -410,8 +410,8 @@ func deltaOf(table spec.Raw) float64 {
 	return 0.1 // the default of every policy that has one
 }
 
-// nobody says why a quantity that was asked for is not there.
-func nobody(name string) string {
+// unmeasured says why a quantity that was asked for is not there.
+func unmeasured(name string) string {
 	for _, q := range Quantities {
 		if q.Name == name {
 			return fmt.Sprintf("is %q, which nothing in this experiment has: it is for %s", name, q.Who)

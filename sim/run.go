@@ -276,7 +276,7 @@ func (r *runner) rehearse() error {
 	}
 	for _, name := range x.Record {
 		if !recorded[name] {
-			return x.src.Locate(spec.Errorf("record", "%s", nobody(name)))
+			return x.src.Locate(spec.Errorf("record", "%s", unmeasured(name)))
 		}
 	}
 	return r.fits()

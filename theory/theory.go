@@ -9,7 +9,7 @@
 //     printed; Members60: a sharper bookkeeping of the same proof);
 //   - a Bound: a named regret bound with every constant explicit, in the list Bounds, so that the
 //     planner, the report and the documents range over one table;
-//   - an Order: a statement of the literature whose constant nobody printed. It is evaluated with
+//   - an Order: a statement of the literature whose constant is not printed. It is evaluated with
 //     constant 1 and says so.
 //
 // N overflows a float64 from d = 82 on (T = 10⁴, λ = 5), so everything that contains it is
