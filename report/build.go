@@ -128,7 +128,7 @@ func compose(run *Run, opts Options) *document {
 	d := &document{run: run}
 	d.looks, d.repeats = looksOf(m.Policies)
 	for e := range m.Environments {
-		d.looks = append(d.looks, chart.BlueRamp(e, len(m.Environments)))
+		d.looks = append(d.looks, chart.EnvironmentRamp(e, len(m.Environments)))
 	}
 	for e := range m.Environments {
 		a := Analyze(run, e)

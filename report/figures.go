@@ -20,7 +20,7 @@ type Bound struct {
 // Final returns the bound at its last round.
 func (b Bound) Final() float64 { return b.Values[len(b.Values)-1] }
 
-// maxEnds is how many curves get a label at their end; beyond it only contenders do.
+// maxEnds is how many curves get a label at their end; see named.
 const maxEnds = 10
 
 // curve returns mean and half width of the pointwise 95 % interval at each checkpoint.
@@ -63,19 +63,18 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 		x[k+1] = float64(t)
 	}
 	from0 := func(v []float64) []float64 { return append([]float64{0}, v...) }
-	contenders := a.Contenders()
+	labelled := a.named()
 	means, halves := make([][]float64, len(a.Policies)), make([][]float64, len(a.Policies))
 	lows, highs := make([][]float64, len(a.Policies)), make([][]float64, len(a.Policies))
-	top := 0.0
+	tops := make([]float64, len(a.Policies))
 	for i := range a.Policies {
 		means[i], halves[i] = a.curve(i)
 		lows[i], highs[i] = a.tenths(i)
-		if slices.Contains(contenders, i) {
-			for k := range means[i] {
-				top = max(top, means[i][k]+halves[i][k])
-			}
+		for k := range means[i] {
+			tops[i] = max(tops[i], means[i][k]+halves[i][k])
 		}
 	}
+	top := linearTop(tops)
 	if top <= 0 {
 		top = 1
 	}
@@ -98,11 +97,11 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	}
 	for _, i := range slices.Backward(a.Order) { // the best on top
 		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(means[i])})
-		p.Ends = append(p.Ends, a.end(i, contenders, p.Y))
+		p.Ends = append(p.Ends, a.end(i, labelled, p.Y))
 	}
 	p.Ends = slices.DeleteFunc(p.Ends, func(e chart.End) bool { return e.Label == "" })
 	lin = &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication"))}
+		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication")) + a.unlabelled()}
 
 	// log–log
 	first := 0
@@ -158,7 +157,7 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	for _, i := range slices.Backward(a.Order) {
 		m := a.Policies[i]
 		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: x, Y: means[i][first:]})
-		e := a.end(i, contenders, q.Y)
+		e := a.end(i, labelled, q.Y)
 		if s := a.Summary[i]; s.ExponentOK {
 			from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(a.FitFrom) })
 			if from >= 0 {
@@ -181,7 +180,7 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 			q.Ends = append(q.Ends, e)
 		}
 	}
-	how := "The slope is the growth exponent: ½ is √t, 1 never learns."
+	how := "The slope is the growth exponent: ½ is √t, 1 never learns." + a.unlabelled()
 	if a.FitTo > 0 {
 		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", chart.Count(a.FitFrom), chart.Count(a.FitTo))
 	}
@@ -189,12 +188,10 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	return lin, loglog
 }
 
-// end labels a curve; beyond maxEnds policies only contenders are labelled.
-func (a *Analysis) end(i int, contenders []int, y chart.Axis) chart.End {
-	if len(a.Policies) > maxEnds {
-		if !slices.Contains(contenders, i) || slices.Index(a.Order, i) >= maxEnds+4 {
-			return chart.End{}
-		}
+// end labels a curve, if it is one of those that have labels.
+func (a *Analysis) end(i int, labelled []int, y chart.Axis) chart.End {
+	if !slices.Contains(labelled, i) {
+		return chart.End{}
 	}
 	e := chart.End{Look: a.Policies[i], Y: a.Summary[i].Mean, Label: a.Label(i)}
 	if e.Y > y.Hi {

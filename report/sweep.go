@@ -398,12 +398,25 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 				if len(points) == 0 {
 					continue
 				}
-				if len(points) > maxEnds+4 { // label the lowest at the right end
+				if len(points) > maxEnds+4 { // label the rivals, then the lowest at the right end
 					order := make([]int, len(points))
 					for i := range order {
 						order[i] = i
 					}
+					size := map[string]int{}
+					for _, m := range run.Manifest.Policies {
+						size[m.Kind]++
+					}
+					family := func(i int) int { // rivals first
+						if size[run.Manifest.Policies[looks[i]].Kind] > 3 {
+							return 1
+						}
+						return 0
+					}
 					slices.SortStableFunc(order, func(i, j int) int {
+						if c := family(i) - family(j); c != 0 {
+							return c
+						}
 						return cmp.Compare(points[i][len(points[i])-1].mean, points[j][len(points[j])-1].mean)
 					})
 					for _, i := range order[maxEnds:] {

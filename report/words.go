@@ -63,6 +63,10 @@ type name string
 // chosen by conditions, first match.
 func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 	head, lead = a.general()
+	if f := a.finding(); f != nil { // for a sweep the finding is its curve
+		curve, low := f.say()
+		head, lead = curve, slices.Concat([]Prose{low, head}, lead)
+	}
 	loses, against := a.versus()
 	if loses != nil { // the question the spec asked comes first
 		lead[0] = say(head, " ", lead[0])
@@ -251,7 +255,7 @@ func (a *Analysis) losses() (out []Prose) {
 }
 
 // Headline sums up several environments; with one it is that environment's verdict.
-func Headline(all []*Analysis) (head Prose, lead []Prose) {
+func ranking(all []*Analysis) (head Prose, lead []Prose) {
 	switch len(all) {
 	case 0:
 		return say("No replication is complete."), []Prose{say("There is nothing to compare yet: no environment has a replication that every policy has finished.")}

@@ -44,18 +44,33 @@ var (
 // ExtraDashes tell repeated hues and several baselines apart.
 var ExtraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3}, {6, 2, 6, 6}}
 
+// Teals are the hues of environments, which no policy has.
+var Teals = [3]Look{{Light: "#1a939d", Dark: "#1f8f99"}, {Light: "#0d6d77", Dark: "#41c3ce"}, {Light: "#073d44", Dark: "#c2f1f5"}}
+
+// EnvironmentRamp returns the look of environment j of n: every other one is dashed, so that neighbours differ by
+// more than their shade.
+func EnvironmentRamp(j, n int) Look {
+	l := ramp(Teals, j, n)
+	if j%2 == 1 {
+		l.Dash = ExtraDashes[j/2%len(ExtraDashes)]
+	}
+	return l
+}
+
 // BlueRamp returns setting j of n: one is the middle blue, two the outer ones, more interpolate.
-func BlueRamp(j, n int) Look {
+func BlueRamp(j, n int) Look { return ramp(Blues, j, n) }
+
+func ramp(of [3]Look, j, n int) Look {
 	switch {
 	case n == 1:
-		return Blues[1]
+		return of[1]
 	case n <= 3:
-		return Blues[j*2/(n-1)]
+		return of[j*2/(n-1)]
 	}
 	at := 2 * float64(j) / float64(n-1)
 	i := min(int(at), 1)
 	f := at - float64(i)
-	return Look{Light: mix(Blues[i].Light, Blues[i+1].Light, f), Dark: mix(Blues[i].Dark, Blues[i+1].Dark, f)}
+	return Look{Light: mix(of[i].Light, of[i+1].Light, f), Dark: mix(of[i].Dark, of[i+1].Dark, f)}
 }
 
 // Shade moves a hue towards the ink, which raises its contrast, by up to 55 % over n settings.

@@ -1,0 +1,185 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"troupe/report/chart"
+)
+
+// sweepWorth is the number of values from which on a swept number is the finding of a run.
+const sweepWorth = 5
+
+// finding is what a run says about a swept number.
+type finding struct {
+	kind, path    string
+	b, lo, hi     float64 // exponent of the regret with its interval
+	first, last   float64 // values of the sweep
+	lowest        float64 // the value with the lowest mean regret
+	from, to      float64 // values that cannot be told apart from it
+	region, clear bool    // from and to are known; the interval leaves out 0
+}
+
+// finding returns what the run says about the only swept number that most of its policies differ in; nil when
+// there is none, or too few replications.
+func (a *Analysis) finding() *finding {
+	if a.again == nil || a.R() < minReps {
+		return nil
+	}
+	row := func(i int) (kind string, swept []string) {
+		p := a.Run.Manifest.Policies[a.Policies[i]]
+		return p.Kind, p.Swept
+	}
+	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { k, _ := row(i); return k }, func(i int) []string { _, s := row(i); return s })
+	for _, kind := range kinds {
+		if len(paths[kind]) != 1 || 2*len(items[kind]) <= len(a.Policies) {
+			continue
+		}
+		all := sweepOf(paths[kind][0], items[kind], func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options })
+		if len(all) != 1 {
+			return nil
+		}
+		points := numbers(all[0])
+		n := len(points)
+		if n < sweepWorth || points[n-1].x < 4*points[0].x {
+			return nil
+		}
+		f := &finding{kind: kind, path: paths[kind][0], first: points[0].x, last: points[n-1].x}
+		var x []float64
+		var y [][]float64
+		low := points[0]
+		for _, p := range points {
+			x, y = append(x, p.x), append(y, a.X[p.who][len(a.Rounds)-1])
+			if a.Summary[p.who].Mean < a.Summary[low.who].Mean {
+				low = p
+			}
+		}
+		var ok bool
+		if f.b, f.lo, f.hi, ok = a.again.Exponent(x, y, level); !ok {
+			return nil
+		}
+		f.clear, f.lowest = f.lo > 0 || f.hi < 0, low.x
+		if low.who == a.Best() {
+			f.region, f.from, f.to = true, low.x, low.x
+			for _, p := range points {
+				if a.Diff[p.who].Verdict == Tied {
+					f.from, f.to = min(f.from, p.x), max(f.to, p.x)
+				}
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+// exponent writes 0.31 [0.28, 0.34].
+func (f *finding) exponent() string {
+	return fmt.Sprintf("%s [%s, %s]", chart.Number(f.b, 2), chart.Number(f.lo, 2), chart.Number(f.hi, 2))
+}
+
+// trend is the verb of a finding.
+func (f *finding) trend() string {
+	switch {
+	case !f.clear:
+		return "has no clear trend in"
+	case f.b > 0:
+		return "grows with"
+	}
+	return "falls with"
+}
+
+// say words a finding: the headline and where the lowest means are.
+func (f *finding) say() (head, low Prose) {
+	head = say("Regret of ", name(f.kind), " "+f.trend()+" "+f.path+": exponent "+f.exponent()+" over "+f.path+" = "+valueLabel(f.first)+" … "+valueLabel(f.last)+".")
+	text := "The lowest mean is at " + f.path + " = " + valueLabel(f.lowest)
+	if f.region && f.from < f.to {
+		text += "; values that cannot be told apart from it lie between " + valueLabel(f.from) + " and " + valueLabel(f.to)
+	}
+	return head, say(text + ".")
+}
+
+// Headline is the verdict on all environments: for a sweep of one number its curve, then which policies
+// were best.
+func Headline(all []*Analysis) (head Prose, lead []Prose) {
+	head, lead = ranking(all)
+	if len(all) < 2 {
+		return head, lead // a verdict starts with the curve itself
+	}
+	var in []string
+	var first *finding
+	trends := map[string]int{}
+	for _, a := range all {
+		f := a.finding()
+		if f == nil {
+			return head, lead
+		}
+		if first == nil {
+			first = f
+		}
+		trends[f.trend()]++
+		in = append(in, f.exponent()+" in "+a.Name)
+	}
+	curve := say("Whether regret of ", name(first.kind), " grows with "+first.path+" depends on the environment.")
+	if trends[first.trend()] == len(all) {
+		curve = say("Regret of ", name(first.kind), " "+first.trend()+" "+first.path+" in every environment.")
+	}
+	text := "Exponents of " + first.path + " over " + valueLabel(first.first) + " … " + valueLabel(first.last) + ": " + in[0]
+	for _, s := range in[1:min(len(in), 4)] {
+		text += ", " + s
+	}
+	if len(in) > 4 {
+		text += fmt.Sprintf(", and %d more", len(in)-4)
+	}
+	return curve, append([]Prose{say(text + "."), head}, lead...)
+}
+
+// named lists the policies whose curves have labels where there are more than maxEnds: the rivals first, by their
+// place in the ranking, then the ends of the larger families and its best settings.
+func (a *Analysis) named() []int {
+	if len(a.Policies) <= maxEnds {
+		return a.Order
+	}
+	kind := func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind }
+	size := map[string]int{}
+	for i := range a.Policies {
+		size[kind(i)]++
+	}
+	var rivals, family []int
+	for _, i := range a.Order {
+		if size[kind(i)] <= 3 {
+			rivals = append(rivals, i)
+		} else {
+			family = append(family, i)
+		}
+	}
+	out := rivals[:min(len(rivals), maxEnds-2)]
+	if n := len(family); n > 0 {
+		out = append(slices.Clone(out), family[n-1]) // the worst
+		out = append(out, family[:min(n-1, maxEnds-len(out))]...)
+	}
+	return out
+}
+
+// unlabelled says how many curves have no label.
+func (a *Analysis) unlabelled() string {
+	if n := len(a.Policies) - len(a.named()); n > 0 {
+		return fmt.Sprintf(" %s without a label.", many(n, "curve"))
+	}
+	return ""
+}
+
+// farOut is the multiple of the median policy's regret from which on a curve may leave the plot.
+const farOut = 3
+
+// linearTop is the end of the linear axis: all curves fit, but those that end at farOut times the median
+// policy or higher, as long as they are no more than a third.
+func linearTop(tops []float64) float64 {
+	sorted := slices.Sorted(slices.Values(tops))
+	n := len(sorted)
+	limit := farOut * sorted[(n-1)/2]
+	keep := n
+	for keep > n-n/3 && sorted[keep-1] >= limit {
+		keep--
+	}
+	return sorted[keep-1]
+}
