@@ -149,6 +149,7 @@ func world(t *testing.T, s *Server, clock *fakeClock, n int, seed uint64) (event
 			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 3}))
 		}
 		if i%20 == 19 {
+			applied(s)
 			clock.forward(11 * time.Minute)
 			must(s.Expire(ctx))
 		}
@@ -242,6 +243,7 @@ func TestClicksOnly(t *testing.T) {
 				must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y}))
 			}
 			if n%10 == 9 {
+				applied(s)
 				clock.forward(11 * time.Minute)
 				must(s.Expire(ctx))
 			}
@@ -261,6 +263,7 @@ func TestClicksOnly(t *testing.T) {
 	for range 120 {
 		must(s.Decide(ctx, "told", DecideRequest{Actions: named("a", "b")}))
 	}
+	applied(s)
 	clock.forward(11 * time.Minute)
 	must(s.Expire(ctx))
 	if m := must(s.GetModel(ctx, "told")); m.Missing != nil || !strings.Contains(strings.Join(m.Warnings, ""), "got no reward") {
@@ -472,6 +475,7 @@ func TestStatisticsArePublished(t *testing.T) {
 	}
 	before = v.Digest
 	must(s.Reward(ctx, RewardRequest{EventID: must(s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")})).EventID, Value: 1}))
+	applied(s)
 	clock.forward(11 * time.Minute)
 	must(s.Expire(ctx))
 	if d := must(s.State(ctx, "m")).Digest; d == before {
