@@ -109,7 +109,8 @@ type page struct {
 	Notes      []string
 	Command    string
 	Spec       string
-	Recorded   bool // there is a diagnostics.csv
+	Cite       string // BibTeX
+	Recorded   bool   // there is a diagnostics.csv
 }
 
 type fact struct{ Bold, Text string }
@@ -209,6 +210,7 @@ func (d *document) writePage(w io.Writer) error {
 		Notes:      m.Notes,
 		Manifest:   manifestRows(m),
 		Recorded:   len(m.Record) > 0,
+		Cite:       citation(m.Troupe, m.Commit, yearOf(m.Started)),
 	}
 	p.Hypothesis = paragraphs(m.Hypothesis)
 	p.Head, p.Lead = Headline(d.analyses())

@@ -30,6 +30,13 @@ func TestVersion(t *testing.T) {
 	if version != want {
 		t.Errorf("the program says it is %s; by CHANGELOG.md it is %s", version, want)
 	}
+	cff, err := os.ReadFile("../../CITATION.cff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := `version: "` + strings.TrimSuffix(want, "+dev") + `"`; !strings.Contains(string(cff), "\n"+line+"\n") {
+		t.Errorf("CITATION.cff has no line %s", line)
+	}
 	var out bytes.Buffer
 	if code := execute(t.Context(), []string{"version"}, &out, io.Discard); code != 0 || !strings.HasPrefix(out.String(), "troupe "+want+" (") {
 		t.Errorf("troupe version prints %q with code %d, expected troupe %s", out.String(), code, want)
