@@ -94,7 +94,8 @@ type Difference struct {
 	Moving             int // replications in which the two differ
 	Behind             int // replications in which it lost more
 	BehindLo, BehindHi float64
-	Need               int // replications that would separate the two, if the difference is what it looks like; 0 if unknown
+	Need               int        // replications that would separate the two, if the difference is what it looks like; 0 if unknown
+	Rare               stats.Rare // how rare a loss of the leader would reverse it; only for Worse
 	Verdict            Verdict
 }
 
@@ -306,6 +307,7 @@ func (a *Analysis) compare(s *stats.Resamples) {
 		a.Factor, a.FactorOK = s.MaxT(a.pairs(last), level)
 	}
 	a.Diff = make([]Difference, len(a.Policies))
+	loss := a.largestLoss()
 	var saved []float64
 	for i := range a.Policies {
 		d := &a.Diff[i]
@@ -354,6 +356,7 @@ func (a *Analysis) compare(s *stats.Resamples) {
 		default:
 			d.Verdict = Tied // no interval: nothing separates them
 		}
+		a.setRare(d, x, loss)
 		if a.Rounded[i] {
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
 		}

@@ -89,6 +89,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	}
 	lost := chart.Amount(b.Mean, a.Dec) + " ± " + chart.Amount(b.SE, a.Dec)
 	var tied, behind, worse []string
+	open, _ := a.rare()
 	for _, i := range a.Order[1:] {
 		switch a.Diff[i].Verdict {
 		case Tied:
@@ -96,7 +97,9 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		case Behind:
 			behind = append(behind, a.Label(i))
 		case Worse:
-			worse = append(worse, a.Label(i))
+			if !a.Diff[i].Rare.Reverses {
+				worse = append(worse, a.Label(i))
+			}
 		}
 	}
 	switch {
@@ -112,11 +115,16 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ", name(a.Label(second)),
-			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ", chart.Amount(d.Hi, a.Dec), "]. All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
+			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ", chart.Amount(d.Hi, a.Dec), "]."))
+		if len(open) == 0 {
+			lead[0] = say(lead[0], " All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once).")
+		} else {
+			head = say(A, " has the lowest mean regret.")
+		}
 	case len(tied) == 0:
 		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
-	case len(worse) == 0 && len(behind) == 0:
+	case len(worse) == 0 && len(behind) == 0 && len(open) == 0:
 		head = say("No policy stands out.")
 		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", many(a.R(), "replication"), ".")
 		next := a.Order[1]
@@ -134,9 +142,12 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)), " others cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
 	}
-	if len(worse) > 0 && len(tied)+len(behind) > 0 {
+	if len(worse) > 0 && len(tied)+len(behind)+len(open) > 0 {
 		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())), listed(worse),
 			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
+	}
+	if len(open) > 0 {
+		lead = append(lead, a.reversed())
 	}
 	if len(behind) > 0 {
 		lead = append(lead, say(listed(behind), " lost more in most replications, which chance does not explain either; rare large losses leave the difference of the means open."))
@@ -313,7 +324,7 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
 		case alone[w] == len(all):
 			head = say(name(w), " has the lowest regret in "+every+" environments.")
-			lead = append(lead, say("In each of them all margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once)."))
+			lead = append(lead, allMargins(all))
 		default:
 			head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
 			if alone[w] > 0 {
@@ -362,6 +373,9 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 		}
 	}
 	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
+	if anyRare(all) {
+		chance = "Differences count when their interval excludes zero (95" + chart.Narrow + "%, all pairs of an environment at once). " + rareSomewhere
+	}
 	switch {
 	case decided < len(all):
 		few := "Some environments have"
