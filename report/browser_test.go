@@ -28,6 +28,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"troupe/report/chart"
 	"troupe/sim"
 )
 
@@ -292,14 +293,14 @@ func TestBrowserReadout(t *testing.T) {
 		want := map[string]string{}
 		for i := range a.Policies {
 			m, h := a.curve(i)
-			want[a.Label(i)] = amount(m[k], a.Dec) + "|± " + amount(h[k], a.Dec)
+			want[a.Label(i)] = chart.Amount(m[k], a.Dec) + "|± " + chart.Amount(h[k], a.Dec)
 		}
 		return want
 	}
 	check := func(what, plot string, k int) {
 		t.Helper()
 		head := eval[string](t, ctx, fmt.Sprintf(`document.querySelector("[data-plot=%s] .tip b")?.textContent ?? "no read-out"`, plot))
-		if want := "t = " + count(a.Rounds[k]); head != want {
+		if want := "t = " + chart.Count(a.Rounds[k]); head != want {
 			t.Fatalf("%s: the read-out says %q, want %q", what, head, want)
 		}
 		got := eval[[]string](t, ctx, fmt.Sprintf(`[...document.querySelectorAll("[data-plot=%s] .tip div")].map(e => e.querySelector("span").textContent + "|" + e.querySelector("em").textContent + "|" + e.querySelector("small").textContent)`, plot))

@@ -167,6 +167,16 @@ status, r, _ = call("GET", prefix + "/configurations/policy", **key)
 expect(status == 200 and r["name"] == "page", (status, r))
 for path in "/model", "/model/properties", "/logs/properties":
     expect(call("GET", prefix + path, **key)[0] == 200, path)
+status, same, _ = call("PUT", prefix + "/configurations/policy", r, **key)
+expect(status == 200 and same == r, (status, same))
+status, same, _ = call("DELETE", prefix + "/configurations/policy", **key)
+expect(status == 200 and same == r, (status, same))
+for method, path in [("PUT", "/model"), ("DELETE", "/logs"), ("POST", "/logs/interactions"), ("POST", "/logs/observations"),
+                     ("GET", "/evaluations"), ("POST", "/evaluations"), ("GET", "/evaluations/e1"), ("DELETE", "/evaluations/e1"),
+                     ("POST", "/configurations/applyFromEvaluation")]:
+    status, r, _ = call(method, prefix + path, **key)
+    expect(status == 501 and r["error"]["code"] == "NotImplemented", (method, path, status, r))
+expect(call("DELETE", prefix + "/model", **key)[0] == 204, "reset of the model")
 for path in "/livez", "/readyz", "/metrics", "/", "/docs":
     expect(call("GET", path)[0] == 200, path)
 
