@@ -92,7 +92,7 @@ kind = "greedy"
 	}
 	args := []string{"run", "x.toml", "--workers", "1", "--no-report", "--out"}
 	text := onTerminal(t, dir, nil, append(args, "out")...)
-	for _, want := range []string{"cells  ━", " rounds/s  ", " of 120 replications complete", " and 6 more\r\n", "\x1b[1m◆ ", "\x1b[1mensemble(m=", "results  out/results.csv"} {
+	for _, want := range []string{"cells  ━", " rounds/s  ", " of 120 replications complete", " and 6 more\r\n", "\x1b[1m◆ ", "\x1b[1mRegret of ensemble grows with m", "results  out/results.csv"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, escapes.ReplaceAllString(text, ""))
 		}

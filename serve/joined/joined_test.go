@@ -47,7 +47,7 @@ func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64) *ev
 	t.Helper()
 	c := model.Default(name)
 	c.Dim = 1
-	c.Reward.Rule, c.Reward.Min, c.Reward.Max = rule, lo, hi
+	c.Reward.Rule, c.Reward.Min, c.Reward.Max, c.Reward.Adapt = rule, lo, hi, false
 	b, err := json.Marshal(map[string]any{"config": c})
 	if err != nil {
 		t.Fatal(err)
