@@ -17,7 +17,7 @@ import (
 // either math.FMA, which is fused everywhere, or has an explicit conversion, float64(x*y) + z, which the
 // language forbids to fuse. This compiles them for arm64 and looks at the instructions.
 //
-// policy/scores.go is left out: what it rounds are bounds of errors, wide enough either way, and the
+// policy/shortlist.go is left out: what it rounds are bounds of errors, wide enough either way, and the
 // oracle decides where they leave a doubt.
 func TestNothingFused(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
@@ -60,7 +60,7 @@ func TestNothingFused(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines, ours := source[name]
-			if !ours || name == filepath.FromSlash("policy/scores.go") {
+			if !ours || name == filepath.FromSlash("policy/shortlist.go") {
 				continue // inlined from elsewhere
 			}
 			n, _ := strconv.Atoi(at[2])

@@ -157,7 +157,7 @@ func (s *IDS) measure(f bandit.Finite) {
 		}
 		for a := range s.info {
 			c := linalg.Dot(f.At(a), sum)
-			s.info[a] += float64(float64(n)/float64(s.m)*c) * c
+			s.info[a] += float64(float64(n) / float64(s.m) * c * c)
 		}
 	}
 	for a := range s.gap {

@@ -55,8 +55,8 @@ func (r *runner) forecast(world bandit.Environment, e, p int, key rng.Key) float
 	}
 	// took = a·dim² + b·dim through both points, without negative parts.
 	const one, two = 512.0, 1024.0
-	a := max(0, (took[1]/two-took[0]/one)/(two-one))
-	return float64(a*d*d) + max(0, took[1]/two-float64(a*two))*d
+	a := max(0, (float64(took[1]/two)-float64(took[0]/one))/(two-one))
+	return float64(a*d*d) + float64(max(0, float64(took[1]/two)-float64(a*two))*d)
 }
 
 // tooLarge refuses a cell of so many bytes.
@@ -91,7 +91,7 @@ func (r *runner) fits() error {
 	}
 	rows := float64(r.x.Cells()) * float64(len(r.x.Checkpoints))
 	const csvRow, csvNumber = 60, 20 // bytes, about
-	results := rows * float64(2*8+2*csvRow+numbers*(8+2*csvNumber))
+	results := float64(rows * float64(2*8+2*csvRow+numbers*(8+2*csvNumber)))
 	if results > limit {
 		return r.x.blame("replications", "replications", fmt.Errorf("the results of %d (%d cells of %d checkpoints) take about %s, and %s can be used; take fewer replications or checkpoints",
 			r.x.Replications, r.x.Cells(), len(r.x.Checkpoints), size(results), size(limit)))

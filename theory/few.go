@@ -55,7 +55,7 @@ func StuckPower(m, sigma, gap float64) float64 {
 func StuckFew(m, sigma, gap float64) float64 {
 	checkStuck(m, sigma, gap)
 	g, _ := math.Lgamma((m + 1) / 2)
-	return math.Exp(m/2*(logs.Log(4/math.Pi)-2*logs.Log(sigma))+g-gap*gap/2) / (2 * math.SqrtPi)
+	return math.Exp(float64(m/2*(logs.Log(4/math.Pi)-float64(2*logs.Log(sigma))))+g-float64(gap*gap/2)) / (2 * math.SqrtPi)
 }
 
 // StuckMany returns the infimum over y > 0 of e^{−2mΦ(−y)}Φ(−L) + Φ(−(L + σy)) ≥ P(m, σ, L)
@@ -133,12 +133,12 @@ func (f Few) Share() (float64, error) {
 func (f Few) failing(s float64) float64 {
 	var sum float64
 	const terms = 200
-	r2 := f.R * f.R
+	r2 := float64(f.R * f.R)
 	for n := range terms {
 		k := f.Lambda + float64(n)
 		sum += normalTail(s * k / math.Sqrt(float64(n)+float64(r2*k)))
 	}
-	a := s * s / (2 * (1 + r2))
+	a := s * s / (2 * float64(1+r2))
 	return sum + math.Exp(-a*(f.Lambda+terms))/(-2*math.Expm1(-a))
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // normalTail returns P(N(0,1) ≥ x).
-func normalTail(x float64) float64 { return 0.5 * math.Erfc(x/math.Sqrt2) }
+func normalTail(x float64) float64 { return float64(0.5 * math.Erfc(x/math.Sqrt2)) }
 
 // upperQuantile returns the x ≥ 0 with P(N(0,1) ≥ x) = q, 0 < q ≤ 1/2, by bisection: math.Erfcinv(q) is
 // Erfinv(1 − q), which is infinite below q = 1e-16.
