@@ -52,7 +52,8 @@ var layers = map[string]string{
 	"experiments":           "",
 	"report/chart":          "",
 	"report":                "rng spec theory internal/stats sim verify report/chart ope",
-	"cmd/troupe":            "*",
+	"cli":                   "*",
+	"cmd/troupe":            "cli sim",
 }
 
 // TestLayers: imports point down only. Test files may import anything below the roof.

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"troupe/logged"
+	"troupe/sim"
+)
+
+// readFlags are the flags of every command that reads a log of decisions.
+type readFlags struct {
+	format, columns, ids, logger, skipBad, position, unique, rewards, model string
+	actions                                                                 int
+}
+
+func (f *readFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.format, "format", "", "format of the log: "+strings.Join(logged.Formats, ", ")+"; default: by content")
+	flags.StringVar(&f.columns, "columns", "", "columns of a table: action=arm,reward=click,propensity=prob,context=x0:x1,law=pi_*")
+	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
+	flags.IntVar(&f.actions, "actions", 0, "number of actions, where the log does not say it")
+	flags.StringVar(&f.logger, "logger", "", "uniform: the logger chose uniformly; every row is checked against 1/K")
+	flags.StringVar(&f.skipBad, "skip-bad", "", "leave bad events out and count them; above 1 % of all it fails, unless all")
+	flags.Lookup("skip-bad").NoOptDefVal = "yes"
+	flags.StringVar(&f.position, "position", "", "events of this position only, as the file counts")
+	flags.StringVar(&f.unique, "ids-unique", "yes", "no: an id may come twice, and 8 bytes of memory for each event are saved")
+	flags.StringVar(&f.rewards, "rewards", "", "min,max: the range of rewards")
+	flags.StringVar(&f.model, "model", "", "decisions of this model only")
+}
+
+// options turns the flags into reader options.
+func (f *readFlags) options() (logged.Options, error) {
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad, Position: f.position, Model: f.model}
+	var err error
+	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
+		return o, err
+	}
+	switch f.unique {
+	case "yes":
+	case "no":
+		o.Repeats = true
+	default:
+		return o, misuse(fmt.Errorf("--ids-unique %s: expected yes or no", f.unique))
+	}
+	if f.rewards != "" {
+		lo, hi, ok := strings.Cut(f.rewards, ",")
+		a, err1 := strconv.ParseFloat(lo, 64)
+		b, err2 := strconv.ParseFloat(hi, 64)
+		if !ok || err1 != nil || err2 != nil || !(a < b) || a-a != 0 || b-b != 0 {
+			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1", f.rewards))
+		}
+		o.Rewards = &[2]float64{a, b}
+	}
+	return o, nil
+}
+
+func convertCommand() *cobra.Command {
+	var in readFlags
+	var to string
+	var lossy bool
+	c := &cobra.Command{
+		Use:   "convert IN OUT",
+		Short: "Write a log of decisions in another format",
+		Long: `Reads a log in any format and writes it in another. Formats are recognised by content (--format names
+one) and chosen by the extension of OUT (--to names one). What the format of OUT cannot say is refused
+with its name; --lossy leaves it out and lists it. OUT appears when it is whole. - is stdin or stdout.
+
+The formats, key by key: docs/reference/formats.md.`,
+		Example: `  troupe convert in.dsjson out.parquet
+  troupe convert table.csv out.jsonl --columns action=arm,reward=click,propensity=prob
+  troupe convert events.jsonl out.vw --lossy`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := in.options()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return convert(ctx, cmd.ErrOrStderr(), args[0], args[1], o, logged.WriteOptions{Format: to, Lossy: lossy})
+		},
+	}
+	in.add(c.Flags())
+	c.Flags().StringVar(&to, "to", "", "format of OUT; default: by its extension")
+	c.Flags().BoolVar(&lossy, "lossy", false, "leave out what the format of OUT cannot say, and list it")
+	return c
+}
+
+func convert(ctx context.Context, say io.Writer, in, out string, o logged.Options, wo logged.WriteOptions) error {
+	r, err := logged.Open(in, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := logged.Create(out, wo)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	p := newProgress(say, "convert")
+	var e logged.Event
+	damaged := 0
+	for {
+		if err := r.Read(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		if e.BadReward { // no format can say it
+			damaged++
+			continue
+		}
+		if err := w.Write(&e); err != nil {
+			return err
+		}
+		if p.tick(r.Events()); ctx.Err() != nil {
+			return fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	fmt.Fprintf(say, "%s: %s of %s\n", out, many(r.Events()-damaged, "event"), r.Format())
+	counted(say, "skipped", r.Skipped())
+	counted(say, "left out", w.Lost())
+	return nil
+}
+
+// counted prints counts by name.
+func counted(w io.Writer, title string, m map[string]int) {
+	for _, k := range slices.Sorted(keysOf(m)) {
+		fmt.Fprintf(w, "  %s: %s (%s)\n", title, k, grouped(int64(m[k])))
+	}
+}
+
+func keysOf[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// progress says every five seconds how far a long command is.
+type progress struct {
+	w           io.Writer
+	what        string
+	began, told time.Time
+	n           int
+}
+
+func newProgress(w io.Writer, what string) *progress {
+	now := time.Now()
+	return &progress{w: w, what: what, began: now, told: now}
+}
+
+func (p *progress) tick(n int) {
+	if p.n++; p.n%1024 != 0 {
+		return
+	}
+	if now := time.Now(); now.Sub(p.told) >= 5*time.Second {
+		p.told = now
+		fmt.Fprintf(p.w, "troupe: %s: %s, %v\n", p.what, many(n, "event"), now.Sub(p.began).Round(time.Second))
+	}
+}
+
+func lintCommand() *cobra.Command {
+	var in readFlags
+	most := 20
+	c := &cobra.Command{
+		Use:   "lint LOG",
+		Short: "Explain every bad line of a log of decisions, and say what is usable",
+		Long: `Reads a log in any format and prints what is wrong with it, a line for each fault: file, line, column,
+field, what was found and what was expected. Then what the log has: events, actions, propensities, the
+logger's whole law, rewards; and what can be estimated from it.
+
+Exit code 0 when every event is good, 2 when one is not.`,
+		Example: `  troupe lint in.vw
+  troupe lint events.dsjson --most 5
+  troupe lint table.csv --columns action=arm,reward=click,propensity=prob`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := in.options()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return lint(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], o, most)
+		},
+	}
+	in.add(c.Flags())
+	c.Flags().IntVar(&most, "most", most, "print at most so many faults of each kind")
+	return c
+}
+
+// linted is what a log has.
+type linted struct {
+	events, law, lists, target, q, named, timed, ids int
+	kmin, kmax                                       int
+	pmin, pmax, rmin, rmax                           float64
+	bad                                              map[string]int
+}
+
+func lint(ctx context.Context, out, say io.Writer, name string, o logged.Options, most int) error {
+	o.SkipBad = ""
+	r, err := logged.Open(name, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var e logged.Event
+	l := linted{kmin: 1 << 30, pmin: 2, rmin: 1e308, rmax: -1e308, bad: map[string]int{}}
+	p := newProgress(say, "lint")
+	last := error(nil)
+	for ctx.Err() == nil {
+		err := r.Read(&e)
+		if err == io.EOF {
+			break
+		}
+		var fault *logged.Error
+		if errors.As(err, &fault) {
+			if last == err { // reading cannot go on
+				break
+			}
+			if last = err; fault.Reason == "" {
+				fault.Reason = "file"
+			}
+			if l.bad[fault.Reason]++; l.bad[fault.Reason] <= most {
+				fmt.Fprintln(out, fault)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		l.see(&e)
+		p.tick(r.Events())
+	}
+	if ctx.Err() != nil {
+		return sim.ErrInterrupted
+	}
+	l.print(out, r)
+	if len(l.bad) > 0 {
+		n := 0
+		for _, k := range l.bad {
+			n += k
+		}
+		return &silentError{exitMisuse, fmt.Errorf("%d bad", n)}
+	}
+	return nil
+}
+
+func (l *linted) see(e *logged.Event) {
+	l.events++
+	count := func(into *int, is bool) {
+		if is {
+			*into++
+		}
+	}
+	count(&l.law, e.Law != nil)
+	count(&l.target, e.Target != nil)
+	count(&l.q, e.Q != nil)
+	count(&l.named, e.Named != nil)
+	count(&l.timed, !e.Time.IsZero())
+	count(&l.ids, e.ID != "")
+	count(&l.lists, len(e.Slots) > 0)
+	l.kmin, l.kmax = min(l.kmin, e.K), max(l.kmax, e.K)
+	see := func(p, r float64) {
+		l.pmin, l.pmax, l.rmin, l.rmax = min(l.pmin, p), max(l.pmax, p), min(l.rmin, r), max(l.rmax, r)
+	}
+	if len(e.Slots) == 0 {
+		see(e.Propensity, e.Reward)
+	}
+	for _, s := range e.Slots {
+		see(s.Propensity, s.Reward)
+	}
+}
+
+func (l *linted) print(w io.Writer, r *logged.Reader) {
+	t := [][]string{{"format", r.Format()}, {"events", grouped(int64(l.events))}}
+	for _, k := range slices.Sorted(keysOf(l.bad)) {
+		t = append(t, []string{"bad", k + ": " + grouped(int64(l.bad[k]))})
+	}
+	for _, k := range slices.Sorted(keysOf(r.Skipped())) {
+		t = append(t, []string{"skipped", k + ": " + grouped(int64(r.Skipped()[k]))})
+	}
+	for _, k := range r.Warnings() {
+		t = append(t, []string{"odd", k})
+	}
+	if l.events > 0 {
+		k := strconv.Itoa(l.kmin)
+		switch {
+		case l.kmax == 0:
+			k = "not known: --actions K says it"
+		case l.kmin != l.kmax:
+			k += " to " + strconv.Itoa(l.kmax)
+		}
+		t = append(t, []string{"actions", k}, []string{"propensity", fmt.Sprintf("%.3g to %.3g", l.pmin, l.pmax)},
+			[]string{"reward", fmt.Sprintf("%g to %g", l.rmin, l.rmax)})
+		has := func(n int, what string) {
+			switch n {
+			case 0:
+			case l.events:
+				t = append(t, []string{"has", what})
+			default:
+				t = append(t, []string{"has", what + ", in " + grouped(int64(n)) + " events"})
+			}
+		}
+		has(l.ids, "ids")
+		has(l.timed, "times")
+		has(l.law, "the logger's whole law")
+		has(l.target, "a target's law (--target column)")
+		has(l.q, "a reward model (--q column)")
+		has(l.lists, "lists of slots")
+		usable := "logged, ips, snips and their intervals"
+		if l.law == l.events {
+			usable = "every estimator and its interval"
+		} else if l.lists == 0 {
+			usable += "; dr as well, without its sequence: that needs the logger's whole law"
+		}
+		t = append(t, []string{"usable", usable})
+	}
+	columns(w, t)
+}

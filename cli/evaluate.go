@@ -1,0 +1,551 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/logged"
+	"troupe/ope"
+	"troupe/sim"
+	"troupe/spec"
+)
+
+// exitNoOverlap: the log cannot speak about any of the targets.
+const exitNoOverlap = 3
+
+// evaluation is one run of troupe evaluate.
+type evaluation struct {
+	in         readFlags
+	targets    []string
+	learn, q   string
+	estimators string
+	set, grid  string
+	level      float64
+	from, to   string
+	split      float64
+	seed       uint64
+	workers    int
+	out        string
+	json       bool
+	force      bool
+	benchmark  string
+	coverage   bool
+	crossfit   int
+
+	source string
+	read   logged.Options
+	began  time.Time
+	until  time.Time
+	say    io.Writer
+}
+
+func evaluateCommand() *cobra.Command {
+	var e evaluation
+	c := &cobra.Command{
+		Use:   "evaluate LOG",
+		Short: "Estimate from a log of decisions what another policy would have earned",
+		Long: `Answers whether another policy would have done better than the one that ran, from a log of its
+decisions with their propensities and rewards. The difference comes first, paired on the same events,
+with an interval that holds for loggers and targets that learn, at every look ("95 % sure"), and one
+that is right when n is large and no weight dominates. With too little overlap it prints diagnostics
+and no estimates, and exits with 3.
+
+LOG is a file in any format of troupe convert, recognised by content, or the data directory of a server
+that is stopped. A target is uniform, column (the log has its law), greedy (argmax of q), or a TOML file:
+kind = "fixed" with p, kind = "bts" with alpha and beta, or any policy of troupe list policies, with
+start = "model.snapshot".
+
+How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/design/ope.md.`,
+		Example: `  troupe evaluate events.dsjson --target uniform --target greedy
+  troupe evaluate bandit.npz --target column --q column --estimators all --json
+  troupe evaluate table.csv --columns action=arm,reward=click,propensity=prob --actions 5
+  troupe evaluate men.csv --format obd --target bts-men.toml
+  troupe evaluate log.parquet --target ensemble.toml --learn replay
+  troupe evaluate log.parquet --target candidate.toml --split 0.5`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			e.say = cmd.ErrOrStderr()
+			if e.coverage || cmd.Flags().Changed("benchmark") {
+				return e.known(ctx, cmd.OutOrStdout(), cmd.Flags().Changed("benchmark"), args)
+			}
+			if len(args) == 0 {
+				return misuse(fmt.Errorf("%s: a log is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
+			}
+			e.source = args[0]
+			return e.run(ctx, cmd.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	e.in.add(f)
+	f.StringArrayVar(&e.targets, "target", nil, "uniform, column, greedy or a TOML file (may be repeated); default: column where the log has it, else uniform")
+	f.StringVar(&e.learn, "learn", "no", "no, log (the target learns what was played) or replay (it learns matching events)")
+	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models, ", ")+"; default: column where the log has it, else ridge")
+	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent events; loses the sequence of dr")
+	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
+	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
+	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
+	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
+	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
+	f.StringVar(&e.to, "to", "", "events before this time")
+	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
+	f.Uint64Var(&e.seed, "seed", 1, "seed of the bootstrap and of targets that draw")
+	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")
+	f.StringVarP(&e.out, "out", "o", "", "directory of the page; default runs/evaluate-NAME")
+	f.BoolVar(&e.json, "json", false, "one JSON object on stdout, and no page unless --out is given")
+	f.BoolVar(&e.force, "force", false, "print estimates although the log does not overlap with the target")
+	f.StringVar(&e.benchmark, "benchmark", "", "evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
+	f.Lookup("benchmark").NoOptDefVal = "synthetic"
+	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
+	return c
+}
+
+// filters wraps a reader: a part of the log by time and by number.
+type filtered struct {
+	r           logReader
+	from, until time.Time
+	skip        int
+	seen        int
+	left        int
+}
+
+func (f *filtered) Read(e *logged.Event) error {
+	for {
+		if err := f.r.Read(e); err != nil {
+			return err
+		}
+		if !f.from.IsZero() && e.Time.Before(f.from) || !f.until.IsZero() && !e.Time.Before(f.until) {
+			f.left++
+			continue
+		}
+		if f.seen++; f.seen > f.skip {
+			return nil
+		}
+	}
+}
+
+func (f *filtered) Close() error { return f.r.Close() }
+
+// options checks the flags.
+func (e *evaluation) options() (ope.Options, error) {
+	o := ope.Options{Q: e.q, Level: e.level, Workers: e.workers, Seed: e.seed, Set: map[string]float64{}, Grid: map[string][]float64{}}
+	var err error
+	if e.read, err = e.in.options(); err != nil {
+		return o, err
+	}
+	if e.read.Rewards == nil {
+		e.read.Rewards = &[2]float64{0, 1}
+	}
+	o.Rewards = e.read.Rewards
+	switch {
+	case !(e.level > 0 && e.level < 1):
+		return o, misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))
+	case !(e.split >= 0 && e.split < 1):
+		return o, misuse(fmt.Errorf("--split %v: expected a share from 0 to below 1", e.split))
+	case e.crossfit < 0 || e.crossfit == 1 || e.crossfit > 100:
+		return o, misuse(fmt.Errorf("--crossfit %d: expected 2 to 100 folds", e.crossfit))
+	case e.crossfit > 0 && e.learn != "no":
+		return o, misuse(errors.New("--crossfit is for independent events, and --learn makes them dependent"))
+	case e.workers < 1:
+		return o, misuse(fmt.Errorf("--workers %d: expected at least 1", e.workers))
+	case !slices.Contains([]string{"no", "log", "replay"}, e.learn):
+		return o, misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
+	case e.q != "" && !slices.Contains(ope.Models, e.q):
+		return o, misuse(fmt.Errorf("--q %s%s", e.q, spec.Suggest(e.q, ope.Models)))
+	}
+	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
+		return o, err
+	}
+	if err := e.parameters(&o); err != nil {
+		return o, err
+	}
+	for _, t := range []struct {
+		flag, text string
+		into       *time.Time
+	}{{"from", e.from, &e.began}, {"to", e.to, &e.until}} {
+		if t.text == "" {
+			continue
+		}
+		if *t.into, err = time.Parse(time.RFC3339, t.text); err != nil {
+			if *t.into, err = time.Parse(time.DateOnly, t.text); err != nil {
+				return o, misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag, t.text))
+			}
+		}
+	}
+	return o, nil
+}
+
+func estimatorKeys(list string) ([]string, error) {
+	if list == "all" {
+		return ope.Keys(), nil
+	}
+	keys := strings.Split(list, ",")
+	for i, k := range keys {
+		if keys[i] = strings.TrimSpace(k); !slices.Contains(ope.Keys(), keys[i]) {
+			return nil, misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(ope.Keys(), "all"))))
+		}
+	}
+	return keys, nil
+}
+
+// parameters reads --set and --grid. The key is an estimator.
+func (e *evaluation) parameters(o *ope.Options) error {
+	var names []string
+	for _, p := range ope.Parameters() {
+		names = append(names, p.Estimator)
+	}
+	each := func(flag, list string, use func(name string, values []float64)) error {
+		if list == "" {
+			return nil
+		}
+		for part := range strings.SplitSeq(list, ",") {
+			name, text, ok := strings.Cut(part, "=")
+			if !slices.Contains(names, name) {
+				return misuse(fmt.Errorf("--%s %s: %q has no parameter%s", flag, part, name, spec.Suggest(name, names)))
+			}
+			var values []float64
+			for v := range strings.SplitSeq(text, ":") {
+				x, err := strconv.ParseFloat(v, 64)
+				if !ok || err != nil || !(x >= 0) || x > 1e300 || x == 0 && (name == "ls" || name == "ix") {
+					return misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part, name))
+				}
+				values = append(values, x)
+			}
+			use(name, values)
+		}
+		return nil
+	}
+	one := error(nil)
+	err := each("set", e.set, func(name string, v []float64) {
+		if o.Set[name] = v[0]; len(v) > 1 {
+			one = misuse(fmt.Errorf("--set %s: one value; --grid takes several", name))
+		}
+	})
+	return errors.Join(err, one, each("grid", e.grid, func(name string, v []float64) { o.Grid[name] = v }))
+}
+
+// open begins to read the log.
+func (e *evaluation) open() (*filtered, error) {
+	if info, err := os.Stat(e.source); err == nil && info.IsDir() {
+		return e.openDirectory()
+	}
+	if strings.HasPrefix(e.source, "http://") || strings.HasPrefix(e.source, "https://") {
+		return nil, misuse(fmt.Errorf("%s: a log is not read from a server that runs; stop it and give its data directory, or a file of troupe log export", e.source))
+	}
+	r, err := logged.Open(e.source, e.read)
+	if err != nil {
+		return nil, err
+	}
+	return &filtered{r: r, from: e.began, until: e.until}, nil
+}
+
+// load makes the targets.
+func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err error) {
+	if len(e.targets) == 0 {
+		name, err := e.defaultTarget()
+		if err != nil {
+			return nil, err
+		}
+		e.targets = []string{name}
+	}
+	seen := map[string]int{}
+	for _, name := range e.targets {
+		learns := "no"
+		switch name {
+		case "uniform":
+			o.Targets = append(o.Targets, ope.Uniform{})
+		case "column":
+			o.Targets = append(o.Targets, ope.Column{})
+		case "greedy":
+			o.Targets = append(o.Targets, ope.Greedy{})
+		case "logged":
+			return nil, misuse(errors.New("--target logged: what ran is always in the answer; name another policy"))
+		default:
+			t, p, err := e.targetFile(name)
+			if err != nil {
+				return nil, err
+			}
+			if o.Targets = append(o.Targets, t); p != nil {
+				learns = e.learn
+				trained = append(trained, p)
+			}
+		}
+		label := o.Targets[len(o.Targets)-1].Name()
+		if seen[label]++; seen[label] > 1 {
+			return nil, misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name", name, label))
+		}
+		o.Learns = append(o.Learns, learns)
+	}
+	if e.learn != "no" && len(trained) == 0 {
+		return nil, misuse(fmt.Errorf("--learn %s: no target is a policy that learns", e.learn))
+	}
+	return trained, nil
+}
+
+// defaultTarget is column where the log has it, else uniform.
+func (e *evaluation) defaultTarget() (string, error) {
+	f, err := e.open()
+	if err != nil {
+		return "", err
+	}
+	defer f.r.Close()
+	var ev logged.Event
+	if err := f.r.Read(&ev); err != nil && err != io.EOF {
+		return "", err
+	} else if err == nil && ev.Target != nil {
+		return "column", nil
+	}
+	return "uniform", nil
+}
+
+func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		words := []string{"uniform", "column", "greedy"}
+		return nil, nil, misuse(fmt.Errorf("--target %s: no such file%s", name, spec.Suggest(name, words)))
+	}
+	raw, file, err := spec.ReadFile(name, string(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := ope.DecodeTarget(raw, filepath.Base(name))
+	if err != nil {
+		return nil, nil, file.Locate(err)
+	}
+	switch {
+	case t.Fixed != nil:
+		return t.Fixed, nil, nil
+	case t.BTS != nil:
+		return t.BTS, nil, nil
+	}
+	var start []byte
+	if t.Start != "" {
+		if start, err = os.ReadFile(filepath.Join(filepath.Dir(name), t.Start)); err != nil {
+			return nil, nil, file.Locate(spec.Errorf("start", "%v", err))
+		}
+	}
+	if e.learn != "replay" && !ope.Exact(t.Policy) {
+		return nil, nil, misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; --learn replay takes it", name))
+	}
+	p := ope.NewPolicyTarget(t.Label, t.Policy, e.learn, start, e.seed)
+	return p, p, nil
+}
+
+func (e *evaluation) run(ctx context.Context, out io.Writer) error {
+	o, err := e.options()
+	if err != nil {
+		return err
+	}
+	trained, err := e.load(&o)
+	if err != nil {
+		return err
+	}
+	skip := 0
+	if e.split > 0 {
+		if skip, err = e.train(ctx, trained); err != nil {
+			return err
+		}
+	}
+	f, err := e.open()
+	if err != nil {
+		return err
+	}
+	defer f.r.Close()
+	f.skip = skip
+	p := newProgress(e.say, "evaluate")
+	o.Progress = func(n int) { p.n = 1023; p.tick(n) }
+	if o.Adaptive = "unknown"; f.r.Format() == "export" {
+		o.Adaptive = "yes"
+	} else if e.in.logger == "uniform" {
+		o.Adaptive = "no"
+	}
+	e.serverRange(f, &o)
+	if o.Crossfit = e.crossfit; e.crossfit > 0 {
+		o.Reopen = func() (ope.Source, error) {
+			again, err := e.open()
+			if err == nil {
+				again.skip = skip
+			}
+			return again, err
+		}
+	}
+	r, err := ope.Evaluate(ctx, f, o)
+	if err != nil {
+		if ctx.Err() != nil {
+			return sim.ErrInterrupted
+		}
+		return evaluationError(err)
+	}
+	e.describe(r, f, skip)
+	e.serverDoubts(f, r)
+	for i := range trained {
+		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 && !strings.Contains(strings.Join(e.targets, " "), "start") {
+			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first part of the log, --learn log on the way")
+		}
+	}
+	return e.answer(out, r)
+}
+
+// evaluationError gives faults of the data the exit code 2.
+func evaluationError(err error) error {
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return err
+	}
+	return misuse(err)
+}
+
+// train counts the events, trains the targets on the first part, and returns how many that were.
+func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (int, error) {
+	pass := func(each func(n int, ev *logged.Event) error) (int, error) {
+		f, err := e.open()
+		if err != nil {
+			return 0, err
+		}
+		defer f.r.Close()
+		var ev logged.Event
+		p := newProgress(e.say, "evaluate: training")
+		for n := 0; ; n++ {
+			if err := f.Read(&ev); err == io.EOF {
+				return n, nil
+			} else if err != nil {
+				return n, err
+			}
+			if p.tick(n); ctx.Err() != nil {
+				return n, sim.ErrInterrupted
+			}
+			if each == nil {
+				continue
+			}
+			if err := each(n, &ev); err == io.EOF {
+				return n, nil
+			} else if err != nil {
+				return n, err
+			}
+		}
+	}
+	n, err := pass(nil)
+	if err != nil {
+		return 0, err
+	}
+	first := int(float64(n) * e.split)
+	if first == 0 || first == n {
+		return 0, misuse(fmt.Errorf("--split %v of %d events leaves one part empty", e.split, n))
+	}
+	_, err = pass(func(i int, ev *logged.Event) error {
+		if i >= first {
+			return io.EOF
+		}
+		if ev.BadReward {
+			return nil
+		}
+		for _, t := range targets {
+			if err := t.Train(ev); err != nil {
+				return misuse(fmt.Errorf("target %s: event %d: %w", t.Name(), i+1, err))
+			}
+		}
+		return nil
+	})
+	for _, t := range targets {
+		if err == nil {
+			err = t.Freeze()
+		}
+	}
+	return first, err
+}
+
+// describe fills in what the reader knows.
+func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
+	r.Log.Source, r.Log.Format = e.source, f.r.Format()
+	for k, n := range f.r.Skipped() {
+		if k == "pending" {
+			r.Log.Pending = n
+			continue
+		}
+		r.Log.Skipped[k] = n
+	}
+	if f.left > 0 {
+		r.Log.Skipped["outside --from and --to"] = f.left
+	}
+	if skip > 0 {
+		r.Log.Skipped["before --split"] = skip
+	}
+	if e.in.model != "" {
+		r.Log.Model = &e.in.model
+	}
+	r.Warnings = append(r.Warnings, f.r.Warnings()...)
+	if _, first := f.r.Bad(); len(first) > 0 {
+		r.Warnings = append(r.Warnings, first...)
+		for k, n := range f.r.Skipped() {
+			if strings.HasPrefix(k, "bad ") && k != "bad reward" && n > 0 {
+				r.Warnings = append(r.Warnings, fmt.Sprintf("%d events left out (%s): the sequence holds only if that did not depend on what was played or paid", n, k))
+				for _, t := range r.Targets {
+					dropSequences(t, "events with a "+k+" were left out")
+				}
+			}
+		}
+	}
+}
+
+// dropSequences takes the sequences back.
+func dropSequences(t *ope.Evaluated, why string) {
+	why = "no sequence: " + why
+	for i := range t.Estimates {
+		if x := &t.Estimates[i]; x.Sequence != nil || x.Lower != nil {
+			x.Sequence, x.Lower, x.Why = nil, nil, &why
+		}
+	}
+	if t.Uplift != nil && t.Uplift.Sequence != nil {
+		t.Uplift.Sequence, t.Uplift.Why = nil, &why
+		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
+	}
+}
+
+// answer prints the result, writes the page and decides the exit code.
+func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
+	hopeless := 0
+	for _, t := range r.Targets {
+		if t.Overlap == "hopeless" {
+			hopeless++
+			if !e.force {
+				t.Estimates, t.Uplift = []ope.Estimate{}, nil
+			}
+		}
+	}
+	page := ""
+	if !e.json || e.out != "" {
+		var err error
+		if page, err = e.page(r); err != nil {
+			return err
+		}
+	}
+	if e.json {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		printResult(out, r, page, e.source)
+	}
+	if hopeless == len(r.Targets) && !e.force {
+		return &silentError{exitNoOverlap, errors.New("no target overlaps with the log")}
+	}
+	return nil
+}

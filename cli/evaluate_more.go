@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/logged"
+	"troupe/ope"
+	"troupe/report"
+	"troupe/serve"
+	"troupe/serve/joined"
+)
+
+// logReader is what an evaluation reads: a file, or the log of a server.
+type logReader interface {
+	ope.Source
+	Format() string
+	Skipped() map[string]int
+	Bad() (int, []string)
+	Warnings() []string
+	Close() error
+}
+
+// directoryReader reads the log of a server that is stopped.
+type directoryReader struct {
+	j      *joined.Joiner
+	events chan *logged.Event
+	stop   context.CancelFunc
+	first  *logged.Event
+	err    error // read after events is closed
+	sent   bool
+	reward [2]float64 // the range at the first event
+	ranged bool
+}
+
+var errStopped = errors.New("stopped")
+
+// openDirectory joins the event log of a data directory.
+func (e *evaluation) openDirectory() (*filtered, error) {
+	labels, err := serve.ReadLabels(e.source)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d := &directoryReader{j: joined.New(joined.Options{Model: e.in.model, Names: labels.Names, ID: labels.EventID}), events: make(chan *logged.Event, 256), stop: stop}
+	go func() {
+		defer close(d.events)
+		report, err := eventlog.Scan(logDir(e.source), func(x eventlog.Delivery) error {
+			return d.j.Apply(x, func(ev *logged.Event) error {
+				if !d.sent {
+					d.sent, d.reward, d.ranged = true, d.j.Range, d.j.Ranges > 0
+				}
+				select {
+				case d.events <- ev:
+					return nil
+				case <-ctx.Done():
+					return errStopped
+				}
+			})
+		})
+		switch {
+		case errors.Is(err, errStopped):
+		case err != nil:
+			d.err = logError(err)
+		case !report.OK():
+			d.err = logError(&eventlog.DamagedError{Report: report})
+		}
+	}()
+	// The first event tells the range of rewards; it comes behind the record that made the model.
+	ev, ok := <-d.events
+	if !ok {
+		if d.err == nil {
+			d.err = misuse(fmt.Errorf("%s: no decision of %s with a window that is over", e.source, orAny(e.in.model)))
+		}
+		return nil, d.err
+	}
+	d.first = ev
+	return &filtered{r: d, from: e.began, until: e.until}, nil
+}
+
+func orAny(model string) string {
+	if model == "" {
+		return "any model"
+	}
+	return "the model " + model
+}
+
+func (d *directoryReader) Read(e *logged.Event) error {
+	ev := d.first
+	if d.first = nil; ev == nil {
+		var ok bool
+		if ev, ok = <-d.events; !ok {
+			if d.err != nil {
+				return d.err
+			}
+			return io.EOF
+		}
+	}
+	*e = *ev
+	return nil
+}
+
+func (d *directoryReader) Format() string { return "server" }
+
+func (d *directoryReader) Skipped() map[string]int {
+	out := map[string]int{}
+	for k, n := range d.j.Skipped {
+		if !strings.HasPrefix(k, "(") {
+			out[k] = n
+		}
+	}
+	if n := d.j.Pending(); n > 0 {
+		out["pending"] = n
+	}
+	return out
+}
+
+func (d *directoryReader) Bad() (int, []string) { return 0, nil }
+
+func (d *directoryReader) Warnings() []string {
+	out := d.j.Notes
+	if n := d.j.Skipped["(counted as 0) no reward and no default"]; n > 0 {
+		out = append(out, fmt.Sprintf("%d closed windows without a reward and without a default count as reward 0", n))
+	}
+	return out
+}
+
+func (d *directoryReader) Close() error {
+	d.stop()
+	for range d.events {
+	}
+	return nil
+}
+
+// serverRange takes the range of rewards of the model, and says why no sequence may be given after all.
+func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
+	d, ok := f.r.(*directoryReader)
+	if !ok {
+		return
+	}
+	o.Adaptive = "yes"
+	if e.in.rewards == "" && d.ranged {
+		o.Rewards = &d.reward
+	}
+}
+
+// serverDoubts takes sequences back that the server's log does not allow.
+func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
+	d, ok := f.r.(*directoryReader)
+	if !ok {
+		return
+	}
+	r.Log.Model = &d.j.Model
+	why := ""
+	switch {
+	case d.j.Ranges > 1 && e.in.rewards == "":
+		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
+	case d.j.Slots:
+		why = "several decisions of one call filled the slots of a list: one list is one event"
+	}
+	if why == "" {
+		return
+	}
+	for _, t := range r.Targets {
+		dropSequences(t, why)
+	}
+	r.Warnings = append(r.Warnings, "no sequence: "+why)
+}
+
+// page writes the page; its name says what was evaluated.
+func (e *evaluation) page(r *ope.Result) (string, error) {
+	dir := e.out
+	if dir == "" {
+		name := strings.TrimSuffix(filepath.Base(e.source), filepath.Ext(e.source))
+		if r.Log.Model != nil {
+			name = *r.Log.Model
+		}
+		dir = filepath.Join("runs", "evaluate-"+name)
+	}
+	return report.BuildEvaluation(dir, r, report.EvaluateMeta{When: time.Now().Format("2 January 2006"), Command: commandLine(os.Args[1:])})
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"troupe/ope"
+)
+
+// printResult prints the answer in 80 columns.
+func printResult(w io.Writer, r *ope.Result, page, source string) {
+	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
+	if r.Log.Model != nil {
+		name = *r.Log.Model
+	}
+	line := func(label, text string) {
+		fmt.Fprintf(w, "%s %s\n", padRight(shorten(label, 9), 9), wrap(text, 10))
+	}
+	line(name, logLine(r))
+	decimals := decimalsOf(r)
+	for i, t := range r.Targets {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		label := "overlap"
+		if len(r.Targets) > 1 {
+			label = shorten(t.Name, 24)
+			fmt.Fprintf(w, "%s\n", label)
+			label = "overlap"
+		}
+		line(label, overlapLine(t, r))
+		printTable(w, t, r, decimals)
+		line("verdict", t.Verdict)
+	}
+	for _, p := range r.Pairs {
+		text := p.Verdict
+		if p.Sequence != nil {
+			text = interval(p.Sequence, decimals, true) + ", " + text
+		}
+		line("pair", p.First+" − "+p.Second+": "+text)
+	}
+	if len(r.Ranking) > 0 {
+		line("ranking", strings.Join(r.Ranking, ", ")+" (by the lower bound of the difference at a shared level)")
+	}
+	line("sure", r.Assumptions.Sequence)
+	for _, s := range r.Warnings {
+		line("warning", s)
+	}
+	if page != "" {
+		line("report", page)
+	}
+}
+
+// logLine is what the log has.
+func logLine(r *ope.Result) string {
+	parts := []string{many(r.Log.Events, "decision") + " evaluated"}
+	if r.Log.First != nil {
+		layout := "2 Jan 2006"
+		if r.Log.First.Year() == r.Log.Last.Year() {
+			layout = "2 Jan"
+		}
+		first, last := r.Log.First.Format(layout), r.Log.Last.Format("2 Jan 2006")
+		if r.Log.First.Format("2 Jan 2006") == last {
+			parts[0] += ", " + last
+		} else {
+			parts[0] += ", " + first + " to " + last
+		}
+	}
+	if r.Log.Pending > 0 {
+		parts = append(parts, grouped(int64(r.Log.Pending))+" still open")
+	}
+	for _, k := range slices.Sorted(keysOf(r.Log.Skipped)) {
+		parts = append(parts, grouped(int64(r.Log.Skipped[k]))+" skipped: "+k)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func overlapLine(t *ope.Evaluated, r *ope.Result) string {
+	d := t.Diagnostics
+	s := fmt.Sprintf("%s: %s effective of %s", t.Overlap, figures(d.ESS), grouped(int64(r.Log.Events)))
+	if d.ESSRewarded > 0 {
+		s += fmt.Sprintf(", %s of them rewarded", figures(d.ESSRewarded))
+	}
+	s += ", largest weight " + figures(d.WeightMax)
+	switch {
+	case d.Unsupported == nil:
+	case *d.Unsupported == 0:
+		s += ", nothing unsupported"
+	default:
+		s += fmt.Sprintf(", %.2g %% unsupported", 100**d.Unsupported)
+	}
+	return s
+}
+
+// figures prints a count or a weight with three digits.
+func figures(v float64) string {
+	switch {
+	case v >= 999.5:
+		return grouped(int64(math.Round(v)))
+	case v >= 99.5:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// decimalsOf is how many decimals the numbers need: two digits of the narrowest interval.
+func decimalsOf(r *ope.Result) int {
+	least := (r.Rewards[1] - r.Rewards[0]) / 2
+	see := func(p *ope.Pair) {
+		if p != nil && p[1] > p[0] {
+			least = min(least, p[1]-p[0])
+		}
+	}
+	for _, t := range r.Targets {
+		for i := range t.Estimates {
+			if t.Estimates[i].Estimator != "dm" { // its width says nothing about the truth
+				see(t.Estimates[i].Normal)
+				see(t.Estimates[i].Sequence)
+			}
+		}
+		if t.Uplift != nil {
+			see(t.Uplift.Normal)
+		}
+	}
+	return max(0, min(9, 2-int(math.Floor(math.Log10(least)))-1))
+}
+
+func interval(p *ope.Pair, decimals int, sign bool) string {
+	if p == nil {
+		return "–"
+	}
+	return signed(p[0], decimals, sign) + " … " + signed(p[1], decimals, sign)
+}
+
+func signed(v float64, decimals int, sign bool) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-")
+		sign = false
+	}
+	if sign && v > 0 {
+		s = "+" + s
+	}
+	return strings.Replace(s, "-", "−", 1)
+}
+
+// printTable prints the difference and the estimates of one target.
+func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
+	if len(t.Estimates) == 0 && t.Uplift == nil {
+		return
+	}
+	level := strconv.FormatFloat(100*r.Level, 'g', 4, 64)
+	rows := [][4]string{{"", "value", level + " % sure", level + " % if n is large"}}
+	value := func(v *float64, sign bool) string {
+		if v == nil {
+			return "–"
+		}
+		return signed(*v, decimals, sign)
+	}
+	if u := t.Uplift; u != nil {
+		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true), interval(u.Normal, decimals, true)})
+	}
+	first := true
+	var notes []string
+	for i := range t.Estimates {
+		e := &t.Estimates[i]
+		label := "logged"
+		if e.Estimator != "logged" {
+			label = ""
+			if first {
+				label, first = shorten(t.Name, 15), false
+			}
+			label = padRight(label, 16) + e.Estimator
+		}
+		sure := interval(e.Sequence, decimals, false)
+		switch {
+		case e.Lower != nil:
+			sure = "at least " + value(e.Lower, false)
+		case e.Estimator == "logged":
+			sure = ""
+		}
+		large := interval(e.Normal, decimals, false)
+		if e.Interval != nil {
+			large = interval(e.Interval, decimals, false)
+		}
+		if e.Estimator == "logged" && len(r.Targets) > 0 && e.Normal != nil {
+			large = interval(e.Normal, decimals, false)
+		}
+		if t.Diagnostics.ESSRewarded < 10 && e.Estimator != "logged" && e.Estimator != "dm" && e.Normal != nil {
+			large = "(" + large + ")"
+		}
+		rows = append(rows, [4]string{label, value(e.Value, false), sure, large})
+		if e.Why != nil {
+			notes = append(notes, e.Estimator+": "+*e.Why)
+		}
+	}
+	var width [4]int
+	for _, row := range rows {
+		for k, c := range row {
+			width[k] = max(width[k], utf8.RuneCountInString(c))
+		}
+	}
+	width[0] = max(width[0], 24)
+	for _, row := range rows {
+		line := padRight(row[0], width[0]) + "  " + padLeft(row[1], width[1]) + "  " + padRight(row[2], width[2]) + "  " + row[3]
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+	if t.Uplift != nil && t.Uplift.Why != nil {
+		notes = append([]string{"difference: " + *t.Uplift.Why}, notes...)
+	} else if t.Uplift != nil && t.Uplift.Value != nil {
+		notes = append([]string{"the difference is paired on the same events and uses the reward model on both sides: it is not dr minus logged"}, notes...)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(w, "  %s\n", wrap(n, 2))
+	}
+}

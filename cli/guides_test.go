@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"troupe/sim"
+)
+
+// shellOf returns the commands of a page: its blocks that begin with ```sh, in order.
+func shellOf(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, block := range strings.Split(string(text), "```sh\n")[1:] {
+		block, _, closed := strings.Cut(block, "\n```")
+		if !closed {
+			t.Fatalf("%s: a block is not closed", page)
+		}
+		script.WriteString(block + "\n")
+	}
+	return script.String()
+}
+
+// TestGuides: the commands of the guides and of the README work as written, in the order of the
+// page, in an empty directory. Pages with a server of their own are in TestPagesWork.
+func TestGuides(t *testing.T) {
+	need(t, "python3")
+	need(t, "curl")
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{"serving.md": true, "migrating-from-personalizer.md": true} // TestPagesWork
+	defer func() {
+		pages, err := filepath.Glob(filepath.Join(root, "docs", "guide", "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			if !covered[filepath.Base(page)] && shellOf(t, page) != "" {
+				t.Errorf("%s has commands that no test runs: add it to TestGuides", page)
+			}
+		}
+	}()
+	for _, g := range []struct {
+		page  string
+		wants []string // in what the commands print
+	}{
+		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`, "regret"}},
+		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf"}},
+		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
+		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
+		{"docs/guide/library.md", []string{"arm 1: "}},
+		{"docs/guide/own-policies.md", []string{"160 cells are in out", "out/report.html"}},
+	} {
+		covered[filepath.Base(g.page)] = true
+		t.Run(filepath.Base(g.page), func(t *testing.T) {
+			t.Parallel()
+			script := shellOf(t, filepath.Join(root, g.page))
+			// The program is there already: it is this test.
+			script = strings.ReplaceAll(script, "CGO_ENABLED=0 go build -o . ./cmd/troupe ", `cp "$(command -v troupe)" troupe `)
+			c := exec.Command("sh", "-eu", "-c", script)
+			c.Dir = t.TempDir()
+			c.Env = append(os.Environ(), "TROUPE="+root, "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "LC_ALL=C.UTF-8")
+			var out bytes.Buffer
+			c.Stdout, c.Stderr = &out, &out
+			if err := c.Run(); err != nil {
+				t.Fatalf("%s: %v\n%s", g.page, err, &out)
+			}
+			for _, want := range g.wants {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%s: nothing printed has %q:\n%s", g.page, want, &out)
+				}
+			}
+		})
+	}
+}
+
+// TestGuideCommands: every line of a page that calls troupe names a command that exists, with flags that
+// it has, also where no test can run it (a system's service, a backup).
+func TestGuideCommands(t *testing.T) {
+	pages, err := filepath.Glob("../docs/guide/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^\\s*```(?:sh)?\n(.*?)^\\s*```")
+	lines := 0
+	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", " ")) {
+				line = strings.TrimPrefix(strings.TrimSpace(line), "./")
+				if !strings.HasPrefix(line, "troupe ") {
+					continue
+				}
+				line, _, _ = strings.Cut(line, " #")
+				line = regexp.MustCompile(`\s(\||>>?|2>|&)(\s.*)?$`).ReplaceAllString(line, "")
+				lines++
+				root := rootCommand("troupe", sim.Kinds())
+				words := strings.Fields(strings.NewReplacer(`'`, "", `"`, "").Replace(line))[1:]
+				found, rest, err := root.Find(words)
+				if err != nil || found == root {
+					t.Errorf("%s: %q is no command: %v", filepath.Base(page), line, err)
+				} else if err := found.ParseFlags(rest); err != nil {
+					t.Errorf("%s: %q: %v", filepath.Base(page), line, err)
+				}
+			}
+		}
+	}
+	if lines < 40 {
+		t.Errorf("only %d lines call troupe", lines)
+	}
+}

@@ -1,0 +1,578 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"troupe/client"
+	"troupe/rng"
+)
+
+// loadFlags are the flags of `troupe load`.
+type loadFlags struct {
+	url, model, key string
+	rate            float64
+	duration        time.Duration
+	callers         int
+	d, k, m         int
+	noise           float64
+	seed            uint64
+	lists           bool
+	noReward        bool
+	batch           int
+	fsync           string
+	json            bool
+	stream          streamFlags
+}
+
+func loadCommand() *cobra.Command {
+	var f loadFlags
+	c := &cobra.Command{
+		Use:   "load",
+		Short: "Put load on a decision server, with users whose taste is known",
+		Long: `Sends decisions at a fixed rate, whether or not the server keeps up, and pays each with a reward
+⟨x, θ*⟩ + noise of a θ* that only this program knows. Latency counts from the moment a request was due,
+not from when it could be sent, so stalls of the server count. Beside latencies it prints
+the mean regret of the first and the last tenth and that of uniform play: does it learn? When the
+server is on this machine, also what its disk takes for a sync, measured before the load, and the
+processor time that the server used.
+
+With --data the requests are the rows of a file (CSV, ARFF, ...) in random order, one after the other:
+the columns are the context, the classes the actions, the reward is 1 for the right class. The model
+is made with its name and nothing else. What is printed is the share of right answers.
+
+The model is made when it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
+finished is reported. Exit code 1 when a call failed.`,
+		Example: `  troupe load --rate 2000 --duration 30s
+  troupe load --rate 20000 --batch 64 --duration 10s
+  troupe load --rate 500 --duration 10s --lists --json
+  troupe load --data pendigits.arff --model digits`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.stream.data != "" {
+				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
+			}
+			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server")
+	fl.StringVar(&f.model, "model", "load", "name of the model")
+	fl.StringVar(&f.key, "key", os.Getenv("TROUPE_KEY"), "API key; default is the environment's TROUPE_KEY")
+	fl.Float64Var(&f.rate, "rate", 1000, "decisions a second")
+	fl.DurationVar(&f.duration, "duration", 10*time.Second, "how long")
+	fl.IntVar(&f.callers, "callers", 256, "requests at once; later ones wait, and their latency includes the wait")
+	fl.IntVarP(&f.d, "dim", "d", 32, "length of the vectors")
+	fl.IntVarP(&f.k, "arms", "K", 20, "actions of a decision")
+	fl.IntVarP(&f.m, "members", "m", 32, "members of the ensemble")
+	fl.Float64Var(&f.noise, "noise", 0.1, "half the width of the uniform noise")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of θ*, actions and noise")
+	fl.BoolVar(&f.lists, "lists", false, "send features as JSON lists instead of packed numbers")
+	fl.BoolVar(&f.noReward, "no-reward", false, "send decisions only")
+	fl.IntVar(&f.batch, "batch", 1, "decisions, and rewards, in one request")
+	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on this machine; - for none")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	s := &f.stream
+	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
+	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the one named class, otherwise the last")
+	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
+	fl.Float64Var(&s.missing, "missing", 0, "share of the values that are left out")
+	fl.IntVar(&s.useless, "useless", 0, "so many useless words and as many useless numbers are added to each request")
+	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
+	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
+	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
+	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
+	return c
+}
+
+func (f *loadFlags) check() error {
+	switch {
+	case !(f.rate > 0) || f.rate > 1e6:
+		return fmt.Errorf("--rate %v: expected a number in (0, 1e6]", f.rate)
+	case f.duration <= 0 || f.rate*f.duration.Seconds() > 5e7:
+		return fmt.Errorf("--duration %v: expected a time with at most 50 million decisions", f.duration)
+	case f.batch < 1 || f.batch > 256:
+		return fmt.Errorf("--batch %d: expected 1 to 256", f.batch)
+	case f.callers < 1 || f.callers > 10_000:
+		return fmt.Errorf("--callers %d: expected 1 to 10000", f.callers)
+	case f.d < 1 || f.d > 1024:
+		return fmt.Errorf("--dim %d: expected 1 to 1024", f.d)
+	case f.k < 1 || f.k > 1000:
+		return fmt.Errorf("--arms %d: expected 1 to 1000", f.k)
+	case f.m < 1 || f.m > 1000:
+		return fmt.Errorf("--members %d: expected 1 to 1000", f.m)
+	case !(f.noise >= 0 && f.noise <= 0.5):
+		return fmt.Errorf("--noise %v: expected 0 to 0.5, so that rewards stay in [-1, 1]", f.noise)
+	}
+	return nil
+}
+
+// users are all simulated users: each request has its own actions and noise, computed from its
+// number, so that a run can be repeated.
+type users struct {
+	f     loadFlags
+	key   rng.Key
+	theta []float64
+}
+
+func newUsers(f loadFlags) *users {
+	u := &users{f: f, key: rng.NewKey(f.seed), theta: make([]float64, f.d)}
+	direction(u.theta, u.key.Stream(rng.Instance).Round(0), 0)
+	for i := range u.theta {
+		u.theta[i] /= 2 // with the noise, rewards stay in [−1, 1]
+	}
+	return u
+}
+
+// direction fills x with a uniform direction from the numbers j0, j0+1, … of a source, a little
+// inside the ball: the server refuses what rounding would put outside.
+func direction(x []float64, draw rng.Source, j0 int) {
+	var q float64
+	for j := range x {
+		x[j] = draw.Normal(j0 + j)
+		q += x[j] * x[j]
+	}
+	scale := (1 - 1e-9) / math.Sqrt(q)
+	for j := range x {
+		x[j] *= scale
+	}
+}
+
+// offer returns the actions of request i, K×d row after row, with their mean rewards.
+func (u *users) offer(i uint64) (x, means []float64) {
+	x, means = make([]float64, u.f.k*u.f.d), make([]float64, u.f.k)
+	draw := u.key.Stream(rng.Offer).Round(i)
+	for a := range means {
+		row := x[a*u.f.d : (a+1)*u.f.d]
+		direction(row, draw, a*u.f.d)
+		for j, v := range row {
+			means[a] += v * u.theta[j]
+		}
+	}
+	return x, means
+}
+
+func (u *users) noise(i uint64) float64 {
+	return u.f.noise * u.key.Stream(rng.Reward).Round(i).Uniform(0)
+}
+
+// latencies are quantiles in milliseconds.
+type latencies struct {
+	Calls int     `json:"calls"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P99   float64 `json:"p99_ms"`
+	P999  float64 `json:"p999_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+// quantiles sorts seconds and reads the order statistics of rank ⌈qn⌉.
+func quantiles(seconds []float64) latencies {
+	n := len(seconds)
+	l := latencies{Calls: n}
+	if n == 0 {
+		return l
+	}
+	slices.Sort(seconds)
+	at := func(q float64) float64 { return 1e3 * seconds[max(0, int(math.Ceil(q*float64(n)))-1)] }
+	l.P50, l.P90, l.P99, l.P999, l.Max = at(0.5), at(0.9), at(0.99), at(0.999), at(1)
+	return l
+}
+
+// loadResult is what a run found.
+type loadResult struct {
+	Rate          float64        `json:"rate"`     // asked for, a second
+	Achieved      float64        `json:"achieved"` // decisions answered a second
+	Seconds       float64        `json:"seconds"`
+	Batch         int            `json:"batch"` // decisions in one call
+	Interrupted   bool           `json:"interrupted,omitempty"`
+	ServerCPU     *float64       `json:"server_cpu_us,omitempty"` // µs of the server's processors for a decision, with its reward
+	Decide        latencies      `json:"decide"`
+	Reward        latencies      `json:"reward"`
+	Errors        map[string]int `json:"errors,omitempty"`   // by call, status and code
+	RegretFirst   *float64       `json:"regret_first_tenth"` // null when none of them was answered
+	RegretLast    *float64       `json:"regret_last_tenth"`
+	RegretUniform *float64       `json:"regret_uniform"`
+	Fsync         *latencies     `json:"fsync,omitempty"`
+	FsyncDir      string         `json:"fsync_dir,omitempty"`
+}
+
+// loadWorker is what one caller notes.
+type loadWorker struct {
+	decide, reward []float64
+	errors         map[string]int
+	regret         []regretAt
+	uniform        float64
+}
+
+type regretAt struct {
+	i      uint64
+	regret float64
+}
+
+func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
+	if err := f.check(); err != nil {
+		return misuse(err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	result := loadResult{Batch: f.batch}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = f.callers, f.callers
+	defer transport.CloseIdleConnections()
+	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: web, Tries: 1})
+	if err != nil {
+		return misuse(err)
+	}
+	before := scrape(ctx, web, f)
+	if result.FsyncDir = f.fsync; f.fsync == "" && before.here {
+		result.FsyncDir = before.data
+	}
+	if result.FsyncDir == "-" {
+		result.FsyncDir = ""
+	}
+	if result.FsyncDir != "" {
+		l, err := measureFsync(result.FsyncDir, 500)
+		switch {
+		case err == nil:
+			result.Fsync = &l
+		case f.fsync != "":
+			return misuse(fmt.Errorf("--fsync: %w", err))
+		default: // the server's directory is not ours to write to
+			fmt.Fprintf(progress, "troupe: note: the disk was not measured: %v\n", err)
+			result.FsyncDir = ""
+		}
+	}
+	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m}, "reward": map[string]any{"min": -1, "max": 1}, "sigma": max(f.noise, 0.01), "floor": 0, "log_candidates": "none"}
+	if err := c.CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
+		return fmt.Errorf("making the model %s: %w", f.model, err)
+	}
+	var m struct {
+		Dim int `json:"dim"`
+	}
+	if err := c.Get(ctx, "/v1/models/"+f.model, &m); err == nil && m.Dim != f.d {
+		return misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
+	}
+
+	u := newUsers(f)
+	each := uint64(f.batch)
+	calls := (uint64(math.Ceil(f.rate*f.duration.Seconds())) + each - 1) / each
+	due := make(chan uint64, f.callers)
+	workers := make([]loadWorker, f.callers)
+	var done sync.WaitGroup
+	begin := time.Now()
+	at := func(call uint64) time.Time {
+		return begin.Add(time.Duration(float64(call*each) / f.rate * float64(time.Second)))
+	}
+	for w := range workers {
+		done.Go(func() {
+			workers[w].errors = map[string]int{}
+			for call := range due { // not ctx: what was sent is finished
+				workers[w].one(context.WithoutCancel(ctx), c, u, call*each, at(call))
+			}
+		})
+	}
+	show, end := loadProgress(progress, int64(calls*each))
+	sent := uint64(0)
+	for ; sent < calls && ctx.Err() == nil; sent++ {
+		if wait := time.Until(at(sent)); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				continue
+			}
+		}
+		select {
+		case due <- sent:
+		case <-ctx.Done():
+			continue
+		}
+		show(int64((sent + 1) * each))
+	}
+	result.Interrupted = ctx.Err() != nil
+	stop() // a second Ctrl-C ends the program
+	close(due)
+	done.Wait()
+	end()
+	result.Seconds = time.Since(begin).Seconds()
+	summarise(&result, workers, f, sent*each)
+	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu && result.decided() > 0 {
+		v := 1e6 * (after.cpu - before.cpu) / float64(result.decided())
+		result.ServerCPU = &v
+	}
+	if f.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		err = e.Encode(result)
+	} else {
+		printLoad(out, result)
+	}
+	switch {
+	case err != nil:
+	case result.Interrupted:
+		err = &silentError{exitInterrupted, context.Canceled}
+	case len(result.Errors) > 0:
+		err = &silentError{exitFailed, errors.New("calls failed")}
+	}
+	return err
+}
+
+// loadProgress shows how far the load is: a bar on a terminal, otherwise a line every five seconds.
+func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		bars := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithAutoRefresh())
+		bar := bars.AddBar(total, mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d decisions")),
+			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left")))
+		return bar.SetCurrent, func() { bar.Abort(true); bars.Wait() }
+	}
+	begin := time.Now()
+	last := begin
+	return func(done int64) {
+		now := time.Now()
+		if now.Sub(last) > 5*time.Second && done < total {
+			last = now
+			rest := now.Sub(begin).Seconds() / float64(done) * float64(total-done)
+			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total), grouped(done), grouped(total), left(rest))
+		}
+	}, func() {}
+}
+
+// scraped is what /metrics says, for a key that may read it.
+type scraped struct {
+	cpu  float64 // seconds of the server's processors
+	data string  // its data directory
+	here bool    // it is on this machine, by its address
+}
+
+func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(f.url, "/")+"/metrics", nil)
+	if err != nil {
+		return s
+	}
+	if f.key != "" {
+		req.Header.Set("Authorization", "Bearer "+f.key)
+	}
+	res, err := web.Do(req)
+	if err != nil {
+		return s
+	}
+	defer res.Body.Close()
+	ip := net.ParseIP(req.URL.Hostname())
+	s.here = req.URL.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), "process_cpu_seconds_total "); ok {
+			s.cpu, _ = strconv.ParseFloat(v, 64)
+		}
+		if v, ok := strings.CutPrefix(lines.Text(), "troupe_info{data="); ok {
+			if quoted, err := strconv.QuotedPrefix(v); err == nil {
+				s.data, _ = strconv.Unquote(quoted)
+			}
+		}
+	}
+	return s
+}
+
+// one is the decisions of a call, from number i on, and their rewards.
+func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint64, due time.Time) {
+	rs := make([]client.DecideRequest, u.f.batch)
+	offers := make([][]float64, u.f.batch) // mean rewards
+	for b := range rs {
+		x, means := u.offer(i + uint64(b))
+		offers[b] = means
+		if u.f.lists {
+			for a := range means {
+				rs[b].Actions = append(rs[b].Actions, client.Action{Features: x[a*u.f.d : (a+1)*u.f.d]})
+			}
+		} else {
+			rs[b].Packed = client.PackFloat64(x, u.f.k, u.f.d)
+		}
+	}
+	var answers []client.DecideAnswer
+	var err error
+	if u.f.batch == 1 {
+		var d client.Decision
+		d, err = c.Decide(ctx, u.f.model, rs[0])
+		answers = []client.DecideAnswer{{Decision: &d}}
+	} else {
+		answers, err = c.DecideBatch(ctx, u.f.model, rs)
+	}
+	w.decide = append(w.decide, time.Since(due).Seconds())
+	if err == nil && len(answers) != len(rs) {
+		err = fmt.Errorf("%d answers to %d requests", len(answers), len(rs))
+	}
+	if err != nil {
+		w.failed("decide", err)
+		return
+	}
+	var pay []client.RewardItem
+	for b, a := range answers {
+		if a.Decision == nil || a.Decision.Action.Index < 0 || a.Decision.Action.Index >= len(offers[b]) {
+			w.failed("decide", a.Problem)
+			continue
+		}
+		means, chosen := offers[b], a.Decision.Action.Index
+		best, mean := slices.Max(means), 0.0
+		for _, v := range means {
+			mean += v / float64(len(means))
+		}
+		w.regret = append(w.regret, regretAt{i + uint64(b), best - means[chosen]})
+		w.uniform += best - mean
+		pay = append(pay, client.RewardItem{EventID: a.Decision.EventID, Value: means[chosen] + u.noise(i+uint64(b))})
+	}
+	if u.f.noReward || len(pay) == 0 {
+		return
+	}
+	paid := time.Now()
+	if u.f.batch == 1 {
+		_, err = c.Reward(ctx, pay[0].EventID, pay[0].Value)
+	} else {
+		var results []client.RewardAnswer
+		results, err = c.RewardBatch(ctx, pay)
+		for _, r := range results {
+			if r.Problem != nil {
+				w.failed("reward", r.Problem)
+			}
+		}
+	}
+	if err != nil {
+		w.failed("reward", err)
+		return
+	}
+	w.reward = append(w.reward, time.Since(paid).Seconds())
+}
+
+func (w *loadWorker) failed(what string, err error) {
+	var p *client.Problem
+	code := "no answer"
+	if errors.As(err, &p) && p != nil {
+		code = fmt.Sprintf("%d %s", p.Status, p.Code)
+	}
+	w.errors[what+": "+code]++
+}
+
+// decided is the number of decisions that were answered.
+func (r *loadResult) decided() int { return int(math.Round(r.Achieved * r.Seconds)) }
+
+func summarise(r *loadResult, workers []loadWorker, f loadFlags, total uint64) {
+	var decide, reward []float64
+	var first, last, n1, n2, uniform float64
+	answered := 0
+	r.Errors = map[string]int{}
+	for _, w := range workers {
+		decide, reward = append(decide, w.decide...), append(reward, w.reward...)
+		for code, n := range w.errors {
+			r.Errors[code] += n
+		}
+		uniform += w.uniform
+		answered += len(w.regret)
+		for _, v := range w.regret {
+			switch {
+			case v.i < total/10:
+				first, n1 = first+v.regret, n1+1
+			case v.i >= total-total/10:
+				last, n2 = last+v.regret, n2+1
+			}
+		}
+	}
+	r.Rate, r.Achieved = f.rate, float64(answered)/r.Seconds
+	r.Decide, r.Reward = quantiles(decide), quantiles(reward)
+	r.RegretFirst, r.RegretLast, r.RegretUniform = mean(first, n1), mean(last, n2), mean(uniform, float64(answered))
+}
+
+// mean is nil without observations: a regret of 0 is the best there is.
+func mean(sum, n float64) *float64 {
+	if n == 0 {
+		return nil
+	}
+	sum /= n
+	return &sum
+}
+
+func printLoad(out io.Writer, r loadResult) {
+	rows := [][]string{{"", "calls", "p50 ms", "p90", "p99", "p99.9", "max"}}
+	row := func(name string, l latencies) {
+		ms := func(v float64) string { return fmt.Sprintf("%.2f", v) }
+		rows = append(rows, []string{name, grouped(int64(l.Calls)), ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999), ms(l.Max)})
+	}
+	if r.Fsync != nil {
+		row("fsync", *r.Fsync)
+	}
+	row("decide", r.Decide)
+	if r.Reward.Calls > 0 {
+		row("reward", r.Reward)
+	}
+	columns(out, rows)
+	fmt.Fprintf(out, "\n  %.0f decisions a second were due, %.0f were answered, in %.1f s\n", r.Rate, r.Achieved, r.Seconds)
+	if r.Batch > 1 {
+		fmt.Fprintf(out, "  a call has %d decisions\n", r.Batch)
+	}
+	if r.FsyncDir != "" {
+		fmt.Fprintf(out, "  fsync is the disk of %s, before the load\n", r.FsyncDir)
+	}
+	if r.ServerCPU != nil {
+		what := "a decision and its reward"
+		if r.Reward.Calls == 0 {
+			what = "a decision"
+		}
+		fmt.Fprintf(out, "  the server used %.0f µs of processor time for %s\n", *r.ServerCPU, what)
+	}
+	regret := func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%.4f", *v)
+	}
+	fmt.Fprintf(out, "  regret of a decision: %s in the first tenth, %s in the last; uniform play %s\n", regret(r.RegretFirst), regret(r.RegretLast), regret(r.RegretUniform))
+	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(out, "  failed, %s: %s\n", code, grouped(int64(r.Errors[code])))
+	}
+}
+
+// measureFsync appends 600 bytes n times to a file in a directory, each time with fsync: the least
+// that a durable answer costs on this disk.
+func measureFsync(dir string, n int) (latencies, error) {
+	w, err := os.CreateTemp(dir, ".troupe-fsync-*")
+	if err != nil {
+		return latencies{}, err
+	}
+	defer os.Remove(w.Name())
+	defer w.Close()
+	var seconds []float64
+	for range n {
+		start := time.Now()
+		if _, err := w.Write(make([]byte, 600)); err != nil {
+			return latencies{}, err
+		}
+		if err := w.Sync(); err != nil {
+			return latencies{}, err
+		}
+		seconds = append(seconds, time.Since(start).Seconds())
+	}
+	return quantiles(seconds), nil
+}

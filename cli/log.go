@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/eventlog"
+	"troupe/serve"
+)
+
+const defaultData = "troupe-data"
+
+// logCommand works on the event log of a data directory while no server runs there.
+func logCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Verify, dump, export, replay or repair the event log of a data directory",
+		Long: `Works on the event log of the decision server, while the server is not running. verify and
+dump read the files themselves and change nothing.`,
+		Example: `  troupe log verify
+  troupe log dump troupe-data | head
+  troupe log repair troupe-data --from /backup/troupe-data`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(logVerifyCommand(), logDumpCommand(), logRepairCommand(), logExportCommand(), logReplayCommand())
+	return c
+}
+
+func dataDir(args []string) string {
+	if len(args) == 0 {
+		return defaultData
+	}
+	return args[0]
+}
+
+// logError makes misuse of what is the caller's to put right.
+func logError(err error) error {
+	if errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, os.ErrNotExist) {
+		return misuse(err)
+	}
+	return err
+}
+
+func logVerifyCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify [DIR]",
+		Short: "Check that everything that was acknowledged is there and whole",
+		Long: `Reads the whole event log and checks the engine's checksums, ours, the numbers and hashes of
+every writer, the end of what was acknowledged, and of a log that was trimmed its base. Nothing is
+written. Exit code 1 when something is missing or changed; the place is named.`,
+		Example: `  troupe log verify
+  troupe log verify troupe-data --json`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := dataDir(args)
+			r, err := eventlog.Verify(logDir(dir))
+			if err != nil {
+				return logError(err)
+			}
+			if logDir(dir) != dir && r.OK() { // not the log alone
+				if _, err := serve.Base(dir, r.Shards[0].First); err != nil {
+					r.Damage = append(r.Damage, eventlog.Damage{File: "../snapshots", What: err.Error()})
+				}
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				err = enc.Encode(r)
+			} else {
+				err = printReport(cmd.OutOrStdout(), r)
+			}
+			if err == nil && !r.OK() {
+				err = &silentError{exitFailed, errors.New("the event log is damaged")}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "the report as JSON")
+	return c
+}
+
+func printReport(w io.Writer, r *eventlog.Report) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "log      %s, id %v\n", r.Dir, r.ID)
+	for _, s := range r.Shards {
+		if s.Last < s.First {
+			fmt.Fprintf(b, "shard %d  no entries\n", s.Shard)
+		} else {
+			fmt.Fprintf(b, "shard %d  entries %d to %d, %s events, %s writers, %s bytes\n", s.Shard, s.First, s.Last,
+				grouped(int64(s.Events)), grouped(int64(s.Writers)), grouped(int64(s.Bytes)))
+		}
+		if s.Torn > 0 {
+			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", grouped(s.Torn))
+		}
+		if s.Repeats > 0 {
+			fmt.Fprintf(b, "         %d batches stored twice and counted once\n", s.Repeats)
+		}
+		for _, l := range losses(s.Lost) {
+			fmt.Fprintf(b, "lost     shard %d, entries %d to %d, given up in a repair: %s\n", s.Shard, l.First, l.Last, l.Reason)
+		}
+	}
+	for _, d := range r.All() {
+		fmt.Fprintf(b, "damaged  %v\n", d)
+	}
+	if r.OK() {
+		fmt.Fprintln(b, "verdict  whole: everything that was acknowledged is there")
+	} else {
+		fmt.Fprintln(b, "verdict  damaged: see troupe help log repair")
+	}
+	return b.Flush()
+}
+
+// losses names every range once; each of its sequences holds a record of it.
+func losses(all []eventlog.Loss) (once []eventlog.Loss) {
+	for _, l := range all {
+		if n := len(once); n == 0 || once[n-1] != l {
+			once = append(once, l)
+		}
+	}
+	return once
+}
+
+func logDumpCommand() *cobra.Command {
+	var from uint64
+	c := &cobra.Command{
+		Use:   "dump [DIR]",
+		Short: "Print the records of the event log as JSON, one a line",
+		Long: `Prints every record in the order of the log with its sequence and key. Where the log is
+damaged a line of kind "damage" stands, and the exit code is 1.`,
+		Example: `  troupe log dump troupe-data | head
+  troupe log dump --from 1000`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+			r, err := eventlog.Dump(b, logDir(dataDir(args)), from)
+			if err = errors.Join(err, b.Flush()); err != nil {
+				return logError(err)
+			}
+			if !r.OK() {
+				return &eventlog.DamagedError{Report: r}
+			}
+			return nil
+		},
+	}
+	c.Flags().Uint64Var(&from, "from", 0, "first sequence to print, in every shard")
+	return c
+}
+
+func logRepairCommand() *cobra.Command {
+	var opt eventlog.RepairOptions
+	c := &cobra.Command{
+		Use:   "repair [DIR]",
+		Short: "Rebuild a damaged event log from what is whole in it and in copies",
+		Long: `Rebuilds the log of a damaged data directory. What is missing is looked for in the copies.
+Every entry keeps its sequence. If something cannot be saved, repair says what and changes nothing,
+unless the loss is accepted; then a record of the loss stands at every lost sequence for ever. The
+damaged files are put aside in log/damaged-1, log/damaged-2, …, and log/repair-1.json says what was done.
+Snapshots that know what was lost are put aside as *.snap.lost.`,
+		Example: `  troupe log repair troupe-data --from /backup/troupe-data
+  troupe log repair troupe-data --accept-loss`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opt.Time = time.Now().UnixNano()
+			dir := logDir(dataDir(args))
+			for i := range opt.From {
+				opt.From[i] = logDir(opt.From[i])
+			}
+			repair := serve.Repair
+			if dir == dataDir(args) { // the log alone
+				repair = eventlog.Repair
+			}
+			r, err := repair(cmd.Context(), dataDir(args), opt)
+			var loss *eventlog.LossError
+			if errors.As(err, &loss) {
+				return fmt.Errorf("%w\nnothing was changed; look for a copy (--from), or accept the loss (--accept-loss)", err)
+			}
+			if err != nil {
+				return logError(err)
+			}
+			w := bufio.NewWriter(cmd.OutOrStdout())
+			if r.PutAside == "" {
+				fmt.Fprintf(w, "%s is whole; nothing to repair\n", dir)
+				return w.Flush()
+			}
+			for _, s := range r.Shards {
+				fmt.Fprintf(w, "shard %d  entries %d to %d, %d of them from a copy\n", s.Shard, s.First, s.Last, s.FromCopy)
+				for _, l := range s.Lost {
+					fmt.Fprintf(w, "lost     shard %d, entries %d to %d: %s\n", s.Shard, l.First, l.Last, l.Reason)
+				}
+			}
+			for _, n := range r.Unrecorded {
+				fmt.Fprintf(w, "warning  shard %d: the record of what was acknowledged was gone; entries behind the last one may be missing\n", n)
+			}
+			fmt.Fprintf(w, "aside    the damaged files are in %s\n", filepath.Join(dir, r.PutAside))
+			return w.Flush()
+		},
+	}
+	c.Flags().StringArrayVar(&opt.From, "from", nil, "a copy of the data directory to take missing entries from (may be repeated)")
+	c.Flags().BoolVar(&opt.AcceptLoss, "accept-loss", false, "rebuild although something is lost")
+	return c
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"troupe/eventlog"
+)
+
+// TestLogCommand: verify, dump and repair on a log made here, whole and damaged.
+func TestLogCommand(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	l, err := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{Reserve: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Epoch: 0xabc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		r := &eventlog.Reward{Event: eventlog.Event{Epoch: 1, Batch: 1, Index: uint32(i)}, Model: 7, X: []float64{1, 2}, Y: 0.5}
+		if _, err := c.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	run := func(code int, want string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := command(t.Context(), args, &out, &errs); got != code {
+			t.Errorf("%v: exit code %d, want %d\n%s%s", args, got, code, &out, &errs)
+		}
+		if all := out.String() + errs.String(); !strings.Contains(all, want) {
+			t.Errorf("%v: want %q in\n%s", args, want, all)
+		}
+		return out.String()
+	}
+	run(1, "is in use by process", "log", "verify", dir)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+
+	run(0, "entries 1 to 20, 20 events, 1 writers", "log", "verify", dir)
+	run(0, `"last": 20`, "log", "verify", "--json", dir)
+	run(0, "nothing to repair", "log", "repair", dir)
+	whole := run(0, `{"shard":0,"seq":20,"key":{"epoch":"0000000000000abc","batch":20,"index":0},"kind":"reward","record":{"event":{"epoch":"0000000000000001","batch":1,"index":19},"model":"0000000000000007","x":[1,2],"y":0.5}}`, "log", "dump", dir)
+	if n := strings.Count(run(0, `"seq":15`, "log", "dump", dir, "--from", "15"), "\n"); n != 6 {
+		t.Errorf("%d lines from 15 on", n)
+	}
+	run(2, "no event log here", "log", "verify", t.TempDir())
+	run(2, "troupe log verify", "log", "verify", "a", "b")
+
+	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream/$G/streams/TROUPE_EV_0/msgs/*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatal(blocks, err)
+	}
+	b, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(blocks[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(1, "damaged  jetstream/$G/streams/TROUPE_EV_0/msgs/1.blk at byte", "log", "verify", dir)
+	run(1, `"kind":"damage"`, "log", "dump", dir)
+	run(1, "1 entries cannot be saved", "log", "repair", dir)
+	lossy := filepath.Join(t.TempDir(), "lossy")
+	if err := os.CopyFS(lossy, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	run(0, "lost     shard 0, entries 1", "log", "repair", lossy, "--accept-loss")
+	run(0, "given up in a repair", "log", "verify", lossy)
+	run(0, `"kind":"loss"`, "log", "dump", lossy)
+	run(0, "1 of them from a copy", "log", "repair", dir, "--from", backup)
+	if got := run(0, "", "log", "dump", dir); got != whole {
+		t.Error("repaired from the backup, and different")
+	}
+}

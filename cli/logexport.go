@@ -1,0 +1,360 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/eventlog"
+	"troupe/internal/rows"
+	"troupe/serve"
+	"troupe/sim"
+)
+
+// logDir is where the event log of a data directory is: in its directory log. The log's own
+// directory is taken too.
+func logDir(dir string) string {
+	if info, err := os.Stat(filepath.Join(dir, "log")); err == nil && info.IsDir() {
+		return filepath.Join(dir, "log")
+	}
+	return dir
+}
+
+// decisionRow is one row of an export: a decision with what became of it. It is a format: docs/reference/formats.md.
+type decisionRow struct {
+	Event       string    `json:"event" parquet:"event"`                          // epoch/batch/index, the key in the log
+	EventID     *string   `json:"event_id" parquet:"event_id,optional"`           // what its caller got
+	Seq         uint64    `json:"seq" parquet:"seq"`                              // log entry
+	Time        time.Time `json:"time" parquet:"time,timestamp(nanosecond)"`      // by the server's clock
+	Model       string    `json:"model" parquet:"model,dict"`                     // name
+	Incarnation string    `json:"incarnation" parquet:"incarnation,dict"`         //
+	Mode        string    `json:"mode" parquet:"mode,dict"`                       //
+	Action      string    `json:"action" parquet:"action,dict"`                   // what was played
+	Index       uint32    `json:"index" parquet:"index"`                          // its place in the request
+	Row         uint32    `json:"row" parquet:"row"`                              // its place among those that were available
+	Offered     uint32    `json:"offered" parquet:"offered"`                      // how many were available
+	Num         uint64    `json:"num" parquet:"num"`                              // the propensity is num/den, exact
+	Den         uint64    `json:"den" parquet:"den"`                              //
+	Propensity  float64   `json:"propensity" parquet:"propensity"`                // the quotient, rounded
+	BasisSeq    uint64    `json:"basis_seq" parquet:"basis_seq"`                  // the state that decided
+	X           []float64 `json:"x" parquet:"x,list"`                             // features of the action
+	Candidates  []rowOfX  `json:"candidates" parquet:"candidates,list,optional"`  // of those that were available; null: not kept
+	Active      bool      `json:"active" parquet:"active"`                        // not deferred, or activated
+	Rewards     uint32    `json:"rewards" parquet:"rewards"`                      // records, whether or not they counted for the model
+	First       *float64  `json:"reward_first" parquet:"reward_first,optional"`   // null: there was none
+	Sum         *float64  `json:"reward_sum" parquet:"reward_sum,optional"`       //
+	Last        *float64  `json:"reward_last" parquet:"reward_last,optional"`     //
+	Delay       *float64  `json:"delay_seconds" parquet:"delay_seconds,optional"` // from the decision to the first reward
+	Expired     bool      `json:"expired" parquet:"expired"`                      // the window was closed
+	Default     *float64  `json:"default" parquet:"default,optional"`             // the reward that was given then, if any
+}
+
+// rowOfX is a candidate's vector. In Parquet it is a list in a list with a name, which every reader
+// takes; in JSON the vector itself.
+type rowOfX struct {
+	X []float64 `parquet:"x,list"`
+}
+
+func (r rowOfX) MarshalJSON() ([]byte, error) { return json.Marshal(r.X) }
+
+// outcome is what the log says of an event after its decision.
+type outcome struct {
+	rewards          uint32
+	first, sum, last float64
+	firstTime        int64
+	active, expired  bool
+	defaulted        bool
+	y                float64
+}
+
+func logExportCommand() *cobra.Command {
+	var format, out, model string
+	c := &cobra.Command{
+		Use:   "export [DIR]",
+		Short: "Write decisions joined with their rewards as JSONL or Parquet",
+		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
+are kept, and what became of it (first, sum and last reward, delay, end of the window). The files are
+read while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
+code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
+that was there. The columns: docs/reference/formats.md.`,
+		Example: `  troupe log export --format parquet --out decisions.parquet
+  troupe log export troupe-data --model news | head`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "jsonl" && format != "parquet" {
+				return misuse(fmt.Errorf("--format %s: expected jsonl or parquet", format))
+			}
+			if format == "parquet" && out == "" {
+				return misuse(errors.New("--format parquet needs --out FILE"))
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, progress: cmd.ErrOrStderr()}
+			err := e.write(cmd.OutOrStdout(), out)
+			if e.ctx.Err() != nil {
+				err = fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
+				if out == "" {
+					err = fmt.Errorf("%w; what was written is not whole", sim.ErrInterrupted)
+				}
+			}
+			return logError(err)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
+	c.Flags().StringVarP(&out, "out", "o", "", "file; default stdout")
+	c.Flags().StringVar(&model, "model", "", "decisions of this model only")
+	return c
+}
+
+// export is one run of log export.
+type export struct {
+	ctx           context.Context
+	data          string
+	format, model string
+	progress      io.Writer
+	began, told   time.Time
+}
+
+// write exports to a file, or to stdout when out is empty.
+func (e *export) write(stdout io.Writer, out string) error {
+	if out == "" {
+		return e.run(stdout)
+	}
+	switch info, err := os.Stat(out); {
+	case err == nil && info.IsDir():
+		return misuse(fmt.Errorf("--out %s: is a directory, expected a file", out))
+	case err == nil && !info.Mode().IsRegular(): // a pipe, a terminal
+		w, err := os.OpenFile(out, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(e.run(w), w.Close())
+	}
+	dir := filepath.Dir(out)
+	w, err := os.CreateTemp(dir, ".troupe-export-*")
+	if err != nil {
+		return misuse(fmt.Errorf("--out %s: %w", out, err))
+	}
+	defer os.Remove(w.Name())
+	if err := e.run(w); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	if err := errors.Join(w.Chmod(0o644), w.Sync(), w.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(w.Name(), out); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// tell says how far a long export is, every five seconds.
+func (e *export) tell(pass int, seq, last uint64) error {
+	now := time.Now()
+	if e.began.IsZero() {
+		e.began, e.told = now, now
+	}
+	if now.Sub(e.told) >= 5*time.Second {
+		e.told = now
+		of := ""
+		if last > 0 {
+			of = " of " + grouped(int64(last))
+		}
+		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, grouped(int64(seq)), of, now.Sub(e.began).Round(time.Second))
+	}
+	return e.ctx.Err()
+}
+
+// run reads the log twice: what became of the events, then the decisions. Memory is about 100 bytes for
+// each event with an outcome, and what Parquet holds back of 10,000 rows.
+func (e *export) run(w io.Writer) error {
+	labels, err := serve.ReadLabels(e.data)
+	if err != nil {
+		return err
+	}
+	outcomes := map[eventlog.Event]*outcome{}
+	names := labels.Names
+	of := func(e eventlog.Event) *outcome {
+		if outcomes[e] == nil {
+			outcomes[e] = &outcome{}
+		}
+		return outcomes[e]
+	}
+	last := uint64(0)
+	report, err := eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+		for _, r := range d.Events() {
+			switch r := r.(type) {
+			case *eventlog.Control:
+				if r.Name != "" {
+					names[r.Model] = r.Name
+				} else if names[r.Model] == "" {
+					names[r.Model] = names[r.From]
+				}
+			case *eventlog.Activate:
+				of(r.Event).active = true
+			case *eventlog.Reward:
+				o := of(r.Event)
+				if o.rewards++; o.rewards == 1 {
+					o.first, o.firstTime = r.Y, r.Time
+				}
+				o.sum += r.Y
+				o.last = r.Y
+			case *eventlog.Expire:
+				for i := range r.Count {
+					e := r.Event
+					e.Index += i
+					o := of(e)
+					o.expired, o.defaulted, o.y = true, r.Default && o.rewards == 0, r.Y
+				}
+			}
+		}
+		last = d.Seq
+		return e.tell(1, d.Seq, 0)
+	})
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		return &eventlog.DamagedError{Report: report}
+	}
+	out := rows.JSON[decisionRow](w)
+	if e.format == "parquet" {
+		out = rows.Parquet[decisionRow](w, 10_000)
+	}
+	again := uint64(0)
+	_, err = eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+		again = d.Seq
+		for i, r := range d.Events() {
+			r, ok := r.(*eventlog.Decision)
+			if !ok || e.model != "" && names[r.Model] != e.model {
+				continue
+			}
+			row, err := exportRow(d, i, r, labels, outcomes[d.Key(i)])
+			if err != nil {
+				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
+			}
+			if err := out.Write(row); err != nil {
+				return err
+			}
+		}
+		return e.tell(2, d.Seq, last)
+	})
+	if err == nil && again != last {
+		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data, last, again)
+	}
+	if err == nil {
+		err = out.Close()
+	}
+	return err
+}
+
+// exportRow makes the row of a decision.
+func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve.Labels, o *outcome) (decisionRow, error) {
+	key := d.Key(i)
+	row := decisionRow{
+		Event: fmt.Sprintf("%v/%d/%d", key.Epoch, key.Batch, key.Index), Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
+		Model: labels.Names[r.Model], Incarnation: r.Model.String(), Mode: r.Mode.String(), Action: r.Action, Index: r.Index, Row: r.Index,
+		Offered: r.Offered, Num: r.Num, Den: r.Den, Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq,
+		X: r.X, Active: !r.Deferred,
+	}
+	if row.X == nil {
+		row.X = []float64{}
+	}
+	if id := labels.EventID(key, d.Seq); id != "" {
+		row.EventID = &id
+	}
+	candidates, places, err := serve.Candidates(r)
+	if err != nil {
+		return row, err
+	}
+	for _, x := range candidates {
+		row.Candidates = append(row.Candidates, rowOfX{x})
+	}
+	if places != nil {
+		if int(r.Index) >= len(places) {
+			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))
+		}
+		row.Index = uint32(places[r.Index])
+	}
+	if o == nil {
+		return row, nil
+	}
+	row.Active = row.Active || o.active || o.rewards > 0
+	row.Rewards, row.Expired = o.rewards, o.expired
+	if o.rewards > 0 {
+		delay := float64(o.firstTime-r.Time) / 1e9
+		row.First, row.Sum, row.Last, row.Delay = &o.first, &o.sum, &o.last, &delay
+	}
+	if o.defaulted {
+		row.Default = &o.y
+	}
+	return row, nil
+}
+
+func logReplayCommand() *cobra.Command {
+	var events []string
+	c := &cobra.Command{
+		Use:   "replay [DIR]",
+		Short: "Decide past events once more and compare with what was recorded",
+		Long: `Folds the log up to the state that decided, draws the same member again and compares action,
+propensity, member and the digest of the state with what is recorded. The server must not be running.
+Exit code 1 when one differs.`,
+		Example: `  troupe log replay --event 040202frnxfjrs0y001g00r5rdx6r4apmbsg
+  troupe log replay troupe-data --event ID1 --event ID2`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(events) == 0 {
+				return misuse(errors.New("--event is missing: the id that decide answered"))
+			}
+			return logError(replayEvents(cmd.Context(), cmd.OutOrStdout(), dataDir(args), events))
+		},
+	}
+	c.Flags().StringSliceVar(&events, "event", nil, "id of an event (may be repeated)")
+	return c
+}
+
+// replayEvents opens the directory as the server would, but writes no snapshot on the way and closes
+// no window.
+func replayEvents(ctx context.Context, out io.Writer, dir string, events []string) (err error) {
+	if _, err := os.Stat(filepath.Join(dir, "log")); err != nil {
+		return fmt.Errorf("%s: %w", dir, eventlog.ErrNoLog)
+	}
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1})
+	if err != nil {
+		return openError(dir, err)
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	differ := 0
+	for _, id := range events {
+		r, err := s.Replay(ctx, id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		r.Recorded.Full = nil // the candidates, in bytes: nothing for the eye
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+		if !r.Equal {
+			differ++
+		}
+	}
+	if differ > 0 {
+		return fmt.Errorf("%d of %d events were not decided as recorded", differ, len(events))
+	}
+	return nil
+}

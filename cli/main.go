@@ -1,0 +1,163 @@
+// Package cli is the program troupe: its commands, flags, files, terminal and exit codes. A program of your
+// own with policies, environments and action sets of your own is one call:
+//
+//	func main() { cli.Main(kinds) }
+//
+// where kinds is a sim.Catalogue. `troupe new` writes such a module. It has every command of troupe, and
+// run, tune, report and list know the kinds of the catalogue.
+//
+// Results go to stdout, everything that moves or explains goes to stderr. Exit codes: 0 fine, 1 a
+// run or a check failed, 2 misuse (a flag, a name, a spec file), 130 interrupted.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"troupe/sim"
+	"troupe/spec"
+)
+
+// Main runs the command line of this process with the kinds of a catalogue, and ends the process with the
+// exit code of the command. sim.Kinds() is the catalogue of troupe itself.
+func Main(kinds sim.Catalogue) {
+	tuneHeap()
+	os.Exit(execute(context.Background(), kinds, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Exit codes.
+const (
+	exitFailed      = 1
+	exitMisuse      = 2
+	exitInterrupted = 130
+)
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, kinds sim.Catalogue, args []string, stdout, stderr io.Writer) int {
+	root := rootCommand(commandLine(args), kinds)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var quiet *silentError
+	if !errors.As(err, &quiet) {
+		fmt.Fprintln(stderr, "troupe:", err)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var coded interface{ ExitCode() int }
+	var file *spec.FileError
+	var dir *sim.DirError
+	switch {
+	case errors.As(err, &coded):
+		return coded.ExitCode()
+	case errors.As(err, &file), errors.As(err, &dir), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitMisuse
+	case errors.Is(err, sim.ErrInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// commandLine is what was typed, in a form that can be pasted into a shell.
+func commandLine(args []string) string {
+	line := "troupe"
+	for _, a := range args {
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:,+@%", r))
+		}) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		line += " " + a
+	}
+	return line
+}
+
+// silentError ends the program with a code when everything has been said already.
+type silentError struct {
+	code int
+	err  error
+}
+
+func (e *silentError) Error() string { return e.err.Error() }
+func (e *silentError) Unwrap() error { return e.err }
+func (e *silentError) ExitCode() int { return e.code }
+
+const rootPage = `troupe: linear ensemble sampling, measured and served
+
+  troupe run tour            compare six policies in two seconds, with a report
+  troupe run                 the default experiment: two sets, six policies, 10 s
+  troupe plan -d 10 -T 1e4   what the theorems ask for and promise
+  troupe verify              check the paper's statements
+  troupe serve               a decision server, durable, on this machine alone
+
+  troupe list                policies, environments, action sets, experiments
+  troupe help run            every option, with examples
+`
+
+func rootCommand(line string, kinds sim.Catalogue) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "troupe",
+		Short: "Linear ensemble sampling, measured",
+		Long: `troupe runs linear ensemble sampling and its rivals: experiments from spec files, reports
+with honest intervals, what the theorems plan and promise, and checks of the paper.
+
+Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
+		Example: `  troupe run tour
+  troupe run paper/ensemble-size --workers 2
+  troupe list policies`,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), rootPage)
+			return err
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misuse(fmt.Errorf("%w%s\nsee troupe help%s", err, nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
+	})
+	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), listCommand(kinds), reportCommand(kinds), planCommand(), verifyCommand(line), benchCommand(), evaluateCommand(), lintCommand(), convertCommand(), serveCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
+	return root
+}
+
+// nearFlag suggests a flag for an unknown one.
+func nearFlag(cmd *cobra.Command, err error) string {
+	_, name, ok := strings.Cut(err.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	var valid []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { valid = append(valid, f.Name) })
+	s := spec.Suggest(name, valid)
+	if !strings.Contains(s, "did you mean") {
+		return ""
+	}
+	return strings.ReplaceAll(s, `mean "`, `mean "--`)
+}
+
+// arguments refuses more than n arguments, as misuse.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > most:
+			return misuse(fmt.Errorf("%s: unexpected argument %q\nusage: %s", cmd.CommandPath(), args[most], cmd.UseLine()))
+		case len(args) < least:
+			return misuse(fmt.Errorf("%s: an argument is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
+		}
+		return nil
+	}
+}

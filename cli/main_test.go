@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"troupe/sim"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"troupe": func() { Main(sim.Kinds()) }})
+}
+
+// command runs one command line of troupe and returns the exit code.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return execute(ctx, sim.Kinds(), args, stdout, stderr)
+}
+
+// The command line as a user meets it: every script in testdata is a session with what it prints.
+// TROUPE_UPDATE=1 go test ./cli -run TestScripts writes the golden text of cmp lines anew.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata",
+		UpdateScripts: os.Getenv("TROUPE_UPDATE") != "",
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "parquetrows": parquetRows},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("LANG", "C.UTF-8")
+			e.Setenv("LC_ALL", "")
+			e.Setenv("LC_CTYPE", "")
+			return nil
+		},
+	})
+}
+
+// waitFor waits until a file has so many lines: waitfor FILE LINES.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for range 6000 {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && bytes.Count(data, []byte("\n")) >= want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s has no %d lines after a minute", args[0], want)
+}
+
+// Every command has an example, and every example starts with the program's name and parses.
+func TestExamples(t *testing.T) {
+	root := rootCommand("troupe", sim.Kinds())
+	var all []*cobra.Command
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" && sub.Name() != "completion" {
+				all = append(all, sub)
+				walk(sub)
+			}
+		}
+	}
+	walk(root)
+	if len(all) < 9 {
+		t.Fatalf("only %d commands", len(all))
+	}
+	for _, c := range all {
+		if c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			line = strings.Split(strings.Split(strings.TrimSpace(line), "   ")[0], "|")[0]
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "troupe" {
+				t.Errorf("troupe %s: the example %q does not start with troupe and a command", c.Name(), line)
+				continue
+			}
+			found, rest, err := root.Find(words[1:])
+			if err != nil || found == root {
+				t.Errorf("troupe %s: the example %q is no command: %v", c.Name(), line, err)
+				continue
+			}
+			if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("troupe %s: the example %q: %v", c.Name(), line, err)
+			}
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if n := len([]rune(line)); n > 110 {
+				t.Errorf("troupe %s: a line of its help has %d characters", c.Name(), n)
+			}
+		}
+	}
+}
+
+// What a manifest says was typed can be typed again.
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "troupe"},
+		{[]string{"run", "--out", "a b", "it's"}, `troupe run --out 'a b' 'it'\''s'`},
+		{[]string{"run", ""}, `troupe run ''`},
+		{[]string{"run", "paper/x", "--seed=3"}, `troupe run paper/x --seed=3`},
+	} {
+		if got := commandLine(c.args); got != c.want {
+			t.Errorf("commandLine(%q) = %s, want %s", c.args, got, c.want)
+		}
+	}
+}
+
+// A misspelt command is misuse, with a suggestion.
+func TestMisspelt(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := command(context.Background(), []string{"rnu"}, &out, &errs); code != exitMisuse {
+		t.Errorf("exit code %d, want %d", code, exitMisuse)
+	}
+	if !strings.Contains(errs.String(), "Did you mean this?\n\trun") || out.Len() > 0 {
+		t.Errorf("stdout %q, stderr %q", out.String(), errs.String())
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"troupe/serve"
+	"troupe/sim"
+	"troupe/spec"
+)
+
+// TestOptionsPage holds docs/reference/options.md against the options structs, the server's
+// configuration and the flags. TROUPE_UPDATE=1 go test ./cli -run TestOptionsPage writes it
+// anew.
+func TestOptionsPage(t *testing.T) {
+	const page = "../docs/reference/options.md"
+	want := optionsPage()
+	if os.Getenv("TROUPE_UPDATE") != "" {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) == want {
+		return
+	}
+	have := strings.Split(string(got), "\n")
+	for i, line := range strings.Split(want, "\n") {
+		if i >= len(have) || have[i] != line {
+			t.Fatalf("%s:%d is not what the code says:\n%s\nTROUPE_UPDATE=1 go test ./cli -run TestOptionsPage writes the page anew", page, i+1, line)
+		}
+	}
+	t.Fatalf("%s has more lines than the code gives", page)
+}
+
+// optionsPage is docs/reference/options.md.
+func optionsPage() string {
+	var b strings.Builder
+	b.WriteString(`# Options
+
+Every key of a spec file, of a model of the server, and every flag. This page is generated from the code
+(` + "`TestOptionsPage`" + `). In the program: ` + "`troupe list KIND`" + ` and ` + "`troupe COMMAND --help`" + `.
+
+A list where a single value is expected is a sweep. Keys without a default must be given or are off.
+
+## Spec file
+
+`)
+	optionTable(&b, sim.Keys())
+	b.WriteString("\n### record\n\n| Name | What | Columns | For |\n| --- | --- | --- | --- |\n")
+	for _, q := range sim.Quantities {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", q.Name, cell(q.Doc), cell(strings.Join(q.Columns, ", ")), cell(q.Who))
+	}
+	for _, topic := range topicsOf(sim.Kinds()) {
+		title, _, _ := strings.Cut(topic.title, ":")
+		fmt.Fprintf(&b, "\n## %s\n", title)
+		for _, k := range topic.kinds {
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n", k.name, k.doc)
+			if len(k.options) > 0 {
+				b.WriteString("\n")
+				optionTable(&b, k.options)
+			}
+		}
+	}
+	b.WriteString("\n## Models of the server\n\nOne JSON object, or one `[[model]]` table of the file of `troupe serve --models`.\n\n")
+	model := serve.DefaultConfig("")
+	optionTable(&b, spec.Options(&model))
+	b.WriteString("\n### reward\n\n")
+	optionTable(&b, spec.Options(&model.Reward))
+	b.WriteString("\n## Flags\n")
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
+				continue
+			}
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n", sub.CommandPath(), sub.Short)
+			rows := 0
+			sub.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Hidden || f.Name == "help" {
+					return
+				}
+				if rows++; rows == 1 {
+					b.WriteString("\n| Flag | Type | Default | Meaning |\n| --- | --- | --- | --- |\n")
+				}
+				value := f.DefValue
+				if value == "[]" || value == "0" || value == "0s" || value == "false" {
+					value = ""
+				}
+				fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", f.Name, f.Value.Type(), cell(value), cell(f.Usage))
+			})
+			walk(sub)
+		}
+	}
+	walk(rootCommand("troupe", sim.Kinds()))
+	return b.String()
+}
+
+func optionTable(b *strings.Builder, options []spec.Option) {
+	b.WriteString("| Key | Type | Default | Meaning |\n| --- | --- | --- | --- |\n")
+	for _, o := range options {
+		value := o.Default
+		if value == "[]" {
+			value = ""
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", o.Key, cell(o.Type), cell(value), cell(o.Doc))
+	}
+}
+
+// cell is a text as a cell of a table shows it.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"troupe/report"
+	"troupe/report/chart"
+	"troupe/sim"
+	"troupe/spec"
+)
+
+func reportCommand(kinds sim.Catalogue) *cobra.Command {
+	var noFigures bool
+	var out, color string
+	var sizes []string
+	c := &cobra.Command{
+		Use:   "report DIR [DIR2]",
+		Short: "Build the page of a result directory again, or compare two",
+		Long: `Builds report.html, figures/ and tables/ from results.csv and manifest.json of a result
+directory. The same files give the same bytes. Figures are as wide as the text of a paper;
+--size column or slide writes others beside them, in figures/column and figures/slide.
+
+With two directories: which numbers differ, and by how much each policy's regret changed
+from the first to the second, paired by replication. The page is compare.html in the second.`,
+		Example: `  troupe report runs/size
+  troupe report runs/size --no-figures
+  troupe report runs/size --size column,slide
+  troupe report runs/before runs/after`,
+		Args: arguments(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkColor(color); err != nil {
+				return err
+			}
+			t := newTerminal(cmd.OutOrStdout(), color)
+			if len(args) == 2 {
+				if len(sizes) > 0 {
+					return misuse(errors.New("--size is for the figures of one directory"))
+				}
+				return compare(t, args[0], args[1], out, kinds)
+			}
+			more, err := sizesOf(sizes)
+			if err != nil {
+				return err
+			}
+			if noFigures && len(more) > 0 {
+				return misuse(errors.New("--size and --no-figures exclude each other"))
+			}
+			if out != "" {
+				return misuse(errors.New("--out: the page of one directory is report.html in it; --out is for two"))
+			}
+			if err := collect(args[0], kinds); err != nil {
+				return err
+			}
+			run, err := report.Load(args[0])
+			if err != nil {
+				return err
+			}
+			paths, err := report.Write(run, args[0], report.Options{NoFigures: noFigures, Sizes: more})
+			if err != nil {
+				return err
+			}
+			if err := t.tables(run, true); err != nil {
+				return err
+			}
+			fmt.Fprintln(t.w)
+			fmt.Fprintf(t.w, "report   %s\n", paths.Page)
+			if !noFigures {
+				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(args[0], "figures"))
+				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(args[0], "tables"))
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
+	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, z := range chart.Sizes[1:] {
+			out = append(out, z.Name+"\t"+z.Doc)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	})
+	c.Flags().StringVarP(&out, "out", "o", "", "page of a comparison (default DIR2/compare.html)")
+	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
+	return c
+}
+
+// collect checks that a directory holds results, and completes them from the journal where the run
+// was killed.
+func collect(dir string, kinds sim.Catalogue) error {
+	if _, err := os.Stat(filepath.Join(dir, sim.ManifestFile)); errors.Is(err, fs.ErrNotExist) {
+		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
+	}
+	return sim.Collect(dir, kinds)
+}
+
+// sizesOf looks up the sizes of --size. The size text is in figures/ already.
+func sizesOf(names []string) ([]chart.Size, error) {
+	var out []chart.Size
+	var valid []string
+	for _, z := range chart.Sizes {
+		valid = append(valid, z.Name)
+		if z.Name != chart.Sizes[0].Name && slices.Contains(names, z.Name) {
+			out = append(out, z)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(valid, name) {
+			return nil, misuse(fmt.Errorf("--size %s: no such size%s", name, spec.Suggest(name, valid)))
+		}
+	}
+	return out, nil
+}
+
+// compare prints and writes what changed between two runs.
+func compare(t terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
+	for _, dir := range []string{dirA, dirB} {
+		if err := collect(dir, kinds); err != nil {
+			return err
+		}
+	}
+	c, err := report.Compare(dirA, dirB)
+	if err != nil {
+		return err
+	}
+	if page == "" {
+		page = filepath.Join(dirB, "compare.html")
+	}
+	fmt.Fprintf(t.w, "A  %s\nB  %s\n\n", dirA, dirB)
+	if len(c.Rows) > 0 {
+		table := c.Table()
+		if t.plain {
+			table = table.Plain()
+		}
+		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			return err
+		}
+		fmt.Fprintln(t.w)
+	}
+	head, lead := c.Verdict()
+	text := head.String()
+	for _, p := range lead {
+		text += " " + p.String()
+	}
+	fmt.Fprintln(t.w, wrap(t.words(text), 0))
+	var b bytes.Buffer
+	if err := c.WriteHTML(&b); err != nil {
+		return err
+	}
+	temp := page + ".tmp"
+	if err := os.WriteFile(temp, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, page); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.w, "\nreport   %s\n", page)
+	return nil
+}

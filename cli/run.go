@@ -1,0 +1,558 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/dataset"
+	"troupe/env"
+	"troupe/experiments"
+	"troupe/report"
+	"troupe/sim"
+	"troupe/spec"
+)
+
+// runFlags are the flags of `troupe run`.
+type runFlags struct {
+	out, data, color      string
+	format                string
+	workers               int
+	seed                  int64
+	replications, horizon int
+	quiet                 int
+	json, force, noReport bool
+	grace, budget         time.Duration
+}
+
+func runCommand(line string, kinds sim.Catalogue) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run [SPEC]",
+		Short: "Play an experiment and report what happened",
+		Long: `Plays an experiment: every policy in every environment, many times. SPEC is a file or the
+name of an experiment that comes with troupe (troupe list experiments); without it the
+default experiment is played.
+
+The results are in the output directory: results.csv, manifest.json, report.html with its
+figures and tables. A run that was interrupted or killed goes on where it stopped when the
+same command is given again, and ends with the same bytes. Ctrl-C finishes the cells under
+way (at most --grace), twice stops at once.
+
+Results grow in their directory: with more replications, policies or environments only what
+is missing is played. Finished results are replaced when the new ones are complete, and
+finished cells go only with --force. A second run in the directory waits for the first.
+
+With --budget the run plays as many replications as fit in that time, the same number for every
+policy in every environment, and says how many; the results are those of --replications with
+that number. The same command again adds to them.`,
+		Example: `  troupe run
+  troupe run tour
+  troupe run paper/ensemble-size --workers 2
+  troupe run experiments/ensemble-size.toml --out runs/size
+  troupe run classification/mushroom --data mushroom.data
+  troupe run my.toml --replications 200        plays the replications that are missing
+  troupe run my.toml --budget 10m              as many replications as ten minutes allow
+  troupe run tour --json | jq .`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: completeSpec,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return play(cmd, name, f, line, kinds)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.out, "out", "o", "", "output directory (default runs/NAME)")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "cells played at the same time (default: one for each processor)")
+	fl.Int64Var(&f.seed, "seed", 0, "seed, instead of the spec's")
+	fl.IntVar(&f.replications, "replications", 0, "replications, instead of the spec's")
+	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
+	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
+	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
+	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with swept options as columns")
+	fl.BoolVar(&f.json, "json", false, "events on stdout, one JSON object a line")
+	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this experiment")
+	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
+	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
+	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
+	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; --replications bounds it")
+	return c
+}
+
+func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Catalogue) error {
+	if f.grace <= 0 || f.grace > 24*time.Hour {
+		return misuse(fmt.Errorf("--grace %v: expected more than 0s and at most 24h", f.grace))
+	}
+	if cmd.Flags().Changed("budget") && (f.budget < time.Second || f.budget > 1000*time.Hour) {
+		return misuse(fmt.Errorf("--budget %v: expected 1s to 1000h", f.budget))
+	}
+	if f.format != "csv" && f.format != "parquet" && f.format != "both" {
+		return misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.format))
+	}
+	x, err := prepare(cmd, name, &f, kinds)
+	if err != nil {
+		return err
+	}
+	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
+	show := displayFor(f, stdout, stderr)
+	defer show.stop()
+
+	ctx, release := interruptible(cmd.Context(), show, stderr.w, f.grace)
+	defer release()
+	manifest := build()
+	manifest.Command = line
+	opening := &opening{display: show, x: x}
+	started := time.Now()
+	options := sim.Options{
+		Dir: f.out, Workers: f.workers, Force: f.force,
+		Manifest: manifest, Data: &dataset.Source{Override: f.data},
+		Progress: opening.progress, Note: opening.note, Grace: f.grace,
+	}
+	var out *sim.Outcome
+	if f.budget > 0 {
+		var y *sim.Experiment
+		if y, out, err = sim.RunFor(ctx, x, options, f.budget, f.replications); y != nil {
+			x = y
+		}
+	} else {
+		out, err = sim.Run(ctx, x, options)
+	}
+	if err == nil {
+		opening.open()
+	}
+	show.stop()
+	if out == nil {
+		var refused *sim.DirError
+		if errors.As(err, &refused) {
+			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when the new results are complete; cells that both have are kept", err)
+		}
+		return err
+	}
+	d := delivery{f: f, x: x, out: out, stdout: stdout, stderr: stderr, seconds: time.Since(started).Seconds(), line: line}
+	if errors.Is(err, sim.ErrInterrupted) {
+		if errors.Is(err, sim.ErrBudget) {
+			fmt.Fprintf(stderr.w, "troupe: --budget %v: %v\n", f.budget, sim.ErrBudget)
+		}
+		return d.interrupted(show)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%d of %d cells are kept in %s", err, out.Manifest.Done, out.Manifest.Cells, f.out)
+	}
+	return d.finished(show)
+}
+
+// opening holds back the start of a display until the first look at the run: a spec that is refused
+// was never started.
+type opening struct {
+	display
+	x     *sim.Experiment
+	notes []string
+	done  bool
+}
+
+func (o *opening) open() {
+	if o.done {
+		return
+	}
+	o.done = true
+	o.display.start(o.x)
+	for _, text := range o.notes {
+		o.display.note(text)
+	}
+}
+
+func (o *opening) progress(p sim.Progress) {
+	o.open()
+	o.display.progress(p)
+}
+
+func (o *opening) note(text string) {
+	if o.done {
+		o.display.note(text)
+		return
+	}
+	o.notes = append(o.notes, text)
+}
+
+// prepare reads the spec, applies the flags that change it, and fills in the output directory.
+func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) (*sim.Experiment, error) {
+	if err := checkColor(f.color); err != nil {
+		return nil, err
+	}
+	if f.workers < 0 || f.workers > 10_000 {
+		return nil, misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+	}
+	file, text, err := findSpec(name)
+	if err != nil {
+		return nil, err
+	}
+	var seed, size string // what tells the directory of a changed experiment from that of the original
+	for _, o := range []struct {
+		key        string
+		value, low int64
+	}{{"seed", f.seed, 0}, {"horizon", int64(f.horizon), 1}, {"replications", int64(f.replications), 1}} {
+		if !cmd.Flags().Changed(o.key) {
+			continue
+		}
+		if o.value < o.low || o.value > math.MaxInt64-1 {
+			return nil, misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
+		}
+		value := strconv.FormatInt(o.value, 10)
+		if text, err = spec.Override(file, text, o.key, value); err != nil {
+			return nil, err
+		}
+		if o.key == "seed" {
+			seed = "-seed-" + value
+		} else {
+			size += "-" + o.key + "-" + value
+		}
+	}
+	x, err := sim.Parse(file, text, kinds)
+	if err != nil {
+		return nil, err
+	}
+	if f.out == "" {
+		f.out = directory(filepath.Join("runs", slug(x.Name)+seed), size, x)
+	}
+	if !cmd.Flags().Changed("replications") {
+		if x, err = asMany(x, f.out, file, text, kinds); err != nil {
+			return nil, err
+		}
+	}
+	if f.data != "" {
+		reads := false
+		for _, e := range x.Environments {
+			_, ok := e.Options.(env.FileReader)
+			reads = reads || ok
+		}
+		if !reads {
+			return nil, misuse(fmt.Errorf("--data %s: no environment of %s reads a file", f.data, x.Name))
+		}
+	}
+	return x, nil
+}
+
+// directory is the default output directory: base, where an experiment of another size grows, or a
+// directory of its own for one that is smaller than what base holds.
+func directory(base, size string, x *sim.Experiment) string {
+	m, err := sim.ReadManifest(base)
+	if size != "" && err == nil && m.Done > 0 && (m.Horizon > x.Horizon || m.Status == sim.Complete && m.Replications > x.Replications) {
+		return base + size
+	}
+	return base
+}
+
+// asMany returns the experiment with as many replications as the directory holds of it already.
+func asMany(x *sim.Experiment, dir, file, text string, kinds sim.Catalogue) (*sim.Experiment, error) {
+	m, err := sim.ReadManifest(dir)
+	if err != nil || m.Status != sim.Complete || m.Identity != x.Identity() || m.Replications <= x.Replications {
+		return x, nil
+	}
+	if text, err = spec.Override(file, text, "replications", strconv.Itoa(m.Replications)); err != nil {
+		return nil, err
+	}
+	return sim.Parse(file, text, kinds)
+}
+
+// findSpec returns the text of a spec and its name in messages. The argument is a file when there
+// is one or when it ends in .toml, otherwise an embedded experiment.
+func findSpec(name string) (file, text string, err error) {
+	if name == "" {
+		name = "default"
+	}
+	info, statErr := os.Stat(name)
+	isFile := statErr == nil && !info.IsDir()
+	if e, ok := experiments.Find(name); ok && !isFile {
+		return "experiments/" + e.File, e.Text, nil
+	}
+	if isFile || strings.HasSuffix(name, ".toml") {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return "", "", misuse(err)
+		}
+		return name, string(data), nil
+	}
+	return "", "", misuse(fmt.Errorf("no file and no experiment %q%s\nsee troupe list experiments", name, nearest(name, experimentNames())))
+}
+
+func experimentNames() []string {
+	var names []string
+	for _, e := range experiments.All() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// nearest is spec.Suggest that would rather say nothing than list everything. The last part of a
+// name with slashes is enough: ensemble-size for paper/ensemble-size.
+func nearest(name string, valid []string) string {
+	for _, v := range valid {
+		if v[strings.LastIndexByte(v, '/')+1:] == name {
+			return fmt.Sprintf("; did you mean %q?", v)
+		}
+	}
+	if s := spec.Suggest(name, valid); strings.Contains(s, "did you mean") {
+		return s
+	}
+	return ""
+}
+
+func completeSpec(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, e := range experiments.All() {
+		out = append(out, e.Name+"\t"+e.Doc)
+	}
+	return out, cobra.ShellCompDirectiveDefault // files too
+}
+
+// slug makes a directory name of the last part of an experiment's name.
+func slug(name string) string {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('-')
+		}
+	}
+	if s := strings.Trim(b.String(), ".-"); s != "" {
+		return s
+	}
+	return "experiment"
+}
+
+func displayFor(f runFlags, stdout, stderr terminal) display {
+	switch {
+	case f.json:
+		return &events{w: stdout.w, budget: f.budget}
+	case f.quiet > 0:
+		return silent{}
+	case f.budget > 0:
+		return &clock{w: stderr.w, budget: f.budget}
+	case stderr.live:
+		return &board{t: stderr}
+	}
+	return &lines{w: stderr.w}
+}
+
+// interruptible returns a context that the first Ctrl-C ends; the second ends the program.
+func interruptible(ctx context.Context, show display, stderr io.Writer, grace time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range signals {
+			if ctx.Err() != nil {
+				fmt.Fprintln(stderr, "\ntroupe: stopped; the finished cells are in the journal")
+				os.Exit(exitInterrupted)
+			}
+			show.stopping(grace)
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
+
+// delivery hands over what a run left behind.
+type delivery struct {
+	f              runFlags
+	x              *sim.Experiment
+	out            *sim.Outcome
+	stdout, stderr terminal
+	seconds        float64
+	line           string
+}
+
+// finished prints the tables, the verdict, and where the files are.
+func (d *delivery) finished(show display) error {
+	if d.f.format != "csv" {
+		if err := writeParquet(filepath.Join(d.f.out, parquetFile), d.x, d.out.Results); err != nil {
+			return err
+		}
+	}
+	if d.f.quiet >= 2 && d.f.noReport && !d.f.json {
+		return nil // there is nothing to print
+	}
+	run, err := report.Load(d.f.out)
+	if err != nil {
+		return err
+	}
+	// The tables first: the page takes a moment longer.
+	switch {
+	case d.f.json:
+		show.(*events).policies(run)
+	case d.f.quiet < 2:
+		if err := d.stdout.tables(run, d.f.quiet == 0); err != nil {
+			return err
+		}
+	}
+	page := ""
+	if !d.f.noReport {
+		paths, err := report.Write(run, d.f.out, report.Options{})
+		if err != nil {
+			return err
+		}
+		page = paths.Page
+	}
+	if d.f.json {
+		e := show.(*events)
+		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "replications", d.out.Manifest.Replications, "cells", d.out.Manifest.Done,
+			"played", d.out.Played, "results", filepath.Join(d.f.out, sim.ResultsFile), "results_sha256", d.out.Manifest.ResultsSHA, "report", page)
+		return nil
+	}
+	if d.f.quiet > 0 {
+		return nil
+	}
+	w := d.stdout.w
+	fmt.Fprintln(w)
+	if page != "" {
+		fmt.Fprintf(w, "report   %s\n", page)
+	}
+	fmt.Fprintf(w, "results  %s\n", filepath.Join(d.f.out, sim.ResultsFile))
+	if d.f.format != "csv" {
+		fmt.Fprintf(w, "         %s\n", filepath.Join(d.f.out, parquetFile))
+	}
+	if d.f.budget > 0 {
+		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n", many(d.x.Replications, "replication"), d.f.budget)
+	}
+	if d.out.Played == 0 {
+		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")
+		return nil
+	}
+	rounds := float64(d.out.Played) * float64(d.x.Horizon)
+	reused := ""
+	if d.out.Reused > 0 {
+		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))
+	}
+	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s rounds/s%s\n", many(d.out.Played, "cell"), duration(d.seconds), many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), reused)
+	return nil
+}
+
+// interrupted prints what is complete and the command that goes on.
+func (d *delivery) interrupted(show display) error {
+	m := d.out.Manifest
+	if d.f.json {
+		show.(*events).emit("event", "end", "status", m.Status, "seconds", round2(d.seconds), "cells", m.Done, "played", d.out.Played,
+			"results", filepath.Join(d.f.out, sim.ResultsFile), "resume", d.line)
+	} else if d.f.quiet < 2 {
+		if run, err := report.Load(d.f.out); err == nil && m.Done > 0 {
+			if err := d.stdout.tables(run, false); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(d.stderr.w, "\ntroupe: interrupted; %s of %s cells are kept in %s\ntroupe: to go on: %s\n",
+			grouped(int64(m.Done)), grouped(int64(m.Cells)), d.f.out, d.line)
+	}
+	return &silentError{exitInterrupted, sim.ErrInterrupted}
+}
+
+// tables prints the leader table of every environment, and the verdict in words.
+func (t terminal) tables(run *report.Run, verdict bool) error {
+	var all []*report.Analysis
+	for e := range run.Manifest.Environments {
+		a := report.Analyze(run, e)
+		if a == nil {
+			fmt.Fprintf(t.w, "%s: no replication is complete\n", run.Manifest.Environments[e].Name)
+			continue
+		}
+		if len(all) > 0 {
+			fmt.Fprintln(t.w)
+		}
+		all = append(all, a)
+		table := a.Leader("leader")
+		if t.plain {
+			table = table.Plain()
+		}
+		fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
+		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			return err
+		}
+		if table = a.Versus("reference"); table == nil {
+			continue
+		}
+		if t.plain {
+			table = table.Plain()
+		}
+		fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Title), 0))
+		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			return err
+		}
+	}
+	if legend := report.Legend(all); legend != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(legend), 0))
+	}
+	if !verdict || len(all) == 0 {
+		return nil
+	}
+	if values := run.Values(); values != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
+	}
+	head, lead := report.Headline(all)
+	fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(head.String()), 0)))
+	for _, p := range lead {
+		fmt.Fprintln(t.w, wrap(t.words(p.String()), 0))
+	}
+	return nil
+}
+
+// words adapts the page's typography to a terminal: its narrow spaces would break lines in odd
+// places, and an old locale knows fewer characters.
+func (t terminal) words(s string) string {
+	s = strings.NewReplacer("\u202f", " ", "\u00a0", " ").Replace(s)
+	if t.plain {
+		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=",
+			"◆", "*", "≈", "~", "△", "^", "▲", ">", "†", "#").Replace(s)
+	}
+	return s
+}
+
+// policies emits one event for each policy of each environment.
+func (e *events) policies(run *report.Run) {
+	for i := range run.Manifest.Environments {
+		a := report.Analyze(run, i)
+		if a == nil {
+			continue
+		}
+		for _, p := range a.Order {
+			s, d := a.Summary[p], a.Diff[p]
+			fields := []any{"event", "policy", "environment", a.Name, "name", a.Label(p), "replications", a.R(),
+				"mean", s.Mean, "se", s.SE, "median", s.Median, "worst5", s.Worst}
+			if d.Verdict != report.Lowest {
+				fields = append(fields, "diff", d.Mean, "behind", float64(d.Behind)/float64(a.R()))
+				if d.OK {
+					fields = append(fields, "lo", d.Lo, "hi", d.Hi)
+				}
+			}
+			if a.Ratios != nil && p != a.Reference {
+				r := a.Ratios[p]
+				fields = append(fields, "reference", a.Label(a.Reference), "ratio", r.Value)
+				if r.OK {
+					fields = append(fields, "ratio_lo", r.Lo, "ratio_hi", r.Hi)
+				}
+			}
+			e.emit(append(fields, "verdict", d.Verdict.String())...)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPercentFor(t *testing.T) {
+	for _, c := range []struct {
+		alive uint64
+		want  int
+	}{{0, 400}, {1 << 20, 400}, {12 << 20, 400}, {16 << 20, 300}, {smallHeap / 2, 100}, {smallHeap, 100}, {1 << 40, 100}} {
+		if got := percentFor(c.alive); got != c.want {
+			t.Errorf("%d bytes alive: GOGC %d, want %d", c.alive, got, c.want)
+		}
+	}
+}
+
+// TestTuneHeap runs in processes of their own, because the setting is for the life of a process: GOGC is 400 while
+// the heap is small, 100 when it is large, 400 again afterwards; and GOGC in the environment stays.
+func TestTuneHeap(t *testing.T) {
+	if os.Getenv("TROUPE_TEST_HEAP") != "" {
+		tuneHeap()
+		large := make([]byte, 2*smallHeap)
+		first := awaitPercent("TROUPE_TEST_LARGE")
+		runtime.KeepAlive(large)
+		large = nil
+		os.Stdout.WriteString("|" + first + "|" + awaitPercent("TROUPE_TEST_SMALL") + "|")
+		return
+	}
+	for _, c := range []struct{ gogc, large, small string }{{"", "100", "400"}, {"77", "77", "77"}} {
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestTuneHeap$")
+		cmd.Env = append(os.Environ(), "TROUPE_TEST_HEAP=1", "GOGC="+c.gogc, "TROUPE_TEST_LARGE="+c.large, "TROUPE_TEST_SMALL="+c.small)
+		out, err := cmd.Output()
+		if got := strings.Split(string(out), "|"); err != nil || len(got) < 4 || got[1] != c.large || got[2] != c.small {
+			t.Errorf("GOGC=%s: %q, %v, want %s and %s", c.gogc, out, err, c.large, c.small)
+		}
+	}
+}
+
+// awaitPercent collects garbage until GOGC is the value of a variable, for ten seconds at most, and returns it.
+func awaitPercent(variable string) string {
+	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	percent := ""
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		runtime.Gosched() // for the goroutine of the cleanups
+		metrics.Read(gogc)
+		if percent = strconv.FormatUint(gogc[0].Value.Uint64(), 10); percent == os.Getenv(variable) {
+			break
+		}
+	}
+	return percent
+}

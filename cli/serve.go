@@ -1,0 +1,535 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/serve"
+	"troupe/serve/api"
+	"troupe/serve/model"
+	"troupe/spec"
+)
+
+// serveFlags are the flags of `troupe serve`.
+type serveFlags struct {
+	data, listen        string
+	models, keys        string
+	personalizer        string
+	cert, key, clientCA string
+	hosts               []string
+	plaintext, debug    bool
+	maxBody, maxLog     int64
+	logVersion          int
+	keep                time.Duration
+	keepBytes           int64
+	concurrent, actions int
+	connections, open   int
+	timeout, drain      time.Duration
+	readyFile           string
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Choose actions and learn from rewards, over HTTP, durably",
+		Long: `Runs the decision server: one process, one data directory, nothing else to install. The status
+page is at /, the API at /docs. When a decision or a reward is answered, it is on the disk.
+
+Without --keys every caller that reaches the server may do everything, so it listens on loopback only.
+Other addresses need --keys (troupe serve key makes them) and TLS, or --plaintext behind a proxy that
+ends TLS.
+
+SIGHUP reads the files of --models, --keys and of the certificate again. SIGINT and SIGTERM end the
+server after the requests under way. Operations: docs/guide/operations.md.`,
+		Example: `  troupe serve
+  troupe serve --data /var/lib/troupe --models models.toml
+  troupe serve --listen 0.0.0.0:8443 --keys keys.toml --tls-cert cert.pem --tls-key key.pem
+  troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one")
+	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
+	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
+	fl.StringVar(&f.personalizer, "personalizer", "", "name of the model behind /personalizer/v1.0; it is made when it does not exist")
+	fl.StringVar(&f.cert, "tls-cert", "", "certificate file (PEM)")
+	fl.StringVar(&f.key, "tls-key", "", "key file of the certificate (PEM)")
+	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
+	fl.StringSliceVar(&f.hosts, "host", nil, "name under which the server is called, beside loopback (may be repeated)")
+	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS, because a proxy ends it")
+	fl.BoolVar(&f.debug, "debug", false, "log every request")
+	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
+	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full log refuses new records and deletes nothing")
+	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion, "version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
+	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h are 30 days); 0 keeps all")
+	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
+	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
+	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
+	fl.IntVar(&f.open, "max-open", 4_000_000, "events whose reward window is open, 32 bytes each; more decisions are answered 429")
+	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
+	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
+	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
+	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
+	c.AddCommand(serveKeyCommand())
+	return c
+}
+
+func serveKeyCommand() *cobra.Command {
+	var scopes, models []string
+	c := &cobra.Command{
+		Use:   "key NAME",
+		Short: "Make an API key",
+		Long: `Prints the table for the file of --keys to stdout and the key itself to stderr. The key is shown
+once: only its hash is in the table. For a change of keys give both for a while, then remove the old.`,
+		Example: `  troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml
+  troupe serve key monitor --scopes read >> keys.toml`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			secret, table, err := api.NewKey(args[0], scopes, models)
+			if err != nil {
+				return misuse(err)
+			}
+			if _, err := fmt.Fprint(cmd.OutOrStdout(), table); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "key: %s\n", secret)
+			return err
+		},
+	}
+	c.Flags().StringSliceVar(&scopes, "scopes", []string{"decide", "reward"}, "decide, reward, read, admin")
+	c.Flags().StringSliceVar(&models, "models", nil, "names of models, with * and ?; default all")
+	return c
+}
+
+// runServer serves until ctx ends or a signal asks for the end.
+func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	level := slog.LevelInfo
+	if f.debug {
+		level = slog.LevelDebug
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+
+	if err := f.check(); err != nil {
+		return misuse(err)
+	}
+	keys, err := readKeys(f.keys, nil)
+	if err != nil {
+		return misuse(err)
+	}
+	configs, err := readModels(f.models)
+	if err != nil {
+		return misuse(err)
+	}
+	certs, err := newCertificates(f)
+	if err != nil {
+		return misuse(err)
+	}
+	if err := checkExposure(f, keys != nil, certs != nil); err != nil {
+		return misuse(err)
+	}
+	if f.readyFile != "" { // one of an earlier server would name an address that is not ours
+		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return misuse(fmt.Errorf("--ready-file: %w", err))
+		}
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return misuse(fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen))
+	}
+	if err != nil {
+		return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
+	}
+	defer listener.Close()
+
+	server, err := serve.Open(ctx, serve.Options{
+		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
+			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
+		}},
+		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
+	})
+	if err != nil {
+		return openError(f.data, err)
+	}
+	h := server.Health()
+	logger.Info("log folded", "entries", h.Applied, "snapshot", h.Recovery.Snapshot, "batches", h.Recovery.Batches, "took", h.Recovery.Took.Round(time.Millisecond))
+	defer func() {
+		end, cancel := context.WithTimeout(context.Background(), f.drain)
+		defer cancel()
+		if e := server.Close(end); e != nil {
+			err = errors.Join(err, fmt.Errorf("closing %s: %w", f.data, e))
+			return
+		}
+		logger.Info("closed", "data", f.data)
+	}()
+	if f.personalizer != "" {
+		configs = append(configs, api.PersonalizerConfig(f.personalizer))
+	}
+	if err := ensureModels(ctx, server, configs, f.personalizer, logger); err != nil {
+		return err
+	}
+
+	hosts := append([]string(nil), f.hosts...)
+	if loopback(f.listen) || len(hosts) > 0 {
+		hosts = append(hosts, api.LoopbackHosts...)
+	}
+	for i := range hosts {
+		hosts[i] = strings.ToLower(hosts[i])
+	}
+	data, err := filepath.Abs(f.data)
+	if err != nil {
+		return err
+	}
+	connections := min(f.connections, openFiles()/2) // the log needs files too
+	if connections < f.connections {
+		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections", connections)
+	}
+	edge, err := api.New(server, api.Options{
+		Data: data, Connections: connections,
+		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
+		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	hs := edge.Server()
+	scheme := "http"
+	if certs != nil {
+		hs.TLSConfig, scheme = certs.config(), "https"
+		listener = tls.NewListener(listener, hs.TLSConfig)
+	}
+	background, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go edge.Run(background)
+	failed := make(chan error, 1)
+	go func() { failed <- hs.Serve(listener) }()
+	url := scheme + "://" + listener.Addr().String()
+	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
+	if f.readyFile != "" {
+		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
+			return err
+		}
+		defer os.Remove(f.readyFile)
+	}
+	for {
+		select {
+		case <-hangup:
+			reload(ctx, f, server, edge, certs, logger)
+			continue
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+		}
+		break
+	}
+	stop() // a second signal ends the process at once
+	logger.Info("draining", "at most", f.drain)
+	end, cancelEnd := context.WithTimeout(context.Background(), f.drain)
+	defer cancelEnd()
+	if err := hs.Shutdown(end); err != nil {
+		logger.Warn("requests were cut off", "error", err.Error())
+		hs.Close()
+	}
+	return nil
+}
+
+// check refuses limits that no server could keep.
+func (f *serveFlags) check() error {
+	for _, c := range []struct {
+		flag            string
+		value, low, top int64
+	}{
+		{"max-body", f.maxBody, 1 << 10, serve.MaxBytes},
+		{"max-log", f.maxLog, 1 << 20, 1 << 60},
+		{"log-version", int64(f.logVersion), 1, eventlog.LogVersion},
+		{"max-actions", int64(f.actions), 1, serve.MaxActions},
+		{"max-concurrent", int64(f.concurrent), 1, 1 << 20},
+		{"max-open", int64(f.open), 1, 1 << 30},
+		{"max-connections", int64(f.connections), 1, 1 << 20},
+	} {
+		if c.value < c.low || c.value > c.top {
+			return fmt.Errorf("--%s %d: expected %d to %d", c.flag, c.value, c.low, c.top)
+		}
+	}
+	switch {
+	case f.timeout < time.Millisecond || f.timeout > time.Hour:
+		return fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout)
+	case f.drain < 0 || f.drain > 24*time.Hour:
+		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
+	case f.keep != 0 && f.keep < time.Minute:
+		return fmt.Errorf("--keep %v: expected at least 1m, or 0 to keep all", f.keep)
+	case f.keepBytes != 0 && f.keepBytes < 1<<20:
+		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
+	}
+	for _, h := range f.hosts { // it is compared with the header Host, and another would refuse every request
+		if h == "" || strings.ContainsAny(h, "/ []") || strings.Contains(h, ":") && net.ParseIP(h) == nil {
+			return fmt.Errorf("--host %s: expected a name without scheme, port and path, such as api.example.org", h)
+		}
+	}
+	if f.personalizer != "" {
+		var e *model.Error
+		if err := api.PersonalizerConfig(f.personalizer).Check(); errors.As(err, &e) {
+			return fmt.Errorf("--personalizer %s: %s", f.personalizer, e.Want)
+		}
+	}
+	return nil
+}
+
+// openError adds what to do about a data directory that cannot be opened.
+func openError(dir string, err error) error {
+	var locked *eventlog.LockedError
+	var damaged *eventlog.DamagedError
+	var chain *eventlog.ChainError
+	var gap *eventlog.GapError
+	switch {
+	case errors.As(err, &locked):
+		return misuse(err)
+	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):
+		return fmt.Errorf("%w\nnothing was changed; see troupe log verify %s", err, dir)
+	}
+	return err
+}
+
+// checkExposure refuses to offer to a network what only loopback may have.
+func checkExposure(f serveFlags, keys, tls bool) error {
+	if f.clientCA != "" && !tls {
+		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	if loopback(f.listen) {
+		return nil
+	}
+	switch {
+	case !keys:
+		return fmt.Errorf("--listen %s is more than loopback: every caller could do everything; give --keys", f.listen)
+	case !tls && !f.plaintext:
+		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or --plaintext behind a proxy", f.listen)
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func readKeys(file string, previous *api.Keys) (*api.Keys, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return api.ParseKeys(file, string(data), previous)
+}
+
+// readModels reads the [[model]] tables of a file.
+func readModels(file string) ([]serve.ModelConfig, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	raw, src, err := spec.ReadFile(file, string(data))
+	if err != nil {
+		return nil, err
+	}
+	out, err := decodeModels(raw)
+	if err != nil {
+		return nil, src.Locate(err)
+	}
+	return out, nil
+}
+
+func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
+	for name := range raw {
+		if name != "model" {
+			return nil, spec.Errorf(name, "unknown key %q; expected tables [[model]]", name)
+		}
+	}
+	list, ok := raw["model"].([]any)
+	switch {
+	case raw["model"] == nil:
+		return nil, spec.Errorf("", "there is no table [[model]]")
+	case !ok:
+		return nil, spec.Errorf("model", "is %s, expected tables [[model]] with two brackets", spec.Show(raw["model"]))
+	}
+	for i, v := range list {
+		at := spec.Element("model", i)
+		c, err := serve.DecodeModel(v, at)
+		if err != nil {
+			return nil, err
+		}
+		var fault *model.Error
+		if err := c.Check(); errors.As(err, &fault) {
+			field := at + strings.TrimPrefix(fault.Field, "config")
+			if fault.Value == "" {
+				return nil, spec.Errorf(field, "is wrong: %s", fault.Want)
+			}
+			return nil, spec.Errorf(field, "is %s, %s", fault.Value, fault.Want)
+		} else if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o serve.ModelConfig) bool { return o.ID == c.ID }) {
+			return nil, spec.Errorf(at+".id", "is %s, which is there already", c.ID)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// ensureModels makes the models that do not exist and gives the others their configuration. keep is
+// the name of a model that is only made: its configuration is changed over HTTP.
+func ensureModels(ctx context.Context, s serve.Service, configs []serve.ModelConfig, keep string, logger *slog.Logger) error {
+	for _, c := range configs {
+		m, err := s.GetModel(ctx, c.ID)
+		switch {
+		case err == nil && c.ID == keep:
+		case err == nil:
+			// A model that learned its features keeps them: the file still says learn.
+			if c.Features.Schema == nil && c.Dim == 0 {
+				c.Features = m.Config.Features
+			}
+			was, err1 := m.Config.MarshalJSON()
+			is, err2 := c.MarshalJSON()
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			if string(was) == string(is) {
+				continue
+			}
+			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c, "models-file"); err != nil {
+				return fmt.Errorf("model %s: %w", c.ID, err)
+			}
+			logger.Info("model configured", "model", c.ID, "version", m.ConfigVersion)
+		case serve.CodeOf(err) == serve.NotFound:
+			if _, err := s.CreateModel(ctx, c, "models-file"); err != nil {
+				return fmt.Errorf("model %s: %w", c.ID, err)
+			}
+			logger.Info("model created", "model", c.ID)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// reload reads the files again. What cannot be read leaves what was; the reason is logged.
+func reload(ctx context.Context, f serveFlags, s serve.Service, edge *api.API, certs *certificates, logger *slog.Logger) {
+	if f.keys != "" {
+		if keys, err := readKeys(f.keys, edge.Keys()); err != nil {
+			logger.Error("keys not reloaded", "error", err.Error())
+		} else {
+			edge.SetKeys(keys)
+			logger.Info("keys reloaded", "file", f.keys)
+		}
+	}
+	if certs != nil {
+		if err := certs.load(); err != nil {
+			logger.Error("certificate not reloaded", "error", err.Error())
+		} else {
+			logger.Info("certificate reloaded", "file", f.cert)
+		}
+	}
+	if f.models != "" {
+		configs, err := readModels(f.models)
+		if err == nil {
+			err = ensureModels(ctx, s, configs, f.personalizer, logger)
+		}
+		if err != nil {
+			logger.Error("models not reloaded", "error", err.Error())
+		} else {
+			logger.Info("models reloaded", "file", f.models)
+		}
+	}
+}
+
+// certificates are the files of TLS, read again on SIGHUP.
+type certificates struct {
+	cert, key string
+	clients   *x509.CertPool
+	now       atomic.Pointer[tls.Certificate]
+}
+
+func newCertificates(f serveFlags) (*certificates, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, errors.New("--tls-cert and --tls-key belong together")
+	}
+	if f.cert == "" {
+		return nil, nil
+	}
+	c := &certificates{cert: f.cert, key: f.key}
+	if f.clientCA != "" {
+		pem, err := os.ReadFile(f.clientCA)
+		if err != nil {
+			return nil, err
+		}
+		c.clients = x509.NewCertPool()
+		if !c.clients.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate", filepath.Clean(f.clientCA))
+		}
+	}
+	return c, c.load()
+}
+
+func (c *certificates) load() error {
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err == nil {
+		c.now.Store(&pair)
+	}
+	return err
+}
+
+// config is TLS 1.3. A client certificate is verified when it is given: keys may come instead.
+func (c *certificates) config() *tls.Config {
+	t := &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil },
+	}
+	if c.clients != nil {
+		t.ClientCAs, t.ClientAuth = c.clients, tls.VerifyClientCertIfGiven
+	}
+	return t
+}
+
+var _ http.Handler = (*api.API)(nil)

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"troupe/client"
+	"troupe/dataset"
+	"troupe/rng"
+)
+
+// This file is `troupe load --data`: a data set as a stream of decisions, to see what a model learns.
+
+// streamFlags are the flags that go with --data.
+type streamFlags struct {
+	data    string
+	class   string
+	rows    int
+	missing float64
+	useless int
+	clicks  bool
+	scale   float64
+	window  time.Duration
+	smoke   bool
+}
+
+func (s *streamFlags) check() error {
+	switch {
+	case s.rows < 0:
+		return fmt.Errorf("--rows %d: expected at least 0, where 0 means all", s.rows)
+	case !(s.missing >= 0 && s.missing < 1):
+		return fmt.Errorf("--missing %v: expected a share in [0, 1)", s.missing)
+	case s.useless < 0 || s.useless > 100:
+		return fmt.Errorf("--useless %d: expected 0 to 100", s.useless)
+	case !(math.Abs(s.scale) <= 1e6) || s.scale == 0:
+		return fmt.Errorf("--scale %v: expected a number that is not 0, at most 1e6", s.scale)
+	case s.window < 0 || s.clicks && s.window == 0:
+		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is over, such as 2s", s.window)
+	}
+	return nil
+}
+
+// streamLine is what the first rounds of a stream have brought.
+type streamLine struct {
+	Rounds int     `json:"rounds"`
+	Share  float64 `json:"share"`  // of right answers so far
+	Recent float64 `json:"recent"` // since the line before
+	Uneven float64 `json:"chance"` // of a uniform choice
+}
+
+// streamResult is the outcome of a stream.
+type streamResult struct {
+	Data    string          `json:"data"`
+	Actions int             `json:"actions"`
+	Seconds float64         `json:"seconds"`
+	Lines   []streamLine    `json:"lines"`
+	Model   json.RawMessage `json:"model"` // as the server shows it afterwards
+}
+
+// row is one request of a stream.
+func (f *loadFlags) row(t *dataset.Table, i int, draw rng.Source) map[string]any {
+	context := map[string]any{}
+	for j := range t.Columns {
+		c := &t.Columns[j]
+		if f.stream.missing > 0 && draw.Float64(j) < f.stream.missing {
+			continue
+		}
+		switch {
+		case c.Categorical() && c.Codes[i] != dataset.Missing:
+			context[c.Name] = c.Levels[c.Codes[i]]
+		case !c.Categorical() && !math.IsNaN(c.Values[i]):
+			context[c.Name] = c.Values[i]
+		}
+	}
+	for j := range f.stream.useless {
+		context["word"+strconv.Itoa(j)] = "w" + strconv.Itoa(draw.Intn(1000+j, 1000))
+		context["noise"+strconv.Itoa(j)] = draw.Normal(2000 + j)
+	}
+	return context
+}
+
+// stream sends the rows of a file in random order, one decision and its reward after the other.
+func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
+	s := &f.stream
+	if err := s.check(); err != nil {
+		return misuse(err)
+	}
+	table, err := dataset.Read(s.data, dataset.Options{Class: s.class})
+	if err != nil {
+		return misuse(err)
+	}
+	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: &http.Client{Timeout: 30 * time.Second}})
+	if err != nil {
+		return misuse(err)
+	}
+	config := map[string]any{"id": f.model}
+	if s.window > 0 {
+		config["reward"] = map[string]any{"window": s.window.String()}
+	}
+	if err := c.CreateModel(ctx, config); err != nil {
+		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", f.model, err)
+	}
+	if s.smoke {
+		if _, err := c.Decide(ctx, f.model, client.DecideRequest{Actions: []client.Action{{ID: "x"}}}); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(progress, "troupe:", table)
+	n := table.Rows
+	if s.rows > 0 {
+		n = min(n, s.rows)
+	}
+	result := streamResult{Data: table.Name, Actions: len(table.Class.Levels)}
+	begin := time.Now()
+	if err := f.play(ctx, out, c, table, n, &result); err != nil {
+		return err
+	}
+	result.Seconds = time.Since(begin).Seconds()
+	if err := c.Get(ctx, "/v1/models/"+f.model, &result.Model); err != nil {
+		return err
+	}
+	if f.json {
+		b, err := json.Marshal(result)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n", b)
+		}
+		return err
+	}
+	return warnStream(out, result.Model)
+}
+
+// play sends n rows and prints the share of right answers at 1, 2, 5, 10, 20, … thousand and at the end.
+func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int, result *streamResult) error {
+	key := rng.NewKey(f.seed)
+	order := make([]int, t.Rows)
+	shuffle := key.Stream(rng.Instance).Round(0)
+	for i := range order {
+		j := shuffle.Intn(i, i+1)
+		order[i], order[j] = order[j], i
+	}
+	var actions []client.Action
+	for _, level := range t.Class.Levels {
+		actions = append(actions, client.Action{ID: level})
+	}
+	right, before, last := 0, 0, 0
+	chance := 1 / float64(len(actions))
+	next := min(n, 1000)
+	if !f.json {
+		fmt.Fprintf(out, "%10s %10s %10s %10s\n", "rounds", "right", "recent", "chance")
+	}
+	for i := range n {
+		row := order[i]
+		d, err := c.Decide(ctx, f.model, client.DecideRequest{Context: f.row(t, row, key.Stream(rng.Offer).Round(uint64(i))), Actions: actions})
+		if err != nil {
+			return err
+		}
+		y := 0.0
+		if d.Action.Index == int(t.Class.Codes[row]) {
+			y = 1
+			right++
+		}
+		if y != 0 || !f.stream.clicks {
+			if _, err := c.Reward(ctx, d.EventID, y*f.stream.scale); err != nil {
+				return err
+			}
+		}
+		if i+1 != next {
+			continue
+		}
+		line := streamLine{next, float64(right) / float64(next), float64(right-before) / float64(next-last), chance}
+		result.Lines = append(result.Lines, line)
+		if !f.json {
+			fmt.Fprintf(out, "%10d %10.3f %10.3f %10.3f\n", line.Rounds, line.Share, line.Recent, line.Uneven)
+		}
+		last, before = next, right
+		if next *= 2; next == 4*int(math.Pow10(int(math.Log10(float64(next))))) { // 1, 2, 5, 10, 20, … thousand
+			next = next / 4 * 5
+		}
+		next = min(next, n)
+	}
+	return nil
+}
+
+// warnStream prints what the server says of the model.
+func warnStream(out io.Writer, model json.RawMessage) error {
+	var m struct {
+		Warnings []string `json:"warnings"`
+	}
+	if err := json.Unmarshal(model, &m); err != nil {
+		return err
+	}
+	for _, w := range m.Warnings {
+		fmt.Fprintln(out, "warning:", w)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs troupe with stdout and stderr on a pseudo-terminal of 80 columns and returns what
+// was written there.
+func onTerminal(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("troupe", args...) // TestMain puts it into the path
+	c.Dir, c.Stdout, c.Stderr = dir, slave, slave
+	c.Env = append(os.Environ(), append([]string{"TERM=xterm", "LANG=C.UTF-8", "LC_ALL=", "LC_CTYPE=", "NO_COLOR=", "CI="}, env...)...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	got := make(chan []byte)
+	go func() {
+		var b bytes.Buffer
+		io.Copy(&b, master) // ends with EIO when the last writer is gone
+		got <- b.Bytes()
+	}()
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case b := <-got:
+		return string(b)
+	case <-time.After(time.Minute):
+		t.Fatal("the terminal is still open")
+		return ""
+	}
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
+
+// On a terminal a run shows the bar and the leaders, repainted, and then the table with its best row
+// bold; no line is wider than 80 columns and the block has at most 12 lines. With NO_COLOR nothing is
+// bold; with TERM=dumb or CI there is no block, but lines as in a pipe.
+func TestTerminal(t *testing.T) {
+	dir := t.TempDir()
+	spec := `name = "a name that is long enough to be cut in the middle of a line"
+horizon = 800
+replications = 120
+[[environment]]
+name = "an environment with a long name, as they come from sweeps(d=10, arms=50)"
+kind = "linear"
+d = 10
+set = { kind = "random-sphere", arms = 50 }
+[[policy]]
+kind = "ensemble"
+m = [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24]
+[[policy]]
+name = "a policy whose name does not fit its column"
+kind = "greedy"
+`
+	if err := os.WriteFile(filepath.Join(dir, "x.toml"), []byte(spec), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "x.toml", "--workers", "1", "--no-report", "--out"}
+	text := onTerminal(t, dir, nil, append(args, "out")...)
+	for _, want := range []string{"cells  ━", " rounds/s  ", " of 120 replications complete", " and 6 more\r\n", "\x1b[1m◆ ", "\x1b[1mRegret of ensemble grows with m", "results  out/results.csv"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, escapes.ReplaceAllString(text, ""))
+		}
+	}
+	block := 0
+	for i, line := range strings.Split(text, "\n") {
+		for _, part := range strings.Split(escapes.ReplaceAllString(line, ""), "\r") {
+			if n := utf8.RuneCountInString(part); n > 80 {
+				t.Errorf("line %d has %d columns: %q", i, n, part)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`\x1b\[(\d+)A`).FindAllStringSubmatch(text, -1) { // lines that a repaint goes up
+		n := 0
+		fmt.Sscan(m[1], &n)
+		block = max(block, n)
+	}
+	if block < 3 || block > 12 {
+		t.Errorf("the live block has %d lines, want at most 12", block)
+	}
+
+	if text = onTerminal(t, dir, []string{"NO_COLOR=1"}, append(args, "out")...); strings.Contains(text, "\x1b[1m") || strings.Contains(text, "\x1b[2m") || !strings.Contains(text, "◆ ") {
+		t.Errorf("with NO_COLOR: %q", text)
+	}
+	for i, env := range []string{"TERM=dumb", "CI=true"} {
+		text = onTerminal(t, dir, []string{env}, append(args, fmt.Sprint("out", i))...)
+		if strings.Contains(text, "\x1b[") && strings.Contains(env, "dumb") || strings.Contains(text, "━") || !strings.Contains(text, "troupe: a name that is long") {
+			t.Errorf("with %s: %q", env, text)
+		}
+	}
+}
+
+// The exit code says what happened: 0 fine, 1 failed, 2 misuse.
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"fine.toml":  "horizon=2\nreplications=1\n[[environment]]\nkind='linear'\nd=2\nset={kind='ball'}\n[[policy]]\nkind='uniform'\n",
+		"wrong.toml": "horizon='x'\n",
+		// The rewards add up to more than a float64 holds.
+		"fails.toml": "horizon=30\nreplications=2\n[[environment]]\nkind='linear'\ntheta='given'\nvalue=[1.0]\nset={kind='finite',arms=[[1.0]]}\nnoise={kind='gaussian',sigma=1e308}\n[[policy]]\nkind='fixed'\nx=[1.0]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	for _, c := range []struct {
+		want int
+		err  string // on stderr
+		args []string
+	}{
+		{0, "", []string{"run", filepath.Join(dir, "fine.toml"), "--out", out, "-qq", "--no-report"}},
+		{0, "", []string{"list"}},
+		{exitFailed, "not a finite number", []string{"run", filepath.Join(dir, "fails.toml"), "--out", filepath.Join(dir, "f"), "-q"}},
+		{exitMisuse, "nowhere is no result directory", []string{"report", filepath.Join(dir, "nowhere")}},
+		{exitMisuse, "wrong.toml:1:1: horizon is the string", []string{"run", filepath.Join(dir, "wrong.toml")}},
+		{exitMisuse, "holds 1 finished cell that this run would drop: they are of another spec, which has policy uniform, environment linear", []string{"run", filepath.Join(dir, "fails.toml"), "--out", out}},
+		{exitMisuse, "unknown flag: --nope", []string{"run", "--nope"}},
+		{exitMisuse, "exclude each other", []string{"report", out, "--size", "slide", "--no-figures"}},
+		{exitMisuse, `did you mean "column"?`, []string{"report", out, "--size", "colum"}},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := command(t.Context(), c.args, &stdout, &stderr); code != c.want || !strings.Contains(stderr.String(), c.err) {
+			t.Errorf("troupe %s: exit code %d, want %d, stderr %q", strings.Join(c.args, " "), code, c.want, stderr.String())
+		}
+	}
+}

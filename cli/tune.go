@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/dataset"
+	"troupe/sim"
+	"troupe/spec"
+	"troupe/tune"
+)
+
+// tuneFlags are the flags of `troupe tune`.
+type tuneFlags struct {
+	out, data, color string
+	workers          int
+	seed             int64
+	replications     int
+	quiet, force     bool
+}
+
+func tuneCommand(kinds sim.Catalogue) *cobra.Command {
+	var f tuneFlags
+	c := &cobra.Command{
+		Use:   "tune SPEC",
+		Short: "Choose the options of policies by one protocol for all",
+		Long: `Chooses the options of every policy that has a grid, tune = { scale = [0.5, 1.0] } in its
+table, by one protocol: each policy plays the same number of replications, all points of its
+grid meet the same instances and noise, and the better half goes on (successive halving). The
+winner is the point with the lowest mean regret, over the environments each in units of its
+lowest. The random numbers are of a stream of their own, so a run of the result meets fresh
+instances.
+
+Writes a spec that runs without tuning: each policy as it was, and beside it the tuned one with
+where its values come from.`,
+		Example: `  troupe tune paper/arms-tuned
+  troupe tune my.toml --replications 400 --out my-tuned.toml
+  troupe run my-tuned.toml`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: completeSpec,
+		RunE:              func(cmd *cobra.Command, args []string) error { return tuneSpec(cmd, args[0], f, kinds) },
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.out, "out", "o", "", "spec to write (default NAME-tuned.toml)")
+	fl.IntVar(&f.replications, "replications", 200, "replications of each policy in each environment, over its whole grid")
+	fl.Int64Var(&f.seed, "seed", 0, "seed of the tuning, instead of the spec's")
+	fl.IntVarP(&f.workers, "workers", "w", 0, "cells played at the same time (default: one for each processor)")
+	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "the table only")
+	fl.BoolVar(&f.force, "force", false, "replace the file of --out")
+	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
+	return c
+}
+
+func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue) error {
+	if err := checkColor(f.color); err != nil {
+		return err
+	}
+	if f.replications < 1 || f.replications > 1_000_000 {
+		return misuse(fmt.Errorf("--replications %d: expected 1 to 1000000", f.replications))
+	}
+	if f.workers < 0 || f.workers > 10_000 {
+		return misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+	}
+	file, text, err := findSpec(name)
+	if err != nil {
+		return err
+	}
+	x, err := sim.Parse(file, text, kinds)
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("seed") {
+		if f.seed < 0 || f.seed == math.MaxInt64 {
+			return misuse(fmt.Errorf("--seed %d: expected a whole number from 0 on", f.seed))
+		}
+		x.Seed = uint64(f.seed)
+	}
+	if f.out == "" {
+		f.out = slug(x.Name) + "-tuned.toml"
+	}
+	if _, err := os.Stat(f.out); err == nil && !f.force {
+		return misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", f.out))
+	}
+	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
+	ctx, release := interruptible(cmd.Context(), silent{}, stderr.w, 0)
+	defer release()
+	started := time.Now()
+	show := &tuneDisplay{w: stderr.w, live: stderr.live, quiet: f.quiet, started: started}
+	r, err := tune.Run(ctx, x, tune.Options{Replications: f.replications, Workers: f.workers, Data: &dataset.Source{Override: f.data}, Progress: show.progress})
+	show.clear()
+	if errors.Is(err, sim.ErrInterrupted) {
+		fmt.Fprintf(stderr.w, "troupe: interrupted; nothing is chosen, and %s is not written\n", f.out)
+		return &silentError{exitInterrupted, err}
+	}
+	if err != nil {
+		return tuneFault(err)
+	}
+	out, err := r.Spec(strings.TrimSuffix(x.Name, "-tuned") + "-tuned")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.out, []byte(out), 0o644); err != nil {
+		return err
+	}
+	stdout.tuned(r)
+	if !f.quiet {
+		fmt.Fprintf(stdout.w, "\nspec     %s\nto run   troupe run %s\n", f.out, f.out)
+		fmt.Fprintf(stderr.w, "troupe: tuned in %s\n", duration(time.Since(started).Seconds()))
+	}
+	return nil
+}
+
+// tuneFault makes a usage error of what is wrong with the spec; a failed cell stays a failure.
+func tuneFault(err error) error {
+	var cell *sim.CellError
+	var place *spec.FileError
+	if errors.As(err, &cell) || errors.As(err, &place) {
+		return err
+	}
+	return misuse(err)
+}
+
+// tuned prints the table of what was chosen.
+func (t terminal) tuned(r *tune.Result) {
+	x := r.Experiment
+	envs := make([]string, len(x.Environments))
+	for e := range envs {
+		envs[e] = x.Environments[e].Name
+	}
+	fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, seed %d", grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		fmt.Fprintf(t.w, "\n%s\n", t.bold(t.words(p.Name)))
+		for k := range p.Points {
+			q := &p.Points[k]
+			if k > 0 && k >= 4 && q.Stage < p.Points[0].Stage {
+				fmt.Fprintf(t.w, "    and %d more\n", len(p.Points)-k)
+				break
+			}
+			mark := "  "
+			if k == 0 {
+				mark = "◆ "
+			}
+			means := make([]string, len(q.Mean))
+			for e, v := range q.Mean {
+				means[e] = strconv.FormatFloat(v, 'f', 1, 64)
+			}
+			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(q.Case.Name, 36), 37)+padLeft(strings.Join(means, ", "), 18)+
+				padLeft(fmt.Sprintf("n = %d", q.R), 9)+padLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
+		}
+		for _, edge := range p.Edges {
+			fmt.Fprintln(t.w, wrap("  note: "+edge+": the best may lie outside; widen the grid", 2))
+		}
+	}
+	fmt.Fprintln(t.w, "\n"+wrap("The last column: how often a point has the lowest score when replications are drawn again.", 0))
+}
+
+// tuneDisplay shows how far a tuning is: one line that is repainted on a terminal, a line for each
+// policy elsewhere.
+type tuneDisplay struct {
+	w           io.Writer
+	live, quiet bool
+	started     time.Time
+	last        time.Time
+	policy      string
+}
+
+func (d *tuneDisplay) progress(p tune.Progress) {
+	if d.quiet {
+		return
+	}
+	if !d.live {
+		if p.Policy != d.policy {
+			d.policy = p.Policy
+			fmt.Fprintf(d.w, "troupe: tuning %s\n", p.Policy)
+		}
+		return
+	}
+	if time.Since(d.last) < 100*time.Millisecond {
+		return
+	}
+	d.last = time.Now()
+	line := fmt.Sprintf(" %3.0f %%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)), shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
+	fmt.Fprintf(d.w, "\r\x1b[K%s", line)
+}
+
+func (d *tuneDisplay) clear() {
+	if d.live && !d.quiet {
+		fmt.Fprint(d.w, "\r\x1b[K")
+	}
+}
