@@ -19,7 +19,9 @@ const (
 	// MaxEvents is the largest number of records in a batch.
 	MaxEvents = 2048
 
-	format = 1
+	// Format1 is the batch of a log with one writer at a time, Format2 that of a log with several.
+	Format1 = 1
+	Format2 = 2
 )
 
 var (
@@ -42,6 +44,8 @@ func HashBatch(batch []byte) (h Hash) {
 
 // Header is the fixed part of a batch.
 type Header struct {
+	// Format is Format1 or Format2; AppendBatch takes 0 for Format1.
+	Format  uint16
 	Shard   uint16
 	Version uint16 // of the records
 	Count   uint32 // of the records, at least 1
@@ -50,9 +54,10 @@ type Header struct {
 	// No counts the writer's batches: 1, 2, 3, …
 	No uint64
 	// After is the sequence of the writer's batch before this one. For its first batch it is the end
-	// of the log as the writer found it, 0 when that was empty.
+	// of the log as the writer found it, 0 when that was empty. In format 2 it is the newest entry that the
+	// writer had applied, whoever wrote it.
 	After uint64
-	// Prev is the hash of the batch at After, zero when After is 0.
+	// Prev is the hash of the batch at After, in format 2 the rolling hash there; zero when After is 0.
 	Prev Hash
 	// Time is the writer's clock, ns since 1970. Nothing depends on it.
 	Time int64
@@ -66,7 +71,9 @@ func (h Header) MessageID() string {
 // Batch is a decoded batch whose bytes passed every check that needs no other batch.
 type Batch struct {
 	Header
-	Hash    Hash
+	Hash Hash
+	// Void: a Chain found that the batch was stored too far behind After. No record of it has an effect.
+	Void    bool
 	records []Record
 }
 
@@ -89,7 +96,7 @@ func (b Batch) Key(i uint32) Event { return Event{b.Epoch, b.No, i} }
 func appendHeader(b []byte, h Header) []byte {
 	le := binary.LittleEndian
 	b = append(b, magic[:]...)
-	b = le.AppendUint16(b, format)
+	b = le.AppendUint16(b, max(h.Format, Format1))
 	b = le.AppendUint16(b, 0) // flags
 	b = le.AppendUint16(b, h.Shard)
 	b = le.AppendUint16(b, h.Version)
@@ -193,8 +200,8 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		return bad("%d bytes, at most %d are allowed", len(b), MaxBatch)
 	case !bytes.Equal(b[:4], magic[:]):
 		return bad("it begins with %q, want %q", b[:4], magic[:])
-	case le.Uint16(b[4:]) != format:
-		return bad("format %d, this code reads %d", le.Uint16(b[4:]), format)
+	case le.Uint16(b[4:]) != Format1 && le.Uint16(b[4:]) != Format2:
+		return bad("format %d, this code reads %d and %d", le.Uint16(b[4:]), Format1, Format2)
 	case uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize):
 		return bad("%d bytes of records, the header says %d", len(b)-HeaderSize, le.Uint32(b[64:]))
 	case le.Uint32(b[68:]) != checksum(b):
@@ -203,7 +210,7 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		return bad("flags %#x are unknown", le.Uint16(b[6:]))
 	}
 	h = Header{
-		Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
+		Format: le.Uint16(b[4:]), Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
 		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
 		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
 	}
@@ -216,6 +223,8 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		return bad("batch number 0")
 	case h.After == 0 && h.Prev != Hash{}:
 		return bad("a hash before the first batch")
+	case h.Epoch == 0 && h.Format != Format1:
+		return bad("a batch of repair has format %d", h.Format)
 	}
 	return h, b[HeaderSize:], nil
 }

@@ -30,8 +30,8 @@ type link struct {
 }
 
 // Chain checks the entries of a shard one by one, in order: every sequence is there, every batch is
-// whole, every writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it.
-// So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
+// whole, every writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it, or in
+// format 2 the rolling hash of the log. So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
 // goroutine at a time.
 //
 // A chain cannot see that the end of the log is missing (the acknowledged-end record shows that), nor
@@ -41,6 +41,7 @@ type Chain struct {
 	base  uint64 // entries below are unknown: not checked, or trimmed away
 	last  uint64 // last entry accepted
 	ring  [window]link
+	roll  *rolling // of a log of format 2, otherwise nil
 	err   error
 }
 
@@ -81,8 +82,8 @@ func (c *Chain) at(seq uint64) *link { return &c.ring[seq%window] }
 // knows says whether the link of an entry is remembered.
 func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last && c.last-seq < window }
 
-// Next checks the next entry. repeat means that the batch was stored before, by a retry that the
-// engine did not recognise: it was delivered already and must be dropped. After an error the chain
+// Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that
+// the engine did not recognise, and was delivered already; or it is void (Batch.Void). After an error the chain
 // has ended and always returns the same error, which names the first sequence in doubt.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
@@ -107,6 +108,10 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 		what = fmt.Sprintf("entry %d comes instead", at)
 	case parsed != nil:
 		what = parsed.Error()
+	case b.Format == Format2:
+		repeat, what = c.checkRolling(seq, &b)
+	case c.roll != nil && b.Epoch != 0:
+		what = "a batch of format 1 in a log of format 2"
 	default:
 		repeat, what = c.check(seq, &b)
 	}
@@ -119,6 +124,9 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 	} else {
 		c.accept(link{b.Hash, b.Epoch, b.No})
 	}
+	if c.roll != nil {
+		c.rolled(&b, repeat)
+	}
 	return b, repeat, nil
 }
 
@@ -130,7 +138,7 @@ func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
 		return false, fmt.Sprintf("it is a batch of shard %d", b.Shard)
 	case b.After >= seq || seq-b.After > window:
 		return false, fmt.Sprintf("writer %v names entry %d as the one before it", b.Epoch, b.After)
-	case c.knows(b.After) && before.hash != b.Prev && (before.no != 0 || b.Epoch == 0):
+	case c.roll == nil && c.knows(b.After) && before.hash != b.Prev && (before.no != 0 || b.Epoch == 0):
 		// Where a Loss stands, the hash of what was there is not known to later writers; a batch of
 		// Repair names the hash of the Loss.
 		return false, fmt.Sprintf("writer %v has the hash %v for entry %d, whose hash is %v", b.Epoch, b.Prev, b.After, before.hash)
@@ -191,7 +199,8 @@ func (c *Chain) accept(l link) {
 }
 
 // AppendPosition appends the state of the chain, to go on from here after a restart (RestoreChain).
-// It has about 32 bytes for each of the last 256 entries. A chain that ended with an error panics:
+// It has about 32 bytes for each of the last 256 entries, and of a log of format 2 another 16 bytes for each of
+// the last VoidAfter. A chain that ended with an error panics:
 // there is no position to go on from.
 func (c *Chain) AppendPosition(b []byte) []byte {
 	if c.err != nil {
@@ -199,7 +208,7 @@ func (c *Chain) AppendPosition(b []byte) []byte {
 	}
 	start := len(b)
 	le := binary.LittleEndian
-	b = append(b, "TRPP\x01\x00"...)
+	b = append(b, positionMagic(c.roll != nil)...)
 	b = le.AppendUint16(b, c.shard)
 	b = le.AppendUint64(b, c.base)
 	b = le.AppendUint64(b, c.last)
@@ -209,7 +218,18 @@ func (c *Chain) AppendPosition(b []byte) []byte {
 		b = le.AppendUint64(b, uint64(l.epoch))
 		b = le.AppendUint64(b, l.no)
 	}
+	if c.roll != nil {
+		b = c.roll.append(b, c.last)
+	}
 	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+// positionMagic begins a position: version 1 of a log of format 1, version 2 of one of format 2.
+func positionMagic(rolling bool) string {
+	if rolling {
+		return "TRPP\x02\x00"
+	}
+	return "TRPP\x01\x00"
 }
 
 // oldest returns the first entry that is remembered, last+1 when none is.
@@ -221,9 +241,10 @@ func RestoreChain(b []byte) (*Chain, error) {
 	const fixed, each = 24, 32
 	le := binary.LittleEndian
 	bad := func(what string) (*Chain, error) { return nil, fmt.Errorf("position: %s: %w", what, ErrMalformed) }
-	if len(b) < fixed+4 || string(b[:6]) != "TRPP\x01\x00" {
+	if len(b) < fixed+4 || string(b[:6]) != positionMagic(false) && string(b[:6]) != positionMagic(true) {
 		return bad("wrong length or magic")
 	}
+	rolls := string(b[:6]) == positionMagic(true)
 	body := b[:len(b)-4]
 	if le.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
 		return bad("wrong checksum")
@@ -232,13 +253,19 @@ func RestoreChain(b []byte) (*Chain, error) {
 	if c.base == 0 || c.last > 1<<62 || c.base > c.last+1 {
 		return bad("impossible sequences")
 	}
-	if uint64(len(body)-fixed) != (c.last+1-c.oldest())*each {
+	if links := (c.last + 1 - c.oldest()) * each; !rolls && uint64(len(body)-fixed) != links || uint64(len(body)-fixed) < links {
 		return bad("wrong number of links")
 	}
 	rest := body[fixed:]
 	for s := c.oldest(); s <= c.last; s++ {
 		*c.at(s) = link{Hash(rest[:16]), ID(le.Uint64(rest[16:])), le.Uint64(rest[24:])}
 		rest = rest[each:]
+	}
+	if rolls {
+		var ok bool
+		if c.roll, ok = readRolling(rest, c.last); !ok {
+			return bad("the rolling hashes are not whole")
+		}
 	}
 	return c, nil
 }

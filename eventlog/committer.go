@@ -30,6 +30,12 @@ type CommitterOptions struct {
 	Version uint16
 	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
 	Now func() time.Time
+	// Format is the format of the batches; 0 means Format1. A log of format 2 stays one (Chain.Format), and Head
+	// is then Chain.Rolling.
+	Format uint16
+	// Applied returns the newest entry that the server has applied and the rolling hash there. In format 2 every
+	// batch names it. It must not go back. Without it this is the only writer.
+	Applied func() Head
 }
 
 // Errors of Committer.Append. Like the refusals of Log they mean that the records are not in the log and
@@ -42,6 +48,9 @@ var (
 	// ErrStopped: the committer stopped because the log cannot answer for an earlier batch any more. Open
 	// the log again.
 	ErrStopped = errors.New("committer has stopped")
+	// ErrVoid: the batch was stored too far behind the newest entry that this writer had applied, so it has no
+	// effect. In logs of format 2 only.
+	ErrVoid = errors.New("stored too late to count")
 )
 
 // Receipt is the place of records that are durable.
@@ -78,8 +87,10 @@ type Committer struct {
 	opt CommitterOptions
 
 	// Only the goroutine of run uses these.
-	no    uint64 // of the last batch that was stored
+	no    uint64 // of the last batch that was stored, in this epoch
 	after Head   // the last entry that this writer stored, or the end of the log where it began
+	own   uint64 // the last entry that this writer stored
+	epoch atomic.Uint64
 
 	mu      sync.Mutex
 	queue   []*flight // the last one takes more records, the others are full
@@ -108,6 +119,7 @@ type CommitterStats struct {
 	Events  uint64 // in them
 	Retries uint64 // attempts after the first
 	Refused uint64 // batches that the log refused
+	Void    uint64 // batches that were stored too late to count
 	Waiting int    // bytes in the queue, now
 	Head    Head   // the end of the log as far as this writer knows
 }
@@ -119,6 +131,7 @@ type flight struct {
 	settled bool          // its callers have their answer; only the goroutine of run looks at it
 	done    chan struct{} // closed when seq, no and err are set
 	seq     uint64
+	epoch   ID
 	no      uint64
 	err     error
 }
@@ -138,6 +151,7 @@ func NewCommitter(log Log, opt CommitterOptions) (*Committer, error) {
 		}
 	}
 	c := &Committer{log: log, opt: opt, after: opt.Head, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c.epoch.Store(uint64(opt.Epoch))
 	c.now.Store(committerOpen)
 	c.stats.Head = opt.Head
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -161,6 +175,9 @@ func (o *CommitterOptions) defaults() {
 	if o.Version == 0 {
 		o.Version = LogVersion
 	}
+	if o.Format == 0 {
+		o.Format = Format1
+	}
 }
 
 func (o *CommitterOptions) check() error {
@@ -171,6 +188,8 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
 	case o.Version > LogVersion:
 		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, LogVersion)
+	case o.Format > Format2 || o.Applied != nil && o.Format != Format2:
+		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1, Format2)
 	case o.Try < 0 || o.Patience < 0:
 		return fmt.Errorf("committer: try = %v, patience = %v, want positive times", o.Try, o.Patience)
 	case (o.Head.Seq == 0) != (o.Head.Hash == Hash{}):
@@ -179,8 +198,9 @@ func (o *CommitterOptions) check() error {
 	return nil
 }
 
-// Epoch returns the writer's name.
-func (c *Committer) Epoch() ID { return c.opt.Epoch }
+// Epoch returns the writer's name at present. In format 2 it changes when the writer was silent or cut off for
+// many entries.
+func (c *Committer) Epoch() ID { return ID(c.epoch.Load()) }
 
 // Append stores records together, in one batch, in order, and returns when they are durable. An error
 // that wraps ErrUnknown, because ctx ended or the log did not answer while they were under way, means
@@ -228,7 +248,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 	if f.err != nil {
 		return Receipt{}, f.err
 	}
-	return Receipt{f.seq, Event{c.opt.Epoch, f.no, index}}, nil
+	return Receipt{f.seq, Event{f.epoch, f.no, index}}, nil
 }
 
 // join adds encoded records to the newest batch that waits, or begins one.
@@ -312,7 +332,11 @@ const (
 // store takes one batch through phases 4 to 6. An error stops the committer.
 func (c *Committer) store(f *flight) error {
 	// 4. Seal. The hash is for the header of the next batch; the callers of this one do not wait for it.
-	h := c.seal(f)
+	h, err := c.seal(f)
+	if err != nil {
+		f.settle(0, h, err)
+		return err
+	}
 	hash := make(chan Hash, 1)
 	go func(b []byte) { hash <- HashBatch(b) }(f.buf)
 
@@ -322,18 +346,21 @@ func (c *Committer) store(f *flight) error {
 	wait := firstWait
 	for try := 1; ; try++ {
 		// 5. Send.
-		seq, err := c.send(until, h.MessageID(), f.buf)
+		seq, err := c.send(until, h, f.buf)
 		if err == nil {
 			// 6. Settle: it is stored.
-			c.no, c.after = h.No, Head{seq, <-hash}
-			c.stored(f, try)
-			f.settle(seq, h.No, nil)
+			c.no, c.own, c.after = h.No, seq, c.next(h, seq, <-hash)
+			if h.Format == Format2 && Void(seq, h.After) {
+				c.no, err = 0, fmt.Errorf("%w: entry %d names entry %d", ErrVoid, seq, h.After)
+			}
+			c.stored(f, try, err)
+			f.settle(seq, h, err)
 			return nil
 		}
 		if try == 1 && refused(err) {
 			// 6. Settle: it was refused. After a second attempt a refusal says nothing about the first.
 			c.refused()
-			f.settle(0, 0, err)
+			f.settle(0, h, err)
 			if errors.Is(err, ErrFull) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrDown) {
 				return nil
 			}
@@ -345,12 +372,12 @@ func (c *Committer) store(f *flight) error {
 			// refused, the batch was not.
 			err = fmt.Errorf("%w: batch %d after %d attempts: %v", ErrUnknown, h.No, try, err)
 			if final || c.ctx.Err() != nil { // and stays so
-				f.settle(0, 0, err)
+				f.settle(0, h, err)
 				return err
 			}
 			if !f.settled {
 				c.unsettled(err) // first, because Err must not return nil when a caller knows of a failed write
-				f.settle(0, 0, err)
+				f.settle(0, h, err)
 				until = c.ctx
 			}
 			if !pause(until, wait) {
@@ -362,25 +389,49 @@ func (c *Committer) store(f *flight) error {
 }
 
 // seal writes the header of a batch and returns it.
-func (c *Committer) seal(f *flight) Header {
-	h := Header{Shard: c.opt.Shard, Version: c.opt.Version, Count: f.count, Epoch: c.opt.Epoch, No: c.no + 1, After: c.after.Seq, Prev: c.after.Hash}
+func (c *Committer) seal(f *flight) (Header, error) {
+	after := c.after
+	if c.opt.Applied != nil {
+		after = c.opt.Applied()
+	}
+	if c.opt.Format == Format2 && (c.no == 0 && c.own > 0 || c.no > 0 && after.Seq > c.own+silent) {
+		// The last batch was void, or readers may soon forget this writer.
+		epoch, err := randomID()
+		if err != nil {
+			return Header{}, fmt.Errorf("committer: epoch: %w", err)
+		}
+		c.no = 0
+		c.epoch.Store(uint64(epoch))
+	}
+	h := Header{Format: c.opt.Format, Shard: c.opt.Shard, Version: c.opt.Version, Count: f.count, Epoch: c.Epoch(), No: c.no + 1, After: after.Seq, Prev: after.Hash}
 	if c.opt.Now != nil {
 		h.Time = c.opt.Now().UnixNano()
 	}
 	seal(f.buf, h)
-	return h
+	return h, nil
+}
+
+// next returns the end of the log as this writer knows it after its batch was stored.
+func (c *Committer) next(h Header, seq uint64, hash Hash) Head {
+	if h.Format == Format2 {
+		hash = rollHash(h.Prev, hash) // right for the only writer; with others Applied says it
+	}
+	return Head{seq, hash}
 }
 
 // errSeqWentBack: the log acknowledged a batch with a sequence that was there before.
 var errSeqWentBack = errors.New("the log answers with an old sequence")
 
 // send makes one attempt to store a batch.
-func (c *Committer) send(until context.Context, id string, batch []byte) (seq uint64, err error) {
+func (c *Committer) send(until context.Context, h Header, batch []byte) (seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(until, c.opt.Try)
 	defer cancel()
-	seq, _, err = c.log.Append(ctx, c.opt.Shard, id, batch)
-	if err == nil && seq <= c.after.Seq {
-		err = fmt.Errorf("%w: %d after %d", errSeqWentBack, seq, c.after.Seq)
+	seq, _, err = c.log.Append(ctx, c.opt.Shard, h.MessageID(), batch)
+	switch {
+	case err == nil && seq <= max(h.After, c.own):
+		err = fmt.Errorf("%w: %d after %d", errSeqWentBack, seq, max(h.After, c.own))
+	case err == nil && h.Format == Format2 && c.opt.Applied == nil && seq != h.After+1:
+		err = fmt.Errorf("%w: %d after %d: there is another writer", errSeqWentBack, seq, h.After)
 	}
 	return seq, err
 }
@@ -398,21 +449,25 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // settle gives the callers of a batch their answer. They keep the first one.
-func (f *flight) settle(seq, no uint64, err error) {
+func (f *flight) settle(seq uint64, h Header, err error) {
 	if !f.settled {
-		f.settled, f.seq, f.no, f.err = true, seq, no, err
+		f.settled, f.seq, f.epoch, f.no, f.err = true, seq, h.Epoch, h.No, err
 		close(f.done)
 	}
 }
 
 // stored opens the committer if it was unsettled, counts the batch and keeps its memory.
-func (c *Committer) stored(f *flight, tries int) {
+func (c *Committer) stored(f *flight, tries int, void error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Store(committerOpen)
 	c.stats.Retries += uint64(tries - 1)
-	c.stats.Batches++
-	c.stats.Events += uint64(f.count)
+	if void != nil {
+		c.stats.Void++
+	} else {
+		c.stats.Batches++
+		c.stats.Events += uint64(f.count)
+	}
 	c.stats.Head = c.after
 	if len(c.spare) < 2 {
 		c.spare = append(c.spare, f.buf)
@@ -445,7 +500,7 @@ func (c *Committer) refuse(err error) (closing bool) {
 	closing = c.closing
 	c.mu.Unlock()
 	for _, f := range queue {
-		f.settle(0, 0, err)
+		f.settle(0, Header{}, err)
 	}
 	return closing
 }

@@ -548,16 +548,21 @@ func newRecords() []Record {
 	}
 }
 
-// TestGolden: the bytes of batch format 1 with log versions 1 and 2, for ever. A change here is a new
-// version.
+// TestGolden: the bytes of batch format 1 with log versions 1 and 2 and of batch format 2, for ever. A change here
+// is a new version.
 func TestGolden(t *testing.T) {
-	for version, records := range map[uint16][]Record{1: sampleRecords(), 2: newRecords()} {
-		b, err := AppendBatch(nil, Header{Shard: 2, Version: version, Epoch: 0x1122334455667788, No: 4, After: 41,
+	for _, g := range []struct {
+		name            string
+		format, version uint16
+		records         []Record
+	}{{"v1", Format1, 1, sampleRecords()}, {"v2", Format1, 2, newRecords()}, {"format2", Format2, 2, newRecords()[:4]}} {
+		version, records := g.version, g.records
+		b, err := AppendBatch(nil, Header{Format: g.format, Shard: 2, Version: version, Epoch: 0x1122334455667788, No: 4, After: 41,
 			Prev: Hash{1, 2, 3}, Time: 1_700_000_000_000_000_003}, records...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("testdata/batch-v%d.hex", version), hex.Dump(b))
+		golden(t, fmt.Sprintf("testdata/batch-%s.hex", g.name), hex.Dump(b))
 		batch, err := ParseBatch(b)
 		if err != nil {
 			t.Fatal(err)
@@ -568,7 +573,7 @@ func TestGolden(t *testing.T) {
 			back = append(back, r)
 			fmt.Fprintf(&lines, "%d %v %s\n", i, r.Kind(), must(json.Marshal(r)))
 		}
-		golden(t, fmt.Sprintf("testdata/batch-v%d.txt", version), lines.String())
+		golden(t, fmt.Sprintf("testdata/batch-%s.txt", g.name), lines.String())
 		if again, err := AppendBatch(nil, batch.Header, back...); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("version %d: read and written again: %x, %v", version, again, err)
 		}
@@ -595,7 +600,7 @@ func golden(t *testing.T, name, text string) {
 // TestBatch: a round trip; every single flipped bit of a batch is refused (CRC-32C finds all single
 // bit errors; the lengths and the magic are outside of no check); every cut too.
 func TestBatch(t *testing.T) {
-	h := Header{Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}, Time: 11}
+	h := Header{Format: Format1, Shard: 1, Epoch: 9, No: 3, After: 5, Prev: Hash{7}, Time: 11}
 	records := append(sampleRecords(), newRecords()...)
 	b, err := AppendBatch(nil, h, records...)
 	if err != nil {

@@ -63,6 +63,8 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		e.Code, e.Want = TooBusy, "too much is waiting for the log"
 	case errors.Is(err, eventlog.ErrUnknown):
 		e.Want, e.Unknown = "it is not known whether it was recorded", true
+	case errors.Is(err, eventlog.ErrVoid):
+		e.Want = "it was stored too late and does not count; repeat the call"
 	case errors.Is(err, eventlog.ErrTooLarge):
 		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes", eventlog.MaxBatch), 0
 	case errors.Is(err, eventlog.ErrMalformed):

@@ -123,6 +123,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	c := o.Committer
 	c.Shard, c.Head, c.Now = 0, s.chain.Head(), o.Now
+	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 { // the log was a cluster's; this is its only writer now
+		c.Head, _ = s.chain.Rolling()
+	}
 	if c.Batch == 0 {
 		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
 	}

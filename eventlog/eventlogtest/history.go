@@ -148,7 +148,9 @@ func NewCommitter(t TB, l eventlog.Log, opt eventlog.CommitterOptions) *eventlog
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Head = chain.Head()
+	if opt.Head = chain.Head(); opt.Format == eventlog.Format2 {
+		opt.Head, _ = chain.Rolling()
+	}
 	c, err := eventlog.NewCommitter(l, opt)
 	if err != nil {
 		t.Fatal(err)
