@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -26,6 +27,11 @@ type Batch struct {
 	others  []other // keys that the schema does not have, to see that none comes twice
 	names   []byte
 	numbers []float64 // unpacked
+
+	lenient  bool
+	met      Met
+	meetings []meeting
+	metNames []byte
 }
 
 const (
@@ -79,6 +85,7 @@ func (b *Batch) Row(i int) []float64 {
 func (b *Batch) Begin(context []byte) error {
 	b.ready, b.k = false, 0
 	b.x = b.x[:0]
+	b.met, b.meetings, b.metNames, b.scalar.met = 0, b.meetings[:0], b.metNames[:0], 0
 	if err := b.read(&b.enc.context, context); err != nil {
 		return err
 	}
@@ -179,6 +186,9 @@ func (b *Batch) addID(id string) error {
 	c := &e.columns[e.ids]
 	dst := b.phi[c.from:c.to]
 	clear(dst)
+	if id == "" && b.lenient {
+		return nil
+	}
 	if id == "" {
 		return &Error{Code: Missing, Path: b.at("id"), Problem: "is missing or empty"}
 	}
@@ -193,6 +203,9 @@ func (b *Batch) addID(id string) error {
 	v.kind, v.text, v.list, v.seed = 's', b.names, false, c.seed
 	if want := c.block.add(dst, 0, v); want != "" {
 		return &Error{Code: Value, Path: b.at("id"), Value: `"` + shorten([]byte(id), 60) + `"`, Problem: want}
+	}
+	if v.met != 0 {
+		b.meetValue(c)
 	}
 	for i := range dst {
 		dst[i] *= c.weight
@@ -282,7 +295,16 @@ func (b *Batch) finish(s *side) error {
 			continue
 		}
 		dst := b.phi[c.from:c.to]
-		if want := c.block.finish(dst, b.given[i]); want != "" {
+		want := c.block.finish(dst, b.given[i], &b.scalar)
+		if b.scalar.met != 0 {
+			b.meetValue(c)
+		}
+		if v, is := c.block.(*vector); want != "" && b.lenient && (!is || b.given[i] != v.size) {
+			clear(dst)
+			b.meet(MetType, c.name, nil)
+			continue
+		}
+		if want != "" {
 			return &Error{Code: Value, Path: b.nameOf(s, c), Value: "a list of " + strconv.Itoa(b.given[i]), Problem: want}
 		}
 		if c.weight != 1 {
@@ -461,6 +483,9 @@ func (b *Batch) member(s *side, hidden bool) error {
 		return b.leaf(s, w)
 	}
 	if !s.refuse {
+		if c != 'n' {
+			b.meet(MetIgnored, s.prefix, b.path)
+		}
 		return r.skip()
 	}
 	return &Error{Code: Unknown, Problem: "is not a feature of the schema"}
@@ -514,15 +539,14 @@ func (b *Batch) leaf(s *side, i int) error {
 		return r.literal("null")
 	case '{':
 		if _, ok := c.block.(*vector); ok {
-			var shape [2]int
-			var err error
-			if b.numbers, shape, err = r.packed(b.numbers); err != nil {
-				return err
+			from, depth := r.i, r.depth
+			err := b.packedLeaf(s, i, c)
+			if e := (*Error)(nil); b.lenient && errors.As(err, &e) && e.Code == Value {
+				r.i, r.depth = from, depth
+				b.spoil(i, c)
+				return r.skip()
 			}
-			if shape[1] != 0 {
-				return &Error{Code: Value, Problem: expected("packed numbers of shape [n], found [%d, %d]", shape[0], shape[1])}
-			}
-			return b.takePacked(s, i, c, b.numbers)
+			return err
 		}
 	case '[':
 		if err := r.down(); err != nil {
@@ -551,6 +575,18 @@ func (b *Batch) leaf(s *side, i int) error {
 	return b.scalarOf(i, c)
 }
 
+// packedLeaf reads packed numbers as the value of column i, a vector.
+func (b *Batch) packedLeaf(s *side, i int, c *column) (err error) {
+	var shape [2]int
+	if b.numbers, shape, err = b.reader.packed(b.numbers); err != nil {
+		return err
+	}
+	if shape[1] != 0 {
+		return &Error{Code: Value, Problem: expected("packed numbers of shape [n], found [%d, %d]", shape[0], shape[1])}
+	}
+	return b.takePacked(s, i, c, b.numbers)
+}
+
 // scalarOf reads one scalar into column i.
 func (b *Batch) scalarOf(i int, c *column) error {
 	r, v := &b.reader, &b.scalar
@@ -566,6 +602,10 @@ func (b *Batch) scalarOf(i int, c *column) error {
 	case 'n':
 		v.kind, err = '0', r.literal("null")
 	case '{', '[':
+		if b.lenient {
+			b.spoil(i, c)
+			return r.skip()
+		}
 		what := "expected a value, not an object"
 		if ch == '[' {
 			what = "expected a value, not a list in a list"
@@ -580,8 +620,22 @@ func (b *Batch) scalarOf(i int, c *column) error {
 	if err != nil {
 		return err
 	}
-	if want := c.block.add(b.phi[c.from:c.to], b.given[i], v); want != "" {
+	want := c.block.add(b.phi[c.from:c.to], b.given[i], v)
+	if want != "" && b.lenient {
+		switch v.convert(c.block) {
+		case converted:
+			b.meet(MetType, c.name, nil)
+			want = c.block.add(b.phi[c.from:c.to], b.given[i], v)
+		case unreadable:
+			b.spoil(i, c)
+			return nil
+		}
+	}
+	if want != "" {
 		return &Error{Code: Value, Value: v.show(), Problem: want}
+	}
+	if v.met != 0 {
+		b.meetValue(c)
 	}
 	b.given[i]++
 	return nil

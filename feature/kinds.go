@@ -33,8 +33,9 @@ type block interface {
 	// add puts the n-th scalar of a value into dst. When it does not take v it returns what it
 	// expects.
 	add(dst []float64, n int, v *scalar) (want string)
-	// finish is called once when n ≥ 0 scalars of a present value have been added.
-	finish(dst []float64, n int) (want string)
+	// finish is called once when n ≥ 0 scalars of a present value have been added. It notes in v.met what it
+	// met.
+	finish(dst []float64, n int, v *scalar) (want string)
 	// coordinate names coordinate i, to be put after the feature's name.
 	coordinate(i int) string
 }
@@ -48,6 +49,7 @@ type scalar struct {
 	seed uint32  // of the feature's hashes
 	path []byte  // for the kind hash: where the value stands
 	buf  []byte  // scratch
+	met  Met     // what blocks met, until the batch has taken it
 }
 
 // label appends the text that a category sees: a string itself, true, false, or a number in its
@@ -113,12 +115,13 @@ func (k *number) add(dst []float64, n int, v *scalar) string {
 			return k.want()
 		}
 		x = min(max(x, k.lo), k.hi)
+		v.met |= MetClamped
 	}
 	dst[0] = float64(2*((x-k.lo)/(k.hi-k.lo))) - 1
 	return ""
 }
 
-func (k *number) finish(_ []float64, n int) string {
+func (k *number) finish(_ []float64, n int, _ *scalar) string {
 	if n != 1 {
 		return k.want()
 	}
@@ -151,7 +154,7 @@ func (boolean) add(dst []float64, n int, v *scalar) string {
 	return "expected true or false"
 }
 
-func (k boolean) finish(_ []float64, n int) string {
+func (k boolean) finish(_ []float64, n int, _ *scalar) string {
 	if n != 1 {
 		return "expected true or false"
 	}
@@ -223,13 +226,15 @@ func (k *category) add(dst []float64, n int, v *scalar) string {
 		dst[i]++
 	case k.unseen == 0:
 		return expected("one of the %d levels%s", len(k.levels), near(k.levels))
-	case k.unseen == 2:
-		dst[len(k.levels)]++
+	default:
+		if v.met |= MetIgnored; k.unseen == 2 {
+			dst[len(k.levels)]++
+		}
 	}
 	return ""
 }
 
-func (k *category) finish(dst []float64, _ int) string { shrink(dst); return "" }
+func (k *category) finish(dst []float64, _ int, _ *scalar) string { shrink(dst); return "" }
 
 // near lists the first levels.
 func near(levels []string) string {
@@ -254,7 +259,7 @@ func (k *hashed) add(dst []float64, n int, v *scalar) string {
 	return ""
 }
 
-func (k *hashed) finish(dst []float64, _ int) string { shrink(dst); return "" }
+func (k *hashed) finish(dst []float64, _ int, _ *scalar) string { shrink(dst); return "" }
 
 // Text counts words, and with bigrams pairs of neighbouring words, in hashed buckets with signs;
 // the block of a text with at least one word has length 1 (or 0 where buckets cancel).
@@ -293,7 +298,7 @@ func (k *text) add(dst []float64, n int, v *scalar) string {
 	return ""
 }
 
-func (k *text) finish(dst []float64, _ int) string { shrink(dst); return "" }
+func (k *text) finish(dst []float64, _ int, _ *scalar) string { shrink(dst); return "" }
 
 // Vector is a list of size numbers, divided by the bound on its norm; with bound 1 the numbers
 // themselves. A norm that is above the bound by at most one part in a million is rounding (of
@@ -339,7 +344,7 @@ func (k *vector) add(dst []float64, n int, v *scalar) string {
 	return ""
 }
 
-func (k *vector) finish(dst []float64, n int) string {
+func (k *vector) finish(dst []float64, n int, v *scalar) string {
 	if n != k.size {
 		return k.want()
 	}
@@ -364,9 +369,10 @@ func (k *vector) finish(dst []float64, n int) string {
 			return expected("a vector of norm at most %v", k.bound)
 		}
 		f := shave / math.Sqrt(q)
-		for i, v := range dst {
-			dst[i] = v / most * f
+		for i, x := range dst {
+			dst[i] = x / most * f
 		}
+		v.met |= MetClamped
 		return ""
 	}
 	for i := range dst {
@@ -410,7 +416,7 @@ func (k *namespace) add(dst []float64, n int, v *scalar) string {
 	return ""
 }
 
-func (k *namespace) finish(dst []float64, _ int) string { shrink(dst); return "" }
+func (k *namespace) finish(dst []float64, _ int, _ *scalar) string { shrink(dst); return "" }
 
 func checkBuckets(n int) error {
 	if n < 1 || n > MaxDim {

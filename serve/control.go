@@ -306,7 +306,7 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 			return nil, refused(model.FeatureError(err))
 		}
 		config := v.Compiled.Config
-		config.Features = model.FeatureSpec{Schema: p.Schema}
+		config.Features = model.FeatureSpec{Schema: p.Schema, Learned: s.lawful}
 		s.opt.Logger.Info("features learned from the first request", "model", name, "schema", p.Schema.ID())
 		return s.configure(name, v.Number, config, r.Caller)
 	})

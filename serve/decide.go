@@ -255,7 +255,7 @@ func (s *Server) choose(e *entry, v *choose.Version, r *DecideRequest, use *rese
 	var measured measured
 	if s.lawful {
 		measured = e.observe(w, record, s.opt.Now().UnixNano())
-		d.Warnings = warnings(record.Notes, &w.Version.Notes)
+		d.Warnings = e.warnings(record.Notes, &w.Version.Notes)
 	}
 	if use != nil {
 		record.Idempotency = append(append([]byte(nil), use.key[:]...), use.request[:]...)

@@ -445,6 +445,10 @@ func TestSchemaOfTheFirstRequest(t *testing.T) {
 	if r := must(s.Replay(ctx, d.EventID)); !r.Equal {
 		t.Errorf("the decision does not replay: %v", r.Differs)
 	}
+	d = must(s.Decide(ctx, "old", DecideRequest{Context: []byte(`{"city": 7}`), Actions: []Action{{ID: "a", Features: []byte(`{"p": "0.5"}`)}, {ID: "b", Features: []byte(`{"p": [true]}`)}}}))
+	if len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1], `another type`) || !strings.Contains(d.Warnings[1], `"action.p"`) {
+		t.Errorf("type drift: warnings %q", d.Warnings)
+	}
 	// A file of models that says little leaves it as it is.
 	for _, text := range []string{`{"id": "old"}`, `{"id": "old", "policy": {"kind": "ensemble"}, "reward": {"window": "1h"}}`} {
 		var c ModelConfig
@@ -454,6 +458,104 @@ func TestSchemaOfTheFirstRequest(t *testing.T) {
 		m := must(s.ConfigureModel(ctx, "old", 0, c, ""))
 		if m.Config.Floor != 0 || m.Config.Reward.Min != -1 || m.Config.Reward.Adapt || m.Config.Reward.Default.Word != "" || m.Kind != "schema" {
 			t.Errorf("%s made %+v", text, m.Config)
+		}
+		if !m.Config.Features.Learned {
+			t.Errorf("%s: the schema counts as declared", text)
+		}
+	}
+	must(s.ConfigureModel(ctx, "old", 0, must(s.GetModel(ctx, "old")).Config, "")) // what GET shows can be sent back
+}
+
+// TestSchemasLearnedBefore: a schema that an earlier version learned from a first request, and whose record does not
+// say so, reads values of another type too, also in a clone, after a restart from the log or from a snapshot. A
+// declared one refuses them.
+func TestSchemasLearnedBefore(t *testing.T) {
+	ctx := context.Background()
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	dir := t.TempDir()
+	s := open(t, log, &fakeClock{}, func(o *Options) { o.Dir = dir })
+	rest := `,"policy":{"kind":"ensemble"},"mode":"online","floor":0,"log_candidates":"full","reward":{"min":-1,"max":1,"rule":"first","window":"10m0s"}`
+	seed := `,"seed":"000102030405060708090a0b0c0d0e0f"}`
+	schema := `{"unknown":"ignore","features":[{"feature":"action.p","kind":"number","range":[0,1],"outside":"clamp"}]}`
+	for _, r := range []eventlog.Control{
+		{Act: eventlog.Create, Model: 7, Name: "old", Config: []byte(`{"config":{"id":"old","features":{"learn":true}` + rest + `}` + seed)},
+		{Act: eventlog.Configure, Model: 7, Name: "old", Config: []byte(`{"config":{"id":"old","features":` + schema + rest + `}}`)},
+		{Act: eventlog.Create, Model: 8, Name: "declared", Config: []byte(`{"config":{"id":"declared","features":` + schema + rest + `}` + seed)},
+		{Act: eventlog.Configure, Model: 8, Name: "declared", Config: []byte(`{"config":{"id":"declared","features":` + schema + rest + `}}`)},
+		{Act: eventlog.Clone, Model: 9, From: 7, AtSeq: 2, Name: "copy", Config: []byte(`{"config":{"id":"copy","features":` + schema + rest + `}}`)},
+	} {
+		if out, _, err := s.write(ctx, &r); err != nil || out != fold.Accepted {
+			t.Fatal(r.Name, out, err)
+		}
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{"snapshot", "log"} {
+		s := open(t, log, &fakeClock{}, func(o *Options) {
+			if from == "snapshot" {
+				o.Dir = dir
+			}
+		})
+		if (s.recovery.Snapshot > 0) != (from == "snapshot") {
+			t.Fatalf("%s: the state began with the snapshot of entry %d", from, s.recovery.Snapshot)
+		}
+		for _, name := range []string{"old", "copy", "declared"} {
+			_, err := s.Decide(ctx, name, DecideRequest{Actions: []Action{{ID: "a", Features: []byte(`{"p": "0.5"}`)}, {ID: "b", Features: []byte(`{"p": 0.1}`)}}})
+			if name == "declared" {
+				wantCode(t, err, Invalid, "expected a number")
+			} else if err != nil {
+				t.Errorf("%s, %s: %v", from, name, err)
+			}
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSchemaNotes: what a declared schema ignores and clamps is in the warnings of the first decisions, with the names
+// of the features, and in the counts of the model, which a restart keeps.
+func TestSchemaNotes(t *testing.T) {
+	ctx := context.Background()
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	s := open(t, log, &fakeClock{})
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id": "m", "features": {"unknown": "ignore", "features": [
+		{"feature": "context.age", "kind": "number", "range": [0, 100], "outside": "clamp"},
+		{"feature": "context.city", "kind": "category", "levels": ["Oslo"], "unseen": "other"},
+		{"feature": "id", "kind": "category", "levels": ["a", "b"]}], "crosses": [["context.age", "id"], ["context.city", "id"]]}}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	must(s.CreateModel(ctx, c, ""))
+	ask := func(context string) Decision {
+		return must(s.Decide(ctx, "m", DecideRequest{Context: []byte(context), Actions: named("a", "b")}))
+	}
+	if d := ask(`{"age": 31, "city": "Oslo", "_tag": 1, "none": null}`); len(d.Warnings) > 0 {
+		t.Errorf("a request that the schema knows: %q", d.Warnings)
+	}
+	first := ask(`{"age": 131, "city": "Rome", "weather": {"rain": true}}`)
+	if words := strings.Join(first.Warnings, "\n"); len(first.Warnings) != 2 || !strings.Contains(words, `"context.weather.rain"`) || !strings.Contains(words, `"context.city"`) || !strings.Contains(words, `clamped to the range of the schema`) || !strings.Contains(words, `"context.age"`) {
+		t.Errorf("warnings %q", first.Warnings)
+	}
+	if notes := must(s.Event(ctx, first.EventID)).Decision.Notes; notes != eventlog.NoteIgnored|eventlog.NoteClamped {
+		t.Errorf("recorded notes %v", notes)
+	}
+	for range warned {
+		ask(`{"age": 131}`)
+	}
+	applied(s)
+	if d := ask(`{"age": 131}`); len(d.Warnings) > 0 {
+		t.Errorf("after many: %q", d.Warnings)
+	}
+	_, err := s.Decide(ctx, "m", DecideRequest{Context: []byte(`{"age": "31"}`), Actions: named("a", "b")})
+	wantCode(t, err, Invalid, "expected a number")
+	applied(s)
+	again := open(t, log, &fakeClock{})
+	for _, s := range []*Server{s, again} {
+		m := must(s.GetModel(ctx, "m"))
+		if m.Notes["ignored"] != 1 || m.Notes["clamped"] != warned+2 || len(m.Notes) != 2 || len(m.Warnings) != 2 || !strings.Contains(m.Warnings[0], "in 1 of 13 decisions: a feature or a level was ignored") {
+			t.Errorf("notes %v, warnings %q", m.Notes, m.Warnings)
 		}
 	}
 }

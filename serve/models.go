@@ -43,7 +43,7 @@ func (s *Server) ListModels(ctx context.Context, after string, limit int) ([]Mod
 	more := len(names) > limit
 	models := []Model{}
 	for _, n := range names[:min(limit, len(names))] {
-		models = append(models, view(s.fold.Named(n)))
+		models = append(models, s.viewOf(s.fold.Named(n)))
 	}
 	return models, more, nil
 }
@@ -65,15 +65,20 @@ func (s *Server) view(name string) (Model, error) {
 	if m == nil {
 		return Model{}, noModel(name)
 	}
-	return view(m), nil
+	return s.viewOf(m), nil
 }
 
-func view(m *fold.Model) Model {
+// viewOf returns a model as its owner sees it. The caller holds mu.
+func (s *Server) viewOf(m *fold.Model) Model {
+	var seen *observed
+	if e := s.entries[m.ID]; e != nil {
+		seen = &e.observed
+	}
 	lo, hi := m.Range()
 	out := Model{
 		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi, Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
 		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused, Dim: m.Compiled.Dim,
-		Warnings: modelWarnings(m), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
+		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
 	}
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
 		out.Missing = &Missing{Value: y, Adopted: m.Memory.Adopted, Seq: m.Memory.AdoptedSeq}

@@ -2,6 +2,9 @@ package serve
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"troupe/eventlog"
@@ -19,11 +22,15 @@ type observed struct {
 	numbers feature.Observer
 
 	mu    sync.Mutex
-	kinds map[string]byte // of features, by name: the first that was seen
+	kinds map[string]byte          // of features, by name: the first that was seen
+	names [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
 }
 
-// maxKinds bounds observed.kinds.
-const maxKinds = 4096
+// maxKinds bounds observed.kinds, maxNames each list of observed.names.
+const (
+	maxKinds = 4096
+	maxNames = 8
+)
 
 // measure is a record that is on its way, and where its standard goes back to when it is refused.
 type measure struct {
@@ -53,6 +60,9 @@ func (m measured) forget() {
 func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out measured) {
 	if w.Alike() {
 		r.Notes |= eventlog.NoteAlike
+	}
+	if b := w.Schema(); b != nil {
+		r.Notes |= e.observed.met(b)
 	}
 	b := w.Batch()
 	if b == nil {
@@ -89,9 +99,78 @@ func (o *observed) drifted(b *feature.HashedBatch) (drift bool) {
 		if !ok && len(o.kinds) < maxKinds {
 			o.kinds[string(name)] = kind
 		}
-		drift = drift || ok && first != kind
+		if ok && first != kind {
+			drift = true
+			o.name(noteType, name)
+		}
 	})
 	return drift
+}
+
+// The places of notes in the order of their bits.
+const (
+	noteIgnored = iota
+	noteClamped
+	noteAlike
+	noteType
+)
+
+// noteOf is the note of what a schema met.
+var noteOf = [...]struct {
+	met  feature.Met
+	note eventlog.Notes
+	at   int
+}{
+	{feature.MetIgnored, eventlog.NoteIgnored, noteIgnored},
+	{feature.MetClamped, eventlog.NoteClamped, noteClamped},
+	{feature.MetType, eventlog.NoteType, noteType},
+}
+
+// met returns the notes of what a schema met in a request.
+func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
+	if b.Met() == 0 {
+		return 0
+	}
+	for _, x := range noteOf {
+		if b.Met()&x.met != 0 {
+			n |= x.note
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b.EachMet(func(what feature.Met, name []byte) {
+		for _, x := range noteOf {
+			if what == x.met {
+				o.name(x.at, name)
+			}
+		}
+	})
+	return n
+}
+
+// name remembers a feature that a note was made of. The caller holds mu.
+func (o *observed) name(note int, name []byte) {
+	list := &o.names[note]
+	if len(*list) < maxNames && !slices.Contains(*list, string(name)) {
+		*list = append(*list, string(name))
+	}
+}
+
+// named returns the features of the notes since the server began, in quotes and with commas.
+func (o *observed) named() (out [len(noteTexts)]string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, list := range o.names {
+		quoted := make([]string, len(list))
+		for j, name := range list {
+			quoted[j] = strconv.Quote(name)
+		}
+		out[i] = strings.Join(quoted, ", ")
+		if len(list) == maxNames {
+			out[i] += " and perhaps others"
+		}
+	}
+	return out
 }
 
 // warned is for how many decisions with a note the answer has a warning.
@@ -99,29 +178,42 @@ const warned = 10
 
 // noteTexts say what a note means, in the order of the bits.
 var noteTexts = [5]string{
-	"a feature was ignored, because the schema does not name it",
-	"a number was clamped to the range of the schema",
+	"a feature or a level was ignored, because the schema does not name it (an unknown level is read as (other) where the schema has that): make a model with a schema that has it, or with hashed features",
+	"a number was clamped to the range of the schema, so that the model cannot tell such numbers apart: make a model with a wider range",
 	"candidates have equal features, so the model cannot tell them apart; they share their probability: give each an id or features of its own",
 	"a value has another type than before (a number as text, a truth value as a number); it was read, but it may not be the same feature to the model: send one type",
 	"the request was too large to be stored",
 }
 
 // warnings are those of the answer to a decision, none when enough decisions had the same.
-func warnings(n eventlog.Notes, before *[5]uint64) (out []string) {
+func (e *entry) warnings(n eventlog.Notes, before *[5]uint64) (out []string) {
 	for i, text := range noteTexts {
-		if n&(1<<i) != 0 && before[i] < warned {
-			out = append(out, text)
+		if n&(1<<i) == 0 || before[i] >= warned {
+			continue
 		}
+		if names := e.observed.named()[i]; names != "" {
+			text += " (seen in " + names + ")"
+		}
+		out = append(out, text)
 	}
 	return out
 }
 
-// modelWarnings says what a model ignores, cannot tell apart, or has assumed.
-func modelWarnings(m *fold.Model) []string {
+// modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
+// far as they are known.
+func modelWarnings(m *fold.Model, seen *observed) []string {
 	out := append([]string(nil), m.Compiled.Warnings...)
+	var names [len(noteTexts)]string
+	if seen != nil {
+		names = seen.named()
+	}
 	for i, n := range m.Notes {
 		if n > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteTexts[i]))
+			text := fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteTexts[i])
+			if names[i] != "" {
+				text += " (since the server started: " + names[i] + ")"
+			}
+			out = append(out, text)
 		}
 	}
 	r, x := m.Compiled.Config.Reward, &m.Memory

@@ -133,7 +133,14 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.lawful = c.Version >= 2
+	if s.lawful = c.Version >= 2; s.lawful {
+		if err := s.fold.MarkLearned(); err != nil {
+			return nil, err
+		}
+		if err := s.publish(); err != nil {
+			return nil, err
+		}
+	}
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}

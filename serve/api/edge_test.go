@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -121,4 +122,30 @@ func TestMetricsOfNotes(t *testing.T) {
 		e.do("POST", "/v1/models/m:decide", `{"context":`+x+`,"actions":[{"features":{"price":0.5}},{"features":{"price":0.5}}]}`).want(t, "decide", 200)
 	}
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_alike_candidates_total{model="m"} 3`, `troupe_model_mistyped_features_total{model="m"} 1`)
+}
+
+// TestSchemaNotes: what a schema ignores or clamps is in the answer, in the model, in the metrics, on its page, and in the
+// first line of the status page.
+func TestSchemaNotes(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.do("POST", "/v1/models", `{"id":"s","features":{"unknown":"ignore","features":[{"feature":"action.price","kind":"number","range":[0,1],"outside":"clamp"}]}}`).want(t, "create", 201)
+	var last struct{ Seq uint64 }
+	decide := func(price string) answer {
+		a := e.do("POST", "/v1/models/s:decide", `{"min_seq":`+fmt.Sprint(last.Seq)+`,"context":{"city":"Oslo"},"actions":[{"id":"a","features":{"price":0.5}},{"id":"b","features":{"price":`+price+`}}]}`)
+		json.Unmarshal([]byte(a.body), &last)
+		return a
+	}
+	for range 9 {
+		decide("0.7").want(t, "decide", 200, `the schema does not name it`, `(seen in \"context.city\")`)
+	}
+	decide("7").want(t, "decide", 200, `the schema does not name it`, `clamped`, `(seen in \"action.price\")`)
+	decide(`"7"`).want(t, "a declared schema is strict", 422, "expected a number")
+	if a := decide("0.7"); strings.Contains(a.body, "does not name it") {
+		t.Errorf("after ten decisions the answer still warns: %s", a.body)
+	}
+	e.do("POST", "/v1/models/s:decide", `{"min_seq":`+fmt.Sprint(last.Seq)+`,"actions":[{"id":"a","features":{"price":0.5}}]}`).want(t, "after the eleven", 200)
+	e.do("GET", "/v1/models/s", "").want(t, "model", 200, `"notes":{"clamped":1,"ignored":11}`, "a feature or a level was ignored")
+	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_ignored_features_total{model="s"} 11`, `troupe_model_clamped_features_total{model="s"} 1`)
+	e.do("GET", "/models/s", "").want(t, "page", 200, "a feature or a level was ignored", "context.city", "Decisions by what encoding met: clamped 1, ignored 11.")
+	e.do("GET", "/", "").want(t, "status page", 200, "One model. One model has a warning.")
 }

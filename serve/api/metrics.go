@@ -131,9 +131,10 @@ var modelNumbers = []number[serve.Counts]{
 	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
 }
 
-// noteNumbers are the counts of decisions by what encoding met, under the words of serve.Model.Notes. The
-// notes ignored and clamped are absent: the encoder of a schema does not report them.
+// noteNumbers are the counts of decisions by what encoding met, under the words of serve.Model.Notes.
 var noteNumbers = []struct{ note, name, help string }{
+	{"ignored", "troupe_model_ignored_features_total", "Decisions with a feature or a level that the schema of the model does not name."},
+	{"clamped", "troupe_model_clamped_features_total", "Decisions with a number outside the range of the schema of the model."},
 	{"type", "troupe_model_mistyped_features_total", "Decisions with a feature of another type than the model knows."},
 	{"alike", "troupe_model_alike_candidates_total", "Decisions with candidates that the model cannot tell apart."},
 }

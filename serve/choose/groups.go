@@ -86,6 +86,9 @@ func (w *Worker) AppendCandidates(b []byte, full bool) []byte {
 // Batch returns the batch of a model with hashed features, nil otherwise.
 func (w *Worker) Batch() *feature.HashedBatch { return w.hashed }
 
+// Schema returns the batch of a model with a schema, nil otherwise.
+func (w *Worker) Schema() *feature.Batch { return w.batch }
+
 // groups are the candidates that the policy cannot tell apart.
 type groups struct {
 	of    []int // number of the group of candidate i, in order of first appearance

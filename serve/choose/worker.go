@@ -92,6 +92,7 @@ func (v *Version) Worker(w *Worker) (*Worker, error) {
 			w.hashed = feature.NewHashedBatch(h, nil)
 		} else {
 			w.batch = feature.NewBatch(v.Compiled.Encoder)
+			w.batch.Lenient(v.Compiled.Config.Features.Learned)
 		}
 	}
 	if w.hashed != nil {

@@ -239,3 +239,53 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	}
 	return nil
 }
+
+// MarkLearned marks the schemas that earlier versions learned from a first request, and whose configurations do not
+// say so: a value of another type is then read and counted. It looks at the records that created the models; those
+// of a trimmed log are gone, and their schemas stay strict.
+func (f *Fold) MarkLearned() error {
+	for _, m := range f.models {
+		if m.Deleted || m.Successor != 0 || m.Compiled.Config.Features.Schema == nil || m.Compiled.Config.Features.Learned || m.Version == 1 && m.Parent == 0 {
+			continue
+		}
+		root := m
+		for root.Parent != 0 && f.models[root.Parent] != nil {
+			root = f.models[root.Parent]
+		}
+		if !f.past.createdToLearn(root) {
+			continue
+		}
+		c := *m.Compiled
+		c.Config.Features.Learned = true
+		var err error
+		if c.JSON, err = c.Config.MarshalJSON(); err != nil {
+			return err
+		}
+		m.Compiled = &c
+		f.markChanged(m)
+	}
+	return nil
+}
+
+// createdToLearn returns whether the record that created a model says that its first request gives the schema, false
+// when the record is gone.
+func (h *History) createdToLearn(m *Model) bool {
+	if h == nil || m.Created.Seq < h.First.Load() {
+		return false
+	}
+	e, err := h.Log.Get(m.Created.Seq)
+	if err != nil {
+		return false
+	}
+	b, err := eventlog.ParseBatch(e.Data)
+	if err != nil {
+		return false
+	}
+	for _, r := range b.Events() {
+		if c, ok := r.(*eventlog.Control); ok && c.Act == eventlog.Create && c.Model == m.ID {
+			var x controlConfig
+			return json.Unmarshal(c.Config, &x) == nil && x.Config.Features.Learn
+		}
+	}
+	return false
+}

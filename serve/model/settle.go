@@ -185,6 +185,9 @@ func (c *Config) Keep(own Config) {
 	if c.Features.IsZero() && c.Dim == 0 {
 		c.Features, c.Dim = own.Features, own.Dim
 	}
+	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
+		c.Features.Learned = true
+	}
 	raw := c.Policy.Raw
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy

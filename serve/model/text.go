@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -66,6 +67,13 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	switch {
 	case c.Dim != 0:
 		out["dim"] = c.Dim
+	case c.Features.Schema != nil && c.Features.Learned:
+		var t map[string]any
+		if err := json.Unmarshal(c.Features.Schema.Canonical(), &t); err != nil {
+			return nil, err
+		}
+		t["learned"] = true
+		out["features"] = t
 	case c.Features.Schema != nil:
 		out["features"] = c.Features.Schema
 	case c.Features.Hashed != nil:
@@ -163,11 +171,15 @@ func (p *PolicySpec) String() string {
 	return `{ kind = "hashed" }; with a schema or dim { kind = "auto" }`
 }
 
-// FeatureSpec says how requests become vectors: at most one of its fields is set.
+// FeatureSpec says how requests become vectors: at most one of Hashed, Schema and Learn is set.
 type FeatureSpec struct {
 	Hashed *Hashed         // any request is read
 	Schema *feature.Schema // named features
 	Learn  bool            // a schema from the first request; only models of logs of version 1 have it
+
+	// Learned: Schema was learned from requests, and no person declared it, so that a value of another type is read and
+	// counted (feature.Batch.Lenient) where a declared schema refuses it.
+	Learned bool
 }
 
 // IsZero returns whether nothing is said.
@@ -209,6 +221,14 @@ func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
 	case raw["model"] == "hashed":
 		f.Hashed, err = decodeHashed(raw, path)
 	default:
+		if learned, ok := raw["learned"]; ok {
+			if f.Learned, ok = learned.(bool); !ok {
+				return spec.Errorf(spec.Join(path, "learned"), "is %s, expected true or false", spec.Show(learned))
+			}
+			raw = maps.Clone(raw)
+			delete(raw, "learned")
+			v = raw
+		}
 		f.Schema, err = feature.Decode(v, path)
 	}
 	return err
