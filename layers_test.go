@@ -45,7 +45,7 @@ var layers = map[string]string{
 	"serve":                 "rng policy feature eventlog serve/model serve/candidates serve/fold serve/choose",
 	"serve/api":             "serve spec eventlog internal/rows ope",
 	"client":                "",
-	"env":                   "rng bandit spec actionset dataset internal/linalg internal/logs internal/lockstep",
+	"env":                   "rng bandit spec actionset dataset feature logged internal/linalg internal/logs internal/lockstep",
 	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep",
 	"tune":                  "rng spec sim dataset",
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",

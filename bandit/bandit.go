@@ -165,6 +165,21 @@ type Settler interface {
 	Settle(a Action, draw rng.Source) (reward, regret float64, err error)
 }
 
+// Logged is an Environment that is a log: it knows the reward of one action of each round, the one that was
+// taken when the log was written. A policy is asked for its choice, which is weighed by what it has in
+// common with the log, and learns what the log says:
+//
+//	reward of the round  w·y,  regret  w·loss,  w = P(policy plays a)/propensity,  then Update(a, y)
+//
+// with the policy's exact law where it has one, and otherwise w = 1{Select = a}/propensity. Given the
+// past the mean of w·y is that of the policy's own play, as long as no event is shown twice.
+type Logged interface {
+	Environment
+	// Logged stores the action that was taken in the round offered last, and returns its reward, what
+	// the reward lacks to the largest of the log, and the probability with which it was taken.
+	Logged(dst *Action) (reward, loss, propensity float64)
+}
+
 // Errors of Select, Update and Prob.
 var (
 	// ErrUnsupported: the policy has no such operation on this kind of set (OFUL where it is

@@ -34,6 +34,7 @@ type runFlags struct {
 	quiet                 int
 	json, force, noReport bool
 	grace, budget         time.Duration
+	source                *dataset.Source // of the data files, from prepare
 }
 
 func runCommand(line string, kinds sim.Catalogue) *cobra.Command {
@@ -119,7 +120,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 	started := time.Now()
 	options := sim.Options{
 		Dir: f.out, Workers: f.workers, Force: f.force,
-		Manifest: manifest, Data: &dataset.Source{Override: f.data},
+		Manifest: manifest, Data: f.source,
 		Progress: opening.progress, Note: opening.note, Grace: f.grace,
 	}
 	var out *sim.Outcome
@@ -224,6 +225,19 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 	x, err := sim.Parse(file, text, kinds)
 	if err != nil {
 		return nil, err
+	}
+	f.source = &dataset.Source{Override: f.data}
+	pass, err := x.OnePass(f.source)
+	if err != nil {
+		return nil, err
+	}
+	if pass > 0 && pass != x.Horizon {
+		if text, err = spec.Override(file, text, "horizon", strconv.Itoa(pass)); err != nil {
+			return nil, err
+		}
+		if x, err = sim.Parse(file, text, sim.Kinds()); err != nil {
+			return nil, err
+		}
 	}
 	if f.out == "" {
 		f.out = directory(filepath.Join("runs", slug(x.Name)+seed), size, x)

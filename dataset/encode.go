@@ -216,6 +216,7 @@ type Source struct {
 	mu      sync.Mutex
 	tables  map[tableKey]*once[*Table]
 	encoded map[encodedKey]*once[*Encoded]
+	others  map[tableKey]*once[any]
 }
 
 type tableKey struct{ path, options string }
@@ -309,5 +310,27 @@ func (s *Source) Encoded(path string, o Options, enc Encoding) (*Encoded, error)
 			c.v, c.err = t.Encode(enc)
 		}
 	})
+	return c.v, c.err
+}
+
+// Other returns what read makes of the file that path stands for, for files that are no tables. Calls with
+// one key share the result of the first; key says what read does.
+func (s *Source) Other(path, key string, read func(file string) (any, error)) (any, error) {
+	path, err := s.Path(path)
+	if err != nil {
+		return nil, err
+	}
+	k := tableKey{path, key}
+	s.mu.Lock()
+	if s.others == nil {
+		s.others = make(map[tableKey]*once[any])
+	}
+	c := s.others[k]
+	if c == nil {
+		c = new(once[any])
+		s.others[k] = c
+	}
+	s.mu.Unlock()
+	c.Do(func() { c.v, c.err = read(path) })
 	return c.v, c.err
 }

@@ -45,6 +45,7 @@ var Kinds = spec.Registry[Options]{
 	"correlated":      func() Options { return NewCorrelated() },
 	"one-hot":         func() Options { return NewOneHot() },
 	"clicks":          func() Options { return NewClicks() },
+	"vw":              func() Options { return NewVW() },
 }
 
 // Options is a decoded [[environment]] table: a kind's options struct.
@@ -65,6 +66,14 @@ type FileReader interface {
 // DataSource loads data files: *dataset.Source.
 type DataSource interface {
 	Encoded(path string, o dataset.Options, enc dataset.Encoding) (*dataset.Encoded, error)
+	// Other reads a file that is no table, once for each key.
+	Other(path, key string, read func(file string) (any, error)) (any, error)
+}
+
+// Passes is implemented by options of environments that must not show an event twice: Rounds returns how
+// many rounds one pass has, the longest horizon.
+type Passes interface {
+	Rounds(data DataSource) (int, error)
 }
 
 // Truth is implemented by environments with a linear mean.

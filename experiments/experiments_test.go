@@ -40,7 +40,7 @@ func TestExperiments(t *testing.T) {
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
 		"paper/regret-in-m", "paper/regret-in-m-ball", "paper/price-of-few", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits",
-		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated"} {
+		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
 		}

@@ -20,6 +20,7 @@ type vwLine struct {
 type vwParser struct {
 	spaces []vwSpace
 	seen   map[string]int
+	added  bool // of the line: a number was added to one of the same name
 }
 
 type vwSpace struct {
@@ -60,7 +61,7 @@ func (p *vwParser) line(e *Event, line []byte) (vwLine, *Error) {
 
 // features reads what stands behind the first bar.
 func (p *vwParser) features(rest []byte, at int, bar bool) *Error {
-	p.spaces = p.spaces[:0]
+	p.spaces, p.added = p.spaces[:0], false
 	for bar {
 		var part []byte
 		part, rest, bar = bytes.Cut(rest, []byte("|"))
@@ -144,6 +145,7 @@ func (p *vwParser) feature(s *vwSpace, word []byte, weight float64, at int) *Err
 			old.more = append(old.more, f.text)
 		} else {
 			old.value += f.value
+			p.added = true
 		}
 		return nil
 	}
@@ -315,6 +317,9 @@ func (s *vwSource) line(e *Event, line []byte, n int, labelled *bool) *Error {
 	if err != nil {
 		return err
 	}
+	if s.p.added {
+		s.r.warn("a feature is twice in a line: its values are added")
+	}
 	if c := s.p.clash(); c != nil {
 		return &Error{Column: 1, Field: "namespace", Found: shown(c), Want: "another name than a feature without a namespace", Reason: "features"}
 	}
@@ -404,6 +409,9 @@ func (s *vwFlatSource) event(e *Event, line []byte) (skip string, _ *Error) {
 	v, err := s.p.line(e, line)
 	if err != nil {
 		return "", err
+	}
+	if s.p.added {
+		s.r.warn("a feature is twice in a line: its values are added")
 	}
 	if c := s.p.clash(); c != nil {
 		return "", &Error{Column: 1, Field: "namespace", Found: shown(c), Want: "another name than a feature without a namespace", Reason: "features"}

@@ -46,13 +46,50 @@ func TestSparseGolden(t *testing.T) {
 	}
 }
 
+// TestUniformTakesSparse: uniform play needs no matrix, in any dimension.
+func TestUniformTakesSparse(t *testing.T) {
+	set, err := actionset.SparseOf(1<<28, []int{0, 1, 2, 4}, []uint32{3, 9, 1 << 27, 5}, []float64{1, 1, 0.5, 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.NewUniform(policy.UniformOptions{}, policy.Problem{Dim: 1 << 28})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var law bandit.Law
+	if err := p.Prob(&law, set, rng.Source{}); err != nil || law.Total != 3 || len(law.Atoms) != 3 || law.Atoms[2].Count != 1 {
+		t.Fatalf("%+v, %v", law, err)
+	}
+	seen := map[int]bool{}
+	stream := rng.NewKey(1).Stream(rng.Select)
+	for i := range 60 { // misses an arm with probability 3·(2/3)^60 < 1e-9
+		var a bandit.Action
+		if err := p.Select(&a, set, stream.Round(uint64(i))); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := set.Nonzeros(a.Index); len(at) != len(a.At) || at[0] != a.At[0] {
+			t.Fatalf("action %d has coordinates %v", a.Index, a.At)
+		}
+		if err := p.Update(a, 1, rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+		seen[a.Index] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("only %v were played", seen)
+	}
+	if err := p.Update(sparseAction(0.5, 1<<28), 1, rng.Source{}); err == nil {
+		t.Error("a coordinate beyond the dimension was accepted")
+	}
+}
+
 // TestDenseRefusesSparse: policies for dense vectors name d² and the kinds that take sparse sets.
 func TestDenseRefusesSparse(t *testing.T) {
 	set, err := actionset.SparseOf(1<<18, []int{0, 1, 2}, []uint32{3, 9}, []float64{1, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []policy.Options{&policy.AtomsOptions{}, &policy.EnsembleOptions{}, &policy.GreedyOptions{}, &policy.ThompsonOptions{}, &policy.UniformOptions{}} {
+	for _, o := range []policy.Options{&policy.AtomsOptions{}, &policy.EnsembleOptions{}, &policy.GreedyOptions{}, &policy.ThompsonOptions{}} {
 		p, err := o.New(policy.Problem{Dim: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -62,9 +99,7 @@ func TestDenseRefusesSparse(t *testing.T) {
 			t.Errorf("%T: Select on a sparse set: %v, expected ErrUnsupported", o, err)
 		}
 		if err := p.Update(sparseAction(0.5, 1, 2), 1, rng.Source{}); err == nil {
-			if _, uniform := o.(*policy.UniformOptions); !uniform {
-				t.Errorf("%T: Update with a sparse action succeeded", o)
-			}
+			t.Errorf("%T: Update with a sparse action succeeded", o)
 		}
 	}
 }

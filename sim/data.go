@@ -24,6 +24,11 @@ func (d dataFiles) Encoded(path string, o dataset.Options, enc dataset.Encoding)
 	return d.Source.Encoded(d.find(path), o, enc)
 }
 
+// Other implements env.DataSource.
+func (d dataFiles) Other(path, key string, read func(file string) (any, error)) (any, error) {
+	return d.Source.Other(d.find(path), key, read)
+}
+
 func (d dataFiles) find(path string) string {
 	if d.Override != "" || path == "" || filepath.IsAbs(path) || exists(path) {
 		return path
@@ -59,4 +64,33 @@ func (d dataFiles) fingerprint(options env.Options) (name, sum string, err error
 		return "", "", err
 	}
 	return name, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// OnePass returns the longest horizon in which no environment shows an event of its file twice, where the
+// spec says no horizon and some environment has such a limit; otherwise 0.
+func (x *Experiment) OnePass(source *dataset.Source) (int, error) {
+	rounds := 0
+	if x.stated {
+		return 0, nil
+	}
+	for e := range x.Environments {
+		c := &x.Environments[e]
+		n, err := c.rounds(dataFiles{source, filepath.Dir(x.src.Name)})
+		if err != nil {
+			return 0, x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
+		}
+		if n > 0 && (rounds == 0 || n < rounds) {
+			rounds = n
+		}
+	}
+	return rounds, nil
+}
+
+// rounds returns the longest horizon of an environment, 0 where there is none.
+func (c *Case[T]) rounds(data dataFiles) (int, error) {
+	p, ok := any(c.Options).(env.Passes)
+	if !ok {
+		return 0, nil
+	}
+	return p.Rounds(data)
 }

@@ -54,8 +54,9 @@ type Experiment struct {
 	// seed: tuning and the run that reports. "" is the stream of a run.
 	Stream string
 
-	src   *spec.File
-	kinds Catalogue
+	src    *spec.File
+	kinds  Catalogue
+	stated bool // the spec says the horizon
 }
 
 // Case is one [[environment]] or [[policy]] table after sweeps were multiplied out.
@@ -143,7 +144,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, err
 		}
 	}
-	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications}
+	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications, stated: tree["horizon"] != nil}
 
 	var err error
 	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {

@@ -123,8 +123,8 @@ type late struct {
 	feedback *Feedback
 	stream   rng.Stream
 	round    int
-	waiting  []lateReward // by due, then by round
-	free     [][]float64  // actions that were learned, to be used again
+	waiting  []lateReward    // by due, then by round
+	free     []bandit.Action // that were learned, to be used again
 }
 
 type lateReward struct {
@@ -151,9 +151,13 @@ func (l *late) Update(a bandit.Action, y float64, draw rng.Source) error {
 	}
 	r := lateReward{due: due, y: y, draw: draw}
 	if n := len(l.free); n > 0 {
-		r.action.X, l.free = l.free[n-1], l.free[:n-1]
+		r.action, l.free = l.free[n-1], l.free[:n-1]
 	}
-	r.action.Set(a.X, a.Index)
+	if a.At != nil {
+		r.action.SetSparse(a.At, a.X, a.Index)
+	} else {
+		r.action.Set(a.X, a.Index)
+	}
 	at, _ := slices.BinarySearchFunc(l.waiting, due+1, func(w lateReward, due int) int { return w.due - due })
 	l.waiting = slices.Insert(l.waiting, at, r)
 	arrived := 0
@@ -162,7 +166,7 @@ func (l *late) Update(a bandit.Action, y float64, draw rng.Source) error {
 		if err := l.Policy.Update(w.action, w.y, w.draw); err != nil {
 			return err
 		}
-		l.free = append(l.free, w.action.X)
+		l.free = append(l.free, w.action)
 		arrived++
 	}
 	l.waiting = append(l.waiting[:0], l.waiting[arrived:]...)

@@ -26,6 +26,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -40,13 +41,18 @@ type Observer interface {
 }
 
 // Play runs horizon rounds of a policy in an environment. All random numbers come from the
-// streams of key; Play itself draws none. An error is a *RoundError.
+// streams of key; Play itself draws none. A bandit.Logged world is played as its comment says. An error
+// is a *RoundError.
 //
 // Cost: what the environment and the policy cost; nothing is allocated in a round.
 func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon int, observer Observer) error {
 	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
 	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
 	both, _ := world.(bandit.Settler)
+	var log *replay
+	if past, ok := world.(bandit.Logged); ok {
+		log = newReplay(past, player)
+	}
 
 	var x bandit.Action
 	for t := 1; t <= horizon; t++ {
@@ -60,6 +66,18 @@ func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon i
 			return &RoundError{t, "the policy's choice", err}
 		}
 		var y, regret float64
+		if log != nil {
+			if err := log.round(&x, set, choose.Round(round)); err != nil {
+				return &RoundError{t, "the policy's law", err}
+			}
+			if err := observer.Round(t, float64(log.weight*log.loss), float64(log.weight*log.reward)); err != nil {
+				return &RoundError{t, "the observer", err}
+			}
+			if err := player.Update(log.action, log.reward, perturb.Round(round)); err != nil {
+				return &RoundError{t, "the policy's update", err}
+			}
+			continue
+		}
 		if both != nil {
 			y, regret, err = both.Settle(x, pay.Round(round))
 		} else if y, err = world.Reward(x, pay.Round(round)); err == nil {
@@ -77,6 +95,53 @@ func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon i
 		if err := player.Update(x, y, perturb.Round(round)); err != nil {
 			return &RoundError{t, "the policy's update", err}
 		}
+	}
+	return nil
+}
+
+// replay plays a policy against a log, see bandit.Logged.
+type replay struct {
+	past   bandit.Logged
+	prober bandit.Prober // nil for a policy without an exact law
+	law    bandit.Law
+	action bandit.Action // of the log
+
+	reward, loss, weight float64
+}
+
+func newReplay(past bandit.Logged, player bandit.Policy) *replay {
+	for {
+		switch w := player.(type) {
+		case *late:
+			player = w.Policy
+		case *watched:
+			player = w.Policy
+		default:
+			prober, _ := player.(bandit.Prober)
+			return &replay{past: past, prober: prober}
+		}
+	}
+}
+
+// round weighs the log's action by the policy, which chose x.
+func (l *replay) round(x *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
+	var p float64
+	l.reward, l.loss, p = l.past.Logged(&l.action)
+	l.weight = 0
+	if l.prober != nil {
+		err := l.prober.Prob(&l.law, set, draw)
+		switch {
+		case errors.Is(err, bandit.ErrUnsupported):
+			l.prober = nil
+		case err != nil:
+			return err
+		default:
+			l.weight = l.law.Atoms[l.action.Index].P / p
+			return nil
+		}
+	}
+	if x.Index == l.action.Index {
+		l.weight = 1 / p
 	}
 	return nil
 }

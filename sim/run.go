@@ -222,6 +222,11 @@ func (r *runner) rehearse() error {
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
+		if n, err := c.rounds(r.data); err != nil {
+			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
+		} else if n > 0 && x.Horizon > n {
+			return x.blame("horizon", fmt.Sprintf("environment %q", c.Name), fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be shown twice; leave the horizon out to take them all", x.Horizon, n))
+		}
 		set, err := world.Offer(key.Stream(rng.Offer).Round(1))
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
