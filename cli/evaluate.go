@@ -50,6 +50,7 @@ type evaluation struct {
 	read   logged.Options
 	began  time.Time
 	until  time.Time
+	after  uint64 // only decisions of later entries
 	say    io.Writer
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"troupe/report"
 	"troupe/serve"
 	"troupe/serve/joined"
+	"troupe/spec"
 )
 
 // logReader is what an evaluation reads: a file, or the log of a server.
@@ -28,7 +30,7 @@ type logReader interface {
 	Close() error
 }
 
-// directoryReader reads the log of a server that is stopped.
+// directoryReader reads the log of a server.
 type directoryReader struct {
 	j      *joined.Joiner
 	events chan *logged.Event
@@ -37,7 +39,6 @@ type directoryReader struct {
 	err    error // read after events is closed
 	sent   bool
 	reward [2]float64 // the range at the first event
-	ranged bool
 }
 
 var errStopped = errors.New("stopped")
@@ -48,14 +49,33 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 	if err != nil {
 		return nil, err
 	}
+	o := joined.Options{Model: e.in.model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
+	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
+		report, err := eventlog.Scan(logDir(e.source), each)
+		switch {
+		case err != nil:
+			return logError(err)
+		case !report.OK():
+			return logError(&eventlog.DamagedError{Report: report})
+		}
+		return nil
+	})
+}
+
+// openLog joins the entries that scan gives.
+func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, each func(eventlog.Delivery) error) error) (*filtered, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	d := &directoryReader{j: joined.New(joined.Options{Model: e.in.model, Names: labels.Names, ID: labels.EventID}), events: make(chan *logged.Event, 256), stop: stop}
+	d := &directoryReader{j: joined.New(o), events: make(chan *logged.Event, 256), stop: stop}
 	go func() {
 		defer close(d.events)
-		report, err := eventlog.Scan(logDir(e.source), func(x eventlog.Delivery) error {
-			return d.j.Apply(x, func(ev *logged.Event) error {
+		err := scan(ctx, func(x eventlog.Delivery) error {
+			return d.j.Apply(x, func(settled *joined.Decided) error {
+				ev, err := d.j.Event(settled)
+				if err != nil || ev == nil {
+					return err
+				}
 				if !d.sent {
-					d.sent, d.reward, d.ranged = true, d.j.Range, d.j.Ranges > 0
+					d.sent, d.reward = true, d.j.Range
 				}
 				select {
 				case d.events <- ev:
@@ -65,24 +85,45 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 				}
 			})
 		})
-		switch {
-		case errors.Is(err, errStopped):
-		case err != nil:
-			d.err = logError(err)
-		case !report.OK():
-			d.err = logError(&eventlog.DamagedError{Report: report})
+		if !errors.Is(err, errStopped) {
+			d.err = err
 		}
 	}()
 	// The first event tells the range of rewards; it comes behind the record that made the model.
 	ev, ok := <-d.events
 	if !ok {
 		if d.err == nil {
-			d.err = misuse(fmt.Errorf("%s: no decision of %s with a window that is over", e.source, orAny(e.in.model)))
+			d.err = misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model)))
 		}
+		stop()
 		return nil, d.err
 	}
 	d.first = ev
 	return &filtered{r: d, from: e.began, until: e.until}, nil
+}
+
+// nothing says why there is no event.
+func (d *directoryReader) nothing(model string) string {
+	if n := d.j.Pending(); n > 0 {
+		var last time.Duration
+		for x := range d.j.Rest() {
+			last = max(last, time.Duration(x.Record.Deadline-x.Record.Time))
+		}
+		return fmt.Sprintf("%s of %s, and the reward window (%v) of the first one was open at the last entry of the log: there is nothing to evaluate yet",
+			many(n, "decision"), orAny(model), last)
+	}
+	var names []string
+	if f := d.j.Fold(); f != nil {
+		names = f.Names()
+	}
+	text := "no decision of " + orAny(model)
+	for _, k := range slices.Sorted(keysOf(d.j.Skipped)) {
+		text += fmt.Sprintf("; %d left out (%s)", d.j.Skipped[k], k)
+	}
+	if model != "" && !slices.Contains(names, model) {
+		text += spec.Suggest(model, names)
+	}
+	return text
 }
 
 func orAny(model string) string {
@@ -146,7 +187,7 @@ func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
 		return
 	}
 	o.Adaptive = "yes"
-	if e.in.rewards == "" && d.ranged {
+	if e.in.rewards == "" {
 		o.Rewards = &d.reward
 	}
 }
@@ -160,10 +201,16 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	r.Log.Model = &d.j.Model
 	why := ""
 	switch {
-	case d.j.Ranges > 1 && e.in.rewards == "":
+	case (d.j.Ranges > 1 || d.j.Widened) && e.in.rewards == "":
 		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
 	case d.j.Slots:
 		why = "several decisions of one call filled the slots of a list: one list is one event"
+	}
+	if err := d.j.Activation(); why == "" && err != nil {
+		why = err.Error()
+	}
+	if !d.j.Declared && !d.j.Widened && e.in.rewards == "" {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was outside; --rewards min,max fixes one", r.Rewards[0], r.Rewards[1]))
 	}
 	if why == "" {
 		return

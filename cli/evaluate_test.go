@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -75,4 +77,88 @@ func TestEvaluateDirectory(t *testing.T) {
 	if code := command(ctx, []string{"evaluate", dir, "--model", "nws"}, &out, &errs); code != 2 {
 		t.Errorf("an unknown model: exit %d, %s", code, &errs)
 	}
+}
+
+// hashedLog is the directory of a stopped server with n decisions of a hashed model: the action that is named by the
+// context pays 1, the others 0.
+func hashedLog(t *testing.T, n int) string {
+	t.Helper()
+	dir, ctx := t.TempDir(), context.Background()
+	var now atomic.Int64
+	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := serve.DefaultConfig("news")
+	config.Floor = 0.5
+	if _, err := s.CreateModel(ctx, config, ""); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"sport", "politics", "culture"}
+	var actions []serve.Action
+	for _, name := range names {
+		actions = append(actions, serve.Action{ID: name})
+	}
+	for range n / 64 {
+		var batch []serve.DecideRequest
+		for i := range 64 {
+			batch = append(batch, serve.DecideRequest{Context: json.RawMessage(`{"likes": "` + names[i%3] + `"}`), Actions: actions})
+		}
+		out, err := s.DecideBatch(ctx, "news", batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rewards []serve.RewardRequest
+		for i, d := range out {
+			y := 0.0
+			if d.Decision.Action.ID == names[i%3] {
+				y = 1
+			}
+			rewards = append(rewards, serve.RewardRequest{EventID: d.Decision.EventID, Value: y})
+		}
+		if _, err := s.RewardBatch(ctx, rewards); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now.Add(int64(time.Hour))
+	if _, err := s.Decide(ctx, "news", serve.DecideRequest{Actions: actions}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestEvaluateHashed: decisions of a hashed model have their candidates and the logger's law: the reward model knows what each
+// action pays (uniform play is worth 1/3 here; the first 256 events are predicted by 0), and dr has its sequence. A policy can
+// be trained on one half.
+func TestEvaluateHashed(t *testing.T) {
+	dir := hashedLog(t, 1024)
+	target := filepath.Join(t.TempDir(), "target.toml")
+	if err := os.WriteFile(target, []byte("kind = \"hashed\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want, dm float64, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := command(context.Background(), append([]string{"evaluate", dir, "--json"}, args...), &out, &errs); code != 0 {
+			t.Fatalf("exit %d: %s", code, &errs)
+		}
+		var r ope.Result
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range r.Targets[0].Estimates {
+			if e.Estimator == "dm" && math.Abs(*e.Value-dm) > 0.05 {
+				t.Errorf("%v dm: %v, expected %.3f", args, *e.Value, dm)
+			}
+			if e.Estimator == "dr" && (e.Sequence == nil || e.Sequence[0] > want || e.Sequence[1] < want || math.Abs(*e.Value-want) > 0.1) {
+				t.Errorf("%v dr: %v, %v (%v), expected around %.3f", args, *e.Value, e.Sequence, e.Why, want)
+			}
+		}
+	}
+	check(1.0/3, 0.75/3, "--target", "uniform")
+	check(1, 0.5, "--target", target, "--split", "0.5")
 }

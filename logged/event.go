@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"troupe/feature"
 )
 
 // Event is one decision: what was known, what was offered, what was played and what came of it.
@@ -18,6 +20,8 @@ type Event struct {
 	Named   []byte    // the context as a JSON object of named features; not together with Context
 	K       int       // how many actions were offered; 0: not known
 	Actions []Action  // nil, or K of them
+	// Atoms is the context of a model with hashed features, whose actions have atoms too. Only the log of a server has them.
+	Atoms []feature.Atom
 
 	Chosen     int     // from 0
 	Reward     float64 // NaN when BadReward
@@ -47,8 +51,9 @@ const NoPosition = -1
 // Action is one offered action.
 type Action struct {
 	ID    string
-	X     []float64 // features as numbers
-	Named []byte    // features as a JSON object; not together with X
+	X     []float64      // features as numbers
+	Named []byte         // features as a JSON object; not together with X
+	Atoms []feature.Atom // hashed features; not together with the others
 }
 
 // Slot is one place of a list: which actions were left, which one was put there, and its own reward.
@@ -238,9 +243,11 @@ func (e *Event) Clone() *Event {
 	c.buf, c.num = nil, nil
 	c.Context, c.Law, c.Target, c.Q = slices.Clone(e.Context), slices.Clone(e.Law), slices.Clone(e.Target), slices.Clone(e.Q)
 	c.Named, c.Observed, c.Group = slices.Clone(e.Named), slices.Clone(e.Observed), slices.Clone(e.Group)
+	c.Atoms = slices.Clone(e.Atoms)
 	c.Actions, c.Slots = slices.Clone(e.Actions), slices.Clone(e.Slots)
 	for i := range c.Actions {
 		c.Actions[i].X, c.Actions[i].Named = slices.Clone(c.Actions[i].X), slices.Clone(c.Actions[i].Named)
+		c.Actions[i].Atoms = slices.Clone(c.Actions[i].Atoms)
 	}
 	for i := range c.Slots {
 		c.Slots[i].Allowed = slices.Clone(c.Slots[i].Allowed)

@@ -138,7 +138,11 @@ func (w *Writer) Write(e *Event) error {
 	if e.BadReward {
 		return &Error{File: w.name, Row: w.events, Field: "reward", Found: "damaged", Want: "a number", fatal: true}
 	}
-	if lost := w.to.lost(e); len(lost) > 0 {
+	lost := w.to.lost(e)
+	if e.Atoms != nil || slices.ContainsFunc(e.Actions, func(a Action) bool { return a.Atoms != nil }) {
+		lost = append(lost, "hashed features, which only the log of a server has")
+	}
+	if len(lost) > 0 {
 		if !w.o.Lossy {
 			return &Error{File: w.name, Row: w.events, Found: titles[w.o.Format] + " cannot say: " + strings.Join(lost, ", "),
 				Want: "--lossy to leave that out", fatal: true}

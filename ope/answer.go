@@ -540,7 +540,7 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
 		word = "worse"
 	}
 	if base := ta.m.mean(vR); base > 0 && math.Abs(*u.Value/base) < 10 {
-		amount = fmt.Sprintf("%.2g %%", 100*math.Abs(*u.Value/base))
+		amount = percent(100 * math.Abs(*u.Value/base))
 	}
 	looks := amount + " " + word
 	switch {
@@ -685,4 +685,12 @@ func (e *engine) warn(r *Result) {
 	if bad > 0 {
 		r.Warnings = append(r.Warnings, "the reward model cannot read the features of some events and predicts 0 there")
 	}
+}
+
+// percent prints two digits, and no exponent.
+func percent(v float64) string {
+	if v >= 99.5 && v < 1e6 {
+		return fmt.Sprintf("%.0f %%", v)
+	}
+	return fmt.Sprintf("%.2g %%", v)
 }

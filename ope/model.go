@@ -44,6 +44,10 @@ type layout struct {
 	enc    *feature.Encoder
 	slots  map[string]int // of blocks: action id → block
 	byID   bool
+
+	atoms           bool // see atoms.go
+	context, action dictionary
+	keys            map[uint64]int // of blocks: the atoms of an action → block
 }
 
 // newLayout looks at the first events of a log.
@@ -53,6 +57,10 @@ func newLayout(first []*logged.Event) (*layout, error) {
 	named := slices.ContainsFunc(first, func(e *logged.Event) bool {
 		return e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
 	})
+	if hasAtoms(e) {
+		l.learnAtoms(first)
+		return l, nil
+	}
 	l.dx = len(e.Context)
 	for i := range e.Actions {
 		l.da = max(l.da, len(e.Actions[i].X))
@@ -120,6 +128,7 @@ func idOf(e *logged.Event, i int) string {
 type scratch struct {
 	batch *feature.Batch
 	z     []float64
+	x, a  []float64
 	bad   int // events that the schema refused: q = 0 there
 }
 
@@ -127,6 +136,8 @@ type scratch struct {
 // schema refuses the event.
 func (l *layout) vectors(e *logged.Event, s *scratch) []float64 {
 	switch {
+	case l.atoms:
+		return l.atomVectors(e, s)
 	case l.blocks:
 		s.z = append(s.z[:0], 1)
 		s.z = append(s.z, e.Context...)
@@ -191,6 +202,15 @@ func (l *layout) vectors(e *logged.Event, s *scratch) []float64 {
 
 // block is the block of action i, −1 for one that was not among the first.
 func (l *layout) block(e *logged.Event, i int) int {
+	if l.keys != nil {
+		if i >= len(e.Actions) {
+			return -1
+		}
+		if b, ok := l.keys[keyOf(e.Actions[i].Atoms)]; ok {
+			return b
+		}
+		return -1
+	}
 	if l.byID {
 		if b, ok := l.slots[e.Actions[i].ID]; ok {
 			return b

@@ -7,6 +7,7 @@ import (
 
 	"troupe/actionset"
 	"troupe/bandit"
+	"troupe/feature"
 	"troupe/logged"
 	"troupe/policy"
 	"troupe/rng"
@@ -27,7 +28,9 @@ type PolicyTarget struct {
 	l       *layout
 	s       scratch
 	waiting []*logged.Event
-	set     *actionset.Finite
+	set     bandit.ActionSet
+	hashed  *feature.Hashed // of the kinds that take sparse vectors, where the log has hashed or named features
+	batch   *feature.HashedBatch
 	law     bandit.Law
 	drawn   bandit.Action
 	rounds  uint64
@@ -51,22 +54,63 @@ func (t *PolicyTarget) Trained() int { return t.trained }
 // Policy returns the policy, nil before the first event.
 func (t *PolicyTarget) Policy() bandit.Policy { return t.p }
 
+// bitsOf returns the number of bits of a policy that takes sparse vectors, 0 for the others.
+func bitsOf(o policy.Options) int {
+	bits := 0
+	switch o := o.(type) {
+	case *policy.HashedOptions:
+		bits = o.Bits
+	case *policy.SparseOptions:
+		bits = o.Bits
+	default:
+		return 0
+	}
+	if bits == 0 {
+		return 18
+	}
+	return bits
+}
+
 // begin makes the policy when the vectors are known.
 func (t *PolicyTarget) begin(first []*logged.Event) error {
+	e := first[0]
+	if bits := bitsOf(t.options); bits > 0 && (hasAtoms(e) || named(e)) {
+		var err error
+		if t.hashed, err = feature.NewHashed(feature.HashedOptions{Bits: bits}); err != nil {
+			return err
+		}
+		t.batch = feature.NewHashedBatch(t.hashed, nil)
+		return t.make(t.hashed.Dim(), e.K, &layout{})
+	}
 	l, err := newLayout(first)
 	if err != nil {
 		return err
 	}
 	l.byID, l.slots = false, nil // a block for each index
 	d := l.d
-	e := first[0]
 	switch {
+	case l.keys != nil:
+		if d *= len(l.keys); d > mostDense {
+			return fmt.Errorf("%d coefficients for each of %d actions are too many for this kind of policy; the kinds hashed and sparse take them", l.d, len(l.keys))
+		}
+	case l.atoms:
 	case l.blocks:
 		d = l.d * e.K
 	case l.enc == nil: // the actions' own numbers, and nothing of ours
 		d = l.da
 	}
-	if t.p, err = t.options.New(policy.Problem{Dim: d, Arms: e.K, Init: t.key.Stream(rng.Init)}); err != nil {
+	return t.make(d, e.K, l)
+}
+
+// mostDense is the largest dimension of a policy that keeps a matrix, where the log has hashed features.
+const mostDense = 1024
+
+func named(e *logged.Event) bool {
+	return e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
+}
+
+func (t *PolicyTarget) make(d, arms int, l *layout) (err error) {
+	if t.p, err = t.options.New(policy.Problem{Dim: d, Arms: arms, Init: t.key.Stream(rng.Init)}); err != nil {
 		return err
 	}
 	if t.start != nil {
@@ -87,6 +131,23 @@ func (t *PolicyTarget) vectors(e *logged.Event) error {
 	var block []float64
 	d := 0
 	switch {
+	case t.hashed != nil:
+		return t.sparse(e)
+	case t.l.keys != nil:
+		z := t.l.vectors(e, &t.s)
+		d = len(z) * len(t.l.keys)
+		block = make([]float64, d*e.K)
+		for k := range e.K {
+			if b := t.l.block(e, k); b >= 0 {
+				copy(block[k*d+b*len(z):], z)
+			}
+		}
+	case t.l.atoms:
+		z := t.l.vectors(e, &t.s)
+		if z == nil {
+			return errors.New("an event without candidates")
+		}
+		d, block = t.l.d, slices.Clone(z)
 	case t.l.blocks:
 		z := t.l.vectors(e, &t.s)
 		if z == nil {
@@ -117,12 +178,62 @@ func (t *PolicyTarget) vectors(e *logged.Event) error {
 	return err
 }
 
+// sparse makes the action set of an event with hashed or named features.
+func (t *PolicyTarget) sparse(e *logged.Event) error {
+	if len(e.Actions) != e.K && hasAtoms(e) {
+		return errors.New("an event without candidates")
+	}
+	from, at, x := []int{0}, []uint32(nil), []float64(nil)
+	if !hasAtoms(e) {
+		if err := t.batch.Begin(e.Named); err != nil {
+			return err
+		}
+		for i := range e.K {
+			var f []byte
+			if i < len(e.Actions) {
+				f = e.Actions[i].Named
+			}
+			if err := t.batch.Add(idOf(e, i), f); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range e.K {
+		if hasAtoms(e) {
+			at, x = t.hashed.AppendVector(at, x, e.Atoms, e.Actions[i].Atoms)
+		} else {
+			a, v := t.batch.Nonzeros(i)
+			at, x = append(at, a...), append(x, v...)
+		}
+		from = append(from, len(at))
+	}
+	set, err := actionset.SparseOf(t.hashed.Dim(), from, at, x)
+	t.set = set
+	return err
+}
+
+// action returns action i of the event's set.
+func (t *PolicyTarget) action(i int) bandit.Action {
+	switch set := t.set.(type) {
+	case *actionset.Finite:
+		return bandit.Action{X: set.At(i), Index: i}
+	case bandit.Sparse:
+		at, x := set.Nonzeros(i)
+		return bandit.Action{At: at, X: x, Index: i}
+	}
+	panic("ope: an action set of no kind that vectors makes")
+}
+
+// waits reports whether the first events must be seen before there are vectors.
+func (t *PolicyTarget) waits(e *logged.Event) bool {
+	return (named(e) || hasAtoms(e)) && bitsOf(t.options) == 0
+}
+
 // Law implements Target: the exact law of the policy. Without one (the policy is no bandit.Prober) the target plays
 // the action that Select draws with numbers of its own; only --learn replay takes that.
 func (t *PolicyTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 	if t.l == nil {
-		named := e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
-		if named {
+		if t.waits(e) {
 			return Uniform{}.Law(dst, e, nil)
 		}
 		if err := t.begin([]*logged.Event{e}); err != nil {
@@ -200,8 +311,7 @@ func (t *PolicyTarget) catchUp() error {
 // Train learns one event of a log that is not evaluated. End it with Freeze.
 func (t *PolicyTarget) Train(e *logged.Event) error {
 	if t.l == nil {
-		named := e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })
-		if named {
+		if t.waits(e) {
 			if t.waiting = append(t.waiting, e.Clone()); len(t.waiting) < firstFit {
 				return nil
 			}
@@ -227,7 +337,7 @@ func (t *PolicyTarget) Freeze() error {
 
 // update learns the action that was played and what it paid.
 func (t *PolicyTarget) update(e *logged.Event) error {
-	a := bandit.Action{X: t.set.At(e.Chosen), Index: e.Chosen}
+	a := t.action(e.Chosen)
 	t.trained++
 	return t.p.Update(a, e.Reward, t.key.Stream(rng.Perturb).Round(uint64(t.trained)))
 }

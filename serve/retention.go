@@ -202,3 +202,16 @@ func Base(dir string, first uint64) (seq uint64, err error) {
 	}
 	return 0, errors.Join(errs...)
 }
+
+// BaseOf returns a function that gives the fold at the base of the log in a data directory, for readers of a log that was
+// trimmed and begins with entry first.
+func BaseOf(dir string) func(first uint64) (*fold.Fold, error) {
+	return func(first uint64) (*fold.Fold, error) {
+		seq, err := Base(dir, first)
+		if err != nil {
+			return nil, err
+		}
+		f, _, err := snapshotFiles(dir).Load(seq, first, nil)
+		return f, err
+	}
+}

@@ -49,6 +49,16 @@ func New(past *History) *Fold {
 	}
 }
 
+// DropPolicies leaves a fold that follows names, configurations, windows and rewards and learns nothing: for readers of a log
+// who need what counted and not what was learned. It reads nothing of the past.
+func (f *Fold) DropPolicies() {
+	f.only = map[eventlog.ID]bool{}
+	for _, m := range f.models {
+		m.dropState()
+		m.policy = nil
+	}
+}
+
 // Seq returns the last entry that was applied.
 func (f *Fold) Seq() uint64 { return f.seq }
 

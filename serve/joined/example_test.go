@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"troupe/eventlog"
-	"troupe/logged"
 	"troupe/serve/joined"
 )
 
@@ -12,8 +11,8 @@ import (
 func ExampleJoiner_Apply() {
 	j := joined.New(joined.Options{})
 	_, err := eventlog.Scan("no-such-directory", func(d eventlog.Delivery) error {
-		return j.Apply(d, func(e *logged.Event) error {
-			fmt.Println(e.Chosen, e.Propensity, e.Reward)
+		return j.Apply(d, func(e *joined.Decided) error {
+			fmt.Println(e.Record.Action, e.State, e.Reward)
 			return nil
 		})
 	})

@@ -1,9 +1,10 @@
 // Package joined makes the log of a decision server into events: decisions with what became of them.
 //
-// A [Joiner] is given the entries of a log in order and yields the decisions of one model in their order, each when it
-// is settled: its window is over by the clock of the log, or was closed. What counts as its reward is what the model
-// learned from: the first reward, or the sum or the last one of the window, or the default of the closed window.
-// Memory is bounded by the decisions whose window is open.
+// A [Joiner] is given the entries of a log in order. It runs the server's own fold beside them, without policies, so what
+// counts here is what counted there: repeated keys, late rewards, acts that came too late, rollbacks and losses. It
+// yields the decisions of a model in their order, each when it is settled: its window is over by the clock of the log, or
+// was closed. What counts as its reward is what the model's rule makes of the records: the first reward, the sum or the
+// last one of the window, or the default of the closed window. Memory is bounded by the decisions whose window is open.
 //
 // The end of the log is cut by time of decision: decisions whose window was open at the last entry are pending, whether
 // or not they have a reward, and so are all later ones. To keep those that were paid already would select on the
@@ -11,53 +12,85 @@
 package joined
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"time"
 
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/serve/candidates"
-	"troupe/serve/model"
+	"troupe/serve/fold"
 )
 
 // Options says which decisions.
 type Options struct {
-	Model string                 // name; "" takes the only one
-	Names map[eventlog.ID]string // of incarnations whose creation was trimmed away
+	Model string // name; "" takes the only one
+	All   bool   // the decisions of every model
 	ID    func(e eventlog.Event, seq uint64) string
+	// Base gives the fold at the base of a log that was trimmed and begins with entry first.
+	Base func(first uint64) (*fold.Fold, error)
+	// From leaves out decisions up to this entry; they are not counted as skipped.
+	From uint64
+}
+
+// State is what became of a decision.
+type State string
+
+const (
+	Paid     State = "paid"     // a reward counts
+	Default  State = "default"  // the window closed without one, and a default reward counts
+	None     State = "none"     // the window closed without one, and nothing counts
+	Pending  State = "pending"  // the window was open at the end of the log
+	Inactive State = "inactive" // deferred and never activated
+	Ignored  State = "ignored"  // of a model that the fold does not know
+)
+
+// Decided is a decision with what became of it.
+type Decided struct {
+	Key    eventlog.Event
+	Seq    uint64
+	Name   string             // of the model
+	Record *eventlog.Decision // without X, Atoms, Request and Idempotency
+	State  State
+	Reward float64 // NaN unless State is Paid or Default
 }
 
 // Joiner joins one log. Not safe for concurrent use.
 type Joiner struct {
-	o       Options
-	names   map[eventlog.ID]string
-	configs map[eventlog.ID]model.Reward
-	open    map[eventlog.Event]*decision
-	queue   []*decision // in the order of the log; the first one is not settled
-	clock   int64
+	o      Options
+	f      *fold.Fold
+	base   uint64
+	open   map[eventlog.Event]*decision
+	queues map[string]*[]*decision // by model, in the order of the log; the first of each is not settled
+	clock  int64
+	rules  map[string]string
+	newest [2]float64 // of the newest decision
 
 	// Model is the name of the joined model once a decision of it was seen.
 	Model string
-	// Range is the range of rewards in force at first; Ranges counts how many there were.
-	Range   [2]float64
-	Ranges  int
+	// Range is the range of rewards in force at first, Ranges how many there were; Declared: the configuration says it.
+	Range    [2]float64
+	Ranges   int
+	Declared bool
+	// Widened: a reward lay outside a range that was not declared.
+	Widened bool
 	Skipped map[string]int
 	// Notes says what happened in the log that a reader of estimates should know, with the entry.
 	Notes []string
 	// Slots: several decisions of one call filled the slots of a list.
 	Slots bool
+	// inactive checks that activation does not depend on the action: Σ (1{a = k} − p_k) and Σ p_k(1 − p_k) by place.
+	inactive []struct{ sum, variance float64 }
+	lawless  int // inactive decisions without a law
 }
 
 // decision is one that is not settled yet.
 type decision struct {
-	key      eventlog.Event
-	seq      uint64
-	r        *eventlog.Decision
-	rule     string
-	y        float64
-	keys     []eventlog.ID
+	Decided
+	first    bool // the rule
 	rewarded bool
 	active   bool
 	closed   bool
@@ -66,33 +99,54 @@ type decision struct {
 
 // New returns a Joiner at the beginning of a log.
 func New(o Options) *Joiner {
-	j := &Joiner{o: o, names: map[eventlog.ID]string{}, configs: map[eventlog.ID]model.Reward{}, open: map[eventlog.Event]*decision{}, Skipped: map[string]int{}}
-	for id, name := range o.Names {
-		j.names[id] = name
+	return &Joiner{
+		o: o, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{}, rules: map[string]string{}, Skipped: map[string]int{},
 	}
-	return j
 }
+
+// Fold is the state of names, configurations and windows after the last entry, nil before the first one. It has no policies.
+func (j *Joiner) Fold() *fold.Fold { return j.f }
 
 // Apply joins one entry and calls emit for every decision that is settled by it. An entry that was stored twice has no
 // effect.
-func (j *Joiner) Apply(d eventlog.Delivery, emit func(*logged.Event) error) error {
+func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
+	if j.f == nil {
+		if err := j.begin(d.Seq); err != nil {
+			return err
+		}
+	}
+	if d.Seq <= j.base {
+		for _, r := range d.Events() {
+			if r, ok := r.(*eventlog.Decision); ok && j.wants(j.nameOf(r.Model)) && !d.Repeat {
+				j.Skipped["decided before the base of the trimmed log"]++
+			}
+		}
+		return nil
+	}
+	outcomes, err := j.f.Apply(d)
+	if err != nil {
+		return err
+	}
+	j.f.TakeOpened()
+	j.f.TakeChanged()
 	if d.Repeat {
 		return nil
 	}
 	j.clock = max(j.clock, d.Time)
 	for i, r := range d.Events() {
-		var err error
 		switch r := r.(type) {
 		case *eventlog.Control:
-			err = j.control(d.Seq, r)
+			if outcomes[i] == fold.Accepted {
+				j.control(d.Seq, r)
+			}
 		case *eventlog.Decision:
-			err = j.decision(d, i, r)
+			err = j.decision(d, i, r, outcomes[i])
 		case *eventlog.Activate:
 			if e := j.open[r.Event]; e != nil {
 				e.active = true
 			}
 		case *eventlog.Reward:
-			j.reward(r)
+			j.reward(d.Seq, r, outcomes[i])
 		case *eventlog.Expire:
 			j.expire(r)
 		case *eventlog.Loss:
@@ -105,101 +159,127 @@ func (j *Joiner) Apply(d eventlog.Delivery, emit func(*logged.Event) error) erro
 	return j.settle(emit)
 }
 
+// begin makes the fold: empty for a whole log, that of the base for one that was trimmed.
+func (j *Joiner) begin(first uint64) error {
+	if j.f = fold.New(nil); first > 1 {
+		if j.o.Base == nil {
+			return fmt.Errorf("the log begins with entry %d: what was trimmed is in the base, a snapshot beside the log", first)
+		}
+		var err error
+		if j.f, err = j.o.Base(first); err != nil {
+			return err
+		}
+		j.base = j.f.Seq()
+	}
+	j.f.DropPolicies()
+	return nil
+}
+
 func (j *Joiner) note(seq uint64, text string) {
 	if len(j.Notes) < 100 {
 		j.Notes = append(j.Notes, fmt.Sprintf("entry %d: %s", seq, text))
 	}
 }
 
-// control follows names, rules and ranges.
-func (j *Joiner) control(seq uint64, r *eventlog.Control) error {
-	if r.Name != "" {
-		j.names[r.Model] = r.Name
-	} else if j.names[r.Model] == "" {
-		j.names[r.Model] = j.names[r.From]
+func (j *Joiner) nameOf(id eventlog.ID) string {
+	if m := j.f.Model(id); m != nil {
+		return m.Name()
 	}
-	mine := j.mine(r.Model)
-	if len(r.Config) > 0 {
-		var c struct {
-			Config model.Config `json:"config"`
-		}
-		if err := json.Unmarshal(r.Config, &c); err != nil {
-			return fmt.Errorf("configuration: %w", err)
-		}
-		old, had := j.configs[r.Model]
-		j.configs[r.Model] = c.Config.Reward
-		if mine {
-			now := [2]float64{c.Config.Reward.Min, c.Config.Reward.Max}
-			switch {
-			case c.Config.Reward.Adapt: // not declared: nothing is known of rewards that were not seen
-			case j.Ranges == 0:
-				j.Range, j.Ranges = now, 1
-			case now != j.Range:
-				j.Ranges++
-				j.note(seq, fmt.Sprintf("the range of rewards became [%g, %g]", now[0], now[1]))
-			}
-			if had && old.Rule != c.Config.Reward.Rule {
-				j.note(seq, "rewards count by the rule "+c.Config.Reward.Rule+" from here on")
-			}
-		}
-	} else if _, had := j.configs[r.Model]; !had && r.From != 0 {
-		j.configs[r.Model] = j.configs[r.From]
-	}
-	if mine && r.From != 0 {
-		j.note(seq, "the model was rolled back or cloned")
-	}
-	return nil
+	return ""
 }
 
-// mine reports whether a model is the one that is joined.
-func (j *Joiner) mine(id eventlog.ID) bool {
-	name := j.names[id]
-	return name != "" && (name == j.o.Model || j.o.Model == "" && (j.Model == "" || j.Model == name))
+// wants reports whether decisions of a model are joined.
+func (j *Joiner) wants(name string) bool { return j.o.All || j.o.Model == "" || name == j.o.Model }
+
+// control notes what a reader should know: other rules, rollbacks, clones, another model of the name.
+func (j *Joiner) control(seq uint64, r *eventlog.Control) {
+	m := j.f.Model(r.Model)
+	if m == nil || j.o.All || !j.wants(m.Name()) {
+		return
+	}
+	rule, had := j.rules[m.Name()]
+	now := m.Compiled.Config.Reward.Rule
+	j.rules[m.Name()] = now
+	switch r.Act {
+	case eventlog.Create, eventlog.Import:
+		if had {
+			j.note(seq, "another model of the name "+m.Name()+" was made")
+		}
+	case eventlog.Clone:
+		j.note(seq, "the model was cloned from another one")
+	case eventlog.Rollback:
+		j.note(seq, fmt.Sprintf("the model was rolled back to entry %d", r.AtSeq))
+	case eventlog.Configure:
+		if had && rule != now {
+			j.note(seq, "rewards count by the rule "+now+" from here on")
+		}
+	}
 }
 
-func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) error {
-	name := j.names[r.Model]
-	switch {
-	case j.o.Model != "" && name != j.o.Model:
+func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, outcome fold.Outcome) error {
+	m := j.f.Model(r.Model)
+	if m == nil || outcome != fold.Accepted {
+		if j.o.All || j.o.Model == "" {
+			j.Skipped["of a model that the log does not have"]++
+		}
 		return nil
+	}
+	name := m.Name()
+	switch {
+	case !j.wants(name), d.Seq <= j.o.From:
+		return nil
+	case j.o.All:
 	case j.Model == "":
 		j.Model = name
 	case name != j.Model:
 		return fmt.Errorf("decisions of the models %q and %q: name one", j.Model, name)
 	}
-	if r.Mode != eventlog.Online && r.Mode != eventlog.Frozen {
-		j.Skipped["mode "+r.Mode.String()+": a baseline was played"]++
-		return nil
-	}
 	if r.Slot != "" {
 		j.Slots = true
 	}
+	reward := &m.Compiled.Config.Reward
+	now := [2]float64{reward.Min, reward.Max}
+	switch {
+	case j.o.All:
+	case j.Ranges == 0:
+		j.Range, j.Ranges, j.Declared = now, 1, !reward.Adapt
+	case now != j.newest:
+		j.Ranges++
+		j.note(d.Seq, fmt.Sprintf("the range of rewards became [%g, %g]", now[0], now[1]))
+	}
+	j.newest = now
 	kept := *r // the entry's storage belongs to the reader of the log
 	kept.X, kept.Full, kept.Law, kept.Groups = nil, slices.Clone(r.Full), slices.Clone(r.Law), slices.Clone(r.Groups)
 	kept.Atoms, kept.Request, kept.Idempotency = nil, nil, nil
-	e := &decision{key: d.Key(i), seq: d.Seq, r: &kept, rule: j.configs[r.Model].Rule, active: !r.Deferred}
-	j.open[e.key] = e
-	j.queue = append(j.queue, e)
+	e := &decision{
+		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN()},
+		first:   reward.Rule != "sum" && reward.Rule != "last", active: !r.Deferred,
+	}
+	j.open[e.Key] = e
+	q := j.queues[name]
+	if q == nil {
+		q = new([]*decision)
+		j.queues[name] = q
+	}
+	*q = append(*q, e)
 	return nil
 }
 
-func (j *Joiner) reward(r *eventlog.Reward) {
+// reward takes what the fold has made of the event.
+func (j *Joiner) reward(seq uint64, r *eventlog.Reward, outcome fold.Outcome) {
 	e := j.open[r.Event]
-	switch {
-	case e == nil || e.closed || e.r.Model != r.Model:
-		return // late, or of another model
-	case e.rule != "sum" && e.rule != "last" && e.rewarded, r.Key != 0 && slices.Contains(e.keys, r.Key):
-		return // repeated
+	if e == nil || outcome != fold.Accepted && outcome != fold.Ignored {
+		return // late, repeated, or of another model
 	}
-	if r.Key != 0 {
-		e.keys = append(e.keys, r.Key)
+	status, y := j.f.Event(r.Event)
+	if status != fold.Rewarded {
+		return
 	}
-	if e.rule == "sum" {
-		e.y += r.Y
-	} else {
-		e.y = r.Y
+	e.Reward, e.rewarded, e.active = y, true, true
+	if c := &j.f.Model(e.Record.Model).Compiled.Config.Reward; c.Adapt && (y < c.Min || y > c.Max) && !j.Widened && !j.o.All {
+		j.Widened = true
+		j.note(seq, fmt.Sprintf("a reward of %g lay outside [%g, %g], a range that was not declared", y, c.Min, c.Max))
 	}
-	e.rewarded, e.active = true, true
 }
 
 func (j *Joiner) expire(r *eventlog.Expire) {
@@ -207,78 +287,147 @@ func (j *Joiner) expire(r *eventlog.Expire) {
 		key := r.Event
 		key.Index += i
 		e := j.open[key]
-		if e == nil || e.closed || e.r.Model != r.Model {
+		if e == nil || e.closed || e.Record.Model != r.Model {
 			continue
 		}
 		if e.closed = true; !e.rewarded && r.Default {
-			e.y, e.fallback = r.Y, true
+			e.Reward, e.fallback = r.Y, true
 		}
 	}
 }
 
-// settle emits the decisions at the front of the queue that are settled: closed, or paid by the rule first with a
+// settle emits the decisions at the front of the queues that are settled: closed, or paid by the rule first with a
 // window that is over by the clock of the log.
-func (j *Joiner) settle(emit func(*logged.Event) error) error {
-	n := 0
-	for _, e := range j.queue {
-		first := e.rule != "sum" && e.rule != "last"
-		if !e.closed && !(first && e.rewarded && e.r.Deadline <= j.clock) {
-			break
+func (j *Joiner) settle(emit func(*Decided) error) error {
+	for _, q := range j.queues {
+		n := 0
+		for _, e := range *q {
+			if !e.closed && !(e.first && e.rewarded && e.Record.Deadline <= j.clock) {
+				break
+			}
+			n++
+			delete(j.open, e.Key)
+			switch {
+			case !e.active:
+				e.State, e.Reward = Inactive, math.NaN()
+			case e.rewarded:
+				e.State = Paid
+			case e.fallback:
+				e.State = Default
+			default:
+				e.State = None
+			}
+			if err := emit(&e.Decided); err != nil {
+				return err
+			}
 		}
-		n++
-		delete(j.open, e.key)
-		switch {
-		case !e.active:
-			j.Skipped["inactive: deferred and never activated"]++
-			continue
-		case !e.rewarded && !e.fallback:
-			j.Skipped["(counted as 0) no reward and no default"]++
+		if n > 0 {
+			*q = append((*q)[:0], (*q)[n:]...)
 		}
-		ev, err := j.event(e)
-		if err == nil {
-			err = emit(ev)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if n > 0 {
-		j.queue = append(j.queue[:0], j.queue[n:]...)
 	}
 	return nil
 }
 
-// event is the decision as a logged event: candidates that were available, the propensity num/den, and from log version
-// 2 on the law of the draw.
-func (j *Joiner) event(e *decision) (*logged.Event, error) {
-	r := e.r
-	out := &logged.Event{Time: time.Unix(0, r.Time).UTC(), K: int(r.Offered), Chosen: int(r.Index), Reward: e.y,
-		Propensity: float64(r.Num) / float64(r.Den), Position: logged.NoPosition}
+// Rest yields the decisions that are not settled: they were decided less than a window before the last entry, or later than
+// such a one.
+func (j *Joiner) Rest() iter.Seq[*Decided] {
+	return func(yield func(*Decided) bool) {
+		for _, q := range j.queues {
+			for _, e := range *q {
+				e.State = Pending
+				if !yield(&e.Decided) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pending returns how many decisions of the modes online and frozen Rest has.
+func (j *Joiner) Pending() (n int) {
+	for _, q := range j.queues {
+		for _, e := range *q {
+			if played(e.Record) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// played reports whether the model's own choice was played.
+func played(r *eventlog.Decision) bool { return r.Mode == eventlog.Online || r.Mode == eventlog.Frozen }
+
+// Event returns a decision as a logged event: candidates that were available, the propensity num/den, and from log
+// version 2 on the law of the draw. nil: the decision is no event, and Skipped counts why.
+func (j *Joiner) Event(e *Decided) (*logged.Event, error) {
+	switch {
+	case !played(e.Record):
+		j.Skipped["mode "+e.Record.Mode.String()+": a baseline was played"]++
+		return nil, nil
+	case e.State == Inactive:
+		j.Skipped["inactive: deferred and never activated"]++
+		j.sawInactive(e.Record)
+		return nil, nil
+	case e.State != Paid && e.State != Default && e.State != None:
+		return nil, fmt.Errorf("entry %d: a decision that is %s is no event", e.Seq, e.State)
+	}
+	out, err := Event(e)
+	if err != nil {
+		return nil, fmt.Errorf("entry %d: %w", e.Seq, err)
+	}
 	if j.o.ID != nil {
-		out.ID = j.o.ID(e.key, e.seq)
+		out.ID = j.o.ID(e.Key, e.Seq)
+	}
+	if e.State == None {
+		j.Skipped["(counted as 0) no reward and no default"]++
+	}
+	return out, nil
+}
+
+// Event returns a decision as a logged event without an id. A missing reward is 0.
+func Event(e *Decided) (*logged.Event, error) {
+	r := e.Record
+	out := &logged.Event{Time: time.Unix(0, r.Time).UTC(), K: int(r.Offered), Chosen: int(r.Index), Reward: e.Reward,
+		Propensity: float64(r.Num) / float64(r.Den), Position: logged.NoPosition}
+	if e.Reward-e.Reward != 0 {
+		out.Reward = 0
 	}
 	set, err := candidates.Parse(r.Full)
 	if err != nil {
 		return nil, err
 	}
-	for k := range set.K {
-		out.Actions = append(out.Actions, logged.Action{X: set.X[k*set.D : (k+1)*set.D]})
+	switch {
+	case set.Actions != nil:
+		out.Atoms = set.Context
+		for _, a := range set.Actions {
+			out.Actions = append(out.Actions, logged.Action{Atoms: a})
+		}
+	default:
+		for k := range set.K {
+			out.Actions = append(out.Actions, logged.Action{X: set.X[k*set.D : (k+1)*set.D : (k+1)*set.D]})
+		}
 	}
 	if set.K > 0 {
 		out.K = set.K
 	}
 	if out.K == 0 || out.Chosen >= out.K {
-		return nil, fmt.Errorf("entry %d: action %d of %d candidates", e.seq, out.Chosen, out.K)
+		return nil, fmt.Errorf("action %d of %d candidates", out.Chosen, out.K)
 	}
-	if len(r.Law) == out.K && r.Voters > 0 {
-		out.Law = law(r)
-	}
+	out.Law = Law(r)
 	return out, out.Check()
 }
 
-// law is (1 − ε)·votes/voters/g + ε/K, g the number of candidates in the group.
-func law(r *eventlog.Decision) []float64 {
+// Law returns the law of a draw, nil where the record does not have it: candidate i has the probability
+// (1 − ε)·votes/voters/g + ε/K, g the number of candidates in its group. The only candidate has probability 1.
+func Law(r *eventlog.Decision) []float64 {
 	K := len(r.Law)
+	if r.Offered == 1 && r.Num == r.Den {
+		return []float64{1}
+	}
+	if r.Voters == 0 || K == 0 || K != int(r.Offered) {
+		return nil
+	}
 	size := map[uint32]int{}
 	for _, g := range r.Groups {
 		size[g]++
@@ -295,6 +444,43 @@ func law(r *eventlog.Decision) []float64 {
 	return out
 }
 
-// Pending returns how many decisions of the model are left: they were decided less than a window before the last
-// entry, or later than such a one.
-func (j *Joiner) Pending() int { return len(j.queue) }
+// sawInactive adds a decision that was never activated to the check of what activation depends on.
+func (j *Joiner) sawInactive(r *eventlog.Decision) {
+	law := Law(r)
+	if law == nil || int(r.Index) >= len(law) {
+		j.lawless++
+		return
+	}
+	for len(j.inactive) < min(len(law), 1024) {
+		j.inactive = append(j.inactive, struct{ sum, variance float64 }{})
+	}
+	for k, p := range law[:min(len(law), len(j.inactive))] {
+		x := &j.inactive[k]
+		x.sum -= p
+		if k == int(r.Index) {
+			x.sum++
+		}
+		x.variance += float64(p * (1 - p))
+	}
+}
+
+// ErrActivation: whether a decision was activated depends on what it chose, so the decisions that are left are not those of
+// the law that is recorded.
+var ErrActivation = errors.New("activation depended on the action")
+
+// Activation returns an error that wraps ErrActivation unless the inactive decisions chose as their law says: |z| ≤ 4 at every
+// place, z = Σ(1{a = k} − p_k)/√Σ p_k(1 − p_k). Inactive decisions without a law cannot be checked; that is an error too.
+func (j *Joiner) Activation() error {
+	if j.lawless > 0 {
+		return fmt.Errorf("%w, or cannot be checked: %d decisions that were never activated have no law", ErrActivation, j.lawless)
+	}
+	for k, x := range j.inactive {
+		if x.variance < 1 {
+			continue
+		}
+		if z := x.sum / math.Sqrt(x.variance); math.Abs(z) > 4 {
+			return fmt.Errorf("%w: among those never activated, action %d was chosen %.1f standard errors away from its law", ErrActivation, k, z)
+		}
+	}
+	return nil
+}

@@ -1,16 +1,19 @@
 package joined
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"troupe/eventlog"
-	"troupe/logged"
+	"troupe/rng"
+	"troupe/serve/fold"
 	"troupe/serve/model"
+	"troupe/spec"
 )
 
 // script builds a log entry by entry.
@@ -34,7 +37,11 @@ func (s *script) entry(minute int, records ...eventlog.Record) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	err = s.j.Apply(eventlog.Delivery{Seq: s.seq, Batch: batch}, func(e *logged.Event) error {
+	err = s.j.Apply(eventlog.Delivery{Seq: s.seq, Batch: batch}, func(x *Decided) error {
+		e, err := s.j.Event(x)
+		if err != nil || e == nil {
+			return err
+		}
 		s.got = append(s.got, fmt.Sprintf("%s %d/%d p=%g r=%g law=%v", e.ID, e.Chosen, e.K, e.Propensity, e.Reward, e.Law))
 		return nil
 	})
@@ -46,9 +53,17 @@ func (s *script) entry(minute int, records ...eventlog.Record) {
 func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64) *eventlog.Control {
 	t.Helper()
 	c := model.Default(name)
-	c.Dim = 1
-	c.Reward.Rule, c.Reward.Min, c.Reward.Max, c.Reward.Adapt = rule, lo, hi, false
-	b, err := json.Marshal(map[string]any{"config": c})
+	c.Dim, c.Sigma, c.Reward.Adapt = 1, 1, false
+	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble", "m": int64(4)}, "policy"); err != nil {
+		t.Fatal(err)
+	}
+	c.Reward.Rule, c.Reward.Min, c.Reward.Max = rule, lo, hi
+	full, err := c.Admit(model.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := rng.NewKey(1)
+	b, err := fold.ControlConfig(full.Config, &seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +74,8 @@ func decided(id eventlog.ID, minute int) *eventlog.Decision {
 	return &eventlog.Decision{Model: id, Num: 1, Den: 4, Offered: 3, Index: 1, Time: int64(minute) * int64(time.Minute), Deadline: int64(minute+10) * int64(time.Minute)}
 }
 
+func id(e eventlog.Event, _ uint64) string { return fmt.Sprintf("%d.%d", e.Batch, e.Index) }
+
 func at(seq uint64, index uint32) eventlog.Event {
 	return eventlog.Event{Epoch: 1, Batch: seq, Index: index}
 }
@@ -66,7 +83,7 @@ func at(seq uint64, index uint32) eventlog.Event {
 func play(t *testing.T, rule, name string) *script {
 	t.Helper()
 	s := &script{t: t}
-	s.j = New(Options{Model: name, ID: func(e eventlog.Event, seq uint64) string { return fmt.Sprintf("%d.%d", e.Batch, e.Index) }})
+	s.j = New(Options{Model: name, ID: id})
 	shadow, deferred, law := decided(1, 1), decided(1, 1), decided(1, 1)
 	shadow.Mode, deferred.Deferred = eventlog.Apprentice, true
 	law.Law, law.Groups, law.Voters, law.Floor, law.Num, law.Den = []uint64{1, 3, 3}, []uint32{0, 1, 1}, 4, 500_000, 85, 240
@@ -105,14 +122,62 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestJoinNotes: two models need a name; a changed range is noted.
+// TestJoinInactive: deferred decisions that were never activated are no events, and where activation depends on the action that
+// is said.
+func TestJoinInactive(t *testing.T) {
+	for _, biased := range []bool{false, true} {
+		s := &script{t: t, j: New(Options{})}
+		s.entry(0, create(t, 1, "news", "first", 0, 1))
+		var all []eventlog.Record
+		for i := range uint32(400) {
+			d := decided(1, 1)
+			d.Deferred, d.Offered, d.Law, d.Voters, d.Index = true, 2, []uint64{1, 1}, 2, i%2
+			d.Num, d.Den = 1, 2
+			all = append(all, d)
+		}
+		s.entry(1, all...)
+		for i := range uint32(400) {
+			if biased && i%2 == 0 || !biased && i%4 < 2 {
+				s.entry(2, &eventlog.Activate{Event: at(2, i), Model: 1})
+			}
+		}
+		s.entry(12, &eventlog.Expire{Event: at(2, 0), Count: 400, Model: 1, Time: 1})
+		if err := s.j.Activation(); errors.Is(err, ErrActivation) != biased || s.j.Skipped["inactive: deferred and never activated"] != 200 || len(s.got) != 200 {
+			t.Errorf("biased %v: %v, %d events, skipped %v", biased, err, len(s.got), s.j.Skipped)
+		}
+	}
+}
+
+// TestJoinTrimmed: a trimmed log needs its base.
+func TestJoinTrimmed(t *testing.T) {
+	whole := &script{t: t, j: New(Options{})}
+	whole.entry(0, create(t, 1, "news", "sum", 0, 1))
+	whole.entry(1, decided(1, 1))
+	base, err := whole.j.f, error(nil)
+	s := &script{t: t, seq: 1, j: New(Options{ID: id, Base: func(first uint64) (*fold.Fold, error) { return base, err }})}
+	s.entry(1, decided(1, 1)) // entry 2, before the base
+	s.entry(2, decided(1, 2))
+	s.entry(3, &eventlog.Reward{Event: at(3, 0), Model: 1, Y: 0.5, Key: 1}, &eventlog.Reward{Event: at(3, 0), Model: 1, Y: 0.25, Key: 2})
+	s.entry(20, &eventlog.Expire{Event: at(3, 0), Count: 1, Model: 1, Time: 1})
+	if want := []string{"3.0 1/3 p=0.25 r=0.75 law=[]"}; !slices.Equal(s.got, want) || s.j.Skipped["decided before the base of the trimmed log"] != 1 {
+		t.Errorf("%v, skipped %v", s.got, s.j.Skipped)
+	}
+	broken := New(Options{})
+	if err := broken.begin(2); err == nil {
+		t.Error("a trimmed log was joined without its base")
+	}
+}
+
+// TestJoinNotes: two models need a name; a changed range is noted; an act that came too late has no effect.
 func TestJoinNotes(t *testing.T) {
 	s := &script{t: t, j: New(Options{})}
 	s.entry(0, create(t, 1, "news", "first", 0, 1), create(t, 2, "other", "first", 0, 1))
 	s.entry(1, decided(1, 1))
-	configured := create(t, 1, "", "first", 0, 2)
-	configured.Act, configured.Name = eventlog.Configure, ""
-	s.entry(2, configured)
+	configured := create(t, 1, "news", "first", 0, 2)
+	configured.Act = eventlog.Configure
+	late := create(t, 9, "news", "sum", -5, 5) // the name is taken: the fold refuses it
+	s.entry(2, configured, late)
+	s.entry(2, decided(1, 2))
 	if s.j.Ranges != 2 || s.j.Range != [2]float64{0, 1} || len(s.j.Notes) != 1 {
 		t.Errorf("%d ranges, the first %v, notes %v", s.j.Ranges, s.j.Range, s.j.Notes)
 	}
@@ -124,7 +189,7 @@ func TestJoinNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.j.Apply(eventlog.Delivery{Seq: 4, Batch: batch}, nil); err == nil {
+	if err := s.j.Apply(eventlog.Delivery{Seq: 5, Batch: batch}, nil); err == nil {
 		t.Error("decisions of two models were joined without a name")
 	}
 }
