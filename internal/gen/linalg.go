@@ -51,6 +51,7 @@ func linalg() {
 		v.shortlistBehind()
 		v.shortlistRise()
 		v.maxAbs()
+		v.within()
 		v.addAbs()
 		v.arms()
 		v.ridges()

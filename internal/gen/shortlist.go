@@ -397,6 +397,39 @@ func (v *isa) maxAbs() {
 	RET()
 }
 
+// within collects, a vector at a time, the lanes where |x| ≤ limit does not hold, which a NaN does not.
+func (v *isa) within() {
+	const notLessEqual = 0x16 // true for NaN, too
+	v.text("within", "(x *float64, n int, limit float64) (beyond int)", "is Within: 0 where all numbers are.")
+	x, n := arg("x"), arg("n")
+	limit, sign, y := v.broadcastArg("limit"), v.absolute(), v.vec()
+	beyond := GP64()
+	next := func(bytes Op) { ADDQ(bytes, x) }
+	if v.wide {
+		all, some := K(), K()
+		KXORW(all, all, all)
+		v.each(n, "number", func(load func(Mem, VecVirtual), _ func(VecVirtual, Mem)) {
+			load(at(x, 0), y)
+			v.and(sign, y, y)
+			VCMPPD(Imm(notLessEqual), limit, y, some)
+			KORW(some, all, all)
+		}, next)
+		KMOVW(all, beyond.As32())
+	} else {
+		all := v.zero()
+		v.each(n, "number", func(load func(Mem, VecVirtual), _ func(VecVirtual, Mem)) {
+			load(at(x, 0), y)
+			v.and(sign, y, y)
+			VCMPPD(Imm(notLessEqual), limit, y, y)
+			VORPD(y, all, all)
+		}, next)
+		VMOVMSKPD(all, beyond.As32())
+	}
+	Store(beyond, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
 // addAbs goes through dst and w a vector at a time.
 func (v *isa) addAbs() {
 	v.text("addAbs", "(dst, w *float64, n int, by, more float64)", "is AddAbs.")

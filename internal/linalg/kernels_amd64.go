@@ -195,10 +195,16 @@ func shortlistBehindAVX2(deficit, p, base *float64, arms int, c float64, begin *
 func shortlistRiseAVX512(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)
 
 //go:noescape
+func withinAVX512(x *float64, n int, limit float64) (beyond int)
+
+//go:noescape
 func maxAbsAVX512(x *float64, n int) float64
 
 //go:noescape
 func shortlistRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)
+
+//go:noescape
+func withinAVX2(x *float64, n int, limit float64) (beyond int)
 
 //go:noescape
 func maxAbsAVX2(x *float64, n int) float64

@@ -4247,6 +4247,48 @@ numberEnd:
 	VZEROUPPER
 	RET
 
+// func withinAVX512(x *float64, n int, limit float64) (beyond int)
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·withinAVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSD        limit+16(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Z1
+	KXORW        K1, K1, K1
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K3
+	SUBQ         DX, CX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Z2
+	VPANDQ  Z1, Z2, Z2
+	VCMPPD  $0x16, Z0, Z2, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     number
+
+numberRest:
+	TESTQ     DX, DX
+	JZ        numberEnd
+	VMOVUPD.Z (AX), K3, Z2
+	VPANDQ    Z1, Z2, Z2
+	VCMPPD    $0x16, Z0, Z2, K2
+	KORW      K2, K1, K1
+
+numberEnd:
+	KMOVW K1, AX
+	MOVQ  AX, beyond+24(FP)
+	VZEROUPPER
+	RET
+
 // func addAbsAVX512(dst *float64, w *float64, n int, by float64, more float64)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·addAbsAVX512(SB), NOSPLIT, $0-40
@@ -9566,6 +9608,49 @@ numberEnd:
 	VPERMILPD    $0x01, X1, X0
 	VMAXSD       X0, X1, X1
 	MOVSD        X1, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func withinAVX2(x *float64, n int, limit float64) (beyond int)
+// Requires: AVX, AVX2, SSE2
+TEXT ·withinAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVSD        limit+16(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Y1
+	VXORPD       Y3, Y3, Y3
+	MOVQ         CX, DX
+	ANDQ         $0x03, DX
+	LEAQ         masks<>+0(SB), SI
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
+	VMOVDQU      (SI)(BX*1), Y4
+	SUBQ         DX, CX
+	JZ           numberRest
+
+number:
+	VMOVUPD (AX), Y2
+	VANDPD  Y1, Y2, Y2
+	VCMPPD  $0x16, Y0, Y2, Y2
+	VORPD   Y2, Y3, Y3
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNZ     number
+
+numberRest:
+	TESTQ      DX, DX
+	JZ         numberEnd
+	VMASKMOVPD (AX), Y4, Y2
+	VANDPD     Y1, Y2, Y2
+	VCMPPD     $0x16, Y0, Y2, Y2
+	VORPD      Y2, Y3, Y3
+
+numberEnd:
+	VMOVMSKPD Y3, AX
+	MOVQ      AX, beyond+24(FP)
 	VZEROUPPER
 	RET
 

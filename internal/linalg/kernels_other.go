@@ -157,11 +157,19 @@ func shortlistRiseAVX512(w *float64, n int, most float64, swing, base, base0 *fl
 	panic("linalg: no such kernel")
 }
 
+func withinAVX512(x *float64, n int, limit float64) (beyond int) {
+	panic("linalg: no such kernel")
+}
+
 func maxAbsAVX512(x *float64, n int) float64 {
 	panic("linalg: no such kernel")
 }
 
 func shortlistRiseAVX2(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64) {
+	panic("linalg: no such kernel")
+}
+
+func withinAVX2(x *float64, n int, limit float64) (beyond int) {
 	panic("linalg: no such kernel")
 }
 

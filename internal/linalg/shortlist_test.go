@@ -308,3 +308,39 @@ func TestAbs(t *testing.T) {
 		}
 	}
 }
+
+// TestWithin plants a number beyond the limit, a NaN and infinities at every place.
+func TestWithin(t *testing.T) {
+	flag := func(x []float64, limit float64) []float64 {
+		if Within(x, limit) {
+			return []float64{1}
+		}
+		return []float64{0}
+	}
+	for n := range 40 {
+		x := make([]float64, n+4)
+		for i := range x {
+			x[i] = math.Copysign(2.5, float64(i%2)-0.5)
+			if i >= n {
+				x[i] = math.NaN() // is not looked at
+			}
+		}
+		if got := everyLevel(t, "Within", func() []float64 { return flag(x[:n], 2.5) }); got[0] != 1 {
+			t.Fatalf("%d numbers at the limit are refused", n)
+		}
+		for i := range n {
+			for _, bad := range []float64{math.Nextafter(2.5, 3), -3, math.NaN(), math.Float64frombits(0xfff8000000000001), math.Inf(1), math.Inf(-1)} {
+				y := slices.Clone(x)
+				y[i] = bad
+				if got := everyLevel(t, "Within", func() []float64 { return flag(y[:n], 2.5) }); got[0] != 0 {
+					t.Fatalf("%d numbers: %v at %d passes", n, bad, i)
+				}
+				if everyLevel(t, "Finite", func() []float64 {
+					return []float64{map[bool]float64{true: 1}[Finite(y[:n])]}
+				})[0] == 1 != !(math.IsNaN(bad) || math.IsInf(bad, 0)) {
+					t.Fatalf("%d numbers: Finite with %v at %d", n, bad, i)
+				}
+			}
+		}
+	}
+}

@@ -57,12 +57,25 @@ func Norm(x []float64) float64 {
 }
 
 // Finite reports whether no element is NaN or an infinity.
-func Finite(x []float64) bool {
-	var s float64
-	for _, v := range x {
-		s += float64(v * 0) // 0 for a finite v, otherwise NaN
+func Finite(x []float64) bool { return Within(x, math.MaxFloat64) }
+
+// Within reports whether |x_i| ≤ limit for all i, which is false for NaN. limit is not negative.
+func Within(x []float64, limit float64) bool {
+	if len(x) == 0 {
+		return true
 	}
-	return s == 0
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		return withinAVX512(&x[0], len(x), limit) == 0
+	case cpu.AVX2:
+		return withinAVX2(&x[0], len(x), limit) == 0
+	}
+	top := math.Float64bits(limit) // numbers without sign are in the order of their bits, NaN after the others
+	var most uint64
+	for _, v := range x {
+		most = max(most, math.Float64bits(v)&^(1<<63))
+	}
+	return most <= top
 }
 
 // hypot returns √(p² + q²) without overflow on the way. math.Hypot does the same operations, but those
