@@ -234,8 +234,8 @@ func (e *Ensemble) Update(a bandit.Action, y float64, draw rng.Source) error {
 		}
 		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
-	if q := e.shortlist; q != nil && q.valid {
-		q.follow(a, gain, draw)
+	if e.shortlist != nil {
+		e.shortlist.update(a, gain, draw)
 	}
 	e.sums = nil
 	return nil

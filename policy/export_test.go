@@ -43,3 +43,16 @@ func (e *Ensemble) FollowedScores() (score func(j, a int) float64, bounds []floa
 func PoissonWeight(word uint32) int {
 	return (&Bag{opts: BagOptions{Weights: "poisson"}}).weight(word)
 }
+
+// SolvedMember returns θ̃^j as the last question had it and a bound of its error, for an ensemble that keeps it for the next one, and how
+// many steps it has followed.
+func (e *Ensemble) SolvedMember(j int) (member []float64, off float64, steps int, ok bool) {
+	o, d := &e.shortlist.solved, e.ridge.Dim()
+	if !o.valid || len(o.steps) > 0 {
+		return nil, 0, 0, false
+	}
+	for i := range d {
+		member = append(member, o.panels[(j/8*d+i)*8+j%8])
+	}
+	return member, o.off, o.taken, true
+}

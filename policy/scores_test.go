@@ -421,3 +421,111 @@ func BenchmarkProb(b *testing.B) {
 		}
 	}
 }
+
+// TestSolved: propensities of sets that are new each time, of one arm to three parts, with updates in between and without, are the counts
+// of asking the oracle; and members that follow the updates are V⁻¹S^j, up to the bound that they have.
+func TestSolved(t *testing.T) {
+	for _, c := range []struct {
+		o policy.EnsembleOptions
+		d int
+	}{
+		{policy.EnsembleOptions{M: 20}, 6},
+		{policy.EnsembleOptions{M: 9, Lambda: 1e-3, Targets: "gaussian", OneSided: true}, 4},
+		{policy.EnsembleOptions{M: 37, Lambda: 0.1, Targets: "rademacher", Engine: "blocked"}, 10},
+		{policy.EnsembleOptions{M: 70, Engine: "lazy"}, 5},
+		{policy.EnsembleOptions{M: 12, Targets: "sphere", Lambda: 1e-9}, 67},
+	} {
+		for l := cpu.Portable; l <= cpu.Best(); l++ {
+			restore := cpu.Force(l)
+			checkSolved(t, c.o, c.d)
+			restore()
+		}
+	}
+}
+
+func checkSolved(t *testing.T, o policy.EnsembleOptions, d int) {
+	t.Helper()
+	w := newWorld(3, d, 0)
+	e, err := policy.NewEnsemble(o, w.problem(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var law bandit.Law
+	var a bandit.Action
+	model := make([]float64, d)
+	r := rand.New(rand.NewPCG(5, uint64(d)))
+	closest, most := 0.0, 0
+	for round := range 160 {
+		n := 1 + r.IntN(40)
+		if r.IntN(8) == 0 {
+			n = 90 + r.IntN(160)
+		}
+		var set bandit.Finite
+		arms, err := actionset.NewFinite(func() [][]float64 {
+			arms := make([][]float64, n)
+			for i := range arms {
+				arms[i] = make([]float64, d)
+				w.key.Stream(rng.Offer).Round(uint64(round)).Ball(arms[i], i*(d+1))
+			}
+			return arms
+		}())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set = arms; round%3 == 0 {
+			set = struct{ bandit.Finite }{arms} // no Flat
+		}
+		if err := e.Prob(&law, set, rng.Source{}); err != nil {
+			t.Fatal(err)
+		}
+		if round%4 == 0 || n > 96 {
+			want := make([]uint64, n)
+			for j := range e.Members() {
+				for _, sign := range []float64{1, -1}[:e.Models()/e.Members()] {
+					e.Model(model, j, sign)
+					if _, err := set.ArgMax(&a, model); err != nil {
+						t.Fatal(err)
+					}
+					want[a.Index]++
+				}
+			}
+			for i, atom := range law.Atoms {
+				if atom.Count != want[i] {
+					t.Fatalf("%+v, round %d: arm %d of %d has count %d, want %d", o, round, i, n, atom.Count, want[i])
+				}
+			}
+		}
+		if _, _, steps, ok := e.SolvedMember(0); ok && steps > 0 && round%10 == 9 {
+			most = max(most, steps)
+			inv, sums := e.Ridge().Inv(), e.Sums()
+			for j := range e.Members() {
+				member, off, _, _ := e.SolvedMember(j)
+				square := new(big.Float).SetPrec(400)
+				for i, v := range member {
+					sum := new(big.Float).SetPrec(400).SetFloat64(-v)
+					for k := range d {
+						p := new(big.Float).SetPrec(400).SetFloat64(inv[i*d+k])
+						sum.Add(sum, p.Mul(p, big.NewFloat(sums[j*d+k])))
+					}
+					square.Add(square, sum.Mul(sum, sum))
+				}
+				s, _ := square.Float64()
+				if !(math.Sqrt(s) <= off) {
+					t.Fatalf("%+v, round %d: member %d is off by %v, its bound is %v", o, round, j, math.Sqrt(s), off)
+				}
+				closest = max(closest, math.Sqrt(s)/off)
+			}
+		}
+		for i := range []int{0, 1, 1, 1, 1, 1, 3, 12}[r.IntN(8)] {
+			arm := r.IntN(n)
+			a.Set(set.At(arm), arm)
+			learn(t, w, uint64(1000*round+i), &a, e)
+		}
+	}
+	if most < 5 && o.Lambda > 1e-6 {
+		t.Errorf("%+v: members have followed %d updates at most, expected 5", o, most)
+	}
+	if testing.Verbose() {
+		t.Logf("%+v: %d updates followed, largest error %.2g of its bound", o, most, closest)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"slices"
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
@@ -13,7 +14,7 @@ import (
 // shortlist finds the best arm of a finite set for all models θ̂ ± r θ̃^j at once, for Prob and for select =
 // "max". It needs the scores P[a, j] = ⟨x_a, θ̃^j⟩ of K arms and m members. Two ways lead to them:
 //
-//	fresh  θ̃ = V⁻¹S and P = X θ̃ as matrix products, 16 members at a time: 2m(d² + Kd) operations
+//	fresh  P = X θ̃ as a matrix product, 16 members at a time: 2mKd operations, and those for θ̃ (solved)
 //	step   while the set stays the same and its arms are played, P follows the recursion of V⁻¹,
 //
 //	           P_t[a, j] = P_{t−1}[a, j] + ⟨x_a, V_t⁻¹X_t⟩ (U_t^j − P_{t−1}[a_t, j]),
@@ -25,16 +26,18 @@ import (
 // asking the oracle 2m times. The bound of the recursion grows with every step; when it makes too
 // many leads uncertain, P is computed afresh.
 //
-// Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize; K·16 otherwise.
+// Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize, and one of 96 arms and 16 members
+// otherwise; K·d for the arms, and m·d for θ̃.
 type shortlist struct {
 	e    *Ensemble
 	kept *accumulated
 
 	set    bandit.Finite
 	arms   int
-	xt     []float64 // d×K
-	parts  []float64 // the same in parts of scoresPart arms, one after the other: [d][scoresPart]
-	radius float64   // max ‖x‖
+	parts  []float64 // the arms in parts of scoresPart, one after the other: [d][scoresPart]
+	xt     []float64 // d×K, for a set that is asked about twice
+	radius float64   // a bound of max ‖x‖
+	solved solved    // θ̃
 
 	list    *linalg.Shortlist // P; nil until the set is asked about twice
 	valid   bool              // it holds the scores of some round, and steps leads from there to now
@@ -49,13 +52,14 @@ type shortlist struct {
 	ever    int       // the same when p was computed afresh: equal arms
 	asked   int       // and since then, beyond those
 
-	counts       *linalg.Counts
-	unsure       [2 * linalg.LeadPanels]uint8
-	base, w, u   []float64
-	theta, group []float64
-	leads        []linalg.Leads // of 16 members
-	upper        []float64      // of 2m models, for select = "max"
-	action       bandit.Action
+	counts      *linalg.Counts
+	unsure      [2 * linalg.LeadPanels]uint8
+	base, w, u  []float64
+	rows, group []float64 // θ̃ of 16 members as d rows, and scores of a part of the arms
+	theta, sums []float64
+	leads       []linalg.Leads // of 16 members
+	upper       []float64      // of 2m models, for select = "max"
+	action      bandit.Action
 }
 
 // scoreStep is an update that p has not seen.
@@ -79,22 +83,71 @@ func (q *shortlist) about(set bandit.Finite, d, m int) (again bool) {
 		return true
 	}
 	k := set.Len()
-	if k != q.arms || len(q.xt) != k*d {
-		*q = shortlist{e: q.e, kept: q.kept, leads: make([]linalg.Leads, 2), xt: make([]float64, k*d), parts: make([]float64, k*d), counts: linalg.NewCounts(k, m), base: make([]float64, k), w: make([]float64, k)}
-	}
-	q.set, q.arms, q.valid, q.steps = set, k, false, q.steps[:0]
-	var most float64
-	for a := range k {
-		x := set.At(a)
-		first := a / scoresPart * scoresPart
-		part, width := q.parts[first*d:], min(scoresPart, k-first)
-		for i, v := range x {
-			q.xt[i*k+a], part[i*width+a-first] = v, v
+	if k != q.arms {
+		if q.counts == nil {
+			q.counts = linalg.NewCounts(k, m)
+			q.leads = make([]linalg.Leads, 2)
+		} else {
+			q.counts.Reset(k)
 		}
+		q.parts, q.base, q.w = slices.Grow(q.parts[:0], k*d)[:k*d], slices.Grow(q.base[:0], k)[:k], slices.Grow(q.w[:0], k)[:k]
+		q.list, q.errors = nil, nil
+	}
+	q.set, q.arms, q.valid, q.steps, q.xt = set, k, false, q.steps[:0], nil
+	flat, _ := set.(interface{ Flat() []float64 })
+	var most float64
+	for first := 0; first < k; first += scoresPart {
+		part, width := q.parts[first*d:], min(scoresPart, k-first)
+		if flat != nil {
+			rows := flat.Flat()[first*d : (first+width)*d]
+			most = max(most, linalg.MaxAbs(rows))
+			columns(part, rows, width, d)
+			continue
+		}
+		for a := range width {
+			x := set.At(first + a)
+			most = max(most, linalg.MaxAbs(x))
+			for i, v := range x {
+				part[i*width+a] = v
+			}
+		}
+	}
+	q.radius = most*math.Sqrt(float64(d))*(1+0x1p-40) + 0x1p-510
+	return false
+}
+
+// columns stores the transpose of n rows of d numbers.
+func columns(dst, rows []float64, n, d int) {
+	for i := range d {
+		column, x := dst[i*n:i*n+n], rows[i:]
+		a := 0
+		for ; a+4 <= len(column) && len(x) > 3*d; a, x = a+4, x[min(4*d, len(x)):] {
+			column[a], column[a+1], column[a+2], column[a+3] = x[0], x[d], x[2*d], x[3*d]
+		}
+		for ; a < len(column); a, x = a+1, x[min(d, len(x)):] {
+			column[a] = x[0]
+		}
+	}
+}
+
+// again prepares for a set that is asked about twice: what comes is a contest of the same arms.
+func (q *shortlist) again(d int) {
+	var most float64
+	for a := range q.arms {
+		x := q.set.At(a)
 		most = max(most, linalg.Dot(x, x))
 	}
 	q.radius = math.Sqrt(most) + math.Sqrt(float64(d))*0x1p-510 // squares below 2⁻¹⁰²² are rounded, to 0 at last
-	return false
+	if q.arms <= scoresPart {
+		q.xt = q.parts
+		return
+	}
+	q.xt = make([]float64, q.arms*d)
+	for a := range q.arms {
+		for i, v := range q.set.At(a) {
+			q.xt[i*q.arms+a] = v
+		}
+	}
 }
 
 // combine stores Σ_i c_i x_{a,i} in dst for all arms a, and the same with the numbers of also in second, which costs half as much as
@@ -197,39 +250,42 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 		return nil
 	}
 
-	q.kept.Settle()
-	q.combine(q.base, e.ridge.Theta(), nil, nil)
-	inv := e.ridge.PaddedInv()
 	groups := (m + rng.Lanes - 1) / rng.Lanes
 	keep := again && groups*rng.Lanes*k <= scoresSize
 	if keep && q.list == nil {
 		q.list = linalg.NewShortlist(k, m, e.signs())
 	}
+	if keep && q.xt == nil {
+		q.again(d)
+	}
+	q.combine(q.base, e.ridge.Theta(), nil, nil)
 	q.valid, q.steps, q.doubts = false, q.steps[:0], 0
 	if q.group == nil {
-		q.theta, q.u = make([]float64, rng.Lanes*linalg.Padded(d)), make([]float64, max(rng.Lanes*d, groups*rng.Lanes))
-		q.group = make([]float64, rng.Lanes*k)
+		q.rows, q.u = make([]float64, rng.Lanes*d), make([]float64, groups*rng.Lanes)
+		q.group = make([]float64, rng.Lanes*scoresPart)
 	}
+	members := q.every(keep)
 	all, slackest := 0.0, 0.0
 	for g := range groups {
-		p := q.group
-		if keep {
-			p = q.list.Scores(g)
-		}
-		longest := q.products(q.kept.Panels(q.theta, g), inv, p, d)
+		longest, off := members(g)
 		all = max(all, longest)
-		// θ̃ is off by 2d roundings of sums below ‖V⁻¹‖‖S‖ against the solve of one member, a score
-		// by d more.
-		slack := 4 * dim * epsilon * q.radius * size * longest
+		// A score is off by d roundings of sums below R‖θ̃‖ more than θ̃, here and in the oracle.
+		slack := q.radius * (off + 2*dim*epsilon*(size*longest+off))
 		slackest = max(slackest, slack)
 		if keep {
+			p := q.list.Scores(g)
+			clear(p)
+			linalg.AddTile(p, q.rows, q.xt, k)
 			continue
 		}
 		leads := q.leads[:min(2, (m+7)/8-2*g)]
-		linalg.FindLeads(leads, p[:len(leads)*8*k], q.base, c)
+		q.lead(leads, c)
 		if err := f(g*rng.Lanes, leads, bound(slack, longest)); err != nil {
 			return err
 		}
+	}
+	if o := &q.solved; o.taken > 0 && q.doubts > m/8 {
+		o.valid = false
 	}
 	q.slack, q.longest, q.size, q.rebuilt = slackest, all, size, e.ridge.Rebuilt()
 	if !keep {
@@ -259,34 +315,49 @@ func (q *shortlist) look(c, slack, size float64, f func(j int, l []linalg.Leads,
 	})
 }
 
-// products stores the scores of 16 members in p, two panels, and returns the largest ‖S^j‖. s is their
-// sums, two panels.
-func (q *shortlist) products(s, inv, p []float64, d int) (longest float64) {
-	var squares [rng.Lanes]float64
-	ld := linalg.Padded(d)
-	u := q.u[:rng.Lanes*d]
-	// rows stores panels of n features as rows of 16 members.
-	rows := func(panels []float64, n int) {
-		for i := range d {
-			copy(u[i*rng.Lanes:], panels[i*8:i*8+8])
-			copy(u[i*rng.Lanes+8:], panels[(n+i)*8:(n+i)*8+8])
+// every returns a function that stores θ̃ of 16 members in rows, and says how long their sums are and how far it may be off, at most.
+// Where θ̃ of all members fits it is kept for the next set.
+func (q *shortlist) every(keep bool) func(g int) (longest, off float64) {
+	d := q.e.ridge.Dim()
+	if o := &q.solved; !keep && q.kept.m*d <= solvedSize {
+		o.ready(q.kept)
+		return func(g int) (longest, off float64) {
+			toRows(q.rows, o.panels[g*rng.Lanes*d:], d, d)
+			return o.longest, o.off
 		}
 	}
-	rows(s, d)
-	for i := 0; i < len(u); i += rng.Lanes {
-		for l, v := range u[i : i+rng.Lanes] {
-			squares[l] += v * v
+	q.solved = solved{}
+	q.kept.Settle()
+	ld, inv := linalg.Padded(d), q.e.ridge.PaddedInv()
+	if q.theta == nil {
+		q.theta, q.sums = make([]float64, rng.Lanes*ld), make([]float64, rng.Lanes*d)
+	}
+	size := linalg.Norm(inv)
+	return func(g int) (longest, off float64) {
+		longest = solve(q.theta, q.rows, q.kept.Panels(q.sums, g), inv, d)
+		toRows(q.rows, q.theta, ld, d)
+		return longest, 2 * float64(d+16) * epsilon * size * longest
+	}
+}
+
+// lead sets the leads of 16 members, whose θ̃ is in rows, from the scores of one part of the arms after the other.
+func (q *shortlist) lead(leads []linalg.Leads, c float64) {
+	d := len(q.rows) / rng.Lanes
+	for a := 0; a < q.arms; a += scoresPart {
+		width := min(scoresPart, q.arms-a)
+		p := q.group[:rng.Lanes*width]
+		clear(p)
+		linalg.AddTile(p, q.rows, q.parts[a*d:(a+width)*d], width)
+		if width == q.arms {
+			linalg.FindLeads(leads, p[:len(leads)*8*width], q.base, c)
+			return
+		}
+		var some [2]linalg.Leads
+		linalg.FindLeads(some[:len(leads)], p[:len(leads)*8*width], q.base[a:a+width], c)
+		for i := range leads {
+			leads[i].Merge(&some[i], a, q.arms)
 		}
 	}
-	for _, v := range squares {
-		longest = max(longest, v)
-	}
-	clear(q.theta)
-	linalg.AddTile(q.theta, u, inv, ld)
-	rows(q.theta, ld)
-	clear(p)
-	linalg.AddTile(p, u, q.xt, q.arms)
-	return math.Sqrt(longest) * (1 + 0x1p-40)
 }
 
 // step makes step n, and the bounds after it. With the last step it makes base.
@@ -325,6 +396,16 @@ func (q *shortlist) takes(set bandit.ActionSet) (f bandit.Finite, ok bool) {
 
 // forget drops all scores, after S has changed otherwise than by updates.
 func (q *shortlist) forget() { *q = shortlist{e: q.e, kept: q.kept} }
+
+// update records an update of the ensemble, after it.
+func (q *shortlist) update(a bandit.Action, gain []float64, draw rng.Source) {
+	if q.valid {
+		q.follow(a, gain, draw)
+	}
+	if q.solved.valid {
+		q.solved.follow(a.X, gain, draw)
+	}
+}
 
 // count is Prob over a finite set.
 func (q *shortlist) count(dst *bandit.Law, set bandit.Finite) error {

@@ -3,6 +3,7 @@ package linalg
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"troupe/internal/cpu"
 )
@@ -94,6 +95,33 @@ func (l *Leads) add(sign, i, arm int, v float64) {
 	}
 }
 
+// Merge takes the leads of some arms, numbered from first on, into those of arms before them; first = 0 begins. arms is the number of
+// all, by which values are rounded.
+func (l *Leads) Merge(some *Leads, first, arms int) {
+	mask := uint64(1)<<bits.Len(uint(arms-1)) - 1
+	if first == 0 {
+		l.none(mask)
+	}
+	number := func(v float64) float64 {
+		if v == math.Inf(-1) { // no arm
+			return v
+		}
+		b := math.Float64bits(v)
+		return math.Float64frombits(b&^mask | (b&some.mask + uint64(first)))
+	}
+	for k := range l.First {
+		for i, v := range &some.First[k] {
+			v, second := number(v), number(some.Second[k][i])
+			if most := &l.First[k][i]; v > *most {
+				l.Second[k][i] = max(*most, second)
+				*most = v
+			} else if v > l.Second[k][i] {
+				l.Second[k][i] = v
+			}
+		}
+	}
+}
+
 // Counts are how many leads each arm has. They stay from one look to the next: most models have the arm that they had, and only the others
 // move a count.
 type Counts struct {
@@ -113,6 +141,16 @@ func NewCounts(arms, members int) *Counts {
 	}
 	c.counts[arms] = uint32(len(c.last))
 	return c
+}
+
+// Reset makes the counts those of no leads, for a number of arms.
+func (c *Counts) Reset(arms int) {
+	c.counts = slices.Grow(c.counts[:0], arms+1)[:arms+1]
+	clear(c.counts)
+	for i := range c.last {
+		c.last[i] = uint64(arms)
+	}
+	c.counts[arms], c.more = uint32(len(c.last)), c.more[:0]
 }
 
 // Begin takes back what Add added.

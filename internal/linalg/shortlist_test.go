@@ -344,3 +344,31 @@ func TestWithin(t *testing.T) {
 		}
 	}
 }
+
+// TestMerge: leads of parts of the arms, put together, are the leads of all.
+func TestMerge(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, arms := range []int{1, 2, 5, 96, 97, 200, 1000} {
+		p, base := make([]float64, 8*arms), make([]float64, arms)
+		for i := range p {
+			p[i] = r.NormFloat64()
+		}
+		for i := range base {
+			base[i] = r.NormFloat64()
+		}
+		var want [1]Leads
+		FindLeads(want[:], p, base, 0.7)
+		for _, size := range []int{1, 7, 96, 999} {
+			var got Leads
+			for first := 0; first < arms; first += size {
+				var some [1]Leads
+				to := min(first+size, arms)
+				FindLeads(some[:], p[8*first:8*to], base[first:to], 0.7)
+				got.Merge(&some[0], first, arms)
+			}
+			if got != want[0] {
+				t.Fatalf("%d arms in parts of %d: %+v, want %+v", arms, size, got, want[0])
+			}
+		}
+	}
+}
