@@ -50,3 +50,9 @@ func batchHalvesAVX512(dst *float64, words *uint64, rounds int)
 
 //go:noescape
 func batchHalvesAVX2(dst *float64, words *uint64, rounds int)
+
+//go:noescape
+func halvesAVX512(dst *float64, w *[4 * Lanes]uint32)
+
+//go:noescape
+func halvesAVX2(dst *float64, w *[4 * Lanes]uint32)

@@ -3684,6 +3684,192 @@ TEXT ·rowsAVX2(SB), NOSPLIT, $416-16
 	VZEROUPPER
 	RET
 
+DATA weaveLow<>+0(SB)/8, $0x0000000000000000
+DATA weaveLow<>+8(SB)/8, $0x0000000000000008
+DATA weaveLow<>+16(SB)/8, $0x0000000000000001
+DATA weaveLow<>+24(SB)/8, $0x0000000000000009
+DATA weaveLow<>+32(SB)/8, $0x0000000000000002
+DATA weaveLow<>+40(SB)/8, $0x000000000000000a
+DATA weaveLow<>+48(SB)/8, $0x0000000000000003
+DATA weaveLow<>+56(SB)/8, $0x000000000000000b
+GLOBL weaveLow<>(SB), RODATA|NOPTR, $64
+
+DATA weaveHigh<>+0(SB)/8, $0x0000000000000004
+DATA weaveHigh<>+8(SB)/8, $0x000000000000000c
+DATA weaveHigh<>+16(SB)/8, $0x0000000000000005
+DATA weaveHigh<>+24(SB)/8, $0x000000000000000d
+DATA weaveHigh<>+32(SB)/8, $0x0000000000000006
+DATA weaveHigh<>+40(SB)/8, $0x000000000000000e
+DATA weaveHigh<>+48(SB)/8, $0x0000000000000007
+DATA weaveHigh<>+56(SB)/8, $0x000000000000000f
+GLOBL weaveHigh<>(SB), RODATA|NOPTR, $64
+
+// func halvesAVX512(dst *float64, w *uint32)
+// Requires: AVX, AVX512F
+TEXT ·halvesAVX512(SB), NOSPLIT, $0-16
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         $0x3ff0000000000000, DX
+	VMOVQ        DX, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         $0x3ff8000000000000, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $0x3ca0000000000000, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Z2
+	VPMOVZXDQ    (CX), Z3
+	VPMOVZXDQ    64(CX), Z4
+	VPSLLQ       $0x20, Z4, Z4
+	VPORQ        Z4, Z3, Z3
+	VPSRLQ       $0x0c, Z3, Z3
+	VPORQ        Z0, Z3, Z3
+	VSUBPD       Z1, Z3, Z3
+	VADDPD       Z2, Z3, Z3
+	VPMOVZXDQ    128(CX), Z4
+	VPMOVZXDQ    192(CX), Z5
+	VPSLLQ       $0x20, Z5, Z5
+	VPORQ        Z5, Z4, Z4
+	VPSRLQ       $0x0c, Z4, Z4
+	VPORQ        Z0, Z4, Z4
+	VSUBPD       Z1, Z4, Z4
+	VADDPD       Z2, Z4, Z4
+	VMOVDQU64    weaveLow<>+0(SB), Z5
+	VPERMI2PD    Z4, Z3, Z5
+	VMOVUPD      Z5, (AX)
+	VMOVDQU64    weaveHigh<>+0(SB), Z5
+	VPERMI2PD    Z4, Z3, Z5
+	VMOVUPD      Z5, 64(AX)
+	VPMOVZXDQ    32(CX), Z3
+	VPMOVZXDQ    96(CX), Z4
+	VPSLLQ       $0x20, Z4, Z4
+	VPORQ        Z4, Z3, Z3
+	VPSRLQ       $0x0c, Z3, Z3
+	VPORQ        Z0, Z3, Z3
+	VSUBPD       Z1, Z3, Z3
+	VADDPD       Z2, Z3, Z3
+	VPMOVZXDQ    160(CX), Z4
+	VPMOVZXDQ    224(CX), Z5
+	VPSLLQ       $0x20, Z5, Z5
+	VPORQ        Z5, Z4, Z4
+	VPSRLQ       $0x0c, Z4, Z4
+	VPORQ        Z0, Z4, Z4
+	VSUBPD       Z1, Z4, Z4
+	VADDPD       Z2, Z4, Z4
+	VMOVDQU64    weaveLow<>+0(SB), Z0
+	VPERMI2PD    Z4, Z3, Z0
+	VMOVUPD      Z0, 128(AX)
+	VMOVDQU64    weaveHigh<>+0(SB), Z0
+	VPERMI2PD    Z4, Z3, Z0
+	VMOVUPD      Z0, 192(AX)
+	VZEROUPPER
+	RET
+
+// func halvesAVX2(dst *float64, w *uint32)
+// Requires: AVX, AVX2
+TEXT ·halvesAVX2(SB), NOSPLIT, $0-16
+	MOVQ         dst+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         $0x3ff0000000000000, DX
+	VMOVQ        DX, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         $0x3ff8000000000000, DX
+	VMOVQ        DX, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $0x3ca0000000000000, DX
+	VMOVQ        DX, X2
+	VBROADCASTSD X2, Y2
+	VPMOVZXDQ    (CX), Y3
+	VPMOVZXDQ    64(CX), Y4
+	VPSLLQ       $0x20, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSRLQ       $0x0c, Y3, Y3
+	VPOR         Y0, Y3, Y3
+	VSUBPD       Y1, Y3, Y3
+	VADDPD       Y2, Y3, Y3
+	VPMOVZXDQ    128(CX), Y4
+	VPMOVZXDQ    192(CX), Y5
+	VPSLLQ       $0x20, Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSRLQ       $0x0c, Y4, Y4
+	VPOR         Y0, Y4, Y4
+	VSUBPD       Y1, Y4, Y4
+	VADDPD       Y2, Y4, Y4
+	VUNPCKLPD    Y4, Y3, Y5
+	VUNPCKHPD    Y4, Y3, Y4
+	VPERM2F128   $0x20, Y4, Y5, Y3
+	VMOVUPD      Y3, (AX)
+	VPERM2F128   $0x31, Y4, Y5, Y3
+	VMOVUPD      Y3, 32(AX)
+	VPMOVZXDQ    16(CX), Y3
+	VPMOVZXDQ    80(CX), Y4
+	VPSLLQ       $0x20, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSRLQ       $0x0c, Y3, Y3
+	VPOR         Y0, Y3, Y3
+	VSUBPD       Y1, Y3, Y3
+	VADDPD       Y2, Y3, Y3
+	VPMOVZXDQ    144(CX), Y4
+	VPMOVZXDQ    208(CX), Y5
+	VPSLLQ       $0x20, Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSRLQ       $0x0c, Y4, Y4
+	VPOR         Y0, Y4, Y4
+	VSUBPD       Y1, Y4, Y4
+	VADDPD       Y2, Y4, Y4
+	VUNPCKLPD    Y4, Y3, Y5
+	VUNPCKHPD    Y4, Y3, Y4
+	VPERM2F128   $0x20, Y4, Y5, Y3
+	VMOVUPD      Y3, 64(AX)
+	VPERM2F128   $0x31, Y4, Y5, Y3
+	VMOVUPD      Y3, 96(AX)
+	VPMOVZXDQ    32(CX), Y3
+	VPMOVZXDQ    96(CX), Y4
+	VPSLLQ       $0x20, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSRLQ       $0x0c, Y3, Y3
+	VPOR         Y0, Y3, Y3
+	VSUBPD       Y1, Y3, Y3
+	VADDPD       Y2, Y3, Y3
+	VPMOVZXDQ    160(CX), Y4
+	VPMOVZXDQ    224(CX), Y5
+	VPSLLQ       $0x20, Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSRLQ       $0x0c, Y4, Y4
+	VPOR         Y0, Y4, Y4
+	VSUBPD       Y1, Y4, Y4
+	VADDPD       Y2, Y4, Y4
+	VUNPCKLPD    Y4, Y3, Y5
+	VUNPCKHPD    Y4, Y3, Y4
+	VPERM2F128   $0x20, Y4, Y5, Y3
+	VMOVUPD      Y3, 128(AX)
+	VPERM2F128   $0x31, Y4, Y5, Y3
+	VMOVUPD      Y3, 160(AX)
+	VPMOVZXDQ    48(CX), Y3
+	VPMOVZXDQ    112(CX), Y4
+	VPSLLQ       $0x20, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSRLQ       $0x0c, Y3, Y3
+	VPOR         Y0, Y3, Y3
+	VSUBPD       Y1, Y3, Y3
+	VADDPD       Y2, Y3, Y3
+	VPMOVZXDQ    176(CX), Y4
+	VPMOVZXDQ    240(CX), Y5
+	VPSLLQ       $0x20, Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VPSRLQ       $0x0c, Y4, Y4
+	VPOR         Y0, Y4, Y4
+	VSUBPD       Y1, Y4, Y4
+	VADDPD       Y2, Y4, Y4
+	VUNPCKLPD    Y4, Y3, Y0
+	VUNPCKHPD    Y4, Y3, Y2
+	VPERM2F128   $0x20, Y2, Y0, Y1
+	VMOVUPD      Y1, 192(AX)
+	VPERM2F128   $0x31, Y2, Y0, Y0
+	VMOVUPD      Y0, 224(AX)
+	VZEROUPPER
+	RET
+
 DATA c3fc71eb851eb851f<>+0(SB)/8, $0x3fc71eb851eb851f
 GLOBL c3fc71eb851eb851f<>(SB), RODATA|NOPTR, $8
 

@@ -29,3 +29,5 @@ func batchChoicesAVX2(members *int, signs *float64, words *uint64, n uint64, rou
 }
 func batchHalvesAVX512(dst *float64, words *uint64, rounds int) { panic("rng: no such kernel") }
 func batchHalvesAVX2(dst *float64, words *uint64, rounds int)   { panic("rng: no such kernel") }
+func halvesAVX512(dst *float64, w *[4 * Lanes]uint32)           { panic("rng: no such kernel") }
+func halvesAVX2(dst *float64, w *[4 * Lanes]uint32)             { panic("rng: no such kernel") }

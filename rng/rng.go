@@ -212,9 +212,12 @@ func (s Source) halves(dst []float64, i0 int) {
 		for len(dst) >= 2*minLanes() {
 			b.words(&w)
 			k := min(len(dst), 2*Lanes)
-			for i := range dst[:k] {
-				at := i/2 + i%2*2*Lanes
-				dst[i] = half(uint64(w[at]) | uint64(w[at+Lanes])<<32)
+			if k < 2*Lanes {
+				var last [2 * Lanes]float64
+				weave(&last, &w)
+				copy(dst, last[:])
+			} else {
+				weave((*[2 * Lanes]float64)(dst), &w)
 			}
 			for i := range b.c0 {
 				b.c0[i] += Lanes
@@ -230,6 +233,21 @@ func (s Source) halves(dst []float64, i0 int) {
 		}
 		dst[1] = half(uint64(w[2]) | uint64(w[3])<<32)
 		dst = dst[2:]
+	}
+}
+
+// weave stores half of the two numbers of each lane of w, lane after lane.
+func weave(dst *[2 * Lanes]float64, w *[4 * Lanes]uint32) {
+	switch cpu.Kernels() {
+	case cpu.AVX512:
+		halvesAVX512(&dst[0], w)
+	case cpu.AVX2:
+		halvesAVX2(&dst[0], w)
+	default:
+		for i := range Lanes {
+			dst[2*i] = half(uint64(w[i]) | uint64(w[Lanes+i])<<32)
+			dst[2*i+1] = half(uint64(w[2*Lanes+i]) | uint64(w[3*Lanes+i])<<32)
+		}
 	}
 }
 
@@ -257,13 +275,30 @@ func (s Source) Spheres(dst []float64, d, i0 int) {
 		panic("rng: Spheres: not a list of rows of d numbers")
 	}
 	s.Normals(dst, i0)
+	// Normals are never 0 exactly, because Float64 is never ½. Four sums at a time, each in order.
+	for ; len(dst) >= 4*d; dst = dst[4*d:] {
+		r0, r1, r2, r3 := dst[:d], dst[d:][:d], dst[2*d:][:d], dst[3*d:][:d]
+		var q0, q1, q2, q3 float64
+		for i, v := range r0 {
+			q0 += float64(v * v)
+			q1 += float64(r1[i] * r1[i])
+			q2 += float64(r2[i] * r2[i])
+			q3 += float64(r3[i] * r3[i])
+		}
+		q0, q1, q2, q3 = 1/math.Sqrt(q0), 1/math.Sqrt(q1), 1/math.Sqrt(q2), 1/math.Sqrt(q3)
+		for i := range r0 {
+			r0[i] *= q0
+			r1[i] *= q1
+			r2[i] *= q2
+			r3[i] *= q3
+		}
+	}
 	for ; len(dst) > 0; dst = dst[d:] {
 		row := dst[:d]
 		var q float64
 		for _, v := range row {
 			q += float64(v * v)
 		}
-		// Normals are never 0 exactly, because Float64 is never ½.
 		c := 1 / math.Sqrt(q)
 		for i := range row {
 			row[i] *= c

@@ -27,6 +27,7 @@ func main() {
 	case "rng":
 		threefry()
 		rows()
+		halves()
 		normals()
 		batches()
 	case "linalg":
