@@ -82,6 +82,9 @@ func OpenJetStream(ctx context.Context, dir string, opt JetStreamOptions) (*JetS
 	if err := refuseNetwork(dir); err != nil {
 		return nil, err
 	}
+	if err := refuseNode(dir); err != nil {
+		return nil, err
+	}
 	lock, err := lockDir(dir, true)
 	if err != nil {
 		return nil, err

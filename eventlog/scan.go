@@ -37,6 +37,9 @@ func scan(dir string, h hooks) (*Report, error) {
 			h.damage(d)
 		}
 	}
+	if err := refuseNode(dir); err != nil {
+		return nil, err
+	}
 	shards := 0
 	switch text, err := os.ReadFile(filepath.Join(dir, markerFile)); {
 	case err == nil:

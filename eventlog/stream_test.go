@@ -1,0 +1,294 @@
+package eventlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+)
+
+// freePorts returns addresses on loopback that nobody listens on.
+func freePorts(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+// streamEngine is one node that is alone, and a Stream on its connection.
+type streamEngine struct{ dir string }
+
+type nodeLog struct {
+	*eventlog.Stream
+	node *eventlog.Node
+	once sync.Once
+}
+
+func (l *nodeLog) Close() error {
+	err := l.Stream.Close()
+	l.once.Do(func() { err = errors.Join(err, l.node.Close()) })
+	return err
+}
+
+func (e *streamEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
+	t.Helper()
+	n, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: e.dir, Cluster: "c", Name: "a", Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := eventlog.OpenStream(t.Context(), n.Conn(), eventlog.StreamOptions{Shards: 2, MaxBytes: int64(limit), Create: n.Fresh(), Logf: t.Logf})
+	if err == nil {
+		err = n.Joined()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nodeLog{Stream: l, node: n}
+}
+
+// TestStream: the conformance suite on a node that is alone.
+func TestStream(t *testing.T) {
+	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine { return &streamEngine{t.TempDir()} })
+}
+
+// trio is three nodes in this process, with a Stream at each.
+type trio struct {
+	t         *testing.T
+	dirs      []string
+	addresses []string
+	nodes     []*eventlog.Node
+	logs      []*eventlog.Stream
+	shards    uint16
+	limit     int64
+}
+
+func newTrio(t *testing.T, shards uint16, limit int64) *trio {
+	c := &trio{t: t, addresses: freePorts(t, 3), shards: shards, limit: limit, nodes: make([]*eventlog.Node, 3), logs: make([]*eventlog.Stream, 3)}
+	for range 3 {
+		c.dirs = append(c.dirs, t.TempDir())
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (c *trio) start(i int) {
+	c.t.Helper()
+	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.nodes[i] = n
+}
+
+// open waits for a majority.
+func (c *trio) open(i int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh()})
+	if err == nil {
+		err = c.nodes[i].Joined()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.logs[i] = l
+}
+
+func (c *trio) stop(i int) {
+	if c.logs[i] != nil {
+		_ = c.logs[i].Close()
+		c.logs[i] = nil
+	}
+	if c.nodes[i] != nil {
+		_ = c.nodes[i].Close()
+		c.nodes[i] = nil
+	}
+}
+
+func (c *trio) Close() error {
+	for i := range 3 {
+		c.stop(i)
+	}
+	return nil
+}
+
+// trioEngine opens a trio for the conformance suite; the log is that of node a.
+type trioEngine struct{ c *trio }
+
+type trioLog struct {
+	*eventlog.Stream
+	c *trio
+}
+
+func (l *trioLog) Close() error {
+	err := l.Stream.Close()
+	_ = l.c.Close()
+	return err
+}
+
+func (e *trioEngine) Open(t *testing.T, limit uint64) eventlogtest.Log {
+	t.Helper()
+	if e.c == nil {
+		e.c = newTrio(t, 2, int64(limit))
+	}
+	for i := range 3 {
+		e.c.start(i)
+	}
+	e.c.open(0)
+	return &trioLog{e.c.logs[0], e.c}
+}
+
+// TestStreamThree: the conformance suite on three nodes.
+func TestStreamThree(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: each case starts three nodes and elects")
+	}
+	eventlogtest.TestLog(t, func(t *testing.T) eventlogtest.Engine { return &trioEngine{} })
+}
+
+// TestThreeNodes: three writers at three nodes, one of which stops and comes back; what was acknowledged is there
+// once, and every node reads the same log.
+func TestThreeNodes(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: elections take seconds")
+	}
+	c := newTrio(t, 1, 1<<30)
+	for i := range 3 {
+		c.start(i)
+	}
+	for i := range 3 {
+		c.open(i)
+	}
+	if _, err := eventlog.OpenStream(t.Context(), c.nodes[0].Conn(), eventlog.StreamOptions{Shards: 2, Replicas: 3}); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("a stream that is not there, of a cluster that has a log: %v", err)
+	}
+	if err := c.logs[0].StepDown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h := eventlogtest.NewHistory()
+	write := func(nodes []int, events int) {
+		var wg sync.WaitGroup
+		for _, i := range nodes {
+			f := follow(t, c.logs[i])
+			w, err := eventlog.NewCommitter(c.logs[i], eventlog.CommitterOptions{Format: eventlog.Format2, Applied: f.applied, Try: time.Second, Patience: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				for range events {
+					if err := h.Append(t.Context(), w); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := w.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				f.stop()
+				if err := <-f.done; !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	write([]int{0, 1, 2}, 40)
+	replicas, err := c.logs[0].Replicas(t.Context())
+	if err != nil || len(replicas) != 3 || !replicas[0].Leader || len(c.nodes[0].Peers()) != 2 {
+		t.Fatalf("%+v, peers %v, error %v", replicas, c.nodes[0].Peers(), err)
+	}
+	leader := int(replicas[0].Name[0] - 'a')
+	c.stop((leader + 1) % 3) // a follower
+	write([]int{leader, (leader + 2) % 3}, 20)
+	c.start((leader + 1) % 3)
+	c.open((leader + 1) % 3)
+	write([]int{0, 1, 2}, 10)
+	var ends []eventlog.Head
+	for i := range 3 {
+		chain, err := eventlog.Tail(t.Context(), c.logs[i], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, _ := chain.Rolling()
+		ends = append(ends, end)
+	}
+	if ends[0] != ends[1] || ends[0] != ends[2] {
+		t.Errorf("the nodes read different logs: %v", ends)
+	}
+	if err := h.Check(t.Context(), c.logs[leader]); err != nil || len(h.Acked) != 190 {
+		t.Errorf("%d events acknowledged, error %v", len(h.Acked), err)
+	}
+}
+
+// TestOtherKind: neither kind of directory is opened as the other, by any program, and nothing in it changes.
+func TestOtherKind(t *testing.T) {
+	one, node := t.TempDir(), t.TempDir()
+	eventlog.Works(t, one)
+	n, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: node, Cluster: "c", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *eventlog.LockedError
+	if _, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: node, Cluster: "c", Name: "a"}); !errors.As(err, &locked) {
+		t.Errorf("twice: %v", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state := func(dir string) (s string) {
+		_ = filepath.Walk(dir, func(name string, info os.FileInfo, err error) error {
+			if err == nil && !info.IsDir() && info.Name() != "lock" {
+				s += fmt.Sprintln(name, info.Size(), info.ModTime())
+			}
+			return err
+		})
+		return s
+	}
+	odd := t.TempDir()
+	if err := os.WriteFile(filepath.Join(odd, "letter.txt"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := state(one) + state(node) + state(odd)
+	for what, open := range map[string]func() error{
+		"the log of a single machine": func() error {
+			_, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: one, Cluster: "c", Name: "a"})
+			return err
+		},
+		"cluster c, node a": func() error {
+			_, err := eventlog.OpenJetStream(t.Context(), node, eventlog.JetStreamOptions{})
+			return err
+		},
+		"a replica of a cluster's log": func() error { _, err := eventlog.Verify(node); return err },
+		"not of cluster c, node b": func() error {
+			_, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: node, Cluster: "c", Name: "b"})
+			return err
+		},
+		"files that are no replica": func() error {
+			_, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: odd, Cluster: "c", Name: "b"})
+			return err
+		},
+	} {
+		var other *eventlog.OtherKindError
+		if err := open(); !errors.As(err, &other) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if after := state(one) + state(node) + state(odd); after != before {
+		t.Errorf("something changed:\n%s\n%s", before, after)
+	}
+}
