@@ -55,11 +55,16 @@ var Kinds = spec.Registry[Builder]{
 type Spec struct {
 	Kind string
 	Builder
+
+	kinds *spec.Kinds // where its kind is looked up; nil for Kinds
 }
+
+// BindKinds implements spec.Binder.
+func (s *Spec) BindKinds(kinds *spec.Kinds) { s.kinds = kinds }
 
 // DecodeSpec reads the table v at path.
 func (s *Spec) DecodeSpec(v any, path string) error {
-	b, err := spec.DecodeTable(Kinds, v, path)
+	b, err := spec.DecodeTable(spec.In(s.kinds, Kinds), v, path)
 	if err != nil {
 		return err
 	}
@@ -73,7 +78,7 @@ func (s *Spec) DecodeSpec(v any, path string) error {
 }
 
 // ExpandSpec multiplies out the sweeps in the table v.
-func (s *Spec) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(Kinds, v) }
+func (s *Spec) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(spec.In(s.kinds, Kinds), v) }
 
 // String returns the kind.
 func (s Spec) String() string { return s.Kind }

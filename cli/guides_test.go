@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,7 @@ func TestGuides(t *testing.T) {
 		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},
-		{"docs/guide/own-policies.md", []string{"160 cells are in out", "out/report.html"}},
+		{"docs/guide/own-policies.md", []string{"runs/decay/report.html", "runs/tuned/report.html", "environment,policy,replication,round,switches"}},
 	} {
 		covered[filepath.Base(g.page)] = true
 		t.Run(filepath.Base(g.page), func(t *testing.T) {
@@ -82,6 +83,41 @@ func TestGuides(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadmeProgram: the program of the README has at most 25 lines and prints what its comment says.
+func TestReadmeProgram(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(text), "```go\n")
+	program, _, ok := strings.Cut(program, "```")
+	if lines := strings.Count(program, "\n"); !ok || lines > 25 {
+		t.Fatalf("the program has %d lines, expected at most 25", lines)
+	}
+	if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {
+		t.Errorf("the program is not formatted, error %v", err)
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string]string{"main.go": program, "go.mod": "module example.com/mine\n\ngo 1.26.0\n", "go.work": "go 1.26.0\n\nuse (\n\t.\n\t" + filepath.ToSlash(root) + "\n)\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("go", "run", ".")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "GOFLAGS=")
+	out, err := c.CombinedOutput()
+	_, want, _ := strings.Cut(program, `err2) // `)
+	want, _, _ = strings.Cut(want, "\n")
+	if err != nil || want == "" || strings.TrimSpace(string(out)) != want+" <nil> <nil>" {
+		t.Errorf("it prints %q, expected %q, error %v", out, want, err)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"troupe/actionset"
-	"troupe/env"
 	"troupe/experiments"
 	"troupe/sim"
 	"troupe/spec"
@@ -48,8 +46,8 @@ func topicsOf(kinds sim.Catalogue) []topic {
 	return []topic{
 		{"policies", `Policies: [[policy]] kind = "NAME"`, kindsOf(kinds.Policies)},
 		{"environments", `Environments: [[environment]] kind = "NAME"`, kindsOf(kinds.Environments)},
-		{"sets", `Action sets: set = { kind = "NAME" }`, kindsOf(actionset.Kinds)},
-		{"noise", `Noise: noise = { kind = "NAME" }`, kindsOf(env.Laws)},
+		{"sets", `Action sets: set = { kind = "NAME" }`, kindsOf(kinds.Sets)},
+		{"noise", `Noise: noise = { kind = "NAME" }`, kindsOf(kinds.Noise)},
 	}
 }
 
@@ -100,7 +98,7 @@ Topics: ` + strings.Join(names, ", ") + ".",
 				listSpec(w)
 				return nil
 			case "record":
-				listRecord(w)
+				listRecord(w, catalogue)
 				return nil
 			}
 			for _, t := range topics {
@@ -210,10 +208,10 @@ func optionRows(w io.Writer, options []spec.Option) {
 }
 
 // listRecord explains what a spec can record beside regret and reward.
-func listRecord(w io.Writer) {
+func listRecord(w io.Writer, kinds sim.Catalogue) {
 	fmt.Fprint(w, "Diagnostics: record = [\"NAME\", ...], written to diagnostics.csv at every checkpoint\n\n")
 	var rows [][]string
-	for _, q := range sim.Quantities {
+	for _, q := range kinds.Quantities() {
 		rows = append(rows, []string{q.Name, q.Doc}, []string{"", "for " + q.Who}, []string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
 	}
 	columns(w, rows)

@@ -56,7 +56,7 @@ A list where a single value is expected is a sweep. Keys without a default must 
 `)
 	optionTable(&b, sim.Keys())
 	b.WriteString("\n### record\n\n| Name | What | Columns | For |\n| --- | --- | --- | --- |\n")
-	for _, q := range sim.Quantities {
+	for _, q := range sim.Builtin {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", q.Name, cell(q.Doc), cell(strings.Join(q.Columns, ", ")), cell(q.Who))
 	}
 	for _, topic := range topicsOf(sim.Kinds()) {

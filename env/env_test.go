@@ -448,8 +448,8 @@ func all(t *testing.T) map[string]Options {
 		"drift":          linear(func(o *LinearOptions) { o.Drift = 0.3 }),
 		"misspecified":   linear(func(o *LinearOptions) { o.Set, o.Misspecification = random(false), 0.5 }),
 		"all at once":    linear(func(o *LinearOptions) { o.Set, o.Misspecification, o.Drift = random(true), 0.5, 0.2 }),
-		"bernoulli":      linear(func(o *LinearOptions) { o.Noise = Noise{"bernoulli", &Bernoulli{Values: "plus-minus"}} }),
-		"heavy tails":    linear(func(o *LinearOptions) { o.Noise = Noise{"student-t", &StudentT{DF: 3, Scale: 1}} }),
+		"bernoulli":      linear(func(o *LinearOptions) { o.Noise = Noise{Kind: "bernoulli", Law: &Bernoulli{Values: "plus-minus"}} }),
+		"heavy tails":    linear(func(o *LinearOptions) { o.Noise = Noise{Kind: "student-t", Law: &StudentT{DF: 3, Scale: 1}} }),
 		"russo":          russo,
 		"contexts":       moving,
 		"fixed context":  still,
@@ -541,6 +541,16 @@ func TestSettle(t *testing.T) {
 
 func second(_ float64, err error) error { return err }
 
+// Every kind and variant keeps the contract of an environment.
+func TestConformance(t *testing.T) {
+	var data dataset.Source
+	for name, o := range all(t) {
+		t.Run(name, func(t *testing.T) {
+			bandittest.TestEnvironment(t, func(k rng.Key) (bandit.Environment, error) { return o.Build(k, &data) }, bandittest.EnvironmentConfig{})
+		})
+	}
+}
+
 // Fixed sets are offered as the same value; redrawn ones differ from round to round.
 func TestOffer(t *testing.T) {
 	for name, same := range map[string]bool{"ball": true, "arms": true, "drift": true, "misspecified": true, "fixed context": true, "redraw": false, "contexts": false} {
@@ -600,7 +610,7 @@ func TestMisspecification(t *testing.T) {
 	o := NewLinear()
 	o.D, o.Misspecification = 3, epsilon
 	o.Set = set(t, spec.Raw{"kind": "random-sphere", "arms": int64(200)})
-	o.Noise = Noise{"none", &None{}}
+	o.Noise = Noise{Kind: "none", Law: &None{}}
 	e := build(t, o, key(6))
 	s := offer(t, e, key(6), 1).(bandit.Finite)
 	theta := e.(Truth).Theta()

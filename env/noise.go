@@ -38,24 +38,28 @@ var Laws = spec.Registry[Law]{
 type Noise struct {
 	Kind string
 	Law
+
+	kinds *spec.Kinds // where its kind is looked up; nil for Laws
 }
+
+// BindKinds implements spec.Binder.
+func (n *Noise) BindKinds(kinds *spec.Kinds) { n.kinds = kinds }
 
 // DecodeSpec reads the table v at path.
 func (n *Noise) DecodeSpec(v any, path string) error {
-	law, err := spec.DecodeTable(Laws, v, path)
+	law, err := spec.DecodeTable(spec.In(n.kinds, Laws), v, path)
 	if err != nil {
 		return err
 	}
 	if err := law.Check(); err != nil {
-		e := err.(*spec.Error)
-		return &spec.Error{Path: spec.Join(path, e.Path), Msg: e.Msg}
+		return spec.Under(path, err)
 	}
 	n.Kind, n.Law = v.(spec.Raw)["kind"].(string), law
 	return nil
 }
 
 // ExpandSpec multiplies out the sweeps in the table v.
-func (n *Noise) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(Laws, v) }
+func (n *Noise) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(spec.In(n.kinds, Laws), v) }
 
 // String returns the kind.
 func (n Noise) String() string { return n.Kind }
@@ -66,8 +70,7 @@ func (n Noise) check() error {
 		return wrong("noise", "is missing")
 	}
 	if err := n.Check(); err != nil {
-		e := err.(*spec.Error)
-		return &spec.Error{Path: spec.Join("noise", e.Path), Msg: e.Msg}
+		return spec.Under("noise", err)
 	}
 	return nil
 }

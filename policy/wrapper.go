@@ -8,19 +8,25 @@ import (
 )
 
 // Base is the option `base` of a policy made of another: a nested policy table.
-type Base struct{ Options }
+type Base struct {
+	Options
+	kinds *spec.Kinds // where its kind is looked up; nil for Kinds
+}
 
 // defaultBase is what a wrapper wraps when nothing is said.
-func defaultBase() Base { return Base{&EnsembleOptions{}} }
+func defaultBase() Base { return Base{Options: &EnsembleOptions{}} }
 
 // DecodeSpec implements spec.Decoder.
 func (b *Base) DecodeSpec(v any, path string) (err error) {
-	b.Options, err = spec.DecodeTable(Kinds, v, path)
+	b.Options, err = spec.DecodeTable(spec.In(b.kinds, Kinds), v, path)
 	return err
 }
 
+// BindKinds implements spec.Binder.
+func (b *Base) BindKinds(kinds *spec.Kinds) { b.kinds = kinds }
+
 // ExpandSpec implements spec.Decoder.
-func (b *Base) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(Kinds, v) }
+func (b *Base) ExpandSpec(v any) []spec.Choice { return spec.ExpandTable(spec.In(b.kinds, Kinds), v) }
 
 // String describes the default for listings.
 func (b *Base) String() string { return `{ kind = "ensemble" }` }

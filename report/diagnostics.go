@@ -23,16 +23,14 @@ type Also map[string][]float64
 // columns are those of the manifest's record, every cell is one of results.csv with the same
 // checkpoints, and a column is filled in all rows of a cell or in none.
 func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData) error {
-	names := make([]string, 0, len(sim.Quantities))
-	for _, q := range sim.Quantities {
-		names = append(names, q.Name)
+	quantities, err := m.Quantities()
+	if err != nil {
+		return fmt.Errorf("manifest.json: %w", err)
 	}
-	for i, name := range m.Record {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("manifest.json: record[%d]: is %q, expected one of %s", i, name, strings.Join(names, ", "))
-		}
+	var cols []string
+	for _, q := range quantities {
+		cols = append(cols, q.Columns...)
 	}
-	cols := sim.DiagnosticsColumns(m.Record)
 	header := "environment,policy,replication,round," + strings.Join(cols, ",")
 	in := csv.NewReader(bytes.NewReader(data))
 	in.ReuseRecord = true
@@ -162,7 +160,8 @@ type recorded struct {
 	table  *chart.Table
 }
 
-// diagnostics returns the figures of what the spec asked to record, in the order of sim.Quantities.
+// diagnostics returns the figures of what the spec asked to record, in the order of the columns of
+// diagnostics.csv.
 func (a *Analysis) diagnostics(id string) []recorded {
 	var out []recorded
 	for _, r := range []recorded{a.armsFigure(id), a.spectrumFigure(id), a.optimismFigure(id), a.coverageFigure(id)} {
@@ -170,7 +169,52 @@ func (a *Analysis) diagnostics(id string) []recorded {
 			out = append(out, r)
 		}
 	}
+	for _, q := range a.Run.Manifest.Recorders {
+		for _, column := range q.Columns {
+			if r := a.recorderFigure(id, q, column); r.figure != nil {
+				out = append(out, r)
+			}
+		}
+	}
 	return out
+}
+
+// recorderFigure shows a column of a recorder of the program's own catalogue.
+func (a *Analysis) recorderFigure(id string, q sim.Quantity, column string) recorded {
+	p, _ := a.track(column)
+	if p == nil {
+		return recorded{}
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, m := range p.Marks {
+		for _, v := range slices.Concat(m.Y, m.Lo, m.Hi) {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	if lo >= 0 && lo < hi/2 {
+		lo = 0
+	}
+	dec := max(0, min(6, 2-int(math.Floor(math.Log10(max(hi, -lo, 1e-9))))))
+	ticks := chart.LinearTicks(lo, hi, 4)
+	p.Y = chart.Axis{Caption: column, Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
+	t := &chart.Table{ID: id + slug(column), Title: column + ": " + a.Name,
+		Note: "Means over the replications in the last round.",
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: column, Head: column + ", at T", Dec: dec},
+			{Key: "se", Head: "± s.e.", Dec: dec, Extra: true}}}
+	last := len(a.Rounds) - 1
+	for _, i := range a.Order {
+		v := a.also(i, column)
+		if v == nil {
+			continue
+		}
+		se := chart.Empty()
+		if a.R() > 1 {
+			se = chart.Num(stderr(v[last]))
+		}
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se}})
+	}
+	return recorded{&chart.Figure{ID: id + slug(column), Title: column, Low: true, Panels: []*chart.Panel{p},
+		How: fmt.Sprintf("%s; %s.", upperFirst(strings.TrimSuffix(q.Doc, ".")), a.means(p))}, t}
 }
 
 // early is the first checkpoint of the figures on a log axis: the first decade of a long run is

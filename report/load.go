@@ -82,6 +82,22 @@ func Load(dir string) (*Run, error) {
 	return run, nil
 }
 
+// Of is Load for the outcome of a run that is still in memory, with or without a directory.
+func Of(out *sim.Outcome) (*Run, error) {
+	run := &Run{Manifest: out.Manifest}
+	if err := checkManifest(&run.Manifest); err != nil {
+		return nil, err
+	}
+	var err error
+	if run.Envs, err = parseResults(sim.ResultsFile, out.Results, &run.Manifest); err != nil {
+		return nil, err
+	}
+	if out.Also != nil {
+		err = parseDiagnostics(sim.DiagnosticsFile, out.Also, &run.Manifest, run.Envs)
+	}
+	return run, err
+}
+
 // jsonPosition adds line and column to an error of encoding/json.
 func jsonPosition(raw []byte, err error) error {
 	var off int64

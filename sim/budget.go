@@ -108,7 +108,7 @@ func (x *Experiment) fitting(done int, each, left float64) int {
 
 // mostReplications is the number of replications that the limits of an experiment allow.
 func (x *Experiment) mostReplications() int {
-	one := len(x.Environments) * len(x.Policies) * len(x.Checkpoints) * (1 + len(DiagnosticsColumns(x.Record)))
+	one := len(x.Environments) * len(x.Policies) * len(x.Checkpoints) * (1 + len(x.diagnosticsColumns()))
 	return max(1, min(maxReplications, maxRows/one))
 }
 
@@ -136,7 +136,7 @@ func (r *runner) allow(wanted map[string]bool) error {
 	keys := make([]string, 4*n+64)
 	for e := range r.x.Environments {
 		for p := range r.x.Policies {
-			program, err := r.o.programOf(r.x.Environments[e].Options, r.x.Policies[p].Options)
+			program, err := r.programOf(e, p)
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 		if err != nil {
 			return entry{}, err
 		}
-		if notes = newDiary(x.Record, world, set, pol, deltaOf(x.Policies[c.p].Table)); notes != nil {
+		if notes = x.newDiary(world, set, pol, deltaOf(x.Policies[c.p].Table)); notes != nil {
 			pol = notes.who
 		}
 	}
@@ -95,7 +95,7 @@ func (w *recorder) Round(t int, regret, reward float64) error {
 	w.reward += reward
 	mark := t == w.at[len(w.entry.Regret)]
 	if w.diary != nil {
-		if err := w.diary.round(t, regret, mark); err != nil {
+		if err := w.diary.round(t, regret, reward, mark); err != nil {
 			return err
 		}
 	}

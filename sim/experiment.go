@@ -27,15 +27,6 @@ const (
 	maxHypothesis   = 2_000       // characters of a hypothesis
 )
 
-// Catalogue is where the kinds that a spec file names are looked up.
-type Catalogue struct {
-	Environments spec.Registry[env.Options]
-	Policies     spec.Registry[policy.Options]
-}
-
-// Kinds is the catalogue of everything there is.
-func Kinds() Catalogue { return Catalogue{env.Kinds, policy.Kinds} }
-
 // Experiment is a decoded spec file.
 type Experiment struct {
 	Name         string
@@ -44,7 +35,7 @@ type Experiment struct {
 	Horizon      int
 	Replications int
 	Checkpoints  []int    // increasing, the last is Horizon
-	Record       []string // quantities to write to diagnostics.csv, in the order of Quantities
+	Record       []string // quantities to write to diagnostics.csv, in the order of Catalogue.Quantities
 	Reference    string   // the policy that the others are compared with, "" for none
 	Environments []Case[env.Options]
 	Policies     []Case[policy.Options]
@@ -55,8 +46,9 @@ type Experiment struct {
 	Stream string
 
 	src    *spec.File
-	kinds  Catalogue
-	stated bool // the spec says the horizon
+	kinds  Catalogue // as Parse got it
+	bound  Catalogue // its nested tables know it
+	stated bool      // the spec says the horizon
 }
 
 // Case is one [[environment]] or [[policy]] table after sweeps were multiplied out.
@@ -106,14 +98,15 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := decode(tree, kinds)
+	bound := kinds.bind()
+	x, err := decode(tree, bound)
 	if err != nil {
 		return nil, src.Locate(err)
 	}
 	if x.Name == "" {
 		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
 	}
-	x.Text, x.src, x.kinds = text, src, kinds
+	x.Text, x.src, x.kinds, x.bound = text, src, kinds, bound
 	return x, nil
 }
 
@@ -156,7 +149,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	if x.Policies, err = decodeCases(tree, "policy", kinds.Policies); err != nil {
 		return nil, err
 	}
-	if x.Record, err = checkRecord(h.Record); err != nil {
+	if x.Record, err = kinds.checkRecord(h.Record); err != nil {
 		return nil, err
 	}
 	if x.Reference = h.Reference; tree["reference"] != nil {
@@ -168,7 +161,7 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference, spec.Suggest(x.Reference, names))
 		}
 	}
-	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(DiagnosticsColumns(x.Record))); rows > maxRows {
+	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(kinds.columns(x.Record))); rows > maxRows {
 		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d", x.Replications, rows, maxRows)
 	}
 	return x, nil

@@ -18,7 +18,7 @@ func (x *Experiment) Grid(p int) ([]PolicyCase, error) {
 	for k, v := range c.Tune {
 		raw[k] = v
 	}
-	choices := spec.Expand(x.kinds.Policies, raw)
+	choices := spec.Expand(x.bound.Policies, raw)
 	if len(choices) > maxCases {
 		return nil, x.src.Locate(spec.Errorf(at, "makes more than %d combinations", maxCases))
 	}
@@ -27,7 +27,7 @@ func (x *Experiment) Grid(p int) ([]PolicyCase, error) {
 		table := choice.Value.(spec.Raw)
 		g := PolicyCase{path: c.path, chosen: choice.Swept, Swept: []string{}}
 		var err error
-		if g.Options, err = spec.Decode(x.kinds.Policies, table, at); err != nil {
+		if g.Options, err = spec.Decode(x.bound.Policies, table, at); err != nil {
 			return nil, x.src.Locate(err)
 		}
 		g.Kind, g.Table = c.Kind, maps.Clone(table)

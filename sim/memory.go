@@ -87,7 +87,7 @@ func (r *runner) fits() error {
 	limit := r.o.memory()
 	numbers := 0
 	for range r.x.Record {
-		numbers = len(DiagnosticsColumns(r.x.Record))
+		numbers = len(r.x.diagnosticsColumns())
 	}
 	rows := float64(r.x.Cells()) * float64(len(r.x.Checkpoints))
 	const csvRow, csvNumber = 60, 20 // bytes, about

@@ -20,7 +20,7 @@
 //	                checkpoint of each cell, in the order of the spec; regret and reward are sums
 //	                over the rounds 1 … round, printed in the shortest form that reads back exactly
 //	diagnostics.csv what else the spec asks for with record = [...], at the same checkpoints: shares of
-//	                actions, singular values, optimism, coverage (see Quantities)
+//	                actions, singular values, optimism, coverage (see Builtin)
 //	manifest.json   the Manifest
 //	cells.journal   finished cells in the order in which they finished (see journal.go)
 package sim

@@ -62,13 +62,18 @@ func outsideValue(v reflect.Value, depth int) bool {
 	return false
 }
 
-// programOf returns what computes the cells of an environment and a policy: the engine for built-in
-// kinds, the executable for others, or what the caller said.
-func (o *Options) programOf(world, pol any) (string, error) {
+// programOf returns what computes the cells of an environment and a policy.
+func (r *runner) programOf(e, p int) (string, error) {
+	return r.o.programOf(r.x.Environments[e].Options, r.x.Policies[p].Options, r.x.recorded())
+}
+
+// programOf returns the engine for built-in kinds, the executable for other kinds and recorders, or what the
+// caller said.
+func (o *Options) programOf(world, pol any, recorders []Quantity) (string, error) {
 	if o.Program != "" {
 		return o.Program, nil
 	}
-	if outside(world) || outside(pol) {
+	if outside(world) || outside(pol) || len(recorders) > 0 {
 		return executable()
 	}
 	return fmt.Sprintf("engine %d", Engine), nil

@@ -49,7 +49,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	}
 	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
 	m.ResultsSHA = hash(csv)
-	m.Record, m.Reference, m.Diagnostics = x.Record, x.Reference, ""
+	m.Record, m.Recorders, m.Reference, m.Diagnostics = x.Record, x.recorded(), x.Reference, ""
 	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 && (r.old.Reference != x.Reference || r.old.LateReference)
 	if also != nil {
 		out[DiagnosticsFile], m.Diagnostics = also, hash(also)

@@ -48,7 +48,7 @@ func (r *runner) nameCells() error {
 	r.keys, r.stems = make([]string, len(r.cells)), make([]string, len(r.cells))
 	for e := range x.Environments {
 		for p := range x.Policies {
-			program, err := r.o.programOf(x.Environments[e].Options, x.Policies[p].Options)
+			program, err := r.programOf(e, p)
 			if err != nil {
 				return err
 			}

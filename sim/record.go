@@ -20,19 +20,12 @@ import (
 // round t was chosen from, after t − 1 updates. Nothing is drawn for it and nothing is changed, so
 // results.csv is the same with and without; what is not asked for costs nothing.
 
-// Quantity is something a spec can ask to record.
-type Quantity struct {
-	Name    string   // in record = [...]
-	Columns []string // of diagnostics.csv
-	Doc     string   // one line
-	Who     string   // who has it
-}
-
 // ranks is how many of the best arms have a column of their own.
 const ranks = 5
 
-// Quantities is everything that record can name, in the order of the columns of diagnostics.csv.
-var Quantities = []Quantity{
+// Builtin is what record can name without a recorder of the catalogue, in the order of the columns of
+// diagnostics.csv.
+var Builtin = []Quantity{
 	{"actions", []string{"action_1", "action_2", "action_3", "action_4", "action_5"},
 		"share of the rounds so far in which the best, second best, … arm of the round was played",
 		"environments with finite action sets"},
@@ -45,38 +38,6 @@ var Quantities = []Quantity{
 	{"coverage", []string{"distance", "distance_max"},
 		"‖θ* − θ̂‖_V/β: at most 1 while θ* is in the confidence ellipsoid; now, and the largest so far",
 		"policies with a ridge regression in environments with a θ*"},
-}
-
-// checkRecord refuses names that are no quantity, and names given twice, and puts the rest in the
-// order of Quantities.
-func checkRecord(names []string) ([]string, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	var valid []string
-	for _, q := range Quantities {
-		valid = append(valid, q.Name)
-	}
-	for i, name := range names {
-		switch {
-		case !slices.Contains(valid, name):
-			return nil, spec.Errorf(spec.Element("record", i), "is %q%s", name, spec.Suggest(name, valid))
-		case slices.Contains(names[:i], name):
-			return nil, spec.Errorf(spec.Element("record", i), "is %q for the second time", name)
-		}
-	}
-	return slices.DeleteFunc(valid, func(name string) bool { return !slices.Contains(names, name) }), nil
-}
-
-// DiagnosticsColumns returns the columns of diagnostics.csv for the quantities named.
-func DiagnosticsColumns(record []string) []string {
-	var out []string
-	for _, q := range Quantities {
-		if slices.Contains(record, q.Name) {
-			out = append(out, q.Columns...)
-		}
-	}
-	return out
 }
 
 // watched is a policy that remembers what it was offered and what it chose.
@@ -176,6 +137,7 @@ type diary struct {
 	counts  [ranks]int // by rank of the arm
 	arm     bandit.Action
 	largest float64 // distance_max
+	probes  []probe
 	best    bandit.Action
 	u, v    []float64
 	factor  *linalg.Factor
@@ -183,9 +145,18 @@ type diary struct {
 	square  []float64
 }
 
+// probe is a recorder at work in a cell.
+type probe struct {
+	Probe
+	name    string
+	columns []string
+	values  []float64
+}
+
 // newDiary returns the diary of a cell for what is asked for and what is there; nil when that is
 // nothing. set is a set of the environment, delta the confidence level of the policy.
-func newDiary(record []string, world bandit.Environment, set bandit.ActionSet, pol bandit.Policy, delta float64) *diary {
+func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, pol bandit.Policy, delta float64) *diary {
+	record := x.Record
 	w := &diary{who: &watched{Policy: pol}, world: world, sigma: 1, delta: delta}
 	w.truth, _ = world.(env.Truth)
 	if n, ok := world.(env.Noisy); ok {
@@ -200,7 +171,12 @@ func newDiary(record []string, world bandit.Environment, set bandit.ActionSet, p
 	w.spectrum = slices.Contains(record, "spectrum") && has
 	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.mixed
 	w.coverage = slices.Contains(record, "coverage") && reg != nil && w.truth != nil
-	if !w.actions && !w.spectrum && !w.optimism && !w.coverage {
+	for _, q := range x.recorded() {
+		if p := x.kinds.Recorders[q.Name].New(RecordedCell{world, pol, set, x.Horizon}); p != nil {
+			w.probes = append(w.probes, probe{p, q.Name, q.Columns, make([]float64, len(q.Columns))})
+		}
+	}
+	if !w.actions && !w.spectrum && !w.optimism && !w.coverage && w.probes == nil {
 		return nil
 	}
 	w.values = make(map[string][]float64)
@@ -223,14 +199,19 @@ func (w *diary) has(name string) bool {
 	case "coverage":
 		return w.coverage
 	}
-	return false
+	return slices.ContainsFunc(w.probes, func(p probe) bool { return p.name == name })
 }
 
 // round is called in round t, after the choice and before the update; mark says that t is a
 // checkpoint. Cost: for actions one Regret for each arm and round, for coverage d² a round; the
 // others cost at checkpoints only, m·d² for the spectrum and an oracle call for each model for
 // optimism.
-func (w *diary) round(t int, regret float64, mark bool) error {
+func (w *diary) round(t int, regret, reward float64, mark bool) error {
+	for _, p := range w.probes {
+		if err := p.round(w, Round{t, w.who.set, *w.who.x, regret, reward}, mark); err != nil {
+			return fmt.Errorf("recorder %q: %w", p.name, err)
+		}
+	}
 	if w.actions {
 		if err := w.rank(t, regret, mark); err != nil {
 			return err
@@ -251,6 +232,22 @@ func (w *diary) round(t int, regret float64, mark bool) error {
 	}
 	if w.optimism {
 		return w.optimistic()
+	}
+	return nil
+}
+
+// round shows the probe a round and writes down its values at a checkpoint.
+func (p probe) round(w *diary, r Round, mark bool) error {
+	if err := p.Round(r); err != nil || !mark {
+		return err
+	}
+	if err := p.Values(p.values); err != nil {
+		return err
+	}
+	for i, v := range p.values {
+		if err := w.put(p.columns[i], v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -411,8 +408,8 @@ func deltaOf(table spec.Raw) float64 {
 }
 
 // unmeasured says why a quantity that was asked for is not there.
-func unmeasured(name string) string {
-	for _, q := range Quantities {
+func (x *Experiment) unmeasured(name string) string {
+	for _, q := range x.kinds.Quantities() {
 		if q.Name == name {
 			return fmt.Sprintf("is %q, which nothing in this experiment has: it is for %s", name, q.Who)
 		}

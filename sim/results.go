@@ -57,7 +57,7 @@ func resultsCSV(x *Experiment, cells []entry) []byte {
 // diagnosticsCSV prints what else was recorded, in the order of results.csv, one line for each
 // checkpoint of each cell that has something; a column that a cell does not have is empty.
 func diagnosticsCSV(x *Experiment, cells []entry) []byte {
-	cols := DiagnosticsColumns(x.Record)
+	cols := x.diagnosticsColumns()
 	b := bytes.NewBufferString("environment,policy,replication,round," + strings.Join(cols, ",") + "\n")
 	var line []byte
 	for e := range x.Environments {

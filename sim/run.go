@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -89,6 +90,28 @@ func (o *Outcome) Curve(e, p int) [][]float64 {
 		}
 	}
 	return out
+}
+
+// Row is one line of results.csv: the sums of one replication over the rounds 1 to Round.
+type Row struct {
+	Environment, Policy string
+	Replication, Round  int // from 1
+	Regret, Reward      float64
+}
+
+// Rows yields the lines of results.csv in their order.
+func (o *Outcome) Rows() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		x := o.x
+		for i, c := range o.cells {
+			e, p, r := i/x.Replications/len(x.Policies), i/x.Replications%len(x.Policies), i%x.Replications
+			for k, sum := range c.Regret {
+				if !yield(Row{x.Environments[e].Name, x.Policies[p].Name, r + 1, x.Checkpoints[k], sum, c.Reward[k]}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Errors of Run.
@@ -272,7 +295,7 @@ func (r *runner) rehearse() error {
 			together := c.Late == nil && r.able(world, pol, key)
 			r.together = append(r.together, together)
 			r.measure(pc.path, where, before, together)
-			if notes := newDiary(x.Record, world, set, pol, deltaOf(pc.Table)); notes != nil {
+			if notes := x.newDiary(world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
 				}
@@ -281,7 +304,7 @@ func (r *runner) rehearse() error {
 	}
 	for _, name := range x.Record {
 		if !recorded[name] {
-			return x.src.Locate(spec.Errorf("record", "%s", unmeasured(name)))
+			return x.src.Locate(spec.Errorf("record", "%s", x.unmeasured(name)))
 		}
 	}
 	return r.fits()

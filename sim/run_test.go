@@ -423,21 +423,21 @@ func TestProgramOf(t *testing.T) {
 	var o Options
 	real := parseReal(t, sideBySide)
 	for kind, mk := range policy.Kinds {
-		if p, err := o.programOf(real.Environments[0].Options, mk()); err != nil || p != "engine 1" && !strings.HasPrefix(p, "engine ") {
+		if p, err := o.programOf(real.Environments[0].Options, mk(), nil); err != nil || p != "engine 1" && !strings.HasPrefix(p, "engine ") {
 			t.Errorf("policy %s is computed by %q, error %v", kind, p, err)
 		}
 	}
 	for kind, mk := range env.Kinds {
-		if p, err := o.programOf(mk(), real.Policies[0].Options); err != nil || !strings.HasPrefix(p, "engine ") {
+		if p, err := o.programOf(mk(), real.Policies[0].Options, nil); err != nil || !strings.HasPrefix(p, "engine ") {
 			t.Errorf("environment %s is computed by %q, error %v", kind, p, err)
 		}
 	}
 	fake := parse(t, mixed)
-	if p, err := o.programOf(fake.Environments[0].Options, real.Policies[0].Options); err != nil || len(p) != 64 {
+	if p, err := o.programOf(fake.Environments[0].Options, real.Policies[0].Options, nil); err != nil || len(p) != 64 {
 		t.Errorf("an outside environment is computed by %q, error %v", p, err)
 	}
 	nested := &policy.MixedOptions{Base: policy.Base{Options: fake.Policies[0].Options}}
-	if p, err := o.programOf(real.Environments[0].Options, nested); err != nil || len(p) != 64 {
+	if p, err := o.programOf(real.Environments[0].Options, nested, nil); err != nil || len(p) != 64 {
 		t.Errorf("an outside policy inside a built-in one is computed by %q, error %v", p, err)
 	}
 }
