@@ -241,7 +241,7 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 				if n++; n > feature.MaxNonzeros {
 					return fmt.Errorf("more than %d features with interactions, expected at most that", feature.MaxNonzeros)
 				}
-				square += x * x
+				square += float64(x * x)
 				sum += id * math.Float64bits(x)
 				if len(ids) >= maxIdentities {
 					complete = false
