@@ -53,6 +53,12 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 	}
 	e := &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
 	switch {
+	case errors.Is(err, eventlog.ErrUnknown):
+		e.Want, e.Unknown = "it is not known whether it was recorded", true
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // before anything was sent
+		e = tooLate(err)
+	case errors.Is(err, eventlog.ErrUnsettled), errors.Is(err, eventlog.ErrDown):
+		e.Want = "the log is being opened again, or has not answered for an earlier record yet"
 	case errors.Is(err, eventlog.ErrFull):
 		if s.full.CompareAndSwap(false, true) { // the error names the disk or the limit
 			s.opt.Logger.Error("the log is full, decisions and rewards are refused", "error", err.Error())
@@ -61,8 +67,6 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 	case errors.Is(err, eventlog.ErrBusy):
 		s.refused.Add(1)
 		e.Code, e.Want = TooBusy, "too much is waiting for the log"
-	case errors.Is(err, eventlog.ErrUnknown):
-		e.Want, e.Unknown = "it is not known whether it was recorded", true
 	case errors.Is(err, eventlog.ErrVoid):
 		e.Want = "it was stored too late and does not count; repeat the call"
 	case errors.Is(err, eventlog.ErrTooLarge):
@@ -73,6 +77,12 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)", 0
 	}
 	return receipt, e
+}
+
+// tooLate is the error of a request whose time was over before anything of it was sent to the log.
+func tooLate(err error) *Error {
+	return &Error{Code: Unavailable, RetryAfter: time.Second, Err: err,
+		Want: "the time of the request was over before it was recorded: choosing took too long, or waited for other requests; send fewer decisions at once, or use a model with fewer members or coordinates"}
 }
 
 // applied waits until the records of a receipt are applied and returns their outcomes.

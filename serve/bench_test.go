@@ -54,7 +54,7 @@ func BenchmarkChoose(b *testing.B) {
 	rs := benchRequests()
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if _, _, _, err := s.choose(e, v, &rs[n%len(rs)], nil); err != nil {
+		if _, _, _, err := s.choose(context.Background(), e, v, &rs[n%len(rs)], nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -373,7 +373,7 @@ func BenchmarkDecideFeatures(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
-				if _, _, _, err := s.choose(e, v, request(n), nil); err != nil {
+				if _, _, _, err := s.choose(context.Background(), e, v, request(n), nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -100,7 +100,12 @@ func (s *Server) free(field, name string) error {
 
 // ConfigureModel implements Service.
 func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64, config ModelConfig, caller string) (Model, error) {
-	err := s.change(ctx, func() (*eventlog.Control, error) { return s.configure(name, version, config, caller) })
+	err := s.change(ctx, func() (*eventlog.Control, error) {
+		if err := s.caughtUp(ctx, name); err != nil {
+			return nil, err
+		}
+		return s.configure(name, version, config, caller)
+	})
 	if err != nil {
 		return Model{}, err
 	}
@@ -194,6 +199,9 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			return nil, err
 		}
 		c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Caller: r.Caller}
+		if err := s.caughtUp(ctx, r.From); err != nil {
+			return nil, err
+		}
 		if err := s.from(c, "at_seq"); err != nil {
 			return nil, err
 		}
@@ -216,6 +224,9 @@ func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, e
 		c := &eventlog.Control{Act: eventlog.Rollback, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.ToSeq, KeepLater: r.KeepLater, Caller: r.Caller}
 		if c.AtSeq == 0 {
 			return nil, invalid("to_seq", 0, "expected a sequence of the log")
+		}
+		if err := s.caughtUp(ctx, r.Name); err != nil {
+			return nil, err
 		}
 		return c, s.from(c, "to_seq")
 	})

@@ -43,7 +43,7 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	if old != nil {
 		return *old, nil
 	}
-	d, record, measured, err := s.choose(e, v, &r, use)
+	d, record, measured, err := s.choose(ctx, e, v, &r, use)
 	if err != nil {
 		s.pending.release(use)
 		return Decision{}, err
@@ -140,7 +140,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		var record *eventlog.Decision
 		if err = s.checkDecide(r); err == nil {
 			var m []measure
-			out[i].Decision, record, m, err = s.choose(e, v, r, held[i])
+			out[i].Decision, record, m, err = s.choose(ctx, e, v, r, held[i])
 			measured = append(measured, m...)
 		}
 		if err != nil {
@@ -180,6 +180,11 @@ func (s *Server) ready(ctx context.Context, model string, r *DecideRequest) (*en
 		}
 	}
 	e, v, err := s.model(model)
+	if err == nil && r.MinSeq > v.Seq {
+		if err = s.caughtUp(ctx, model); err == nil {
+			e, v, err = s.model(model)
+		}
+	}
 	if err == nil && !v.Compiled.Ready() && !v.Paused {
 		if err = s.learnFeatures(ctx, model, r); err == nil {
 			e, v, err = s.model(model)
@@ -226,10 +231,16 @@ func (r *DecideRequest) candidates() choose.Request {
 }
 
 // choose makes the decision and its record, on v or on a newer version; nothing is written yet.
-func (s *Server) choose(e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, measured, error) {
-	s.choosing <- struct{}{}
-	defer func() { <-s.choosing }()
+func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, measured, error) {
 	none := Decision{}
+	select {
+	case s.choosing <- struct{}{}:
+		defer func() { <-s.choosing }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil { // a batch does not go on to choose what it cannot record
+		return none, nil, nil, tooLate(err)
+	}
 	w, err := e.worker(v)
 	if err != nil {
 		return none, nil, nil, err

@@ -871,7 +871,7 @@ func TestStatesStay(t *testing.T) {
 	if first.State.Hold() {
 		t.Error("the first state is still there")
 	}
-	if d, record, _, err := s.choose(e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
+	if d, record, _, err := s.choose(context.Background(), e, first, &request, nil); err != nil || d.BasisSeq != e.version.Load().Seq || record.BasisDigest != e.version.Load().Digest {
 		t.Errorf("on a version whose state is gone: %+v, %v", d, err)
 	}
 	stop.Store(true)

@@ -316,7 +316,7 @@ func TestRefusedStatistics(t *testing.T) {
 	for round := range 2 {
 		for i := range 32 {
 			r := DecideRequest{Context: fmt.Appendf(nil, `{"x": %d}`, i*i), Actions: named("a", "b")}
-			_, _, got, err := s.choose(e, v, &r, nil)
+			_, _, got, err := s.choose(ctx, e, v, &r, nil)
 			if err != nil || (len(got) > 0) != (i == 31) {
 				t.Fatalf("round %d, request %d: %d measures, %v", round, i, len(got), err)
 			}

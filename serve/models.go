@@ -130,6 +130,9 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 	if p, ok := m.Policy().(*policy.Hashed); ok {
 		out.Learners = p.Models()
 	}
+	if m.Lagging() {
+		out.Seq = v.Seq
+	}
 	v.State.Hold() // nothing is published while the fold is locked: v is the newest
 	s.mu.RUnlock()
 	defer v.State.Release()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 )
@@ -47,6 +48,7 @@ type Server struct {
 	windows   windows
 
 	snapshots snapshots
+	lagging   lagging
 
 	started  time.Time
 	recovery Recovery
@@ -86,6 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
+	s.lagging.step = (*policy.Choice).Step
 	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	for i := range s.reading {
 		s.reading[i] = make(chan struct{}, 1)
@@ -144,6 +147,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
+	s.fold.Defer()
 	s.workers.Go(s.apply)
 	if raise {
 		s.raiseLog(ctx, c.Version)
@@ -236,14 +240,20 @@ func (s *Server) publish() error {
 			delete(s.entries, m.ID)
 			continue
 		}
-		v, err := choose.VersionOf(m, s.fold.Seq())
-		if err != nil {
-			return fmt.Errorf("model %v: %w", m.ID, err)
-		}
 		e := s.entries[m.ID]
 		if e == nil {
 			e = new(entry)
 			s.entries[m.ID] = e
+		}
+		var v *choose.Version
+		if old := e.version.Load(); m.Lagging() && old != nil {
+			v = old.Meanwhile(m)
+			s.follow(m)
+		} else {
+			var err error
+			if v, err = choose.VersionOf(m, s.fold.Seq()); err != nil {
+				return fmt.Errorf("model %v: %w", m.ID, err)
+			}
 		}
 		v.State.Hold() // the published version does, beside the fold
 		if old := e.version.Swap(v); old != nil {
@@ -302,6 +312,15 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.closed
 }
 
+// settle lets all models catch up, after the applier has ended.
+func (s *Server) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.fold.Models() {
+		s.fold.Settle(m)
+	}
+}
+
 func (s *Server) close(ctx context.Context) error {
 	s.drain(ctx)
 	s.windows.stop()
@@ -313,6 +332,7 @@ func (s *Server) close(ctx context.Context) error {
 	s.stop()
 	s.workers.Wait()
 	s.snapshots.wait()
+	s.settle()
 	if s.progress.stoppedClean() {
 		err = errors.Join(err, s.writeSnapshot())
 		s.snapshots.wait()

@@ -62,6 +62,12 @@ func (s *Server) maybeSnapshot(records int) {
 	if p.files == "" || s.opt.SnapshotEvery < 0 || p.since < s.opt.SnapshotEvery && (s.opt.SnapshotAfter < 0 || time.Since(p.at) < s.opt.SnapshotAfter) {
 		return
 	}
+	s.mu.RLock()
+	lagging := s.fold.Lagging()
+	s.mu.RUnlock()
+	if lagging > 0 { // only the applier makes a model lag
+		return // the state of a model is not there yet; the next entry tries again
+	}
 	if err := s.writeSnapshot(); err != nil {
 		s.opt.Logger.Error("snapshot", "error", err.Error())
 	}

@@ -28,6 +28,14 @@ type Version struct {
 	Notes    [5]uint64   // decisions with each note, up to Seq, in the order of their bits
 }
 
+// Meanwhile returns the version of a model that lags behind its log (fold.Fold.Defer): the state of v, with what else
+// has changed.
+func (v *Version) Meanwhile(m *fold.Model) *Version {
+	w := *v
+	w.Paused, w.Failed, w.Notes = m.Paused, m.Failed, m.Notes
+	return &w
+}
+
 // VersionOf returns the version of a model after entry seq. The caller holds m's state as long as the
 // version is in use.
 func VersionOf(m *fold.Model, seq uint64) (*Version, error) {

@@ -162,7 +162,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	from.Counts = Counts{}
 	from.Successor, from.Cut, from.KeepLater = m.ID, r.AtSeq, r.KeepLater
 	from.policy = nil
-	from.dropState()
+	from.settled()
 	f.markChanged(from)
 	f.install(m)
 	return Accepted, nil
@@ -173,6 +173,7 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	if cfg == nil || m.Compiled.SameShape(cfg) != nil {
 		return Conflict, nil
 	}
+	f.Settle(m) // decisions with the new configuration replay on a state of this entry
 	learned := !m.Compiled.Ready() && cfg.Ready()
 	m.Compiled = cfg
 	m.Version++
@@ -186,7 +187,7 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 
 func (f *Fold) remove(m *Model) {
 	m.Deleted, m.policy = true, nil
-	m.dropState()
+	m.settled()
 	delete(f.names, m.Name())
 	f.renamed = true
 }

@@ -25,8 +25,9 @@ type Fold struct {
 
 	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
 	// of a few models needs no others.
-	only map[eventlog.ID]bool
-	past *History
+	only      map[eventlog.ID]bool
+	past      *History
+	deferring bool // see Defer
 
 	// Changes since the caller took them.
 	opened  []*OpenEntry // new entries with open events
@@ -227,17 +228,22 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 		return
 	}
 	f.rewarded(m, y, given)
-	a, err := f.action(m, x)
-	if err == nil {
-		err = m.policy.Update(a, y, m.Targets(key))
+	u := update{x, y, key, f.seq}
+	if m.lagging && len(m.waiting) < maxWaiting {
+		m.wait(u)
+		m.Last = f.seq
+		return
 	}
-	if err != nil {
-		m.Failed = fmt.Sprintf("entry %d: event %v/%d/%d: %v", f.seq, key.Epoch, key.Batch, key.Index, err)
+	f.Settle(m)
+	a, err := f.action(m, x)
+	m.update(u, a, err)
+	if m.Failed != "" {
 		f.markChanged(m)
 		return
 	}
-	m.Counts.Learned++
 	f.touch(m)
+	c := m.chooser()
+	m.lagging = c != nil && c.Pending() != nil
 }
 
 // markChanged notes that a model needs a new version.

@@ -39,6 +39,9 @@ type Model struct {
 	state   *State       // of the policy; nil when the policy has changed since
 	buffers buffers      // of states
 	changed bool         // it is in Fold.changed
+
+	lagging bool     // a choice of λ is under way, see Fold.Defer
+	waiting []update // events since then
 }
 
 // Stamp is a place in the log and the time of its record.
@@ -69,8 +72,11 @@ func (m *Model) Name() string { return m.Compiled.Config.ID }
 func (m *Model) HasPolicy() bool { return m.policy != nil }
 
 // State returns the state of the policy, nil without a policy. The fold holds it until the model changes;
-// a caller that wants it for longer calls Hold.
+// a caller that wants it for longer calls Hold. A model that lags catches up first.
 func (m *Model) State() (*State, error) {
+	if m.lagging {
+		m.settle()
+	}
 	if m.state == nil && m.policy != nil {
 		var memory []byte
 		if m.Compiled.Remembers() {
@@ -118,7 +124,9 @@ func (m *Model) Targets(key eventlog.Event) rng.Source {
 // begin gives a model its policy before the first event, once its features are known.
 func (f *Fold) begin(m *Model) (err error) {
 	if m.Compiled.Ready() && f.keeps(m.ID) {
-		m.policy, err = m.Compiled.NewPolicy(m.Seed)
+		if m.policy, err = m.Compiled.NewPolicy(m.Seed); err == nil {
+			f.defers(m)
+		}
 	}
 	return err
 }
