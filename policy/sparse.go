@@ -7,6 +7,7 @@ import (
 	"troupe/internal/paged"
 	"troupe/rng"
 	"troupe/spec"
+	"troupe/theory"
 )
 
 // SparseOptions configures one model on hashed coordinates.
@@ -17,6 +18,7 @@ type SparseOptions struct {
 	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
 	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
 	Link   string    `key:"link" doc:"linear or logistic" default:"linear"`
+	Key    string    `key:"key" doc:"when members are redrawn: decision (for each), or coordinate (of a coordinate, when its precision has doubled; slow, for experiments)" default:"decision"`
 	Range  []float64 `key:"range" doc:"[min, max] of rewards, folded to [0, 1]; one outside is refused. Missing: [0, 1], and it widens (not with the logistic link)"`
 }
 
@@ -44,10 +46,14 @@ func (o SparseOptions) resolve(p Problem) (SparseOptions, error) {
 	fill(&o.Lambda, 1)
 	fill(&o.Eta, 0.05)
 	fill(&o.Link, linear)
+	fill(&o.Key, theory.DecisionKey)
 	if o.Range == nil && p.Low < p.High {
 		o.Range = []float64{p.Low, p.High}
 	}
 	if err := oneOf("link", o.Link, linear, logistic); err != nil {
+		return o, err
+	}
+	if err := oneOf("key", o.Key, theory.DecisionKey, coordinateKey); err != nil {
 		return o, err
 	}
 	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
@@ -57,6 +63,8 @@ func (o SparseOptions) resolve(p Problem) (SparseOptions, error) {
 const (
 	linear   = "linear"
 	logistic = "logistic"
+
+	coordinateKey = "coordinate" // of the option key
 
 	maxSparseMembers = 1024
 )
@@ -104,7 +112,9 @@ func checkSparse(bits, m int, a, lambda, eta float64, r []float64) error {
 //
 // No member is kept: g(i, e, j) ~ N(0, 1) is computed from the init stream with the number e of the
 // decision, draw.At(). Given e the law is a count over the 2m members; over all e it does not depend
-// on m, which is only the resolution of a propensity.
+// on m, which is only the resolution of a propensity. With key = "coordinate" e is ⌊log₂(A_i/λ)⌋, so that
+// members stay while little is learned of their coordinates; then the law given the data is a count, and
+// m matters as in an ensemble.
 //
 // With the logistic link ⟨x, w⟩ is a logit, the gradient (μ(z) − y)·x_i, A_i += μ'(s)·|x_i|·‖x‖₁ with s
 // the root of s = z + q(y − μ(s)), q = Σ x_i²/A_i, and σ̂ = 1.
@@ -133,6 +143,7 @@ func NewSparse(o SparseOptions, p Problem) (*Sparse, error) {
 		input: sparseInput{kind: "sparse", dim: p.Dim, most: 1 << o.Bits, fixed: o.Range != nil || fold.logistic},
 		play:  view{fold: fold, mask: math.MaxUint32, limit: math.MaxUint64},
 	}
+	s.members.coordinates = o.Key == coordinateKey
 	copy(s.numbers[:], o.Range)
 	return s, nil
 }

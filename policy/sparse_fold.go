@@ -154,6 +154,8 @@ type sparseMembers struct {
 	spread []float64 // K×m
 	g      []float64 // rounded-up m × chunk
 	masked []uint32
+
+	coordinates bool // e is that of the coordinate: how often its precision has doubled
 }
 
 func newSparseMembers(init rng.Stream, m int) sparseMembers {
@@ -220,7 +222,11 @@ func (s *sparseMembers) run(v *view, set bandit.Sparse, key uint64, only int) er
 			for l := range s.masked {
 				s.masked[l] &= v.mask
 			}
-			s.add(row, c[:n], stream, only)
+			if s.coordinates {
+				s.addEach(row, c[:n], v.fold, only)
+			} else {
+				s.add(row, c[:n], stream, only)
+			}
 			at, c = at[n:], c[n:]
 		}
 	}
@@ -245,6 +251,30 @@ func (s *sparseMembers) add(row, c []float64, stream rng.Stream, only int) {
 	}
 	for j := range s.m {
 		row[j] += linalg.Dot(c, s.g[j*chunk:])
+	}
+}
+
+// byCoordinate tells the sub-streams of coordinates from those of decisions.
+const byCoordinate = uint64(1) << 63
+
+// addEach is add with the key e_i = ⌊log₂(A_i/λ)⌋ of each coordinate. A little is added to the ratio, so
+// that exact powers of 2 do not depend on rounding. Cost: a call of the generator for each coordinate and
+// member.
+func (s *sparseMembers) addEach(row, c []float64, f *sparseFold, only int) {
+	var g [1]float64
+	for l, i := range s.masked {
+		p, k := f.cells.Page(i), paged.Slot(i)
+		_, e := math.Frexp(float64((1 + p.WA[2*k+1]/f.lambda) * (1 + 1e-9)))
+		stream := s.keys.Sub(byCoordinate | uint64(e))
+		if only >= 0 {
+			stream.Round(uint64(only)).FillRound(g[:], s.masked[l:l+1], rng.NormalLaw)
+			row[0] += float64(c[l] * g[0])
+			continue
+		}
+		for j := range row {
+			stream.Round(uint64(j)).FillRound(g[:], s.masked[l:l+1], rng.NormalLaw)
+			row[j] += float64(c[l] * g[0])
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package policy_test
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"troupe/actionset"
@@ -490,4 +492,63 @@ func BenchmarkSparseSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 	})
+}
+
+// TestSparseCoordinateKey: with key = "coordinate" the law does not depend on the decision, agrees with the
+// choices, and changes once updates have doubled the precisions.
+func TestSparseCoordinateKey(t *testing.T) {
+	p, err := policy.NewSparse(policy.SparseOptions{M: 4, Key: "coordinate", Bits: 10}, policy.Problem{Dim: 1024, Init: rng.NewKey(5).Stream(rng.Init)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, at, x := []int{0}, []uint32{}, []float64{}
+	for i := range 40 {
+		for k := range 3 {
+			at, x = append(at, uint32(7*i+300*k)), append(x, 1/math.Sqrt(3))
+		}
+		from = append(from, len(at))
+	}
+	set, err := actionset.SparseOf(1024, from, at, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	laws := func(decision uint64) []uint64 {
+		t.Helper()
+		var law bandit.Law
+		if err := p.Prob(&law, set, rng.NewKey(1).Stream(rng.Select).Round(decision)); err != nil {
+			t.Fatal(err)
+		}
+		var out []uint64
+		for _, a := range law.Atoms {
+			out = append(out, a.Count)
+		}
+		return out
+	}
+	first := laws(1)
+	if !slices.Equal(first, laws(2)) {
+		t.Error("the law depends on the decision")
+	}
+	var a bandit.Action
+	for n := range uint64(200) {
+		if err := p.Select(&a, set, rng.NewKey(1).Stream(rng.Select).Round(n)); err != nil {
+			t.Fatal(err)
+		}
+		if first[a.Index] == 0 {
+			t.Fatalf("action %d was chosen, and no member chooses it", a.Index)
+		}
+	}
+	for n := range 3 { // A goes from 1 to 2 and beyond on the coordinates of the actions that are learned
+		for i := range 40 {
+			c, v := set.Nonzeros(i)
+			if err := p.Update(bandit.Action{At: c, X: v, Index: i}, 0.5, rng.Source{}); err != nil {
+				t.Fatal(n, err)
+			}
+		}
+	}
+	if slices.Equal(first, laws(1)) {
+		t.Error("the members did not change when every precision had doubled")
+	}
+	if _, err := policy.NewSparse(policy.SparseOptions{Key: "coordinates"}, policy.Problem{}); err == nil || !strings.Contains(err.Error(), `did you mean "coordinate"`) {
+		t.Errorf("another key: %v", err)
+	}
 }

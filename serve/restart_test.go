@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/model"
 )
 
 const restartDir = "TROUPE_SERVE_RESTART"
@@ -24,14 +25,42 @@ var restartCases = []struct {
 	name  string
 	model func() ModelConfig
 	asks  func() []DecideRequest
+	long  int // with TROUPE_LONG only, and as many rewards always; 0: always
 }{
-	{"vectors", func() ModelConfig { c := benchModel(); c.LogCandidates = "none"; return c }, benchRequests},
-	{"vectors, candidates kept", benchModel, benchRequests},
+	{"vectors", func() ModelConfig { c := benchModel(); c.LogCandidates = "none"; return c }, benchRequests, 0},
+	{"vectors, candidates kept", benchModel, benchRequests, 0},
 	{"features", func() ModelConfig {
 		c := DefaultConfig("m")
 		c.LogCandidates = "none"
 		return c
-	}, featureRequests},
+	}, featureRequests, 0},
+	{"a million coordinates", func() ModelConfig {
+		c := DefaultConfig("m")
+		c.LogCandidates = "none"
+		c.Features.Hashed = &model.Hashed{Model: "hashed", Bits: 22, Pairs: "yes"}
+		return c
+	}, manyRequests, 2048},
+}
+
+// manyRequests have 80 words of 1000 each in the context, whose pairs are crossed with 20 actions: most decisions
+// touch thousands of coordinates that no decision has touched before.
+func manyRequests() []DecideRequest {
+	r := rand.New(rand.NewPCG(5, 6))
+	out := make([]DecideRequest, 64)
+	for i := range out {
+		b := []byte("{")
+		for k := range 80 {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = fmt.Appendf(b, `"f%d": "v%d"`, k, r.IntN(1000))
+		}
+		out[i].Context = append(b, '}')
+		for k := range 20 {
+			out[i].Actions = append(out[i].Actions, Action{ID: fmt.Sprint("a", k)})
+		}
+	}
+	return out
 }
 
 // featureRequests have a user in the context and twenty actions with two numbers and a word each. The
@@ -102,6 +131,13 @@ func TestRestart(t *testing.T) {
 	ctx := context.Background()
 	for i, c := range restartCases {
 		t.Run(c.name, func(t *testing.T) {
+			n := n
+			if c.long > 0 {
+				if os.Getenv("TROUPE_LONG") == "" {
+					t.Skip("TROUPE_LONG=1 makes a million coordinates: a minute")
+				}
+				n = c.long
+			}
 			dir := t.TempDir()
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s", restartDir, i, n, dir))
@@ -145,6 +181,15 @@ func TestRestart(t *testing.T) {
 			st := must(s.State(ctx, "m"))
 			if got := st.Digest.String(); got != digest || st.Seq != seq || st.Learned != learned || learned != uint64(n) {
 				t.Errorf("digest %s at %d after %d rewards, before the kill %s at %d after %d", got, st.Seq, st.Learned, digest, seq, learned)
+			}
+			if c.long > 0 {
+				touched := 0
+				for _, l := range st.Learners {
+					touched += l.Touched
+				}
+				if touched < 1_000_000 {
+					t.Errorf("%d coordinates are touched, expected a million", touched)
+				}
 			}
 			if s.recovery.Snapshot != 0 || s.recovery.Events < 2*uint64(n) {
 				t.Errorf("recovery %+v: this measured something else", s.recovery)
