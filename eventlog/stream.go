@@ -148,14 +148,25 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 	return ack.Sequence, ack.Duplicate, nil
 }
 
-// Info implements Log. It is asked at the leader.
+// Info implements Log. It is asked at the leader, and again while there is none.
 func (l *Stream) Info(ctx context.Context, shard uint16) (Info, error) {
 	both, end, err := l.begin(ctx, shard)
 	if err != nil {
 		return Info{}, err
 	}
 	defer end()
-	return l.info(both, shard)
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) { // an election takes seconds
+		i, err := l.info(both, shard)
+		if err == nil {
+			return i, nil
+		}
+		if !pause(both, wait) {
+			if e := ctx.Err(); e != nil {
+				return Info{}, fmt.Errorf("%w: %v", e, err)
+			}
+			return Info{}, ErrClosed
+		}
+	}
 }
 
 func (l *Stream) info(ctx context.Context, shard uint16) (Info, error) {

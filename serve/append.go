@@ -25,6 +25,11 @@ func (s *Server) stopped() error {
 		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), Err: err}
 	}
 	var err error
+	if s.nodes != nil {
+		if err := s.nodes.cutOff(); err != nil {
+			return err
+		}
+	}
 	if l, ok := s.log.(interface{ Err() error }); ok {
 		err = l.Err()
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -55,7 +56,7 @@ func (s *Server) changeLocked(ctx context.Context, make func() (*eventlog.Contro
 	r.Time = s.opt.Now().UnixNano()
 	out, _, err := s.write(ctx, r)
 	if err == nil && out != fold.Accepted {
-		err = errorf(Conflict, "the model has changed meanwhile")
+		err = errMeanwhile
 	}
 	return err
 }
@@ -80,6 +81,9 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		}
 		return &eventlog.Control{Act: eventlog.Create, Model: random(), Name: config.ID, Config: b, Caller: caller}, nil
 	})
+	if err == errMeanwhile {
+		err = cmp.Or(s.free("config.id", config.ID), err)
+	}
 	if err != nil {
 		return Model{}, err
 	}
@@ -106,11 +110,17 @@ func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64
 		}
 		return s.configure(name, version, config, caller)
 	})
+	if err == errMeanwhile && version != 0 {
+		err = errOldVersion
+	}
 	if err != nil {
 		return Model{}, err
 	}
 	return s.view(name)
 }
+
+// errOldVersion answers a change of a configuration that is not the present one.
+var errOldVersion = &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
 
 func (s *Server) configure(name string, version uint64, config ModelConfig, caller string) (*eventlog.Control, error) {
 	_, v, err := s.model(name)
@@ -118,7 +128,7 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 		return nil, err
 	}
 	if version != 0 && version != v.Number {
-		return nil, &Error{Code: Conflict, Field: "version", Want: "the configuration has changed since; read it again"}
+		return nil, errOldVersion
 	}
 	config.Keep(v.Compiled.Config)
 	cfg, err := config.Compile(s.opt.Limits.model())
@@ -137,7 +147,11 @@ func (s *Server) configure(name string, version uint64, config ModelConfig, call
 	if err != nil {
 		return nil, err
 	}
-	return &eventlog.Control{Act: eventlog.Configure, Model: v.ID, Name: name, Config: b, Caller: caller}, nil
+	c := &eventlog.Control{Act: eventlog.Configure, Model: v.ID, Name: name, Config: b, Caller: caller}
+	if s.nodes != nil { // the mutex of this process does not hold up other nodes; the fold does
+		c.Base = v.Number
+	}
+	return c, nil
 }
 
 // DeleteModel implements Service.
@@ -208,6 +222,9 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		c.Config, err = fold.ControlConfig(cfg.Config, nil)
 		return c, err
 	})
+	if err == errMeanwhile {
+		err = cmp.Or(s.free("name", r.Name), err)
+	}
 	if err != nil {
 		return Model{}, err
 	}

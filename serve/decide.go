@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,9 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		return Decision{}, err
 	}
 	s.answer(&d, record, receipt, 0)
+	if err := s.first(use, &d, receipt.Event); err != nil {
+		return Decision{}, err
+	}
 	if use == nil {
 		recycle(record)
 	}
@@ -112,6 +116,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		for _, i := range at {
 			uses, held[i] = append(uses, held[i]), nil
 		}
+		keys := slices.Clone(uses)
 		receipt, err := s.appendReserved(ctx, uses, measured.after(batch...)...)
 		if err != nil {
 			measured.forget()
@@ -119,6 +124,11 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
 				s.answer(&out[i].Decision, batch[k].(*eventlog.Decision), receipt, k)
+				key := receipt.Event
+				key.Index += uint32(k)
+				if out[i].Err = s.first(keys[k], &out[i].Decision, key); out[i].Err != nil {
+					out[i].Decision = Decision{}
+				}
 			} else {
 				out[i].Decision = Decision{}
 			}

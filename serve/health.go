@@ -2,6 +2,8 @@ package serve
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"math/bits"
 
 	"troupe/eventlog"
@@ -26,10 +28,13 @@ func (s *Server) Health() Health {
 	if errors.As(err, &gap) || errors.As(err, &chain) || errors.As(err, &files) {
 		h.Damage = errors.Unwrap(err).Error()
 	}
+	h.Cluster = s.clusterHealth()
 	switch {
 	case err != nil:
 		h.Ready, h.Reason = false, err.(*Error).Want
 		h.Full = h.Full || CodeOf(err) == Full
+	case h.Cluster != nil && math.Abs(h.Cluster.Clock) > clockOff.Seconds():
+		h.Ready, h.Reason = false, fmt.Sprintf("the clock of this node is %+.1f s off the median of the cluster's", h.Cluster.Clock)
 	case closed:
 		h.Ready, h.Reason = false, "the server is shutting down"
 	case h.Full:

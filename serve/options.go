@@ -36,6 +36,8 @@ type Options struct {
 	Log eventlog.Log
 	// JetStream configures the log in Dir. Shards is always 1.
 	JetStream eventlog.JetStreamOptions
+	// Cluster makes this server a node of a cluster, nil for a single machine.
+	Cluster *Cluster
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
 	Keys eventlog.IDKeys
 	// Committer configures group commit; Shard, Head and Now are set by Open. Version keeps a log at that

@@ -104,6 +104,9 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	if k, ok := s.reread.get(id.Event); ok {
 		return id, k, nil
 	}
+	if err := s.here(ctx, id.Hint); err != nil {
+		return id, known{}, err
+	}
 	// After a restart, or when many decisions are newer, late rewards often come for several decisions of one
 	// entry. The second time that an entry is wanted, all its decisions are kept; the first time that would
 	// only cost more.
@@ -135,6 +138,9 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 func (s *Server) findWhole(ctx context.Context, text string) (eventlog.EventID, *eventlog.Decision, error) {
 	id, err := s.parse(text)
 	if err != nil {
+		return id, nil, err
+	}
+	if err := s.here(ctx, id.Hint); err != nil {
 		return id, nil, err
 	}
 	d, err := s.past.Decision(id.Event, id.Hint)

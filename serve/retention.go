@@ -42,6 +42,9 @@ func (s *Server) retainLoop() {
 // restart over as many entries, on one processor; the server goes on meanwhile. The server does it by
 // itself every Options.TrimEvery.
 func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
+	if s.nodes != nil {
+		return 0, errTrimCluster
+	}
 	s.retaining.Lock()
 	defer s.retaining.Unlock()
 	info, err := s.log.Info(ctx, 0)

@@ -49,6 +49,7 @@ type Server struct {
 
 	snapshots snapshots
 	lagging   lagging
+	nodes     *nodes // of a cluster, nil on a single machine
 
 	started  time.Time
 	recovery Recovery
@@ -121,6 +122,11 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.keys.Check(); err != nil {
 		return nil, err
 	}
+	if o.Cluster != nil {
+		if s.nodes, err = newNodes(*o.Cluster, s.keys); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
@@ -128,6 +134,15 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	c.Shard, c.Head, c.Now = 0, s.chain.Head(), o.Now
 	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 { // the log was a cluster's; this is its only writer now
 		c.Head, _ = s.chain.Rolling()
+	}
+	if s.nodes != nil {
+		if err := s.fits(); err != nil {
+			return nil, err
+		}
+		s.nodes.rolling.Store(&eventlog.Head{})
+		s.nodes.advance(s.chain)
+		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
+		c.Head = s.nodes.appliedHead()
 	}
 	if c.Batch == 0 {
 		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
@@ -151,6 +166,10 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.workers.Go(s.apply)
 	if raise {
 		s.raiseLog(ctx, c.Version)
+	}
+	if s.nodes != nil {
+		s.nodes.contact.Store(int64(time.Since(s.nodes.opened)))
+		s.workers.Go(s.nodeLoop)
 	}
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expireLoop)
@@ -181,11 +200,11 @@ func (l logReader) Replay(c *eventlog.Chain, until uint64, f func(eventlog.Deliv
 // recover makes the fold of the whole log, from the newest snapshot that can be used.
 func (s *Server) recover(ctx context.Context) error {
 	begin := time.Now()
-	info, err := s.log.Info(ctx, 0)
+	s.snapshots.files = snapshotFiles(s.opt.Dir)
+	info, err := s.endOfLog(ctx)
 	if err != nil {
 		return err
 	}
-	s.snapshots.files = snapshotFiles(s.opt.Dir)
 	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest}
 	s.past.First.Store(info.First)
 	s.snapshots.base = s.past.Base.Load
@@ -298,6 +317,11 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 	out, err := s.fold.Apply(d)
 	if err == nil {
 		err = s.publish()
+	}
+	if err == nil && s.nodes != nil {
+		if s.nodes.advance(s.chain); s.hear(d) {
+			err = s.fits()
+		}
 	}
 	if err == nil {
 		s.progress.advance(d.Seq, out)

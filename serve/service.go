@@ -388,6 +388,8 @@ type Health struct {
 	Missing       uint64    `json:"missing"`  // ids of ours whose decision is not in the log: an alarm
 	Started       time.Time `json:"started"`
 	Recovery      Recovery  `json:"recovery"`
+	// Cluster is how this node sees the others, nil on a single machine.
+	Cluster *ClusterHealth `json:"cluster,omitempty"`
 }
 
 // Recovery is how the state was found at the start.

@@ -28,14 +28,17 @@ import (
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
+//	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
+//	    fingerprint of the keys u64
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
-// Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
+// The state of a cluster begins with "TRPC". Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
 
 const (
 	stateMagic  = "TRPS\x03\x00"
 	stateMagic2 = "TRPS\x02\x00" // of earlier programs
+	nodesMagic  = "TRPC\x03\x00" // of a cluster
 )
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
@@ -56,7 +59,11 @@ func Sign(b []byte, start int) []byte {
 
 // AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
 func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
-	w := writer{append(b, stateMagic...)}
+	magic := stateMagic
+	if f.nodes != nil {
+		magic = nodesMagic
+	}
+	w := writer{append(b, magic...)}
 	w.uint(f.seq)
 	w.uint(f.lost)
 	w.fixed(uint64(f.clock))
@@ -73,6 +80,9 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	w.uint(uint64(len(f.closed) - f.gone))
 	for _, c := range f.closed[f.gone:] {
 		w.closed(c, f.keys[c.key])
+	}
+	if f.nodes != nil {
+		w.nodes(f.nodes)
 	}
 	w.bytes(chain.AppendPosition(nil))
 	return w.b, nil
@@ -156,7 +166,7 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 // for a fold that is only read.
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
-	if n < len(stateMagic) || string(b[:len(stateMagic)]) != stateMagic && string(b[:len(stateMagic)]) != stateMagic2 {
+	if n < len(stateMagic) || !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic}, string(b[:len(stateMagic)])) {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
@@ -184,6 +194,9 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	for range r.count() {
 		c, u := r.closed()
 		f.keys[c.key], f.closed = u, append(f.closed, c)
+	}
+	if string(b[:len(nodesMagic)]) == nodesMagic {
+		f.nodes = r.nodes()
 	}
 	position := r.bytes()
 	if r.err == nil && len(r.b) > 0 {

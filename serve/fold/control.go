@@ -88,7 +88,9 @@ func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
 		return f.rollback(r, at)
 	case eventlog.RaiseVersion:
 		return Accepted, nil
-	case eventlog.Import, eventlog.Trim, eventlog.Members, eventlog.Adopt:
+	case eventlog.Members:
+		return f.members(r), nil
+	case eventlog.Import, eventlog.Trim, eventlog.Adopt:
 		return None, fmt.Errorf("this program does not have the act %v yet", r.Act) // to skip it would be another state
 	}
 	m := f.models[r.Model]
@@ -96,6 +98,9 @@ func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
 		return Conflict, nil
 	}
 	if r.Act == eventlog.Configure {
+		if r.Base != 0 && r.Base != m.Version { // made from a configuration that is not the present one
+			return Conflict, nil
+		}
 		return f.configure(m, cfg, at)
 	}
 	m.Changed = at

@@ -11,5 +11,6 @@
 //   - [History] folds the log once more up to an earlier entry, for clones, rollbacks and replays.
 //
 // The files: fold.go (entries and models), events.go (decisions, rewards, windows), control.go (one method
-// for each act), keys.go (idempotency keys), model.go, state.go, bytes.go (the format), history.go, files.go.
+// for each act), keys.go (idempotency keys), nodes.go (several
+// writers), model.go, state.go, bytes.go (the format), history.go, files.go.
 package fold

@@ -148,6 +148,11 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	if m == nil {
 		return Ignored
 	}
+	if f.nodes != nil && len(r.Idempotency) == 32 {
+		if _, known := f.keys[[16]byte(r.Idempotency)]; known { // another node was first
+			return Duplicate
+		}
+	}
 	h := f.Current(m)
 	h.Counts.Decisions++
 	h.Counts.Open++
@@ -252,7 +257,7 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
 	left, uses := b.events[:0:0], b.uses[:0:0]
 	for i, e := range b.events {
-		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model {
+		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model || f.nodes != nil && e.deadline > f.clock {
 			left = append(left, e)
 			if b.uses != nil {
 				uses = append(uses, b.uses[i])

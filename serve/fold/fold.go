@@ -21,7 +21,8 @@ type Fold struct {
 	keys   map[[16]byte]KeyUse
 	closed []closedKey // of keys, in the order in which their windows were closed
 	gone   int         // closed[:gone] were forgotten
-	clock  int64       // the latest time of a batch
+	clock  int64       // the latest time of a batch; in a cluster the median of the nodes' clocks
+	nodes  *nodes      // of a cluster, nil on a single machine
 
 	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
 	// of a few models needs no others.
@@ -127,7 +128,9 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	if d.Repeat {
 		return nil, nil
 	}
-	f.clock = max(f.clock, d.Time)
+	if f.nodes == nil {
+		f.clock = max(f.clock, d.Time)
+	}
 	out := make([]Outcome, 0, d.Count)
 	for i, r := range d.Events() {
 		o, err := f.record(d, i, r)
@@ -257,6 +260,7 @@ func (f *Fold) markChanged(m *Model) {
 // checkpoint compares digests that a writer recorded for its state after an entry. Only one that
 // was made just before can be compared.
 func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
+	f.heard(r)
 	if f.lost > 0 { // see inherit
 		return Accepted, nil
 	}

@@ -1,0 +1,108 @@
+package fold
+
+import (
+	"slices"
+	"strings"
+
+	"troupe/eventlog"
+)
+
+// In a cluster several nodes write to one log, and each of them folds it. What counts is decided here, from the log
+// alone, so that all nodes find the same:
+//
+//   - a decision with an idempotency key that is known has no effect;
+//   - a configuration that was not made from the present one is a conflict;
+//   - the clock is the median of the nodes' clocks, so that one wrong clock neither forgets keys nor closes windows;
+//   - a window closes only when that clock has passed its end.
+
+// Node is a node of a cluster as the log knows it.
+type Node struct {
+	Name     string
+	Time     int64  // its clock in its newest checkpoint, ns since 1970; 0 for none
+	Seq      uint64 // entry of that checkpoint
+	Applied  uint64 // the newest entry that the node had applied
+	Readable uint32 // the highest log version that it reads
+}
+
+type nodes struct {
+	list []Node // in the order of the members record
+	keys eventlog.ID
+}
+
+// Nodes returns the nodes of the cluster, nil on a single machine.
+func (f *Fold) Nodes() []Node {
+	if f.nodes == nil {
+		return nil
+	}
+	return slices.Clone(f.nodes.list)
+}
+
+// KeysOfNodes returns the fingerprint of the keys that sign the cluster's event ids, 0 before the first checkpoint.
+func (f *Fold) KeysOfNodes() eventlog.ID {
+	if f.nodes == nil {
+		return 0
+	}
+	return f.nodes.keys
+}
+
+// Clock returns the time of the log, ns since 1970: the latest of a batch, in a cluster the median of the nodes'.
+func (f *Fold) Clock() int64 { return f.clock }
+
+// members makes the log that of a cluster. The first record counts.
+func (f *Fold) members(r *eventlog.Control) Outcome {
+	names := strings.Split(string(r.Data), "\n")
+	if f.nodes != nil {
+		if slices.EqualFunc(f.nodes.list, names, func(n Node, name string) bool { return n.Name == name }) {
+			return Duplicate
+		}
+		return Conflict
+	}
+	f.nodes = &nodes{}
+	for _, name := range names {
+		f.nodes.list = append(f.nodes.list, Node{Name: name})
+	}
+	return Accepted
+}
+
+// heard takes what a checkpoint says of its node.
+func (f *Fold) heard(r *eventlog.Checkpoint) {
+	if f.nodes == nil || r.Node == "" {
+		return
+	}
+	i := slices.IndexFunc(f.nodes.list, func(n Node) bool { return n.Name == r.Node })
+	if i < 0 {
+		return
+	}
+	if f.nodes.keys == 0 {
+		f.nodes.keys = r.Keys
+	}
+	f.nodes.list[i] = Node{r.Node, r.Time, f.seq, r.Applied, r.Readable}
+	// The lower median, with 0 for a node that was never heard: a majority has passed this time. It does not go back.
+	times := make([]int64, len(f.nodes.list))
+	for i, n := range f.nodes.list {
+		times[i] = n.Time
+	}
+	slices.Sort(times)
+	f.clock = max(f.clock, times[(len(times)-1)/2])
+}
+
+func (w *writer) nodes(n *nodes) {
+	w.uint(uint64(len(n.list)))
+	for _, x := range n.list {
+		w.bytes([]byte(x.Name))
+		w.fixed(uint64(x.Time))
+		w.uint(x.Seq)
+		w.uint(x.Applied)
+		w.uint(uint64(x.Readable))
+	}
+	w.fixed(uint64(n.keys))
+}
+
+func (r *reader) nodes() *nodes {
+	n := &nodes{}
+	for range r.count() {
+		n.list = append(n.list, Node{Name: string(r.bytes()), Time: int64(r.fixed()), Seq: r.uint(), Applied: r.uint(), Readable: uint32(r.uint())})
+	}
+	n.keys = eventlog.ID(r.fixed())
+	return n
+}

@@ -1,0 +1,346 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
+// counts is decided by the fold (package fold, nodes.go). Options.Log and Keys are needed.
+type Cluster struct {
+	Node  string   // name of this node
+	Nodes []string // names of all nodes, in one order everywhere
+	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
+	// reaches a majority; default 1 s.
+	Every time.Duration
+}
+
+const (
+	nodeLive   = 3 * time.Second // a node without a checkpoint for longer is not live
+	contactFor = 5 * time.Second // without a checkpoint of its own for longer, a node is cut off
+	clockOff   = time.Second     // from the median of the live nodes; beyond it a node is not ready
+)
+
+// nodes is what a server knows of its cluster beside the fold. It is no state.
+type nodes struct {
+	Cluster
+	print   eventlog.ID                   // of the keys
+	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
+	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
+
+	opened time.Time // for the monotonic clock
+	mu     sync.Mutex
+	heard  map[string]heard
+}
+
+// heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
+// take the same way, so the differences of two offsets are those of two clocks, about.
+type heard struct {
+	at     time.Duration // since nodes.opened
+	offset time.Duration
+}
+
+func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	if len(c.Nodes) == 0 || !slices.Contains(c.Nodes, c.Node) {
+		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node, strings.Join(c.Nodes, ", "))
+	}
+	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{}}
+	return n, nil
+}
+
+// fingerprint names the keys of event ids without telling them.
+func fingerprint(k eventlog.IDKeys) eventlog.ID {
+	h := sha256.New()
+	h.Write([]byte("troupe keys\n"))
+	for _, n := range slices.Sorted(maps.Keys(k.Keys)) {
+		sum := sha256.Sum256(k.Keys[n])
+		h.Write(append([]byte{n}, sum[:]...))
+	}
+	return eventlog.ID(binary.LittleEndian.Uint64(h.Sum(nil))) | 1
+}
+
+// fits returns why this node may not go on with the log, nil when it may.
+func (s *Server) fits() error {
+	n := s.nodes
+	var names []string
+	for _, x := range s.fold.Nodes() {
+		names = append(names, x.Name)
+	}
+	switch keys := s.fold.KeysOfNodes(); {
+	case names != nil && !slices.Equal(names, n.Nodes):
+		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
+	case keys != 0 && keys != n.print:
+		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every node the same keys.json", n.print, keys)
+	}
+	return nil
+}
+
+// appliedHead is the head that the committer's batches name.
+func (n *nodes) appliedHead() eventlog.Head { return *n.rolling.Load() }
+
+// advance notes the end of what was applied.
+func (n *nodes) advance(c *eventlog.Chain) {
+	if h, ok := c.Rolling(); ok {
+		n.rolling.Store(&h)
+	}
+}
+
+// hear takes the records of an entry that another node, or this one, has written, and returns whether they may
+// concern the cluster.
+func (s *Server) hear(d eventlog.Delivery) (concerns bool) {
+	if d.Repeat {
+		return false
+	}
+	own := d.Epoch == s.committer.Epoch()
+	for i, r := range d.Events() {
+		switch r := r.(type) {
+		case *eventlog.Checkpoint:
+			if r.Node != "" {
+				s.nodes.hear(r, s.opt.Now())
+				concerns = true
+			}
+		case *eventlog.Control:
+			concerns = concerns || r.Act == eventlog.Members
+		case *eventlog.Decision:
+			if own {
+				continue
+			}
+			// A reward may come to any node. The memory of a delivery is used again.
+			s.recent.put(d.Key(i), known{d.Seq, r.Model, slices.Clone(r.X), slices.Clone(r.Atoms), r.Slot, r.Deferred}, recentBytes)
+		}
+	}
+	return concerns
+}
+
+// leaderWait is how long a start waits for a leader that has what this node's newest snapshot has: one that was
+// just elected may not have applied all that it knows to be stored.
+const leaderWait = 30 * time.Second
+
+// endOfLog returns what the log has at the start.
+func (s *Server) endOfLog(ctx context.Context) (eventlog.Info, error) {
+	info, err := s.log.Info(ctx, 0)
+	if s.nodes == nil || err != nil {
+		return info, err
+	}
+	seqs, err := s.snapshots.files.List()
+	for since := time.Now(); err == nil && len(seqs) > 0 && seqs[0] > info.Last && time.Since(since) < leaderWait; {
+		select {
+		case <-ctx.Done():
+			return info, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		info, err = s.log.Info(ctx, 0)
+	}
+	return info, err
+}
+
+func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano())}
+}
+
+// live returns when the live nodes were heard of. The caller holds mu.
+func (n *nodes) live() map[string]heard {
+	out := map[string]heard{}
+	now := time.Since(n.opened)
+	for name, h := range n.heard {
+		if now-h.at <= nodeLive {
+			out[name] = h
+		}
+	}
+	return out
+}
+
+// rank is how many live nodes come before this one; the node with rank 0 closes windows.
+func (n *nodes) rank() (rank int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	live := n.live()
+	for _, name := range n.Nodes {
+		if name == n.Node {
+			break
+		}
+		if _, ok := live[name]; ok {
+			rank++
+		}
+	}
+	return rank
+}
+
+// deviation is how far this node's clock is from the median of the live nodes', 0 when less than a majority is live.
+func (n *nodes) deviation() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	live := n.live()
+	own, ok := live[n.Node]
+	if !ok || len(live) <= len(n.Nodes)/2 {
+		return 0
+	}
+	offsets := []time.Duration{}
+	for _, h := range live {
+		offsets = append(offsets, h.offset)
+	}
+	slices.Sort(offsets)
+	median := offsets[len(offsets)/2]
+	if len(offsets)%2 == 0 { // of two clocks, neither is right
+		median = (median + offsets[len(offsets)/2-1]) / 2
+	}
+	return own.offset - median
+}
+
+// silence is how long ago this node wrote the newest checkpoint that came back.
+func (n *nodes) silence() time.Duration {
+	return time.Since(n.opened) - time.Duration(n.contact.Load())
+}
+
+// cutOff is the error of calls while the node has no contact to a majority.
+func (n *nodes) cutOff() error {
+	if d := n.silence(); d > contactFor {
+		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for %.0f s", d.Seconds()), RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// nodeLoop makes the log the cluster's and writes checkpoints.
+func (s *Server) nodeLoop() {
+	n := s.nodes
+	tick := time.NewTicker(n.Every)
+	defer tick.Stop()
+	for {
+		at := time.Since(n.opened)
+		if err := s.checkpoint(); err == nil {
+			n.contact.Store(int64(at))
+		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
+			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.windows.stopped():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// checkpoint writes one, and the members before the first, and waits until it is applied here.
+func (s *Server) checkpoint() error {
+	n := s.nodes
+	s.mu.RLock()
+	first := s.fold.Nodes() == nil
+	s.mu.RUnlock()
+	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
+	var records []eventlog.Record
+	if first {
+		records = append(records, &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now})
+	}
+	records = append(records, &eventlog.Checkpoint{Seq: applied, Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print})
+	receipt, err := s.append(s.ctx, records...)
+	if err == nil {
+		_, err = s.progress.until(s.ctx, receipt.Seq)
+	}
+	return err
+}
+
+// here waits until an entry that another node has answered is applied.
+func (s *Server) here(ctx context.Context, seq uint64) error {
+	if s.nodes == nil || seq <= s.progress.applied.Load() {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
+	defer cancel()
+	if _, err := s.progress.until(wait, seq); err != nil {
+		return &Error{Code: Unavailable, Want: "the decision is not applied here yet", RetryAfter: time.Second, Err: err}
+	}
+	return nil
+}
+
+// first replaces a decision that another node made first with the same idempotency key: of two with one key the
+// fold takes the earlier one.
+func (s *Server) first(use *reservation, d *Decision, key eventlog.Event) error {
+	if s.nodes == nil || use == nil {
+		return nil
+	}
+	s.mu.RLock()
+	old, known := s.fold.Key(use.key)
+	s.mu.RUnlock()
+	if !known || old.Event == key {
+		return nil
+	}
+	if old.Request != use.request {
+		return errOtherRequest
+	}
+	r, err := s.past.Decision(old.Event, old.Seq)
+	if err != nil {
+		return &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+	}
+	again, err := s.again(r, old)
+	if err == nil {
+		*d = *again
+	}
+	return err
+}
+
+// errMeanwhile: the fold refused an act, because another one came first.
+var errMeanwhile = errorf(Conflict, "the model has changed meanwhile")
+
+// ClusterHealth is how a node sees its cluster.
+type ClusterHealth struct {
+	Node string `json:"node"`
+	// Contact is how many seconds ago the node reached a majority; beyond 5 it is not ready.
+	Contact float64 `json:"contact_seconds"`
+	// Clock is how many seconds this node's clock is ahead of the median.
+	Clock float64      `json:"clock_seconds"`
+	Keys  eventlog.ID  `json:"keys"` // fingerprint
+	Nodes []NodeHealth `json:"nodes"`
+}
+
+// NodeHealth is a node as its checkpoints say.
+type NodeHealth struct {
+	Name string `json:"name"`
+	Live bool   `json:"live"`
+	// Heard is how many seconds ago its newest checkpoint was applied here, -1 when none was.
+	Heard    float64 `json:"heard_seconds"`
+	Applied  uint64  `json:"applied"`
+	Readable uint32  `json:"readable"` // the highest log version that it reads
+}
+
+func (s *Server) clusterHealth() *ClusterHealth {
+	n := s.nodes
+	if n == nil {
+		return nil
+	}
+	out := &ClusterHealth{Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print}
+	s.mu.RLock()
+	list := s.fold.Nodes()
+	s.mu.RUnlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, x := range list {
+		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable}
+		if at, ok := n.heard[x.Name]; ok {
+			d := time.Since(n.opened) - at.at
+			h.Heard, h.Live = d.Seconds(), d <= nodeLive
+		}
+		out.Nodes = append(out.Nodes, h)
+	}
+	return out
+}
+
+// errTrimCluster: see Trim.
+var errTrimCluster = errors.New("serve: the log of a cluster is not trimmed yet")

@@ -1,0 +1,437 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+)
+
+// nodeClock is a clock that runs, and that tests put off.
+type nodeClock struct{ off atomic.Int64 }
+
+func (c *nodeClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
+
+var nodeNames = []string{"a", "b", "c"}
+
+// openNode opens the server of a node on a log that it shares with others.
+func openNode(t testing.TB, log eventlog.Log, i int, clock *nodeClock, edit ...func(*Options)) (*Server, error) {
+	t.Helper()
+	o := Options{
+		Log: log, Keys: testKeys, Now: clock.now, ExpireEvery: 10 * time.Millisecond, SnapshotEvery: -1,
+		Cluster: &Cluster{Node: nodeNames[i], Nodes: nodeNames, Every: 20 * time.Millisecond},
+	}
+	for _, f := range edit {
+		f(&o)
+	}
+	return Open(context.Background(), o)
+}
+
+// three opens three nodes on a log in memory.
+func three(t testing.TB, edit ...func(*Options)) (m *eventlogtest.Memory, nodes []*Server, clocks []*nodeClock) {
+	t.Helper()
+	m = eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	for i := range nodeNames {
+		clocks = append(clocks, &nodeClock{})
+		s, err := openNode(t, m, i, clocks[i], edit...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		nodes = append(nodes, s)
+	}
+	for _, s := range nodes {
+		eventually(func() bool {
+			h := s.Health()
+			return len(h.Cluster.Nodes) == 3 && !slices.ContainsFunc(h.Cluster.Nodes, func(n NodeHealth) bool { return !n.Live })
+		})
+	}
+	return m, nodes, clocks
+}
+
+// eventually waits for a condition; one that never comes is found by the deadline of the test binary.
+func eventually(cond func() bool) {
+	for !cond() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// agree waits until all nodes have applied the same entry and compares the bytes of their folds.
+func agree(t *testing.T, nodes ...*Server) {
+	t.Helper()
+	for _, s := range nodes { // no more checkpoints
+		s.drain(context.Background())
+		s.windows.stop()
+	}
+	log := nodes[0].log
+	var want []byte
+	var end uint64
+	eventually(func() bool { // until those that were under way are there
+		info := must(log.Info(context.Background(), 0))
+		same := info.Last == end
+		end = info.Last
+		time.Sleep(50 * time.Millisecond)
+		return same
+	})
+	for i, s := range nodes {
+		if _, err := s.progress.until(context.Background(), end); err != nil {
+			t.Fatalf("node %d: %v", i, err)
+		}
+		s.mu.RLock()
+		got, err := s.fold.AppendUnsigned(nil, s.chain)
+		s.mu.RUnlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		} else if string(got) != string(want) {
+			t.Errorf("the state of node %d differs from that of node 0", i)
+		}
+	}
+}
+
+// TestAnyNode: what one node answered, another one takes: rewards, repetitions, rewards of rewards, min_seq; and all
+// nodes have the same state, as has one that starts later, and a single machine that folds the log.
+func TestAnyNode(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	m, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	for i := range 60 {
+		at, other, third := nodes[i%3], nodes[(i+1)%3], nodes[(i+2)%3]
+		r := DecideRequest{Actions: actions(i, 4, 3), MinSeq: created}
+		if i%2 == 0 {
+			r.IdempotencyKey = fmt.Sprint("k", i)
+		}
+		d, err := at.Decide(ctx, "news", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			r.MinSeq = d.Seq
+			again, err := other.Decide(ctx, "news", r)
+			if err != nil || !again.Repeated || again.EventID != d.EventID || again.Action != d.Action {
+				t.Fatalf("repeated at another node: %+v, error %v, want %+v", again, err, d)
+			}
+			r.Actions = actions(i+1, 4, 3)
+			_, err = third.Decide(ctx, "news", r)
+			wantCode(t, err, Conflict, "idempotency_key")
+		}
+		got, err := other.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})
+		if err != nil || got.Status != Accepted {
+			t.Fatalf("%+v, error %v", got, err)
+		}
+		got, err = third.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5})
+		if err != nil || got.Status != Duplicate {
+			t.Fatalf("again: %+v, error %v", got, err)
+		}
+	}
+	late, err := openNode(t, m, 2, &nodeClock{}, func(o *Options) { o.Dir = dir })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Close(ctx); err != nil { // with a snapshot
+		t.Fatal(err)
+	}
+	if late, err = openNode(t, m, 2, &nodeClock{}, func(o *Options) { o.Dir = dir }); err != nil || late.Health().Recovery.Snapshot == 0 {
+		t.Fatalf("%+v, error %v", late.Health().Recovery, err)
+	}
+	t.Cleanup(func() { _ = late.Close(context.Background()) })
+	if n := nodes[1].fold.Named("news").Counts; n.Decisions != 60 || n.Rewards != 60 {
+		t.Errorf("%+v", n)
+	}
+	agree(t, append(nodes, late)...)
+	digest := must(nodes[0].fold.Named("news").State()).Digest()
+	one := open(t, m, &fakeClock{})
+	if got := must(one.State(ctx, "news")); got.Digest != digest || got.Learned != 60 {
+		t.Errorf("one machine has the digest %v after %d updates, the nodes have %v", got.Digest, got.Learned, digest)
+	}
+}
+
+// TestSameKeyAtOnce: two nodes get one idempotency key at the same time; one decision is made, both callers have it.
+func TestSameKeyAtOnce(t *testing.T) {
+	ctx := t.Context()
+	_, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	const n = 200
+	repeated, refused := 0, 0
+	for i := range n {
+		var ds [2]Decision
+		var errs [2]error
+		batch := i%5 == 0
+		var wg sync.WaitGroup
+		for k := range 2 {
+			wg.Go(func() {
+				r := DecideRequest{Actions: actions(i, 4, 3), IdempotencyKey: fmt.Sprint("k", i), MinSeq: created}
+				if i%10 == 9 { // two requests with one key: one of them is refused
+					r.Actions = actions(i+k, 4, 3)
+				}
+				if !batch {
+					ds[k], errs[k] = nodes[(i+k)%3].Decide(ctx, "news", r)
+					return
+				}
+				items, err := nodes[(i+k)%3].DecideBatch(ctx, "news", []DecideRequest{{Actions: actions(i, 4, 3), MinSeq: created}, r})
+				if errs[k] = err; err == nil {
+					ds[k], errs[k] = items[1].Decision, items[1].Err
+				}
+			})
+		}
+		wg.Wait()
+		if i%10 == 9 {
+			if (errs[0] == nil) == (errs[1] == nil) {
+				t.Fatalf("two requests with one key: %v, %v", errs[0], errs[1])
+			}
+			wantCode(t, errors.Join(errs[0], errs[1]), Conflict)
+			refused++
+			continue
+		}
+		if err := errors.Join(errs[0], errs[1]); err != nil {
+			t.Fatal(err)
+		}
+		if ds[0].EventID == "" || ds[0].Action != ds[1].Action || ds[0].Seq != ds[1].Seq {
+			t.Fatalf("round %d: %+v and %+v", i, ds[0], ds[1])
+		}
+		for _, d := range ds {
+			if d.Repeated {
+				repeated++
+			}
+		}
+		if got := must(nodes[(i+2)%3].Reward(ctx, RewardRequest{EventID: ds[1].EventID, Value: 1})); got.Status != Accepted {
+			t.Fatalf("%+v", got)
+		}
+	}
+	c := nodes[2].fold.Named("news").Counts
+	if want := uint64(n + 2*n/5); c.Decisions != want || c.Rewards != n-n/10 || repeated != n-n/10 || refused != n/10 {
+		t.Errorf("%d decisions, want %d; %d rewards; %d repeated, %d refused", c.Decisions, want, c.Rewards, repeated, refused)
+	}
+	agree(t, nodes...)
+}
+
+// TestActsAtOnce: of two changes of one configuration, and of two models with one name, one wins.
+func TestActsAtOnce(t *testing.T) {
+	ctx := t.Context()
+	_, nodes, _ := three(t)
+	both := func(act func(*Server) error) (won int, lost error) {
+		var errs [2]error
+		var wg sync.WaitGroup
+		for k := range 2 {
+			wg.Go(func() { errs[k] = act(nodes[k]) })
+		}
+		wg.Wait()
+		for _, err := range errs {
+			if err == nil {
+				won++
+			}
+		}
+		return won, errors.Join(errs[0], errs[1])
+	}
+	for i := range 20 {
+		name := fmt.Sprint("m", i)
+		won, err := both(func(s *Server) error { _, err := s.CreateModel(ctx, vectors(name, 3), "test"); return err })
+		if won != 1 {
+			t.Fatalf("%d created %s", won, name)
+		}
+		wantCode(t, err, Conflict, "config.id")
+		for _, s := range nodes {
+			eventually(func() bool { _, err := s.GetModel(ctx, name); return err == nil })
+		}
+		won, err = both(func(s *Server) error {
+			_, err := s.ConfigureModel(ctx, name, 1, vectors(name, 3, func(c *ModelConfig) { c.Floor = 0.125 }), "test")
+			return err
+		})
+		if won != 1 {
+			t.Fatalf("%d configured %s", won, name)
+		}
+		wantCode(t, err, Conflict, "version")
+	}
+	agree(t, nodes...)
+}
+
+// TestClocksOfNodes: one clock that is a day ahead, or behind, closes no window early, forgets no key, and makes its
+// node not ready; windows close when the others' clocks have passed their ends.
+func TestClocksOfNodes(t *testing.T) {
+	ctx := t.Context()
+	_, nodes, clocks := three(t)
+	short := vectors("news", 3, func(c *ModelConfig) { c.Reward.Window = Duration(time.Hour) })
+	if _, err := nodes[0].CreateModel(ctx, short, "test"); err != nil {
+		t.Fatal(err)
+	}
+	r := DecideRequest{Actions: actions(0, 4, 3), IdempotencyKey: "k"}
+	d, err := nodes[0].Decide(ctx, "news", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := must(testKeys.Parse(d.EventID))
+	early := &eventlog.Expire{Event: id.Event, Count: 1, Model: must(nodes[0].GetModel(ctx, "news")).Incarnation}
+	if _, _, err := nodes[0].write(ctx, early); err != nil { // whoever writes it
+		t.Fatal(err)
+	}
+	before := nodes[1].fold.Clock()
+	for _, day := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		clocks[0].off.Store(int64(day)) // of the node that closes windows
+		eventually(func() bool { h := nodes[0].Health(); return !h.Ready && strings.Contains(h.Reason, "clock") })
+		if h := nodes[1].Health(); !h.Ready {
+			t.Errorf("another node is not ready: %s", h.Reason)
+		}
+		from := nodes[1].progress.applied.Load()
+		eventually(func() bool { return nodes[1].progress.applied.Load() > from+20 }) // with checkpoints of all
+		status := func() (v EventView) { v, _ = nodes[1].Event(ctx, d.EventID); return v }
+		if s := status().Status; s != "open" {
+			t.Errorf("clock %v: the window is %s", day, s)
+		}
+		if again, err := nodes[2].Decide(ctx, "news", r); err != nil || again.EventID != d.EventID {
+			t.Errorf("clock %v: the key made another decision: %+v, %v", day, again, err)
+		}
+	}
+	clocks[0].off.Store(0)
+	nodes[1].mu.RLock()
+	if now := nodes[1].fold.Clock(); now <= before || now > time.Now().Add(time.Minute).UnixNano() {
+		t.Errorf("the clock of the log went from %v to %v", before, now)
+	}
+	nodes[1].mu.RUnlock()
+	for _, c := range clocks {
+		c.off.Store(int64(2 * time.Hour))
+	}
+	eventually(func() bool { v, err := nodes[2].Event(ctx, d.EventID); return err == nil && v.Status == "closed" })
+	// The next live node closes the windows of one that is gone.
+	d, err = nodes[1].Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[0].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clocks {
+		c.off.Store(int64(4 * time.Hour))
+	}
+	eventually(func() bool { v, err := nodes[2].Event(ctx, d.EventID); return err == nil && v.Status == "closed" })
+	agree(t, nodes[1:]...)
+}
+
+// blind is a log whose reader sees nothing new while it is shut.
+type blind struct {
+	eventlog.Log
+	mu   sync.Mutex
+	shut bool
+}
+
+func (l *blind) set(shut bool) { l.mu.Lock(); l.shut = shut; l.mu.Unlock() }
+
+func (l *blind) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range l.Log.Read(ctx, shard, from) {
+			for ctx.Err() == nil {
+				l.mu.Lock()
+				shut := l.shut
+				l.mu.Unlock()
+				if !shut {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestNodeBehind: a node that reads nothing for too many entries tells its callers that their calls do not count, and
+// they do not; the others do not stop, and it goes on when it reads again.
+func TestNodeBehind(t *testing.T) {
+	ctx := t.Context()
+	m, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	l := &blind{Log: m}
+	if err := nodes[2].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cut, err := openNode(t, l, 2, &nodeClock{}, func(o *Options) { o.Cluster.Every = time.Hour })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cut.Close(context.Background()) })
+	if _, err := cut.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3), MinSeq: created}); err != nil {
+		t.Fatal(err)
+	}
+	l.set(true)
+	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: nodes[0].nodes.appliedHead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range eventlog.VoidAfter + 10 {
+		if _, err := busy.Append(ctx, eventlogtest.Event(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := busy.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened)))
+	_, err = cut.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
+	wantCode(t, err, Unavailable, "does not count")
+	if h := cut.Health(); h.Committer.Void != 1 {
+		t.Errorf("%+v", h.Committer)
+	}
+	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened) - 6*time.Second))
+	_, err = cut.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
+	wantCode(t, err, Unavailable, "majority")
+	if h := cut.Health(); h.Ready {
+		t.Error("a node that is cut off is ready")
+	}
+	if _, err := nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(2, 4, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	l.set(false)
+	end := must(m.Info(ctx, 0)).Last
+	if _, err := cut.progress.until(ctx, end); err != nil {
+		t.Fatal(err)
+	}
+	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened)))
+	if _, err := cut.Decide(ctx, "news", DecideRequest{Actions: actions(3, 4, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, nodes[0], nodes[1], cut)
+	if n := nodes[1].fold.Named("news").Counts.Decisions; n != 3 {
+		t.Errorf("%d decisions count, want 3", n)
+	}
+}
+
+// TestOtherCluster: a node with other keys, other nodes, or a name that is not among them does not start.
+func TestOtherCluster(t *testing.T) {
+	m, nodes, _ := three(t)
+	for want, edit := range map[string]func(*Options){
+		"give every node the same keys.json": func(o *Options) {
+			o.Keys = eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: []byte("another key of 32 bytes, or more")}}
+		},
+		"give every node the same cluster.toml": func(o *Options) { o.Cluster.Nodes = []string{"a", "b", "c", "d", "e"} },
+		`node "x" is not one`:                   func(o *Options) { o.Cluster.Node = "x" },
+	} {
+		if s, err := openNode(t, m, 2, &nodeClock{}, edit); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+			if err == nil {
+				_ = s.Close(t.Context())
+			}
+		}
+	}
+	agree(t, nodes...)
+}
