@@ -455,7 +455,7 @@ func (d *delivery) finished(show display) error {
 		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")
 		return nil
 	}
-	rounds := float64(d.out.Played) * float64(d.x.Horizon)
+	rounds := float64(d.out.Rounds)
 	reused := ""
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))

@@ -54,6 +54,7 @@ func NewDoubling(o DoublingOptions, p Problem) (*Doubling, error) {
 	if o.Base.Options == nil {
 		o.Base = defaultBase()
 	}
+	p.Horizon = 0 // each epoch has its own
 	d := &Doubling{opts: o, problem: p}
 	var err error
 	d.base, err = d.build(0)

@@ -38,7 +38,7 @@ type Ensemble struct {
 	member, theta     []float64 // V⁻¹ of one of them, and the model
 	best, challenging bandit.Action
 	read              [][]float64 // scratch of Restore
-	few               []string    // what thm:few says of these options
+	few               []string    `horizon:"-"` // what thm:few says of these options
 }
 
 // NewEnsemble returns the policy before round 1. The error names the option that is wrong.

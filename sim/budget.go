@@ -52,7 +52,7 @@ func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration,
 		most = max(most, held)
 	}
 	next, each := max(1, held), 0.0 // each: seconds of a replication
-	played := 0
+	played, rounds := 0, int64(0)
 	var last *Outcome
 	for next > done {
 		y, err := x.WithReplications(next)
@@ -66,6 +66,7 @@ func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration,
 			return nil, nil, err
 		}
 		played += out.Played
+		rounds += out.Rounds
 		last = out
 		if err != nil && !errors.Is(err, ErrInterrupted) {
 			return y, out, err
@@ -91,7 +92,7 @@ func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration,
 	o.last, o.Progress = true, nil
 	out, err := Run(context.WithoutCancel(ctx), x, o) // plays nothing
 	if out != nil {
-		out.Played, out.Reused = played, x.Cells()-min(played, x.Cells())
+		out.Played, out.Rounds, out.Reused = played, rounds, x.Cells()-min(played, x.Cells())
 	}
 	return x, out, err
 }

@@ -35,13 +35,20 @@ func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, erro
 	return world, pol, key, err
 }
 
-// play plays one cell. It runs on a worker and only reads the runner.
+// play plays one cell, from the start that is known for it or from round 1. It runs on a worker and only reads
+// the runner.
 func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	x := r.x
 	started := time.Now()
 	world, pol, key, err := r.build(c)
 	if err != nil {
 		return entry{}, err
+	}
+	start := r.start(c)
+	if start.At > 0 {
+		if restore(pol, start) != nil { // whatever it is, it is no state of this policy
+			start = new(entry)
+		}
 	}
 	var notes *diary
 	if len(x.Record) > 0 {
@@ -58,19 +65,30 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	}
 	w := &recorder{
 		at:     x.Checkpoints,
+		regret: start.Sums[0],
+		reward: start.Sums[1],
 		diary:  notes,
 		stop:   hard.Done(),
 		rounds: &r.rounds,
+		look:   newLook(start.At),
 		entry: entry{
-			Regret: make([]float64, 0, len(x.Checkpoints)),
-			Reward: make([]float64, 0, len(x.Checkpoints)),
+			Regret: append(make([]float64, 0, len(x.Checkpoints)), start.Regret...),
+			Reward: append(make([]float64, 0, len(x.Checkpoints)), start.Reward...),
 		},
 	}
-	if err := Play(world, pol, key, x.Horizon, w); err != nil {
+	if r.saves(c) {
+		w.save = func(at int) error {
+			done := w.entry
+			done.Seconds = start.Seconds + time.Since(started).Seconds()
+			return r.save(c, pol, done, at, w.regret, w.reward)
+		}
+	}
+	if err := playFrom(world, pol, key, start.At, x.Horizon, w); err != nil {
 		return entry{}, err
 	}
-	r.rounds.Add(int64(x.Horizon % countEvery))
-	w.entry.Seconds = time.Since(started).Seconds()
+	r.rounds.Add(int64(x.Horizon - w.look.counted))
+	w.entry.Seconds = start.Seconds + time.Since(started).Seconds()
+	w.entry.State = r.state(c, pol)
 	if notes != nil {
 		w.entry.Also = notes.values
 	}
@@ -85,12 +103,20 @@ type recorder struct {
 	diary          *diary // nil when nothing more is asked for
 	stop           <-chan struct{}
 	rounds         *atomic.Int64
+	look           look
+	save           func(at int) error // writes the cell under way; nil where that is not possible
 }
 
-// countEvery is the number of rounds between two looks at the clock outside.
+// countEvery is the largest number of rounds between two looks at the clock outside.
 const countEvery = 256
 
+// Round implements Observer. The policy has not learned the reward of round t yet.
 func (w *recorder) Round(t int, regret, reward float64) error {
+	if t-1 >= w.look.next {
+		if err := w.glance(t - 1); err != nil {
+			return err
+		}
+	}
 	w.regret += regret
 	w.reward += reward
 	mark := t == w.at[len(w.entry.Regret)]
@@ -106,13 +132,28 @@ func (w *recorder) Round(t int, regret, reward float64) error {
 		w.entry.Regret = append(w.entry.Regret, w.regret)
 		w.entry.Reward = append(w.entry.Reward, w.reward)
 	}
-	if t%countEvery == 0 {
-		w.rounds.Add(countEvery)
-		select {
-		case <-w.stop:
-			return errAbandoned
-		default:
+	return nil
+}
+
+// glance counts the rounds played, writes the cell when that is due, and ends it when it is abandoned.
+func (w *recorder) glance(played int) error {
+	rounds, save := w.look.due(played)
+	w.rounds.Add(int64(rounds))
+	stopped := false
+	select {
+	case <-w.stop:
+		stopped = true
+	default:
+	}
+	if w.save != nil && (save || stopped) {
+		began := time.Now()
+		if err := w.save(played); err != nil {
+			return err
 		}
+		w.look.wrote(began)
+	}
+	if stopped {
+		return errAbandoned
 	}
 	return nil
 }

@@ -63,5 +63,5 @@ func newRunner(x *Experiment, o Options) *runner {
 		o.Data = new(dataset.Source)
 	}
 	return &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(),
-		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications)}
+		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells())}
 }

@@ -38,6 +38,14 @@ type entry struct {
 
 	Stem string `json:"stem,omitempty"` // key without horizon and checkpoints
 	T    int    `json:"horizon,omitempty"`
+
+	Checkpoints []int `json:"checkpoints,omitempty"` // where they are not the default ones of T
+
+	// The state that the cell goes on from (resume.go): after the last round of a finished cell, after round At of
+	// one under way, whose sums over these rounds are Sums.
+	At    int        `json:"at,omitempty"`
+	Sums  [2]float64 `json:"sums,omitzero"`
+	State []byte     `json:"state,omitempty"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

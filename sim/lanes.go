@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"troupe/bandit"
@@ -47,12 +48,17 @@ func (r *runner) group(open []cell) (jobs []job) {
 	if len(open) == 0 {
 		return nil
 	}
+	at := func(c cell) int { return r.start(c).At }
+	slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
 	width := 1
 	if r.together[open[0].e*len(r.x.Policies)+open[0].p] {
 		width = min(lockstep.Lanes, (len(r.cells)-r.done+r.o.Workers-1)/r.o.Workers)
 	}
 	for len(open) > 0 {
-		n := min(width, len(open))
+		n := 1
+		for n < min(width, len(open)) && at(open[n]) == at(open[0]) {
+			n++
+		}
 		if n == 1 {
 			jobs = append(jobs, open[0])
 		} else {
@@ -93,21 +99,57 @@ func (r *runner) spread(jobs []job) []job {
 // abandoned say so in their own error. It runs on a worker and only reads the runner.
 func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, error) {
 	started := time.Now()
-	batch, err := r.batch(cells)
+	batch, policies, err := r.batch(cells)
 	if err != nil {
 		return nil, err
 	}
 	x, width := r.x, int64(len(cells))
 	done := make([]finished, len(cells))
+	var regrets, rewards [lockstep.Lanes]float64
 	for i, c := range cells {
+		start := r.start(c)
+		regrets[i], rewards[i] = start.Sums[0], start.Sums[1]
 		done[i] = finished{cell: c, entry: entry{
-			Regret: make([]float64, 0, len(x.Checkpoints)),
-			Reward: make([]float64, 0, len(x.Checkpoints)),
+			Regret: append(make([]float64, 0, len(x.Checkpoints)), start.Regret...),
+			Reward: append(make([]float64, 0, len(x.Checkpoints)), start.Reward...),
 		}}
 	}
-	var regrets, rewards [lockstep.Lanes]float64
-	next, counted := 0, int64(0)
-	err = batch.Play(x.Horizon, func(t int, regret, reward *[lockstep.Lanes]float64) error {
+	from := r.start(cells[0]).At
+	next, counted, look := len(done[0].entry.Regret), int64(0), newLook(from)
+	save := func(at int) error {
+		batch.Part()
+		seconds := time.Since(started).Seconds() / float64(width)
+		for i, f := range done {
+			f.entry.Seconds = r.start(f.cell).Seconds + seconds
+			if err := r.save(f.cell, policies[i], f.entry, at, regrets[i], rewards[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	glance := func(played int) error {
+		rounds, due := look.due(played)
+		counted += int64(rounds) * width
+		r.rounds.Add(int64(rounds) * width)
+		stopped := hard.Err() != nil
+		if (due || stopped) && r.saves(cells[0]) {
+			began := time.Now()
+			if err := save(played); err != nil {
+				return err
+			}
+			look.wrote(began)
+		}
+		if stopped {
+			return errAbandoned
+		}
+		return nil
+	}
+	err = batch.Play(from, x.Horizon, func(t int, regret, reward *[lockstep.Lanes]float64) error {
+		if t-1 >= look.next {
+			if err := glance(t - 1); err != nil {
+				return err
+			}
+		}
 		for l := range regrets {
 			regrets[l] += regret[l]
 			rewards[l] += reward[l]
@@ -122,15 +164,6 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 				done[i].entry.Reward = append(done[i].entry.Reward, rewards[i])
 			}
 		}
-		if t%countEvery == 0 {
-			counted += countEvery * width
-			r.rounds.Add(countEvery * width)
-			select {
-			case <-hard.Done():
-				return errAbandoned
-			default:
-			}
-		}
 		return nil
 	})
 	switch {
@@ -143,28 +176,36 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 		r.rounds.Add(-counted)
 		return nil, err
 	}
-	r.rounds.Add(int64(x.Horizon%countEvery) * width)
+	r.rounds.Add(int64(x.Horizon-look.counted) * width)
 	share := time.Since(started).Seconds() / float64(width)
+	batch.Part()
 	for i := range done {
-		done[i].entry.Seconds = share
+		done[i].entry.Seconds = r.start(done[i].cell).Seconds + share
+		done[i].entry.State = r.state(done[i].cell, policies[i])
 	}
 	return done, nil
 }
 
-// batch builds the environments and the policies of cells and puts them side by side.
-func (r *runner) batch(cells []cell) (*lockstep.Batch, error) {
+// batch builds the environments and the policies of cells, in the state they go on from, and puts them side by
+// side.
+func (r *runner) batch(cells []cell) (*lockstep.Batch, []bandit.Policy, error) {
 	var worlds []bandit.Environment
 	var policies []bandit.Policy
 	var keys []rng.Key
 	for _, c := range cells {
 		world, pol, key, err := r.build(c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if start := r.start(c); start.At > 0 {
+			if err := restore(pol, start); err != nil {
+				return nil, nil, err
+			}
 		}
 		worlds, policies, keys = append(worlds, world), append(policies, pol), append(keys, key)
 	}
 	if b := lockstep.New(worlds, policies, keys); b != nil {
-		return b, nil
+		return b, policies, nil
 	}
-	return nil, lockstep.ErrAlone
+	return nil, nil, lockstep.ErrAlone
 }

@@ -295,7 +295,7 @@ func BenchmarkLockStep(b *testing.B) {
 						b.Fatal(err)
 					}
 					middle := time.Now()
-					if err := batch.Play(horizon, func(int, *[8]float64, *[8]float64) error { return nil }); err != nil {
+					if err := batch.Play(0, horizon, func(int, *[8]float64, *[8]float64) error { return nil }); err != nil {
 						b.Fatal(err)
 					}
 					one, eight = min(one, middle.Sub(start)), min(eight, time.Since(middle))

@@ -46,6 +46,11 @@ type Observer interface {
 //
 // Cost: what the environment and the policy cost; nothing is allocated in a round.
 func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon int, observer Observer) error {
+	return playFrom(world, player, key, 0, horizon, observer)
+}
+
+// playFrom plays the rounds after round from of a policy in the state after it.
+func playFrom(world bandit.Environment, player bandit.Policy, key rng.Key, from, horizon int, observer Observer) error {
 	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
 	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
 	both, _ := world.(bandit.Settler)
@@ -55,7 +60,7 @@ func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon i
 	}
 
 	var x bandit.Action
-	for t := 1; t <= horizon; t++ {
+	for t := from + 1; t <= horizon; t++ {
 		round := uint64(t)
 
 		set, err := world.Offer(offer.Round(round))

@@ -25,11 +25,12 @@ const Engine = 2
 // computed them.
 const AnyProgram = "any"
 
+// troupeModule is the beginning of the path of every package of troupe but the root.
+var troupeModule = strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
+
 // builtin are the packages whose types the engine version speaks for.
-var builtin = func() []string {
-	module := strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
-	return []string{"", module + "policy", module + "env", module + "actionset", module + "dataset", module + "spec", module + "bandit", module + "rng"}
-}()
+var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "actionset", troupeModule + "dataset",
+	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
 // outside reports whether options, or anything in them, are of a type that is not built in.
 func outside(options any) bool {
@@ -133,7 +134,7 @@ func Build() Manifest {
 	if !ok {
 		return m
 	}
-	module := strings.TrimSuffix(builtin[1], "/policy")
+	module := strings.TrimSuffix(troupeModule, "/")
 	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if dep.Path == module {
 			m.Troupe = strings.TrimPrefix(dep.Version, "v")

@@ -80,6 +80,11 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+	if status == Complete {
+		if err := sweepUp(r.o.Dir); err != nil {
+			return nil, err
+		}
+	}
 	if status == Complete && r.untidy && (!r.o.grow || r.o.last) {
 		if err := r.tidy(); err != nil {
 			return nil, err
@@ -105,6 +110,23 @@ func defaultsOf(c PolicyCase) map[string]string {
 		out[o.Key] = text
 	}
 	return out
+}
+
+// sweepUp removes what runs that were killed left beside the files of a complete run: cells under way, and files
+// that had not got their name yet.
+func sweepUp(dir string) error {
+	for _, name := range ours {
+		old, err := temporaries(dir, name)
+		if err != nil {
+			return err
+		}
+		for _, f := range old {
+			if err := os.Remove(f); err != nil {
+				return err
+			}
+		}
+	}
+	return os.RemoveAll(filepath.Join(dir, partDir))
 }
 
 // tidy rewrites the journal of a complete run without the lines that are not its own.

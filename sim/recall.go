@@ -39,7 +39,11 @@ func (r *runner) recall() error {
 		}
 	}
 	r.untidy = len(known) > r.reused || len(remarks) > 0
-	return r.dropped(known)
+	if err := r.dropped(known); err != nil {
+		return err
+	}
+	r.findStarts(known)
+	return nil
 }
 
 // nameCells computes the keys and the stems of the cells.

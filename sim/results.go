@@ -137,6 +137,21 @@ func writeManifest(dir string, m *Manifest) error {
 	return writeFile(filepath.Join(dir, ManifestFile), b.Bytes())
 }
 
+// ours are the files that a run writes, each under a temporary name first but for the journal.
+var ours = []string{ResultsFile, DiagnosticsFile, PoliciesFile, EnvironmentsFile, ManifestFile, JournalFile, runningFile}
+
+// temporaries lists the files that writeFile began in a directory for a file of the name.
+func temporaries(dir, name string) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	var out []string
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "."+name+".") {
+			out = append(out, filepath.Join(dir, f.Name()))
+		}
+	}
+	return out, err
+}
+
 // openDir makes dir a directory for results. A directory with files in it that are not of a run is
 // refused unless force is set.
 func openDir(dir string, force bool) error {
@@ -159,11 +174,11 @@ func openDir(dir string, force bool) error {
 	}
 	for _, f := range files {
 		n := f.Name()
-		ours := n == JournalFile || n == runningFile
-		for _, name := range []string{ResultsFile, DiagnosticsFile, PoliciesFile, EnvironmentsFile, ManifestFile, runningFile} {
-			ours = ours || n == name || strings.HasPrefix(n, "."+name+".")
+		known := n == partDir
+		for _, name := range ours {
+			known = known || n == name || strings.HasPrefix(n, "."+name+".")
 		}
-		if !ours { // a run that was killed early leaves only files that are ours
+		if !known { // a run that was killed early leaves only files that are ours
 			return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
 		}
 	}

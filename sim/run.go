@@ -63,6 +63,7 @@ type Outcome struct {
 	Also     []byte // diagnostics.csv, nil when the spec asks for nothing more
 	Reused   int    // cells that were in the directory already
 	Played   int    // cells played now
+	Rounds   int64  // rounds played now
 
 	x     *Experiment
 	cells []entry
@@ -175,7 +176,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, x: x, cells: r.cells}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), x: x, cells: r.cells}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
@@ -189,9 +190,12 @@ type runner struct {
 	keys             []string // by Experiment.index
 	stems            []string
 	worlds           []worldFacts
-	cellBytes        float64 // the largest that one worker needs for a cell, about
-	cellPath, cellOf string  // its policy
-	together         []bool  // environment × policy: replications can be one job
+	cellBytes        float64  // the largest that one worker needs for a cell, about
+	cellPath, cellOf string   // its policy
+	together         []bool   // environment × policy: replications can be one job
+	stuck            []string // environment × policy: why its cells cannot go on from a state; "" where they can
+	starts           []*entry // by Experiment.index: what a cell goes on from, nil for round 1
+	skipped          int64    // rounds that starts spare
 	notes            []string
 	rounding         []Pair
 	old              *Manifest // what the directory held, nil for nothing
@@ -294,6 +298,7 @@ func (r *runner) rehearse() error {
 			}
 			together := c.Late == nil && r.able(world, pol, key)
 			r.together = append(r.together, together)
+			r.stuck = append(r.stuck, r.resumable(e, world, pol))
 			r.measure(pc.path, where, before, together)
 			if notes := x.newDiary(world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {

@@ -150,11 +150,18 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 func (r *runner) keep(f finished) error {
 	i := r.x.index(f.e, f.p, f.r)
 	f.entry.Cell, f.entry.Stem, f.entry.T = r.keys[i], r.stems[i], r.x.Horizon
+	if !slices.Equal(r.x.Checkpoints, Checkpoints(r.x.Horizon)) {
+		f.entry.Checkpoints = r.x.Checkpoints
+	}
 	r.set(i, f.entry)
+	r.starts[i] = nil
 	if r.journal == nil {
 		return nil
 	}
-	return r.journal.append(f.entry)
+	if err := r.journal.append(f.entry); err != nil {
+		return err
+	}
+	return r.unsave(i)
 }
 
 func (r *runner) set(i int, c entry) {

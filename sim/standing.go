@@ -23,7 +23,7 @@ func (r *runner) report() {
 	p := Progress{
 		Cells: len(r.cells), Done: r.done, Reused: r.reused,
 		Rounds:       r.rounds.Load(),
-		AllRounds:    int64(len(r.cells)-r.reused) * int64(r.x.Horizon),
+		AllRounds:    int64(len(r.cells)-r.reused)*int64(r.x.Horizon) - r.skipped,
 		Seconds:      time.Since(r.started).Seconds(),
 		Replications: r.complete,
 		r:            r,

@@ -51,13 +51,13 @@ func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.
 	return &Batch{w, p}
 }
 
-// Play plays horizon rounds. observe gets the regrets and the rewards of round t, one for each lane,
+// Play plays the rounds after round from, which the policies have behind them, up to the horizon. observe gets the regrets and the rewards of round t, one for each lane,
 // and ends the play with its error; lanes without a replication copy the first. The error is that of
 // observe or ErrAlone. The policies keep the state they had.
-func (b *Batch) Play(horizon int, observe func(t int, regret, reward *[Lanes]float64) error) error {
+func (b *Batch) Play(from, horizon int, observe func(t int, regret, reward *[Lanes]float64) error) error {
 	var arms [Lanes]int
 	var regret, y [Lanes]float64
-	for t := 1; t <= horizon; t++ {
+	for t := from + 1; t <= horizon; t++ {
 		round := uint64(t)
 		if !b.policies.Select(&arms, round) {
 			return ErrAlone

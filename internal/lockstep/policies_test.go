@@ -349,7 +349,7 @@ func TestMemory(t *testing.T) {
 		runtime.KeepAlive(sets)
 		runtime.KeepAlive(policies)
 		up := func(n, k int) int { return (n + k - 1) / k * k }
-		alone := c.d*up(c.d, 8) + up(c.d, 16)*c.d + up(c.m, 16)*c.d + 1024
+		alone := c.d*up(c.d, 8) + up(c.d, 16)*c.d + up(c.m, 16)*c.d + 1280
 		numbers := 8 * (alone + c.arms*c.d + c.m*c.d + 2*c.d*c.d + 4*c.m + 32*c.d)
 		t.Logf("d = %d, K = %d, m = %d: %.3f MB, formula %.3f", c.d, c.arms, c.m, float64(bytes)/1e6, 8e-6*float64(numbers))
 		if bytes > 8*numbers || float64(bytes) < 0.9*float64(8*numbers)-8*65_536 {

@@ -57,7 +57,7 @@ type Sums struct {
 	first   func(row []float64, j int)
 	mode    mode
 	auto    bool
-	horizon int
+	horizon int `horizon:"-"` // it chooses when work is done, not what it gives
 
 	// Room for an even number of eights of members. Lazy keeps them row by row, because rows come alone
 	// there: row j is d numbers from j·d. Otherwise eight rows are a panel, see linalg.Members; both have

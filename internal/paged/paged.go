@@ -41,7 +41,7 @@ type lower struct {
 }
 
 type upper struct {
-	stamp uint64 // of the writer that the node belongs to
+	stamp uint64 `horizon:"-"` // of the writer that the node belongs to
 	own   uint32
 	nodes [fan]*lower
 }
@@ -54,7 +54,7 @@ type Digest [2]uint64
 type Table struct {
 	root    []*upper
 	bits    int
-	stamp   uint64 // pages with this stamp belong to this table alone; 0: it must not be written
+	stamp   uint64 `horizon:"-"` // pages with this stamp belong to this table alone; 0: it must not be written
 	shared  bool   // root is shared
 	touched int
 	digest  Digest
