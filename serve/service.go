@@ -113,7 +113,7 @@ type (
 )
 
 // DecideRequest asks for an action. The candidates are Actions, or the rows of Packed, or, when both
-// are empty, the whole catalogue in its order.
+// are empty, the whole catalogue in its order. Its slices belong to the caller again when the call returns without an error.
 type DecideRequest struct {
 	Context json.RawMessage // a JSON value, may be empty
 	Actions []Action

@@ -68,7 +68,9 @@ type API struct {
 	requests chan struct{} // semaphore of the requests
 	exports  chan struct{} // semaphore of the exports of a log
 
-	connections atomic.Int64 // open now
+	connections atomic.Int64          // open now
+	limits      atomic.Pointer[limit] // of the hot requests that begin now
+	noHot       bool                  // for tests: hot routes go the way of the others
 	mux         *http.ServeMux
 	huma        huma.API
 	metrics     *metrics
@@ -193,33 +195,49 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// connection must end. net/http takes the Content-Length away before it can be seen here.
 		out.Header().Set("Connection", "close")
 	}
-	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), a.opts.Timeout)
-	defer cancel()
-	r = route(r.WithContext(ctx))
+	cancel := func() {}
+	defer func() { cancel() }()
+	describe := func() { // the way of the routes in the OpenAPI document
+		var ctx context.Context
+		ctx, cancel = context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), a.opts.Timeout)
+		r = route(r.WithContext(ctx))
+	}
+	pattern := ""
+	hotly, name := hot(r)
+	if hotly == notHot || a.noHot {
+		hotly = notHot
+		describe()
+	}
 	defer func() {
+		if pattern == "" {
+			pattern = r.Pattern
+		}
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			a.opts.Logger.Error("a handler panicked", "request", info.id, "route", r.Pattern, "panic", fmt.Sprint(v))
+			a.opts.Logger.Error("a handler panicked", "request", info.id, "route", pattern, "panic", fmt.Sprint(v))
 			if out.status == 0 {
 				a.fail(out, r, problem("internal", "", "look at the server's log"))
 			}
 		}
 		took := a.opts.Now().Sub(start)
 		status := out.status
-		if errors.Is(ctx.Err(), context.Canceled) && status >= 500 {
+		if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {
 			status = clientGone // the client has left; this is not a fault of the server
 		}
-		a.metrics.request(r.Pattern, status, took)
+		a.metrics.request(pattern, status, took)
 		level := slog.LevelDebug
 		if status >= 500 && status != http.StatusNotImplemented {
 			level = slog.LevelError
 		}
-		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", r.Pattern,
-			"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
+		if ctx := r.Context(); a.opts.Logger.Enabled(ctx, level) {
+			a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", pattern,
+				"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
+		}
 	}()
 	if p := a.admit(r, info); p != nil {
+		info.problem = p.Code
 		a.fail(out, r, p)
 		return
 	}
@@ -228,9 +246,18 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case a.requests <- struct{}{}:
 			defer func() { <-a.requests }()
 		default:
+			info.problem = "too_busy"
 			a.fail(out, r, problem("too_busy", "", "too many requests at once").after(time.Second))
 			return
 		}
+	}
+	if hotly != notHot {
+		pattern = hotPatterns[hotly]
+		if a.serveHot(out, r, info, hotly, name) {
+			return
+		}
+		pattern = ""
+		describe()
 	}
 	if !clean(r.URL.EscapedPath()) {
 		// A ServeMux would send the client elsewhere, to a path that is route's and not ours.

@@ -33,6 +33,15 @@ type fake struct {
 	err      error
 }
 
+// keep is a copy of a request, whose slices belong to the caller.
+func keep(r serve.DecideRequest) serve.DecideRequest {
+	r.Context, r.Packed, r.Actions, r.Available = slices.Clone(r.Context), slices.Clone(r.Packed), slices.Clone(r.Actions), slices.Clone(r.Available)
+	for i := range r.Actions {
+		r.Actions[i].Features = slices.Clone(r.Actions[i].Features)
+	}
+	return r
+}
+
 func newFake(names ...string) *fake {
 	f := &fake{models: map[string]*serve.Model{}, events: map[string]string{}, keys: map[string]string{}}
 	f.health = serve.Health{Ready: true, Applied: 12, Log: 12, Started: clock().Add(-time.Hour)}
@@ -172,7 +181,7 @@ func (f *fake) Decide(_ context.Context, model string, r serve.DecideRequest) (s
 	if err != nil {
 		return serve.Decision{}, err
 	}
-	f.decides = append(f.decides, r)
+	f.decides = append(f.decides, keep(r))
 	if m.Paused {
 		return serve.Decision{}, refuse(serve.Paused, "the model is paused")
 	}

@@ -1,0 +1,416 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/serve"
+)
+
+// twins are two edges, of which the second has no hot routes.
+type twins struct {
+	edge [2]*API
+	fake [2]*fake
+}
+
+func newTwins(t testing.TB) *twins {
+	t.Helper()
+	var w twins
+	for i := range w.edge {
+		w.fake[i] = newFake("news", "off")
+		w.fake[i].models["off"].Paused = true
+		w.edge[i] = must(New(w.fake[i], Options{MaxActions: 20, MaxBody: 4000, Now: clock}))
+	}
+	w.edge[1].noHot = true
+	return &w
+}
+
+// agree sends a request to both and compares the answers and what the services were asked. It reports whether the request took the
+// hot way.
+func (w *twins) agree(t *testing.T, path string, body []byte, headers ...string) bool {
+	t.Helper()
+	var got [2]string
+	var asked [2]any
+	var hotly bool
+	for i, a := range w.edge {
+		w.fake[i].reset()
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8080"+path, bytes.NewReader(body))
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Add(headers[i], headers[i+1])
+		}
+		r.Header.Set("X-Request-Id", "1")
+		if i == 0 {
+			if route, _ := hot(r); route != notHot {
+				var s scan
+				hotly = s.begin(body) && a.scanHot(&s, route)
+			}
+		}
+		rec := httptest.NewRecorder()
+		a.ServeHTTP(rec, r)
+		got[i] = fmt.Sprint(rec.Code, " ", rec.Header(), " ", rec.Body)
+		if rec.Code >= 500 {
+			t.Fatalf("POST %s %q: %s", path, body, got[i])
+		}
+		asked[i] = []any{w.fake[i].decides, w.fake[i].rewards}
+	}
+	if got[0] != got[1] {
+		t.Fatalf("POST %s %v\n%q\nis answered\n%s\nand on the described way\n%s", path, headers, body, got[0], got[1])
+	}
+	if !reflect.DeepEqual(asked[0], asked[1]) {
+		t.Fatalf("POST %s\n%q\nasks the service for\n%+v\nand on the described way\n%+v", path, body, asked[0], asked[1])
+	}
+	return hotly
+}
+
+func (f *fake) reset() {
+	f.decides, f.rewards, f.keys = nil, nil, map[string]string{}
+	f.events = map[string]string{"EVENT1": "news"}
+}
+
+// bodies makes bodies of the hot routes, most of them right.
+type bodies struct{ *rand.Rand }
+
+func (r bodies) one(of ...string) string { return of[r.IntN(len(of))] }
+
+func (r bodies) space() string { return r.one("", "", "", "", " ", "\n\t") }
+
+// rare is something odd in one of n cases, otherwise usual.
+func (r bodies) rare(n int, usual string, odd ...string) string {
+	if r.IntN(n) == 0 {
+		return r.one(odd...)
+	}
+	return usual
+}
+
+func (r bodies) number() string {
+	return r.one(fmt.Sprint(r.NormFloat64()), fmt.Sprint(r.IntN(5)), "-0", "0.5e-3", "1E5", r.rare(9, "2", "1e999", "01", "+1", ".5", "1.", "-", "NaN", "null", "\"1\""))
+}
+
+func (r bodies) text() string {
+	return r.rare(12, `"`+r.one("a", "b", "c", "long name", "Ünïcode", "9")+`"`, `"\n"`, `"\u0061"`, `"\ud800"`, "\"\x01\"", `"\x"`, `"`, "\"\xff\"", "\"\u202e\"", `"\\"`, "1", "null", `""`, "\"\x7f\"")
+}
+
+func (r bodies) list(most int, f func() string) string {
+	var s []string
+	for range r.IntN(most + 1) {
+		s = append(s, r.space()+f()+r.space())
+	}
+	return "[" + strings.Join(s, ",") + "]"
+}
+
+func (r bodies) value(depth int) string {
+	if depth > 18 {
+		return "1"
+	}
+	switch r.IntN(7) {
+	case 0:
+		return r.text()
+	case 1:
+		return r.rare(4, "true", "false", "null", "nul", "TRUE")
+	case 2:
+		return r.list(4, func() string { return r.value(depth + 1 + 8*(r.IntN(40)/39)) })
+	case 3, 4:
+		return r.object(r.IntN(5), func() (string, string) { return r.text(), r.value(depth + 1) })
+	case 5:
+		if r.IntN(30) == 0 {
+			n := 10 + r.IntN(12)
+			return strings.Repeat("[", n) + strings.Repeat("]", n)
+		}
+	}
+	return r.number()
+}
+
+func (r bodies) object(n int, f func() (name, value string)) string {
+	var s []string
+	for range n {
+		name, value := f()
+		s = append(s, r.space()+name+r.space()+":"+r.space()+value)
+	}
+	return "{" + strings.Join(s, ",") + r.space() + "}"
+}
+
+// fields is an object with some of the fields.
+func (r bodies) fields(all map[string]func() string) string {
+	names := sortedKeys(all)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = names[:r.IntN(len(names)+1)]
+	if len(names) > 0 && r.IntN(25) == 0 {
+		names = append(names, names[0]) // twice
+	}
+	i := -1
+	return r.object(len(names), func() (string, string) {
+		i++
+		name := `"` + names[i] + `"`
+		return r.rare(80, name, `"Value"`, `"other"`, strings.Replace(name, "a", `\u0061`, 1)), r.rare(40, all[names[i]](), "null", "{}", "[]", "1", `"x"`)
+	})
+}
+
+func (r bodies) decide() string {
+	ids := func() string { return r.list(3, r.text) }
+	return r.fields(map[string]func() string{
+		"context": func() string { return r.value(1) },
+		"actions": func() string {
+			return r.list(r.IntN(4)+20*(r.IntN(60)/59), func() string {
+				return r.fields(map[string]func() string{"id": r.text, "features": func() string { return r.value(3) }})
+			})
+		},
+		"packed":           func() string { return `{"dtype":"float32","shape":[1,2],"data":"AAAAAAAAAAA="}` },
+		"ids":              ids,
+		"available":        func() string { return r.list(3, func() string { return r.rare(9, "true", "false", "1", "null") }) },
+		"exclude":          ids,
+		"baseline":         func() string { return r.one("0", "1", "-1", "1.0", "99999999999", "1e0") },
+		"mode":             func() string { return r.one(`"online"`, `"shadow"`, `"frozen"`, `"nonsense"`, `""`) },
+		"defer_activation": func() string { return r.one("true", "false") },
+		"min_seq":          func() string { return r.one("0", "7", "18446744073709551615", "-1", "01") },
+		"explain":          func() string { return r.one(`"full"`, `"full"`, `""`, `"some"`) },
+	})
+}
+
+func (r bodies) reward(event bool) string {
+	all := map[string]func() string{"value": r.number, "key": r.text}
+	if event {
+		all["event_id"] = func() string { return r.one(`"EVENT1"`, `"EVENT1"`, `"EVENT2"`, r.text()) }
+	}
+	return r.fields(all)
+}
+
+func (r bodies) body() (path, body string) {
+	switch r.IntN(5) {
+	case 0, 1:
+		return r.rare(20, "/v1/models/news:decide", "/v1/models/off:decide", "/v1/models/none:decide", "/v1/models/:decide", "/v1/models/news%3Adecide", "/v1/models/news:decide?x=1", "/v1/models/news:decides", "/v1/models/news:decide/"), r.decide()
+	case 2:
+		return r.rare(20, "/v1/models/news:decideBatch", "/v1/models/none:decideBatch"), r.rare(30, `{"requests":`, `{"requests":[],"requests":`, `{`, `[`) + r.list(3, r.decide) + "}"
+	case 3:
+		return r.rare(20, "/v1/events/EVENT1:reward", "/v1/events/EVENT2:reward", "/v1/events/a/b:reward"), r.reward(false)
+	}
+	return "/v1/rewards:batch", `{"rewards":` + r.list(3, func() string { return r.reward(true) }) + "}"
+}
+
+// mutate changes some bytes.
+func (r bodies) mutate(b []byte) []byte {
+	for range 1 + r.IntN(3) {
+		if len(b) == 0 {
+			return b
+		}
+		i := r.IntN(len(b))
+		switch r.IntN(5) {
+		case 0:
+			b[i] = byte(r.IntN(256))
+		case 1:
+			b = append(b[:i], b[i+1:]...)
+		case 2:
+			b = b[:i]
+		case 3:
+			b = append(b[:i:i], append([]byte(r.one("{", "}", "[", "]", ",", ":", "\"", "\\", "null", "1", " ", "\x00", "é")), b[i:]...)...)
+		case 4:
+			j := r.IntN(len(b))
+			b[i], b[j] = b[j], b[i]
+		}
+	}
+	return b
+}
+
+// TestPathsAgree: a request to a hot route gets the answer that it would have got on the way of the other routes, byte for byte, with the
+// code and the field of an error, and the service is asked for the same.
+func TestPathsAgree(t *testing.T) {
+	n := 100_000
+	if testing.Short() {
+		n /= 10
+	}
+	if os.Getenv("TROUPE_LONG") != "" {
+		n *= 10
+	}
+	w := newTwins(t)
+	r := bodies{rand.New(rand.NewPCG(18, 3))}
+	hotly := map[string]int{}
+	for i := range n {
+		path, body := r.body()
+		b := []byte(body)
+		if i%2 == 1 {
+			b = r.mutate(b)
+		}
+		var headers []string
+		switch r.IntN(20) {
+		case 0:
+			headers = []string{"Idempotency-Key", r.one("k1", "", " ", strings.Repeat("k", 253), "ä", "a b")}
+		case 1:
+			headers = []string{"Content-Type", r.one("application/json", "application/json; charset=utf-8", "text/plain", "")}
+		case 2:
+			headers = []string{"Accept", r.one("*/*", "application/json", "application/cbor", "text/html, */*")}
+		case 3:
+			headers = []string{r.one("Content-Encoding", "Origin", "Sec-Fetch-Site"), r.one("gzip", "identity", "http://evil.example", "cross-site")}
+		}
+		if w.agree(t, path, b, headers...) {
+			hotly[path]++
+		}
+	}
+	for _, path := range []string{"/v1/models/news:decide", "/v1/models/news:decideBatch", "/v1/events/EVENT1:reward", "/v1/rewards:batch"} {
+		if hotly[path] < n/200 {
+			t.Errorf("%d of %d bodies took the hot way to %s", hotly[path], n, path)
+		}
+	}
+}
+
+// TestHotLimits: what is at a limit and beyond it gets the same answer on both ways.
+func TestHotLimits(t *testing.T) {
+	w := newTwins(t)
+	for _, n := range []int{19, 20, 21} {
+		ids := strings.TrimSuffix(strings.Repeat(`"a",`, n), ",")
+		for _, field := range []string{"ids", "exclude", "available"} {
+			w.agree(t, "/v1/models/news:decide", fmt.Appendf(nil, `{"actions":[{"id":"x"}],"%s":[%s]}`, field, ids))
+		}
+		w.agree(t, "/v1/models/news:decide", fmt.Appendf(nil, `{"actions":[%s]}`, strings.TrimSuffix(strings.Repeat("{},", n), ",")))
+	}
+	for _, n := range []int{3999, 4000, 4001, 9000} {
+		w.agree(t, "/v1/models/news:decide", append([]byte(`{"actions":[{"id":"a"}]}`), bytes.Repeat([]byte(" "), n-24)...))
+	}
+	for _, n := range []int{255, 256, 257} {
+		w.agree(t, "/v1/models/news:decideBatch", fmt.Appendf(nil, `{"requests":[%s]}`, strings.TrimSuffix(strings.Repeat(`{},`, n), ",")))
+		w.agree(t, "/v1/models/news:decide", []byte(`{"actions":[{"id":"a"}]}`), "Idempotency-Key", strings.Repeat("k", n))
+		w.agree(t, "/v1/models/news:decideBatch", []byte(`{"requests":[{"actions":[{"id":"a"}]}]}`), "Idempotency-Key", strings.Repeat("k", n-4))
+		w.agree(t, "/v1/events/"+strings.Repeat("E", n)+":reward", []byte(`{"value":1}`))
+	}
+	for _, n := range []int{63, 64, 65} {
+		w.agree(t, "/v1/models/"+strings.Repeat("m", n)+":decide", []byte(`{"actions":[{"id":"a"}]}`))
+	}
+	for n := 10; n < 20; n++ {
+		deep := strings.Repeat("[", n) + strings.Repeat("]", n)
+		if hotly := w.agree(t, "/v1/models/news:decide", []byte(`{"actions":[{"id":"a"}],"context":`+deep+`}`)); hotly != (n < maxDepth) {
+			t.Errorf("a context of depth %d: hot is %v", n, hotly)
+		}
+		w.agree(t, "/v1/models/news:decideBatch", []byte(`{"requests":[{"actions":[{"id":"a","features":`+deep+`}]}]}`))
+	}
+	many := `{`
+	for i := range 300 {
+		many += fmt.Sprintf(`"n%d":1,`, i)
+	}
+	w.agree(t, "/v1/models/news:decide", []byte(`{"actions":[{"id":"a"}],"context":`+many+`"n7":1}}`))
+	w.agree(t, "/v1/models/news:decide", []byte(`{"actions":[{"id":"a"}],"context":`+many+`"m7":1}}`))
+}
+
+// TestHotAnswers: every decision that a service may answer is written as the other routes write it.
+func TestHotAnswers(t *testing.T) {
+	score := 0.25
+	for _, d := range []serve.Decision{
+		{},
+		{EventID: "E", Action: serve.Chosen{ID: "<&>\u2028\"\\\x7f\n", Index: -1}, Propensity: serve.Fraction{Num: 1, Den: 1 << 63}, Mode: serve.Shadow, Seq: 1<<64 - 1, BasisSeq: 9, Durable: true},
+		{Repeated: true, Would: &serve.Would{Action: "ü", Propensity: serve.Fraction{Num: 2, Den: 3}}},
+		{Warnings: []string{"<b>"}, Would: &serve.Would{}},
+		{Explain: []serve.Explained{{Score: &score}}},
+	} {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(d); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(appendDecision(nil, &d)) + "\n"; got != want.String() {
+			t.Errorf("%+v is written %s, want %s", d, got, &want)
+		}
+	}
+	if n := reflect.TypeFor[serve.Decision]().NumField(); n != 11 {
+		t.Errorf("a decision has %d fields, appendDecision writes 11", n)
+	}
+	if n := reflect.TypeFor[serve.RewardResult]().NumField(); n != 2 {
+		t.Errorf("the result of a reward has %d fields, appendReward writes 2", n)
+	}
+	if n := reflect.TypeFor[decideBody]().NumField(); n != len(decideFields) {
+		t.Errorf("a request has %d fields, scan reads %d", n, len(decideFields))
+	}
+}
+
+// TestHotTimeout: a call on a hot route that the service cannot finish ends with the timeout.
+func TestHotTimeout(t *testing.T) {
+	a := must(New(&stuck{fake: newFake("news")}, Options{Timeout: 20 * time.Millisecond}))
+	rec := httptest.NewRecorder()
+	a.ServeHTTP(rec, httptest.NewRequest("POST", "/v1/models/news:decide", strings.NewReader(`{"actions":[{"id":"a"}]}`)))
+	if rec.Code != 503 || !strings.Contains(rec.Body.String(), `"unknown_outcome":true`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// stuck answers when its time is over.
+type stuck struct{ *fake }
+
+func (s *stuck) Decide(ctx context.Context, _ string, _ serve.DecideRequest) (serve.Decision, error) {
+	<-ctx.Done()
+	return serve.Decision{}, ctx.Err()
+}
+
+// FuzzPathsAgree is TestPathsAgree for any body.
+func FuzzPathsAgree(f *testing.F) {
+	r := bodies{rand.New(rand.NewPCG(18, 4))}
+	for range 50 {
+		_, body := r.body()
+		f.Add([]byte(body))
+	}
+	w := newTwins(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, path := range []string{"/v1/models/news:decide", "/v1/models/news:decideBatch", "/v1/events/EVENT1:reward", "/v1/rewards:batch"} {
+			w.agree(t, path, body)
+		}
+	})
+}
+
+// BenchmarkHot is a packed decision, a lone reward and a batch of rewards at the edge, with a service that does nothing: allocations of the
+// edge alone.
+func BenchmarkHot(b *testing.B) {
+	data := strings.Repeat("AAAA", 853)
+	for _, c := range []struct{ name, path, body string }{
+		{"packed", "/v1/models/news:decide", `{"packed":{"dtype":"float32","shape":[20,32],"data":"` + data + `="}}`},
+		{"reward", "/v1/events/EVENT1:reward", `{"value":0.5}`},
+	} {
+		for _, way := range []string{"hot", "described"} {
+			b.Run(c.name+"/"+way, func(b *testing.B) {
+				a := must(New(idle{newFake("news")}, Options{}))
+				a.noHot = way == "described"
+				w := &blank{header: http.Header{}}
+				body := strings.NewReader(c.body)
+				r := httptest.NewRequest("POST", c.path, body)
+				in, url := io.NopCloser(body), r.URL
+				b.ReportAllocs()
+				for b.Loop() {
+					body.Reset(c.body)
+					clear(w.header)
+					r.Body, r.URL = in, url
+					a.ServeHTTP(w, r)
+				}
+				if w.status > 200 {
+					b.Fatal(w.status)
+				}
+			})
+		}
+	}
+}
+
+// idle is a service that knows what to answer.
+type idle struct{ *fake }
+
+func (idle) Decide(context.Context, string, serve.DecideRequest) (serve.Decision, error) {
+	return serve.Decision{EventID: "EVENT1", Action: serve.Chosen{ID: "a"}, Mode: serve.Online, Durable: true}, nil
+}
+
+func (idle) Reward(context.Context, serve.RewardRequest) (serve.RewardResult, error) {
+	return serve.RewardResult{Status: serve.Accepted}, nil
+}
+
+// blank is a ResponseWriter that forgets.
+type blank struct {
+	header http.Header
+	status int
+}
+
+func (w *blank) Header() http.Header         { return w.header }
+func (w *blank) Write(b []byte) (int, error) { return len(b), nil }
+func (w *blank) WriteHeader(s int)           { w.status = max(w.status, s) }
