@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"time"
 
 	"troupe/eventlog"
 	"troupe/feature"
@@ -195,6 +197,24 @@ func (s *Server) pause(ctx context.Context, name, caller string, pause bool) (Mo
 
 // CloneModel implements Service.
 func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) {
+	if r.Change != nil {
+		done, err := s.begin(ctx)
+		if err != nil {
+			return Model{}, err
+		}
+		defer done()
+		if !s.recasting.TryLock() {
+			return Model{}, &Error{Code: TooBusy, Want: "another copy learns from the log", RetryAfter: 5 * time.Second}
+		}
+		defer s.recasting.Unlock()
+		if r.AtSeq == 0 {
+			r.AtSeq = s.progress.applied.Load()
+		}
+		if _, _, err := s.recast(&r); err != nil { // before the turn of control acts; the result is kept
+			return Model{}, err
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		_, v, err := s.model(r.From)
 		if err != nil {
@@ -205,6 +225,15 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		}
 		if err := s.free("name", r.Name); err != nil {
 			return nil, err
+		}
+		if r.Change != nil {
+			cfg, digest, err := s.recast(&r)
+			if err != nil {
+				return nil, err
+			}
+			c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Digest: digest, Caller: r.Caller}
+			c.Config, err = fold.ControlConfig(cfg.Config, nil)
+			return c, err
 		}
 		config := v.Compiled.Config
 		config.ID = r.Name
@@ -229,6 +258,46 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		return Model{}, err
 	}
 	return s.view(r.Name)
+}
+
+// recast returns the configuration of a copy with another policy, and the digest of the state that it begins with.
+func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
+	s.mu.RLock()
+	m := s.fold.Named(r.From)
+	if m == nil {
+		s.mu.RUnlock()
+		return nil, 0, noModel(r.From)
+	}
+	chain, own, seed, began := s.fold.Lineage(m), m.Compiled, m.Seed, m.Created.Seq
+	lo, hi := m.Range()
+	s.mu.RUnlock()
+	if !own.Ready() {
+		return nil, 0, &Error{Code: Conflict, Field: "policy", Want: "the model has no features yet, so it has learned nothing: make a new one"}
+	}
+	cfg, err := r.Change.Recast(own.Config, lo, hi, s.opt.Limits.model())
+	if err != nil {
+		return nil, 0, refused(err)
+	}
+	cfg.Config.ID = r.Name
+	if cfg, err = cfg.Config.Compile(s.opt.Limits.model()); err != nil {
+		return nil, 0, refused(err)
+	}
+	if applied := s.progress.applied.Load(); r.AtSeq < began || r.AtSeq > applied {
+		return nil, 0, invalid("at_seq", r.AtSeq, "expected a sequence from %d, where the model began, to %d, the present", began, applied)
+	}
+	if own.SameState(cfg) == nil {
+		return nil, 0, invalid("policy", cfg.Config.Policy.Raw["kind"], "is what the model has; leave it out to copy the state")
+	}
+	past, err := s.past.Recast(chain, r.AtSeq, cfg)
+	var trimmed *fold.TrimmedError
+	switch {
+	case errors.As(err, &trimmed):
+		return nil, 0, &Error{Code: Gone, Field: "policy", Want: "another policy learns from the log since the model began, and the log was trimmed", Err: err}
+	case err != nil:
+		return nil, 0, &Error{Code: Unavailable, Want: "the log cannot be read again", Err: err}
+	}
+	digest, err := past.DigestUnder(cfg, seed)
+	return cfg, digest, err
 }
 
 // RollbackModel implements Service.
@@ -285,18 +354,8 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
 	}
-	if c.Digest = past.Digest; past.Snapshot == nil { // before the features were learned
-		var b []byte
-		p, err := v.Compiled.NewPolicy(v.Seed)
-		if err == nil {
-			b, err = p.AppendSnapshot(nil)
-		}
-		if err != nil {
-			return err
-		}
-		c.Digest = fold.Digest(b)
-	}
-	return nil
+	c.Digest, err = past.DigestUnder(v.Compiled, v.Seed)
+	return err
 }
 
 // learnFeatures gives a model of a log of version 1, which was made without features, the schema that its first

@@ -150,6 +150,9 @@ func (s *Server) needed(ctx context.Context, to uint64) (uint64, error) {
 			if x.Since <= to {
 				continue
 			}
+			if x.Whole {
+				return 0, nil
+			}
 			if x.At == 0 {
 				var err error
 				if x.At, err = s.cloned(ctx, x.Since, x.Model); err != nil {

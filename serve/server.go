@@ -38,6 +38,7 @@ type Server struct {
 
 	admin     sync.Mutex // one control act at a time
 	retaining sync.Mutex // one trim at a time
+	recasting sync.Mutex // one copy with another policy at a time
 	calls     calls
 	recent    recent            // the newest decisions
 	reread    recent            // decisions of entries that were read again

@@ -41,7 +41,8 @@ type Service interface {
 	PauseModel(ctx context.Context, name, caller string) (Model, error)
 	ResumeModel(ctx context.Context, name, caller string) (Model, error)
 	// CloneModel makes a new model with the configuration of the source and its state after a
-	// sequence number. Decisions of the source stay the source's.
+	// sequence number, or with another policy that learns from the source's log until there. Decisions of the source
+	// stay the source's.
 	CloneModel(ctx context.Context, r CloneRequest) (Model, error)
 	// RollbackModel takes a model's learned state back to a sequence number. Which events have
 	// had their reward is not taken back. Rewards that come later for decisions made until then
@@ -227,11 +228,18 @@ type ActivateResult struct {
 
 // CloneRequest asks for a copy of a model.
 type CloneRequest struct {
-	From   string // name of the source
-	Name   string // of the copy; Conflict when taken
-	AtSeq  uint64 // state after this sequence; 0 means now
+	From  string // name of the source
+	Name  string // of the copy; Conflict when taken
+	AtSeq uint64 // state after this sequence; 0 means now
+	// Change is what the copy has otherwise, nil for nothing. The copy then learns from all events that the source
+	// has learned from until AtSeq, which takes as long as a restart without a snapshot and needs a log that was not
+	// trimmed (Gone). The copy is made also when ctx ends before it is there.
+	Change *ModelChange
 	Caller string
 }
+
+// ModelChange is another policy for a copy of a model.
+type ModelChange = model.Change
 
 // RollbackRequest asks for an earlier state.
 type RollbackRequest struct {

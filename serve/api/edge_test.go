@@ -124,6 +124,32 @@ func TestMetricsOfNotes(t *testing.T) {
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_alike_candidates_total{model="m"} 3`, `troupe_model_mistyped_features_total{model="m"} 1`)
 }
 
+// TestCloneWithPolicy: a copy with another policy over HTTP; what is wrong in it is named with its path.
+func TestCloneWithPolicy(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.do("POST", "/v1/models", `{"id":"v","dim":2,"policy":{"kind":"ensemble","m":8}}`).want(t, "create", 201)
+	for range 5 {
+		var d struct {
+			ID string `json:"event_id"`
+		}
+		json.Unmarshal([]byte(e.do("POST", "/v1/models/v:decide", `{"actions":[{"id":"a","features":[0.5,0]},{"id":"b","features":[0,0.5]}]}`).body), &d)
+		e.do("POST", "/v1/events/"+d.ID+":reward", `{"value":1}`).want(t, "reward", 200)
+	}
+	for body, want := range map[string]string{
+		`{"name":"w","policy":{"kind":"autos"}}`:            `"field":"policy.kind"`,
+		`{"name":"w","policy":{"kind":"auto","mm":3}}`:      `"field":"policy.mm"`,
+		`{"name":"w","policy":{"kind":"hashed"}}`:           "vectors of a schema",
+		`{"name":"w","features":{"model":"hashed"}}`:        "not the requests",
+		`{"name":"w","sigma":-1}`:                           `"field":"sigma"`,
+		`{"name":"w","policy":{"kind":"ensemble","m":8}}`:   "is what the model has",
+		`{"name":"w","policy":{"kind":"auto"},"floor":0.1}`: "floor",
+	} {
+		e.do("POST", "/v1/models/v:clone", body).want(t, body, 422, want)
+	}
+	e.do("POST", "/v1/models/v:clone", `{"name":"w","policy":{"kind":"auto"}}`).want(t, "clone", 201, `"kind":"auto"`, `"learned":5`)
+	e.do("POST", "/v1/models/w:decide", `{"actions":[{"id":"a","features":[0.5,0]},{"id":"b","features":[0,0.5]}]}`).want(t, "decide", 200)
+}
+
 // TestSchemaNotes: what a schema ignores or clamps is in the answer, in the model, in the metrics, on its page, and in the
 // first line of the status page.
 func TestSchemaNotes(t *testing.T) {

@@ -92,6 +92,32 @@ type modelList struct {
 type cloneBody struct {
 	Name  string `json:"name" doc:"name of the copy"`
 	AtSeq uint64 `json:"at_seq,omitempty" doc:"state after this sequence number; 0 means now"`
+
+	Policy   json.RawMessage `json:"policy,omitempty" doc:"another policy for the copy, which then learns from all events of the model until at_seq"`
+	Features json.RawMessage `json:"features,omitempty" doc:"with hashed features: other bits or pairs"`
+	Sigma    json.RawMessage `json:"sigma,omitempty" doc:"another sigma"`
+}
+
+// change reads what the copy has otherwise, nil for nothing.
+func (b *cloneBody) change() (*serve.ModelChange, error) {
+	given := map[string]json.RawMessage{}
+	for key, value := range map[string]json.RawMessage{"policy": b.Policy, "features": b.Features, "sigma": b.Sigma} {
+		if len(value) > 0 {
+			given[key] = value
+		}
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(given)
+	if err != nil {
+		return nil, err
+	}
+	var c serve.ModelConfig
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, serve.ConfigError(err)
+	}
+	return &serve.ModelChange{Policy: c.Policy, Features: c.Features, Sigma: c.Sigma}, nil
 }
 
 type rollbackBody struct {
@@ -262,7 +288,11 @@ func (a *API) cloneModel(ctx context.Context, in *cloneIn) (*modelOut, error) {
 			return nil, err
 		}
 	}
-	return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq, Caller: caller(ctx)}))
+	change, err := b.change()
+	if err != nil {
+		return nil, err
+	}
+	return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq, Change: change, Caller: caller(ctx)}))
 }
 
 type rollbackIn struct {

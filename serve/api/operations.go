@@ -81,8 +81,10 @@ func (a *API) operations() []op {
 			route:   on(a.resumeModel)},
 		{id: "cloneModel", method: "POST", path: "/v1/models/{model}:clone", scope: Admin, status: http.StatusCreated, body: cloneBody{},
 			summary: "Copy a model",
-			doc:     "A new model with the configuration and the state, now or at a sequence number.",
-			route:   on(a.cloneModel)},
+			doc: "A new model with the configuration and the state, now or at a sequence number. With policy, features or sigma the copy has " +
+				"another policy, which learns from all events of the model's log until then; that takes as long as a restart without a " +
+				"snapshot, also when the caller leaves, and needs a log that was not trimmed (410).",
+			route: on(a.cloneModel)},
 		{id: "rollbackModel", method: "POST", path: "/v1/models/{model}:rollback", scope: Admin, body: rollbackBody{},
 			summary: "Take a model back to an earlier state",
 			doc:     "The log keeps what came after; the state forgets it.",

@@ -125,6 +125,9 @@ func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at 
 		return None, err
 	}
 	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at, Since: f.seq, Root: r.Model}
+	if err := f.recast(m, cfg); err != nil {
+		return None, err
+	}
 	if err := f.begin(m); err != nil {
 		return None, err
 	}
@@ -141,6 +144,9 @@ func (f *Fold) clone(r *eventlog.Control, cfg *model.Compiled, at Stamp) (Outcom
 		ID: r.Model, Compiled: cfg, Version: 1, Seed: from.Seed, Created: at, Changed: at,
 		Since: f.seq, Parent: from.ID, Root: r.Model,
 	}
+	if err := f.recast(m, cfg); err != nil {
+		return None, err
+	}
 	if err := f.inherit(m, from, r); err != nil {
 		return None, err
 	}
@@ -156,7 +162,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	}
 	m := &Model{
 		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created, Changed: at,
-		Since: f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused,
+		Since: f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused, uncast: from.uncast,
 	}
 	if err := f.inherit(m, from, r); err != nil {
 		return None, err
@@ -175,12 +181,19 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 
 // configure replaces a configuration. The first one with features gives the model its policy.
 func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, error) {
-	if cfg == nil || m.Compiled.SameShape(cfg) != nil {
+	shape := m.Compiled
+	if m.uncast != nil {
+		shape = m.uncast
+	}
+	if cfg == nil || shape.SameShape(cfg) != nil {
 		return Conflict, nil
 	}
 	f.Settle(m) // decisions with the new configuration replay on a state of this entry
 	learned := !m.Compiled.Ready() && cfg.Ready()
 	m.Compiled = cfg
+	if err := f.recast(m, cfg); err != nil {
+		return None, err
+	}
 	m.Version++
 	m.Changed = at
 	f.markChanged(m)
@@ -203,7 +216,17 @@ func (f *Fold) install(m *Model) {
 	f.markChanged(m)
 }
 
-// inherit gives m the state that from had after entry r.AtSeq.
+// recast gives m, whose configuration is cfg, the policy of the fold's cast.
+func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
+	if f.cast != nil && f.keeps(m.ID) {
+		m.uncast = cfg
+		m.Compiled, err = cfg.Config.As(f.cast.Config)
+	}
+	return err
+}
+
+// inherit gives m the state that from had after entry r.AtSeq. Where m has another policy, it learns from all events that
+// from has learned from until then.
 func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
 	m.Memory = from.Memory
@@ -213,7 +236,11 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	if err := f.begin(m); err != nil {
 		return err
 	}
-	if from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
+	cast := f.cast
+	if cast == nil && from.Compiled.Ready() && from.Compiled.SameState(m.Compiled) != nil {
+		cast = m.Compiled
+	}
+	if (cast == f.cast) && from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
 			err = s.Put(m.policy)
@@ -222,7 +249,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			return err
 		}
 	} else {
-		past, err := f.past.PolicyAt(f.Lineage(from), r.AtSeq)
+		past, err := f.past.policyAt(f.Lineage(from), r.AtSeq, cast)
 		if err == nil && past.Snapshot != nil {
 			err = m.policy.Restore(past.Snapshot)
 		}
@@ -240,7 +267,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 		return err
 	}
 	// A record from before a loss may state the digest of a state that can no longer be computed.
-	if f.lost == 0 && r.Digest != 0 && r.Digest != s.Digest() {
+	if f.lost == 0 && f.cast == nil && r.Digest != 0 && r.Digest != s.Digest() {
 		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq, s.Digest(), r.Digest)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/serve/model"
 )
 
 // Fold is the state of all models after a sequence of the log: what Apply has made of entries 1, …, Seq. It
@@ -28,7 +29,8 @@ type Fold struct {
 	// of a few models needs no others.
 	only      map[eventlog.ID]bool
 	past      *History
-	deferring bool // see Defer
+	deferring bool            // see Defer
+	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
 
 	// Changes since the caller took them.
 	opened  []*OpenEntry // new entries with open events
@@ -203,6 +205,7 @@ type Inherited struct {
 	Model eventlog.ID
 	Since uint64 // entry of its control record
 	At    uint64 // entry whose state it began with; 0 for a clone, whose record says it
+	Whole bool   // it began with another policy, which learned from the whole log
 }
 
 // Inherited yields the clones and rollbacks in no order.
@@ -213,8 +216,11 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 				continue
 			}
 			x := Inherited{Model: id, Since: m.Since}
-			if p := f.models[m.Parent]; p != nil && p.Successor == id {
-				x.At = p.Cut
+			if p := f.models[m.Parent]; p != nil {
+				if p.Successor == id {
+					x.At = p.Cut
+				}
+				x.Whole = p.Compiled.Ready() && p.Compiled.SameState(m.Compiled) != nil
 			}
 			if !yield(x) {
 				return
@@ -261,7 +267,7 @@ func (f *Fold) markChanged(m *Model) {
 // was made just before can be compared.
 func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
 	f.heard(r)
-	if f.lost > 0 { // see inherit
+	if f.lost > 0 || f.cast != nil { // see inherit
 		return Accepted, nil
 	}
 	for _, s := range r.States {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"troupe/eventlog"
+	"troupe/rng"
+	"troupe/serve/model"
 )
 
 // History is the past of a log: decisions that the fold does not keep, and states of earlier entries. It
@@ -41,6 +43,7 @@ type beginnings struct {
 type beginning struct {
 	model eventlog.ID
 	seq   uint64
+	cast  eventlog.ID // digest of the configuration in which the log was folded, 0 for the model's own
 }
 
 // Past is the state of a model after an earlier entry.
@@ -49,6 +52,21 @@ type Past struct {
 	Learned  uint64 // updates that it has seen
 	Memory   Memory
 	Digest   eventlog.ID // 0 without a snapshot
+}
+
+// DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps beside its
+// policy may count otherwise than in the configuration of then.
+func (p *Past) DigestUnder(c *model.Compiled, seed rng.Key) (eventlog.ID, error) {
+	m := Model{Compiled: c, Memory: p.Memory}
+	var err error
+	if m.policy, err = c.NewPolicy(seed); err == nil && p.Snapshot != nil {
+		err = m.policy.Restore(p.Snapshot)
+	}
+	if err != nil {
+		return 0, err
+	}
+	s, err := m.State()
+	return s.Digest(), err
 }
 
 // beginningBytes bounds beginnings, beside the newest one.
@@ -152,11 +170,30 @@ func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventl
 // PolicyAt returns the state of an incarnation after entry seq. The chain lists the incarnation and its
 // ancestors.
 func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) (Past, error) {
-	k := beginning{chain[0], seq}
+	return h.policyAt(chain, seq, nil)
+}
+
+// Recast is PolicyAt for a model as if it had had the policy, the features, the noise and the range of rewards of cast since
+// it began. It folds the log from its beginning, which must be there.
+func (h *History) Recast(chain []eventlog.ID, seq uint64, cast *model.Compiled) (Past, error) {
+	return h.policyAt(chain, seq, cast)
+}
+
+func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled) (Past, error) {
+	k := beginning{model: chain[0], seq: seq}
+	if cast != nil {
+		c := cast.Config
+		c.ID = ""
+		b, err := c.MarshalJSON()
+		if err != nil {
+			return Past{}, err
+		}
+		k.cast = Digest(b)
+	}
 	if v, ok := h.begun.get(k); ok {
 		return v, nil
 	}
-	f, err := h.At(chain, seq)
+	f, err := h.at(chain, seq, cast)
 	if err != nil {
 		return Past{}, err
 	}
@@ -189,13 +226,23 @@ func (f *Fold) alive(chain []eventlog.ID) *Model {
 }
 
 // At folds the log up to seq, from the nearest state before it, keeping the policies of a chain.
-func (h *History) At(chain []eventlog.ID, seq uint64) (*Fold, error) {
+func (h *History) At(chain []eventlog.ID, seq uint64) (*Fold, error) { return h.at(chain, seq, nil) }
+
+func (h *History) at(chain []eventlog.ID, seq uint64, cast *model.Compiled) (*Fold, error) {
 	only := map[eventlog.ID]bool{}
 	for _, id := range chain {
 		only[id] = true
 	}
-	f, _, err := h.Fold(only, seq)
-	return f, err
+	if cast == nil {
+		f, _, err := h.Fold(only, seq)
+		return f, err
+	}
+	if h.First.Load() > 1 {
+		return nil, &TrimmedError{max(1, h.Base.Load())}
+	}
+	f, c := New(h), eventlog.NewChain(0, 1)
+	f.only, f.cast = only, cast
+	return f, h.Log.Replay(c, seq, func(d eventlog.Delivery) error { _, err := f.Apply(d); return err })
 }
 
 // Fold is At for the policies of the models in only, nil for all. It also returns the chain of the log.

@@ -40,6 +40,9 @@ type Model struct {
 	buffers buffers      // of states
 	changed bool         // it is in Fold.changed
 
+	// uncast is the configuration of the log where Compiled has another policy (Fold.cast), nil otherwise.
+	uncast *model.Compiled
+
 	lagging bool     // a choice of λ is under way, see Fold.Defer
 	waiting []update // events since then
 }
