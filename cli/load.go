@@ -77,7 +77,7 @@ finished is reported. Exit code 1 when a call failed.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server")
+	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server; unix:PATH for its socket")
 	fl.StringVar(&f.model, "model", "load", "name of the model")
 	fl.StringVar(&f.key, "key", os.Getenv("TROUPE_KEY"), "API key; default is the environment's TROUPE_KEY")
 	fl.Float64Var(&f.rate, "rate", 1000, "decisions a second")
@@ -241,6 +241,12 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = f.callers, f.callers
 	defer transport.CloseIdleConnections()
+	if path, ok := socketPath(f.url); ok {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		f.url = "http://localhost"
+	}
 	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: web, Tries: 1})
 	if err != nil {

@@ -73,7 +73,7 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
 	fl.StringVar(&f.personalizer, "personalizer", "", "name of the model behind /personalizer/v1.0; it is made when it does not exist")
@@ -162,7 +162,10 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 			return misuse(fmt.Errorf("--ready-file: %w", err))
 		}
 	}
-	listener, err := net.Listen("tcp", f.listen)
+	listener, err := listen(f.listen)
+	if errors.Is(err, errInUse) {
+		return misuse(fmt.Errorf("--listen %s: another server answers there", f.listen))
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return misuse(fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen))
 	}
@@ -234,6 +237,9 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(listener) }()
 	url := scheme + "://" + listener.Addr().String()
+	if _, ok := socketPath(f.listen); ok {
+		url = f.listen
+	}
 	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
@@ -325,6 +331,11 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 	if f.clientCA != "" && !tls {
 		return errors.New("--tls-client-ca needs --tls-cert and --tls-key")
 	}
+	if path, ok := socketPath(f.listen); ok && path == "" {
+		return fmt.Errorf("--listen %s: expected unix: and the path of the socket", f.listen)
+	} else if ok && tls {
+		return fmt.Errorf("--listen %s: a socket in the file system has no TLS; leave out --tls-cert", f.listen)
+	}
 	if loopback(f.listen) {
 		return nil
 	}
@@ -337,7 +348,45 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 	return nil
 }
 
+// socketPath returns PATH of unix:PATH.
+func socketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
+
+var errInUse = errors.New("another server answers there")
+
+// listen opens a port, or a socket in the file system that its owner and group may use. A socket that a server left behind is
+// replaced; one that answers, and a file that is no socket, stay.
+func listen(address string) (net.Listener, error) {
+	path, ok := socketPath(address)
+	if !ok {
+		return net.Listen("tcp", address)
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is no socket", path)
+		}
+		if c, err := net.Dial("unix", path); err == nil {
+			c.Close()
+			return nil, errInUse
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
 func loopback(address string) bool {
+	if _, ok := socketPath(address); ok {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

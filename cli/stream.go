@@ -95,7 +95,11 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 	if err != nil {
 		return misuse(err)
 	}
-	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: &http.Client{Timeout: 30 * time.Second}})
+	o := client.Options{Key: f.key}
+	if _, ok := socketPath(f.url); !ok {
+		o.HTTP = &http.Client{Timeout: 30 * time.Second}
+	}
+	c, err := client.New(f.url, o)
 	if err != nil {
 		return misuse(err)
 	}

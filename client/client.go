@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -55,11 +56,22 @@ type Client struct {
 	wait func(context.Context, time.Duration) error // replaced in tests
 }
 
-// New returns a client of the server at a base URL such as http://127.0.0.1:8080.
+// New returns a client of the server at a base URL such as http://127.0.0.1:8080, or at a socket in the file system,
+// unix:/run/troupe.sock. Options.HTTP does not go with a socket.
 func New(base string, o Options) (*Client, error) {
+	if path, ok := strings.CutPrefix(base, "unix:"); ok {
+		if path == "" || o.HTTP != nil {
+			return nil, fmt.Errorf("client: base URL is %q, expected unix:PATH and no HTTP client of your own", base)
+		}
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		base, o.HTTP = "http://localhost", &http.Client{Transport: t}
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("client: base URL is %q, expected http://HOST or https://HOST", base)
+		return nil, fmt.Errorf("client: base URL is %q, expected http://HOST, https://HOST or unix:PATH", base)
 	}
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
