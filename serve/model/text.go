@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -189,7 +191,7 @@ func (f FeatureSpec) IsZero() bool { return f == FeatureSpec{} }
 type Hashed struct {
 	Model string `key:"model" json:"model" doc:"hashed"`
 	Bits  int    `key:"bits" json:"bits" doc:"2^bits coordinates, 10 to 28" default:"18"`
-	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (the model with the smaller errors plays), yes or no" default:"auto"`
+	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (the model with the smaller errors plays), yes or no; or a list of pairs of namespaces, such as [[\"context\", \"action\"]]" default:"auto"`
 }
 
 // DefaultBits is the logarithm of the number of coordinates of hashed features.
@@ -197,6 +199,14 @@ const DefaultBits = 18
 
 func decodeHashed(raw spec.Raw, path string) (*Hashed, error) {
 	h := &Hashed{Bits: DefaultBits, Pairs: "auto"}
+	if list, ok := raw["pairs"].([]any); ok {
+		word, err := pairsOf(list, spec.Join(path, "pairs"))
+		if err != nil {
+			return nil, err
+		}
+		raw = maps.Clone(raw)
+		raw["pairs"] = word
+	}
 	if err := spec.DecodeStruct(h, raw, path); err != nil {
 		return nil, err
 	}
@@ -207,6 +217,50 @@ func decodeHashed(raw spec.Raw, path string) (*Hashed, error) {
 		return nil, spec.Errorf(spec.Join(path, "bits"), "is %d, expected 10 to 28", h.Bits)
 	}
 	return h, nil
+}
+
+// namespaces are what a request has for a hashed encoder.
+var namespaces = []string{"action", "context"}
+
+// pairsOf returns the word for a list of pairs of namespaces. Every model has the features of the context, those of the
+// action, and the first crossed with the second; what may be chosen are the pairs of features of the context.
+func pairsOf(list []any, path string) (word string, err error) {
+	const every = `expected pairs of "context" and "action": [["context", "action"]], or [["context", "action"], ["context", "context"]]`
+	crossed := false
+	word = "no"
+	for i, x := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		pair, ok := x.([]any)
+		if !ok || len(pair) != 2 {
+			return "", spec.Errorf(at, "is %s, expected two namespaces", spec.Show(x))
+		}
+		contexts := 0
+		for j, x := range pair {
+			name, ok := x.(string)
+			if !ok || !slices.Contains(namespaces, name) {
+				hint := spec.Suggest(name, slices.Clone(namespaces))
+				if strings.HasPrefix(name, "context.") || strings.HasPrefix(name, "action.") {
+					hint = "; pairs are of whole namespaces, did you mean " + strconv.Quote(name[:strings.IndexByte(name, '.')]) + "?"
+				}
+				return "", spec.Errorf(fmt.Sprintf("%s[%d]", at, j), "is %s, which is not a namespace of a request%s", spec.Show(x), hint)
+			}
+			if name == "context" {
+				contexts++
+			}
+		}
+		switch contexts {
+		case 0:
+			return "", spec.Errorf(at, "is action with action, which the model does not have: the id of an action stands for all of its features; %s", every)
+		case 1:
+			crossed = true
+		case 2:
+			word = "yes"
+		}
+	}
+	if !crossed {
+		return "", spec.Errorf(path, `has no pair of "context" and "action", without which the context could not matter; %s`, every)
+	}
+	return word, nil
 }
 
 // DecodeSpec implements spec.Decoder.
