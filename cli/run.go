@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"troupe/env"
 	"troupe/experiments"
 	"troupe/report"
+	"troupe/report/chart"
 	"troupe/sim"
 	"troupe/spec"
 )
@@ -27,6 +29,7 @@ import (
 // runFlags are the flags of `troupe run`.
 type runFlags struct {
 	out, data, color      string
+	until                 string
 	format                string
 	workers               int
 	seed                  int64
@@ -57,7 +60,11 @@ finished cells go only with --force. A second run in the directory waits for the
 
 With --budget the run plays as many replications as fit in that time, the same number for every
 policy in every environment, and says how many; the results are those of --replications with
-that number. The same command again adds to them.`,
+that number. The same command again adds to them.
+
+With --until settled replications are added until every pair of policies is told apart by intervals
+that hold for every law and at every moment, at the latest at --replications or after --budget.
+It needs an environment that knows how much a round can cost.`,
 		Example: `  troupe run
   troupe run tour
   troupe run paper/ensemble-size --workers 2
@@ -91,6 +98,7 @@ that number. The same command again adds to them.`,
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
 	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; --replications bounds it")
+	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest after --replications or --budget")
 	return c
 }
 
@@ -124,9 +132,16 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		Progress: opening.progress, Note: opening.note, Grace: f.grace,
 	}
 	var out *sim.Outcome
-	if f.budget > 0 {
+	if x.Until == sim.Settled {
+		options.Settled = func(*sim.Outcome) (bool, error) { return report.Settled(f.out) }
+	}
+	if f.budget > 0 || x.Until == sim.Settled {
+		most := f.replications
+		if f.budget == 0 {
+			most = x.Replications
+		}
 		var y *sim.Experiment
-		if y, out, err = sim.RunFor(ctx, x, options, f.budget, f.replications); y != nil {
+		if y, out, err = sim.RunFor(ctx, x, options, cmp.Or(f.budget, 1000*time.Hour), most); y != nil {
 			x = y
 		}
 	} else {
@@ -220,6 +235,11 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 			seed = "-seed-" + value
 		} else {
 			size += "-" + o.key + "-" + value
+		}
+	}
+	if cmd.Flags().Changed("until") {
+		if text, err = spec.Override(file, text, "until", strconv.Quote(f.until)); err != nil {
+			return nil, err
 		}
 	}
 	x, err := sim.Parse(file, text, kinds)
@@ -448,7 +468,15 @@ func (d *delivery) finished(show display) error {
 	if d.f.format != "csv" {
 		fmt.Fprintf(w, "         %s\n", filepath.Join(d.f.out, parquetFile))
 	}
-	if d.f.budget > 0 {
+	if d.x.Until == sim.Settled {
+		what := "settled"
+		for e := range run.Manifest.Environments {
+			if a := report.Analyze(run, e); a == nil || !a.Settled() {
+				what = "not settled"
+			}
+		}
+		fmt.Fprintf(d.stderr.w, "troupe: %s after %s of every policy in every environment\n", what, many(d.x.Replications, "replication"))
+	} else if d.f.budget > 0 {
 		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n", many(d.x.Replications, "replication"), d.f.budget)
 	}
 	if d.out.Played == 0 {
@@ -503,15 +531,24 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		if err := table.Text(t.w, lineWidth, t.color); err != nil {
 			return err
 		}
-		if table = a.Versus("reference"); table == nil {
-			continue
+		more := []*chart.Table{a.Versus("reference")}
+		if a.ShowExact() {
+			more = append(more, a.Exact("exact"))
 		}
-		if t.plain {
-			table = table.Plain()
-		}
-		fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Title), 0))
-		if err := table.Text(t.w, lineWidth, t.color); err != nil {
-			return err
+		for _, table := range more {
+			if table == nil {
+				continue
+			}
+			if t.plain {
+				table = table.Plain()
+			}
+			fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Title), 0))
+			if err := table.Text(t.w, lineWidth, t.color); err != nil {
+				return err
+			}
+			if table.ID == "exact" {
+				fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(table.Note), 0))
+			}
 		}
 	}
 	if legend := report.Legend(all); legend != "" {

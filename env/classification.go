@@ -258,6 +258,14 @@ func (e *classification) Regret(a bandit.Action) (float64, error) {
 	return e.scale * (e.best() - e.mean(a.Index)), nil
 }
 
+// LargestRegret implements Bounded.
+func (e *classification) LargestRegret() (float64, bool) {
+	if e.mushroom {
+		return e.scale * max(good, -badHalf), true
+	}
+	return e.scale, true
+}
+
 // blocks is the finite set {e_a ⊗ c : a < k} ⊂ ℝ^{kp}: arm a has c in block a and zeros elsewhere.
 // It stores c once, with (k−1)·p zeros on either side; arm a is a window of length kp in which c
 // stands at block a. That is (2k−1)p numbers instead of k²p, and ArgMax costs kp.

@@ -124,6 +124,9 @@ func (e *clicks) Notes() []string { return e.notes }
 // Sigma implements Noisy: a reward in [0, 1] is ½-subgaussian around its mean.
 func (e *clicks) Sigma() (float64, bool) { return 0.5, true }
 
+// LargestRegret implements Bounded: means lie in [0, 1].
+func (e *clicks) LargestRegret() (float64, bool) { return 1, true }
+
 // Offer implements bandit.Environment.
 func (e *clicks) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	var set bandit.Finite

@@ -97,6 +97,13 @@ type Noisy interface {
 	Sigma() (sigma float64, ok bool)
 }
 
+// Bounded is implemented by environments that know how much a round can cost.
+type Bounded interface {
+	// LargestRegret returns a number that the regret of an action never exceeds, in any round of any
+	// replication; it does not depend on the replication. ok is false when there is none.
+	LargestRegret() (largest float64, ok bool)
+}
+
 // Rounds of the rng.Instance stream, one for each thing that is drawn before round 1.
 const (
 	drawTheta = 0 // θ*

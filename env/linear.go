@@ -3,6 +3,7 @@ package env
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/actionset"
 	"troupe/bandit"
@@ -151,7 +152,23 @@ func (o *LinearOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 			return nil, err
 		}
 	}
+	e.largest = o.largest()
 	return e, nil
+}
+
+// largest bounds the regret of a round over all instances, 0 for no bound: actions lie in the unit ball, so
+// it is at most twice the largest ‖θ*‖, and on the basis for a given θ* the distance of its extreme entries.
+func (o *LinearOptions) largest() float64 {
+	norm := o.Norm
+	switch {
+	case o.Theta == "given" && o.Set.Kind == "basis" && o.Drift == 0:
+		return slices.Max(o.Value) - slices.Min(o.Value) + 2*o.Misspecification
+	case o.Theta == "given":
+		norm = linalg.Norm(o.Value)
+	case o.Theta == "gaussian" && !o.Clip:
+		return 0
+	}
+	return 2*norm*(1+1e-12) + 2*o.Misspecification
 }
 
 // theta draws θ* and says when the law leaves the assumption.
@@ -235,6 +252,7 @@ type linear struct {
 	x       bandit.Action
 	minus   []float64 // −θ_t, for the smallest mean
 	bounded bool      // the noise cannot pay every mean
+	largest float64   // bound on the regret of a round, 0 for none
 
 	gauss *Gaussian // the noise, if it is that: its numbers are then drawn 16 rounds at a time
 	draws rng.Rows
@@ -300,6 +318,9 @@ func (e *linear) Notes() []string { return e.notes }
 
 // Sigma implements Noisy.
 func (e *linear) Sigma() (float64, bool) { return e.noise.Sigma() }
+
+// LargestRegret implements Bounded.
+func (e *linear) LargestRegret() (float64, bool) { return e.largest, e.largest > 0 }
 
 // Offer implements bandit.Environment.
 func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {

@@ -209,6 +209,9 @@ func (e *oneHot) Notes() []string { return e.notes }
 // Sigma implements Noisy.
 func (e *oneHot) Sigma() (float64, bool) { return 0.5, true }
 
+// LargestRegret implements Bounded.
+func (e *oneHot) LargestRegret() (float64, bool) { return 1, true }
+
 // Offer implements bandit.Environment: round t shows row order[(t−1) mod n].
 func (e *oneHot) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	n := uint64(len(e.order))

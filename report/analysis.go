@@ -96,6 +96,8 @@ type Difference struct {
 	BehindLo, BehindHi float64
 	Need               int        // replications that would separate the two, if the difference is what it looks like; 0 if unknown
 	Rare               stats.Rare // how rare a loss of the leader would reverse it; only for Worse
+	ExactLo, ExactHi   float64    // by betting, simultaneous over all pairs; only if Exact
+	Exact              bool
 	Verdict            Verdict
 }
 
@@ -333,6 +335,7 @@ func (a *Analysis) compare(s *stats.Resamples) {
 		if d.SE > 0 {
 			saved = append(saved, (stats.Variance(a.Final(i))+stats.Variance(a.Final(best)))/stats.Variance(x))
 		}
+		d.ExactLo, d.ExactHi, d.Exact = a.betting(x)
 		if a.R() < minReps {
 			continue
 		}
@@ -356,7 +359,14 @@ func (a *Analysis) compare(s *stats.Resamples) {
 		default:
 			d.Verdict = Tied // no interval: nothing separates them
 		}
-		a.setRare(d, x, loss)
+		if a.Sequential() && d.Exact {
+			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = d.ExactLo, d.ExactHi, true, 0, Tied
+			if d.Lo > 0 {
+				d.Verdict = Worse
+			}
+		} else {
+			a.setRare(d, x, loss)
+		}
 		if a.Rounded[i] {
 			d.Lo, d.Hi, d.OK, d.Need, d.Verdict = 0, 0, false, 0, Rounding
 		}

@@ -48,6 +48,7 @@ type envPart struct {
 	a      *Analysis
 	leader *chart.Table
 	versus *chart.Table // nil without a reference
+	exact  *chart.Table // nil without a bound on the regret
 	lin    *chart.Figure
 	loglog *chart.Figure
 	gap    *chart.Figure
@@ -155,6 +156,7 @@ func compose(run *Run, opts Options) *document {
 		}
 		p.leader = p.a.Leader(prefix + "leader")
 		p.versus = p.a.Versus(prefix + "reference")
+		p.exact = p.a.Exact(prefix + "exact")
 		p.lin, p.loglog = p.a.regretFigures(prefix, p.bounds)
 		p.gap = p.a.gapFigure(prefix)
 		p.final = p.a.finalFigure(prefix)
@@ -203,6 +205,9 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 		tables = append(tables, e.leader)
 		if e.versus != nil {
 			tables = append(tables, e.versus)
+		}
+		if e.exact != nil {
+			tables = append(tables, e.exact)
 		}
 		if e.tails != nil {
 			tables = append(tables, e.tails)

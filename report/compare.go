@@ -42,6 +42,8 @@ type Change struct {
 	OK           bool
 	Factor       float64
 	Dec          int
+	Rare         stats.Rare // how rare a loss would reverse the change; only where the interval excludes zero
+	loss         float64    // what a run can lose, from the largest regret of a round in either run
 	look         int
 }
 
@@ -127,6 +129,13 @@ func compareRuns(a, b *Run) *Comparison {
 				ch.OK = true
 			case ok && stats.Estimable(g.d[k]):
 				ch.Lo, ch.Hi, ch.Factor, ch.OK = ch.Mean-factor*ch.SE, ch.Mean+factor*ch.SE, factor, true
+				if ch.loss > 0 && ch.SE > 0 && (ch.Lo > 0 || ch.Hi < 0) {
+					away := slices.Clone(g.d[k])
+					for i := range away {
+						away[i] = math.Copysign(1, ch.Mean) * away[i]
+					}
+					ch.Rare = stats.RareLoss(away, ch.loss, 1-level)
+				}
 			}
 		}
 	}
@@ -172,6 +181,16 @@ func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change,
 				}
 			}
 		}
+		for _, run := range [2]struct {
+			at     []int
+			regret []float64
+		}{{ea.Rounds, x.Regret}, {eb.Rounds, y.Regret}} {
+			for k, t := range run.at { // as Analysis.largestLoss
+				if 100*t >= ch.Round && t <= ch.Round {
+					ch.loss = math.Max(ch.loss, run.regret[k]/float64(t)*float64(ch.Round))
+				}
+			}
+		}
 		xa, xb = append(xa, x.Regret[last]), append(xb, y.Regret[lastB])
 		d = append(d, y.Regret[lastB]-x.Regret[last])
 		if d[len(d)-1] == 0 {
@@ -210,7 +229,7 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
-	open, few := 0, 0
+	open, few, rare, oneIn, loss := 0, 0, 0, 0.0, 0.0
 	for _, r := range c.Rows {
 		switch {
 		case !r.OK:
@@ -226,16 +245,26 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 				p = say(p, " in ", r.Env)
 			}
 			changed = append(changed, p)
+			if r.Rare.Reverses {
+				rare, oneIn, loss = rare+1, math.Max(oneIn, r.Rare.OneIn), math.Max(loss, r.loss)
+			}
 		case r.Same < r.R:
 			open++
 		}
 	}
 	for i, p := range changed {
 		if i == 4 && len(changed) > 5 {
-			lead = append(lead, say(fmt.Sprintf("%d more changed by more than chance explains; see the table.", len(changed)-4)))
+			lead = append(lead, say(fmt.Sprintf("%d more have intervals that exclude zero; see the table.", len(changed)-4)))
 			break
 		}
 		lead = append(lead, say(p, "."))
+	}
+	if rare > 0 {
+		which := "this change"
+		if len(changed) > 1 {
+			which = fmt.Sprintf("%d of these changes", rare)
+		}
+		lead = append(lead, say("One run in ", about(int(oneIn)), " that loses ", chart.Amount(loss, 0), " would reverse "+which+", and the replications do not exclude such runs."))
 	}
 	if open > 0 {
 		lead = append(lead, say(fmt.Sprintf("In %s the two runs cannot be told apart; the intervals of the table say how large a change may be (95%s%%, all rows at once).", many(open, "row"), chart.Narrow)))

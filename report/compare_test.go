@@ -58,3 +58,33 @@ func TestCompare(t *testing.T) {
 		t.Errorf("greedy did not change:\n%s", got)
 	}
 }
+
+// TestCompareRare: a small change in most runs beside one that a few runs with linear regret would reverse is said to
+// be so, and one that no such run can reverse is not.
+func TestCompareRare(t *testing.T) {
+	run := func(seed uint64, shift func(i int) float64, stuck float64) *Run {
+		r := exactRun("", 0, make([]float64, 50))
+		r.Manifest.Seed, r.Manifest.Policies = seed, r.Manifest.Policies[:1]
+		r.Envs[0].Cells = r.Envs[0].Cells[:1]
+		for i, c := range r.Envs[0].Cells[0] {
+			c.Regret[0] = 10 + shift(i)
+		}
+		r.Envs[0].Cells[0][7].Regret[0] += stuck
+		return r
+	}
+	words := func(stuck float64, shift func(i int) float64) string {
+		_, lead := compareRuns(run(1, func(int) float64 { return 0 }, stuck), run(1, shift, stuck)).Verdict()
+		var all []string
+		for _, p := range lead {
+			all = append(all, p.String())
+		}
+		return strings.Join(all, " ")
+	}
+	const clause = "would reverse this change"
+	if got := words(80, func(i int) float64 { return 1 + 0.01*float64(i%7) }); !strings.Contains(got, clause) || !strings.Contains(got, "One run in ") {
+		t.Errorf("a change of 1 beside losses of 90: %q", got)
+	}
+	if got := words(0, func(i int) float64 { return 40 + 0.1*float64(i%7) }); strings.Contains(got, clause) || !strings.Contains(got, "more in B") {
+		t.Errorf("a change of 40 beside losses of 50: %q", got)
+	}
+}

@@ -77,6 +77,8 @@ func (a *Analysis) leaderNote() string {
 		return ""
 	case a.R() < minReps:
 		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.", minReps)
+	case a.Sequential() && a.most() > 0:
+		return "The intervals hold together for all pairs of policies, for every law and at every number of replications (betting); ≈ where one contains zero. “Behind” is the share of replications in which the policy lost more than the first row."
 	case !a.FactorOK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}

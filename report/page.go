@@ -138,6 +138,7 @@ type envView struct {
 	Note    string
 	Table   string // file name of the leader table
 	Versus  template.HTML
+	Exact   template.HTML
 	Lin     *figureView
 	Top     string // of the linear axis
 	LogFrom string // start of the log axis
@@ -256,6 +257,9 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	v.Note, v.Table = t.Note, t.ID
 	if e.versus != nil {
 		v.Versus = under(e.versus, names)
+	}
+	if e.exact != nil {
+		v.Exact = under(e.exact, names)
 	}
 	for r, i := range a.Order {
 		d, s := a.Diff[i], a.Summary[i]

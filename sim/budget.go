@@ -36,7 +36,7 @@ var ErrBudget = errors.New("the budget ended before one replication was complete
 //
 // The replications are played in calls of Run that at most double what is there, the last of which ends
 // with the budget. A replication that is not complete then is not kept. When ctx is done the budget
-// ends at once.
+// ends at once. Options.Settled can end it before.
 func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration, most int) (*Experiment, *Outcome, error) {
 	if o.Dir == "" {
 		return nil, nil, errors.New("sim: RunFor needs a directory")
@@ -73,6 +73,13 @@ func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration,
 		}
 		if done = out.complete(); err != nil {
 			break
+		}
+		if o.Settled != nil {
+			if yes, err := o.Settled(out); err != nil {
+				return y, out, err
+			} else if yes {
+				break
+			}
 		}
 		if out.Played > 0 {
 			each = time.Since(before).Seconds() / float64(out.Played) * float64(len(x.Environments)*len(x.Policies))

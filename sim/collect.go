@@ -28,7 +28,7 @@ func Collect(dir string, kinds Catalogue) error {
 		return fmt.Errorf("%s: %d environments, the spec in it has %d", filepath.Join(dir, ManifestFile), len(m.Environments), len(x.Environments))
 	}
 	for _, e := range m.Environments {
-		r.worlds = append(r.worlds, worldFacts{dim: e.Dim, file: e.Data})
+		r.worlds = append(r.worlds, worldFacts{dim: e.Dim, file: e.Data, largest: e.LargestRegret})
 	}
 	release, err := lock(context.Background(), dir, m.Command, nil)
 	if errors.Is(err, errNoWait) {

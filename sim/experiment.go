@@ -37,6 +37,7 @@ type Experiment struct {
 	Checkpoints  []int    // increasing, the last is Horizon
 	Record       []string // quantities to write to diagnostics.csv, in the order of Catalogue.Quantities
 	Reference    string   // the policy that the others are compared with, "" for none
+	Until        string   // Settled for RunFor to stop when every pair is told apart, otherwise ""
 	Environments []Case[env.Options]
 	Policies     []Case[policy.Options]
 	Text         string // the TOML it was read from
@@ -83,8 +84,12 @@ type header struct {
 	Replications int      `key:"replications" doc:"independent repetitions"`
 	Checkpoints  []int    `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
 	Record       []string `key:"record" doc:"what else to record (troupe list record)"`
+	Until        string   `key:"until" doc:"settled: replications are added until every pair of policies is told apart by intervals that hold at every moment; replications is then the most"`
 	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
 }
+
+// Settled is the word of the option until.
+const Settled = "settled"
 
 // Keys lists the options of a spec file outside its tables.
 func Keys() []spec.Option { return spec.Options(defaults()) }
@@ -151,6 +156,9 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	}
 	if x.Record, err = kinds.checkRecord(h.Record); err != nil {
 		return nil, err
+	}
+	if x.Until = h.Until; tree["until"] != nil && x.Until != Settled {
+		return nil, spec.Errorf("until", "is %q, expected %q", x.Until, Settled)
 	}
 	if x.Reference = h.Reference; tree["reference"] != nil {
 		names := make([]string, len(x.Policies))

@@ -41,6 +41,9 @@ type Manifest struct {
 	// Rounding lists what is in no verdict: the policy never leaves a proper subspace there in real
 	// arithmetic, so its numbers are those of rounding errors (bandit.Confined).
 	Rounding []Pair `json:"rounding,omitempty"`
+	// Until is "settled" for a run that added replications until every pair of policies was settled: what was
+	// seen decided their number, so only intervals that hold at every moment are right.
+	Until string `json:"until,omitempty"`
 	// LateReference: the reference was named when results were there already, so it was not stated
 	// before the run.
 	LateReference bool             `json:"late_reference,omitempty"`
@@ -78,6 +81,8 @@ type EnvironmentRow struct {
 	Feedback map[string]any `json:"feedback,omitempty"` // when rewards arrive; absent: at once
 	Dim      int            `json:"dim"`
 	Data     DataFile       `json:"data,omitzero"`
+	// LargestRegret is what a round costs at most, in any replication; 0 where the environment knows no bound.
+	LargestRegret float64 `json:"largest_regret,omitempty"`
 }
 
 // DataFile is a file that an environment reads.

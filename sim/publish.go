@@ -50,13 +50,16 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
 	m.ResultsSHA = hash(csv)
 	m.Record, m.Recorders, m.Reference, m.Diagnostics = x.Record, x.recorded(), x.Reference, ""
+	if m.Until = x.Until; m.Until == "" && r.before != nil {
+		m.Until = r.before.Until
+	}
 	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 && (r.old.Reference != x.Reference || r.old.LateReference)
 	if also != nil {
 		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
 	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
-		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw, r.worlds[e].dim, r.worlds[e].file})
+		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw, r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest})
 	}
 	for p, c := range x.Policies {
 		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c), Tuned: c.Tuned}

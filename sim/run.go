@@ -52,6 +52,10 @@ type Options struct {
 	// refused before the first round, or gets fewer workers.
 	Memory int64
 
+	// Settled ends RunFor when it returns true. It is asked after each batch of replications, when the files
+	// are written.
+	Settled func(*Outcome) (bool, error)
+
 	grow bool // RunFor: cells of further replications are no fault, and stay in the journal
 	last bool // the last call of RunFor, after which they go
 }
@@ -216,6 +220,7 @@ type runner struct {
 type worldFacts struct {
 	dim, arms int
 	file      DataFile // empty when it reads none
+	largest   float64  // regret of a round, 0 for no bound
 }
 
 // index is the place of a cell in canonical order; e, p and r count from 0.
@@ -259,6 +264,12 @@ func (r *runner) rehearse() error {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
 		facts.dim = world.Dim()
+		if b, ok := world.(env.Bounded); ok {
+			facts.largest, _ = b.LargestRegret()
+		}
+		if x.Until == Settled && facts.largest == 0 {
+			return x.blame("until", fmt.Sprintf("environment %q", c.Name), errors.New("it knows no largest regret of a round, without which no interval holds at every moment; leave until out"))
+		}
 		switch list := set.(type) {
 		case bandit.Finite:
 			facts.arms = list.Len()
