@@ -133,7 +133,8 @@ func planCommand() *cobra.Command {
 		dims, horizons, deltas, lambdas string
 		method                          string
 		arms                            int
-		asJSON, explain                 bool
+		asJSON, explain, practically    bool
+		ask                             practical
 	)
 	c := &cobra.Command{
 		Use:   "plan",
@@ -148,6 +149,7 @@ is 2, 3, 4, 5.`,
   troupe plan -d 2,5,10 -T 1e3..1e6 --json
   troupe plan -d 10 -T 1e4 --arms 50      with the orders known for K arms
   troupe plan --method atoms -d 10 -T 10000 --delta 0.01
+  troupe plan --practical -d 5 -T 1e6 --arms 5 --stuck 0.001 --gap 0.2
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -157,6 +159,40 @@ is 2, 3, 4, 5.`,
 			}
 			if cmd.Flags().Changed("arms") && arms < 2 {
 				return misuse(fmt.Errorf("--arms %d: expected at least 2 arms", arms))
+			}
+			for _, name := range []string{"stuck", "gap", "scale"} {
+				if cmd.Flags().Changed(name) && !practically {
+					return misuse(fmt.Errorf("--%s is a part of the question of --practical", name))
+				}
+			}
+			if practically {
+				if cmd.Flags().Changed("method") || cmd.Flags().Changed("delta") {
+					return misuse(errors.New("--practical has no --method and no --delta: --stuck is its probability"))
+				}
+				if !cmd.Flags().Changed("lambda") {
+					lambdas = "1"
+				}
+				if err := checkPractical(ask); err != nil {
+					return err
+				}
+				settings, err := planSettings(dims, horizons, deltas, lambdas)
+				if err != nil {
+					return misuse(err)
+				}
+				ask.Arms = arms
+				all := make([]plannedPractical, len(settings))
+				for i, s := range settings {
+					if s.D < 1 || s.T < 2 || !(s.Lambda > 0) {
+						return misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more and a positive lambda", s.D, s.T, s.Lambda))
+					}
+					all[i] = planPractical(s, ask)
+				}
+				if asJSON {
+					e := json.NewEncoder(out)
+					e.SetIndent("", "  ")
+					return e.Encode(all)
+				}
+				return writePractical(out, all)
 			}
 			switch method {
 			case "ensemble":
@@ -209,6 +245,10 @@ is 2, 3, 4, 5.`,
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
 	f.StringVar(&method, "method", "ensemble", "ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/design/atoms.md")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
+	f.BoolVar(&practically, "practical", false, "how many members keep the share of runs that never find the best arm below --stuck")
+	f.Float64Var(&ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
+	f.Float64Var(&ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of the noise")
+	f.Float64Var(&ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
 	f.BoolVar(&asJSON, "json", false, "an array of objects on stdout")
 	f.BoolVar(&explain, "explain", false, "list the bounds, their formulas and sources")
 	return c
