@@ -39,7 +39,8 @@ type Options struct {
 	MaxBody int64
 	// MaxActions bounds K in one decision, default 1000.
 	MaxActions int
-	// Concurrent bounds the requests at once, default 1024; more are answered 429.
+	// Concurrent bounds the requests at once, default 1024, and apart from them those with rewards and activations; more are
+	// answered 429.
 	Concurrent int
 	// Connections bounds the open connections, default 4096; what comes beyond is closed without an
 	// answer. Each takes a file descriptor, and without one the log could not go on.
@@ -66,6 +67,8 @@ type API struct {
 	opts     Options
 	keys     atomic.Pointer[Keys]
 	requests chan struct{} // semaphore of the requests
+	feedback chan struct{} // of those with rewards and activations
+	gate     *gate
 	exports  chan struct{} // semaphore of the exports of a log
 
 	connections atomic.Int64          // open now
@@ -111,7 +114,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)
@@ -195,11 +198,19 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// connection must end. net/http takes the Content-Length away before it can be seen here.
 		out.Header().Set("Connection", "close")
 	}
+	kind, begun := classOf(r.URL.Path), time.Now()
+	most := a.opts.Timeout
+	var wait time.Duration // what the client has given a decision
+	if kind == decision {
+		if wait = patience(r.Header[timeoutHeader]); wait > 0 {
+			most = min(most, wait)
+		}
+	}
 	cancel := func() {}
 	defer func() { cancel() }()
 	describe := func() { // the way of the routes in the OpenAPI document
 		var ctx context.Context
-		ctx, cancel = context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), a.opts.Timeout)
+		ctx, cancel = context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), most)
 		r = route(r.WithContext(ctx))
 	}
 	pattern := ""
@@ -242,18 +253,42 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !probe(r) {
+		places := a.requests
+		if kind == feedback {
+			places = a.feedback
+		}
 		select {
-		case a.requests <- struct{}{}:
-			defer func() { <-a.requests }()
+		case places <- struct{}{}:
+			defer func() { <-places }()
 		default:
 			info.problem = "too_busy"
 			a.fail(out, r, problem("too_busy", "", "too many requests at once").after(time.Second))
 			return
 		}
 	}
+	if kind == decision {
+		weight := a.gate.weight(r.ContentLength)
+		waited, err := a.gate.enter(r.Context(), weight, wait)
+		if waited > 0 {
+			a.metrics.waited.Observe(waited.Seconds())
+		}
+		if err != nil {
+			a.metrics.shed.Inc()
+			p := problemOf(err)
+			p.Unknown = false // nothing was begun
+			info.problem = p.Code
+			a.fail(out, r, p)
+			return
+		}
+		defer a.gate.leave(weight)
+	}
 	if hotly != notHot {
 		pattern = hotPatterns[hotly]
-		if a.serveHot(out, r, info, hotly, name) {
+		var left time.Duration
+		if wait > 0 {
+			left = max(wait-time.Since(begun), 1)
+		}
+		if a.serveHot(out, r, info, hotly, name, left) {
 			return
 		}
 		pattern = ""

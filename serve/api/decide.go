@@ -68,6 +68,7 @@ func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideReq
 type decideIn struct {
 	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 	Key     string `header:"Idempotency-Key" maxLength:"256" doc:"a repetition with the same key and body gets the same decision"`
+	Timeout int    `header:"Request-Timeout-Ms" minimum:"1" maximum:"999999999" doc:"milliseconds that the client waits; what cannot begin in that time is answered 429 and not decided"`
 	RawBody []byte
 }
 
@@ -90,6 +91,7 @@ func (a *API) decide(ctx context.Context, in *decideIn) (*reply[serve.Decision],
 type decideBatchIn struct {
 	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 	Key     string `header:"Idempotency-Key" maxLength:"252" doc:"item i has the key KEY/i, counted from 0"`
+	Timeout int    `header:"Request-Timeout-Ms" minimum:"1" maximum:"999999999" doc:"milliseconds that the client waits; what cannot begin in that time is answered 429 and not decided"`
 	RawBody []byte
 }
 

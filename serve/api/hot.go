@@ -76,7 +76,7 @@ func plainHeaders(h http.Header, most int) (key string, ok bool) {
 			return "", false
 		}
 	}
-	if h["Content-Encoding"] != nil {
+	if h["Content-Encoding"] != nil || h[timeoutHeader] != nil && patience(h[timeoutHeader]) == 0 {
 		return "", false
 	}
 	v := h["Idempotency-Key"]
@@ -111,8 +111,9 @@ func (s *scratch) release() {
 	}
 }
 
-// serveHot answers a request to a hot route, or reports false when it is for the other way; the request then has its body still.
-func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string) bool {
+// serveHot answers a request to a hot route, or reports false when it is for the other way; the request then has its body still. left, if
+// not 0, is the time that the client gives.
+func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string, left time.Duration) bool {
 	most := 256
 	if route == hotDecides {
 		most = 252
@@ -145,7 +146,12 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 		r.Body = &replay{Reader: bytes.NewReader(s.body[:n]), Closer: r.Body}
 		return false // the buffer goes with the body
 	}
-	ctx := &hotContext{Context: r.Context(), info: info, limit: a.limit()}
+	var ctx context.Context = &hotContext{Context: r.Context(), info: info, limit: a.limit()}
+	if left > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
+	}
 	err = a.callHot(ctx, s, route, name, key)
 	if err != nil {
 		a.failHot(ctx, w, info, err) // what came of the call may not be known, so the buffers are not used again

@@ -242,6 +242,8 @@ func TestPathsAgree(t *testing.T) {
 		}
 		var headers []string
 		switch r.IntN(20) {
+		case 4:
+			headers = []string{timeoutHeader, r.one("60000", "0", "-1", "soon", "1e3", "", "99999999999")}
 		case 0:
 			headers = []string{"Idempotency-Key", r.one("k1", "", " ", strings.Repeat("k", 253), "ä", "a b")}
 		case 1:

@@ -25,6 +25,8 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	rewards  *prometheus.CounterVec
 	cutOff   prometheus.Counter
+	shed     prometheus.Counter
+	waited   prometheus.Histogram
 }
 
 // maxModelLabels bounds the series that models make.
@@ -45,10 +47,18 @@ func newMetrics(a *API) *metrics {
 		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
 	}
+	m.shed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "troupe_decisions_shed_total", Help: "Requests for decisions answered 429 because they waited too long; nothing was decided."})
+	m.waited = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "troupe_decision_wait_seconds", Help: "Time that requests for decisions waited for their turn, those that did.",
+		Buckets:                     []float64{.001, .002, .004, .008, .016, .032, .064, .128, .25, .5},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100})
+	line := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "troupe_decisions_waiting", Help: "Requests for decisions that wait for their turn."}, func() float64 { return float64(a.gate.waiting()) })
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info", Help: "Always 1; the labels say what runs, and on which directory.",
 		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.cutOff, m.requests, m.seconds, m.rewards, newServiceCollector(a),
+	m.registry.MustRegister(info, m.cutOff, m.shed, m.waited, line, m.requests, m.seconds, m.rewards, newServiceCollector(a),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
