@@ -193,9 +193,13 @@ func three(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 func verifySummary(t terminal, results []verify.Result, f verifyFlags, seconds float64) {
 	count := map[verify.Verdict]int{}
-	chance, planted, caught, expected := 0, 0, 0, 0
+	chance, planted, caught, expected, sums := 0, 0, 0, 0, 0
 	for _, r := range results {
 		count[r.Verdict]++
+		if r.Verdict == verify.Holds && r.Arithmetic() {
+			count[r.Verdict]--
+			sums++
+		}
 		if r.Kind == verify.Probability {
 			chance++
 		}
@@ -213,8 +217,12 @@ func verifySummary(t terminal, results []verify.Result, f verifyFlags, seconds f
 	if planted > 0 {
 		fmt.Fprintf(t.w, "planted faults %d of %d noticed\n", caught, planted)
 	}
-	fmt.Fprintf(t.w, "%d checks: %d hold, %d refuted (%d as expected), %d vacuous, %d reported\n",
-		len(results), count[verify.Holds], count[verify.Refuted], expected, count[verify.Vacuous], count[verify.Reported])
+	arithmetic := ""
+	if sums > 0 {
+		arithmetic = fmt.Sprintf(", %d arithmetic", sums)
+	}
+	fmt.Fprintf(t.w, "%d checks: %d hold%s, %d refuted (%d as expected), %d vacuous, %d reported\n",
+		len(results), count[verify.Holds], arithmetic, count[verify.Refuted], expected, count[verify.Vacuous], count[verify.Reported])
 	fmt.Fprintf(t.w, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level, float64(chance)*verify.Level)
 	fmt.Fprintf(t.w, "%s, seed %d\n", duration(seconds), f.seed)
 }

@@ -61,7 +61,7 @@ var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1],
 func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	var parts []*verifyPart
 	shown := map[string]bool{}
-	holds, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0
+	holds, sums, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0, 0
 	for _, r := range results {
 		h := verify.HeadingOf(r.Label)
 		if n := len(parts); n == 0 || parts[n-1].Title != h.Section {
@@ -82,6 +82,10 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 		p.N++
 		switch r.Verdict {
 		case verify.Holds:
+			if r.Arithmetic() {
+				sums++
+				break
+			}
 			p.Holds++
 			holds++
 		case verify.Refuted:
@@ -125,6 +129,9 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	case refuted > 0:
 		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each stands again, or is not needed, in the corrected reading beside it.")
 	}
+	if sums > 0 {
+		view.Lead = append(view.Lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the program does, and are not counted among those that hold.", chart.Count(sums)))
+	}
 	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
 	setting := "fast setting"
 	if meta.Full {
@@ -155,6 +162,9 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 	switch r.Verdict {
 	case verify.Holds:
 		c.Verdict = "Holds " + reading(r)
+		if r.Arithmetic() {
+			c.Verdict = "Arithmetic, right " + reading(r)
+		}
 	case verify.Refuted:
 		c.Verdict, c.Class = "Refuted "+reading(r), "bad"
 	case verify.Vacuous:
@@ -188,6 +198,9 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 		c.Numbers += fmt.Sprintf("; interval %s to %s", scientific(r.Low), scientific(r.High))
 	}
 	c.Numbers += fmt.Sprintf(". Kind %s, n = %s.", r.Kind, chart.Count(r.Samples))
+	if power := r.Power.String(); power != "" && r.Verdict != verify.Refuted {
+		c.Numbers += " It " + power + "."
+	}
 	plant := "Planted: " + r.Plant + "."
 	if r.Planted != nil {
 		plant += fmt.Sprintf(" Then %s, observed %s.", r.Planted.Verdict, scientific(r.Planted.Observed))

@@ -39,7 +39,7 @@ var atomChecks = []Check{
 	{
 		Label: "atoms", Part: "share", Reading: Corrected, Kind: Probability, Expect: Holds,
 		Statement: "for all E keys and all unit u a share p of the m directions has ⟨u, g⟩ ≥ 1/γ, and all ‖g‖ ≤ B, with probability 1 − δ",
-		Note:      "Exact over all u in two dimensions.",
+		Note:      "The program's directions; exact over all u in two dimensions.",
 		Plant:     "m = 8",
 		run:       atomShare,
 	},
@@ -268,15 +268,17 @@ func atomShare(s *session) Finding {
 		m = 8
 	}
 	n, k, low, long := s.size(60, 1000), 0, 1.0, 0.0
+	p := policy.AtomsOptions{Key: theory.DecisionKey, M: m} // its directions of decision e
 	g := make([]float64, m*d)
 	for i := range n {
 		if s.stopped() {
 			return Finding{}
 		}
 		fail := false
+		atoms := mustAtoms(p, d, 1000, s.universe(i))
 		for e := range uint64(a.Keys) {
-			s.universe(i).Stream(rng.Init).Round(e).Normals(g, 0)
 			for j := range m {
+				copy(g[j*d:j*d+d], atoms.Direction(e, j))
 				length := linalg.Norm(g[j*d : j*d+d])
 				long = math.Max(long, length)
 				fail = fail || length > a.Width

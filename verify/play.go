@@ -738,6 +738,7 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		const d, delta = 2, 0.01
 		T := s.size(fast, 2*fast)
 		n, k, tight := s.size(16, 40), 0, 0.0
+		ratios := make([]float64, n)
 		vacuous := true
 		divide := 1.0
 		if s.planted {
@@ -763,6 +764,7 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 				fail = fail || sum > at
 				vacuous = vacuous && at >= 2*float64(t)
 				tight = math.Max(tight, sum/at)
+				ratios[i] = math.Max(ratios[i], sum/at)
 				c.X, c.Y = append(c.X, float64(t)), append(c.Y, sum)
 				bc.X, bc.Y = append(bc.X, float64(t)), append(bc.Y, at)
 				last, bound = math.Max(last, sum), at
@@ -783,6 +785,9 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 			f.Verdict = Vacuous
 		}
 		f.Observed, f.Bound = last, bound
+		if k == 0 {
+			f.Power.Factor = factorNoticed(ratios, failures*delta)
+		}
 		trivial := Curve{Name: "2t", Guide: true, X: []float64{1, float64(T)}, Y: []float64{2, 2 * float64(T)}}
 		f.Plot = &Plot{Title: "Regret, bound, and what losing always costs", X: "round t", Y: "regret", LogX: true, LogY: true, Curves: append(curves, trivial)}
 		return f

@@ -132,6 +132,7 @@ type Finding struct {
 	Samples   int
 	PValue    float64 // of a probability check, otherwise NaN
 	Detail    string  // where the tightest case was, or what the numbers are
+	Power     Power   // what the run would have noticed, where that is known
 	Plot      *Plot   // for the report, where a picture helps
 }
 
@@ -213,11 +214,12 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Statement string   `json:"statement"`
 		Note      string   `json:"note,omitempty"`
 		Detail    string   `json:"detail,omitempty"`
+		Power     Power    `json:"power,omitzero"`
 		Plant     string   `json:"plant"`
 		Caught    *bool    `json:"plant_caught,omitempty"`
 		Plot      *Plot    `json:"plot,omitempty"`
 	}{r.Label, r.Part, r.Reading, r.Kind, r.Verdict, r.Expect, r.Observed, r.Bound, r.Relation, low, high, r.Samples,
-		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Plant, caught, r.Plot})
+		p, r.Seconds, r.Statement, r.Note, r.Detail, r.Power, r.Plant, caught, r.Plot})
 }
 
 // Options says how to run.
@@ -397,6 +399,9 @@ func (w *tightest) see(lhs, rhs float64, at func() string) {
 
 func (w *tightest) finding(format string, args ...any) Finding {
 	f := Finding{Verdict: Holds, Observed: w.lhs, Bound: w.rhs, Relation: AtMost, Samples: w.n, Detail: fmt.Sprintf(format, args...)}
+	if w.lhs > 0 && w.rhs > 0 && w.bad == 0 {
+		f.Power.Factor = w.rhs / w.lhs
+	}
 	if w.n == 0 {
 		f.Verdict = Vacuous
 	}
@@ -486,6 +491,8 @@ func chance(k, n int, q float64, format string, args ...any) Finding {
 		f.Verdict, f.PValue = Vacuous, 1
 	case f.PValue <= Level:
 		f.Verdict = Refuted
+	default:
+		f.Power.Rate = rateNoticed(n, q)
 	}
 	f.Detail = cmp.Or(f.Detail, "failures in independent runs")
 	return f
