@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"golang.org/x/term"
 
 	"troupe/client"
+	"troupe/internal/linalg"
 	"troupe/rng"
 )
 
@@ -56,7 +58,7 @@ func loadCommand() *cobra.Command {
 not from when it could be sent, so stalls of the server count. Beside latencies it prints
 the mean regret of the first and the last tenth and that of uniform play: does it learn? When the
 server is on this machine, also what its disk takes for a sync, measured before the load, and the
-processor time that the server used.
+processor time that the server used, beside that of this program.
 
 With --data the requests are the rows of a file (CSV, ARFF, ...) in random order, one after the other:
 the columns are the context, the classes the actions, the reward is 1 for the right class. The model
@@ -138,37 +140,25 @@ type users struct {
 
 func newUsers(f loadFlags) *users {
 	u := &users{f: f, key: rng.NewKey(f.seed), theta: make([]float64, f.d)}
-	direction(u.theta, u.key.Stream(rng.Instance).Round(0), 0)
+	u.key.Stream(rng.Instance).Round(0).Sphere(u.theta, 0)
 	for i := range u.theta {
 		u.theta[i] /= 2 // with the noise, rewards stay in [−1, 1]
 	}
 	return u
 }
 
-// direction fills x with a uniform direction from the numbers j0, j0+1, … of a source, a little
-// inside the ball: the server refuses what rounding would put outside.
-func direction(x []float64, draw rng.Source, j0 int) {
-	var q float64
-	for j := range x {
-		x[j] = draw.Normal(j0 + j)
-		q += x[j] * x[j]
-	}
-	scale := (1 - 1e-9) / math.Sqrt(q)
-	for j := range x {
-		x[j] *= scale
-	}
-}
+// inside is the length of an action: a little inside the ball, because the server refuses what rounding to float32 would put outside.
+const inside = 1 - 1e-6
 
 // offer returns the actions of request i, K×d row after row, with their mean rewards.
 func (u *users) offer(i uint64) (x, means []float64) {
 	x, means = make([]float64, u.f.k*u.f.d), make([]float64, u.f.k)
-	draw := u.key.Stream(rng.Offer).Round(i)
+	u.key.Stream(rng.Offer).Round(i).Spheres(x, u.f.d, 0)
+	for j := range x {
+		x[j] = float64(float32(inside * x[j]))
+	}
 	for a := range means {
-		row := x[a*u.f.d : (a+1)*u.f.d]
-		direction(row, draw, a*u.f.d)
-		for j, v := range row {
-			means[a] += v * u.theta[j]
-		}
+		means[a] = linalg.Dot(x[a*u.f.d:(a+1)*u.f.d], u.theta)
 	}
 	return x, means
 }
@@ -208,6 +198,7 @@ type loadResult struct {
 	Batch         int            `json:"batch"` // decisions in one call
 	Interrupted   bool           `json:"interrupted,omitempty"`
 	ServerCPU     *float64       `json:"server_cpu_us,omitempty"` // µs of the server's processors for a decision, with its reward
+	OwnCPU        *float64       `json:"load_cpu_us,omitempty"`   // the same of this program
 	Decide        latencies      `json:"decide"`
 	Reward        latencies      `json:"reward"`
 	Errors        map[string]int `json:"errors,omitempty"`   // by call, status and code
@@ -288,6 +279,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	due := make(chan uint64, f.callers)
 	workers := make([]loadWorker, f.callers)
 	var done sync.WaitGroup
+	own := processTime()
 	begin := time.Now()
 	at := func(call uint64) time.Time {
 		return begin.Add(time.Duration(float64(call*each) / f.rate * float64(time.Second)))
@@ -323,7 +315,12 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	done.Wait()
 	end()
 	result.Seconds = time.Since(begin).Seconds()
+	used := processTime() - own
 	summarise(&result, workers, f, sent*each)
+	if runtime.GOOS != "windows" && result.decided() > 0 { // processTime is more than that there
+		v := 1e6 * used / float64(result.decided())
+		result.OwnCPU = &v
+	}
 	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu && result.decided() > 0 {
 		v := 1e6 * (after.cpu - before.cpu) / float64(result.decided())
 		result.ServerCPU = &v
@@ -416,7 +413,7 @@ func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint
 				rs[b].Actions = append(rs[b].Actions, client.Action{Features: x[a*u.f.d : (a+1)*u.f.d]})
 			}
 		} else {
-			rs[b].Packed = client.PackFloat64(x, u.f.k, u.f.d)
+			rs[b].Packed = client.PackFloat32(x, u.f.k, u.f.d)
 		}
 	}
 	var answers []client.DecideAnswer
@@ -546,7 +543,11 @@ func printLoad(out io.Writer, r loadResult) {
 		if r.Reward.Calls == 0 {
 			what = "a decision"
 		}
-		fmt.Fprintf(out, "  the server used %.0f µs of processor time for %s\n", *r.ServerCPU, what)
+		fmt.Fprintf(out, "  the server used %.0f µs of processor time for %s", *r.ServerCPU, what)
+		if r.OwnCPU != nil {
+			fmt.Fprintf(out, ", this program %.0f", *r.OwnCPU)
+		}
+		fmt.Fprintln(out)
 	}
 	regret := func(v *float64) string {
 		if v == nil {

@@ -128,6 +128,19 @@ func PackFloat64(x []float64, rows, cols int) *Packed {
 	return &Packed{Type: "float64", Shape: [2]int{rows, cols}, Data: b}
 }
 
+// PackFloat32 packs rows × cols numbers, row after row, each rounded to float32: half the bytes. It panics when x has another
+// length.
+func PackFloat32(x []float64, rows, cols int) *Packed {
+	if len(x) != rows*cols {
+		panic("client: PackFloat32: len(x) is not rows × cols")
+	}
+	b := make([]byte, 0, 4*len(x))
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	return &Packed{Type: "float32", Shape: [2]int{rows, cols}, Data: b}
+}
+
 // Fraction is an exact probability.
 type Fraction struct {
 	Num uint64 `json:"num"`

@@ -189,7 +189,7 @@ func TestDecideBatchIsNotDoubled(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for _, base := range []string{"", "127.0.0.1:8080", "ftp://host", "http://", "http://a b"} {
+	for _, base := range []string{"", "127.0.0.1:8080", "ftp://host", "http://", "http://a b", "unix:"} {
 		if _, err := New(base, Options{}); err == nil {
 			t.Errorf("New(%q) has no error", base)
 		}
@@ -200,6 +200,10 @@ func TestPack(t *testing.T) {
 	p := PackFloat64([]float64{1, -2}, 2, 1)
 	b, err := json.Marshal(p)
 	if want := `{"dtype":"float64","shape":[2,1],"data":"AAAAAAAA8D8AAAAAAAAAwA=="}`; err != nil || string(b) != want {
+		t.Errorf("packed = %s, %v; want %s", b, err, want)
+	}
+	b, err = json.Marshal(PackFloat32([]float64{1, -2}, 1, 2))
+	if want := `{"dtype":"float32","shape":[1,2],"data":"AACAPwAAAMA="}`; err != nil || string(b) != want {
 		t.Errorf("packed = %s, %v; want %s", b, err, want)
 	}
 }
