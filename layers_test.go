@@ -51,7 +51,7 @@ var layers = map[string]string{
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",
 	"report/chart":          "",
-	"report":                "rng spec theory internal/stats sim verify report/chart ope",
+	"report":                "rng spec theory internal/stats experiments sim verify report/chart ope",
 	"cli":                   "*",
 	"cmd/troupe":            "cli sim",
 }

@@ -512,6 +512,12 @@ func (d *delivery) interrupted(show display) error {
 
 // tables prints the leader table of every environment, and the verdict in words.
 func (t terminal) tables(run *report.Run, verdict bool) error {
+	switch scores, why := report.Scores(run); {
+	case scores != nil:
+		return t.scores(run, scores)
+	case why != "":
+		fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(why), 0))
+	}
 	var all []*report.Analysis
 	for e := range run.Manifest.Environments {
 		a := report.Analyze(run, e)
@@ -566,6 +572,24 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		fmt.Fprintln(t.w, wrap(t.words(p.String()), 0))
 	}
 	return nil
+}
+
+// scores prints the scores of a suite in place of a table for each environment, which are on the page.
+func (t terminal) scores(run *report.Run, s *report.Score) error {
+	table := s.Table(&run.Manifest)
+	if t.plain {
+		table = table.Plain()
+	}
+	fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
+	if err := table.Text(t.w, lineWidth, t.color); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(table.Note), 0))
+	if values := run.Values(); values != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
+	}
+	_, err := fmt.Fprintf(t.w, "\nto quote %s\n", s.Quote(s.Rows[0], run.Manifest.Troupe))
+	return err
 }
 
 // words adapts the page's typography to a terminal: its narrow spaces would break lines in odd

@@ -35,6 +35,8 @@ type document struct {
 	looks    []chart.Look // policies, then environments
 	repeats  bool
 	envs     []*envPart
+	score    *chart.Table // nil for a run that is not of a suite
+	quote    string       // of the best policy
 	overview *chart.Table
 	across   []*chart.Figure
 	cost     *chart.Figure
@@ -173,6 +175,9 @@ func compose(run *Run, opts Options) *document {
 	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
+		if s, _ := Scores(run); s != nil {
+			d.score, d.quote = s.Table(&run.Manifest), s.Quote(s.Rows[0], m.Troupe)
+		}
 		d.across = acrossFigures(run, d.analyses())
 	}
 	d.cost = costFigure(run)
@@ -230,6 +235,9 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	}
 	add(d.cost)
 	tables = append(tables, d.costs, d.compared)
+	if d.score != nil {
+		tables = append(tables, d.score)
+	}
 	if d.overview != nil {
 		tables = append(tables, d.overview)
 	}

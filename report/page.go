@@ -99,6 +99,8 @@ type page struct {
 	Chips      []chip
 	Crowded    bool // many policies: the bar scrolls
 	Repeats    bool
+	Score      template.HTML // the scores of a suite
+	Quote      string        // the line of the best
 	Overview   template.HTML
 	Across     []*figureView // figures over several environments
 	Envs       []*envView
@@ -220,6 +222,9 @@ func (d *document) writePage(w io.Writer) error {
 		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth), Class: chart.ClassOf(i)})
 	}
 	p.Crowded = len(p.Chips) > 10
+	if d.score != nil {
+		p.Score, p.Quote = d.score.HTML(names), d.quote
+	}
 	if d.overview != nil {
 		p.Overview = d.overview.HTML(names)
 	}
