@@ -33,6 +33,8 @@ type benchCase struct {
 	engine       string // "" is that of --engine
 	prob         bool   // ask for the propensities of all arms in every round, and count that alone
 	replications int    // not 0: so many replications by the command run, on all processors
+	sets         string // action sets that are new in every round: given or drawn
+	law          bool   // with given sets: the propensities of all arms are part of a round
 }
 
 // benchCases are the standard configurations. A to D have a fixed list of arms; E is the theorem's
@@ -91,12 +93,17 @@ are processor time; A×100 (also written Ax100) is the wall clock of a whole "tr
 replications on all processors. A turn in which a probe of fixed work changes by more than 15 %
 is measured again. docs/guide/performance.md explains every column.
 
+"bench growth" plays action sets that are new in every round, as a service or a log has them: new-K and
+law-K on prepared lists of K arms, law with the propensities of all of them, drawn-K on arms that the
+environment draws.
+
 The kernels are those that the processor offers; TROUPE_KERNEL=portable measures the build
 without assembly, TROUPE_KERNEL=avx2 what a machine without AVX-512 would run.
 
 --against numpy needs python3 with numpy. Which BLAS numpy calls is printed: Debian's
 python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is installed.`,
 		Example: `  troupe bench A B
+  troupe bench growth --against numpy
   troupe bench --against numpy,gonum --json > bench.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.configs = args
@@ -191,18 +198,23 @@ func chooseCases(names []string) ([]benchCase, error) {
 		return benchCases, nil
 	}
 	var out []benchCase
+	known := slices.Concat(benchCases, growthCases)
 	for _, n := range names {
-		i := slices.IndexFunc(benchCases, func(c benchCase) bool {
+		if n == "growth" {
+			out = append(out, growthCases...)
+			continue
+		}
+		i := slices.IndexFunc(known, func(c benchCase) bool {
 			return strings.EqualFold(c.name, n) || strings.EqualFold(strings.Replace(c.name, "×", "x", 1), n)
 		})
 		if i < 0 {
 			var all []string
-			for _, c := range benchCases {
+			for _, c := range known {
 				all = append(all, c.name)
 			}
 			return nil, fmt.Errorf("no configuration is called %q; there are %s", n, strings.Join(all, ", "))
 		}
-		out = append(out, benchCases[i])
+		out = append(out, known[i])
 	}
 	return out, nil
 }
@@ -291,14 +303,16 @@ func measure(c benchCase, rounds int, p peers) (benchResult, error) {
 				return s, err
 			}
 			s.own -= rest
-		} else {
+		} else if c.sets == "" {
 			s.reference, _ = plainGo(c, turn, 0.2)
 			if p.gonum {
 				s.gonum, _ = gonumGo(c, turn, 0.2)
 			}
 		}
-		sum, overlapped := newLimits().bound(c, engine)
-		s.limit, s.overlap = 1e9*sum, 1e9*overlapped
+		if c.sets == "" {
+			sum, overlapped := newLimits().bound(c, engine)
+			s.limit, s.overlap = 1e9*sum, 1e9*overlapped
+		}
 		if p.numpy != nil {
 			s.numpy, _, err = p.numpy.measure(c, turn)
 		}
@@ -369,7 +383,7 @@ func (c benchCase) world() *env.LinearOptions {
 	o := env.NewLinear()
 	o.D = c.d
 	if c.k > 0 {
-		o.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: c.k}}
+		o.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: c.k, Again: c.sets == drawn}}
 	}
 	return o
 }
@@ -387,6 +401,9 @@ func (c benchCase) policy(key rng.Key) (*policy.Ensemble, error) {
 
 // playOnce plays one replication of a configuration.
 func playOnce(c benchCase, key rng.Key) (out played, err error) {
+	if c.sets == given {
+		return playGiven(c, key)
+	}
 	world, err := c.world().Build(key, new(dataset.Source))
 	if err != nil {
 		return out, err

@@ -7,6 +7,9 @@ members, and answers with the better one: microseconds of processor time a round
   models  keeps the members themselves (m x d), each moved by the Sherman-Morrison gain
   sums    keeps the sums S only (m x d) and solves the member that was drawn
 
+With "sets" the arms are new in every round: one of so many prepared "blocks" ("given"), or drawn in the
+round ("drawn"). With "law" each round also counts, for every arm, the models that choose it.
+
 With "design" and "replications" it plays so many replications to the end in that way. With "gemm"
 true it does not play: it answers with the time of the scores of all arms for all members by one
 matrix product, (K x d) times (d x m) in float32.
@@ -68,6 +71,50 @@ def play(design, d, K, m, rounds, budget, seed, lam=5.0, r=1.0):
     return (time.process_time() - start) / rounds, regret / rounds
 
 
+def fresh(design, d, K, m, rounds, budget, seed, sets, law, blocks, lam=5.0, r=1.0):
+    rng = np.random.default_rng(seed)
+
+    def draw():
+        arms = rng.standard_normal((K, d))
+        arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+        return arms
+
+    theta_star = rng.standard_normal(d)
+    theta_star /= np.linalg.norm(theta_star)
+    pool = [draw() for _ in range(blocks)] if sets == "given" else []
+    first = rng.standard_normal((m, d))
+    first *= np.sqrt(lam * d) / np.linalg.norm(first, axis=1, keepdims=True)
+    members = first / lam if design == "models" else first
+    inverse = np.eye(d) / lam
+    hat = np.zeros(d)
+    start = time.process_time()
+    for t in range(rounds):
+        arms = pool[t % blocks] if pool else draw()
+        if law:
+            spread = r * (members if design == "models" else members @ inverse)
+            models = np.concatenate((hat + spread, hat - spread))
+            counts = np.bincount(np.argmax(models @ arms.T, axis=1), minlength=K)
+            assert counts.sum() == 2 * m
+        j = rng.integers(m)
+        sign = 1.0 if rng.random() < 0.5 else -1.0
+        member = members[j] if design == "models" else inverse @ members[j]
+        x = arms[int(np.argmax(arms @ (hat + r * sign * member)))]
+        y = x @ theta_star + rng.standard_normal()
+        u = rng.uniform(-1.0, 1.0, m)
+        gain = inverse @ x
+        size = 1.0 + x @ gain
+        gain /= size
+        hat += gain * (y - x @ hat)
+        if design == "models":
+            members += np.outer(u - members @ x, gain)
+        else:
+            members += np.outer(u, x)
+        inverse -= np.outer(gain, gain) * size
+        if t % 4 == 3 and time.process_time() - start > budget:
+            return (time.process_time() - start) / (t + 1)
+    return (time.process_time() - start) / rounds
+
+
 def gemm(d, K, m, budget, seed):
     """Seconds of one product of arms and members, many times into the same memory."""
     rng = np.random.default_rng(seed)
@@ -112,6 +159,9 @@ for line in sys.stdin:
     else:
         times = {}
         for design in ("models", "sums"):
+            if c["sets"]:
+                times[design] = fresh(design, c["d"], c["K"], c["m"], c["rounds"], c["budget"], c["seed"], c["sets"], c["law"], c["blocks"])
+                continue
             times[design] = play(design, c["d"], c["K"], c["m"], c["rounds"], c["budget"], c["seed"])[0]
         design = min(times, key=times.get)
         seconds = times[design]

@@ -305,7 +305,8 @@ func (p *numpyPeer) ask(question map[string]any) (us float64, design string, err
 
 // question asks about a configuration.
 func question(c benchCase, seed int) map[string]any {
-	return map[string]any{"d": c.d, "K": c.k, "m": c.m, "rounds": c.horizon, "budget": 0.25, "seed": seed, "gemm": c.prob}
+	return map[string]any{"d": c.d, "K": c.k, "m": c.m, "rounds": c.horizon, "budget": 0.25, "seed": seed, "gemm": c.prob,
+		"sets": c.sets, "law": c.law, "blocks": c.blocks()}
 }
 
 // measure returns nanoseconds of processor time a round of the better of the program's two designs, and

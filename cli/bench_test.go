@@ -188,3 +188,25 @@ func TestBenchShares(t *testing.T) {
 		t.Error("a fault is lost")
 	}
 }
+
+// TestBenchGrowth plays sets that are new in every round and finds a time for each, and none of the columns that do not apply.
+func TestBenchGrowth(t *testing.T) {
+	for _, c := range growthCases {
+		c.horizon = 20
+		for _, kernels := range []cpu.Level{cpu.Portable, cpu.Best()} {
+			restore := cpu.Force(kernels)
+			ns, engine, err := ours(c, 1, 0)
+			restore()
+			if c.k > 1000 {
+				break
+			}
+			if err != nil || !(ns > 100) || engine != "eager" {
+				t.Errorf("%s: %v ns, engine %s, %v", c.name, ns, engine, err)
+			}
+		}
+	}
+	chosen, err := chooseCases([]string{"A", "growth", "NEW-20"})
+	if err != nil || len(chosen) != len(growthCases)+2 || chosen[len(chosen)-1].name != "new-20" {
+		t.Errorf("%v, %v", chosen, err)
+	}
+}
