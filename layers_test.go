@@ -40,7 +40,7 @@ var layers = map[string]string{
 	"serve/model":           "rng bandit spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
 	"serve/fold":            "rng bandit policy feature eventlog serve/model",
-	"serve/joined":          "eventlog logged serve/candidates serve/fold",
+	"serve/joined":          "feature eventlog logged serve/candidates serve/fold",
 	"serve/choose":          "rng bandit actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "rng policy feature eventlog serve/model serve/candidates serve/fold serve/choose",
 	"serve/api":             "serve spec eventlog internal/rows ope",

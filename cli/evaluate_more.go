@@ -85,6 +85,9 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 				}
 			})
 		})
+		if err == nil {
+			err = d.j.Gap()
+		}
 		if !errors.Is(err, errStopped) {
 			d.err = err
 		}

@@ -7,9 +7,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"troupe/ope"
 	"troupe/serve"
@@ -161,4 +164,36 @@ func TestEvaluateHashed(t *testing.T) {
 	}
 	check(1.0/3, 0.75/3, "--target", "uniform")
 	check(1, 0.5, "--target", target, "--split", "0.5")
+}
+
+// TestEvaluateExport: an export says what the directory says, as JSON lines and as Parquet, hashed candidates included.
+func TestEvaluateExport(t *testing.T) {
+	dir, to := hashedLog(t, 512), t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := command(context.Background(), args, &out, &errs); code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, &errs)
+		}
+		return out.String()
+	}
+	answers := map[string][]*ope.Evaluated{}
+	for _, source := range []string{dir, filepath.Join(to, "d.parquet"), filepath.Join(to, "d.jsonl")} {
+		if format := strings.TrimPrefix(filepath.Ext(source), "."); format != "" && source != dir {
+			run("log", "export", dir, "--format", format, "--out", source)
+		}
+		var r ope.Result
+		if err := json.Unmarshal([]byte(run("evaluate", source, "--target", "uniform", "--json")), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Log.Events != 512 || r.Log.Pending != 1 || r.Log.Adaptive != "yes" {
+			t.Errorf("%s: %+v", source, r.Log)
+		}
+		answers[source] = r.Targets
+	}
+	for source, got := range answers {
+		if diff := cmp.Diff(answers[dir], got); diff != "" {
+			t.Errorf("%s differs from the directory:\n%s", source, diff)
+		}
+	}
 }

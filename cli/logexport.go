@@ -17,6 +17,8 @@ import (
 	"troupe/eventlog"
 	"troupe/internal/rows"
 	"troupe/serve"
+	"troupe/serve/fold"
+	"troupe/serve/joined"
 	"troupe/sim"
 )
 
@@ -31,40 +33,41 @@ func logDir(dir string) string {
 
 // decisionRow is one row of an export: a decision with what became of it. It is a format: docs/reference/formats.md.
 type decisionRow struct {
-	Event       string    `json:"event" parquet:"event"`                          // epoch/batch/index, the key in the log
-	EventID     *string   `json:"event_id" parquet:"event_id,optional"`           // what its caller got
-	Seq         uint64    `json:"seq" parquet:"seq"`                              // log entry
-	Time        time.Time `json:"time" parquet:"time,timestamp(nanosecond)"`      // by the server's clock
-	Model       string    `json:"model" parquet:"model,dict"`                     // name
-	Incarnation string    `json:"incarnation" parquet:"incarnation,dict"`         //
-	Mode        string    `json:"mode" parquet:"mode,dict"`                       //
-	Action      string    `json:"action" parquet:"action,dict"`                   // what was played
-	Index       uint32    `json:"index" parquet:"index"`                          // its place in the request
-	Row         uint32    `json:"row" parquet:"row"`                              // its place among those that were available
-	Offered     uint32    `json:"offered" parquet:"offered"`                      // how many were available
-	Num         uint64    `json:"num" parquet:"num"`                              // the propensity is num/den, exact
-	Den         uint64    `json:"den" parquet:"den"`                              //
-	Propensity  float64   `json:"propensity" parquet:"propensity"`                // the quotient, rounded
-	BasisSeq    uint64    `json:"basis_seq" parquet:"basis_seq"`                  // the state that decided
-	X           []float64 `json:"x" parquet:"x,list"`                             // features of the action
-	Candidates  []rowOfX  `json:"candidates" parquet:"candidates,list,optional"`  // of those that were available; null: not kept
-	Active      bool      `json:"active" parquet:"active"`                        // not deferred, or activated
-	Rewards     uint32    `json:"rewards" parquet:"rewards"`                      // records, whether or not they counted for the model
-	First       *float64  `json:"reward_first" parquet:"reward_first,optional"`   // null: there was none
-	Sum         *float64  `json:"reward_sum" parquet:"reward_sum,optional"`       //
-	Last        *float64  `json:"reward_last" parquet:"reward_last,optional"`     //
-	Delay       *float64  `json:"delay_seconds" parquet:"delay_seconds,optional"` // from the decision to the first reward
-	Expired     bool      `json:"expired" parquet:"expired"`                      // the window was closed
-	Default     *float64  `json:"default" parquet:"default,optional"`             // the reward that was given then, if any
+	Event       string         `json:"event" parquet:"event"`                             // epoch/batch/index, the key in the log
+	EventID     *string        `json:"event_id" parquet:"event_id,optional"`              // what its caller got
+	Seq         uint64         `json:"seq" parquet:"seq"`                                 // log entry
+	Time        time.Time      `json:"time" parquet:"time,timestamp(nanosecond)"`         // by the server's clock
+	Model       string         `json:"model" parquet:"model,dict"`                        // name
+	Incarnation string         `json:"incarnation" parquet:"incarnation,dict"`            //
+	Mode        string         `json:"mode" parquet:"mode,dict"`                          //
+	Action      string         `json:"action" parquet:"action,dict"`                      // what was played
+	Index       uint32         `json:"index" parquet:"index"`                             // its place in the request
+	Row         uint32         `json:"row" parquet:"row"`                                 // its place among those that were available
+	Offered     uint32         `json:"offered" parquet:"offered"`                         // how many were available
+	Num         uint64         `json:"num" parquet:"num"`                                 // the propensity is num/den, exact
+	Den         uint64         `json:"den" parquet:"den"`                                 //
+	Propensity  float64        `json:"propensity" parquet:"propensity"`                   // the quotient, rounded
+	BasisSeq    uint64         `json:"basis_seq" parquet:"basis_seq"`                     // the state that decided
+	X           []float64      `json:"x" parquet:"x,list"`                                // features of the action
+	Law         []float64      `json:"law" parquet:"law,list,optional"`                   // probabilities of those that were available; null: not recorded
+	Candidates  []joined.Dense `json:"candidates" parquet:"candidates,list,optional"`     // of those that were available; null: not kept, or hashed
+	SparseRow   []int32        `json:"sparse_row" parquet:"sparse_row,list,optional"`     // hashed features of the context (row -1) and of each candidate
+	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional"`   //
+	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional"` //
+	Active      bool           `json:"active" parquet:"active"`                           // not deferred, or activated
+	Rewards     uint32         `json:"rewards" parquet:"rewards"`                         // records, whether or not they counted for the model
+	First       *float64       `json:"reward_first" parquet:"reward_first,optional"`      // null: there was none
+	Sum         *float64       `json:"reward_sum" parquet:"reward_sum,optional"`          //
+	Last        *float64       `json:"reward_last" parquet:"reward_last,optional"`        //
+	Delay       *float64       `json:"delay_seconds" parquet:"delay_seconds,optional"`    // from the decision to the first reward
+	Expired     bool           `json:"expired" parquet:"expired"`                         // the window was closed
+	Default     *float64       `json:"default" parquet:"default,optional"`                // the reward that was given then, if any
+	Reward      *float64       `json:"reward" parquet:"reward,optional"`                  // what counts by the model's rule
+	State       string         `json:"reward_state" parquet:"reward_state,dict"`          // paid, default, none, pending, inactive, ignored, unknown
 }
 
-// rowOfX is a candidate's vector. In Parquet it is a list in a list with a name, which every reader
-// takes; in JSON the vector itself.
-type rowOfX struct {
-	X []float64 `parquet:"x,list"`
-}
-
-func (r rowOfX) MarshalJSON() ([]byte, error) { return json.Marshal(r.X) }
+// unknownState: the decision is older than the base of a trimmed log.
+const unknownState = "unknown"
 
 // outcome is what the log says of an event after its decision.
 type outcome struct {
@@ -74,6 +77,8 @@ type outcome struct {
 	active, expired  bool
 	defaulted        bool
 	y                float64
+	state            joined.State
+	counts           float64 // the reward by the model's rule, NaN without one
 }
 
 func logExportCommand() *cobra.Command {
@@ -82,7 +87,8 @@ func logExportCommand() *cobra.Command {
 		Use:   "export [DIR]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
 		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
-are kept, and what became of it (first, sum and last reward, delay, end of the window). The files are
+are kept, the law of the draw, and what became of it (first, sum and last reward, delay, end of the window; and
+the reward that counts by the model's rule, with its state). The files are
 read while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
 code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
 that was there. The columns: docs/reference/formats.md.`,
@@ -194,7 +200,24 @@ func (e *export) run(w io.Writer) error {
 		return outcomes[e]
 	}
 	last := uint64(0)
+	// The base of a trimmed log is in a snapshot. Without one (a log alone) nothing is known of what counted.
+	blind := false
+	j := joined.New(joined.Options{All: true, Base: func(first uint64) (*fold.Fold, error) {
+		f, err := serve.BaseOf(e.data)(first)
+		blind = err != nil
+		return f, err
+	}})
+	settled := func(x *joined.Decided) error {
+		o := of(x.Key)
+		o.state, o.counts = x.State, x.Reward
+		return nil
+	}
 	report, err := eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+		if !blind {
+			if err := j.Apply(d, settled); err != nil && !blind {
+				return err
+			}
+		}
 		for _, r := range d.Events() {
 			switch r := r.(type) {
 			case *eventlog.Control:
@@ -229,6 +252,18 @@ func (e *export) run(w io.Writer) error {
 	}
 	if !report.OK() {
 		return &eventlog.DamagedError{Report: report}
+	}
+	if blind {
+		fmt.Fprintf(e.progress, "troupe: export: the log was trimmed and %s has no snapshot that can be its base: every reward_state is %s\n", e.data, unknownState)
+	} else {
+		for x := range j.Rest() {
+			if err := settled(x); err != nil {
+				return err
+			}
+		}
+	}
+	if err := j.Gap(); err != nil {
+		return err
 	}
 	out := rows.JSON[decisionRow](w)
 	if e.format == "parquet" {
@@ -276,21 +311,26 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	if id := labels.EventID(key, d.Seq); id != "" {
 		row.EventID = &id
 	}
-	candidates, places, err := serve.Candidates(r)
+	candidates, sparse, places, err := joined.Candidates(r.Full)
 	if err != nil {
 		return row, err
 	}
-	for _, x := range candidates {
-		row.Candidates = append(row.Candidates, rowOfX{x})
-	}
+	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = candidates, sparse.Row, sparse.Hash, sparse.Value
+	row.Law = joined.Law(r)
 	if places != nil {
 		if int(r.Index) >= len(places) {
 			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))
 		}
 		row.Index = uint32(places[r.Index])
 	}
-	if o == nil {
+	if row.State = unknownState; o == nil {
 		return row, nil
+	}
+	if o.state != "" {
+		row.State = string(o.state)
+	}
+	if o.state == joined.Paid || o.state == joined.Default {
+		row.Reward = &o.counts
 	}
 	row.Active = row.Active || o.active || o.rewards > 0
 	row.Rewards, row.Expired = o.rewards, o.expired

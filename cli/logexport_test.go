@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,11 @@ const wantSchema = `message decisionRow {
 			required double element;
 		}
 	}
+	optional group law (LIST) {
+		repeated group list {
+			required double element;
+		}
+	}
 	optional group candidates (LIST) {
 		repeated group list {
 			required group element {
@@ -50,6 +56,21 @@ const wantSchema = `message decisionRow {
 			}
 		}
 	}
+	optional group sparse_row (LIST) {
+		repeated group list {
+			required int32 element (INT(32,true));
+		}
+	}
+	optional group sparse_hash (LIST) {
+		repeated group list {
+			required int64 element (INT(64,false));
+		}
+	}
+	optional group sparse_value (LIST) {
+		repeated group list {
+			required double element;
+		}
+	}
 	required boolean active;
 	required int32 rewards (INT(32,false));
 	optional double reward_first;
@@ -58,30 +79,35 @@ const wantSchema = `message decisionRow {
 	optional double delay_seconds;
 	required boolean expired;
 	optional double default;
+	optional double reward;
+	required binary reward_state (STRING);
 }`
 
 // readRow is declared here, apart from the writer's type, with the types that a reader would choose.
 type readRow struct {
-	Event      string   `parquet:"event" json:"event"`
-	EventID    *string  `parquet:"event_id,optional" json:"event_id"`
-	Model      string   `parquet:"model" json:"model"`
-	Mode       string   `parquet:"mode" json:"mode"`
-	Action     string   `parquet:"action" json:"action"`
-	Index      uint32   `parquet:"index" json:"index"`
-	Row        uint32   `parquet:"row" json:"row"`
-	Offered    uint32   `parquet:"offered" json:"offered"`
-	Seq        uint64   `parquet:"seq" json:"seq"`
-	Num        uint64   `parquet:"num" json:"num"`
-	Den        uint64   `parquet:"den" json:"den"`
-	Propensity float64  `parquet:"propensity" json:"propensity"`
-	BasisSeq   uint64   `parquet:"basis_seq" json:"basis_seq"`
-	Active     bool     `parquet:"active" json:"active"`
-	Rewards    uint32   `parquet:"rewards" json:"rewards"`
-	First      *float64 `parquet:"reward_first,optional" json:"reward_first"`
-	Sum        *float64 `parquet:"reward_sum,optional" json:"reward_sum"`
-	Last       *float64 `parquet:"reward_last,optional" json:"reward_last"`
-	Expired    bool     `parquet:"expired" json:"expired"`
-	Default    *float64 `parquet:"default,optional" json:"default"`
+	Event      string    `parquet:"event" json:"event"`
+	EventID    *string   `parquet:"event_id,optional" json:"event_id"`
+	Model      string    `parquet:"model" json:"model"`
+	Mode       string    `parquet:"mode" json:"mode"`
+	Action     string    `parquet:"action" json:"action"`
+	Index      uint32    `parquet:"index" json:"index"`
+	Row        uint32    `parquet:"row" json:"row"`
+	Offered    uint32    `parquet:"offered" json:"offered"`
+	Seq        uint64    `parquet:"seq" json:"seq"`
+	Num        uint64    `parquet:"num" json:"num"`
+	Den        uint64    `parquet:"den" json:"den"`
+	Propensity float64   `parquet:"propensity" json:"propensity"`
+	BasisSeq   uint64    `parquet:"basis_seq" json:"basis_seq"`
+	Active     bool      `parquet:"active" json:"active"`
+	Rewards    uint32    `parquet:"rewards" json:"rewards"`
+	First      *float64  `parquet:"reward_first,optional" json:"reward_first"`
+	Sum        *float64  `parquet:"reward_sum,optional" json:"reward_sum"`
+	Last       *float64  `parquet:"reward_last,optional" json:"reward_last"`
+	Expired    bool      `parquet:"expired" json:"expired"`
+	Default    *float64  `parquet:"default,optional" json:"default"`
+	Reward     *float64  `parquet:"reward,optional" json:"reward"`
+	State      string    `parquet:"reward_state" json:"reward_state"`
+	Law        []float64 `parquet:"law,list,optional" json:"law"`
 
 	X          []float64 `parquet:"x,list" json:"x"`
 	Candidates []struct {
@@ -153,10 +179,11 @@ func TestLogExport(t *testing.T) {
 	decide("bare", serve.DecideRequest{}, func(r readRow) bool { return r.Rows == nil && len(r.X) == 2 && r.Offered == 3 })
 	decide("full", serve.DecideRequest{Deferred: true}, func(r readRow) bool { return !r.Active && !r.Expired })
 	reward(decide("sum", serve.DecideRequest{}, func(r readRow) bool {
-		return *r.First == 0.25 && *r.Sum == -0.25 && *r.Last == -0.5 && r.Rewards == 2 && r.Expired && r.Default == nil
+		return *r.First == 0.25 && *r.Sum == -0.25 && *r.Last == -0.5 && r.Rewards == 2 && r.Expired && r.Default == nil &&
+			r.State == "paid" && *r.Reward == -0.25
 	}), 0.25, -0.5)
 	decide("default", serve.DecideRequest{}, func(r readRow) bool {
-		return r.Expired && *r.Default == -0.25 && r.First == nil
+		return r.Expired && *r.Default == -0.25 && r.First == nil && r.State == "default" && *r.Reward == -0.25
 	})
 	two := 2
 	decide("full", serve.DecideRequest{Mode: serve.Shadow, Baseline: &two}, func(r readRow) bool {
@@ -166,7 +193,11 @@ func TestLogExport(t *testing.T) {
 	if _, err := s.Expire(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want[0].f, want[3].f = func(r readRow) bool { return *r.First == 0.5 && r.Expired }, func(r readRow) bool { return !r.Active && r.Expired && r.Default == nil }
+	want[0].f, want[3].f = func(r readRow) bool {
+		return *r.First == 0.5 && r.Expired && r.State == "paid" && *r.Reward == 0.5
+	}, func(r readRow) bool {
+		return !r.Active && r.Expired && r.Default == nil && r.State == "inactive" && r.Reward == nil
+	}
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +252,7 @@ func TestLogExport(t *testing.T) {
 			x := three[r.Index]
 			if r.EventID == nil || *r.EventID != d.EventID || r.Model != w.model || r.Action != d.Action.ID || int(r.Index) != d.Action.Index || r.Seq != d.Seq ||
 				r.BasisSeq != d.BasisSeq || r.Num != d.Propensity.Num || r.Den != d.Propensity.Den || r.Propensity != d.Propensity.Float() || r.Mode != string(d.Mode) ||
-				!slices.Equal(r.X, x) || !w.f(r) {
+				!slices.Equal(r.X, x) || !w.f(r) || r.Mode == "online" && (len(r.Law) != int(r.Offered) || math.Abs(r.Law[r.Row]-r.Propensity) > 1e-12) {
 				t.Errorf("%s, row %d (%s): %+v, the server answered %+v", name, i, w.model, r, d)
 			}
 		}

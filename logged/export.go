@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"troupe/feature"
 	"troupe/spec"
 )
 
@@ -15,6 +16,9 @@ type exportRow struct {
 	row, offered                       int
 	propensity                         float64
 	x, law                             []float64
+	sparseRow                          []int32
+	sparseHash                         []uint64
+	sparseValue                        []float64
 	active, expired                    bool
 	rewards                            int
 	reward                             map[string]float64 // reward_first, reward_sum, reward_last, reward
@@ -25,12 +29,12 @@ type exportRow struct {
 // exportKeys are the columns of an export.
 var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnation", "mode", "action", "index", "row", "offered", "num", "den",
 	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last", "delay_seconds", "expired", "default",
-	"law", "reward", "reward_state"}
+	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
 	row := &s.row
-	*row = exportRow{reward: row.reward, active: true}
+	*row = exportRow{reward: row.reward, active: true, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
 	}
@@ -70,6 +74,31 @@ func (s *jsonlSource) exported(v value, e *Event) error {
 			s.at[kLaw] = w.at + 1
 		case "candidates":
 			err = s.actions(w, e)
+		case "sparse_row":
+			err = w.each(func(_ int, x value) *Error {
+				n, err := strconv.ParseInt(string(x.raw), 10, 32)
+				if err != nil {
+					return x.wrong(name, "a whole number")
+				}
+				row.sparseRow = append(row.sparseRow, int32(n))
+				return nil
+			})
+		case "sparse_hash":
+			err = w.each(func(_ int, x value) *Error {
+				text, bad := x.text(name)
+				h, err := strconv.ParseUint(text, 16, 64)
+				if bad == nil && err != nil {
+					bad = x.wrong(name, "16 hexadecimal digits")
+				}
+				row.sparseHash = append(row.sparseHash, h)
+				return bad
+			})
+		case "sparse_value":
+			err = w.each(func(_ int, x value) *Error {
+				v, bad := x.number(name)
+				row.sparseValue = append(row.sparseValue, v)
+				return bad
+			})
 		case "active":
 			row.active = string(w.raw) == "true"
 		case "expired":
@@ -126,6 +155,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	if row.state == "ignored" {
 		return errSkip("ignored")
 	}
+	if row.state == "unknown" {
+		return errSkip("decided before the base of the trimmed log")
+	}
 	name := "reward"
 	if c := r.o.Columns["reward"]; len(c) == 1 {
 		name = c[0]
@@ -155,6 +187,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 		e.ID = row.event
 	}
 	e.Time, e.Propensity, e.Law, e.Chosen, e.Reward, e.K = row.time, row.propensity, row.law, row.row, y, row.offered
+	if err := row.sparse(e); err != nil {
+		return err
+	}
 	if n := len(e.Actions); n > 0 && e.K != n {
 		return bad("offered", strconv.Itoa(e.K), "%d, the number of candidates", n)
 	}
@@ -163,6 +198,40 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	}
 	if err := e.check(&r.o); err != nil {
 		return err
+	}
+	return nil
+}
+
+// sparse gives the event its hashed features.
+func (row *exportRow) sparse(e *Event) error {
+	n := len(row.sparseRow)
+	if len(row.sparseHash) != n || len(row.sparseValue) != n {
+		return bad("sparse_hash", strconv.Itoa(len(row.sparseHash))+" and "+strconv.Itoa(len(row.sparseValue))+" values", "as many as sparse_row has, %d", n)
+	}
+	if n == 0 {
+		return nil
+	}
+	if row.offered > MaxActions {
+		return bad("offered", strconv.Itoa(row.offered), "at most %d", MaxActions)
+	}
+	e.Actions = make([]Action, row.offered)
+	for i, at := range row.sparseRow {
+		a := feature.Atom{Hash: row.sparseHash[i], Value: row.sparseValue[i]}
+		switch {
+		case a.Value-a.Value != 0:
+			return bad("sparse_value", number(a.Value), "a finite number")
+		case at == -1:
+			e.Atoms = append(e.Atoms, a)
+		case at >= 0 && int(at) < len(e.Actions):
+			e.Actions[at].Atoms = append(e.Actions[at].Atoms, a)
+		default:
+			return bad("sparse_row", strconv.Itoa(int(at)), "-1 for the context, or a candidate from 0 to %d", row.offered-1)
+		}
+	}
+	for i := range e.Actions {
+		if e.Actions[i].Atoms == nil {
+			return bad("sparse_row", "no feature of candidate "+strconv.Itoa(i), "one at least")
+		}
 	}
 	return nil
 }

@@ -660,7 +660,7 @@ func (s *parquetSource) actions(e *Event, field string) (*Error, error) {
 // exported reads a row of an export.
 func (s *parquetSource) exported(e *Event) (*Error, error) {
 	row := &s.exp
-	*row = exportRow{reward: row.reward}
+	*row = exportRow{reward: row.reward, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
 	}
@@ -714,5 +714,38 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		return nil, err
 	}
 	keep(fault)
+	if fault, err = s.sparse(row); err != nil {
+		return nil, err
+	}
+	keep(fault)
+	return first, nil
+}
+
+// sparse reads the three columns of hashed features.
+func (s *parquetSource) sparse(row *exportRow) (first *Error, _ error) {
+	for _, column := range []string{"sparse_row", "sparse_hash", "sparse_value"} {
+		for _, l := range s.fields[column] {
+			_, fault, err := l.row(func(v *parquet.Value) *Error {
+				switch {
+				case v.IsNull():
+				case column == "sparse_row" && v.Kind() == parquet.Int32:
+					row.sparseRow = append(row.sparseRow, v.Int32())
+				case column == "sparse_hash" && v.Kind() == parquet.Int64:
+					row.sparseHash = append(row.sparseHash, v.Uint64())
+				case column == "sparse_value" && v.Kind() == parquet.Double:
+					row.sparseValue = append(row.sparseValue, v.Double())
+				default:
+					return bad(column, v.String(), "32-bit places, 64-bit hashes, float64 values")
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			if first == nil {
+				first = fault
+			}
+		}
+	}
 	return first, nil
 }

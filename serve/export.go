@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"troupe/eventlog"
-	"troupe/serve/candidates"
 	"troupe/serve/fold"
 )
 
@@ -123,21 +122,6 @@ func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, min
 		return out, true
 	}
 	return out, mine[model]
-}
-
-// Candidates reads what the record of a decision keeps of its candidates: the vectors of those that were
-// available, one row each, nil when the model does not keep them or has hashed features, and the place of each among the
-// candidates of the request, nil when all were available. The action that was played is row Index.
-func Candidates(r *eventlog.Decision) (rows [][]float64, places []int, err error) {
-	set, err := candidates.Parse(r.Full)
-	if err != nil || set.D == 0 {
-		return nil, set.Places, err
-	}
-	rows = make([][]float64, set.K)
-	for i := range rows {
-		rows[i] = set.X[i*set.D : (i+1)*set.D : (i+1)*set.D]
-	}
-	return rows, set.Places, nil
 }
 
 // Labels are what a data directory has beside its log: the ids that callers got, and the names of models whose records of creation were trimmed away.

@@ -85,6 +85,7 @@ type Joiner struct {
 	// inactive checks that activation does not depend on the action: Σ (1{a = k} − p_k) and Σ p_k(1 − p_k) by place.
 	inactive []struct{ sum, variance float64 }
 	lawless  int // inactive decisions without a law
+	gap      error
 }
 
 // decision is one that is not settled yet.
@@ -107,6 +108,9 @@ func New(o Options) *Joiner {
 // Fold is the state of names, configurations and windows after the last entry, nil before the first one. It has no policies.
 func (j *Joiner) Fold() *fold.Fold { return j.f }
 
+// Gap returns an error when an entry was missing. Entries behind the gap are not joined.
+func (j *Joiner) Gap() error { return j.gap }
+
 // Apply joins one entry and calls emit for every decision that is settled by it. An entry that was stored twice has no
 // effect.
 func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
@@ -121,6 +125,12 @@ func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
 				j.Skipped["decided before the base of the trimmed log"]++
 			}
 		}
+		return nil
+	}
+	if j.gap == nil && d.Seq != j.f.Seq()+1 {
+		j.gap = fmt.Errorf("entry %d comes after entry %d: the log is damaged", d.Seq, j.f.Seq())
+	}
+	if j.gap != nil {
 		return nil
 	}
 	outcomes, err := j.f.Apply(d)

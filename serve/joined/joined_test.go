@@ -162,6 +162,11 @@ func TestJoinTrimmed(t *testing.T) {
 	if want := []string{"3.0 1/3 p=0.25 r=0.75 law=[]"}; !slices.Equal(s.got, want) || s.j.Skipped["decided before the base of the trimmed log"] != 1 {
 		t.Errorf("%v, skipped %v", s.got, s.j.Skipped)
 	}
+	s.seq++
+	s.entry(21, decided(1, 21))
+	if s.j.Gap() == nil || whole.j.Gap() != nil {
+		t.Errorf("a missing entry: %v", s.j.Gap())
+	}
 	broken := New(Options{})
 	if err := broken.begin(2); err == nil {
 		t.Error("a trimmed log was joined without its base")
