@@ -26,6 +26,7 @@ import (
 	"troupe/feature"
 	"troupe/serve"
 	"troupe/serve/api"
+	"troupe/serve/fold"
 	"troupe/serve/model"
 	"troupe/spec"
 )
@@ -196,7 +197,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		logger.Info("closed", "data", f.data)
 	}()
 	if f.personalizer != "" {
-		configs = append(configs, api.PersonalizerConfig(f.personalizer))
+		configs = append(configs, wantedModel{ModelConfig: api.PersonalizerConfig(f.personalizer)})
 	}
 	if err := ensureModels(ctx, server, configs, f.personalizer, logger); err != nil {
 		return err
@@ -410,7 +411,7 @@ func readKeys(file string, previous *api.Keys) (*api.Keys, error) {
 }
 
 // readModels reads the [[model]] tables of a file.
-func readModels(file string) ([]serve.ModelConfig, error) {
+func readModels(file string) ([]wantedModel, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -422,14 +423,47 @@ func readModels(file string) ([]serve.ModelConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := decodeModels(raw)
+	out, err := decodeModels(raw, filepath.Dir(file))
 	if err != nil {
 		return nil, src.Locate(err)
 	}
 	return out, nil
 }
 
-func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
+// wantedModel is a [[model]] table: a configuration, or the file of a saved model that it starts from.
+type wantedModel struct {
+	serve.ModelConfig
+	start []byte
+}
+
+// startOf reads a table with start: id and start, nothing else. The configuration is in the file.
+func startOf(raw spec.Raw, at, dir string) (m wantedModel, err error) {
+	for key := range raw {
+		if key != "id" && key != "start" {
+			return m, spec.Errorf(spec.Join(at, key), "cannot stand beside start: the configuration is that of the saved model")
+		}
+	}
+	m.ID, _ = raw["id"].(string)
+	if err := model.CheckName("id", m.ID); err != nil {
+		return m, spec.Errorf(spec.Join(at, "id"), "is %s, expected 1 to 64 letters, digits and . _ -", spec.Show(raw["id"]))
+	}
+	file, ok := raw["start"].(string)
+	if !ok {
+		return m, spec.Errorf(spec.Join(at, "start"), "is %s, expected the file of a saved model", spec.Show(raw["start"]))
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	if m.start, err = os.ReadFile(file); err == nil {
+		_, err = fold.ReadSaved(m.start)
+	}
+	if err != nil {
+		return m, spec.Errorf(spec.Join(at, "start"), "%v", err)
+	}
+	return m, nil
+}
+
+func decodeModels(raw spec.Raw, dir string) (out []wantedModel, err error) {
 	for name := range raw {
 		if name != "model" {
 			return nil, spec.Errorf(name, "unknown key %q; expected tables [[model]]", name)
@@ -444,12 +478,17 @@ func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
 	}
 	for i, v := range list {
 		at := spec.Element("model", i)
-		c, err := serve.DecodeModel(v, at)
+		var c wantedModel
+		if raw, ok := v.(spec.Raw); ok && raw["start"] != nil {
+			c, err = startOf(raw, at, dir)
+		} else {
+			c.ModelConfig, err = serve.DecodeModel(v, at)
+		}
 		if err != nil {
 			return nil, err
 		}
 		var fault *model.Error
-		if err := c.Check(); errors.As(err, &fault) {
+		if err := c.check(); errors.As(err, &fault) {
 			field := at + strings.TrimPrefix(fault.Field, "config")
 			if fault.Value == "" {
 				return nil, spec.Errorf(field, "is wrong: %s", fault.Want)
@@ -458,7 +497,7 @@ func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(out, func(o serve.ModelConfig) bool { return o.ID == c.ID }) {
+		if slices.ContainsFunc(out, func(o wantedModel) bool { return o.ID == c.ID }) {
 			return nil, spec.Errorf(at+".id", "is %s, which is there already", c.ID)
 		}
 		out = append(out, c)
@@ -466,13 +505,20 @@ func decodeModels(raw spec.Raw) (out []serve.ModelConfig, err error) {
 	return out, nil
 }
 
+func (m *wantedModel) check() error {
+	if m.start != nil {
+		return nil
+	}
+	return m.Check()
+}
+
 // ensureModels makes the models that do not exist and gives the others their configuration. keep is
 // the name of a model that is only made: its configuration is changed over HTTP.
-func ensureModels(ctx context.Context, s serve.Service, configs []serve.ModelConfig, keep string, logger *slog.Logger) error {
+func ensureModels(ctx context.Context, s serve.Service, configs []wantedModel, keep string, logger *slog.Logger) error {
 	for _, c := range configs {
 		m, err := s.GetModel(ctx, c.ID)
 		switch {
-		case err == nil && c.ID == keep:
+		case err == nil && (c.ID == keep || c.start != nil): // it has learned since
 		case err == nil:
 			// A model that learned its features keeps them: the file still says learn.
 			if c.Features.Schema == nil && c.Dim == 0 {
@@ -486,12 +532,17 @@ func ensureModels(ctx context.Context, s serve.Service, configs []serve.ModelCon
 			if string(was) == string(is) {
 				continue
 			}
-			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c, "models-file"); err != nil {
+			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c.ModelConfig, "models-file"); err != nil {
 				return fmt.Errorf("model %s: %w", c.ID, err)
 			}
 			logger.Info("model configured", "model", c.ID, "version", m.ConfigVersion)
 		case serve.CodeOf(err) == serve.NotFound:
-			if _, err := s.CreateModel(ctx, c, "models-file"); err != nil {
+			if c.start != nil {
+				_, err = s.CreateModelFrom(ctx, c.ID, c.start, "models-file")
+			} else {
+				_, err = s.CreateModel(ctx, c.ModelConfig, "models-file")
+			}
+			if err != nil {
 				return fmt.Errorf("model %s: %w", c.ID, err)
 			}
 			logger.Info("model created", "model", c.ID)

@@ -263,6 +263,28 @@ func (c *Client) CreateModel(ctx context.Context, config any) error {
 	return c.call(ctx, "POST", "/v1/models", nil, config, nil)
 }
 
+// CreateModelFrom makes a model that starts from a saved one: a file of troupe train, or what SaveModel returned. It is not repeated
+// when its outcome is unknown; a second call is then answered with the code conflict if the model was made.
+func (c *Client) CreateModelFrom(ctx context.Context, name string, saved []byte) error {
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	return c.repeat(ctx, false, "POST", "/v1/models/"+url.PathEscape(name)+":createFrom", header, octets(saved), nil)
+}
+
+// SaveModel reads a model without its past: configuration, seed and state.
+func (c *Client) SaveModel(ctx context.Context, name string) ([]byte, error) {
+	var out octets
+	err := c.call(ctx, "GET", "/v1/models/"+url.PathEscape(name)+"/state?format=model", nil, nil, &out)
+	return out, err
+}
+
+// octets is a body that is not JSON.
+type octets []byte
+
+func (o *octets) read(_ http.Header, body io.Reader) (err error) {
+	*o, err = io.ReadAll(body)
+	return err
+}
+
 // Model is what the server says of a model, in part; Get reads all of it.
 type Model struct {
 	Name     string            `json:"name"`
@@ -429,7 +451,9 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 // outcome.
 func (c *Client) repeat(ctx context.Context, safe bool, method, path string, header http.Header, body, into any) error {
 	var raw []byte
-	if body != nil {
+	if b, ok := body.(octets); ok {
+		raw = b
+	} else if body != nil {
 		var err error
 		if raw, err = json.Marshal(body); err != nil {
 			return fmt.Errorf("troupe: request: %w", err)
@@ -458,7 +482,7 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	if body != nil {
+	if body != nil && header["Content-Type"] == nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.opts.Key != "" {
@@ -469,7 +493,9 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 		return true, 0, &lostError{err}
 	}
 	defer res.Body.Close()
-	if page, ok := into.(*logPage); ok && res.StatusCode < 300 {
+	if page, ok := into.(interface {
+		read(http.Header, io.Reader) error
+	}); ok && res.StatusCode < 300 {
 		if err := page.read(res.Header, res.Body); err != nil { // it broke off, or is not what it should be
 			return true, 0, &lostError{err}
 		}

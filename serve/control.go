@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"troupe/eventlog"
@@ -90,6 +91,73 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		return Model{}, err
 	}
 	return s.view(config.ID)
+}
+
+// CreateModelFrom implements Service.
+func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error) {
+	from, err := fold.ReadSaved(saved)
+	if err != nil {
+		return Model{}, invalid("snapshot", fmt.Sprintf("%d bytes", len(saved)), "%v", err)
+	}
+	done, err := s.beginWrite(ctx)
+	if err != nil {
+		return Model{}, err
+	}
+	defer done()
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	config := from.Compiled.Config
+	config.ID = name
+	if _, err := config.Admit(s.opt.Limits.model()); err != nil {
+		return Model{}, refused(err)
+	}
+	if !s.lawful {
+		return Model{}, &Error{Code: Conflict, Field: "snapshot", Want: "needs log version 2: start the server without --log-version 1"}
+	}
+	if err := s.free("config.id", name); err != nil {
+		return Model{}, err
+	}
+	records, err := from.Records(random(), name, caller, s.opt.Now().UnixNano(), eventlog.MaxData)
+	if err != nil {
+		return Model{}, refused(err)
+	}
+	for _, r := range records {
+		out, _, err := s.write(ctx, r)
+		if err == nil && out != fold.Accepted {
+			err = errorf(Conflict, "the import was interrupted; nothing was made, send it again")
+		}
+		if err != nil {
+			return Model{}, err
+		}
+	}
+	return s.view(name)
+}
+
+// SaveModel implements Service.
+func (s *Server) SaveModel(ctx context.Context, name string) ([]byte, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	s.mu.RLock()
+	m := s.fold.Named(name)
+	if m == nil {
+		s.mu.RUnlock()
+		return nil, noModel(name)
+	}
+	v := s.entries[m.ID].version.Load()
+	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
+	held := v.State != nil && v.State.Hold() // nothing is published while the fold is locked: v is the newest
+	s.mu.RUnlock()
+	if !held {
+		return nil, &Error{Code: Conflict, Field: "model", Value: name, Want: "has no state yet: its features are not known"}
+	}
+	defer v.State.Release()
+	if saved.Policy, err = v.Snapshot(); err != nil {
+		return nil, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
+	}
+	return saved.Append(nil)
 }
 
 // free refuses a name that is taken, and one model too many.

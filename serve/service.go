@@ -23,6 +23,12 @@ type Service interface {
 	// CreateModel makes a model. Code Conflict when the name is taken. caller is the id of the API
 	// key, kept in the log, here and below.
 	CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error)
+	// CreateModelFrom makes a model of this name with the configuration and the state of a saved one: what SaveModel or troupe
+	// train made. The state goes into the log in pieces and the model is there with the last one; an import that was
+	// interrupted leaves nothing behind.
+	CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error)
+	// SaveModel returns a model without its past: configuration, seed, statistics of features and the policy's state.
+	SaveModel(ctx context.Context, name string) ([]byte, error)
 	// GetModel returns a model by name, NotFound when there is none.
 	GetModel(ctx context.Context, name string) (Model, error)
 	// ListModels returns the models with names after a name in alphabetical order, at most limit

@@ -501,7 +501,7 @@ func requestID(r *http.Request) string {
 }
 
 // verbs are the words after the colon in paths like /v1/models/news:decide.
-var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "rollback", "batch", "replay"}
+var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "createFrom", "rollback", "batch", "replay"}
 
 // splitVerb writes …/news:decide as …/news/:decide, because a ServeMux knows whole segments only.
 func splitVerb(path string) string {

@@ -42,7 +42,7 @@ type logRow struct {
 	Slot       string    `json:"slot,omitempty" parquet:"slot,optional,dict" doc:"of a decision: the place that it is for, when one call chose for several"`
 	Value      *float64  `json:"value,omitempty" parquet:"value,optional" doc:"of a reward, or of expire: the default reward, if any"`
 	Count      *uint32   `json:"count,omitempty" parquet:"count,optional" doc:"of expire: it closes the windows of the model's events index, index+1, …, so many places of the batch"`
-	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, configure, pause, resume, clone, rollback, delete"`
+	Act        string    `json:"act,omitempty" parquet:"act,optional,dict" doc:"of control: create, import, configure, pause, resume, clone, rollback, delete"`
 	First      *uint64   `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
 	Last       *uint64   `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
 	LossReason string    `json:"reason,omitempty" parquet:"reason,optional"`

@@ -160,6 +160,18 @@ func (f *fake) ResumeModel(_ context.Context, name, _ string) (serve.Model, erro
 	return f.pause(name, false)
 }
 
+func (f *fake) CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (serve.Model, error) {
+	if string(saved) != "saved" {
+		return serve.Model{}, &serve.Error{Code: serve.Invalid, Field: "snapshot", Want: "expected a saved model"}
+	}
+	return f.CreateModel(ctx, serve.DefaultConfig(name), caller)
+}
+
+func (f *fake) SaveModel(ctx context.Context, name string) ([]byte, error) {
+	_, err := f.GetModel(ctx, name)
+	return []byte("saved"), err
+}
+
 func (f *fake) CloneModel(ctx context.Context, r serve.CloneRequest) (serve.Model, error) {
 	m, err := f.GetModel(ctx, r.From)
 	if err != nil {

@@ -129,6 +129,9 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 		MaxBodyBytes: a.opts.MaxBody, BodyReadTimeout: a.opts.Timeout,
 		Tags: []string{strings.Split(strings.TrimPrefix(o.path, "/v1/"), "/")[0]},
 	}
+	if o.bytes > 0 {
+		operation.MaxBodyBytes = max(operation.MaxBodyBytes, o.bytes)
+	}
 	operation.Tags[0], _, _ = strings.Cut(operation.Tags[0], ":")
 	huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, in)
@@ -145,6 +148,9 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	if o.body != nil {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
 		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: o.example("request")}}}
+	}
+	if o.bytes > 0 {
+		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	}
 	if x := o.example("answer"); x != nil {
 		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = x

@@ -295,6 +295,21 @@ func (a *API) cloneModel(ctx context.Context, in *cloneIn) (*modelOut, error) {
 	return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq, Change: change, Caller: caller(ctx)}))
 }
 
+type createFromIn struct {
+	Model   string `path:"model" maxLength:"64" doc:"name of the new model"`
+	RawBody []byte `contentType:"application/octet-stream"`
+}
+
+// maxImport bounds the body of createModelFrom.
+const maxImport = 64 << 20
+
+func (a *API) createModelFrom(ctx context.Context, in *createFromIn) (*modelOut, error) {
+	if err := a.allow(ctx, Admin, in.Model); err != nil {
+		return nil, err
+	}
+	return answerNewModel(a.svc.CreateModelFrom(ctx, in.Model, in.RawBody, caller(ctx)))
+}
+
 type rollbackIn struct {
 	Model   string `path:"model" maxLength:"64" doc:"name of the model"`
 	RawBody []byte
@@ -313,12 +328,19 @@ func (a *API) rollbackModel(ctx context.Context, in *rollbackIn) (*modelOut, err
 
 type stateIn struct {
 	Model  string `path:"model" maxLength:"64" doc:"name of the model"`
-	Format string `query:"format" enum:"json,binary" default:"json"`
+	Format string `query:"format" enum:"json,binary,model" default:"json" doc:"binary: the policy's snapshot; model: all that createFrom takes, for another server or a later evaluation"`
 }
 
 func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
 	if err := a.allow(ctx, Read, in.Model); err != nil {
 		return nil, err
+	}
+	if in.Format == "model" {
+		b, err := a.svc.SaveModel(ctx, in.Model)
+		if err != nil {
+			return nil, err
+		}
+		return &stateOut{"application/octet-stream", b}, nil
 	}
 	s, err := a.svc.State(ctx, in.Model)
 	if err != nil {

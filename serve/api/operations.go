@@ -15,8 +15,9 @@ type op struct {
 	summary          string
 	doc              string
 	scope            Scope
-	body             any // value of the type of the body, nil for none
-	status           int // of success, default 200
+	body             any   // value of the type of the body, nil for none
+	bytes            int64 // the body is that many bytes at most, not JSON
+	status           int   // of success, default 200
 	route            func(*API, op)
 }
 
@@ -85,13 +86,18 @@ func (a *API) operations() []op {
 				"another policy, which learns from all events of the model's log until then; that takes as long as a restart without a " +
 				"snapshot, also when the caller leaves, and needs a log that was not trimmed (410).",
 			route: on(a.cloneModel)},
+		{id: "createModelFrom", method: "POST", path: "/v1/models/{model}:createFrom", scope: Admin, status: http.StatusCreated, bytes: maxImport,
+			summary: "Create a model that starts from a saved one",
+			doc: "The body is a file of troupe train, or what getState answers with format=model: configuration, seed and state. The model " +
+				"has the name in the path. It is there when the call is answered 201; an import that was interrupted leaves nothing behind.",
+			route: on(a.createModelFrom)},
 		{id: "rollbackModel", method: "POST", path: "/v1/models/{model}:rollback", scope: Admin, body: rollbackBody{},
 			summary: "Take a model back to an earlier state",
 			doc:     "The log keeps what came after; the state forgets it.",
 			route:   on(a.rollbackModel)},
 		{id: "getState", method: "GET", path: "/v1/models/{model}/state", scope: Read,
 			summary: "Read the state of the policy",
-			doc:     "The estimate with the names of its coordinates, or with format=binary everything: the policy's snapshot.",
+			doc:     "The estimate with the names of its coordinates, with format=binary the policy's snapshot, with format=model what createFrom takes.",
 			route:   on(a.getState)},
 		// The catalogue of actions of a model.
 		{id: "listActions", method: "GET", path: "/v1/models/{model}/actions", scope: Read,

@@ -385,9 +385,10 @@ func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
 				d.Fields = append(d.Fields, f)
 			}
 			if o.RequestBody != nil {
-				body := o.RequestBody.Content["application/json"]
-				d.Body = refName(body.Schema)
-				d.Example = fmt.Sprintf("%s", body.Example)
+				if body := o.RequestBody.Content["application/json"]; body != nil {
+					d.Body = refName(body.Schema)
+					d.Example = fmt.Sprintf("%s", body.Example)
+				}
 			}
 			for status, r := range o.Responses {
 				if failures[status] != "" {

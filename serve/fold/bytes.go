@@ -39,6 +39,8 @@ const (
 	stateMagic  = "TRPS\x03\x00"
 	stateMagic2 = "TRPS\x02\x00" // of earlier programs
 	nodesMagic  = "TRPC\x03\x00" // of a cluster
+	stateMagic4 = "TRPS\x04\x00" // while a model is imported: what came of it stands before the position
+	nodesMagic4 = "TRPC\x04\x00"
 )
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
@@ -60,8 +62,13 @@ func Sign(b []byte, start int) []byte {
 // AppendUnsigned is AppendState without the checksum, which takes nearly half of the time.
 func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	magic := stateMagic
-	if f.nodes != nil {
+	switch {
+	case f.nodes != nil && f.incoming != nil:
+		magic = nodesMagic4
+	case f.nodes != nil:
 		magic = nodesMagic
+	case f.incoming != nil:
+		magic = stateMagic4
 	}
 	w := writer{append(b, magic...)}
 	w.uint(f.seq)
@@ -83,6 +90,9 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	}
 	if f.nodes != nil {
 		w.nodes(f.nodes)
+	}
+	if f.incoming != nil {
+		w.incoming(f.incoming)
 	}
 	w.bytes(chain.AppendPosition(nil))
 	return w.b, nil
@@ -166,13 +176,14 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 // for a fold that is only read.
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
-	if n < len(stateMagic) || !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic}, string(b[:len(stateMagic)])) {
+	magic := string(b[:min(len(stateMagic), max(n, 0))])
+	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4}, magic) {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
 		return nil, nil, errors.New("wrong checksum")
 	}
-	r := reader{b: b[len(stateMagic):n], old: string(b[:len(stateMagic)]) == stateMagic2}
+	r := reader{b: b[len(stateMagic):n], old: magic == stateMagic2}
 	f := New(past)
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
@@ -195,8 +206,11 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		c, u := r.closed()
 		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
-	if string(b[:len(nodesMagic)]) == nodesMagic {
+	if magic == nodesMagic || magic == nodesMagic4 {
 		f.nodes = r.nodes()
+	}
+	if magic == stateMagic4 || magic == nodesMagic4 {
+		f.incoming = r.incoming()
 	}
 	position := r.bytes()
 	if r.err == nil && len(r.b) > 0 {

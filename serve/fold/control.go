@@ -64,7 +64,7 @@ func decodeSeed(s string) (k rng.Key, err error) {
 
 // control folds a control record. An act on a model that is gone, or whose name is taken, is a Conflict:
 // two callers may have written at the same time.
-func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
+func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error) {
 	var cfg *model.Compiled
 	var seed string
 	if len(r.Config) > 0 {
@@ -90,7 +90,9 @@ func (f *Fold) control(r *eventlog.Control) (Outcome, error) {
 		return Accepted, nil
 	case eventlog.Members:
 		return f.members(r), nil
-	case eventlog.Import, eventlog.Trim, eventlog.Adopt:
+	case eventlog.Import:
+		return f.importing(d, r, cfg), nil
+	case eventlog.Trim, eventlog.Adopt:
 		return None, fmt.Errorf("this program does not have the act %v yet", r.Act) // to skip it would be another state
 	}
 	m := f.models[r.Model]

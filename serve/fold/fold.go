@@ -25,6 +25,8 @@ type Fold struct {
 	clock  int64       // the latest time of a batch; in a cluster the median of the nodes' clocks
 	nodes  *nodes      // of a cluster, nil on a single machine
 
+	incoming *incoming // nil: no import is under way
+
 	// only, if not nil, are the models whose policies are kept. The others have none: a look at the past
 	// of a few models needs no others.
 	only      map[eventlog.ID]bool
@@ -133,6 +135,9 @@ func (f *Fold) Apply(d eventlog.Delivery) ([]Outcome, error) {
 	if f.nodes == nil {
 		f.clock = max(f.clock, d.Time)
 	}
+	if in := f.incoming; in != nil && in.over(f, d) {
+		f.incoming = nil
+	}
 	out := make([]Outcome, 0, d.Count)
 	for i, r := range d.Events() {
 		o, err := f.record(d, i, r)
@@ -156,7 +161,9 @@ func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome
 	case *eventlog.Expire:
 		return f.expire(r)
 	case *eventlog.Control:
-		return f.control(r)
+		return f.control(d, r)
+	case *eventlog.Piece:
+		return f.piece(d, r, d.Time), nil
 	case *eventlog.Loss:
 		f.lost++
 		return Accepted, nil

@@ -1,0 +1,225 @@
+package fold
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/rng"
+	"troupe/serve/model"
+)
+
+// savedMagic begins the file of a model that another one can start from:
+//
+//	"TRPM" | 1 u16 | JSON: config and seed | rewards learned | what it keeps beside its policy | the policy's snapshot | SHA-256
+//
+// Texts have their length before them (uvarint), numbers are uvarint. docs/reference/formats.md
+const savedMagic = "TRPM\x01\x00"
+
+// MaxSaved bounds the bytes of a saved model.
+const MaxSaved = 256 << 20
+
+// Saved is a model without its past: what troupe train writes, and what a new model can start from.
+type Saved struct {
+	Compiled *model.Compiled
+	Seed     rng.Key
+	Learned  uint64 // rewards
+	Memory   Memory
+	Policy   []byte // its snapshot
+}
+
+// Append appends the file's bytes.
+func (s *Saved) Append(b []byte) ([]byte, error) {
+	start := len(b)
+	config, err := ControlConfig(s.Compiled.Config, &s.Seed)
+	if err != nil {
+		return b, err
+	}
+	w := writer{append(b, savedMagic...)}
+	w.bytes(config)
+	w.b = s.appendBody(w.b)
+	return Sign(w.b, start), nil
+}
+
+// appendBody appends what the pieces of an import hold.
+func (s *Saved) appendBody(b []byte) []byte {
+	w := writer{b}
+	w.uint(s.Learned)
+	w.memory(&Model{Memory: s.Memory})
+	w.bytes(s.Policy)
+	return w.b
+}
+
+// ReadSaved reads what Append wrote. The policy's snapshot is tried: a file that is read can be started from.
+func ReadSaved(b []byte) (*Saved, error) {
+	n := len(b) - sha256.Size
+	if n < len(savedMagic) || string(b[:len(savedMagic)]) != savedMagic {
+		return nil, errors.New("not a saved model (troupe train writes one), or of another version")
+	}
+	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
+		return nil, errors.New("a damaged saved model: wrong checksum")
+	}
+	r := reader{b: b[len(savedMagic):n]}
+	config := r.bytes()
+	if r.err != nil {
+		return nil, r.err
+	}
+	s := &Saved{}
+	if err := s.readConfig(config); err != nil {
+		return nil, err
+	}
+	_, err := s.readBody(r.b)
+	return s, err
+}
+
+func (s *Saved) readConfig(b []byte) error {
+	var x controlConfig
+	err := json.Unmarshal(b, &x)
+	if err == nil {
+		s.Compiled, err = x.Config.Logged()
+	}
+	if err == nil && !s.Compiled.Ready() {
+		err = errors.New("a model without features has no state to start from")
+	}
+	if err == nil {
+		s.Seed, err = decodeSeed(x.Seed)
+	}
+	return err
+}
+
+// readBody reads the rest and returns the policy in the saved state.
+func (s *Saved) readBody(b []byte) (model.Policy, error) {
+	r := reader{b: b}
+	s.Learned = r.uint()
+	memory, policy := r.bytes(), r.bytes()
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	var m Model
+	if err := m.readMemory(memory); err != nil {
+		return nil, err
+	}
+	s.Memory, s.Policy = m.Memory, policy
+	p, err := s.Compiled.NewPolicy(s.Seed)
+	if err == nil {
+		err = p.Restore(policy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the policy's snapshot: %w", err)
+	}
+	return p, nil
+}
+
+// Records returns the records that make a model of this name from s: the act, and the state in pieces of size bytes. The model is there
+// when the fold has applied the last one.
+func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int) ([]eventlog.Record, error) {
+	config := s.Compiled.Config
+	config.ID = name
+	b, err := ControlConfig(config, &s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	out := []eventlog.Record{&eventlog.Control{Act: eventlog.Import, Model: id, Name: name, Config: b, Caller: caller, Time: now}}
+	body := s.appendBody(nil)
+	digest := Digest(body)
+	parts := (len(body) + size - 1) / size
+	for i := range parts {
+		p := &eventlog.Piece{Model: id, Part: uint32(i), Parts: uint32(parts), Data: body[i*size : min((i+1)*size, len(body))]}
+		if i == parts-1 {
+			p.Digest = digest
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// incoming is an import whose pieces have not all come. There is one at most: another one ends it. On a single machine a batch
+// of another writer does, because the writer that began it is gone; in a cluster a minute does.
+type incoming struct {
+	model  eventlog.ID
+	config []byte
+	epoch  eventlog.ID
+	clock  int64  // of the fold, when it began
+	parts  uint32 // 0 before the first piece
+	next   uint32
+	data   []byte
+}
+
+// over reports whether the pieces that are missing will not come.
+func (in *incoming) over(f *Fold, d eventlog.Delivery) bool {
+	if f.nodes == nil {
+		return in.epoch != d.Epoch
+	}
+	return f.clock > in.clock+int64(time.Minute)
+}
+
+// importing notes an import.
+func (f *Fold) importing(d eventlog.Delivery, r *eventlog.Control, cfg *model.Compiled) Outcome {
+	f.incoming = nil
+	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || !cfg.Ready() || cfg.Config.ID != r.Name {
+		return Conflict
+	}
+	f.incoming = &incoming{model: r.Model, config: bytes.Clone(r.Config), epoch: d.Epoch, clock: f.clock}
+	return Accepted
+}
+
+// piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
+func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome {
+	in := f.incoming
+	if in == nil || in.model != r.Model || in.epoch != d.Epoch || r.Part != in.next || in.parts != 0 && in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
+		return Conflict
+	}
+	in.parts, in.next, in.data = r.Parts, in.next+1, append(in.data, r.Data...)
+	if in.next < in.parts {
+		return Accepted
+	}
+	f.incoming = nil
+	s := &Saved{}
+	if Digest(in.data) != r.Digest || s.readConfig(in.config) != nil {
+		return Conflict
+	}
+	name := s.Compiled.Config.ID
+	if f.names[name] != nil || f.models[r.Model] != nil {
+		return Conflict
+	}
+	p, err := s.readBody(in.data)
+	if err != nil {
+		return Conflict
+	}
+	at := Stamp{f.seq, time.Unix(0, now).UTC()}
+	m := &Model{
+		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Since: f.seq, Root: r.Model, Last: f.seq, Memory: s.Memory,
+	}
+	m.Counts.Learned = s.Learned
+	if f.keeps(m.ID) {
+		m.policy = p
+	}
+	f.install(m)
+	return Accepted
+}
+
+// Importing reports whether pieces of a model are awaited.
+func (f *Fold) Importing() bool { return f.incoming != nil }
+
+func (w *writer) incoming(in *incoming) {
+	w.fixed(uint64(in.model))
+	w.bytes(in.config)
+	w.fixed(uint64(in.epoch))
+	w.fixed(uint64(in.clock))
+	w.uint(uint64(in.parts))
+	w.uint(uint64(in.next))
+	w.bytes(in.data)
+}
+
+func (r *reader) incoming() *incoming {
+	return &incoming{
+		model: eventlog.ID(r.fixed()), config: r.bytes(), epoch: eventlog.ID(r.fixed()), clock: int64(r.fixed()), parts: uint32(r.uint()), next: uint32(r.uint()), data: r.bytes(),
+	}
+}
