@@ -87,9 +87,9 @@ func logExportCommand() *cobra.Command {
 		Use:   "export [DIR]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
 		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
-are kept, the law of the draw, and what became of it (first, sum and last reward, delay, end of the window; and
-the reward that counts by the model's rule, with its state). The files are
-read while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
+are kept, the law of the draw, and what became of it (first, sum and last reward, delay, end of the
+window; and the reward that counts by the model's rule, with its state). The files are read
+while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
 code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
 that was there. The columns: docs/reference/formats.md.`,
 		Example: `  troupe log export --format parquet --out decisions.parquet
