@@ -8,6 +8,7 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/serve/model"
 )
 
 // Memory is what a model keeps beside its policy. It is part of the state: of the digest, of snapshots, clones
@@ -84,21 +85,27 @@ func (f *Fold) touch(m *Model) {
 	f.markChanged(m)
 }
 
-// rewarded notes a reward before the policy learns it: the range widens by doubling on the side where the reward
-// lies, as policy.Hashed does it.
+// rewarded notes a reward before the policy learns it.
 func (f *Fold) rewarded(m *Model, y float64, given bool) {
-	if !m.Compiled.Remembers() {
-		return
+	if m.Compiled.Remembers() {
+		m.Memory.Rewarded(m.Compiled, y, given, f.seq)
 	}
-	x := &m.Memory
+}
+
+// Rewarded notes a reward of a model that remembers: the range widens by doubling on the side where the reward lies, as
+// policy.Hashed does it. given is false for a default reward.
+func (x *Memory) Rewarded(c *model.Compiled, y float64, given bool, seq uint64) {
 	if given {
 		if x.Seen++; x.Seen == 1 {
 			x.First = y
 		}
 		x.Differ = x.Differ || y != x.First
 	}
-	lo, hi := m.Range()
-	if !m.Compiled.Config.Reward.Adapt || y >= lo && y <= hi {
+	lo, hi := c.Config.Reward.Min, c.Config.Reward.Max
+	if x.Low != x.High {
+		lo, hi = x.Low, x.High
+	}
+	if !c.Config.Reward.Adapt || y >= lo && y <= hi {
 		return
 	}
 	for width := hi - lo; y < lo || y > hi; {
@@ -109,7 +116,16 @@ func (f *Fold) rewarded(m *Model, y float64, given bool) {
 			hi = lo + width
 		}
 	}
-	x.Low, x.High, x.RangeSeq = lo, hi, f.seq
+	x.Low, x.High, x.RangeSeq = lo, hi, seq
+}
+
+// Beside returns what x knows of rewards together with what another memory knows of features and of missing rewards, for a
+// model in another log: sequences are 0.
+func (x Memory) Beside(o Memory) Memory {
+	x.Statistics, x.digest = o.Statistics, o.digest
+	x.Missed, x.Adopted, x.Default = o.Missed, o.Adopted, o.Default
+	x.StatsSeq, x.RangeSeq, x.AdoptedSeq = 0, 0, 0
+	return x
 }
 
 // learned takes what a model measured into its state. The first record of a feature and a generation counts.
@@ -126,7 +142,7 @@ func (f *Fold) learned(r *eventlog.Learned) (Outcome, error) {
 	if err != nil || s == m.Memory.Statistics {
 		return Duplicate, nil // a standard that the encoder refuses has no effect anywhere
 	}
-	m.Memory.setStatistics(s)
+	m.Memory.SetStatistics(s)
 	m.Memory.StatsSeq = f.seq
 	f.touch(m)
 	return Accepted, nil
@@ -144,7 +160,8 @@ func Measured(id eventlog.ID, s feature.Standard, now int64) *eventlog.Learned {
 	}
 }
 
-func (x *Memory) setStatistics(s *feature.Statistics) {
+// SetStatistics gives the memory statistics of number features.
+func (x *Memory) SetStatistics(s *feature.Statistics) {
 	x.Statistics, x.digest = s, 0
 	if s != nil {
 		x.digest = Digest(s.Append(nil))
@@ -216,7 +233,7 @@ func (m *Model) readMemory(b []byte) error {
 	}
 	s, err := feature.ReadStatistics(b)
 	if err == nil {
-		x.setStatistics(s)
+		x.SetStatistics(s)
 	}
 	return err
 }

@@ -32,6 +32,8 @@ type Options struct {
 	ID    func(e eventlog.Event, seq uint64) string
 	// Base gives the fold at the base of a log that was trimmed and begins with entry first.
 	Base func(first uint64) (*fold.Fold, error)
+	// Features keeps what the model saw of the chosen action (X or Atoms of the record).
+	Features bool
 	// From leaves out decisions up to this entry; they are not counted as skipped.
 	From uint64
 }
@@ -53,7 +55,7 @@ type Decided struct {
 	Key    eventlog.Event
 	Seq    uint64
 	Name   string             // of the model
-	Record *eventlog.Decision // without X, Atoms, Request and Idempotency
+	Record *eventlog.Decision // without Request and Idempotency, and without X and Atoms unless Options.Features
 	State  State
 	Reward float64 // NaN unless State is Paid or Default
 }
@@ -261,6 +263,9 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	kept := *r // the entry's storage belongs to the reader of the log
 	kept.X, kept.Full, kept.Law, kept.Groups = nil, slices.Clone(r.Full), slices.Clone(r.Law), slices.Clone(r.Groups)
 	kept.Atoms, kept.Request, kept.Idempotency = nil, nil, nil
+	if j.o.Features {
+		kept.X, kept.Atoms = slices.Clone(r.X), slices.Clone(r.Atoms)
+	}
 	e := &decision{
 		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN()},
 		first:   reward.Rule != "sum" && reward.Rule != "last", active: !r.Deferred,
