@@ -278,6 +278,11 @@ func (e *export) run(w io.Writer) error {
 				continue
 			}
 			row, err := exportRow(d, i, r, labels, outcomes[d.Key(i)])
+			if row.State == "" {
+				if row.State = string(joined.Ignored); blind || d.Seq <= j.Base() {
+					row.State = unknownState
+				}
+			}
 			if err != nil {
 				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
 			}
@@ -323,12 +328,10 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 		}
 		row.Index = uint32(places[r.Index])
 	}
-	if row.State = unknownState; o == nil {
+	if o == nil {
 		return row, nil
 	}
-	if o.state != "" {
-		row.State = string(o.state)
-	}
+	row.State = string(o.state)
 	if o.state == joined.Paid || o.state == joined.Default {
 		row.Reward = &o.counts
 	}

@@ -47,7 +47,7 @@ const (
 	None     State = "none"     // the window closed without one, and nothing counts
 	Pending  State = "pending"  // the window was open at the end of the log
 	Inactive State = "inactive" // deferred and never activated
-	Ignored  State = "ignored"  // of a model that the fold does not know
+	Ignored  State = "ignored"  // of a model that the fold does not know, or repeated: it has no effect
 )
 
 // Decided is a decision with what became of it.
@@ -107,6 +107,9 @@ func New(o Options) *Joiner {
 	}
 }
 
+// Base is the entry of the base of a log that was trimmed: decisions up to it are not joined. 0: the log is whole.
+func (j *Joiner) Base() uint64 { return j.base }
+
 // Fold is the state of names, configurations and windows after the last entry, nil before the first one. It has no policies.
 func (j *Joiner) Fold() *fold.Fold { return j.f }
 
@@ -154,13 +157,15 @@ func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
 		case *eventlog.Decision:
 			err = j.decision(d, i, r, outcomes[i])
 		case *eventlog.Activate:
-			if e := j.open[r.Event]; e != nil {
+			if e := j.open[r.Event]; e != nil && outcomes[i] == fold.Accepted {
 				e.active = true
 			}
 		case *eventlog.Reward:
 			j.reward(d.Seq, r, outcomes[i])
 		case *eventlog.Expire:
-			j.expire(r)
+			if outcomes[i] == fold.Accepted {
+				j.expire(r)
+			}
 		case *eventlog.Loss:
 			j.note(d.Seq, fmt.Sprintf("entries %d to %d are lost: %s", r.First, r.Last, r.Reason))
 		}
@@ -230,10 +235,13 @@ func (j *Joiner) control(seq uint64, r *eventlog.Control) {
 
 func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, outcome fold.Outcome) error {
 	m := j.f.Model(r.Model)
+	switch {
+	case m == nil && (j.o.All || j.o.Model == ""):
+		j.Skipped["of a model that the log does not have"]++
+	case m != nil && outcome != fold.Accepted && j.wants(m.Name()):
+		j.Skipped["repeated: another node decided first"]++
+	}
 	if m == nil || outcome != fold.Accepted {
-		if j.o.All || j.o.Model == "" {
-			j.Skipped["of a model that the log does not have"]++
-		}
 		return nil
 	}
 	name := m.Name()
