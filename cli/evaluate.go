@@ -51,7 +51,13 @@ type evaluation struct {
 	began  time.Time
 	until  time.Time
 	after  uint64 // only decisions of later entries
-	say    io.Writer
+
+	key     string // API key
+	served  map[string]*servedTarget
+	learned []learnedPart
+	fetched string   // file with the decisions of a server that runs
+	notes   []string // warnings that the source does not have
+	say     io.Writer
 }
 
 func evaluateCommand() *cobra.Command {
@@ -65,13 +71,16 @@ with an interval that holds for loggers and targets that learn, at every look ("
 that is right when n is large and no weight dominates. With too little overlap it prints diagnostics
 and no estimates, and exits with 3.
 
-LOG is a file in any format of troupe convert, recognised by content, or the data directory of a server
-that is stopped. A target is uniform, column (the log has its law), greedy (argmax of q), or a TOML file:
-kind = "fixed" with p, kind = "bts" with alpha and beta, or any policy of troupe list policies, with
-start = "model.snapshot".
+LOG is a file in any format of troupe convert, recognised by content, the data directory of a server
+that is stopped, or the address of one that runs. A target is uniform, column (the log has its law), greedy
+(argmax of q), or a TOML file: kind = "fixed" with p, kind = "bts" with alpha and beta, or any policy of
+troupe list policies, with start = "model.snapshot". NAME@SEQ is a served model as it was after entry SEQ,
+on the decisions that came after; a file of troupe train or of state?format=model is the model in it.
 
 How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/design/ope.md.`,
 		Example: `  troupe evaluate events.dsjson --target uniform --target greedy
+  troupe evaluate troupe-data --model news --target news@41200
+  troupe evaluate http://127.0.0.1:8080 --model news --target candidate.toml --split 0.5
   troupe evaluate bandit.npz --target column --q column --estimators all --json
   troupe evaluate table.csv --columns action=arm,reward=click,propensity=prob --actions 5
   troupe evaluate men.csv --format obd --target bts-men.toml
@@ -94,7 +103,8 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	}
 	f := c.Flags()
 	e.in.add(f)
-	f.StringArrayVar(&e.targets, "target", nil, "uniform, column, greedy or a TOML file (may be repeated); default: column where the log has it, else uniform")
+	f.StringVar(&e.key, "key", os.Getenv("TROUPE_KEY"), "API key of a server; default is the environment's TROUPE_KEY")
+	f.StringArrayVar(&e.targets, "target", nil, "uniform, column, greedy, a TOML file, a saved model, or NAME@SEQ (may be repeated); default: column where the log has it, else uniform")
 	f.StringVar(&e.learn, "learn", "no", "no, log (the target learns what was played) or replay (it learns matching events)")
 	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models, ", ")+"; default: column where the log has it, else ridge")
 	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent events; loses the sequence of dr")
@@ -245,10 +255,11 @@ func (e *evaluation) open() (*filtered, error) {
 	if info, err := os.Stat(e.source); err == nil && info.IsDir() {
 		return e.openDirectory()
 	}
-	if strings.HasPrefix(e.source, "http://") || strings.HasPrefix(e.source, "https://") {
-		return nil, misuse(fmt.Errorf("%s: a log is not read from a server that runs; stop it and give its data directory, or a file of troupe log export", e.source))
+	name, o := e.source, e.read
+	if e.fetched != "" {
+		name, o.Format = e.fetched, "export"
 	}
-	r, err := logged.Open(e.source, e.read)
+	r, err := logged.Open(name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -277,6 +288,10 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		case "logged":
 			return nil, misuse(errors.New("--target logged: what ran is always in the answer; name another policy"))
 		default:
+			if t := e.served[name]; t != nil {
+				o.Targets = append(o.Targets, t)
+				break
+			}
 			t, p, err := e.targetFile(name)
 			if err != nil {
 				return nil, err
@@ -352,6 +367,14 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if e.fetched != "" {
+			os.Remove(e.fetched)
+		}
+	}()
+	if err := e.prepare(ctx, &o); err != nil {
+		return err
+	}
 	trained, err := e.load(&o)
 	if err != nil {
 		return err
@@ -392,6 +415,7 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 		}
 		return evaluationError(err)
 	}
+	r.Warnings = append(r.Warnings, e.notes...)
 	e.describe(r, f, skip)
 	e.serverDoubts(f, r)
 	for i := range trained {
@@ -472,7 +496,12 @@ func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (in
 
 // describe fills in what the reader knows.
 func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
-	r.Log.Source, r.Log.Format = e.source, f.r.Format()
+	if r.Log.Source, r.Log.Format = e.source, f.r.Format(); e.fetched != "" {
+		r.Log.Format = "server"
+	}
+	if e.after > 0 && (r.Log.Format == "server") {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("only decisions after entry %d of the log: a target has learned what came before", e.after))
+	}
 	for k, n := range f.r.Skipped() {
 		if k == "pending" {
 			r.Log.Pending = n

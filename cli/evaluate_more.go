@@ -49,6 +49,10 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.skipLearned(func(id eventlog.ID) bool {
+		name, ok := labels.Names[id]
+		return ok && (e.in.model == "" || name == e.in.model)
+	})
 	o := joined.Options{Model: e.in.model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
 	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
 		report, err := eventlog.Scan(logDir(e.source), each)
@@ -88,6 +92,13 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 		if err == nil {
 			err = d.j.Gap()
 		}
+		if f := d.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
+			for _, p := range e.learned {
+				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models, func(id eventlog.ID) bool { return f.Model(id) != nil }) {
+					err = misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not evaluated on them", p.target, p.origin.Seq))
+				}
+			}
+		}
 		if !errors.Is(err, errStopped) {
 			d.err = err
 		}
@@ -96,7 +107,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 	ev, ok := <-d.events
 	if !ok {
 		if d.err == nil {
-			d.err = misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model)))
+			d.err = misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model, e.after)))
 		}
 		stop()
 		return nil, d.err
@@ -106,7 +117,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 }
 
 // nothing says why there is no event.
-func (d *directoryReader) nothing(model string) string {
+func (d *directoryReader) nothing(model string, after uint64) string {
 	if n := d.j.Pending(); n > 0 {
 		var last time.Duration
 		for x := range d.j.Rest() {
@@ -114,6 +125,9 @@ func (d *directoryReader) nothing(model string) string {
 		}
 		return fmt.Sprintf("%s of %s, and the reward window (%v) of the first one was open at the last entry of the log: there is nothing to evaluate yet",
 			many(n, "decision"), orAny(model), last)
+	}
+	if after > 0 {
+		return fmt.Sprintf("no decision of %s after entry %d with a window that is over; a target has learned what came before", orAny(model), after)
 	}
 	var names []string
 	if f := d.j.Fold(); f != nil {
@@ -213,7 +227,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 		why = err.Error()
 	}
 	if !d.j.Declared && !d.j.Widened && e.in.rewards == "" {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was outside; --rewards min,max fixes one", r.Rewards[0], r.Rewards[1]))
+		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
 	}
 	if why == "" {
 		return

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -43,6 +46,7 @@ type training struct {
 	key      rng.Key
 	beside   fold.Memory
 	skipped  map[string]int
+	origin   fold.Origin
 }
 
 func trainCommand() *cobra.Command {
@@ -130,6 +134,7 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	saved.Origin = t.origin
 	b, err := saved.Append(nil)
 	if err == nil {
 		_, err = fold.ReadSaved(b)
@@ -244,6 +249,13 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		t.skipped["the window was open at the end of the log"] = k
 	}
 	if f := j.Fold(); f != nil {
+		t.origin = fold.Origin{Seq: f.Seq()}
+		for m := range f.Models() {
+			if m.Name() == j.Model {
+				t.origin.Models = append(t.origin.Models, m.ID)
+			}
+		}
+		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
 		} else if j.Model == "" && t.in.model != "" {
@@ -294,6 +306,9 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 		if err := each(x); err != nil {
 			return misuse(fmt.Errorf("%s: %w", t.source, err))
 		}
+	}
+	if t.origin.File, err = digestOf(t.source); err != nil {
+		return err
 	}
 	t.skipped = r.Skipped()
 	t.beside.SetStatistics(e.stats)
@@ -371,6 +386,25 @@ func (t *training) featuresOf(o logged.Options) error {
 	}
 	c.Features.Schema = p.Schema
 	return t.configure(c)
+}
+
+// digestOf tells files of decisions apart: SHA-256 of the size and of the first MiB.
+func digestOf(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, info.Size())
+	if _, err := io.Copy(h, io.LimitReader(f, 1<<20)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // idOf is the id of an action: a server needs one.

@@ -270,11 +270,43 @@ func (c *Client) CreateModelFrom(ctx context.Context, name string, saved []byte)
 	return c.repeat(ctx, false, "POST", "/v1/models/"+url.PathEscape(name)+":createFrom", header, octets(saved), nil)
 }
 
-// SaveModel reads a model without its past: configuration, seed and state.
-func (c *Client) SaveModel(ctx context.Context, name string) ([]byte, error) {
+// SaveModel reads a model without its past: configuration, seed and state, as it is now, or with a sequence as it was after that
+// entry of the log.
+func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error) {
+	path := "/v1/models/" + url.PathEscape(name) + "/state?format=model"
+	if seq > 0 {
+		path += "&seq=" + strconv.FormatUint(seq, 10)
+	}
 	var out octets
-	err := c.call(ctx, "GET", "/v1/models/"+url.PathEscape(name)+"/state?format=model", nil, nil, &out)
+	err := c.call(ctx, "GET", path, nil, nil, &out)
 	return out, err
+}
+
+// Decisions copies what at most entries entries of the log (1 to 100,000,000), from sequence from on, say of the decisions of a model, with
+// what became of them, to w: JSON lines with the columns of troupe log export. 0 is the beginning. next is where to go on; it is past
+// applied at the end of the log. A page that broke off is an error, and a part of it has been written.
+func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
+	page := rowPage{w: w}
+	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d", url.PathEscape(model), from, entries)
+	err = c.repeat(ctx, false, "GET", path, nil, nil, &page)
+	return page.next, page.applied, err
+}
+
+// rowPage is the target of an answer in JSON lines that are copied.
+type rowPage struct {
+	w             io.Writer
+	next, applied uint64
+}
+
+func (p *rowPage) read(header http.Header, body io.Reader) (err error) {
+	if p.next, err = strconv.ParseUint(header.Get("Log-Next"), 10, 64); err != nil {
+		return fmt.Errorf("header Log-Next: %w", err)
+	}
+	if p.applied, err = strconv.ParseUint(header.Get("Log-Applied"), 10, 64); err != nil {
+		return fmt.Errorf("header Log-Applied: %w", err)
+	}
+	_, err = io.Copy(p.w, body)
+	return err
 }
 
 // octets is a body that is not JSON.

@@ -217,7 +217,7 @@ func (e *engine) run(ctx context.Context) error {
 			wave = append(wave, b)
 			at += b.n
 		}
-		due := fitAfter(at)
+		due := ok && fitAfter(at) // not once more at the end of the log
 		if len(wave) < 2*e.p.o.Workers && !ended && !due {
 			continue
 		}

@@ -83,6 +83,17 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestLength: logs of every length around those at which a reward model is fitted have an answer.
+func TestLength(t *testing.T) {
+	for _, n := range []int{1, 255, 256, 257, 511, 512} {
+		for _, q := range []string{"ridge", "logistic", "mean"} {
+			if r := answerOf(t, uniformLog(n, 3, 1), Options{Targets: []Target{Uniform{}}, Q: q}); r.Log.Events != n {
+				t.Errorf("%d events, %s: %d", n, q, r.Log.Events)
+			}
+		}
+	}
+}
+
 // TestDamagedReward: an event with a bad reward stays in the sequence as the worst case of both sides, and is left out
 // of the rest. The interval gets wider, and holds what it held.
 func TestDamagedReward(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/rng"
+	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
 )
@@ -134,7 +135,7 @@ func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte,
 }
 
 // SaveModel implements Service.
-func (s *Server) SaveModel(ctx context.Context, name string) ([]byte, error) {
+func (s *Server) SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error) {
 	done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -148,16 +149,61 @@ func (s *Server) SaveModel(ctx context.Context, name string) ([]byte, error) {
 	}
 	v := s.entries[m.ID].version.Load()
 	saved := fold.Saved{Compiled: v.Compiled, Seed: v.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
+	chain, oldest, applied := s.fold.Lineage(m), m.Created.Seq, s.fold.Seq()
 	held := v.State != nil && v.State.Hold() // nothing is published while the fold is locked: v is the newest
 	s.mu.RUnlock()
+	if held {
+		defer v.State.Release()
+	}
+	began := "where the model began"
+	if base := s.past.Base.Load(); base > oldest {
+		oldest, began = base, "where the log that is kept begins"
+	}
+	switch {
+	case seq == 0:
+		saved.Origin = fold.Origin{Models: chain, Seq: applied}
+	case seq < oldest || seq > applied:
+		code := Invalid
+		if seq < oldest {
+			code = Gone
+		}
+		return nil, &Error{Code: code, Field: "seq", Value: fmt.Sprint(seq), Want: fmt.Sprintf("expected a sequence from %d, %s, to %d, the present", oldest, began, applied)}
+	default:
+		if saved, err = s.savedAt(chain, seq); err != nil {
+			return nil, &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
+		}
+		saved.Origin = fold.Origin{Models: chain, Seq: seq}
+		return saved.Append(nil)
+	}
 	if !held {
 		return nil, &Error{Code: Conflict, Field: "model", Value: name, Want: "has no state yet: its features are not known"}
 	}
-	defer v.State.Release()
 	if saved.Policy, err = v.Snapshot(); err != nil {
 		return nil, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
 	}
 	return saved.Append(nil)
+}
+
+// savedAt is the first model of a chain that existed after an entry, as it was then.
+func (s *Server) savedAt(chain []eventlog.ID, seq uint64) (out fold.Saved, err error) {
+	f, err := s.past.At(chain, seq)
+	if err != nil {
+		return out, err
+	}
+	for _, id := range chain {
+		m := f.Model(id)
+		if m == nil || !m.HasPolicy() {
+			continue
+		}
+		v, err := choose.VersionOf(m, seq)
+		if err != nil {
+			return out, err
+		}
+		out = fold.Saved{Compiled: m.Compiled, Seed: m.Seed, Learned: m.Counts.Learned, Memory: m.Memory}
+		out.Policy, err = v.Snapshot()
+		return out, err
+	}
+	return out, fmt.Errorf("the model had no state after entry %d", seq)
 }
 
 // free refuses a name that is taken, and one model too many.

@@ -175,7 +175,8 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 // ready returns the version that decides a request. It waits for MinSeq, and lets a model without a schema
 // learn one.
 func (s *Server) ready(ctx context.Context, model string, r *DecideRequest) (*entry, *choose.Version, error) {
-	if _, _, err := s.model(model); err != nil {
+	// A model that another node has just made is here when MinSeq is.
+	if _, _, err := s.model(model); err != nil && r.MinSeq <= s.progress.applied.Load() {
 		return nil, nil, err
 	}
 	if s.open.Load() >= int64(s.opt.Limits.Open) {

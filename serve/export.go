@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -9,6 +11,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
+	"troupe/serve/joined"
 )
 
 // LogPage is the records of one model in a range of the log. The same range is always the same page.
@@ -122,6 +125,85 @@ func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, min
 		return out, true
 	}
 	return out, mine[model]
+}
+
+// DecisionPage is the decisions of one model in a range of the log, with what became of them.
+type DecisionPage struct {
+	From, Next, Applied uint64 // as in LogPage
+	// Decisions reads the page, in the order of the log. It ends after an error.
+	Decisions iter.Seq2[JoinedDecision, error]
+}
+
+// JoinedDecision is a decision, the id that its caller got, and what became of it.
+type JoinedDecision struct {
+	*joined.Decided
+	EventID string
+}
+
+var errEnough = errors.New("enough")
+
+// Decisions implements Service. It folds the log from the nearest snapshot before the page, without policies, and reads on behind the
+// page until the page's windows are over. Decisions whose window is open at the end of the log are pending: those of a page change.
+func (s *Server) Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error) {
+	first := max(1, s.past.Base.Load()+1)
+	switch {
+	case from == 0:
+		from = first
+	case from < first:
+		return DecisionPage{}, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log was trimmed; the first sequence whose state is known is %d", first)}
+	}
+	page, err := s.Log(ctx, model, from, entries)
+	if err != nil {
+		return DecisionPage{}, err
+	}
+	p := DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied}
+	p.Decisions = func(yield func(JoinedDecision, error) bool) {
+		if p.Next == p.From {
+			return
+		}
+		done, err := s.begin(ctx)
+		if err != nil {
+			yield(JoinedDecision{}, err)
+			return
+		}
+		defer done()
+		stopped := false
+		give := func(d *joined.Decided) error {
+			if !yield(JoinedDecision{d, s.keys.Format(eventlog.EventID{Event: d.Key, Hint: d.Seq})}, nil) {
+				stopped = true
+				return errEnough
+			}
+			return nil
+		}
+		f, chain, err := s.past.Fold(map[eventlog.ID]bool{}, p.From-1)
+		if err == nil {
+			f.DropPolicies()
+			j := joined.New(joined.Options{Model: model, Fold: f, From: p.From - 1, To: p.Next - 1})
+			err = s.past.Log.Replay(chain, p.Applied, func(d eventlog.Delivery) error {
+				if err := cmp.Or(j.Apply(d, give), ctx.Err()); err != nil {
+					return err
+				}
+				if d.Seq >= p.Next-1 && j.Waiting() == 0 {
+					return errEnough
+				}
+				return nil
+			})
+			if errors.Is(err, errEnough) {
+				err = nil
+			}
+			if err == nil {
+				for d := range j.Rest() {
+					if stopped || give(d) != nil {
+						break
+					}
+				}
+			}
+		}
+		if err != nil && !stopped {
+			yield(JoinedDecision{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})
+		}
+	}
+	return p, nil
 }
 
 // Labels are what a data directory has beside its log: the ids that callers got, and the names of models whose records of creation were trimmed away.

@@ -59,7 +59,7 @@ func testImport(t *testing.T, config ModelConfig) {
 		return s, log
 	}
 	first, _ := fresh()
-	saved := must(first.SaveModel(ctx, "m"))
+	saved := must(first.SaveModel(ctx, "m", 0))
 	wantLaw := law(first, "m")
 	wantDigest := must(first.State(ctx, "m")).Digest
 	if err := first.Close(ctx); err != nil {

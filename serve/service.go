@@ -27,8 +27,9 @@ type Service interface {
 	// train made. The state goes into the log in pieces and the model is there with the last one; an import that was
 	// interrupted leaves nothing behind.
 	CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error)
-	// SaveModel returns a model without its past: configuration, seed, statistics of features and the policy's state.
-	SaveModel(ctx context.Context, name string) ([]byte, error)
+	// SaveModel returns a model without its past: configuration, seed, statistics of features and the policy's state; as it is
+	// now, or with a sequence as it was after that entry. Code Gone names the first possible sequence.
+	SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error)
 	// GetModel returns a model by name, NotFound when there is none.
 	GetModel(ctx context.Context, name string) (Model, error)
 	// ListModels returns the models with names after a name in alphabetical order, at most limit
@@ -79,6 +80,9 @@ type Service interface {
 	State(ctx context.Context, model string) (StateView, error)
 	// Log returns the records of a model in at most entries entries of the log, from sequence from on.
 	Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error)
+	// Decisions returns the decisions of a model in at most entries entries of the log, from sequence from on, each with what became
+	// of it until the end of the log.
+	Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error)
 
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health

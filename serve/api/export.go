@@ -16,6 +16,7 @@ import (
 	"troupe/eventlog"
 	"troupe/internal/rows"
 	"troupe/serve"
+	"troupe/serve/joined"
 )
 
 // logRow is one record of the log, as a line of JSON or a row of Parquet. Which fields a kind of
@@ -35,6 +36,7 @@ type logRow struct {
 	Den        *uint64   `json:"den,omitempty" parquet:"den,optional"`
 	BasisSeq   *uint64   `json:"basis_seq,omitempty" parquet:"basis_seq,optional" doc:"of a decision: the state that decided"`
 	X          []float64 `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
+	Law        []float64 `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
 	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
@@ -63,7 +65,7 @@ func rowOf(r serve.LogRecord) logRow {
 	case *eventlog.Decision:
 		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, x.Mode.String(), x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
-		row.X, row.Deferred, row.Slot = x.X, &x.Deferred, x.Slot
+		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
 		if x.WouldAction != "" {
 			row.WouldPlay, row.WouldNum = x.WouldAction, &x.WouldNum
 		}
@@ -84,9 +86,52 @@ func rowOf(r serve.LogRecord) logRow {
 	return row
 }
 
+// joinedRow is a decision with what became of it: columns of troupe log export.
+type joinedRow struct {
+	Event       string         `json:"event" parquet:"event" doc:"key in the log, epoch/batch/index"`
+	EventID     string         `json:"event_id" parquet:"event_id" doc:"the id that its caller got"`
+	Seq         uint64         `json:"seq" parquet:"seq" doc:"log entry"`
+	Time        time.Time      `json:"time" parquet:"time,timestamp(nanosecond)" doc:"by the server's clock"`
+	Model       string         `json:"model" parquet:"model,dict"`
+	Mode        string         `json:"mode" parquet:"mode,dict"`
+	Action      string         `json:"action" parquet:"action,dict" doc:"what was played"`
+	Row         uint32         `json:"row" parquet:"row" doc:"its place among the available candidates"`
+	Offered     uint32         `json:"offered" parquet:"offered" doc:"how many were available"`
+	Num         uint64         `json:"num" parquet:"num" doc:"the propensity is num/den"`
+	Den         uint64         `json:"den" parquet:"den"`
+	Propensity  float64        `json:"propensity" parquet:"propensity" doc:"the quotient, rounded"`
+	BasisSeq    uint64         `json:"basis_seq" parquet:"basis_seq" doc:"the state that decided"`
+	Law         []float64      `json:"law" parquet:"law,list,optional" doc:"probabilities of the available candidates; null: not recorded"`
+	Candidates  []joined.Dense `json:"candidates" parquet:"candidates,list,optional" doc:"their vectors; null: not kept, or hashed"`
+	SparseRow   []int32        `json:"sparse_row" parquet:"sparse_row,list,optional" doc:"hashed features in coordinate form: of the context (row -1) and of each candidate"`
+	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional"`
+	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional"`
+	Active      bool           `json:"active" parquet:"active" doc:"not deferred, or activated, or rewarded"`
+	Reward      *float64       `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
+	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive"`
+}
+
+func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
+	r := d.Record
+	row := joinedRow{
+		Event: fmt.Sprintf("%v/%d/%d", d.Key.Epoch, d.Key.Batch, d.Key.Index), EventID: d.EventID, Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
+		Model: d.Name, Mode: r.Mode.String(), Action: r.Action, Row: r.Index, Offered: r.Offered, Num: r.Num, Den: r.Den,
+		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r), Active: d.State != joined.Inactive, State: string(d.State),
+	}
+	dense, sparse, _, err := joined.Candidates(r.Full)
+	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = dense, sparse.Row, sparse.Hash, sparse.Value
+	if d.State == joined.Paid || d.State == joined.Default {
+		row.Reward = &d.Reward
+	}
+	return row, err
+}
+
 // maxExports bounds the exports at once: each reads the log, and keeps rows in memory for Parquet, while
 // decisions wait for the same disk.
 const maxExports = 4
+
+// quietExport is how long an export may wait for the log, or for its client.
+const quietExport = 10 * time.Minute
 
 const (
 	typeNDJSON  = "application/x-ndjson"
@@ -117,28 +162,101 @@ type logIn struct {
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
 
-func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+// page checks what both exports ask for, and returns the format and how many entries.
+func (a *API) page(ctx context.Context, in *logIn) (format string, entries int, err error) {
 	if err := a.allow(ctx, Read, in.Model); err != nil {
-		return nil, err
+		return "", 0, err
 	}
-	format, err := logFormat(in.Accept)
-	if err != nil {
-		return nil, err
+	if format, err = logFormat(in.Accept); err != nil {
+		return "", 0, err
 	}
 	n := uint64(in.PageSize)
 	if in.To != 0 {
 		first := max(in.From, 1)
 		if in.To < first {
-			return nil, &fieldError{Field: "query.to", Want: fmt.Sprintf("is before from, which is %d", first)}
+			return "", 0, &fieldError{Field: "query.to", Want: fmt.Sprintf("is before from, which is %d", first)}
 		}
 		n = min(n, in.To-first+1)
 	}
-	page, err := a.svc.Log(ctx, in.Model, in.From, int(n))
+	return format, int(n), nil
+}
+
+type decisionsIn struct {
+	Model    string `path:"model" maxLength:"64" doc:"name of the model"`
+	From     uint64 `query:"from" doc:"first log entry; default is the beginning, or where a log that was trimmed begins"`
+	To       uint64 `query:"to" doc:"last log entry; default is the end"`
+	PageSize int    `query:"page_size" minimum:"1" maximum:"100000000" default:"1000" doc:"at most so many log entries. A page is computed from the nearest snapshot on, so one large page is cheaper than many"`
+	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
+}
+
+func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+	format, n, err := a.page(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	page, err := a.svc.Log(ctx, in.Model, in.From, n)
+	if err != nil {
+		return nil, err
+	}
+	return stream(a, span{page.Next, page.Applied, in.To}, format, func(each func(logRow) error) error {
+		for record, err := range page.Records {
+			if err == nil {
+				err = each(rowOf(record))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}), nil
+}
+
+func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.StreamResponse, error) {
+	format, n, err := a.page(ctx, (*logIn)(in))
+	if err != nil {
+		return nil, err
+	}
+	// A page takes as long as the log is: it ends when the client is gone, not with the time of one request.
+	page, err := a.svc.Decisions(context.WithoutCancel(ctx), in.Model, in.From, n)
+	if err != nil {
+		return nil, err
+	}
+	return stream(a, span{page.Next, page.Applied, in.To}, format, func(each func(joinedRow) error) error {
+		for d, err := range page.Decisions {
+			var row joinedRow
+			if err == nil {
+				row, err = joinedRowOf(d)
+			}
+			if err == nil {
+				err = each(row)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}), nil
+}
+
+// span is where a page ends: the next entry, the end of the log, and what was asked for.
+type span struct{ next, applied, to uint64 }
+
+// stream answers with rows while no more than maxExports are under way.
+func stream[T any](a *API, at span, format string, each func(func(T) error) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
+		control := http.NewResponseController(w)
+		_ = control.SetWriteDeadline(time.Now().Add(quietExport)) // before the first row
+		n := 0
+		all := each
+		each := func(row func(T) error) error {
+			return all(func(x T) error {
+				if n++; n%256 == 1 {
+					_ = control.SetWriteDeadline(time.Now().Add(quietExport))
+				}
+				return row(x)
+			})
+		}
 		select {
 		case a.exports <- struct{}{}:
 			defer func() { <-a.exports }()
@@ -146,54 +264,51 @@ func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, e
 			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second))
 			return
 		}
-		a.writeLog(w, r, page, format, in.To)
-	}}, nil
+		writeRows(a, w, r, at, format, each)
+	}}
 }
 
-// describeLog completes the document of exportLog, whose answer huma does not know.
+// describeLog completes the document of the exports, whose answers huma does not know.
 func (a *API) describeLog() {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[logRow](), true, "")
-	answer := a.huma.OpenAPI().Paths["/v1/models/{model}/log"].Get.Responses["200"]
-	answer.Description = "the records, one a line"
-	answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema}, typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
-	answer.Headers = map[string]*huma.Param{
-		"Log-Next":    {Description: "the entry to go on with", Schema: &huma.Schema{Type: "integer"}},
-		"Log-Applied": {Description: "the end of the log, when the answer began", Schema: &huma.Schema{Type: "integer"}},
-		"Link":        {Description: `the next page, rel="next", while there is one`, Schema: &huma.Schema{Type: "string"}},
+	for path, row := range map[string]reflect.Type{"/v1/models/{model}/log": reflect.TypeFor[logRow](), "/v1/models/{model}/decisions": reflect.TypeFor[joinedRow]()} {
+		schema := a.huma.OpenAPI().Components.Schemas.Schema(row, true, "")
+		answer := a.huma.OpenAPI().Paths[path].Get.Responses["200"]
+		answer.Description = "the rows, one a line"
+		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema}, typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
+		answer.Headers = map[string]*huma.Param{
+			"Log-Next":    {Description: "the entry to go on with", Schema: &huma.Schema{Type: "integer"}},
+			"Log-Applied": {Description: "the end of the log, when the answer began", Schema: &huma.Schema{Type: "integer"}},
+			"Link":        {Description: `the next page, rel="next", while there is one`, Schema: &huma.Schema{Type: "string"}},
+		}
 	}
 }
 
-// writeLog writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
+// writeRows writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
 // client sees that the page is not whole.
-func (a *API) writeLog(w http.ResponseWriter, r *http.Request, page serve.LogPage, format string, to uint64) {
+func writeRows[T any](a *API, w http.ResponseWriter, r *http.Request, at span, format string, each func(func(T) error) error) {
 	h := w.Header()
 	h.Set("Content-Type", format)
 	h.Set("Cache-Control", "no-store")
-	h.Set("Log-Next", strconv.FormatUint(page.Next, 10))
-	h.Set("Log-Applied", strconv.FormatUint(page.Applied, 10))
-	if page.Next <= page.Applied && (to == 0 || page.Next <= to) {
+	h.Set("Log-Next", strconv.FormatUint(at.next, 10))
+	h.Set("Log-Applied", strconv.FormatUint(at.applied, 10))
+	if at.next <= at.applied && (at.to == 0 || at.next <= at.to) {
 		q := r.URL.Query()
-		q.Set("from", strconv.FormatUint(page.Next, 10))
+		q.Set("from", strconv.FormatUint(at.next, 10))
 		h.Set("Link", "<"+strings.Replace(r.URL.EscapedPath(), "/:", ":", 1)+"?"+q.Encode()+`>; rel="next"`)
 	}
-	out := rows.JSON[logRow](w)
+	out := rows.JSON[T](w)
 	if format == typeParquet {
-		out = rows.Parquet[logRow](w, 50_000)
+		out = rows.Parquet[T](w, 50_000)
 	}
-	for record, err := range page.Records {
-		if err == nil {
-			err = out.Write(rowOf(record))
-		}
-		if begun, ok := w.(*response); err != nil && ok && begun.status == 0 {
+	if err := each(out.Write); err != nil {
+		if begun, ok := w.(*response); ok && begun.status == 0 {
 			for _, name := range []string{"Content-Type", "Log-Next", "Log-Applied", "Link"} {
 				h.Del(name)
 			}
 			a.fail(w, r, problemOf(err))
 			return
 		}
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
+		panic(http.ErrAbortHandler)
 	}
 	if out.Close() != nil {
 		panic(http.ErrAbortHandler)

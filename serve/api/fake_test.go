@@ -167,9 +167,14 @@ func (f *fake) CreateModelFrom(ctx context.Context, name string, saved []byte, c
 	return f.CreateModel(ctx, serve.DefaultConfig(name), caller)
 }
 
-func (f *fake) SaveModel(ctx context.Context, name string) ([]byte, error) {
+func (f *fake) SaveModel(ctx context.Context, name string, _ uint64) ([]byte, error) {
 	_, err := f.GetModel(ctx, name)
 	return []byte("saved"), err
+}
+
+func (f *fake) Decisions(ctx context.Context, model string, from uint64, entries int) (serve.DecisionPage, error) {
+	page, err := f.Log(ctx, model, from, entries)
+	return serve.DecisionPage{From: page.From, Next: page.Next, Applied: page.Applied, Decisions: func(func(serve.JoinedDecision, error) bool) {}}, err
 }
 
 func (f *fake) CloneModel(ctx context.Context, r serve.CloneRequest) (serve.Model, error) {

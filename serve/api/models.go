@@ -329,14 +329,18 @@ func (a *API) rollbackModel(ctx context.Context, in *rollbackIn) (*modelOut, err
 type stateIn struct {
 	Model  string `path:"model" maxLength:"64" doc:"name of the model"`
 	Format string `query:"format" enum:"json,binary,model" default:"json" doc:"binary: the policy's snapshot; model: all that createFrom takes, for another server or a later evaluation"`
+	Seq    uint64 `query:"seq" doc:"with format=model: the state after this log entry; default is now"`
 }
 
 func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
 	if err := a.allow(ctx, Read, in.Model); err != nil {
 		return nil, err
 	}
+	if in.Seq != 0 && in.Format != "model" {
+		return nil, &fieldError{Field: "query.seq", Want: "goes with format=model"}
+	}
 	if in.Format == "model" {
-		b, err := a.svc.SaveModel(ctx, in.Model)
+		b, err := a.svc.SaveModel(ctx, in.Model, in.Seq)
 		if err != nil {
 			return nil, err
 		}

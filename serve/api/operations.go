@@ -149,5 +149,11 @@ func (a *API) operations() []op {
 				"of all models). The header Log-Next is where to go on: ask again from there, and again later for what was added. " +
 				"A page never changes. An answer that breaks off is not whole: ask for it again.",
 			route: on(a.exportLog)},
+		{id: "exportDecisions", method: "GET", path: "/v1/models/{model}/decisions", scope: Read,
+			summary: "Read decisions with what became of them",
+			doc: "The decisions of the model in at most page_size entries of the log, one a line, or as Parquet by Accept: action, exact propensity, " +
+				"law, features of the candidates, and the reward that counts by the model's rule. Decisions whose window is open are pending. The " +
+				"columns are those of troupe log export. The header Log-Next is where to go on.",
+			route: on(a.exportDecisions)},
 	}
 }

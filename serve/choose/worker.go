@@ -49,6 +49,11 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}, nil
 }
 
+// FromSaved returns the version of a saved model.
+func FromSaved(s *fold.Saved) *Version {
+	return &Version{ID: 1, Root: 1, Compiled: s.Compiled, Number: 1, Seed: s.Seed, State: s.State()}
+}
+
 // ErrOld: the state of a version is gone, because there is a newer version.
 var ErrOld = errors.New("there is a newer version")
 

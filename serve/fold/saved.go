@@ -15,7 +15,7 @@ import (
 
 // savedMagic begins the file of a model that another one can start from:
 //
-//	"TRPM" | 1 u16 | JSON: config and seed | rewards learned | what it keeps beside its policy | the policy's snapshot | SHA-256
+//	"TRPM" | 1 u16 | JSON: config and seed | JSON: origin | rewards learned | what it keeps beside its policy | the policy's snapshot | SHA-256
 //
 // Texts have their length before them (uvarint), numbers are uvarint. docs/reference/formats.md
 const savedMagic = "TRPM\x01\x00"
@@ -30,6 +30,14 @@ type Saved struct {
 	Learned  uint64 // rewards
 	Memory   Memory
 	Policy   []byte // its snapshot
+	Origin   Origin // not in the log of a model that starts from it
+}
+
+// Origin is what a saved model has learned, so that it is not evaluated on the same events.
+type Origin struct {
+	Models []eventlog.ID `json:"models,omitempty"` // incarnations whose events it has learned
+	Seq    uint64        `json:"seq,omitzero"`     // up to this entry of their log
+	File   string        `json:"file,omitzero"`    // digest of a file of decisions
 }
 
 // Append appends the file's bytes.
@@ -41,6 +49,11 @@ func (s *Saved) Append(b []byte) ([]byte, error) {
 	}
 	w := writer{append(b, savedMagic...)}
 	w.bytes(config)
+	origin, err := json.Marshal(s.Origin)
+	if err != nil {
+		return b, err
+	}
+	w.bytes(origin)
 	w.b = s.appendBody(w.b)
 	return Sign(w.b, start), nil
 }
@@ -64,11 +77,14 @@ func ReadSaved(b []byte) (*Saved, error) {
 		return nil, errors.New("a damaged saved model: wrong checksum")
 	}
 	r := reader{b: b[len(savedMagic):n]}
-	config := r.bytes()
+	config, origin := r.bytes(), r.bytes()
 	if r.err != nil {
 		return nil, r.err
 	}
 	s := &Saved{}
+	if err := json.Unmarshal(origin, &s.Origin); err != nil {
+		return nil, err
+	}
 	if err := s.readConfig(config); err != nil {
 		return nil, err
 	}
@@ -138,6 +154,13 @@ func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// State returns the state for versions of the model. The caller holds it.
+func (s *Saved) State() *State {
+	out := NewState(s.Policy)
+	out.stats = s.Memory.Statistics
+	return out
 }
 
 // incoming is an import whose pieces have not all come. There is one at most: another one ends it. On a single machine a batch

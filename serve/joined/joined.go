@@ -34,8 +34,10 @@ type Options struct {
 	Base func(first uint64) (*fold.Fold, error)
 	// Features keeps what the model saw of the chosen action (X or Atoms of the record).
 	Features bool
-	// From leaves out decisions up to this entry; they are not counted as skipped.
-	From uint64
+	// From leaves out decisions up to this entry, To those of later ones unless it is 0; they are not counted as skipped.
+	From, To uint64
+	// Fold is the state before the first entry that is given, without policies; nil: entry 1, or the base, is the first.
+	Fold *fold.Fold
 }
 
 // State is what became of a decision.
@@ -103,7 +105,7 @@ type decision struct {
 // New returns a Joiner at the beginning of a log.
 func New(o Options) *Joiner {
 	return &Joiner{
-		o: o, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{}, rules: map[string]string{}, Skipped: map[string]int{},
+		o: o, f: o.Fold, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{}, rules: map[string]string{}, Skipped: map[string]int{},
 	}
 }
 
@@ -246,7 +248,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	}
 	name := m.Name()
 	switch {
-	case !j.wants(name), d.Seq <= j.o.From:
+	case !j.wants(name), d.Seq <= j.o.From, j.o.To > 0 && d.Seq > j.o.To:
 		return nil
 	case j.o.All:
 	case j.Model == "":
@@ -365,6 +367,9 @@ func (j *Joiner) Rest() iter.Seq[*Decided] {
 		}
 	}
 }
+
+// Waiting returns how many decisions are not settled.
+func (j *Joiner) Waiting() int { return len(j.open) }
 
 // Pending returns how many decisions of the modes online and frozen Rest has.
 func (j *Joiner) Pending() (n int) {

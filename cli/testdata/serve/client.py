@@ -126,6 +126,11 @@ while True:
 expect(sum(r["kind"] == "decision" for r in rows) == 22 and sum(r["kind"] == "reward" for r in rows) == 22, rows)
 expect(all(0 < r["num"] <= r["den"] for r in rows if r["kind"] == "decision"), "propensities")
 
+# Decisions with what became of them, in one page.
+status, page, headers = call("GET", "/v1/models/python/decisions?page_size=100000")
+expect(status == 200 and len(page) == 22 and int(headers["Log-Next"]) > int(headers["Log-Applied"]), (status, page))
+expect(all(d["reward_state"] == "pending" and abs(sum(d["law"]) - 1) < 1e-9 for d in page), page)
+
 # Azure Personalizer's clients.
 key = {"Ocp_Apim_Subscription_Key": "0123456789abcdef"}
 prefix = "/v1/models/python/personalizer/v1.0"

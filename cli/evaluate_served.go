@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/client"
+	"troupe/eventlog"
+	"troupe/logged"
+	"troupe/ope"
+	"troupe/serve"
+	"troupe/serve/candidates"
+	"troupe/serve/choose"
+	"troupe/serve/fold"
+	"troupe/serve/joined"
+)
+
+// servedTarget is a model as a server plays it, with its floor and its groups of equal candidates: NAME@SEQ, or the file of a
+// saved model.
+type servedTarget struct {
+	label string
+	saved *fold.Saved
+	w     *choose.Worker
+	draws eventlog.ID
+	x     []float64
+}
+
+func newServedTarget(label string, saved *fold.Saved) (*servedTarget, error) {
+	w, err := choose.FromSaved(saved).Worker(nil)
+	return &servedTarget{label: label, saved: saved, w: w}, err
+}
+
+func (t *servedTarget) Name() string { return t.label }
+
+// Law implements ope.Target. A policy that draws its members for each decision plays by the law of this draw.
+func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
+	if len(e.Actions) != e.K {
+		return errors.New("the log does not have the candidates of its decisions (log_candidates = \"none\"), so what the model would play is not known")
+	}
+	var err error
+	switch a := e.Actions[0]; {
+	case a.Atoms != nil:
+		set := candidates.Set{K: e.K, Context: e.Atoms}
+		for i := range e.Actions {
+			set.Actions = append(set.Actions, e.Actions[i].Atoms)
+		}
+		err = t.w.Recorded(&set)
+	case a.X != nil:
+		t.x = t.x[:0]
+		for i := range e.Actions {
+			t.x = append(t.x, e.Actions[i].X...)
+		}
+		d := len(a.X)
+		if len(t.x) != d*e.K {
+			return errors.New("candidates of different lengths")
+		}
+		err = t.w.Recorded(&candidates.Set{K: e.K, D: d, X: t.x})
+	default:
+		r := choose.Request{Context: e.Named}
+		for i := range e.Actions {
+			r.Actions = append(r.Actions, choose.Action{ID: idOf(e, i), Features: e.Actions[i].Named})
+		}
+		err = t.w.Encode(&r)
+	}
+	if err != nil {
+		return err
+	}
+	if e.K == 1 {
+		dst[0] = 1
+		return nil
+	}
+	t.draws++
+	if _, err := t.w.Choose(t.draws, true); err != nil {
+		return err
+	}
+	r := eventlog.Decision{Offered: uint32(e.K)}
+	r.Law, r.Groups, r.Voters = t.w.Law()
+	c := t.saved.Compiled
+	r.Floor = uint32(c.FloorNum * (eventlog.FloorUnit / c.FloorDen))
+	law := joined.Law(&r)
+	if law == nil {
+		return fmt.Errorf("a law of %d candidates is too large", e.K)
+	}
+	copy(dst, law)
+	return nil
+}
+
+// Learn implements ope.Learner, so that draws are made in the order of the log. The model is frozen.
+func (t *servedTarget) Learn(*logged.Event) error { return nil }
+
+// servedName splits NAME@SEQ.
+func servedName(target string) (name string, seq uint64, ok bool) {
+	at := strings.LastIndexByte(target, '@')
+	if at < 1 {
+		return "", 0, false
+	}
+	seq, err := strconv.ParseUint(target[at+1:], 10, 64)
+	return target[:at], seq, err == nil && seq > 0
+}
+
+// isSaved reports whether a file is a saved model.
+func isSaved(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var b [4]byte
+	n, _ := f.Read(b[:])
+	return string(b[:n]) == "TRPM"
+}
+
+// overHTTP reports whether the log is that of a server that runs.
+func (e *evaluation) overHTTP() bool {
+	return strings.HasPrefix(e.source, "http://") || strings.HasPrefix(e.source, "https://")
+}
+
+// prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log of a server
+// that runs.
+func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
+	e.served = map[string]*servedTarget{}
+	for _, target := range e.targets {
+		name, seq, at := servedName(target)
+		if _, err := os.Stat(target); err == nil {
+			at = false
+		}
+		var b []byte
+		var err error
+		switch {
+		case at:
+			if e.in.model == "" {
+				e.in.model = name
+			}
+			b, err = e.modelAt(ctx, name, seq)
+		case isSaved(target):
+			b, err = os.ReadFile(target)
+		default:
+			continue
+		}
+		var saved *fold.Saved
+		if err == nil {
+			saved, err = fold.ReadSaved(b)
+		}
+		if err != nil {
+			return misuse(fmt.Errorf("--target %s: %w", target, err))
+		}
+		if e.learn != "no" {
+			return misuse(fmt.Errorf("--learn %s: %s is a model as it was, and learns nothing", e.learn, target))
+		}
+		label := target
+		if !at {
+			label = filepath.Base(target)
+		}
+		if e.served[target], err = newServedTarget(label, saved); err != nil {
+			return misuse(fmt.Errorf("--target %s: %w", target, err))
+		}
+		if err := e.unlearned(target, seq, saved); err != nil {
+			return err
+		}
+	}
+	if e.overHTTP() {
+		return e.fetch(ctx, o)
+	}
+	return nil
+}
+
+// unlearned sees to it that a target is evaluated on events that it has not learned.
+func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) error {
+	if e.after = max(e.after, seq); saved.Origin.File != "" && !e.overHTTP() {
+		info, err := os.Stat(e.source)
+		if err != nil || info.IsDir() {
+			return err
+		}
+		digest, err := digestOf(e.source)
+		if err == nil && digest == saved.Origin.File {
+			err = misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split 0.5 trains on one part and evaluates on the other", target, e.source))
+		}
+		return err
+	}
+	if len(saved.Origin.Models) > 0 {
+		e.learned = append(e.learned, learnedPart{target, saved.Origin})
+	}
+	return nil
+}
+
+// learnedPart is what a target has learned of the log of a server.
+type learnedPart struct {
+	target string
+	origin fold.Origin
+}
+
+// skipLearned leaves out what the targets have learned of the log of these incarnations.
+func (e *evaluation) skipLearned(has func(eventlog.ID) bool) {
+	for _, p := range e.learned {
+		if slices.ContainsFunc(p.origin.Models, has) {
+			e.after = max(e.after, p.origin.Seq)
+		}
+	}
+}
+
+// modelAt reads a model as it was after an entry.
+func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []byte, err error) {
+	if e.overHTTP() {
+		c, err := client.New(e.source, client.Options{Key: e.key})
+		if err != nil {
+			return nil, err
+		}
+		return c.SaveModel(ctx, name, seq)
+	}
+	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
+		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data directory, or its address"))
+	}
+	s, err := serve.Open(ctx, serve.Options{Dir: e.source, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1})
+	if err != nil {
+		return nil, openError(e.source, err)
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	return s.SaveModel(ctx, name, seq)
+}
+
+// fetch copies the decisions of a server that runs to a file, with what became of them.
+func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
+	if e.in.model == "" {
+		return misuse(errors.New("--model NAME is missing: a server has several"))
+	}
+	c, err := client.New(e.source, client.Options{Key: e.key})
+	if err != nil {
+		return misuse(err)
+	}
+	var m struct {
+		Incarnation eventlog.ID `json:"incarnation"`
+		Range       struct {
+			Min      float64 `json:"min"`
+			Max      float64 `json:"max"`
+			Declared bool    `json:"declared"`
+			Changed  uint64  `json:"changed_seq"`
+		} `json:"range"`
+	}
+	if err := c.Get(ctx, "/v1/models/"+e.in.model, &m); err != nil {
+		return misuse(fmt.Errorf("%s: %w", e.source, err))
+	}
+	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
+	if e.in.rewards == "" {
+		o.Rewards = &ope.Pair{m.Range.Min, m.Range.Max}
+		e.read.Rewards = &[2]float64{m.Range.Min, m.Range.Max}
+		if m.Range.Changed > 0 {
+			o.NoSequence = "the range of rewards was widened while the log was written; --rewards min,max fixes one"
+		}
+		if !m.Range.Declared && m.Range.Changed == 0 {
+			e.notes = append(e.notes, undeclared(*o.Rewards))
+		}
+	}
+	f, err := os.CreateTemp("", fmt.Sprintf("troupe-evaluate-%d-*.jsonl", rand.Uint32()))
+	if err != nil {
+		return err
+	}
+	e.fetched = f.Name()
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	p := newProgress(e.say, "evaluate: entries read")
+	from := e.after + 1
+	if e.after == 0 {
+		from = 0 // the beginning, or the base of a log that was trimmed
+	}
+	for {
+		next, applied, err := c.Decisions(ctx, w, e.in.model, from, 100_000_000)
+		if err != nil {
+			return misuse(fmt.Errorf("%s: %w", e.source, err))
+		}
+		if p.tick(int(next)); next > applied || next == from {
+			return w.Flush()
+		}
+		from = next
+	}
+}
+
+// undeclared warns of a range that the model does not declare.
+func undeclared(r ope.Pair) string {
+	return fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was outside; --rewards min,max fixes one", r[0], r[1])
+}

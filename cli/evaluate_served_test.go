@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"troupe/ope"
+	"troupe/serve"
+	"troupe/serve/api"
+)
+
+// TestEvaluateServed: the log of a server that runs gives the numbers of its directory; NAME@SEQ is the model as it was, on what came
+// after, from both; the model's own last state agrees with the logger where nothing was learned since; a saved or trained model is
+// not evaluated on what it has learned.
+func TestEvaluateServed(t *testing.T) {
+	dir, to := vectorLog(t, 640), t.TempDir()
+	run := func(code int, word string, args ...string) (r ope.Result) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := command(t.Context(), append([]string{"evaluate"}, args...), &out, &errs); got != code || !strings.Contains(errs.String(), word) {
+			t.Fatalf("%v: exit code %d, want %d; %q in\n%s%s", args, got, code, word, &out, &errs)
+		}
+		if code == 0 {
+			if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return r
+	}
+	all := run(0, "", dir, "--target", "uniform", "--json")
+	// Each batch of decisions and of rewards is an entry: entry 12 is in the middle.
+	then := run(0, "", dir, "--target", "news@12", "--model", "news", "--json")
+	if then.Log.Events == 0 || then.Log.Events >= all.Log.Events || !strings.Contains(strings.Join(then.Warnings, " "), "after entry 12") {
+		t.Errorf("%+v, warnings %q", then.Log, then.Warnings)
+	}
+	run(2, "expected a sequence from", dir, "--target", "news@100000", "--json")
+	run(2, "learns nothing", dir, "--target", "news@12", "--learn", "log", "--json")
+	file := filepath.Join(to, "warm.model")
+	var out, errs bytes.Buffer
+	if code := command(t.Context(), []string{"train", dir, "--out", file}, &out, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	run(2, "learned what came before", dir, "--target", file, "--json")
+	if err := os.RemoveAll(filepath.Join(dir, "snapshots")); err != nil { // nothing says whose log it is
+		t.Fatal(err)
+	}
+	run(2, "is not evaluated on them", dir, "--target", file, "--json")
+
+	s, err := serve.Open(t.Context(), serve.Options{Dir: dir, ExpireEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge, err := api.New(s, api.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(edge)
+	defer web.Close()
+	for _, x := range []struct {
+		want ope.Result
+		args []string
+	}{{all, []string{"--target", "uniform"}}, {then, []string{"--target", "news@12"}}} {
+		got := run(0, "", append([]string{web.URL, "--model", "news", "--json"}, x.args...)...)
+		if diff := cmp.Diff(x.want.Targets, got.Targets); diff != "" || got.Log.Events != x.want.Log.Events || got.Log.Format != "server" || got.Rewards != x.want.Rewards {
+			t.Errorf("%v: %+v, the directory %+v\n%s", x.args, got.Log, x.want.Log, diff)
+		}
+	}
+	run(2, "--model NAME is missing", web.URL, "--json")
+	run(2, "there is no such model", web.URL, "--model", "nws", "--json")
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "troupe-evaluate-*")); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v %v", left, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

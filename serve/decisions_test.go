@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+	"troupe/serve/fold"
+)
+
+// TestDecisions: pages of any size have the decisions of the model with what became of them, as one page has them; and a model
+// as it was after an entry has the state of then. What is too early or too late is refused with the first possible sequence.
+func TestDecisions(t *testing.T) {
+	ctx := context.Background()
+	now := time.Unix(1_800_000_000, 0)
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Now: func() time.Time { return now }}))
+	defer s.Close(ctx)
+	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Reward.Window, c.Reward.Rule = Duration(time.Minute), "sum" }), ""))
+	must(s.CreateModel(ctx, vectors("other", 3, func(*ModelConfig) {}), ""))
+	var want []string
+	var digests []eventlog.ID
+	var seqs []uint64
+	for n := range 30 {
+		now = now.Add(10 * time.Second)
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 4, 3), Deferred: n%7 == 3}))
+		must(s.Decide(ctx, "other", DecideRequest{Actions: actions(n, 4, 3)}))
+		line := d.EventID + " none NaN"
+		switch {
+		case n >= 28:
+			line = d.EventID + " pending NaN"
+		case n%7 == 3:
+			line = d.EventID + " inactive NaN"
+		case n%3 == 0:
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.25, Key: "a"}))
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.25, Key: "a"}))
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.5, Key: "b"}))
+			line = d.EventID + " paid 0.75"
+		}
+		want = append(want, line)
+		if n == 27 {
+			now = now.Add(time.Minute)
+		}
+		must(s.Expire(ctx))
+		st := must(s.State(ctx, "m"))
+		digests, seqs = append(digests, st.Digest), append(seqs, st.Seq)
+	}
+	for _, size := range []int{1_000_000, 7, 1} {
+		var got []string
+		for from := uint64(0); ; {
+			page, err := s.Decisions(ctx, "m", from, size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for d, err := range page.Decisions {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%s %s %g", d.EventID, d.State, d.Reward))
+			}
+			if from = page.Next; from > page.Applied {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d entries:\n%q\nwant\n%q", size, got, want)
+		}
+	}
+	for i, seq := range seqs {
+		saved := must(fold.ReadSaved(must(s.SaveModel(ctx, "m", seq))))
+		if fold.Digest(saved.Policy) != digests[i] && !saved.Compiled.Remembers() || saved.Origin.Seq != seq {
+			t.Errorf("after entry %d the saved policy has the digest %v, expected %v", seq, fold.Digest(saved.Policy), digests[i])
+		}
+	}
+	if a, b := must(fold.ReadSaved(must(s.SaveModel(ctx, "m", seqs[10])))), must(fold.ReadSaved(must(s.SaveModel(ctx, "m", 0)))); a.Learned >= b.Learned {
+		t.Errorf("it had learned %d then, %d now", a.Learned, b.Learned)
+	}
+	s.past.Base.Store(seqs[3])
+	if _, err := s.SaveModel(ctx, "m", seqs[2]); CodeOf(err) != Gone {
+		t.Errorf("a state before the base: %v", err)
+	}
+	if _, err := s.Decisions(ctx, "m", seqs[3], 10); CodeOf(err) != Gone {
+		t.Errorf("decisions before the base: %v", err)
+	}
+	s.past.Base.Store(0)
+	if _, err := s.SaveModel(ctx, "m", 1_000_000); CodeOf(err) != Invalid {
+		t.Errorf("a state of the future: %v", err)
+	}
+}
