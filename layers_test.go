@@ -26,6 +26,7 @@ var layers = map[string]string{
 	"internal/rows":         "",
 	"internal/powerfs":      "",
 	"internal/paged":        "",
+	"internal/mutate":       "internal/stats",
 	"internal/members":      "rng internal/linalg internal/cpu",
 	"internal/lockstep":     "rng bandit internal/linalg",
 	"actionset":             "rng bandit spec internal/linalg",

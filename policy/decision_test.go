@@ -3,6 +3,7 @@ package policy_test
 import (
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -58,13 +59,22 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 //     comparisons at once (2.24 standard errors), is within 5 % of Thompson sampling's regret;
 //   - on the ball the key "round" in place of "decision" must be found to differ.
 //
-// TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 40 000 runs of the arms with T = 3000 and
-// 1000 of the ball of dimension 50 with batches of 250, T = 1000. Otherwise 200 runs of each, smaller, and
+// TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 40 000 runs of the arms with T = 3000,
+// 1000 of the ball of dimension 50 with batches of 250, T = 1000, and 1500 of ten arms with T = 20 000; its value may be the
+// name of one of them. Otherwise 200 runs of each, smaller, and
 // the interval is only required to meet ±5 %.
 func TestDecisionKeyEquivalence(t *testing.T) {
 	long := os.Getenv("TROUPE_RECORD") != ""
 	arms := func(i uint64) *world {
 		return &world{d: 2, key: rng.NewKey(i), theta: []float64{0.5, 0.2}, arms: [][]float64{{1, 0}, {0, 1}}}
+	}
+	ten := func(i uint64) *world { // three arms near the best, seven far from it: there epoch keys explore less
+		w := &world{d: 10, key: rng.NewKey(i), theta: []float64{0.5, 0.48, 0.46, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3}}
+		for k := range 10 {
+			w.arms = append(w.arms, make([]float64, 10))
+			w.arms[k][k] = 1
+		}
+		return w
 	}
 	ball := func(d int) func(i uint64) *world {
 		return func(i uint64) *world {
@@ -89,6 +99,10 @@ func TestDecisionKeyEquivalence(t *testing.T) {
 		settings = []setting{
 			{"ball, batches", ball(50), 1, 1000, 250, 1000, true},
 			{"two arms", arms, 0.1, 3000, 1, 40_000, false},
+			{"ten arms", ten, 1, 20_000, 1, 1500, false},
+		}
+		if only := os.Getenv("TROUPE_RECORD"); only != "1" {
+			settings = slices.DeleteFunc(settings, func(s setting) bool { return s.name != only })
 		}
 	}
 	for _, s := range settings {
