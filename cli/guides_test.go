@@ -57,7 +57,7 @@ func TestGuides(t *testing.T) {
 		wants []string // in what the commands print
 	}{
 		{"README.md", []string{`"status":"accepted"`, `"kind":"decision"`, "regret"}},
-		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf"}},
+		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf", "lower bound 20 arms: "}},
 		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},

@@ -2,15 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"troupe/dataset"
 	"troupe/report"
 	"troupe/report/chart"
 	"troupe/sim"
@@ -18,7 +21,8 @@ import (
 )
 
 func reportCommand(kinds sim.Catalogue) *cobra.Command {
-	var noFigures bool
+	var noFigures, lower bool
+	var data string
 	var out, color string
 	var sizes []string
 	c := &cobra.Command{
@@ -33,6 +37,7 @@ from the first to the second, paired by replication. The page is compare.html in
 		Example: `  troupe report runs/size
   troupe report runs/size --no-figures
   troupe report runs/size --size column,slide
+  troupe report runs/size --lower-bound
   troupe report runs/before runs/after`,
 		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +46,9 @@ from the first to the second, paired by replication. The page is compare.html in
 			}
 			t := newTerminal(cmd.OutOrStdout(), color)
 			if len(args) == 2 {
+				if lower {
+					return misuse(errors.New("--lower-bound is for the figures of one directory"))
+				}
 				if len(sizes) > 0 {
 					return misuse(errors.New("--size is for the figures of one directory"))
 				}
@@ -63,7 +71,13 @@ from the first to the second, paired by replication. The page is compare.html in
 			if err != nil {
 				return err
 			}
-			paths, err := report.Write(run, args[0], report.Options{NoFigures: noFigures, Sizes: more})
+			var bounds []report.Bound
+			if lower {
+				if bounds, err = lowerBounds(cmd.Context(), t, run, data, kinds); err != nil {
+					return err
+				}
+			}
+			paths, err := report.Write(run, args[0], report.Options{NoFigures: noFigures, Sizes: more, Bounds: bounds})
 			if err != nil {
 				return err
 			}
@@ -80,6 +94,8 @@ from the first to the second, paired by replication. The page is compare.html in
 		},
 	}
 	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
+	c.Flags().BoolVar(&lower, "lower-bound", false, "add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
+	c.Flags().StringVar(&data, "data", "", "data file, or the directory in which the spec's data files are (for --lower-bound)")
 	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
 	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string
@@ -100,6 +116,34 @@ func collect(dir string, kinds sim.Catalogue) error {
 		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
 	}
 	return sim.Collect(dir, kinds)
+}
+
+// lowerBounds computes and prints the lower bounds of the instances of a run, as curves of its figures.
+func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound, error) {
+	x, err := sim.Parse(filepath.Join(run.Dir, sim.ManifestFile), run.Manifest.Spec, kinds)
+	if err != nil {
+		return nil, err
+	}
+	all, err := sim.InstanceLowers(ctx, x, &dataset.Source{Override: data})
+	if err != nil {
+		return nil, err
+	}
+	var out []report.Bound
+	for e, l := range all {
+		if l.Why != "" {
+			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
+			continue
+		}
+		b := report.Bound{Env: l.Environment, Label: "Lattimore & Szepesvári 2017", Name: fmt.Sprintf("asymptotic lower bound %.4g log t, mean of %s", l.Mean, many(l.N, "instance"))}
+		for _, round := range run.Envs[e].Rounds {
+			b.Rounds, b.Values = append(b.Rounds, round), append(b.Values, l.Mean*math.Log(float64(round)))
+		}
+		fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of duality are at most %.1g of it. It holds for T → ∞: a policy may be below it at this T.",
+			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), many(l.N, "instance"), l.Gap)), 12))
+		out = append(out, b)
+	}
+	fmt.Fprintln(t.w)
+	return out, nil
 }
 
 // sizesOf looks up the sizes of --size. The size text is in figures/ already.
