@@ -3,15 +3,19 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -416,3 +420,80 @@ type blank struct {
 func (w *blank) Header() http.Header         { return w.header }
 func (w *blank) Write(b []byte) (int, error) { return len(b), nil }
 func (w *blank) WriteHeader(s int)           { w.status = max(w.status, s) }
+
+// TestHotBuffers: many callers at once, whose buffers are used again, on a real server: what is recorded of each decision is what its own
+// caller sent, by lists, packed and in batches, with the id of the action that it was.
+func TestHotBuffers(t *testing.T) {
+	e, s := newReal(t, Options{})
+	config := serve.DefaultConfig("m")
+	config.Dim = 2
+	must(s.CreateModel(t.Context(), config, ""))
+	type sent struct {
+		event string
+		at    int // of the action
+		id    string
+		x     [2]float64
+	}
+	var mu sync.Mutex
+	var all []sent
+	var callers sync.WaitGroup
+	for c := range 8 {
+		callers.Go(func() {
+			for n := range 40 {
+				base := float64(c*40+n) / 1000
+				x := func(b, i int) [2]float64 { return [2]float64{base + float64(b)/8000, float64(i) / 8} }
+				request := func(b int) string {
+					ids := fmt.Sprintf(`["c%d-%d-%d-0","c%d-%d-%d-1"]`, c, n, b, c, n, b)
+					if n%2 == 0 {
+						var raw []byte
+						for i := range 2 {
+							for _, v := range x(b, i) {
+								raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(v))
+							}
+						}
+						return fmt.Sprintf(`{"packed":{"dtype":"float64","shape":[2,2],"data":"%s"},"ids":%s}`, base64.StdEncoding.EncodeToString(raw), ids)
+					}
+					var actions []string
+					for i := range 2 {
+						actions = append(actions, fmt.Sprintf(`{"features":[%v,%v],"id":"c%d-%d-%d-%d"}`, x(b, i)[0], x(b, i)[1], c, n, b, i))
+					}
+					return `{"actions":[` + strings.Join(actions, ",") + `]}`
+				}
+				var ds []serve.Decision
+				if n%4 < 2 {
+					var d serve.Decision
+					if err := json.Unmarshal([]byte(e.do("POST", "/v1/models/m:decide", request(0)).body), &d); err != nil {
+						t.Error(err)
+						return
+					}
+					ds = append(ds, d)
+				} else {
+					var answers batchAnswers
+					body := fmt.Sprintf(`{"requests":[%s,%s,%s]}`, request(0), request(1), request(2))
+					if err := json.Unmarshal([]byte(e.do("POST", "/v1/models/m:decideBatch", body).body), &answers); err != nil {
+						t.Error(err)
+						return
+					}
+					for _, a := range answers.Results {
+						ds = append(ds, *a.Decision)
+					}
+				}
+				mu.Lock()
+				for b, d := range ds {
+					all = append(all, sent{d.EventID, d.Action.Index, fmt.Sprintf("c%d-%d-%d-%d", c, n, b, d.Action.Index), x(b, d.Action.Index)})
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	if len(all) != 8*(20+20*3) {
+		t.Fatalf("%d decisions", len(all))
+	}
+	for _, want := range all {
+		got := must(s.Event(t.Context(), want.event))
+		if got.Action.ID != want.id || got.Action.Index != want.at || len(got.Decision.X) != 2 || got.Decision.X[0] != want.x[0] || got.Decision.X[1] != want.x[1] {
+			t.Fatalf("recorded is %+v with %v, sent was %+v", got.Action, got.Decision.X, want)
+		}
+	}
+}
