@@ -53,7 +53,7 @@ func BenchmarkDecide(b *testing.B) {
 			defer s.Close(ctx)
 			config := `{"id": "m", "policy": {"kind": "ensemble", "m": 32}, "log_candidates": "none", "dim": 32}`
 			if form == "named" {
-				config = `{"id": "m", "policy": {"kind": "ensemble", "m": 32}, "log_candidates": "none"}`
+				config = `{"id": "m", "log_candidates": "none"}` // the default: hashed features
 			}
 			edge := must(New(s, Options{}))
 			post := func(path string, body []byte, status int) {
