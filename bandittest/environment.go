@@ -125,7 +125,7 @@ func (c *environmentTest) round(t int, key rng.Key, world, twin bandit.Environme
 		}
 		if s, ok := world.(bandit.Settler); ok {
 			if ys, rs, err := s.Settle(a, pay); err != nil || ys != y || rs != r {
-				return fmt.Errorf("Settle gives reward %v and regret %v, error %v; Reward and Regret give %v and %v", ys, rs, err, y, r)
+				return fmt.Errorf("method Settle gives reward %v and regret %v, error %v; Reward and Regret give %v and %v", ys, rs, err, y, r)
 			}
 		}
 		regrets[i] = r

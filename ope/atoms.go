@@ -29,9 +29,9 @@ type dictionary struct {
 // dictionaryOf takes the atoms that were seen in most lists, those that say something: not the same in every list.
 func dictionaryOf(lists [][]feature.Atom, most int) dictionary {
 	type seen struct {
-		n           int
-		low, high   float64
-		first, last int
+		n         int
+		low, high float64
+		last      int
 	}
 	all := map[uint64]*seen{}
 	for i, l := range lists {
