@@ -47,6 +47,8 @@ type serveFlags struct {
 	connections, open   int
 	timeout, drain      time.Duration
 	readyFile           string
+	cluster             string
+	listens             bool // --listen was given
 }
 
 func serveCommand() *cobra.Command {
@@ -69,12 +71,21 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
   troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.listens = cmd.Flags().Changed("listen")
+			if f.cluster != "" {
+				for _, name := range []string{"keep", "keep-bytes", "log-version"} {
+					if cmd.Flags().Changed(name) {
+						return misuse(fmt.Errorf("--%s does not go with --cluster: the log of a cluster is not trimmed yet, and has the newest version", name))
+					}
+				}
+			}
 			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
+	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that of three or five nodes")
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
 	fl.StringVar(&f.personalizer, "personalizer", "", "name of the model behind /personalizer/v1.0; it is made when it does not exist")
@@ -155,6 +166,10 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err != nil {
 		return misuse(err)
 	}
+	node, err := newClusterServer(&f, logger)
+	if err != nil {
+		return misuse(err)
+	}
 	if err := checkExposure(f, keys != nil, certs != nil); err != nil {
 		return misuse(err)
 	}
@@ -173,15 +188,29 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err != nil {
 		return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
 	}
-	defer listener.Close()
+	defer func() { listener.Close() }()
 
-	server, err := serve.Open(ctx, serve.Options{
+	options := serve.Options{
 		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
 		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
-	})
+	}
+	if node != nil {
+		defer func() { err = errors.Join(err, node.close()) }()
+		// Joining takes seconds. Callers whose connection is refused go to another node at once.
+		if _, ok := socketPath(f.listen); !ok {
+			f.listen = listener.Addr().String()
+		}
+		if err := listener.Close(); err != nil {
+			return err
+		}
+		if err := node.open(ctx, &options); err != nil {
+			return openError(f.data, err)
+		}
+	}
+	server, err := serve.Open(ctx, options)
 	if err != nil {
 		return openError(f.data, err)
 	}
@@ -226,6 +255,11 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err != nil {
 		return err
 	}
+	if node != nil {
+		if listener, err = listen(f.listen); err != nil {
+			return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
+		}
+	}
 	hs := edge.Server()
 	scheme := "http"
 	if certs != nil {
@@ -263,6 +297,9 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	logger.Info("draining", "at most", f.drain)
 	end, cancelEnd := context.WithTimeout(context.Background(), f.drain)
 	defer cancelEnd()
+	if node != nil { // while calls are still answered
+		node.handOver(end)
+	}
 	if err := hs.Shutdown(end); err != nil {
 		logger.Warn("requests were cut off", "error", err.Error())
 		hs.Close()
@@ -318,8 +355,9 @@ func openError(dir string, err error) error {
 	var damaged *eventlog.DamagedError
 	var chain *eventlog.ChainError
 	var gap *eventlog.GapError
+	var other *eventlog.OtherKindError
 	switch {
-	case errors.As(err, &locked):
+	case errors.As(err, &locked), errors.As(err, &other):
 		return misuse(err)
 	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):
 		return fmt.Errorf("%w\nnothing was changed; see troupe log verify %s", err, dir)
@@ -532,7 +570,10 @@ func ensureModels(ctx context.Context, s serve.Service, configs []wantedModel, k
 			if string(was) == string(is) {
 				continue
 			}
-			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c.ModelConfig, "models-file"); err != nil {
+			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c.ModelConfig, "models-file"); serve.CodeOf(err) == serve.Conflict && s.Health().Cluster != nil {
+				logger.Info("model configured by another node", "model", c.ID)
+				continue
+			} else if err != nil {
 				return fmt.Errorf("model %s: %w", c.ID, err)
 			}
 			logger.Info("model configured", "model", c.ID, "version", m.ConfigVersion)
@@ -541,6 +582,10 @@ func ensureModels(ctx context.Context, s serve.Service, configs []wantedModel, k
 				_, err = s.CreateModelFrom(ctx, c.ID, c.start, "models-file")
 			} else {
 				_, err = s.CreateModel(ctx, c.ModelConfig, "models-file")
+			}
+			if serve.CodeOf(err) == serve.Conflict && s.Health().Cluster != nil {
+				logger.Info("model created by another node", "model", c.ID)
+				continue
 			}
 			if err != nil {
 				return fmt.Errorf("model %s: %w", c.ID, err)

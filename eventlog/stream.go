@@ -50,6 +50,8 @@ type Stream struct {
 const (
 	streamHeartbeat = 500 * time.Millisecond // the least that the client allows
 	streamWait      = 5 * time.Second        // for an answer of the API
+	apiTry          = time.Second            // for one of several tries
+	pollEvery       = 20 * time.Millisecond
 	firstRetry      = 50 * time.Millisecond
 	lastRetry       = time.Second
 	holeTries       = 8 // at the leader, before a hole is one
@@ -170,7 +172,7 @@ func (l *Stream) Info(ctx context.Context, shard uint16) (Info, error) {
 }
 
 func (l *Stream) info(ctx context.Context, shard uint16) (Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, streamWait)
+	ctx, cancel := context.WithTimeout(ctx, apiTry) // without a leader there is no answer at all
 	defer cancel()
 	info, err := l.streams[shard].Info(ctx)
 	if err != nil {
@@ -279,21 +281,41 @@ func (l *Stream) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 // whether the reader wants more, and why the session has ended; a *GapError when the leader has later entries and
 // not this one.
 func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield func(Entry, error) bool) (next uint64, more bool, err error) {
-	tctx, cancel := context.WithTimeout(ctx, streamWait)
-	defer cancel()
-	info, err := l.info(tctx, shard)
+	info, err := l.info(ctx, shard)
 	if err != nil {
 		return from, true, err
 	}
 	if from < info.First {
 		return from, false, l.tell(yield, &GapError{shard, from, info.First - 1})
 	}
-	consumer, err := l.streams[shard].CreateConsumer(tctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, AckPolicy: jetstream.AckNonePolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: 10 * time.Second,
-	})
-	if err != nil {
-		return from, true, fmt.Errorf("consumer: %w", err)
+	sctx, end := context.WithCancel(ctx)
+	defer end()
+	made := make(chan jetstream.Consumer, 1)
+	start := from
+	l.calls.Go(func() { l.makeConsumer(sctx, shard, start, made) })
+	var consumer jetstream.Consumer
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for consumer == nil {
+		select {
+		case <-ctx.Done():
+			return from, true, ctx.Err()
+		case consumer = <-made:
+		case <-poll.C:
+			// The engine's meta group makes consumers, and may be electing. Entries are there meanwhile.
+			for {
+				tctx, cancel := context.WithTimeout(ctx, streamHeartbeat)
+				m, err := l.streams[shard].GetMsg(tctx, from)
+				cancel()
+				if err != nil || m.Sequence != from {
+					break
+				}
+				if !yield(Entry{from, m.Data}, nil) {
+					return from, false, nil
+				}
+				from++
+			}
+		}
 	}
 	defer func() {
 		// Nobody else has its name. Servers that are away drop it by themselves.
@@ -316,8 +338,8 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		switch {
 		case err != nil:
 			return from, true, fmt.Errorf("consumer: %w", err)
-		case meta.Sequence.Stream < from:
-			return from, true, fmt.Errorf("consumer: entry %d comes for %d", meta.Sequence.Stream, from)
+		case meta.Sequence.Stream < from: // it was polled
+			continue
 		case meta.Sequence.Stream > from:
 			// A message was dropped on its way, or this replica does not have it: #7549 of the engine.
 			tctx, cancel := context.WithTimeout(ctx, streamWait)
@@ -337,6 +359,25 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 			return from, false, nil
 		}
 		from++
+	}
+}
+
+// makeConsumer makes a consumer from an entry on, as soon as the engine does.
+func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64, made chan<- jetstream.Consumer) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		tctx, cancel := context.WithTimeout(ctx, apiTry)
+		c, err := l.streams[shard].CreateConsumer(tctx, jetstream.ConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, AckPolicy: jetstream.AckNonePolicy,
+			MemoryStorage: true, Replicas: 1, InactiveThreshold: 10 * time.Second,
+		})
+		cancel()
+		if err == nil {
+			made <- c
+			return
+		}
+		if !pause(ctx, wait) {
+			return
+		}
 	}
 }
 
@@ -431,6 +472,15 @@ func (l *Stream) StepDown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// HandOver is StepDown when the server of the connection leads, otherwise nothing.
+func (l *Stream) HandOver(ctx context.Context) error {
+	replicas, err := l.Replicas(ctx)
+	if err != nil || len(replicas) < 2 || replicas[0].Name != l.nc.ConnectedServerName() {
+		return err
+	}
+	return l.StepDown(ctx)
 }
 
 // Close ends the calls under way. Appends that are interrupted have an unknown outcome. It waits for every Read to

@@ -216,7 +216,7 @@ type Labels struct {
 // has none, and that is no error; keys that cannot be read are.
 func ReadLabels(dir string) (Labels, error) {
 	l := Labels{Names: map[eventlog.ID]string{}}
-	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, KeyFile)); err == nil {
 		if l.keys, err = loadKeys(dir, false); err != nil {
 			return l, err
 		}

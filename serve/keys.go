@@ -15,11 +15,11 @@ import (
 	"troupe/serve/fold"
 )
 
-// keyFile is keys.json: {"current": 1, "keys": {"1": "base64"}, "check": "16 hexadecimal digits"}, mode
+// KeyFile is keys.json: {"current": 1, "keys": {"1": "base64"}, "check": "16 hexadecimal digits"}, mode
 // 0600. Without it the ids that were given out before are not recognised, so it belongs to every
 // backup, and a log with entries is not opened without it or with another one by accident: check is the
 // first half of the SHA-256 of the rest. {} in its place asks for new keys.
-const keyFile = "keys.json"
+const KeyFile = "keys.json"
 
 type keyText struct {
 	Current byte            `json:"current"`
@@ -40,7 +40,7 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 	if dir == "" {
 		return eventlog.IDKeys{}, errors.New("serve: Keys is empty and there is no Dir to keep them in")
 	}
-	name := filepath.Join(dir, keyFile)
+	name := filepath.Join(dir, KeyFile)
 	fail := func(format string, a ...any) (eventlog.IDKeys, error) {
 		return eventlog.IDKeys{}, fmt.Errorf("%s: %w: without it no event id that was given out is recognised; restore it from a backup, or put {} in its place to begin with new keys",
 			name, fmt.Errorf(format, a...))
@@ -54,30 +54,56 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 		return eventlog.IDKeys{}, err
 	}
 	if missing || string(bytes.TrimSpace(b)) == "{}" {
-		t := keyText{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}
-		rand.Read(t.Keys[1]) // never fails: crypto/rand ends the program first
-		if t.Check, err = t.sum(); err == nil {
-			b, err = json.Marshal(t)
-		}
-		if err == nil {
-			err = fold.WriteDurable(dir, keyFile, append(b, '\n'))
+		if b, err = NewKeys(); err == nil {
+			err = fold.WriteDurable(dir, KeyFile, b)
 		}
 		if err != nil {
 			return eventlog.IDKeys{}, err
 		}
 	}
+	k, err := parseKeyFile(b)
+	if err != nil {
+		return fail("%w", err)
+	}
+	return k, nil
+}
+
+// NewKeys returns the contents of a KeyFile with a new key.
+func NewKeys() ([]byte, error) {
+	t := keyText{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}
+	rand.Read(t.Keys[1]) // never fails: crypto/rand ends the program first
+	var err error
+	if t.Check, err = t.sum(); err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(t)
+	return append(b, '\n'), err
+}
+
+// ReadKeys reads the KeyFile of a directory, which must be there: for the nodes of a cluster, which have one.
+func ReadKeys(dir string) (eventlog.IDKeys, error) {
+	name := filepath.Join(dir, KeyFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return eventlog.IDKeys{}, err
+	}
+	k, err := parseKeyFile(b)
+	if err != nil {
+		return k, fmt.Errorf("%s: %w", name, err)
+	}
+	return k, nil
+}
+
+func parseKeyFile(b []byte) (eventlog.IDKeys, error) {
 	var t keyText
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&t); err != nil {
-		return fail("%w", err)
+		return eventlog.IDKeys{}, err
 	}
 	if sum, err := t.sum(); err != nil || t.Check != "" && t.Check != sum {
-		return fail("it is damaged: check is %q, the keys have %q", t.Check, sum)
+		return eventlog.IDKeys{}, fmt.Errorf("it is damaged: check is %q, the keys have %q", t.Check, sum)
 	}
 	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys}
-	if err := k.Check(); err != nil {
-		return fail("%w", err)
-	}
-	return k, nil
+	return k, k.Check()
 }

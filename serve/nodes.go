@@ -29,6 +29,7 @@ type Cluster struct {
 const (
 	nodeLive   = 3 * time.Second // a node without a checkpoint for longer is not live
 	contactFor = 5 * time.Second // without a checkpoint of its own for longer, a node is cut off
+	closeWait  = 2 * time.Second // for what a node has not stored when it closes
 	clockOff   = time.Second     // from the median of the live nodes; beyond it a node is not ready
 )
 
@@ -39,9 +40,12 @@ type nodes struct {
 	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
 	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
 
-	opened time.Time // for the monotonic clock
-	mu     sync.Mutex
-	heard  map[string]heard
+	drained atomic.Bool
+
+	opened   time.Time // for the monotonic clock
+	mu       sync.Mutex
+	heard    map[string]heard
+	replicas []eventlog.Replica
 }
 
 // heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
@@ -106,6 +110,13 @@ func (s *Server) hear(d eventlog.Delivery) (concerns bool) {
 		return false
 	}
 	own := d.Epoch == s.committer.Epoch()
+	if own { // it was sealed by this clock
+		n := s.nodes
+		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
+		if at := int64(time.Since(n.opened) - age); at > n.contact.Load() {
+			n.contact.Store(at)
+		}
+	}
 	for i, r := range d.Events() {
 		switch r := r.(type) {
 		case *eventlog.Checkpoint:
@@ -210,6 +221,9 @@ func (n *nodes) silence() time.Duration {
 
 // cutOff is the error of calls while the node has no contact to a majority.
 func (n *nodes) cutOff() error {
+	if n.drained.Load() {
+		return errDrained
+	}
 	if d := n.silence(); d > contactFor {
 		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for %.0f s", d.Seconds()), RetryAfter: time.Second}
 	}
@@ -224,9 +238,20 @@ func (s *Server) nodeLoop() {
 	for {
 		at := time.Since(n.opened)
 		if err := s.checkpoint(); err == nil {
-			n.contact.Store(int64(at))
+			n.contact.Store(max(int64(at), n.contact.Load()))
 		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
+		}
+		if l, ok := s.log.(interface {
+			Replicas(context.Context) ([]eventlog.Replica, error)
+		}); ok {
+			ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
+			if r, err := l.Replicas(ctx); err == nil {
+				n.mu.Lock()
+				n.replicas = r
+				n.mu.Unlock()
+			}
+			cancel()
 		}
 		select {
 		case <-s.ctx.Done():
@@ -237,6 +262,32 @@ func (s *Server) nodeLoop() {
 		}
 	}
 }
+
+// Drain prepares the stop of a node: another one leads the log, new calls are refused with Unavailable, and it
+// returns when those under way are answered, or when ctx ends. Only a new start takes calls again.
+func (s *Server) Drain(ctx context.Context) error {
+	if s.nodes == nil {
+		return errorf(Conflict, "this server is no node of a cluster")
+	}
+	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
+		if err := l.HandOver(ctx); err != nil {
+			return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
+		}
+	}
+	s.nodes.drained.Store(true)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.calls.n.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return &Error{Code: Unavailable, Want: "calls are still under way", RetryAfter: time.Second, Err: ctx.Err()}
+		}
+	}
+	return nil
+}
+
+var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may be stopped; call another one", RetryAfter: time.Second}
 
 // checkpoint writes one, and the members before the first, and waits until it is applied here.
 func (s *Server) checkpoint() error {
@@ -308,6 +359,10 @@ type ClusterHealth struct {
 	Clock float64      `json:"clock_seconds"`
 	Keys  eventlog.ID  `json:"keys"` // fingerprint
 	Nodes []NodeHealth `json:"nodes"`
+	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
+	Replicas []eventlog.Replica `json:"replicas,omitempty"`
+	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
+	Drained  bool               `json:"drained,omitempty"`
 }
 
 // NodeHealth is a node as its checkpoints say.
@@ -325,12 +380,15 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	if n == nil {
 		return nil
 	}
-	out := &ClusterHealth{Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print}
+	out := &ClusterHealth{
+		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print, Void: s.committer.Stats().Void, Drained: n.drained.Load(),
+	}
 	s.mu.RLock()
 	list := s.fold.Nodes()
 	s.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	out.Replicas = n.replicas
 	for _, x := range list {
 		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable}
 		if at, ok := n.heard[x.Name]; ok {

@@ -475,7 +475,7 @@ func TestKeysFile(t *testing.T) {
 	if got, err := b.Parse(a.Format(id)); err != nil || got != id {
 		t.Fatalf("%+v %v", got, err)
 	}
-	name := filepath.Join(dir, keyFile)
+	name := filepath.Join(dir, KeyFile)
 	if info := must(os.Stat(name)); info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v", info.Mode())
 	}
@@ -484,7 +484,7 @@ func TestKeysFile(t *testing.T) {
 	}
 	refused := func(what, word string) {
 		t.Helper()
-		if _, err := loadKeys(dir, false); err == nil || !strings.Contains(err.Error(), keyFile) || !strings.Contains(err.Error(), word) {
+		if _, err := loadKeys(dir, false); err == nil || !strings.Contains(err.Error(), KeyFile) || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: error %v, want %q in it", what, err, word)
 		}
 	}

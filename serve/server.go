@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.nodes.rolling.Store(&eventlog.Head{})
 		s.nodes.advance(s.chain)
 		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
+		c.Try = cmp.Or(c.Try, 2*time.Second) // a leader that is gone does not answer
 		c.Head = s.nodes.appliedHead()
 	}
 	if c.Batch == 0 {
@@ -349,7 +351,16 @@ func (s *Server) settle() {
 func (s *Server) close(ctx context.Context) error {
 	s.drain(ctx)
 	s.windows.stop()
-	err := s.committer.Close(ctx)
+	last := ctx
+	if s.nodes != nil { // the calls are answered; what may be under way is a checkpoint of a node that reaches no majority
+		var cancel context.CancelFunc
+		last, cancel = context.WithTimeout(ctx, closeWait)
+		defer cancel()
+	}
+	err := s.committer.Close(last)
+	if s.nodes != nil && errors.Is(err, eventlog.ErrStopped) && s.nodes.silence() > closeWait {
+		err = nil // see above
+	}
 	head := s.committer.Stats().Head.Seq
 	if _, e := s.progress.until(ctx, head); e != nil {
 		err = errors.Join(err, e)

@@ -84,6 +84,9 @@ type Service interface {
 	// of it until the end of the log.
 	Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error)
 
+	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
+	// way are answered when it returns. Conflict on a single machine.
+	Drain(ctx context.Context) error
 	// Health is for readyz, metrics and the status page. It never waits for the disk.
 	Health() Health
 }

@@ -292,6 +292,8 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
+	e.do("POST", "/v1/cluster:drain", "").want(t, "drain of a single machine", 409, "conflict")
+	delete(all, "drain")
 	for id := range all {
 		t.Errorf("the operation %s was not tried", id)
 	}

@@ -118,6 +118,7 @@ var healthNumbers = []number[serve.Health]{
 	{"troupe_commit_events_total", "Records in them.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Events) }},
 	{"troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Retries) }},
 	{"troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Refused) }},
+	{"troupe_commit_void_total", "Batches that a cluster stored too late to count.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Void) }},
 	{"troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }},
 	{"troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }},
 	{"troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }},
@@ -163,9 +164,33 @@ func newServiceCollector(a *API) serviceCollector {
 	return c
 }
 
+// What a node of a cluster says of itself and of the others.
+var (
+	contactDesc = prometheus.NewDesc("troupe_cluster_contact_seconds", "Since this node last reached a majority of the cluster.", nil, nil)
+	clockDesc   = prometheus.NewDesc("troupe_cluster_clock_seconds", "This node's clock less the median of the nodes'.", nil, nil)
+	leaderDesc  = prometheus.NewDesc("troupe_cluster_leader", "1 for the node that leads the log.", []string{"node"}, nil)
+	liveDesc    = prometheus.NewDesc("troupe_cluster_node_live", "1 when the node wrote a checkpoint in the last 3 s.", []string{"node"}, nil)
+	nodeDesc    = prometheus.NewDesc("troupe_cluster_node_applied_seq", "The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
+)
+
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, nodeDesc) {
 		out <- d
+	}
+}
+
+func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(contactDesc, x.Contact)
+	gauge(clockDesc, x.Clock)
+	for _, r := range x.Replicas {
+		gauge(leaderDesc, one(r.Leader), r.Name)
+	}
+	for _, n := range x.Nodes {
+		gauge(liveDesc, one(n.Live), n.Name)
+		gauge(nodeDesc, float64(n.Applied), n.Name)
 	}
 }
 
@@ -173,6 +198,9 @@ func (c serviceCollector) Collect(out chan<- prometheus.Metric) {
 	h := c.a.svc.Health()
 	for i, n := range healthNumbers {
 		out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&h))
+	}
+	if h.Cluster != nil {
+		c.cluster(h.Cluster, out)
 	}
 }
 

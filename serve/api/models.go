@@ -259,6 +259,13 @@ func (a *API) deleteModel(ctx context.Context, in *modelIn) (*struct{}, error) {
 	return nil, a.svc.DeleteModel(ctx, in.Model, caller(ctx))
 }
 
+func (a *API) drain(ctx context.Context, _ *struct{}) (*struct{}, error) {
+	if err := a.allow(ctx, Admin, ""); err != nil {
+		return nil, err
+	}
+	return nil, a.svc.Drain(ctx)
+}
+
 func (a *API) pauseModel(ctx context.Context, in *modelIn) (*modelOut, error) {
 	if err := a.allow(ctx, Admin, in.Model); err != nil {
 		return nil, err

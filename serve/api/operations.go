@@ -134,6 +134,12 @@ func (a *API) operations() []op {
 			summary: "Activate a deferred decision",
 			doc:     "From now on the event counts and its window runs to its end.",
 			route:   on(a.activate)},
+		// The server itself.
+		{id: "drain", method: "POST", path: "/v1/cluster:drain", scope: Admin, status: http.StatusNoContent,
+			summary: "Prepare a node for its stop",
+			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this one is. " +
+				"409 on a single machine.",
+			route: on(a.drain)},
 		// What is recorded.
 		{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read,
 			summary: "Read what is recorded of a decision",

@@ -72,8 +72,10 @@ type readiness struct {
 	Applied uint64 `json:"applied"`
 	Log     uint64 `json:"log"`
 	Lag     uint64 `json:"lag"`
-	// Durability says what 200 means.
+	// Durability says what 200 means: fsync on this machine's disk, or on the disks of a majority of the nodes.
 	Durability string `json:"durability"`
+	// Cluster is how this node sees the others.
+	Cluster *serve.ClusterHealth `json:"cluster,omitempty"`
 }
 
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +86,14 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, "fsync"})
+	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h), h.Cluster})
+}
+
+func durability(h serve.Health) string {
+	if h.Cluster != nil {
+		return "majority"
+	}
+	return "fsync"
 }
 
 func writePage(w http.ResponseWriter, page []byte) {
@@ -367,7 +376,7 @@ type (
 
 // docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
 func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
-	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
+	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"cluster", "Cluster", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
 	for _, path := range sortedKeys(doc.Paths) {
 		item := doc.Paths[path]
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {

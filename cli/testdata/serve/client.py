@@ -82,6 +82,8 @@ status, r, _ = call("GET", "/v1/events/" + ids[0])
 expect(status == 200 and r["action"]["id"] in "abc" and r["status"] == "rewarded", (status, r))
 status, r, _ = call("POST", "/v1/events/%s:replay" % ids[0])
 expect(status == 200 and r["equal"], (status, r))
+status, p, _ = call("POST", "/v1/cluster:drain")
+expect(status == 409 and p["code"] == "conflict", (status, p))  # a single machine is not drained
 seq = call("GET", "/v1/models/python/state")[1]["seq"]
 status, _, headers = call("POST", "/v1/models/python/actions", {"actions": actions})
 expect(status == 200, status)

@@ -1,0 +1,414 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/eventlog"
+	"troupe/serve"
+	"troupe/spec"
+)
+
+func clusterCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cluster",
+		Short: "Several servers with one log: files, state, planned stops",
+		Long: `Three or five servers share one log. Any of them decides and takes rewards; when a machine is gone
+the others go on after some seconds, and nothing that was answered is lost. docs/guide/cluster.md
+has the way.`,
+		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
+  troupe serve --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
+  troupe cluster status --cluster cluster/a.example/cluster.toml`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand())
+	return c
+}
+
+func clusterInitCommand() *cobra.Command {
+	var nodes []string
+	var out string
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Make the files of a new cluster, a folder for each node",
+		Long: `Writes a folder for each node: cluster.toml, the certificate of the cluster's authority, the
+node's own certificate and key, and keys.json, the same for all, which signs event ids. Copy each
+folder to its machine, and keep it secret. The authority's key is not kept: certificates are valid
+for ten years.
+
+A node is NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT. PORT is for the other
+nodes, CALLERPORT for callers.`,
+		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
+  troupe cluster init --nodes a=127.0.0.1:7421/8081,b=127.0.0.1:7422/8082,c=127.0.0.1:7423/8083 --out cluster`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := parseNodes(nodes)
+			if err != nil {
+				return misuse(err)
+			}
+			cluster, err := makeCluster(out, list)
+			if err != nil {
+				return misuse(err)
+			}
+			w := cmd.OutOrStdout()
+			fmt.Fprintf(w, "%s: %d nodes in %s\n", cluster.Cluster, len(list), out)
+			for _, n := range list {
+				fmt.Fprintf(w, "on %s: troupe serve --cluster %s --data DIR\n", n.Name, filepath.Join(out, n.Name, clusterFile))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three or five, separated by commas")
+	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
+	return c
+}
+
+// clusterServer is a node of a cluster in this process.
+type clusterServer struct {
+	config *clusterConfig
+	flags  *serveFlags
+	keys   eventlog.IDKeys
+	node   *eventlog.Node
+	stream *eventlog.Stream
+	logger *slog.Logger
+}
+
+// newClusterServer reads what --cluster names, nil without it, and sets --listen when it was not given.
+func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error) {
+	if f.cluster == "" {
+		return nil, nil
+	}
+	c := &clusterServer{flags: f, logger: logger}
+	var err error
+	if c.config, err = readCluster(f.cluster); err != nil {
+		return nil, err
+	}
+	if c.keys, err = serve.ReadKeys(c.config.folder()); err != nil {
+		return nil, err
+	}
+	if _, err := c.config.tls(); err != nil {
+		return nil, err
+	}
+	address := c.config.self().Address
+	l, err := net.Listen("tcp", address) // the engine would only log it
+	if err != nil {
+		return nil, fmt.Errorf("%s: address %s of node %s: %w", f.cluster, address, c.config.Node, err)
+	}
+	l.Close()
+	if u, err := url.Parse(c.config.self().URL); err == nil && !f.listens && u.Port() != "" {
+		f.listen = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return c, nil
+}
+
+// open starts the node and waits until the cluster has a log.
+func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
+	tls, err := c.config.tls()
+	if err != nil {
+		return err
+	}
+	says := func(format string, a ...any) { c.logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
+	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
+		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
+		Routes: c.config.addresses(), TLS: tls, Logf: says,
+	})
+	if err != nil {
+		return err
+	}
+	waiting, stop := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { c.wait(waiting) })
+	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), eventlog.StreamOptions{
+		Replicas: len(c.config.Nodes), Create: c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: says,
+	})
+	stop()
+	told.Wait()
+	if err == nil {
+		err = c.node.Joined()
+	}
+	o.Log, o.Keys = c.stream, c.keys
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names()}
+	return err
+}
+
+// wait says which nodes are missing until the log is there.
+func (c *clusterServer) wait(ctx context.Context) {
+	since := time.Now()
+	tick := time.NewTicker(3 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		here := c.node.Peers()
+		missing := slices.DeleteFunc(c.config.names(), func(n string) bool { return n == c.config.Node || slices.Contains(here, n) })
+		what := "an election"
+		if len(missing) > 0 {
+			what = strings.Join(missing, ", ")
+		}
+		c.logger.Info("waiting", "for", what, "since", time.Since(since).Round(time.Second))
+	}
+}
+
+// handOver lets another node lead before this one stops.
+func (c *clusterServer) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // without a majority there is none to hand over to
+	defer cancel()
+	if err := c.stream.HandOver(ctx); err != nil {
+		c.logger.Warn("no other node leads yet", "error", err.Error())
+	}
+}
+
+func (c *clusterServer) close() error {
+	var errs []error
+	if c.stream != nil {
+		errs = append(errs, c.stream.Close())
+	}
+	if c.node != nil {
+		errs = append(errs, c.node.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// nodeStatus is what a node says at /readyz, or why it says nothing.
+type nodeStatus struct {
+	Name       string               `json:"name"`
+	URL        string               `json:"url"`
+	Error      string               `json:"error,omitempty"`
+	Ready      bool                 `json:"ready"`
+	Reason     string               `json:"reason,omitempty"`
+	Applied    uint64               `json:"applied"`
+	Leader     bool                 `json:"leader"`
+	Lag        uint64               `json:"lag"` // entries behind the newest one that any node has applied
+	Durability string               `json:"durability,omitempty"`
+	Cluster    *serve.ClusterHealth `json:"cluster,omitempty"`
+}
+
+// clusterStatus is what troupe cluster status prints.
+type clusterStatus struct {
+	Cluster string       `json:"cluster"`
+	Leader  string       `json:"leader,omitempty"`
+	Nodes   []nodeStatus `json:"nodes"`
+	// MayStop are the nodes of which one may be stopped without a pause for more than an election.
+	MayStop []string `json:"may_stop"`
+}
+
+// ask asks every node.
+func (c *clusterConfig) ask(ctx context.Context) clusterStatus {
+	s := clusterStatus{Cluster: c.Cluster, Nodes: make([]nodeStatus, len(c.Nodes)), MayStop: []string{}}
+	var wg sync.WaitGroup
+	for i, n := range c.Nodes {
+		wg.Go(func() { s.Nodes[i] = n.ask(ctx) })
+	}
+	wg.Wait()
+	newest, ready := uint64(0), 0
+	for _, n := range s.Nodes {
+		newest = max(newest, n.Applied)
+		if n.Ready {
+			ready++
+		}
+		if n.Ready && n.Cluster != nil {
+			for _, r := range n.Cluster.Replicas {
+				if r.Leader {
+					s.Leader = r.Name
+				}
+			}
+		}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Leader, n.Lag = n.Name == s.Leader, newest-n.Applied
+		if n.Error != "" {
+			n.Lag = 0
+		}
+		if left := ready; n.Ready && left-1 > len(c.Nodes)/2 || !n.Ready && ready > len(c.Nodes)/2 {
+			s.MayStop = append(s.MayStop, n.Name)
+		}
+	}
+	return s
+}
+
+func (n clusterNode) ask(ctx context.Context) nodeStatus {
+	s := nodeStatus{Name: n.Name, URL: n.URL}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/readyz", nil)
+	if err == nil {
+		var a *http.Response
+		if a, err = http.DefaultClient.Do(r); err == nil {
+			defer a.Body.Close()
+			err = json.NewDecoder(io.LimitReader(a.Body, 1<<20)).Decode(&s)
+		}
+	}
+	var e *url.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	if err != nil {
+		s.Error = err.Error()
+	} else if s.Cluster == nil || s.Cluster.Node != n.Name {
+		s.Ready, s.Error = false, "the server there is not this node"
+	}
+	s.Name, s.URL = n.Name, n.URL
+	return s
+}
+
+// print writes a status for people.
+func (s *clusterStatus) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tVOID\t")
+	for _, n := range s.Nodes {
+		if n.Error != "" {
+			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
+			continue
+		}
+		leader := ""
+		if n.Leader {
+			leader = "leads"
+		}
+		ready := "yes"
+		if !n.Ready {
+			ready = "no"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%d\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Void, n.Reason)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	text := "none: a majority would be missing"
+	if len(s.MayStop) > 0 {
+		text = strings.Join(s.MayStop, ", ")
+		if len(s.MayStop) > 1 {
+			text = "one of " + text
+		}
+	}
+	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
+	return err
+}
+
+const clusterFlagText = "cluster.toml of any node; without it the one that TROUPE_CLUSTER names"
+
+func readClusterFlag(file string) (*clusterConfig, error) {
+	if file == "" {
+		file = os.Getenv("TROUPE_CLUSTER")
+	}
+	if file == "" {
+		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set TROUPE_CLUSTER"))
+	}
+	c, err := readCluster(file)
+	if err != nil {
+		return nil, misuse(err)
+	}
+	return c, nil
+}
+
+func clusterStatusCommand() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the nodes, the leader, what each has applied, and what may be stopped now",
+		Long: `Asks every node at the url in cluster.toml. CONTACT is how long ago the node reached a majority,
+CLOCK how far its clock is ahead of the median, VOID how many of its batches were stored too late
+to count. The exit code is 1 when less than a majority is ready.`,
+		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
+  troupe cluster status --cluster cluster/a.example/cluster.toml --json`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := readClusterFlag(file)
+			if err != nil {
+				return err
+			}
+			s := config.ask(cmd.Context())
+			if asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				err = e.Encode(s)
+			} else {
+				err = s.print(cmd.OutOrStdout())
+			}
+			ready := 0
+			for _, n := range s.Nodes {
+				if n.Ready {
+					ready++
+				}
+			}
+			if err == nil && ready <= len(config.Nodes)/2 {
+				err = &silentError{exitFailed, errors.New("less than a majority is ready")}
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func clusterDrainCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Prepare a node for its stop: another one leads, its calls are answered, new ones refused",
+		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
+calls under way are answered. Then the process may be stopped; a new start takes calls again. A
+node that gets SIGTERM does the same by itself. The command refuses when the other nodes are no
+majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
+		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := readClusterFlag(file)
+			if err != nil {
+				return err
+			}
+			n := config.named(args[0])
+			if n == nil {
+				return misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "), spec.Suggest(args[0], config.names())))
+			}
+			if s := config.ask(cmd.Context()); !slices.Contains(s.MayStop, n.Name) {
+				return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see troupe cluster status", n.Name)
+			}
+			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
+		},
+	}
+	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	return c
+}
+
+func (n clusterNode) drain(ctx context.Context, key string) error {
+	r, err := http.NewRequestWithContext(ctx, "POST", n.URL+"/v1/cluster:drain", nil)
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		r.Header.Set("X-API-Key", key)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusNoContent {
+		text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
+		return fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
+	}
+	return nil
+}

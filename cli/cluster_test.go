@@ -1,0 +1,575 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// freePorts returns ports of loopback on which nobody listens.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// realCluster is three processes of this program on loopback.
+type realCluster struct {
+	t     *testing.T
+	dir   string
+	ports []string
+	names []string
+	procs []*exec.Cmd
+	logs  []*logBuffer
+	http  *http.Client
+	up    []atomic.Bool
+}
+
+func newRealCluster(t *testing.T) *realCluster {
+	t.Helper()
+	c := &realCluster{
+		t: t, dir: t.TempDir(), ports: freePorts(t, 6), names: []string{"a", "b", "c"}, procs: make([]*exec.Cmd, 3), up: make([]atomic.Bool, 3),
+		http: &http.Client{Timeout: 20 * time.Second},
+	}
+	var nodes []string
+	for i, n := range c.names {
+		nodes = append(nodes, fmt.Sprintf("%s=127.0.0.1:%s/%s", n, c.ports[i], c.ports[3+i]))
+		c.logs = append(c.logs, &logBuffer{})
+	}
+	var out bytes.Buffer
+	if code := command(t.Context(), []string{"cluster", "init", "--nodes", strings.Join(nodes, ","), "--out", filepath.Join(c.dir, "cluster")}, &out, &out); code != 0 {
+		t.Fatalf("init: %s", &out)
+	}
+	t.Cleanup(func() {
+		for i := range c.procs {
+			c.kill(i)
+		}
+		if t.Failed() {
+			for i, l := range c.logs {
+				t.Logf("node %s:\n%s", c.names[i], l)
+			}
+		}
+	})
+	return c
+}
+
+func (c *realCluster) file(i int) string {
+	return filepath.Join(c.dir, "cluster", c.names[i], "cluster.toml")
+}
+
+func (c *realCluster) start(i int) {
+	c.t.Helper()
+	p := exec.Command("troupe", "serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i]))
+	p.Stdout, p.Stderr = c.logs[i], c.logs[i]
+	if err := p.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.procs[i] = p
+	c.up[i].Store(true)
+}
+
+// kill ends a process as a loss of its machine would, but for the disk.
+func (c *realCluster) kill(i int) {
+	c.up[i].Store(false)
+	if p := c.procs[i]; p != nil {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		c.procs[i] = nil
+	}
+}
+
+// stop ends a process in order.
+func (c *realCluster) stop(i int) {
+	c.t.Helper()
+	p := c.procs[i]
+	_ = p.Process.Signal(os.Interrupt)
+	if err := p.Wait(); err != nil {
+		c.t.Errorf("node %s: %v", c.names[i], err)
+	}
+	c.up[i].Store(false)
+	c.procs[i] = nil
+}
+
+// call sends one request to a node.
+func (c *realCluster) call(i int, method, path string, body, into any) (status int, err error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return 0, err
+	}
+	r, err := http.NewRequest(method, "http://127.0.0.1:"+c.ports[3+i]+path, bytes.NewReader(b))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if m, ok := body.(map[string]any); ok && m["key"] != nil {
+		r.Header.Set("Idempotency-Key", m["key"].(string))
+		delete(m, "key")
+		if b, err = json.Marshal(m); err != nil {
+			return 0, err
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	}
+	a, err := c.http.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode < 300 && into != nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err == nil && a.StatusCode >= 300 {
+		err = fmt.Errorf("status %d: %s", a.StatusCode, text)
+	}
+	return a.StatusCode, err
+}
+
+// anywhere sends a request to one node after the other until one answers, as a client with patience does. The next
+// node is asked after an error, so an answer that was lost is asked for elsewhere.
+func (c *realCluster) anywhere(ctx context.Context, method, path string, body func() any, into any) (node int, err error) {
+	node = rand.IntN(3)
+	for {
+		if c.up[node].Load() {
+			var status int
+			if status, err = c.call(node, method, path, body(), into); err == nil || status >= 400 && status < 500 && status != 429 {
+				return node, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return node, fmt.Errorf("%w: %v", ctx.Err(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		node = (node + 1) % 3
+	}
+}
+
+// status returns what troupe cluster status --json says at a node.
+func (c *realCluster) status() (s clusterStatus) {
+	var out bytes.Buffer
+	command(context.Background(), []string{"cluster", "status", "--json", "--cluster", c.file(0)}, &out, io.Discard)
+	if err := json.Unmarshal(out.Bytes(), &s); err != nil {
+		c.t.Errorf("status: %v: %s", err, &out)
+	}
+	return s
+}
+
+// ready waits until n nodes are ready and one of them leads.
+func (c *realCluster) ready(n int) (leader int) {
+	c.t.Helper()
+	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		s := c.status()
+		is := 0
+		for i, x := range s.Nodes {
+			if x.Ready {
+				is++
+			}
+			if x.Leader {
+				leader = i
+			}
+		}
+		if is == n && s.Leader != "" && c.up[leader].Load() {
+			return leader
+		}
+		if time.Since(since) > 2*time.Minute {
+			c.t.Fatalf("%d nodes are ready, want %d: %+v", is, n, s)
+		}
+	}
+}
+
+// clusterLoad is what callers did and were told.
+type clusterLoad struct {
+	mu      sync.Mutex
+	events  map[string]string // by idempotency key
+	unkeyed int
+	unknown int
+	longest time.Duration // without any answer
+	last    time.Time
+}
+
+func (l *clusterLoad) answered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.longest, l.last = max(l.longest, time.Since(l.last)), time.Now()
+}
+
+// run lets callers decide, repeat at another node and reward at another one, until ctx ends; what a caller has begun
+// it brings to an end.
+func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers int) {
+	var wg sync.WaitGroup
+	l.last = time.Now()
+	patience, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for w := range callers {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				key := fmt.Sprintf("%d/%d/%d", round, w, i)
+				request := func() any {
+					return map[string]any{"key": key, "context": map[string]any{"n": i}, "actions": []map[string]any{{"id": "x"}, {"id": "y"}, {"id": "z"}}}
+				}
+				var first, again struct {
+					ID     string `json:"event_id"`
+					Action struct{ ID string }
+				}
+				_, err := c.anywhere(patience, "POST", "/v1/models/news:decide", request, &first)
+				if err == nil {
+					l.answered()
+					_, err = c.anywhere(patience, "POST", "/v1/models/news:decide", request, &again)
+				}
+				if err != nil {
+					c.t.Errorf("decide %s: %v", key, err)
+					return
+				}
+				if again != first {
+					c.t.Errorf("key %s: %+v and then %+v", key, first, again)
+				}
+				var r struct{ Status string }
+				if _, err := c.anywhere(patience, "POST", "/v1/events/"+first.ID+":reward", func() any { return map[string]any{"value": float64(i % 2)} }, &r); err != nil || r.Status != "accepted" && r.Status != "duplicate" {
+					c.t.Errorf("reward %s: %q, %v", key, r.Status, err)
+				}
+				l.answered()
+				l.mu.Lock()
+				l.events[key] = first.ID
+				l.mu.Unlock()
+			}
+		})
+	}
+	wg.Go(func() { // without a key a call is sent once
+		for ctx.Err() == nil {
+			i := rand.IntN(3)
+			if !c.up[i].Load() {
+				continue
+			}
+			status, err := c.call(i, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, nil)
+			if errors.Is(err, syscall.ECONNREFUSED) { // it was not sent
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			l.mu.Lock()
+			if err == nil {
+				l.unkeyed++
+			} else if status == 0 || strings.Contains(err.Error(), "unknown_outcome") {
+				l.unknown++
+			}
+			l.mu.Unlock()
+		}
+	})
+	wg.Wait()
+}
+
+// check compares all nodes with each other and with what callers were told.
+func (c *realCluster) check(l *clusterLoad) {
+	c.t.Helper()
+	var digests, counts []string
+	for i := range c.names {
+		var s struct {
+			Digest string
+			Seq    uint64
+		}
+		if _, err := c.call(i, "GET", "/v1/models/news/state", nil, &s); err != nil {
+			c.t.Fatal(err)
+		}
+		var m struct {
+			Counts struct{ Decisions, Rewards, Late, Ignored int }
+		}
+		if _, err := c.call(i, "GET", "/v1/models/news", nil, &m); err != nil {
+			c.t.Fatal(err)
+		}
+		digests, counts = append(digests, s.Digest), append(counts, fmt.Sprint(m.Counts))
+		keyed, n := len(l.events), m.Counts
+		if n.Decisions < keyed+l.unkeyed || n.Decisions > keyed+l.unkeyed+l.unknown || n.Rewards != keyed || n.Late != 0 || n.Ignored != 0 {
+			c.t.Errorf("node %s counts %+v; callers have %d events with a key, each with a reward, %d without and %d of unknown outcome", c.names[i], n, keyed, l.unkeyed, l.unknown)
+		}
+	}
+	if digests[0] != digests[1] || digests[0] != digests[2] || counts[0] != counts[1] || counts[0] != counts[2] {
+		c.t.Errorf("the nodes differ: digests %v, counts %v", digests, counts)
+	}
+	n := 0
+	for key, id := range l.events {
+		if _, err := c.call(n%3, "GET", "/v1/events/"+id, nil, nil); err != nil {
+			c.t.Errorf("the event of key %s: %v", key, err)
+		}
+		if n++; n > 300 {
+			break
+		}
+	}
+}
+
+// TestCluster: three processes take decisions, repetitions and rewards at any of them while machines are killed and
+// come back. Every answered event is there once, and all nodes have the same state.
+func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	c := newRealCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	leader := c.ready(3)
+	if _, err := c.call(0, "POST", "/v1/models", map[string]any{"id": "news"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.names { // here is the model
+		for {
+			if status, err := c.call(i, "GET", "/v1/models/news", nil, nil); err == nil {
+				break
+			} else if status != 404 {
+				t.Fatal(err)
+			}
+		}
+	}
+	l := &clusterLoad{events: map[string]string{}}
+	rounds := []string{"leader"}
+	if os.Getenv("TROUPE_LONG") != "" {
+		rounds = []string{"leader", "follower", "disk", "two", "all", "stop leader", "drain", "leader", "all"}
+	}
+	for round, what := range rounds {
+		ctx, cancel := context.WithCancel(context.Background())
+		var under sync.WaitGroup
+		under.Go(func() { c.run(ctx, l, round, 4) })
+		begun := len(l.events)
+		until := func(n int) { // n more events with a key
+			for since := time.Now(); time.Since(since) < 90*time.Second; time.Sleep(5 * time.Millisecond) {
+				l.mu.Lock()
+				have := len(l.events)
+				l.mu.Unlock()
+				if have >= begun+n {
+					return
+				}
+			}
+			t.Errorf("%s: the load stands still", what)
+		}
+		until(50)
+		l.mu.Lock()
+		l.longest = 0
+		l.mu.Unlock()
+		var gone []int
+		switch what {
+		case "leader":
+			gone = []int{leader}
+		case "follower", "disk":
+			gone = []int{(leader + 1) % 3}
+		case "two":
+			gone = []int{leader, (leader + 1) % 3}
+		case "all":
+			gone = []int{0, 1, 2}
+		case "stop leader":
+			c.stop(leader)
+		case "drain":
+			var out bytes.Buffer
+			if code := command(t.Context(), []string{"cluster", "drain", c.names[leader], "--cluster", c.file(leader)}, &out, &out); code != 0 {
+				t.Errorf("drain: %s", &out)
+			}
+			if _, err := c.call(leader, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil); err == nil || !strings.Contains(err.Error(), "drained") {
+				t.Errorf("a drained node decides: %v", err)
+			}
+			c.kill(leader)
+		}
+		for _, i := range gone {
+			c.kill(i)
+		}
+		if what == "disk" {
+			if err := os.RemoveAll(filepath.Join(c.dir, "data-"+c.names[gone[0]])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(gone) < 2 { // the others go on
+			begun = len(l.events)
+			until(50)
+		}
+		for i := range c.names {
+			if c.procs[i] == nil {
+				c.start(i)
+			}
+		}
+		leader = c.ready(3)
+		begun = len(l.events)
+		until(50)
+		cancel()
+		under.Wait()
+		t.Logf("%s: longest time without an answer %v", what, l.longest.Round(10*time.Millisecond))
+		for _, i := range []int{0, 1, 2} { // what was answered last is applied everywhere
+			if _, err := c.call(i, "POST", "/v1/models/news:pause", nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.call(i, "POST", "/v1/models/news:resume", nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.check(l)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown)
+}
+
+// TestClusterMisuse: what is refused, with its reason, and nothing is started or written.
+func TestClusterMisuse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	ports := freePorts(t, 6)
+	nodes := fmt.Sprintf("a=127.0.0.1:%s/%s,b=127.0.0.1:%s/%s,c=127.0.0.1:%s/%s", ports[0], ports[3], ports[1], ports[4], ports[2], ports[5])
+	run := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		code := command(ctx, args, &out, &out)
+		return code, out.String()
+	}
+	if code, text := run("cluster", "init", "--nodes", nodes, "--out", in("c")); code != 0 {
+		t.Fatal(text)
+	}
+	if code, text := run("cluster", "init", "--nodes", nodes, "--out", in("other")); code != 0 {
+		t.Fatal(text)
+	}
+	toml, err := os.ReadFile(in("c/a/cluster.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(node, name, text string) string {
+		t.Helper()
+		if err := os.CopyFS(in(name), os.DirFS(in("c/"+node))); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(in(name+"/cluster.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return in(name + "/cluster.toml")
+	}
+	replace := func(old, new string) string {
+		if !strings.Contains(string(toml), old) {
+			t.Fatalf("cluster.toml has no %q", old)
+		}
+		return strings.Replace(string(toml), old, new, 1)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:"+ports[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	foreign := in("foreign")
+	if err := os.CopyFS(foreign, os.DirFS(in("c/a"))); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := os.ReadFile(in("other/a/ca.pem"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(foreign, "ca.pem"), ca, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := in("one")
+	_, _, stop := startServer(t, one)
+	stop()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cluster", "init", "--nodes", "a,b", "--out", in("x")}, "has 2 nodes, expected 3 or 5"},
+		{[]string{"cluster", "init", "--nodes", "a,b,c,d", "--out", in("x")}, "has 4 nodes, expected 3 or 5"},
+		{[]string{"cluster", "init", "--nodes", "a,b,a", "--out", in("x")}, "has the name a, which is there already"},
+		{[]string{"cluster", "init", "--nodes", "a,b,c=h:0", "--out", in("x")}, "expected NAME"},
+		{[]string{"cluster", "init", "--nodes", "a,b,c d", "--out", in("x")}, `has the name "c d"`},
+		{[]string{"cluster", "init", "--nodes", nodes, "--out", in("c")}, "is not empty"},
+		{[]string{"cluster", "status"}, "--cluster is missing"},
+		{[]string{"cluster", "drain", "d", "--cluster", in("c/a/cluster.toml")}, "d is not one of the nodes a, b, c"},
+		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--keep", "720h"}, "--keep does not go with --cluster"},
+		{[]string{"serve", "--cluster", in("c/nothing.toml"), "--data", in("d")}, "no such file"},
+		{[]string{"serve", "--cluster", write("a", "t1", replace(`node = "a"`, `node = "x"`)), "--data", in("d")}, "is x, which is not one of the nodes a, b, c"},
+		{[]string{"serve", "--cluster", write("a", "t2", replace(`node = "a"`, "node = \"a\"\nport = 7")), "--data", in("d")}, `cluster.toml:3:1: unknown key "port"`},
+		{[]string{"serve", "--cluster", write("a", "t3", replace(`name = "b"`, "name = nan")), "--data", in("d")}, "cluster.toml:"},
+		{[]string{"serve", "--cluster", write("c", "t4", string(toml)), "--data", in("d")}, `is the certificate of node "c", expected one of "a"`},
+		{[]string{"serve", "--cluster", filepath.Join(foreign, "cluster.toml"), "--data", in("d")}, "is not a certificate of the authority"},
+		{[]string{"serve", "--cluster", in("c/b/cluster.toml"), "--data", in("d")}, "address already in use"},
+		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", one}, "the log of a single machine"},
+	} {
+		if code, text := run(c.args...); code != exitMisuse || !strings.Contains(text, c.want) {
+			t.Errorf("%v: code %d, want %d with %q:\n%s", c.args, code, exitMisuse, c.want, text)
+		}
+	}
+	for _, name := range []string{"x", "d/log/jetstream"} {
+		if _, err := os.Stat(in(name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s was written", name)
+		}
+	}
+	// A single machine does not open the directory of a node.
+	node := in("node/log")
+	if err := os.MkdirAll(node, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(node, "troupe-node"), []byte("troupe cluster node, format 1\ncluster c\nnode a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := run("serve", "--data", in("node"), "--listen", "127.0.0.1:0"); code != exitMisuse || !strings.Contains(text, "a replica of a cluster's log (cluster c, node a)") {
+		t.Errorf("code %d: %s", code, text)
+	}
+}
+
+// TestClusterGuide: the commands of docs/guide/cluster.md work as written, with other ports.
+func TestClusterGuide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	need(t, "curl")
+	need(t, "python3")
+	script := shellOf(t, "../docs/guide/cluster.md")
+	ports := freePorts(t, 6)
+	for i, old := range []string{"7421", "7422", "7423", "8081", "8082", "8083"} {
+		script = strings.ReplaceAll(script, old, ports[i])
+	}
+	p := exec.Command("sh", "-eu", "-c", script)
+	p.Dir = t.TempDir()
+	var out, progress bytes.Buffer
+	p.Stdout, p.Stderr = &out, &progress
+	p.WaitDelay = 10 * time.Second
+	err := p.Run()
+	if err != nil {
+		for _, n := range []string{"a", "b", "c"} { // what a script that broke off has left
+			text, _ := os.ReadFile(filepath.Join(p.Dir, n+".pid"))
+			if pid, e := strconv.Atoi(strings.TrimSpace(string(text))); e == nil {
+				if left, e := os.FindProcess(pid); e == nil {
+					_ = left.Kill()
+				}
+			}
+			logs, _ := os.ReadFile(filepath.Join(p.Dir, n+".log"))
+			t.Logf("node %s:\n%s", n, logs)
+		}
+		t.Fatalf("%v\n%s\n%s", err, &out, &progress)
+	}
+	for _, want := range []string{`"status":"accepted"`, `"repeated":true`, "may be stopped now: one of a, b, c", "may be stopped now: b"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing printed has %q:\n%s\n%s", want, &out, &progress)
+		}
+	}
+}

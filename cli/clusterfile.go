@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"troupe/serve"
+	"troupe/spec"
+)
+
+// Files of a node's folder, made by troupe cluster init.
+const (
+	clusterFile = "cluster.toml"
+	caFile      = "ca.pem"
+	certFile    = "node.pem"
+	keyFile     = "node.key"
+)
+
+const (
+	nodePort   = 7420 // between nodes
+	callerPort = 8080
+)
+
+// clusterConfig is cluster.toml.
+type clusterConfig struct {
+	file    string
+	Node    string // of this folder
+	Cluster string
+	Nodes   []clusterNode
+}
+
+type clusterNode struct {
+	Name    string `key:"name" doc:"name of the node"`
+	Address string `key:"address" doc:"host:port where the other nodes reach it"`
+	URL     string `key:"url" doc:"where callers reach it"`
+}
+
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
+
+// check refuses lists of nodes that make no cluster. at names a node in messages.
+func (c *clusterConfig) check(at func(i int) string) error {
+	if n := len(c.Nodes); n != 3 && n != 5 {
+		return spec.Errorf(at(-1), "has %d nodes, expected 3 or 5: of two or four a majority is as many, and no more may fail", n)
+	}
+	names, addresses := map[string]bool{}, map[string]bool{}
+	for i, n := range c.Nodes {
+		switch {
+		case !nodeName.MatchString(n.Name):
+			return spec.Errorf(at(i), "has the name %q, expected 1 to 64 letters, digits, dots, - or _", n.Name)
+		case names[n.Name]:
+			return spec.Errorf(at(i), "has the name %s, which is there already", n.Name)
+		case addresses[n.Address]:
+			return spec.Errorf(at(i), "has the address %s, which is there already", n.Address)
+		}
+		if _, _, err := hostPort(n.Address); err != nil {
+			return spec.Errorf(at(i), "has the address %q, expected host:port", n.Address)
+		}
+		if u, err := url.Parse(n.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return spec.Errorf(at(i), "has the url %q, expected http://host:port or https://host:port", n.URL)
+		}
+		names[n.Name], addresses[n.Address] = true, true
+	}
+	return nil
+}
+
+func hostPort(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err == nil && (host == "" || port < 1 || port > 65535) {
+		err = errors.New("no host:port")
+	}
+	return host, port, err
+}
+
+// parseNodes reads --nodes: NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT, separated by commas.
+func parseNodes(list []string) ([]clusterNode, error) {
+	var out []clusterNode
+	for _, text := range list {
+		name, where, given := strings.Cut(strings.TrimSpace(text), "=")
+		if !given {
+			where = name
+		}
+		where, callers, both := strings.Cut(where, "/")
+		if !both {
+			callers = strconv.Itoa(callerPort)
+		}
+		if p, err := strconv.Atoi(callers); err != nil || p < 1 || p > 65535 {
+			return nil, fmt.Errorf("--nodes: %q has the port %q, expected 1 to 65535", text, callers)
+		}
+		if _, _, err := net.SplitHostPort(where); err != nil {
+			where = net.JoinHostPort(strings.Trim(where, "[]"), strconv.Itoa(nodePort))
+		}
+		host, _, err := hostPort(where)
+		if err != nil {
+			return nil, fmt.Errorf("--nodes: %q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT", text)
+		}
+		out = append(out, clusterNode{name, where, "http://" + net.JoinHostPort(host, callers)})
+	}
+	c := clusterConfig{Nodes: out}
+	if err := c.check(func(i int) string {
+		if i < 0 {
+			return "--nodes"
+		}
+		return "--nodes: " + list[i]
+	}); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// text is the file of one node.
+func (c *clusterConfig) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made by troupe cluster init. Only the first line differs between the nodes.\nnode = %q\ncluster = %q\n", c.Node, c.Cluster)
+	for _, n := range c.Nodes {
+		fmt.Fprintf(&b, "\n[[nodes]]\nname = %q\naddress = %q # where the other nodes reach it\nurl = %q     # where callers reach it\n", n.Name, n.Address, n.URL)
+	}
+	return b.String()
+}
+
+// readCluster reads a cluster.toml.
+func readCluster(file string) (*clusterConfig, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	raw, src, err := spec.ReadFile(file, string(data))
+	if err != nil {
+		return nil, err
+	}
+	c, err := decodeCluster(raw)
+	if err != nil {
+		return nil, src.Locate(err)
+	}
+	c.file = file
+	return c, nil
+}
+
+func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
+	c := &clusterConfig{}
+	for name, v := range raw {
+		text, isText := v.(string)
+		switch name {
+		case "node", "cluster":
+			if !isText || !nodeName.MatchString(text) {
+				return nil, spec.Errorf(name, "is %s, expected a name", spec.Show(v))
+			}
+			if name == "node" {
+				c.Node = text
+			} else {
+				c.Cluster = text
+			}
+		case "nodes":
+			list, ok := v.([]any)
+			if !ok {
+				return nil, spec.Errorf(name, "is %s, expected tables [[nodes]]", spec.Show(v))
+			}
+			for i, v := range list {
+				at := spec.Element("nodes", i)
+				table, ok := v.(spec.Raw)
+				if !ok {
+					return nil, spec.Errorf(at, "is %s, expected a table", spec.Show(v))
+				}
+				var n clusterNode
+				if err := spec.DecodeStruct(&n, table, at); err != nil {
+					return nil, err
+				}
+				c.Nodes = append(c.Nodes, n)
+			}
+		default:
+			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name, []string{"node", "cluster", "nodes"}))
+		}
+	}
+	if c.Node == "" || c.Cluster == "" {
+		return nil, spec.Errorf("", "node and cluster are needed")
+	}
+	if err := c.check(func(i int) string {
+		if i < 0 {
+			return "nodes"
+		}
+		return spec.Element("nodes", i)
+	}); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(c.Nodes, func(n clusterNode) bool { return n.Name == c.Node }) {
+		return nil, spec.Errorf("node", "is %s, which is not one of the nodes %s", c.Node, strings.Join(c.names(), ", "))
+	}
+	return c, nil
+}
+
+func (c *clusterConfig) names() (out []string) {
+	for _, n := range c.Nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func (c *clusterConfig) addresses() (out []string) {
+	for _, n := range c.Nodes {
+		out = append(out, n.Address)
+	}
+	return out
+}
+
+// self is the node of this folder.
+func (c *clusterConfig) self() clusterNode { return *c.named(c.Node) }
+
+// named returns a node, nil when there is none.
+func (c *clusterConfig) named(name string) *clusterNode {
+	if i := slices.IndexFunc(c.Nodes, func(n clusterNode) bool { return n.Name == name }); i >= 0 {
+		return &c.Nodes[i]
+	}
+	return nil
+}
+
+func (c *clusterConfig) folder() string { return filepath.Dir(c.file) }
+
+// tls returns the configuration of the connections between nodes: TLS 1.3, and both sides show a certificate of
+// the cluster's authority.
+func (c *clusterConfig) tls() (*tls.Config, error) {
+	in := func(name string) string { return filepath.Join(c.folder(), name) }
+	ca, err := os.ReadFile(in(caFile))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s has no certificate", in(caFile))
+	}
+	pair, err := tls.LoadX509KeyPair(in(certFile), in(keyFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in(certFile), err)
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in(certFile), err)
+	}
+	host, _, _ := hostPort(c.self().Address)
+	switch now := time.Now(); {
+	case leaf.Subject.CommonName != c.Node:
+		return nil, fmt.Errorf("%s is the certificate of node %q, expected one of %q", in(certFile), leaf.Subject.CommonName, c.Node)
+	case now.After(leaf.NotAfter) || now.Before(leaf.NotBefore):
+		return nil, fmt.Errorf("%s is valid from %s to %s, now it is %s", in(certFile), leaf.NotBefore.Format(time.DateOnly), leaf.NotAfter.Format(time.DateOnly), now.Format(time.DateOnly))
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		return nil, fmt.Errorf("%s is not a certificate of the authority in %s: %w", in(certFile), in(caFile), err)
+	}
+	if err := leaf.VerifyHostname(host); err != nil {
+		return nil, fmt.Errorf("%s does not hold for the address of node %s: %w", in(certFile), c.Node, err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+}
+
+// certificateYears is how long the certificates of init are valid.
+const certificateYears = 10
+
+// makeCluster writes the folders of all nodes. out must be empty or not there.
+func makeCluster(out string, nodes []clusterNode) (*clusterConfig, error) {
+	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
+		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var b [4]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program first
+	c := &clusterConfig{Cluster: "troupe-" + hex.EncodeToString(b[:]), Nodes: nodes}
+	authority, authorityKey, ca, err := signCertificate(c.Cluster, "", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := serve.NewKeys()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		host, _, _ := hostPort(n.Address)
+		_, key, cert, err := signCertificate(n.Name, host, authority, authorityKey)
+		if err != nil {
+			return nil, err
+		}
+		der, err := x509.MarshalECPrivateKey(key)
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(out, n.Name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		of := *c
+		of.Node = n.Name
+		for name, data := range map[string][]byte{
+			clusterFile: []byte(of.text()), caFile: ca, certFile: cert, serve.KeyFile: keys,
+			keyFile: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// signCertificate makes an authority when by is nil, otherwise the certificate of a node.
+func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	now := time.Now()
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(certificateYears, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+	}
+	if by == nil {
+		t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign
+		by, byKey = t, key
+	} else {
+		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		if ip := net.ParseIP(host); ip != nil {
+			t.IPAddresses = []net.IP{ip}
+		} else {
+			t.DNSNames = []string{host}
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, by, &key.PublicKey, byKey)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+}
