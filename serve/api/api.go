@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,9 @@ type API struct {
 	feedback chan struct{} // of those with rewards and activations
 	gate     *gate
 	exports  chan struct{} // semaphore of the exports of a log
+	lives    chan struct{} // semaphore of the live pages
+	shutdown chan struct{} // closed when an http.Server of Server shuts down
+	once     sync.Once     // closes it
 
 	connections atomic.Int64          // open now
 	limits      atomic.Pointer[limit] // of the hot requests that begin now
@@ -114,7 +118,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)
@@ -142,7 +146,7 @@ func (a *API) OpenAPI() []byte { return a.openapi }
 
 // Server returns an http.Server with this handler and with timeouts against clients that send slowly.
 func (a *API) Server() *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		ConnState:         a.connection,
 		Handler:           a,
 		ReadHeaderTimeout: min(5*time.Second, a.opts.Timeout),
@@ -152,6 +156,8 @@ func (a *API) Server() *http.Server {
 		MaxHeaderBytes:    12 << 10, // net/http adds 4 KiB
 		ErrorLog:          slog.NewLogLogger(a.opts.Logger.Handler(), slog.LevelWarn),
 	}
+	s.RegisterOnShutdown(func() { a.once.Do(func() { close(a.shutdown) }) }) // live pages would keep it waiting
+	return s
 }
 
 // connection counts the open connections and closes those beyond the limit.
@@ -425,7 +431,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if r.URL.Path == "/" || r.URL.Path == "/docs" || strings.HasPrefix(r.URL.Path, "/models/") {
+		if r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/models" || strings.HasPrefix(r.URL.Path, "/models/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}
 	}

@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -49,7 +51,7 @@ func browser(t *testing.T) context.Context {
 }
 
 // The page fits a phone and a desk, loads nothing else, has no fault of its policy in the console, and its forms work:
-// a trial is answered, a wrong name pauses nothing, the right one does. There is no script in the page.
+// a trial is answered, a wrong name pauses nothing, the right one does.
 func TestModelPageInBrowser(t *testing.T) {
 	ctx := browser(t)
 	e, _ := newReal(t, Options{})
@@ -125,6 +127,81 @@ func TestModelPageInBrowser(t *testing.T) {
 	messages = slices.DeleteFunc(messages, func(m string) bool { return strings.Contains(m, "status of 422") }) // the wrong name
 	if len(messages) > 0 || len(requests) > 0 {
 		t.Errorf("console %q, requests %q", messages, requests)
+	}
+}
+
+// The page follows the server without a reload, the search finds a decision, and the form makes a model; nothing is
+// refused by the page's policy.
+func TestLivePageInBrowser(t *testing.T) {
+	ctx := browser(t)
+	e, _ := newReal(t, Options{})
+	e.fill("news", `{"id": "news", "floor": 1}`, twoActions, "b", 5)
+	web := httptest.NewServer(e)
+	defer web.Close()
+	var mu sync.Mutex
+	var messages []string
+	if err := chromedp.Listen(ctx, func(ev any) {
+		if x, ok := ev.(*log.EventEntryAdded); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			messages = append(messages, x.Entry.Text)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	has := func(words string) string { return "document.body.innerText.includes(" + strconv.Quote(words) + ")" }
+	is := func(script string) bool { // false also while the browser changes the page
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+		return err == nil && ok
+	}
+	until := func(script string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !is(script); {
+			if time.Now().After(end) {
+				shown, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.href + ' ' + document.querySelector('section[aria-labelledby=search]').outerHTML.slice(0, 1500)"))
+				t.Fatalf("the page never has %s: %s %v", script, shown, err)
+			}
+		}
+	}
+	visit := func(path string) {
+		t.Helper()
+		if err := chromedp.Do(ctx, chromedp.Navigate(web.URL+path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The page follows decisions that come after it was loaded; the stream may begin later than the first of them.
+	visit("/models/news")
+	is("(window.mark = true)")
+	for n := 0; !is(has("zebra")); n++ {
+		if n > 40 {
+			t.Fatal("the page does not follow the server")
+		}
+		e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"zebra"}]}`).want(t, "decide", 200)
+		for end := time.Now().Add(time.Second); time.Now().Before(end) && !is(has("zebra")); {
+		}
+	}
+	if !is("window.mark === true") {
+		t.Error("the page was loaded again")
+	}
+	is(`(document.querySelector("#find").value = "zebr", document.querySelector(".find").requestSubmit(), true)`)
+	until(`document.querySelector("#found") !== null && document.querySelector("section[aria-labelledby=search] td.name").innerText === "zebra"`)
+	// A model from the form: a wrong field first.
+	send := func(id, config string) {
+		visit("/models")
+		is(`(document.querySelector("#id").value = ` + strconv.Quote(id) + `, document.querySelector("#config").value = ` + strconv.Quote(config) + `, document.querySelector("form").requestSubmit(), true)`)
+	}
+	send("made", `{"flor": 1}`)
+	until(`document.querySelector("[role=alert]") !== null && document.querySelector("[role=alert]").innerText.includes("flor") && document.querySelector("#id").value === "made"`)
+	send("made", "")
+	until(`document.querySelector("h1").innerText === "made" && location.pathname === "/models/made"`)
+	mu.Lock()
+	defer mu.Unlock()
+	messages = slices.DeleteFunc(messages, func(m string) bool { return strings.Contains(m, "status of 422") }) // the wrong field
+	if len(messages) > 0 {
+		t.Errorf("console %q", messages)
 	}
 }
 

@@ -33,6 +33,7 @@ func (a *API) modelPageRoutes() {
 	a.mux.HandleFunc("GET /models/{model}", a.modelPage)
 	a.mux.HandleFunc("POST /models/{model}/try", a.tryPage)
 	a.mux.HandleFunc("POST /models/{model}/act", a.actPage)
+	a.morePageRoutes()
 }
 
 // modelView is what the template shows.
@@ -63,6 +64,7 @@ type modelView struct {
 	MayTry, MayAct, Paused     bool
 	Refused                    string // why a change was refused
 	Tried                      *tried
+	Search                     *search
 }
 
 // tried is the answer to the form.
@@ -240,6 +242,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	v := a.viewOf(ctx, &m, h)
 	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t, "page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
 	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin), m.Paused, refused
+	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
 	if request == "" {
 		v.Request = exampleRequest(h.request)
 	}
@@ -251,7 +254,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin") // the form's Origin header must not become null
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	w.WriteHeader(status)
 	w.Write(b.Bytes())
 }
@@ -369,7 +372,8 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		default:
 			say("The intervals overlap: the difference is not certain yet.")
 		}
-		say("The two intervals hold together, at all times, with probability 95 %%.")
+		v.CurveText = append(v.CurveText, baselineText(es, outside)...)
+		say("These intervals hold together, at all times, with probability 95 %%.")
 	case outside == 0:
 		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights 1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions that are rarely or never taken cannot be compared; a larger floor would make them comparable.",
 			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(round(last.size)))

@@ -12,11 +12,11 @@ import (
 	"troupe/ope"
 )
 
-// The curves have at most curvePoints points. The four bounds of the two intervals hold together with
+// The curves have at most curvePoints points. The six bounds of the three intervals hold together with
 // probability 95 %.
 const (
 	curvePoints = 80
-	boundAlpha  = 0.05 / 4
+	boundAlpha  = 0.05 / 6
 )
 
 // interval is an estimate with its time-uniform bounds.
@@ -27,9 +27,12 @@ type estimates struct {
 	n       int
 	played  interval
 	uniform interval
-	weight  float64 // mean of the weights 1/(K·p): the share of candidates that the model may take, on average
-	weighed int     // decisions with a weight
-	size    float64 // effective sample size of the comparison, (Σw)²/Σw²
+	first   interval // of the first candidate of each request
+	weight  float64  // mean of the weights 1/(K·p): the share of candidates that the model may take, on average
+	weighed int      // decisions with a weight
+	// firstWeight is the mean of the weights 1{first}/p, 1 where the log supports the first candidate.
+	firstWeight float64
+	size        float64 // effective sample size of the comparison, (Σw)²/Σw²
 }
 
 // estimate goes through the decisions with a final reward in the order of the log and returns the estimates at
@@ -37,7 +40,8 @@ type estimates struct {
 // propensity of the action among K candidates:
 //
 //	played   (1/n) Σ y,            bounds from the sequences of y and of 1 − y;
-//	uniform  Σ w·y / Σ w (SNIPS),  bounds from the sequences of w·y and of w·(1 − y).
+//	uniform  Σ w·y / Σ w (SNIPS),  bounds from the sequences of w·y and of w·(1 − y),
+//	first    the same with w = 1/p where the action was the first candidate, and 0 elsewhere.
 //
 // The mean of w·y is at most the value of uniform play, also when some actions have probability 0, and that of
 // w·(1 − y) at most one minus it. So the bounds hold with any support (ope.Sequence). outside counts the rewards
@@ -55,6 +59,8 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		}
 	}
 	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
+	firstUp, firstDown := ope.NewSequence(0), ope.NewSequence(0)
+	var firstWeights, firstWeighted float64
 	scale := t.max - t.min
 	var sum, weights, squares, weighted float64
 	weighed := 0
@@ -68,9 +74,16 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		if (d.mode == eventlog.Online || d.mode == eventlog.Frozen) && d.num > 0 && d.offered > 0 {
 			w := float64(d.den) / (float64(d.num) * float64(d.offered))
 			weighed, weights, squares, weighted = weighed+1, weights+w, squares+w*w, weighted+w*y
+			f := 0.0
+			if d.index == 0 {
+				f = float64(d.den) / float64(d.num)
+			}
+			firstWeights, firstWeighted = firstWeights+f, firstWeighted+f*y
 			if outside == 0 {
 				uniUp.Add(w * y)
 				uniDown.Add(w * (1 - y))
+				firstUp.Add(f * y)
+				firstDown.Add(f * (1 - y))
 			}
 		}
 		// The last place is always one of them.
@@ -83,11 +96,15 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		if weighed > 0 {
 			e.weight, e.size = weights/float64(weighed), weights*weights/squares
 			e.uniform.Mean = value(weighted / weights)
+			if e.firstWeight = firstWeights / float64(weighed); firstWeights > 0 {
+				e.first.Mean = value(firstWeighted / firstWeights)
+			}
 		}
 		if outside == 0 {
 			e.played.Low, e.played.High = value(up.Lower(boundAlpha, 0, 1)), value(1-down.Lower(boundAlpha, 0, 1))
 			if weighed > 0 {
 				e.uniform.Low, e.uniform.High = value(uniUp.Lower(boundAlpha, 0, 1)), value(1-uniDown.Lower(boundAlpha, 0, 1))
+				e.first.Low, e.first.High = value(firstUp.Lower(boundAlpha, 0, 1)), value(1-firstDown.Lower(boundAlpha, 0, 1))
 			}
 		}
 		out = append(out, e)
@@ -291,8 +308,14 @@ type decisionRow struct{ ID, Short, Time, Action, Context, Candidates, Votes, Pr
 
 const maxDecisionRows = 20
 
-func newestDecisions(h *modelHistory) (out []decisionRow) {
-	for _, d := range slices.Backward(h.decisions[max(0, len(h.decisions)-maxDecisionRows):]) {
+func newestDecisions(h *modelHistory) []decisionRow {
+	newest := slices.Clone(h.decisions[max(0, len(h.decisions)-maxDecisionRows):])
+	slices.Reverse(newest)
+	return rowsOf(newest)
+}
+
+func rowsOf(list []*past) (out []decisionRow) {
+	for _, d := range list {
 		row := decisionRow{
 			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60), Context: d.context.String(),
 			Candidates: fmt.Sprintf("%d, %v", d.offered, d.candidates), Votes: "–", Propensity: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
@@ -306,18 +329,7 @@ func newestDecisions(h *modelHistory) (out []decisionRow) {
 		if d.rewarded || d.fallback {
 			row.Reward = short(d.y)
 		}
-		switch {
-		case d.fallback:
-			row.State = "default"
-		case d.rewarded:
-			row.State = "rewarded"
-		case d.closed:
-			row.State = "no reward"
-		case d.inactive:
-			row.State = "not activated"
-		default:
-			row.State = "waiting"
-		}
+		row.State = d.state()
 		if d.mode != eventlog.Online {
 			row.State += ", " + d.mode.String()
 		}

@@ -32,7 +32,7 @@ type past struct {
 	id, action          string
 	num, den            uint64
 	votes, voters       uint64
-	offered             uint32
+	offered, index      uint32 // how many candidates, and the place of the action among them
 	mode                eventlog.Mode
 	context, candidates eventlog.ID
 	notes               eventlog.Notes
@@ -120,7 +120,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 	switch x := r.Record.(type) {
 	case *eventlog.Decision:
 		d := &past{
-			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters, offered: x.Offered, mode: x.Mode,
+			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters, offered: x.Offered, index: x.Index, mode: x.Mode,
 			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline, inactive: x.Deferred,
 		}
 		if int(x.Index) < len(x.Law) {

@@ -58,7 +58,10 @@ func TestModelPage(t *testing.T) {
 		"by inverse propensities", "this model</span>", "uniform play</span>", "&lt;script&gt;alert(1)&lt;/script&gt;", ">configure<", "floor: 1 → 0.3", "without a key",
 		"Version 2 of the configuration", "action.price", "in 60 decisions among several candidates", "All 60 decisions read have the same context", "rewarded</td>")
 	a.want(t, "form", 200, `action="/models/news/try#answer"`, `action="/models/news/act"`)
-	for _, no := range []string{"<script", "seed", "ZgotmplZ"} {
+	if n := strings.Count(a.body, "<script"); n != 1 || !strings.Contains(a.body, `<script src="/live.js" data-page="/models/news"></script>`) {
+		t.Errorf("the page has %d scripts, want its own file", n)
+	}
+	for _, no := range []string{"<script>", "seed", "ZgotmplZ", " onload=", " onclick="} {
 		if strings.Contains(a.body, no) {
 			t.Errorf("the page has %s", no)
 		}
@@ -67,7 +70,7 @@ func TestModelPage(t *testing.T) {
 	if m := remote.FindString(a.body); m != "" {
 		t.Errorf("the page loads %q", m)
 	}
-	if p := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none';") || strings.Contains(p, "script-src") {
+	if p := a.header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none';") || !strings.Contains(p, "script-src 'self'; connect-src 'self';") {
 		t.Errorf("policy %q", p)
 	}
 	if len(a.body) > 100_000 {
@@ -147,7 +150,7 @@ func TestModelPageKeys(t *testing.T) {
 	if len(f.decides) != 1 || !f.decides[0].Deferred || !f.decides[0].Explain || f.decides[0].Caller != "user" || f.decides[0].IdempotencyKey != "k" {
 		t.Errorf("the service was asked %+v", f.decides)
 	}
-	if a := e.do("GET", "/models/news-a", "", "Authorization", "Bearer "+reader); strings.Contains(a.body, "<form") {
+	if a := e.do("GET", "/models/news-a", "", "Authorization", "Bearer "+reader); strings.Contains(a.body, `<form method="post"`) {
 		t.Error("a key that may not decide sees the form")
 	}
 }
@@ -163,7 +166,7 @@ func TestModelPageForm(t *testing.T) {
 		`{"action":[]}`: "is not a field of this request", `</textarea><script>`: "is not JSON", ``: "",
 	} {
 		a := post(body)
-		if a.status < 400 || a.status >= 500 || !strings.Contains(a.body, want) || strings.Contains(a.body, "<script") || !strings.Contains(a.body, `role="alert"`) {
+		if a.status < 400 || a.status >= 500 || !strings.Contains(a.body, want) || strings.Contains(a.body, "<script>") || strings.Count(a.body, "<script") > 1 || !strings.Contains(a.body, `role="alert"`) {
 			t.Errorf("%s: %d, %s", body, a.status, a.body)
 		}
 	}

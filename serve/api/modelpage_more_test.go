@@ -1,0 +1,189 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The search finds decisions by a part of the action, by the end of an event id and by state, among those that were
+// read, and an older event by its whole id; what is typed comes back as text.
+func TestModelPageSearch(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.fill("news", `{"id": "news", "floor": 1}`, twoActions, "b", 30)
+	last := e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"lonely"}]}`)
+	last.want(t, "decide", 200)
+	id := field[string](t, last, "event_id")
+	find := func(find, state string) answer {
+		return e.do("GET", "/models/news?find="+url.QueryEscape(find)+"&state="+url.QueryEscape(state), "")
+	}
+	plain := e.do("GET", "/models/news", "")
+	plain.want(t, "page", 200, "Search the decisions", `<option selected>any state</option>`)
+	if strings.Contains(plain.body, `id="found"`) {
+		t.Error("nothing was asked, and something was found")
+	}
+	find("lone", "").want(t, "action", 200, "1 of the 31 decisions read.", `value="lone"`)
+	find("", "waiting").want(t, "state", 200, "1 of the 31 decisions read.", `<option selected>waiting</option>`)
+	find("lonely", "rewarded").want(t, "both", 200, "0 of the 31 decisions read.")
+	find("…"+id[len(id)-8:], "any state").want(t, "end of an id", 200, "1 of the 31 decisions read.", id)
+	find("", "rewarded").want(t, "rewarded", 200, "30 of the 31 decisions read.")
+	find(`"><script>alert(2)</script>`, "x").want(t, "markup", 200, "0 of the 31 decisions read.", "&#34;&gt;&lt;script&gt;alert(2)")
+	// Among no decisions at all the id still finds its event; an event of another model is not shown.
+	e.do("POST", "/v1/models", `{"id":"other"}`).want(t, "create", 201)
+	m := must(e.svc.GetModel(t.Context(), "news"))
+	if s := e.searched(t.Context(), url.Values{"find": {id}}, &m, &modelHistory{}); len(s.Rows) != 1 || s.Rows[0].ID != id || s.Rows[0].Action != "lonely" || s.Rows[0].State != "waiting" {
+		t.Errorf("an older event: %+v", s)
+	}
+	other := must(e.svc.GetModel(t.Context(), "other"))
+	if s := e.searched(t.Context(), url.Values{"find": {id}}, &other, &modelHistory{}); len(s.Rows) != 0 {
+		t.Errorf("an event of another model: %+v", s)
+	}
+}
+
+// The form makes a model; what is wrong comes back with the text, and keys and patterns hold.
+func TestNewPage(t *testing.T) {
+	f := newFake()
+	secret, table := must2(NewKey("admin", []string{"read", "admin"}, []string{"news*"}))
+	reader, more := must2(NewKey("reader", []string{"read"}, nil))
+	e := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table+more, nil))})
+	auth := func(key string) []string {
+		return []string{"Authorization", "Bearer " + key, "Content-Type", "application/x-www-form-urlencoded"}
+	}
+	e.do("GET", "/models", "", auth(secret)...).want(t, "form", 200, `<form method="post" action="/models">`)
+	if a := e.do("GET", "/models", "", auth(reader)...); a.status != 200 || strings.Contains(a.body, "<form") {
+		t.Errorf("a key without admin: %d %.300s", a.status, a.body)
+	}
+	for _, c := range []struct {
+		key, id, config string
+		status          int
+		want            string
+	}{
+		{secret, "news-1", "", 303, "/models/news-1"},
+		{secret, "news-2", `{"floor": 0.5, "reward": {"window": "1h"}}`, 303, "/models/news-2"},
+		{secret, "news-1", "", 409, `role="alert"`},
+		{secret, "mail", "", 403, `role="alert"`},
+		{secret, "news-3", `{"flor": 1}`, 422, "flor"},
+		{secret, "news-3", `{"id": "mail"}`, 422, "given twice"},
+		{secret, "news-3", `<script>`, 400, "&lt;script&gt;</textarea>"},
+		{reader, "news-3", "", 403, "admin"},
+	} {
+		a := e.do("POST", "/models", url.Values{"id": {c.id}, "config": {c.config}}.Encode(), auth(c.key)...)
+		got := a.body
+		if a.status == 303 {
+			got = a.header.Get("Location")
+		}
+		if a.status != c.status || !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: %d, %.800s", c.id, c.config, a.status, got)
+		}
+	}
+	if len(f.models) != 2 || f.models["news-2"].Config.Floor != 0.5 {
+		t.Errorf("models %v", sortedKeys(f.models))
+	}
+}
+
+// The stream says that the page has changed, not when nothing did, and ends with the server.
+func TestLive(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.fill("news", `{"id": "news"}`, twoActions, "b", 3)
+	server := e.Server()
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = server
+	web.Start()
+	defer web.Close()
+	follow := func(last string) (*bufio.Scanner, func()) {
+		r := must(http.NewRequest("GET", web.URL+"/models/news/live", nil))
+		if last != "" {
+			r.Header.Set("Last-Event-ID", last)
+		}
+		a := must(http.DefaultClient.Do(r))
+		if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatalf("%d %v", a.StatusCode, a.Header)
+		}
+		return bufio.NewScanner(a.Body), func() { a.Body.Close() }
+	}
+	read := func(s *bufio.Scanner, prefix string) string {
+		for s.Scan() {
+			if v, ok := strings.CutPrefix(s.Text(), prefix); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	s, end := follow("")
+	id := read(s, "id: ")
+	if kind := read(s, "event: "); kind != "begin" || id == "" {
+		t.Fatalf("the first event is %q, %q", id, kind)
+	}
+	e.do("POST", "/v1/models/news:decide", twoActions).want(t, "decide", 200)
+	if kind, data := read(s, "event: "), read(s, "data: "); kind != "change" || !strings.Contains(data, `"decisions": 4`) {
+		t.Errorf("after a decision: %q %q", kind, data)
+	}
+	end()
+	// A browser that comes back with the id of before is told at once.
+	s, end = follow(id)
+	if kind := read(s, "event: "); kind != "change" {
+		t.Errorf("on coming back: %q", kind)
+	}
+	done := make(chan string)
+	go func() { done <- read(s, "event: ") }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if kind := <-done; kind != "" {
+		t.Errorf("at the end: %q", kind)
+	}
+	end()
+	a := e.do("GET", "/live.js", "")
+	a.want(t, "script", 200, "EventSource")
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/javascript") {
+		t.Errorf("the script is %q", a.header.Get("Content-Type"))
+	}
+	e.do("GET", "/models/none/live", "").want(t, "no such model", 404)
+}
+
+// The baseline of the first candidate: exact for a known law, no number without support, and the bounds hold with the
+// others at 95 % together (the level is in boundAlpha).
+func TestFirstCandidate(t *testing.T) {
+	r := terms{min: -1, max: 3, rule: "first"}
+	h := &modelHistory{}
+	add := func(n int, index uint32, num, den uint64, y float64) {
+		for range n {
+			h.decisions = append(h.decisions, &past{num: num, den: den, offered: 2, index: index, y: y, rewarded: true})
+		}
+	}
+	for range 100 { // the second candidate has 3/4 and pays 3, the first has 1/4 and pays -1
+		add(3, 1, 3, 4, 3)
+		add(1, 0, 1, 4, -1)
+	}
+	es, outside := estimate(h, &r)
+	last := es[len(es)-1]
+	if math.Abs(last.first.Mean+1) > 1e-12 || math.Abs(last.firstWeight-1) > 1e-12 || last.first.Low > -1 || last.first.High < -1 || last.first.High > 1 {
+		t.Errorf("%+v", last)
+	}
+	if words := strings.Join(baselineText(es, outside), " "); !strings.Contains(words, "would have earned -1") || !strings.Contains(words, "better than this baseline") {
+		t.Error(words)
+	}
+	if words := baselineText(es, 1); words != nil {
+		t.Errorf("with rewards outside: %q", words)
+	}
+	h.decisions = nil
+	add(400, 1, 1, 1, 3) // the first candidate is never played
+	es, outside = estimate(h, &r)
+	if words := strings.Join(baselineText(es, outside), " "); !strings.Contains(words, "too rarely for a number") || es[len(es)-1].first.High < 3 {
+		t.Error(words)
+	}
+	h.decisions = nil
+	add(400, 0, 1, 1, 3) // the model plays the baseline
+	es, outside = estimate(h, &r)
+	if words := strings.Join(baselineText(es, outside), " "); !strings.Contains(words, "would have earned 3") || !strings.Contains(words, "not certain") {
+		t.Error(words)
+	}
+}
