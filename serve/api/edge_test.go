@@ -118,9 +118,13 @@ func TestControlCharacters(t *testing.T) {
 func TestMetricsOfNotes(t *testing.T) {
 	e, _ := newReal(t, Options{})
 	e.do("POST", "/v1/models", `{"id":"m"}`).want(t, "create", 201)
+	var last uint64
 	for _, x := range []string{`{"age":30}`, `{"age":31}`, `{"age":"32"}`} {
-		e.do("POST", "/v1/models/m:decide", `{"context":`+x+`,"actions":[{"features":{"price":0.5}},{"features":{"price":0.5}}]}`).want(t, "decide", 200)
+		a := e.do("POST", "/v1/models/m:decide", `{"context":`+x+`,"actions":[{"features":{"price":0.5}},{"features":{"price":0.5}}]}`)
+		a.want(t, "decide", 200)
+		last = field[uint64](t, a, "seq")
 	}
+	e.do("POST", "/v1/models/m:decide", fmt.Sprintf(`{"min_seq":%d,"actions":[{"id":"a"}]}`, last)).want(t, "when they are applied", 200)
 	e.do("GET", "/metrics", "").want(t, "metrics", 200, `troupe_model_alike_candidates_total{model="m"} 3`, `troupe_model_mistyped_features_total{model="m"} 1`)
 }
 
