@@ -20,6 +20,7 @@ func TestModelPageSearch(t *testing.T) {
 	last := e.do("POST", "/v1/models/news:decide", `{"actions":[{"id":"lonely"}]}`)
 	last.want(t, "decide", 200)
 	id := field[string](t, last, "event_id")
+	e.do("GET", "/v1/events/"+id, "").want(t, "when it is applied", 200)
 	find := func(find, state string) answer {
 		return e.do("GET", "/models/news?find="+url.QueryEscape(find)+"&state="+url.QueryEscape(state), "")
 	}
