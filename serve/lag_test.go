@@ -46,7 +46,7 @@ func TestLaggingModel(t *testing.T) {
 	const d = 130
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	dir := t.TempDir()
-	s := open(t, log, &fakeClock{}, func(o *Options) { o.Wait, o.Dir, o.SnapshotEvery = 100*time.Millisecond, dir, 1 })
+	s := open(t, log, &fakeClock{}, func(o *Options) { o.Wait, o.Dir, o.SnapshotEvery = time.Minute, dir, 1 })
 	var steps atomic.Int64
 	gate, reached := make(chan struct{}), make(chan struct{})
 	s.lagging.step = func(c *policy.Choice) bool {
@@ -98,6 +98,7 @@ func TestLaggingModel(t *testing.T) {
 		t.Error("a model that lags cannot be paused")
 	}
 	must(s.ResumeModel(ctx, "auto", ""))
+	s.opt.Wait = 50 * time.Millisecond // for those that wait in vain
 	for name, err := range map[string]error{
 		"decide":    second(s.Decide(ctx, "auto", DecideRequest{Actions: wide(r, d, 3), MinSeq: last})),
 		"clone":     second(s.CloneModel(ctx, CloneRequest{From: "auto", Name: "copy"})),
