@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"go/format"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +85,53 @@ func TestGuides(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPandas: the pandas lines of docs/guide/results.md run on the results of its spec, and give what the
+// program of the standard library gives. .ci/run installs python3-pandas; without it there is nothing to test.
+func TestPandas(t *testing.T) {
+	if err := exec.Command("python3", "-c", "import pandas, matplotlib").Run(); err != nil {
+		t.Skip("python3 has no pandas or no matplotlib")
+	}
+	page := filepath.Join("..", "docs", "guide", "results.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "## pandas\n")
+	section, _, more := strings.Cut(section, "\n## ")
+	if !ok || !more {
+		t.Fatal("results.md has no section on pandas")
+	}
+	var program strings.Builder
+	for _, block := range strings.Split(section, "```python\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		program.WriteString(block)
+	}
+	program.WriteString("print(list(r.columns), len(r))\n")
+	c := exec.Command("sh", "-eu", "-c", shellOf(t, page)+"python3 pandas_lines.py\n")
+	c.Dir = t.TempDir()
+	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "MPLBACKEND=Agg")
+	if err := os.WriteFile(filepath.Join(c.Dir, "pandas_lines.py"), []byte(program.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	var alone, pandas, se float64
+	for _, line := range lines {
+		if rest, ok := strings.CutPrefix(line, "ts - es: "); ok {
+			fmt.Sscan(rest, &alone)
+		}
+	}
+	if _, err := fmt.Sscan(lines[len(lines)-2], &pandas, &se); err != nil || math.Abs(pandas-alone) > 0.06 || !(se > 0) {
+		t.Errorf("pandas says %v ± %v, the standard library %v, error %v", pandas, se, alone, err)
+	}
+	if !strings.Contains(lines[len(lines)-1], "'regret', 'reward', 'kind'") {
+		t.Errorf("the table with options is %s", lines[len(lines)-1])
 	}
 }
 

@@ -41,18 +41,17 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// waitFor waits until a file has so many lines: waitfor FILE LINES.
+// waitFor waits until a file has so many lines, or a word: waitfor FILE LINES, waitfor FILE WORD.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
-	ts.Check(err)
 	for range 6000 {
-		data, err := os.ReadFile(ts.MkAbs(args[0]))
-		if err == nil && bytes.Count(data, []byte("\n")) >= want {
+		data, failed := os.ReadFile(ts.MkAbs(args[0]))
+		if failed == nil && (err == nil && bytes.Count(data, []byte("\n")) >= want || err != nil && bytes.Contains(data, []byte(args[1]))) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	ts.Fatalf("%s has no %d lines after a minute", args[0], want)
+	ts.Fatalf("%s has no %s after a minute", args[0], args[1])
 }
 
 // Every command has an example, and every example starts with the program's name and parses.
