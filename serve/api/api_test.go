@@ -810,7 +810,9 @@ func TestClientGone(t *testing.T) {
 
 // The operator's pages name metrics that exist: a renamed one would be an alarm that never rings.
 func TestAlertsExist(t *testing.T) {
-	e := newEdge(t, newFake("news"), Options{})
+	f := newFake("news")
+	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}}
+	e := newEdge(t, f, Options{})
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body
 	names := 0
