@@ -168,7 +168,7 @@ func (o *LinearOptions) largest() float64 {
 	case o.Theta == "gaussian" && !o.Clip:
 		return 0
 	}
-	return 2*norm*(1+1e-12) + 2*o.Misspecification
+	return float64(2*norm*(1+1e-12)) + float64(2*o.Misspecification)
 }
 
 // theta draws θ* and says when the law leaves the assumption.
