@@ -45,7 +45,7 @@ type targetSums struct {
 	m                      moments
 	tallies                []tally
 	ips, dr, uplift, plain twoSided
-	w1, w2, wr1, wr2       sum // Σ v w, Σ (v w)², Σ v w r, Σ (v w r)²
+	w1, w2, wr1, wr2       sum // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
 	v                      sum
 	wMax                   float64
 	wZero, seen            int
@@ -159,7 +159,7 @@ func (w *worker) diagnose(ta *targetSums, ev *logged.Event) {
 	ta.w2.product(vw, vw)
 	if !ev.BadReward {
 		vwr := vw * ev.Reward
-		ta.wr1.add(vwr)
+		ta.wr1.add(math.Abs(vwr)) // rewards of both signs do not cancel
 		ta.wr2.product(vwr, vwr)
 	}
 	ta.wMax = max(ta.wMax, vw)

@@ -83,6 +83,19 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestSignedRewards: rewards of both signs, whose sum is near 0, count as rewarded decisions: the overlap of uniform play under a uniform
+// logger is good.
+func TestSignedRewards(t *testing.T) {
+	all := uniformLog(4000, 3, 5)
+	for i := range all {
+		all[i].Reward = 1 - 2*float64(i%2)
+	}
+	x := answerOf(t, all, Options{Targets: []Target{Uniform{}}, Rewards: &Pair{-1, 1}}).Targets[0]
+	if x.Overlap != "good" || math.Abs(x.Diagnostics.ESSRewarded-4000) > 1e-6 {
+		t.Errorf("overlap %s, %v effective rewarded decisions of 4000", x.Overlap, x.Diagnostics.ESSRewarded)
+	}
+}
+
 // TestLength: logs of every length around those at which a reward model is fitted have an answer.
 func TestLength(t *testing.T) {
 	for _, n := range []int{1, 255, 256, 257, 511, 512} {

@@ -89,7 +89,7 @@ type Uplift struct {
 // Diagnostics says how far the log can speak about the target.
 type Diagnostics struct {
 	ESS          float64   `json:"ess"`
-	ESSRewarded  float64   `json:"ess_rewarded"` // (Σ w r)²/Σ (w r)²
+	ESSRewarded  float64   `json:"ess_rewarded"` // (Σ |w r|)²/Σ (w r)²
 	WeightMean   float64   `json:"weight_mean"`
 	WeightMax    float64   `json:"weight_max"`
 	WeightZero   float64   `json:"weight_zero"`
