@@ -26,10 +26,10 @@ var unsupported = []struct {
 	{"POST", "/evaluations", Admin, evaluateInstead},
 	{"GET", "/evaluations/{evaluation}", Read, evaluateInstead},
 	{"DELETE", "/evaluations/{evaluation}", Admin, evaluateInstead},
-	{"POST", "/configurations/applyFromEvaluation", Admin, "a model keeps its policy; make another model with the policy that troupe evaluate found better, with POST /v1/models"},
+	{"POST", "/configurations/applyFromEvaluation", Admin, "a model keeps its policy; make another one with the policy that troupe evaluate found better: POST /v1/models/NAME:clone with policy, or troupe train and POST /v1/models/NAME:createFrom"},
 }
 
-const evaluateInstead = "evaluations are a command: troupe evaluate DIR --model NAME on the data directory, with the server stopped, or on a copy of it"
+const evaluateInstead = "evaluations are a command: troupe evaluate URL --model NAME with the address of this server and a key that may read, or troupe evaluate DIR on the data directory of a server that is stopped"
 
 // manageRoutes adds these calls under both prefixes.
 func (a *API) manageRoutes(prefixes []string) {
