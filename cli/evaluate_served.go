@@ -218,7 +218,7 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
 		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data directory, or its address"))
 	}
-	s, err := serve.Open(ctx, serve.Options{Dir: e.source, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1})
+	s, err := serve.Open(ctx, serve.Options{Dir: e.source, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1, KeepLogVersion: true})
 	if err != nil {
 		return nil, openError(e.source, err)
 	}

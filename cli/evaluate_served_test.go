@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"troupe/eventlog"
 	"troupe/ope"
 	"troupe/serve"
 	"troupe/serve/api"
@@ -79,5 +80,38 @@ func TestEvaluateServed(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLooksOnly: evaluate and log replay open a directory as a server would, and leave a log of version 1 in its version.
+func TestLooksOnly(t *testing.T) {
+	dir := t.TempDir()
+	s, err := serve.Open(t.Context(), serve.Options{Dir: dir, ExpireEvery: -1, Committer: eventlog.CommitterOptions{Version: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve.DefaultConfig("news")
+	c.Dim = 3
+	if _, err := s.CreateModel(t.Context(), c, ""); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	for i := range 20 {
+		d, err := s.Decide(t.Context(), "news", serve.DecideRequest{Actions: vectorActions(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = d.EventID
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"evaluate", dir, "--model", "news", "--target", "news@3"}, {"log", "replay", dir, "--event", id}} {
+		var out, errs bytes.Buffer
+		command(t.Context(), args, &out, &errs)
+		var dump bytes.Buffer
+		if code := command(t.Context(), []string{"log", "dump", dir}, &dump, &errs); code != 0 || dump.Len() == 0 || strings.Contains(dump.String(), "raise") {
+			t.Errorf("%v: exit %d, %s\nthe log was raised:\n%s", args, code, &errs, &dump)
+		}
 	}
 }

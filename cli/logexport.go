@@ -375,7 +375,7 @@ func replayEvents(ctx context.Context, out io.Writer, dir string, events []strin
 	if _, err := os.Stat(filepath.Join(dir, "log")); err != nil {
 		return fmt.Errorf("%s: %w", dir, eventlog.ErrNoLog)
 	}
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, KeepLogVersion: true})
 	if err != nil {
 		return openError(dir, err)
 	}

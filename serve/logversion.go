@@ -14,6 +14,9 @@ func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (
 	if err != nil {
 		return false, err
 	}
+	if s.opt.KeepLogVersion && newest > 0 {
+		c.Version = newest
+	}
 	if c.Version == 0 {
 		c.Version = eventlog.LogVersion
 	}

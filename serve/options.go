@@ -43,7 +43,9 @@ type Options struct {
 	// Committer configures group commit; Shard, Head and Now are set by Open. Version keeps a log at that
 	// log version; 0 raises it to the newest one.
 	Committer eventlog.CommitterOptions
-	Limits    Limits
+	// KeepLogVersion leaves the log in the version that it has: for programs that only look.
+	KeepLogVersion bool
+	Limits         Limits
 	// SnapshotEvery is how many records lie between two snapshots, default 200,000, and
 	// SnapshotAfter how much time, default 1 minute. Negative: only at Close.
 	SnapshotEvery int
