@@ -79,11 +79,11 @@ func TestDecisions(t *testing.T) {
 	if a, b := must(fold.ReadSaved(must(s.SaveModel(ctx, "m", seqs[10])))), must(fold.ReadSaved(must(s.SaveModel(ctx, "m", 0)))); a.Learned >= b.Learned {
 		t.Errorf("it had learned %d then, %d now", a.Learned, b.Learned)
 	}
-	s.past.Base.Store(seqs[3])
+	s.past.Base.Store(seqs[20])
 	if _, err := s.SaveModel(ctx, "m", seqs[2]); CodeOf(err) != Gone {
 		t.Errorf("a state before the base: %v", err)
 	}
-	if _, err := s.Decisions(ctx, "m", seqs[3], 10); CodeOf(err) != Gone {
+	if _, err := s.Decisions(ctx, "m", seqs[20], 10); CodeOf(err) != Gone {
 		t.Errorf("decisions before the base: %v", err)
 	}
 	s.past.Base.Store(0)
