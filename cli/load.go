@@ -72,7 +72,13 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --data pendigits.arff --model digits`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.stream.data != "" {
+			if f.stream.data == "" {
+				for _, name := range []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test"} {
+					if cmd.Flags().Changed(name) {
+						return fmt.Errorf("--%s goes with --data FILE", name)
+					}
+				}
+			} else {
 				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			}
 			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)

@@ -71,6 +71,7 @@ type API struct {
 	feedback chan struct{} // of those with rewards and activations
 	gate     *gate
 	exports  chan struct{} // semaphore of the exports of a log
+	imports  chan struct{} // semaphore of createModelFrom
 	lives    chan struct{} // semaphore of the live pages
 	shutdown chan struct{} // closed when an http.Server of Server shuts down
 	once     sync.Once     // closes it
@@ -118,7 +119,7 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), imports: make(chan struct{}, maxImports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)

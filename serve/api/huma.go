@@ -131,6 +131,7 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 	}
 	if o.bytes > 0 {
 		operation.MaxBodyBytes = max(operation.MaxBodyBytes, o.bytes)
+		operation.Middlewares = huma.Middlewares{a.inTurn}
 	}
 	operation.Tags[0], _, _ = strings.Cut(operation.Tags[0], ":")
 	huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
@@ -160,6 +161,17 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 		doc.Responses[status] = &huma.Response{
 			Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}
+	}
+}
+
+// inTurn lets maxImports calls with large bodies go on at once.
+func (a *API) inTurn(ctx huma.Context, next func(huma.Context)) {
+	select {
+	case a.imports <- struct{}{}:
+		defer func() { <-a.imports }()
+		next(ctx)
+	case <-ctx.Context().Done(): // the caller is gone
+		ctx.SetStatus(http.StatusServiceUnavailable)
 	}
 }
 

@@ -310,6 +310,9 @@ type createFromIn struct {
 // maxImport bounds the body of createModelFrom.
 const maxImport = 64 << 20
 
+// maxImports bounds the imports at once: each holds its body and the model that it makes. Others wait before their bodies are read.
+const maxImports = 2
+
 func (a *API) createModelFrom(ctx context.Context, in *createFromIn) (*modelOut, error) {
 	if err := a.allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
