@@ -72,12 +72,9 @@ func Settled(dir string) (bool, error) {
 	return true, nil
 }
 
-// ShowExact says that the terminal should show the table of Exact: the run is sequential, or a loss that the
-// replications do not exclude would reverse a margin.
-func (a *Analysis) ShowExact() bool {
-	names, _ := a.rare()
-	return a.Sequential() || len(names) > 0
-}
+// ShowExact says that the terminal should show the table of Exact: the run is sequential, so no other intervals
+// hold. Elsewhere the verdict names the loss that would reverse a margin, and the page has the table.
+func (a *Analysis) ShowExact() bool { return a.Sequential() }
 
 // Exact returns the differences to the policy with the lowest mean with both kinds of intervals: those of
 // resampling, which losses that are not in the sample can make wrong, and those of betting, which hold
