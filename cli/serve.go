@@ -138,7 +138,8 @@ once: only its hash is in the table. For a change of keys give both for a while,
 	return c
 }
 
-// runServer serves until ctx ends or a signal asks for the end.
+// runServer serves until ctx ends or a signal asks for the end: it reads the files that the flags name, takes the port, opens the
+// log, makes the models that must exist, and answers.
 func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -151,54 +152,19 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
-	if err := f.check(); err != nil {
-		return misuse(err)
-	}
-	keys, err := readKeys(f.keys, nil)
+	in, err := f.read(logger)
 	if err != nil {
 		return misuse(err)
 	}
-	configs, err := readModels(f.models)
+	listener, err := f.claim()
 	if err != nil {
 		return misuse(err)
-	}
-	certs, err := newCertificates(f)
-	if err != nil {
-		return misuse(err)
-	}
-	node, err := newClusterServer(&f, logger)
-	if err != nil {
-		return misuse(err)
-	}
-	if err := checkExposure(f, keys != nil, certs != nil); err != nil {
-		return misuse(err)
-	}
-	if f.readyFile != "" { // one of an earlier server would name an address that is not ours
-		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return misuse(fmt.Errorf("--ready-file: %w", err))
-		}
-	}
-	listener, err := listen(f.listen)
-	if errors.Is(err, errInUse) {
-		return misuse(fmt.Errorf("--listen %s: another server answers there", f.listen))
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return misuse(fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen))
-	}
-	if err != nil {
-		return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
 	}
 	defer func() { listener.Close() }()
 
-	options := serve.Options{
-		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
-			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
-		}},
-		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
-		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
-	}
-	if node != nil {
-		defer func() { err = errors.Join(err, node.close()) }()
+	options := f.options(logger)
+	if in.node != nil {
+		defer func() { err = errors.Join(err, in.node.close()) }()
 		// Joining takes seconds. Callers whose connection is refused go to another node at once.
 		if _, ok := socketPath(f.listen); !ok {
 			f.listen = listener.Addr().String()
@@ -206,7 +172,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		if err := listener.Close(); err != nil {
 			return err
 		}
-		if err := node.open(ctx, &options); err != nil {
+		if err := in.node.open(ctx, &options); err != nil {
 			return openError(f.data, err)
 		}
 	}
@@ -225,45 +191,23 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		}
 		logger.Info("closed", "data", f.data)
 	}()
-	if f.personalizer != "" {
-		configs = append(configs, wantedModel{ModelConfig: api.PersonalizerConfig(f.personalizer)})
-	}
-	if err := ensureModels(ctx, server, configs, f.personalizer, logger); err != nil {
+	if err := ensureModels(ctx, server, in.models, f.personalizer, logger); err != nil {
 		return err
 	}
-
-	hosts := append([]string(nil), f.hosts...)
-	if loopback(f.listen) || len(hosts) > 0 {
-		hosts = append(hosts, api.LoopbackHosts...)
-	}
-	for i := range hosts {
-		hosts[i] = strings.ToLower(hosts[i])
-	}
-	data, err := filepath.Abs(f.data)
+	edge, err := f.edge(server, in.keys, logger)
 	if err != nil {
 		return err
 	}
-	connections := min(f.connections, openFiles()/2) // the log needs files too
-	if connections < f.connections {
-		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections", connections)
-	}
-	edge, err := api.New(server, api.Options{
-		Data: data, Connections: connections,
-		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
-		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
-	})
-	if err != nil {
-		return err
-	}
-	if node != nil {
+	if in.node != nil {
 		if listener, err = listen(f.listen); err != nil {
 			return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
 		}
 	}
+
 	hs := edge.Server()
 	scheme := "http"
-	if certs != nil {
-		hs.TLSConfig, scheme = certs.config(), "https"
+	if in.certs != nil {
+		hs.TLSConfig, scheme = in.certs.config(), "https"
 		listener = tls.NewListener(listener, hs.TLSConfig)
 	}
 	background, cancel := context.WithCancel(context.Background())
@@ -275,7 +219,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if _, ok := socketPath(f.listen); ok {
 		url = f.listen
 	}
-	logger.Info("listening", "url", url, "data", f.data, "keys", keys != nil)
+	logger.Info("listening", "url", url, "data", f.data, "keys", in.keys != nil)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
@@ -285,7 +229,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	for {
 		select {
 		case <-hangup:
-			reload(ctx, f, server, edge, certs, logger)
+			reload(ctx, f, server, edge, in.certs, logger)
 			continue
 		case err := <-failed:
 			return err
@@ -297,14 +241,103 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	logger.Info("draining", "at most", f.drain)
 	end, cancelEnd := context.WithTimeout(context.Background(), f.drain)
 	defer cancelEnd()
-	if node != nil { // while calls are still answered
-		node.handOver(end)
+	if in.node != nil { // while calls are still answered
+		in.node.handOver(end)
 	}
 	if err := hs.Shutdown(end); err != nil {
 		logger.Warn("requests were cut off", "error", err.Error())
 		hs.Close()
 	}
 	return nil
+}
+
+// serveInputs are what the files of the flags hold. Keys, certs and node are nil where the flags name none.
+type serveInputs struct {
+	keys   *api.Keys
+	models []wantedModel
+	certs  *certificates
+	node   *clusterServer
+}
+
+// read checks the flags and reads the files that they name. It changes the data directory and the address of a member of a cluster
+// to those of its file, and removes the ready file of an earlier server, whose address is not this one's.
+func (f *serveFlags) read(logger *slog.Logger) (in serveInputs, err error) {
+	if err := f.check(); err != nil {
+		return in, err
+	}
+	if in.keys, err = readKeys(f.keys, nil); err != nil {
+		return in, err
+	}
+	if in.models, err = readModels(f.models); err != nil {
+		return in, err
+	}
+	if f.personalizer != "" {
+		in.models = append(in.models, wantedModel{ModelConfig: api.PersonalizerConfig(f.personalizer)})
+	}
+	if in.certs, err = newCertificates(*f); err != nil {
+		return in, err
+	}
+	if in.node, err = newClusterServer(f, logger); err != nil {
+		return in, err
+	}
+	if err := checkExposure(*f, in.keys != nil, in.certs != nil); err != nil {
+		return in, err
+	}
+	if f.readyFile != "" {
+		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return in, fmt.Errorf("--ready-file: %w", err)
+		}
+	}
+	return in, nil
+}
+
+// claim takes the address of --listen.
+func (f *serveFlags) claim() (net.Listener, error) {
+	l, err := listen(f.listen)
+	switch {
+	case errors.Is(err, errInUse):
+		return nil, fmt.Errorf("--listen %s: another server answers there", f.listen)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen)
+	case err != nil:
+		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	return l, nil
+}
+
+// options are those of the server behind the API.
+func (f *serveFlags) options(logger *slog.Logger) serve.Options {
+	return serve.Options{
+		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
+			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
+		}},
+		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
+	}
+}
+
+// edge returns the HTTP side of server.
+func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Logger) (*api.API, error) {
+	hosts := append([]string(nil), f.hosts...)
+	if loopback(f.listen) || len(hosts) > 0 {
+		hosts = append(hosts, api.LoopbackHosts...)
+	}
+	for i := range hosts {
+		hosts[i] = strings.ToLower(hosts[i])
+	}
+	data, err := filepath.Abs(f.data)
+	if err != nil {
+		return nil, err
+	}
+	connections := min(f.connections, openFiles()/2) // the log needs files too
+	if connections < f.connections {
+		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections", connections)
+	}
+	return api.New(server, api.Options{
+		Data: data, Connections: connections,
+		Keys: keys, Hosts: hosts, Personalizer: f.personalizer, MaxBody: f.maxBody, MaxActions: f.actions,
+		Concurrent: f.concurrent, Timeout: f.timeout, Version: version, Logger: logger,
+	})
 }
 
 // check refuses limits that no server could keep.

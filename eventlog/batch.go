@@ -55,7 +55,7 @@ type Header struct {
 	No uint64
 	// After is the sequence of the writer's batch before this one. For its first batch it is the end
 	// of the log as the writer found it, 0 when that was empty. In format 2 it is the newest entry that the
-	// writer had applied, whoever wrote it.
+	// writer had applied, of any writer.
 	After uint64
 	// Prev is the hash of the batch at After, in format 2 the rolling hash there; zero when After is 0.
 	Prev Hash

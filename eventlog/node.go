@@ -33,8 +33,8 @@ type NodeOptions struct {
 }
 
 // Node is a server of NATS JetStream inside this process that keeps a replica of a cluster's log. Every file is
-// synced before the replica counts for a majority. For clients it listens on loopback only, with a password that
-// nobody has.
+// synced before the replica counts for a majority. For clients it listens on loopback only, with a random password that it
+// gives to none.
 type Node struct {
 	dir  string
 	srv  *server.Server

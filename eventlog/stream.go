@@ -318,7 +318,7 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		}
 	}
 	defer func() {
-		// Nobody else has its name. Servers that are away drop it by themselves.
+		// No other reader has its name. Servers that are away drop it by themselves.
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), streamHeartbeat)
 		defer cancel()
 		_ = l.js.DeleteConsumer(c, streamName(shard), consumer.CachedInfo().Name)

@@ -130,7 +130,7 @@ func columns(dst, rows []float64, n, d int) {
 	}
 }
 
-// again prepares for a set that is asked about twice: what comes is a contest of the same arms.
+// again prepares for a set that is asked about twice, with the same arms.
 func (q *shortlist) again(d int) {
 	var most float64
 	for a := range q.arms {

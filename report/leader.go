@@ -8,7 +8,7 @@ import (
 	"troupe/report/chart"
 )
 
-// Leader returns the leader table of environment env (an index into the manifest): who has the
+// Leader returns the leader table of environment env (an index into the manifest): which policy has the
 // lowest mean, by how much the others lost more, and whether that is more than chance. It is the
 // first table of the page and the table of the terminal. It is nil when no replication is complete.
 func Leader(run *Run, env int) *chart.Table {

@@ -61,8 +61,8 @@ func change(r stats.Ratio) string {
 	return chart.Percent(r.Value-1) + " more [" + chart.Percent(r.Lo-1) + ", " + chart.Percent(r.Hi-1) + "]"
 }
 
-// versus returns the sentences on the reference: who loses less than it, who more, by a margin that
-// chance does not explain, and who cannot be told apart from it. head is not nil when the policy
+// versus returns the sentences on the reference: which policies lose less than it, and which more, by a margin that
+// chance does not explain, and which cannot be told apart from it. head is not nil when the policy
 // with the lowest mean is among the first.
 func (a *Analysis) versus() (head, lead Prose) {
 	if a.Ratios == nil || a.RatioFactor == 0 {

@@ -49,7 +49,7 @@ func without(o map[string]any, path string) string {
 	return string(b)
 }
 
-// setting is one value of a swept option and who has it.
+// setting is one value of a swept option and the policies that have it.
 type setting struct {
 	value any
 	who   int

@@ -347,7 +347,7 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 		return head, lead
 	}
 
-	// Different policies have the lowest mean. What can be said is who is never clearly worse.
+	// Different policies have the lowest mean. What can be said is which policies are never clearly worse.
 	lowest := say("The lowest mean regret is ")
 	for i, w := range order {
 		if i == 3 && len(order) > 4 {

@@ -30,8 +30,7 @@ type Catalogue struct {
 	Recorders    map[string]Recorder              // record = ["…"], beside Builtin
 }
 
-// Kinds returns the catalogue of troupe. It is the caller's own: kinds that are added to it are known to nobody
-// else.
+// Kinds returns the catalogue of troupe. Each call returns a copy, so kinds that a caller adds are in its copy only.
 func Kinds() Catalogue {
 	return Catalogue{
 		Environments: maps.Clone(env.Kinds),
@@ -100,7 +99,7 @@ type Quantity struct {
 	Name    string   `json:"name"`    // in record = [...]
 	Columns []string `json:"columns"` // of diagnostics.csv
 	Doc     string   `json:"doc"`     // one line
-	Who     string   `json:"who"`     // who has it
+	Who     string   `json:"who"`     // the policy that has it
 }
 
 // Quantities is everything that record can name, in the order of the columns of diagnostics.csv: Builtin, then

@@ -477,8 +477,8 @@ func (v *isa) shortlistRise() {
 	RET()
 }
 
-// countLeads looks at eight leads at a time: which arm they are for, or the place behind the last arm where they are not sure, and for
-// whom that is another one than the last time. Only there a count moves.
+// countLeads looks at eight leads at a time. It finds the arm of each lead, or the place behind the last arm where the lead is not sure,
+// and moves a count only where that arm is not the one of the last time.
 func (v *isa) countLeads() {
 	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)", "is Counts.Set.")
 	counts, last, leads, unsure, panels, signs := arg("counts"), arg("last"), arg("leads"), arg("unsure"), arg("panels"), arg("signs")

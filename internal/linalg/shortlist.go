@@ -382,7 +382,7 @@ func (c *Shortlist) make(base []float64, by, slack float64) {
 	}
 	for g := range c.used {
 		begin := (*[16]float64)(c.begin[16*g:])
-		none := func(by float64) { // sets the leads of those who are not asked about
+		none := func(by float64) { // sets the leads of members that are not asked about
 			for i := range begin {
 				if i/8 >= c.signs || 8*g+i%8 >= c.members {
 					begin[i] = by

@@ -97,7 +97,7 @@ func (t *Table) Touched() int { return t.touched }
 // Digest identifies the contents: tables with equal contents have equal digests.
 func (t *Table) Digest() Digest { return t.digest }
 
-// stamps numbers the writers of this process. A stamp decides who copies a page, never what it holds.
+// stamps numbers the writers of this process. A stamp decides which writer copies a page, never what the page holds.
 var stamps atomic.Uint64
 
 // Share returns the table as it is, for readers in other goroutines. The result must not be written;

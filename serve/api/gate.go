@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// gate bounds the time that decisions wait for the server. So many are decided at once as keep processors and disk busy; the others wait
-// in one line. A line that is there for a moment does no harm, so up to standing everybody waits for as long as need be; when the line has
-// not been empty for that long, whoever is at its front and has waited longer than target is refused, and the server works for those that
-// still want an answer. This is CoDel (Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10, 2012) in the form for requests, where
+// gate bounds the time that decisions wait for the server. It lets in as many as keep the processors and the disk busy; the others wait
+// in one line. A short line is no overload, so nothing is refused until the line has not been empty for the time standing. From then on
+// the gate refuses each request that reaches the front after it waited longer than target, and the server works on requests whose clients
+// still wait. This is CoDel (Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10, 2012) in the form for requests, where
 // the whole front is refused and not one packet at a time (Maurer, "Fail at Scale", ACM Queue 13, 2015). Safe for concurrent use.
 type gate struct {
 	size int // what may be decided at once, in weights

@@ -55,8 +55,8 @@ func New(past *History) *Fold {
 	}
 }
 
-// DropPolicies leaves a fold that follows names, configurations, windows and rewards and learns nothing: for readers of a log
-// who need what counted and not what was learned. It reads nothing of the past.
+// DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and learns nothing:
+// readers of a log that need only what counted save the policies' time and memory.
 func (f *Fold) DropPolicies() {
 	f.only = map[eventlog.ID]bool{}
 	for _, m := range f.models {
