@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"troupe/client"
 )
 
 // freePorts returns ports of loopback on which nobody listens.
@@ -261,6 +263,26 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 			}
 		})
 	}
+	wg.Go(func() { // the Go client, which is told of no kill
+		var urls []string
+		for _, port := range c.ports[3:] {
+			urls = append(urls, "http://127.0.0.1:"+port)
+		}
+		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http})
+		for i := 0; err == nil && ctx.Err() == nil; i++ {
+			key := fmt.Sprintf("%d/client/%d", round, i)
+			var d client.Decision
+			if d, err = own.Decide(context.Background(), "news", client.DecideRequest{Actions: []client.Action{{ID: "x"}, {ID: "y"}}, IdempotencyKey: key}); err == nil {
+				_, err = own.Reward(context.Background(), d.EventID, 1)
+			}
+			l.mu.Lock()
+			l.events[key] = d.EventID
+			l.mu.Unlock()
+		}
+		if err != nil {
+			c.t.Errorf("the client with %s: %v", urls, err)
+		}
+	})
 	wg.Go(func() { // without a key a call is sent once
 		for ctx.Err() == nil {
 			i := rand.IntN(3)

@@ -64,11 +64,16 @@ With --data the requests are the rows of a file (CSV, ARFF, ...) in random order
 the columns are the context, the classes the actions, the reward is 1 for the right class. The model
 is made with its name and nothing else. What is printed is the share of right answers.
 
+The nodes of a cluster are one --url with commas. Callers are spread over them, and a call that a node
+refuses or does not answer is repeated at the next one with its key, for up to 30 s; a batch of
+decisions, which has no key, only when it was refused.
+
 The model is made when it does not exist: an ensemble on plain vectors. Ctrl-C ends the load; what was
 finished is reported. Exit code 1 when a call failed.`,
 		Example: `  troupe load --rate 2000 --duration 30s
   troupe load --rate 20000 --batch 64 --duration 10s
   troupe load --rate 500 --duration 10s --lists --json
+  troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
   troupe load --data pendigits.arff --model digits`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +90,7 @@ finished is reported. Exit code 1 when a call failed.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server; unix:PATH for its socket")
+	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server; unix:PATH for its socket; the nodes of a cluster with commas between them")
 	fl.StringVar(&f.model, "model", "load", "name of the model")
 	fl.StringVar(&f.key, "key", os.Getenv("TROUPE_KEY"), "API key; default is the environment's TROUPE_KEY")
 	fl.Float64Var(&f.rate, "rate", 1000, "decisions a second")
@@ -245,10 +250,11 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 		f.url = "http://localhost"
 	}
 	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	c, err := client.New(f.url, client.Options{Key: f.key, HTTP: web, Tries: 1})
+	clients, err := f.clients(web)
 	if err != nil {
 		return misuse(err)
 	}
+	c := clients[0]
 	before := scrape(ctx, web, f)
 	if result.FsyncDir = f.fsync; f.fsync == "" && before.here {
 		result.FsyncDir = before.data
@@ -275,8 +281,15 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	var m struct {
 		Dim int `json:"dim"`
 	}
-	if err := c.Get(ctx, "/v1/models/"+f.model, &m); err == nil && m.Dim != f.d {
-		return misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
+	for _, c := range clients {
+		err := c.Get(ctx, "/v1/models/"+f.model, &m)
+		for since := time.Now(); client.Code(err) == "not_found" && len(clients) > 1 && time.Since(since) < nodeFollows; { // a node has not applied it yet
+			time.Sleep(10 * time.Millisecond)
+			err = c.Get(ctx, "/v1/models/"+f.model, &m)
+		}
+		if err == nil && m.Dim != f.d {
+			return misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
+		}
 	}
 
 	u := newUsers(f)
@@ -294,7 +307,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 		done.Go(func() {
 			workers[w].errors = map[string]int{}
 			for call := range due { // not ctx: what was sent is finished
-				workers[w].one(context.WithoutCancel(ctx), c, u, call*each, at(call))
+				workers[w].one(context.WithoutCancel(ctx), clients[w%len(clients)], u, call*each, at(call))
 			}
 		})
 	}
@@ -348,6 +361,26 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	return err
 }
 
+// clients returns a client for each address of --url, which asks that one first and the others when it is gone.
+func (f *loadFlags) clients(web *http.Client) (out []*client.Client, err error) {
+	urls := strings.Split(f.url, ",")
+	o := client.Options{Key: f.key, HTTP: web}
+	if len(urls) == 1 {
+		o.Tries = 1 // an error is one; the nodes of a cluster stand in for each other
+	}
+	for i := range urls {
+		c, err := client.New(strings.Join(slices.Concat(urls[i:], urls[:i]), ","), o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// nodeFollows is how long a node may take to apply what another one has made.
+const nodeFollows = 10 * time.Second
+
 // loadProgress shows how far the load is: a bar on a terminal, otherwise a line every five seconds.
 func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -376,7 +409,11 @@ type scraped struct {
 	here bool    // it is on this machine, by its address
 }
 
+// scrape asks the server; the nodes of a cluster are not asked, because each is a part of it only.
 func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
+	if strings.Contains(f.url, ",") {
+		return s
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(f.url, "/")+"/metrics", nil)

@@ -441,6 +441,31 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestLoadAddresses: an address that is gone costs no call; the next one has them.
+func TestLoadAddresses(t *testing.T) {
+	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	gone, _, stop := startServer(t, filepath.Join(t.TempDir(), "gone"))
+	stop()
+	for _, batch := range []string{"1", "8"} {
+		var out, errs bytes.Buffer
+		args := []string{"load", "--url", gone + "," + url, "--rate", "200", "--duration", "1s", "-d", "4", "-K", "5", "-m", "8", "--json", "--callers", "4", "--batch", batch}
+		if code := command(t.Context(), args, &out, &errs); code != 0 {
+			t.Fatalf("code %d: %s%s", code, &out, &errs)
+		}
+		var r loadResult
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.decided() != 200 || len(r.Errors) > 0 || r.ServerCPU != nil {
+			t.Errorf("batches of %s: result = %+v", batch, r)
+		}
+	}
+	var out bytes.Buffer
+	if code := command(t.Context(), []string{"load", "--url", url + ",nowhere"}, &out, &out); code != exitMisuse || !strings.Contains(out.String(), `"nowhere"`) {
+		t.Errorf("code %d: %s", code, &out)
+	}
+}
+
 // TestLoadData: a file as a stream of decisions teaches a model of which only the name is given.
 func TestLoadData(t *testing.T) {
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))

@@ -13,6 +13,14 @@
 // call ends with an error that is [Unknown], the server may or may not have recorded it; call again
 // with the same request and key.
 //
+// The nodes of a cluster are one base URL, with commas between their addresses:
+//
+//	c, err := client.New("https://a.example:8443,https://b.example:8443,https://c.example:8443", client.Options{})
+//
+// A client stays with the first one that answers. When it is out of reach, silent or answers 503, the next one
+// is asked at once, with the same key, and [Options].Patience bounds how long all of them are asked. A batch of
+// decisions has no key: it goes to the next node only when it was not sent, or was refused.
+//
 // The package needs nothing but the standard library and knows nothing of the server's code.
 package client
 
@@ -29,9 +37,11 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,47 +52,96 @@ type Options struct {
 	// HTTP does the requests, http.DefaultClient when nil. For many calls at once give it a
 	// Transport with MaxIdleConnsPerHost of their number.
 	HTTP *http.Client
-	// Tries is how often a call is attempted, default 5; 1 means no repetition.
+	// Tries is how often a call is attempted at each address; 1 means no repetition. The default is 5, with several
+	// addresses as often as Patience allows.
 	Tries int
 	// Backoff is the longest wait before the second attempt, default 50 ms; it doubles with each
-	// one, up to 5 s. The wait is random below it. A Retry-After of the server that is longer wins.
+	// one, up to 5 s (with several addresses 500 ms). The wait is random below it. A Retry-After of the server that is
+	// longer wins. With several addresses there is no wait before the next one, only after the last.
 	Backoff time.Duration
+	// Patience is how long a call is repeated when there are several addresses, default 30 s: longer than a
+	// cluster needs to elect. The context may be shorter.
+	Patience time.Duration
+	// Silence is how long one of several addresses may take to answer a decision, a reward, an activation or
+	// a question for a model before the next one is asked, default 10 s. A call that may not be repeated waits
+	// as long as the context allows.
+	Silence time.Duration
 }
 
-// Client calls one server. It is safe for concurrent use.
+// Client calls one server, or a cluster. It is safe for concurrent use.
 type Client struct {
-	base string
+	at   []address
+	now  atomic.Uint32 // number of the address that is asked first
 	opts Options
 	wait func(context.Context, time.Duration) error // replaced in tests
 }
 
+// address is where a server is reached.
+type address struct {
+	base string
+	http *http.Client
+}
+
 // New returns a client of the server at a base URL such as http://127.0.0.1:8080, or at a socket in the file system,
-// unix:/run/troupe.sock. Options.HTTP does not go with a socket.
+// unix:/run/troupe.sock. Several, separated by commas, are the nodes of a cluster. Options.HTTP does not go with a
+// socket.
 func New(base string, o Options) (*Client, error) {
+	c := &Client{opts: o, wait: wait}
+	for _, text := range strings.Split(base, ",") {
+		a, err := o.address(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range c.at {
+			if other.base == a.base && a.base != socketBase {
+				return nil, fmt.Errorf("client: base URL has %q twice", a.base)
+			}
+		}
+		c.at = append(c.at, a)
+	}
+	switch {
+	case o.Tries < 0 || o.Backoff < 0 || o.Patience < 0 || o.Silence < 0:
+		return nil, fmt.Errorf("client: tries = %d, backoff = %v, patience = %v, silence = %v, expected none below 0", o.Tries, o.Backoff, o.Patience, o.Silence)
+	case o.Tries == 0 && len(c.at) == 1:
+		c.opts.Tries = 5
+	case o.Tries == 0:
+		c.opts.Tries = math.MaxInt
+	}
+	set := func(at *time.Duration, d time.Duration) {
+		if *at == 0 {
+			*at = d
+		}
+	}
+	set(&c.opts.Backoff, 50*time.Millisecond)
+	set(&c.opts.Patience, 30*time.Second)
+	set(&c.opts.Silence, 10*time.Second)
+	return c, nil
+}
+
+// socketBase is the base URL of servers at sockets.
+const socketBase = "http://localhost"
+
+// address reads one of the addresses of a base URL.
+func (o *Options) address(base string) (address, error) {
 	if path, ok := strings.CutPrefix(base, "unix:"); ok {
 		if path == "" || o.HTTP != nil {
-			return nil, fmt.Errorf("client: base URL is %q, expected unix:PATH and no HTTP client of your own", base)
+			return address{}, fmt.Errorf("client: base URL is %q, expected unix:PATH and no HTTP client of your own", base)
 		}
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
-		base, o.HTTP = "http://localhost", &http.Client{Transport: t}
+		return address{socketBase, &http.Client{Transport: t}}, nil
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("client: base URL is %q, expected http://HOST, https://HOST or unix:PATH", base)
+		return address{}, fmt.Errorf("client: base URL is %q, expected http://HOST, https://HOST or unix:PATH, or several with commas between them", base)
 	}
-	if o.HTTP == nil {
-		o.HTTP = http.DefaultClient
+	a := address{strings.TrimRight(base, "/"), o.HTTP}
+	if a.http == nil {
+		a.http = http.DefaultClient
 	}
-	if o.Tries == 0 {
-		o.Tries = 5
-	}
-	if o.Backoff == 0 {
-		o.Backoff = 50 * time.Millisecond
-	}
-	return &Client{base: strings.TrimRight(base, "/"), opts: o, wait: wait}, nil
+	return a, nil
 }
 
 // Action is a candidate. Features is any value that becomes JSON: a map, a struct, a list of
@@ -252,11 +311,17 @@ func Unknown(err error) bool {
 	return errors.As(err, &p) && p.Unknown || errors.As(err, &lost)
 }
 
-// lostError is a request without an answer.
+// lostError is a request without an answer, that may have arrived.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return "troupe: no answer: " + e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
+
+// unsentError is a request that did not leave: there was no connection.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return "troupe: not sent: " + e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
 
 // CreateModel makes a model from a configuration, any value that becomes its JSON.
 func (c *Client) CreateModel(ctx context.Context, config any) error {
@@ -267,7 +332,7 @@ func (c *Client) CreateModel(ctx context.Context, config any) error {
 // when its outcome is unknown; a second call is then answered with the code conflict if the model was made.
 func (c *Client) CreateModelFrom(ctx context.Context, name string, saved []byte) error {
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
-	return c.repeat(ctx, false, "POST", "/v1/models/"+url.PathEscape(name)+":createFrom", header, octets(saved), nil)
+	return c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(name)+":createFrom", header, octets(saved), nil)
 }
 
 // SaveModel reads a model without its past: configuration, seed and state, as it is now, or with a sequence as it was after that
@@ -288,7 +353,7 @@ func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
 	page := rowPage{w: w}
 	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d", url.PathEscape(model), from, entries)
-	err = c.repeat(ctx, false, "GET", path, nil, nil, &page)
+	err = c.repeat(ctx, once, "GET", path, nil, nil, &page)
 	return page.next, page.applied, err
 }
 
@@ -338,14 +403,14 @@ type Model struct {
 
 // Model reads a model.
 func (c *Client) Model(ctx context.Context, name string) (m Model, err error) {
-	err = c.Get(ctx, "/v1/models/"+url.PathEscape(name), &m)
+	err = c.repeat(ctx, soon, "GET", "/v1/models/"+url.PathEscape(name), nil, nil, &m)
 	return m, err
 }
 
 // Decide chooses an action. It makes an idempotency key when the request has none, unless calls are
-// never repeated (Options.Tries 1).
+// never repeated (one address and Options.Tries 1).
 func (c *Client) Decide(ctx context.Context, model string, r DecideRequest) (Decision, error) {
-	if r.IdempotencyKey == "" && c.opts.Tries > 1 {
+	if r.IdempotencyKey == "" && c.repeats() {
 		r.IdempotencyKey = newKey()
 	}
 	var header http.Header
@@ -353,7 +418,7 @@ func (c *Client) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		header = http.Header{"Idempotency-Key": {r.IdempotencyKey}}
 	}
 	var d Decision
-	err := c.call(ctx, "POST", "/v1/models/"+url.PathEscape(model)+":decide", header, r, &d)
+	err := c.repeat(ctx, soon, "POST", "/v1/models/"+url.PathEscape(model)+":decide", header, r, &d)
 	return d, err
 }
 
@@ -363,7 +428,7 @@ func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	var out struct {
 		Results []DecideAnswer `json:"results"`
 	}
-	err := c.repeat(ctx, false, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil, map[string]any{"requests": rs}, &out)
+	err := c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil, map[string]any{"requests": rs}, &out)
 	return out.Results, err
 }
 
@@ -371,20 +436,25 @@ func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideReque
 // is the one to repeat.
 func (c *Client) Reward(ctx context.Context, eventID string, value float64) (RewardResult, error) {
 	key := ""
-	if c.opts.Tries > 1 {
+	if c.repeats() {
 		key = newKey()
 	}
 	return c.RewardOnce(ctx, eventID, value, key)
 }
 
-// RewardOnce pays for a decision under a key of the caller's: a second call with it changes nothing.
+// RewardOnce pays for a decision under a key of the caller's: a second call with it changes nothing. With an empty key
+// it is not repeated when its outcome is unknown.
 func (c *Client) RewardOnce(ctx context.Context, eventID string, value float64, key string) (RewardResult, error) {
 	var r RewardResult
 	body := struct {
 		Value float64 `json:"value"`
 		Key   string  `json:"key,omitempty"`
 	}{value, key}
-	err := c.call(ctx, "POST", "/v1/events/"+url.PathEscape(eventID)+":reward", nil, body, &r)
+	how := soon
+	if key == "" {
+		how = once
+	}
+	err := c.repeat(ctx, how, "POST", "/v1/events/"+url.PathEscape(eventID)+":reward", nil, body, &r)
 	return r, err
 }
 
@@ -399,14 +469,14 @@ func (c *Client) RewardBatch(ctx context.Context, items []RewardItem) ([]RewardA
 	var out struct {
 		Results []RewardAnswer `json:"results"`
 	}
-	err := c.call(ctx, "POST", "/v1/rewards:batch", nil, map[string]any{"rewards": own}, &out)
+	err := c.repeat(ctx, soon, "POST", "/v1/rewards:batch", nil, map[string]any{"rewards": own}, &out)
 	return out.Results, err
 }
 
 // Activate makes a deferred decision count.
 func (c *Client) Activate(ctx context.Context, eventID string) (RewardResult, error) {
 	var r RewardResult
-	err := c.call(ctx, "POST", "/v1/events/"+url.PathEscape(eventID)+":activate", nil, nil, &r)
+	err := c.repeat(ctx, soon, "POST", "/v1/events/"+url.PathEscape(eventID)+":activate", nil, nil, &r)
 	return r, err
 }
 
@@ -474,14 +544,26 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.call(ctx, "GET", path, nil, nil, into)
 }
 
-// call does one request that may be repeated.
+// call does one request that may be repeated, and may take long.
 func (c *Client) call(ctx context.Context, method, path string, header http.Header, body, into any) error {
-	return c.repeat(ctx, true, method, path, header, body, into)
+	return c.repeat(ctx, late, method, path, header, body, into)
 }
 
-// repeat does one request, again and again while that helps. Unless safe it ends with an unknown
-// outcome.
-func (c *Client) repeat(ctx context.Context, safe bool, method, path string, header http.Header, body, into any) error {
+// repeats reports whether a call may be attempted more than once.
+func (c *Client) repeats() bool { return c.opts.Tries > 1 || len(c.at) > 1 }
+
+// again is how a call may be repeated.
+type again int
+
+const (
+	once again = iota // not when its outcome is unknown
+	late              // always; its answer may take long
+	soon              // always; its answer comes soon, and another address is asked when it does not
+)
+
+// repeat does one request, again and again while that helps: at one address after the other, and after the last one
+// with a wait.
+func (c *Client) repeat(ctx context.Context, how again, method, path string, header http.Header, body, into any) error {
 	var raw []byte
 	if b, ok := body.(octets); ok {
 		raw = b
@@ -491,23 +573,52 @@ func (c *Client) repeat(ctx context.Context, safe bool, method, path string, hea
 			return fmt.Errorf("troupe: request: %w", err)
 		}
 	}
+	begin := time.Now()
+	var failed error
 	for try := 1; ; try++ {
-		again, after, err := c.once(ctx, method, path, header, raw, into)
-		if err == nil || !again || !safe && Unknown(err) || try >= c.opts.Tries || ctx.Err() != nil {
-			return err
+		pause := time.Duration(math.MaxInt64) // the shortest that a server of this round asked for
+		for range c.at {
+			at := c.now.Load()
+			help, after, err := c.ask(ctx, how, c.at[at], method, path, header, raw, into)
+			if err == nil || !help {
+				return err
+			}
+			if failed == nil || !Unknown(failed) || Unknown(err) { // what may have been recorded stays so
+				failed = err
+			}
+			if how == once && Unknown(err) || ctx.Err() != nil {
+				return failed
+			}
+			pause = min(pause, after)
+			c.now.CompareAndSwap(at, (at+1)%uint32(len(c.at))) // unless another call has gone on already
 		}
-		if c.wait(ctx, max(after, jitter(c.opts.Backoff, try))) != nil {
-			return err
+		if try >= c.opts.Tries || len(c.at) > 1 && time.Since(begin) >= c.opts.Patience {
+			return failed
+		}
+		if c.wait(ctx, max(pause, c.jitter(try))) != nil {
+			return failed
 		}
 	}
+}
+
+// ask does one attempt at an address, which of several must answer soon.
+func (c *Client) ask(ctx context.Context, how again, a address, method, path string, header http.Header, body []byte, into any) (help bool, after time.Duration, err error) {
+	if how == soon && len(c.at) > 1 {
+		short, cancel := context.WithTimeout(ctx, c.opts.Silence)
+		defer cancel()
+		ctx = short
+	}
+	return c.once(ctx, a, method, path, header, body, into)
 }
 
 // maxAnswer bounds the bytes of an answer.
 const maxAnswer = 64 << 20
 
 // once does one attempt. again says that another may help, after a wait.
-func (c *Client) once(ctx context.Context, method, path string, header http.Header, body []byte, into any) (again bool, after time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+func (c *Client) once(ctx context.Context, a address, method, path string, header http.Header, body []byte, into any) (again bool, after time.Duration, err error) {
+	connected := false
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return false, 0, fmt.Errorf("troupe: %w", err)
 	}
@@ -520,8 +631,11 @@ func (c *Client) once(ctx context.Context, method, path string, header http.Head
 	if c.opts.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Key)
 	}
-	res, err := c.opts.HTTP.Do(req)
-	if err != nil {
+	res, err := a.http.Do(req)
+	switch {
+	case err != nil && !connected:
+		return true, 0, &unsentError{err}
+	case err != nil:
 		return true, 0, &lostError{err}
 	}
 	defer res.Body.Close()
@@ -576,9 +690,13 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // jitter is uniform below backoff·2^(try−1), at most 5 s, so that clients that failed together do
-// not come back together.
-func jitter(backoff time.Duration, try int) time.Duration {
-	most := min(backoff<<min(try-1, 20), 5*time.Second)
+// not come back together. A cluster that elects is asked more often.
+func (c *Client) jitter(try int) time.Duration {
+	longest := 5 * time.Second
+	if len(c.at) > 1 {
+		longest = 500 * time.Millisecond
+	}
+	most := min(c.opts.Backoff<<min(try-1, 20), longest)
 	var b [8]byte
 	rand.Read(b[:])
 	return time.Duration(float64(most) * float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53))

@@ -48,6 +48,29 @@ func Example() {
 	// features: hashed warnings: 0
 }
 
+// A client of a cluster has the addresses of all nodes. One of them is gone here; the call goes to the next one.
+func ExampleNew_cluster() {
+	ctx := context.Background()
+	gone, stop := server(ctx)
+	stop()
+	there, stop := server(ctx)
+	defer stop()
+
+	c, err := client.New(gone+","+there, client.Options{})
+	if err != nil {
+		panic(err)
+	}
+	if err := c.CreateModel(ctx, map[string]any{"id": "news"}); err != nil {
+		panic(err)
+	}
+	d, err := c.Decide(ctx, "news", client.DecideRequest{Actions: []client.Action{{ID: "a"}, {ID: "b"}}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("durable:", d.Durable)
+	// Output: durable: true
+}
+
 // server returns the address of a server in memory.
 func server(ctx context.Context) (address string, stop func()) {
 	keys := eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}
