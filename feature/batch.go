@@ -376,15 +376,8 @@ func (b *Batch) whole(s *side) error {
 			return err
 		}
 		for first := true; ; first = false {
-			more, err := r.more(first, ']')
-			if err != nil {
-				return err
-			}
-			if !more {
-				r.depth--
-				return nil
-			}
-			if err := r.count(); err != nil {
+			more, err := r.next(first, ']')
+			if err != nil || !more {
 				return err
 			}
 			if r.peek() != '{' {
@@ -417,15 +410,8 @@ func (b *Batch) object(s *side) error {
 	}
 	n := len(b.path)
 	for first := true; ; first = false {
-		more, err := r.more(first, '}')
-		if err != nil {
-			return err
-		}
-		if !more {
-			r.depth--
-			return nil
-		}
-		if err := r.count(); err != nil {
+		more, err := r.next(first, '}')
+		if err != nil || !more {
 			return err
 		}
 		key, err := r.key()
@@ -555,15 +541,8 @@ func (b *Batch) leaf(s *side, i int) error {
 		b.given[i] = max(b.given[i], 0)
 		v.list = true
 		for first := true; ; first = false {
-			more, err := r.more(first, ']')
-			if err != nil {
-				return err
-			}
-			if !more {
-				r.depth--
-				return nil
-			}
-			if err := r.count(); err != nil {
+			more, err := r.next(first, ']')
+			if err != nil || !more {
 				return err
 			}
 			if err := b.scalarOf(i, c); err != nil {

@@ -547,17 +547,13 @@ func (b *HashedBatch) object(seed uint64) error {
 	}
 	first := len(b.keys)
 	for open := true; ; open = false {
-		more, err := r.more(open, '}')
+		more, err := r.next(open, '}')
 		if err != nil {
 			return err
 		}
 		if !more {
-			r.depth--
 			b.keys = b.keys[:first]
 			return nil
-		}
-		if err := r.count(); err != nil {
-			return err
 		}
 		k, err := r.key()
 		if err != nil {
@@ -603,15 +599,8 @@ func (b *HashedBatch) list(seed uint64) error {
 		return err
 	}
 	for n := 0; ; n++ {
-		more, err := r.more(n == 0, ']')
-		if err != nil {
-			return err
-		}
-		if !more {
-			r.depth--
-			return nil
-		}
-		if err := r.count(); err != nil {
+		more, err := r.next(n == 0, ']')
+		if err != nil || !more {
 			return err
 		}
 		if c := r.peek(); c == '-' || '0' <= c && c <= '9' {

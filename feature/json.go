@@ -117,6 +117,19 @@ func (r *reader) more(first bool, closing byte) (bool, error) {
 	return false, r.syntax("',' or '" + string(rune(closing)) + "'")
 }
 
+// next is more for values that count against the limits. It leaves the object or list at its end.
+func (r *reader) next(first bool, closing byte) (bool, error) {
+	more, err := r.more(first, closing)
+	switch {
+	case err != nil:
+		return false, err
+	case !more:
+		r.depth--
+		return false, nil
+	}
+	return true, r.count()
+}
+
 // key reads a key and its colon. The bytes are valid until the next string is read.
 func (r *reader) key() ([]byte, error) {
 	if r.peek() != '"' {
@@ -403,16 +416,12 @@ func (r *reader) tree(path string) (any, error) {
 		}
 		table := map[string]any{}
 		for first := true; ; first = false {
-			more, err := r.more(first, '}')
+			more, err := r.next(first, '}')
 			if err != nil {
 				return fail(err)
 			}
 			if !more {
-				r.depth--
 				return table, nil
-			}
-			if err := r.count(); err != nil {
-				return fail(err)
 			}
 			k, err := r.key()
 			if err != nil {
@@ -433,16 +442,12 @@ func (r *reader) tree(path string) (any, error) {
 		}
 		list := []any{}
 		for first := true; ; first = false {
-			more, err := r.more(first, ']')
+			more, err := r.next(first, ']')
 			if err != nil {
 				return fail(err)
 			}
 			if !more {
-				r.depth--
 				return list, nil
-			}
-			if err := r.count(); err != nil {
-				return fail(err)
 			}
 			v, err := r.tree(path + "[" + strconv.Itoa(len(list)) + "]")
 			if err != nil {

@@ -211,15 +211,8 @@ func (w *vwWriter) object(space int32) error {
 		return err
 	}
 	for first := true; ; first = false {
-		more, err := r.more(first, '}')
-		if err != nil {
-			return err
-		}
-		if !more {
-			r.depth--
-			return nil
-		}
-		if err := r.count(); err != nil {
+		more, err := r.next(first, '}')
+		if err != nil || !more {
 			return err
 		}
 		k, err := r.key()
@@ -317,15 +310,8 @@ func (w *vwWriter) list(around, space int32, n int) error {
 	}
 	place := v.spaces[space].seed
 	for first := true; ; first = false {
-		more, err := r.more(first, ']')
-		if err != nil {
-			return err
-		}
-		if !more {
-			r.depth--
-			return nil
-		}
-		if err := r.count(); err != nil {
+		more, err := r.next(first, ']')
+		if err != nil || !more {
 			return err
 		}
 		switch c := r.peek(); {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -477,15 +478,7 @@ func costFigure(run *Run) *chart.Figure {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(x, y entry) int {
-		switch {
-		case x.us < y.us:
-			return -1
-		case x.us > y.us:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(x, y entry) int { return cmp.Compare(x.us, y.us) })
 	f := &chart.Figure{ID: "cost", Title: "Cost", Strips: true,
 		How: "CPU time of a round, with the environment and the bookkeeping included, over all environments of this run."}
 	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(all)), Hi: 0}}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -68,15 +69,7 @@ func (p Progress) Board() []Standing {
 			board = append(board, s)
 		}
 		here := board[from:]
-		slices.SortStableFunc(here, func(a, b Standing) int {
-			switch {
-			case a.Mean < b.Mean:
-				return -1
-			case a.Mean > b.Mean:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(here, func(a, b Standing) int { return cmp.Compare(a.Mean, b.Mean) })
 		best := final[here[0].Policy]
 		for i := range here {
 			for k, v := range final[here[i].Policy] {

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -280,15 +281,7 @@ func (p *Panel) spreadEnds(gap float64) []End {
 	for i := range ends {
 		ends[i].Y = min(max(1-p.Y.At(ends[i].Y), 0.01), 0.99)
 	}
-	slices.SortStableFunc(ends, func(x, y End) int {
-		switch {
-		case x.Y < y.Y:
-			return -1
-		case x.Y > y.Y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(ends, func(x, y End) int { return cmp.Compare(x.Y, y.Y) })
 	y := make([]float64, len(ends))
 	for i := range ends {
 		y[i] = ends[i].Y
