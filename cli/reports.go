@@ -89,6 +89,7 @@ from the first to the second, paired by replication. The page is compare.html in
 			if !noFigures {
 				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(args[0], "figures"))
 				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(args[0], "tables"))
+				fmt.Fprintf(t.w, "LaTeX    %s\n", paths.Floats)
 			}
 			return nil
 		},

@@ -25,8 +25,9 @@ type Options struct {
 // Paths says what Build wrote.
 type Paths struct {
 	Page    string   // report.html
-	Figures []string // figures/*.svg, *.pdf, *.png, *.csv
+	Figures []string // figures/*.svg, *.pdf, *.png, *.pgf, *.csv
 	Tables  []string // tables/*.csv, *.tex
+	Floats  string   // paper.tex
 }
 
 // document is everything a report shows, before it is written in any format.
@@ -118,6 +119,10 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 				}
 				paths.Tables = append(paths.Tables, path)
 			}
+		}
+		paths.Floats = filepath.Join(dir, floatsFile)
+		if err := chart.WriteFile(paths.Floats, floats(figures, tables, d.where())); err != nil {
+			return paths, err
 		}
 	}
 	// The page last: its links point at files that exist.
@@ -242,6 +247,23 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 		tables = append(tables, d.overview)
 	}
 	return figures, tables
+}
+
+// where returns the environment of each figure that shows one of several.
+func (d *document) where() map[*chart.Figure]string {
+	if len(d.envs) < 2 {
+		return nil
+	}
+	out := map[*chart.Figure]string{}
+	for _, e := range d.envs {
+		for _, f := range append([]*chart.Figure{e.lin, e.loglog, e.gap, e.final, e.tail, e.growth}, e.sweeps...) {
+			out[f] = e.a.Name
+		}
+		for _, r := range e.also {
+			out[r.figure] = e.a.Name
+		}
+	}
+	return out
 }
 
 // boundNotes says each bound in words: a bound above 2T says nothing.

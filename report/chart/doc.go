@@ -2,7 +2,7 @@
 // no bandits: a mark, a row and a label wear a Look, which is a number into a list of colours.
 //
 //   - a Figure is numbers and words without a medium: panels with axes, ticks and marks. HTML paints
-//     it as SVG for a page; WriteSVG, WritePDF and WritePNG paint the same numbers and ticks for a
+//     it as SVG for a page; WriteSVG, WritePDF, WritePNG and WritePGF paint the same numbers and ticks for a
 //     paper with gonum/plot;
 //   - a Table has columns, rows and cells; HTML, CSV, Booktabs and Text write it;
 //   - a Heat is a table whose cells are shaded;

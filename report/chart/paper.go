@@ -19,7 +19,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -85,10 +84,6 @@ func (p *painter) line(i int, width vg.Length) draw.LineStyle {
 	return s
 }
 
-// paperText replaces what the code page of a PDF's embedded font lacks.
-var paperText = strings.NewReplacer(Minus, "–", Narrow, " ", "≤", "<=", "≥", ">=", "∝ √t", "slope ½",
-	"≈", "~", "√", "sqrt ", "’", "'", "⁰", "^0", "⁴", "^4", "⁵", "^5", "⁶", "^6", "⁷", "^7", "⁸", "^8", "⁹", "^9", "⁻", "^–", "β", "beta", "θ", "theta", "Γ", "Gamma", "µ", "µ")
-
 // area is where a panel's marks go: axis places 0…1 become lengths.
 type area struct {
 	draw.Canvas
@@ -148,31 +143,32 @@ func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
 		q.mark(a, m)
 	}
 	// Captions stand at the ends of the axes.
-	c.FillText(q.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, paperText.Replace(q.p.X.Caption))
+	c.FillText(q.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, q.p.X.Caption)
 	if q.p.Y.Caption != "" {
-		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, paperText.Replace(q.p.Y.Caption))
+		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.p.Y.Caption)
 	}
 	// Labels at the right end of curves, at least 8.5 points apart.
 	for _, e := range q.p.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {
 		label := endText(e)
 		s := q.style(paperFont, q.endColor(e.Look), draw.XLeft, -0.35)
-		c.FillText(s, vg.Point{X: c.Max.X + 5, Y: c.Max.Y - vg.Length(e.Y)*(c.Max.Y-c.Min.Y)}, paperText.Replace(label))
+		c.FillText(s, vg.Point{X: c.Max.X + 5, Y: c.Max.Y - vg.Length(e.Y)*(c.Max.Y-c.Min.Y)}, label)
 	}
 	for i, r := range q.p.Rows {
 		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.p.Rows)))*(c.Max.Y-c.Min.Y)
-		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, paperText.Replace(Shorten(r.Label, pageName)))
+		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, Shorten(r.Label, pageName))
 		if r.Note != "" {
-			c.FillText(q.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, paperText.Replace(r.Note))
+			c.FillText(q.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, r.Note)
 		}
 	}
 }
 
 // endText is an end label in one piece; what leaves the chart has its value in brackets.
 func endText(e End) string {
+	label := Shorten(e.Label, pageName)
 	if v, up := strings.CutPrefix(e.Note, "↑ "); up {
-		return e.Label + " (" + v + ")"
+		return label + " (" + v + ")"
 	}
-	return strings.TrimSpace(e.Label + " " + e.Note)
+	return strings.TrimSpace(label + " " + e.Note)
 }
 
 // endColor darkens a look for letters.
@@ -248,7 +244,7 @@ func (p *painter) panel(q *Panel) *plot.Plot {
 		var out plot.ConstantTicks
 		for _, t := range a.Ticks {
 			if all || !t.Minor {
-				out = append(out, plot.Tick{Value: a.At(t.At), Label: paperText.Replace(t.Label)})
+				out = append(out, plot.Tick{Value: a.At(t.At), Label: t.Label})
 			}
 		}
 		return out
@@ -274,7 +270,7 @@ func (p *painter) panel(q *Panel) *plot.Plot {
 		g.Y.Min, g.Y.Max = 0, 1
 	}
 	if q.Title != "" {
-		g.Title.Text = paperText.Replace(Shorten(q.Title, pageName))
+		g.Title.Text = Shorten(q.Title, pageName)
 		g.Title.TextStyle = p.style(paperFont, p.endColor(q.Look), draw.XCenter, draw.YTop)
 		g.Title.Padding = 3
 	}
@@ -284,7 +280,7 @@ func (p *painter) panel(q *Panel) *plot.Plot {
 
 // width returns the width of a text in the figure's letters.
 func (p *painter) width(s string) vg.Length {
-	return p.style(paperFont, ink(), draw.XLeft, draw.YTop).Width(paperText.Replace(s))
+	return p.style(paperFont, ink(), draw.XLeft, draw.YTop).Width(s)
 }
 
 // of returns the height of a figure before scaling.
@@ -328,7 +324,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 		if f.Legend != nil {
 			x := dc.Min.X + 4
 			for _, l := range f.Legend {
-				t := paperText.Replace(l.Label)
+				t := l.Label
 				dc.FillText(p.style(paperFont, p.endColor(l.Look), draw.XLeft, draw.YTop), vg.Point{X: x, Y: dc.Max.Y - 3}, t)
 				x += p.width(t) + 12
 			}
@@ -363,30 +359,6 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 	p.panel(q).Draw(draw.Crop(dc, left, -right, 14, -top))
 }
 
-// pdfCanvas hands vgpdf text in the code page of its embedded fonts, Windows 1252; vgpdf passes
-// bytes through.
-type pdfCanvas struct{ *vgpdf.Canvas }
-
-// codePage holds the letters of Windows 1252 that are not at their place in Unicode and that we use.
-var codePage = map[rune]byte{'€': 0x80, '…': 0x85, '‘': 0x91, '’': 0x92, '“': 0x93, '”': 0x94, '•': 0x95, '–': 0x96, '—': 0x97}
-
-func (c pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
-	var b strings.Builder
-	for _, r := range s {
-		x, ok := codePage[r]
-		switch {
-		case ok:
-			b.WriteByte(x)
-		case r < 0x80 || r >= 0xa0 && r <= 0xff:
-			b.WriteByte(byte(r))
-		default:
-			b.WriteByte('?')
-		}
-	}
-	f.Face = pdfFont() // the same letters, in a font that has no others
-	c.Canvas.FillString(f, at, b.String())
-}
-
 // pdfMutex guards the defaults of package fpdf, which are global.
 var pdfMutex sync.Mutex
 
@@ -397,7 +369,7 @@ func (p *painter) pdf(f *Figure, at time.Time, w io.Writer) error {
 	fpdf.SetDefaultCreationDate(at)
 	fpdf.SetDefaultModificationDate(at)
 	fpdf.SetDefaultCatalogSort(true)
-	c := pdfCanvas{vgpdf.New(p.extent(f))}
+	c := newPDFCanvas(p.extent(f))
 	p.draw(f, c)
 	_, err := c.WriteTo(w)
 	return err
@@ -411,7 +383,25 @@ func (p *painter) svg(f *Figure, w io.Writer) error {
 		return err
 	}
 	// Arial and Helvetica have the widths of Liberation Sans, for readers that do not have it.
-	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
+	out := b.String()
+	for _, t := range typefaces {
+		first, _, _ := strings.Cut(t.family, ",")
+		if t == typefaces[2] {
+			first = "Droid Sans Fallback"
+		}
+		out = strings.ReplaceAll(out, "font-family:"+first+";", "font-family:"+t.family+";")
+	}
+	_, err := io.WriteString(w, out)
+	return err
+}
+
+// pgf writes commands of PGF; LaTeX sets the letters.
+func (p *painter) pgf(f *Figure, w io.Writer) error {
+	c := newTexCanvas(p.extent(f))
+	q := *p
+	q.text = letters{Handler: plot.DefaultTextHandler, tex: c}
+	q.draw(f, c)
+	_, err := c.WriteTo(w)
 	return err
 }
 
@@ -422,7 +412,7 @@ func (p *painter) png(f *Figure, w io.Writer) error {
 	return err
 }
 
-// WriteFigures writes every figure as SVG, PDF and PNG, and with csv its numbers.
+// WriteFigures writes every figure as SVG, PDF, PNG and PGF, and with csv its numbers.
 func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, size Size, csv bool) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -438,6 +428,7 @@ func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 			{".svg", func(w io.Writer) error { return p.svg(f, w) }},
 			{".pdf", func(w io.Writer) error { return p.pdf(f, at, w) }},
 			{".png", func(w io.Writer) error { return p.png(f, w) }},
+			{".pgf", func(w io.Writer) error { return p.pgf(f, w) }},
 		}
 		if csv {
 			files = append(files, output{".csv", f.Table().CSV})
@@ -457,11 +448,8 @@ func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 	return paths, nil
 }
 
-// defaultText measures and draws plain text (no TeX).
-var defaultText = plot.DefaultTextHandler
-
 func newPainter(looks []Look, size Size) *painter {
-	return &painter{looks: looks, text: defaultText, size: size}
+	return &painter{looks: looks, text: letters{Handler: plot.DefaultTextHandler}, size: size}
 }
 
 // WriteSVG writes the figure as SVG for a paper. A mark wears looks[Look].
@@ -472,6 +460,11 @@ func (f *Figure) WriteSVG(w io.Writer, looks []Look, size Size) error {
 // WritePDF writes the figure as PDF; at is the time that the file carries.
 func (f *Figure) WritePDF(w io.Writer, looks []Look, size Size, at time.Time) error {
 	return newPainter(looks, size).pdf(f, at, w)
+}
+
+// WritePGF writes the figure in commands of PGF, for a LaTeX document with the package pgf.
+func (f *Figure) WritePGF(w io.Writer, looks []Look, size Size) error {
+	return newPainter(looks, size).pgf(f, w)
 }
 
 // WritePNG writes the figure as PNG with 200 dots an inch.

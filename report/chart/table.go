@@ -162,6 +162,9 @@ func (t *Table) Booktabs(w io.Writer) error {
 	if t.Note != "" {
 		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(AsciiNumbers.Replace(t.Note), "\n", " "))
 	}
+	if t.beyond() {
+		b.WriteString("% has letters for XeLaTeX or LuaLaTeX, with a font that has them\n")
+	}
 	b.WriteString("\\begin{tabular}{")
 	var cols []int
 	for c, col := range t.Cols {
@@ -185,18 +188,17 @@ func (t *Table) Booktabs(w io.Writer) error {
 	paired := func(i int) bool {
 		return i+1 < len(cols) && (t.Cols[cols[i+1]].PM || t.Cols[cols[i+1]].Range)
 	}
-	tex := func(s string) string { return texText.Replace(AsciiNumbers.Replace(s)) }
 	for i := 0; i < len(cols); i++ {
 		if i > 0 {
 			b.WriteString(" & ")
 		}
 		if paired(i) {
 			head := strings.TrimSpace(t.Cols[cols[i]].Head + " " + t.Cols[cols[i+1]].Head)
-			b.WriteString("\\multicolumn{2}{c}{" + tex(head) + "}")
+			b.WriteString("\\multicolumn{2}{c}{" + TeX(head) + "}")
 			i++
 			continue
 		}
-		b.WriteString(tex(t.Cols[cols[i]].Head))
+		b.WriteString(TeX(t.Cols[cols[i]].Head))
 	}
 	b.WriteString(" \\\\\n\\midrule\n")
 	for r, row := range t.Rows {
@@ -214,7 +216,7 @@ func (t *Table) Booktabs(w io.Writer) error {
 				i++
 			case row.Cells[c].Empty:
 			case t.Cols[c].Text:
-				b.WriteString(texText.Replace(s))
+				b.WriteString(TeX(t.show(r, c)))
 			default:
 				b.WriteString("$" + texMath.Replace(s) + "$")
 			}
@@ -226,14 +228,19 @@ func (t *Table) Booktabs(w io.Writer) error {
 	return err
 }
 
-var (
-	texText = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`,
-		"#", `\#`, "_", `\_`, "~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`,
-		"µ", `\textmu{}`, "≈", `$\approx$`, "◆", `$\blacklozenge$`, "▲", `$\blacktriangle$`, "△", `$\vartriangle$`, "†", `$\dagger$`, "…", `\ldots{}`,
-		"β̃", `$\tilde\beta$`, "α", `$\alpha$`, "β", `$\beta$`, "γ", `$\gamma$`, "δ", `$\delta$`, "ε", `$\varepsilon$`, "θ", `$\theta$`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "σ", `$\sigma$`, "τ", `$\tau$`, "φ", `$\varphi$`, "ω", `$\omega$`, "Γ", `$\Gamma$`, "Δ", `$\Delta$`, "Σ", `$\Sigma$`, "Ω", `$\Omega$`, "√", `$\surd$`,
-		"≤", `$\le$`, "≥", `$\ge$`, "’", "'")
-	texMath = strings.NewReplacer("≥ ", `\ge `, "≤ ", `\le `, " %", `\,\%`, "%", `\%`)
-)
+var texMath = strings.NewReplacer("≥ ", `\ge `, "≤ ", `\le `, " %", `\,\%`, "%", `\%`)
+
+// beyond tells whether the table has letters that pdfLaTeX does not know.
+func (t *Table) beyond() bool {
+	for c, col := range t.Cols {
+		for r := range t.Rows {
+			if col.Only == "" && col.Text && beyondTeX(t.Rows[r].Cells[c].S) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // HTML writes the table as a <table> for the page: numbers right, words left, extra columns marked
 // so that narrow screens can leave them out.
