@@ -15,7 +15,8 @@ import (
 
 // delayed plays a policy for n rounds of a world with Gaussian noise and returns its regret. Rewards come
 // in batches: the events of a batch are learned when it is full, in their order. With batch = 1 each is
-// learned at once. Rounds have the noise and the source of their number, so that two policies are paired.
+// learned at once. Two policies are paired: on arms the n-th pull of an arm has the same noise for both, and on the ball
+// each round. Noise by the pull pairs what decides the tail of the regret, the first rewards of the best arm.
 func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error) {
 	var a, best bandit.Action
 	top, err := w.set().ArgMax(&best, w.theta)
@@ -29,6 +30,7 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 	}
 	pending := make([]late, batch)
 	waiting := 0
+	pulls := make([]uint64, len(w.arms))
 	for t := uint64(1); t <= uint64(n); t++ {
 		if err := p.Select(&a, w.set(), w.key.Stream(rng.Select).Round(t)); err != nil {
 			return 0, err
@@ -37,7 +39,12 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 		regret += top - mean
 		e := &pending[waiting]
 		e.a.Set(a.X, a.Index)
-		e.y, e.t = mean+w.key.Stream(rng.Reward).Round(t).Normal(0), t
+		noise := w.key.Stream(rng.Reward).Round(t)
+		if w.arms != nil {
+			noise = w.key.Stream(rng.Reward).Sub(uint64(a.Index)).Round(pulls[a.Index])
+			pulls[a.Index]++
+		}
+		e.y, e.t = mean+noise.Normal(0), t
 		if waiting++; waiting < batch {
 			continue
 		}

@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"fmt"
 	"math"
 
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/internal/linalg"
+	"troupe/internal/stats"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/theory"
@@ -29,6 +31,13 @@ var fewChecks = []Check{
 		Note:      "policy.Ensemble and policy.Atoms in turn, m = 1, r = 0.2, λ = 1/4, n = 60; the bound is the smaller one, of the atoms.",
 		Plant:     "r = 4 in the program",
 		run:       fewTwoArms,
+	},
+	{
+		Label: "few", Part: "rare", Reading: Corrected, Kind: Rate, Expect: Reported,
+		Statement: "θ* = (0.5, 0.2), λ = 0.1, r = 1, accumulated ensemble: the share of runs that pull the worse arm in half of the rounds or more falls like a power of m",
+		Note:      "Multilevel splitting over the better arm's first rewards and perturbations, on the number of pulls, unbiased; the interval is three standard errors of independent estimates. The conjecture is an exponent near −1.1 (docs/design/price-of-few.md, 5).",
+		Plant:     "r = 0.5",
+		run:       fewRare,
 	},
 }
 
@@ -104,4 +113,47 @@ func fewTwoArms(s *session) Finding {
 		}
 	}
 	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, n = %d", m, lambda, T).happened(bound)
+}
+
+func fewRare(s *session) Finding {
+	c := stuck{best: 0.5, other: 0.2, lambda: 0.1, T: s.size(1500, 10_000), r: 1}
+	if s.planted {
+		c.r = 0.5
+	}
+	particles, moves, repeats := 100, 4, s.size(8, 40)
+	f := Finding{Verdict: Reported, Detail: fmt.Sprintf("T = %d:", c.T)}
+	seen, bound := Curve{Name: "estimate"}, Curve{Name: "thm:few, lower bound", Guide: true}
+	var x, y, noise []float64
+	for i, m := range []int{2, 16, 128} {
+		if s.stopped() {
+			return Finding{}
+		}
+		c.m = m
+		levels, ok := c.splitting(s.source(2*i).Rand(), particles, moves).Levels(c.half(), 0.3, 60)
+		split, v := c.splitting(s.source(2*i+1).Rand(), particles, moves), make([]float64, repeats)
+		for j := range v {
+			v[j], _ = split.Estimate(levels)
+			f.Samples += particles * (1 + moves*(len(levels)-1))
+		}
+		p, se := stats.Mean(v), stats.StdErr(v)
+		f.Detail += fmt.Sprintf(" m = %d %.2g ± %.2g in %d levels (theorem ≥ %.2g);", m, p, se, len(levels), c.bound())
+		if !ok || p <= 0 {
+			continue
+		}
+		x, y, noise = append(x, math.Log(float64(m))), append(y, math.Log(p)), append(noise, se/p)
+		seen.X, seen.Y = append(seen.X, float64(m)), append(seen.Y, p)
+		bound.X, bound.Y = append(bound.X, float64(m)), append(bound.Y, c.bound())
+	}
+	f.Observed = stats.Slope(x, y)
+	// The slope is Σ(x − x̄)y/Σ(x − x̄)².
+	var variance, square float64
+	for i, v := range x {
+		d := v - stats.Mean(x)
+		square += d * d
+		variance += d * d * noise[i] * noise[i]
+	}
+	se := math.Sqrt(variance) / square
+	f.Low, f.High = f.Observed-3*se, f.Observed+3*se
+	f.Plot = &Plot{Title: "Share of runs that lose the better arm", X: "members m", Y: "share", LogX: true, LogY: true, Curves: []Curve{seen, bound}}
+	return f
 }

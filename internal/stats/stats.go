@@ -1,6 +1,6 @@
 // Package stats turns replications into statements with a stated error rate.
 //
-// Four kinds of statement live here:
+// Five kinds of statement live here:
 //
 //   - summaries of one sample: mean and standard error, quantiles, the mean of the worst share
 //     (summary.go);
@@ -9,7 +9,8 @@
 //   - exact intervals for the mean of a bounded variable, for a fixed number of observations and for
 //     all numbers at once, and how rare a loss must be not to matter (betting.go);
 //   - statements about many means at once, by resampling whole replications: the studentised
-//     max-t factor, intervals for growth exponents (resample.go).
+//     max-t factor, intervals for growth exponents (resample.go);
+//   - probabilities that are too small for plain simulation, by splitting (splitting.go).
 //
 // The package imports nothing of ours and draws no random number itself: resampling takes a
 // function that returns uniform integers. Arguments that are NaN or infinite are the caller's

@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"troupe/actionset"
+	"troupe/internal/stats"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// share returns a count as a share with its standard error.
+func share(k, n int) (p, se float64) {
+	p = float64(k) / float64(n)
+	return p, math.Sqrt(p * (1 - p) / float64(n))
+}
+
+// plain returns the share of n runs that are stuck, by plain simulation.
+func (s stuck) plain(r *rand.Rand, n int) (p, se float64) {
+	k := 0
+	for range n {
+		if s.score(s.draw(r)) >= s.half() {
+			k++
+		}
+	}
+	return share(k, n)
+}
+
+// program returns the share of n runs of policy.Ensemble that are stuck.
+func (s stuck) program(n int) (p, se float64) {
+	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
+	scale := policy.Constant(s.r)
+	if s.delta > 0 {
+		scale = policy.Scale{Kind: "beta", Value: s.r}
+	}
+	k := 0
+	for i := range n {
+		key := rng.NewKey(uint64(i))
+		e := mustEnsemble(policy.EnsembleOptions{M: s.m, Lambda: s.lambda, Targets: "gaussian", Init: "prior", Scale: scale, Delta: s.delta},
+			policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)})
+		limit := s.T - int(s.half()) + 1
+		if pulls(key, e, set, []float64{s.best, s.other}, s.T, limit) < limit {
+			k++
+		}
+	}
+	return share(k, n)
+}
+
+// TestStuckLaw: the tapes have the law of policy.Ensemble, by the share of stuck runs at a constant scale and at cβ_t
+// within five standard errors; another scale in the program is told.
+func TestStuckLaw(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 1))
+	for _, s := range []stuck{
+		{best: 0.5, other: 0.2, lambda: 0.1, m: 4, T: 200, r: 0.8},
+		{best: 0.5, other: -0.1, lambda: 0.5, m: 3, T: 200, r: 0.15, delta: 0.1},
+	} {
+		tapes, a := s.plain(r, 6000)
+		program, b := s.program(3000)
+		t.Logf("%+v: tapes %.4f ± %.4f, program %.4f ± %.4f", s, tapes, a, program, b)
+		if math.Abs(tapes-program) > 5*math.Hypot(a, b) {
+			t.Errorf("%+v: tapes %.4f ± %.4f, program %.4f ± %.4f", s, tapes, a, program, b)
+		}
+		s.r *= 1.4
+		if other, c := s.program(3000); math.Abs(tapes-other) < 5*math.Hypot(a, c) {
+			t.Errorf("%+v: tapes %.4f, program at 1.4 times the scale %.4f ± %.4f: the test does not tell it", s, tapes, other, c)
+		}
+	}
+}
+
+// estimate returns the mean of independent estimates of the stuck probability, with its standard error, and the number of levels.
+func (s stuck) estimate(seed uint64, particles, moves, repeats int) (p, se float64, levels int) {
+	pilot := s.splitting(rand.New(rand.NewPCG(seed, 1)), particles, moves)
+	at, _ := pilot.Levels(s.half(), 0.3, 60)
+	v := make([]float64, repeats)
+	split := s.splitting(rand.New(rand.NewPCG(seed, 2)), particles, moves)
+	for i := range v {
+		v[i], _ = split.Estimate(at)
+	}
+	return stats.Mean(v), stats.StdErr(v), len(at)
+}
+
+// TestStuckSplitting: splitting and plain simulation agree within five standard errors; with a level that is skipped in the
+// product they do not.
+func TestStuckSplitting(t *testing.T) {
+	s := stuck{best: 0.5, other: 0.2, lambda: 0.1, m: 8, T: 200, r: 1}
+	plain, a := s.plain(rand.New(rand.NewPCG(6, 1)), 8000)
+	p, b, levels := s.estimate(6, 60, 3, 60)
+	t.Logf("plain %.5f ± %.5f, %d levels %.5f ± %.5f", plain, a, levels, p, b)
+	if levels < 2 || math.Abs(p-plain) > 5*math.Hypot(a, b) {
+		t.Errorf("plain %.5f ± %.5f, %d levels %.5f ± %.5f", plain, a, levels, p, b)
+	}
+	if math.Abs(p/0.3-plain) < 5*math.Hypot(a, b/0.3) {
+		t.Error("the test does not tell a level that is left out")
+	}
+}
+
+// TestStuckMove: a move keeps the law of a tape: mean 0 and variance 1 of its numbers after 200 moves, within five standard errors.
+func TestStuckMove(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	s := stuck{m: 3}
+	var one, two []float64
+	for range 1000 {
+		x := s.draw(r)
+		old := *x
+		y := x
+		for range 200 {
+			y = s.move(y, r)
+		}
+		if x.noise != old.noise || x.rest != old.rest {
+			t.Fatal("a move changed the tape it started from")
+		}
+		for _, v := range []float64{y.noise[0], y.noise[early-1], y.walk[0], y.walk[len(y.walk)-1]} {
+			one, two = append(one, v), append(two, v*v)
+		}
+	}
+	if m := stats.Mean(one); math.Abs(m) > 5*stats.StdErr(one) {
+		t.Errorf("mean %v", m)
+	}
+	if m := stats.Mean(two); math.Abs(m-1) > 5*stats.StdErr(two) {
+		t.Errorf("variance %v", m)
+	}
+}
+
+// TestStuckRecord prints the tables of docs/record/stuck.md, with TROUPE_RECORD=1: half an hour.
+func TestStuckRecord(t *testing.T) {
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("TROUPE_RECORD=1 plays it")
+	}
+	base := stuck{best: 0.5, other: 0.2, lambda: 0.1, T: 10_000, r: 1}
+	for _, c := range []struct {
+		name     string
+		r, delta float64
+		m        []int
+		plain    int
+	}{
+		{"r = 1", 1, 0, []int{2, 8, 32, 128, 512}, 20_000},
+		{"r = 0.3β", 0.3, 0.1, []int{1, 2, 4, 8, 16}, 20_000},
+		{"r = 1.5", 1.5, 0, []int{2, 8, 32}, 20_000},
+		{"r = 0.1β", 0.1, 0.1, []int{2, 8, 32, 128}, 20_000},
+	} {
+		for _, m := range c.m {
+			s := base
+			s.r, s.delta, s.m = c.r, c.delta, m
+			start := time.Now()
+			p, se, levels := s.estimate(uint64(m), 100, 4, 16)
+			half := time.Since(start)
+			n := c.plain
+			if p < 1e-3 {
+				n = 0
+			}
+			q, e := math.NaN(), math.NaN()
+			if n > 0 {
+				q, e = s.plain(rand.New(rand.NewPCG(8, uint64(m))), n)
+			}
+			t.Logf("%s, m = %d: %.3g ± %.2g, %d levels, %.0f s; plain %.3g ± %.2g of %d", c.name, m, p, se, levels, half.Seconds(), q, e, n)
+		}
+	}
+}
