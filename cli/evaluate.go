@@ -45,6 +45,8 @@ type evaluation struct {
 	benchmark  string
 	coverage   bool
 	crossfit   int
+	law        string
+	redraws    int
 
 	source string
 	read   logged.Options
@@ -55,6 +57,7 @@ type evaluation struct {
 	key     string // API key
 	served  map[string]*servedTarget
 	learned []learnedPart
+	redrawn string   // file with draws of decisions anew, of --law marginal
 	fetched string   // file with the decisions of a server that runs
 	notes   []string // warnings that the source does not have
 	say     io.Writer
@@ -111,6 +114,8 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
+	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal: beside it, for the data directory of a model with key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
+	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision anew")
 	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
@@ -174,6 +179,10 @@ func (e *evaluation) options() (ope.Options, error) {
 		return o, misuse(errors.New("--crossfit is for independent events, and --learn makes them dependent"))
 	case e.workers < 1:
 		return o, misuse(fmt.Errorf("--workers %d: expected at least 1", e.workers))
+	case e.law != "recorded" && e.law != "marginal":
+		return o, misuse(fmt.Errorf("--law %s%s", e.law, spec.Suggest(e.law, []string{"recorded", "marginal"})))
+	case e.redraws < 1 || e.redraws > 1_000_000:
+		return o, misuse(fmt.Errorf("--redraws %d: expected 1 to 1 000 000", e.redraws))
 	case !slices.Contains([]string{"no", "log", "replay"}, e.learn):
 		return o, misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
 	case e.q != "" && !slices.Contains(ope.Models, e.q):
@@ -368,15 +377,26 @@ func (e *evaluation) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer func() {
-		if e.fetched != "" {
-			os.Remove(e.fetched)
+		for _, file := range []string{e.fetched, e.redrawn} {
+			if file != "" {
+				os.Remove(file)
+			}
 		}
 	}()
+	if err := e.drawable(); err != nil {
+		return err
+	}
 	if err := e.prepare(ctx, &o); err != nil {
 		return err
 	}
 	trained, err := e.load(&o)
 	if err != nil {
+		return err
+	}
+	if err := e.redraw(ctx, &o); err != nil {
+		if ctx.Err() != nil {
+			return sim.ErrInterrupted
+		}
 		return err
 	}
 	skip := 0
@@ -541,7 +561,7 @@ func dropSequences(t *ope.Evaluated, why string) {
 		}
 	}
 	if t.Uplift != nil && t.Uplift.Sequence != nil {
-		t.Uplift.Sequence, t.Uplift.Why = nil, &why
+		t.Uplift.Sequence, t.Uplift.Marginal, t.Uplift.Why = nil, nil, &why
 		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
 	}
 }

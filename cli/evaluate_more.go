@@ -70,13 +70,27 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, each func(eventlog.Delivery) error) error) (*filtered, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	d := &directoryReader{j: joined.New(o), events: make(chan *logged.Event, 256), stop: stop}
+	var redraws *redrawReader
+	if e.redrawn != "" {
+		var err error
+		if redraws, err = openRedraws(e.redrawn, e.redraws); err != nil {
+			stop()
+			return nil, err
+		}
+	}
 	go func() {
 		defer close(d.events)
+		defer redraws.close()
 		err := scan(ctx, func(x eventlog.Delivery) error {
 			return d.j.Apply(x, func(settled *joined.Decided) error {
 				ev, err := d.j.Event(settled)
 				if err != nil || ev == nil {
 					return err
+				}
+				if redraws != nil {
+					if ev.Redraws, err = redraws.of(settled); err != nil {
+						return err
+					}
 				}
 				if !d.sent {
 					d.sent, d.reward = true, d.j.Range

@@ -16,7 +16,6 @@ import (
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/ope"
-	"troupe/serve"
 	"troupe/serve/candidates"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
@@ -218,9 +217,9 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
 		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data directory, or its address"))
 	}
-	s, err := serve.Open(ctx, serve.Options{Dir: e.source, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1, KeepLogVersion: true})
+	s, err := lookAt(ctx, e.source)
 	if err != nil {
-		return nil, openError(e.source, err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	return s.SaveModel(ctx, name, seq)

@@ -95,6 +95,9 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 	default:
 		s += fmt.Sprintf(", %.2g %% unsupported", 100**d.Unsupported)
 	}
+	if m := d.Marginal; m != nil {
+		s += fmt.Sprintf("; without the members of each decision %s effective, largest weight %s", figures(m.ESS), figures(m.WeightMax))
+	}
 	return s
 }
 
@@ -165,6 +168,9 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	if u := t.Uplift; u != nil {
 		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true), interval(u.Normal, decimals, true)})
+		if u.Marginal != nil {
+			rows = append(rows, [4]string{"  without the members", "", interval(u.Marginal, decimals, true), ""})
+		}
 	}
 	first := true
 	var notes []string

@@ -35,6 +35,9 @@ type Event struct {
 	Q      []float64 // a reward model's predictions, K of them
 	Group  []string  // labels of groups of actions, K of them
 
+	// Redraws are fresh draws of the logger at this decision. Only the log of a server has them, when they were asked for.
+	Redraws *Redraws
+
 	Drop     float64 // the event is here with probability 1 − Drop
 	Position int     // place in a list from 0, NoPosition when there is none
 	Slots    []Slot  // of a list: then Chosen, Reward, Propensity and Law above are not used
@@ -43,6 +46,13 @@ type Event struct {
 
 	buf []byte    // text that the fields point into
 	num []float64 // numbers that they point into
+}
+
+// Redraws are draws of one decision anew: of the same state and the same candidates, each with numbers of its own.
+type Redraws struct {
+	N       int      // draws that were counted
+	Counts  []uint32 // of these, how many took each action; K of them, with sum N
+	Further []uint32 // actions of further draws
 }
 
 // NoPosition is the Position of an event that is no part of a list.
@@ -244,6 +254,9 @@ func (e *Event) Clone() *Event {
 	c.Context, c.Law, c.Target, c.Q = slices.Clone(e.Context), slices.Clone(e.Law), slices.Clone(e.Target), slices.Clone(e.Q)
 	c.Named, c.Observed, c.Group = slices.Clone(e.Named), slices.Clone(e.Observed), slices.Clone(e.Group)
 	c.Atoms = slices.Clone(e.Atoms)
+	if r := e.Redraws; r != nil {
+		c.Redraws = &Redraws{r.N, slices.Clone(r.Counts), slices.Clone(r.Further)}
+	}
 	c.Actions, c.Slots = slices.Clone(e.Actions), slices.Clone(e.Slots)
 	for i := range c.Actions {
 		c.Actions[i].X, c.Actions[i].Named = slices.Clone(c.Actions[i].X), slices.Clone(c.Actions[i].Named)

@@ -61,6 +61,7 @@ type targetSums struct {
 	lists                  [4]tally
 	listSeq                [4]twoSided
 	now                    row
+	marginal               *marginal // nil: not asked for
 }
 
 type bootSums struct{ v, d sum }
@@ -78,6 +79,9 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 			shift = append(shift, k+2)
 		}
 		ta.uplift = newTwoSided(shift...)
+		if p.o.Marginal {
+			ta.marginal = newMarginal()
+		}
 		if p.boot {
 			ta.boot = make([]bootSums, replicates)
 		}
@@ -328,6 +332,9 @@ func (t *targetSums) merge(o *targetSums) {
 	for b := range t.boot {
 		t.boot[b].v.merge(o.boot[b].v)
 		t.boot[b].d.merge(o.boot[b].d)
+	}
+	if t.marginal != nil {
+		t.marginal.merge(o.marginal)
 	}
 	for i := range t.lists {
 		if o.lists[i].e == nil {

@@ -171,6 +171,9 @@ func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
 		}
 		d.Unsupported = ptr(missing / ta.v.value())
 	}
+	if ta.marginal != nil {
+		d.Marginal = ta.marginal.diagnostics()
+	}
 	if r.Log.Law {
 		for k := range e.total.actions {
 			z := 0.0
@@ -262,6 +265,8 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 				sequence(&ta.dr)
 			}
 		}
+	case ta.marginal != nil && slices.Contains(marginalKeys, key):
+		e.marginalEstimate(ta.marginal, key, &out, why, sequence)
 	case key == "replay":
 		e.replay(ta, &out, why)
 	case key == "el":
@@ -522,6 +527,13 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		return out
 	}
 	out.Sequence = &Pair{scale * lo, scale * hi}
+	if m := ta.marginal; m != nil && m.noLaw == 0 && e.cross == nil {
+		if lo, hi, err := m.seqUp.difference(p.level); err != nil {
+			why("no interval without the members: " + err.Error())
+		} else {
+			out.Marginal = &Pair{p.scale * lo, p.scale * hi}
+		}
+	}
 	return out
 }
 
@@ -669,6 +681,10 @@ func (e *engine) warn(r *Result) {
 				what = "that were never played"
 			}
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s plays actions %s with probability %.3g", target.Name, what, *d.Unsupported))
+		}
+		if m := target.Diagnostics.Marginal; m != nil && m.WeightMean < 0.9 && target.Diagnostics.WeightMean > 0.95 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the weights without the members have mean %.2g, those of the record %.2g: %d redraws hardly see some actions, and intervals without the members are wide; more --redraws make them narrower",
+				target.Name, m.WeightMean, target.Diagnostics.WeightMean, m.Redraws))
 		}
 		u := target.Uplift
 		if u != nil && u.Why != nil && strings.Contains(*u.Why, errContradict.Error()) {

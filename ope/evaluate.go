@@ -33,6 +33,8 @@ type Options struct {
 	Adaptive string
 	// NoSequence, when it is not empty, is the reason why no sequence may be given, such as a range that was adapted.
 	NoSequence string
+	// Marginal adds the estimators ips-marginal and dr-marginal: events have Redraws.
+	Marginal bool
 	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
 	// gives the log once more.
 	Crossfit int
@@ -73,6 +75,9 @@ func (o *Options) compile() (*plan, error) {
 	if !(p.level > 0 && p.level < 1) {
 		return nil, fmt.Errorf("level is %v, expected a number in (0, 1)", p.level)
 	}
+	if o.Marginal {
+		p.keys = append(slices.Clone(p.keys), marginalKeys...)
+	}
 	p.z = normalQuantile((1 + p.level) / 2)
 	r := Pair{0, 1}
 	if o.Rewards != nil {
@@ -86,6 +91,10 @@ func (o *Options) compile() (*plan, error) {
 		p.o.Workers = 1
 	}
 	for _, key := range p.keys {
+		if slices.Contains(marginalKeys, key) && o.Marginal {
+			p.needQ = p.needQ || key == "dr-marginal"
+			continue
+		}
 		if !slices.Contains(Keys(), key) {
 			return nil, fmt.Errorf("no estimator %q; there are %v", key, Keys())
 		}
@@ -660,6 +669,9 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	x.dm = dm
 	w.clipped(ev)
 	w.sequences(ta, ev)
+	if ta.marginal != nil {
+		w.marginal(ta.marginal, ev)
+	}
 	if len(w.p.o.Targets) > 1 {
 		ta.now = *x
 	}

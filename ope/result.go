@@ -83,6 +83,7 @@ type Uplift struct {
 	SE       *float64 `json:"se"`
 	Normal   *Pair    `json:"normal"`
 	Sequence *Pair    `json:"sequence"`
+	Marginal *Pair    `json:"marginal"` // a sequence under the law without the members of a decision (Options.Marginal)
 	Why      *string  `json:"why"`
 }
 
@@ -95,6 +96,8 @@ type Diagnostics struct {
 	WeightZero   float64   `json:"weight_zero"`
 	Unsupported  *float64  `json:"unsupported"`
 	CalibrationZ []float64 `json:"calibration_z"`
+	// Marginal is there with Options.Marginal.
+	Marginal *MarginalDiagnostics `json:"marginal"`
 }
 
 // Difference is the difference between two targets on the same events.

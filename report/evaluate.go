@@ -187,6 +187,9 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 	}
 	if u := t.Uplift; u != nil {
 		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true), pairText(u.Normal, dec, true)}}
+		if u.Marginal != nil {
+			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "", pairText(u.Marginal, dec, true), ""})
+		}
 		if u.Why != nil {
 			v.Notes = append(v.Notes, "difference: "+*u.Why)
 		}

@@ -11,6 +11,7 @@ import (
 	"troupe/feature"
 	"troupe/internal/linalg"
 	"troupe/policy"
+	"troupe/rng"
 	"troupe/serve/candidates"
 )
 
@@ -256,27 +257,39 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 		return Choice{}, err
 	}
 	source := draw(v.Seed, v.ID, nonce)
-	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
+	c := Choice{}
+	if c.Index, err = w.one(set, source); err != nil {
 		return Choice{}, err
 	}
 	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
 		return Choice{}, err
 	}
-	n := w.action.Index
-	if len(w.law.Atoms) != len(g.first) || n < 0 || n >= len(g.first) {
-		return Choice{}, fmt.Errorf("the policy has a law of %d actions and chose %d of %d", len(w.law.Atoms), n, len(g.first))
+	if len(w.law.Atoms) != len(g.first) {
+		return Choice{}, fmt.Errorf("the policy has a law of %d actions, expected %d", len(w.law.Atoms), len(g.first))
 	}
 	g.count(&w.law)
-	c := Choice{Index: g.member(n, source.Sub(2).Intn(0, g.size[n]))}
 	c.Member, c.Negative = drawn(w.policy, source.Sub(0))
-	if v.Compiled.FloorNum > 0 && source.Intn(0, int(v.Compiled.FloorDen)) < int(v.Compiled.FloorNum) {
-		c.Index = source.Intn(1, len(g.of))
-	}
 	c.Num, c.Den = w.Propensity(c.Index)
 	if c.Num == 0 {
 		return Choice{}, fmt.Errorf("the policy chose an action of probability 0")
 	}
 	return c, nil
+}
+
+// one draws a candidate: a group, a candidate of it, and the coin of the floor. set holds one candidate of each group.
+func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
+	g, c := &w.groups, w.Version.Compiled
+	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
+		return 0, err
+	}
+	n := w.action.Index
+	if n < 0 || n >= len(g.first) {
+		return 0, fmt.Errorf("the policy chose %d of %d", n, len(g.first))
+	}
+	if c.FloorNum > 0 && source.Intn(0, int(c.FloorDen)) < int(c.FloorNum) {
+		return source.Intn(1, len(g.of)), nil
+	}
+	return g.member(n, source.Sub(2).Intn(0, g.size[n])), nil
 }
 
 // member returns candidate number n of a group.

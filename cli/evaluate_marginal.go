@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+
+	"troupe/logged"
+	"troupe/ope"
+	"troupe/serve"
+	"troupe/serve/joined"
+)
+
+// further is how many draws beside --redraws the correction of dr-marginal takes.
+const further = 16
+
+// drawable refuses --law marginal for logs without the states that decided.
+func (e *evaluation) drawable() error {
+	if e.law == "recorded" {
+		return nil
+	}
+	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
+		return misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log must be the data directory of a server that is stopped", e.source))
+	}
+	return nil
+}
+
+// redraw draws the decisions of the log anew for --law marginal, into a file in their order.
+func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
+	if e.law == "recorded" {
+		return nil
+	}
+	s, err := lookAt(ctx, e.source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
+	name := e.in.model
+	if name == "" {
+		models, more, err := s.ListModels(ctx, "", 1)
+		switch {
+		case err != nil:
+			return err
+		case more:
+			return misuse(errors.New("--law marginal: --model NAME is missing: the log has several"))
+		case len(models) == 1:
+			name = models[0].Name
+		}
+	}
+	f, err := os.CreateTemp("", fmt.Sprintf("troupe-redraws-%d-*", rand.Uint32()))
+	if err != nil {
+		return err
+	}
+	e.redrawn = f.Name()
+	defer f.Close()
+	w, b := bufio.NewWriterSize(f, 1<<20), []byte(nil)
+	p, n := newProgress(e.say, "evaluate: decisions drawn anew"), 0
+	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after}, func(r *serve.Redrawn) error {
+		n++
+		p.tick(n)
+		b = binary.AppendUvarint(b[:0], r.Seq)
+		b = binary.AppendUvarint(b, uint64(r.Key.Index))
+		b = binary.AppendUvarint(b, uint64(len(r.Counts)))
+		for _, c := range r.Counts {
+			b = binary.AppendUvarint(b, uint64(c))
+		}
+		for _, a := range r.Further {
+			b = binary.AppendUvarint(b, uint64(a))
+		}
+		_, err := w.Write(b)
+		return err
+	})
+	var shared *serve.NotFreshError
+	if errors.As(err, &shared) {
+		return misuse(fmt.Errorf("--law marginal: %w", err))
+	}
+	if err != nil {
+		return misuse(fmt.Errorf("%s: %w", e.source, err))
+	}
+	o.Marginal = true
+	return w.Flush()
+}
+
+// lookAt opens the directory of a server that is stopped, and leaves it as it is.
+func lookAt(ctx context.Context, dir string) (*serve.Server, error) {
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1, KeepLogVersion: true})
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	return s, nil
+}
+
+// redrawReader reads what redraw wrote, beside the decisions in the same order.
+type redrawReader struct {
+	file  *os.File
+	b     *bufio.Reader
+	first int
+	seq   uint64 // of next
+	index uint32
+	next  *logged.Redraws // nil: none is read
+	over  bool
+}
+
+func openRedraws(file string, first int) (*redrawReader, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return &redrawReader{file: f, b: bufio.NewReaderSize(f, 1<<18), first: first}, nil
+}
+
+// of returns the draws of a decision, nil where it has none.
+func (r *redrawReader) of(d *joined.Decided) (*logged.Redraws, error) {
+	for {
+		if r.next == nil && !r.over {
+			if err := r.read(); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case r.over || r.seq > d.Seq || r.seq == d.Seq && r.index > d.Key.Index:
+			return nil, nil
+		case r.seq == d.Seq && r.index == d.Key.Index:
+			out := r.next
+			r.next = nil
+			return out, nil
+		}
+		r.next = nil // of a decision that is no event
+	}
+}
+
+func (r *redrawReader) read() error {
+	var failed error
+	number := func() uint64 {
+		v, err := binary.ReadUvarint(r.b)
+		if failed == nil {
+			failed = err
+		}
+		return v
+	}
+	r.seq = number()
+	if failed == io.EOF {
+		r.over = true
+		return nil
+	}
+	r.index = uint32(number())
+	n := number()
+	if failed != nil || n > logged.MaxActions {
+		return errors.Join(failed, errors.New("the file of redraws is damaged"))
+	}
+	r.next = &logged.Redraws{N: r.first, Counts: make([]uint32, n), Further: make([]uint32, further)}
+	for _, list := range [][]uint32{r.next.Counts, r.next.Further} {
+		for i := range list {
+			list[i] = uint32(number())
+		}
+	}
+	return failed
+}
+
+func (r *redrawReader) close() {
+	if r != nil {
+		r.file.Close()
+	}
+}

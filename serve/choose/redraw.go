@@ -1,0 +1,67 @@
+package choose
+
+import (
+	"fmt"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/policy"
+	"troupe/theory"
+)
+
+// Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are decisions on
+// one state independent, so that the law without the members of a decision is the law given everything before it. Members that are
+// kept, or that several decisions share, are shown by earlier actions.
+func (v *Version) Fresh() error {
+	p, err := v.Compiled.NewPolicy(v.Seed)
+	if err != nil {
+		return err
+	}
+	if fresh(p) {
+		return nil
+	}
+	raw := v.Compiled.Config.Policy.Raw
+	if key, ok := raw["key"]; ok {
+		return fmt.Errorf(`the policy is %v with key = %q, expected key = "decision": decisions share their members, and earlier actions reveal them`, raw["kind"], key)
+	}
+	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision (key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
+}
+
+func fresh(p bandit.Policy) bool {
+	key := ""
+	switch p := p.(type) {
+	case *policy.Mixed:
+		return fresh(p.Base())
+	case *policy.Doubling:
+		return fresh(p.Base())
+	case *policy.Hashed:
+		return true
+	case *policy.Atoms:
+		key = p.Options().Key
+	case *policy.Auto:
+		key = p.Options().Key
+	case *policy.Logistic:
+		key = p.Options().Key
+	case *policy.Sparse:
+		key = p.Options().Key
+	}
+	return key == theory.DecisionKey
+}
+
+// Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls each with the
+// candidate that it took. It is Choose without the law: a draw needs one member. Cost: n calls of Select.
+func (w *Worker) Redraw(n int, nonce func(i int) eventlog.ID, each func(i, candidate int)) error {
+	w.find()
+	set, err := w.set()
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		c, err := w.one(set, draw(w.Version.Seed, w.Version.ID, nonce(i)))
+		if err != nil {
+			return err
+		}
+		each(i, c)
+	}
+	return nil
+}
