@@ -257,6 +257,14 @@ func (a *Auto) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) erro
 	return a.law(dst, set, draw.At(), theta, 1, a.solve, a.Model)
 }
 
+// Estimate returns the reward that the playing model expects of a vector.
+func (a *Auto) Estimate(x []float64) float64 {
+	if a.settle(); a.Link() == logistic {
+		return a.logit.mean(x)
+	}
+	return linalg.Dot(x, a.root.Theta())
+}
+
 // Update implements bandit.Policy. It draws nothing.
 func (a *Auto) Update(x bandit.Action, y float64, _ rng.Source) error {
 	if err := checkAction(x, y, a.d); err != nil {

@@ -349,7 +349,10 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			c.Config, err = fold.ControlConfig(cfg.Config, nil)
 			return c, err
 		}
-		config := v.Compiled.Config
+		config, err := s.configAt(v, r.AtSeq)
+		if err != nil {
+			return nil, err
+		}
 		config.ID = r.Name
 		cfg, err := config.Compile(s.opt.Limits.model())
 		if err != nil {
@@ -372,6 +375,21 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		return Model{}, err
 	}
 	return s.view(r.Name)
+}
+
+// configAt is the present configuration of a model with the features and the policy after entry seq, 0 for now: a learned
+// schema may have taken over since.
+func (s *Server) configAt(v *choose.Version, seq uint64) (model.Config, error) {
+	if seq == 0 {
+		return v.Compiled.Config, nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	cfg, err := s.fold.Model(v.ID).ConfigAt(seq)
+	if err != nil {
+		return model.Config{}, err
+	}
+	return cfg.Config, nil
 }
 
 // recast returns the configuration of a copy with another policy, and the digest of the state that it begins with.
@@ -449,7 +467,14 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	oldest := m.Created.Seq
 	present := m.Last <= c.AtSeq && m.Since <= c.AtSeq
 	v := s.entries[m.ID].version.Load()
+	then, err := m.ConfigAt(c.AtSeq)
+	if l := m.Learning; err == nil && c.KeepLater && then != m.Compiled {
+		err = invalid("keep_later", true, "expected false: since entry %d a learned schema decides, and the model before it cannot learn from those decisions", l.Adopted)
+	}
 	s.mu.RUnlock()
+	if err != nil {
+		return err
+	}
 	began := "the model began"
 	if base := s.past.Base.Load(); base > oldest {
 		oldest, began = base, "the log that is kept begins"
@@ -457,7 +482,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	if c.AtSeq > applied || c.AtSeq < oldest {
 		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began, applied)
 	}
-	if !v.Compiled.Ready() {
+	if !then.Ready() {
 		return nil
 	}
 	if present {
@@ -468,7 +493,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	if err != nil {
 		return &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
 	}
-	c.Digest, err = past.DigestUnder(v.Compiled, v.Seed)
+	c.Digest, err = past.DigestUnder(then, v.Seed)
 	return err
 }
 

@@ -69,7 +69,7 @@ const roomForLaw = 6000
 
 // sizeOf returns about how many bytes the record of a decision takes.
 func sizeOf(r *eventlog.Decision) int {
-	return len(r.Full) + 8*len(r.X) + len(r.Atoms) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+	return len(r.Full) + 8*len(r.X) + len(r.Atoms) + len(r.Request) + 4*len(r.Law) + 2*len(r.Groups) + 1024
 }
 
 // records are decisions that are written and answered, for reuse. Their X and Atoms belong to recent.
@@ -349,7 +349,14 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
 		record.Config = v.Number
 	}
-	if n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw); n > candidates.MaxBytes {
+	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw)
+	if v.Keeps && mode != Shadow && mode != Frozen {
+		q := r.candidates()
+		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest, candidates.MaxBytes-n)); record.Request == nil {
+			record.Notes |= eventlog.NoteUnstored
+		}
+	}
+	if n > candidates.MaxBytes {
 		return Decision{}, nil, &Error{Code: TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
 			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
 	}

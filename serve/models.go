@@ -93,6 +93,9 @@ func (s *Server) viewOf(m *fold.Model) Model {
 	if h, ok := m.Policy().(*policy.Hashed); ok {
 		out.Learners = h.Models()
 	}
+	first := s.past.First.Load()
+	out.Learning = learningOf(m, first)
+	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
 	return out
 }
 

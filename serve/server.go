@@ -37,9 +37,10 @@ type Server struct {
 
 	progress // how far the applier is
 
-	admin     sync.Mutex // one control act at a time
-	retaining sync.Mutex // one trim at a time
-	recasting sync.Mutex // one copy with another policy at a time
+	admin     sync.Mutex    // one control act at a time
+	retaining sync.Mutex    // one trim at a time
+	due       chan struct{} // a model may have enough rewards to learn a schema
+	recasting sync.Mutex    // one copy with another policy at a time
 	calls     calls
 	recent    recent            // the newest decisions
 	reread    recent            // decisions of entries that were read again
@@ -90,6 +91,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.due = make(chan struct{}, 1)
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
 	s.lagging.step = (*policy.Choice).Step
 	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
@@ -167,6 +169,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.fold.Defer()
 	s.workers.Go(s.apply)
+	if s.lawful {
+		s.workers.Go(s.learnLoop)
+	}
 	if raise {
 		s.raiseLog(ctx, c.Version)
 	}
@@ -276,6 +281,9 @@ func (s *Server) publish() error {
 			if v, err = choose.VersionOf(m, s.fold.Seq()); err != nil {
 				return fmt.Errorf("model %v: %w", m.ID, err)
 			}
+		}
+		if m.Due(s.past.First.Load()) {
+			s.wakeLearner()
 		}
 		v.State.Hold() // the published version does, beside the fold
 		if old := e.version.Swap(v); old != nil {

@@ -286,9 +286,11 @@ type Model struct {
 	Numbers []Number `json:"numbers,omitempty"`
 	// Learners are the models that learn side by side in the policy hashed; one of them plays.
 	Learners []policy.HashedModel `json:"learners,omitempty"`
-	Created  Stamp                `json:"created"`
-	Changed  Stamp                `json:"changed"` // last control record
-	Counts   Counts               `json:"counts"`
+	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
+	Learning *LearningView `json:"learning,omitempty"`
+	Created  Stamp         `json:"created"`
+	Changed  Stamp         `json:"changed"` // last control record
+	Counts   Counts        `json:"counts"`
 	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`

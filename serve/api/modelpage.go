@@ -55,6 +55,8 @@ type modelView struct {
 	DecisionsText              string
 	Schema                     []schemaRow
 	SchemaText                 string
+	Learning                   []string // how far a learned schema is
+	Reasons                    []string // of the last one
 	Learned                    []named
 	LearnedText                string
 	Config                     string
@@ -285,6 +287,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	}
 	v.Schema, v.SchemaText = schemaOf(m)
 	v.Schema = append(v.Schema, numbersOf(m)...)
+	v.Learning, v.Reasons = learningText(m)
 	v.Learned, v.LearnedText = a.learned(ctx, m)
 	v.Config = configText(m.Config)
 	v.Changes = changesOf(h.changes)
@@ -437,6 +440,37 @@ func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 		text += fmt.Sprintf(" The table has the first %d.", len(rows))
 	}
 	return rows, text + notesText(m)
+}
+
+// learningText says how far a model is that learns a schema from requests, and the reasons of the last schema.
+func learningText(m *serve.Model) (out, reasons []string) {
+	l := m.Learning
+	if l == nil {
+		return nil, nil
+	}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch l.Phase {
+	case "learned":
+		say("A schema was learned from requests, and its model decides since log entry %s.", grouped(l.Adopted))
+	case "hashed":
+		say("No schema that was learned from requests predicted better, and none is tried any more: the hashed model decides.")
+	default:
+		say("A schema is learned from requests: %s of the %s rewards that are needed have come. The hashed model decides meanwhile.", grouped(uint64(l.Rewards)), grouped(uint64(l.Next)))
+	}
+	say("%s requests were kept in the log, %s bytes; they go when it is trimmed.", grouped(l.Requests), grouped(l.Bytes))
+	for _, t := range l.Tries {
+		what := "it did not take over"
+		if t.TookOver {
+			what = "it took over"
+		}
+		if t.Dim > 0 {
+			say("Entry %s: a schema of %s coordinates from %s rewards; %s: %s.", grouped(t.Seq), grouped(uint64(t.Dim)), grouped(uint64(t.Events)), what, t.Why)
+		} else {
+			say("Entry %s: %s.", grouped(t.Seq), t.Why)
+		}
+		reasons = t.Reasons
+	}
+	return out, reasons
 }
 
 // notesText says how many decisions had features that were ignored, clamped and so on.

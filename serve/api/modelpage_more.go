@@ -101,7 +101,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 // stampOf names what the page of a model depends on.
 func stampOf(m *serve.Model) string {
 	h := fnv.New64a()
-	json.NewEncoder(h).Encode([]any{m.Incarnation, m.ConfigVersion, m.Paused, m.Failed, m.Changed, m.Counts, m.Notes, m.Warnings})
+	json.NewEncoder(h).Encode([]any{m.Incarnation, m.ConfigVersion, m.Paused, m.Failed, m.Changed, m.Counts, m.Notes, m.Warnings, m.Learning})
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 

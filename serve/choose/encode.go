@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"troupe/feature"
+	"troupe/serve/fold"
 	"troupe/serve/model"
 )
 
@@ -216,6 +217,35 @@ func (w *Worker) mask(r *Request) error {
 		w.X = append(w.X, w.batch.Row(i)...)
 	}
 	return nil
+}
+
+// Kept returns the form of the request that was encoded in which a decision keeps it, at most limit bytes: nil when it is
+// larger, and for packed numbers. candidate is the one that was chosen.
+func (w *Worker) Kept(r *Request, candidate, limit int) []byte {
+	if len(r.Packed) > 0 {
+		return nil
+	}
+	out := fold.Request{Context: r.Context, Actions: make([]fold.RequestAction, w.Count())}
+	if string(out.Context) == "null" {
+		out.Context = nil
+	}
+	config := &w.Version.Compiled.Config
+	for i := range out.Actions {
+		at := w.Place(i)
+		a := &out.Actions[i]
+		if len(r.Actions) == 0 {
+			a.ID, a.Features = config.Actions[at].ID, config.Actions[at].Features
+			continue
+		}
+		a.ID, a.Features = r.Actions[at].ID, r.Actions[at].Features
+		if len(a.Features) == 0 || string(a.Features) == "null" {
+			a.Features = nil
+			if n, ok := w.Version.Compiled.Catalogue[a.ID]; ok {
+				a.Features = config.Actions[n].Features
+			}
+		}
+	}
+	return out.Bytes(candidate, limit)
 }
 
 // Places returns the places of the candidates among the actions of the request, none when all are

@@ -25,6 +25,7 @@ type Version struct {
 	Failed   string
 	State    *fold.State // nil until the features are learned
 	Digest   eventlog.ID // of the state
+	Keeps    bool        // decisions keep their requests, see fold.Learning
 	Notes    [5]uint64   // decisions with each note, up to Seq, in the order of their bits
 }
 
@@ -45,7 +46,7 @@ func VersionOf(m *fold.Model, seq uint64) (*Version, error) {
 	}
 	return &Version{
 		ID: m.ID, Root: m.Root, Compiled: m.Compiled, Number: m.Version, Seed: m.Seed, Seq: seq,
-		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(), Notes: m.Notes,
+		Paused: m.Paused, Failed: m.Failed, State: state, Digest: state.Digest(), Keeps: m.Keeps(), Notes: m.Notes,
 	}, nil
 }
 

@@ -23,7 +23,8 @@ import (
 //	models: count, each: id u64 | parent u64 | root u64 | successor u64 | cut | keep_later | since | last |
 //	    version | paused | deleted | failed text | seed 4×u32 | created, changed: seq, time i64 |
 //	    counts 9×u64, reward sum f64, last i64 | configuration text | has policy, its bytes |
-//	    what it keeps beside its policy: bytes, empty for none (not in version 2)
+//	    what it keeps beside its policy: bytes, empty for none (not in version 2); with flag 4 the bytes of its Learning
+//	    stand between notes and statistics
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
@@ -128,8 +129,7 @@ func (w *writer) model(m *Model) error {
 	w.bytes(m.Compiled.JSON)
 	w.bool(m.policy != nil)
 	w.bytes(snapshot)
-	w.memory(m)
-	return nil
+	return w.memory(m)
 }
 
 // numbers are the counts in the order of the format.

@@ -92,7 +92,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 		return f.members(r), nil
 	case eventlog.Import:
 		return f.importing(d, r, cfg), nil
-	case eventlog.Trim, eventlog.Adopt:
+	case eventlog.Trim:
 		return None, fmt.Errorf("this program does not have the act %v yet", r.Act) // to skip it would be another state
 	}
 	m := f.models[r.Model]
@@ -104,6 +104,9 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 			return Conflict, nil
 		}
 		return f.configure(m, cfg, at)
+	}
+	if r.Act == eventlog.Adopt {
+		return f.adopt(m, cfg, r, at)
 	}
 	m.Changed = at
 	f.markChanged(m)
@@ -130,6 +133,7 @@ func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at 
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
+	m.beginLearning()
 	if err := f.begin(m); err != nil {
 		return None, err
 	}
@@ -165,6 +169,18 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	m := &Model{
 		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created, Changed: at,
 		Since: f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused, uncast: from.uncast,
+	}
+	if from.learnedAfter(r.AtSeq) { // back to hashed features
+		cfg, err := from.ConfigAt(r.AtSeq)
+		if err != nil {
+			return None, err
+		}
+		m.Version++
+		if m.uncast != nil {
+			m.uncast = cfg
+		} else {
+			m.Compiled = cfg
+		}
 	}
 	if err := f.inherit(m, from, r); err != nil {
 		return None, err
@@ -231,18 +247,25 @@ func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
 // from has learned from until then.
 func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
-	m.Memory = from.Memory
+	m.Memory, m.Learning = from.Memory, from.Learning.at(r.AtSeq)
 	if !m.Compiled.Ready() || !f.keeps(m.ID) {
+		m.beginLearning()
 		return nil
 	}
 	if err := f.begin(m); err != nil {
 		return err
 	}
 	cast := f.cast
-	if cast == nil && from.Compiled.Ready() && from.Compiled.SameState(m.Compiled) != nil {
-		cast = m.Compiled
+	if cast == nil && from.Compiled.Ready() {
+		then, err := from.ConfigAt(r.AtSeq)
+		if err != nil {
+			return err
+		}
+		if then.SameState(m.Compiled) != nil {
+			cast = m.Compiled
+		}
 	}
-	if (cast == f.cast) && from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
+	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
 			err = s.Put(m.policy)
@@ -258,12 +281,13 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 		if err != nil {
 			return err
 		}
-		m.Memory = past.Memory
+		m.Memory, m.Learning = past.Memory, past.Learning.inherited()
 		if m.Counts.Learned = past.Learned; past.Snapshot == nil { // before its features were learned: the state at the beginning
 			m.Counts.Learned = 0
 		}
 	}
 	m.Last = f.seq
+	m.beginLearning()
 	s, err := m.State()
 	if err != nil {
 		return err

@@ -41,6 +41,7 @@ const (
 	noLearning // frozen or shadow
 	ruleSum    // neither ruleSum nor ruleLast: first
 	ruleLast
+	hasRequest // its request is in the log
 )
 
 // find returns an open event, or nil.
@@ -171,6 +172,13 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	if r.Mode == eventlog.Shadow || r.Mode == eventlog.Frozen {
 		e.state |= noLearning
 	}
+	if len(r.Request) > 0 {
+		e.state |= hasRequest
+		if h.Learning != nil {
+			h.Learning.Requests++
+			h.Learning.Bytes += uint64(len(r.Request))
+		}
+	}
 	switch m.Compiled.Config.Reward.Rule {
 	case "sum":
 		e.state |= ruleSum
@@ -194,21 +202,21 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 	return Accepted
 }
 
-func (f *Fold) reward(r *eventlog.Reward) Outcome {
+func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	m := f.models[r.Model]
 	if m == nil {
-		return Ignored
+		return Ignored, nil
 	}
 	h := f.Current(m)
 	b, e := f.lookup(r.Event)
 	if e == nil || e.model != m {
 		h.Counts.Late++
-		return Late
+		return Late, nil
 	}
 	first := e.state&(ruleSum|ruleLast) == 0
 	if b.knows(e, r.Key) {
 		h.Counts.Duplicates++
-		return Duplicate
+		return Duplicate, nil
 	}
 	if r.Key != 0 && !first {
 		if b.keys == nil {
@@ -225,14 +233,14 @@ func (f *Fold) reward(r *eventlog.Reward) Outcome {
 	p := f.learner(m, b.seq)
 	if p == nil || e.state&noLearning != 0 {
 		h.Counts.Ignored++
-		return Ignored
+		return Ignored, nil
 	}
 	p.Counts.Rewards++
 	p.Counts.RewardSum += r.Y
-	if first {
-		f.learn(p, Features{r.X, r.Atoms}, r.Y, true, r.Event)
+	if !first {
+		return Accepted, nil
 	}
-	return Accepted
+	return Accepted, f.learn(p, Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: e.state&hasRequest != 0}, r.Y, true, r.Event)
 }
 
 func (f *Fold) activate(r *eventlog.Activate) Outcome {
@@ -297,7 +305,10 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 				return None, fmt.Errorf("entry %d has no decision at place %d", b.seq, e.index)
 			}
 			d := decisions[e.index]
-			f.learn(p, Features{d.X, d.Atoms}, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index})
+			x := Features{X: d.X, Atoms: d.Atoms, seq: b.seq, kept: e.state&hasRequest != 0, decision: d}
+			if err := f.learn(p, x, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index}); err != nil {
+				return None, err
+			}
 		}
 	}
 	if b.events, b.uses = left, uses; len(left) == 0 {

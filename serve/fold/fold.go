@@ -155,7 +155,7 @@ func (f *Fold) record(d eventlog.Delivery, i uint32, r eventlog.Record) (Outcome
 	case *eventlog.Decision:
 		return f.decision(d, i, r), nil
 	case *eventlog.Reward:
-		return f.reward(r), nil
+		return f.reward(r)
 	case *eventlog.Activate:
 		return f.activate(r), nil
 	case *eventlog.Expire:
@@ -215,10 +215,15 @@ type Inherited struct {
 	Whole bool   // it began with another policy, which learned from the whole log
 }
 
-// Inherited yields the clones and rollbacks in no order.
+// Inherited yields the clones and rollbacks, and the models that a learned schema has taken over, in no order.
 func (f *Fold) Inherited() iter.Seq[Inherited] {
 	return func(yield func(Inherited) bool) {
 		for id, m := range f.models {
+			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
+				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted, At: max(1, try.From-1)}) {
+					return
+				}
+			}
 			if m.Parent == 0 {
 				continue
 			}
@@ -238,28 +243,42 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 
 // learn moves a model by one event. A policy that refuses has failed for good: every replica finds
 // the same, nothing is skipped silently, and the other models go on.
-// given is false for a default reward.
-func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) {
+// given is false for a default reward. An error is that of the log, from which the request of an event may be needed.
+func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
 	if m.Failed != "" || m.policy == nil {
-		return
+		return nil
+	}
+	switch {
+	case m.Compiled.Hashed == nil && len(x.X) == 0 && len(x.Atoms) > 0: // decided before a learned schema took over
+		if ok, err := f.toSchema(m, &x, key); !ok {
+			m.Counts.Ignored++
+			return err
+		}
+	case m.Compiled.Hashed != nil && len(x.Atoms) == 0: // decided with a learned schema that a rollback took back
+		m.Counts.Ignored++
+		return nil
 	}
 	f.rewarded(m, y, given)
 	u := update{x, y, key, f.seq}
 	if m.lagging && len(m.waiting) < maxWaiting {
 		m.wait(u)
 		m.Last = f.seq
-		return
+		return nil
 	}
 	f.Settle(m)
 	a, err := f.action(m, x)
+	if err == nil {
+		f.keep(m, a, y, &x, key)
+	}
 	m.update(u, a, err)
 	if m.Failed != "" {
 		f.markChanged(m)
-		return
+		return nil
 	}
 	f.touch(m)
 	c := m.chooser()
 	m.lagging = c != nil && c.Pending() != nil
+	return nil
 }
 
 // markChanged notes that a model needs a new version.

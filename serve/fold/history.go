@@ -21,6 +21,7 @@ type History struct {
 	Base    atomic.Uint64 // entry before whose state nothing can be computed, 0 when the log is whole
 
 	begun beginnings
+	fits  fits
 }
 
 // Log is what a History reads.
@@ -51,13 +52,15 @@ type Past struct {
 	Snapshot []byte // of the policy, nil before its features were learned
 	Learned  uint64 // updates that it has seen
 	Memory   Memory
+	Learning *Learning
 	Digest   eventlog.ID // 0 without a snapshot
 }
 
 // DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps beside its
 // policy may count otherwise than in the configuration of then.
 func (p *Past) DigestUnder(c *model.Compiled, seed rng.Key) (eventlog.ID, error) {
-	m := Model{Compiled: c, Memory: p.Memory}
+	m := Model{Compiled: c, Memory: p.Memory, Learning: p.Learning.inherited()}
+	m.beginLearning()
 	var err error
 	if m.policy, err = c.NewPolicy(seed); err == nil && p.Snapshot != nil {
 		err = m.policy.Restore(p.Snapshot)
@@ -210,6 +213,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 			return Past{}, err
 		}
 		v.Learned, v.Memory, v.Digest = m.Counts.Learned, m.Memory, s.Digest()
+		v.Learning = m.Learning.inherited()
 	}
 	h.begun.put(k, v)
 	return v, nil

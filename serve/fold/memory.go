@@ -168,8 +168,11 @@ func (x *Memory) SetStatistics(s *feature.Statistics) {
 	}
 }
 
-// append appends what the digest of a state depends on.
-func (x *Memory) append(b []byte) []byte {
+// hasLearning is a flag of the bytes of a memory: a Learning follows the notes.
+const hasLearning = 4
+
+// append appends what the digest of a state depends on. learns is of the bytes of a fold.
+func (x *Memory) append(b []byte, learns bool) []byte {
 	u := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	flags := uint64(0)
 	if x.Differ {
@@ -177,6 +180,9 @@ func (x *Memory) append(b []byte) []byte {
 	}
 	if x.Adopted {
 		flags |= 2
+	}
+	if learns {
+		flags |= hasLearning
 	}
 	u(uint64(x.digest))
 	u(x.StatsSeq)
@@ -193,20 +199,28 @@ func (x *Memory) append(b []byte) []byte {
 }
 
 // write appends the memory and the notes to the bytes of a fold: nothing when there are none.
-func (w *writer) memory(m *Model) {
+func (w *writer) memory(m *Model) error {
 	x := &m.Memory
-	if *x == (Memory{}) && m.Notes == [5]uint64{} {
+	if *x == (Memory{}) && m.Notes == [5]uint64{} && m.Learning == nil {
 		w.bytes(nil)
-		return
+		return nil
 	}
-	b := x.append(nil)
+	b := x.append(nil, m.Learning != nil)
 	for _, n := range m.Notes {
 		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	if m.Learning != nil {
+		l, err := m.Learning.append(nil)
+		if err != nil {
+			return err
+		}
+		b = append(binary.AppendUvarint(b, uint64(len(l))), l...)
 	}
 	if x.Statistics != nil {
 		b = x.Statistics.Append(b)
 	}
 	w.bytes(b)
+	return nil
 }
 
 func (m *Model) readMemory(b []byte) error {
@@ -214,7 +228,7 @@ func (m *Model) readMemory(b []byte) error {
 		return nil
 	}
 	x := &m.Memory
-	fixed := len(x.append(nil)) + 8*len(m.Notes)
+	fixed := len(x.append(nil, false)) + 8*len(m.Notes)
 	if len(b) < fixed {
 		return fmt.Errorf("what the model keeps beside its policy is cut short")
 	}
@@ -228,7 +242,20 @@ func (m *Model) readMemory(b []byte) error {
 	for i := range m.Notes {
 		m.Notes[i] = r.fixed()
 	}
-	if b = b[fixed:]; len(b) == 0 {
+	b = b[fixed:]
+	if flags&hasLearning != 0 {
+		r := reader{b: b}
+		l := r.bytes()
+		if r.err != nil {
+			return r.err
+		}
+		var err error
+		if m.Learning, err = readLearning(l); err != nil {
+			return err
+		}
+		b = r.b
+	}
+	if len(b) == 0 {
 		return nil
 	}
 	s, err := feature.ReadStatistics(b)
@@ -242,6 +269,10 @@ func (m *Model) readMemory(b []byte) error {
 type Features struct {
 	X     []float64
 	Atoms []byte
+
+	seq      uint64             // entry of the decision
+	kept     bool               // it has its request
+	decision *eventlog.Decision // nil: not read yet
 }
 
 // action returns the vector that the policy of m learns from. It is valid until the next call.

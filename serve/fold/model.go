@@ -32,8 +32,10 @@ type Model struct {
 	KeepLater bool
 	Last      uint64 // entry of the last update
 
-	Memory Memory    // what it keeps beside its policy
-	Notes  [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
+	Memory Memory // what it keeps beside its policy
+	// Learning is of a model that learns a schema from requests, nil for others.
+	Learning *Learning
+	Notes    [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
 
 	policy  model.Policy // nil: features not learned, rolled back, deleted, or not in Fold.only
 	state   *State       // of the policy; nil when the policy has changed since
@@ -83,7 +85,10 @@ func (m *Model) State() (*State, error) {
 	if m.state == nil && m.policy != nil {
 		var memory []byte
 		if m.Compiled.Remembers() {
-			memory = m.Memory.append(nil)
+			memory = m.Memory.append(nil, false)
+		}
+		if m.Learning != nil {
+			memory = m.Learning.appendState(memory)
 		}
 		if p, ok := m.policy.(policy.Sharer); ok {
 			d := p.Digest()

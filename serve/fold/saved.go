@@ -62,7 +62,7 @@ func (s *Saved) Append(b []byte) ([]byte, error) {
 func (s *Saved) appendBody(b []byte) []byte {
 	w := writer{b}
 	w.uint(s.Learned)
-	w.memory(&Model{Memory: s.Memory})
+	w.memory(&Model{Memory: s.Memory}) // which cannot fail without a Learning
 	w.bytes(s.Policy)
 	return w.b
 }
@@ -221,6 +221,7 @@ func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome 
 		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Since: f.seq, Root: r.Model, Last: f.seq, Memory: s.Memory,
 	}
 	m.Counts.Learned = s.Learned
+	m.beginLearning()
 	if f.keeps(m.ID) {
 		m.policy = p
 	}

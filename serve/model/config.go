@@ -13,7 +13,7 @@ import (
 type Config struct {
 	ID            string      `key:"id" doc:"public name: letters, digits, . _ -, at most 64"`
 	Policy        PolicySpec  `key:"policy" doc:"a policy table as in experiments, kind and options"`
-	Features      FeatureSpec `key:"features" doc:"{ model = \"hashed\", bits, pairs }: any request is read; or a schema of named features"`
+	Features      FeatureSpec `key:"features" doc:"{ model = \"hashed\", bits, pairs, learn = { after = N } }: any request is read; or a schema of named features"`
 	Dim           int         `key:"dim" doc:"plain vectors of this length instead of features"`
 	Sigma         float64     `key:"sigma" doc:"subgaussian constant of the noise, for policies that do not take it from the data; for auto its first guess" default:"half the range of rewards"`
 	Floor         float64     `key:"floor" doc:"exploration floor ε: a uniform candidate with this probability, so that the log can evaluate other policies; at most 6 decimals"`

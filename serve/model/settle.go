@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"troupe/bandit"
+	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/spec"
@@ -25,7 +26,7 @@ func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["
 // rewards, and what a missing reward means.
 func (c *Config) settle() error {
 	if c.Features.Learn {
-		return Invalid("config.features.learn", true, "a schema from one request is no longer made: it would not know most of what follows; leave features out ({ model = \"hashed\" } reads any request), or give a schema")
+		return Invalid("config.features.learn", true, "a schema from one request is no longer made: it would not know most of what follows; leave features out ({ model = \"hashed\" } reads any request), give { learn = { after = 200 } } for a schema from that many rewards, or give a schema")
 	}
 	kind := c.Policy.Raw["kind"]
 	open := c.Dim == 0 && c.Features.Schema == nil
@@ -56,6 +57,17 @@ func (c *Config) settle() error {
 	return nil
 }
 
+// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy is
+// that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
+func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Compiled, error) {
+	c.Features, c.Policy, c.Sigma = FeatureSpec{Schema: s, Learned: true}, PolicySpec{}, 0
+	c.Reward.Min, c.Reward.Max = lo, hi
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	return c.Compile(limits)
+}
+
 // oneSource refuses options of the policy that belong elsewhere: the number of bits and the pairs to hashed
 // features, the range to reward, the noise to the data.
 func (c *Config) oneSource() error {
@@ -71,6 +83,9 @@ func (c *Config) oneSource() error {
 	h := c.Features.Hashed
 	if h == nil {
 		return nil
+	}
+	if kind := c.Policy.Raw["kind"]; h.Learn.After > 0 && kind != hashedKind {
+		return Invalid("config.policy.kind", kind, "is not hashed, with which features.learn compares the model that it learns; leave policy out")
 	}
 	if b, ok := spec.Number(c.Policy.Raw["bits"]); ok && int(b) != h.Bits {
 		return Invalid("config.policy.bits", b, "features.bits is %d; set it there only", h.Bits)
@@ -187,6 +202,9 @@ func (c *Config) Keep(own Config) {
 	}
 	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
 		c.Features.Learned = true
+	}
+	if h := c.Features.Hashed; h != nil && h.Learn.After > 0 && own.Features.Learned { // the configuration that it began with
+		c.Features, c.Policy = own.Features, PolicySpec{}
 	}
 	raw := c.Policy.Raw
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {

@@ -191,8 +191,50 @@ func (f FeatureSpec) IsZero() bool { return f == FeatureSpec{} }
 type Hashed struct {
 	Model string `key:"model" json:"model" doc:"hashed"`
 	Bits  int    `key:"bits" json:"bits" doc:"2^bits coordinates, 10 to 28" default:"18"`
+	Learn Learn  `key:"learn" json:"learn,omitzero" doc:"{ after = N }: requests are kept, and after N rewards a schema is learned from them; a model with it takes over when it predicts better"`
 	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (the model with the smaller errors plays), yes or no; or a list of pairs of namespaces, such as [[\"context\", \"action\"]]" default:"auto"`
 }
+
+// Learn says after how many rewards a schema is learned from the requests that were kept. The zero value: never.
+type Learn struct {
+	After int `json:"after"`
+}
+
+// The least and the most that Learn.After may be. A model keeps up to eight times as many events in its state, and a
+// restart without a snapshot learns up to four times as many once more.
+const (
+	MinAfter = 20
+	MaxAfter = 20_000
+)
+
+// DecodeSpec implements spec.Decoder.
+func (l *Learn) DecodeSpec(v any, path string) error {
+	raw, ok := v.(spec.Raw)
+	if !ok {
+		return spec.Errorf(path, "is %s, expected a table { after = N }", spec.Show(v))
+	}
+	for key := range raw {
+		if key != "after" {
+			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key, spec.Suggest(key, []string{"after"}))
+		}
+	}
+	n, ok := raw["after"].(int64)
+	if !ok || n < MinAfter || n > MaxAfter {
+		given := "is missing"
+		if x, there := raw["after"]; there {
+			given = "is " + spec.Show(x)
+		}
+		return spec.Errorf(spec.Join(path, "after"), "%s, expected a whole number of rewards from %d to %d", given, MinAfter, MaxAfter)
+	}
+	l.After = int(n)
+	return nil
+}
+
+// ExpandSpec implements spec.Decoder: a model has no sweeps.
+func (l *Learn) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
+
+// String describes the default for listings.
+func (l *Learn) String() string { return "never" }
 
 // DefaultBits is the logarithm of the number of coordinates of hashed features.
 const DefaultBits = 18
@@ -268,10 +310,12 @@ func (f *FeatureSpec) DecodeSpec(v any, path string) (err error) {
 	*f = FeatureSpec{}
 	raw, _ := v.(spec.Raw)
 	switch {
-	case raw["learn"] != nil:
-		if f.Learn = true; len(raw) != 1 || raw["learn"] != true {
-			return spec.Errorf(spec.Join(path, "learn"), "is of an earlier version, { learn = true } and nothing else; expected { model = \"hashed\" } or a schema")
-		}
+	case raw["learn"] == true && len(raw) == 1: // of an earlier version
+		f.Learn = true
+	case raw["learn"] != nil && raw["model"] == nil:
+		raw = maps.Clone(raw)
+		raw["model"] = hashedKind
+		f.Hashed, err = decodeHashed(raw, path)
 	case raw["model"] == "hashed":
 		f.Hashed, err = decodeHashed(raw, path)
 	default:

@@ -1,0 +1,705 @@
+package fold
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"troupe/bandit"
+	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+	"troupe/serve/model"
+)
+
+// This file is about models whose features say learn = { after = N }. Such a model begins with hashed features, and its
+// decisions keep their requests in the log. The fold lists the events that the model has learned. After N, 2N and 4N of
+// them the server learns a schema from the requests, lets the policy auto learn the events of the list in their order, and
+// writes what came of it into the log (eventlog.Adopt). The fold then does the same, from the schema of that record, and
+// from there on the model is the learned one, if it predicted better. docs/design/adr/0018-learned-schemas.md
+
+// Learning is what a model of this kind keeps beside its policy. It is part of the state.
+type Learning struct {
+	Events   []Kept // that were learned and whose requests are in the log, in their order
+	Requests uint64 // that were kept
+	Bytes    uint64 // of them
+	Tries    []Try
+	Dropped  uint64 // events that were listed and are not any more, because there were too many
+	Adopted  uint64 // entry from which the learned model decides, 0: it does not
+	Was      []byte // the configuration before that
+	Done     bool   // there are no more tries, and requests are not kept any more
+
+	digest eventlog.ID // of all events that were ever in the list
+}
+
+// Kept is an event that was learned.
+type Kept struct {
+	Key   eventlog.Event
+	Seq   uint64 // entry of the decision
+	Y     float64
+	Error float64 // square of the reward less what the hashed model had expected
+}
+
+// Try is a schema that was learned, and how its model did. It is the data of an Adopt record.
+type Try struct {
+	Number   int      `json:"number"`       // from 0
+	Seq      uint64   `json:"seq,omitzero"` // entry of the record; not in the record itself
+	From     uint64   `json:"from_seq"`     // requests of earlier entries were not used
+	Dropped  uint64   `json:"dropped,omitzero"`
+	Events   int      `json:"events"`            // of the list
+	Rewards  int      `json:"rewards"`           // of these events were learned
+	Dim      int      `json:"dim,omitzero"`      // of the learned model
+	Schema   string   `json:"schema,omitzero"`   // its identity
+	Hashed   float64  `json:"hashed_error"`      // mean square of one-step errors on the later half
+	Learned  float64  `json:"learned_error"`     //
+	TookOver bool     `json:"took_over"`         //
+	Why      string   `json:"why"`               // in words
+	Reasons  []string `json:"reasons,omitempty"` // of the schema: what is in it and what is not
+	Version  uint64   `json:"base_version"`      // of the configuration that the try was made with
+}
+
+// MaxTries is how often a schema is learned: after N, 2N and 4N rewards.
+const MaxTries = 3
+
+// maxKept is how many times N events are listed at most; then the older half goes.
+const maxKept = 8
+
+// LearnedDim is the most coordinates of a schema that is learned.
+const LearnedDim = 512
+
+// sampleBytes bounds the requests that a schema is learned from at once.
+const sampleBytes = 64 << 20
+
+// learnAfter returns N, 0 for a model that learns no schema.
+func learnAfter(c *model.Compiled) int {
+	if h := c.Config.Features.Hashed; h != nil {
+		return h.Learn.After
+	}
+	return 0
+}
+
+// ownConfig is the configuration of the log, also where the fold has cast the model into another policy.
+func (m *Model) ownConfig() *model.Compiled {
+	if m.uncast != nil {
+		return m.uncast
+	}
+	return m.Compiled
+}
+
+// Keeps reports whether decisions of the model keep their requests.
+func (m *Model) Keeps() bool { return m.Learning != nil && !m.Learning.Done }
+
+// beginLearning gives a model that is to learn a schema its list, and takes one away that its configuration does not want:
+// what it was copied from may have another.
+func (m *Model) beginLearning() {
+	switch learns := learnAfter(m.ownConfig()) > 0; {
+	case learns && m.Learning == nil:
+		m.Learning = &Learning{}
+	case !learns && m.Learning != nil && m.Learning.Adopted == 0:
+		m.Learning = nil
+	}
+}
+
+// inherited returns a copy that goes on from what l is now.
+func (l *Learning) inherited() *Learning {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.Events, c.Tries = slices.Clip(l.Events), slices.Clip(l.Tries)
+	return &c
+}
+
+// at returns what l was after an entry, as far as it is known without its events.
+func (l *Learning) at(seq uint64) *Learning {
+	c := l.inherited()
+	if c == nil || c.Adopted <= seq && (len(c.Tries) == 0 || c.Tries[len(c.Tries)-1].Seq <= seq) {
+		return c
+	}
+	n := 0
+	for n < len(c.Tries) && c.Tries[n].Seq <= seq {
+		n++
+	}
+	c.Tries, c.Adopted, c.Was, c.Done = c.Tries[:n:n], 0, nil, n == MaxTries
+	return c
+}
+
+// learnedAfter reports whether a learned model took over after an entry.
+func (m *Model) learnedAfter(seq uint64) bool { return m.Learning != nil && m.Learning.Adopted > seq }
+
+// ConfigAt returns the present configuration with the features and the policy of the time after an entry.
+func (m *Model) ConfigAt(seq uint64) (*model.Compiled, error) {
+	own := m.ownConfig()
+	if !m.learnedAfter(seq) {
+		return own, nil
+	}
+	var was model.Config
+	if err := json.Unmarshal(m.Learning.Was, &was); err != nil {
+		return nil, err
+	}
+	return own.Config.As(was)
+}
+
+// usable returns how many of the listed events have their requests in a log that begins with entry first.
+func (l *Learning) usable(first uint64) int {
+	if first <= 1 {
+		return len(l.Events)
+	}
+	n := 0
+	for i := range l.Events {
+		if l.Events[i].Seq >= first {
+			n++
+		}
+	}
+	return n
+}
+
+// Progress returns how many rewards have come of those after which a schema is learned next, in a log that begins with
+// entry first. next is 0 for a model that learns none, or none any more.
+func (m *Model) Progress(first uint64) (have, next int) {
+	if !m.Keeps() || m.Deleted || m.Successor != 0 {
+		return 0, 0
+	}
+	n := learnAfter(m.ownConfig())
+	return m.Learning.usable(first), n << len(m.Learning.Tries)
+}
+
+// Due reports whether a schema is to be learned now.
+func (m *Model) Due(first uint64) bool {
+	if !m.Keeps() || m.policy == nil || len(m.Learning.Events) < learnAfter(m.ownConfig())<<len(m.Learning.Tries) {
+		return false
+	}
+	have, next := m.Progress(first)
+	return next > 0 && have >= next
+}
+
+// keep lists an event before the hashed policy learns it.
+func (f *Fold) keep(m *Model, a bandit.Action, y float64, x *Features, key eventlog.Event) {
+	p, ok := m.policy.(*policy.Hashed)
+	if !ok || !m.Keeps() || !x.kept {
+		return
+	}
+	l := m.Learning
+	if n := maxKept * learnAfter(m.ownConfig()); n > 0 && len(l.Events) >= n {
+		l.Events, l.Dropped = slices.Clone(l.Events[n/2:]), l.Dropped+uint64(n/2)
+	}
+	e := y - p.Estimate(a.At, a.X)
+	k := Kept{Key: key, Seq: x.seq, Y: y, Error: float64(e * e)}
+	l.Events = append(l.Events, k)
+	l.digest = Digest(k.append(binary.LittleEndian.AppendUint64(nil, uint64(l.digest))))
+}
+
+func (k *Kept) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(k.Key.Epoch))
+	b = binary.AppendUvarint(b, k.Key.Batch)
+	b = binary.AppendUvarint(b, uint64(k.Key.Index))
+	b = binary.AppendUvarint(b, k.Seq)
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(k.Y))
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(k.Error))
+}
+
+// Request is the form in which a decision keeps its request, and one that can be sent again.
+type Request struct {
+	Actions []RequestAction `json:"actions"` // the candidates, or only the one that was chosen where all are too many
+	Context json.RawMessage `json:"context,omitempty"`
+}
+
+// RequestAction is a candidate of a Request.
+type RequestAction struct {
+	Features json.RawMessage `json:"features,omitempty"`
+	ID       string          `json:"id,omitempty"`
+}
+
+// Bytes returns what a decision keeps of a request: with all candidates, with the chosen one alone where that is more than
+// limit bytes, or nil.
+func (r Request) Bytes(chosen, limit int) []byte {
+	if b, err := json.Marshal(r); err == nil && len(b) <= limit {
+		return b
+	}
+	r.Actions = r.Actions[chosen : chosen+1]
+	if b, err := json.Marshal(r); err == nil && len(b) <= limit {
+		return b
+	}
+	return nil
+}
+
+// keptRequest is the request of a decision and the action that was chosen.
+type keptRequest struct {
+	Request
+	size   int
+	chosen RequestAction
+}
+
+func readRequest(d *eventlog.Decision) (r keptRequest, err error) {
+	if err = json.Unmarshal(d.Request, &r.Request); err != nil {
+		return r, err
+	}
+	r.size = len(d.Request)
+	switch n := len(r.Actions); {
+	case n == 1:
+		r.chosen = r.Actions[0]
+	case int(d.Index) < n:
+		r.chosen = r.Actions[d.Index]
+	default:
+		err = errors.New("a kept request without the action that was chosen")
+	}
+	return r, err
+}
+
+// schemaEncoder makes vectors of kept requests.
+type schemaEncoder struct{ b *feature.Batch }
+
+func newSchemaEncoder(c *model.Compiled) schemaEncoder {
+	b := feature.NewBatch(c.Encoder)
+	b.Lenient(true)
+	return schemaEncoder{b}
+}
+
+// vector returns that of the chosen action, valid until the next call. A request that the schema cannot read has none.
+func (e schemaEncoder) vector(r *keptRequest) ([]float64, error) {
+	if err := e.b.Begin(r.Context); err != nil {
+		return nil, err
+	}
+	if err := e.b.Add(r.chosen.ID, r.chosen.Features); err != nil {
+		return nil, err
+	}
+	return e.b.Row(0), nil
+}
+
+// requestReader reads kept requests from the log, one entry at a time.
+type requestReader struct {
+	h         *History
+	seq       uint64
+	header    eventlog.Header
+	decisions []eventlog.Record
+}
+
+func (r *requestReader) read(key eventlog.Event, seq uint64) (*eventlog.Decision, error) {
+	if r.decisions == nil || r.seq != seq {
+		e, err := r.h.Log.Get(seq)
+		if err != nil {
+			return nil, err
+		}
+		if r.header, r.decisions, err = eventlog.ParseRecords(e.Data); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", seq, err)
+		}
+		r.seq = seq
+	}
+	if int(key.Index) >= len(r.decisions) {
+		return nil, fmt.Errorf("entry %d has no record %d: %w", seq, key.Index, eventlog.ErrNotFound)
+	}
+	return isDecision(r.header, r.decisions[key.Index], key, seq)
+}
+
+// toSchema gives an event that was decided with hashed features the vector of the schema that the model has since. It
+// returns false when the request was not kept, so that the event cannot be learned.
+func (f *Fold) toSchema(m *Model, x *Features, key eventlog.Event) (bool, error) {
+	d := x.decision
+	if d == nil {
+		if !x.kept {
+			return false, nil
+		}
+		var err error
+		d, err = f.past.Decision(key, x.seq)
+		if f.lost > 0 && errors.Is(err, eventlog.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	r, err := readRequest(d)
+	if err != nil {
+		return false, nil
+	}
+	v, err := newSchemaEncoder(m.Compiled).vector(&r)
+	if err != nil {
+		return false, nil
+	}
+	x.X = slices.Clone(v)
+	return true, nil
+}
+
+// Fit is a learned model under way: a policy that learned the first events of a list.
+type Fit struct {
+	compiled *model.Compiled
+	policy   model.Policy
+	encode   schemaEncoder
+	read     requestReader
+	n        int          // events of the list that were looked at
+	Learned  uint64       // of these were learned
+	errors   [][2]float64 // squares of one-step errors on these: of the hashed model, of this one
+}
+
+func (h *History) newFit(c *model.Compiled, seed rng.Key) (*Fit, error) {
+	p, err := c.NewPolicy(seed)
+	if err != nil {
+		return nil, err
+	}
+	return &Fit{compiled: c, policy: p, encode: newSchemaEncoder(c), read: requestReader{h: h}}, nil
+}
+
+// learn goes on to the end of events, of which the first f.n were learned. With lost an event that is not in the log is
+// left out.
+func (f *Fit) learn(ctx context.Context, events []Kept, seed rng.Key, lost bool) error {
+	m := Model{Seed: seed}
+	for _, e := range events[f.n:] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f.n++
+		d, err := f.read.read(e.Key, e.Seq)
+		if lost && errors.Is(err, eventlog.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := readRequest(d)
+		if err != nil {
+			continue
+		}
+		x, err := f.encode.vector(&r)
+		if err != nil {
+			continue
+		}
+		if p, ok := f.policy.(interface{ Estimate([]float64) float64 }); ok {
+			v := e.Y - p.Estimate(x)
+			f.errors = append(f.errors, [2]float64{e.Error, float64(v * v)})
+		}
+		if err := f.policy.Update(bandit.Action{X: x, Index: bandit.NoIndex}, e.Y, m.Targets(e.Key)); err != nil {
+			return err
+		}
+		f.Learned++
+	}
+	return nil
+}
+
+// fits keeps the newest fit, so that a fold that applies its record need not repeat it.
+type fits struct {
+	mu  sync.Mutex
+	key fitKey
+	fit *Fit
+}
+
+type fitKey struct {
+	model  eventlog.ID
+	config eventlog.ID
+	number int
+}
+
+func (h *History) fitKey(id eventlog.ID, c *model.Compiled, number int) fitKey {
+	return fitKey{id, Digest(c.JSON), number}
+}
+
+func (x *fits) put(k fitKey, f *Fit) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.key, x.fit = k, f
+}
+
+// take returns a fit, to the first caller.
+func (x *fits) take(k fitKey) (f *Fit) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.key == k {
+		f, x.fit = x.fit, nil
+	}
+	return f
+}
+
+// Learner is what a try needs to know of a model, taken while its fold does not move.
+type Learner struct {
+	ID       eventlog.ID
+	Name     string
+	Compiled *model.Compiled
+	Version  uint64
+	Seed     rng.Key
+	Number   int
+	Low      float64 // range of rewards
+	High     float64
+	Events   []Kept
+	Dropped  uint64
+	From     uint64
+	Lost     bool
+}
+
+// Learner returns it for a model that is Due.
+func (f *Fold) Learner(m *Model, first uint64) Learner {
+	lo, hi := m.Range()
+	return Learner{
+		ID: m.ID, Name: m.Name(), Compiled: m.Compiled, Version: m.Version, Seed: m.Seed, Number: len(m.Learning.Tries), Low: lo, High: hi,
+		Events: m.Learning.from(first), Dropped: m.Learning.Dropped, From: max(1, first), Lost: f.lost > 0,
+	}
+}
+
+// from returns the events whose decisions are in entries from first on.
+func (l *Learning) from(first uint64) (out []Kept) {
+	for _, e := range l.Events {
+		if e.Seq >= first {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Learn learns a schema from the requests of the model, lets auto learn its events, and returns the record of what came of
+// it. It reads the log and no fold.
+func (h *History) Learn(ctx context.Context, l Learner, limits model.Limits) (*eventlog.Control, error) {
+	try := Try{Number: l.Number, From: l.From, Dropped: l.Dropped, Events: len(l.Events), Version: l.Version}
+	var digest eventlog.ID
+	cfg, err := h.propose(ctx, l, limits, &try)
+	if err == nil {
+		digest, err = h.judge(ctx, l, cfg, &try)
+	}
+	var f *unlearned
+	if errors.As(err, &f) {
+		try.Why, err = "no model: "+f.Error(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &eventlog.Control{Act: eventlog.Adopt, Model: l.ID, Name: l.Name}
+	if try.TookOver {
+		if c.Config, err = ControlConfig(cfg.Config, nil); err != nil {
+			return nil, err
+		}
+		c.Digest = digest
+	}
+	for len(try.Reasons) > 0 {
+		if c.Data, err = json.Marshal(try); err != nil || len(c.Data) <= maxTry {
+			break
+		}
+		try.Reasons = try.Reasons[:len(try.Reasons)/2]
+	}
+	if len(try.Reasons) == 0 {
+		c.Data, err = json.Marshal(try)
+	}
+	return c, err
+}
+
+// maxTry bounds the data of an Adopt record.
+const maxTry = 64 << 10
+
+// unlearned is why no model came of the requests.
+type unlearned struct{ error }
+
+// propose learns the schema.
+func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, try *Try) (*model.Compiled, error) {
+	read := requestReader{h: h}
+	var samples []feature.Sample
+	size, left := 0, 0
+	for i := len(l.Events) - 1; i >= 0; i-- { // the newest first
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		d, err := read.read(l.Events[i].Key, l.Events[i].Seq)
+		if l.Lost && errors.Is(err, eventlog.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		r, err := readRequest(d)
+		if err != nil {
+			continue
+		}
+		if size += r.size; size > sampleBytes {
+			left = i + 1
+			break
+		}
+		s := feature.Sample{Context: r.Context}
+		for _, a := range r.Actions {
+			s.Actions = append(s.Actions, feature.SampleAction{ID: a.ID, Features: a.Features})
+		}
+		samples = append(samples, s)
+	}
+	p, err := feature.Learn(samples, feature.LearnOptions{MaxDim: LearnedDim, MaxLevels: 64, Limits: limits.Feature})
+	if err != nil {
+		return nil, &unlearned{err}
+	}
+	for _, r := range p.Reasons {
+		try.Reasons = append(try.Reasons, r.Feature+": "+r.Words)
+	}
+	if left > 0 {
+		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have %d MiB", left, sampleBytes>>20))
+	}
+	cfg, err := l.Compiled.Config.Learned(p.Schema, l.Low, l.High, limits)
+	if err != nil {
+		return nil, &unlearned{err}
+	}
+	try.Dim, try.Schema = cfg.Dim, fmt.Sprint(p.Schema.ID())
+	return cfg, nil
+}
+
+// judge lets the learned model predict and learn every event, and compares its errors with those of the hashed model.
+func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try *Try) (eventlog.ID, error) {
+	fit, err := h.newFit(cfg, l.Seed)
+	if err == nil {
+		err = fit.learn(ctx, l.Events, l.Seed, l.Lost)
+	}
+	if errors.Is(err, bandit.ErrNumerical) {
+		return 0, &unlearned{err}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if fit.Learned == 0 {
+		return 0, &unlearned{errors.New("no request could be encoded")}
+	}
+	later := fit.errors[len(fit.errors)/2:] // both began with nothing
+	for _, e := range later {
+		try.Hashed += e[0] / float64(len(later))
+		try.Learned += e[1] / float64(len(later))
+	}
+	try.Rewards, try.TookOver = int(fit.Learned), try.Learned < try.Hashed
+	verdict := "not below"
+	if try.TookOver {
+		verdict = "below"
+	}
+	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
+	digest, err := fit.digest()
+	if err == nil && try.TookOver {
+		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
+	}
+	return digest, err
+}
+
+func (f *Fit) digest() (eventlog.ID, error) {
+	b, err := f.policy.AppendSnapshot(nil)
+	return Digest(b), err
+}
+
+// adopt folds what came of a try. A record that is not about the present list and configuration came too late.
+func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stamp) (Outcome, error) {
+	var try Try
+	if err := json.Unmarshal(r.Data, &try); err != nil {
+		return None, fmt.Errorf("data of adopt: %w", err)
+	}
+	if !m.Keeps() || try.Number != len(m.Learning.Tries) || try.Version != m.Version || try.TookOver != (cfg != nil) {
+		return Conflict, nil
+	}
+	l := m.Learning.inherited() // states that were published keep the old one
+	m.Learning = l
+	try.Seq = f.seq
+	l.Tries = append(l.Tries, try)
+	if !try.TookOver {
+		if l.Done = len(l.Tries) == MaxTries; l.Done {
+			l.Events = nil
+		}
+		f.touch(m)
+		return Accepted, nil
+	}
+	l.Was = m.ownConfig().JSON
+	if m.uncast != nil {
+		m.uncast = cfg
+	} else {
+		if m.policy != nil {
+			fit, err := f.fitted(m, cfg, &try, r.Digest)
+			if err != nil {
+				return None, err
+			}
+			m.policy, m.Counts.Learned = fit.policy, fit.Learned
+		}
+		m.Compiled = cfg
+		if m.policy != nil {
+			f.defers(m)
+		}
+	}
+	m.Memory.SetStatistics(nil)
+	l.Events, l.Done, l.Adopted = nil, true, f.seq
+	m.Version++
+	m.Changed = at
+	f.touch(m)
+	return Accepted, nil
+}
+
+// fitted returns the learned policy after all events of the list.
+func (f *Fold) fitted(m *Model, cfg *model.Compiled, try *Try, digest eventlog.ID) (*Fit, error) {
+	events := m.Learning.from(try.From)
+	if f.past == nil {
+		return nil, errors.New("a learned model takes over, and the log with its requests is not at hand")
+	}
+	fit := f.past.fits.take(f.past.fitKey(m.ID, cfg, try.Number))
+	same := try.Dropped == m.Learning.Dropped // otherwise events of the try have left the list since
+	if fit == nil || !same {
+		var err error
+		if fit, err = f.past.newFit(cfg, m.Seed); err != nil {
+			return nil, err
+		}
+	}
+	if fit.n == 0 && same {
+		if try.Events > len(events) {
+			return nil, fmt.Errorf("the model %v has %d events to learn, the record says %d", m.ID, len(events), try.Events)
+		}
+		if err := fit.learn(context.Background(), events[:try.Events], m.Seed, f.lost > 0); err != nil {
+			return nil, err
+		}
+		got, err := fit.digest() // the record has that of the policy after the events of the try
+		if err != nil {
+			return nil, err
+		}
+		if f.lost == 0 && got != digest {
+			return nil, fmt.Errorf("the learned model of %v has the digest %v, the record says %v", m.ID, got, digest)
+		}
+	}
+	return fit, fit.learn(context.Background(), events, m.Seed, f.lost > 0)
+}
+
+// appendState appends what the digest of a state depends on.
+func (l *Learning) appendState(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(l.digest))
+	b = binary.LittleEndian.AppendUint64(b, l.Adopted)
+	return binary.LittleEndian.AppendUint64(b, uint64(len(l.Tries)))
+}
+
+// append appends the bytes of the whole.
+func (l *Learning) append(b []byte) ([]byte, error) {
+	w := writer{b}
+	w.uint(l.Requests)
+	w.uint(l.Bytes)
+	w.fixed(uint64(l.digest))
+	w.uint(l.Dropped)
+	w.uint(l.Adopted)
+	w.bytes(l.Was)
+	w.bool(l.Done)
+	tries, err := json.Marshal(l.Tries)
+	if err != nil {
+		return b, err
+	}
+	w.bytes(tries)
+	w.uint(uint64(len(l.Events)))
+	for i := range l.Events {
+		w.b = l.Events[i].append(w.b)
+	}
+	return w.b, nil
+}
+
+func readLearning(b []byte) (*Learning, error) {
+	r := reader{b: b}
+	l := &Learning{Requests: r.uint(), Bytes: r.uint(), digest: eventlog.ID(r.fixed()), Dropped: r.uint(), Adopted: r.uint(), Was: r.bytes(), Done: r.bool()}
+	tries := r.bytes()
+	n := r.count()
+	if n > 0 {
+		l.Events = make([]Kept, n)
+	}
+	for i := range l.Events {
+		l.Events[i] = Kept{
+			Key: eventlog.Event{Epoch: eventlog.ID(r.fixed()), Batch: r.uint(), Index: uint32(r.uint())}, Seq: r.uint(),
+			Y: math.Float64frombits(r.fixed()), Error: math.Float64frombits(r.fixed()),
+		}
+	}
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return l, json.Unmarshal(tries, &l.Tries)
+}
