@@ -66,9 +66,9 @@ func delayed(p bandit.Policy, w *world, n, batch int) (regret float64, err error
 //     comparisons at once (2.24 standard errors), is within 5 % of Thompson sampling's regret;
 //   - on the ball the key "round" in place of "decision" must be found to differ.
 //
-// TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 40 000 runs of the arms with T = 3000,
-// 1000 of the ball of dimension 50 with batches of 250, T = 1000, and 1500 of ten arms with T = 20 000; its value may be the
-// name of one of them. Otherwise 200 runs of each, smaller, and
+// TROUPE_RECORD=1 plays the instances of docs/record/learners.md: 8000 runs of the arms with T = 3000 and
+// 4000 with T = 30 000, 1000 of the ball of dimension 50 with batches of 250, T = 1000, and 1500 of ten arms with T = 20 000; its
+// value may be the name of one of them. Otherwise 200 runs of each, smaller, and
 // the interval is only required to meet ±5 %.
 func TestDecisionKeyEquivalence(t *testing.T) {
 	long := os.Getenv("TROUPE_RECORD") != ""
@@ -105,7 +105,8 @@ func TestDecisionKeyEquivalence(t *testing.T) {
 	if long {
 		settings = []setting{
 			{"ball, batches", ball(50), 1, 1000, 250, 1000, true},
-			{"two arms", arms, 0.1, 3000, 1, 40_000, false},
+			{"two arms", arms, 0.1, 3000, 1, 8000, false},
+			{"two arms, long", arms, 0.1, 30_000, 1, 4000, false},
 			{"ten arms", ten, 1, 20_000, 1, 1500, false},
 		}
 		if only := os.Getenv("TROUPE_RECORD"); only != "1" {

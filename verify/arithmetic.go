@@ -18,6 +18,8 @@ var arithmetic = map[string]bool{
 	"thm:master (last step) corrected":              true,
 	"lem:process-max-lower-bound (proof) printed":   true,
 	"lem:process-max-lower-bound (proof) corrected": true,
+	"claim:ts (cap) printed":                        true,
+	"claim:ts (cap) corrected":                      true,
 	"claim:ts (width) printed":                      true,
 	"claim:ts (width) corrected":                    true,
 	"def:sg (sums) printed":                         true,

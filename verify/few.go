@@ -84,7 +84,7 @@ func fewOneArm(s *session) Finding {
 			missed++
 		}
 	}
-	return chance(missed, n, 1-low, "share of runs in which the better arm is pulled at most once, m = %d, r = %g, λ = %g, n = %d", m, r, lambda, T).happened(low)
+	return chance(missed, n, 1-low, "share of runs in which the better arm is pulled at most once, m = %d, r = %g, λ = %g, n = %d", m, r, lambda, T).happened(low).larger(missed, n, low)
 }
 
 func fewTwoArms(s *session) Finding {
@@ -112,7 +112,7 @@ func fewTwoArms(s *session) Finding {
 			missed++
 		}
 	}
-	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, n = %d", m, lambda, T).happened(bound)
+	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, n = %d", m, lambda, T).happened(bound).larger(missed, n, bound)
 }
 
 func fewRare(s *session) Finding {

@@ -280,7 +280,8 @@ func radiusCap(s *session) Finding {
 // probability at most δ; actions cycle, chase θ̂ or are random; noise is Gaussian or ±1.
 func coverage(s *session) Finding {
 	const d, lambda, delta = 3, 1.0, 0.1
-	T, n, k := s.size(300, 3000), s.size(300, 2000), 0
+	T, n := s.size(300, 3000), s.size(300, 2000)
+	var all runs
 	var curve Curve
 	curve.Name = "largest over the runs"
 	worst := make([]float64, T)
@@ -292,7 +293,7 @@ func coverage(s *session) Finding {
 		key := s.universe(i)
 		key.Stream(rng.Instance).Round(0).Sphere(star, 0)
 		ridge := linalg.NewRidge(d, lambda)
-		out := false
+		top := 0.0
 		for t := range T {
 			draw := key.Stream(rng.Reward).Round(uint64(t))
 			switch {
@@ -317,11 +318,9 @@ func coverage(s *session) Finding {
 			}
 			ratio := math.Sqrt(ridge.Norm2(diff)) / beta
 			worst[t] = math.Max(worst[t], ratio)
-			out = out || ratio > 1
+			top = max(top, ratio)
 		}
-		if out {
-			k++
-		}
+		all.see(top)
 	}
 	top := 0.0
 	for t, v := range worst {
@@ -330,7 +329,7 @@ func coverage(s *session) Finding {
 			curve.X, curve.Y = append(curve.X, float64(t+1)), append(curve.Y, v)
 		}
 	}
-	f := chance(k, n, delta, "runs in which θ* leaves the ellipsoid, d = %d, T = %d; the largest ‖θ* − θ̂‖_V/β seen is %.3f", d, T, top)
+	f := all.finding(delta, "runs in which θ* leaves the ellipsoid, d = %d, T = %d; the largest ‖θ* − θ̂‖_V/β seen is %.3f", d, T, top)
 	curves := []Curve{curve}
 	f.Plot = &Plot{Title: "Distance of θ* from θ̂ in units of the radius", X: "round t", Y: "‖θ* − θ̂‖/β", Curves: append(curves, level("edge of the ellipsoid", 1, curves))}
 	return f
@@ -726,8 +725,8 @@ func maximumPerStep(s *session) Finding {
 
 // regretBound plays a policy with a bound's own parameters and holds the regret at every τ against
 // the bound with β_{τ−1} from the determinant replaced by its cap. The verdict is vacuous when even
-// the smallest ratio bound/2τ is above 1.
-func regretBound(name string, failures float64, lambda float64, fast int, build func(d, T int, delta float64, key rng.Key) bandit.Policy) func(s *session) Finding {
+// the smallest ratio bound/2τ is above 1. The plant divides the bound by tighter.
+func regretBound(name string, failures float64, lambda float64, fast int, tighter float64, build func(d, T int, delta float64, key rng.Key) bandit.Policy) func(s *session) Finding {
 	return func(s *session) Finding {
 		b, ok := theory.ByName(name)
 		if !ok {
@@ -738,11 +737,11 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		const d, delta = 2, 0.01
 		T := s.size(fast, 2*fast)
 		n, k, tight := s.size(16, 40), 0, 0.0
-		ratios := make([]float64, n)
+		ratios := make(runs, n)
 		vacuous := true
 		divide := 1.0
 		if s.planted {
-			divide = 1e9
+			divide = tighter
 		}
 		var last, bound float64
 		var curves []Curve
@@ -786,7 +785,8 @@ func regretBound(name string, failures float64, lambda float64, fast int, build 
 		}
 		f.Observed, f.Bound = last, bound
 		if k == 0 {
-			f.Power.Factor = factorNoticed(ratios, failures*delta)
+			f.Power.Factor = ratios.factor(failures * delta)
+			f.Power.Sharpest, f.Power.SharpestLow, f.Power.SharpestHigh = ratios.sharpest(failures * delta)
 		}
 		trivial := Curve{Name: "2t", Guide: true, X: []float64{1, float64(T)}, Y: []float64{2, 2 * float64(T)}}
 		f.Plot = &Plot{Title: "Regret, bound, and what losing always costs", X: "round t", Y: "regret", LogX: true, LogY: true, Curves: append(curves, trivial)}
@@ -1041,7 +1041,7 @@ func confidentOptimism(s *session) Finding {
 	f := chance(k, n, 1-share, "")
 	f.Observed, f.Bound, f.Relation = 1-float64(k)/float64(n), share, AtLeast
 	f.Detail = fmt.Sprintf("share of draws that are optimistic, d = %d, at states of runs; claimed at least cap_%d", d, d)
-	return f
+	return f.larger(k, n, share)
 }
 
 // confidentLaw: alg:ts. (‖θ_t − θ̂‖_V/(√d β))^d is uniform on (0, 1), round for round, independently:

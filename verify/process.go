@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/rng"
 	"troupe/theory"
@@ -101,32 +102,33 @@ func processStays(lo, hi float64) func(s *session) Finding {
 		}
 		low, high := math.Inf(1), math.Inf(-1)
 		var curves []Curve
-		k, n := 0, 0
+		var all runs
+		n := 0
 		for i, choose := range rules {
 			for l, r0 := range levels {
 				if s.stopped() {
 					return Finding{}
 				}
 				p := newProcess(s.source(n), m, 5, r0)
-				fail := false
+				worst := 0.0
 				c := Curve{Group: i, Name: fmt.Sprintf("%s, R_0 = %g", choose.name, r0)}
 				p.play(s.universe(n), T, choose, draw, 1./3, func(t int, r, _, _ float64) {
 					low, high = math.Min(low, r), math.Max(high, r)
-					fail = fail || t > 0 && !(lo <= r && r <= hi)
+					if t > 0 {
+						worst = max(worst, r/hi, lo/r)
+					}
 					if (i < 2 || i == 3) && (t < 20 || t%(T/50) == 0) {
 						c.X, c.Y = append(c.X, float64(t)), append(c.Y, r)
 					}
 				})
-				if fail {
-					k++
-				}
+				all.see(worst)
 				n++
 				if len(c.X) > 0 && (l != 1 || i == 0) {
 					curves = append(curves, c)
 				}
 			}
 		}
-		f := chance(k, n, q, "runs that leave [%.4g, %.4g]; %d rules × R_0 ∈ {½, 1, 3/2}, T = %d, m = %d, %s; seen %.3f … %.3f",
+		f := all.finding(q, "runs that leave [%.4g, %.4g]; %d rules × R_0 ∈ {½, 1, 3/2}, T = %d, m = %d, %s; seen %.3f … %.3f",
 			lo, hi, len(rules), T, m, about, low, high)
 		guides := []Curve{level("1/3", 1./3, curves), level("claimed", lo, curves), level("claimed", hi, curves)}
 		f.Plot = &Plot{Title: "R_t drifts to 1/3", X: "round t", Y: "R_t", Curves: append(curves, guides...)}
@@ -145,9 +147,14 @@ func noiseSums(c, alpha, k float64) func(s *session) Finding {
 		if s.planted {
 			v = 2. / 3 // the printed centring
 		}
-		fails, n, top := 0, 0, 0.0
+		var all runs
+		n, top := 0, 0.0
+		starts := []float64{0.5, 1, 2}
+		if m < 5000 { // cheap
+			starts = slices.Repeat(starts, 6)
+		}
 		for _, choose := range rules {
-			for _, r0 := range []float64{0.5, 1, 2} {
+			for _, r0 := range starts {
 				if s.stopped() {
 					return Finding{}
 				}
@@ -158,14 +165,12 @@ func noiseSums(c, alpha, k float64) func(s *session) Finding {
 					worst = math.Max(worst, math.Max(up-lowUp, down-lowDown))
 					lowUp, lowDown = math.Min(lowUp, up), math.Min(lowDown, down)
 				})
-				if worst > alpha*k {
-					fails++
-				}
+				all.see(worst / (alpha * k))
 				top = math.Max(top, worst/(alpha*k))
 				n++
 			}
 		}
-		return chance(fails, n, q, "runs in which a sum of noises exceeds %.3g(%.3g + ΣQR), T = %d, m = %d; the largest excess (|ΣW| − αΣQR)/(αK) seen is %.3f",
+		return all.finding(q, "runs in which a sum of noises exceeds %.3g(%.3g + ΣQR), T = %d, m = %d; the largest excess (|ΣW| − αΣQR)/(αK) seen is %.3f",
 			alpha, k, T, m, top)
 	}
 }
@@ -295,7 +300,8 @@ func boundaryCrossing(delta float64) func(s *session) Finding {
 		if s.planted {
 			sizes = []float64{0.1}
 		}
-		T, n, k := s.size(3000, 30_000), s.size(400, 4000), 0
+		T, n := s.size(3000, 30_000), s.size(400, 4000)
+		var all runs
 		for ci, c := range sizes {
 			limit := make([]float64, T)
 			for t := range limit {
@@ -304,51 +310,44 @@ func boundaryCrossing(delta float64) func(s *session) Finding {
 				if s.planted {
 					y = c * c * (tau + 1) // the misprint of the source
 				}
-				limit[t] = math.Sqrt(math.Max(0, 2*y*math.Log(math.Sqrt(y)/delta)))
+				limit[t] = 1 / math.Sqrt(math.Max(0, 2*y*math.Log(math.Sqrt(y)/delta)))
 			}
 			for i := range n {
 				if s.stopped() {
 					return Finding{}
 				}
 				src := s.source(ci*n + i)
-				sum := 0
-				for t := range T {
-					if t&63 == 0 {
-						// A fresh word of 64 signs.
-						bits := src.Uint64(t >> 6)
-						if crosses(bits, min(64, T-t), &sum, c, limit[t:]) {
-							k++
-							break
-						}
-					}
+				sum, top := 0, 0.0
+				for t := 0; t < T; t += 64 {
+					top = max(top, nearest(src.Uint64(t>>6), min(64, T-t), &sum, limit[t:]))
 				}
+				all.see(c * top)
 			}
 		}
-		return chance(k, n*len(sizes), delta, "Rademacher walks with steps %v that cross within %d steps", sizes, T)
+		return all.finding(delta, "Rademacher walks with steps %v that cross within %d steps", sizes, T)
 	}
 }
 
-// crosses adds n signs to the sum and reports whether c|sum| reaches the limit on the way.
-func crosses(bits uint64, n int, sum *int, c float64, limit []float64) bool {
+// nearest adds n signs to the sum and returns the largest |sum|/limit on the way, given 1/limit.
+func nearest(bits uint64, n int, sum *int, inverse []float64) (top float64) {
 	for i := range n {
 		*sum += int(bits>>i&1)*2 - 1
-		if c*math.Abs(float64(*sum)) >= limit[i] {
-			return true
-		}
+		top = max(top, math.Abs(float64(*sum))*inverse[i])
 	}
-	return false
+	return top
 }
 
 // selfNormalised: lem:pena-concentration-uniform with predictable B_i that react to the path.
 func selfNormalised(s *session) Finding {
 	const x, y = 2.0, 0.5
-	T, n, k := s.size(1000, 20_000), s.size(600, 6000), 0
+	T, n := s.size(1000, 20_000), s.size(600, 6000)
+	var all runs
 	for i := range n {
 		if s.stopped() {
 			return Finding{}
 		}
 		src := s.source(i)
-		var sum, v float64
+		var sum, v, top float64
 		for t := range T {
 			// B_i is large while the sum is away from its goal, small near 0: predictable.
 			b := 0.2 + math.Min(1, math.Abs(sum)/(1+math.Sqrt(v)))
@@ -365,13 +364,11 @@ func selfNormalised(s *session) Finding {
 			if s.planted {
 				limit = (v + y) * x / 2
 			}
-			if sum*sum >= limit {
-				k++
-				break
-			}
+			top = max(top, sum*sum/limit)
 		}
+		all.see(top)
 	}
-	return chance(k, n, math.Exp(-x/2), "runs that cross within %d steps, x = %g, y = %g, B reacting to the past", T, x, y)
+	return all.finding(math.Exp(-x/2), "runs that cross within %d steps, x = %g, y = %g, B reacting to the past", T, x, y)
 }
 
 // sharpSums are the constants of theory.Members60 in the notation of noiseSums: α and K.

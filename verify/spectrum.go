@@ -363,7 +363,8 @@ func initialSpectrum(d, m int, init string, q float64, plantedM int, plantedInit
 				init = plantedInit
 			}
 		}
-		n, k := s.size(200, 2000), 0
+		n := s.size(200, 2000)
+		var all runs
 		low, high := math.Inf(1), 0.0
 		for i := range n {
 			if s.stopped() {
@@ -374,11 +375,9 @@ func initialSpectrum(d, m int, init string, q float64, plantedM int, plantedInit
 			lo, hi, _, _ := newSpectrum(e).look(e.Ridge().V(), false)
 			lo, hi = lo/float64(m), hi/float64(m)
 			low, high = math.Min(low, lo), math.Max(high, hi)
-			if lo < 0.5 || hi > 1.5 {
-				k++
-			}
+			all.see(max(0.5/max(lo, 0), hi/1.5))
 		}
-		f := chance(k, n, q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d, m, low, high)
+		f := all.finding(q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d, m, low, high)
 		if plantedM != 0 && !s.planted {
 			f.Plot = s.initialFailures()
 		}
@@ -427,7 +426,8 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 		if s.planted {
 			init = plantedInit
 		}
-		k, n := 0, 0
+		var all runs
+		n := 0
 		low, high := math.Inf(1), 0.0
 		var detail string
 		var curves []Curve
@@ -446,7 +446,7 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 					policy.Problem{Dim: set.d, Horizon: set.T, Init: key.Stream(rng.Init)})
 				down := Curve{Group: 0, Name: "s_d"}
 				up := Curve{Group: 1, Name: "s_1"}
-				fail := false
+				worst := 0.0
 				q := newSpectrum(e)
 				see := func(t int, lo, hi float64) bool {
 					sd, s1 := math.Sqrt(math.Max(0, lo)), math.Sqrt(hi)
@@ -455,7 +455,7 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 						down.X, down.Y = append(down.X, float64(t)), append(down.Y, sd)
 						up.X, up.Y = append(up.X, float64(t)), append(up.Y, s1)
 					}
-					fail = fail || !(sdMin <= sd && s1 <= s1Max)
+					worst = max(worst, sdMin/sd, s1/s1Max)
 					return true
 				}
 				if choose.x != nil {
@@ -468,16 +468,14 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 						q.update(e, a.X, key.Stream(rng.Perturb).Round(uint64(t)))
 					})
 				}
-				if fail {
-					k++
-				}
+				all.see(worst)
 				n++
 				if set.d == 2 {
 					curves = append(curves, down, up)
 				}
 			}
 		}
-		f := chance(k, n, delta, "runs in which s/√m leaves [%.4g, %.4g]; %sinit %s, the algorithm and five rules of play that look at Γ_t; seen %.3f … %.3f",
+		f := all.finding(delta, "runs in which s/√m leaves [%.4g, %.4g]; %sinit %s, the algorithm and five rules of play that look at Γ_t; seen %.3f … %.3f",
 			sdMin, s1Max, detail, init, low, high)
 		guides := []Curve{level("claimed", sdMin, curves), level("claimed", s1Max, curves)}
 		f.Plot = &Plot{Title: "Extreme singular values of Γ_t over √m, six ways to play, d = 2", X: "round t", Y: "s/√m", Curves: append(curves, guides...)}
@@ -493,7 +491,7 @@ func sphereColumns(s *session) Finding {
 	if s.planted {
 		radius = 2
 	}
-	k, n := 0, 0
+	var all runs
 	for _, set := range []struct {
 		d, m int
 		eps  float64
@@ -512,13 +510,11 @@ func sphereColumns(s *session) Finding {
 			}
 			lo, hi := symmetricRange(gram, set.d)
 			lo, hi = math.Sqrt(math.Max(0, lo)), math.Sqrt(hi)
-			if root := math.Sqrt(float64(set.m)); lo < root-c*math.Sqrt(y) || hi > root+c*math.Sqrt(y) {
-				k++
-			}
-			n++
+			root := math.Sqrt(float64(set.m))
+			all.see(max(root-lo, hi-root) / (c * math.Sqrt(y)))
 		}
 	}
-	return chance(k, n, q, "matrices whose singular values leave √m ± c√y, d = 2, 3, 5, y for a claimed 1 %%")
+	return all.finding(q, "matrices whose singular values leave √m ± c√y, d = 2, 3, 5, y for a claimed 1 %%")
 }
 
 // symmetricRange returns the extreme eigenvalues of a symmetric matrix.
@@ -544,7 +540,8 @@ func fixedDirection(c float64, dim, plantedDim int, plantedScale float64) func(s
 		}
 		const m, y = 32, 24.0
 		limit := math.Max(math.Sqrt(y/m), y/m)
-		n, k := s.size(60_000, 400_000), 0
+		n := s.size(60_000, 400_000)
+		var all runs
 		for i := range n {
 			r := s.source(i).Rand()
 			one := distuv.Gamma{Alpha: 0.5, Beta: 1, Src: r}
@@ -554,11 +551,9 @@ func fixedDirection(c float64, dim, plantedDim int, plantedScale float64) func(s
 				g := one.Rand()
 				z += float64(d) * g / (g + rest.Rand()) / m
 			}
-			if math.Abs(scale*z-1) >= limit {
-				k++
-			}
+			all.see(math.Abs(scale*z-1) / limit)
 		}
-		return chance(k, n, 2*math.Exp(-c*y), "deviations of Z_x² at y = %g, m = %d, d = %d against 2 exp(−%g y)", y, m, d, c)
+		return all.finding(2*math.Exp(-c*y), "deviations of Z_x² at y = %g, m = %d, d = %d against 2 exp(−%g y)", y, m, d, c)
 	}
 }
 
@@ -677,7 +672,8 @@ func memberNorms(s *session) Finding {
 		init = "printed"
 	}
 	d, m, T := 20, 64, s.size(300, 3000)
-	k, n, top := 0, s.size(15, 100), 0.0
+	var all runs
+	n, top := s.size(15, 100), 0.0
 	gamma := make([]float64, d)
 	for i := range n {
 		if s.stopped() {
@@ -687,7 +683,7 @@ func memberNorms(s *session) Finding {
 		e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, Init: init},
 			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
-		fail := false
+		worst := 0.0
 		for t := range T {
 			g := theory.MemberNorm(d, float64(m), delta, math.Max(0, e.Ridge().LogDetRatio()))
 			longest := 0.0
@@ -700,8 +696,7 @@ func memberNorms(s *session) Finding {
 				}
 			}
 			longest = math.Sqrt(longest)
-			top = math.Max(top, longest/g)
-			fail = fail || longest > g
+			worst = max(worst, longest/g)
 			if i%2 == 1 {
 				key.Stream(rng.Offer).Round(uint64(t)).Sphere(a.X, 0)
 			}
@@ -709,9 +704,8 @@ func memberNorms(s *session) Finding {
 				panic(err)
 			}
 		}
-		if fail {
-			k++
-		}
+		all.see(worst)
+		top = max(top, worst)
 	}
-	return chance(k, n, delta, "runs with a member longer than g_t, d = %d, m = %d, T = %d; the largest ‖Γ^j‖/g_t seen is %.3f", d, m, T, top)
+	return all.finding(delta, "runs with a member longer than g_t, d = %d, m = %d, T = %d; the largest ‖Γ^j‖/g_t seen is %.3f", d, m, T, top)
 }

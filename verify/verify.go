@@ -401,6 +401,7 @@ func (w *tightest) finding(format string, args ...any) Finding {
 	f := Finding{Verdict: Holds, Observed: w.lhs, Bound: w.rhs, Relation: AtMost, Samples: w.n, Detail: fmt.Sprintf(format, args...)}
 	if w.lhs > 0 && w.rhs > 0 && w.bad == 0 {
 		f.Power.Factor = w.rhs / w.lhs
+		f.Power.Sharpest, f.Power.SharpestHigh = f.Power.Factor, f.Power.Factor
 	}
 	if w.n == 0 {
 		f.Verdict = Vacuous
@@ -472,6 +473,8 @@ func (w *excess) finding(format string, args ...any) Finding {
 	if w.bad > 0 {
 		f.Verdict = Refuted
 		f.Detail += fmt.Sprintf("; violated in %d of %d cases", w.bad, w.n)
+	} else if w.n > 0 {
+		f.Power.Shift = rounding - w.top
 	}
 	if w.at != "" {
 		f.Detail += "; largest at " + w.at
@@ -498,11 +501,14 @@ func chance(k, n int, q float64, format string, args ...any) Finding {
 	return f
 }
 
-// law is the finding of a test of a known law whose p-value is bounded by p.
+// law is the finding of a test of a known law by n numbers in [0, 1] whose p-value is at most p; p is at most
+// Hoeffding's bound or Massart's for the deviation seen.
 func law(observed, claimed, p float64, n int, format string, args ...any) Finding {
 	f := Finding{Verdict: Holds, Observed: observed, Bound: claimed, Relation: Equal, Samples: n, PValue: math.Min(1, p), Detail: fmt.Sprintf(format, args...)}
 	if p <= Level {
 		f.Verdict = Refuted
+	} else {
+		f.Power.Shift = shiftNoticed(n)
 	}
 	return f
 }
