@@ -275,10 +275,10 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 // print writes a status for people.
 func (s *clusterStatus) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tVOID\t")
+	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tDIGEST\tVOID\t")
 	for _, n := range s.Nodes {
 		if n.Error != "" {
-			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
+			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
 			continue
 		}
 		leader := ""
@@ -289,7 +289,7 @@ func (s *clusterStatus) print(w io.Writer) error {
 		if !n.Ready {
 			ready = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%d\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Void, n.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Digest, n.Cluster.Void, n.Reason)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -328,8 +328,9 @@ func clusterStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the nodes, the leader, what each has applied, and what may be stopped now",
 		Long: `Asks every node at the url in cluster.toml. CONTACT is how long ago the node reached a majority,
-CLOCK how far its clock is ahead of the median, VOID how many of its batches were stored too late
-to count. The exit code is 1 when less than a majority is ready.`,
+CLOCK how far its clock is ahead of the median, DIGEST whether the state of its models agrees with
+that of a majority, VOID how many of its batches were stored too late to count. The exit code is 1
+when less than a majority is ready.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
   troupe cluster status --cluster cluster/a.example/cluster.toml --json`,
 		Args: arguments(0, 0),

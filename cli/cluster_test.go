@@ -22,21 +22,23 @@ import (
 	"time"
 
 	"troupe/client"
+	"troupe/serve/fold"
 )
 
-// freePorts returns ports of loopback on which nobody listens.
+// freePorts returns ports of loopback on which nobody listens. They are not among those that the system gives to
+// connections, which would take one before the node does.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for len(ports) < n {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
 		ports = append(ports, port)
 	}
 	return ports
@@ -344,6 +346,41 @@ func (c *realCluster) check(l *clusterLoad) {
 	}
 }
 
+// plantState puts another state into the newest snapshot of a node. It must find out that it differs from the others,
+// stop to serve, and have their state after its next start.
+func (c *realCluster) plantState(i int) {
+	c.t.Helper()
+	c.stop(i) // with a snapshot
+	files := fold.Files(filepath.Join(c.dir, "data-"+c.names[i], "snapshots"))
+	seqs, err := files.List()
+	if err != nil || len(seqs) == 0 {
+		c.t.Fatalf("no snapshots: %v", err)
+	}
+	f, chain, err := files.Load(seqs[0], 1, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	f.Named("news").Counts.Rewards++
+	b, err := f.AppendState(nil, chain)
+	if err == nil {
+		err = files.Write(seqs[0], b)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.start(i)
+	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		s := c.status().Nodes
+		if own := s[i]; own.Cluster != nil && own.Cluster.Digest == "differs" && !own.Ready && strings.Contains(own.Reason, "computes its state anew") {
+			break
+		}
+		if time.Since(since) > 2*time.Minute {
+			c.t.Fatalf("node %s does not see that its state is another one: %+v", c.names[i], s)
+		}
+	}
+	c.kill(i)
+}
+
 // TestCluster: three processes take decisions, repetitions and rewards at any of them while machines are killed and
 // come back. Every answered event is there once, and all nodes have the same state.
 func TestCluster(t *testing.T) {
@@ -369,9 +406,9 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	l := &clusterLoad{events: map[string]string{}}
-	rounds := []string{"leader"}
+	rounds := []string{"leader", "state"}
 	if os.Getenv("TROUPE_LONG") != "" {
-		rounds = []string{"leader", "follower", "disk", "two", "all", "stop leader", "drain", "leader", "all"}
+		rounds = []string{"leader", "follower", "disk", "two", "all", "state", "stop leader", "drain", "leader", "all"}
 	}
 	for round, what := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -414,6 +451,8 @@ func TestCluster(t *testing.T) {
 				t.Errorf("a drained node decides: %v", err)
 			}
 			c.kill(leader)
+		case "state":
+			c.plantState((leader + 1) % 3)
 		}
 		for _, i := range gone {
 			c.kill(i)
@@ -570,7 +609,9 @@ func TestClusterGuide(t *testing.T) {
 	for i, old := range []string{"7421", "7422", "7423", "8081", "8082", "8083"} {
 		script = strings.ReplaceAll(script, old, ports[i])
 	}
-	p := exec.Command("sh", "-eu", "-c", script)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	p := exec.CommandContext(ctx, "sh", "-eu", "-c", script)
 	p.Dir = t.TempDir()
 	var out, progress bytes.Buffer
 	p.Stdout, p.Stderr = &out, &progress

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (s *Server) stopped() error {
 	}
 	var err error
 	if s.nodes != nil {
-		if err := s.nodes.cutOff(); err != nil {
+		if err := cmp.Or(s.nodes.cutOff(), s.nodes.doubtful()); err != nil {
 			return err
 		}
 	}

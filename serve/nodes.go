@@ -46,6 +46,7 @@ type nodes struct {
 	mu       sync.Mutex
 	heard    map[string]heard
 	replicas []eventlog.Replica
+	digests  digests
 }
 
 // heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
@@ -103,12 +104,13 @@ func (n *nodes) advance(c *eventlog.Chain) {
 	}
 }
 
-// hear takes the records of an entry that another node, or this one, has written, and returns whether they may
-// concern the cluster.
-func (s *Server) hear(d eventlog.Delivery) (concerns bool) {
+// hear takes the records of an entry that another node, or this one, has written. An error means that this node may
+// not go on.
+func (s *Server) hear(d eventlog.Delivery) error {
 	if d.Repeat {
-		return false
+		return nil
 	}
+	concerns := false // the cluster
 	own := d.Epoch == s.committer.Epoch()
 	if own { // it was sealed by this clock
 		n := s.nodes
@@ -123,6 +125,13 @@ func (s *Server) hear(d eventlog.Delivery) (concerns bool) {
 			if r.Node != "" {
 				s.nodes.hear(r, s.opt.Now())
 				concerns = true
+				news, err := s.nodes.compare(r)
+				if news != "" {
+					s.opt.Logger.Warn("digests", "says", news)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		case *eventlog.Control:
 			concerns = concerns || r.Act == eventlog.Members
@@ -134,7 +143,10 @@ func (s *Server) hear(d eventlog.Delivery) (concerns bool) {
 			s.recent.put(d.Key(i), known{d.Seq, r.Model, slices.Clone(r.X), slices.Clone(r.Atoms), r.Slot, r.Deferred}, recentBytes)
 		}
 	}
-	return concerns
+	if concerns {
+		return s.fits()
+	}
+	return nil
 }
 
 // leaderWait is how long a start waits for a leader that has what this node's newest snapshot has: one that was
@@ -236,6 +248,12 @@ func (s *Server) nodeLoop() {
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
 	for {
+		if err := s.progress.failure(); err != nil { // what it says of itself would stand still
+			if differs := (*DifferError)(nil); errors.As(err, &differs) {
+				_ = s.checkpoint() // the others are told its digest
+			}
+			return
+		}
 		at := time.Since(n.opened)
 		if err := s.checkpoint(); err == nil {
 			n.contact.Store(max(int64(at), n.contact.Load()))
@@ -300,7 +318,9 @@ func (s *Server) checkpoint() error {
 	if first {
 		records = append(records, &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now})
 	}
-	records = append(records, &eventlog.Checkpoint{Seq: applied, Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print})
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print}
+	c.Seq, c.Combined = n.state()
+	records = append(records, c)
 	receipt, err := s.append(s.ctx, records...)
 	if err == nil {
 		_, err = s.progress.until(s.ctx, receipt.Seq)
@@ -362,7 +382,10 @@ type ClusterHealth struct {
 	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
 	Replicas []eventlog.Replica `json:"replicas,omitempty"`
 	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
-	Drained  bool               `json:"drained,omitempty"`
+	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
+	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first comparison.
+	Digest  string `json:"digest,omitempty"`
+	Drained bool   `json:"drained,omitempty"`
 }
 
 // NodeHealth is a node as its checkpoints say.
@@ -373,6 +396,7 @@ type NodeHealth struct {
 	Heard    float64 `json:"heard_seconds"`
 	Applied  uint64  `json:"applied"`
 	Readable uint32  `json:"readable"` // the highest log version that it reads
+	Differs  bool    `json:"differs"`  // the digest of its models was not ours when they were compared last
 }
 
 func (s *Server) clusterHealth() *ClusterHealth {
@@ -388,9 +412,9 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	s.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out.Replicas = n.replicas
+	out.Replicas, out.Digest = n.replicas, n.verdict()
 	for _, x := range list {
-		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable}
+		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable, Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
 		if at, ok := n.heard[x.Name]; ok {
 			d := time.Since(n.opened) - at.at
 			h.Heard, h.Live = d.Seconds(), d <= nodeLive

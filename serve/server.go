@@ -316,6 +316,12 @@ func (s *Server) apply() {
 				s.opt.Logger.Error("the server has stopped", "error", err.Error())
 			}
 			s.progress.fail(err)
+			if differs := (*DifferError)(nil); errors.As(err, &differs) { // the next start must not take the state from them
+				s.snapshots.wait()
+				if err := s.snapshots.files.SetAside(s.past.Base.Load()+1, ".differs"); err != nil {
+					s.opt.Logger.Error("snapshots are not set aside", "error", err.Error())
+				}
+			}
 			return
 		}
 		s.maybeSnapshot(int(d.Count))
@@ -325,13 +331,15 @@ func (s *Server) apply() {
 func (s *Server) applyOne(d eventlog.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clock := s.fold.Clock()
 	out, err := s.fold.Apply(d)
 	if err == nil {
 		err = s.publish()
 	}
 	if err == nil && s.nodes != nil {
-		if s.nodes.advance(s.chain); s.hear(d) {
-			err = s.fits()
+		s.nodes.advance(s.chain)
+		if err = s.mark(d.Seq, clock, s.fold.Clock()); err == nil {
+			err = s.hear(d)
 		}
 	}
 	if err == nil {

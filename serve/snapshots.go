@@ -210,7 +210,7 @@ func Repair(ctx context.Context, dir string, o eventlog.RepairOptions) (*eventlo
 			from = min(from, l.First)
 		}
 	}
-	if err := snapshotFiles(dir).SetAside(from); err != nil {
+	if err := snapshotFiles(dir).SetAside(from, ".lost"); err != nil {
 		return nil, err
 	}
 	return eventlog.Repair(ctx, log, o)

@@ -186,11 +186,12 @@ var (
 	clockDesc   = prometheus.NewDesc("troupe_cluster_clock_seconds", "This node's clock less the median of the nodes'.", nil, nil)
 	leaderDesc  = prometheus.NewDesc("troupe_cluster_leader", "1 for the node that leads the log.", []string{"node"}, nil)
 	liveDesc    = prometheus.NewDesc("troupe_cluster_node_live", "1 when the node wrote a checkpoint in the last 3 s.", []string{"node"}, nil)
+	differsDesc = prometheus.NewDesc("troupe_cluster_node_differs", "1 when the digest of the node's models was not this node's when they were compared last.", []string{"node"}, nil)
 	nodeDesc    = prometheus.NewDesc("troupe_cluster_node_applied_seq", "The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, nodeDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, nodeDesc) {
 		out <- d
 	}
 }
@@ -206,6 +207,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	}
 	for _, n := range x.Nodes {
 		gauge(liveDesc, one(n.Live), n.Name)
+		gauge(differsDesc, one(n.Differs), n.Name)
 		gauge(nodeDesc, float64(n.Applied), n.Name)
 	}
 }

@@ -122,8 +122,8 @@ func (d Files) Prune(base, keep uint64) error {
 	return nil
 }
 
-// SetAside renames the snapshots of entry from and later ones, appending ".lost" to their names.
-func (d Files) SetAside(from uint64) error {
+// SetAside renames the snapshots of entry from and later ones, appending suffix to their names.
+func (d Files) SetAside(from uint64, suffix string) error {
 	seqs, err := d.List()
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (d Files) SetAside(from uint64) error {
 		if seq < from {
 			continue
 		}
-		if err := os.Rename(d.path(seq), d.path(seq)+".lost"); err != nil {
+		if err := os.Rename(d.path(seq), d.path(seq)+suffix); err != nil {
 			return err
 		}
 	}

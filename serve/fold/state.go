@@ -1,9 +1,13 @@
 package fold
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -103,6 +107,36 @@ func (s *State) Digest() eventlog.ID {
 		return 0
 	}
 	return s.digest
+}
+
+// Combined returns one digest of all models that are not deleted: their states, counts and versions of configuration.
+// It is not ok while a model lags.
+func (f *Fold) Combined() (d eventlog.ID, ok bool, err error) {
+	if f.Lagging() > 0 {
+		return 0, false, nil
+	}
+	var w writer
+	for _, id := range slices.Sorted(maps.Keys(f.models)) {
+		m := f.models[id]
+		if m.Deleted || m.Successor != 0 {
+			continue
+		}
+		s, err := m.State()
+		if err != nil {
+			return 0, false, fmt.Errorf("model %v: %w", id, err)
+		}
+		w.fixed(uint64(id))
+		w.fixed(uint64(s.Digest()))
+		w.uint(m.Version)
+		w.bool(m.Paused)
+		w.bytes([]byte(m.Failed))
+		for _, n := range m.Counts.numbers() {
+			w.uint(*n)
+		}
+		w.fixed(math.Float64bits(m.Counts.RewardSum))
+	}
+	sum := sha256.Sum256(w.b)
+	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1, true, nil // 0 is none
 }
 
 // buffers are the free buffers of one model, at most two.
