@@ -3,6 +3,8 @@ package env
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"troupe/actionset"
 	"troupe/bandit"
@@ -267,22 +269,20 @@ func (e *classification) LargestRegret() (float64, bool) {
 }
 
 // blocks is the finite set {e_a ⊗ c : a < k} ⊂ ℝ^{kp}: arm a has c in block a and zeros elsewhere.
-// It stores c once, with (k−1)·p zeros on either side; arm a is a window of length kp in which c
-// stands at block a. That is (2k−1)p numbers instead of k²p, and ArgMax costs kp.
+// It keeps c. Who asks for an arm makes it store (k−1)·p zeros on either side of c, once: arm a is a window of
+// length kp there in which c stands at block a. That is (2k−1)p numbers instead of k²p, and ArgMax costs kp.
 type blocks struct {
-	k, p   int
+	k      int
+	c      []float64
+	once   sync.Once
 	padded []float64 // zeros, c, zeros
 }
 
-func newBlocks(c []float64, k int) *blocks {
-	p := len(c)
-	b := &blocks{k: k, p: p, padded: make([]float64, (2*k-1)*p)}
-	copy(b.padded[(k-1)*p:], c)
-	return b
-}
+// newBlocks keeps c, which must not be changed.
+func newBlocks(c []float64, k int) *blocks { return &blocks{k: k, c: c} }
 
 // Dim returns k·p.
-func (b *blocks) Dim() int { return b.k * b.p }
+func (b *blocks) Dim() int { return b.k * len(b.c) }
 
 // Len returns k.
 func (b *blocks) Len() int { return b.k }
@@ -292,31 +292,46 @@ func (b *blocks) At(i int) []float64 {
 	if i < 0 || i >= b.k {
 		panic("env: no such arm")
 	}
-	from := (b.k - 1 - i) * b.p
-	return b.padded[from : from+b.k*b.p : from+b.k*b.p]
+	k, p := b.k, len(b.c)
+	b.once.Do(func() {
+		b.padded = make([]float64, (2*k-1)*p)
+		copy(b.padded[(k-1)*p:], b.c)
+	})
+	from := (k - 1 - i) * p
+	return b.padded[from : from+k*p : from+k*p]
 }
 
 // Radius returns ‖c‖.
-func (b *blocks) Radius() float64 { return linalg.Norm(b.padded) }
+func (b *blocks) Radius() float64 { return linalg.Norm(b.c) }
+
+// far bounds numbers whose products and sums cannot overflow.
+const far = 1e150
 
 // ArgMax implements bandit.ActionSet: the first arm a with the largest ⟨c, theta_a⟩.
 func (b *blocks) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
-	if len(theta) != b.k*b.p {
+	k, p := b.k, len(b.c)
+	if len(theta) != k*p {
 		panic("env: theta has the wrong length")
 	}
-	c := b.padded[(b.k-1)*b.p : b.k*b.p]
 	best, arm := math.Inf(-1), 0
-	for a := range b.k {
-		v := linalg.Dot(c, theta[a*b.p:(a+1)*b.p])
-		// Every entry of theta enters one value, so one that is not finite cannot hide.
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return 0, fmt.Errorf("env: theta gives arm %d the value %v: %w", a, v, bandit.ErrNotFinite)
-		}
-		if v > best {
-			best, arm = v, a
+	if linalg.Within(theta, far) && linalg.Within(b.c, far) {
+		arm, best = linalg.ArgMax(theta, b.c)
+	} else {
+		for a := range k {
+			v := linalg.Dot(b.c, theta[a*p:(a+1)*p])
+			// Every entry of theta enters one value, so one that is not finite cannot hide.
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return 0, fmt.Errorf("env: theta gives arm %d the value %v: %w", a, v, bandit.ErrNotFinite)
+			}
+			if v > best {
+				best, arm = v, a
+			}
 		}
 	}
-	dst.Set(b.At(arm), arm)
+	x := slices.Grow(dst.X[:0], k*p)[:k*p]
+	clear(x)
+	copy(x[arm*p:], b.c)
+	dst.X, dst.Index, dst.At = x, arm, nil
 	return best, nil
 }
 

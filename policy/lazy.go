@@ -78,7 +78,7 @@ func NewLazy(o LazyOptions, p Problem) (*Lazy, error) {
 	}
 	d := p.Dim
 	return &Lazy{
-		atomic: core, opts: o, logRho: logs.Log(o.Rho), ref: linalg.NewFactor(d, o.Lambda),
+		atomic: core, opts: o, logRho: logs.Log(o.Rho), ref: linalg.NewBlockFactor(d, o.Lambda),
 		g: newDirections(p.Init, o.M, d), drawn: make([]float64, o.M*d), have: make([]bool, o.M),
 	}, nil
 }
@@ -173,7 +173,7 @@ func (l *Lazy) Restore(b []byte) error {
 	}
 	bad := errors.New("policy: snapshot holds no state of a regression")
 	last := v[len(v)-1]
-	ref := linalg.NewFactor(l.root.Dim(), l.opts.Lambda)
+	ref := linalg.NewBlockFactor(l.root.Dim(), l.opts.Lambda)
 	if e := last[0]; !(e >= 0 && e <= 1<<53 && e == math.Trunc(e)) || !ref.Unpack(v[len(v)-2], math.Sqrt(l.opts.Lambda)*(1-1e-6)) {
 		return bad
 	}

@@ -80,7 +80,7 @@ func NewLinPHE(o LinPHEOptions, p Problem) (*LinPHE, error) {
 		if h.prior {
 			lambda = g.ridge.Lambda()
 		}
-		h.factor = linalg.NewFactor(p.Dim, lambda)
+		h.factor = linalg.NewBlockFactor(p.Dim, lambda)
 	}
 	return h, nil
 }
@@ -171,7 +171,7 @@ func (h *LinPHE) Restore(b []byte) error {
 	}
 	if h.factor != nil {
 		h.ridge.Restore(v)
-		copy(h.factor.L(), v[last])
+		h.factor.Load(v[last])
 		return nil
 	}
 	if n, d := v[last-1][1], h.ridge.Dim(); n*float64(d) != float64(len(v[last])) {

@@ -209,7 +209,7 @@ func newLogisticFold(d int, lambda, baseRate float64) logisticFold {
 		offset = logs.Log(baseRate) - logs.Log1p(-baseRate)
 	}
 	return logisticFold{
-		f: linalg.NewFactor(d, lambda), theta: make([]float64, d), lambda: lambda, offset: offset, u: make([]float64, d),
+		f: linalg.NewBlockFactor(d, lambda), theta: make([]float64, d), lambda: lambda, offset: offset, u: make([]float64, d),
 	}
 }
 

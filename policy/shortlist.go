@@ -57,6 +57,7 @@ type shortlist struct {
 	base, w, u  []float64
 	rows, group []float64 // θ̃ of 16 members as d rows, and scores of a part of the arms
 	theta, sums []float64
+	padded      []float64      // scratch of solve
 	leads       []linalg.Leads // of 16 members
 	upper       []float64      // of 2m models, for select = "max"
 	action      bandit.Action
@@ -220,7 +221,7 @@ func (q *shortlist) visit(c float64, again bool, f func(j int, l []linalg.Leads,
 	// The Frobenius norm is at least ‖V⁻¹‖; V⁻¹ only shrinks, so an old one is a bound.
 	size := q.size
 	if q.sized--; q.sized < 0 || e.ridge.Rebuilt() != q.rebuilt {
-		size, q.sized = linalg.Norm(e.ridge.PaddedInv()), 32
+		size, q.sized = e.ridge.NormInv(), 32
 	}
 	hat := linalg.Norm(e.ridge.Theta())
 	dim := float64(d + 16)
@@ -328,14 +329,14 @@ func (q *shortlist) every(keep bool) func(g int) (longest, off float64) {
 	}
 	q.solved = solved{}
 	q.kept.Settle()
-	ld, inv := linalg.Padded(d), q.e.ridge.PaddedInv()
 	if q.theta == nil {
-		q.theta, q.sums = make([]float64, rng.Lanes*ld), make([]float64, rng.Lanes*d)
+		q.theta, q.sums = make([]float64, rng.Lanes*d), make([]float64, rng.Lanes*d)
+		q.padded = make([]float64, rng.Lanes*linalg.Padded(d))
 	}
-	size := linalg.Norm(inv)
+	size := q.e.ridge.NormInv()
 	return func(g int) (longest, off float64) {
-		longest = solve(q.theta, q.rows, q.kept.Panels(q.sums, g), inv, d)
-		toRows(q.rows, q.theta, ld, d)
+		longest = solve(q.theta, q.rows, q.padded, q.kept.Panels(q.sums, g), q.e.ridge)
+		toRows(q.rows, q.theta, d, d)
 		return longest, 2 * float64(d+16) * epsilon * size * longest
 	}
 }

@@ -74,21 +74,17 @@ func (o *solved) ready(kept *accumulated) {
 // compute makes θ̃ of S and V⁻¹.
 func (o *solved) compute(kept *accumulated) {
 	d := kept.ridge.Dim()
-	ld, groups := linalg.Padded(d), (kept.m+rng.Lanes-1)/rng.Lanes
+	groups := (kept.m + rng.Lanes - 1) / rng.Lanes
 	if n := groups * rng.Lanes * d; len(o.panels) != n {
-		o.panels, o.scratch, o.targets = make([]float64, n), make([]float64, rng.Lanes*(d+ld+d)), make([]float64, groups*rng.Lanes)
+		o.panels, o.scratch, o.targets = make([]float64, n), make([]float64, rng.Lanes*(d+linalg.Padded(d)+d)), make([]float64, groups*rng.Lanes)
 	}
 	kept.Settle()
-	inv := kept.ridge.PaddedInv()
 	o.valid, o.rebuilt, o.steps, o.taken = true, kept.ridge.Rebuilt(), o.steps[:0], 0
-	o.size, o.longest = linalg.Norm(inv), 0 // the Frobenius norm is at least ‖V⁻¹‖
-	u, padded, lie := o.scratch[:rng.Lanes*d], o.scratch[rng.Lanes*d:rng.Lanes*(d+ld)], o.scratch[rng.Lanes*(d+ld):]
+	o.size, o.longest = kept.ridge.NormInv(), 0 // the Frobenius norm is at least ‖V⁻¹‖
+	u, lie, padded := o.scratch[:rng.Lanes*d], o.scratch[rng.Lanes*d:2*rng.Lanes*d], o.scratch[2*rng.Lanes*d:]
 	for g := range groups {
-		longest := solve(padded, u, kept.Panels(lie, g), inv, d)
+		longest := solve(o.panels[g*rng.Lanes*d:][:rng.Lanes*d], u, padded, kept.Panels(lie, g), kept.ridge)
 		o.longest = max(o.longest, longest)
-		for half := range 2 {
-			copy(o.panels[(2*g+half)*8*d:][:8*d], padded[half*8*ld:])
-		}
 	}
 	o.off = o.fresh(d)
 }
@@ -96,9 +92,10 @@ func (o *solved) compute(kept *accumulated) {
 // fresh is off of θ̃ that is computed afresh.
 func (o *solved) fresh(d int) float64 { return 2 * float64(d+16) * epsilon * o.size * o.longest }
 
-// solve stores V⁻¹ times the sums of 16 members in padded, as two panels of Padded(d) features, and returns the largest ‖S^j‖. u is
-// scratch for 16d numbers.
-func solve(padded, u, sums, inv []float64, d int) (longest float64) {
+// solve stores V⁻¹ times the sums of 16 members in panels, as two panels of d features, and returns the largest ‖S^j‖. u and padded
+// are scratch for 16d and 16·Padded(d) numbers.
+func solve(panels, u, padded, sums []float64, ridge *linalg.Ridge) (longest float64) {
+	d := ridge.Dim()
 	var squares [rng.Lanes]float64
 	toRows(u, sums, d, d)
 	for i := 0; i < len(u); i += rng.Lanes {
@@ -109,8 +106,24 @@ func solve(padded, u, sums, inv []float64, d int) (longest float64) {
 	for _, v := range squares {
 		longest = max(longest, v)
 	}
-	clear(padded)
-	linalg.AddTile(padded, u, inv, linalg.Padded(d))
+	ridge.EachInv(func(from, n int, inv []float64, idle float64) {
+		even, odd := panels[8*from:8*(from+n)], panels[8*(d+from):8*(d+from+n)]
+		if inv == nil {
+			for i, v := range sums[8*from : 8*(from+n)] {
+				even[i] = idle * v
+			}
+			for i, v := range sums[8*(d+from) : 8*(d+from+n)] {
+				odd[i] = idle * v
+			}
+			return
+		}
+		ld := linalg.Padded(n)
+		both := padded[:rng.Lanes*ld]
+		clear(both)
+		linalg.AddTile(both, u[rng.Lanes*from:rng.Lanes*(from+n)], inv, ld)
+		copy(even, both)
+		copy(odd, both[8*ld:])
+	})
 	return math.Sqrt(longest) * (1 + 0x1p-40)
 }
 

@@ -43,7 +43,7 @@ func NewThompson(o ThompsonOptions, p Problem) (*Thompson, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Thompson{g, linalg.NewFactor(p.Dim, g.ridge.Lambda()), make([]float64, p.Dim)}, nil
+	return &Thompson{g, linalg.NewBlockFactor(p.Dim, g.ridge.Lambda()), make([]float64, p.Dim)}, nil
 }
 
 // Select implements bandit.Policy. It uses numbers 0, …, d−1 of the source.
@@ -83,11 +83,11 @@ func (s *Thompson) AppendSnapshot(b []byte) ([]byte, error) {
 func (s *Thompson) Restore(b []byte) error { return s.restore(b, "ts") }
 
 func (s *Thompson) restore(b []byte, kind string) error {
-	v, err := readSnapshot(b, kind, append(s.ridge.StateLengths(), len(s.factor.L())))
+	v, err := readSnapshot(b, kind, append(s.ridge.StateLengths(), s.ridge.Dim()*s.ridge.Dim()))
 	if err != nil {
 		return err
 	}
 	s.ridge.Restore(v)
-	copy(s.factor.L(), v[len(v)-1])
+	s.factor.Load(v[len(v)-1])
 	return nil
 }

@@ -176,7 +176,7 @@ func atomDelay(s *session) Finding {
 		for t := 1; t <= n; t++ {
 			var a bandit.Action
 			check(p.Select(&a, world.set, key.Stream(rng.Select).Round(uint64(t))))
-			copy(known.L(), p.Root().L())
+			known.Load(p.Root().L())
 			if all.LogDet() > known.LogDet()+math.Log(rho) {
 				bad++
 			} else {
@@ -415,12 +415,12 @@ func lazyMembers(s *session) Finding {
 			check(p.Update(a, 0, rng.Source{}))
 			if p.Epoch() != epoch {
 				epoch = p.Epoch()
-				copy(ref.L(), p.Root().L())
+				ref.Load(p.Root().L())
 			}
 			at := func() string { return fmt.Sprintf("d = %d, ρ = %.2g, t = %d", d, rho, t+1) }
 			for j := range 3 {
 				key.Stream(rng.Init).Sub(epoch).Round(uint64(j)).Normals(g, 0)
-				copy(live.L(), p.Root().L())
+				live.Load(p.Root().L())
 				w.see(lengthIn(live.L(), p.Member(j)), limit*linalg.Norm(g), at)
 				src.Normals(x, 10+100*t+10*j)
 				now, then := append([]float64(nil), x...), append([]float64(nil), x...)

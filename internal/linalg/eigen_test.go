@@ -122,7 +122,7 @@ func TestFactorFromZero(t *testing.T) {
 func BenchmarkEigen(b *testing.B) {
 	for _, d := range []int{5, 10, 20, 50} {
 		rnd := rand.New(rand.NewPCG(1, 1))
-		r := NewRidge(d, 1)
+		r := newWhole(d, 1)
 		for range 100 {
 			r.Update(unit(rnd, d), 1)
 		}

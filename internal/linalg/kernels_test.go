@@ -122,7 +122,7 @@ func checkKernels(t *testing.T, seed uint64, d, rows, n, panels, first int) {
 	halfDim = 1 + 1000*int(seed%2)
 	var below []float64 // inv and the rows of zeros that its kernels may read
 	ridge := func(held int) *Ridge {
-		x := NewRidge(d, 1)
+		x := newWhole(d, 1)
 		x.queue()
 		below = fenced(append(slices.Clone(v), make([]float64, (ld-d)*ld)...))
 		x.inv = below[: d*ld : d*ld]
@@ -836,7 +836,7 @@ func BenchmarkKernels(b *testing.B) {
 		x, y, m, k := fill(d), fill(Padded(d))[:d], make([]float64, d*Padded(d)), make([]float64, Padded(d))
 		run(fmt.Sprint("Dot/d=", d), 2*d, func() { Dot(x, y) })
 		run(fmt.Sprint("mulPadded/d=", d), 2*d*d, func() { mulPadded(k, m, x) })
-		ridge, far := NewRidge(d, 1), fill(8*d)
+		ridge, far := newWhole(d, 1), fill(8*d)
 		run(fmt.Sprint("learn/d=", d), 2*d*d, func() { ridge.learn(x, 0.5) })
 		run(fmt.Sprint("SolveShift/settled/d=", d), 2*d*d, func() { ridge.SolveShift(y, x, 1, 1) })
 		run(fmt.Sprint("SolveShift/d=", d), 5*d*d, func() {
@@ -909,7 +909,7 @@ func BenchmarkKernels(b *testing.B) {
 	for _, c := range []struct{ d, arms, m int }{{10, 10, 20}, {20, 100, 50}} { // eight replications each
 		ridges := make([]*Ridge, Eight)
 		for l := range ridges {
-			ridges[l] = NewRidge(c.d, 1)
+			ridges[l] = newWhole(c.d, 1)
 		}
 		g, size := NewRidges(ridges), Eight*c.d
 		x, theta, s, arms, u := fill(size), fill(size), fill(size), fill(c.arms*size), fill(4*c.m*Eight)

@@ -31,7 +31,7 @@ func TestRidgeAgainstGonum(t *testing.T) {
 	for _, d := range []int{1, 2, 3, 4, 5, 8, 10, 17} {
 		rnd := rand.New(rand.NewPCG(1, uint64(d)))
 		const lambda = 0.7
-		r := NewRidge(d, lambda)
+		r := newWhole(d, lambda)
 		v := mat.NewSymDense(d, nil)
 		for i := range d {
 			v.SetSym(i, i, lambda)
@@ -101,7 +101,7 @@ func TestRidgeDrift(t *testing.T) {
 			t.Parallel()
 			const d = 10
 			rnd := rand.New(rand.NewPCG(7, 8))
-			r := NewRidge(d, c.lambda)
+			r := newWhole(d, c.lambda)
 			first := unit(rnd, d)
 			x := make([]float64, d)
 			for range n {
@@ -120,7 +120,7 @@ func TestRidgeDrift(t *testing.T) {
 				}
 			}
 			r.pay()
-			fresh := NewRidge(d, c.lambda)
+			fresh := newWhole(d, c.lambda)
 			if !fresh.refactorFrom(r.V()) {
 				t.Fatal("V is not positive definite")
 			}
@@ -141,7 +141,7 @@ func TestRidgeDrift(t *testing.T) {
 // TestRidgeProbe spoils V⁻¹ and sees the probe repair it.
 func TestRidgeProbe(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
-	r := NewRidge(4, 1)
+	r := newWhole(4, 1)
 	for range 10 {
 		r.Update(unit(rnd, 4), 1)
 	}
@@ -153,7 +153,7 @@ func TestRidgeProbe(t *testing.T) {
 		r.Update(unit(rnd, 4), 1)
 	}
 	r.pay()
-	fresh := NewRidge(4, 1)
+	fresh := newWhole(4, 1)
 	fresh.refactorFrom(r.V())
 	for i := range r.inv {
 		near(t, "V⁻¹", r.inv[i], fresh.inv[i], 1e-12)
@@ -162,7 +162,7 @@ func TestRidgeProbe(t *testing.T) {
 
 // TestRidgeRefuses checks that a refused update changes nothing.
 func TestRidgeRefuses(t *testing.T) {
-	r := NewRidge(2, 1)
+	r := newWhole(2, 1)
 	r.Update([]float64{0.5, 0.5}, 1)
 	for _, c := range []struct {
 		x []float64
@@ -176,7 +176,7 @@ func TestRidgeRefuses(t *testing.T) {
 			t.Errorf("Update(%v, %v) was accepted", c.x, c.y)
 		}
 	}
-	r2 := NewRidge(2, 1)
+	r2 := newWhole(2, 1)
 	r2.Update([]float64{0.5, 0.5}, 1)
 	if got, want := fmt.Sprint(r.State()), fmt.Sprint(r2.State()); got != want {
 		t.Errorf("a refused update changed the state: %v, want %v", got, want)
@@ -292,7 +292,7 @@ func BenchmarkRidgeUpdate(b *testing.B) {
 	for _, d := range []int{10, 20, 50} {
 		b.Run(fmt.Sprint("d=", d), func(b *testing.B) {
 			rnd := rand.New(rand.NewPCG(1, 1))
-			r := NewRidge(d, 5)
+			r := newWhole(d, 5)
 			xs := make([][]float64, 64)
 			for i := range xs {
 				xs[i] = unit(rnd, d)
@@ -325,7 +325,7 @@ func TestWidthOfStretch(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(7, 1))
 			for range 300 {
 				d := 1 + rnd.IntN(60)
-				r := NewRidge(d, 0.5)
+				r := newWhole(d, 0.5)
 				for range 5 {
 					if _, ok := r.Update(unit(rnd, d), rnd.NormFloat64()); !ok {
 						t.Fatal("update refused")
@@ -354,7 +354,7 @@ func TestTriangle(t *testing.T) {
 		play := func(half int, level func(i int) cpu.Level) (out []float64) {
 			halfDim = half
 			r := rand.New(rand.NewPCG(uint64(d), 4))
-			g := NewRidge(d, 0.5)
+			g := newWhole(d, 0.5)
 			vector := func(step int) []float64 {
 				x := make([]float64, d*step)
 				for i := range x {
@@ -378,7 +378,7 @@ func TestTriangle(t *testing.T) {
 					out = append(out, g.Inv()...)
 				case 5:
 					state := g.State()
-					g = NewRidge(d, 0.5)
+					g = newWhole(d, 0.5)
 					g.Restore(state)
 				default:
 					gain, ok := g.Update(vector(1), r.NormFloat64())

@@ -70,7 +70,7 @@ func (g *Reweigh) Step() (done bool) {
 		g.w[d-1] = g.a[d*d-1]
 		g.choose()
 	case k < 2*d:
-		g.failed = g.failed || !g.f.row(g.gram, k-d, g.lambda)
+		g.failed = g.failed || !g.f.next(g.gram, k-d, g.lambda)
 	default:
 		return true
 	}
@@ -134,7 +134,8 @@ func (g *Reweigh) Apply() bool {
 		return false
 	}
 	r := g.of
-	r.lambda, r.f = g.lambda, g.f
+	r.lambda = g.lambda
+	r.f.Load(g.f.L())
 	copy(r.z, g.b)
 	r.f.SolveL(r.z)
 	r.derive()

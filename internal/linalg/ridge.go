@@ -1,6 +1,7 @@
 // Package linalg holds the linear algebra that this module exists for: the state of a ridge
-// regression under rank-one updates, and the factor of its matrix. Everything is float64, dense,
-// stored row by row in full; the steady state allocates nothing. Rare work (factorisations,
+// regression under rank-one updates, and the factor of its matrix. Everything is float64 and dense,
+// stored row by row in full, or in full blocks where the matrix has some (blocks.go); the steady
+// state allocates nothing. Rare work (factorisations,
 // eigenvalues) uses gonum.
 //
 // Misuse (a vector of the wrong length) panics with a constant message; a loss of precision is
@@ -33,9 +34,13 @@ const (
 // Sherman–Morrison recursion, V and b are exact sums; V⁻¹ is recomputed from V when a probe finds
 // that it has drifted, and every 100 000 updates. V is only read then, so its updates wait and
 // enter 64 at a time, in order. Not safe for concurrent use.
+//
+// From blocksFrom dimensions on it begins with blocks (blocks.go): while all actions lie in few blocks of
+// neighbouring coordinates a cost of d² is the sum of the squares of their lengths, and so is the memory.
 type Ridge struct {
 	d      int
 	lambda float64
+	split  *ridgeBlocks // V and V⁻¹ by blocks; then inv, k, core, v, wait, tile and rewards are not used
 
 	// V⁻¹ is inv − s·k kᵀ when owed, otherwise inv: the last step of the recursion waits until V⁻¹ is
 	// read, so that a step and a solve are one pass over the matrix.
@@ -57,7 +62,8 @@ type Ridge struct {
 	// the diagonal is old until mirror: before it, entry (i, j) is read at(min(i, j), max(i, j)).
 	v       []float64 // ⌈d/16⌉ pairs of panels
 	sum     []float64
-	wait    []float64        // 64 rows of d, made on first use
+	rows    int              // room of wait and tile: waiting, or less in a block
+	wait    []float64        // rows of d, made on first use
 	tile    []float64        // d ≤ 16: the same in rows of 16, as AddTile wants them, otherwise nil
 	rewards [waiting]float64 // as AddSteps wants them
 
@@ -92,17 +98,26 @@ func NewRidge(d int, lambda float64) *Ridge {
 		panic("linalg: lambda must be positive and finite")
 	}
 	ld := Padded(d)
-	r := &Ridge{
-		d: d, lambda: lambda, inv: make([]float64, ld*ld)[:d*ld],
-		v:   make([]float64, (d+Members-1)/Members*Members*d),
-		sum: make([]float64, d), theta: make([]float64, ld), k: make([]float64, ld), gain: make([]float64, ld),
+	r := &Ridge{d: d, lambda: lambda, sum: make([]float64, d), rows: waiting, theta: make([]float64, ld), gain: make([]float64, ld)}
+	if d >= blocksFrom {
+		r.split = &ridgeBlocks{idle: 1 / lambda}
+		return r
 	}
+	r.begin(1 / lambda)
+	return r
+}
+
+// begin makes room for the matrices and sets them to λI and idle·I.
+func (r *Ridge) begin(idle float64) {
+	d, ld := r.d, Padded(r.d)
+	r.inv = make([]float64, ld*ld)[:d*ld]
+	r.v = make([]float64, (d+Members-1)/Members*Members*d)
+	r.k = make([]float64, ld)
 	r.point()
 	for i := range d {
-		r.v[r.at(i, i)] = lambda
-		r.inv[i*ld+i] = 1 / lambda
+		r.v[r.at(i, i)] = r.lambda
+		r.inv[i*ld+i] = idle
 	}
-	return r
 }
 
 // point shows the slices to the kernels.
@@ -118,10 +133,10 @@ func (r *Ridge) point() {
 
 // queue makes room for the steps that wait. A regression that moves in a batch only needs none.
 func (r *Ridge) queue() {
-	r.wait = make([]float64, waiting*r.d)
+	r.wait = make([]float64, r.rows*r.d)
 	r.core.wait = &r.wait[0]
 	if r.d <= Members {
-		r.tile = make([]float64, waiting*Members)
+		r.tile = make([]float64, r.rows*Members)
 		r.core.tile = &r.tile[0]
 	}
 }
@@ -146,6 +161,10 @@ func (r *Ridge) Theta() []float64 { return r.theta[:r.d:r.d] }
 
 // B returns b_t. The slice belongs to the state.
 func (r *Ridge) B() []float64 {
+	if r.split != nil {
+		r.split.b(r.sum)
+		return r.sum
+	}
 	r.enter()
 	return r.sum
 }
@@ -153,16 +172,26 @@ func (r *Ridge) B() []float64 {
 // V returns V_t, d×d, exactly symmetric. The slice belongs to the state and is valid until the next
 // call of V or Inv. Cost d², and what waits.
 func (r *Ridge) V() []float64 {
+	out := r.room()
+	if r.split != nil {
+		r.split.each(r.d, out, r.lambda, (*Ridge).copyV)
+	} else {
+		r.copyV(out, r.d)
+	}
+	return out
+}
+
+// copyV stores V in rows that begin ld numbers apart.
+func (r *Ridge) copyV(out []float64, ld int) {
 	r.enter()
 	r.mirror()
-	d, out := r.d, r.room()
+	d := r.d
 	for i := range d {
-		row := out[i*d : i*d+d]
+		row := out[i*ld : i*ld+d]
 		for j, at := 0, r.at(i, 0); j < d; j, at = j+1, at+8 {
 			row[j] = r.v[at]
 		}
 	}
-	return out
 }
 
 // PackV stores the lower triangle of V_t in dst, column after column, d(d+1)/2 numbers: entries
@@ -171,6 +200,16 @@ func (r *Ridge) PackV(dst []float64) {
 	d := r.d
 	if len(dst) != d*(d+1)/2 {
 		panic(badLength)
+	}
+	if r.split != nil {
+		v := r.V()
+		for j := range d {
+			for i := j; i < d; i++ {
+				dst[i-j] = v[j*d+i]
+			}
+			dst = dst[d-j:]
+		}
+		return
 	}
 	r.enter()
 	for j := range d {
@@ -184,18 +223,52 @@ func (r *Ridge) PackV(dst []float64) {
 // Inv returns V_t⁻¹, d×d, exactly symmetric. The slice belongs to the state and is valid until the
 // next call of V or Inv. Cost d².
 func (r *Ridge) Inv() []float64 {
-	r.pay()
-	d, ld, out := r.d, Padded(r.d), r.room()
-	for i := range d {
-		copy(out[i*d:i*d+d], r.inv[i*ld:])
+	out := r.room()
+	if r.split != nil {
+		r.split.each(r.d, out, r.split.idle, (*Ridge).copyInv)
+	} else {
+		r.copyInv(out, r.d)
 	}
 	return out
 }
 
-// PaddedInv returns V_t⁻¹ in rows of Padded(d) numbers. The slice belongs to the state.
-func (r *Ridge) PaddedInv() []float64 {
+// copyInv stores V⁻¹ in rows that begin ld numbers apart.
+func (r *Ridge) copyInv(out []float64, ld int) {
 	r.pay()
-	return r.inv
+	d := r.d
+	for i := range d {
+		copy(out[i*ld:i*ld+d], r.inv[i*Padded(d):])
+	}
+}
+
+// EachInv calls f for the blocks of V⁻¹, in order: the n rows of Padded(n) numbers of the coordinates from, …,
+// from+n−1, nil where V⁻¹ is idle·I there. They belong to the state. Without blocks it is called once.
+func (r *Ridge) EachInv(f func(from, n int, inv []float64, idle float64)) {
+	if r.split == nil {
+		r.pay()
+		f(0, r.d, r.inv, 0)
+		return
+	}
+	r.split.between(r.d, func(from, to int, part *Ridge) {
+		if part == nil {
+			f(from, to-from, nil, r.split.idle)
+			return
+		}
+		part.pay()
+		f(from, to-from, part.inv, 0)
+	})
+}
+
+// NormInv returns a bound of the Frobenius norm of V⁻¹, a few roundings above it.
+func (r *Ridge) NormInv() float64 {
+	var norms [2]float64 // so far, and of the block at hand: Norm cannot overflow
+	r.EachInv(func(_, n int, inv []float64, idle float64) {
+		if norms[1] = idle * math.Sqrt(float64(n)); inv != nil {
+			norms[1] = Norm(inv)
+		}
+		norms[0] = Norm(norms[:])
+	})
+	return norms[0] * (1 + 0x1p-40)
 }
 
 // Rebuilt returns how often V⁻¹ was computed from V since this state was made or restored: between two
@@ -236,6 +309,10 @@ func (r *Ridge) Solve(dst, s []float64) {
 	if len(dst) != r.d || len(s) != r.d {
 		panic(badLength)
 	}
+	if r.split != nil {
+		r.split.solve(dst, s)
+		return
+	}
 	r.pay()
 	mulPadded(r.gain, r.inv, s)
 	copy(dst, r.gain)
@@ -246,6 +323,10 @@ func (r *Ridge) Solve(dst, s []float64) {
 func (r *Ridge) SolveShift(dst, s []float64, step int, c float64) {
 	if len(dst) != r.d {
 		panic(badLength)
+	}
+	if r.split != nil {
+		r.split.solveShift(dst, s, step, c)
+		return
 	}
 	dst = dst[:r.core.ld]
 	if step != 1 && step != 8 || len(s) <= (r.d-1)*step {
@@ -334,10 +415,18 @@ func (r *Ridge) Width2(x []float64) float64 {
 	if len(x) != r.d {
 		panic(badLength)
 	}
+	if r.split != nil {
+		from, to := Support(x)
+		if p := r.split.parts.find(from, to); p != nil {
+			return p.of.Width2(x[p.from:p.to])
+		}
+		r.split.solve(r.gain[:r.d], x)
+		return max(0, Dot(x, r.gain))
+	}
 	r.pay()
 	// Zeros add nothing to the eight partial sums of a sum over features, and the end of such a sum
 	// does not care which of them is the first: the bits are those of the whole vector.
-	from, to := support(x)
+	from, to := Support(x)
 	if 2*(to-from) > r.d {
 		mulPadded(r.gain, r.inv, x)
 		return max(0, Dot(x, r.gain))
@@ -350,20 +439,22 @@ func (r *Ridge) Width2(x []float64) float64 {
 	return max(0, Dot(part, out))
 }
 
-// support returns the shortest stretch of x outside which all numbers are 0.
-func support(x []float64) (from, to int) {
-	for to = len(x); to > 0 && x[to-1] == 0; to-- {
-	}
-	for from < to && x[from] == 0 {
-		from++
-	}
-	return from, to
-}
-
 // Norm2 returns ‖u‖²_V = uᵀVu, from V itself and not from its inverse. Cost 2d², and what waits.
 func (r *Ridge) Norm2(u []float64) float64 {
 	if len(u) != r.d {
 		panic(badLength)
+	}
+	if r.split != nil {
+		r.split.between(r.d, func(from, to int, part *Ridge) {
+			if part != nil {
+				MulSym(r.gain[from:to], part.V(), u[from:to])
+				return
+			}
+			for i := from; i < to; i++ {
+				r.gain[i] = float64(r.lambda*u[i]) + 0
+			}
+		})
+		return max(0, Dot(u, r.gain))
 	}
 	MulSym(r.gain[:r.d], r.V(), u)
 	return max(0, Dot(u, r.gain))
@@ -378,23 +469,45 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if len(x) != d {
 		panic(badLength)
 	}
+	if r.split != nil {
+		if p := r.part(x); p != nil {
+			return r.updatePart(p, x, y)
+		}
+	}
+	q, ok := r.absorb(x, y, r)
+	if !ok {
+		return nil, false
+	}
+	if r.grow(q) && (r.fresh >= refactorEvery || r.drifted(x)) && r.refactor() {
+		mulPadded(r.gain, r.inv, x)
+	}
+	return r.gain[:d], true
+}
+
+// absorb learns (x, y) and makes the step of V⁻¹ owed, that of V and b wait. r is whole, or a block of it. It returns q = xᵀV⁻¹x.
+func (r *Ridge) absorb(x []float64, y float64, whole *Ridge) (q float64, ok bool) {
 	if r.owed {
 		r.pay()
 	}
-	if r.core.held == waiting {
+	if r.core.held == r.rows {
 		r.enter()
 	}
 	// q is not finite when x is not: x_i = ±∞ makes k_i infinite or NaN, and x_i k_i too.
 	s, q := r.learn(x, y)
-	if !(q >= 0) && Finite(x) && r.refactor() { // V⁻¹ was no longer positive definite
+	if !(q >= 0) && Finite(x) && whole.refactor() { // V⁻¹ was no longer positive definite
 		s, q = r.learn(x, y)
 	}
 	if s == 0 {
-		return nil, false
+		return q, false
 	}
 	r.core.s, r.owed = s, true
 	r.rewards[r.core.held&3*16+r.core.held>>2] = y
 	r.core.held++
+	return q, true
+}
+
+// grow counts an update and what it makes of the determinant. It says whether a look at the drift is due.
+func (r *Ridge) grow(q float64) (look bool) {
 	r.n++
 	r.fresh++
 
@@ -406,12 +519,7 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	if r.n%foldEvery == 0 {
 		r.fold()
 	}
-	if r.fresh%probeEvery == 0 && (r.fresh >= refactorEvery || r.drifted(x)) {
-		if r.refactor() {
-			mulPadded(r.gain, r.inv, x)
-		}
-	}
-	return r.gain[:d], true
+	return r.fresh%probeEvery == 0
 }
 
 // learn is the arithmetic of an update: k ← V⁻¹x with q = ⟨x, k⟩, s = 1/(1 + q), gain ← s·k and
@@ -541,18 +649,41 @@ func (r *Ridge) drifted(x []float64) bool {
 
 // refactor recomputes V⁻¹, θ̂ and log det from V by Cholesky. It reports false, and changes
 // nothing, when V is not positive definite to working precision.
-func (r *Ridge) refactor() bool { return r.refactorFrom(r.V()) }
+func (r *Ridge) refactor() bool {
+	if r.split != nil {
+		return r.refactorParts()
+	}
+	return r.refactorFrom(r.V())
+}
 
 func (r *Ridge) refactorFrom(v []float64) bool {
-	d, ld := r.d, Padded(r.d)
-	if r.work == nil {
-		r.work = make([]float64, d*d)
-	}
-	f := Factor{d: d, l: r.work}
+	f := r.factor()
 	if !f.Set(v) {
 		return false
 	}
-	logDet := f.LogDet() - float64(float64(d)*logs.Log(r.lambda))
+	r.invert(&f)
+	r.rebuild(f.LogDet())
+	return true
+}
+
+// factor returns a factor in the scratch.
+func (r *Ridge) factor() Factor {
+	if r.work == nil {
+		r.work = make([]float64, r.d*r.d)
+	}
+	return Factor{d: r.d, l: r.work}
+}
+
+// rebuild counts a factorisation of V.
+func (r *Ridge) rebuild(logDet float64) {
+	r.logDet, r.growth = max(0, logDet-float64(float64(r.d)*logs.Log(r.lambda))), 0
+	r.fresh = 0
+	r.rebuilt++
+}
+
+// invert computes V⁻¹ and θ̂ from the factor of V, and b.
+func (r *Ridge) invert(f *Factor) {
+	d, ld := r.d, Padded(r.d)
 	r.owed, r.half = false, false
 	for j := range d {
 		col := r.gain[:d]
@@ -565,10 +696,6 @@ func (r *Ridge) refactorFrom(v []float64) bool {
 		}
 	}
 	mulPadded(r.theta, r.inv, r.B())
-	r.logDet, r.growth = max(0, logDet), 0
-	r.fresh = 0
-	r.rebuilt++
-	return true
 }
 
 // Forget performs V ← γV + (1 − γ)λI + xxᵀ, b ← γb + yx, 0 < γ ≤ 1: the regression in which an event counts γ
@@ -581,6 +708,9 @@ func (r *Ridge) Forget(gamma float64, x []float64, y float64) bool {
 	}
 	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
 		return false
+	}
+	if r.split != nil {
+		r.join()
 	}
 	if r.other == nil {
 		r.other = make([]float64, d*d)
@@ -622,7 +752,7 @@ func (r *Ridge) State() [][]float64 {
 		r.other = make([]float64, r.d*r.d)
 	}
 	copy(r.other, r.V())
-	return [][]float64{r.other, r.Inv(), r.sum, r.Theta(), {r.logDet, float64(r.n), float64(r.fresh), r.growth}}
+	return [][]float64{r.other, r.Inv(), r.B(), r.Theta(), {r.logDet, float64(r.n), float64(r.fresh), r.growth}}
 }
 
 // StateLengths returns the lengths of the vectors of State.
@@ -630,22 +760,35 @@ func (r *Ridge) StateLengths() []int { return []int{r.d * r.d, r.d * r.d, r.d, r
 
 // Restore puts back what State returned, from a state of equal dimension.
 func (r *Ridge) Restore(vectors [][]float64) {
-	d, ld := r.d, Padded(r.d)
+	d := r.d
 	for i, n := range r.StateLengths() {
 		if len(vectors[i]) != n {
 			panic(badLength)
 		}
 	}
-	for i := range d {
-		for j := range d {
-			r.v[r.at(i, j)] = vectors[0][i*d+j]
-		}
-		copy(r.inv[i*ld:i*ld+d], vectors[1][i*d:])
-	}
 	copy(r.sum, vectors[2])
 	copy(r.theta[:d], vectors[3])
 	last := vectors[4]
 	r.logDet, r.n, r.fresh, r.growth = last[0], uint64(last[1]), uint64(last[2]), last[3]
-	r.core.held, r.owed, r.half = 0, false, false
 	r.rebuilt++
+	if d >= blocksFrom && r.restoreParts(vectors[0], vectors[1]) {
+		return
+	}
+	if r.inv == nil {
+		r.split = nil
+		r.begin(0)
+	}
+	r.put(vectors[0], vectors[1], d)
+}
+
+// put replaces V and V⁻¹ by the rows of v and inv, which begin ld numbers apart.
+func (r *Ridge) put(v, inv []float64, ld int) {
+	d, padded := r.d, Padded(r.d)
+	for i := range d {
+		for j := range d {
+			r.v[r.at(i, j)] = v[i*ld+j]
+		}
+		copy(r.inv[i*padded:i*padded+d], inv[i*ld:])
+	}
+	r.core.held, r.owed, r.half = 0, false, false
 }

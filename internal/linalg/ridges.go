@@ -111,6 +111,9 @@ func (g *Ridges) LogDetRatio(lane int) float64 {
 func (g *Ridges) load(l int) {
 	d, ld, r := g.d, Padded(g.d), g.of[l]
 	g.Settle()
+	if r.split != nil {
+		r.join()
+	}
 	r.pay()
 	r.enter()
 	if !g.owed {

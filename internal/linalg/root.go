@@ -34,7 +34,7 @@ func NewRoot(d int, lambda float64) *Root {
 	if !(lambda > 0) || math.IsInf(lambda, 0) {
 		panic("linalg: lambda must be positive and finite")
 	}
-	return &Root{d: d, lambda: lambda, f: NewFactor(d, lambda), z: make([]float64, d), theta: make([]float64, d)}
+	return &Root{d: d, lambda: lambda, f: NewBlockFactor(d, lambda), z: make([]float64, d), theta: make([]float64, d)}
 }
 
 // Dim returns d.
@@ -80,7 +80,7 @@ func (r *Root) UpdateResidual(x []float64, y float64) (growth float64, ok bool) 
 	}
 	e := r.f.UpdateWith(x, r.z, y)
 	r.n++
-	r.derive()
+	r.deriveFor(x)
 	return float64(e * e), true
 }
 
@@ -99,7 +99,7 @@ func (r *Root) Forget(gamma float64, x []float64, y float64) bool {
 		return false
 	}
 	if r.gram == nil {
-		r.gram, r.old = make([]float64, d*d+d), NewFactor(d, r.lambda)
+		r.gram, r.old = make([]float64, d*d+d), NewBlockFactor(d, r.lambda)
 	}
 	v, b := r.gram[:d*d], r.gram[d*d:]
 	r.Gram(v, b)
@@ -126,6 +126,24 @@ func (r *Root) Forget(gamma float64, x []float64, y float64) bool {
 func (r *Root) derive() {
 	copy(r.theta, r.z)
 	r.f.SolveLT(r.theta)
+	r.deriveDet()
+}
+
+// deriveFor is derive after an update by x, which has changed L and z in one block only.
+func (r *Root) deriveFor(x []float64) {
+	if !r.f.split {
+		r.derive()
+		return
+	}
+	if p := r.f.parts.find(Support(x)); p != nil {
+		theta := r.theta[p.from:p.to]
+		copy(theta, r.z[p.from:p.to])
+		p.of.SolveLT(theta)
+		r.deriveDet()
+	}
+}
+
+func (r *Root) deriveDet() {
 	r.logDet = max(0, r.f.LogDet()-float64(float64(r.d)*logs.Log(r.lambda)))
 }
 
@@ -135,7 +153,7 @@ func (r *Root) Gram(v, b []float64) {
 	if len(v) != d*d || len(b) != d {
 		panic(badLength)
 	}
-	l := r.f.l
+	l := r.f.L()
 	for i := range d {
 		for j := range i + 1 {
 			q := Dot(l[i*d:i*d+j+1], l[j*d:j*d+j+1])
@@ -162,7 +180,7 @@ func (r *Root) Merge(o *Root) bool {
 	for i := range d {
 		v[i*d+i] -= o.lambda
 	}
-	f := NewFactor(d, r.lambda)
+	f := NewBlockFactor(d, r.lambda)
 	if !f.Set(v) || !Finite(b) {
 		return false
 	}

@@ -15,6 +15,9 @@
 //	lazy     all steps are kept; a row is brought up to date when it is asked for. Members that are
 //	         never drawn cost nothing, so it wins while T is at most a few times m. Rows that the
 //	         select stream is about to ask for are brought up to date together, 16 at a time.
+//
+// A step whose nonzero numbers lie in a short stretch of the features, as those of a disjoint model do, costs
+// that stretch: it enters every row at once while the engine is eager or blocked.
 package members
 
 import (
@@ -258,7 +261,14 @@ func toPanel(panel, rows []float64, d int) {
 
 // Add performs S^j ← S^j + U^j x for all j, the targets being the column layout of draw.
 func (e *Sums) Add(x []float64, draw rng.Source) {
-	if e.mode == now {
+	from, to, narrow := e.narrow(x)
+	switch {
+	case narrow && e.mode == inBlocks:
+		e.Settle()
+	case narrow && e.mode == onDemand && e.auto && e.m*(to-from) <= EagerSize:
+		e.settleInBlocks()
+	}
+	if e.mode == now || narrow && e.mode == inBlocks {
 		lanes := (e.m + 7) &^ 7
 		var u []float64
 		if e.joint == nil {
@@ -270,7 +280,13 @@ func (e *Sums) Add(x []float64, draw rng.Source) {
 			e.joint(e.targets[:e.m], draw)
 			u = e.targets
 		}
-		linalg.AddPanels(e.s[:lanes*e.d], u[:e.m], x)
+		if !narrow {
+			linalg.AddPanels(e.s[:lanes*e.d], u[:e.m], x)
+			return
+		}
+		for j := 0; j < e.m; j += 8 {
+			linalg.AddPanels(e.s[j*e.d+8*from:j*e.d+8*to], u[j:min(j+8, e.m)], x[from:to])
+		}
 		return
 	}
 	if k := len(e.runs); k == 0 || e.runs[k-1].src.Later(uint64(e.n-e.runs[k-1].at)) != draw {
@@ -284,17 +300,35 @@ func (e *Sums) Add(x []float64, draw rng.Source) {
 			e.Settle()
 		}
 	case e.auto && e.n > e.limit():
-		e.Settle()
-		rows := make([]float64, 8*e.d)
-		for at := 0; at < len(e.s); at += len(rows) {
-			copy(rows, e.s[at:])
-			toPanel(e.s[at:], rows, e.d)
-		}
-		e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
-		e.blocks()
+		e.settleInBlocks()
 	case len(e.x)+e.d > max(LazySteps, block*e.d):
 		e.Settle()
 	}
+}
+
+// narrowFrom is the number of features from which on a step is looked at: where its nonzero numbers lie in a quarter of
+// them, as those of a disjoint model do, it enters all rows at once, in these features, whatever the engine.
+const narrowFrom = 64
+
+// narrow returns the stretch of features outside which x is 0, and whether it is short.
+func (e *Sums) narrow(x []float64) (from, to int, narrow bool) {
+	if e.d < narrowFrom {
+		return 0, e.d, false
+	}
+	from, to = linalg.Support(x)
+	return from, to, 4*(to-from) <= e.d && from < to
+}
+
+// settleInBlocks brings every row up to date and turns lazy into blocked.
+func (e *Sums) settleInBlocks() {
+	e.Settle()
+	rows := make([]float64, 8*e.d)
+	for at := 0; at < len(e.s); at += len(rows) {
+		copy(rows, e.s[at:])
+		toPanel(e.s[at:], rows, e.d)
+	}
+	e.mode, e.seen, e.batch, e.groups = inBlocks, nil, nil, nil
+	e.blocks()
 }
 
 // limit is the number of steps after which lazy is no longer the best engine.
