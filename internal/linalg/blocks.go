@@ -148,7 +148,23 @@ func (q product) log() float64 { return logs.Log(q.p) + float64(float64(q.e)*mat
 
 // Support returns the shortest stretch of x outside which all numbers are 0.
 func Support(x []float64) (from, to int) {
-	for to = len(x); to > 0 && x[to-1] == 0; to-- {
+	to = len(x)
+	for ; to >= 8; to -= 8 { // eight at a time; bits without the sign are 0 for 0 only
+		q := (*[8]float64)(x[to-8:])
+		if (math.Float64bits(q[0])|math.Float64bits(q[1])|math.Float64bits(q[2])|math.Float64bits(q[3])|
+			math.Float64bits(q[4])|math.Float64bits(q[5])|math.Float64bits(q[6])|math.Float64bits(q[7]))<<1 != 0 {
+			break
+		}
+	}
+	for to > 0 && x[to-1] == 0 {
+		to--
+	}
+	for ; from+8 <= to; from += 8 {
+		q := (*[8]float64)(x[from:])
+		if (math.Float64bits(q[0])|math.Float64bits(q[1])|math.Float64bits(q[2])|math.Float64bits(q[3])|
+			math.Float64bits(q[4])|math.Float64bits(q[5])|math.Float64bits(q[6])|math.Float64bits(q[7]))<<1 != 0 {
+			break
+		}
 	}
 	for from < to && x[from] == 0 {
 		from++

@@ -269,6 +269,30 @@ func TestRootBlocks(t *testing.T) {
 	}
 }
 
+// Support finds the first and the last number that is not 0, NaN and subnormal numbers among them.
+func TestSupport(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	values := []float64{1, -1e-320, math.NaN(), math.Inf(-1)}
+	for range 20_000 {
+		x := make([]float64, r.IntN(40))
+		for i := range x {
+			x[i] = math.Copysign(0, r.Float64()-0.5)
+		}
+		from, to := 0, 0
+		for range r.IntN(3) * min(1, len(x)) {
+			i := r.IntN(len(x))
+			x[i] = values[r.IntN(len(values))]
+			if from == to {
+				from, to = i, i
+			}
+			from, to = min(from, i), max(to, i+1)
+		}
+		if a, b := Support(x); a != from && from < to || b != to || from == to && a != b {
+			t.Fatalf("the support of %v is %d to %d, want %d to %d", x, a, b, from, to)
+		}
+	}
+}
+
 // Memory is that of the blocks, and a step in a known block takes none.
 func TestBlocksMemory(t *testing.T) {
 	const p, n = 17, 26
