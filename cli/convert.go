@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -24,6 +25,7 @@ import (
 type readFlags struct {
 	format, columns, ids, logger, skipBad, position, unique, rewards, model string
 	actions                                                                 int
+	lists                                                                   bool
 }
 
 func (f *readFlags) add(flags *pflag.FlagSet) {
@@ -35,14 +37,15 @@ func (f *readFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.skipBad, "skip-bad", "", "leave bad events out and count them; above 1 % of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"
 	flags.StringVar(&f.position, "position", "", "events of this position only, as the file counts")
+	flags.BoolVar(&f.lists, "lists", false, "obd: consecutive rows of one time and one user, at different positions, are one event")
 	flags.StringVar(&f.unique, "ids-unique", "yes", "no: an id may come twice, and 8 bytes of memory for each event are saved")
-	flags.StringVar(&f.rewards, "rewards", "", "min,max: the range of rewards")
+	flags.StringVar(&f.rewards, "rewards", "", "min,max: the range of rewards; one of them may be missing where it is not known")
 	flags.StringVar(&f.model, "model", "", "decisions of this model only")
 }
 
 // options turns the flags into reader options.
 func (f *readFlags) options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad, Position: f.position, Model: f.model}
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad, Position: f.position, Model: f.model, Lists: f.lists}
 	var err error
 	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
 		return o, err
@@ -56,12 +59,19 @@ func (f *readFlags) options() (logged.Options, error) {
 	}
 	if f.rewards != "" {
 		lo, hi, ok := strings.Cut(f.rewards, ",")
-		a, err1 := strconv.ParseFloat(lo, 64)
-		b, err2 := strconv.ParseFloat(hi, 64)
-		if !ok || err1 != nil || err2 != nil || !(a < b) || a-a != 0 || b-b != 0 {
-			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1", f.rewards))
+		r := [2]float64{math.Inf(-1), math.Inf(1)}
+		for i, text := range []string{lo, hi} {
+			if text = strings.TrimSpace(text); text == "" {
+				continue
+			}
+			v, err := strconv.ParseFloat(text, 64)
+			ok = ok && err == nil && v-v == 0
+			r[i] = v
 		}
-		o.Rewards = &[2]float64{a, b}
+		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
+			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them may be missing, such as 0,", f.rewards))
+		}
+		o.Rewards = &r
 	}
 	return o, nil
 }

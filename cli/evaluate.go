@@ -167,7 +167,7 @@ func (e *evaluation) options() (ope.Options, error) {
 	if e.read.Rewards == nil {
 		e.read.Rewards = &[2]float64{0, 1}
 	}
-	o.Rewards = e.read.Rewards
+	o.Rewards = (*ope.Pair)(e.read.Rewards)
 	switch {
 	case !(e.level > 0 && e.level < 1):
 		return o, misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))

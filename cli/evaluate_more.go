@@ -87,6 +87,9 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 				if err != nil || ev == nil {
 					return err
 				}
+				if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
+					return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] (--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
+				}
 				if redraws != nil {
 					if ev.Redraws, err = redraws.of(settled); err != nil {
 						return err
@@ -219,7 +222,7 @@ func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
 	}
 	o.Adaptive = "yes"
 	if e.in.rewards == "" {
-		o.Rewards = &d.reward
+		o.Rewards = (*ope.Pair)(&d.reward)
 	}
 }
 

@@ -118,9 +118,7 @@ func isSaved(file string) bool {
 }
 
 // overHTTP reports whether the log is that of a server that runs.
-func (e *evaluation) overHTTP() bool {
-	return strings.HasPrefix(e.source, "http://") || strings.HasPrefix(e.source, "https://")
-}
+func (e *evaluation) overHTTP() bool { return isAddress(e.source) }
 
 // prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log of a server
 // that runs.

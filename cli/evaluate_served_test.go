@@ -73,6 +73,25 @@ func TestEvaluateServed(t *testing.T) {
 			t.Errorf("%v: %+v, the directory %+v\n%s", x.args, got.Log, x.want.Log, diff)
 		}
 	}
+	for _, name := range []string{"rows.jsonl", "rows.parquet"} { // log export takes the address too
+		file := filepath.Join(to, name)
+		out.Reset()
+		if code := command(t.Context(), []string{"log", "export", web.URL, "--model", "news", "--key", "k", "--format", strings.TrimPrefix(filepath.Ext(name), "."), "--out", file}, &out, &errs); code != 0 {
+			t.Fatal(errs.String())
+		}
+		got := run(0, "", file, "--target", "uniform", "--rewards", "-1,1", "--json")
+		if diff := cmp.Diff(all.Targets, got.Targets); diff != "" || got.Log.Format != "export" {
+			t.Errorf("%s: %s\n%s", name, got.Log.Format, diff)
+		}
+	}
+	if code := command(t.Context(), []string{"log", "export", web.URL}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--model NAME is missing") {
+		t.Errorf("exit %d, %s", code, &errs)
+	}
+	records := filepath.Join(to, "log.jsonl")
+	if err := os.WriteFile(records, []byte(`{"seq":2,"kind":"reward","event":"a/2/0","value":1}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(2, "records of GET …/log", records)
 	run(2, "--model NAME is missing", web.URL, "--json")
 	run(2, "there is no such model", web.URL, "--model", "nws", "--json")
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "troupe-evaluate-*")); err != nil || len(left) > 0 {

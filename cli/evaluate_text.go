@@ -115,6 +115,9 @@ func figures(v float64) string {
 // decimalsOf is how many decimals the numbers need: two digits of the narrowest interval.
 func decimalsOf(r *ope.Result) int {
 	least := (r.Rewards[1] - r.Rewards[0]) / 2
+	if math.IsInf(least, 1) {
+		least = 1
+	}
 	see := func(p *ope.Pair) {
 		if p != nil && p[1] > p[0] {
 			least = min(least, p[1]-p[0])
@@ -137,6 +140,12 @@ func decimalsOf(r *ope.Result) int {
 func interval(p *ope.Pair, decimals int, sign bool) string {
 	if p == nil {
 		return "–"
+	}
+	switch {
+	case math.IsInf(p[1], 1):
+		return "at least " + signed(p[0], decimals, sign)
+	case math.IsInf(p[0], -1):
+		return "at most " + signed(p[1], decimals, sign)
 	}
 	return signed(p[0], decimals, sign) + " … " + signed(p[1], decimals, sign)
 }

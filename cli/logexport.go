@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"troupe/client"
 	"troupe/eventlog"
 	"troupe/internal/rows"
 	"troupe/serve"
@@ -82,18 +84,22 @@ type outcome struct {
 }
 
 func logExportCommand() *cobra.Command {
-	var format, out, model string
+	var format, out, model, key string
 	c := &cobra.Command{
-		Use:   "export [DIR]",
+		Use:   "export [DIR | http://HOST]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
 		Long: `Writes one row for each decision: model, action, exact propensity, features, candidates where they
 are kept, the law of the draw, and what became of it (first, sum and last reward, delay, end of the
 window; and the reward that counts by the model's rule, with its state). The files are read
 while no server uses them, nothing is changed. On a damaged log nothing is written and the exit
 code is 1: see troupe log verify. A file appears under its name when it is whole, and replaces the one
-that was there. The columns: docs/reference/formats.md.`,
+that was there. The columns: docs/reference/formats.md.
+
+With the address of a server that runs, and --model, the rows are those of GET /v1/models/NAME/decisions,
+which has fewer columns; --key is an API key that may read.`,
 		Example: `  troupe log export --format parquet --out decisions.parquet
-  troupe log export troupe-data --model news | head`,
+  troupe log export troupe-data --model news | head
+  troupe log export http://127.0.0.1:8080 --model news --out decisions.jsonl`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "parquet" {
@@ -104,7 +110,7 @@ that was there. The columns: docs/reference/formats.md.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, progress: cmd.ErrOrStderr()}
+			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, key: key, progress: cmd.ErrOrStderr()}
 			err := e.write(cmd.OutOrStdout(), out)
 			if e.ctx.Err() != nil {
 				err = fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
@@ -115,6 +121,7 @@ that was there. The columns: docs/reference/formats.md.`,
 			return logError(err)
 		},
 	}
+	c.Flags().StringVar(&key, "key", os.Getenv("TROUPE_KEY"), "API key of a server that runs; default is the environment's TROUPE_KEY")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
 	c.Flags().StringVarP(&out, "out", "o", "", "file; default stdout")
 	c.Flags().StringVar(&model, "model", "", "decisions of this model only")
@@ -126,6 +133,7 @@ type export struct {
 	ctx           context.Context
 	data          string
 	format, model string
+	key           string // API key
 	progress      io.Writer
 	began, told   time.Time
 }
@@ -167,6 +175,43 @@ func (e *export) write(stdout io.Writer, out string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// fetch copies the decisions of a server that runs.
+func (e *export) fetch(w io.Writer) error {
+	if e.model == "" {
+		return misuse(errors.New("--model NAME is missing: a server has several"))
+	}
+	c, err := client.New(e.data, client.Options{Key: e.key})
+	if err != nil {
+		return misuse(err)
+	}
+	const most = 100_000_000
+	if e.format == "parquet" {
+		next, applied, err := c.ParquetDecisions(e.ctx, w, e.model, 0, most)
+		if err == nil && next <= applied {
+			err = fmt.Errorf("the log has more than %s entries; --format jsonl takes them", grouped(most))
+		}
+		if err != nil {
+			return misuse(fmt.Errorf("%s: %w", e.data, err))
+		}
+		return nil
+	}
+	for from := uint64(0); ; {
+		next, applied, err := c.Decisions(e.ctx, w, e.model, from, most)
+		if err != nil {
+			return misuse(fmt.Errorf("%s: %w", e.data, err))
+		}
+		if next > applied || next == from {
+			return nil
+		}
+		from = next
+	}
+}
+
+// isAddress reports whether a log is that of a server that runs.
+func isAddress(source string) bool {
+	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
+}
+
 // tell says how far a long export is, every five seconds.
 func (e *export) tell(pass int, seq, last uint64) error {
 	now := time.Now()
@@ -187,6 +232,9 @@ func (e *export) tell(pass int, seq, last uint64) error {
 // run reads the log twice: what became of the events, then the decisions. Memory is about 100 bytes for
 // each event with an outcome, and what Parquet holds back of 10,000 rows.
 func (e *export) run(w io.Writer) error {
+	if isAddress(e.data) {
+		return e.fetch(w)
+	}
 	labels, err := serve.ReadLabels(e.data)
 	if err != nil {
 		return err

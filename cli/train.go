@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -319,6 +320,9 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 func (t *training) featuresOf(o logged.Options) error {
 	c := model.Default("trained")
 	if o.Rewards != nil {
+		if math.IsInf(o.Rewards[1]-o.Rewards[0], 1) {
+			return misuse(fmt.Errorf("--rewards %s: a model needs both ends of the range", t.in.rewards))
+		}
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = o.Rewards[0], o.Rewards[1], false
 	}
 	kind := "hashed"

@@ -351,9 +351,18 @@ func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 // what became of them, to w: JSON lines with the columns of troupe log export. 0 is the beginning. next is where to go on; it is past
 // applied at the end of the log. A page that broke off is an error, and a part of it has been written.
 func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
+	return c.decisions(ctx, w, model, from, entries, nil)
+}
+
+// ParquetDecisions is Decisions as one Parquet file.
+func (c *Client) ParquetDecisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
+	return c.decisions(ctx, w, model, from, entries, http.Header{"Accept": {"application/vnd.apache.parquet"}})
+}
+
+func (c *Client) decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int, header http.Header) (next, applied uint64, err error) {
 	page := rowPage{w: w}
 	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d", url.PathEscape(model), from, entries)
-	err = c.repeat(ctx, once, "GET", path, nil, nil, &page)
+	err = c.repeat(ctx, once, "GET", path, header, nil, &page)
 	return page.next, page.applied, err
 }
 

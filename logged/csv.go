@@ -375,6 +375,14 @@ type obdSource struct {
 	user, affinity                     []int
 	items                              [][]byte // features of each item, as the start of an object
 	ids                                []string
+
+	// The row before, for impressions of several rows.
+	last          time.Time
+	lastUser      []byte
+	lastPositions int   // a bit each
+	ahead         Event // with Lists: the row that begins the next list
+	read          bool  // ahead is one
+	failed        error // what the row after the list was
 }
 
 func newOBD(r *Reader, b *bufio.Reader) (source, error) {
@@ -383,6 +391,9 @@ func newOBD(r *Reader, b *bufio.Reader) (source, error) {
 		return nil, err
 	}
 	s := &obdSource{table: t}
+	if r.o.Lists && r.o.Position != "" {
+		return nil, &Error{Field: "position", Found: "--lists and --position", Want: "one of them: a list has all positions", fatal: true}
+	}
 	for _, c := range []struct {
 		name string
 		into *int
@@ -472,6 +483,73 @@ func (s *obdSource) itemContext() error {
 func (s *obdSource) close() error { return nil }
 
 func (s *obdSource) next(e *Event) error {
+	if !s.r.o.Lists {
+		err := s.row(e)
+		if err == nil && s.again(e) {
+			s.r.warn("a row has the time and the user of the row before: one impression. Its rows are not independent; --lists makes one event of them, --position keeps one")
+		}
+		return err
+	}
+	if err := s.failed; err != nil {
+		s.failed = nil
+		return err
+	}
+	if !s.read {
+		s.ahead.reset()
+		if err := s.row(&s.ahead); err != nil {
+			return err
+		}
+		s.again(&s.ahead)
+	}
+	*e, s.ahead = s.ahead, *e
+	s.slot(e, e)
+	for {
+		s.ahead.reset()
+		err := s.row(&s.ahead)
+		if skip := errSkip(""); errors.As(err, &skip) {
+			s.r.skipped[string(skip)]++
+			continue
+		}
+		if s.failed, s.read = err, err == nil; err != nil || !s.again(&s.ahead) {
+			break
+		}
+		s.slot(e, &s.ahead)
+	}
+	e.Chosen, e.Reward, e.Propensity, e.Law, e.Position = 0, 0, 0, nil, NoPosition
+	if err := e.check(&s.r.o); err != nil {
+		return s.at(err, -1)
+	}
+	return nil
+}
+
+// again reports whether a row belongs to the impression of the row before, and remembers it.
+func (s *obdSource) again(e *Event) bool {
+	bit := 1 << min(e.Position, 62)
+	same := s.lastPositions&bit == 0 && s.lastPositions != 0 && s.last.Equal(e.Time) && bytes.Equal(s.lastUser, e.Named)
+	if !same {
+		s.last, s.lastUser, s.lastPositions = e.Time, append(s.lastUser[:0], e.Named...), 0
+	}
+	s.lastPositions |= bit
+	return same
+}
+
+// slot adds a row to a list. Its id is the position as the file counts.
+func (s *obdSource) slot(list, row *Event) {
+	x := Slot{ID: strconv.Itoa(row.Position + 1), Allowed: []int{row.Chosen}, Reward: row.Reward, Propensity: row.Propensity}
+	for k := range list.K {
+		if k != row.Chosen {
+			x.Allowed = append(x.Allowed, k)
+		}
+	}
+	if row.Law != nil {
+		for _, k := range x.Allowed {
+			x.Law = append(x.Law, row.Law[k])
+		}
+	}
+	list.Slots = append(list.Slots, x)
+}
+
+func (s *obdSource) row(e *Event) error {
 	if err := s.table.next(); err != nil {
 		return err
 	}

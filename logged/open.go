@@ -42,6 +42,9 @@ type Options struct {
 	Model string
 	// Position keeps the rows of one position only, as the file counts it; "" keeps all.
 	Position string
+	// Lists makes one event of consecutive rows of an Open Bandit file with one time, one user and different positions: their rewards
+	// and choices belong together.
+	Lists bool
 }
 
 // Formats lists the formats that Options.Format may name.
@@ -224,6 +227,8 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		}
 	}
 	switch {
+	case found == "records":
+		return &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own", Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate http://HOST --model NAME", fatal: true}
 	case found == "" && format == "":
 		return &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") + " (--format names it)", fatal: true}
 	case format == "":
@@ -320,6 +325,8 @@ func recogniseJSON(line []byte) string {
 			return "dsjson"
 		}
 		return "vw-json"
+	case has("seq") && has("kind") && !has("propensity") && (has("act") || has("event") && !has("reward_state")):
+		return "records" // of the server's API
 	case has("basis_seq") && has("num") && has("den"):
 		return "export"
 	case has("EventId") && (has("a") || has("c") || has("RewardValue") || has("ActionTaken")):

@@ -22,7 +22,7 @@ const replicates = 200
 type accumulator struct {
 	n, noLaw, dropped, damaged int
 	kMin, kMax                 int
-	slots, slotsMin            int
+	slots, slotsMin, slotsAll  int
 	first, last                time.Time
 	actions                    []actionSums
 	logger                     moments // without a target
@@ -59,7 +59,8 @@ type targetSums struct {
 	w, wr, phi             []float64
 	boot                   []bootSums
 	lists                  [4]tally
-	listSeq                [4]twoSided
+	listSeq                [4]twoSided // of values divided by the length
+	listSum                [3]twoSided // of sums over the slots, for lists of several lengths; pi has no bound from below then
 	now                    row
 	marginal               *marginal // nil: not asked for
 }
@@ -123,7 +124,7 @@ func (a *accumulator) see(ev *logged.Event) {
 		}
 	}
 	if n := len(ev.Slots); n > 0 {
-		a.slots, a.slotsMin = max(a.slots, n), min(a.slotsMin, n)
+		a.slots, a.slotsMin, a.slotsAll = max(a.slots, n), min(a.slotsMin, n), a.slotsAll+n
 		return
 	}
 	const most = 4096
@@ -268,7 +269,7 @@ func (a *accumulator) pairsOf(p *plan, ev *logged.Event) {
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
 	a.kMin, a.kMax = min(a.kMin, o.kMin), max(a.kMax, o.kMax)
-	a.slots, a.slotsMin = max(a.slots, o.slots), min(a.slotsMin, o.slotsMin)
+	a.slots, a.slotsMin, a.slotsAll = max(a.slots, o.slots), min(a.slotsMin, o.slotsMin), a.slotsAll+o.slotsAll
 	if a.first.IsZero() || !o.first.IsZero() && o.first.Before(a.first) {
 		a.first = o.first
 	}
@@ -344,8 +345,14 @@ func (t *targetSums) merge(o *targetSums) {
 		t.lists[i].merge(&o.lists[i])
 		if t.listSeq[i].lower == nil {
 			t.listSeq[i] = o.listSeq[i]
+			if i < len(t.listSum) {
+				t.listSum[i] = o.listSum[i]
+			}
 		} else {
 			t.listSeq[i].merge(&o.listSeq[i])
+			if i < len(t.listSum) {
+				t.listSum[i].merge(&o.listSum[i])
+			}
 		}
 	}
 }
@@ -370,8 +377,8 @@ func (a *accumulator) running(p *plan, t int) Point {
 		if key == "dr" && a.noLaw == 0 {
 			seq = &ta.dr
 		}
-		if lo, hi, err := seq.value(p.level); err == nil {
-			x.Lo, x.Hi, x.HasSequence = p.min+p.scale*lo, p.min+p.scale*hi, true
+		if i, err := p.sequence(seq); err == nil && i.whole() {
+			x.Lo, x.Hi, x.HasSequence = i[0], i[1], true
 		}
 	}
 	return x

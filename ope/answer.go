@@ -28,7 +28,7 @@ func real(v float64) *float64 {
 // result makes the answer of what was added up.
 func (e *engine) result() *Result {
 	p, a := e.p, e.total
-	r := &Result{Rewards: Pair{p.min, p.min + p.scale}, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
+	r := &Result{Rewards: p.rewards, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
 	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 && !p.lists, Skipped: map[string]int{}}
 	if !a.first.IsZero() {
 		r.Log.First, r.Log.Last = &a.first, &a.last
@@ -186,6 +186,31 @@ func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
 	return d
 }
 
+// What a range with one known end leaves (docs/design/ope.md).
+const (
+	oneEnd   = "one end of the range of rewards is known, so the sequence has one side"
+	bothEnds = "it needs both ends of the range of rewards (--rewards min,max)"
+)
+
+// sequence is the interval of a value in units of the rewards. The lower side needs the smallest reward only, the upper side the largest.
+func (p *plan) sequence(s *twoSided) (*Pair, error) {
+	alpha := (1 - p.level) / 2
+	switch {
+	case !finite(p.rewards[1]):
+		return &Pair{p.min + s.lower.bound(alpha, 0, unboundedValue), math.Inf(1)}, nil
+	case !finite(p.rewards[0]):
+		return &Pair{math.Inf(-1), p.rewards[1] - s.upper.bound(alpha, 0, unboundedValue)}, nil
+	}
+	lo, hi, err := s.value(p.level)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{p.min + p.scale*lo, p.min + p.scale*hi}, nil
+}
+
+// unboundedValue is where the search for a bound without an end stops.
+const unboundedValue = 1 << 50
+
 // noSequence says why no sequence may be given, "" when it may.
 func (e *engine) noSequence() string {
 	switch {
@@ -238,12 +263,12 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 			why("no sequence: " + no)
 			return
 		}
-		lo, hi, err := s.value(p.level)
-		if err != nil {
+		var err error
+		if out.Sequence, err = p.sequence(s); err != nil {
 			why("no sequence: " + err.Error())
-			return
+		} else if !p.rewards.whole() {
+			why(oneEnd)
 		}
-		out.Sequence = &Pair{p.min + p.scale*lo, p.min + p.scale*hi}
 	}
 	v, se, beta, ok := ta.m.plainEstimate(key)
 	unsupported := e.total.noLaw == 0 && d.Unsupported != nil && *d.Unsupported > 0
@@ -358,6 +383,9 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	case est.needs&needsLaw != 0 && e.total.noLaw > 0:
 		why("the log does not have the logger's whole law")
 		return
+	case est.scaled && !finite(p.rewards[0]):
+		why("it needs the smallest reward (--rewards)")
+		return
 	case est.needs&needsGroups != 0 && !e.grouped(ta, at[0]):
 		why("the log has no groups of actions")
 		return
@@ -420,6 +448,10 @@ func (e *engine) oneSided(key string, out *Estimate, ta *targetSums, why func(st
 		why("no bound: " + no)
 		return
 	}
+	if key == "ix" && !finite(e.p.rewards[1]) {
+		why("no bound: " + bothEnds)
+		return
+	}
 	if e.total.damaged > 0 {
 		why("no bound: some rewards are damaged")
 		return
@@ -460,21 +492,49 @@ func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why fun
 			out.Normal = &Pair{v - p.z*se, v + p.z*se}
 		}
 		no := e.noSequence()
-		if e.total.slots != e.total.slotsMin {
+		varying := e.total.slots != e.total.slotsMin
+		if no == "" && varying && key == "pi" {
 			no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
 		}
 		if no != "" {
 			why("no sequence: " + no)
 			return
 		}
-		lo, hi, err := ta.listSeq[k].value(p.level)
+		if key == "pi" && !p.rewards.whole() { // its terms are at least 1 − L for rewards up to 1 only
+			why("no sequence: " + bothEnds)
+			return
+		}
+		if varying {
+			if out.Sequence, no = e.sumSequence(&ta.listSum[k]); no != "" {
+				why("no sequence: " + no)
+			}
+			return
+		}
+		seq, err := p.sequence(&ta.listSeq[k])
 		if err != nil {
 			why("no sequence: " + err.Error())
 			return
 		}
 		L := float64(e.total.slots)
-		out.Sequence = &Pair{L * (p.min + p.scale*lo), L * (p.min + p.scale*hi)}
+		if out.Sequence = &(Pair{L * seq[0], L * seq[1]}); !p.rewards.whole() {
+			why(oneEnd)
+		}
 	}
+}
+
+// sumSequence is the interval of a sum over the slots of lists of several lengths: Σ w r' ≥ 0 has the mean V' of the sum, and Σ w(1 − r') the
+// mean L − V'. Lengths are known before the draw.
+func (e *engine) sumSequence(s *twoSided) (*Pair, string) {
+	p, alpha := e.p, (1-e.p.level)/2
+	if !p.rewards.whole() {
+		return nil, bothEnds
+	}
+	L, most := float64(e.total.slotsAll)/float64(e.total.n), float64(e.total.slots)
+	lo, hi := s.lower.bound(alpha, 0, most), L-s.upper.bound(alpha, 0, most)
+	if lo > hi {
+		return nil, errContradict.Error()
+	}
+	return &Pair{L*p.min + p.scale*lo, L*p.min + p.scale*hi}, ""
 }
 
 // crossReason is why a cross-fitted model gives no sequence.
@@ -517,6 +577,9 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 	if p.lists && e.total.slots != e.total.slotsMin {
 		no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
 	}
+	if no == "" && !p.rewards.whole() {
+		no = bothEnds
+	}
 	if no != "" {
 		why("no sequence: " + no)
 		return out
@@ -545,6 +608,9 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
 		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed)", out.Diagnostics.ESS, e.total.n)
 	case u.Value == nil:
 		return "no difference can be computed"
+	}
+	if math.Abs(*u.Value) <= 1e-12*max(math.Abs(ta.m.mean(vR)), e.p.scale) {
+		return "no difference: on this log the target earns what ran"
 	}
 	// "14 % better", or the difference itself where there is no sensible ratio
 	word, amount := "better", fmt.Sprintf("%.3g", math.Abs(*u.Value))
@@ -604,6 +670,9 @@ func (e *engine) compare(r *Result) {
 	}
 	if e.total.noLaw > 0 {
 		no = "the log does not have the logger's whole law"
+	}
+	if no == "" && !p.rewards.whole() {
+		no = bothEnds
 	}
 	if no != "" {
 		r.Warnings = append(r.Warnings, "no differences between targets: "+no)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync"
 
@@ -25,7 +24,7 @@ type Options struct {
 	Estimators []string // keys; nil: Defaults
 	Q          string   // one of Models; "" is column where the log has q, else ridge
 	Level      float64  // 0: 0.95
-	Rewards    *Pair    // nil: [0, 1]
+	Rewards    *Pair    // nil: [0, 1]. One end may be ±Inf: then sequences have the side that needs the other end only
 	// Set fixes parameters by estimator; Grid replaces what SLOPE++ chooses from.
 	Set  map[string]float64
 	Grid map[string][]float64
@@ -50,7 +49,8 @@ type plan struct {
 	keys       []string
 	level      float64
 	z          float64
-	min, scale float64
+	rewards    Pair
+	min, scale float64 // of r'; scale is 1 where an end is not known
 	tallies    []tally // for each target, in this order
 	needQ      bool
 	needDR     bool
@@ -83,10 +83,15 @@ func (o *Options) compile() (*plan, error) {
 	if o.Rewards != nil {
 		r = *o.Rewards
 	}
-	if !(r[0] < r[1]) || r[1]-r[0] > math.MaxFloat64 {
-		return nil, fmt.Errorf("rewards are in [%v, %v], expected a range", r[0], r[1])
+	p.rewards = r
+	switch p.min, p.scale = r[0], r[1]-r[0]; {
+	case !(r[0] < r[1]) || !finite(r[0]) && !finite(r[1]) || r.whole() && !finite(p.scale):
+		return nil, fmt.Errorf("rewards are in [%v, %v], expected a range with one known end at least", r[0], r[1])
+	case !finite(r[1]):
+		p.scale = 1
+	case !finite(r[0]):
+		p.min, p.scale = r[1]-1, 1
 	}
-	p.min, p.scale = r[0], r[1]-r[0]
 	if p.o.Workers < 1 {
 		p.o.Workers = 1
 	}
@@ -738,6 +743,17 @@ func (w *worker) mrdr(a *accumulator, t int, ev *logged.Event) {
 	}
 }
 
+// clip makes q ≥ 0, which the lower side needs, and 1 − q ≥ 0, which the upper side needs.
+func (p *plan) clip(q float64) float64 {
+	if finite(p.rewards[0]) {
+		q = max(q, 0)
+	}
+	if finite(p.rewards[1]) {
+		q = min(q, 1)
+	}
+	return q
+}
+
 // clipped computes φ(k) of both sides, and b, in units of [0, 1]. A damaged reward is 0 on both sides: the worst case
 // of either. b takes the opposite.
 func (w *worker) clipped(ev *logged.Event) {
@@ -754,7 +770,7 @@ func (w *worker) clipped(ev *logged.Event) {
 		if !unit {
 			q = (q - w.p.min) / w.p.scale
 		}
-		return min(max(q, 0), 1)
+		return w.p.clip(q)
 	}
 	x.lo[0], x.up[0] = float64(x.w*lower), float64(x.w*upper)
 	if ev.Law == nil {

@@ -3,10 +3,12 @@ package ope
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"troupe/logged"
@@ -334,5 +336,67 @@ func TestGoldenOpenBandit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestImpressions: with Lists the rows of one impression of an Open Bandit file are one event, and the sequences of lists of several lengths hold the
+// value: rewards of the same kind under the logger's own law (w = 1) have a mean that is known. A planted row with another user stays apart.
+func TestImpressions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "men.csv")
+	var b strings.Builder
+	b.WriteString(",timestamp,item_id,position,click,propensity_score,user_feature_0,user-item_affinity_0,user-item_affinity_1\n")
+	row, clicks := 0, 0
+	for i := range 400 {
+		for position := range 1 + i%3 {
+			user := "a"
+			if i%7 == 6 && position == 2 {
+				user = "b"
+			}
+			click := 0
+			if (i*7+position)%5 == 0 {
+				click = 1
+			}
+			clicks += click
+			fmt.Fprintf(&b, "%d,2019-11-24 00:%02d:%02d.5+00:00,%d,%d,%d,0.5,%s,0,0\n", row, i/60, i%60, row%2, 3-position, click, user)
+			row++
+		}
+	}
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bts, err := NewBTS("bts", []float64{1, 1}, []float64{1, 1}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := evaluate(t, file, logged.Options{Lists: true, Logger: "uniform"}, Options{Targets: []Target{Uniform{}}})
+	if want := 400 + 400/21; r.Log.Events != want {
+		t.Errorf("%d events, want %d", r.Log.Events, want)
+	}
+	mean := float64(clicks) / float64(r.Log.Events)
+	for _, e := range r.Targets[0].Estimates {
+		if *e.Value < mean-1e-12 || *e.Value > mean+1e-12 {
+			t.Errorf("%s: %v, want %v", e.Estimator, *e.Value, mean)
+		}
+		switch {
+		case e.Estimator == "logged":
+		case e.Estimator == "pi":
+			if e.Sequence != nil || !strings.Contains(*e.Why, "lists of 1 to 3 slots") {
+				t.Errorf("pi: %+v", e)
+			}
+		case e.Sequence == nil || e.Sequence[0] > mean || e.Sequence[1] < mean || e.Sequence[0] < 0.1 || e.Sequence[1] > 1.2:
+			t.Errorf("%s: %v around %v", e.Estimator, e.Sequence, mean)
+		}
+	}
+	rows := evaluate(t, file, logged.Options{Logger: "uniform"}, Options{Targets: []Target{Uniform{}}, Q: "none"})
+	if rows.Log.Events != row {
+		t.Errorf("%d rows, want %d", rows.Log.Events, row)
+	}
+	dst := make([]float64, 2)
+	e := &logged.Event{K: 2, Slots: []logged.Slot{{ID: "2", Allowed: []int{1, 0}}, {ID: "3", Allowed: []int{1, 0}}}}
+	if err := bts.SlotLaw(dst, e, 0); err != nil || dst[0] != bts.Ranks()[1][1] {
+		t.Errorf("%v %v", dst, err)
+	}
+	if err := bts.SlotLaw(dst, e, 1); err == nil {
+		t.Error("a slot beyond the list was taken")
 	}
 }

@@ -68,9 +68,18 @@ func (w *worker) list(a *accumulator, ev *logged.Event, index int) error {
 					shift = float64(max(len(ev.Slots)-1, 0))
 				}
 				ta.listSeq[k] = newTwoSided(shift)
+				if k < len(ta.listSum) {
+					ta.listSum[k] = newTwoSided(0)
+				}
 			}
 			w.x.r = term[k]
 			tally.add(v, &w.x)
+			if k < len(ta.listSum) {
+				w.phi[0] = lower[k]
+				ta.listSum[k].lower.add(w.phi[:1])
+				w.phi[0] = upper[k]
+				ta.listSum[k].upper.add(w.phi[:1])
+			}
 			w.phi[0] = lower[k] / L
 			ta.listSeq[k].lower.add(w.phi[:1])
 			w.phi[0] = upper[k] / L

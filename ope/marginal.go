@@ -115,7 +115,7 @@ func (w *worker) marginal(m *marginal, ev *logged.Event) {
 	m.seqIPS.upper.add(up[:1])
 	further := 0.0 // Σ ŵ(a′) q(a′) on the scale of the rewards
 	if r != nil && len(r.Further) > 0 {
-		clip := func(q float64) float64 { return min(max((q-w.p.min)/w.p.scale, 0), 1) }
+		clip := func(q float64) float64 { return w.p.clip((q - w.p.min) / w.p.scale) }
 		q := clip(w.q[c])
 		for k := 1; k < len(clips); k++ {
 			lo[k] -= min(float64(wt*q), clips[k])

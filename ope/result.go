@@ -1,9 +1,36 @@
 package ope
 
-import "time"
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
 
-// Pair is an interval.
-type Pair = [2]float64
+// Pair is an interval. An end that is not known is ±Inf, null in JSON.
+type Pair [2]float64
+
+// MarshalJSON implements json.Marshaler.
+func (p Pair) MarshalJSON() ([]byte, error) {
+	return json.Marshal([2]*float64{real(p[0]), real(p[1])})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Pair) UnmarshalJSON(b []byte) error {
+	var x [2]*float64
+	if err := json.Unmarshal(b, &x); err != nil {
+		return err
+	}
+	*p = Pair{math.Inf(-1), math.Inf(1)}
+	for i, v := range x {
+		if v != nil {
+			p[i] = *v
+		}
+	}
+	return nil
+}
+
+// whole reports whether both ends are known.
+func (p Pair) whole() bool { return finite(p[0]) && finite(p[1]) }
 
 // Result is the answer of an evaluation: the object of troupe evaluate --json. Keys never change meaning; what does
 // not apply is null, and why says so.

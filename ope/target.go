@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"troupe/logged"
 )
@@ -144,6 +145,24 @@ func (b *BTS) Name() string { return b.Label }
 
 // Ranks returns P(item i has rank l) as ranks[l][i].
 func (b *BTS) Ranks() [][]float64 { return b.ranks }
+
+// SlotLaw implements SlotTarget. The position is the slot's id where that is a number from 1, as in an Open Bandit file, else its place.
+func (b *BTS) SlotLaw(dst []float64, e *logged.Event, slot int) error {
+	s, at := &e.Slots[slot], slot
+	if n, err := strconv.Atoi(s.ID); err == nil && n >= 1 {
+		at = n - 1
+	}
+	if at >= len(b.ranks) {
+		return fmt.Errorf("slot %s, expected one of %d, the length of a list", s.ID, len(b.ranks))
+	}
+	for i, a := range s.Allowed {
+		if len(dst) != len(b.ranks[at]) || a >= len(b.ranks[at]) {
+			return fmt.Errorf("%d actions, expected %d, as alpha has", len(dst), len(b.ranks[at]))
+		}
+		dst[i] = b.ranks[at][a]
+	}
+	return nil
+}
 
 func (b *BTS) Law(dst []float64, e *logged.Event, _ []float64) error {
 	at := max(e.Position, 0)

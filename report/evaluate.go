@@ -108,7 +108,7 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		view.Head = fmt.Sprintf("%d policies against what ran", len(r.Targets))
 		view.Ranking = strings.Join(r.Ranking, ", ")
 	}
-	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, fmt.Sprintf("rewards in [%g, %g]", r.Rewards[0], r.Rewards[1]),
+	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
 		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log", "unknown": "log of unknown kind"}[r.Log.Adaptive]}
 	if r.Log.First != nil {
 		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
@@ -138,6 +138,9 @@ func mapKeys[V any](m map[string]V) func(func(string) bool) {
 // evaluateDecimals is how many decimals tell the narrowest interval apart.
 func evaluateDecimals(r *ope.Result) int {
 	least := (r.Rewards[1] - r.Rewards[0]) / 2
+	if math.IsInf(least, 1) { // one end is not known
+		least = 1
+	}
 	for _, t := range r.Targets {
 		for i := range t.Estimates {
 			if t.Estimates[i].Estimator == "dm" { // its width says nothing about the truth
@@ -163,9 +166,26 @@ func valueText(v *float64, dec int, sign bool) string {
 	return chart.Number(*v, dec)
 }
 
+// rewardsText names the range of rewards.
+func rewardsText(r ope.Pair) string {
+	switch {
+	case math.IsInf(r[1], 1):
+		return fmt.Sprintf("rewards of at least %g", r[0])
+	case math.IsInf(r[0], -1):
+		return fmt.Sprintf("rewards of at most %g", r[1])
+	}
+	return fmt.Sprintf("rewards in [%g, %g]", r[0], r[1])
+}
+
 func pairText(p *ope.Pair, dec int, sign bool) string {
 	if p == nil {
 		return "–"
+	}
+	switch {
+	case math.IsInf(p[1], 1):
+		return "at least " + valueText(&p[0], dec, sign)
+	case math.IsInf(p[0], -1):
+		return "at most " + valueText(&p[1], dec, sign)
 	}
 	return valueText(&p[0], dec, sign) + " … " + valueText(&p[1], dec, sign)
 }
@@ -257,6 +277,9 @@ func (f *forest) add(name string, value *float64, sure, large *ope.Pair) {
 	put := func(m *chart.Mark, p *ope.Pair, y float64) {
 		m.X, m.Y, m.Lo, m.Hi = append(m.X, *value), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
 		f.lo, f.hi = min(f.lo, p[0], *value), max(f.hi, p[1], *value)
+	}
+	if sure != nil && math.IsInf(sure[1]-sure[0], 1) {
+		sure = nil // one side only: the table has it
 	}
 	apart := 0.13
 	if sure == nil || large == nil {
