@@ -28,6 +28,9 @@ func (j *jsonLines) close() error { return nil }
 
 func (j *jsonLines) place() (line, column, row int) { return j.line, 0, 0 }
 
+// place is that of the id, which is what is looked at last.
+func (s *jsonlSource) place() (line, column, row int) { return s.line, s.at[kID], 0 }
+
 // object reads the next line that is not blank into the event's storage.
 func (j *jsonLines) object(e *Event) (value, error) {
 	for {

@@ -340,7 +340,7 @@ func corners() []corner {
 		{name: "contra.jsonl", text: `{"action":0,"reward":1,"propensity":0.4,"law":[0.5,0.5]}`, want: "law[0]: 0.5, expected the propensity 0.4"},
 		{name: "range.jsonl", text: `{"action":2,"reward":1,"propensity":0.5,"law":[0.5,0.5]}`, want: ":1:11: action: 2, expected an index from 0 to 1"},
 		{name: "rewards.jsonl", text: `{"action":0,"reward":2,"propensity":0.5}`, o: Options{Rewards: &[2]float64{0, 1}}, want: ":1:22: reward: 2, expected a reward in [0, 1]"},
-		{name: "twice.jsonl", text: `{"id":"a","action":0,"reward":1,"propensity":1}` + "\n" + `{"id":"a","action":0,"reward":1,"propensity":1}`, want: ":2: id: a, expected an id that comes once"},
+		{name: "twice.jsonl", text: `{"id":"a","action":0,"reward":1,"propensity":1}` + "\n" + `{"id":"a","action":0,"reward":1,"propensity":1}`, want: ":2:7: id: a, expected an id that comes once"},
 		{name: "repeats.jsonl", text: `{"id":"a","action":0,"reward":1,"propensity":1}` + "\n" + `{"id":"a","action":0,"reward":1,"propensity":1}`, o: Options{Repeats: true}, events: 2},
 		{name: "key.jsonl", text: `{"action":0,"reward":1,"propensty":0.5}`, want: `propensty: an unknown key; did you mean "propensity"?`},
 		{name: "dup.jsonl", text: `{"action":0,"action":1,"reward":1,"propensity":0.5}`, want: "duplicate object member name"},

@@ -74,6 +74,7 @@ type Reader struct {
 	events  int
 	skipped map[string]int // lines that are no events, and bad events with SkipBad
 	bad     int
+	kept    int // of bad: only their rewards are, and they are events
 	first   map[string][]string
 	warned  map[string]int
 	model   string
@@ -413,6 +414,7 @@ func (r *Reader) Read(e *Event) error {
 				e.BadReward, e.Reward = true, math.NaN()
 				if e.check(&r.o) == nil && r.accept(e) == nil {
 					r.events++
+					r.kept++
 					return nil
 				}
 			}
@@ -451,10 +453,11 @@ func (r *Reader) place() (line, column, row int) {
 
 // ending is what the end of the file means.
 func (r *Reader) ending() error {
+	all := r.events + r.bad - r.kept
 	switch {
-	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > r.events+r.bad:
+	case r.bad > 0 && r.o.SkipBad == "yes" && r.bad*100 > all:
 		_, first := r.Bad()
-		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, r.events+r.bad),
+		return &Error{File: r.name, Found: fmt.Sprintf("%d of %d events are bad", r.bad, all),
 			Want: "at most 1 % (--skip-bad=all takes any share):\n  " + strings.Join(first, "\n  "), fatal: true}
 	case r.events == 0:
 		why := ""

@@ -21,6 +21,7 @@ const replicates = 200
 // accumulator is what a stretch of the log adds up to. Accumulators of consecutive blocks are merged in order.
 type accumulator struct {
 	n, noLaw, dropped, damaged int
+	noGroup                    int
 	kMin, kMax                 int
 	slots, slotsMin, slotsAll  int
 	first, last                time.Time
@@ -107,6 +108,9 @@ func (a *accumulator) see(ev *logged.Event) {
 	a.n++
 	if ev.Law == nil {
 		a.noLaw++
+	}
+	if ev.Group == nil {
+		a.noGroup++
 	}
 	if ev.Drop != 0 {
 		a.dropped++
@@ -268,6 +272,7 @@ func (a *accumulator) pairsOf(p *plan, ev *logged.Event) {
 // merge adds the accumulator of the events that come next.
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
+	a.noGroup += o.noGroup
 	a.kMin, a.kMax = min(a.kMin, o.kMin), max(a.kMax, o.kMax)
 	a.slots, a.slotsMin, a.slotsAll = max(a.slots, o.slots), min(a.slotsMin, o.slotsMin), a.slotsAll+o.slotsAll
 	if a.first.IsZero() || !o.first.IsZero() && o.first.Before(a.first) {

@@ -386,8 +386,12 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	case est.scaled && !finite(p.rewards[0]):
 		why("it needs the smallest reward (--rewards)")
 		return
-	case est.needs&needsGroups != 0 && !e.grouped(ta, at[0]):
-		why("the log has no groups of actions")
+	case est.needs&needsGroups != 0 && e.total.noGroup > 0:
+		if e.total.noGroup < e.total.n {
+			why(fmt.Sprintf("%d events have no groups of actions", e.total.noGroup))
+		} else {
+			why("the log has no groups of actions")
+		}
 		return
 	}
 	t95 := studentQuantile(slopeLevel, float64(max(ta.m.n-1, 1)))
@@ -417,11 +421,6 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	if key == "ls" || key == "ix" {
 		e.oneSided(key, out, ta, why)
 	}
-}
-
-// grouped reports whether the events had groups: a weight of groups was positive.
-func (e *engine) grouped(ta *targetSums, i int) bool {
-	return ta.tallies[i].pair.value() > 0
 }
 
 // slopeWords says why a parameter was chosen.

@@ -300,3 +300,23 @@ func TestCrossfit(t *testing.T) {
 		t.Error("a log that cannot be read again was cross-fitted")
 	}
 }
+
+// TestGroups: mips and offcem need the groups of every event. Without them, or with some, they have no value and say so; offcem was the
+// model's value then, with an interval of no width.
+func TestGroups(t *testing.T) {
+	for _, x := range []struct {
+		grouped int
+		why     string
+	}{{0, "the log has no groups"}, {1000, ""}, {999, "1 events have no groups"}} {
+		all := uniformLog(1000, 3, 7)
+		for i := range all[:x.grouped] {
+			all[i].Group = []string{"a", "a", "b"}
+		}
+		r := answerOf(t, all, Options{Targets: []Target{Uniform{}}, Estimators: []string{"mips", "offcem"}, Q: "mean"})
+		for _, e := range r.Targets[0].Estimates {
+			if (e.Value == nil) != (x.why != "") || x.why != "" && !strings.Contains(*e.Why, x.why) {
+				t.Errorf("%d of 1000 with groups, %s: %v", x.grouped, e.Estimator, e)
+			}
+		}
+	}
+}

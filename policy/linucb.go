@@ -55,6 +55,9 @@ type LinUCB struct {
 	b, c  []float64 // scratch of farthest
 }
 
+// Discount returns γ, 1 where nothing is forgotten.
+func (u *LinUCB) Discount() float64 { return u.discount }
+
 // NewLinUCB returns the policy before round 1. The error names the option that is wrong.
 func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
 	g, err := newRegression(p, o.Lambda, o.Delta, o.Scale, Scale{"beta", 1})

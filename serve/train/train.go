@@ -80,10 +80,8 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 		return nil, err
 	}
 	if o.Cap > 0 {
-		switch t.p.(type) {
-		case *policy.Ensemble, *policy.Atoms, *policy.Lazy, *policy.Greedy, *policy.EpsilonGreedy, *policy.LinUCB:
-		default:
-			return nil, fmt.Errorf("the state of the kind %v is not a sum over events, so that no cap can be laid on it; ensemble, atoms, lazy, greedy, epsilon-greedy and linucb take one", c.Config.Policy.Raw["kind"])
+		if why := noCap(t.p); why != "" {
+			return nil, fmt.Errorf("no cap can be laid on the kind %v: %s; ensemble, ensemble-incremental, atoms, lazy, greedy, epsilon-greedy, linucb and ids take one", c.Config.Policy.Raw["kind"], why)
 		}
 		if o.Events > o.Cap {
 			t.root = math.Sqrt(float64(o.Cap) / float64(o.Events))
@@ -98,6 +96,36 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// noCap says why a policy takes no cap, "" for those whose state is a sum over events that says all: x√ρ and y√ρ are then what N events of the
+// same kind would have left.
+func noCap(p model.Policy) string {
+	forgets := func(discount float64) string {
+		if discount < 1 {
+			return fmt.Sprintf("with discount = %g an event counts by its place in the log", discount)
+		}
+		return ""
+	}
+	switch p := p.(type) {
+	case *policy.Ensemble, *policy.Incremental, *policy.Lazy, *policy.Greedy, *policy.EpsilonGreedy, *policy.IDS:
+		return ""
+	case *policy.Atoms:
+		return forgets(p.Options().Discount)
+	case *policy.LinUCB:
+		return forgets(p.Discount())
+	case *policy.Mixed:
+		if base, ok := p.Base().(model.Policy); ok {
+			return noCap(base)
+		}
+	case *policy.Auto:
+		return "its noise scale and λ come from the number of events"
+	case *policy.SquareCB:
+		return "how much it explores depends on the number of events"
+	case *policy.Bag:
+		return "events count by random weights, whose spread a cap would change"
+	}
+	return "its state is not a sum over events"
 }
 
 // Merges reports whether blocks are added up apart.

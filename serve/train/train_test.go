@@ -146,7 +146,7 @@ func TestTrain(t *testing.T) {
 // sum refuse it.
 func TestCap(t *testing.T) {
 	all := events(4000)
-	for _, kind := range []string{"atoms", "ensemble"} {
+	for _, kind := range []string{"atoms", "ensemble", "ensemble-incremental"} {
 		c := compiled(t, spec.Raw{"kind": kind, "m": int64(8)})
 		theta, _ := regression(t, restored(t, learn(t, c, Options{}, all)))
 		capped, size := regression(t, restored(t, learn(t, c, Options{Cap: 1000, Events: len(all)}, all)))
@@ -160,10 +160,20 @@ func TestCap(t *testing.T) {
 			t.Errorf("%s: log det V is %v with a cap of 1000, that of 1000 events %v", kind, size, want)
 		}
 	}
-	for _, kind := range []string{"auto", "logistic", "sparse"} {
-		_, err := New(compiled(t, spec.Raw{"kind": kind}), rng.NewKey(7), Options{Cap: 10, Events: 20})
-		if err == nil || !strings.Contains(err.Error(), "no cap") {
-			t.Errorf("%s with a cap: %v", kind, err)
+	for _, x := range []struct {
+		raw spec.Raw
+		why string
+	}{
+		{spec.Raw{"kind": "auto"}, "number of events"}, {spec.Raw{"kind": "logistic"}, "not a sum"}, {spec.Raw{"kind": "sparse"}, "not a sum"},
+		{spec.Raw{"kind": "squarecb"}, "number of events"}, {spec.Raw{"kind": "bag"}, "random weights"},
+		{spec.Raw{"kind": "atoms", "discount": 0.99}, "discount = 0.99"}, {spec.Raw{"kind": "linucb", "discount": 0.9}, "discount = 0.9"},
+		{spec.Raw{"kind": "ids"}, ""}, {spec.Raw{"kind": "ensemble-incremental"}, ""}, {spec.Raw{"kind": "linucb"}, ""}, {spec.Raw{"kind": "lvr"}, ""},
+		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "atoms"}}, ""},
+		{spec.Raw{"kind": "mixed", "epsilon": 0.1, "base": map[string]any{"kind": "auto"}}, "number of events"},
+	} {
+		_, err := New(compiled(t, x.raw), rng.NewKey(7), Options{Cap: 10, Events: 20})
+		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(err.Error(), x.why) {
+			t.Errorf("%v with a cap: %v, want %q", x.raw, err, x.why)
 		}
 	}
 }
