@@ -118,8 +118,9 @@ func decimalsOf(r *ope.Result) int {
 	if math.IsInf(least, 1) {
 		least = 1
 	}
+	tiny := 1e-9 * least // an interval of rounding: the target plays as the logger did
 	see := func(p *ope.Pair) {
-		if p != nil && p[1] > p[0] {
+		if p != nil && p[1]-p[0] > tiny {
 			least = min(least, p[1]-p[0])
 		}
 	}

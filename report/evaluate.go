@@ -141,13 +141,14 @@ func evaluateDecimals(r *ope.Result) int {
 	if math.IsInf(least, 1) { // one end is not known
 		least = 1
 	}
+	tiny := 1e-9 * least // an interval of rounding
 	for _, t := range r.Targets {
 		for i := range t.Estimates {
 			if t.Estimates[i].Estimator == "dm" { // its width says nothing about the truth
 				continue
 			}
 			for _, p := range []*ope.Pair{t.Estimates[i].Normal, t.Estimates[i].Sequence} {
-				if p != nil && p[1] > p[0] {
+				if p != nil && p[1]-p[0] > tiny {
 					least = min(least, p[1]-p[0])
 				}
 			}
