@@ -91,3 +91,69 @@ func TestDecisions(t *testing.T) {
 		t.Errorf("a state of the future: %v", err)
 	}
 }
+
+// entriesRead counts the entries that are read of a log.
+type entriesRead struct {
+	fold.Log
+	entries int
+}
+
+func (c *entriesRead) Replay(chain *eventlog.Chain, until uint64, f func(eventlog.Delivery) error) error {
+	return c.Log.Replay(chain, until, func(d eventlog.Delivery) error { c.entries++; return f(d) })
+}
+
+// TestDecisionsFromSnapshot: a page is computed from the nearest snapshot before it, not from the beginning, with windows that were open then,
+// and reads on only until its own windows are over.
+func TestDecisionsFromSnapshot(t *testing.T) {
+	ctx := context.Background()
+	now := time.Unix(1_800_000_000, 0)
+	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	s := must(Open(ctx, Options{Log: log, Keys: eventlog.IDKeys{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}, ExpireEvery: -1, Now: func() time.Time { return now }}))
+	defer s.Close(ctx)
+	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Reward.Window, c.Reward.Rule = Duration(time.Minute), "sum" }), ""))
+	for n := range 200 {
+		now = now.Add(10 * time.Second)
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: actions(n, 4, 3)}))
+		if n%3 == 0 {
+			must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.25}))
+		}
+		must(s.Expire(ctx))
+	}
+	end := must(s.State(ctx, "m")).Seq
+	read := func(from uint64, entries int) (rows []string, looked int) {
+		c := &entriesRead{Log: s.past.Log}
+		s.past.Log = c
+		defer func() { s.past.Log = c.Log }()
+		page, err := s.Decisions(ctx, "m", from, entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d, err := range page.Decisions {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, fmt.Sprintf("%s %s %g", d.EventID, d.State, d.Reward))
+		}
+		return rows, c.entries
+	}
+	from := end * 3 / 4
+	want, all := read(from, 20)
+	f, chain, err := s.past.Fold(nil, from-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := must(f.AppendState(nil, chain))
+	s.past.Nearest = func(seq uint64) []byte {
+		if seq < from-5 {
+			return nil
+		}
+		return snapshot
+	}
+	got, few := read(from, 20)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("from a snapshot:\n%q\nwant\n%q", got, want)
+	}
+	if few > 80 || all < int(from) {
+		t.Errorf("%d entries were read from a snapshot 5 entries before a page of 20, %d without one", few, all)
+	}
+}
