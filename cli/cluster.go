@@ -136,7 +136,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	var told sync.WaitGroup
 	told.Go(func() { c.wait(waiting) })
 	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), eventlog.StreamOptions{
-		Replicas: len(c.config.Nodes), Create: c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: says,
+		Replicas: len(c.config.Nodes), Create: c.node.Fresh(), MaxBytes: c.flags.maxLog, Node: c.node, Logf: says,
 	})
 	stop()
 	told.Wait()

@@ -20,8 +20,10 @@ type CommitterOptions struct {
 	Queue int
 	// Batch is the size at which a batch is closed, in bytes, default 256 KiB, at most MaxBatch.
 	Batch int
-	// Try is how long one attempt to store a batch may take, default 5 s.
-	Try time.Duration
+	// Try is how long one attempt to store a batch may take, default 5 s, and FirstTry how long the first one may,
+	// default Try; it doubles up to Try. A repetition is the same bytes under the same id, so one that was not
+	// needed does no harm.
+	Try, FirstTry time.Duration
 	// Patience is how long callers wait for the outcome of all attempts before they get ErrUnknown,
 	// default 15 s.
 	Patience time.Duration
@@ -169,6 +171,9 @@ func (o *CommitterOptions) defaults() {
 	if o.Try == 0 {
 		o.Try = 5 * time.Second
 	}
+	if o.FirstTry == 0 {
+		o.FirstTry = o.Try
+	}
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Second
 	}
@@ -190,8 +195,8 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, LogVersion)
 	case o.Format > Format2 || o.Applied != nil && o.Format != Format2:
 		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1, Format2)
-	case o.Try < 0 || o.Patience < 0:
-		return fmt.Errorf("committer: try = %v, patience = %v, want positive times", o.Try, o.Patience)
+	case o.Try < 0 || o.FirstTry < 0 || o.Patience < 0:
+		return fmt.Errorf("committer: try = %v, first try = %v, patience = %v, want positive times", o.Try, o.FirstTry, o.Patience)
 	case (o.Head.Seq == 0) != (o.Head.Hash == Hash{}):
 		return fmt.Errorf("committer: head %d with hash %v is not the end of a log that was checked", o.Head.Seq, o.Head.Hash)
 	}
@@ -326,7 +331,7 @@ func (c *Committer) take() (f *flight, end bool) {
 // Pauses between two attempts to send a batch.
 const (
 	firstWait = 5 * time.Millisecond
-	lastWait  = time.Second
+	lastWait  = 250 * time.Millisecond
 )
 
 // store takes one batch through phases 4 to 6. An error stops the committer.
@@ -346,7 +351,7 @@ func (c *Committer) store(f *flight) error {
 	wait := firstWait
 	for try := 1; ; try++ {
 		// 5. Send.
-		seq, err := c.send(until, h, f.buf)
+		seq, err := c.send(until, min(c.opt.Try, c.opt.FirstTry<<min(try-1, 20)), h, f.buf)
 		if err == nil {
 			// 6. Settle: it is stored.
 			c.no, c.own, c.after = h.No, seq, c.next(h, seq, <-hash)
@@ -423,8 +428,8 @@ func (c *Committer) next(h Header, seq uint64, hash Hash) Head {
 var errSeqWentBack = errors.New("the log answers with an old sequence")
 
 // send makes one attempt to store a batch.
-func (c *Committer) send(until context.Context, h Header, batch []byte) (seq uint64, err error) {
-	ctx, cancel := context.WithTimeout(until, c.opt.Try)
+func (c *Committer) send(until context.Context, limit time.Duration, h Header, batch []byte) (seq uint64, err error) {
+	ctx, cancel := context.WithTimeout(until, limit)
 	defer cancel()
 	seq, _, err = c.log.Append(ctx, c.opt.Shard, h.MessageID(), batch)
 	switch {

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // NodeOptions configure StartNode.
@@ -36,10 +38,11 @@ type NodeOptions struct {
 // synced before the replica counts for a majority. For clients it listens on loopback only, with a random password that it
 // gives to none.
 type Node struct {
-	dir  string
-	srv  *server.Server
-	nc   *nats.Conn
-	lock *os.File
+	dir    string
+	srv    *server.Server
+	nc     *nats.Conn
+	system *nats.Conn // of the engine's system account
+	lock   *os.File
 }
 
 // nodeMarker is the file that makes a directory the replica of a cluster's node, joinedMarker the one that says
@@ -142,9 +145,12 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	password := secret.String() + ID(time.Now().UnixNano()).String()
+	system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
 	opts := &server.Options{
 		ServerName: o.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true,
-		Username: "troupe", Password: secret.String() + ID(time.Now().UnixNano()).String(),
+		Users:    []*server.User{{Username: "troupe", Password: password}, {Username: systemUser, Password: password, Account: system}},
+		Accounts: []*server.Account{system}, SystemAccount: system.Name,
 		JetStream: true, StoreDir: o.Dir, SyncAlways: true, JetStreamMaxStore: math.MaxInt64 / 4, JetStreamMaxMemory: 64 << 20,
 		MaxPayload: MaxBatch + 64<<10, MaxPending: 64 << 20,
 		ConnectErrorReports: 60, ReconnectErrorReports: 60, // it tries about once a second for each connection of its pool
@@ -190,12 +196,16 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 			}
 		}
 	}
-	n.nc, err = nats.Connect("", nats.InProcessServer(n.srv), nats.UserInfo(opts.Username, opts.Password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
-	if err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+	for user, nc := range map[string]**nats.Conn{"troupe": &n.nc, systemUser: &n.system} {
+		*nc, err = nats.Connect("", nats.InProcessServer(n.srv), nats.UserInfo(user, password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+		if err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
 	}
 	return n, nil
 }
+
+const systemUser = "troupe-system"
 
 func splitAddress(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
@@ -239,11 +249,69 @@ func (n *Node) Peers() []string {
 	return out
 }
 
-// Close stops the server and releases the directory. Let another node lead before (Stream.StepDown): the stop of
+// metaLeader returns the name of the node that leads the engine's own group, which makes streams and consumers; empty
+// while there is none.
+func (n *Node) metaLeader() string {
+	z, err := n.srv.Jsz(&server.JSzOptions{})
+	if err != nil || z.Meta == nil {
+		return ""
+	}
+	return z.Meta.Leader
+}
+
+// Leads reports whether the node leads the engine's own group.
+func (n *Node) Leads() bool { return n.srv.JetStreamIsLeader() }
+
+// handOver lets another node lead the engine's own group when this one does, and waits until one does.
+func (n *Node) handOver(ctx context.Context, preferred string) error {
+	if !n.Leads() {
+		return nil
+	}
+	if err := stepDown(ctx, n.system, "$JS.API.META.LEADER.STEPDOWN", preferred); err != nil {
+		return fmt.Errorf("engine's group: %w", err)
+	}
+	for n.Leads() || n.metaLeader() == "" || n.metaLeader() == n.srv.Name() {
+		if !pause(ctx, stepEvery) {
+			return fmt.Errorf("engine's group: no other node leads: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// stepDown asks the leader of a group to let another server lead, which must be current: one that is not loses the
+// election, and the next one comes after seconds.
+func stepDown(ctx context.Context, nc *nats.Conn, subject, preferred string) error {
+	var request []byte
+	if preferred != "" {
+		var err error
+		if request, err = json.Marshal(map[string]any{"placement": map[string]string{"preferred": preferred}}); err != nil {
+			return err
+		}
+	}
+	m, err := nc.RequestWithContext(ctx, subject, request)
+	if err != nil {
+		return fmt.Errorf("step down: %w", err)
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Success bool                `json:"success"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("step down: engine: %w", err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("step down: engine: %w", answer.Error)
+	}
+	return nil
+}
+
+// Close stops the server and releases the directory. Let another node lead before (Stream.HandOver): the stop of
 // a leader is no hand-over, and the others elect for some seconds.
 func (n *Node) Close() error {
-	if n.nc != nil {
-		n.nc.Close()
+	for _, nc := range []*nats.Conn{n.nc, n.system} {
+		if nc != nil {
+			nc.Close()
+		}
 	}
 	if n.srv != nil {
 		n.srv.Shutdown()

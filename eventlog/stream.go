@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,6 +27,8 @@ type StreamOptions struct {
 	// Create allows to make streams that are not there. Only the first start of a cluster does: a stream that is
 	// gone afterwards is an error and never a second empty log.
 	Create bool
+	// Node is the server of the connection when it is embedded in this process, nil otherwise; see HandOver.
+	Node *Node
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
 }
@@ -51,7 +55,9 @@ const (
 	streamHeartbeat = 500 * time.Millisecond // the least that the client allows
 	streamWait      = 5 * time.Second        // for an answer of the API
 	apiTry          = time.Second            // for one of several tries
-	pollEvery       = 20 * time.Millisecond
+	pollEvery       = 25 * time.Millisecond  // while the consumer is silent
+	stepEvery       = 10 * time.Millisecond  // during a step-down
+	stepTry         = 250 * time.Millisecond
 	firstRetry      = 50 * time.Millisecond
 	lastRetry       = time.Second
 	holeTries       = 8 // at the leader, before a hole is one
@@ -277,9 +283,19 @@ func (l *Stream) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 	}
 }
 
-// session reads through one consumer, from entry from on, until it ends. It returns the entry that is wanted next,
-// whether the reader wants more, and why the session has ended; a *GapError when the leader has later entries and
-// not this one.
+// arrival is what a session was given: an entry, or the error of the consumer.
+type arrival struct {
+	seq  uint64
+	data []byte
+	err  error
+}
+
+// session reads from entry from on until its consumer ends. It returns the entry that is wanted next, whether the
+// reader wants more, and why the session has ended; a *GapError when the leader has later entries and not this one.
+//
+// Entries come through a consumer. While it is silent the wanted entry is asked for: the engine places consumers on
+// any server, and when that one is gone its silence is noticed after a second only. The engine's meta group, which makes
+// consumers, may be electing too.
 func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield func(Entry, error) bool) (next uint64, more bool, err error) {
 	info, err := l.info(ctx, shard)
 	if err != nil {
@@ -290,32 +306,90 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 	}
 	sctx, end := context.WithCancel(ctx)
 	defer end()
-	made := make(chan jetstream.Consumer, 1)
-	start := from
-	l.calls.Go(func() { l.makeConsumer(sctx, shard, start, made) })
-	var consumer jetstream.Consumer
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for consumer == nil {
+	arrived := make(chan arrival)
+	give := func(a arrival) bool {
+		select {
+		case arrived <- a:
+			return a.err == nil
+		case <-sctx.Done():
+			return false
+		}
+	}
+	var wanted atomic.Uint64
+	var delivered atomic.Int64 // by the consumer, twice each; odd while one waits
+	wanted.Store(from)
+	l.calls.Go(func() { l.consume(sctx, shard, from, &delivered, give) })
+	l.calls.Go(func() { l.poll(sctx, shard, &wanted, &delivered, give) })
+	for {
+		var a arrival
 		select {
 		case <-ctx.Done():
 			return from, true, ctx.Err()
-		case consumer = <-made:
-		case <-poll.C:
-			// The engine's meta group makes consumers, and may be electing. Entries are there meanwhile.
-			for {
-				tctx, cancel := context.WithTimeout(ctx, streamHeartbeat)
-				m, err := l.streams[shard].GetMsg(tctx, from)
-				cancel()
-				if err != nil || m.Sequence != from {
-					break
+		case a = <-arrived:
+		}
+		switch {
+		case a.err != nil:
+			return from, true, a.err
+		case a.seq < from: // it came the other way too
+			continue
+		case a.seq > from:
+			// A message was dropped on its way, or this replica does not have it: #7549 of the engine.
+			tctx, cancel := context.WithTimeout(ctx, streamWait)
+			e, err := l.leaderGet(tctx, shard, from)
+			cancel()
+			switch {
+			case errors.Is(err, ErrNotFound):
+				return from, true, &GapError{shard, from, a.seq - 1}
+			case err != nil:
+				return from, true, err
+			case !yield(e, nil):
+				return from, false, nil
+			}
+			return from + 1, true, fmt.Errorf("a replica delivers entry %d and not %d, which the leader has", a.seq, from)
+		}
+		if !yield(Entry{from, a.data}, nil) {
+			return from, false, nil
+		}
+		from++
+		wanted.Store(from)
+	}
+}
+
+// poll asks for the wanted entry while the consumer delivers nothing.
+func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64, give func(arrival) bool) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for before := delivered.Load(); ; before = delivered.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for before%2 == 0 && delivered.Load() == before {
+			seq := wanted.Load()
+			tctx, cancel := context.WithTimeout(ctx, streamHeartbeat)
+			m, err := l.streams[shard].GetMsg(tctx, seq)
+			cancel()
+			if err != nil || m.Sequence != seq {
+				break
+			}
+			if !give(arrival{seq: seq, data: m.Data}) {
+				return
+			}
+			for wanted.Load() == seq { // it is being yielded
+				if !pause(ctx, time.Millisecond) {
+					return
 				}
-				if !yield(Entry{from, m.Data}, nil) {
-					return from, false, nil
-				}
-				from++
 			}
 		}
+	}
+}
+
+// consume reads from a consumer until it ends.
+func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, delivered *atomic.Int64, give func(arrival) bool) {
+	consumer := l.makeConsumer(ctx, shard, from)
+	if consumer == nil {
+		return
 	}
 	defer func() {
 		// No other reader has its name. Servers that are away drop it by themselves.
@@ -326,44 +400,30 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 	messages, err := consumer.Messages(jetstream.PullMaxBytes(2*readBytes),
 		jetstream.PullHeartbeat(streamHeartbeat), jetstream.PullExpiry(30*time.Second))
 	if err != nil {
-		return from, true, fmt.Errorf("consumer: %w", err)
+		give(arrival{err: fmt.Errorf("consumer: %w", err)})
+		return
 	}
 	defer messages.Stop()
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
+		var meta *jetstream.MsgMetadata
+		if err == nil {
+			meta, err = m.Metadata()
+		}
 		if err != nil {
-			return from, true, fmt.Errorf("consumer: %w", err)
+			give(arrival{err: fmt.Errorf("consumer: %w", err)})
+			return
 		}
-		meta, err := m.Metadata()
-		switch {
-		case err != nil:
-			return from, true, fmt.Errorf("consumer: %w", err)
-		case meta.Sequence.Stream < from: // it was polled
-			continue
-		case meta.Sequence.Stream > from:
-			// A message was dropped on its way, or this replica does not have it: #7549 of the engine.
-			tctx, cancel := context.WithTimeout(ctx, streamWait)
-			e, err := l.leaderGet(tctx, shard, from)
-			cancel()
-			switch {
-			case errors.Is(err, ErrNotFound):
-				return from, true, &GapError{shard, from, meta.Sequence.Stream - 1}
-			case err != nil:
-				return from, true, err
-			case !yield(e, nil):
-				return from, false, nil
-			}
-			return from + 1, true, fmt.Errorf("a replica delivers entry %d and not %d, which the leader has", meta.Sequence.Stream, from)
+		delivered.Add(1)
+		if !give(arrival{seq: meta.Sequence.Stream, data: m.Data()}) {
+			return
 		}
-		if !yield(Entry{from, m.Data()}, nil) {
-			return from, false, nil
-		}
-		from++
+		delivered.Add(1)
 	}
 }
 
-// makeConsumer makes a consumer from an entry on, as soon as the engine does.
-func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64, made chan<- jetstream.Consumer) {
+// makeConsumer makes a consumer from an entry on, as soon as the engine does; nil when ctx ends before.
+func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64) jetstream.Consumer {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		tctx, cancel := context.WithTimeout(ctx, apiTry)
 		c, err := l.streams[shard].CreateConsumer(tctx, jetstream.ConsumerConfig{
@@ -372,11 +432,10 @@ func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64, ma
 		})
 		cancel()
 		if err == nil {
-			made <- c
-			return
+			return c
 		}
 		if !pause(ctx, wait) {
-			return
+			return nil
 		}
 	}
 }
@@ -440,47 +499,70 @@ func (l *Stream) Replicas(ctx context.Context) ([]Replica, error) {
 	return out, nil
 }
 
-// StepDown lets another server lead every shard and waits until one does.
-func (l *Stream) StepDown(ctx context.Context) error {
+// HandOver lets another server lead every shard that the server of the connection leads, and with StreamOptions.Node the
+// engine's own group too, and waits until one does. It chooses the replica that is the least behind.
+func (l *Stream) HandOver(ctx context.Context) error {
 	both, end, err := l.begin(ctx, 0)
 	if err != nil {
 		return err
 	}
 	defer end()
+	self := l.nc.ConnectedServerName()
 	for shard, s := range l.streams {
 		info, err := s.Info(both)
 		if err != nil {
 			return err
 		}
-		if info.Cluster == nil || len(info.Cluster.Replicas) == 0 {
+		next := heir(info.Cluster, self)
+		if l.opt.Node != nil && shard == 0 {
+			if err := l.opt.Node.handOver(both, next); err != nil {
+				return err
+			}
+		}
+		if info.Cluster == nil || info.Cluster.Leader != self || len(info.Cluster.Replicas) == 0 {
 			continue
 		}
-		was := info.Cluster.Leader
-		if _, err := l.nc.RequestWithContext(both, "$JS.API.STREAM.LEADER.STEPDOWN."+streamName(uint16(shard)), nil); err != nil {
-			return fmt.Errorf("shard %d: step down: %w", shard, err)
-		}
-		for {
-			tctx, cancel := context.WithTimeout(both, time.Second)
-			info, err := s.Info(tctx)
-			cancel()
-			if err == nil && info.Cluster != nil && info.Cluster.Leader != "" && info.Cluster.Leader != was {
-				break
-			}
-			if !pause(both, firstRetry) {
-				return fmt.Errorf("shard %d: no other server leads: %w", shard, both.Err())
-			}
+		if err := l.stepDown(both, uint16(shard), self, next); err != nil {
+			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
 	return nil
 }
 
-// HandOver is StepDown when the server of the connection leads, otherwise nothing.
-func (l *Stream) HandOver(ctx context.Context) error {
-	replicas, err := l.Replicas(ctx)
-	if err != nil || len(replicas) < 2 || replicas[0].Name != l.nc.ConnectedServerName() {
+// heir returns the server that leads after self: the present leader when that is another one, otherwise the replica that
+// is current, is there, and has the least to catch up with; empty when there is none.
+func heir(c *jetstream.ClusterInfo, self string) (name string) {
+	switch {
+	case c == nil:
+		return ""
+	case c.Leader != self:
+		return c.Leader
+	}
+	least := uint64(math.MaxUint64)
+	for _, r := range c.Replicas {
+		if r.Current && !r.Offline && r.Lag < least {
+			name, least = r.Name, r.Lag
+		}
+	}
+	return name
+}
+
+// stepDown lets next lead a shard and waits until a server other than was does.
+func (l *Stream) stepDown(ctx context.Context, shard uint16, was, next string) error {
+	if err := stepDown(ctx, l.nc, "$JS.API.STREAM.LEADER.STEPDOWN."+streamName(shard), next); err != nil {
 		return err
 	}
-	return l.StepDown(ctx)
+	for {
+		tctx, cancel := context.WithTimeout(ctx, stepTry)
+		info, err := l.streams[shard].Info(tctx)
+		cancel()
+		if err == nil && info.Cluster != nil && info.Cluster.Leader != "" && info.Cluster.Leader != was {
+			return nil
+		}
+		if !pause(ctx, stepEvery) {
+			return fmt.Errorf("no other server leads: %w", ctx.Err())
+		}
+	}
 }
 
 // Close ends the calls under way. Appends that are interrupted have an unknown outcome. It waits for every Read to

@@ -100,7 +100,7 @@ func (c *trio) open(i int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh()})
+	l, err := eventlog.OpenStream(ctx, c.nodes[i].Conn(), eventlog.StreamOptions{Shards: c.shards, MaxBytes: c.limit, Replicas: 3, Create: c.nodes[i].Fresh(), Node: c.nodes[i]})
 	if err == nil {
 		err = c.nodes[i].Joined()
 	}
@@ -178,8 +178,17 @@ func TestThreeNodes(t *testing.T) {
 	if _, err := eventlog.OpenStream(t.Context(), c.nodes[0].Conn(), eventlog.StreamOptions{Shards: 2, Replicas: 3}); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("a stream that is not there, of a cluster that has a log: %v", err)
 	}
-	if err := c.logs[0].StepDown(t.Context()); err != nil {
-		t.Error(err)
+	for i := range 6 { // twice round: whoever leads, another one does afterwards
+		if err := c.logs[i%3].HandOver(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r, err := c.logs[i%3].Replicas(t.Context())
+		for since := time.Now(); err != nil && time.Since(since) < time.Minute; { // step-downs so close may end in an election
+			r, err = c.logs[i%3].Replicas(t.Context())
+		}
+		if err != nil || r[0].Name == string(rune('a'+i%3)) || c.nodes[i%3].Leads() {
+			t.Errorf("node %d still leads: %+v, error %v", i%3, r, err)
+		}
 	}
 	h := eventlogtest.NewHistory()
 	write := func(nodes []int, events int) {

@@ -269,6 +269,11 @@ func (s *Server) nodeLoop() {
 				n.replicas = r
 				n.mu.Unlock()
 			}
+			if n.drained.Load() { // an election may have made it the leader again
+				if err := s.handOver(ctx); err != nil {
+					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
+				}
+			}
 			cancel()
 		}
 		select {
@@ -287,10 +292,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	if s.nodes == nil {
 		return errorf(Conflict, "this server is no node of a cluster")
 	}
-	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
-		if err := l.HandOver(ctx); err != nil {
-			return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
-		}
+	if err := s.handOver(ctx); err != nil {
+		return &Error{Code: Unavailable, Want: "no other node leads yet", RetryAfter: time.Second, Err: err}
 	}
 	s.nodes.drained.Store(true)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -301,6 +304,14 @@ func (s *Server) Drain(ctx context.Context) error {
 		case <-ctx.Done():
 			return &Error{Code: Unavailable, Want: "calls are still under way", RetryAfter: time.Second, Err: ctx.Err()}
 		}
+	}
+	return nil
+}
+
+// handOver lets another node lead.
+func (s *Server) handOver(ctx context.Context) error {
+	if l, ok := s.log.(interface{ HandOver(context.Context) error }); ok {
+		return l.HandOver(ctx)
 	}
 	return nil
 }

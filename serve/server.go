@@ -146,7 +146,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.nodes.rolling.Store(&eventlog.Head{})
 		s.nodes.advance(s.chain)
 		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
-		c.Try = cmp.Or(c.Try, 2*time.Second) // a leader that is gone does not answer
+		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
+		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
 		c.Head = s.nodes.appliedHead()
 	}
 	if c.Batch == 0 {

@@ -77,6 +77,7 @@ type API struct {
 	once     sync.Once     // closes it
 
 	connections atomic.Int64          // open now
+	drained     atomic.Bool           // by drain: the node is about to stop
 	limits      atomic.Pointer[limit] // of the hot requests that begin now
 	noHot       bool                  // for tests: hot routes go the way of the others
 	mux         *http.ServeMux
@@ -200,6 +201,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{ResponseWriter: w}
 	out.Header().Set("X-Request-Id", info.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
+	if a.drained.Load() {
+		out.Header().Set("Connection", "close") // so that the stop meets no request on its way over a kept connection
+	}
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		// RFC 9112, 6.1: a request with Content-Length and Transfer-Encoding may smuggle another one behind it, so the
 		// connection must end. net/http takes the Content-Length away before it can be seen here.

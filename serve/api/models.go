@@ -263,7 +263,11 @@ func (a *API) drain(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	if err := a.allow(ctx, Admin, ""); err != nil {
 		return nil, err
 	}
-	return nil, a.svc.Drain(ctx)
+	err := a.svc.Drain(ctx)
+	if err == nil {
+		a.drained.Store(true)
+	}
+	return nil, err
 }
 
 func (a *API) pauseModel(ctx context.Context, in *modelIn) (*modelOut, error) {
