@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -44,6 +45,8 @@ type serveFlags struct {
 	keep                time.Duration
 	keepBytes           int64
 	concurrent, actions int
+	modelBytes          int64
+	layAside            time.Duration
 	connections, open   int
 	timeout, drain      time.Duration
 	readyFile           string
@@ -103,6 +106,8 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
 	fl.IntVar(&f.open, "max-open", 4_000_000, "events whose reward window is open, 32 bytes each; more decisions are answered 429")
+	fl.Int64Var(&f.modelBytes, "max-model-bytes", 0, "memory of all models, about; a model that does not fit is answered 429, and near the bound models are laid aside early; 0: no bound")
+	fl.DurationVar(&f.layAside, "lay-aside", time.Minute, "a model that is not used for so long keeps only its snapshot in memory, and the next call builds it again; 0: never")
 	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
@@ -308,11 +313,11 @@ func (f *serveFlags) claim() (net.Listener, error) {
 // options are those of the server behind the API.
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
-		Dir: f.data, Limits: serve.Limits{Open: f.open, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
+		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
-		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes,
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, LayAside: cmp.Or(f.layAside, -1),
 	}
 }
 
@@ -361,6 +366,10 @@ func (f *serveFlags) check() error {
 	switch {
 	case f.timeout < time.Millisecond || f.timeout > time.Hour:
 		return fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout)
+	case f.modelBytes != 0 && f.modelBytes < 1<<20:
+		return fmt.Errorf("--max-model-bytes %d: expected at least %d, or 0 for no bound", f.modelBytes, 1<<20)
+	case f.layAside != 0 && f.layAside < time.Second:
+		return fmt.Errorf("--lay-aside %v: expected at least 1s, or 0 for never", f.layAside)
 	case f.drain < 0 || f.drain > 24*time.Hour:
 		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
 	case f.keep != 0 && f.keep < time.Minute:

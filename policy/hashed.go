@@ -268,6 +268,9 @@ func (h *Hashed) Adopt(s *Shared) error { return s.adopt("hashed", h.numbers, h.
 // Digest implements Sharer.
 func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds) }
 
+// Touched implements Sharer.
+func (h *Hashed) Touched() int { return touchedOf(h.folds) }
+
 var (
 	_ bandit.Policy      = (*Hashed)(nil)
 	_ bandit.Prober      = (*Hashed)(nil)

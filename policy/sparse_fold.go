@@ -587,6 +587,15 @@ type Sharer interface {
 	// Digest identifies the state: equal states have equal digests. Cost: O(1), because it is kept up
 	// to date with each coordinate that changes.
 	Digest() [16]byte
+	// Touched returns how many coordinates were learned, in all tables together.
+	Touched() int
+}
+
+func touchedOf(folds []*sparseFold) (n int) {
+	for _, f := range folds {
+		n += f.cells.Touched()
+	}
+	return n
 }
 
 func shareFolds(kind string, numbers []float64, folds []*sparseFold) *Shared {

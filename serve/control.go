@@ -78,6 +78,9 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
 		}
+		if err := s.room("config", fold.StartSize(cfg)); err != nil {
+			return nil, err
+		}
 		seed := randomSeed()
 		b, err := fold.ControlConfig(cfg.Config, &seed)
 		if err != nil {
@@ -116,6 +119,9 @@ func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte,
 		return Model{}, &Error{Code: Conflict, Field: "snapshot", Want: "needs log version 2: start the server without --log-version 1"}
 	}
 	if err := s.free("config.id", name); err != nil {
+		return Model{}, err
+	}
+	if err := s.room("snapshot", from.Size()); err != nil {
 		return Model{}, err
 	}
 	records, err := from.Records(random(), name, caller, s.opt.Now().UnixNano(), eventlog.MaxData)
@@ -345,6 +351,9 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			if err != nil {
 				return nil, err
 			}
+			if err := s.room("from", fold.StartSize(cfg)); err != nil {
+				return nil, err
+			}
 			c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Digest: digest, Caller: r.Caller}
 			c.Config, err = fold.ControlConfig(cfg.Config, nil)
 			return c, err
@@ -363,6 +372,12 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			return nil, err
 		}
 		if err := s.from(c, "at_seq"); err != nil {
+			return nil, err
+		}
+		s.mu.RLock()
+		size := s.fold.Model(v.ID).Size()
+		s.mu.RUnlock()
+		if err := s.room("from", size); err != nil {
 			return nil, err
 		}
 		c.Config, err = fold.ControlConfig(cfg.Config, nil)

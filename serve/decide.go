@@ -290,6 +290,9 @@ func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *Dec
 
 // worker returns a worker in the state of v, or of the newest version when v's state is gone.
 func (e *entry) worker(v *choose.Version) (*choose.Worker, error) {
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
 	for {
 		w, err := e.workers.Take(v)
 		if err == nil {

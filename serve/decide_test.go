@@ -268,7 +268,9 @@ func TestIdempotency(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
-	s := open(t, log, clock, func(o *Options) { o.ExpireEvery = time.Millisecond; o.Dir = t.TempDir(); o.SnapshotEvery = 50 })
+	s := open(t, log, clock, func(o *Options) {
+		o.ExpireEvery, o.LayAside, o.Dir, o.SnapshotEvery = time.Millisecond, time.Millisecond, t.TempDir(), 50
+	})
 	must(s.CreateModel(ctx, vectors("m", 3, func(c *ModelConfig) { c.Floor = 0.1 }), ""))
 	var mu sync.Mutex
 	var ids []string
@@ -429,6 +431,16 @@ func TestEveryPolicy(t *testing.T) {
 				t.Errorf("%s: the probabilities add up to %v; %+v of %+v", name, sum, d.Propensity, d.Explain)
 			}
 			ids = append(ids, d.EventID)
+			if n%3 == 1 { // the state after the restart below is that of a server that laid nothing aside
+				for range 2 {
+					if _, err := s.layAside(); err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+				}
+				if h := s.Health(); h.Awake != 0 || h.ModelBytes == 0 {
+					t.Errorf("%s: %d models of %d bytes are awake", name, h.Awake, h.ModelBytes)
+				}
+			}
 		}
 		before := must(s.State(ctx, "m"))
 		for _, id := range ids {

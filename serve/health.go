@@ -19,6 +19,7 @@ func (s *Server) Health() Health {
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
+	h.ModelBytes, h.Awake = s.modelBytes()
 	h.InFlight = s.calls.n.Load()
 	closed := s.calls.closed.Load()
 	err := s.stopped()

@@ -29,7 +29,7 @@ func child() bool {
 		return false
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: 300, ExpireEvery: 10 * time.Millisecond})
+	s, err := Open(ctx, Options{Dir: dir, SnapshotEvery: 300, ExpireEvery: 10 * time.Millisecond, LayAside: 3 * time.Millisecond})
 	if err != nil {
 		fmt.Println("E", err)
 		os.Exit(1)

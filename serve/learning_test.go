@@ -76,7 +76,7 @@ func tried(t *testing.T, s *Server, name string, n int) *LearningView {
 func TestLearnedSchemaTakesOver(t *testing.T) {
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
-	s := open(t, log, clock)
+	s := open(t, log, clock, func(o *Options) { o.LayAside = time.Millisecond })
 	must(s.CreateModel(ctx, learner("m", 100), ""))
 	u := newLinearUser(1)
 	u.play(t, s, "m", 50)

@@ -310,6 +310,18 @@ func (r *reference) reward() {
 	}
 }
 
+// layAside must change nothing that can be seen.
+func (r *reference) layAside() {
+	for range 2 { // what was used since the first call is laid aside by the second
+		if _, err := r.s.layAside(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if n := r.s.Health().Awake; n != 0 {
+		r.t.Fatalf("%d models are awake", n)
+	}
+}
+
 func (r *reference) activate() {
 	e := r.event()
 	if e == nil {
@@ -539,7 +551,7 @@ func TestAgainstReference(t *testing.T) {
 		ops := map[string]func(){
 			"create": r.create, "configure": r.configure, "pause": r.pause, "clone": r.clone, "rollback": r.rollback, "remove": r.remove, "activate": r.activate,
 			"decide": r.decide, "decide 2": r.decide, "decide 3": r.decide, "reward": r.reward, "reward 2": r.reward, "reward 3": r.reward, "expire": r.expire, "restart": r.restart,
-			"repeat": r.repeat,
+			"repeat": r.repeat, "lay aside": r.layAside,
 		}
 		names := slices.Sorted(maps.Keys(ops))
 		for range rapid.IntRange(5, 60).Draw(t, "operations") {

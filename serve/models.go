@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"troupe/eventlog"
-	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 )
@@ -90,9 +89,7 @@ func (s *Server) viewOf(m *fold.Model) Model {
 		}
 		out.Numbers = append(out.Numbers, n)
 	}
-	if h, ok := m.Policy().(*policy.Hashed); ok {
-		out.Learners = h.Models()
-	}
+	out.Learners, out.Memory = m.Learners(), m.Size()
 	first := s.past.First.Load()
 	out.Learning = learningOf(m, first)
 	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
@@ -130,9 +127,7 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 	out := StateView{
 		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim, Learned: m.Counts.Learned,
 	}
-	if p, ok := m.Policy().(*policy.Hashed); ok {
-		out.Learners = p.Models()
-	}
+	out.Learners = m.Learners()
 	if m.Lagging() {
 		out.Seq = v.Seq
 	}

@@ -75,6 +75,7 @@ type Server struct {
 type entry struct {
 	version atomic.Pointer[choose.Version]
 	workers choose.Pool
+	used    atomic.Bool // it has decided since the last look of layAside
 	observed
 }
 
@@ -179,6 +180,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.nodes != nil {
 		s.nodes.contact.Store(int64(time.Since(s.nodes.opened)))
 		s.workers.Go(s.nodeLoop)
+	}
+	if o.LayAside > 0 {
+		s.workers.Go(s.asideLoop)
 	}
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expireLoop)

@@ -254,6 +254,9 @@ type CloneRequest struct {
 // ModelChange is another policy for a copy of a model.
 type ModelChange = model.Change
 
+// ModelSize is about how many bytes of memory a model takes.
+type ModelSize = fold.Size
+
 // RollbackRequest asks for an earlier state.
 type RollbackRequest struct {
 	Name      string
@@ -288,9 +291,11 @@ type Model struct {
 	Learners []policy.HashedModel `json:"learners,omitempty"`
 	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
 	Learning *LearningView `json:"learning,omitempty"`
-	Created  Stamp         `json:"created"`
-	Changed  Stamp         `json:"changed"` // last control record
-	Counts   Counts        `json:"counts"`
+	// Memory is about how many bytes the model takes.
+	Memory  ModelSize `json:"memory"`
+	Created Stamp     `json:"created"`
+	Changed Stamp     `json:"changed"` // last control record
+	Counts  Counts    `json:"counts"`
 	// Failed is why the model cannot go on: a numerical failure of its policy. Empty when all is
 	// well.
 	Failed string `json:"failed,omitempty"`
@@ -396,9 +401,11 @@ type Health struct {
 	Log     uint64 `json:"log"`
 	Lag     uint64 `json:"lag"`
 	// Epoch is the writer's name in this run.
-	Epoch     eventlog.ID             `json:"epoch"`
-	Committer eventlog.CommitterStats `json:"committer"`
-	Snapshot  uint64                  `json:"snapshot"` // sequence of the newest one, 0 for none
+	Epoch      eventlog.ID             `json:"epoch"`
+	Committer  eventlog.CommitterStats `json:"committer"`
+	Snapshot   uint64                  `json:"snapshot"`    // sequence of the newest one, 0 for none
+	ModelBytes int64                   `json:"model_bytes"` // about how many bytes of memory the models take
+	Awake      int                     `json:"awake"`       // models that are not laid aside
 	// SnapshotError is why the last attempt failed, if it did.
 	SnapshotError string    `json:"snapshot_error,omitempty"`
 	Full          bool      `json:"full"` // the last append was refused for room

@@ -123,6 +123,8 @@ var healthNumbers = []number[serve.Health]{
 	{"troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }},
 	{"troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }},
 	{"troupe_models", "Models.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Models) }},
+	{"troupe_models_awake", "Models that are not laid aside.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Awake) }},
+	{"troupe_model_bytes", "Memory that the models take, about.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.ModelBytes) }},
 	{"troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Open) }},
 	{"troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.InFlight) }},
 	{"troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Refused) }},

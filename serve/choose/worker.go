@@ -168,6 +168,13 @@ func (p *Pool) Take(v *Version) (*Worker, error) {
 	return ready, err
 }
 
+// Drop gives the idle workers up.
+func (p *Pool) Drop() {
+	p.mu.Lock()
+	p.free = nil
+	p.mu.Unlock()
+}
+
 // Put gives a worker back.
 func (p *Pool) Put(w *Worker) {
 	p.mu.Lock()

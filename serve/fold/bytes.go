@@ -127,7 +127,7 @@ func (w *writer) model(m *Model) error {
 	w.fixed(math.Float64bits(m.Counts.RewardSum))
 	w.time(m.Counts.Last)
 	w.bytes(m.Compiled.JSON)
-	w.bool(m.policy != nil)
+	w.bool(m.HasPolicy())
 	w.bytes(snapshot)
 	return w.memory(m)
 }
@@ -185,9 +185,10 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	}
 	r := reader{b: b[len(stateMagic):n], old: magic == stateMagic2}
 	f := New(past)
+	var laying scratch
 	f.seq, f.lost, f.clock = r.uint(), r.uint(), int64(r.fixed())
 	for range r.count() {
-		m, err := r.model()
+		m, err := r.model(f, &laying)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -229,7 +230,7 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	return f, chain, nil
 }
 
-func (r *reader) model() (*Model, error) {
+func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	m := &Model{
 		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()), Successor: eventlog.ID(r.fixed()),
 		Cut: r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
@@ -246,7 +247,7 @@ func (r *reader) model() (*Model, error) {
 	}
 	m.Counts.RewardSum = math.Float64frombits(r.fixed())
 	m.Counts.Last = r.time()
-	config, alive, policy := r.bytes(), r.bool(), r.bytes()
+	config, alive, policy := r.bytes(), r.bool(), r.take(r.count())
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -259,7 +260,7 @@ func (r *reader) model() (*Model, error) {
 	}
 	err := m.readMemory(memory)
 	if err == nil {
-		err = m.restore(config, alive, policy)
+		err = m.restore(f, laying, config, alive, policy)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %v: %w", m.ID, err)
@@ -304,13 +305,14 @@ func (r *reader) closed() (c closedKey, u KeyUse) {
 	return c, u
 }
 
-func (m *Model) restore(config []byte, alive bool, policy []byte) error {
+// restore gives m its configuration, and its policy laid aside where the snapshot allows it.
+func (m *Model) restore(f *Fold, laying *scratch, config []byte, alive bool, policy []byte) error {
 	var c model.Config
 	err := json.Unmarshal(config, &c)
 	if err == nil {
-		m.Compiled, err = c.Logged()
+		m.Compiled, err = f.shapes.Logged(c)
 	}
-	if err != nil || !alive {
+	if err != nil || !alive || laying.laid(m, policy) {
 		return err
 	}
 	if m.policy, err = m.Compiled.NewPolicy(m.Seed); err != nil {

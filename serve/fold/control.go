@@ -71,7 +71,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 		var x controlConfig
 		err := json.Unmarshal(r.Config, &x)
 		if err == nil {
-			cfg, err = x.Config.Logged()
+			cfg, err = f.shapes.Logged(x.Config)
 		}
 		if err != nil {
 			return None, fmt.Errorf("configuration of %q: %w", r.Name, err)
@@ -138,7 +138,7 @@ func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at 
 		return None, err
 	}
 	f.install(m)
-	return Accepted, nil
+	return Accepted, f.LayAside(m)
 }
 
 func (f *Fold) clone(r *eventlog.Control, cfg *model.Compiled, at Stamp) (Outcome, error) {
@@ -190,8 +190,7 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	m.Counts.Learned = learned
 	from.Counts = Counts{}
 	from.Successor, from.Cut, from.KeepLater = m.ID, r.AtSeq, r.KeepLater
-	from.policy = nil
-	from.settled()
+	from.drop()
 	f.markChanged(from)
 	f.install(m)
 	return Accepted, nil
@@ -216,14 +215,17 @@ func (f *Fold) configure(m *Model, cfg *model.Compiled, at Stamp) (Outcome, erro
 	m.Changed = at
 	f.markChanged(m)
 	if learned {
-		return Accepted, f.begin(m)
+		if err := f.begin(m); err != nil {
+			return None, err
+		}
+		return Accepted, f.LayAside(m)
 	}
 	return Accepted, nil
 }
 
 func (f *Fold) remove(m *Model) {
-	m.Deleted, m.policy = true, nil
-	m.settled()
+	m.Deleted = true
+	m.drop()
 	delete(f.names, m.Name())
 	f.renamed = true
 }
@@ -265,7 +267,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			cast = m.Compiled
 		}
 	}
-	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.policy != nil && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
+	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
 			err = s.Put(m.policy)

@@ -286,7 +286,9 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 		} else {
 			h.Counts.Expired++
 			if p != nil && e.state&(noLearning|inactive) == 0 {
-				f.missed(p, r.Default, r.Y)
+				if err := f.missed(p, r.Default, r.Y); err != nil {
+					return None, err
+				}
 			}
 			y = r.Y
 			if learns = learns && r.Default && e.state&inactive == 0; learns {
@@ -294,7 +296,7 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 				p.Counts.RewardSum += y
 			}
 		}
-		if learns && p.policy != nil {
+		if learns && p.HasPolicy() {
 			if decisions == nil {
 				var err error
 				if decisions, err = f.past.decisions(k, b.seq, b.hash); err != nil {

@@ -41,6 +41,8 @@ type Fold struct {
 
 	waiting int64 // open events
 
+	shapes model.Shapes // of the configurations that were read
+
 	// Scratch space of action.
 	atoms []feature.Atom
 	at    []uint32
@@ -60,8 +62,7 @@ func New(past *History) *Fold {
 func (f *Fold) DropPolicies() {
 	f.only = map[eventlog.ID]bool{}
 	for _, m := range f.models {
-		m.dropState()
-		m.policy = nil
+		m.drop()
 	}
 }
 
@@ -243,10 +244,14 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 
 // learn moves a model by one event. A policy that refuses has failed for good: every replica finds
 // the same, nothing is skipped silently, and the other models go on.
-// given is false for a default reward. An error is that of the log, from which the request of an event may be needed.
+// given is false for a default reward. An error is that of the log, from which the request of an event may be needed, or of
+// a snapshot that no policy can be built from.
 func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
-	if m.Failed != "" || m.policy == nil {
+	if m.Failed != "" || !m.HasPolicy() {
 		return nil
+	}
+	if err := f.wake(m); err != nil {
+		return err
 	}
 	switch {
 	case m.Compiled.Hashed == nil && len(x.X) == 0 && len(x.Atoms) > 0: // decided before a learned schema took over
@@ -275,10 +280,9 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 		f.markChanged(m)
 		return nil
 	}
-	f.touch(m)
 	c := m.chooser()
 	m.lagging = c != nil && c.Pending() != nil
-	return nil
+	return f.touch(m)
 }
 
 // markChanged notes that a model needs a new version.
@@ -298,7 +302,7 @@ func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
 	}
 	for _, s := range r.States {
 		m := f.models[s.Model]
-		if m == nil || m.policy == nil || m.Last > r.Seq || r.Seq >= f.seq {
+		if m == nil || !m.HasPolicy() || m.Last > r.Seq || r.Seq >= f.seq {
 			continue
 		}
 		state, err := m.State()

@@ -433,6 +433,29 @@ func TestStateAnywhere(t *testing.T) {
 			s.goesOnTo(f, chain, last, final, fmt.Sprintf("state %d", i))
 		}
 	}
+	// A fold whose models are laid aside at any time has the same states.
+	laid, at, down := fold.New(s.past), eventlog.NewChain(0, 1), 0
+	err := reader{s.log}.Replay(at, last, func(d eventlog.Delivery) error {
+		if _, err := laid.Apply(d); err != nil {
+			return err
+		}
+		for m := range laid.Models() {
+			if m.Awake() && r.IntN(2) == 0 {
+				down++
+				if err := laid.LayAside(m); err != nil || m.Awake() || !m.HasPolicy() {
+					return fmt.Errorf("%v is laid aside: %v", m.ID, err)
+				}
+			}
+		}
+		b, err := laid.AppendState(nil, at)
+		if err == nil && d.Seq > 1 && !bytes.Equal(b, states[d.Seq-2]) { // the first made the models
+			err = fmt.Errorf("the state after entry %d has other bytes where models are laid aside", d.Seq)
+		}
+		return err
+	})
+	if err != nil || down < 15 {
+		t.Errorf("%d times laid aside: %v", down, err)
+	}
 	// The bytes have all that a model is, not only what two writers leave out alike.
 	restored, _, err := fold.Restore(final, s.past)
 	if err != nil {

@@ -202,7 +202,7 @@ func (h *History) policyAt(chain []eventlog.ID, seq uint64, cast *model.Compiled
 	}
 	var v Past
 	if m := f.alive(chain); m != nil {
-		if m.policy == nil && m.Compiled.Ready() {
+		if !m.HasPolicy() && m.Compiled.Ready() {
 			return Past{}, fmt.Errorf("model %v had no state after entry %d", m.ID, seq)
 		}
 		s, err := m.State()
@@ -267,7 +267,7 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 	if f.only = only; only != nil {
 		for id, m := range f.models {
 			if !only[id] {
-				m.policy = nil
+				m.drop()
 			}
 		}
 	}

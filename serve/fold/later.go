@@ -123,7 +123,9 @@ func (m *Model) settle() {
 
 func (m *Model) settled() {
 	m.lagging, m.waiting = false, nil
-	m.dropState()
+	if !m.aside { // its state is all that there is of it
+		m.dropState()
+	}
 }
 
 // wait queues an event of a lagging model. The record that it is from may be used again.

@@ -172,7 +172,7 @@ func (m *Model) Progress(first uint64) (have, next int) {
 
 // Due reports whether a schema is to be learned now.
 func (m *Model) Due(first uint64) bool {
-	if !m.Keeps() || m.policy == nil || len(m.Learning.Events) < learnAfter(m.ownConfig())<<len(m.Learning.Tries) {
+	if !m.Keeps() || !m.HasPolicy() || len(m.Learning.Events) < learnAfter(m.ownConfig())<<len(m.Learning.Tries) {
 		return false
 	}
 	have, next := m.Progress(first)
@@ -585,6 +585,9 @@ func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stam
 	if !m.Keeps() || try.Number != len(m.Learning.Tries) || try.Version != m.Version || try.TookOver != (cfg != nil) {
 		return Conflict, nil
 	}
+	if err := f.wake(m); err != nil {
+		return None, err
+	}
 	l := m.Learning.inherited() // states that were published keep the old one
 	m.Learning = l
 	try.Seq = f.seq
@@ -593,8 +596,7 @@ func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stam
 		if l.Done = len(l.Tries) == MaxTries; l.Done {
 			l.Events = nil
 		}
-		f.touch(m)
-		return Accepted, nil
+		return Accepted, f.touch(m)
 	}
 	l.Was = m.ownConfig().JSON
 	if m.uncast != nil {
@@ -616,8 +618,7 @@ func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stam
 	l.Events, l.Done, l.Adopted = nil, true, f.seq
 	m.Version++
 	m.Changed = at
-	f.touch(m)
-	return Accepted, nil
+	return Accepted, f.touch(m)
 }
 
 // fitted returns the learned policy after all events of the list.

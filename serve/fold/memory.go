@@ -64,25 +64,29 @@ func (m *Model) MissingReward() (y float64, ok bool) {
 }
 
 // missed notes a window that closed without a reward, with the default y or without one.
-func (f *Fold) missed(m *Model, defaulted bool, y float64) {
+func (f *Fold) missed(m *Model, defaulted bool, y float64) error {
 	d := m.Compiled.Config.Reward.Default
 	x := &m.Memory
 	switch {
 	case d.Set || d.Word != "auto" || x.Adopted:
-		return
+		return nil
 	case defaulted:
 		x.Adopted, x.Default, x.AdoptedSeq = true, y, f.seq
 	default:
 		x.Missed++
 	}
-	f.touch(m)
+	return f.touch(m)
 }
 
 // touch notes that the state of a model has changed at this entry.
-func (f *Fold) touch(m *Model) {
+func (f *Fold) touch(m *Model) error {
+	if err := f.wake(m); err != nil {
+		return err
+	}
 	m.Last = f.seq
 	m.dropState()
 	f.markChanged(m)
+	return nil
 }
 
 // rewarded notes a reward before the policy learns it.
@@ -144,8 +148,7 @@ func (f *Fold) learned(r *eventlog.Learned) (Outcome, error) {
 	}
 	m.Memory.SetStatistics(s)
 	m.Memory.StatsSeq = f.seq
-	f.touch(m)
-	return Accepted, nil
+	return Accepted, f.touch(m)
 }
 
 // Measured returns the record of a standard.

@@ -37,10 +37,17 @@ type Model struct {
 	Learning *Learning
 	Notes    [5]uint64 // decisions with each note of eventlog.Notes, in the order of its bits
 
-	policy  model.Policy // nil: features not learned, rolled back, deleted, or not in Fold.only
-	state   *State       // of the policy; nil when the policy has changed since
-	buffers buffers      // of states
-	changed bool         // it is in Fold.changed
+	policy model.Policy // nil: laid aside, features not learned, rolled back, deleted, or not in Fold.only
+	state  *State       // of the policy; nil when the policy has changed since
+	aside  bool         // the policy is to be built from state, see LayAside
+	used   bool         // it has learned since TakeUsed
+
+	learners []policy.HashedModel // of a model that is laid aside
+	bytes    int                  // of the snapshot, as it was last seen
+	touched  int                  // coordinates of a sparse policy, as they were last seen
+
+	buffers buffers // of states
+	changed bool    // it is in Fold.changed
 
 	// uncast is the configuration of the log where Compiled has another policy (Fold.cast), nil otherwise.
 	uncast *model.Compiled
@@ -73,8 +80,8 @@ type Counts struct {
 // Name returns the public name of the model.
 func (m *Model) Name() string { return m.Compiled.Config.ID }
 
-// HasPolicy reports whether the fold keeps a policy for the model.
-func (m *Model) HasPolicy() bool { return m.policy != nil }
+// HasPolicy reports whether the fold keeps a policy for the model, built or laid aside.
+func (m *Model) HasPolicy() bool { return m.policy != nil || m.aside }
 
 // State returns the state of the policy, nil without a policy. The fold holds it until the model changes;
 // a caller that wants it for longer calls Hold. A model that lags catches up first.
@@ -83,14 +90,9 @@ func (m *Model) State() (*State, error) {
 		m.settle()
 	}
 	if m.state == nil && m.policy != nil {
-		var memory []byte
-		if m.Compiled.Remembers() {
-			memory = m.Memory.append(nil, false)
-		}
-		if m.Learning != nil {
-			memory = m.Learning.appendState(memory)
-		}
+		memory := m.remembered()
 		if p, ok := m.policy.(policy.Sharer); ok {
+			m.touched = p.Touched()
 			d := p.Digest()
 			m.state = newShared(p.Share(), m.Memory.Statistics, Digest(append(d[:], memory...)))
 			return m.state, nil
@@ -99,10 +101,22 @@ func (m *Model) State() (*State, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.state = m.buffers.newState(b)
+		m.state, m.bytes = m.buffers.newState(b), len(b)
 		m.state.remember(memory)
 	}
 	return m.state, nil
+}
+
+// remembered returns what the digest of the state has beside the policy.
+func (m *Model) remembered() []byte {
+	var b []byte
+	if m.Compiled.Remembers() {
+		b = m.Memory.append(nil, false)
+	}
+	if m.Learning != nil {
+		b = m.Learning.appendState(b)
+	}
+	return b
 }
 
 // snapshot returns the bytes of the policy, nil without one. They are valid until the model changes.
@@ -114,7 +128,7 @@ func (m *Model) snapshot() ([]byte, error) {
 	return s.Bytes(), err
 }
 
-// Policy returns the policy, nil without one, for readers of its state. They must not change it.
+// Policy returns the policy, nil without one and while it is laid aside, for readers of its state. They must not change it.
 func (m *Model) Policy() model.Policy { return m.policy }
 
 // dropState releases the state after the policy has changed.

@@ -183,6 +183,15 @@ func (in *incoming) over(f *Fold, d eventlog.Delivery) bool {
 	return f.clock > in.clock+int64(time.Minute)
 }
 
+// Size returns what the model takes.
+func (s *Saved) Size() Size {
+	touched := 0
+	if s.Compiled.Sparse() {
+		touched = len(s.Policy) / sizeOfEntry
+	}
+	return sizeOf(s.Compiled, len(s.Policy), touched)
+}
+
 // importing notes an import.
 func (f *Fold) importing(d eventlog.Delivery, r *eventlog.Control, cfg *model.Compiled) Outcome {
 	f.incoming = nil

@@ -159,6 +159,13 @@ func (p *buffers) put(b []byte) {
 	}
 }
 
+// drop gives the free buffers up.
+func (p *buffers) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = nil
+}
+
 func (p *buffers) take() (b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

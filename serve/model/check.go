@@ -148,9 +148,11 @@ func (c *Compiled) tryPolicy() error {
 	if err := p.Prob(&law, set, rng.Source{}); err != nil {
 		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it cannot state its law (bandit.Prober): %v; use ensemble", err)
 	}
-	if _, err := p.AppendSnapshot(nil); err != nil {
+	b, err := p.AppendSnapshot(nil)
+	if err != nil {
 		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it is not kept as bytes (bandit.Snapshotter): %v", err)
 	}
+	c.Start = len(b)
 	if w, ok := p.(bandit.Warner); ok {
 		c.Warnings = append(slices.Clip(c.Warnings), w.Warnings(set)...)
 	}

@@ -35,7 +35,11 @@ type Compiled struct {
 	Catalogue          map[string]int // id → place in Config.Actions
 	JSON               []byte         // of Config
 	Warnings           []string
+	Start              int // bytes of the policy's snapshot before the first event
 }
+
+// Sparse returns whether the policy's memory grows with the coordinates that it has met.
+func (c *Compiled) Sparse() bool { return sparseKindOf(c.Config.Policy.Raw) }
 
 // Modes are the modes that a configuration or a request may name, as the log records them.
 var Modes = map[Mode]eventlog.Mode{
@@ -44,7 +48,9 @@ var Modes = map[Mode]eventlog.Mode{
 
 // Compile checks a configuration and makes what a server needs of it. The error is an *Error with the field.
 // Compile takes a configuration as it is; Admit fills in what is not set.
-func (c Config) Compile(limits Limits) (*Compiled, error) {
+func (c Config) Compile(limits Limits) (*Compiled, error) { return c.compile(limits, nil) }
+
+func (c Config) compile(limits Limits, known *Shapes) (*Compiled, error) {
 	if err := c.check(limits); err != nil {
 		return nil, err
 	}
@@ -58,29 +64,8 @@ func (c Config) Compile(limits Limits) (*Compiled, error) {
 	parts := uint64(math.Round(c.Floor * floorDen))
 	g := gcd(parts, floorDen)
 	out.FloorNum, out.FloorDen = parts/g, floorDen/g
-	if h := c.Features.Hashed; h != nil {
-		var err error
-		if out.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature}); err != nil {
-			return nil, ErrorAt("config.features", err)
-		}
-		out.Dim = out.Hashed.Dim()
-		if err := out.tryPolicy(); err != nil {
-			return nil, err
-		}
-	}
-	schema := c.Features.Schema
-	if c.Dim != 0 {
-		schema = vectorSchema(c.Dim)
-	}
-	if schema != nil {
-		e, err := feature.New(schema, limits.Feature)
-		if err != nil {
-			return nil, ErrorAt("config.features", err)
-		}
-		out.Encoder, out.Dim, out.Warnings = e, e.Dim(), e.Warnings()
-		if err := out.tryPolicy(); err != nil {
-			return nil, err
-		}
+	if err := known.shape(out, limits); err != nil {
+		return nil, err
 	}
 	var err error
 	if out.JSON, err = c.MarshalJSON(); err != nil {
@@ -94,12 +79,7 @@ func (c Config) Compile(limits Limits) (*Compiled, error) {
 
 // Logged is Compile for a configuration in a log of version 1, where an absent option of the policy has the
 // default of that time. It allows whatever any server may be told to allow.
-func (c Config) Logged() (*Compiled, error) {
-	if err := c.Policy.fill(policy.Version1); err != nil {
-		return nil, err
-	}
-	return c.Compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}})
-}
+func (c Config) Logged() (*Compiled, error) { return (*Shapes)(nil).Logged(c) }
 
 // fill replaces the table by complete(table).
 func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {

@@ -1,0 +1,148 @@
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"troupe/serve/fold"
+)
+
+// asideLoop lays models aside that are not used.
+func (s *Server) asideLoop() {
+	tick := time.NewTicker(s.opt.LayAside)
+	defer tick.Stop()
+	look := make(<-chan time.Time) // at the bound
+	if s.opt.Limits.ModelBytes > 0 {
+		t := time.NewTicker(min(s.opt.LayAside, time.Second))
+		defer t.Stop()
+		look = t.C
+	}
+	for {
+		var err error
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+			_, err = s.layAside()
+		case <-look:
+			_, err = s.layAsideTo(s.opt.Limits.ModelBytes)
+		}
+		if err != nil {
+			s.opt.Logger.Error("a model cannot be laid aside", "error", err.Error())
+		}
+	}
+}
+
+// layAside lays the models aside that have neither decided nor learned since the last call, and returns how many.
+func (s *Server) layAside() (int, error) {
+	s.mu.RLock()
+	entries := make([]*entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		entries = append(entries, e)
+	}
+	s.mu.RUnlock()
+	for _, e := range entries {
+		if !e.used.Swap(false) {
+			e.workers.Drop()
+		}
+	}
+	idle := s.awake(func(m *fold.Model) bool { return !m.TakeUsed() })
+	return len(idle), s.layDown(idle)
+}
+
+// layAsideTo lays models aside, those first that have not learned for longest, until all models take at most limit bytes.
+func (s *Server) layAsideTo(limit int64) (int, error) {
+	bytes, _ := s.modelBytes()
+	if bytes <= limit {
+		return 0, nil
+	}
+	type known struct {
+		m    *fold.Model
+		last uint64
+		less int64
+	}
+	var all []known
+	s.awake(func(m *fold.Model) bool {
+		size := m.Size()
+		all = append(all, known{m, m.Last, size.Used - size.Aside})
+		return false
+	})
+	slices.SortFunc(all, func(a, b known) int { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.m.ID, b.m.ID)) })
+	var down []*fold.Model
+	for _, k := range all {
+		if bytes <= limit {
+			break
+		}
+		down, bytes = append(down, k.m), bytes-k.less
+	}
+	return len(down), s.layDown(down)
+}
+
+// awake returns the models whose policies are built and that are wanted.
+func (s *Server) awake(want func(*fold.Model) bool) (out []*fold.Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m := range s.fold.Models() {
+		if m.Awake() && want(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// layDown lays models aside, some at a time, so that calls do not wait for all of them.
+func (s *Server) layDown(models []*fold.Model) error {
+	for some := range slices.Chunk(models, 16) {
+		if err := s.laySome(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) laySome(models []*fold.Model) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range models {
+		if err := s.fold.LayAside(m); err != nil {
+			return fmt.Errorf("model %v: %w", m.ID, err)
+		}
+	}
+	return s.publish()
+}
+
+// modelBytes returns about how many bytes all models take now, and how many of them are not laid aside.
+func (s *Server) modelBytes() (bytes int64, awake int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for m := range s.fold.Models() {
+		if bytes += m.Now(); m.Awake() {
+			awake++
+		}
+	}
+	return bytes, awake
+}
+
+// room refuses a model of this size when it does not fit beside the others.
+func (s *Server) room(field string, size fold.Size) error {
+	limit := s.opt.Limits.ModelBytes
+	if limit == 0 {
+		return nil
+	}
+	if size.Used > limit {
+		return &Error{Code: TooBusy, Field: field, Want: fmt.Sprintf("the model takes about %d bytes while it is used, and all models may take %d (--max-model-bytes): take fewer members or coordinates, or raise the bound", size.Used, limit)}
+	}
+	now, _ := s.modelBytes()
+	if now+size.Used > limit {
+		if _, err := s.layAsideTo(limit - size.Used); err != nil {
+			return &Error{Code: Internal, Want: "a model cannot be laid aside", Err: err}
+		}
+		now, _ = s.modelBytes()
+	}
+	if now+size.Used > limit {
+		return &Error{Code: TooBusy, Field: field, Want: fmt.Sprintf("the models take about %d bytes, this one takes %d more while it is used, and all may take %d (--max-model-bytes): delete models, or raise the bound", now, size.Used, limit)}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package model
+
+import (
+	"encoding/json"
+
+	"troupe/feature"
+	"troupe/policy"
+	"troupe/rng"
+)
+
+// Shapes remembers the shapes of configurations that were compiled: their encoders, and that a policy was tried. Thousands of models that
+// differ in their names share one. The zero value is empty; nil remembers nothing. Not safe for concurrent use.
+type Shapes struct {
+	known map[string]*shape
+}
+
+type shape struct {
+	encoder  *feature.Encoder
+	hashed   *feature.Hashed
+	dim      int
+	warnings []string
+	start    int
+}
+
+const maxShapes = 256
+
+// Logged is Config.Logged.
+func (s *Shapes) Logged(c Config) (*Compiled, error) {
+	if err := c.Policy.fill(policy.Version1); err != nil {
+		return nil, err
+	}
+	return c.compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}}, s)
+}
+
+// Shape returns a text that two configurations share when their policies, built from one seed, are equal and they read requests in
+// the same way.
+func (c *Compiled) Shape() ([]byte, error) {
+	p := c.Problem(rng.Key{})
+	x := c.Config
+	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Features.Learn, x.Dim, p.Sigma, p.Low, p.High})
+}
+
+// shape fills in what depends on the shape of out.Config alone. A shape that is refused is not remembered.
+func (s *Shapes) shape(out *Compiled, limits Limits) error {
+	if s == nil {
+		return out.shape(limits)
+	}
+	key, err := out.Shape()
+	if err != nil {
+		return ErrorAt("config", err)
+	}
+	if k := s.known[string(key)]; k != nil {
+		out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start = k.encoder, k.hashed, k.dim, k.warnings, k.start
+		return nil
+	}
+	if err := out.shape(limits); err != nil {
+		return err
+	}
+	if s.known == nil || len(s.known) >= maxShapes {
+		s.known = map[string]*shape{}
+	}
+	s.known[string(key)] = &shape{out.Encoder, out.Hashed, out.Dim, out.Warnings, out.Start}
+	return nil
+}
+
+// shape makes the encoder and tries the policy.
+func (c *Compiled) shape(limits Limits) error {
+	if h := c.Config.Features.Hashed; h != nil {
+		var err error
+		if c.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature}); err != nil {
+			return ErrorAt("config.features", err)
+		}
+		c.Dim = c.Hashed.Dim()
+		return c.tryPolicy()
+	}
+	schema := c.Config.Features.Schema
+	if c.Config.Dim != 0 {
+		schema = vectorSchema(c.Config.Dim)
+	}
+	if schema == nil {
+		return nil
+	}
+	e, err := feature.New(schema, limits.Feature)
+	if err != nil {
+		return ErrorAt("config.features", err)
+	}
+	c.Encoder, c.Dim, c.Warnings = e, e.Dim(), e.Warnings()
+	return c.tryPolicy()
+}
