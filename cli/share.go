@@ -319,10 +319,12 @@ func checkPage(w io.Writer, run *report.Run, dir string, m sim.Manifest) error {
 // commitName is the commit of a build in words.
 func commitName(m sim.Manifest) string {
 	switch {
+	case m.Commit == "" && m.Build != "":
+		return "not recorded, build " + m.Build
 	case m.Commit == "":
 		return "unknown"
 	case m.Dirty:
-		return fmt.Sprintf("%.12s, modified", m.Commit)
+		return strings.TrimSuffix(fmt.Sprintf("%.12s, modified, build %s", m.Commit, m.Build), ", build ")
 	}
 	return fmt.Sprintf("%.12s", m.Commit)
 }

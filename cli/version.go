@@ -31,9 +31,9 @@ func versionCommand() *cobra.Command {
 			commit := m.Commit
 			switch {
 			case commit == "":
-				commit = "unknown commit"
+				commit = "commit not recorded, build " + m.Build
 			case m.Dirty:
-				commit += ", modified"
+				commit += ", modified, build " + m.Build
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s (%s), %s %s/%s\n", m.Troupe, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

@@ -68,6 +68,8 @@ type Analysis struct {
 
 	FitFrom, FitTo int // window of the exponents, in rounds
 
+	earned []earned // by policy
+
 	again *stats.Resamples // those of the exponents; nil for one replication
 }
 
@@ -144,6 +146,7 @@ func Analyze(run *Run, env int) *Analysis {
 	a.T = a.Rounds[len(a.Rounds)-1]
 	a.gather(data)
 	a.summarise(data)
+	a.earn(data)
 	if a.R() >= 2 {
 		key := rng.NewKey(run.Manifest.Seed).Child("report").Child(a.Name)
 		stream := key.Stream(rng.Resample)

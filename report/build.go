@@ -54,6 +54,8 @@ type envPart struct {
 	exact  *chart.Table // nil without a bound on the regret
 	lin    *chart.Figure
 	loglog *chart.Figure
+	reward *chart.Figure
+	paid   *chart.Table
 	gap    *chart.Figure
 	final  *chart.Figure
 	tail   *chart.Figure
@@ -165,6 +167,7 @@ func compose(run *Run, opts Options) *document {
 		p.versus = p.a.Versus(prefix + "reference")
 		p.exact = p.a.Exact(prefix + "exact")
 		p.lin, p.loglog = p.a.regretFigures(prefix, p.bounds)
+		p.reward, p.paid = p.a.rewardFigure(prefix)
 		p.gap = p.a.gapFigure(prefix)
 		p.final = p.a.finalFigure(prefix)
 		p.tail = p.a.tailFigure(prefix)
@@ -210,9 +213,9 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	}
 	add(d.across...)
 	for _, e := range d.envs {
-		add(e.lin, e.loglog, e.gap, e.final, e.tail, e.growth)
+		add(e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth)
 		add(e.sweeps...)
-		tables = append(tables, e.leader)
+		tables = append(tables, e.leader, e.paid)
 		if e.versus != nil {
 			tables = append(tables, e.versus)
 		}
@@ -256,7 +259,7 @@ func (d *document) where() map[*chart.Figure]string {
 	}
 	out := map[*chart.Figure]string{}
 	for _, e := range d.envs {
-		for _, f := range append([]*chart.Figure{e.lin, e.loglog, e.gap, e.final, e.tail, e.growth}, e.sweeps...) {
+		for _, f := range append([]*chart.Figure{e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth}, e.sweeps...) {
 			out[f] = e.a.Name
 		}
 		for _, r := range e.also {

@@ -56,7 +56,11 @@ func compared(run *Run) *chart.Table {
 			keys = append(keys, k)
 		}
 	}
-	t := &chart.Table{ID: "compared", Title: "What was compared",
+	title := "What was compared"
+	if len(run.Manifest.Policies) == 1 {
+		title = "What was run"
+	}
+	t := &chart.Table{ID: "compared", Title: title,
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "kind", Head: "Kind", Text: true}}}
 	for _, k := range keys {
 		t.Cols = append(t.Cols, chart.Column{Key: k, Head: k, Text: true})

@@ -41,6 +41,14 @@ func (a *Analysis) Leader(id string) *chart.Table {
 			{Key: "difference_se", Only: "csv"}, {Key: "reward_per_round", Only: "csv"}, {Key: "near_linear", Only: "csv"},
 			{Key: "replications", Only: "csv"}, {Key: "rounds", Only: "csv"},
 		}}
+	if len(a.Policies) == 1 { // nothing to compare: the file keeps its columns
+		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name)
+		for c := range t.Cols {
+			if slices.Contains([]string{"mark", "difference", "lo", "hi", "behind", "verdict"}, t.Cols[c].Key) {
+				t.Cols[c].Only = "csv"
+			}
+		}
+	}
 	orEmpty := func(v float64) chart.Cell {
 		if math.IsInf(v, 0) {
 			return chart.Empty()

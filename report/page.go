@@ -97,6 +97,7 @@ type page struct {
 	Each       []*envView // verdict of each of a few environments
 	Facts      []fact
 	Chips      []chip
+	Alone      bool // one policy: nothing is compared
 	Crowded    bool // many policies: the bar scrolls
 	Repeats    bool
 	Score      template.HTML // the scores of a suite
@@ -136,6 +137,7 @@ type envView struct {
 	Facts   []string
 	Data    template.JS
 	Rows    []leaderRow
+	Alone   bool // one policy: nothing is compared
 	Ticks   []placed
 	Note    string
 	Table   string // file name of the leader table
@@ -145,6 +147,8 @@ type envView struct {
 	Top     string // of the linear axis
 	LogFrom string // start of the log axis
 	Log     *figureView
+	Reward  *figureView
+	Metric  string // "Reward per round", "Accuracy"
 	Bounds  []string
 	Gap     *figureView
 	Final   *figureView
@@ -163,6 +167,16 @@ func (e *envView) H(id, text string) template.HTML {
 		level = 2
 	}
 	return template.HTML(fmt.Sprintf(`<h%d class="t" id="%s%s">%s</h%d>`, level, id, e.Suffix, template.HTMLEscapeString(text), level))
+}
+
+// Against is the heading of the figures over time: of regret, or of the reward where the reader chose it.
+func (e *envView) Against(regret string) template.HTML {
+	level := 3
+	if e.Single {
+		level = 2
+	}
+	return template.HTML(fmt.Sprintf(`<h%d class="t" id="regret%s"><span class="not-rew">%s</span><span class="rew">%s</span></h%d>`,
+		level, e.Suffix, template.HTMLEscapeString(regret), template.HTMLEscapeString(e.Reward.Title), level))
 }
 
 type placed struct {
@@ -221,7 +235,7 @@ func (d *document) writePage(w io.Writer) error {
 	for i, pol := range m.Policies {
 		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth), Class: chart.ClassOf(i)})
 	}
-	p.Crowded = len(p.Chips) > 10
+	p.Crowded, p.Alone = len(p.Chips) > 10, len(p.Chips) == 1
 	if d.score != nil {
 		p.Score, p.Quote = d.score.HTML(names), d.quote
 	}
@@ -268,7 +282,7 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 	}
 	for r, i := range a.Order {
 		d, s := a.Diff[i], a.Summary[i]
-		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: a.Label(i), Full: a.Label(i),
+		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
 			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
 			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
 			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i], d.Verdict == Lowest || i == a.Best())}
@@ -293,7 +307,10 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		}
 		v.Rows = append(v.Rows, row)
 	}
-	v.Lin, v.Log = view(e.lin), view(e.loglog)
+	v.Alone = len(a.Policies) == 1
+	v.Lin, v.Log, v.Reward = view(e.lin), view(e.loglog), view(e.reward)
+	v.Reward.After = under(e.paid, names)
+	v.Metric, _ = a.rewardName()
 	if e.loglog != nil {
 		v.LogFrom = strconv.FormatFloat(e.loglog.Panels[0].X.Lo, 'g', -1, 64)
 	}
@@ -393,7 +410,11 @@ func (d *document) facts() []fact {
 			f = append(f, fact{"", x})
 		}
 	}
-	f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
+	if len(m.Policies) > 1 {
+		f = append(f, fact{"", fmt.Sprintf("common random numbers, seed %d", m.Seed)})
+	} else {
+		f = append(f, fact{"", fmt.Sprintf("seed %d", m.Seed)})
+	}
 	switch values := d.run.Values(); {
 	case strings.HasPrefix(values, "Textbook"):
 		f = append(f, fact{"textbook values", ""})
@@ -419,13 +440,13 @@ func plural(n int, one, many string) string {
 func manifestRows(m sim.Manifest) [][2]string {
 	commit := m.Commit
 	if commit == "" {
-		commit = "unknown"
+		commit = "not recorded (go run does not; go build does)"
 	}
 	if m.Dirty {
 		commit += " with uncommitted changes"
 	}
 	rows := [][2]string{
-		{"Version", m.Troupe}, {"Commit", commit}, {"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
+		{"Version", m.Troupe}, {"Commit", commit}, {"Build ID", m.Build}, {"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
 		{"Machine", fmt.Sprintf("%d CPUs, %d %s", m.CPUs, m.Workers, plural(m.Workers, "worker", "workers"))},
 		{"Started", m.Started}, {"Duration", chart.Number(m.Seconds, 1) + chart.Narrow + "s"}, {"Seed", fmt.Sprint(m.Seed)},
 		{"Cells", fmt.Sprintf("%s of %s, %s", chart.Count(m.Done), chart.Count(m.Cells), m.Status)},
@@ -446,7 +467,9 @@ func (d *document) in(e *envPart) string {
 func (d *document) how() []string {
 	out := []string{
 		"Regret is the pseudo-regret: the expected reward of the best action minus that of the action played, added up. No policy ever sees it.",
-		"Every policy meets the same instances and the same noise (common random numbers), so differences are taken replication by replication.",
+	}
+	if len(d.run.Manifest.Policies) > 1 {
+		out = append(out, "Every policy meets the same instances and the same noise (common random numbers), so differences are taken replication by replication.")
 	}
 	var factors, pairing []string
 	for _, e := range d.envs {
@@ -465,7 +488,9 @@ func (d *document) how() []string {
 		}
 		s += "."
 	}
-	out = append(out, s)
+	if len(d.run.Manifest.Policies) > 1 {
+		out = append(out, s)
+	}
 	if n := len(pairing); n > 0 {
 		out = append(out, "Pairing saved "+strings.Join(pairing[:min(n, 6)], ", ")+" replications (median over the rivals): the variance two independent samples would have, divided by the variance of the paired difference.")
 	}

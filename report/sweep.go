@@ -207,16 +207,20 @@ func valueLabel(v any) string {
 // sweepPoint is a mean with its pointwise interval.
 type sweepPoint struct{ x, mean, half float64 }
 
-// sweepPanel draws series of points; each wears look looks[i].
-func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, dec int, ycap string) *chart.Panel {
-	lo, hi := math.Inf(1), 0.0
+// sweepPanel draws series of points; each wears look looks[i]. The axis reaches down to lines across, whose heights are
+// given, where they are not above it. It begins at 0, or where the data do if that is above half of where they end: then it is broken.
+func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, ycap string, across ...float64) *chart.Panel {
+	lo, hi, low := math.Inf(1), 0.0, math.Inf(1)
 	for _, s := range points {
 		for _, p := range s {
 			if p.mean > 0 {
 				lo = min(lo, p.mean)
 			}
-			hi = max(hi, p.mean+p.half)
+			low, hi = min(low, p.mean-p.half), max(hi, p.mean+p.half)
 		}
+	}
+	for _, v := range across {
+		low = min(low, v)
 	}
 	if hi <= 0 {
 		hi = 1
@@ -226,8 +230,12 @@ func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoi
 		lo, hi = chart.LogRange(lo*0.95, hi)
 		p.Y = chart.Axis{Caption: ycap + " (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else {
-		t := chart.LinearTicks(0, hi, 4)
-		p.Y = chart.Axis{Caption: ycap, Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+		from := 0.0
+		if low > hi/2 {
+			from = low
+		}
+		t := chart.LinearTicks(from, hi, 4)
+		p.Y = chart.Axis{Caption: ycap, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t, Broken: t[0].At > 0}
 	}
 	for i, s := range points {
 		m := chart.Mark{Kind: chart.Interval, Look: looks[i], Name: labels[i]}
@@ -275,35 +283,17 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			if len(all) == 0 {
 				continue
 			}
-			ax, at := sweptAxis(path, all)
-			var labels []string
-			var looks []int
-			var points [][]sweepPoint
-			for _, s := range all {
-				var pts []sweepPoint
-				for _, x := range s.settings {
-					pts = append(pts, sweepPoint{at(x.value), a.Summary[x.who].Mean, 1.96 * a.Summary[x.who].SE})
-				}
-				slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
-				labels, points = append(labels, a.seriesName(s, kind)), append(points, pts)
-				// A line that joins several looks wears the middle one.
-				looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
+			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Low: true,
+				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
+			for _, part := range a.parts(all, path, paths[kind]) {
+				p := a.sweptPanel(kind, path, part.all)
+				p.Title = part.title
+				f.Panels = append(f.Panels, p)
 			}
-			p := sweepPanel(ax, labels, looks, points, a.Dec, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)))
-			// Policies that are not of this kind, for scale, if they are on the chart.
-			for _, i := range a.Order {
-				if pol(i).Kind == kind || len(p.Ends) >= maxEnds {
-					continue
-				}
-				v := a.Summary[i].Mean
-				if v > p.Y.Hi || (p.Y.Log && v < p.Y.Lo) {
-					continue
-				}
-				p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
-				p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
+			if len(f.Panels) > 1 {
+				shareY(f.Panels)
+				legendOf(f)
 			}
-			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Panels: []*chart.Panel{p},
-				Low: true, How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
 			figures = append(figures, f)
 			if h := a.heat(f.ID, kind, path, paths[kind], items[kind]); h != nil {
 				heats[f] = h
@@ -311,6 +301,107 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 		}
 	}
 	return figures, heats
+}
+
+// part is a panel's share of the series of a figure.
+type part struct {
+	title string
+	all   []series
+}
+
+// parts divides many series into panels, by the values of the swept option other than path that has the fewest.
+func (a *Analysis) parts(all []series, path string, paths []string) []part {
+	if len(all) <= maxEnds || len(paths) < 3 {
+		return []part{{all: all}}
+	}
+	pol := func(s series) map[string]any {
+		return a.Run.Manifest.Policies[a.Policies[s.settings[0].who]].Options
+	}
+	var best []part
+	for _, by := range paths {
+		if by == path {
+			continue
+		}
+		var in []part
+		for _, s := range all {
+			v, ok := option(pol(s), by)
+			if !ok {
+				continue
+			}
+			title := by + " = " + valueLabel(v)
+			s.label = strings.Join(slices.DeleteFunc(strings.Split(s.label, ", "), func(o string) bool { return strings.HasPrefix(o, by+"=") }), ", ")
+			i := slices.IndexFunc(in, func(p part) bool { return p.title == title })
+			if i < 0 {
+				i, in = len(in), append(in, part{title: title})
+			}
+			in[i].all = append(in[i].all, s)
+		}
+		if len(in) > 1 && (best == nil || len(in) < len(best)) {
+			best = in
+		}
+	}
+	if best == nil {
+		return []part{{all: all}}
+	}
+	return best
+}
+
+// legendOf puts the labels of small multiples above them, once. What has one label wears one look in all panels.
+func legendOf(f *chart.Figure) {
+	look := map[string]int{}
+	for _, p := range f.Panels {
+		for _, e := range p.Ends {
+			if _, ok := look[e.Label]; !ok {
+				look[e.Label] = e.Look
+				f.Legend = append(f.Legend, chart.RowLabel{Look: e.Look, Label: e.Label})
+			}
+		}
+		for i := range p.Marks {
+			if l, ok := look[p.Marks[i].Name]; ok {
+				p.Marks[i].Look = l
+			}
+		}
+		p.Ends = nil
+	}
+}
+
+// sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across.
+func (a *Analysis) sweptPanel(kind, path string, all []series) *chart.Panel {
+	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
+	ax, at := sweptAxis(path, all)
+	var labels []string
+	var looks []int
+	var points [][]sweepPoint
+	for _, s := range all {
+		var pts []sweepPoint
+		for _, x := range s.settings {
+			pts = append(pts, sweepPoint{at(x.value), a.Summary[x.who].Mean, 1.96 * a.Summary[x.who].SE})
+		}
+		slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
+		labels, points = append(labels, a.seriesName(s, kind)), append(points, pts)
+		// A line that joins several looks wears the middle one.
+		looks = append(looks, a.Policies[s.settings[len(s.settings)/2].who])
+	}
+	var across []float64
+	for _, i := range a.Order {
+		if pol(i).Kind != kind {
+			across = append(across, a.Summary[i].Mean)
+		}
+	}
+	p := sweepPanel(ax, labels, looks, points, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)), across...)
+	// Policies that are not of this kind, for scale, if they are on the chart.
+	for _, i := range a.Order {
+		if pol(i).Kind == kind || len(p.Ends) >= maxEnds {
+			continue
+		}
+		v := a.Summary[i].Mean
+		if v > p.Y.Hi || (p.Y.Log && v < p.Y.Lo) {
+			continue
+		}
+		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
+		p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
+	}
+	return p
 }
 
 // heat maps the means over path and the next swept path of the kind, when both have at least two
@@ -358,9 +449,6 @@ func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *cha
 	}
 	return h
 }
-
-// maxAcross bounds the environments that one figure compares.
-const maxAcross = 12
 
 // acrossFigures returns the figures over several environments: regret against a swept option of
 // the environment, one curve for each policy; and regret against a swept option of a policy, one
@@ -429,54 +517,7 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 				}
 				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title,
 					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", chart.Count(all[0].T), chart.Narrow),
-					Panels: []*chart.Panel{sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")}})
-			}
-		}
-	}
-	if len(all) > maxAcross {
-		return out
-	}
-	pol := func(i int) sim.PolicyRow { return run.Manifest.Policies[i] }
-	pk, pi, pp := kindsOf(len(run.Manifest.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
-	for _, kind := range pk {
-		for _, path := range pp[kind] {
-			groups := sweepOf(path, pi[kind], func(i int) map[string]any { return pol(i).Options })
-			f := &chart.Figure{ID: "across-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret of %s against %s", kind, path), Low: true,
-				How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one curve for each environment.", chart.Count(all[0].T), chart.Narrow)}
-			for _, g := range groups {
-				ax, at := sweptAxis(path, []series{g})
-				var labels []string
-				var looks []int
-				var points [][]sweepPoint
-				for _, a := range all {
-					var pts []sweepPoint
-					for _, s := range g.settings {
-						if i := slices.Index(a.Policies, s.who); i >= 0 {
-							pts = append(pts, sweepPoint{at(s.value), a.Summary[i].Mean, 1.96 * a.Summary[i].SE})
-						}
-					}
-					if len(pts) < 2 {
-						continue
-					}
-					slices.SortStableFunc(pts, func(p, q sweepPoint) int { return cmp.Compare(p.x, q.x) })
-					labels, looks, points = append(labels, a.Name), append(looks, len(run.Manifest.Policies)+a.Env), append(points, pts)
-				}
-				if len(points) < 2 {
-					continue
-				}
-				p := sweepPanel(ax, labels, looks, points, all[0].Dec, "Regret")
-				if len(groups) > 1 { // small multiples, with one legend
-					p.Title, p.Ends = g.label, nil
-					f.Legend = nil
-					for i := range labels {
-						f.Legend = append(f.Legend, chart.RowLabel{Look: looks[i], Label: labels[i]})
-					}
-				}
-				f.Panels = append(f.Panels, p)
-			}
-			if len(f.Panels) > 0 {
-				shareY(f.Panels)
-				out = append(out, f)
+					Panels: []*chart.Panel{sweepPanel(ax, labels, looks, points, "Regret")}})
 			}
 		}
 	}
@@ -485,10 +526,10 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 
 // shareY gives panels the axis of the one that reaches highest; with logs among them, all are log.
 func shareY(panels []*chart.Panel) {
-	lo, hi, log := math.Inf(1), 0.0, false
+	lo, hi, from, log := math.Inf(1), 0.0, math.Inf(1), false
 	for _, p := range panels {
 		log = log || p.Y.Log
-		hi = max(hi, p.Y.Hi)
+		hi, from = max(hi, p.Y.Hi), min(from, p.Y.Lo)
 		for _, m := range p.Marks {
 			if m.Kind == chart.Line {
 				for _, v := range m.Y {
@@ -504,8 +545,8 @@ func shareY(panels []*chart.Panel) {
 		lo, hi = chart.LogRange(lo*0.95, hi)
 		y = chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else if len(panels) > 1 {
-		t := chart.LinearTicks(0, hi, 4)
-		y = chart.Axis{Caption: "Regret", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
+		t := chart.LinearTicks(from, hi, 4)
+		y = chart.Axis{Caption: "Regret", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t, Broken: t[0].At > 0}
 	}
 	if len(panels) > 1 {
 		for _, p := range panels {

@@ -9,14 +9,15 @@ import (
 // a function of the spec, the code and the architecture alone; everything that differs from run to
 // run (times, number of workers) is here.
 type Manifest struct {
-	Troupe       string     `json:"troupe"`  // version
-	Commit       string     `json:"commit"`  // VCS revision, "" when unknown
-	Dirty        bool       `json:"dirty"`   // built from a modified tree
-	Go           string     `json:"go"`      // go1.26.8
-	OS           string     `json:"os"`      // GOOS
-	Arch         string     `json:"arch"`    // GOARCH
-	CPUs         int        `json:"cpus"`    //
-	Command      string     `json:"command"` // what was typed
+	Troupe       string     `json:"troupe"`          // version
+	Commit       string     `json:"commit"`          // VCS revision, "" when unknown
+	Dirty        bool       `json:"dirty"`           // built from a modified tree
+	Build        string     `json:"build,omitempty"` // where the commit does not tell what ran (unknown, modified): a hash of the executable's build ID
+	Go           string     `json:"go"`              // go1.26.8
+	OS           string     `json:"os"`              // GOOS
+	Arch         string     `json:"arch"`            // GOARCH
+	CPUs         int        `json:"cpus"`            //
+	Command      string     `json:"command"`         // what was typed
 	Experiment   string     `json:"experiment"`
 	Hypothesis   string     `json:"hypothesis,omitempty"` // stated before the run
 	Spec         string     `json:"spec"`                 // the TOML text as run

@@ -127,7 +127,8 @@ func buildID(name string) []byte {
 }
 
 // Build returns the fields of a manifest that this binary knows of itself: the version of troupe in
-// it, and the commit where the Go command recorded one (go build does, go run does not).
+// it, and the commit where the Go command recorded one (go build does, go run does not). Without a commit, or with changes to it, it has
+// the hash of its build ID, which the same sources, Go release and flags give again.
 func Build() Manifest {
 	var m Manifest
 	info, ok := debug.ReadBuildInfo()
@@ -146,6 +147,11 @@ func Build() Manifest {
 			m.Commit = s.Value
 		case "vcs.modified":
 			m.Dirty = s.Value == "true"
+		}
+	}
+	if m.Commit == "" || m.Dirty {
+		if id, err := executable(); err == nil {
+			m.Build = id[:16]
 		}
 	}
 	return m

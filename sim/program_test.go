@@ -53,3 +53,15 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("a program with another build ID is the same, error %v", err)
 	}
 }
+
+// A binary without a commit, such as this test, is named by its build ID; go run makes such binaries.
+func TestBuild(t *testing.T) {
+	m := Build()
+	if m.Commit == "" || m.Dirty {
+		if len(m.Build) != 16 || m.Build != Build().Build {
+			t.Errorf("the build is %q, then %q", m.Build, Build().Build)
+		}
+	} else if m.Build != "" {
+		t.Errorf("commit %s and build %s", m.Commit, m.Build)
+	}
+}

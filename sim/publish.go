@@ -35,7 +35,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
 	b := Build()
-	m.Troupe, m.Commit, m.Dirty = cmp.Or(m.Troupe, b.Troupe), cmp.Or(m.Commit, b.Commit), m.Dirty || b.Dirty
+	m.Troupe, m.Commit, m.Dirty, m.Build = cmp.Or(m.Troupe, b.Troupe), cmp.Or(m.Commit, b.Commit), m.Dirty || b.Dirty, cmp.Or(m.Build, b.Build)
 	m.Command = cmp.Or(m.Command, strings.Join(os.Args, " "))
 	m.Program, m.Engine = r.program, Engine
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()

@@ -13,8 +13,8 @@ import (
 )
 
 // Spec returns a spec that runs without tuning: every policy of the experiment as it is, and beside
-// each one that was tuned the same with the values chosen, and where they come from. name is the
-// experiment's new name.
+// each one that was tuned the same with the values chosen, and where they come from. A policy that has
+// values of an earlier tuning (its table has the key tuned) is replaced. name is the experiment's new name.
 func (r *Result) Spec(name string) (string, error) {
 	x := r.Experiment
 	tree, _, err := spec.ReadFile(x.Name, x.Text)
@@ -25,7 +25,7 @@ func (r *Result) Spec(name string) (string, error) {
 	fmt.Fprintf(&b, "# %s: tuned policies beside their textbook values\n\n", x.Name)
 	fmt.Fprintf(&b, "# Written by troupe tune, engine %d. Tuning played a random stream of its own.\n\n", sim.Engine)
 	tree["name"] = name
-	for _, k := range []string{"name", "hypothesis", "seed", "horizon", "replications", "checkpoints", "record", "reference"} {
+	for _, k := range []string{"name", "hypothesis", "seed", "horizon", "replications", "checkpoints", "record", "until", "reference"} {
 		if v, ok := tree[k]; ok {
 			fmt.Fprintf(&b, "%s = %s\n", k, value(v))
 		}
@@ -34,8 +34,12 @@ func (r *Result) Spec(name string) (string, error) {
 		tables, _ := tree[key].([]any)
 		for i, t := range tables {
 			table := maps.Clone(t.(spec.Raw))
+			_, again := table["tuned"]
+			_, grid := table["tune"]
 			delete(table, "tune")
-			writeTable(&b, key, table)
+			if key != "policy" || !again || !grid {
+				writeTable(&b, key, table)
+			}
 			if key == "policy" {
 				r.writeTuned(&b, spec.Element(key, i))
 			}
@@ -54,7 +58,10 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 		}
 		out := maps.Clone(p.Winner().Case.Table)
 		out["kind"], out["tuned"] = c.Kind, r.From(p)
-		out["name"] = c.Name + " tuned"
+		out["name"] = strings.TrimSuffix(c.Name, " tuned") + " tuned"
+		if c.Tuned != "" {
+			out["name"] = c.Name
+		}
 		writeTable(b, "policy", out)
 	}
 }

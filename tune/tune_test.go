@@ -163,3 +163,39 @@ func TestRefused(t *testing.T) {
 		t.Errorf("interrupted: %v, %v", r, err)
 	}
 }
+
+// TestAgain: values of an earlier tuning are replaced and keep their policy's name; what a spec says
+// beside its tables stays.
+func TestAgain(t *testing.T) {
+	x := parse(t, `name = "again"
+seed = 3
+horizon = 100
+replications = 4
+until = "settled"
+[[environment]]
+name = "arms"
+kind = "linear"
+d = 3
+set = { kind = "random-sphere", arms = 6 }
+[[policy]]
+kind = "ts"
+[[policy]]
+name = "ts tuned"
+kind = "ts"
+scale = { kind = "constant", value = 7.0 }
+tune = { scale = { kind = "constant", value = [0.3, 0.6] } }
+tuned = "long ago"
+`)
+	r, err := Run(context.Background(), x, Options{Replications: 12, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := r.Spec("again-tuned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := parse(t, text)
+	if len(y.Policies) != 2 || y.Policies[0].Name != "ts" || y.Policies[1].Name != "ts tuned" || y.Policies[1].Tuned != r.From(&r.Policies[0]) || strings.Contains(text, "7.0") || !strings.Contains(text, `until = "settled"`) {
+		t.Errorf("%d policies:\n%s", len(y.Policies), text)
+	}
+}

@@ -1,8 +1,10 @@
 package chart
 
 import (
+	"bytes"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -157,4 +159,35 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Names of swept policies lose keys and kind before letters.
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		in, want string
+		width    int
+	}{
+		{"ts", "ts", 4}, {"ensemble(m=20, reference=coordinate, targets=uniform)", "m=20, coordinate, uniform", 28},
+		{"ensemble(m=20, reference=coordinate, targets=uniform)", "ensemble(m=20, coordinate, uniform)", 40},
+		{"a very long name of a policy without any options", "a very long name of…y options", 29},
+		{"ensemble(m=1000000, symmetric=false, scale=0.3β)", "ensemble(m=100000…ale=0.3β)", 27},
+	} {
+		if got := Shorten(c.in, c.width); got != c.want {
+			t.Errorf("%q in %d is %q, want %q", c.in, c.width, got, c.want)
+		}
+	}
+}
+
+// An axis that does not begin at zero says where it does, and has a mark of it.
+func TestBroken(t *testing.T) {
+	f, looks := named("a")
+	y := &f.Panels[0].Y
+	y.Lo, y.Ticks, y.Broken = 4, []Tick{{At: 4, Label: "4"}, {At: 10, Label: "10"}}, true
+	var svg bytes.Buffer
+	if err := f.WriteSVG(&svg, looks, Sizes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if page := string(f.HTML()); !strings.Contains(page, "Regret, axis from 4") || !strings.Contains(page, `class="zero" d="M0 1000V975`) || !strings.Contains(svg.String(), "Regret, axis from 4") {
+		t.Error("the axis does not say that it is broken")
+	}
 }

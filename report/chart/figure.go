@@ -34,6 +34,15 @@ type Axis struct {
 	Log     bool
 	Lo, Hi  float64
 	Ticks   []Tick
+	Broken  bool // begins above 0: the figure says so
+}
+
+// caption is the axis' name, and where it begins if not at 0.
+func (a Axis) caption() string {
+	if !a.Broken || len(a.Ticks) == 0 {
+		return a.Caption
+	}
+	return a.Caption + ", axis from " + a.Ticks[0].Label
 }
 
 // At returns the place of v on the axis; on a log axis what is not positive lies far below.

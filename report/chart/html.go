@@ -169,6 +169,9 @@ func (p *Panel) html(h int, extra string) template.HTML {
 	if grid.Len() > 0 {
 		s.path("grid", -1, grid.String())
 	}
+	if p.Y.Broken {
+		s.path("zero", -1, "M0 1000V975L5 967L-5 951L5 935L0 927V910")
+	}
 	for _, m := range p.Marks { // areas first, then lines
 		if m.Kind == Band {
 			s.mark(m)
@@ -201,7 +204,7 @@ func (p *Panel) html(h int, extra string) template.HTML {
 	}
 	fmt.Fprintf(&b, `<div class="%s" style="%s"%s>%s`, class, style, extra, s.b.String())
 	if p.Y.Caption != "" {
-		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.Caption))
+		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.caption()))
 	}
 	for _, t := range p.Y.Ticks {
 		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)), template.HTMLEscapeString(t.Label))

@@ -97,8 +97,7 @@ func runs(s string) []run {
 			add(t, r)
 			continue
 		}
-		alike := []rune(norm.NFKC.String(string(r)))
-		for _, a := range alike {
+		for _, a := range norm.NFKC.String(string(r)) {
 			t := typefaceOf(a)
 			if t == nil {
 				a, t = missing, typefaceOf(missing)

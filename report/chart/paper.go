@@ -142,10 +142,14 @@ func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
 	for _, m := range q.p.Marks {
 		q.mark(a, m)
 	}
+	if q.p.Y.Broken {
+		x, y := c.Min.X, c.Min.Y
+		c.StrokeLines(draw.LineStyle{Color: soft(), Width: 0.7}, []vg.Point{{X: x, Y: y}, {X: x, Y: y + 3}, {X: x + 2, Y: y + 4.5}, {X: x - 2, Y: y + 7.5}, {X: x + 2, Y: y + 10.5}, {X: x, Y: y + 12}, {X: x, Y: y + 15}})
+	}
 	// Captions stand at the ends of the axes.
 	c.FillText(q.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, q.p.X.Caption)
 	if q.p.Y.Caption != "" {
-		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.p.Y.Caption)
+		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.p.Y.caption())
 	}
 	// Labels at the right end of curves, at least 8.5 points apart.
 	for _, e := range q.p.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {

@@ -308,8 +308,25 @@ func cellClass(c Column) string {
 // NameWidth is the longest name a terminal table shows; longer ones are cut in the middle.
 const NameWidth = 24
 
-// Shorten cuts a name in the middle to at most width runes.
+// Shorten writes a name in at most width runes. The name of a swept policy loses the keys of its words first, and
+// then its kind: ensemble(m=20, targets=uniform) is m=20, uniform. Any other is cut in the middle.
 func Shorten(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if kind, in, ok := strings.Cut(strings.TrimSuffix(s, ")"), "("); ok && strings.HasSuffix(s, ")") {
+		parts := strings.Split(in, ", ")
+		for i, p := range parts {
+			if _, v, ok := strings.Cut(p, "="); ok && v != "" && strings.Trim(v, "abcdefghijklmnopqrstuvwxyz-") == "" && v != "true" && v != "false" {
+				parts[i] = v
+			}
+		}
+		if short := strings.Join(parts, ", "); short != in {
+			if s = kind + "(" + short + ")"; utf8.RuneCountInString(s) > width {
+				s = short
+			}
+		}
+	}
 	r := []rune(s)
 	if len(r) <= width {
 		return s
