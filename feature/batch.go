@@ -28,6 +28,9 @@ type Batch struct {
 	names   []byte
 	numbers []float64 // unpacked
 
+	request uint64   // number of the request, for sighted
+	sighted []glance // by column
+
 	lenient  bool
 	met      Met
 	meetings []meeting
@@ -55,7 +58,7 @@ type other struct {
 // NewBatch returns an empty batch for the encoder.
 func NewBatch(e *Encoder) *Batch {
 	return &Batch{
-		enc: e, phi: make([]float64, e.phi), given: make([]int, len(e.columns)),
+		enc: e, phi: make([]float64, e.phi), given: make([]int, len(e.columns)), sighted: make([]glance, len(e.columns)),
 		opened: make([]uint64, max(e.context.prefixes, e.action.prefixes)+1),
 	}
 }
@@ -85,6 +88,7 @@ func (b *Batch) Row(i int) []float64 {
 func (b *Batch) Begin(context []byte) error {
 	b.ready, b.k = false, 0
 	b.x = b.x[:0]
+	b.request++
 	b.met, b.meetings, b.metNames, b.scalar.met = 0, b.meetings[:0], b.metNames[:0], 0
 	if err := b.read(&b.enc.context, context); err != nil {
 		return err
@@ -204,6 +208,7 @@ func (b *Batch) addID(id string) error {
 	if want := c.block.add(dst, 0, v); want != "" {
 		return &Error{Code: Value, Path: b.at("id"), Value: `"` + shorten([]byte(id), 60) + `"`, Problem: want}
 	}
+	b.sight(e.ids, v)
 	if v.met != 0 {
 		b.meetValue(c)
 	}
@@ -613,6 +618,7 @@ func (b *Batch) scalarOf(i int, c *column) error {
 	if want != "" {
 		return &Error{Code: Value, Value: v.show(), Problem: want}
 	}
+	b.sight(i, v)
 	if v.met != 0 {
 		b.meetValue(c)
 	}
@@ -627,6 +633,7 @@ func (b *Batch) takePacked(s *side, i int, c *column, numbers []float64) error {
 		return &Error{Code: Value, Path: b.nameOf(s, c), Value: strconv.Itoa(len(numbers)) + " packed numbers", Problem: expected("a list of %d numbers", c.to-c.from)}
 	}
 	copy(b.phi[c.from:c.to], numbers)
+	b.sight(i, &b.scalar)
 	b.given[i] = len(numbers)
 	return nil
 }

@@ -238,18 +238,18 @@ type sighting struct {
 	x        float64
 	from, to int  // in names
 	text     bool // a number that was sent as text
+	cut      bool // a number that was cut at ±3
 }
 
-// Features calls f with the name and the kind of each value of the request, in order: 'n' a number, 's' a
-// string, also one that is read as a number, 't' a text of several words, 'b' a boolean, '0' a null. Names begin with "context" or "action". The
-// bytes are valid until the next Begin.
-func (b *HashedBatch) Features(f func(name []byte, kind byte)) {
-	for _, v := range b.seen {
+// Values calls f with each value of the request, in order. Names begin with "context" or "action".
+func (b *HashedBatch) Values(f func(Given)) {
+	for i := range b.seen {
+		v := &b.seen[i]
 		kind := v.kind
 		if v.text {
 			kind = 's'
 		}
-		f(b.names[v.from:v.to], kind)
+		f(Given{Name: b.names[v.from:v.to], Kind: kind, X: v.x, Number: v.kind == 'n', Outside: v.cut})
 	}
 }
 
@@ -667,7 +667,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 func (b *HashedBatch) note(seed uint64, kind byte, x float64) {
 	from := len(b.names)
 	b.names = append(b.names, b.path...)
-	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names), false})
+	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names), false, false})
 }
 
 // decimal appends the shortest decimal form of x to b.text; −0 is 0.
@@ -688,6 +688,7 @@ func (b *HashedBatch) number(seed uint64, x float64) {
 		return
 	}
 	z, inside := s.z(x)
+	b.seen[len(b.seen)-1].cut = !inside
 	own := mix(seed ^ uint64(s.Generation)*0x9e3779b97f4a7c15)
 	if s.Levels && inside {
 		b.level(own, b.decimal(x))

@@ -36,6 +36,57 @@ func (b *Batch) EachMet(f func(what Met, name []byte)) {
 	}
 }
 
+// Given is a value of a request, as an encoder met it.
+type Given struct {
+	Name    []byte  // of the feature; valid until the next Begin
+	Kind    byte    // 'n' a number, 's' a string, 't' a text of several words, 'b' a boolean, '0' a null; 0 where the batch does not keep it
+	X       float64 // the number
+	Number  bool    // X is the value
+	Outside bool    // the number is outside what is told apart: the model reads the nearest end
+}
+
+// Values calls f for each feature of the schema of which the request has a value: once, and for numbers with the smallest
+// and the largest one among the actions.
+func (b *Batch) Values(f func(Given)) {
+	for i := range b.sighted {
+		s := &b.sighted[i]
+		if s.request != b.request {
+			continue
+		}
+		name := b.enc.columns[i].label
+		if !s.number {
+			f(Given{Name: name})
+			continue
+		}
+		f(Given{Name: name, Kind: 'n', X: s.low, Number: true})
+		if s.high != s.low {
+			f(Given{Name: name, Kind: 'n', X: s.high, Number: true})
+		}
+	}
+}
+
+// glance is what a request has of a column.
+type glance struct {
+	request   uint64
+	number    bool
+	low, high float64
+}
+
+// sight notes a value of column i.
+func (b *Batch) sight(i int, v *scalar) {
+	s := &b.sighted[i]
+	if s.request != b.request {
+		*s = glance{request: b.request}
+	}
+	if _, number := b.enc.columns[i].block.(*number); !number || v.kind != 'n' {
+		return
+	}
+	if !s.number {
+		s.number, s.low, s.high = true, v.x, v.x
+	}
+	s.low, s.high = min(s.low, v.x), max(s.high, v.x)
+}
+
 // Lenient says how values of another type than the schema's are read. A batch begins strict: such a value is an error
 // with code Value. For a schema that was learned from some requests, and that no person declared, an error would
 // refuse requests that are merely unlike those. A lenient batch reads

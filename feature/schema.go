@@ -211,6 +211,7 @@ type Encoder struct {
 // column is a compiled feature.
 type column struct {
 	name     string
+	label    []byte // name
 	block    block
 	weight   float64
 	required bool
@@ -297,7 +298,7 @@ func (e *Encoder) addColumn(f Feature, path string) error {
 	if b.width() > MaxDim {
 		return spec.Errorf(path, "has %d coordinates, expected at most %d", b.width(), MaxDim)
 	}
-	c := column{name: f.Name, block: b, weight: f.Weight, required: f.Required, at: -1}
+	c := column{name: f.Name, label: []byte(f.Name), block: b, weight: f.Weight, required: f.Required, at: -1}
 	if c.weight == 0 {
 		c.weight = 1
 	}

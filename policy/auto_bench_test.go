@@ -1,7 +1,9 @@
 package policy_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"troupe/bandit"
 	"troupe/policy"
@@ -65,4 +67,50 @@ func BenchmarkAuto(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkAutoBesideAtoms compares updates of the two in turns, so that what else the machine does falls on both: the
+// metric is the median over pairs of blocks of the time of auto over that of atoms. The bar is 1.5.
+func BenchmarkAutoBesideAtoms(b *testing.B) {
+	const d, arms, m, block = 26, 3, 32, 16
+	type player struct {
+		p bandit.Policy
+		a bandit.Action
+	}
+	w := newWorld(1, d, arms)
+	sel := w.key.Stream(rng.Select)
+	var players [2]player
+	for i, o := range []policy.Options{&policy.AtomsOptions{M: m}, &policy.AutoOptions{}} {
+		p, err := o.New(w.problem(0))
+		if err != nil {
+			b.Fatal(err)
+		}
+		players[i].p = p
+		for t := range uint64(1000) {
+			if err := p.Select(&players[i].a, w, sel.Round(t)); err != nil {
+				b.Fatal(err)
+			}
+			if err := p.Update(players[i].a, float64(t%3)/2, sel.Round(t)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var ratios []float64
+	t := uint64(1000)
+	for b.Loop() {
+		var took [2]time.Duration
+		for i := range players {
+			begin := time.Now()
+			for range block {
+				t++
+				if err := players[i].p.Update(players[i].a, float64(t%3)/2, sel.Round(t)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			took[i] = time.Since(begin)
+		}
+		ratios = append(ratios, float64(took[1])/float64(took[0]))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "auto/atoms")
 }

@@ -277,7 +277,7 @@ func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *Dec
 	var measured measured
 	if s.lawful {
 		measured = e.observe(w, record, s.opt.Now().UnixNano())
-		d.Warnings = e.warnings(record.Notes, &w.Version.Notes)
+		d.Warnings = e.warnings(record.Notes, w.Version)
 	}
 	if use != nil {
 		record.Idempotency = append(append([]byte(nil), use.key[:]...), use.request[:]...)

@@ -212,6 +212,7 @@ func TestStateOfTheEncoder(t *testing.T) {
 			t.Errorf("%s: digest %v after a restart, want %v", name, b.Digest, a.Digest)
 		}
 		x, y := must(s.GetModel(ctx, name)), must(again.GetModel(ctx, name))
+		x.Seen, y.Seen = nil, nil // counted from the start of a server on
 		if p, q := must(json.Marshal(x)), must(json.Marshal(y)); !bytes.Equal(p, q) {
 			t.Errorf("%s after a restart:\n%s\nwant\n%s", name, q, p)
 		}
@@ -548,6 +549,16 @@ func TestSchemaNotes(t *testing.T) {
 	if d := ask(`{"age": 131}`); len(d.Warnings) > 0 {
 		t.Errorf("after many: %q", d.Warnings)
 	}
+	seen := must(s.GetModel(ctx, "m")).Seen
+	for i, want := range []string{"context.age 13 0 12 0", "context.city 2 1 0 0", "context.weather.rain 1 1 0 0", "id 13 0 0 0"} {
+		f := seen.Features[i]
+		if got := fmt.Sprint(f.Name, " ", f.Requests, f.Ignored, f.Clamped, f.Mistyped); got != want {
+			t.Errorf("seen: %s, want %s", got, want)
+		}
+	}
+	if f := seen.Features[0]; seen.Requests != 13 || len(seen.Features) != 4 || *f.Low != 31 || *f.High != 131 {
+		t.Errorf("seen: %+v", seen)
+	}
 	_, err := s.Decide(ctx, "m", DecideRequest{Context: []byte(`{"age": "31"}`), Actions: named("a", "b")})
 	wantCode(t, err, Invalid, "expected a number")
 	applied(s)
@@ -651,5 +662,59 @@ func TestScaledRewards(t *testing.T) {
 	}
 	if right < 80 {
 		t.Errorf("%d of 200 were right: nothing was learned", right)
+	}
+}
+
+// TestHashedCut: numbers that hashed features cut at ±3 are counted by feature; a decision has a note, and the model a
+// warning, when that is often, and not for the tails of a normal number.
+func TestHashedCut(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	must(s.CreateModel(ctx, DefaultConfig("m"), ""))
+	r := rand.New(rand.NewPCG(7, 7))
+	for n := range 600 {
+		x := r.Float64()
+		if n > 100 && n%7 == 0 {
+			x = 50 // too few for a new standard
+		}
+		must(s.Decide(ctx, "m", DecideRequest{Context: fmt.Appendf(nil, `{"normal": %.4f, "far": %.4f}`, r.NormFloat64(), x), Actions: named("a", "b")}))
+	}
+	applied(s)
+	m := must(s.GetModel(ctx, "m"))
+	byName := map[string]FeatureView{}
+	for _, f := range m.Seen.Features {
+		byName[f.Name] = f
+	}
+	far, normal := byName["context.far"], byName["context.normal"]
+	if far.Requests != 600 || far.Outside < 30 || far.Outside > 71 || *far.High != 50 || normal.Requests != 600 || normal.Outside > 29 {
+		t.Errorf("seen: %+v, %+v", far, normal)
+	}
+	if n := m.Notes["clamped"]; n < 10 || n >= far.Outside { // from the tenth on, and when they are more than one of twenty
+		t.Errorf("%d decisions have the note, %v", n, m.Notes)
+	}
+	if words := strings.Join(m.Warnings, "\n"); !strings.Contains(words, "three standard deviations") || !strings.Contains(words, `"context.far"`) || strings.Contains(words, `"context.normal"`) {
+		t.Errorf("warnings %q", m.Warnings)
+	}
+}
+
+// TestSpread: the state of auto has its estimate and, at each coordinate, the spread of the members, which is about
+// σ̂·√(V⁻¹)ᵢᵢ: it falls where events come and stays where none do.
+func TestSpread(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	c := DefaultConfig("m")
+	c.Dim = 2
+	must(s.CreateModel(ctx, c, ""))
+	for range 40 {
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: []Action{{ID: "a", Features: []byte(`[1, 0]`)}}}))
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 0.7}))
+	}
+	applied(s)
+	v := must(s.State(ctx, "m"))
+	if len(v.Theta) != 2 || len(v.Spread) != 2 || v.Theta[0] < 0.6 || v.Theta[0] > 0.8 || v.Theta[1] != 0 {
+		t.Fatalf("state %+v", v)
+	}
+	if ratio := v.Spread[1] / v.Spread[0]; ratio < 2 {
+		t.Errorf("spread %v", v.Spread)
 	}
 }

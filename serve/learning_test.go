@@ -144,7 +144,6 @@ func TestLearnedSchemaTakesOver(t *testing.T) {
 	wantCode(t, err, Invalid, "to_seq")
 	_, err = s.RollbackModel(ctx, RollbackRequest{Name: "m", ToSeq: early, KeepLater: true})
 	wantCode(t, err, Invalid, "keep_later", "learned schema")
-	_, x = u.request()
 	lost := must(s.Decide(ctx, "m", late))
 	m = must(s.RollbackModel(ctx, RollbackRequest{Name: "m", ToSeq: early}))
 	if m.Kind != "hashed" || m.Learning.Phase != "collecting" || m.Counts.Learned != 50 {

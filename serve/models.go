@@ -90,6 +90,9 @@ func (s *Server) viewOf(m *fold.Model) Model {
 		out.Numbers = append(out.Numbers, n)
 	}
 	out.Learners, out.Memory = m.Learners(), m.Size()
+	if seen != nil {
+		out.Seen = seen.seen()
+	}
 	first := s.past.First.Load()
 	out.Learning = learningOf(m, first)
 	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
@@ -140,9 +143,11 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 	if v.Compiled.Encoder == nil {
 		return out, nil
 	}
-	if out.Theta, out.LogDet, err = v.Estimate(); err != nil {
+	e, err := v.Estimate()
+	if err != nil {
 		return out, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
 	}
+	out.Theta, out.Spread, out.LogDet = e.Theta, e.Spread, e.LogDet
 	out.Coordinates = make([]string, v.Compiled.Dim)
 	for i := range out.Coordinates {
 		out.Coordinates[i] = v.Compiled.Encoder.Coordinate(i)

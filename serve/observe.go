@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +22,32 @@ import (
 type observed struct {
 	numbers feature.Observer
 
-	mu    sync.Mutex
-	kinds map[string]byte          // of features, by name: the first that was seen
-	names [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
+	mu       sync.Mutex
+	requests uint64
+	features map[string]*sight        // by name, the first maxKinds
+	names    [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
 }
 
-// maxKinds bounds observed.kinds, maxNames each list of observed.names.
+// sight is what the requests had of one feature.
+type sight struct {
+	kind     byte   // the first one: as feature.Given, 0 with a schema but for numbers
+	last     uint64 // request that had it last
+	requests uint64
+	numbers  uint64 // values that are numbers
+	low      float64
+	high     float64
+	outside  uint64 // numbers that a hashed encoder cut at ±3
+	met      [noteType + 1]uint64
+}
+
+// Hashed features cut some values of any number: of a normal one 1 in 370, and more where its first values lay close
+// together. They are noted from the tenth on, when they are more than one of twenty.
+const (
+	cutOften = 20
+	cutSome  = 10
+)
+
+// maxKinds bounds observed.features, maxNames each list of observed.names.
 const (
 	maxKinds = 4096
 	maxNames = 8
@@ -68,9 +89,7 @@ func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	if b == nil {
 		return nil
 	}
-	if e.observed.drifted(b) {
-		r.Notes |= eventlog.NoteType
-	}
+	r.Notes |= e.observed.hashed(b)
 	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
 		return nil
 	}
@@ -80,31 +99,62 @@ func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	return out
 }
 
-// drifted returns whether a feature of the request has another type than at first: a number sent as text, a truth
-// value sent as a number. Nulls are none.
-func (o *observed) drifted(b *feature.HashedBatch) (drift bool) {
+// sight counts a value of the present request, and returns its feature, nil when there are too many. The caller holds mu.
+func (o *observed) sight(v *feature.Given) *sight {
+	x, ok := o.features[string(v.Name)]
+	if !ok {
+		if len(o.features) >= maxKinds {
+			return nil
+		}
+		if o.features == nil {
+			o.features = map[string]*sight{}
+		}
+		x = &sight{kind: v.Kind}
+		o.features[string(v.Name)] = x
+	}
+	if x.last != o.requests {
+		x.last = o.requests
+		x.requests++
+	}
+	if v.Number {
+		if x.numbers++; x.numbers == 1 {
+			x.low, x.high = v.X, v.X
+		}
+		x.low, x.high = min(x.low, v.X), max(x.high, v.X)
+	}
+	return x
+}
+
+// hashed returns the notes of a request that a hashed encoder has read. A feature that has another type than at first is
+// one: a number sent as text, a truth value sent as a number. Nulls are none.
+func (o *observed) hashed(b *feature.HashedBatch) (n eventlog.Notes) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.kinds == nil {
-		o.kinds = map[string]byte{}
-	}
-	b.Features(func(name []byte, kind byte) {
-		switch kind {
+	o.requests++
+	b.Values(func(v feature.Given) {
+		switch v.Kind {
 		case '0':
 			return
 		case 't': // a text of several words is a string
-			kind = 's'
+			v.Kind = 's'
 		}
-		first, ok := o.kinds[string(name)]
-		if !ok && len(o.kinds) < maxKinds {
-			o.kinds[string(name)] = kind
+		x := o.sight(&v)
+		if x == nil {
+			return
 		}
-		if ok && first != kind {
-			drift = true
-			o.name(noteType, name)
+		if x.kind != v.Kind {
+			n |= eventlog.NoteType
+			x.met[noteType]++
+			o.name(noteType, v.Name)
+		}
+		if v.Outside {
+			if x.outside++; x.outside >= cutSome && x.outside*cutOften > x.numbers {
+				n |= eventlog.NoteClamped
+				o.name(noteClamped, v.Name)
+			}
 		}
 	})
-	return drift
+	return n
 }
 
 // The places of notes in the order of their bits.
@@ -128,6 +178,10 @@ var noteOf = [...]struct {
 
 // met returns the notes of what a schema met in a request.
 func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.requests++
+	b.Values(func(v feature.Given) { o.sight(&v) })
 	if b.Met() == 0 {
 		return 0
 	}
@@ -136,16 +190,64 @@ func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
 			n |= x.note
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	b.EachMet(func(what feature.Met, name []byte) {
 		for _, x := range noteOf {
-			if what == x.met {
-				o.name(x.at, name)
+			if what != x.met {
+				continue
+			}
+			o.name(x.at, name)
+			if s := o.sight(&feature.Given{Name: name}); s != nil {
+				s.met[x.at]++
 			}
 		}
 	})
 	return n
+}
+
+// FeatureView is what the requests of a model had of a feature, since the server started.
+type FeatureView struct {
+	Name     string   `json:"name"`
+	Requests uint64   `json:"requests"`          // that had it
+	Low      *float64 `json:"low,omitempty"`     // smallest number
+	High     *float64 `json:"high,omitempty"`    // largest number
+	Outside  uint64   `json:"outside,omitzero"`  // numbers that hashed features cut at ±3 standard deviations
+	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
+	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
+	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
+}
+
+// SeenView is what the requests of a model had, since the server started.
+type SeenView struct {
+	Requests uint64        `json:"requests"`
+	Features []FeatureView `json:"features"`      // by name, the first 200
+	More     int           `json:"more,omitzero"` // features that are not listed
+}
+
+// maxSeen bounds SeenView.Features.
+const maxSeen = 200
+
+// seen returns the counts of features, nil when there was no request.
+func (o *observed) seen() *SeenView {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.requests == 0 {
+		return nil
+	}
+	out := &SeenView{Requests: o.requests, Features: []FeatureView{}}
+	for _, name := range slices.Sorted(maps.Keys(o.features)) {
+		if len(out.Features) == maxSeen {
+			out.More = len(o.features) - maxSeen
+			break
+		}
+		x := o.features[name]
+		f := FeatureView{Name: name, Requests: x.requests, Outside: x.outside, Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
+		if x.numbers > 0 {
+			low, high := x.low, x.high
+			f.Low, f.High = &low, &high
+		}
+		out.Features = append(out.Features, f)
+	}
+	return out
 }
 
 // name remembers a feature that a note was made of. The caller holds mu.
@@ -185,9 +287,22 @@ var noteTexts = [5]string{
 	"the request was too large to be stored",
 }
 
+// cutText is noteTexts[noteClamped] for hashed features.
+const cutText = "a number was cut at three standard deviations, so that the model cannot tell such numbers apart; its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not change, such as its logarithm"
+
+// noteText returns the text of a note for a model.
+func noteText(i int, c *model.Compiled) string {
+	if i == noteClamped && c.Hashed != nil {
+		return cutText
+	}
+	return noteTexts[i]
+}
+
 // warnings are those of the answer to a decision, none when enough decisions had the same.
-func (e *entry) warnings(n eventlog.Notes, before *[5]uint64) (out []string) {
-	for i, text := range noteTexts {
+func (e *entry) warnings(n eventlog.Notes, v *choose.Version) (out []string) {
+	before := &v.Notes
+	for i := range noteTexts {
+		text := noteText(i, v.Compiled)
 		if n&(1<<i) == 0 || before[i] >= warned {
 			continue
 		}
@@ -209,7 +324,7 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	}
 	for i, n := range m.Notes {
 		if n > 0 {
-			text := fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteTexts[i])
+			text := fmt.Sprintf("in %d of %d decisions: %s", n, m.Counts.Decisions, noteText(i, m.Compiled))
 			if names[i] != "" {
 				text += " (since the server started: " + names[i] + ")"
 			}

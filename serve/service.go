@@ -289,6 +289,8 @@ type Model struct {
 	Numbers []Number `json:"numbers,omitempty"`
 	// Learners are the models that learn side by side in the policy hashed; one of them plays.
 	Learners []policy.HashedModel `json:"learners,omitempty"`
+	// Seen is what the requests had of each feature since the server started, absent before the first one.
+	Seen *SeenView `json:"seen,omitempty"`
 	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
 	Learning *LearningView `json:"learning,omitempty"`
 	// Memory is about how many bytes the model takes.
@@ -377,8 +379,10 @@ type StateView struct {
 	Digest      eventlog.ID `json:"digest"`
 	Dim         int         `json:"dim"`
 	Learned     uint64      `json:"learned"`
-	// Theta is θ̂ and LogDet is log det V/λ^d, where the policy is a ridge regression.
-	Theta  []float64 `json:"theta,omitempty"`
+	// Theta is θ̂, where the policy has a linear estimate, and LogDet is log det V/λ^d, where that is a ridge regression.
+	Theta []float64 `json:"theta,omitempty"`
+	// Spread is the standard deviation of the members around θ̂ at each coordinate.
+	Spread []float64 `json:"spread,omitempty"`
 	LogDet float64   `json:"log_det,omitempty"`
 	// Learners are the models of the policy hashed, which has no Theta: weights are by hash, without names.
 	Learners []policy.HashedModel `json:"learners,omitempty"`

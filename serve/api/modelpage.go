@@ -55,6 +55,8 @@ type modelView struct {
 	DecisionsText              string
 	Schema                     []schemaRow
 	SchemaText                 string
+	Seen                       []seenRow
+	SeenText                   string
 	Learning                   []string // how far a learned schema is
 	Reasons                    []string // of the last one
 	Learned                    []named
@@ -288,6 +290,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Schema, v.SchemaText = schemaOf(m)
 	v.Schema = append(v.Schema, numbersOf(m)...)
 	v.Learning, v.Reasons = learningText(m)
+	v.Seen, v.SeenText = seenOf(m)
 	v.Learned, v.LearnedText = a.learned(ctx, m)
 	v.Config = configText(m.Config)
 	v.Changes = changesOf(h.changes)
@@ -442,6 +445,37 @@ func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 	return rows, text + notesText(m)
 }
 
+// seenRow is what the requests had of a feature.
+type seenRow struct{ Name, Share, Range, Outside, Ignored, Clamped, Mistyped string }
+
+// seenOf lists what the requests had of each feature.
+func seenOf(m *serve.Model) (rows []seenRow, text string) {
+	if m.Seen == nil {
+		return nil, "What requests have of each feature is counted from the start of the server on; none has come yet."
+	}
+	count := func(n uint64) string {
+		if n == 0 {
+			return "–"
+		}
+		return grouped(n)
+	}
+	for _, f := range m.Seen.Features {
+		row := seenRow{
+			Name: clipped(f.Name, 120), Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
+			Outside: count(f.Outside), Ignored: count(f.Ignored), Clamped: count(f.Clamped), Mistyped: count(f.Mistyped),
+		}
+		if f.Low != nil {
+			row.Range = short(*f.Low) + " to " + short(*f.High)
+		}
+		rows = append(rows, row)
+	}
+	text = fmt.Sprintf("What the %s requests since the start of the server had of each feature.", grouped(m.Seen.Requests))
+	if m.Seen.More > 0 {
+		text += fmt.Sprintf(" %s more features are not listed.", grouped(uint64(m.Seen.More)))
+	}
+	return rows, text
+}
+
 // learningText says how far a model is that learns a schema from requests, and the reasons of the last schema.
 func learningText(m *serve.Model) (out, reasons []string) {
 	l := m.Learning
@@ -550,9 +584,17 @@ func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 		if i < len(s.Coordinates) {
 			name = clipped(s.Coordinates[i], 120)
 		}
-		out = append(out, named{name, short(s.Theta[i])})
+		value := short(s.Theta[i])
+		if i < len(s.Spread) {
+			value += " ± " + short(s.Spread[i])
+		}
+		out = append(out, named{name, value})
 	}
-	return out, fmt.Sprintf("The largest weights of the estimate θ̂ after %s updates, of %d.", grouped(s.Learned), len(s.Theta))
+	text := fmt.Sprintf("The largest weights of the estimate θ̂ after %s updates, of %d", grouped(s.Learned), len(s.Theta))
+	if len(s.Spread) > 0 {
+		text += ", with the spread of the members, one standard deviation"
+	}
+	return out, text + "."
 }
 
 const maxConfigText = 16 << 10

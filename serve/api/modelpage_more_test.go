@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"troupe/serve"
 )
 
 // The search finds decisions by a part of the action, by the end of an event id and by state, among those that were
@@ -187,4 +190,45 @@ func TestFirstCandidate(t *testing.T) {
 	if words := strings.Join(baselineText(es, outside), " "); !strings.Contains(words, "would have earned 3") || !strings.Contains(words, "not certain") {
 		t.Error(words)
 	}
+}
+
+// A model that learns a schema from requests: the page, GET, metrics and the history of the configuration say how far it is.
+func TestLearningPage(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	if a := e.do("POST", "/v1/models", `{"id": "news", "features": {"learn": {"after": 20}}}`); a.status != 201 {
+		t.Fatal(a.body)
+	}
+	e.do("POST", "/v1/models", `{"id": "bad", "features": {"learn": {"after": 2}}}`).want(t, "refused", 422, "features.learn.after", "20 to 20000")
+	play := func(n int) {
+		for k := range n {
+			a := e.do("POST", "/v1/models/news:decide", fmt.Sprintf(`{"context": {"x": %d, "same": "<b>"}, "actions": [{"id": "a"}, {"id": "b"}]}`, k%9))
+			e.do("POST", "/v1/events/"+field[string](t, a, "event_id")+":reward", fmt.Sprintf(`{"value": %g}`, 0.1+0.1*float64(k%9))).want(t, "reward", 200)
+		}
+	}
+	play(5)
+	e.do("GET", "/models/news", "").want(t, "collecting", 200, "A schema is learned from requests: 5 of the 20 rewards that are needed have come", "5 requests were kept in the log",
+		"&#34;x&#34;: 4") // the newest request stands in the form
+	e.do("GET", "/metrics", "").want(t, "collecting", 200, `troupe_model_learning_rewards{model="news"} 5`, `troupe_model_learning_next{model="news"} 20`, `troupe_model_schema_learned{model="news"} 0`)
+	for have, n := 5, 15; ; have, n = 20, 20 {
+		play(n)
+		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+			l := field[serve.LearningView](t, e.do("GET", "/v1/models/news", ""), "learning")
+			if len(l.Tries) > 0 && len(l.Tries)*20 >= have {
+				break
+			}
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("after a minute: %+v", l)
+			}
+		}
+		l := field[serve.LearningView](t, e.do("GET", "/v1/models/news", ""), "learning")
+		if l.Phase == "learned" {
+			break
+		}
+		if len(l.Tries) > 1 {
+			t.Fatalf("the learned model did not take over: %+v", l.Tries)
+		}
+	}
+	e.do("GET", "/models/news", "").want(t, "learned", 200, "A schema was learned from requests, and its model decides since log entry", "it took over: its mean squared one-step error", "is below that of the hashed model",
+		">adopt<", "the server", "Why the schema is as it is", "context.same: left out: all", "the learned schema does not have all of the requests", " ± ")
+	e.do("GET", "/metrics", "").want(t, "learned", 200, `troupe_model_schema_learned{model="news"} 1`, `troupe_model_learned_error{model="news"}`, `troupe_model_hashed_error{model="news"}`)
 }
