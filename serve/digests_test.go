@@ -24,9 +24,14 @@ func teach(t *testing.T, at, other *Server, i int) {
 	}
 }
 
-// plant lets a node learn what is in no record.
+// plant lets a node learn what is in no record. The model must be taught first: until then its policy is laid aside.
 func plant(t *testing.T, s *Server) {
 	t.Helper()
+	eventually(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.fold.Named("news").Awake()
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.fold.Named("news")
@@ -73,6 +78,7 @@ func TestDigests(t *testing.T) {
 	if odd, err = openNode(t, m, 2, &nodeClock{}, withFiles); err != nil || odd.Health().Recovery.Snapshot == 0 {
 		t.Fatalf("%+v, error %v", odd.Health().Recovery, err)
 	}
+	teach(t, nodes[0], nodes[1], 3)
 	plant(t, odd)
 	teach(t, nodes[1], nodes[0], 2)
 	eventually(func() bool { return odd.Health().Cluster.Digest == "differs" })
@@ -122,6 +128,7 @@ func TestDigestsWithoutMajority(t *testing.T) {
 	if err := nodes[2].Close(ctx); err != nil {
 		t.Fatal(err)
 	}
+	teach(t, nodes[0], nodes[0], 3)
 	plant(t, nodes[1])
 	teach(t, nodes[0], nodes[0], 1)
 	for _, s := range nodes[:2] {

@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 
 	"troupe/bandit"
+	"troupe/internal/linalg"
 	"troupe/internal/lockstep"
 	"troupe/rng"
 )
@@ -40,23 +41,65 @@ func (o *Options) memory() float64 {
 }
 
 // forecast estimates the bytes that policy p on environment e takes in dimension d ≥ largeDim from what it
-// takes in dimensions 512 and 1024. It is 0 for a policy that is not built in those.
-func (r *runner) forecast(world bandit.Environment, e, p int, key rng.Key) float64 {
+// takes in dimensions 512 and 1024, with actions that have a share of the coordinates. It is 0 for a policy that is not built in those.
+func (r *runner) forecast(world bandit.Environment, e, p int, share float64, key rng.Key) float64 {
 	problem := r.problem(world, e, key)
 	d := float64(problem.Dim)
-	var took [2]float64
-	for i := range took {
-		problem.Dim = 512 << i
-		before := allocated()
-		if _, err := r.x.Policies[p].Options.New(problem); err != nil {
-			return 0
+	took := [2]float64{math.Inf(1), math.Inf(1)}
+	for range 3 { // the least of three: other goroutines allocate too
+		for i := range took {
+			problem.Dim = 512 << i
+			x := make([]float64, problem.Dim)
+			for j := range max(1, int(share*float64(problem.Dim))) {
+				x[j] = 1 / float64(problem.Dim)
+			}
+			before := allocated()
+			pol, err := r.x.Policies[p].Options.New(problem)
+			if err != nil {
+				return 0
+			}
+			took[i] = min(took[i], allocated()-before+learned(pol, bandit.Action{X: x, Index: bandit.NoIndex}, key))
 		}
-		took[i] = allocated() - before
 	}
 	// took = a·dim² + b·dim through both points, without negative parts.
 	const one, two = 512.0, 1024.0
 	a := max(0, (float64(took[1]/two)-float64(took[0]/one))/(two-one))
 	return float64(a*d*d) + float64(max(0, float64(took[1]/two)-float64(a*two))*d)
+}
+
+// learned returns about how many bytes a new policy will take for what it learns from actions like a. A ridge state keeps the blocks of V
+// that actions have touched, so an action that has a share of the coordinates stands for as many like it as fill them. It is 0 for policies
+// that do not learn from a; it changes pol.
+func learned(pol bandit.Policy, a bandit.Action, key rng.Key) float64 {
+	wide := support(a.X)
+	if wide == 0 {
+		return 0
+	}
+	before := allocated()
+	if err := pol.Update(a, 0, key.Stream(rng.Perturb).Round(1)); err != nil {
+		return 0
+	}
+	return (allocated() - before) * float64(len(a.X)) / float64(wide)
+}
+
+// support returns the length of the shortest stretch of x outside which all numbers are 0.
+func support(x []float64) int {
+	from, to := linalg.Support(x)
+	return to - from
+}
+
+// share returns the largest share of the coordinates that the first actions of a set have, 1 where they are not listed.
+func share(set bandit.ActionSet) float64 {
+	list, ok := set.(bandit.Finite)
+	if !ok || list.Len() == 0 {
+		return 1
+	}
+	most := 0.0
+	for i := range min(list.Len(), 64) {
+		x := list.At(i)
+		most = max(most, float64(support(x))/float64(len(x)))
+	}
+	return most
 }
 
 // tooLarge refuses a cell of so many bytes.
@@ -110,9 +153,8 @@ func (r *runner) fits() error {
 	return nil
 }
 
-// measure notes what a cell took of the table at path that was begun when so many bytes had been allocated.
-func (r *runner) measure(path, who string, before float64, together bool) {
-	took := allocated() - before
+// measure notes that a cell of the table at path takes so many bytes.
+func (r *runner) measure(path, who string, took float64, together bool) {
 	if took > largeCell {
 		runtime.GC() // the next one needs the room
 	}

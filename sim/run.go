@@ -286,7 +286,7 @@ func (r *runner) rehearse() error {
 			pc := &x.Policies[p]
 			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
 			if facts.dim >= largeDim {
-				if needs, limit := r.forecast(world, e, p, key), r.o.memory(); needs > limit {
+				if needs, limit := r.forecast(world, e, p, share(set), key), r.o.memory(); needs > limit {
 					return x.blame(pc.path, where, tooLarge("it", facts.dim, needs, limit))
 				}
 			}
@@ -310,12 +310,13 @@ func (r *runner) rehearse() error {
 			together := c.Late == nil && r.able(world, pol, key)
 			r.together = append(r.together, together)
 			r.stuck = append(r.stuck, r.resumable(e, world, pol))
-			r.measure(pc.path, where, before, together)
+			took := allocated() - before
 			if notes := x.newDiary(world, set, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
 				}
 			}
+			r.measure(pc.path, where, took+learned(pol, a, key), together)
 		}
 	}
 	for _, name := range x.Record {

@@ -107,7 +107,9 @@ func (w *wire) clicks(seed uint64, T int) (all, second float64) {
 			dev[d][a] = r.NormFloat64() * 0.4
 		}
 	}
-	prob := func(c, d, a int) float64 { return 1 / (1 + math.Exp(-(math.Log(0.03/0.97) + act[a] + city[c][a] + dev[d][a]))) }
+	prob := func(c, d, a int) float64 {
+		return 1 / (1 + math.Exp(-(math.Log(0.03/0.97) + act[a] + city[c][a] + dev[d][a])))
+	}
 	name := fmt.Sprint("clicks", seed)
 	w.post("/v1/models", map[string]any{"id": name}, nil)
 	actions := make(list, K)
