@@ -78,7 +78,7 @@ finished is reported. Exit code 1 when a call failed.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.stream.data == "" {
-				for _, name := range []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test"} {
+				for _, name := range []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test", "learn"} {
 					if cmd.Flags().Changed(name) {
 						return fmt.Errorf("--%s goes with --data FILE", name)
 					}
@@ -115,6 +115,7 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
 	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
 	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
+	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it does not")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 	return c
 }

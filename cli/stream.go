@@ -28,6 +28,7 @@ type streamFlags struct {
 	scale   float64
 	window  time.Duration
 	smoke   bool
+	learn   int
 }
 
 func (s *streamFlags) check() error {
@@ -40,6 +41,8 @@ func (s *streamFlags) check() error {
 		return fmt.Errorf("--useless %d: expected 0 to 100", s.useless)
 	case !(math.Abs(s.scale) <= 1e6) || s.scale == 0:
 		return fmt.Errorf("--scale %v: expected a number that is not 0, at most 1e6", s.scale)
+	case s.learn < 0:
+		return fmt.Errorf("--learn %d: expected a number of rewards, or 0 for none", s.learn)
 	case s.window < 0 || s.clicks && s.window == 0:
 		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is over, such as 2s", s.window)
 	}
@@ -106,6 +109,9 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 	config := map[string]any{"id": f.model}
 	if s.window > 0 {
 		config["reward"] = map[string]any{"window": s.window.String()}
+	}
+	if s.learn > 0 {
+		config["features"] = map[string]any{"learn": map[string]any{"after": s.learn}}
 	}
 	if err := c.CreateModel(ctx, config); err != nil {
 		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", f.model, err)
@@ -195,9 +201,24 @@ func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t
 func warnStream(out io.Writer, model json.RawMessage) error {
 	var m struct {
 		Warnings []string `json:"warnings"`
+		Learning struct {
+			Tries []struct {
+				Seq      uint64 `json:"seq"`
+				Dim      int    `json:"dim"`
+				TookOver bool   `json:"took_over"`
+				Why      string `json:"why"`
+			} `json:"tries"`
+		} `json:"learning"`
 	}
 	if err := json.Unmarshal(model, &m); err != nil {
 		return err
+	}
+	for _, t := range m.Learning.Tries {
+		what := "did not take over"
+		if t.TookOver {
+			what = "took over"
+		}
+		fmt.Fprintf(out, "entry %d: a learned schema of %d coordinates %s: %s\n", t.Seq, t.Dim, what, t.Why)
 	}
 	for _, w := range m.Warnings {
 		fmt.Fprintln(out, "warning:", w)
