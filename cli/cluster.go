@@ -28,7 +28,7 @@ import (
 func clusterCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cluster",
-		Short: "Several servers with one log: files, state, planned stops",
+		Short: "Several servers with one log: files, state, planned stops, copies",
 		Long: `Three or five servers share one log. Any of them decides and takes rewards; when a machine is gone
 the others go on after some seconds, and nothing that was answered is lost. docs/guide/cluster.md
 has the way.`,
@@ -38,13 +38,13 @@ has the way.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand())
+	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
 func clusterInitCommand() *cobra.Command {
 	var nodes []string
-	var out string
+	var out, from string
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Make the files of a new cluster, a folder for each node",
@@ -63,12 +63,15 @@ nodes, CALLERPORT for callers.`,
 			if err != nil {
 				return misuse(err)
 			}
-			cluster, err := makeCluster(out, list)
+			cluster, err := makeCluster(out, list, from)
 			if err != nil {
 				return misuse(err)
 			}
 			w := cmd.OutOrStdout()
 			fmt.Fprintf(w, "%s: %d nodes in %s\n", cluster.Cluster, len(list), out)
+			if from != "" {
+				fmt.Fprintf(w, "on %s, at last: troupe cluster import %s --cluster %s --data DIR\n", list[0].Name, from, filepath.Join(out, list[0].Name, clusterFile))
+			}
 			for _, n := range list {
 				fmt.Fprintf(w, "on %s: troupe serve --cluster %s --data DIR\n", n.Name, filepath.Join(out, n.Name, clusterFile))
 			}
@@ -77,6 +80,7 @@ nodes, CALLERPORT for callers.`,
 	}
 	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three or five, separated by commas")
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
+	c.Flags().StringVar(&from, "import", "", "data directory of a single machine: the cluster has its keys, and waits for troupe cluster import")
 	return c
 }
 
@@ -120,24 +124,14 @@ func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error
 
 // open starts the node and waits until the cluster has a log.
 func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
-	tls, err := c.config.tls()
-	if err != nil {
-		return err
-	}
-	says := func(format string, a ...any) { c.logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
-	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
-		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
-		Routes: c.config.addresses(), TLS: tls, Logf: says,
-	})
-	if err != nil {
+	if err := c.start(ctx); err != nil {
 		return err
 	}
 	waiting, stop := context.WithCancel(ctx)
 	var told sync.WaitGroup
 	told.Go(func() { c.wait(waiting) })
-	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), eventlog.StreamOptions{
-		Replicas: len(c.config.Nodes), Create: c.node.Fresh(), MaxBytes: c.flags.maxLog, Node: c.node, Logf: says,
-	})
+	var err error
+	c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions())
 	stop()
 	told.Wait()
 	if err == nil {
@@ -145,6 +139,34 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	}
 	o.Log, o.Keys = c.stream, c.keys
 	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names()}
+	if err == nil {
+		o.Cluster.Imported = c.stream.Imported()
+	}
+	return err
+}
+
+func (c *clusterServer) says(format string, a ...any) {
+	c.logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
+}
+
+func (c *clusterServer) streamOptions() eventlog.StreamOptions {
+	await := c.config.Import != ""
+	return eventlog.StreamOptions{
+		Replicas: len(c.config.Nodes), Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog,
+		Node: c.node, Logf: c.says,
+	}
+}
+
+// start starts the node.
+func (c *clusterServer) start(ctx context.Context) error {
+	tls, err := c.config.tls()
+	if err != nil {
+		return err
+	}
+	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
+		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
+		Routes: c.config.addresses(), TLS: tls, Logf: c.says,
+	})
 	return err
 }
 
@@ -162,6 +184,9 @@ func (c *clusterServer) wait(ctx context.Context) {
 		here := c.node.Peers()
 		missing := slices.DeleteFunc(c.config.names(), func(n string) bool { return n == c.config.Node || slices.Contains(here, n) })
 		what := "an election"
+		if c.config.Import != "" && c.node.Fresh() {
+			what = "the end of troupe cluster import"
+		}
 		if len(missing) > 0 {
 			what = strings.Join(missing, ", ")
 		}

@@ -58,7 +58,7 @@ type realCluster struct {
 	plain sync.RWMutex // held by a call without a key
 }
 
-func newRealCluster(t *testing.T) *realCluster {
+func newRealCluster(t *testing.T, init ...string) *realCluster {
 	t.Helper()
 	c := &realCluster{
 		t: t, dir: t.TempDir(), ports: freePorts(t, 6), names: []string{"a", "b", "c"}, procs: make([]*exec.Cmd, 3), up: make([]atomic.Bool, 3),
@@ -70,7 +70,7 @@ func newRealCluster(t *testing.T) *realCluster {
 		c.logs = append(c.logs, &logBuffer{})
 	}
 	var out bytes.Buffer
-	if code := command(t.Context(), []string{"cluster", "init", "--nodes", strings.Join(nodes, ","), "--out", filepath.Join(c.dir, "cluster")}, &out, &out); code != 0 {
+	if code := command(t.Context(), append([]string{"cluster", "init", "--nodes", strings.Join(nodes, ","), "--out", filepath.Join(c.dir, "cluster")}, init...), &out, &out); code != 0 {
 		t.Fatalf("init: %s", &out)
 	}
 	t.Cleanup(func() {

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/spec"
 )
@@ -44,6 +45,7 @@ type clusterConfig struct {
 	file    string
 	Node    string // of this folder
 	Cluster string
+	Import  string // id of the log of a single machine that the cluster goes on with, empty for none
 	Nodes   []clusterNode
 }
 
@@ -132,6 +134,9 @@ func parseNodes(list []string) ([]clusterNode, error) {
 func (c *clusterConfig) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made by troupe cluster init. Only the first line differs between the nodes.\nnode = %q\ncluster = %q\n", c.Node, c.Cluster)
+	if c.Import != "" {
+		fmt.Fprintf(&b, "import = %q # the nodes wait for troupe cluster import of this log\n", c.Import)
+	}
 	for _, n := range c.Nodes {
 		fmt.Fprintf(&b, "\n[[nodes]]\nname = %q\naddress = %q # where the other nodes reach it\nurl = %q     # where callers reach it\n", n.Name, n.Address, n.URL)
 	}
@@ -170,6 +175,12 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 			} else {
 				c.Cluster = text
 			}
+		case "import":
+			var id eventlog.ID
+			if !isText || id.UnmarshalText([]byte(text)) != nil || id == 0 {
+				return nil, spec.Errorf(name, "is %s, expected the id of a log, 16 hexadecimal digits", spec.Show(v))
+			}
+			c.Import = text
 		case "nodes":
 			list, ok := v.([]any)
 			if !ok {
@@ -188,7 +199,7 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 				c.Nodes = append(c.Nodes, n)
 			}
 		default:
-			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name, []string{"node", "cluster", "nodes"}))
+			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name, []string{"node", "cluster", "import", "nodes"}))
 		}
 	}
 	if c.Node == "" || c.Cluster == "" {
@@ -274,8 +285,9 @@ func (c *clusterConfig) tls() (*tls.Config, error) {
 // certificateYears is how long the certificates of init are valid.
 const certificateYears = 10
 
-// makeCluster writes the folders of all nodes. out must be empty or not there.
-func makeCluster(out string, nodes []clusterNode) (*clusterConfig, error) {
+// makeCluster writes the folders of all nodes. out must be empty or not there. from, if not empty, is the data directory
+// of a single machine whose log is to be imported.
+func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, error) {
 	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
 		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -284,11 +296,18 @@ func makeCluster(out string, nodes []clusterNode) (*clusterConfig, error) {
 	var b [4]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program first
 	c := &clusterConfig{Cluster: "troupe-" + hex.EncodeToString(b[:]), Nodes: nodes}
-	authority, authorityKey, ca, err := signCertificate(c.Cluster, "", nil, nil)
+	keys, err := serve.NewKeys()
+	if from != "" {
+		var id eventlog.ID
+		if id, _, err = importSource(from); err == nil {
+			c.Import = id.String()
+			keys, err = os.ReadFile(filepath.Join(from, serve.KeyFile))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	keys, err := serve.NewKeys()
+	authority, authorityKey, ca, err := signCertificate(c.Cluster, "", nil, nil)
 	if err != nil {
 		return nil, err
 	}

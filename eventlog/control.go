@@ -27,7 +27,7 @@ const (
 
 	Import  // a model that starts from a state, which follows in Pieces; it is there with the last one
 	Trim    // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
-	Members // the log is a cluster's, whose nodes are in Data: names, one a line
+	Members // the log is a cluster's, whose nodes are in Data: names, one a line; it replaces those that Digest names, by none where Data is empty
 	Adopt   // the model takes over what it measured; Data says what, in the model's own form
 )
 
@@ -87,7 +87,7 @@ func (r *Control) checkNew() error {
 		return fmt.Errorf("control: %v with base = %d, which belongs to configure: %w", r.Act, r.Base, ErrMalformed)
 	case r.Act == Trim && (len(r.Data) != sha256.Size || r.AtSeq == 0):
 		return fmt.Errorf("control: trim to entry %d with %d bytes of data, want an entry and a SHA-256: %w", r.AtSeq, len(r.Data), ErrMalformed)
-	case r.Act == Members:
+	case r.Act == Members && (has || r.Digest == 0):
 		return checkMembers(r.Data)
 	case r.Act == Adopt && !has:
 		return fmt.Errorf("control: adopt without data: %w", ErrMalformed)

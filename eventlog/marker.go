@@ -25,6 +25,21 @@ func (m marker) text() string {
 	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
 }
 
+// LogID returns the id of the log in a directory, without reading the log.
+func LogID(dir string) (ID, error) {
+	text, err := os.ReadFile(filepath.Join(dir, markerFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("%s: %w", dir, ErrNoLog)
+	} else if err != nil {
+		return 0, err
+	}
+	m, err := parseMarker(string(text))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(dir, markerFile), err)
+	}
+	return m.ID, nil
+}
+
 func parseMarker(text string) (m marker, err error) {
 	for line := range strings.Lines(text) {
 		switch key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); key {

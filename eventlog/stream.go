@@ -29,6 +29,8 @@ type StreamOptions struct {
 	Create bool
 	// Node is the server of the connection when it is embedded in this process, nil otherwise; see HandOver.
 	Node *Node
+	// Await lets OpenStream wait for a log that an ImportLog makes.
+	Await bool
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
 }
@@ -44,6 +46,8 @@ type Stream struct {
 	js      jetstream.JetStream
 	opt     StreamOptions
 	streams []jetstream.Stream
+
+	imported uint64 // see Imported
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -95,20 +99,25 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := l.js.Stream(tctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			if !l.opt.Create {
+			if !l.opt.Create && !l.opt.Await {
 				cancel()
 				return nil, fmt.Errorf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one", want.Name)
 			}
-			if s, err = l.js.CreateStream(tctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			if l.opt.Await {
+				err = errImporting
+			} else if s, err = l.js.CreateStream(tctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				s, err = l.js.Stream(tctx, want.Name) // another node was first
 			}
 		}
 		cancel()
 		if err == nil {
-			if d := configDiff(want, s.CachedInfo().Config); d != "" {
+			cfg := s.CachedInfo().Config
+			if d := configDiff(want, cfg); d != "" {
 				return nil, fmt.Errorf("the stream's settings are not ours: %s", d)
 			}
-			return s, nil
+			if l.imported, err = imported(cfg); err == nil {
+				return s, nil
+			}
 		}
 		if !pause(ctx, wait) {
 			return nil, fmt.Errorf("%w: %v", ctx.Err(), err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/fold"
 )
 
 // Cluster makes a server one of several that share a log. Each decides, takes rewards and folds the whole log; what
@@ -21,6 +22,8 @@ import (
 type Cluster struct {
 	Node  string   // name of this node
 	Nodes []string // names of all nodes, in one order everywhere
+	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
+	Imported uint64
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
 	Every time.Duration
@@ -81,17 +84,36 @@ func fingerprint(k eventlog.IDKeys) eventlog.ID {
 // fits returns why this node may not go on with the log, nil when it may.
 func (s *Server) fits() error {
 	n := s.nodes
-	var names []string
-	for _, x := range s.fold.Nodes() {
-		names = append(names, x.Name)
-	}
+	names, old := s.namesOfLog()
 	switch keys := s.fold.KeysOfNodes(); {
+	case old:
+		return nil
 	case names != nil && !slices.Equal(names, n.Nodes):
 		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
 	case keys != 0 && keys != n.print:
 		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every node the same keys.json", n.print, keys)
 	}
 	return nil
+}
+
+// namesOfLog returns the nodes that the log knows, and whether they are those of an imported log, which ours replace.
+func (s *Server) namesOfLog() (names []string, old bool) {
+	newest := uint64(0)
+	for _, x := range s.fold.Nodes() {
+		names, newest = append(names, x.Name), max(newest, x.Seq)
+	}
+	return names, names != nil && s.nodes != nil && newest <= s.nodes.Imported && !slices.Equal(names, s.nodes.Nodes)
+}
+
+// leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their clock,
+// end here.
+func (s *Server) leave(ctx context.Context, names []string) {
+	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
+	if _, err := s.append(ctx, r); err != nil {
+		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error", err.Error())
+		return
+	}
+	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
 }
 
 // appliedHead is the head that the committer's batches name.
@@ -322,12 +344,16 @@ var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may b
 func (s *Server) checkpoint() error {
 	n := s.nodes
 	s.mu.RLock()
-	first := s.fold.Nodes() == nil
+	names, old := s.namesOfLog()
 	s.mu.RUnlock()
 	now, applied := s.opt.Now().UnixNano(), s.progress.applied.Load()
 	var records []eventlog.Record
-	if first {
-		records = append(records, &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now})
+	if names == nil || old {
+		m := &eventlog.Control{Act: eventlog.Members, Data: []byte(strings.Join(n.Nodes, "\n")), Time: now}
+		if old {
+			m.Digest = fold.NamesDigest(names)
+		}
+		records = append(records, m)
 	}
 	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print}
 	c.Seq, c.Combined = n.state()

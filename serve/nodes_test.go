@@ -435,3 +435,58 @@ func TestOtherCluster(t *testing.T) {
 	}
 	agree(t, nodes...)
 }
+
+// TestOtherMembers: the log of a cluster that was exported goes on at a single machine, whose clock closes windows, and,
+// imported, at a cluster with other nodes; without an import these do not start.
+func TestOtherMembers(t *testing.T) {
+	ctx := t.Context()
+	m, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3, func(c *ModelConfig) { c.Reward.Window = Duration(time.Hour) }), "test"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range nodes {
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	others := func(imported uint64) func(*Options) {
+		return func(o *Options) {
+			o.Cluster.Node, o.Cluster.Nodes, o.Cluster.Imported = "x", []string{"x"}, imported
+		}
+	}
+	if s, err := openNode(t, m, 0, &nodeClock{}, others(0)); err == nil {
+		t.Error("another cluster goes on with the log")
+		_ = s.Close(ctx)
+	}
+	end := must(m.Info(ctx, 0)).Last
+	s, err := openNode(t, m, 0, &nodeClock{}, others(end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(func() bool { h := s.Health(); return h.Ready && len(h.Cluster.Nodes) == 1 && h.Cluster.Nodes[0].Live })
+	if got, err := s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: 1}); err != nil || got.Status != Accepted {
+		t.Errorf("%+v, %v", got, err)
+	}
+	again, err := s.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	clock := &nodeClock{}
+	clock.off.Store(int64(2 * time.Hour))
+	one, err := Open(ctx, Options{Log: m, Keys: testKeys, Now: clock.now, ExpireEvery: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close(context.Background())
+	eventually(func() bool { v, err := one.Event(ctx, again.EventID); return err == nil && v.Status == "closed" })
+	if one.fold.Nodes() != nil {
+		t.Error("the log is still a cluster's")
+	}
+}

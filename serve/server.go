@@ -169,6 +169,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.committer, err = eventlog.NewCommitter(s.log, c); err != nil {
 		return nil, err
 	}
+	names, _ := s.namesOfLog()
 	s.fold.Defer()
 	s.workers.Go(s.apply)
 	if s.lawful {
@@ -176,6 +177,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	if raise {
 		s.raiseLog(ctx, c.Version)
+	}
+	if s.nodes == nil && names != nil && !o.KeepLogVersion {
+		s.leave(ctx, names)
 	}
 	if s.nodes != nil {
 		s.nodes.contact.Store(int64(time.Since(s.nodes.opened)))

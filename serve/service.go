@@ -84,6 +84,9 @@ type Service interface {
 	// of it until the end of the log.
 	Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error)
 
+	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
+	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
+
 	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
 	// way are answered when it returns. Conflict on a single machine.
 	Drain(ctx context.Context) error

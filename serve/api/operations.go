@@ -140,6 +140,12 @@ func (a *API) operations() []op {
 			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this one is. " +
 				"409 on a single machine.",
 			route: on(a.drain)},
+		{id: "exportEntries", method: "GET", path: "/v1/log/entries", scope: Admin,
+			summary: "Read the log as it is stored",
+			doc: "Entries from one on, up to what this node has applied, a few megabytes: for each its sequence (8 bytes), its length (4 bytes), " +
+				"both little-endian, and its bytes (docs/reference/eventlog.md). Ask again behind the last one until Log-Applied is reached. troupe cluster " +
+				"export does that, and checks and stores what it gets.",
+			route: on(a.exportEntries)},
 		// What is recorded.
 		{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read,
 			summary: "Read what is recorded of a decision",

@@ -376,7 +376,7 @@ type (
 
 // docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
 func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
-	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"cluster", "Cluster", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
+	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
 	for _, path := range sortedKeys(doc.Paths) {
 		item := doc.Paths[path]
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {

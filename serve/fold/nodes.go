@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -48,14 +50,28 @@ func (f *Fold) KeysOfNodes() eventlog.ID {
 // Clock returns the time of the log, ns since 1970: the latest of a batch, in a cluster the median of the nodes'.
 func (f *Fold) Clock() int64 { return f.clock }
 
-// members makes the log that of a cluster. The first record counts.
+// NamesDigest names a list of nodes, for the record that replaces it.
+func NamesDigest(names []string) eventlog.ID {
+	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
+	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1
+}
+
+// members makes the log that of a cluster. The first record counts, and then one that names the list which it replaces: the
+// log has become that of another cluster, or with an empty list of a single machine.
 func (f *Fold) members(r *eventlog.Control) Outcome {
 	names := strings.Split(string(r.Data), "\n")
-	if f.nodes != nil {
-		if slices.EqualFunc(f.nodes.list, names, func(n Node, name string) bool { return n.Name == name }) {
-			return Duplicate
-		}
+	var old []string
+	for _, n := range f.Nodes() {
+		old = append(old, n.Name)
+	}
+	switch {
+	case f.nodes != nil && slices.Equal(old, names):
+		return Duplicate
+	case f.nodes != nil && r.Digest != NamesDigest(old), f.nodes == nil && r.Digest != 0:
 		return Conflict
+	case len(r.Data) == 0:
+		f.nodes = nil
+		return Accepted
 	}
 	f.nodes = &nodes{}
 	for _, name := range names {

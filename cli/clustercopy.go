@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"troupe/eventlog"
+	"troupe/serve"
+	"troupe/serve/fold"
+	"troupe/spec"
+)
+
+// copyPatience is how long an export waits for a node that answers.
+const copyPatience = 2 * time.Minute
+
+func clusterExportCommand() *cobra.Command {
+	var file, node, data string
+	c := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Copy the cluster's log into the data directory of a single machine: a backup, or the way back",
+		Long: `Makes DIR, a data directory with every entry of the log and with keys.json: troupe log reads it, troupe
+serve --data DIR goes on with it, and troupe cluster import makes a cluster of it. The entries come
+from a running node, or with --data from the directory of a node that is stopped, which may miss the
+newest ones. What is interrupted goes on with the same command. Every entry is checked, and the result
+once more. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
+		Example: `  troupe cluster export backup --cluster cluster/a.example/cluster.toml
+  troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := readClusterFlag(file)
+			if err != nil {
+				return err
+			}
+			if node != "" && config.named(node) == nil {
+				return misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node, strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
+			}
+			if node != "" && data != "" {
+				return misuse(errors.New("--node does not go with --data"))
+			}
+			return config.export(cmd.Context(), cmd.OutOrStdout(), args[0], node, data)
+		},
+	}
+	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	c.Flags().StringVar(&node, "node", "", "name of the node to read from; without it one that is ready")
+	c.Flags().StringVar(&data, "data", "", "read the data directory of a node that is stopped")
+	return c
+}
+
+// export makes a data directory of what a node has.
+func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data string) error {
+	keys, err := os.ReadFile(filepath.Join(c.folder(), serve.KeyFile))
+	if err != nil {
+		return misuse(err)
+	}
+	from := &entrySource{config: c, node: node, key: os.Getenv("TROUPE_KEY")}
+	first := uint64(1)
+	if data == "" {
+		if first, err = from.begin(ctx); err != nil {
+			return err
+		}
+	} else if r, err := eventlog.CheckReplica(filepath.Join(data, "log"), nil); err != nil {
+		return misuse(err)
+	} else if first = r.First; len(r.Damage) > 0 {
+		return fmt.Errorf("the replica in %s is damaged: %v: export from another node", data, r.Damage[0])
+	} else if r.Last < r.First {
+		return misuse(fmt.Errorf("the replica in %s has no entries", data))
+	}
+	if first > 1 {
+		return fmt.Errorf("the log was trimmed and begins with entry %d", first)
+	}
+	b, err := eventlog.OpenBuilder(ctx, filepath.Join(dir, "log"), first)
+	if err != nil {
+		return openError(dir, err)
+	}
+	defer b.Close()
+	begun := b.Last()
+	if data == "" {
+		err = from.copy(ctx, b)
+	} else {
+		_, err = eventlog.CheckReplica(filepath.Join(data, "log"), func(e eventlog.Entry) error {
+			switch {
+			case e.Seq < begun:
+				return nil
+			case e.Seq == begun && begun >= first:
+				return sameEntry(ctx, b, e)
+			}
+			return b.Add(ctx, e)
+		})
+	}
+	if err == nil {
+		err = fold.WriteDurable(dir, serve.KeyFile, keys)
+	}
+	if err == nil {
+		err = b.Finish(ctx)
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	r, err := eventlog.Verify(filepath.Join(dir, "log"))
+	if err == nil && !r.OK() {
+		err = &eventlog.DamagedError{Report: r}
+	}
+	if err != nil {
+		return err
+	}
+	s := r.Shards[0]
+	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First, s.Last, grouped(int64(s.Events)), dir)
+	return err
+}
+
+// sameEntry refuses to go on behind an entry that is not the last one of what is there.
+func sameEntry(ctx context.Context, b *eventlog.Builder, e eventlog.Entry) error {
+	if !b.Has(ctx, e) {
+		return fmt.Errorf("entry %d of the export that was interrupted is not that of this cluster: remove it, or name another directory", e.Seq)
+	}
+	return nil
+}
+
+// entrySource reads the log of a cluster from nodes that run.
+type entrySource struct {
+	config *clusterConfig
+	node   string // empty: any
+	key    string
+	last   uint64 // end of the log at the beginning
+}
+
+// begin finds a node and returns the first entry.
+func (s *entrySource) begin(ctx context.Context) (first uint64, err error) {
+	_, first, s.last, err = s.page(ctx, 0)
+	if err == nil && s.last == 0 {
+		err = errors.New("the log is empty")
+	}
+	return first, err
+}
+
+// copy adds what b does not have.
+func (s *entrySource) copy(ctx context.Context, b *eventlog.Builder) error {
+	from := b.Last()
+	if from == 0 {
+		from = 1
+	}
+	for b.Last() < s.last {
+		entries, _, _, err := s.page(ctx, from)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			switch {
+			case e.Seq == b.Last():
+				err = sameEntry(ctx, b, e)
+			case e.Seq > b.Last() && e.Seq <= s.last:
+				err = b.Add(ctx, e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		from = b.Last() + 1
+	}
+	return nil
+}
+
+// page asks one node after the other until one answers.
+func (s *entrySource) page(ctx context.Context, from uint64) (entries []eventlog.Entry, first, applied uint64, err error) {
+	for since := time.Now(); ; {
+		for _, n := range s.config.Nodes {
+			if s.node != "" && n.Name != s.node {
+				continue
+			}
+			if entries, first, applied, err = n.entries(ctx, from, s.key); err == nil && (from <= applied || s.last == 0) {
+				return entries, first, applied, nil
+			}
+			if err == nil {
+				err = fmt.Errorf("%s has entries up to %d, entry %d is wanted", n.Name, applied, from)
+			}
+			var refused *refusedError
+			if errors.As(err, &refused) || ctx.Err() != nil {
+				return nil, 0, 0, err
+			}
+		}
+		if time.Since(since) > copyPatience {
+			return nil, 0, 0, err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// refusedError is an answer that another call does not change.
+type refusedError struct{ text string }
+
+func (e *refusedError) Error() string { return e.text }
+
+// entries asks a node for entries.
+func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out []eventlog.Entry, first, applied uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/v1/log/entries?from="+strconv.FormatUint(from, 10), nil)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if key != "" {
+		r.Header.Set("X-API-Key", key)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(a.Body, 64<<20))
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if a.StatusCode != http.StatusOK {
+		text := fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(b)))
+		if a.StatusCode/100 == 4 && a.StatusCode != http.StatusTooManyRequests {
+			return nil, 0, 0, &refusedError{text}
+		}
+		return nil, 0, 0, errors.New(text)
+	}
+	first, err1 := strconv.ParseUint(a.Header.Get("Log-First"), 10, 64)
+	applied, err2 := strconv.ParseUint(a.Header.Get("Log-Applied"), 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, 0, 0, fmt.Errorf("%s: %w", n.Name, err)
+	}
+	for len(b) > 0 {
+		if len(b) < 12 || len(b)-12 < int(binary.LittleEndian.Uint32(b[8:])) {
+			return nil, 0, 0, fmt.Errorf("%s: an answer that breaks off", n.Name)
+		}
+		size := int(binary.LittleEndian.Uint32(b[8:]))
+		out = append(out, eventlog.Entry{Seq: binary.LittleEndian.Uint64(b), Data: b[12 : 12+size]})
+		b = b[12+size:]
+	}
+	return out, first, applied, nil
+}
+
+func clusterImportCommand() *cobra.Command {
+	f := serveFlags{}
+	c := &cobra.Command{
+		Use:   "import DIR",
+		Short: "Make the log of a new cluster from the data directory of a single machine",
+		Long: `Copies every entry of the log in DIR into the log of a cluster that has none, with its sequence: event ids
+stay good, and rewards for decisions made before count. The server of DIR must be stopped, and DIR is not
+changed. The cluster is one of troupe cluster init --import DIR. The command is the node while it runs;
+start the other nodes with troupe serve before it, and this one after it. What is interrupted
+goes on with the same command.`,
+		Example: `  troupe cluster init --nodes a.example,b.example,c.example --import troupe-data --out cluster
+  troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.cluster == "" {
+				f.cluster = os.Getenv("TROUPE_CLUSTER")
+			}
+			if f.cluster == "" {
+				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set TROUPE_CLUSTER"))
+			}
+			return importCluster(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f)
+		},
+	}
+	c.Flags().StringVar(&f.cluster, "cluster", "", "cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
+	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node, empty or of an import that was interrupted")
+	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
+	return c
+}
+
+// importSource returns the id of the log in a data directory and its keys.
+func importSource(dir string) (id eventlog.ID, keys eventlog.IDKeys, err error) {
+	if id, err = eventlog.LogID(logDir(dir)); err == nil {
+		keys, err = serve.ReadKeys(dir)
+	}
+	return id, keys, err
+}
+
+func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serveFlags) (err error) {
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	id, keys, err := importSource(dir)
+	if err != nil {
+		return misuse(err)
+	}
+	c, err := newClusterServer(f, logger)
+	if err != nil {
+		return misuse(err)
+	}
+	switch {
+	case c.config.Import == "":
+		return misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s", f.cluster, dir))
+	case c.config.Import != id.String():
+		return misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir, id))
+	case !reflect.DeepEqual(c.keys, keys):
+		return misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised", c.config.folder(), dir))
+	}
+	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
+	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Logf: says})
+	if err != nil {
+		return openError(dir, err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if info, err := source.Info(ctx, 0); err != nil {
+		return err
+	} else if info.First > 1 {
+		return misuse(fmt.Errorf("the log in %s was trimmed and begins with entry %d: only a whole log can be imported yet", dir, info.First))
+	}
+	if err := c.start(ctx); err != nil {
+		return openError(f.data, err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	waiting, stop := context.WithCancel(ctx)
+	go c.wait(waiting)
+	begun := time.Now()
+	info, err := eventlog.ImportLog(ctx, c.node.Conn(), source, c.streamOptions(), func(done, last uint64) {
+		stop()
+		logger.Info("importing", "entry", done, "of", last)
+	})
+	stop()
+	if err != nil {
+		return err
+	}
+	if err := c.node.Joined(); err != nil {
+		return err
+	}
+	if c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions()); err == nil {
+		c.handOver(ctx) // the others go on at once
+	}
+	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of %s, after %.1f s; start this node: troupe serve --cluster %s --data %s\n",
+		info.First, info.Last, dir, c.config.Cluster, time.Since(begun).Seconds(), f.cluster, f.data)
+	return err
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/serve"
+)
+
+// fillSingle makes the data directory of a single machine with n pairs of decisions and rewards, and returns the ids of some
+// decisions without a reward, and the digest of the model news.
+func fillSingle(t *testing.T, dir string, n int) (waiting []string, digest string) {
+	t.Helper()
+	ctx := t.Context()
+	s, err := serve.Open(ctx, serve.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := serve.DefaultConfig("news")
+	config.Reward.Window = serve.Duration(24 * time.Hour)
+	if _, err := s.CreateModel(ctx, config, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for done := 0; done < n; {
+		var requests []serve.DecideRequest
+		for i := range min(25, n-done) {
+			requests = append(requests, serve.DecideRequest{Context: fmt.Appendf(nil, `{"hour": %d}`, (done+i)%24), Actions: []serve.Action{{ID: "x"}, {ID: "y"}, {ID: "z"}}})
+		}
+		items, err := s.DecideBatch(ctx, "news", requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rewards []serve.RewardRequest
+		for i, item := range items {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			if (done+i)%50 == 7 && len(waiting) < 20 {
+				waiting = append(waiting, item.Decision.EventID)
+				continue
+			}
+			rewards = append(rewards, serve.RewardRequest{EventID: item.Decision.EventID, Value: float64((done + i) % 2)})
+		}
+		if _, err := s.RewardBatch(ctx, rewards); err != nil {
+			t.Fatal(err)
+		}
+		done += len(items)
+	}
+	state, err := s.State(ctx, "news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return waiting, state.Digest.String()
+}
+
+// digestOf returns the digest and the number of updates of the model news at a node.
+func (c *realCluster) digestOf(i int) (digest string, learned int) {
+	c.t.Helper()
+	var s struct {
+		Digest  string
+		Learned int
+	}
+	if _, err := c.call(i, "GET", "/v1/models/news/state", nil, &s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s.Digest, s.Learned
+}
+
+// TestClusterCopies: the log of a single machine becomes a cluster's, by an import that is killed on the way, and back. The
+// state is the same each time, rewards for decisions of before count, and all go on.
+func TestClusterCopies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	ctx := t.Context()
+	run := func(want int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if code := command(ctx, args, &out, &out); code != want {
+			t.Fatalf("troupe %s: code %d, want %d:\n%s", strings.Join(args, " "), code, want, &out)
+		}
+		return out.String()
+	}
+	pairs := 2000
+	if os.Getenv("TROUPE_LONG") != "" {
+		pairs = 100_000
+	}
+	one := filepath.Join(t.TempDir(), "one")
+	waiting, digest := fillSingle(t, one, pairs)
+	c := newRealCluster(t, "--import", one)
+	c.start(1)
+	c.start(2)
+	importing := []string{"cluster", "import", one, "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")}
+	p := exec.Command("troupe", importing...)
+	progress := &logBuffer{}
+	p.Stdout, p.Stderr = progress, progress
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	for running := true; running; { // killed in the middle, with many pairs
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(10 * time.Millisecond):
+			if strings.Contains(progress.String(), "msg=importing") {
+				_ = p.Process.Kill()
+			}
+		}
+	}
+	begun := time.Now()
+	text := run(0, importing...)
+	t.Logf("%d pairs, %v after the restart: %s", pairs, time.Since(begun).Round(100*time.Millisecond), text)
+	if text := run(0, importing...); !strings.Contains(text, "are the log of") { // once more is no harm
+		t.Error(text)
+	}
+	c.start(0)
+	c.ready(3)
+	for i := range c.names {
+		if got, _ := c.digestOf(i); got != digest {
+			t.Errorf("node %s has the digest %s, the single machine had %s", c.names[i], got, digest)
+		}
+	}
+	_, before := c.digestOf(1)
+	for i, id := range waiting {
+		var r struct{ Status string }
+		if _, err := c.call(i%3, "POST", "/v1/events/"+id+":reward", map[string]any{"value": 1}, &r); err != nil || r.Status != "accepted" {
+			t.Fatalf("a reward for a decision of before the import: %q, %v", r.Status, err)
+		}
+	}
+	for i := range c.names {
+		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if _, n := c.digestOf(i); n == before+len(waiting) {
+				break
+			} else if time.Since(since) > time.Minute {
+				t.Fatalf("node %s has learned %d, want %d", c.names[i], n, before+len(waiting))
+			}
+		}
+	}
+	digest, _ = c.digestOf(0)
+	if text := run(exitMisuse, "cluster", "export", one, "--cluster", c.file(0)); !strings.Contains(text, "a log already") {
+		t.Error(text)
+	}
+	same := func(dir string) {
+		t.Helper()
+		s, err := serve.Open(ctx, serve.Options{Dir: dir, KeepLogVersion: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := s.State(ctx, "news")
+		if err != nil || state.Digest.String() != digest {
+			t.Errorf("%s has the digest %v, the cluster %s, error %v", dir, state.Digest, digest, err)
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	back := filepath.Join(c.dir, "back")
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	var out bytes.Buffer
+	command(canceled, []string{"cluster", "export", back, "--cluster", c.file(0)}, &out, &out) // interrupted
+	run(0, "cluster", "export", back, "--cluster", c.file(0))
+	same(back)
+	c.stop(2)
+	stopped := filepath.Join(c.dir, "stopped")
+	run(0, "cluster", "export", stopped, "--cluster", c.file(2), "--data", filepath.Join(c.dir, "data-c"))
+	same(stopped)
+	if text := run(exitMisuse, "cluster", "export", filepath.Join(c.dir, "x"), "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")); !strings.Contains(text, "in use by") {
+		t.Error(text)
+	}
+	// A single machine goes on with it.
+	s, err := serve.Open(ctx, serve.Options{Dir: back})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	d, err := s.Decide(ctx, "news", serve.DecideRequest{Context: []byte(`{"hour": 3}`), Actions: []serve.Action{{ID: "x"}, {ID: "y"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Reward(ctx, serve.RewardRequest{EventID: d.EventID, Value: 1}); err != nil || r.Status != serve.Accepted {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,237 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// What the description of a stream says of the log that it was imported from.
+const (
+	importOf   = "troupe-import"   // id of the log
+	importLast = "troupe-imported" // its last entry, once all are there
+)
+
+// errImporting: the stream is there, and not all of its entries are.
+var errImporting = errors.New("the import of its log is not complete: go on with troupe cluster import")
+
+// imported returns the last entry that was imported, 0 for a log that was not, and an error while an import is under way.
+func imported(cfg jetstream.StreamConfig) (last uint64, err error) {
+	if cfg.Metadata[importOf] == "" {
+		return 0, nil
+	}
+	if last, err = strconv.ParseUint(cfg.Metadata[importLast], 10, 64); err != nil {
+		return 0, errImporting
+	}
+	return last, nil
+}
+
+// Imported returns the last entry that came from a log of before the cluster, 0 when there is none.
+func (l *Stream) Imported() uint64 { return l.imported }
+
+const (
+	importEntries = 512     // under way at once
+	importBytes   = 8 << 20 //
+)
+
+// ImportLog makes the log of a cluster from that of a single machine: the same entries with the same sequence numbers. The
+// cluster must have no log yet, or one whose import from the same log was interrupted; then it goes on. The nodes wait
+// for its end (StreamOptions.Await). says, if not nil, is told how far it is, about once a second.
+func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, o StreamOptions, says func(done, last uint64)) (Info, error) {
+	if n := from.Shards(); n != 1 {
+		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
+	}
+	source, err := from.Info(ctx, 0)
+	if err != nil {
+		return source, err
+	}
+	if source.Last == 0 {
+		return source, errors.New("the log is empty: start the nodes without an import")
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return source, err
+	}
+	o.Create, o.Await = false, false
+	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Logf: o.Logf}
+	base.defaults()
+	want := base.streamConfig(0)
+	want.Replicas, want.FirstSeq = max(o.Replicas, 1), source.First
+	want.Metadata = map[string]string{importOf: from.Report().ID.String()}
+	s, have, err := importStream(ctx, js, want)
+	if err != nil {
+		return source, err
+	}
+	l := &Stream{nc: nc, js: js, opt: o, streams: []jetstream.Stream{s}}
+	l.opt.Logf = base.Logf
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	defer l.Close()
+	if last, err := imported(have); err == nil && last > 0 {
+		if last != source.Last {
+			return source, fmt.Errorf("the cluster has this log up to entry %d, it has gone on to %d since: what both recorded after that cannot be one log", last, source.Last)
+		}
+		return source, nil
+	}
+	told := time.Now()
+	tell := func(done uint64) {
+		if says != nil && time.Since(told) >= time.Second {
+			told = time.Now()
+			says(done, source.Last)
+		}
+	}
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		done, err := l.copied(ctx, from, source)
+		if err == nil && done < source.Last {
+			err = l.copyEntries(ctx, from, done+1, source.Last, tell)
+		}
+		var other *otherLogError
+		switch {
+		case err == nil && done == source.Last:
+			if err := l.readBack(ctx, source); err != nil {
+				return source, err
+			}
+			have.Metadata[importLast] = strconv.FormatUint(source.Last, 10)
+			_, err = js.UpdateStream(ctx, have)
+			return source, err
+		case errors.As(err, &other):
+			return source, err
+		case err != nil:
+			base.Logf("import: going on after %v", err)
+			if !pause(ctx, wait) {
+				return source, fmt.Errorf("%w: %v", ctx.Err(), err)
+			}
+		default:
+			wait = firstRetry
+		}
+	}
+}
+
+// importStream finds the stream of an import or makes it.
+func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, jetstream.StreamConfig, error) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		tctx, cancel := context.WithTimeout(ctx, streamWait)
+		s, err := js.Stream(tctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = js.CreateStream(tctx, want)
+		}
+		cancel()
+		if err == nil {
+			info := s.CachedInfo()
+			if id := info.Config.Metadata[importOf]; id != want.Metadata[importOf] {
+				what := "not from an import"
+				if id != "" {
+					what = "from log " + id
+				}
+				return nil, info.Config, fmt.Errorf("the cluster has a log already, entries %d to %d, %s: an import needs nodes with empty data directories, and cluster.toml from troupe cluster init --import",
+					info.State.FirstSeq, info.State.LastSeq, what)
+			}
+			if d := configDiff(want, info.Config); d != "" {
+				return nil, info.Config, fmt.Errorf("the stream's settings are not ours: %s", d)
+			}
+			return s, info.Config, nil
+		}
+		if !pause(ctx, wait) {
+			return nil, want, fmt.Errorf("%w: %v", ctx.Err(), err)
+		}
+	}
+}
+
+// otherLogError: what is there is not what was to be copied.
+type otherLogError struct {
+	seq  uint64
+	what string
+}
+
+func (e *otherLogError) Error() string { return fmt.Sprintf("entry %d: %s", e.seq, e.what) }
+
+// copied returns the last entry of an import that the cluster has, First − 1 for none.
+func (l *Stream) copied(ctx context.Context, from Log, source Info) (uint64, error) {
+	i, err := l.info(ctx, 0)
+	switch {
+	case err != nil:
+		return 0, err
+	case i.First > i.Last:
+		return source.First - 1, nil
+	case i.First != source.First || i.Last > source.Last:
+		return 0, &otherLogError{i.Last, fmt.Sprintf("the cluster has entries %d to %d, the log has %d to %d", i.First, i.Last, source.First, source.Last)}
+	}
+	tctx, cancel := context.WithTimeout(ctx, streamWait)
+	defer cancel()
+	here, err := l.leaderGet(tctx, 0, i.Last)
+	if err != nil {
+		return 0, err
+	}
+	there, err := from.Get(ctx, 0, i.Last)
+	if err == nil && !bytes.Equal(here.Data, there.Data) {
+		err = &otherLogError{i.Last, "the cluster has other bytes than the log"}
+	}
+	return i.Last, err
+}
+
+// copyEntries publishes entries, each on the condition that the one before it is the last. After an error it is not known
+// which of those under way are stored.
+func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, tell func(uint64)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type sent struct {
+		seq    uint64
+		size   int
+		future jetstream.PubAckFuture
+	}
+	var under []sent
+	size := 0
+	settle := func() error { // the oldest
+		x := under[0]
+		under, size = under[1:], size-x.size
+		select {
+		case ack := <-x.future.Ok():
+			if ack.Sequence != x.seq {
+				return &otherLogError{x.seq, fmt.Sprintf("the cluster stored it as %d", ack.Sequence)}
+			}
+			tell(x.seq)
+			return nil
+		case err := <-x.future.Err():
+			return fmt.Errorf("entry %d: %w", x.seq, err)
+		case <-time.After(streamWait):
+			return fmt.Errorf("entry %d: no answer", x.seq)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for e, err := range from.Read(ctx, 0, first) {
+		if err != nil {
+			return err
+		}
+		f, err := l.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: e.Data}, jetstream.WithExpectLastSequence(e.Seq-1), jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return err
+		}
+		under, size = append(under, sent{e.Seq, len(e.Data), f}), size+len(e.Data)
+		for len(under) > 0 && (len(under) >= importEntries || size > importBytes || e.Seq == last) {
+			if err := settle(); err != nil {
+				return err
+			}
+		}
+		if e.Seq == last {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// readBack reads what was imported as every node will.
+func (l *Stream) readBack(ctx context.Context, source Info) error {
+	c := NewChain(0, source.First)
+	for _, err := range Replay(ctx, l, c, source.Last) {
+		if err != nil {
+			return fmt.Errorf("reading back: %w", err)
+		}
+	}
+	return nil
+}

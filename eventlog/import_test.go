@@ -1,0 +1,202 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// singleLog makes the log of a single machine with n entries, of which one is stored twice.
+func singleLog(t *testing.T, dir string, n int) *JetStream {
+	t.Helper()
+	l, err := OpenJetStream(t.Context(), dir, JetStreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	c := newCommitter(t, l, CommitterOptions{})
+	for i := range n - 1 {
+		if _, err := c.Append(t.Context(), event(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := must(l.Get(t.Context(), 0, uint64(n-1)))
+	if _, _, err := l.Append(t.Context(), 0, "again", last.Data); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// soleNode is a node of a cluster that is alone.
+func soleNode(t *testing.T, dir string) *Node {
+	t.Helper()
+	n, err := StartNode(t.Context(), NodeOptions{Dir: dir, Cluster: "c", Name: "a", Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+// sameEntries compares two logs byte by byte.
+func sameEntries(t *testing.T, a, b Log, last uint64) {
+	t.Helper()
+	for seq := uint64(1); seq <= last; seq++ {
+		x, err1 := a.Get(t.Context(), 0, seq)
+		y, err2 := b.Get(t.Context(), 0, seq)
+		if err1 != nil || err2 != nil || !bytes.Equal(x.Data, y.Data) {
+			t.Fatalf("entry %d: %d and %d bytes, errors %v, %v", seq, len(x.Data), len(y.Data), err1, err2)
+		}
+	}
+}
+
+// TestImportLog: an import that was interrupted goes on; nodes wait for its end; another log, or one that has gone on
+// since, is refused; and the entries come back by a Builder.
+func TestImportLog(t *testing.T) {
+	ctx := t.Context()
+	const n = 300
+	dir := t.TempDir()
+	from := singleLog(t, dir, n)
+	node := soleNode(t, t.TempDir())
+	js := must(jetstream.New(node.Conn()))
+	opt := JetStreamOptions{}
+	opt.defaults()
+	want := opt.streamConfig(0)
+	want.FirstSeq, want.Metadata = 1, map[string]string{importOf: from.Report().ID.String()}
+	s, _, err := importStream(ctx, js, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := &Stream{nc: node.Conn(), js: js, opt: StreamOptions{Logf: t.Logf}, streams: []jetstream.Stream{s}}
+	half.ctx, half.stop = context.WithCancel(ctx)
+	if err := half.copyEntries(ctx, from, 1, 100, func(uint64) {}); err != nil {
+		t.Fatal(err)
+	}
+	brief, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	if _, err := OpenStream(brief, node.Conn(), StreamOptions{Await: true}); err == nil || !strings.Contains(err.Error(), "not complete") {
+		t.Errorf("a node opens a log whose import is not complete: %v", err)
+	}
+	cancel()
+	other := singleLog(t, t.TempDir(), 20)
+	if _, err := ImportLog(ctx, node.Conn(), other, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "has a log already") {
+		t.Errorf("another log: %v", err)
+	}
+	for range 2 { // the second time nothing is left to do
+		if info, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err != nil || info.Last != n {
+			t.Fatalf("%+v, %v", info, err)
+		}
+	}
+	l, err := OpenStream(ctx, node.Conn(), StreamOptions{Await: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if l.Imported() != n {
+		t.Errorf("imported up to %d, want %d", l.Imported(), n)
+	}
+	sameEntries(t, from, l, n)
+	c := newCommitter(t, from, CommitterOptions{})
+	if _, err := c.Append(ctx, event(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "it has gone on") {
+		t.Errorf("a log that has gone on: %v", err)
+	}
+
+	// Back, with an interruption.
+	back := t.TempDir()
+	for _, end := range []uint64{120, n} {
+		b, err := OpenBuilder(ctx, back, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seq := b.Last() + 1; seq <= end; seq++ {
+			if err := b.Add(ctx, must(l.Get(ctx, 0, seq))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.settle(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !b.Has(ctx, must(l.Get(ctx, 0, end))) {
+			t.Errorf("entry %d is not there", end)
+		}
+		if end == n {
+			if err := b.Add(ctx, must(l.Get(ctx, 0, 5))); err == nil {
+				t.Error("an entry that does not fit was added")
+			}
+			if err := b.Finish(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Verify(back)
+	if err != nil || !r.OK() || r.Shards[0].Last != n || r.Shards[0].Repeats != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if _, err := OpenBuilder(ctx, back, 1); !errors.As(err, new(*OtherKindError)) {
+		t.Errorf("a builder in a directory with a log: %v", err)
+	}
+	works(t, back)
+}
+
+// TestCheckReplica: the files of a stopped node are read as they are; what is missing at the end is no damage, a bit
+// that was flipped is.
+func TestCheckReplica(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	from := singleLog(t, t.TempDir(), 200)
+	node := soleNode(t, dir)
+	if _, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CheckReplica(dir, nil); !errors.As(err, new(*LockedError)) {
+		t.Errorf("a node that runs: %v", err)
+	}
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	r, err := CheckReplica(dir, func(e Entry) error { read++; return nil })
+	if err != nil || r.First != 1 || r.Last != 200 || read != 200 || r.Damage != nil {
+		t.Fatalf("%+v, %v, %d entries", r, err, read)
+	}
+	names, _, err := blockFiles(filepath.Join(streamDir(dir, 0), "msgs"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	whole := must(os.ReadFile(names[0]))
+	write := func(b []byte) {
+		if err := os.WriteFile(names[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(whole[:len(whole)-50])
+	if r, err := CheckReplica(dir, nil); err != nil || r.Last != 199 || r.Damage != nil {
+		t.Errorf("cut short: %+v, %v", r, err)
+	}
+	for at := 100; at < len(whole)-200; at += sized(1001, 101) {
+		b := bytes.Clone(whole)
+		b[at] ^= 4
+		write(b)
+		if r, err := CheckReplica(dir, nil); err != nil || len(r.Damage) == 0 {
+			t.Errorf("byte %d: %+v, %v", at, r, err)
+		}
+	}
+}

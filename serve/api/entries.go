@@ -1,0 +1,38 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// entriesBytes bounds an answer of entries, but for its last entry.
+const entriesBytes = 4 << 20
+
+type entriesIn struct {
+	From uint64 `query:"from" doc:"first log entry; default is the beginning"`
+}
+
+type entriesOut struct {
+	ContentType string `header:"Content-Type"`
+	First       uint64 `header:"Log-First" doc:"the oldest entry of the log"`
+	Applied     uint64 `header:"Log-Applied" doc:"the end of the log"`
+	Body        []byte
+}
+
+// exportEntries answers with entries as they are stored.
+func (a *API) exportEntries(ctx context.Context, in *entriesIn) (*entriesOut, error) {
+	if err := a.allow(ctx, Admin, ""); err != nil {
+		return nil, err
+	}
+	e, err := a.svc.Entries(ctx, in.From, entriesBytes)
+	if err != nil {
+		return nil, err
+	}
+	out := &entriesOut{ContentType: "application/octet-stream", First: e.First, Applied: e.Applied}
+	for _, x := range e.Entries {
+		out.Body = binary.LittleEndian.AppendUint64(out.Body, x.Seq)
+		out.Body = binary.LittleEndian.AppendUint32(out.Body, uint32(len(x.Data)))
+		out.Body = append(out.Body, x.Data...)
+	}
+	return out, nil
+}

@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// Entries is a piece of the log as it is stored.
+type Entries struct {
+	First   uint64 // the oldest entry of the log
+	Applied uint64 // the newest one that this server has applied
+	Entries []eventlog.Entry
+}
+
+// entriesTime bounds how long Entries reads for one piece.
+const entriesTime = 2 * time.Second
+
+// Entries returns entries from sequence from on, up to what is applied: at least one when there is one, and no more than
+// about so many bytes. From 0 is the beginning of the log.
+func (s *Server) Entries(ctx context.Context, from uint64, bytes int) (Entries, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return Entries{}, err
+	}
+	defer done()
+	unread := func(err error) error {
+		return &Error{Code: Unavailable, Want: "the log cannot be read", RetryAfter: time.Second, Err: err}
+	}
+	info, err := s.log.Info(ctx, 0)
+	if err != nil {
+		return Entries{}, unread(err)
+	}
+	out := Entries{First: info.First, Applied: s.progress.applied.Load()}
+	switch {
+	case from == 0:
+		from = info.First
+	case from < info.First:
+		return out, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log begins with entry %d", info.First)}
+	}
+	if from > out.Applied {
+		return out, nil
+	}
+	limit, cancel := context.WithTimeout(ctx, entriesTime)
+	defer cancel()
+	for e, err := range s.log.Read(limit, 0, from) {
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && len(out.Entries) > 0 {
+				break
+			}
+			return out, unread(err)
+		}
+		out.Entries = append(out.Entries, e)
+		if bytes -= len(e.Data); bytes <= 0 || e.Seq >= out.Applied {
+			break
+		}
+	}
+	return out, nil
+}
