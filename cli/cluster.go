@@ -38,7 +38,7 @@ has the way.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterExportCommand(), clusterImportCommand())
+	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
@@ -138,7 +138,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
-	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names()}
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check}
 	if err == nil {
 		o.Cluster.Imported = c.stream.Imported()
 	}

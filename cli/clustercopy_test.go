@@ -96,6 +96,9 @@ func TestClusterCopies(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") != "" {
 		pairs = 100_000
 	}
+	if os.Getenv("TROUPE_RECORD") != "" {
+		pairs = 500_000
+	}
 	one := filepath.Join(t.TempDir(), "one")
 	waiting, digest := fillSingle(t, one, pairs)
 	c := newRealCluster(t, "--import", one)
@@ -180,6 +183,17 @@ func TestClusterCopies(t *testing.T) {
 	same(stopped)
 	if text := run(exitMisuse, "cluster", "export", filepath.Join(c.dir, "x"), "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")); !strings.Contains(text, "in use by") {
 		t.Error(text)
+	}
+	if pairs > 2000 { // its disk is lost
+		if err := os.RemoveAll(filepath.Join(c.dir, "data-c")); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(run(0, "cluster", "rebuild", "c", "--cluster", c.file(2), "--data", filepath.Join(c.dir, "data-c")))
+		c.start(2)
+		c.ready(3)
+		if got, _ := c.digestOf(2); got != digest {
+			t.Errorf("the node that was rebuilt has the digest %s, want %s", got, digest)
+		}
 	}
 	// A single machine goes on with it.
 	s, err := serve.Open(ctx, serve.Options{Dir: back})

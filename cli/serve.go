@@ -398,9 +398,12 @@ func openError(dir string, err error) error {
 	var chain *eventlog.ChainError
 	var gap *eventlog.GapError
 	var other *eventlog.OtherKindError
+	var replica *eventlog.DamagedReplicaError
 	switch {
 	case errors.As(err, &locked), errors.As(err, &other):
 		return misuse(err)
+	case errors.As(err, &replica):
+		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)
 	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):
 		return fmt.Errorf("%w\nnothing was changed; see troupe log verify %s", err, dir)
 	}

@@ -118,7 +118,8 @@ func writeMarkerFile(dir, name, text string) error {
 }
 
 // StartNode starts the server of a node and connects to it. It does not wait for other nodes. A directory of
-// another kind is an *OtherKindError, one that another process uses a *LockedError; nothing was started then.
+// another kind is an *OtherKindError, one that another process uses a *LockedError, one with damaged block files a
+// *DamagedReplicaError; nothing was started then.
 func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
@@ -140,6 +141,11 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	}()
 	if err = o.openNodeDir(); err != nil {
 		return nil, err
+	}
+	if found, err := readReplica(o.Dir, nil); err != nil {
+		return nil, err
+	} else if len(found.Damage) > 0 {
+		return nil, &DamagedReplicaError{o.Dir, found.Damage}
 	}
 	secret, err := randomID()
 	if err != nil {

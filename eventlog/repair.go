@@ -283,7 +283,6 @@ func rebuild(ctx context.Context, dir string, found *Report, plans []*plan, repo
 	return errors.Join(syncDir(work), syncDir(dir))
 }
 
-func asideName(n int) string  { return "damaged-" + strconv.Itoa(n) }
 func reportName(n int) string { return "repair-" + strconv.Itoa(n) + ".json" }
 
 // write publishes the entries of a plan.

@@ -24,6 +24,8 @@ type Cluster struct {
 	Nodes []string // names of all nodes, in one order everywhere
 	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
 	Imported uint64
+	// Check reads the files of the node's replica, for CheckReplica. It may be nil.
+	Check func() (*eventlog.ReplicaReport, error)
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
 	Every time.Duration

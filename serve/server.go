@@ -52,6 +52,7 @@ type Server struct {
 
 	snapshots snapshots
 	lagging   lagging
+	replica   replicaCheck
 	nodes     *nodes // of a cluster, nil on a single machine
 
 	started  time.Time

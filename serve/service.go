@@ -87,6 +87,9 @@ type Service interface {
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
 	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
 
+	// CheckReplica reads the files of this node's replica; it may have to be called again until it is done. Conflict on a
+	// single machine.
+	CheckReplica(ctx context.Context) (ReplicaCheck, error)
 	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
 	// way are answered when it returns. Conflict on a single machine.
 	Drain(ctx context.Context) error

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/binary"
+
+	"troupe/serve"
 )
 
 // entriesBytes bounds an answer of entries, but for its last entry.
@@ -35,4 +37,18 @@ func (a *API) exportEntries(ctx context.Context, in *entriesIn) (*entriesOut, er
 		out.Body = append(out.Body, x.Data...)
 	}
 	return out, nil
+}
+
+type replicaOut struct{ Body serve.ReplicaCheck }
+
+// checkReplica answers with the state of the node's files.
+func (a *API) checkReplica(ctx context.Context, _ *struct{}) (*replicaOut, error) {
+	if err := a.allow(ctx, Admin, ""); err != nil {
+		return nil, err
+	}
+	r, err := a.svc.CheckReplica(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &replicaOut{r}, nil
 }

@@ -294,6 +294,8 @@ func TestExamples(t *testing.T) {
 	}
 	e.do("POST", "/v1/cluster:drain", "").want(t, "drain of a single machine", 409, "conflict")
 	delete(all, "drain")
+	e.do("GET", "/v1/cluster/replica", "").want(t, "the replica of a single machine", 409, "conflict")
+	delete(all, "checkReplica")
 	for id := range all {
 		t.Errorf("the operation %s was not tried", id)
 	}

@@ -156,6 +156,9 @@ func (f *fake) pause(name string, to bool) (serve.Model, error) {
 func (f *fake) Entries(context.Context, uint64, int) (serve.Entries, error) {
 	return serve.Entries{}, nil
 }
+func (f *fake) CheckReplica(context.Context) (serve.ReplicaCheck, error) {
+	return serve.ReplicaCheck{}, nil
+}
 func (f *fake) Drain(context.Context) error {
 	return &serve.Error{Code: serve.Conflict, Want: "this server is no node of a cluster"}
 }

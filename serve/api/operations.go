@@ -140,6 +140,10 @@ func (a *API) operations() []op {
 			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this one is. " +
 				"409 on a single machine.",
 			route: on(a.drain)},
+		{id: "checkReplica", method: "GET", path: "/v1/cluster/replica", scope: Admin,
+			summary: "Check the files of a node's replica",
+			doc:     "Reads the block files of this node and checks every entry. done is false while that is under way: ask again. 409 on a single machine.",
+			route:   on(a.checkReplica)},
 		{id: "exportEntries", method: "GET", path: "/v1/log/entries", scope: Admin,
 			summary: "Read the log as it is stored",
 			doc: "Entries from one on, up to what this node has applied, a few megabytes: for each its sequence (8 bytes), its length (4 bytes), " +

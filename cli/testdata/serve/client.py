@@ -84,6 +84,8 @@ status, r, _ = call("POST", "/v1/events/%s:replay" % ids[0])
 expect(status == 200 and r["equal"], (status, r))
 status, p, _ = call("POST", "/v1/cluster:drain")
 expect(status == 409 and p["code"] == "conflict", (status, p))  # a single machine is not drained
+status, p, _ = call("GET", "/v1/cluster/replica")
+expect(status == 409 and p["code"] == "conflict", (status, p))
 status, b, headers = call("GET", "/v1/log/entries?from=1")
 expect(headers["Log-First"] == "1" and b[:8] == bytes([1, 0, 0, 0, 0, 0, 0, 0]) and b[12:16] == b"TRPB", (status, headers, b[:16]))
 seq = call("GET", "/v1/models/python/state")[1]["seq"]

@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// ReplicaCheck is what a node found when it read the files of its replica.
+type ReplicaCheck struct {
+	// Done is false while the files are still being read: ask again.
+	Done   bool     `json:"done"`
+	First  uint64   `json:"first,omitempty"`
+	Last   uint64   `json:"last,omitempty"` // entry
+	Damage []string `json:"damage,omitempty"`
+}
+
+// replicaCheck is a check under way, or the newest one.
+type replicaCheck struct {
+	mu    sync.Mutex
+	under chan struct{} // closed at its end, nil for none
+	ended time.Time
+	found ReplicaCheck
+	err   error
+}
+
+const (
+	checkFor  = 5 * time.Second  // how long a call waits
+	checkKept = 30 * time.Second // how long a check is not made again
+)
+
+// CheckReplica implements Service.
+func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
+	if s.nodes == nil || s.nodes.Check == nil {
+		return ReplicaCheck{}, errorf(Conflict, "this server is no node of a cluster")
+	}
+	done, err := s.begin(ctx)
+	if err != nil {
+		return ReplicaCheck{}, err
+	}
+	defer done()
+	c := &s.replica
+	c.mu.Lock()
+	if c.under == nil || !c.ended.IsZero() && time.Since(c.ended) > checkKept {
+		c.under, c.ended = make(chan struct{}), time.Time{}
+		go func(under chan struct{}) {
+			r, err := s.nodes.Check()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.found, c.err, c.ended = ReplicaCheck{Done: true}, err, time.Now()
+			if err == nil {
+				c.found.First, c.found.Last = r.First, r.Last
+				for _, d := range r.Damage {
+					c.found.Damage = append(c.found.Damage, d.String())
+				}
+			}
+			close(under)
+		}(c.under)
+	}
+	under := c.under
+	c.mu.Unlock()
+	limit := time.NewTimer(checkFor)
+	defer limit.Stop()
+	select {
+	case <-under:
+	case <-limit.C:
+		return ReplicaCheck{}, nil
+	case <-ctx.Done():
+		return ReplicaCheck{}, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return ReplicaCheck{}, &Error{Code: Unavailable, Want: "the files of the replica cannot be read", RetryAfter: time.Second, Err: c.err}
+	}
+	return c.found, nil
+}
