@@ -127,8 +127,16 @@ func (a *Analysis) Contenders() []int {
 
 // Analyze computes the analysis of environment env. The resampling stream is named by the run's
 // seed and the environment, so equal files give equal numbers. It returns nil when no replication
-// is complete.
+// is complete. It is made once: a run that was analysed does not change. Safe for concurrent use; callers do not change what
+// they get.
 func Analyze(run *Run, env int) *Analysis {
+	v, _ := run.analyses.LoadOrStore(env, new(analysed))
+	x := v.(*analysed)
+	x.once.Do(func() { x.a = analyze(run, env) })
+	return x.a
+}
+
+func analyze(run *Run, env int) *Analysis {
 	data := &run.Envs[env]
 	a := &Analysis{Run: run, Env: env, Name: run.Manifest.Environments[env].Name, Rounds: data.Rounds}
 	for p := range run.Manifest.Policies {

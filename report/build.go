@@ -6,7 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -140,6 +143,7 @@ func compose(run *Run, opts Options) *document {
 	for e := range m.Environments {
 		d.looks = append(d.looks, chart.EnvironmentRamp(e, len(m.Environments)))
 	}
+	analyzeAll(run)
 	for e := range m.Environments {
 		a := Analyze(run, e)
 		if a == nil {
@@ -192,6 +196,20 @@ func compose(run *Run, opts Options) *document {
 	d.costs = costTable(run)
 	d.compared = compared(run)
 	return d
+}
+
+// analyzeAll makes the analyses of all environments, as many at a time as there are processors.
+func analyzeAll(run *Run) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(run.Envs)) {
+		wg.Go(func() {
+			for e := int(next.Add(1)) - 1; e < len(run.Envs); e = int(next.Add(1)) - 1 {
+				Analyze(run, e)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (d *document) analyses() []*Analysis {

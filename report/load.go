@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"troupe/sim"
 )
@@ -24,6 +25,14 @@ type Run struct {
 	Dir      string
 	Manifest sim.Manifest
 	Envs     []EnvData // in the order of the manifest; without data when nothing finished there
+
+	analyses sync.Map // by environment: *analysed
+}
+
+// analysed is an analysis that is made when it is first asked for.
+type analysed struct {
+	once sync.Once
+	a    *Analysis
 }
 
 // EnvData is one environment's part of results.csv.

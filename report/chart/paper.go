@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"codeberg.org/go-pdf/fpdf"
@@ -421,33 +423,50 @@ func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	p := newPainter(looks, size)
-	var paths []string
 	type output struct {
+		f     *Figure
 		end   string
 		write func(io.Writer) error
+		err   error
 	}
+	var files []output
 	for _, f := range figures {
-		files := []output{
-			{".svg", func(w io.Writer) error { return p.svg(f, w) }},
-			{".pdf", func(w io.Writer) error { return p.pdf(f, at, w) }},
-			{".png", func(w io.Writer) error { return p.png(f, w) }},
-			{".pgf", func(w io.Writer) error { return p.pgf(f, w) }},
-		}
+		files = append(files,
+			output{f: f, end: ".svg", write: func(w io.Writer) error { return f.WriteSVG(w, looks, size) }},
+			output{f: f, end: ".pdf", write: func(w io.Writer) error { return f.WritePDF(w, looks, size, at) }},
+			output{f: f, end: ".png", write: func(w io.Writer) error { return f.WritePNG(w, looks, size) }},
+			output{f: f, end: ".pgf", write: func(w io.Writer) error { return f.WritePGF(w, looks, size) }})
 		if csv {
-			files = append(files, output{".csv", f.Table().CSV})
+			files = append(files, output{f: f, end: ".csv", write: f.Table().CSV})
 		}
-		for _, out := range files {
-			var b bytes.Buffer
-			if err := out.write(&b); err != nil {
-				return paths, fmt.Errorf("figure %s%s: %w", f.ID, out.end, err)
+	}
+	// A picture of many dots takes as long as all others: every processor takes the next file.
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				out := &files[i]
+				var b bytes.Buffer
+				if out.err = out.write(&b); out.err != nil {
+					out.err = fmt.Errorf("figure %s%s: %w", out.f.ID, out.end, out.err)
+					continue
+				}
+				out.err = WriteFile(filepath.Join(dir, out.f.ID+out.end), b.Bytes())
 			}
-			path := filepath.Join(dir, f.ID+out.end)
-			if err := WriteFile(path, b.Bytes()); err != nil {
-				return paths, err
-			}
-			paths = append(paths, path)
+		})
+	}
+	wg.Wait()
+	var paths []string
+	for _, out := range files {
+		if out.err != nil {
+			return paths, out.err
 		}
+		paths = append(paths, filepath.Join(dir, out.f.ID+out.end))
 	}
 	return paths, nil
 }
