@@ -42,6 +42,7 @@ var Kinds = spec.Registry[Options]{
 	"russo":           func() Options { return NewRusso() },
 	"sphere-contexts": func() Options { return NewSphereContexts() },
 	"classification":  func() Options { return NewClassification() },
+	"adversary":       func() Options { return NewAdversary() },
 	"correlated":      func() Options { return NewCorrelated() },
 	"one-hot":         func() Options { return NewOneHot() },
 	"clicks":          func() Options { return NewClicks() },
