@@ -312,4 +312,8 @@ func TestScaledSets(t *testing.T) {
 	if fin.At(1)[0] != 3 {
 		t.Error("Scale changed the set it was given")
 	}
+	tenth := actionset.Scale(fifth.(actionset.Bounded), 0.5)
+	if f, x := actionset.Factor(tenth), tenth.(bandit.Finite).At(1); math.Abs(f-0.1) > 1e-15 || math.Abs(x[0]-0.3) > 1e-15 {
+		t.Errorf("a finite set scaled by 0.2 and 0.5: factor %v, arm 1 %v", f, x)
+	}
 }
