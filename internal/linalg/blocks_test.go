@@ -309,7 +309,10 @@ func TestBlocksMemory(t *testing.T) {
 	if r.split == nil || len(r.split.parts) != n || !f.f.split || len(f.f.parts) != n {
 		t.Fatal("the blocks were not found")
 	}
-	if r.inv != nil || r.v != nil || f.f.l != nil {
+	if f.NewReweigh([]float64{2, 0.5}, func(logDet, explained float64) float64 { return explained - logDet }).Apply(); !f.f.split {
+		t.Error("the choice of λ makes the factor whole")
+	}
+	if r.inv != nil || r.v != nil || f.f.l != nil || f.f.square != nil {
 		t.Error("there is a matrix of d² numbers")
 	}
 	dst, k := make([]float64, n*p, Padded(n*p)), 0

@@ -153,14 +153,31 @@ func (r *Root) Gram(v, b []float64) {
 	if len(v) != d*d || len(b) != d {
 		panic(badLength)
 	}
-	l := r.f.L()
-	for i := range d {
-		for j := range i + 1 {
-			q := Dot(l[i*d:i*d+j+1], l[j*d:j*d+j+1])
-			v[i*d+j], v[j*d+i] = q, q
-		}
+	if !r.f.split {
+		r.f.gram(v, d)
+	} else {
+		clear(v)
+		r.f.between(func(from, to, k int) {
+			if k >= 0 {
+				r.f.parts[k].of.gram(v[from*d+from:], d)
+				return
+			}
+			for i := from; i < to; i++ {
+				v[i*d+i] = float64(r.f.idle * r.f.idle)
+			}
+		})
 	}
 	r.f.MulL(b, r.z)
+}
+
+// gram stores LLᵀ in rows that begin stride numbers apart. The factor is whole.
+func (f *Factor) gram(v []float64, stride int) {
+	for i := range f.d {
+		for j := range i + 1 {
+			q := Dot(f.row(i)[:j+1], f.row(j))
+			v[i*stride+j], v[j*stride+i] = q, q
+		}
+	}
 }
 
 // Merge adds the updates of another state with the same d: V ← V + V' − λ'I, b ← b + b'. It
