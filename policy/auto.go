@@ -112,7 +112,8 @@ const (
 // below 0.99 times the other's. Rewards are in [0, 1] then.
 //
 // Cost of a round: that of Atoms; a choice of λ costs 7d³/3 (no more than 3d of such rounds) and 2d²
-// numbers of memory while it lasts. See Defer for where that is too long to wait.
+// numbers of memory while it lasts, or the same for each block of disjoint features. See Defer for where that is
+// too long to wait.
 type Auto struct {
 	models
 	opts   AutoOptions

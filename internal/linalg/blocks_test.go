@@ -254,11 +254,18 @@ func TestRootBlocks(t *testing.T) {
 			split = back
 			compare()
 			if step == 39 {
-				score := func(logDet, explained float64) float64 { return explained - logDet }
-				one, two := whole.NewReweigh([]float64{2, 0.5}, score), split.NewReweigh([]float64{2, 0.5}, score)
+				var seen [2][]float64
+				score := func(i int) func(logDet, explained float64) float64 {
+					return func(logDet, explained float64) float64 {
+						seen[i] = append(seen[i], logDet, explained)
+						return explained - logDet
+					}
+				}
+				one, two := whole.NewReweigh([]float64{2, 0.5, 1e-3}, score(0)), split.NewReweigh([]float64{2, 0.5, 1e-3}, score(1))
 				if !one.Apply() || !two.Apply() {
 					t.Fatal("no λ was chosen")
 				}
+				same(t, "the determinants and bᵀV⁻¹b of the grid", seen[0], seen[1])
 				compare()
 				if !whole.Merge(whole) || !split.Merge(split) {
 					t.Fatal("a merge was refused")

@@ -12,22 +12,31 @@ import (
 //
 // Phases: d−1 Householder reflections that bring G to tridiagonal form T = PᵀGP, with c = Pᵀb (from
 // then on a λ costs O(d): det(T + λI) and cᵀ(T + λI)⁻¹c come from one elimination); the choice, by the
-// caller's score; and the Cholesky factorisation of G + λI, row by row. Memory 2d².
+// caller's score; and the Cholesky factorisation of G + λI, row by row. Memory 2d², or that
+// of the blocks of L.
 type Reweigh struct {
 	d, step int
 	of      *Root
 	n       uint64
-	scale   float64   // a power of two: a holds scale·G
-	gram    []float64 // G, d×d
+	scale   float64                // a power of two
+	parts   blocks[*reweighedPart] // where L is whole, one
+	idle    float64                // the diagonal of G outside them
 	b       []float64
-	a       []float64 // scratch of the reduction, and T
 	w, e    []float64 // diagonal and subdiagonal of scale·T
 	p, c    []float64
 	grid    []float64
 	score   func(logDet, explained float64) float64
 	lambda  float64
-	f       *Factor
 	failed  bool
+}
+
+// reweighedPart is a block of G on its way. The reduction of the whole matrix reflects the last pair of a block too, which
+// the matrix of a block alone leaves out: a has a row and a column of zeros more, except in the last block.
+type reweighedPart struct {
+	gram []float64 // n×n
+	a    []float64 // scale·G, then T, size×size
+	size int
+	f    *Factor
 }
 
 // NewReweigh starts a choice among grid, which is in decreasing order: the first λ whose score is within
@@ -36,20 +45,35 @@ type Reweigh struct {
 func (r *Root) NewReweigh(grid []float64, score func(logDet, explained float64) float64) *Reweigh {
 	d := r.d
 	g := &Reweigh{
-		d: d, of: r, n: r.n, gram: make([]float64, d*d), b: make([]float64, d), a: make([]float64, d*d),
-		w: make([]float64, d), e: make([]float64, d), p: make([]float64, d), c: make([]float64, d),
-		grid: grid, score: score, lambda: r.lambda, f: NewFactor(d, r.lambda),
+		d: d, of: r, n: r.n, b: make([]float64, d), w: make([]float64, d), e: make([]float64, d), p: make([]float64, d),
+		c: make([]float64, d), grid: grid, score: score, lambda: r.lambda,
 	}
-	r.Gram(g.gram, g.b)
-	var top float64
-	for i := range d {
-		g.gram[i*d+i] -= r.lambda
-		top = max(top, g.gram[i*d+i])
+	r.f.MulL(g.b, r.z)
+	parts := blocks[*Factor]{{0, d, r.f}}
+	if r.f.split {
+		parts, g.idle = r.f.parts, float64(r.f.idle*r.f.idle)-r.lambda
+	}
+	top := max(0, g.idle)
+	for _, q := range parts {
+		n := q.to - q.from
+		part := &reweighedPart{gram: make([]float64, n*n), size: min(n+1, d-q.from), f: NewFactor(n, 0)}
+		q.of.gram(part.gram, n)
+		for i := range n {
+			part.gram[i*n+i] -= r.lambda
+			top = max(top, part.gram[i*n+i])
+		}
+		part.a = make([]float64, part.size*part.size)
+		g.parts = append(g.parts, block[*reweighedPart]{q.from, q.to, part})
 	}
 	_, exp := math.Frexp(top)
 	g.scale = math.Ldexp(1, max(-1000, min(-exp, 1000)))
-	for i, v := range g.gram {
-		g.a[i] = v * g.scale
+	for _, q := range g.parts {
+		n := q.to - q.from
+		for i := range n {
+			for j, v := range q.of.gram[i*n : i*n+n] {
+				q.of.a[i*q.of.size+j] = v * g.scale
+			}
+		}
 	}
 	copy(g.c, g.b)
 	return g
@@ -59,23 +83,46 @@ func (r *Root) NewReweigh(grid []float64, score func(logDet, explained float64) 
 func (g *Reweigh) Step() (done bool) {
 	d := g.d
 	switch k := g.step; {
-	case k < d-1:
-		g.w[k] = g.a[k*d+k]
-		g.e[k] = reflect(g.a, d, k, g.p)
-		if beta := g.a[k*d+k]; beta != 0 {
-			v := g.a[k*d+k+1 : k*d+d]
-			Axpy(-beta*Dot(v, g.c[k+1:]), v, g.c[k+1:])
+	case k < d:
+		g.reduce(k)
+		if k == d-1 {
+			g.choose()
 		}
-	case k == d-1:
-		g.w[d-1] = g.a[d*d-1]
-		g.choose()
 	case k < 2*d:
-		g.failed = g.failed || !g.f.next(g.gram, k-d, g.lambda)
+		g.failed = g.failed || !g.factorise(k-d)
 	default:
 		return true
 	}
 	g.step++
 	return g.step == 2*d
+}
+
+// reduce is step k of the reduction.
+func (g *Reweigh) reduce(k int) {
+	q := g.parts.find(k, k+1)
+	if q == nil {
+		g.w[k] = g.idle * g.scale
+		return
+	}
+	a, size, i := q.of.a, q.of.size, k-q.from
+	g.w[k] = a[i*size+i]
+	if i == size-1 {
+		return
+	}
+	g.e[k] = reflect(a, size, i, g.p)
+	if beta := a[i*size+i]; beta != 0 {
+		v := a[i*size+i+1 : i*size+size]
+		Axpy(-beta*Dot(v, g.c[k+1:]), v, g.c[k+1:k+1+len(v)])
+	}
+}
+
+// factorise computes row k of the factor of G + λI.
+func (g *Reweigh) factorise(k int) bool {
+	if q := g.parts.find(k, k+1); q != nil {
+		return q.of.f.next(q.of.gram, k-q.from, g.lambda)
+	}
+	v := g.idle + g.lambda
+	return v > 0 && !math.IsInf(v, 0)
 }
 
 // Lambda returns the λ that was chosen. It is meaningful when Step has reported true.
@@ -135,7 +182,14 @@ func (g *Reweigh) Apply() bool {
 	}
 	r := g.of
 	r.lambda = g.lambda
-	r.f.Load(g.f.L())
+	if r.f.split {
+		r.f.idle = math.Sqrt(g.idle + g.lambda)
+		for i, q := range g.parts {
+			r.f.parts[i].of = q.of.f
+		}
+	} else {
+		r.f.Load(g.parts[0].of.f.l)
+	}
 	copy(r.z, g.b)
 	r.f.SolveL(r.z)
 	r.derive()
