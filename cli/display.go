@@ -193,7 +193,8 @@ func (b *board) progress(p sim.Progress) {
 	if b.bar == nil {
 		return
 	}
-	above, below := b.t.barLine(p), b.t.leaders(b.x, p)
+	// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all the same.
+	above, below := "\r"+b.t.barLine(p), b.t.leaders(b.x, p)
 	b.mu.Lock()
 	b.above, b.below = above, below
 	b.mu.Unlock()

@@ -23,3 +23,11 @@ func TestHeadlineFits(t *testing.T) {
 		}
 	}
 }
+
+// A number is not broken at its thousands, nor from its per cent.
+func TestWrapNumbers(t *testing.T) {
+	text := strings.Repeat("x", lineWidth-8) + " loses 2 081 in 95 % of"
+	if got, want := wrap(text, 0), strings.Repeat("x", lineWidth-8)+" loses\n2 081 in 95 % of"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -195,12 +195,24 @@ func (k kind) explain(w io.Writer, t topic) {
 	optionRows(w, k.options)
 }
 
+// defaultText is the default of an option; where it has another one for each preset, with the presets' names.
+func defaultText(o spec.Option, options []spec.Option) string {
+	first, second, two := strings.Cut(o.Default, "; ")
+	i := slices.IndexFunc(options, func(p spec.Option) bool { return p.Key == "preset" })
+	if !two || i < 0 {
+		return o.Default
+	}
+	a, rest, _ := strings.Cut(options[i].Doc, ", or ")
+	b, _, _ := strings.Cut(rest, ":")
+	return fmt.Sprintf("%s: %s; %s: %s", a, first, b, second)
+}
+
 func optionRows(w io.Writer, options []spec.Option) {
 	var rows [][]string
 	for _, o := range options {
 		doc := o.Doc
 		if o.Default != "" && !strings.HasPrefix(o.Default, "[") {
-			doc += " (default " + o.Default + ")"
+			doc += " (default " + defaultText(o, options) + ")"
 		}
 		rows = append(rows, []string{o.Key, o.Type, doc})
 	}

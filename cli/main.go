@@ -97,7 +97,7 @@ func (e *silentError) ExitCode() int { return e.code }
 
 const rootPage = `troupe: linear ensemble sampling, measured and served
 
-  troupe run tour            compare six policies in two seconds, with a report
+  troupe run tour            compare six tuned policies in two seconds, with a report
   troupe run                 the default experiment: two sets, six policies, 10 s
   troupe plan -d 10 -T 1e4   what the theorems ask for and promise
   troupe verify              check the paper's statements

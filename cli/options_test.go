@@ -107,7 +107,7 @@ A list where a single value is expected is a sweep. Keys without a default must 
 func optionTable(b *strings.Builder, options []spec.Option) {
 	b.WriteString("| Key | Type | Default | Meaning |\n| --- | --- | --- | --- |\n")
 	for _, o := range options {
-		value := o.Default
+		value := defaultText(o, options)
 		if value == "[]" {
 			value = ""
 		}

@@ -88,7 +88,7 @@ func left(seconds float64) string {
 func wrap(text string, indent int) string {
 	var b strings.Builder
 	at := indent
-	for i, word := range strings.Fields(text) {
+	for i, word := range unbroken(strings.Fields(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
@@ -103,6 +103,22 @@ func wrap(text string, indent int) string {
 		at += n
 	}
 	return b.String()
+}
+
+// unbroken joins words that belong on one line: the groups of digits of a number, and a number and its per cent.
+func unbroken(words []string) []string {
+	var out []string
+	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+	for _, w := range words {
+		if n := len(out); n > 0 {
+			if last := out[n-1]; last[len(last)-1] >= '0' && last[len(last)-1] <= '9' && (digits(w) == 3 || w[0] == '%') {
+				out[n-1] += " " + w
+				continue
+			}
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // shorten cuts a name in the middle.

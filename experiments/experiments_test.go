@@ -1,8 +1,11 @@
 package experiments
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,7 +43,7 @@ func TestExperiments(t *testing.T) {
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
 		"paper/regret-in-m", "paper/regret-in-m-ball", "paper/price-of-few", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits",
-		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball"} {
+		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball", "drift"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
 		}
@@ -101,6 +104,52 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 		for _, e := range entries {
 			if name := path.Join(dir, e.Name()); strings.HasSuffix(name, ".toml") && !embedded[name] {
 				t.Errorf("%s is not embedded", name)
+			}
+		}
+	}
+}
+
+// What ranks policies ranks tuned ones: in an experiment with policies of several kinds, each kind that has something to
+// tune stands there with tuned values, or the comment says why not. Where tuned values come from can be run: the experiment
+// that it names exists, and values beside their grid are on it.
+func TestTuned(t *testing.T) {
+	nothing := map[string]bool{"auto": true, "uniform": true, "greedy": true} // what these have is not a constant of exploration
+	for _, e := range All() {
+		x, err := sim.Parse(e.File, e.Text, sim.Kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds, tuned := make(map[string]bool), make(map[string]bool)
+		for i, p := range x.Policies {
+			kinds[p.Kind] = true
+			if p.Tuned == "" {
+				continue
+			}
+			tuned[p.Kind] = true
+			from, _, _ := strings.Cut(strings.TrimPrefix(p.Tuned, "troupe tune "), ":")
+			name, _, _ := strings.Cut(from, " ")
+			if _, ok := Find(name); !ok {
+				t.Errorf("%s: %s is tuned by %q, which is no experiment", e.Name, p.Name, name)
+			}
+			if p.Tune == nil {
+				continue
+			}
+			grid, err := x.Grid(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(grid, func(c sim.PolicyCase) bool {
+				return !slices.ContainsFunc(slices.Collect(maps.Keys(p.Tune)), func(k string) bool { return fmt.Sprint(c.Table[k]) != fmt.Sprint(p.Table[k]) })
+			}) {
+				t.Errorf("%s: the values of %s are not on its grid", e.Name, p.Name)
+			}
+		}
+		if len(kinds) < 2 || strings.Contains(e.Text, "\n# Not tuned: ") {
+			continue
+		}
+		for k := range kinds {
+			if !nothing[k] && !tuned[k] {
+				t.Errorf("%s ranks %s without tuned values, and does not say why (# Not tuned: …)", e.Name, k)
 			}
 		}
 	}

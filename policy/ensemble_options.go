@@ -31,14 +31,14 @@ type EnsembleOptions struct {
 	// Delta is the confidence level δ in (0, 1] of β_t and of the theorem's m; 0 means 0.1.
 	Delta float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
 	// Scale is the perturbation scale r_t; the zero value means the constant σ/sd(U), or 7β_t (preset "paper").
-	Scale Scale `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U)"`
+	Scale Scale `key:"scale" doc:"perturbation scale r_t" default:"constant σ/sd(U); 7β_t"`
 
 	// Targets is the law of U_t^j: "uniform" on [−1, 1] (the default), "gaussian", "rademacher", or, for
 	// all members together, "sphere" or "coordinate".
 	Targets string `key:"targets" doc:"law of U: uniform, gaussian, rademacher; sphere, coordinate for all members together" default:"uniform"`
 	// Init is the law of S_0^j: "corrected", "printed", "matched", "prior" or "none"; "" means "matched", or
 	// "corrected" (preset "paper").
-	Init string `key:"init" doc:"S_0: corrected, printed, matched, prior, none" default:"matched; corrected"`
+	Init string `key:"init" doc:"law of the initial vectors S_0, by length: corrected √(λd), the theorem's; printed λ√d, the paper's slip; matched √(λd·Var U), as long as what is added later; prior Gaussian N(0, λI); none 0" default:"matched; corrected"`
 
 	// Select is "random" for a random member (the default), or "max" for the maximum over the ensemble.
 	Select string `key:"select" doc:"random member, or max over the ensemble" default:"random"`
@@ -46,7 +46,7 @@ type EnsembleOptions struct {
 	OneSided bool `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 	// Reference is how members are combined: "coordinate" for one of them (the default), "pair", "signs",
 	// "gaussian" or "sphere".
-	Reference string `key:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
+	Reference string `key:"combine" was:"reference" doc:"how members are combined: coordinate (one of them), pair, signs, gaussian, sphere" default:"coordinate"`
 
 	// Engine is how S is kept: "auto" (the default), "eager", "blocked" and "lazy" give the same numbers;
 	// "exact-law" gives other numbers of the same law, at a cost that does not depend on m.
@@ -152,7 +152,7 @@ func (o EnsembleOptions) check(p Problem) error {
 	for _, err := range []error{
 		level("delta", o.Delta), positive("lambda", o.Lambda),
 		oneOf("select", o.Select, "random", "max"), oneOf("init", o.Init, initNames...),
-		oneOf("reference", o.Reference, referenceNames...),
+		oneOf("combine", o.Reference, referenceNames...),
 		oneOf("engine", o.Engine, members.Auto, members.Eager, members.Blocked, members.Lazy, exactLawName),
 	} {
 		if err != nil {
@@ -163,15 +163,15 @@ func (o EnsembleOptions) check(p Problem) error {
 	case o.Engine == exactLawName && law.name != "gaussian":
 		return spec.Refuse("targets", o.Targets, "but engine = %q needs \"gaussian\"", exactLawName)
 	case o.Engine == exactLawName && (o.Select != "random" || o.Reference != "coordinate"):
-		return spec.Refuse("engine", o.Engine, "which looks at one member in a round: it needs select = \"random\" and reference = \"coordinate\"")
+		return spec.Refuse("engine", o.Engine, "which looks at one member in a round: it needs select = \"random\" and combine = \"coordinate\"")
 	case law.joint != nil && o.Engine != members.Auto && o.Engine != members.Eager:
 		return spec.Refuse("engine", o.Engine, "but targets = %q are drawn for all members at once: it needs %q", law.name, members.Eager)
 	case o.Reference == "pair" && o.M == 1:
-		return spec.Refuse("m", o.M, "expected at least 2 for reference = %q", o.Reference)
+		return spec.Refuse("m", o.M, "expected at least 2 for combine = %q", o.Reference)
 	case o.Reference != "coordinate" && o.OneSided:
-		return spec.Refuse("symmetric", false, "but reference = %q is symmetric by nature", o.Reference)
+		return spec.Refuse("symmetric", false, "but combine = %q is symmetric by nature", o.Reference)
 	case o.Reference != "coordinate" && o.Select == "max":
-		return spec.Refuse("select", o.Select, "which maximises over single members: it needs reference = %q", referenceNames[0])
+		return spec.Refuse("select", o.Select, "which maximises over single members: it needs combine = %q", referenceNames[0])
 	}
 	return nil
 }

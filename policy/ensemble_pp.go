@@ -16,7 +16,7 @@ type EnsemblePPOptions struct {
 	// "coordinate".
 	Perturbation string `key:"perturbation" doc:"law of z: sphere, gaussian, rademacher (cube), coordinate" default:"sphere"`
 	// Reference is the law of ζ_t: "gaussian" (the default), "sphere", "signs" (cube) or "coordinate".
-	Reference string `key:"reference" doc:"law of ζ: gaussian, sphere, signs (cube), coordinate" default:"gaussian"`
+	Reference string `key:"combine" was:"reference" doc:"law of ζ: gaussian, sphere, signs (cube), coordinate" default:"gaussian"`
 }
 
 // Doc implements spec.Documented.
@@ -45,7 +45,7 @@ func (o *EnsemblePPOptions) New(p Problem) (bandit.Policy, error) {
 	if err := oneOf("perturbation", c.Perturbation, "sphere", "gaussian", "rademacher", "coordinate"); err != nil {
 		return nil, err
 	}
-	if err := oneOf("reference", c.Reference, "gaussian", "sphere", "signs", "coordinate"); err != nil {
+	if err := oneOf("combine", c.Reference, "gaussian", "sphere", "signs", "coordinate"); err != nil {
 		return nil, err
 	}
 	return NewEnsemble(EnsembleOptions{

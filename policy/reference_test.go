@@ -257,7 +257,7 @@ func TestReferenceRefusals(t *testing.T) {
 		ref  string
 		m    int
 		want string
-	}{{"gaussian", 4, `reference = "gaussian" is an integral`}, {"sphere", 4, `reference = "sphere" is an integral`}, {"signs", 17, "counted for m ≤ 16, and m is 17"}} {
+	}{{"gaussian", 4, `combine = "gaussian" is an integral`}, {"sphere", 4, `combine = "sphere" is an integral`}, {"signs", 17, "counted for m ≤ 16, and m is 17"}} {
 		e, err := policy.NewEnsemble(policy.EnsembleOptions{M: c.m, Reference: c.ref}, w.problem(0))
 		if err != nil {
 			t.Fatal(err)
@@ -268,14 +268,14 @@ func TestReferenceRefusals(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]policy.Options{
-		`reference is "cube"; expected one of`:                 &policy.EnsembleOptions{Reference: "cube"},
-		`reference is "guassian"; did you mean "gaussian"?`:    &policy.EnsembleOptions{Reference: "guassian"},
-		`symmetric is false, but reference = "pair"`:           &policy.EnsembleOptions{Reference: "pair", OneSided: true},
-		`select is "max", which maximises over single`:         &policy.EnsembleOptions{Reference: "signs", Select: "max"},
-		"m is 1, expected at least 2 for reference = \"pair\"": &policy.EnsembleOptions{Reference: "pair", M: 1},
-		`engine is "lazy", but targets = "sphere"`:             &policy.EnsembleOptions{Targets: "sphere", Engine: "lazy", OneSided: true},
-		`targets is "coordinate", which needs kind`:            &policy.IncrementalOptions{Targets: "coordinate"},
-		`targets is "coordinat"; did you mean "coordinate"?`:   &policy.EnsembleOptions{Targets: "coordinat", OneSided: true},
+		`combine is "cube"; expected one of`:                 &policy.EnsembleOptions{Reference: "cube"},
+		`combine is "guassian"; did you mean "gaussian"?`:    &policy.EnsembleOptions{Reference: "guassian"},
+		`symmetric is false, but combine = "pair"`:           &policy.EnsembleOptions{Reference: "pair", OneSided: true},
+		`select is "max", which maximises over single`:       &policy.EnsembleOptions{Reference: "signs", Select: "max"},
+		"m is 1, expected at least 2 for combine = \"pair\"": &policy.EnsembleOptions{Reference: "pair", M: 1},
+		`engine is "lazy", but targets = "sphere"`:           &policy.EnsembleOptions{Targets: "sphere", Engine: "lazy", OneSided: true},
+		`targets is "coordinate", which needs kind`:          &policy.IncrementalOptions{Targets: "coordinate"},
+		`targets is "coordinat"; did you mean "coordinate"?`: &policy.EnsembleOptions{Targets: "coordinat", OneSided: true},
 	} {
 		if _, err := o.New(w.problem(10)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", o, err, want)

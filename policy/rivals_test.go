@@ -383,7 +383,7 @@ func TestEnsemblePP(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]*policy.EnsemblePPOptions{
-		`reference is "pair"; expected one of`:                     {Reference: "pair"},
+		`combine is "pair"; expected one of`:                       {Reference: "pair"},
 		`perturbation is "sfere"; did you mean "sphere"?`:          {Perturbation: "sfere"},
 		"m is -1, expected at least 1 and at most":                 {M: -1},
 		"scale.kind is \"betatilde\", which needs a known horizon": {Scale: policy.Scale{Kind: "betatilde", Value: 1}},

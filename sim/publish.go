@@ -101,7 +101,9 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 func defaultsOf(c PolicyCase) map[string]string {
 	out := make(map[string]string)
 	for _, o := range spec.Options(c.Options) {
-		if _, written := c.Table[o.Key]; written || o.Default == "" {
+		_, written := c.Table[o.Key]
+		_, before := c.Table[o.Was]
+		if written || before || o.Default == "" {
 			continue
 		}
 		text := o.Default

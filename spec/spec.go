@@ -15,7 +15,8 @@
 // `word:"grow=Growing"` says which, and which bool field of the struct it sets. A bool with the tag
 // `not:"true"` means the opposite of what its key says, so that the default of the key may be true and
 // the zero value of the field still be the default. A number with the tag `zero:"NoFloor"` has a default
-// that is not 0, and a 0 that is written sets that bool field of the struct. An unknown key or kind, a wrong type,
+// that is not 0, and a 0 that is written sets that bool field of the struct. The tag `was:"reference"` is the key that
+// an option had before; it is still read. An unknown key or kind, a wrong type,
 // NaN and ±Inf are errors, and so is a zero written out where zero stands for a default: m = 0 is a
 // slip, not a wish for 16.
 //
@@ -133,11 +134,16 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 		f, ok := fields[key]
 		if !ok {
 			var names []string
-			for n := range fields {
-				names = append(names, n)
+			for n, f := range fields {
+				if f.now == "" {
+					names = append(names, n)
+				}
 			}
 			names = append(names, skip...)
 			return Errorf(Join(path, key), "unknown key %q%s", key, Suggest(key, names))
+		}
+		if _, both := raw[f.now]; f.now != "" && both {
+			return Errorf(Join(path, key), "is the old name of %s, which stands there too; leave one out", f.now)
 		}
 		if w, ok := raw[key].(string); ok && f.word != "" {
 			if w != f.word {
@@ -342,6 +348,7 @@ func DecodeTable[T any](reg Registry[T], v any, path string) (T, error) {
 // Option describes one option of a kind, for listings.
 type Option struct {
 	Key, Type, Default, Doc string
+	Was                     string // an older key that is still read
 }
 
 // Options lists the options of a kind in the order of its struct.
@@ -354,7 +361,7 @@ func Options(options any) []Option {
 		if key == "" {
 			continue
 		}
-		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table"}
+		o := Option{Key: key, Doc: f.Tag.Get("doc"), Type: "table", Was: f.Tag.Get("was")}
 		if d, ok := f.Tag.Lookup("default"); ok {
 			o.Default = d
 		}
@@ -432,6 +439,7 @@ type field struct {
 	meaning reflect.Value // the bool that the word sets
 	not     bool
 	zero    reflect.Value // the bool that a written 0 sets, if any
+	now     string        // the key that has replaced this one, which is still read
 }
 
 func fieldsOf(options any) map[string]field {
@@ -455,6 +463,10 @@ func fieldsOf(options any) map[string]field {
 				f.zero = flag("zero", name)
 			}
 			m[key] = f
+			if old := tag.Get("was"); old != "" {
+				f.now = key
+				m[old] = f
+			}
 		}
 	}
 	return m
