@@ -95,6 +95,9 @@ type adversary struct {
 	offers *directions
 }
 
+// Reacts implements Reacting.
+func (*adversary) Reacts() {}
+
 // Reward implements bandit.Environment.
 func (e *adversary) Reward(a bandit.Action, draw rng.Source) (float64, error) {
 	y, err := e.linear.Reward(a, draw)

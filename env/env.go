@@ -105,6 +105,13 @@ type Bounded interface {
 	LargestRegret() (largest float64, ok bool)
 }
 
+// Reacting is implemented by environments whose later rounds depend on the actions of earlier ones. What they have seen is in no
+// snapshot, so a cell of such an environment is played from round 1 where others go on.
+type Reacting interface {
+	// Reacts does nothing.
+	Reacts()
+}
+
 // Rounds of the rng.Instance stream, one for each thing that is drawn before round 1.
 const (
 	drawTheta = 0 // θ*

@@ -92,7 +92,8 @@ func TestDigests(t *testing.T) {
 	}
 	for i, s := range nodes[:2] {
 		eventually(func() bool { return s.Health().Cluster.Nodes[2].Differs })
-		if h := s.Health(); !h.Ready || h.Cluster.Digest != "agrees" || h.Cluster.Nodes[1-i].Differs {
+		eventually(func() bool { return s.Health().Cluster.Digest == "agrees" }) // when both have stated their digests
+		if h := s.Health(); !h.Ready || h.Cluster.Nodes[1-i].Differs {
 			t.Errorf("node %d: %+v", i, h.Cluster)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"troupe/bandit"
+	"troupe/env"
 )
 
 // A cell can go on from the state of its policy after round t, because all random numbers are functions of the
@@ -45,11 +46,14 @@ const stateRoom = 64 << 20
 func (r *runner) resumable(e int, world bandit.Environment, pol bandit.Policy) string {
 	_, snaps := pol.(bandit.Snapshotter)
 	_, logged := world.(bandit.Logged)
+	_, reacts := world.(env.Reacting)
 	switch {
 	case outside(r.x.Environments[e].Options):
 		return "its environment is not of troupe"
 	case logged:
 		return "its environment is a log"
+	case reacts:
+		return "its environment depends on the actions"
 	case r.x.Environments[e].Late != nil:
 		return "its feedback is late"
 	case len(r.x.Record) > 0:
