@@ -98,6 +98,18 @@ func TestRedraw(t *testing.T) {
 	if err := s.Redraw(ctx, "news", RedrawOptions{First: 1, Seed: 1, From: first[0].Seq}, func(*Redrawn) error { at++; return nil }); err != nil || at != len(want)-1 {
 		t.Errorf("after the first entry: %d decisions, %v", at, err)
 	}
+	// A log that was trimmed: decisions on states before the base are left out, the others are drawn as before.
+	s.past.Base.Store(first[0].Seq + 6)
+	at = 0
+	if err := s.Redraw(ctx, "news", RedrawOptions{First: 1, Seed: 1}, func(r *Redrawn) error {
+		if at++; r.Seq <= first[0].Seq+6 {
+			t.Errorf("entry %d was decided on a state before the base", r.Seq)
+		}
+		return nil
+	}); err != nil || at == 0 || at > len(want)-4 {
+		t.Errorf("of a trimmed log: %d decisions, %v", at, err)
+	}
+	s.past.Base.Store(0)
 	for name, raw := range map[string]spec.Raw{"kept": {"kind": "ensemble", "m": int64(4)}, "epochs": {"kind": "atoms", "key": "epoch"}, "anew": {"kind": "auto"}} {
 		make(name, raw)
 		if _, err := s.Decide(ctx, name, request); err != nil {
