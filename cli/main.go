@@ -128,10 +128,23 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%w%s\nsee troupe help%s", err, nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
+		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
 	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds), reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line), benchCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(), serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
 	return root
+}
+
+// flagWords says what a flag expected, without the words of the parser.
+func flagWords(err error) string {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err.Error()
+	}
+	want, ok := map[string]string{"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 10m or 1h30m"}[bad.GetFlag().Value.Type()]
+	if !ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("--%s %q: expected %s", bad.GetFlag().Name, bad.GetValue(), want)
 }
 
 // nearFlag suggests a flag for an unknown one.

@@ -105,7 +105,7 @@ func (c *Cassel) choose(dst *bandit.Action, set bandit.ActionSet) error {
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return fmt.Errorf("policy: cassel: a batch ensemble needs a finite set of arms, this is a %T: %w", set, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: cassel: a batch ensemble needs a finite set of arms, this is %s: %w", described(set), bandit.ErrUnsupported)
 	}
 	at, best := 0, math.Inf(-1)
 	for a := range f.Len() {

@@ -111,7 +111,7 @@ func (s *IDS) solve(set bandit.ActionSet, decision uint64) (f bandit.Finite, a, 
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the information ratio needs a finite set, this is a %T: %w", set, bandit.ErrUnsupported)
+		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the information ratio needs a finite set, this is %s: %w", described(set), bandit.ErrUnsupported)
 	}
 	k := f.Len()
 	if k > idsArms/d {

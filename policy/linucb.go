@@ -105,7 +105,7 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		return err
 	}
 	return fmt.Errorf("policy: linucb: optimism maximises a convex function of the action, which is NP-hard in general "+
-		"and implemented for finite sets and the unit ball only; the set is a %T: %w", set, bandit.ErrUnsupported)
+		"and implemented for finite sets and the unit ball only; the set is %s: %w", described(set), bandit.ErrUnsupported)
 }
 
 // farthest stores in theta the point of the ellipsoid {θ̂ + r V^{-1/2} y : |y| ≤ 1} that is

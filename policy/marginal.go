@@ -19,7 +19,7 @@ import (
 func Marginal(dst *bandit.Law, p bandit.Prober, set bandit.ActionSet, n int, draw rng.Source) error {
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return fmt.Errorf("policy: a marginal law on a %T: %w", set, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: a marginal law on %s: %w", described(set), bandit.ErrUnsupported)
 	}
 	if n < 1 {
 		return fmt.Errorf("policy: a marginal law from %d decisions, expected at least 1", n)

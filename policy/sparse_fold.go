@@ -385,7 +385,7 @@ func (c *sparseInput) open(set bandit.ActionSet) (bandit.Sparse, error) {
 		c.list.set(s)
 		return &c.list, nil
 	}
-	return nil, fmt.Errorf("policy: %s needs a list of actions, sparse or dense, not a %T: %w", c.kind, set, bandit.ErrUnsupported)
+	return nil, fmt.Errorf("policy: %s needs a list of actions, sparse or dense, not %s: %w", c.kind, described(set), bandit.ErrUnsupported)
 }
 
 // read returns the nonzeros of an action. It returns an error unless its values are finite, its
