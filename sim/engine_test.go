@@ -73,6 +73,7 @@ func TestEngine(t *testing.T) {
 		out, err := Run(context.Background(), x, Options{Data: &dataset.Source{Override: "testdata/engine"}, Memory: 1 << 40}) // whatever this machine has free
 		if err != nil {
 			line += "refused"
+			t.Logf("%s: %v", name, err) // shown where the test fails
 		} else {
 			rows, err := csv.NewReader(bytes.NewReader(out.Results)).ReadAll()
 			if err != nil {
