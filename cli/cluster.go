@@ -38,7 +38,7 @@ has the way.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
+	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(), clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
@@ -152,8 +152,7 @@ func (c *clusterServer) says(format string, a ...any) {
 func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	await := c.config.Import != ""
 	return eventlog.StreamOptions{
-		Replicas: len(c.config.Nodes), Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog,
-		Node: c.node, Logf: c.says,
+		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: c.says,
 	}
 }
 
@@ -166,8 +165,26 @@ func (c *clusterServer) start(ctx context.Context) error {
 	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
 		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
 		Routes: c.config.addresses(), TLS: tls, Logf: c.says,
+		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) },
 	})
 	return err
+}
+
+// damaged decides whether a node with damaged files may start. Where the others are a majority they go on without it,
+// and it can be rebuilt. Where they are not it is needed: after a loss of power of all machines every replica may lack some of
+// its newest pages, which the engine has in a log of its own, and the chain still refuses what was not written.
+func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaError) error {
+	ready := 0
+	for _, n := range c.config.ask(ctx).Nodes {
+		if n.Name != c.config.Node && n.Ready {
+			ready++
+		}
+	}
+	if ready > len(c.config.Nodes)/2 {
+		return e
+	}
+	c.logger.Error("the node starts although its files are damaged, because the others are no majority; rebuild it when they are", "error", e.Error())
+	return nil
 }
 
 // wait says which nodes are missing until the log is there.
@@ -300,10 +317,10 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 // print writes a status for people.
 func (s *clusterStatus) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tDIGEST\tVOID\t")
+	fmt.Fprintln(t, "NODE\tREADY\tLEADER\tAPPLIED\tLAG\tCONTACT\tCLOCK\tDIGEST\tVOID\tKEYS\t")
 	for _, n := range s.Nodes {
 		if n.Error != "" {
-			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
+			fmt.Fprintf(t, "%s\tno\t\t\t\t\t\t\t\t\t%s\n", n.Name, n.Error)
 			continue
 		}
 		leader := ""
@@ -314,7 +331,8 @@ func (s *clusterStatus) print(w io.Writer) error {
 		if !n.Ready {
 			ready = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Digest, n.Cluster.Void, n.Reason)
+		keys := strings.ReplaceAll(strings.Trim(fmt.Sprint(n.Cluster.KeyNumbers), "[]"), " ", ",")
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Digest, n.Cluster.Void, keys, n.Reason)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -354,7 +372,8 @@ func clusterStatusCommand() *cobra.Command {
 		Short: "Show the nodes, the leader, what each has applied, and what may be stopped now",
 		Long: `Asks every node at the url in cluster.toml. CONTACT is how long ago the node reached a majority,
 CLOCK how far its clock is ahead of the median, DIGEST whether the state of its models agrees with
-that of a majority, VOID how many of its batches were stored too late to count. The exit code is 1
+that of a majority, VOID how many of its batches were stored too late to count, KEYS the
+numbers of its keys of event ids, the current one first. The exit code is 1
 when less than a majority is ready.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
   troupe cluster status --cluster cluster/a.example/cluster.toml --json`,

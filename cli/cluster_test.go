@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"troupe/client"
+	"troupe/serve"
 	"troupe/serve/fold"
 )
 
@@ -352,16 +353,18 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 		for _, port := range c.ports[3:] {
 			urls = append(urls, "http://127.0.0.1:"+port)
 		}
-		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http})
+		own, err := client.New(strings.Join(urls, ","), client.Options{HTTP: c.http, Patience: 2 * time.Minute})
 		for i := 0; err == nil && ctx.Err() == nil; i++ {
 			key := fmt.Sprintf("%d/client/%d", round, i)
 			var d client.Decision
 			if d, err = own.Decide(context.Background(), "news", client.DecideRequest{Actions: []client.Action{{ID: "x"}, {ID: "y"}}, IdempotencyKey: key}); err == nil {
 				_, err = own.Reward(context.Background(), d.EventID, 1)
 			}
-			l.mu.Lock()
-			l.events[key] = d.EventID
-			l.mu.Unlock()
+			if err == nil {
+				l.mu.Lock()
+				l.events[key] = d.EventID
+				l.mu.Unlock()
+			}
 		}
 		if err != nil {
 			c.t.Errorf("the client with %s: %v", urls, err)
@@ -743,6 +746,55 @@ func TestClusterMisuse(t *testing.T) {
 	}
 }
 
+// TestClusterKeys: keys are added, used and dropped; what is refused changes nothing.
+func TestClusterKeys(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, serve.KeyFile)
+	first, err := serve.NewKeys()
+	if err == nil {
+		err = os.WriteFile(name, first, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", 0, "key 1 "},
+		{"--use 2", exitMisuse, "--use 2: expected one of the keys [1]"},
+		{"--drop 1", exitMisuse, "it is the current key"},
+		{"--add --use 1", exitMisuse, "go one at a time"},
+		{"--add", 0, "key 2 "},
+		{"--use 2", 0, "key 2 "},
+		{"--use -1", exitMisuse, "--use -1: expected one of the keys [1 2]"},
+		{"--drop 1", 0, "key 2 "},
+		{"--add", 0, "key 3 "},
+	} {
+		before, _ := os.ReadFile(name)
+		var out bytes.Buffer
+		code := command(t.Context(), append([]string{"cluster", "keys", name}, strings.Fields(c.args)...), &out, &out)
+		if code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: code %d, %s, want %d and %q", c.args, code, &out, c.code, c.want)
+		}
+		if after, _ := os.ReadFile(name); (code != 0 || c.args == "") != bytes.Equal(before, after) {
+			t.Errorf("%s, code %d: the file is %s, before %s", c.args, code, after, before)
+		}
+	}
+	k, err := serve.ReadKeys(dir)
+	if err != nil || k.Current != 2 || len(k.Keys) != 2 || len(k.Keys[3]) != 32 {
+		t.Errorf("%v keys, current %d, error %v", len(k.Keys), k.Current, err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+	var out bytes.Buffer
+	if code := command(t.Context(), []string{"cluster", "keys", filepath.Join(dir, "other.json")}, &out, &out); code != exitMisuse || !strings.Contains(out.String(), "expected a file with the name keys.json") {
+		t.Errorf("code %d: %s", code, &out)
+	}
+}
+
 // TestClusterGuide: the commands of docs/guide/cluster.md work as written, with other ports.
 func TestClusterGuide(t *testing.T) {
 	if testing.Short() {
@@ -752,6 +804,17 @@ func TestClusterGuide(t *testing.T) {
 	need(t, "curl")
 	need(t, "python3")
 	script := shellOf(t, "../docs/guide/cluster.md")
+	wants := []string{`"status":"accepted"`, `"repeated":true`, "may be stopped now: one of a, b, c", "may be stopped now: b"}
+	if rotation := "restart() {"; os.Getenv("TROUPE_LONG") == "" { // six starts; TestKeysOfNodes of package serve is short
+		before, rest, _ := strings.Cut(script, rotation)
+		_, after, ok := strings.Cut(rest, "troupe cluster export backup")
+		if !ok {
+			t.Fatal("the guide has no rotation of keys")
+		}
+		script = before + "troupe cluster export backup" + after
+	} else {
+		wants = append(wants, "current\n", "key 2", "2,1")
+	}
 	ports := freePorts(t, 6)
 	for i, old := range []string{"7421", "7422", "7423", "8081", "8082", "8083"} {
 		script = strings.ReplaceAll(script, old, ports[i])
@@ -777,7 +840,7 @@ func TestClusterGuide(t *testing.T) {
 		}
 		t.Fatalf("%v\n%s\n%s", err, &out, &progress)
 	}
-	for _, want := range []string{`"status":"accepted"`, `"repeated":true`, "may be stopped now: one of a, b, c", "may be stopped now: b"} {
+	for _, want := range wants {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("nothing printed has %q:\n%s\n%s", want, &out, &progress)
 		}

@@ -183,6 +183,7 @@ type Checkpoint struct {
 	Combined ID     `json:"combined,omitzero"` // digest over all models and their digests after Seq
 	Readable uint32 `json:"readable,omitzero"` // the highest log version that the node reads
 	Keys     ID     `json:"keys,omitzero"`     // fingerprint of the node's keys
+	KeySet   []ID   `json:"key_set,omitempty"` // that of each of them, first of the one that makes event ids
 	Base     []byte `json:"base,omitempty"`    // SHA-256 of the newest base that the node has
 	BaseSeq  uint64 `json:"base_seq,omitzero"` // and its entry
 }
@@ -227,6 +228,8 @@ func (r *Checkpoint) news() string {
 		return "base"
 	case r.BaseSeq != 0:
 		return "base_seq"
+	case len(r.KeySet) > 0:
+		return "key_set"
 	}
 	return ""
 }
@@ -246,7 +249,14 @@ func (r *Checkpoint) append(b []byte) []byte {
 	b = putUint(b, 7, uint64(r.Readable))
 	b = putFixed(b, 8, uint64(r.Keys))
 	b = putBytes(b, 9, r.Base)
-	return putUint(b, 10, r.BaseSeq)
+	b = putUint(b, 10, r.BaseSeq)
+	if len(r.KeySet) > 0 {
+		b = binary.AppendUvarint(putTag(b, 11, wireBytes), uint64(8*len(r.KeySet)))
+		for _, k := range r.KeySet {
+			b = binary.LittleEndian.AppendUint64(b, uint64(k))
+		}
+	}
+	return b
 }
 func (r *Checkpoint) field(d *decoder) {
 	switch d.num {
@@ -281,6 +291,18 @@ func (r *Checkpoint) field(d *decoder) {
 		r.Base = bytes.Clone(d.bytes())
 	case 10:
 		r.BaseSeq = d.uint()
+	case 11:
+		if !d.want(wireBytes) {
+			return
+		}
+		if len(d.data)%8 != 0 || len(d.data) > 8*256 {
+			d.fail("%d bytes are no list of fingerprints", len(d.data))
+			return
+		}
+		r.KeySet = make([]ID, len(d.data)/8)
+		for i := range r.KeySet {
+			r.KeySet[i] = ID(binary.LittleEndian.Uint64(d.data[8*i:]))
+		}
 	default:
 		d.unknown()
 	}

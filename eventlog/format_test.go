@@ -69,6 +69,8 @@ func TestFormatPage(t *testing.T) {
 				*p, kind = []uint32{3}, "bytes"
 			case *JSON:
 				*p, kind = JSON("abc"), "bytes"
+			case *[]ID:
+				*p, kind = []ID{3}, "bytes"
 			case *[]Digest:
 				*p, kind = []Digest{{3, 3}}, "bytes"
 			case *Event:

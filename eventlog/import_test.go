@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,5 +199,15 @@ func TestCheckReplica(t *testing.T) {
 		if r, err := CheckReplica(dir, nil); err != nil || len(r.Damage) == 0 {
 			t.Errorf("byte %d: %+v, %v", at, r, err)
 		}
+	}
+	o := NodeOptions{Dir: dir, Cluster: "c", Name: "a"}
+	if n, err := StartNode(ctx, o); !errors.As(err, new(*DamagedReplicaError)) {
+		t.Errorf("a node with damaged files starts: %v", err)
+		_ = n.Close()
+	}
+	refused := errors.New("no")
+	o.Damaged = func(e *DamagedReplicaError) error { return fmt.Errorf("%w: %w", refused, e) }
+	if _, err := StartNode(ctx, o); !errors.Is(err, refused) {
+		t.Errorf("asked, and refused: %v", err)
 	}
 }

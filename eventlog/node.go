@@ -30,6 +30,8 @@ type NodeOptions struct {
 	Routes  []string // host:port of every node
 	// TLS is for the connections between nodes. Both sides must show a certificate. nil is no TLS, for tests.
 	TLS *tls.Config
+	// Damaged is asked whether the node may start with damaged block files: nil is yes. Without Damaged it may not.
+	Damaged func(*DamagedReplicaError) error
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
 }
@@ -145,7 +147,13 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if found, err := readReplica(o.Dir, nil); err != nil {
 		return nil, err
 	} else if len(found.Damage) > 0 {
-		return nil, &DamagedReplicaError{o.Dir, found.Damage}
+		err := error(&DamagedReplicaError{o.Dir, found.Damage})
+		if o.Damaged != nil {
+			err = o.Damaged(&DamagedReplicaError{o.Dir, found.Damage})
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	secret, err := randomID()
 	if err != nil {

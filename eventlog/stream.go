@@ -210,15 +210,15 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 	if seq == 0 {
 		return Entry{}, notFound(shard, seq)
 	}
-	tctx, cancel := context.WithTimeout(both, streamWait)
-	defer cancel()
-	if m, err := l.streams[shard].GetMsg(tctx, seq); err == nil && m.Sequence == seq {
+	// A machine that stands still is asked like the others, and keeps silent.
+	short, cancel := context.WithTimeout(both, streamHeartbeat)
+	m, err := l.streams[shard].GetMsg(short, seq)
+	cancel()
+	if err == nil && m.Sequence == seq {
 		return Entry{seq, m.Data}, nil
 	}
-	if tctx.Err() != nil && both.Err() == nil { // no replica answers; the leader gets its own time
-		tctx, cancel = context.WithTimeout(both, streamWait)
-		defer cancel()
-	}
+	tctx, cancel := context.WithTimeout(both, streamWait)
+	defer cancel()
 	return l.leaderGet(tctx, shard, seq)
 }
 
@@ -294,9 +294,10 @@ func (l *Stream) Read(ctx context.Context, shard uint16, from uint64) iter.Seq2[
 
 // arrival is what a session was given: an entry, or the error of the consumer.
 type arrival struct {
-	seq  uint64
-	data []byte
-	err  error
+	seq     uint64
+	data    []byte
+	err     error
+	trimmed bool // what is wanted is gone
 }
 
 // session reads from entry from on until its consumer ends. It returns the entry that is wanted next, whether the
@@ -306,13 +307,6 @@ type arrival struct {
 // any server, and when that one is gone its silence is noticed after a second only. The engine's meta group, which makes
 // consumers, may be electing too.
 func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield func(Entry, error) bool) (next uint64, more bool, err error) {
-	info, err := l.info(ctx, shard)
-	if err != nil {
-		return from, true, err
-	}
-	if from < info.First {
-		return from, false, l.tell(yield, &GapError{shard, from, info.First - 1})
-	}
 	sctx, end := context.WithCancel(ctx)
 	defer end()
 	arrived := make(chan arrival)
@@ -327,6 +321,7 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 	var wanted atomic.Uint64
 	var delivered atomic.Int64 // by the consumer, twice each; odd while one waits
 	wanted.Store(from)
+	l.calls.Go(func() { l.beginning(sctx, shard, from, give) })
 	l.calls.Go(func() { l.consume(sctx, shard, from, &delivered, give) })
 	l.calls.Go(func() { l.poll(sctx, shard, &wanted, &delivered, give) })
 	for {
@@ -337,6 +332,8 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		case a = <-arrived:
 		}
 		switch {
+		case a.trimmed:
+			return from, false, l.tell(yield, a.err)
 		case a.err != nil:
 			return from, true, a.err
 		case a.seq < from: // it came the other way too
@@ -361,6 +358,22 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 		}
 		from++
 		wanted.Store(from)
+	}
+}
+
+// beginning finds out whether the log still has an entry. No reader waits for it: while the engine's meta group elects it
+// answers no question, but gives entries.
+func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give func(arrival) bool) {
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		if info, err := l.info(ctx, shard); err == nil {
+			if from < info.First {
+				give(arrival{err: &GapError{shard, from, info.First - 1}, trimmed: true})
+			}
+			return
+		}
+		if !pause(ctx, wait) {
+			return
+		}
 	}
 }
 

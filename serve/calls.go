@@ -23,6 +23,11 @@ func (s *Server) begin(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if s.nodes != nil {
+		if err := s.nodes.stale(); err != nil {
+			return nil, err
+		}
+	}
 	c := &s.calls
 	n := c.n.Add(1)
 	switch { // closed is looked at after n was raised: close then waits for this call, or this call sees it

@@ -70,14 +70,41 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 
 // NewKeys returns the contents of a KeyFile with a new key.
 func NewKeys() ([]byte, error) {
-	t := keyText{Current: 1, Keys: map[byte][]byte{1: make([]byte, 32)}}
-	rand.Read(t.Keys[1]) // never fails: crypto/rand ends the program first
+	return keyText{Current: 1, Keys: map[byte][]byte{1: NewKey()}}.text()
+}
+
+// NewKey draws a key of event ids.
+func NewKey() []byte {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails: crypto/rand ends the program first
+	return key
+}
+
+// text returns the contents of a KeyFile.
+func (t keyText) text() ([]byte, error) {
 	var err error
 	if t.Check, err = t.sum(); err != nil {
 		return nil, err
 	}
 	b, err := json.Marshal(t)
 	return append(b, '\n'), err
+}
+
+// WriteKeys replaces the KeyFile of a directory, as a whole or not at all.
+func WriteKeys(dir string, k eventlog.IDKeys) error {
+	if err := k.Check(); err != nil {
+		return err
+	}
+	b, err := keyText{Current: k.Current, Keys: k.Keys}.text()
+	if err != nil {
+		return err
+	}
+	return fold.WriteDurable(dir, KeyFile, b)
+}
+
+// KeyFingerprint names a key of event ids without telling it.
+func KeyFingerprint(number byte, key []byte) eventlog.ID {
+	return fingerprint(eventlog.IDKeys{Keys: map[byte][]byte{number: key}})
 }
 
 // ReadKeys reads the KeyFile of a directory, which must be there: for the nodes of a cluster, which have one.

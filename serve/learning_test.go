@@ -197,8 +197,8 @@ func TestLearnedSchemaDoesNotTakeOver(t *testing.T) {
 	ctx := context.Background()
 	log, clock := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}
 	s := open(t, log, clock)
-	must(s.CreateModel(ctx, learner("m", 250), ""))
-	for k, n := range []int{250, 250, 500} {
+	must(s.CreateModel(ctx, learner("m", 500), ""))
+	for k, n := range []int{500, 500, 1000} {
 		pairUser(t, s, "m", n, uint64(k))
 		v := tried(t, s, "m", k+1)
 		if try := v.Tries[k]; try.TookOver || !(try.Learned > try.Hashed) || v.Phase == "learned" {
@@ -206,11 +206,11 @@ func TestLearnedSchemaDoesNotTakeOver(t *testing.T) {
 		}
 	}
 	before := must(s.GetModel(ctx, "m"))
-	if v := before.Learning; v.Phase != "hashed" || v.Next != 0 || v.Requests != 1000 || before.Kind != "hashed" {
+	if v := before.Learning; v.Phase != "hashed" || v.Next != 0 || v.Requests != 2000 || before.Kind != "hashed" {
 		t.Errorf("after all tries: %+v", v)
 	}
 	pairUser(t, s, "m", 10, 9)
-	if v := must(s.GetModel(ctx, "m")).Learning; v.Requests != 1000 {
+	if v := must(s.GetModel(ctx, "m")).Learning; v.Requests != 2000 {
 		t.Errorf("requests are kept after the last try: %d", v.Requests)
 	}
 	applied(s)

@@ -42,16 +42,21 @@ const (
 type nodes struct {
 	Cluster
 	print   eventlog.ID                   // of the keys
+	keySet  []eventlog.ID                 // of each of them, that of the current one first
+	numbers []byte                        // of the keys, in that order
 	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
 	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
 
 	drained atomic.Bool
+	said    bool // a checkpoint of this process is applied, so the others know its keys; of the applier
 
-	opened   time.Time // for the monotonic clock
-	mu       sync.Mutex
-	heard    map[string]heard
-	replicas []eventlog.Replica
-	digests  digests
+	opened    time.Time // for the monotonic clock
+	mu        sync.Mutex
+	leader    string // of the log, as it was known last
+	elections uint64 // how often that was another one
+	heard     map[string]heard
+	replicas  []eventlog.Replica
+	digests   digests
 }
 
 // heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
@@ -69,6 +74,10 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node, strings.Join(c.Nodes, ", "))
 	}
 	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{}}
+	n.numbers = append([]byte{keys.Current}, slices.DeleteFunc(slices.Sorted(maps.Keys(keys.Keys)), func(k byte) bool { return k == keys.Current })...)
+	for _, k := range n.numbers {
+		n.keySet = append(n.keySet, KeyFingerprint(k, keys.Keys[k]))
+	}
 	return n, nil
 }
 
@@ -87,13 +96,33 @@ func fingerprint(k eventlog.IDKeys) eventlog.ID {
 func (s *Server) fits() error {
 	n := s.nodes
 	names, old := s.namesOfLog()
+	single := false // checkpoints name single keys
+	for _, x := range s.fold.Nodes() {
+		single = single || len(x.Keys) > 0
+	}
 	switch keys := s.fold.KeysOfNodes(); {
 	case old:
 		return nil
 	case names != nil && !slices.Equal(names, n.Nodes):
 		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
-	case keys != 0 && keys != n.print:
+	case !single && keys != 0 && keys != n.print:
 		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every node the same keys.json", n.print, keys)
+	}
+	return nil
+}
+
+// fitKeys returns why the keys of this node do not fit those of the others, nil when they do: each node must
+// recognise the event ids of each other one. The files may differ while keys are rotated.
+func (s *Server) fitKeys() error {
+	n := s.nodes
+	for _, x := range s.fold.Nodes() {
+		switch {
+		case x.Name == n.Node || len(x.Keys) == 0:
+		case !slices.Contains(n.keySet, x.Keys[0]):
+			return fmt.Errorf("serve: node %s makes event ids with a key of fingerprint %v, which is not in keys.json of this node: give every node the same keys.json", x.Name, x.Keys[0])
+		case !slices.Contains(x.Keys, n.keySet[0]):
+			return fmt.Errorf("serve: keys.json of this node makes event ids with key %d of fingerprint %v, which node %s does not have: give every node the same keys.json; a new key must be on all nodes before one uses it", n.numbers[0], n.keySet[0], x.Name)
+		}
 	}
 	return nil
 }
@@ -134,7 +163,7 @@ func (s *Server) hear(d eventlog.Delivery) error {
 	if d.Repeat {
 		return nil
 	}
-	concerns := false // the cluster
+	concerns, first := false, false // the cluster; the first checkpoint of this process
 	own := d.Epoch == s.committer.Epoch()
 	if own { // it was sealed by this clock
 		n := s.nodes
@@ -149,6 +178,9 @@ func (s *Server) hear(d eventlog.Delivery) error {
 			if r.Node != "" {
 				s.nodes.hear(r, s.opt.Now())
 				concerns = true
+				if own && r.Node == s.nodes.Node {
+					first, s.nodes.said = !s.nodes.said, true
+				}
 				news, err := s.nodes.compare(r)
 				if news != "" {
 					s.opt.Logger.Warn("digests", "says", news)
@@ -168,7 +200,12 @@ func (s *Server) hear(d eventlog.Delivery) error {
 		}
 	}
 	if concerns {
-		return s.fits()
+		if err := s.fits(); err != nil {
+			return err
+		}
+	}
+	if first { // of two that started at once with other keys, the second one in the log stops
+		return s.fitKeys()
 	}
 	return nil
 }
@@ -260,6 +297,12 @@ func (n *nodes) cutOff() error {
 	if n.drained.Load() {
 		return errDrained
 	}
+	return n.stale()
+}
+
+// stale is the error of every call, also of one that only reads, while the node may be more than contactFor behind: its
+// newest checkpoint that it has applied is older. A process that was stopped for a while finds itself here.
+func (n *nodes) stale() error {
 	if d := n.silence(); d > contactFor {
 		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for %.0f s", d.Seconds()), RetryAfter: time.Second}
 	}
@@ -290,6 +333,12 @@ func (s *Server) nodeLoop() {
 			ctx, cancel := context.WithTimeout(s.ctx, nodeLive)
 			if r, err := l.Replicas(ctx); err == nil {
 				n.mu.Lock()
+				if len(r) > 0 && r[0].Leader && r[0].Name != n.leader {
+					if n.leader != "" {
+						n.elections++
+					}
+					n.leader = r[0].Name
+				}
 				n.replicas = r
 				n.mu.Unlock()
 			}
@@ -357,7 +406,7 @@ func (s *Server) checkpoint() error {
 		}
 		records = append(records, m)
 	}
-	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print}
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print, KeySet: n.keySet}
 	c.Seq, c.Combined = n.state()
 	records = append(records, c)
 	receipt, err := s.append(s.ctx, records...)
@@ -415,16 +464,20 @@ type ClusterHealth struct {
 	// Contact is how many seconds ago the node reached a majority; beyond 5 it is not ready.
 	Contact float64 `json:"contact_seconds"`
 	// Clock is how many seconds this node's clock is ahead of the median.
-	Clock float64      `json:"clock_seconds"`
-	Keys  eventlog.ID  `json:"keys"` // fingerprint
-	Nodes []NodeHealth `json:"nodes"`
+	Clock float64     `json:"clock_seconds"`
+	Keys  eventlog.ID `json:"keys"` // fingerprint
+	// KeyNumbers are the keys of event ids that the node recognises, first the one that it makes them with.
+	KeyNumbers []int        `json:"key_numbers"`
+	Nodes      []NodeHealth `json:"nodes"`
 	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
 	Replicas []eventlog.Replica `json:"replicas,omitempty"`
 	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
 	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first comparison.
-	Digest  string `json:"digest,omitempty"`
-	Drained bool   `json:"drained,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	// Elections is how often another node led the log than before, since this one started.
+	Elections uint64 `json:"elections"`
+	Drained   bool   `json:"drained,omitempty"`
 }
 
 // NodeHealth is a node as its checkpoints say.
@@ -436,6 +489,8 @@ type NodeHealth struct {
 	Applied  uint64  `json:"applied"`
 	Readable uint32  `json:"readable"` // the highest log version that it reads
 	Differs  bool    `json:"differs"`  // the digest of its models was not ours when they were compared last
+	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
+	Clock float64 `json:"clock_seconds"`
 }
 
 func (s *Server) clusterHealth() *ClusterHealth {
@@ -446,17 +501,20 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	out := &ClusterHealth{
 		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print, Void: s.committer.Stats().Void, Drained: n.drained.Load(),
 	}
+	for _, k := range n.numbers {
+		out.KeyNumbers = append(out.KeyNumbers, int(k))
+	}
 	s.mu.RLock()
 	list := s.fold.Nodes()
 	s.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out.Replicas, out.Digest = n.replicas, n.verdict()
+	out.Replicas, out.Digest, out.Elections = n.replicas, n.verdict(), n.elections
 	for _, x := range list {
 		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable, Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
 		if at, ok := n.heard[x.Name]; ok {
 			d := time.Since(n.opened) - at.at
-			h.Heard, h.Live = d.Seconds(), d <= nodeLive
+			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()
 		}
 		out.Nodes = append(out.Nodes, h)
 	}

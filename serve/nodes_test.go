@@ -416,6 +416,89 @@ func TestNodeBehind(t *testing.T) {
 	}
 }
 
+// TestKeysOfNodes: keys are rotated node by node, first the new key everywhere and then its use; ids of both are good at
+// every node all the time, and a node that would break that does not start.
+func TestKeysOfNodes(t *testing.T) {
+	ctx := t.Context()
+	key := func(n byte) []byte { return slices.Repeat([]byte{n}, 32) }
+	with := func(current byte, all ...byte) eventlog.IDKeys {
+		k := eventlog.IDKeys{Current: current, Keys: map[byte][]byte{}}
+		for _, n := range all {
+			k.Keys[n] = key(n)
+		}
+		return k
+	}
+	m, nodes, clocks := three(t, func(o *Options) { o.Keys = with(1, 1) })
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	var ids []string
+	decideAll := func() {
+		t.Helper()
+		for _, s := range nodes {
+			d, err := s.Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3), MinSeq: created})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, d.EventID)
+		}
+		for _, s := range nodes {
+			for _, id := range ids {
+				if _, err := s.Event(ctx, id); err != nil {
+					t.Fatalf("%s: %v", id, err)
+				}
+			}
+		}
+	}
+	start := func(i int, k eventlog.IDKeys) error {
+		s, err := openNode(t, m, i, clocks[i], func(o *Options) { o.Keys = k })
+		if err == nil {
+			nodes[i] = s
+			t.Cleanup(func() { _ = s.Close(context.Background()) })
+			said := s.Health().Log
+			eventually(func() bool { h := s.Health(); return h.Ready && h.Applied > said+1 && h.Cluster.Nodes[i].Applied > 0 })
+		}
+		return err
+	}
+	again := func(i int, k eventlog.IDKeys) {
+		t.Helper()
+		if err := nodes[i].Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := start(i, k); err != nil {
+			t.Fatal(err)
+		}
+		decideAll()
+	}
+	decideAll()
+	again(0, with(1, 1, 2))
+	again(1, with(1, 1, 2))
+	if err := nodes[1].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(1, with(2, 1, 2)); err == nil || !strings.Contains(err.Error(), "key 2 of fingerprint "+KeyFingerprint(2, key(2)).String()+", which node c does not have") {
+		t.Fatalf("a new key that node c does not have is used: %v", err)
+	}
+	if err := start(1, with(2, 2)); err == nil || !strings.Contains(err.Error(), "which is not in keys.json of this node") {
+		t.Fatalf("a node without the others' key: %v", err)
+	}
+	if err := start(1, with(1, 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	again(2, with(1, 1, 2))
+	for i := range nodes {
+		again(i, with(2, 1, 2))
+	}
+	if got := nodes[0].Health().Cluster.KeyNumbers; !slices.Equal(got, []int{2, 1}) {
+		t.Errorf("key numbers are %v", got)
+	}
+	if len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+		t.Error("two events have one id")
+	}
+	agree(t, nodes...)
+}
+
 // TestOtherCluster: a node with other keys, other nodes, or a name that is not among them does not start.
 func TestOtherCluster(t *testing.T) {
 	m, nodes, _ := three(t)
@@ -434,6 +517,50 @@ func TestOtherCluster(t *testing.T) {
 		}
 	}
 	agree(t, nodes...)
+}
+
+// TestStaleReads: a node that may be more than 5 s behind answers no call, also none that only reads, and is not ready;
+// the others do.
+func TestStaleReads(t *testing.T) {
+	ctx := t.Context()
+	m, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &blind{Log: m}
+	s, err := openNode(t, l, 2, &nodeClock{}, func(o *Options) { o.Cluster.Every = time.Hour })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.set(false); _ = s.Close(context.Background()) })
+	reads := map[string]func(*Server) error{
+		"model":  func(s *Server) error { _, err := s.GetModel(ctx, "news"); return err },
+		"models": func(s *Server) error { _, _, err := s.ListModels(ctx, "", 0); return err },
+		"event":  func(s *Server) error { _, err := s.Event(ctx, d.EventID); return err },
+		"state":  func(s *Server) error { _, err := s.State(ctx, "news"); return err },
+		"log":    func(s *Server) error { _, err := s.Log(ctx, "news", 1, 10); return err },
+	}
+	for name, read := range reads {
+		if err := read(s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	eventually(func() bool { return s.committer.Stats().Batches > 0 }) // its only checkpoint
+	l.set(true)
+	s.nodes.contact.Store(int64(time.Since(s.nodes.opened) - contactFor - time.Millisecond))
+	for name, read := range reads {
+		wantCode(t, read(s), Unavailable, "majority")
+		if err := read(nodes[0]); err != nil {
+			t.Errorf("%s at another node: %v", name, err)
+		}
+	}
+	if h := s.Health(); h.Ready || h.Cluster == nil {
+		t.Errorf("a node that is behind is ready: %+v", h)
+	}
 }
 
 // TestOtherMembers: the log of a cluster that was exported goes on at a single machine, whose clock closes windows, and,

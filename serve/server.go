@@ -142,7 +142,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		c.Head, _ = s.chain.Rolling()
 	}
 	if s.nodes != nil {
-		if err := s.fits(); err != nil {
+		if err := cmp.Or(s.fits(), s.fitKeys()); err != nil {
 			return nil, err
 		}
 		s.nodes.rolling.Store(&eventlog.Head{})

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/eventlog"
 	"troupe/serve"
 )
 
@@ -808,10 +809,35 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
+// TestStatusOfNodes: the status page of a node has a line for each node, and what this one says of itself; that of a
+// single machine has neither.
+func TestStatusOfNodes(t *testing.T) {
+	f := newFake("news")
+	e := newEdge(t, f, Options{})
+	if strings.Contains(e.do("GET", "/", "").body, "Cluster") {
+		t.Error("a single machine has a cluster")
+	}
+	f.health.Cluster = &serve.ClusterHealth{
+		Node: "b", Contact: 0.25, Clock: -0.125, KeyNumbers: []int{2, 1}, Void: 3, Elections: 4, Drained: true,
+		Nodes:    []serve.NodeHealth{{Name: "a", Live: true, Heard: 0.5, Applied: 70, Clock: 1.5}, {Name: "b", Live: true, Applied: 71}, {Name: "c", Heard: -1}},
+		Replicas: []eventlog.Replica{{Name: "a", Leader: true, Current: true}, {Name: "b", Current: true}, {Name: "c", Lag: 17, Offline: true}},
+	}
+	page := e.do("GET", "/", "").body
+	for _, want := range []string{
+		">Cluster<", "<td>b</td>", "0.2 s ago", "-0.125 s", "<td>2, 1</td>", "<td>3</td>", "<td>4</td>", "drained",
+		`<th scope="row">a</th><td data-name="Seen">0.5 s ago</td><td data-name="Applied">70</td><td data-name="Replica">leads</td><td data-name="Clock">&#43;1.500 s</td>`,
+		`<th scope="row">c</th><td data-name="Seen">never</td><td data-name="Applied">0</td><td data-name="Replica">not there, 17 entries behind</td>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
 // The operator's pages name metrics that exist: a renamed one would be an alarm that never rings.
 func TestAlertsExist(t *testing.T) {
 	f := newFake("news")
-	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}}
+	f.health.Cluster = &serve.ClusterHealth{Node: "a", Nodes: []serve.NodeHealth{{Name: "a", Live: true}}, Replicas: []eventlog.Replica{{Name: "a", Leader: true}}}
 	e := newEdge(t, f, Options{})
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body

@@ -189,11 +189,15 @@ var (
 	leaderDesc  = prometheus.NewDesc("troupe_cluster_leader", "1 for the node that leads the log.", []string{"node"}, nil)
 	liveDesc    = prometheus.NewDesc("troupe_cluster_node_live", "1 when the node wrote a checkpoint in the last 3 s.", []string{"node"}, nil)
 	differsDesc = prometheus.NewDesc("troupe_cluster_node_differs", "1 when the digest of the node's models was not this node's when they were compared last.", []string{"node"}, nil)
+	electDesc   = prometheus.NewDesc("troupe_cluster_elections_total", "How often another node led the log than before.", nil, nil)
+	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil, nil)
+	behindDesc  = prometheus.NewDesc("troupe_cluster_replica_lag", "How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
+	offsetDesc  = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.", []string{"node"}, nil)
 	nodeDesc    = prometheus.NewDesc("troupe_cluster_node_applied_seq", "The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, nodeDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, behindDesc, offsetDesc, nodeDesc) {
 		out <- d
 	}
 }
@@ -204,13 +208,17 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	}
 	gauge(contactDesc, x.Contact)
 	gauge(clockDesc, x.Clock)
+	gauge(drainedDesc, one(x.Drained))
+	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
 	for _, r := range x.Replicas {
 		gauge(leaderDesc, one(r.Leader), r.Name)
+		gauge(behindDesc, float64(r.Lag), r.Name)
 	}
 	for _, n := range x.Nodes {
 		gauge(liveDesc, one(n.Live), n.Name)
 		gauge(differsDesc, one(n.Differs), n.Name)
 		gauge(nodeDesc, float64(n.Applied), n.Name)
+		gauge(offsetDesc, n.Clock, n.Name)
 	}
 }
 

@@ -124,7 +124,7 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	now := a.opts.Now()
 	h := a.svc.Health()
 	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
-	if err != nil {
+	if err != nil && !(h.Cluster != nil && serve.CodeOf(err) == serve.Unavailable) { // a node that is cut off still says so
 		a.fail(w, r, problemOf(err))
 		return
 	}
@@ -136,6 +136,8 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 		Alarms         []string
 		Warned         []named // models with their first warning
 		Facts, Log     []named
+		Own            []named   // what a node of a cluster says of itself
+		Nodes          []nodeRow // and of all
 		Models         []modelRow
 		Hour           *hour
 	}
@@ -203,6 +205,9 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Hour = hourOf(a.flow.lastHour(now), now)
 	p.Log = logFacts(&h)
+	if h.Cluster != nil {
+		p.Own, p.Nodes = clusterFacts(h.Cluster)
+	}
 	if a.opts.Data != "" {
 		p.Log = append(p.Log, named{"Data directory", a.opts.Data})
 	}
@@ -335,6 +340,47 @@ func logFacts(h *serve.Health) []named {
 		{"Writer", h.Epoch.String()},
 		{"Event ids", fmt.Sprintf("%s forged, %s missing", grouped(h.Forged), grouped(h.Missing))},
 	}
+}
+
+// nodeRow is one node on the status page.
+type nodeRow struct{ Name, Seen, Applied, Replica, Clock string }
+
+func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
+	numbers := strings.ReplaceAll(strings.Trim(fmt.Sprint(c.KeyNumbers), "[]"), " ", ", ")
+	own = []named{
+		{"This node", c.Node},
+		{"Reached a majority", fmt.Sprintf("%.1f s ago", c.Contact)},
+		{"Clock, less the median", fmt.Sprintf("%+.3f s", c.Clock)},
+		{"Keys of event ids, first the one in use", numbers},
+		{"Batches stored too late to count", grouped(c.Void)},
+		{"Changes of the leader since the start", grouped(c.Elections)},
+	}
+	if c.Drained {
+		own = append(own, named{"Stop", "drained, may be stopped"})
+	}
+	for _, n := range c.Nodes {
+		row := nodeRow{Name: n.Name, Seen: "never", Applied: grouped(n.Applied), Clock: "–"}
+		if n.Heard >= 0 {
+			row.Seen, row.Clock = fmt.Sprintf("%.1f s ago", n.Heard), fmt.Sprintf("%+.3f s", n.Clock)
+		}
+		for _, r := range c.Replicas {
+			if r.Name != n.Name {
+				continue
+			}
+			switch {
+			case r.Leader:
+				row.Replica = "leads"
+			case r.Offline:
+				row.Replica = "not there, " + grouped(r.Lag) + " entries behind"
+			case r.Lag > 0:
+				row.Replica = grouped(r.Lag) + " entries behind"
+			default:
+				row.Replica = "follows"
+			}
+		}
+		nodes = append(nodes, row)
+	}
+	return own, nodes
 }
 
 func round(v float64) uint64 { return uint64(math.Round(max(0, v))) }

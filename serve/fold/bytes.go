@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"troupe/eventlog"
@@ -30,7 +31,7 @@ import (
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
-//	    fingerprint of the keys u64
+//	    fingerprint of the keys u64 | for each node: count, each: fingerprint of a key u64 (not in versions 3 and 4)
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
@@ -42,6 +43,8 @@ const (
 	nodesMagic  = "TRPC\x03\x00" // of a cluster
 	stateMagic4 = "TRPS\x04\x00" // while a model is imported: what came of it stands before the position
 	nodesMagic4 = "TRPC\x04\x00"
+	nodesMagic5 = "TRPC\x05\x00" // with the single keys
+	nodesMagic6 = "TRPC\x06\x00" // and with an import
 )
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
@@ -65,9 +68,9 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	magic := stateMagic
 	switch {
 	case f.nodes != nil && f.incoming != nil:
-		magic = nodesMagic4
+		magic = nodesMagic6
 	case f.nodes != nil:
-		magic = nodesMagic
+		magic = nodesMagic5
 	case f.incoming != nil:
 		magic = stateMagic4
 	}
@@ -177,7 +180,7 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
 	magic := string(b[:min(len(stateMagic), max(n, 0))])
-	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4}, magic) {
+	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5, nodesMagic6}, magic) {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
@@ -207,10 +210,10 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		c, u := r.closed()
 		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
-	if magic == nodesMagic || magic == nodesMagic4 {
-		f.nodes = r.nodes()
+	if strings.HasPrefix(magic, "TRPC") {
+		f.nodes = r.nodes(magic == nodesMagic5 || magic == nodesMagic6)
 	}
-	if magic == stateMagic4 || magic == nodesMagic4 {
+	if magic == stateMagic4 || magic == nodesMagic4 || magic == nodesMagic6 {
 		f.incoming = r.incoming()
 	}
 	position := r.bytes()

@@ -24,6 +24,8 @@ type Node struct {
 	Seq      uint64 // entry of that checkpoint
 	Applied  uint64 // the newest entry that the node had applied
 	Readable uint32 // the highest log version that it reads
+	// Keys are the fingerprints of its keys of event ids, first of the one that makes them.
+	Keys []eventlog.ID
 }
 
 type nodes struct {
@@ -92,7 +94,7 @@ func (f *Fold) heard(r *eventlog.Checkpoint) {
 	if f.nodes.keys == 0 {
 		f.nodes.keys = r.Keys
 	}
-	f.nodes.list[i] = Node{r.Node, r.Time, f.seq, r.Applied, r.Readable}
+	f.nodes.list[i] = Node{r.Node, r.Time, f.seq, r.Applied, r.Readable, r.KeySet}
 	// The lower median, with 0 for a node that was never heard: a majority has passed this time. It does not go back.
 	times := make([]int64, len(f.nodes.list))
 	for i, n := range f.nodes.list {
@@ -112,13 +114,27 @@ func (w *writer) nodes(n *nodes) {
 		w.uint(uint64(x.Readable))
 	}
 	w.fixed(uint64(n.keys))
+	for _, x := range n.list {
+		w.uint(uint64(len(x.Keys)))
+		for _, k := range x.Keys {
+			w.fixed(uint64(k))
+		}
+	}
 }
 
-func (r *reader) nodes() *nodes {
+// nodes reads what writer.nodes wrote, or what earlier programs did, which knew no single keys.
+func (r *reader) nodes(single bool) *nodes {
 	n := &nodes{}
 	for range r.count() {
 		n.list = append(n.list, Node{Name: string(r.bytes()), Time: int64(r.fixed()), Seq: r.uint(), Applied: r.uint(), Readable: uint32(r.uint())})
 	}
 	n.keys = eventlog.ID(r.fixed())
+	for i := range n.list {
+		if single {
+			for range r.count() {
+				n.list[i].Keys = append(n.list[i].Keys, eventlog.ID(r.fixed()))
+			}
+		}
+	}
 	return n
 }
