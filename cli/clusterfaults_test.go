@@ -201,7 +201,7 @@ func (c *realCluster) cutOff(l *clusterLoad, i int) {
 // event is there once afterwards, and all nodes have the same state.
 func TestClusterFaults(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
-		t.Skip("partitions and frozen processes take minutes; TestCluster has a short one")
+		t.Skip("partitions and frozen processes take minutes; TestStaleReads of package serve is short")
 	}
 	c := newRealCluster(t)
 	wires := c.wires()
