@@ -93,6 +93,11 @@ are processor time; A×100 (also written Ax100) is the wall clock of a whole "tr
 replications on all processors. A turn in which a probe of fixed work changes by more than 15 %
 is measured again. docs/guide/performance.md explains every column.
 
+"bench edge" starts a server and the limit program, the least that a durable decision server does (net/http,
+the same JSON, the products, one file with group commit and fsync), puts both under the same load in turns, and says
+what the server's processors take for a decision over what the limit's take: packed, lists and named features, a batch of
+64, a decision with its reward, and a model with nothing set. It takes about ten seconds a turn.
+
 "bench growth" plays action sets that are new in every round, as a service or a log has them: new-K and
 law-K on prepared lists of K arms, law with the propensities of all of them, drawn-K on arms that the
 environment draws.
@@ -104,9 +109,25 @@ without assembly, TROUPE_KERNEL=avx2 what a machine without AVX-512 would run.
 python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is installed.`,
 		Example: `  troupe bench A B
   troupe bench growth --against numpy
+  troupe bench edge --rounds 3
   troupe bench --against numpy,gonum --json > bench.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.configs = args
+			if slices.Contains(args, "edge") {
+				switch {
+				case len(args) > 1:
+					return misuse(fmt.Errorf("edge is measured alone, not with %q", args))
+				case len(f.against) > 0 || f.profile != "" || cmd.Flags().Changed("engine"):
+					return misuse(fmt.Errorf("edge goes with --rounds and --json only: its rival is the limit program"))
+				case f.rounds < 1:
+					return misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
+				}
+				self, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				return benchEdge(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f, self, edgeLength)
+			}
 			return bench(cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}

@@ -130,7 +130,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds), reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line), benchCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(), serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
+	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds), reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line), benchCommand(), edgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(), serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
 	return root
 }
 
