@@ -93,10 +93,11 @@ are processor time; A×100 (also written Ax100) is the wall clock of a whole "tr
 replications on all processors. A turn in which a probe of fixed work changes by more than 15 %
 is measured again. docs/guide/performance.md explains every column.
 
-"bench edge" starts a server and the limit program, the least that a durable decision server does (net/http,
-the same JSON, the products, one file with group commit and fsync), puts both under the same load in turns, and says
-what the server's processors take for a decision over what the limit's take: packed, lists and named features, a batch of
-64, a decision with its reward, and a model with nothing set. It takes about ten seconds a turn.
+"bench edge" starts a server and the limit program, the least that a durable decision server does
+(net/http, the same JSON, the products, one file with group commit and fsync), and puts both under the
+same load in turns. It says what the server's processors take for a decision over what the limit's
+take: packed, lists and named features, a batch of 64, a decision with its reward, and a model with
+nothing set. It takes about ten seconds a turn.
 
 "bench growth" plays action sets that are new in every round, as a service or a log has them: new-K and
 law-K on prepared lists of K arms, law with the propensities of all of them, drawn-K on arms that the

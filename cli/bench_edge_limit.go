@@ -39,6 +39,7 @@ const (
 func edgeLimitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "edge-limit FILE", Short: "The limit program of bench edge", Hidden: true, Args: arguments(1, 1),
+		Example: "  troupe edge-limit limit.log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return serveLimit(args[0], cmd.OutOrStdout())
 		},
