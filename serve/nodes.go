@@ -115,6 +115,9 @@ func (s *Server) fits() error {
 // recognise the event ids of each other one. The files may differ while keys are rotated.
 func (s *Server) fitKeys() error {
 	n := s.nodes
+	if _, old := s.namesOfLog(); old { // of a cluster that was before the import
+		return nil
+	}
 	for _, x := range s.fold.Nodes() {
 		switch {
 		case x.Name == n.Node || len(x.Keys) == 0:
