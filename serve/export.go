@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
 	"troupe/eventlog"
 	"troupe/serve/fold"
@@ -40,7 +41,8 @@ const warmUp = 256
 
 // Log implements Service. The records of a model are those of its incarnations, which share a name
 // and a past: rollbacks make new ones. A loss belongs to every model. from 0 means the beginning;
-// what was trimmed is Gone.
+// what was trimmed is Gone. Entries that are in the log when the call comes are applied first, so that a
+// caller finds what was answered before; the page ends earlier when that takes longer than Options.Wait.
 func (s *Server) Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error) {
 	none := LogPage{}
 	if entries < 1 {
@@ -54,6 +56,9 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 	info, err := s.log.Info(ctx, 0)
 	if err != nil {
 		return none, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err}
+	}
+	if err := s.awaitApplied(ctx, info.Last); err != nil {
+		return none, err
 	}
 	switch {
 	case from == 0:
@@ -104,6 +109,16 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 		}
 	}
 	return p, nil
+}
+
+// awaitApplied waits until entry seq is applied, at most Options.Wait. Without an applier that goes on there is nothing to wait for.
+func (s *Server) awaitApplied(ctx context.Context, seq uint64) error {
+	limit := time.NewTimer(s.opt.Wait)
+	defer limit.Stop()
+	if _, err := s.progress.within(ctx, seq, limit.C); err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // logRecord returns a record with its event, not ok when it concerns none of the incarnations.

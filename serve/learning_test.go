@@ -228,32 +228,32 @@ func TestLearnedSchemaAndTrims(t *testing.T) {
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	edit := func(o *Options) { o.Dir, o.TrimEvery, o.Keep = dir, -1, 48*time.Hour }
 	s := open(t, log, clock, edit)
-	must(s.CreateModel(ctx, learner("m", 40), ""))
+	must(s.CreateModel(ctx, learner("m", 200), ""))
 	u := newLinearUser(2)
 	pass := func(by time.Duration) {
 		clock.forward(by)
 		must(s.Expire(ctx))
 	}
-	u.play(t, s, "m", 30)
+	u.play(t, s, "m", 150)
 	pass(time.Hour)
 	must(s.PauseModel(ctx, "m", ""))
 	must(s.ResumeModel(ctx, "m", ""))
 	pass(72 * time.Hour)
-	if first := must(s.Trim(ctx)); first < 40 {
+	if first := must(s.Trim(ctx)); first < 150 {
 		t.Fatalf("the log begins with %d", first)
 	}
 	if v := must(s.GetModel(ctx, "m")).Learning; v.Rewards != 0 || v.Phase != "collecting" {
 		t.Fatalf("after a trim: %+v", v)
 	}
-	u.play(t, s, "m", 39)
+	u.play(t, s, "m", 199)
 	applied(s)
-	if v := must(s.GetModel(ctx, "m")).Learning; v.Rewards != 39 || len(v.Tries) > 0 {
+	if v := must(s.GetModel(ctx, "m")).Learning; v.Rewards != 199 || len(v.Tries) > 0 {
 		t.Fatalf("one too few: %+v", v)
 	}
 	pass(30 * time.Hour)
 	u.play(t, s, "m", 1)
 	v := tried(t, s, "m", 1)
-	if v.Tries[0].From < 40 || v.Tries[0].Rewards != 40 {
+	if v.Tries[0].From < 150 || v.Tries[0].Rewards != 200 {
 		t.Fatalf("the try: %+v", v)
 	}
 	if !v.Tries[0].TookOver {

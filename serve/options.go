@@ -65,7 +65,7 @@ type Options struct {
 	// LayAside is how long a model is not asked, or does not learn, before its memory shrinks to its snapshot, at most twice as long;
 	// default 1 minute; negative: never. The next call builds it again.
 	LayAside time.Duration
-	// Wait bounds how long a call waits for its own record to be applied, and for MinSeq; default
+	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that it reads; default
 	// 5 s.
 	Wait time.Duration
 	// Now is the clock, time.Now when nil. It dates records and decides when a window ends, by
