@@ -2,6 +2,7 @@ package bandittest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -71,6 +72,8 @@ type PolicyConfig struct {
 	Exempt map[PolicyCheck]string
 	// UnitRewards keeps the rewards in [0, 1].
 	UnitRewards bool
+	// Draws is how many actions Law draws from each law; default 100 000.
+	Draws int
 	// Seed changes the random numbers; the suite is a function of it.
 	Seed uint64
 }
@@ -78,17 +81,21 @@ type PolicyConfig struct {
 // TestPolicy holds a policy to its contract. mk returns a new policy before round 1; all that it
 // returns must be equal. Every fault is reported to t with the name of the promise.
 //
-// The only promise about chance is Law. Its null hypothesis: n = 10⁵ draws of Select are
+// The only promise about chance is Law. Its null hypothesis: n = cfg.Draws draws of Select are
 // independent with the law that Prob states. It is rejected when n·KL(p̂ ‖ p) > log(2K/α) for some
 // arm, where p̂ is the arm's share; by Chernoff's inequality and a union bound over the K arms the
-// level is α = 1e-9 for each set. An arm of probability p = 0.2 whose Prob is off by 0.01 is found.
-// A law with one certain action needs no statistics; there n = 1000.
+// level is α = 1e-9 for each set. With n = 10⁵ an arm of probability p = 0.2 whose Prob is off by 0.01 is found.
+// A law with one certain action needs no statistics; there n is at most 1000.
 //
 // It counts allocations, so do not call it from a parallel test.
 func TestPolicy(t TB, mk func() bandit.Policy, cfg PolicyConfig) {
 	t.Helper()
 	if len(cfg.Sets) == 0 {
 		t.Errorf("bandittest: PolicyConfig.Sets is empty")
+		return
+	}
+	if cfg.Draws < 0 {
+		t.Errorf("bandittest: PolicyConfig.Draws is %d, expected at least 1, or 0 for 100 000", cfg.Draws)
 		return
 	}
 	for name := range cfg.Exempt {
@@ -519,10 +526,10 @@ func (c *policyTest) lawful(law bandit.Law, set bandit.ActionSet) bool {
 func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet, number uint64) bool {
 	c.Helper()
 	const level = 1e-9
-	n := 100_000
+	n := cmp.Or(c.cfg.Draws, 100_000)
 	for _, a := range law.Atoms {
 		if a.P == 1 {
-			n = 1000
+			n = min(n, 1000)
 		}
 	}
 	count := make([]int, len(law.Atoms))

@@ -37,6 +37,7 @@ func shellOf(t *testing.T, page string) string {
 // TestGuides: the commands of the guides and of the README work as written, in the order of the
 // page, in an empty directory. Pages with a server of their own are in TestPagesWork.
 func TestGuides(t *testing.T) {
+	t.Parallel()
 	need(t, "python3")
 	need(t, "curl")
 	root, err := filepath.Abs("..")

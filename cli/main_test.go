@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +19,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"troupe": func() { Main(sim.Kinds()) }})
+	testscript.Main(patient{m}, map[string]func(){"troupe": func() { Main(sim.Kinds()) }})
+}
+
+// patient lets six parallel tests run at a time: those of clusters wait for elections most of the time.
+type patient struct{ *testing.M }
+
+func (p patient) Run() int {
+	flag.Parse()
+	if v := flag.Lookup("test.parallel").Value; v.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = v.Set("6")
+	}
+	return p.M.Run()
 }
 
 // command runs one command line of troupe and returns the exit code.
@@ -28,6 +41,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // The command line as a user meets it: every script in testdata is a session with what it prints.
 // TROUPE_UPDATE=1 go test ./cli -run TestScripts writes the golden text of cmp lines anew.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: os.Getenv("TROUPE_UPDATE") != "",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -201,13 +202,17 @@ func build(t testing.TB, kind string, raw spec.Raw, p policy.Problem) bandit.Pol
 // exact law. A kind without an example fails.
 func TestConformance(t *testing.T) {
 	arms, ball, msets := conformanceSets(t)
+	draws := 20_000
+	if os.Getenv("TROUPE_LONG") != "" {
+		draws = 100_000
+	}
 	for _, kind := range spec.Names(policy.Kinds) {
 		if len(examples[kind]) == 0 {
 			t.Errorf("%s has no example in conformance_test.go", kind)
 		}
 		for _, e := range examples[kind] {
 			t.Run(kind+"/"+e.table, func(t *testing.T) {
-				cfg := bandittest.PolicyConfig{Exempt: e.exempt, UnitRewards: e.unit}
+				cfg := bandittest.PolicyConfig{Exempt: e.exempt, UnitRewards: e.unit, Draws: draws}
 				switch e.only {
 				case finite:
 					cfg.Sets, cfg.Refused = arms, []bandit.ActionSet{ball, msets}

@@ -43,7 +43,7 @@ func TestKilled(t *testing.T) {
 		}
 		return
 	}
-	kills := 2
+	kills := 1
 	if os.Getenv("TROUPE_LONG") != "" {
 		kills = 100
 	}

@@ -205,7 +205,11 @@ func TestDamagedJournal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	want := run(t, x, Options{Dir: dir}).Results
 	journal := read(t, dir, JournalFile)
-	for i := 0; i < len(journal); i += 7 {
+	stride := 47
+	if os.Getenv("TROUPE_LONG") != "" {
+		stride = 7
+	}
+	for i := 0; i < len(journal); i += stride {
 		bad := bytes.Clone(journal)
 		bad[i] ^= 1
 		dir := filepath.Join(t.TempDir(), "out")

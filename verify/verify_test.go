@@ -12,6 +12,7 @@ import (
 // heavy are checks that play ensembles of the theorem's own size, which takes four fifths of the time
 // of all. They run with TROUPE_LONG, and in every troupe verify.
 var heavy = []string{
+	"few (rare) corrected",
 	"rem:max-over-ensemble (regret) corrected",
 	"thm:sing-val-gamma printed",
 	"thm:sing-val-gamma corrected",
