@@ -372,6 +372,10 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 }
 
 func (e *evaluation) run(ctx context.Context, out io.Writer) error {
+	return e.ofServer(e.evaluate(ctx, out))
+}
+
+func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	o, err := e.options()
 	if err != nil {
 		return err

@@ -279,6 +279,23 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	}
 }
 
+// ofServer names the server in a fault of the file with its decisions, and says why there are none.
+func (e *evaluation) ofServer(err error) error {
+	var fault *logged.Error
+	if e.fetched == "" || !errors.As(err, &fault) || fault.File != e.fetched {
+		return err
+	}
+	fault.File = e.source
+	if skipped, ok := strings.CutPrefix(fault.Found, logged.Empty); ok {
+		where := "of " + orAny(e.in.model)
+		if e.after > 0 {
+			where += fmt.Sprintf(" after entry %d", e.after)
+		}
+		return misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s", e.source, where, skipped))
+	}
+	return err
+}
+
 // undeclared warns of a range that the model does not declare.
 func undeclared(r ope.Pair) string {
 	return fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was outside; --rewards min,max fixes one", r[0], r[1])

@@ -93,6 +93,7 @@ func TestEvaluateServed(t *testing.T) {
 	}
 	run(2, "records of GET …/log", records)
 	run(2, "--model NAME is missing", web.URL, "--json")
+	run(2, web.URL+": no decision of the model news after entry", web.URL, "--model", "news", "--target", file, "--json")
 	run(2, "there is no such model", web.URL, "--model", "nws", "--json")
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "troupe-evaluate-*")); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v %v", left, err)

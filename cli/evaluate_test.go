@@ -162,8 +162,8 @@ func TestEvaluateHashed(t *testing.T) {
 			}
 		}
 	}
-	check(1.0/3, 0.75/3, "--target", "uniform")
-	check(1, 0.5, "--target", target, "--split", "0.5")
+	check(1.0/3, 1.0/3, "--target", "uniform")
+	check(1, 1, "--target", target, "--split", "0.5")
 }
 
 // TestEvaluateExport: an export says what the directory says, as JSON lines and as Parquet, hashed candidates included.

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Empty begins what Error.Found says of a log without events.
+const Empty = "an empty log"
+
 // Error is a fault in a file: where it is, what was found and what was expected.
 type Error struct {
 	File   string

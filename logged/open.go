@@ -218,7 +218,7 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 		}
 	}
 	if len(bytes.TrimSpace(head)) == 0 {
-		return &Error{Found: "an empty log", Want: "at least one event", fatal: true}
+		return &Error{Found: Empty, Want: "at least one event", fatal: true}
 	}
 	found := recognise(head)
 	format := r.o.Format
@@ -464,7 +464,7 @@ func (r *Reader) ending() error {
 		for _, k := range slices.Sorted(mapKeys(r.skipped)) {
 			why += fmt.Sprintf(", %d skipped: %s", r.skipped[k], k)
 		}
-		return &Error{File: r.name, Found: "an empty log" + why, Want: "at least one event", fatal: true}
+		return &Error{File: r.name, Found: Empty + why, Want: "at least one event", fatal: true}
 	}
 	return io.EOF
 }

@@ -275,10 +275,19 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 	switch {
 	case ok && (key == "dm" || key == "dr" || key == "sndr") && p.o.Q == "none":
 		why("there is no reward model (--q)")
+	case key == "dm" && ta.m.predicted == 0:
+		why(e.unfitted())
 	case ok:
 		out.Beta = beta
 		normal(v, se)
 		switch key {
+		case "dm":
+			if out.Normal != nil {
+				why("its interval is the spread of the predictions: the error of the reward model is not in it")
+			}
+			if k := ta.m.predicted; k < ta.m.n {
+				why(fmt.Sprintf("the mean over the %d of %d events that the reward model predicts: it is fitted on earlier events only, first on %d", k, ta.m.n, firstFit))
+			}
 		case "ips":
 			sequence(&ta.ips)
 		case "dr":
@@ -288,6 +297,9 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 				why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
 			} else {
 				sequence(&ta.dr)
+			}
+			if ta.m.predicted == 0 {
+				why("the reward model predicts nothing, so this is ips")
 			}
 		}
 	case ta.marginal != nil && slices.Contains(marginalKeys, key):
@@ -317,6 +329,14 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		why("biased: the target plays actions that the logger could not")
 	}
 	return out
+}
+
+// unfitted says why no event has a prediction of the reward model.
+func (e *engine) unfitted() string {
+	if n := e.total.n; n <= firstFit {
+		return fmt.Sprintf("the reward model is fitted on earlier events only, first on %d, and the log has %d (--crossfit 5 fits on the others, for independent events)", firstFit, n)
+	}
+	return "the reward model cannot read the features of any event"
 }
 
 func (e *engine) replay(ta *targetSums, out *Estimate, why func(string)) {
@@ -379,6 +399,9 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	switch {
 	case est.needs&needsQ != 0 && p.o.Q == "none":
 		why("there is no reward model (--q)")
+		return
+	case est.shrinks && ta.m.predicted == 0:
+		why(e.unfitted())
 		return
 	case est.needs&needsLaw != 0 && e.total.noLaw > 0:
 		why("the log does not have the logger's whole law")
@@ -733,6 +756,9 @@ func (e *engine) warn(r *Result) {
 			break
 		}
 		ta := &e.total.targets[t]
+		if _, ok := e.p.o.Targets[t].(Greedy); ok && ta.m.predicted < ta.m.n {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("greedy plays the first action in %d of %d events: its reward model predicts nothing there", ta.m.n-ta.m.predicted, ta.m.n))
+		}
 		if _, ok := e.p.o.Targets[t].(Uniform); ok && e.total.noLaw > 0 && !e.p.lists {
 			// mean[w] is 1 for every target with full support
 			n := float64(ta.seen)

@@ -14,6 +14,7 @@ type estimator struct {
 	term      func(x *row, p float64) float64
 	needs     need
 	scaled    bool // works on r' = (r − min)/(max − min)
+	shrinks   bool // leans on q, so it is nothing where q is 0 for want of a fit
 	doc       string
 }
 
@@ -42,14 +43,14 @@ var means = []estimator{
 	{key: "ips-clip", parameter: "lambda", grid: powers(0, 10), fixed: 4, term: func(x *row, p float64) float64 { return min(x.w, p) * x.r },
 		doc: "clipped weights; biased downward by what is clipped"},
 	// switch-dr: mean[DM + w 1{w ≤ λ}(r − q)] (Wang, Agarwal, Dudík 2017). Biased by the model's error where w > λ.
-	{key: "switch-dr", parameter: "lambda", grid: powers(0, 10), fixed: 4, needs: needsQ, term: func(x *row, p float64) float64 {
+	{key: "switch-dr", parameter: "lambda", grid: powers(0, 10), fixed: 4, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
 		if x.w <= p {
 			return x.dm + float64(x.w*x.e)
 		}
 		return x.dm
 	}, doc: "doubly robust where w ≤ λ, the model elsewhere"},
 	// dros: mean[DM + λw/(w² + λ)(r − q)] (Su et al. 2020). Biased by the model's error where w is large.
-	{key: "dros", parameter: "lambda", grid: []float64{1, 4, 16, 64, 256}, fixed: 16, needs: needsQ, term: func(x *row, p float64) float64 {
+	{key: "dros", parameter: "lambda", grid: []float64{1, 4, 16, 64, 256}, fixed: 16, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
 		return x.dm + float64(p*x.w/(float64(x.w*x.w)+p)*x.e)
 	}, doc: "doubly robust with optimistic shrinkage"},
 	// sg-ips: mean[w/(1 − λ + λw) r] (Metelli, Russo, Restelli 2021). Biased towards the logger.
@@ -57,7 +58,7 @@ var means = []estimator{
 		return x.w / (1 - p + float64(p*x.w)) * x.r
 	}, doc: "subgaussian weights; biased towards the logger"},
 	// sg-dr: mean[DM + w/(1 − λ + λw)(r − q)], likewise.
-	{key: "sg-dr", parameter: "lambda", grid: falling, fixed: 0.125, needs: needsQ, term: func(x *row, p float64) float64 {
+	{key: "sg-dr", parameter: "lambda", grid: falling, fixed: 0.125, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
 		return x.dm + float64(x.w/(1-p+float64(p*x.w))*x.e)
 	}, doc: "doubly robust with subgaussian weights"},
 	// es: mean[π_e(a)/p^α r] (exponential smoothing; Aouali et al. 2023). Biased downward.
@@ -168,8 +169,9 @@ func (m *moments) plainEstimate(key string) (value, se, beta float64, ok bool) {
 		value, c[vR], c[vOne] = mean(vR), 1, -mean(vR)
 	case "ips": // mean[w r]; unbiased under full support (Horvitz & Thompson 1952)
 		value, c[vWR], c[vOne] = mean(vWR), 1, -mean(vWR)
-	case "dm": // mean[DM]; as biased as the model
-		value, c[vDM], c[vOne] = mean(vDM), 1, -mean(vDM)
+	case "dm": // mean[DM] over the events with a prediction; as biased as the model
+		value, se = m.direct()
+		return value, se, 0, true
 	case "dr": // mean[DM + w(r − q)]; unbiased under full support (Dudík, Langford, Li 2011)
 		value = (m.first[vDM].value() + m.first[vWE].value()) / m.presented()
 		c[vDM], c[vWE], c[vOne] = 1, 1, -value

@@ -538,7 +538,8 @@ type worker struct {
 	s     *scratch
 	q, pe []float64
 	mq    []float64
-	index int // of the event, from 0
+	index int  // of the event, from 0
+	known bool // q is a prediction, and not 0 for want of one
 	x     row
 	phi   [len(clips)]float64
 	key   rng.Stream
@@ -570,13 +571,15 @@ func sized(x []float64, n int) []float64 {
 func (w *worker) predict(ev *logged.Event) {
 	w.q = sized(w.q, ev.K)
 	clear(w.q)
+	w.known = false
 	switch {
 	case w.p.column:
 		copy(w.q, ev.Q)
+		w.known = true
 	case w.e.cross != nil:
-		w.e.cross[foldOf(w.index, w.e.n, len(w.e.cross))].predict(w.q, ev, w.s)
+		w.known = w.e.cross[foldOf(w.index, w.e.n, len(w.e.cross))].predict(w.q, ev, w.s)
 	case w.e.learner != nil && w.e.learner.model != nil:
-		w.e.learner.model.predict(w.q, ev, w.s)
+		w.known = w.e.learner.model.predict(w.q, ev, w.s)
 	}
 }
 
@@ -692,6 +695,9 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	}
 	u := [variables]float64{1, x.r, x.w, x.w * x.r, x.dm, x.w * x.e, x.base}
 	ta.m.add(x.v, &u)
+	if w.known {
+		ta.m.predicts(x.v)
+	}
 	ta.top(x.v * u[vWR])
 	if x.w == 1/x.p && x.pe == 1 {
 		ta.matched++

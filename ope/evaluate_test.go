@@ -3,6 +3,7 @@ package ope
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -317,6 +318,51 @@ func TestGroups(t *testing.T) {
 			if (e.Value == nil) != (x.why != "") || x.why != "" && !strings.Contains(*e.Why, x.why) {
 				t.Errorf("%d of 1000 with groups, %s: %v", x.grouped, e.Estimator, e)
 			}
+		}
+	}
+}
+
+// TestDirectUnfitted: dm is the mean over the events that the reward model predicts, and not there where it predicts none: the 0 of
+// the others is no estimate.
+func TestDirectUnfitted(t *testing.T) {
+	var all, seen moments
+	for i := range 12 {
+		v, dm := 1+float64(i%3), 0.25*float64(i%5)
+		if i < 5 {
+			dm = 0
+		}
+		u := [variables]float64{vOne: 1, vDM: dm}
+		all.add(v, &u)
+		if i >= 5 {
+			all.predicts(v)
+			seen.add(v, &u)
+			seen.predicts(v)
+		}
+	}
+	v, se, _, _ := all.plainEstimate("dm")
+	want, wantSE, _, _ := seen.plainEstimate("dm")
+	if math.Abs(v-want) > 1e-12 || math.Abs(se-wantSE) > 1e-12 || v == 0 || se == 0 {
+		t.Errorf("dm %v ± %v, expected %v ± %v", v, se, want, wantSE)
+	}
+
+	for _, x := range []struct {
+		n    int
+		have bool
+		why  string
+	}{{256, false, "the log has 256"}, {300, true, "the mean over the 44 of 300 events"}} {
+		r := answerOf(t, uniformLog(x.n, 3, 12), Options{Targets: []Target{Uniform{}, Greedy{}}, Estimators: []string{"dm", "dr", "dros"}, Q: "ridge"})
+		for _, e := range r.Targets[0].Estimates {
+			why := ""
+			if e.Why != nil {
+				why = *e.Why
+			}
+			have := x.have || e.Estimator == "dr"
+			if (e.Value != nil) != have || have && *e.Value == 0 || e.Estimator == "dm" && !strings.Contains(why, x.why) {
+				t.Errorf("%d events: %s is %v, %v", x.n, e.Estimator, deref(e.Value), why)
+			}
+		}
+		if w := fmt.Sprintf("greedy plays the first action in 256 of %d events", x.n); !strings.Contains(strings.Join(r.Warnings, " "), w) {
+			t.Errorf("%d events: warnings %v", x.n, r.Warnings)
 		}
 	}
 }

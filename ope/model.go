@@ -388,11 +388,12 @@ type model struct {
 	logistic bool
 }
 
-// predict stores q(x, ·) of an event in dst, of length K.
-func (m *model) predict(dst []float64, e *logged.Event, s *scratch) {
+// predict stores q(x, ·) of an event in dst, of length K. Without a fit, and for features that it cannot read, it stores 0 and
+// returns false.
+func (m *model) predict(dst []float64, e *logged.Event, s *scratch) bool {
 	clear(dst)
 	if m == nil || m.l == nil {
-		return
+		return false
 	}
 	if m.kind == "mean" {
 		for i := range dst {
@@ -401,11 +402,11 @@ func (m *model) predict(dst []float64, e *logged.Event, s *scratch) {
 				dst[i] = m.mean[b]
 			}
 		}
-		return
+		return true
 	}
 	z := m.l.vectors(e, s)
-	if z == nil {
-		return
+	if z == nil || !m.l.blocks && m.theta[0] == nil {
+		return false
 	}
 	for i := range dst {
 		theta, x := []float64(nil), z
@@ -429,6 +430,7 @@ func (m *model) predict(dst []float64, e *logged.Event, s *scratch) {
 		}
 		dst[i] = q
 	}
+	return true
 }
 
 // sums is what a block of events adds to a model.

@@ -53,6 +53,29 @@ type moments struct {
 	pair  [variables * (variables + 1) / 2]sum
 	// Σ v w r w and Σ v w w, which differ from the pairs where events were dropped
 	wrw, ww sum
+	// of the events with a prediction of the reward model (the others have vDM = 0): their number, Σ v and Σ v²
+	predicted    int
+	seen, seenSq sum
+}
+
+// predicts counts an event, which add has added, as one with a prediction.
+func (m *moments) predicts(v float64) {
+	m.predicted++
+	m.seen.add(v)
+	m.seenSq.product(v, v)
+}
+
+// direct is the mean of vDM over the events with a prediction, and its standard error.
+func (m *moments) direct() (value, se float64) {
+	if m.predicted == m.n {
+		return m.mean(vDM), m.se(&[variables]float64{vDM: 1, vOne: -m.mean(vDM)})
+	}
+	k, of := float64(m.predicted), m.seen.value()
+	value = m.first[vDM].value() / of
+	s := m.second(vDM, vDM) // Σ v²(DM − value)² over these events
+	s.merge(m.second(vOne, vDM).scaled(-2 * value))
+	s.merge(m.seenSq.scaled(value).scaled(value))
+	return value, math.Sqrt(k/(k-1)*max(s.value(), 0)) / of
 }
 
 func (m *moments) add(v float64, u *[variables]float64) {
@@ -85,6 +108,9 @@ func (m *moments) add(v float64, u *[variables]float64) {
 
 func (m *moments) merge(o *moments) {
 	m.n += o.n
+	m.predicted += o.predicted
+	m.seen.merge(o.seen)
+	m.seenSq.merge(o.seenSq)
 	m.wrw.merge(o.wrw)
 	m.ww.merge(o.ww)
 	for i := range m.first {
