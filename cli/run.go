@@ -504,8 +504,12 @@ func (d *delivery) interrupted(show display) error {
 				return err
 			}
 		}
-		fmt.Fprintf(d.stderr.w, "\ntroupe: interrupted; %s of %s cells are kept in %s\ntroupe: to go on: %s\n",
-			grouped(int64(m.Done)), grouped(int64(m.Cells)), d.f.out, d.line)
+		half := ""
+		if n := d.out.UnderWay; n > 0 {
+			half = fmt.Sprintf(", and the state of %s under way", many(n, "cell"))
+		}
+		fmt.Fprintf(d.stderr.w, "\ntroupe: interrupted; %s of %s cells are kept in %s%s\ntroupe: to go on: %s\n",
+			grouped(int64(m.Done)), grouped(int64(m.Cells)), d.f.out, half, d.line)
 	}
 	return &silentError{exitInterrupted, sim.ErrInterrupted}
 }

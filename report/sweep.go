@@ -486,42 +486,54 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 				if len(points) == 0 {
 					continue
 				}
-				if len(points) > maxEnds+4 { // label the rivals, then the lowest at the right end
-					order := make([]int, len(points))
-					for i := range order {
-						order[i] = i
-					}
-					size := map[string]int{}
-					for _, m := range run.Manifest.Policies {
-						size[m.Kind]++
-					}
-					family := func(i int) int { // rivals first
-						if size[run.Manifest.Policies[looks[i]].Kind] > 3 {
-							return 1
-						}
-						return 0
-					}
-					slices.SortStableFunc(order, func(i, j int) int {
-						if c := family(i) - family(j); c != 0 {
-							return c
-						}
-						return cmp.Compare(points[i][len(points[i])-1].mean, points[j][len(points[j])-1].mean)
-					})
-					for _, i := range order[maxEnds:] {
-						labels[i] = ""
-					}
-				}
 				suffix := ""
 				if n > 0 {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
-				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title,
-					Low: true, How: fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", chart.Count(all[0].T), chart.Narrow),
-					Panels: []*chart.Panel{sweepPanel(ax, labels, looks, points, "Regret")}})
+				panel := sweepPanel(ax, labels, looks, points, "Regret")
+				how := fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", chart.Count(all[0].T), chart.Narrow)
+				if n := thinEnds(run, panel); n > 0 {
+					how += fmt.Sprintf(" %s without a label.", many(n, "curve"))
+				}
+				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title, Low: true, How: how, Panels: []*chart.Panel{panel}})
 			}
 		}
 	}
 	return out
+}
+
+// endRoom is the share of a chart's height that a label at the end of a curve takes.
+const endRoom = 0.08
+
+// thinEnds removes labels from a panel with more curves than maxEnds, and returns how many: the rivals keep theirs, and of the
+// larger families the lowest, the highest, and those between that have room where their curves end.
+func thinEnds(run *Run, p *chart.Panel) int {
+	if len(p.Ends) <= maxEnds {
+		return 0
+	}
+	size := map[string]int{}
+	for _, m := range run.Manifest.Policies {
+		size[m.Kind]++
+	}
+	var kept, family []chart.End
+	for _, e := range p.Ends {
+		if size[run.Manifest.Policies[e.Look].Kind] > 3 {
+			family = append(family, e)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	slices.SortStableFunc(family, func(a, b chart.End) int { return cmp.Compare(a.Y, b.Y) })
+	for i, e := range family {
+		near := func(k chart.End) bool { return math.Abs(p.Y.At(e.Y)-p.Y.At(k.Y)) < endRoom }
+		end := i == 0 || i == len(family)-1
+		if end || len(kept) < maxEnds-1 && !near(family[len(family)-1]) && !slices.ContainsFunc(kept, near) {
+			kept = append(kept, e)
+		}
+	}
+	n := len(p.Ends) - len(kept)
+	p.Ends = kept
+	return n
 }
 
 // shareY gives panels the axis of the one that reaches highest; with logs among them, all are log.

@@ -130,7 +130,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		next := a.Order[1]
 		switch n := a.Diff[next].Need; {
 		case n > tooMany*a.R():
-			p = say(p, " The difference to ", name(a.Label(next)), " looks too small to matter.")
+			p = say(p, tooManyToTell(a.Label(next)))
 		case n > 0:
 			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
 		}
@@ -159,9 +159,13 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	return head, lead
 }
 
-// tooMany is the multiple of the present replications from which a forecast says that the difference
-// is too small to matter.
+// tooMany is the multiple of the present replications beyond which a forecast is only said to be beyond it.
 const tooMany = 20
+
+// tooManyToTell is what is said of such a forecast. It does not call the difference small: the interval may be wide.
+func tooManyToTell(label string) Prose {
+	return say(" More than 20 times as many replications would be needed to separate it from ", name(label), ", if the difference is what it looks like.")
+}
 
 // needed says how many replications would separate the first tied policy from the best.
 func (a *Analysis) needed(tied []string) Prose {
@@ -169,7 +173,7 @@ func (a *Analysis) needed(tied []string) Prose {
 		switch n := a.Diff[i].Need; {
 		case a.Label(i) != tied[0]:
 		case n > tooMany*a.R():
-			return say(" The difference to ", name(tied[0]), " looks too small to matter.")
+			return tooManyToTell(tied[0])
 		case n > 0:
 			return say(" About ", about(n), " replications would separate ", name(tied[0]), " from it, if the difference is what it looks like.")
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -63,5 +65,24 @@ func TestBuild(t *testing.T) {
 		}
 	} else if m.Build != "" {
 		t.Errorf("commit %s and build %s", m.Commit, m.Build)
+	}
+}
+
+// A refusal names what differs, and each program once.
+func TestProgramName(t *testing.T) {
+	a, b := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	for _, c := range []struct{ program, other, want string }{
+		{a + "\nengine 2\nengine 2", b + "\nengine 2", "the build abababababab"},
+		{"engine 2", a + "\nengine 2", "engine 2"},
+		{"engine 1", "engine 2", "engine 1"},
+		{"", "engine 2", "an unknown program"},
+	} {
+		if got := programName(c.program, c.other); got != c.want {
+			t.Errorf("%q beside %q is %q, want %q", c.program, c.other, got, c.want)
+		}
+	}
+	x := parseReal(t, "replications = 1\nhorizon = 5\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'basis' }\n[[policy]]\nkind = 'ts'\n[[policy]]\nkind = 'greedy'\n")
+	if out := run(t, x, Options{Dir: t.TempDir()}); out.Manifest.Program != "engine "+strconv.Itoa(Engine) {
+		t.Errorf("two policies of one engine are computed by %q", out.Manifest.Program)
 	}
 }

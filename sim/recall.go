@@ -56,7 +56,7 @@ func (r *runner) nameCells() error {
 			if err != nil {
 				return err
 			}
-			if !slices.Contains(strings.Fields(r.program), program) {
+			if !slices.Contains(strings.Split(r.program, "\n"), program) {
 				r.program = strings.TrimSpace(r.program + "\n" + program)
 			}
 			at := x.index(e, p, 0)
@@ -144,16 +144,21 @@ func (r *runner) change() string {
 	case m.Replications > x.Replications:
 		return fmt.Sprintf(": they are beyond the %d replications asked for", x.Replications)
 	case m.Program != r.program:
-		return fmt.Sprintf(": they were computed by %s, this is %s", programName(m.Program), programName(r.program))
+		return fmt.Sprintf(": they were computed by %s, this is %s", programName(m.Program, r.program), programName(r.program, m.Program))
 	}
 	return ": they are of another spec"
 }
 
-// programName shortens the hash of an executable for people.
-func programName(program string) string {
+// programName names for people what computed cells, with the hash of an executable cut: what program has and
+// other has not, or all of it where that is nothing.
+func programName(program, other string) string {
 	var names []string
-	for _, p := range strings.Split(program, "\n") {
+	parts, theirs := strings.Split(program, "\n"), strings.Split(other, "\n")
+	same := !slices.ContainsFunc(parts, func(p string) bool { return !slices.Contains(theirs, p) })
+	for _, p := range parts {
 		switch {
+		case !same && slices.Contains(theirs, p):
+			continue
 		case p == "":
 			p = "an unknown program"
 		case !strings.Contains(p, " ") && len(p) > 12:

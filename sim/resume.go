@@ -142,6 +142,7 @@ func (r *runner) findStarts(known map[string]entry) {
 		}
 	}
 	going := make(map[int]int) // cells by the round that they go on from
+	halves := 0                // cells that were under way
 	for e := range x.Environments {
 		for p := range x.Policies {
 			why := ""
@@ -154,6 +155,7 @@ func (r *runner) findStarts(known map[string]entry) {
 				if start := r.part(i); start != nil && r.stuck[e*len(x.Policies)+p] == "" {
 					r.starts[i] = start
 					r.skipped += int64(start.At)
+					halves++
 					continue
 				}
 				old, ok := shorter[r.stems[i]]
@@ -183,6 +185,9 @@ func (r *runner) findStarts(known map[string]entry) {
 				r.remark(fmt.Sprintf("policy %s on environment %s is played from round 1: %s", x.Policies[p].Name, x.Environments[e].Name, why))
 			}
 		}
+	}
+	if halves > 0 {
+		r.remark(fmt.Sprintf("goes on from the state of %s under way: the rounds before it are not played again", plural(halves, "cell")))
 	}
 	for _, t := range slices.Sorted(maps.Keys(going)) {
 		r.remark(fmt.Sprintf("%s played up to round %d before: only the rounds after it are played now", plural(going[t], "cell"), t))

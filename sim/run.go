@@ -68,6 +68,7 @@ type Outcome struct {
 	Reused   int    // cells that were in the directory already
 	Played   int    // cells played now
 	Rounds   int64  // rounds played now
+	UnderWay int    // cells that were not finished; the directory has their state, and the same call goes on from it
 
 	x     *Experiment
 	cells []entry
@@ -180,7 +181,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), x: x, cells: r.cells}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
@@ -200,6 +201,7 @@ type runner struct {
 	stuck            []string // environment × policy: why its cells cannot go on from a state; "" where they can
 	starts           []*entry // by Experiment.index: what a cell goes on from, nil for round 1
 	skipped          int64    // rounds that starts spare
+	underWay         int      // cells that were abandoned after their state was written
 	notes            []string
 	rounding         []Pair
 	old              *Manifest // what the directory held, nil for nothing

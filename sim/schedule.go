@@ -133,7 +133,9 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 			case err == nil:
 				err = r.keep(f)
 			case errors.Is(err, errAbandoned):
-				err = nil
+				if err = nil; r.saves(f.cell) {
+					r.underWay++
+				}
 			default:
 				err = &CellError{r.x.Environments[f.e].Name, r.x.Policies[f.p].Name, f.r + 1, err}
 			}
