@@ -3,8 +3,6 @@ module troupe
 go 1.26.0
 
 require (
-	codeberg.org/go-fonts/dejavu v0.4.0
-	codeberg.org/go-fonts/liberation v0.5.0
 	codeberg.org/go-pdf/fpdf v0.11.1
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/chromedp/cdproto v0.159.0

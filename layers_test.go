@@ -94,6 +94,9 @@ func TestLayers(t *testing.T) {
 			if imp == "C" {
 				t.Errorf("%s uses cgo", name)
 			}
+			if imp == "gonum.org/v1/plot" {
+				t.Errorf("%s imports %s, which brings twelve fonts into the program; take its canvases, vg and vg/draw", name, imp)
+			}
 		}
 	}
 	for name := range layers {

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,7 +149,7 @@ func (c *pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
 		}
 		if !c.fonts[t.name] {
 			c.fonts[t.name] = true
-			c.doc.AddUTF8FontFromBytes(t.name, "", t.source())
+			c.doc.AddUTF8FontFromBytes(t.name, "", slices.Clone(t.source())) // it writes into them
 		}
 		c.doc.SetFont(t.name, "", float64(f.Font.Size))
 		break

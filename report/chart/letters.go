@@ -1,14 +1,10 @@
 package chart
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
-	"io"
 	"sync"
 
-	"codeberg.org/go-fonts/dejavu/dejavusans"
-	"codeberg.org/go-fonts/liberation/liberationsansregular"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/text/unicode/norm"
@@ -20,8 +16,15 @@ import (
 // A figure's letters come from the first font that has them: Liberation Sans (Latin, Greek, Cyrillic),
 // DejaVu Sans (mathematics, superscripts, more alphabets), Droid Sans Fallback (Chinese, Japanese, Korean).
 
-//go:embed fonts/DroidSansFallback.ttf.gz
-var droid []byte
+// The fonts are compressed: the program is smaller by half of them.
+var (
+	//go:embed fonts/LiberationSans-Regular.ttf.zst
+	liberation []byte
+	//go:embed fonts/DejaVuSans.ttf.zst
+	dejavu []byte
+	//go:embed fonts/DroidSansFallback.ttf.zst
+	droid []byte
+)
 
 // typeface is one font of the list.
 type typeface struct {
@@ -35,23 +38,24 @@ type typeface struct {
 const missing = '□'
 
 var typefaces = []*typeface{
-	newTypeface("LiberationSans", "Liberation Sans,Arial,Helvetica,sans-serif", func() []byte { return liberationsansregular.TTF }),
-	newTypeface("DejaVuSans", "DejaVu Sans,Liberation Sans,Arial,sans-serif", func() []byte { return dejavusans.TTF }),
-	newTypeface("DroidSansFallback", "Noto Sans CJK SC,PingFang SC,Microsoft YaHei,Droid Sans Fallback,sans-serif", func() []byte {
-		in, err := gzip.NewReader(bytes.NewReader(droid))
-		if err != nil {
-			panic("report: " + err.Error())
-		}
-		out, err := io.ReadAll(in)
-		if err != nil {
-			panic("report: " + err.Error())
-		}
-		return out
-	}),
+	newTypeface("LiberationSans", "Liberation Sans,Arial,Helvetica,sans-serif", liberation),
+	newTypeface("DejaVuSans", "DejaVu Sans,Liberation Sans,Arial,sans-serif", dejavu),
+	newTypeface("DroidSansFallback", "Noto Sans CJK SC,PingFang SC,Microsoft YaHei,Droid Sans Fallback,sans-serif", droid),
 }
 
-func newTypeface(name, family string, source func() []byte) *typeface {
-	t := &typeface{name: name, family: family, source: sync.OnceValue(source)}
+func newTypeface(name, family string, compressed []byte) *typeface {
+	t := &typeface{name: name, family: family, source: sync.OnceValue(func() []byte {
+		in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			panic("report: " + err.Error())
+		}
+		defer in.Close()
+		out, err := in.DecodeAll(compressed, nil)
+		if err != nil {
+			panic("report: " + name + ": " + err.Error())
+		}
+		return out
+	})}
 	t.parsed = sync.OnceValue(func() *opentype.Font {
 		f, err := opentype.Parse(t.source())
 		if err != nil {
@@ -126,13 +130,15 @@ func typefaceOf(r rune) *typeface {
 
 // letters measures and draws text for gonum/plot: a line, in the fonts of the list.
 type letters struct {
-	plottext.Handler            // of package plot, for what is not text
-	tex              *texCanvas // where LaTeX writes the letters
+	tex *texCanvas // where LaTeX writes the letters
 }
 
 func (h letters) face(t *typeface, f font.Font) font.Face {
 	return font.Face{Font: f, Face: t.parsed()}
 }
+
+// Cache has no fonts: those of the list are not looked up by name.
+func (h letters) Cache() *font.Cache { return font.NewCache(nil) }
 
 // Extents are those of the first font for every text, so that rows of a figure stand alike.
 func (h letters) Extents(f font.Font) font.Extents {

@@ -2,6 +2,10 @@ package chart
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot/vg"
 )
 
 // named is a figure with one curve for each name.
@@ -159,5 +165,43 @@ func TestPGF(t *testing.T) {
 	run.Dir = dir
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Errorf("pdflatex: %v\n%s", err, out)
+	}
+}
+
+// The fonts are those of their projects, byte for byte, also after a figure was written: package fpdf writes new
+// numbers of the parts of a Korean letter into the bytes that it is given.
+func TestFonts(t *testing.T) {
+	figure, looks := named(hardNames...)
+	if err := figure.WritePDF(io.Discard, looks, Sizes[0], time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"597589a852868f782c68e25112bab7785b34bc726f6160dca1519198c6e8c762", // Liberation Sans 2.00.1
+		"7da195a74c55bef988d0d48f9508bd5d849425c1770dba5d7bfc6ce9ed848954", // DejaVu Sans 2.37
+		"56d3edfb377a8bc3c4b77f4476405c770173c0e31221ad7c77d0a8e1f3039a3e", // Droid Sans Fallback
+	} {
+		if sum := sha256.Sum256(typefaces[i].source()); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("the font %s has the SHA-256 %x, expected %s", typefaces[i].name, sum, want)
+		}
+	}
+}
+
+// The end of an axis moves so that a label which would leave the canvas ends at its edge.
+func TestFitted(t *testing.T) {
+	wide := func(s string) vg.Length { return vg.Length(len(s)) }
+	for _, c := range []struct {
+		ticks []Tick
+		end   vg.Length
+	}{
+		{nil, 110},
+		{[]Tick{{At: 0, Label: "0123456789"}}, 110},
+		{[]Tick{{At: 1, Label: "0123456789"}}, 100},
+		{[]Tick{{At: 0.5, Label: "0"}, {At: 0.95, Label: "0123456789"}}, 10 + 90/0.95},
+		{[]Tick{{At: 0.95, Label: "0123456789"}, {At: 1, Label: "01234567890123456789"}}, 90},
+		{[]Tick{{At: 1.5, Label: "beyond the axis"}}, 110},
+	} {
+		if got := fitted(10, 110, c.ticks, wide); math.Abs(float64(got-c.end)) > 1e-9 {
+			t.Errorf("labels %v: the axis ends at %v, expected %v", c.ticks, got, c.end)
+		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"codeberg.org/go-pdf/fpdf"
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	plottext "gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -24,8 +23,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Figures for papers: gonum/plot with the numbers, ticks and looks of the page, Liberation Sans,
-// light ground. What a panel draws is the same list of marks that html.go paints.
+// Figures for papers: canvases of gonum/plot with the numbers, ticks and looks of the page, Liberation Sans,
+// light ground. What a panel draws is the same list of marks that html.go paints. Package plot itself, with its
+// axes, is not imported: it brings twelve fonts, 4 MB, into the program, and the axes are the panel's own.
 
 // Size is a format of the exported figures. A figure is drawn with letters of 8 points and then
 // scaled, so letters, strokes and dots keep their proportions.
@@ -111,59 +111,53 @@ func (a area) lines(s draw.LineStyle, pts []vg.Point) {
 	a.StrokeLines(s, a.ClipLinesXY(pts)...)
 }
 
-// plotter adapts a panel to gonum's plot.Plotter.
-type plotter struct {
-	*painter
-	p *Panel
-}
-
-// Plot draws the panel's marks: areas first, then everything else.
-func (q plotter) Plot(c draw.Canvas, _ *plot.Plot) {
-	a := area{c, q.p}
+// marks draws a panel's marks in c: areas first, then everything else.
+func (p *painter) marks(q *Panel, c draw.Canvas) {
+	a := area{c, q}
 	grid := draw.LineStyle{Color: rgba(LineColor[0]), Width: 0.5}
-	if len(q.p.Rows) > 0 {
-		for _, t := range q.p.X.Ticks {
+	if len(q.Rows) > 0 {
+		for _, t := range q.X.Ticks {
 			c.StrokeLine2(grid, a.x(t.At), c.Min.Y, a.x(t.At), c.Max.Y)
 		}
 	} else {
-		for _, t := range q.p.Y.Ticks {
+		for _, t := range q.Y.Ticks {
 			if !t.Minor {
 				c.StrokeLine2(grid, c.Min.X, a.y(t.At), c.Max.X, a.y(t.At))
 			}
 		}
 	}
-	for _, m := range q.p.Marks {
+	for _, m := range q.Marks {
 		if m.Kind == Band {
 			x, y := slices.Clone(m.X), slices.Clone(m.Lo)
 			for k := range slices.Backward(m.X) {
 				x, y = append(x, m.X[k]), append(y, m.Hi[k])
 			}
-			c.FillPolygon(q.tint(m.Look, 0.18), c.ClipPolygonXY(a.points(x, y)))
+			c.FillPolygon(p.tint(m.Look, 0.18), c.ClipPolygonXY(a.points(x, y)))
 		}
 	}
-	for _, m := range q.p.Marks {
-		q.mark(a, m)
+	for _, m := range q.Marks {
+		p.mark(a, m)
 	}
-	if q.p.Y.Broken {
+	if q.Y.Broken {
 		x, y := c.Min.X, c.Min.Y
 		c.StrokeLines(draw.LineStyle{Color: soft(), Width: 0.7}, []vg.Point{{X: x, Y: y}, {X: x, Y: y + 3}, {X: x + 2, Y: y + 4.5}, {X: x - 2, Y: y + 7.5}, {X: x + 2, Y: y + 10.5}, {X: x, Y: y + 12}, {X: x, Y: y + 15}})
 	}
 	// Captions stand at the ends of the axes.
-	c.FillText(q.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, q.p.X.Caption)
-	if q.p.Y.Caption != "" {
-		c.FillText(q.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.p.Y.caption())
+	c.FillText(p.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, q.X.Caption)
+	if q.Y.Caption != "" {
+		c.FillText(p.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.Y.caption())
 	}
 	// Labels at the right end of curves, at least 8.5 points apart.
-	for _, e := range q.p.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {
+	for _, e := range q.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {
 		label := endText(e)
-		s := q.style(paperFont, q.endColor(e.Look), draw.XLeft, -0.35)
+		s := p.style(paperFont, p.endColor(e.Look), draw.XLeft, -0.35)
 		c.FillText(s, vg.Point{X: c.Max.X + 5, Y: c.Max.Y - vg.Length(e.Y)*(c.Max.Y-c.Min.Y)}, label)
 	}
-	for i, r := range q.p.Rows {
-		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.p.Rows)))*(c.Max.Y-c.Min.Y)
-		c.FillText(q.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, Shorten(r.Label, pageName))
+	for i, r := range q.Rows {
+		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.Rows)))*(c.Max.Y-c.Min.Y)
+		c.FillText(p.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, Shorten(r.Label, pageName))
 		if r.Note != "" {
-			c.FillText(q.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, r.Note)
+			c.FillText(p.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, r.Note)
 		}
 	}
 }
@@ -240,48 +234,70 @@ func (p *painter) mark(a area, m Mark) {
 	}
 }
 
-// panel makes a gonum plot of a panel. Its axes run over [0, 1]: the panel's own axes place the
-// marks and the ticks, so page and paper cannot differ.
-func (p *painter) panel(q *Panel) *plot.Plot {
-	g := plot.New()
-	g.BackgroundColor = color.White
-	g.TextHandler = p.text
-	ticks := func(a Axis, all bool) plot.ConstantTicks {
-		var out plot.ConstantTicks
+// panel paints a panel: its title, the labels of its ticks, and its marks in what they leave. The panel's
+// own axes place marks and ticks, so page and paper cannot differ.
+func (p *painter) panel(q *Panel, c draw.Canvas) {
+	c.SetColor(color.White)
+	c.Fill(c.Rectangle.Path())
+	if q.Title != "" {
+		title := Shorten(q.Title, pageName)
+		s := p.style(paperFont, p.endColor(q.Look), draw.XCenter, draw.YTop)
+		c.FillText(s, vg.Point{X: c.Center().X, Y: c.Max.Y + s.FontExtents().Descent}, title)
+		c.Max.Y -= s.Height(title) + 3
+	}
+	labels := func(a Axis, all bool) (out []Tick) {
 		for _, t := range a.Ticks {
-			if all || !t.Minor {
-				out = append(out, plot.Tick{Value: a.At(t.At), Label: t.Label})
+			if (all || !t.Minor) && t.Label != "" {
+				out = append(out, Tick{At: a.At(t.At), Label: t.Label})
 			}
 		}
 		return out
 	}
-	for _, ax := range []struct {
-		g *plot.Axis
-		a Axis
-		x bool
-	}{{&g.X, q.X, true}, {&g.Y, q.Y, false}} {
-		ax.g.Min, ax.g.Max = 0, 1
-		ax.g.LineStyle.Width = 0
-		ax.g.Tick.LineStyle.Width = 0
-		ax.g.Tick.Length = 2
-		ax.g.Padding = 2
-		ax.g.Tick.Marker = ticks(ax.a, len(ax.a.Ticks) <= 8 || !ax.x)
-		ax.g.Tick.Label = p.style(paperFont-0.5, soft(), draw.XRight, draw.YCenter)
-		if ax.x {
-			ax.g.Tick.Label = p.style(paperFont-0.5, soft(), draw.XCenter, draw.YTop)
+	below, beside := labels(q.X, len(q.X.Ticks) <= 8), labels(q.Y, true)
+	if len(q.Rows) > 0 {
+		beside = nil // the rows' names stand there
+	}
+	sx := p.style(paperFont-0.5, soft(), draw.XCenter, draw.YTop)
+	sy := p.style(paperFont-0.5, soft(), draw.XRight, draw.YCenter)
+	var height, width vg.Length // of the labels
+	for _, t := range below {
+		height = max(height, sx.Height(t.Label))
+	}
+	for _, t := range beside {
+		width = max(width, sy.Width(t.Label))
+	}
+	x, y, foot := c.Min.X+width, c.Min.Y+height, c.Min.Y
+	c.Min.X, c.Min.Y = x+2, y+2
+	if width > 0 {
+		c.Min.X += 3
+	}
+	// The ends of the axes move until every label is within the canvas.
+	c.Max.X = fitted(c.Min.X, c.Max.X, below, func(s string) vg.Length { return sx.Rectangle(s).Max.X })
+	e := sy.FontExtents()
+	c.Max.Y = fitted(c.Min.Y, c.Max.Y, beside, func(s string) vg.Length { return sy.Rectangle(s).Max.Y + e.Height - e.Ascent })
+	for _, t := range below {
+		if at := c.X(t.At); c.ContainsX(at) {
+			c.FillText(sx, vg.Point{X: at, Y: foot + height + sx.FontExtents().Descent}, t.Label)
 		}
 	}
-	if len(q.Rows) > 0 {
-		g.HideY()
-		g.Y.Min, g.Y.Max = 0, 1
+	for _, t := range beside {
+		if at := c.Y(t.At); c.ContainsY(at) {
+			c.FillText(sy, vg.Point{X: x, Y: at + e.Descent}, t.Label)
+		}
 	}
-	if q.Title != "" {
-		g.Title.Text = Shorten(q.Title, pageName)
-		g.Title.TextStyle = p.style(paperFont, p.endColor(q.Look), draw.XCenter, draw.YTop)
-		g.Title.Padding = 3
+	p.marks(q, c)
+}
+
+// fitted returns the end of an axis from lo at which the label that sticks out most beyond hi ends there.
+func fitted(lo, hi vg.Length, labels []Tick, beyond func(string) vg.Length) vg.Length {
+	end, most := hi, hi
+	for _, t := range labels {
+		b := beyond(t.Label)
+		if to := vg.Length(t.At)*(hi-lo) + lo + b; to > most && t.At <= 1 {
+			end, most = lo+(hi-b-lo)/vg.Length(t.At), to
+		}
 	}
-	g.Add(plotter{p, q})
-	return g
+	return end
 }
 
 // width returns the width of a text in the figure's letters.
@@ -346,7 +362,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 			if i+cols < len(f.Panels) {
 				r.X.Caption = ""
 			}
-			p.panel(&r).Draw(tiles.At(dc, i%cols, i/cols))
+			p.panel(&r, tiles.At(dc, i%cols, i/cols))
 		}
 		return
 	}
@@ -362,7 +378,7 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 		left = max(left, p.width(Shorten(r.Label, pageName))+8)
 		right = max(right, p.width(r.Note)+10)
 	}
-	p.panel(q).Draw(draw.Crop(dc, left, -right, 14, -top))
+	p.panel(q, draw.Crop(dc, left, -right, 14, -top))
 }
 
 // pdfMutex guards the defaults of package fpdf, which are global.
@@ -405,7 +421,7 @@ func (p *painter) svg(f *Figure, w io.Writer) error {
 func (p *painter) pgf(f *Figure, w io.Writer) error {
 	c := newTexCanvas(p.extent(f))
 	q := *p
-	q.text = letters{Handler: plot.DefaultTextHandler, tex: c}
+	q.text = letters{tex: c}
 	q.draw(f, c)
 	_, err := c.WriteTo(w)
 	return err
@@ -472,7 +488,7 @@ func WriteFigures(dir string, figures []*Figure, looks []Look, at time.Time, siz
 }
 
 func newPainter(looks []Look, size Size) *painter {
-	return &painter{looks: looks, text: letters{Handler: plot.DefaultTextHandler}, size: size}
+	return &painter{looks: looks, text: letters{}, size: size}
 }
 
 // WriteSVG writes the figure as SVG for a paper. A mark wears looks[Look].
