@@ -678,8 +678,8 @@ func TestHashedCut(t *testing.T) {
 			x = 50 // too few for a new standard
 		}
 		must(s.Decide(ctx, "m", DecideRequest{Context: fmt.Appendf(nil, `{"normal": %.4f, "far": %.4f}`, r.NormFloat64(), x), Actions: named("a", "b")}))
+		applied(s) // a decision is cut by what was applied before it
 	}
-	applied(s)
 	m := must(s.GetModel(ctx, "m"))
 	byName := map[string]FeatureView{}
 	for _, f := range m.Seen.Features {
