@@ -435,7 +435,12 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 	if own.SameState(cfg) == nil {
 		return nil, 0, invalid("policy", cfg.Config.Policy.Raw["kind"], "is what the model has; leave it out to copy the state")
 	}
-	past, err := s.past.Recast(chain, r.AtSeq, cfg)
+	var past fold.Past
+	if base := s.based.Load(); base > 0 { // the entries may be here still, and go at any time
+		err = &fold.TrimmedError{Base: base}
+	} else {
+		past, err = s.past.Recast(chain, r.AtSeq, cfg)
+	}
 	var trimmed *fold.TrimmedError
 	switch {
 	case errors.As(err, &trimmed):
@@ -491,7 +496,7 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 		return err
 	}
 	began := "the model began"
-	if base := s.past.Base.Load(); base > oldest {
+	if base := max(s.past.Base.Load(), s.based.Load()); base > oldest {
 		oldest, began = base, "the log that is kept begins"
 	}
 	if c.AtSeq > applied || c.AtSeq < oldest {

@@ -112,7 +112,7 @@ func (s *Server) learnLoop() {
 func (s *Server) dueModels() (out []fold.Learner) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	first := s.past.First.Load()
+	first := s.kept()
 	for m := range s.fold.Models() {
 		if !m.Deleted && m.Successor == 0 && m.Failed == "" && m.Due(first) {
 			out = append(out, s.fold.Learner(m, first))
@@ -128,7 +128,7 @@ func (s *Server) learnSchema(l fold.Learner) error {
 		return err
 	}
 	err = s.change(s.ctx, func() (*eventlog.Control, error) {
-		if s.past.First.Load() > l.From { // a trim took requests that the record needs
+		if s.kept() > l.From { // a trim took requests that the record needs
 			return nil, errMeanwhile
 		}
 		return record, nil

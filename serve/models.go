@@ -93,7 +93,7 @@ func (s *Server) viewOf(m *fold.Model) Model {
 	if seen != nil {
 		out.Seen = seen.seen()
 	}
-	first := s.past.First.Load()
+	first := s.kept()
 	out.Learning = learningOf(m, first)
 	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
 	return out

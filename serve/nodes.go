@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -57,6 +58,7 @@ type nodes struct {
 	heard     map[string]heard
 	replicas  []eventlog.Replica
 	digests   digests
+	agreed    agreed
 }
 
 // heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
@@ -64,6 +66,7 @@ type nodes struct {
 type heard struct {
 	at     time.Duration // since nodes.opened
 	offset time.Duration
+	base   fold.Base // the newest base of a trimmed log that it has, without its record
 }
 
 func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
@@ -238,7 +241,7 @@ func (s *Server) endOfLog(ctx context.Context) (eventlog.Info, error) {
 func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano())}
+	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano()), baseIn(r)}
 }
 
 // live returns when the live nodes were heard of. The caller holds mu.
@@ -394,6 +397,18 @@ func (s *Server) handOver(ctx context.Context) error {
 
 var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may be stopped; call another one", RetryAfter: time.Second}
 
+// checkpoint returns the record of one.
+func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print, KeySet: n.keySet}
+	c.Seq, c.Combined = n.state()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b := n.agreed.held; b.Seq > 0 {
+		c.Base, c.BaseSeq = b.Sum[:], b.Seq
+	}
+	return c
+}
+
 // checkpoint writes one, and the members before the first, and waits until it is applied here.
 func (s *Server) checkpoint() error {
 	n := s.nodes
@@ -409,10 +424,7 @@ func (s *Server) checkpoint() error {
 		}
 		records = append(records, m)
 	}
-	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print, KeySet: n.keySet}
-	c.Seq, c.Combined = n.state()
-	records = append(records, c)
-	receipt, err := s.append(s.ctx, records...)
+	receipt, err := s.append(s.ctx, append(records, n.checkpoint(now, applied))...)
 	if err == nil {
 		_, err = s.progress.until(s.ctx, receipt.Seq)
 	}
@@ -478,6 +490,10 @@ type ClusterHealth struct {
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
 	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first comparison.
 	Digest string `json:"digest,omitempty"`
+	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the removal of the
+	// entries before it waits for, empty when nothing is to be removed.
+	Base uint64 `json:"base,omitempty"`
+	Trim string `json:"trim,omitempty"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
@@ -490,8 +506,9 @@ type NodeHealth struct {
 	// Heard is how many seconds ago its newest checkpoint was applied here, -1 when none was.
 	Heard    float64 `json:"heard_seconds"`
 	Applied  uint64  `json:"applied"`
-	Readable uint32  `json:"readable"` // the highest log version that it reads
-	Differs  bool    `json:"differs"`  // the digest of its models was not ours when they were compared last
+	Readable uint32  `json:"readable"`       // the highest log version that it reads
+	Base     uint64  `json:"base,omitempty"` // entry of the newest base that it has
+	Differs  bool    `json:"differs"`        // the digest of its models was not ours when they were compared last
 	// Clock is how many seconds its clock was ahead of this node's when its newest checkpoint came.
 	Clock float64 `json:"clock_seconds"`
 }
@@ -510,19 +527,21 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	s.mu.RLock()
 	list := s.fold.Nodes()
 	s.mu.RUnlock()
+	out.Base = s.based.Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out.Replicas, out.Digest, out.Elections = n.replicas, n.verdict(), n.elections
+	if out.Base != n.agreed.done {
+		out.Trim = cmp.Or(n.agreed.waits, "it begins")
+	}
 	for _, x := range list {
 		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable, Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
 		if at, ok := n.heard[x.Name]; ok {
 			d := time.Since(n.opened) - at.at
 			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()
+			h.Base = at.base.Seq
 		}
 		out.Nodes = append(out.Nodes, h)
 	}
 	return out
 }
-
-// errTrimCluster: see Trim.
-var errTrimCluster = errors.New("serve: the log of a cluster is not trimmed yet")

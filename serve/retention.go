@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,9 @@ func (s *Server) retainLoop() {
 			return
 		case <-tick.C:
 		}
+		if s.nodes != nil && s.nodes.trimmedLately(s.opt.TrimEvery) { // by another node
+			continue
+		}
 		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil {
 			s.opt.Logger.Warn("the log is not trimmed", "error", err.Error())
 		}
@@ -40,11 +42,8 @@ func (s *Server) retainLoop() {
 // Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and
 // returns the first entry that is left. It reads and folds what goes once more, which takes as long as a
 // restart over as many entries, on one processor; the server goes on meanwhile. The server does it by
-// itself every Options.TrimEvery.
+// itself every Options.TrimEvery. In a cluster Trim proposes: the entries go, soon afterwards, when all nodes have the base.
 func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
-	if s.nodes != nil {
-		return 0, errTrimCluster
-	}
 	s.retaining.Lock()
 	defer s.retaining.Unlock()
 	info, err := s.log.Info(ctx, 0)
@@ -53,6 +52,9 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 	}
 	if s.snapshots.files == "" {
 		return info.First, errors.New("serve: a log is not trimmed without a directory for its base")
+	}
+	if s.nodes != nil {
+		return info.First, s.trimAgreed(ctx, info)
 	}
 	to, err := s.expendable(ctx, info)
 	if err != nil || to <= s.past.Base.Load() || to < info.First {
@@ -68,17 +70,7 @@ func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 	}
 	s.snapshots.keep(to)
 	defer s.snapshots.keep(0)
-	if err := s.snapshots.files.Write(to, b); err != nil {
-		return info.First, err
-	}
-	back, err := s.snapshots.files.Read(to)
-	if err == nil && !bytes.Equal(b, back) {
-		err = fmt.Errorf("serve: %s is not read back as it was written", fold.FileName(to))
-	}
-	if err == nil {
-		_, _, err = fold.Restore(back, s.past)
-	}
-	if err != nil {
+	if err := s.writeBase(to, b); err != nil {
 		return info.First, err
 	}
 	return s.trimTo(ctx, info, f)

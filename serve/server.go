@@ -57,6 +57,8 @@ type Server struct {
 
 	started  time.Time
 	recovery Recovery
+	based    atomic.Uint64 // entry of the newest base that the log of a cluster names
+	taken    eventlog.Base // at the start, from the store
 	full     atomic.Bool
 	refused  atomic.Uint64
 	forged   atomic.Uint64
@@ -185,6 +187,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.nodes != nil {
 		s.nodes.contact.Store(int64(time.Since(s.nodes.opened)))
 		s.workers.Go(s.nodeLoop)
+		s.workers.Go(s.baseLoop)
 	}
 	if o.LayAside > 0 {
 		s.workers.Go(s.asideLoop)
@@ -229,7 +232,18 @@ func (s *Server) recover(ctx context.Context) error {
 	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
 		return err
 	}
+	var untaken error
+	if s.fold == nil && info.First > 1 && s.nodes != nil {
+		if untaken = s.takeBase(ctx, info.First); untaken == nil {
+			if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
+				return err
+			}
+		}
+	}
 	if s.fold == nil {
+		if info.First > 1 && s.nodes != nil {
+			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; this node has no base, and cannot take one from the others: %w", info.First, untaken)
+		}
 		if info.First > 1 {
 			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; no snapshot in %s can be its base: put one back from a backup%s",
 				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.recovery.Skipped...), "\n  "))
@@ -247,6 +261,10 @@ func (s *Server) recover(ctx context.Context) error {
 	if err := s.catchUp(ctx, info.Last); err != nil {
 		return err
 	}
+	if err := s.confirmBase(); err != nil {
+		return err
+	}
+	s.noteBase()
 	s.recovery.Took = time.Since(begin)
 	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), time.Now()
 	s.progress.init(s.fold.Seq())
@@ -292,7 +310,7 @@ func (s *Server) publish() error {
 				return fmt.Errorf("model %v: %w", m.ID, err)
 			}
 		}
-		if m.Due(s.past.First.Load()) {
+		if m.Due(s.kept()) {
 			s.wakeLearner()
 		}
 		v.State.Hold() // the published version does, beside the fold
@@ -353,6 +371,7 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 		}
 	}
 	if err == nil {
+		s.noteBase()
 		s.progress.advance(d.Seq, out)
 	}
 	return err

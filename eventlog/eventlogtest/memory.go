@@ -2,10 +2,12 @@ package eventlogtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"troupe/eventlog"
@@ -56,6 +58,7 @@ type Memory struct {
 	steps  int
 	shards []memoryShard
 	late   []lateRequest
+	bases  map[uint64]memoryBase
 	broken bool
 	down   bool
 	closed bool
@@ -449,4 +452,62 @@ func (m *Memory) Cut(shard uint16, n int) {
 		s.bytes -= uint64(len(e.data))
 		delete(s.ids, e.id)
 	}
+}
+
+// PutBase stores a base, as eventlog.Stream does.
+func (m *Memory) PutBase(ctx context.Context, b eventlog.Base, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return eventlog.ErrClosed
+	}
+	if m.bases == nil {
+		m.bases = map[uint64]memoryBase{}
+	}
+	b.Size = int64(len(data))
+	m.bases[b.Seq] = memoryBase{b, bytes.Clone(data)}
+	return ctx.Err()
+}
+
+// Bases returns the bases that are stored, newest first.
+func (m *Memory) Bases(ctx context.Context) ([]eventlog.Base, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []eventlog.Base
+	for _, b := range m.bases {
+		out = append(out, b.Base)
+	}
+	slices.SortFunc(out, func(a, b eventlog.Base) int { return cmp.Compare(b.Seq, a.Seq) })
+	return out, ctx.Err()
+}
+
+// GetBase returns the bytes of a base and verifies them.
+func (m *Memory) GetBase(ctx context.Context, b eventlog.Base) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x, ok := m.bases[b.Seq]
+	if !ok {
+		return nil, fmt.Errorf("base of entry %d: %w", b.Seq, eventlog.ErrNotFound)
+	}
+	if err := b.Verify(x.data); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(x.data), ctx.Err()
+}
+
+// DropBases removes the bases of entries before a sequence.
+func (m *Memory) DropBases(ctx context.Context, before uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for seq := range m.bases {
+		if seq < before {
+			delete(m.bases, seq)
+		}
+	}
+	return ctx.Err()
+}
+
+type memoryBase struct {
+	eventlog.Base
+	data []byte
 }

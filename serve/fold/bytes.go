@@ -32,6 +32,7 @@ import (
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
 //	    fingerprint of the keys u64 | for each node: count, each: fingerprint of a key u64 (not in versions 3 and 4)
+//	with a base only: its entry | its SHA-256 | the entry of its record | whether a model is imported
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
@@ -45,6 +46,8 @@ const (
 	nodesMagic4 = "TRPC\x04\x00"
 	nodesMagic5 = "TRPC\x05\x00" // with the single keys
 	nodesMagic6 = "TRPC\x06\x00" // and with an import
+	nodesMagic7 = "TRPC\x07\x00" // with the base of a log that was trimmed in agreement
+	stateMagic7 = "TRPS\x07\x00" // the same, at a single machine that goes on with it
 )
 
 // AppendState appends the bytes of the fold and of the chain that stands behind it.
@@ -67,6 +70,10 @@ func Sign(b []byte, start int) []byte {
 func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	magic := stateMagic
 	switch {
+	case f.nodes != nil && f.base.Seq > 0:
+		magic = nodesMagic7
+	case f.base.Seq > 0:
+		magic = stateMagic7
 	case f.nodes != nil && f.incoming != nil:
 		magic = nodesMagic6
 	case f.nodes != nil:
@@ -94,6 +101,10 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 	}
 	if f.nodes != nil {
 		w.nodes(f.nodes)
+	}
+	if f.base.Seq > 0 {
+		w.base(f.base)
+		w.bool(f.incoming != nil)
 	}
 	if f.incoming != nil {
 		w.incoming(f.incoming)
@@ -180,7 +191,7 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
 	magic := string(b[:min(len(stateMagic), max(n, 0))])
-	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5, nodesMagic6}, magic) {
+	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5, nodesMagic6, nodesMagic7, stateMagic7}, magic) {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
@@ -211,9 +222,14 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 		f.keys[c.key], f.closed = u, append(f.closed, c)
 	}
 	if strings.HasPrefix(magic, "TRPC") {
-		f.nodes = r.nodes(magic == nodesMagic5 || magic == nodesMagic6)
+		f.nodes = r.nodes(magic == nodesMagic5 || magic == nodesMagic6 || magic == nodesMagic7)
 	}
-	if magic == stateMagic4 || magic == nodesMagic4 || magic == nodesMagic6 {
+	imports := magic == stateMagic4 || magic == nodesMagic4 || magic == nodesMagic6
+	if magic == nodesMagic7 || magic == stateMagic7 {
+		f.base = r.base()
+		imports = r.bool()
+	}
+	if imports {
 		f.incoming = r.incoming()
 	}
 	position := r.bytes()

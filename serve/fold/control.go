@@ -93,7 +93,7 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 	case eventlog.Import:
 		return f.importing(d, r, cfg), nil
 	case eventlog.Trim:
-		return None, fmt.Errorf("this program does not have the act %v yet", r.Act) // to skip it would be another state
+		return f.trim(r), nil
 	}
 	m := f.models[r.Model]
 	if m == nil || m.Deleted || m.Successor != 0 {
@@ -146,6 +146,9 @@ func (f *Fold) clone(r *eventlog.Control, cfg *model.Compiled, at Stamp) (Outcom
 	if f.names[r.Name] != nil || f.models[r.Model] != nil || cfg == nil || from == nil || r.AtSeq >= f.seq {
 		return Conflict, nil
 	}
+	if behind, err := f.behind(from, r.AtSeq, cfg); behind || err != nil {
+		return Conflict, err
+	}
 	m := &Model{
 		ID: r.Model, Compiled: cfg, Version: 1, Seed: from.Seed, Created: at, Changed: at,
 		Since: f.seq, Parent: from.ID, Root: r.Model,
@@ -165,6 +168,9 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 	from := f.models[r.From]
 	if from == nil || f.models[r.Model] != nil || f.names[r.Name] != from || r.AtSeq >= f.seq {
 		return Conflict, nil
+	}
+	if behind, err := f.behind(from, r.AtSeq, nil); behind || err != nil {
+		return Conflict, err
 	}
 	m := &Model{
 		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created, Changed: at,

@@ -24,6 +24,7 @@ type Fold struct {
 	gone   int         // closed[:gone] were forgotten
 	clock  int64       // the latest time of a batch; in a cluster the median of the nodes' clocks
 	nodes  *nodes      // of a cluster, nil on a single machine
+	base   Base        // of a cluster that has trimmed its log
 
 	incoming *incoming // nil: no import is under way
 

@@ -585,6 +585,9 @@ func (f *Fold) adopt(m *Model, cfg *model.Compiled, r *eventlog.Control, at Stam
 	if !m.Keeps() || try.Number != len(m.Learning.Tries) || try.Version != m.Version || try.TookOver != (cfg != nil) {
 		return Conflict, nil
 	}
+	if try.TookOver && try.From <= f.base.Seq { // the requests that it learned from may be gone
+		return Conflict, nil
+	}
 	if err := f.wake(m); err != nil {
 		return None, err
 	}
