@@ -273,6 +273,9 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 		return err
 	}
 	if t.compiled == nil {
+		if err := t.readable(o); err != nil {
+			return err
+		}
 		if err := t.featuresOf(o); err != nil {
 			return err
 		}
@@ -313,6 +316,26 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 	}
 	t.skipped = r.Skipped()
 	t.beside.SetStatistics(e.stats)
+	return nil
+}
+
+// readable refuses the export of a model with hashed features: it has hashes, and neither the names nor what the model knows of the numbers
+// behind them, so that a server would read the next request differently.
+func (t *training) readable(o logged.Options) error {
+	r, err := logged.Open(t.source, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var ev logged.Event
+	if err := r.Read(&ev); err == io.EOF {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if ev.Atoms != nil || len(ev.Actions) > 0 && ev.Actions[0].Atoms != nil {
+		return misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train DIR --model NAME learns from the directory of the stopped server, and GET /v1/models/NAME/state?format=model is the model of one that runs", t.source))
+	}
 	return nil
 }
 

@@ -109,7 +109,13 @@ func TestTrain(t *testing.T) {
 	run(2, "kind", dir, "--policy", write("bad.toml", "kind = \"ensembel\"\n"), "--out", none)
 	run(2, "did you mean", dir, "--model", "nws", "--out", none)
 	run(2, "leave it out", dir, "--schema", policy, "--out", none)
-	run(2, "the kinds hashed and sparse", hashedLog(t, 64), "--policy", policy, "--out", none)
+	hashed, export := hashedLog(t, 64), filepath.Join(to, "export.jsonl")
+	run(2, "the kinds hashed and sparse", hashed, "--policy", policy, "--out", none)
+	var out, errs bytes.Buffer
+	if code := command(t.Context(), []string{"log", "export", hashed, "--out", export}, &out, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	run(2, "has their hashes only; troupe train DIR --model NAME", export, "--out", none)
 	if _, err := os.Stat(none); !os.IsNotExist(err) {
 		t.Errorf("a refused training has left a file: %v", err)
 	}

@@ -654,11 +654,15 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
 		return "settled: worse, by about " + amount
 	}
 	s := "not settled: looks " + looks + ", and chance could do it"
-	// The half width falls about as 1/√n.
-	if v := math.Abs(*u.Value); v > 0 {
-		half := (u.Sequence[1] - u.Sequence[0]) / 2
-		if more := float64(e.total.n) * (half*half/(v*v) - 1); more > 0 && more < 1e10 {
-			return s + "; about " + rounded(more) + " more decisions would settle it"
+	// The distance from the value to the end on the side of 0 falls about as 1/√n.
+	if v := *u.Value; v != 0 {
+		end := u.Sequence[0]
+		if v < 0 {
+			end = u.Sequence[1]
+		}
+		far := (v - end) / v
+		if more := float64(e.total.n) * (far*far - 1); more > 0 && more < 1e10 {
+			return s + "; about " + rounded(max(math.Ceil(more), 10)) + " more decisions would settle it"
 		}
 	}
 	return s

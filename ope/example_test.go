@@ -25,7 +25,7 @@ func ExampleEvaluate() {
 	fmt.Println(t.Verdict)
 	// Output:
 	// difference +0.057 in [-0.089, +0.166]
-	// not settled: looks 12 % better, and chance could do it; about 1 600 more decisions would settle it
+	// not settled: looks 12 % better, and chance could do it; about 2 000 more decisions would settle it
 }
 
 func ExampleSequence() {
