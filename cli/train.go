@@ -48,6 +48,8 @@ type training struct {
 	beside   fold.Memory
 	skipped  map[string]int
 	origin   fold.Origin
+	took     *model.Config        // of a learned schema that took over
+	requests *fold.RequestEncoder // of that schema
 }
 
 func trainCommand() *cobra.Command {
@@ -120,6 +122,15 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	count := func(train.Event) error { n++; return nil }
 	if err := pass(ctx, "counting", count); err != nil {
 		return err
+	}
+	if t.took != nil && t.requests == nil { // a learned schema took over: its vectors for the decisions from before, too
+		if err := t.configure(*t.took); err != nil {
+			return err
+		}
+		t.requests, n = fold.NewRequestEncoder(t.compiled), 0
+		if err := pass(ctx, "counting", count); err != nil {
+			return err
+		}
 	}
 	if n == 0 {
 		return misuse(fmt.Errorf("%s: no event with a reward that counts%s", t.source, t.left()))
@@ -230,12 +241,29 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				if err := t.configure(m.Compiled.Config); err != nil {
 					return err
 				}
+				if l := m.Learning; l != nil && l.Adopted > 0 {
+					t.took, t.requests = &m.Compiled.Config, fold.NewRequestEncoder(t.compiled)
+				}
+			}
+			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents + uint64(x.Key.Index))
+			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid, Draw: round}
+			if t.requests != nil {
+				if by := j.Fold().Model(x.Record.Model).Compiled.Config.Features.Schema; len(event.X) > 0 && by != nil && by.ID() == t.took.Features.Schema.ID() {
+					return each(event)
+				}
+				if event.X, event.Atoms = t.requests.Vector(x.Record), nil; event.X == nil {
+					t.skipped["decided before the learned schema took over, without a request that it can read"]++
+					return nil
+				}
+				return each(event)
+			}
+			if t.compiled.Hashed != nil && m.Compiled.Hashed == nil && m.Learning != nil && m.Learning.Adopted > 0 {
+				return nil // the next pass has the schema
 			}
 			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Hashed == nil) != (m.Compiled.Hashed == nil) {
 				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
 			}
-			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents + uint64(x.Key.Index))
-			return each(train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid, Draw: round})
+			return each(event)
 		})
 	})
 	switch {
@@ -259,6 +287,9 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
+			if l := m.Learning; t.took == nil && l != nil && l.Adopted > 0 && t.compiled != nil && t.compiled.Hashed != nil {
+				t.took = &m.Compiled.Config
+			}
 		} else if j.Model == "" && t.in.model != "" {
 			return misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model, spec.Suggest(t.in.model, f.Names())))
 		}

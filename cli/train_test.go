@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"troupe/rng"
 	"troupe/serve"
 	"troupe/serve/fold"
+	"troupe/serve/model"
 )
 
 // vectorLog is the directory of a stopped server with n decisions of a model on plain vectors, all paid.
@@ -184,5 +186,82 @@ func TestTrain(t *testing.T) {
 		if _, err := readModels(write("models.toml", text)); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestTrainLearnedSchema: the log of a model that a learned schema took over trains the model that it became: the decisions from before go
+// through the schema by their kept requests, and the state is that of the server.
+func TestTrainLearnedSchema(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	var now atomic.Int64
+	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1, Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serve.DefaultConfig("news")
+	c.Features.Hashed = &model.Hashed{Model: "hashed", Bits: model.DefaultBits, Pairs: "auto", Learn: model.Learn{After: 60}}
+	c.Reward.Min, c.Reward.Max, c.Reward.Adapt = 0, 1, false
+	if _, err := s.CreateModel(ctx, c, ""); err != nil {
+		t.Fatal(err)
+	}
+	draw := rng.NewKey(1).Stream(rng.Reward)
+	play := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			r := draw.Round(uint64(i))
+			a, b := 2*r.Float64(0)-1, 2*r.Float64(1)-1
+			d, err := s.Decide(ctx, "news", serve.DecideRequest{Context: fmt.Appendf(nil, `{"a": %.4f, "b": %.4f}`, a, b), Actions: []serve.Action{{ID: "one"}, {ID: "two"}}})
+			if err == nil {
+				_, err = s.Reward(ctx, serve.RewardRequest{EventID: d.EventID, Value: 0.5 + (0.3*a-0.1*b)*float64(1-2*d.Action.Index)})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	play(0, 30)
+	now.Add(int64(time.Hour)) // the windows of these are over before the schema takes over
+	play(30, 60)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		if m, err := s.GetModel(ctx, "news"); err != nil {
+			t.Fatal(err)
+		} else if m.Learning != nil && m.Learning.Adopted > 0 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("no schema took over: %+v", m.Learning)
+		}
+	}
+	play(60, 80)
+	now.Add(int64(time.Hour))
+	if _, err := s.Decide(ctx, "news", serve.DecideRequest{Actions: []serve.Action{{ID: "one"}, {ID: "two"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	again, err := serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := again.State(ctx, "news")
+	if err := errors.Join(err, again.Close(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "warm.model")
+	var out, errs bytes.Buffer
+	if code := command(ctx, []string{"train", dir, "--model", "news", "--out", file}, &out, &errs); code != 0 || !strings.Contains(out.String(), "auto learned 80 events") {
+		t.Fatalf("exit code %d: %s%s", code, &out, &errs)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := fold.ReadSaved(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := saved.Compiled.Config.Features; k.Schema == nil || saved.Learned != 80 || !bytes.Equal(saved.Policy, state.Snapshot) {
+		t.Errorf("features %+v, learned %d", k, saved.Learned)
 	}
 }

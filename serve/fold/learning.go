@@ -272,6 +272,31 @@ func (e schemaEncoder) vector(r *keptRequest) ([]float64, error) {
 	return e.b.Row(0), nil
 }
 
+// RequestEncoder makes vectors of the requests that decisions keep. It is the scratch space of one goroutine.
+type RequestEncoder struct{ e schemaEncoder }
+
+// NewRequestEncoder returns the encoder of a configuration with a schema.
+func NewRequestEncoder(c *model.Compiled) *RequestEncoder {
+	return &RequestEncoder{newSchemaEncoder(c)}
+}
+
+// Vector returns what the schema makes of the action that was chosen, valid until the next call. It returns nil for a decision that
+// keeps no request, and for one that the schema cannot read: the fold does not learn these either.
+func (e *RequestEncoder) Vector(d *eventlog.Decision) []float64 {
+	if len(d.Request) == 0 {
+		return nil
+	}
+	r, err := readRequest(d)
+	if err != nil {
+		return nil
+	}
+	x, err := e.e.vector(&r)
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
 // requestReader reads kept requests from the log, one entry at a time.
 type requestReader struct {
 	h         *History
