@@ -33,7 +33,7 @@ type benchCase struct {
 	engine       string // "" is that of --engine
 	prob         bool   // ask for the propensities of all arms in every round, and count that alone
 	replications int    // not 0: so many replications by the command run, on all processors
-	sets         string // action sets that are new in every round: given or drawn
+	sets         string // action sets that are new in every round: given, drawn or disjoint
 	law          bool   // with given sets: the propensities of all arms are part of a round
 }
 
@@ -101,7 +101,9 @@ nothing set. It takes about ten seconds a turn.
 
 "bench growth" plays action sets that are new in every round, as a service or a log has them: new-K and
 law-K on prepared lists of K arms, law with the propensities of all of them, drawn-K on arms that the
-environment draws.
+environment draws. blocks-26 plays disjoint models, a parameter of 17 numbers for each of 26 actions,
+against numpy with a matrix for each; fixed-100000 and wide-1000 have one list of 10⁵ arms, or of arms
+with 1000 numbers.
 
 The kernels are those that the processor offers; TROUPE_KERNEL=portable measures the build
 without assembly, TROUPE_KERNEL=avx2 what a machine without AVX-512 would run.
@@ -426,7 +428,12 @@ func playOnce(c benchCase, key rng.Key) (out played, err error) {
 	if c.sets == given {
 		return playGiven(c, key)
 	}
-	world, err := c.world().Build(key, new(dataset.Source))
+	var world bandit.Environment
+	if c.sets == disjoint {
+		world, err = env.NewClassification().Build(key, newContexts(c, key))
+	} else {
+		world, err = c.world().Build(key, new(dataset.Source))
+	}
 	if err != nil {
 		return out, err
 	}

@@ -10,6 +10,9 @@ members, and answers with the better one: microseconds of processor time a round
 With "sets" the arms are new in every round: one of so many prepared "blocks" ("given"), or drawn in the
 round ("drawn"). With "law" each round also counts, for every arm, the models that choose it.
 
+With sets "disjoint" each of K arms has its own parameter of d/K numbers: the context of a round stands in
+the block of the arm, and both ways keep a matrix for each block.
+
 With "design" and "replications" it plays so many replications to the end in that way. With "gemm"
 true it does not play: it answers with the time of the scores of all arms for all members by one
 matrix product, (K x d) times (d x m) in float32.
@@ -115,6 +118,43 @@ def fresh(design, d, K, m, rounds, budget, seed, sets, law, blocks, lam=5.0, r=1
     return (time.process_time() - start) / rounds
 
 
+def disjoint(design, d, K, m, rounds, budget, seed, lam=5.0, r=1.0):
+    p = d // K
+    rng = np.random.default_rng(seed)
+    contexts = rng.standard_normal((rounds, p))
+    contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
+    labels = rng.integers(K, size=rounds)
+    first = rng.standard_normal((m, K, p))
+    first *= np.sqrt(lam * d) / np.linalg.norm(first, axis=(1, 2), keepdims=True)
+    members = first / lam if design == "models" else first
+    inverse = np.tile(np.eye(p) / lam, (K, 1, 1))
+    hat = np.zeros((K, p))
+    start = time.process_time()
+    for t in range(rounds):
+        x = contexts[t]
+        j = rng.integers(m)
+        sign = 1.0 if rng.random() < 0.5 else -1.0
+        if design == "models":
+            scores = (hat + r * sign * members[j]) @ x
+        else:
+            scores = hat @ x + r * sign * np.einsum("kp,kp->k", members[j], inverse @ x)
+        a = int(np.argmax(scores))
+        y = 1.0 if a == labels[t] else 0.0
+        u = rng.uniform(-1.0, 1.0, m)
+        gain = inverse[a] @ x
+        size = 1.0 + x @ gain
+        gain /= size
+        hat[a] += gain * (y - x @ hat[a])
+        if design == "models":
+            members[:, a] += np.outer(u - members[:, a] @ x, gain)
+        else:
+            members[:, a] += np.outer(u, x)
+        inverse[a] -= np.outer(gain, gain) * size
+        if t % 16 == 15 and time.process_time() - start > budget:
+            return (time.process_time() - start) / (t + 1)
+    return (time.process_time() - start) / rounds
+
+
 def gemm(d, K, m, budget, seed):
     """Seconds of one product of arms and members, many times into the same memory."""
     rng = np.random.default_rng(seed)
@@ -159,6 +199,9 @@ for line in sys.stdin:
     else:
         times = {}
         for design in ("models", "sums"):
+            if c["sets"] == "disjoint":
+                times[design] = disjoint(design, c["d"], c["K"], c["m"], c["rounds"], c["budget"], c["seed"])
+                continue
             if c["sets"]:
                 times[design] = fresh(design, c["d"], c["K"], c["m"], c["rounds"], c["budget"], c["seed"], c["sets"], c["law"], c["blocks"])
                 continue

@@ -192,15 +192,19 @@ func TestBenchShares(t *testing.T) {
 // TestBenchGrowth plays sets that are new in every round and finds a time for each, and none of the columns that do not apply.
 func TestBenchGrowth(t *testing.T) {
 	for _, c := range growthCases {
+		if c.k > 1000 || c.d >= 1000 {
+			continue // seconds
+		}
 		c.horizon = 20
+		want := "eager"
+		if c.sets == disjoint {
+			want = "lazy, blocked" // so many coordinates, so few rounds
+		}
 		for _, kernels := range []cpu.Level{cpu.Portable, cpu.Best()} {
 			restore := cpu.Force(kernels)
 			ns, engine, err := ours(c, 1, 0)
 			restore()
-			if c.k > 1000 {
-				break
-			}
-			if err != nil || !(ns > 100) || engine != "eager" {
+			if err != nil || !(ns > 100) || engine != want {
 				t.Errorf("%s: %v ns, engine %s, %v", c.name, ns, engine, err)
 			}
 		}
