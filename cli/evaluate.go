@@ -138,6 +138,7 @@ type filtered struct {
 	skip        int
 	seen        int
 	left        int
+	bare        int // events without candidates
 }
 
 func (f *filtered) Read(e *logged.Event) error {
@@ -150,6 +151,9 @@ func (f *filtered) Read(e *logged.Event) error {
 			continue
 		}
 		if f.seen++; f.seen > f.skip {
+			if len(e.Actions) == 0 && len(e.Slots) == 0 {
+				f.bare++
+			}
 			return nil
 		}
 	}
@@ -188,6 +192,7 @@ func (e *evaluation) options() (ope.Options, error) {
 	case e.q != "" && !slices.Contains(ope.Models, e.q):
 		return o, misuse(fmt.Errorf("--q %s%s", e.q, spec.Suggest(e.q, ope.Models)))
 	}
+	o.LeaveOut = e.estimators == "all"
 	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
 		return o, err
 	}
@@ -442,6 +447,9 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	r.Warnings = append(r.Warnings, e.notes...)
 	e.describe(r, f, skip)
 	e.serverDoubts(f, r)
+	if format := f.r.Format(); f.bare > 0 && (format == "export" || format == "server") {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and the reward model know an action by its place in the request, not by its id", many(f.bare, "decision")))
+	}
 	for i := range trained {
 		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 && !strings.Contains(strings.Join(e.targets, " "), "start") {
 			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first part of the log, --learn log on the way")

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -194,6 +195,22 @@ func TestEvaluateExport(t *testing.T) {
 	for source, got := range answers {
 		if diff := cmp.Diff(answers[dir], got); diff != "" {
 			t.Errorf("%s differs from the directory:\n%s", source, diff)
+		}
+	}
+	// Without candidates actions are known by their place, which is said; all estimators but the bootstrap of a log that learned.
+	rows, err := os.ReadFile(filepath.Join(to, "d.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := filepath.Join(to, "bare.jsonl")
+	rows = regexp.MustCompile(`"sparse_(row|hash|value)":\[[^]]*\]`).ReplaceAll(rows, []byte(`"sparse_$1":[]`))
+	if err := os.WriteFile(bare, rows, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ file, warning string }{{bare, "512 decisions without candidates"}, {filepath.Join(to, "d.jsonl"), ""}} {
+		out := run("evaluate", x.file, "--target", "uniform", "--estimators", "all", "--json")
+		if strings.Contains(out, "without candidates") != (x.warning != "") || !strings.Contains(out, x.warning) || !strings.Contains(out, "refused: the log is adaptive") {
+			t.Errorf("%s: %s", x.file, out)
 		}
 	}
 }

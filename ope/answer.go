@@ -376,6 +376,10 @@ func (e *engine) bootstrap(ta *targetSums, out *Estimate, why func(string)) {
 			all = append(all, b.d.value()/n)
 		}
 	}
+	if !e.p.boot {
+		why("refused: " + adaptiveBoot)
+		return
+	}
 	if len(all) < replicates/2 {
 		why("too few events")
 		return

@@ -22,6 +22,7 @@ type Options struct {
 	Targets    []Target
 	Learns     []string // of each target: no, log or replay; nil: no
 	Estimators []string // keys; nil: Defaults
+	LeaveOut   bool     // an estimator that the log does not permit is null with the reason, and no error
 	Q          string   // one of Models; "" is column where the log has q, else ridge
 	Level      float64  // 0: 0.95
 	Rewards    *Pair    // nil: [0, 1]. One end may be ±Inf: then sequences have the side that needs the other end only
@@ -335,7 +336,10 @@ func (e *engine) begin(first *logged.Event) error {
 		return errors.New("--q column: the log has no q")
 	}
 	if p.boot && p.o.Adaptive == "yes" {
-		return errors.New("--estimators bootstrap: the log is adaptive (the logger or the target learns), and a bootstrap of events is for independent ones; sequence holds")
+		if !p.o.LeaveOut {
+			return errors.New("--estimators bootstrap: " + adaptiveBoot)
+		}
+		p.boot = false
 	}
 	p.column = p.o.Q == "column"
 	greedy := slices.ContainsFunc(p.o.Targets, func(t Target) bool { _, ok := t.(Greedy); return ok })
@@ -366,6 +370,9 @@ func (e *engine) begin(first *logged.Event) error {
 	e.running = make([][]Point, len(p.o.Targets))
 	return nil
 }
+
+// adaptiveBoot is why an adaptive log has no bootstrap.
+const adaptiveBoot = "the log is adaptive (the logger or the target learns), and a bootstrap of events is for independent ones; sequence holds"
 
 // teach lets the targets that learn see a block, in the order of the log.
 func (e *engine) teach(b *block) error {
