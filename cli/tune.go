@@ -157,6 +157,14 @@ func (t terminal) tuned(r *tune.Result) {
 			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(q.Case.Name, 36), 37)+padLeft(strings.Join(means, ", "), 18)+
 				padLeft(fmt.Sprintf("n = %d", q.R), 9)+padLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
 		}
+		if open := p.Open(); len(open) > 2 {
+			names := make([]string, len(open))
+			for k, q := range open {
+				names[k] = shorten(q.Case.Name, 36)
+			}
+			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% of resamples): %s; more replications, or a grid with wider steps, may decide",
+				p.Played, len(open), strings.Join(names, ", "))), 2))
+		}
 		for _, edge := range p.Edges {
 			fmt.Fprintln(t.w, wrap("  note: "+edge+": the best may lie outside; widen the grid", 2))
 		}

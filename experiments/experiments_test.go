@@ -109,6 +109,36 @@ func TestEveryFileIsEmbedded(t *testing.T) {
 	}
 }
 
+// edges says which values of a tuned policy are the first or last of its grid, in the words of troupe tune.
+func edges(grid []sim.PolicyCase, p sim.PolicyCase) []string {
+	tried := make(map[string][]float64)
+	for _, c := range grid {
+		for _, v := range c.Chosen() {
+			if at, ok := spec.Number(v.Value); ok {
+				tried[v.Key] = append(tried[v.Key], at)
+			}
+		}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(tried)) {
+		var value any = p.Table
+		for part := range strings.SplitSeq(key, ".") {
+			if in, ok := value.(spec.Raw); ok {
+				value = in[part]
+			}
+		}
+		at, _ := spec.Number(value)
+		switch lo, hi := slices.Min(tried[key]), slices.Max(tried[key]); {
+		case lo == hi:
+		case at == lo:
+			out = append(out, fmt.Sprintf("%s = %v is the smallest value tried", key, at))
+		case at == hi:
+			out = append(out, fmt.Sprintf("%s = %v is the largest value tried", key, at))
+		}
+	}
+	return out
+}
+
 // What ranks policies ranks tuned ones: in an experiment with policies of several kinds, each kind that has something to
 // tune stands there with tuned values, or the comment says why not. Where tuned values come from can be run: the experiment
 // that it names exists, and values beside their grid are on it.
@@ -142,6 +172,11 @@ func TestTuned(t *testing.T) {
 				return !slices.ContainsFunc(slices.Collect(maps.Keys(p.Tune)), func(k string) bool { return fmt.Sprint(c.Table[k]) != fmt.Sprint(p.Table[k]) })
 			}) {
 				t.Errorf("%s: the values of %s are not on its grid", e.Name, p.Name)
+			}
+			for _, edge := range edges(grid, p) {
+				if !strings.Contains(p.Tuned, edge+", so the best may lie outside") {
+					t.Errorf("%s: %s: the page does not warn that %s", e.Name, p.Name, edge)
+				}
 			}
 		}
 		if len(kinds) < 2 || strings.Contains(e.Text, "\n# Not tuned: ") {

@@ -66,11 +66,19 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 	}
 }
 
-// From says where the values of a policy come from, on one line.
+// From says where the values of a policy come from, on one line: how sure the choice is, and what lies on the edge of
+// its grid, included.
 func (r *Result) From(p *Policy) string {
 	tried := slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune))
-	return fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by successive halving, seed %d; lowest in %.0f %% of resamples",
+	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by successive halving, seed %d; lowest in %.0f %% of resamples",
 		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon, r.Experiment.Seed, 100*p.Winner().Wins)
+	if n := len(p.Open()); n > 2 {
+		text += fmt.Sprintf(", undecided among %d points", n)
+	}
+	for _, edge := range p.Edges {
+		text += "; " + edge + ", so the best may lie outside"
+	}
+	return text
 }
 
 // writeTable writes [[key]] with kind and name first.

@@ -66,6 +66,22 @@ type Policy struct {
 // Winner returns the chosen point.
 func (p *Policy) Winner() *Point { return &p.Points[0] }
 
+// Open returns the points among which the replications do not decide, the likeliest first: the fewest whose Wins
+// add up to 95 %. With one point the choice is clear.
+func (p *Policy) Open() []*Point {
+	all := make([]*Point, len(p.Points))
+	for i := range all {
+		all[i] = &p.Points[i]
+	}
+	slices.SortStableFunc(all, func(a, b *Point) int { return cmp.Compare(b.Wins, a.Wins) })
+	sum, n := 0.0, 0
+	for n < len(all) && sum < 0.95-1e-9 {
+		sum += all[n].Wins
+		n++
+	}
+	return all[:n]
+}
+
 // Point is one combination of values.
 type Point struct {
 	Case  sim.PolicyCase

@@ -91,6 +91,9 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: wins add up to %v, %d replications played", p.Name, wins, p.Played)
 		}
 	}
+	if from := r.From(&r.Policies[1]); !strings.Contains(from, "; epsilon = 0.02 is the smallest value tried, so the best may lie outside") {
+		t.Errorf("what the page shows has no warning of the edge: %s", from)
+	}
 	text, err := r.Spec("small-tuned")
 	if err != nil {
 		t.Fatal(err)
@@ -197,5 +200,34 @@ tuned = "long ago"
 	y := parse(t, text)
 	if len(y.Policies) != 2 || y.Policies[0].Name != "ts" || y.Policies[1].Name != "ts tuned" || y.Policies[1].Tuned != r.From(&r.Policies[0]) || strings.Contains(text, "7.0") || !strings.Contains(text, `until = "settled"`) {
 		t.Errorf("%d policies:\n%s", len(y.Policies), text)
+	}
+}
+
+// The points that are open are the likeliest, up to 95 % of the resamples, and what the page shows counts them.
+func TestOpen(t *testing.T) {
+	x := parse(t, small)
+	for _, c := range []struct {
+		wins []float64
+		want []int
+	}{
+		{[]float64{0.96, 0.04, 0}, []int{0}},
+		{[]float64{0.3, 0.1, 0.6}, []int{2, 0, 1}},
+		{[]float64{0.5, 0.05, 0.45}, []int{0, 2}},
+	} {
+		p := Policy{Points: make([]Point, len(c.wins))}
+		for i, w := range c.wins {
+			p.Points[i].Wins, p.Points[i].Stage = w, i
+		}
+		var got []int
+		for _, q := range p.Open() {
+			got = append(got, q.Stage)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %v are open %v, want %v", c.wins, got, c.want)
+		}
+		from := (&Result{Experiment: x, Replications: 9}).From(&p)
+		if strings.HasSuffix(from, ", undecided among 3 points") != (len(c.want) > 2) {
+			t.Errorf("%v: %s", c.wins, from)
+		}
 	}
 }
