@@ -16,7 +16,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,7 +77,7 @@ func exitCode(err error) int {
 
 // commandLine is what was typed, in a form that can be pasted into a shell.
 func commandLine(args []string) string {
-	line := "troupe"
+	line := called()
 	for _, a := range args {
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
 			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:,+@%", r))
@@ -83,6 +87,22 @@ func commandLine(args []string) string {
 		line += " " + a
 	}
 	return line
+}
+
+// called is the name by which commands that are printed call this program: troupe, or the name of the file where a main
+// of another module has the command line.
+func called() string {
+	info, _ := debug.ReadBuildInfo()
+	return calledBy(info, os.Args[0])
+}
+
+func calledBy(info *debug.BuildInfo, file string) string {
+	module := strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim")
+	name := strings.TrimSuffix(filepath.Base(file), ".exe")
+	if info == nil || info.Main.Path == "" || info.Main.Path == module || strings.ContainsFunc(name, unicode.IsSpace) {
+		return "troupe"
+	}
+	return name
 }
 
 // silentError ends the program with a code when everything has been said already.

@@ -6,7 +6,9 @@ import (
 	"flag"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -138,5 +140,20 @@ func TestMisspelt(t *testing.T) {
 	}
 	if !strings.Contains(errs.String(), "Did you mean this?\n\trun") || out.Len() > 0 {
 		t.Errorf("stdout %q, stderr %q", out.String(), errs.String())
+	}
+}
+
+// Commands that are printed can be pasted: a program of another module is called by its own name.
+func TestCalled(t *testing.T) {
+	for _, c := range []struct{ module, file, want string }{
+		{"", "/tmp/x", "troupe"}, {strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim"), "/bin/other", "troupe"}, {"example.com/mine", "./decay", "decay"},
+		{"example.com/mine", "decay.exe", "decay"}, {"example.com/mine", "two words", "troupe"},
+	} {
+		if got := calledBy(&debug.BuildInfo{Main: debug.Module{Path: c.module}}, c.file); got != c.want {
+			t.Errorf("%+v: called %s", c, got)
+		}
+	}
+	if calledBy(nil, "x") != "troupe" {
+		t.Error("a program without build information has another name")
 	}
 }

@@ -61,7 +61,7 @@ tune = { epsilon = [0.1, 0.2] }
 				t.Fatal(err)
 			}
 			sh("./tool run nested.toml --out nested && head -1 nested/diagnostics.csv", "mixed(c=9)", "action_1")
-			sh("./tool tune experiment.toml --replications 16 -o tuned.toml && grep -c x-1 tuned.toml && ./tool run tuned.toml --replications 2 --no-report", "x-1")
+			sh("./tool tune experiment.toml --replications 16 -o tuned.toml | grep '^to run   tool run tuned.toml' && grep -c x-1 tuned.toml && ./tool run tuned.toml --replications 2 --no-report", "x-1")
 		})
 	}
 }

@@ -113,7 +113,7 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	}
 	stdout.tuned(r)
 	if !f.quiet {
-		fmt.Fprintf(stdout.w, "\nspec     %s\nto run   troupe run %s\n", f.out, f.out)
+		fmt.Fprintf(stdout.w, "\nspec     %s\nto run   %s run %s\n", f.out, called(), f.out)
 		fmt.Fprintf(stderr.w, "troupe: tuned in %s\n", duration(time.Since(started).Seconds()))
 	}
 	return nil
