@@ -1,0 +1,70 @@
+package actionset_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"troupe/actionset"
+)
+
+// TestEdges: the first and the last value of what is taken, and what an error names. Each line kills a fault that
+// internal/mutate planted and no other test noticed.
+func TestEdges(t *testing.T) {
+	refused := func(what string, err error, words ...string) {
+		t.Helper()
+		if err == nil {
+			t.Errorf("%s was taken", what)
+			return
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v, want %q in it", what, err, w)
+			}
+		}
+	}
+	panics := func(what string, f func()) {
+		t.Helper()
+		defer func() {
+			if recover() == nil {
+				t.Errorf("%s: no panic", what)
+			}
+		}()
+		f()
+	}
+	if a, err := actionset.NewAssignments(1); err != nil || a.Dim() != 1 {
+		t.Errorf("one row and one column: %v", err)
+	}
+	if _, err := actionset.NewAssignments(1 << 10); err != nil {
+		t.Errorf("1024 rows: %v", err)
+	}
+	chain := [][2]int{{0, 1}, {1, 2}}
+	for _, end := range [][2]int{{3, 0}, {0, 3}, {0, 0}} {
+		_, err := actionset.NewPaths(chain, end[0], end[1])
+		refused("a source or a sink that is no node", err, "below 3")
+	}
+	_, err := actionset.NewPaths([][2]int{{0, 1}, {1, 9}}, 0, 1)
+	refused("node 9 of 2 edges", err, "edges[1] = [1, 9]", "at most 4 ")
+	_, err = actionset.SparseOf(4, []int{0, 1, 3}, []uint32{0, 2, 7}, []float64{1, 1, 1})
+	refused("coordinate 7 of 4", err, "actions[1]: coordinate 1 is 7")
+
+	ball, err := actionset.NewBall(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	panics("a point of three numbers in a disc", func() { ball.Contains([]float64{0.1, 0.1, 0.1}, 0) })
+	panics("a factor of 0", func() { actionset.Scale(ball, 0) })
+	panics("a factor of NaN", func() { actionset.Scale(ball, math.NaN()) })
+	ellipsoid, err := actionset.NewEllipsoidAxes([]float64{1, 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x    []float64
+		want bool
+	}{{[]float64{1, 0}, true}, {[]float64{0, 0.5}, true}, {[]float64{0, 0.75}, false}, {[]float64{1.5, 0}, false}} {
+		if got := ellipsoid.Contains(c.x, 1e-9); got != c.want {
+			t.Errorf("%v is in the ellipse: %t, want %t", c.x, got, c.want)
+		}
+	}
+}
