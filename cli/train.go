@@ -123,7 +123,7 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	if err := pass(ctx, "counting", count); err != nil {
 		return err
 	}
-	if t.took != nil && t.requests == nil { // a learned schema took over: its vectors for the decisions from before, too
+	if t.took != nil { // a learned schema took over: its vectors for the decisions from before, too
 		if err := t.configure(*t.took); err != nil {
 			return err
 		}
@@ -216,10 +216,21 @@ func (t *training) policyName() string {
 	return "--policy " + t.policy
 }
 
+// vector is what a decision of a server's log is learned by: what its model saw, or what the schema that took over makes of its request.
+func (t *training) vector(m *fold.Model, d *eventlog.Decision) []float64 {
+	if t.requests == nil {
+		return d.X
+	}
+	if by := m.Compiled.Config.Features.Schema; by != nil && by.ID() == t.took.Features.Schema.ID() {
+		return d.X
+	}
+	return t.requests.Vector(d)
+}
+
 // directory reads the log of a server.
 func (t *training) directory(ctx context.Context, what string, each func(train.Event) error) error {
 	p := newProgress(t.say, "train: "+what)
-	j := joined.New(joined.Options{Model: t.in.model, Base: serve.BaseOf(t.source), Features: true})
+	j := joined.New(joined.Options{Model: t.in.model, Base: serve.BaseOf(t.source), Features: true, Vector: t.vector})
 	t.skipped = map[string]int{}
 	n := 0
 	report, err := eventlog.Scan(logDir(t.source), func(d eventlog.Delivery) error {
@@ -241,24 +252,18 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				if err := t.configure(m.Compiled.Config); err != nil {
 					return err
 				}
-				if l := m.Learning; l != nil && l.Adopted > 0 {
-					t.took, t.requests = &m.Compiled.Config, fold.NewRequestEncoder(t.compiled)
-				}
 			}
 			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents + uint64(x.Key.Index))
 			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid, Draw: round}
-			if t.requests != nil {
-				if by := j.Fold().Model(x.Record.Model).Compiled.Config.Features.Schema; len(event.X) > 0 && by != nil && by.ID() == t.took.Features.Schema.ID() {
-					return each(event)
-				}
-				if event.X, event.Atoms = t.requests.Vector(x.Record), nil; event.X == nil {
-					t.skipped["decided before the learned schema took over, without a request that it can read"]++
-					return nil
-				}
+			switch {
+			case t.requests != nil && event.X != nil:
 				return each(event)
-			}
-			if t.compiled.Hashed != nil && m.Compiled.Hashed == nil && m.Learning != nil && m.Learning.Adopted > 0 {
-				return nil // the next pass has the schema
+			case t.requests != nil:
+				t.skipped["decided before the learned schema took over, without a request that it can read"]++
+				return nil
+			case m.Learning != nil && m.Learning.Adopted > 0: // unless it is still that model at the end: then the next pass has its schema
+				t.skipped["decided by a learned schema that a rollback took away"]++
+				return nil
 			}
 			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Hashed == nil) != (m.Compiled.Hashed == nil) {
 				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
@@ -287,7 +292,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
-			if l := m.Learning; t.took == nil && l != nil && l.Adopted > 0 && t.compiled != nil && t.compiled.Hashed != nil {
+			if l := m.Learning; t.took == nil && l != nil && l.Adopted > 0 {
 				t.took = &m.Compiled.Config
 			}
 		} else if j.Model == "" && t.in.model != "" {

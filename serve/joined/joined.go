@@ -32,8 +32,10 @@ type Options struct {
 	ID    func(e eventlog.Event, seq uint64) string
 	// Base gives the fold at the base of a log that was trimmed and begins with entry first.
 	Base func(first uint64) (*fold.Fold, error)
-	// Features keeps what the model saw of the chosen action (X or Atoms of the record), and the request where the decision has it.
+	// Features keeps what the model saw of the chosen action (X or Atoms of the record).
 	Features bool
+	// Vector, with Features, is what to keep as X of a decision of this model, which is as it was when it decided.
+	Vector func(m *fold.Model, d *eventlog.Decision) []float64
 	// From leaves out decisions up to this entry, To those of later ones unless it is 0; they are not counted as skipped.
 	From, To uint64
 	// Fold is the state before the first entry that is given, without policies; nil: entry 1, or the base, is the first.
@@ -57,7 +59,7 @@ type Decided struct {
 	Key    eventlog.Event
 	Seq    uint64
 	Name   string             // of the model
-	Record *eventlog.Decision // without Idempotency, and without X, Atoms and Request unless Options.Features
+	Record *eventlog.Decision // without Request and Idempotency, and without X and Atoms unless Options.Features
 	State  State
 	Reward float64 // NaN unless State is Paid or Default
 }
@@ -274,7 +276,11 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	kept.X, kept.Full, kept.Law, kept.Groups = nil, slices.Clone(r.Full), slices.Clone(r.Law), slices.Clone(r.Groups)
 	kept.Atoms, kept.Request, kept.Idempotency = nil, nil, nil
 	if j.o.Features {
-		kept.X, kept.Atoms, kept.Request = slices.Clone(r.X), slices.Clone(r.Atoms), slices.Clone(r.Request)
+		x := r.X
+		if j.o.Vector != nil {
+			x = j.o.Vector(m, r)
+		}
+		kept.X, kept.Atoms = slices.Clone(x), slices.Clone(r.Atoms)
 	}
 	e := &decision{
 		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN()},
