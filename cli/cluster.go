@@ -344,6 +344,12 @@ func (s *clusterStatus) print(w io.Writer) error {
 			text = "one of " + text
 		}
 	}
+	for _, n := range s.Nodes { // the live node that comes first removes the entries
+		if n.Ready && n.Cluster != nil && n.Cluster.Trim != "" {
+			fmt.Fprintf(w, "trimming up to entry %d: %s\n", n.Cluster.Base, n.Cluster.Trim)
+			break
+		}
+	}
 	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
 	return err
 }

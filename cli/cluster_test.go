@@ -53,6 +53,7 @@ type realCluster struct {
 	ports []string
 	names []string
 	procs []*exec.Cmd
+	flags []string // of every node
 	logs  []*logBuffer
 	http  *http.Client
 	up    []atomic.Bool
@@ -93,7 +94,7 @@ func (c *realCluster) file(i int) string {
 
 func (c *realCluster) start(i int) {
 	c.t.Helper()
-	p := exec.Command("troupe", "serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i]))
+	p := exec.Command("troupe", append([]string{"serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i])}, c.flags...)...)
 	p.Stdout, p.Stderr = c.logs[i], c.logs[i]
 	if err := p.Start(); err != nil {
 		c.t.Fatal(err)
@@ -721,7 +722,9 @@ func TestClusterMisuse(t *testing.T) {
 		{[]string{"cluster", "init", "--nodes", nodes, "--out", in("c")}, "is not empty"},
 		{[]string{"cluster", "status"}, "--cluster is missing"},
 		{[]string{"cluster", "drain", "d", "--cluster", in("c/a/cluster.toml")}, "d is not one of the nodes a, b, c"},
-		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--keep", "720h"}, "--keep does not go with --cluster"},
+		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--log-version", "1"}, "--log-version does not go with --cluster"},
+		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--keep-bytes", "68719476736"}, "expected at most 61847529057, nine tenths of --max-log"},
+		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", in("d"), "--trim-every", "1ms"}, "--trim-every 1ms: expected 1s to 24h"},
 		{[]string{"serve", "--cluster", in("c/nothing.toml"), "--data", in("d")}, "no such file"},
 		{[]string{"serve", "--cluster", write("a", "t1", replace(`node = "a"`, `node = "x"`)), "--data", in("d")}, "is x, which is not one of the nodes a, b, c"},
 		{[]string{"serve", "--cluster", write("a", "t2", replace(`node = "a"`, "node = \"a\"\nport = 7")), "--data", in("d")}, `cluster.toml:3:1: unknown key "port"`},

@@ -23,6 +23,11 @@ import (
 	"troupe/spec"
 )
 
+const (
+	snapshotDir = "snapshots" // in a data directory
+	baseMost    = 4 << 30     // bytes of a base
+)
+
 // copyPatience is how long an export waits for a node that answers.
 const copyPatience = 2 * time.Minute
 
@@ -34,8 +39,9 @@ func clusterExportCommand() *cobra.Command {
 		Long: `Makes DIR, a data directory with every entry of the log and with keys.json: troupe log reads it, troupe
 serve --data DIR goes on with it, and troupe cluster import makes a cluster of it. The entries come
 from a running node, or with --data from the directory of a node that is stopped, which may miss the
-newest ones. What is interrupted goes on with the same command. Every entry is checked, and the result
-once more. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
+newest ones. Of a log that was trimmed the base is copied, too. What is interrupted goes on with the
+same command. Every entry is checked, and the result once more. Where the nodes have --keys,
+TROUPE_KEY has a key with the scope admin.`,
 		Example: `  troupe cluster export backup --cluster cluster/a.example/cluster.toml
   troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
 		Args: arguments(1, 1),
@@ -79,7 +85,9 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 		return misuse(fmt.Errorf("the replica in %s has no entries", data))
 	}
 	if first > 1 {
-		return fmt.Errorf("the log was trimmed and begins with entry %d", first)
+		if err := from.base(ctx, dir, data, first); err != nil {
+			return err
+		}
 	}
 	b, err := eventlog.OpenBuilder(ctx, filepath.Join(dir, "log"), first)
 	if err != nil {
@@ -88,7 +96,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	defer b.Close()
 	begun := b.Last()
 	if data == "" {
-		err = from.copy(ctx, b)
+		err = from.copy(ctx, b, first)
 	} else {
 		_, err = eventlog.CheckReplica(filepath.Join(data, "log"), func(e eventlog.Entry) error {
 			switch {
@@ -117,6 +125,9 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 		return err
 	}
 	s := r.Shards[0]
+	if _, err := serve.Base(dir, s.First); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First, s.Last, grouped(int64(s.Events)), dir)
 	return err
 }
@@ -146,12 +157,49 @@ func (s *entrySource) begin(ctx context.Context) (first uint64, err error) {
 	return first, err
 }
 
-// copy adds what b does not have.
-func (s *entrySource) copy(ctx context.Context, b *eventlog.Builder) error {
-	from := b.Last()
-	if from == 0 {
-		from = 1
+// base makes the snapshot in dir from which a log that begins with entry first is folded: that of a node that runs, or in the data directory of one that is stopped.
+func (s *entrySource) base(ctx context.Context, dir, data string, first uint64) (err error) {
+	var seq uint64
+	var state []byte
+	if data == "" {
+		seq, state, err = s.runningBase(ctx)
+	} else if seq, err = serve.Base(data, first); err == nil {
+		state, err = os.ReadFile(filepath.Join(data, snapshotDir, fold.FileName(seq)))
 	}
+	if err != nil {
+		return err
+	}
+	into := fold.Files(filepath.Join(dir, snapshotDir))
+	if err := into.Write(seq, state); err != nil {
+		return err
+	}
+	if _, _, err = into.Load(seq, first, nil); err != nil {
+		return fmt.Errorf("the base of the log, %s: %w", fold.FileName(seq), err)
+	}
+	return nil
+}
+
+// runningBase asks the nodes for the base.
+func (s *entrySource) runningBase(ctx context.Context) (seq uint64, state []byte, err error) {
+	for _, n := range s.config.Nodes {
+		if s.node != "" && n.Name != s.node {
+			continue
+		}
+		var h http.Header
+		if state, h, err = n.get(ctx, "/v1/log/base", s.key, baseMost); err == nil {
+			seq, err = strconv.ParseUint(h.Get("Log-Base"), 10, 64)
+		}
+		if err == nil {
+			return seq, state, nil
+		}
+		err = fmt.Errorf("%s: the base of the log: %w", n.Name, err)
+	}
+	return 0, nil, err
+}
+
+// copy adds what b, whose first entry is first, does not have.
+func (s *entrySource) copy(ctx context.Context, b *eventlog.Builder, first uint64) error {
+	from := max(b.Last(), first)
 	for b.Last() < s.last {
 		entries, _, _, err := s.page(ctx, from)
 		if err != nil {
@@ -207,31 +255,12 @@ func (e *refusedError) Error() string { return e.text }
 func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out []eventlog.Entry, first, applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/v1/log/entries?from="+strconv.FormatUint(from, 10), nil)
+	b, h, err := n.get(ctx, "/v1/log/entries?from="+strconv.FormatUint(from, 10), key, 64<<20)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	if key != "" {
-		r.Header.Set("X-API-Key", key)
-	}
-	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer a.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(a.Body, 64<<20))
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	if a.StatusCode != http.StatusOK {
-		text := fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(b)))
-		if a.StatusCode/100 == 4 && a.StatusCode != http.StatusTooManyRequests {
-			return nil, 0, 0, &refusedError{text}
-		}
-		return nil, 0, 0, errors.New(text)
-	}
-	first, err1 := strconv.ParseUint(a.Header.Get("Log-First"), 10, 64)
-	applied, err2 := strconv.ParseUint(a.Header.Get("Log-Applied"), 10, 64)
+	first, err1 := strconv.ParseUint(h.Get("Log-First"), 10, 64)
+	applied, err2 := strconv.ParseUint(h.Get("Log-Applied"), 10, 64)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, 0, 0, fmt.Errorf("%s: %w", n.Name, err)
 	}
@@ -244,6 +273,34 @@ func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out 
 		b = b[12+size:]
 	}
 	return out, first, applied, nil
+}
+
+// get asks a node for at most so many bytes.
+func (n clusterNode) get(ctx context.Context, path, key string, most int64) ([]byte, http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key != "" {
+		r.Header.Set("X-API-Key", key)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(a.Body, most))
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.StatusCode != http.StatusOK {
+		text := fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(b)))
+		if a.StatusCode/100 == 4 && a.StatusCode != http.StatusTooManyRequests {
+			return nil, nil, &refusedError{text}
+		}
+		return nil, nil, errors.New(text)
+	}
+	return b, a.Header, nil
 }
 
 func clusterImportCommand() *cobra.Command {

@@ -44,6 +44,7 @@ type serveFlags struct {
 	logVersion          int
 	keep                time.Duration
 	keepBytes           int64
+	trimEvery           time.Duration
 	concurrent, actions int
 	modelBytes          int64
 	layAside            time.Duration
@@ -76,10 +77,11 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.listens = cmd.Flags().Changed("listen")
 			if f.cluster != "" {
-				for _, name := range []string{"keep", "keep-bytes", "log-version"} {
-					if cmd.Flags().Changed(name) {
-						return misuse(fmt.Errorf("--%s does not go with --cluster: the log of a cluster is not trimmed yet, and has the newest version", name))
-					}
+				if cmd.Flags().Changed("log-version") {
+					return misuse(errors.New("--log-version does not go with --cluster: the log of a cluster has the newest version"))
+				}
+				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
+					return misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log", f.keepBytes, most))
 				}
 			}
 			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
@@ -102,6 +104,7 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full log refuses new records and deletes nothing")
 	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion, "version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
 	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h are 30 days); 0 keeps all")
+	fl.DurationVar(&f.trimEvery, "trim-every", 10*time.Minute, "how often to look for what --keep and --keep-bytes let go")
 	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
@@ -317,7 +320,7 @@ func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
 		}},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
-		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, LayAside: cmp.Or(f.layAside, -1),
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery, LayAside: cmp.Or(f.layAside, -1),
 	}
 }
 
@@ -374,6 +377,8 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--drain %v: expected 0s to 24h", f.drain)
 	case f.keep != 0 && f.keep < time.Minute:
 		return fmt.Errorf("--keep %v: expected at least 1m, or 0 to keep all", f.keep)
+	case f.trimEvery < time.Second || f.trimEvery > 24*time.Hour:
+		return fmt.Errorf("--trim-every %v: expected 1s to 24h", f.trimEvery)
 	case f.keepBytes != 0 && f.keepBytes < 1<<20:
 		return fmt.Errorf("--keep-bytes %d: expected at least %d, or 0 to keep all", f.keepBytes, 1<<20)
 	}

@@ -28,6 +28,14 @@ type baseStore interface {
 	DropBases(ctx context.Context, before uint64) error
 }
 
+// bases returns the store.
+func (s *Server) bases() (baseStore, error) {
+	if l, ok := s.log.(baseStore); ok {
+		return l, nil
+	}
+	return nil, errors.New("serve: a log is not trimmed without a store for its bases")
+}
+
 // agreed is how far a node is with the newest base. nodes.mu guards it.
 type agreed struct {
 	held    fold.Base // the newest base that is in a file of this node, verified
@@ -41,7 +49,11 @@ type agreed struct {
 const (
 	baseTime  = 10 * time.Minute // to store a base, or to read it
 	baseRetry = 10 * time.Second // after an error
+	baseCheck = 10 * time.Minute // whether the store still has the base
 )
+
+// errTrimming: one trim at a time.
+var errTrimming = errors.New("the trim before is under way")
 
 // baseOf returns what the store calls a base.
 func baseOf(b fold.Base) eventlog.Base {
@@ -78,8 +90,8 @@ func (s *Server) noteBase() {
 // trimAgreed is Trim in a cluster: it proposes a base. The entries go when all nodes have it.
 func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 	n := s.nodes
-	if _, ok := s.log.(baseStore); !ok {
-		return errors.New("serve: a log is not trimmed without a store for its bases")
+	if _, err := s.bases(); err != nil {
+		return err
 	}
 	s.mu.RLock()
 	base := s.fold.Base()
@@ -91,7 +103,7 @@ func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 		if waits == "" {
 			waits = "it is not finished yet"
 		}
-		return fmt.Errorf("the trim before is under way: %s", waits)
+		return fmt.Errorf("%w: %s", errTrimming, waits)
 	}
 	to, err := s.expendable(ctx, info)
 	if err != nil || to <= base.Seq || to < info.First {
@@ -196,7 +208,7 @@ func (s *Server) baseLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
-	var pause time.Time
+	var pause, checked time.Time
 	said := ""
 	for {
 		select {
@@ -216,7 +228,15 @@ func (s *Server) baseLoop() {
 		n.mu.Lock()
 		done := n.agreed.done == base.Seq
 		n.mu.Unlock()
-		if done {
+		if done && (base.Seq == 0 || time.Since(checked) < baseCheck || n.rank() > 0) {
+			continue
+		}
+		if checked = time.Now(); done {
+			ctx, cancel := context.WithTimeout(s.ctx, baseTime)
+			if err := s.keepStored(ctx, base); err != nil && s.ctx.Err() == nil {
+				s.opt.Logger.Warn("the base of the log is not stored for a node that loses its disk", "error", err.Error())
+			}
+			cancel()
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, baseTime)
@@ -271,13 +291,17 @@ func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, er
 		case n.rank() > 0:
 			return "another node removes the entries", nil
 		}
-		if err := s.storeBase(ctx, base); err != nil {
+		store, err := s.bases()
+		if err == nil {
+			err = s.storeBase(ctx, base)
+		}
+		if err == nil {
+			err = s.log.Trim(ctx, 0, upTo)
+		}
+		if err != nil {
 			return "", err
 		}
-		if err := s.log.Trim(ctx, 0, upTo); err != nil {
-			return "", err
-		}
-		if err := s.log.(baseStore).DropBases(ctx, base.Seq); err != nil {
+		if err := store.DropBases(ctx, base.Seq); err != nil {
 			s.opt.Logger.Warn("an old base is still stored", "error", err.Error())
 		}
 		s.opt.Logger.Info("the log is trimmed", "first", upTo+1, "base", base.Seq)
@@ -335,9 +359,9 @@ func (s *Server) otherBase(ctx context.Context, base fold.Base) ([]byte, error) 
 }
 
 func (s *Server) fetchBase(ctx context.Context, b eventlog.Base) ([]byte, error) {
-	store, ok := s.log.(baseStore)
-	if !ok {
-		return nil, errors.New("serve: no store for bases")
+	store, err := s.bases()
+	if err != nil {
+		return nil, err
 	}
 	list, err := store.Bases(ctx)
 	if err != nil {
@@ -357,12 +381,16 @@ func (s *Server) storeBase(ctx context.Context, base fold.Base) error {
 	if _, err := s.fetchBase(ctx, b); err == nil {
 		return nil
 	}
+	store, err := s.bases()
+	if err != nil {
+		return err
+	}
 	data, err := s.snapshots.files.Read(base.Seq)
 	if err == nil {
 		err = b.Verify(data)
 	}
 	if err == nil {
-		err = s.log.(baseStore).PutBase(ctx, b, data)
+		err = store.PutBase(ctx, b, data)
 	}
 	if err == nil {
 		_, err = s.fetchBase(ctx, b)
@@ -373,11 +401,24 @@ func (s *Server) storeBase(ctx context.Context, base fold.Base) error {
 	return nil
 }
 
+// keepStored stores a base again whose head is gone.
+func (s *Server) keepStored(ctx context.Context, base fold.Base) error {
+	store, err := s.bases()
+	if err != nil {
+		return err
+	}
+	list, err := store.Bases(ctx)
+	if err != nil || slices.ContainsFunc(list, func(b eventlog.Base) bool { return b.Seq == base.Seq && b.Sum == base.Sum }) {
+		return err
+	}
+	return s.storeBase(ctx, base)
+}
+
 // takeBase gives a node that has no state the newest base in the store from which a log that begins with entry first can be folded.
 func (s *Server) takeBase(ctx context.Context, first uint64) error {
-	store, ok := s.log.(baseStore)
-	if !ok || s.snapshots.files == "" {
-		return errors.New("no store for bases, or no directory")
+	store, err := s.bases()
+	if err != nil {
+		return err
 	}
 	list, err := store.Bases(ctx)
 	if err != nil {

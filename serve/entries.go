@@ -60,3 +60,27 @@ func (s *Server) Entries(ctx context.Context, from uint64, bytes int) (Entries, 
 	}
 	return out, nil
 }
+
+// LogBase is the state from which a log that was trimmed is folded.
+type LogBase struct {
+	Seq   uint64 // after this entry
+	Bytes []byte // of the snapshot file
+}
+
+// LogBase returns the base of a log that was trimmed, or is to be, as it is stored. NotFound for a log that is whole.
+func (s *Server) LogBase(ctx context.Context) (LogBase, error) {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return LogBase{}, err
+	}
+	defer done()
+	seq := s.past.Base.Load()
+	if seq == 0 {
+		return LogBase{}, errorf(NotFound, "the log is whole: it has no base")
+	}
+	b, err := s.snapshots.files.Read(seq)
+	if err != nil {
+		return LogBase{}, &Error{Code: Unavailable, Want: "the base cannot be read", RetryAfter: time.Second, Err: err}
+	}
+	return LogBase{seq, b}, nil
+}

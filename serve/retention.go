@@ -33,7 +33,7 @@ func (s *Server) retainLoop() {
 		if s.nodes != nil && s.nodes.trimmedLately(s.opt.TrimEvery) { // by another node
 			continue
 		}
-		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil {
+		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil && !errors.Is(err, errTrimming) { // the status says what it waits for
 			s.opt.Logger.Warn("the log is not trimmed", "error", err.Error())
 		}
 	}

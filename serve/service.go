@@ -86,6 +86,8 @@ type Service interface {
 
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
 	Entries(ctx context.Context, from uint64, bytes int) (Entries, error)
+	// LogBase returns the state from which a log that was trimmed is folded, NotFound for one that is whole.
+	LogBase(ctx context.Context) (LogBase, error)
 
 	// CheckReplica reads the files of this node's replica; it may have to be called again until it is done. Conflict on a
 	// single machine.

@@ -39,6 +39,24 @@ func (a *API) exportEntries(ctx context.Context, in *entriesIn) (*entriesOut, er
 	return out, nil
 }
 
+type baseOut struct {
+	ContentType string `header:"Content-Type"`
+	Seq         uint64 `header:"Log-Base" doc:"the entry after which the state is"`
+	Body        []byte
+}
+
+// exportBase answers with the base of a log that was trimmed.
+func (a *API) exportBase(ctx context.Context, _ *struct{}) (*baseOut, error) {
+	if err := a.allow(ctx, Admin, ""); err != nil {
+		return nil, err
+	}
+	b, err := a.svc.LogBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &baseOut{"application/octet-stream", b.Seq, b.Bytes}, nil
+}
+
 type replicaOut struct{ Body serve.ReplicaCheck }
 
 // checkReplica answers with the state of the node's files.

@@ -296,6 +296,8 @@ func TestExamples(t *testing.T) {
 	delete(all, "drain")
 	e.do("GET", "/v1/cluster/replica", "").want(t, "the replica of a single machine", 409, "conflict")
 	delete(all, "checkReplica")
+	e.do("GET", "/v1/log/base", "").want(t, "the base of a log that is whole", 404, "not_found")
+	delete(all, "exportBase")
 	for id := range all {
 		t.Errorf("the operation %s was not tried", id)
 	}

@@ -156,6 +156,9 @@ func (f *fake) pause(name string, to bool) (serve.Model, error) {
 func (f *fake) Entries(context.Context, uint64, int) (serve.Entries, error) {
 	return serve.Entries{}, nil
 }
+func (f *fake) LogBase(context.Context) (serve.LogBase, error) {
+	return serve.LogBase{}, nil
+}
 func (f *fake) CheckReplica(context.Context) (serve.ReplicaCheck, error) {
 	return serve.ReplicaCheck{}, nil
 }

@@ -193,11 +193,14 @@ var (
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil, nil)
 	behindDesc  = prometheus.NewDesc("troupe_cluster_replica_lag", "How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
 	offsetDesc  = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.", []string{"node"}, nil)
+	baseDesc    = prometheus.NewDesc("troupe_cluster_base_seq", "Entry of the newest base of the log, 0 when it was never trimmed.", nil, nil)
+	trimDesc    = prometheus.NewDesc("troupe_cluster_trim_pending", "1 while entries wait to be removed that a base takes the place of.", nil, nil)
+	ownBaseDesc = prometheus.NewDesc("troupe_cluster_node_base_seq", "Entry of the newest base that the node has, as its newest checkpoint says.", []string{"node"}, nil)
 	nodeDesc    = prometheus.NewDesc("troupe_cluster_node_applied_seq", "The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, behindDesc, offsetDesc, nodeDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc) {
 		out <- d
 	}
 }
@@ -209,6 +212,8 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	gauge(contactDesc, x.Contact)
 	gauge(clockDesc, x.Clock)
 	gauge(drainedDesc, one(x.Drained))
+	gauge(baseDesc, float64(x.Base))
+	gauge(trimDesc, one(x.Trim != ""))
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
 	for _, r := range x.Replicas {
 		gauge(leaderDesc, one(r.Leader), r.Name)
@@ -219,6 +224,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 		gauge(differsDesc, one(n.Differs), n.Name)
 		gauge(nodeDesc, float64(n.Applied), n.Name)
 		gauge(offsetDesc, n.Clock, n.Name)
+		gauge(ownBaseDesc, float64(n.Base), n.Name)
 	}
 }
 

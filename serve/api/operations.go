@@ -150,6 +150,11 @@ func (a *API) operations() []op {
 				"both little-endian, and its bytes (docs/reference/eventlog.md). Ask again behind the last one until Log-Applied is reached. troupe cluster " +
 				"export does that, and checks and stores what it gets.",
 			route: on(a.exportEntries)},
+		{id: "exportBase", method: "GET", path: "/v1/log/base", scope: Admin,
+			summary: "Read the base of a log that was trimmed",
+			doc: "The state from which what is left of the log is folded, as a snapshot file; Log-Base is its entry. 404 while the log is whole. " +
+				"troupe cluster export asks for it.",
+			route: on(a.exportBase)},
 		// What is recorded.
 		{id: "getEvent", method: "GET", path: "/v1/events/{event}", scope: Read,
 			summary: "Read what is recorded of a decision",

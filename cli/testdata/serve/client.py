@@ -88,6 +88,8 @@ status, p, _ = call("GET", "/v1/cluster/replica")
 expect(status == 409 and p["code"] == "conflict", (status, p))
 status, b, headers = call("GET", "/v1/log/entries?from=1")
 expect(headers["Log-First"] == "1" and b[:8] == bytes([1, 0, 0, 0, 0, 0, 0, 0]) and b[12:16] == b"TRPB", (status, headers, b[:16]))
+status, p, _ = call("GET", "/v1/log/base")
+expect(status == 404 and p["code"] == "not_found", (status, p))  # the log is whole
 seq = call("GET", "/v1/models/python/state")[1]["seq"]
 status, _, headers = call("POST", "/v1/models/python/actions", {"actions": actions})
 expect(status == 200, status)
