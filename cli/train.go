@@ -48,7 +48,7 @@ type training struct {
 	beside   fold.Memory
 	skipped  map[string]int
 	origin   fold.Origin
-	took     *model.Config        // of a learned schema that took over
+	took     *model.Config        // of a model that learns a schema, at the end of the log
 	requests *fold.RequestEncoder // of that schema
 }
 
@@ -127,7 +127,9 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 		if err := t.configure(*t.took); err != nil {
 			return err
 		}
-		t.requests, n = fold.NewRequestEncoder(t.compiled), 0
+		if n = 0; t.took.Features.Schema != nil {
+			t.requests = fold.NewRequestEncoder(t.compiled)
+		}
 		if err := pass(ctx, "counting", count); err != nil {
 			return err
 		}
@@ -261,7 +263,9 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 			case t.requests != nil:
 				t.skipped["decided before the learned schema took over, without a request that it can read"]++
 				return nil
-			case m.Learning != nil && m.Learning.Adopted > 0: // unless it is still that model at the end: then the next pass has its schema
+			case m.Learning != nil && t.compiled.Hashed != nil && len(event.Atoms) > 0:
+				return each(event)
+			case m.Learning != nil: // unless it is still that model at the end: then the next pass has its schema
 				t.skipped["decided by a learned schema that a rollback took away"]++
 				return nil
 			}
@@ -292,7 +296,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
-			if l := m.Learning; t.took == nil && l != nil && l.Adopted > 0 {
+			if l := m.Learning; t.took == nil && l != nil && t.compiled != nil && (l.Adopted > 0 || t.compiled.Hashed == nil) {
 				t.took = &m.Compiled.Config
 			}
 		} else if j.Model == "" && t.in.model != "" {

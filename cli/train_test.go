@@ -221,10 +221,15 @@ func TestTrainLearnedSchema(t *testing.T) {
 		}
 	}
 	play(0, 30)
+	m, err := s.GetModel(ctx, "news")
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := m.Changed.Seq
 	now.Add(int64(time.Hour)) // the windows of these are over before the schema takes over
 	play(30, 60)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
-		if m, err := s.GetModel(ctx, "news"); err != nil {
+		if m, err = s.GetModel(ctx, "news"); err != nil {
 			t.Fatal(err)
 		} else if m.Learning != nil && m.Learning.Adopted > 0 {
 			break
@@ -260,6 +265,17 @@ func TestTrainLearnedSchema(t *testing.T) {
 	saved, err := fold.ReadSaved(b)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if again, err = serve.Open(ctx, serve.Options{Dir: dir, ExpireEvery: -1}); err != nil { // and back to a time before the take-over
+		t.Fatal(err)
+	}
+	_, err = again.RollbackModel(ctx, serve.RollbackRequest{Name: "news", ToSeq: early})
+	if err := errors.Join(err, again.Close(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if code := command(ctx, []string{"train", dir, "--model", "news", "--out", file}, &out, &errs); code != 0 || !strings.Contains(out.String(), "hashed learned 60 events") || !strings.Contains(out.String(), "20 left out: decided by a learned schema that a rollback took away") {
+		t.Errorf("after a rollback, exit code %d: %s%s", code, &out, &errs)
 	}
 	if k := saved.Compiled.Config.Features; k.Schema == nil || saved.Learned != 80 || !bytes.Equal(saved.Policy, state.Snapshot) {
 		t.Errorf("features %+v, learned %d", k, saved.Learned)
