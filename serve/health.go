@@ -21,6 +21,7 @@ func (s *Server) Health() Health {
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
 	h.ModelBytes, h.Awake = s.modelBytes()
 	h.InFlight = s.calls.n.Load()
+	h.LogBytes, h.LogLimit = s.space.bytes.Load(), s.space.limit.Load()
 	closed := s.calls.closed.Load()
 	err := s.stopped()
 	var gap *eventlog.GapError

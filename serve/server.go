@@ -60,6 +60,7 @@ type Server struct {
 	based    atomic.Uint64 // entry of the newest base that the log of a cluster names
 	taken    eventlog.Base // at the start, from the store
 	full     atomic.Bool
+	space    space
 	refused  atomic.Uint64
 	forged   atomic.Uint64
 	missing  atomic.Uint64
@@ -195,6 +196,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.ExpireEvery > 0 {
 		s.workers.Go(s.expireLoop)
 	}
+	s.workers.Go(s.spaceLoop)
 	if o.TrimEvery > 0 && (o.Keep > 0 || o.KeepBytes > 0) {
 		s.workers.Go(s.retainLoop)
 	}
@@ -226,6 +228,7 @@ func (s *Server) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.space.set(info)
 	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest}
 	s.past.First.Store(info.First)
 	s.snapshots.base = s.past.Base.Load

@@ -412,6 +412,9 @@ type Health struct {
 	Applied uint64 `json:"applied"`
 	Log     uint64 `json:"log"`
 	Lag     uint64 `json:"lag"`
+	// LogBytes is how many bytes the log has, about, and LogLimit how many it may have; both as they were at most 15 s ago.
+	LogBytes uint64 `json:"log_bytes"`
+	LogLimit uint64 `json:"log_limit"`
 	// Epoch is the writer's name in this run.
 	Epoch      eventlog.ID             `json:"epoch"`
 	Committer  eventlog.CommitterStats `json:"committer"`

@@ -111,6 +111,8 @@ var healthNumbers = []number[serve.Health]{
 	{"troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Ready) }},
 	{"troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Damage != "") }},
 	{"troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Full) }},
+	{"troupe_log_bytes", "Bytes that the log has, about.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.LogBytes) }},
+	{"troupe_log_limit_bytes", "Bytes that the log may have; then it refuses.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.LogLimit) }},
 	{"troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Log) }},
 	{"troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Applied) }},
 	{"troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Lag) }},

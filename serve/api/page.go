@@ -320,6 +320,20 @@ func countWarned(models []serve.Model, warned map[string][]warning) (n int) {
 	return n
 }
 
+// logSize says how full the log is.
+func logSize(h *serve.Health) string {
+	mb := func(n uint64) string {
+		if n >= 1e9 {
+			return strconv.FormatFloat(float64(n)/1e9, 'f', 1, 64) + " GB"
+		}
+		return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + " MB"
+	}
+	if h.LogLimit == 0 {
+		return mb(h.LogBytes)
+	}
+	return fmt.Sprintf("%s of %s, %.1f %%", mb(h.LogBytes), mb(h.LogLimit), 100*float64(h.LogBytes)/float64(h.LogLimit))
+}
+
 func logFacts(h *serve.Health) []named {
 	perBatch := "–"
 	if h.Committer.Batches > 0 {
@@ -333,6 +347,7 @@ func logFacts(h *serve.Health) []named {
 		{"Verified and applied", "up to entry " + grouped(h.Applied)},
 		{"Written by this process", "up to entry " + grouped(h.Log)},
 		{"Lag", grouped(h.Lag) + " entries"},
+		{"Size", logSize(h)},
 		{"Batches", fmt.Sprintf("%s, with %s records each on average; %s tried again, %s refused", grouped(h.Committer.Batches), perBatch, grouped(h.Committer.Retries), grouped(h.Committer.Refused))},
 		{"Waiting for the disk", grouped(uint64(max(0, h.Committer.Waiting))) + " bytes"},
 		{"Snapshot", snapshot},

@@ -1,0 +1,35 @@
+package serve
+
+import (
+	"sync/atomic"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// space is how many bytes the log has and may have, as it was asked last.
+type space struct{ bytes, limit atomic.Uint64 }
+
+// spaceEvery is how often the log is asked. A log fills over hours or days.
+const spaceEvery = 15 * time.Second
+
+func (p *space) set(info eventlog.Info) {
+	p.bytes.Store(info.Bytes)
+	p.limit.Store(info.Limit)
+}
+
+// spaceLoop asks again and again. An answer that does not come leaves what was known.
+func (s *Server) spaceLoop() {
+	tick := time.NewTicker(spaceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if info, err := s.log.Info(s.ctx, 0); err == nil {
+			s.space.set(info)
+		}
+	}
+}
