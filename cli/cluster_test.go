@@ -62,13 +62,18 @@ type realCluster struct {
 
 func newRealCluster(t *testing.T, init ...string) *realCluster {
 	t.Helper()
+	return newRealClusterAt(t, [3]string{"127.0.0.1", "127.0.0.1", "127.0.0.1"}, init...)
+}
+
+func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluster {
+	t.Helper()
 	c := &realCluster{
 		t: t, dir: t.TempDir(), ports: freePorts(t, 6), names: []string{"a", "b", "c"}, procs: make([]*exec.Cmd, 3), up: make([]atomic.Bool, 3),
 		http: &http.Client{Timeout: 20 * time.Second},
 	}
 	var nodes []string
 	for i, n := range c.names {
-		nodes = append(nodes, fmt.Sprintf("%s=127.0.0.1:%s/%s", n, c.ports[i], c.ports[3+i]))
+		nodes = append(nodes, fmt.Sprintf("%s=%s:%s/%s", n, hosts[i], c.ports[i], c.ports[3+i]))
 		c.logs = append(c.logs, &logBuffer{})
 	}
 	var out bytes.Buffer

@@ -23,9 +23,9 @@ type wire struct {
 	closed bool
 }
 
-func newWire(t *testing.T, target string) *wire {
+func newWire(t *testing.T, host, target string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,30 +94,36 @@ func (w *wire) hold(direction int, held bool) {
 	w.cond.Broadcast()
 }
 
-// wires puts a proxy between every two nodes, before they start. wires[i][j] is what node i dials to reach node j.
-func (c *realCluster) wires() (wires [3][3]*wire) {
-	c.t.Helper()
+// newWiredCluster is a cluster with a proxy between every two nodes: wires[i][j] is what node i dials to reach node j. Node j is at
+// 127.0.0.(2+j), because the engine tells the others the address that a connection came from, with the port of the node, and they
+// dial that too. It is 127.0.0.1, that of a proxy; a node there could be reached around the proxies.
+func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
+	t.Helper()
+	hosts := [3]string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+	c = newRealClusterAt(t, hosts)
 	for i := range c.names {
 		text, err := os.ReadFile(c.file(i))
 		if err != nil {
-			c.t.Fatal(err)
+			t.Fatal(err)
 		}
-		for j := range c.names {
-			if i == j {
-				continue
+		replace := func(old, by string) {
+			if strings.Count(string(text), old) != 1 {
+				t.Fatalf("%s has no %s", c.file(i), old)
 			}
-			address := fmt.Sprintf("address = %q", "127.0.0.1:"+c.ports[j])
-			wires[i][j] = newWire(c.t, "127.0.0.1:"+c.ports[j])
-			if strings.Count(string(text), address) != 1 {
-				c.t.Fatalf("%s has no %s", c.file(i), address)
+			text = []byte(strings.Replace(string(text), old, by, 1))
+		}
+		for j, host := range hosts {
+			replace("http://"+host, "http://127.0.0.1") // callers
+			if i != j {
+				wires[i][j] = newWire(t, host, host+":"+c.ports[j])
+				replace(fmt.Sprintf("address = %q", host+":"+c.ports[j]), fmt.Sprintf("address = %q", wires[i][j].l.Addr()))
 			}
-			text = []byte(strings.Replace(string(text), address, fmt.Sprintf("address = %q", wires[i][j].l.Addr()), 1))
 		}
 		if err := os.WriteFile(c.file(i), text, 0o600); err != nil {
-			c.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	return wires
+	return c, wires
 }
 
 // cut holds what goes from node i to node j, whichever of the two has dialled.
@@ -203,8 +209,7 @@ func TestClusterFaults(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("partitions and frozen processes take minutes; TestStaleReads of package serve is short")
 	}
-	c := newRealCluster(t)
-	wires := c.wires()
+	c, wires := newWiredCluster(t)
 	for i := range c.names {
 		c.start(i)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,5 +82,35 @@ func TestBases(t *testing.T) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter("troupe.base.5.>"))
 	if err != nil || len(info.State.Subjects) != 0 {
 		t.Errorf("pieces without a head stay: %+v, %v", info.State.Subjects, err)
+	}
+}
+
+// TestStreamLimit: the limit of a log grows with the largest that a node is started with, and never shrinks. A full log goes on.
+func TestStreamLimit(t *testing.T) {
+	ctx := t.Context()
+	n, err := eventlog.StartNode(ctx, eventlog.NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a", Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	entry := make([]byte, 10_000)
+	for i, c := range []struct{ ask, want int64 }{{1 << 15, 1 << 15}, {1 << 14, 1 << 15}, {1 << 17, 1 << 17}, {1 << 16, 1 << 17}} {
+		l, err := eventlog.OpenStream(ctx, n.Conn(), eventlog.StreamOptions{Create: i == 0, MaxBytes: c.ask, Logf: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := l.Info(ctx, 0); err != nil || info.Limit != uint64(c.want) {
+			t.Errorf("start %d asks for %d bytes: limit %d, want %d, error %v", i, c.ask, info.Limit, c.want, err)
+		}
+		k := 0
+		for ; err == nil && k < 4; k++ {
+			_, _, err = l.Append(ctx, 0, strconv.Itoa(10*i+k), entry)
+		}
+		if full := errors.Is(err, eventlog.ErrFull); full != (c.want == 1<<15) {
+			t.Errorf("start %d with %d bytes: error %v after %d entries", i, c.want, err, k)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

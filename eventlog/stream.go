@@ -17,7 +17,8 @@ import (
 
 // StreamOptions configure OpenStream.
 type StreamOptions struct {
-	// Shards is the number of shards, 1 when 0. MaxBytes is the limit of each, default 64 GiB. Duplicates is how long
+	// Shards is the number of shards, 1 when 0. MaxBytes is the limit of each, default 64 GiB; a stream that has less is
+	// raised to it, one that has more keeps it. Duplicates is how long
 	// message ids are remembered, default 10 minutes; it must be longer than the patience of a Committer.
 	Shards     uint16
 	MaxBytes   int64
@@ -115,8 +116,15 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 			if d := configDiff(want, cfg); d != "" {
 				return nil, fmt.Errorf("the stream's settings are not ours: %s", d)
 			}
-			if l.imported, err = imported(cfg); err == nil {
-				return s, nil
+			if want.MaxBytes > cfg.MaxBytes { // one node may raise the limit, and none lowers it: another one was started with more
+				if s, err = l.raise(ctx, cfg, want.MaxBytes); refusedByEngine(err) {
+					return nil, fmt.Errorf("its limit of %d bytes cannot be raised to %d: %w", cfg.MaxBytes, want.MaxBytes, err)
+				}
+			}
+			if err == nil {
+				if l.imported, err = imported(cfg); err == nil {
+					return s, nil
+				}
 			}
 		}
 		if !pause(ctx, wait) {
@@ -124,6 +132,20 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 		}
 		wait = min(2*wait, lastRetry)
 	}
+}
+
+// raise gives a stream a larger limit.
+func (l *Stream) raise(ctx context.Context, cfg jetstream.StreamConfig, limit int64) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamWait)
+	defer cancel()
+	cfg.MaxBytes = limit
+	return l.js.UpdateStream(ctx, cfg)
+}
+
+// refusedByEngine reports an answer of the engine that will not change: not that of an engine without a leader.
+func refusedByEngine(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code < 500
 }
 
 // begin enters a call. The context that it returns ends with the caller's and with Close.
