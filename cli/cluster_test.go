@@ -498,7 +498,7 @@ func (c *realCluster) rebuild(i, other int) {
 		c.t.Errorf("a node that runs was rebuilt: %d, %s", code, text)
 	}
 	c.kill(i)
-	blocks, err := filepath.Glob(filepath.Join(data, "log", "jetstream", "$G", "streams", "*", "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(data, "log", "jetstream", "$G", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		c.t.Fatalf("no block files: %v", err)
 	}
@@ -512,7 +512,7 @@ func (c *realCluster) rebuild(i, other int) {
 	}
 	c.start(i)
 	_ = c.procs[i].Wait()
-	if text := c.logs[i].String(); !strings.Contains(text, "is damaged: jetstream/$G/streams/TROUPE_EV_0/msgs/1.blk at byte") || !strings.Contains(text, "see troupe help cluster rebuild") {
+	if text := c.logs[i].String(); !strings.Contains(text, "is damaged: jetstream/$G/streams/TROUPE_EV_0/msgs/"+filepath.Base(blocks[0])+" at byte") || !strings.Contains(text, "see troupe help cluster rebuild") {
 		c.t.Errorf("a node with a flipped bit says %s", text)
 	}
 	c.up[i].Store(false)
