@@ -282,7 +282,12 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		normal(v, se)
 		switch key {
 		case "dm":
-			if out.Normal != nil {
+			switch {
+			case out.Normal == nil:
+			case se == 0:
+				out.Normal = nil
+				why("no interval: the predictions do not vary, and the error of the reward model is not in their spread")
+			default:
 				why("its interval is the spread of the predictions: the error of the reward model is not in it")
 			}
 			if k := ta.m.predicted; k < ta.m.n {
@@ -445,6 +450,9 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 		v, se = p.min+p.scale*v, p.scale*se
 	}
 	normal(v, se)
+	if est.shrinks && ta.m.predicted < ta.m.n {
+		why(fmt.Sprintf("the reward model predicts %d of %d events; in the others its prediction counts as 0, and the estimate shrinks towards that", ta.m.predicted, ta.m.n))
+	}
 	if key == "ls" || key == "ix" {
 		e.oneSided(key, out, ta, why)
 	}

@@ -360,9 +360,18 @@ func TestDirectUnfitted(t *testing.T) {
 			if (e.Value != nil) != have || have && *e.Value == 0 || e.Estimator == "dm" && !strings.Contains(why, x.why) {
 				t.Errorf("%d events: %s is %v, %v", x.n, e.Estimator, deref(e.Value), why)
 			}
+			if x.have && e.Estimator == "dros" && !strings.Contains(why, "the reward model predicts 44 of 300 events") {
+				t.Errorf("%d events: dros says %q", x.n, why)
+			}
 		}
 		if w := fmt.Sprintf("greedy plays the first action in 256 of %d events", x.n); !strings.Contains(strings.Join(r.Warnings, " "), w) {
 			t.Errorf("%d events: warnings %v", x.n, r.Warnings)
 		}
+	}
+
+	// Predictions without a spread have no interval, and not one without a width.
+	r := answerOf(t, uniformLog(300, 3, 12), Options{Targets: []Target{Uniform{}}, Estimators: []string{"dm"}, Q: "mean"})
+	if e := r.Targets[0].Estimates[0]; e.Value == nil || *e.SE != 0 || e.Normal != nil || e.Why == nil || !strings.Contains(*e.Why, "do not vary") {
+		t.Errorf("constant predictions: %v, interval %v", deref(e.Value), e.Normal)
 	}
 }

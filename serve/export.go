@@ -111,7 +111,7 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 	return p, nil
 }
 
-// awaitApplied waits until entry seq is applied, at most Options.Wait. Without an applier that goes on there is nothing to wait for.
+// awaitApplied waits until entry seq is applied, at most Options.Wait. It does not wait when the applier has stopped.
 func (s *Server) awaitApplied(ctx context.Context, seq uint64) error {
 	limit := time.NewTimer(s.opt.Wait)
 	defer limit.Stop()
