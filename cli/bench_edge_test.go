@@ -28,7 +28,7 @@ func TestBenchEdge(t *testing.T) {
 		t.Skip("no symbolic links: ", err)
 	}
 	var out bytes.Buffer
-	if err := benchEdge(t.Context(), &out, io.Discard, benchFlags{rounds: 1, json: true}, self, 80*time.Millisecond); err != nil {
+	if err := benchEdge(t.Context(), &out, io.Discard, benchFlags{rounds: 1, json: true}, self, 25*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	var r edgeReport
