@@ -112,6 +112,13 @@ type Reacting interface {
 	Reacts()
 }
 
+// Redrawn is implemented by environments that may draw a new action set in each round.
+type Redrawn interface {
+	// Redraws reports whether this one does, and what it pays depends on the set, the action and the source alone. Then
+	// several policies can play the rounds side by side: one Offer, and Settle for the action of each.
+	Redraws() bool
+}
+
 // Rounds of the rng.Instance stream, one for each thing that is drawn before round 1.
 const (
 	drawTheta = 0 // θ*

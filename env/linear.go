@@ -322,6 +322,15 @@ func (e *linear) Sigma() (float64, bool) { return e.noise.Sigma() }
 // LargestRegret implements Bounded.
 func (e *linear) LargestRegret() (float64, bool) { return e.largest, e.largest > 0 }
 
+// Redraws implements Redrawn. An adversary, which is a linear environment that sees actions, does not.
+func (e *linear) Redraws() bool {
+	switch e.offers.(type) {
+	case *redrawn, correlated:
+		return true
+	}
+	return false
+}
+
 // Offer implements bandit.Environment.
 func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	if e.still {

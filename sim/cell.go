@@ -63,26 +63,8 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	if late := x.Environments[c.e].Late; late != nil {
 		pol = newLate(pol, late, key)
 	}
-	w := &recorder{
-		at:     x.Checkpoints,
-		regret: start.Sums[0],
-		reward: start.Sums[1],
-		diary:  notes,
-		stop:   hard.Done(),
-		rounds: &r.rounds,
-		look:   newLook(start.At),
-		entry: entry{
-			Regret: append(make([]float64, 0, len(x.Checkpoints)), start.Regret...),
-			Reward: append(make([]float64, 0, len(x.Checkpoints)), start.Reward...),
-		},
-	}
-	if r.saves(c) {
-		w.save = func(at int) error {
-			done := w.entry
-			done.Seconds = start.Seconds + time.Since(started).Seconds()
-			return r.save(c, pol, done, at, w.regret, w.reward)
-		}
-	}
+	w := r.recorder(hard, c, pol, start, func() float64 { return time.Since(started).Seconds() })
+	w.diary = notes
 	if err := playFrom(world, pol, key, start.At, x.Horizon, w); err != nil {
 		return entry{}, err
 	}
@@ -93,6 +75,30 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 		w.entry.Also = notes.values
 	}
 	return w.entry, nil
+}
+
+// recorder makes the recorder of a cell that goes on from start; seconds says how long it has been played.
+func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry, seconds func() float64) *recorder {
+	w := &recorder{
+		at:     r.x.Checkpoints,
+		regret: start.Sums[0],
+		reward: start.Sums[1],
+		stop:   hard.Done(),
+		rounds: &r.rounds,
+		look:   newLook(start.At),
+		entry: entry{
+			Regret: append(make([]float64, 0, len(r.x.Checkpoints)), start.Regret...),
+			Reward: append(make([]float64, 0, len(r.x.Checkpoints)), start.Reward...),
+		},
+	}
+	if r.saves(c) {
+		w.save = func(at int) error {
+			done := w.entry
+			done.Seconds = start.Seconds + seconds()
+			return r.save(c, pol, done, at, w.regret, w.reward)
+		}
+	}
+	return w
 }
 
 // recorder sums regret and reward and keeps the sums at the checkpoints.

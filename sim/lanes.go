@@ -77,6 +77,9 @@ const batchWorth = 2
 // and that is not longer than a batch.
 func (r *runner) spread(jobs []job) []job {
 	last := jobs[len(jobs)-len(jobs)%r.o.Workers:]
+	if parts := split(last, r.o.Workers); len(parts) > len(last) {
+		return append(jobs[:len(jobs)-len(last):len(jobs)-len(last)], parts...)
+	}
 	var cells []job
 	for _, j := range last {
 		switch j := j.(type) {

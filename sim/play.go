@@ -51,55 +51,99 @@ func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon i
 
 // playFrom plays the rounds after round from of a policy in the state after it.
 func playFrom(world bandit.Environment, player bandit.Policy, key rng.Key, from, horizon int, observer Observer) error {
-	offer, choose := key.Stream(rng.Offer), key.Stream(rng.Select)
-	pay, perturb := key.Stream(rng.Reward), key.Stream(rng.Perturb)
-	both, _ := world.(bandit.Settler)
+	g, s := newGame(world, key), seat{player: player, observer: observer}
 	var log *replay
 	if past, ok := world.(bandit.Logged); ok {
 		log = newReplay(past, player)
 	}
-
-	var x bandit.Action
 	for t := from + 1; t <= horizon; t++ {
-		round := uint64(t)
-
-		set, err := world.Offer(offer.Round(round))
+		set, err := g.next(t)
 		if err != nil {
-			return &RoundError{t, "the environment's offer", err}
+			return err
 		}
-		if err := player.Select(&x, set, choose.Round(round)); err != nil {
-			return &RoundError{t, "the policy's choice", err}
-		}
-		var y, regret float64
 		if log != nil {
-			if err := log.round(&x, set, choose.Round(round)); err != nil {
-				return &RoundError{t, "the policy's law", err}
-			}
-			if err := observer.Round(t, float64(log.weight*log.loss), float64(log.weight*log.reward)); err != nil {
-				return &RoundError{t, "the observer", err}
-			}
-			if err := player.Update(log.action, log.reward, perturb.Round(round)); err != nil {
-				return &RoundError{t, "the policy's update", err}
-			}
-			continue
-		}
-		if both != nil {
-			y, regret, err = both.Settle(x, pay.Round(round))
-		} else if y, err = world.Reward(x, pay.Round(round)); err == nil {
-			regret, err = world.Regret(x)
+			err = s.logged(g, t, set, log)
+		} else {
+			err = s.round(g, t, set)
 		}
 		if err != nil {
-			return &RoundError{t, "the environment's answer", err}
+			return err
 		}
-		if !finite(y) || !finite(regret) {
-			return &RoundError{t, "the environment", fmt.Errorf("reward %v, regret %v: %w", y, regret, bandit.ErrNotFinite)}
-		}
-		if err := observer.Round(t, regret, y); err != nil {
-			return &RoundError{t, "the observer", err}
-		}
-		if err := player.Update(x, y, perturb.Round(round)); err != nil {
-			return &RoundError{t, "the policy's update", err}
-		}
+	}
+	return nil
+}
+
+// game is the world of a replication, with the streams of its rounds.
+type game struct {
+	world                       bandit.Environment
+	both                        bandit.Settler // the same, nil where it does not settle
+	offer, choose, pay, perturb rng.Stream
+}
+
+func newGame(world bandit.Environment, key rng.Key) *game {
+	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward), perturb: key.Stream(rng.Perturb)}
+	g.both, _ = world.(bandit.Settler)
+	return g
+}
+
+// next offers the set of round t.
+func (g *game) next(t int) (bandit.ActionSet, error) {
+	set, err := g.world.Offer(g.offer.Round(uint64(t)))
+	if err != nil {
+		return nil, &RoundError{t, "the environment's offer", err}
+	}
+	return set, nil
+}
+
+// seat is a policy that plays a game, and who is told.
+type seat struct {
+	player   bandit.Policy
+	observer Observer
+	x        bandit.Action
+}
+
+// round plays round t on the set that was offered last.
+func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
+	round := uint64(t)
+	if err := s.player.Select(&s.x, set, g.choose.Round(round)); err != nil {
+		return &RoundError{t, "the policy's choice", err}
+	}
+	var y, regret float64
+	var err error
+	if g.both != nil {
+		y, regret, err = g.both.Settle(s.x, g.pay.Round(round))
+	} else if y, err = g.world.Reward(s.x, g.pay.Round(round)); err == nil {
+		regret, err = g.world.Regret(s.x)
+	}
+	if err != nil {
+		return &RoundError{t, "the environment's answer", err}
+	}
+	if !finite(y) || !finite(regret) {
+		return &RoundError{t, "the environment", fmt.Errorf("reward %v, regret %v: %w", y, regret, bandit.ErrNotFinite)}
+	}
+	if err := s.observer.Round(t, regret, y); err != nil {
+		return &RoundError{t, "the observer", err}
+	}
+	if err := s.player.Update(s.x, y, g.perturb.Round(round)); err != nil {
+		return &RoundError{t, "the policy's update", err}
+	}
+	return nil
+}
+
+// logged plays round t of a log.
+func (s *seat) logged(g *game, t int, set bandit.ActionSet, log *replay) error {
+	round := uint64(t)
+	if err := s.player.Select(&s.x, set, g.choose.Round(round)); err != nil {
+		return &RoundError{t, "the policy's choice", err}
+	}
+	if err := log.round(&s.x, set, g.choose.Round(round)); err != nil {
+		return &RoundError{t, "the policy's law", err}
+	}
+	if err := s.observer.Round(t, float64(log.weight*log.loss), float64(log.weight*log.reward)); err != nil {
+		return &RoundError{t, "the observer", err}
+	}
+	if err := s.player.Update(log.action, log.reward, g.perturb.Round(round)); err != nil {
+		return &RoundError{t, "the policy's update", err}
 	}
 	return nil
 }

@@ -195,13 +195,15 @@ type runner struct {
 	keys             []string // by Experiment.index
 	stems            []string
 	worlds           []worldFacts
-	cellBytes        float64  // the largest that one worker needs for a cell, about
-	cellPath, cellOf string   // its policy
-	together         []bool   // environment × policy: replications can be one job
-	stuck            []string // environment × policy: why its cells cannot go on from a state; "" where they can
-	starts           []*entry // by Experiment.index: what a cell goes on from, nil for round 1
-	skipped          int64    // rounds that starts spare
-	underWay         int      // cells that were abandoned after their state was written
+	cellBytes        float64   // the largest that one worker needs for a cell, about
+	cellPath, cellOf string    // its policy
+	together         []bool    // environment × policy: replications can be one job
+	shares           []bool    // environment: policies of a replication can be one job
+	bytes            []float64 // environment × policy: about what a cell needs
+	stuck            []string  // environment × policy: why its cells cannot go on from a state; "" where they can
+	starts           []*entry  // by Experiment.index: what a cell goes on from, nil for round 1
+	skipped          int64     // rounds that starts spare
+	underWay         int       // cells that were abandoned after their state was written
 	notes            []string
 	rounding         []Pair
 	old              *Manifest // what the directory held, nil for nothing
@@ -279,6 +281,7 @@ func (r *runner) rehearse() error {
 			facts.arms = list.Len()
 		}
 		r.worlds = append(r.worlds, facts)
+		r.shares = append(r.shares, r.shared(world))
 		if n, ok := world.(env.Noted); ok {
 			for _, text := range n.Notes() {
 				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
@@ -318,12 +321,19 @@ func (r *runner) rehearse() error {
 					recorded[name] = recorded[name] || notes.has(name)
 				}
 			}
-			r.measure(pc.path, where, took+learned(pol, a, key), together)
+			took += learned(pol, a, key)
+			r.bytes = append(r.bytes, took)
+			r.measure(pc.path, where, took, together)
 		}
 	}
 	for _, name := range x.Record {
 		if !recorded[name] {
 			return x.src.Locate(spec.Errorf("record", "%s", x.unmeasured(name)))
+		}
+	}
+	for e, shares := range r.shares {
+		if need := r.companyBytes(e); shares && need > r.cellBytes {
+			r.cellBytes = need // of the policies that cellOf is one of
 		}
 	}
 	return r.fits()

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// job is what a worker takes at once: one cell, or several of one environment and one policy.
+// job is what a worker takes at once: one cell, several of one environment and one policy (lanes), or several of one
+// environment and one replication (company).
 type job interface {
 	// first returns the replication of its first cell, from 0.
 	first() int
@@ -45,10 +46,14 @@ func (r *runner) jobs() []job {
 	x := r.x
 	var jobs []job
 	for e := range x.Environments {
+		if len(r.shares) > 0 && r.shares[e] {
+			jobs = append(jobs, r.companies(e)...)
+			continue
+		}
 		for p := range x.Policies {
 			var open []cell
 			for rep := range x.Replications {
-				if len(r.cells[x.index(e, p, rep)].Regret) == 0 {
+				if r.open(cell{e, p, rep}) {
 					open = append(open, cell{e, p, rep})
 				}
 			}
@@ -58,6 +63,9 @@ func (r *runner) jobs() []job {
 	slices.SortStableFunc(jobs, func(a, b job) int { return a.first() - b.first() })
 	return r.spread(jobs)
 }
+
+// open reports whether a cell is still to be played.
+func (r *runner) open(c cell) bool { return len(r.cells[r.x.index(c.e, c.p, c.r)].Regret) == 0 }
 
 // playAll plays the cells that are not done.
 func (r *runner) playAll(ctx context.Context) error {
