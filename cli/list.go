@@ -48,6 +48,7 @@ func topicsOf(kinds sim.Catalogue) []topic {
 		{"environments", `Environments: [[environment]] kind = "NAME"`, kindsOf(kinds.Environments)},
 		{"sets", `Action sets: set = { kind = "NAME" }`, kindsOf(kinds.Sets)},
 		{"noise", `Noise: noise = { kind = "NAME" }`, kindsOf(kinds.Noise)},
+		{"feedback", `Late feedback, in any environment: feedback = { delay = { kind = "NAME" } }, or { batch = 64 }, or both`, kindsOf(sim.Delays)},
 	}
 }
 
@@ -61,7 +62,7 @@ var known = [][]string{
 
 func listCommand(catalogue sim.Catalogue) *cobra.Command {
 	topics := topicsOf(catalogue)
-	names := []string{"experiments", "policies", "environments", "sets", "noise", "data", "spec", "record"}
+	names := []string{"experiments", "policies", "environments", "sets", "noise", "feedback", "data", "spec", "record"}
 	return &cobra.Command{
 		Use:   "list [TOPIC | KIND]",
 		Short: "What there is: policies, environments, action sets, experiments, data",
@@ -234,10 +235,13 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 func listSpec(w io.Writer) {
 	fmt.Fprint(w, "A spec file is TOML: these keys, then [[environment]] and [[policy]] tables\n\n")
 	optionRows(w, sim.Keys())
+	for _, key := range []string{"environment", "policy"} {
+		fmt.Fprintf(w, "\nEvery [[%s]] table, beside the options of its kind\n\n", key)
+		optionRows(w, sim.CaseKeys(key))
+	}
 	fmt.Fprint(w, `
 A list where a single value is expected is a sweep: m = [5, 20, 80] makes three
-policies. Every table has a kind, and a name if you like: it is the value of the
-column in results.csv. Shortest example:
+policies. Shortest example:
 
   horizon = 1_000
   replications = 20

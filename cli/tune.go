@@ -150,26 +150,41 @@ func (t terminal) tuned(r *tune.Result) {
 			if k == 0 {
 				mark = "◆ "
 			}
-			means := make([]string, len(q.Mean))
-			for e, v := range q.Mean {
-				means[e] = strconv.FormatFloat(v, 'f', 1, 64)
+			means := make([]string, min(len(q.Mean), 3))
+			for e := range means {
+				means[e] = strconv.FormatFloat(q.Mean[e], 'f', 1, 64)
 			}
-			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(q.Case.Name, 36), 37)+padLeft(strings.Join(means, ", "), 18)+
+			if len(q.Mean) > 3 { // a line has no room for more
+				means = []string{"score " + strconv.FormatFloat(q.Score, 'f', 3, 64)}
+			}
+			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(tried(q), 36), 37)+padLeft(strings.Join(means, ", "), 18)+
 				padLeft(fmt.Sprintf("n = %d", q.R), 9)+padLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
 		}
 		if open := p.Open(); len(open) > 2 {
 			names := make([]string, len(open))
 			for k, q := range open {
-				names[k] = shorten(q.Case.Name, 36)
+				names[k] = tried(q)
 			}
-			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% of resamples): %s; more replications, or a grid with wider steps, may decide",
-				p.Played, len(open), strings.Join(names, ", "))), 2))
+			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% of resamples): %s. More replications, or a grid with wider steps, may decide",
+				p.Played, len(open), strings.Join(names, "; "))), 2))
 		}
 		for _, edge := range p.Edges {
 			fmt.Fprintln(t.w, wrap("  note: "+edge+": the best may lie outside; widen the grid", 2))
 		}
 	}
+	if len(x.Environments) > 3 {
+		fmt.Fprintln(t.w, "\n"+wrap("score: the mean over the environments of a point's mean regret, divided by the lowest of the first stage.", 0))
+	}
 	fmt.Fprintln(t.w, "\n"+wrap("The last column: how often a point has the lowest score when replications are drawn again.", 0))
+}
+
+// tried names a point by its options, without the kind that all points of a grid share.
+func tried(p *tune.Point) string {
+	name := p.Case.Name
+	if _, options, ok := strings.Cut(name, "("); ok {
+		return strings.TrimSuffix(options, ")")
+	}
+	return name
 }
 
 // tuneDisplay shows how far a tuning is: one line that is repainted on a terminal, a line for each

@@ -94,6 +94,23 @@ const Settled = "settled"
 // Keys lists the options of a spec file outside its tables.
 func Keys() []spec.Option { return spec.Options(defaults()) }
 
+// CaseKeys lists the keys that every [[environment]] or [[policy]] table can have, beside the options of its kind.
+func CaseKeys(table string) []spec.Option {
+	keys := []spec.Option{
+		{Key: "kind", Type: "string", Doc: "what it is: one of troupe list " + map[string]string{"environment": "environments", "policy": "policies"}[table]},
+		{Key: "name", Type: "string", Doc: "what tables and figures call it, and its value in results.csv", Default: "the kind, with the options that differ"},
+	}
+	switch table {
+	case "environment":
+		return append(keys, spec.Option{Key: "feedback", Type: "table", Doc: "rewards that arrive late or in batches: { delay = { kind = \"geometric\", mean = 100 } }, { batch = 64 }, or both"})
+	case "policy":
+		return append(keys,
+			spec.Option{Key: "tune", Type: "table", Doc: "options that troupe tune chooses, each with the values to try: { lambda = [0.1, 1.0] }"},
+			spec.Option{Key: "tuned", Type: "string", Doc: "where tuned values come from; troupe tune writes it, and the page shows it"})
+	}
+	panic("sim: no table [[" + table + "]]")
+}
+
 func defaults() *header { return &header{Seed: 1, Horizon: 10_000, Replications: 50} }
 
 // Parse decodes a spec file, strictly. file is its name in messages, and the experiment's name when

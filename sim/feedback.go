@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -42,7 +43,7 @@ var Delays = spec.Registry[delayLaw]{
 }
 
 type geometricDelay struct {
-	Mean float64 `key:"mean" doc:"mean number of rounds"`
+	Mean float64 `key:"mean" doc:"mean number of rounds, above 0" default:"none"`
 }
 
 func (*geometricDelay) Doc() string {
@@ -62,7 +63,7 @@ func (g *geometricDelay) draw(u float64) int {
 }
 
 type fixedDelay struct {
-	Rounds int `key:"rounds" doc:"number of rounds"`
+	Rounds int `key:"rounds" doc:"number of rounds, 1 or more" default:"none"`
 }
 
 func (*fixedDelay) Doc() string { return "the same for every reward" }
@@ -115,6 +116,24 @@ func feedbackOf(table spec.Raw, at string) (*Feedback, spec.Raw, error) {
 		return nil, nil, spec.Errorf(at, "is empty, expected a delay or a batch")
 	}
 	return f, raw, nil
+}
+
+// remark says when little or nothing of what is played can be learned before the horizon; otherwise it is "".
+func (f *Feedback) remark(horizon int) string {
+	mean, law := 0.0, ""
+	switch l := f.Delay.law.(type) {
+	case *geometricDelay:
+		mean, law = l.Mean, fmt.Sprintf("late by %v rounds in the mean", l.Mean)
+	case *fixedDelay:
+		mean, law = float64(l.Rounds), fmt.Sprintf("late by %d rounds", l.Rounds)
+	}
+	switch {
+	case f.Batch > horizon:
+		return fmt.Sprintf("no policy learns anything: the first batch of %d rewards ends after the horizon of %d rounds", f.Batch, horizon)
+	case mean >= float64(horizon):
+		return fmt.Sprintf("policies learn little or nothing: rewards are %s, and the horizon is %d", law, horizon)
+	}
+	return ""
 }
 
 // late is a policy that learns rewards when they arrive.

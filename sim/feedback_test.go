@@ -62,6 +62,30 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// TestLateForEver: a run in which little or nothing can be learned says so.
+func TestLateForEver(t *testing.T) {
+	for _, c := range []struct {
+		feedback string
+		want     string
+	}{
+		{"{ batch = 301 }", "no policy learns anything: the first batch of 301 rewards ends after the horizon of 300 rounds"},
+		{"{ batch = 300 }", ""},
+		{"{ delay = { kind = 'fixed', rounds = 300 } }", "rewards are late by 300 rounds, and the horizon is 300"},
+		{"{ delay = { kind = 'geometric', mean = 400 }, batch = 7 }", "rewards are late by 400 rounds in the mean, and the horizon is 300"},
+		{"{ delay = { kind = 'geometric', mean = 100 } }", ""},
+	} {
+		x := parseReal(t, strings.ReplaceAll(sideBySide, "[[environment]]", "[[environment]]\nfeedback = "+c.feedback))
+		x.Replications = 1
+		if x.Horizon != 300 {
+			t.Fatal("another horizon")
+		}
+		said := strings.Join(run(t, x, Options{}).Manifest.Notes, "\n")
+		if got := strings.Contains(said, "learn"); got != (c.want != "") || !strings.Contains(said, c.want) {
+			t.Errorf("%s: notes %q, want %q", c.feedback, said, c.want)
+		}
+	}
+}
+
 // TestGeometricDelay: mean and the probability of 0 against the law. Null: D geometric with the given
 // mean; the standard errors are those of n = 200 000 draws, the bounds five of them (level about 1e-6).
 func TestGeometricDelay(t *testing.T) {

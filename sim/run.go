@@ -287,6 +287,11 @@ func (r *runner) rehearse() error {
 				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
 			}
 		}
+		if c.Late != nil {
+			if text := c.Late.remark(x.Horizon); text != "" {
+				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
+			}
+		}
 		for p := range x.Policies {
 			pc := &x.Policies[p]
 			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
