@@ -8,13 +8,15 @@ import (
 	"testing"
 )
 
-// TestReplayRefuses: each index past its end is refused and named, and the last of each is played.
+// TestReplayRefuses: each index past its end is refused and named, and the first and the last of each are played.
 func TestReplayRefuses(t *testing.T) {
 	x := parse(t, mixed)
 	last := []int{len(x.Environments) - 1, len(x.Policies) - 1, x.Replications - 1}
-	rows, err := Replay(context.Background(), x, last[0], last[1], last[2], Options{})
-	if err != nil || len(rows) == 0 {
-		t.Fatalf("the last cell: %d rows, error %v", len(rows), err)
+	for _, at := range [][]int{{0, 0, 0}, last} {
+		rows, err := Replay(context.Background(), x, at[0], at[1], at[2], Options{})
+		if err != nil || len(rows) == 0 {
+			t.Fatalf("cell %v: %d rows, error %v", at, len(rows), err)
+		}
 	}
 	for i := range last {
 		for _, v := range []int{-1, last[i] + 1} {

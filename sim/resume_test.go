@@ -58,6 +58,9 @@ func TestLongerHorizon(t *testing.T) {
 		}
 		all := int64(70 * x.Cells())
 		went[name] = played < all
+		if out.Rounds != played {
+			t.Errorf("%s: %d rounds are played, %d are announced", name, out.Rounds, played)
+		}
 		if (again[name] == "") != (played == all-31*int64(x.Cells())) {
 			t.Errorf("%s: %d of %d rounds are played, %q", name, played, all, again[name])
 		}
@@ -129,6 +132,11 @@ kind = "cassel"
 		}
 		files, _ := filepath.Glob(filepath.Join(dir, partDir, "*"))
 		parts += out.UnderWay
+		for _, f := range files {
+			if c, err := parseEntry(bytes.TrimSuffix(read(t, f), []byte("\n"))); err == nil && c.Seconds <= 0 {
+				t.Errorf("a cell under way took %v s", c.Seconds)
+			}
+		}
 		if out.UnderWay > len(files) {
 			t.Errorf("%d cells are said to be under way, and %d are kept", out.UnderWay, len(files))
 		}

@@ -359,6 +359,7 @@ func TestClaim(t *testing.T) {
 		{"replications = 9", "replications = 8", "holds 18 finished cells that this run would drop: they are beyond the 8 replications asked for"},
 		{"horizon = 700", "horizon = 70", "a longer horizon (700, not 70)"},
 		{"weight = [1.0,", "weight = [1.1,", "another spec, which has policy random(weight=1)"},
+		{"k = 5", "k = 6", "another spec, which has environment five, with a comma"},
 	} {
 		other := parse(t, strings.Replace(mixed, c.from, c.to, 1))
 		_, err := Run(context.Background(), other, Options{Dir: dir})

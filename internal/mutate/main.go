@@ -3,6 +3,9 @@
 // is laid over the old one (go test -overlay).
 //
 //	go run ./internal/mutate -n 60 -seed 1 ./theory ./internal/stats
+//	go run ./internal/mutate -at theory/few.go:38:9,theory/few.go:61:2 -run TestFew ./theory
+//
+// The second line plays the changes of the named places only, and asks the named tests.
 //
 // A mutant is killed when the tests fail or do not end in time, and survives when they pass. It prints the survivors,
 // each with its place and change, and the share of killed ones with an exact 95 % interval. Mutants that do
@@ -23,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +39,8 @@ func main() {
 	seed := flag.Uint64("seed", 1, "of the choice of places")
 	limit := flag.Duration("limit", 75*time.Second, "time of one run of the tests")
 	budget := flag.Duration("budget", time.Hour, "time of all")
+	at := flag.String("at", "", "places to change, file:line:column with commas between, instead of random ones")
+	flag.StringVar(&pattern, "run", "", "the tests to run, as of go test; all by default")
 	flag.Parse()
 	if flag.NArg() == 0 || *n < 1 {
 		fmt.Fprintln(os.Stderr, "usage: mutate [-n 60] [-seed 1] ./package ...")
@@ -42,23 +48,31 @@ func main() {
 	}
 	end := time.Now().Add(*budget)
 	for _, dir := range flag.Args() {
-		if err := run(dir, *n, *seed, *limit, end); err != nil {
+		if err := run(dir, *at, *n, *seed, *limit, end); err != nil {
 			fmt.Fprintln(os.Stderr, "mutate:", err)
 			os.Exit(1)
 		}
 	}
 }
 
-// run plays the mutants of one package.
-func run(dir string, n int, seed uint64, limit time.Duration, end time.Time) error {
+// pattern selects the tests; "" is all.
+var pattern string
+
+// run plays the mutants of one package: those at places, or n random ones where that is "".
+func run(dir, places string, n int, seed uint64, limit time.Duration, end time.Time) error {
 	all, err := sites(dir)
 	if err != nil {
 		return err
 	}
+	if places != "" {
+		named := strings.Split(places, ",")
+		all = slices.DeleteFunc(all, func(s site) bool { return !slices.Contains(named, s.place()) })
+		n = len(all)
+	}
 	if len(all) == 0 {
 		return fmt.Errorf("%s: nothing to change", dir)
 	}
-	if out, err := exec.Command("go", "test", "-short", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-short", "-run", pattern, dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: the tests fail without a fault:\n%s", dir, out)
 	}
 	r := rand.New(rand.NewPCG(seed, 0x6d757461))
@@ -97,7 +111,12 @@ type site struct {
 }
 
 func (s site) String() string {
-	return fmt.Sprintf("%s:%d:%d  %s", filepath.ToSlash(s.file), s.at.Line, s.at.Column, s.what)
+	return s.place() + "  " + s.what
+}
+
+// place returns file:line:column.
+func (s site) place() string {
+	return fmt.Sprintf("%s:%d:%d", filepath.ToSlash(s.file), s.at.Line, s.at.Column)
 }
 
 // verdicts of one mutant.
@@ -138,7 +157,7 @@ func (s site) test(dir string, limit time.Duration) (verdict, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit+30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "test", "-short", "-failfast", "-overlay", overlay, "-timeout", limit.String(), dir).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "test", "-short", "-failfast", "-run", pattern, "-overlay", overlay, "-timeout", limit.String(), dir).CombinedOutput()
 	switch {
 	case err == nil:
 		return alive, nil

@@ -38,6 +38,9 @@ func TestMutate(t *testing.T) {
 			t.Errorf("%v: verdict %d, %v; expected %d", s, got, err, want)
 		}
 	}
+	if err := run(".", "m.go:9:9", 60, 1, time.Minute, time.Now().Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "nothing to change") {
+		t.Errorf("a place without a change: error %v", err)
+	}
 	all[0].text = []byte("package m\n\nfunc Seen(a, b int) int { return }\n")
 	if got, err := all[0].test(".", time.Minute); err != nil || got != broken {
 		t.Errorf("a mutant that does not compile: verdict %d, %v", got, err)
