@@ -140,7 +140,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	o.Log, o.Keys = c.stream, c.keys
 	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check}
 	if err == nil {
-		o.Cluster.Imported = c.stream.Imported()
+		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
 	}
 	return err
 }

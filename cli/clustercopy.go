@@ -308,11 +308,11 @@ func clusterImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import DIR",
 		Short: "Make the log of a new cluster from the data directory of a single machine",
-		Long: `Copies every entry of the log in DIR into the log of a cluster that has none, with its sequence: event ids
-stay good, and rewards for decisions made before count. The server of DIR must be stopped, and DIR is not
-changed. The cluster is one of troupe cluster init --import DIR. The command is the node while it runs;
-start the other nodes with troupe serve before it, and this one after it. What is interrupted
-goes on with the same command.`,
+		Long: `Copies every entry of the log in DIR into the log of a cluster that has none, with its sequence: event
+ids stay good, and rewards for decisions made before count. Of a log that was trimmed the base is
+copied, too. The server of DIR must be stopped, and DIR is not changed. The cluster is one of troupe
+cluster init --import DIR. The command is the node while it runs; start the other nodes with troupe
+serve before it, and this one after it. What is interrupted goes on with the same command.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --import troupe-data --out cluster
   troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe`,
 		Args: arguments(1, 1),
@@ -340,6 +340,42 @@ func importSource(dir string) (id eventlog.ID, keys eventlog.IDKeys, err error) 
 	return id, keys, err
 }
 
+// importBase returns the base of a log that was trimmed, nil for one that is whole. The log must go on from it.
+func importBase(ctx context.Context, dir string, source *eventlog.JetStream) (*eventlog.ImportBase, error) {
+	info, err := source.Info(ctx, 0)
+	if err != nil || info.First <= 1 {
+		return nil, err
+	}
+	seq, err := serve.Base(dir, info.First)
+	if err != nil {
+		return nil, misuse(err)
+	}
+	files := fold.Files(filepath.Join(dir, snapshotDir))
+	state, err := files.Read(seq)
+	if err != nil {
+		return nil, err
+	}
+	_, chain, err := fold.Restore(state, nil)
+	if err != nil {
+		return nil, err
+	}
+	if seq >= info.First {
+		e, err := source.Get(ctx, 0, seq)
+		if err != nil {
+			return nil, err
+		}
+		if eventlog.HashBatch(e.Data) != chain.Head().Hash {
+			return nil, fmt.Errorf("the log in %s is not that of its base, %s: entry %d differs", dir, fold.FileName(seq), seq)
+		}
+	}
+	for _, err := range eventlog.Replay(ctx, source, chain, info.Last) {
+		if err != nil {
+			return nil, fmt.Errorf("the log in %s does not go on from its base, %s: %w", dir, fold.FileName(seq), err)
+		}
+	}
+	return &eventlog.ImportBase{Seq: seq, State: state}, nil
+}
+
 func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serveFlags) (err error) {
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	id, keys, err := importSource(dir)
@@ -364,10 +400,9 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 		return openError(dir, err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	if info, err := source.Info(ctx, 0); err != nil {
-		return err
-	} else if info.First > 1 {
-		return misuse(fmt.Errorf("the log in %s was trimmed and begins with entry %d: only a whole log can be imported yet", dir, info.First))
+	base, err := importBase(ctx, dir, source)
+	if err != nil {
+		return openError(dir, err)
 	}
 	if err := c.start(ctx); err != nil {
 		return openError(f.data, err)
@@ -376,7 +411,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	waiting, stop := context.WithCancel(ctx)
 	go c.wait(waiting)
 	begun := time.Now()
-	info, err := eventlog.ImportLog(ctx, c.node.Conn(), source, c.streamOptions(), func(done, last uint64) {
+	info, err := eventlog.ImportLog(ctx, c.node.Conn(), source, base, c.streamOptions(), func(done, last uint64) {
 		stop()
 		logger.Info("importing", "entry", done, "of", last)
 	})

@@ -8,18 +8,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"troupe/serve"
 )
 
-// fillSingle makes the data directory of a single machine with n pairs of decisions and rewards, and returns the ids of some
-// decisions without a reward, and the digest of the model news.
-func fillSingle(t *testing.T, dir string, n int) (waiting []string, digest string) {
+// fillSingle makes the data directory of a single machine with n pairs of decisions and rewards, trimmed to so many bytes unless that is 0, and returns
+// the ids of some decisions without a reward, and the digest of the model news.
+func fillSingle(t *testing.T, dir string, n int, keep int64) (waiting []string, digest string) {
 	t.Helper()
 	ctx := t.Context()
-	s, err := serve.Open(ctx, serve.Options{Dir: dir})
+	var ago atomic.Int64 // the windows of the first half end before the second one
+	ago.Store(int64(25 * time.Hour))
+	now := func() time.Time { return time.Now().Add(-time.Duration(ago.Load())) }
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, KeepBytes: keep, TrimEvery: -1, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +33,11 @@ func fillSingle(t *testing.T, dir string, n int) (waiting []string, digest strin
 		t.Fatal(err)
 	}
 	for done := 0; done < n; {
+		if done >= n/2 && ago.Swap(0) > 0 {
+			if _, err := s.Expire(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
 		var requests []serve.DecideRequest
 		for i := range min(25, n-done) {
 			requests = append(requests, serve.DecideRequest{Context: fmt.Appendf(nil, `{"hour": %d}`, (done+i)%24), Actions: []serve.Action{{ID: "x"}, {ID: "y"}, {ID: "z"}}})
@@ -42,7 +51,7 @@ func fillSingle(t *testing.T, dir string, n int) (waiting []string, digest strin
 			if item.Err != nil {
 				t.Fatal(item.Err)
 			}
-			if (done+i)%50 == 7 && len(waiting) < 20 {
+			if done >= n/2 && (done+i)%50 == 7 && len(waiting) < 20 {
 				waiting = append(waiting, item.Decision.EventID)
 				continue
 			}
@@ -56,6 +65,9 @@ func fillSingle(t *testing.T, dir string, n int) (waiting []string, digest strin
 	state, err := s.State(ctx, "news")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if first, err := s.Trim(ctx); err != nil || (first > 1) != (keep > 0) {
+		t.Fatalf("the log begins with entry %d, to keep are %d bytes, error %v", first, keep, err)
 	}
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -76,8 +88,8 @@ func (c *realCluster) digestOf(i int) (digest string, learned int) {
 	return s.Digest, s.Learned
 }
 
-// TestClusterCopies: the log of a single machine becomes a cluster's, by an import that is killed on the way, and back. The
-// state is the same each time, rewards for decisions of before count, and all go on.
+// TestClusterCopies: the log of a single machine, which was trimmed, becomes a cluster's, by an import that is killed on the way, and back. The
+// state is the same each time, rewards for decisions of before count, and all go on. With TROUPE_RECORD the log is whole.
 func TestClusterCopies(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("elections take seconds")
@@ -92,16 +104,28 @@ func TestClusterCopies(t *testing.T) {
 		}
 		return out.String()
 	}
-	pairs := 100_000
+	pairs, keep := 100_000, int64(4<<20)
 	if os.Getenv("TROUPE_RECORD") != "" {
-		pairs = 500_000
+		pairs, keep = 500_000, 0
 	}
 	one := filepath.Join(t.TempDir(), "one")
-	waiting, digest := fillSingle(t, one, pairs)
+	waiting, digest := fillSingle(t, one, pairs, keep)
 	c := newRealCluster(t, "--import", one)
+	importing := []string{"cluster", "import", one, "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")}
+	if keep > 0 {
+		snapshots := filepath.Join(one, snapshotDir)
+		if err := os.Rename(snapshots, snapshots+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if text := run(exitMisuse, importing...); !strings.Contains(text, "the log was trimmed") {
+			t.Error(text)
+		}
+		if err := os.Rename(snapshots+".away", snapshots); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.start(1)
 	c.start(2)
-	importing := []string{"cluster", "import", one, "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")}
 	p := exec.Command("troupe", importing...)
 	progress := &logBuffer{}
 	p.Stdout, p.Stderr = progress, progress

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 const (
 	importOf   = "troupe-import"   // id of the log
 	importLast = "troupe-imported" // its last entry, once all are there
+	importBase = "troupe-base"     // of a log that was trimmed: its base, as baseText writes it
 )
 
 // errImporting: the stream is there, and not all of its entries are.
@@ -35,15 +37,42 @@ func imported(cfg jetstream.StreamConfig) (last uint64, err error) {
 // Imported returns the last entry that came from a log of before the cluster, 0 when there is none.
 func (l *Stream) Imported() uint64 { return l.imported }
 
+// ImportedBase returns the base that came with a log that was trimmed, without a record; its Seq is 0 when there is none.
+func (l *Stream) ImportedBase() Base { return l.importedBase }
+
+// ImportBase is the state that a log which was trimmed is folded from: that after entry Seq. The log holds every entry that
+// the fold from there needs, which ImportLog cannot see.
+type ImportBase struct {
+	Seq   uint64
+	State []byte
+}
+
+func baseText(b Base) string { return fmt.Sprintf("%d %d %x", b.Seq, b.Size, b.Sum) }
+
+// importedBase returns what a stream says of the base of its log.
+func importedBase(cfg jetstream.StreamConfig) (b Base, err error) {
+	text := cfg.Metadata[importBase]
+	if text == "" {
+		return b, nil
+	}
+	var sum []byte
+	if _, err := fmt.Sscanf(text, "%d %d %x", &b.Seq, &b.Size, &sum); err != nil || len(sum) != len(b.Sum) || b.Seq == 0 || b.Size <= 0 {
+		return Base{}, fmt.Errorf("the stream's base is %q, which is not readable", text)
+	}
+	b.Sum = [sha256.Size]byte(sum)
+	return b, nil
+}
+
 const (
 	importEntries = 512     // under way at once
 	importBytes   = 8 << 20 //
 )
 
-// ImportLog makes the log of a cluster from that of a single machine: the same entries with the same sequence numbers. The
+// ImportLog makes the log of a cluster from that of a single machine: the same entries with the same sequence numbers. state, which is
+// nil for a log that is whole, is stored beside it before the import is complete; the stream's description has its SHA-256. The
 // cluster must have no log yet, or one whose import from the same log was interrupted; then it goes on. The nodes wait
 // for its end (StreamOptions.Await). says, if not nil, is told how far it is, about once a second.
-func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, o StreamOptions, says func(done, last uint64)) (Info, error) {
+func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions, says func(done, last uint64)) (Info, error) {
 	if n := from.Shards(); n != 1 {
 		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
 	}
@@ -53,6 +82,9 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, o StreamOpti
 	}
 	if source.Last == 0 {
 		return source, errors.New("the log is empty: start the nodes without an import")
+	}
+	if trimmed := source.First > 1; trimmed && state == nil || state != nil && (!trimmed || state.Seq+1 < source.First || state.Seq > source.Last || len(state.State) == 0) {
+		return source, fmt.Errorf("the log has entries %d to %d: one that was trimmed needs the state after one of them, or after entry %d, and one that is whole none", source.First, source.Last, source.First-1)
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -78,7 +110,7 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, o StreamOpti
 		}
 		return source, nil
 	}
-	told := time.Now()
+	var told time.Time
 	tell := func(done uint64) {
 		if says != nil && time.Since(told) >= time.Second {
 			told = time.Now()
@@ -96,11 +128,15 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, o StreamOpti
 			if err := l.readBack(ctx, source); err != nil {
 				return source, err
 			}
-			have.Metadata[importLast] = strconv.FormatUint(source.Last, 10)
-			_, err = js.UpdateStream(ctx, have)
-			return source, err
+			if err = l.importState(ctx, state, have.Metadata); err == nil {
+				have.Metadata[importLast] = strconv.FormatUint(source.Last, 10)
+				_, err = js.UpdateStream(ctx, have)
+				return source, err
+			}
 		case errors.As(err, &other):
 			return source, err
+		}
+		switch {
 		case err != nil:
 			base.Logf("import: going on after %v", err)
 			if !pause(ctx, wait) {
@@ -223,6 +259,20 @@ func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, 
 		}
 	}
 	return ctx.Err()
+}
+
+// importState stores the base of the log, reads it back and adds what the stream says of it. Without a base there is nothing to do.
+func (l *Stream) importState(ctx context.Context, state *ImportBase, says map[string]string) error {
+	if state == nil {
+		return nil
+	}
+	b := Base{Seq: state.Seq, Size: int64(len(state.State)), Sum: sha256.Sum256(state.State)}
+	err := l.PutBase(ctx, b, state.State)
+	if err == nil {
+		_, err = l.GetBase(ctx, b)
+	}
+	says[importBase] = baseText(b)
+	return err
 }
 
 // readBack reads what was imported as every node will.

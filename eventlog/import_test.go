@@ -61,6 +61,22 @@ func sameEntries(t *testing.T, a, b Log, last uint64) {
 	}
 }
 
+// incomplete fails when a node opens a log whose import is not complete. The engine may answer late.
+func incomplete(t *testing.T, node *Node) {
+	t.Helper()
+	for wait := 200 * time.Millisecond; ; wait *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		_, err := OpenStream(ctx, node.Conn(), StreamOptions{Await: true})
+		cancel()
+		switch {
+		case err == nil || wait > time.Minute:
+			t.Fatalf("a log whose import is not complete: %v", err)
+		case strings.Contains(err.Error(), "not complete"):
+			return
+		}
+	}
+}
+
 // TestImportLog: an import that was interrupted goes on; nodes wait for its end; another log, or one that has gone on
 // since, is refused; and the entries come back by a Builder.
 func TestImportLog(t *testing.T) {
@@ -83,17 +99,13 @@ func TestImportLog(t *testing.T) {
 	if err := half.copyEntries(ctx, from, 1, 100, func(uint64) {}); err != nil {
 		t.Fatal(err)
 	}
-	brief, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	if _, err := OpenStream(brief, node.Conn(), StreamOptions{Await: true}); err == nil || !strings.Contains(err.Error(), "not complete") {
-		t.Errorf("a node opens a log whose import is not complete: %v", err)
-	}
-	cancel()
+	incomplete(t, node)
 	other := singleLog(t, t.TempDir(), 20)
-	if _, err := ImportLog(ctx, node.Conn(), other, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "has a log already") {
+	if _, err := ImportLog(ctx, node.Conn(), other, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "has a log already") {
 		t.Errorf("another log: %v", err)
 	}
 	for range 2 { // the second time nothing is left to do
-		if info, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err != nil || info.Last != n {
+		if info, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err != nil || info.Last != n {
 			t.Fatalf("%+v, %v", info, err)
 		}
 	}
@@ -113,7 +125,7 @@ func TestImportLog(t *testing.T) {
 	if err := c.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "it has gone on") {
+	if _, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "it has gone on") {
 		t.Errorf("a log that has gone on: %v", err)
 	}
 
@@ -157,6 +169,62 @@ func TestImportLog(t *testing.T) {
 	works(t, back)
 }
 
+// TestImportTrimmed: a log that was trimmed is imported with its base. An import that was interrupted goes on, and has no base before all
+// entries are there; afterwards the node has both, also after a restart.
+func TestImportTrimmed(t *testing.T) {
+	ctx := t.Context()
+	const first, n = 50, 120
+	from := singleLog(t, t.TempDir(), n)
+	if err := from.Trim(ctx, 0, first-1); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	node := soleNode(t, dir)
+	state := &ImportBase{Seq: 60, State: bytes.Repeat([]byte("state"), basePiece/4)}
+	for _, bad := range []*ImportBase{nil, {Seq: first - 2, State: state.State}, {Seq: n + 1, State: state.State}, {Seq: 60}} {
+		if _, err := ImportLog(ctx, node.Conn(), from, bad, StreamOptions{}, nil); err == nil || !strings.Contains(err.Error(), "needs the state after one of them") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	broken, cancel := context.WithCancel(ctx)
+	if _, err := ImportLog(broken, node.Conn(), from, state, StreamOptions{}, func(uint64, uint64) { cancel() }); err == nil {
+		t.Error("the import was not interrupted")
+	}
+	incomplete(t, node)
+	if info, err := ImportLog(ctx, node.Conn(), from, state, StreamOptions{}, nil); err != nil || info.First != first || info.Last != n {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	node = soleNode(t, dir)
+	l, err := OpenStream(ctx, node.Conn(), StreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := l.ImportedBase()
+	if info := must(l.Info(ctx, 0)); info.First != first || info.Last != n || l.Imported() != n || b.Seq != state.Seq {
+		t.Errorf("%+v, imported up to %d, base %+v", info, l.Imported(), b)
+	}
+	if list := must(l.Bases(ctx)); len(list) != 1 || list[0] != b {
+		t.Errorf("stored are %+v, the stream says %+v", list, b)
+	}
+	if got := must(l.GetBase(ctx, b)); !bytes.Equal(got, state.State) {
+		t.Error("the base is another one")
+	}
+	for seq := uint64(first); seq <= n; seq++ {
+		if x, y := must(from.Get(ctx, 0, seq)), must(l.Get(ctx, 0, seq)); !bytes.Equal(x.Data, y.Data) {
+			t.Errorf("entry %d differs", seq)
+		}
+	}
+	for _, text := range []string{"60 5", "0 5 00", "60 5 zz", "60 5 00", "60 0 " + strings.Repeat("0", 64)} {
+		if b, err := importedBase(jetstream.StreamConfig{Metadata: map[string]string{importBase: text}}); err == nil {
+			t.Errorf("%q: %+v", text, b)
+		}
+	}
+}
+
 // TestCheckReplica: the files of a stopped node are read as they are; what is missing at the end is no damage, a bit
 // that was flipped is.
 func TestCheckReplica(t *testing.T) {
@@ -164,7 +232,7 @@ func TestCheckReplica(t *testing.T) {
 	dir := t.TempDir()
 	from := singleLog(t, t.TempDir(), 200)
 	node := soleNode(t, dir)
-	if _, err := ImportLog(ctx, node.Conn(), from, StreamOptions{}, nil); err != nil {
+	if _, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := CheckReplica(dir, nil); !errors.As(err, new(*LockedError)) {

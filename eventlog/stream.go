@@ -48,7 +48,8 @@ type Stream struct {
 	opt     StreamOptions
 	streams []jetstream.Stream
 
-	imported uint64 // see Imported
+	imported     uint64 // see Imported
+	importedBase Base   // see ImportedBase
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -122,6 +123,9 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				}
 			}
 			if err == nil {
+				if l.importedBase, err = importedBase(cfg); err != nil {
+					return nil, err
+				}
 				if l.imported, err = imported(cfg); err == nil {
 					return s, nil
 				}

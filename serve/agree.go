@@ -99,6 +99,9 @@ func (s *Server) trimAgreed(ctx context.Context, info eventlog.Info) error {
 	n.mu.Lock()
 	held, done, differs, waits := n.agreed.held, n.agreed.done, n.agreed.differs, n.agreed.waits
 	n.mu.Unlock()
+	if n.ImportedBase.Seq > base.Seq {
+		return fmt.Errorf("%w: the log does not name the base that it was imported with yet", errTrimming)
+	}
 	if base.Seq > 0 && done != base.Seq && differs != base.Seq {
 		if waits == "" {
 			waits = "it is not finished yet"
@@ -228,6 +231,9 @@ func (s *Server) baseLoop() {
 		n.mu.Lock()
 		done := n.agreed.done == base.Seq
 		n.mu.Unlock()
+		if n.ImportedBase.Seq > base.Seq {
+			done = false
+		}
 		if done && (base.Seq == 0 || time.Since(checked) < baseCheck || n.rank() > 0) {
 			continue
 		}
@@ -240,7 +246,13 @@ func (s *Server) baseLoop() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, baseTime)
-		waits, err := s.tendBase(ctx, base)
+		var waits string
+		var err error
+		if n.ImportedBase.Seq > base.Seq {
+			err = s.nameImported(ctx)
+		} else {
+			waits, err = s.tendBase(ctx, base)
+		}
 		cancel()
 		if err != nil && s.ctx.Err() == nil {
 			waits = err.Error()
@@ -254,6 +266,20 @@ func (s *Server) baseLoop() {
 		n.agreed.waits = waits
 		n.mu.Unlock()
 	}
+}
+
+// nameImported writes the record of the base that came with the log, if this is the first live node. From then on it is
+// like one that the nodes have agreed on.
+func (s *Server) nameImported(ctx context.Context) error {
+	b := s.nodes.ImportedBase
+	if s.nodes.rank() > 0 {
+		return nil
+	}
+	accepted, err := s.propose(ctx, b.Seq, b.Sum)
+	if err == nil && !accepted {
+		err = fmt.Errorf("something needs what is before the base that the log was imported with, of entry %d", b.Seq)
+	}
+	return err
 }
 
 // tendBase takes the next steps with the newest base. It returns what they wait for, nothing when the entries are gone.
@@ -443,8 +469,11 @@ func (s *Server) takeBase(ctx context.Context, first uint64) error {
 	return errors.Join(append([]error{fmt.Errorf("%d bases are stored", len(list))}, errs...)...)
 }
 
-// verifiedBase reads a base whose SHA-256 is in the trim record that it names.
+// verifiedBase reads a base whose SHA-256 is in the trim record that it names, or that came with the log.
 func (s *Server) verifiedBase(ctx context.Context, store baseStore, b eventlog.Base) ([]byte, error) {
+	if s.nodes.cameWith(b) {
+		return store.GetBase(ctx, b)
+	}
 	e, err := s.log.Get(ctx, 0, b.Record)
 	if err != nil {
 		return nil, err
@@ -461,8 +490,16 @@ func (s *Server) verifiedBase(ctx context.Context, store baseStore, b eventlog.B
 	return nil, fmt.Errorf("entry %d does not say that the base of entry %d has the SHA-256 %x", b.Record, b.Seq, b.Sum)
 }
 
-// confirmBase refuses a base that was taken when the log, folded from there, does not name it.
+// cameWith reports whether a base is the one that an imported log was trimmed to.
+func (n *nodes) cameWith(b eventlog.Base) bool {
+	return b.Seq > 0 && b.Seq == n.ImportedBase.Seq && b.Sum == n.ImportedBase.Sum
+}
+
+// confirmBase refuses a base that was taken when the log, folded from there, does not name it, unless it came with the log.
 func (s *Server) confirmBase() error {
+	if s.taken.Seq > 0 && s.nodes.cameWith(s.taken) {
+		return nil
+	}
 	if b := s.fold.Base(); s.taken.Seq > b.Seq || s.taken.Seq == b.Seq && s.taken.Sum != b.Sum {
 		return fmt.Errorf("serve: the base of entry %d was taken from the other nodes, and the log does not confirm it", s.taken.Seq)
 	}

@@ -351,3 +351,90 @@ func TestTrimWaits(t *testing.T) {
 	}
 	agree(t, nodes...)
 }
+
+// TestTrimmedImport: three nodes go on with the log of a single machine that was trimmed. They take its base from the store, which the description of the
+// log names; then a record does, and it is a base like others: a later trim goes on from it, and a node with an empty disk
+// begins with it. A base in the store that is another one is refused.
+func TestTrimmedImport(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
+	clocks := []*nodeClock{{}, {}, {}}
+	alone := open(t, m, nil, func(o *Options) {
+		o.Dir, o.KeepBytes, o.TrimEvery, o.Now = filepath.Join(dir, "alone"), 4000, -1, clocks[0].now
+	})
+	must(alone.CreateModel(ctx, vectors("news", 3), ""))
+	pairs(t, []*Server{alone}, 40)
+	clocks[0].off.Add(int64(time.Hour))
+	must(alone.Expire(ctx))
+	pairs(t, []*Server{alone}, 5)
+	waiting := must(alone.Decide(ctx, "news", DecideRequest{Actions: actions(1, 3, 3)}))
+	if first := must(alone.Trim(ctx)); first < 2 {
+		t.Fatal("nothing was trimmed")
+	}
+	want := must(alone.State(ctx, "news")).Digest
+	if err := alone.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clocks {
+		c.off.Store(int64(time.Hour))
+	}
+	info := must(m.Info(ctx, 0))
+	seq := must(Base(filepath.Join(dir, "alone"), info.First))
+	state := must(snapshotFiles(filepath.Join(dir, "alone")).Read(seq))
+	base := eventlog.Base{Seq: seq, Size: int64(len(state)), Sum: sha256.Sum256(state)}
+	cluster := func(o *Options) { o.Cluster.Imported, o.Cluster.ImportedBase = info.Last, base }
+	start := func(i int, edit ...func(*Options)) *Server {
+		t.Helper()
+		s, err := openNode(t, m, i, clocks[i], append([]func(*Options){trimming(dir), cluster}, edit...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		return s
+	}
+	if _, err := openNode(t, m, 0, clocks[0], trimming(t.TempDir()), cluster); err == nil || !strings.Contains(err.Error(), "0 bases are stored") {
+		t.Errorf("without a base: %v", err)
+	}
+	other := base
+	other.Sum[0]++
+	for _, b := range []eventlog.Base{base, other} {
+		if err := m.PutBase(ctx, b, append([]byte{1}, state...)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openNode(t, m, 0, clocks[0], trimming(t.TempDir()), cluster); err == nil {
+			t.Error("a base that is another one was taken")
+		}
+	}
+	if err := m.PutBase(ctx, base, state); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*Server
+	for i := range nodeNames {
+		nodes = append(nodes, start(i))
+		if got := must(nodes[i].State(ctx, "news")).Digest; got != want {
+			t.Errorf("node %d has the digest %v, the single machine had %v", i, got, want)
+		}
+	}
+	if r := must(nodes[1].Reward(ctx, RewardRequest{EventID: waiting.EventID, Value: 0.5})); r.Status != Accepted {
+		t.Errorf("a reward for a decision of before: %v", r.Status)
+	}
+	for _, s := range nodes {
+		eventually(func() bool { h := s.Health().Cluster; return h.Base == seq && h.Trim == "" })
+		if b := s.fold.Base(); b.Sum != base.Sum || b.Record <= info.Last {
+			t.Errorf("the log names the base %+v", b)
+		}
+	}
+	if err := nodes[2].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if nodes[2] = start(2, trimming(t.TempDir())); nodes[2].recovery.Snapshot != seq {
+		t.Errorf("an empty disk begins with entry %d, the base is that of %d", nodes[2].recovery.Snapshot, seq)
+	}
+	pairs(t, nodes, 30)
+	later(nodes, clocks, time.Hour)
+	trimmed(t, nodes[2], nodes, seq)
+	if list := must(m.Bases(ctx)); len(list) != 1 || list[0].Seq <= seq {
+		t.Errorf("stored are %+v", list)
+	}
+	agree(t, nodes...)
+}

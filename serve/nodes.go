@@ -25,6 +25,9 @@ type Cluster struct {
 	Nodes []string // names of all nodes, in one order everywhere
 	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
 	Imported uint64
+	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the log, and becomes a base that
+	// the log names.
+	ImportedBase eventlog.Base
 	// Check reads the files of the node's replica, for CheckReplica. It may be nil.
 	Check func() (*eventlog.ReplicaReport, error)
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
