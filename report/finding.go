@@ -121,7 +121,11 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 	}
 	curve := say("Whether regret of ", name(first.kind), " grows with "+first.path+" depends on the environment.")
 	if trends[first.trend()] == len(all) {
-		curve = say("Regret of ", name(first.kind), " "+first.trend()+" "+first.path+" in every environment.")
+		where := "every"
+		if !first.clear {
+			where = "any"
+		}
+		curve = say("Regret of ", name(first.kind), " "+first.trend()+" "+first.path+" in "+where+" environment.")
 	}
 	text := "Exponents of " + first.path + " over " + valueLabel(first.first) + " … " + valueLabel(first.last) + ": " + in[0]
 	for _, s := range in[1:min(len(in), 4)] {

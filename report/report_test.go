@@ -522,6 +522,32 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
+// The rivals of a sweep: those up to three times its top have a line, and the caption names the others.
+func TestRivalsOfSweep(t *testing.T) {
+	players := []player{{name: "near", kind: "ts", a: 12, b: 0.3, s: 0.1}, {name: "far", kind: "linucb", a: 60, b: 0.3, s: 0.1}}
+	for _, m := range []int{2, 8, 32} {
+		players = append(players, player{name: fmt.Sprintf("ensemble(m=%d)", m), kind: "ensemble", options: map[string]any{"m": m}, swept: []string{"m"}, a: 5, b: 0.3, s: 0.1})
+	}
+	a := Analyze(loaded(t, oneEnv(), players, 5, 1000, 10), 0)
+	figures, _ := a.sweepFigures("x-")
+	p := figures[0].Panels[0]
+	drawn := map[string]bool{}
+	for _, m := range p.Marks {
+		drawn[m.Name] = true
+		for _, y := range m.Y {
+			if y > p.Y.Hi {
+				t.Errorf("%s at %v is above the axis, which ends at %v", m.Name, y, p.Y.Hi)
+			}
+		}
+	}
+	if !drawn["near"] || drawn["far"] {
+		t.Errorf("lines of %v, want that of near and not that of far", drawn)
+	}
+	if how := figures[0].How; !strings.Contains(how, "Without a line: far at ") || strings.Contains(how, "near") {
+		t.Errorf("the caption is %q", how)
+	}
+}
+
 // The bounds of the theorems: shown for a linear environment with unit noise, in words with 2T when
 // they say nothing, and left out where the theorem does not speak.
 func TestBounds(t *testing.T) {

@@ -208,7 +208,7 @@ func valueLabel(v any) string {
 type sweepPoint struct{ x, mean, half float64 }
 
 // sweepPanel draws series of points; each wears look looks[i]. The axis reaches down to lines across, whose heights are
-// given, where they are not above it. It begins at 0, or where the data do if that is above half of where they end: then it is broken.
+// given, and up to those below farOut times its top. It begins at 0, or where the data do if that is above half of where they end: then it is broken.
 func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, ycap string, across ...float64) *chart.Panel {
 	lo, hi, low := math.Inf(1), 0.0, math.Inf(1)
 	for _, s := range points {
@@ -219,22 +219,26 @@ func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoi
 			low, hi = min(low, p.mean-p.half), max(hi, p.mean+p.half)
 		}
 	}
+	top := hi
 	for _, v := range across {
 		low = min(low, v)
+		if v < farOut*hi {
+			top = max(top, v)
+		}
 	}
 	if hi <= 0 {
-		hi = 1
+		hi, top = 1, 1
 	}
 	p := &chart.Panel{Look: -1, X: ax}
 	if !math.IsInf(lo, 1) && hi > 12*lo {
-		lo, hi = chart.LogRange(lo*0.95, hi)
+		lo, hi = chart.LogRange(lo*0.95, top)
 		p.Y = chart.Axis{Caption: ycap + " (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
 	} else {
 		from := 0.0
 		if low > hi/2 {
 			from = low
 		}
-		t := chart.LinearTicks(from, hi, 4)
+		t := chart.LinearTicks(from, top, 4)
 		p.Y = chart.Axis{Caption: ycap, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t, Broken: t[0].At > 0}
 	}
 	for i, s := range points {
@@ -285,10 +289,23 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			}
 			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Low: true,
 				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
+			var out []int
 			for _, part := range a.parts(all, path, paths[kind]) {
-				p := a.sweptPanel(kind, path, part.all)
+				p, hidden := a.sweptPanel(kind, path, part.all)
 				p.Title = part.title
 				f.Panels = append(f.Panels, p)
+				for _, i := range hidden {
+					if !slices.Contains(out, i) {
+						out = append(out, i)
+					}
+				}
+			}
+			if len(out) > 0 {
+				var names []string
+				for _, i := range out {
+					names = append(names, fmt.Sprintf("%s at %s", a.Label(i), chart.Number(a.Summary[i].Mean, a.Dec)))
+				}
+				f.How += " Without a line: " + strings.Join(names, ", ") + "."
 			}
 			if len(f.Panels) > 1 {
 				shareY(f.Panels)
@@ -365,8 +382,9 @@ func legendOf(f *chart.Figure) {
 	}
 }
 
-// sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across.
-func (a *Analysis) sweptPanel(kind, path string, all []series) *chart.Panel {
+// sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across. It returns
+// those that have none, because their means are off the axis or there are too many.
+func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, hidden []int) {
 	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
 	ax, at := sweptAxis(path, all)
 	var labels []string
@@ -388,20 +406,20 @@ func (a *Analysis) sweptPanel(kind, path string, all []series) *chart.Panel {
 			across = append(across, a.Summary[i].Mean)
 		}
 	}
-	p := sweepPanel(ax, labels, looks, points, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)), across...)
-	// Policies that are not of this kind, for scale, if they are on the chart.
+	p = sweepPanel(ax, labels, looks, points, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)), across...)
 	for _, i := range a.Order {
-		if pol(i).Kind == kind || len(p.Ends) >= maxEnds {
+		if pol(i).Kind == kind {
 			continue
 		}
 		v := a.Summary[i].Mean
-		if v > p.Y.Hi || (p.Y.Log && v < p.Y.Lo) {
+		if v > p.Y.Hi || p.Y.Log && v < p.Y.Lo || len(p.Ends) >= maxEnds {
+			hidden = append(hidden, i)
 			continue
 		}
 		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
 		p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
 	}
-	return p
+	return p, hidden
 }
 
 // heat maps the means over path and the next swept path of the kind, when both have at least two
