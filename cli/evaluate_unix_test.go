@@ -128,9 +128,8 @@ func TestEvaluateSizes(t *testing.T) {
 	if err := os.Remove(wide); err != nil {
 		t.Fatal(err)
 	}
-	few := n / 5
 	with := filepath.Join(dir, "candidates.parquet")
-	writeRows(t, with, few, func(x *candidateRow) {
+	writeRows(t, with, n, func(x *candidateRow) {
 		x.Actions, x.Law = append(x.Actions[:0], make([]candidate, 10)...), append(x.Law[:0], make([]float64, 10)...)
 		for k := range x.Actions {
 			for range 10 {
@@ -143,7 +142,7 @@ func TestEvaluateSizes(t *testing.T) {
 			x.Reward = 1
 		}
 	})
-	measure("Parquet, 10 candidates of 10", few, with, "--target", "uniform")
+	measure("Parquet, 10 candidates of 10", n, with, "--target", "uniform")
 	if err := os.Remove(with); err != nil {
 		t.Fatal(err)
 	}

@@ -81,3 +81,49 @@ func TestFewFormulas(t *testing.T) {
 		}
 	}
 }
+
+// TestFewLost: the bound of thm:few-exponent against its definition with another Φ and a sum over a grid, and at k = 1 it is twice Share.
+func TestFewLost(t *testing.T) {
+	for _, f := range []Few{
+		{Best: 0.5, Other: 0.2, Lambda: 0.1, R: 1, Draws: 16},
+		{Best: 0.1, Other: -0.4, Lambda: 1, R: 0.4, Draws: 3},
+	} {
+		for _, k := range []int{1, 9} {
+			got, err := f.Lost(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, want := float64(k), 0.0
+			sigma := f.R * math.Sqrt(1+f.Lambda/n)
+			for s := 0.3; s < 5; s *= 1.02 {
+				fail := f.failing(s)
+				if fail >= 1 {
+					continue
+				}
+				gap := (f.Best*n + (f.Lambda+n)*(s-min(0, f.Other))) / math.Sqrt(n)
+				const step = 0.02
+				p := 0.0
+				for y := step / 2; y < 12; y += step {
+					z := gap + sigma*y
+					p += step * sigma * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) * math.Pow(1-2*tail(y), f.Draws)
+				}
+				want = max(want, (1-fail)*p)
+			}
+			if got > want*1.01 || got < want*0.9 {
+				t.Errorf("%+v, k = %d: %v, expected %v", f, k, got, want)
+			}
+			if k == 1 {
+				if share, err := f.Share(); err != nil || math.Abs(got-2*share) > 1e-12*got {
+					t.Errorf("%+v: Lost(1) = %v, Share = %v, error %v", f, got, share, err)
+				}
+			}
+		}
+		if _, err := f.Lost(0); err == nil {
+			t.Errorf("%+v: Lost(0) has no error", f)
+		}
+		f.R = math.NaN()
+		if _, err := f.Lost(1); err == nil {
+			t.Error("r = NaN has no error")
+		}
+	}
+}

@@ -100,33 +100,66 @@ type Few struct {
 // maximised over a grid of s > 0. The expected regret after T rounds is at least (T−1)(Best − Other)
 // times it. It is an error outside Best > Other, λ > 0, R > 0, D ≥ 1, all finite.
 func (f Few) Share() (float64, error) {
-	const by = "thm:few"
-	finite := func(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
-	switch {
-	case !finite(f.Other):
-		return 0, &DomainError{"other", f.Other, "a finite mean", by}
-	case !finite(f.Best) || f.Best <= f.Other:
-		return 0, &DomainError{"best", f.Best, "a finite mean above the other arm's", by}
-	case !finite(f.Lambda) || f.Lambda <= 0:
-		return 0, &DomainError{"lambda", f.Lambda, "a finite lambda > 0", by}
-	case !finite(f.R) || f.R <= 0:
-		return 0, &DomainError{"r", f.R, "a finite r > 0", by}
-	case !finite(f.Draws) || f.Draws < 1:
-		return 0, &DomainError{"draws", f.Draws, "a finite number of draws >= 1", by}
+	if err := f.check(); err != nil {
+		return 0, err
 	}
-	best := 0.0
+	return f.maximised(func(gap float64) float64 {
+		lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda)), f.Best+float64((1+f.Lambda)*gap))
+		return lo / 2
+	}), nil
+}
+
+// Lost returns a lower bound on the probability that the better arm is pulled at most k times in T rounds, for every T, by an
+// accumulated ensemble of m = Draws members (thm:few-exponent):
+//
+//	(1 − S(s)) P(m, R√(1+λ/k), (Best·k + (λ+k)(s − min(0, Other)))/√k),
+//
+// maximised over the grid of Share. The expected regret after T rounds is at least (T−k)(Best − Other) times it. Errors as Share,
+// and for k < 1.
+func (f Few) Lost(k int) (float64, error) {
+	if err := f.check(); err != nil {
+		return 0, err
+	}
+	if k < 1 {
+		return 0, &DomainError{"k", float64(k), "a number of pulls >= 1", "thm:few-exponent"}
+	}
+	n := float64(k)
+	return f.maximised(func(gap float64) float64 {
+		lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda/n)), (float64(f.Best*n)+float64((f.Lambda+n)*gap))/math.Sqrt(n))
+		return lo
+	}), nil
+}
+
+// maximised returns the maximum of (1 − S(s))·lost(s − min(0, Other)) over a grid of s.
+func (f Few) maximised(lost func(gap float64) float64) (best float64) {
 	for s := 0.02; s < 400; s *= 1.05 {
 		if fail := f.failing(s); fail < 1 {
-			gap := f.Best + float64((1+f.Lambda)*(s-math.Min(0, f.Other)))
-			lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda)), gap)
-			share := (1 - fail) / 2 * lo
+			share := (1 - fail) * lost(s-math.Min(0, f.Other))
 			if share < best/2 {
 				break // past the maximum
 			}
 			best = math.Max(best, share)
 		}
 	}
-	return best, nil
+	return best
+}
+
+func (f Few) check() error {
+	const by = "thm:few"
+	finite := func(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
+	switch {
+	case !finite(f.Other):
+		return &DomainError{"other", f.Other, "a finite mean", by}
+	case !finite(f.Best) || f.Best <= f.Other:
+		return &DomainError{"best", f.Best, "a finite mean above the other arm's", by}
+	case !finite(f.Lambda) || f.Lambda <= 0:
+		return &DomainError{"lambda", f.Lambda, "a finite lambda > 0", by}
+	case !finite(f.R) || f.R <= 0:
+		return &DomainError{"r", f.R, "a finite r > 0", by}
+	case !finite(f.Draws) || f.Draws < 1:
+		return &DomainError{"draws", f.Draws, "a finite number of draws >= 1", by}
+	}
+	return nil
 }
 
 // failing returns S(s): 200 terms, and for the rest Φ(−x) ≤ ½e^{−x²/2} and a geometric series.

@@ -59,6 +59,7 @@ var Headings = []Heading{
 	{"janz2026:thm-4.2", "Theorem 4.2", "Linear regret below d/2 members", "Newer: arXiv 2602.08026"},
 	{"atoms", "Atoms", "Members redrawn instead of accumulated", "Ours"},
 	{"few", "Few", "The price of few frozen members", "Ours"},
+	{"few-exponent", "Few, exponent", "The exponent of the price", "Ours"},
 }
 
 // HeadingOf returns the heading of a label.

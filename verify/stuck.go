@@ -18,19 +18,20 @@ type stuck struct {
 	delta       float64
 }
 
-// early is how many pulls of the better arm have tapes of their own; what decides whether it is lost is among them.
+// early is how many pulls of the better arm have tapes of their own in splitting; what decides whether it is lost is among them.
 const early = 12
 
 // tape is the randomness of a run: the noise of the better arm's first pulls, the members' perturbations before the first pull and their
 // steps at each of these pulls, as N(0, 1) numbers, and the seed of everything else.
 type tape struct {
-	noise [early]float64
-	walk  []float64 // (early + 1) × m
+	noise []float64 // n
+	walk  []float64 // (n + 1) × m
 	rest  uint64
 }
 
-func (s stuck) draw(r *rand.Rand) *tape {
-	x := &tape{walk: make([]float64, (early+1)*s.m), rest: r.Uint64()}
+// draw draws a tape with the better arm's first n pulls.
+func (s stuck) draw(r *rand.Rand, n int) *tape {
+	x := &tape{noise: make([]float64, n), walk: make([]float64, (n+1)*s.m), rest: r.Uint64()}
 	for i := range x.noise {
 		x.noise[i] = r.NormFloat64()
 	}
@@ -51,7 +52,8 @@ func (s stuck) move(x *tape, r *rand.Rand) *tape {
 	rho := [...]float64{0, 0.6, 0.9, 0.98}[r.IntN(4)]
 	root := math.Sqrt(1 - rho*rho)
 	if r.IntN(2) == 0 {
-		for i, v := range y.noise {
+		y.noise = make([]float64, len(x.noise))
+		for i, v := range x.noise {
 			y.noise[i] = rho*v + root*r.NormFloat64()
 		}
 		return &y
@@ -79,7 +81,7 @@ type arm struct {
 
 // score plays T rounds and returns the pulls of the worse arm, at most half of T: what comes after does not matter.
 func (s stuck) score(x *tape) float64 {
-	rest := rand.New(rand.NewPCG(x.rest, 1))
+	rest, early := rand.New(rand.NewPCG(x.rest, 1)), len(x.noise)
 	var arms [2]arm
 	for k := range arms {
 		arms[k] = arm{w: make([]float64, s.m), seen: make([]int32, s.m)}
@@ -88,10 +90,6 @@ func (s stuck) score(x *tape) float64 {
 		}
 	}
 	root := math.Sqrt(s.lambda)
-	logDelta := 0.0
-	if s.delta > 0 {
-		logDelta = -2 * math.Log(s.delta)
-	}
 	at := func(k, j int) float64 {
 		a := &arms[k]
 		n := int32(a.n)
@@ -99,7 +97,7 @@ func (s stuck) score(x *tape) float64 {
 			return a.w[j]
 		}
 		if k == 0 {
-			for ; a.seen[j] < n && a.seen[j] < early; a.seen[j]++ {
+			for ; a.seen[j] < n && int(a.seen[j]) < early; a.seen[j]++ {
 				step := x.walk[int(a.seen[j]+1)*s.m+j]
 				if a.seen[j] < 0 {
 					step *= root
@@ -122,8 +120,7 @@ func (s stuck) score(x *tape) float64 {
 			break
 		}
 		if changed {
-			logDet := math.Log((1 + arms[0].n/s.lambda) * (1 + arms[1].n/s.lambda))
-			r = s.r * (root + math.Sqrt(logDelta+logDet))
+			r = s.beta(arms[0].n, arms[1].n)
 		}
 		u := rest.Uint64N(2 * uint64(s.m))
 		j, scale := int(u>>1), r
@@ -151,6 +148,11 @@ func (s stuck) score(x *tape) float64 {
 	return arms[1].n
 }
 
+// beta is r·β^δ after a pulls of the better arm and b of the other.
+func (s stuck) beta(a, b float64) float64 {
+	return s.r * (math.Sqrt(s.lambda) + math.Sqrt(math.Log((1+a/s.lambda)*(1+b/s.lambda))-2*math.Log(s.delta)))
+}
+
 // half is the score from which a run is stuck.
 func (s stuck) half() float64 { return float64(s.T) / 2 }
 
@@ -158,12 +160,17 @@ func (s stuck) half() float64 { return float64(s.T) / 2 }
 func (s stuck) splitting(r *rand.Rand, particles, moves int) stats.Splitting[*tape] {
 	return stats.Splitting[*tape]{
 		Particles: particles, Moves: moves, Intn: r.IntN, Score: s.score,
-		Draw: func() *tape { return s.draw(r) },
+		Draw: func() *tape { return s.draw(r, early) },
 		Move: func(x *tape) *tape { return s.move(x, r) },
 	}
 }
 
-// bound is the lower bound of thm:few on the stuck probability at a constant scale.
-func (s stuck) bound() float64 {
-	return must(theory.Few{Best: s.best, Other: s.other, Lambda: s.lambda, R: s.r, Draws: float64(s.m)}.Share())
+// bound is the lower bound of thm:few-exponent on the stuck probability at a constant scale: a run that pulls the better arm at most
+// k ≤ T/2 times is stuck.
+func (s stuck) bound() (best float64) {
+	f := theory.Few{Best: s.best, Other: s.other, Lambda: s.lambda, R: s.r, Draws: float64(s.m)}
+	for k := 1; k <= 20; k++ {
+		best = max(best, must(f.Lost(k)))
+	}
+	return best
 }
