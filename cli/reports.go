@@ -135,7 +135,7 @@ func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, 
 			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
 			continue
 		}
-		b := report.Bound{Env: l.Environment, Label: "Lattimore & Szepesvári 2017", Name: fmt.Sprintf("asymptotic lower bound %.4g log t, mean of %s", l.Mean, many(l.N, "instance"))}
+		b := report.Bound{Env: l.Environment, Label: "lower bound", Name: fmt.Sprintf("asymptotic lower bound of Lattimore and Szepesvári (2017), %.4g log t, mean of %s", l.Mean, many(l.N, "instance"))}
 		for _, round := range run.Envs[e].Rounds {
 			b.Rounds, b.Values = append(b.Rounds, round), append(b.Values, l.Mean*math.Log(float64(round)))
 		}

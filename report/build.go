@@ -20,7 +20,7 @@ import (
 
 // Options of Build. The zero value writes everything.
 type Options struct {
-	Bounds    []Bound      // bounds to show on demand, beside those of package theory
+	Bounds    []Bound      // drawn in the log–log figures, beside those of package theory, which the page shows on demand
 	NoFigures bool         // leave out figures/ and tables/
 	Sizes     []chart.Size // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
@@ -162,9 +162,11 @@ func compose(run *Run, opts Options) *document {
 			names[prefix] = true
 			prefix += "-"
 		}
-		for _, b := range append(theoremBounds(run, p.a), opts.Bounds...) {
-			if b.Env == p.a.Name && len(b.Rounds) > 0 {
-				p.bounds = append(p.bounds, b)
+		for k, all := range [][]Bound{theoremBounds(run, p.a), opts.Bounds} {
+			for _, b := range all {
+				if b.asked = k == 1; b.Env == p.a.Name && len(b.Rounds) > 0 {
+					p.bounds = append(p.bounds, b)
+				}
 			}
 		}
 		p.leader = p.a.Leader(prefix + "leader")
@@ -292,7 +294,11 @@ func (e *envPart) boundNotes() []string {
 	var out []string
 	for _, b := range e.bounds {
 		v, all := b.Final(), 2*float64(e.a.T)
-		s := fmt.Sprintf("%s (%s): %s at T", upperFirst(b.Name), b.Label, chart.Amount(v, e.a.Dec))
+		s := upperFirst(b.Name)
+		if !b.asked {
+			s += " (" + b.Label + ")"
+		}
+		s += ": " + chart.Amount(v, e.a.Dec) + " at T"
 		if v > all {
 			s += fmt.Sprintf(", larger than losing every round (2T = %s): it says nothing here", chart.Amount(all, 0))
 		}

@@ -16,6 +16,8 @@ type Bound struct {
 	Name   string // for people: ensemble sampling, Theorem 1
 	Rounds []int
 	Values []float64
+
+	asked bool // of Options.Bounds: in every log–log figure; those of package theory are shown on demand
 }
 
 // Final returns the bound at its last round.
@@ -120,6 +122,11 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	if hi == 0 || len(a.Rounds)-first < 2 {
 		return lin, nil
 	}
+	for _, b := range bounds {
+		if v := b.Final(); b.asked && v < 10*hi {
+			hi = max(hi, v)
+		}
+	}
 	lo, hi = chart.LogRange(lo, hi)
 	x = x[first+1:]
 	q := &chart.Panel{Look: -1, Data: "log",
@@ -146,6 +153,12 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	}
 	for _, b := range bounds {
 		m := chart.Mark{Kind: chart.BoundLine, Look: -1, Name: b.Label}
+		if b.asked {
+			m.Kind = chart.Guide
+			if v := b.Final(); v <= hi {
+				q.Ends = append(q.Ends, chart.End{Look: -1, Y: v, Label: b.Label})
+			}
+		}
 		for k, t := range b.Rounds {
 			if v := float64(t); v >= q.X.Lo {
 				m.X, m.Y = append(m.X, v), append(m.Y, b.Values[k])
@@ -184,6 +197,11 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 	how := "The slope is the growth exponent: ½ is √t, 1 never learns." + a.unlabelled()
 	if a.FitTo > 0 {
 		how += fmt.Sprintf(" Fitted over t = %s … %s (dotted).", chart.Count(a.FitFrom), chart.Count(a.FitTo))
+	}
+	for _, b := range bounds {
+		if b.asked {
+			how += fmt.Sprintf(" %s: %s at T.", upperFirst(b.Name), chart.Amount(b.Final(), a.Dec))
+		}
 	}
 	loglog = &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*chart.Panel{q}}
 	return lin, loglog

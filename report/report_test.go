@@ -556,7 +556,7 @@ func TestBounds(t *testing.T) {
 	run := loaded(t, oneEnv(), players, 25, 10_000, 20)
 	d := compose(run, Options{Bounds: []Bound{{Env: "arms-50", Label: "mine", Name: "a bound of mine", Rounds: []int{100, 10_000}, Values: []float64{50, 150}}}})
 	notes := plainSpaces.Replace(strings.Join(d.envs[0].boundNotes(), "\n"))
-	for _, want := range []string{"Ensemble sampling, r_t = 7 β_t, λ = 5, δ = 0.2, m = ", "(thm:es)", "larger than losing every round (2T = 20 000): it says nothing here", "A bound of mine (mine): 150.0 at T."} {
+	for _, want := range []string{"Ensemble sampling, r_t = 7 β_t, λ = 5, δ = 0.2, m = ", "(thm:es)", "larger than losing every round (2T = 20 000): it says nothing here", "A bound of mine: 150.0 at T."} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in\n%s", want, notes)
 		}
@@ -567,8 +567,12 @@ func TestBounds(t *testing.T) {
 			drawn++
 		}
 	}
+	if log := d.envs[0].loglog; !slices.ContainsFunc(log.Panels[0].Marks, func(m chart.Mark) bool { return m.Kind == chart.Guide && m.Name == "mine" && len(m.Y) == 2 }) ||
+		!slices.ContainsFunc(log.Panels[0].Ends, func(e chart.End) bool { return e.Label == "mine" && e.Y == 150 }) || !strings.Contains(log.How, "A bound of mine: ") {
+		t.Error("the bound that was asked for has no line in the figure that papers get, no label, or no words in the caption")
+	}
 	if drawn == 0 {
-		t.Error("the bound that fits is not drawn")
+		t.Error("the bound of a theorem that fits is not drawn")
 	}
 	noisy := oneEnv()
 	noisy[0].Options["noise"] = map[string]any{"kind": "gaussian", "sigma": 2.0}

@@ -417,7 +417,7 @@ func Legend(all []*Analysis) string {
 			parts = append(parts, v.mark()+" "+v.String())
 		}
 	}
-	if len(parts) < 2 {
+	if len(parts) == 0 || !slices.ContainsFunc(all, func(a *Analysis) bool { return len(a.Policies) > 1 }) {
 		return ""
 	}
 	return strings.Join(parts, ", ") + "; diff: mean minus that of " + Lowest.mark()
