@@ -27,6 +27,7 @@ type histIn struct {
 	learns   bool
 	y        float64
 	rkey     string
+	nodes    bool // of a cluster: one that is behind may call a repetition what is late; neither has an effect
 	unknown  bool // the answer was that nobody knows; what follows is nothing or anything
 }
 
@@ -88,10 +89,11 @@ var histModel = porcupine.Model{
 			}
 			return s.id == out.id, s
 		case "reward":
+			again := in.rule == "first" && s.paid || in.rule != "first" && in.rkey != "" && contains(s.rkeys, in.rkey)
 			switch {
 			case s.closed:
-				return ok("late"), s
-			case in.rule == "first" && s.paid, in.rule != "first" && in.rkey != "" && contains(s.rkeys, in.rkey):
+				return ok("late") || in.nodes && again && ok("duplicate"), s
+			case again:
 				return ok("duplicate"), s
 			}
 			if in.rule != "first" && in.rkey != "" {
@@ -112,7 +114,7 @@ var histModel = porcupine.Model{
 			case !in.deferred:
 				return ok("duplicate"), s
 			case s.closed:
-				return ok("late"), s
+				return ok("late") || in.nodes && s.active && ok("duplicate"), s
 			case s.active:
 				return ok("duplicate"), s
 			}
@@ -157,9 +159,59 @@ var histModels = []struct {
 	mode       Mode
 }{{"first", "first", Online}, {"sum", "sum", Online}, {"last", "last", Online}, {"frozen", "first", Frozen}}
 
+// histServers are those that callers ask: one, or the nodes of a cluster, any of them.
+type histServers struct {
+	all     []*Server
+	forward func(time.Duration) // their clocks
+}
+
+func histSingle(t *testing.T, log eventlog.Log) histServers {
+	clock := &fakeClock{}
+	s := open(t, log, clock, func(o *Options) {
+		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 4 * time.Millisecond, Batch: 3000}
+	})
+	return histServers{all: []*Server{s}, forward: clock.forward}
+}
+
+func histCluster(t *testing.T, log eventlog.Log) (h histServers) {
+	var clocks []*nodeClock
+	for i := range nodeNames {
+		clocks = append(clocks, &nodeClock{})
+		s, err := openNode(t, log, i, clocks[i], func(o *Options) {
+			o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 10 * time.Millisecond, Batch: 3000}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		h.all = append(h.all, s)
+	}
+	h.forward = func(by time.Duration) {
+		for _, c := range clocks {
+			c.off.Add(int64(by))
+		}
+	}
+	return h
+}
+
+// level waits until a node of a cluster has applied what is in the log: without that its answers may be some seconds old, which is no
+// fault.
+func (h histServers) level(t *testing.T, s *Server) {
+	if len(h.all) == 1 {
+		return
+	}
+	info, err := s.log.Info(context.Background(), 0)
+	if err == nil {
+		_, err = s.progress.until(context.Background(), info.Last)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // observe lets many callers work on few keys at once, through rounds of the clock, and returns what
 // everyone saw and when. lie may change what is noted.
-func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcupine.Operation, unknown int) {
+func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) histServers, lie func(histIn, *histOut)) (ops []porcupine.Operation, unknown int) {
 	t.Helper()
 	var faults atomic.Int64
 	var began atomic.Bool
@@ -176,13 +228,10 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 		return eventlogtest.NoFault
 	}})
 	ctx := context.Background()
-	clock := &fakeClock{}
-	s := open(t, log, clock, func(o *Options) {
-		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 4 * time.Millisecond, Batch: 3000}
-	})
+	h := servers(t, log)
 	for _, m := range histModels {
 		for { // a slow machine does not answer in the 4 ms that the committer has here
-			_, err := s.CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), "")
+			_, err := h.all[0].CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), "")
 			if err == nil || CodeOf(err) == Conflict {
 				break
 			}
@@ -190,6 +239,11 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
+		}
+	}
+	for _, s := range h.all {
+		for _, m := range histModels {
+			eventually(func() bool { _, err := s.GetModel(ctx, m.name); return err == nil })
 		}
 	}
 	began.Store(true)
@@ -225,6 +279,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 	}
 	const callers, perRound, rounds, keys = 6, 30, 4, 5
 	var ids sync.Map // key → event id
+	var ends int64   // when the clocks were put on
 	for round := range rounds {
 		var wg sync.WaitGroup
 		for u := range callers {
@@ -236,7 +291,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 					// Keys of this round and of the one before, whose windows are being closed.
 					r := max(0, round-random.IntN(2))
 					k := random.IntN(keys)
-					in := histIn{key: fmt.Sprintf("%s/%d/%d", m.name, r, k), rule: m.rule, deferred: k%2 == 1, learns: m.mode == Online}
+					in := histIn{key: fmt.Sprintf("%s/%d/%d", m.name, r, k), rule: m.rule, deferred: k%2 == 1, learns: m.mode == Online, nodes: len(h.all) > 1}
 					id, known := ids.Load(in.key)
 					if !known && r != round {
 						continue // an event belongs to the round in which it is decided
@@ -245,6 +300,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 					if random.IntN(4) == 0 {
 						c, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(3000))*time.Microsecond)
 					}
+					s := h.all[random.IntN(len(h.all))]
 					call := now.Add(1)
 					switch what := random.IntN(10); {
 					case !known || what < 2:
@@ -252,10 +308,11 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 						d, err := s.Decide(c, m.name, DecideRequest{Actions: actions(k, 3, 3), Deferred: in.deferred, IdempotencyKey: in.key})
 						happened = note(u, in, histOut{id: d.EventID}, call, err)
 						if err == nil {
-							ids.Store(in.key, d.EventID)
+							ids.LoadOrStore(in.key, d.EventID)
 						}
 					case what < 3:
 						in.op = "find"
+						h.level(t, s)
 						found, err := s.EventOfKey(ctx, m.name, in.key)
 						note(u, in, histOut{id: found}, call, err)
 					case what < 7:
@@ -271,6 +328,7 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 						happened = note(u, in, histOut{status: string(got.Status)}, call, err)
 					default:
 						in.op = "get"
+						h.level(t, s)
 						got, err := s.Event(ctx, id.(string))
 						out := histOut{status: got.Status}
 						if got.Value != nil {
@@ -288,9 +346,8 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 		}
 		if round > 0 { // the windows of the round before end while the callers work
 			wg.Go(func() {
-				call := now.Add(1)
-				for {
-					_, err := s.Expire(ctx)
+				for len(h.all) == 1 { // the nodes of a cluster do it by themselves
+					_, err := h.all[0].Expire(ctx)
 					if err == nil {
 						break
 					}
@@ -300,12 +357,16 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 					}
 					time.Sleep(time.Millisecond)
 				}
-				ids.Range(func(key, _ any) bool {
+				ids.Range(func(key, id any) bool {
 					k := key.(string)
 					var r int
 					for _, m := range histModels {
 						if n, _ := fmt.Sscanf(k, m.name+"/%d/", &r); n == 1 && r == round-1 {
-							note(100, histIn{key: k, op: "close", rule: m.rule}, histOut{}, call, nil)
+							eventually(func() bool {
+								e, err := h.all[0].Event(ctx, id.(string))
+								return t.Failed() || err == nil && e.Status == "closed"
+							})
+							note(100, histIn{key: k, op: "close", rule: m.rule}, histOut{}, ends, nil)
 						}
 					}
 					return true
@@ -313,9 +374,33 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 			})
 		}
 		wg.Wait()
-		clock.forward(11 * time.Minute)
+		ends = now.Add(1)
+		h.forward(11 * time.Minute)
 	}
 	return ops, unknown
+}
+
+// linear looks for the order of a history that TestLinearizable describes.
+func linear(ops []porcupine.Operation) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(histModel, ops, 20*time.Second)
+}
+
+// linearizable fails when there is none, and shows the event.
+func linearizable(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) histServers) {
+	t.Helper()
+	ops, unknown := observe(t, seed, servers, nil)
+	if res := linear(ops); res != porcupine.Ok {
+		for _, part := range histModel.Partition(ops) {
+			if linear(part) != porcupine.Ok {
+				for _, op := range part {
+					t.Logf("%d–%d %s", op.Call, op.Return, histModel.DescribeOperation(op.Input, op.Output))
+				}
+				break
+			}
+		}
+		t.Fatalf("seed %d: %d operations: %v", seed, len(ops), res)
+	}
+	t.Logf("seed %d: %d operations in %d events, %d without an answer", seed, len(ops), len(histModel.Partition(ops)), unknown)
 }
 
 // TestLinearizable: null: what concurrent callers see of an event, of its key, its rewards, its
@@ -323,27 +408,12 @@ func observe(t *testing.T, seed uint64, lie func(histIn, *histOut)) (ops []porcu
 // the log loses answers and callers give up. porcupine looks for that order. The controls plant a fault
 // each and must be found out.
 func TestLinearizable(t *testing.T) {
-	check := func(ops []porcupine.Operation) porcupine.CheckResult {
-		return porcupine.CheckOperationsTimeout(histModel, ops, 20*time.Second)
-	}
 	n := 2
 	if os.Getenv("TROUPE_LONG") != "" {
 		n = 50
 	}
 	for seed := range uint64(n) {
-		ops, unknown := observe(t, seed, nil)
-		if res := check(ops); res != porcupine.Ok {
-			for _, part := range histModel.Partition(ops) {
-				if check(part) != porcupine.Ok {
-					for _, op := range part {
-						t.Logf("%d–%d %s", op.Call, op.Return, histModel.DescribeOperation(op.Input, op.Output))
-					}
-					break
-				}
-			}
-			t.Fatalf("seed %d: %d operations: %v", seed, len(ops), res)
-		}
-		t.Logf("seed %d: %d operations in %d events, %d without an answer", seed, len(ops), len(histModel.Partition(ops)), unknown)
+		linearizable(t, seed, histSingle)
 	}
 	controls := map[string]func(histIn, *histOut){
 		"a second reward counts": func(in histIn, out *histOut) {
@@ -368,14 +438,43 @@ func TestLinearizable(t *testing.T) {
 		},
 	}
 	for name, lie := range controls {
-		if ops, _ := observe(t, 7, lie); check(ops) != porcupine.Illegal {
+		if ops, _ := observe(t, 7, histSingle, lie); linear(ops) != porcupine.Illegal {
 			t.Errorf("control %q passes: the harness is blind", name)
 		}
 	}
 	// And one in the server itself: it forgets a key when the window closes.
 	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
 	fold.KeysKept = 0
-	if ops, _ := observe(t, 8, nil); check(ops) != porcupine.Illegal {
+	if ops, _ := observe(t, 8, histSingle, nil); linear(ops) != porcupine.Illegal {
 		t.Error("a server that forgets keys too early passes: the harness is blind")
 	}
+}
+
+// TestLinearizableNodes: null: the same of three nodes, when each call goes to any of them. Calls that only look wait until the node has applied what
+// is in the log: without that they may be some seconds old. Controls: a node that answers another one's key with a decision of its own, and
+// nodes that forget keys.
+func TestLinearizableNodes(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("takes some seconds")
+	}
+	for seed := range uint64(10) {
+		linearizable(t, seed, histCluster)
+	}
+	fault := func(name string, lie func(histIn, *histOut)) {
+		for seed := range uint64(5) {
+			if ops, _ := observe(t, seed, histCluster, lie); linear(ops) == porcupine.Illegal {
+				return
+			}
+		}
+		t.Errorf("%s five times: the harness is blind", name)
+	}
+	var n atomic.Int64
+	fault("a node that decides again passes", func(in histIn, out *histOut) {
+		if in.op == "decide" && n.Add(1)%2 == 0 {
+			out.id += "x"
+		}
+	})
+	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
+	fold.KeysKept = 0
+	fault("nodes that forget keys pass", nil)
 }

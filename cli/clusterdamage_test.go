@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// flip changes one bit in the middle of the first block file of a node, which may run.
+func (c *realCluster) flip(i int) {
+	c.t.Helper()
+	blocks, err := filepath.Glob(filepath.Join(c.dir, "data-"+c.names[i], "log", "jetstream", "$G", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		c.t.Fatalf("no block files: %v", err)
+	}
+	f, err := os.OpenFile(blocks[0], os.O_RDWR, 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	b := make([]byte, 1)
+	if err == nil {
+		_, err = f.ReadAt(b, info.Size()/2)
+	}
+	if err == nil {
+		b[0] ^= 1
+		_, err = f.WriteAt(b, info.Size()/2)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestClusterDamage: a bit is flipped in the files of a node that runs. The others find out before one of them is rebuilt. When all have been stopped, and
+// the others are no majority, the node starts and says so; with another one it answers, and all have the state of before. Then it is rebuilt.
+func TestClusterDamage(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("elections take seconds")
+	}
+	t.Parallel()
+	c := newRealCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	leader := c.ready(3)
+	bad, third := (leader+1)%3, (leader+2)%3
+	c.makeModel()
+	var ids []string
+	for n := range 90 {
+		var d struct {
+			ID string `json:"event_id"`
+		}
+		if _, err := c.call(n%3, "POST", "/v1/models/news:decide", map[string]any{"context": map[string]any{"n": n}, "actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, &d); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.call((n+1)%3, "POST", "/v1/events/"+d.ID+":reward", map[string]any{"value": n % 2}, nil); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d.ID)
+	}
+	c.level()
+	digest, learned := c.digestOf(leader)
+	same := func(nodes ...int) {
+		t.Helper()
+		for _, i := range nodes {
+			for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+				d, n := c.digestOf(i)
+				if d == digest && n == learned {
+					break
+				}
+				if time.Since(since) > time.Minute {
+					t.Fatalf("node %s has the digest %s after %d updates, it was %s after %d", c.names[i], d, n, digest, learned)
+				}
+			}
+			for _, id := range ids {
+				if _, err := c.call(i, "GET", "/v1/events/"+id, nil, nil); err != nil {
+					t.Fatalf("node %s: %v", c.names[i], err)
+				}
+			}
+		}
+	}
+	run := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		code := command(t.Context(), args, &out, &out)
+		return code, out.String()
+	}
+	rebuild := func(i int) (int, string) {
+		return run("cluster", "rebuild", c.names[i], "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i]))
+	}
+
+	c.flip(bad)
+	c.kill(third)
+	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // its digest is compared within some seconds
+		code, text := rebuild(third)
+		if code == exitFailed && strings.Contains(text, "the files of "+c.names[bad]+" are damaged, too") {
+			break
+		}
+		if code != exitFailed || time.Since(since) > time.Minute {
+			t.Fatalf("rebuild beside a damaged node: %d, %s", code, text)
+		}
+	}
+	for i := range c.names {
+		c.kill(i)
+	}
+	c.start(bad)
+	for since := time.Now(); !strings.Contains(c.logs[bad].String(), "the node starts although its files are damaged"); time.Sleep(20 * time.Millisecond) {
+		if time.Since(since) > time.Minute {
+			t.Fatalf("node %s does not start: %s", c.names[bad], c.logs[bad])
+		}
+	}
+	c.start(leader)
+	begun := time.Now()
+	c.ready(2)
+	t.Logf("with another node it answers after %v", time.Since(begun).Round(100*time.Millisecond))
+	same(bad, leader)
+	c.start(third)
+	c.ready(3)
+	c.level()
+	same(0, 1, 2)
+	c.kill(bad)
+	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		code, text := rebuild(bad)
+		if code == 0 {
+			t.Log(strings.TrimSpace(text))
+			break
+		}
+		if time.Since(since) > 2*time.Minute {
+			t.Fatal(text)
+		}
+	}
+	c.start(bad)
+	c.ready(3)
+	same(0, 1, 2)
+}
