@@ -65,7 +65,10 @@ type Header struct {
 
 // MessageID names a batch for ever: sending it again under this name does not store it twice.
 func (h Header) MessageID() string {
-	return strconv.Itoa(int(h.Shard)) + "/" + h.Epoch.String() + "/" + strconv.FormatUint(h.No, 10)
+	var room [64]byte
+	b := append(strconv.AppendUint(room[:0], uint64(h.Shard), 10), '/')
+	b = append(h.Epoch.append(b), '/')
+	return string(strconv.AppendUint(b, h.No, 10))
 }
 
 // Batch is a decoded batch whose bytes passed every check that needs no other batch.

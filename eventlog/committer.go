@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -323,10 +324,14 @@ func (c *Committer) take() (f *flight, end bool) {
 	if len(c.queue) == 0 {
 		return nil, c.closing
 	}
-	f, c.queue = c.queue[0], c.queue[1:]
+	f = c.queue[0]
+	c.queue = slices.Delete(c.queue, 0, 1)
 	c.waiting -= len(f.buf) - HeaderSize
 	return f, false
 }
+
+// hashAlone is the size up to which a batch is hashed before it is sent: a goroutine beside the log costs more.
+const hashAlone = 4 << 10
 
 // Pauses between two attempts to send a batch.
 const (
@@ -342,19 +347,26 @@ func (c *Committer) store(f *flight) error {
 		f.settle(0, h, err)
 		return err
 	}
-	hash := make(chan Hash, 1)
-	go func(b []byte) { hash <- HashBatch(b) }(f.buf)
+	var hash Hash
+	var hashed chan Hash
+	if len(f.buf) <= hashAlone {
+		hash = HashBatch(f.buf)
+	} else {
+		hashed = make(chan Hash, 1)
+		go func(b []byte) { hashed <- HashBatch(b) }(f.buf)
+	}
 
-	patience, cancel := context.WithTimeout(c.ctx, c.opt.Patience)
-	defer cancel()
-	until := patience // the attempts end with it
+	until, began := c.ctx, time.Now() // the attempts end with until; the first one has a limit of its own
 	wait := firstWait
 	for try := 1; ; try++ {
 		// 5. Send.
-		seq, err := c.send(until, min(c.opt.Try, c.opt.FirstTry<<min(try-1, 20)), h, f.buf)
+		seq, err := c.send(until, min(c.opt.Try, c.opt.Patience, c.opt.FirstTry<<min(try-1, 20)), h, f.buf)
 		if err == nil {
 			// 6. Settle: it is stored.
-			c.no, c.own, c.after = h.No, seq, c.next(h, seq, <-hash)
+			if hashed != nil {
+				hash = <-hashed
+			}
+			c.no, c.own, c.after = h.No, seq, c.next(h, seq, hash)
 			if h.Format == Format2 && Void(seq, h.After) {
 				c.no, err = 0, fmt.Errorf("%w: entry %d names entry %d", ErrVoid, seq, h.After)
 			}
@@ -370,6 +382,11 @@ func (c *Committer) store(f *flight) error {
 				return nil
 			}
 			return err
+		}
+		if try == 1 {
+			patience, cancel := context.WithDeadline(c.ctx, began.Add(c.opt.Patience))
+			defer cancel()
+			until = patience
 		}
 		final := errors.Is(err, errSeqWentBack) || errors.Is(err, ErrBroken) || errors.Is(err, ErrClosed)
 		if again := !final && !errors.Is(err, ErrDown) && pause(until, wait); !again {

@@ -23,8 +23,14 @@ const (
 // ID is a 64-bit name or digest. As text it has 16 hexadecimal digits.
 type ID uint64
 
-func (id ID) String() string               { return fmt.Sprintf("%016x", uint64(id)) }
+func (id ID) String() string               { return string(id.append(make([]byte, 0, 16))) }
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+func (id ID) append(b []byte) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, "0123456789abcdef"[id>>shift&15])
+	}
+	return b
+}
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := strconv.ParseUint(string(b), 16, 64)
 	if err != nil || len(b) != 16 {

@@ -49,7 +49,11 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		s.pending.release(use)
 		return Decision{}, err
 	}
-	receipt, err := s.appendReserved(ctx, []*reservation{use}, measured.after(record)...)
+	var held []*reservation
+	if use != nil {
+		held = []*reservation{use}
+	}
+	receipt, err := s.appendReserved(ctx, held, measured.after(record)...)
 	if err != nil {
 		measured.forget()
 		return Decision{}, err

@@ -76,6 +76,9 @@ func invalid(field string, value any, format string, a ...any) *Error {
 
 // refused gives an error of packages model and choose its code: Invalid for one that names a field.
 func refused(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *model.Error
 	if errors.As(err, &e) {
 		return &Error{Code: Invalid, Field: e.Field, Value: e.Value, Want: e.Want, Err: e.Err}

@@ -52,7 +52,8 @@ func (w *windows) add(entries []*fold.OpenEntry) {
 	defer w.mu.Unlock()
 	for _, e := range entries {
 		for model, end := range e.Windows() {
-			heap.Push(&w.queue, window{end, e, model})
+			w.queue = append(w.queue, window{end, e, model})
+			heap.Fix(&w.queue, len(w.queue)-1) // heap.Push would allocate
 		}
 	}
 }

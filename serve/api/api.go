@@ -182,9 +182,13 @@ type request struct {
 	model  string // set when it is known, for the log
 
 	problem string // code of the answer, for the log
+
+	hot hotContext // of a hot route
 }
 
 type requestKey struct{}
+
+var nosniff = []string{"nosniff"}
 
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
@@ -197,10 +201,15 @@ func requestOf(ctx context.Context) *request {
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.opts.Now()
-	info := &request{id: requestID(r)}
-	out := &response{ResponseWriter: w}
-	out.Header().Set("X-Request-Id", info.id)
-	out.Header().Set("X-Content-Type-Options", "nosniff")
+	one := &struct {
+		request
+		response
+		id [1]string
+	}{response: response{ResponseWriter: w}}
+	info, out := &one.request, &one.response
+	info.id = requestID(r)
+	one.id[0] = info.id
+	w.Header()["X-Request-Id"], w.Header()["X-Content-Type-Options"] = one.id[:], nosniff
 	if a.drained.Load() {
 		out.Header().Set("Connection", "close") // so that the stop meets no request on its way over a kept connection
 	}

@@ -146,7 +146,8 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 		r.Body = &replay{Reader: bytes.NewReader(s.body[:n]), Closer: r.Body}
 		return false // the buffer goes with the body
 	}
-	var ctx context.Context = &hotContext{Context: r.Context(), info: info, limit: a.limit()}
+	info.hot = hotContext{Context: r.Context(), info: info, limit: a.limit()}
+	var ctx context.Context = &info.hot
 	if left > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left)
@@ -320,7 +321,8 @@ func appendFraction(b []byte, f serve.Fraction) []byte {
 // appendDecision appends a decision.
 func appendDecision(b []byte, d *serve.Decision) []byte {
 	if len(d.Warnings) > 0 || len(d.Explain) > 0 {
-		b = appendJSON(b, d)
+		shown := *d // so that d stays on the stack
+		b = appendJSON(b, &shown)
 		return b[:len(b)-1]
 	}
 	b = appendString(append(b, `{"event_id":`...), d.EventID)

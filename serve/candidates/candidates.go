@@ -115,6 +115,10 @@ func appendNumbers(b []byte, x []float64, to, size int) (_ []byte, ok bool) {
 	most := to + size*len(x)
 	b = slices.Grow(b, most-at)[:most]
 	for i := 0; i < len(x); i, at = i+8, at+1 {
+		if size == 4 && i+8 <= len(x) && narrowed((*[32]byte)(b[n:n+32]), (*[8]float64)(x[i:])) {
+			b[at], n = 0xff, n+32
+			continue
+		}
 		var set byte
 		for k, v := range x[i:min(i+8, len(x))] {
 			if v == 0 {
@@ -133,6 +137,19 @@ func appendNumbers(b []byte, x []float64, to, size int) (_ []byte, ok bool) {
 		b[at] = set
 	}
 	return b[:n], true
+}
+
+// narrowed is narrow for eight numbers, which are nearly always normal float32s. If it is false, what dst holds means nothing.
+func narrowed(dst *[32]byte, x *[8]float64) bool {
+	var lost, out uint64
+	for k, v := range x {
+		u := math.Float64bits(v)
+		lost |= u << 35
+		out |= (253 - (u>>52&0x7ff - 897)) >> 63 // below or above the exponents of normal float32s
+		out |= (u>>52&0x7ff - 897) >> 63
+		binary.LittleEndian.PutUint32(dst[4*k:], uint32(u>>63)<<31|uint32(u<<1>>30-896<<23))
+	}
+	return lost|out == 0
 }
 
 // narrow returns the bits of v as a float32, and whether that has the value of v. Integer operations are

@@ -3,6 +3,7 @@ package choose
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"troupe/actionset"
@@ -92,14 +93,15 @@ func (w *Worker) Schema() *feature.Batch { return w.batch }
 
 // groups are the candidates that the policy cannot tell apart.
 type groups struct {
-	of    []int // number of the group of candidate i, in order of first appearance
-	first []int // first candidate of group g
-	size  []int
-	alike bool // two candidates have equal features
-	rows  []float64
-	seen  map[uint64]int
-	votes []uint64 // of group g
-	total uint64
+	of     []int // number of the group of candidate i, in order of first appearance
+	first  []int // first candidate of group g
+	size   []int
+	alike  bool // two candidates have equal features
+	rows   []float64
+	table  []int32  // 1 + a group, at places that hashes give; 0 is empty
+	hashes []uint64 // of group g
+	votes  []uint64 // of group g
+	total  uint64
 }
 
 // Alike returns whether two candidates of the last choice had equal features.
@@ -130,30 +132,51 @@ const MaxLaw = 1 << 16
 
 // group finds the candidates that are alike: equal(i, j) says whether two are, and hash agrees for such two.
 func (g *groups) group(k int, hash func(i int) uint64, equal func(i, j int) bool) {
-	g.of, g.first, g.size = g.of[:0], g.first[:0], g.size[:0]
-	if g.seen == nil {
-		g.seen = map[uint64]int{}
+	g.of, g.first, g.size, g.hashes = g.of[:0], g.first[:0], g.size[:0], g.hashes[:0]
+	size := bits.Len(uint(2 * k))
+	places := 1 << size // half stay empty, or more
+	if cap(g.table) < places {
+		g.table = make([]int32, places)
 	}
-	clear(g.seen)
+	g.table = g.table[:places]
+	clear(g.table)
 	for i := range k {
 		h := hash(i)
-		n, ok := g.seen[h]
-		if ok && !equal(g.first[n], i) { // a collision of 64 bits
-			n = slices.IndexFunc(g.first, func(f int) bool { return equal(f, i) })
-			ok = n >= 0
-		} else if !ok {
-			g.seen[h] = len(g.first)
+		at := int(h * fibonacci >> (64 - size))
+		for g.table[at] != 0 {
+			if n := int(g.table[at] - 1); g.hashes[n] == h && equal(g.first[n], i) {
+				break
+			}
+			at = (at + 1) & (places - 1)
 		}
-		if !ok {
-			n = len(g.first)
-			g.first, g.size = append(g.first, i), append(g.size, 0)
+		if g.table[at] == 0 {
+			g.first, g.size, g.hashes = append(g.first, i), append(g.size, 0), append(g.hashes, h)
+			g.table[at] = int32(len(g.first))
 		}
+		n := int(g.table[at] - 1)
 		g.of, g.size[n] = append(g.of, n), g.size[n]+1
 	}
 }
 
+// hashRow is a hash of numbers, in four chains that do not wait for each other. −0 counts as 0.
+func hashRow(x []float64) uint64 {
+	var h [4]uint64
+	for ; len(x) >= 4; x = x[4:] {
+		h[0] = mix(h[0], math.Float64bits(x[0]+0))
+		h[1] = mix(h[1], math.Float64bits(x[1]+0))
+		h[2] = mix(h[2], math.Float64bits(x[2]+0))
+		h[3] = mix(h[3], math.Float64bits(x[3]+0))
+	}
+	for _, v := range x {
+		h[0] = mix(h[0], math.Float64bits(v+0))
+	}
+	return mix(mix(mix(h[0], h[1]), h[2]), h[3])
+}
+
+const fibonacci = 0x9e3779b97f4a7c15 // 2⁶⁴ over the golden ratio
+
 func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15
+	h = (h ^ v) * fibonacci
 	return h ^ h>>29
 }
 
@@ -172,13 +195,7 @@ func (w *Worker) find() {
 			return h
 		}, func(i, j int) bool { return slices.Equal(s.actions[i], s.actions[j]) })
 	} else {
-		g.group(len(w.X)/d, func(i int) uint64 {
-			h := uint64(0)
-			for _, v := range row(i) {
-				h = mix(h, math.Float64bits(v+0)) // −0 is 0
-			}
-			return h
-		}, func(i, j int) bool { return slices.Equal(row(i), row(j)) })
+		g.group(len(w.X)/d, func(i int) uint64 { return hashRow(row(i)) }, func(i, j int) bool { return slices.Equal(row(i), row(j)) })
 	}
 	g.alike = len(g.first) < len(g.of)
 	if theta := greedy(w.policy); theta != nil && len(theta) == d {
