@@ -1,11 +1,13 @@
 package actionset_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
 
 	"troupe/actionset"
+	"troupe/bandit"
 )
 
 // TestEdges: the first and the last value of what is taken, and what an error names. Each line kills a fault that
@@ -38,12 +40,14 @@ func TestEdges(t *testing.T) {
 	if _, err := actionset.NewAssignments(1 << 10); err != nil {
 		t.Errorf("1024 rows: %v", err)
 	}
+	_, err := actionset.NewAssignments(1<<10 + 1)
+	refused("1025 rows", err, "n is 1025", "1 to 1024")
 	chain := [][2]int{{0, 1}, {1, 2}}
 	for _, end := range [][2]int{{3, 0}, {0, 3}, {0, 0}} {
 		_, err := actionset.NewPaths(chain, end[0], end[1])
 		refused("a source or a sink that is no node", err, "below 3")
 	}
-	_, err := actionset.NewPaths([][2]int{{0, 1}, {1, 9}}, 0, 1)
+	_, err = actionset.NewPaths([][2]int{{0, 1}, {1, 9}}, 0, 1)
 	refused("node 9 of 2 edges", err, "edges[1] = [1, 9]", "at most 4 ")
 	_, err = actionset.SparseOf(4, []int{0, 1, 3}, []uint32{0, 2, 7}, []float64{1, 1, 1})
 	refused("coordinate 7 of 4", err, "actions[1]: coordinate 1 is 7")
@@ -65,6 +69,39 @@ func TestEdges(t *testing.T) {
 	}{{[]float64{1, 0}, true}, {[]float64{0, 0.5}, true}, {[]float64{0, 0.75}, false}, {[]float64{1.5, 0}, false}} {
 		if got := ellipsoid.Contains(c.x, 1e-9); got != c.want {
 			t.Errorf("%v is in the ellipse: %t, want %t", c.x, got, c.want)
+		}
+	}
+}
+
+// TestThinPolytope: the triangle of (0, 0), (0, 1) and (1/t, 1 + 1/t), whose sides meet there at an angle of about t/2.
+// What is not refused is solved to the accuracy that ArgMax promises, and what is refused is too ill-conditioned.
+func TestThinPolytope(t *testing.T) {
+	for _, c := range []struct {
+		thin float64
+		ok   bool
+	}{{1.1e-1, true}, {1.1e-2, true}, {1.1e-3, true}, {1.1e-4, true}, {1.1e-5, false}, {1.1e-6, false}, {1.1e-8, false}} {
+		set, err := actionset.NewPolytope([][]float64{{-1, 1}, {1 + c.thin, -1}, {-1, 0}}, []float64{1, 0, 0})
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, bandit.ErrNumerical) {
+			t.Errorf("1/t = %v: error %v, want a set: %t", 1/c.thin, err, c.ok)
+		}
+		if err != nil {
+			continue
+		}
+		far := (1 + c.thin) - 1 // as it is rounded
+		corners := [][]float64{{0, 0}, {0, 1}, {1 / far, 1 + 1/far}}
+		if want := norm(corners[2]); math.Abs(set.Radius()-want) > 1e-6*want {
+			t.Errorf("1/t = %v: radius %v, want %v", 1/c.thin, set.Radius(), want)
+		}
+		var a bandit.Action
+		for k := range 64 {
+			theta := []float64{math.Cos(float64(k) / 10), math.Sin(float64(k) / 10)}
+			want := math.Inf(-1)
+			for _, x := range corners {
+				want = max(want, dot(theta, x))
+			}
+			if got, err := set.ArgMax(&a, theta); err != nil || math.Abs(got-want) > 1e-9*set.Radius() {
+				t.Errorf("1/t = %v, direction %v: %v, error %v, want %v", 1/c.thin, theta, got, err, want)
+			}
 		}
 	}
 }

@@ -31,6 +31,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"a λ that is not in the grid", auto, "auto", auto.state, func(v [][]float64) [][]float64 { v[3][0] = 3; return v }},
 		{"a negative sum of squares", auto, "auto", auto.state, func(v [][]float64) [][]float64 { v[3][1] = -1; return v }},
+		{"a factor below √λ", auto, "auto", auto.state, func(v [][]float64) [][]float64 { v[0][0] = -1; return v }},
+		{"half a round", auto, "auto", auto.state, func(v [][]float64) [][]float64 { v[2][0] = 0.5; return v }},
 		{"half an event", evill, "evill", evill.glm.state, func(v [][]float64) [][]float64 { v[1] = []float64{1, 0, 2}; return v }},
 		{"an event with more clicks than shows", evill, "evill", evill.glm.state, func(v [][]float64) [][]float64 { v[1] = []float64{1, 0, 2, 3}; return v }},
 		{"one action twice", evill, "evill", evill.glm.state, func(v [][]float64) [][]float64 { v[1] = []float64{1, 0, 2, 1, 1, 0, 2, 1}; return v }},

@@ -11,11 +11,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"troupe/bandit"
+	"troupe/dataset"
+	"troupe/env"
 	"troupe/rng"
 	"troupe/spec"
 )
@@ -150,6 +154,9 @@ func TestHypothesisBeforeTheFirstCell(t *testing.T) {
 // TestSettled: the rule that ends RunFor is asked after each batch; what it says and its error are obeyed.
 func TestSettled(t *testing.T) {
 	x := parse(t, mixed)
+	if _, _, err := RunFor(context.Background(), x, Options{}, time.Hour, 1000); err == nil || !strings.Contains(err.Error(), "needs a directory") {
+		t.Errorf("without a directory: error %v", err)
+	}
 	asked := 0
 	y, _, err := RunFor(context.Background(), x, Options{Dir: t.TempDir(), Settled: func(*Outcome) (bool, error) { asked++; return asked == 2, nil }}, time.Hour, 1000)
 	if err != nil || asked != 2 || y.Replications >= 1000 {
@@ -188,6 +195,132 @@ func TestDelayLimits(t *testing.T) {
 		if err := c.law.check(); (err == nil) != c.ok {
 			t.Errorf("%#v: error %v", c.law, err)
 		}
+	}
+}
+
+// TestMembers: the members that diagnostics look at are the models of the policy at that decision, around its estimate.
+func TestMembers(t *testing.T) {
+	const decision = 7
+	for kind, m := range map[string]int{"atoms": 5, "lazy": 5, "auto": 6, "ensemble": 5} {
+		x := parseReal(t, fmt.Sprintf("horizon = 20\nreplications = 1\n[[environment]]\nkind = 'linear'\nd = 3\nset = { kind = 'random-sphere', arms = 4 }\n[[policy]]\nkind = '%s'\nm = %d\n", kind, m))
+		world, pol, key, err := newRunnerOf(t, x).build(cell{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Play(world, pol, key, 20, silent{}); err != nil {
+			t.Fatal(err)
+		}
+		members, ok := membersOf(pol, decision)
+		if !ok || members.m != m {
+			t.Fatalf("%s: %d members, %v", kind, members.m, ok)
+		}
+		hat, want, got, sum := regressionOf(pol).Theta(), make([]float64, 3), make([]float64, 3), make([]float64, 3)
+		for j := range m {
+			clear(sum)
+			for _, sign := range []float64{1, -1} {
+				members.model(got, j, sign)
+				switch p := pol.(type) {
+				case interface {
+					Model(dst []float64, decision uint64, j int, sign float64)
+				}:
+					p.Model(want, decision, j, sign)
+				case interface {
+					Model(dst []float64, j int, sign float64)
+				}:
+					p.Model(want, j, sign)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: member %d is %v, the policy's %v", kind, j, got, want)
+				}
+				for i := range sum {
+					sum[i] += got[i] / 2
+				}
+			}
+			for i := range sum {
+				if math.Abs(sum[i]-hat[i]) > 1e-12 || got[i] == hat[i] {
+					t.Errorf("%s: member %d and its mirror image lie around %v, the estimate is %v", kind, j, sum, hat)
+				}
+			}
+		}
+	}
+}
+
+func newRunnerOf(t *testing.T, x *Experiment) *runner {
+	t.Helper()
+	r := newRunner(x, Options{})
+	if err := r.rehearse(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestOptionText: an option in words has its kind and every setting.
+func TestOptionText(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{int64(3), "3"},
+		{spec.Raw{"kind": "beta"}, "β"},
+		{spec.Raw{"kind": "beta", "value": 0.3}, "0.3β"},
+		{spec.Raw{"kind": "betatilde"}, "β̃"},
+		{spec.Raw{"kind": "box"}, "box"},
+		{spec.Raw{"kind": "lattice", "cells": int64(4), "inner": spec.Raw{"kind": "ball", "d": int64(2)}}, "lattice(cells=4, inner=ball(d=2))"},
+	} {
+		if got := OptionText(c.v); got != c.want {
+			t.Errorf("%v: %q, want %q", c.v, got, c.want)
+		}
+	}
+}
+
+// TestBudgetKept: where every replication takes a second, a run ends inside its budget, with as many replications
+// as fit.
+func TestBudgetKept(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		x, err := Parse("x.toml", "horizon = 1\nreplications = 1000\n[[environment]]\nkind = 'slow'\n[[policy]]\nkind = 'random'\n", Catalogue{
+			Policies: fakes.Policies, Environments: spec.Registry[env.Options]{"slow": func() env.Options { return &slowWorld{armsWorld{K: 3}} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		y, _, err := RunFor(context.Background(), x, Options{Dir: dir, Workers: 1}, 29500*time.Millisecond, 0)
+		if took := time.Since(began); err != nil || y.Replications != 29 || took != 29*time.Second {
+			t.Errorf("%v, error %v; want 29 replications in 29 s", took, err)
+		}
+	})
+}
+
+// slowWorld takes a second for a reward.
+type slowWorld struct{ armsWorld }
+
+func (w *slowWorld) Build(key rng.Key, data env.DataSource) (bandit.Environment, error) {
+	built, err := w.armsWorld.Build(key, data)
+	return slow{built}, err
+}
+
+type slow struct{ bandit.Environment }
+
+func (s slow) Reward(a bandit.Action, draw rng.Source) (float64, error) {
+	time.Sleep(time.Second)
+	return s.Environment.Reward(a, draw)
+}
+
+// TestFind: a data file that is not where the spec says is looked for beside the spec, and only there.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "beside.csv"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := dataFiles{new(dataset.Source), dir}
+	for path, want := range map[string]string{"": "", "beside.csv": filepath.Join(dir, "beside.csv"), "/beside.csv": "/beside.csv", "missing.csv": "missing.csv"} {
+		if got := d.find(path); got != want {
+			t.Errorf("%q is found at %q, want %q", path, got, want)
+		}
+	}
+	d.Source = &dataset.Source{Override: dir}
+	if got := d.find("beside.csv"); got != "beside.csv" {
+		t.Errorf("with a directory of data beside.csv is found at %q", got)
 	}
 }
 

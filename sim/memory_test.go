@@ -5,6 +5,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"troupe/actionset"
+	"troupe/bandit"
 )
 
 // The memory of a run decides the number of workers, or refuses it before the first round with the place in the
@@ -43,4 +46,24 @@ func TestMemoryOfARun(t *testing.T) {
 	if a := available(); a < 0 || a == math.MaxInt64 {
 		t.Errorf("available memory is %d", a)
 	}
+}
+
+// TestShare: what the first actions of a set use of the coordinates.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		set  bandit.ActionSet
+		want float64
+	}{{basis{{0, 0, 1, 0}}, 0.25}, {basis{{1, 0, 0, 0}, {0, 1, 1, 0}}, 0.5}, {basis{}, 1}, {fullBall(t), 1}} {
+		if got := share(c.set); got != c.want {
+			t.Errorf("%v: %v, want %v", c.set, got, c.want)
+		}
+	}
+}
+
+func fullBall(t *testing.T) bandit.ActionSet {
+	b, err := actionset.NewBall(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -215,6 +215,9 @@ func TestIndifferent(t *testing.T) {
 		{deep{nil, map[string]*int{"a": &one}}, deep{nil, map[string]*int{"a": &other}}, false},
 		{[]float64{1, 2}, []float64{1, 3}, false},
 		{withFunc{f}, withFunc{f}, true}, // this package is of troupe
+		{withFunc{nil}, withFunc{f}, false},
+		{withFunc{f}, withFunc{nil}, false},
+		{withFunc{nil}, withFunc{nil}, true},
 		{f, f, false},
 		{[2]int{1, 2}, [2]int{1, 2}, true},
 	} {
