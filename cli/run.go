@@ -238,6 +238,9 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 		}
 	}
 	if cmd.Flags().Changed("until") {
+		if f.until != sim.Settled {
+			return nil, misuse(fmt.Errorf("--until %q: expected %s", f.until, sim.Settled))
+		}
 		if text, err = spec.Override(file, text, "until", strconv.Quote(f.until)); err != nil {
 			return nil, err
 		}
@@ -255,7 +258,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 		if text, err = spec.Override(file, text, "horizon", strconv.Itoa(pass)); err != nil {
 			return nil, err
 		}
-		if x, err = sim.Parse(file, text, sim.Kinds()); err != nil {
+		if x, err = sim.Parse(file, text, kinds); err != nil {
 			return nil, err
 		}
 	}
