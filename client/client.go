@@ -407,7 +407,26 @@ type Model struct {
 		Value   float64 `json:"value"`
 		Adopted bool    `json:"adopted"` // from the data
 	} `json:"missing"`
-	Failed string `json:"failed"`
+	// Weights are what a model with hashed features has learned of values and actions whose names the server knows
+	// from the requests since it started, nil for other features.
+	Weights *Weights `json:"weights"`
+	Failed  string   `json:"failed"`
+}
+
+// Weights lists weights of the model that plays: first those that are the most spreads away from 0.
+type Weights struct {
+	Link  string   `json:"link"`  // linear: they are in units of the reward; logistic: of the logit
+	Pairs bool     `json:"pairs"` // the model reads pairs of values
+	Rows  []Weight `json:"rows"`
+	More  int      `json:"more"` // that are not listed
+}
+
+// Weight is what a value of the context, or two of them, adds for an action to the expected reward of a request of mean length.
+type Weight struct {
+	Name     string   `json:"name"`     // such as context.city=Oslo × id=sport
+	Features []string `json:"features"` // those of the name: of the context, then one of the action, or id
+	Weight   float64  `json:"weight"`
+	Spread   float64  `json:"spread"` // standard deviation of the members there
 }
 
 // Model reads a model.

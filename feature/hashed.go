@@ -164,6 +164,79 @@ func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) 
 	return at, x
 }
 
+// Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of the
+// context, by their hashes. Other numbers of them panic.
+func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
+	shift := 64 - h.bits
+	switch len(context) {
+	case 0:
+		return uint32(crossHash(1, action) >> shift)
+	case 1:
+		return uint32(crossHash(context[0], action) >> shift)
+	case 2:
+		return 1<<h.bits | uint32(crossHash(mix(context[0]+context[1]), action)>>shift)
+	}
+	panic("feature: a coordinate is of at most two atoms of the context")
+}
+
+// IDAtom returns the hash of an action's first atom, that of its id.
+func IDAtom(id string) uint64 { return hash64(seedID, []byte(id)) }
+
+// Part is an atom of a number feature in words.
+type Part struct {
+	Atom uint64
+	Text string // " in 20 to 25", or " per 12.5" for the slope: its weight counts once for each such step above the mean
+}
+
+// Parts returns the atoms of the numbers of a feature that do not depend on single values: the slope, and 12 bins of half a
+// standard deviation. None when all values were equal. Values that are levels (Given.Level) are not among them.
+func (s *Standard) Parts() []Part {
+	if s.Deviation == 0 {
+		return nil
+	}
+	own := s.own()
+	at := func(z float64) float64 {
+		t := s.Mean + float64(z*s.Deviation)
+		if s.Width == 0 {
+			return t
+		}
+		return s.Center + float64(s.Width*math.Sinh(t))
+	}
+	short := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+	slope := " per standard deviation of its logarithm-like scale"
+	if s.Width == 0 {
+		slope = " per " + short(s.Deviation)
+	}
+	out := []Part{{mix(own ^ seedValue), slope}}
+	for i := int64(-2 * cut); i < 2*cut; i++ {
+		low, high := short(at(float64(i)/2)), short(at(float64(i+1)/2))
+		text := " in " + low + " to " + high
+		switch i {
+		case -2 * cut:
+			text = " below " + high
+		case 2*cut - 1:
+			text = " above " + low
+		}
+		out = append(out, Part{binAtom(own, i), text})
+	}
+	return out
+}
+
+// LevelAtom returns the hash of the atom of a number that is a level under the statistics, 0 when it is in a bin.
+func (s *Statistics) LevelAtom(feature uint64, x float64) uint64 {
+	r, ok := s.Of(feature)
+	if ok && r.Deviation > 0 {
+		if _, inside := r.z(x); !r.Levels || !inside {
+			return 0
+		}
+		feature = r.own()
+	}
+	if x == 0 {
+		x = 0 // not −0
+	}
+	return hash64(feature^seedLevel, strconv.AppendFloat(nil, x, 'g', -1, 64))
+}
+
 // AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
 // little-endian, and a byte that is 0 for value 1 and 1 for a float32 that follows.
 func AppendAtoms(b []byte, atoms []Atom) []byte {
@@ -239,7 +312,13 @@ type sighting struct {
 	from, to int  // in names
 	text     bool // a number that was sent as text
 	cut      bool // a number that was cut at ±3
+
+	atom    uint64 // of the level, 0 without one
+	levelTo int    // the level's text follows the name, up to here
 }
+
+// maxLevel is how much of a level's text a batch keeps for people.
+const maxLevel = 64
 
 // Values calls f with each value of the request, in order. Names begin with "context" or "action".
 func (b *HashedBatch) Values(f func(Given)) {
@@ -249,7 +328,10 @@ func (b *HashedBatch) Values(f func(Given)) {
 		if v.text {
 			kind = 's'
 		}
-		f(Given{Name: b.names[v.from:v.to], Kind: kind, X: v.x, Number: v.kind == 'n', Outside: v.cut})
+		f(Given{
+			Name: b.names[v.from:v.to], Kind: kind, X: v.x, Number: v.kind == 'n', Outside: v.cut,
+			Feature: v.feature, Level: b.names[v.to:max(v.to, v.levelTo)], Atom: v.atom,
+		})
 	}
 }
 
@@ -528,6 +610,7 @@ func (b *HashedBatch) value(seed uint64) error {
 		}
 		b.note(seed, 'b', 0)
 		b.level(seed, r.b[at:r.i])
+		b.tell(r.b[at:r.i])
 		return nil
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		x, _, err := r.number()
@@ -647,9 +730,11 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	}
 	if gaps < 3 {
 		b.note(seed, 's', 0)
+		b.tell(s)
 		return
 	}
 	b.note(seed, 't', 0)
+	b.tell(s)
 	first := len(b.atoms)
 	b.text = words(b.text[:0], s, func(buf []byte, start, end int) {
 		if len(b.atoms)-first < 64 {
@@ -667,7 +752,22 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 func (b *HashedBatch) note(seed uint64, kind byte, x float64) {
 	from := len(b.names)
 	b.names = append(b.names, b.path...)
-	b.seen = append(b.seen, sighting{seed, kind, x, from, len(b.names), false, false})
+	b.seen = append(b.seen, sighting{feature: seed, kind: kind, x: x, from: from, to: len(b.names)})
+}
+
+// tell keeps the text of the newest atom, which is a level of the newest sighting.
+func (b *HashedBatch) tell(text []byte) {
+	v := &b.seen[len(b.seen)-1]
+	if len(text) > maxLevel {
+		n := maxLevel
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		b.names = append(append(b.names, text[:n]...), "…"...)
+	} else {
+		b.names = append(b.names, text...)
+	}
+	v.atom, v.levelTo = b.atoms[len(b.atoms)-1].Hash, len(b.names)
 }
 
 // decimal appends the shortest decimal form of x to b.text; −0 is 0.
@@ -685,18 +785,25 @@ func (b *HashedBatch) number(seed uint64, x float64) {
 	s, ok := b.stats.Of(seed)
 	if !ok || s.Deviation == 0 {
 		b.level(seed, b.decimal(x))
+		b.tell(b.text)
 		return
 	}
 	z, inside := s.z(x)
 	b.seen[len(b.seen)-1].cut = !inside
-	own := mix(seed ^ uint64(s.Generation)*0x9e3779b97f4a7c15)
+	own := s.own()
 	if s.Levels && inside {
 		b.level(own, b.decimal(x))
+		b.tell(b.text)
 	} else {
-		bin := min(int64(math.Floor(2*z)), 2*cut-1)
-		b.push(mix(own^seedBin^uint64(bin+1000)<<20), 1)
+		b.push(binAtom(own, min(int64(math.Floor(2*z)), 2*cut-1)), 1)
 	}
 	b.push(mix(own^seedValue), float64(float32(z)))
 }
+
+// own is the hash of a number feature in the generation of s.
+func (s *Standard) own() uint64 { return mix(s.Feature ^ uint64(s.Generation)*0x9e3779b97f4a7c15) }
+
+// binAtom is the atom of bin i, [i/2, (i+1)/2), of a number.
+func binAtom(own uint64, i int64) uint64 { return mix(own ^ seedBin ^ uint64(i+1000)<<20) }
 
 var _ bandit.Sparse = (*HashedBatch)(nil)

@@ -387,3 +387,65 @@ func FuzzHashed(f *testing.F) {
 		}
 	})
 }
+
+// TestNamesOfAtoms: the atoms and coordinates that names are made of are those of the vectors.
+func TestNamesOfAtoms(t *testing.T) {
+	h, err := feature.NewHashed(feature.HashedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, stats := feature.NewHashedBatch(h, nil), (*feature.Statistics)(nil)
+	encode := func(context string) {
+		t.Helper()
+		if err := b.Begin([]byte(context)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Add("sport", []byte(`{"kind": "ball"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Use(stats)
+	encode(`{"age": 31, "floor": 3, "city": "Oslo"}`)
+	hash := map[string]uint64{}
+	b.Values(func(v feature.Given) { hash[string(v.Name)] = v.Feature })
+	for name, s := range map[string]feature.Standard{"context.age": {Mean: 30, Deviation: 10}, "context.floor": {Mean: 2, Deviation: 2, Levels: true}} {
+		s.Name, s.Feature, s.Generation = name, hash[name], 2
+		if stats, err = stats.With(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Use(stats)
+	encode(`{"age": 31, "floor": 3, "city": "Oslo"}`)
+	named := map[uint64]string{feature.IDAtom("sport"): "id=sport"}
+	b.Values(func(v feature.Given) {
+		if v.Atom != 0 {
+			named[v.Atom] = string(v.Name) + "=" + string(v.Level)
+		}
+		if v.Number && string(v.Name) == "context.floor" && stats.LevelAtom(v.Feature, v.X) != v.Atom {
+			t.Error("the atom of a level is another one")
+		}
+		if r, ok := stats.Of(v.Feature); ok {
+			for _, p := range r.Parts() {
+				named[p.Atom] = r.Name + p.Text
+			}
+		}
+	})
+	at, _ := b.Nonzeros(0)
+	var names []string
+	for _, a := range b.Action(0) {
+		names = append(names, named[a.Hash])
+		for i, c := range b.Context() {
+			if !slices.Contains(at, h.Coordinate(a.Hash)) || !slices.Contains(at, h.Coordinate(a.Hash, c.Hash)) || i > 0 && !slices.Contains(at, h.Coordinate(a.Hash, b.Context()[i-1].Hash, c.Hash)) {
+				t.Fatal("a coordinate is not in the vector")
+			}
+		}
+	}
+	for _, c := range b.Context() {
+		names = append(names, named[c.Hash])
+	}
+	slices.Sort(names)
+	want := []string{"action.kind=ball", "context.age in 30 to 35", "context.age per 10", "context.city=Oslo", "context.floor per 2", "context.floor=3", "id=sport"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q, expected %q", names, want)
+	}
+}

@@ -43,6 +43,10 @@ type Given struct {
 	X       float64 // the number
 	Number  bool    // X is the value
 	Outside bool    // the number is outside what is told apart: the model reads the nearest end
+
+	Feature uint64 // hash of the name, of a HashedBatch only, and so are the next two
+	Level   []byte // text of a string or boolean, or decimal form of a number that is a level; cut at 64 bytes; valid until the next Begin
+	Atom    uint64 // hash of the atom of Level, 0 without one
 }
 
 // Values calls f for each feature of the schema of which the request has a value: once, and for numbers with the smallest

@@ -220,6 +220,21 @@ func (h *Hashed) Estimate(at []uint32, x []float64) float64 {
 	return h.numbers[0] + float64((h.numbers[1]-h.numbers[0])*v.fold.mean(z))
 }
 
+// Weight returns the weight at a coordinate of the sets in the model that plays, and the standard deviation of its members
+// there, both for a vector of length 1: in units of the reward, or with the logistic link of the logit. ok is false where
+// no action has had the coordinate, and for a pair that the model does not read. Several features can have one coordinate.
+func (h *Hashed) Weight(at uint32) (w, spread float64, ok bool) {
+	v := h.view(h.playing())
+	if uint64(at) >= v.limit {
+		return 0, 0, false
+	}
+	scale := 1.0
+	if !v.fold.logistic {
+		scale = h.numbers[1] - h.numbers[0]
+	}
+	return v.fold.weight(at&v.mask, scale, h.opts.A)
+}
+
 // HashedModel describes one of the models of a Hashed.
 type HashedModel struct {
 	Link    string  `json:"link"`

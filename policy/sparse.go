@@ -166,6 +166,19 @@ func (s *Sparse) Coordinate(i uint32) (w, a, g float64) {
 	return p.WA[2*k], s.opts.Lambda + p.WA[2*k+1], max(p.G[k], firstG)
 }
 
+// Weight returns the weight at coordinate i and the standard deviation of the members there: in units of the reward, or with
+// the logistic link of the logit. ok is false where no action has had the coordinate.
+func (s *Sparse) Weight(i uint32) (w, spread float64, ok bool) {
+	scale := 1.0
+	if !s.folds[0].logistic {
+		scale = s.numbers[1] - s.numbers[0]
+	}
+	return s.folds[0].weight(i, scale, s.opts.A)
+}
+
+// Playing returns the link, and that all coordinates are read.
+func (s *Sparse) Playing() (link string, pairs bool) { return s.opts.Link, true }
+
 // Select implements bandit.Policy. It uses numbers 0 (the member) and 1 (the sign) of the source.
 func (s *Sparse) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	list, err := s.input.open(set)

@@ -66,6 +66,12 @@ func (f *sparseFold) predict(at []uint32, x []float64, scale float64, mask uint3
 	return f.offset + z, q
 }
 
+// weight returns what the Weight of a policy is, in units of scale.
+func (f *sparseFold) weight(i uint32, scale, a float64) (w, spread float64, ok bool) {
+	p, s := f.cells.Page(i), paged.Slot(i)
+	return float64(scale * p.WA[2*s]), float64(scale*float64(a*f.sigma())) / math.Sqrt(f.lambda+p.WA[2*s+1]), p.G[s] > 0
+}
+
 // mean returns the predicted reward of a score.
 func (f *sparseFold) mean(z float64) float64 {
 	if f.logistic {

@@ -54,7 +54,14 @@ func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
 		return Model{}, err
 	}
 	defer done()
-	return s.view(name)
+	out, err := s.view(name)
+	if err != nil {
+		return out, err
+	}
+	if e, v, err := s.model(name); err == nil && v.ID == out.Incarnation {
+		out.Weights = e.weigh(v, out.Seen)
+	}
+	return out, nil
 }
 
 func (s *Server) view(name string) (Model, error) {

@@ -26,6 +26,7 @@ type observed struct {
 	requests uint64
 	features map[string]*sight        // by name, the first maxKinds
 	names    [len(noteTexts)][]string // features that a note was made of, the first maxNames, in order
+	words    vocabulary
 }
 
 // sight is what the requests had of one feature.
@@ -38,6 +39,9 @@ type sight struct {
 	high     float64
 	outside  uint64 // numbers that a hashed encoder cut at ±3
 	met      [noteType + 1]uint64
+
+	feature uint64 // hash of the name with hashed features
+	common  common // its values
 }
 
 // Hashed features cut some values of any number: of a normal one 1 in 370, and more where its first values lay close
@@ -89,7 +93,7 @@ func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	if b == nil {
 		return nil
 	}
-	r.Notes |= e.observed.hashed(b)
+	r.Notes |= e.observed.hashed(b, w, int(r.Index))
 	if r.Mode == eventlog.Frozen || r.Mode == eventlog.Shadow {
 		return nil
 	}
@@ -109,7 +113,7 @@ func (o *observed) sight(v *feature.Given) *sight {
 		if o.features == nil {
 			o.features = map[string]*sight{}
 		}
-		x = &sight{kind: v.Kind}
+		x = &sight{kind: v.Kind, feature: v.Feature}
 		o.features[string(v.Name)] = x
 	}
 	if x.last != o.requests {
@@ -126,11 +130,15 @@ func (o *observed) sight(v *feature.Given) *sight {
 }
 
 // hashed returns the notes of a request that a hashed encoder has read. A feature that has another type than at first is
-// one: a number sent as text, a truth value sent as a number. Nulls are none.
-func (o *observed) hashed(b *feature.HashedBatch) (n eventlog.Notes) {
+// one: a number sent as text, a truth value sent as a number. Nulls are none. candidate is the one that is played.
+func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate int) (n eventlog.Notes) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++
+	counts := o.counts()
+	if counts {
+		o.chosen(w, candidate)
+	}
 	b.Values(func(v feature.Given) {
 		switch v.Kind {
 		case '0':
@@ -146,6 +154,12 @@ func (o *observed) hashed(b *feature.HashedBatch) (n eventlog.Notes) {
 			n |= eventlog.NoteType
 			x.met[noteType]++
 			o.name(noteType, v.Name)
+		}
+		if counts && v.Atom != 0 {
+			room := maxAllOf - o.words.levels
+			before := len(x.common.atoms)
+			x.common.count(v.Atom, &v, maxLevels, &room)
+			o.words.levels += len(x.common.atoms) - before
 		}
 		if v.Outside {
 			if x.outside++; x.outside >= cutSome && x.outside*cutOften > x.numbers {
@@ -207,6 +221,7 @@ func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
 // FeatureView is what the requests of a model had of a feature, since the server started.
 type FeatureView struct {
 	Name     string   `json:"name"`
+	Kind     string   `json:"kind,omitempty"`    // number, string or boolean, as it came first; absent for a feature of a schema that is no number
 	Requests uint64   `json:"requests"`          // that had it
 	Low      *float64 `json:"low,omitempty"`     // smallest number
 	High     *float64 `json:"high,omitempty"`    // largest number
@@ -214,7 +229,12 @@ type FeatureView struct {
 	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
 	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
 	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
+	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is none.
+	Weight *WeightView `json:"weight,omitempty"`
 }
+
+// kinds are those of sights.
+var kinds = map[byte]string{'n': "number", 's': "string", 'b': "boolean"}
 
 // SeenView is what the requests of a model had, since the server started.
 type SeenView struct {
@@ -240,7 +260,7 @@ func (o *observed) seen() *SeenView {
 			break
 		}
 		x := o.features[name]
-		f := FeatureView{Name: name, Requests: x.requests, Outside: x.outside, Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
+		f := FeatureView{Name: name, Kind: kinds[x.kind], Requests: x.requests, Outside: x.outside, Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
 		if x.numbers > 0 {
 			low, high := x.low, x.high
 			f.Low, f.High = &low, &high

@@ -297,6 +297,9 @@ type Model struct {
 	Numbers []Number `json:"numbers,omitempty"`
 	// Learners are the models that learn side by side in the policy hashed; one of them plays.
 	Learners []policy.HashedModel `json:"learners,omitempty"`
+	// Weights are those of hashed features whose names are known from the requests since the server started: common
+	// values, and actions that were chosen. Absent for other features, and where several models are listed.
+	Weights *WeightsView `json:"weights,omitempty"`
 	// Seen is what the requests had of each feature since the server started, absent before the first one.
 	Seen *SeenView `json:"seen,omitempty"`
 	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
@@ -392,7 +395,7 @@ type StateView struct {
 	// Spread is the standard deviation of the members around θ̂ at each coordinate.
 	Spread []float64 `json:"spread,omitempty"`
 	LogDet float64   `json:"log_det,omitempty"`
-	// Learners are the models of the policy hashed, which has no Theta: weights are by hash, without names.
+	// Learners are the models of the policy hashed, which has no Theta: Model.Weights has weights with names.
 	Learners []policy.HashedModel `json:"learners,omitempty"`
 	// Coordinates names the entries of Theta.
 	Coordinates []string `json:"coordinates,omitempty"`

@@ -103,6 +103,16 @@ func TestModelPageInBrowser(t *testing.T) {
 	if s := text(); !strings.Contains(s, "<script>alert(1)</script>") {
 		t.Errorf("the action's id is not on the page as text: %.500s", s)
 	}
+	e.fill("weighed", `{"id": "weighed"}`, hostileFeature, "b", 30)
+	if err := chromedp.Do(ctx, chromedp.Navigate(web.URL+"/models/weighed")); err != nil {
+		t.Fatal(err)
+	}
+	if s := text(); !strings.Contains(s, "context.<script>alert(2)</script>=<b>Oslo</b> × id=b") {
+		t.Errorf("the name of a weight is not on the page as text: %.3000s", s)
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate(web.URL+"/models/news")); err != nil {
+		t.Fatal(err)
+	}
 	if err := chromedp.Do(ctx, chromedp.Click(`form[action*="/try"] button`), chromedp.WaitVisible("#answer")); err != nil {
 		t.Fatal(err)
 	}

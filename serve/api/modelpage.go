@@ -61,6 +61,8 @@ type modelView struct {
 	Reasons                    []string // of the last one
 	Learned                    []named
 	LearnedText                string
+	Weights                    []named
+	WeightsText                string
 	Config                     string
 	Changes                    []changeRow
 	ChangesText                string
@@ -292,6 +294,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Learning, v.Reasons = learningText(m)
 	v.Seen, v.SeenText = seenOf(m)
 	v.Learned, v.LearnedText = a.learned(ctx, m)
+	v.Weights, v.WeightsText = weightsOf(m)
 	v.Config = configText(m.Config)
 	v.Changes = changesOf(h.changes)
 	v.ChangesText = fmt.Sprintf("Version %d of the configuration.", m.ConfigVersion)
@@ -446,7 +449,7 @@ func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 }
 
 // seenRow is what the requests had of a feature.
-type seenRow struct{ Name, Share, Range, Outside, Ignored, Clamped, Mistyped string }
+type seenRow struct{ Name, Kind, Share, Range, Outside, Ignored, Clamped, Mistyped, Weight string }
 
 // seenOf lists what the requests had of each feature.
 func seenOf(m *serve.Model) (rows []seenRow, text string) {
@@ -461,8 +464,11 @@ func seenOf(m *serve.Model) (rows []seenRow, text string) {
 	}
 	for _, f := range m.Seen.Features {
 		row := seenRow{
-			Name: clipped(f.Name, 120), Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
+			Name: clipped(f.Name, 120), Kind: cmp.Or(f.Kind, "–"), Weight: "–", Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
 			Outside: count(f.Outside), Ignored: count(f.Ignored), Clamped: count(f.Clamped), Mistyped: count(f.Mistyped),
+		}
+		if f.Weight != nil {
+			row.Weight = weightText(f.Weight) + ", " + clipped(f.Weight.Name, 240)
 		}
 		if f.Low != nil {
 			row.Range = short(*f.Low) + " to " + short(*f.High)
@@ -559,7 +565,7 @@ const (
 func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 	switch {
 	case len(m.Learners) > 0:
-		return learnersOf(m), "Models that learn side by side; the one with the smaller error plays. Their weights are by hash, without names."
+		return learnersOf(m), "Models that learn side by side; the one with the smaller error plays."
 	case m.Dim == 0:
 		return nil, "There are no weights yet."
 	}
@@ -595,6 +601,32 @@ func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 		text += ", with the spread of the members, one standard deviation"
 	}
 	return out, text + "."
+}
+
+// weightText prints a weight with the spread of the members.
+func weightText(w *serve.WeightView) string { return short(w.Weight) + " ± " + short(w.Spread) }
+
+// weightsOf lists the weights of hashed features whose names are known.
+func weightsOf(m *serve.Model) (out []named, text string) {
+	w := m.Weights
+	switch {
+	case w == nil:
+		return nil, ""
+	case len(w.Rows) == 0:
+		return nil, "The weights belong to hashes. Their names come from requests since the start of the server, of values that at least five had; no weight has one yet."
+	}
+	for i := range w.Rows {
+		out = append(out, named{clipped(w.Rows[i].Name, 240), weightText(&w.Rows[i])})
+	}
+	unit := "to the reward that the playing model expects"
+	if w.Link == "logistic" {
+		unit = "to the logit of the reward that the playing model expects"
+	}
+	text = "Weights with the spread of the members, one standard deviation: what a value adds, for the action after the ×, " + unit + " of a request of mean length. Those come first that are the most spreads away from 0. Names are those of values that at least five requests since the start of the server had."
+	if w.More > 0 {
+		text += fmt.Sprintf(" %s more are not listed.", grouped(uint64(w.More)))
+	}
+	return out, text + " Weights belong to hashes, so two values can share one."
 }
 
 const maxConfigText = 16 << 10

@@ -84,7 +84,7 @@ func TestModelPage(t *testing.T) {
 	e, s = open()
 	// Only what requests had of each feature is counted from the start of the server on, and the page says so.
 	seen := regexp.MustCompile(`(?s)<p class="sub" id="seen">[^\n]*\n(<div[^\n]*aria-labelledby="seen">.*?</table></div>\n)?`)
-	a.want(t, "seen", 200, "What the 60 requests since the start of the server had", `action.price</th><td>100</td><td>0.2 to 0.9</td>`)
+	a.want(t, "seen", 200, "What the 60 requests since the start of the server had", `action.price</th><td>number</td><td>100</td><td>0.2 to 0.9</td>`)
 	again := get()
 	again.want(t, "nothing seen", 200, "none has come yet")
 	if x, y := seen.ReplaceAllString(a.body, ""), seen.ReplaceAllString(again.body, ""); x != y {
@@ -304,6 +304,9 @@ func TestModelPageEstimates(t *testing.T) {
 	}
 }
 
+// A feature and its value are scripts.
+const hostileFeature = `{"context": {"<script>alert(2)</script>": "<b>Oslo</b>"}, "actions": [{"id": "<script>alert(1)</script>"}, {"id": "b"}]}`
+
 // The page of a model of which only the name was given.
 func TestModelPageDefault(t *testing.T) {
 	e, _ := newReal(t, Options{Now: clock})
@@ -311,6 +314,17 @@ func TestModelPageDefault(t *testing.T) {
 	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays now", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
 	e.do("POST", "/models/plain/try", "request="+url.QueryEscape(twoActions), "Content-Type", "application/x-www-form-urlencoded").want(t, "try", 200, "The answer to your request", "&lt;script&gt;", "propensity ")
 	e.do("GET", "/models/plain", "").want(t, "page after a trial", 200, "not activated")
+	// Weights have the names of the features, as text, and belong to the keys of the model.
+	e.fill("weighed", `{"id": "weighed"}`, hostileFeature, "b", 30)
+	page := e.do("GET", "/models/weighed", "")
+	page.want(t, "weights", 200, `context.&lt;script&gt;alert(2)&lt;/script&gt;</th><td>string</td><td>100</td>`, `context.&lt;script&gt;alert(2)&lt;/script&gt;=&lt;b&gt;Oslo&lt;/b&gt; × id=b</th>`, "spread of the members")
+	if strings.Contains(page.body, "<script>") || strings.Contains(page.body, "<b>Oslo") {
+		t.Error("a name is not text")
+	}
+	m := field[serve.WeightsView](t, e.do("GET", "/v1/models/weighed", ""), "weights")
+	if len(m.Rows) < 3 || !strings.Contains(page.body, "Value × action") {
+		t.Errorf("weights %+v", m)
+	}
 }
 
 // The join of rewards with decisions: rules, keys, closed windows, deferred decisions.

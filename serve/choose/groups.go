@@ -88,6 +88,32 @@ func (w *Worker) AppendCandidates(b []byte, full bool) []byte {
 // Batch returns the batch of a model with hashed features, nil otherwise.
 func (w *Worker) Batch() *feature.HashedBatch { return w.hashed }
 
+// ID returns the hash of the id of candidate i, with hashed features, and the id.
+func (w *Worker) ID(i int) (atom uint64, id string) {
+	return w.sparse.actions[i][0].Hash, w.IDs[w.Place(i)]
+}
+
+// Lengths returns the Euclidean norms of the vector of candidate i, with hashed features: without and with pairs.
+func (w *Worker) Lengths(i int) (plain, all float64) {
+	first := uint32(1) << w.Version.Compiled.Hashed.Bits()
+	for k, at := range w.sparse.at[i] {
+		x := w.sparse.x[i][k]
+		all += float64(x * x)
+		if at < first {
+			plain = all
+		}
+	}
+	return math.Sqrt(plain), math.Sqrt(all)
+}
+
+// Policy returns the policy in the state of the version, for reading.
+func (w *Worker) Policy() bandit.Policy {
+	if mixed, ok := w.policy.(*policy.Mixed); ok {
+		return mixed.Base()
+	}
+	return w.policy
+}
+
 // Schema returns the batch of a model with a schema, nil otherwise.
 func (w *Worker) Schema() *feature.Batch { return w.batch }
 
