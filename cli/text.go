@@ -7,9 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"troupe/report/chart"
 )
 
 // lineWidth is the width of everything that is printed, also on wide terminals.
@@ -89,7 +90,7 @@ func wrap(text string, indent int) string {
 	var b strings.Builder
 	at := indent
 	for i, word := range unbroken(strings.Fields(text)) {
-		n := utf8.RuneCountInString(word)
+		n := chart.Cells(word)
 		switch {
 		case i == 0:
 		case at+1+n > lineWidth:
@@ -132,11 +133,11 @@ func shorten(name string, most int) string {
 }
 
 func padRight(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
+	return s + strings.Repeat(" ", max(0, n-chart.Cells(s)))
 }
 
 func padLeft(s string, n int) string {
-	return strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s))) + s
+	return strings.Repeat(" ", max(0, n-chart.Cells(s))) + s
 }
 
 // columns prints rows of cells, each column as wide as its widest cell, the last one wrapped to the
@@ -148,7 +149,7 @@ func columns(w io.Writer, rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], chart.Cells(cell))
 		}
 	}
 	for _, row := range rows {
@@ -157,7 +158,7 @@ func columns(w io.Writer, rows [][]string) {
 			line += "  " + padRight(cell, widths[i])
 		}
 		line += "  "
-		last := wrap(row[len(row)-1], utf8.RuneCountInString(line))
+		last := wrap(row[len(row)-1], chart.Cells(line))
 		fmt.Fprintln(w, strings.TrimRight(line+last, " "))
 	}
 }

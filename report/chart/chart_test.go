@@ -191,3 +191,24 @@ func TestBroken(t *testing.T) {
 		t.Error("the axis does not say that it is broken")
 	}
 }
+
+// A table stays aligned with letters that take two cells of a terminal, and with accents that take none.
+func TestCells(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "ts": 2, "策略": 4, "linucb(0.3β̃)": 12, "한글 ｗ": 7, "√3 ◆ ▲ ≈": 8, "é": 1, "e\u0301": 1} {
+		if got := Cells(s); got != want {
+			t.Errorf("%q takes %d cells, want %d", s, got, want)
+		}
+	}
+	table := &Table{Cols: []Column{{Head: "name", Text: true}, {Head: "n"}}, Rows: []Row{{Cells: []Cell{{S: "策略"}, {S: "1"}}}, {Cells: []Cell{{S: "abcde"}, {S: "2"}}}}}
+	var b strings.Builder
+	if err := table.Text(&b, 80, false); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for _, line := range lines[1:] {
+		if Cells(line) != Cells(lines[0]) {
+			t.Errorf("columns are not aligned:\n%s", b.String())
+			break
+		}
+	}
+}

@@ -7,7 +7,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // Table is every table of the report: one content, four writers (HTML, CSV, booktabs, Text), so a
@@ -335,7 +338,7 @@ func Shorten(s string, width int) string {
 	return string(r[:width-tail-1]) + "…" + string(r[len(r)-tail:])
 }
 
-// Text writes the table for a terminal of the given width in runes: two spaces between columns, no
+// Text writes the table for a terminal of the given width in cells: two spaces between columns, no
 // boxes, numbers aligned on the point. Columns marked Extra are left out, last first, until the
 // table fits. With color the best row is bold and what follows a ± is dim; colour never carries
 // meaning of its own. Names longer than 24 runes are cut in the middle and listed in full below.
@@ -365,7 +368,7 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 		for i, c := range cols {
 			n := 0
 			for r := range t.Rows {
-				n = max(n, utf8.RuneCountInString(cell(r, c)))
+				n = max(n, Cells(cell(r, c)))
 			}
 			gap := "  "
 			switch {
@@ -378,11 +381,11 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 			}
 			if !t.Cols[c].Range {
 				// The header of an interval may spread over both of its columns.
-				need := utf8.RuneCountInString(head(c))
+				need := Cells(head(c))
 				if i+1 < len(cols) && t.Cols[cols[i+1]].Range {
 					m := 0
 					for r := range t.Rows {
-						m = max(m, utf8.RuneCountInString(cell(r, cols[i+1])))
+						m = max(m, Cells(cell(r, cols[i+1])))
 					}
 					need = max(0, need-m-4)
 				}
@@ -476,8 +479,24 @@ func (t *Table) Plain() *Table {
 	return &u
 }
 
+// Cells returns how many cells of a terminal a text takes: two for a wide letter such as 策, none for an accent that
+// stands on the letter before it, one for any other.
+func Cells(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case r >= 0x1100 && (width.LookupRune(r).Kind() == width.EastAsianWide || width.LookupRune(r).Kind() == width.EastAsianFullwidth):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 func pad(s string, n int, right bool) string {
-	k := n - utf8.RuneCountInString(s)
+	k := n - Cells(s)
 	if k <= 0 {
 		return s
 	}
