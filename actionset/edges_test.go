@@ -3,11 +3,13 @@ package actionset_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"troupe/actionset"
 	"troupe/bandit"
+	"troupe/rng"
 )
 
 // TestEdges: the first and the last value of what is taken, and what an error names. Each line kills a fault that
@@ -51,6 +53,80 @@ func TestEdges(t *testing.T) {
 	refused("node 9 of 2 edges", err, "edges[1] = [1, 9]", "at most 4 ")
 	_, err = actionset.SparseOf(4, []int{0, 1, 3}, []uint32{0, 2, 7}, []float64{1, 1, 1})
 	refused("coordinate 7 of 4", err, "actions[1]: coordinate 1 is 7")
+
+	if d, err := (&actionset.MSetsOptions{K: 3}).Dim(3); err != nil || d != 3 {
+		t.Errorf("sets of 3 of 3 elements: dimension %d, %v", d, err)
+	}
+	_, err = (&actionset.MSetsOptions{K: 4}).Dim(3)
+	refused("sets of 4 of 3 elements", err, "k is 4, but d is 3")
+	for _, hi := range []float64{math.NaN(), math.Inf(1)} {
+		_, err = actionset.NewBox([]float64{0, 0}, []float64{1, hi})
+		refused("a box without an end", err, "hi[1]")
+	}
+	twins, err := actionset.SparseOf(4, []int{0, 1, 2}, []uint32{2, 2}, []float64{1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first bandit.Action
+	if _, err := twins.ArgMax(&first, []float64{0, 0, 1, 0}); err != nil || first.Index != 0 {
+		t.Errorf("the first of equal actions is %d, %v", first.Index, err)
+	}
+	for _, size := range []float64{1, 0x1p-330} { // only the direction counts, however small
+		axes, err := actionset.NewEllipsoidAxes([]float64{size, size / 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scale := range []float64{0x1p-800, 1, 0x1p490} {
+			var a bandit.Action
+			if _, err := axes.ArgMax(&a, []float64{0.6 * scale, 1.6 * scale}); err != nil || math.Abs(a.X[0]/size-0.6) > 1e-15 || math.Abs(a.X[1]/size-0.4) > 1e-15 {
+				t.Errorf("size %v, scale %v: %v, %v", size, scale, a.X, err)
+			}
+		}
+	}
+	square := [][]float64{{1, 0}, {-1, 0}, {0, 1}, {0, -1}}
+	if _, err := actionset.NewPolytope(square, []float64{0x1p200, 1, 1, 1}); errors.Is(err, bandit.ErrNumerical) && strings.Contains(err.Error(), "b[0]") {
+		t.Errorf("a bound of 2^200: %v", err)
+	}
+	_, err = actionset.NewPolytope(square, []float64{0x1.1p200, 1, 1, 1})
+	refused("a bound above 2^200", err, "b[0] is", "2^200")
+	sets, err := actionset.NewMSets(3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const largest = 0x1p500
+	if _, err := actionset.NewCombinatorial(sets, largest); err != nil {
+		t.Errorf("the largest factor: %v", err)
+	}
+	for _, f := range []float64{-1, math.Nextafter(largest, math.Inf(1)), math.NaN()} {
+		_, err = actionset.NewCombinatorial(sets, f)
+		refused("a factor", err, "factor is", "expected a positive number")
+	}
+	if _, err := actionset.NewCube(2, 0); err != nil {
+		t.Errorf("a cube of width 0: %v", err)
+	}
+	for _, c := range []float64{-1, math.NaN()} {
+		_, err = actionset.NewCube(2, c)
+		refused("the half width of a cube", err, "half width is")
+	}
+	if _, err := actionset.SparseOf(4, []int{0, 2}, []uint32{0, 2}, []float64{1e18, -1e18}); err != nil {
+		t.Errorf("the largest values: %v", err)
+	}
+	_, err = actionset.SparseOf(4, []int{0, 2}, []uint32{0, 2}, []float64{1, 1.1e18})
+	refused("a value above 1e18", err, "actions[0]", "coordinate 2 is 1.1e+18")
+	_, err = (&actionset.RandomSphereOptions{Arms: 1<<28/1000 + 1}).Build(1000, rng.Source{})
+	refused("more numbers than a set may make up", err, "arms is 268436")
+	source := rng.NewKey(3).Stream(rng.Instance).Round(0)
+	drawn, err := (&actionset.RandomSphereOptions{Arms: 2}).Build(3, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		want := make([]float64, 3)
+		source.Sphere(want, 3*i)
+		if got := drawn.(bandit.Finite).At(i); !slices.Equal(got, want) {
+			t.Errorf("arm %d is %v, want the draw %v", i, got, want)
+		}
+	}
 
 	ball, err := actionset.NewBall(2)
 	if err != nil {

@@ -258,6 +258,16 @@ func TestJournalAfterATear(t *testing.T) {
 		if err != nil || len(cells) != 2 || len(remarks) > 0 {
 			t.Errorf("after the tear %q: %d cells, remarks %q, %v", torn, len(cells), remarks, err)
 		}
+		if torn == "" {
+			continue
+		}
+		if err := os.WriteFile(name, append(whole, torn...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s, offset %d: the last line is incomplete", name, len(whole))
+		if cells, remarks, err := readJournal(name); err != nil || len(cells) != 1 || len(remarks) != 1 || !strings.HasPrefix(remarks[0], want) {
+			t.Errorf("with the tear %q: %d cells, remarks %q, %v; want %q", torn, len(cells), remarks, err, want)
+		}
 	}
 }
 
