@@ -15,24 +15,55 @@ type Draw func(b, i, n int) int
 // Resamples holds B resamples of n replications, each as counts: how often a replication was
 // drawn. Everything computed from one Resamples is resampled jointly, whole replications at a time,
 // so dependence between policies and between rounds is kept. Safe for concurrent use.
+//
+// Of more than 16384 replications blocks are drawn: ⌈n/16384⌉ that follow each other, the last one may be shorter. Replications
+// are independent, so a sum over resampled blocks has the mean and the variance of one over resampled replications, and memory stays
+// below 16384·B counts.
 type Resamples struct {
 	n, b    int
-	weights []float64 // b × n counts
+	block   int       // replications in a block
+	weights []float64 // b × ⌈n/block⌉ counts
 }
 
-// NewResamples draws B resamples of n replications; it panics unless n ≥ 2 and B ≥ 1.
+// mostBlocks is the largest number of things that are drawn.
+const mostBlocks = 1 << 14
+
+// NewResamples draws B resamples of n replications; it panics unless n ≥ 2 and B ≥ 1. draw is called with the number of blocks.
 func NewResamples(n, b int, draw Draw) *Resamples {
 	if n < 2 || b < 1 {
 		panic("stats: NewResamples: n < 2 or B < 1")
 	}
-	s := &Resamples{n: n, b: b, weights: make([]float64, n*b)}
+	s := &Resamples{n: n, b: b, block: (n + mostBlocks - 1) / mostBlocks}
+	k := s.blocks()
+	s.weights = make([]float64, k*b)
 	for j := range b {
-		w := s.weights[j*n : (j+1)*n]
-		for i := range n {
-			w[draw(j, i, n)]++
+		w := s.counts(j)
+		for i := range k {
+			w[draw(j, i, k)]++
 		}
 	}
 	return s
+}
+
+// blocks returns the number of blocks.
+func (s *Resamples) blocks() int { return (s.n + s.block - 1) / s.block }
+
+// counts returns how often each block is in resample j.
+func (s *Resamples) counts(j int) []float64 {
+	k := s.blocks()
+	return s.weights[j*k : (j+1)*k]
+}
+
+// fold returns the sum of x over each block, x itself where blocks are single replications.
+func (s *Resamples) fold(x []float64) []float64 {
+	if s.block == 1 {
+		return x
+	}
+	sums := make([]float64, 0, s.blocks())
+	for b := range slices.Chunk(x, s.block) {
+		sums = append(sums, floats.Sum(b))
+	}
+	return sums
 }
 
 // N returns the number of replications.
@@ -41,8 +72,17 @@ func (s *Resamples) N() int { return s.n }
 // B returns the number of resamples.
 func (s *Resamples) B() int { return s.b }
 
-// Weights returns how often each replication is in resample j. Read only.
-func (s *Resamples) Weights(j int) []float64 { return s.weights[j*s.n : (j+1)*s.n] }
+// Weights returns how often each replication is in resample j. Read only. They add up to n, but for a last block that is shorter.
+func (s *Resamples) Weights(j int) []float64 {
+	if s.block == 1 {
+		return s.counts(j)
+	}
+	w := make([]float64, s.n)
+	for r := range w {
+		w[r] = s.counts(j)[r/s.block]
+	}
+	return w
+}
 
 // minMoving is the least number of replications in which a contrast must differ from its most
 // frequent value before resampling can say anything about its mean.
@@ -97,7 +137,7 @@ func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
 			u[r] = x[r] - m
 			v[r] = u[r] * u[r]
 		}
-		dev, sq = append(dev, u), append(sq, v)
+		dev, sq = append(dev, s.fold(u)), append(sq, s.fold(v))
 	}
 	if len(dev) == 0 {
 		return 0, false
@@ -110,7 +150,7 @@ func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
 		lo, hi := g*block, min((g+1)*block, s.b)
 		for k := range dev {
 			for j := lo; j < hi; j++ {
-				w := s.Weights(j)
+				w := s.counts(j)
 				m := floats.Dot(w, dev[k]) / n
 				q := floats.Dot(w, sq[k])/n - m*m
 				// t² = m²/(q/(n−1)), compared without the root.
@@ -134,7 +174,7 @@ func (s *Resamples) MaxT(d [][]float64, level float64) (c float64, ok bool) {
 }
 
 // Statistic returns the two-sided percentile interval of f over the resamples: the (1±level)/2
-// quantiles of f(weights of resample j). f gets the counts of one resample (they add up to n), must
+// quantiles of f(weights of resample j). f gets the counts of one resample (Weights), must
 // not keep them, is called from several goroutines, and returns ok = false where it is undefined;
 // if that happens in any resample, so is the interval.
 func (s *Resamples) Statistic(level float64, f func(w []float64) (v float64, ok bool)) (lo, hi float64, ok bool) {

@@ -348,3 +348,38 @@ func BenchmarkMaxT(b *testing.B) {
 		s.MaxT(d, 0.95)
 	}
 }
+
+// TestBlocks: with more replications than are drawn one by one the factor of one contrast is near the normal quantile, the interval of an
+// exponent near its delta method, and memory is bounded; sums that leave every second replication out are told.
+func TestBlocks(t *testing.T) {
+	const n, b = 2*mostBlocks + 5, 400
+	r := rand.New(rand.NewPCG(3, 4))
+	x, y := make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i] = r.NormFloat64()
+		y[i] = 3 + r.NormFloat64()
+	}
+	s := NewResamples(n, b, func(_, _, k int) int { return r.IntN(k) })
+	if len(s.weights) > mostBlocks*b {
+		t.Errorf("%d counts", len(s.weights))
+	}
+	sum := 0.0
+	for _, w := range s.Weights(7) {
+		sum += w
+	}
+	if math.Abs(sum-n) > 30 {
+		t.Errorf("counts add up to %v, want about %d", sum, n)
+	}
+	if c, ok := s.MaxT([][]float64{x}, 0.95); !ok || math.Abs(c-1.96) > 0.25 {
+		t.Errorf("factor %v, want about 1.96", c)
+	}
+	ones := make([]float64, n)
+	for i := range ones {
+		ones[i] = 1
+	}
+	_, lo, hi, ok := s.Exponent([]float64{1, math.E}, [][]float64{ones, y}, 0.95)
+	want := 2 * 1.96 / 3 / math.Sqrt(n)
+	if !ok || math.Abs((hi-lo)/want-1) > 0.15 {
+		t.Errorf("interval %v to %v, want a width of about %v", lo, hi, want)
+	}
+}
