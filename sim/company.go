@@ -133,9 +133,9 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 		}
 		share := 1 / float64(len(cells))
 		if all > 0 {
-			share = (share*float64(spent[0]) + float64(spent[1+i])) / float64(all)
+			share = (float64(share*float64(spent[0])) + float64(spent[1+i])) / float64(all)
 		}
-		return share * time.Since(started).Seconds()
+		return float64(share * time.Since(started).Seconds())
 	}
 	seats, recorders := make([]seat, len(cells)), make([]*recorder, len(cells))
 	policies := make([]bandit.Policy, len(cells))
