@@ -27,21 +27,7 @@ const (
 func (l company) first() int { return l[0].r }
 
 // play implements job. Where one of the cells fails they are all played one by one.
-func (l company) play(r *runner, s *session) {
-	done, err := r.playShared(s.hard, l)
-	if err == nil {
-		for _, f := range done {
-			s.out <- f
-		}
-		return
-	}
-	for _, c := range l {
-		if s.soft.Err() != nil {
-			return
-		}
-		c.play(r, s)
-	}
-}
+func (l company) play(r *runner, s *session) { playOr(r, s, l, r.playShared) }
 
 // shared reports whether policies can share the rounds of an environment, and whether that saves anything.
 func (r *runner) shared(world bandit.Environment) bool {

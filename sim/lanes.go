@@ -21,15 +21,18 @@ type lanes []cell
 func (l lanes) first() int { return l[0].r }
 
 // play implements job. Cells that cannot be played together are played one by one.
-func (l lanes) play(r *runner, s *session) {
-	done, err := r.playTogether(s.hard, l)
+func (l lanes) play(r *runner, s *session) { playOr(r, s, l, r.playTogether) }
+
+// playOr hands in what together plays, and plays the cells one by one where that is an error.
+func playOr(r *runner, s *session, cells []cell, together func(context.Context, []cell) ([]finished, error)) {
+	done, err := together(s.hard, cells)
 	if err == nil {
 		for _, f := range done {
 			s.out <- f
 		}
 		return
 	}
-	for _, c := range l {
+	for _, c := range cells {
 		if s.soft.Err() != nil {
 			return
 		}

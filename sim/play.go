@@ -95,7 +95,7 @@ func (g *game) next(t int) (bandit.ActionSet, error) {
 	return set, nil
 }
 
-// seat is a policy that plays a game, and who is told.
+// seat is a policy that plays a game, and its observer.
 type seat struct {
 	player   bandit.Policy
 	observer Observer

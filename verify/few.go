@@ -65,6 +65,23 @@ func pulls(key rng.Key, p bandit.Policy, set bandit.ActionSet, theta []float64, 
 	return n
 }
 
+// missed plays n runs of T rounds on arms with means θ and returns in how many lost is false of the pulls of the first arm, which are
+// counted up to limit. ok is false when the session was stopped.
+func (s *session) missed(n, T, limit int, arms [][]float64, theta []float64, make func(i int, p policy.Problem) bandit.Policy, lost func(pulls int) bool) (missed int, ok bool) {
+	set := must(actionset.NewFinite(arms))
+	for i := range n {
+		if s.stopped() {
+			return 0, false
+		}
+		key := s.universe(i)
+		p := make(i, policy.Problem{Dim: len(theta), Arms: len(arms), Init: key.Stream(rng.Init)})
+		if !lost(pulls(key, p, set, theta, T, limit)) {
+			missed++
+		}
+	}
+	return missed, true
+}
+
 // happened turns the count of the runs without the event into a finding on the event.
 func (f Finding) happened(bound float64) Finding {
 	f.Observed, f.Bound, f.Relation = 1-f.Observed, bound, AtLeast
@@ -74,74 +91,55 @@ func (f Finding) happened(bound float64) Finding {
 func fewOneArm(s *session) Finding {
 	const m, r, lambda, gap = 2, 0.7, 1.0, 0.1
 	T := s.size(200, 1000)
-	set := must(actionset.NewFinite([][]float64{{1}, {0}}))
 	low, _ := theory.Stuck(m, r*math.Sqrt(1+lambda), gap)
-	n, missed := s.size(900, 10_000), 0
-	for i := range n {
-		if s.stopped() {
-			return Finding{}
-		}
-		key := s.universe(i)
-		problem := policy.Problem{Dim: 1, Arms: 2, Init: key.Stream(rng.Init)}
-		var p bandit.Policy = mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+	n := s.size(900, 10_000)
+	missed, ok := s.missed(n, T, 2, [][]float64{{1}, {0}}, []float64{gap}, func(_ int, problem policy.Problem) bandit.Policy {
 		if s.planted {
-			p = must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(r)}, problem))
+			return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(r)}, problem))
 		}
-		if pulls(key, p, set, []float64{gap}, T, 2) > 1 {
-			missed++
-		}
+		return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+	}, func(pulls int) bool { return pulls <= 1 })
+	if !ok {
+		return Finding{}
 	}
 	return chance(missed, n, 1-low, "share of runs in which the better arm is pulled at most once, m = %d, r = %g, λ = %g, n = %d", m, r, lambda, T).happened(low).larger(missed, n, low)
 }
 
+var twoArms = [][]float64{{1, 0}, {0, 1}}
+
 func fewTwoArms(s *session) Finding {
 	const m, lambda, gap = 1, 0.25, 0.1
 	r, T := 0.2, s.size(60, 300)
-	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
 	bound := must(theory.Few{Best: gap, Lambda: lambda, R: r, Draws: m * theory.Epochs(float64(T), lambda, 2)}.Share())
 	if s.planted {
 		r = 4
 	}
-	n, missed := s.size(4000, 40_000), 0
-	for i := range n {
-		if s.stopped() {
-			return Finding{}
-		}
-		key := s.universe(i)
-		problem := policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)}
-		var p bandit.Policy
+	n := s.size(4000, 40_000)
+	missed, ok := s.missed(n, T, 2, twoArms, []float64{gap, 0}, func(i int, problem policy.Problem) bandit.Policy {
 		if i%2 == 0 {
-			p = mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
-		} else {
-			p = must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Key: theory.EpochKey, Scale: policy.Constant(r)}, problem))
+			return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
 		}
-		if pulls(key, p, set, []float64{gap, 0}, T, 2) != 1 {
-			missed++
-		}
+		return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Key: theory.EpochKey, Scale: policy.Constant(r)}, problem))
+	}, func(pulls int) bool { return pulls == 1 })
+	if !ok {
+		return Finding{}
 	}
 	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, n = %d", m, lambda, T).happened(bound).larger(missed, n, bound)
 }
 
 func fewExponent(s *session) Finding {
-	const m, lambda, gap, k = 2, 0.25, 0.2, 3
-	const r = 0.3
+	const m, r, lambda, gap, k = 2, 0.3, 0.25, 0.2, 3
 	T := s.size(60, 300)
-	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
 	bound := must(theory.Few{Best: gap, Lambda: lambda, R: r, Draws: m}.Lost(k))
-	n, missed := s.size(4000, 40_000), 0
-	for i := range n {
-		if s.stopped() {
-			return Finding{}
-		}
-		key := s.universe(i)
-		problem := policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)}
-		var p bandit.Policy = mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+	n := s.size(4000, 40_000)
+	missed, ok := s.missed(n, T, k+1, twoArms, []float64{gap, 0}, func(_ int, problem policy.Problem) bandit.Policy {
 		if s.planted {
-			p = must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(4)}, problem))
+			return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(4)}, problem))
 		}
-		if pulls(key, p, set, []float64{gap, 0}, T, k+1) > k {
-			missed++
-		}
+		return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+	}, func(pulls int) bool { return pulls <= k })
+	if !ok {
+		return Finding{}
 	}
 	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled at most %d times, m = %d, λ = %g, n = %d", k, m, lambda, T).happened(bound).larger(missed, n, bound)
 }
