@@ -185,6 +185,21 @@ func (a weight) order(b weight) int {
 	return cmp.Or(cmp.Compare(math.Abs(b.w)/b.spread, math.Abs(a.w)/a.spread), cmp.Compare(a.action, b.action), cmp.Compare(a.first, b.first), cmp.Compare(a.second, b.second))
 }
 
+// view returns a weight with its name.
+func (x weight) view(context, acts []word) WeightView {
+	row := WeightView{Weight: x.w, Spread: x.spread}
+	for _, c := range []int{x.first, x.second} {
+		if c >= 0 {
+			row.Name += context[c].feature + context[c].text + " × "
+			row.Features = append(row.Features, context[c].feature)
+		}
+	}
+	a := &acts[x.action]
+	row.Name += a.feature + a.text
+	row.Features = append(row.Features, a.feature)
+	return row
+}
+
 // weigh lists the weights of a version whose names are known, nil for other features, and stores the largest one of
 // each feature in seen.
 func (e *entry) weigh(v *choose.Version, seen *SeenView) *WeightsView {
@@ -262,19 +277,7 @@ func (e *entry) weigh(v *choose.Version, seen *SeenView) *WeightsView {
 		}
 	}
 	slices.SortFunc(found, weight.order)
-	view := func(x weight) WeightView {
-		row := WeightView{Weight: x.w, Spread: x.spread}
-		for _, c := range []int{x.first, x.second} {
-			if c >= 0 {
-				row.Name += context[c].feature + context[c].text + " × "
-				row.Features = append(row.Features, context[c].feature)
-			}
-		}
-		a := &acts[x.action]
-		row.Name += a.feature + a.text
-		row.Features = append(row.Features, a.feature)
-		return row
-	}
+	view := func(x weight) WeightView { return x.view(context, acts) }
 	for _, x := range found[:min(len(found), maxWeights)] {
 		out.Rows = append(out.Rows, view(x))
 	}
