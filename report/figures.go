@@ -59,23 +59,48 @@ func (a *Analysis) tenths(i int) (lo, hi []float64) {
 	return lo, hi
 }
 
-// regretFigures returns regret against time, linear and log–log.
+// curves are what both figures of regret draw, by policy and checkpoint.
+type curves struct {
+	means, halves [][]float64 // and their 95 % half-widths
+	lows, highs   [][]float64 // 10 and 90 % points
+	labelled      []int       // the policies whose curves have labels
+}
+
+func (a *Analysis) curves() *curves {
+	n := len(a.Policies)
+	c := &curves{make([][]float64, n), make([][]float64, n), make([][]float64, n), make([][]float64, n), a.named()}
+	for i := range a.Policies {
+		c.means[i], c.halves[i] = a.curve(i)
+		c.lows[i], c.highs[i] = a.tenths(i)
+	}
+	return c
+}
+
+// plus returns m + sign·h.
+func plus(m, h []float64, sign float64) []float64 {
+	v := make([]float64, len(m))
+	for k := range m {
+		v[k] = m[k] + sign*h[k]
+	}
+	return v
+}
+
+// regretFigures returns regret against time, linear and log–log; nil where there is nothing to draw on logarithms.
 func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.Figure) {
-	x := make([]float64, len(a.Rounds)+1) // from (0, 0)
+	c := a.curves()
+	return a.linearRegret(id, c), a.logRegret(id, c, bounds)
+}
+
+// linearRegret draws the curves from (0, 0).
+func (a *Analysis) linearRegret(id string, c *curves) *chart.Figure {
+	x := make([]float64, len(a.Rounds)+1)
 	for k, t := range a.Rounds {
 		x[k+1] = float64(t)
 	}
 	from0 := func(v []float64) []float64 { return append([]float64{0}, v...) }
-	labelled := a.named()
-	means, halves := make([][]float64, len(a.Policies)), make([][]float64, len(a.Policies))
-	lows, highs := make([][]float64, len(a.Policies)), make([][]float64, len(a.Policies))
 	tops := make([]float64, len(a.Policies))
-	for i := range a.Policies {
-		means[i], halves[i] = a.curve(i)
-		lows[i], highs[i] = a.tenths(i)
-		for k := range means[i] {
-			tops[i] = max(tops[i], means[i][k]+halves[i][k])
-		}
+	for i := range tops {
+		tops[i] = max(0, slices.Max(plus(c.means[i], c.halves[i], 1)))
 	}
 	top := linearTop(tops)
 	if top <= 0 {
@@ -86,41 +111,37 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 		X: chart.Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0, float64(a.T), 5), 0, float64(a.T))},
 		Y: chart.Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
 	}
-	plus := func(m, h []float64, sign float64) []float64 {
-		v := make([]float64, len(m))
-		for k := range m {
-			v[k] = m[k] + sign*h[k]
-		}
-		return v
-	}
 	for i, m := range a.Policies {
 		p.Marks = append(p.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(means[i], halves[i], -1)), Hi: from0(plus(means[i], halves[i], 1))},
-			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(lows[i]), Hi: from0(highs[i])})
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(c.means[i], c.halves[i], -1)), Hi: from0(plus(c.means[i], c.halves[i], 1))},
+			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(c.lows[i]), Hi: from0(c.highs[i])})
 	}
 	for _, i := range slices.Backward(a.Order) { // the best on top
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(means[i])})
-		p.Ends = append(p.Ends, a.end(i, labelled, p.Y))
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(c.means[i])})
+		if e := a.end(i, c.labelled, p.Y); e.Label != "" {
+			p.Ends = append(p.Ends, e)
+		}
 	}
-	p.Ends = slices.DeleteFunc(p.Ends, func(e chart.End) bool { return e.Label == "" })
-	lin = &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
+	return &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication")) + a.unlabelled()}
+}
 
-	// log–log
+// logRegret draws the curves and bounds on logarithms.
+func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure {
 	first := 0
 	for first < len(a.Rounds)-2 && float64(a.Rounds[first]) < 10 && a.T >= 1000 {
 		first++
 	}
 	lo, hi := math.Inf(1), 0.0
 	for i := range a.Policies {
-		for _, v := range means[i][first:] {
+		for _, v := range c.means[i][first:] {
 			if v > 0 {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 		}
 	}
 	if hi == 0 || len(a.Rounds)-first < 2 {
-		return lin, nil
+		return nil
 	}
 	for _, b := range bounds {
 		if v := b.Final(); b.asked && v < 10*hi {
@@ -128,7 +149,10 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 		}
 	}
 	lo, hi = chart.LogRange(lo, hi)
-	x = x[first+1:]
+	var x []float64
+	for _, t := range a.Rounds[first:] {
+		x = append(x, float64(t))
+	}
 	q := &chart.Panel{Look: -1, Data: "log",
 		X: chart.Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T), Ticks: chart.LogTicks(x[0], float64(a.T))},
 		Y: chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)},
@@ -137,55 +161,19 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 		q.X.Lo = r // so that the power of ten has its tick
 		q.X.Ticks = chart.LogTicks(r, float64(a.T))
 	}
-	best := means[a.Best()]
-	if c := best[len(best)-1] / math.Sqrt(float64(a.T)); c > 0 {
-		g := chart.Mark{Kind: chart.Guide, Look: -1, Name: "∝ √t"}
-		for k := range x {
-			g.X, g.Y = append(g.X, x[k]), append(g.Y, 0.6*c*math.Sqrt(x[k]))
-		}
-		q.Marks = append(q.Marks, g)
-		q.Ends = append(q.Ends, chart.End{Look: -1, Y: g.Y[len(g.Y)-1], Label: "∝ √t"})
-	}
+	a.rootGuide(q, c, x)
 	for i, m := range a.Policies {
 		q.Marks = append(q.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(means[i], halves[i], -1)[first:], Hi: plus(means[i], halves[i], 1)[first:]},
-			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: lows[i][first:], Hi: highs[i][first:]})
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(c.means[i], c.halves[i], -1)[first:], Hi: plus(c.means[i], c.halves[i], 1)[first:]},
+			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: c.lows[i][first:], Hi: c.highs[i][first:]})
 	}
-	for _, b := range bounds {
-		m := chart.Mark{Kind: chart.BoundLine, Look: -1, Name: b.Label}
-		if b.asked {
-			m.Kind = chart.Guide
-			if v := b.Final(); v <= hi {
-				q.Ends = append(q.Ends, chart.End{Look: -1, Y: v, Label: b.Label})
-			}
-		}
-		for k, t := range b.Rounds {
-			if v := float64(t); v >= q.X.Lo {
-				m.X, m.Y = append(m.X, v), append(m.Y, b.Values[k])
-			}
-		}
-		if slices.ContainsFunc(m.Y, func(v float64) bool { return v <= hi }) {
-			q.Marks = append(q.Marks, m)
-		}
-	}
+	drawBounds(q, bounds)
 	for _, i := range slices.Backward(a.Order) {
-		m := a.Policies[i]
-		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: x, Y: means[i][first:]})
-		e := a.end(i, labelled, q.Y)
+		m, y := a.Policies[i], c.means[i][first:]
+		q.Marks = append(q.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: x, Y: y})
+		e := a.end(i, c.labelled, q.Y)
 		if s := a.Summary[i]; s.ExponentOK {
-			from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(a.FitFrom) })
-			if from >= 0 {
-				fx := []float64{x[from], x[len(x)-1]}
-				// The least-squares line passes through the means of the logs.
-				var mx, my float64
-				ys := means[i][first+from:]
-				for k, v := range ys {
-					mx += math.Log(x[from+k]) / float64(len(ys))
-					my += math.Log(v) / float64(len(ys))
-				}
-				fy := []float64{math.Exp(my + s.Exponent*(math.Log(fx[0])-mx)), math.Exp(my + s.Exponent*(math.Log(fx[1])-mx))}
-				q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: m, Name: a.Label(i) + " fit", X: fx, Y: fy})
-			}
+			a.drawFit(q, i, x, y)
 			if e.Label != "" {
 				e.Note = "slope " + chart.Number(s.Exponent, 2)
 			}
@@ -203,8 +191,62 @@ func (a *Analysis) regretFigures(id string, bounds []Bound) (lin, loglog *chart.
 			how += fmt.Sprintf(" %s: %s at T.", upperFirst(b.Name), chart.Amount(b.Final(), a.Dec))
 		}
 	}
-	loglog = &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*chart.Panel{q}}
-	return lin, loglog
+	return &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*chart.Panel{q}}
+}
+
+// rootGuide draws a multiple of √t below the best policy.
+func (a *Analysis) rootGuide(q *chart.Panel, c *curves, x []float64) {
+	best := c.means[a.Best()]
+	scale := best[len(best)-1] / math.Sqrt(float64(a.T))
+	if !(scale > 0) {
+		return
+	}
+	g := chart.Mark{Kind: chart.Guide, Look: -1, Name: "∝ √t", X: x}
+	for _, t := range x {
+		g.Y = append(g.Y, 0.6*scale*math.Sqrt(t))
+	}
+	q.Marks = append(q.Marks, g)
+	q.Ends = append(q.Ends, chart.End{Look: -1, Y: g.Y[len(g.Y)-1], Label: "∝ √t"})
+}
+
+// drawBounds draws the bounds that come down to the panel; those that were asked for have a label.
+func drawBounds(q *chart.Panel, bounds []Bound) {
+	for _, b := range bounds {
+		m := chart.Mark{Kind: chart.BoundLine, Look: -1, Name: b.Label}
+		if b.asked {
+			m.Kind = chart.Guide
+			if v := b.Final(); v <= q.Y.Hi {
+				q.Ends = append(q.Ends, chart.End{Look: -1, Y: v, Label: b.Label})
+			}
+		}
+		for k, t := range b.Rounds {
+			if v := float64(t); v >= q.X.Lo {
+				m.X, m.Y = append(m.X, v), append(m.Y, b.Values[k])
+			}
+		}
+		if slices.ContainsFunc(m.Y, func(v float64) bool { return v <= q.Y.Hi }) {
+			q.Marks = append(q.Marks, m)
+		}
+	}
+}
+
+// drawFit draws the least-squares line of a policy's exponent, which passes through the means of the logs.
+func (a *Analysis) drawFit(q *chart.Panel, i int, x, y []float64) {
+	from := slices.IndexFunc(x, func(t float64) bool { return t >= float64(a.FitFrom) })
+	if from < 0 {
+		return
+	}
+	x, y = x[from:], y[from:]
+	var mx, my float64
+	for k, v := range y {
+		mx += math.Log(x[k]) / float64(len(y))
+		my += math.Log(v) / float64(len(y))
+	}
+	ends, at := []float64{x[0], x[len(x)-1]}, make([]float64, 2)
+	for k, t := range ends {
+		at[k] = math.Exp(my + a.Summary[i].Exponent*(math.Log(t)-mx))
+	}
+	q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: a.Policies[i], Name: a.Label(i) + " fit", X: ends, Y: at})
 }
 
 // end labels a curve, if it is one of those that have labels.

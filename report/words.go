@@ -269,7 +269,7 @@ func (a *Analysis) losses() (out []Prose) {
 	return out
 }
 
-// Headline sums up several environments; with one it is that environment's verdict.
+// ranking sums up several environments; with one it is that environment's verdict.
 func ranking(all []*Analysis) (head Prose, lead []Prose) {
 	switch len(all) {
 	case 0:
@@ -277,19 +277,33 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 	case 1:
 		return all[0].Verdict()
 	}
-	wins := map[string]int{}
-	alone := map[string]int{}
-	var order []string
-	decided := 0
+	t := tally(all)
+	if len(t.order) == 1 {
+		return t.oneWinner(all)
+	}
+	return t.manyWinners(all)
+}
+
+// winners are the policies of lowest mean regret over several environments, by label.
+type winners struct {
+	order   []string       // those of lowest mean somewhere, by how often
+	wins    map[string]int // in how many environments
+	alone   map[string]int // in how many by margins that chance does not explain
+	decided int            // environments with enough replications
+	safe    []string       // policies that are clearly worse than the best in none
+}
+
+func tally(all []*Analysis) *winners {
+	t := &winners{wins: map[string]int{}, alone: map[string]int{}}
 	never := map[string]bool{} // policies that are nowhere worse
 	for n, a := range all {
 		w := a.Label(a.Best())
-		if wins[w] == 0 {
-			order = append(order, w)
+		if t.wins[w] == 0 {
+			t.order = append(t.order, w)
 		}
-		wins[w]++
+		t.wins[w]++
 		if a.R() >= minReps {
-			decided++
+			t.decided++
 		}
 		ok := map[string]bool{}
 		only := true
@@ -303,7 +317,7 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 			}
 		}
 		if only && a.R() >= minReps && a.Compared() > 1 {
-			alone[w]++
+			t.alone[w]++
 		}
 		for k := range never {
 			if !ok[k] {
@@ -314,92 +328,93 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 			never = ok
 		}
 	}
-	slices.SortStableFunc(order, func(x, y string) int { return wins[y] - wins[x] })
-	total := chart.Count(len(all))
-	every := "all " + total
+	slices.SortStableFunc(t.order, func(x, y string) int { return t.wins[y] - t.wins[x] })
+	for i := range all[0].Policies {
+		if l := all[0].Label(i); never[l] {
+			t.safe = append(t.safe, l)
+		}
+	}
+	return t
+}
+
+// oneWinner is for one policy that has the lowest mean everywhere.
+func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
+	w := t.order[0]
+	every := "all " + chart.Count(len(all))
 	if len(all) == 2 {
 		every = "both"
 	}
-	if len(order) == 1 {
-		w := order[0]
-		switch {
-		case decided < len(all):
-			head = say(name(w), " has the lowest mean regret in "+every+" environments.")
-			lead = append(lead, say("Some have too few replications to say whether that is more than chance."))
-		case alone[w] == len(all):
-			head = say(name(w), " has the lowest regret in "+every+" environments.")
-			lead = append(lead, allMargins(all))
-		default:
-			head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
-			if alone[w] > 0 {
-				lead = append(lead, say("In ", chart.Count(alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
-			} else {
-				lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+chart.Narrow+"%, all pairs at once)."))
-			}
+	switch {
+	case t.decided < len(all):
+		head = say(name(w), " has the lowest mean regret in "+every+" environments.")
+		return head, []Prose{say("Some have too few replications to say whether that is more than chance.")}
+	case t.alone[w] == len(all):
+		head = say(name(w), " has the lowest regret in "+every+" environments.")
+		lead = append(lead, allMargins(all))
+	default:
+		head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
+		if t.alone[w] > 0 {
+			lead = append(lead, say("In ", chart.Count(t.alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
+		} else {
+			lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+chart.Narrow+"%, all pairs at once)."))
 		}
-		if decided == len(all) {
-			var safe []string
-			for i := range all[0].Policies {
-				if l := all[0].Label(i); never[l] && l != w {
-					safe = append(safe, l)
-				}
-			}
-			if len(safe) > 0 {
-				lead = append(lead, say(listed(safe), plural(len(safe), " is", " are"), " never clearly worse either."))
-			}
-		}
-		return head, lead
 	}
+	if safe := slices.DeleteFunc(slices.Clone(t.safe), func(l string) bool { return l == w }); len(safe) > 0 {
+		lead = append(lead, say(listed(safe), plural(len(safe), " is", " are"), " never clearly worse either."))
+	}
+	return head, lead
+}
 
-	// Different policies have the lowest mean. What can be said is which policies are never clearly worse.
-	lowest := say("The lowest mean regret is ")
-	for i, w := range order {
-		if i == 3 && len(order) > 4 {
-			lowest = say(lowest, fmt.Sprintf(" and that of %d others in the rest", len(order)-3))
-			break
-		}
-		sep := ", "
-		if i == 0 {
-			sep = ""
-		} else if i == len(order)-1 {
-			sep = " and "
-		}
-		lowest = say(lowest, sep, name(w), "’s in ", chart.Count(wins[w]))
-		if i == 0 {
-			lowest = say(lowest, " of ", total, " environments")
-		}
-	}
-	lowest = say(lowest, ".")
-	var safe []string
-	for i := range all[0].Policies {
-		if l := all[0].Label(i); never[l] {
-			safe = append(safe, l)
-		}
-	}
+// manyWinners is for different policies that have the lowest mean. What can be said is which policies are never clearly worse.
+func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
+	total := chart.Count(len(all))
+	lowest := t.lowest(total)
 	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
 	if anyRare(all) {
 		chance = "Differences count when their interval excludes zero (95" + chart.Narrow + "%, all pairs of an environment at once). " + rareSomewhere
 	}
 	switch {
-	case decided < len(all):
+	case t.decided < len(all):
 		few := "Some environments have"
-		if decided == 0 {
+		if t.decided == 0 {
 			few = "The environments have"
 		}
 		return say("No policy has the lowest mean regret everywhere."),
 			[]Prose{lowest, say(few, " too few replications to say whether that is more than chance.")}
-	case len(safe) == len(all[0].Policies):
+	case len(t.safe) == len(all[0].Policies):
 		return say("No policy stands out in any of the ", total, " environments."), []Prose{lowest, say(chance)}
-	case len(safe) == 0:
-		return say("Who is best depends on the environment."),
+	case len(t.safe) == 0:
+		return say("Which policy is best depends on the environment."),
 			[]Prose{lowest, say("Every policy is clearly worse than the best in at least one of them. ", chance)}
-	case len(safe) == 1:
-		return say("Only ", safe, " is never clearly worse than the best."), []Prose{lowest, say(chance)}
-	case len(safe) <= 3:
-		return say(safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
+	case len(t.safe) == 1:
+		return say("Only ", t.safe, " is never clearly worse than the best."), []Prose{lowest, say(chance)}
+	case len(t.safe) <= 3:
+		return say(t.safe, " are never clearly worse than the best."), []Prose{lowest, say(chance)}
 	}
-	return say(chart.Count(len(safe)), " policies are never clearly worse than the best."),
-		[]Prose{say("They are ", listed(safe), "."), lowest, say(chance)}
+	return say(chart.Count(len(t.safe)), " policies are never clearly worse than the best."),
+		[]Prose{say("They are ", listed(t.safe), "."), lowest, say(chance)}
+}
+
+// lowest says where each of the winners has the lowest mean.
+func (t *winners) lowest(total string) Prose {
+	p := say("The lowest mean regret is ")
+	for i, w := range t.order {
+		if i == 3 && len(t.order) > 4 {
+			p = say(p, fmt.Sprintf(" and that of %d others in the rest", len(t.order)-3))
+			break
+		}
+		sep := ", "
+		if i == 0 {
+			sep = ""
+		} else if i == len(t.order)-1 {
+			sep = " and "
+		}
+		p = say(p, sep, name(w), "’s in ", chart.Count(t.wins[w]))
+		if i == 0 {
+			p = say(p, " of ", total, " environments")
+		}
+	}
+	return say(p, ".")
 }
 
 // Legend explains the marks of leader tables on one line: those that are there. "" when there are

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -343,112 +344,35 @@ func Shorten(s string, width int) string {
 // table fits. With color the best row is bold and what follows a ± is dim; colour never carries
 // meaning of its own. Names longer than 24 runes are cut in the middle and listed in full below.
 func (t *Table) Text(w io.Writer, width int, color bool) error {
-	var cols []int
-	for c, col := range t.Cols {
-		if col.Only == "" {
-			cols = append(cols, c)
-		}
-	}
-	head := func(c int) string { return AsciiNumbers.Replace(t.Cols[c].Head) }
-	cell := func(r, c int) string {
-		s := t.ascii(r, c)
-		if t.Cols[c].Text && c <= 1 {
-			s = Shorten(s, NameWidth)
-			if t.plain {
-				s = strings.ReplaceAll(s, "…", "~")
-			}
-		}
-		return s
-	}
-	var widths []int
-	var gaps []string
-	measure := func() int {
-		widths, gaps = widths[:0], gaps[:0]
-		total := 0
-		for i, c := range cols {
-			n := 0
-			for r := range t.Rows {
-				n = max(n, Cells(cell(r, c)))
-			}
-			gap := "  "
-			switch {
-			case i == 0:
-				gap = ""
-			case t.Cols[c].Range:
-				gap = " .. "
-			case i == 1 && t.Cols[cols[0]].Head == "": // a mark before the name
-				gap = " "
-			}
-			if !t.Cols[c].Range {
-				// The header of an interval may spread over both of its columns.
-				need := Cells(head(c))
-				if i+1 < len(cols) && t.Cols[cols[i+1]].Range {
-					m := 0
-					for r := range t.Rows {
-						m = max(m, Cells(cell(r, cols[i+1])))
-					}
-					need = max(0, need-m-4)
-				}
-				n = max(n, need)
-			}
-			widths, gaps = append(widths, n), append(gaps, gap)
-			total += len(gap) + n
-		}
-		return total
-	}
-	for measure() > width {
-		drop := -1
-		for i, c := range cols {
-			if t.Cols[c].Extra {
-				drop = i
-			}
-		}
-		if drop < 0 {
-			break
-		}
-		cols = append(cols[:drop:drop], cols[drop+1:]...)
-	}
+	l := t.layout(width)
 	var b strings.Builder
-	var line strings.Builder
-	end := func(bold bool) {
-		s := strings.TrimRight(line.String(), " ")
+	end := func(line string, bold bool) {
+		s := strings.TrimRight(line, " ")
 		if bold && color {
 			s = "\x1b[1m" + s + "\x1b[0m"
 		}
 		b.WriteString(s + "\n")
-		line.Reset()
 	}
-	for i := 0; i < len(cols); i++ {
-		c := cols[i]
-		n := widths[i]
-		line.WriteString(strings.ReplaceAll(gaps[i], "..", "  "))
-		if i+1 < len(cols) && t.Cols[cols[i+1]].Range {
-			n += 4 + widths[i+1]
-			line.WriteString(pad(head(c), n, false))
-			i++
-			continue
-		}
-		line.WriteString(pad(head(c), n, !t.Cols[c].Text))
-	}
-	end(false)
+	end(l.heads(), false)
 	var cut []string
 	for r, row := range t.Rows {
-		for i, c := range cols {
-			s := cell(r, c)
+		line := ""
+		for i, c := range l.cols {
+			s := t.cell(r, c)
 			if t.Cols[c].Text && c <= 1 && s != t.ascii(r, c) {
 				cut = append(cut, s+"  "+t.ascii(r, c))
 			}
-			gap := gaps[i]
+			gap := l.gaps[i]
 			if row.Cells[c].Empty {
 				gap = strings.ReplaceAll(gap, "..", "  ")
 			}
-			s = pad(s, widths[i], !t.Cols[c].Text)
+			s = pad(s, l.widths[i], !t.Cols[c].Text)
 			if color && !row.Best && (t.Cols[c].PM || t.Cols[c].Range) {
 				s = "\x1b[2m" + s + "\x1b[0m"
 			}
-			line.WriteString(gap + s)
+			line += gap + s
 		}
-		end(row.Best)
+		end(line, row.Best)
 	}
 	if cut != nil {
 		b.WriteString("\n")
@@ -458,6 +382,104 @@ func (t *Table) Text(w io.Writer, width int, color bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// cell is what Text writes of a cell.
+func (t *Table) cell(r, c int) string {
+	s := t.ascii(r, c)
+	if t.Cols[c].Text && c <= 1 {
+		s = Shorten(s, NameWidth)
+		if t.plain {
+			s = strings.ReplaceAll(s, "…", "~")
+		}
+	}
+	return s
+}
+
+// layout is how wide Text writes which columns.
+type layout struct {
+	t      *Table
+	cols   []int
+	widths []int    // in cells
+	gaps   []string // before each
+}
+
+// layout leaves out columns until the table fits.
+func (t *Table) layout(width int) *layout {
+	l := &layout{t: t}
+	for c, col := range t.Cols {
+		if col.Only == "" {
+			l.cols = append(l.cols, c)
+		}
+	}
+	for l.measure() > width {
+		drop := -1
+		for i, c := range l.cols {
+			if t.Cols[c].Extra {
+				drop = i
+			}
+		}
+		if drop < 0 {
+			break
+		}
+		l.cols = slices.Delete(l.cols, drop, drop+1)
+	}
+	return l
+}
+
+func (l *layout) head(i int) string { return AsciiNumbers.Replace(l.t.Cols[l.cols[i]].Head) }
+
+// spreads reports whether the header of a column stands above the next one, too: that of an interval does.
+func (l *layout) spreads(i int) bool { return i+1 < len(l.cols) && l.t.Cols[l.cols[i+1]].Range }
+
+// widest is that of a column's cells.
+func (l *layout) widest(i int) int {
+	n := 0
+	for r := range l.t.Rows {
+		n = max(n, Cells(l.t.cell(r, l.cols[i])))
+	}
+	return n
+}
+
+// measure sets widths and gaps, and returns their sum.
+func (l *layout) measure() (total int) {
+	l.widths, l.gaps = l.widths[:0], l.gaps[:0]
+	for i, c := range l.cols {
+		n, gap := l.widest(i), "  "
+		switch {
+		case i == 0:
+			gap = ""
+		case l.t.Cols[c].Range:
+			gap = " .. "
+		case i == 1 && l.t.Cols[l.cols[0]].Head == "": // a mark before the name
+			gap = " "
+		}
+		if !l.t.Cols[c].Range {
+			need := Cells(l.head(i))
+			if l.spreads(i) {
+				need -= l.widest(i+1) + 4
+			}
+			n = max(n, need)
+		}
+		l.widths, l.gaps = append(l.widths, n), append(l.gaps, gap)
+		total += len(gap) + n
+	}
+	return total
+}
+
+// heads is the line above the rows.
+func (l *layout) heads() string {
+	line := ""
+	for i := 0; i < len(l.cols); i++ {
+		line += strings.ReplaceAll(l.gaps[i], "..", "  ")
+		if l.spreads(i) {
+			line += pad(l.head(i), l.widths[i]+4+l.widths[i+1], false)
+			i++
+			continue
+		}
+		line += pad(l.head(i), l.widths[i], !l.t.Cols[l.cols[i]].Text)
+	}
+	return line
 }
 
 // Plain returns the table with marks that every locale can show: * ~ ^ > for ◆ ≈ △ ▲.
