@@ -28,6 +28,9 @@
 //	Assignments           the successive shortest path method, rows in order, lower column first
 //	Polytope              the vertex where the simplex method ends from its fixed start
 //
+// Arms of a Finite set may be equal. Share makes them share: a policy chooses among the different ones (Groups), and
+// the arm of the group is drawn (Shared.Member).
+//
 // The index of an action is its arm number in a Finite set and bandit.NoIndex everywhere else, the
 // simplex and the combinatorial sets included: only a set that lists its arms has arm numbers.
 //

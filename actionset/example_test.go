@@ -5,6 +5,7 @@ import (
 
 	"troupe/actionset"
 	"troupe/bandit"
+	"troupe/rng"
 )
 
 // A set answers one question: which action is best for a parameter θ.
@@ -55,4 +56,24 @@ func ExampleNewCombinatorial() {
 	fmt.Println(best.X, value, err)
 	// Output:
 	// [0.5 0 0.5] 0.25 <nil>
+}
+
+// Equal arms share: the policy sees each different arm once, and one of the equal arms is drawn.
+func ExampleShare() {
+	arms, err := actionset.NewFinite([][]float64{{1, 0}, {0, 1}, {1, 0}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	shared := actionset.Share(arms).(*actionset.Shared)
+	fmt.Println("different arms:", shared.Groups().Len())
+	draws := rng.NewKey(1).Child("ties").Stream(rng.Select)
+	var played [3]int
+	for t := range uint64(1000) {
+		played[shared.Member(0, draws.Round(t))]++
+	}
+	fmt.Println("arm 1 of the other group:", played[1], "all of the first group:", played[0]+played[2])
+	// Output:
+	// different arms: 2
+	// arm 1 of the other group: 0 all of the first group: 1000
 }

@@ -266,12 +266,16 @@ func (o *PolytopeOptions) Build(d int, _ rng.Source) (bandit.ActionSet, error) {
 type FiniteOptions struct {
 	Arms    [][]float64 `key:"arms" doc:"feature vectors, one for each arm"`
 	Rescale bool        `key:"rescale" doc:"shrink into the unit ball instead of refusing"`
+	Ties    string      `key:"ties" doc:"of equal arms: first (the one with the smallest index is played) or share (the policy chooses among the different arms, and equal ones are played with equal probability)" default:"first"`
 }
 
 // Doc says what the kind is.
 func (*FiniteOptions) Doc() string { return "a list of arms" }
 
 func (o *FiniteOptions) check() error {
+	if o.Ties != "" && o.Ties != "first" && o.Ties != "share" {
+		return fmt.Errorf("ties is %q, expected \"first\" or \"share\"", o.Ties)
+	}
 	_, err := o.Build(0, rng.Source{})
 	return err
 }
@@ -282,10 +286,14 @@ func (o *FiniteOptions) Dim(d int) (int, error) {
 	return own(set, err, d)
 }
 
-// Build implements Builder.
+// Build implements Builder. With ties = "share" and two equal arms it is a *Shared.
 func (o *FiniteOptions) Build(d int, _ rng.Source) (bandit.ActionSet, error) {
-	set, err := NewFinite(o.Arms)
-	return fitOwn(set, err, d, o.Rescale)
+	arms, err := NewFinite(o.Arms)
+	set, err := fitOwn(arms, err, d, o.Rescale)
+	if err != nil || o.Ties != "share" {
+		return set, err
+	}
+	return Share(set.(*Finite)), nil
 }
 
 // BasisOptions are the options of kind "basis".

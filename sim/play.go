@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"math"
 
+	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/rng"
 )
@@ -41,8 +42,8 @@ type Observer interface {
 }
 
 // Play runs horizon rounds of a policy in an environment. All random numbers come from the
-// streams of key; Play itself draws none. A bandit.Logged world is played as its comment says. An error
-// is a *RoundError.
+// streams of key; Play itself draws none but which of the arms of an actionset.Shared is played. A bandit.Logged
+// world is played as its comment says. An error is a *RoundError.
 //
 // Cost: what the environment and the policy cost; nothing is allocated in a round.
 func Play(world bandit.Environment, player bandit.Policy, key rng.Key, horizon int, observer Observer) error {
@@ -78,10 +79,11 @@ type game struct {
 	world                       bandit.Environment
 	both                        bandit.Settler // the same, nil where it does not settle
 	offer, choose, pay, perturb rng.Stream
+	ties                        rng.Stream // which of equal arms that share is played
 }
 
 func newGame(world bandit.Environment, key rng.Key) *game {
-	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward), perturb: key.Stream(rng.Perturb)}
+	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward), perturb: key.Stream(rng.Perturb), ties: key.Child("ties").Stream(rng.Select)}
 	g.both, _ = world.(bandit.Settler)
 	return g
 }
@@ -102,11 +104,28 @@ type seat struct {
 	x        bandit.Action
 }
 
-// round plays round t on the set that was offered last.
+// choices returns what a policy chooses from on a set: all of it, or its groups where equal arms share.
+func choices(set bandit.ActionSet) (bandit.ActionSet, *actionset.Shared) {
+	if shared, ok := set.(*actionset.Shared); ok {
+		return shared.Groups(), shared
+	}
+	return set, nil
+}
+
+// round plays round t on the set that was offered last. Where equal arms share, the policy chooses and learns a group, and
+// the environment and the observer see an arm of it.
 func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 	round := uint64(t)
+	set, shared := choices(set)
 	if err := s.player.Select(&s.x, set, g.choose.Round(round)); err != nil {
 		return &RoundError{t, "the policy's choice", err}
+	}
+	group := s.x.Index
+	if shared != nil {
+		if n := shared.Groups().Len(); group < 0 || group >= n {
+			return &RoundError{t, "the policy's choice", fmt.Errorf("the action's index is %d, expected one from 0 to %d", group, n-1)}
+		}
+		s.x.Index = shared.Member(group, g.ties.Round(round))
 	}
 	var y, regret float64
 	var err error
@@ -124,6 +143,7 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 	if err := s.observer.Round(t, regret, y); err != nil {
 		return &RoundError{t, "the observer", err}
 	}
+	s.x.Index = group
 	if err := s.player.Update(s.x, y, g.perturb.Round(round)); err != nil {
 		return &RoundError{t, "the policy's update", err}
 	}
@@ -133,6 +153,9 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 // logged plays round t of a log.
 func (s *seat) logged(g *game, t int, set bandit.ActionSet, log *replay) error {
 	round := uint64(t)
+	if _, shared := choices(set); shared != nil {
+		return &RoundError{t, "the environment's offer", errors.New(`equal arms share (ties = "share"), which a log cannot: its rewards belong to single arms`)}
+	}
 	if err := s.player.Select(&s.x, set, g.choose.Round(round)); err != nil {
 		return &RoundError{t, "the policy's choice", err}
 	}

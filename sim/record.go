@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/env"
 	"troupe/internal/linalg"
@@ -50,6 +51,9 @@ type watched struct {
 
 func (w *watched) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
 	w.set, w.x, w.decision = set, dst, draw.At()
+	if groups, ok := set.(*actionset.Groups); ok {
+		w.set = groups.Whole() // what the environment offered
+	}
 	return w.Policy.Select(dst, set, draw)
 }
 

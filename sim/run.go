@@ -267,6 +267,8 @@ func (r *runner) rehearse() error {
 		if err != nil {
 			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
 		}
+		offered := set
+		set, _ = choices(set)
 		facts.dim = world.Dim()
 		if b, ok := world.(env.Bounded); ok {
 			facts.largest, _ = b.LargestRegret()
@@ -321,7 +323,7 @@ func (r *runner) rehearse() error {
 			r.together = append(r.together, together)
 			r.stuck = append(r.stuck, r.resumable(e, world, pol))
 			took := allocated() - before
-			if notes := x.newDiary(world, set, pol, deltaOf(pc.Table)); notes != nil {
+			if notes := x.newDiary(world, offered, pol, deltaOf(pc.Table)); notes != nil {
 				for _, name := range x.Record {
 					recorded[name] = recorded[name] || notes.has(name)
 				}
