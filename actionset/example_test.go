@@ -2,6 +2,7 @@ package actionset_test
 
 import (
 	"fmt"
+	"math"
 
 	"troupe/actionset"
 	"troupe/bandit"
@@ -76,4 +77,18 @@ func ExampleShare() {
 	// Output:
 	// different arms: 2
 	// arm 1 of the other group: 0 all of the first group: 1000
+}
+
+// A list that is asked once need not be looked at before: the question itself finds what is not finite.
+func ExampleFiniteUnread() {
+	set, err := actionset.FiniteUnread(2, []float64{1, 0, 0, 1, math.NaN(), 0})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var best bandit.Action
+	_, err = set.ArgMax(&best, []float64{0.6, 0.8})
+	fmt.Println(err)
+	// Output:
+	// actionset: arms[2][0] is NaN: not a finite number
 }

@@ -17,6 +17,8 @@ type Finite struct {
 	factor float64
 	radius atomic.Uint64 // 1 + the bits of max ‖x‖; 0 until Radius is called: most lists that are drawn anew in each round are never asked
 
+	unread atomic.Bool // nobody has looked at the numbers yet: ArgMax and Check do
+
 	// A list that is asked often gets a copy in another order, which takes a third of the time: a long
 	// one a prefilter, half of x's memory more, a short one arms, a block of 16 for each 16 begun. In portable
 	// Go every list has arms, a third of x's memory more from d = 16 on.
@@ -28,6 +30,7 @@ type Finite struct {
 const (
 	prefilterFrom = 4096 // entries from which on a prefilter pays, with 64 arms at least
 	copyAfter     = 8    // questions: a list that is drawn anew in each round is asked once or twice
+	readAtOnce    = 1280 // entries that are looked at and multiplied while they are in the first cache
 )
 
 // NewFinite returns the set of the given arms, in order, copied. It refuses an empty list, rows of
@@ -50,20 +53,52 @@ func NewFinite(arms [][]float64) (*Finite, error) {
 // FiniteOf returns the set whose arm i is block[i·d : (i+1)·d]. It keeps the block, which must not
 // be changed afterwards. Errors as in NewFinite. Cost: one look at each number, and no copy.
 func FiniteOf(d int, block []float64) (*Finite, error) {
+	f, err := FiniteUnread(d, block)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// FiniteUnread is FiniteOf without the look at the numbers, for a list that is asked once: the first ArgMax looks at
+// them in the pass in which it multiplies them, so a list that does not fit the caches is read from memory once. Where a number is
+// not finite, ArgMax returns the error of FiniteOf, as do Select and Prob of all policies of this module, before they draw or change anything; Check
+// returns it, too. At, Flat, Radius and Contains do not look. Whoever reads the arms by them calls Check before.
+func FiniteUnread(d int, block []float64) (*Finite, error) {
 	if d <= 0 {
 		return nil, fmt.Errorf("actionset: arms have %d entries, expected at least one", d)
 	}
 	if len(block) == 0 || len(block)%d != 0 {
 		return nil, fmt.Errorf("actionset: a block of %d numbers is not a list of arms with %d entries", len(block), d)
 	}
-	if !linalg.Within(block, limit) {
-		for i, v := range block {
-			if !(math.Abs(v) <= limit) {
-				return nil, badEntry(fmt.Sprintf("arms[%d]", i/d), i%d, v)
-			}
+	f := &Finite{x: block, d: d, factor: 1}
+	f.unread.Store(true)
+	return f, nil
+}
+
+// Check looks at the numbers of a list that FiniteUnread made, unless that was done before, and returns the first that is not
+// finite, with its place. Every other list was looked at when it was made.
+func (f *Finite) Check() error {
+	if !f.unread.Load() {
+		return nil
+	}
+	if !linalg.Within(f.x, limit) {
+		return f.bad(0)
+	}
+	f.unread.Store(false)
+	return nil
+}
+
+// bad is the error about the first entry that is not finite; there is one, and none before the entry from.
+func (f *Finite) bad(from int) error {
+	for i := from; ; i++ {
+		if v := f.x[i]; !(math.Abs(v) <= limit) {
+			return badEntry(fmt.Sprintf("arms[%d]", i/f.d), i%f.d, v)
 		}
 	}
-	return &Finite{x: block, d: d, factor: 1}, nil
 }
 
 // Dim returns d.
@@ -125,9 +160,33 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	if err := check(theta, f.d); err != nil {
 		return 0, err
 	}
+	if f.unread.Load() {
+		k, value, err := f.read(theta)
+		if err == nil {
+			dst.Set(f.x[k*f.d:(k+1)*f.d], k)
+		}
+		return value, err
+	}
 	k, value := f.scan(theta)
 	dst.Set(f.x[k*f.d:(k+1)*f.d], k)
 	return value, nil
+}
+
+// read is scan of a list that nobody has looked at: it looks at some arms and then multiplies them.
+func (f *Finite) read(theta []float64) (at int, value float64, err error) {
+	value = math.Inf(-1)
+	for from, step := 0, max(8, readAtOnce/f.d&^7)*f.d; from < len(f.x); from += step {
+		x := f.x[from:min(from+step, len(f.x))]
+		if !linalg.Within(x, limit) {
+			return 0, 0, f.bad(from)
+		}
+		if k, v := linalg.ArgMax(x, theta); v > value {
+			at, value = from/f.d+k, v
+		}
+	}
+	f.unread.Store(false)
+	f.asked.Add(1)
+	return at, value, nil
 }
 
 // scan is linalg.ArgMax of the arms. It makes the copies.

@@ -411,3 +411,60 @@ func BenchmarkRedraw(b *testing.B) {
 		}
 	}
 }
+
+// TestUnread: a list that nobody has looked at answers as one that was, for sizes around the pieces in which it is read, and the
+// first call about bad numbers has the error of FiniteOf, wherever they are.
+func TestUnread(t *testing.T) {
+	draw := rng.NewKey(9).Stream(rng.Instance)
+	round := uint64(0)
+	for _, d := range []int{1, 3, 20, 160, 1300} {
+		step := max(8, 1280/d&^7)
+		for _, k := range []int{1, 7, step - 1, step, step + 1, 2*step + 3} {
+			block, theta := make([]float64, k*d), make([]float64, d)
+			draw.Round(round).Normals(block, 0)
+			draw.Round(round+1).Normals(theta, 0)
+			round += 2
+			copy(block[(k-1)*d:], block[:d]) // the first of two equal arms wins, across pieces too
+			if d == 1 {
+				theta[0] = 0 // all are equal
+			}
+			want := must(actionset.FiniteOf(d, block))
+			got := must(actionset.FiniteUnread(d, block))
+			var a, b bandit.Action
+			for range 3 {
+				v, err := want.ArgMax(&a, theta)
+				w, err2 := got.ArgMax(&b, theta)
+				if err != nil || err2 != nil || v != w || a.Index != b.Index || !slices.Equal(a.X, b.X) {
+					t.Fatalf("d = %d, K = %d: arm %d with %v (%v), want %d with %v (%v)", d, k, b.Index, w, err2, a.Index, v, err)
+				}
+			}
+			if err := errors.Join(got.Check(), want.Check()); err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range []float64{math.NaN(), math.Inf(-1), 0x1.8p500} {
+				for _, at := range []int{0, len(block) / 2, len(block) - 1} {
+					was := block[at]
+					block[at], b.Index = bad, -7
+					_, err := actionset.FiniteOf(d, block)
+					set := must(actionset.FiniteUnread(d, block))
+					for range 2 {
+						if _, err2 := set.ArgMax(&b, theta); err == nil || err2 == nil || err.Error() != err2.Error() || b.Index != -7 {
+							t.Fatalf("d = %d, K = %d, entry %d = %v: %v, arm %d; FiniteOf says %v", d, k, at, bad, err2, b.Index, err)
+						}
+						if err2 := set.Check(); err2 == nil || err2.Error() != err.Error() {
+							t.Fatalf("Check says %v, FiniteOf %v", err2, err)
+						}
+					}
+					block[at] = was
+				}
+			}
+		}
+	}
+	shared := actionset.Share(must(actionset.FiniteUnread(1, []float64{1, math.NaN(), 1}))).(*actionset.Shared)
+	if shared.Check() == nil || shared.Groups().Check() == nil {
+		t.Error("NaN in a list with equal arms was not found")
+	}
+	if _, err := actionset.FiniteUnread(2, make([]float64, 3)); err == nil {
+		t.Error("three numbers are arms of two")
+	}
+}

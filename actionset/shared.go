@@ -55,6 +55,7 @@ func Share(set *Finite) bandit.ActionSet {
 		return set
 	}
 	s.groups = &Groups{&Finite{x: slices.Clip(block), d: set.d, factor: set.factor}, s}
+	s.groups.unread.Store(set.unread.Load())
 	return s
 }
 
@@ -83,6 +84,9 @@ func (s *Shared) At(i int) []float64 { return s.all.At(i) }
 func (s *Shared) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	return s.all.ArgMax(dst, theta)
 }
+
+// Check looks at the numbers of a list that FiniteUnread made: see Finite.Check.
+func (s *Shared) Check() error { return s.all.Check() }
 
 // Radius returns max ‖x‖₂.
 func (s *Shared) Radius() float64 { return s.all.Radius() }

@@ -85,7 +85,7 @@ func playGiven(c benchCase, key rng.Key) (out played, err error) {
 	var law bandit.Law
 	start := processTime()
 	for t := range uint64(c.horizon) {
-		set, err := actionset.FiniteOf(c.d, lists[t%uint64(len(lists))])
+		set, err := actionset.FiniteUnread(c.d, lists[t%uint64(len(lists))])
 		if err == nil && c.law {
 			err = p.Prob(&law, set, choose.Round(t))
 		}

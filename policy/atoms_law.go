@@ -68,7 +68,7 @@ func shift(dst, hat []float64, c float64, member []float64) {
 
 // choose draws J and ξ, numbers 0 and 1 of the source, and plays for model (J, ξ).
 func (a *models) choose(dst *bandit.Action, set bandit.ActionSet, draw rng.Source, model modelOf) error {
-	if err := checkSet(set, a.d); err != nil {
+	if err := checkDim(set, a.d); err != nil {
 		return err
 	}
 	j, sign := draw.Intn(0, a.m), 1.0

@@ -320,3 +320,51 @@ func TestZeroValueIsDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadSets: a list that nobody has looked at gives the action and the law of one that was, and one with NaN is refused by Select
+// and Prob of every kind, whatever it draws, and changes nothing.
+func TestUnreadSets(t *testing.T) {
+	sets, _, _ := conformanceSets(t)
+	block := sets[0].(*actionset.Finite).Flat()
+	bad := slices.Clone(block)
+	bad[5*testDim+1] = math.NaN()
+	unread := func(block []float64) bandit.ActionSet {
+		set, err := actionset.FiniteUnread(testDim, block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	for _, kind := range spec.Names(policy.Kinds) {
+		for _, e := range examples[kind] {
+			if e.only == "ball" {
+				continue
+			}
+			p, q := build(t, kind, e.raw, testProblem()), build(t, kind, e.raw, testProblem())
+			choose := rng.NewKey(3).Stream(rng.Select)
+			var a, b bandit.Action
+			for round := range uint64(20) {
+				name := fmt.Sprintf("%s %s, round %d", kind, e.table, round)
+				var law bandit.Law
+				if pr, ok := p.(bandit.Prober); ok && e.law != noSet {
+					if err := pr.Prob(&law, unread(bad), choose.Round(round)); !errors.Is(err, bandit.ErrNotFinite) {
+						t.Fatalf("%s: the law over arms with NaN: %v", name, err)
+					}
+				}
+				if err := p.Select(&a, unread(bad), choose.Round(round)); !errors.Is(err, bandit.ErrNotFinite) {
+					t.Fatalf("%s: an action of arms with NaN: %v", name, err)
+				}
+				if err := errors.Join(p.Select(&a, unread(block), choose.Round(round)), q.Select(&b, sets[0], choose.Round(round))); err != nil {
+					t.Fatal(name, err)
+				}
+				if a.Index != b.Index || !slices.Equal(a.X, b.X) {
+					t.Fatalf("%s: action %+v, of a list that was looked at %+v", name, a, b)
+				}
+				draw := rng.NewKey(3).Stream(rng.Perturb).Round(round)
+				if err := errors.Join(p.Update(a, 0.5, draw), q.Update(b, 0.5, draw)); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+		}
+	}
+}

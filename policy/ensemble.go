@@ -140,14 +140,17 @@ func (e *Ensemble) shift(dst []float64, c float64) {
 // Select implements bandit.Policy. It uses numbers 0 (J) and 1 (ξ) of the source; a reference law has
 // its own.
 func (e *Ensemble) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	if err := checkSet(set, e.ridge.Dim()); err != nil {
+	if err := checkDim(set, e.ridge.Dim()); err != nil {
 		return err
 	}
-	if e.opts.Select == "max" {
+	if e.opts.Select == "max" || e.reference != nil {
+		if err := checkNumbers(set); err != nil {
+			return err
+		}
+		if e.reference != nil {
+			return e.selectMixed(dst, set, draw)
+		}
 		return e.maximise(dst, set)
-	}
-	if e.reference != nil {
-		return e.selectMixed(dst, set, draw)
 	}
 	j, sign := e.draws.IntnSign(draw, e.Members())
 	if e.opts.OneSided {

@@ -37,8 +37,25 @@ func checkAction(a bandit.Action, y float64, d int) error {
 	return nil
 }
 
-// checkSet returns an error unless the set is one of dense vectors and has dimension d.
+// checkSet returns an error unless the set is one of dense vectors, has dimension d, and numbers that are finite.
 func checkSet(set bandit.ActionSet, d int) error {
+	if err := checkDim(set, d); err != nil {
+		return err
+	}
+	return checkNumbers(set)
+}
+
+// checkNumbers returns an error where nobody has looked at the numbers of a set yet and one of them is not finite: see
+// actionset.FiniteUnread.
+func checkNumbers(set bandit.ActionSet) error {
+	if f, ok := set.(interface{ Check() error }); ok {
+		return f.Check()
+	}
+	return nil
+}
+
+// checkDim is checkSet without the look at the numbers, for a policy whose next step is to ask the set for its best action.
+func checkDim(set bandit.ActionSet, d int) error {
 	if s, ok := set.(bandit.Sparse); ok {
 		n := float64(s.Dim())
 		return fmt.Errorf("policy: the action set is sparse, in dimension d = %d: the state of a policy for dense vectors has d² = %.3g numbers; take kind sparse or hashed: %w", s.Dim(), n*n, bandit.ErrUnsupported)

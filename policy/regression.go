@@ -117,7 +117,7 @@ func (g *regression) learn(a bandit.Action, y float64) error {
 
 // exploit stores the greedy action in dst.
 func (g *regression) exploit(dst *bandit.Action, set bandit.ActionSet) error {
-	if err := checkSet(set, g.ridge.Dim()); err != nil {
+	if err := checkDim(set, g.ridge.Dim()); err != nil {
 		return err
 	}
 	_, err := set.ArgMax(dst, g.ridge.Theta())

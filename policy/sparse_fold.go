@@ -388,6 +388,9 @@ func (c *sparseInput) open(set bandit.ActionSet) (bandit.Sparse, error) {
 		if s.Dim() != c.dim {
 			return nil, fmt.Errorf("policy: the action set has dimension %d, the policy %d", s.Dim(), c.dim)
 		}
+		if err := checkNumbers(s); err != nil {
+			return nil, err
+		}
 		c.list.set(s)
 		return &c.list, nil
 	}

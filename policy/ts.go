@@ -48,7 +48,7 @@ func NewThompson(o ThompsonOptions, p Problem) (*Thompson, error) {
 
 // Select implements bandit.Policy. It uses numbers 0, …, d−1 of the source.
 func (s *Thompson) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) error {
-	if err := checkSet(set, s.ridge.Dim()); err != nil {
+	if err := checkDim(set, s.ridge.Dim()); err != nil {
 		return err
 	}
 	draw.Normals(s.theta, 0)

@@ -65,7 +65,7 @@ func (u *Uniform) open(set bandit.ActionSet) (int, error) {
 	case bandit.Sparse:
 		return s.Len(), nil
 	case bandit.Finite:
-		return s.Len(), nil
+		return s.Len(), checkNumbers(s)
 	}
 	return 0, nil
 }
