@@ -222,118 +222,146 @@ func (e *engine) noSequence() string {
 	return ""
 }
 
+// answerRow is a row of the table while it is made.
+type answerRow struct {
+	Estimate
+	e *engine
+	d *Diagnostics
+}
+
+// why adds a remark.
+func (r *answerRow) why(s string) {
+	if s == "" {
+		return
+	}
+	if r.Why != nil {
+		s = *r.Why + "; " + s
+	}
+	r.Why = &s
+}
+
+// unsupported reports whether the target is known to play actions that the logger could not.
+func (r *answerRow) unsupported() bool {
+	return r.e.total.noLaw == 0 && r.d.Unsupported != nil && *r.d.Unsupported > 0
+}
+
+// normal sets value, standard error and the normal interval where there is one.
+func (r *answerRow) normal(v, se float64) {
+	key := r.Estimator
+	r.Value, r.SE = real(v), real(se)
+	if !finite(v) || !finite(se) {
+		r.why("not defined on these events")
+		return
+	}
+	if r.unsupported() && slices.Contains([]string{"ips", "snips", "dr", "sndr", "cv"}, key) {
+		side := "biased downward"
+		if key == "snips" || key == "sndr" || key == "cv" {
+			side = "biased in either direction"
+		}
+		r.why(fmt.Sprintf("%s: the target plays actions that the logger could not with probability %.3g; intervals are at least that wide at any n", side, *r.d.Unsupported))
+		return
+	}
+	r.Normal = &Pair{v - r.e.p.z*se, v + r.e.p.z*se}
+	if r.d.ESSRewarded < 10 && key != "logged" && key != "dm" {
+		r.why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than it says", r.d.ESSRewarded))
+	}
+}
+
+// sequence sets the confidence sequence where there is one.
+func (r *answerRow) sequence(s *twoSided) {
+	if no := r.e.noSequence(); no != "" {
+		r.why("no sequence: " + no)
+		return
+	}
+	var err error
+	if r.Sequence, err = r.e.p.sequence(s); err != nil {
+		r.why("no sequence: " + err.Error())
+	} else if !r.e.p.rewards.whole() {
+		r.why(oneEnd)
+	}
+}
+
+// plain is the row of an estimator that is a mean or a ratio of means: v and se are what it is.
+func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
+	r.Beta = beta
+	r.normal(v, se)
+	switch r.Estimator {
+	case "dm":
+		switch {
+		case r.Normal == nil:
+		case se == 0:
+			r.Normal = nil
+			r.why("no interval: the predictions do not vary, and the error of the reward model is not in their spread")
+		default:
+			r.why("its interval is the spread of the predictions: the error of the reward model is not in it")
+		}
+		if k := ta.m.predicted; k < ta.m.n {
+			r.why(fmt.Sprintf("the mean over the %d of %d events that the reward model predicts: it is fitted on earlier events only, first on %d", k, ta.m.n, firstFit))
+		}
+	case "ips":
+		r.sequence(&ta.ips)
+	case "dr":
+		switch {
+		case r.e.cross != nil:
+			r.why("no sequence: " + crossReason)
+		case r.e.total.noLaw > 0:
+			r.why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
+		default:
+			r.sequence(&ta.dr)
+		}
+		if ta.m.predicted == 0 {
+			r.why("the reward model predicts nothing, so this is ips")
+		}
+	}
+}
+
+// stable is the row of dr-stable.
+func (r *answerRow) stable(ta *targetSums) {
+	if r.e.total.n > mostStored {
+		r.why("dr-stable keeps 8 bytes of each event: at most 5 000 000 events")
+		return
+	}
+	v, se, ok := stable(ta.phi)
+	if !ok || r.e.total.dropped > 0 {
+		r.why("not defined on these events: 20 blocks of two events and more, none dropped")
+		return
+	}
+	r.Value, r.SE, r.Normal = &v, &se, &Pair{v - r.e.p.z*se, v + r.e.p.z*se}
+}
+
 // estimates makes one row of the table.
 func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate {
-	p := e.p
-	out := Estimate{Estimator: key}
-	why := func(s string) {
-		if s == "" {
-			return
-		}
-		if out.Why != nil {
-			s = *out.Why + "; " + s
-		}
-		out.Why = &s
-	}
-	if p.lists {
-		e.listEstimate(ta, key, &out, why)
-		return out
-	}
-	normal := func(v, se float64) {
-		out.Value, out.SE = real(v), real(se)
-		if !finite(v) || !finite(se) {
-			why("not defined on these events")
-			return
-		}
-		if d.Unsupported != nil && e.total.noLaw == 0 && *d.Unsupported > 0 && slices.Contains([]string{"ips", "snips", "dr", "sndr", "cv"}, key) {
-			side := "biased downward"
-			if key == "snips" || key == "sndr" || key == "cv" {
-				side = "biased in either direction"
-			}
-			why(fmt.Sprintf("%s: the target plays actions that the logger could not with probability %.3g; intervals are at least that wide at any n", side, *d.Unsupported))
-			return
-		}
-		out.Normal = &Pair{v - p.z*se, v + p.z*se}
-		if d.ESSRewarded < 10 && key != "logged" && key != "dm" {
-			why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than it says", d.ESSRewarded))
-		}
-	}
-	sequence := func(s *twoSided) {
-		if no := e.noSequence(); no != "" {
-			why("no sequence: " + no)
-			return
-		}
-		var err error
-		if out.Sequence, err = p.sequence(s); err != nil {
-			why("no sequence: " + err.Error())
-		} else if !p.rewards.whole() {
-			why(oneEnd)
-		}
+	r := &answerRow{Estimate: Estimate{Estimator: key}, e: e, d: d}
+	if e.p.lists {
+		e.listEstimate(ta, key, &r.Estimate, r.why)
+		return r.Estimate
 	}
 	v, se, beta, ok := ta.m.plainEstimate(key)
-	unsupported := e.total.noLaw == 0 && d.Unsupported != nil && *d.Unsupported > 0
 	switch {
-	case ok && (key == "dm" || key == "dr" || key == "sndr") && p.o.Q == "none":
-		why("there is no reward model (--q)")
+	case ok && (key == "dm" || key == "dr" || key == "sndr") && e.p.o.Q == "none":
+		r.why("there is no reward model (--q)")
 	case key == "dm" && ta.m.predicted == 0:
-		why(e.unfitted())
+		r.why(e.unfitted())
 	case ok:
-		out.Beta = beta
-		normal(v, se)
-		switch key {
-		case "dm":
-			switch {
-			case out.Normal == nil:
-			case se == 0:
-				out.Normal = nil
-				why("no interval: the predictions do not vary, and the error of the reward model is not in their spread")
-			default:
-				why("its interval is the spread of the predictions: the error of the reward model is not in it")
-			}
-			if k := ta.m.predicted; k < ta.m.n {
-				why(fmt.Sprintf("the mean over the %d of %d events that the reward model predicts: it is fitted on earlier events only, first on %d", k, ta.m.n, firstFit))
-			}
-		case "ips":
-			sequence(&ta.ips)
-		case "dr":
-			if e.cross != nil {
-				why("no sequence: " + crossReason)
-			} else if e.total.noLaw > 0 {
-				why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
-			} else {
-				sequence(&ta.dr)
-			}
-			if ta.m.predicted == 0 {
-				why("the reward model predicts nothing, so this is ips")
-			}
-		}
+		r.plain(ta, v, se, beta)
 	case ta.marginal != nil && slices.Contains(marginalKeys, key):
-		e.marginalEstimate(ta.marginal, key, &out, why, sequence)
+		e.marginalEstimate(ta.marginal, key, &r.Estimate, r.why, r.sequence)
 	case key == "replay":
-		e.replay(ta, &out, why)
+		e.replay(ta, &r.Estimate, r.why)
 	case key == "el":
-		e.empirical(ta, &out, why)
+		e.empirical(ta, &r.Estimate, r.why)
 	case key == "dr-stable":
-		if e.total.n > mostStored {
-			why("dr-stable keeps 8 bytes of each event: at most 5 000 000 events")
-			break
-		}
-		v, se, ok := stable(ta.phi)
-		if !ok || e.total.dropped > 0 {
-			why("not defined on these events: 20 blocks of two events and more, none dropped")
-			break
-		}
-		out.Value, out.SE, out.Normal = &v, &se, &Pair{v - p.z*se, v + p.z*se}
+		r.stable(ta)
 	case key == "bootstrap":
-		e.bootstrap(ta, &out, why)
+		e.bootstrap(ta, &r.Estimate, r.why)
 	default:
-		e.tuned(ta, key, &out, normal, why)
+		e.tuned(ta, key, &r.Estimate, r.normal, r.why)
 	}
-	if unsupported && (key == "el" || key == "dr-stable" || key == "bootstrap") && out.Value != nil {
-		out.Normal, out.Interval = nil, nil
-		why("biased: the target plays actions that the logger could not")
+	if r.unsupported() && (key == "el" || key == "dr-stable" || key == "bootstrap") && r.Value != nil {
+		r.Normal, r.Interval = nil, nil
+		r.why("biased: the target plays actions that the logger could not")
 	}
-	return out
+	return r.Estimate
 }
 
 // unfitted says why no event has a prediction of the reward model.
