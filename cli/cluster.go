@@ -350,8 +350,34 @@ func (s *clusterStatus) print(w io.Writer) error {
 			break
 		}
 	}
+	if text := s.raise(); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
 	return err
+}
+
+// raise says which nodes run a program that cannot read what the others can, empty when none does.
+func (s *clusterStatus) raise() string {
+	for _, n := range s.Nodes {
+		if !n.Ready || n.Cluster == nil {
+			continue
+		}
+		highest, behind := uint32(0), []string{}
+		for _, x := range n.Cluster.Nodes {
+			highest = max(highest, x.Readable)
+		}
+		for _, x := range n.Cluster.Nodes {
+			if x.Readable < highest {
+				behind = append(behind, x.Name)
+			}
+		}
+		if len(behind) == 0 || highest <= uint32(n.Cluster.LogVersion) {
+			return ""
+		}
+		return fmt.Sprintf("log version %d: it rises to %d when %s can read that", n.Cluster.LogVersion, highest, strings.Join(behind, ", "))
+	}
+	return ""
 }
 
 const clusterFlagText = "cluster.toml of any node; without it the one that TROUPE_CLUSTER names"

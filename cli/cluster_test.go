@@ -810,6 +810,30 @@ func TestClusterKeys(t *testing.T) {
 	}
 }
 
+// TestClusterRaise: the status says which nodes the next log version waits for, and nothing when all programs read the same.
+func TestClusterRaise(t *testing.T) {
+	for _, c := range []struct {
+		version  uint16
+		readable []uint32
+		want     string
+	}{
+		{2, []uint32{2, 2, 2}, ""},
+		{2, []uint32{3, 2, 2}, "log version 2: it rises to 3 when b, c can read that\n"},
+		{2, []uint32{3, 3, 3}, ""},
+		{3, []uint32{3, 3, 3}, ""},
+	} {
+		h := &serve.ClusterHealth{LogVersion: c.version}
+		for i, readable := range c.readable {
+			h.Nodes = append(h.Nodes, serve.NodeHealth{Name: string(rune('a' + i)), Readable: readable})
+		}
+		s := clusterStatus{Nodes: []nodeStatus{{Name: "a", Error: "gone"}, {Name: "b", Ready: true, Cluster: h}}}
+		var out bytes.Buffer
+		if err := s.print(&out); err != nil || strings.Contains(out.String(), "log version") != (c.want != "") || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%+v: %v\n%s", c, err, &out)
+		}
+	}
+}
+
 // TestClusterGuide: the commands of docs/guide/cluster.md work as written, with other ports.
 func TestClusterGuide(t *testing.T) {
 	if testing.Short() {

@@ -130,8 +130,8 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 	if h.Version == 0 {
 		h.Version = LogVersion
 	}
-	if h.Version > LogVersion {
-		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, LogVersion, ErrVersion)
+	if h.Version > newestVersion() {
+		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, newestVersion(), ErrVersion)
 	}
 	start := len(dst)
 	b := append(dst, make([]byte, HeaderSize)...)
@@ -150,7 +150,8 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 }
 
 // ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
-// checksum, that every record decodes and their number is right. The batch does not refer to b.
+// checksum, that every record decodes and their number is right. A batch of a later log version is a *VersionError. The batch
+// does not refer to b.
 func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true, nil) }
 
 // ParseHeader checks a batch as ParseBatch does, but for its records, which it does not decode.
@@ -218,8 +219,10 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
 	}
 	switch {
-	case h.Version == 0 || h.Version > LogVersion:
-		return bad("log version %d, this code reads up to %d", h.Version, LogVersion)
+	case h.Version == 0:
+		return bad("log version 0, this code reads 1 to %d", newestVersion())
+	case h.Version > newestVersion(): // the checksum is right, so a later program has written it
+		return Header{}, nil, &VersionError{Shard: h.Shard, Version: h.Version}
 	case h.Count == 0 || h.Count > MaxEvents:
 		return bad("%d records", h.Count)
 	case h.No == 0:

@@ -282,6 +282,9 @@ func readReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 				return r, nil
 			}
 			if _, _, err := chain.next(p.seq, p.batch, p.parsed); err != nil {
+				if later := (*VersionError)(nil); errors.As(err, &later) {
+					return nil, err
+				}
 				damaged(block.name, p.offset, chain.Last()+1, "%v", err)
 				return r, nil
 			}

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -84,7 +85,8 @@ func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last &
 
 // Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that
 // the engine did not recognise, and was delivered already; or it is void (Batch.Void). After an error the chain
-// has ended and always returns the same error, which names the first sequence in doubt.
+// has ended and always returns the same error, which names the first sequence in doubt: a *ChainError, or a *VersionError where
+// a later program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.
@@ -103,9 +105,13 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 	}
 	seq := c.last + 1
 	var what string
+	var later *VersionError
 	switch {
 	case at != seq:
 		what = fmt.Sprintf("entry %d comes instead", at)
+	case errors.As(parsed, &later):
+		c.err = &VersionError{c.shard, seq, later.Version}
+		return Batch{}, false, c.err
 	case parsed != nil:
 		what = parsed.Error()
 	case b.Format == Format2:

@@ -28,7 +28,7 @@ type CommitterOptions struct {
 	// Patience is how long callers wait for the outcome of all attempts before they get ErrUnknown,
 	// default 15 s.
 	Patience time.Duration
-	// Version is the log version that batches have. 0 means LogVersion. Records that need a higher one are
+	// Version is the log version that batches have, until Raise. 0 means LogVersion. Records that need a higher one are
 	// refused with ErrVersion.
 	Version uint16
 	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
@@ -93,7 +93,9 @@ type Committer struct {
 	no    uint64 // of the last batch that was stored, in this epoch
 	after Head   // the last entry that this writer stored, or the end of the log where it began
 	own   uint64 // the last entry that this writer stored
-	epoch atomic.Uint64
+
+	epoch   atomic.Uint64
+	version atomic.Uint32 // of the batches that begin from now on
 
 	mu      sync.Mutex
 	queue   []*flight // the last one takes more records, the others are full
@@ -131,6 +133,7 @@ type CommitterStats struct {
 type flight struct {
 	buf     []byte // HeaderSize bytes of room, then records
 	count   uint32
+	version uint16
 	settled bool          // its callers have their answer; only the goroutine of run looks at it
 	done    chan struct{} // closed when seq, no and err are set
 	seq     uint64
@@ -155,6 +158,7 @@ func NewCommitter(log Log, opt CommitterOptions) (*Committer, error) {
 	}
 	c := &Committer{log: log, opt: opt, after: opt.Head, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.epoch.Store(uint64(opt.Epoch))
+	c.version.Store(uint32(opt.Version))
 	c.now.Store(committerOpen)
 	c.stats.Head = opt.Head
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -192,8 +196,8 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: batch = %d bytes, want %d to %d", o.Batch, HeaderSize, MaxBatch)
 	case o.Queue < o.Batch:
 		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
-	case o.Version > LogVersion:
-		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, LogVersion)
+	case o.Version > newestVersion():
+		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, newestVersion())
 	case o.Format > Format2 || o.Applied != nil && o.Format != Format2:
 		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1, Format2)
 	case o.Try < 0 || o.FirstTry < 0 || o.Patience < 0:
@@ -207,6 +211,17 @@ func (o *CommitterOptions) check() error {
 // Epoch returns the writer's name at present. In format 2 it changes when the writer was silent or cut off for
 // many entries.
 func (c *Committer) Epoch() ID { return ID(c.epoch.Load()) }
+
+// Version returns the log version of the batches that begin now.
+func (c *Committer) Version() uint16 { return uint16(c.version.Load()) }
+
+// Raise gives the batches that begin from now on a higher log version, at most LogVersion. A lower one changes nothing.
+func (c *Committer) Raise(version uint16) {
+	version = min(version, newestVersion())
+	for old := c.version.Load(); uint32(version) > old && !c.version.CompareAndSwap(old, uint32(version)); {
+		old = c.version.Load()
+	}
+}
 
 // Append stores records together, in one batch, in order, and returns when they are durable. An error
 // that wraps ErrUnknown, because ctx ended or the log did not answer while they were under way, means
@@ -223,13 +238,13 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 			recordBuffers.Put(buf)
 		}
 	}()
-	b := (*buf)[:0]
+	b, version := (*buf)[:0], c.Version()
 	var err error
 	for _, r := range records {
 		if r.Kind() == KindLoss {
 			return Receipt{}, fmt.Errorf("a loss is written by repair only: %w", ErrMalformed)
 		}
-		if b, err = appendRecord(b, r, c.opt.Version); err != nil {
+		if b, err = appendRecord(b, r, version); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -238,7 +253,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 		return Receipt{}, fmt.Errorf("%d records of %d bytes in one call: %w", len(records), len(b), ErrTooLarge)
 	}
 	// 2. Join.
-	f, index, err := c.join(b, uint32(len(records)))
+	f, index, err := c.join(b, uint32(len(records)), version)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -257,8 +272,8 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 	return Receipt{f.seq, Event{f.epoch, f.no, index}}, nil
 }
 
-// join adds encoded records to the newest batch that waits, or begins one.
-func (c *Committer) join(b []byte, n uint32) (*flight, uint32, error) {
+// join adds encoded records of a log version to the newest batch that waits, or begins one.
+func (c *Committer) join(b []byte, n uint32, version uint16) (*flight, uint32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch now := c.now.Load(); {
@@ -274,12 +289,12 @@ func (c *Committer) join(b []byte, n uint32) (*flight, uint32, error) {
 	var f *flight
 	if k := len(c.queue); k > 0 {
 		f = c.queue[k-1]
-		if f.count+n > MaxEvents || len(f.buf)+len(b) > c.opt.Batch {
+		if f.version != version || f.count+n > MaxEvents || len(f.buf)+len(b) > c.opt.Batch {
 			f = nil
 		}
 	}
 	if f == nil {
-		f = &flight{done: make(chan struct{})}
+		f = &flight{version: version, done: make(chan struct{})}
 		if k := len(c.spare); k > 0 {
 			f.buf, c.spare = c.spare[k-1][:HeaderSize], c.spare[:k-1]
 		} else {
@@ -425,7 +440,7 @@ func (c *Committer) seal(f *flight) (Header, error) {
 		c.no = 0
 		c.epoch.Store(uint64(epoch))
 	}
-	h := Header{Format: c.opt.Format, Shard: c.opt.Shard, Version: c.opt.Version, Count: f.count, Epoch: c.Epoch(), No: c.no + 1, After: after.Seq, Prev: after.Hash}
+	h := Header{Format: c.opt.Format, Shard: c.opt.Shard, Version: f.version, Count: f.count, Epoch: c.Epoch(), No: c.no + 1, After: after.Seq, Prev: after.Hash}
 	if c.opt.Now != nil {
 		h.Time = c.opt.Now().UnixNano()
 	}

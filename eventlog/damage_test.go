@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"troupe/internal/future"
 )
 
 // sampleLog makes a log of two shards in several block files and returns its directory and its dump.
@@ -469,5 +471,49 @@ func TestForkedTail(t *testing.T) {
 	}
 	if d := r.All(); len(d) != 1 || d[0].First != 21 || d[0].Last != 21 || d[0].What != "it is not the entry that was acknowledged" {
 		t.Errorf("damage %v", d)
+	}
+}
+
+// TestLaterLog: a log that a later program has raised is no damage. No program of before opens it, calls it damaged or repairs it.
+func TestLaterLog(t *testing.T) {
+	dir := t.TempDir()
+	future.Versions.Store(1)
+	defer future.Versions.Store(0)
+	js := must(OpenJetStream(t.Context(), dir, JetStreamOptions{}))
+	c := newCommitter(t, js, CommitterOptions{})
+	if c.Raise(LogVersion - 1); c.Version() != LogVersion {
+		t.Errorf("version %d", c.Version())
+	}
+	before := must(c.Append(t.Context(), event(100)))
+	if c.Raise(LogVersion + 5); c.Version() != LogVersion+1 {
+		t.Errorf("version %d", c.Version())
+	}
+	after := must(c.Append(t.Context(), event(101)))
+	for seq, want := range map[uint64]uint16{before.Seq: LogVersion, after.Seq: LogVersion + 1} {
+		if h := must(ParseHeader(must(js.Get(t.Context(), 0, seq)).Data)); h.Version != want {
+			t.Errorf("entry %d has version %d, want %d", seq, h.Version, want)
+		}
+	}
+	if err := errors.Join(c.Close(t.Context()), js.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r := must(Verify(dir)); !r.OK() {
+		t.Fatalf("%v", r.All())
+	}
+	future.Versions.Store(0)
+	files := fingerprint(t, dir)
+	for what, f := range map[string]func() error{
+		"open":         func() error { _, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); return err },
+		"verify":       func() error { _, err := Verify(dir); return err },
+		"repair":       func() error { _, err := Repair(t.Context(), dir, RepairOptions{AcceptLoss: true}); return err },
+		"read replica": func() error { _, err := readReplica(dir, nil); return err },
+	} {
+		var later *VersionError
+		if err := f(); !errors.As(err, &later) || later.Seq != after.Seq || later.Version != LogVersion+1 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if fingerprint(t, dir) != files {
+		t.Error("files were changed")
 	}
 }

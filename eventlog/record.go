@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+
+	"troupe/internal/future"
 )
 
 // LogVersion is the highest version of records that this code reads, and the one that it writes unless it
@@ -11,6 +13,28 @@ import (
 // the version of its records and decides what may stand in them. A reader stops at a higher version,
 // because a state machine must not skip what it does not know.
 const LogVersion = 2
+
+// newestVersion is LogVersion, but in tests of the version to come.
+func newestVersion() uint16 { return LogVersion + uint16(future.Versions.Load()) }
+
+// VersionError is the error of a whole batch whose log version this program does not read. It is no damage.
+type VersionError struct {
+	Shard   uint16
+	Seq     uint64 // 0 where it is not known
+	Version uint16
+}
+
+func (e *VersionError) Error() string {
+	place := "a batch"
+	if e.Seq > 0 {
+		place = fmt.Sprintf("entry %d", e.Seq)
+	}
+	return fmt.Sprintf("shard %d: %s has log version %d and this program reads up to %d: a later program has raised the log, and only that one or a later one can go on with it",
+		e.Shard, place, e.Version, newestVersion())
+}
+
+// Unwrap returns ErrMalformed, as of everything else that is no batch for this program.
+func (e *VersionError) Unwrap() error { return ErrMalformed }
 
 // fieldsOf2 is the first field of each kind that came with log version 2, 0 for none.
 var fieldsOf2 = [...]uint32{KindDecision: 25, KindReward: 8, KindControl: 12, KindCheckpoint: 4, KindPiece: 0}

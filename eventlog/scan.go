@@ -102,6 +102,7 @@ type shardScan struct {
 	file, end  string // present block file; the last one that was read, or the directory
 	endOffset  int64  // its length
 	unreadable *unreadable
+	later      *VersionError // of an entry that this program cannot read
 }
 
 // unreadable is a range of bytes in a block file that are no record, with no record after them so far.
@@ -143,7 +144,9 @@ func (s *shardScan) run() error {
 		s.file, s.end, s.endOffset = block.name, block.name, block.size
 		s.r.blocks = append(s.r.blocks, blockSpan{name: block.name, number: block.number})
 		for i := range block.parts {
-			s.part(&block.parts[i])
+			if s.part(&block.parts[i]); s.later != nil {
+				return s.later
+			}
 		}
 	}
 	// 4. The end.
@@ -250,6 +253,9 @@ func (s *shardScan) entry(p *blockPart) {
 		r.tail = append(r.tail, s.file)
 	}
 	if err != nil {
+		if errors.As(err, &s.later) {
+			return
+		}
 		what := err.Error()
 		var ce *ChainError
 		if errors.As(err, &ce) {

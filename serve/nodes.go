@@ -51,6 +51,9 @@ type nodes struct {
 	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
 	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
 
+	readable   uint16 // the highest log version that this node may write, which its checkpoints say; set before they begin
+	toldBehind bool   // that others cannot read it; of nodeLoop
+
 	drained atomic.Bool
 	said    bool // a checkpoint of this process is applied, so the others know its keys; of the applier
 
@@ -70,6 +73,8 @@ type heard struct {
 	at     time.Duration // since nodes.opened
 	offset time.Duration
 	base   fold.Base // the newest base of a trimmed log that it has, without its record
+
+	readable uint16 // the highest log version that it can read
 }
 
 func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
@@ -174,6 +179,10 @@ func (s *Server) hear(d eventlog.Delivery) error {
 	}
 	concerns, first := false, false // the cluster; the first checkpoint of this process
 	own := d.Epoch == s.committer.Epoch()
+	if d.Version > s.committer.Version() { // another node has raised the log, because all can read it
+		s.committer.Raise(d.Version)
+		s.opt.Logger.Info("the log was raised; earlier programs cannot read it any more", "version", d.Version)
+	}
 	if own { // it was sealed by this clock
 		n := s.nodes
 		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
@@ -244,7 +253,7 @@ func (s *Server) endOfLog(ctx context.Context) (eventlog.Info, error) {
 func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano()), baseIn(r)}
+	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano()), baseIn(r), uint16(r.Readable)}
 }
 
 // live returns when the live nodes were heard of. The caller holds mu.
@@ -333,6 +342,7 @@ func (s *Server) nodeLoop() {
 		at := time.Since(n.opened)
 		if err := s.checkpoint(); err == nil {
 			n.contact.Store(max(int64(at), n.contact.Load()))
+			s.raiseTogether()
 		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
 		}
@@ -402,7 +412,7 @@ var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may b
 
 // checkpoint returns the record of one.
 func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
-	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: eventlog.LogVersion, Keys: n.print, KeySet: n.keySet}
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print, KeySet: n.keySet}
 	c.Seq, c.Combined = n.state()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -497,6 +507,8 @@ type ClusterHealth struct {
 	// entries before it waits for, empty when nothing is to be removed.
 	Base uint64 `json:"base,omitempty"`
 	Trim string `json:"trim,omitempty"`
+	// LogVersion is the version in which the node writes. It rises when every node can read a higher one (NodeHealth.Readable).
+	LogVersion uint16 `json:"log_version"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
@@ -523,6 +535,7 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	}
 	out := &ClusterHealth{
 		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print, Void: s.committer.Stats().Void, Drained: n.drained.Load(),
+		LogVersion: s.committer.Version(),
 	}
 	for _, k := range n.numbers {
 		out.KeyNumbers = append(out.KeyNumbers, int(k))

@@ -44,7 +44,7 @@ type Options struct {
 	// Keys sign event ids. Empty means the file keys.json in Dir, made at the first start.
 	Keys eventlog.IDKeys
 	// Committer configures group commit; Shard, Head and Now are set by Open. Version keeps a log at that
-	// log version; 0 raises it to the newest one.
+	// log version; 0 raises it to the newest one, in a cluster when every node can read that.
 	Committer eventlog.CommitterOptions
 	// KeepLogVersion leaves the log in the version that it has: for programs that only look.
 	KeepLogVersion bool
@@ -73,6 +73,8 @@ type Options struct {
 	Now func() time.Time
 	// Logger gets what the operator should know; never features, never secrets. nil for nothing.
 	Logger *slog.Logger
+
+	future uint16 // in tests the log version of a program to come
 }
 
 // model returns the limits of a configuration.

@@ -285,6 +285,7 @@ func (s *Server) catchUp(ctx context.Context, last uint64) error {
 		if _, err := s.fold.Apply(d); err != nil {
 			return fmt.Errorf("serve: %w", err)
 		}
+		s.recovery.version = max(s.recovery.version, d.Version)
 		s.recovery.Batches++
 		s.recovery.Events += uint64(d.Count)
 	}

@@ -447,4 +447,5 @@ type Recovery struct {
 	Events   uint64        `json:"events"`
 	Skipped  []string      `json:"skipped,omitempty"` // snapshots that could not be used, and why
 	Took     time.Duration `json:"took"`
+	version  uint16        // the highest log version of the batches
 }
