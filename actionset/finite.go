@@ -17,7 +17,7 @@ type Finite struct {
 	factor float64
 	radius atomic.Uint64 // 1 + the bits of max ‖x‖; 0 until Radius is called: most lists that are drawn anew in each round are never asked
 
-	unread atomic.Bool // nobody has looked at the numbers yet: ArgMax and Check do
+	unread atomic.Bool // the numbers are not checked yet: ArgMax and Check do
 
 	// A list that is asked often gets a copy in another order, which takes a third of the time: a long
 	// one a prefilter, half of x's memory more, a short one arms, a block of 16 for each 16 begun. In portable
@@ -66,7 +66,7 @@ func FiniteOf(d int, block []float64) (*Finite, error) {
 // FiniteUnread is FiniteOf without the look at the numbers, for a list that is asked once: the first ArgMax looks at
 // them in the pass in which it multiplies them, so a list that does not fit the caches is read from memory once. Where a number is
 // not finite, ArgMax returns the error of FiniteOf, as do Select and Prob of all policies of this module, before they draw or change anything; Check
-// returns it, too. At, Flat, Radius and Contains do not look. Whoever reads the arms by them calls Check before.
+// returns it, too. At, Flat, Radius and Contains do not look. A caller that reads the arms by them calls Check before.
 func FiniteUnread(d int, block []float64) (*Finite, error) {
 	if d <= 0 {
 		return nil, fmt.Errorf("actionset: arms have %d entries, expected at least one", d)
@@ -172,7 +172,7 @@ func (f *Finite) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
 	return value, nil
 }
 
-// read is scan of a list that nobody has looked at: it looks at some arms and then multiplies them.
+// read is scan of a list that is not checked yet: it checks some arms and then multiplies them.
 func (f *Finite) read(theta []float64) (at int, value float64, err error) {
 	value = math.Inf(-1)
 	for from, step := 0, max(8, readAtOnce/f.d&^7)*f.d; from < len(f.x); from += step {

@@ -45,7 +45,7 @@ func checkSet(set bandit.ActionSet, d int) error {
 	return checkNumbers(set)
 }
 
-// checkNumbers returns an error where nobody has looked at the numbers of a set yet and one of them is not finite: see
+// checkNumbers returns an error where the numbers of a set are not checked yet and one of them is not finite: see
 // actionset.FiniteUnread.
 func checkNumbers(set bandit.ActionSet) error {
 	if f, ok := set.(interface{ Check() error }); ok {
