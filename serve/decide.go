@@ -59,6 +59,7 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 		return Decision{}, err
 	}
 	s.answer(&d, record, receipt, 0)
+	s.remember(e, model, &r, record, receipt.Event, receipt.Seq)
 	if err := s.first(use, &d, receipt.Event); err != nil {
 		return Decision{}, err
 	}
@@ -106,7 +107,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 			s.pending.release(use)
 		}
 	}()
-	var e *entry
+	var e, last *entry // last is the one that decided last
 	var v *choose.Version
 	var batch []eventlog.Record
 	var at []int // their places in out
@@ -127,9 +128,11 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		}
 		for k, i := range at {
 			if out[i].Err = err; err == nil {
-				s.answer(&out[i].Decision, batch[k].(*eventlog.Decision), receipt, k)
+				record := batch[k].(*eventlog.Decision)
+				s.answer(&out[i].Decision, record, receipt, k)
 				key := receipt.Event
 				key.Index += uint32(k)
+				s.remember(last, model, &rs[i], record, key, receipt.Seq)
 				if out[i].Err = s.first(keys[k], &out[i].Decision, key); out[i].Err != nil {
 					out[i].Decision = Decision{}
 				}
@@ -154,6 +157,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 		var record *eventlog.Decision
 		if err = s.checkDecide(r); err == nil {
 			var m []measure
+			last = e
 			out[i].Decision, record, m, err = s.choose(ctx, e, v, r, held[i])
 			measured = append(measured, m...)
 		}

@@ -42,6 +42,7 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	if m := s.fold.Model(d.Model); m != nil {
 		if m = s.fold.Current(m); !m.Deleted {
 			v.Model = m.Name()
+			v.Request = s.requestOf(v.Model, id.Event)
 		}
 	}
 	status, y := s.fold.Event(id.Event)

@@ -20,6 +20,7 @@ func (s *Server) Health() Health {
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
 	h.Snapshot, h.SnapshotError = s.snapshots.status()
 	h.ModelBytes, h.Awake = s.modelBytes()
+	h.ModelBytes += int64(s.shown.size())
 	h.InFlight = s.calls.n.Load()
 	h.LogBytes, h.LogLimit = s.space.bytes.Load(), s.space.limit.Load()
 	closed := s.calls.closed.Load()

@@ -61,6 +61,7 @@ func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
 	if e, v, err := s.model(name); err == nil && v.ID == out.Incarnation {
 		out.Weights = e.weigh(v, out.Seen)
 	}
+	out.Requests = s.requestsOf(name)
 	return out, nil
 }
 

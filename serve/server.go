@@ -43,6 +43,7 @@ type Server struct {
 	recasting sync.Mutex    // one copy with another policy at a time
 	calls     calls
 	recent    recent            // the newest decisions
+	shown     shown             // the newest requests
 	reread    recent            // decisions of entries that were read again
 	reading   [64]chan struct{} // semaphores by entry: one caller reads it, the others wait
 	wanted    wanted
@@ -80,6 +81,7 @@ type entry struct {
 	version atomic.Pointer[choose.Version]
 	workers choose.Pool
 	used    atomic.Bool // it has decided since the last look of layAside
+	pace    pace        // of the requests that are remembered
 	observed
 }
 
@@ -97,6 +99,10 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s := &Server{opt: o, log: o.Log, keys: o.Keys, started: o.Now()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.due = make(chan struct{}, 1)
+	s.shown.limit = shownBytes
+	if n := o.Limits.ModelBytes; n > 0 {
+		s.shown.limit = int(min(shownBytes, n/16))
+	}
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
 	s.lagging.step = (*policy.Choice).Step
 	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
@@ -297,6 +303,9 @@ func (s *Server) publish() error {
 	for _, m := range s.fold.TakeChanged() {
 		if m.Deleted || m.Successor != 0 {
 			delete(s.entries, m.ID)
+			if m.Deleted {
+				s.shown.forget(m.Name())
+			}
 			continue
 		}
 		e := s.entries[m.ID]

@@ -302,6 +302,8 @@ type Model struct {
 	Weights *WeightsView `json:"weights,omitempty"`
 	// Seen is what the requests had of each feature since the server started, absent before the first one.
 	Seen *SeenView `json:"seen,omitempty"`
+	// Requests are some of the newest that this process decided since its start, the oldest first.
+	Requests []RequestView `json:"-"`
 	// Learning is how far a model is that learns a schema from requests (features.learn), absent for others.
 	Learning *LearningView `json:"learning,omitempty"`
 	// Memory is about how many bytes the model takes.
@@ -362,6 +364,8 @@ type EventView struct {
 	Status string `json:"status"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty"`
+	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in the log.
+	Request *RequestView `json:"request,omitempty"`
 }
 
 // Replayed compares a decision with what the code chooses now from the same state, the same

@@ -103,6 +103,9 @@ func TestModelPageInBrowser(t *testing.T) {
 	if s := text(); !strings.Contains(s, "<script>alert(1)</script>") {
 		t.Errorf("the action's id is not on the page as text: %.500s", s)
 	}
+	if s := text(); !strings.Contains(s, `[{"id":"<script>alert(1)</script>","features":{"price": 0.2}}`) || !strings.Contains(s, `{"city": "Oslo"}`) {
+		t.Errorf("the newest requests are not on the page as text: %.3000s", s)
+	}
 	e.fill("weighed", `{"id": "weighed"}`, hostileFeature, "b", 30)
 	if err := chromedp.Do(ctx, chromedp.Navigate(web.URL+"/models/weighed")); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ type modelView struct {
 	Histogram                  *histogram
 	Decisions                  []decisionRow
 	DecisionsText              string
+	Requests                   []decisionRow
 	Schema                     []schemaRow
 	SchemaText                 string
 	Seen                       []seenRow
@@ -286,6 +287,7 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Actions, v.MoreActions = actionsOf(h, &t)
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h)
+	v.Requests = newestRequests(h, m.Requests)
 	if ds := h.decisions; len(ds) >= someDecisions && !slices.ContainsFunc(ds, func(d *past) bool { return d.context != ds[0].context }) {
 		v.DecisionsText = fmt.Sprintf("All %s decisions read have the same context, or none.", grouped(uint64(len(ds))))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/ope"
+	"troupe/serve"
 )
 
 // The curves have at most curvePoints points. The six bounds of the three intervals hold together with
@@ -312,6 +313,26 @@ func newestDecisions(h *modelHistory) []decisionRow {
 	newest := slices.Clone(h.decisions[max(0, len(h.decisions)-maxDecisionRows):])
 	slices.Reverse(newest)
 	return rowsOf(newest)
+}
+
+// newestRequests returns the decisions whose requests the server remembers, the newest first.
+func newestRequests(h *modelHistory, requests []serve.RequestView) (out []decisionRow) {
+	for _, r := range slices.Backward(requests) {
+		i := slices.IndexFunc(h.decisions, func(d *past) bool { return d.id == r.EventID })
+		if i < 0 {
+			continue // before what was read
+		}
+		row := rowsOf(h.decisions[i : i+1])[0]
+		row.Context, row.Candidates = r.Context, r.Actions
+		if r.Context == "" {
+			row.Context = "none"
+		}
+		if r.Cut {
+			row.Candidates += " … (cut)"
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 func rowsOf(list []*past) (out []decisionRow) {
