@@ -551,7 +551,15 @@ func TestStaleReads(t *testing.T) {
 	}
 	eventually(func() bool { return s.committer.Stats().Batches > 0 }) // its only checkpoint
 	l.set(true)
-	s.nodes.contact.Store(int64(time.Since(s.nodes.opened) - contactFor - time.Millisecond))
+	eventually(func() bool { // that checkpoint is in the log, and may come back only now
+		s.nodes.contact.Store(int64(time.Since(s.nodes.opened) - contactFor - time.Millisecond))
+		for _, read := range reads {
+			if read(s) == nil {
+				return false
+			}
+		}
+		return true
+	})
 	for name, read := range reads {
 		wantCode(t, read(s), Unavailable, "majority")
 		if err := read(nodes[0]); err != nil {
