@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -919,6 +920,21 @@ func TestNumberIsStrconv(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,24})?([eE][-+]?[0-9]{1,3})?`).Draw(t, "number"))
 	})
+	// What programs print, and numbers in the middle of two float64, which go to the even one.
+	draw := rand.New(rand.NewPCG(4, 5))
+	for i := range 4000 {
+		x := draw.NormFloat64() * math.Pow(10, float64(i%8)-4)
+		check(t, strconv.FormatFloat(x, 'f', -1, 64))
+		check(t, strconv.FormatFloat(x, 'f', i%22, 64))
+		check(t, strconv.FormatUint(1<<(53+i%9)+1<<(i%9)*(2*draw.Uint64N(1<<52)+1), 10))
+		for k, digits := range []string{".5", ".25", ".125", ".0625"} {
+			check(t, strconv.FormatUint(1<<(52-k)|draw.Uint64N(1<<(52-k)), 10)+digits)
+		}
+		for k := range 10 { // one of some thousands is so close to the middle that only what is left of the division tells the side
+			digits := strconv.FormatUint(1e18+draw.Uint64N(9e18), 10)
+			check(t, digits[:k+1]+"."+digits[k+1:])
+		}
+	}
 }
 
 // TestNoAllocation: in the steady state a request allocates nothing.

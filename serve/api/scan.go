@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"math/bits"
 	"strconv"
@@ -131,11 +132,21 @@ func (s *scan) quoted() bool {
 func (s *scan) number() ([]byte, bool) {
 	from := s.i
 	digits := func() bool {
-		at := s.i
-		for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
-			s.i++
+		i := s.i
+		for i+8 <= len(s.b) {
+			// Eight digits: neither they plus 0x46 nor they minus 0x30 have a top bit.
+			w := binary.LittleEndian.Uint64(s.b[i:])
+			if (w+0x4646464646464646|(w-0x3030303030303030))&0x8080808080808080 != 0 {
+				break
+			}
+			i += 8
 		}
-		return s.i > at
+		for i < len(s.b) && s.b[i]-'0' <= 9 {
+			i++
+		}
+		at := s.i
+		s.i = i
+		return i > at
 	}
 	if s.i < len(s.b) && s.b[s.i] == '-' {
 		s.i++
