@@ -92,6 +92,9 @@ type clusterServer struct {
 	node   *eventlog.Node
 	stream *eventlog.Stream
 	logger *slog.Logger
+
+	damage  string        // of the files at the start, although the node started
+	suspect chan struct{} // the engine did not give an entry
 }
 
 // newClusterServer reads what --cluster names, nil without it, and sets --listen when it was not given.
@@ -99,7 +102,7 @@ func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error
 	if f.cluster == "" {
 		return nil, nil
 	}
-	c := &clusterServer{flags: f, logger: logger}
+	c := &clusterServer{flags: f, logger: logger, suspect: make(chan struct{}, 1)}
 	var err error
 	if c.config, err = readCluster(f.cluster); err != nil {
 		return nil, err
@@ -138,7 +141,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
-	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check}
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage, Suspect: c.suspect}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
 	}
@@ -153,6 +156,12 @@ func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	await := c.config.Import != ""
 	return eventlog.StreamOptions{
 		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: c.says,
+		Suspect: func() {
+			select {
+			case c.suspect <- struct{}{}:
+			default:
+			}
+		},
 	}
 }
 
@@ -184,6 +193,7 @@ func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaE
 		return e
 	}
 	c.logger.Error("the node starts although its files are damaged, because the others are no majority; rebuild it when they are", "error", e.Error())
+	c.damage = e.Damage[0].String()
 	return nil
 }
 
@@ -348,6 +358,11 @@ func (s *clusterStatus) print(w io.Writer) error {
 		if n.Ready && n.Cluster != nil && n.Cluster.Trim != "" {
 			fmt.Fprintf(w, "trimming up to entry %d: %s\n", n.Cluster.Base, n.Cluster.Trim)
 			break
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.Error == "" && n.Cluster.Damage != "" {
+			fmt.Fprintf(w, "the files of %s are damaged: %s; stop it, then rebuild it\n", n.Name, n.Cluster.Damage)
 		}
 	}
 	if text := s.raise(); text != "" {

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,8 +39,48 @@ func (c *realCluster) flip(i int) {
 	}
 }
 
-// TestClusterDamage: a bit is flipped in the files of a node that runs. The others find out before one of them is rebuilt. When all have been stopped, and
-// the others are no majority, the node starts and says so; with another one it answers, and all have the state of before. Then it is rebuilt.
+// movesAway waits until another node than i leads, and i says at every place that its files are damaged.
+func (c *realCluster) movesAway(i int) (leader int) {
+	c.t.Helper()
+	begun := time.Now()
+	for {
+		s := c.status()
+		if n := s.Nodes[i]; n.Ready && n.Cluster != nil && strings.Contains(n.Cluster.Damage, ".blk at byte") && s.Leader != "" && s.Leader != c.names[i] {
+			c.t.Logf("%s leads %v after the damage of %s was known", s.Leader, time.Since(begun).Round(10*time.Millisecond), c.names[i])
+			leader = slices.Index(c.names, s.Leader)
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			c.t.Fatalf("node %s is damaged: %+v", c.names[i], s)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	var out bytes.Buffer
+	command(c.t.Context(), []string{"cluster", "status", "--cluster", c.file(i)}, &out, &out)
+	a, err := c.http.Get("http://127.0.0.1:" + c.ports[3+i] + "/metrics")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	metrics, err := io.ReadAll(a.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for place, ok := range map[string]bool{
+		"the status":  strings.Contains(out.String(), "the files of "+c.names[i]+" are damaged: jetstream/"),
+		"the metrics": strings.Contains(string(metrics), "\ntroupe_cluster_replica_damaged 1\n"),
+		"its log":     strings.Contains(c.logs[i].String(), "damaged"),
+	} {
+		if !ok {
+			c.t.Errorf("%s of node %s does not say that its files are damaged: %s", place, c.names[i], &out)
+		}
+	}
+	return leader
+}
+
+// TestClusterDamage: a bit is flipped in the files of the leader while it runs. It finds out when it is asked, and another node leads. The others find out
+// before one of them is rebuilt. When all have been stopped, and the others are no majority, the node starts and says so; with another one it answers, and all
+// have the state of before, and it does not lead. Then it is rebuilt.
 func TestClusterDamage(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("elections take seconds")
@@ -48,8 +90,7 @@ func TestClusterDamage(t *testing.T) {
 	for i := range c.names {
 		c.start(i)
 	}
-	leader := c.ready(3)
-	bad, third := (leader+1)%3, (leader+2)%3
+	bad := c.ready(3)
 	c.makeModel()
 	var ids []string
 	for n := range 90 {
@@ -65,7 +106,7 @@ func TestClusterDamage(t *testing.T) {
 		ids = append(ids, d.ID)
 	}
 	c.level()
-	digest, learned := c.digestOf(leader)
+	digest, learned := c.digestOf(bad)
 	same := func(nodes ...int) {
 		t.Helper()
 		for _, i := range nodes {
@@ -94,7 +135,17 @@ func TestClusterDamage(t *testing.T) {
 		return run("cluster", "rebuild", c.names[i], "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i]))
 	}
 
+	bad = c.ready(3)
 	c.flip(bad)
+	config, err := readCluster(c.file(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := config.named(c.names[bad]).checkReplica(t.Context(), ""); err != nil || len(r.Damage) == 0 {
+		t.Fatalf("the files of %s: %+v, %v", c.names[bad], r, err)
+	}
+	leader := c.movesAway(bad)
+	third := 3 - bad - leader
 	c.kill(third)
 	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // its digest is compared within some seconds
 		code, text := rebuild(third)
@@ -118,6 +169,7 @@ func TestClusterDamage(t *testing.T) {
 	begun := time.Now()
 	c.ready(2)
 	t.Logf("with another node it answers after %v", time.Since(begun).Round(100*time.Millisecond))
+	c.movesAway(bad)
 	same(bad, leader)
 	c.start(third)
 	c.ready(3)
@@ -139,8 +191,8 @@ func TestClusterDamage(t *testing.T) {
 	same(0, 1, 2)
 }
 
-// TestClusterDamageRead: a bit is flipped in an old block file of the leader while it runs. A check of its files finds it; every export from this node is
-// whole, because what its files do not give is read from the others, which its log says; and it goes on.
+// TestClusterDamageRead: a bit is flipped in an old block file of the leader while it runs. Every export from this node is whole, because what its
+// files do not give is read from the others, which its log says. It reads its files then, finds the bit, and another node leads.
 func TestClusterDamageRead(t *testing.T) {
 	if os.Getenv("TROUPE_RECORD") == "" {
 		t.Skip("writes 20 MB to three logs and waits until the engine reads the file again")
@@ -171,13 +223,6 @@ func TestClusterDamageRead(t *testing.T) {
 	c.level()
 	leader := c.ready(3)
 	c.flip(leader)
-	config, err := readCluster(c.file(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := config.named(c.names[leader]).checkReplica(t.Context(), ""); err != nil || len(r.Damage) == 0 {
-		t.Errorf("the files of %s: %+v, %v", c.names[leader], r, err)
-	}
 	before := len(c.logs[leader].String())
 	for since := time.Now(); ; {
 		dir := filepath.Join(c.dir, "back")
@@ -196,6 +241,7 @@ func TestClusterDamageRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.movesAway(leader)
 	c.ready(3)
 	c.level()
 	want, _ := c.digestOf(leader)

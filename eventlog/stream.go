@@ -32,6 +32,8 @@ type StreamOptions struct {
 	Node *Node
 	// Await lets OpenStream wait for a log that an ImportLog makes.
 	Await bool
+	// Suspect is called when the server of the connection led and did not give an entry that it must have. It may be nil.
+	Suspect func()
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
 }
@@ -41,7 +43,7 @@ type StreamOptions struct {
 // has the batch. The servers must sync always; a Stream cannot see whether they do.
 //
 // A direct get is answered by any replica, also by one that is behind or damaged, so a miss is asked again at the
-// leader. Read goes through a consumer with a heartbeat; silence and holes are never the end of the log.
+// leader; where that one misses what others have, another one is to lead. Read goes through a consumer with a heartbeat; silence and holes are never the end of the log.
 type Stream struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -54,6 +56,7 @@ type Stream struct {
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
 	mu    sync.Mutex
+	moved time.Time // when leadership was moved away from a server that missed entries
 	calls sync.WaitGroup
 }
 
@@ -67,6 +70,7 @@ const (
 	firstRetry      = 50 * time.Millisecond
 	lastRetry       = time.Second
 	holeTries       = 8 // at the leader, before a hole is one
+	moveEvery       = 10 * time.Second
 )
 
 // OpenStream opens the log on a connection, which stays the caller's. It waits until the servers answer, as long as
@@ -245,7 +249,56 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 	}
 	tctx, cancel := context.WithTimeout(both, streamWait)
 	defer cancel()
-	return l.leaderGet(tctx, shard, seq)
+	e, err := l.leaderGet(tctx, shard, seq)
+	if !errors.Is(err, ErrNotFound) {
+		return e, err
+	}
+	info, ierr := l.info(tctx, shard)
+	if ierr != nil || seq < info.First || seq > info.Last { // it is not in the log
+		return Entry{}, err
+	}
+	l.distrust(tctx, shard, seq)
+	for range holeTries { // the replicas that a get asks are chosen anew each time, and the leader may be another one now
+		if m, err := l.streams[shard].GetMsg(tctx, seq); err == nil && m.Sequence == seq {
+			return Entry{seq, m.Data}, nil
+		}
+		if e, err := l.leaderGet(tctx, shard, seq); !errors.Is(err, ErrNotFound) {
+			return e, err
+		}
+		if !pause(tctx, firstRetry) {
+			break
+		}
+	}
+	return Entry{}, notFound(shard, seq)
+}
+
+// distrust lets another server lead a shard, because its leader does not give an entry that is in the log: the leader's files are
+// damaged, which the engine does not notice. It does so at most once in moveEvery, and never fails: readers go on either way.
+func (l *Stream) distrust(ctx context.Context, shard uint16, seq uint64) {
+	l.mu.Lock()
+	early := time.Since(l.moved) < moveEvery
+	if !early {
+		l.moved = time.Now()
+	}
+	l.mu.Unlock()
+	if early {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamWait)
+	defer cancel()
+	info, err := l.streams[shard].Info(ctx)
+	if err != nil || info.Cluster == nil || info.Cluster.Leader == "" || len(info.Cluster.Replicas) == 0 {
+		return
+	}
+	was := info.Cluster.Leader
+	if was == l.nc.ConnectedServerName() && l.opt.Suspect != nil {
+		l.opt.Suspect()
+	}
+	if err := l.stepDown(ctx, shard, was, heir(info.Cluster, was)); err != nil {
+		l.opt.Logf("shard %d: %s leads and does not have entry %d, and no other server leads yet: %v", shard, was, seq, err)
+		return
+	}
+	l.opt.Logf("shard %d: %s led and does not have entry %d; another server leads now", shard, was, seq)
 }
 
 // leaderGet asks the leader of a stream for an entry.
@@ -371,6 +424,9 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 			cancel()
 			switch {
 			case errors.Is(err, ErrNotFound):
+				if info, err := l.info(ctx, shard); err == nil && from >= info.First { // it was not trimmed
+					l.distrust(ctx, shard, from)
+				}
 				return from, true, &GapError{shard, from, a.seq - 1}
 			case err != nil:
 				return from, true, err

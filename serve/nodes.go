@@ -28,8 +28,11 @@ type Cluster struct {
 	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the log, and becomes a base that
 	// the log names.
 	ImportedBase eventlog.Base
-	// Check reads the files of the node's replica, for CheckReplica. It may be nil.
-	Check func() (*eventlog.ReplicaReport, error)
+	// Check reads the files of the node's replica, for CheckReplica. It may be nil. Damage is what the start found wrong with them, empty for
+	// nothing, and Suspect says that they may be damaged: then they are read.
+	Check   func() (*eventlog.ReplicaReport, error)
+	Damage  string
+	Suspect <-chan struct{}
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
 	Every time.Duration
@@ -40,6 +43,7 @@ const (
 	contactFor = 5 * time.Second // without a checkpoint of its own for longer, a node is cut off
 	closeWait  = 2 * time.Second // for what a node has not stored when it closes
 	clockOff   = time.Second     // from the median of the live nodes; beyond it a node is not ready
+	lastAgain  = time.Minute     // between two times that a node with damaged files lets another one lead, at most
 )
 
 // nodes is what a server knows of its cluster beside the fold. It is no state.
@@ -55,7 +59,10 @@ type nodes struct {
 	toldBehind bool   // that others cannot read it; of nodeLoop
 
 	drained atomic.Bool
-	said    bool // a checkpoint of this process is applied, so the others know its keys; of the applier
+	damaged atomic.Pointer[string] // what is wrong with the files of its replica, nil when nothing is known
+	news    chan struct{}          // damaged has changed
+
+	said bool // a checkpoint of this process is applied, so the others know its keys; of the applier
 
 	opened    time.Time // for the monotonic clock
 	mu        sync.Mutex
@@ -84,7 +91,10 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 	if len(c.Nodes) == 0 || !slices.Contains(c.Nodes, c.Node) {
 		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node, strings.Join(c.Nodes, ", "))
 	}
-	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{}}
+	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{}, news: make(chan struct{}, 1)}
+	if c.Damage != "" {
+		n.damaged.Store(&c.Damage)
+	}
 	n.numbers = append([]byte{keys.Current}, slices.DeleteFunc(slices.Sorted(maps.Keys(keys.Keys)), func(k byte) bool { return k == keys.Current })...)
 	for _, k := range n.numbers {
 		n.keySet = append(n.keySet, KeyFingerprint(k, keys.Keys[k]))
@@ -332,6 +342,7 @@ func (s *Server) nodeLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
+	moved, again, news := time.Time{}, time.Duration(0), true // of the damage of its files
 	for {
 		if err := s.progress.failure(); err != nil { // what it says of itself would stand still
 			if differs := (*DifferError)(nil); errors.As(err, &differs) {
@@ -361,14 +372,25 @@ func (s *Server) nodeLoop() {
 				n.replicas = r
 				n.mu.Unlock()
 			}
-			if n.drained.Load() { // an election may have made it the leader again
+			n.mu.Lock()
+			leads := n.leader == n.Node
+			n.mu.Unlock()
+			damaged := n.damaged.Load() != nil && (leads || news) && time.Since(moved) >= again
+			if n.drained.Load() || damaged { // an election may have made it the leader again
 				if err := s.handOver(ctx); err != nil {
 					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
 				}
+				moved, again, news = time.Now(), min(max(2*again, n.Every), lastAgain), false // the others may be damaged, too
+			} else if time.Since(moved) > 2*lastAgain {
+				again = 0
 			}
 			cancel()
 		}
 		select {
+		case <-n.Suspect:
+			s.workers.Go(s.checkSuspect)
+		case <-n.news:
+			again, news = 0, true
 		case <-s.ctx.Done():
 			return
 		case <-s.windows.stopped():
@@ -509,6 +531,9 @@ type ClusterHealth struct {
 	Trim string `json:"trim,omitempty"`
 	// LogVersion is the version in which the node writes. It rises when every node can read a higher one (NodeHealth.Readable).
 	LogVersion uint16 `json:"log_version"`
+	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give comes from the others, and the
+	// node lets another one lead. Empty when nothing is known.
+	Damage string `json:"replica_damage,omitempty"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
@@ -536,6 +561,9 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	out := &ClusterHealth{
 		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print, Void: s.committer.Stats().Void, Drained: n.drained.Load(),
 		LogVersion: s.committer.Version(),
+	}
+	if d := n.damaged.Load(); d != nil {
+		out.Damage = *d
 	}
 	for _, k := range n.numbers {
 		out.KeyNumbers = append(out.KeyNumbers, int(k))

@@ -29,6 +29,32 @@ const (
 	checkKept = 30 * time.Second // how long a check is not made again
 )
 
+// noteReplica takes what the files of the replica are: a node whose files are damaged lets another one lead.
+func (s *Server) noteReplica(damage []string) {
+	n := s.nodes
+	if len(damage) == 0 {
+		if n.damaged.Swap(nil) != nil {
+			s.opt.Logger.Info("the files of this node's replica are whole again: the damaged entries were trimmed")
+		}
+		return
+	}
+	if old := n.damaged.Swap(&damage[0]); old == nil || *old != damage[0] {
+		s.opt.Logger.Error("the files of this node's replica are damaged: it lets another node lead, and reads what they lack from the others; stop it, then troupe cluster rebuild",
+			"damage", damage[0])
+	}
+	select {
+	case n.news <- struct{}{}:
+	default:
+	}
+}
+
+// checkSuspect reads the files of the replica, because an entry was not there.
+func (s *Server) checkSuspect() {
+	if _, err := s.CheckReplica(s.ctx); err != nil && s.ctx.Err() == nil {
+		s.opt.Logger.Warn("the files of this node's replica were not read", "error", err.Error())
+	}
+}
+
 // CheckReplica implements Service.
 func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
 	if s.nodes == nil || s.nodes.Check == nil {
@@ -53,6 +79,7 @@ func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
 				for _, d := range r.Damage {
 					c.found.Damage = append(c.found.Damage, d.String())
 				}
+				s.noteReplica(c.found.Damage)
 			}
 			close(under)
 		}(c.under)

@@ -193,6 +193,7 @@ var (
 	differsDesc = prometheus.NewDesc("troupe_cluster_node_differs", "1 when the digest of the node's models was not this node's when they were compared last.", []string{"node"}, nil)
 	electDesc   = prometheus.NewDesc("troupe_cluster_elections_total", "How often another node led the log than before.", nil, nil)
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil, nil)
+	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged", "1 when the files of this node's replica are known to be damaged.", nil, nil)
 	behindDesc  = prometheus.NewDesc("troupe_cluster_replica_lag", "How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
 	offsetDesc  = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.", []string{"node"}, nil)
 	baseDesc    = prometheus.NewDesc("troupe_cluster_base_seq", "Entry of the newest base of the log, 0 when it was never trimmed.", nil, nil)
@@ -202,7 +203,7 @@ var (
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc) {
 		out <- d
 	}
 }
@@ -214,6 +215,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	gauge(contactDesc, x.Contact)
 	gauge(clockDesc, x.Clock)
 	gauge(drainedDesc, one(x.Drained))
+	gauge(damagedDesc, one(x.Damage != ""))
 	gauge(baseDesc, float64(x.Base))
 	gauge(trimDesc, one(x.Trim != ""))
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))

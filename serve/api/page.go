@@ -370,6 +370,9 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		{"Batches stored too late to count", grouped(c.Void)},
 		{"Changes of the leader since the start", grouped(c.Elections)},
 	}
+	if c.Damage != "" {
+		own = append(own, named{"Files of the replica", "damaged: " + c.Damage})
+	}
 	if c.Drained {
 		own = append(own, named{"Stop", "drained, may be stopped"})
 	}

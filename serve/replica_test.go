@@ -1,0 +1,118 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
+)
+
+// ledLog is a log whose replicas have a leader.
+type ledLog struct {
+	eventlog.Log
+	mu     sync.Mutex
+	leader string
+	moved  int
+}
+
+func (l *ledLog) Replicas(context.Context) ([]eventlog.Replica, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return []eventlog.Replica{{Name: l.leader, Leader: true}}, nil
+}
+
+func (l *ledLog) HandOver(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader == "a" {
+		l.leader, l.moved = "b", l.moved+1
+	}
+	return nil
+}
+
+func (l *ledLog) lead(name string) { l.mu.Lock(); l.leader = name; l.mu.Unlock() }
+func (l *ledLog) moves() int       { l.mu.Lock(); defer l.mu.Unlock(); return l.moved }
+
+// TestDamagedReplica: a node that finds its files damaged, because it was asked to look or because an entry was not there, lets another node lead, again when it
+// leads again, and says so; it serves on. One whose files are whole goes on leading.
+func TestDamagedReplica(t *testing.T) {
+	ctx := t.Context()
+	l := &ledLog{Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), leader: "a"}
+	var mu sync.Mutex
+	var damage []eventlog.Damage
+	suspect := make(chan struct{}, 1)
+	s, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) {
+		o.Cluster.Suspect = suspect
+		o.Cluster.Check = func() (*eventlog.ReplicaReport, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return &eventlog.ReplicaReport{First: 1, Last: 7, Damage: slices.Clone(damage)}, nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	check := func(want string, d ...eventlog.Damage) {
+		t.Helper()
+		mu.Lock()
+		damage = d
+		mu.Unlock()
+		s.replica.mu.Lock()
+		s.replica.under = nil // a check is kept for a while
+		s.replica.mu.Unlock()
+		if r, err := s.CheckReplica(ctx); err != nil || !r.Done || len(r.Damage) != len(d) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if got := s.Health().Cluster.Damage; !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("the health says %q, want %q", got, want)
+		}
+	}
+	written := func() { // checkpoints, after which leadership would have moved
+		from := s.committer.Stats().Batches
+		eventually(func() bool { return s.committer.Stats().Batches > from+5 })
+	}
+	check("")
+	written()
+	if l.moves() != 0 {
+		t.Error("a node whose files are whole lets another one lead")
+	}
+	check("2.blk at byte 17", eventlog.Damage{File: "2.blk", Offset: 17, What: "bad"})
+	eventually(func() bool { return l.moves() == 1 })
+	l.lead("a")
+	eventually(func() bool { return l.moves() == 2 })
+	if h := s.Health(); !h.Ready {
+		t.Errorf("a node with damaged files is not ready: %s", h.Reason)
+	}
+	check("")
+	l.lead("a")
+	written()
+	if l.moves() != 2 {
+		t.Error("a node whose files are whole again lets another one lead")
+	}
+	mu.Lock()
+	damage = []eventlog.Damage{{File: "3.blk", What: "bad"}}
+	mu.Unlock()
+	s.replica.mu.Lock()
+	s.replica.ended = time.Now().Add(-time.Hour)
+	s.replica.mu.Unlock()
+	suspect <- struct{}{}
+	eventually(func() bool { return l.moves() == 3 && strings.Contains(s.Health().Cluster.Damage, "3.blk") })
+
+	// What the start found counts from the first moment.
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.lead("a")
+	again, err := openNode(t, l, 0, &nodeClock{}, func(o *Options) { o.Cluster.Damage = "1.blk" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close(context.Background()) })
+	eventually(func() bool { return l.moves() == 4 && again.Health().Cluster.Damage == "1.blk" })
+}
