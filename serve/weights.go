@@ -141,14 +141,21 @@ func (o *observed) dictionary(known *feature.Statistics) (context, action []word
 				own = append(own, word{p.Atom, name, p.Text, s.requests})
 			}
 		}
+		counts := len(own)
 		for i, l := range s.common.levels {
 			atom := s.common.atoms[i]
 			if l.number {
 				atom = known.LevelAtom(s.feature, l.x)
 			}
-			if l.n-l.over >= enoughOf && atom != 0 {
-				own = append(own, word{atom, name, "=" + string(l.text), l.n})
+			if l.n-l.over < enoughOf || atom == 0 {
+				continue
 			}
+			// A number that came before its scale was known and after has two atoms among the common ones, and one now.
+			if k := slices.IndexFunc(own[counts:], func(w word) bool { return w.atom == atom }); k >= 0 {
+				own[counts+k].n += l.n
+				continue
+			}
+			own = append(own, word{atom, name, "=" + string(l.text), l.n})
 		}
 		if strings.HasPrefix(name, "action") {
 			action = append(action, own...)

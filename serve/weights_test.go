@@ -30,7 +30,7 @@ func TestWeights(t *testing.T) {
 				c, device := r.IntN(2), r.IntN(3)
 				d := must(s.Decide(ctx, "m", DecideRequest{
 					Context: fmt.Appendf(nil, `{"city": %q, "device": "d%d", "age": %d, "user": "u%d"}`, cities[c], device, 20+r.IntN(60), n),
-					Actions: []Action{{ID: "sport"}, {ID: "news"}},
+					Actions: []Action{{ID: "sport", Features: []byte(`{"len": 3}`)}, {ID: "news", Features: []byte(`{"len": 5}`)}},
 				}))
 				y := 0.0
 				if (d.Action.ID == "sport") == (c == 0) {
@@ -53,6 +53,9 @@ func TestWeights(t *testing.T) {
 			weight := map[string]float64{}
 			largest := m.Weights.Rows[0]
 			for _, w := range m.Weights.Rows {
+				if _, twice := weight[w.Name]; twice {
+					t.Errorf("%s has two rows", w.Name)
+				}
 				if weight[w.Name] = w.Weight; math.Abs(w.Weight) > math.Abs(largest.Weight) {
 					largest = w
 				}

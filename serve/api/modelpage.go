@@ -251,7 +251,7 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin), m.Paused, refused
 	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
 	if request == "" {
-		v.Request = exampleRequest(h.request)
+		v.Request = exampleRequest(append([][]byte{h.request}, remembered(m.Requests)...))
 	}
 	var b bytes.Buffer
 	if err := modelTemplate().Execute(&b, v); err != nil {
@@ -266,11 +266,29 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	w.Write(b.Bytes())
 }
 
-// exampleRequest is what the form begins with: the newest request of the log where requests are kept.
-func exampleRequest(kept []byte) string {
-	var b bytes.Buffer
-	if len(kept) > 0 && len(kept) < 4096 && decodeJSON(kept, &decideBody{}) == nil && json.Indent(&b, kept, "", "  ") == nil {
-		return b.String()
+// remembered returns the requests whose texts are whole, the newest first.
+func remembered(requests []serve.RequestView) (out [][]byte) {
+	for _, r := range slices.Backward(requests) {
+		if r.Cut {
+			continue
+		}
+		body := []byte("{")
+		if r.Context != "" {
+			body = append(append(append(body, `"context": `...), r.Context...), ", "...)
+		}
+		out = append(out, append(append(append(body, `"actions": `...), r.Actions...), '}'))
+	}
+	return out
+}
+
+// exampleRequest is what the form begins with: the first one that is whole and short enough of the newest in the log, where
+// requests are kept, and in memory.
+func exampleRequest(requests [][]byte) string {
+	for _, r := range requests {
+		var b bytes.Buffer
+		if len(r) > 0 && len(r) < 4096 && decodeJSON(r, &decideBody{}) == nil && json.Indent(&b, r, "", "  ") == nil {
+			return b.String()
+		}
 	}
 	return "{\n  \"context\": {\"user\": {\"city\": \"Oslo\", \"age\": 31}},\n  \"actions\": [\n    {\"id\": \"a\", \"features\": {\"price\": 0.4}},\n    {\"id\": \"b\", \"features\": {\"price\": 0.9}}\n  ]\n}"
 }
