@@ -165,9 +165,11 @@ func (r *reader) string(limit int) ([]byte, error) {
 	r.i++
 	from := r.i
 	ascii := true
-	for len(r.b)-r.i >= 8 && plain(binary.LittleEndian.Uint64(r.b[r.i:])) {
-		r.i += 8
+	b := r.b[from:]
+	for len(b) >= 16 && plain(binary.LittleEndian.Uint64(b)) && plain(binary.LittleEndian.Uint64(b[8:])) {
+		b = b[16:]
 	}
+	r.i = len(r.b) - len(b)
 	for r.i < len(r.b) {
 		switch c := r.b[r.i]; {
 		case c == '"':

@@ -17,9 +17,15 @@ type recent [16]recentPart
 type recentPart struct {
 	mu    sync.Mutex
 	m     map[eventlog.Event]known
-	queue []eventlog.Event // oldest first, from head on
+	queue []recentKey // oldest first, from head on
 	head  int
 	bytes int
+}
+
+// recentKey is a decision that is kept, and what it takes.
+type recentKey struct {
+	eventlog.Event
+	size int
 }
 
 // known is what rewards need of a decision.
@@ -49,17 +55,18 @@ func (c *recent) get(key eventlog.Event) (known, bool) { return c[key.Index%uint
 func (c *recentPart) put(key eventlog.Event, k known, limit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.m[key]; ok {
-		return
-	}
 	if c.m == nil {
 		c.m = map[eventlog.Event]known{}
 	}
-	c.m[key] = k
-	c.queue = append(c.queue, key)
-	for c.bytes += k.size(); c.bytes > limit; c.head++ {
-		c.bytes -= c.m[c.queue[c.head]].size()
-		delete(c.m, c.queue[c.head])
+	before := len(c.m)
+	if c.m[key] = k; len(c.m) == before { // it was known, and the same
+		return
+	}
+	size := k.size()
+	c.queue = append(c.queue, recentKey{key, size})
+	for c.bytes += size; c.bytes > limit; c.head++ {
+		c.bytes -= c.queue[c.head].size
+		delete(c.m, c.queue[c.head].Event)
 	}
 	if c.head > 1024 && c.head > len(c.queue)/2 {
 		c.queue, c.head = append(c.queue[:0], c.queue[c.head:]...), 0

@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +29,10 @@ type metrics struct {
 	cutOff   prometheus.Counter
 	shed     prometheus.Counter
 	waited   prometheus.Histogram
+
+	// The series that exist, so that a request does not look its labels up. A new one makes a new map.
+	routes   atomic.Pointer[map[routeStatus]routeSeries]
+	routesMu sync.Mutex
 }
 
 // maxModelLabels bounds the series that models make.
@@ -47,6 +53,7 @@ func newMetrics(a *API) *metrics {
 		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
 	}
+	m.routes.Store(&map[routeStatus]routeSeries{})
 	m.shed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "troupe_decisions_shed_total", Help: "Requests for decisions answered 429 because they waited too long; nothing was decided."})
 	m.waited = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -71,15 +78,43 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(prometheus.Gatherers{m.registry, models}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 }
 
+// routeSeries are the series of one route and status.
+type routeSeries struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+// routeStatus is what one of these series is of.
+type routeStatus struct {
+	pattern string
+	status  int
+}
+
 // request counts one request. A route is a pattern, so the number of series does not depend on what
 // is asked.
 func (m *metrics) request(pattern string, status int, took time.Duration) {
-	route := strings.ReplaceAll(pattern, "/:", ":")
+	key := routeStatus{pattern, status}
+	series, ok := (*m.routes.Load())[key]
+	if !ok {
+		series = m.newRoute(key)
+	}
+	series.requests.Inc()
+	series.seconds.Observe(took.Seconds())
+}
+
+// newRoute makes the series of a route and status.
+func (m *metrics) newRoute(key routeStatus) routeSeries {
+	route := strings.ReplaceAll(key.pattern, "/:", ":")
 	if route == "" {
 		route = "none"
 	}
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+	series := routeSeries{m.requests.WithLabelValues(route, strconv.Itoa(key.status)), m.seconds.WithLabelValues(route)}
+	m.routesMu.Lock()
+	defer m.routesMu.Unlock()
+	routes := maps.Clone(*m.routes.Load())
+	routes[key] = series
+	m.routes.Store(&routes)
+	return series
 }
 
 func (m *metrics) reward(status serve.RewardStatus, err error) {

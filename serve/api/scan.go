@@ -90,24 +90,31 @@ func (s *scan) text() ([]byte, bool) {
 	return s.b[from : s.i-1], true
 }
 
+// special is 0 where none of eight bytes is a quote, a backslash or below a space. Otherwise its lowest bit is the top bit of the first such
+// byte: a zero byte of x makes the top bit of its byte in (x − ones) &^ x, and perhaps those above it.
+func special(w uint64) uint64 {
+	const ones = 0x0101010101010101
+	quote, slash := w^ones*'"', w^ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & (ones << 7)
+}
+
 // quoted skips a string, which begins here. It knows the escapes of one letter.
 func (s *scan) quoted() bool {
-	const ones = 0x0101010101010101
 	i := s.i + 1
 	for {
-		// Eight bytes at a time, up to one that is a quote, a backslash or below a space: a zero byte of x makes the top bit of its
-		// byte in (x − ones) &^ x, and perhaps those above it.
-		for i+8 <= len(s.b) {
-			w := uint64(s.b[i]) | uint64(s.b[i+1])<<8 | uint64(s.b[i+2])<<16 | uint64(s.b[i+3])<<24 |
-				uint64(s.b[i+4])<<32 | uint64(s.b[i+5])<<40 | uint64(s.b[i+6])<<48 | uint64(s.b[i+7])<<56
-			quote, slash := w^ones*'"', w^ones*'\\'
-			hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & (ones << 7)
-			if hit != 0 {
-				i += bits.TrailingZeros64(hit) / 8
+		// Up to a byte that is a quote, a backslash or below a space.
+		rest := s.b[i:]
+		for len(rest) >= 16 && special(binary.LittleEndian.Uint64(rest))|special(binary.LittleEndian.Uint64(rest[8:])) == 0 {
+			rest = rest[16:]
+		}
+		for len(rest) >= 8 {
+			if hit := special(binary.LittleEndian.Uint64(rest)); hit != 0 {
+				rest = rest[bits.TrailingZeros64(hit)/8:]
 				break
 			}
-			i += 8
+			rest = rest[8:]
 		}
+		i = len(s.b) - len(rest)
 		if i >= len(s.b) {
 			return false
 		}
