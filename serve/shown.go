@@ -19,7 +19,7 @@ const (
 	shownActions  = 1536    // bytes of the candidates
 	shownBytes    = 8 << 20 // of all models, about
 	shownEvery    = 10_000_000
-	shownOverhead = 128 // bytes of a request beside its texts
+	shownOverhead = 128 * shownRequests // bytes of a model beside the texts
 )
 
 // RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since its
@@ -74,7 +74,7 @@ type shownRequest struct {
 	cut              bool
 }
 
-func (r *shownRequest) size() int { return cap(r.context) + cap(r.actions) + shownOverhead }
+func (r *shownRequest) size() int { return cap(r.context) + cap(r.actions) }
 
 // put remembers a request. It does not wait: when another one is just written, this one is left out.
 func (s *shown) put(model string, key eventlog.Event, seq uint64, q *DecideRequest) {
@@ -87,7 +87,8 @@ func (s *shown) put(model string, key eventlog.Event, seq uint64, q *DecideReque
 		if s.rings == nil {
 			s.rings = map[string]*list.Element{}
 		}
-		e = s.queue.PushFront(&shownRing{model: strings.Clone(model)})
+		e = s.queue.PushFront(&shownRing{model: strings.Clone(model), bytes: shownOverhead})
+		s.bytes += shownOverhead
 		s.rings[e.Value.(*shownRing).model] = e
 	}
 	s.queue.MoveToFront(e)
@@ -95,9 +96,6 @@ func (s *shown) put(model string, key eventlog.Event, seq uint64, q *DecideReque
 	r := &ring.of[ring.next]
 	ring.next = (ring.next + 1) % shownRequests
 	before := r.size()
-	if r.key == (eventlog.Event{}) {
-		before = 0
-	}
 	r.key, r.seq, r.cut = key, seq, false
 	r.context = r.clip(append(r.context[:0], q.Context[:min(len(q.Context), shownContext+1)]...), shownContext)
 	r.actions = r.clip(q.appendActions(r.actions[:0], shownActions), shownActions)

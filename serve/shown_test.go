@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
@@ -98,6 +99,9 @@ func TestShownBounds(t *testing.T) {
 	sum := 0
 	for m := range 50 {
 		n := 0
+		if s.rings[fmt.Sprint("m", m)] != nil {
+			sum += shownOverhead
+		}
 		s.each(fmt.Sprint("m", m), func(r *shownRequest) {
 			n++
 			sum += r.size()
@@ -111,6 +115,9 @@ func TestShownBounds(t *testing.T) {
 	}
 	if sum > s.limit || sum != s.size() || sum == 0 {
 		t.Errorf("the requests take %d bytes, counted are %d of %d", sum, s.size(), s.limit)
+	}
+	if n := int(unsafe.Sizeof(shownRing{})); n > shownOverhead {
+		t.Errorf("a model takes %d bytes beside the texts, %d are counted", n, shownOverhead)
 	}
 	if n := testing.AllocsPerRun(100, func() { s.put("m49", eventlog.Event{Batch: 7}, 1, q) }); n > 0 {
 		t.Errorf("a request that is remembered makes %v allocations", n)

@@ -18,7 +18,7 @@ var unsupported = []struct {
 	scope        Scope
 	instead      string
 }{
-	{"PUT", "/model", Admin, "a model is not read from a file; :clone copies a model with its state, :rollback goes back to an earlier state"},
+	{"PUT", "/model", Admin, "models of that service are not read; POST /v1/models/NAME:createFrom makes a model from a file of this server or of troupe train, :clone copies a model with its state, :rollback goes back to an earlier state"},
 	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve --keep 720h lets go of what is older"},
 	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for each with rank, or decide in the learning mode LoggingOnly"},
 	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, or up to 10,000 to /v1/rewards:batch"},
