@@ -97,11 +97,28 @@ type clusterServer struct {
 	suspect chan struct{} // the engine did not give an entry
 }
 
-// newClusterServer reads what --cluster names, nil without it, and sets --listen when it was not given.
-func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error) {
-	if f.cluster == "" {
-		return nil, nil
+// logServer is what has the log of a server that is not alone: NATS servers in the nodes, or those of others.
+type logServer interface {
+	// open waits until there is a log and sets the options that depend on it.
+	open(ctx context.Context, o *serve.Options) error
+	// handOver lets another node lead before this one stops.
+	handOver(ctx context.Context)
+	close() error
+}
+
+// newLogServer reads what --cluster or --nats names, nil without both.
+func newLogServer(f *serveFlags, logger *slog.Logger) (logServer, error) {
+	switch {
+	case f.cluster != "":
+		return newClusterServer(f, logger)
+	case len(f.nats.urls) > 0:
+		return newNATSServer(f, logger)
 	}
+	return nil, nil
+}
+
+// newClusterServer reads what --cluster names, and sets --listen when it was not given.
+func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error) {
 	c := &clusterServer{flags: f, logger: logger, suspect: make(chan struct{}, 1)}
 	var err error
 	if c.config, err = readCluster(f.cluster); err != nil {
@@ -148,14 +165,10 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	return err
 }
 
-func (c *clusterServer) says(format string, a ...any) {
-	c.logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
-}
-
 func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	await := c.config.Import != ""
 	return eventlog.StreamOptions{
-		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: c.says,
+		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger),
 		Suspect: func() {
 			select {
 			case c.suspect <- struct{}{}:
@@ -173,7 +186,7 @@ func (c *clusterServer) start(ctx context.Context) error {
 	}
 	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
 		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
-		Routes: c.config.addresses(), TLS: tls, Logf: c.says,
+		Routes: c.config.addresses(), TLS: tls, Logf: engineSays(c.logger),
 		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) },
 	})
 	return err

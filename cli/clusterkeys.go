@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,19 +16,21 @@ import (
 )
 
 func clusterKeysCommand() *cobra.Command {
-	var add bool
+	var add, fresh bool
 	var use, drop int
 	c := &cobra.Command{
 		Use:   "keys FILE",
 		Short: "Show the keys of event ids in a keys.json, or rotate them",
 		Long: `Lists the keys of a keys.json by number and fingerprint; the current one makes new event ids, all are
 recognised. --add adds a new key, which is not used yet; --use makes one current; --drop takes one
-away, and the ids that it made are not recognised any more.
+away, and the ids that it made are not recognised any more. --new makes the file; troupe cluster init
+makes that of its nodes by itself.
 
 To rotate: --add, copy the file to all nodes, start each again, one after the other; then --use, copy and
 start again likewise. A node whose current key another node does not have, or that lacks
 the current key of another one, does not start. A running server reads its file at its start only.`,
-		Example: `  troupe cluster keys cluster/a.example/keys.json
+		Example: `  troupe cluster keys keys.json --new
+  troupe cluster keys cluster/a.example/keys.json
   troupe cluster keys cluster/a.example/keys.json --add
   troupe cluster keys cluster/a.example/keys.json --use 2`,
 		Args: arguments(1, 1),
@@ -36,11 +39,19 @@ the current key of another one, does not start. A running server reads its file 
 			if name != serve.KeyFile {
 				return misuse(fmt.Errorf("FILE is %q, expected a file with the name %s", args[0], serve.KeyFile))
 			}
+			given := cmd.Flags().Changed
+			if fresh {
+				if add || given("use") || given("drop") {
+					return misuse(errors.New("--new goes alone"))
+				}
+				if err := makeKeys(args[0]); err != nil {
+					return misuse(err)
+				}
+			}
 			k, err := serve.ReadKeys(filepath.Clean(dir))
 			if err != nil {
 				return misuse(err)
 			}
-			given := cmd.Flags().Changed
 			if add && given("use") || add && given("drop") || given("use") && given("drop") {
 				return misuse(errors.New("--add, --use and --drop go one at a time"))
 			}
@@ -54,10 +65,25 @@ the current key of another one, does not start. A running server reads its file 
 			return printKeys(cmd.OutOrStdout(), k)
 		},
 	}
+	c.Flags().BoolVar(&fresh, "new", false, "make the file, which must not be there, with one key: for troupe serve --nats")
 	c.Flags().BoolVar(&add, "add", false, "add a new key")
 	c.Flags().IntVar(&use, "use", 0, "number of the key that makes event ids from now on")
 	c.Flags().IntVar(&drop, "drop", 0, "number of a key to take away")
 	return c
+}
+
+// makeKeys makes a file with one key.
+func makeKeys(name string) error {
+	b, err := serve.NewKeys()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // changeKeys does what the flags ask for.

@@ -52,6 +52,7 @@ type serveFlags struct {
 	timeout, drain      time.Duration
 	readyFile           string
 	cluster             string
+	nats                natsFlags
 	listens             bool // --listen was given
 }
 
@@ -76,13 +77,16 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.listens = cmd.Flags().Changed("listen")
-			if f.cluster != "" {
+			if f.cluster != "" || len(f.nats.urls) > 0 {
 				if cmd.Flags().Changed("log-version") {
-					return misuse(errors.New("--log-version does not go with --cluster: the log of a cluster has the newest version"))
+					return misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a cluster has the newest version"))
 				}
 				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
 					return misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log", f.keepBytes, most))
 				}
+			}
+			if err := f.nats.check(cmd.Flags(), &f); err != nil {
+				return misuse(err)
 			}
 			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
 		},
@@ -91,6 +95,7 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
 	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that of three or five nodes")
+	f.nats.flags(fl)
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
 	fl.StringVar(&f.personalizer, "personalizer", "", "name of the model behind /personalizer/v1.0; it is made when it does not exist")
@@ -264,11 +269,11 @@ type serveInputs struct {
 	keys   *api.Keys
 	models []wantedModel
 	certs  *certificates
-	node   *clusterServer
+	node   logServer
 }
 
-// read checks the flags and reads the files that they name. It changes the data directory and the address of a member of a cluster
-// to those of its file, and removes the ready file of an earlier server, whose address is not this one's.
+// read checks the flags and reads the files that they name. It changes the address of a member of a cluster
+// to that of its file, and removes the ready file of an earlier server, whose address is not this one's.
 func (f *serveFlags) read(logger *slog.Logger) (in serveInputs, err error) {
 	if err := f.check(); err != nil {
 		return in, err
@@ -285,7 +290,7 @@ func (f *serveFlags) read(logger *slog.Logger) (in serveInputs, err error) {
 	if in.certs, err = newCertificates(*f); err != nil {
 		return in, err
 	}
-	if in.node, err = newClusterServer(f, logger); err != nil {
+	if in.node, err = newLogServer(f, logger); err != nil {
 		return in, err
 	}
 	if err := checkExposure(*f, in.keys != nil, in.certs != nil); err != nil {
@@ -316,9 +321,7 @@ func (f *serveFlags) claim() (net.Listener, error) {
 // options are those of the server behind the API.
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
-		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: func(format string, a ...any) {
-			logger.Warn("log engine", "says", fmt.Sprintf(format, a...))
-		}},
+		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
 		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery, LayAside: cmp.Or(f.layAside, -1),
 	}
@@ -404,9 +407,15 @@ func openError(dir string, err error) error {
 	var gap *eventlog.GapError
 	var other *eventlog.OtherKindError
 	var replica *eventlog.DamagedReplicaError
+	var attest *eventlog.AttestError
+	var none *eventlog.NoLogError
 	switch {
 	case errors.As(err, &locked), errors.As(err, &other):
 		return misuse(err)
+	case errors.As(err, &attest):
+		return misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they acknowledge", err))
+	case errors.As(err, &none):
+		return misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin with an empty one", err))
 	case errors.As(err, &replica):
 		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)
 	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):

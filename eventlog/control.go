@@ -186,6 +186,7 @@ type Checkpoint struct {
 	KeySet   []ID   `json:"key_set,omitempty"` // that of each of them, first of the one that makes event ids
 	Base     []byte `json:"base,omitempty"`    // SHA-256 of the newest base that the node has
 	BaseSeq  uint64 `json:"base_seq,omitzero"` // and its entry
+	Vouched  string `json:"vouched,omitzero"`  // who vouches for the servers of the log, where they do not report themselves
 }
 
 // Digest is the digest of one model's state.
@@ -209,7 +210,7 @@ func (r *Checkpoint) check() error {
 	case len(r.Base) != 0 && len(r.Base) != sha256.Size || (len(r.Base) == 0) != (r.BaseSeq == 0):
 		return fmt.Errorf("checkpoint: base of %d bytes at entry %d, want a SHA-256 and an entry: %w", len(r.Base), r.BaseSeq, ErrMalformed)
 	}
-	return checkText("checkpoint: node", r.Node)
+	return firstError(checkText("checkpoint: node", r.Node), checkText("checkpoint: vouched", r.Vouched))
 }
 
 func (r *Checkpoint) news() string {
@@ -230,6 +231,8 @@ func (r *Checkpoint) news() string {
 		return "base_seq"
 	case len(r.KeySet) > 0:
 		return "key_set"
+	case r.Vouched != "":
+		return "vouched"
 	}
 	return ""
 }
@@ -256,7 +259,7 @@ func (r *Checkpoint) append(b []byte) []byte {
 			b = binary.LittleEndian.AppendUint64(b, uint64(k))
 		}
 	}
-	return b
+	return putBytes(b, 12, r.Vouched)
 }
 func (r *Checkpoint) field(d *decoder) {
 	switch d.num {
@@ -303,6 +306,8 @@ func (r *Checkpoint) field(d *decoder) {
 		for i := range r.KeySet {
 			r.KeySet[i] = ID(binary.LittleEndian.Uint64(d.data[8*i:]))
 		}
+	case 12:
+		r.Vouched = d.text()
 	default:
 		d.unknown()
 	}

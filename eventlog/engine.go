@@ -134,7 +134,7 @@ func (o *JetStreamOptions) streamConfig(shard uint16) jetstream.StreamConfig {
 		Storage:     jetstream.FileStorage,
 		Discard:     jetstream.DiscardNew,
 		MaxBytes:    o.MaxBytes,
-		MaxMsgSize:  MaxBatch + 4096, // and the headers
+		MaxMsgSize:  MaxBatch + batchHeaders,
 		Replicas:    1,
 		Duplicates:  o.Duplicates,
 		AllowDirect: true,

@@ -65,8 +65,11 @@ type OtherKindError struct{ Dir, Holds string }
 
 func (e *OtherKindError) Error() string { return fmt.Sprintf("%s holds %s", e.Dir, e.Holds) }
 
-// refuseNode refuses the directory of a cluster's node.
+// refuseNode refuses the directory of a cluster's node, and that of a server on a NATS cluster.
 func refuseNode(dir string) error {
+	if exists(filepath.Join(dir, remoteMarker)) {
+		return &OtherKindError{dir, "what a server keeps of a log on a NATS cluster, not the log of a single machine"}
+	}
 	text, err := os.ReadFile(filepath.Join(dir, nodeMarker))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -97,6 +100,8 @@ func (o *NodeOptions) openNodeDir() error {
 			return err
 		case markerFile:
 			return &OtherKindError{o.Dir, "the log of a single machine, which a cluster would delete; give the node an empty --data directory"}
+		case remoteMarker:
+			return &OtherKindError{o.Dir, "what a server keeps of a log on a NATS cluster; give the node an empty --data directory"}
 		default:
 			empty = false
 		}

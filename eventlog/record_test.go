@@ -349,6 +349,7 @@ func TestRefusals(t *testing.T) {
 		{&Control{Act: Adopt, Model: 1}, "adopt without data"},
 		{&Checkpoint{Applied: 3}, "applied without a node"},
 		{&Checkpoint{Node: "a", Base: make([]byte, 32)}, "base of 32 bytes at entry 0"},
+		{&Checkpoint{Vouched: "Ops"}, "vouched without a node"},
 		{&Checkpoint{Node: "a", Readable: 1 << 16}, "readable = 65536"},
 		{&Learned{Generation: 1, What: LearnedSchema, Data: JSON("{}")}, "model is 0"},
 		{&Learned{Model: 1, What: LearnedSchema, Data: JSON("{}")}, "generation is 0"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type StreamOptions struct {
 	Create bool
 	// Node is the server of the connection when it is embedded in this process, nil otherwise; see HandOver.
 	Node *Node
+	// Remote: the servers are those of others. HandOver leaves them alone, and a stream that is made has an id in its description.
+	Remote bool
 	// Await lets OpenStream wait for a log that an ImportLog makes.
 	Await bool
 	// Suspect is called when the server of the connection led and did not give an entry that it must have. It may be nil.
@@ -88,6 +91,13 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 	for shard := range base.Shards {
 		want := base.streamConfig(shard)
 		want.Replicas = o.Replicas
+		if o.Remote {
+			id, err := randomID()
+			if err != nil {
+				return nil, err
+			}
+			want.Metadata = map[string]string{remoteLog: id.String()}
+		}
 		s, err := l.openShard(ctx, want)
 		if err != nil {
 			l.stop()
@@ -100,19 +110,22 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 
 // openShard finds the stream of a shard or makes it, and waits until it has a leader.
 func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	wait := firstRetry
+	wait, said := firstRetry, ""
 	for {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := l.js.Stream(tctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			if !l.opt.Create && !l.opt.Await {
 				cancel()
-				return nil, fmt.Errorf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one", want.Name)
+				return nil, &GoneError{want.Name}
 			}
 			if l.opt.Await {
 				err = errImporting
 			} else if s, err = l.js.CreateStream(tctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				s, err = l.js.Stream(tctx, want.Name) // another node was first
+			} else if l.opt.Remote && refusedForGood(err) {
+				cancel()
+				return nil, fmt.Errorf("the stream %s is not made: %w", want.Name, err)
 			}
 		}
 		cancel()
@@ -135,6 +148,10 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				}
 			}
 		}
+		if text := err.Error(); l.opt.Remote && text != said {
+			l.opt.Logf("waiting for the stream %s: %s", want.Name, text)
+			said = text
+		}
 		if !pause(ctx, wait) {
 			return nil, fmt.Errorf("%w: %v", ctx.Err(), err)
 		}
@@ -156,6 +173,13 @@ func refusedByEngine(err error) bool {
 	return errors.As(err, &api) && api.Code < 500
 }
 
+// refusedForGood reports an answer of the engine to a new stream that waiting does not change: not one of an engine that has no leader, or just
+// starts.
+func refusedForGood(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && !slices.Contains([]jetstream.ErrorCode{10004, 10008, 10009, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)
+}
+
 // begin enters a call. The context that it returns ends with the caller's and with Close.
 func (l *Stream) begin(ctx context.Context, shard uint16) (context.Context, func(), error) {
 	l.mu.Lock()
@@ -175,6 +199,17 @@ func (l *Stream) begin(ctx context.Context, shard uint16) (context.Context, func
 	return both, func() { stop(); cancel(nil); l.calls.Done() }, nil
 }
 
+// mostBatch is the size of the largest batch: the servers of others may take less than MaxBatch.
+func (l *Stream) mostBatch() int {
+	if payload := l.nc.MaxPayload(); l.opt.Remote && payload > 0 {
+		return int(min(MaxBatch, payload-batchHeaders))
+	}
+	return MaxBatch
+}
+
+// batchHeaders is more than what a message has beside the batch.
+const batchHeaders = 4096
+
 // Append implements Log.
 func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error) {
 	both, end, err := l.begin(ctx, shard)
@@ -182,8 +217,8 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 		return 0, false, err
 	}
 	defer end()
-	if len(batch) > MaxBatch {
-		return 0, false, fmt.Errorf("batch of %d bytes: %w", len(batch), ErrTooLarge)
+	if most := l.mostBatch(); len(batch) > most {
+		return 0, false, fmt.Errorf("batch of %d bytes, at most %d: %w", len(batch), most, ErrTooLarge)
 	}
 	ack, err := l.js.PublishMsg(both, &nats.Msg{Subject: subjectName(shard), Data: batch}, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
 	if err != nil {
@@ -604,13 +639,17 @@ func (l *Stream) Replicas(ctx context.Context) ([]Replica, error) {
 }
 
 // HandOver lets another server lead every shard that the server of the connection leads, and with StreamOptions.Node the
-// engine's own group too, and waits until one does. It chooses the replica that is the least behind.
+// engine's own group too, and waits until one does. It chooses the replica that is the least behind. With
+// StreamOptions.Remote there is nothing to hand over: the servers go on without this process.
 func (l *Stream) HandOver(ctx context.Context) error {
 	both, end, err := l.begin(ctx, 0)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if l.opt.Remote {
+		return nil
+	}
 	self := l.nc.ConnectedServerName()
 	for shard, s := range l.streams {
 		info, err := s.Info(both)

@@ -28,6 +28,10 @@ type Cluster struct {
 	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the log, and becomes a base that
 	// the log names.
 	ImportedBase eventlog.Base
+	// Trusted returns why the servers of the log cannot be relied on at present, nil when they can: then nothing is written and the node is
+	// not ready. nil for servers of our own. Vouched is who vouches for them, empty when they report themselves.
+	Trusted func() error
+	Vouched string
 	// Check reads the files of the node's replica, for CheckReplica. It may be nil. Damage is what the start found wrong with them, empty for
 	// nothing, and Suspect says that they may be damaged: then they are read.
 	Check   func() (*eventlog.ReplicaReport, error)
@@ -62,7 +66,9 @@ type nodes struct {
 	damaged atomic.Pointer[string] // what is wrong with the files of its replica, nil when nothing is known
 	news    chan struct{}          // damaged has changed
 
-	said bool // a checkpoint of this process is applied, so the others know its keys; of the applier
+	said  bool        // a checkpoint of this process is applied, so the others know its keys; of the applier
+	first uint64      // entry of that checkpoint; of the applier
+	own   eventlog.ID // the writer of this process in its newest checkpoint; of the applier
 
 	opened    time.Time // for the monotonic clock
 	mu        sync.Mutex
@@ -125,7 +131,7 @@ func (s *Server) fits() error {
 	case old:
 		return nil
 	case names != nil && !slices.Equal(names, n.Nodes):
-		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
+		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
 	case !single && keys != 0 && keys != n.print:
 		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every node the same keys.json", n.print, keys)
 	}
@@ -238,6 +244,42 @@ func (s *Server) hear(d eventlog.Delivery) error {
 	return nil
 }
 
+// TwiceError is the error of a server of which a newer process has the name.
+type TwiceError struct {
+	Node string
+	Seq  uint64 // the entry of the newer one that shows it
+}
+
+func (e *TwiceError) Error() string {
+	return fmt.Sprintf("another process serves as node %s since entry %d, and began after this one: give each server a name of its own, and stop this one", e.Node, e.Seq)
+}
+
+// superseded returns an error when an entry has a checkpoint of another process with the name of this one that knows the first checkpoint of this
+// process, so it began later. What an earlier process has under way when this one begins does not know it. An entry is looked at before this
+// process writes what knows it.
+func (s *Server) superseded(d eventlog.Delivery) error {
+	n := s.nodes
+	if d.Repeat || n.first > 0 && d.After < n.first {
+		return nil
+	}
+	own := d.Epoch == s.committer.Epoch()
+	if n.first > 0 && (own || d.Epoch == n.own) {
+		n.own = d.Epoch
+		return nil
+	}
+	for _, r := range d.Events() {
+		c, ok := r.(*eventlog.Checkpoint)
+		switch {
+		case !ok || c.Node != n.Node:
+		case n.first > 0:
+			return &TwiceError{n.Node, d.Seq}
+		case own:
+			n.first, n.own = d.Seq, d.Epoch
+		}
+	}
+	return nil
+}
+
 // leaderWait is how long a start waits for a leader that has what this node's newest snapshot has: one that was
 // just elected may not have applied all that it knows to be stored.
 const leaderWait = 30 * time.Second
@@ -325,7 +367,21 @@ func (n *nodes) cutOff() error {
 	if n.drained.Load() {
 		return errDrained
 	}
+	if err := n.trusted(); err != nil {
+		return err
+	}
 	return n.stale()
+}
+
+// trusted is the error of calls that write while the servers of the log cannot be relied on.
+func (n *nodes) trusted() error {
+	if n.Trusted == nil {
+		return nil
+	}
+	if err := n.Trusted(); err != nil {
+		return &Error{Code: Unavailable, Want: "read-only: " + err.Error(), RetryAfter: time.Second, Err: err}
+	}
+	return nil
 }
 
 // stale is the error of every call, also of one that only reads, while the node may be more than contactFor behind: its
@@ -434,7 +490,7 @@ var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may b
 
 // checkpoint returns the record of one.
 func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
-	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print, KeySet: n.keySet}
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print, KeySet: n.keySet, Vouched: n.Vouched}
 	c.Seq, c.Combined = n.state()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -537,7 +593,19 @@ type ClusterHealth struct {
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
+	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the nodes.
+	Attested *Attested `json:"attested,omitempty"`
 }
+
+// Attested says whether the servers of the log are known to keep what they acknowledge.
+type Attested struct {
+	// By is AttestedByServers when they report themselves, otherwise the name of who vouches for them.
+	By string `json:"by"`
+	Is bool   `json:"is"`
+}
+
+// AttestedByServers is Attested.By of servers that report themselves.
+const AttestedByServers = "servers"
 
 // NodeHealth is a node as its checkpoints say.
 type NodeHealth struct {
@@ -564,6 +632,9 @@ func (s *Server) clusterHealth() *ClusterHealth {
 	}
 	if d := n.damaged.Load(); d != nil {
 		out.Damage = *d
+	}
+	if n.Trusted != nil {
+		out.Attested = &Attested{cmp.Or(n.Vouched, AttestedByServers), n.Trusted() == nil}
 	}
 	for _, k := range n.numbers {
 		out.KeyNumbers = append(out.KeyNumbers, int(k))

@@ -57,8 +57,11 @@ func (s *Server) checkSuspect() {
 
 // CheckReplica implements Service.
 func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
-	if s.nodes == nil || s.nodes.Check == nil {
+	switch {
+	case s.nodes == nil:
 		return ReplicaCheck{}, errorf(Conflict, "this server is no node of a cluster")
+	case s.nodes.Check == nil:
+		return ReplicaCheck{}, errorf(Conflict, "this node has no replica: its log is at other servers")
 	}
 	done, err := s.begin(ctx)
 	if err != nil {

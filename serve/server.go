@@ -378,6 +378,9 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 		err = s.publish()
 	}
 	if err == nil && s.nodes != nil {
+		err = s.superseded(d)
+	}
+	if err == nil && s.nodes != nil {
 		s.nodes.advance(s.chain)
 		if err = s.mark(d.Seq, clock, s.fold.Clock()); err == nil {
 			err = s.hear(d)

@@ -229,6 +229,7 @@ var (
 	electDesc   = prometheus.NewDesc("troupe_cluster_elections_total", "How often another node led the log than before.", nil, nil)
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil, nil)
 	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged", "1 when the files of this node's replica are known to be damaged.", nil, nil)
+	trustDesc   = prometheus.NewDesc("troupe_cluster_attested", "1 when the NATS servers of others that have the log are known to keep what they acknowledge; by is servers, or who vouches for them.", []string{"by"}, nil)
 	behindDesc  = prometheus.NewDesc("troupe_cluster_replica_lag", "How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
 	offsetDesc  = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.", []string{"node"}, nil)
 	baseDesc    = prometheus.NewDesc("troupe_cluster_base_seq", "Entry of the newest base of the log, 0 when it was never trimmed.", nil, nil)
@@ -238,7 +239,7 @@ var (
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc) {
 		out <- d
 	}
 }
@@ -254,6 +255,9 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	gauge(baseDesc, float64(x.Base))
 	gauge(trimDesc, one(x.Trim != ""))
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
+	if x.Attested != nil {
+		gauge(trustDesc, one(x.Attested.Is), x.Attested.By)
+	}
 	for _, r := range x.Replicas {
 		gauge(leaderDesc, one(r.Leader), r.Name)
 		gauge(behindDesc, float64(r.Lag), r.Name)

@@ -376,6 +376,16 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 	if c.Drained {
 		own = append(own, named{"Stop", "drained, may be stopped"})
 	}
+	if a := c.Attested; a != nil {
+		text := "not attested"
+		switch {
+		case a.Is && a.By == serve.AttestedByServers:
+			text = "they report that they sync always"
+		case a.Is:
+			text = a.By + " vouches for them"
+		}
+		own = append(own, named{"Servers of the log", text})
+	}
 	for _, n := range c.Nodes {
 		row := nodeRow{Name: n.Name, Seen: "never", Applied: grouped(n.Applied), Clock: "–"}
 		if n.Heard >= 0 {

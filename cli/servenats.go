@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"troupe/eventlog"
+	"troupe/serve"
+	"troupe/serve/fold"
+)
+
+// natsFlags are the flags of a server whose log is on a NATS cluster that is there.
+type natsFlags struct {
+	urls                   []string
+	creds, attest, vouched string
+	ca, cert, key          string
+	node                   string
+	nodes                  []string
+	replicas               int
+	create                 bool
+	keysFile               string
+}
+
+// defaultNode is the name of a server that is the only one on its log.
+const defaultNode = "troupe"
+
+func (f *natsFlags) flags(fl *pflag.FlagSet) {
+	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is with them")
+	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the seed of an nkey, or a file with one line USER:PASSWORD")
+	fl.StringVar(&f.attest, "nats-attest", "", "such a file for the system account of the NATS servers, which must report that they sync always")
+	fl.StringVar(&f.vouched, "nats-attested-by", "", "name of who vouches for the NATS servers in place of --nats-attest; it is in the log, /readyz and the metrics")
+	fl.StringVar(&f.ca, "nats-ca", "", "authorities of the NATS servers' certificates (PEM), without it those of the system")
+	fl.StringVar(&f.cert, "nats-cert", "", "certificate that the NATS servers ask for (PEM)")
+	fl.StringVar(&f.key, "nats-key", "", "key file of that certificate (PEM)")
+	fl.IntVar(&f.replicas, "nats-replicas", 3, "NATS servers that have the log: 1, 3 or 5")
+	fl.BoolVar(&f.create, "nats-create", false, "make the log if the account has none; only at the first start with --data")
+	fl.StringVar(&f.node, "nats-node", defaultNode, "name of this server among those on the log")
+	fl.StringSliceVar(&f.nodes, "nats-nodes", nil, "names of all servers on the log, 1, 3 or 5, the same at each; without it this one is alone")
+	fl.StringVar(&f.keysFile, "keys-file", "", "keys.json with the keys of event ids, the same at all servers on the log; troupe cluster keys keys.json --new makes one")
+}
+
+// check refuses flags that do not go together.
+func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
+	if len(f.urls) == 0 {
+		var alone error
+		fl.VisitAll(func(x *pflag.Flag) {
+			if x.Changed && (strings.HasPrefix(x.Name, "nats") || x.Name == "keys-file") && alone == nil {
+				alone = fmt.Errorf("--%s needs --nats", x.Name)
+				if x.Name == "nats" {
+					alone = errors.New("--nats names no server, expected tls://HOST:PORT,…")
+				}
+			}
+		})
+		return alone
+	}
+	if len(f.nodes) == 0 {
+		f.nodes = []string{f.node}
+	} else if !fl.Changed("nats-node") {
+		return errors.New("--nats-nodes needs --nats-node, the name of this server among them")
+	}
+	switch {
+	case all.cluster != "":
+		return errors.New("--nats does not go with --cluster: the log is at NATS servers of others, or in the nodes")
+	case f.keysFile == "":
+		return errors.New("--nats needs --keys-file, the keys.json of all servers on the log: troupe cluster keys keys.json --new makes one")
+	case filepath.Base(f.keysFile) != serve.KeyFile:
+		return fmt.Errorf("--keys-file %s: expected a file with the name %s", f.keysFile, serve.KeyFile)
+	case f.attest == "" && f.vouched == "":
+		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
+	case f.attest != "" && f.vouched != "":
+		return errors.New("--nats-attested-by does not go with --nats-attest")
+	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool { return r < ' ' || r == '\u007f' }) || f.vouched == serve.AttestedByServers:
+		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other than %s", f.vouched, serve.AttestedByServers)
+	case f.replicas != 1 && f.replicas != 3 && f.replicas != 5:
+		return fmt.Errorf("--nats-replicas %d: expected 1, 3 or 5", f.replicas)
+	case len(f.nodes) != 1 && len(f.nodes) != 3 && len(f.nodes) != 5:
+		return fmt.Errorf("--nats-nodes has %d names, expected 1, 3 or 5", len(f.nodes))
+	case !slices.Contains(f.nodes, f.node):
+		return fmt.Errorf("--nats-node %s: expected one of --nats-nodes, %s", f.node, strings.Join(f.nodes, ", "))
+	}
+	for i, n := range f.nodes {
+		if !nodeName.MatchString(n) {
+			return fmt.Errorf("--nats-nodes: %q, expected 1 to 64 letters, digits, dots, - or _", n)
+		}
+		if slices.Contains(f.nodes[:i], n) {
+			return fmt.Errorf("--nats-nodes: %s is there twice", n)
+		}
+	}
+	return nil
+}
+
+// natsServer has the log on a NATS cluster that is there.
+type natsServer struct {
+	keys    eventlog.IDKeys
+	options eventlog.RemoteOptions
+	nodes   []string
+	remote  *eventlog.Remote
+}
+
+// newNATSServer reads what the flags name.
+func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
+	n := &natsServer{nodes: f.nats.nodes, options: eventlog.RemoteOptions{
+		Dir: filepath.Join(f.data, "log"), Node: f.nats.node, URLs: f.nats.urls, Credentials: f.nats.creds, Attest: f.nats.attest, VouchedBy: f.nats.vouched,
+		CA: f.nats.ca, Cert: f.nats.cert, Key: f.nats.key, Create: f.nats.create, Replicas: f.nats.replicas, MaxBytes: f.maxLog, Logf: engineSays(logger),
+	}}
+	if err := eventlog.CheckRemote(n.options); err != nil {
+		return nil, fmt.Errorf("--nats: %w", err)
+	}
+	var err error
+	if n.keys, err = serve.ReadKeys(filepath.Dir(f.nats.keysFile)); err != nil {
+		return nil, fmt.Errorf("--keys-file: %w", err)
+	}
+	if seqs, err := fold.Files(filepath.Join(f.data, snapshotDir)).List(); err == nil && len(seqs) > 0 && !eventlog.KnowsRemote(n.options.Dir) {
+		return nil, fmt.Errorf("--data %s has snapshots of another log; name another directory", f.data)
+	}
+	return n, nil
+}
+
+func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
+	if n.remote, err = eventlog.OpenRemote(ctx, n.options); err != nil {
+		return err
+	}
+	o.Log, o.Keys, o.Committer.Batch = n.remote.Stream(), n.keys, n.remote.MostBatch()
+	o.Cluster = &serve.Cluster{Node: n.options.Node, Nodes: n.nodes, Trusted: n.remote.Verdict, Vouched: n.options.VouchedBy}
+	return nil
+}
+
+// handOver does nothing: the servers of the log go on without this process.
+func (n *natsServer) handOver(context.Context) {}
+
+func (n *natsServer) close() error {
+	if n.remote == nil {
+		return nil
+	}
+	return n.remote.Close()
+}
+
+// engineSays gives an operator what the log engine says.
+func engineSays(logger *slog.Logger) func(format string, a ...any) {
+	return func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
+}

@@ -1,0 +1,604 @@
+package eventlog
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// RemoteOptions configure OpenRemote.
+type RemoteOptions struct {
+	// Dir holds what this process knows of the log, made if need be; the log is at the servers. Node is this process's name.
+	Dir, Node string
+	// URLs are the servers, all tls:// or, on loopback, nats://. The user and password of callers may stand in each.
+	URLs []string
+	// Credentials is a file with what the account of the log is entered with: a .creds file, the seed of an nkey, or one line USER:PASSWORD;
+	// empty for none. It is read again at each connection.
+	Credentials string
+	// Attest is such a file for the servers' system account. VouchedBy is who vouches for the servers instead. One of them is needed.
+	Attest, VouchedBy string
+	// CA has the authorities of the servers' certificates, those of the system when empty; Cert and Key are this client's certificate.
+	CA, Cert, Key string
+	// Create allows to make a log where there is none, at the first start with Dir.
+	Create bool
+	// Replicas is how many servers have the log. MaxBytes is its limit.
+	Replicas int
+	MaxBytes int64
+	// Every is how often the servers are asked for their reports, default 1 minute.
+	Every time.Duration
+	// Logf gets what the operator should know. It may be nil.
+	Logf func(format string, a ...any)
+}
+
+// Remote is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report that it syncs always, and
+// the stream must stay the one that it was.
+type Remote struct {
+	opt    RemoteOptions
+	lock   *os.File
+	nc     *nats.Conn
+	stream *Stream
+	id     string // of the log
+	want   jetstream.StreamConfig
+
+	mu      sync.Mutex
+	system  *nats.Conn      // of the system account; nil before the first attestation, and with VouchedBy
+	due     bool            // an attestation, before its time
+	servers map[string]bool // that were heard of
+	verdict error
+	good    time.Time // of the newest attestation
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+const (
+	remoteMarker = "troupe-nats"
+	remoteLog    = "troupe-log" // in the stream's description: id of the log
+
+	remoteEvery = time.Minute
+	remoteTick  = time.Second
+	remoteTries = 3                // silent attestations before the log is not trusted
+	remoteStart = 10 * time.Second // how long a start waits for reports
+	dialWait    = 2 * time.Second
+)
+
+// GoneError is the error of a log that was there and is not any more, or was never made.
+type GoneError struct{ Stream string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one", e.Stream)
+}
+
+// NoLogError is the error of a first start without RemoteOptions.Create where there is no log.
+type NoLogError struct{ Stream string }
+
+func (e *NoLogError) Error() string {
+	return fmt.Sprintf("the account has no stream %s, and this is the first start with this directory", e.Stream)
+}
+
+// KnowsRemote reports whether a server on a NATS cluster has begun with a directory.
+func KnowsRemote(dir string) bool { return exists(filepath.Join(dir, remoteMarker)) }
+
+// CheckRemote returns what is wrong with options, without asking a server.
+func CheckRemote(o RemoteOptions) error {
+	_, err := o.dial()
+	return err
+}
+
+// dialing is how a connection is made, but for the credentials.
+type dialing struct {
+	servers string
+	user    *url.Userinfo
+	options []nats.Option
+}
+
+func (o *RemoteOptions) dial() (d dialing, err error) {
+	if len(o.URLs) == 0 {
+		return d, errors.New("no server is named, expected tls://HOST:PORT,…")
+	}
+	var servers []string
+	secure := false
+	for i, text := range o.URLs {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil { // its text may have a password
+			return d, fmt.Errorf("server %d is not readable, expected tls://HOST:PORT", i+1)
+		}
+		shown := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+		switch {
+		case u.Scheme != "tls" && u.Scheme != "nats" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "":
+			return d, fmt.Errorf("server %d is %s, expected tls://HOST or tls://HOST:PORT", i+1, shown)
+		case u.Scheme == "nats" && !loopbackHost(u.Hostname()):
+			return d, fmt.Errorf("server %d is %s: without TLS credentials and events go over the network in the clear; expected tls://%s", i+1, shown, u.Host)
+		case i > 0 && secure != (u.Scheme == "tls"):
+			return d, fmt.Errorf("server %d is %s, the first one has another scheme; expected one for all", i+1, shown)
+		case i > 0 && u.User.String() != d.user.String():
+			return d, fmt.Errorf("server %d is %s with other credentials than the first one", i+1, shown)
+		}
+		secure, d.user = u.Scheme == "tls", u.User
+		servers = append(servers, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
+	}
+	d.servers = strings.Join(servers, ",")
+	d.options = []nats.Option{
+		nats.Name("troupe " + o.Node), nats.Timeout(dialWait), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectBufSize(-1), // what is not sent is an error at once
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.DontRandomize(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Logf("%v", err) }),
+	}
+	if !secure {
+		if o.CA != "" || o.Cert != "" || o.Key != "" {
+			return d, errors.New("certificates were given, and the servers are nats://, expected tls://")
+		}
+	} else {
+		config, err := o.tls()
+		if err != nil {
+			return d, err
+		}
+		d.options = append(d.options, nats.Secure(config))
+	}
+	if d.user != nil && o.Credentials != "" {
+		return d, errors.New("the servers' URLs have a user, and there is a file with credentials too, expected one of them")
+	}
+	for _, file := range []string{o.Credentials, o.Attest} {
+		if _, err := credentials(file); err != nil {
+			return d, err
+		}
+	}
+	switch {
+	case o.Attest == "" && o.VouchedBy == "":
+		return d, &AttestError{"", "nothing says that the servers sync always: give the credentials of their system account, or the name of who vouches for them", false}
+	case o.Attest != "" && o.VouchedBy != "":
+		return d, errors.New("there are credentials of the system account, and somebody vouches for the servers; expected one of them")
+	}
+	return d, nil
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (o *RemoteOptions) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate", o.CA)
+		}
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return nil, errors.New("a certificate and its key belong together")
+	}
+	if o.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Cert, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// credentials reads a file of credentials; no option for no file.
+func credentials(file string) (nats.Option, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimSpace(string(b))
+	switch user, password, ok := strings.Cut(text, ":"); {
+	case strings.Contains(text, "BEGIN NATS USER JWT"):
+		return nats.UserCredentials(file), nil
+	case strings.HasPrefix(text, "SU") && !ok:
+		option, err := nats.NkeyOptionFromSeed(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the seed is not readable", file)
+		}
+		return option, nil
+	case ok && user != "" && !strings.ContainsAny(text, "\r\n"):
+		return nats.UserInfo(user, password), nil
+	}
+	return nil, fmt.Errorf("%s: expected a .creds file, the seed of an nkey, or one line USER:PASSWORD", file)
+}
+
+// connect makes one connection. An error says which servers, never with what credentials.
+func (d *dialing) connect(file string, more ...nats.Option) (*nats.Conn, error) {
+	options := append(slices.Clone(d.options), more...)
+	option, err := credentials(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case option != nil:
+		options = append(options, option)
+	}
+	return nats.Connect(d.servers, options...)
+}
+
+// refused reports an error of a connection that waiting does not mend.
+func refusedConnection(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnWanted) ||
+		errors.Is(err, nats.ErrSecureConnRequired) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
+}
+
+// OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is there or is made. It waits for
+// servers that do not answer, as long as ctx allows. An *AttestError says what the servers lack; nothing was written then.
+func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	if o.Every == 0 {
+		o.Every = remoteEvery
+	}
+	d, err := o.dial()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	r := &Remote{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
+	defer func() {
+		if err != nil {
+			close(r.done)
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.lock, err = lockDir(o.Dir, true); err != nil {
+		return nil, err
+	}
+	joined, err := r.marker()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.reach(ctx, &d); err != nil {
+		return nil, err
+	}
+	if payload := r.nc.MaxPayload(); payload < MaxBatch {
+		return nil, fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload", payload, MaxBatch)
+	}
+	if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
+		return nil, err
+	}
+	r.stream, err = OpenStream(ctx, r.nc, StreamOptions{
+		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true, Logf: o.Logf,
+	})
+	var gone *GoneError
+	if errors.As(err, &gone) && joined == "" {
+		err = &NoLogError{gone.Stream}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := r.stream.streams[0].CachedInfo()
+	base := JetStreamOptions{MaxBytes: o.MaxBytes}
+	base.defaults()
+	r.want, r.id = base.streamConfig(0), info.Config.Metadata[remoteLog]
+	r.want.Replicas = max(o.Replicas, 1)
+	switch {
+	case r.id == "":
+		return nil, fmt.Errorf("the stream %s has no %s in its description, so no troupe server made it for this cluster", info.Config.Name, remoteLog)
+	case joined != "" && joined != r.id:
+		return nil, &OtherKindError{o.Dir, fmt.Sprintf("what was known of log %s, and the stream has log %s: it is another one", joined, r.id)}
+	}
+	if err := r.settings(info); err != nil {
+		return nil, err
+	}
+	cluster, peers := r.replicas(info)
+	if err := r.attestStart(ctx, &d, cluster, peers); err != nil {
+		return nil, err
+	}
+	if joined == "" {
+		if err := writeMarkerFile(o.Dir, remoteMarker, r.markerText()); err != nil {
+			return nil, err
+		}
+	}
+	r.due = false
+	var watching context.Context
+	watching, r.stop = context.WithCancel(context.Background())
+	go r.watch(watching, &d)
+	return r, nil
+}
+
+// Stream returns the log.
+func (r *Remote) Stream() *Stream { return r.stream }
+
+// MostBatch is the size of the largest batch that the servers take.
+func (r *Remote) MostBatch() int { return r.stream.mostBatch() }
+
+// Verdict returns why the log cannot be trusted at present, nil when it can.
+func (r *Remote) Verdict() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.verdict
+}
+
+// Close ends the connections and releases the directory.
+func (r *Remote) Close() error {
+	r.stop()
+	<-r.done
+	var err error
+	if r.stream != nil {
+		err = r.stream.Close()
+	}
+	for _, nc := range []*nats.Conn{r.nc, r.system} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	if r.lock != nil {
+		err = errors.Join(err, r.lock.Close())
+	}
+	return err
+}
+
+// marker returns the id of the log that the directory knows, empty for an empty directory.
+func (r *Remote) marker() (id string, err error) {
+	files, err := os.ReadDir(r.opt.Dir)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		switch f.Name() {
+		case lockFile, remoteMarker, remoteMarker + ".tmp":
+		case nodeMarker:
+			return "", &OtherKindError{r.opt.Dir, "a replica of a cluster's log, and not what a server keeps of a log on a NATS cluster; give --data another directory"}
+		case markerFile:
+			return "", &OtherKindError{r.opt.Dir, "the log of a single machine, and not what a server keeps of a log on a NATS cluster; give --data another directory"}
+		default:
+			return "", &OtherKindError{r.opt.Dir, f.Name() + ", which no server on a NATS cluster makes; give --data another directory"}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(r.opt.Dir, remoteMarker))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var node string
+	for line := range strings.Lines(string(text)) {
+		switch key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); key {
+		case "log":
+			r.id = value
+		case "node":
+			node = value
+		}
+	}
+	of := Remote{opt: RemoteOptions{Node: node}, id: r.id}
+	switch {
+	case r.id == "" || of.markerText() != string(text):
+		return "", fmt.Errorf("%s: not the marker of a log on a NATS cluster: %w", filepath.Join(r.opt.Dir, remoteMarker), ErrMalformed)
+	case node != r.opt.Node:
+		return "", &OtherKindError{r.opt.Dir, fmt.Sprintf("what the server %s keeps of its log, and this one is %s", node, r.opt.Node)}
+	}
+	return r.id, nil
+}
+
+func (r *Remote) markerText() string {
+	s := fmt.Sprintf("troupe log on a NATS cluster, format 1\nlog %s\nnode %s\n", r.id, r.opt.Node)
+	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
+}
+
+// reach connects to a server, as soon as one answers.
+func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
+	var more []nats.Option
+	if d.user != nil {
+		password, _ := d.user.Password()
+		more = append(more, nats.UserInfo(d.user.Username(), password))
+	}
+	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose())
+	said := time.Time{}
+	for {
+		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
+			return nil
+		}
+		if refusedConnection(err) {
+			return fmt.Errorf("%s: %w", d.servers, err)
+		}
+		if time.Since(said) > 3*time.Second {
+			said = time.Now()
+			r.opt.Logf("waiting for %s: %v", d.servers, err)
+		}
+		if !pause(ctx, firstRetry) {
+			return ctx.Err()
+		}
+	}
+}
+
+// attestStart attests at the start. Servers that keep silent are asked again for a while.
+func (r *Remote) attestStart(ctx context.Context, d *dialing, cluster string, peers []Replica) error {
+	for since := time.Now(); ; {
+		err := r.attest(ctx, d, cluster, peers)
+		var a *AttestError
+		if err == nil || !errors.As(err, &a) || !a.Silent || time.Since(since) > remoteStart {
+			return err
+		}
+		if !pause(ctx, firstRetry) {
+			return ctx.Err()
+		}
+	}
+}
+
+// attest asks the servers for their reports and judges them. What goes wrong on the way is an *AttestError.
+func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers []Replica) error {
+	if r.opt.VouchedBy != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.good = time.Now()
+		return nil
+	}
+	if r.system == nil || r.system.IsClosed() {
+		nudge := func(*nats.Conn, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.due = true
+		}
+		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge), nats.NoCallbacksAfterClientClose())
+		if err != nil {
+			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), !refusedConnection(err)}
+		}
+		r.system = system
+		if _, err := system.Subscribe(serverAlive, r.alive); err != nil {
+			return &AttestError{"", "the system account of the NATS servers does not answer: " + err.Error(), true}
+		}
+	}
+	reports, err := askServers(ctx, r.system, peers)
+	if err != nil {
+		return &AttestError{"", "the system account of the NATS servers does not answer: " + err.Error(), true}
+	}
+	if err := judgeReports(cluster, peers, max(r.opt.Replicas, 1), reports); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.good = time.Now()
+	return nil
+}
+
+// serverAlive is where each server says that it is alive, at its start and each 10 s.
+const serverAlive = "$SYS.SERVER.*.STATSZ"
+
+// alive asks for reports when a server was started.
+func (r *Remote) alive(m *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.servers) > mostServer {
+		clear(r.servers)
+	}
+	if !r.servers[m.Subject] { // it has the server's id, a new one at each start
+		r.servers[m.Subject], r.due = true, true
+	}
+}
+
+// settings returns how the stream is another one than it was made.
+func (r *Remote) settings(info *jetstream.StreamInfo) error {
+	cfg := info.Config
+	if id := cfg.Metadata[remoteLog]; id != r.id {
+		return fmt.Errorf("the stream %s is another one: its log is %q, ours %q", cfg.Name, id, r.id)
+	}
+	d := configDiff(r.want, cfg)
+	for _, x := range []struct {
+		name string
+		bad  bool
+		text any
+	}{
+		{"sealed", cfg.Sealed, cfg.Sealed}, {"allow_rollup_hdrs", cfg.AllowRollup, cfg.AllowRollup}, {"no_ack", cfg.NoAck, cfg.NoAck},
+		{"allow_msg_ttl", cfg.AllowMsgTTL, cfg.AllowMsgTTL}, {"mirror", cfg.Mirror != nil, "set"}, {"sources", len(cfg.Sources) > 0, "set"},
+		{"subject_transform", cfg.SubjectTransform != nil, "set"}, {"duplicate_window", cfg.Duplicates < r.want.Duplicates, cfg.Duplicates},
+	} {
+		if x.bad {
+			if d != "" {
+				d += ", "
+			}
+			d += fmt.Sprintf("%s is %v", x.name, x.text)
+		}
+	}
+	if d != "" {
+		return fmt.Errorf("somebody has changed the settings of the stream %s: %s", cfg.Name, d)
+	}
+	return nil
+}
+
+// replicas returns the cluster of NATS that has the stream, and its servers. A server without a cluster is alone.
+func (r *Remote) replicas(info *jetstream.StreamInfo) (cluster string, peers []Replica) {
+	if info.Cluster != nil {
+		cluster = info.Cluster.Name
+		for _, p := range info.Cluster.Replicas {
+			peers = append(peers, Replica{Name: p.Name, Current: p.Current, Offline: p.Offline, Active: p.Active})
+		}
+		if info.Cluster.Leader != "" {
+			peers = append(peers, Replica{Name: info.Cluster.Leader, Leader: true, Current: true})
+		}
+	}
+	if len(peers) == 0 {
+		peers = []Replica{{Name: r.nc.ConnectedServerName(), Leader: true}}
+	}
+	slices.SortFunc(peers, func(a, b Replica) int { return strings.Compare(a.Name, b.Name) })
+	return cluster, peers
+}
+
+// watch looks at the stream each second, and asks the servers for reports each Every, when one was started, when the set of replicas changes,
+// and when the connection of the system account was lost.
+func (r *Remote) watch(ctx context.Context, d *dialing) {
+	defer close(r.done)
+	tick := time.NewTicker(remoteTick)
+	defer tick.Stop()
+	var stream, trust error // what is wrong with each
+	had, silent := "", 0
+	for {
+		tctx, cancel := context.WithTimeout(ctx, apiTry)
+		s, err := r.stream.js.Stream(tctx, streamName(0))
+		cancel()
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			stream = &GoneError{streamName(0)}
+		case err == nil:
+			stream = r.settings(s.CachedInfo())
+			cluster, peers := r.replicas(s.CachedInfo())
+			set := cluster
+			for _, p := range peers {
+				set += fmt.Sprintf(" %s %t", p.Name, p.away())
+			}
+			r.mu.Lock()
+			due := r.due || trust != nil || silent > 0 || set != had || time.Since(r.good) >= r.opt.Every
+			r.due = false
+			r.mu.Unlock()
+			if !due {
+				break
+			}
+			had = set
+			err := r.attest(ctx, d, cluster, peers)
+			var a *AttestError
+			if silent++; err == nil {
+				silent, trust = 0, nil
+			} else if !errors.As(err, &a) || !a.Silent || silent >= remoteTries {
+				trust = err
+			}
+		default: // no leader, or no connection: the checkpoints that do not come back say so
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.note(errors.Join(stream, trust))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// note keeps what is to be said, and tells the operator when it is new.
+func (r *Remote) note(verdict error) {
+	r.mu.Lock()
+	was := r.verdict
+	r.verdict = verdict
+	r.mu.Unlock()
+	switch {
+	case verdict != nil && (was == nil || was.Error() != verdict.Error()):
+		r.opt.Logf("the log is not trusted: %v", verdict)
+	case verdict == nil && was != nil:
+		r.opt.Logf("the log is trusted again")
+	}
+}
