@@ -62,14 +62,14 @@ func (s *Server) raiseTogether() {
 	case readable > version && n.rank() == 0:
 		s.committer.Raise(readable)
 		s.raiseLog(s.ctx, readable)
-	case len(behind) > 0 && !n.toldBehind:
+	case n.readable > version && len(behind) > 0 && !n.toldBehind:
 		n.toldBehind = true
 		s.opt.Logger.Info("the log is not raised before every node can read the higher version", "version", version, "to", n.readable, "waits for", strings.Join(behind, ", "))
 	}
 }
 
-// readableByAll returns the highest log version that every node has said it can read, 0 while one is not live, and the nodes that cannot read
-// what this one can.
+// readableByAll returns the highest log version that every node has said it can read, 0 while one is not live, and the live nodes that cannot
+// read what this one can.
 func (n *nodes) readableByAll() (version uint16, behind []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +80,7 @@ func (n *nodes) readableByAll() (version uint16, behind []string) {
 		if version = min(version, h.readable); !ok {
 			version = 0
 		}
-		if h.readable < n.readable {
+		if ok && h.readable < n.readable {
 			behind = append(behind, name)
 		}
 	}

@@ -1,0 +1,541 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"troupe/internal/powerfs"
+)
+
+// Lines of the fault table with real processes; the others are in clusterfaults_test.go and cluster_test.go.
+
+// seldom returns what a test does with TROUPE_RECORD, or what it does with TROUPE_LONG; it skips a test with neither.
+func seldom(t *testing.T, record, long int) int {
+	t.Helper()
+	if os.Getenv("TROUPE_RECORD") != "" {
+		return record
+	}
+	if os.Getenv("TROUPE_LONG") == "" || long == 0 {
+		t.Skip("TROUPE_LONG or TROUPE_RECORD is not set: elections take seconds")
+	}
+	return long
+}
+
+// counted returns how many decisions of the model news each node counts, which must be the same, after all have applied everything.
+func (c *realCluster) counted() int {
+	c.t.Helper()
+	c.level()
+	first, status := c.decisions(0)
+	for i := range c.names {
+		if n, s := c.decisions(i); n != first || s != 200 || status != 200 {
+			c.t.Errorf("node %s counts %d decisions with status %d, node a %d with %d", c.names[i], n, s, first, status)
+		}
+	}
+	return first
+}
+
+// equal compares the digests of the nodes.
+func (c *realCluster) equal() {
+	c.t.Helper()
+	want, learned := c.digestOf(0)
+	for i := range c.names {
+		if got, n := c.digestOf(i); got != want || n != learned {
+			c.t.Errorf("node %s has the digest %s after %d updates, node a %s after %d", c.names[i], got, n, want, learned)
+		}
+	}
+}
+
+// TestClusterAtOnce: two nodes get one key at the same time, and every fourth time nobody waits for one of the answers: one decision is made, and every answer has it.
+// Two nodes get a change of a configuration with one ETag: one wins, the other one answers 412. The controls: two keys make two decisions, and of two changes one
+// after the other, each with the ETag of then, both win.
+func TestClusterAtOnce(t *testing.T) {
+	n := seldom(t, 10_000, 300)
+	t.Parallel()
+	c := newRealCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	c.ready(3)
+	c.makeModel()
+	begun := time.Now()
+	request := func(key string) func() any {
+		return func() any {
+			return map[string]any{"key": key, "actions": []map[string]any{{"id": "x"}, {"id": "y"}, {"id": "z"}}}
+		}
+	}
+	type answer struct {
+		ID       string `json:"event_id"`
+		Repeated bool
+		Action   struct{ ID string }
+	}
+	decide := func(ctx context.Context, node int, key string) (a answer, err error) {
+		r, err := http.NewRequestWithContext(ctx, "POST", "http://127.0.0.1:"+c.ports[3+node]+"/v1/models/news:decide", strings.NewReader(`{"actions": [{"id": "x"}, {"id": "y"}, {"id": "z"}]}`))
+		if err != nil {
+			return a, err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", key)
+		got, err := c.http.Do(r)
+		if err == nil {
+			got.Body.Close()
+		}
+		return a, err
+	}
+	var lost, repeated atomic.Int64
+	pair := func(i int, keys [2]string) (a [2]answer) {
+		var wg sync.WaitGroup
+		for k := range 2 {
+			wg.Go(func() {
+				node := (i + k) % 3
+				if k == 1 && i%4 == 3 { // its answer is not waited for, and it is repeated at a third node
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%40)*100*time.Microsecond)
+					if _, err := decide(ctx, node, keys[k]); err != nil {
+						lost.Add(1)
+					}
+					cancel()
+					node = (i + 2) % 3
+				}
+				if _, err := c.call(node, "POST", "/v1/models/news:decide", request(keys[k])(), &a[k]); err != nil {
+					t.Errorf("key %s: %v", keys[k], err)
+				}
+				if a[k].Repeated {
+					repeated.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		return a
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := int(next.Add(1)); i <= n && !t.Failed(); i = int(next.Add(1)) {
+				key := fmt.Sprint("key ", i)
+				if a := pair(i, [2]string{key, key}); a[0].ID == "" || a[0].ID != a[1].ID || a[0].Action != a[1].Action || !a[0].Repeated && !a[1].Repeated {
+					t.Errorf("key %d: %+v and %+v", i, a[0], a[1])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := c.counted(); got != n {
+		t.Errorf("%d keys made %d decisions", n, got)
+	}
+	if a := pair(0, [2]string{"one", "two"}); a[0].ID == a[1].ID || c.counted() != n+2 {
+		t.Errorf("control: two keys made %+v and %+v, %d decisions", a[0], a[1], c.counted())
+	}
+	t.Logf("%d keys at two nodes at once in %v: %d answers were not waited for, %d were repetitions", n, time.Since(begun).Round(time.Second), lost.Load(), repeated.Load())
+
+	patch := func(node int, etag string, floor float64) (status int, next string) {
+		t.Helper()
+		r, err := http.NewRequest("PATCH", "http://127.0.0.1:"+c.ports[3+node]+"/v1/models/news", strings.NewReader(fmt.Sprintf(`{"floor": %v}`, floor)))
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+		r.Header.Set("If-Match", etag)
+		a, err := c.http.Do(r)
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer a.Body.Close()
+		_, _ = io.Copy(io.Discard, a.Body)
+		return a.StatusCode, a.Header.Get("ETag")
+	}
+	read := func(node int) string {
+		t.Helper()
+		a, err := c.http.Get("http://127.0.0.1:" + c.ports[3+node] + "/v1/models/news")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		return a.Header.Get("ETag")
+	}
+	etag := read(0)
+	acts := max(20, n/100)
+	for i := range acts {
+		var status [2]int
+		var tags [2]string
+		for k := range 2 {
+			for since := time.Now(); read((i+k)%3) != etag; { // it has applied the change of before
+				if time.Since(since) > time.Minute {
+					t.Fatalf("node %d has the ETag %s, want %s", (i+k)%3, read((i+k)%3), etag)
+				}
+			}
+		}
+		var both sync.WaitGroup
+		for k := range 2 {
+			both.Go(func() { status[k], tags[k] = patch((i+k)%3, etag, 0.01+float64(2*i+k)/10_000) })
+		}
+		both.Wait()
+		if got := []int{min(status[0], status[1]), max(status[0], status[1])}; got[0] != 200 || got[1] != 412 {
+			t.Fatalf("two changes with the ETag %s: %v", etag, status)
+		}
+		etag = tags[slices.Index(status[:], 200)]
+	}
+	for i := range 2 { // control
+		for since := time.Now(); read(i) != etag && time.Since(since) < time.Minute; {
+		}
+		status := 0
+		if status, etag = patch(i, etag, 0.5+float64(i)/100); status != 200 {
+			t.Fatalf("control: a change with the present ETag: %d", status)
+		}
+	}
+	c.level()
+	c.equal()
+	t.Logf("%d pairs of changes with one ETag", acts)
+}
+
+// TestClusterVoid: a node is cut off while the others write many entries. What it had sent is void when it is stored, and does not count; nobody stops, and all have one
+// state. The control: while few entries are written, it is not void.
+func TestClusterVoid(t *testing.T) {
+	entries := uint64(seldom(t, 30_000, 0))
+	c, wires := newWiredCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	leader := c.ready(3)
+	c.makeModel()
+	cutOff := (leader + 1) % 3
+	others := []int{leader, (leader + 2) % 3}
+	for _, n := range []uint64{200, entries} {
+		before := c.counted()
+		var acked, unknown atomic.Int64
+		decide := func(i int) error {
+			_, err := c.call(i, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, nil)
+			switch {
+			case err == nil:
+				acked.Add(1)
+			case strings.Contains(err.Error(), "unknown_outcome"):
+				unknown.Add(1)
+			}
+			return err
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for range 8 { // one of their batches is under way when the node is cut off
+			callers.Go(func() {
+				for ctx.Err() == nil && decide(cutOff) == nil {
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		begun := time.Now()
+		for _, i := range others { // what it sends first, so that no batch is stored whose answer is lost
+			cut(wires, cutOff, i, true)
+		}
+		time.Sleep(time.Second)
+		for _, i := range others {
+			cut(wires, i, cutOff, true)
+		}
+		from := c.status().Nodes[others[0]].Applied
+		for _, i := range others {
+			for range 2 {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						_ = decide(i)
+					}
+				})
+			}
+		}
+		for c.status().Nodes[others[0]].Applied < from+n || unknown.Load() == 0 { // the callers at the node that is cut off have their answer
+			if time.Since(begun) > 10*time.Minute {
+				t.Fatalf("%+v", c.status())
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		stop()
+		callers.Wait()
+		written := c.status().Nodes[others[0]].Applied - from
+		void := c.status().Nodes[cutOff].Cluster.Void
+		for _, i := range others {
+			cut(wires, i, cutOff, false)
+			cut(wires, cutOff, i, false)
+		}
+		healed := time.Now()
+		c.ready(3)
+		got := c.counted() - before
+		void = c.status().Nodes[cutOff].Cluster.Void - void
+		t.Logf("cut off for %d entries in %v, ready %v later: %d decisions answered, %d of unknown outcome, %d counted, %d batches void", written, healed.Sub(begun).Round(time.Second), time.Since(healed).Round(time.Millisecond), acked.Load(), unknown.Load(), got, void)
+		if late := n > 16_384; late && (void == 0 || got != int(acked.Load())) || !late && (void != 0 || got <= int(acked.Load())) || got > int(acked.Load()+unknown.Load()) {
+			t.Errorf("%d decisions count, %d were answered and %d are unknown; %d batches are void", got, acked.Load(), unknown.Load(), void)
+		}
+		c.equal()
+	}
+}
+
+// copyInto makes to a copy of from.
+func copyInto(t *testing.T, from, to string) {
+	t.Helper()
+	err := os.RemoveAll(to)
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(from))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClusterBits: a bit is flipped at many places of the block files of a node that is stopped, files are cut, or are gone. The node has the state of the others or does not
+// start, and says why; the others go on. Then it is rebuilt. The control: unchanged, it starts every time.
+func TestClusterBits(t *testing.T) {
+	places := seldom(t, 120, 6)
+	t.Parallel()
+	c := newRealCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	leader := c.ready(3)
+	c.makeModel()
+	l := &clusterLoad{events: map[string]string{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var under sync.WaitGroup
+	under.Go(func() { c.run(ctx, l, 0, 4) })
+	l.more(t, 60)
+	cancel()
+	under.Wait()
+	bad := (leader + 1) % 3
+	c.level()
+	c.stop(bad)
+	data, kept := filepath.Join(c.dir, "data-"+c.names[bad]), filepath.Join(c.dir, "kept")
+	copyInto(t, data, kept)
+	// What the engine has of the log: the stream's own blocks, and the log of its group of replicas.
+	blocks, err := filepath.Glob(filepath.Join(kept, "log", "jetstream", "*", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	raft, e := filepath.Glob(filepath.Join(kept, "log", "jetstream", "*", "_js_", "*", "msgs", "*.blk"))
+	if err = errors.Join(err, e); err != nil || len(blocks) == 0 || len(raft) == 0 {
+		t.Fatalf("%v, %v, %v", blocks, raft, err)
+	}
+	type change struct {
+		file string
+		name string
+		do   func([]byte) []byte
+	}
+	var changes []change
+	for _, file := range append(slices.Clone(blocks), raft...) {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := max(1, places/2/len(blocks))
+		if slices.Contains(raft, file) {
+			share = max(1, places/2/len(raft))
+		}
+		for k := range share {
+			at := (int(info.Size()) - 1) * (2*k + 1) / (2 * share)
+			if info.Size() == 0 {
+				continue
+			}
+			changes = append(changes, change{file, fmt.Sprintf("a bit at byte %d of %d", at, info.Size()), func(b []byte) []byte { b[at] ^= 1 << (at % 8); return b }})
+		}
+	}
+	changes = append(changes,
+		change{blocks[0], "nothing", func(b []byte) []byte { return b }},
+		change{blocks[0], "cut in the middle", func(b []byte) []byte { return b[:len(b)/2] }},
+		change{blocks[0], "gone", func([]byte) []byte { return nil }},
+	)
+	refused, same := 0, 0
+	for _, x := range changes {
+		copyInto(t, kept, data)
+		rel, err := filepath.Rel(kept, x.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(x.file)
+		if err == nil {
+			if b = x.do(b); b == nil {
+				err = os.Remove(filepath.Join(data, rel))
+			} else {
+				err = os.WriteFile(filepath.Join(data, rel), b, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := filepath.Base(filepath.Dir(filepath.Dir(rel))) + "/" + filepath.Base(rel) + ", " + x.name
+		from := len(c.logs[bad].String())
+		c.start(bad)
+		p := c.procs[bad]
+		ended := make(chan error, 1)
+		go func() { ended <- p.Wait() }()
+		others := 0
+		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			if _, err := c.call(leader, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil); err == nil {
+				others++
+			}
+			var err error
+			select {
+			case err = <-ended:
+				if text := c.logs[bad].String()[from:]; err == nil || !strings.Contains(text, "is damaged") || !strings.Contains(text, "see troupe help cluster rebuild") {
+					t.Errorf("%s: it stops, %v: %s", what, err, text)
+				}
+				refused++
+			default:
+				if s := c.status().Nodes[bad]; s.Ready && s.Lag == 0 && s.Cluster != nil && s.Cluster.Digest == "agrees" {
+					c.level()
+					c.equal()
+					_ = p.Process.Kill()
+					<-ended
+					same++
+					break
+				}
+				if time.Since(begun) > time.Minute {
+					t.Fatalf("%s: it is neither ready nor stopped: %+v\n%s", what, c.status(), c.logs[bad].String()[from:])
+				}
+				continue
+			}
+			break
+		}
+		c.procs[bad] = nil
+		c.up[bad].Store(false)
+		if others == 0 {
+			t.Errorf("%s: no other node decides", what)
+		}
+		if x.name == "nothing" && same == 0 {
+			t.Error("control: it does not start on unchanged files")
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d changes of files: %d times it did not start, %d times it had the state of the others", len(changes), refused, same)
+	if refused == 0 || same == 0 {
+		t.Error("every change had the same end")
+	}
+	var out bytes.Buffer
+	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		out.Reset()
+		if command(t.Context(), []string{"cluster", "rebuild", c.names[bad], "--cluster", c.file(bad), "--data", data}, &out, &out) == 0 {
+			break
+		}
+		if time.Since(since) > 2*time.Minute {
+			t.Fatal(&out)
+		}
+	}
+	c.start(bad)
+	c.ready(3)
+	c.level()
+	c.equal()
+}
+
+// onPowerFS gives a node a disk that loses what was not synced.
+func (c *realCluster) onPowerFS(i int) *powerfs.FS {
+	c.t.Helper()
+	p := powerfs.Mount(c.t)
+	if err := os.Symlink(p.Dir, filepath.Join(c.dir, "data-"+c.names[i])); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { c.kill(i) }) // before the unmount
+	return p
+}
+
+// TestClusterPowerLoss: all three machines lose power at once, and what was not synced is gone, with a random half of it left every second time. What was answered is there
+// once afterwards. The control: on disks whose syncs do nothing, events are lost, or the nodes do not start.
+func TestClusterPowerLoss(t *testing.T) {
+	rounds := seldom(t, 12, 1)
+	t.Parallel()
+	c := newRealCluster(t)
+	var disks []*powerfs.FS
+	for i := range c.names {
+		disks = append(disks, c.onPowerFS(i))
+		c.start(i)
+	}
+	c.ready(3)
+	c.makeModel()
+	random := rand.New(rand.NewPCG(11, 12))
+	l := &clusterLoad{events: map[string]string{}}
+	for round := range rounds + 1 {
+		control := round == rounds
+		if control {
+			for _, p := range disks {
+				p.Fail(func(op powerfs.Op) powerfs.Fault {
+					if op.Kind == powerfs.Sync {
+						return powerfs.Lie
+					}
+					return powerfs.None
+				})
+			}
+		}
+		before := len(l.events)
+		ctx, cancel := context.WithCancel(t.Context())
+		var under sync.WaitGroup
+		if !control {
+			under.Go(func() { c.run(ctx, l, round, 4) })
+			l.more(t, 80)
+		} else {
+			for n := range 80 {
+				var d struct {
+					ID string `json:"event_id"`
+				}
+				if _, err := c.call(n%3, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, &d); err != nil {
+					t.Fatal(err)
+				}
+				l.events[fmt.Sprint("control ", n)] = d.ID
+			}
+		}
+		var all sync.WaitGroup
+		for i := range c.names {
+			all.Go(func() { c.kill(i) })
+		}
+		all.Wait()
+		for i, p := range disks {
+			if round%2 == 0 || control {
+				p.Lose(t, nil)
+			} else {
+				p.Lose(t, random)
+			}
+			c.start(i)
+		}
+		begun := time.Now()
+		if control {
+			cancel()
+			lost, asked := 0, 0
+			for since := time.Now(); time.Since(since) < 20*time.Second && asked == 0; time.Sleep(200 * time.Millisecond) {
+				for i, n := range c.status().Nodes {
+					if !n.Ready || asked > 0 {
+						continue
+					}
+					for key, id := range l.events {
+						if strings.HasPrefix(key, "control ") {
+							asked++
+							if status, _ := c.call(i, "GET", "/v1/events/"+id, nil, nil); status == 404 {
+								lost++
+							}
+						}
+					}
+				}
+			}
+			t.Logf("control, syncs do nothing: of %d answered events %d are asked for and %d lost", len(l.events)-before, asked, lost)
+			if asked > 0 && lost == 0 {
+				t.Error("control: nothing is lost on disks that do not sync")
+			}
+			return
+		}
+		c.ready(3)
+		took := time.Since(begun)
+		l.more(t, 30)
+		cancel()
+		under.Wait()
+		c.level()
+		c.check(l)
+		t.Logf("round %d: %d events, ready %v after the power is back", round, len(l.events), took.Round(100*time.Millisecond))
+		if t.Failed() {
+			return
+		}
+	}
+}
