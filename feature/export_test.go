@@ -31,3 +31,17 @@ func Words(s string) []string {
 	words(nil, []byte(s), func(b []byte, i, j int) { out = append(out, string(b[i:j])) })
 	return out
 }
+
+// ReadString reads one string of JSON.
+func ReadString(b []byte) ([]byte, error) {
+	limits := Limits{}.filled()
+	var r reader
+	if err := r.start(b, &limits); err != nil {
+		return nil, err
+	}
+	s, err := r.string(limits.String)
+	if err == nil {
+		err = r.end()
+	}
+	return s, err
+}

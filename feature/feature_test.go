@@ -1092,3 +1092,23 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// TestStringIsJSON: a string of JSON is read as encoding/json reads it, wherever an escape, a control character or a byte above 127 stands.
+func TestStringIsJSON(t *testing.T) {
+	for n := range 40 {
+		for at := range n + 1 {
+			for _, put := range []string{"", `\"`, `\u0041`, "\x1f", "\xff", "ü", " !#[]", "\x7f"} {
+				text := []byte(`"` + strings.Repeat("a", at) + put + strings.Repeat("b", n-at) + `"`)
+				var want string
+				err := json.Unmarshal(text, &want)
+				if put == "\xff" {
+					err = errors.New("encoding/json replaces what is not UTF-8")
+				}
+				got, gotErr := feature.ReadString(text)
+				if (err == nil) != (gotErr == nil) || err == nil && string(got) != want {
+					t.Fatalf("%q is %q (%v), want %q (%v)", text, got, gotErr, want, err)
+				}
+			}
+		}
+	}
+}

@@ -497,3 +497,30 @@ func TestHotBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestQuoted: the end of a string is found wherever it, an escape, a control character or a byte above 127 stands, for lengths around the
+// pieces of eight and sixteen bytes.
+func TestQuoted(t *testing.T) {
+	for n := range 40 {
+		for at := range n + 1 {
+			for _, put := range []string{"", `\"`, `\u0041`, "\x1f", "\xff", "ü", " !#[]"} {
+				text := strings.Repeat("a", at) + put + strings.Repeat("b", n-at) + `"`
+				for _, rest := range []string{"", "x", `,"second": "text that goes on"`} {
+					s := scan{b: []byte(`"` + text + rest)}
+					ok := s.quoted()
+					switch {
+					case put == `\u0041` || put == "\x1f": // left to the other way
+						if ok {
+							t.Fatalf("%q was accepted", s.b)
+						}
+					case !ok || s.i != 1+len(text):
+						t.Fatalf("%q ends at %d (%v), want %d", s.b, s.i, ok, 1+len(text))
+					}
+				}
+			}
+		}
+		if s := (scan{b: []byte(`"` + strings.Repeat("a", n))}); s.quoted() {
+			t.Fatalf("%q has no end and was accepted", s.b)
+		}
+	}
+}
