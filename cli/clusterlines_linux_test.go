@@ -539,3 +539,79 @@ func TestClusterPowerLoss(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterDisk: the disk of one node is full, fails to sync, or takes a second for each sync, first that of a follower and then that of the leader. The others go on, the node
+// is not ready and says why; a full disk passes by itself, as a slow one does, and a node whose syncs failed is whole after a new start.
+func TestClusterDisk(t *testing.T) {
+	lines := seldom(t, 3, 1)
+	t.Parallel()
+	c := newRealCluster(t)
+	var disks []*powerfs.FS
+	for i := range c.names {
+		disks = append(disks, c.onPowerFS(i))
+		c.start(i)
+	}
+	leader := c.ready(3)
+	c.makeModel()
+	l := &clusterLoad{events: map[string]string{}}
+	round := 0
+	for _, what := range []string{"full", "EIO", "slow"}[:lines] {
+		for _, who := range []string{"follower", "leader"} {
+			if what == "slow" && who == "leader" {
+				continue // all calls take seconds: the engine elects no other leader
+			}
+			i := leader
+			if who == "follower" {
+				i = (leader + 1) % 3
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var under sync.WaitGroup
+			under.Go(func() { c.run(ctx, l, round, 4) })
+			round++
+			l.more(t, 30)
+			l.begin()
+			begun := time.Now()
+			disks[i].Fail(func(op powerfs.Op) powerfs.Fault {
+				switch {
+				case what == "full":
+					return powerfs.Full
+				case what == "EIO" && op.Kind == powerfs.Sync:
+					return powerfs.EIO
+				case what == "slow" && op.Kind == powerfs.Sync:
+					time.Sleep(time.Second)
+				}
+				return powerfs.None
+			})
+			l.more(t, 150)
+			if what != "slow" { // out
+				for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+					if s := c.status().Nodes[i]; !s.Ready && strings.Contains(s.Reason, map[string]string{"full": "the disk of this node is full", "EIO": "the disk of this node has failed"}[what]) {
+						break
+					}
+					if time.Since(since) > 90*time.Second {
+						t.Fatalf("%s at %s, and it says %+v", what, c.names[i], c.status())
+					}
+				}
+			}
+			gap := l.since()
+			faulty := time.Since(begun)
+			disks[i].Fail(nil)
+			healed := time.Now()
+			restarted := what == "EIO"
+			if restarted {
+				c.kill(i)
+				c.start(i)
+			}
+			leader = c.ready(3)
+			t.Logf("%s at the %s for %v: longest time without an answer %v, all ready %v later, restarted %v", what, who, faulty.Round(time.Second), gap.Round(10*time.Millisecond), time.Since(healed).Round(100*time.Millisecond), restarted)
+			l.more(t, 30)
+			cancel()
+			under.Wait()
+			c.level()
+			c.check(l)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}

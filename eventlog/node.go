@@ -14,6 +14,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -40,12 +43,42 @@ type NodeOptions struct {
 // synced before the replica counts for a majority. For clients it listens on loopback only, with a random password that it
 // gives to none.
 type Node struct {
-	dir    string
-	srv    *server.Server
-	nc     *nats.Conn
-	system *nats.Conn // of the engine's system account
-	lock   *os.File
+	dir     string
+	logf    func(format string, a ...any)
+	options func() (*server.Options, error) // of a server that starts
+	srv     atomic.Pointer[server.Server]   // another one after a disk that was full
+	failed  atomic.Pointer[string]          // the newest error of writing a file
+	down    atomic.Pointer[ReplicaDownError]
+	nc      *nats.Conn
+	system  *nats.Conn // of the engine's system account
+	lock    *os.File
+	stop    context.CancelFunc // of watch
+	watched sync.WaitGroup
 }
+
+// ReplicaDownError is the error of a node whose engine has stopped using its disk. What is a majority goes on without it.
+type ReplicaDownError struct {
+	What string // the engine's words
+	Full bool   // it is used again when there is room
+}
+
+func (e *ReplicaDownError) Error() string {
+	if e.Full {
+		return "the disk of this node is full; it goes on by itself when there is room: " + e.What
+	}
+	return "the disk of this node has failed; the node keeps no replica of the log until it is started again: " + e.What
+}
+
+// Err returns nil while the node has a replica of the log, otherwise a *ReplicaDownError.
+func (n *Node) Err() error {
+	if e := n.down.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// InProcessConn connects to the present server.
+func (n *Node) InProcessConn() (net.Conn, error) { return n.srv.Load().InProcessConn() }
 
 // nodeMarker is the file that makes a directory the replica of a cluster's node, joinedMarker the one that says
 // that the cluster had a log when the node was there.
@@ -137,7 +170,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := refuseNetwork(o.Dir); err != nil {
 		return nil, err
 	}
-	n := &Node{dir: o.Dir}
+	n := &Node{dir: o.Dir, logf: o.Logf}
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
 	}
@@ -165,6 +198,24 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		return nil, err
 	}
 	password := secret.String() + ID(time.Now().UnixNano()).String()
+	n.options = func() (*server.Options, error) { return o.server(password) }
+	if err := n.begin(ctx); err != nil {
+		return nil, err
+	}
+	for user, nc := range map[string]**nats.Conn{"troupe": &n.nc, systemUser: &n.system} {
+		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+		if err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
+	watching, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	n.watched.Go(func() { n.watch(watching) })
+	return n, nil
+}
+
+// server returns the options of the engine.
+func (o *NodeOptions) server(password string) (*server.Options, error) {
 	system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
 	opts := &server.Options{
 		ServerName: o.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true,
@@ -187,41 +238,103 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 			opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", Host: r})
 		}
 	}
-	if n.srv, err = server.NewServer(opts); err != nil {
-		return nil, fmt.Errorf("engine: %w", err)
+	return opts, nil
+}
+
+// begin starts a server.
+func (n *Node) begin(ctx context.Context) error {
+	opts, err := n.options()
+	if err != nil {
+		return err
 	}
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	n.srv.Store(srv)
 	fatal := make(chan string, 1)
-	n.srv.SetLogger(engineLogger{func(level, text string) {
+	srv.SetLogger(engineLogger{func(level, text string) {
 		if strings.HasPrefix(text, "Plaintext passwords detected") { // that of this process alone, drawn above
 			return
 		}
-		if o.Logf("engine: %s: %s", level, text); level == "fatal" {
+		if strings.Contains(text, "Critical write error: ") {
+			n.failed.Store(&text)
+		}
+		if n.logf("engine: %s: %s", level, text); level == "fatal" {
 			select {
 			case fatal <- text:
 			default:
 			}
 		}
 	}}, false, false)
-	go n.srv.Start()
-	for start := time.Now(); !n.srv.ReadyForConnections(20 * time.Millisecond); {
+	go srv.Start()
+	for start := time.Now(); !srv.ReadyForConnections(20 * time.Millisecond); {
 		select {
 		case text := <-fatal:
-			return nil, fmt.Errorf("engine: %s", text)
+			return fmt.Errorf("engine: %s", text)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		default:
 			if time.Since(start) > 30*time.Second {
-				return nil, errors.New("engine: not ready after 30 s")
+				return errors.New("engine: not ready after 30 s")
 			}
 		}
 	}
-	for user, nc := range map[string]**nats.Conn{"troupe": &n.nc, systemUser: &n.system} {
-		*nc, err = nats.Connect("", nats.InProcessServer(n.srv), nats.UserInfo(user, password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
-		if err != nil {
-			return nil, fmt.Errorf("engine: %w", err)
+	return nil
+}
+
+const (
+	watchEvery = 500 * time.Millisecond
+	probeBytes = 4 << 20 // there is room when so much can be written
+)
+
+// watch sees the engine stop to use the disk, which it does for good after any error of a write, as a whole or for the log. When the disk was full and has room again, another
+// server takes the place of this one, as with a new start of the process. After other errors nothing says what the disk has, and the node stays without a replica.
+func (n *Node) watch(ctx context.Context) {
+	for pause(ctx, watchEvery) {
+		what, enabled := "the engine does not say why", n.srv.Load().JetStreamEnabled()
+		if text := n.failed.Load(); text != nil {
+			what = *text
+		} else if enabled {
+			continue
 		}
+		full := strings.Contains(what, "write error: write ") && strings.HasSuffix(what, syscall.ENOSPC.Error())
+		if full && enabled { // it is about to stop
+			continue
+		}
+		e := &ReplicaDownError{what, full}
+		if n.down.Swap(e) == nil {
+			n.logf("%v", e)
+		}
+		if !full || n.probe() != nil {
+			continue
+		}
+		if found, err := readReplica(n.dir, nil); err != nil || len(found.Damage) > 0 {
+			if err == nil {
+				err = &DamagedReplicaError{n.dir, found.Damage}
+			}
+			n.logf("the disk has room again, and the node does not go on: %v", err)
+			n.down.Store(&ReplicaDownError{What: err.Error()})
+			return
+		}
+		old := n.srv.Load()
+		old.Shutdown()
+		old.WaitForShutdown()
+		if err := n.begin(ctx); err != nil {
+			n.logf("the disk has room again, and the engine does not start: %v", err)
+			continue
+		}
+		n.failed.Store(nil)
+		n.down.Store(nil)
+		n.logf("the disk has room again, and the node goes on")
 	}
-	return n, nil
+}
+
+// probe reports whether the disk has room.
+func (n *Node) probe() error {
+	name := filepath.Join(n.dir, "probe.tmp")
+	err := writeFileSync(name, make([]byte, probeBytes))
+	return errors.Join(err, os.Remove(name))
 }
 
 const systemUser = "troupe-system"
@@ -253,7 +366,7 @@ func (n *Node) Joined() error {
 
 // Peers returns the names of the other nodes that this one is connected to.
 func (n *Node) Peers() []string {
-	z, err := n.srv.Routez(&server.RoutezOptions{})
+	z, err := n.srv.Load().Routez(&server.RoutezOptions{})
 	if err != nil {
 		return nil
 	}
@@ -271,7 +384,7 @@ func (n *Node) Peers() []string {
 // metaLeader returns the name of the node that leads the engine's own group, which makes streams and consumers; empty
 // while there is none.
 func (n *Node) metaLeader() string {
-	z, err := n.srv.Jsz(&server.JSzOptions{})
+	z, err := n.srv.Load().Jsz(&server.JSzOptions{})
 	if err != nil || z.Meta == nil {
 		return ""
 	}
@@ -279,7 +392,7 @@ func (n *Node) metaLeader() string {
 }
 
 // Leads reports whether the node leads the engine's own group.
-func (n *Node) Leads() bool { return n.srv.JetStreamIsLeader() }
+func (n *Node) Leads() bool { return n.srv.Load().JetStreamIsLeader() }
 
 // handOver lets another node lead the engine's own group when this one does, and waits until one does.
 func (n *Node) handOver(ctx context.Context, preferred string) error {
@@ -289,7 +402,7 @@ func (n *Node) handOver(ctx context.Context, preferred string) error {
 	if err := stepDown(ctx, n.system, "$JS.API.META.LEADER.STEPDOWN", preferred); err != nil {
 		return fmt.Errorf("engine's group: %w", err)
 	}
-	for n.Leads() || n.metaLeader() == "" || n.metaLeader() == n.srv.Name() {
+	for n.Leads() || n.metaLeader() == "" || n.metaLeader() == n.srv.Load().Name() {
 		if !pause(ctx, stepEvery) {
 			return fmt.Errorf("engine's group: no other node leads: %w", ctx.Err())
 		}
@@ -327,14 +440,18 @@ func stepDown(ctx context.Context, nc *nats.Conn, subject, preferred string) err
 // Close stops the server and releases the directory. Let another node lead before (Stream.HandOver): the stop of
 // a leader is no hand-over, and the others elect for some seconds.
 func (n *Node) Close() error {
+	if n.stop != nil {
+		n.stop()
+		n.watched.Wait()
+	}
 	for _, nc := range []*nats.Conn{n.nc, n.system} {
 		if nc != nil {
 			nc.Close()
 		}
 	}
-	if n.srv != nil {
-		n.srv.Shutdown()
-		n.srv.WaitForShutdown()
+	if srv := n.srv.Load(); srv != nil {
+		srv.Shutdown()
+		srv.WaitForShutdown()
 	}
 	return n.lock.Close()
 }

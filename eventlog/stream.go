@@ -210,6 +210,14 @@ func (l *Stream) mostBatch() int {
 // batchHeaders is more than what a message has beside the batch.
 const batchHeaders = 4096
 
+// Err returns what is wrong with the server of the connection when it is embedded in this process, see Node.Err.
+func (l *Stream) Err() error {
+	if l.opt.Node == nil {
+		return nil
+	}
+	return l.opt.Node.Err()
+}
+
 // Append implements Log.
 func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error) {
 	both, end, err := l.begin(ctx, shard)

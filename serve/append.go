@@ -37,9 +37,12 @@ func (s *Server) stopped() error {
 	if err == nil {
 		err = s.committer.Err()
 	}
+	var down *eventlog.ReplicaDownError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &down):
+		return &Error{Code: Unavailable, Want: down.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, eventlog.ErrFull):
 		return &Error{Code: Full, Want: "the log is full", RetryAfter: 10 * time.Second, Err: err}
 	case errors.Is(err, eventlog.ErrDown), errors.Is(err, eventlog.ErrUnsettled):
