@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"troupe/eventlog"
 	"troupe/serve"
@@ -314,6 +315,10 @@ func (c *clusterConfig) ask(ctx context.Context) clusterStatus {
 
 func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	s := nodeStatus{Name: n.Name, URL: n.URL}
+	if n.URL == "" {
+		s.Error = "--url does not have it"
+		return s
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/readyz", nil)
@@ -330,8 +335,10 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	}
 	if err != nil {
 		s.Error = err.Error()
-	} else if s.Cluster == nil || s.Cluster.Node != n.Name {
+	} else if s.Cluster == nil || n.Name != "" && n.Name != n.URL && s.Cluster.Node != n.Name {
 		s.Ready, s.Error = false, "the server there is not this node"
+	} else {
+		n.Name = s.Cluster.Node
 	}
 	s.Name, s.URL = n.Name, n.URL
 	return s
@@ -381,6 +388,9 @@ func (s *clusterStatus) print(w io.Writer) error {
 	if text := s.raise(); text != "" {
 		fmt.Fprintln(w, text)
 	}
+	if text := s.servers(); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
 	return err
 }
@@ -408,14 +418,59 @@ func (s *clusterStatus) raise() string {
 	return ""
 }
 
-const clusterFlagText = "cluster.toml of any node; without it the one that TROUPE_CLUSTER names"
+// servers says what has the log, where it is not the nodes.
+func (s *clusterStatus) servers() string {
+	for _, n := range s.Nodes {
+		if n.Error != "" || n.Cluster.Attested == nil {
+			continue
+		}
+		var names []string
+		for _, r := range n.Cluster.Replicas {
+			name := r.Name
+			switch {
+			case r.Leader:
+				name += " (leads)"
+			case r.Offline || !r.Current:
+				name += " (behind or not there)"
+			}
+			names = append(names, name)
+		}
+		by := "they report that they sync always"
+		switch a := n.Cluster.Attested; {
+		case !a.Is:
+			by = "they are not known to keep what they acknowledge"
+		case a.By != serve.AttestedByServers:
+			by = a.By + " vouches for them"
+		}
+		return fmt.Sprintf("the log is at the NATS servers %s; %s", strings.Join(names, ", "), by)
+	}
+	return ""
+}
 
-func readClusterFlag(file string) (*clusterConfig, error) {
+// clusterFlags name a cluster: by the file of a node, or by where its servers are.
+type clusterFlags struct {
+	file string
+	urls []string
+}
+
+func (f *clusterFlags) flags(fl *pflag.FlagSet) {
+	fl.StringVar(&f.file, "cluster", "", "cluster.toml of any node; without it the one that TROUPE_CLUSTER names")
+	fl.StringSliceVar(&f.urls, "url", nil, "in place of --cluster: where the servers are, http://HOST:PORT,…; for servers with --nats")
+}
+
+func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
+	if len(f.urls) > 0 {
+		if f.file != "" {
+			return nil, misuse(errors.New("--url does not go with --cluster"))
+		}
+		return clusterAt(ctx, f.urls)
+	}
+	file := f.file
 	if file == "" {
 		file = os.Getenv("TROUPE_CLUSTER")
 	}
 	if file == "" {
-		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set TROUPE_CLUSTER"))
+		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set TROUPE_CLUSTER; or --url"))
 	}
 	c, err := readCluster(file)
 	if err != nil {
@@ -424,22 +479,55 @@ func readClusterFlag(file string) (*clusterConfig, error) {
 	return c, nil
 }
 
+// clusterAt asks the servers at urls which nodes they are. One that does not answer has its URL for a name. Nodes that they know and that no
+// URL names are in the list too, without one.
+func clusterAt(ctx context.Context, urls []string) (*clusterConfig, error) {
+	c := &clusterConfig{}
+	var known []serve.NodeHealth
+	silent := 0
+	for i, text := range urls {
+		u, err := url.Parse(strings.TrimSuffix(text, "/"))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return nil, misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or https://HOST:PORT", i+1))
+		}
+		n := clusterNode{URL: u.String()}
+		s := n.ask(ctx)
+		if n.Name = s.Name; n.Name == "" {
+			n.Name = n.URL
+			silent++
+		} else if c.named(n.Name) != nil {
+			return nil, misuse(fmt.Errorf("--url: %s is node %s, which is there already", n.URL, n.Name))
+		}
+		if s.Cluster != nil && len(s.Cluster.Nodes) > len(known) {
+			known = s.Cluster.Nodes
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	for _, k := range known {
+		if silent == 0 && c.named(k.Name) == nil {
+			c.Nodes = append(c.Nodes, clusterNode{Name: k.Name})
+		}
+	}
+	return c, nil
+}
+
 func clusterStatusCommand() *cobra.Command {
-	var file string
+	var at clusterFlags
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes, the leader, what each has applied, and what may be stopped now",
-		Long: `Asks every node at the url in cluster.toml. CONTACT is how long ago the node reached a majority,
-CLOCK how far its clock is ahead of the median, DIGEST whether the state of its models agrees with
-that of a majority, VOID how many of its batches were stored too late to count, KEYS the
-numbers of its keys of event ids, the current one first. The exit code is 1
+		Long: `Asks every node at the url in cluster.toml, or the servers at --url. CONTACT is how long ago the
+node reached a majority, CLOCK how far its clock is ahead of the median, DIGEST whether the state of
+its models agrees with that of a majority, VOID how many of its batches were stored too late to
+count, KEYS the numbers of its keys of event ids, the current one first. The exit code is 1
 when less than a majority is ready.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
-  troupe cluster status --cluster cluster/a.example/cluster.toml --json`,
+  troupe cluster status --cluster cluster/a.example/cluster.toml --json
+  troupe cluster status --url http://127.0.0.1:8080`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := readClusterFlag(file)
+			config, err := at.read(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -463,13 +551,13 @@ when less than a majority is ready.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	at.flags(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func clusterDrainCommand() *cobra.Command {
-	var file string
+	var at clusterFlags
 	c := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Prepare a node for its stop: another one leads, its calls are answered, new ones refused",
@@ -480,7 +568,7 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := readClusterFlag(file)
+			config, err := at.read(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -494,7 +582,7 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
 		},
 	}
-	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	at.flags(c.Flags())
 	return c
 }
 

@@ -32,7 +32,8 @@ const (
 const copyPatience = 2 * time.Minute
 
 func clusterExportCommand() *cobra.Command {
-	var file, node, data string
+	var at clusterFlags
+	var node, data, keys string
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Copy the cluster's log into the data directory of a single machine: a backup, or the way back",
@@ -43,12 +44,21 @@ newest ones. Of a log that was trimmed the base is copied, too. What is interrup
 same command. Every entry is checked, and the result once more. Where the nodes have --keys,
 TROUPE_KEY has a key with the scope admin.`,
 		Example: `  troupe cluster export backup --cluster cluster/a.example/cluster.toml
-  troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
+  troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
+  troupe cluster export backup --url http://127.0.0.1:8080 --keys-file keys.json`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := readClusterFlag(file)
+			config, err := at.read(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if len(at.urls) > 0 {
+				if filepath.Base(keys) != serve.KeyFile || data != "" {
+					return misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with --data", serve.KeyFile))
+				}
+				config.file = keys // the keys are in its folder
+			} else if keys != "" {
+				return misuse(errors.New("--keys-file needs --url"))
 			}
 			if node != "" && config.named(node) == nil {
 				return misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node, strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
@@ -59,7 +69,8 @@ TROUPE_KEY has a key with the scope admin.`,
 			return config.export(cmd.Context(), cmd.OutOrStdout(), args[0], node, data)
 		},
 	}
-	c.Flags().StringVar(&file, "cluster", "", clusterFlagText)
+	at.flags(c.Flags())
+	c.Flags().StringVar(&keys, "keys-file", "", "with --url: the keys.json of the servers")
 	c.Flags().StringVar(&node, "node", "", "name of the node to read from; without it one that is ready")
 	c.Flags().StringVar(&data, "data", "", "read the data directory of a node that is stopped")
 	return c

@@ -54,7 +54,7 @@ func newNATSCluster(t *testing.T) *natsCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"ca.pem": ca, "cert.pem": cert, "key.pem": keyPEM(t, serverKey), "app.creds": []byte("app:app-secret\n"), "sys.creds": []byte("sys:sys-secret\n")} {
+	for name, text := range map[string][]byte{"ca.pem": ca, "cert.pem": cert, "key.pem": keyPEM(t, serverKey), "app.creds": []byte("app:app-secret\n"), "three.creds": []byte("three:three-secret\n"), "sys.creds": []byte("sys:sys-secret\n")} {
 		if err := os.WriteFile(c.in(name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -188,6 +188,12 @@ func (c *natsCluster) troupe(data string, more ...string) *natsTroupe {
 		}
 	})
 	return s
+}
+
+// replace gives another flag in place of one.
+func (s *natsTroupe) replace(flag, by, value string) {
+	i := slices.Index(s.args, flag)
+	s.args[i], s.args[i+1] = by, value
 }
 
 func (s *natsTroupe) start(more ...string) {
@@ -445,6 +451,9 @@ func TestNATS(t *testing.T) {
 	stop()
 	c.troupe("single").refused(2, nil, "another")
 
+	phase("three servers on one log")
+	c.three()
+
 	phase("somebody deletes the stream")
 	c.again(func() error {
 		if err := js.DeleteStream(ctx, "TROUPE_EV_0"); !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -462,8 +471,7 @@ func TestNATS(t *testing.T) {
 		t.Errorf("there is a second log: %v", err)
 	}
 	other := c.troupe("data-other")
-	i := slices.Index(other.args, "--nats-attest")
-	other.args[i], other.args[i+1] = "--nats-attested-by", "Ops team"
+	other.replace("--nats-attest", "--nats-attested-by", "Ops team")
 	other.start("--nats-create")
 	if a := other.until(true).Cluster.Attested; a == nil || *a != (serve.Attested{By: "Ops team", Is: true}) {
 		t.Errorf("attested: %+v", a)
@@ -480,6 +488,76 @@ func TestNATS(t *testing.T) {
 	other.kill()
 	second.refused(2, nil, "another one")
 	phase("done")
+}
+
+// three runs three servers on the log of another account: any of them answers, one is killed and a NATS server too, and all have one state.
+func (c *natsCluster) three() {
+	t := c.t
+	t.Helper()
+	var servers []*natsTroupe
+	var urls []string
+	for _, name := range []string{"a", "b", "c"} {
+		s := c.troupe("data-"+name, "--nats-node", name, "--nats-nodes", "a,b,c")
+		s.replace("--nats-creds", "--nats-creds", c.in("three.creds"))
+		s.start("--nats-create")
+		servers, urls = append(servers, s), append(urls, s.url)
+	}
+	for _, s := range servers {
+		s.until(true)
+	}
+	if err := servers[0].call("POST", "/v1/models", "", map[string]any{"id": "news"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		key := fmt.Sprint("k", i)
+		if i == 6 {
+			servers[2].kill()
+			c.kill(1)
+		}
+		first := servers[i%2].pair(key)
+		if again := servers[1-i%2].pair(key); again != first {
+			t.Errorf("key %s gave %s and %s", key, first, again)
+		}
+	}
+	c.start(1)
+	servers[2].start()
+	for _, s := range servers {
+		s.until(true)
+	}
+	var states []string
+	for _, s := range servers {
+		for _, act := range []string{"pause", "resume"} { // afterwards it has applied what was answered before
+			if err := s.call("POST", "/v1/models/news:"+act, "", nil, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		var state struct{ Digest string }
+		var m struct {
+			Counts struct{ Decisions, Rewards int }
+		}
+		if err := errors.Join(s.call("GET", "/v1/models/news/state", "", nil, &state), s.call("GET", "/v1/models/news", "", nil, &m)); err != nil {
+			t.Error(err)
+		}
+		states = append(states, fmt.Sprint(state.Digest, m.Counts))
+	}
+	if states[0] == "" || states[0] != states[1] || states[0] != states[2] || !strings.Contains(states[0], "{12 12}") {
+		t.Errorf("the servers have %q", states)
+	}
+	run := func(want string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if code := command(t.Context(), args, &out, &out); code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: %d, %s; want %q", args, code, &out, want)
+		}
+	}
+	run("they report that they sync always", "cluster", "status", "--url", strings.Join(urls, ","))
+	run("--url does not have it", "cluster", "status", "--url", strings.Join(urls[:2], ","))
+	run("it is whole", "cluster", "export", c.in("backup"), "--url", strings.Join(urls, ","), "--keys-file", c.in("keys.json"))
+	run("", "cluster", "drain", "b", "--url", strings.Join(urls, ","))
+	servers[1].until(false, "drained")
+	for _, s := range servers {
+		s.kill()
+	}
 }
 
 // decide decides once.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,10 +175,17 @@ func refusedByEngine(err error) bool {
 }
 
 // refusedForGood reports an answer of the engine to a new stream that waiting does not change: not one of an engine that has no leader, or just
-// starts.
+// starts, nor that it has too few servers at present.
 func refusedForGood(err error) bool {
+	const noPeers = 10005 // its description says why
 	var api *jetstream.APIError
-	return errors.As(err, &api) && !slices.Contains([]jetstream.ErrorCode{10004, 10008, 10009, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)
+	switch {
+	case !errors.As(err, &api):
+		return false
+	case api.ErrorCode == noPeers:
+		return strings.Contains(api.Description, "insufficient")
+	}
+	return !slices.Contains([]jetstream.ErrorCode{10004, 10008, 10009, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)
 }
 
 // begin enters a call. The context that it returns ends with the caller's and with Close.
