@@ -104,9 +104,12 @@ func (w *windows) stop() {
 	defer w.pass.Unlock()
 }
 
+const sayAgain = time.Minute // what lasts is not logged more often
+
 func (s *Server) expireLoop() {
 	tick := time.NewTicker(s.opt.ExpireEvery)
 	defer tick.Stop()
+	said := time.Time{} // when it was logged that windows wait; zero while they do not
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -115,8 +118,13 @@ func (s *Server) expireLoop() {
 			return
 		case <-tick.C:
 		}
-		if _, err := s.Expire(s.ctx); err != nil && CodeOf(err) != Full {
+		_, err := s.Expire(s.ctx)
+		switch {
+		case err == nil:
+			said = time.Time{}
+		case CodeOf(err) != Full && time.Since(said) >= sayAgain:
 			s.opt.Logger.Warn("windows wait to be closed", "error", err.Error())
+			said = time.Now()
 		}
 		if s.full.Load() {
 			s.probe()
