@@ -357,6 +357,9 @@ func TestNATS(t *testing.T) {
 	s.refused(2, nil, "no stream TROUPE_EV_0", "--nats-create")
 	s.start("--nats-create")
 	h := s.until(true)
+	of := c.troupe("of")
+	of.refused(1, []string{"--nats-replicas", "1"}, "num_replicas is 3, want 1")
+	of.refused(1, []string{"--max-log", "1152921504606846976"}, "cannot be raised to 1152921504606846976")
 	if a := h.Cluster.Attested; a == nil || a.By != "servers" || !a.Is {
 		t.Errorf("attested: %+v", a)
 	}

@@ -23,7 +23,8 @@ type natsFlags struct {
 	ca, cert, key          string
 	node                   string
 	nodes                  []string
-	replicas               int
+	replicas               int   // 0: as many as the log has
+	limit                  int64 // of the log; 0: its own
 	create                 bool
 	keysFile               string
 }
@@ -39,7 +40,7 @@ func (f *natsFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.ca, "nats-ca", "", "authorities of the NATS servers' certificates (PEM), without it those of the system")
 	fl.StringVar(&f.cert, "nats-cert", "", "certificate that the NATS servers ask for (PEM)")
 	fl.StringVar(&f.key, "nats-key", "", "key file of that certificate (PEM)")
-	fl.IntVar(&f.replicas, "nats-replicas", 3, "NATS servers that have the log: 1, 3 or 5")
+	fl.IntVar(&f.replicas, "nats-replicas", 3, "NATS servers that are to have a new log, 1, 3 or 5; given later, the log must have as many")
 	fl.BoolVar(&f.create, "nats-create", false, "make the log if the account has none; only at the first start with --data")
 	fl.StringVar(&f.node, "nats-node", defaultNode, "name of this server among those on the log")
 	fl.StringSliceVar(&f.nodes, "nats-nodes", nil, "names of all servers on the log, 1, 3 or 5, the same at each; without it this one is alone")
@@ -93,6 +94,15 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 			return fmt.Errorf("--nats-nodes: %s is there twice", n)
 		}
 	}
+	f.limit = all.maxLog
+	if !f.create { // a log that is there has its own
+		if !fl.Changed("nats-replicas") {
+			f.replicas = 0
+		}
+		if !fl.Changed("max-log") {
+			f.limit = 0
+		}
+	}
 	return nil
 }
 
@@ -108,7 +118,7 @@ type natsServer struct {
 func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
 	n := &natsServer{nodes: f.nats.nodes, options: eventlog.RemoteOptions{
 		Dir: filepath.Join(f.data, "log"), Node: f.nats.node, URLs: f.nats.urls, Credentials: f.nats.creds, Attest: f.nats.attest, VouchedBy: f.nats.vouched,
-		CA: f.nats.ca, Cert: f.nats.cert, Key: f.nats.key, Create: f.nats.create, Replicas: f.nats.replicas, MaxBytes: f.maxLog, Logf: engineSays(logger),
+		CA: f.nats.ca, Cert: f.nats.cert, Key: f.nats.key, Create: f.nats.create, Replicas: f.nats.replicas, MaxBytes: f.nats.limit, Logf: engineSays(logger),
 	}}
 	if err := eventlog.CheckRemote(n.options); err != nil {
 		return nil, fmt.Errorf("--nats: %w", err)

@@ -89,7 +89,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 		reported[s.Name] = true
 	}
 	if len(reported) == 0 {
-		return &AttestError{"", fmt.Sprintf("no NATS server with JetStream in the cluster %q answers: are these the credentials of its system account?", cluster), true}
+		return &AttestError{"", "no NATS server with JetStream in the cluster of the log answers: are these the credentials of its system account?", true}
 	}
 	for _, r := range reports {
 		if r.Data == nil || r.Data.Meta == nil {
@@ -112,7 +112,7 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 	}
 	switch {
 	case len(peers) == 0 && len(reported) < replicas:
-		return &AttestError{"", fmt.Sprintf("%d NATS servers of the cluster %q report, expected the %d that are to have the log", len(reported), cluster, replicas), true}
+		return &AttestError{"", fmt.Sprintf("NATS servers with JetStream that report: %d, expected at least %d, which are to have the log", len(reported), replicas), true}
 	case here <= len(peers)/2 && len(peers) > 0:
 		return &AttestError{"", fmt.Sprintf("%d of the %d NATS servers that have the log report, expected a majority", here, len(peers)), true}
 	}

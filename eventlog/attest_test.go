@@ -73,10 +73,10 @@ func TestJudgeReports(t *testing.T) {
 		{"two are away", gone("n2", "n3"), []serverReport{n("n1")}, "1 of the 3 NATS servers that have the log report, expected a majority", true},
 		{"a leader that has not heard of one", []Replica{peers[0], peers[1], {Name: "n3"}}, []serverReport{n("n1"), n("n2")}, "", false},
 		{"one reports an error", peers, []serverReport{n("n1"), n("n2", func(m map[string]any) { m["error"] = map[string]any{"description": "no"} }), n("n3")}, "server n2 reports an error: no", false},
-		{"no answer", peers, nil, "no NATS server with JetStream in the cluster \"theirs\" answers", true},
+		{"no answer", peers, nil, "no NATS server with JetStream in the cluster of the log answers", true},
 		{"no log yet", nil, []serverReport{n("n1", group), n("n2"), n("n3")}, "", false},
 		{"no log yet, and one keeps silent", nil, []serverReport{n("n1", group), n("n2"), n("n4")}, "server n3 may have the log and does not report", true},
-		{"no log yet, and too few", nil, []serverReport{n("n1"), n("n2")}, `2 NATS servers of the cluster "theirs" report, expected the 3 that are to have the log`, true},
+		{"no log yet, and too few", nil, []serverReport{n("n1"), n("n2")}, `NATS servers with JetStream that report: 2, expected at least 3, which are to have the log`, true},
 	} {
 		err := judgeReports("theirs", c.peers, 3, c.reports)
 		var a *AttestError

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -35,7 +36,7 @@ type RemoteOptions struct {
 	CA, Cert, Key string
 	// Create allows to make a log where there is none, at the first start with Dir.
 	Create bool
-	// Replicas is how many servers have the log. MaxBytes is its limit.
+	// Replicas is how many servers have the log, MaxBytes its limit. 0 is what a log that is there has, and of a new one 1 and 64 GiB.
 	Replicas int
 	MaxBytes int64
 	// Every is how often the servers are asked for their reports, default 1 minute.
@@ -277,8 +278,10 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	if payload := r.nc.MaxPayload(); payload < MaxBatch {
 		return nil, fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload", payload, MaxBatch)
 	}
-	if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
-		return nil, err
+	if o.Create { // before the servers are to keep anything
+		if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
+			return nil, err
+		}
 	}
 	r.stream, err = OpenStream(ctx, r.nc, StreamOptions{
 		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true, Logf: o.Logf,
@@ -294,7 +297,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	base := JetStreamOptions{MaxBytes: o.MaxBytes}
 	base.defaults()
 	r.want, r.id = base.streamConfig(0), info.Config.Metadata[remoteLog]
-	r.want.Replicas = max(o.Replicas, 1)
+	r.want.Replicas = cmp.Or(o.Replicas, info.Config.Replicas)
 	switch {
 	case r.id == "":
 		return nil, fmt.Errorf("the stream %s has no %s in its description, so no troupe server made it for this cluster", info.Config.Name, remoteLog)

@@ -82,7 +82,7 @@ const (
 func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, error) {
 	base := JetStreamOptions{Shards: max(o.Shards, 1), MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Logf: o.Logf}
 	base.defaults()
-	o.Logf, o.Replicas = base.Logf, max(o.Replicas, 1)
+	o.Logf = base.Logf
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	for shard := range base.Shards {
 		want := base.streamConfig(shard)
-		want.Replicas = o.Replicas
+		want.Replicas = max(o.Replicas, 1)
 		if o.Remote {
 			id, err := randomID()
 			if err != nil {
@@ -106,6 +106,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 		}
 		l.streams = append(l.streams, s)
 	}
+	l.opt.Replicas = l.streams[0].CachedInfo().Config.Replicas
 	return l, nil
 }
 
@@ -126,18 +127,28 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				s, err = l.js.Stream(tctx, want.Name) // another node was first
 			} else if l.opt.Remote && refusedForGood(err) {
 				cancel()
+				if storage(err) {
+					err = fmt.Errorf("the account or the servers have no room for the %d bytes of --max-log: %w", want.MaxBytes, err)
+				}
 				return nil, fmt.Errorf("the stream %s is not made: %w", want.Name, err)
 			}
 		}
 		cancel()
 		if err == nil {
 			cfg := s.CachedInfo().Config
+			limit := want.MaxBytes
+			if l.opt.Remote {
+				limit = l.opt.MaxBytes
+				if l.opt.Replicas == 0 {
+					want.Replicas = cfg.Replicas
+				}
+			}
 			if d := configDiff(want, cfg); d != "" {
 				return nil, fmt.Errorf("the stream's settings are not ours: %s", d)
 			}
-			if want.MaxBytes > cfg.MaxBytes { // one node may raise the limit, and none lowers it: another one was started with more
-				if s, err = l.raise(ctx, cfg, want.MaxBytes); refusedByEngine(err) {
-					return nil, fmt.Errorf("its limit of %d bytes cannot be raised to %d: %w", cfg.MaxBytes, want.MaxBytes, err)
+			if limit > cfg.MaxBytes { // one node may raise the limit, and none lowers it: another one was started with more
+				if s, err = l.raise(ctx, cfg, limit); refusedByEngine(err) || storage(err) {
+					return nil, fmt.Errorf("its limit of %d bytes cannot be raised to %d: %w", cfg.MaxBytes, limit, err)
 				}
 			}
 			if err == nil {
@@ -172,6 +183,12 @@ func (l *Stream) raise(ctx context.Context, cfg jetstream.StreamConfig, limit in
 func refusedByEngine(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code < 500
+}
+
+// storage reports that an account or the servers have too little room.
+func storage(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{10002, 10047}, api.ErrorCode)
 }
 
 // refusedForGood reports an answer of the engine to a new stream that waiting does not change: not one of an engine that has no leader, or just
