@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,6 +65,7 @@ func TestEvaluateServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer edge.Close()
 	web := httptest.NewServer(edge)
 	defer web.Close()
 	for _, x := range []struct {
@@ -73,6 +77,7 @@ func TestEvaluateServed(t *testing.T) {
 			t.Errorf("%v: %+v, the directory %+v\n%s", x.args, got.Log, x.want.Log, diff)
 		}
 	}
+	personalizerAgrees(t, web.URL+"/v1/models/news/personalizer/v1.0/evaluations", all.Targets[0])
 	for _, name := range []string{"rows.jsonl", "rows.parquet"} { // log export takes the address too
 		file := filepath.Join(to, name)
 		out.Reset()
@@ -100,6 +105,66 @@ func TestEvaluateServed(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// personalizerAgrees: an evaluation by a Personalizer client says of uniform play what troupe evaluate says.
+func personalizerAgrees(t *testing.T, url string, uniform *ope.Evaluated) {
+	t.Helper()
+	var got struct {
+		Status        string
+		PolicyResults []struct {
+			PolicySource string
+			TotalSummary struct {
+				IPS      float64  `json:"averageReward"`
+				Half     *float64 `json:"confidenceInterval"`
+				WR       float64  `json:"ipsEstimatorNumerator"`
+				Weights  float64  `json:"snipsEstimatorDenominator"`
+				Presents float64  `json:"ipsEstimatorDenominator"`
+			}
+		}
+	}
+	answer, err := http.Post(url, "application/json", strings.NewReader(`{"name":"May","startTime":"2026-05-01T00:00:00Z","endTime":"2026-06-01T00:00:00Z"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	at := answer.Header.Get("Location")
+	if answer.StatusCode != 201 || at == "" {
+		t.Fatalf("%s: %s, Location %q", url, answer.Status, at)
+	}
+	for deadline := time.Now().Add(time.Minute); got.Status != "completed"; {
+		if got.Status == "failed" || time.Now().After(deadline) {
+			t.Fatalf("the evaluation is %q", got.Status)
+		}
+		answer, err := http.Get(strings.TrimSuffix(url, "/v1/models/news/personalizer/v1.0/evaluations") + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(answer.Body).Decode(&got)
+		if answer.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := got.PolicyResults[2].TotalSummary
+	for _, e := range uniform.Estimates {
+		have := 0.0
+		switch e.Estimator {
+		case "ips":
+			if have = x.IPS; (x.Half == nil) != (e.Normal == nil) {
+				t.Errorf("half the interval is %v, troupe evaluate has %v", x.Half, e.Normal)
+			}
+		case "snips":
+			have = x.WR / x.Weights
+		default:
+			continue
+		}
+		if math.Abs(have-*e.Value) > 1e-12 {
+			t.Errorf("%s of uniform play is %v, by troupe evaluate %v", e.Estimator, have, *e.Value)
+		}
+	}
+	if x.Presents != 640 || got.PolicyResults[2].PolicySource != "Random" {
+		t.Errorf("%+v", got.PolicyResults[2])
 	}
 }
 

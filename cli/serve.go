@@ -211,6 +211,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	if err != nil {
 		return err
 	}
+	defer edge.Close() // before the server: evaluations read its log
 	if in.node != nil {
 		if listener, err = listen(f.listen); err != nil {
 			return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))

@@ -85,6 +85,7 @@ type API struct {
 	metrics     *metrics
 	flow        flow
 	verdicts    verdicts
+	evaluations evaluations
 	openapi     []byte
 	docs        []byte
 	origin      *http.CrossOriginProtection

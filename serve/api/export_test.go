@@ -22,12 +22,14 @@ import (
 // newReal is an edge in front of a real server with a log in memory.
 func newReal(t testing.TB, o Options) (*edge, *serve.Server) {
 	s := must(serve.Open(context.Background(), serve.Options{Dir: t.TempDir(), Log: eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), Wait: time.Minute}))
+	a := must(New(s, o))
 	t.Cleanup(func() {
+		a.Close()
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return &edge{API: must(New(s, o)), t: t}, s
+	return &edge{API: a, t: t}, s
 }
 
 // field reads one member of an answer.
@@ -242,7 +244,7 @@ func TestExamples(t *testing.T) {
 			all[o.OperationID] = route{strings.ToUpper(method), path, o}
 		}
 	}
-	event, action := "", "b"
+	event, action, evaluation := "", "b", ""
 	policy := `{"kind":"hashed"}`
 	call := func(id string) answer {
 		t.Helper()
@@ -256,7 +258,7 @@ func TestExamples(t *testing.T) {
 		if len(o.RequestBody.Content) > 0 && body == "" && id != "createModelFrom" {
 			t.Errorf("%s has no example", id)
 		}
-		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action).Replace(o.path)
+		path := strings.NewReplacer("{model}", "news", "{event}", event, "{action}", action, "{evaluation}", evaluation).Replace(o.path)
 		if id == "createModelFrom" {
 			body, path = e.do("GET", "/v1/models/news/state?format=model", "").body, strings.Replace(path, "news", "warm", 1)
 		}
@@ -274,7 +276,7 @@ func TestExamples(t *testing.T) {
 	for _, id := range strings.Fields("decideBatch activate reward rewardBatch getEvent replay changeModel replaceModel putActions listActions deleteAction " +
 		"listModels getModel getState pauseModel resumeModel cloneModel rollbackModel createModelFrom exportLog exportDecisions exportEntries livez readyz metrics " +
 		"rank rankReward rankActivate multiSlotRank multiSlotReward multiSlotActivate getServiceConfig putServiceConfig getPolicy putPolicy resetPolicy getPolicyState " +
-		"getModelProperties getLogProperties resetModel deleteModel") {
+		"getModelProperties getLogProperties createEvaluation listEvaluations getEvaluation deleteEvaluation resetModel deleteModel") {
 		switch id { // the ids that the examples before chose
 		case "rankReward":
 			event = "e1"
@@ -283,6 +285,9 @@ func TestExamples(t *testing.T) {
 		}
 		var out struct{ Results []struct{ Problem *Problem } }
 		a := call(id)
+		if id == "createEvaluation" {
+			evaluation = field[string](t, a, "id")
+		}
 		if id == "getPolicy" {
 			policy = field[string](t, a, "arguments") // the default
 		}

@@ -195,10 +195,10 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 	if o.scope == "" {
 		d.Description, d.Security = o.doc, []map[string][]string{}
 	}
-	for _, name := range []string{"model", "event"} {
+	for _, name := range []string{"model", "event", "evaluation"} {
 		if strings.Contains(d.Path, "{"+name+"}") {
 			d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: map[string]string{
-				"model": "name of the model", "event": "the caller's id of the event, or the one of the answer"}[name], Schema: &huma.Schema{Type: "string"}})
+				"model": "name of the model", "event": "the caller's id of the event, or the one of the answer", "evaluation": "id of the evaluation"}[name], Schema: &huma.Schema{Type: "string"}})
 		}
 	}
 	if o.body != nil {

@@ -140,6 +140,13 @@ func (a *API) personalizerRoutes() {
 			doc: "A rollback: the log keeps what came after, and rewards that are still to come count."}, a.resetModel, nil},
 		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read, summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
 		{op{id: "getLogProperties", method: "GET", path: "/logs/properties", scope: Read, summary: "Read the time of the first and the last decision"}, a.getLogProperties, logProperties{}},
+		{op{id: "listEvaluations", method: "GET", path: "/evaluations", scope: Read, summary: "List the evaluations of the log",
+			doc: "They are kept in memory: until the server stops, the newest 16 of a model."}, a.listEvaluations, []evaluationAnswer{}},
+		{op{id: "createEvaluation", method: "POST", path: "/evaluations", scope: Admin, status: 201, body: evaluationBody{}, summary: "Evaluate the log",
+			doc: "What the policy that ran, the first candidate and uniform play earned or would have earned. It runs beside the requests, one at a time."}, a.createEvaluation, evaluationAnswer{}},
+		{op{id: "getEvaluation", method: "GET", path: "/evaluations/{evaluation}", scope: Read, summary: "Read an evaluation"}, a.getEvaluation, evaluationAnswer{}},
+		{op{id: "deleteEvaluation", method: "DELETE", path: "/evaluations/{evaluation}", scope: Admin, status: 204, summary: "Delete an evaluation",
+			doc: "One that is under way ends."}, a.deleteEvaluation, nil},
 	} {
 		for _, prefix := range personalizerPrefixes {
 			a.mux.HandleFunc(p.o.method+" "+prefix+p.o.path, func(w http.ResponseWriter, r *http.Request) {

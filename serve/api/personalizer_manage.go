@@ -22,14 +22,8 @@ var unsupported = []struct {
 	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve --keep 720h lets go of what is older"},
 	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for each with rank, or decide in the learning mode LoggingOnly"},
 	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, or up to 10,000 to /v1/rewards:batch"},
-	{"GET", "/evaluations", Read, evaluateInstead},
-	{"POST", "/evaluations", Admin, evaluateInstead},
-	{"GET", "/evaluations/{evaluation}", Read, evaluateInstead},
-	{"DELETE", "/evaluations/{evaluation}", Admin, evaluateInstead},
 	{"POST", "/configurations/applyFromEvaluation", Admin, "a model keeps its policy; make another one with the policy that troupe evaluate found better: POST /v1/models/NAME:clone with policy, or troupe train and POST /v1/models/NAME:createFrom"},
 }
-
-const evaluateInstead = "evaluations are a command: troupe evaluate URL --model NAME with the address of this server and a key that may read, or troupe evaluate DIR on the data directory of a server that is stopped"
 
 // manageRoutes adds these calls under both prefixes.
 func (a *API) manageRoutes(prefixes []string) {

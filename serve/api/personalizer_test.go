@@ -66,7 +66,7 @@ func TestPersonalizer(t *testing.T) {
 		{"no value", "events/e1/reward", `{}`, 400, []string{`"target":"value"`}},
 		{"unknown event", "events/nobody/reward", `{"value":1}`, 404, []string{`"code":"ResourceNotFound"`}},
 		{"unknown path", "reports", `{}`, 404, []string{`"error":{"code":"ResourceNotFound"`}},
-		{"evaluation", "evaluations", `{}`, 501, []string{`"error":{"code":"NotImplemented"`, "troupe evaluate", `"innerError":{"code":"not_supported"}`}},
+		{"apply", "configurations/applyFromEvaluation", `{}`, 501, []string{`"error":{"code":"NotImplemented"`, "troupe evaluate", `"innerError":{"code":"not_supported"}`}},
 	} {
 		a := e.do("POST", "/personalizer/v1.0/"+c.path, c.body, key...)
 		a.want(t, c.name, c.status, c.parts...)
@@ -368,7 +368,7 @@ func TestPersonalizerManagement(t *testing.T) {
 	must(s.CreateModel(t.Context(), PersonalizerConfig("shop"), ""))
 	for _, prefix := range []string{"/personalizer/v1.0", "/personalizer/v1.1-preview.3", "/v1/models/shop/personalizer/v1.1-preview.3"} {
 		for _, u := range unsupported {
-			a := e.do(u.method, prefix+strings.Replace(u.path, "{evaluation}", "e1", 1), "{}")
+			a := e.do(u.method, prefix+u.path, "{}")
 			a.want(t, u.method+" "+u.path, 501, `"code":"NotImplemented"`, `"innerError":{"code":"not_supported"}`, strings.SplitN(u.instead, ",", 2)[0])
 		}
 		policy := prefix + "/configurations/policy"
@@ -411,8 +411,8 @@ func TestPersonalizerManagement(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := newEdge(t, f, Options{Keys: must(ParseKeys("keys.toml", table, nil))})
-	for _, c := range [][2]string{{"DELETE", "model"}, {"PUT", "model"}, {"DELETE", "logs"}, {"PUT", "configurations/policy"}, {"DELETE", "configurations/policy"}, {"POST", "evaluations"}} {
+	for _, c := range [][2]string{{"DELETE", "model"}, {"PUT", "model"}, {"DELETE", "logs"}, {"PUT", "configurations/policy"}, {"DELETE", "configurations/policy"}} {
 		locked.do(c[0], "/personalizer/v1.0/"+c[1], "{}", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 403)
 	}
-	locked.do("GET", "/personalizer/v1.0/evaluations", "", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 501)
+	locked.do("POST", "/personalizer/v1.0/configurations/applyFromEvaluation", "", "Ocp-Apim-Subscription-Key", secret).want(t, "a key that reads", 403)
 }

@@ -191,10 +191,16 @@ expect(status == 200 and same == r, (status, same))
 status, same, _ = call("DELETE", prefix + "/configurations/policy", **key)
 expect(status == 200 and same == r, (status, same))
 for method, path in [("PUT", "/model"), ("DELETE", "/logs"), ("POST", "/logs/interactions"), ("POST", "/logs/observations"),
-                     ("GET", "/evaluations"), ("POST", "/evaluations"), ("GET", "/evaluations/e1"), ("DELETE", "/evaluations/e1"),
                      ("POST", "/configurations/applyFromEvaluation")]:
     status, r, _ = call(method, prefix + path, **key)
     expect(status == 501 and r["error"]["code"] == "NotImplemented", (method, path, status, r))
+status, made, headers = call("POST", prefix + "/evaluations", {"name": "e", "startTime": "2026-01-01T00:00:00Z", "endTime": "2126-01-01T00:00:00Z", "policies": []}, **key)
+expect(status == 201 and made["status"] == "pending" and headers["Location"] == prefix + "/evaluations/" + made["id"], (status, made))
+status, r, _ = call("GET", headers["Location"], **key)
+expect(status == 200 and r["id"] == made["id"] and r["status"] in ("pending", "completed", "failed"), (status, r))
+status, r, _ = call("GET", prefix + "/evaluations", **key)
+expect(status == 200 and [x["id"] for x in r] == [made["id"]], (status, r))
+expect(call("DELETE", headers["Location"], **key)[0] == 204, "deletion of the evaluation")
 expect(call("DELETE", prefix + "/model", **key)[0] == 204, "reset of the model")
 for path in "/livez", "/readyz", "/metrics", "/", "/docs":
     expect(call("GET", path)[0] == 200, path)

@@ -135,13 +135,53 @@ async function says(words, call) {
   await says(/rewards:batch/, v11.path("/logs/observations").post({ body: "x", contentType: "application/octet-stream" }));
 }
 
-// Evaluations
+// Evaluations, in a loop of its own with a short wait, so that its rewards are settled.
 {
-  const evaluation = { name: "e", startTime: "2026-01-01T00:00:00Z", endTime: "2026-01-02T00:00:00Z", policies: [] };
-  await says(/troupe evaluate/, v11.path("/evaluations").get());
-  await says(/troupe evaluate/, v11.path("/evaluations").post({ body: evaluation }));
-  await says(/troupe evaluate/, v11.path("/evaluations/{evaluationId}", "e").get());
-  await says(/troupe evaluate/, v11.path("/evaluations/{evaluationId}", "e").delete());
+  const made = await fetch(`${url}/v1/models`, {
+    method: "POST", headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ id: "brief", floor: 0.2, reward: { window: "1s", default: 0 } }),
+  });
+  assert.equal(made.status, 201, await made.text());
+  const brief = (rest.default ?? rest)(`${url}/v1/models/brief`, { key }, { allowInsecureConnection: true });
+  const n = 20;
+  for (let i = 0; i < n; i++) {
+    const r = await answers(201, brief.path("/rank").post({ body: { contextFeatures, actions } }));
+    await answers(204, brief.path("/events/{eventId}/reward", r.eventId).post({ body: { value: r.rewardActionId === "a" ? 1 : 0 } }));
+  }
+  const evaluation = { name: "e", startTime: new Date(Date.now() - 3600e3), endTime: new Date(Date.now() + 3600e3), policies: [] };
+  const evaluations = brief.path("/evaluations");
+  const one = (id) => brief.path("/evaluations/{evaluationId}", id);
+  const deadline = Date.now() + 60e3;
+  let done, id;
+  for (;;) { // until the windows are over by the clock of the log, which a rank moves on
+    await answers(201, brief.path("/rank").post({ body: { contextFeatures, actions } }));
+    const made = await evaluations.post({ body: evaluation });
+    calls++;
+    assert.equal(made.status, "201", JSON.stringify(made.body));
+    id = made.body.id;
+    assert.ok(made.headers.location.endsWith(`/evaluations/${id}`), made.headers.location);
+    assert.equal(made.body.status, "pending");
+    while ((done = await answers(200, one(id).get())).status === "pending") {
+      assert.ok(Date.now() < deadline, "the evaluation does not end");
+      await new Promise((wake) => setTimeout(wake, 20));
+    }
+    if (done.status === "completed" && done.policyResults[0].totalSummary.ipsEstimatorDenominator >= n) break;
+    assert.ok(Date.now() < deadline, JSON.stringify(done));
+    await answers(204, one(id).delete());
+    await new Promise((wake) => setTimeout(wake, 200));
+  }
+  assert.deepEqual(done.policyResults.map((r) => r.policySource), ["Online", "Baseline", "Random"]);
+  assert.deepEqual([done.name, done.evaluationType, done.featureImportance], ["e", "Manual", []]);
+  for (const { policySource, summary, totalSummary: t } of done.policyResults) {
+    assert.ok(Math.abs(t.averageReward - t.ipsEstimatorNumerator / t.ipsEstimatorDenominator) < 1e-12 && t.confidenceInterval >= 0, policySource);
+    assert.ok(Math.abs(summary.reduce((sum, s) => sum + s.ipsEstimatorNumerator, 0) - t.ipsEstimatorNumerator) < 1e-9, policySource);
+  }
+  assert.ok((await answers(200, evaluations.get())).some((e) => e.id === id && e.status === "completed"));
+  for (const [field, value] of [["policies", [{ name: "vw", arguments: "--cb_explore_adf" }]], ["enableOfflineExperimentation", true], ["startTime", "today"], ["name", ""]]) {
+    assert.equal((await answers(400, evaluations.post({ body: { ...evaluation, [field]: value } }))).error.target, field);
+  }
+  await answers(204, one(id).delete());
+  assert.equal((await answers(404, one(id).get())).error.code, "ResourceNotFound");
 }
 
 // After the reset of the model it goes on.

@@ -1,0 +1,551 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"troupe/serve/joined"
+)
+
+// The evaluations of Azure Personalizer: what the log of a model says of the policy that ran, of the first candidate
+// and of uniform play. They are computed one at a time, beside the requests, and kept in memory only.
+
+const (
+	mostEvaluations    = 16  // of a model; a new one takes the place of the oldest that is done
+	mostEvaluationsAll = 128 // of all models
+	mostPeriods        = 400 // entries of a summary; beyond it the periods are joined
+)
+
+type evaluationBody struct {
+	EnableOfflineExperimentation bool           `json:"enableOfflineExperimentation" required:"false" doc:"only false"`
+	Name                         string         `json:"name"`
+	StartTime                    string         `json:"startTime" format:"date-time"`
+	EndTime                      string         `json:"endTime" format:"date-time"`
+	Policies                     []policyAnswer `json:"policies" required:"false" doc:"only none"`
+}
+
+type evaluationAnswer struct {
+	ID                string         `json:"id"`
+	Name              string         `json:"name"`
+	StartTime         time.Time      `json:"startTime"`
+	EndTime           time.Time      `json:"endTime"`
+	JobID             string         `json:"jobId"`
+	Status            string         `json:"status" enum:"pending,completed,failed"`
+	PolicyResults     []policyResult `json:"policyResults"`
+	FeatureImportance [][]string     `json:"featureImportance" doc:"empty"`
+	EvaluationType    string         `json:"evaluationType" enum:"Manual"`
+	CreationTime      time.Time      `json:"creationTime"`
+	Notes             []string       `json:"notes,omitempty" doc:"what was left out, what the numbers cannot say, why it failed; not a field of Azure Personalizer"`
+}
+
+const (
+	evaluationPending   = "pending"
+	evaluationCompleted = "completed"
+	evaluationFailed    = "failed"
+)
+
+type policyResult struct {
+	Name         string          `json:"name"`
+	Arguments    string          `json:"arguments"`
+	PolicySource string          `json:"policySource" enum:"Online,Baseline,Random"`
+	Summary      []policySummary `json:"summary,omitempty" doc:"by time; not in the list of all evaluations"`
+	TotalSummary policySummary   `json:"totalSummary"`
+}
+
+// policySummary: r is the reward of a decision and w the probability of its action under the policy over the logged one.
+type policySummary struct {
+	TimeStamp          time.Time `json:"timeStamp" doc:"the beginning of the period; of the total the end"`
+	IPSNumerator       float64   `json:"ipsEstimatorNumerator" doc:"sum of w r"`
+	IPSDenominator     float64   `json:"ipsEstimatorDenominator" doc:"number of decisions"`
+	SNIPSDenominator   float64   `json:"snipsEstimatorDenominator" doc:"sum of w"`
+	TimeWindow         string    `json:"aggregateTimeWindow" doc:"length of the period, ISO 8601"`
+	NonZeroProbability float64   `json:"nonZeroProbability" doc:"number of decisions whose action the policy may play"`
+	SumOfSquares       float64   `json:"sumOfSquares" doc:"sum of (w r)²"`
+	ConfidenceInterval *float64  `json:"confidenceInterval,omitempty" doc:"averageReward is this far from the policy's mean reward at most, at the level 95 %, by the normal approximation; missing for one decision, and where the policy plays actions that the logged one could not"`
+	AverageReward      float64   `json:"averageReward" doc:"ipsEstimatorNumerator/ipsEstimatorDenominator"`
+}
+
+// request reads the times of an evaluation, and refuses what cannot be evaluated here.
+func (b *evaluationBody) request() (start, end time.Time, err error) {
+	switch {
+	case b.Name == "":
+		err = &fieldError{Field: "name", Want: "is missing, expected a name"}
+	case len(b.Name) > 256:
+		err = &fieldError{Field: "name", Want: "has more than 256 bytes"}
+	case b.EnableOfflineExperimentation:
+		err = &fieldError{Field: "enableOfflineExperimentation", Want: "cannot be true here; troupe evaluate URL --model NAME --target POLICY.toml estimates other policies from the same log"}
+	case len(b.Policies) > 0:
+		err = &fieldError{Field: "policies", Want: "expected none: learning settings of Vowpal Wabbit have no meaning here; troupe evaluate URL --model NAME --target POLICY.toml evaluates a policy on the same log"}
+	default:
+		err = cleanID("name", b.Name)
+	}
+	for _, x := range []struct {
+		field, text string
+		into        *time.Time
+	}{{"startTime", b.StartTime, &start}, {"endTime", b.EndTime, &end}} {
+		if err != nil {
+			return start, end, err
+		}
+		if *x.into, err = time.Parse(time.RFC3339, x.text); err != nil {
+			err = &fieldError{Field: x.field, Want: "expected a time such as 2026-11-01T00:00:00Z"}
+		}
+	}
+	if err == nil && !start.Before(end) {
+		err = &fieldError{Field: "startTime", Want: "is not before endTime"}
+	}
+	return start.UTC(), end.UTC(), err
+}
+
+// evaluationJob is one evaluation. answer is guarded by the lock of evaluations.
+type evaluationJob struct {
+	model, policy string
+	ctx           context.Context
+	cancel        context.CancelFunc
+	answer        evaluationAnswer
+}
+
+// evaluations are those of this process, the oldest first.
+type evaluations struct {
+	mu      sync.Mutex
+	all     []*evaluationJob
+	running bool // a goroutine works on them
+	closed  bool
+	work    sync.WaitGroup
+}
+
+// Close ends the evaluations that are under way, and waits until they have let go of the service.
+func (a *API) Close() {
+	e := &a.evaluations
+	e.mu.Lock()
+	e.closed = true
+	for _, job := range e.all {
+		job.cancel()
+	}
+	e.all = nil
+	e.mu.Unlock()
+	e.work.Wait()
+}
+
+// add takes a job, and starts the work when none is under way.
+func (e *evaluations) add(job *evaluationJob, run func()) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return problem("unavailable", "", "the server is shutting down").after(time.Second)
+	case !e.room(job.model):
+		return problem("too_busy", "", "too many evaluations wait for others; wait for them, or DELETE some").after(10 * time.Second)
+	}
+	e.all = append(e.all, job)
+	if !e.running {
+		e.running = true
+		e.work.Go(run)
+	}
+	return nil
+}
+
+// room lets go of the oldest evaluations that are done until another one of the model has its place.
+func (e *evaluations) room(model string) bool {
+	for {
+		of := 0
+		for _, job := range e.all {
+			if job.model == model {
+				of++
+			}
+		}
+		if of < mostEvaluations && len(e.all) < mostEvaluationsAll {
+			return true
+		}
+		i := slices.IndexFunc(e.all, func(job *evaluationJob) bool {
+			return job.answer.Status != evaluationPending && (of < mostEvaluations || job.model == model)
+		})
+		if i < 0 {
+			return false
+		}
+		e.all = slices.Delete(e.all, i, i+1)
+	}
+}
+
+// next returns the oldest job that is pending, nil when there is none and the work ends.
+func (e *evaluations) next() *evaluationJob {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, job := range e.all {
+		if job.answer.Status == evaluationPending {
+			return job
+		}
+	}
+	e.running = false
+	return nil
+}
+
+// of returns a copy of the evaluation, not ok when there is none.
+func (e *evaluations) of(model, id string) (evaluationAnswer, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := e.index(model, id); i >= 0 {
+		return e.all[i].answer, true
+	}
+	return evaluationAnswer{}, false
+}
+
+func (e *evaluations) index(model, id string) int {
+	return slices.IndexFunc(e.all, func(job *evaluationJob) bool { return job.model == model && job.answer.ID == id })
+}
+
+func (a *API) createEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+	ctx := r.Context()
+	b, _, err := readCall[evaluationBody](a, w, r, Admin, model)
+	if err != nil {
+		return err
+	}
+	m, err := a.svc.GetModel(ctx, model)
+	if err != nil {
+		return err
+	}
+	policy, err := policyOf(m)
+	if err != nil {
+		return err
+	}
+	start, end, err := b.request()
+	if err != nil {
+		return err
+	}
+	id := evaluationID()
+	job := &evaluationJob{model: m.Name, policy: policy.Arguments, answer: evaluationAnswer{
+		ID: id, JobID: id, Name: b.Name, StartTime: start, EndTime: end, Status: evaluationPending, EvaluationType: "Manual",
+		PolicyResults: []policyResult{}, FeatureImportance: [][]string{}, CreationTime: a.opts.Now().UTC(),
+	}}
+	job.ctx, job.cancel = context.WithCancel(context.Background())
+	answer := job.answer // from here on the job changes it
+	if err := a.evaluations.add(job, a.runEvaluations); err != nil {
+		job.cancel()
+		return err
+	}
+	w.Header().Set("Location", r.URL.EscapedPath()+"/"+id)
+	return answerJSON(w, http.StatusCreated, answer)
+}
+
+// evaluationID is a random UUID.
+func evaluationID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// listEvaluations answers those of the model, the oldest first, with their totals.
+func (a *API) listEvaluations(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	out := []evaluationAnswer{}
+	e := &a.evaluations
+	e.mu.Lock()
+	for _, job := range e.all {
+		if job.model == m.Name {
+			out = append(out, job.answer)
+		}
+	}
+	e.mu.Unlock()
+	for i := range out {
+		out[i].PolicyResults = slices.Clone(out[i].PolicyResults)
+		for k := range out[i].PolicyResults {
+			out[i].PolicyResults[k].Summary = nil
+		}
+	}
+	return answerJSON(w, http.StatusOK, out)
+}
+
+func noEvaluation() error {
+	return problem("not_found", "evaluationId", "there is no such evaluation; they are kept until the server stops, the newest of each model")
+}
+
+func (a *API) getEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+	m, err := a.readModel(r, model)
+	if err != nil {
+		return err
+	}
+	answer, ok := a.evaluations.of(m.Name, r.PathValue("evaluation"))
+	if !ok {
+		return noEvaluation()
+	}
+	return answerJSON(w, http.StatusOK, answer)
+}
+
+// deleteEvaluation forgets an evaluation. One that is under way ends.
+func (a *API) deleteEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
+	if err := a.allow(r.Context(), Admin, model); err != nil {
+		return err
+	}
+	if _, err := a.svc.GetModel(r.Context(), model); err != nil {
+		return err
+	}
+	e := &a.evaluations
+	e.mu.Lock()
+	i := e.index(model, r.PathValue("evaluation"))
+	if i >= 0 {
+		e.all[i].cancel()
+		e.all = slices.Delete(e.all, i, i+1)
+	}
+	e.mu.Unlock()
+	if i < 0 {
+		return noEvaluation()
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// runEvaluations works until no evaluation is pending.
+func (a *API) runEvaluations() {
+	e := &a.evaluations
+	for job := e.next(); job != nil; job = e.next() {
+		results, notes, err := a.evaluate(job)
+		if err != nil && job.ctx.Err() == nil {
+			a.opts.Logger.Error("an evaluation failed", "model", job.model, "evaluation", job.answer.ID, "error", err.Error())
+			notes = append(notes, problemOf(err).Detail)
+		}
+		job.cancel()
+		e.mu.Lock()
+		job.answer.Status, job.answer.Notes = evaluationFailed, notes
+		if len(results) > 0 {
+			job.answer.Status, job.answer.PolicyResults = evaluationCompleted, results
+		}
+		e.mu.Unlock()
+	}
+}
+
+// evaluate reads the log. There is no result when the log has nothing to evaluate; notes say why. It takes the place of an
+// export: each reads the log while decisions wait for the same disk.
+func (a *API) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			results = nil
+		}
+	}()
+	select {
+	case a.exports <- struct{}{}:
+		defer func() { <-a.exports }()
+	case <-job.ctx.Done():
+		return nil, nil, job.ctx.Err()
+	}
+	page, err := a.svc.Decisions(job.ctx, job.model, 0, math.MaxInt)
+	if err != nil {
+		return nil, nil, err
+	}
+	j := joined.New(joined.Options{}) // it knows which decisions are events, and counts the others
+	sums := evaluationSums{window: time.Hour}
+	slots := 0
+	for d, err := range page.Decisions {
+		if err == nil {
+			err = job.ctx.Err()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		at := time.Unix(0, d.Record.Time)
+		if at.Before(job.answer.StartTime) || at.After(job.answer.EndTime) {
+			continue
+		}
+		if d.State == joined.Pending {
+			j.Skipped["the reward may still come"]++
+			continue
+		}
+		d.Record.Full = nil // the features of the candidates
+		x, err := j.Event(d.Decided)
+		if err != nil {
+			return nil, nil, err
+		}
+		if x == nil {
+			continue
+		}
+		if d.Record.Slot != "" {
+			slots++
+		}
+		sums.add(at, x.Propensity, x.Law, x.K, x.Chosen, x.Reward)
+	}
+	for _, why := range sortedKeys(j.Skipped) {
+		left := "left out: "
+		if strings.HasPrefix(why, "(") { // (counted as 0)
+			left = ""
+		}
+		notes = append(notes, fmt.Sprintf("%d %s%s", j.Skipped[why], left, why))
+	}
+	if slots > 0 {
+		notes = append(notes, fmt.Sprintf("%d decisions filled slots: each slot counts for itself, and Baseline is the first action that it could have", slots))
+	}
+	if err := j.Activation(); err != nil {
+		notes = append(notes, err.Error()+": the numbers are not those of what was decided")
+	}
+	if len(sums.periods) == 0 {
+		return nil, append(notes, "there is no decision of the policy between startTime and endTime whose reward is settled"), nil
+	}
+	results, more := sums.results(job)
+	return results, append(notes, more...), nil
+}
+
+// evaluated are the policies of each evaluation, with the probability of candidate i of k. Online plays what was played.
+var evaluated = [...]struct {
+	source string
+	law    func(k, i int) float64
+}{
+	{"Online", nil},
+	{"Baseline", func(_, i int) float64 {
+		if i > 0 {
+			return 0
+		}
+		return 1
+	}},
+	{"Random", func(k, _ int) float64 { return 1 / float64(k) }},
+}
+
+// policySums are the sums of one policy over a period.
+type policySums struct {
+	n, nonzero, w, wr, squares float64
+	size                       float64 // Σ |w r|
+	lawless                    float64 // decisions whose law the log does not have
+	unsupported                float64 // Σ of the policy's probability of actions that the law of the log does not play
+}
+
+func (s *policySums) add(o *policySums) {
+	s.n, s.nonzero, s.w, s.wr, s.squares = s.n+o.n, s.nonzero+o.nonzero, s.w+o.w, s.wr+o.wr, s.squares+o.squares
+	s.size, s.lawless, s.unsupported = s.size+o.size, s.lawless+o.lawless, s.unsupported+o.unsupported
+}
+
+// summary computes what the sums say. The standard error is that of the mean of w r, √(Σ(w r − mean)²/(n(n − 1))).
+func (s *policySums) summary(at time.Time, window time.Duration) policySummary {
+	mean := s.wr / s.n
+	out := policySummary{TimeStamp: at, IPSNumerator: s.wr, IPSDenominator: s.n, SNIPSDenominator: s.w, TimeWindow: isoDuration(window),
+		NonZeroProbability: s.nonzero, SumOfSquares: s.squares, AverageReward: mean}
+	if s.n > 1 && s.unsupported == 0 {
+		const z = 1.959963984540054 // of the level 95 %
+		half := z * math.Sqrt(max(0, s.squares-float64(s.n*float64(mean*mean)))/(s.n*(s.n-1)))
+		out.ConfidenceInterval = &half
+	}
+	return out
+}
+
+// doubt says why the estimate of a policy is worth less than it looks, "" when it is not.
+func (s *policySums) doubt() string {
+	mean, effective := s.w/s.n, 0.0
+	if s.squares > 0 {
+		effective = s.size * s.size / s.squares
+	}
+	switch {
+	case s.unsupported > 0:
+		return fmt.Sprintf("averageReward is biased and has no interval: the policy plays actions that the logged one could not, with probability %.3g", s.unsupported/s.n)
+	case s.lawless > 0 && s.n >= fewDecisions && (mean < 0.8 || mean > 1.25):
+		return fmt.Sprintf("averageReward may be biased: the mean weight is %.3g, expected about 1, so the logged policy seldom or never plays as this one", mean)
+	case effective < 10:
+		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than 95 %%", effective)
+	}
+	return ""
+}
+
+// evaluationPeriod has the sums of the decisions of one period, by policy.
+type evaluationPeriod struct {
+	begin int64 // s since 1970, a multiple of the window
+	by    [len(evaluated)]policySums
+}
+
+// evaluationSums are sums by period, in the order of time. There are at most mostPeriods: when a log has more, periods
+// are joined to longer ones.
+type evaluationSums struct {
+	window  time.Duration
+	periods []evaluationPeriod
+}
+
+// add counts a decision: its candidate chosen of k was played with probability p. law is nil where the log does not have it.
+func (s *evaluationSums) add(at time.Time, p float64, law []float64, k, chosen int, reward float64) {
+	e := evaluationPeriod{begin: periodOf(at.Unix(), s.window)}
+	for i, policy := range evaluated {
+		x := &e.by[i]
+		x.n, x.w = 1, 1
+		if policy.law != nil {
+			x.w = policy.law(k, chosen) / p
+			if law == nil {
+				x.lawless = 1
+			}
+			for a, q := range law {
+				if q == 0 {
+					x.unsupported += policy.law(k, a)
+				}
+			}
+		}
+		if x.w > 0 {
+			x.nonzero = 1
+		}
+		x.wr = x.w * reward
+		x.squares, x.size = x.wr*x.wr, math.Abs(x.wr)
+	}
+	s.put(e)
+	for len(s.periods) > mostPeriods {
+		if s.window < 24*time.Hour {
+			s.window = 24 * time.Hour
+		} else {
+			s.window *= 2
+		}
+		all := s.periods
+		s.periods = nil
+		for _, e := range all {
+			e.begin = periodOf(e.begin, s.window)
+			s.put(e)
+		}
+	}
+}
+
+func periodOf(seconds int64, window time.Duration) int64 {
+	w := int64(window / time.Second)
+	rest := seconds % w
+	if rest < 0 {
+		rest += w
+	}
+	return seconds - rest
+}
+
+// put adds sums to their period.
+func (s *evaluationSums) put(e evaluationPeriod) {
+	i, found := len(s.periods)-1, false
+	if found = i >= 0 && s.periods[i].begin == e.begin; !found { // times seldom go back
+		i, found = slices.BinarySearchFunc(s.periods, e.begin, func(x evaluationPeriod, begin int64) int { return cmp.Compare(x.begin, begin) })
+	}
+	if !found {
+		s.periods = slices.Insert(s.periods, i, evaluationPeriod{begin: e.begin})
+	}
+	for k := range e.by {
+		s.periods[i].by[k].add(&e.by[k])
+	}
+}
+
+// results returns the answer's results, and notes where the log does not support a number.
+func (s *evaluationSums) results(job *evaluationJob) (out []policyResult, notes []string) {
+	for k, policy := range evaluated {
+		r := policyResult{Name: policy.source, PolicySource: policy.source}
+		if k == 0 {
+			r.Arguments = job.policy
+		}
+		var total policySums
+		for i := range s.periods {
+			x := &s.periods[i]
+			r.Summary = append(r.Summary, x.by[k].summary(time.Unix(x.begin, 0).UTC(), s.window))
+			total.add(&x.by[k])
+		}
+		r.TotalSummary = total.summary(job.answer.EndTime, job.answer.EndTime.Sub(job.answer.StartTime))
+		if why := total.doubt(); why != "" {
+			notes = append(notes, policy.source+": "+why)
+		}
+		out = append(out, r)
+	}
+	return out, notes
+}
