@@ -202,6 +202,9 @@ func (a *API) rank(w http.ResponseWriter, r *http.Request, model string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.firstFree(ctx, model, &req); err != nil {
+		return err
+	}
 	d, err := a.svc.Decide(ctx, model, req)
 	if err != nil {
 		return err
@@ -211,6 +214,19 @@ func (a *API) rank(w http.ResponseWriter, r *http.Request, model string) error {
 		out.EventID = d.EventID
 	}
 	return answerJSON(w, http.StatusCreated, out)
+}
+
+// firstFree makes the first action that is not excluded the baseline of a model that plays one.
+func (a *API) firstFree(ctx context.Context, model string, r *serve.DecideRequest) error {
+	at := slices.IndexFunc(r.Actions, func(x serve.Action) bool { return !slices.Contains(r.Exclude, x.ID) })
+	if at <= 0 {
+		return nil
+	}
+	m, err := a.svc.GetModel(ctx, model)
+	if err == nil && (m.Config.Mode == string(serve.Apprentice) || m.Config.Mode == string(serve.Shadow)) {
+		r.Baseline = &at
+	}
+	return err
 }
 
 // request translates a rank into a decision.

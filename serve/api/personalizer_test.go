@@ -347,6 +347,26 @@ func TestMultiSlotFits(t *testing.T) {
 	}
 }
 
+// In the modes that play a baseline it is the first action that is not excluded.
+func TestPersonalizerBaseline(t *testing.T) {
+	e, s := newReal(t, Options{Personalizer: "shop"})
+	c := PersonalizerConfig("shop")
+	must(s.CreateModel(t.Context(), c, ""))
+	const rank = `{"actions":[{"id":"a","features":[]},{"id":"b","features":[]},{"id":"c","features":[]}],"excludedActions":[%s]}`
+	for _, mode := range []string{"apprentice", "shadow"} {
+		c.Mode = mode
+		must(s.ConfigureModel(t.Context(), "shop", 0, c, ""))
+		for excluded, want := range map[string]string{"": "a", `"a"`: "b", `"a","b"`: "c", `"b"`: "a"} {
+			e.do("POST", "/personalizer/v1.0/rank", fmt.Sprintf(rank, excluded)).want(t, mode+" without "+excluded, 201, `"rewardActionId":"`+want+`"`, `{"id":"`+want+`","probability":1}`)
+		}
+		e.do("POST", "/personalizer/v1.0/rank", fmt.Sprintf(rank, `"a","b","c"`)).want(t, mode+" without any", 400, `"target":"actions"`)
+	}
+	c.Mode = "online"
+	must(s.ConfigureModel(t.Context(), "shop", 0, c, ""))
+	e.do("POST", "/personalizer/v1.0/rank", fmt.Sprintf(rank, `"a"`)).want(t, "online", 201, `{"id":"a","probability":0}`)
+	e.do("POST", "/v1/models/none/personalizer/v1.0/rank", fmt.Sprintf(rank, `"a"`)).want(t, "no model", 404)
+}
+
 // What else clients of that service read.
 func TestPersonalizerReads(t *testing.T) {
 	e, s := newReal(t, Options{Personalizer: "shop"})
