@@ -159,7 +159,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
-	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage, Suspect: c.suspect}
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage, Suspect: c.suspect, SyncTime: c.node.SyncTime}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
 	}

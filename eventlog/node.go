@@ -337,6 +337,15 @@ func (n *Node) probe() error {
 	return errors.Join(err, os.Remove(name))
 }
 
+// SyncTime measures what the disk takes for a small write and its sync.
+func (n *Node) SyncTime() (time.Duration, error) {
+	name := filepath.Join(n.dir, "sync.tmp")
+	start := time.Now()
+	err := writeFileSync(name, make([]byte, 512))
+	took := time.Since(start)
+	return took, errors.Join(err, os.Remove(name))
+}
+
 const systemUser = "troupe-system"
 
 func splitAddress(address string) (host string, port int, err error) {

@@ -37,17 +37,23 @@ type Cluster struct {
 	Check   func() (*eventlog.ReplicaReport, error)
 	Damage  string
 	Suspect <-chan struct{}
+	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and whose disk is slow lets
+	// another one lead. It may be nil.
+	SyncTime func() (time.Duration, error)
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
 	Every time.Duration
 }
 
 const (
-	nodeLive   = 3 * time.Second // a node without a checkpoint for longer is not live
-	contactFor = 5 * time.Second // without a checkpoint of its own for longer, a node is cut off
-	closeWait  = 2 * time.Second // for what a node has not stored when it closes
-	clockOff   = time.Second     // from the median of the live nodes; beyond it a node is not ready
-	lastAgain  = time.Minute     // between two times that a node with damaged files lets another one lead, at most
+	nodeLive    = 3 * time.Second  // a node without a checkpoint for longer is not live
+	contactFor  = 5 * time.Second  // without a checkpoint of its own for longer, a node is cut off
+	closeWait   = 2 * time.Second  // for what a node has not stored when it closes
+	clockOff    = time.Second      // from the median of the live nodes; beyond it a node is not ready
+	lastAgain   = time.Minute      // between two times that a node with damaged files or a slow disk lets another one lead, at most
+	slowSync    = time.Second / 2  // of a disk that is slow
+	handOverFor = 10 * time.Second // a slow disk makes the engine slow
+	slowTwice   = 2                // checkpoints of a leader with a slow disk before it lets another one lead
 )
 
 // nodes is what a server knows of its cluster beside the fold. It is no state.
@@ -398,7 +404,8 @@ func (s *Server) nodeLoop() {
 	n := s.nodes
 	tick := time.NewTicker(n.Every)
 	defer tick.Stop()
-	moved, again, news := time.Time{}, time.Duration(0), true // of the damage of its files
+	moved, again, news := time.Time{}, time.Duration(0), true // of the damage of its files, or of its slow disk
+	slow := 0                                                 // checkpoints that a slow disk held up
 	for {
 		if err := s.progress.failure(); err != nil { // what it says of itself would stand still
 			if differs := (*DifferError)(nil); errors.As(err, &differs) {
@@ -413,6 +420,7 @@ func (s *Server) nodeLoop() {
 		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())
 		}
+		took := time.Since(n.opened) - at
 		if l, ok := s.log.(interface {
 			Replicas(context.Context) ([]eventlog.Replica, error)
 		}); ok {
@@ -431,12 +439,15 @@ func (s *Server) nodeLoop() {
 			n.mu.Lock()
 			leads := n.leader == n.Node
 			n.mu.Unlock()
-			damaged := n.damaged.Load() != nil && (leads || news) && time.Since(moved) >= again
-			if n.drained.Load() || damaged { // an election may have made it the leader again
-				if err := s.handOver(ctx); err != nil {
+			slow = s.slowDisk(slow, leads, took)
+			unfit := n.damaged.Load() != nil && (leads || news) || slow >= slowTwice
+			if n.drained.Load() || unfit && time.Since(moved) >= again { // an election may have made it the leader again
+				hctx, stop := context.WithTimeout(s.ctx, handOverFor)
+				if err := s.handOver(hctx); err != nil {
 					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
 				}
-				moved, again, news = time.Now(), min(max(2*again, n.Every), lastAgain), false // the others may be damaged, too
+				stop()
+				moved, again, news, slow = time.Now(), min(max(2*again, n.Every), lastAgain), false, 0 // the others may be no better
 			} else if time.Since(moved) > 2*lastAgain {
 				again = 0
 			}
@@ -454,6 +465,22 @@ func (s *Server) nodeLoop() {
 		case <-tick.C:
 		}
 	}
+}
+
+// slowDisk returns how many checkpoints in a row the disk of this node has held up while it led, given how many before and how long the newest
+// took. Everything that is written waits for the leader's disk, and the engine elects no other leader while it answers.
+func (s *Server) slowDisk(before int, leads bool, took time.Duration) int {
+	if !leads || took < slowSync || s.nodes.SyncTime == nil {
+		return 0
+	}
+	d, err := s.nodes.SyncTime()
+	if err != nil || d < slowSync {
+		return 0
+	}
+	if before++; before == slowTwice {
+		s.opt.Logger.Warn("the disk of this node is slow, and all writes wait for it: it lets another node lead", "sync", d.Round(time.Millisecond))
+	}
+	return before
 }
 
 // Drain prepares the stop of a node: another one leads the log, new calls are refused with Unavailable, and it
