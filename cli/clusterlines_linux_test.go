@@ -62,7 +62,7 @@ func (c *realCluster) equal() {
 // Two nodes get a change of a configuration with one ETag: one wins, the other one answers 412. The controls: two keys make two decisions, and of two changes one
 // after the other, each with the ETag of then, both win.
 func TestClusterAtOnce(t *testing.T) {
-	n := seldom(t, 10_000, 300)
+	n := seldom(t, 10_000, 100)
 	t.Parallel()
 	c := newRealCluster(t)
 	for i := range c.names {
