@@ -444,17 +444,23 @@ func (c *realCluster) onPowerFS(i int) *powerfs.FS {
 	return p
 }
 
+// startOnDisks starts every node on a disk of its own that can fail.
+func (c *realCluster) startOnDisks() (disks []*powerfs.FS) {
+	c.t.Helper()
+	for i := range c.names {
+		disks = append(disks, c.onPowerFS(i))
+		c.start(i)
+	}
+	return disks
+}
+
 // TestClusterPowerLoss: all three machines lose power at once, and what was not synced is gone, with a random half of it left every second time. What was answered is there
 // once afterwards. The control: on disks whose syncs do nothing, events are lost, or the nodes do not start.
 func TestClusterPowerLoss(t *testing.T) {
 	rounds := seldom(t, 12, 1)
 	t.Parallel()
 	c := newRealCluster(t)
-	var disks []*powerfs.FS
-	for i := range c.names {
-		disks = append(disks, c.onPowerFS(i))
-		c.start(i)
-	}
+	disks := c.startOnDisks()
 	c.ready(3)
 	c.makeModel()
 	random := rand.New(rand.NewPCG(11, 12))
@@ -546,11 +552,7 @@ func TestClusterDisk(t *testing.T) {
 	lines := seldom(t, 3, 1)
 	t.Parallel()
 	c := newRealCluster(t)
-	var disks []*powerfs.FS
-	for i := range c.names {
-		disks = append(disks, c.onPowerFS(i))
-		c.start(i)
-	}
+	disks := c.startOnDisks()
 	leader := c.ready(3)
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}

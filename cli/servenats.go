@@ -36,7 +36,7 @@ func (f *natsFlags) flags(fl *pflag.FlagSet) {
 	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is with them")
 	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the seed of an nkey, or a file with one line USER:PASSWORD")
 	fl.StringVar(&f.attest, "nats-attest", "", "such a file for the system account of the NATS servers, which must report that they sync always")
-	fl.StringVar(&f.vouched, "nats-attested-by", "", "name of who vouches for the NATS servers in place of --nats-attest; it is in the log, /readyz and the metrics")
+	fl.StringVar(&f.vouched, "nats-attested-by", "", "name of the person or team that vouches for the NATS servers in place of --nats-attest; it is in the log, /readyz and the metrics")
 	fl.StringVar(&f.ca, "nats-ca", "", "authorities of the NATS servers' certificates (PEM), without it those of the system")
 	fl.StringVar(&f.cert, "nats-cert", "", "certificate that the NATS servers ask for (PEM)")
 	fl.StringVar(&f.key, "nats-key", "", "key file of that certificate (PEM)")

@@ -159,7 +159,7 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 	}
 	switch {
 	case o.Attest == "" && o.VouchedBy == "":
-		return d, &AttestError{"", "nothing says that the servers sync always: give the credentials of their system account, or the name of who vouches for them", false}
+		return d, &AttestError{"", "nothing says that the servers sync always: give the credentials of their system account, or the name of the person or team that vouches for them", false}
 	case o.Attest != "" && o.VouchedBy != "":
 		return d, errors.New("there are credentials of the system account, and somebody vouches for the servers; expected one of them")
 	}

@@ -117,24 +117,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			}
 		}
 	}()
-	if s.log == nil {
-		js := o.JetStream
-		js.Shards = 1
-		if s.own, err = eventlog.OpenJetStream(ctx, filepath.Join(o.Dir, "log"), js); err != nil {
-			return nil, err
-		}
-		s.log = s.own
-	}
-	if len(s.keys.Keys) == 0 {
-		info, err := s.log.Info(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		if s.keys, err = loadKeys(o.Dir, info.Last == 0); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.keys.Check(); err != nil {
+	if err := s.openLog(ctx); err != nil {
 		return nil, err
 	}
 	if o.Cluster != nil {
@@ -145,24 +128,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
-	c := o.Committer
-	c.Shard, c.Head, c.Now = 0, s.chain.Head(), o.Now
-	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 { // the log was a cluster's; this is its only writer now
-		c.Head, _ = s.chain.Rolling()
-	}
-	if s.nodes != nil {
-		if err := cmp.Or(s.fits(), s.fitKeys()); err != nil {
-			return nil, err
-		}
-		s.nodes.rolling.Store(&eventlog.Head{})
-		s.nodes.advance(s.chain)
-		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
-		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
-		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
-		c.Head = s.nodes.appliedHead()
-	}
-	if c.Batch == 0 {
-		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
+	c, err := s.committerOptions()
+	if err != nil {
+		return nil, err
 	}
 	raise, err := s.logVersion(ctx, &c)
 	if err != nil {
@@ -196,6 +164,59 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.workers.Go(s.nodeLoop)
 		s.workers.Go(s.baseLoop)
 	}
+	s.startLoops()
+	return s, nil
+}
+
+// openLog opens the log of a single machine unless there is one, and reads the keys of event ids unless they were given.
+func (s *Server) openLog(ctx context.Context) (err error) {
+	if s.log == nil {
+		js := s.opt.JetStream
+		js.Shards = 1
+		if s.own, err = eventlog.OpenJetStream(ctx, filepath.Join(s.opt.Dir, "log"), js); err != nil {
+			return err
+		}
+		s.log = s.own
+	}
+	if len(s.keys.Keys) == 0 {
+		info, err := s.log.Info(ctx, 0)
+		if err != nil {
+			return err
+		}
+		if s.keys, err = loadKeys(s.opt.Dir, info.Last == 0); err != nil {
+			return err
+		}
+	}
+	return s.keys.Check()
+}
+
+// committerOptions are those of a writer that goes on from what was recovered; a node of a cluster that does not fit the log is an error.
+func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
+	c := s.opt.Committer
+	c.Shard, c.Head, c.Now = 0, s.chain.Head(), s.opt.Now
+	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 { // the log was a cluster's; this is its only writer now
+		c.Head, _ = s.chain.Rolling()
+	}
+	if s.nodes != nil {
+		if err := cmp.Or(s.fits(), s.fitKeys()); err != nil {
+			return c, err
+		}
+		s.nodes.rolling.Store(&eventlog.Head{})
+		s.nodes.advance(s.chain)
+		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
+		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
+		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
+		c.Head = s.nodes.appliedHead()
+	}
+	if c.Batch == 0 {
+		c.Batch = eventlog.MaxBatch // decisions with their candidates are some kilobytes each
+	}
+	return c, nil
+}
+
+// startLoops starts what the server does by the clock.
+func (s *Server) startLoops() {
+	o := &s.opt
 	if o.LayAside > 0 {
 		s.workers.Go(s.asideLoop)
 	}
@@ -206,7 +227,6 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.TrimEvery > 0 && (o.Keep > 0 || o.KeepBytes > 0) {
 		s.workers.Go(s.retainLoop)
 	}
-	return s, nil
 }
 
 // logReader gives a history the log.

@@ -10,7 +10,7 @@ import (
 	"troupe/eventlog"
 )
 
-// The log has the hashes of a request, not its text. So that somebody who looks at a model sees what came, the server
+// The log has the hashes of a request, not its text. So that the page of a model can show what came, the server
 // remembers the text of the newest requests that it has decided itself. It is no state: after a restart it begins anew.
 
 const (
