@@ -174,6 +174,8 @@ func (c *realCluster) call(i int, method, path string, body, into any) (status i
 // anywhere sends a request to one node after the other until one answers, as a client with patience does. The next
 // node is asked after an error, so an answer that was lost is asked for elsewhere.
 func (c *realCluster) anywhere(ctx context.Context, method, path string, body func() any, into any) (node int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	node = rand.IntN(3)
 	for {
 		if c.up[node].Load() {
@@ -233,6 +235,7 @@ type clusterLoad struct {
 	lost    []string      // their errors
 	longest time.Duration // without any answer
 	last    time.Time
+	bulk    *bulk // may be nil
 }
 
 func (l *clusterLoad) answered() {
@@ -318,11 +321,13 @@ func (c *realCluster) drain(i int) {
 func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers int) {
 	var wg sync.WaitGroup
 	l.last = time.Now()
-	patience, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	pause := 20 * time.Millisecond // other tests need the processor
+	patience := context.Background() // anywhere has its own
+	pause := 20 * time.Millisecond   // other tests need the processor
 	if os.Getenv("TROUPE_LONG") != "" {
 		pause = 0
+	}
+	if l.bulk != nil {
+		wg.Go(func() { l.bulk.run(ctx, fmt.Sprint("bulk/", round)) })
 	}
 	for w := range callers {
 		wg.Go(func() {
@@ -437,6 +442,7 @@ func (c *realCluster) check(l *clusterLoad) {
 	if digests[0] != digests[1] || digests[0] != digests[2] || counts[0] != counts[1] || counts[0] != counts[2] {
 		c.t.Errorf("the nodes differ: digests %v, counts %v", digests, counts)
 	}
+	l.bulk.check()
 	n := 0
 	for key, id := range l.events {
 		if _, err := c.call(n%3, "GET", "/v1/events/"+id, nil, nil); err != nil {
@@ -556,11 +562,17 @@ func TestCluster(t *testing.T) {
 	leader := c.ready(3)
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
 	rounds := []string{"leader"}
 	if os.Getenv("TROUPE_LONG") != "" {
 		rounds = []string{"leader", "follower", "disk", "two", "all", "state", "rebuild", "stop leader", "drain", "leader", "all"}
 	}
+	if os.Getenv("TROUPE_RECORD") != "" {
+		rounds = slices.Repeat([]string{"leader", "follower", "two", "leader", "follower", "all", "leader", "follower", "two", "all"}, 10)
+	}
+	gaps := map[string][]time.Duration{}
 	for round, what := range rounds {
+		l.bulk.more(len(rounds))
 		ctx, cancel := context.WithCancel(context.Background())
 		var under sync.WaitGroup
 		under.Go(func() { c.run(ctx, l, round, 4) })
@@ -604,8 +616,10 @@ func TestCluster(t *testing.T) {
 		}
 		leader = c.ready(3)
 		l.more(t, 50)
+		l.bulk.reach()
 		cancel()
 		under.Wait()
+		gaps[what] = append(gaps[what], l.since().Round(10*time.Millisecond))
 		t.Logf("%s: longest time without an answer %v", what, l.since().Round(10*time.Millisecond))
 		c.level()
 		c.check(l)
@@ -614,6 +628,11 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	t.Logf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown)
+	for what, g := range gaps {
+		slices.Sort(g)
+		t.Logf("%s, %d times: longest times without an answer %v", what, len(g), g)
+	}
+	c.whole(l)
 }
 
 // TestDrains: a planned stop of the leader, again and again: no call stays without an answer and none has an unknown

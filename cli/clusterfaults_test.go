@@ -216,7 +216,9 @@ func TestClusterFaults(t *testing.T) {
 	leader := c.ready(3)
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
 	for round, what := range []string{"leader sleeps", "follower sleeps", "leader alone", "follower alone", "bridge", "leader is not heard", "leader does not hear"} {
+		l.bulk.more(7)
 		ctx, cancel := context.WithCancel(context.Background())
 		var under sync.WaitGroup
 		under.Go(func() { c.run(ctx, l, round, 4) })
@@ -257,6 +259,7 @@ func TestClusterFaults(t *testing.T) {
 		}
 		leader = c.ready(3)
 		l.more(t, 50)
+		l.bulk.reach()
 		cancel()
 		under.Wait()
 		t.Logf("%s: longest time without an answer %v", what, gap.Round(10*time.Millisecond))
@@ -267,4 +270,5 @@ func TestClusterFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown)
+	c.whole(l)
 }

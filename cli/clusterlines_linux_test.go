@@ -138,6 +138,9 @@ func TestClusterAtOnce(t *testing.T) {
 	if a := pair(0, [2]string{"one", "two"}); a[0].ID == a[1].ID || c.counted() != n+2 {
 		t.Errorf("control: two keys made %+v and %+v, %d decisions", a[0], a[1], c.counted())
 	}
+	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
+	l.bulk.atOnce(n)
 	t.Logf("%d keys at two nodes at once in %v: %d answers were not waited for, %d were repetitions", n, time.Since(begun).Round(time.Second), lost.Load(), repeated.Load())
 
 	patch := func(node int, etag string, floor float64) (status int, next string) {
@@ -199,6 +202,8 @@ func TestClusterAtOnce(t *testing.T) {
 	}
 	c.level()
 	c.equal()
+	l.bulk.check()
+	c.whole(l)
 	t.Logf("%d pairs of changes with one ETag", acts)
 }
 
@@ -212,6 +217,9 @@ func TestClusterVoid(t *testing.T) {
 	}
 	leader := c.ready(3)
 	c.makeModel()
+	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
+	l.bulk.more(1)
 	cutOff := (leader + 1) % 3
 	others := []int{leader, (leader + 2) % 3}
 	for _, n := range []uint64{200, entries} {
@@ -245,6 +253,10 @@ func TestClusterVoid(t *testing.T) {
 			cut(wires, i, cutOff, true)
 		}
 		from := c.status().Nodes[others[0]].Applied
+		c.up[cutOff].Store(false)
+		if n == entries {
+			callers.Go(func() { l.bulk.run(ctx, "bulk") })
+		}
 		for _, i := range others {
 			for range 2 {
 				callers.Go(func() {
@@ -260,6 +272,9 @@ func TestClusterVoid(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		if n == entries {
+			l.bulk.reach()
+		}
 		stop()
 		callers.Wait()
 		written := c.status().Nodes[others[0]].Applied - from
@@ -268,6 +283,7 @@ func TestClusterVoid(t *testing.T) {
 			cut(wires, i, cutOff, false)
 			cut(wires, cutOff, i, false)
 		}
+		c.up[cutOff].Store(true)
 		healed := time.Now()
 		c.ready(3)
 		got := c.counted() - before
@@ -277,7 +293,9 @@ func TestClusterVoid(t *testing.T) {
 			t.Errorf("%d decisions count, %d were answered and %d are unknown; %d batches are void", got, acked.Load(), unknown.Load(), void)
 		}
 		c.equal()
+		l.bulk.check()
 	}
+	c.whole(l)
 }
 
 // copyInto makes to a copy of from.
@@ -304,6 +322,7 @@ func TestClusterBits(t *testing.T) {
 	leader := c.ready(3)
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
 	ctx, cancel := context.WithCancel(t.Context())
 	var under sync.WaitGroup
 	under.Go(func() { c.run(ctx, l, 0, 4) })
@@ -369,6 +388,15 @@ func TestClusterBits(t *testing.T) {
 		}
 		what := filepath.Base(filepath.Dir(filepath.Dir(rel))) + "/" + filepath.Base(rel) + ", " + x.name
 		from := len(c.logs[bad].String())
+		l.bulk.more(len(changes))
+		ctx, cancel := context.WithCancel(t.Context())
+		var under sync.WaitGroup
+		under.Go(func() { l.bulk.run(ctx, "bulk/"+x.name+"/"+filepath.Base(rel)+fmt.Sprint(refused+same)) })
+		idle := func() { // the batches of this place are answered
+			l.bulk.reach()
+			cancel()
+			under.Wait()
+		}
 		c.start(bad)
 		p := c.procs[bad]
 		ended := make(chan error, 1)
@@ -385,10 +413,13 @@ func TestClusterBits(t *testing.T) {
 					t.Errorf("%s: it stops, %v: %s", what, err, text)
 				}
 				refused++
+				idle()
 			default:
 				if s := c.status().Nodes[bad]; s.Ready && s.Lag == 0 && s.Cluster != nil && s.Cluster.Digest == "agrees" {
+					idle()
 					c.level()
 					c.equal()
+					l.bulk.check()
 					_ = p.Process.Kill()
 					<-ended
 					same++
@@ -431,6 +462,8 @@ func TestClusterBits(t *testing.T) {
 	c.ready(3)
 	c.level()
 	c.equal()
+	l.bulk.check()
+	c.whole(l)
 }
 
 // onPowerFS gives a node a disk that loses what was not synced.
@@ -465,9 +498,11 @@ func TestClusterPowerLoss(t *testing.T) {
 	c.makeModel()
 	random := rand.New(rand.NewPCG(11, 12))
 	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
 	for round := range rounds + 1 {
 		control := round == rounds
 		if control {
+			c.whole(l)
 			for _, p := range disks {
 				p.Fail(func(op powerfs.Op) powerfs.Fault {
 					if op.Kind == powerfs.Sync {
@@ -481,6 +516,7 @@ func TestClusterPowerLoss(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var under sync.WaitGroup
 		if !control {
+			l.bulk.more(rounds)
 			under.Go(func() { c.run(ctx, l, round, 4) })
 			l.more(t, 80)
 		} else {
@@ -535,6 +571,7 @@ func TestClusterPowerLoss(t *testing.T) {
 		c.ready(3)
 		took := time.Since(begun)
 		l.more(t, 30)
+		l.bulk.reach()
 		cancel()
 		under.Wait()
 		c.level()
@@ -556,6 +593,7 @@ func TestClusterDisk(t *testing.T) {
 	leader := c.ready(3)
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
 	round := 0
 	for _, what := range []string{"full", "EIO", "slow"}[:lines] {
 		for _, who := range []string{"follower", "leader"} {
@@ -565,6 +603,7 @@ func TestClusterDisk(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			var under sync.WaitGroup
+			l.bulk.more(2 * lines)
 			under.Go(func() { c.run(ctx, l, round, 4) })
 			round++
 			l.more(t, 30)
@@ -604,6 +643,7 @@ func TestClusterDisk(t *testing.T) {
 			leader = c.ready(3)
 			t.Logf("%s at the %s for %v: longest time without an answer %v, all ready %v later, restarted %v", what, who, faulty.Round(time.Second), gap.Round(10*time.Millisecond), time.Since(healed).Round(100*time.Millisecond), restarted)
 			l.more(t, 30)
+			l.bulk.reach()
 			cancel()
 			under.Wait()
 			c.level()
@@ -613,4 +653,5 @@ func TestClusterDisk(t *testing.T) {
 			}
 		}
 	}
+	c.whole(l)
 }

@@ -1,0 +1,507 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+	"troupe/serve"
+)
+
+// bulkBatch is how many decisions are in a call of a bulk.
+const bulkBatch = 64
+
+// bulk is callers that send batches, beside those that send one decision in a call: a batch is decided with a key at one node, repeated at another one, and its
+// rewards go to any. What is not answered is asked for again elsewhere. The model is one of its own, so the counts must be exact.
+type bulk struct {
+	t     *testing.T
+	model string
+	urls  []string
+	http  *http.Client
+	up    func(node int) bool
+	heard func() // after each answer
+
+	acked, goal atomic.Int64 // decisions, repetitions and rewards; beyond the goal callers send a batch every second
+	again       atomic.Int64 // calls that were sent again
+	mu          sync.Mutex
+	events      []uint64 // hashes of the ids of all events that were decided and rewarded
+	sum         int64    // of their rewards
+	bodies      [16][]byte
+}
+
+// bulkGoal is how many events a line of the fault table has with TROUPE_RECORD, and how many with TROUPE_LONG; 0 without them.
+func bulkGoal() int64 {
+	switch {
+	case os.Getenv("TROUPE_RECORD") != "":
+		return 1_000_000
+	case os.Getenv("TROUPE_LONG") != "":
+		return 3 * bulkBatch
+	}
+	return 0
+}
+
+// newBulk makes the model of a bulk and waits until every node has it.
+func newBulk(t *testing.T, urls []string, up func(int) bool) *bulk {
+	t.Helper()
+	b := &bulk{t: t, model: "bulk", urls: urls, up: up, heard: func() {}, http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
+	random := rand.New(rand.NewPCG(21, 22))
+	for i := range b.bodies {
+		var requests []any
+		for range bulkBatch {
+			data := make([]byte, 0, 3*4*4)
+			for range 3 * 4 {
+				data = binary.LittleEndian.AppendUint32(data, random.Uint32N(1<<24)|0x3e<<24) // 0.125 to 0.5
+			}
+			requests = append(requests, map[string]any{"packed": map[string]any{"dtype": "float32", "shape": []int{3, 4}, "data": data}})
+		}
+		text, err := json.Marshal(map[string]any{"requests": requests})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.bodies[i] = text
+	}
+	config, err := json.Marshal(map[string]any{"id": b.model, "dim": 4, "policy": map[string]any{"kind": "ensemble", "m": 4}, "log_candidates": "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := b.once(t.Context(), 0, "POST", "/v1/models", "", config, nil); err != nil {
+		t.Fatal(status, err)
+	}
+	for i := range urls {
+		for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := b.once(t.Context(), i, "GET", "/v1/models/"+b.model, "", nil, nil); err == nil {
+				break
+			} else if time.Since(since) > time.Minute {
+				t.Fatal(err)
+			}
+		}
+	}
+	return b
+}
+
+// withBulk gives the load of a cluster its bulk.
+func (c *realCluster) withBulk(l *clusterLoad) *bulk {
+	c.t.Helper()
+	if bulkGoal() == 0 {
+		return nil
+	}
+	var urls []string
+	for _, p := range c.ports[3:] {
+		urls = append(urls, "http://127.0.0.1:"+p)
+	}
+	b := newBulk(c.t, urls, func(i int) bool { return c.up[i].Load() })
+	b.heard = l.answered
+	l.bulk = b
+	return b
+}
+
+func (b *bulk) once(ctx context.Context, node int, method, path, key string, body []byte, into any) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, b.urls[node]+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	a, err := b.http.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode >= 300 {
+		err = fmt.Errorf("status %d: %s", a.StatusCode, text)
+	}
+	if err == nil && into != nil {
+		err = json.Unmarshal(text, into)
+	}
+	return a.StatusCode, err
+}
+
+// until sends a call to one node after the other, begun with node, until one answers and good finds nothing wrong with it.
+func (b *bulk) until(node int, path, key string, body []byte, good func(text []byte) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for ; ; node = (node + 1) % len(b.urls) {
+		if b.up(node) {
+			var text json.RawMessage
+			if _, err = b.once(ctx, node, "POST", path, key, body, &text); err == nil {
+				err = good(text)
+			}
+			if err == nil {
+				b.heard()
+				return nil
+			}
+			b.again.Add(1)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s with the key %q: %w: %v", path, key, ctx.Err(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+type bulkAnswer struct {
+	ID       string `json:"event_id"`
+	Action   struct{ Index int }
+	Repeated bool
+}
+
+// decide returns the decisions of a batch; first, if any, is what was answered before.
+func (b *bulk) decide(node int, key string, body []byte, first []bulkAnswer) (answers []bulkAnswer, err error) {
+	err = b.until(node, "/v1/models/"+b.model+":decideBatch", key, body, func(text []byte) error {
+		var a struct {
+			Results []struct {
+				Decision *bulkAnswer
+				Problem  json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(text, &a); err != nil {
+			return err
+		}
+		if len(a.Results) != bulkBatch {
+			return fmt.Errorf("%d results: %s", len(a.Results), text)
+		}
+		answers = answers[:0]
+		for _, r := range a.Results {
+			if r.Decision == nil {
+				return fmt.Errorf("a problem: %s", r.Problem)
+			}
+			answers = append(answers, *r.Decision)
+		}
+		return nil
+	})
+	for i := range answers {
+		if err == nil && first != nil && (answers[i].ID != first[i].ID || answers[i].Action != first[i].Action || !answers[i].Repeated) {
+			b.t.Errorf("key %s/%d: %+v and then %+v", key, i, first[i], answers[i])
+		}
+	}
+	return answers, err
+}
+
+// pay sends the rewards of a batch.
+func (b *bulk) pay(node int, answers []bulkAnswer) (sum int64, err error) {
+	type reward struct {
+		ID    string `json:"event_id"`
+		Value int    `json:"value"`
+	}
+	var rewards []reward
+	for i, a := range answers {
+		rewards = append(rewards, reward{a.ID, i % 2})
+		sum += int64(i % 2)
+	}
+	body, err := json.Marshal(map[string]any{"rewards": rewards})
+	if err != nil {
+		return 0, err
+	}
+	return sum, b.until(node, "/v1/rewards:batch", "", body, func(text []byte) error {
+		var a struct {
+			Results []struct {
+				Result  struct{ Status string }
+				Problem json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(text, &a); err != nil {
+			return err
+		}
+		if len(a.Results) != len(rewards) {
+			return fmt.Errorf("%d results: %s", len(a.Results), text)
+		}
+		for _, r := range a.Results {
+			if s := r.Result.Status; s != "accepted" && s != "duplicate" {
+				return fmt.Errorf("status %q, problem %s", s, r.Problem)
+			}
+		}
+		return nil
+	})
+}
+
+func hashOf(id string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, id)
+	return h.Sum64()
+}
+
+// batch decides, repeats and pays once.
+func (b *bulk) batch(key string, i int) error {
+	node, body := rand.IntN(len(b.urls)), b.bodies[i%len(b.bodies)]
+	first, err := b.decide(node, key, body, nil)
+	if err == nil {
+		_, err = b.decide((node+1)%len(b.urls), key, body, first)
+	}
+	sum := int64(0)
+	if err == nil {
+		sum, err = b.pay((node+2)%len(b.urls), first)
+	}
+	if err != nil {
+		return err
+	}
+	b.done(first, sum)
+	return nil
+}
+
+// done notes what was decided, repeated and paid.
+func (b *bulk) done(first []bulkAnswer, sum int64) {
+	b.mu.Lock()
+	for _, a := range first {
+		b.events = append(b.events, hashOf(a.ID))
+	}
+	b.sum += sum
+	b.mu.Unlock()
+	b.acked.Add(3 * int64(len(first)))
+}
+
+// run lets callers work until ctx ends; what a caller has begun it brings to an end.
+func (b *bulk) run(ctx context.Context, round string) {
+	var wg sync.WaitGroup
+	callers := 8
+	if bulkGoal() < 1000 {
+		callers = 1
+	}
+	for w := range callers {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := b.batch(fmt.Sprintf("%s/%d/%d", round, w, i), i); err != nil {
+					b.t.Error(err)
+					return
+				}
+				if b.acked.Load() >= b.goal.Load() {
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Second):
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// reach waits until the goal is reached.
+func (b *bulk) reach() {
+	b.t.Helper()
+	if b == nil {
+		return
+	}
+	have, since := b.acked.Load(), time.Now()
+	for b.acked.Load() < b.goal.Load() && !b.t.Failed() {
+		if now := b.acked.Load(); now > have {
+			have, since = now, time.Now()
+		}
+		if time.Since(since) > 90*time.Second {
+			b.t.Fatal("the load of batches stands still")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// more raises the goal by a share of what a line needs.
+func (b *bulk) more(parts int) {
+	if b != nil {
+		b.goal.Add((bulkGoal() + int64(parts) - 1) / int64(parts))
+	}
+}
+
+// check compares the counts and digests of all nodes, which have applied what was answered before, with what callers were told.
+func (b *bulk) check() {
+	b.t.Helper()
+	if b == nil {
+		return
+	}
+	var states []string
+	for i := range b.urls {
+		var s struct{ Digest string }
+		var m struct {
+			Counts struct {
+				Decisions, Rewards, Learned, Late, Ignored int64
+				RewardSum                                  float64 `json:"reward_sum"`
+			}
+		}
+		if _, err := b.once(b.t.Context(), i, "GET", "/v1/models/"+b.model+"/state", "", nil, &s); err != nil {
+			b.t.Fatal(err)
+		}
+		if _, err := b.once(b.t.Context(), i, "GET", "/v1/models/"+b.model, "", nil, &m); err != nil {
+			b.t.Fatal(err)
+		}
+		n, want := m.Counts, int64(len(b.events))
+		if n.Decisions != want || n.Rewards != want || n.Learned != want || n.Late != 0 || n.Ignored != 0 || n.RewardSum != float64(b.sum) {
+			b.t.Errorf("%s counts %+v of the model %s; callers have %d events, each with a reward, of the sum %d", b.urls[i], n, b.model, want, b.sum)
+		}
+		states = append(states, fmt.Sprint(s.Digest, n))
+	}
+	for _, s := range states {
+		if s != states[0] || len(s) < 10 {
+			b.t.Errorf("the nodes differ: %v", states)
+		}
+	}
+}
+
+// audit compares the events of an exported log with those that callers have: each is there once, with its reward, and there is no other one.
+func (b *bulk) audit(s *serve.Server, events []uint64) error {
+	page, err := s.Decisions(b.t.Context(), b.model, 0, 1<<40)
+	if err != nil {
+		return err
+	}
+	var logged []uint64
+	unpaid := map[eventlog.Event]bool{}
+	for d, err := range page.Decisions {
+		if err != nil {
+			return err
+		}
+		logged = append(logged, hashOf(d.EventID))
+		unpaid[d.Key] = true
+	}
+	records, err := s.Log(b.t.Context(), b.model, 0, 1<<40)
+	if err != nil {
+		return err
+	}
+	for r, err := range records.Records {
+		if err != nil {
+			return err
+		}
+		if reward, ok := r.Record.(*eventlog.Reward); ok {
+			delete(unpaid, reward.Event)
+		}
+	}
+	events = slices.Sorted(slices.Values(events))
+	slices.Sort(logged)
+	missing, more := 0, 0
+	for i, j := 0, 0; i < len(events) || j < len(logged); {
+		switch {
+		case j == len(logged) || i < len(events) && events[i] < logged[j]:
+			missing++
+			i++
+		case i == len(events) || logged[j] < events[i]:
+			more++
+			j++
+		default:
+			i++
+			j++
+		}
+	}
+	if missing+more+len(unpaid) > 0 {
+		return fmt.Errorf("of %d events %d are not in the log; the log has %d that callers do not have, and %d without their reward", len(events), missing, more, len(unpaid))
+	}
+	return nil
+}
+
+// whole exports the log of the cluster, folds it on one machine and compares the digest, and every event of the bulk. The controls: an event that was answered
+// twice, and one that is not in the log, are found.
+func (c *realCluster) whole(l *clusterLoad) {
+	c.t.Helper()
+	if l.bulk == nil || c.t.Failed() {
+		return
+	}
+	dir := filepath.Join(c.dir, "whole")
+	var out bytes.Buffer
+	if code := command(c.t.Context(), []string{"cluster", "export", dir, "--cluster", c.file(0)}, &out, &out); code != 0 {
+		c.t.Fatalf("export: %d, %s", code, &out)
+	}
+	digest, _ := c.digestOf(0)
+	l.bulk.whole(dir, map[string]string{"news": digest})
+}
+
+func (b *bulk) whole(dir string, digests map[string]string) {
+	b.t.Helper()
+	ctx := context.WithoutCancel(b.t.Context())
+	begun := time.Now()
+	var state struct{ Digest string }
+	if _, err := b.once(ctx, 0, "GET", "/v1/models/"+b.model+"/state", "", nil, &state); err != nil {
+		b.t.Fatal(err)
+	}
+	digests[b.model] = state.Digest
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, KeepLogVersion: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for model, want := range digests {
+		if got, err := s.State(ctx, model); err != nil || got.Digest.String() != want {
+			b.t.Errorf("one machine that folds the exported log has the digest %v of the model %s, the cluster %s, error %v", got.Digest, model, want, err)
+		}
+	}
+	if err := b.audit(s, b.events); err != nil {
+		b.t.Error(err)
+	}
+	if err := b.audit(s, append(slices.Clone(b.events), b.events[0])); err == nil || !strings.Contains(err.Error(), "1 are not in the log; the log has 0") {
+		b.t.Errorf("control: an event that was answered twice is not found: %v", err)
+	}
+	if err := b.audit(s, b.events[1:]); err == nil || !strings.Contains(err.Error(), " 0 are not in the log; the log has 1") {
+		b.t.Errorf("control: an event that no caller has is not found: %v", err)
+	}
+	if err := s.Close(ctx); err != nil {
+		b.t.Error(err)
+	}
+	b.t.Logf("batches: %d events acknowledged, %d decisions, as many repetitions and rewards; %d calls were sent again; each is in the exported log once, which was read in %v",
+		b.acked.Load(), len(b.events), b.again.Load(), time.Since(begun).Round(100*time.Millisecond))
+}
+
+// atOnce sends n batches to two nodes at the same time, each with one key, and does not wait for every fourth of the second answers, which is asked for at a third
+// node then. Both answers are the same decisions.
+func (b *bulk) atOnce(n int) {
+	b.t.Helper()
+	begun := time.Now()
+	var next, lost, repeated atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := int(next.Add(1)); i <= n && !b.t.Failed(); i = int(next.Add(1)) {
+				key, body := fmt.Sprint("at once ", i), b.bodies[i%len(b.bodies)]
+				var a [2][]bulkAnswer
+				var err [2]error
+				var both sync.WaitGroup
+				for k := range 2 {
+					both.Go(func() {
+						node := (i + k) % len(b.urls)
+						if k == 1 && i%4 == 3 {
+							ctx, cancel := context.WithTimeout(b.t.Context(), time.Duration(i%40)*500*time.Microsecond)
+							if _, err := b.once(ctx, node, "POST", "/v1/models/"+b.model+":decideBatch", key, body, nil); err != nil {
+								lost.Add(1)
+							}
+							cancel()
+							node = (i + 2) % len(b.urls)
+						}
+						a[k], err[k] = b.decide(node, key, body, nil)
+					})
+				}
+				both.Wait()
+				if err[0] != nil || err[1] != nil {
+					b.t.Errorf("key %s: %v, %v", key, err[0], err[1])
+					return
+				}
+				for j := range a[0] {
+					if x, y := a[0][j], a[1][j]; x.ID != y.ID || x.Action != y.Action || !x.Repeated && !y.Repeated {
+						b.t.Errorf("key %s/%d: %+v and %+v", key, j, x, y)
+					}
+					if a[0][j].Repeated {
+						repeated.Add(1)
+					}
+				}
+				sum, e := b.pay((i+2)%len(b.urls), a[0])
+				if e != nil {
+					b.t.Error(e)
+					return
+				}
+				b.done(a[0], sum)
+			}
+		})
+	}
+	wg.Wait()
+	b.t.Logf("%d batches of %d at two nodes at once in %v: %d answers were not waited for, %d of the first were repetitions", n, bulkBatch, time.Since(begun).Round(time.Second), lost.Load(), repeated.Load())
+}
