@@ -16,6 +16,7 @@ import (
 // TestBenchEdge measures once and shortly: every row is decided by both programs without an error, and has a cost on both sides. It says
 // nothing about how fast they are.
 func TestBenchEdge(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts two processes")
 	}

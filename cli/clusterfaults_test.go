@@ -209,6 +209,7 @@ func TestClusterFaults(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("partitions and frozen processes take minutes; TestStaleReads of package serve is short")
 	}
+	t.Parallel()
 	c, wires := newWiredCluster(t)
 	for i := range c.names {
 		c.start(i)

@@ -96,6 +96,7 @@ func TestGuides(t *testing.T) {
 // TestPandas: the pandas lines of docs/guide/results.md run on the results of its spec, and give what the
 // program of the standard library gives. .ci/run installs python3-pandas; without it there is nothing to test.
 func TestPandas(t *testing.T) {
+	t.Parallel()
 	pythons := []string{"python3", "/usr/bin/python3"} // the second is Debian's, where another is in front of it
 	python := slices.IndexFunc(pythons, func(p string) bool { return exec.Command(p, "-c", "import pandas, matplotlib").Run() == nil })
 	if python < 0 {
@@ -144,6 +145,7 @@ func TestPandas(t *testing.T) {
 
 // TestReadmeProgram: the program of the README has at most 25 lines and prints what its comment says.
 func TestReadmeProgram(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)

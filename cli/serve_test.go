@@ -419,6 +419,7 @@ func makeCertificate(t *testing.T, dir, name string, ca *x509.Certificate, caKey
 // One caller: a decision waits for the reward of the one before, so the server has learned from it
 // however slow the machine is.
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
 	var out, errs bytes.Buffer
 	args := []string{"load", "--url", url, "--rate", "200", "--duration", "1s", "-d", "4", "-K", "5", "-m", "8", "--json", "--callers", "1", "--fsync", t.TempDir()}
@@ -443,6 +444,7 @@ func TestLoad(t *testing.T) {
 
 // TestLoadAddresses: an address that is gone costs no call; the next one has them.
 func TestLoadAddresses(t *testing.T) {
+	t.Parallel()
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
 	gone, _, stop := startServer(t, filepath.Join(t.TempDir(), "gone"))
 	stop()
@@ -468,6 +470,7 @@ func TestLoadAddresses(t *testing.T) {
 
 // TestLoadData: a file as a stream of decisions teaches a model of which only the name is given.
 func TestLoadData(t *testing.T) {
+	t.Parallel()
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
 	var text strings.Builder
 	text.WriteString("city,age,class\n")
@@ -510,6 +513,7 @@ func TestLoadData(t *testing.T) {
 // Batches, the disk of the server's own directory, its processor time, and a Ctrl-C in the middle: what
 // was sent is finished and reported, the code is that of an interruption.
 func TestLoadInBatches(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	url, _, _ := startServer(t, data)
 	load := func(ctx context.Context, code int, more ...string) (r loadResult) {
@@ -572,6 +576,7 @@ func TestLoadInBatches(t *testing.T) {
 // Latency counts from when a request was due: a server that stalls for 300 ms in the middle delays
 // everything behind, and the quantiles must show it although only one request was slow to answer.
 func TestLoadIsOpen(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	n := 0
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -71,6 +71,7 @@ var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
 // bold; no line is wider than 80 columns and the block has at most 12 lines. With NO_COLOR nothing is
 // bold; with TERM=dumb or CI there is no block, but lines as in a pipe.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := `name = "a name that is long enough to be cut in the middle of a line"
 horizon = 800
