@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,8 @@ type realCluster struct {
 	ports []string
 	names []string
 	procs []*exec.Cmd
-	flags []string // of every node
+	flags []string  // of every node
+	progs [3]string // of a node, empty for the one that is tested
 	logs  []*logBuffer
 	http  *http.Client
 	up    []atomic.Bool
@@ -102,9 +104,13 @@ func (c *realCluster) file(i int) string {
 	return filepath.Join(c.dir, "cluster", c.names[i], "cluster.toml")
 }
 
+// clockFile is the file whose number is added to the clock of a node, in nanoseconds.
+func (c *realCluster) clockFile(i int) string { return filepath.Join(c.dir, "clock-"+c.names[i]) }
+
 func (c *realCluster) start(i int) {
 	c.t.Helper()
-	p := exec.Command("troupe", append([]string{"serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i])}, c.flags...)...)
+	p := exec.Command(cmp.Or(c.progs[i], "troupe"), append([]string{"serve", "--cluster", c.file(i), "--data", filepath.Join(c.dir, "data-"+c.names[i])}, c.flags...)...)
+	p.Env = append(os.Environ(), clockVariable+"="+c.clockFile(i))
 	p.Stdout, p.Stderr = c.logs[i], c.logs[i]
 	if err := p.Start(); err != nil {
 		c.t.Fatal(err)

@@ -505,3 +505,149 @@ func (b *bulk) atOnce(n int) {
 	wg.Wait()
 	b.t.Logf("%d batches of %d at two nodes at once in %v: %d answers were not waited for, %d of the first were repetitions", n, bulkBatch, time.Since(begun).Round(time.Second), lost.Load(), repeated.Load())
 }
+
+// TestClusterUpgrade: nodes are stopped in order and started with another program under load, one by one, forth and back. TROUPE_OLD is the older program.
+func TestClusterUpgrade(t *testing.T) {
+	old := os.Getenv("TROUPE_OLD")
+	if os.Getenv("TROUPE_RECORD") == "" || old == "" {
+		t.Skip("TROUPE_RECORD is not set, or TROUPE_OLD is no program; TestRollingUpgrade of package serve is short")
+	}
+	c := newRealCluster(t)
+	c.progs = [3]string{old, old, old}
+	for i := range c.names {
+		c.start(i)
+	}
+	c.ready(3)
+	c.makeModel()
+	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
+	steps := []struct {
+		node int
+		prog string
+	}{{1, ""}, {0, ""}, {0, old}, {0, ""}, {2, ""}, {1, old}, {1, ""}}
+	for round, step := range steps {
+		l.bulk.more(len(steps))
+		ctx, cancel := context.WithCancel(context.Background())
+		var under sync.WaitGroup
+		under.Go(func() { c.run(ctx, l, round, 4) })
+		l.more(t, 50)
+		l.begin()
+		c.drain(step.node)
+		c.leave(step.node)
+		c.stop(step.node)
+		c.progs[step.node] = step.prog
+		c.start(step.node)
+		c.ready(3)
+		gap := l.since()
+		l.more(t, 50)
+		l.bulk.reach()
+		cancel()
+		under.Wait()
+		t.Logf("%s with the program %q: longest time without an answer %v", c.names[step.node], step.prog, gap.Round(10*time.Millisecond))
+		c.level()
+		c.check(l)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d events with a key, %d without, %d of unknown outcome", len(l.events), l.unkeyed, l.unknown)
+	c.whole(l)
+}
+
+// TestClusterClocks: the clock of a node is a day or two seconds off. The node is not ready and says why; no window of an hour ends early, and no key is
+// forgotten. The control: when the clocks of all are a day ahead, the window ends.
+func TestClusterClocks(t *testing.T) {
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("TROUPE_RECORD is not set; TestClocksOfNodes of package serve is short")
+	}
+	c := newRealCluster(t)
+	for i := range c.names {
+		c.start(i)
+	}
+	c.ready(3)
+	c.makeModel()
+	l := &clusterLoad{events: map[string]string{}}
+	l.bulk = c.withBulk(l)
+	if _, err := c.call(0, "POST", "/v1/models", map[string]any{"id": "hour", "reward": map[string]any{"window": "1h"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.level()
+	request := func() any {
+		return map[string]any{"key": "old", "actions": []map[string]any{{"id": "x"}, {"id": "y"}}}
+	}
+	var first struct {
+		ID string `json:"event_id"`
+	}
+	if _, err := c.call(0, "POST", "/v1/models/hour:decide", request(), &first); err != nil {
+		t.Fatal(err)
+	}
+	set := func(i int, by time.Duration) {
+		t.Helper()
+		if err := os.WriteFile(c.clockFile(i), fmt.Append(nil, int64(by)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(i int) int {
+		t.Helper()
+		var m struct{ Counts struct{ Open int } }
+		if _, err := c.call(i, "GET", "/v1/models/hour", nil, &m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Counts.Open
+	}
+	day := 24 * time.Hour
+	offsets := []time.Duration{day, -day, 2 * time.Second, -2 * time.Second}
+	for round := range 12 {
+		node, by := round%3, offsets[round%4]
+		l.bulk.more(12)
+		ctx, cancel := context.WithCancel(context.Background())
+		var under sync.WaitGroup
+		under.Go(func() { c.run(ctx, l, round, 4) })
+		l.more(t, 20)
+		set(node, by)
+		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			s := c.status().Nodes
+			if !s[node].Ready && strings.Contains(s[node].Reason, "clock") && s[(node+1)%3].Ready && s[(node+2)%3].Ready {
+				break
+			}
+			if time.Since(since) > time.Minute {
+				t.Fatalf("the clock of %s is %v off: %+v", c.names[node], by, s)
+			}
+		}
+		l.bulk.reach()
+		for i := range c.names {
+			var again struct {
+				ID string `json:"event_id"`
+			}
+			if i == node { // not ready: asked as one may be
+				continue
+			}
+			if _, err := c.call(i, "POST", "/v1/models/hour:decide", request(), &again); err != nil || again.ID != first.ID {
+				t.Errorf("the clock of %s is %v off, and %s has forgotten a key: %v, %v", c.names[node], by, c.names[i], again, err)
+			}
+			if n := open(i); n != 1 {
+				t.Errorf("the clock of %s is %v off, and %s has %d open windows, want 1", c.names[node], by, c.names[i], n)
+			}
+		}
+		set(node, 0)
+		c.ready(3)
+		l.more(t, 20)
+		cancel()
+		under.Wait()
+		c.level()
+		c.check(l)
+		t.Logf("the clock of %s is %v off", c.names[node], by)
+		if t.Failed() {
+			return
+		}
+	}
+	c.whole(l)
+	for i := range c.names { // control
+		set(i, day)
+	}
+	for since := time.Now(); open(0) != 0; time.Sleep(100 * time.Millisecond) {
+		if time.Since(since) > time.Minute {
+			t.Fatal("control: all clocks are a day ahead, and the window does not end")
+		}
+	}
+}

@@ -46,14 +46,18 @@ func TestClusterTrim(t *testing.T) {
 			}
 		}
 	}
+	each, more := 50, 1 // without keys: a remembered one keeps its decision in the log
+	if os.Getenv("TROUPE_RECORD") != "" {
+		each, more = 250, 4
+	}
 	var requests []map[string]any
-	for i := range 50 {
+	for i := range each {
 		requests = append(requests, map[string]any{"context": map[string]any{"hour": i % 24}, "actions": []map[string]any{{"id": "x"}, {"id": "y"}, {"id": "z"}}})
 	}
-	decided := 0
+	decided, accepted := 0, 0
 	work := func(n int, nodes ...int) { // batches
 		t.Helper()
-		for k := range n {
+		for k := range n * more {
 			var d struct {
 				Results []struct{ Decision struct{ Event_ID string } }
 			}
@@ -62,11 +66,19 @@ func TestClusterTrim(t *testing.T) {
 				t.Fatal(err)
 			}
 			var rewards []map[string]any
+			var paid struct {
+				Results []struct{ Result struct{ Status string } }
+			}
 			for i, r := range d.Results {
 				rewards = append(rewards, map[string]any{"event_id": r.Decision.Event_ID, "value": i % 2})
 			}
-			if _, err := c.call(nodes[(k+1)%len(nodes)], "POST", "/v1/rewards:batch", map[string]any{"rewards": rewards}, nil); err != nil {
+			if _, err := c.call(nodes[(k+1)%len(nodes)], "POST", "/v1/rewards:batch", map[string]any{"rewards": rewards}, &paid); err != nil {
 				t.Fatal(err)
+			}
+			for _, r := range paid.Results {
+				if r.Result.Status == "accepted" {
+					accepted++
+				}
 			}
 			decided += len(d.Results)
 		}
@@ -164,7 +176,10 @@ func TestClusterTrim(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d pairs, %d learned; the log begins with entry %d", decided, learned, begins)
+	if learned != accepted {
+		t.Errorf("%d rewards were accepted and %d learned", accepted, learned)
+	}
+	t.Logf("%d pairs, %d rewards accepted in their window, %d learned; the log begins with entry %d", decided, accepted, learned, begins)
 	same := func(dir string) {
 		t.Helper()
 		r, err := eventlog.Verify(logDir(dir))

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -502,6 +504,7 @@ func (c *natsCluster) three() {
 	for _, name := range []string{"a", "b", "c"} {
 		s := c.troupe("data-"+name, "--nats-node", name, "--nats-nodes", "a,b,c")
 		s.replace("--nats-creds", "--nats-creds", c.in("three.creds"))
+		s.replace("--max-log", "--max-log", "4294967296")
 		s.start("--nats-create")
 		servers, urls = append(servers, s), append(urls, s.url)
 	}
@@ -511,9 +514,20 @@ func (c *natsCluster) three() {
 	if err := servers[0].call("POST", "/v1/models", "", map[string]any{"id": "news"}, nil); err != nil {
 		t.Fatal(err)
 	}
+	var away atomic.Bool
+	b := newBulk(t, urls, func(i int) bool { return i != 2 || !away.Load() })
+	b.more(1)
+	half := b.goal.Load() / 2
+	ctx, cancel := context.WithCancel(context.Background())
+	var under sync.WaitGroup
+	under.Go(func() { b.run(ctx, "bulk") })
 	for i := range 12 {
 		key := fmt.Sprint("k", i)
 		if i == 6 {
+			for b.acked.Load() < half && !t.Failed() {
+				time.Sleep(5 * time.Millisecond)
+			}
+			away.Store(true)
 			servers[2].kill()
 			c.kill(1)
 		}
@@ -527,6 +541,10 @@ func (c *natsCluster) three() {
 	for _, s := range servers {
 		s.until(true)
 	}
+	away.Store(false)
+	b.reach()
+	cancel()
+	under.Wait()
 	var states []string
 	for _, s := range servers {
 		for _, act := range []string{"pause", "resume"} { // afterwards it has applied what was answered before
@@ -546,6 +564,7 @@ func (c *natsCluster) three() {
 	if states[0] == "" || states[0] != states[1] || states[0] != states[2] || !strings.Contains(states[0], "{12 12}") {
 		t.Errorf("the servers have %q", states)
 	}
+	b.check()
 	run := func(want string, args ...string) {
 		t.Helper()
 		var out bytes.Buffer
@@ -556,6 +575,7 @@ func (c *natsCluster) three() {
 	run("they report that they sync always", "cluster", "status", "--url", strings.Join(urls, ","))
 	run("--url does not have it", "cluster", "status", "--url", strings.Join(urls[:2], ","))
 	run("it is whole", "cluster", "export", c.in("backup"), "--url", strings.Join(urls, ","), "--keys-file", c.in("keys.json"))
+	b.whole(c.in("backup"), map[string]string{})
 	run("", "cluster", "drain", "b", "--url", strings.Join(urls, ","))
 	servers[1].until(false, "drained")
 	for _, s := range servers {

@@ -319,9 +319,13 @@ func (f *serveFlags) claim() (net.Listener, error) {
 	return l, nil
 }
 
+// serverClock is that of servers; nil is the system's. Tests give one.
+var serverClock func() time.Time
+
 // options are those of the server behind the API.
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
+		Now: serverClock,
 		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
 		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery, LayAside: cmp.Or(f.layAside, -1),

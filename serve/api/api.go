@@ -494,10 +494,12 @@ type response struct {
 	status int
 }
 
+// WriteHeader sends the first status only: huma gives another one when it cannot write a body, because the client has left.
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
+	if w.status != 0 {
+		return
 	}
+	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 

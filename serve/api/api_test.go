@@ -859,3 +859,27 @@ func TestAlertsExist(t *testing.T) {
 		t.Errorf("only %d names were found", names)
 	}
 }
+
+// left is a connection whose client leaves when the answer is written. It notes every status.
+type left struct {
+	*httptest.ResponseRecorder
+	leave func()
+	got   []int
+}
+
+func (l *left) WriteHeader(status int)    { l.got = append(l.got, status) }
+func (l *left) Write([]byte) (int, error) { l.leave(); return 0, io.ErrClosedPipe }
+
+// TestStatusOnce: a request whose client leaves has one status; net/http warns in the log of a second one.
+func TestStatusOnce(t *testing.T) {
+	e := newEdge(t, newFake("news"), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/v1/models/news:decide", strings.NewReader(`{"actions":[{"id":"a"}]}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "with a space") // not a short way
+	w := &left{httptest.NewRecorder(), cancel, nil}
+	e.ServeHTTP(w, r)
+	if len(w.got) != 1 || w.got[0] != 200 {
+		t.Errorf("statuses %v, want 200 once", w.got)
+	}
+}
