@@ -25,11 +25,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"troupe/serve"
 )
 
-// natsCluster is three processes of nats-server on loopback, with TLS, two accounts for logs and a system account.
+// natsCluster is three processes of nats-server on loopback, with TLS, two accounts for logs, the second with an nkey, and a system account.
 type natsCluster struct {
 	t       *testing.T
 	dir     string
@@ -39,6 +40,7 @@ type natsCluster struct {
 	logs    [3]*logBuffer
 	sync    [3]string // sync_interval
 	sys     string    // password of the system account
+	nkey    string    // nkey of the user of the account THREE
 }
 
 func newNATSCluster(t *testing.T) *natsCluster {
@@ -56,7 +58,13 @@ func newNATSCluster(t *testing.T) *natsCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"ca.pem": ca, "cert.pem": cert, "key.pem": keyPEM(t, serverKey), "app.creds": []byte("app:app-secret\n"), "three.creds": []byte("three:three-secret\n"), "sys.creds": []byte("sys:sys-secret\n")} {
+	var user nkeys.KeyPair
+	user, c.nkey = pair(t, nkeys.PrefixByteUser)
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"ca.pem": ca, "cert.pem": cert, "key.pem": keyPEM(t, serverKey), "app.creds": []byte("app:app-secret\n"), "three.creds": seed, "sys.creds": []byte("sys:sys-secret\n")} {
 		if err := os.WriteFile(c.in(name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -93,11 +101,11 @@ jetstream { store_dir: %q, sync_interval: %s }
 cluster { name: theirs, listen: 127.0.0.1:%s, routes: [%s] }
 accounts {
   APP { jetstream: enabled, users: [{user: app, password: app-secret}] }
-  THREE { jetstream: enabled, users: [{user: three, password: three-secret}] }
+  THREE { jetstream: enabled, users: [{nkey: %s}] }
   SYS { users: [{user: sys, password: %s, permissions: {publish: ["$SYS.REQ.SERVER.PING.JSZ"], subscribe: ["_INBOX.>", "$SYS.SERVER.*.STATSZ"]}}] }
 }
 system_account: SYS
-`, i+1, c.ports[i], c.in("cert.pem"), c.in("key.pem"), c.in(fmt.Sprintf("store-%d", i+1)), c.sync[i], c.ports[3+i], strings.Join(routes, ", "), c.sys)
+`, i+1, c.ports[i], c.in("cert.pem"), c.in("key.pem"), c.in(fmt.Sprintf("store-%d", i+1)), c.sync[i], c.ports[3+i], strings.Join(routes, ", "), c.nkey, c.sys)
 	file := c.in(fmt.Sprintf("n%d.conf", i+1))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)

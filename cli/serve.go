@@ -414,8 +414,9 @@ func openError(dir string, err error) error {
 	var replica *eventlog.DamagedReplicaError
 	var attest *eventlog.AttestError
 	var none *eventlog.NoLogError
+	var refused *eventlog.RefusedError
 	switch {
-	case errors.As(err, &locked), errors.As(err, &other):
+	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
 		return misuse(err)
 	case errors.As(err, &attest):
 		return misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they acknowledge", err))

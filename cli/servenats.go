@@ -120,6 +120,11 @@ func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
 		Dir: filepath.Join(f.data, "log"), Node: f.nats.node, URLs: f.nats.urls, Credentials: f.nats.creds, Attest: f.nats.attest, VouchedBy: f.nats.vouched,
 		CA: f.nats.ca, Cert: f.nats.cert, Key: f.nats.key, Create: f.nats.create, Replicas: f.nats.replicas, MaxBytes: f.nats.limit, Logf: engineSays(logger),
 	}}
+	for _, x := range []struct{ flag, file string }{{"nats-creds", f.nats.creds}, {"nats-attest", f.nats.attest}} {
+		if err := eventlog.CheckCredentials(x.file); err != nil {
+			return nil, fmt.Errorf("--%s: %w", x.flag, err)
+		}
+	}
 	if err := eventlog.CheckRemote(n.options); err != nil {
 		return nil, fmt.Errorf("--nats: %w", err)
 	}

@@ -17,8 +17,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 )
 
 // RemoteOptions configure OpenRemote.
@@ -28,7 +30,7 @@ type RemoteOptions struct {
 	// URLs are the servers, all tls:// or, on loopback, nats://. The user and password of callers may stand in each.
 	URLs []string
 	// Credentials is a file with what the account of the log is entered with: a .creds file, the seed of an nkey, or one line USER:PASSWORD;
-	// empty for none. It is read again at each connection.
+	// empty for none. It is read again at each connection, but the nkey must stay the same.
 	Credentials string
 	// Attest is such a file for the servers' system account. VouchedBy is who vouches for the servers instead. One of them is needed.
 	Attest, VouchedBy string
@@ -60,9 +62,12 @@ type Remote struct {
 	due     bool            // an attestation, before its time
 	servers map[string]bool // that were heard of
 	verdict error
-	good    time.Time // of the newest attestation
-	stop    context.CancelFunc
-	done    chan struct{}
+	denied  context.CancelCauseFunc // ends an OpenRemote whose user may not do what it needs
+	// systemDenied is what the user of the system account may not do, empty for nothing that is known.
+	systemDenied string
+	good         time.Time // of the newest attestation
+	stop         context.CancelFunc
+	done         chan struct{}
 }
 
 const (
@@ -136,7 +141,6 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 		nats.Name("troupe " + o.Node), nats.Timeout(dialWait), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // what is not sent is an error at once
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.DontRandomize(),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { o.Logf("%v", err) }),
 	}
 	if !secure {
 		if o.CA != "" || o.Cert != "" || o.Key != "" {
@@ -153,7 +157,7 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 		return d, errors.New("the servers' URLs have a user, and there is a file with credentials too, expected one of them")
 	}
 	for _, file := range []string{o.Credentials, o.Attest} {
-		if _, err := credentials(file); err != nil {
+		if err := CheckCredentials(file); err != nil {
 			return d, err
 		}
 	}
@@ -195,7 +199,13 @@ func (o *RemoteOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// credentials reads a file of credentials; no option for no file.
+// CheckCredentials returns what is wrong with a file of credentials, as in RemoteOptions, without asking a server. No file is well.
+func CheckCredentials(file string) error {
+	_, err := credentials(file)
+	return err
+}
+
+// credentials reads a file of credentials; no option for no file. What NATS servers would only refuse without a reason is an error here.
 func credentials(file string) (nats.Option, error) {
 	if file == "" {
 		return nil, nil
@@ -205,8 +215,11 @@ func credentials(file string) (nats.Option, error) {
 		return nil, err
 	}
 	text := strings.TrimSpace(string(b))
-	switch user, password, ok := strings.Cut(text, ":"); {
+	switch user, password, ok := userPassword(text); {
 	case strings.Contains(text, "BEGIN NATS USER JWT"):
+		if err := checkCreds(b); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 		return nats.UserCredentials(file), nil
 	case strings.HasPrefix(text, "SU") && !ok:
 		option, err := nats.NkeyOptionFromSeed(file)
@@ -214,11 +227,67 @@ func credentials(file string) (nats.Option, error) {
 			return nil, fmt.Errorf("%s: the seed is not readable", file)
 		}
 		return option, nil
-	case ok && user != "" && !strings.ContainsAny(text, "\r\n"):
-		return nats.UserInfo(user, password), nil
+	case ok:
+		return nats.UserInfoHandler(func() (string, string) { // at each connection
+			if b, err := os.ReadFile(file); err == nil {
+				if u, p, ok := userPassword(strings.TrimSpace(string(b))); ok {
+					return u, p
+				}
+			}
+			return user, password
+		}), nil
 	}
-	return nil, fmt.Errorf("%s: expected a .creds file, the seed of an nkey, or one line USER:PASSWORD", file)
+	return nil, fmt.Errorf("%s: expected a .creds file, the seed of an nkey's user (SU…), or one line USER:PASSWORD", file)
 }
+
+func userPassword(text string) (user, password string, ok bool) {
+	user, password, ok = strings.Cut(text, ":")
+	return user, password, ok && user != "" && !strings.ContainsAny(text, "\r\n")
+}
+
+// checkCreds returns what is wrong with a .creds file.
+func checkCreds(b []byte) error {
+	text, err := nkeys.ParseDecoratedJWT(b)
+	if err != nil {
+		return fmt.Errorf("the JWT of its user is not readable: %w", err)
+	}
+	user, err := jwt.DecodeUserClaims(text)
+	if err != nil {
+		return fmt.Errorf("the JWT of its user is not readable: %w", err)
+	}
+	pair, err := nkeys.ParseDecoratedUserNKey(b)
+	if err != nil {
+		return errors.New("the seed of its user (SU…) is missing or not readable")
+	}
+	defer pair.Wipe()
+	switch public, err := pair.PublicKey(); {
+	case err != nil:
+		return errors.New("the seed of its user is not readable")
+	case public != user.Subject:
+		return fmt.Errorf("its seed is that of user %s, its JWT that of %s", public, user.Subject)
+	case user.Expires > 0 && time.Unix(user.Expires, 0).Before(time.Now()):
+		return fmt.Errorf("the JWT of its user has expired, %s", time.Unix(user.Expires, 0).UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// RefusedError is the error of servers that do not let a user in, or do not let him do what a log needs.
+type RefusedError struct {
+	Servers string // those that refuse
+	File    string // with the credentials, empty when they stand in the URLs, or there are none
+	Reason  string
+}
+
+func (e *RefusedError) Error() string {
+	with := "what the URLs say of the user"
+	if e.File != "" {
+		with = "the credentials in " + e.File
+	}
+	return fmt.Sprintf("the NATS server %s refuses %s: %s", e.Servers, with, e.Reason)
+}
+
+// rights are what a user of the log's account must be allowed, for messages.
+const rights = "publish to $JS.API.> and troupe.>, and to subscribe to _INBOX.>"
 
 // connect makes one connection. An error says which servers, never with what credentials.
 func (d *dialing) connect(file string, more ...nats.Option) (*nats.Conn, error) {
@@ -233,13 +302,43 @@ func (d *dialing) connect(file string, more ...nats.Option) (*nats.Conn, error) 
 	return nats.Connect(d.servers, options...)
 }
 
-// refused reports an error of a connection that waiting does not mend.
+// refuser says which server refuses a connection, nil when none does. err is what all together have said. A server that looks for an account
+// in vain takes almost two seconds to say so.
+func (d *dialing) refuser(err error, file string, more ...nats.Option) error {
+	servers := strings.Split(d.servers, ",")
+	for _, server := range servers {
+		said := err
+		if len(servers) > 1 || !refusedConnection(err) {
+			one := dialing{server, d.user, d.options}
+			var nc *nats.Conn
+			if nc, said = one.connect(file, append(slices.Clone(more), nats.Timeout(streamWait))...); said == nil {
+				nc.Close()
+			}
+		}
+		switch {
+		case refusedUser(said):
+			return &RefusedError{server, file, said.Error()}
+		case refusedConnection(said):
+			return fmt.Errorf("the NATS server %s: %w", server, said)
+		}
+	}
+	if refusedConnection(err) {
+		return &RefusedError{"at one of " + strings.Join(servers, ", "), file, err.Error()}
+	}
+	return nil
+}
+
+// refusedUser reports that a server does not let a user in.
+func refusedUser(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// refusedConnection reports an error of a connection that waiting does not mend.
 func refusedConnection(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnWanted) ||
-		errors.Is(err, nats.ErrSecureConnRequired) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
+	return refusedUser(err) || errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrSecureConnRequired) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
 }
 
 // OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is there or is made. It waits for
@@ -283,9 +382,24 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 			return nil, err
 		}
 	}
-	r.stream, err = OpenStream(ctx, r.nc, StreamOptions{
+	opening, denied := context.WithCancelCause(ctx)
+	defer denied(nil)
+	r.mu.Lock()
+	r.denied = denied
+	r.mu.Unlock()
+	r.stream, err = OpenStream(opening, r.nc, StreamOptions{
 		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true, Logf: o.Logf,
 	})
+	if err == nil {
+		r.mayWrite(opening)
+	}
+	r.mu.Lock()
+	r.denied = nil
+	r.mu.Unlock()
+	var refused *RefusedError
+	if errors.As(context.Cause(opening), &refused) {
+		return nil, refused
+	}
 	var gone *GoneError
 	if errors.As(err, &gone) && joined == "" {
 		err = &NoLogError{gone.Stream}
@@ -410,16 +524,18 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 		password, _ := d.user.Password()
 		more = append(more, nats.UserInfo(d.user.Username(), password))
 	}
-	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose())
+	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(false)))
 	said := time.Time{}
 	for {
 		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
 			return nil
 		}
-		if refusedConnection(err) {
-			return fmt.Errorf("%s: %w", d.servers, err)
-		}
-		if time.Since(said) > 3*time.Second {
+		if refused := refusedConnection(err); refused || time.Since(said) > 3*time.Second {
+			if who := d.refuser(err, r.opt.Credentials, more...); who != nil && (refused || len(r.opt.URLs) == 1) {
+				return who
+			} else if who != nil { // and others do not answer
+				err = who
+			}
 			said = time.Now()
 			r.opt.Logf("waiting for %s: %v", d.servers, err)
 		}
@@ -457,9 +573,13 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 			defer r.mu.Unlock()
 			r.due = true
 		}
-		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge), nats.NoCallbacksAfterClientClose())
+		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge), nats.Timeout(streamWait), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(true)))
+		if err != nil && refusedConnection(err) {
+			err = d.refuser(err, r.opt.Attest)
+			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), false}
+		}
 		if err != nil {
-			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), !refusedConnection(err)}
+			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), true}
 		}
 		r.system = system
 		if _, err := system.Subscribe(serverAlive, r.alive); err != nil {
@@ -470,6 +590,15 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 	if err != nil {
 		return &AttestError{"", "the system account of the NATS servers does not answer: " + err.Error(), true}
 	}
+	if len(reports) == 0 {
+		r.mu.Lock()
+		denied := r.systemDenied
+		r.mu.Unlock()
+		if denied != "" {
+			return &AttestError{"", fmt.Sprintf("the user in %s may not ask the NATS servers for their reports: %s", r.opt.Attest, denied), false}
+		}
+		return &AttestError{"", fmt.Sprintf("no NATS server reports to the user in %s: is this a user of the system account?", r.opt.Attest), true}
+	}
 	if err := judgeReports(cluster, peers, max(r.opt.Replicas, 1), reports); err != nil {
 		return err
 	}
@@ -477,6 +606,39 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 	defer r.mu.Unlock()
 	r.good = time.Now()
 	return nil
+}
+
+// complains takes what a server says outside of answers. That something is not allowed ends an OpenRemote; the same text is logged each 10 s at most.
+func (r *Remote) complains(system bool) nats.ErrHandler {
+	said := map[string]time.Time{}
+	return func(nc *nats.Conn, _ *nats.Subscription, err error) {
+		text := err.Error()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			if system {
+				r.systemDenied = text
+			} else if r.denied != nil {
+				r.denied(&RefusedError{nc.ConnectedUrlRedacted(), r.opt.Credentials, text + "; the user must be allowed to " + rights})
+			}
+		}
+		if time.Since(said[text]) > complainEvery {
+			if len(said) > mostServer {
+				clear(said)
+			}
+			said[text] = time.Now()
+			r.opt.Logf("%s", text)
+		}
+	}
+}
+
+const complainEvery = 10 * time.Second
+
+// mayWrite asks the servers to refuse a message, which they do only if the user may publish.
+func (r *Remote) mayWrite(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, streamWait)
+	defer cancel()
+	_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(0)}, jetstream.WithExpectStream("TROUPE_ASKS"), jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
 }
 
 // serverAlive is where each server says that it is alive, at its start and each 10 s.
@@ -578,6 +740,8 @@ func (r *Remote) watch(ctx context.Context, d *dialing) {
 			} else if !errors.As(err, &a) || !a.Silent || silent >= remoteTries {
 				trust = err
 			}
+		case !r.nc.IsConnected() && refusedUser(r.nc.LastError()):
+			stream = &RefusedError{strings.ReplaceAll(d.servers, ",", ", "), r.opt.Credentials, r.nc.LastError().Error()}
 		default: // no leader, or no connection: the checkpoints that do not come back say so
 		}
 		if ctx.Err() != nil {

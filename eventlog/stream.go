@@ -113,6 +113,7 @@ func OpenStream(ctx context.Context, nc *nats.Conn, o StreamOptions) (*Stream, e
 // openShard finds the stream of a shard or makes it, and waits until it has a leader.
 func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	wait, said := firstRetry, ""
+	var off time.Time // since when the account has no JetStream, which a server that just starts says too
 	for {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := l.js.Stream(tctx, want.Name)
@@ -160,6 +161,14 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				}
 			}
 		}
+		switch {
+		case !noJetStream(err):
+			off = time.Time{}
+		case off.IsZero():
+			off = time.Now()
+		case l.opt.Remote && time.Since(off) > streamWait:
+			return nil, fmt.Errorf("the account of the log has no JetStream: enable it for the account: %w", err)
+		}
 		if text := err.Error(); l.opt.Remote && text != said {
 			l.opt.Logf("waiting for the stream %s: %s", want.Name, text)
 			said = text
@@ -183,6 +192,12 @@ func (l *Stream) raise(ctx context.Context, cfg jetstream.StreamConfig, limit in
 func refusedByEngine(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.Code < 500
+}
+
+// noJetStream reports that the engine does not serve the account.
+func noJetStream(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabledForAccount
 }
 
 // storage reports that an account or the servers have too little room.
