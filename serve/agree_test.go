@@ -77,6 +77,7 @@ func trimmed(t *testing.T, at *Server, nodes []*Server, beyond uint64) (base uin
 // behind the base, whatever is in the log; a node with an empty disk takes the base from the store, and refuses one that is
 // not what the log says; a single machine goes on with the log and the base.
 func TestTrimOfNodes(t *testing.T) {
+	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	m, nodes, clocks := three(t, trimming(dir))
 	begin(t, nodes)
@@ -242,6 +243,7 @@ func (l *stepLog) DropBases(ctx context.Context, before uint64) error {
 // TestTrimInterrupted: all nodes stop at a step of a trim and start again, one of them with an empty disk; the trim comes to its end and all
 // have the same state.
 func TestTrimInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"put", "half a put", "trim", "after trim", "drop"} {
 		t.Run(step, func(t *testing.T) {
 			ctx, dir := t.Context(), t.TempDir()
@@ -296,6 +298,7 @@ func TestTrimInterrupted(t *testing.T) {
 // TestTrimWaits: while a node is away nothing is removed, and the others say for whom they wait; nor when one computes another base than
 // the log says, whoever is wrong. A trim that did not see the newest change of a model is a conflict.
 func TestTrimWaits(t *testing.T) {
+	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	m, nodes, clocks := three(t, trimming(dir))
 	begin(t, nodes)
@@ -356,6 +359,7 @@ func TestTrimWaits(t *testing.T) {
 // log names; then a record does, and it is a base like others: a later trim goes on from it, and a node with an empty disk
 // begins with it. A base in the store that is another one is refused.
 func TestTrimmedImport(t *testing.T) {
+	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	clocks := []*nodeClock{{}, {}, {}}

@@ -120,6 +120,7 @@ func TestDigests(t *testing.T) {
 
 // TestDigestsWithoutMajority: of two nodes that differ none goes on; a third one shows which is right.
 func TestDigestsWithoutMajority(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	m, nodes, _ := three(t)
 	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {

@@ -408,6 +408,7 @@ func linearizable(t *testing.T, seed uint64, servers func(*testing.T, eventlog.L
 // the log loses answers and callers give up. porcupine looks for that order. The controls plant a fault
 // each and must be found out.
 func TestLinearizable(t *testing.T) {
+	t.Parallel()
 	n := 2
 	if os.Getenv("TROUPE_LONG") != "" {
 		n = 50

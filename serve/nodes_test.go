@@ -269,6 +269,7 @@ func TestActsAtOnce(t *testing.T) {
 // TestClocksOfNodes: one clock that is a day ahead, or behind, closes no window early, forgets no key, and makes its
 // node not ready; windows close when the others' clocks have passed their ends.
 func TestClocksOfNodes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, nodes, clocks := three(t)
 	short := vectors("news", 3, func(c *ModelConfig) { c.Reward.Window = Duration(time.Hour) })
