@@ -307,6 +307,20 @@ func (c *realCluster) level() {
 			}
 		}
 	}
+	for i := range c.names { // the others' last changes, too
+		for since := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			var m struct{ Paused bool }
+			if _, err := c.call(i, "GET", "/v1/models/news", nil, &m); err != nil {
+				c.t.Fatal(err)
+			}
+			if !m.Paused {
+				break
+			}
+			if time.Since(since) > time.Minute {
+				c.t.Fatalf("node %s has not applied the end of a pause", c.names[i])
+			}
+		}
+	}
 }
 
 // drain prepares the stop of a node with the command, once more where no other node would lead in time.

@@ -296,10 +296,10 @@ func (b *bulk) run(ctx context.Context, round string) {
 
 // reach waits until the goal is reached.
 func (b *bulk) reach() {
-	b.t.Helper()
 	if b == nil {
 		return
 	}
+	b.t.Helper()
 	have, since := b.acked.Load(), time.Now()
 	for b.acked.Load() < b.goal.Load() && !b.t.Failed() {
 		if now := b.acked.Load(); now > have {
@@ -321,10 +321,10 @@ func (b *bulk) more(parts int) {
 
 // check compares the counts and digests of all nodes, which have applied what was answered before, with what callers were told.
 func (b *bulk) check() {
-	b.t.Helper()
 	if b == nil {
 		return
 	}
+	b.t.Helper()
 	var states []string
 	for i := range b.urls {
 		var s struct{ Digest string }

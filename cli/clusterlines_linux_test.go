@@ -140,7 +140,7 @@ func TestClusterAtOnce(t *testing.T) {
 	}
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
-	l.bulk.atOnce(n)
+	l.bulk.atOnce(seldom(t, int(bulkGoal()/(3*bulkBatch))+1, n))
 	t.Logf("%d keys at two nodes at once in %v: %d answers were not waited for, %d were repetitions", n, time.Since(begun).Round(time.Second), lost.Load(), repeated.Load())
 
 	patch := func(node int, etag string, floor float64) (status int, next string) {
