@@ -208,7 +208,7 @@ func TestClusterAtOnce(t *testing.T) {
 }
 
 // TestClusterVoid: a node is cut off while the others write many entries. What it had sent is void when it is stored, and does not count; nobody stops, and all have one
-// state. The control: while few entries are written, it is not void.
+// state. A caller with a key whose outcome is unknown there has the decision that counts from another node. The control: while few entries are written, it is not void.
 func TestClusterVoid(t *testing.T) {
 	entries := uint64(seldom(t, 30_000, 0))
 	c, wires := newWiredCluster(t)
@@ -252,6 +252,15 @@ func TestClusterVoid(t *testing.T) {
 		for _, i := range others {
 			cut(wires, i, cutOff, true)
 		}
+		keyed := func(i int) (id string, err error) {
+			var d struct {
+				ID string `json:"event_id"`
+			}
+			_, err = c.call(i, "POST", "/v1/models/news:decide", map[string]any{"key": fmt.Sprint("cut off for ", n), "actions": []map[string]any{{"id": "x"}, {"id": "y"}}}, &d)
+			return d.ID, err
+		}
+		asked := make(chan error, 1)
+		go func() { _, err := keyed(cutOff); asked <- err }()
 		from := c.status().Nodes[others[0]].Applied
 		c.up[cutOff].Store(false)
 		if n == entries {
@@ -272,6 +281,13 @@ func TestClusterVoid(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		if err := <-asked; err == nil || !strings.Contains(err.Error(), "unknown_outcome") || !strings.Contains(err.Error(), "same Idempotency-Key, at any node") {
+			t.Errorf("a caller with a key at the node that is cut off is told %v", err)
+		}
+		first, err := keyed(others[0]) // the one that counts
+		if acked.Add(1); err != nil {
+			t.Error(err)
+		}
 		if n == entries {
 			l.bulk.reach()
 		}
@@ -291,6 +307,9 @@ func TestClusterVoid(t *testing.T) {
 		t.Logf("cut off for %d entries in %v, ready %v later: %d decisions answered, %d of unknown outcome, %d counted, %d batches void", written, healed.Sub(begun).Round(time.Second), time.Since(healed).Round(time.Millisecond), acked.Load(), unknown.Load(), got, void)
 		if late := n > 16_384; late && (void == 0 || got != int(acked.Load())) || !late && (void != 0 || got <= int(acked.Load())) || got > int(acked.Load()+unknown.Load()) {
 			t.Errorf("%d decisions count, %d were answered and %d are unknown; %d batches are void", got, acked.Load(), unknown.Load(), void)
+		}
+		if id, err := keyed(cutOff); err != nil || id != first {
+			t.Errorf("the decision with a key is %s, and at the node that was cut off %s, %v", first, id, err)
 		}
 		c.equal()
 		l.bulk.check()

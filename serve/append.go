@@ -63,7 +63,7 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 	e := &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: err}
 	switch {
 	case errors.Is(err, eventlog.ErrUnknown):
-		e.Want, e.Unknown = "it is not known whether it was recorded", true
+		e.Want, e.Unknown = unsure, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // before anything was sent
 		e = tooLate(err)
 	case errors.Is(err, eventlog.ErrUnsettled), errors.Is(err, eventlog.ErrDown):
@@ -77,7 +77,7 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		s.refused.Add(1)
 		e.Code, e.Want = TooBusy, "too much is waiting for the log"
 	case errors.Is(err, eventlog.ErrVoid):
-		e.Want = "it was stored too late and does not count; repeat the call"
+		e.Want = "it was not recorded: this node was cut off, and what it had sent was stored too late and does not count; repeat the call"
 	case errors.Is(err, eventlog.ErrTooLarge):
 		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes", eventlog.MaxBatch), 0
 	case errors.Is(err, eventlog.ErrMalformed):
@@ -86,6 +86,44 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)", 0
 	}
 	return receipt, e
+}
+
+// unsure is what is known of a call whose outcome is unknown. What its caller does about that depends on the kind of call.
+const unsure = "it is not known whether it was recorded"
+
+// What becomes of a repetition, wherever it is sent.
+const (
+	againKey    = "repeat it with the same Idempotency-Key, at any node: the answer is the one decision that counts"
+	againNew    = "it has no Idempotency-Key, so a repetition is another decision; if it was recorded, no reward can name it, and it ends with its window"
+	againReward = "repeat it as it was, at any node: it counts once"
+	againSum    = "repeat it as it was, at any node, where the model's rule is first; under another rule a reward without a key counts again"
+)
+
+// advise adds to an error of unknown outcome what its caller can do, and leaves every other error as it is.
+func advise(err error, again string) error {
+	var e *Error
+	if !errors.As(err, &e) || !e.Unknown {
+		return err
+	}
+	out := *e
+	out.Want += "; " + again
+	return &out
+}
+
+// adviseKey is advise for a decision with an idempotency key or without one.
+func adviseKey(err error, key string) error {
+	if key == "" {
+		return advise(err, againNew)
+	}
+	return advise(err, againKey)
+}
+
+// adviseReward is advise for a reward with a key or without one.
+func adviseReward(err error, key string) error {
+	if key == "" {
+		return advise(err, againSum)
+	}
+	return advise(err, againReward)
 }
 
 // tooLate is the error of a request whose time was over before anything of it was sent to the log.

@@ -56,7 +56,7 @@ func (s *Server) Decide(ctx context.Context, model string, r DecideRequest) (Dec
 	receipt, err := s.appendReserved(ctx, held, measured.after(record)...)
 	if err != nil {
 		measured.forget()
-		return Decision{}, err
+		return Decision{}, adviseKey(err, r.IdempotencyKey)
 	}
 	s.answer(&d, record, receipt, 0)
 	s.remember(e, model, &r, record, receipt.Event, receipt.Seq)
@@ -137,7 +137,7 @@ func (s *Server) DecideBatch(ctx context.Context, model string, rs []DecideReque
 					out[i].Decision = Decision{}
 				}
 			} else {
-				out[i].Decision = Decision{}
+				out[i] = DecideItem{Err: adviseKey(err, rs[i].IdempotencyKey)}
 			}
 		}
 		batch, at, measured, size = nil, nil, nil, 0

@@ -67,7 +67,7 @@ func (s *Server) appendReserved(ctx context.Context, held []*reservation, record
 		if s.enter(); !left.CompareAndSwap(false, true) {
 			s.end()
 		}
-		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: "it is not known whether it was recorded", RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
+		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: unsure, RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -367,6 +368,124 @@ func (l *asked) Replicas(context.Context) ([]eventlog.Replica, error) {
 	return nil, errors.New("none")
 }
 
+// deaf is a log that stores what is appended while it is shut only when it is open again, at most as long as the try allows.
+type deaf struct {
+	blind
+	tried chan struct{} // capacity 1: an Append waits
+}
+
+func (l *deaf) Append(ctx context.Context, shard uint16, id string, batch []byte) (uint64, bool, error) {
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		shut := l.shut
+		l.mu.Unlock()
+		if !shut {
+			return l.Log.Append(ctx, shard, id, batch)
+		}
+		select {
+		case l.tried <- struct{}{}:
+		default:
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return 0, false, ctx.Err()
+}
+
+// TestUnknownAtAnyNode: callers give up at a node that is cut off, and are told what they can do. With a key they get the decision that counts from another node, whether the first
+// one is stored later or is void; the node that was cut off gives it too when it is back. Without a key they are told that a repetition is another decision.
+func TestUnknownAtAnyNode(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		if late && os.Getenv("TROUPE_LONG") == "" {
+			continue // many entries
+		}
+		m, nodes, _ := three(t)
+		if _, err := nodes[0].CreateModel(t.Context(), vectors("news", 3), "test"); err != nil {
+			t.Fatal(err)
+		}
+		if err := nodes[2].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := &deaf{blind{Log: m}, make(chan struct{}, 1)}
+		cut, err := openNode(t, l, 2, &nodeClock{}, func(o *Options) { o.Cluster.Every = time.Hour })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.set(false); _ = cut.Close(context.Background()) })
+		eventually(func() bool { return cut.committer.Stats().Batches > 0 }) // its checkpoint, the only one for an hour
+		paid, err := cut.Decide(t.Context(), "news", DecideRequest{Actions: actions(0, 4, 3), MinSeq: must(m.Info(t.Context(), 0)).Last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.set(true)
+		cut.nodes.contact.Store(int64(time.Hour)) // it does not find out here that it is cut off
+		keyed, plain := DecideRequest{Actions: actions(1, 4, 3), IdempotencyKey: "order 7"}, DecideRequest{Actions: actions(2, 4, 3)}
+		ctx, giveUp := context.WithCancel(t.Context())
+		calls := []func() error{ // the first one is under way, the others are in one batch behind it
+			func() error { _, err := cut.Decide(ctx, "news", keyed); return err },
+			func() error { _, err := cut.Decide(ctx, "news", plain); return err },
+			func() error { _, err := cut.Reward(ctx, RewardRequest{EventID: paid.EventID, Value: 1}); return err },
+			func() error {
+				_, err := cut.Reward(ctx, RewardRequest{EventID: paid.EventID, Value: 1, Key: "once"})
+				return err
+			},
+		}
+		told := make([]error, len(calls))
+		var callers sync.WaitGroup
+		for i, call := range calls {
+			waiting := cut.committer.Stats().Waiting
+			callers.Go(func() { told[i] = call() })
+			if i == 0 {
+				<-l.tried
+			} else {
+				eventually(func() bool { return cut.committer.Stats().Waiting > waiting })
+			}
+		}
+		giveUp()
+		callers.Wait()
+		for i, words := range []string{"the same Idempotency-Key, at any node", "has no Idempotency-Key, so a repetition is another decision", "where the model's rule is first", "it counts once"} {
+			var e *Error
+			if wantCode(t, told[i], Unavailable, "not known whether", words); !errors.As(told[i], &e) || !e.Unknown {
+				t.Errorf("%v: want an unknown outcome", told[i])
+			}
+		}
+		first, err := nodes[0].Decide(t.Context(), "news", keyed)
+		if err != nil || first.Repeated {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		if late {
+			busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: nodes[0].nodes.appliedHead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range eventlog.VoidAfter + 1 {
+				if _, err := busy.Append(t.Context(), eventlogtest.Event(int64(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := busy.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.set(false)
+		counted := func() uint64 { return must(nodes[1].GetModel(t.Context(), "news")).Counts.Decisions }
+		if late {
+			eventually(func() bool { return cut.committer.Stats().Void > 0 })
+		} else {
+			eventually(func() bool { return counted() == 3 }) // with the one that has no key
+		}
+		eventually(func() bool { return cut.progress.applied.Load() >= first.Seq })
+		for _, s := range []*Server{cut, nodes[1]} {
+			again, err := s.Decide(t.Context(), "news", keyed)
+			if err != nil || again.EventID != first.EventID || !again.Repeated {
+				t.Errorf("late %v: %+v and then %+v, %v", late, first, again, err)
+			}
+		}
+		if n := counted(); n > 3 || n < 2 { // what waited behind a batch that is void may be stored in time
+			t.Errorf("late %v: %d decisions count", late, n)
+		}
+	}
+}
+
 // TestNodeBehind: a node that reads nothing for too many entries tells its callers that their calls do not count, and
 // they do not; the others do not stop, and it goes on when it reads again.
 func TestNodeBehind(t *testing.T) {
@@ -403,7 +522,11 @@ func TestNodeBehind(t *testing.T) {
 	}
 	cut.nodes.contact.Store(int64(time.Since(cut.nodes.opened)))
 	_, err = cut.Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3)})
-	wantCode(t, err, Unavailable, "does not count")
+	wantCode(t, err, Unavailable, "not recorded", "does not count")
+	var told *Error
+	if errors.As(err, &told); told.Unknown {
+		t.Errorf("%v: its outcome is known", err)
+	}
 	if h := cut.Health(); h.Committer.Void != 1 {
 		t.Errorf("%+v", h.Committer)
 	}

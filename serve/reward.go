@@ -24,7 +24,7 @@ func (s *Server) Reward(ctx context.Context, r RewardRequest) (RewardResult, err
 	}
 	out, seq, err := s.write(ctx, record)
 	if err != nil {
-		return RewardResult{}, err
+		return RewardResult{}, adviseReward(err, r.Key)
 	}
 	return RewardResult{statuses[out], seq}, nil
 }
@@ -53,7 +53,7 @@ func (s *Server) RewardBatch(ctx context.Context, rs []RewardRequest) ([]RewardI
 			os, err = s.applied(ctx, receipt, len(records))
 		}
 		for k, i := range at {
-			if out[i].Err = err; err == nil {
+			if out[i].Err = adviseReward(err, rs[i].Key); err == nil {
 				out[i].Result = RewardResult{statuses[os[k]], receipt.Seq}
 			}
 		}
@@ -145,7 +145,7 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 	}
 	out, seq, err := s.write(ctx, &eventlog.Activate{Event: id.Event, Time: s.opt.Now().UnixNano(), Model: d.model})
 	if err != nil {
-		return ActivateResult{}, err
+		return ActivateResult{}, advise(err, againReward)
 	}
 	return ActivateResult{statuses[out], seq}, nil
 }

@@ -60,7 +60,7 @@ var problems = []struct {
 	{"too_busy", 429, "Too many requests", "Wait for the time in Retry-After."},
 	{"internal", 500, "A fault of the server", "Its log says more; the request id finds the line."},
 	{"not_supported", 501, "This server has no such operation", "The member detail says what to do instead."},
-	{"unavailable", 503, "Not available now", "Repeat after Retry-After. With unknown_outcome the call may have happened: repeat it as it was."},
+	{"unavailable", 503, "Not available now", "Repeat after Retry-After. With unknown_outcome the call may have happened: detail says what a repetition does."},
 	{"full", 507, "The log is full", "Nothing is lost. Make room; the server goes on by itself."},
 }
 
