@@ -85,7 +85,7 @@ func NewEllipsoid(m [][]float64) (*Ellipsoid, error) {
 	var largest float64
 	for i, row := range m {
 		if len(row) != d {
-			return nil, fmt.Errorf("actionset: m[%d] has %d entries, expected %d: the matrix is not square", i, len(row), d)
+			return nil, fmt.Errorf("actionset: m[%d] has length %d, expected %d: the matrix is not square", i, len(row), d)
 		}
 		if err := checkVector(fmt.Sprintf("m[%d]", i), row); err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ func NewBox(lo, hi []float64) (*Box, error) {
 		return nil, err
 	}
 	if len(hi) != len(lo) {
-		return nil, fmt.Errorf("actionset: hi has %d entries and lo has %d", len(hi), len(lo))
+		return nil, fmt.Errorf("actionset: hi has length %d and lo has %d", len(hi), len(lo))
 	}
 	if err := checkVector("lo", lo); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func NewFinite(arms [][]float64) (*Finite, error) {
 	block := make([]float64, 0, len(arms)*d)
 	for i, a := range arms {
 		if len(a) != d {
-			return nil, fmt.Errorf("actionset: arms[%d] has %d entries, expected %d like arms[0]", i, len(a), d)
+			return nil, fmt.Errorf("actionset: arms[%d] has length %d, expected %d like arms[0]", i, len(a), d)
 		}
 		block = append(block, a...)
 	}

@@ -73,7 +73,7 @@ func NewPolytope(a [][]float64, b []float64) (*Polytope, error) {
 		return nil, err
 	}
 	if len(b) != len(a) {
-		return nil, fmt.Errorf("actionset: a has %d rows and b has %d entries", len(a), len(b))
+		return nil, fmt.Errorf("actionset: a has length %d and b has %d, expected one bound for each row", len(a), len(b))
 	}
 	if err := checkSpread("b", b); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func NewPolytope(a [][]float64, b []float64) (*Polytope, error) {
 	var rows []int // row numbers of the caller
 	for r, row := range a {
 		if len(row) != d {
-			return nil, fmt.Errorf("actionset: a[%d] has %d entries, expected %d like a[0]", r, len(row), d)
+			return nil, fmt.Errorf("actionset: a[%d] has length %d, expected %d like a[0]", r, len(row), d)
 		}
 		if err := checkSpread(fmt.Sprintf("a[%d]", r), row); err != nil {
 			return nil, err

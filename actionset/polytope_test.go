@@ -227,8 +227,8 @@ func TestPolytopeRefusals(t *testing.T) {
 	}{
 		{nil, nil, "a is empty"},
 		{[][]float64{{}}, []float64{1}, "d is 0"},
-		{square, []float64{1, 1, 1}, "a has 4 rows and b has 3 entries"},
-		{[][]float64{{1, 0}, {1}}, []float64{1, 1}, "a[1] has 1 entries, expected 2"},
+		{square, []float64{1, 1, 1}, "a has length 4 and b has 3"},
+		{[][]float64{{1, 0}, {1}}, []float64{1, 1}, "a[1] has length 1, expected 2"},
 		{[][]float64{{1, 0}, {math.NaN(), 1}}, []float64{1, 1}, "a[1][0] is NaN"},
 		{square, []float64{1, 1, math.Inf(1), 1}, "b[2] is +Inf"},
 		{square, []float64{1, 1, 1e100, 1}, "b[2] is 1e+100"},

@@ -573,7 +573,7 @@ func (o *PathsOptions) oracle() (*Paths, error) {
 func readEdges(list [][]int) (edges [][2]int, last int, err error) {
 	for i, e := range list {
 		if len(e) != 2 {
-			return nil, 0, fmt.Errorf("edges[%d] has %d entries, expected [from, to]", i, len(e))
+			return nil, 0, fmt.Errorf("edges[%d] has length %d, expected [from, to]", i, len(e))
 		}
 		edges = append(edges, [2]int{e[0], e[1]})
 		last = max(last, e[0], e[1])

@@ -75,7 +75,7 @@ func TestLogCommand(t *testing.T) {
 	}
 	run(1, "damaged  jetstream/$G/streams/TROUPE_EV_0/msgs/1.blk at byte", "log", "verify", dir)
 	run(1, `"kind":"damage"`, "log", "dump", dir)
-	run(1, "1 entries cannot be saved", "log", "repair", dir)
+	run(1, "one entry cannot be saved", "log", "repair", dir)
 	lossy := filepath.Join(t.TempDir(), "lossy")
 	if err := os.CopyFS(lossy, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

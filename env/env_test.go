@@ -1000,7 +1000,7 @@ func TestErrors(t *testing.T) {
 		{linear("theta", "spere"), `theta: is "spere"; did you mean "sphere"?`},
 		{linear("norm", int64(0)), "norm: is 0, expected a positive number"},
 		{linear("theta", "gaussian", "sigma_theta", -1.0), "sigma_theta: is -1, expected a positive number, or 0 for 1/√d"},
-		{linear("theta", "given"), "value: has 0 entries, expected 2"},
+		{linear("theta", "given"), "value: has length 0, expected 2"},
 		{linear("value", []any{1.0, 2.0}), `value: is set, but theta is "sphere", expected "given"`},
 		{linear("set", raw{"kind": "finite", "arms": []any{[]any{2.0, 0.0}}}), "environment[0].set: the set has radius 2 and leaves the unit ball; make it smaller or say rescale = true, which multiplies every action by 0.5"},
 		{linear("set", raw{"kind": "box", "half_width": 1.0}), "set: the set has radius 1.41421 and leaves the unit ball; make it smaller or say rescale = true, which multiplies every action by 0.707107"},

@@ -85,7 +85,7 @@ func (o *LinearOptions) check(d int) error {
 	}
 	if o.Theta == "given" {
 		if len(o.Value) != d {
-			return wrong("value", "has %d entries, expected %d", len(o.Value), d)
+			return wrong("value", "has length %d, expected %d", len(o.Value), d)
 		}
 		if !linalg.Finite(o.Value) {
 			return wrong("value", "is %v, expected finite numbers", o.Value)

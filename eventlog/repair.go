@@ -66,7 +66,11 @@ func (e *LossError) Error() string {
 			n += l.Last - l.First + 1
 		}
 	}
-	return fmt.Sprintf("%d entries cannot be saved:\n  %s", n, strings.Join(parts, "\n  "))
+	what := fmt.Sprintf("%d entries", n)
+	if n == 1 {
+		what = "one entry"
+	}
+	return fmt.Sprintf("%s cannot be saved:\n  %s", what, strings.Join(parts, "\n  "))
 }
 
 // Repair rebuilds a damaged data directory from what is whole in it and in the copies. Every entry

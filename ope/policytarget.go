@@ -168,7 +168,7 @@ func (t *PolicyTarget) vectors(e *logged.Event) error {
 		d = t.l.da
 		for i := range e.Actions {
 			if len(e.Actions[i].X) != d {
-				return fmt.Errorf("action %d has %d numbers, expected %d", i, len(e.Actions[i].X), d)
+				return fmt.Errorf("action %d has length %d, expected %d", i, len(e.Actions[i].X), d)
 			}
 			block = append(block, e.Actions[i].X...)
 		}

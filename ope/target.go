@@ -128,7 +128,7 @@ type BTS struct {
 // Cost: O(panels·K²·lists).
 func NewBTS(label string, alpha, beta []float64, lists int) (*BTS, error) {
 	if len(alpha) != len(beta) || len(alpha) == 0 {
-		return nil, fmt.Errorf("alpha has %d and beta %d entries, expected as many, one for each item", len(alpha), len(beta))
+		return nil, fmt.Errorf("alpha has length %d and beta %d, expected the same, one number for each item", len(alpha), len(beta))
 	}
 	for i := range alpha {
 		if !(alpha[i] > 0 && alpha[i] < 1e12 && beta[i] > 0 && beta[i] < 1e12) {

@@ -43,7 +43,7 @@ func NewFixed(o FixedOptions, p Problem) (*Fixed, error) {
 		return nil, spec.Refuse("index", o.Index, "but x is given too: expected one of them")
 	}
 	if len(o.X) != p.Dim {
-		return nil, &spec.Error{Path: "x", Msg: fmt.Sprintf("has %d numbers, expected %d", len(o.X), p.Dim), Value: o.X, Want: fmt.Sprintf("%d numbers", p.Dim)}
+		return nil, &spec.Error{Path: "x", Msg: fmt.Sprintf("has length %d, expected %d", len(o.X), p.Dim), Value: o.X, Want: fmt.Sprintf("%d numbers", p.Dim)}
 	}
 	for i, v := range o.X {
 		if v-v != 0 {

@@ -328,7 +328,7 @@ func TestFixed(t *testing.T) {
 		{policy.FixedOptions{Index: 3}, "index is 3, expected the number of an arm, 0 to 2"},
 		{policy.FixedOptions{Index: -1}, "index is -1, expected"},
 		{policy.FixedOptions{Index: 1, X: []float64{1, 0}}, "index is 1, but x is given too"},
-		{policy.FixedOptions{X: []float64{1}}, "x has 1 numbers, expected 2"},
+		{policy.FixedOptions{X: []float64{1}}, "x has length 1, expected 2"},
 		{policy.FixedOptions{X: []float64{1, math.NaN()}}, "x[1] is NaN"},
 		{policy.FixedOptions{X: []float64{1, 0}}, "is none of the 3 arms"},
 	} {

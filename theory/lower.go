@@ -65,7 +65,7 @@ func newDesign(arms [][]float64, theta []float64, sigma float64) (*design, error
 	best := 0
 	for i, x := range arms {
 		if len(x) != d {
-			return wrong("arm %d has %d numbers, expected %d", i, len(x), d)
+			return wrong("arm %d has length %d, expected %d", i, len(x), d)
 		}
 		for j, v := range x {
 			mean[i] += v * theta[j]
