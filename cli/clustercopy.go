@@ -323,11 +323,27 @@ func clusterImportCommand() *cobra.Command {
 ids stay good, and rewards for decisions made before count. Of a log that was trimmed the base is
 copied, too. The server of DIR must be stopped, and DIR is not changed. The cluster is one of troupe
 cluster init --import DIR. The command is the node while it runs; start the other nodes with troupe
-serve before it, and this one after it. What is interrupted goes on with the same command.`,
+serve before it, and this one after it. With --nats the log is made on a NATS cluster that is there,
+in an account without one; start the servers afterwards, with the keys.json of DIR. What is
+interrupted goes on with the same command.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --import troupe-data --out cluster
-  troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe`,
+  troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
+  troupe cluster import troupe-data --nats tls://n1,tls://n2,tls://n3 --nats-creds app.creds --nats-attest sys.creds`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(f.nats.urls) > 0 {
+				if f.cluster != "" || cmd.Flags().Changed("data") {
+					return misuse(errors.New("--nats does not go with --cluster and --data: the log is at NATS servers of others, or in the nodes"))
+				}
+				if err := f.nats.checkConnection(); err != nil {
+					return misuse(err)
+				}
+				f.nats.limit = f.maxLog
+				return importNATS(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f.nats)
+			}
+			if err := f.nats.alone(cmd.Flags()); err != nil {
+				return misuse(err)
+			}
 			if f.cluster == "" {
 				f.cluster = os.Getenv("TROUPE_CLUSTER")
 			}
@@ -340,7 +356,40 @@ serve before it, and this one after it. What is interrupted goes on with the sam
 	c.Flags().StringVar(&f.cluster, "cluster", "", "cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
 	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node, empty or of an import that was interrupted")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
+	f.nats.connection(c.Flags())
 	return c
+}
+
+// importNATS makes the log at the servers that the flags name.
+func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFlags) (err error) {
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	_, keys, err := importSource(dir)
+	if err != nil {
+		return misuse(err)
+	}
+	options, err := f.options(logger)
+	if err != nil {
+		return misuse(err)
+	}
+	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Logf: engineSays(logger)})
+	if err != nil {
+		return openError(dir, err)
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	base, err := importBase(ctx, dir, source)
+	if err != nil {
+		return openError(dir, err)
+	}
+	begun := time.Now()
+	info, err := eventlog.ImportRemote(ctx, options, source, base, serve.KeysFingerprint(keys).String(), func(done, last uint64) {
+		logger.Info("importing", "entry", done, "of", last)
+	})
+	if err != nil {
+		return openError(dir, err)
+	}
+	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of the account, after %.1f s; start the servers: troupe serve --nats …, with a copy of %s for --keys-file\n",
+		info.First, info.Last, dir, time.Since(begun).Seconds(), filepath.Join(dir, serve.KeyFile))
+	return err
 }
 
 // importSource returns the id of the log in a data directory and its keys.

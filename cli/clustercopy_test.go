@@ -230,3 +230,119 @@ func TestClusterCopies(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// TestNATSCopies: the log of a single machine becomes one on a NATS cluster of others, by an import that is killed on the way; it is trimmed there, a server
+// with an empty directory folds it from its base; and an export of it, a trimmed log, becomes the log of another account. The state is the same each time.
+func TestNATSCopies(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: three NATS servers for seconds")
+	}
+	t.Parallel()
+	ctx := t.Context()
+	pairs := 10_000
+	if os.Getenv("TROUPE_RECORD") != "" {
+		pairs = 100_000
+	}
+	c := newNATSCluster(t)
+	for i := range c.procs {
+		c.start(i)
+	}
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if code := command(ctx, args, &out, &out); code != want || !strings.Contains(out.String(), says) {
+			t.Fatalf("troupe %s: code %d, want %d and %q:\n%s", strings.Join(args, " "), code, want, says, &out)
+		}
+	}
+	one, other := c.in("one"), c.in("other")
+	waiting, digest := fillSingle(t, one, pairs, 0)
+	fillSingle(t, other, 100, 0)
+	importing := func(dir, creds string) []string {
+		return []string{"cluster", "import", dir, "--nats", c.urls(), "--nats-creds", c.in(creds), "--nats-attest", c.in("sys.creds"), "--nats-ca", c.in("ca.pem"), "--max-log", "67108864"}
+	}
+	p := exec.Command("troupe", importing(one, "app.creds")...)
+	progress := &logBuffer{}
+	p.Stdout, p.Stderr = progress, progress
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	for running := true; running; { // killed on the way
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(time.Millisecond):
+			if strings.Contains(progress.String(), "msg=importing") {
+				_ = p.Process.Kill()
+			}
+		}
+	}
+	run(exitFailed, "an import needs an account without a log", importing(other, "app.creds")...)
+	begun := time.Now()
+	run(0, "are the log of the account", importing(one, "app.creds")...)
+	t.Logf("%d pairs in %v after the restart", pairs, time.Since(begun).Round(100*time.Millisecond))
+	run(0, "are the log of the account", importing(one, "app.creds")...) // once more is no harm
+	run(exitFailed, "an import needs an account without a log", importing(other, "app.creds")...)
+
+	state := func(s *natsTroupe) (digest string, learned int) {
+		t.Helper()
+		var x struct {
+			Digest  string
+			Learned int
+		}
+		if err := s.call("GET", "/v1/models/news/state", "", nil, &x); err != nil {
+			t.Fatal(err)
+		}
+		return x.Digest, x.Learned
+	}
+	c.troupe("data").refused(exitMisuse, nil, "--keys-file does not have the keys of the log, which was imported")
+	server := func(data, dir, creds string, more ...string) *natsTroupe {
+		t.Helper()
+		s := c.troupe(data, more...)
+		s.replace("--keys-file", "--keys-file", filepath.Join(dir, serve.KeyFile))
+		s.replace("--nats-creds", "--nats-creds", c.in(creds))
+		s.start()
+		s.until(true)
+		return s
+	}
+	s := server("data-one", one, "app.creds", "--keep", "1h", "--keep-bytes", "1048576", "--trim-every", "1s")
+	if got, _ := state(s); got != digest {
+		t.Errorf("the digest is %s, the single machine had %s", got, digest)
+	}
+	_, before := state(s)
+	for _, id := range waiting {
+		var r struct{ Status string }
+		if err := s.call("POST", "/v1/events/"+id+":reward", "", map[string]any{"value": 1}, &r); err != nil || r.Status != "accepted" {
+			t.Fatalf("a reward for a decision of before the import: %q, %v", r.Status, err)
+		}
+	}
+	js := c.account("app")
+	first := uint64(0)
+	c.again(func() error { // trimmed, and all is learned
+		_, n := state(s)
+		stream, err := js.Stream(ctx, "TROUPE_EV_0")
+		if err == nil {
+			first = stream.CachedInfo().State.FirstSeq
+		}
+		if err == nil && (first < 100 || n != before+len(waiting)) {
+			err = fmt.Errorf("the log begins with entry %d, %d are learned, want %d", first, n, before+len(waiting))
+		}
+		return err
+	})
+	digest, _ = state(s)
+	s.kill()
+	fresh := server("data-fresh", one, "app.creds")
+	if got, _ := state(fresh); got != digest {
+		t.Errorf("folded from the base the digest is %s, want %s", got, digest)
+	}
+	back := c.in("back")
+	run(0, "it is whole", "cluster", "export", back, "--url", fresh.url, "--keys-file", filepath.Join(one, serve.KeyFile))
+	fresh.kill()
+	run(0, fmt.Sprintf("entries %d to", first), importing(back, "three.creds")...)
+	again := server("data-again", back, "three.creds")
+	if got, _ := state(again); got != digest {
+		t.Errorf("after the export and another import the digest is %s, want %s", got, digest)
+	}
+	again.pair("after")
+}

@@ -645,6 +645,22 @@ func TestNATSFlags(t *testing.T) {
 			t.Errorf("%s: %d, %s; want %q", c.flags, code, &out, c.want)
 		}
 	}
+	for _, c := range []struct {
+		flags string
+		want  string
+	}{
+		{"--nats tls://n1 --nats-attest x --cluster y", "--nats does not go with --cluster and --data"},
+		{"--nats tls://n1 --nats-attest x --data y", "--nats does not go with --cluster and --data"},
+		{"--nats tls://n1", "--nats-attested-by NAME, where NAME vouches"},
+		{"--nats tls://n1 --nats-attested-by me --nats-replicas 4", "--nats-replicas 4: expected 1, 3 or 5"},
+		{"--nats tls://n1 --nats-attested-by me", "none"},
+		{"--nats-creds x", "--nats-creds needs --nats"},
+	} {
+		var out bytes.Buffer
+		if code := command(t.Context(), append([]string{"cluster", "import", filepath.Join(dir, "none")}, strings.Fields(c.flags)...), &out, &out); code != 2 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("import %s: %d, %s; want %q", c.flags, code, &out, c.want)
+		}
+	}
 	if _, err := os.Stat(data); err == nil {
 		t.Error("the data directory was made")
 	}

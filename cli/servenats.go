@@ -32,7 +32,8 @@ type natsFlags struct {
 // defaultNode is the name of a server that is the only one on its log.
 const defaultNode = "troupe"
 
-func (f *natsFlags) flags(fl *pflag.FlagSet) {
+// connection are the flags of how to reach the servers, for a log that is there or is to be made.
+func (f *natsFlags) connection(fl *pflag.FlagSet) {
 	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is with them")
 	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the seed of an nkey, or a file with one line USER:PASSWORD")
 	fl.StringVar(&f.attest, "nats-attest", "", "such a file for the system account of the NATS servers, which must report that they sync always")
@@ -41,6 +42,10 @@ func (f *natsFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.cert, "nats-cert", "", "certificate that the NATS servers ask for (PEM)")
 	fl.StringVar(&f.key, "nats-key", "", "key file of that certificate (PEM)")
 	fl.IntVar(&f.replicas, "nats-replicas", 3, "NATS servers that are to have a new log, 1, 3 or 5; given later, the log must have as many")
+}
+
+func (f *natsFlags) flags(fl *pflag.FlagSet) {
+	f.connection(fl)
 	fl.BoolVar(&f.create, "nats-create", false, "make the log if the account has none; only at the first start with --data")
 	fl.StringVar(&f.node, "nats-node", defaultNode, "name of this server among those on the log")
 	fl.StringSliceVar(&f.nodes, "nats-nodes", nil, "names of all servers on the log, 1, 3 or 5, the same at each; without it this one is alone")
@@ -50,16 +55,7 @@ func (f *natsFlags) flags(fl *pflag.FlagSet) {
 // check refuses flags that do not go together.
 func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 	if len(f.urls) == 0 {
-		var alone error
-		fl.VisitAll(func(x *pflag.Flag) {
-			if x.Changed && (strings.HasPrefix(x.Name, "nats") || x.Name == "keys-file") && alone == nil {
-				alone = fmt.Errorf("--%s needs --nats", x.Name)
-				if x.Name == "nats" {
-					alone = errors.New("--nats names no server, expected tls://HOST:PORT,…")
-				}
-			}
-		})
-		return alone
+		return f.alone(fl)
 	}
 	if len(f.nodes) == 0 {
 		f.nodes = []string{f.node}
@@ -73,18 +69,13 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 		return errors.New("--nats needs --keys-file, the keys.json of all servers on the log: troupe cluster keys keys.json --new makes one")
 	case filepath.Base(f.keysFile) != serve.KeyFile:
 		return fmt.Errorf("--keys-file %s: expected a file with the name %s", f.keysFile, serve.KeyFile)
-	case f.attest == "" && f.vouched == "":
-		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
-	case f.attest != "" && f.vouched != "":
-		return errors.New("--nats-attested-by does not go with --nats-attest")
-	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool { return r < ' ' || r == '\u007f' }) || f.vouched == serve.AttestedByServers:
-		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other than %s", f.vouched, serve.AttestedByServers)
-	case f.replicas != 1 && f.replicas != 3 && f.replicas != 5:
-		return fmt.Errorf("--nats-replicas %d: expected 1, 3 or 5", f.replicas)
 	case len(f.nodes) != 1 && len(f.nodes) != 3 && len(f.nodes) != 5:
 		return fmt.Errorf("--nats-nodes has %d names, expected 1, 3 or 5", len(f.nodes))
 	case !slices.Contains(f.nodes, f.node):
 		return fmt.Errorf("--nats-node %s: expected one of --nats-nodes, %s", f.node, strings.Join(f.nodes, ", "))
+	}
+	if err := f.checkConnection(); err != nil {
+		return err
 	}
 	for i, n := range f.nodes {
 		if !nodeName.MatchString(n) {
@@ -106,6 +97,51 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 	return nil
 }
 
+// alone refuses flags that need --nats.
+func (f *natsFlags) alone(fl *pflag.FlagSet) (err error) {
+	fl.VisitAll(func(x *pflag.Flag) {
+		if x.Changed && (strings.HasPrefix(x.Name, "nats") || x.Name == "keys-file") && err == nil {
+			err = fmt.Errorf("--%s needs --nats", x.Name)
+			if x.Name == "nats" {
+				err = errors.New("--nats names no server, expected tls://HOST:PORT,…")
+			}
+		}
+	})
+	return err
+}
+
+// checkConnection refuses flags of the connection that do not go together.
+func (f *natsFlags) checkConnection() error {
+	switch {
+	case f.attest == "" && f.vouched == "":
+		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
+	case f.attest != "" && f.vouched != "":
+		return errors.New("--nats-attested-by does not go with --nats-attest")
+	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool { return r < ' ' || r == '\u007f' }) || f.vouched == serve.AttestedByServers:
+		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other than %s", f.vouched, serve.AttestedByServers)
+	case f.replicas != 1 && f.replicas != 3 && f.replicas != 5:
+		return fmt.Errorf("--nats-replicas %d: expected 1, 3 or 5", f.replicas)
+	}
+	return nil
+}
+
+// options are those of a log at the servers. Files that are damaged are an error.
+func (f *natsFlags) options(logger *slog.Logger) (o eventlog.RemoteOptions, err error) {
+	o = eventlog.RemoteOptions{
+		Node: f.node, URLs: f.urls, Credentials: f.creds, Attest: f.attest, VouchedBy: f.vouched, CA: f.ca, Cert: f.cert, Key: f.key,
+		Create: f.create, Replicas: f.replicas, MaxBytes: f.limit, Logf: engineSays(logger),
+	}
+	for _, x := range []struct{ flag, file string }{{"nats-creds", f.creds}, {"nats-attest", f.attest}} {
+		if err := eventlog.CheckCredentials(x.file); err != nil {
+			return o, fmt.Errorf("--%s: %w", x.flag, err)
+		}
+	}
+	if err := eventlog.CheckRemote(o); err != nil {
+		return o, fmt.Errorf("--nats: %w", err)
+	}
+	return o, nil
+}
+
 // natsServer has the log on a NATS cluster that is there.
 type natsServer struct {
 	keys    eventlog.IDKeys
@@ -116,19 +152,12 @@ type natsServer struct {
 
 // newNATSServer reads what the flags name.
 func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
-	n := &natsServer{nodes: f.nats.nodes, options: eventlog.RemoteOptions{
-		Dir: filepath.Join(f.data, "log"), Node: f.nats.node, URLs: f.nats.urls, Credentials: f.nats.creds, Attest: f.nats.attest, VouchedBy: f.nats.vouched,
-		CA: f.nats.ca, Cert: f.nats.cert, Key: f.nats.key, Create: f.nats.create, Replicas: f.nats.replicas, MaxBytes: f.nats.limit, Logf: engineSays(logger),
-	}}
-	for _, x := range []struct{ flag, file string }{{"nats-creds", f.nats.creds}, {"nats-attest", f.nats.attest}} {
-		if err := eventlog.CheckCredentials(x.file); err != nil {
-			return nil, fmt.Errorf("--%s: %w", x.flag, err)
-		}
-	}
-	if err := eventlog.CheckRemote(n.options); err != nil {
-		return nil, fmt.Errorf("--nats: %w", err)
-	}
+	n := &natsServer{nodes: f.nats.nodes}
 	var err error
+	if n.options, err = f.nats.options(logger); err != nil {
+		return nil, err
+	}
+	n.options.Dir = filepath.Join(f.data, "log")
 	if n.keys, err = serve.ReadKeys(filepath.Dir(f.nats.keysFile)); err != nil {
 		return nil, fmt.Errorf("--keys-file: %w", err)
 	}
@@ -143,7 +172,17 @@ func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
 		return err
 	}
 	o.Log, o.Keys, o.Committer.Batch = n.remote.Stream(), n.keys, n.remote.MostBatch()
-	o.Cluster = &serve.Cluster{Node: n.options.Node, Nodes: n.nodes, Trusted: n.remote.Verdict, Vouched: n.options.VouchedBy}
+	l := n.remote.Stream()
+	o.Cluster = &serve.Cluster{Node: n.options.Node, Nodes: n.nodes, Trusted: n.remote.Verdict, Vouched: n.options.VouchedBy, Imported: l.Imported(), ImportedBase: l.ImportedBase()}
+	if want := l.ImportedKeys(); want != "" && want != serve.KeysFingerprint(n.keys).String() { // later the checkpoints in the log say which keys fit
+		info, err := l.Info(ctx, 0)
+		if err != nil {
+			return err
+		}
+		if info.Last == l.Imported() {
+			return misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
+		}
+	}
 	return nil
 }
 

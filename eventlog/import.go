@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	importOf   = "troupe-import"   // id of the log
 	importLast = "troupe-imported" // its last entry, once all are there
 	importBase = "troupe-base"     // of a log that was trimmed: its base, as baseText writes it
+	importKeys = "troupe-keys"     // at servers of others: the keys of its event ids, by their fingerprint
 )
 
 // errImporting: the stream is there, and not all of its entries are.
@@ -39,6 +41,9 @@ func (l *Stream) Imported() uint64 { return l.imported }
 
 // ImportedBase returns the base that came with a log that was trimmed, without a record; its Seq is 0 when there is none.
 func (l *Stream) ImportedBase() Base { return l.importedBase }
+
+// ImportedKeys returns the fingerprint that ImportRemote was given, empty without one.
+func (l *Stream) ImportedKeys() string { return l.importedKeys }
 
 // ImportBase is the state that a log which was trimmed is folded from: that after entry Seq. The log holds every entry that
 // the fold from there needs, which ImportLog cannot see.
@@ -73,6 +78,11 @@ const (
 // cluster must have no log yet, or one whose import from the same log was interrupted; then it goes on. The nodes wait
 // for its end (StreamOptions.Await). says, if not nil, is told how far it is, about once a second.
 func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions, says func(done, last uint64)) (Info, error) {
+	return importLog(ctx, nc, from, state, o, nil, says)
+}
+
+// importLog is ImportLog with more for the description of a stream that is made.
+func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions, more map[string]string, says func(done, last uint64)) (Info, error) {
 	if n := from.Shards(); n != 1 {
 		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
 	}
@@ -93,10 +103,14 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	o.Create, o.Await = false, false
 	base := JetStreamOptions{MaxBytes: o.MaxBytes, Duplicates: o.Duplicates, Logf: o.Logf}
 	base.defaults()
+	if source.Bytes > uint64(base.MaxBytes) {
+		return source, fmt.Errorf("the log has %d bytes, the limit of the new one is %d", source.Bytes, base.MaxBytes)
+	}
 	want := base.streamConfig(0)
 	want.Replicas, want.FirstSeq = max(o.Replicas, 1), source.First
 	want.Metadata = map[string]string{importOf: from.Report().ID.String()}
-	s, have, err := importStream(ctx, js, want)
+	maps.Copy(want.Metadata, more)
+	s, have, err := importStream(ctx, js, want, o.Remote)
 	if err != nil {
 		return source, err
 	}
@@ -135,6 +149,8 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 			}
 		case errors.As(err, &other):
 			return source, err
+		case o.Remote && errors.Is(err, jetstream.ErrStreamNotFound):
+			return source, fmt.Errorf("the stream %s is gone during the import: %w", want.Name, err)
 		}
 		switch {
 		case err != nil:
@@ -148,8 +164,9 @@ func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	}
 }
 
-// importStream finds the stream of an import or makes it.
-func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, jetstream.StreamConfig, error) {
+// importStream finds the stream of an import or makes it. Servers of others may refuse that.
+func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, remote bool) (jetstream.Stream, jetstream.StreamConfig, error) {
+	begun := time.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
 		s, err := js.Stream(tctx, want.Name)
@@ -157,15 +174,21 @@ func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 			s, err = js.CreateStream(tctx, want)
 		}
 		cancel()
+		if remote && (refusedForGood(err) || noJetStream(err) && time.Since(begun) > streamWait) {
+			return nil, want, notMade(want, err)
+		}
 		if err == nil {
 			info := s.CachedInfo()
 			if id := info.Config.Metadata[importOf]; id != want.Metadata[importOf] {
-				what := "not from an import"
+				what, needs := "not from an import", "an import needs nodes with empty data directories, and cluster.toml from troupe cluster init --import"
+				if remote {
+					needs = "an import needs an account without a log"
+				}
 				if id != "" {
 					what = "from log " + id
 				}
-				return nil, info.Config, fmt.Errorf("the cluster has a log already, entries %d to %d, %s: an import needs nodes with empty data directories, and cluster.toml from troupe cluster init --import",
-					info.State.FirstSeq, info.State.LastSeq, what)
+				return nil, info.Config, fmt.Errorf("the cluster has a log already, entries %d to %d, %s: %s",
+					info.State.FirstSeq, info.State.LastSeq, what, needs)
 			}
 			if d := configDiff(want, info.Config); d != "" {
 				return nil, info.Config, fmt.Errorf("the stream's settings are not ours: %s", d)
@@ -245,6 +268,9 @@ func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, 
 			return err
 		}
 		f, err := l.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: e.Data}, jetstream.WithExpectLastSequence(e.Seq-1), jetstream.WithRetryAttempts(0))
+		if errors.Is(err, nats.ErrMaxPayload) {
+			return &otherLogError{e.Seq, fmt.Sprintf("the servers do not take its %d bytes: raise their max_payload to %d", len(e.Data), MaxBatch+batchHeaders)}
+		}
 		if err != nil {
 			return err
 		}

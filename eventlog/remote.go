@@ -344,12 +344,7 @@ func refusedConnection(err error) bool {
 // OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is there or is made. It waits for
 // servers that do not answer, as long as ctx allows. An *AttestError says what the servers lack; nothing was written then.
 func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
-	if o.Logf == nil {
-		o.Logf = func(string, ...any) {}
-	}
-	if o.Every == 0 {
-		o.Every = remoteEvery
-	}
+	o.defaults()
 	d, err := o.dial()
 	if err != nil {
 		return nil, err
@@ -357,7 +352,7 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	r := &Remote{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
+	r := newRemote(o)
 	defer func() {
 		if err != nil {
 			close(r.done)
@@ -374,31 +369,20 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	if err := r.reach(ctx, &d); err != nil {
 		return nil, err
 	}
-	if payload := r.nc.MaxPayload(); payload < MaxBatch {
-		return nil, fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload", payload, MaxBatch)
-	}
 	if o.Create { // before the servers are to keep anything
 		if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
 			return nil, err
 		}
 	}
-	opening, denied := context.WithCancelCause(ctx)
-	defer denied(nil)
-	r.mu.Lock()
-	r.denied = denied
-	r.mu.Unlock()
+	opening, allowed := r.allowed(ctx)
 	r.stream, err = OpenStream(opening, r.nc, StreamOptions{
 		Replicas: o.Replicas, MaxBytes: o.MaxBytes, Create: o.Create && joined == "", Remote: true, Logf: o.Logf,
 	})
 	if err == nil {
 		r.mayWrite(opening)
 	}
-	r.mu.Lock()
-	r.denied = nil
-	r.mu.Unlock()
-	var refused *RefusedError
-	if errors.As(context.Cause(opening), &refused) {
-		return nil, refused
+	if err := allowed(); err != nil {
+		return nil, err
 	}
 	var gone *GoneError
 	if errors.As(err, &gone) && joined == "" {
@@ -435,6 +419,80 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	watching, r.stop = context.WithCancel(context.Background())
 	go r.watch(watching, &d)
 	return r, nil
+}
+
+// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report well, or somebody
+// vouches for them, before and after. o.Dir, o.Node and o.Create are not used. keys names the keys of the event ids in the log, for ImportedKeys.
+func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *ImportBase, keys string, says func(done, last uint64)) (info Info, err error) {
+	o.defaults()
+	d, err := o.dial()
+	if err != nil {
+		return info, err
+	}
+	r := newRemote(o)
+	close(r.done)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := r.reach(ctx, &d); err != nil {
+		return info, err
+	}
+	if err := r.attestStart(ctx, &d, r.nc.ConnectedClusterName(), nil); err != nil {
+		return info, err
+	}
+	id, err := randomID()
+	if err != nil {
+		return info, err
+	}
+	importing, allowed := r.allowed(ctx)
+	info, err = importLog(importing, r.nc, from, state, StreamOptions{Replicas: o.Replicas, MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf},
+		map[string]string{remoteLog: id.String(), importKeys: keys}, says)
+	if err := allowed(); err != nil {
+		return info, err
+	}
+	if err != nil {
+		return info, err
+	}
+	js, err := jetstream.New(r.nc)
+	if err != nil {
+		return info, err
+	}
+	s, err := js.Stream(ctx, streamName(0))
+	if err != nil {
+		return info, err
+	}
+	cluster, peers := r.replicas(s.CachedInfo())
+	return info, r.attestStart(ctx, &d, cluster, peers)
+}
+
+func (o *RemoteOptions) defaults() {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	if o.Every == 0 {
+		o.Every = remoteEvery
+	}
+}
+
+func newRemote(o RemoteOptions) *Remote {
+	return &Remote{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
+}
+
+// allowed returns a context that ends when the servers say that the user may not do something, and what ends this and says what it was.
+func (r *Remote) allowed(ctx context.Context) (context.Context, func() error) {
+	ctx, denied := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.denied = denied
+	return ctx, func() error {
+		r.mu.Lock()
+		r.denied = nil
+		r.mu.Unlock()
+		defer denied(nil)
+		var refused *RefusedError
+		if errors.As(context.Cause(ctx), &refused) {
+			return refused
+		}
+		return nil
+	}
 }
 
 // Stream returns the log.
@@ -528,6 +586,9 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 	said := time.Time{}
 	for {
 		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
+			if payload := r.nc.MaxPayload(); payload < MaxBatch {
+				return fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload", payload, MaxBatch)
+			}
 			return nil
 		}
 		if refused := refusedConnection(err); refused || time.Since(said) > 3*time.Second {

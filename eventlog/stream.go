@@ -56,6 +56,7 @@ type Stream struct {
 
 	imported     uint64 // see Imported
 	importedBase Base   // see ImportedBase
+	importedKeys string // see ImportedKeys
 
 	ctx   context.Context // ends with Close
 	stop  context.CancelFunc
@@ -128,10 +129,7 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				s, err = l.js.Stream(tctx, want.Name) // another node was first
 			} else if l.opt.Remote && refusedForGood(err) {
 				cancel()
-				if storage(err) {
-					err = fmt.Errorf("the account or the servers have no room for the %d bytes of --max-log: %w", want.MaxBytes, err)
-				}
-				return nil, fmt.Errorf("the stream %s is not made: %w", want.Name, err)
+				return nil, notMade(want, err)
 			}
 		}
 		cancel()
@@ -153,6 +151,7 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 				}
 			}
 			if err == nil {
+				l.importedKeys = cfg.Metadata[importKeys]
 				if l.importedBase, err = importedBase(cfg); err != nil {
 					return nil, err
 				}
@@ -167,7 +166,7 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 		case off.IsZero():
 			off = time.Now()
 		case l.opt.Remote && time.Since(off) > streamWait:
-			return nil, fmt.Errorf("the account of the log has no JetStream: enable it for the account: %w", err)
+			return nil, notMade(want, err)
 		}
 		if text := err.Error(); l.opt.Remote && text != said {
 			l.opt.Logf("waiting for the stream %s: %s", want.Name, text)
@@ -198,6 +197,17 @@ func refusedByEngine(err error) bool {
 func noJetStream(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabledForAccount
+}
+
+// notMade is the error of a log that the servers do not take.
+func notMade(want jetstream.StreamConfig, err error) error {
+	switch {
+	case storage(err):
+		err = fmt.Errorf("the account or the servers have no room for the %d bytes of --max-log: %w", want.MaxBytes, err)
+	case noJetStream(err):
+		err = fmt.Errorf("the account of the log has no JetStream: enable it for the account: %w", err)
+	}
+	return fmt.Errorf("the stream %s is not made: %w", want.Name, err)
 }
 
 // storage reports that an account or the servers have too little room.

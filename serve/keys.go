@@ -102,6 +102,9 @@ func WriteKeys(dir string, k eventlog.IDKeys) error {
 	return fold.WriteDurable(dir, KeyFile, b)
 }
 
+// KeysFingerprint names all keys of event ids without telling them.
+func KeysFingerprint(k eventlog.IDKeys) eventlog.ID { return fingerprint(k) }
+
 // KeyFingerprint names a key of event ids without telling it.
 func KeyFingerprint(number byte, key []byte) eventlog.ID {
 	return fingerprint(eventlog.IDKeys{Keys: map[byte][]byte{number: key}})
