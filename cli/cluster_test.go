@@ -894,7 +894,7 @@ func TestClusterGuide(t *testing.T) {
 	t.Parallel()
 	need(t, "curl")
 	need(t, "python3")
-	script := shellOf(t, "../docs/guide/cluster.md")
+	script, _ := clusterShell(t)
 	wants := []string{`"status":"accepted"`, `"repeated":true`, "may be stopped now: one of a, b, c", "may be stopped now: b"}
 	if os.Getenv("TROUPE_LONG") == "" { // from the first call to the export: TestCluster and TestClusterCopies have what is left out
 		before, rest, begins := strings.Cut(script, "troupe load --url")
@@ -911,6 +911,22 @@ func TestClusterGuide(t *testing.T) {
 	for i, old := range []string{"7421", "7422", "7423", "8081", "8082", "8083"} {
 		script = strings.ReplaceAll(script, old, ports[i])
 	}
+	runGuide(t, script, []string{"a", "b", "c"}, wants)
+}
+
+// clusterShell returns the commands of docs/guide/cluster.md, and those of its part for NATS.
+func clusterShell(t *testing.T) (nodes, nats string) {
+	t.Helper()
+	nodes, nats, ok := strings.Cut(shellOf(t, "../docs/guide/cluster.md"), "for n in 1 2 3; do\n")
+	if !ok {
+		t.Fatal("the guide has no NATS servers")
+	}
+	return nodes, "for n in 1 2 3; do\n" + nats
+}
+
+// runGuide runs a script whose processes have files NAME.pid and NAME.log, and looks for what it must print.
+func runGuide(t *testing.T, script string, names, wants []string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	p := exec.CommandContext(ctx, "sh", "-eu", "-c", script)
@@ -920,7 +936,7 @@ func TestClusterGuide(t *testing.T) {
 	p.WaitDelay = 10 * time.Second
 	err := p.Run()
 	if err != nil {
-		for _, n := range []string{"a", "b", "c"} { // what a script that broke off has left
+		for _, n := range names { // what a script that broke off has left
 			text, _ := os.ReadFile(filepath.Join(p.Dir, n+".pid"))
 			if pid, e := strconv.Atoi(strings.TrimSpace(string(text))); e == nil {
 				if left, e := os.FindProcess(pid); e == nil {
@@ -928,7 +944,7 @@ func TestClusterGuide(t *testing.T) {
 				}
 			}
 			logs, _ := os.ReadFile(filepath.Join(p.Dir, n+".log"))
-			t.Logf("node %s:\n%s", n, logs)
+			t.Logf("%s:\n%s", n, logs)
 		}
 		t.Fatalf("%v\n%s\n%s", err, &out, &progress)
 	}

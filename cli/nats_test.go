@@ -46,10 +46,7 @@ type natsCluster struct {
 func newNATSCluster(t *testing.T) *natsCluster {
 	t.Helper()
 	c := &natsCluster{t: t, dir: t.TempDir(), ports: freePorts(t, 6), sync: [3]string{"always", "always", "always"}, sys: "sys-secret"}
-	c.program = c.in("nats-server") // of the pinned module
-	if text, err := exec.Command("go", "build", "-o", c.program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	c.program = buildNATS(t, c.dir)
 	authority, key, ca, err := signCertificate("test", "", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +80,16 @@ func newNATSCluster(t *testing.T) *natsCluster {
 		}
 	})
 	return c
+}
+
+// buildNATS builds the nats-server of the pinned module.
+func buildNATS(t *testing.T, dir string) (program string) {
+	t.Helper()
+	program = filepath.Join(dir, "nats-server")
+	if text, err := exec.Command("go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return program
 }
 
 func (c *natsCluster) in(name string) string { return filepath.Join(c.dir, name) }
@@ -603,6 +610,28 @@ func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}
+
+// TestNATSGuide: the commands for NATS in docs/guide/cluster.md work as written.
+func TestNATSGuide(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG is not set: three NATS servers for seconds")
+	}
+	t.Parallel()
+	need(t, "curl")
+	programs := t.TempDir()
+	buildNATS(t, programs)
+	_, script := clusterShell(t)
+	ports := freePorts(t, 7)
+	for i, old := range []string{"127.0.0.1:422$n", "127.0.0.1:622$n"} { // the servers' own
+		script = strings.ReplaceAll(script, old, "127.0.0.1:$(echo "+strings.Join(ports[3*i:3*i+3], " ")+" | cut -d' ' -f$n)")
+	}
+	for i, old := range []string{"4221", "4222", "4223", "6221", "6222", "6223", "8084"} {
+		script = strings.ReplaceAll(script, "127.0.0.1:"+old, "127.0.0.1:"+ports[i])
+	}
+	runGuide(t, "PATH="+programs+":$PATH\n"+script, []string{"n1", "n2", "n3", "troupe"}, []string{
+		`"repeated":true`, "they report that they sync always", "it is whole: troupe serve --data nats-backup",
+	})
 }
 
 // TestNATSFlags: flags that do not go together are refused before anything is asked or written.
