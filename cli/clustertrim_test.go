@@ -102,7 +102,7 @@ func TestClusterTrim(t *testing.T) {
 				return now
 			}
 			if time.Since(since) > 2*time.Minute {
-				t.Fatalf("the log begins with %d, and not behind %d: %+v", now, beyond, c.status())
+				t.Fatalf("the log begins with %d, and not behind %d:\n%s", now, beyond, run("cluster", "status", "--json", "--cluster", c.file(0)))
 			}
 		}
 	}

@@ -316,6 +316,16 @@ func (e *entry) worker(v *choose.Version) (*choose.Worker, error) {
 	}
 }
 
+// deadline is the end of a window that begins now. The clock of the log closes windows: where this node's clock is behind it, the window has its
+// whole length by that one.
+func (s *Server) deadline(now time.Time, window time.Duration) int64 {
+	at := now.UnixNano()
+	if s.nodes != nil {
+		at = max(at, s.nodes.clock.Load())
+	}
+	return at + int64(window)
+}
+
 // newRecord returns the decision that a worker drew, or in the modes apprentice and shadow the caller's, and
 // its record.
 func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) (Decision, *eventlog.Decision, error) {
@@ -331,7 +341,7 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 	*record = eventlog.Decision{
 		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member, Negative: c.Negative, Num: c.Num, Den: c.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
-		Time: now.UnixNano(), Deadline: now.Add(time.Duration(config.Reward.Window)).UnixNano(),
+		Time: now.UnixNano(), Deadline: s.deadline(now, time.Duration(config.Reward.Window)),
 	}
 	if mode == Apprentice || mode == Shadow {
 		played, err := r.baseline(w)

@@ -63,6 +63,7 @@ type nodes struct {
 	keySet  []eventlog.ID                 // of each of them, that of the current one first
 	numbers []byte                        // of the keys, in that order
 	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
+	clock   atomic.Int64                  // of the log, as far as it was applied
 	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
 
 	readable   uint16 // the highest log version that this node may write, which its checkpoints say; set before they begin
@@ -186,8 +187,9 @@ func (s *Server) leave(ctx context.Context, names []string) {
 // appliedHead is the head that the committer's batches name.
 func (n *nodes) appliedHead() eventlog.Head { return *n.rolling.Load() }
 
-// advance notes the end of what was applied.
-func (n *nodes) advance(c *eventlog.Chain) {
+// advance notes the end of what was applied, and the clock of the log there.
+func (n *nodes) advance(c *eventlog.Chain, clock int64) {
+	n.clock.Store(clock)
 	if h, ok := c.Rolling(); ok {
 		n.rolling.Store(&h)
 	}

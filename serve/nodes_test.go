@@ -295,7 +295,16 @@ func TestClocksOfNodes(t *testing.T) {
 			t.Errorf("another node is not ready: %s", h.Reason)
 		}
 		from := nodes[1].progress.applied.Load()
-		eventually(func() bool { return nodes[1].progress.applied.Load() > from+20 }) // with checkpoints of all
+		eventually(func() bool { return nodes[1].progress.applied.Load() > from+20 })     // with checkpoints of all
+		at, err := nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3)}) // by the wrong clock
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = nodes[1].progress.applied.Load()
+		eventually(func() bool { return nodes[1].progress.applied.Load() > from+20 })
+		if got, err := nodes[1].Reward(ctx, RewardRequest{EventID: at.EventID, Value: 1}); err != nil || got.Status != Accepted {
+			t.Errorf("clock %v: the reward of a decision by that clock: %+v, %v", day, got, err)
+		}
 		status := func() (v EventView) { v, _ = nodes[1].Event(ctx, d.EventID); return v }
 		if s := status().Status; s != "open" {
 			t.Errorf("clock %v: the window is %s", day, s)

@@ -202,7 +202,7 @@ func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 			return c, err
 		}
 		s.nodes.rolling.Store(&eventlog.Head{})
-		s.nodes.advance(s.chain)
+		s.nodes.advance(s.chain, s.fold.Clock())
 		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
 		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
 		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
@@ -401,7 +401,7 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 		err = s.superseded(d)
 	}
 	if err == nil && s.nodes != nil {
-		s.nodes.advance(s.chain)
+		s.nodes.advance(s.chain, s.fold.Clock())
 		if err = s.mark(d.Seq, clock, s.fold.Clock()); err == nil {
 			err = s.hear(d)
 		}
