@@ -108,6 +108,9 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	begun := b.Last()
 	if data == "" {
 		err = from.copy(ctx, b, first)
+		if refused := (*refusedError)(nil); errors.As(err, &refused) && refused.status == http.StatusGone {
+			err = fmt.Errorf("the log was trimmed since the export began: remove %s and export again: %w", dir, err)
+		}
 	} else {
 		_, err = eventlog.CheckReplica(filepath.Join(data, "log"), func(e eventlog.Entry) error {
 			switch {
@@ -258,7 +261,10 @@ func (s *entrySource) page(ctx context.Context, from uint64) (entries []eventlog
 }
 
 // refusedError is an answer that another call does not change.
-type refusedError struct{ text string }
+type refusedError struct {
+	status int
+	text   string
+}
 
 func (e *refusedError) Error() string { return e.text }
 
@@ -307,7 +313,7 @@ func (n clusterNode) get(ctx context.Context, path, key string, most int64) ([]b
 	if a.StatusCode != http.StatusOK {
 		text := fmt.Sprintf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(b)))
 		if a.StatusCode/100 == 4 && a.StatusCode != http.StatusTooManyRequests {
-			return nil, nil, &refusedError{text}
+			return nil, nil, &refusedError{a.StatusCode, text}
 		}
 		return nil, nil, errors.New(text)
 	}
