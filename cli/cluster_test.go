@@ -28,12 +28,12 @@ import (
 	"troupe/serve/fold"
 )
 
-// freePorts returns ports of loopback on which nobody listens. They are not among those that the system gives to
-// connections, which would take one before the node does.
+// freePorts returns ports of loopback on which nobody listens, each at most once in a process: a server may listen on it later. They are not among those
+// that the system gives to callers.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for len(ports) < n {
-		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		port := strconv.Itoa(firstPort + int(givenPorts.Add(1))%manyPorts)
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
@@ -41,11 +41,17 @@ func freePorts(t *testing.T, n int) (ports []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		l.Close()
 		ports = append(ports, port)
 	}
 	return ports
 }
+
+const firstPort, manyPorts = 10_000, 20_000
+
+var givenPorts atomic.Int64 // those of this process begin anywhere: others run at the same time
+
+func init() { givenPorts.Store(rand.Int64N(manyPorts)) }
 
 // realCluster is three processes of this program on loopback.
 type realCluster struct {
