@@ -99,11 +99,16 @@ func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluste
 		}
 		if t.Failed() {
 			for i, l := range c.logs {
-				t.Logf("node %s:\n%s", c.names[i], l)
+				t.Logf("the end of the log of node %s:\n%s", c.names[i], lastLines(l.String(), 40))
 			}
 		}
 	})
 	return c
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 func (c *realCluster) file(i int) string {
@@ -160,7 +165,7 @@ func (c *realCluster) call(i int, method, path string, body, into any) (status i
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequest(method, "http://127.0.0.1:"+c.ports[3+i]+path, bytes.NewReader(b))
+	r, err := http.NewRequestWithContext(c.t.Context(), method, "http://127.0.0.1:"+c.ports[3+i]+path, bytes.NewReader(b))
 	if err != nil {
 		return 0, err
 	}
@@ -354,13 +359,23 @@ func (c *realCluster) drain(i int) {
 	a.Body.Close()
 }
 
+// background runs f until end is called, or the test is over: f must return then.
+func background(t *testing.T, f func(ctx context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var under sync.WaitGroup
+	under.Go(func() { f(ctx) })
+	end = func() { cancel(); under.Wait() }
+	t.Cleanup(end)
+	return end
+}
+
 // run lets callers decide, repeat at another node and reward at another one, until ctx ends; what a caller has begun
 // it brings to an end.
 func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers int) {
 	var wg sync.WaitGroup
 	l.last = time.Now()
-	patience := context.Background() // anywhere has its own
-	pause := 20 * time.Millisecond   // other tests need the processor
+	patience := c.t.Context()      // anywhere has its own
+	pause := 20 * time.Millisecond // other tests need the processor
 	if os.Getenv("TROUPE_LONG") != "" {
 		pause = 0
 	}
@@ -383,6 +398,9 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 					l.answered()
 					_, err = c.anywhere(patience, "POST", "/v1/models/news:decide", request, &again)
 				}
+				if patience.Err() != nil {
+					return
+				}
 				if err != nil {
 					c.t.Errorf("decide %s: %v", key, err)
 					return
@@ -391,7 +409,7 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 					c.t.Errorf("key %s: %+v and then %+v", key, first, again)
 				}
 				var r struct{ Status string }
-				if _, err := c.anywhere(patience, "POST", "/v1/events/"+first.ID+":reward", func() any { return map[string]any{"value": float64(i % 2)} }, &r); err != nil || r.Status != "accepted" && r.Status != "duplicate" {
+				if _, err := c.anywhere(patience, "POST", "/v1/events/"+first.ID+":reward", func() any { return map[string]any{"value": float64(i % 2)} }, &r); patience.Err() == nil && (err != nil || r.Status != "accepted" && r.Status != "duplicate") {
 					c.t.Errorf("reward %s: %q, %v", key, r.Status, err)
 				}
 				l.answered()
@@ -411,8 +429,8 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 		for i := 0; err == nil && ctx.Err() == nil; i++ {
 			key := fmt.Sprintf("%d/client/%d", round, i)
 			var d client.Decision
-			if d, err = own.Decide(context.Background(), "news", client.DecideRequest{Actions: []client.Action{{ID: "x"}, {ID: "y"}}, IdempotencyKey: key}); err == nil {
-				_, err = own.Reward(context.Background(), d.EventID, 1)
+			if d, err = own.Decide(patience, "news", client.DecideRequest{Actions: []client.Action{{ID: "x"}, {ID: "y"}}, IdempotencyKey: key}); err == nil {
+				_, err = own.Reward(patience, d.EventID, 1)
 			}
 			if err == nil {
 				l.mu.Lock()
@@ -421,7 +439,7 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 			}
 			time.Sleep(pause)
 		}
-		if err != nil {
+		if err != nil && patience.Err() == nil {
 			c.t.Errorf("the client with %s: %v", urls, err)
 		}
 	})
@@ -563,8 +581,12 @@ func (c *realCluster) rebuild(i, other int) {
 	c.procs[i] = nil
 	third := 3 - i - other
 	c.kill(third)
-	code, text := run(command...) // the node that is up is asked first or second, and says after 5 s that it is alone
-	if code != exitFailed || !strings.Contains(text, c.names[third]+" does not answer") && !strings.Contains(text, c.names[other]+" is not ready: this node has not reached a majority") {
+	for since := time.Now(); c.status().Nodes[other].Ready; time.Sleep(50 * time.Millisecond) { // it is alone and says so; the reason is the one that is down
+		if time.Since(since) > time.Minute {
+			c.t.Fatal("a node that is alone stays ready")
+		}
+	}
+	if code, text := run(command...); code != exitFailed || !strings.Contains(text, c.names[third]+" does not answer") {
 		c.t.Errorf("with another node down: %d, %s", code, text)
 	}
 	if _, err := os.Stat(filepath.Join(data, "damaged-1")); err == nil {
@@ -612,9 +634,7 @@ func TestCluster(t *testing.T) {
 	gaps := map[string][]time.Duration{}
 	for round, what := range rounds {
 		l.bulk.more(len(rounds))
-		ctx, cancel := context.WithCancel(context.Background())
-		var under sync.WaitGroup
-		under.Go(func() { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 50)
 		l.begin()
 		var gone []int
@@ -656,8 +676,7 @@ func TestCluster(t *testing.T) {
 		leader = c.ready(3)
 		l.more(t, 50)
 		l.bulk.reach()
-		cancel()
-		under.Wait()
+		end()
 		gaps[what] = append(gaps[what], l.since().Round(10*time.Millisecond))
 		t.Logf("%s: longest time without an answer %v", what, l.since().Round(10*time.Millisecond))
 		c.level()
@@ -690,9 +709,7 @@ func TestDrains(t *testing.T) {
 	l := &clusterLoad{events: map[string]string{}}
 	var gaps []time.Duration
 	for round := range 20 {
-		ctx, cancel := context.WithCancel(context.Background())
-		var under sync.WaitGroup
-		under.Go(func() { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 50)
 		l.begin()
 		c.drain(leader)
@@ -703,8 +720,7 @@ func TestDrains(t *testing.T) {
 		t.Logf("drain of %s: %v without an answer, %d calls of unknown outcome", c.names[leader], gaps[round], l.unknown)
 		c.start(leader)
 		leader = c.ready(3)
-		cancel()
-		under.Wait()
+		end()
 	}
 	slices.Sort(gaps)
 	t.Logf("longest time without an answer in %d drains: %v", len(gaps), gaps)

@@ -136,7 +136,7 @@ func (b *bulk) once(ctx context.Context, node int, method, path, key string, bod
 
 // until sends a call to one node after the other, begun with node, until one answers and good finds nothing wrong with it.
 func (b *bulk) until(node int, path, key string, body []byte, good func(text []byte) error) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
 	for ; ; node = (node + 1) % len(b.urls) {
 		if b.up(node) {
@@ -278,7 +278,9 @@ func (b *bulk) run(ctx context.Context, round string) {
 	for w := range callers {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				if err := b.batch(fmt.Sprintf("%s/%d/%d", round, w, i), i); err != nil {
+				if err := b.batch(fmt.Sprintf("%s/%d/%d", round, w, i), i); b.t.Context().Err() != nil {
+					return
+				} else if err != nil {
 					b.t.Error(err)
 					return
 				}
@@ -537,9 +539,7 @@ func TestClusterUpgrade(t *testing.T) {
 	}{{1, ""}, {0, ""}, {0, old}, {0, ""}, {2, ""}, {1, old}, {1, ""}}
 	for round, step := range steps {
 		l.bulk.more(len(steps))
-		ctx, cancel := context.WithCancel(context.Background())
-		var under sync.WaitGroup
-		under.Go(func() { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 50)
 		l.begin()
 		c.drain(step.node)
@@ -551,8 +551,7 @@ func TestClusterUpgrade(t *testing.T) {
 		gap := l.since()
 		l.more(t, 50)
 		l.bulk.reach()
-		cancel()
-		under.Wait()
+		end()
 		t.Logf("%s with the program %q: longest time without an answer %v", c.names[step.node], step.prog, gap.Round(10*time.Millisecond))
 		c.level()
 		c.check(l)
@@ -610,9 +609,7 @@ func TestClusterClocks(t *testing.T) {
 	for round := range 12 {
 		node, by := round%3, offsets[round%4]
 		l.bulk.more(12)
-		ctx, cancel := context.WithCancel(context.Background())
-		var under sync.WaitGroup
-		under.Go(func() { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 20)
 		set(node, by)
 		for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -642,8 +639,7 @@ func TestClusterClocks(t *testing.T) {
 		set(node, 0)
 		c.ready(3)
 		l.more(t, 20)
-		cancel()
-		under.Wait()
+		end()
 		c.level()
 		c.check(l)
 		t.Logf("the clock of %s is %v off", c.names[node], by)

@@ -220,9 +220,7 @@ func TestClusterFaults(t *testing.T) {
 	l.bulk = c.withBulk(l)
 	for round, what := range []string{"leader sleeps", "follower sleeps", "leader alone", "follower alone", "bridge", "leader is not heard", "leader does not hear"} {
 		l.bulk.more(7)
-		ctx, cancel := context.WithCancel(context.Background())
-		var under sync.WaitGroup
-		under.Go(func() { c.run(ctx, l, round, 4) })
+		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 50)
 		l.begin()
 		a, b := (leader+1)%3, (leader+2)%3
@@ -261,8 +259,7 @@ func TestClusterFaults(t *testing.T) {
 		leader = c.ready(3)
 		l.more(t, 50)
 		l.bulk.reach()
-		cancel()
-		under.Wait()
+		end()
 		t.Logf("%s: longest time without an answer %v", what, gap.Round(10*time.Millisecond))
 		c.level()
 		c.check(l)

@@ -342,12 +342,9 @@ func TestClusterBits(t *testing.T) {
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
 	l.bulk = c.withBulk(l)
-	ctx, cancel := context.WithCancel(t.Context())
-	var under sync.WaitGroup
-	under.Go(func() { c.run(ctx, l, 0, 4) })
+	end := background(t, func(ctx context.Context) { c.run(ctx, l, 0, 4) })
 	l.more(t, 60)
-	cancel()
-	under.Wait()
+	end()
 	bad := (leader + 1) % 3
 	c.level()
 	c.stop(bad)
@@ -408,13 +405,12 @@ func TestClusterBits(t *testing.T) {
 		what := filepath.Base(filepath.Dir(filepath.Dir(rel))) + "/" + filepath.Base(rel) + ", " + x.name
 		from := len(c.logs[bad].String())
 		l.bulk.more(len(changes))
-		ctx, cancel := context.WithCancel(t.Context())
-		var under sync.WaitGroup
-		under.Go(func() { l.bulk.run(ctx, "bulk/"+x.name+"/"+filepath.Base(rel)+fmt.Sprint(refused+same)) })
+		end := background(t, func(ctx context.Context) {
+			l.bulk.run(ctx, "bulk/"+x.name+"/"+filepath.Base(rel)+fmt.Sprint(refused+same))
+		})
 		idle := func() { // the batches of this place are answered
 			l.bulk.reach()
-			cancel()
-			under.Wait()
+			end()
 		}
 		c.start(bad)
 		p := c.procs[bad]
@@ -532,11 +528,10 @@ func TestClusterPowerLoss(t *testing.T) {
 			}
 		}
 		before := len(l.events)
-		ctx, cancel := context.WithCancel(t.Context())
-		var under sync.WaitGroup
+		end := func() {}
 		if !control {
 			l.bulk.more(rounds)
-			under.Go(func() { c.run(ctx, l, round, 4) })
+			end = background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 			l.more(t, 80)
 		} else {
 			for n := range 80 {
@@ -564,7 +559,6 @@ func TestClusterPowerLoss(t *testing.T) {
 		}
 		begun := time.Now()
 		if control {
-			cancel()
 			lost, asked := 0, 0
 			for since := time.Now(); time.Since(since) < 20*time.Second && asked == 0; time.Sleep(200 * time.Millisecond) {
 				for i, n := range c.status().Nodes {
@@ -591,8 +585,7 @@ func TestClusterPowerLoss(t *testing.T) {
 		took := time.Since(begun)
 		l.more(t, 30)
 		l.bulk.reach()
-		cancel()
-		under.Wait()
+		end()
 		c.level()
 		c.check(l)
 		t.Logf("round %d: %d events, ready %v after the power is back", round, len(l.events), took.Round(100*time.Millisecond))
@@ -620,10 +613,8 @@ func TestClusterDisk(t *testing.T) {
 			if who == "follower" {
 				i = (leader + 1) % 3
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			var under sync.WaitGroup
 			l.bulk.more(2 * lines)
-			under.Go(func() { c.run(ctx, l, round, 4) })
+			end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 			round++
 			l.more(t, 30)
 			l.begin()
@@ -663,8 +654,7 @@ func TestClusterDisk(t *testing.T) {
 			t.Logf("%s at the %s for %v: longest time without an answer %v, all ready %v later, restarted %v", what, who, faulty.Round(time.Second), gap.Round(10*time.Millisecond), time.Since(healed).Round(100*time.Millisecond), restarted)
 			l.more(t, 30)
 			l.bulk.reach()
-			cancel()
-			under.Wait()
+			end()
 			c.level()
 			c.check(l)
 			if t.Failed() {

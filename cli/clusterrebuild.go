@@ -176,14 +176,18 @@ func (c *clusterConfig) othersCurrent(ctx context.Context) (newest uint64, err e
 			}
 		}
 	}
-	for _, n := range s.Nodes {
+	for _, n := range s.Nodes { // first, because the others are not ready without it
 		switch {
 		case n.Name == c.Node && n.Error == "":
 			return 0, fmt.Errorf("the server of %s answers: stop it first", n.Name)
+		case n.Name != c.Node && n.Error != "":
+			return 0, fmt.Errorf("%s does not answer: %s", n.Name, n.Error)
+		}
+	}
+	for _, n := range s.Nodes {
+		switch {
 		case n.Name == c.Node:
 			continue
-		case n.Error != "":
-			return 0, fmt.Errorf("%s does not answer: %s", n.Name, n.Error)
 		case !n.Ready:
 			return 0, fmt.Errorf("%s is not ready: %s", n.Name, n.Reason)
 		case n.Cluster.Digest != "agrees":

@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -533,9 +532,7 @@ func (c *natsCluster) three() {
 	b := newBulk(t, urls, func(i int) bool { return i != 2 || !away.Load() })
 	b.more(1)
 	half := b.goal.Load() / 2
-	ctx, cancel := context.WithCancel(context.Background())
-	var under sync.WaitGroup
-	under.Go(func() { b.run(ctx, "bulk") })
+	end := background(t, func(ctx context.Context) { b.run(ctx, "bulk") })
 	for i := range 12 {
 		key := fmt.Sprint("k", i)
 		if i == 6 {
@@ -558,8 +555,7 @@ func (c *natsCluster) three() {
 	}
 	away.Store(false)
 	b.reach()
-	cancel()
-	under.Wait()
+	end()
 	var states []string
 	for _, s := range servers {
 		for _, act := range []string{"pause", "resume"} { // afterwards it has applied what was answered before

@@ -271,7 +271,7 @@ func checkCreds(b []byte) error {
 	return nil
 }
 
-// RefusedError is the error of servers that do not let a user in, or do not let him do what a log needs.
+// RefusedError is the error of servers that do not let a user in, or do not allow what a log needs.
 type RefusedError struct {
 	Servers string // those that refuse
 	File    string // with the credentials, empty when they stand in the URLs, or there are none
@@ -421,8 +421,8 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	return r, nil
 }
 
-// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report well, or somebody
-// vouches for them, before and after. o.Dir, o.Node and o.Create are not used. keys names the keys of the event ids in the log, for ImportedKeys.
+// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report well, or a name of VouchedBy
+// stands for them, before and after. o.Dir, o.Node and o.Create are not used. keys names the keys of the event ids in the log, for ImportedKeys.
 func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *ImportBase, keys string, says func(done, last uint64)) (info Info, err error) {
 	o.defaults()
 	d, err := o.dial()
@@ -592,10 +592,10 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 			return nil
 		}
 		if refused := refusedConnection(err); refused || time.Since(said) > 3*time.Second {
-			if who := d.refuser(err, r.opt.Credentials, more...); who != nil && (refused || len(r.opt.URLs) == 1) {
-				return who
-			} else if who != nil { // and others do not answer
-				err = who
+			if refusal := d.refuser(err, r.opt.Credentials, more...); refusal != nil && (refused || len(r.opt.URLs) == 1) {
+				return refusal
+			} else if refusal != nil { // and others do not answer
+				err = refusal
 			}
 			said = time.Now()
 			r.opt.Logf("waiting for %s: %v", d.servers, err)
