@@ -218,45 +218,60 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		}
 	}
 
-	hs := edge.Server()
+	r := &running{f, in, server, edge, logger}
+	return r.answer(ctx, stop, hangup, listener)
+}
+
+// running is a server that is open.
+type running struct {
+	flags  serveFlags
+	in     serveInputs
+	server *serve.Server
+	edge   *api.API
+	log    *slog.Logger
+}
+
+// answer serves on the listener until ctx ends, then lets another node lead and answers the calls under way. stop gives the signals
+// their usual effect back; at each hangup the files of keys, models and certificates are read again.
+func (r *running) answer(ctx context.Context, stop func(), hangup <-chan os.Signal, listener net.Listener) error {
+	f, logger := &r.flags, r.log
+	hs := r.edge.Server()
 	scheme := "http"
-	if in.certs != nil {
-		hs.TLSConfig, scheme = in.certs.config(), "https"
+	if certs := r.in.certs; certs != nil {
+		hs.TLSConfig, scheme = certs.config(), "https"
 		listener = tls.NewListener(listener, hs.TLSConfig)
 	}
 	background, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go edge.Run(background)
+	go r.edge.Run(background)
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(listener) }()
 	url := scheme + "://" + listener.Addr().String()
 	if _, ok := socketPath(f.listen); ok {
 		url = f.listen
 	}
-	logger.Info("listening", "url", url, "data", f.data, "keys", in.keys != nil)
+	logger.Info("listening", "url", url, "data", f.data, "keys", r.in.keys != nil)
 	if f.readyFile != "" {
 		if err := os.WriteFile(f.readyFile, []byte(url+"\n"), 0o644); err != nil {
 			return err
 		}
 		defer os.Remove(f.readyFile)
 	}
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-hangup:
-			reload(ctx, f, server, edge, in.certs, logger)
-			continue
+			r.reload(ctx)
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
 		}
-		break
 	}
 	stop() // a second signal ends the process at once
 	logger.Info("draining", "at most", f.drain)
 	end, cancelEnd := context.WithTimeout(context.Background(), f.drain)
 	defer cancelEnd()
-	if in.node != nil { // while calls are still answered
-		in.node.handOver(end)
+	if r.in.node != nil { // while calls are still answered
+		r.in.node.handOver(end)
 	}
 	if err := hs.Shutdown(end); err != nil {
 		logger.Warn("requests were cut off", "error", err.Error())
@@ -664,16 +679,17 @@ func ensureModels(ctx context.Context, s serve.Service, configs []wantedModel, k
 }
 
 // reload reads the files again. What cannot be read leaves what was; the reason is logged.
-func reload(ctx context.Context, f serveFlags, s serve.Service, edge *api.API, certs *certificates, logger *slog.Logger) {
+func (r *running) reload(ctx context.Context) {
+	f, logger := &r.flags, r.log
 	if f.keys != "" {
-		if keys, err := readKeys(f.keys, edge.Keys()); err != nil {
+		if keys, err := readKeys(f.keys, r.edge.Keys()); err != nil {
 			logger.Error("keys not reloaded", "error", err.Error())
 		} else {
-			edge.SetKeys(keys)
+			r.edge.SetKeys(keys)
 			logger.Info("keys reloaded", "file", f.keys)
 		}
 	}
-	if certs != nil {
+	if certs := r.in.certs; certs != nil {
 		if err := certs.load(); err != nil {
 			logger.Error("certificate not reloaded", "error", err.Error())
 		} else {
@@ -683,7 +699,7 @@ func reload(ctx context.Context, f serveFlags, s serve.Service, edge *api.API, c
 	if f.models != "" {
 		configs, err := readModels(f.models)
 		if err == nil {
-			err = ensureModels(ctx, s, configs, f.personalizer, logger)
+			err = ensureModels(ctx, r.server, configs, f.personalizer, logger)
 		}
 		if err != nil {
 			logger.Error("models not reloaded", "error", err.Error())

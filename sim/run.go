@@ -248,89 +248,14 @@ func (r *runner) rehearse() error {
 	key := x.Key(1)
 	recorded := make(map[string]bool)
 	for e := range x.Environments {
-		c := &x.Environments[e]
-		var facts worldFacts
-		var err error
-		if facts.file.Path, facts.file.SHA256, err = r.data.fingerprint(c.Options); err != nil {
-			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
-		}
-		world, err := c.Options.Build(key, r.data)
+		world, offered, err := r.rehearseEnvironment(e, key)
 		if err != nil {
-			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
-		}
-		if n, err := c.rounds(r.data); err != nil {
-			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
-		} else if n > 0 && x.Horizon > n {
-			return x.blame("horizon", fmt.Sprintf("environment %q", c.Name), fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be shown twice; leave the horizon out to take them all", x.Horizon, n))
-		}
-		set, err := world.Offer(key.Stream(rng.Offer).Round(1))
-		if err != nil {
-			return x.blame(c.path, fmt.Sprintf("environment %q", c.Name), err)
-		}
-		offered := set
-		set, _ = choices(set)
-		facts.dim = world.Dim()
-		if b, ok := world.(env.Bounded); ok {
-			facts.largest, _ = b.LargestRegret()
-		}
-		if x.Until == Settled && facts.largest == 0 {
-			return x.blame("until", fmt.Sprintf("environment %q", c.Name), errors.New("it knows no largest regret of a round, without which no interval holds at every moment; leave until out"))
-		}
-		switch list := set.(type) {
-		case bandit.Finite:
-			facts.arms = list.Len()
-		case bandit.Sparse:
-			facts.arms = list.Len()
-		}
-		r.worlds = append(r.worlds, facts)
-		r.shares = append(r.shares, r.shared(world))
-		if n, ok := world.(env.Noted); ok {
-			for _, text := range n.Notes() {
-				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
-			}
-		}
-		if c.Late != nil {
-			if text := c.Late.remark(x.Horizon); text != "" {
-				r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
-			}
+			return err
 		}
 		for p := range x.Policies {
-			pc := &x.Policies[p]
-			where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
-			if facts.dim >= largeDim {
-				if needs, limit := r.forecast(world, e, p, share(set), key), r.o.memory(); needs > limit {
-					return x.blame(pc.path, where, tooLarge("it", facts.dim, needs, limit))
-				}
+			if err := r.rehearsePolicy(e, p, world, offered, key, recorded); err != nil {
+				return err
 			}
-			before := allocated()
-			pol, err := pc.Options.New(r.problem(world, e, key))
-			if err != nil {
-				return x.blame(pc.path, where, err)
-			}
-			if w, ok := pol.(bandit.Warner); ok {
-				for _, text := range w.Warnings(set) {
-					r.note(fmt.Sprintf("policy %s on environment %s: %s", pc.Name, c.Name, text))
-				}
-			}
-			if c, ok := pol.(bandit.Confined); ok && c.Confined(set) {
-				r.rounding = append(r.rounding, Pair{x.Environments[e].Name, pc.Name})
-			}
-			var a bandit.Action
-			if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
-				return x.blame(pc.path, where, err)
-			}
-			together := c.Late == nil && r.able(world, pol, key)
-			r.together = append(r.together, together)
-			r.stuck = append(r.stuck, r.resumable(e, world, pol))
-			took := allocated() - before
-			if notes := x.newDiary(world, offered, pol, deltaOf(pc.Table)); notes != nil {
-				for _, name := range x.Record {
-					recorded[name] = recorded[name] || notes.has(name)
-				}
-			}
-			took += learned(pol, a, key)
-			r.bytes = append(r.bytes, took)
-			r.measure(pc.path, where, took, together)
 		}
 	}
 	for _, name := range x.Record {
@@ -344,6 +269,101 @@ func (r *runner) rehearse() error {
 		}
 	}
 	return r.fits()
+}
+
+// rehearseEnvironment builds an environment, notes its facts, and returns it with what it offers in round 1.
+func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environment, offered bandit.ActionSet, err error) {
+	x := r.x
+	c := &x.Environments[e]
+	blame := func(path string, err error) (bandit.Environment, bandit.ActionSet, error) {
+		return nil, nil, x.blame(path, fmt.Sprintf("environment %q", c.Name), err)
+	}
+	var facts worldFacts
+	if facts.file.Path, facts.file.SHA256, err = r.data.fingerprint(c.Options); err != nil {
+		return blame(c.path, err)
+	}
+	if world, err = c.Options.Build(key, r.data); err != nil {
+		return blame(c.path, err)
+	}
+	if n, err := c.rounds(r.data); err != nil {
+		return blame(c.path, err)
+	} else if n > 0 && x.Horizon > n {
+		return blame("horizon", fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be shown twice; leave the horizon out to take them all", x.Horizon, n))
+	}
+	if offered, err = world.Offer(key.Stream(rng.Offer).Round(1)); err != nil {
+		return blame(c.path, err)
+	}
+	facts.dim = world.Dim()
+	if b, ok := world.(env.Bounded); ok {
+		facts.largest, _ = b.LargestRegret()
+	}
+	if x.Until == Settled && facts.largest == 0 {
+		return blame("until", errors.New("it knows no largest regret of a round, without which no interval holds at every moment; leave until out"))
+	}
+	set, _ := choices(offered)
+	switch list := set.(type) {
+	case bandit.Finite:
+		facts.arms = list.Len()
+	case bandit.Sparse:
+		facts.arms = list.Len()
+	}
+	r.worlds = append(r.worlds, facts)
+	r.shares = append(r.shares, r.shared(world))
+	if n, ok := world.(env.Noted); ok {
+		for _, text := range n.Notes() {
+			r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
+		}
+	}
+	if c.Late != nil {
+		if text := c.Late.remark(x.Horizon); text != "" {
+			r.note(fmt.Sprintf("environment %s: %s", c.Name, text))
+		}
+	}
+	return world, offered, nil
+}
+
+// rehearsePolicy makes a policy, lets it choose from what an environment offers in round 1, and measures its memory. It sets
+// the diagnostics in recorded that the pair has.
+func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered bandit.ActionSet, key rng.Key, recorded map[string]bool) error {
+	x := r.x
+	c, pc := &x.Environments[e], &x.Policies[p]
+	set, _ := choices(offered)
+	where := fmt.Sprintf("policy %q on environment %q", pc.Name, c.Name)
+	if dim := world.Dim(); dim >= largeDim {
+		if needs, limit := r.forecast(world, e, p, share(set), key), r.o.memory(); needs > limit {
+			return x.blame(pc.path, where, tooLarge("it", dim, needs, limit))
+		}
+	}
+	before := allocated()
+	pol, err := pc.Options.New(r.problem(world, e, key))
+	if err != nil {
+		return x.blame(pc.path, where, err)
+	}
+	if w, ok := pol.(bandit.Warner); ok {
+		for _, text := range w.Warnings(set) {
+			r.note(fmt.Sprintf("policy %s on environment %s: %s", pc.Name, c.Name, text))
+		}
+	}
+	if c, ok := pol.(bandit.Confined); ok && c.Confined(set) {
+		r.rounding = append(r.rounding, Pair{x.Environments[e].Name, pc.Name})
+	}
+	var a bandit.Action
+	if err := pol.Select(&a, set, key.Stream(rng.Select).Round(1)); err != nil {
+		return x.blame(pc.path, where, err)
+	}
+	together := c.Late == nil && r.able(world, pol, key)
+	r.together = append(r.together, together)
+	r.stuck = append(r.stuck, r.resumable(e, world, pol))
+	took := allocated() - before
+	if notes := x.newDiary(world, offered, pol, deltaOf(pc.Table)); notes != nil {
+		for _, name := range x.Record {
+			recorded[name] = recorded[name] || notes.has(name)
+		}
+	}
+	took += learned(pol, a, key)
+	r.bytes = append(r.bytes, took)
+	r.measure(pc.path, where, took, together)
+	return nil
 }
 
 // blame puts the place of a table in front of an error that its content caused.

@@ -253,20 +253,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				a.fail(out, r, problem("internal", "", "look at the server's log"))
 			}
 		}
-		took := a.opts.Now().Sub(start)
-		status := out.status
-		if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {
-			status = clientGone // the client has left; this is not a fault of the server
-		}
-		a.metrics.request(pattern, status, took)
-		level := slog.LevelDebug
-		if status >= 500 && status != http.StatusNotImplemented {
-			level = slog.LevelError
-		}
-		if ctx := r.Context(); a.opts.Logger.Enabled(ctx, level) {
-			a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", pattern,
-				"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
-		}
+		a.answered(r, info, pattern, out.status, a.opts.Now().Sub(start))
 	}()
 	if p := a.admit(r, info); p != nil {
 		info.problem = p.Code
@@ -315,6 +302,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		pattern = ""
 		describe()
 	}
+	a.serveRoute(out, r)
+}
+
+// serveRoute answers by the routes of the OpenAPI document.
+func (a *API) serveRoute(out *response, r *http.Request) {
 	if !clean(r.URL.EscapedPath()) {
 		// A ServeMux would send the client elsewhere, to a path that is route's and not ours.
 		detail := "the path has an empty segment, or . or .. as one"
@@ -334,11 +326,28 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.noRoute(out, r, handler)
 		return
 	}
+	r.Pattern = pattern // of the log, also when the request is refused
 	if a.origin.Check(r) != nil {
 		a.fail(out, r, problem("forbidden", "", "a page of another site may not change anything here"))
 		return
 	}
 	a.mux.ServeHTTP(out, r)
+}
+
+// answered counts a request and writes it to the log.
+func (a *API) answered(r *http.Request, info *request, pattern string, status int, took time.Duration) {
+	if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {
+		status = clientGone // the client has left; this is not a fault of the server
+	}
+	a.metrics.request(pattern, status, took)
+	level := slog.LevelDebug
+	if status >= 500 && status != http.StatusNotImplemented {
+		level = slog.LevelError
+	}
+	if ctx := r.Context(); a.opts.Logger.Enabled(ctx, level) {
+		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", pattern,
+			"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
+	}
 }
 
 // clean reports whether a path is what a ServeMux looks up, with or without a slash at its end.
