@@ -157,6 +157,7 @@ func TestNATSCredentials(t *testing.T) {
 	}
 	public := o.user("app.creds", o.appKey, needed)
 	o.user("few.creds", o.appKey, func(c *jwt.UserClaims) { c.Pub.Allow.Add("mine"); c.Sub.Allow.Add("_INBOX.>") })
+	o.user("untrimmed.creds", o.appKey, func(c *jwt.UserClaims) { c.Pub.Allow.Add("$JS.API.>", "troupe.ev.>"); c.Sub.Allow.Add("_INBOX.>") })
 	o.user("reads.creds", o.appKey, func(c *jwt.UserClaims) { c.Pub.Allow.Add("$JS.API.>"); c.Sub.Allow.Add("_INBOX.>") })
 	o.user("deaf.creds", o.appKey, func(c *jwt.UserClaims) { c.Sub.Allow.Add("mine") })
 	o.user("old.creds", o.appKey, func(c *jwt.UserClaims) { c.Expires = 1_000_000_000 })
@@ -221,6 +222,7 @@ func TestNATSCredentials(t *testing.T) {
 		{"--nats-creds", "user.nk", []string{"the NATS server " + url + " refuses the credentials in"}},
 		{"--nats-creds", "few.creds", []string{`Permissions Violation for Publish to "$JS.API.STREAM.INFO.TROUPE_EV_0"`, "must be allowed to publish to $JS.API.> and troupe.>"}},
 		{"--nats-creds", "reads.creds", []string{`Permissions Violation for Publish to "troupe.ev.0"`, "must be allowed to publish to $JS.API.> and troupe.>"}},
+		{"--nats-creds", "untrimmed.creds", []string{`Permissions Violation for Publish to "troupe.base.0.asks"`, "must be allowed to publish to $JS.API.> and troupe.>"}},
 		{"--nats-creds", "deaf.creds", []string{"Permissions Violation for Subscription to", "to subscribe to _INBOX.>"}},
 		{"--nats-creds", "sys.creds", []string{"Permissions Violation for Publish"}},
 		{"--nats-creds", "plain.creds", []string{"the account of the log has no JetStream"}},

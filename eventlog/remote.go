@@ -695,11 +695,14 @@ func (r *Remote) complains(system bool) nats.ErrHandler {
 
 const complainEvery = 10 * time.Second
 
-// mayWrite asks the servers to refuse a message, which they do only if the user may publish.
+// mayWrite asks the servers to refuse a message to the log, and one to the bases, which they do only if the user may publish. Where no log was
+// trimmed there is no stream of bases, and no answer is expected.
 func (r *Remote) mayWrite(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
-	_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(0)}, jetstream.WithExpectStream("TROUPE_ASKS"), jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
+	for _, subject := range []string{subjectName(0), baseSubject(0, "asks")} {
+		_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subject}, jetstream.WithExpectStream("TROUPE_ASKS"), jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
+	}
 }
 
 // serverAlive is where each server says that it is alive, at its start and each 10 s.
