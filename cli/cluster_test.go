@@ -106,8 +106,9 @@ func newRealClusterAt(t *testing.T, hosts [3]string, init ...string) *realCluste
 	return c
 }
 
+// lastLines returns the last n lines of a server's log that are not about one request.
 func lastLines(text string, n int) string {
-	lines := strings.Split(text, "\n")
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(line, " msg=request ") })
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 

@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +28,9 @@ type wire struct {
 	closed bool
 }
 
-func newWire(t *testing.T, host, target string) *wire {
+func newWire(t *testing.T, target string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +99,25 @@ func (w *wire) hold(direction int, held bool) {
 	w.cond.Broadcast()
 }
 
-// newWiredCluster is a cluster with a proxy between every two nodes: wires[i][j] is what node i dials to reach node j. Node j is at
-// 127.0.0.(2+j), because the engine tells the others the address that a connection came from, with the port of the node, and they
-// dial that too. It is 127.0.0.1, that of a proxy; a node there could be reached around the proxies.
+// newWiredCluster is a cluster with a proxy between every two nodes: wires[i][j] is what node i dials to reach node j. A node tells the others
+// where it has found one, as the address of their connection with the port that the one listens at, and they dial that too. That address is
+// always 127.0.0.1, that of the proxies. Node j listens at 127.0.0.(2+j), so it cannot be reached around them; its certificate holds for both.
 func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 	t.Helper()
 	hosts := [3]string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
 	c = newRealClusterAt(t, hosts)
+	authority, authorityKey, ca, err := signCertificate("wires", "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range c.names {
+		folder := filepath.Dir(c.file(i))
+		cert, key := bothHosts(t, c.names[i], hosts[i], authority, authorityKey)
+		for name, data := range map[string][]byte{caFile: ca, certFile: cert, keyFile: key} {
+			if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		text, err := os.ReadFile(c.file(i))
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +131,7 @@ func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 		for j, host := range hosts {
 			replace("http://"+host, "http://127.0.0.1") // callers
 			if i != j {
-				wires[i][j] = newWire(t, host, host+":"+c.ports[j])
+				wires[i][j] = newWire(t, host+":"+c.ports[j])
 				replace(fmt.Sprintf("address = %q", host+":"+c.ports[j]), fmt.Sprintf("address = %q", wires[i][j].l.Addr()))
 			}
 		}
@@ -124,6 +140,35 @@ func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 		}
 	}
 	return c, wires
+}
+
+// bothHosts makes the certificate of a node for its own address and for that of the proxies.
+func bothHosts(t *testing.T, name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (cert, key []byte) {
+	t.Helper()
+	one, own, _, err := signCertificate(name, host, by, byKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.IPAddresses = append(one.IPAddresses, net.IPv4(127, 0, 0, 1))
+	der, err := x509.CreateCertificate(rand.Reader, one, by, &own.PublicKey, byKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})
+}
+
+// alone holds all that goes from and to a node, or lets it go.
+func alone(wires [3][3]*wire, i int, held bool) {
+	for j := range wires {
+		if j != i {
+			cut(wires, i, j, held)
+			cut(wires, j, i, held)
+		}
+	}
 }
 
 // cut holds what goes from node i to node j, whichever of the two has dialled.
@@ -139,9 +184,9 @@ func (c *realCluster) decisions(i int) (n int, status int) {
 	return m.Counts.Decisions, status
 }
 
-// sleeps stops a node for a while. What it answers when it goes on is not older than 5 s: questions that wait for it
-// then, and those that come afterwards, are answered 503 until it has caught up.
-func (c *realCluster) sleeps(l *clusterLoad, i int, long time.Duration) {
+// sleeps stops a node for a while. What it answers when it goes on is not older than 5 s: questions that wait for it then, and those that come
+// afterwards, are answered 503 while nothing arrives from the others, and later until it has caught up.
+func (c *realCluster) sleeps(l *clusterLoad, wires [3][3]*wire, i int, long time.Duration) {
 	c.t.Helper()
 	if err := freeze(c.procs[i].Process); err != nil {
 		c.t.Fatal(err)
@@ -171,15 +216,20 @@ func (c *realCluster) sleeps(l *clusterLoad, i int, long time.Duration) {
 		waiting.Go(ask)
 	}
 	time.Sleep(100 * time.Millisecond) // they are in its socket
+	alone(wires, i, true)
 	if err := thaw(c.procs[i].Process); err != nil {
 		c.t.Fatal(err)
 	}
-	for range 100 {
+	for range 50 {
 		ask()
 	}
 	waiting.Wait()
-	if answers[503] == 0 {
-		c.t.Errorf("node %s was never behind: answers %v", c.names[i], answers)
+	if answers[503] != 60 {
+		c.t.Errorf("node %s has slept for %v and has heard nothing since: answers %v, want 503 to all 60", c.names[i], long, answers)
+	}
+	alone(wires, i, false)
+	for range 50 {
+		ask()
 	}
 	c.up[i].Store(true)
 }
@@ -228,9 +278,9 @@ func TestClusterFaults(t *testing.T) {
 		minority := -1
 		switch what {
 		case "leader sleeps":
-			c.sleeps(l, leader, 15*time.Second)
+			c.sleeps(l, wires, leader, 15*time.Second)
 		case "follower sleeps":
-			c.sleeps(l, a, 15*time.Second)
+			c.sleeps(l, wires, a, 15*time.Second)
 		case "leader alone":
 			held, minority = [][2]int{{leader, a}, {a, leader}, {leader, b}, {b, leader}}, leader
 		case "follower alone":

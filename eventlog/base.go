@@ -37,19 +37,34 @@ func baseSubject(seq uint64, part string) string {
 	return basePrefix + strconv.FormatUint(seq, 10) + "." + part
 }
 
+// asked sends one request to the engine. An answer can be lost, so the time of a whole act is not that of a request: it ends after streamWait,
+// and its act may be done again.
+func asked[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	one, cancel := context.WithTimeout(ctx, streamWait)
+	defer cancel()
+	answer, err := request(one)
+	if err != nil && one.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer for %v: %w", streamWait, err)
+	}
+	return answer, err
+}
+
 // bases returns the stream of the bases, nil when there is none and it is not to be made.
 func (l *Stream) bases(ctx context.Context, make bool) (jetstream.Stream, error) {
-	s, err := l.js.Stream(ctx, baseStream)
+	find := func(ctx context.Context) (jetstream.Stream, error) { return l.js.Stream(ctx, baseStream) }
+	s, err := asked(ctx, find)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if !make {
 			return nil, nil
 		}
-		s, err = l.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: baseStream, Subjects: []string{basePrefix + ">"}, Storage: jetstream.FileStorage, Replicas: l.opt.Replicas,
-			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxMsgSize: MaxBatch,
+		s, err = asked(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+			return l.js.CreateStream(ctx, jetstream.StreamConfig{
+				Name: baseStream, Subjects: []string{basePrefix + ">"}, Storage: jetstream.FileStorage, Replicas: l.opt.Replicas,
+				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxMsgSize: MaxBatch,
+			})
 		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another node was first
-			s, err = l.js.Stream(ctx, baseStream)
+			s, err = asked(ctx, find)
 		}
 	}
 	if err != nil {
@@ -74,7 +89,9 @@ func (l *Stream) PutBase(ctx context.Context, b Base, data []byte) error {
 		return err
 	}
 	publish := func(part string, data []byte) error {
-		ack, err := l.js.Publish(both, baseSubject(b.Seq, part), data)
+		ack, err := asked(both, func(ctx context.Context) (*jetstream.PubAck, error) {
+			return l.js.Publish(ctx, baseSubject(b.Seq, part), data)
+		})
 		if err == nil && ack.Stream != baseStream {
 			err = fmt.Errorf("the engine answers for stream %q", ack.Stream)
 		}
@@ -110,7 +127,7 @@ func (l *Stream) Bases(ctx context.Context) ([]Base, error) {
 	}
 	var out []Base
 	for _, seq := range seqs {
-		m, err := s.GetLastMsgForSubject(both, baseSubject(seq, baseHead))
+		m, err := lastOf(both, s, baseSubject(seq, baseHead))
 		if errors.Is(err, jetstream.ErrMsgNotFound) { // dropped meanwhile
 			continue
 		}
@@ -126,9 +143,22 @@ func (l *Stream) Bases(ctx context.Context) ([]Base, error) {
 	return out, nil
 }
 
+func lastOf(ctx context.Context, s jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+	return asked(ctx, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return s.GetLastMsgForSubject(ctx, subject)
+	})
+}
+
+func purge(ctx context.Context, s jetstream.Stream, what jetstream.StreamPurgeOpt) error {
+	_, err := asked(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Purge(ctx, what) })
+	return err
+}
+
 // baseSeqs returns the entries of the bases that have a part, newest first.
 func baseSeqs(ctx context.Context, s jetstream.Stream, part string) (seqs []uint64, err error) {
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(basePrefix+"*."+part))
+	info, err := asked(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return s.Info(ctx, jetstream.WithSubjectFilter(basePrefix+"*."+part))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bases: %w", err)
 	}
@@ -161,7 +191,7 @@ func (l *Stream) GetBase(ctx context.Context, b Base) ([]byte, error) {
 	}
 	var out []byte
 	for n := 0; int64(len(out)) < b.Size; n++ {
-		m, err := s.GetLastMsgForSubject(both, baseSubject(b.Seq, strconv.Itoa(n)))
+		m, err := lastOf(both, s, baseSubject(b.Seq, strconv.Itoa(n)))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			return nil, fmt.Errorf("base of entry %d: piece %d: %w", b.Seq, n, ErrNotFound)
@@ -207,7 +237,7 @@ func (l *Stream) DropBases(ctx context.Context, before uint64) error {
 			if seq >= before {
 				continue
 			}
-			if err := s.Purge(both, jetstream.WithPurgeSubject(baseSubject(seq, part))); err != nil {
+			if err := purge(both, s, jetstream.WithPurgeSubject(baseSubject(seq, part))); err != nil {
 				return fmt.Errorf("base of entry %d: %w", seq, err)
 			}
 		}

@@ -662,7 +662,7 @@ func (l *Stream) Trim(ctx context.Context, shard uint16, upTo uint64) error {
 	case upTo >= info.Last:
 		return trimError(shard, upTo, info.Last)
 	}
-	if err := l.streams[shard].Purge(both, jetstream.WithPurgeSequence(upTo+1)); err != nil {
+	if err := purge(both, l.streams[shard], jetstream.WithPurgeSequence(upTo+1)); err != nil {
 		return fmt.Errorf("shard %d: trim: %w", shard, err)
 	}
 	return nil

@@ -209,8 +209,9 @@ func (s *Server) hear(d eventlog.Delivery) error {
 	}
 	if own { // it was sealed by this clock
 		n := s.nodes
+		here := time.Since(n.opened) // before the clock is asked: the process may stand still in between
 		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
-		if at := int64(time.Since(n.opened) - age); at > n.contact.Load() {
+		if at := int64(here - age); at > n.contact.Load() {
 			n.contact.Store(at)
 		}
 	}
