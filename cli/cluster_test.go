@@ -309,22 +309,37 @@ func (c *realCluster) makeModel() {
 	}
 }
 
+// until sends a request to a node until it answers: after a fault an election is not over for all at once.
+func (c *realCluster) until(i int, method, path string, into any) {
+	c.t.Helper()
+	for since := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		status, err := c.call(i, method, path, nil, into)
+		if err == nil {
+			return
+		}
+		if status != 503 || time.Since(since) > 30*time.Second {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *realCluster) read(i int, path string, into any) {
+	c.t.Helper()
+	c.until(i, "GET", path, into)
+}
+
 // level writes at every node and waits for it there: afterwards each has applied what was answered before.
 func (c *realCluster) level() {
 	c.t.Helper()
 	for i := range c.names {
 		for _, act := range []string{"pause", "resume"} {
-			if _, err := c.call(i, "POST", "/v1/models/news:"+act, nil, nil); err != nil {
-				c.t.Fatal(err)
-			}
+			c.until(i, "POST", "/v1/models/news:"+act, nil)
 		}
 	}
 	for i := range c.names { // the others' last changes, too
 		for since := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 			var m struct{ Paused bool }
-			if _, err := c.call(i, "GET", "/v1/models/news", nil, &m); err != nil {
-				c.t.Fatal(err)
-			}
+			c.read(i, "/v1/models/news", &m)
 			if !m.Paused {
 				break
 			}
@@ -481,15 +496,11 @@ func (c *realCluster) check(l *clusterLoad) {
 			Digest string
 			Seq    uint64
 		}
-		if _, err := c.call(i, "GET", "/v1/models/news/state", nil, &s); err != nil {
-			c.t.Fatal(err)
-		}
+		c.read(i, "/v1/models/news/state", &s)
 		var m struct {
 			Counts struct{ Decisions, Rewards, Late, Ignored int }
 		}
-		if _, err := c.call(i, "GET", "/v1/models/news", nil, &m); err != nil {
-			c.t.Fatal(err)
-		}
+		c.read(i, "/v1/models/news", &m)
 		digests, counts = append(digests, s.Digest), append(counts, fmt.Sprint(m.Counts))
 		keyed, n := len(l.events), m.Counts
 		if n.Decisions < keyed+l.unkeyed || n.Decisions > keyed+l.unkeyed+l.unknown || n.Rewards != keyed || n.Late != 0 || n.Ignored != 0 {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -58,4 +60,41 @@ func TestLostAnswers(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestOneConnection: what two nodes say to each other goes over one connection, elections and batches, so a node that was cut off hears of its successor
+// before it stores batches that are not for it.
+func TestOneConnection(t *testing.T) {
+	var nodes [2]*Node
+	var listen [2]string
+	for i := range listen {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen[i] = l.Addr().String()
+		l.Close()
+	}
+	for i := range nodes {
+		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen[:]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		nodes[i] = n
+	}
+	for since := time.Now(); len(nodes[0].Peers())*len(nodes[1].Peers()) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(since) > time.Minute {
+			t.Fatal("the nodes are not connected")
+		}
+	}
+	z, err := nodes[0].srv.Load().Routez(&server.RoutezOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range z.Routes {
+		if len(z.Routes) != 1 || r.Account != "" {
+			t.Errorf("%d connections, this one is that of the account %q: %+v", len(z.Routes), r.Account, r)
+		}
+	}
 }

@@ -231,7 +231,7 @@ func (o *NodeOptions) server(password string) (*server.Options, error) {
 			return nil, err
 		}
 		opts.Cluster = server.ClusterOpts{Name: o.Cluster, Host: host, Port: port, NoAdvertise: true, TLSConfig: o.TLS, TLSTimeout: 10, AuthTimeout: 15,
-			PingInterval: routePing, MaxPingsOut: routePings}
+			PingInterval: routePing, MaxPingsOut: routePings, PoolSize: onePool}
 		for _, r := range o.Routes {
 			if _, _, err := splitAddress(r); err != nil {
 				return nil, err
@@ -354,6 +354,11 @@ func (n *Node) SyncTime() (time.Duration, error) {
 }
 
 const systemUser = "troupe-system"
+
+// onePool puts all that two nodes say to each other on one connection. By default the engine has four, one of them for its elections. After a partition
+// they are made again one by one: a leader that another node has replaced meanwhile heard batches a second before it heard of its successor, and
+// stored a hundred of them, which the engine takes back one by one, each in up to 2 s.
+const onePool = -1
 
 // A connection to another node is closed when that many questions in a row, one each routePing, have no answer: after 2 to 3 s. Without
 // that a leader whose packets arrive, and that hears none of the others, would lead on for 20 s and longer, because the others hear its
