@@ -2,10 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -106,15 +102,16 @@ func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 	t.Helper()
 	hosts := [3]string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
 	c = newRealClusterAt(t, hosts)
-	authority, authorityKey, ca, err := signCertificate("wires", "", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range c.names {
+	ca, caKey := makeCertificate(t, c.dir, "ca", nil, nil)
+	for i, name := range c.names {
 		folder := filepath.Dir(c.file(i))
-		cert, key := bothHosts(t, c.names[i], hosts[i], authority, authorityKey)
-		for name, data := range map[string][]byte{caFile: ca, certFile: cert, keyFile: key} {
-			if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+		makeCertificate(t, folder, name, ca, caKey, net.ParseIP(hosts[i]))
+		for to, from := range map[string]string{caFile: filepath.Join(c.dir, "ca.pem"), certFile: filepath.Join(folder, name+".pem"), keyFile: filepath.Join(folder, name+".key")} {
+			data, err := os.ReadFile(from)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(folder, to), data, 0o600)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -140,25 +137,6 @@ func newWiredCluster(t *testing.T) (c *realCluster, wires [3][3]*wire) {
 		}
 	}
 	return c, wires
-}
-
-// bothHosts makes the certificate of a node for its own address and for that of the proxies.
-func bothHosts(t *testing.T, name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (cert, key []byte) {
-	t.Helper()
-	one, own, _, err := signCertificate(name, host, by, byKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one.IPAddresses = append(one.IPAddresses, net.IPv4(127, 0, 0, 1))
-	der, err := x509.CreateCertificate(rand.Reader, one, by, &own.PublicKey, byKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})
 }
 
 // alone holds all that goes from and to a node, or lets it go.

@@ -379,8 +379,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// makeCertificate writes NAME.pem and NAME.key, signed by an authority or, without one, by itself.
-func makeCertificate(t *testing.T, dir, name string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+// makeCertificate writes NAME.pem and NAME.key, signed by an authority or, without one, by itself. It holds for 127.0.0.1 and more addresses.
+func makeCertificate(t *testing.T, dir, name string, ca *x509.Certificate, caKey *ecdsa.PrivateKey, more ...net.IP) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -388,7 +388,7 @@ func makeCertificate(t *testing.T, dir, name string, ca *x509.Certificate, caKey
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(int64(len(name))), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: ca == nil, BasicConstraintsValid: true,
+		IPAddresses: append(more, net.IPv4(127, 0, 0, 1)), IsCA: ca == nil, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if ca == nil {

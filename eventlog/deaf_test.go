@@ -88,7 +88,7 @@ func TestDeaf(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
 		t.Skip("TROUPE_LONG is not set: connections are silent for seconds")
 	}
-	addresses := freePorts(t, 2)
+	addresses := eventlog.FreePorts(t, 2)
 	w := newOneWay(t, addresses[1])
 	nodes := make([]*eventlog.Node, 2)
 	for i, routes := range [][]string{{w.Addr().String()}, {addresses[1]}} { // the second one dials itself only

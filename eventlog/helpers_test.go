@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -18,6 +19,8 @@ var (
 	Rounds  = rounds
 	Sized   = sized
 	Until   = until
+
+	FreePorts = freePorts
 )
 
 // SetNoSync makes options of an engine that does not sync.
@@ -106,4 +109,18 @@ func works(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// freePorts returns addresses on loopback that nobody listens on.
+func freePorts(t *testing.T, n int) (addresses []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
 }

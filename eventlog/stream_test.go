@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,20 +15,6 @@ import (
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
 )
-
-// freePorts returns addresses on loopback that nobody listens on.
-func freePorts(t *testing.T, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
-}
 
 // streamEngine is one node that is alone, and a Stream on its connection.
 type streamEngine struct{ dir string }
@@ -81,7 +66,7 @@ type trio struct {
 }
 
 func newTrio(t *testing.T, shards uint16, limit int64) *trio {
-	c := &trio{t: t, addresses: freePorts(t, 3), shards: shards, limit: limit, nodes: make([]*eventlog.Node, 3), logs: make([]*eventlog.Stream, 3)}
+	c := &trio{t: t, addresses: eventlog.FreePorts(t, 3), shards: shards, limit: limit, nodes: make([]*eventlog.Node, 3), logs: make([]*eventlog.Stream, 3)}
 	for range 3 {
 		c.dirs = append(c.dirs, t.TempDir())
 	}

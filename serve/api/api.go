@@ -199,14 +199,19 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
+// exchange is a request and its answer, in one allocation.
+type exchange struct {
+	request
+	response
+	id      [1]string
+	r       *http.Request
+	pattern string // of a hot route; that of the others is in r
+	start   time.Time
+}
+
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start := a.opts.Now()
-	one := &struct {
-		request
-		response
-		id [1]string
-	}{response: response{ResponseWriter: w}}
+	one := &exchange{response: response{ResponseWriter: w}, r: r, start: a.opts.Now()}
 	info, out := &one.request, &one.response
 	info.id = requestID(r)
 	one.id[0] = info.id
@@ -233,28 +238,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var ctx context.Context
 		ctx, cancel = context.WithTimeout(context.WithValue(r.Context(), requestKey{}, info), most)
 		r = route(r.WithContext(ctx))
+		one.r = r
 	}
-	pattern := ""
 	hotly, name := hot(r)
 	if hotly == notHot || a.noHot {
 		hotly = notHot
 		describe()
 	}
-	defer func() {
-		if pattern == "" {
-			pattern = r.Pattern
-		}
-		if v := recover(); v != nil {
-			if v == http.ErrAbortHandler {
-				panic(v)
-			}
-			a.opts.Logger.Error("a handler panicked", "request", info.id, "route", pattern, "panic", fmt.Sprint(v))
-			if out.status == 0 {
-				a.fail(out, r, problem("internal", "", "look at the server's log"))
-			}
-		}
-		a.answered(r, info, pattern, out.status, a.opts.Now().Sub(start))
-	}()
+	defer a.answered(one)
 	if p := a.admit(r, info); p != nil {
 		info.problem = p.Code
 		a.fail(out, r, p)
@@ -291,7 +282,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer a.gate.leave(weight)
 	}
 	if hotly != notHot {
-		pattern = hotPatterns[hotly]
+		one.pattern = hotPatterns[hotly]
 		var left time.Duration
 		if wait > 0 {
 			left = max(wait-time.Since(begun), 1)
@@ -299,7 +290,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.serveHot(out, r, info, hotly, name, left) {
 			return
 		}
-		pattern = ""
+		one.pattern = ""
 		describe()
 	}
 	a.serveRoute(out, r)
@@ -334,8 +325,22 @@ func (a *API) serveRoute(out *response, r *http.Request) {
 	a.mux.ServeHTTP(out, r)
 }
 
-// answered counts a request and writes it to the log.
-func (a *API) answered(r *http.Request, info *request, pattern string, status int, took time.Duration) {
+// answered counts a request and writes it to the log. It is deferred: a panic of the handler is answered and logged.
+func (a *API) answered(one *exchange) {
+	r, info, out, pattern := one.r, &one.request, &one.response, one.pattern
+	if pattern == "" {
+		pattern = r.Pattern
+	}
+	if v := recover(); v != nil {
+		if v == http.ErrAbortHandler {
+			panic(v)
+		}
+		a.opts.Logger.Error("a handler panicked", "request", info.id, "route", pattern, "panic", fmt.Sprint(v))
+		if out.status == 0 {
+			a.fail(out, r, problem("internal", "", "look at the server's log"))
+		}
+	}
+	status, took := out.status, a.opts.Now().Sub(one.start)
 	if errors.Is(r.Context().Err(), context.Canceled) && status >= 500 {
 		status = clientGone // the client has left; this is not a fault of the server
 	}

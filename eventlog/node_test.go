@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -66,17 +65,9 @@ func TestLostAnswers(t *testing.T) {
 // before it stores batches that are not for it.
 func TestOneConnection(t *testing.T) {
 	var nodes [2]*Node
-	var listen [2]string
-	for i := range listen {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listen[i] = l.Addr().String()
-		l.Close()
-	}
+	listen := freePorts(t, 2)
 	for i := range nodes {
-		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen[:]})
+		n, err := StartNode(t.Context(), NodeOptions{Dir: t.TempDir(), Cluster: "c", Name: string(rune('a' + i)), Listen: listen[i], Routes: listen})
 		if err != nil {
 			t.Fatal(err)
 		}
