@@ -154,6 +154,9 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 	if out == nil {
 		var refused *sim.DirError
 		if errors.As(err, &refused) {
+			if refused.None {
+				return fmt.Errorf("--out: %w", err)
+			}
 			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when the new results are complete; cells that both have are kept", err)
 		}
 		return err

@@ -102,7 +102,7 @@ func (r *runner) dropped(known map[string]entry) error {
 		why = "holds results under another hypothesis; a hypothesis is stated before the run"
 	}
 	if !r.o.Force {
-		return &DirError{r.o.Dir, why}
+		return &DirError{Dir: r.o.Dir, Why: why}
 	}
 	r.remark(fmt.Sprintf("%s %s; with force they go when the new results are complete", r.o.Dir, why))
 	return nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Names of the files in a result directory.
@@ -155,7 +156,9 @@ func temporaries(dir, name string) ([]string, error) {
 // openDir makes dir a directory for results. A directory with files in it that are not of a run is
 // refused unless force is set.
 func openDir(dir string, force bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
+		return &DirError{dir, "cannot be a directory for results: " + err.Error(), true}
+	} else if err != nil {
 		return err
 	}
 	if force {
@@ -166,7 +169,7 @@ func openDir(dir string, force bool) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return &DirError{dir, "holds a manifest.json that cannot be read: " + err.Error()}
+		return &DirError{Dir: dir, Why: "holds a manifest.json that cannot be read: " + err.Error()}
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -179,7 +182,7 @@ func openDir(dir string, force bool) error {
 			known = known || n == name || strings.HasPrefix(n, "."+name+".")
 		}
 		if !known { // a run that was killed early leaves only files that are ours
-			return &DirError{dir, fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
+			return &DirError{Dir: dir, Why: fmt.Sprintf("is not empty (%s) and holds no results of troupe", n)}
 		}
 	}
 	return nil
@@ -187,8 +190,9 @@ func openDir(dir string, force bool) error {
 
 // DirError refuses a result directory.
 type DirError struct {
-	Dir string
-	Why string
+	Dir  string
+	Why  string
+	None bool // there is no directory and cannot be one, with Options.Force neither
 }
 
 func (e *DirError) Error() string { return e.Dir + " " + e.Why }

@@ -390,6 +390,13 @@ func TestClaim(t *testing.T) {
 	if _, err := Run(context.Background(), x, Options{Dir: strange}); err == nil || !strings.Contains(err.Error(), "is not empty (letter.txt)") {
 		t.Errorf("a directory with a letter in it: error %v", err)
 	}
+	for _, in := range []string{"letter.txt", filepath.Join("letter.txt", "in", "it")} {
+		var refused *DirError
+		_, err := Run(context.Background(), x, Options{Dir: filepath.Join(strange, in), Force: true})
+		if !errors.As(err, &refused) || !refused.None || !strings.Contains(err.Error(), "letter.txt") {
+			t.Errorf("results in a file, %s: error %v", in, err)
+		}
+	}
 	killed := t.TempDir()
 	if err := os.WriteFile(filepath.Join(killed, ".results.csv.123"), nil, 0o644); err != nil {
 		t.Fatal(err)
