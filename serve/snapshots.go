@@ -116,10 +116,12 @@ func (p *snapshots) finish(seq uint64, err error) {
 }
 
 func (p *snapshots) prune() error {
-	p.mu.Lock()
-	kept := p.kept
-	p.mu.Unlock()
-	return p.files.Prune(p.base(), kept)
+	return p.files.Prune(func() (base, keep uint64) {
+		p.mu.Lock()
+		keep = p.kept
+		p.mu.Unlock()
+		return p.base(), keep // the base last: it is set before keep ends
+	})
 }
 
 // newest returns the newest state that can be used, nil when there is none. A file that is damaged, or does

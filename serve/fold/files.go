@@ -105,12 +105,14 @@ func (d Files) Nearest(seq uint64) []byte {
 }
 
 // Prune removes old snapshots. It leaves the newest three; keep, unless it is 0; and for a log with a base,
-// the oldest one from the base on.
-func (d Files) Prune(base, keep uint64) error {
+// the oldest one from the base on. It calls needed after it has listed the files: what a trim writes later is
+// not in the list, and what it wrote before is among what needed returns.
+func (d Files) Prune(needed func() (base, keep uint64)) error {
 	seqs, err := d.List()
 	if err != nil {
 		return err
 	}
+	base, keep := needed()
 	for i, seq := range seqs {
 		if seq >= base && (i < kept || seq == keep || base > 0 && (i == len(seqs)-1 || seqs[i+1] < base)) {
 			continue
