@@ -64,6 +64,11 @@ With --data the requests are the rows of a file (CSV, ARFF, ...) in random order
 the columns are the context, the classes the actions, the reward is 1 for the right class. The model
 is made with its name and nothing else. What is printed is the share of right answers.
 
+With --stream the requests are like those of an application, one after the other, and what each action
+earns in the mean is known. What is printed is the share of what the best action earns above a uniform
+choice, after 100, 300, 1000, ... decisions; beside it that of Thompson sampling with a table, told what
+the rewards depend on, or told nothing. Streams:` + streamList() + `
+
 The nodes of a cluster are one --url with commas. Callers are spread over them, and a call that a node
 refuses or does not answer is repeated at the next one with its key, for up to 30 s; a batch of
 decisions, which has no key, only when it was refused.
@@ -74,17 +79,18 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --rate 20000 --batch 64 --duration 10s
   troupe load --rate 500 --duration 10s --lists --json
   troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
-  troupe load --data pendigits.arff --model digits`,
+  troupe load --data pendigits.arff --model digits
+  troupe load --stream segments --rounds 3000 --worlds 5 --model first`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.stream.data == "" {
-				for _, name := range []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test", "learn"} {
-					if cmd.Flags().Changed(name) {
-						return fmt.Errorf("--%s goes with --data FILE", name)
-					}
-				}
-			} else {
+			if err := f.alone(cmd.Flags().Changed); err != nil {
+				return misuse(err)
+			}
+			switch {
+			case f.stream.data != "":
 				return stream(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
+			case f.stream.kind != "":
+				return loadWorlds(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &f)
 			}
 			return load(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
@@ -107,6 +113,9 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	s := &f.stream
+	fl.StringVar(&s.kind, "stream", "", "requests like those of an application: "+streamNames())
+	fl.IntVar(&s.rounds, "rounds", 3000, "decisions of a world of --stream")
+	fl.IntVar(&s.worlds, "worlds", 1, "how many worlds of --stream, each on a model of its own")
 	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
 	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the one named class, otherwise the last")
 	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
@@ -118,6 +127,33 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it does not")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 	return c
+}
+
+// The flags of each kind of load.
+var (
+	dataFlags  = []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test", "learn"}
+	worldFlags = []string{"rounds", "worlds"}
+)
+
+// alone refuses flags that do not go with the kind of load that was asked for.
+func (f *loadFlags) alone(changed func(flag string) bool) error {
+	if f.stream.data != "" && f.stream.kind != "" {
+		return errors.New("--stream and --data: expected one of them")
+	}
+	for _, name := range dataFlags {
+		if changed(name) && f.stream.data == "" {
+			return fmt.Errorf("--%s goes with --data FILE", name)
+		}
+	}
+	for _, name := range worldFlags {
+		if changed(name) && f.stream.kind == "" {
+			return fmt.Errorf("--%s goes with --stream NAME", name)
+		}
+	}
+	if changed("stream") && f.stream.kind == "" {
+		return f.stream.checkWorlds()
+	}
+	return nil
 }
 
 func (f *loadFlags) check() error {

@@ -779,3 +779,62 @@ func TestReadyFile(t *testing.T) {
 		t.Errorf("the file is still there after the end: %v", err)
 	}
 }
+
+// TestLoadStreams: every stream plays, its shares fit together, the tables learn what they are told, and the same
+// seed makes the same worlds.
+func TestLoadStreams(t *testing.T) {
+	t.Parallel()
+	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
+	play := func(args ...string) (r worldsResult) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args = append([]string{"load", "--url", url, "--json"}, args...)
+		if code := command(t.Context(), args, &out, &errs); code != 0 {
+			t.Fatalf("%v: code %d: %s%s", args, code, &out, &errs)
+		}
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for name := range streamKinds {
+		r := play("--stream", name, "--rounds", "150", "--model", name)
+		if len(r.Worlds) != 1 || len(r.Worlds[0]) != 2 || r.Worlds[0][0].Rounds != 100 || r.Worlds[0][1].Rounds != 150 {
+			t.Fatalf("%s: %+v", name, r)
+		}
+		for _, l := range r.Worlds[0] {
+			for _, share := range []float64{l.Share, l.Recent, l.Told, l.Blind} {
+				if !(math.Abs(share) < 3 && share <= 1) {
+					t.Errorf("%s: %+v", name, l)
+				}
+			}
+		}
+	}
+	a := play("--stream", "segments", "--rounds", "1000", "--worlds", "2", "--model", "a")
+	b := play("--stream", "segments", "--rounds", "1000", "--worlds", "2", "--model", "b")
+	if len(a.Worlds) != 2 || a.Worlds[0][0].Told == a.Worlds[1][0].Told {
+		t.Errorf("two worlds are one: %+v", a)
+	}
+	for w, lines := range a.Worlds {
+		last := lines[len(lines)-1]
+		if again := b.Worlds[w][len(lines)-1]; again.Told != last.Told || again.Blind != last.Blind {
+			t.Errorf("world %d: %+v, again %+v", w, last, again)
+		}
+		if !(last.Told > .4 && last.Blind < .35) { // .53 and .15 in the mean; each told share moves by about .02
+			t.Errorf("world %d: %+v", w, last)
+		}
+	}
+	for want, args := range map[string][]string{
+		`--stream "nine": expected one of brands`: {"--stream", "nine"}, `--stream ""`: {"--stream", ""},
+		"--rounds 99: expected 100":   {"--stream", "ids", "--rounds", "99"},
+		"--worlds 0: expected 1":      {"--stream", "ids", "--worlds", "0"},
+		"--worlds goes with --stream": {"--worlds", "2"}, "--rows goes with --data": {"--stream", "ids", "--rows", "2"},
+		"--stream and --data": {"--stream", "ids", "--data", "x.csv"},
+	} {
+		var out, errs bytes.Buffer
+		if code := command(t.Context(), append([]string{"load", "--url", url}, args...), &out, &errs); code != exitMisuse ||
+			!strings.Contains(errs.String(), want) {
+			t.Errorf("%v: code %d, %s; want %q", args, code, &errs, want)
+		}
+	}
+}

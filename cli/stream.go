@@ -17,8 +17,11 @@ import (
 
 // This file is `troupe load --data`: a data set as a stream of decisions, to see what a model learns.
 
-// streamFlags are the flags that go with --data.
+// streamFlags are the flags that go with --data and --stream.
 type streamFlags struct {
+	kind    string // of --stream
+	rounds  int
+	worlds  int
 	data    string
 	class   string
 	rows    int
