@@ -572,7 +572,7 @@ func (c *realCluster) rebuild(i, other int) {
 		c.t.Errorf("a node that runs was rebuilt: %d, %s", code, text)
 	}
 	c.kill(i)
-	blocks, err := filepath.Glob(filepath.Join(data, "log", "jetstream", "$G", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(data, "log", "jetstream", "TROUPE", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		c.t.Fatalf("no block files: %v", err)
 	}
@@ -586,7 +586,7 @@ func (c *realCluster) rebuild(i, other int) {
 	}
 	c.start(i)
 	_ = c.procs[i].Wait()
-	if text := c.logs[i].String(); !strings.Contains(text, "is damaged: jetstream/$G/streams/TROUPE_EV_0/msgs/"+filepath.Base(blocks[0])+" at byte") || !strings.Contains(text, "see troupe help cluster rebuild") {
+	if text := c.logs[i].String(); !strings.Contains(text, "is damaged: jetstream/TROUPE/streams/TROUPE_EV_0/msgs/"+filepath.Base(blocks[0])+" at byte") || !strings.Contains(text, "see troupe help cluster rebuild") {
 		c.t.Errorf("a node with a flipped bit says %s", text)
 	}
 	c.up[i].Store(false)

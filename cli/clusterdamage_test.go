@@ -16,7 +16,7 @@ import (
 // flip changes one bit in the middle of the first block file of a node, which may run.
 func (c *realCluster) flip(i int) {
 	c.t.Helper()
-	blocks, err := filepath.Glob(filepath.Join(c.dir, "data-"+c.names[i], "log", "jetstream", "$G", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(c.dir, "data-"+c.names[i], "log", "jetstream", "TROUPE", "streams", "TROUPE_EV_0", "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		c.t.Fatalf("no block files: %v", err)
 	}

@@ -35,7 +35,7 @@ const (
 	erasedBit   = 1 << 63
 	tombBit     = 1 << 62
 	headersBit  = 1 << 31
-	storePrefix = "jetstream/$G/streams"
+	storePrefix = "jetstream/$G/streams" // of a single machine
 )
 
 func streamName(shard uint16) string { return "TROUPE_EV_" + strconv.Itoa(int(shard)) }

@@ -84,11 +84,12 @@ func (n *Node) InProcessConn() (net.Conn, error) { return n.srv.Load().InProcess
 // that the cluster had a log when the node was there.
 const (
 	nodeMarker   = "troupe-node"
+	nodeFormat   = "troupe cluster node, format " // its first line, with a number
 	joinedMarker = "troupe-joined"
 )
 
 func (o *NodeOptions) marker() string {
-	s := fmt.Sprintf("troupe cluster node, format 1\ncluster %s\nnode %s\n", o.Cluster, o.Name)
+	s := fmt.Sprintf("%s2\ncluster %s\nnode %s\n", nodeFormat, o.Cluster, o.Name)
 	return s + fmt.Sprintf("crc32c %08x\n", crc32.Checksum([]byte(s), castagnoli))
 }
 
@@ -126,6 +127,10 @@ func (o *NodeOptions) openNodeDir() error {
 		case lockFile, nodeMarker + ".tmp":
 		case nodeMarker:
 			text, err := os.ReadFile(filepath.Join(o.Dir, nodeMarker))
+			if err == nil && strings.HasPrefix(string(text), nodeFormat+"1\n") {
+				return &OtherKindError{o.Dir, "a replica in format 1, which programs before 0.2.0 wrote and this one does not read; " +
+					"export it with the program that wrote it: troupe cluster export --data"}
+			}
 			if err == nil && string(text) != o.marker() {
 				lines := strings.Split(string(text), "\n")
 				err = &OtherKindError{o.Dir, fmt.Sprintf("a replica of another node (%s), not of cluster %s, node %s", strings.Join(lines[1:min(3, len(lines))], ", "), o.Cluster, o.Name)}
@@ -202,7 +207,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := n.begin(ctx); err != nil {
 		return nil, err
 	}
-	for user, nc := range map[string]**nats.Conn{"troupe": &n.nc, systemUser: &n.system} {
+	for user, nc := range map[string]**nats.Conn{logUser: &n.nc, systemUser: &n.system} {
 		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		if err != nil {
 			return nil, fmt.Errorf("engine: %w", err)
@@ -214,17 +219,28 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	return n, nil
 }
 
-// server returns the options of the engine.
+// server returns the options of the engine. It listens for other nodes only, never for clients: this process connects
+// from inside. The log has an account of its own, and no account has a user without a password. Without an account of
+// its own the engine would make such a user by itself. Nothing may delete the log's streams or single entries; a trim
+// purges from the beginning.
 func (o *NodeOptions) server(password string) (*server.Options, error) {
-	system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
-	opts := &server.Options{
-		ServerName: o.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true,
-		Users:    []*server.User{{Username: "troupe", Password: password}, {Username: systemUser, Password: password, Account: system}},
-		Accounts: []*server.Account{system}, SystemAccount: system.Name,
-		JetStream: true, StoreDir: o.Dir, SyncAlways: true, JetStreamMaxStore: math.MaxInt64 / 4, JetStreamMaxMemory: 64 << 20,
-		MaxPayload: MaxBatch + 64<<10, MaxPending: 64 << 20,
-		ConnectErrorReports: 60, ReconnectErrorReports: 60, // it tries about once a second for each connection of its pool
+	opts := &server.Options{}
+	err := opts.ProcessConfigString(fmt.Sprintf(`
+accounts {
+  %s { jetstream: enabled, users: [ { user: %q, password: %q, permissions: { publish: { deny: [
+    "$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.MSG.DELETE.>", "$JS.API.STREAM.RESTORE.>" ] } } } ] }
+  %s { users: [ { user: %q, password: %q } ] }
+}
+system_account: %[4]s
+`, logAccount, logUser, password, systemAccount, systemUser, password))
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
+	opts.ServerName, opts.DontListen, opts.NoSigs = o.Name, true, true
+	opts.JetStream, opts.StoreDir, opts.SyncAlways = true, o.Dir, true
+	opts.JetStreamMaxStore, opts.JetStreamMaxMemory = math.MaxInt64/4, 64<<20
+	opts.MaxPayload, opts.MaxPending = MaxBatch+64<<10, 64<<20
+	opts.ConnectErrorReports, opts.ReconnectErrorReports = 60, 60 // about once a second for each connection
 	if o.Listen != "" {
 		host, port, err := splitAddress(o.Listen)
 		if err != nil {
@@ -242,7 +258,9 @@ func (o *NodeOptions) server(password string) (*server.Options, error) {
 	return opts, nil
 }
 
-// begin starts a server.
+// begin starts a server. The engine's own start of the connections to other nodes waits for a port for clients, which
+// there is none of, so begin makes that call. The engine counts it for the one that waits, which stays for the life of
+// the process.
 func (n *Node) begin(ctx context.Context) error {
 	opts, err := n.options()
 	if err != nil {
@@ -254,6 +272,7 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.srv.Store(srv)
 	fatal := make(chan string, 1)
+	var failed atomic.Bool
 	var stale atomic.Int64 // when a route that the other end has closed was logged
 	srv.SetLogger(engineLogger{func(level, text string) {
 		if strings.HasPrefix(text, "Plaintext passwords detected") { // that of this process alone, drawn above
@@ -268,13 +287,21 @@ func (n *Node) begin(ctx context.Context) error {
 			n.failed.Store(&text)
 		}
 		if n.logf("engine: %s: %s", level, text); level == "fatal" {
+			failed.Store(true)
 			select {
 			case fatal <- text:
 			default:
 			}
 		}
 	}}, false, false)
-	go srv.Start()
+	go func() {
+		srv.Start() // returns when all but the connections to other nodes has begun
+		if opts.Cluster.Port != 0 && !failed.Load() {
+			routes := make(chan struct{})
+			close(routes)
+			srv.StartRouting(routes)
+		}
+	}()
 	for start := time.Now(); !srv.ReadyForConnections(20 * time.Millisecond); {
 		select {
 		case text := <-fatal:
@@ -353,7 +380,15 @@ func (n *Node) SyncTime() (time.Duration, error) {
 	return took, errors.Join(err, os.Remove(name))
 }
 
-const systemUser = "troupe-system"
+// The accounts of a node's engine, each with one user. Their names are those of every node.
+const (
+	logAccount    = "TROUPE"
+	logUser       = "troupe"
+	systemAccount = "SYS"
+	systemUser    = "troupe-system"
+
+	nodeStorePrefix = "jetstream/" + logAccount + "/streams"
+)
 
 // onePool puts all that two nodes say to each other on one connection. By default the engine has four, one of them for its elections. After a partition
 // they are made again one by one: a leader that another node has replaced meanwhile heard batches a second before it heard of its successor, and

@@ -2,15 +2,27 @@ package eventlog
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"math/big"
+	"net"
+	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -88,4 +100,126 @@ func TestOneConnection(t *testing.T) {
 			t.Errorf("%d connections, this one is that of the account %q: %+v", len(z.Routes), r.Account, r)
 		}
 	}
+}
+
+// TestNoDoor: a node listens for other nodes and for nothing else. No port lets a client in, with no password, a wrong
+// one, or the certificate of another cluster, and the connection of the process itself cannot delete the log.
+func TestNoDoor(t *testing.T) {
+	listen := freePorts(t, 2)
+	ours, theirs := testTLS(t), testTLS(t)
+	before := listening(t)
+	node, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a",
+		Listen: listen[0], Routes: listen, TLS: ours})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	ports := slices.DeleteFunc(listening(t), func(port int) bool { return slices.Contains(before, port) })
+	if _, want, err := splitAddress(listen[0]); err != nil || !slices.Equal(ports, []int{want}) {
+		t.Errorf("the node listens on %v, expected %s alone, the port of the nodes", ports, listen[0])
+	}
+	for _, port := range ports {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		for name, option := range map[string]nats.Option{
+			"no password": nats.Timeout(time.Second), "a wrong password": nats.UserInfo(logUser, "wrong"),
+			"a certificate of another cluster": nats.Secure(&tls.Config{Certificates: theirs.Certificates, InsecureSkipVerify: true}),
+			"a certificate of this cluster":    nats.Secure(&tls.Config{Certificates: ours.Certificates, InsecureSkipVerify: true}),
+		} {
+			nc, err := nats.Connect(address, option, nats.Timeout(time.Second), nats.IgnoreAuthErrorAbort())
+			if err == nil {
+				nc.Close()
+				t.Errorf("port %d lets a client in, with %s", port, name)
+			}
+		}
+	}
+}
+
+// TestLogStays: the engine refuses to delete the streams of the log, an entry, and to put back an older stream.
+func TestLogStays(t *testing.T) {
+	n, err := StartNode(t.Context(), NodeOptions{Dir: filepath.Join(t.TempDir(), "log"), Cluster: "c", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	l, err := OpenStream(t.Context(), n.Conn(), StreamOptions{Create: true, MaxBytes: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.js.Publish(t.Context(), subjectName(0), []byte("an entry")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	for _, act := range []func() error{
+		func() error { return l.js.DeleteStream(ctx, streamName(0)) },
+		func() error { return l.streams[0].DeleteMsg(ctx, 1) },
+	} {
+		if act() == nil {
+			t.Error("the log, or an entry, was deleted")
+		}
+	}
+	if info, err := l.streams[0].Info(t.Context()); err != nil || info.State.Msgs != 1 || info.State.NumDeleted != 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// testTLS is the configuration of a node in a cluster with an authority of its own.
+func testTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool,
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13}
+}
+
+// listening returns the TCP ports that this process listens on.
+func listening(t *testing.T) (ports []int) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the ports of a process are found in /proc, which is Linux's")
+	}
+	sockets := map[string]bool{}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasPrefix(name, "socket:[") {
+			sockets[strings.TrimSuffix(strings.TrimPrefix(name, "socket:["), "]")] = true
+		}
+	}
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			continue // no IPv6
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != "0A" || !sockets[f[9]] { // 0A: it listens
+				continue
+			}
+			port, err := strconv.ParseUint(f[1][strings.LastIndex(f[1], ":")+1:], 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ports = append(ports, int(port))
+		}
+	}
+	return ports
 }

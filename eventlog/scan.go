@@ -80,8 +80,13 @@ func exists(name string) bool {
 	return err == nil
 }
 
+// streamDir is where the engine keeps the files of a shard: those of a node belong to the account of the log.
 func streamDir(dir string, shard uint16) string {
-	return filepath.Join(dir, filepath.FromSlash(storePrefix), streamName(shard))
+	prefix := storePrefix
+	if exists(filepath.Join(dir, nodeMarker)) {
+		prefix = nodeStorePrefix
+	}
+	return filepath.Join(dir, filepath.FromSlash(prefix), streamName(shard))
 }
 
 // shardScan reads the files of one shard and compares every entry with the one that should come next.
