@@ -598,8 +598,10 @@ func (t terminal) scores(run *report.Run, s *report.Score) error {
 	if values := run.Values(); values != "" {
 		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
 	}
-	_, err := fmt.Fprintf(t.w, "\nto quote %s\n", s.Quote(s.Rows[0], run.Manifest.Troupe))
-	return err
+	if quote := s.Quote(s.Rows[0], run.Manifest.Troupe); quote != "" {
+		fmt.Fprintf(t.w, "\nto quote %s\n", quote)
+	}
+	return nil
 }
 
 // words adapts the page's typography to a terminal: its narrow spaces would break lines in odd

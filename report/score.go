@@ -31,7 +31,7 @@ type ScoreRow struct {
 	Policy string
 	Mean   float64   // over the environments
 	Lo, Hi float64   // 95 %, over resampled replications; only with OK
-	OK     bool      // there are two replications or more
+	OK     bool      // there are minReps replications or more
 	Each   []float64 // by environment
 	Worst  int       // the environment with the smallest
 }
@@ -90,7 +90,12 @@ func Scores(run *Run) (s *Score, why string) {
 	}
 	s = &Score{Suite: suite, Hash: m.World()[:16], Engine: m.Engine, Seed: m.Seed, R: len(reps)}
 	stream := rng.NewKey(m.Seed).Child("report").Child("score").Stream(rng.Resample)
-	again := stats.NewResamples(len(reps), resamples, func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) })
+	var again *stats.Resamples // with few replications an interval misses in half of the cases: there is none
+	if len(reps) >= minReps {
+		again = stats.NewResamples(len(reps), resamples, func(b, i, n int) int {
+			return stream.Round(uint64(b)).Intn(i, n)
+		})
+	}
 	for p, row := range m.Policies {
 		r := ScoreRow{Policy: row.Name, Each: make([]float64, len(run.Envs))}
 		regrets := make([][2][]float64, len(run.Envs))
@@ -106,7 +111,7 @@ func Scores(run *Run) (s *Score, why string) {
 				r.Worst = e
 			}
 		}
-		if len(reps) > 1 {
+		if again != nil {
 			r.Lo, r.Hi, r.OK = again.Statistic(0.95, func(w []float64) (float64, bool) {
 				sum := 0.0
 				for _, v := range regrets {
@@ -137,13 +142,13 @@ func Scores(run *Run) (s *Score, why string) {
 	return s, ""
 }
 
-// Quote is the line to print in a paper.
+// Quote is the line to print in a paper; empty below 20 replications, where a score has no interval.
 func (s *Score) Quote(r ScoreRow, version string) string {
-	interval := ""
-	if r.OK {
-		interval = fmt.Sprintf(" [%.3f, %.3f]", r.Lo, r.Hi)
+	if !r.OK {
+		return ""
 	}
-	return fmt.Sprintf("suite/%s %s: %s %.3f%s, %s, seed %d, engine %d, troupe %s", s.Suite, s.Hash, r.Policy, r.Mean, interval, many(s.R, "replication"), s.Seed, s.Engine, version)
+	return fmt.Sprintf("suite/%s %s: %s %.3f [%.3f, %.3f], %s, seed %d, engine %d, troupe %s",
+		s.Suite, s.Hash, r.Policy, r.Mean, r.Lo, r.Hi, many(s.R, "replication"), s.Seed, s.Engine, version)
 }
 
 // Table returns the scores as a table.
@@ -153,6 +158,10 @@ func (s *Score) Table(m *sim.Manifest) *chart.Table {
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "score", Head: "Score", Dec: 3},
 			{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
 			{Key: "worst", Head: "Worst", Dec: 3, Extra: true}, {Key: "worst_environment", Head: "in", Text: true, Extra: true}}}
+	if s.R < minReps {
+		t.Note = fmt.Sprintf("Score: the mean over the environments of 1 − regret/(regret of uniform play). Below %d "+
+			"replications it has no interval, and nothing says which policy is first.", minReps)
+	}
 	for _, e := range m.Environments {
 		t.Cols = append(t.Cols, chart.Column{Key: e.Name, Head: e.Name, Dec: 3, Only: "csv"})
 	}
@@ -162,7 +171,7 @@ func (s *Score) Table(m *sim.Manifest) *chart.Table {
 		if r.OK {
 			lo, hi = chart.Num(r.Lo), chart.Num(r.Hi)
 		}
-		row := chart.Row{Look: look, Best: i == 0, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.Num(r.Mean), lo, hi, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
+		row := chart.Row{Look: look, Best: i == 0 && r.OK, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.Num(r.Mean), lo, hi, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
 		for _, v := range r.Each {
 			row.Cells = append(row.Cells, chart.Num(v))
 		}

@@ -12,7 +12,7 @@ import (
 	"troupe/sim"
 )
 
-// suiteRun plays a suite with two policies and three replications, after a change of its text.
+// suiteRun plays a suite with two policies and three replications unless the change of its text says more.
 func suiteRun(t *testing.T, change func(string) string) *Run {
 	t.Helper()
 	e, ok := experiments.Find("suite/linear-v1")
@@ -57,18 +57,36 @@ func TestScore(t *testing.T) {
 		want += (1 - a/b) / 12
 	}
 	ts, uniform := s.Rows[0], s.Rows[1]
-	if ts.Policy != "ts" || math.Abs(ts.Mean-want) > 1e-12 || !ts.OK || !(ts.Lo <= ts.Mean && ts.Mean <= ts.Hi && ts.Lo < ts.Hi) {
-		t.Errorf("ts has %+v, expected %v", ts, want)
+	if ts.Policy != "ts" || math.Abs(ts.Mean-want) > 1e-12 || uniform.Mean != 0 {
+		t.Errorf("%+v and %+v, expected %v and 0", ts, uniform, want)
+	}
+	few, many := pageOf(t, run), suiteRun(t, func(s string) string {
+		return strings.Replace(strings.Replace(s, "seed = 1", "seed = 5", 1), "replications = 3", "replications = 20", 1)
+	})
+	if q := s.Quote(ts, "9.9"); ts.OK || uniform.OK || q != "" || strings.Contains(few, "To quote") {
+		t.Errorf("three replications have an interval or a line to quote: %+v, %q", ts, q)
+	}
+	if s, why = Scores(many); s == nil || why != "" {
+		t.Fatalf("no score: %q", why)
+	}
+	ts, uniform = s.Rows[0], s.Rows[1]
+	if !ts.OK || !(ts.Lo <= ts.Mean && ts.Mean <= ts.Hi && ts.Lo < ts.Hi) {
+		t.Errorf("ts has %+v", ts)
 	}
 	if uniform.Mean != 0 || uniform.Lo != 0 || uniform.Hi != 0 {
 		t.Errorf("uniform has %+v", uniform)
 	}
-	if q := s.Quote(ts, "9.9"); !strings.HasPrefix(q, "suite/linear-v1 d5055cfdfafa534d: ts 0.") || !strings.HasSuffix(q, fmt.Sprintf("], 3 replications, seed 5, engine %d, troupe 9.9", sim.Engine)) {
+	q := s.Quote(ts, "9.9")
+	if !strings.HasPrefix(q, "suite/linear-v1 d5055cfdfafa534d: ts 0.") ||
+		!strings.HasSuffix(q, fmt.Sprintf("], 20 replications, seed 5, engine %d, troupe 9.9", sim.Engine)) {
 		t.Errorf("the line is %q", q)
 	}
-	var b bytes.Buffer
-	if err := compose(run, Options{}).writePage(&b); err != nil || !strings.Contains(b.String(), "To quote: <code>suite/linear-v1 d5055cfdfafa534d: ts 0.") {
-		t.Errorf("the page has no line to quote, error %v", err)
+	if !strings.Contains(pageOf(t, many), "To quote: <code>suite/linear-v1 d5055cfdfafa534d: ts 0.") {
+		t.Error("the page has no line to quote")
+	}
+	one := suiteRun(t, func(s string) string { return strings.Replace(s, "replications = 3", "replications = 1", 1) })
+	if s, why := Scores(one); s == nil || why != "" || s.R != 1 || s.Rows[0].OK {
+		t.Errorf("one replication: %+v, %q", s, why)
 	}
 	if s, why := Scores(suiteRun(t, func(s string) string { return strings.Replace(s, "norm = 0.3", "norm = 0.4", 1) })); s != nil || why != "" {
 		t.Errorf("another environment is of the suite: %v, %q", s, why)
@@ -76,4 +94,14 @@ func TestScore(t *testing.T) {
 	if s, why := Scores(suiteRun(t, func(s string) string { return strings.Replace(s, `"uniform"`, `"greedy"`, 1) })); s != nil || !strings.Contains(why, "needs a policy of kind uniform") {
 		t.Errorf("a score without uniform play: %v, %q", s, why)
 	}
+}
+
+// pageOf is the page of a run.
+func pageOf(t *testing.T, run *Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := compose(run, Options{}).writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
