@@ -44,6 +44,7 @@ type past struct {
 	fallback bool // closed without a reward, y is the default
 	y        float64
 	keys     []eventlog.ID
+	rule     string // under which its rewards were learned; empty where the page cannot know it
 }
 
 // policy reports whether the policy chose among several candidates.
@@ -105,14 +106,66 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 		}
 	}
 	h.from = next
-	open := map[eventlog.Event]*past{}
 	for _, chunk := range slices.Backward(chunks) {
 		for i := range chunk {
-			h.join(&chunk[i], open, m.Config.Reward.Rule)
+			if _, ok := chunk[i].at.Record.(*eventlog.Control); ok {
+				h.changes = append(h.changes, &chunk[i].at)
+			}
 		}
 	}
 	h.outside(ctx, a, m)
+	rules := h.rules(m)
+	open := map[eventlog.Event]*past{}
+	for _, chunk := range slices.Backward(chunks) {
+		for i := range chunk {
+			for len(rules) > 1 && rules[1].seq <= chunk[i].at.Seq {
+				rules = rules[1:]
+			}
+			h.join(&chunk[i], open, rules[0].rule)
+		}
+	}
 	return h, nil
+}
+
+// ruleSince is the rule of rewards from an entry on, empty where it is not known.
+type ruleSince struct {
+	seq  uint64
+	rule string
+}
+
+// rules returns the rules that the model had, the oldest first, from what the page knows of its changes. The newest is
+// the present one. The oldest holds from the beginning of what was read; it is not known when the configuration was
+// changed between the model's creation and that entry, and a rollback leaves the rule unknown until the next change.
+func (h *modelHistory) rules(m *serve.Model) []ruleSince {
+	out := []ruleSince{{rule: m.Config.Reward.Rule}}
+	configured := uint64(0) // in the entries that were read
+	for _, r := range h.changes {
+		c := r.Record.(*eventlog.Control)
+		if c.Act == eventlog.Pause || c.Act == eventlog.Resume || c.Act == eventlog.Delete {
+			continue
+		}
+		var x struct {
+			Config struct {
+				Reward struct {
+					Rule string `json:"rule"`
+				} `json:"reward"`
+			} `json:"config"`
+		}
+		if len(c.Config) > 0 {
+			_ = json.Unmarshal(c.Config, &x) // the fold has read it; an empty rule is one that is not known
+		}
+		if r.Seq < h.from {
+			out = []ruleSince{{rule: x.Config.Reward.Rule}}
+			continue
+		}
+		configured++
+		out = append(out, ruleSince{r.Seq, x.Config.Reward.Rule})
+	}
+	if h.from > m.Created.Seq && m.ConfigVersion > configured+1 {
+		out[0].rule = ""
+	}
+	out[len(out)-1].rule = m.Config.Reward.Rule
+	return out
 }
 
 // step keeps what the page needs of a record: no vectors.
@@ -142,10 +195,11 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 	return step{at: r}
 }
 
-// join adds one record, in the order of the log. The decisions of rewards that are older than what was read are not
+// join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that are older than what was read are not
 // known; such rewards are left out.
 func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string) {
 	if s.decision != nil {
+		s.decision.rule = rule
 		open[s.at.Event] = s.decision
 		h.decisions = append(h.decisions, s.decision)
 		return
@@ -161,12 +215,12 @@ func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string)
 		case d == nil:
 		case d.closed:
 			h.late++
-		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && rule == "first":
+		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && d.rule == "first":
 		default:
 			if r.Key != 0 {
 				d.keys = append(d.keys, r.Key)
 			}
-			if d.y = d.y + r.Y; rule != "sum" {
+			if d.y = d.y + r.Y; d.rule != "sum" {
 				d.y = r.Y
 			}
 			d.rewarded, d.inactive = true, false
@@ -182,8 +236,6 @@ func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string)
 				d.fallback, d.y = true, r.Y
 			}
 		}
-	case *eventlog.Control:
-		h.changes = append(h.changes, &s.at)
 	case *eventlog.Loss:
 		h.losses = append(h.losses, fmt.Sprintf("entries %d to %d: %s", r.First, r.Last, r.Reason))
 	}
@@ -209,7 +261,8 @@ func (h *modelHistory) outside(ctx context.Context, a *API, m *serve.Model) {
 	h.changes = append(older, h.changes...)
 }
 
-// terms are how the page reads rewards: the model's present rule, range and value of a missing reward.
+// terms are how the page reads rewards: the model's present rule, range and value of a missing reward. The rewards of a
+// decision count by the rule of its own time.
 type terms struct {
 	rule       string
 	min, max   float64
@@ -238,10 +291,10 @@ func termsOf(m *serve.Model) terms {
 func (h *modelHistory) value(d *past, t *terms) (float64, bool) {
 	over := d.closed || d.deadline != 0 && d.deadline <= h.clock
 	switch {
-	case d.inactive:
+	case d.inactive, d.rule == "":
 		return 0, false
 	case d.rewarded:
-		return d.y, over || !t.unsettling
+		return d.y, over || !t.missing && d.rule == "first" // otherwise it may change until the window is over
 	case d.fallback:
 		return d.y, true
 	}

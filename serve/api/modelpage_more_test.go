@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,7 +161,7 @@ func TestFirstCandidate(t *testing.T) {
 	h := &modelHistory{}
 	add := func(n int, index uint32, num, den uint64, y float64) {
 		for range n {
-			h.decisions = append(h.decisions, &past{num: num, den: den, offered: 2, index: index, y: y, rewarded: true})
+			h.decisions = append(h.decisions, &past{rule: "first", num: num, den: den, offered: 2, index: index, y: y, rewarded: true})
 		}
 	}
 	for range 100 { // the second candidate has 3/4 and pays 3, the first has 1/4 and pays -1
@@ -231,4 +232,55 @@ func TestLearningPage(t *testing.T) {
 	e.do("GET", "/models/news", "").want(t, "learned", 200, "A schema was learned from requests, and its model decides since log entry", "it took over: its mean squared one-step error", "is below that of the hashed model",
 		">adopt<", "the server", "Why the schema is as it is", "context.same: left out: all", "the learned schema does not have all of the requests", " ± ")
 	e.do("GET", "/metrics", "").want(t, "learned", 200, `troupe_model_schema_learned{model="news"} 1`, `troupe_model_learned_error{model="news"}`, `troupe_model_hashed_error{model="news"}`)
+}
+
+// TestPageAfterAnotherRule: past decisions keep the rule under which their rewards were learned when the model gets
+// another one, also where the page does not read back to the creation.
+func TestPageAfterAnotherRule(t *testing.T) {
+	e, _ := newReal(t, Options{})
+	e.do("POST", "/v1/models", `{"id":"news","reward":{"rule":"last"},"floor":1}`).want(t, "create", 201)
+	pay := func(n int) {
+		for range n {
+			id := field[string](t, e.do("POST", "/v1/models/news:decide", twoActions), "event_id")
+			for _, y := range []string{"0.25", "0.75"} {
+				e.do("POST", "/v1/events/"+id+":reward", `{"value":`+y+`}`)
+			}
+		}
+	}
+	means := func(b bounds) (out []float64) {
+		t.Helper()
+		m := must(e.svc.GetModel(t.Context(), "news"))
+		h := must(e.history(t.Context(), &m, b))
+		for _, d := range h.decisions {
+			out = append(out, d.y)
+			if terms := termsOf(&m); d.rule == "" {
+				if _, ok := h.value(d, &terms); ok {
+					t.Error("a decision without a rule has a value")
+				}
+				out[len(out)-1] = -1
+			}
+		}
+		return out
+	}
+	all := bounds{pageEntries, pageDecisions}
+	pay(3)
+	patch := func(rule string) {
+		tag := e.do("GET", "/v1/models/news", "").header.Get("ETag")
+		e.do("PATCH", "/v1/models/news", `{"reward":{"rule":"`+rule+`"}}`, "If-Match", tag).want(t, "patch", 200)
+	}
+	patch("first")
+	if got := means(all); !slices.Equal(got, []float64{.75, .75, .75}) {
+		t.Errorf("after the change the past is %v", got)
+	}
+	pay(40) // more entries than the first chunk has
+	patch("sum")
+	pay(2)
+	got := means(all)
+	if want := append(append(slices.Repeat([]float64{.75}, 3), slices.Repeat([]float64{.25}, 40)...), 1, 1); !slices.Equal(got, want) {
+		t.Errorf("three rules: %v", got)
+	}
+	got = means(bounds{1, pageDecisions}) // one chunk: the second change, and not the first one
+	if n := len(got); n < 10 || n > 40 || !slices.Equal(got[n-2:], []float64{1, 1}) || got[0] != -1 {
+		t.Errorf("a part of the log: %v", got)
+	}
 }

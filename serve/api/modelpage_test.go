@@ -264,7 +264,7 @@ func TestModelPageEstimates(t *testing.T) {
 	h := &modelHistory{}
 	add := func(n int, num, den uint64, y float64) {
 		for range n {
-			h.decisions = append(h.decisions, &past{num: num, den: den, offered: 2, y: y, rewarded: true})
+			h.decisions = append(h.decisions, &past{rule: "first", num: num, den: den, offered: 2, y: y, rewarded: true})
 		}
 	}
 	// Action 1 with 3/4 pays 3, action 2 with 1/4 pays -1: played 2, uniform 1.
@@ -304,7 +304,7 @@ func TestModelPageEstimates(t *testing.T) {
 	// Windows that closed without a reward before a default was set count as those after it.
 	h.decisions = nil
 	for range 10 {
-		h.decisions = append(h.decisions, &past{num: 1, den: 2, offered: 2, y: 3, rewarded: true, closed: true}, &past{num: 1, den: 2, offered: 2, closed: true})
+		h.decisions = append(h.decisions, &past{rule: "first", num: 1, den: 2, offered: 2, y: 3, rewarded: true, closed: true}, &past{rule: "first", num: 1, den: 2, offered: 2, closed: true})
 	}
 	r.fallback = -1
 	if es, _ = estimate(h, &r); len(es) == 0 || es[len(es)-1].n != 20 || es[len(es)-1].played.Mean != 1 {
