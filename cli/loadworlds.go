@@ -87,14 +87,14 @@ var streamKinds = map[string]streamKind{
 			return map[string]any{"plan": "p" + strconv.Itoa(c), "day": "day" + strconv.Itoa(draw.Intn(1, 7)),
 				"browser": "b" + strconv.Itoa(draw.Intn(2, 3)), "hour": draw.Intn(3, 24)}
 		})},
-	"groups": {"20 groups × 4 actions, clicks of 10 to 60 %, beside a user id with 3,000 values",
+	"groups": {"20 groups × 4 actions, clicks of 10 to 60 %, a user id with 3,000 values",
 		cells(20, 4, .1, .6, func(c int, draw rng.Source) any {
 			return map[string]any{"group": "g" + strconv.Itoa(c), "user_id": "u" + strconv.Itoa(draw.Intn(1, 3000))}
 		})},
 	"rare": {"4 segments × 5 actions, clicks of 0.5 to 4 %",
 		cells(4, 5, .005, .04, func(c int, _ rng.Source) any { return map[string]any{"segment": "s" + strconv.Itoa(c)} })},
 	"ids": {"5 ids without a context, clicks of 5 to 60 %", cells(1, 5, .05, .6, func(int, rng.Source) any { return nil })},
-	"ranges": {"4 ranges of one number × 5 actions, beside a time stamp, a text of 100 values and one outlier of 10⁹",
+	"ranges": {"4 ranges of one number × 5 actions, beside a time, a text of 100 values, outliers",
 		cells(4, 5, .05, .6, func(c int, draw rng.Source) any {
 			x := 25*float64(c) + 25*draw.Float64(1)
 			if draw.Intn(4, 1000) == 0 {
@@ -103,8 +103,8 @@ var streamKinds = map[string]streamKind{
 			return map[string]any{"amount": x, "at": 1_790_000_000 + draw.Intn(2, 1_000_000),
 				"page": "page" + strconv.Itoa(draw.Intn(3, 100))}
 		})},
-	"prices":  {"5 new offers in each request, clicks while the price is within the user's budget", prices},
-	"items":   {"10 items of which the oldest gives way to a new one every 60 decisions; a topic that the user likes", items},
+	"prices":  {"5 new offers in each request, clicks while the price is within a budget", prices},
+	"items":   {"10 items, the oldest gives way to a new one every 60 decisions; their topics", items},
 	"brands":  {"300 actions of 12 brands, clicks of 2 to 40 %", brands},
 	"changes": {"the segments; their means are drawn anew after half of the decisions", changes(true)},
 	"swaps":   {"4 segments × 6 actions; after half of the decisions best and worst change places", changes(false)},
