@@ -124,10 +124,17 @@ func TestPandas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Dir, "pandas_lines.py"), []byte(program.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.CombinedOutput()
+	var warnings bytes.Buffer // of libraries at their first import
+	c.Stderr = &warnings
+	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s\n%s", err, out, &warnings)
 	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s\n%s", out, &warnings)
+		}
+	}()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	var alone, pandas, se float64
 	for _, line := range lines {

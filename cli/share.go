@@ -161,6 +161,7 @@ the manifest, that the page is what this program makes of them, and that a rando
 the replications gives the same numbers, bit for bit, when it is played again. What differs
 is named, and the exit code is 1.
 
+A page of another build cannot be compared: the exit code is 1, and the build that can is named.
 A file of another engine has its hashes and its results verified, but cannot be played again
 with this program; the exit code is 1, too, because nothing shows that the numbers are right.`,
 		Example: `  troupe check size.zip
@@ -290,7 +291,20 @@ func missing(dir string) (n int) {
 	return n
 }
 
-// checkPage compares the page with what this program makes of the files. Another build may write another page.
+// sameBuild reports whether two manifests are of one program: of one clean commit, or of one build where the commit is
+// not recorded or is modified.
+func sameBuild(a, b sim.Manifest) bool {
+	switch {
+	case a.Troupe != b.Troupe || a.Commit != b.Commit || a.Dirty != b.Dirty:
+		return false
+	case a.Commit != "" && !a.Dirty:
+		return true
+	}
+	return a.Build != "" && a.Build == b.Build
+}
+
+// checkPage makes the page again from the files and compares. A page that differs is an error, also where another build
+// may have written it: what cannot be compared is not checked.
 func checkPage(w io.Writer, run *report.Run, dir string, m sim.Manifest) error {
 	name := filepath.Join(dir, "report.html")
 	was, err := os.ReadFile(name)
@@ -308,10 +322,12 @@ func checkPage(w io.Writer, run *report.Run, dir string, m sim.Manifest) error {
 	switch {
 	case bytes.Equal(was, is):
 		fmt.Fprintln(w, "page     what this program makes of the results")
-	case self.Troupe == m.Troupe && self.Commit == m.Commit && m.Commit != "" && !self.Dirty && !m.Dirty:
+	case sameBuild(self, m):
 		return errors.New("report.html is not what this program makes of the results: it was changed")
 	default:
-		fmt.Fprintf(w, "page     not what this program makes of the results; it may be of another build (%s, commit %s; this is %s, commit %s)\n", m.Troupe, commitName(m), self.Troupe, commitName(self))
+		return fmt.Errorf("report.html is not what this program makes of the results: it was changed, or is of another build. "+
+			"Check it with %s, commit %s; this is %s, commit %s. The cells and tables above do not depend on the build",
+			m.Troupe, commitName(m), self.Troupe, commitName(self))
 	}
 	return nil
 }

@@ -113,6 +113,9 @@ func TestShare(t *testing.T) {
 	}
 	do(1, "the spec is not that of the manifest", "check", forge("manifest.json", `horizon = 200`, `horizon = 201`, true))
 	do(1, "nothing was played again", "check", forge("manifest.json", `"engine": `, `"engine": 9`, true))
+	do(1, "results: it was changed", "check", forge("report.html", "ensemble", "ensemblf", true))
+	do(1, "or is of another build. Check it with 9.9.9", "check", "--all",
+		forge("manifest.json", `"troupe": "`+version+`"`, `"troupe": "9.9.9"`, true))
 	files["../evil"] = "x"
 	do(2, `"../evil" is not a file of troupe share`, "check", forge("report.html", "ensemble", "ensemblf", false))
 	delete(files, "../evil")

@@ -34,8 +34,10 @@ type place struct {
 	value        unstable.Range // of a scalar value; of length 0 for a table or a list
 }
 
-// ReadFile decodes a TOML document to a generic tree and indexes its keys. Errors are *FileError.
+// ReadFile decodes a TOML document to a generic tree and indexes its keys. A byte-order mark at its beginning, which
+// some editors write, is skipped. Errors are *FileError.
 func ReadFile(file, text string) (Raw, *File, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
 	src := &File{Name: file, text: text, at: map[string]place{"": {line: 1, column: 1}}}
 	var tree Raw
 	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
@@ -174,6 +176,7 @@ func Override(file, text, key, value string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	text = src.text // without a byte-order mark
 	pl, ok := src.at[key]
 	if !ok {
 		return key + " = " + value + "\n" + text, nil

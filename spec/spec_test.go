@@ -269,3 +269,22 @@ func TestWas(t *testing.T) {
 		t.Errorf("options %+v", o)
 	}
 }
+
+// A byte-order mark at the beginning of a file is skipped; columns count without it. Elsewhere it is an error.
+func TestByteOrderMark(t *testing.T) {
+	tree, file, err := spec.ReadFile("x.toml", "\ufeffhorizon = 7\n")
+	if n, ok := spec.Number(tree["horizon"]); err != nil || !ok || n != 7 {
+		t.Fatalf("%v, %v", tree, err)
+	}
+	if line, column := file.At("horizon"); line != 1 || column != 1 {
+		t.Errorf("the key is in line %d, column %d", line, column)
+	}
+	if _, _, err := spec.ReadFile("x.toml", "horizon = 7\n\ufeffseed = 1\n"); err == nil {
+		t.Error("a mark in the middle is read")
+	}
+	for key, want := range map[string]string{"horizon": "horizon = 9\n", "seed": "seed = 9\nhorizon = 7\n"} {
+		if text, err := spec.Override("x.toml", "\ufeffhorizon = 7\n", key, "9"); err != nil || text != want {
+			t.Errorf("%s replaced: %q, %v", key, text, err)
+		}
+	}
+}
