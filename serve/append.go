@@ -134,11 +134,11 @@ func tooLate(err error) *Error {
 
 // applied waits until the records of a receipt are applied and returns their outcomes.
 func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold.Outcome, error) {
-	limit := timers.Get().(*time.Timer)
+	limit := s.progress.timers.Get().(*time.Timer)
 	limit.Reset(s.opt.Wait)
 	out, err := s.progress.within(ctx, r.Seq, limit.C)
 	limit.Stop()
-	timers.Put(limit)
+	s.progress.timers.Put(limit)
 	if err == nil && len(out) < int(r.Event.Index)+n {
 		err = errors.New("the outcome is no longer known")
 	}

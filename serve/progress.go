@@ -19,6 +19,7 @@ type progress struct {
 	failed   error
 	down     atomic.Bool        // failed is set
 	waiting  map[uint64]*waiter // by entry
+	timers   sync.Pool          // of stopped *time.Timer: each reward needs one for some milliseconds
 }
 
 // waiter is what the callers that wait for one entry share.
@@ -35,6 +36,11 @@ const outcomesKept = 4096
 
 func (p *progress) init(seq uint64) {
 	p.applied.Store(seq)
+	p.timers.New = func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}
 	p.outcomes, p.oldest, p.waiting = map[uint64][]fold.Outcome{}, seq+1, map[uint64]*waiter{}
 }
 
@@ -116,13 +122,6 @@ func (p *progress) within(ctx context.Context, seq uint64, limit <-chan time.Tim
 	}
 	return nil, err
 }
-
-// timers are stopped timers: each reward needs one for some milliseconds.
-var timers = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}}
 
 // stoppedClean reports whether the applier ended without an error of its own.
 func (p *progress) stoppedClean() bool {
