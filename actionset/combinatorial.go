@@ -203,7 +203,8 @@ func NewPaths(edges [][2]int, source, sink int) (*Paths, error) {
 		return nil, err
 	}
 	if source < 0 || source >= nodes || sink < 0 || sink >= nodes || source == sink {
-		return nil, fmt.Errorf("actionset: source is %d and sink is %d, expected two different nodes below %d", source, sink, nodes)
+		return nil, fmt.Errorf("actionset: source is %d and sink is %d, expected two different nodes below %d", source,
+			sink, nodes)
 	}
 
 	// Peel off nodes without outgoing edges (Kahn's algorithm backwards): heads before tails.
@@ -236,7 +237,8 @@ func NewPaths(edges [][2]int, source, sink int) (*Paths, error) {
 				steps++
 			}
 		}
-		return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on a cycle, expected a graph without cycles", on, edges[on][0], edges[on][1])
+		return nil, fmt.Errorf("actionset: edges[%d] = [%d, %d] is on a cycle, expected a graph without cycles", on,
+			edges[on][0], edges[on][1])
 	}
 
 	p := &Paths{edges: slices.Clone(edges), source: source, sink: sink, out: make([][]int, nodes)}
@@ -285,7 +287,8 @@ func countNodes(edges [][2]int) (int, error) {
 			// A node without edges costs memory and means nothing, so a number far beyond
 			// what the edges can use is a mistake.
 			if v < 0 || v > 2*len(edges) {
-				return 0, fmt.Errorf("actionset: edges[%d] = [%d, %d], expected nodes from 0 to at most %d (twice the number of edges)", e, uv[0], uv[1], 2*len(edges))
+				return 0, fmt.Errorf("actionset: edges[%d] = [%d, %d], expected nodes from 0 to at most %d (twice "+
+					"the number of edges)", e, uv[0], uv[1], 2*len(edges))
 			}
 			nodes = max(nodes, v+1)
 		}
@@ -299,7 +302,8 @@ func countNodes(edges [][2]int) (int, error) {
 // there are width^layers of them in dimension 2·width + (layers−1)·width².
 func NewLayeredPaths(layers, width int) (*Paths, error) {
 	if layers < 1 || width < 1 || layers > maxSize/width/width {
-		return nil, fmt.Errorf("actionset: layers is %d and width is %d, expected both at least 1 and layers·width² at most %d", layers, width, maxSize)
+		return nil, fmt.Errorf("actionset: layers is %d and width is %d, expected both at least 1 and layers·width² "+
+			"at most %d", layers, width, maxSize)
 	}
 	var edges [][2]int
 	for i := range width {

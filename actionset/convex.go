@@ -85,7 +85,8 @@ func NewEllipsoid(m [][]float64) (*Ellipsoid, error) {
 	var largest float64
 	for i, row := range m {
 		if len(row) != d {
-			return nil, fmt.Errorf("actionset: m[%d] has length %d, expected %d: the matrix is not square", i, len(row), d)
+			return nil, fmt.Errorf("actionset: m[%d] has length %d, expected %d: the matrix is not square", i, len(row),
+				d)
 		}
 		if err := checkVector(fmt.Sprintf("m[%d]", i), row); err != nil {
 			return nil, err
@@ -96,7 +97,8 @@ func NewEllipsoid(m [][]float64) (*Ellipsoid, error) {
 	for i := range d {
 		for j := range i + 1 {
 			if math.Abs(m[i][j]-m[j][i]) > 1e-12*largest {
-				return nil, fmt.Errorf("actionset: m[%d][%d] is %v and m[%d][%d] is %v: the matrix is not symmetric", i, j, m[i][j], j, i, m[j][i])
+				return nil, fmt.Errorf("actionset: m[%d][%d] is %v and m[%d][%d] is %v: the matrix is not symmetric", i,
+					j, m[i][j], j, i, m[j][i])
 			}
 			sym.SetSym(i, j, m[i][j])
 		}

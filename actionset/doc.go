@@ -36,8 +36,8 @@
 //
 // # Limits
 //
-// An entry of theta that is NaN or infinite is refused with bandit.ErrNotFinite, and one beyond
-// ±2⁵⁰⁰ with bandit.ErrNumerical, as are numbers of that size in a set: below it no product or sum
-// in this package can overflow. A theta of the wrong length panics. Constructors look at the numbers of a set, but FiniteUnread, whose
-// first ArgMax does.
+// An entry of theta that is NaN or infinite is refused with bandit.ErrNotFinite, and one beyond ±2⁵⁰⁰ with
+// bandit.ErrNumerical, as are numbers of that size in a set: below it no product or sum in this package can overflow. A
+// theta of the wrong length panics. Constructors look at the numbers of a set, but FiniteUnread, whose first ArgMax
+// does.
 package actionset

@@ -15,7 +15,8 @@ type Finite struct {
 	x      []float64 // K×d
 	d      int
 	factor float64
-	radius atomic.Uint64 // 1 + the bits of max ‖x‖; 0 until Radius is called: most lists that are drawn anew in each round are never asked
+	// 1 + the bits of max ‖x‖; 0 until Radius is called: most lists that are drawn anew in each round are never asked
+	radius atomic.Uint64
 
 	unread atomic.Bool // the numbers are not checked yet: ArgMax and Check do
 
@@ -64,9 +65,10 @@ func FiniteOf(d int, block []float64) (*Finite, error) {
 }
 
 // FiniteUnread is FiniteOf without the look at the numbers, for a list that is asked once: the first ArgMax looks at
-// them in the pass in which it multiplies them, so a list that does not fit the caches is read from memory once. Where a number is
-// not finite, ArgMax returns the error of FiniteOf, as do Select and Prob of all policies of this module, before they draw or change anything; Check
-// returns it, too. At, Flat, Radius and Contains do not look. A caller that reads the arms by them calls Check before.
+// them in the pass in which it multiplies them, so a list that does not fit the caches is read from memory once. Where
+// a number is not finite, ArgMax returns the error of FiniteOf, as do Select and Prob of all policies of this module,
+// before they draw or change anything; Check returns it, too. At, Flat, Radius and Contains do not look. A caller that
+// reads the arms by them calls Check before.
 func FiniteUnread(d int, block []float64) (*Finite, error) {
 	if d <= 0 {
 		return nil, fmt.Errorf("actionset: arms have %d entries, expected at least one", d)
@@ -79,8 +81,8 @@ func FiniteUnread(d int, block []float64) (*Finite, error) {
 	return f, nil
 }
 
-// Check looks at the numbers of a list that FiniteUnread made, unless that was done before, and returns the first that is not
-// finite, with its place. Every other list was looked at when it was made.
+// Check looks at the numbers of a list that FiniteUnread made, unless that was done before, and returns the first that
+// is not finite, with its place. Every other list was looked at when it was made.
 func (f *Finite) Check() error {
 	if !f.unread.Load() {
 		return nil

@@ -73,7 +73,8 @@ func NewPolytope(a [][]float64, b []float64) (*Polytope, error) {
 		return nil, err
 	}
 	if len(b) != len(a) {
-		return nil, fmt.Errorf("actionset: a has length %d and b has %d, expected one bound for each row", len(a), len(b))
+		return nil, fmt.Errorf("actionset: a has length %d and b has %d, expected one bound for each row", len(a),
+			len(b))
 	}
 	if err := checkSpread("b", b); err != nil {
 		return nil, err
@@ -125,7 +126,8 @@ func checkSpread(name string, x []float64) error {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return badEntry(name, i, v)
 			}
-			return fmt.Errorf("actionset: %s[%d] is %v, expected 0 or a size between 2^-200 and 2^200: %w", name, i, v, bandit.ErrNumerical)
+			return fmt.Errorf("actionset: %s[%d] is %v, expected 0 or a size between 2^-200 and 2^200: %w", name, i, v,
+				bandit.ErrNumerical)
 		}
 	}
 	return nil
@@ -138,7 +140,8 @@ func (p *Polytope) findVertex(rows []int) error {
 	lp, d := &p.lp, p.d
 	first := lp.independentRows()
 	if len(first) < d {
-		return fmt.Errorf("actionset: the rows of a span only %d of %d dimensions: the polytope is unbounded or empty", len(first), d)
+		return fmt.Errorf("actionset: the rows of a span only %d of %d dimensions: the polytope is unbounded or empty",
+			len(first), d)
 	}
 	s := newSimplex(lp)
 	copy(s.basis, first)
@@ -219,7 +222,8 @@ func (p *Polytope) contradiction(u *simplex, rows []int) error {
 			}
 		}
 	}
-	return fmt.Errorf("actionset: the polytope is empty: rows %s contradict each other, by at least %.3g", strings.Join(words, ", "), u.y[p.d]*p.unit)
+	return fmt.Errorf("actionset: the polytope is empty: rows %s contradict each other, by at least %.3g",
+		strings.Join(words, ", "), u.y[p.d]*p.unit)
 }
 
 // findBounds proves that every coordinate is bounded and sets the radius.
@@ -241,7 +245,8 @@ func (p *Polytope) findBounds() error {
 			s.reset(p)
 			switch s.maximise(e) {
 			case unbounded:
-				return fmt.Errorf("actionset: the polytope is unbounded: x[%d] has no %s bound", i, map[float64]string{1: "upper", -1: "lower"}[sign])
+				return fmt.Errorf("actionset: the polytope is unbounded: x[%d] has no %s bound", i,
+					map[float64]string{1: "upper", -1: "lower"}[sign])
 			case stuck:
 				return fmt.Errorf("actionset: the bounds of x[%d] were not found: %w", i, bandit.ErrNumerical)
 			}

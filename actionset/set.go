@@ -56,7 +56,8 @@ func Fit(set Bounded, rescale bool) (bandit.ActionSet, error) {
 }
 
 func outside(radius float64) error {
-	return fmt.Errorf("the set has radius %.6g and leaves the unit ball; make it smaller or say rescale = true, which multiplies every action by %.6g", radius, 1/radius)
+	return fmt.Errorf("the set has radius %.6g and leaves the unit ball; make it smaller or say rescale = true, "+
+		"which multiplies every action by %.6g", radius, 1/radius)
 }
 
 // Scale returns the set {f·x : x ∈ set} with Factor f·Factor(set), f > 0. The result is a

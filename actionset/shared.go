@@ -9,9 +9,9 @@ import (
 )
 
 // Shared is a list of arms of which some are equal and share: arms with the same vector are a group, a policy chooses
-// among the groups, and each arm of the group is played with the same probability. It lists all arms, as the environment
-// and the recorders see them; Groups is what the policy gets. It implements bandit.Finite, Bounded, Rescaled and
-// Container. It does not change after construction.
+// among the groups, and each arm of the group is played with the same probability. It lists all arms, as the
+// environment and the recorders see them; Groups is what the policy gets. It implements bandit.Finite, Bounded,
+// Rescaled and Container. It does not change after construction.
 type Shared struct {
 	all    *Finite
 	groups *Groups

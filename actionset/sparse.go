@@ -33,19 +33,23 @@ func SparseOf(d int, from []int, at []uint32, x []float64) (*Sparse, error) {
 		return nil, fmt.Errorf("actionset: sparse actions have dimension %d, expected at least 1 and at most 2^32", d)
 	}
 	if len(from) < 2 || from[0] != 0 || from[len(from)-1] != len(at) || len(at) != len(x) {
-		return nil, fmt.Errorf("actionset: %d bounds of %d coordinates and %d values, expected bounds from 0 to the number of both", len(from), len(at), len(x))
+		return nil, fmt.Errorf("actionset: %d bounds of %d coordinates and %d values, expected bounds from 0 to the "+
+			"number of both", len(from), len(at), len(x))
 	}
 	for i := range len(from) - 1 {
 		n := from[i+1] - from[i]
 		if n < 0 || n > MaxNonzeros {
-			return nil, fmt.Errorf("actionset: actions[%d] has %d coordinates that are not 0, expected at most %d", i, n, MaxNonzeros)
+			return nil, fmt.Errorf("actionset: actions[%d] has %d coordinates that are not 0, expected at most %d", i,
+				n, MaxNonzeros)
 		}
 		for k := from[i]; k < from[i+1]; k++ {
 			if int64(at[k]) >= int64(d) {
-				return nil, fmt.Errorf("actionset: actions[%d]: coordinate %d is %d, expected less than %d", i, k-from[i], at[k], d)
+				return nil, fmt.Errorf("actionset: actions[%d]: coordinate %d is %d, expected less than %d", i,
+					k-from[i], at[k], d)
 			}
 			if !(math.Abs(x[k]) <= maxSparse) {
-				return nil, fmt.Errorf("actionset: actions[%d]: value of coordinate %d is %v, expected a number of at most %g", i, at[k], x[k], float64(maxSparse))
+				return nil, fmt.Errorf("actionset: actions[%d]: value of coordinate %d is %v, expected a number of "+
+					"at most %g", i, at[k], x[k], float64(maxSparse))
 			}
 		}
 	}

@@ -95,7 +95,8 @@ type checker interface{ check() error }
 // fromEnvironment is the Dim of kinds that exist in every dimension.
 func fromEnvironment(d int) (int, error) {
 	if d < 1 {
-		return 0, fmt.Errorf("d is %d, expected at least 1: this kind of set takes its dimension from the environment", d)
+		return 0, fmt.Errorf("d is %d, expected at least 1: this kind of set takes its dimension from the environment",
+			d)
 	}
 	return d, nil
 }

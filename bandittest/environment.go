@@ -97,7 +97,10 @@ func (c *environmentTest) round(t int, key rng.Key, world, twin bandit.Environme
 	if err != nil {
 		return err
 	}
-	if !slices.EqualFunc(actions, again, func(a, b bandit.Action) bool { return a.Index == b.Index && slices.Equal(a.X, b.X) }) {
+	if !slices.EqualFunc(actions, again, func(a, b bandit.Action) bool {
+		return a.Index == b.Index &&
+			slices.Equal(a.X, b.X)
+	}) {
 		return fmt.Errorf("two environments of one key offer other sets")
 	}
 	regrets := make([]float64, len(actions))
@@ -115,17 +118,20 @@ func (c *environmentTest) round(t int, key rng.Key, world, twin bandit.Environme
 			return err
 		}
 		if r != r2 || y != y2 {
-			return fmt.Errorf("two environments of one key pay %v and %v for an action, with regret %v and %v", y, y2, r, r2)
+			return fmt.Errorf("two environments of one key pay %v and %v for an action, with regret %v and %v", y, y2,
+				r, r2)
 		}
 		if r3, y3, err := ask(world, a, pay); err != nil || r != r3 || y != y3 {
-			return fmt.Errorf("asked again, it pays %v instead of %v, with regret %v instead of %v, error %v", y3, y, r3, r, err)
+			return fmt.Errorf("asked again, it pays %v instead of %v, with regret %v instead of %v, error %v", y3, y,
+				r3, r, err)
 		}
 		if r < 0 {
 			return fmt.Errorf("the regret of an action is %v, expected at least 0", r)
 		}
 		if s, ok := world.(bandit.Settler); ok {
 			if ys, rs, err := s.Settle(a, pay); err != nil || ys != y || rs != r {
-				return fmt.Errorf("method Settle gives reward %v and regret %v, error %v; Reward and Regret give %v and %v", ys, rs, err, y, r)
+				return fmt.Errorf("method Settle gives reward %v and regret %v, error %v; Reward and Regret give %v "+
+					"and %v", ys, rs, err, y, r)
 			}
 		}
 		regrets[i] = r
@@ -209,7 +215,8 @@ func (c *environmentTest) means(world bandit.Environment, a, b bandit.Action, wa
 	mean := sum / n
 	se := math.Sqrt(max(0, square/n-mean*mean) / n)
 	if math.Abs(mean-want) > 7*se+20*largest/n+1e-12 {
-		return fmt.Errorf("the rewards of two actions differ by %.4g ± %.2g on average, their regrets by %.4g", mean, se, want)
+		return fmt.Errorf("the rewards of two actions differ by %.4g ± %.2g on average, their regrets by %.4g", mean,
+			se, want)
 	}
 	return nil
 }

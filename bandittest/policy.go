@@ -279,7 +279,8 @@ func (c *policyTest) pureSelect() {
 					c.fail("round %d: Select on a %T: %v", t, s, err)
 					return
 				}
-				if f, ok := s.(bandit.Finite); ok && len(dst.X) > 0 && len(f.At(0)) > 0 && &dst.X[0] == &f.At(max(0, dst.Index))[0] {
+				if f, ok := s.(bandit.Finite); ok && len(dst.X) > 0 && len(f.At(0)) > 0 &&
+					&dst.X[0] == &f.At(max(0, dst.Index))[0] {
 					c.fail("the action shares memory with the set")
 					return
 				}
@@ -290,12 +291,14 @@ func (c *policyTest) pureSelect() {
 				return
 			}
 			again := dst
-			if err := p.Select(&again, set, c.key.Stream(rng.Select).Round(uint64(t))); err != nil || !equal(was, again) {
+			if err := p.Select(&again, set, c.key.Stream(rng.Select).Round(uint64(t))); err != nil ||
+				!equal(was, again) {
 				c.fail("round %d: the same call gave %v and then %v, %v", t, was, again, err)
 				return
 			}
 			if pr, ok := p.(bandit.Prober); ok {
-				_ = pr.Prob(&law, s, c.key.Child("other").Stream(rng.Select).Round(uint64(t+7))) // its faults are the business of Law
+				// its faults are the business of Law
+				_ = pr.Prob(&law, s, c.key.Child("other").Stream(rng.Select).Round(uint64(t+7)))
 			}
 			if w, ok := p.(bandit.Warner); ok {
 				w.Warnings(s)
@@ -401,7 +404,8 @@ func (c *policyTest) failedCall() {
 		var err error
 		x := slices.Clone(bad.x)
 		c.guard("Update with "+bad.what, func() {
-			err = p.Update(bandit.Action{X: x, Index: bandit.NoIndex}, bad.y, c.key.Stream(rng.Perturb).Round(uint64(t)))
+			err = p.Update(bandit.Action{X: x, Index: bandit.NoIndex}, bad.y,
+				c.key.Stream(rng.Perturb).Round(uint64(t)))
 		})
 		switch {
 		case c.failed:
@@ -563,7 +567,10 @@ func (c *policyTest) drawn(p bandit.Policy, law bandit.Law, set bandit.ActionSet
 func place(law bandit.Law, a bandit.Action, finite bool) int {
 	at, ok := a.Index, a.Index >= 0 && a.Index < len(law.Atoms)
 	if !finite {
-		at, ok = slices.BinarySearchFunc(law.Atoms, a.X, func(b bandit.Atom, x []float64) int { return slices.Compare(b.X, x) })
+		at, ok = slices.BinarySearchFunc(law.Atoms, a.X, func(b bandit.Atom,
+			x []float64) int {
+			return slices.Compare(b.X, x)
+		})
 	}
 	if !ok {
 		return -1
@@ -601,7 +608,8 @@ func (c *policyTest) decisions(p bandit.Policy, law bandit.Law, set bandit.Actio
 		if i == 0 {
 			first.Atoms = slices.Clone(own.Atoms)
 		}
-		depends = depends || !slices.EqualFunc(first.Atoms, own.Atoms, func(a, b bandit.Atom) bool { return a.P == b.P })
+		depends = depends || !slices.EqualFunc(first.Atoms, own.Atoms,
+			func(a, b bandit.Atom) bool { return a.P == b.P })
 		at := place(own, a, finite)
 		if at < 0 || own.Atoms[at].P == 0 {
 			c.fail("decision %d chose %v (arm %d), which has probability 0 in its law", i, a.X, a.Index)
@@ -617,7 +625,8 @@ func (c *policyTest) decisions(p bandit.Policy, law bandit.Law, set bandit.Actio
 	limit := math.Sqrt(2 * n * math.Log(2*float64(len(sum))/level))
 	for k, s := range sum {
 		if finite && math.Abs(s) > limit {
-			c.fail("on a %T: over %d decisions arm %d was chosen %.1f times more than its laws say (limit %.1f at level %g)", set, n, k, s, limit, level)
+			c.fail("on a %T: over %d decisions arm %d was chosen %.1f times more than its laws say (limit %.1f at "+
+				"level %g)", set, n, k, s, limit, level)
 			return false
 		}
 	}
@@ -647,7 +656,8 @@ func (c *policyTest) snapshots() {
 		}
 		state := c.snapshot(p)
 		prefix := []byte("prefix")
-		if b, err := p.(bandit.Snapshotter).AppendSnapshot(prefix); err != nil || !bytes.Equal(b, append([]byte("prefix"), state...)) {
+		if b, err := p.(bandit.Snapshotter).AppendSnapshot(prefix); err != nil ||
+			!bytes.Equal(b, append([]byte("prefix"), state...)) {
 			c.fail("AppendSnapshot does not append to what is there: %v", err)
 			return
 		}
@@ -750,7 +760,8 @@ func (c *policyTest) reordered(f bandit.Finite) (plain, permuted *armList, to []
 	if k == 2 {
 		to[0], to[1] = 1, 0
 	} else {
-		c.key.Child("order").Stream(rng.Offer).Round(0).Rand().Shuffle(k, func(i, j int) { to[i], to[j] = to[j], to[i] })
+		c.key.Child("order").Stream(rng.Offer).Round(0).Rand().Shuffle(k,
+			func(i, j int) { to[i], to[j] = to[j], to[i] })
 	}
 	for i := range k {
 		plain.x = append(plain.x, f.At(i)...)
@@ -782,7 +793,8 @@ func (c *policyTest) permutedAction() {
 				return
 			}
 			if b.Index != to[a.Index] || !slices.Equal(a.X, b.X) {
-				c.fail("round %d: arm %d, with the arms in another order the arm that was %d", t, a.Index, slices.Index(to, b.Index))
+				c.fail("round %d: arm %d, with the arms in another order the arm that was %d", t, a.Index,
+					slices.Index(to, b.Index))
 				return
 			}
 			if t%3 == 2 {

@@ -238,7 +238,8 @@ func (s *setTest) answers() {
 			return
 		}
 		if !same(a.X, s.finite.At(a.Index)) {
-			s.errorf("ArgMax(%v) has index %d and x = %v, but At(%d) is %v", theta, a.Index, a.X, a.Index, s.finite.At(a.Index))
+			s.errorf("ArgMax(%v) has index %d and x = %v, but At(%d) is %v", theta, a.Index, a.X, a.Index,
+				s.finite.At(a.Index))
 		}
 		if norm(theta) == 0 && a.Index != 0 {
 			s.errorf("ArgMax(0) has index %d, want 0, the lowest of equals", a.Index)
@@ -328,7 +329,8 @@ func (s *setTest) concurrency() {
 				k := (i + w*len(s.thetas)/workers) % len(s.thetas)
 				v, err := s.set.ArgMax(&a, s.thetas[k])
 				if err != nil || v != s.values[k] || !same(a.X, s.got[k].X) || a.Index != s.got[k].Index {
-					faults[w] = fmt.Sprintf("ArgMax(%v) = %v (value %v, error %v), alone %v (value %v)", s.thetas[k], a.X, v, err, s.got[k].X, s.values[k])
+					faults[w] = fmt.Sprintf("ArgMax(%v) = %v (value %v, error %v), alone %v (value %v)", s.thetas[k],
+						a.X, v, err, s.got[k].X, s.values[k])
 				}
 			}
 		})
@@ -374,7 +376,8 @@ func (s *setTest) refusals() {
 			if _, err := s.set.ArgMax(&dst, theta); err == nil {
 				s.errorf("ArgMax accepted theta[%d] = %v", i, v)
 			}
-			if dst.Index != 77 || len(dst.X) != s.d || &dst.X[0] != &x[0] || !same(x, slices.Repeat([]float64{7}, s.d)) {
+			if dst.Index != 77 || len(dst.X) != s.d || &dst.X[0] != &x[0] ||
+				!same(x, slices.Repeat([]float64{7}, s.d)) {
 				s.errorf("ArgMax refused theta[%d] = %v, but changed dst to %v", i, v, dst)
 			}
 		}

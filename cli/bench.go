@@ -63,10 +63,11 @@ type benchResult struct {
 	NsPerRound     float64  `json:"ns_per_round"`
 	Spread         float64  `json:"spread"` // half the distance of the quartiles over the median
 	RatioReference *float64 `json:"ratio_reference"`
-	RatioLimit     *float64 `json:"ratio_limit"`   // our time over the machine's, see (*limits).bound
-	RatioOverlap   *float64 `json:"ratio_overlap"` // the same with the bound that counts the longer of targets and members
-	RatioNumpy     *float64 `json:"ratio_numpy"`
-	RatioGonum     *float64 `json:"ratio_gonum"`
+	RatioLimit     *float64 `json:"ratio_limit"` // our time over the machine's, see (*limits).bound
+	// the same with the bound that counts the longer of targets and members
+	RatioOverlap *float64 `json:"ratio_overlap"`
+	RatioNumpy   *float64 `json:"ratio_numpy"`
+	RatioGonum   *float64 `json:"ratio_gonum"`
 }
 
 // benchFlags are the flags of `troupe bench`.
@@ -136,9 +137,11 @@ python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is inst
 	}
 	c.Flags().IntVar(&f.rounds, "rounds", 5, "measurements of each configuration")
 	c.Flags().StringVar(&f.engine, "engine", "auto", "engine of the ensemble: auto, eager, blocked, lazy")
-	c.Flags().StringSliceVar(&f.against, "against", nil, "measure other programs too: numpy (needs python3 with numpy), gonum (the same algorithm on gonum's BLAS)")
+	c.Flags().StringSliceVar(&f.against, "against", nil,
+		"measure other programs too: numpy (needs python3 with numpy), gonum (the same algorithm on gonum's BLAS)")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	c.Flags().StringVar(&f.profile, "cpuprofile", "", "instead of measuring, play for five seconds and write a profile to a file")
+	c.Flags().StringVar(&f.profile, "cpuprofile", "",
+		"instead of measuring, play for five seconds and write a profile to a file")
 	return c
 }
 
@@ -167,7 +170,8 @@ func bench(out, progress io.Writer, f benchFlags) error {
 		defer p.numpy.stop()
 		fmt.Fprintf(progress, "numpy %s on %s\n", p.numpy.Numpy, p.numpy.BLAS)
 		if !p.numpy.Fast {
-			fmt.Fprintln(progress, "warning: this is the reference BLAS, which flatters troupe at C, D and above all P; install an optimised one (Debian: libopenblas0)")
+			fmt.Fprintln(progress, "warning: this is the reference BLAS, which flatters troupe at C, D and above all "+
+				"P; install an optimised one (Debian: libopenblas0)")
 		}
 	}
 	fmt.Fprintf(progress, "kernels: %s; %d rounds in turns\n", cpu.Kernels(), f.rounds)
@@ -245,7 +249,8 @@ func chooseCases(names []string) ([]benchCase, error) {
 
 func printBench(out io.Writer, cases []benchCase, results []benchResult) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "config\td\tK\tm\tT\tengine\tns/round\tspread\tover limit\toverlapped\tvs plain Go\tvs gonum\tvs numpy\t")
+	fmt.Fprintln(w, "config\td\tK\tm\tT\tengine\tns/round\tspread\tover limit\toverlapped\tvs plain Go\tvs gonum\tvs "+
+		"numpy\t")
 	cell := func(p *float64) string {
 		if p == nil {
 			return "–"
@@ -258,8 +263,10 @@ func printBench(out io.Writer, cases []benchCase, results []benchResult) error {
 		if c.k == 0 {
 			k = "ball"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%s\t%.0f\t±%.0f %%\t%s\t%s\t%s\t%s\t%s\t\n", c.name, c.d, k, c.m, c.horizon, r.Engine,
-			r.NsPerRound, 100*r.Spread, cell(r.RatioLimit), cell(r.RatioOverlap), cell(r.RatioReference), cell(r.RatioGonum), cell(r.RatioNumpy))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%s\t%.0f\t±%.0f %%\t%s\t%s\t%s\t%s\t%s\t\n", c.name, c.d, k, c.m, c.horizon,
+			r.Engine,
+			r.NsPerRound, 100*r.Spread, cell(r.RatioLimit), cell(r.RatioOverlap), cell(r.RatioReference),
+			cell(r.RatioGonum), cell(r.RatioNumpy))
 	}
 	return w.Flush()
 }
@@ -407,7 +414,8 @@ func (c benchCase) world() *env.LinearOptions {
 	o := env.NewLinear()
 	o.D = c.d
 	if c.k > 0 {
-		o.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: c.k, Again: c.sets == drawn}}
+		o.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: c.k,
+			Again: c.sets == drawn}}
 	}
 	return o
 }
@@ -420,7 +428,8 @@ func (c benchCase) policy(key rng.Key) (*policy.Ensemble, error) {
 	if c.engine == "exact-law" {
 		o.Targets, o.Init = "gaussian", "prior"
 	}
-	return policy.NewEnsemble(o, policy.Problem{Dim: c.d, Arms: c.k, Horizon: c.horizon, Sigma: 1, Init: key.Stream(rng.Init)})
+	return policy.NewEnsemble(o, policy.Problem{Dim: c.d, Arms: c.k, Horizon: c.horizon, Sigma: 1,
+		Init: key.Stream(rng.Init)})
 }
 
 // playOnce plays one replication of a configuration.

@@ -83,8 +83,8 @@ type edgeReport struct {
 	Rows  []edgeResult `json:"rows"`
 }
 
-// The limit program's packed decision costs that many times GET /hello where the machine is as it should be: below, the sync
-// is missing; above, something else takes the processors.
+// The limit program's packed decision costs that many times GET /hello where the machine is as it should be: below, the
+// sync is missing; above, something else takes the processors.
 const edgeLow, edgeHigh = 2.5, 3.5
 
 // edgeLength is how long a row of a turn takes.
@@ -99,7 +99,8 @@ func benchEdge(ctx context.Context, out, progress io.Writer, f benchFlags, self 
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	own, err := startEdge(ctx, self, dir, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ready-file", filepath.Join(dir, "ready"))
+	own, err := startEdge(ctx, self, dir, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+		"--ready-file", filepath.Join(dir, "ready"))
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,8 @@ func benchEdge(ctx context.Context, out, progress io.Writer, f benchFlags, self 
 	report := edgeReport{Hello: 1e6 * median(hello), Times: median(packed)}
 	report.Valid = report.Times >= edgeLow && report.Times <= edgeHigh
 	for _, r := range rows {
-		report.Rows = append(report.Rows, edgeResult{r.c.name, 1e6 * median(r.own), 1e6 * median(r.limit), median(r.ratio), spread(r.ratio)})
+		report.Rows = append(report.Rows, edgeResult{r.c.name, 1e6 * median(r.own), 1e6 * median(r.limit),
+			median(r.ratio), spread(r.ratio)})
 	}
 	if f.json {
 		e := json.NewEncoder(out)
@@ -189,9 +191,11 @@ func (r edgeReport) print(out io.Writer) error {
 	}
 	verdict := "valid"
 	if !r.Valid {
-		verdict = fmt.Sprintf("not valid: expected %.1f to %.1f; a disk that does not sync, or other work on the machine", edgeLow, edgeHigh)
+		verdict = fmt.Sprintf("not valid: expected %.1f to %.1f; a disk that does not sync, or other work on the "+
+			"machine", edgeLow, edgeHigh)
 	}
-	_, err := fmt.Fprintf(out, "GET /hello of the limit program: %.1f µs; its packed decision costs %.1f times that: %s\n", r.Hello, r.Times, verdict)
+	_, err := fmt.Fprintf(out, "GET /hello of the limit program: %.1f µs; its packed decision costs %.1f times that: "+
+		"%s\n", r.Hello, r.Times, verdict)
 	return err
 }
 
@@ -264,15 +268,17 @@ func (s *edgeServer) create(ctx context.Context, config string) error {
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusConflict { // rows share a model
+	// rows share a model
+	if err == nil && res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusConflict {
 		err = fmt.Errorf("a model was not made: %s %s", res.Status, b)
 	}
 	return err
 }
 
-// load lets callers send bodies for a time and returns the seconds of the server's processors for a decision. The time is
-// repeated until the server has worked for some ticks of the system's clock, on a machine that has other work.
-func (s *edgeServer) load(ctx context.Context, c edgeCase, path string, bodies [][]byte, length time.Duration) (float64, error) {
+// load lets callers send bodies for a time and returns the seconds of the server's processors for a decision. The time
+// is repeated until the server has worked for some ticks of the system's clock, on a machine that has other work.
+func (s *edgeServer) load(ctx context.Context, c edgeCase, path string, bodies [][]byte, length time.Duration) (float64,
+	error) {
 	used := func() float64 { return scrape(ctx, http.DefaultClient, loadFlags{url: s.url.String()}).cpu }
 	var done atomic.Int64
 	before := used()
@@ -287,10 +293,12 @@ func (s *edgeServer) load(ctx context.Context, c edgeCase, path string, bodies [
 	return 0, fmt.Errorf("%s: %d decisions took no processor time", s.url, done.Load())
 }
 
-// errShed: the server answered 429, because decisions waited too long. What it spent on that counts, the decision does not.
+// errShed: the server answered 429, because decisions waited too long. What it spent on that counts, the decision does
+// not.
 var errShed = errors.New("too many requests")
 
-func (s *edgeServer) window(ctx context.Context, c edgeCase, path string, bodies [][]byte, length time.Duration, done *atomic.Int64) error {
+func (s *edgeServer) window(ctx context.Context, c edgeCase, path string, bodies [][]byte, length time.Duration,
+	done *atomic.Int64) error {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	var failed atomic.Pointer[error]
@@ -310,9 +318,10 @@ func (s *edgeServer) window(ctx context.Context, c edgeCase, path string, bodies
 	return nil
 }
 
-// call is one caller: a connection of its own and requests that were written before, so that the generator takes little of the
-// machine that it measures.
-func (s *edgeServer) call(ctx context.Context, c edgeCase, path string, bodies [][]byte, caller int, done *atomic.Int64) error {
+// call is one caller: a connection of its own and requests that were written before, so that the generator takes little
+// of the machine that it measures.
+func (s *edgeServer) call(ctx context.Context, c edgeCase, path string, bodies [][]byte, caller int,
+	done *atomic.Int64) error {
 	conn, err := net.Dial("tcp", s.url.Host)
 	if err != nil {
 		return err
@@ -323,7 +332,8 @@ func (s *edgeServer) call(ctx context.Context, c edgeCase, path string, bodies [
 	send := func(path string, body []byte) error {
 		head := "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 		if body != nil {
-			head = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, len(body))
+			head = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n", path, len(body))
 		}
 		if _, err := conn.Write(append([]byte(head), body...)); err != nil {
 			return err
@@ -387,13 +397,15 @@ func (c edgeCase) body(source rng.Source) []byte {
 			}
 			var features any = row
 			if c.form == namedForm {
-				features = map[string]any{"price": math.Abs(row[0]), "brand": fmt.Sprint("b", i%7), "text": "a small red thing"}
+				features = map[string]any{"price": math.Abs(row[0]), "brand": fmt.Sprint("b", i%7),
+					"text": "a small red thing"}
 			}
 			actions = append(actions, map[string]any{"id": fmt.Sprint("a", i), "features": features})
 		}
 		switch request["actions"] = actions; c.form {
 		case packedForm:
-			request = map[string]any{"packed": map[string]any{"dtype": "float32", "shape": []int{edgeArms, edgeDim}, "data": base64.StdEncoding.EncodeToString(raw)}}
+			request = map[string]any{"packed": map[string]any{"dtype": "float32", "shape": []int{edgeArms, edgeDim},
+				"data": base64.StdEncoding.EncodeToString(raw)}}
 		case namedForm:
 			request["context"] = map[string]any{"user": map[string]any{"city": "Oslo", "age": 31}}
 		}

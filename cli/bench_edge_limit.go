@@ -22,10 +22,10 @@ import (
 	"troupe/internal/linalg"
 )
 
-// The limit program of `troupe bench edge` is the least that a durable decision server does: net/http, the same JSON and the same
-// JSON library, for every member the scores of all candidates and the best one, one record in a file with group commit and
-// fsync, an answer of the same shape. It has no hash chain, no keys, no idempotency, no metrics, no ids and no learning, so that a server's
-// processor time over this one's says what all of that costs.
+// The limit program of `troupe bench edge` is the least that a durable decision server does: net/http, the same JSON
+// and the same JSON library, for every member the scores of all candidates and the best one, one record in a file with
+// group commit and fsync, an answer of the same shape. It has no hash chain, no keys, no idempotency, no metrics, no
+// ids and no learning, so that a server's processor time over this one's says what all of that costs.
 
 const (
 	edgeDim     = 32
@@ -261,7 +261,8 @@ func (l *limitServer) decide(q *limitRequest, records []byte) (a limitAnswer, _ 
 		binary.LittleEndian.PutUint64(records[n+8*i:], math.Float64bits(v))
 	}
 	a = limitAnswer{EventID: "0402frnxfjrs0y001g00r5rdx6r4apmbsg", Mode: "online", Seq: 3, BasisSeq: 2, Durable: true}
-	a.Action.ID, a.Action.Index, a.Propensity.Num, a.Propensity.Den = strconv.Itoa(chosen), chosen, votes[chosen], 2*edgeMembers
+	a.Action.ID, a.Action.Index, a.Propensity.Num, a.Propensity.Den = strconv.Itoa(chosen), chosen, votes[chosen],
+		2*edgeMembers
 	return a, records, nil
 }
 

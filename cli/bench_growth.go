@@ -10,11 +10,11 @@ import (
 	"troupe/rng"
 )
 
-// growthCases are the configurations of `troupe bench growth`: action sets that are new in every round, as a service or a log has
-// them. Given sets are lists that somebody prepared; drawn ones come from the environment; law asks for the propensities
-// of all arms in each round, as a server does. blocks-26 has the sizes of the data set letter with a parameter for each class:
-// one context of 17 numbers in each round, in the block of the class that is chosen. The last two have one list, too large for
-// the caches: of arms, and of coordinates.
+// growthCases are the configurations of `troupe bench growth`: action sets that are new in every round, as a service or
+// a log has them. Given sets are lists that somebody prepared; drawn ones come from the environment; law asks for the
+// propensities of all arms in each round, as a server does. blocks-26 has the sizes of the data set letter with a
+// parameter for each class: one context of 17 numbers in each round, in the block of the class that is chosen. The last
+// two have one list, too large for the caches: of arms, and of coordinates.
 var growthCases = []benchCase{
 	{name: "new-20", d: 50, k: 20, m: 32, horizon: 10_000, sets: given},
 	{name: "drawn-20", d: 50, k: 20, m: 32, horizon: 5000, sets: drawn},
@@ -35,8 +35,8 @@ const (
 	disjoint = "disjoint"
 )
 
-// contexts are the rows of a configuration of disjoint models: horizon points of the sphere with labels at random. It is the
-// source of data of an environment of kind classification.
+// contexts are the rows of a configuration of disjoint models: horizon points of the sphere with labels at random. It
+// is the source of data of an environment of kind classification.
 type contexts struct{ rows *dataset.Encoded }
 
 func newContexts(c benchCase, key rng.Key) contexts {
@@ -64,8 +64,8 @@ func (contexts) Other(path, _ string, _ func(string) (any, error)) (any, error) 
 // blocks is how many prepared lists there are, in 64 MiB at most where two do not take more.
 func (c benchCase) blocks() int { return max(2, min(64, 8<<20/max(1, c.k*c.d))) }
 
-// playGiven plays one replication on lists that are given: each round makes a set of the next one, asks for the law where the
-// configuration does, chooses and learns.
+// playGiven plays one replication on lists that are given: each round makes a set of the next one, asks for the law
+// where the configuration does, chooses and learns.
 func playGiven(c benchCase, key rng.Key) (out played, err error) {
 	p, err := c.policy(key)
 	if err != nil {

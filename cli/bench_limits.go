@@ -155,7 +155,8 @@ func (l *limits) bound(c benchCase, engine string) (sum, overlapped float64) {
 		if c.k < linalg.ShortlistArms {
 			sum = part(2*float64(size), l.rewrite(size), 6*k*m)
 		} else {
-			sum = part(2*float64(size)/linalg.ShortlistSteps, l.rewrite(size), (2+4./linalg.ShortlistSteps)*k*m) + part(float64(size)/8, l.read(size/8), 0)
+			sum = part(2*float64(size)/linalg.ShortlistSteps, l.rewrite(size), (2+4./linalg.ShortlistSteps)*k*m) +
+				part(float64(size)/8, l.read(size/8), 0)
 		}
 		return sum, sum
 	}

@@ -34,7 +34,8 @@ type goWorld struct {
 }
 
 func newGoWorld(c benchCase, seed int) *goWorld {
-	w := &goWorld{r: rand.New(rand.NewPCG(uint64(seed), 1)), star: make([]float64, c.d), arms: make([]float64, c.k*c.d), top: 1}
+	w := &goWorld{r: rand.New(rand.NewPCG(uint64(seed), 1)), star: make([]float64, c.d), arms: make([]float64, c.k*c.d),
+		top: 1}
 	w.sphere(w.star, 1)
 	if c.k > 0 {
 		w.top = math.Inf(-1)
@@ -268,7 +269,8 @@ func startPython(name string) (*numpyPeer, error) {
 func numpyEnvironment(from []string) []string {
 	env := slices.DeleteFunc(slices.Clone(from), func(s string) bool {
 		name, _, _ := strings.Cut(s, "=")
-		return slices.Contains([]string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}, name)
+		return slices.Contains([]string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS",
+			"OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}, name)
 	})
 	return append(env, "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1")
 }
@@ -305,7 +307,8 @@ func (p *numpyPeer) ask(question map[string]any) (us float64, design string, err
 
 // question asks about a configuration.
 func question(c benchCase, seed int) map[string]any {
-	return map[string]any{"d": c.d, "K": c.k, "m": c.m, "rounds": c.horizon, "budget": 0.25, "seed": seed, "gemm": c.prob,
+	return map[string]any{"d": c.d, "K": c.k, "m": c.m, "rounds": c.horizon, "budget": 0.25, "seed": seed,
+		"gemm": c.prob,
 		"sets": c.sets, "law": c.law, "blocks": c.blocks()}
 }
 

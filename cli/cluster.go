@@ -39,7 +39,8 @@ has the way.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(), clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
+	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
+		clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
@@ -71,17 +72,20 @@ nodes, CALLERPORT for callers.`,
 			w := cmd.OutOrStdout()
 			fmt.Fprintf(w, "%s: %d nodes in %s\n", cluster.Cluster, len(list), out)
 			if from != "" {
-				fmt.Fprintf(w, "on %s, at last: troupe cluster import %s --cluster %s --data DIR\n", list[0].Name, from, filepath.Join(out, list[0].Name, clusterFile))
+				fmt.Fprintf(w, "on %s, at last: troupe cluster import %s --cluster %s --data DIR\n", list[0].Name, from,
+					filepath.Join(out, list[0].Name, clusterFile))
 			}
 			for _, n := range list {
-				fmt.Fprintf(w, "on %s: troupe serve --cluster %s --data DIR\n", n.Name, filepath.Join(out, n.Name, clusterFile))
+				fmt.Fprintf(w, "on %s: troupe serve --cluster %s --data DIR\n", n.Name,
+					filepath.Join(out, n.Name, clusterFile))
 			}
 			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&nodes, "nodes", nil, "the nodes, three or five, separated by commas")
 	c.Flags().StringVar(&out, "out", "cluster", "directory for the folders, empty or not there")
-	c.Flags().StringVar(&from, "import", "", "data directory of a single machine: the cluster has its keys, and waits for troupe cluster import")
+	c.Flags().StringVar(&from, "import", "", "data directory of a single machine: the cluster has its keys, and "+
+		"waits for troupe cluster import")
 	return c
 }
 
@@ -159,7 +163,8 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 		err = c.node.Joined()
 	}
 	o.Log, o.Keys = c.stream, c.keys
-	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage, Suspect: c.suspect, SyncTime: c.node.SyncTime}
+	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage,
+		Suspect: c.suspect, SyncTime: c.node.SyncTime}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
 	}
@@ -169,7 +174,8 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 func (c *clusterServer) streamOptions() eventlog.StreamOptions {
 	await := c.config.Import != ""
 	return eventlog.StreamOptions{
-		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(), MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger),
+		Replicas: len(c.config.Nodes), Node: c.node, Create: !await && c.node.Fresh(), Await: await && c.node.Fresh(),
+		MaxBytes: c.flags.maxLog, Logf: engineSays(c.logger),
 		Suspect: func() {
 			select {
 			case c.suspect <- struct{}{}:
@@ -186,7 +192,8 @@ func (c *clusterServer) start(ctx context.Context) error {
 		return err
 	}
 	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
-		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node, Listen: c.config.self().Address,
+		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node,
+		Listen: c.config.self().Address,
 		Routes: c.config.addresses(), TLS: tls, Logf: engineSays(c.logger),
 		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) },
 	})
@@ -194,8 +201,8 @@ func (c *clusterServer) start(ctx context.Context) error {
 }
 
 // damaged decides whether a node with damaged files may start. Where the others are a majority they go on without it,
-// and it can be rebuilt. Where they are not it is needed: after a loss of power of all machines every replica may lack some of
-// its newest pages, which the engine has in a log of its own, and the chain still refuses what was not written.
+// and it can be rebuilt. Where they are not it is needed: after a loss of power of all machines every replica may lack
+// some of its newest pages, which the engine has in a log of its own, and the chain still refuses what was not written.
 func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaError) error {
 	ready := 0
 	for _, n := range c.config.ask(ctx).Nodes {
@@ -206,7 +213,8 @@ func (c *clusterServer) damaged(ctx context.Context, e *eventlog.DamagedReplicaE
 	if ready > len(c.config.Nodes)/2 {
 		return e
 	}
-	c.logger.Error("the node starts although its files are damaged, because the others are no majority; rebuild it when they are", "error", e.Error())
+	c.logger.Error("the node starts although its files are damaged, because the others are no majority; rebuild it "+
+		"when they are", "error", e.Error())
 	c.damage = e.Damage[0].String()
 	return nil
 }
@@ -223,7 +231,10 @@ func (c *clusterServer) wait(ctx context.Context) {
 		case <-tick.C:
 		}
 		here := c.node.Peers()
-		missing := slices.DeleteFunc(c.config.names(), func(n string) bool { return n == c.config.Node || slices.Contains(here, n) })
+		missing := slices.DeleteFunc(c.config.names(), func(n string) bool {
+			return n == c.config.Node ||
+				slices.Contains(here, n)
+		})
 		what := "an election"
 		if c.config.Import != "" && c.node.Fresh() {
 			what = "the end of troupe cluster import"
@@ -362,7 +373,8 @@ func (s *clusterStatus) print(w io.Writer) error {
 			ready = "no"
 		}
 		keys := strings.ReplaceAll(strings.Trim(fmt.Sprint(n.Cluster.KeyNumbers), "[]"), " ", ",")
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\t%s\n", n.Name, ready, leader, n.Applied, n.Lag, n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Digest, n.Cluster.Void, keys, n.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.1f s\t%+.3f s\t%s\t%d\t%s\t%s\n", n.Name, ready, leader, n.Applied, n.Lag,
+			n.Cluster.Contact, n.Cluster.Clock, n.Cluster.Digest, n.Cluster.Void, keys, n.Reason)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -413,7 +425,8 @@ func (s *clusterStatus) raise() string {
 		if len(behind) == 0 || highest <= uint32(n.Cluster.LogVersion) {
 			return ""
 		}
-		return fmt.Sprintf("log version %d: it rises to %d when %s can read that", n.Cluster.LogVersion, highest, strings.Join(behind, ", "))
+		return fmt.Sprintf("log version %d: it rises to %d when %s can read that", n.Cluster.LogVersion, highest,
+			strings.Join(behind, ", "))
 	}
 	return ""
 }
@@ -455,7 +468,8 @@ type clusterFlags struct {
 
 func (f *clusterFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.file, "cluster", "", "cluster.toml of any node; without it the one that TROUPE_CLUSTER names")
-	fl.StringSliceVar(&f.urls, "url", nil, "in place of --cluster: where the servers are, http://HOST:PORT,…; for servers with --nats")
+	fl.StringSliceVar(&f.urls, "url", nil, "in place of --cluster: where the servers are, http://HOST:PORT,…; for "+
+		"servers with --nats")
 }
 
 func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
@@ -470,7 +484,8 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 		file = os.Getenv("TROUPE_CLUSTER")
 	}
 	if file == "" {
-		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set TROUPE_CLUSTER; or --url"))
+		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set " +
+			"TROUPE_CLUSTER; or --url"))
 	}
 	c, err := readCluster(file)
 	if err != nil {
@@ -479,8 +494,8 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 	return c, nil
 }
 
-// clusterAt asks the servers at urls which nodes they are. One that does not answer has its URL for a name. Nodes that they know and that no
-// URL names are in the list too, without one.
+// clusterAt asks the servers at urls which nodes they are. One that does not answer has its URL for a name. Nodes that
+// they know and that no URL names are in the list too, without one.
 func clusterAt(ctx context.Context, urls []string) (*clusterConfig, error) {
 	c := &clusterConfig{}
 	var known []serve.NodeHealth
@@ -488,7 +503,8 @@ func clusterAt(ctx context.Context, urls []string) (*clusterConfig, error) {
 	for i, text := range urls {
 		u, err := url.Parse(strings.TrimSuffix(text, "/"))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return nil, misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or https://HOST:PORT", i+1))
+			return nil, misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or "+
+				"https://HOST:PORT", i+1))
 		}
 		n := clusterNode{URL: u.String()}
 		s := n.ask(ctx)
@@ -574,10 +590,12 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 			}
 			n := config.named(args[0])
 			if n == nil {
-				return misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "), spec.Suggest(args[0], config.names())))
+				return misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "),
+					spec.Suggest(args[0], config.names())))
 			}
 			if s := config.ask(cmd.Context()); !slices.Contains(s.MayStop, n.Name) {
-				return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see troupe cluster status", n.Name)
+				return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see "+
+					"troupe cluster status", n.Name)
 			}
 			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
 		},

@@ -54,14 +54,16 @@ TROUPE_KEY has a key with the scope admin.`,
 			}
 			if len(at.urls) > 0 {
 				if filepath.Base(keys) != serve.KeyFile || data != "" {
-					return misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with --data", serve.KeyFile))
+					return misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with "+
+						"--data", serve.KeyFile))
 				}
 				config.file = keys // the keys are in its folder
 			} else if keys != "" {
 				return misuse(errors.New("--keys-file needs --url"))
 			}
 			if node != "" && config.named(node) == nil {
-				return misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node, strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
+				return misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node,
+					strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
 			}
 			if node != "" && data != "" {
 				return misuse(errors.New("--node does not go with --data"))
@@ -142,14 +144,16 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	if _, err := serve.Base(dir, s.First); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First, s.Last, grouped(int64(s.Events)), dir)
+	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First,
+		s.Last, grouped(int64(s.Events)), dir)
 	return err
 }
 
 // sameEntry refuses to go on behind an entry that is not the last one of what is there.
 func sameEntry(ctx context.Context, b *eventlog.Builder, e eventlog.Entry) error {
 	if !b.Has(ctx, e) {
-		return fmt.Errorf("entry %d of the export that was interrupted is not that of this cluster: remove it, or name another directory", e.Seq)
+		return fmt.Errorf("entry %d of the export that was interrupted is not that of this cluster: remove it, or "+
+			"name another directory", e.Seq)
 	}
 	return nil
 }
@@ -171,7 +175,8 @@ func (s *entrySource) begin(ctx context.Context) (first uint64, err error) {
 	return first, err
 }
 
-// base makes the snapshot in dir from which a log that begins with entry first is folded: that of a node that runs, or in the data directory of one that is stopped.
+// base makes the snapshot in dir from which a log that begins with entry first is folded: that of a node that runs, or
+// in the data directory of one that is stopped.
 func (s *entrySource) base(ctx context.Context, dir, data string, first uint64) (err error) {
 	var seq uint64
 	var state []byte
@@ -236,13 +241,15 @@ func (s *entrySource) copy(ctx context.Context, b *eventlog.Builder, first uint6
 }
 
 // page asks one node after the other until one answers.
-func (s *entrySource) page(ctx context.Context, from uint64) (entries []eventlog.Entry, first, applied uint64, err error) {
+func (s *entrySource) page(ctx context.Context, from uint64) (entries []eventlog.Entry, first, applied uint64,
+	err error) {
 	for since := time.Now(); ; {
 		for _, n := range s.config.Nodes {
 			if s.node != "" && n.Name != s.node {
 				continue
 			}
-			if entries, first, applied, err = n.entries(ctx, from, s.key); err == nil && (from <= applied || s.last == 0) {
+			if entries, first, applied, err = n.entries(ctx, from, s.key); err == nil &&
+				(from <= applied || s.last == 0) {
 				return entries, first, applied, nil
 			}
 			if err == nil {
@@ -269,7 +276,8 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.text }
 
 // entries asks a node for entries.
-func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out []eventlog.Entry, first, applied uint64, err error) {
+func (n clusterNode) entries(ctx context.Context, from uint64, key string) (out []eventlog.Entry, first, applied uint64,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	b, h, err := n.get(ctx, "/v1/log/entries?from="+strconv.FormatUint(from, 10), key, 64<<20)
@@ -339,7 +347,8 @@ interrupted goes on with the same command.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nats.urls) > 0 {
 				if f.cluster != "" || cmd.Flags().Changed("data") {
-					return misuse(errors.New("--nats does not go with --cluster and --data: the log is at NATS servers of others, or in the nodes"))
+					return misuse(errors.New("--nats does not go with --cluster and --data: the log is at NATS " +
+						"servers of others, or in the nodes"))
 				}
 				if err := f.nats.checkConnection(); err != nil {
 					return misuse(err)
@@ -354,13 +363,16 @@ interrupted goes on with the same command.`,
 				f.cluster = os.Getenv("TROUPE_CLUSTER")
 			}
 			if f.cluster == "" {
-				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set TROUPE_CLUSTER"))
+				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
+					"TROUPE_CLUSTER"))
 			}
 			return importCluster(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f)
 		},
 	}
-	c.Flags().StringVar(&f.cluster, "cluster", "", "cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
-	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node, empty or of an import that was interrupted")
+	c.Flags().StringVar(&f.cluster, "cluster", "",
+		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
+	c.Flags().StringVar(&f.data, "data", defaultData,
+		"data directory of this node, empty or of an import that was interrupted")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
 	f.nats.connection(c.Flags())
 	return c
@@ -387,13 +399,15 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 		return openError(dir, err)
 	}
 	begun := time.Now()
-	info, err := eventlog.ImportRemote(ctx, options, source, base, serve.KeysFingerprint(keys).String(), func(done, last uint64) {
-		logger.Info("importing", "entry", done, "of", last)
-	})
+	info, err := eventlog.ImportRemote(ctx, options, source, base, serve.KeysFingerprint(keys).String(),
+		func(done, last uint64) {
+			logger.Info("importing", "entry", done, "of", last)
+		})
 	if err != nil {
 		return openError(dir, err)
 	}
-	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of the account, after %.1f s; start the servers: troupe serve --nats …, with a copy of %s for --keys-file\n",
+	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of the account, after %.1f s; start the servers: "+
+		"troupe serve --nats …, with a copy of %s for --keys-file\n",
 		info.First, info.Last, dir, time.Since(begun).Seconds(), filepath.Join(dir, serve.KeyFile))
 	return err
 }
@@ -431,7 +445,8 @@ func importBase(ctx context.Context, dir string, source *eventlog.JetStream) (*e
 			return nil, err
 		}
 		if eventlog.HashBatch(e.Data) != chain.Head().Hash {
-			return nil, fmt.Errorf("the log in %s is not that of its base, %s: entry %d differs", dir, fold.FileName(seq), seq)
+			return nil, fmt.Errorf("the log in %s is not that of its base, %s: entry %d differs", dir,
+				fold.FileName(seq), seq)
 		}
 	}
 	for _, err := range eventlog.Replay(ctx, source, chain, info.Last) {
@@ -454,11 +469,14 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	}
 	switch {
 	case c.config.Import == "":
-		return misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s", f.cluster, dir))
+		return misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s",
+			f.cluster, dir))
 	case c.config.Import != id.String():
-		return misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir, id))
+		return misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir,
+			id))
 	case !reflect.DeepEqual(c.keys, keys):
-		return misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised", c.config.folder(), dir))
+		return misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised",
+			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
 	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Logf: says})
@@ -491,7 +509,8 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	if c.stream, err = eventlog.OpenStream(ctx, c.node.Conn(), c.streamOptions()); err == nil {
 		c.handOver(ctx) // the others go on at once
 	}
-	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of %s, after %.1f s; start this node: troupe serve --cluster %s --data %s\n",
+	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of %s, after %.1f s; start this node: troupe serve "+
+		"--cluster %s --data %s\n",
 		info.First, info.Last, dir, c.config.Cluster, time.Since(begun).Seconds(), f.cluster, f.data)
 	return err
 }

@@ -60,7 +60,8 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])
 // check refuses lists of nodes that make no cluster. at names a node in messages.
 func (c *clusterConfig) check(at func(i int) string) error {
 	if n := len(c.Nodes); n != 3 && n != 5 {
-		return spec.Errorf(at(-1), "has %d nodes, expected 3 or 5: of two or four a majority is as many, and no more may fail", n)
+		return spec.Errorf(at(-1), "has %d nodes, expected 3 or 5: of two or four a majority is as many, and no more "+
+			"may fail", n)
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
 	for i, n := range c.Nodes {
@@ -114,7 +115,8 @@ func parseNodes(list []string) ([]clusterNode, error) {
 		}
 		host, _, err := hostPort(where)
 		if err != nil {
-			return nil, fmt.Errorf("--nodes: %q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT", text)
+			return nil, fmt.Errorf("--nodes: %q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT",
+				text)
 		}
 		out = append(out, clusterNode{name, where, "http://" + net.JoinHostPort(host, callers)})
 	}
@@ -133,12 +135,14 @@ func parseNodes(list []string) ([]clusterNode, error) {
 // text is the file of one node.
 func (c *clusterConfig) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Made by troupe cluster init. Only the first line differs between the nodes.\nnode = %q\ncluster = %q\n", c.Node, c.Cluster)
+	fmt.Fprintf(&b, "# Made by troupe cluster init. Only the first line differs between the nodes.\nnode = "+
+		"%q\ncluster = %q\n", c.Node, c.Cluster)
 	if c.Import != "" {
 		fmt.Fprintf(&b, "import = %q # the nodes wait for troupe cluster import of this log\n", c.Import)
 	}
 	for _, n := range c.Nodes {
-		fmt.Fprintf(&b, "\n[[nodes]]\nname = %q\naddress = %q # where the other nodes reach it\nurl = %q     # where callers reach it\n", n.Name, n.Address, n.URL)
+		fmt.Fprintf(&b, "\n[[nodes]]\nname = %q\naddress = %q # where the other nodes reach it\nurl = %q     # where "+
+			"callers reach it\n", n.Name, n.Address, n.URL)
 	}
 	return b.String()
 }
@@ -199,7 +203,8 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 				c.Nodes = append(c.Nodes, n)
 			}
 		default:
-			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name, []string{"node", "cluster", "import", "nodes"}))
+			return nil, spec.Errorf(name, "unknown key %q%s", name, spec.Suggest(name,
+				[]string{"node", "cluster", "import", "nodes"}))
 		}
 	}
 	if c.Node == "" || c.Cluster == "" {
@@ -214,7 +219,8 @@ func decodeCluster(raw spec.Raw) (*clusterConfig, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(c.Nodes, func(n clusterNode) bool { return n.Name == c.Node }) {
-		return nil, spec.Errorf("node", "is %s, which is not one of the nodes %s", c.Node, strings.Join(c.names(), ", "))
+		return nil, spec.Errorf("node", "is %s, which is not one of the nodes %s", c.Node,
+			strings.Join(c.names(), ", "))
 	}
 	return c, nil
 }
@@ -269,24 +275,28 @@ func (c *clusterConfig) tls() (*tls.Config, error) {
 	host, _, _ := hostPort(c.self().Address)
 	switch now := time.Now(); {
 	case leaf.Subject.CommonName != c.Node:
-		return nil, fmt.Errorf("%s is the certificate of node %q, expected one of %q", in(certFile), leaf.Subject.CommonName, c.Node)
+		return nil, fmt.Errorf("%s is the certificate of node %q, expected one of %q", in(certFile),
+			leaf.Subject.CommonName, c.Node)
 	case now.After(leaf.NotAfter) || now.Before(leaf.NotBefore):
-		return nil, fmt.Errorf("%s is valid from %s to %s, now it is %s", in(certFile), leaf.NotBefore.Format(time.DateOnly), leaf.NotAfter.Format(time.DateOnly), now.Format(time.DateOnly))
+		return nil, fmt.Errorf("%s is valid from %s to %s, now it is %s", in(certFile),
+			leaf.NotBefore.Format(time.DateOnly), leaf.NotAfter.Format(time.DateOnly), now.Format(time.DateOnly))
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 		return nil, fmt.Errorf("%s is not a certificate of the authority in %s: %w", in(certFile), in(caFile), err)
 	}
 	if err := leaf.VerifyHostname(host); err != nil {
 		return nil, fmt.Errorf("%s does not hold for the address of node %s: %w", in(certFile), c.Node, err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool,
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
 }
 
 // certificateYears is how long the certificates of init are valid.
 const certificateYears = 10
 
-// makeCluster writes the folders of all nodes. out must be empty or not there. from, if not empty, is the data directory
-// of a single machine whose log is to be imported.
+// makeCluster writes the folders of all nodes. out must be empty or not there. from, if not empty, is the data
+// directory of a single machine whose log is to be imported.
 func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, error) {
 	if files, err := os.ReadDir(out); err == nil && len(files) > 0 {
 		return nil, fmt.Errorf("--out %s is not empty; a second init would make other certificates and keys", out)
@@ -340,7 +350,8 @@ func makeCluster(out string, nodes []clusterNode, from string) (*clusterConfig, 
 }
 
 // signCertificate makes an authority when by is nil, otherwise the certificate of a node.
-func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, error) {
+func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (*x509.Certificate,
+	*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, nil, err
@@ -351,7 +362,8 @@ func signCertificate(name, host string, by *x509.Certificate, byKey *ecdsa.Priva
 	}
 	now := time.Now()
 	t := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(certificateYears, 0, 0),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.AddDate(certificateYears, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 	}
 	if by == nil {

@@ -65,7 +65,8 @@ the current key of another one, does not start. A running server reads its file 
 			return printKeys(cmd.OutOrStdout(), k)
 		},
 	}
-	c.Flags().BoolVar(&fresh, "new", false, "make the file, which must not be there, with one key: for troupe serve --nats")
+	c.Flags().BoolVar(&fresh, "new", false, "make the file, which must not be there, with one key: for troupe serve "+
+		"--nats")
 	c.Flags().BoolVar(&add, "add", false, "add a new key")
 	c.Flags().IntVar(&use, "use", 0, "number of the key that makes event ids from now on")
 	c.Flags().IntVar(&drop, "drop", 0, "number of a key to take away")

@@ -39,12 +39,14 @@ the scope admin.`,
 				f.cluster = os.Getenv("TROUPE_CLUSTER")
 			}
 			if f.cluster == "" {
-				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set TROUPE_CLUSTER"))
+				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
+					"TROUPE_CLUSTER"))
 			}
 			return rebuildNode(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f)
 		},
 	}
-	c.Flags().StringVar(&f.cluster, "cluster", "", "cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
+	c.Flags().StringVar(&f.cluster, "cluster", "",
+		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
 	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
 	return c
@@ -57,10 +59,12 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 		return misuse(err)
 	}
 	if c.config.named(name) == nil {
-		return misuse(fmt.Errorf("%s is not one of the nodes %s%s", name, strings.Join(c.config.names(), ", "), spec.Suggest(name, c.config.names())))
+		return misuse(fmt.Errorf("%s is not one of the nodes %s%s", name, strings.Join(c.config.names(), ", "),
+			spec.Suggest(name, c.config.names())))
 	}
 	if c.config.Node != name {
-		return misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own file", f.cluster, c.config.Node, name))
+		return misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own file",
+			f.cluster, c.config.Node, name))
 	}
 	key := os.Getenv("TROUPE_KEY")
 	target, err := c.config.othersWhole(ctx, key)
@@ -68,7 +72,8 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 		return fmt.Errorf("%s is not rebuilt, nothing was changed: %w", name, err)
 	}
 	begun := time.Now()
-	aside, err := eventlog.SetAsideReplica(f.data, eventlog.NodeOptions{Cluster: c.config.Cluster, Name: name}, "snapshots")
+	aside, err := eventlog.SetAsideReplica(f.data, eventlog.NodeOptions{Cluster: c.config.Cluster, Name: name},
+		"snapshots")
 	if err != nil {
 		return openError(f.data, err)
 	}
@@ -89,7 +94,8 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	}
 	// The last entry vouches for all before it.
 	var last eventlog.Entry
-	if _, err := eventlog.CheckReplica(filepath.Join(f.data, "log"), func(e eventlog.Entry) error { last = e; return nil }); err != nil {
+	if _, err := eventlog.CheckReplica(filepath.Join(f.data, "log"),
+		func(e eventlog.Entry) error { last = e; return nil }); err != nil {
 		return err
 	}
 	from := &entrySource{config: c.config, key: key, last: last.Seq}
@@ -100,7 +106,8 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s has entries %d to %d, all whole, after %.1f s; start it: troupe serve --cluster %s --data %s\n",
+	_, err = fmt.Fprintf(w, "%s has entries %d to %d, all whole, after %.1f s; start it: troupe serve --cluster %s "+
+		"--data %s\n",
 		name, r.First, r.Last, time.Since(begun).Seconds(), f.cluster, f.data)
 	return err
 }
@@ -134,7 +141,8 @@ func (c *clusterServer) fetchReplica(ctx context.Context, target uint64) (err er
 	}
 }
 
-// othersWhole returns the newest entry that the nodes other than c.Node have, or why one of them is not whole and current.
+// othersWhole returns the newest entry that the nodes other than c.Node have, or why one of them is not whole and
+// current.
 func (c *clusterConfig) othersWhole(ctx context.Context, key string) (newest uint64, err error) {
 	for since := time.Now(); ; { // what passes by itself, such as an election, may
 		if newest, err = c.othersCurrent(ctx); err == nil || time.Since(since) > 10*time.Second {

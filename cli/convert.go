@@ -29,23 +29,30 @@ type readFlags struct {
 }
 
 func (f *readFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.format, "format", "", "format of the log: "+strings.Join(logged.Formats, ", ")+"; default: by content")
-	flags.StringVar(&f.columns, "columns", "", "columns of a table: action=arm,reward=click,propensity=prob,context=x0:x1,law=pi_*")
+	flags.StringVar(&f.format, "format", "", "format of the log: "+strings.Join(logged.Formats,
+		", ")+"; default: by content")
+	flags.StringVar(&f.columns, "columns", "",
+		"columns of a table: action=arm,reward=click,propensity=prob,context=x0:x1,law=pi_*")
 	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
 	flags.IntVar(&f.actions, "actions", 0, "number of actions, where the log does not say it")
 	flags.StringVar(&f.logger, "logger", "", "uniform: the logger chose uniformly; every row is checked against 1/K")
-	flags.StringVar(&f.skipBad, "skip-bad", "", "leave bad events out and count them; above 1 % of all it fails, unless all")
+	flags.StringVar(&f.skipBad, "skip-bad", "",
+		"leave bad events out and count them; above 1 % of all it fails, unless all")
 	flags.Lookup("skip-bad").NoOptDefVal = "yes"
 	flags.StringVar(&f.position, "position", "", "events of this position only, as the file counts")
-	flags.BoolVar(&f.lists, "lists", false, "obd: consecutive rows of one time and one user, at different positions, are one event")
-	flags.StringVar(&f.unique, "ids-unique", "yes", "no: an id may come twice, and 8 bytes of memory for each event are saved")
-	flags.StringVar(&f.rewards, "rewards", "", "min,max: the range of rewards; one of them may be missing where it is not known")
+	flags.BoolVar(&f.lists, "lists", false, "obd: consecutive rows of one time and one user, at different positions, "+
+		"are one event")
+	flags.StringVar(&f.unique, "ids-unique", "yes",
+		"no: an id may come twice, and 8 bytes of memory for each event are saved")
+	flags.StringVar(&f.rewards, "rewards", "",
+		"min,max: the range of rewards; one of them may be missing where it is not known")
 	flags.StringVar(&f.model, "model", "", "decisions of this model only")
 }
 
 // options turns the flags into reader options.
 func (f *readFlags) options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad, Position: f.position, Model: f.model, Lists: f.lists}
+	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad,
+		Position: f.position, Model: f.model, Lists: f.lists}
 	var err error
 	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
 		return o, err
@@ -69,7 +76,8 @@ func (f *readFlags) options() (logged.Options, error) {
 			r[i] = v
 		}
 		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
-			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them may be missing, such as 0,", f.rewards))
+			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them "+
+				"may be missing, such as 0,", f.rewards))
 		}
 		o.Rewards = &r
 	}

@@ -52,7 +52,8 @@ type lines struct {
 var milestones = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
 func (l *lines) start(x *sim.Experiment) {
-	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, many(x.Cells(), "cell"), strings.TrimSpace(rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
+	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, many(x.Cells(), "cell"),
+		strings.TrimSpace(rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
 }
 
 func (l *lines) progress(p sim.Progress) {
@@ -68,7 +69,8 @@ func (l *lines) progress(p sim.Progress) {
 		return
 	}
 	l.next, l.last = passed, p.Seconds
-	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, rate(speed(p)), about(remaining(p)))
+	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, rate(speed(p)),
+		about(remaining(p)))
 }
 
 func (l *lines) note(text string) { fmt.Fprintln(l.w, "troupe: note:", text) }
@@ -87,14 +89,16 @@ type clock struct {
 
 func (c *clock) start(x *sim.Experiment) {
 	c.started = time.Now()
-	fmt.Fprintf(c.w, "troupe: %s: %s a replication, %s rounds each, budget %v, seed %d\n", x.Name, many(x.Cells()/x.Replications, "cell"), grouped(int64(x.Horizon)), c.budget, x.Seed)
+	fmt.Fprintf(c.w, "troupe: %s: %s a replication, %s rounds each, budget %v, seed %d\n", x.Name,
+		many(x.Cells()/x.Replications, "cell"), grouped(int64(x.Horizon)), c.budget, x.Seed)
 }
 
 func (c *clock) progress(p sim.Progress) {
 	share := float64(time.Since(c.started)) / float64(c.budget)
 	if n := int(10 * share); n > c.tenths {
 		c.tenths = n
-		fmt.Fprintf(c.w, "troupe: %3.0f %% of the budget  %s complete\n", 100*min(1, share), many(p.Replications, "replication"))
+		fmt.Fprintf(c.w, "troupe: %3.0f %% of the budget  %s complete\n", 100*min(1, share),
+			many(p.Replications, "replication"))
 	}
 }
 
@@ -155,7 +159,8 @@ type board struct {
 func (b *board) start(x *sim.Experiment) {
 	b.x = x
 	fmt.Fprintf(b.t.w, "%s\n\n", b.t.bold(headline(x)))
-	b.bars = mpb.New(mpb.WithOutput(b.t.w), mpb.WithWidth(lineWidth), mpb.WithRefreshRate(100*time.Millisecond), mpb.WithAutoRefresh())
+	b.bars = mpb.New(mpb.WithOutput(b.t.w), mpb.WithWidth(lineWidth), mpb.WithRefreshRate(100*time.Millisecond),
+		mpb.WithAutoRefresh())
 	text := func(parts ...*string) mpb.BarFiller {
 		return mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
 			b.mu.Lock()
@@ -168,7 +173,8 @@ func (b *board) start(x *sim.Experiment) {
 			return nil
 		})
 	}
-	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below, &b.last), false), mpb.BarFillerTrim())
+	b.bar = b.bars.MustAdd(int64(x.Cells()), text(&b.above), mpb.BarExtender(text(&b.below, &b.last), false),
+		mpb.BarFillerTrim())
 }
 
 // headline is the first line of a run: what is played; two lines when one is not enough.
@@ -181,7 +187,8 @@ func headline(x *sim.Experiment) string {
 	if len(x.Policies) == 1 {
 		policies = "1 policy"
 	}
-	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, many(x.Replications, "replication"), many(x.Horizon, "round"), x.Seed)
+	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, many(x.Replications, "replication"),
+		many(x.Horizon, "round"), x.Seed)
 	between := "   "
 	if utf8.RuneCountInString(x.Name+between+what) > lineWidth {
 		between = "\n"
@@ -193,7 +200,8 @@ func (b *board) progress(p sim.Progress) {
 	if b.bar == nil {
 		return
 	}
-	// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all the same.
+	// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all
+	// the same.
 	above, below := "\r"+b.t.barLine(p), b.t.leaders(b.x, p)
 	b.mu.Lock()
 	b.above, b.below = above, below
@@ -273,7 +281,8 @@ func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 		if first {
 			behind = ""
 		}
-		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(se, 9) + padLeft(behind, 9)
+		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(se, 9) +
+			padLeft(behind, 9)
 		text = t.words(strings.TrimRight(text, " "))
 		if first {
 			text = t.bold(text)
@@ -354,7 +363,8 @@ func (e *events) progress(p sim.Progress) {
 		return
 	}
 	e.last = p.Seconds
-	e.emit("event", "progress", "done", p.Done, "total", p.Cells, "rounds_per_s", round2(speed(p)), "left_s", round2(remaining(p)))
+	e.emit("event", "progress", "done", p.Done, "total", p.Cells, "rounds_per_s", round2(speed(p)), "left_s",
+		round2(remaining(p)))
 }
 
 func (e *events) note(text string)       { e.emit("event", "note", "text", text) }

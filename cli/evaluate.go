@@ -107,14 +107,20 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f := c.Flags()
 	e.in.add(f)
 	f.StringVar(&e.key, "key", os.Getenv("TROUPE_KEY"), "API key of a server; default is the environment's TROUPE_KEY")
-	f.StringArrayVar(&e.targets, "target", nil, "uniform, column, greedy, a TOML file, a saved model, or NAME@SEQ (may be repeated); default: column where the log has it, else uniform")
-	f.StringVar(&e.learn, "learn", "no", "no, log (the target learns what was played) or replay (it learns matching events)")
-	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models, ", ")+"; default: column where the log has it, else ridge")
-	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent events; loses the sequence of dr")
+	f.StringArrayVar(&e.targets, "target", nil,
+		"uniform, column, greedy, a TOML file, a saved model, or NAME@SEQ (may be repeated); default: column where "+
+			"the log has it, else uniform")
+	f.StringVar(&e.learn, "learn", "no", "no, log (the target learns what was played) or replay (it learns matching "+
+		"events)")
+	f.StringVar(&e.q, "q", "", "reward model: "+strings.Join(ope.Models,
+		", ")+"; default: column where the log has it, else ridge")
+	f.IntVar(&e.crossfit, "crossfit", 0, "fit the reward model on the other folds of so many, for independent "+
+		"events; loses the sequence of dr")
 	f.StringVar(&e.estimators, "estimators", strings.Join(ope.Defaults, ","), "estimators, or all")
 	f.StringVar(&e.set, "set", "", "parameters of estimators: dros=16,ls=0.25")
 	f.StringVar(&e.grid, "grid", "", "what SLOPE++ chooses from: dros=1:4:16,ls=1:0.5")
-	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal: beside it, for the data directory of a model with key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
+	f.StringVar(&e.law, "law", "recorded", "recorded, or marginal: beside it, for the data directory of a model with "+
+		"key = \"decision\", estimates with the law of the decision without the members that were drawn for it")
 	f.IntVar(&e.redraws, "redraws", 1024, "how often --law marginal draws each decision anew")
 	f.Float64Var(&e.level, "level", 0.95, "level of the intervals")
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
@@ -125,7 +131,8 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f.StringVarP(&e.out, "out", "o", "", "directory of the page; default runs/evaluate-NAME")
 	f.BoolVar(&e.json, "json", false, "one JSON object on stdout, and no page unless --out is given")
 	f.BoolVar(&e.force, "force", false, "print estimates although the log does not overlap with the target")
-	f.StringVar(&e.benchmark, "benchmark", "", "evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
+	f.StringVar(&e.benchmark, "benchmark", "",
+		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
 	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
 	return c
@@ -163,7 +170,8 @@ func (f *filtered) Close() error { return f.r.Close() }
 
 // options checks the flags.
 func (e *evaluation) options() (ope.Options, error) {
-	o := ope.Options{Q: e.q, Level: e.level, Workers: e.workers, Seed: e.seed, Set: map[string]float64{}, Grid: map[string][]float64{}}
+	o := ope.Options{Q: e.q, Level: e.level, Workers: e.workers, Seed: e.seed, Set: map[string]float64{},
+		Grid: map[string][]float64{}}
 	var err error
 	if e.read, err = e.in.options(); err != nil {
 		return o, err
@@ -208,7 +216,8 @@ func (e *evaluation) options() (ope.Options, error) {
 		}
 		if *t.into, err = time.Parse(time.RFC3339, t.text); err != nil {
 			if *t.into, err = time.Parse(time.DateOnly, t.text); err != nil {
-				return o, misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag, t.text))
+				return o, misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag,
+					t.text))
 			}
 		}
 	}
@@ -247,7 +256,8 @@ func (e *evaluation) parameters(o *ope.Options) error {
 			for v := range strings.SplitSeq(text, ":") {
 				x, err := strconv.ParseFloat(v, 64)
 				if !ok || err != nil || !(x >= 0) || x > 1e300 || x == 0 && (name == "ls" || name == "ix") {
-					return misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part, name))
+					return misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part,
+						name))
 				}
 				values = append(values, x)
 			}
@@ -317,7 +327,8 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		}
 		label := o.Targets[len(o.Targets)-1].Name()
 		if seen[label]++; seen[label] > 1 {
-			return nil, misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name", name, label))
+			return nil, misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name",
+				name, label))
 		}
 		o.Learns = append(o.Learns, learns)
 	}
@@ -370,7 +381,8 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 		}
 	}
 	if e.learn != "replay" && !ope.Exact(t.Policy) {
-		return nil, nil, misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; --learn replay takes it", name))
+		return nil, nil, misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; "+
+			"--learn replay takes it", name))
 	}
 	p := ope.NewPolicyTarget(t.Label, t.Policy, e.learn, start, e.seed)
 	return p, p, nil
@@ -448,11 +460,14 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	e.describe(r, f, skip)
 	e.serverDoubts(f, r)
 	if format := f.r.Format(); f.bare > 0 && (format == "export" || format == "server") {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and the reward model know an action by its place in the request, not by its id", many(f.bare, "decision")))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and "+
+			"the reward model know an action by its place in the request, not by its id", many(f.bare, "decision")))
 	}
 	for i := range trained {
-		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 && !strings.Contains(strings.Join(e.targets, " "), "start") {
-			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first part of the log, --learn log on the way")
+		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 &&
+			!strings.Contains(strings.Join(e.targets, " "), "start") {
+			r.Warnings = append(r.Warnings, trained[i].Name()+" has learned nothing: --split trains it on the first "+
+				"part of the log, --learn log on the way")
 		}
 	}
 	return e.answer(out, r)
@@ -532,7 +547,8 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 		r.Log.Format = "server"
 	}
 	if e.after > 0 && (r.Log.Format == "server") {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("only decisions after entry %d of the log: a target has learned what came before", e.after))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("only decisions after entry %d of the log: a target has learned "+
+			"what came before", e.after))
 	}
 	for k, n := range f.r.Skipped() {
 		if k == "pending" {
@@ -555,7 +571,9 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 		r.Warnings = append(r.Warnings, first...)
 		for k, n := range f.r.Skipped() {
 			if strings.HasPrefix(k, "bad ") && k != "bad reward" && n > 0 {
-				r.Warnings = append(r.Warnings, fmt.Sprintf("%d events left out (%s): the sequence holds only if that did not depend on what was played or paid", n, k))
+				r.Warnings = append(r.Warnings,
+					fmt.Sprintf("%d events left out (%s): the sequence holds only if that did not depend on what was "+
+						"played or paid", n, k))
 				for _, t := range r.Targets {
 					dropSequences(t, "events with a "+k+" were left out")
 				}

@@ -16,9 +16,11 @@ import (
 
 // published are the relative errors that obp's examples state: mean and standard deviation over 20 and 30 runs.
 var published = map[string]map[string]string{
-	"synthetic": {"dm": ".0744 ± .0245", "ips": ".0095 ± .0069", "snips": ".0067 ± .0045", "dr": ".0062 ± .0042", "sndr": ".0061 ± .0040",
+	"synthetic": {"dm": ".0744 ± .0245", "ips": ".0095 ± .0069", "snips": ".0067 ± .0045", "dr": ".0062 ± .0042",
+		"sndr":      ".0061 ± .0040",
 		"switch-dr": ".0062 ± .0042", "dros": ".0220 ± .0133"},
-	"digits": {"dm": ".4365 ± .0176", "ips": ".0303 ± .0245", "snips": ".0228 ± .0179", "dr": ".0162 ± .0127", "sndr": ".0221 ± .0169",
+	"digits": {"dm": ".4365 ± .0176", "ips": ".0303 ± .0245", "snips": ".0228 ± .0179", "dr": ".0162 ± .0127",
+		"sndr":      ".0221 ± .0169",
 		"switch-dr": ".0347 ± .0186", "dros": ".0159 ± .0125"},
 }
 
@@ -45,7 +47,8 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		}
 	}
 	o := ope.Options{Estimators: keys, Q: e.q, Level: e.level, Seed: e.seed}
-	runs, title, theirs := 20, "obp's synthetic setting: 10 000 rounds, 30 actions, 5 features, logger softmax(−3μ)", published["synthetic"]
+	runs, title, theirs := 20, "obp's synthetic setting: 10 000 rounds, 30 actions, 5 features, logger softmax(−3μ)",
+		published["synthetic"]
 	world := func(run int) (*ope.Known, error) { return ope.Synthetic(10_000, 30, 5, -3, e.seed, run) }
 	if file != "synthetic" {
 		t, err := dataset.Read(file, dataset.Options{})
@@ -80,13 +83,15 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		return writeJSON(out, map[string]any{"benchmark": title, "runs": runs, "errors": rows})
 	}
 	fmt.Fprintf(out, "%s\n%s, relative error |V̂ − V|/V\n\n", wrap(title, 0), many(runs, "run"))
-	fmt.Fprintf(out, "%-10s  %-8s  %-8s  %-17s  %-15s  %s\n", "", "mean", "sd", "95 % of the mean", "obp published", "covered by")
+	fmt.Fprintf(out, "%-10s  %-8s  %-8s  %-17s  %-15s  %s\n", "", "mean", "sd", "95 % of the mean", "obp published",
+		"covered by")
 	for _, r := range rows {
 		cover := fmt.Sprintf("normal %d/%d", r.Normal, runs)
 		if r.Estimator == "ips" || r.Estimator == "dr" {
 			cover = fmt.Sprintf("sequence %d/%d, ", r.Covered, runs) + cover
 		}
-		fmt.Fprintf(out, "%-10s  %-8.4f  %-8.4f  %.4f … %.4f   %-15s  %s\n", r.Estimator, r.Mean, r.SD, r.Interval[0], r.Interval[1], theirs[r.Estimator], cover)
+		fmt.Fprintf(out, "%-10s  %-8.4f  %-8.4f  %.4f … %.4f   %-15s  %s\n", r.Estimator, r.Mean, r.SD, r.Interval[0],
+			r.Interval[1], theirs[r.Estimator], cover)
 	}
 	return nil
 }
@@ -113,10 +118,12 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 		}
 		rows = append(rows, c)
 		if !e.json {
-			fmt.Fprintf(out, "%s (n = %s), dr: sequence %.3f wide, normal %.3f\n", c.Setting, grouped(int64(c.N)), c.WidthSeq, c.WidthNormal)
+			fmt.Fprintf(out, "%s (n = %s), dr: sequence %.3f wide, normal %.3f\n", c.Setting, grouped(int64(c.N)),
+				c.WidthSeq, c.WidthNormal)
 			for _, name := range ope.Intervals {
 				if given := c.Given[name]; given > 0 {
-					fmt.Fprintf(out, "  %-20s covers %5.1f %% of %d\n", name, 100*float64(given-c.Misses[name])/float64(given), given)
+					fmt.Fprintf(out, "  %-20s covers %5.1f %% of %d\n", name,
+						100*float64(given-c.Misses[name])/float64(given), given)
 				} else {
 					fmt.Fprintf(out, "  %-20s none given\n", name)
 				}
@@ -124,7 +131,8 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if e.json {
-		return writeJSON(out, map[string]any{"level": 0.95, "runs": runs, "intervals": slices.Clone(ope.Intervals), "settings": rows})
+		return writeJSON(out, map[string]any{"level": 0.95, "runs": runs, "intervals": slices.Clone(ope.Intervals),
+			"settings": rows})
 	}
 	return nil
 }

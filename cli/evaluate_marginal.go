@@ -25,7 +25,8 @@ func (e *evaluation) drawable() error {
 		return nil
 	}
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
-		return misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log must be the data directory of a server that is stopped", e.source))
+		return misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log "+
+			"must be the data directory of a server that is stopped", e.source))
 	}
 	return nil
 }
@@ -60,21 +61,22 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 	defer f.Close()
 	w, b := bufio.NewWriterSize(f, 1<<20), []byte(nil)
 	p, n := newProgress(e.say, "evaluate: decisions drawn anew"), 0
-	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after}, func(r *serve.Redrawn) error {
-		n++
-		p.tick(n)
-		b = binary.AppendUvarint(b[:0], r.Seq)
-		b = binary.AppendUvarint(b, uint64(r.Key.Index))
-		b = binary.AppendUvarint(b, uint64(len(r.Counts)))
-		for _, c := range r.Counts {
-			b = binary.AppendUvarint(b, uint64(c))
-		}
-		for _, a := range r.Further {
-			b = binary.AppendUvarint(b, uint64(a))
-		}
-		_, err := w.Write(b)
-		return err
-	})
+	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after},
+		func(r *serve.Redrawn) error {
+			n++
+			p.tick(n)
+			b = binary.AppendUvarint(b[:0], r.Seq)
+			b = binary.AppendUvarint(b, uint64(r.Key.Index))
+			b = binary.AppendUvarint(b, uint64(len(r.Counts)))
+			for _, c := range r.Counts {
+				b = binary.AppendUvarint(b, uint64(c))
+			}
+			for _, a := range r.Further {
+				b = binary.AppendUvarint(b, uint64(a))
+			}
+			_, err := w.Write(b)
+			return err
+		})
 	var shared *serve.NotFreshError
 	if errors.As(err, &shared) {
 		return misuse(fmt.Errorf("--law marginal: %w", err))
@@ -88,7 +90,8 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 
 // lookAt opens the directory of a server that is stopped, and leaves it as it is.
 func lookAt(ctx context.Context, dir string) (*serve.Server, error) {
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, TrimEvery: -1, KeepLogVersion: true})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1,
+		TrimEvery: -1, KeepLogVersion: true})
 	if err != nil {
 		return nil, openError(dir, err)
 	}

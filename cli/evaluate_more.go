@@ -67,7 +67,8 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 }
 
 // openLog joins the entries that scan gives.
-func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, each func(eventlog.Delivery) error) error) (*filtered, error) {
+func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
+	each func(eventlog.Delivery) error) error) (*filtered, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	d := &directoryReader{j: joined.New(o), events: make(chan *logged.Event, 256), stop: stop}
 	var redraws *redrawReader
@@ -88,7 +89,8 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 					return err
 				}
 				if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
-					return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] (--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
+					return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
+						"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
 				}
 				if redraws != nil {
 					if ev.Redraws, err = redraws.of(settled); err != nil {
@@ -111,8 +113,10 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context, ea
 		}
 		if f := d.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
 			for _, p := range e.learned {
-				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models, func(id eventlog.ID) bool { return f.Model(id) != nil }) {
-					err = misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not evaluated on them", p.target, p.origin.Seq))
+				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
+					func(id eventlog.ID) bool { return f.Model(id) != nil }) {
+					err = misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not "+
+						"evaluated on them", p.target, p.origin.Seq))
 				}
 			}
 		}
@@ -140,11 +144,13 @@ func (d *directoryReader) nothing(model string, after uint64) string {
 		for x := range d.j.Rest() {
 			last = max(last, time.Duration(x.Record.Deadline-x.Record.Time))
 		}
-		return fmt.Sprintf("%s of %s, and the reward window (%v) of the first one was open at the last entry of the log: there is nothing to evaluate yet",
+		return fmt.Sprintf("%s of %s, and the reward window (%v) of the first one was open at the last entry of the "+
+			"log: there is nothing to evaluate yet",
 			many(n, "decision"), orAny(model), last)
 	}
 	if after > 0 {
-		return fmt.Sprintf("no decision of %s after entry %d with a window that is over; a target has learned what came before", orAny(model), after)
+		return fmt.Sprintf("no decision of %s after entry %d with a window that is over; a target has learned what "+
+			"came before", orAny(model), after)
 	}
 	var names []string
 	if f := d.j.Fold(); f != nil {
@@ -265,5 +271,6 @@ func (e *evaluation) page(r *ope.Result) (string, error) {
 		}
 		dir = filepath.Join("runs", "evaluate-"+name)
 	}
-	return report.BuildEvaluation(dir, r, report.EvaluateMeta{When: time.Now().Format("2 January 2006"), Command: commandLine(os.Args[1:])})
+	return report.BuildEvaluation(dir, r, report.EvaluateMeta{When: time.Now().Format("2 January 2006"),
+		Command: commandLine(os.Args[1:])})
 }

@@ -22,8 +22,8 @@ import (
 	"troupe/serve/joined"
 )
 
-// servedTarget is a model as a server plays it, with its floor and its groups of equal candidates: NAME@SEQ, or the file of a
-// saved model.
+// servedTarget is a model as a server plays it, with its floor and its groups of equal candidates: NAME@SEQ, or the
+// file of a saved model.
 type servedTarget struct {
 	label string
 	saved *fold.Saved
@@ -42,7 +42,8 @@ func (t *servedTarget) Name() string { return t.label }
 // Law implements ope.Target. A policy that draws its members for each decision plays by the law of this draw.
 func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 	if len(e.Actions) != e.K {
-		return errors.New("the log does not have the candidates of its decisions (log_candidates = \"none\"), so what the model would play is not known")
+		return errors.New("the log does not have the candidates of its decisions (log_candidates = \"none\"), so " +
+			"what the model would play is not known")
 	}
 	var err error
 	switch a := e.Actions[0]; {
@@ -120,8 +121,8 @@ func isSaved(file string) bool {
 // overHTTP reports whether the log is that of a server that runs.
 func (e *evaluation) overHTTP() bool { return isAddress(e.source) }
 
-// prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log of a server
-// that runs.
+// prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log
+// of a server that runs.
 func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 	e.served = map[string]*servedTarget{}
 	for _, target := range e.targets {
@@ -178,7 +179,8 @@ func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) err
 		}
 		digest, err := digestOf(e.source)
 		if err == nil && digest == saved.Origin.File {
-			err = misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split 0.5 trains on one part and evaluates on the other", target, e.source))
+			err = misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split "+
+				"0.5 trains on one part and evaluates on the other", target, e.source))
 		}
 		return err
 	}
@@ -213,7 +215,8 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 		return c.SaveModel(ctx, name, seq)
 	}
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
-		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data directory, or its address"))
+		return nil, errors.Join(err, errors.New("NAME@SEQ is a model of a server: the log must be its data "+
+			"directory, or its address"))
 	}
 	s, err := lookAt(ctx, e.source)
 	if err != nil {
@@ -291,12 +294,14 @@ func (e *evaluation) ofServer(err error) error {
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
-		return misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s", e.source, where, skipped))
+		return misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s",
+			e.source, where, skipped))
 	}
 	return err
 }
 
 // undeclared warns of a range that the model does not declare.
 func undeclared(r ope.Pair) string {
-	return fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was outside; --rewards min,max fixes one", r[0], r[1])
+	return fmt.Sprintf("rewards are taken to lie in [%g, %g]: the model does not declare a range, and no reward was "+
+		"outside; --rewards min,max fixes one", r[0], r[1])
 }

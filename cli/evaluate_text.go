@@ -96,7 +96,8 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 		s += fmt.Sprintf(", %.2g %% unsupported", 100**d.Unsupported)
 	}
 	if m := d.Marginal; m != nil {
-		s += fmt.Sprintf("; without the members of each decision %s effective, largest weight %s", figures(m.ESS), figures(m.WeightMax))
+		s += fmt.Sprintf("; without the members of each decision %s effective, largest weight %s", figures(m.ESS),
+			figures(m.WeightMax))
 	}
 	return s
 }
@@ -177,7 +178,8 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		return signed(*v, decimals, sign)
 	}
 	if u := t.Uplift; u != nil {
-		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true), interval(u.Normal, decimals, true)})
+		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),
+			interval(u.Normal, decimals, true)})
 		if u.Marginal != nil {
 			rows = append(rows, [4]string{"  without the members", "", interval(u.Marginal, decimals, true), ""})
 		}
@@ -224,13 +226,15 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	width[0] = max(width[0], 24)
 	for _, row := range rows {
-		line := padRight(row[0], width[0]) + "  " + padLeft(row[1], width[1]) + "  " + padRight(row[2], width[2]) + "  " + row[3]
+		line := padRight(row[0], width[0]) + "  " + padLeft(row[1], width[1]) + "  " + padRight(row[2], width[2]) +
+			"  " + row[3]
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	if t.Uplift != nil && t.Uplift.Why != nil {
 		notes = append([]string{"difference: " + *t.Uplift.Why}, notes...)
 	} else if t.Uplift != nil && t.Uplift.Value != nil {
-		notes = append([]string{"the difference is paired on the same events and uses the reward model on both sides: it is not dr minus logged"}, notes...)
+		notes = append([]string{"the difference is paired on the same events and uses the reward model on both " +
+			"sides: it is not dr minus logged"}, notes...)
 	}
 	for _, n := range notes {
 		fmt.Fprintf(w, "  %s\n", wrap(n, 2))

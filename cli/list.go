@@ -125,7 +125,8 @@ Topics: ` + strings.Join(names, ", ") + ".",
 				return err
 			}
 			if !found {
-				return misuse(fmt.Errorf("nothing is called %q%s\nsee troupe list", name, nearest(name, slices.Concat(names, allKinds(topics), experimentNames()))))
+				return misuse(fmt.Errorf("nothing is called %q%s\nsee troupe list", name,
+					nearest(name, slices.Concat(names, allKinds(topics), experimentNames()))))
 			}
 			return nil
 		},
@@ -165,7 +166,8 @@ func listExperiments(w io.Writer) {
 func listData(w io.Writer) {
 	fmt.Fprint(w, "Data: troupe run classification/NAME --data FILE\n\n")
 	columns(w, known)
-	fmt.Fprintln(w, "\n"+wrap("Any other file of labelled rows: kind = \"classification\", in ARFF, CSV, space-separated or LIBSVM form.", 0))
+	fmt.Fprintln(w, "\n"+wrap("Any other file of labelled rows: kind = \"classification\", in ARFF, CSV, "+
+		"space-separated or LIBSVM form.", 0))
 }
 
 // list prints the entries of a topic, each with one line and its options.
@@ -225,7 +227,8 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 	fmt.Fprint(w, "Diagnostics: record = [\"NAME\", ...], written to diagnostics.csv at every checkpoint\n\n")
 	var rows [][]string
 	for _, q := range kinds.Quantities() {
-		rows = append(rows, []string{q.Name, q.Doc}, []string{"", "for " + q.Who}, []string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
+		rows = append(rows, []string{q.Name, q.Doc}, []string{"", "for " + q.Who},
+			[]string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
 	}
 	columns(w, rows)
 	fmt.Fprintln(w, "\nAll of them: troupe run paper/diagnostics")

@@ -96,7 +96,8 @@ finished is reported. Exit code 1 when a call failed.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080", "the server; unix:PATH for its socket; the nodes of a cluster with commas between them")
+	fl.StringVar(&f.url, "url", "http://127.0.0.1:8080",
+		"the server; unix:PATH for its socket; the nodes of a cluster with commas between them")
 	fl.StringVar(&f.model, "model", "load", "name of the model")
 	fl.StringVar(&f.key, "key", os.Getenv("TROUPE_KEY"), "API key; default is the environment's TROUPE_KEY")
 	fl.Float64Var(&f.rate, "rate", 1000, "decisions a second")
@@ -110,28 +111,32 @@ finished is reported. Exit code 1 when a call failed.`,
 	fl.BoolVar(&f.lists, "lists", false, "send features as JSON lists instead of packed numbers")
 	fl.BoolVar(&f.noReward, "no-reward", false, "send decisions only")
 	fl.IntVar(&f.batch, "batch", 1, "decisions, and rewards, in one request")
-	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on this machine; - for none")
+	fl.StringVar(&f.fsync, "fsync", "", "directory whose disk is measured; default is the server's, when it is on "+
+		"this machine; - for none")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	s := &f.stream
 	fl.StringVar(&s.kind, "stream", "", "requests like those of an application: "+streamNames())
 	fl.IntVar(&s.rounds, "rounds", 3000, "decisions of a world of --stream")
 	fl.IntVar(&s.worlds, "worlds", 1, "how many worlds of --stream, each on a model of its own")
 	fl.StringVar(&s.data, "data", "", "file whose rows are the requests; the flags below go with it")
-	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the one named class, otherwise the last")
+	fl.StringVar(&s.class, "class", "", "its class column: first, last, a name or a number from 1; default is the "+
+		"one named class, otherwise the last")
 	fl.IntVar(&s.rows, "rows", 0, "how many rows; 0 means all")
 	fl.Float64Var(&s.missing, "missing", 0, "share of the values that are left out")
 	fl.IntVar(&s.useless, "useless", 0, "so many useless words and as many useless numbers are added to each request")
 	fl.BoolVar(&s.clicks, "only-clicks", false, "send the rewards of right answers only; needs --window")
 	fl.Float64Var(&s.scale, "scale", 1, "reward of a right answer")
 	fl.DurationVar(&s.window, "window", 0, "reward window of the model; default is the server's")
-	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it does not")
+	fl.IntVar(&s.learn, "learn", 0, "the model learns a schema after so many rewards (features.learn.after); 0: it "+
+		"does not")
 	fl.BoolVar(&s.smoke, "smoke-test", false, "begin with a request that has one action and no context")
 	return c
 }
 
 // The flags of each kind of load.
 var (
-	dataFlags  = []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test", "learn"}
+	dataFlags = []string{"class", "rows", "missing", "useless", "only-clicks", "scale", "window", "smoke-test",
+		"learn"}
 	worldFlags = []string{"rounds", "worlds"}
 )
 
@@ -195,7 +200,8 @@ func newUsers(f loadFlags) *users {
 	return u
 }
 
-// inside is the length of an action: a little inside the ball, because the server refuses what rounding to float32 would put outside.
+// inside is the length of an action: a little inside the ball, because the server refuses what rounding to float32
+// would put outside.
 const inside = 1 - 1e-6
 
 // offer returns the actions of request i, K×d row after row, with their mean rewards.
@@ -240,13 +246,14 @@ func quantiles(seconds []float64) latencies {
 
 // loadResult is what a run found.
 type loadResult struct {
-	Rate          float64        `json:"rate"`     // asked for, a second
-	Achieved      float64        `json:"achieved"` // decisions answered a second
-	Seconds       float64        `json:"seconds"`
-	Batch         int            `json:"batch"` // decisions in one call
-	Interrupted   bool           `json:"interrupted,omitempty"`
-	ServerCPU     *float64       `json:"server_cpu_us,omitempty"` // µs of the server's processors for a decision, with its reward
-	OwnCPU        *float64       `json:"load_cpu_us,omitempty"`   // the same of this program
+	Rate        float64 `json:"rate"`     // asked for, a second
+	Achieved    float64 `json:"achieved"` // decisions answered a second
+	Seconds     float64 `json:"seconds"`
+	Batch       int     `json:"batch"` // decisions in one call
+	Interrupted bool    `json:"interrupted,omitempty"`
+	// µs of the server's processors for a decision, with its reward
+	ServerCPU     *float64       `json:"server_cpu_us,omitempty"`
+	OwnCPU        *float64       `json:"load_cpu_us,omitempty"` // the same of this program
 	Decide        latencies      `json:"decide"`
 	Reward        latencies      `json:"reward"`
 	Errors        map[string]int `json:"errors,omitempty"`   // by call, status and code
@@ -311,7 +318,9 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 			result.FsyncDir = ""
 		}
 	}
-	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m}, "reward": map[string]any{"min": -1, "max": 1}, "sigma": max(f.noise, 0.01), "floor": 0, "log_candidates": "none"}
+	config := map[string]any{"id": f.model, "dim": f.d, "policy": map[string]any{"kind": "ensemble", "m": f.m},
+		"reward": map[string]any{"min": -1, "max": 1}, "sigma": max(f.noise, 0.01), "floor": 0,
+		"log_candidates": "none"}
 	if err := c.CreateModel(ctx, config); err != nil && client.Code(err) != "conflict" {
 		return fmt.Errorf("making the model %s: %w", f.model, err)
 	}
@@ -320,7 +329,9 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	}
 	for _, c := range clients {
 		err := c.Get(ctx, "/v1/models/"+f.model, &m)
-		for since := time.Now(); client.Code(err) == "not_found" && len(clients) > 1 && time.Since(since) < nodeFollows; { // a node has not applied it yet
+		// a node has not applied it yet
+		for since := time.Now(); client.Code(err) == "not_found" && len(clients) > 1 &&
+			time.Since(since) < nodeFollows; {
 			time.Sleep(10 * time.Millisecond)
 			err = c.Get(ctx, "/v1/models/"+f.model, &m)
 		}
@@ -377,7 +388,8 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 		v := 1e6 * used / float64(result.decided())
 		result.OwnCPU = &v
 	}
-	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu && result.decided() > 0 {
+	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu &&
+		result.decided() > 0 {
 		v := 1e6 * (after.cpu - before.cpu) / float64(result.decided())
 		result.ServerCPU = &v
 	}
@@ -424,7 +436,8 @@ func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) 
 		bars := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithAutoRefresh())
 		bar := bars.AddBar(total, mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d decisions")),
-			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO), decor.Name(" left")))
+			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO),
+				decor.Name(" left")))
 		return bar.SetCurrent, func() { bar.Abort(true); bars.Wait() }
 	}
 	begin := time.Now()
@@ -434,7 +447,8 @@ func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) 
 		if now.Sub(last) > 5*time.Second && done < total {
 			last = now
 			rest := now.Sub(begin).Seconds() / float64(done) * float64(total-done)
-			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total), grouped(done), grouped(total), left(rest))
+			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total),
+				grouped(done), grouped(total), left(rest))
 		}
 	}, func() {}
 }
@@ -601,7 +615,8 @@ func printLoad(out io.Writer, r loadResult) {
 	rows := [][]string{{"", "calls", "p50 ms", "p90", "p99", "p99.9", "max"}}
 	row := func(name string, l latencies) {
 		ms := func(v float64) string { return fmt.Sprintf("%.2f", v) }
-		rows = append(rows, []string{name, grouped(int64(l.Calls)), ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999), ms(l.Max)})
+		rows = append(rows, []string{name, grouped(int64(l.Calls)), ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999),
+			ms(l.Max)})
 	}
 	if r.Fsync != nil {
 		row("fsync", *r.Fsync)
@@ -611,7 +626,8 @@ func printLoad(out io.Writer, r loadResult) {
 		row("reward", r.Reward)
 	}
 	columns(out, rows)
-	fmt.Fprintf(out, "\n  %.0f decisions a second were due, %.0f were answered, in %.1f s\n", r.Rate, r.Achieved, r.Seconds)
+	fmt.Fprintf(out, "\n  %.0f decisions a second were due, %.0f were answered, in %.1f s\n", r.Rate, r.Achieved,
+		r.Seconds)
 	if r.Batch > 1 {
 		fmt.Fprintf(out, "  a call has %d decisions\n", r.Batch)
 	}
@@ -635,7 +651,8 @@ func printLoad(out io.Writer, r loadResult) {
 		}
 		return fmt.Sprintf("%.4f", *v)
 	}
-	fmt.Fprintf(out, "  regret of a decision: %s in the first tenth, %s in the last; uniform play %s\n", regret(r.RegretFirst), regret(r.RegretLast), regret(r.RegretUniform))
+	fmt.Fprintf(out, "  regret of a decision: %s in the first tenth, %s in the last; uniform play %s\n",
+		regret(r.RegretFirst), regret(r.RegretLast), regret(r.RegretUniform))
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(out, "  failed, %s: %s\n", code, grouped(int64(r.Errors[code])))
 	}

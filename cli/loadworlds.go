@@ -92,8 +92,12 @@ var streamKinds = map[string]streamKind{
 			return map[string]any{"group": "g" + strconv.Itoa(c), "user_id": "u" + strconv.Itoa(draw.Intn(1, 3000))}
 		})},
 	"rare": {"4 segments × 5 actions, clicks of 0.5 to 4 %",
-		cells(4, 5, .005, .04, func(c int, _ rng.Source) any { return map[string]any{"segment": "s" + strconv.Itoa(c)} })},
-	"ids": {"5 ids without a context, clicks of 5 to 60 %", cells(1, 5, .05, .6, func(int, rng.Source) any { return nil })},
+		cells(4, 5, .005, .04, func(c int, _ rng.Source) any {
+			return map[string]any{"segment": "s" +
+				strconv.Itoa(c)}
+		})},
+	"ids": {"5 ids without a context, clicks of 5 to 60 %", cells(1, 5, .05, .6,
+		func(int, rng.Source) any { return nil })},
 	"ranges": {"4 ranges of one number × 5 actions, beside a time, a text of 100 values, outliers",
 		cells(4, 5, .05, .6, func(c int, draw rng.Source) any {
 			x := 25*float64(c) + 25*draw.Float64(1)
@@ -118,7 +122,8 @@ func prices(rng.Source) world {
 		s := situation{context: map[string]any{"budget": budget}, cell: budget / 1000}
 		for a := range 5 {
 			price := 500 + draw.Intn(1+a, 5000)
-			s.actions = append(s.actions, client.Action{ID: fmt.Sprintf("o%d-%d", i, a), Features: map[string]any{"price": price}})
+			s.actions = append(s.actions, client.Action{ID: fmt.Sprintf("o%d-%d", i, a),
+				Features: map[string]any{"price": price}})
 			mean := .05
 			if price <= budget {
 				mean = .1 + .4*float64(price)/float64(budget)
@@ -336,7 +341,8 @@ func (f *loadFlags) playWorld(
 	ctx context.Context, c *client.Client, w int, model string, show func(int),
 ) (lines []worldLine, err error) {
 	if err := c.CreateModel(ctx, map[string]any{"id": model}); err != nil {
-		return nil, fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", model, err)
+		return nil, fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w",
+			model, err)
 	}
 	key := rng.NewKey(f.seed + uint64(w))
 	next := streamKinds[f.stream.kind].world(key.Stream(rng.Instance).Round(0))
@@ -430,6 +436,7 @@ func printWorlds(out io.Writer, r *worldsResult) {
 	fmt.Fprintln(out, "  told the cells: Thompson sampling with a table of what the rewards depend on")
 	fmt.Fprintln(out, "  without context: Thompson sampling with one row of that table for all requests")
 	if n > 1 {
-		fmt.Fprintf(out, "  means of %d worlds, each on a model of its own, with standard errors; worst: of earned\n", n)
+		fmt.Fprintf(out, "  means of %d worlds, each on a model of its own, with standard errors; worst: of earned\n",
+			n)
 	}
 }

@@ -106,7 +106,8 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 			fmt.Fprintf(b, "         %d batches stored twice and counted once\n", s.Repeats)
 		}
 		for _, l := range losses(s.Lost) {
-			fmt.Fprintf(b, "lost     shard %d, entries %d to %d, given up in a repair: %s\n", s.Shard, l.First, l.Last, l.Reason)
+			fmt.Fprintf(b, "lost     shard %d, entries %d to %d, given up in a repair: %s\n", s.Shard, l.First, l.Last,
+				l.Reason)
 		}
 	}
 	for _, d := range r.All() {
@@ -182,7 +183,8 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 			r, err := repair(cmd.Context(), dataDir(args), opt)
 			var loss *eventlog.LossError
 			if errors.As(err, &loss) {
-				return fmt.Errorf("%w\nnothing was changed; look for a copy (--from), or accept the loss (--accept-loss)", err)
+				return fmt.Errorf("%w\nnothing was changed; look for a copy (--from), or accept the loss "+
+					"(--accept-loss)", err)
 			}
 			if err != nil {
 				return logError(err)
@@ -193,19 +195,22 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 				return w.Flush()
 			}
 			for _, s := range r.Shards {
-				fmt.Fprintf(w, "shard %d  entries %d to %d, %d of them from a copy\n", s.Shard, s.First, s.Last, s.FromCopy)
+				fmt.Fprintf(w, "shard %d  entries %d to %d, %d of them from a copy\n", s.Shard, s.First, s.Last,
+					s.FromCopy)
 				for _, l := range s.Lost {
 					fmt.Fprintf(w, "lost     shard %d, entries %d to %d: %s\n", s.Shard, l.First, l.Last, l.Reason)
 				}
 			}
 			for _, n := range r.Unrecorded {
-				fmt.Fprintf(w, "warning  shard %d: the record of what was acknowledged was gone; entries behind the last one may be missing\n", n)
+				fmt.Fprintf(w, "warning  shard %d: the record of what was acknowledged was gone; entries behind the "+
+					"last one may be missing\n", n)
 			}
 			fmt.Fprintf(w, "aside    the damaged files are in %s\n", filepath.Join(dir, r.PutAside))
 			return w.Flush()
 		},
 	}
-	c.Flags().StringArrayVar(&opt.From, "from", nil, "a copy of the data directory to take missing entries from (may be repeated)")
+	c.Flags().StringArrayVar(&opt.From, "from", nil,
+		"a copy of the data directory to take missing entries from (may be repeated)")
 	c.Flags().BoolVar(&opt.AcceptLoss, "accept-loss", false, "rebuild although something is lost")
 	return c
 }

@@ -35,37 +35,48 @@ func logDir(dir string) string {
 
 // decisionRow is one row of an export: a decision with what became of it. It is a format: docs/reference/formats.md.
 type decisionRow struct {
-	Event       string         `json:"event" parquet:"event"`                             // epoch/batch/index, the key in the log
-	EventID     *string        `json:"event_id" parquet:"event_id,optional"`              // what its caller got
-	Seq         uint64         `json:"seq" parquet:"seq"`                                 // log entry
-	Time        time.Time      `json:"time" parquet:"time,timestamp(nanosecond)"`         // by the server's clock
-	Model       string         `json:"model" parquet:"model,dict"`                        // name
-	Incarnation string         `json:"incarnation" parquet:"incarnation,dict"`            //
-	Mode        string         `json:"mode" parquet:"mode,dict"`                          //
-	Action      string         `json:"action" parquet:"action,dict"`                      // what was played
-	Index       uint32         `json:"index" parquet:"index"`                             // its place in the request
-	Row         uint32         `json:"row" parquet:"row"`                                 // its place among those that were available
-	Offered     uint32         `json:"offered" parquet:"offered"`                         // how many were available
-	Num         uint64         `json:"num" parquet:"num"`                                 // the propensity is num/den, exact
-	Den         uint64         `json:"den" parquet:"den"`                                 //
-	Propensity  float64        `json:"propensity" parquet:"propensity"`                   // the quotient, rounded
-	BasisSeq    uint64         `json:"basis_seq" parquet:"basis_seq"`                     // the state that decided
-	X           []float64      `json:"x" parquet:"x,list"`                                // features of the action
-	Law         []float64      `json:"law" parquet:"law,list,optional"`                   // probabilities of those that were available; null: not recorded
-	Candidates  []joined.Dense `json:"candidates" parquet:"candidates,list,optional"`     // of those that were available; null: not kept, or hashed
-	SparseRow   []int32        `json:"sparse_row" parquet:"sparse_row,list,optional"`     // hashed features of the context (row -1) and of each candidate
-	SparseHash  []joined.Hash  `json:"sparse_hash" parquet:"sparse_hash,list,optional"`   //
-	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional"` //
-	Active      bool           `json:"active" parquet:"active"`                           // not deferred, or activated
-	Rewards     uint32         `json:"rewards" parquet:"rewards"`                         // records, whether or not they counted for the model
-	First       *float64       `json:"reward_first" parquet:"reward_first,optional"`      // null: there was none
-	Sum         *float64       `json:"reward_sum" parquet:"reward_sum,optional"`          //
-	Last        *float64       `json:"reward_last" parquet:"reward_last,optional"`        //
-	Delay       *float64       `json:"delay_seconds" parquet:"delay_seconds,optional"`    // from the decision to the first reward
-	Expired     bool           `json:"expired" parquet:"expired"`                         // the window was closed
-	Default     *float64       `json:"default" parquet:"default,optional"`                // the reward that was given then, if any
-	Reward      *float64       `json:"reward" parquet:"reward,optional"`                  // what counts by the model's rule
-	State       string         `json:"reward_state" parquet:"reward_state,dict"`          // paid, default, none, pending, inactive, ignored, unknown
+	// epoch/batch/index, the key in the log
+	Event       string    `json:"event" parquet:"event"`
+	EventID     *string   `json:"event_id" parquet:"event_id,optional"`      // what its caller got
+	Seq         uint64    `json:"seq" parquet:"seq"`                         // log entry
+	Time        time.Time `json:"time" parquet:"time,timestamp(nanosecond)"` // by the server's clock
+	Model       string    `json:"model" parquet:"model,dict"`                // name
+	Incarnation string    `json:"incarnation" parquet:"incarnation,dict"`    //
+	Mode        string    `json:"mode" parquet:"mode,dict"`                  //
+	Action      string    `json:"action" parquet:"action,dict"`              // what was played
+	Index       uint32    `json:"index" parquet:"index"`                     // its place in the request
+	// its place among those that were available
+	Row     uint32 `json:"row" parquet:"row"`
+	Offered uint32 `json:"offered" parquet:"offered"` // how many were available
+	// the propensity is num/den, exact
+	Num        uint64    `json:"num" parquet:"num"`
+	Den        uint64    `json:"den" parquet:"den"`               //
+	Propensity float64   `json:"propensity" parquet:"propensity"` // the quotient, rounded
+	BasisSeq   uint64    `json:"basis_seq" parquet:"basis_seq"`   // the state that decided
+	X          []float64 `json:"x" parquet:"x,list"`              // features of the action
+	// probabilities of those that were available; null: not recorded
+	Law []float64 `json:"law" parquet:"law,list,optional"`
+	// of those that were available; null: not kept, or hashed
+	Candidates []joined.Dense `json:"candidates" parquet:"candidates,list,optional"`
+	// hashed features of the context (row -1) and of each candidate
+	SparseRow   []int32       `json:"sparse_row" parquet:"sparse_row,list,optional"`
+	SparseHash  []joined.Hash `json:"sparse_hash" parquet:"sparse_hash,list,optional"`   //
+	SparseValue []float64     `json:"sparse_value" parquet:"sparse_value,list,optional"` //
+	Active      bool          `json:"active" parquet:"active"`                           // not deferred, or activated
+	// records, whether or not they counted for the model
+	Rewards uint32   `json:"rewards" parquet:"rewards"`
+	First   *float64 `json:"reward_first" parquet:"reward_first,optional"` // null: there was none
+	Sum     *float64 `json:"reward_sum" parquet:"reward_sum,optional"`     //
+	Last    *float64 `json:"reward_last" parquet:"reward_last,optional"`   //
+	// from the decision to the first reward
+	Delay   *float64 `json:"delay_seconds" parquet:"delay_seconds,optional"`
+	Expired bool     `json:"expired" parquet:"expired"` // the window was closed
+	// the reward that was given then, if any
+	Default *float64 `json:"default" parquet:"default,optional"`
+	// what counts by the model's rule
+	Reward *float64 `json:"reward" parquet:"reward,optional"`
+	// paid, default, none, pending, inactive, ignored, unknown
+	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
 
 // unknownState: the decision is older than the base of a trimmed log.
@@ -110,7 +121,8 @@ which has fewer columns; --key is an API key that may read.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, key: key, progress: cmd.ErrOrStderr()}
+			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, key: key,
+				progress: cmd.ErrOrStderr()}
 			err := e.write(cmd.OutOrStdout(), out)
 			if e.ctx.Err() != nil {
 				err = fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
@@ -121,7 +133,8 @@ which has fewer columns; --key is an API key that may read.`,
 			return logError(err)
 		},
 	}
-	c.Flags().StringVar(&key, "key", os.Getenv("TROUPE_KEY"), "API key of a server that runs; default is the environment's TROUPE_KEY")
+	c.Flags().StringVar(&key, "key", os.Getenv("TROUPE_KEY"),
+		"API key of a server that runs; default is the environment's TROUPE_KEY")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
 	c.Flags().StringVarP(&out, "out", "o", "", "file; default stdout")
 	c.Flags().StringVar(&model, "model", "", "decisions of this model only")
@@ -224,7 +237,8 @@ func (e *export) tell(pass int, seq, last uint64) error {
 		if last > 0 {
 			of = " of " + grouped(int64(last))
 		}
-		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, grouped(int64(seq)), of, now.Sub(e.began).Round(time.Second))
+		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, grouped(int64(seq)), of,
+			now.Sub(e.began).Round(time.Second))
 	}
 	return e.ctx.Err()
 }
@@ -302,7 +316,8 @@ func (e *export) run(w io.Writer) error {
 		return &eventlog.DamagedError{Report: report}
 	}
 	if blind {
-		fmt.Fprintf(e.progress, "troupe: export: the log was trimmed and %s has no snapshot that can be its base: every reward_state is %s\n", e.data, unknownState)
+		fmt.Fprintf(e.progress, "troupe: export: the log was trimmed and %s has no snapshot that can be its base: "+
+			"every reward_state is %s\n", e.data, unknownState)
 	} else {
 		for x := range j.Rest() {
 			if err := settled(x); err != nil {
@@ -341,7 +356,8 @@ func (e *export) run(w io.Writer) error {
 		return e.tell(2, d.Seq, last)
 	})
 	if err == nil && again != last {
-		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data, last, again)
+		err = fmt.Errorf("%s: the log had %d entries and has %d: a server was started meanwhile; export again", e.data,
+			last, again)
 	}
 	if err == nil {
 		err = out.Close()
@@ -350,11 +366,13 @@ func (e *export) run(w io.Writer) error {
 }
 
 // exportRow makes the row of a decision.
-func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve.Labels, o *outcome) (decisionRow, error) {
+func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve.Labels, o *outcome) (decisionRow,
+	error) {
 	key := d.Key(i)
 	row := decisionRow{
 		Event: fmt.Sprintf("%v/%d/%d", key.Epoch, key.Batch, key.Index), Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
-		Model: labels.Names[r.Model], Incarnation: r.Model.String(), Mode: r.Mode.String(), Action: r.Action, Index: r.Index, Row: r.Index,
+		Model: labels.Names[r.Model], Incarnation: r.Model.String(), Mode: r.Mode.String(), Action: r.Action,
+		Index: r.Index, Row: r.Index,
 		Offered: r.Offered, Num: r.Num, Den: r.Den, Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq,
 		X: r.X, Active: !r.Deferred,
 	}
@@ -423,7 +441,8 @@ func replayEvents(ctx context.Context, out io.Writer, dir string, events []strin
 	if _, err := os.Stat(filepath.Join(dir, "log")); err != nil {
 		return fmt.Errorf("%s: %w", dir, eventlog.ErrNoLog)
 	}
-	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1, KeepLogVersion: true})
+	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1,
+		KeepLogVersion: true})
 	if err != nil {
 		return openError(dir, err)
 	}

@@ -80,7 +80,8 @@ func commandLine(args []string) string {
 	line := called()
 	for _, a := range args {
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:,+@%", r))
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+				strings.ContainsRune("-_=./:,+@%", r))
 		}) {
 			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
@@ -148,9 +149,13 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err), strings.TrimPrefix(cmd.CommandPath(), "troupe")))
+		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
+			strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds), reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line), benchCommand(), edgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(), serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
+	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
+		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line),
+		benchCommand(), edgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(),
+		serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
 	return root
 }
 
@@ -160,7 +165,8 @@ func flagWords(err error) string {
 	if !errors.As(err, &bad) {
 		return err.Error()
 	}
-	want, ok := map[string]string{"int": "a whole number", "int64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 10m or 1h30m"}[bad.GetFlag().Value.Type()]
+	want, ok := map[string]string{"int": "a whole number", "int64": "a whole number", "float64": "a number",
+		"bool": "true or false", "duration": "a duration such as 10m or 1h30m"}[bad.GetFlag().Value.Type()]
 	if !ok {
 		return err.Error()
 	}
@@ -187,7 +193,8 @@ func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > most:
-			return misuse(fmt.Errorf("%s: unexpected argument %q\nusage: %s", cmd.CommandPath(), args[most], cmd.UseLine()))
+			return misuse(fmt.Errorf("%s: unexpected argument %q\nusage: %s", cmd.CommandPath(), args[most],
+				cmd.UseLine()))
 		case len(args) < least:
 			return misuse(fmt.Errorf("%s: an argument is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
 		}

@@ -53,7 +53,8 @@ func manual(c *cobra.Command) string {
 	c.InitDefaultHelpFlag()
 	var b strings.Builder
 	section := func(name string) { fmt.Fprintf(&b, ".SH %s\n", name) }
-	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"\" \"troupe %s\" \"troupe\"\n.nh\n.ad l\n", strings.ToUpper(manName(c)), version)
+	fmt.Fprintf(&b, ".TH \"%s\" \"1\" \"\" \"troupe %s\" \"troupe\"\n.nh\n.ad l\n", strings.ToUpper(manName(c)),
+		version)
 	section("NAME")
 	fmt.Fprintf(&b, "%s \\- %s\n", roff(manName(c)), roff(c.Short))
 	section("SYNOPSIS")

@@ -65,12 +65,15 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 			if err := writeModule(kinds, args[0], args[1], out, checkout); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "module   %s\nnext     cd %s && go test . && go run . run experiment.toml\n", out, out)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(),
+				"module   %s\nnext     cd %s && go test . && go run . run experiment.toml\n", out, out)
 			return err
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "directory to write (default NAME)")
-	c.Flags().StringVar(&checkout, "troupe", "", "checkout of troupe (default: $TROUPE, then the one around the working directory, then the one this program was built from)")
+	c.Flags().StringVar(&checkout, "troupe", "",
+		"checkout of troupe (default: $TROUPE, then the one around the working directory, then the one this program "+
+			"was built from)")
 	return c
 }
 
@@ -90,7 +93,8 @@ func writeModule(kinds sim.Catalogue, part, name, dir, checkout string) error {
 	case at < 0:
 		return misuse(fmt.Errorf("troupe new %s: expected one of %s", part, strings.Join(names, ", ")))
 	case !kindName.MatchString(name) || len(name) > 40:
-		return misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, beginning with a letter, at most 40", name))
+		return misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
+			"beginning with a letter, at most 40", name))
 	case parts[at].has(kinds, name):
 		return misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
 	}

@@ -76,7 +76,8 @@ func writeParquet(name string, x *sim.Experiment, results []byte) error {
 		return err
 	}
 	defer os.Remove(f.Name()) // after the rename there is nothing left to remove
-	w := parquet.NewWriter(f, parquet.SchemaOf(row.Addr().Interface()), parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(1<<20))
+	w := parquet.NewWriter(f, parquet.SchemaOf(row.Addr().Interface()), parquet.Compression(&parquet.Zstd),
+		parquet.MaxRowsPerRowGroup(1<<20))
 	in := csv.NewReader(bytes.NewReader(results))
 	in.ReuseRecord = true
 	if _, err = in.Read(); err != nil {
@@ -117,7 +118,8 @@ func rowType(swept []sweptColumn) reflect.Type {
 	}
 	text, whole, number := reflect.TypeFor[string](), reflect.TypeFor[int64](), reflect.TypeFor[float64]()
 	fields := []reflect.StructField{
-		fieldOf(0, "environment", text, ",dict"), fieldOf(1, "policy", text, ",dict"), fieldOf(2, "replication", whole, ""),
+		fieldOf(0, "environment", text, ",dict"), fieldOf(1, "policy", text, ",dict"),
+		fieldOf(2, "replication", whole, ""),
 		fieldOf(3, "round", whole, ""), fieldOf(4, "regret", number, ""), fieldOf(5, "reward", number, ""),
 	}
 	for i, c := range swept {

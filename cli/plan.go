@@ -97,7 +97,8 @@ func planFor(s theory.Setting, arms int) (planned, error) {
 		p.Members[janzLemmas] = m
 	}
 	for _, o := range theory.Orders {
-		po := plannedOrder{Name: o.Name, Source: o.Source, Regret: o.Regret, Size: o.Size, Constant: theory.ConstantUnknown}
+		po := plannedOrder{Name: o.Name, Source: o.Source, Regret: o.Regret, Size: o.Size,
+			Constant: theory.ConstantUnknown}
 		if !o.Finite || arms > 0 {
 			set := theory.OrderSetting{D: d, T: s.T, Arms: arms, M: float64(m)}
 			v, err := o.Eval(set)
@@ -183,7 +184,8 @@ is 2, 3, 4, 5.`,
 				all := make([]plannedPractical, len(settings))
 				for i, s := range settings {
 					if s.D < 1 || s.T < 2 || !(s.Lambda > 0) {
-						return misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more and a positive lambda", s.D, s.T, s.Lambda))
+						return misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more "+
+							"and a positive lambda", s.D, s.T, s.Lambda))
 					}
 					all[i] = planPractical(s, ask)
 				}
@@ -219,7 +221,8 @@ is 2, 3, 4, 5.`,
 				if err != nil {
 					var domain *theory.DomainError
 					if errors.As(err, &domain) && planFlags[domain.Param] != "" {
-						err = fmt.Errorf("%s %v: %s needs %s", planFlags[domain.Param], domain.Value, domain.By, domain.Need)
+						err = fmt.Errorf("%s %v: %s needs %s", planFlags[domain.Param], domain.Value, domain.By,
+							domain.Need)
 					}
 					return misuse(err)
 				}
@@ -243,11 +246,14 @@ is 2, 3, 4, 5.`,
 	f.StringVarP(&horizons, "horizon", "T", "1e4", "horizon T, a list or a range of decades 1e3..1e6")
 	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
-	f.StringVar(&method, "method", "ensemble", "ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/design/atoms.md")
+	f.StringVar(&method, "method", "ensemble",
+		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/design/atoms.md")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
-	f.BoolVar(&practically, "practical", false, "how many members keep the share of runs that never find the best arm below --stuck")
+	f.BoolVar(&practically, "practical", false,
+		"how many members keep the share of runs that never find the best arm below --stuck")
 	f.Float64Var(&ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
-	f.Float64Var(&ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of the noise")
+	f.Float64Var(&ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of "+
+		"the noise")
 	f.Float64Var(&ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
 	f.BoolVar(&asJSON, "json", false, "an array of objects on stdout")
 	f.BoolVar(&explain, "explain", false, "list the bounds, their formulas and sources")

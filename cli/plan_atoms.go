@@ -91,7 +91,8 @@ func writePlanAtoms(w io.Writer, all []plannedAtoms) error {
 			if p.Probability > 0 {
 				prob = fmt.Sprintf("%.4g", p.Probability)
 			}
-			line("%-8s %7s %10s %8.4g %12s  %-8s %s", key, planDigits(p.Keys), planDigits(p.M), p.Width, planDigits(bound), word, prob)
+			line("%-8s %7s %10s %8.4g %12s  %-8s %s", key, planDigits(p.Keys), planDigits(p.M), p.Width,
+				planDigits(bound), word, prob)
 		}
 		row(p.Key, p.Bound)
 		if p.Lazy > 0 {

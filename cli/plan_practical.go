@@ -10,8 +10,9 @@ import (
 
 // practical is the question of `troupe plan --practical`.
 type practical struct {
-	Arms          int     // 0: the set is no short list
-	Stuck, Gap, R float64 // tolerated share, distance of the best arm from the next, constant scale in units of the noise
+	Arms int // 0: the set is no short list
+	// tolerated share, distance of the best arm from the next, constant scale in units of the noise
+	Stuck, Gap, R float64
 }
 
 // plannedPractical is its answer for one setting; its JSON is the contract of `troupe plan --practical --json`.
@@ -57,15 +58,18 @@ func planPractical(s theory.Setting, q practical) plannedPractical {
 		out.Rows = append(out.Rows, plannedRow{policy, m, p, atMost, p * s.T * q.Gap, why})
 	}
 	usual := math.Max(16, span)
-	add("ensemble, default m", usual, share(usual), false, "frozen members: an arm that looked bad at first is lost unless one of them lifts it")
+	add("ensemble, default m", usual, share(usual), false,
+		"frozen members: an arm that looked bad at first is lost unless one of them lifts it")
 	if m := fewest(q.Stuck, least, share); m > 0 {
 		add("ensemble", m, share(m), false, "the smallest m with a tolerated share")
 	} else {
 		add("ensemble", 0, share(mostMembers), false, fmt.Sprintf("not even %.0e members", float64(mostMembers)))
 	}
 	few := math.Ceil(math.Max(least, theory.FewSufficient(1, math.Min(q.Stuck*q.Gap*q.Gap/2, 0.5))))
-	add("ensemble, r = beta_t", few, math.Min(q.Stuck, 1), true, "log(1/share) members are enough (thm:few-members), at several times the regret")
-	add("atoms, key = decision", 16, share(s.T), false, "members of its own in each decision: as Thompson sampling; m is the resolution of a propensity")
+	add("ensemble, r = beta_t", few, math.Min(q.Stuck, 1), true,
+		"log(1/share) members are enough (thm:few-members), at several times the regret")
+	add("atoms, key = decision", 16, share(s.T), false,
+		"members of its own in each decision: as Thompson sampling; m is the resolution of a propensity")
 	return out
 }
 
@@ -126,7 +130,8 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 		if p.Arms > 0 {
 			arms = fmt.Sprintf("%d arms", p.Arms)
 		}
-		line("d = %d   T = %s   %s   gap %v   lambda = %v   r = %v   tolerated: %v of the runs stuck", p.D, planDigits(p.T), arms, p.Gap, p.Lambda, p.R, p.Stuck)
+		line("d = %d   T = %s   %s   gap %v   lambda = %v   r = %v   tolerated: %v of the runs stuck", p.D,
+			planDigits(p.T), arms, p.Gap, p.Lambda, p.R, p.Stuck)
 		line("")
 		line("%-22s %10s %12s %14s", "policy", "m", "share stuck", "adds to regret")
 		for _, r := range p.Rows {

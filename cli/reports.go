@@ -95,8 +95,10 @@ from the first to the second, paired by replication. The page is compare.html in
 		},
 	}
 	c.Flags().BoolVar(&noFigures, "no-figures", false, "the page only, without figures/ and tables/")
-	c.Flags().BoolVar(&lower, "lower-bound", false, "add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
-	c.Flags().StringVar(&data, "data", "", "data file, or the directory in which the spec's data files are (for --lower-bound)")
+	c.Flags().BoolVar(&lower, "lower-bound", false,
+		"add the asymptotic lower bound of the instances to the figures (Lattimore & Szepesvári 2017; finite sets)")
+	c.Flags().StringVar(&data, "data", "", "data file, or the directory in which the spec's data files are (for "+
+		"--lower-bound)")
 	c.Flags().StringSliceVar(&sizes, "size", nil, "more sizes of the figures: column (3.3 in), slide (10 in)")
 	c.RegisterFlagCompletionFunc("size", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string
@@ -120,7 +122,8 @@ func collect(dir string, kinds sim.Catalogue) error {
 }
 
 // lowerBounds computes and prints the lower bounds of the instances of a run, as curves of its figures.
-func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound, error) {
+func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound,
+	error) {
 	x, err := sim.Parse(filepath.Join(run.Dir, sim.ManifestFile), run.Manifest.Spec, kinds)
 	if err != nil {
 		return nil, err
@@ -135,11 +138,14 @@ func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, 
 			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
 			continue
 		}
-		b := report.Bound{Env: l.Environment, Label: "lower bound", Name: fmt.Sprintf("asymptotic lower bound of Lattimore and Szepesvári (2017), %.4g log t, mean of %s", l.Mean, many(l.N, "instance"))}
+		b := report.Bound{Env: l.Environment, Label: "lower bound",
+			Name: fmt.Sprintf("asymptotic lower bound of Lattimore and Szepesvári (2017), %.4g log t, mean of %s",
+				l.Mean, many(l.N, "instance"))}
 		for _, round := range run.Envs[e].Rounds {
 			b.Rounds, b.Values = append(b.Rounds, round), append(b.Values, l.Mean*math.Log(float64(round)))
 		}
-		fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of duality are at most %.1g of it. It holds for T → ∞: a policy may be below it at this T.",
+		fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of "+
+			"duality are at most %.1g of it. It holds for T → ∞: a policy may be below it at this T.",
 			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), many(l.N, "instance"), l.Gap)), 12))
 		out = append(out, b)
 	}

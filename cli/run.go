@@ -91,14 +91,18 @@ It needs an environment that knows how much a round can cost.`,
 	fl.IntVar(&f.horizon, "horizon", 0, "rounds of a replication, instead of the spec's")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
 	fl.CountVarP(&f.quiet, "quiet", "q", "the table only; twice: nothing but errors")
-	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with swept options as columns")
+	fl.StringVar(&f.format, "format", "csv", "csv; parquet or both writes results.parquet beside results.csv, with "+
+		"swept options as columns")
 	fl.BoolVar(&f.json, "json", false, "events on stdout, one JSON object a line")
-	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this experiment")
+	fl.BoolVar(&f.force, "force", false, "let finished cells of the output directory go that are not of this "+
+		"experiment")
 	fl.BoolVar(&f.noReport, "no-report", false, "leave out report.html, figures and tables")
 	fl.StringVar(&f.color, "color", "auto", "auto, always or never")
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
-	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; --replications bounds it")
-	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest after --replications or --budget")
+	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; "+
+		"--replications bounds it")
+	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest "+
+		"after --replications or --budget")
 	return c
 }
 
@@ -157,11 +161,13 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 			if refused.None {
 				return fmt.Errorf("--out: %w", err)
 			}
-			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when the new results are complete; cells that both have are kept", err)
+			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when "+
+				"the new results are complete; cells that both have are kept", err)
 		}
 		return err
 	}
-	d := delivery{f: f, x: x, out: out, stdout: stdout, stderr: stderr, seconds: time.Since(started).Seconds(), line: line}
+	d := delivery{f: f, x: x, out: out, stdout: stdout, stderr: stderr, seconds: time.Since(started).Seconds(),
+		line: line}
 	if errors.Is(err, sim.ErrInterrupted) {
 		if errors.Is(err, sim.ErrBudget) {
 			fmt.Fprintf(stderr.w, "troupe: --budget %v: %v\n", f.budget, sim.ErrBudget)
@@ -290,7 +296,8 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 // directory of its own for one that is smaller than what base holds.
 func directory(base, size string, x *sim.Experiment) string {
 	m, err := sim.ReadManifest(base)
-	if size != "" && err == nil && m.Done > 0 && (m.Horizon > x.Horizon || m.Status == sim.Complete && m.Replications > x.Replications) {
+	if size != "" && err == nil && m.Done > 0 && (m.Horizon > x.Horizon || m.Status == sim.Complete &&
+		m.Replications > x.Replications) {
 		return base + size
 	}
 	return base
@@ -326,7 +333,8 @@ func findSpec(name string) (file, text string, err error) {
 		}
 		return name, string(data), nil
 	}
-	return "", "", misuse(fmt.Errorf("no file and no experiment %q%s\nsee troupe list experiments", name, nearest(name, experimentNames())))
+	return "", "", misuse(fmt.Errorf("no file and no experiment %q%s\nsee troupe list experiments", name,
+		nearest(name, experimentNames())))
 }
 
 func experimentNames() []string {
@@ -458,8 +466,10 @@ func (d *delivery) finished(show display) error {
 	}
 	if d.f.json {
 		e := show.(*events)
-		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "replications", d.out.Manifest.Replications, "cells", d.out.Manifest.Done,
-			"played", d.out.Played, "results", filepath.Join(d.f.out, sim.ResultsFile), "results_sha256", d.out.Manifest.ResultsSHA, "report", page)
+		e.emit("event", "end", "status", d.out.Manifest.Status, "seconds", round2(d.seconds), "replications",
+			d.out.Manifest.Replications, "cells", d.out.Manifest.Done,
+			"played", d.out.Played, "results", filepath.Join(d.f.out, sim.ResultsFile), "results_sha256",
+			d.out.Manifest.ResultsSHA, "report", page)
 		return nil
 	}
 	if d.f.quiet > 0 {
@@ -481,9 +491,11 @@ func (d *delivery) finished(show display) error {
 				what = "not settled"
 			}
 		}
-		fmt.Fprintf(d.stderr.w, "troupe: %s after %s of every policy in every environment\n", what, many(d.x.Replications, "replication"))
+		fmt.Fprintf(d.stderr.w, "troupe: %s after %s of every policy in every environment\n", what,
+			many(d.x.Replications, "replication"))
 	} else if d.f.budget > 0 {
-		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n", many(d.x.Replications, "replication"), d.f.budget)
+		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n",
+			many(d.x.Replications, "replication"), d.f.budget)
 	}
 	if d.out.Played == 0 {
 		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")
@@ -494,7 +506,8 @@ func (d *delivery) finished(show display) error {
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s rounds/s%s\n", many(d.out.Played, "cell"), duration(d.seconds), many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), reused)
+	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s rounds/s%s\n", many(d.out.Played, "cell"), duration(d.seconds),
+		many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), reused)
 	return nil
 }
 
@@ -502,7 +515,8 @@ func (d *delivery) finished(show display) error {
 func (d *delivery) interrupted(show display) error {
 	m := d.out.Manifest
 	if d.f.json {
-		show.(*events).emit("event", "end", "status", m.Status, "seconds", round2(d.seconds), "cells", m.Done, "played", d.out.Played,
+		show.(*events).emit("event", "end", "status", m.Status, "seconds", round2(d.seconds), "cells", m.Done, "played",
+			d.out.Played,
 			"results", filepath.Join(d.f.out, sim.ResultsFile), "resume", d.line)
 	} else if d.f.quiet < 2 {
 		if run, err := report.Load(d.f.out); err == nil && m.Done > 0 {

@@ -79,10 +79,12 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 			f.listens = cmd.Flags().Changed("listen")
 			if f.cluster != "" || len(f.nats.urls) > 0 {
 				if cmd.Flags().Changed("log-version") {
-					return misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a cluster has the newest version"))
+					return misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a " +
+						"cluster has the newest version"))
 				}
 				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
-					return misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log", f.keepBytes, most))
+					return misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log",
+						f.keepBytes, most))
 				}
 			}
 			if err := f.nats.check(cmd.Flags(), &f); err != nil {
@@ -93,12 +95,15 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
-	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that of three or five nodes")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080",
+		"address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
+	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that "+
+		"of three or five nodes")
 	f.nats.flags(fl)
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")
-	fl.StringVar(&f.personalizer, "personalizer", "", "name of the model behind /personalizer/v1.0; it is made when it does not exist")
+	fl.StringVar(&f.personalizer, "personalizer", "",
+		"name of the model behind /personalizer/v1.0; it is made when it does not exist")
 	fl.StringVar(&f.cert, "tls-cert", "", "certificate file (PEM)")
 	fl.StringVar(&f.key, "tls-key", "", "key file of the certificate (PEM)")
 	fl.StringVar(&f.clientCA, "tls-client-ca", "", "authorities whose client certificates stand for keys (PEM)")
@@ -106,17 +111,28 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 	fl.BoolVar(&f.plaintext, "plaintext", false, "listen beyond loopback without TLS, because a proxy ends it")
 	fl.BoolVar(&f.debug, "debug", false, "log every request")
 	fl.Int64Var(&f.maxBody, "max-body", 1<<20, "bytes of a request")
-	fl.Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log; a full log refuses new records and deletes nothing")
-	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion, "version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
-	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h are 30 days); 0 keeps all")
-	fl.DurationVar(&f.trimEvery, "trim-every", 10*time.Minute, "how often to look for what --keep and --keep-bytes let go")
-	fl.Int64Var(&f.keepBytes, "keep-bytes", 0, "trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
+	fl.Int64Var(&f.maxLog, "max-log", 64<<30,
+		"bytes of the event log; a full log refuses new records and deletes nothing")
+	fl.IntVar(&f.logVersion, "log-version", eventlog.LogVersion,
+		"version of the log's records: 1 keeps a log that troupe 0.1 can read, 2 raises it")
+	fl.DurationVar(&f.keep, "keep", 0, "trim the log: keep entries that are younger, and those that are needed (720h "+
+		"are 30 days); 0 keeps all")
+	fl.DurationVar(&f.trimEvery, "trim-every", 10*time.Minute,
+		"how often to look for what --keep and --keep-bytes let go")
+	fl.Int64Var(&f.keepBytes, "keep-bytes", 0,
+		"trim the log: keep that many bytes, and entries that are needed; 0 keeps all")
 	fl.IntVar(&f.actions, "max-actions", 1000, "actions of a decision")
 	fl.IntVar(&f.concurrent, "max-concurrent", 1024, "requests at once; more are answered 429")
-	fl.IntVar(&f.open, "max-open", 4_000_000, "events whose reward window is open, 32 bytes each; more decisions are answered 429")
-	fl.Int64Var(&f.modelBytes, "max-model-bytes", 0, "memory of all models, about; a model that does not fit is answered 429, and near the bound models are laid aside early; 0: no bound")
-	fl.DurationVar(&f.layAside, "lay-aside", time.Minute, "a model that is not used for so long keeps only its snapshot in memory, and the next call builds it again; 0: never")
-	fl.IntVar(&f.connections, "max-connections", 4096, "open connections, at most half of the files that the system allows; more are closed")
+	fl.IntVar(&f.open, "max-open", 4_000_000,
+		"events whose reward window is open, 32 bytes each; more decisions are answered 429")
+	fl.Int64Var(&f.modelBytes, "max-model-bytes", 0,
+		"memory of all models, about; a model that does not fit is answered 429, and near the bound models are laid "+
+			"aside early; 0: no bound")
+	fl.DurationVar(&f.layAside, "lay-aside", time.Minute,
+		"a model that is not used for so long keeps only its snapshot in memory, and the next call builds it again; "+
+			"0: never")
+	fl.IntVar(&f.connections, "max-connections", 4096,
+		"open connections, at most half of the files that the system allows; more are closed")
 	fl.DurationVar(&f.timeout, "timeout", 10*time.Second, "time of one request")
 	fl.DurationVar(&f.drain, "drain", 20*time.Second, "time that requests under way have at the end")
 	fl.StringVar(&f.readyFile, "ready-file", "", "file that gets the server's URL when it answers; removed at the end")
@@ -151,8 +167,8 @@ once: only its hash is in the table. For a change of keys give both for a while,
 	return c
 }
 
-// runServer serves until ctx ends or a signal asks for the end: it reads the files that the flags name, takes the port, opens the
-// log, makes the models that must exist, and answers.
+// runServer serves until ctx ends or a signal asks for the end: it reads the files that the flags name, takes the port,
+// opens the log, makes the models that must exist, and answers.
 func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -194,7 +210,8 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 		return openError(f.data, err)
 	}
 	h := server.Health()
-	logger.Info("log folded", "entries", h.Applied, "snapshot", h.Recovery.Snapshot, "batches", h.Recovery.Batches, "took", h.Recovery.Took.Round(time.Millisecond))
+	logger.Info("log folded", "entries", h.Applied, "snapshot", h.Recovery.Snapshot, "batches", h.Recovery.Batches,
+		"took", h.Recovery.Took.Round(time.Millisecond))
 	defer func() {
 		end, cancel := context.WithTimeout(context.Background(), f.drain)
 		defer cancel()
@@ -231,8 +248,8 @@ type running struct {
 	log    *slog.Logger
 }
 
-// answer serves on the listener until ctx ends, then lets another node lead and answers the calls under way. stop gives the signals
-// their usual effect back; at each hangup the files of keys, models and certificates are read again.
+// answer serves on the listener until ctx ends, then lets another node lead and answers the calls under way. stop gives
+// the signals their usual effect back; at each hangup the files of keys, models and certificates are read again.
 func (r *running) answer(ctx context.Context, stop func(), hangup <-chan os.Signal, listener net.Listener) error {
 	f, logger := &r.flags, r.log
 	hs := r.edge.Server()
@@ -327,7 +344,8 @@ func (f *serveFlags) claim() (net.Listener, error) {
 	case errors.Is(err, errInUse):
 		return nil, fmt.Errorf("--listen %s: another server answers there", f.listen)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 takes a free one", f.listen)
+		return nil, fmt.Errorf("--listen %s: the port is in use, perhaps by another server; --listen 127.0.0.1:0 "+
+			"takes a free one", f.listen)
 	case err != nil:
 		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
@@ -341,9 +359,12 @@ var serverClock func() time.Time
 func (f *serveFlags) options(logger *slog.Logger) serve.Options {
 	return serve.Options{
 		Now: serverClock,
-		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes, Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}}, JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
+		Dir: f.data, Limits: serve.Limits{Open: f.open, ModelBytes: f.modelBytes,
+			Feature: feature.Limits{Actions: f.actions, Bytes: int(f.maxBody)}},
+		JetStream: eventlog.JetStreamOptions{MaxBytes: f.maxLog, Logf: engineSays(logger)},
 		Committer: eventlog.CommitterOptions{Version: uint16(f.logVersion)},
-		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery, LayAside: cmp.Or(f.layAside, -1),
+		Logger:    logger, Keep: f.keep, KeepBytes: f.keepBytes, TrimEvery: f.trimEvery,
+		LayAside: cmp.Or(f.layAside, -1),
 	}
 }
 
@@ -362,7 +383,8 @@ func (f *serveFlags) edge(server *serve.Server, keys *api.Keys, logger *slog.Log
 	}
 	connections := min(f.connections, openFiles()/2) // the log needs files too
 	if connections < f.connections {
-		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections", connections)
+		logger.Warn("fewer connections than --max-connections: the system allows too few open files", "connections",
+			connections)
 	}
 	return api.New(server, api.Options{
 		Data: data, Connections: connections,
@@ -434,9 +456,11 @@ func openError(dir string, err error) error {
 	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
 		return misuse(err)
 	case errors.As(err, &attest):
-		return misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they acknowledge", err))
+		return misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+
+			"acknowledge", err))
 	case errors.As(err, &none):
-		return misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin with an empty one", err))
+		return misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin "+
+			"with an empty one", err))
 	case errors.As(err, &replica):
 		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)
 	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):
@@ -462,7 +486,8 @@ func checkExposure(f serveFlags, keys, tls bool) error {
 	case !keys:
 		return fmt.Errorf("--listen %s is more than loopback: every caller could do everything; give --keys", f.listen)
 	case !tls && !f.plaintext:
-		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or --plaintext behind a proxy", f.listen)
+		return fmt.Errorf("--listen %s without TLS sends keys in the clear; give --tls-cert and --tls-key, or "+
+			"--plaintext behind a proxy", f.listen)
 	}
 	return nil
 }
@@ -472,8 +497,8 @@ func socketPath(address string) (path string, ok bool) { return strings.CutPrefi
 
 var errInUse = errors.New("another server answers there")
 
-// listen opens a port, or a socket in the file system that its owner and group may use. A socket that a server left behind is
-// replaced; one that answers, and a file that is no socket, stay.
+// listen opens a port, or a socket in the file system that its owner and group may use. A socket that a server left
+// behind is replaced; one that answers, and a file that is no socket, stay.
 func listen(address string) (net.Listener, error) {
 	path, ok := socketPath(address)
 	if !ok {
@@ -558,16 +583,19 @@ type wantedModel struct {
 func startOf(raw spec.Raw, at, dir string) (m wantedModel, err error) {
 	for key := range raw {
 		if key != "id" && key != "start" {
-			return m, spec.Errorf(spec.Join(at, key), "cannot stand beside start: the configuration is that of the saved model")
+			return m, spec.Errorf(spec.Join(at, key),
+				"cannot stand beside start: the configuration is that of the saved model")
 		}
 	}
 	m.ID, _ = raw["id"].(string)
 	if err := model.CheckName("id", m.ID); err != nil {
-		return m, spec.Errorf(spec.Join(at, "id"), "is %s, expected 1 to 64 letters, digits and . _ -", spec.Show(raw["id"]))
+		return m, spec.Errorf(spec.Join(at, "id"), "is %s, expected 1 to 64 letters, digits and . _ -",
+			spec.Show(raw["id"]))
 	}
 	file, ok := raw["start"].(string)
 	if !ok {
-		return m, spec.Errorf(spec.Join(at, "start"), "is %s, expected the file of a saved model", spec.Show(raw["start"]))
+		return m, spec.Errorf(spec.Join(at, "start"), "is %s, expected the file of a saved model",
+			spec.Show(raw["start"]))
 	}
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
@@ -650,7 +678,8 @@ func ensureModels(ctx context.Context, s serve.Service, configs []wantedModel, k
 			if string(was) == string(is) {
 				continue
 			}
-			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c.ModelConfig, "models-file"); serve.CodeOf(err) == serve.Conflict && s.Health().Cluster != nil {
+			if m, err = s.ConfigureModel(ctx, c.ID, m.ConfigVersion, c.ModelConfig,
+				"models-file"); serve.CodeOf(err) == serve.Conflict && s.Health().Cluster != nil {
 				logger.Info("model configured by another node", "model", c.ID)
 				continue
 			} else if err != nil {

@@ -34,22 +34,33 @@ const defaultNode = "troupe"
 
 // connection are the flags of how to reach the servers, for a log that is there or is to be made.
 func (f *natsFlags) connection(fl *pflag.FlagSet) {
-	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is with them")
-	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the seed of an nkey, or a file with one line USER:PASSWORD")
-	fl.StringVar(&f.attest, "nats-attest", "", "such a file for the system account of the NATS servers, which must report that they sync always")
-	fl.StringVar(&f.vouched, "nats-attested-by", "", "name of the person or team that vouches for the NATS servers in place of --nats-attest; it is in the log, /readyz and the metrics")
-	fl.StringVar(&f.ca, "nats-ca", "", "authorities of the NATS servers' certificates (PEM), without it those of the system")
+	fl.StringSliceVar(&f.urls, "nats", nil, "servers of a NATS cluster that is there, tls://HOST:PORT,…: the log is "+
+		"with them")
+	fl.StringVar(&f.creds, "nats-creds", "", "credentials of the NATS account that has the log: a .creds file, the "+
+		"seed of an nkey, or a file with one line USER:PASSWORD")
+	fl.StringVar(&f.attest, "nats-attest", "",
+		"such a file for the system account of the NATS servers, which must report that they sync always")
+	fl.StringVar(&f.vouched, "nats-attested-by", "",
+		"name of the person or team that vouches for the NATS servers in place of --nats-attest; it is in the log, "+
+			"/readyz and the metrics")
+	fl.StringVar(&f.ca, "nats-ca", "", "authorities of the NATS servers' certificates (PEM), without it those of the "+
+		"system")
 	fl.StringVar(&f.cert, "nats-cert", "", "certificate that the NATS servers ask for (PEM)")
 	fl.StringVar(&f.key, "nats-key", "", "key file of that certificate (PEM)")
-	fl.IntVar(&f.replicas, "nats-replicas", 3, "NATS servers that are to have a new log, 1, 3 or 5; given later, the log must have as many")
+	fl.IntVar(&f.replicas, "nats-replicas", 3,
+		"NATS servers that are to have a new log, 1, 3 or 5; given later, the log must have as many")
 }
 
 func (f *natsFlags) flags(fl *pflag.FlagSet) {
 	f.connection(fl)
-	fl.BoolVar(&f.create, "nats-create", false, "make the log if the account has none; only at the first start with --data")
+	fl.BoolVar(&f.create, "nats-create", false,
+		"make the log if the account has none; only at the first start with --data")
 	fl.StringVar(&f.node, "nats-node", defaultNode, "name of this server among those on the log")
-	fl.StringSliceVar(&f.nodes, "nats-nodes", nil, "names of all servers on the log, 1, 3 or 5, the same at each; without it this one is alone")
-	fl.StringVar(&f.keysFile, "keys-file", "", "keys.json with the keys of event ids, the same at all servers on the log; troupe cluster keys keys.json --new makes one")
+	fl.StringSliceVar(&f.nodes, "nats-nodes", nil,
+		"names of all servers on the log, 1, 3 or 5, the same at each; without it this one is alone")
+	fl.StringVar(&f.keysFile, "keys-file", "",
+		"keys.json with the keys of event ids, the same at all servers on the log; troupe cluster keys keys.json "+
+			"--new makes one")
 }
 
 // check refuses flags that do not go together.
@@ -66,7 +77,8 @@ func (f *natsFlags) check(fl *pflag.FlagSet, all *serveFlags) error {
 	case all.cluster != "":
 		return errors.New("--nats does not go with --cluster: the log is at NATS servers of others, or in the nodes")
 	case f.keysFile == "":
-		return errors.New("--nats needs --keys-file, the keys.json of all servers on the log: troupe cluster keys keys.json --new makes one")
+		return errors.New("--nats needs --keys-file, the keys.json of all servers on the log: troupe cluster keys " +
+			"keys.json --new makes one")
 	case filepath.Base(f.keysFile) != serve.KeyFile:
 		return fmt.Errorf("--keys-file %s: expected a file with the name %s", f.keysFile, serve.KeyFile)
 	case len(f.nodes) != 1 && len(f.nodes) != 3 && len(f.nodes) != 5:
@@ -114,11 +126,16 @@ func (f *natsFlags) alone(fl *pflag.FlagSet) (err error) {
 func (f *natsFlags) checkConnection() error {
 	switch {
 	case f.attest == "" && f.vouched == "":
-		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
+		return errors.New("--nats needs --nats-attest, credentials of the system account, so that the servers report " +
+			"that they sync always; or --nats-attested-by NAME, where NAME vouches for that")
 	case f.attest != "" && f.vouched != "":
 		return errors.New("--nats-attested-by does not go with --nats-attest")
-	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool { return r < ' ' || r == '\u007f' }) || f.vouched == serve.AttestedByServers:
-		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other than %s", f.vouched, serve.AttestedByServers)
+	case len(f.vouched) > 64 || strings.ContainsFunc(f.vouched, func(r rune) bool {
+		return r < ' ' ||
+			r == '\u007f'
+	}) || f.vouched == serve.AttestedByServers:
+		return fmt.Errorf("--nats-attested-by %q: expected the name of a person or a team, at most 64 bytes, other "+
+			"than %s", f.vouched, serve.AttestedByServers)
 	case f.replicas != 1 && f.replicas != 3 && f.replicas != 5:
 		return fmt.Errorf("--nats-replicas %d: expected 1, 3 or 5", f.replicas)
 	}
@@ -128,7 +145,8 @@ func (f *natsFlags) checkConnection() error {
 // options are those of a log at the servers. Files that are damaged are an error.
 func (f *natsFlags) options(logger *slog.Logger) (o eventlog.RemoteOptions, err error) {
 	o = eventlog.RemoteOptions{
-		Node: f.node, URLs: f.urls, Credentials: f.creds, Attest: f.attest, VouchedBy: f.vouched, CA: f.ca, Cert: f.cert, Key: f.key,
+		Node: f.node, URLs: f.urls, Credentials: f.creds, Attest: f.attest, VouchedBy: f.vouched, CA: f.ca,
+		Cert: f.cert, Key: f.key,
 		Create: f.create, Replicas: f.replicas, MaxBytes: f.limit, Logf: engineSays(logger),
 	}
 	for _, x := range []struct{ flag, file string }{{"nats-creds", f.creds}, {"nats-attest", f.attest}} {
@@ -161,7 +179,8 @@ func newNATSServer(f *serveFlags, logger *slog.Logger) (*natsServer, error) {
 	if n.keys, err = serve.ReadKeys(filepath.Dir(f.nats.keysFile)); err != nil {
 		return nil, fmt.Errorf("--keys-file: %w", err)
 	}
-	if seqs, err := fold.Files(filepath.Join(f.data, snapshotDir)).List(); err == nil && len(seqs) > 0 && !eventlog.KnowsRemote(n.options.Dir) {
+	if seqs, err := fold.Files(filepath.Join(f.data, snapshotDir)).List(); err == nil && len(seqs) > 0 &&
+		!eventlog.KnowsRemote(n.options.Dir) {
 		return nil, fmt.Errorf("--data %s has snapshots of another log; name another directory", f.data)
 	}
 	return n, nil
@@ -173,14 +192,17 @@ func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
 	}
 	o.Log, o.Keys, o.Committer.Batch = n.remote.Stream(), n.keys, n.remote.MostBatch()
 	l := n.remote.Stream()
-	o.Cluster = &serve.Cluster{Node: n.options.Node, Nodes: n.nodes, Trusted: n.remote.Verdict, Vouched: n.options.VouchedBy, Imported: l.Imported(), ImportedBase: l.ImportedBase()}
-	if want := l.ImportedKeys(); want != "" && want != serve.KeysFingerprint(n.keys).String() { // later the checkpoints in the log say which keys fit
+	o.Cluster = &serve.Cluster{Node: n.options.Node, Nodes: n.nodes, Trusted: n.remote.Verdict,
+		Vouched: n.options.VouchedBy, Imported: l.Imported(), ImportedBase: l.ImportedBase()}
+	// later the checkpoints in the log say which keys fit
+	if want := l.ImportedKeys(); want != "" && want != serve.KeysFingerprint(n.keys).String() {
 		info, err := l.Info(ctx, 0)
 		if err != nil {
 			return err
 		}
 		if info.Last == l.Imported() {
-			return misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
+			return misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids "+
+				"would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
 		}
 	}
 	return nil

@@ -78,7 +78,8 @@ again. The same directory gives the same bytes.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "file     %s\nsha256   %s\nto check troupe check %s\n", out, sum, out)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "file     %s\nsha256   %s\nto check troupe check %s\n", out, sum,
+				out)
 			return err
 		},
 	}
@@ -94,7 +95,8 @@ func share(dir, out string) (string, error) {
 		return "", err
 	}
 	if m := run.Manifest; m.Status != sim.Complete {
-		return "", misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first", dir, m.Done, m.Cells))
+		return "", misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first", dir,
+			m.Done, m.Cells))
 	}
 	if _, err := report.Write(run, dir, report.Options{NoFigures: true}); err != nil { // the page of these files
 		return "", err
@@ -120,9 +122,13 @@ func share(dir, out string) (string, error) {
 	files[hashesFile] = append(text, '\n')
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
+		error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate,
+			Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
 		if err != nil {
 			return "", err
 		}
@@ -181,7 +187,8 @@ with this program; the exit code is 1, too, because nothing shows that the numbe
 			return check(ctx, cmd.OutOrStdout(), args[0], f, kinds)
 		},
 	}
-	c.Flags().IntVar(&f.cells, "cells", 10, "replications of a policy in an environment that are played again, drawn at random")
+	c.Flags().IntVar(&f.cells, "cells", 10, "replications of a policy in an environment that are played again, drawn "+
+		"at random")
 	c.Flags().BoolVar(&f.all, "all", false, "play all of them again")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the draw (default: another one each time)")
 	c.Flags().StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
@@ -208,7 +215,8 @@ func unpack(file, dir string) error {
 			return misuse(fmt.Errorf("%s: %q is not a file of troupe share, or is there twice", file, f.Name))
 		}
 		if f.UncompressedSize64 > room {
-			return misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name, f.UncompressedSize64, uint64(shareRoom)))
+			return misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name, f.UncompressedSize64,
+				uint64(shareRoom)))
 		}
 		room -= f.UncompressedSize64
 		r, err := f.Open()
@@ -241,7 +249,8 @@ func unpack(file, dir string) error {
 		}
 		sum := sha256.Sum256(b)
 		if got := hex.EncodeToString(sum[:]); got != want {
-			return fmt.Errorf("%s: %s was changed: its SHA-256 is %.12s…, %s says %.12s…", file, f.name, got, hashesFile, want)
+			return fmt.Errorf("%s: %s was changed: its SHA-256 is %.12s…, %s says %.12s…", file, f.name, got,
+				hashesFile, want)
 		}
 		if err := os.WriteFile(filepath.Join(dir, f.name), b, 0o666); err != nil {
 			return err
@@ -271,13 +280,17 @@ func check(ctx context.Context, w io.Writer, file string, f checkFlags, kinds si
 		return fmt.Errorf("%s: the spec: %w", file, err)
 	}
 	x.Name = m.Experiment
-	if got := x.Identity(); got != m.Identity || x.Replications != m.Replications || len(x.Environments) != len(m.Environments) || len(x.Policies) != len(m.Policies) {
-		return fmt.Errorf("%s: the spec is not that of the manifest: its identity is %.12s…, the manifest says %.12s…", file, got, m.Identity)
+	if got := x.Identity(); got != m.Identity || x.Replications != m.Replications ||
+		len(x.Environments) != len(m.Environments) || len(x.Policies) != len(m.Policies) {
+		return fmt.Errorf("%s: the spec is not that of the manifest: its identity is %.12s…, the manifest says %.12s…",
+			file, got, m.Identity)
 	}
-	fmt.Fprintf(w, "results  those of the manifest: %s, %d cells, seed %d, engine %d\n", m.Experiment, m.Done, m.Seed, m.Engine)
+	fmt.Fprintf(w, "results  those of the manifest: %s, %d cells, seed %d, engine %d\n", m.Experiment, m.Done, m.Seed,
+		m.Engine)
 	page := checkPage(w, run, dir, m)
 	if m.Engine != sim.Engine {
-		return errors.Join(page, fmt.Errorf("%s is of engine %d, this program has engine %d: nothing was played again", file, m.Engine, sim.Engine))
+		return errors.Join(page, fmt.Errorf("%s is of engine %d, this program has engine %d: nothing was played again",
+			file, m.Engine, sim.Engine))
 	}
 	return errors.Join(page, replay(ctx, w, run, x, f))
 }
@@ -325,7 +338,8 @@ func checkPage(w io.Writer, run *report.Run, dir string, m sim.Manifest) error {
 	case sameBuild(self, m):
 		return errors.New("report.html is not what this program makes of the results: it was changed")
 	default:
-		return fmt.Errorf("report.html is not what this program makes of the results: it was changed, or is of another build. "+
+		return fmt.Errorf("report.html is not what this program makes of the results: it was changed, or is of "+
+			"another build. "+
 			"Check it with %s, commit %s; this is %s, commit %s. The cells and tables above do not depend on the build",
 			m.Troupe, commitName(m), self.Troupe, commitName(self))
 	}
@@ -363,21 +377,26 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 		}
 		was := run.Envs[e].Cells[p][r]
 		for k, row := range rows {
-			if was == nil || k >= len(was.Regret) || !sameNumber(was.Regret[k], row.Regret) || !sameNumber(was.Reward[k], row.Reward) {
+			if was == nil || k >= len(was.Regret) || !sameNumber(was.Regret[k], row.Regret) ||
+				!sameNumber(was.Reward[k], row.Reward) {
 				differ++
 				text := "is missing"
 				if was != nil && k < len(was.Regret) {
-					text = fmt.Sprintf("has regret %v and reward %v at round %d, played again %v and %v", was.Regret[k], was.Reward[k], row.Round, row.Regret, row.Reward)
+					text = fmt.Sprintf("has regret %v and reward %v at round %d, played again %v and %v", was.Regret[k],
+						was.Reward[k], row.Round, row.Regret, row.Reward)
 				}
-				fmt.Fprintf(w, "differs  %s, %s, replication %d %s\n", row.Environment, row.Policy, row.Replication, text)
+				fmt.Fprintf(w, "differs  %s, %s, replication %d %s\n", row.Environment, row.Policy, row.Replication,
+					text)
 				break
 			}
 		}
 	}
 	if differ > 0 {
-		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", many(differ, "cell"), len(cells), f.seed)
+		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", many(differ, "cell"),
+			len(cells), f.seed)
 	}
-	fmt.Fprintf(w, "played   %s of %d again: the same numbers, bit for bit (--seed %d draws them again)\n", many(len(cells), "cell"), x.Cells(), f.seed)
+	fmt.Fprintf(w, "played   %s of %d again: the same numbers, bit for bit (--seed %d draws them again)\n",
+		many(len(cells), "cell"), x.Cells(), f.seed)
 	return nil
 }
 

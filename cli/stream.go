@@ -47,7 +47,8 @@ func (s *streamFlags) check() error {
 	case s.learn < 0:
 		return fmt.Errorf("--learn %d: expected a number of rewards, or 0 for none", s.learn)
 	case s.window < 0 || s.clicks && s.window == 0:
-		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is over, such as 2s", s.window)
+		return fmt.Errorf("--window %v: --only-clicks needs the window after which a decision without a reward is "+
+			"over, such as 2s", s.window)
 	}
 	return nil
 }
@@ -117,7 +118,8 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 		config["features"] = map[string]any{"learn": map[string]any{"after": s.learn}}
 	}
 	if err := c.CreateModel(ctx, config); err != nil {
-		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", f.model, err)
+		return fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w", f.model,
+			err)
 	}
 	if s.smoke {
 		if _, err := c.Decide(ctx, f.model, client.DecideRequest{Actions: []client.Action{{ID: "x"}}}); err != nil {
@@ -149,7 +151,8 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 }
 
 // play sends n rows and prints the share of right answers at 1, 2, 5, 10, 20, … thousand and at the end.
-func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int, result *streamResult) error {
+func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int,
+	result *streamResult) error {
 	key := rng.NewKey(f.seed)
 	order := make([]int, t.Rows)
 	shuffle := key.Stream(rng.Instance).Round(0)
@@ -169,7 +172,8 @@ func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t
 	}
 	for i := range n {
 		row := order[i]
-		d, err := c.Decide(ctx, f.model, client.DecideRequest{Context: f.row(t, row, key.Stream(rng.Offer).Round(uint64(i))), Actions: actions})
+		d, err := c.Decide(ctx, f.model, client.DecideRequest{Context: f.row(t, row,
+			key.Stream(rng.Offer).Round(uint64(i))), Actions: actions})
 		if err != nil {
 			return err
 		}

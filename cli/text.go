@@ -112,7 +112,8 @@ func unbroken(words []string) []string {
 	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 	for _, w := range words {
 		if n := len(out); n > 0 {
-			if last := out[n-1]; last[len(last)-1] >= '0' && last[len(last)-1] <= '9' && (digits(w) == 3 || w[0] == '%') {
+			if last := out[n-1]; last[len(last)-1] >= '0' && last[len(last)-1] <= '9' &&
+				(digits(w) == 3 || w[0] == '%') {
 				out[n-1] += " " + w
 				continue
 			}

@@ -84,8 +84,10 @@ as if there had been N.`,
 	}
 	f := c.Flags()
 	t.in.add(f)
-	f.StringVar(&t.policy, "policy", "", "TOML file with a policy table, kind and options; default: the policy of the served model, or the server's default")
-	f.StringVar(&t.schema, "schema", "", "TOML or JSON file with the schema of named features; default: that of the served model, or one that is learned")
+	f.StringVar(&t.policy, "policy", "", "TOML file with a policy table, kind and options; default: the policy of "+
+		"the served model, or the server's default")
+	f.StringVar(&t.schema, "schema", "", "TOML or JSON file with the schema of named features; default: that of the "+
+		"served model, or one that is learned")
 	f.StringVarP(&t.out, "out", "o", "", "file of the model")
 	f.IntVar(&t.cap, "cap", 0, "members vary as if there had been so many events; 0: as many as there are")
 	f.Uint64Var(&t.seed, "seed", 1, "seed of the model's random numbers")
@@ -113,7 +115,8 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	pass := t.file
 	if info.IsDir() {
 		if t.schema != "" {
-			return misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, not the requests; leave it out"))
+			return misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, not " +
+				"the requests; leave it out"))
 		}
 		pass = t.directory
 	}
@@ -165,7 +168,8 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 	}
 	c := &t.compiled.Config
 	fmt.Fprintf(out, "%s learned %s, %s%s\n", c.Policy.Raw["kind"], many(trainer.Len(), "event"), how, t.left())
-	fmt.Fprintf(out, "%s  %s bytes, dimension %d; a server takes it: POST /v1/models/NAME:createFrom\n", t.out, grouped(int64(len(b))), t.compiled.Dim)
+	fmt.Fprintf(out, "%s  %s bytes, dimension %d; a server takes it: POST /v1/models/NAME:createFrom\n", t.out,
+		grouped(int64(len(b))), t.compiled.Dim)
 	return nil
 }
 
@@ -204,7 +208,8 @@ func (t *training) configure(c model.Config) error {
 	}
 	var err error
 	if t.compiled, err = c.Admit(model.DefaultLimits); err != nil && c.Features.Hashed != nil {
-		return misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds hashed and sparse learn them: %w", t.policyName(), err))
+		return misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds hashed "+
+			"and sparse learn them: %w", t.policyName(), err))
 	} else if err != nil {
 		return misuse(fmt.Errorf("%s: %w", t.policyName(), err))
 	}
@@ -218,7 +223,8 @@ func (t *training) policyName() string {
 	return "--policy " + t.policy
 }
 
-// vector is what a decision of a server's log is learned by: what its model saw, or what the schema that took over makes of its request.
+// vector is what a decision of a server's log is learned by: what its model saw, or what the schema that took over
+// makes of its request.
 func (t *training) vector(m *fold.Model, d *eventlog.Decision) []float64 {
 	if t.requests == nil {
 		return d.X
@@ -255,8 +261,10 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 					return err
 				}
 			}
-			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents + uint64(x.Key.Index))
-			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid, Draw: round}
+			round := t.key.At(uint64(x.Key.Epoch)).Stream(rng.Perturb).Round(x.Key.Batch*eventlog.MaxEvents +
+				uint64(x.Key.Index))
+			event := train.Event{X: x.Record.X, Atoms: x.Record.Atoms, Reward: x.Reward, Given: x.State == joined.Paid,
+				Draw: round}
 			switch {
 			case t.requests != nil && event.X != nil:
 				return each(event)
@@ -270,7 +278,8 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				return nil
 			}
 			if t.compiled.Dim != m.Compiled.Dim || (t.compiled.Hashed == nil) != (m.Compiled.Hashed == nil) {
-				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
+				return fmt.Errorf("entry %d: a decision of dimension %d, the model began with %d: another model had "+
+					"this name; --policy cannot learn both", x.Seq, m.Compiled.Dim, t.compiled.Dim)
 			}
 			return each(event)
 		})
@@ -296,11 +305,13 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 		slices.Sort(t.origin.Models)
 		if m := f.Named(j.Model); m != nil {
 			t.beside = m.Memory
-			if l := m.Learning; t.took == nil && l != nil && t.compiled != nil && (l.Adopted > 0 || t.compiled.Hashed == nil) {
+			if l := m.Learning; t.took == nil && l != nil && t.compiled != nil &&
+				(l.Adopted > 0 || t.compiled.Hashed == nil) {
 				t.took = &m.Compiled.Config
 			}
 		} else if j.Model == "" && t.in.model != "" {
-			return misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model, spec.Suggest(t.in.model, f.Names())))
+			return misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model,
+				spec.Suggest(t.in.model, f.Names())))
 		}
 	}
 	return nil
@@ -359,8 +370,8 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 	return nil
 }
 
-// readable refuses the export of a model with hashed features: it has hashes, and neither the names nor what the model knows of the numbers
-// behind them, so that a server would read the next request differently.
+// readable refuses the export of a model with hashed features: it has hashes, and neither the names nor what the model
+// knows of the numbers behind them, so that a server would read the next request differently.
 func (t *training) readable(o logged.Options) error {
 	r, err := logged.Open(t.source, o)
 	if err != nil {
@@ -374,7 +385,9 @@ func (t *training) readable(o logged.Options) error {
 		return err
 	}
 	if ev.Atoms != nil || len(ev.Actions) > 0 && ev.Actions[0].Atoms != nil {
-		return misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train DIR --model NAME learns from the directory of the stopped server, and GET /v1/models/NAME/state?format=model is the model of one that runs", t.source))
+		return misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train "+
+			"DIR --model NAME learns from the directory of the stopped server, and GET "+
+			"/v1/models/NAME/state?format=model is the model of one that runs", t.source))
 	}
 	return nil
 }
@@ -428,7 +441,8 @@ func (t *training) featuresOf(o logged.Options) error {
 			return err
 		}
 		if len(ev.Slots) > 0 || ev.Context != nil || len(ev.Actions) == 0 {
-			return misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this log has none, or lists of slots; dsjson, VW JSON and JSON lines with objects have them", t.source))
+			return misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this log has "+
+				"none, or lists of slots; dsjson, VW JSON and JSON lines with objects have them", t.source))
 		}
 		if x := ev.Actions[0].X; x != nil {
 			c.Dim = len(x)
@@ -532,7 +546,8 @@ func (e *encoder) encode(ev *logged.Event) (x train.Event, err error) {
 	}
 	e.atoms = feature.AppendAtoms(feature.AppendAtoms(e.atoms[:0], e.hashed.Context()), e.hashed.Action(ev.Chosen))
 	x.Atoms = e.atoms
-	for _, s := range e.seen.Look(e.hashed, e.stats) { // as a server measures numbers: the next event is read with what is known
+	// as a server measures numbers: the next event is read with what is known
+	for _, s := range e.seen.Look(e.hashed, e.stats) {
 		if with, err := e.stats.With(s); err == nil {
 			e.stats = with
 		}

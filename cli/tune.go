@@ -50,7 +50,8 @@ where its values come from.`,
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "out", "o", "", "spec to write (default NAME-tuned.toml)")
-	fl.IntVar(&f.replications, "replications", 200, "replications of each policy in each environment, over its whole grid")
+	fl.IntVar(&f.replications, "replications", 200,
+		"replications of each policy in each environment, over its whole grid")
 	fl.Int64Var(&f.seed, "seed", 0, "seed of the tuning, instead of the spec's")
 	fl.IntVarP(&f.workers, "workers", "w", 0, "cells played at the same time (default: one for each processor)")
 	fl.StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
@@ -95,7 +96,8 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	defer release()
 	started := time.Now()
 	show := &tuneDisplay{w: stderr.w, live: stderr.live, quiet: f.quiet, started: started}
-	r, err := tune.Run(ctx, x, tune.Options{Replications: f.replications, Workers: f.workers, Data: &dataset.Source{Override: f.data}, Progress: show.progress})
+	r, err := tune.Run(ctx, x, tune.Options{Replications: f.replications, Workers: f.workers,
+		Data: &dataset.Source{Override: f.data}, Progress: show.progress})
 	show.clear()
 	if errors.Is(err, sim.ErrInterrupted) {
 		fmt.Fprintf(stderr.w, "troupe: interrupted; nothing is chosen, and %s is not written\n", f.out)
@@ -136,7 +138,8 @@ func (t terminal) tuned(r *tune.Result) {
 	for e := range envs {
 		envs[e] = x.Environments[e].Name
 	}
-	fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, seed %d", grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
+	fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, "+
+		"seed %d", grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		fmt.Fprintf(t.w, "\n%s\n", t.bold(t.words(p.Name)))
@@ -157,7 +160,8 @@ func (t terminal) tuned(r *tune.Result) {
 			if len(q.Mean) > 3 { // a line has no room for more
 				means = []string{"score " + strconv.FormatFloat(q.Score, 'f', 3, 64)}
 			}
-			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(tried(q), 36), 37)+padLeft(strings.Join(means, ", "), 18)+
+			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(tried(q), 36),
+				37)+padLeft(strings.Join(means, ", "), 18)+
 				padLeft(fmt.Sprintf("n = %d", q.R), 9)+padLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
 		}
 		if open := p.Open(); len(open) > 2 {
@@ -165,7 +169,8 @@ func (t terminal) tuned(r *tune.Result) {
 			for k, q := range open {
 				names[k] = tried(q)
 			}
-			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% of resamples): %s. More replications, or a grid with wider steps, may decide",
+			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% "+
+				"of resamples): %s. More replications, or a grid with wider steps, may decide",
 				p.Played, len(open), strings.Join(names, "; "))), 2))
 		}
 		for _, edge := range p.Edges {
@@ -173,9 +178,11 @@ func (t terminal) tuned(r *tune.Result) {
 		}
 	}
 	if len(x.Environments) > 3 {
-		fmt.Fprintln(t.w, "\n"+wrap("score: the mean over the environments of a point's mean regret, divided by the lowest of the first stage.", 0))
+		fmt.Fprintln(t.w, "\n"+wrap("score: the mean over the environments of a point's mean regret, divided by the "+
+			"lowest of the first stage.", 0))
 	}
-	fmt.Fprintln(t.w, "\n"+wrap("The last column: how often a point has the lowest score when replications are drawn again.", 0))
+	fmt.Fprintln(t.w, "\n"+wrap("The last column: how often a point has the lowest score when replications are drawn "+
+		"again.", 0))
 }
 
 // tried names a point by its options, without the kind that all points of a grid share.
@@ -212,7 +219,8 @@ func (d *tuneDisplay) progress(p tune.Progress) {
 		return
 	}
 	d.last = time.Now()
-	line := fmt.Sprintf(" %3.0f %%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)), shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
+	line := fmt.Sprintf(" %3.0f %%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)),
+		shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
 	fmt.Fprintf(d.w, "\r\x1b[K%s", line)
 }
 

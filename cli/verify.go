@@ -108,7 +108,8 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 			return err
 		}
 		page, err := report.BuildVerify(f.out, results, report.VerifyMeta{
-			When: started.UTC().Format("2 Jan 2006 15:04 UTC"), Command: line, Seed: f.seed, Full: f.full, Seconds: time.Since(started).Seconds(),
+			When: started.UTC().Format("2 Jan 2006 15:04 UTC"), Command: line, Seed: f.seed, Full: f.full,
+			Seconds: time.Since(started).Seconds(),
 		})
 		if err != nil {
 			return err
@@ -127,7 +128,8 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 		verifySummary(stdout, results, f, time.Since(started).Seconds())
 	}
 	if errors.Is(err, context.Canceled) {
-		return &silentError{exitInterrupted, fmt.Errorf("interrupted: %d of %d checks are complete", len(results), len(checks))}
+		return &silentError{exitInterrupted, fmt.Errorf("interrupted: %d of %d checks are complete", len(results),
+			len(checks))}
 	}
 	if err != nil {
 		return err
@@ -141,7 +143,8 @@ func unexpected(results []verify.Result, f verifyFlags) error {
 	for _, r := range results {
 		switch {
 		case !r.Expected():
-			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect, wrap(r.Statement, 2), wrap(r.Detail, 2))
+			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect, wrap(r.Statement, 2),
+				wrap(r.Detail, 2))
 		case r.Planted != nil && !r.Caught():
 			fmt.Fprintf(&b, "\n%s: the plant was not noticed: %s\n  %s", r.Name(), r.Plant, wrap(r.Planted.Detail, 2))
 		default:
@@ -173,7 +176,8 @@ func verifyTable(t terminal, results []verify.Result) {
 		}
 		relation := string(r.Relation)
 		if r.Verdict == verify.Refuted {
-			relation = map[verify.Relation]string{verify.AtMost: ">", verify.AtLeast: "<", verify.Equal: "≠"}[r.Relation]
+			relation = map[verify.Relation]string{verify.AtMost: ">", verify.AtLeast: "<",
+				verify.Equal: "≠"}[r.Relation]
 			if t.plain && r.Relation == verify.Equal {
 				relation = "!="
 			}
@@ -222,8 +226,10 @@ func verifySummary(t terminal, results []verify.Result, f verifyFlags, seconds f
 		arithmetic = fmt.Sprintf(", %d arithmetic", sums)
 	}
 	fmt.Fprintf(t.w, "%d checks: %d hold%s, %d refuted (%d as expected), %d vacuous, %d reported\n",
-		len(results), count[verify.Holds], arithmetic, count[verify.Refuted], expected, count[verify.Vacuous], count[verify.Reported])
-	fmt.Fprintf(t.w, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level, float64(chance)*verify.Level)
+		len(results), count[verify.Holds], arithmetic, count[verify.Refuted], expected, count[verify.Vacuous],
+		count[verify.Reported])
+	fmt.Fprintf(t.w, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level,
+		float64(chance)*verify.Level)
 	fmt.Fprintf(t.w, "%s, seed %d\n", duration(seconds), f.seed)
 }
 

@@ -101,7 +101,8 @@ func New(base string, o Options) (*Client, error) {
 	}
 	switch {
 	case o.Tries < 0 || o.Backoff < 0 || o.Patience < 0 || o.Silence < 0:
-		return nil, fmt.Errorf("client: tries = %d, backoff = %v, patience = %v, silence = %v, expected none below 0", o.Tries, o.Backoff, o.Patience, o.Silence)
+		return nil, fmt.Errorf("client: tries = %d, backoff = %v, patience = %v, silence = %v, expected none below 0",
+			o.Tries, o.Backoff, o.Patience, o.Silence)
 	case o.Tries == 0 && len(c.at) == 1:
 		c.opts.Tries = 5
 	case o.Tries == 0:
@@ -125,7 +126,8 @@ const socketBase = "http://localhost"
 func (o *Options) address(base string) (address, error) {
 	if path, ok := strings.CutPrefix(base, "unix:"); ok {
 		if path == "" || o.HTTP != nil {
-			return address{}, fmt.Errorf("client: base URL is %q, expected unix:PATH and no HTTP client of your own", base)
+			return address{}, fmt.Errorf("client: base URL is %q, expected unix:PATH and no HTTP client of your own",
+				base)
 		}
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -135,7 +137,8 @@ func (o *Options) address(base string) (address, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return address{}, fmt.Errorf("client: base URL is %q, expected http://HOST, https://HOST or unix:PATH, or several with commas between them", base)
+		return address{}, fmt.Errorf("client: base URL is %q, expected http://HOST, https://HOST or unix:PATH, or "+
+			"several with commas between them", base)
 	}
 	a := address{strings.TrimRight(base, "/"), o.HTTP}
 	if a.http == nil {
@@ -187,8 +190,8 @@ func PackFloat64(x []float64, rows, cols int) *Packed {
 	return &Packed{Type: "float64", Shape: [2]int{rows, cols}, Data: b}
 }
 
-// PackFloat32 packs rows × cols numbers, row after row, each rounded to float32: half the bytes. It panics when x has another
-// length.
+// PackFloat32 packs rows × cols numbers, row after row, each rounded to float32: half the bytes. It panics when x has
+// another length.
 func PackFloat32(x []float64, rows, cols int) *Packed {
 	if len(x) != rows*cols {
 		panic("client: PackFloat32: len(x) is not rows × cols")
@@ -217,17 +220,18 @@ type Chosen struct {
 
 // Decision is what the server decided. It was durable before it was sent.
 type Decision struct {
-	EventID    string      `json:"event_id"`
-	Action     Chosen      `json:"action"`
-	Propensity Fraction    `json:"propensity"`
-	Mode       string      `json:"mode"`
-	Seq        uint64      `json:"seq"`
-	BasisSeq   uint64      `json:"basis_seq"`
-	Durable    bool        `json:"durable"`
-	Repeated   bool        `json:"repeated"`
-	Warnings   []string    `json:"warnings"` // what the model could not use of the request; the first affected decisions have it
-	Would      *Would      `json:"would"`
-	Explain    []Explained `json:"explain"`
+	EventID    string   `json:"event_id"`
+	Action     Chosen   `json:"action"`
+	Propensity Fraction `json:"propensity"`
+	Mode       string   `json:"mode"`
+	Seq        uint64   `json:"seq"`
+	BasisSeq   uint64   `json:"basis_seq"`
+	Durable    bool     `json:"durable"`
+	Repeated   bool     `json:"repeated"`
+	// what the model could not use of the request; the first affected decisions have it
+	Warnings []string    `json:"warnings"`
+	Would    *Would      `json:"would"`
+	Explain  []Explained `json:"explain"`
 }
 
 // Would is what the policy would have played instead of the baseline.
@@ -328,15 +332,16 @@ func (c *Client) CreateModel(ctx context.Context, config any) error {
 	return c.call(ctx, "POST", "/v1/models", nil, config, nil)
 }
 
-// CreateModelFrom makes a model that starts from a saved one: a file of troupe train, or what SaveModel returned. It is not repeated
-// when its outcome is unknown; a second call is then answered with the code conflict if the model was made.
+// CreateModelFrom makes a model that starts from a saved one: a file of troupe train, or what SaveModel returned. It is
+// not repeated when its outcome is unknown; a second call is then answered with the code conflict if the model was
+// made.
 func (c *Client) CreateModelFrom(ctx context.Context, name string, saved []byte) error {
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
 	return c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(name)+":createFrom", header, octets(saved), nil)
 }
 
-// SaveModel reads a model without its past: configuration, seed and state, as it is now, or with a sequence as it was after that
-// entry of the log.
+// SaveModel reads a model without its past: configuration, seed and state, as it is now, or with a sequence as it was
+// after that entry of the log.
 func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error) {
 	path := "/v1/models/" + url.PathEscape(name) + "/state?format=model"
 	if seq > 0 {
@@ -347,19 +352,23 @@ func (c *Client) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 	return out, err
 }
 
-// Decisions copies what at most entries entries of the log (1 to 100,000,000), from sequence from on, say of the decisions of a model, with
-// what became of them, to w: JSON lines with the columns of troupe log export. 0 is the beginning. next is where to go on; it is past
-// applied at the end of the log. A page that broke off is an error, and a part of it has been written.
-func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
+// Decisions copies what at most entries entries of the log (1 to 100,000,000), from sequence from on, say of the
+// decisions of a model, with what became of them, to w: JSON lines with the columns of troupe log export. 0 is the
+// beginning. next is where to go on; it is past applied at the end of the log. A page that broke off is an error, and a
+// part of it has been written.
+func (c *Client) Decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next,
+	applied uint64, err error) {
 	return c.decisions(ctx, w, model, from, entries, nil)
 }
 
 // ParquetDecisions is Decisions as one Parquet file.
-func (c *Client) ParquetDecisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next, applied uint64, err error) {
+func (c *Client) ParquetDecisions(ctx context.Context, w io.Writer, model string, from uint64, entries int) (next,
+	applied uint64, err error) {
 	return c.decisions(ctx, w, model, from, entries, http.Header{"Accept": {"application/vnd.apache.parquet"}})
 }
 
-func (c *Client) decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int, header http.Header) (next, applied uint64, err error) {
+func (c *Client) decisions(ctx context.Context, w io.Writer, model string, from uint64, entries int,
+	header http.Header) (next, applied uint64, err error) {
 	page := rowPage{w: w}
 	path := fmt.Sprintf("/v1/models/%s/decisions?from=%d&page_size=%d", url.PathEscape(model), from, entries)
 	err = c.repeat(ctx, once, "GET", path, header, nil, &page)
@@ -421,7 +430,8 @@ type Weights struct {
 	More  int      `json:"more"` // that are not listed
 }
 
-// Weight is what a value of the context, or two of them, adds for an action to the expected reward of a request of mean length.
+// Weight is what a value of the context, or two of them, adds for an action to the expected reward of a request of mean
+// length.
 type Weight struct {
 	Name     string   `json:"name"`     // such as context.city=Oslo × id=sport
 	Features []string `json:"features"` // those of the name: of the context, then one of the action, or id
@@ -456,7 +466,8 @@ func (c *Client) DecideBatch(ctx context.Context, model string, rs []DecideReque
 	var out struct {
 		Results []DecideAnswer `json:"results"`
 	}
-	err := c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil, map[string]any{"requests": rs}, &out)
+	err := c.repeat(ctx, once, "POST", "/v1/models/"+url.PathEscape(model)+":decideBatch", nil,
+		map[string]any{"requests": rs}, &out)
 	return out.Results, err
 }
 
@@ -536,7 +547,8 @@ type LogRecord struct {
 // Log reads what at most entries entries of the log (1 to 10,000), from sequence from on, say of a
 // model. next is where to go on; when it is from, there is nothing new yet. A page never changes. On a
 // busy server an entry has hundreds of records: ask for a hundred entries or so.
-func (c *Client) Log(ctx context.Context, model string, from uint64, entries int) (records []LogRecord, next uint64, err error) {
+func (c *Client) Log(ctx context.Context, model string, from uint64, entries int) (records []LogRecord, next uint64,
+	err error) {
 	var page logPage
 	path := fmt.Sprintf("/v1/models/%s/log?from=%d&page_size=%d", url.PathEscape(model), from, entries)
 	err = c.call(ctx, "GET", path, nil, nil, &page)
@@ -630,7 +642,8 @@ func (c *Client) repeat(ctx context.Context, how again, method, path string, hea
 }
 
 // ask does one attempt at an address, which of several must answer soon.
-func (c *Client) ask(ctx context.Context, how again, a address, method, path string, header http.Header, body []byte, into any) (help bool, after time.Duration, err error) {
+func (c *Client) ask(ctx context.Context, how again, a address, method, path string, header http.Header, body []byte,
+	into any) (help bool, after time.Duration, err error) {
 	if how == soon && len(c.at) > 1 {
 		short, cancel := context.WithTimeout(ctx, c.opts.Silence)
 		defer cancel()
@@ -643,10 +656,12 @@ func (c *Client) ask(ctx context.Context, how again, a address, method, path str
 const maxAnswer = 64 << 20
 
 // once does one attempt. again says that another may help, after a wait.
-func (c *Client) once(ctx context.Context, a address, method, path string, header http.Header, body []byte, into any) (again bool, after time.Duration, err error) {
+func (c *Client) once(ctx context.Context, a address, method, path string, header http.Header, body []byte,
+	into any) (again bool, after time.Duration, err error) {
 	connected := false
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, a.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, a.base+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return false, 0, fmt.Errorf("troupe: %w", err)
 	}
@@ -677,7 +692,8 @@ func (c *Client) once(ctx context.Context, a address, method, path string, heade
 	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err == nil && len(answer) == maxAnswer {
-		return false, 0, fmt.Errorf("troupe: answer to %s %s: more than %d bytes; ask for less", method, path, maxAnswer)
+		return false, 0, fmt.Errorf("troupe: answer to %s %s: more than %d bytes; ask for less", method, path,
+			maxAnswer)
 	}
 	if err != nil {
 		return true, 0, &lostError{err}
@@ -686,7 +702,8 @@ func (c *Client) once(ctx context.Context, a address, method, path string, heade
 		// A gateway that gave up does not know either, so 502 and 504 count as no answer.
 		p := &Problem{Status: res.StatusCode}
 		if json.Unmarshal(answer, p) != nil || p.Code == "" {
-			p = &Problem{Status: res.StatusCode, Code: "http", Detail: res.Status, Unknown: res.StatusCode == 502 || res.StatusCode == 504}
+			p = &Problem{Status: res.StatusCode, Code: "http", Detail: res.Status, Unknown: res.StatusCode == 502 ||
+				res.StatusCode == 504}
 		}
 		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
 			after = time.Duration(s) * time.Second

@@ -82,7 +82,8 @@ func parseARFF(data []byte, o Options) (*Table, error) {
 		}
 		for i, f := range fields {
 			if f.text == "" && !f.quoted {
-				return nil, f.at.errorf("column %s: the value is empty, expected ? for a missing value", show(columns[i].name))
+				return nil, f.at.errorf("column %s: the value is empty, expected ? for a missing value",
+					show(columns[i].name))
 			}
 			if err := columns[i].add(f); err != nil {
 				return nil, err
@@ -184,9 +185,11 @@ func (l *lexer) attribute() (builder, error) {
 		case "integer":
 			b.kind = whole
 		case "string", "date", "relational":
-			return b, at.errorf("attribute %s: the type %s is not supported; expected numeric, integer, real or {levels}", show(b.name), strings.ToLower(t))
+			return b, at.errorf("attribute %s: the type %s is not supported; expected numeric, integer, real or "+
+				"{levels}", show(b.name), strings.ToLower(t))
 		default:
-			return b, at.errorf("attribute %s: the type is %s, expected numeric, integer, real or {levels}", show(b.name), show(t))
+			return b, at.errorf("attribute %s: the type is %s, expected numeric, integer, real or {levels}",
+				show(b.name), show(t))
 		}
 	}
 	if err != nil {
@@ -218,7 +221,8 @@ func (l *lexer) levels(b *builder) error {
 			return f.at.errorf("attribute %s: the level %s is declared twice", show(b.name), show(f.text))
 		}
 		if c != ',' && c != '}' {
-			return l.at().errorf("attribute %s: %s after a level, expected a comma or a closing brace", show(b.name), show(l.s[l.i:]))
+			return l.at().errorf("attribute %s: %s after a level, expected a comma or a closing brace", show(b.name),
+				show(l.s[l.i:]))
 		}
 		b.code(f.text)
 		l.i++

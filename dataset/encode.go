@@ -76,10 +76,12 @@ func (t *Table) Encode(enc Encoding) (*Encoded, error) {
 		return nil, fmt.Errorf("dataset: %s: no features", t.Name)
 	}
 	if e.Rows > maxCells/e.Dim {
-		return nil, fmt.Errorf("dataset: %s: %d rows with %d features are more than %d numbers", t.Name, e.Rows, e.Dim, maxCells)
+		return nil, fmt.Errorf("dataset: %s: %d rows with %d features are more than %d numbers", t.Name, e.Rows, e.Dim,
+			maxCells)
 	}
 	if imputed > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("%s: %d missing numbers were replaced by the mean of their column", t.Name, imputed))
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: %d missing numbers were replaced by the mean of their column",
+			t.Name, imputed))
 	}
 	e.X = make([]float64, e.Rows*e.Dim)
 	at := 0
@@ -136,7 +138,8 @@ func (e *Encoded) numbers(c *Column, at int, standardise bool) error {
 		sd = math.Sqrt(squares / n)
 	}
 	if math.IsInf(mean, 0) || math.IsInf(sd, 0) {
-		return fmt.Errorf("dataset: %s: column %s holds numbers so large that their mean or variance overflows", e.Table.Name, show(c.Name))
+		return fmt.Errorf("dataset: %s: column %s holds numbers so large that their mean or variance overflows",
+			e.Table.Name, show(c.Name))
 	}
 	for i, v := range c.Values {
 		if math.IsNaN(v) {
@@ -173,7 +176,8 @@ func (e *Encoded) shrink(each bool) error {
 		for i := range e.Rows {
 			divide(e.Row(i), largest)
 		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s: all rows were multiplied by %.6g to lie in the unit ball", e.Table.Name, e.Factor))
+		e.Notes = append(e.Notes, fmt.Sprintf("%s: all rows were multiplied by %.6g to lie in the unit ball",
+			e.Table.Name, e.Factor))
 	}
 	return nil
 }
@@ -237,7 +241,8 @@ type once[T any] struct {
 func (s *Source) Path(path string) (string, error) {
 	if s.Override == "" {
 		if path == "" {
-			return "", fmt.Errorf("dataset: no data file: write data = \"FILE\" in the environment's table, or pass --data FILE")
+			return "", fmt.Errorf("dataset: no data file: write data = \"FILE\" in the environment's table, or pass " +
+				"--data FILE")
 		}
 		return path, nil
 	}
@@ -249,7 +254,8 @@ func (s *Source) Path(path string) (string, error) {
 	case !info.IsDir():
 		return s.Override, nil
 	case path == "":
-		return "", fmt.Errorf("dataset: --data %s is a directory and the environment's table names no file: write data = \"FILE\" there, or pass --data FILE", s.Override)
+		return "", fmt.Errorf("dataset: --data %s is a directory and the environment's table names no file: write "+
+			"data = \"FILE\" there, or pass --data FILE", s.Override)
 	case filepath.IsAbs(path):
 		return path, nil
 	}

@@ -12,7 +12,8 @@ import (
 // from 1, or from 0 if the index 0 occurs.
 func parseLIBSVM(data []byte, o Options) (*Table, error) {
 	if o.Class != "" && o.Class != "auto" && o.Class != "first" {
-		return nil, spec.Errorf("class", "is %q, but in LIBSVM text the class is the label that begins the line", o.Class)
+		return nil, spec.Errorf("class", "is %q, but in LIBSVM text the class is the label that begins the line",
+			o.Class)
 	}
 	type entry struct {
 		row, index int32
@@ -33,7 +34,8 @@ func parseLIBSVM(data []byte, o Options) (*Table, error) {
 			return nil, words[0].at.errorf("the line begins with %s, expected a label", show(words[0].text))
 		}
 		if strings.Contains(words[0].text, ",") {
-			return nil, words[0].at.errorf("the label is %s: examples with several labels are not supported", show(words[0].text))
+			return nil, words[0].at.errorf("the label is %s: examples with several labels are not supported",
+				show(words[0].text))
 		}
 		if err := label.add(words[0]); err != nil {
 			return nil, err
@@ -52,7 +54,8 @@ func parseLIBSVM(data []byte, o Options) (*Table, error) {
 				return nil, w.at.errorf("the index is %s, expected a whole number from 0 or 1", show(left))
 			}
 			if i > maxColumns {
-				return nil, w.at.errorf("the index is %d, expected at most %d: the table is stored densely", i, maxColumns)
+				return nil, w.at.errorf("the index is %d, expected at most %d: the table is stored densely", i,
+					maxColumns)
 			}
 			if i <= last {
 				return nil, w.at.errorf("index %d follows %d, expected ascending indices without repetition", i, last)

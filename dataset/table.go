@@ -75,7 +75,8 @@ func (t *Table) String() string {
 			n++
 		}
 	}
-	return fmt.Sprintf("%s: %d rows, %d features (%d categorical), %d classes", t.Name, t.Rows, len(t.Columns), n, len(t.Class.Levels))
+	return fmt.Sprintf("%s: %d rows, %d features (%d categorical), %d classes", t.Name, t.Rows, len(t.Columns), n,
+		len(t.Class.Levels))
 }
 
 // Error is a fault in a file.

@@ -9,14 +9,14 @@ import (
 	"troupe/rng"
 )
 
-// AdversaryOptions are the options of kind "adversary": contexts of an adversary that sees the actions. In each round there are a unit
-// vector x and the zero vector, with
+// AdversaryOptions are the options of kind "adversary": contexts of an adversary that sees the actions. In each round
+// there are a unit vector x and the zero vector, with
 //
 //	x = gap·θ* + √(1 − gap²)·w,  ‖θ*‖ = 1, w a random unit vector orthogonal to θ*,
 //
-// so that x is better by gap. The adversary offers the same x until it was played pulls times, then one with a new w. It looks for a
-// direction in which the policy is lost: a policy that has given up x loses gap in each round that is left, and one that tries
-// every direction again and again loses only while it does not know θ*.
+// so that x is better by gap. The adversary offers the same x until it was played pulls times, then one with a new w.
+// It looks for a direction in which the policy is lost: a policy that has given up x loses gap in each round that is
+// left, and one that tries every direction again and again loses only while it does not know θ*.
 type AdversaryOptions struct {
 	D     int     `key:"d" doc:"dimension"`
 	Gap   float64 `key:"gap" doc:"⟨x, θ*⟩, what the zero vector loses in a round; above 0, at most 1"`
@@ -31,7 +31,8 @@ func NewAdversary() *AdversaryOptions {
 
 // Doc says what the kind is.
 func (*AdversaryOptions) Doc() string {
-	return "an adversary offers a good direction and the zero vector until the direction is played, then another direction"
+	return "an adversary offers a good direction and the zero vector until the direction is played, then another " +
+		"direction"
 }
 
 // Build implements Options.

@@ -89,15 +89,17 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	if err := positive("scale", o.Scale); err != nil {
 		return nil, err
 	}
-	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter, Categorical: o.Categorical,
-		ClassFirst: o.Reward == "mushroom"}
+	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter,
+		Categorical: o.Categorical,
+		ClassFirst:  o.Reward == "mushroom"}
 	if err := read.Check(""); err != nil {
 		return nil, err
 	}
 	if data == nil {
 		return nil, fmt.Errorf("env: classification needs a source of data")
 	}
-	rows, err := data.Encoded(o.Data, read, dataset.Encoding{Standardise: o.Standardise, Intercept: o.Intercept, Normalise: o.Normalise})
+	rows, err := data.Encoded(o.Data, read, dataset.Encoding{Standardise: o.Standardise, Intercept: o.Intercept,
+		Normalise: o.Normalise})
 	if err != nil {
 		return nil, err
 	}
@@ -112,20 +114,24 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 			}
 		}
 		if len(rows.Classes) != 2 || e.poison < 0 {
-			return nil, wrong("poisonous", "is %q, but the classes of %s are %q; the mushroom game needs two, one of them poisonous (is the class column right? option class)", o.Poisonous, rows.Table.Name, rows.Classes)
+			return nil, wrong("poisonous", "is %q, but the classes of %s are %q; the mushroom game needs two, one of "+
+				"them poisonous (is the class column right? option class)", o.Poisonous, rows.Table.Name, rows.Classes)
 		}
 		e.mushroom, e.arms = true, 2
 	}
 	if e.arms < 2 {
-		return nil, wrong("class", "is %q, but all rows of %s have the class %q", o.Class, rows.Table.Name, rows.Classes[0])
+		return nil, wrong("class", "is %q, but all rows of %s have the class %q", o.Class, rows.Table.Name,
+			rows.Classes[0])
 	}
 	if e.arms > manyClasses {
-		e.notes = append(e.notes, fmt.Sprintf("%s has %d classes in %d rows, so %d arms, and d = %d with features = %q; is the class column %q a label? (option class)",
+		e.notes = append(e.notes, fmt.Sprintf("%s has %d classes in %d rows, so %d arms, and d = %d with features = "+
+			"%q; is the class column %q a label? (option class)",
 			rows.Table.Name, e.arms, rows.Rows, e.arms, e.dimension(o.Features), o.Features, rows.Table.Class.Name))
 	}
 	for _, c := range rows.Table.Columns {
 		if len(c.Levels) > manyClasses {
-			e.notes = append(e.notes, fmt.Sprintf("column %q has %d different values, each of which is a feature; is it an identifier? leave it out of the file then", c.Name, len(c.Levels)))
+			e.notes = append(e.notes, fmt.Sprintf("column %q has %d different values, each of which is a feature; is "+
+				"it an identifier? leave it out of the file then", c.Name, len(c.Levels)))
 		}
 	}
 	if o.Scale != 1 {
@@ -134,7 +140,8 @@ func (o *ClassificationOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	const most = 1 << 16
 	e.dim = e.dimension(o.Features)
 	if e.dim > most {
-		return nil, wrong("features", "is %q, which with %d classes and %d features gives d = %d, expected at most %d", o.Features, e.arms, rows.Dim, e.dim, most)
+		return nil, wrong("features", "is %q, which with %d classes and %d features gives d = %d, expected at most %d",
+			o.Features, e.arms, rows.Dim, e.dim, most)
 	}
 	instance := key.Stream(rng.Instance)
 	if o.Features == "shared" {

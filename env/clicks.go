@@ -64,7 +64,8 @@ func (o *ClicksOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 	}
 	instance := key.Stream(rng.Instance)
 	p := o.Features
-	e := &clicks{o: *o, p: p, probs: make([]float64, o.Arms), notes: []string{"outside the assumption: the mean of a reward is a logistic function of the features"}}
+	e := &clicks{o: *o, p: p, probs: make([]float64, o.Arms),
+		notes: []string{"outside the assumption: the mean of a reward is a logistic function of the features"}}
 	level := logs.Log(o.BaseRate) - logs.Log1p(-o.BaseRate)
 	if o.Actions == "block" {
 		e.theta = make([]float64, o.Arms*(p+1))

@@ -63,9 +63,11 @@ func (o *RussoOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, err
 	}
 	f := min(1, 1/(o.U*math.Sqrt(float64(o.D))))
 	sd := math.Sqrt(o.PriorVariance)
-	notes := []string{fmt.Sprintf("outside the assumption ‖θ*‖ ≤ 1: θ* is Gaussian with standard deviation %.6g in each of %d coordinates", sd/f, o.D)}
+	notes := []string{fmt.Sprintf("outside the assumption ‖θ*‖ ≤ 1: θ* is Gaussian with standard deviation %.6g in "+
+		"each of %d coordinates", sd/f, o.D)}
 	if f < 1 {
-		notes = append(notes, fmt.Sprintf("features were multiplied by %.6g to lie in the unit ball, and θ* divided by it", f))
+		notes = append(notes, fmt.Sprintf("features were multiplied by %.6g to lie in the unit ball, and θ* divided "+
+			"by it", f))
 	}
 	instance := key.Stream(rng.Instance)
 	theta := make([]float64, o.D)
@@ -133,6 +135,7 @@ func (o *SphereContextsOptions) Build(key rng.Key, data DataSource) (bandit.Envi
 	}
 	l := NewLinear()
 	l.D, l.Noise = o.D, o.Noise
-	l.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: o.Arms, Again: !o.Fixed}}
+	l.Set = actionset.Spec{Kind: "random-sphere", Builder: &actionset.RandomSphereOptions{Arms: o.Arms,
+		Again: !o.Fixed}}
 	return l.Build(key, data)
 }

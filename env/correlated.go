@@ -22,7 +22,8 @@ type CorrelatedOptions struct {
 
 // NewCorrelated returns the defaults: d = 20, 10 arms, ρ = 0.95, N(0, 0.05²) noise.
 func NewCorrelated() *CorrelatedOptions {
-	return &CorrelatedOptions{D: 20, Arms: 10, Correlation: 0.95, Noise: Noise{Kind: "gaussian", Law: &Gaussian{Std: 0.05}}}
+	return &CorrelatedOptions{D: 20, Arms: 10, Correlation: 0.95, Noise: Noise{Kind: "gaussian",
+		Law: &Gaussian{Std: 0.05}}}
 }
 
 // Doc says what the kind is.
@@ -57,7 +58,8 @@ func (o *CorrelatedOptions) Build(key rng.Key, _ DataSource) (bandit.Environment
 	for i := range theta {
 		theta[i] /= math.Sqrt(q)
 	}
-	return newLinear(theta, correlated{o.D, o.Arms, math.Sqrt(o.Correlation), math.Sqrt(1 - o.Correlation)}, o.Noise.Law, nil), nil
+	return newLinear(theta, correlated{o.D, o.Arms, math.Sqrt(o.Correlation), math.Sqrt(1 - o.Correlation)},
+		o.Noise.Law, nil), nil
 }
 
 // correlated draws a set in each round.

@@ -105,8 +105,8 @@ type Bounded interface {
 	LargestRegret() (largest float64, ok bool)
 }
 
-// Reacting is implemented by environments whose later rounds depend on the actions of earlier ones. What they have seen is in no
-// snapshot, so a cell of such an environment is played from round 1 where others go on.
+// Reacting is implemented by environments whose later rounds depend on the actions of earlier ones. What they have seen
+// is in no snapshot, so a cell of such an environment is played from round 1 where others go on.
 type Reacting interface {
 	// Reacts does nothing.
 	Reacts()

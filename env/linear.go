@@ -129,10 +129,13 @@ func (o *LinearOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 		return nil, wrong("set", "%v", err)
 	}
 	if f := actionset.Factor(sample); f != 1 {
-		notes = append(notes, fmt.Sprintf("the actions of the set %s were multiplied by %.6g to lie in the unit ball", o.Set.Kind, f))
+		notes = append(notes, fmt.Sprintf("the actions of the set %s were multiplied by %.6g to lie in the unit ball",
+			o.Set.Kind, f))
 	}
 	if _, finite := sample.(bandit.Finite); o.Misspecification > 0 && !finite {
-		return nil, wrong("misspecification", "is %v, but the set %s is not finite: its best action for a mean that is not linear cannot be found", o.Misspecification, o.Set.Kind)
+		return nil, wrong("misspecification",
+			"is %v, but the set %s is not finite: its best action for a mean that is not linear cannot be found",
+			o.Misspecification, o.Set.Kind)
 	}
 	theta, note := o.theta(d, instance.Round(drawTheta))
 	if note != "" {
@@ -190,7 +193,8 @@ func (o *LinearOptions) theta(d int, draw rng.Source) (theta []float64, note str
 		draw.Normals(theta, 0)
 		scale(theta, sigma)
 		if !o.Clip {
-			return theta, fmt.Sprintf("outside the assumption ‖θ*‖ ≤ 1: θ* is Gaussian with standard deviation %.6g in each of %d coordinates", sigma, d)
+			return theta, fmt.Sprintf("outside the assumption ‖θ*‖ ≤ 1: θ* is Gaussian with standard deviation %.6g "+
+				"in each of %d coordinates", sigma, d)
 		}
 		if r := linalg.Norm(theta); r > o.Norm {
 			scale(theta, o.Norm/r)
@@ -378,7 +382,8 @@ func (e *linear) checkMeans(set bandit.ActionSet) error {
 	lo, hi := e.noise.Means()
 	const slack = 1e-9 // rounding, as in actionset.Tolerance
 	if top+e.epsilon > hi+slack || -bottom-e.epsilon < lo-slack {
-		return wrong("noise", "can pay means in [%v, %v], but here they reach from %.6g to %.6g; make θ* shorter, choose other arms, or other values for the noise", lo, hi, -bottom-e.epsilon, top+e.epsilon)
+		return wrong("noise", "can pay means in [%v, %v], but here they reach from %.6g to %.6g; make θ* shorter, "+
+			"choose other arms, or other values for the noise", lo, hi, -bottom-e.epsilon, top+e.epsilon)
 	}
 	return nil
 }
@@ -457,7 +462,8 @@ func (e *linear) regret(a bandit.Action, m float64) (float64, error) {
 	}
 	r := e.best - m
 	if r < 0 && r < -1e-9*(1+math.Abs(e.best)) {
-		return 0, fmt.Errorf("env: the action %v has the mean %v, above the best of the set, %v: it is not in the set", a.X, m, e.best)
+		return 0, fmt.Errorf("env: the action %v has the mean %v, above the best of the set, %v: it is not in the set",
+			a.X, m, e.best)
 	}
 	return max(r, 0), nil
 }

@@ -272,7 +272,8 @@ func (s *StudentT) Sigma() (float64, bool) {
 
 // Notes marks the law.
 func (s *StudentT) Notes() []string {
-	return []string{fmt.Sprintf("outside the assumption: Student's t noise with %v degrees of freedom is not subgaussian", s.DF)}
+	return []string{fmt.Sprintf("outside the assumption: Student's t noise with %v degrees of freedom is not "+
+		"subgaussian", s.DF)}
 }
 
 // None pays the mean.

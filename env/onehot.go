@@ -58,7 +58,8 @@ func (o *OneHotOptions) Build(key rng.Key, data DataSource) (bandit.Environment,
 	if o.Bins < 2 || o.Bins > maxBins {
 		return nil, wrong("bins", "is %d, expected 2 to %d", o.Bins, maxBins)
 	}
-	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter, Categorical: o.Categorical}
+	read := dataset.Options{Format: o.Format, Class: o.Class, Header: o.Header, Delimiter: o.Delimiter,
+		Categorical: o.Categorical}
 	if err := read.Check(""); err != nil {
 		return nil, err
 	}
@@ -76,17 +77,20 @@ func (o *OneHotOptions) Build(key rng.Key, data DataSource) (bandit.Environment,
 		nonzeros += columns * (columns - 1) / 2
 	}
 	if nonzeros > actionset.MaxNonzeros {
-		return nil, wrong("pairs", "is %v, which with %d columns gives %d nonzeros in an action, expected at most %d", o.Pairs, columns, nonzeros, actionset.MaxNonzeros)
+		return nil, wrong("pairs", "is %v, which with %d columns gives %d nonzeros in an action, expected at most %d",
+			o.Pairs, columns, nonzeros, actionset.MaxNonzeros)
 	}
 	if len(t.Class.Levels) < 2 {
 		return nil, wrong("class", "is %q, but all rows of %s have the class %q", o.Class, t.Name, t.Class.Levels[0])
 	}
-	e := &oneHot{label: t.Class.Codes, arms: len(t.Class.Levels), bits: o.Bits, columns: columns, pairs: o.Pairs, nonzeros: nonzeros, row: -1}
+	e := &oneHot{label: t.Class.Codes, arms: len(t.Class.Levels), bits: o.Bits, columns: columns, pairs: o.Pairs,
+		nonzeros: nonzeros, row: -1}
 	e.levels = make([]uint64, t.Rows*columns)
 	for j := range t.Columns {
 		levelsOf(e.levels[j:], columns, &t.Columns[j], o.Bins)
 	}
-	e.notes = append(e.notes, "outside the assumption: payoffs of classified rows are not linear in the features", e.collisions(t.Rows))
+	e.notes = append(e.notes, "outside the assumption: payoffs of classified rows are not linear in the features",
+		e.collisions(t.Rows))
 	e.order = shuffled(t.Rows, key)
 	return e, nil
 }
@@ -197,7 +201,8 @@ func (e *oneHot) collisions(rows int) string {
 		n += bits.OnesCount64(w)
 	}
 	all := len(seen) * e.arms
-	return fmt.Sprintf("%d features of %d arms on %d of 2^%d coordinates: %d collide with another", len(seen), e.arms, n, e.bits, all-n)
+	return fmt.Sprintf("%d features of %d arms on %d of 2^%d coordinates: %d collide with another", len(seen), e.arms,
+		n, e.bits, all-n)
 }
 
 // Dim returns 2^bits.

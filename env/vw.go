@@ -118,7 +118,8 @@ func (o *VWOptions) load(data DataSource) (*vwLog, error) {
 			return nil, err
 		}
 	}
-	if o.Rewards != nil && !(len(o.Rewards) == 2 && o.Rewards[0] < o.Rewards[1] && !math.IsInf(o.Rewards[1]-o.Rewards[0], 0)) {
+	if o.Rewards != nil && !(len(o.Rewards) == 2 && o.Rewards[0] < o.Rewards[1] &&
+		!math.IsInf(o.Rewards[1]-o.Rewards[0], 0)) {
 		return nil, spec.Refuse("rewards", o.Rewards, "expected [min, max]")
 	}
 	if data == nil {
@@ -153,13 +154,15 @@ func (o *VWOptions) read(file string) (*vwLog, error) {
 	switch r.Format() {
 	case "vw", "dsjson", "vw-json":
 	case "vw-flat":
-		return nil, wrong("data", "is one-line VW text, in which actions have no features of their own; expected a line for each action (--cb_adf)")
+		return nil, wrong("data", "is one-line VW text, in which actions have no features of their own; expected a "+
+			"line for each action (--cb_adf)")
 	default:
 		return nil, wrong("data", "is %s, expected one of vw, dsjson, vw-json; troupe convert writes them", r.Format())
 	}
 	lines, err := feature.NewVWLines(feature.VWOptions{
 		VW: feature.VW{Bits: o.Bits, All: o.Hash == "all"}, Text: r.Format() == "vw",
-		Quadratic: o.Q, Cubic: o.Cubic, Interactions: o.Interactions, Ignore: o.Ignore, Keep: o.Keep, NoConstant: o.NoConstant,
+		Quadratic: o.Q, Cubic: o.Cubic, Interactions: o.Interactions, Ignore: o.Ignore, Keep: o.Keep,
+		NoConstant: o.NoConstant,
 	})
 	if err != nil {
 		return nil, err
@@ -176,7 +179,8 @@ func (o *VWOptions) read(file string) (*vwLog, error) {
 			return nil, err
 		}
 		if total += v.Len(); total > maxLogged {
-			return nil, fmt.Errorf("the log has more than %d different features in its lines, expected at most that; leave namespaces out with ignore", maxLogged)
+			return nil, fmt.Errorf("the log has more than %d different features in its lines, expected at most that; "+
+				"leave namespaces out with ignore", maxLogged)
 		}
 		if len(known) < 1<<16 {
 			known[string(named)] = v
@@ -226,8 +230,10 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 		return wrong("data", "has no decision with a label, expected at least one (%d lists of slots)", lists)
 	}
 	l.notes = append(l.notes,
-		"a log: rewards are weighed by the policy's probability over the logged one, and policies learn the logged actions; replications have the same events, so their spread is not that of another log",
-		fmt.Sprintf("%d decisions of %s; namespaces %s; the regret of a round counts from the largest reward of the log, %.6g", len(l.events), r.Format(), quoted(l.lines.Names()), l.most))
+		"a log: rewards are weighed by the policy's probability over the logged one, and policies learn the logged "+
+			"actions; replications have the same events, so their spread is not that of another log",
+		fmt.Sprintf("%d decisions of %s; namespaces %s; the regret of a round counts from the largest reward of the "+
+			"log, %.6g", len(l.events), r.Format(), quoted(l.lines.Names()), l.most))
 	ids := map[uint64]uint32{}
 	used := map[uint32]bool{}
 	complete, alike := true, 0
@@ -239,7 +245,8 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 			n, square, sum := 0, 0.0, uint64(0)
 			err := l.lines.Action(v.shared, v.actions[a], func(index uint32, x float64, id uint64) error {
 				if n++; n > feature.MaxNonzeros {
-					return fmt.Errorf("more than %d features with interactions, expected at most that", feature.MaxNonzeros)
+					return fmt.Errorf("more than %d features with interactions, expected at most that",
+						feature.MaxNonzeros)
 				}
 				square += float64(x * x)
 				sum += id * math.Float64bits(x)
@@ -272,7 +279,8 @@ func (l *vwLog) finish(r *logged.Reader, lists, damaged int) error {
 	for _, at := range ids {
 		used[at] = true
 	}
-	text := fmt.Sprintf("%d features on %d of 2^%d coordinates: %d collide with another", len(ids), len(used), bits.Len32(l.lines.Mask()), len(ids)-len(used))
+	text := fmt.Sprintf("%d features on %d of 2^%d coordinates: %d collide with another", len(ids), len(used),
+		bits.Len32(l.lines.Mask()), len(ids)-len(used))
 	if !complete {
 		text += fmt.Sprintf(" (of the first %d)", maxIdentities)
 	}
@@ -358,7 +366,10 @@ func (e *vwWorld) Offer(draw rng.Source) (bandit.ActionSet, error) {
 		if err := e.vector.Reset(e.bits); err != nil {
 			return nil, err
 		}
-		if err := e.log.lines.Action(v.shared, a, func(at uint32, x float64, _ uint64) error { return e.vector.Add("action", at, x) }); err != nil {
+		if err := e.log.lines.Action(v.shared, a, func(at uint32, x float64,
+			_ uint64) error {
+			return e.vector.Add("action", at, x)
+		}); err != nil {
 			return nil, err
 		}
 		norm := e.log.norm
@@ -409,7 +420,8 @@ func (e *vwWorld) Regret(a bandit.Action) (float64, error) {
 	}
 	v := &e.log.events[e.at]
 	if a.Index != v.chosen {
-		return 0, fmt.Errorf("env: the log knows the reward of action %d in this round, not that of %d", v.chosen, a.Index)
+		return 0, fmt.Errorf("env: the log knows the reward of action %d in this round, not that of %d", v.chosen,
+			a.Index)
 	}
 	return e.log.most - v.reward, nil
 }

@@ -104,7 +104,8 @@ func openAcked(dir string, shard uint16) (*ackedFile, error) {
 // sync.
 func (a *ackedFile) write(end ackedEnd) error {
 	var buf [slotSize]byte
-	if _, err := a.f.WriteAt(appendSlot(buf[:0], a.shard, a.count+1, end), int64((a.count+1)%2*slotStride)); err != nil {
+	if _, err := a.f.WriteAt(appendSlot(buf[:0], a.shard, a.count+1, end),
+		int64((a.count+1)%2*slotStride)); err != nil {
 		return err
 	}
 	a.count, a.end, a.dirty = a.count+1, end, true

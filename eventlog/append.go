@@ -13,7 +13,8 @@ import (
 )
 
 // Append implements Log.
-func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool, err error) {
+func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch []byte) (seq uint64, dup bool,
+	err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
 	}
@@ -43,7 +44,8 @@ func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch [
 		return 0, false, publishError(ctx, bctx, err)
 	}
 	if ack.Stream != streamName(shard) || ack.Sequence == 0 {
-		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream, ack.Sequence)
+		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream,
+			ack.Sequence)
 	}
 	if err := s.acknowledge(ack.Sequence, batch); err != nil {
 		// The entry is durable, so this call succeeds. Without its acknowledged-end record no later one may.
@@ -57,7 +59,8 @@ func (l *JetStream) Append(ctx context.Context, shard uint16, id string, batch [
 func publishError(ctx, bctx context.Context, err error) error {
 	var api *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && (strings.Contains(api.Description, "maximum bytes exceeded") || api.ErrorCode == 10047 || api.ErrorCode == 10023):
+	case errors.As(err, &api) && (strings.Contains(api.Description, "maximum bytes exceeded") ||
+		api.ErrorCode == 10047 || api.ErrorCode == 10023):
 		return fmt.Errorf("%w: engine: %s", ErrFull, api.Description)
 	case errors.As(err, &api) && api.ErrorCode == 10054, errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: engine: %v", ErrTooLarge, err)

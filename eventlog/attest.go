@@ -13,11 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What a server of a NATS cluster that others run must say of itself before a log is kept there: that it syncs every write, and a version
-// that this program was tested with. The system account answers $SYS.REQ.SERVER.PING.JSZ with one report of each server.
+// What a server of a NATS cluster that others run must say of itself before a log is kept there: that it syncs every
+// write, and a version that this program was tested with. The system account answers $SYS.REQ.SERVER.PING.JSZ with one
+// report of each server.
 
-// OldestServer is the oldest version of NATS servers that may have a log, NextServer the first one that may not: what is fixed later
-// in the same line of versions is welcome, and an unknown line is not.
+// OldestServer is the oldest version of NATS servers that may have a log, NextServer the first one that may not: what
+// is fixed later in the same line of versions is welcome, and an unknown line is not.
 const (
 	OldestServer = "2.15.2"
 	NextServer   = "2.16.0"
@@ -27,7 +28,8 @@ const (
 type AttestError struct {
 	Server string // its name, empty when it is not about one
 	Reason string
-	// Silent: something was not said, which passes when an answer was only late. Otherwise a server has said what is wrong.
+	// Silent: something was not said, which passes when an answer was only late. Otherwise a server has said what is
+	// wrong.
 	Silent bool
 }
 
@@ -61,9 +63,10 @@ type serverReport struct {
 	} `json:"error"`
 }
 
-// judgeReports returns why a log whose replicas are at peers, in a cluster of NATS, may not be trusted, nil when it may. Every server with JetStream in
-// the cluster must report well, because the engine may place the log on any of them. A server that has the log must report,
-// unless it is away; then those that report must be a majority. peers is empty before there is a log: then replicas servers must report.
+// judgeReports returns why a log whose replicas are at peers, in a cluster of NATS, may not be trusted, nil when it
+// may. Every server with JetStream in the cluster must report well, because the engine may place the log on any of
+// them. A server that has the log must report, unless it is away; then those that report must be a majority. peers is
+// empty before there is a log: then replicas servers must report.
 func judgeReports(cluster string, peers []Replica, replicas int, reports []serverReport) error {
 	reported, answered := map[string]bool{}, map[string]bool{}
 	for _, r := range reports {
@@ -78,18 +81,23 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 			return &AttestError{s.Name, "reports an error: " + r.Error.Description, false}
 		case r.Data == nil || r.Data.Disabled || !s.JetStream:
 			if has {
-				return &AttestError{s.Name, "has the log and reports that its JetStream is off", true} // it may be starting
+				// it may be starting
+				return &AttestError{s.Name, "has the log and reports that its JetStream is off", true}
 			}
 			continue
 		case !allowedServer(s.Version):
-			return &AttestError{s.Name, fmt.Sprintf("reports the version %q, expected %s or later, below %s", s.Version, OldestServer, NextServer), false}
+			return &AttestError{s.Name, fmt.Sprintf("reports the version %q, expected %s or later, below %s", s.Version,
+				OldestServer, NextServer), false}
 		case !r.Data.Config.SyncAlways:
-			return &AttestError{s.Name, fmt.Sprintf("reports sync_always: false (it syncs every %v), so it loses what it has acknowledged when its power goes: set sync_interval: always in its jetstream block", r.Data.Config.SyncInterval), false}
+			return &AttestError{s.Name, fmt.Sprintf("reports sync_always: false (it syncs every %v), so it loses "+
+				"what it has acknowledged when its power goes: set sync_interval: always in its jetstream block",
+				r.Data.Config.SyncInterval), false}
 		}
 		reported[s.Name] = true
 	}
 	if len(reported) == 0 {
-		return &AttestError{"", "no NATS server with JetStream in the cluster of the log answers: are these the credentials of its system account?", true}
+		return &AttestError{"", "no NATS server with JetStream in the cluster of the log answers: are these the " +
+			"credentials of its system account?", true}
 	}
 	for _, r := range reports {
 		if r.Data == nil || r.Data.Meta == nil {
@@ -112,22 +120,26 @@ func judgeReports(cluster string, peers []Replica, replicas int, reports []serve
 	}
 	switch {
 	case len(peers) == 0 && len(reported) < replicas:
-		return &AttestError{"", fmt.Sprintf("NATS servers with JetStream that report: %d, expected at least %d, which are to have the log", len(reported), replicas), true}
+		return &AttestError{"", fmt.Sprintf("NATS servers with JetStream that report: %d, expected at least %d, "+
+			"which are to have the log", len(reported), replicas), true}
 	case here <= len(peers)/2 && len(peers) > 0:
-		return &AttestError{"", fmt.Sprintf("%d of the %d NATS servers that have the log report, expected a majority", here, len(peers)), true}
+		return &AttestError{"", fmt.Sprintf("%d of the %d NATS servers that have the log report, expected a majority",
+			here, len(peers)), true}
 	}
 	return nil
 }
 
-// away reports whether a server is stopped or cut off, so that it acknowledges nothing: the leader of its group has not heard of it. Of one that
-// was killed the engine itself says so after minutes only, and a leader that never heard of it says 0.
+// away reports whether a server is stopped or cut off, so that it acknowledges nothing: the leader of its group has not
+// heard of it. Of one that was killed the engine itself says so after minutes only, and a leader that never heard of it
+// says 0.
 func (p *Replica) away() bool {
 	return p.Offline || !p.Leader && (p.Active > peerAway || p.Active == 0 && !p.Current)
 }
 
 const peerAway = 4 * time.Second // servers say something to their leader each second
 
-// allowedServer reports whether a version is at least OldestServer and below NextServer. Previews of any version are not allowed.
+// allowedServer reports whether a version is at least OldestServer and below NextServer. Previews of any version are
+// not allowed.
 func allowedServer(version string) bool {
 	v, ok := parseVersion(version)
 	oldest, _ := parseVersion(OldestServer)
@@ -182,7 +194,8 @@ func askServers(ctx context.Context, nc *nats.Conn, peers []Replica) ([]serverRe
 		m, err := sub.NextMsgWithContext(wait)
 		stop()
 		switch {
-		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded): // what is missing is for the judge
+		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+			// what is missing is for the judge
 			return out, nil
 		case err != nil:
 			return nil, err

@@ -13,12 +13,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The nodes of a cluster keep the base of a trimmed log, which is the state that takes the place of what is gone, in a stream beside the
-// log, with as many replicas: in pieces, each under a subject of its own, and a head that is written last. The same piece written
-// twice is one. The log has the SHA-256 of the base, so nothing here is believed.
+// The nodes of a cluster keep the base of a trimmed log, which is the state that takes the place of what is gone, in a
+// stream beside the log, with as many replicas: in pieces, each under a subject of its own, and a head that is written
+// last. The same piece written twice is one. The log has the SHA-256 of the base, so nothing here is believed.
 
-// Base names the base of a log that was trimmed in agreement: the state of entry Seq, in so many bytes with this SHA-256. Record is the entry
-// of the trim record that says so.
+// Base names the base of a log that was trimmed in agreement: the state of entry Seq, in so many bytes with this
+// SHA-256. Record is the entry of the trim record that says so.
 type Base struct {
 	Seq    uint64
 	Record uint64
@@ -37,8 +37,8 @@ func baseSubject(seq uint64, part string) string {
 	return basePrefix + strconv.FormatUint(seq, 10) + "." + part
 }
 
-// asked sends one request to the engine. An answer can be lost, so the time of a whole act is not that of a request: it ends after streamWait,
-// and its act may be done again.
+// asked sends one request to the engine. An answer can be lost, so the time of a whole act is not that of a request: it
+// ends after streamWait, and its act may be done again.
 func asked[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	one, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
@@ -59,7 +59,8 @@ func (l *Stream) bases(ctx context.Context, make bool) (jetstream.Stream, error)
 		}
 		s, err = asked(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 			return l.js.CreateStream(ctx, jetstream.StreamConfig{
-				Name: baseStream, Subjects: []string{basePrefix + ">"}, Storage: jetstream.FileStorage, Replicas: l.opt.Replicas,
+				Name: baseStream, Subjects: []string{basePrefix + ">"}, Storage: jetstream.FileStorage,
+				Replicas:          l.opt.Replicas,
 				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxMsgSize: MaxBatch,
 			})
 		})
@@ -208,7 +209,8 @@ func (l *Stream) GetBase(ctx context.Context, b Base) ([]byte, error) {
 // Verify returns an error when data are not the bytes of the base.
 func (b Base) Verify(data []byte) error {
 	if sum := sha256.Sum256(data); sum != b.Sum {
-		return fmt.Errorf("base of entry %d: %d bytes with the SHA-256 %x, the log says %x", b.Seq, len(data), sum, b.Sum)
+		return fmt.Errorf("base of entry %d: %d bytes with the SHA-256 %x, the log says %x", b.Seq, len(data), sum,
+			b.Sum)
 	}
 	return nil
 }

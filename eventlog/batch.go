@@ -131,7 +131,8 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 		h.Version = LogVersion
 	}
 	if h.Version > newestVersion() {
-		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, newestVersion(), ErrVersion)
+		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, newestVersion(),
+			ErrVersion)
 	}
 	start := len(dst)
 	b := append(dst, make([]byte, HeaderSize)...)
@@ -149,9 +150,9 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 	return b, nil
 }
 
-// ParseBatch checks everything about a batch that can be seen without its neighbours: form, length,
-// checksum, that every record decodes and their number is right. A batch of a later log version is a *VersionError. The batch
-// does not refer to b.
+// ParseBatch checks everything about a batch that can be seen without its neighbours: form, length, checksum, that
+// every record decodes and their number is right. A batch of a later log version is a *VersionError. The batch does not
+// refer to b.
 func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true, nil) }
 
 // ParseHeader checks a batch as ParseBatch does, but for its records, which it does not decode.

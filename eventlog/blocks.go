@@ -55,7 +55,8 @@ type blockRecord struct {
 
 // scanBlock yields the records of a block in order. Where bytes are no record it calls damage with
 // the offsets they take, from to to, looks for the next whole record of the subject and goes on.
-func scanBlock(buf []byte, stream string, block uint32, subject string, record func(blockRecord), damage func(from, to int64)) {
+func scanBlock(buf []byte, stream string, block uint32, subject string, record func(blockRecord),
+	damage func(from, to int64)) {
 	key := sha256.Sum256([]byte(fmt.Sprintf("%s-%d", stream, block)))
 	hh, err := highwayhash.New64(key[:])
 	if err != nil {

@@ -33,7 +33,8 @@ type Builder struct {
 	under     []jetstream.PubAckFuture
 }
 
-// OpenBuilder begins to build a log in a directory, or goes on. first is its first entry. A directory that holds a log is an error.
+// OpenBuilder begins to build a log in a directory, or goes on. first is its first entry. A directory that holds a log
+// is an error.
 func OpenBuilder(ctx context.Context, dir string, first uint64) (_ *Builder, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -88,7 +89,8 @@ func (b *Builder) readBack(ctx context.Context) error {
 		return nil
 	}
 	if state.FirstSeq != b.first {
-		return fmt.Errorf("%s has a part of another log, which begins with entry %d and not %d: remove it", b.work, state.FirstSeq, b.first)
+		return fmt.Errorf("%s has a part of another log, which begins with entry %d and not %d: remove it", b.work,
+			state.FirstSeq, b.first)
 	}
 	for seq := b.first; seq <= state.LastSeq; seq++ {
 		m, err := b.stream.GetMsg(ctx, seq)
@@ -125,7 +127,8 @@ func (b *Builder) Add(ctx context.Context, e Entry) error {
 		return err
 	}
 	// Without a message id: a batch that was stored twice stays so.
-	f, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: bytes.Clone(e.Data)}, jetstream.WithExpectLastSequence(e.Seq-1))
+	f, err := b.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: bytes.Clone(e.Data)},
+		jetstream.WithExpectLastSequence(e.Seq-1))
 	if err != nil {
 		return err
 	}
@@ -210,9 +213,9 @@ type ReplicaReport struct {
 	Damage      []Damage // entries that are not what was written; what is missing at the end is none
 }
 
-// CheckReplica reads the files of a cluster's node without the engine and gives f, if it is not nil, every entry that the chain accepts until
-// the first damage. A replica may end before what was answered: its engine has the rest in another file, and the
-// other nodes have it. A directory that a process uses is a *LockedError.
+// CheckReplica reads the files of a cluster's node without the engine and gives f, if it is not nil, every entry that
+// the chain accepts until the first damage. A replica may end before what was answered: its engine has the rest in
+// another file, and the other nodes have it. A directory that a process uses is a *LockedError.
 func CheckReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 	if !exists(filepath.Join(dir, nodeMarker)) {
 		return nil, fmt.Errorf("%s: no replica of a cluster's log here", dir)
@@ -274,7 +277,8 @@ func readReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 				continue
 			}
 			if unread != nil {
-				damaged(unread.file, unread.from, chain.Last()+1, "bytes %d to %d are not readable", unread.from, unread.to)
+				damaged(unread.file, unread.from, chain.Last()+1, "bytes %d to %d are not readable", unread.from,
+					unread.to)
 				return r, nil
 			}
 			if p.erased {

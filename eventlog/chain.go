@@ -30,9 +30,9 @@ type link struct {
 	no    uint64 // 0: a Loss stands here
 }
 
-// Chain checks the entries of a shard one by one, in order: every sequence is there, every batch is
-// whole, every writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it, or in
-// format 2 the rolling hash of the log. So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
+// Chain checks the entries of a shard one by one, in order: every sequence is there, every batch is whole, every
+// writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it, or in format 2 the rolling hash
+// of the log. So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
 // goroutine at a time.
 //
 // A chain cannot see that the end of the log is missing (the acknowledged-end record shows that), nor
@@ -83,10 +83,10 @@ func (c *Chain) at(seq uint64) *link { return &c.ring[seq%window] }
 // knows says whether the link of an entry is remembered.
 func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last && c.last-seq < window }
 
-// Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that
-// the engine did not recognise, and was delivered already; or it is void (Batch.Void). After an error the chain
-// has ended and always returns the same error, which names the first sequence in doubt: a *ChainError, or a *VersionError where
-// a later program has written it.
+// Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that the
+// engine did not recognise, and was delivered already; or it is void (Batch.Void). After an error the chain has ended
+// and always returns the same error, which names the first sequence in doubt: a *ChainError, or a *VersionError where a
+// later program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
 
 // read is Next on a slate.
@@ -147,7 +147,8 @@ func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
 	case c.roll == nil && c.knows(b.After) && before.hash != b.Prev && (before.no != 0 || b.Epoch == 0):
 		// Where a Loss stands, the hash of what was there is not known to later writers; a batch of
 		// Repair names the hash of the Loss.
-		return false, fmt.Sprintf("writer %v has the hash %v for entry %d, whose hash is %v", b.Epoch, b.Prev, b.After, before.hash)
+		return false, fmt.Sprintf("writer %v has the hash %v for entry %d, whose hash is %v", b.Epoch, b.Prev, b.After,
+			before.hash)
 	case b.Epoch == 0:
 		return false, checkLoss(seq, b)
 	}
@@ -169,7 +170,8 @@ func (c *Chain) check(seq uint64, b *Batch) (repeat bool, what string) {
 	case newest+1 != b.No:
 		return false, fmt.Sprintf("batch %d of writer %v after its batch %d", b.No, b.Epoch, newest)
 	case !known || before.epoch != b.Epoch || before.no != newest:
-		return false, fmt.Sprintf("batch %d of writer %v names entry %d, which is not the writer's batch before", b.No, b.Epoch, b.After)
+		return false, fmt.Sprintf("batch %d of writer %v names entry %d, which is not the writer's batch before", b.No,
+			b.Epoch, b.After)
 	}
 	return false, ""
 }
@@ -259,7 +261,8 @@ func RestoreChain(b []byte) (*Chain, error) {
 	if c.base == 0 || c.last > 1<<62 || c.base > c.last+1 {
 		return bad("impossible sequences")
 	}
-	if links := (c.last + 1 - c.oldest()) * each; !rolls && uint64(len(body)-fixed) != links || uint64(len(body)-fixed) < links {
+	if links := (c.last + 1 - c.oldest()) * each; !rolls && uint64(len(body)-fixed) != links ||
+		uint64(len(body)-fixed) < links {
 		return bad("wrong number of links")
 	}
 	rest := body[fixed:]

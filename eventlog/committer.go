@@ -199,11 +199,14 @@ func (o *CommitterOptions) check() error {
 	case o.Version > newestVersion():
 		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, newestVersion())
 	case o.Format > Format2 || o.Applied != nil && o.Format != Format2:
-		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1, Format2)
+		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1,
+			Format2)
 	case o.Try < 0 || o.FirstTry < 0 || o.Patience < 0:
-		return fmt.Errorf("committer: try = %v, first try = %v, patience = %v, want positive times", o.Try, o.FirstTry, o.Patience)
+		return fmt.Errorf("committer: try = %v, first try = %v, patience = %v, want positive times", o.Try, o.FirstTry,
+			o.Patience)
 	case (o.Head.Seq == 0) != (o.Head.Hash == Hash{}):
-		return fmt.Errorf("committer: head %d with hash %v is not the end of a log that was checked", o.Head.Seq, o.Head.Hash)
+		return fmt.Errorf("committer: head %d with hash %v is not the end of a log that was checked", o.Head.Seq,
+			o.Head.Hash)
 	}
 	return nil
 }
@@ -440,7 +443,8 @@ func (c *Committer) seal(f *flight) (Header, error) {
 		c.no = 0
 		c.epoch.Store(uint64(epoch))
 	}
-	h := Header{Format: c.opt.Format, Shard: c.opt.Shard, Version: f.version, Count: f.count, Epoch: c.Epoch(), No: c.no + 1, After: after.Seq, Prev: after.Hash}
+	h := Header{Format: c.opt.Format, Shard: c.opt.Shard, Version: f.version, Count: f.count, Epoch: c.Epoch(),
+		No: c.no + 1, After: after.Seq, Prev: after.Hash}
 	if c.opt.Now != nil {
 		h.Time = c.opt.Now().UnixNano()
 	}

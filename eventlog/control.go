@@ -25,10 +25,12 @@ const (
 
 	// From log version 2 on.
 
-	Import  // a model that starts from a state, which follows in Pieces; it is there with the last one
-	Trim    // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
-	Members // the log is a cluster's, whose nodes are in Data: names, one a line; it replaces those that Digest names, by none where Data is empty
-	Adopt   // the model takes over what it measured; Data says what, in the model's own form
+	Import // a model that starts from a state, which follows in Pieces; it is there with the last one
+	Trim   // the entries up to AtSeq may go; Data is the SHA-256 of the base that has their effect
+	// the log is a cluster's, whose nodes are in Data: names, one a line; it replaces those that Digest names, by none
+	// where Data is empty
+	Members
+	Adopt // the model takes over what it measured; Data says what, in the model's own form
 )
 
 var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone", "rollback", "delete", "raise-version",
@@ -86,7 +88,8 @@ func (r *Control) checkNew() error {
 	case r.Base != 0 && r.Act != Configure:
 		return fmt.Errorf("control: %v with base = %d, which belongs to configure: %w", r.Act, r.Base, ErrMalformed)
 	case r.Act == Trim && (len(r.Data) != sha256.Size || r.AtSeq == 0):
-		return fmt.Errorf("control: trim to entry %d with %d bytes of data, want an entry and a SHA-256: %w", r.AtSeq, len(r.Data), ErrMalformed)
+		return fmt.Errorf("control: trim to entry %d with %d bytes of data, want an entry and a SHA-256: %w", r.AtSeq,
+			len(r.Data), ErrMalformed)
 	case r.Act == Members && (has || r.Digest == 0):
 		return checkMembers(r.Data)
 	case r.Act == Adopt && !has:
@@ -186,7 +189,8 @@ type Checkpoint struct {
 	KeySet   []ID   `json:"key_set,omitempty"` // that of each of them, first of the one that makes event ids
 	Base     []byte `json:"base,omitempty"`    // SHA-256 of the newest base that the node has
 	BaseSeq  uint64 `json:"base_seq,omitzero"` // and its entry
-	Vouched  string `json:"vouched,omitzero"`  // who vouches for the servers of the log, where they do not report themselves
+	// who vouches for the servers of the log, where they do not report themselves
+	Vouched string `json:"vouched,omitzero"`
 }
 
 // Digest is the digest of one model's state.
@@ -208,7 +212,8 @@ func (r *Checkpoint) check() error {
 	case r.Readable > 0xffff:
 		return fmt.Errorf("checkpoint: readable = %d is no log version: %w", r.Readable, ErrMalformed)
 	case len(r.Base) != 0 && len(r.Base) != sha256.Size || (len(r.Base) == 0) != (r.BaseSeq == 0):
-		return fmt.Errorf("checkpoint: base of %d bytes at entry %d, want a SHA-256 and an entry: %w", len(r.Base), r.BaseSeq, ErrMalformed)
+		return fmt.Errorf("checkpoint: base of %d bytes at entry %d, want a SHA-256 and an entry: %w", len(r.Base),
+			r.BaseSeq, ErrMalformed)
 	}
 	return firstError(checkText("checkpoint: node", r.Node), checkText("checkpoint: vouched", r.Vouched))
 }

@@ -101,8 +101,10 @@ type Decision struct {
 	Idempotency []byte    `json:"idempotency,omitempty"` // hash of the caller's idempotency key, at most 32 bytes
 	WouldAction string    `json:"would_action,omitzero"` // apprentice, shadow: what the policy would have done
 	WouldNum    uint64    `json:"would_num,omitzero"`    // and with which propensity, over Den
-	Draw        ID        `json:"draw,omitzero"`         // the random number that j, ξ and the coin of a floor were computed from
-	Slot        string    `json:"slot,omitzero"`         // the place that the action is for, when one call chose for several
+	// the random number that j, ξ and the coin of a floor were computed from
+	Draw ID `json:"draw,omitzero"`
+	// the place that the action is for, when one call chose for several
+	Slot string `json:"slot,omitzero"`
 
 	// From log version 2 on.
 
@@ -116,10 +118,11 @@ type Decision struct {
 	//	(1 − ε) · Law[i]/Voters / g + ε/K,   ε = Floor/FloorUnit,
 	//
 	// where g is the number of candidates in its group.
-	Law    []uint64 `json:"law,omitempty"`    // votes for the candidate's group; 2 to 65,536 candidates
-	Groups []uint32 `json:"groups,omitempty"` // number of the candidate's group, from 0 in order of first appearance; nil when each is its own
-	Voters uint64   `json:"voters,omitzero"`  // votes of all groups together
-	Floor  uint32   `json:"floor,omitzero"`   // exploration floor in millionths
+	Law []uint64 `json:"law,omitempty"` // votes for the candidate's group; 2 to 65,536 candidates
+	// number of the candidate's group, from 0 in order of first appearance; nil when each is its own
+	Groups []uint32 `json:"groups,omitempty"`
+	Voters uint64   `json:"voters,omitzero"` // votes of all groups together
+	Floor  uint32   `json:"floor,omitzero"`  // exploration floor in millionths
 
 	Request JSON   `json:"request,omitempty"` // the request as canonical JSON, at most MaxRequest bytes
 	Notes   Notes  `json:"notes,omitzero"`    // what encoding met
@@ -133,17 +136,20 @@ func (r *Decision) check() error {
 	case r.Model == 0:
 		return fmt.Errorf("decision: model is 0: %w", ErrMalformed)
 	case r.Den == 0 || r.Num > r.Den || r.WouldNum > r.Den:
-		return fmt.Errorf("decision: propensity %d/%d (would: %d) is not a probability: %w", r.Num, r.Den, r.WouldNum, ErrMalformed)
+		return fmt.Errorf("decision: propensity %d/%d (would: %d) is not a probability: %w", r.Num, r.Den, r.WouldNum,
+			ErrMalformed)
 	case int(r.Mode) >= len(modeNames):
 		return fmt.Errorf("decision: mode = %d is unknown: %w", r.Mode, ErrMalformed)
 	case r.Offered > 0 && r.Index >= r.Offered:
 		return fmt.Errorf("decision: index = %d of %d candidates: %w", r.Index, r.Offered, ErrMalformed)
 	case len(r.Idempotency) > 32:
-		return fmt.Errorf("decision: idempotency has %d bytes, at most 32 are allowed: %w", len(r.Idempotency), ErrMalformed)
+		return fmt.Errorf("decision: idempotency has %d bytes, at most 32 are allowed: %w", len(r.Idempotency),
+			ErrMalformed)
 	}
 	return firstError(
 		checkText("decision: action", r.Action), checkText("decision: caller", r.Caller),
-		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot), checkVector("decision: x", r.X),
+		checkText("decision: would_action", r.WouldAction), checkText("decision: slot", r.Slot),
+		checkVector("decision: x", r.X),
 		checkAtoms("decision", r.X, r.Atoms), r.checkLaw(), r.checkNew())
 }
 
@@ -153,7 +159,8 @@ func (r *Decision) checkNew() error {
 	case r.Floor > FloorUnit:
 		return fmt.Errorf("decision: floor = %d, want at most %d: %w", r.Floor, FloorUnit, ErrMalformed)
 	case len(r.Request) > MaxRequest:
-		return fmt.Errorf("decision: request has %d bytes, at most %d are allowed: %w", len(r.Request), MaxRequest, ErrMalformed)
+		return fmt.Errorf("decision: request has %d bytes, at most %d are allowed: %w", len(r.Request), MaxRequest,
+			ErrMalformed)
 	case r.Notes>>len(noteNames) != 0:
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
 	}
@@ -166,7 +173,8 @@ func checkAtoms(name string, x []float64, atoms []byte) error {
 	case len(x) > 0 && len(atoms) > 0:
 		return fmt.Errorf("%s: x and atoms are both set: %w", name, ErrMalformed)
 	case len(atoms) > MaxData:
-		return fmt.Errorf("%s: atoms have %d bytes, at most %d are allowed: %w", name, len(atoms), MaxData, ErrMalformed)
+		return fmt.Errorf("%s: atoms have %d bytes, at most %d are allowed: %w", name, len(atoms), MaxData,
+			ErrMalformed)
 	}
 	return nil
 }
@@ -183,7 +191,8 @@ func (r *Decision) checkLaw() error {
 		return bad("%d votes for the law of %d candidates", r.Voters, k)
 	case k > 0 && (k == 1 || k > maxList || uint64(k) != uint64(r.Offered)):
 		return bad("law of %d candidates, %d were offered", k, r.Offered)
-	case len(r.Groups) > 0 && (len(r.Groups) == 1 || len(r.Groups) > maxList || uint64(len(r.Groups)) != uint64(r.Offered)):
+	case len(r.Groups) > 0 && (len(r.Groups) == 1 || len(r.Groups) > maxList ||
+		uint64(len(r.Groups)) != uint64(r.Offered)):
 		return bad("groups of %d candidates, %d were offered", len(r.Groups), r.Offered)
 	}
 	left := r.Voters
@@ -391,7 +400,8 @@ type Reward struct {
 	Y      float64   `json:"y"`
 	Source string    `json:"source,omitzero"` // id of the API key
 	Time   int64     `json:"time,omitzero"`
-	Key    ID        `json:"key,omitzero"` // hash of the caller's key of this reward: a second one with it is a repetition
+	// hash of the caller's key of this reward: a second one with it is a repetition
+	Key ID `json:"key,omitzero"`
 
 	// From log version 2 on.
 
@@ -463,7 +473,8 @@ func (r *Expire) check() error {
 	case r.Model == 0:
 		return fmt.Errorf("expire: model is 0: %w", ErrMalformed)
 	case r.Count == 0 || r.Count > MaxEvents || r.Event.Index > MaxEvents-r.Count:
-		return fmt.Errorf("expire: %d events from index %d, a batch has at most %d: %w", r.Count, r.Event.Index, MaxEvents, ErrMalformed)
+		return fmt.Errorf("expire: %d events from index %d, a batch has at most %d: %w", r.Count, r.Event.Index,
+			MaxEvents, ErrMalformed)
 	case !r.Default && r.Y != 0:
 		return fmt.Errorf("expire: y = %v without default: %w", r.Y, ErrMalformed)
 	}

@@ -22,7 +22,8 @@ func refuseNetwork(dir string) error {
 	}
 	switch uint32(s.Type) { // numbers of statfs(2)
 	case 0x6969, 0x517B, 0xFF534D42, 0xFE534D42, 0x01021997, 0x00C36400:
-		return fmt.Errorf("%s is on a network file system (type %#x): its locks and syncs promise too little for a log", dir, uint32(s.Type))
+		return fmt.Errorf("%s is on a network file system (type %#x): its locks and syncs promise too little for a log",
+			dir, uint32(s.Type))
 	}
 	return nil
 }

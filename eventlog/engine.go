@@ -49,7 +49,8 @@ func (e *engine) stop() {
 }
 
 // startEngine starts a server that listens nowhere, with its files in dir, and connects to it.
-func startEngine(ctx context.Context, dir string, sync bool, logf func(level, text string)) (*server.Server, *nats.Conn, error) {
+func startEngine(ctx context.Context, dir string, sync bool, logf func(level, text string)) (*server.Server, *nats.Conn,
+	error) {
 	fatal := make(chan string, 1)
 	srv, err := server.NewServer(&server.Options{
 		ServerName:         "troupe",
@@ -96,7 +97,8 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 	// The queue of a subscription is allocated whole; the default of 65,536 places is half a megabyte for
 	// every reader. A page has readEntries answers and a closing one, and the rest of a page that was given
 	// up may still be coming in.
-	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10*time.Millisecond),
 		nats.SyncQueueLen(2*(readEntries+1)))
 	if err != nil {
 		srv.Shutdown()
@@ -120,7 +122,8 @@ func (l engineLogger) Fatalf(format string, v ...any) { l.logf("fatal", fmt.Spri
 // any more, and its callers get no answer. The engine may hold its locks during this call.
 func (l *JetStream) engineSays(e *engine, level, text string) {
 	l.opt.Logf("engine: %s: %s", level, text)
-	if level == "fatal" || strings.Contains(text, "write error") || strings.Contains(text, "failed to store a msg") || strings.Contains(text, "disabling JetStream") {
+	if level == "fatal" || strings.Contains(text, "write error") || strings.Contains(text, "failed to store a msg") ||
+		strings.Contains(text, "disabling JetStream") {
 		e.fail(text)
 	}
 }
@@ -182,8 +185,10 @@ func (l *JetStream) openShard(ctx context.Context, e *engine, r *ShardReport) er
 		}
 	}
 	// Compare the engine with its files.
-	if state.LastSeq != r.Last || state.NumDeleted != 0 || r.Last >= r.First && (state.FirstSeq != r.First || state.Msgs != r.Last-r.First+1) {
-		return fail("the engine has entries %d–%d (%d of them), its files have %d–%d", state.FirstSeq, state.LastSeq, state.Msgs, r.First, r.Last)
+	if state.LastSeq != r.Last || state.NumDeleted != 0 || r.Last >= r.First &&
+		(state.FirstSeq != r.First || state.Msgs != r.Last-r.First+1) {
+		return fail("the engine has entries %d–%d (%d of them), its files have %d–%d", state.FirstSeq, state.LastSeq,
+			state.Msgs, r.First, r.Last)
 	}
 	s := l.shards[r.Shard]
 	s.mu.Lock()

@@ -25,7 +25,8 @@ const (
 // errImporting: the stream is there, and not all of its entries are.
 var errImporting = errors.New("the import of its log is not complete: go on with troupe cluster import")
 
-// imported returns the last entry that was imported, 0 for a log that was not, and an error while an import is under way.
+// imported returns the last entry that was imported, 0 for a log that was not, and an error while an import is under
+// way.
 func imported(cfg jetstream.StreamConfig) (last uint64, err error) {
 	if cfg.Metadata[importOf] == "" {
 		return 0, nil
@@ -39,14 +40,15 @@ func imported(cfg jetstream.StreamConfig) (last uint64, err error) {
 // Imported returns the last entry that came from a log of before the cluster, 0 when there is none.
 func (l *Stream) Imported() uint64 { return l.imported }
 
-// ImportedBase returns the base that came with a log that was trimmed, without a record; its Seq is 0 when there is none.
+// ImportedBase returns the base that came with a log that was trimmed, without a record; its Seq is 0 when there is
+// none.
 func (l *Stream) ImportedBase() Base { return l.importedBase }
 
 // ImportedKeys returns the fingerprint that ImportRemote was given, empty without one.
 func (l *Stream) ImportedKeys() string { return l.importedKeys }
 
-// ImportBase is the state that a log which was trimmed is folded from: that after entry Seq. The log holds every entry that
-// the fold from there needs, which ImportLog cannot see.
+// ImportBase is the state that a log which was trimmed is folded from: that after entry Seq. The log holds every entry
+// that the fold from there needs, which ImportLog cannot see.
 type ImportBase struct {
 	Seq   uint64
 	State []byte
@@ -61,7 +63,8 @@ func importedBase(cfg jetstream.StreamConfig) (b Base, err error) {
 		return b, nil
 	}
 	var sum []byte
-	if _, err := fmt.Sscanf(text, "%d %d %x", &b.Seq, &b.Size, &sum); err != nil || len(sum) != len(b.Sum) || b.Seq == 0 || b.Size <= 0 {
+	if _, err := fmt.Sscanf(text, "%d %d %x", &b.Seq, &b.Size, &sum); err != nil || len(sum) != len(b.Sum) ||
+		b.Seq == 0 || b.Size <= 0 {
 		return Base{}, fmt.Errorf("the stream's base is %q, which is not readable", text)
 	}
 	b.Sum = [sha256.Size]byte(sum)
@@ -73,16 +76,19 @@ const (
 	importBytes   = 8 << 20 //
 )
 
-// ImportLog makes the log of a cluster from that of a single machine: the same entries with the same sequence numbers. state, which is
-// nil for a log that is whole, is stored beside it before the import is complete; the stream's description has its SHA-256. The
-// cluster must have no log yet, or one whose import from the same log was interrupted; then it goes on. The nodes wait
-// for its end (StreamOptions.Await). says, if not nil, is told how far it is, about once a second.
-func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions, says func(done, last uint64)) (Info, error) {
+// ImportLog makes the log of a cluster from that of a single machine: the same entries with the same sequence numbers.
+// state, which is nil for a log that is whole, is stored beside it before the import is complete; the stream's
+// description has its SHA-256. The cluster must have no log yet, or one whose import from the same log was interrupted;
+// then it goes on. The nodes wait for its end (StreamOptions.Await). says, if not nil, is told how far it is, about
+// once a second.
+func ImportLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions,
+	says func(done, last uint64)) (Info, error) {
 	return importLog(ctx, nc, from, state, o, nil, says)
 }
 
 // importLog is ImportLog with more for the description of a stream that is made.
-func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions, more map[string]string, says func(done, last uint64)) (Info, error) {
+func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *ImportBase, o StreamOptions,
+	more map[string]string, says func(done, last uint64)) (Info, error) {
 	if n := from.Shards(); n != 1 {
 		return Info{}, fmt.Errorf("the log has %d shards, a cluster's has 1", n)
 	}
@@ -93,8 +99,10 @@ func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	if source.Last == 0 {
 		return source, errors.New("the log is empty: start the nodes without an import")
 	}
-	if trimmed := source.First > 1; trimmed && state == nil || state != nil && (!trimmed || state.Seq+1 < source.First || state.Seq > source.Last || len(state.State) == 0) {
-		return source, fmt.Errorf("the log has entries %d to %d: one that was trimmed needs the state after one of them, or after entry %d, and one that is whole none", source.First, source.Last, source.First-1)
+	if trimmed := source.First > 1; trimmed && state == nil || state != nil &&
+		(!trimmed || state.Seq+1 < source.First || state.Seq > source.Last || len(state.State) == 0) {
+		return source, fmt.Errorf("the log has entries %d to %d: one that was trimmed needs the state after one of "+
+			"them, or after entry %d, and one that is whole none", source.First, source.Last, source.First-1)
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -120,7 +128,8 @@ func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 	defer l.Close()
 	if last, err := imported(have); err == nil && last > 0 {
 		if last != source.Last {
-			return source, fmt.Errorf("the cluster has this log up to entry %d, it has gone on to %d since: what both recorded after that cannot be one log", last, source.Last)
+			return source, fmt.Errorf("the cluster has this log up to entry %d, it has gone on to %d since: what "+
+				"both recorded after that cannot be one log", last, source.Last)
 		}
 		return source, nil
 	}
@@ -165,7 +174,8 @@ func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 }
 
 // importStream finds the stream of an import or makes it. Servers of others may refuse that.
-func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, remote bool) (jetstream.Stream, jetstream.StreamConfig, error) {
+func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig,
+	remote bool) (jetstream.Stream, jetstream.StreamConfig, error) {
 	begun := time.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		tctx, cancel := context.WithTimeout(ctx, streamWait)
@@ -180,7 +190,9 @@ func importStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 		if err == nil {
 			info := s.CachedInfo()
 			if id := info.Config.Metadata[importOf]; id != want.Metadata[importOf] {
-				what, needs := "not from an import", "an import needs nodes with empty data directories, and cluster.toml from troupe cluster init --import"
+				what, needs := "not from an import",
+					"an import needs nodes with empty data directories, and cluster.toml from troupe cluster init "+
+						"--import"
 				if remote {
 					needs = "an import needs an account without a log"
 				}
@@ -218,7 +230,8 @@ func (l *Stream) copied(ctx context.Context, from Log, source Info) (uint64, err
 	case i.First > i.Last:
 		return source.First - 1, nil
 	case i.First != source.First || i.Last > source.Last:
-		return 0, &otherLogError{i.Last, fmt.Sprintf("the cluster has entries %d to %d, the log has %d to %d", i.First, i.Last, source.First, source.Last)}
+		return 0, &otherLogError{i.Last, fmt.Sprintf("the cluster has entries %d to %d, the log has %d to %d", i.First,
+			i.Last, source.First, source.Last)}
 	}
 	tctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
@@ -233,8 +246,8 @@ func (l *Stream) copied(ctx context.Context, from Log, source Info) (uint64, err
 	return i.Last, err
 }
 
-// copyEntries publishes entries, each on the condition that the one before it is the last. After an error it is not known
-// which of those under way are stored.
+// copyEntries publishes entries, each on the condition that the one before it is the last. After an error it is not
+// known which of those under way are stored.
 func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, tell func(uint64)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -267,9 +280,11 @@ func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, 
 		if err != nil {
 			return err
 		}
-		f, err := l.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: e.Data}, jetstream.WithExpectLastSequence(e.Seq-1), jetstream.WithRetryAttempts(0))
+		f, err := l.js.PublishMsgAsync(&nats.Msg{Subject: subjectName(0), Data: e.Data},
+			jetstream.WithExpectLastSequence(e.Seq-1), jetstream.WithRetryAttempts(0))
 		if errors.Is(err, nats.ErrMaxPayload) {
-			return &otherLogError{e.Seq, fmt.Sprintf("the servers do not take its %d bytes: raise their max_payload to %d", len(e.Data), MaxBatch+batchHeaders)}
+			return &otherLogError{e.Seq, fmt.Sprintf("the servers do not take its %d bytes: raise their max_payload "+
+				"to %d", len(e.Data), MaxBatch+batchHeaders)}
 		}
 		if err != nil {
 			return err
@@ -287,7 +302,8 @@ func (l *Stream) copyEntries(ctx context.Context, from Log, first, last uint64, 
 	return ctx.Err()
 }
 
-// importState stores the base of the log, reads it back and adds what the stream says of it. Without a base there is nothing to do.
+// importState stores the base of the log, reads it back and adds what the stream says of it. Without a base there is
+// nothing to do.
 func (l *Stream) importState(ctx context.Context, state *ImportBase, says map[string]string) error {
 	if state == nil {
 		return nil

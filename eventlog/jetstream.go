@@ -173,7 +173,8 @@ func (l *JetStream) readFiles(ctx context.Context) (*Report, error) {
 	case err != nil:
 		return nil, err
 	case r.Damage == nil && l.opt.Shards != 0 && int(l.opt.Shards) != len(r.Shards):
-		return nil, fmt.Errorf("%s has %d shards, not %d; the number is fixed when a log is made", l.dir, len(r.Shards), l.opt.Shards)
+		return nil, fmt.Errorf("%s has %d shards, not %d; the number is fixed when a log is made", l.dir, len(r.Shards),
+			l.opt.Shards)
 	case !r.OK():
 		return nil, &DamagedError{r}
 	}
@@ -270,7 +271,8 @@ func (l *JetStream) Info(ctx context.Context, shard uint16) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("shard %d: info: %w", shard, err)
 	}
-	i := Info{First: s.first(), Last: s.last.Load(), Bytes: info.State.Bytes, Limit: uint64(info.Config.MaxBytes), Sync: "fsync"}
+	i := Info{First: s.first(), Last: s.last.Load(), Bytes: info.State.Bytes, Limit: uint64(info.Config.MaxBytes),
+		Sync: "fsync"}
 	if info.State.LastSeq < i.Last {
 		return i, &GapError{shard, info.State.LastSeq + 1, i.Last}
 	}

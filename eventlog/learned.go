@@ -9,7 +9,9 @@ import (
 type Measure uint32
 
 const (
-	NumberStatistics Measure = 1 // of a number feature: Values are mean, standard deviation, center, width, and 1 when its numbers are levels (feature.Standard)
+	// of a number feature: Values are mean, standard deviation, center, width, and 1 when its numbers are levels
+	// (feature.Standard)
+	NumberStatistics Measure = 1
 	LearnedSchema    Measure = 2 // a schema learned from many requests: Data is its JSON
 )
 
@@ -63,7 +65,8 @@ func (r *Learned) check() error {
 		case r.Name == "":
 			return bad("statistics without the name of a feature")
 		case len(r.Values) != 5 || len(r.Data) > 0:
-			return bad("statistics of %d values and %d bytes of data, want mean, standard deviation, center, width and levels", len(r.Values), len(r.Data))
+			return bad("statistics of %d values and %d bytes of data, want mean, standard deviation, center, width "+
+				"and levels", len(r.Values), len(r.Data))
 		case r.Values[1] < 0 || r.Values[3] < 0:
 			return bad("standard deviation %v and width %v, want none below 0", r.Values[1], r.Values[3])
 		case r.Values[4] != 0 && r.Values[4] != 1:

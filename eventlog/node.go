@@ -39,8 +39,8 @@ type NodeOptions struct {
 	Logf func(format string, a ...any)
 }
 
-// Node is a server of NATS JetStream inside this process that keeps a replica of a cluster's log. Every file is
-// synced before the replica counts for a majority. For clients it listens on loopback only, with a random password that it
+// Node is a server of NATS JetStream inside this process that keeps a replica of a cluster's log. Every file is synced
+// before the replica counts for a majority. For clients it listens on loopback only, with a random password that it
 // gives to none.
 type Node struct {
 	dir     string
@@ -56,7 +56,8 @@ type Node struct {
 	watched sync.WaitGroup
 }
 
-// ReplicaDownError is the error of a node whose engine has stopped using its disk. What is a majority goes on without it.
+// ReplicaDownError is the error of a node whose engine has stopped using its disk. What is a majority goes on without
+// it.
 type ReplicaDownError struct {
 	What string // the engine's words
 	Full bool   // it is used again when there is room
@@ -112,7 +113,8 @@ func refuseNode(dir string) error {
 		return err
 	}
 	lines := strings.Split(string(text), "\n")
-	return &OtherKindError{dir, fmt.Sprintf("a replica of a cluster's log (%s), not the log of a single machine", strings.Join(lines[1:min(3, len(lines))], ", "))}
+	return &OtherKindError{dir, fmt.Sprintf("a replica of a cluster's log (%s), not the log of a single machine",
+		strings.Join(lines[1:min(3, len(lines))], ", "))}
 }
 
 // openNodeDir checks the marker of a node's directory, or makes it in one that is empty.
@@ -128,18 +130,22 @@ func (o *NodeOptions) openNodeDir() error {
 		case nodeMarker:
 			text, err := os.ReadFile(filepath.Join(o.Dir, nodeMarker))
 			if err == nil && strings.HasPrefix(string(text), nodeFormat+"1\n") {
-				return &OtherKindError{o.Dir, "a replica in format 1, which programs before 0.2.0 wrote and this one does not read; " +
-					"export it with the program that wrote it: troupe cluster export --data"}
+				return &OtherKindError{o.Dir,
+					"a replica in format 1, which programs before 0.2.0 wrote and this one does not read; " +
+						"export it with the program that wrote it: troupe cluster export --data"}
 			}
 			if err == nil && string(text) != o.marker() {
 				lines := strings.Split(string(text), "\n")
-				err = &OtherKindError{o.Dir, fmt.Sprintf("a replica of another node (%s), not of cluster %s, node %s", strings.Join(lines[1:min(3, len(lines))], ", "), o.Cluster, o.Name)}
+				err = &OtherKindError{o.Dir, fmt.Sprintf("a replica of another node (%s), not of cluster %s, node %s",
+					strings.Join(lines[1:min(3, len(lines))], ", "), o.Cluster, o.Name)}
 			}
 			return err
 		case markerFile:
-			return &OtherKindError{o.Dir, "the log of a single machine, which a cluster would delete; give the node an empty --data directory"}
+			return &OtherKindError{o.Dir, "the log of a single machine, which a cluster would delete; give the node " +
+				"an empty --data directory"}
 		case remoteMarker:
-			return &OtherKindError{o.Dir, "what a server keeps of a log on a NATS cluster; give the node an empty --data directory"}
+			return &OtherKindError{o.Dir, "what a server keeps of a log on a NATS cluster; give the node an empty " +
+				"--data directory"}
 		default:
 			empty = false
 		}
@@ -208,7 +214,8 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		return nil, err
 	}
 	for user, nc := range map[string]**nats.Conn{logUser: &n.nc, systemUser: &n.system} {
-		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password), nats.MaxReconnects(-1),
+			nats.ReconnectWait(10*time.Millisecond))
 		if err != nil {
 			return nil, fmt.Errorf("engine: %w", err)
 		}
@@ -246,7 +253,8 @@ system_account: %[4]s
 		if err != nil {
 			return nil, err
 		}
-		opts.Cluster = server.ClusterOpts{Name: o.Cluster, Host: host, Port: port, NoAdvertise: true, TLSConfig: o.TLS, TLSTimeout: 10, AuthTimeout: 15,
+		opts.Cluster = server.ClusterOpts{Name: o.Cluster, Host: host, Port: port, NoAdvertise: true, TLSConfig: o.TLS,
+			TLSTimeout: 10, AuthTimeout: 15,
 			PingInterval: routePing, MaxPingsOut: routePings, PoolSize: onePool}
 		for _, r := range o.Routes {
 			if _, _, err := splitAddress(r); err != nil {
@@ -278,8 +286,10 @@ func (n *Node) begin(ctx context.Context) error {
 		if strings.HasPrefix(text, "Plaintext passwords detected") { // that of this process alone, drawn above
 			return
 		}
-		if strings.Contains(text, "Stale Connection") { // of each route of a pool, and again with each attempt of the other node
-			if at, last := time.Now().UnixNano(), stale.Load(); at-last < int64(staleEvery) || !stale.CompareAndSwap(last, at) {
+		// of each route of a pool, and again with each attempt of the other node
+		if strings.Contains(text, "Stale Connection") {
+			if at, last := time.Now().UnixNano(), stale.Load(); at-last < int64(staleEvery) ||
+				!stale.CompareAndSwap(last, at) {
 				return
 			}
 		}
@@ -322,8 +332,9 @@ const (
 	probeBytes = 4 << 20 // there is room when so much can be written
 )
 
-// watch sees the engine stop to use the disk, which it does for good after any error of a write, as a whole or for the log. When the disk was full and has room again, another
-// server takes the place of this one, as with a new start of the process. After other errors nothing says what the disk has, and the node stays without a replica.
+// watch sees the engine stop to use the disk, which it does for good after any error of a write, as a whole or for the
+// log. When the disk was full and has room again, another server takes the place of this one, as with a new start of
+// the process. After other errors nothing says what the disk has, and the node stays without a replica.
 func (n *Node) watch(ctx context.Context) {
 	for pause(ctx, watchEvery) {
 		what, enabled := "the engine does not say why", n.srv.Load().JetStreamEnabled()
@@ -390,14 +401,16 @@ const (
 	nodeStorePrefix = "jetstream/" + logAccount + "/streams"
 )
 
-// onePool puts all that two nodes say to each other on one connection. By default the engine has four, one of them for its elections. After a partition
-// they are made again one by one: a leader that another node has replaced meanwhile heard batches a second before it heard of its successor, and
-// stored a hundred of them, which the engine takes back one by one, each in up to 2 s.
+// onePool puts all that two nodes say to each other on one connection. By default the engine has four, one of them for
+// its elections. After a partition they are made again one by one: a leader that another node has replaced meanwhile
+// heard batches a second before it heard of its successor, and stored a hundred of them, which the engine takes back
+// one by one, each in up to 2 s.
 const onePool = -1
 
-// A connection to another node is closed when that many questions in a row, one each routePing, have no answer: after 2 to 3 s. Without
-// that a leader whose packets arrive, and that hears none of the others, would lead on for 20 s and longer, because the others hear its
-// heartbeats and do not elect. A connection that was closed for nothing, because a process stood still, is made again after a second.
+// A connection to another node is closed when that many questions in a row, one each routePing, have no answer: after 2
+// to 3 s. Without that a leader whose packets arrive, and that hears none of the others, would lead on for 20 s and
+// longer, because the others hear its heartbeats and do not elect. A connection that was closed for nothing, because a
+// process stood still, is made again after a second.
 const (
 	routePing  = time.Second
 	routePings = 2

@@ -111,10 +111,10 @@ func (l *JetStream) read(ctx context.Context, shard uint16, from uint64, follow 
 	}
 }
 
-// stored implements storedLog. It yields the entries from sequence from up to until that were there when the log was opened. It
-// reads the block files on all processors, which is half of the work of asking the engine; a restart
-// does that. It ends early where the files leave a doubt (a block that was trimmed, a damaged byte), and
-// the caller asks the engine for the rest. Stored entries never move, and the engine writes behind them.
+// stored implements storedLog. It yields the entries from sequence from up to until that were there when the log was
+// opened. It reads the block files on all processors, which is half of the work of asking the engine; a restart does
+// that. It ends early where the files leave a doubt (a block that was trimmed, a damaged byte), and the caller asks the
+// engine for the rest. Stored entries never move, and the engine writes behind them.
 func (l *JetStream) stored(ctx context.Context, shard uint16, from, until uint64) iter.Seq[parsedEntry] {
 	return func(yield func(parsedEntry) bool) {
 		s, err := l.begin(shard)
@@ -209,8 +209,10 @@ func (p *pager) page(ctx context.Context, e *engine, page []Entry, from, last ui
 }
 
 // ask sends one request and collects its answers.
-func (e *engine) ask(ctx context.Context, s *streamShard, sub *nats.Subscription, reply string, page []Entry, from, last uint64) ([]Entry, error) {
-	request, err := json.Marshal(map[string]uint64{"seq": from, "batch": min(last-from+1, readEntries), "max_bytes": readBytes})
+func (e *engine) ask(ctx context.Context, s *streamShard, sub *nats.Subscription, reply string, page []Entry, from,
+	last uint64) ([]Entry, error) {
+	request, err := json.Marshal(map[string]uint64{"seq": from, "batch": min(last-from+1, readEntries),
+		"max_bytes": readBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -231,12 +233,14 @@ func (e *engine) ask(ctx context.Context, s *streamShard, sub *nats.Subscription
 		case status == "204" || status == "404":
 			return nil, &GapError{s.n, from, last}
 		case status != "":
-			return nil, fmt.Errorf("shard %d: read from entry %d: engine: %s %s", s.n, from, status, m.Header.Get("Description"))
+			return nil, fmt.Errorf("shard %d: read from entry %d: engine: %s %s", s.n, from, status,
+				m.Header.Get("Description"))
 		}
 		want := from + uint64(len(page))
 		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 		if err != nil || seq < want {
-			return nil, fmt.Errorf("shard %d: the engine answers with entry %q for %d", s.n, m.Header.Get("Nats-Sequence"), want)
+			return nil, fmt.Errorf("shard %d: the engine answers with entry %q for %d", s.n,
+				m.Header.Get("Nats-Sequence"), want)
 		}
 		if seq > want {
 			if len(page) > 0 { // deliver what is good; the next page begins with the gap

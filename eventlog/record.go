@@ -29,7 +29,8 @@ func (e *VersionError) Error() string {
 	if e.Seq > 0 {
 		place = fmt.Sprintf("entry %d", e.Seq)
 	}
-	return fmt.Sprintf("shard %d: %s has log version %d and this program reads up to %d: a later program has raised the log, and only that one or a later one can go on with it",
+	return fmt.Sprintf("shard %d: %s has log version %d and this program reads up to %d: a later program has raised "+
+		"the log, and only that one or a later one can go on with it",
 		e.Shard, place, e.Version, newestVersion())
 }
 
@@ -130,7 +131,8 @@ const (
 	KindPiece      Kind = 9 // from log version 2 on
 )
 
-var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", "learned", "piece"}
+var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", "learned",
+	"piece"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
@@ -190,7 +192,8 @@ func appendRecord(b []byte, r Record, version uint16) ([]byte, error) {
 	}
 	if version < 2 {
 		if what := r.news(); what != "" {
-			return b, fmt.Errorf("%v: %s needs log version 2, the log is written in version %d: %w", r.Kind(), what, version, ErrVersion)
+			return b, fmt.Errorf("%v: %s needs log version 2, the log is written in version %d: %w", r.Kind(), what,
+				version, ErrVersion)
 		}
 	}
 	start := len(b)

@@ -25,20 +25,24 @@ import (
 
 // RemoteOptions configure OpenRemote.
 type RemoteOptions struct {
-	// Dir holds what this process knows of the log, made if need be; the log is at the servers. Node is this process's name.
+	// Dir holds what this process knows of the log, made if need be; the log is at the servers. Node is this process's
+	// name.
 	Dir, Node string
 	// URLs are the servers, all tls:// or, on loopback, nats://. The user and password of callers may stand in each.
 	URLs []string
-	// Credentials is a file with what the account of the log is entered with: a .creds file, the seed of an nkey, or one line USER:PASSWORD;
-	// empty for none. It is read again at each connection, but the nkey must stay the same.
+	// Credentials is a file with what the account of the log is entered with: a .creds file, the seed of an nkey, or
+	// one line USER:PASSWORD; empty for none. It is read again at each connection, but the nkey must stay the same.
 	Credentials string
-	// Attest is such a file for the servers' system account. VouchedBy is who vouches for the servers instead. One of them is needed.
+	// Attest is such a file for the servers' system account. VouchedBy is who vouches for the servers instead. One of
+	// them is needed.
 	Attest, VouchedBy string
-	// CA has the authorities of the servers' certificates, those of the system when empty; Cert and Key are this client's certificate.
+	// CA has the authorities of the servers' certificates, those of the system when empty; Cert and Key are this
+	// client's certificate.
 	CA, Cert, Key string
 	// Create allows to make a log where there is none, at the first start with Dir.
 	Create bool
-	// Replicas is how many servers have the log, MaxBytes its limit. 0 is what a log that is there has, and of a new one 1 and 64 GiB.
+	// Replicas is how many servers have the log, MaxBytes its limit. 0 is what a log that is there has, and of a new
+	// one 1 and 64 GiB.
 	Replicas int
 	MaxBytes int64
 	// Every is how often the servers are asked for their reports, default 1 minute.
@@ -47,8 +51,8 @@ type RemoteOptions struct {
 	Logf func(format string, a ...any)
 }
 
-// Remote is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report that it syncs always, and
-// the stream must stay the one that it was.
+// Remote is the log on a NATS cluster that is there. Its servers belong to others, so it watches them: each must report
+// that it syncs always, and the stream must stay the one that it was.
 type Remote struct {
 	opt    RemoteOptions
 	lock   *os.File
@@ -85,7 +89,8 @@ const (
 type GoneError struct{ Stream string }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one", e.Stream)
+	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one",
+		e.Stream)
 }
 
 // NoLogError is the error of a first start without RemoteOptions.Create where there is no log.
@@ -127,7 +132,8 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 		case u.Scheme != "tls" && u.Scheme != "nats" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "":
 			return d, fmt.Errorf("server %d is %s, expected tls://HOST or tls://HOST:PORT", i+1, shown)
 		case u.Scheme == "nats" && !loopbackHost(u.Hostname()):
-			return d, fmt.Errorf("server %d is %s: without TLS credentials and events go over the network in the clear; expected tls://%s", i+1, shown, u.Host)
+			return d, fmt.Errorf("server %d is %s: without TLS credentials and events go over the network in the "+
+				"clear; expected tls://%s", i+1, shown, u.Host)
 		case i > 0 && secure != (u.Scheme == "tls"):
 			return d, fmt.Errorf("server %d is %s, the first one has another scheme; expected one for all", i+1, shown)
 		case i > 0 && u.User.String() != d.user.String():
@@ -138,7 +144,8 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 	}
 	d.servers = strings.Join(servers, ",")
 	d.options = []nats.Option{
-		nats.Name("troupe " + o.Node), nats.Timeout(dialWait), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond),
+		nats.Name("troupe " + o.Node), nats.Timeout(dialWait), nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // what is not sent is an error at once
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.DontRandomize(),
 	}
@@ -154,7 +161,8 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 		d.options = append(d.options, nats.Secure(config))
 	}
 	if d.user != nil && o.Credentials != "" {
-		return d, errors.New("the servers' URLs have a user, and there is a file with credentials too, expected one of them")
+		return d, errors.New("the servers' URLs have a user, and there is a file with credentials too, expected one " +
+			"of them")
 	}
 	for _, file := range []string{o.Credentials, o.Attest} {
 		if err := CheckCredentials(file); err != nil {
@@ -163,9 +171,11 @@ func (o *RemoteOptions) dial() (d dialing, err error) {
 	}
 	switch {
 	case o.Attest == "" && o.VouchedBy == "":
-		return d, &AttestError{"", "nothing says that the servers sync always: give the credentials of their system account, or the name of the person or team that vouches for them", false}
+		return d, &AttestError{"", "nothing says that the servers sync always: give the credentials of their system " +
+			"account, or the name of the person or team that vouches for them", false}
 	case o.Attest != "" && o.VouchedBy != "":
-		return d, errors.New("there are credentials of the system account, and somebody vouches for the servers; expected one of them")
+		return d, errors.New("there are credentials of the system account, and somebody vouches for the servers; " +
+			"expected one of them")
 	}
 	return d, nil
 }
@@ -199,13 +209,15 @@ func (o *RemoteOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// CheckCredentials returns what is wrong with a file of credentials, as in RemoteOptions, without asking a server. No file is well.
+// CheckCredentials returns what is wrong with a file of credentials, as in RemoteOptions, without asking a server. No
+// file is well.
 func CheckCredentials(file string) error {
 	_, err := credentials(file)
 	return err
 }
 
-// credentials reads a file of credentials; no option for no file. What NATS servers would only refuse without a reason is an error here.
+// credentials reads a file of credentials; no option for no file. What NATS servers would only refuse without a reason
+// is an error here.
 func credentials(file string) (nats.Option, error) {
 	if file == "" {
 		return nil, nil
@@ -237,7 +249,8 @@ func credentials(file string) (nats.Option, error) {
 			return user, password
 		}), nil
 	}
-	return nil, fmt.Errorf("%s: expected a .creds file, the seed of an nkey's user (SU…), or one line USER:PASSWORD", file)
+	return nil, fmt.Errorf("%s: expected a .creds file, the seed of an nkey's user (SU…), or one line USER:PASSWORD",
+		file)
 }
 
 func userPassword(text string) (user, password string, ok bool) {
@@ -302,8 +315,8 @@ func (d *dialing) connect(file string, more ...nats.Option) (*nats.Conn, error) 
 	return nats.Connect(d.servers, options...)
 }
 
-// refuser says which server refuses a connection, nil when none does. err is what all together have said. A server that looks for an account
-// in vain takes almost two seconds to say so.
+// refuser says which server refuses a connection, nil when none does. err is what all together have said. A server that
+// looks for an account in vain takes almost two seconds to say so.
 func (d *dialing) refuser(err error, file string, more ...nats.Option) error {
 	servers := strings.Split(d.servers, ",")
 	for _, server := range servers {
@@ -330,7 +343,8 @@ func (d *dialing) refuser(err error, file string, more ...nats.Option) error {
 
 // refusedUser reports that a server does not let a user in.
 func refusedUser(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // refusedConnection reports an error of a connection that waiting does not mend.
@@ -338,11 +352,13 @@ func refusedConnection(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
-	return refusedUser(err) || errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrSecureConnRequired) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
+	return refusedUser(err) || errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrSecureConnRequired) ||
+		errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &host)
 }
 
-// OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is there or is made. It waits for
-// servers that do not answer, as long as ctx allows. An *AttestError says what the servers lack; nothing was written then.
+// OpenRemote opens the log on a NATS cluster: its servers report well, or somebody vouches for them, and its stream is
+// there or is made. It waits for servers that do not answer, as long as ctx allows. An *AttestError says what the
+// servers lack; nothing was written then.
 func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	o.defaults()
 	d, err := o.dial()
@@ -398,9 +414,11 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	r.want.Replicas = cmp.Or(o.Replicas, info.Config.Replicas)
 	switch {
 	case r.id == "":
-		return nil, fmt.Errorf("the stream %s has no %s in its description, so no troupe server made it for this cluster", info.Config.Name, remoteLog)
+		return nil, fmt.Errorf("the stream %s has no %s in its description, so no troupe server made it for this "+
+			"cluster", info.Config.Name, remoteLog)
 	case joined != "" && joined != r.id:
-		return nil, &OtherKindError{o.Dir, fmt.Sprintf("what was known of log %s, and the stream has log %s: it is another one", joined, r.id)}
+		return nil, &OtherKindError{o.Dir, fmt.Sprintf("what was known of log %s, and the stream has log %s: it is "+
+			"another one", joined, r.id)}
 	}
 	if err := r.settings(info); err != nil {
 		return nil, err
@@ -421,9 +439,11 @@ func OpenRemote(ctx context.Context, o RemoteOptions) (_ *Remote, err error) {
 	return r, nil
 }
 
-// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report well, or a name of VouchedBy
-// stands for them, before and after. o.Dir, o.Node and o.Create are not used. keys names the keys of the event ids in the log, for ImportedKeys.
-func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *ImportBase, keys string, says func(done, last uint64)) (info Info, err error) {
+// ImportRemote makes the log on a NATS cluster from that of a single machine, as ImportLog does: its servers report
+// well, or a name of VouchedBy stands for them, before and after. o.Dir, o.Node and o.Create are not used. keys names
+// the keys of the event ids in the log, for ImportedKeys.
+func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *ImportBase, keys string,
+	says func(done, last uint64)) (info Info, err error) {
 	o.defaults()
 	d, err := o.dial()
 	if err != nil {
@@ -443,7 +463,8 @@ func ImportRemote(ctx context.Context, o RemoteOptions, from *JetStream, state *
 		return info, err
 	}
 	importing, allowed := r.allowed(ctx)
-	info, err = importLog(importing, r.nc, from, state, StreamOptions{Replicas: o.Replicas, MaxBytes: o.MaxBytes, Remote: true, Logf: o.Logf},
+	info, err = importLog(importing, r.nc, from, state, StreamOptions{Replicas: o.Replicas, MaxBytes: o.MaxBytes,
+		Remote: true, Logf: o.Logf},
 		map[string]string{remoteLog: id.String(), importKeys: keys}, says)
 	if err := allowed(); err != nil {
 		return info, err
@@ -476,7 +497,8 @@ func newRemote(o RemoteOptions) *Remote {
 	return &Remote{opt: o, due: true, servers: map[string]bool{}, done: make(chan struct{}), stop: func() {}}
 }
 
-// allowed returns a context that ends when the servers say that the user may not do something, and what ends this and says what it was.
+// allowed returns a context that ends when the servers say that the user may not do something, and what ends this and
+// says what it was.
 func (r *Remote) allowed(ctx context.Context) (context.Context, func() error) {
 	ctx, denied := context.WithCancelCause(ctx)
 	r.mu.Lock()
@@ -537,11 +559,16 @@ func (r *Remote) marker() (id string, err error) {
 		switch f.Name() {
 		case lockFile, remoteMarker, remoteMarker + ".tmp":
 		case nodeMarker:
-			return "", &OtherKindError{r.opt.Dir, "a replica of a cluster's log, and not what a server keeps of a log on a NATS cluster; give --data another directory"}
+			return "", &OtherKindError{r.opt.Dir,
+				"a replica of a cluster's log, and not what a server keeps of a log on a NATS cluster; give --data " +
+					"another directory"}
 		case markerFile:
-			return "", &OtherKindError{r.opt.Dir, "the log of a single machine, and not what a server keeps of a log on a NATS cluster; give --data another directory"}
+			return "", &OtherKindError{r.opt.Dir,
+				"the log of a single machine, and not what a server keeps of a log on a NATS cluster; give --data " +
+					"another directory"}
 		default:
-			return "", &OtherKindError{r.opt.Dir, f.Name() + ", which no server on a NATS cluster makes; give --data another directory"}
+			return "", &OtherKindError{r.opt.Dir, f.Name() +
+				", which no server on a NATS cluster makes; give --data another directory"}
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(r.opt.Dir, remoteMarker))
@@ -563,9 +590,11 @@ func (r *Remote) marker() (id string, err error) {
 	of := Remote{opt: RemoteOptions{Node: node}, id: r.id}
 	switch {
 	case r.id == "" || of.markerText() != string(text):
-		return "", fmt.Errorf("%s: not the marker of a log on a NATS cluster: %w", filepath.Join(r.opt.Dir, remoteMarker), ErrMalformed)
+		return "", fmt.Errorf("%s: not the marker of a log on a NATS cluster: %w",
+			filepath.Join(r.opt.Dir, remoteMarker), ErrMalformed)
 	case node != r.opt.Node:
-		return "", &OtherKindError{r.opt.Dir, fmt.Sprintf("what the server %s keeps of its log, and this one is %s", node, r.opt.Node)}
+		return "", &OtherKindError{r.opt.Dir, fmt.Sprintf("what the server %s keeps of its log, and this one is %s",
+			node, r.opt.Node)}
 	}
 	return r.id, nil
 }
@@ -582,17 +611,20 @@ func (r *Remote) reach(ctx context.Context, d *dialing) (err error) {
 		password, _ := d.user.Password()
 		more = append(more, nats.UserInfo(d.user.Username(), password))
 	}
-	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(false)))
+	more = append(more, nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose(),
+		nats.ErrorHandler(r.complains(false)))
 	said := time.Time{}
 	for {
 		if r.nc, err = d.connect(r.opt.Credentials, more...); err == nil {
 			if payload := r.nc.MaxPayload(); payload < MaxBatch {
-				return fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload", payload, MaxBatch)
+				return fmt.Errorf("the NATS servers take messages of %d bytes, expected at least %d: set max_payload",
+					payload, MaxBatch)
 			}
 			return nil
 		}
 		if refused := refusedConnection(err); refused || time.Since(said) > 3*time.Second {
-			if refusal := d.refuser(err, r.opt.Credentials, more...); refusal != nil && (refused || len(r.opt.URLs) == 1) {
+			if refusal := d.refuser(err, r.opt.Credentials, more...); refusal != nil &&
+				(refused || len(r.opt.URLs) == 1) {
 				return refusal
 			} else if refusal != nil { // and others do not answer
 				err = refusal
@@ -634,7 +666,8 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 			defer r.mu.Unlock()
 			r.due = true
 		}
-		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge), nats.Timeout(streamWait), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(true)))
+		system, err := d.connect(r.opt.Attest, nats.DisconnectErrHandler(nudge), nats.ReconnectErrHandler(nudge),
+			nats.Timeout(streamWait), nats.NoCallbacksAfterClientClose(), nats.ErrorHandler(r.complains(true)))
 		if err != nil && refusedConnection(err) {
 			err = d.refuser(err, r.opt.Attest)
 			return &AttestError{"", "the system account of the NATS servers cannot be entered: " + err.Error(), false}
@@ -656,9 +689,11 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 		denied := r.systemDenied
 		r.mu.Unlock()
 		if denied != "" {
-			return &AttestError{"", fmt.Sprintf("the user in %s may not ask the NATS servers for their reports: %s", r.opt.Attest, denied), false}
+			return &AttestError{"", fmt.Sprintf("the user in %s may not ask the NATS servers for their reports: %s",
+				r.opt.Attest, denied), false}
 		}
-		return &AttestError{"", fmt.Sprintf("no NATS server reports to the user in %s: is this a user of the system account?", r.opt.Attest), true}
+		return &AttestError{"", fmt.Sprintf("no NATS server reports to the user in %s: is this a user of the system "+
+			"account?", r.opt.Attest), true}
 	}
 	if err := judgeReports(cluster, peers, max(r.opt.Replicas, 1), reports); err != nil {
 		return err
@@ -669,7 +704,8 @@ func (r *Remote) attest(ctx context.Context, d *dialing, cluster string, peers [
 	return nil
 }
 
-// complains takes what a server says outside of answers. That something is not allowed ends an OpenRemote; the same text is logged each 10 s at most.
+// complains takes what a server says outside of answers. That something is not allowed ends an OpenRemote; the same
+// text is logged each 10 s at most.
 func (r *Remote) complains(system bool) nats.ErrHandler {
 	said := map[string]time.Time{}
 	return func(nc *nats.Conn, _ *nats.Subscription, err error) {
@@ -680,7 +716,8 @@ func (r *Remote) complains(system bool) nats.ErrHandler {
 			if system {
 				r.systemDenied = text
 			} else if r.denied != nil {
-				r.denied(&RefusedError{nc.ConnectedUrlRedacted(), r.opt.Credentials, text + "; the user must be allowed to " + rights})
+				r.denied(&RefusedError{nc.ConnectedUrlRedacted(), r.opt.Credentials, text +
+					"; the user must be allowed to " + rights})
 			}
 		}
 		if time.Since(said[text]) > complainEvery {
@@ -695,13 +732,14 @@ func (r *Remote) complains(system bool) nats.ErrHandler {
 
 const complainEvery = 10 * time.Second
 
-// mayWrite asks the servers to refuse a message to the log, and one to the bases, which they do only if the user may publish. Where no log was
-// trimmed there is no stream of bases, and no answer is expected.
+// mayWrite asks the servers to refuse a message to the log, and one to the bases, which they do only if the user may
+// publish. Where no log was trimmed there is no stream of bases, and no answer is expected.
 func (r *Remote) mayWrite(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, streamWait)
 	defer cancel()
 	for _, subject := range []string{subjectName(0), baseSubject(0, "asks")} {
-		_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subject}, jetstream.WithExpectStream("TROUPE_ASKS"), jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
+		_, _ = r.stream.js.PublishMsg(ctx, &nats.Msg{Subject: subject}, jetstream.WithExpectStream("TROUPE_ASKS"),
+			jetstream.WithExpectLastSequence(1<<53), jetstream.WithRetryAttempts(0))
 	}
 }
 
@@ -732,9 +770,12 @@ func (r *Remote) settings(info *jetstream.StreamInfo) error {
 		bad  bool
 		text any
 	}{
-		{"sealed", cfg.Sealed, cfg.Sealed}, {"allow_rollup_hdrs", cfg.AllowRollup, cfg.AllowRollup}, {"no_ack", cfg.NoAck, cfg.NoAck},
-		{"allow_msg_ttl", cfg.AllowMsgTTL, cfg.AllowMsgTTL}, {"mirror", cfg.Mirror != nil, "set"}, {"sources", len(cfg.Sources) > 0, "set"},
-		{"subject_transform", cfg.SubjectTransform != nil, "set"}, {"duplicate_window", cfg.Duplicates < r.want.Duplicates, cfg.Duplicates},
+		{"sealed", cfg.Sealed, cfg.Sealed}, {"allow_rollup_hdrs", cfg.AllowRollup, cfg.AllowRollup},
+		{"no_ack", cfg.NoAck, cfg.NoAck},
+		{"allow_msg_ttl", cfg.AllowMsgTTL, cfg.AllowMsgTTL}, {"mirror", cfg.Mirror != nil, "set"},
+		{"sources", len(cfg.Sources) > 0, "set"},
+		{"subject_transform", cfg.SubjectTransform != nil, "set"}, {"duplicate_window",
+			cfg.Duplicates < r.want.Duplicates, cfg.Duplicates},
 	} {
 		if x.bad {
 			if d != "" {
@@ -767,8 +808,8 @@ func (r *Remote) replicas(info *jetstream.StreamInfo) (cluster string, peers []R
 	return cluster, peers
 }
 
-// watch looks at the stream each second, and asks the servers for reports each Every, when one was started, when the set of replicas changes,
-// and when the connection of the system account was lost.
+// watch looks at the stream each second, and asks the servers for reports each Every, when one was started, when the
+// set of replicas changes, and when the connection of the system account was lost.
 func (r *Remote) watch(ctx context.Context, d *dialing) {
 	defer close(r.done)
 	tick := time.NewTicker(remoteTick)
@@ -805,7 +846,8 @@ func (r *Remote) watch(ctx context.Context, d *dialing) {
 				trust = err
 			}
 		case !r.nc.IsConnected() && refusedUser(r.nc.LastError()):
-			stream = &RefusedError{strings.ReplaceAll(d.servers, ",", ", "), r.opt.Credentials, r.nc.LastError().Error()}
+			stream = &RefusedError{strings.ReplaceAll(d.servers, ",", ", "), r.opt.Credentials,
+				r.nc.LastError().Error()}
 		default: // no leader, or no connection: the checkpoints that do not come back say so
 		}
 		if ctx.Err() != nil {

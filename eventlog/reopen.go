@@ -57,7 +57,8 @@ func transient(cause string) bool {
 	if strings.Contains(cause, "sync ") {
 		return false
 	}
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, io.ErrShortWrite} {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+		io.ErrShortWrite} {
 		if strings.Contains(cause, e.Error()) {
 			return true
 		}
@@ -166,7 +167,8 @@ func (l *JetStream) room(n int) error {
 		return fmt.Errorf("%w: free space of %s: %v", ErrFull, l.dir, err)
 	}
 	if free < uint64(l.opt.Reserve)+uint64(n) {
-		return fmt.Errorf("%w: %d bytes are free on the disk of %s, %d are reserved", ErrFull, free, l.dir, l.opt.Reserve)
+		return fmt.Errorf("%w: %d bytes are free on the disk of %s, %d are reserved", ErrFull, free, l.dir,
+			l.opt.Reserve)
 	}
 	return nil
 }

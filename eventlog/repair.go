@@ -102,7 +102,8 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 	report := &RepairReport{Damage: found.All(), Time: opt.Time}
 	if found.OK() {
 		for _, s := range found.Shards {
-			report.Shards = append(report.Shards, RepairInfo{Shard: s.Shard, First: s.First, Last: s.Last, Lost: s.Lost})
+			report.Shards = append(report.Shards, RepairInfo{Shard: s.Shard, First: s.First, Last: s.Last,
+				Lost: s.Lost})
 		}
 		return report, nil
 	}
@@ -326,14 +327,16 @@ func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.
 				after = Head{Seq: seq - 1} // unknown: it was trimmed, or it is the beginning
 			}
 			id = "loss/" + strconv.FormatUint(seq, 10)
-			b, err = AppendBatch(nil, Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash, Time: losses[0].Time}, &losses[0])
+			b, err = AppendBatch(nil, Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash,
+				Time: losses[0].Time}, &losses[0])
 			if err != nil {
 				return t, err
 			}
 		}
 		ack, err := js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b}, jetstream.WithMsgID(id))
 		if err == nil && ack.Duplicate { // a batch that stood there twice, and still does
-			ack, err = js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b}, jetstream.WithMsgID(id+"/"+strconv.FormatUint(seq, 10)))
+			ack, err = js.PublishMsg(ctx, &nats.Msg{Subject: subjectName(p.info.Shard), Data: b},
+				jetstream.WithMsgID(id+"/"+strconv.FormatUint(seq, 10)))
 		}
 		if err != nil {
 			return t, err

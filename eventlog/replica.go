@@ -18,12 +18,13 @@ func (e *DamagedReplicaError) Error() string {
 	return fmt.Sprintf("the replica in %s is damaged: %v", e.Dir, e.Damage[0])
 }
 
-// Check reads the block files of the node while it runs and says what is wrong with them: CheckReplica for a node that runs.
+// Check reads the block files of the node while it runs and says what is wrong with them: CheckReplica for a node that
+// runs.
 func (n *Node) Check() (*ReplicaReport, error) { return readReplica(n.dir, nil) }
 
-// SetAsideReplica moves the files of a node that is stopped into the directory damaged-1, damaged-2, … beside them, with
-// those named in also, and returns its name, empty when there is nothing to move. dir holds the directory log. A directory
-// that a process uses is a *LockedError, one that is not of this node an *OtherKindError.
+// SetAsideReplica moves the files of a node that is stopped into the directory damaged-1, damaged-2, … beside them,
+// with those named in also, and returns its name, empty when there is nothing to move. dir holds the directory log. A
+// directory that a process uses is a *LockedError, one that is not of this node an *OtherKindError.
 func SetAsideReplica(dir string, o NodeOptions, also ...string) (aside string, err error) {
 	log := filepath.Join(dir, "log")
 	if !exists(log) {
@@ -47,7 +48,8 @@ func SetAsideReplica(dir string, o NodeOptions, also ...string) (aside string, e
 		return "", err
 	}
 	for _, name := range append(also, "log") { // the log last: without it the others do no harm
-		if err := os.Rename(filepath.Join(dir, name), filepath.Join(aside, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(aside, name)); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			return aside, err
 		}
 	}

@@ -98,7 +98,8 @@ func (c *Chain) checkRolling(seq uint64, b *Batch) (drop bool, what string) {
 		b.Void = true
 		return true, ""
 	case r.knows(b.After, c.last) && *r.at(b.After) != b.Prev:
-		return false, fmt.Sprintf("writer %v has the rolling hash %v for entry %d, where it is %v", b.Epoch, b.Prev, b.After, *r.at(b.After))
+		return false, fmt.Sprintf("writer %v has the rolling hash %v for entry %d, where it is %v", b.Epoch, b.Prev,
+			b.After, *r.at(b.After))
 	}
 	w, known := r.writers[b.Epoch]
 	known = known && seq-w.seq <= forgetWriter
@@ -207,7 +208,8 @@ func readRolling(b []byte, last uint64) (*rolling, bool) {
 	if len(b) < fixed || b[0] > 1 {
 		return nil, false
 	}
-	r := &rolling{ring: make([]Hash, VoidAfter+1), pending: b[0] == 1, base: le.Uint64(b[1:]), from: le.Uint64(b[9:]), writers: map[ID]lane{}}
+	r := &rolling{ring: make([]Hash, VoidAfter+1), pending: b[0] == 1, base: le.Uint64(b[1:]), from: le.Uint64(b[9:]),
+		writers: map[ID]lane{}}
 	b = b[fixed:]
 	if r.from > last+1 || last+1-r.from > VoidAfter || uint64(len(b)) < (last+1-r.from)*16+4 {
 		return nil, false

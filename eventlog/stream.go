@@ -19,9 +19,9 @@ import (
 
 // StreamOptions configure OpenStream.
 type StreamOptions struct {
-	// Shards is the number of shards, 1 when 0. MaxBytes is the limit of each, default 64 GiB; a stream that has less is
-	// raised to it, one that has more keeps it. Duplicates is how long
-	// message ids are remembered, default 10 minutes; it must be longer than the patience of a Committer.
+	// Shards is the number of shards, 1 when 0. MaxBytes is the limit of each, default 64 GiB; a stream that has less
+	// is raised to it, one that has more keeps it. Duplicates is how long message ids are remembered, default 10
+	// minutes; it must be longer than the patience of a Committer.
 	Shards     uint16
 	MaxBytes   int64
 	Duplicates time.Duration
@@ -32,11 +32,13 @@ type StreamOptions struct {
 	Create bool
 	// Node is the server of the connection when it is embedded in this process, nil otherwise; see HandOver.
 	Node *Node
-	// Remote: the servers are those of others. HandOver leaves them alone, and a stream that is made has an id in its description.
+	// Remote: the servers are those of others. HandOver leaves them alone, and a stream that is made has an id in its
+	// description.
 	Remote bool
 	// Await lets OpenStream wait for a log that an ImportLog makes.
 	Await bool
-	// Suspect is called when the server of the connection led and did not give an entry that it must have. It may be nil.
+	// Suspect is called when the server of the connection led and did not give an entry that it must have. It may be
+	// nil.
 	Suspect func()
 	// Logf gets what the operator should know. It may be nil.
 	Logf func(format string, a ...any)
@@ -47,7 +49,8 @@ type StreamOptions struct {
 // has the batch. The servers must sync always; a Stream cannot see whether they do.
 //
 // A direct get is answered by any replica, also by one that is behind or damaged, so a miss is asked again at the
-// leader; where that one misses what others have, another one is to lead. Read goes through a consumer with a heartbeat; silence and holes are never the end of the log.
+// leader; where that one misses what others have, another one is to lead. Read goes through a consumer with a
+// heartbeat; silence and holes are never the end of the log.
 type Stream struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -145,7 +148,8 @@ func (l *Stream) openShard(ctx context.Context, want jetstream.StreamConfig) (je
 			if d := configDiff(want, cfg); d != "" {
 				return nil, fmt.Errorf("the stream's settings are not ours: %s", d)
 			}
-			if limit > cfg.MaxBytes { // one node may raise the limit, and none lowers it: another one was started with more
+			// one node may raise the limit, and none lowers it: another one was started with more
+			if limit > cfg.MaxBytes {
 				if s, err = l.raise(ctx, cfg, limit); refusedByEngine(err) || storage(err) {
 					return nil, fmt.Errorf("its limit of %d bytes cannot be raised to %d: %w", cfg.MaxBytes, limit, err)
 				}
@@ -203,7 +207,8 @@ func noJetStream(err error) bool {
 func notMade(want jetstream.StreamConfig, err error) error {
 	switch {
 	case storage(err):
-		err = fmt.Errorf("the account or the servers have no room for the %d bytes of --max-log: %w", want.MaxBytes, err)
+		err = fmt.Errorf("the account or the servers have no room for the %d bytes of --max-log: %w", want.MaxBytes,
+			err)
 	case noJetStream(err):
 		err = fmt.Errorf("the account of the log has no JetStream: enable it for the account: %w", err)
 	}
@@ -216,8 +221,8 @@ func storage(err error) bool {
 	return errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{10002, 10047}, api.ErrorCode)
 }
 
-// refusedForGood reports an answer of the engine to a new stream that waiting does not change: not one of an engine that has no leader, or just
-// starts, nor that it has too few servers at present.
+// refusedForGood reports an answer of the engine to a new stream that waiting does not change: not one of an engine
+// that has no leader, or just starts, nor that it has too few servers at present.
 func refusedForGood(err error) bool {
 	const noPeers = 10005 // its description says why
 	var api *jetstream.APIError
@@ -227,7 +232,8 @@ func refusedForGood(err error) bool {
 	case api.ErrorCode == noPeers:
 		return strings.Contains(api.Description, "insufficient")
 	}
-	return !slices.Contains([]jetstream.ErrorCode{10004, 10008, 10009, jetstream.JSErrCodeJetStreamNotEnabled}, api.ErrorCode)
+	return !slices.Contains([]jetstream.ErrorCode{10004, 10008, 10009, jetstream.JSErrCodeJetStreamNotEnabled},
+		api.ErrorCode)
 }
 
 // begin enters a call. The context that it returns ends with the caller's and with Close.
@@ -278,12 +284,14 @@ func (l *Stream) Append(ctx context.Context, shard uint16, id string, batch []by
 	if most := l.mostBatch(); len(batch) > most {
 		return 0, false, fmt.Errorf("batch of %d bytes, at most %d: %w", len(batch), most, ErrTooLarge)
 	}
-	ack, err := l.js.PublishMsg(both, &nats.Msg{Subject: subjectName(shard), Data: batch}, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+	ack, err := l.js.PublishMsg(both, &nats.Msg{Subject: subjectName(shard), Data: batch}, jetstream.WithMsgID(id),
+		jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return 0, false, publishError(ctx, both, err)
 	}
 	if ack.Stream != streamName(shard) || ack.Sequence == 0 {
-		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream, ack.Sequence)
+		return 0, false, fmt.Errorf("%w: the engine answers for stream %q, sequence %d", ErrUnknown, ack.Stream,
+			ack.Sequence)
 	}
 	return ack.Sequence, ack.Duplicate, nil
 }
@@ -316,7 +324,8 @@ func (l *Stream) info(ctx context.Context, shard uint16) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("shard %d: info: %w", shard, err)
 	}
-	i := Info{First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes, Limit: uint64(info.Config.MaxBytes), Sync: "majority"}
+	i := Info{First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes,
+		Limit: uint64(info.Config.MaxBytes), Sync: "majority"}
 	if info.State.Msgs == 0 {
 		i.First = i.Last + 1
 	}
@@ -351,7 +360,8 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 		return Entry{}, err
 	}
 	l.distrust(tctx, shard, seq)
-	for range holeTries { // the replicas that a get asks are chosen anew each time, and the leader may be another one now
+	// the replicas that a get asks are chosen anew each time, and the leader may be another one now
+	for range holeTries {
 		if m, err := l.streams[shard].GetMsg(tctx, seq); err == nil && m.Sequence == seq {
 			return Entry{seq, m.Data}, nil
 		}
@@ -365,8 +375,9 @@ func (l *Stream) Get(ctx context.Context, shard uint16, seq uint64) (Entry, erro
 	return Entry{}, notFound(shard, seq)
 }
 
-// distrust lets another server lead a shard, because its leader does not give an entry that is in the log: the leader's files are
-// damaged, which the engine does not notice. It does so at most once in moveEvery, and never fails: readers go on either way.
+// distrust lets another server lead a shard, because its leader does not give an entry that is in the log: the leader's
+// files are damaged, which the engine does not notice. It does so at most once in moveEvery, and never fails: readers
+// go on either way.
 func (l *Stream) distrust(ctx context.Context, shard uint16, seq uint64) {
 	l.mu.Lock()
 	early := time.Since(l.moved) < moveEvery
@@ -388,7 +399,8 @@ func (l *Stream) distrust(ctx context.Context, shard uint16, seq uint64) {
 		l.opt.Suspect()
 	}
 	if err := l.stepDown(ctx, shard, was, heir(info.Cluster, was)); err != nil {
-		l.opt.Logf("shard %d: %s leads and does not have entry %d, and no other server leads yet: %v", shard, was, seq, err)
+		l.opt.Logf("shard %d: %s leads and does not have entry %d, and no other server leads yet: %v", shard, was, seq,
+			err)
 		return
 	}
 	l.opt.Logf("shard %d: %s led and does not have entry %d; another server leads now", shard, was, seq)
@@ -475,10 +487,11 @@ type arrival struct {
 // session reads from entry from on until its consumer ends. It returns the entry that is wanted next, whether the
 // reader wants more, and why the session has ended; a *GapError when the leader has later entries and not this one.
 //
-// Entries come through a consumer. While it is silent the wanted entry is asked for: the engine places consumers on
-// any server, and when that one is gone its silence is noticed after a second only. The engine's meta group, which makes
+// Entries come through a consumer. While it is silent the wanted entry is asked for: the engine places consumers on any
+// server, and when that one is gone its silence is noticed after a second only. The engine's meta group, which makes
 // consumers, may be electing too.
-func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield func(Entry, error) bool) (next uint64, more bool, err error) {
+func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield func(Entry, error) bool) (next uint64,
+	more bool, err error) {
 	sctx, end := context.WithCancel(ctx)
 	defer end()
 	arrived := make(chan arrival)
@@ -526,7 +539,8 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 			case !yield(e, nil):
 				return from, false, nil
 			}
-			return from + 1, true, fmt.Errorf("a replica delivers entry %d and not %d, which the leader has", a.seq, from)
+			return from + 1, true, fmt.Errorf("a replica delivers entry %d and not %d, which the leader has", a.seq,
+				from)
 		}
 		if !yield(Entry{from, a.data}, nil) {
 			return from, false, nil
@@ -536,8 +550,8 @@ func (l *Stream) session(ctx context.Context, shard uint16, from uint64, yield f
 	}
 }
 
-// beginning finds out whether the log still has an entry. No reader waits for it: while the engine's meta group elects it
-// answers no question, but gives entries.
+// beginning finds out whether the log still has an entry. No reader waits for it: while the engine's meta group elects
+// it answers no question, but gives entries.
 func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give func(arrival) bool) {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		if info, err := l.info(ctx, shard); err == nil {
@@ -553,7 +567,8 @@ func (l *Stream) beginning(ctx context.Context, shard uint16, from uint64, give 
 }
 
 // poll asks for the wanted entry while the consumer delivers nothing.
-func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64, give func(arrival) bool) {
+func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, delivered *atomic.Int64,
+	give func(arrival) bool) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for before := delivered.Load(); ; before = delivered.Load() {
@@ -583,7 +598,8 @@ func (l *Stream) poll(ctx context.Context, shard uint16, wanted *atomic.Uint64, 
 }
 
 // consume reads from a consumer until it ends.
-func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, delivered *atomic.Int64, give func(arrival) bool) {
+func (l *Stream) consume(ctx context.Context, shard uint16, from uint64, delivered *atomic.Int64,
+	give func(arrival) bool) {
 	consumer := l.makeConsumer(ctx, shard, from)
 	if consumer == nil {
 		return
@@ -624,7 +640,8 @@ func (l *Stream) makeConsumer(ctx context.Context, shard uint16, from uint64) je
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		tctx, cancel := context.WithTimeout(ctx, apiTry)
 		c, err := l.streams[shard].CreateConsumer(tctx, jetstream.ConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, AckPolicy: jetstream.AckNonePolicy,
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+			AckPolicy:     jetstream.AckNonePolicy,
 			MemoryStorage: true, Replicas: 1, InactiveThreshold: 10 * time.Second,
 		})
 		cancel()
@@ -696,8 +713,8 @@ func (l *Stream) Replicas(ctx context.Context) ([]Replica, error) {
 	return out, nil
 }
 
-// HandOver lets another server lead every shard that the server of the connection leads, and with StreamOptions.Node the
-// engine's own group too, and waits until one does. It chooses the replica that is the least behind. With
+// HandOver lets another server lead every shard that the server of the connection leads, and with StreamOptions.Node
+// the engine's own group too, and waits until one does. It chooses the replica that is the least behind. With
 // StreamOptions.Remote there is nothing to hand over: the servers go on without this process.
 func (l *Stream) HandOver(ctx context.Context) error {
 	both, end, err := l.begin(ctx, 0)
@@ -730,8 +747,8 @@ func (l *Stream) HandOver(ctx context.Context) error {
 	return nil
 }
 
-// heir returns the server that leads after self: the present leader when that is another one, otherwise the replica that
-// is current, is there, and has the least to catch up with; empty when there is none.
+// heir returns the server that leads after self: the present leader when that is another one, otherwise the replica
+// that is current, is there, and has the least to catch up with; empty when there is none.
 func heir(c *jetstream.ClusterInfo, self string) (name string) {
 	switch {
 	case c == nil:

@@ -58,8 +58,9 @@ type other struct {
 // NewBatch returns an empty batch for the encoder.
 func NewBatch(e *Encoder) *Batch {
 	return &Batch{
-		enc: e, phi: make([]float64, e.phi), given: make([]int, len(e.columns)), sighted: make([]glance, len(e.columns)),
-		opened: make([]uint64, max(e.context.prefixes, e.action.prefixes)+1),
+		enc: e, phi: make([]float64, e.phi), given: make([]int, len(e.columns)),
+		sighted: make([]glance, len(e.columns)),
+		opened:  make([]uint64, max(e.context.prefixes, e.action.prefixes)+1),
 	}
 }
 
@@ -131,7 +132,8 @@ func (b *Batch) AddPacked(ids []string, packed []byte) error {
 		return err
 	}
 	if e.action.root < 0 {
-		return &Error{Code: Value, Path: "actions", Problem: "expected named features: the schema has no vector named action"}
+		return &Error{Code: Value, Path: "actions",
+			Problem: "expected named features: the schema has no vector named action"}
 	}
 	r := &b.reader
 	err := r.start(packed, &e.limits)
@@ -144,7 +146,8 @@ func (b *Batch) AddPacked(ids []string, packed []byte) error {
 		err = r.end()
 	}
 	if rows = shape[0]; err == nil && (shape[1] == 0 || len(ids) != 0 && len(ids) != rows) {
-		err = &Error{Code: Value, Problem: expected("a matrix with one row for each of %d ids, found %d rows of %d", len(ids), rows, shape[1])}
+		err = &Error{Code: Value, Problem: expected("a matrix with one row for each of %d ids, found %d rows of %d",
+			len(ids), rows, shape[1])}
 	}
 	if err != nil {
 		return b.wrong(err, "actions")
@@ -177,7 +180,8 @@ func (b *Batch) AddPacked(ids []string, packed []byte) error {
 func (b *Batch) room(n int) error {
 	l := &b.enc.limits
 	if k := b.k + n; k > l.Actions || k > l.Cells/b.enc.dim {
-		return &Error{Code: Limit, Path: "actions", Problem: expected("at most %d actions (d = %d)", min(l.Actions, l.Cells/b.enc.dim), b.enc.dim)}
+		return &Error{Code: Limit, Path: "actions", Problem: expected("at most %d actions (d = %d)",
+			min(l.Actions, l.Cells/b.enc.dim), b.enc.dim)}
 	}
 	return nil
 }
@@ -310,7 +314,8 @@ func (b *Batch) finish(s *side) error {
 			continue
 		}
 		if want != "" {
-			return &Error{Code: Value, Path: b.nameOf(s, c), Value: "a list of " + strconv.Itoa(b.given[i]), Problem: want}
+			return &Error{Code: Value, Path: b.nameOf(s, c), Value: "a list of " + strconv.Itoa(b.given[i]),
+				Problem: want}
 		}
 		if c.weight != 1 {
 			for j := range dst {
@@ -630,7 +635,8 @@ func (b *Batch) scalarOf(i int, c *column) error {
 func (b *Batch) takePacked(s *side, i int, c *column, numbers []float64) error {
 	b.given[i] = 0
 	if len(numbers) != c.to-c.from {
-		return &Error{Code: Value, Path: b.nameOf(s, c), Value: strconv.Itoa(len(numbers)) + " packed numbers", Problem: expected("a list of %d numbers", c.to-c.from)}
+		return &Error{Code: Value, Path: b.nameOf(s, c), Value: strconv.Itoa(len(numbers)) + " packed numbers",
+			Problem: expected("a list of %d numbers", c.to-c.from)}
 	}
 	copy(b.phi[c.from:c.to], numbers)
 	b.sight(i, &b.scalar)

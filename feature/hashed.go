@@ -39,12 +39,11 @@ type HashedOptions struct {
 // are one value. A string of more than three words has one more atom for each word, together of length 1.
 // An action has the atom (id, its id) and those of its features.
 //
-// The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the
-// action, at hash mod 2^bits, and c⊗1: what the context alone explains is the same for all actions of a
-// request, changes no ranking, and leaves smaller errors to the others. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
-// with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs
-// than MaxPairs a part is kept that is chosen by the hashes of the atoms. Values are products. The policy
-// "hashed" divides by the norm.
+// The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the action, at hash
+// mod 2^bits, and c⊗1: what the context alone explains is the same for all actions of a request, changes no ranking,
+// and leaves smaller errors to the others. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
+// with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs than MaxPairs a
+// part is kept that is chosen by the hashes of the atoms. Values are products. The policy "hashed" divides by the norm.
 type Hashed struct {
 	bits   int
 	limits Limits
@@ -164,8 +163,8 @@ func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) 
 	return at, x
 }
 
-// Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of the
-// context, by their hashes. Other numbers of them panic.
+// Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of
+// the context, by their hashes. Other numbers of them panic.
 func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
 	shift := 64 - h.bits
 	switch len(context) {
@@ -185,11 +184,12 @@ func IDAtom(id string) uint64 { return hash64(seedID, []byte(id)) }
 // Part is an atom of a number feature in words.
 type Part struct {
 	Atom uint64
-	Text string // " in 20 to 25", or " per 12.5" for the slope: its weight counts once for each such step above the mean
+	// " in 20 to 25", or " per 12.5" for the slope: its weight counts once for each such step above the mean
+	Text string
 }
 
-// Parts returns the atoms of the numbers of a feature that do not depend on single values: the slope, and 12 bins of half a
-// standard deviation. None when all values were equal. Values that are levels (Given.Level) are not among them.
+// Parts returns the atoms of the numbers of a feature that do not depend on single values: the slope, and 12 bins of
+// half a standard deviation. None when all values were equal. Values that are levels (Given.Level) are not among them.
 func (s *Standard) Parts() []Part {
 	if s.Deviation == 0 {
 		return nil
@@ -516,7 +516,8 @@ func (b *HashedBatch) AddPacked(ids []string, packed []byte) error {
 		err = r.end()
 	}
 	if err == nil && (shape[1] == 0 || shape[1] > b.enc.limits.Values || len(ids) != 0 && len(ids) != shape[0]) {
-		err = &Error{Code: Value, Problem: expected("a matrix with one row for each of %d ids and at most %d columns, found %d rows of %d", len(ids), b.enc.limits.Values, shape[0], shape[1])}
+		err = &Error{Code: Value, Problem: expected("a matrix with one row for each of %d ids and at most %d "+
+			"columns, found %d rows of %d", len(ids), b.enc.limits.Values, shape[0], shape[1])}
 	}
 	if err != nil {
 		return b.wrong(err, "actions")
@@ -528,7 +529,8 @@ func (b *HashedBatch) AddPacked(ids []string, packed []byte) error {
 			id = ids[i]
 		}
 		if err := b.id(id); err != nil {
-			b.atoms, b.bounds, b.seen, b.names, b.at, b.x, b.from = b.atoms[:atoms], b.bounds[:bounds], b.seen[:seen], b.names[:names], b.at[:at], b.x[:at], b.from[:bounds]
+			b.atoms, b.bounds, b.seen, b.names, b.at, b.x, b.from = b.atoms[:atoms], b.bounds[:bounds], b.seen[:seen],
+				b.names[:names], b.at[:at], b.x[:at], b.from[:bounds]
 			return err
 		}
 		k := len(b.atoms) - 1
@@ -714,7 +716,8 @@ func (b *HashedBatch) level(seed uint64, text []byte) { b.push(hash64(seed^seedL
 
 // string reads a text.
 func (b *HashedBatch) string(seed uint64, s []byte) {
-	if known, ok := b.stats.Of(seed); ok && known.Deviation > 0 && len(s) <= 40 && len(s) > 0 && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
+	if known, ok := b.stats.Of(seed); ok && known.Deviation > 0 && len(s) <= 40 && len(s) > 0 &&
+		(s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
 		if x, err := strconv.ParseFloat(string(s), 64); err == nil && x-x == 0 {
 			b.number(seed, x)
 			b.seen[len(b.seen)-1].text = true

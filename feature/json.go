@@ -82,7 +82,8 @@ func (r *reader) syntax(want string) error {
 	if r.i < len(r.b) {
 		found = "'" + shorten(r.b[r.i:r.i+1], 1) + "'"
 	}
-	return &Error{Code: Syntax, Problem: "is not JSON: offset " + strconv.Itoa(r.i) + ": found " + found + ", expected " + want}
+	return &Error{Code: Syntax, Problem: "is not JSON: offset " + strconv.Itoa(r.i) + ": found " + found +
+		", expected " + want}
 }
 
 // down enters an object or a list; the caller does depth-- when it leaves.
@@ -359,7 +360,8 @@ func (r *reader) number() (float64, []byte, error) {
 	if !exponent && digits+frac <= 19 { // the mantissa is below 10¹⁹ < 2⁶⁴
 		var x float64
 		if mantissa < 1<<53 {
-			x = float64(mantissa) / float64(tens[frac]) // both are exact, so the quotient is rounded once (Clinger 1990)
+			// both are exact, so the quotient is rounded once (Clinger 1990)
+			x = float64(mantissa) / float64(tens[frac])
 		} else {
 			x = quotient(mantissa, tens[frac])
 		}
@@ -376,15 +378,17 @@ func (r *reader) number() (float64, []byte, error) {
 }
 
 // tens are the powers of ten that are exact both as whole and as float64 numbers.
-var tens = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
+var tens = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+	1e18, 1e19}
 
-// eightDigits reports whether eight bytes are digits: neither they plus 0x46 nor they minus 0x30 have a top bit. A carry or a borrow comes
-// only from a byte that is none.
+// eightDigits reports whether eight bytes are digits: neither they plus 0x46 nor they minus 0x30 have a top bit. A
+// carry or a borrow comes only from a byte that is none.
 func eightDigits(w uint64) bool {
 	return (w+0x4646464646464646|(w-0x3030303030303030))&0x8080808080808080 == 0
 }
 
-// valueOfEight returns the number of eight digits, the first in the lowest byte: pairs, then all four of them by two products.
+// valueOfEight returns the number of eight digits, the first in the lowest byte: pairs, then all four of them by two
+// products.
 func valueOfEight(w uint64) uint64 {
 	const pairs = 0x000000ff000000ff
 	w -= 0x3030303030303030

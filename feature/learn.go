@@ -184,7 +184,8 @@ func (l *learner) side(into map[string]*observed, b []byte, path string) error {
 		for i, e := range v {
 			t, ok := e.(map[string]any)
 			if !ok {
-				return &Error{Code: Value, Path: path + "[" + strconv.Itoa(i) + "]", Problem: "expected an object with named features"}
+				return &Error{Code: Value, Path: path + "[" + strconv.Itoa(i) + "]",
+					Problem: "expected an object with named features"}
 			}
 			if err := l.table(into, t, ""); err != nil {
 				return err
@@ -356,7 +357,8 @@ func (l *learner) choose(prefix string, side map[string]*observed) {
 		case o.present == 0 || len(o.values) == 0:
 			l.because(name, "left out: always null or empty")
 			continue
-		case strings.Contains(name, "*") || slices.ContainsFunc(strings.Split(path, "."), func(s string) bool { return path != "" && (s == "" || s[0] == '_') }):
+		case strings.Contains(name, "*") || slices.ContainsFunc(strings.Split(path, "."),
+			func(s string) bool { return path != "" && (s == "" || s[0] == '_') }):
 			l.because(name, "left out: a name with * or with an empty part cannot be declared")
 			continue
 		}
@@ -375,7 +377,8 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 	}
 	if total == o.numbers && o.lists == 0 && !isID(path) {
 		lo, hi, how := widen(o.min, o.max)
-		l.because(name, "number: %d values between %v and %v, %s [%v, %v]; later values outside are clamped", total, o.min, o.max, how, lo, hi)
+		l.because(name, "number: %d values between %v and %v, %s [%v, %v]; later values outside are clamped", total,
+			o.min, o.max, how, lo, hi)
 		return &Number{Range: []float64{lo, hi}, Outside: "clamp"}
 	}
 	if total == o.numbers && o.lists == o.present && o.size > 0 {
@@ -387,7 +390,8 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 		if o.norm > 1+1e-6 {
 			bound = min(math.Exp2(math.Ceil(math.Log2(o.norm))), math.MaxFloat64)
 		}
-		l.because(name, "vector: %d lists of %d numbers, the longest has norm %.4g; bound %v, later ones outside are clamped", o.lists, o.size, o.norm, bound)
+		l.because(name, "vector: %d lists of %d numbers, the longest has norm %.4g; bound %v, later ones outside are "+
+			"clamped", o.lists, o.size, o.norm, bound)
 		return &Vector{Size: o.size, Bound: bound, Outside: "clamp"}
 	}
 	if path == "" {
@@ -403,7 +407,8 @@ func (l *learner) kind(name, path string, o *observed) Kind {
 		return &Text{Buckets: 32, Bigrams: true}
 	}
 	if distinct == total && total >= 8 {
-		l.because(name, "left out: all %d values are different, like those of an identifier; what never comes again teaches nothing", total)
+		l.because(name, "left out: all %d values are different, like those of an identifier; what never comes again "+
+			"teaches nothing", total)
 		return nil
 	}
 	return l.category(name, o.values, total)
@@ -426,7 +431,8 @@ func (l *learner) category(name string, values map[string]int, total int) Kind {
 // isID: the last part of the path says that numbers are names.
 func isID(path string) bool {
 	last := path[strings.LastIndexByte(path, '.')+1:]
-	return last == "id" || last == "ID" || strings.HasSuffix(last, "_id") || strings.HasSuffix(last, "Id") || strings.HasSuffix(last, "ID")
+	return last == "id" || last == "ID" || strings.HasSuffix(last, "_id") || strings.HasSuffix(last, "Id") ||
+		strings.HasSuffix(last, "ID")
 }
 
 // widen proposes the range of a number seen between lo and hi.
@@ -456,7 +462,8 @@ func (l *learner) chooseID(haveFeatures bool) {
 	case haveFeatures && (l.ids.present < 2*distinct || distinct > l.options.MaxLevels):
 		l.because("id", "left out: %d different ids among %d actions, which have features", distinct, l.ids.present)
 	default:
-		l.features = append(l.features, Feature{Name: "id", Weight: 1, Kind: l.category("id", l.ids.values, l.ids.present)})
+		l.features = append(l.features, Feature{Name: "id", Weight: 1,
+			Kind: l.category("id", l.ids.values, l.ids.present)})
 	}
 }
 
@@ -497,9 +504,11 @@ func (l *learner) fit(s *Schema, contexts int) int {
 			return contexts
 		case buckets != nil:
 			*buckets /= 2
-			l.because(s.Features[at].Name, "only %d buckets, so that d stays at most %d with the crosses", *buckets, l.options.MaxDim)
+			l.because(s.Features[at].Name, "only %d buckets, so that d stays at most %d with the crosses", *buckets,
+				l.options.MaxDim)
 		default:
-			l.because(s.Features[widest].Name, "left out: its %d coordinates do not fit into d = %d with the others", most, l.options.MaxDim)
+			l.because(s.Features[widest].Name, "left out: its %d coordinates do not fit into d = %d with the others",
+				most, l.options.MaxDim)
 			s.Features = slices.Delete(s.Features, widest, widest+1)
 			if widest < contexts {
 				contexts--
@@ -552,9 +561,11 @@ func (l *learner) cross(s *Schema, contexts int) {
 			continue
 		}
 		kept = append(kept, f)
-		l.because(f.Name, "crossed, since it changes a ranking only through a cross, with %s", strings.Join(with[c], ", "))
+		l.because(f.Name, "crossed, since it changes a ranking only through a cross, with %s",
+			strings.Join(with[c], ", "))
 		if len(without[c]) > 0 {
-			l.because(f.Name, "not crossed with %s: d would be above %d", strings.Join(without[c], ", "), l.options.MaxDim)
+			l.because(f.Name, "not crossed with %s: d would be above %d", strings.Join(without[c], ", "),
+				l.options.MaxDim)
 		}
 	}
 	s.Features = append(kept, s.Features[contexts:]...)

@@ -38,19 +38,23 @@ func (b *Batch) EachMet(f func(what Met, name []byte)) {
 
 // Given is a value of a request, as an encoder met it.
 type Given struct {
-	Name    []byte  // of the feature; valid until the next Begin
-	Kind    byte    // 'n' a number, 's' a string, 't' a text of several words, 'b' a boolean, '0' a null; 0 where the batch does not keep it
+	Name []byte // of the feature; valid until the next Begin
+	// 'n' a number, 's' a string, 't' a text of several words, 'b' a boolean, '0' a null; 0 where the batch does not
+	// keep it
+	Kind    byte
 	X       float64 // the number
 	Number  bool    // X is the value
 	Outside bool    // the number is outside what is told apart: the model reads the nearest end
 
 	Feature uint64 // hash of the name, of a HashedBatch only, and so are the next two
-	Level   []byte // text of a string or boolean, or decimal form of a number that is a level; cut at 64 bytes; valid until the next Begin
-	Atom    uint64 // hash of the atom of Level, 0 without one
+	// text of a string or boolean, or decimal form of a number that is a level; cut at 64 bytes; valid until the next
+	// Begin
+	Level []byte
+	Atom  uint64 // hash of the atom of Level, 0 without one
 }
 
-// Values calls f for each feature of the schema of which the request has a value: once, and for numbers with the smallest
-// and the largest one among the actions.
+// Values calls f for each feature of the schema of which the request has a value: once, and for numbers with the
+// smallest and the largest one among the actions.
 func (b *Batch) Values(f func(Given)) {
 	for i := range b.sighted {
 		s := &b.sighted[i]

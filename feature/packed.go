@@ -174,7 +174,8 @@ func (r *reader) packed(dst []float64) ([]float64, [2]int, error) {
 		}
 		for k, x := range out {
 			if x-x != 0 { // NaN or infinite
-				return dst, shape, &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " + strconv.Itoa(i+k) + " of data", Problem: "expected finite numbers"}
+				return dst, shape, &Error{Code: Value, Value: strconv.FormatFloat(x, 'g', -1, 64) + " in number " +
+					strconv.Itoa(i+k) + " of data", Problem: "expected finite numbers"}
 			}
 		}
 		i = end

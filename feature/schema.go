@@ -85,7 +85,8 @@ func Decode(v any, path string) (*Schema, error) {
 func (f *Feature) DecodeSpec(v any, path string) error {
 	raw, ok := v.(spec.Raw)
 	if !ok {
-		return spec.Errorf(path, "is %s, expected a table such as {feature: %q, kind: %q}", spec.Show(v), "action.price", "number")
+		return spec.Errorf(path, "is %s, expected a table such as {feature: %q, kind: %q}", spec.Show(v),
+			"action.price", "number")
 	}
 	*f = Feature{Weight: 1}
 	var common []string
@@ -255,7 +256,8 @@ func New(s *Schema, limits Limits) (*Encoder, error) {
 	for i, f := range s.Features {
 		path := fmt.Sprintf("features[%d]", i)
 		if !utf8.ValidString(f.Name) || len(f.Name) > maxName {
-			return nil, spec.Errorf(path+".feature", "is %q, expected at most %d bytes of UTF-8", shorten([]byte(f.Name), 80), maxName)
+			return nil, spec.Errorf(path+".feature", "is %q, expected at most %d bytes of UTF-8",
+				shorten([]byte(f.Name), 80), maxName)
 		}
 		if err := e.addColumn(f, path); err != nil {
 			return nil, err
@@ -268,11 +270,13 @@ func New(s *Schema, limits Limits) (*Encoder, error) {
 	_, c := e.context.wild[""]
 	_, a := e.action.wild[""]
 	if (c || a) != (unknown == 2) {
-		return nil, spec.Errorf("unknown", "is %q; hash goes with a feature context.* or action.* of kind hash, and they with it", s.Unknown)
+		return nil, spec.Errorf("unknown", "is %q; hash goes with a feature context.* or action.* of kind hash, and "+
+			"they with it", s.Unknown)
 	}
 	for _, sd := range []*side{&e.context, &e.action} {
 		if sd.root >= 0 && len(sd.columns) > 1 {
-			return nil, spec.Errorf(fmt.Sprintf("features[%d]", sd.root), "takes the whole %s as a vector; no other %s feature can be declared", sd.prefix, sd.prefix)
+			return nil, spec.Errorf(fmt.Sprintf("features[%d]", sd.root),
+				"takes the whole %s as a vector; no other %s feature can be declared", sd.prefix, sd.prefix)
 		}
 	}
 	if err := e.layout(s, byName); err != nil {
@@ -399,10 +403,12 @@ func (e *Encoder) layout(s *Schema, byName map[string]int) error {
 		for j, name := range pair {
 			c, ok := byName[name]
 			if !ok {
-				return spec.Errorf(fmt.Sprintf("%s[%d]", path, j), "is %q, which is not a feature of the schema%s", name, spec.Suggest(name, names(byName)))
+				return spec.Errorf(fmt.Sprintf("%s[%d]", path, j), "is %q, which is not a feature of the schema%s",
+					name, spec.Suggest(name, names(byName)))
 			}
 			if e.disjoint && c == e.ids {
-				return spec.Errorf(fmt.Sprintf("%s[%d]", path, j), "is %q; in a disjoint model everything is crossed with the id", name)
+				return spec.Errorf(fmt.Sprintf("%s[%d]", path, j),
+					"is %q; in a disjoint model everything is crossed with the id", name)
 			}
 			x[j], used[c] = c, true
 		}
@@ -424,11 +430,13 @@ func (e *Encoder) layout(s *Schema, byName map[string]int) error {
 	e.dim = e.base
 	if e.disjoint {
 		if e.ids < 0 {
-			return spec.Errorf("model", "is \"disjoint\"; declare the ids: {feature: \"id\", kind: \"category\", levels: […]}")
+			return spec.Errorf("model", "is \"disjoint\"; declare the ids: {feature: \"id\", kind: \"category\", "+
+				"levels: […]}")
 		}
 		c := e.columns[e.ids]
 		if k, ok := c.block.(*category); ok && k.unseen == 1 {
-			return spec.Errorf(fmt.Sprintf("features[%d].unseen", e.ids), "is \"ignore\"; in a disjoint model an unseen id would be the zero vector: refuse it or say other")
+			return spec.Errorf(fmt.Sprintf("features[%d].unseen", e.ids),
+				"is \"ignore\"; in a disjoint model an unseen id would be the zero vector: refuse it or say other")
 		}
 		total *= c.weight * c.weight
 		e.dim *= c.to - c.from
@@ -511,11 +519,14 @@ func (e *Encoder) warn(s *Schema) {
 		if len(idle) == 1 {
 			verb = "is"
 		}
-		e.warnings = append(e.warnings, fmt.Sprintf("%s %s the same for every action of a request: in a shared model that moves all scores alike and cannot change the ranking; cross with an action feature or the id, or choose model = disjoint",
+		e.warnings = append(e.warnings, fmt.Sprintf("%s %s the same for every action of a request: in a shared model "+
+			"that moves all scores alike and cannot change the ranking; cross with an action feature or the id, or "+
+			"choose model = disjoint",
 			strings.Join(idle, ", "), verb))
 	}
 	if !some {
-		e.warnings = append(e.warnings, "no feature depends on the action: all actions of a request get the same vector; declare action features, or the id")
+		e.warnings = append(e.warnings, "no feature depends on the action: all actions of a request get the same "+
+			"vector; declare action features, or the id")
 	}
 }
 

@@ -33,9 +33,11 @@ func (s Standard) check() error {
 	case s.Generation == 0:
 		return fmt.Errorf("feature: standard of %q has generation 0, expected 1 or more", s.Name)
 	case !finite(s.Mean) || !finite(s.Center):
-		return fmt.Errorf("feature: standard of %q has mean %v and center %v, expected finite numbers", s.Name, s.Mean, s.Center)
+		return fmt.Errorf("feature: standard of %q has mean %v and center %v, expected finite numbers", s.Name, s.Mean,
+			s.Center)
 	case !(s.Deviation >= 0) || !finite(s.Deviation) || !(s.Width >= 0) || !finite(s.Width):
-		return fmt.Errorf("feature: standard of %q has deviation %v and width %v, expected finite numbers of at least 0", s.Name, s.Deviation, s.Width)
+		return fmt.Errorf("feature: standard of %q has deviation %v and width %v, expected finite numbers of at "+
+			"least 0", s.Name, s.Deviation, s.Width)
 	case len(s.Name) > maxName:
 		return fmt.Errorf("feature: standard has a name of %d bytes, expected at most %d", len(s.Name), maxName)
 	}
@@ -155,9 +157,9 @@ func (s *Statistics) All() []Standard {
 	return all
 }
 
-// A list of standards is: "TRFS", u8 1, count u32, for each: feature u64, generation u32, levels u8,
-// mean, deviation, center and width f64, name (u16 length, bytes); then CRC-32C of all before. Little-endian, ascending by
-// feature. docs/reference/formats.md describes it.
+// A list of standards is: "TRFS", u8 1, count u32, for each: feature u64, generation u32, levels u8, mean, deviation,
+// center and width f64, name (u16 length, bytes); then CRC-32C of all before. Little-endian, ascending by feature.
+// docs/reference/formats.md describes it.
 const standardsMagic = "TRFS\x01"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

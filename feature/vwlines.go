@@ -83,7 +83,8 @@ func NewVWLines(o VWOptions) (*VWLines, error) {
 				if f.high > f.low {
 					want = fmt.Sprintf("%d to %d", f.low, f.high)
 				}
-				return nil, spec.Refuse(f.option, text, "expected %s namespaces: their first characters (%q), or names (%q)", want, "UA", "User|Action")
+				return nil, spec.Refuse(f.option, text,
+					"expected %s namespaces: their first characters (%q), or names (%q)", want, "UA", "User|Action")
 			}
 		}
 	}
@@ -360,7 +361,8 @@ func (v *VWLines) Ready() error {
 		option string
 		list   []string
 		single bool
-	}{{"ignore", v.o.Ignore, true}, {"keep", v.o.Keep, true}, {"q", v.o.Quadratic, false}, {"cubic", v.o.Cubic, false}, {"interactions", v.o.Interactions, false}} {
+	}{{"ignore", v.o.Ignore, true}, {"keep", v.o.Keep, true}, {"q", v.o.Quadratic, false}, {"cubic", v.o.Cubic, false},
+		{"interactions", v.o.Interactions, false}} {
 		for _, text := range f.list {
 			terms := vwTerms(text)
 			if f.single {
@@ -401,9 +403,11 @@ func (v *VWLines) exists(option, text string, t vwTerm) error {
 		letters = append(letters, n[:1])
 	}
 	if i := slices.IndexFunc(letters, func(l string) bool { return strings.EqualFold(l, string(t.letter)) }); i >= 0 {
-		return spec.Refuse(option, text, "but no namespace begins with %q; did you mean %q, of %s?", string(t.letter), letters[i], names[i])
+		return spec.Refuse(option, text, "but no namespace begins with %q; did you mean %q, of %s?", string(t.letter),
+			letters[i], names[i])
 	}
-	return spec.Refuse(option, text, "but no namespace begins with %q; the file has %s", string(t.letter), strings.Join(names, ", "))
+	return spec.Refuse(option, text, "but no namespace begins with %q; the file has %s", string(t.letter),
+		strings.Join(names, ", "))
 }
 
 // expand puts every first character of a namespace in the place of ':', in ascending order, as VW does: each

@@ -48,7 +48,8 @@ func newTable(r *Reader, b *bufio.Reader) (*table, error) {
 	seen := map[string]bool{}
 	for _, name := range t.header {
 		if seen[name] && name != "" {
-			return nil, &Error{Line: 1, Found: "two columns " + strconv.Quote(name), Want: "every column once", fatal: true}
+			return nil, &Error{Line: 1, Found: "two columns " + strconv.Quote(name), Want: "every column once",
+				fatal: true}
 		}
 		seen[name] = true
 	}
@@ -141,7 +142,8 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 					}
 				}
 				if given && len(out) == 0 {
-					return nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " + r.name + ": " + strings.Join(t.header, ", "), fatal: true}
+					return nil, &Error{File: "--columns", Found: field + "=" + name, Want: "a prefix of columns of " +
+						r.name + ": " + strings.Join(t.header, ", "), fatal: true}
 				}
 				continue
 			}
@@ -149,12 +151,14 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 			if i >= 0 {
 				out = append(out, i)
 			} else if given {
-				return nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header), fatal: true}
+				return nil, &Error{File: "--columns", Found: field + "=" + name + spec.Suggest(name, t.header),
+					fatal: true}
 			}
 		}
 		if !lists && len(out) > 1 {
 			if given {
-				return nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field, Want: "one", fatal: true}
+				return nil, &Error{File: "--columns", Found: strconv.Itoa(len(out)) + " columns for " + field,
+					Want: "one", fatal: true}
 			}
 			out = out[:1]
 		}
@@ -171,9 +175,12 @@ func newCSV(r *Reader, b *bufio.Reader) (source, error) {
 		*into, err = find(field, true, field+"_*")
 		return err
 	}
-	if err := errors.Join(one("id", &s.id, "id"), one("time", &s.time, "time"), one("action", &s.action, "action"), one("reward", &s.reward, "reward"),
-		one("propensity", &s.propensity, "propensity", "pscore"), one("drop", &s.drop, "drop"), one("position", &s.position, "position"),
-		many("context", &s.context), many("law", &s.law), many("target", &s.target), many("q", &s.q), many("group", &s.group)); err != nil {
+	if err := errors.Join(one("id", &s.id, "id"), one("time", &s.time, "time"), one("action", &s.action, "action"),
+		one("reward", &s.reward, "reward"),
+		one("propensity", &s.propensity, "propensity", "pscore"), one("drop", &s.drop, "drop"),
+		one("position", &s.position, "position"),
+		many("context", &s.context), many("law", &s.law), many("target", &s.target), many("q", &s.q),
+		many("group", &s.group)); err != nil {
 		return nil, err
 	}
 	for _, need := range []struct {
@@ -211,7 +218,8 @@ func (s *csvSource) next(e *Event) error {
 func (s *csvSource) columnOf(field string) int {
 	name, index, _ := strings.Cut(field, "[")
 	i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
-	list := map[string][]int{"law": s.law, "target": s.target, "q": s.q, "context": s.context, "reward": {s.reward}, "action": {s.action},
+	list := map[string][]int{"law": s.law, "target": s.target, "q": s.q, "context": s.context, "reward": {s.reward},
+		"action":     {s.action},
 		"propensity": {s.propensity}, "drop": {s.drop}, "position": {s.position}, "id": {s.id}, "time": {s.time}}[name]
 	if i < len(list) {
 		return list[i]
@@ -310,7 +318,8 @@ func (s *csvSource) chosen(e *Event) *Error {
 	if !ok {
 		i = len(s.arms)
 		if s.r.o.Actions > 0 && i >= s.r.o.Actions || i >= MaxActions {
-			return bad("action", "arm number "+strconv.Itoa(i+1)+", "+strconv.Quote(text), "at most %d names", s.r.o.Actions)
+			return bad("action", "arm number "+strconv.Itoa(i+1)+", "+strconv.Quote(text), "at most %d names",
+				s.r.o.Actions)
 		}
 		s.arms[strings.Clone(text)] = i
 	}
@@ -354,7 +363,8 @@ func (s *csvSource) readContext(e *Event) (err *Error) {
 }
 
 // timeForms are what tables write.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999",
+	"2006-01-02T15:04:05.999999999", "2006-01-02"}
 
 func timeText(s string) (time.Time, *Error) {
 	for _, f := range timeForms {
@@ -392,14 +402,17 @@ func newOBD(r *Reader, b *bufio.Reader) (source, error) {
 	}
 	s := &obdSource{table: t}
 	if r.o.Lists && r.o.Position != "" {
-		return nil, &Error{Field: "position", Found: "--lists and --position", Want: "one of them: a list has all positions", fatal: true}
+		return nil, &Error{Field: "position", Found: "--lists and --position",
+			Want: "one of them: a list has all positions", fatal: true}
 	}
 	for _, c := range []struct {
 		name string
 		into *int
-	}{{"timestamp", &s.time}, {"item_id", &s.item}, {"position", &s.position}, {"click", &s.click}, {"propensity_score", &s.score}} {
+	}{{"timestamp", &s.time}, {"item_id", &s.item}, {"position", &s.position}, {"click", &s.click},
+		{"propensity_score", &s.score}} {
 		if *c.into = slices.Index(t.header, c.name); *c.into < 0 {
-			return nil, &Error{Line: 1, Field: c.name, Found: "no such column", Want: "the columns of the Open Bandit Dataset", fatal: true}
+			return nil, &Error{Line: 1, Field: c.name, Found: "no such column",
+				Want: "the columns of the Open Bandit Dataset", fatal: true}
 		}
 	}
 	for k := 0; ; k++ {
@@ -417,7 +430,8 @@ func newOBD(r *Reader, b *bufio.Reader) (source, error) {
 		s.user = append(s.user, i)
 	}
 	if len(s.affinity) == 0 {
-		return nil, &Error{Line: 1, Field: "user-item_affinity_0", Found: "no such column", Want: "one for each item: they say how many items there are", fatal: true}
+		return nil, &Error{Line: 1, Field: "user-item_affinity_0", Found: "no such column",
+			Want: "one for each item: they say how many items there are", fatal: true}
 	}
 	s.items, s.ids = make([][]byte, len(s.affinity)), make([]string, len(s.affinity))
 	for k := range s.items {
@@ -486,7 +500,8 @@ func (s *obdSource) next(e *Event) error {
 	if !s.r.o.Lists {
 		err := s.row(e)
 		if err == nil && s.again(e) {
-			s.r.warn("a row has the time and the user of the row before: one impression. Its rows are not independent; --lists makes one event of them, --position keeps one")
+			s.r.warn("a row has the time and the user of the row before: one impression. Its rows are not " +
+				"independent; --lists makes one event of them, --position keeps one")
 		}
 		return err
 	}
@@ -535,7 +550,8 @@ func (s *obdSource) again(e *Event) bool {
 
 // slot adds a row to a list. Its id is the position as the file counts.
 func (s *obdSource) slot(list, row *Event) {
-	x := Slot{ID: strconv.Itoa(row.Position + 1), Allowed: []int{row.Chosen}, Reward: row.Reward, Propensity: row.Propensity}
+	x := Slot{ID: strconv.Itoa(row.Position + 1), Allowed: []int{row.Chosen}, Reward: row.Reward,
+		Propensity: row.Propensity}
 	for k := range list.K {
 		if k != row.Chosen {
 			x.Allowed = append(x.Allowed, k)
@@ -555,7 +571,8 @@ func (s *obdSource) row(e *Event) error {
 	}
 	skip, err := s.event(e)
 	if err != nil {
-		c := map[string]int{"action": s.item, "reward": s.click, "propensity": s.score, "position": s.position, "time": s.time}
+		c := map[string]int{"action": s.item, "reward": s.click, "propensity": s.score, "position": s.position,
+			"time": s.time}
 		column, ok := c[reasonOf(err.Field)]
 		if !ok {
 			column = -1

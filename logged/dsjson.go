@@ -45,7 +45,8 @@ func (s *dsjsonSource) next(e *Event) error {
 }
 
 func (s *dsjsonSource) event(v value, e *Event) (skip string, bad_ *Error) {
-	s.cost, s.prob, s.index, s.label, s.a, s.p, s.c, s.multi, s.slots, s.outcomes = value{}, value{}, value{}, value{}, value{}, value{}, value{}, value{}, value{}, value{}
+	s.cost, s.prob, s.index, s.label, s.a, s.p, s.c, s.multi, s.slots, s.outcomes = value{}, value{}, value{}, value{},
+		value{}, value{}, value{}, value{}, value{}, value{}
 	if err := s.keys(v, e, &skip); err != nil || skip != "" {
 		return skip, err
 	}
@@ -174,7 +175,8 @@ func (s *dsjsonSource) context(w value, e *Event) *Error {
 			s.multi = v
 		case string(key) == "_slots":
 			s.slots = v
-		case len(key) > 0 && key[0] == '_', s.plain && string(key) == "EventId", s.plain && string(key) == "Timestamp", s.plain && string(key) == "pdrop":
+		case len(key) > 0 && key[0] == '_', s.plain && string(key) == "EventId", s.plain && string(key) == "Timestamp",
+			s.plain && string(key) == "pdrop":
 		default:
 			e.buf = appendField(e.buf, at, key, v.raw)
 		}
@@ -235,7 +237,8 @@ func (s *dsjsonSource) multis(e *Event) *Error {
 }
 
 // named copies an object without the keys that begin with _; id gets the text of one of them.
-func named(e *Event, w value, at string, into *[]byte, id *string, idKey string, more func(key string, v value) *Error) *Error {
+func named(e *Event, w value, at string, into *[]byte, id *string, idKey string,
+	more func(key string, v value) *Error) *Error {
 	start := len(e.buf)
 	e.buf = append(e.buf, '{')
 	err := w.fields(func(key []byte, v value) (err *Error) {
@@ -307,7 +310,8 @@ func (s *dsjsonSource) places(e *Error) *Error {
 	for _, f := range []struct {
 		reason string
 		v      value
-	}{{"propensity", s.prob}, {"reward", s.cost}, {"law", s.p}, {"law contradicts propensity", s.p}, {"action", s.index}, {"slots", s.outcomes}} {
+	}{{"propensity", s.prob}, {"reward", s.cost}, {"law", s.p}, {"law contradicts propensity", s.p},
+		{"action", s.index}, {"slots", s.outcomes}} {
 		if f.reason == e.Reason && f.v.raw != nil {
 			e.Column = f.v.at + 1
 		}

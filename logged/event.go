@@ -20,7 +20,8 @@ type Event struct {
 	Named   []byte    // the context as a JSON object of named features; not together with Context
 	K       int       // how many actions were offered; 0: not known
 	Actions []Action  // nil, or K of them
-	// Atoms is the context of a model with hashed features, whose actions have atoms too. Only the log of a server has them.
+	// Atoms is the context of a model with hashed features, whose actions have atoms too. Only the log of a server has
+	// them.
 	Atoms []feature.Atom
 
 	Chosen     int     // from 0
@@ -35,7 +36,8 @@ type Event struct {
 	Q      []float64 // a reward model's predictions, K of them
 	Group  []string  // labels of groups of actions, K of them
 
-	// Redraws are fresh draws of the logger at this decision. Only the log of a server has them, when they were asked for.
+	// Redraws are fresh draws of the logger at this decision. Only the log of a server has them, when they were asked
+	// for.
 	Redraws *Redraws
 
 	Drop     float64 // the event is here with probability 1 − Drop
@@ -124,7 +126,8 @@ func (e *Event) check(o *Options) *Error {
 		return err
 	}
 	if e.Law != nil && math.Abs(e.Law[e.Chosen]-e.Propensity) > Tolerance {
-		err := bad("law["+strconv.Itoa(e.Chosen)+"]", number(e.Law[e.Chosen]), "the propensity %s of the chosen action", number(e.Propensity))
+		err := bad("law["+strconv.Itoa(e.Chosen)+"]", number(e.Law[e.Chosen]), "the propensity %s of the chosen action",
+			number(e.Propensity))
 		err.Reason = "law contradicts propensity"
 		return err
 	}
@@ -144,7 +147,8 @@ func (e *Event) checkShape() *Error {
 		n     int
 		is    bool
 	}{
-		{"actions", len(e.Actions), len(e.Actions) > 0}, {"law", len(e.Law), e.Law != nil}, {"target", len(e.Target), e.Target != nil},
+		{"actions", len(e.Actions), len(e.Actions) > 0}, {"law", len(e.Law), e.Law != nil},
+		{"target", len(e.Target), e.Target != nil},
 		{"q", len(e.Q), e.Q != nil}, {"group", len(e.Group), e.Group != nil},
 	} {
 		if l.is && l.n != e.K {
@@ -190,13 +194,15 @@ func (e *Event) checkSlots(o *Options) *Error {
 		}
 		if s.Law != nil {
 			if len(s.Law) != len(s.Allowed) {
-				return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left", len(s.Allowed))
+				return bad(at+".law", strconv.Itoa(len(s.Law))+" entries", "%d, one for each action that was left",
+					len(s.Allowed))
 			}
 			if err := checkLaw(at+".law", s.Law); err != nil {
 				return err
 			}
 			if math.Abs(s.Law[0]-s.Propensity) > Tolerance {
-				return bad(at+".law[0]", number(s.Law[0]), "the propensity %s of the chosen action", number(s.Propensity))
+				return bad(at+".law[0]", number(s.Law[0]), "the propensity %s of the chosen action",
+					number(s.Propensity))
 			}
 		}
 		if err := checkReward(at+".reward", s.Reward, o); err != nil {
@@ -211,7 +217,8 @@ func checkReward(field string, r float64, o *Options) *Error {
 		return bad(field, number(r), "a finite number")
 	}
 	if o != nil && o.Rewards != nil && !(r >= o.Rewards[0] && r <= o.Rewards[1]) {
-		return bad(field, number(r), "a reward in [%s, %s]; --rewards min,max sets the range", number(o.Rewards[0]), number(o.Rewards[1]))
+		return bad(field, number(r), "a reward in [%s, %s]; --rewards min,max sets the range", number(o.Rewards[0]),
+			number(o.Rewards[1]))
 	}
 	return nil
 }
@@ -251,7 +258,8 @@ func (e *Event) Size() int {
 func (e *Event) Clone() *Event {
 	c := *e
 	c.buf, c.num = nil, nil
-	c.Context, c.Law, c.Target, c.Q = slices.Clone(e.Context), slices.Clone(e.Law), slices.Clone(e.Target), slices.Clone(e.Q)
+	c.Context, c.Law, c.Target, c.Q = slices.Clone(e.Context), slices.Clone(e.Law), slices.Clone(e.Target),
+		slices.Clone(e.Q)
 	c.Named, c.Observed, c.Group = slices.Clone(e.Named), slices.Clone(e.Observed), slices.Clone(e.Group)
 	c.Atoms = slices.Clone(e.Atoms)
 	if r := e.Redraws; r != nil {

@@ -27,14 +27,17 @@ type exportRow struct {
 }
 
 // exportKeys are the columns of an export.
-var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnation", "mode", "action", "index", "row", "offered", "num", "den",
-	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last", "delay_seconds", "expired", "default",
+var exportKeys = []string{"event", "event_id", "seq", "time", "model", "incarnation", "mode", "action", "index", "row",
+	"offered", "num", "den",
+	"propensity", "basis_seq", "x", "candidates", "active", "rewards", "reward_first", "reward_sum", "reward_last",
+	"delay_seconds", "expired", "default",
 	"law", "reward", "reward_state", "sparse_row", "sparse_hash", "sparse_value"}
 
 // exported reads one row as JSON.
 func (s *jsonlSource) exported(v value, e *Event) error {
 	row := &s.row
-	*row = exportRow{reward: row.reward, active: true, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
+	*row = exportRow{reward: row.reward, active: true, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
+		sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
 	}
@@ -142,7 +145,8 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 	case r.model == "":
 		r.model = row.model
 	case r.model != row.model:
-		return &Error{Field: "model", Found: fmt.Sprintf("rows of %q and of %q", r.model, row.model), Want: "--model NAME to choose one", fatal: true}
+		return &Error{Field: "model", Found: fmt.Sprintf("rows of %q and of %q", r.model, row.model),
+			Want: "--model NAME to choose one", fatal: true}
 	}
 	switch row.mode {
 	case "online", "frozen", "":
@@ -165,7 +169,9 @@ func (row *exportRow) fill(r *Reader, e *Event, cut *bool) error {
 		name = "reward_first"
 	}
 	if row.state == "" {
-		r.warn("rewards are the column " + name + " of an export, which has late and repeated ones too; troupe evaluate DIR takes those that the model learned from")
+		r.warn("rewards are the column " + name +
+			" of an export, which has late and repeated ones too; troupe evaluate DIR takes those that the model " +
+			"learned from")
 	}
 	y, paid := row.reward[name]
 	if name == "reward_first" && paid && row.state == "" {
@@ -225,7 +231,8 @@ func (row *exportRow) sparse(e *Event) error {
 		case at >= 0 && int(at) < len(e.Actions):
 			e.Actions[at].Atoms = append(e.Actions[at].Atoms, a)
 		default:
-			return bad("sparse_row", strconv.Itoa(int(at)), "-1 for the context, or a candidate from 0 to %d", row.offered-1)
+			return bad("sparse_row", strconv.Itoa(int(at)), "-1 for the context, or a candidate from 0 to %d",
+				row.offered-1)
 		}
 	}
 	for i := range e.Actions {

@@ -202,7 +202,8 @@ func (v value) list(e *Event, field string) ([]float64, *Error) {
 }
 
 // powers of ten that are exact.
-var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+	1e18, 1e19, 1e20, 1e21, 1e22}
 
 // parseFloat is strconv.ParseFloat for JSON and plain decimal text, false when the number is not finite.
 // Up to 15 digits are divided by an exact power of ten, which rounds once and is therefore correct

@@ -91,7 +91,8 @@ const (
 	kObserved
 )
 
-var jsonlKeys = []string{"id", "time", "context", "actions", "action", "reward", "propensity", "pscore", "law", "target", "q", "group", "drop", "position", "slots", "observed"}
+var jsonlKeys = []string{"id", "time", "context", "actions", "action", "reward", "propensity", "pscore", "law",
+	"target", "q", "group", "drop", "position", "slots", "observed"}
 
 func newJSONL(r *Reader, l *lines, export bool) source {
 	s := &jsonlSource{jsonLines: newJSONLines(r, l), export: export}
@@ -299,7 +300,8 @@ func (s *jsonlSource) actions(w value, e *Event) *Error {
 				case string(key) == "features":
 					a.X, err = f.list(e, at+".features")
 				default:
-					err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key), []string{"id", "features"}), "")
+					err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key), []string{"id", "features"}),
+						"")
 					err.Column, err.Reason = f.at+1, "unknown key"
 				}
 				return err
@@ -345,7 +347,8 @@ func (s *jsonlSource) slots(w value, e *Event) *Error {
 			case "law":
 				o.Law, err = f.list(e, at+".law")
 			default:
-				err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key), []string{"id", "features", "actions", "reward", "propensity", "law"}), "")
+				err = bad(at+"."+shown(key), "an unknown key"+spec.Suggest(string(key),
+					[]string{"id", "features", "actions", "reward", "propensity", "law"}), "")
 				err.Column, err.Reason = f.at+1, "unknown key"
 			}
 			return err

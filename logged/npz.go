@@ -60,7 +60,8 @@ func openNPY(f *zip.File) (*npyArray, error) {
 		n, from = int(binary.LittleEndian.Uint32(head[8:])), 12
 	}
 	if head[6] < 1 || head[6] > 3 || n > 1<<16 {
-		return failed(fault(fmt.Sprintf("NPY version %d.%d with a header of %d bytes", head[6], head[7], n), "NPY 1.0 to 3.0"))
+		return failed(fault(fmt.Sprintf("NPY version %d.%d with a header of %d bytes", head[6], head[7], n),
+			"NPY 1.0 to 3.0"))
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(a.r, text); err != nil {
@@ -97,7 +98,8 @@ func openNPY(f *zip.File) (*npyArray, error) {
 		}
 	}
 	if want := uint64(from + n + total*size); f.UncompressedSize64 != want {
-		return failed(fault(fmt.Sprintf("%d bytes", f.UncompressedSize64), "%d, as the shape (%s) of %s says", want, shape[1], a.kind))
+		return failed(fault(fmt.Sprintf("%d bytes", f.UncompressedSize64), "%d, as the shape (%s) of %s says", want,
+			shape[1], a.kind))
 	}
 	if a.width > 1<<22 {
 		return failed(fault(fmt.Sprintf("%d numbers in a row", a.width), "at most %d", 1<<22))
@@ -132,7 +134,8 @@ func (a *npyArray) next() ([]float64, error) {
 }
 
 // npzNames are the arrays of obp's BanditFeedback, and of an evaluation beside it.
-var npzNames = []string{"context", "action", "reward", "pscore", "position", "action_context", "pi_b", "action_dist", "estimated_rewards_by_reg_model"}
+var npzNames = []string{"context", "action", "reward", "pscore", "position", "action_context", "pi_b", "action_dist",
+	"estimated_rewards_by_reg_model"}
 
 type npzSource struct {
 	r       *Reader
@@ -172,7 +175,8 @@ func newNPZ(r *Reader, f *os.File, size int64) (source, error) {
 	case packed > uint64(size):
 		err = &Error{Found: "members that overlap: a zip bomb", Want: "each array once", fatal: true}
 	case unpacked > 1<<30 && unpacked > 300*uint64(size):
-		err = &Error{Found: fmt.Sprintf("%d bytes that unpack to %d: a zip bomb", size, unpacked), Want: "at most 300 times as many", fatal: true}
+		err = &Error{Found: fmt.Sprintf("%d bytes that unpack to %d: a zip bomb", size, unpacked),
+			Want: "at most 300 times as many", fatal: true}
 	default:
 		err = s.shapes(names)
 	}
@@ -191,7 +195,8 @@ func (s *npzSource) shapes(names []string) error {
 	}
 	for _, name := range need {
 		if s.a[name] == nil {
-			return &Error{Field: name, Found: "no such array", Want: "obp's arrays; the file has " + strings.Join(names, ", "), fatal: true}
+			return &Error{Field: name, Found: "no such array", Want: "obp's arrays; the file has " +
+				strings.Join(names, ", "), fatal: true}
 		}
 	}
 	if len(s.a["action"].shape) != 1 {
@@ -203,10 +208,12 @@ func (s *npzSource) shapes(names []string) error {
 		if a == nil {
 			continue
 		}
-		sides := map[string]int{"context": 2, "action_context": 2, "pi_b": 3, "action_dist": 3, "estimated_rewards_by_reg_model": 3}[name]
+		sides := map[string]int{"context": 2, "action_context": 2, "pi_b": 3, "action_dist": 3,
+			"estimated_rewards_by_reg_model": 3}[name]
 		sides = max(sides, 1)
 		if len(a.shape) != sides && !(sides == 3 && len(a.shape) == 2) {
-			return &Error{Field: name, Found: fmt.Sprint("shape ", a.shape), Want: fmt.Sprintf("%d sides", sides), fatal: true}
+			return &Error{Field: name, Found: fmt.Sprint("shape ", a.shape), Want: fmt.Sprintf("%d sides", sides),
+				fatal: true}
 		}
 		if name == "action_context" {
 			for range a.shape[0] {
@@ -216,11 +223,13 @@ func (s *npzSource) shapes(names []string) error {
 				}
 				s.actions = append(s.actions, slices.Clone(x))
 				if len(s.actions) > MaxActions {
-					return &Error{Field: name, Found: "too many rows", Want: fmt.Sprintf("at most %d", MaxActions), fatal: true}
+					return &Error{Field: name, Found: "too many rows", Want: fmt.Sprintf("at most %d", MaxActions),
+						fatal: true}
 				}
 			}
 		} else if a.shape[0] != s.n {
-			return &Error{Field: name, Found: fmt.Sprintf("%d rows", a.shape[0]), Want: fmt.Sprintf("%d, as action has", s.n), fatal: true}
+			return &Error{Field: name, Found: fmt.Sprintf("%d rows", a.shape[0]),
+				Want: fmt.Sprintf("%d, as action has", s.n), fatal: true}
 		}
 		k := 0
 		if name == "action_context" {
@@ -229,11 +238,13 @@ func (s *npzSource) shapes(names []string) error {
 			k = a.shape[1]
 		}
 		if k > 0 && s.k > 0 && k != s.k {
-			return &Error{Field: name, Found: fmt.Sprintf("%d actions", k), Want: fmt.Sprintf("%d, as before", s.k), fatal: true}
+			return &Error{Field: name, Found: fmt.Sprintf("%d actions", k), Want: fmt.Sprintf("%d, as before", s.k),
+				fatal: true}
 		}
 		s.k = max(s.k, k)
 		if len(a.shape) == 3 && a.shape[2] > 1 && s.a["position"] == nil {
-			return &Error{Field: name, Found: fmt.Sprintf("%d positions", a.shape[2]), Want: "an array position that says which", fatal: true}
+			return &Error{Field: name, Found: fmt.Sprintf("%d positions", a.shape[2]),
+				Want: "an array position that says which", fatal: true}
 		}
 	}
 	if s.k == 0 {

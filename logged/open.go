@@ -42,8 +42,8 @@ type Options struct {
 	Model string
 	// Position keeps the rows of one position only, as the file counts it; "" keeps all.
 	Position string
-	// Lists makes one event of consecutive rows of an Open Bandit file with one time, one user and different positions: their rewards
-	// and choices belong together.
+	// Lists makes one event of consecutive rows of an Open Bandit file with one time, one user and different positions:
+	// their rewards and choices belong together.
 	Lists bool
 }
 
@@ -183,7 +183,8 @@ func (o *Options) check() error {
 		return &Error{File: field, Found: strconv.Quote(v) + spec.Suggest(v, valid), fatal: true}
 	}
 	if o.Actions < 0 || o.Actions > MaxActions {
-		return &Error{File: "--actions", Found: strconv.Itoa(o.Actions), Want: fmt.Sprintf("1 to %d", MaxActions), fatal: true}
+		return &Error{File: "--actions", Found: strconv.Itoa(o.Actions), Want: fmt.Sprintf("1 to %d", MaxActions),
+			fatal: true}
 	}
 	return errors.Join(one("--format", o.Format, Formats), one("--ids", o.IDs, []string{"0", "1"}),
 		one("--logger", o.Logger, []string{"uniform"}), one("--skip-bad", o.SkipBad, []string{"yes", "all"}))
@@ -229,21 +230,27 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 	}
 	switch {
 	case found == "records":
-		return &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own", Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate http://HOST --model NAME", fatal: true}
+		return &Error{Found: "records of GET …/log, where decisions and rewards are rows of their own",
+			Want: "decisions with what became of them: GET …/decisions, troupe log export, or troupe evaluate " +
+				"http://HOST --model NAME", fatal: true}
 	case found == "" && format == "":
-		return &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") + " (--format names it)", fatal: true}
+		return &Error{Found: "a format that is not known", Want: "one of " + strings.Join(Formats, ", ") +
+			" (--format names it)", fatal: true}
 	case format == "":
 		format = found
 	case found != "" && !sameFamily(format, found):
-		return &Error{Found: "this is " + titles[found], Want: titles[format] + " (--format " + format + "); --format " + found + " reads it", fatal: true}
+		return &Error{Found: "this is " + titles[found], Want: titles[format] + " (--format " + format +
+			"); --format " + found + " reads it", fatal: true}
 	}
 	if unpacked != "" && (format == "npz" || format == "parquet" || found == "parquet" || found == "npz") {
-		return &Error{Found: format + " inside " + unpacked, Want: "the file itself: it is read at several places at once", fatal: true}
+		return &Error{Found: format + " inside " + unpacked,
+			Want: "the file itself: it is read at several places at once", fatal: true}
 	}
 	r.format = format
 	if format == "parquet" || format == "npz" || format == "export" && found == "parquet" {
 		if f == nil || f == os.Stdin {
-			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once", fatal: true}
+			return &Error{Found: format + " from stdin", Want: "a file: it is read at several places at once",
+				fatal: true}
 		}
 		info, err := f.Stat()
 		if err != nil {
@@ -280,14 +287,17 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 
 // titles are the formats in words.
 var titles = map[string]string{
-	"jsonl": "JSON lines of events", "parquet": "Parquet", "export": "rows of troupe log export", "csv": "a CSV table", "npz": "a zip of NumPy arrays",
-	"obd": "an Open Bandit CSV", "vw": "VW text in blocks", "vw-flat": "one-line VW text", "vw-json": "VW JSON", "dsjson": "dsjson",
+	"jsonl": "JSON lines of events", "parquet": "Parquet", "export": "rows of troupe log export", "csv": "a CSV table",
+	"npz": "a zip of NumPy arrays",
+	"obd": "an Open Bandit CSV", "vw": "VW text in blocks", "vw-flat": "one-line VW text", "vw-json": "VW JSON",
+	"dsjson": "dsjson",
 }
 
 // sameFamily: a file recognised as found can be read as format.
 func sameFamily(format, found string) bool {
 	switch {
-	case format == found, format == "csv" && found == "obd", format == "export" && (found == "parquet" || found == "jsonl"), format == "jsonl" && found == "export":
+	case format == found, format == "csv" && found == "obd", format == "export" &&
+		(found == "parquet" || found == "jsonl"), format == "jsonl" && found == "export":
 		return true
 	}
 	return false
@@ -321,7 +331,8 @@ func recognise(head []byte) string {
 func recogniseJSON(line []byte) string {
 	has := func(key string) bool { return bytes.Contains(line, []byte(`"`+key+`"`)) }
 	switch {
-	case has("_label_cost") || has("_labelIndex") || has("_label_probability") || has("_label") || has("_outcomes") || has("_multi"):
+	case has("_label_cost") || has("_labelIndex") || has("_label_probability") || has("_label") || has("_outcomes") ||
+		has("_multi"):
 		if has("c") && (has("a") || has("_outcomes") || has("p")) {
 			return "dsjson"
 		}
@@ -525,7 +536,8 @@ func (l *lines) next() ([]byte, error) {
 		part, err := l.r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
 			if l.long = append(l.long, part...); len(l.long) > l.most {
-				return nil, &Error{Line: l.line + 1, Found: fmt.Sprintf("a line of more than %d bytes", l.most), Want: "one event on a line", fatal: true}
+				return nil, &Error{Line: l.line + 1, Found: fmt.Sprintf("a line of more than %d bytes", l.most),
+					Want: "one event on a line", fatal: true}
 			}
 			continue
 		}
@@ -602,7 +614,8 @@ func (s *idSet) put(h uint64) bool {
 }
 
 // columnNames lists what Options.Columns may map.
-var columnNames = []string{"id", "time", "context", "action", "reward", "propensity", "law", "target", "q", "group", "drop", "position"}
+var columnNames = []string{"id", "time", "context", "action", "reward", "propensity", "law", "target", "q", "group",
+	"drop", "position"}
 
 // ParseColumns reads action=arm,reward=click,context=x0:x1: the form of the flag --columns.
 func ParseColumns(s string) (map[string][]string, error) {
@@ -613,13 +626,16 @@ func ParseColumns(s string) (map[string][]string, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		key, names, ok := strings.Cut(part, "=")
 		if !ok || names == "" {
-			return nil, &Error{File: "--columns", Found: strconv.Quote(part), Want: "field=column, such as action=arm", fatal: true}
+			return nil, &Error{File: "--columns", Found: strconv.Quote(part), Want: "field=column, such as action=arm",
+				fatal: true}
 		}
 		if !slices.Contains(columnNames, key) {
-			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + spec.Suggest(key, columnNames), fatal: true}
+			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + spec.Suggest(key, columnNames),
+				fatal: true}
 		}
 		if out[key] != nil {
-			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + " twice", Want: "each field once", fatal: true}
+			return nil, &Error{File: "--columns", Found: strconv.Quote(key) + " twice", Want: "each field once",
+				fatal: true}
 		}
 		out[key] = strings.Split(names, ":")
 	}

@@ -142,7 +142,8 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 	if err != nil {
 		return nil, &Error{Found: err.Error(), Want: "a Parquet file", fatal: true}
 	}
-	s := &parquetSource{r: r, f: p, fields: map[string][]*leaf{}, rows: p.NumRows(), dec: jsontext.NewDecoder(bytes.NewReader(nil))}
+	s := &parquetSource{r: r, f: p, fields: map[string][]*leaf{}, rows: p.NumRows(),
+		dec: jsontext.NewDecoder(bytes.NewReader(nil))}
 	s.json = jsonlSource{jsonLines: jsonLines{r: r}}
 	var names []string
 	leaves := map[string][]*leaf{}
@@ -152,7 +153,8 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 	}
 	s.export = slices.Contains(names, "basis_seq") && slices.Contains(names, "num") && slices.Contains(names, "event")
 	if r.o.Format == "export" && !s.export {
-		return nil, &Error{Found: "Parquet with the columns " + strings.Join(names, ", "), Want: "those of troupe log export", fatal: true}
+		return nil, &Error{Found: "Parquet with the columns " + strings.Join(names, ", "),
+			Want: "those of troupe log export", fatal: true}
 	}
 	if s.export {
 		r.format = "export"
@@ -167,7 +169,8 @@ func newParquet(r *Reader, f *os.File, size int64) (source, error) {
 // leaves lists the columns of numbers and texts below a node.
 func (s *parquetSource) leaves(c *parquet.Column, top string, depth int, into map[string][]*leaf) {
 	if c.Leaf() {
-		l := &leaf{f: s.f, name: top, path: strings.Join(c.Path(), "."), index: c.Index(), rep: c.MaxRepetitionLevel(), buf: make([]parquet.Value, 256)}
+		l := &leaf{f: s.f, name: top, path: strings.Join(c.Path(), "."), index: c.Index(), rep: c.MaxRepetitionLevel(),
+			buf: make([]parquet.Value, 256)}
 		if s.f.Root().Column(top).Optional() {
 			l.null = 1
 		}
@@ -203,7 +206,8 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 		wanted, given := s.r.o.Columns[field]
 		if !given {
 			wanted = []string{field}
-			if !slices.Contains(names, field) && slices.Contains([]string{"context", "law", "target", "q", "group"}, field) {
+			if !slices.Contains(names, field) && slices.Contains([]string{"context", "law", "target", "q", "group"},
+				field) {
 				wanted = []string{field + "_*"}
 			}
 		}
@@ -224,7 +228,8 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	if s.r.o.Columns == nil {
 		for _, n := range names {
 			if !used[n] {
-				return &Error{Field: n, Found: "an unknown column" + spec.Suggest(n, parquetFields), Want: "the columns of an event; --columns names those of another table", fatal: true}
+				return &Error{Field: n, Found: "an unknown column" + spec.Suggest(n, parquetFields),
+					Want: "the columns of an event; --columns names those of another table", fatal: true}
 			}
 		}
 	}
@@ -234,7 +239,8 @@ func (s *parquetSource) choose(names []string, leaves map[string][]*leaf) error 
 	}
 	for _, n := range need {
 		if len(s.fields[n]) == 0 && !(n == "propensity" && (s.r.o.Logger != "" || len(s.fields["pscore"]) > 0)) {
-			return &Error{Field: n, Found: "no such column", Want: "--columns " + n + "=NAME with one of: " + strings.Join(names, ", "), fatal: true}
+			return &Error{Field: n, Found: "no such column", Want: "--columns " + n + "=NAME with one of: " +
+				strings.Join(names, ", "), fatal: true}
 		}
 	}
 	return nil
@@ -373,7 +379,8 @@ func (s *parquetSource) object(e *Event, field string, text []byte, kind byte) (
 
 func (s *parquetSource) isText(field string) bool {
 	ls := s.fields[field]
-	return len(ls) == 1 && ls[0].rep == 0 && s.f.Root().Column(ls[0].name).Leaf() && s.f.Root().Column(ls[0].name).Type().Kind() == parquet.ByteArray
+	return len(ls) == 1 && ls[0].rep == 0 && s.f.Root().Column(ls[0].name).Leaf() &&
+		s.f.Root().Column(ls[0].name).Type().Kind() == parquet.ByteArray
 }
 
 // event reads a row. Every column is read whatever is found, so that they stay in step; the first fault is kept.
@@ -660,7 +667,8 @@ func (s *parquetSource) actions(e *Event, field string) (*Error, error) {
 // exported reads a row of an export.
 func (s *parquetSource) exported(e *Event) (*Error, error) {
 	row := &s.exp
-	*row = exportRow{reward: row.reward, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0], sparseValue: row.sparseValue[:0]}
+	*row = exportRow{reward: row.reward, sparseRow: row.sparseRow[:0], sparseHash: row.sparseHash[:0],
+		sparseValue: row.sparseValue[:0]}
 	if row.reward == nil {
 		row.reward = map[string]float64{}
 	}
@@ -668,7 +676,8 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 	for _, t := range []struct {
 		field string
 		into  *string
-	}{{"event", &row.event}, {"event_id", &row.eventID}, {"model", &row.model}, {"mode", &row.mode}, {"reward_state", &row.state}} {
+	}{{"event", &row.event}, {"event_id", &row.eventID}, {"model", &row.model}, {"mode", &row.mode},
+		{"reward_state", &row.state}} {
 		text, err := s.text(t.field)
 		if err != nil {
 			return nil, err
@@ -692,8 +701,10 @@ func (s *parquetSource) exported(e *Event) (*Error, error) {
 		{"row", func(x float64) { row.row = int(x) }}, {"offered", func(x float64) { row.offered = int(x) }},
 		{"propensity", func(x float64) { row.propensity = x }}, {"rewards", func(x float64) { row.rewards = int(x) }},
 		{"active", func(x float64) { row.active = x != 0 }}, {"expired", func(x float64) { row.expired = x != 0 }},
-		{"reward_first", func(x float64) { row.reward["reward_first"] = x }}, {"reward_sum", func(x float64) { row.reward["reward_sum"] = x }},
-		{"reward_last", func(x float64) { row.reward["reward_last"] = x }}, {"reward", func(x float64) { row.reward["reward"] = x }},
+		{"reward_first", func(x float64) { row.reward["reward_first"] = x }},
+		{"reward_sum", func(x float64) { row.reward["reward_sum"] = x }},
+		{"reward_last", func(x float64) { row.reward["reward_last"] = x }},
+		{"reward", func(x float64) { row.reward["reward"] = x }},
 		{"default", func(x float64) { row.defaulted, row.hasDefault = x, true }},
 	} {
 		x, is, fault, err := s.one(e, f.field)

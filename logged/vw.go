@@ -77,7 +77,8 @@ func (p *vwParser) features(rest []byte, at int, bar bool) *Error {
 			if c := bytes.LastIndexByte(name, ':'); c >= 0 {
 				w, ok := parseFloat(name[c+1:])
 				if !ok {
-					return &Error{Column: at + c + 2, Field: "namespace " + shown(name), Found: shown(name[c+1:]), Want: "a finite weight", Reason: "features"}
+					return &Error{Column: at + c + 2, Field: "namespace " + shown(name), Found: shown(name[c+1:]),
+						Want: "a finite weight", Reason: "features"}
 				}
 				name, weight = name[:c], w
 			}
@@ -127,7 +128,8 @@ func (p *vwParser) feature(s *vwSpace, word []byte, weight float64, at int) *Err
 	if c := bytes.LastIndexByte(word, ':'); c >= 0 {
 		v, ok := parseFloat(word[c+1:])
 		if !ok || c == 0 {
-			return &Error{Column: at + 1, Field: "feature", Found: shown(word), Want: "name, name:value or name=text, value a finite number", Reason: "features"}
+			return &Error{Column: at + 1, Field: "feature", Found: shown(word),
+				Want: "name, name:value or name=text, value a finite number", Reason: "features"}
 		}
 		f.name, f.value = word[:c], v*weight
 	} else if q := bytes.IndexByte(word, '='); q > 0 && weight == 1 {
@@ -139,7 +141,8 @@ func (p *vwParser) feature(s *vwSpace, word []byte, weight float64, at int) *Err
 	if k, ok := p.seen[string(f.name)]; ok {
 		old := &s.feats[k]
 		if old.isText != f.isText {
-			return &Error{Column: at + 1, Field: "feature", Found: shown(word), Want: "a number or a text under one name, not both", Reason: "features"}
+			return &Error{Column: at + 1, Field: "feature", Found: shown(word),
+				Want: "a number or a text under one name, not both", Reason: "features"}
 		}
 		if f.isText {
 			old.more = append(old.more, f.text)
@@ -293,7 +296,8 @@ func (s *vwSource) next(e *Event) error {
 	case fault != nil:
 		return fault
 	case e.K == 0:
-		return &Error{Line: s.first, Field: "block", Found: "no action line", Want: "one line for each action", Reason: "block"}
+		return &Error{Line: s.first, Field: "block", Found: "no action line", Want: "one line for each action",
+			Reason: "block"}
 	case !labelled:
 		return errSkip("without a label")
 	}
@@ -321,20 +325,24 @@ func (s *vwSource) line(e *Event, line []byte, n int, labelled *bool) *Error {
 		s.r.warn("a feature is twice in a line: its values are added")
 	}
 	if c := s.p.clash(); c != nil {
-		return &Error{Column: 1, Field: "namespace", Found: shown(c), Want: "another name than a feature without a namespace", Reason: "features"}
+		return &Error{Column: 1, Field: "namespace", Found: shown(c),
+			Want: "another name than a feature without a namespace", Reason: "features"}
 	}
 	if string(v.label) == "shared" {
 		if n > 1 {
-			return &Error{Column: v.column, Field: "block", Found: "a shared line", Want: "it first in its block: is an empty line missing?", Reason: "block"}
+			return &Error{Column: v.column, Field: "block", Found: "a shared line",
+				Want: "it first in its block: is an empty line missing?", Reason: "block"}
 		}
 		e.Named, e.ID = v.named, string(v.tag)
 		return nil
 	}
 	if bytes.HasPrefix(v.label, []byte("ccb ")) || bytes.HasPrefix(v.label, []byte("slates ")) {
-		return &Error{Column: v.column, Field: "label", Found: shown(v.label), Want: "a decision; lists are read from dsjson", Reason: "block"}
+		return &Error{Column: v.column, Field: "label", Found: shown(v.label),
+			Want: "a decision; lists are read from dsjson", Reason: "block"}
 	}
 	if len(e.Actions) == MaxActions {
-		return &Error{Column: 1, Field: "block", Found: "more than " + strconv.Itoa(MaxActions) + " lines", Want: "an empty line between blocks", Reason: "block", fatal: true}
+		return &Error{Column: 1, Field: "block", Found: "more than " + strconv.Itoa(MaxActions) + " lines",
+			Want: "an empty line between blocks", Reason: "block", fatal: true}
 	}
 	a := e.action()
 	a.Named, a.ID = v.named, string(v.tag)
@@ -404,7 +412,8 @@ func (s *vwFlatSource) next(e *Event) error {
 
 func (s *vwFlatSource) event(e *Event, line []byte) (skip string, _ *Error) {
 	if bytes.HasPrefix(line, []byte("shared")) {
-		return "", &Error{Column: 1, Found: "a shared line", Want: "one example a line; this is VW text in blocks (--format vw)", Reason: "block", fatal: true}
+		return "", &Error{Column: 1, Found: "a shared line",
+			Want: "one example a line; this is VW text in blocks (--format vw)", Reason: "block", fatal: true}
 	}
 	v, err := s.p.line(e, line)
 	if err != nil {
@@ -414,7 +423,8 @@ func (s *vwFlatSource) event(e *Event, line []byte) (skip string, _ *Error) {
 		s.r.warn("a feature is twice in a line: its values are added")
 	}
 	if c := s.p.clash(); c != nil {
-		return "", &Error{Column: 1, Field: "namespace", Found: shown(c), Want: "another name than a feature without a namespace", Reason: "features"}
+		return "", &Error{Column: 1, Field: "namespace", Found: shown(c),
+			Want: "another name than a feature without a namespace", Reason: "features"}
 	}
 	e.Named, e.ID, e.K = v.named, string(v.tag), s.r.o.Actions
 	words := bytes.FieldsFunc(v.label, unicode.IsSpace)

@@ -52,7 +52,8 @@ type Writer struct {
 }
 
 // extensions of formats, for writing.
-var extensions = map[string]string{".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".npz": "npz",
+var extensions = map[string]string{".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet",
+	".csv": "csv", ".npz": "npz",
 	".vw": "vw", ".dat": "vw", ".dsjson": "dsjson"}
 
 // FormatOf is the format of a name by its extension, "" when the extension says nothing.
@@ -66,7 +67,8 @@ func FormatOf(name string) string {
 func Create(name string, o WriteOptions) (*Writer, error) {
 	if o.Format == "" {
 		if o.Format = FormatOf(name); o.Format == "" {
-			return nil, &Error{File: name, Found: "an extension that names no format", Want: "--to " + strings.Join(Formats, "|"), fatal: true}
+			return nil, &Error{File: name, Found: "an extension that names no format", Want: "--to " +
+				strings.Join(Formats, "|"), fatal: true}
 		}
 	}
 	if !slices.Contains(Formats, o.Format) {
@@ -100,7 +102,8 @@ func Create(name string, o WriteOptions) (*Writer, error) {
 	if w.pack != nil {
 		if o.Format == "npz" || o.Format == "parquet" {
 			w.Abort()
-			return nil, &Error{File: name, Found: o.Format + " inside a packed file", Want: "the file itself: it is packed already", fatal: true}
+			return nil, &Error{File: name, Found: o.Format + " inside a packed file",
+				Want: "the file itself: it is packed already", fatal: true}
 		}
 		out = w.pack
 	}
@@ -144,7 +147,8 @@ func (w *Writer) Write(e *Event) error {
 	}
 	if len(lost) > 0 {
 		if !w.o.Lossy {
-			return &Error{File: w.name, Row: w.events, Found: titles[w.o.Format] + " cannot say: " + strings.Join(lost, ", "),
+			return &Error{File: w.name, Row: w.events, Found: titles[w.o.Format] + " cannot say: " +
+				strings.Join(lost, ", "),
 				Want: "--lossy to leave that out", fatal: true}
 		}
 		for _, l := range lost {
@@ -263,7 +267,8 @@ func (d *dsjsonWriter) lost(e *Event) []string {
 	s.no(len(e.Slots) == 0 && e.Law == nil, "a propensity without the logger's whole law")
 	for _, o := range e.Slots {
 		s.no(o.Law == nil && (len(o.Allowed) > 1 || o.Propensity == 1), "a slot's actions without their law")
-		s.no(o.Law != nil && len(o.Allowed) == 1 && o.Propensity != 1, "a slot with one action and another propensity than 1")
+		s.no(o.Law != nil && len(o.Allowed) == 1 && o.Propensity != 1,
+			"a slot with one action and another propensity than 1")
 	}
 	for i := range e.Slots {
 		if (e.Slots[i].Named == nil) != (e.Slots[0].Named == nil) {
@@ -639,16 +644,20 @@ type shape struct {
 }
 
 func (s *shape) fix(e *Event) error {
-	now := shape{is: true, k: e.K, context: len(e.Context), law: e.Law != nil, target: e.Target != nil, q: e.Q != nil, group: e.Group != nil,
+	now := shape{is: true, k: e.K, context: len(e.Context), law: e.Law != nil, target: e.Target != nil, q: e.Q != nil,
+		group:    e.Group != nil,
 		position: e.Position != NoPosition}
 	if !s.is {
 		*s = now
 		return nil
 	}
-	if s.k != now.k && (s.law || s.target || s.q || s.group) || s.context != now.context || s.law != now.law || s.target != now.target ||
+	if s.k != now.k && (s.law || s.target || s.q || s.group) || s.context != now.context || s.law != now.law ||
+		s.target != now.target ||
 		s.q != now.q || s.group != now.group || s.position != now.position {
-		return bad("event", fmt.Sprintf("%d actions, a context of %d numbers, law %v, target %v, q %v, position %v", now.k, now.context, now.law, now.target, now.q, now.position),
-			"%d, %d, %v, %v, %v, %v as in the events before: a table has the same columns in every row", s.k, s.context, s.law, s.target, s.q, s.position)
+		return bad("event", fmt.Sprintf("%d actions, a context of %d numbers, law %v, target %v, q %v, position %v",
+			now.k, now.context, now.law, now.target, now.q, now.position),
+			"%d, %d, %v, %v, %v, %v as in the events before: a table has the same columns in every row", s.k, s.context,
+			s.law, s.target, s.q, s.position)
 	}
 	return nil
 }
@@ -820,7 +829,8 @@ func (o *obdWriter) write(e *Event) error {
 		b = append(b, '\n')
 	}
 	if e.K != o.k || len(user) != o.user {
-		return bad("event", fmt.Sprintf("%d items and %d user features", e.K, len(user)), "%d and %d, as before", o.k, o.user)
+		return bad("event", fmt.Sprintf("%d items and %d user features", e.K, len(user)), "%d and %d, as before", o.k,
+			o.user)
 	}
 	b = append(strconv.AppendInt(b, int64(o.n), 10), ',')
 	b = append(e.Time.UTC().AppendFormat(b, "2006-01-02 15:04:05.999999999-07:00"), ',')

@@ -45,7 +45,8 @@ func (z *npzWriter) lost(e *Event) []string {
 	s.no(anyID(e), "ids of actions")
 	s.no(e.Observed != nil, "observations")
 	s.no(e.K > 0 && e.Law == nil && e.Target == nil && e.Q == nil && !anyX(e), "how many actions were offered")
-	if z.shape.is && anyX(e) && !slices.EqualFunc(z.context, e.Actions, func(x []float64, a Action) bool { return slices.Equal(x, a.X) }) {
+	if z.shape.is && anyX(e) && !slices.EqualFunc(z.context, e.Actions,
+		func(x []float64, a Action) bool { return slices.Equal(x, a.X) }) {
 		s.no(true, "features of actions that change from event to event")
 	}
 	return s
@@ -117,9 +118,11 @@ func (z *npzWriter) begin(e *Event) error {
 		sides       []int
 		is          bool
 	}{
-		{"context", "<f8", []int{len(e.Context)}, e.Context != nil}, {"action", "<i8", nil, true}, {"position", "<i8", nil, e.Position != NoPosition},
+		{"context", "<f8", []int{len(e.Context)}, e.Context != nil}, {"action", "<i8", nil, true},
+		{"position", "<i8", nil, e.Position != NoPosition},
 		{"reward", "<f8", nil, true}, {"pscore", "<f8", nil, true}, {"pi_b", "<f8", []int{e.K, 1}, e.Law != nil},
-		{"action_dist", "<f8", []int{e.K, 1}, e.Target != nil}, {"estimated_rewards_by_reg_model", "<f8", []int{e.K, 1}, e.Q != nil},
+		{"action_dist", "<f8", []int{e.K, 1}, e.Target != nil}, {"estimated_rewards_by_reg_model", "<f8", []int{e.K, 1},
+			e.Q != nil},
 	} {
 		if !a.is {
 			continue
@@ -128,7 +131,8 @@ func (z *npzWriter) begin(e *Event) error {
 		if err != nil {
 			return err
 		}
-		z.arrays = append(z.arrays, &npySpool{name: a.name, descr: a.descr, sides: a.sides, file: f, b: bufio.NewWriterSize(f, 1<<16)})
+		z.arrays = append(z.arrays, &npySpool{name: a.name, descr: a.descr, sides: a.sides, file: f,
+			b: bufio.NewWriterSize(f, 1<<16)})
 	}
 	return nil
 }

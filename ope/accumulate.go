@@ -61,9 +61,10 @@ type targetSums struct {
 	boot                   []bootSums
 	lists                  [4]tally
 	listSeq                [4]twoSided // of values divided by the length
-	listSum                [3]twoSided // of sums over the slots, for lists of several lengths; pi has no bound from below then
-	now                    row
-	marginal               *marginal // nil: not asked for
+	// of sums over the slots, for lists of several lengths; pi has no bound from below then
+	listSum  [3]twoSided
+	now      row
+	marginal *marginal // nil: not asked for
 }
 
 type bootSums struct{ v, d sum }
@@ -314,7 +315,8 @@ func (t *targetSums) merge(o *targetSums) {
 	t.dr.merge(&o.dr)
 	t.uplift.merge(&o.uplift)
 	t.plain.merge(&o.plain)
-	for _, s := range []struct{ a, b *sum }{{&t.w1, &o.w1}, {&t.w2, &o.w2}, {&t.wr1, &o.wr1}, {&t.wr2, &o.wr2}, {&t.v, &o.v},
+	for _, s := range []struct{ a, b *sum }{{&t.w1, &o.w1}, {&t.w2, &o.w2}, {&t.wr1, &o.wr1}, {&t.wr2, &o.wr2},
+		{&t.v, &o.v},
 		{&t.unsupported, &o.unsupported}, {&t.replay, &o.replay}, {&t.replayV, &o.replayV}} {
 		s.a.merge(*s.b)
 	}

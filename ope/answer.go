@@ -29,7 +29,8 @@ func real(v float64) *float64 {
 func (e *engine) result() *Result {
 	p, a := e.p, e.total
 	r := &Result{Rewards: p.rewards, Level: p.level, Q: p.o.Q, Warnings: []string{}, Targets: []*Evaluated{}}
-	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 && !p.lists, Skipped: map[string]int{}}
+	r.Log = LogInfo{Events: a.n, Presented: float64(a.n), Actions: a.kMax, Adaptive: p.o.Adaptive, Law: a.noLaw == 0 &&
+		!p.lists, Skipped: map[string]int{}}
 	if !a.first.IsZero() {
 		r.Log.First, r.Log.Last = &a.first, &a.last
 	}
@@ -68,7 +69,8 @@ func (e *engine) logOnly() *Evaluated {
 	if finite(se) {
 		est.Normal = &Pair{v - e.p.z*se, v + e.p.z*se}
 	}
-	return &Evaluated{Name: "logged", Learns: "no", Overlap: "good", Estimates: []Estimate{est}, Verdict: "what ran; --target names a policy to compare it with",
+	return &Evaluated{Name: "logged", Learns: "no", Overlap: "good", Estimates: []Estimate{est},
+		Verdict:     "what ran; --target names a policy to compare it with",
 		Diagnostics: Diagnostics{ESS: float64(e.total.n), ESSRewarded: float64(e.total.n), WeightMean: 1, WeightMax: 1}}
 }
 
@@ -78,8 +80,11 @@ func (e *engine) assumptions() Assumptions {
 		one = "a list's rewards do not depend on the choices made for later lists"
 	}
 	return Assumptions{
-		Sequence: "holds at every n, for loggers and targets that learn, for drift and for missing support; needs propensities that are true, a target and rewards that were not chosen by looking at these rewards, and that " + one,
-		Normal:   "needs many events without dominating weights, independent events, and a logger and a target that do not learn",
+		Sequence: "holds at every n, for loggers and targets that learn, for drift and for missing support; needs " +
+			"propensities that are true, a target and rewards that were not chosen by looking at these rewards, and " +
+			"that " + one,
+		Normal: "needs many events without dominating weights, independent events, and a logger and a target that " +
+			"do not learn",
 	}
 }
 
@@ -151,7 +156,8 @@ func overlap(ess, ten float64, n int) string {
 }
 
 func (e *engine) diagnostics(ta *targetSums, r *Result) Diagnostics {
-	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax, WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
+	d := Diagnostics{WeightMean: ta.w1.value() / ta.v.value(), WeightMax: ta.wMax,
+		WeightZero: float64(ta.wZero) / float64(max(ta.seen, 1))}
 	if s := ta.w2.value(); s > 0 {
 		d.ESS = ta.w1.value() * ta.w1.value() / s
 	}
@@ -192,7 +198,8 @@ const (
 	bothEnds = "it needs both ends of the range of rewards (--rewards min,max)"
 )
 
-// sequence is the interval of a value in units of the rewards. The lower side needs the smallest reward only, the upper side the largest.
+// sequence is the interval of a value in units of the rewards. The lower side needs the smallest reward only, the upper
+// side the largest.
 func (p *plan) sequence(s *twoSided) (*Pair, error) {
 	alpha := (1 - p.level) / 2
 	switch {
@@ -258,12 +265,14 @@ func (r *answerRow) normal(v, se float64) {
 		if key == "snips" || key == "sndr" || key == "cv" {
 			side = "biased in either direction"
 		}
-		r.why(fmt.Sprintf("%s: the target plays actions that the logger could not with probability %.3g; intervals are at least that wide at any n", side, *r.d.Unsupported))
+		r.why(fmt.Sprintf("%s: the target plays actions that the logger could not with probability %.3g; intervals "+
+			"are at least that wide at any n", side, *r.d.Unsupported))
 		return
 	}
 	r.Normal = &Pair{v - r.e.p.z*se, v + r.e.p.z*se}
 	if r.d.ESSRewarded < 10 && key != "logged" && key != "dm" {
-		r.why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than it says", r.d.ESSRewarded))
+		r.why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than "+
+			"it says", r.d.ESSRewarded))
 	}
 }
 
@@ -296,7 +305,8 @@ func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 			r.why("its interval is the spread of the predictions: the error of the reward model is not in it")
 		}
 		if k := ta.m.predicted; k < ta.m.n {
-			r.why(fmt.Sprintf("the mean over the %d of %d events that the reward model predicts: it is fitted on earlier events only, first on %d", k, ta.m.n, firstFit))
+			r.why(fmt.Sprintf("the mean over the %d of %d events that the reward model predicts: it is fitted on "+
+				"earlier events only, first on %d", k, ta.m.n, firstFit))
 		}
 	case "ips":
 		r.sequence(&ta.ips)
@@ -305,7 +315,8 @@ func (r *answerRow) plain(ta *targetSums, v, se, beta float64) {
 		case r.e.cross != nil:
 			r.why("no sequence: " + crossReason)
 		case r.e.total.noLaw > 0:
-			r.why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the logger was uniform)")
+			r.why("no sequence: the log does not have the logger's whole law (--logger uniform supplies it where the " +
+				"logger was uniform)")
 		default:
 			r.sequence(&ta.dr)
 		}
@@ -367,7 +378,8 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 // unfitted says why no event has a prediction of the reward model.
 func (e *engine) unfitted() string {
 	if n := e.total.n; n <= firstFit {
-		return fmt.Sprintf("the reward model is fitted on earlier events only, first on %d, and the log has %d (--crossfit 5 fits on the others, for independent events)", firstFit, n)
+		return fmt.Sprintf("the reward model is fitted on earlier events only, first on %d, and the log has %d "+
+			"(--crossfit 5 fits on the others, for independent events)", firstFit, n)
 	}
 	return "the reward model cannot read the features of any event"
 }
@@ -381,7 +393,8 @@ func (e *engine) replay(ta *targetSums, out *Estimate, why func(string)) {
 	default:
 		v := ta.replay.value() / ta.replayV.value()
 		out.Value = &v
-		why(fmt.Sprintf("%d matching events: the value in the contexts where the logger agrees, unbiased for a uniform logger only", ta.matched))
+		why(fmt.Sprintf("%d matching events: the value in the contexts where the logger agrees, unbiased for a "+
+			"uniform logger only", ta.matched))
 	}
 }
 
@@ -458,7 +471,8 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	var ses []float64
 	for _, i := range at {
 		v, se := ta.tallies[i].estimate(&ta.m)
-		out.Grid, out.Values, out.Widths = append(out.Grid, ta.tallies[i].parameter), append(out.Values, v), append(out.Widths, t95*se)
+		out.Grid, out.Values, out.Widths = append(out.Grid, ta.tallies[i].parameter), append(out.Values, v),
+			append(out.Widths, t95*se)
 		ses = append(ses, se)
 	}
 	best := 0
@@ -479,7 +493,8 @@ func (e *engine) tuned(ta *targetSums, key string, out *Estimate, normal func(v,
 	}
 	normal(v, se)
 	if est.shrinks && ta.m.predicted < ta.m.n {
-		why(fmt.Sprintf("the reward model predicts %d of %d events; in the others its prediction counts as 0, and the estimate shrinks towards that", ta.m.predicted, ta.m.n))
+		why(fmt.Sprintf("the reward model predicts %d of %d events; in the others its prediction counts as 0, and "+
+			"the estimate shrinks towards that", ta.m.predicted, ta.m.n))
 	}
 	if key == "ls" || key == "ix" {
 		e.oneSided(key, out, ta, why)
@@ -584,8 +599,8 @@ func (e *engine) listEstimate(ta *targetSums, key string, out *Estimate, why fun
 	}
 }
 
-// sumSequence is the interval of a sum over the slots of lists of several lengths: Σ w r' ≥ 0 has the mean V' of the sum, and Σ w(1 − r') the
-// mean L − V'. Lengths are known before the draw.
+// sumSequence is the interval of a sum over the slots of lists of several lengths: Σ w r' ≥ 0 has the mean V' of the
+// sum, and Σ w(1 − r') the mean L − V'. Lengths are known before the draw.
 func (e *engine) sumSequence(s *twoSided) (*Pair, string) {
 	p, alpha := e.p, (1-e.p.level)/2
 	if !p.rewards.whole() {
@@ -667,7 +682,8 @@ func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
 	u := out.Uplift
 	switch {
 	case out.Overlap == "hopeless":
-		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed)", out.Diagnostics.ESS, e.total.n)
+		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed)", out.Diagnostics.ESS,
+			e.total.n)
 	case u.Value == nil:
 		return "no difference can be computed"
 	}
@@ -749,7 +765,8 @@ func (e *engine) compare(r *Result) {
 	at := 0
 	for i := range T {
 		for j := range i {
-			d := Difference{First: p.o.Targets[j].Name(), Second: p.o.Targets[i].Name(), Verdict: "cannot be told apart"}
+			d := Difference{First: p.o.Targets[j].Name(), Second: p.o.Targets[i].Name(),
+				Verdict: "cannot be told apart"}
 			lo, hi, err := e.total.pairs[at].difference(shared)
 			at++
 			if err != nil {
@@ -792,7 +809,8 @@ func (e *engine) compare(r *Result) {
 func (e *engine) warn(r *Result) {
 	for _, a := range r.Actions {
 		if a.HasZ && math.Abs(a.Z) > 4 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("the logged propensities do not tell the truth about action %s: it was played %d times, and %.0f were promised (z = %.1f)", a.Name, a.Played, a.Promised, a.Z))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("the logged propensities do not tell the truth about action "+
+				"%s: it was played %d times, and %.0f were promised (z = %.1f)", a.Name, a.Played, a.Promised, a.Z))
 		}
 	}
 	for t, target := range r.Targets {
@@ -801,7 +819,8 @@ func (e *engine) warn(r *Result) {
 		}
 		ta := &e.total.targets[t]
 		if _, ok := e.p.o.Targets[t].(Greedy); ok && ta.m.predicted < ta.m.n {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("greedy plays the first action in %d of %d events: its reward model predicts nothing there", ta.m.n-ta.m.predicted, ta.m.n))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("greedy plays the first action in %d of %d events: its "+
+				"reward model predicts nothing there", ta.m.n-ta.m.predicted, ta.m.n))
 		}
 		if _, ok := e.p.o.Targets[t].(Uniform); ok && e.total.noLaw > 0 && !e.p.lists {
 			// mean[w] is 1 for every target with full support
@@ -809,7 +828,9 @@ func (e *engine) warn(r *Result) {
 			w := ta.w1.value() / n
 			if sd := math.Sqrt(max(ta.w2.value()/n-w*w, 0)); sd > 0 && e.total.dropped == 0 {
 				if z := (w - 1) / (sd / math.Sqrt(n)); math.Abs(z) > 4 {
-					r.Warnings = append(r.Warnings, fmt.Sprintf("weights to uniform have mean %.3g, expected 1 (z = %.1f): some actions were not offered or the propensities are not true", w, z))
+					r.Warnings = append(r.Warnings,
+						fmt.Sprintf("weights to uniform have mean %.3g, expected 1 (z = %.1f): some actions were not "+
+							"offered or the propensities are not true", w, z))
 				}
 			}
 		}
@@ -818,10 +839,13 @@ func (e *engine) warn(r *Result) {
 			if e.total.noLaw > 0 {
 				what = "that were never played"
 			}
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s plays actions %s with probability %.3g", target.Name, what, *d.Unsupported))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s plays actions %s with probability %.3g", target.Name, what,
+				*d.Unsupported))
 		}
 		if m := target.Diagnostics.Marginal; m != nil && m.WeightMean < 0.9 && target.Diagnostics.WeightMean > 0.95 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the weights without the members have mean %.2g, those of the record %.2g: %d redraws hardly see some actions, and intervals without the members are wide; more --redraws make them narrower",
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: the weights without the members have mean %.2g, those "+
+				"of the record %.2g: %d redraws hardly see some actions, and intervals without the members are wide; "+
+				"more --redraws make them narrower",
 				target.Name, m.WeightMean, target.Diagnostics.WeightMean, m.Redraws))
 		}
 		u := target.Uplift
@@ -830,7 +854,8 @@ func (e *engine) warn(r *Result) {
 		}
 	}
 	if e.total.damaged > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d events with a damaged reward: the sequence takes the worst case of each, the other numbers leave them out", e.total.damaged))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d events with a damaged reward: the sequence takes the worst "+
+			"case of each, the other numbers leave them out", e.total.damaged))
 	}
 	bad := 0
 	for _, s := range e.scratches {

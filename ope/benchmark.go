@@ -33,7 +33,8 @@ type RelativeError struct {
 }
 
 // Benchmark evaluates runs of a known bandit with every estimator of the options.
-func Benchmark(ctx context.Context, runs, workers int, o Options, world func(run int) (*Known, error)) ([]RelativeError, error) {
+func Benchmark(ctx context.Context, runs, workers int, o Options, world func(run int) (*Known, error)) ([]RelativeError,
+	error) {
 	o.Targets, o.Workers = []Target{Column{}}, 1
 	type one struct {
 		estimates []Estimate
@@ -112,8 +113,8 @@ func Benchmark(ctx context.Context, runs, workers int, o Options, world func(run
 //
 //	μ(x, a) = σ(standardised (cᵀx + b_a + xᵀC_a)),   coefficients uniform on (−1, 1),
 //
-// binary rewards, a logger softmax(beta·μ), and a target that a multinomial logistic regression with weights r/p learned
-// from another log of as many rounds. The coefficients are those of the seed; runs differ in the log.
+// binary rewards, a logger softmax(beta·μ), and a target that a multinomial logistic regression with weights r/p
+// learned from another log of as many rounds. The coefficients are those of the seed; runs differ in the log.
 func Synthetic(rounds, actions, dim int, beta float64, seed uint64, run int) (*Known, error) {
 	in := rng.NewKey(seed).Child("synthetic").Stream(rng.Instance).Round(0)
 	at := 0
@@ -185,7 +186,8 @@ func Synthetic(rounds, actions, dim int, beta float64, seed uint64, run int) (*K
 		for k := range pe {
 			out.Truth += pe[k] * mu[i][k] / float64(rounds)
 		}
-		out.Events = append(out.Events, logged.Event{Context: x[i], K: actions, Chosen: a[i], Reward: y[i], Propensity: law[i][a[i]], Law: law[i],
+		out.Events = append(out.Events, logged.Event{Context: x[i], K: actions, Chosen: a[i], Reward: y[i],
+			Propensity: law[i][a[i]], Law: law[i],
 			Target: pe, Position: logged.NoPosition})
 	}
 	return out, nil
@@ -259,7 +261,8 @@ func Multinomial(x [][]float64, class []int, weights []float64, classes int) (fu
 			}
 		},
 	}
-	r, err := optimize.Minimize(problem, make([]float64, classes*d), &optimize.Settings{MajorIterations: 60, GradientThreshold: 1e-3}, &optimize.LBFGS{})
+	r, err := optimize.Minimize(problem, make([]float64, classes*d), &optimize.Settings{MajorIterations: 60,
+		GradientThreshold: 1e-3}, &optimize.LBFGS{})
 	if err != nil && r == nil {
 		return nil, err
 	}
@@ -277,7 +280,8 @@ const mostRows = 6000
 // logger plays the class that a regression on half of the training rows predicts with probability alpha, and uniformly
 // otherwise; the target likewise with a regression on all training rows and alphaTarget. Rows are split by the run,
 // 70 % for training; of more than 6000 rows a run takes 6000.
-func Classified(x [][]float64, class []int, classes int, alpha, alphaTarget float64, seed uint64, run int) (*Known, error) {
+func Classified(x [][]float64, class []int, classes int, alpha, alphaTarget float64, seed uint64, run int) (*Known,
+	error) {
 	key := rng.NewKey(seed).Child("classified").At(uint64(run))
 	order := key.Stream(rng.Offer)
 	n := len(x)
@@ -335,7 +339,8 @@ func Classified(x [][]float64, class []int, classes int, alpha, alphaTarget floa
 			y = 1
 		}
 		out.Truth += pe[class[row]] / float64(n-train)
-		out.Events = append(out.Events, logged.Event{Context: x[row], K: classes, Chosen: a, Reward: y, Propensity: pb[a], Law: pb, Target: pe, Position: logged.NoPosition})
+		out.Events = append(out.Events, logged.Event{Context: x[row], K: classes, Chosen: a, Reward: y,
+			Propensity: pb[a], Law: pb, Target: pe, Position: logged.NoPosition})
 	}
 	return out, nil
 }

@@ -78,7 +78,8 @@ func panels(alpha, beta []float64) []float64 {
 	edges := []float64{0, 1}
 	for i := range alpha {
 		b := distuv.Beta{Alpha: alpha[i], Beta: beta[i]}
-		for _, p := range []float64{1e-17, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 1 - 1e-4, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12} {
+		for _, p := range []float64{1e-17, 1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999,
+			1 - 1e-4, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12} {
 			if x := b.Quantile(p); x > 0 && x < 1 {
 				edges = append(edges, x)
 			}

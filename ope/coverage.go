@@ -95,7 +95,8 @@ func newWorld(s Setting, key rng.Key) *world {
 		}
 		x := make([]float64, cells)
 		x[c] = 1
-		e := logged.Event{Context: x, K: s.K, Chosen: a, Reward: y, Propensity: pb[a], Law: pb, Target: pe, Position: logged.NoPosition}
+		e := logged.Event{Context: x, K: s.K, Chosen: a, Reward: y, Propensity: pb[a], Law: pb, Target: pe,
+			Position: logged.NoPosition}
 		if s.Leak {
 			e.Q = make([]float64, s.K)
 			for k := range e.Q {
@@ -230,7 +231,8 @@ type worldSource struct {
 }
 
 // Intervals are the columns of the coverage table: what covers what.
-var Intervals = []string{"dr sequence", "ips sequence", "difference sequence", "any look", "dr normal", "snips normal", "difference normal", "dr-stable", "el", "ls lower", "ix lower"}
+var Intervals = []string{"dr sequence", "ips sequence", "difference sequence", "any look", "dr normal", "snips normal",
+	"difference normal", "dr-stable", "el", "ls lower", "ix lower"}
 
 // Covered is one row of the coverage table.
 type Covered struct {
@@ -309,7 +311,8 @@ func (c *Covered) add(r *coveredRun) {
 // cover plays one run.
 func cover(ctx context.Context, s Setting, key rng.Key) (*coveredRun, error) {
 	w := newWorld(s, key)
-	o := Options{Targets: []Target{Column{}}, Estimators: []string{"logged", "ips", "snips", "dr", "dr-stable", "el", "ls", "ix"},
+	o := Options{Targets: []Target{Column{}}, Estimators: []string{"logged", "ips", "snips", "dr", "dr-stable", "el",
+		"ls", "ix"},
 		Set: map[string]float64{"ls": 0.25, "ix": 0.125}}
 	r, err := Evaluate(ctx, &worldSource{events: w.events}, o)
 	if err != nil {

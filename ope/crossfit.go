@@ -12,7 +12,8 @@ import (
 // crossFit fits a reward model for each of F folds of consecutive events on the events of the other folds. It reads the
 // log twice: to count and see the first events, and to add up. For independent events: the fit sees later rewards, so
 // sequences that use q are not given.
-func crossFit(ctx context.Context, folds int, kind string, reopen func() (Source, error)) (models []*model, n int, err error) {
+func crossFit(ctx context.Context, folds int, kind string, reopen func() (Source, error)) (models []*model, n int,
+	err error) {
 	pass := func(each func(i int, ev *logged.Event) error) (int, error) {
 		src, err := reopen()
 		if err != nil {

@@ -40,49 +40,60 @@ var falling = []float64{0.5, 0.25, 0.125, 0.0625, 0}
 // means are the estimators that are a mean of terms and have nothing else to keep.
 var means = []estimator{
 	// ips-clip: mean[min(w, λ) r] (Ionides 2008). Biased downward for rewards ≥ 0 by what is clipped.
-	{key: "ips-clip", parameter: "lambda", grid: powers(0, 10), fixed: 4, term: func(x *row, p float64) float64 { return min(x.w, p) * x.r },
-		doc: "clipped weights; biased downward by what is clipped"},
+	{key: "ips-clip", parameter: "lambda", grid: powers(0, 10), fixed: 4,
+		term: func(x *row, p float64) float64 { return min(x.w, p) * x.r },
+		doc:  "clipped weights; biased downward by what is clipped"},
 	// switch-dr: mean[DM + w 1{w ≤ λ}(r − q)] (Wang, Agarwal, Dudík 2017). Biased by the model's error where w > λ.
-	{key: "switch-dr", parameter: "lambda", grid: powers(0, 10), fixed: 4, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
-		if x.w <= p {
-			return x.dm + float64(x.w*x.e)
-		}
-		return x.dm
-	}, doc: "doubly robust where w ≤ λ, the model elsewhere"},
+	{key: "switch-dr", parameter: "lambda", grid: powers(0, 10), fixed: 4, shrinks: true, needs: needsQ,
+		term: func(x *row, p float64) float64 {
+			if x.w <= p {
+				return x.dm + float64(x.w*x.e)
+			}
+			return x.dm
+		}, doc: "doubly robust where w ≤ λ, the model elsewhere"},
 	// dros: mean[DM + λw/(w² + λ)(r − q)] (Su et al. 2020). Biased by the model's error where w is large.
-	{key: "dros", parameter: "lambda", grid: []float64{1, 4, 16, 64, 256}, fixed: 16, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
-		return x.dm + float64(p*x.w/(float64(x.w*x.w)+p)*x.e)
-	}, doc: "doubly robust with optimistic shrinkage"},
+	{key: "dros", parameter: "lambda", grid: []float64{1, 4, 16, 64, 256}, fixed: 16, shrinks: true, needs: needsQ,
+		term: func(x *row, p float64) float64 {
+			return x.dm + float64(p*x.w/(float64(x.w*x.w)+p)*x.e)
+		}, doc: "doubly robust with optimistic shrinkage"},
 	// sg-ips: mean[w/(1 − λ + λw) r] (Metelli, Russo, Restelli 2021). Biased towards the logger.
 	{key: "sg-ips", parameter: "lambda", grid: falling, fixed: 0.125, term: func(x *row, p float64) float64 {
 		return x.w / (1 - p + float64(p*x.w)) * x.r
 	}, doc: "subgaussian weights; biased towards the logger"},
 	// sg-dr: mean[DM + w/(1 − λ + λw)(r − q)], likewise.
-	{key: "sg-dr", parameter: "lambda", grid: falling, fixed: 0.125, shrinks: true, needs: needsQ, term: func(x *row, p float64) float64 {
-		return x.dm + float64(x.w/(1-p+float64(p*x.w))*x.e)
-	}, doc: "doubly robust with subgaussian weights"},
+	{key: "sg-dr", parameter: "lambda", grid: falling, fixed: 0.125, shrinks: true, needs: needsQ,
+		term: func(x *row, p float64) float64 {
+			return x.dm + float64(x.w/(1-p+float64(p*x.w))*x.e)
+		}, doc: "doubly robust with subgaussian weights"},
 	// es: mean[π_e(a)/p^α r] (exponential smoothing; Aouali et al. 2023). Biased downward.
-	{key: "es", parameter: "alpha", grid: []float64{0.5, 0.7, 0.8, 0.9, 1}, fixed: 0.5, scaled: true, term: func(x *row, p float64) float64 {
-		d := math.Pow(x.p, p)
-		if p == 0.5 {
-			d = math.Sqrt(x.p)
-		}
-		return x.pe / d * x.r01
-	}, doc: "exponential smoothing; biased downward"},
+	{key: "es", parameter: "alpha", grid: []float64{0.5, 0.7, 0.8, 0.9, 1}, fixed: 0.5, scaled: true,
+		term: func(x *row, p float64) float64 {
+			d := math.Pow(x.p, p)
+			if p == 0.5 {
+				d = math.Sqrt(x.p)
+			}
+			return x.pe / d * x.r01
+		}, doc: "exponential smoothing; biased downward"},
 	// ix: mean[π_e(a)/(p + γ) r] (implicit exploration; Gabbianelli, Neu, Papini 2024). Biased downward; lower is a
 	// bound with probability 1 − δ: ix − log(1/δ)/(2γn).
-	{key: "ix", parameter: "gamma", grid: []float64{0.5, 0.25, 0.125, 0.0625, 0.03125}, fixed: 0.125, scaled: true, term: func(x *row, p float64) float64 {
-		return x.pe / (x.p + p) * x.r01
-	}, doc: "implicit exploration, with a one-sided bound"},
+	{key: "ix", parameter: "gamma", grid: []float64{0.5, 0.25, 0.125, 0.0625, 0.03125}, fixed: 0.125, scaled: true,
+		term: func(x *row, p float64) float64 {
+			return x.pe / (x.p + p) * x.r01
+		}, doc: "implicit exploration, with a one-sided bound"},
 	// ls: mean[log(1 + λwr)]/λ (logarithmic smoothing; Sakhi et al. 2024). Biased downward; lower is
 	// (exp(λ ls − log(1/δ)/n) − 1)/λ.
-	{key: "ls", parameter: "lambda", grid: []float64{1, 0.5, 0.25, 0.125, 0.0625}, fixed: 0.25, scaled: true, term: func(x *row, p float64) float64 {
-		return math.Log1p(p*x.w*x.r01) / p
-	}, doc: "logarithmic smoothing, with a one-sided bound"},
+	{key: "ls", parameter: "lambda", grid: []float64{1, 0.5, 0.25, 0.125, 0.0625}, fixed: 0.25, scaled: true,
+		term: func(x *row, p float64) float64 {
+			return math.Log1p(p*x.w*x.r01) / p
+		}, doc: "logarithmic smoothing, with a one-sided bound"},
 	// mips: mean[w_g r] (Saito & Joachims 2022). Biased where actions of a group differ in reward.
-	{key: "mips", needs: needsGroups | needsLaw, term: func(x *row, _ float64) float64 { return x.wg * x.r }, doc: "weights of groups of actions"},
+	{key: "mips", needs: needsGroups | needsLaw, term: func(x *row, _ float64) float64 { return x.wg * x.r },
+		doc: "weights of groups of actions"},
 	// offcem: mean[DM + w_g(r − q)] (Saito, Ren, Joachims 2023). Biased where q misses differences within a group.
-	{key: "offcem", needs: needsGroups | needsLaw | needsQ, term: func(x *row, _ float64) float64 { return x.dm + float64(x.wg*x.e) },
+	{key: "offcem", needs: needsGroups | needsLaw | needsQ, term: func(x *row, _ float64) float64 {
+		return x.dm +
+			float64(x.wg*x.e)
+	},
 		doc: "weights of groups, the model within them"},
 	// mrdr: mean[DM + w(r − q)] with a q of its own, fitted with weights π_e(a)²(1 − p)/p² (Farajtabar et al. 2018).
 	{key: "mrdr", needs: needsQ, term: func(x *row, _ float64) float64 { return x.mrdm + float64(x.w*x.mre) },

@@ -317,7 +317,8 @@ func (e *engine) begin(first *logged.Event) error {
 		p.stored, p.phi, p.boot, p.mrdr = false, false, false, false
 		for _, t := range p.o.Targets {
 			if _, ok := t.(SlotTarget); !ok {
-				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform has one", t.Name(), t.Name())
+				return fmt.Errorf("target %s: the log has lists of slots, and %s has no law for a slot; uniform has "+
+					"one", t.Name(), t.Name())
 			}
 		}
 		p.o.Q = "none"
@@ -372,7 +373,8 @@ func (e *engine) begin(first *logged.Event) error {
 }
 
 // adaptiveBoot is why an adaptive log has no bootstrap.
-const adaptiveBoot = "the log is adaptive (the logger or the target learns), and a bootstrap of events is for independent ones; sequence holds"
+const adaptiveBoot = "the log is adaptive (the logger or the target learns), and a bootstrap of events is for " +
+	"independent ones; sequence holds"
 
 // teach lets the targets that learn see a block, in the order of the log.
 func (e *engine) teach(b *block) error {

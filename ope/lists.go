@@ -10,8 +10,10 @@ import "troupe/logged"
 //	rips  mean[Σ_l (Π_{j≤l} w_j) r_l]               (McInerney et al. 2020)
 //	pi    mean[(1 + Σ_l (w_l − 1)) Σ_l r_l]         (Swaminathan et al. 2017; slots drawn independently)
 var listTerms = [4]estimator{
-	{key: "sips", term: func(x *row, _ float64) float64 { return x.r }}, {key: "iips", term: func(x *row, _ float64) float64 { return x.r }},
-	{key: "rips", term: func(x *row, _ float64) float64 { return x.r }}, {key: "pi", term: func(x *row, _ float64) float64 { return x.r }},
+	{key: "sips", term: func(x *row, _ float64) float64 { return x.r }},
+	{key: "iips", term: func(x *row, _ float64) float64 { return x.r }},
+	{key: "rips", term: func(x *row, _ float64) float64 { return x.r }},
+	{key: "pi", term: func(x *row, _ float64) float64 { return x.r }},
 }
 
 // list adds one list to the sums of every target.

@@ -6,18 +6,20 @@ import (
 	"troupe/logged"
 )
 
-// marginal estimates under the law of a decision without the members that were drawn for it (key = "decision"). The recorded law
-// is conditional on 2m models, so that most actions have probability 0 or that of the floor; averaged over the models
-// they have more. That average p has no closed form. N fresh draws of the same decision, of which c take the action, give
+// marginal estimates under the law of a decision without the members that were drawn for it (key = "decision"). The
+// recorded law is conditional on 2m models, so that most actions have probability 0 or that of the floor; averaged over
+// the models they have more. That average p has no closed form. N fresh draws of the same decision, of which c take the
+// action, give
 //
 //	ŵ = π_e(a)(N + 1)/(c + 1),   E[ŵ | a] = w(1 − (1 − p)^{N+1}) ≤ w = π_e(a)/p,
 //
-// so ŵ may stand in every sequence in place of w (a plug-in estimate π_e(a)N/c may not: its mean is above w). With M further draws a′
+// so ŵ may stand in every sequence in place of w (a plug-in estimate π_e(a)N/c may not: its mean is above w). With M
+// further draws a′
 //
 //	φ(k) = ŵ r − min(ŵ q(a), k) + mean over a′ of min(ŵ(a′) q(a′), k) ≥ −k
 //
-// has a mean of at most V, because a and a′ have one law given the counts. Only right where the members of a decision are
-// independent of everything before it.
+// has a mean of at most V, because a and a′ have one law given the counts. Only right where the members of a decision
+// are independent of everything before it.
 type marginal struct {
 	n, without           int // events; those without redraws, whose ŵ is π_e(a) ≤ w
 	draws                int // N of the events, 0 where they differ
@@ -168,7 +170,8 @@ type MarginalDiagnostics struct {
 }
 
 func (m *marginal) diagnostics() *MarginalDiagnostics {
-	d := &MarginalDiagnostics{Redraws: m.draws, WeightMean: m.w1.value() / float64(max(m.n, 1)), WeightMax: m.wMax, Without: m.without}
+	d := &MarginalDiagnostics{Redraws: m.draws, WeightMean: m.w1.value() / float64(max(m.n, 1)), WeightMax: m.wMax,
+		Without: m.without}
 	if s := m.w2.value(); s > 0 {
 		d.ESS = m.w1.value() * m.w1.value() / s
 	}
@@ -182,7 +185,8 @@ func (m *marginal) diagnostics() *MarginalDiagnostics {
 var marginalKeys = []string{"ips-marginal", "dr-marginal"}
 
 // marginalWhy is what those rows rest on.
-const marginalWhy = "the law without the members of a decision, from redraws: weights are at most the true ones, so the value is biased towards 0 by actions that the redraws hardly take; no normal interval"
+const marginalWhy = "the law without the members of a decision, from redraws: weights are at most the true ones, so " +
+	"the value is biased towards 0 by actions that the redraws hardly take; no normal interval"
 
 // marginalEstimate makes one of those rows.
 func (e *engine) marginalEstimate(m *marginal, key string, out *Estimate, why func(string), sequence func(*twoSided)) {

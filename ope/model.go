@@ -75,7 +75,8 @@ func newLayout(first []*logged.Event) (*layout, error) {
 		}
 	default:
 		l.blocks, l.d = true, 1+l.dx
-		if l.byID = len(e.Actions) > 0 && !slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.ID == "" }); l.byID {
+		if l.byID = len(e.Actions) > 0 && !slices.ContainsFunc(e.Actions,
+			func(a logged.Action) bool { return a.ID == "" }); l.byID {
 			l.slots = map[string]int{}
 			for _, e := range first {
 				for i := range e.Actions {
@@ -87,7 +88,8 @@ func newLayout(first []*logged.Event) (*layout, error) {
 		}
 	}
 	if l.d > 4*maxDim {
-		return nil, fmt.Errorf("a context of %d numbers is too long for a regression of ours: at most %d; bring q as a column", l.dx, 4*maxDim-1)
+		return nil, fmt.Errorf("a context of %d numbers is too long for a regression of ours: at most %d; bring q as "+
+			"a column", l.dx, 4*maxDim-1)
 	}
 	return l, nil
 }
@@ -388,8 +390,8 @@ type model struct {
 	logistic bool
 }
 
-// predict stores q(x, ·) of an event in dst, of length K. Without a fit, and for features that it cannot read, it stores 0 and
-// returns false.
+// predict stores q(x, ·) of an event in dst, of length K. Without a fit, and for features that it cannot read, it
+// stores 0 and returns false.
 func (m *model) predict(dst []float64, e *logged.Event, s *scratch) bool {
 	clear(dst)
 	if m == nil || m.l == nil {

@@ -14,9 +14,9 @@ import (
 	"troupe/spec"
 )
 
-// PolicyTarget is a policy of the registry as a target. Actions are vectors: their own numbers where the log has
-// them; the context in a block for each action where it has only that; a schema of named features learned from the
-// first 256 events otherwise (until then it plays uniformly, and learns these events afterwards). Not safe for concurrent use.
+// PolicyTarget is a policy of the registry as a target. Actions are vectors: their own numbers where the log has them;
+// the context in a block for each action where it has only that; a schema of named features learned from the first 256
+// events otherwise (until then it plays uniformly, and learns these events afterwards). Not safe for concurrent use.
 type PolicyTarget struct {
 	label   string
 	options policy.Options
@@ -43,7 +43,8 @@ func NewPolicyTarget(label string, options policy.Options, learn string, start [
 	if learn == "" {
 		learn = "no"
 	}
-	return &PolicyTarget{label: label, options: options, learn: learn, start: start, key: rng.NewKey(seed).Child("target").Child(label)}
+	return &PolicyTarget{label: label, options: options, learn: learn, start: start,
+		key: rng.NewKey(seed).Child("target").Child(label)}
 }
 
 func (t *PolicyTarget) Name() string { return t.label }
@@ -91,7 +92,8 @@ func (t *PolicyTarget) begin(first []*logged.Event) error {
 	switch {
 	case l.keys != nil:
 		if d *= len(l.keys); d > mostDense {
-			return fmt.Errorf("%d coefficients for each of %d actions are too many for this kind of policy; the kinds hashed and sparse take them", l.d, len(l.keys))
+			return fmt.Errorf("%d coefficients for each of %d actions are too many for this kind of policy; the "+
+				"kinds hashed and sparse take them", l.d, len(l.keys))
 		}
 	case l.atoms:
 	case l.blocks:
@@ -277,7 +279,8 @@ func (t *PolicyTarget) Learn(e *logged.Event) error {
 	t.rounds++
 	if t.l == nil {
 		if t.learn == "no" {
-			return errors.New("a schema of named features needs 256 events before the first one: --split, or --learn log")
+			return errors.New("a schema of named features needs 256 events before the first one: --split, or --learn " +
+				"log")
 		}
 		t.waiting = append(t.waiting, e.Clone())
 		if len(t.waiting) < firstFit {

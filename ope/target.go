@@ -128,7 +128,8 @@ type BTS struct {
 // Cost: O(panels·K²·lists).
 func NewBTS(label string, alpha, beta []float64, lists int) (*BTS, error) {
 	if len(alpha) != len(beta) || len(alpha) == 0 {
-		return nil, fmt.Errorf("alpha has length %d and beta %d, expected the same, one number for each item", len(alpha), len(beta))
+		return nil, fmt.Errorf("alpha has length %d and beta %d, expected the same, one number for each item",
+			len(alpha), len(beta))
 	}
 	for i := range alpha {
 		if !(alpha[i] > 0 && alpha[i] < 1e12 && beta[i] > 0 && beta[i] < 1e12) {
@@ -146,7 +147,8 @@ func (b *BTS) Name() string { return b.Label }
 // Ranks returns P(item i has rank l) as ranks[l][i].
 func (b *BTS) Ranks() [][]float64 { return b.ranks }
 
-// SlotLaw implements SlotTarget. The position is the slot's id where that is a number from 1, as in an Open Bandit file, else its place.
+// SlotLaw implements SlotTarget. The position is the slot's id where that is a number from 1, as in an Open Bandit
+// file, else its place.
 func (b *BTS) SlotLaw(dst []float64, e *logged.Event, slot int) error {
 	s, at := &e.Slots[slot], slot
 	if n, err := strconv.Atoi(s.ID); err == nil && n >= 1 {

@@ -57,7 +57,8 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 		return o, err
 	}
 	if o.Discount < 1 && o.Preset == "theorem" {
-		return o, spec.Refuse("discount", o.Discount, "but preset = \"theorem\" is about a parameter that does not change")
+		return o, spec.Refuse("discount", o.Discount,
+			"but preset = \"theorem\" is about a parameter that does not change")
 	}
 	if err := checkKey(o.Key); err != nil {
 		return o, err
@@ -262,7 +263,8 @@ func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) err
 // changes nothing, when the configurations differ.
 func (a *Atoms) Merge(o *Atoms) error {
 	if a.opts.Discount < 1 {
-		return fmt.Errorf("policy: merge of atoms with discount = %v: their state depends on the order of the events: %w", a.opts.Discount, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: merge of atoms with discount = %v: their state depends on the order of the "+
+			"events: %w", a.opts.Discount, bandit.ErrUnsupported)
 	}
 	if a.opts != o.opts || a.root.Dim() != o.root.Dim() || a.g.stream != o.g.stream {
 		return errors.New("policy: merge of atoms with different options or different streams")
@@ -273,10 +275,12 @@ func (a *Atoms) Merge(o *Atoms) error {
 // Warnings implements bandit.Warner.
 func (a *Atoms) Warnings(set bandit.ActionSet) []string {
 	if a.m < a.least {
-		return []string{fmt.Sprintf("m = %d is below the %d members that preset = \"theorem\" needs: thm:atoms does not cover this run", a.m, a.least)}
+		return []string{fmt.Sprintf("m = %d is below the %d members that preset = \"theorem\" needs: thm:atoms does "+
+			"not cover this run", a.m, a.least)}
 	}
 	if d := a.root.Dim(); a.opts.Key == theory.FixedKey && a.m < 2*d {
-		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions unexplored; "+
+		return []string{fmt.Sprintf("m = %d members in dimension d = %d that are never redrawn leave directions "+
+			"unexplored; "+
 			"take key = %q, or m ≥ 2d = %d", a.m, d, theory.DecisionKey, 2*d)}
 	}
 	return a.few

@@ -153,7 +153,8 @@ type lead struct {
 // start makes room for m members and returns it, m×d.
 func (t *tally) start(m, d int) []float64 {
 	if t.m != m || t.d != d {
-		*t = tally{m: m, d: d, members: make([]float64, m*d), best: make([]lead, 2*m), margin: make([]float64, m), action: t.action}
+		*t = tally{m: m, d: d, members: make([]float64, m*d), best: make([]lead, 2*m), margin: make([]float64, m),
+			action: t.action}
 	}
 	return t.members
 }

@@ -45,7 +45,8 @@ func (o BagOptions) check(d int) error {
 		return spec.Refuse("m", o.M, "expected at least 1 and at most %d in dimension %d", most, d)
 	}
 	for _, err := range []error{
-		oneOf("weights", o.Weights, "poisson", "double-or-nothing"), oneOf("init", o.Init, "prior", "none"), positive("lambda", o.Lambda),
+		oneOf("weights", o.Weights, "poisson", "double-or-nothing"), oneOf("init", o.Init, "prior", "none"),
+		positive("lambda", o.Lambda),
 	} {
 		if err != nil {
 			return err

@@ -20,15 +20,15 @@ type CasselOptions struct {
 
 // Doc implements spec.Documented.
 func (*CasselOptions) Doc() string {
-	return "batch ensemble for multi-armed bandits: the largest of m batch means of an arm (Cassel et al. 2024); finite sets"
+	return "batch ensemble for multi-armed bandits: the largest of m batch means of an arm (Cassel et al. 2024); " +
+		"finite sets"
 }
 
 // New implements Options.
 func (o *CasselOptions) New(p Problem) (bandit.Policy, error) { return NewCassel(*o, p) }
 
-// Cassel is the batch ensemble for multi-armed bandits (Cassel, Levy & Mansour 2024, arXiv 2409.08570). The rewards of an
-// arm go to m batches in turn, reward n to batch n mod m, and the arm with the largest optimistic mean is
-// played,
+// Cassel is the batch ensemble for multi-armed bandits (Cassel, Levy & Mansour 2024, arXiv 2409.08570). The rewards of
+// an arm go to m batches in turn, reward n to batch n mod m, and the arm with the largest optimistic mean is played,
 //
 //	X_t ∈ argmax_a max_{j<m} Ȳ_{a,j},  Ȳ_{a,j} the mean of batch j of arm a, +∞ while that is empty.
 //
@@ -41,7 +41,8 @@ func (o *CasselOptions) New(p Problem) (bandit.Policy, error) { return NewCassel
 // another. A set whose vectors change from round to round has new arms all the time. The next action is not random;
 // among equal arms the first in lexicographic order of the vectors is played.
 //
-// Cost of a round: Select K·(d + m), Update d. State: d + m + 1 numbers for each arm that was played, at most maxCasselArms.
+// Cost of a round: Select K·(d + m), Update d. State: d + m + 1 numbers for each arm that was played, at most
+// maxCasselArms.
 type Cassel struct {
 	d, m  int
 	known map[string]int // of the bytes of a vector: its place in the lists
@@ -105,7 +106,8 @@ func (c *Cassel) choose(dst *bandit.Action, set bandit.ActionSet) error {
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return fmt.Errorf("policy: cassel: a batch ensemble needs a finite set of arms, this is %s: %w", described(set), bandit.ErrUnsupported)
+		return fmt.Errorf("policy: cassel: a batch ensemble needs a finite set of arms, this is %s: %w", described(set),
+			bandit.ErrUnsupported)
 	}
 	at, best := 0, math.Inf(-1)
 	for a := range f.Len() {
@@ -138,7 +140,8 @@ func (c *Cassel) Update(a bandit.Action, y float64, _ rng.Source) error {
 	}
 	if at < 0 {
 		if len(c.count) == maxCasselArms {
-			return fmt.Errorf("policy: cassel: more than %d different arms were played: %w", maxCasselArms, bandit.ErrUnsupported)
+			return fmt.Errorf("policy: cassel: more than %d different arms were played: %w", maxCasselArms,
+				bandit.ErrUnsupported)
 		}
 		at = c.add(a.X)
 	}
@@ -170,7 +173,8 @@ func (c *Cassel) Restore(b []byte) error {
 	}
 	n := len(v[2])
 	if len(v[0]) != n*c.d || len(v[1]) != n*c.m || n > maxCasselArms {
-		return fmt.Errorf("policy: snapshot holds %d arms with %d features and %d sums, expected %d and %d", n, len(v[0]), len(v[1]), n*c.d, n*c.m)
+		return fmt.Errorf("policy: snapshot holds %d arms with %d features and %d sums, expected %d and %d", n,
+			len(v[0]), len(v[1]), n*c.d, n*c.m)
 	}
 	for i, k := range v[2] {
 		if !(k >= 1 && k <= 1<<53 && k == math.Trunc(k)) {

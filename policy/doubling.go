@@ -113,7 +113,8 @@ func (d *Doubling) Update(a bandit.Action, y float64, draw rng.Source) error {
 func (d *Doubling) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
 	p, ok := d.base.(bandit.Prober)
 	if !ok {
-		return fmt.Errorf("policy: doubling: the base, a %T, has no exact propensities: %w", d.base, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: doubling: the base, a %T, has no exact propensities: %w", d.base,
+			bandit.ErrUnsupported)
 	}
 	return p.Prob(dst, set, draw)
 }

@@ -50,7 +50,8 @@ func NewEnsemble(o EnsembleOptions, p Problem) (*Ensemble, error) {
 	d := p.Dim
 	e := &Ensemble{
 		opts: plan.opts, ridge: linalg.NewRidge(d, plan.opts.Lambda), radius: plan.radius, reference: plan.reference,
-		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d), theta: make([]float64, d, linalg.Padded(d)),
+		sum: make([]float64, d), mixed: make([]float64, d), member: make([]float64, d),
+		theta: make([]float64, d, linalg.Padded(d)),
 	}
 	if o := plan.opts; o.Scale.Kind == "constant" && !o.Growing {
 		e.few = fewWarning(p, o.Scale.Value*math.Sqrt(plan.law.variance)/p.sigma(), o.Lambda, float64(o.M),

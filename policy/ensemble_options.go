@@ -163,15 +163,18 @@ func (o EnsembleOptions) check(p Problem) error {
 	case o.Engine == exactLawName && law.name != "gaussian":
 		return spec.Refuse("targets", o.Targets, "but engine = %q needs \"gaussian\"", exactLawName)
 	case o.Engine == exactLawName && (o.Select != "random" || o.Reference != "coordinate"):
-		return spec.Refuse("engine", o.Engine, "which looks at one member in a round: it needs select = \"random\" and combine = \"coordinate\"")
+		return spec.Refuse("engine", o.Engine,
+			"which looks at one member in a round: it needs select = \"random\" and combine = \"coordinate\"")
 	case law.joint != nil && o.Engine != members.Auto && o.Engine != members.Eager:
-		return spec.Refuse("engine", o.Engine, "but targets = %q are drawn for all members at once: it needs %q", law.name, members.Eager)
+		return spec.Refuse("engine", o.Engine, "but targets = %q are drawn for all members at once: it needs %q",
+			law.name, members.Eager)
 	case o.Reference == "pair" && o.M == 1:
 		return spec.Refuse("m", o.M, "expected at least 2 for combine = %q", o.Reference)
 	case o.Reference != "coordinate" && o.OneSided:
 		return spec.Refuse("symmetric", false, "but combine = %q is symmetric by nature", o.Reference)
 	case o.Reference != "coordinate" && o.Select == "max":
-		return spec.Refuse("select", o.Select, "which maximises over single members: it needs combine = %q", referenceNames[0])
+		return spec.Refuse("select", o.Select, "which maximises over single members: it needs combine = %q",
+			referenceNames[0])
 	}
 	return nil
 }

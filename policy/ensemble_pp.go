@@ -49,6 +49,7 @@ func (o *EnsemblePPOptions) New(p Problem) (bandit.Policy, error) {
 		return nil, err
 	}
 	return NewEnsemble(EnsembleOptions{
-		M: c.M, Lambda: c.Lambda, Delta: c.Delta, Scale: c.Scale, Targets: c.Perturbation, Reference: c.Reference, Init: "prior",
+		M: c.M, Lambda: c.Lambda, Delta: c.Delta, Scale: c.Scale, Targets: c.Perturbation, Reference: c.Reference,
+		Init: "prior",
 	}, p)
 }

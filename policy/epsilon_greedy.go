@@ -74,7 +74,8 @@ func (e *EpsilonGreedy) Select(dst *bandit.Action, set bandit.ActionSet, draw rn
 // is 0.
 func (e *EpsilonGreedy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 	if _, finite := set.(bandit.Finite); !finite && e.epsilon > 0 {
-		return fmt.Errorf("policy: epsilon-greedy: the law on a set that is not finite is an integral: %w", bandit.ErrUnsupported)
+		return fmt.Errorf("policy: epsilon-greedy: the law on a set that is not finite is an integral: %w",
+			bandit.ErrUnsupported)
 	}
 	if err := certain(dst, set, e.exploit); err != nil {
 		return err

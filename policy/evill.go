@@ -51,7 +51,8 @@ func NewEVILL(o EVILLOptions, p Problem) (*EVILL, error) {
 	if err := checkLikelihood("evill", p, o.A, o.Lambda); err != nil {
 		return nil, err
 	}
-	return &EVILL{opts: o, glm: newLikelihood(p.Dim, o.Lambda), w: make([]float64, p.Dim), theta: make([]float64, p.Dim)}, nil
+	return &EVILL{opts: o, glm: newLikelihood(p.Dim, o.Lambda), w: make([]float64, p.Dim),
+		theta: make([]float64, p.Dim)}, nil
 }
 
 // Select implements bandit.Policy. It uses numbers 0 to d − 1 of the source for Z', and number d + i for the

@@ -259,7 +259,8 @@ func (b *exactLaw) check(v [][]float64) error {
 	}
 	seen := make(map[float64]bool, n)
 	for _, j := range v[0] {
-		if j < 0 || j != math.Trunc(j) || j >= 1<<53 || b.m > 0 && j >= float64(b.m) || b.m == 0 && j >= manySlots || seen[j] {
+		if j < 0 || j != math.Trunc(j) || j >= 1<<53 || b.m > 0 && j >= float64(b.m) || b.m == 0 && j >= manySlots ||
+			seen[j] {
 			return errors.New("policy: snapshot holds a member that cannot be, or one twice")
 		}
 		seen[j] = true

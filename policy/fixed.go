@@ -43,7 +43,8 @@ func NewFixed(o FixedOptions, p Problem) (*Fixed, error) {
 		return nil, spec.Refuse("index", o.Index, "but x is given too: expected one of them")
 	}
 	if len(o.X) != p.Dim {
-		return nil, &spec.Error{Path: "x", Msg: fmt.Sprintf("has length %d, expected %d", len(o.X), p.Dim), Value: o.X, Want: fmt.Sprintf("%d numbers", p.Dim)}
+		return nil, &spec.Error{Path: "x", Msg: fmt.Sprintf("has length %d, expected %d", len(o.X), p.Dim), Value: o.X,
+			Want: fmt.Sprintf("%d numbers", p.Dim)}
 	}
 	for i, v := range o.X {
 		if v-v != 0 {
@@ -80,7 +81,8 @@ func (f *Fixed) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		}
 		return fmt.Errorf("policy: fixed: x = %v is none of the %d arms", f.x, arms.Len())
 	case f.x == nil:
-		return fmt.Errorf("policy: fixed: index is %d, but the set has no numbered arms; give x: %w", f.index, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: fixed: index is %d, but the set has no numbered arms; give x: %w", f.index,
+			bandit.ErrUnsupported)
 	}
 	if s, ok := set.(interface {
 		Contains(x []float64, tol float64) bool

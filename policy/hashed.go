@@ -102,7 +102,8 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 			if o.Link != "auto" && o.Link != link {
 				continue
 			}
-			h.folds = append(h.folds, &sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta, logistic: link == logistic})
+			h.folds = append(h.folds, &sparseFold{cells: paged.New(o.Bits), lambda: o.Lambda, eta: o.Eta,
+				logistic: link == logistic})
 			h.wide = append(h.wide, wide)
 			h.numbers = append(h.numbers, 0)
 		}
@@ -220,9 +221,10 @@ func (h *Hashed) Estimate(at []uint32, x []float64) float64 {
 	return h.numbers[0] + float64((h.numbers[1]-h.numbers[0])*v.fold.mean(z))
 }
 
-// Weight returns the weight at a coordinate of the sets in the model that plays, and the standard deviation of its members
-// there, both for a vector of length 1: in units of the reward, or with the logistic link of the logit. ok is false where
-// no action has had the coordinate, and for a pair that the model does not read. Several features can have one coordinate.
+// Weight returns the weight at a coordinate of the sets in the model that plays, and the standard deviation of its
+// members there, both for a vector of length 1: in units of the reward, or with the logistic link of the logit. ok is
+// false where no action has had the coordinate, and for a pair that the model does not read. Several features can have
+// one coordinate.
 func (h *Hashed) Weight(at uint32) (w, spread float64, ok bool) {
 	v := h.view(h.playing())
 	if uint64(at) >= v.limit {
@@ -249,7 +251,8 @@ type HashedModel struct {
 func (h *Hashed) Models() []HashedModel {
 	out := make([]HashedModel, len(h.folds))
 	for k, f := range h.folds {
-		out[k] = HashedModel{Link: linear, Pairs: h.wide[k], Playing: k == h.playing(), Sigma: f.sigma(), Touched: f.cells.Touched()}
+		out[k] = HashedModel{Link: linear, Pairs: h.wide[k], Playing: k == h.playing(), Sigma: f.sigma(),
+			Touched: f.cells.Touched()}
 		if f.logistic {
 			out[k].Link = logistic
 		}
@@ -264,7 +267,8 @@ func (h *Hashed) Models() []HashedModel {
 // Merge is refused: weights depend on the order of events.
 func (h *Hashed) Merge(*Hashed) error { return errNoMerge }
 
-var errNoMerge = errors.New("policy: the weights of sparse models depend on the order of events and cannot be merged; replay the merged log")
+var errNoMerge = errors.New("policy: the weights of sparse models depend on the order of events and cannot be " +
+	"merged; replay the merged log")
 
 // AppendSnapshot implements bandit.Snapshotter. Its length grows with the touched coordinates.
 func (h *Hashed) AppendSnapshot(b []byte) ([]byte, error) {

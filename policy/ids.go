@@ -39,9 +39,9 @@ func (o *IDSOptions) New(p Problem) (bandit.Policy, error) { return NewIDS(*o, p
 //	ρ* = Σ_a p_a⟨x_a, μ^a⟩,  Δ_a = ρ* − ⟨x_a, μ⟩,  v_a = Σ_b p_b⟨x_a, μ^b − μ⟩²,
 //
 // v_a being a lower bound of twice the information that arm a gives about the best arm, divided by the variance of a
-// reward. The law π of the round minimises the ratio (Σπ_aΔ_a)²/Σπ_av_a. Some minimiser has at most two arms
-// (their Proposition 6), on an edge of the upper hull of the points (Δ_a, v_a), where it has a closed form. Where no arm
-// is informative, all samples have one best arm, and it is played.
+// reward. The law π of the round minimises the ratio (Σπ_aΔ_a)²/Σπ_av_a. Some minimiser has at most two arms (their
+// Proposition 6), on an edge of the upper hull of the points (Δ_a, v_a), where it has a closed form. Where no arm is
+// informative, all samples have one best arm, and it is played.
 //
 // The samples of a decision are functions of the number of its source and of the init stream, as the candidates of
 // Atoms with key = "decision": given them the law is exact.
@@ -111,11 +111,13 @@ func (s *IDS) solve(set bandit.ActionSet, decision uint64) (f bandit.Finite, a, 
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the information ratio needs a finite set, this is %s: %w", described(set), bandit.ErrUnsupported)
+		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the information ratio needs a finite set, this is %s: %w",
+			described(set), bandit.ErrUnsupported)
 	}
 	k := f.Len()
 	if k > idsArms/d {
-		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the set has %d arms, expected at most %d in dimension %d: %w", k, idsArms/d, d, bandit.ErrUnsupported)
+		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the set has %d arms, expected at most %d in dimension %d: %w", k,
+			idsArms/d, d, bandit.ErrUnsupported)
 	}
 	if len(s.size) != k {
 		s.groups, s.size = make([]float64, k*d), make([]int, k)

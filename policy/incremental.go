@@ -62,7 +62,8 @@ func NewIncremental(o IncrementalOptions, p Problem) (*Incremental, error) {
 		return nil, spec.Refuse("targets", law.name, "which needs kind = \"ensemble\"")
 	}
 	if full.Scale.Kind == "beta" {
-		return nil, spec.Refuse("scale.kind", full.Scale.Kind, "but this form of the algorithm needs a constant r: constant or betatilde")
+		return nil, spec.Refuse("scale.kind", full.Scale.Kind,
+			"but this form of the algorithm needs a constant r: constant or betatilde")
 	}
 	if err := oneOf("init", full.Init, "corrected", "matched", "printed"); err != nil {
 		return nil, err

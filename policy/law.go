@@ -24,7 +24,8 @@ func certain(dst *bandit.Law, set bandit.ActionSet, choose func(*bandit.Action, 
 
 // count writes the law of a policy that acts greedily for one of total equally likely parameters;
 // models calls add with each of them.
-func count(dst *bandit.Law, set bandit.ActionSet, total uint64, models func(add func(theta []float64) error) error) error {
+func count(dst *bandit.Law, set bandit.ActionSet, total uint64,
+	models func(add func(theta []float64) error) error) error {
 	if f, ok := set.(bandit.Finite); ok {
 		zeros(dst, f.Len())
 		var a bandit.Action

@@ -174,7 +174,8 @@ func (l *Lazy) Restore(b []byte) error {
 	bad := errors.New("policy: snapshot holds no state of a regression")
 	last := v[len(v)-1]
 	ref := linalg.NewBlockFactor(l.root.Dim(), l.opts.Lambda)
-	if e := last[0]; !(e >= 0 && e <= 1<<53 && e == math.Trunc(e)) || !ref.Unpack(v[len(v)-2], math.Sqrt(l.opts.Lambda)*(1-1e-6)) {
+	if e := last[0]; !(e >= 0 && e <= 1<<53 && e == math.Trunc(e)) || !ref.Unpack(v[len(v)-2],
+		math.Sqrt(l.opts.Lambda)*(1-1e-6)) {
 		return bad
 	}
 	if !l.root.Restore(v) {

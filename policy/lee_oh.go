@@ -28,7 +28,8 @@ func (o *LeeOhOptions) New(p Problem) (bandit.Policy, error) {
 	m, scale := o.M, o.Scale
 	if m == 0 {
 		if p.Arms == 0 || p.Horizon < 2 {
-			return nil, &spec.Error{Path: "m", Msg: "is not set and its default ⌈K log T⌉ needs a finite action set and a horizon of at least 2",
+			return nil, &spec.Error{Path: "m",
+				Msg:   "is not set and its default ⌈K log T⌉ needs a finite action set and a horizon of at least 2",
 				Value: 0, Want: "a finite action set and a horizon of at least 2"}
 		}
 		m = int(math.Ceil(float64(p.Arms) * logs.Log(float64(p.Horizon))))

@@ -175,7 +175,8 @@ func (h *LinPHE) Restore(b []byte) error {
 		return nil
 	}
 	if n, d := v[last-1][1], h.ridge.Dim(); n*float64(d) != float64(len(v[last])) {
-		return fmt.Errorf("policy: snapshot has %d numbers of history, expected %v actions of dimension %d", len(v[last]), n, d)
+		return fmt.Errorf("policy: snapshot has %d numbers of history, expected %v actions of dimension %d",
+			len(v[last]), n, d)
 	}
 	h.ridge.Restore(v)
 	h.past = v[last]

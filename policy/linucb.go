@@ -15,8 +15,8 @@ type LinUCBOptions struct {
 	Lambda float64 `key:"lambda" doc:"ridge parameter λ" default:"1"`
 	// Delta is the confidence level δ in (0, 1]; 0 means 0.1.
 	Delta float64 `key:"delta" doc:"confidence level δ" default:"0.1"`
-	// Scale is the radius r_t of the confidence ellipsoid; the zero value means β_t. A constant is the tuned radius α of
-	// LinUCB as Li et al. (2010) play it, which a spec sweeps: scale = [0.1, 0.3, 1].
+	// Scale is the radius r_t of the confidence ellipsoid; the zero value means β_t. A constant is the tuned radius α
+	// of LinUCB as Li et al. (2010) play it, which a spec sweeps: scale = [0.1, 0.3, 1].
 	Scale Scale `key:"scale" doc:"radius r_t of the confidence ellipsoid; a number is the tuned radius α of LinUCB" default:"beta 1"`
 	// Discount is γ in (0, 1], the weight of an event against the next one; 0 means 1, nothing is forgotten.
 	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
@@ -44,8 +44,8 @@ func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) { return NewLinUCB
 //
 //	V_t = γV_{t−1} + (1 − γ)λI + X_tX_tᵀ,  b_t = γb_{t−1} + Y_tX_t,
 //
-// so that event i has the weight γ^{t−i} and λ stays: D-LinUCB (Russac, Vernade & Cappé 2019) with one matrix in place of its
-// two, and with the radius r_t of the present V_t.
+// so that event i has the weight γ^{t−i} and λ stays: D-LinUCB (Russac, Vernade & Cappé 2019) with one matrix in place
+// of its two, and with the radius r_t of the present V_t.
 //
 // Cost of a round: Select K·d² on K arms, 9d³ + O(d) on the ball; Update 3d², with a discount d³.
 type LinUCB struct {
@@ -104,8 +104,10 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		_, err := set.ArgMax(dst, u.theta)
 		return err
 	}
-	return fmt.Errorf("policy: linucb: optimism maximises a convex function of the action, which is NP-hard in general "+
-		"and implemented for finite sets and the unit ball only; the set is %s: %w", described(set), bandit.ErrUnsupported)
+	return fmt.Errorf("policy: linucb: optimism maximises a convex function of the action, which is NP-hard in "+
+		"general "+
+		"and implemented for finite sets and the unit ball only; the set is %s: %w", described(set),
+		bandit.ErrUnsupported)
 }
 
 // farthest stores in theta the point of the ellipsoid {θ̂ + r V^{-1/2} y : |y| ≤ 1} that is

@@ -68,7 +68,8 @@ func checkBaseRate(v float64) error {
 // unitRange refuses a declared range of rewards other than [0, 1].
 func (p Problem) unitRange(what string) error {
 	if (p.Low != 0 || p.High != 0) && (p.Low != 0 || p.High != 1) {
-		return fmt.Errorf("%s needs rewards in [0, 1], the declared range is [%v, %v]: send (reward − %v)/%v and declare [0, 1]",
+		return fmt.Errorf("%s needs rewards in [0, 1], the declared range is [%v, %v]: send (reward − %v)/%v and "+
+			"declare [0, 1]",
 			what, p.Low, p.High, p.Low, p.High-p.Low)
 	}
 	return nil
@@ -209,7 +210,8 @@ func newLogisticFold(d int, lambda, baseRate float64) logisticFold {
 		offset = logs.Log(baseRate) - logs.Log1p(-baseRate)
 	}
 	return logisticFold{
-		f: linalg.NewBlockFactor(d, lambda), theta: make([]float64, d), lambda: lambda, offset: offset, u: make([]float64, d),
+		f: linalg.NewBlockFactor(d, lambda), theta: make([]float64, d), lambda: lambda, offset: offset,
+		u: make([]float64, d),
 	}
 }
 

@@ -71,7 +71,8 @@ func (m *Mixed) arms(set bandit.ActionSet) (int, error) {
 	case bandit.Sparse:
 		return s.Len(), nil
 	}
-	return 0, fmt.Errorf("policy: mixed: a floor of ε/K needs a finite set, this is %s: %w", described(set), bandit.ErrUnsupported)
+	return 0, fmt.Errorf("policy: mixed: a floor of ε/K needs a finite set, this is %s: %w", described(set),
+		bandit.ErrUnsupported)
 }
 
 // Select implements bandit.Policy. The base chooses in any case, so that whether a set is refused

@@ -21,7 +21,8 @@ import (
 // checkAction returns an error unless a has d finite features and y is finite.
 func checkAction(a bandit.Action, y float64, d int) error {
 	if a.At != nil {
-		return fmt.Errorf("policy: action is sparse, with %d nonzeros, expected %d features; take kind sparse or hashed: %w", len(a.X), d, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: action is sparse, with %d nonzeros, expected %d features; take kind sparse or "+
+			"hashed: %w", len(a.X), d, bandit.ErrUnsupported)
 	}
 	if len(a.X) != d {
 		return fmt.Errorf("policy: action has %d features, expected %d", len(a.X), d)
@@ -54,11 +55,13 @@ func checkNumbers(set bandit.ActionSet) error {
 	return nil
 }
 
-// checkDim is checkSet without the look at the numbers, for a policy whose next step is to ask the set for its best action.
+// checkDim is checkSet without the look at the numbers, for a policy whose next step is to ask the set for its best
+// action.
 func checkDim(set bandit.ActionSet, d int) error {
 	if s, ok := set.(bandit.Sparse); ok {
 		n := float64(s.Dim())
-		return fmt.Errorf("policy: the action set is sparse, in dimension d = %d: the state of a policy for dense vectors has d² = %.3g numbers; take kind sparse or hashed: %w", s.Dim(), n*n, bandit.ErrUnsupported)
+		return fmt.Errorf("policy: the action set is sparse, in dimension d = %d: the state of a policy for dense "+
+			"vectors has d² = %.3g numbers; take kind sparse or hashed: %w", s.Dim(), n*n, bandit.ErrUnsupported)
 	}
 	if set.Dim() != d {
 		return fmt.Errorf("policy: the action set has dimension %d, the policy %d", set.Dim(), d)
@@ -124,7 +127,8 @@ func (p Problem) share() float64 {
 // check returns an error when the problem itself makes no sense.
 func (p Problem) check() error {
 	if n := float64(p.Dim); p.Dim > maxDim {
-		return fmt.Errorf("policy: dimension is %d, expected at most %d: V has d² = %.3g numbers, %.3g GB; for vectors with few nonzeros take kind sparse or hashed", p.Dim, maxDim, n*n, n*n*8e-9)
+		return fmt.Errorf("policy: dimension is %d, expected at most %d: V has d² = %.3g numbers, %.3g GB; for "+
+			"vectors with few nonzeros take kind sparse or hashed", p.Dim, maxDim, n*n, n*n*8e-9)
 	}
 	if p.Dim < 1 {
 		return fmt.Errorf("policy: dimension is %d, expected at least 1", p.Dim)

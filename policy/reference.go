@@ -84,7 +84,8 @@ func (r *reference) models() (uint64, error) {
 		return 0, fmt.Errorf("policy: the law of combine = %q is counted for m ≤ %d, and m is %d: %w",
 			r.name, mostSigns, r.m, bandit.ErrUnsupported)
 	}
-	return 0, fmt.Errorf("policy: the law of combine = %q is an integral; take %q, %q or %q where a propensity is needed: %w",
+	return 0, fmt.Errorf("policy: the law of combine = %q is an integral; take %q, %q or %q where a propensity is "+
+		"needed: %w",
 		r.name, "coordinate", "pair", "signs", bandit.ErrUnsupported)
 }
 

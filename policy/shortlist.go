@@ -26,8 +26,8 @@ import (
 // asking the oracle 2m times. The bound of the recursion grows with every step; when it makes too
 // many leads uncertain, P is computed afresh.
 //
-// Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize, and one of 96 arms and 16 members
-// otherwise; K·d for the arms, and m·d for θ̃.
+// Memory: up to 1.7·K·m numbers for a set that is asked about twice, if K·m is at most scoresSize, and one of 96 arms
+// and 16 members otherwise; K·d for the arms, and m·d for θ̃.
 type shortlist struct {
 	e    *Ensemble
 	kept *accumulated
@@ -80,7 +80,8 @@ const (
 
 // about prepares for a question about a set. It reports whether this is the set of the last one.
 func (q *shortlist) about(set bandit.Finite, d, m int) (again bool) {
-	if q.set != nil && reflect.TypeOf(set).Comparable() && reflect.TypeOf(q.set) == reflect.TypeOf(set) && q.set == set {
+	if q.set != nil && reflect.TypeOf(set).Comparable() && reflect.TypeOf(q.set) == reflect.TypeOf(set) &&
+		q.set == set {
 		return true
 	}
 	k := set.Len()
@@ -91,7 +92,8 @@ func (q *shortlist) about(set bandit.Finite, d, m int) (again bool) {
 		} else {
 			q.counts.Reset(k)
 		}
-		q.parts, q.base, q.w = slices.Grow(q.parts[:0], k*d)[:k*d], slices.Grow(q.base[:0], k)[:k], slices.Grow(q.w[:0], k)[:k]
+		q.parts, q.base, q.w = slices.Grow(q.parts[:0], k*d)[:k*d], slices.Grow(q.base[:0], k)[:k],
+			slices.Grow(q.w[:0], k)[:k]
 		q.list, q.errors = nil, nil
 	}
 	q.set, q.arms, q.valid, q.steps, q.xt = set, k, false, q.steps[:0], nil
@@ -151,8 +153,8 @@ func (q *shortlist) again(d int) {
 	}
 }
 
-// combine stores Σ_i c_i x_{a,i} in dst for all arms a, and the same with the numbers of also in second, which costs half as much as
-// doing it alone, or nothing where second is nil.
+// combine stores Σ_i c_i x_{a,i} in dst for all arms a, and the same with the numbers of also in second, which costs
+// half as much as doing it alone, or nothing where second is nil.
 func (q *shortlist) combine(dst, c, second, also []float64) {
 	clear(dst)
 	clear(second)
@@ -316,8 +318,8 @@ func (q *shortlist) look(c, slack, size float64, f func(j int, l []linalg.Leads,
 	})
 }
 
-// every returns a function that stores θ̃ of 16 members in rows, and says how long their sums are and how far it may be off, at most.
-// Where θ̃ of all members fits it is kept for the next set.
+// every returns a function that stores θ̃ of 16 members in rows, and says how long their sums are and how far it may be
+// off, at most. Where θ̃ of all members fits it is kept for the next set.
 func (q *shortlist) every(keep bool) func(g int) (longest, off float64) {
 	d := q.e.ridge.Dim()
 	if o := &q.solved; !keep && q.kept.m*d <= solvedSize {
@@ -370,10 +372,10 @@ func (q *shortlist) step(n int) {
 	} else { // and the values of θ̂
 		q.combine(q.w, s.gain, q.base, e.ridge.Theta())
 	}
-	// In exact arithmetic the recursion of P follows the computed recursions of V⁻¹ and S. Against it, k,
-	// w and h are off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of
-	// their own. 32 is generous. What P was off by before moves with it: by e_a of an arm, then by e_a − w_a e_b, b the arm that was
-	// played, and (1 − w_b) e_b of that one, which gets better. The thousandth covers the roundings of 2⁴⁰ of these sums.
+	// In exact arithmetic the recursion of P follows the computed recursions of V⁻¹ and S. Against it, k, w and h are
+	// off by d roundings relative to R‖V⁻¹‖, R²‖V⁻¹‖ and R‖V⁻¹‖‖S‖, V⁻¹ and S by a few of their own. 32 is generous.
+	// What P was off by before moves with it: by e_a of an arm, then by e_a − w_a e_b, b the arm that was played, and
+	// (1 − w_b) e_b of that one, which gets better. The thousandth covers the roundings of 2⁴⁰ of these sums.
 	r, dim := q.radius, float64(e.ridge.Dim()+16)
 	target := q.kept.LargestTarget()
 	own := 1 + q.size*r*r

@@ -13,10 +13,10 @@ import (
 //	fresh  V⁻¹S as a matrix product, 2md² operations
 //	step   θ̃_t^j = θ̃_{t−1}^j + V_t⁻¹X_t (U_t^j − ⟨X_t, θ̃_{t−1}^j⟩), 4md operations for an update
 //
-// The second does not round as the first does: off bounds ‖error of θ̃^j‖ for all j, against the solve of one member. In exact
-// arithmetic the recursion follows V⁻¹ and S as they were computed. Against it the product and the gain are off by d roundings
-// relative to R‖V⁻¹‖‖S‖ and R‖V⁻¹‖, V⁻¹ and S by a few of their own; 32 is generous. What θ̃ was off by before moves with
-// I − V_t⁻¹X_tX_tᵀ. Memory: m·d numbers.
+// The second does not round as the first does: off bounds ‖error of θ̃^j‖ for all j, against the solve of one member.
+// In exact arithmetic the recursion follows V⁻¹ and S as they were computed. Against it the product and the gain are
+// off by d roundings relative to R‖V⁻¹‖‖S‖ and R‖V⁻¹‖, V⁻¹ and S by a few of their own; 32 is generous. What θ̃ was off
+// by before moves with I − V_t⁻¹X_tX_tᵀ. Memory: m·d numbers.
 type solved struct {
 	panels  []float64 // θ̃, in pairs of panels (linalg.Members)
 	valid   bool      // it is θ̃ of some round, and steps lead from there to now
@@ -60,7 +60,8 @@ func (o *solved) follow(x, gain []float64, draw rng.Source) {
 // ready brings θ̃ up to now.
 func (o *solved) ready(kept *accumulated) {
 	ridge := kept.ridge
-	if !o.valid || o.rebuilt != ridge.Rebuilt() || o.taken+len(o.steps) > solvedMost || o.off > solvedWorse*o.fresh(ridge.Dim()) {
+	if !o.valid || o.rebuilt != ridge.Rebuilt() || o.taken+len(o.steps) > solvedMost ||
+		o.off > solvedWorse*o.fresh(ridge.Dim()) {
 		o.compute(kept)
 		return
 	}
@@ -76,7 +77,8 @@ func (o *solved) compute(kept *accumulated) {
 	d := kept.ridge.Dim()
 	groups := (kept.m + rng.Lanes - 1) / rng.Lanes
 	if n := groups * rng.Lanes * d; len(o.panels) != n {
-		o.panels, o.scratch, o.targets = make([]float64, n), make([]float64, rng.Lanes*(d+linalg.Padded(d)+d)), make([]float64, groups*rng.Lanes)
+		o.panels, o.scratch, o.targets = make([]float64, n), make([]float64, rng.Lanes*(d+linalg.Padded(d)+d)),
+			make([]float64, groups*rng.Lanes)
 	}
 	kept.Settle()
 	o.valid, o.rebuilt, o.steps, o.taken = true, kept.ridge.Rebuilt(), o.steps[:0], 0
@@ -92,8 +94,8 @@ func (o *solved) compute(kept *accumulated) {
 // fresh is off of θ̃ that is computed afresh.
 func (o *solved) fresh(d int) float64 { return 2 * float64(d+16) * epsilon * o.size * o.longest }
 
-// solve stores V⁻¹ times the sums of 16 members in panels, as two panels of d features, and returns the largest ‖S^j‖. u and padded
-// are scratch for 16d and 16·Padded(d) numbers.
+// solve stores V⁻¹ times the sums of 16 members in panels, as two panels of d features, and returns the largest ‖S^j‖.
+// u and padded are scratch for 16d and 16·Padded(d) numbers.
 func solve(panels, u, padded, sums []float64, ridge *linalg.Ridge) (longest float64) {
 	d := ridge.Dim()
 	var squares [rng.Lanes]float64

@@ -166,8 +166,8 @@ func (s *Sparse) Coordinate(i uint32) (w, a, g float64) {
 	return p.WA[2*k], s.opts.Lambda + p.WA[2*k+1], max(p.G[k], firstG)
 }
 
-// Weight returns the weight at coordinate i and the standard deviation of the members there: in units of the reward, or with
-// the logistic link of the logit. ok is false where no action has had the coordinate.
+// Weight returns the weight at coordinate i and the standard deviation of the members there: in units of the reward, or
+// with the logistic link of the logit. ok is false where no action has had the coordinate.
 func (s *Sparse) Weight(i uint32) (w, spread float64, ok bool) {
 	scale := 1.0
 	if !s.folds[0].logistic {

@@ -394,7 +394,8 @@ func (c *sparseInput) open(set bandit.ActionSet) (bandit.Sparse, error) {
 		c.list.set(s)
 		return &c.list, nil
 	}
-	return nil, fmt.Errorf("policy: %s needs a list of actions, sparse or dense, not %s: %w", c.kind, described(set), bandit.ErrUnsupported)
+	return nil, fmt.Errorf("policy: %s needs a list of actions, sparse or dense, not %s: %w", c.kind, described(set),
+		bandit.ErrUnsupported)
 }
 
 // read returns the nonzeros of an action. It returns an error unless its values are finite, its
@@ -409,14 +410,16 @@ func (c *sparseInput) read(a bandit.Action, y float64) (at []uint32, x []float64
 		a.At, a.X = c.one.at, c.one.x
 	}
 	if len(a.At) != len(a.X) {
-		return nil, nil, fmt.Errorf("policy: action has %d values and %d coordinates, expected as many of both", len(a.X), len(a.At))
+		return nil, nil, fmt.Errorf("policy: action has %d values and %d coordinates, expected as many of both",
+			len(a.X), len(a.At))
 	}
 	for k, v := range a.X {
 		if int64(a.At[k]) >= int64(c.most) {
 			return nil, nil, fmt.Errorf("policy: action coordinate %d is %d, expected less than %d", k, a.At[k], c.most)
 		}
 		if !(math.Abs(v) <= 1e18) {
-			return nil, nil, fmt.Errorf("policy: action value at coordinate %d is %v, expected a number of at most 1e18: %w", a.At[k], v, bandit.ErrNotFinite)
+			return nil, nil, fmt.Errorf("policy: action value at coordinate %d is %v, expected a number of at most "+
+				"1e18: %w", a.At[k], v, bandit.ErrNotFinite)
 		}
 	}
 	if y-y != 0 {
@@ -622,7 +625,8 @@ func (s *Shared) adopt(kind string, numbers []float64, folds []*sparseFold) erro
 		return fmt.Errorf("policy: the shared state is of a policy of kind %q, expected %q", s.kind, kind)
 	}
 	for k, f := range folds {
-		if o := &s.folds[k]; o.cells.Bits() != f.cells.Bits() || o.logistic != f.logistic || o.lambda != f.lambda || o.eta != f.eta {
+		if o := &s.folds[k]; o.cells.Bits() != f.cells.Bits() || o.logistic != f.logistic || o.lambda != f.lambda ||
+			o.eta != f.eta {
 			return errors.New("policy: the shared state is of a policy with other options")
 		}
 	}

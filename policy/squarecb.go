@@ -73,7 +73,8 @@ func (s *SquareCB) weigh(set bandit.ActionSet) (bandit.Finite, error) {
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return nil, fmt.Errorf("policy: squarecb: inverse gaps need a finite set, this is %s: %w", described(set), bandit.ErrUnsupported)
+		return nil, fmt.Errorf("policy: squarecb: inverse gaps need a finite set, this is %s: %w", described(set),
+			bandit.ErrUnsupported)
 	}
 	k := f.Len()
 	if len(s.p) != k {

@@ -94,7 +94,8 @@ func (u *Uniform) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) erro
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("policy: uniform: the law on a set that is not finite has no atoms we know: %w", bandit.ErrUnsupported)
+		return fmt.Errorf("policy: uniform: the law on a set that is not finite has no atoms we know: %w",
+			bandit.ErrUnsupported)
 	}
 	zeros(dst, n)
 	for i := range dst.Atoms {

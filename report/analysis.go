@@ -84,8 +84,9 @@ type Summary struct {
 
 	Exponent, ExpLo, ExpHi float64
 	ExponentOK             bool
-	Before                 float64 // exponent over the decade before, where its interval and this one do not meet; 0 otherwise
-	NearLinear             int     // replications whose last doubling has an exponent of at least 0.9
+	// exponent over the decade before, where its interval and this one do not meet; 0 otherwise
+	Before     float64
+	NearLinear int // replications whose last doubling has an exponent of at least 0.9
 }
 
 // Difference is one policy against the one with the lowest mean, paired by replication.
@@ -96,11 +97,12 @@ type Difference struct {
 	Moving             int // replications in which the two differ
 	Behind             int // replications in which it lost more
 	BehindLo, BehindHi float64
-	Need               int        // replications that would separate the two, if the difference is what it looks like; 0 if unknown
-	Rare               stats.Rare // how rare a loss of the leader would reverse it; only for Worse
-	ExactLo, ExactHi   float64    // by betting, simultaneous over all pairs; only if Exact
-	Exact              bool
-	Verdict            Verdict
+	// replications that would separate the two, if the difference is what it looks like; 0 if unknown
+	Need             int
+	Rare             stats.Rare // how rare a loss of the leader would reverse it; only for Worse
+	ExactLo, ExactHi float64    // by betting, simultaneous over all pairs; only if Exact
+	Exact            bool
+	Verdict          Verdict
 }
 
 // R returns the number of replications compared.
@@ -125,10 +127,9 @@ func (a *Analysis) Contenders() []int {
 	return in
 }
 
-// Analyze computes the analysis of environment env. The resampling stream is named by the run's
-// seed and the environment, so equal files give equal numbers. It returns nil when no replication
-// is complete. It is made once: a run that was analysed does not change. Safe for concurrent use; callers do not change what
-// they get.
+// Analyze computes the analysis of environment env. The resampling stream is named by the run's seed and the
+// environment, so equal files give equal numbers. It returns nil when no replication is complete. It is made once: a
+// run that was analysed does not change. Safe for concurrent use; callers do not change what they get.
 func Analyze(run *Run, env int) *Analysis {
 	v, _ := run.analyses.LoadOrStore(env, new(analysed))
 	x := v.(*analysed)

@@ -53,7 +53,8 @@ func theoremBounds(run *Run, a *Analysis) []Bound {
 			}
 			break
 		}
-		c := Bound{Env: a.Name, Label: b.Label, Name: fmt.Sprintf("%s, λ = %g, δ = %g", plainLetters.Replace(b.Title), s.Lambda, s.Delta)}
+		c := Bound{Env: a.Name, Label: b.Label, Name: fmt.Sprintf("%s, λ = %g, δ = %g", plainLetters.Replace(b.Title),
+			s.Lambda, s.Delta)}
 		if m, err := b.Members(s); err == nil && m > 0 {
 			c.Name += ", m = " + chart.Amount(m, 0)
 		}

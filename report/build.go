@@ -20,7 +20,8 @@ import (
 
 // Options of Build. The zero value writes everything.
 type Options struct {
-	Bounds    []Bound      // drawn in the log–log figures, beside those of package theory, which the page shows on demand
+	// drawn in the log–log figures, beside those of package theory, which the page shows on demand
+	Bounds    []Bound
 	NoFigures bool         // leave out figures/ and tables/
 	Sizes     []chart.Size // also write figures/NAME/ in these sizes; figures/ itself has the first of Sizes
 }
@@ -99,11 +100,13 @@ func Write(run *Run, dir string, opts Options) (Paths, error) {
 			return paths, err
 		}
 		var err error
-		if paths.Figures, err = chart.WriteFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest), chart.Sizes[0], true); err != nil {
+		if paths.Figures, err = chart.WriteFigures(filepath.Join(dir, "figures"), figures, d.looks, epoch(run.Manifest),
+			chart.Sizes[0], true); err != nil {
 			return paths, err
 		}
 		for _, size := range opts.Sizes {
-			more, err := chart.WriteFigures(filepath.Join(dir, "figures", size.Name), figures, d.looks, epoch(run.Manifest), size, false)
+			more, err := chart.WriteFigures(filepath.Join(dir, "figures", size.Name), figures, d.looks,
+				epoch(run.Manifest), size, false)
 			if err != nil {
 				return paths, err
 			}
@@ -279,7 +282,8 @@ func (d *document) where() map[*chart.Figure]string {
 	}
 	out := map[*chart.Figure]string{}
 	for _, e := range d.envs {
-		for _, f := range append([]*chart.Figure{e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth}, e.sweeps...) {
+		for _, f := range append([]*chart.Figure{e.lin, e.loglog, e.reward, e.gap, e.final, e.tail, e.growth},
+			e.sweeps...) {
 			out[f] = e.a.Name
 		}
 		for _, r := range e.also {

@@ -176,7 +176,8 @@ func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change,
 				c.Numbers++
 				if v.a != v.b {
 					if c.Differ++; c.First == "" {
-						c.First = fmt.Sprintf("%s of %s in %s, replication %d, round %d: %v in A, %v in B", v.what, pol, env, r+1, t, v.a, v.b)
+						c.First = fmt.Sprintf("%s of %s in %s, replication %d, round %d: %v in A, %v in B", v.what, pol,
+							env, r+1, t, v.a, v.b)
 					}
 				}
 			}
@@ -213,7 +214,8 @@ func (c *Comparison) change(env, pol string, ea, eb *EnvData, p, q int) (Change,
 func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	switch {
 	case len(c.Rows) == 0:
-		return say("The runs have nothing in common."), []Prose{say("No environment and policy has a replication and a checkpoint in both.")}
+		return say("The runs have nothing in common."),
+			[]Prose{say("No environment and policy has a replication and a checkpoint in both.")}
 	case c.SameSpec && c.SameSeed && c.Differ == 0:
 		return say("Same spec: all ", chart.Count(c.Numbers), " numbers are the same."), nil
 	case c.SameSpec && c.SameSeed:
@@ -225,7 +227,8 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		head = say("The runs differ in ", chart.Count(c.Differ), " of ", chart.Count(c.Numbers), " numbers.")
 	}
 	if !c.SameSeed {
-		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.", c.A.Manifest.Seed, c.B.Manifest.Seed)))
+		lead = append(lead, say(fmt.Sprintf("The seeds differ (%d and %d), so the runs do not share instances.",
+			c.A.Manifest.Seed, c.B.Manifest.Seed)))
 	}
 	several := len(c.A.Manifest.Environments) > 1
 	var changed []Prose
@@ -240,7 +243,8 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 			if r.Mean < 0 {
 				word, lo, hi = "less", -r.Hi, -r.Lo
 			}
-			p := say(name(r.Policy), " lost ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [", chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
+			p := say(name(r.Policy), " lost ", chart.Amount(math.Abs(r.Mean), r.Dec), " ", word, " in B [",
+				chart.Amount(lo, r.Dec), ", ", chart.Amount(hi, r.Dec), "]")
 			if several {
 				p = say(p, " in ", r.Env)
 			}
@@ -254,7 +258,8 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 	}
 	for i, p := range changed {
 		if i == 4 && len(changed) > 5 {
-			lead = append(lead, say(fmt.Sprintf("%d more have intervals that exclude zero; see the table.", len(changed)-4)))
+			lead = append(lead, say(fmt.Sprintf("%d more have intervals that exclude zero; see the table.",
+				len(changed)-4)))
 			break
 		}
 		lead = append(lead, say(p, "."))
@@ -264,16 +269,20 @@ func (c *Comparison) Verdict() (head Prose, lead []Prose) {
 		if len(changed) > 1 {
 			which = fmt.Sprintf("%d of these changes", rare)
 		}
-		lead = append(lead, say("One run in ", about(int(oneIn)), " that loses ", chart.Amount(loss, 0), " would reverse "+which+", and the replications do not exclude such runs."))
+		lead = append(lead, say("One run in ", about(int(oneIn)), " that loses ", chart.Amount(loss, 0),
+			" would reverse "+which+", and the replications do not exclude such runs."))
 	}
 	if open > 0 {
-		lead = append(lead, say(fmt.Sprintf("In %s the two runs cannot be told apart; the intervals of the table say how large a change may be (95%s%%, all rows at once).", many(open, "row"), chart.Narrow)))
+		lead = append(lead, say(fmt.Sprintf("In %s the two runs cannot be told apart; the intervals of the table say "+
+			"how large a change may be (95%s%%, all rows at once).", many(open, "row"), chart.Narrow)))
 	}
 	if few > 0 {
-		lead = append(lead, say(many(few, "row"), plural(few, " has", " have"), " too few replications for an interval."))
+		lead = append(lead, say(many(few, "row"), plural(few, " has", " have"),
+			" too few replications for an interval."))
 	}
 	if n := len(c.OnlyA) + len(c.OnlyB); n > 0 {
-		lead = append(lead, say(many(n, "pair"), " of environment and policy ", plural(n, "is", "are"), " in one run only."))
+		lead = append(lead, say(many(n, "pair"), " of environment and policy ", plural(n, "is", "are"),
+			" in one run only."))
 	}
 	return head, lead
 }
@@ -293,14 +302,19 @@ func (c *Comparison) Table() *chart.Table {
 		dec = max(dec, r.Dec)
 	}
 	t := &chart.Table{ID: "compare", Title: "Regret in B minus regret in A" + c.paired(),
-		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 %).",
-		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "environment", Head: "Environment", Text: true},
+		Note: "The intervals hold together for all rows (largest studentised change over resampled replications, 95 " +
+			"%).",
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: "environment", Head: "Environment", Text: true},
 			{Key: "replications", Head: "n"}, {Key: "same", Head: "same"},
 			{Key: "mean_a", Head: "mean A", Dec: dec, Extra: true}, {Key: "mean_b", Head: "mean B", Dec: dec},
 			{Key: "change", Head: "change", Dec: dec, Plus: true},
-			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true}, {Key: "round", Only: "csv"}}}
+			{Key: "lo", Head: "95 %, all rows", Dec: dec}, {Key: "hi", Dec: dec, Range: true},
+			{Key: "round", Only: "csv"}}}
 	for _, r := range c.Rows {
-		row := chart.Row{Look: r.look, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.TextCell(r.Env), chart.Num(float64(r.R)), chart.Num(float64(r.Same)), chart.Num(r.MeanA), chart.Num(r.MeanB), chart.Num(r.Mean)}}
+		row := chart.Row{Look: r.look, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.TextCell(r.Env),
+			chart.Num(float64(r.R)), chart.Num(float64(r.Same)), chart.Num(r.MeanA), chart.Num(r.MeanB),
+			chart.Num(r.Mean)}}
 		if r.OK {
 			row.Cells = append(row.Cells, chart.Num(r.Lo), chart.Num(r.Hi))
 		} else {
@@ -329,7 +343,8 @@ func (c *Comparison) Figure() *chart.Figure {
 			label += ", " + r.Env
 		}
 		p.Rows = append(p.Rows, chart.RowLabel{Look: r.look, Label: label, Note: chart.Signed(r.Mean, r.Dec)})
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: r.look, Name: label, X: []float64{r.Mean}, Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Across, Look: r.look, Name: label, X: []float64{r.Mean},
+			Y: []float64{float64(i) + 0.5}, Lo: []float64{l}, Hi: []float64{h}})
 	}
 	t := chart.LinearTicks(lo, hi, 4)
 	p.X = chart.Axis{Caption: "Change in regret", Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}
@@ -351,10 +366,12 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 		if _, err := hex.DecodeString(m.Commit); err == nil && m.Commit != "" {
 			commit = fmt.Sprintf("%.12s", m.Commit)
 		}
-		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %s, %s, seed %d", x.letter, when(m.Started), commit, m.Go, m.Seed))
+		s.Facts = append(s.Facts, fmt.Sprintf("%s: %s, %s, %s, seed %d", x.letter, when(m.Started), commit, m.Go,
+			m.Seed))
 	}
 	if len(c.Rows) > 0 {
-		s.Sections = append(s.Sections, Section{ID: "change", Title: "Change from A to B", How: c.Figure().How, Figure: c.Figure(), Table: c.Table()})
+		s.Sections = append(s.Sections, Section{ID: "change", Title: "Change from A to B", How: c.Figure().How,
+			Figure: c.Figure(), Table: c.Table()})
 	}
 	var only bytes.Buffer
 	for _, l := range c.OnlyA {

@@ -125,7 +125,8 @@ func parseDiagnostics(path string, data []byte, m *sim.Manifest, envs []EnvData)
 	if want := m.Diagnostics; want != "" {
 		sum := sha256.Sum256(data)
 		if got := hex.EncodeToString(sum[:]); got != want {
-			return fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run", path, got, want)
+			return fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run",
+				path, got, want)
 		}
 	}
 	return nil
@@ -199,7 +200,8 @@ func (a *Analysis) recorderFigure(id string, q sim.Quantity, column string) reco
 	p.Y = chart.Axis{Caption: column, Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks}
 	t := &chart.Table{ID: id + slug(column), Title: column + ": " + a.Name,
 		Note: "Means over the replications in the last round.",
-		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: column, Head: column + ", at T", Dec: dec},
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: column, Head: column + ", at T", Dec: dec},
 			{Key: "se", Head: "± s.e.", Dec: dec, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {
@@ -211,7 +213,8 @@ func (a *Analysis) recorderFigure(id string, q sim.Quantity, column string) reco
 		if a.R() > 1 {
 			se = chart.Num(stderr(v[last]))
 		}
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se}})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+			chart.Num(mean(v[last])), se}})
 	}
 	return recorded{&chart.Figure{ID: id + slug(column), Title: column, Low: true, Panels: []*chart.Panel{p},
 		How: fmt.Sprintf("%s; %s.", upperFirst(strings.TrimSuffix(q.Doc, ".")), a.means(p))}, t}
@@ -236,7 +239,8 @@ func (a *Analysis) times(first int) (ax chart.Axis, x []float64) {
 	if lo >= 10 && lo <= 15 {
 		lo = 10 // so that the power of ten has its tick
 	}
-	return chart.Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T), Ticks: chart.LogTicks(lo, float64(a.T))}, x
+	return chart.Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T),
+		Ticks: chart.LogTicks(lo, float64(a.T))}, x
 }
 
 // maxTracks is how many lines carry their interval.
@@ -302,7 +306,8 @@ func shares(caption string, top float64) chart.Axis {
 	t := chart.LinearTicks(0, top, 4)
 	t = chart.Within(t, 0, 1)
 	for i := range t {
-		t[i].Label = chart.Number(100*t[i].At, chart.DecimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) + chart.Narrow + "%"
+		t[i].Label = chart.Number(100*t[i].At, chart.DecimalsOf(100*math.Max(t[min(1, len(t)-1)].At, 1e-4))) +
+			chart.Narrow + "%"
 	}
 	return chart.Axis{Caption: caption, Lo: 0, Hi: max(t[len(t)-1].At, min(top, 1)), Ticks: t}
 }
@@ -315,7 +320,8 @@ func (a *Analysis) armsFigure(id string) recorded {
 	}
 	p.Y = shares("Best arm, share of rounds", 1)
 	t := &chart.Table{ID: id + "arms", Title: "Shares of the arms: " + a.Name,
-		Note: "Mean share of all rounds in which the arm with the k-th largest mean of its round was played; arms of equal mean share a rank.",
+		Note: "Mean share of all rounds in which the arm with the k-th largest mean of its round was played; arms of " +
+			"equal mean share a rank.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	heads := []string{"Best arm", "Second", "Third", "Fourth", "Fifth"}
 	last := len(a.Rounds) - 1
@@ -364,7 +370,8 @@ func (a *Analysis) armsFigure(id string) recorded {
 		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: append(c, chart.Num(max(0, rest)))})
 	}
 	return recorded{&chart.Figure{ID: id + "arms", Title: "Which arms are played", Low: true, Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Share of the rounds so far in which the best arm was played; %s. A low share with low regret means that the next best is nearly as good.", a.means(p))}, t}
+		How: fmt.Sprintf("Share of the rounds so far in which the best arm was played; %s. A low share with low "+
+			"regret means that the next best is nearly as good.", a.means(p))}, t}
 }
 
 // spectrumFigure shows the extreme singular values of Γ_t/√m, one panel for each policy with
@@ -383,11 +390,13 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 	var all []pair
 	least, most := 1.0/7, 10.0/7
 	t := &chart.Table{ID: id + "spectrum", Title: "Singular values of the members: " + a.Name,
-		Note: "Means over the replications in the last round, and the extremes over all replications and recorded rounds.",
+		Note: "Means over the replications in the last round, and the extremes over all replications and recorded " +
+			"rounds.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "s_min", Head: "Smallest, at T", Dec: 3}, {Key: "s_max", Head: "Largest, at T", Dec: 3},
 			{Key: "condition", Head: "Largest/smallest", Dec: 1},
-			{Key: "lowest", Head: "Lowest ever", Dec: 3, Extra: true}, {Key: "highest", Head: "Highest ever", Dec: 3, Extra: true}}}
+			{Key: "lowest", Head: "Lowest ever", Dec: 3, Extra: true},
+			{Key: "highest", Head: "Highest ever", Dec: 3, Extra: true}}}
 	for i := range a.Policies { // in the order of the spec, so that a sweep reads from left to right
 		lo, hi := a.also(i, "s_min"), a.also(i, "s_max")
 		if lo == nil || hi == nil {
@@ -415,7 +424,8 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 		if q.lo[n] > 0 {
 			ratio = chart.Num(q.hi[n] / q.lo[n])
 		}
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(q.lo[n]), chart.Num(q.hi[n]), ratio, chart.Num(low), chart.Num(high)}})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+			chart.Num(q.lo[n]), chart.Num(q.hi[n]), ratio, chart.Num(low), chart.Num(high)}})
 	}
 	if all == nil {
 		return recorded{}
@@ -425,7 +435,9 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 	y := chart.Axis{Caption: "Singular value (log)", Log: true, Lo: least, Hi: most}
 	y.Ticks = chart.LogTicks(least, most)
 	f := &chart.Figure{ID: id + "spectrum", Title: "How evenly the members explore",
-		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
+		How: "Smallest and largest singular value of Γ/√m, mean over replications: the members’ spread in the " +
+			"direction they explore least and most. A narrow strip is even; 0 is a direction that no member explores. " +
+			"Dotted: 1/7 and 10/7, the range that Theorem 5 promises at its own m."}
 	more := 0
 	for _, q := range all {
 		if len(f.Panels) == maxGaps {
@@ -439,10 +451,12 @@ func (a *Analysis) spectrumFigure(id string) recorded {
 			p.Note = "smallest: 0"
 		}
 		for _, g := range []float64{1.0 / 7, 10.0 / 7} {
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Guide, Look: -1, Name: "Theorem 5", X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
+			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Guide, Look: -1, Name: "Theorem 5",
+				X: []float64{ax.Lo, ax.Hi}, Y: []float64{g, g}})
 		}
 		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: "s_min to s_max", X: x, Lo: lo, Hi: q.hi},
-			chart.Mark{Kind: chart.Line, Look: m, Name: "s_max", X: x, Y: q.hi}, chart.Mark{Kind: chart.Line, Look: m, Name: "s_min", X: x, Y: lo})
+			chart.Mark{Kind: chart.Line, Look: m, Name: "s_max", X: x, Y: q.hi},
+			chart.Mark{Kind: chart.Line, Look: m, Name: "s_min", X: x, Y: lo})
 		f.Panels = append(f.Panels, p)
 	}
 	if more > 0 {
@@ -459,10 +473,13 @@ func (a *Analysis) optimismFigure(id string) recorded {
 	}
 	p.Y = shares("Optimistic models", min(1, max(top, 0.1)))
 	t := &chart.Table{ID: id + "optimism", Title: "Optimistic models: " + a.Name,
-		Note: "Means over the replications in the last round. None: replications that had no optimistic model in some recorded round, with the exact interval for their share.",
-		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "optimistic", Head: "Optimistic, at T", Pct: true},
+		Note: "Means over the replications in the last round. None: replications that had no optimistic model in " +
+			"some recorded round, with the exact interval for their share.",
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: "optimistic", Head: "Optimistic, at T", Pct: true},
 			{Key: "se", Only: "csv"},
-			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true},
+			{Key: "none", Head: "None at some time", Pct: true}, {Key: "none_lo", Head: "95" + chart.Narrow + "%",
+				Pct: true, Extra: true},
 			{Key: "none_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {
@@ -481,11 +498,14 @@ func (a *Analysis) optimismFigure(id string) recorded {
 			se = chart.Num(stderr(v[last]))
 		}
 		lo, hi := clopperPearson(none, a.R())
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se,
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+			chart.Num(mean(v[last])), se,
 			chart.Num(float64(none) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
-	return recorded{&chart.Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true, Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Share of the models whose best value on the round’s set is at least that of θ*; %s. Theorem 1 needs one of the 2m in every round.", a.means(p))}, t}
+	return recorded{&chart.Figure{ID: id + "optimism", Title: "How many models are optimistic", Low: true,
+		Panels: []*chart.Panel{p},
+		How: fmt.Sprintf("Share of the models whose best value on the round’s set is at least that of θ*; %s. "+
+			"Theorem 1 needs one of the 2m in every round.", a.means(p))}, t}
 }
 
 // coverageFigure shows how far θ* is from the estimate.
@@ -496,13 +516,17 @@ func (a *Analysis) coverageFigure(id string) recorded {
 	}
 	t := chart.LinearTicks(0, max(top, 1), 4)
 	p.Y = chart.Axis{Caption: "Distance in units of β", Lo: 0, Hi: t[len(t)-1].At, Ticks: t}
-	p.Marks = append([]chart.Mark{{Kind: chart.Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}}, p.Marks...)
+	p.Marks = append([]chart.Mark{{Kind: chart.Zero, Look: -1, Name: "edge of the ellipsoid", Y: []float64{1}}},
+		p.Marks...)
 	p.Ends = append(p.Ends, chart.End{Look: -1, Y: 1, Label: "edge"})
 	tab := &chart.Table{ID: id + "coverage", Title: "Coverage of the confidence ellipsoid: " + a.Name,
-		Note: "Left: replications in which θ* was outside the ellipsoid in some round, every round counted, with the exact interval for their share. The ellipsoid of level δ promises at most δ.",
-		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
+		Note: "Left: replications in which θ* was outside the ellipsoid in some round, every round counted, with the " +
+			"exact interval for their share. The ellipsoid of level δ promises at most δ.",
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
+			{Key: "distance", Head: "Distance/β at T", Dec: 3}, {Key: "se", Head: "± s.e.", Dec: 3, PM: true},
 			{Key: "largest", Head: "Largest ever", Dec: 3}, {Key: "left", Head: "Left at some time", Pct: true},
-			{Key: "left_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true}, {Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
+			{Key: "left_lo", Head: "95" + chart.Narrow + "%", Pct: true, Extra: true},
+			{Key: "left_hi", Head: "", Pct: true, Range: true, Extra: true}}}
 	last := len(a.Rounds) - 1
 	for _, i := range a.Order {
 		v, w := a.also(i, "distance"), a.also(i, "distance_max")
@@ -520,9 +544,12 @@ func (a *Analysis) coverageFigure(id string) recorded {
 			se = chart.Num(stderr(v[last]))
 		}
 		lo, hi := clopperPearson(left, a.R())
-		tab.Rows = append(tab.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(mean(v[last])), se, chart.Num(slices.Max(w[last])),
+		tab.Rows = append(tab.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+			chart.Num(mean(v[last])), se, chart.Num(slices.Max(w[last])),
 			chart.Num(float64(left) / float64(a.R())), chart.Num(lo), chart.Num(hi)}})
 	}
-	return recorded{&chart.Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true, Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Distance of θ* from the estimate in the norm of V, in units of β; %s. Below 1 the ellipsoid contains θ*.", a.means(p))}, tab}
+	return recorded{&chart.Figure{ID: id + "coverage", Title: "Is θ* in the ellipsoid?", Low: true,
+		Panels: []*chart.Panel{p},
+		How: fmt.Sprintf("Distance of θ* from the estimate in the norm of V, in units of β; %s. Below 1 the "+
+			"ellipsoid contains θ*.", a.means(p))}, tab}
 }

@@ -67,7 +67,8 @@ func BuildEvaluation(dir string, r *ope.Result, meta EvaluateMeta) (string, erro
 	for i, t := range r.Targets {
 		all = append(all, evaluateFigures(r, t, prefixOf(i))...)
 	}
-	if _, err := chart.WriteFigures(filepath.Join(dir, "figures"), all, evaluateLooks, time.Time{}, chart.Sizes[0], true); err != nil {
+	if _, err := chart.WriteFigures(filepath.Join(dir, "figures"), all, evaluateLooks, time.Time{}, chart.Sizes[0],
+		true); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "evaluate.html")
@@ -96,8 +97,9 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Warnings          []string
 		Sequence, Normal  string
 		Command           string
-	}{shell: newShell("evaluation", evaluateLooks, 0, 0), When: meta.When, Command: meta.Command, Sequence: r.Assumptions.Sequence,
-		Normal: r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
+	}{shell: newShell("evaluation", evaluateLooks, 0, 0), When: meta.When, Command: meta.Command,
+		Sequence: r.Assumptions.Sequence,
+		Normal:   r.Assumptions.Normal, Warnings: r.Warnings, Level: fmt.Sprintf("%g", math.Round(1e4*r.Level)/100)}
 	dec := evaluateDecimals(r)
 	for i, t := range r.Targets {
 		view.Targets = append(view.Targets, evaluateView(r, t, i, dec))
@@ -109,18 +111,21 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		view.Ranking = strings.Join(r.Ranking, ", ")
 	}
 	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
-		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log", "unknown": "log of unknown kind"}[r.Log.Adaptive]}
+		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log",
+			"unknown": "log of unknown kind"}[r.Log.Adaptive]}
 	if r.Log.First != nil {
 		view.Facts = append(view.Facts, r.Log.First.Format("2 Jan 2006")+" to "+r.Log.Last.Format("2 Jan 2006"))
 	}
 	for _, p := range r.Pairs {
-		view.Pairs = append(view.Pairs, evaluateRow{Name: p.First + " − " + p.Second, Sure: pairText(p.Sequence, dec, true), Large: p.Verdict})
+		view.Pairs = append(view.Pairs, evaluateRow{Name: p.First + " − " + p.Second,
+			Sure: pairText(p.Sequence, dec, true), Large: p.Verdict})
 	}
 	for _, k := range slices.Sorted(mapKeys(r.Log.Skipped)) {
 		view.Skipped = append(view.Skipped, evaluateRow{Name: k, Value: chart.Count(r.Log.Skipped[k])})
 	}
 	if r.Log.Pending > 0 {
-		view.Skipped = append(view.Skipped, evaluateRow{Name: "windows still open at the end of the log: these and all later decisions", Value: chart.Count(r.Log.Pending)})
+		view.Skipped = append(view.Skipped, evaluateRow{Name: "windows still open at the end of the log: these and " +
+			"all later decisions", Value: chart.Count(r.Log.Pending)})
 	}
 	return evaluateTemplate().Execute(w, view)
 }
@@ -198,8 +203,11 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 	if len(r.Targets) > 1 { // otherwise the heading has it
 		v.Verdict = t.Verdict + "."
 	}
-	v.Overlap = fmt.Sprintf("Overlap is %s: %s effective decisions of %s, %s effective rewarded ones; the largest weight is %.3g, the mean weight %.3g, and %s of the weights are zero. The ten largest contributions are %s of the weighted reward.",
-		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0), d.WeightMax, d.WeightMean, chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
+	v.Overlap = fmt.Sprintf("Overlap is %s: %s effective decisions of %s, %s effective rewarded ones; the largest "+
+		"weight is %.3g, the mean weight %.3g, and %s of the weights are zero. The ten largest contributions are %s "+
+		"of the weighted reward.",
+		t.Overlap, chart.Number(d.ESS, 0), chart.Count(r.Log.Events), chart.Number(d.ESSRewarded, 0), d.WeightMax,
+		d.WeightMean, chart.Percent(d.WeightZero), chart.Percent(t.TopTen))
 	if d.Unsupported != nil && *d.Unsupported > 0 {
 		v.Overlap += fmt.Sprintf(" The target plays actions without support with probability %.3g.", *d.Unsupported)
 	}
@@ -207,9 +215,11 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		v.Learns = "This target learns while it is evaluated; its value is the average on the way."
 	}
 	if u := t.Uplift; u != nil {
-		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true), pairText(u.Normal, dec, true)}}
+		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true),
+			pairText(u.Normal, dec, true)}}
 		if u.Marginal != nil {
-			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "", pairText(u.Marginal, dec, true), ""})
+			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "",
+				pairText(u.Marginal, dec, true), ""})
 		}
 		if u.Why != nil {
 			v.Notes = append(v.Notes, "difference: "+*u.Why)
@@ -265,8 +275,10 @@ type forest struct {
 }
 
 func newForest() *forest {
-	return &forest{lo: math.Inf(1), hi: math.Inf(-1), sure: chart.Mark{Kind: chart.Across, Look: lookSure, Name: "holds"},
-		large: chart.Mark{Kind: chart.Across, Look: lookLarge, Name: "if n is large"}, points: chart.Mark{Kind: chart.Across, Look: lookPlain, Name: "value"}}
+	return &forest{lo: math.Inf(1), hi: math.Inf(-1), sure: chart.Mark{Kind: chart.Across, Look: lookSure,
+		Name: "holds"},
+		large:  chart.Mark{Kind: chart.Across, Look: lookLarge, Name: "if n is large"},
+		points: chart.Mark{Kind: chart.Across, Look: lookPlain, Name: "value"}}
 }
 
 func (f *forest) add(name string, value *float64, sure, large *ope.Pair) {
@@ -305,7 +317,8 @@ func (f *forest) figure(id, title, how string, zero bool) *chart.Figure {
 		f.lo, f.hi = min(f.lo, 0), max(f.hi, 0)
 	}
 	ticks := chart.LinearTicks(f.lo, f.hi, 5)
-	p := &chart.Panel{Look: -1, Rows: f.rows, Y: chart.Axis{Lo: float64(len(f.rows)), Hi: 0}, X: chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "reward of a decision"}}
+	p := &chart.Panel{Look: -1, Rows: f.rows, Y: chart.Axis{Lo: float64(len(f.rows)), Hi: 0},
+		X: chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "reward of a decision"}}
 	for _, m := range []chart.Mark{f.sure, f.large, f.points} {
 		if len(m.X) > 0 {
 			p.Marks = append(p.Marks, m)
@@ -323,7 +336,9 @@ func differenceFigure(t *ope.Evaluated) *chart.Figure {
 	}
 	f := newForest()
 	f.add(t.Name, t.Uplift.Value, t.Uplift.Sequence, t.Uplift.Normal)
-	return f.figure("difference", "The difference", "What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, the lower one if n is large.", true)
+	return f.figure("difference", "The difference",
+		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
+			"the lower one if n is large.", true)
 }
 
 func agreementFigure(t *ope.Evaluated) *chart.Figure {
@@ -336,7 +351,9 @@ func agreementFigure(t *ope.Evaluated) *chart.Figure {
 		}
 		f.add(e.Estimator, e.Value, e.Sequence, large)
 	}
-	return f.figure("estimates", "Do the estimators agree?", "All estimates on one axis. Estimators that are biased in different directions and agree make each other credible; logged is what ran.", false)
+	return f.figure("estimates", "Do the estimators agree?",
+		"All estimates on one axis. Estimators that are biased in different directions and agree make each other "+
+			"credible; logged is what ran.", false)
 }
 
 // runningFigure is the estimate so far with its sequence.
@@ -358,7 +375,9 @@ func runningFigure(t *ope.Evaluated) *chart.Figure {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
 		}
 	}
-	f := overEvents(t, "running", "The estimate as the log went on", "The band holds at all points at once, each for the average up to there. Bands are not to be intersected: the average moves.", lo, hi, "value")
+	f := overEvents(t, "running", "The estimate as the log went on",
+		"The band holds at all points at once, each for the average up to there. Bands are not to be intersected: "+
+			"the average moves.", lo, hi, "value")
 	if len(band.X) > 1 {
 		f.Panels[0].Marks = append(f.Panels[0].Marks, band)
 	}
@@ -375,7 +394,9 @@ func essFigure(t *ope.Evaluated) *chart.Figure {
 	for _, p := range t.Running {
 		line.X, line.Y, hi = append(line.X, float64(p.N)), append(line.Y, p.ESS), max(hi, p.ESS)
 	}
-	f := overEvents(t, "ess", "Effective decisions", "(Σw)²/Σw² of the decisions so far. A step down is one decision whose weight dominates.", 0, hi, "effective decisions")
+	f := overEvents(t, "ess", "Effective decisions",
+		"(Σw)²/Σw² of the decisions so far. A step down is one decision whose weight dominates.", 0, hi,
+		"effective decisions")
 	f.Panels[0].Marks = append(f.Panels[0].Marks, line)
 	return f
 }
@@ -383,7 +404,8 @@ func essFigure(t *ope.Evaluated) *chart.Figure {
 // overEvents is an empty figure over the number of events, on a logarithmic axis.
 func overEvents(t *ope.Evaluated, id, title, how string, lo, hi float64, caption string) *chart.Figure {
 	first, last := float64(t.Running[0].N), float64(t.Running[len(t.Running)-1].N)
-	x := chart.Axis{Log: true, Lo: first, Hi: last, Caption: "decisions", Ticks: chart.Within(chart.LogTicks(first, last), first, last)}
+	x := chart.Axis{Log: true, Lo: first, Hi: last, Caption: "decisions",
+		Ticks: chart.Within(chart.LogTicks(first, last), first, last)}
 	ticks := chart.LinearTicks(lo, hi, 5)
 	y := chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: caption}
 	return &chart.Figure{ID: id, Title: title, How: how, Low: true, Panels: []*chart.Panel{{Look: -1, X: x, Y: y}}}
@@ -405,9 +427,11 @@ func weightFigure(t *ope.Evaluated) *chart.Figure {
 		return nil
 	}
 	lo, hi := bins[0].Lo/math.Sqrt2, bins[len(bins)-1].Lo*2
-	x := chart.Axis{Log: true, Lo: lo, Hi: hi, Caption: "weight π_e/π_b", Ticks: chart.Within(chart.LogTicks(lo, hi), lo, hi)}
+	x := chart.Axis{Log: true, Lo: lo, Hi: hi, Caption: "weight π_e/π_b",
+		Ticks: chart.Within(chart.LogTicks(lo, hi), lo, hi)}
 	ticks := chart.LogTicks(0.5, float64(most)*1.5)
-	y := chart.Axis{Log: true, Lo: 0.5, Hi: float64(most) * 1.5, Ticks: chart.Within(ticks, 0.5, float64(most)*1.5), Caption: "decisions"}
+	y := chart.Axis{Log: true, Lo: 0.5, Hi: float64(most) * 1.5, Ticks: chart.Within(ticks, 0.5, float64(most)*1.5),
+		Caption: "decisions"}
 	p := &chart.Panel{Look: -1, X: x, Y: y}
 	m := chart.Mark{Kind: chart.Step, Look: lookSure, Name: "decisions", X: []float64{lo}, Y: []float64{0.5}}
 	next := lo
@@ -446,7 +470,8 @@ func calibrationFigure(r *ope.Result) *chart.Figure {
 			continue
 		}
 		y := float64(len(p.Rows)) + 0.5
-		p.Rows = append(p.Rows, chart.RowLabel{Look: -1, Label: a.Name, Note: fmt.Sprintf("%s of %s", chart.Count(a.Played), chart.Number(a.Promised, 0))})
+		p.Rows = append(p.Rows, chart.RowLabel{Look: -1, Label: a.Name,
+			Note: fmt.Sprintf("%s of %s", chart.Count(a.Played), chart.Number(a.Promised, 0))})
 		m.X, m.Y, m.Lo, m.Hi = append(m.X, a.Z), append(m.Y, y), append(m.Lo, min(a.Z, 0)), append(m.Hi, max(a.Z, 0))
 		lo, hi = min(lo, a.Z), max(hi, a.Z)
 	}
@@ -457,8 +482,10 @@ func calibrationFigure(r *ope.Result) *chart.Figure {
 	p.Y = chart.Axis{Lo: float64(len(p.Rows)), Hi: 0}
 	p.X = chart.Axis{Lo: ticks[0].At, Hi: ticks[len(ticks)-1].At, Ticks: ticks, Caption: "z"}
 	p.Marks = []chart.Mark{m, {Kind: chart.ZeroX, Look: -1, X: []float64{0}}}
-	return &chart.Figure{ID: "calibration", Title: "Do the logged propensities tell the truth?", Strips: true, Panels: []*chart.Panel{p},
-		How: "How often each action was played against how often its propensities promised, in standard deviations; at the right both numbers. Beyond ±4 they do not."}
+	return &chart.Figure{ID: "calibration", Title: "Do the logged propensities tell the truth?", Strips: true,
+		Panels: []*chart.Panel{p},
+		How: "How often each action was played against how often its propensities promised, in standard deviations; " +
+			"at the right both numbers. Beyond ±4 they do not."}
 }
 
 // actionFigure is the reward of every action with a normal interval.
@@ -476,5 +503,7 @@ func actionFigure(r *ope.Result) *chart.Figure {
 		f.add(a.Name, &v, nil, large)
 		f.rows[len(f.rows)-1].Note = chart.Count(a.Played)
 	}
-	return f.figure("actions", "Reward by action", "Mean reward where the action was played, with 95 % if n is large; at the right how often. The logger chose where, so actions are not compared fairly here.", false)
+	return f.figure("actions", "Reward by action",
+		"Mean reward where the action was played, with 95 % if n is large; at the right how often. The logger chose "+
+			"where, so actions are not compared fairly here.", false)
 }

@@ -94,7 +94,8 @@ func (a *Analysis) Exact(id string) *chart.Table {
 			continue
 		}
 		d := a.Diff[i]
-		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(d.Mean), chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(), chart.TextCell("")}
+		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(d.Mean), chart.Empty(), chart.Empty(), chart.Empty(),
+			chart.Empty(), chart.TextCell("")}
 		if d.OK && !a.Sequential() {
 			c[2], c[3] = chart.Num(d.Lo), chart.Num(d.Hi)
 		}
@@ -111,10 +112,13 @@ func (a *Analysis) Exact(id string) *chart.Table {
 }
 
 func (a *Analysis) exactNote() string {
-	s := fmt.Sprintf("Mean regret less that of %s. A run of this environment can lose at most %s; “exact” holds for every law with that bound, for all pairs together at 95 %% (betting intervals), so losses too rare to be in the sample are inside it.",
+	s := fmt.Sprintf("Mean regret less that of %s. A run of this environment can lose at most %s; “exact” holds for "+
+		"every law with that bound, for all pairs together at 95 %% (betting intervals), so losses too rare to be in "+
+		"the sample are inside it.",
 		a.Label(a.Best()), chart.Amount(a.most(), 0))
 	if a.Sequential() {
-		return s + " Replications were added until all pairs were settled or the limit was reached; these intervals hold at every such moment, and resampled ones do not."
+		return s + " Replications were added until all pairs were settled or the limit was reached; these intervals " +
+			"hold at every such moment, and resampled ones do not."
 	}
 	return s + " The resampled ones are narrower and leave such losses out."
 }

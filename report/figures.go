@@ -108,22 +108,26 @@ func (a *Analysis) linearRegret(id string, c *curves) *chart.Figure {
 	}
 	yt := chart.LinearTicks(0, top, 4)
 	p := &chart.Panel{Look: -1, Data: "lin",
-		X: chart.Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0, float64(a.T), 5), 0, float64(a.T))},
+		X: chart.Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
+			float64(a.T), 5), 0, float64(a.T))},
 		Y: chart.Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
 	}
 	for i, m := range a.Policies {
 		p.Marks = append(p.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(c.means[i], c.halves[i], -1)), Hi: from0(plus(c.means[i], c.halves[i], 1))},
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: from0(plus(c.means[i], c.halves[i], -1)),
+				Hi: from0(plus(c.means[i], c.halves[i], 1))},
 			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: from0(c.lows[i]), Hi: from0(c.highs[i])})
 	}
 	for _, i := range slices.Backward(a.Order) { // the best on top
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: from0(c.means[i])})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x,
+			Y: from0(c.means[i])})
 		if e := a.end(i, c.labelled, p.Y); e.Label != "" {
 			p.Ends = append(p.Ends, e)
 		}
 	}
 	return &chart.Figure{ID: id + "regret", Title: "Regret against time", Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best action.", many(a.R(), "replication")) + a.unlabelled()}
+		How: fmt.Sprintf("Mean over %s. A straight line means it never learns; flat means it has found the best "+
+			"action.", many(a.R(), "replication")) + a.unlabelled()}
 }
 
 // logRegret draws the curves and bounds on logarithms.
@@ -154,7 +158,8 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 		x = append(x, float64(t))
 	}
 	q := &chart.Panel{Look: -1, Data: "log",
-		X: chart.Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T), Ticks: chart.LogTicks(x[0], float64(a.T))},
+		X: chart.Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T),
+			Ticks: chart.LogTicks(x[0], float64(a.T))},
 		Y: chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)},
 	}
 	if r := 10.0; x[0] >= r && x[0] <= 1.5*r {
@@ -164,8 +169,10 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 	a.rootGuide(q, c, x)
 	for i, m := range a.Policies {
 		q.Marks = append(q.Marks,
-			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(c.means[i], c.halves[i], -1)[first:], Hi: plus(c.means[i], c.halves[i], 1)[first:]},
-			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: c.lows[i][first:], Hi: c.highs[i][first:]})
+			chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: x, Lo: plus(c.means[i], c.halves[i], -1)[first:],
+				Hi: plus(c.means[i], c.halves[i], 1)[first:]},
+			chart.Mark{Kind: chart.Edges, Look: m, Name: a.Label(i), X: x, Lo: c.lows[i][first:],
+				Hi: c.highs[i][first:]})
 	}
 	drawBounds(q, bounds)
 	for _, i := range slices.Backward(a.Order) {
@@ -191,7 +198,8 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 			how += fmt.Sprintf(" %s: %s at T.", upperFirst(b.Name), chart.Amount(b.Final(), a.Dec))
 		}
 	}
-	return &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how, Panels: []*chart.Panel{q}}
+	return &chart.Figure{ID: id + "regret-loglog", Title: "Regret against time, log–log", How: how,
+		Panels: []*chart.Panel{q}}
 }
 
 // rootGuide draws a multiple of √t below the best policy.
@@ -246,7 +254,8 @@ func (a *Analysis) drawFit(q *chart.Panel, i int, x, y []float64) {
 	for k, t := range ends {
 		at[k] = math.Exp(my + a.Summary[i].Exponent*(math.Log(t)-mx))
 	}
-	q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: a.Policies[i], Name: a.Label(i) + " fit", X: ends, Y: at})
+	q.Marks = append(q.Marks, chart.Mark{Kind: chart.Fit, Look: a.Policies[i], Name: a.Label(i) + " fit", X: ends,
+		Y: at})
 }
 
 // end labels a curve, if it is one of those that have labels.
@@ -340,9 +349,11 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 				x.Ticks = append(x.Ticks, t)
 			}
 		}
-		p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1, Name: "zero", Y: []float64{0}}}}
+		p := &chart.Panel{Title: a.Label(i), Look: m, X: x, Y: y, Marks: []chart.Mark{{Kind: chart.Zero, Look: -1,
+			Name: "zero", Y: []float64{0}}}}
 		if a.BandOK {
-			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo, Hi: b.hi})
+			p.Marks = append(p.Marks, chart.Mark{Kind: chart.Band, Look: m, Name: a.Label(i), X: b.x, Lo: b.lo,
+				Hi: b.hi})
 		}
 		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: m, Name: a.Label(i), X: b.x, Y: b.m})
 		switch {
@@ -375,12 +386,16 @@ func (a *Analysis) finalFigure(id string) *chart.Figure {
 			_, u := math.Modf(float64(n)*math.Phi + 0.5)
 			dots.X, dots.Y = append(dots.X, clip(v)), append(dots.Y, float64(row)+0.52+0.38*u)
 		}
-		p.Marks = append(p.Marks, dots, chart.Mark{Kind: chart.Box, Look: m, Name: a.Label(i), Y: []float64{float64(row) + 0.3},
-			X: []float64{clip(quantile(s.Sorted, 0.05)), clip(quantile(s.Sorted, 0.25)), clip(s.Median), clip(quantile(s.Sorted, 0.75)), clip(quantile(s.Sorted, 0.95)), clip(s.Mean)}})
+		p.Marks = append(p.Marks, dots, chart.Mark{Kind: chart.Box, Look: m, Name: a.Label(i),
+			Y: []float64{float64(row) + 0.3},
+			X: []float64{clip(quantile(s.Sorted, 0.05)), clip(quantile(s.Sorted, 0.25)), clip(s.Median),
+				clip(quantile(s.Sorted, 0.75)), clip(quantile(s.Sorted, 0.95)), clip(s.Mean)}})
 	}
-	f.How = "Dots are replications; box: middle half, line: 5 to 95" + chart.Narrow + "%, stroke: median, large dot: mean." + note
+	f.How = "Dots are replications; box: middle half, line: 5 to 95" + chart.Narrow +
+		"%, stroke: median, large dot: mean." + note
 	if a.R() > maxDots {
-		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%s%% all.", chart.Count(a.R()), maxDots, chart.Narrow)
+		f.How += fmt.Sprintf(" Of %s replications %d are drawn, evenly by rank, the outer 1%s%% all.",
+			chart.Count(a.R()), maxDots, chart.Narrow)
 	}
 	f.Panels = []*chart.Panel{p}
 	return f
@@ -409,7 +424,8 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		// At most five decades: more would squeeze the ones that matter.
 		lo = max(lo, hi*1e-5)
 		lo, hi = chart.LogRange(lo, hi)
-		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)}
+		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi,
+			Ticks: chart.LogTicks(lo, hi)}
 		note := ""
 		if least < lo && len(ax.Ticks) > 0 {
 			if ax.Ticks[0].At > lo*1.0001 {
@@ -428,7 +444,8 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		lo = least
 	}
 	t := chart.LinearTicks(lo, hi, 5)
-	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t}, ""
+	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At,
+		Ticks: t}, ""
 }
 
 // stratified picks n values of a sorted sample evenly by rank and keeps every order statistic
@@ -480,7 +497,8 @@ func (a *Analysis) tailFigure(id string) *chart.Figure {
 		p.Marks = append(p.Marks, m)
 	}
 	return &chart.Figure{ID: id + "tail", Title: "The tail", Panels: []*chart.Panel{p},
-		How: "Share of replications whose regret is above x. Lower and further left is safer; curves that cross are different bets."}
+		How: "Share of replications whose regret is above x. Lower and further left is safer; curves that cross are " +
+			"different bets."}
 }
 
 // growthFigure returns the exponents with their intervals.
@@ -489,7 +507,8 @@ func (a *Analysis) growthFigure(id string) *chart.Figure {
 		return nil
 	}
 	f := &chart.Figure{ID: id + "growth", Title: "Growth", Strips: true,
-		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo), chart.Narrow)}
+		How: fmt.Sprintf("Slope of log mean regret on log t over t = %s … %s; 95%s%% by resampling replications and "+
+			"refitting. ½ is √t, 1 never learns.", chart.Count(a.FitFrom), chart.Count(a.FitTo), chart.Narrow)}
 	p := &chart.Panel{Look: -1}
 	lo, hi := 0.0, 1.0 // no exponent is outside by nature, few by noise
 	row := 0
@@ -498,7 +517,8 @@ func (a *Analysis) growthFigure(id string) *chart.Figure {
 		if !s.ExponentOK {
 			continue
 		}
-		note := fmt.Sprintf("%s [%s, %s]", chart.Number(s.Exponent, 2), chart.Number(s.ExpLo, 2), chart.Number(s.ExpHi, 2))
+		note := fmt.Sprintf("%s [%s, %s]", chart.Number(s.Exponent, 2), chart.Number(s.ExpLo, 2),
+			chart.Number(s.ExpHi, 2))
 		if s.Before > 0 {
 			note += ", before " + chart.Number(s.Before, 2)
 		}
@@ -540,7 +560,8 @@ func costFigure(run *Run) *chart.Figure {
 	}
 	slices.SortStableFunc(all, func(x, y entry) int { return cmp.Compare(x.us, y.us) })
 	f := &chart.Figure{ID: "cost", Title: "Cost", Strips: true,
-		How: "CPU time of a round, with the environment and the bookkeeping included, over all environments of this run."}
+		How: "CPU time of a round, with the environment and the bookkeeping included, over all environments of this " +
+			"run."}
 	p := &chart.Panel{Look: -1, Y: chart.Axis{Lo: float64(len(all)), Hi: 0}}
 	lo := all[0].us
 	if top > 30*lo {
@@ -552,7 +573,8 @@ func costFigure(run *Run) *chart.Figure {
 	}
 	for row, e := range all {
 		p.Rows = append(p.Rows, chart.RowLabel{Look: e.i, Label: m.Policies[e.i].Name, Note: chart.Micros(e.us)})
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Bar, Look: e.i, Name: m.Policies[e.i].Name, X: []float64{e.us}, Y: []float64{float64(row) + 0.5}})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Bar, Look: e.i, Name: m.Policies[e.i].Name, X: []float64{e.us},
+			Y: []float64{float64(row) + 0.5}})
 	}
 	f.Panels = []*chart.Panel{p}
 	return f

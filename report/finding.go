@@ -30,12 +30,14 @@ func (a *Analysis) finding() *finding {
 		p := a.Run.Manifest.Policies[a.Policies[i]]
 		return p.Kind, p.Swept
 	}
-	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { k, _ := row(i); return k }, func(i int) []string { _, s := row(i); return s })
+	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { k, _ := row(i); return k },
+		func(i int) []string { _, s := row(i); return s })
 	for _, kind := range kinds {
 		if len(paths[kind]) != 1 || 2*len(items[kind]) <= len(a.Policies) {
 			continue
 		}
-		all := sweepOf(paths[kind][0], items[kind], func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options })
+		all := sweepOf(paths[kind][0], items[kind],
+			func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options })
 		if len(all) != 1 {
 			return nil
 		}
@@ -93,7 +95,8 @@ func (f *finding) say() (head, low Prose) {
 	head = say("Regret of ", name(f.kind), " "+f.trend()+" "+f.path+": exponent "+f.exponent()+" over "+f.path+" = "+valueLabel(f.first)+" … "+valueLabel(f.last)+".")
 	text := "The lowest mean is at " + f.path + " = " + valueLabel(f.lowest)
 	if f.region && f.from < f.to {
-		text += "; values that cannot be told apart from it lie between " + valueLabel(f.from) + " and " + valueLabel(f.to)
+		text += "; values that cannot be told apart from it lie between " + valueLabel(f.from) + " and " +
+			valueLabel(f.to)
 	}
 	return head, say(text + ".")
 }
@@ -127,7 +130,8 @@ func Headline(all []*Analysis) (head Prose, lead []Prose) {
 		}
 		curve = say("Regret of ", name(first.kind), " "+first.trend()+" "+first.path+" in "+where+" environment.")
 	}
-	text := "Exponents of " + first.path + " over " + valueLabel(first.first) + " … " + valueLabel(first.last) + ": " + in[0]
+	text := "Exponents of " + first.path + " over " + valueLabel(first.first) + " … " + valueLabel(first.last) + ": " +
+		in[0]
 	for _, s := range in[1:min(len(in), 4)] {
 		text += ", " + s
 	}

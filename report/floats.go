@@ -27,7 +27,8 @@ func floats(figures []*chart.Figure, tables []*chart.Table, where map[*chart.Fig
 		if name := where[f]; name != "" {
 			title += ": " + name
 		}
-		fmt.Fprintf(&b, "\n\\begin{figure}\n\\centering\n\\troupefit{\\includegraphics{\\troupedir/figures/%s.pdf}} %% or \\input{\\troupedir/figures/%[1]s.pgf}\n\\caption{%s}\n\\label{fig:%[1]s}\n\\end{figure}\n",
+		fmt.Fprintf(&b, "\n\\begin{figure}\n\\centering\n\\troupefit{\\includegraphics{\\troupedir/figures/%s.pdf}} "+
+			"%% or \\input{\\troupedir/figures/%[1]s.pgf}\n\\caption{%s}\n\\label{fig:%[1]s}\n\\end{figure}\n",
 			f.ID, caption(title, f.How))
 	}
 	for _, t := range tables {

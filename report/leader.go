@@ -22,7 +22,8 @@ func Leader(run *Run, env int) *chart.Table {
 // Leader returns the leader table under the given file name.
 func (a *Analysis) Leader(id string) *chart.Table {
 	d := a.Dec
-	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name),
+	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"),
+		many(a.R(), "replication"), a.Name),
 		Note: a.leaderNote(),
 		Cols: []chart.Column{
 			{Key: "mark", Head: "", Text: true},
@@ -38,7 +39,8 @@ func (a *Analysis) Leader(id string) *chart.Table {
 			{Key: "verdict", Head: "", Text: true, Extra: true},
 			{Key: "behind_lo", Only: "csv"}, {Key: "behind_hi", Only: "csv"},
 			{Key: "median_lo", Only: "csv"}, {Key: "median_hi", Only: "csv"},
-			{Key: "difference_se", Only: "csv"}, {Key: "reward_per_round", Only: "csv"}, {Key: "near_linear", Only: "csv"},
+			{Key: "difference_se", Only: "csv"}, {Key: "reward_per_round", Only: "csv"},
+			{Key: "near_linear", Only: "csv"},
 			{Key: "replications", Only: "csv"}, {Key: "rounds", Only: "csv"},
 		}}
 	if len(a.Policies) == 1 { // nothing to compare: the file keeps its columns
@@ -57,12 +59,14 @@ func (a *Analysis) Leader(id string) *chart.Table {
 	}
 	for _, i := range a.Order {
 		s, x := a.Summary[i], a.Diff[i]
-		c := []chart.Cell{chart.TextCell(x.Verdict.mark()), chart.TextCell(a.Label(i)), chart.Num(s.Mean), chart.Num(s.SE), chart.Num(s.Median), chart.Num(s.Worst)}
+		c := []chart.Cell{chart.TextCell(x.Verdict.mark()), chart.TextCell(a.Label(i)), chart.Num(s.Mean),
+			chart.Num(s.SE), chart.Num(s.Median), chart.Num(s.Worst)}
 		if a.R() < 2 {
 			c[3] = chart.Empty()
 		}
 		if x.Verdict == Lowest {
-			c = append(c, chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(), chart.TextCell(x.Verdict.String()), chart.Empty(), chart.Empty())
+			c = append(c, chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(),
+				chart.TextCell(x.Verdict.String()), chart.Empty(), chart.Empty())
 		} else {
 			c = append(c, chart.Num(x.Mean))
 			if x.OK {
@@ -70,9 +74,11 @@ func (a *Analysis) Leader(id string) *chart.Table {
 			} else {
 				c = append(c, chart.Empty(), chart.Empty())
 			}
-			c = append(c, chart.Num(float64(x.Behind)/float64(a.R())), chart.TextCell(x.Verdict.String()), chart.Num(x.BehindLo), chart.Num(x.BehindHi))
+			c = append(c, chart.Num(float64(x.Behind)/float64(a.R())), chart.TextCell(x.Verdict.String()),
+				chart.Num(x.BehindLo), chart.Num(x.BehindHi))
 		}
-		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), chart.Num(x.SE), chart.Num(s.RewardPerRound), chart.Num(float64(s.NearLinear)),
+		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), chart.Num(x.SE), chart.Num(s.RewardPerRound),
+			chart.Num(float64(s.NearLinear)),
 			chart.Num(float64(a.R())), chart.Num(float64(a.T)))
 		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: x.Verdict == Lowest, Cells: c})
 	}
@@ -84,13 +90,19 @@ func (a *Analysis) leaderNote() string {
 	case a.Compared() < 2:
 		return ""
 	case a.R() < minReps:
-		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.", minReps)
+		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.",
+			minReps)
 	case a.Sequential() && a.most() > 0:
-		return "The intervals hold together for all pairs of policies, for every law and at every number of replications (betting); ≈ where one contains zero. “Behind” is the share of replications in which the policy lost more than the first row."
+		return "The intervals hold together for all pairs of policies, for every law and at every number of " +
+			"replications (betting); ≈ where one contains zero. “Behind” is the share of replications in which the " +
+			"policy lost more than the first row."
 	case !a.FactorOK:
 		return "The policies differ in too few replications for an interval that holds for all pairs."
 	}
-	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in most replications. “Behind” is the share of replications in which the policy lost more than the first row.", chart.Number(a.Factor, 2))
+	s := fmt.Sprintf("The intervals hold together for all pairs of policies (largest studentised difference over "+
+		"resampled replications, factor %s); ≈ where one contains zero; △ where it does, but the policy lost more in "+
+		"most replications. “Behind” is the share of replications in which the policy lost more than the first row.",
+		chart.Number(a.Factor, 2))
 	if p := a.Pairing; p >= 1.05 {
 		s += fmt.Sprintf(" Pairing saved ×%s replications.", chart.Number(p, 1))
 	}
@@ -152,7 +164,8 @@ func (a *Analysis) forest() chart.Axis {
 func (a *Analysis) Tails(id string) *chart.Table {
 	d := a.Dec
 	t := &chart.Table{ID: id, Title: "Quantiles of the final regret: " + a.Name,
-		Note: "Intervals are exact 95 % order-statistic intervals; ≥ where the number of replications gives no upper end. Near-linear: the exponent over the last doubling is at least 0.9.",
+		Note: "Intervals are exact 95 % order-statistic intervals; ≥ where the number of replications gives no upper " +
+			"end. Near-linear: the exponent over the last doubling is at least 0.9.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	for _, q := range []string{"50", "95", "99"} {
 		t.Cols = append(t.Cols,
@@ -196,7 +209,8 @@ func (a *Analysis) Growth(id string) *chart.Table {
 	}}
 	for _, i := range a.Order {
 		s := a.Summary[i]
-		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(), chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.Empty()}
+		c := []chart.Cell{chart.TextCell(a.Label(i)), chart.Empty(), chart.Empty(), chart.Empty(),
+			chart.Num(float64(a.FitFrom)), chart.Num(float64(a.FitTo)), chart.Empty()}
 		if s.ExponentOK {
 			c[1], c[2], c[3] = chart.Num(s.Exponent), chart.Num(s.ExpLo), chart.Num(s.ExpHi)
 			if s.Before > 0 {
@@ -211,7 +225,8 @@ func (a *Analysis) Growth(id string) *chart.Table {
 // overview returns the table of several environments: a row for each policy, mean ± s.e. and mark
 // in each environment.
 func overview(run *Run, all []*Analysis) *chart.Table {
-	t := &chart.Table{ID: "overview", Title: "Mean regret by environment", Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
+	t := &chart.Table{ID: "overview", Title: "Mean regret by environment",
+		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}}}
 	only := "" // many environments: the page has room for the means alone
 	if len(all) > 6 {
 		only = "csv"
@@ -230,7 +245,8 @@ func overview(run *Run, all []*Analysis) *chart.Table {
 				row.Cells = append(row.Cells, chart.Empty(), chart.Empty(), chart.TextCell("–"))
 				continue
 			}
-			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Mean), chart.Num(a.Summary[i].SE), chart.TextCell(a.Diff[i].Verdict.mark()))
+			row.Cells = append(row.Cells, chart.Num(a.Summary[i].Mean), chart.Num(a.Summary[i].SE),
+				chart.TextCell(a.Diff[i].Verdict.mark()))
 		}
 		t.Rows = append(t.Rows, row)
 	}

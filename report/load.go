@@ -76,7 +76,8 @@ func Load(dir string) (*Run, error) {
 	if want := run.Manifest.ResultsSHA; want != "" {
 		sum := sha256.Sum256(data)
 		if got := hex.EncodeToString(sum[:]); got != want {
-			return nil, fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the run", path, got, want)
+			return nil, fmt.Errorf("%s: SHA-256 is %.12s…, manifest.json says %.12s…: the file was changed after the "+
+				"run", path, got, want)
 		}
 	}
 	if len(run.Manifest.Record) > 0 {
@@ -147,7 +148,8 @@ func checkManifest(m *sim.Manifest) error {
 		seen[e.Name] = true
 	}
 	clear(seen)
-	if m.Reference != "" && !slices.ContainsFunc(m.Policies, func(p sim.PolicyRow) bool { return p.Name == m.Reference }) {
+	if m.Reference != "" && !slices.ContainsFunc(m.Policies,
+		func(p sim.PolicyRow) bool { return p.Name == m.Reference }) {
 		return fmt.Errorf("reference: %q is not among the policies", m.Reference)
 	}
 	for i, p := range m.Policies {
@@ -156,7 +158,8 @@ func checkManifest(m *sim.Manifest) error {
 		}
 		seen[p.Name] = true
 		if !(p.Seconds >= 0) || math.IsInf(p.Seconds, 0) || p.Rounds < 0 {
-			return fmt.Errorf("policies[%d]: seconds %v and rounds %d must be finite and not negative", i, p.Seconds, p.Rounds)
+			return fmt.Errorf("policies[%d]: seconds %v and rounds %d must be finite and not negative", i, p.Seconds,
+				p.Rounds)
 		}
 	}
 	return nil
@@ -201,8 +204,10 @@ func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) 
 	k := 0 // checkpoint expected next in the current cell
 	finish := func() error {
 		if cell != nil && k != len(envs[cur.env].Rounds) {
-			return fmt.Errorf("%s: line %d, column 1: the cell before it (%s, %s, replication %d) has %d checkpoints, expected %d",
-				path, line, m.Environments[cur.env].Name, m.Policies[cur.pol].Name, cur.rep+1, k, len(envs[cur.env].Rounds))
+			return fmt.Errorf("%s: line %d, column 1: the cell before it (%s, %s, replication %d) has %d "+
+				"checkpoints, expected %d",
+				path, line, m.Environments[cur.env].Name, m.Policies[cur.pol].Name, cur.rep+1, k,
+				len(envs[cur.env].Rounds))
 		}
 		return nil
 	}
@@ -274,7 +279,8 @@ func parseResults(path string, data []byte, m *sim.Manifest) ([]EnvData, error) 
 			e.Rounds = append(e.Rounds, round)
 			k = len(e.Rounds)
 		case k >= len(e.Rounds):
-			return nil, fault(3, "round %d: the cell has more than the %d checkpoints of its environment", round, len(e.Rounds))
+			return nil, fault(3, "round %d: the cell has more than the %d checkpoints of its environment", round,
+				len(e.Rounds))
 		case round != e.Rounds[k]:
 			return nil, fault(3, "round %d, expected %d", round, e.Rounds[k])
 		default:

@@ -24,7 +24,10 @@ var pageTemplate = parsed(pageFiles, "page.html")
 
 // parsed returns a function that parses a page on first use: most commands show none.
 func parsed(files embed.FS, name string) func() *template.Template {
-	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).ParseFS(files, "page/"+name)) })
+	return sync.OnceValue(func() *template.Template {
+		return template.Must(template.New(name).ParseFS(files,
+			"page/"+name))
+	})
 }
 
 // shell is what every page of ours has: title, palette, styles, script.
@@ -50,8 +53,10 @@ func newShell(title string, looks []chart.Look, policies, envs int) shell {
 	for _, v := range []struct {
 		name string
 		c    [2]string
-	}{{"paper", chart.PaperColor}, {"card", chart.CardColor}, {"ink", chart.InkColor}, {"soft", chart.SoftColor}, {"rule", chart.LineColor},
-		{"grid", chart.GridColor}, {"wash", chart.WashColor}, {"link", chart.LinkColor}, {"ramp", [2]string{chart.Blues[1].Light, chart.Blues[1].Dark}}} {
+	}{{"paper", chart.PaperColor}, {"card", chart.CardColor}, {"ink", chart.InkColor}, {"soft", chart.SoftColor},
+		{"rule", chart.LineColor},
+		{"grid", chart.GridColor}, {"wash", chart.WashColor}, {"link", chart.LinkColor},
+		{"ramp", [2]string{chart.Blues[1].Light, chart.Blues[1].Dark}}} {
 		fmt.Fprintf(&b, "--%s:light-dark(%s,%s);", v.name, v.c[0], v.c[1])
 	}
 	b.WriteString("}\n")
@@ -166,7 +171,8 @@ func (e *envView) H(id, text string) template.HTML {
 	if e.Single {
 		level = 2
 	}
-	return template.HTML(fmt.Sprintf(`<h%d class="t" id="%s%s">%s</h%d>`, level, id, e.Suffix, template.HTMLEscapeString(text), level))
+	return template.HTML(fmt.Sprintf(`<h%d class="t" id="%s%s">%s</h%d>`, level, id, e.Suffix,
+		template.HTMLEscapeString(text), level))
 }
 
 // Against is the heading of the figures over time: of regret, or of the reward where the reader chose it.
@@ -233,7 +239,8 @@ func (d *document) writePage(w io.Writer) error {
 	p.Head, p.Lead = Headline(d.analyses())
 	p.Facts = d.facts()
 	for i, pol := range m.Policies {
-		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth), Class: chart.ClassOf(i)})
+		p.Chips = append(p.Chips, chip{N: i, Name: pol.Name, Short: chart.Shorten(pol.Name, chart.NameWidth),
+			Class: chart.ClassOf(i)})
 	}
 	p.Crowded, p.Alone = len(p.Chips) > 10, len(p.Chips) == 1
 	if d.score != nil {
@@ -284,10 +291,13 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 		d, s := a.Diff[i], a.Summary[i]
 		row := leaderRow{Class: chart.ClassOf(a.Policies[i]), Name: chart.Shorten(a.Label(i), 40), Full: a.Label(i),
 			Mean: t.Show(r, "mean"), SE: t.Show(r, "se"), Median: t.Show(r, "median"), Worst: t.Show(r, "worst5"),
-			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(), Verdict: d.Verdict.String(),
-			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i], d.Verdict == Lowest || i == a.Best())}
+			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(),
+			Verdict: d.Verdict.String(),
+			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
+				d.Verdict == Lowest || i == a.Best())}
 		if !math.IsInf(s.MedianLo, 0) && !math.IsInf(s.MedianHi, 0) {
-			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow, chart.Number(s.MedianLo, a.Dec), chart.Number(s.MedianHi, a.Dec))
+			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow,
+				chart.Number(s.MedianLo, a.Dec), chart.Number(s.MedianHi, a.Dec))
 		}
 		switch {
 		case i == a.Best():
@@ -299,7 +309,8 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 			row.Interval = "–"
 		}
 		if i != a.Best() {
-			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(), chart.Percent(d.BehindLo), chart.Percent(d.BehindHi))
+			row.BehindTitle = fmt.Sprintf("%d of %d replications; exact interval %s to %s", d.Behind, a.R(),
+				chart.Percent(d.BehindLo), chart.Percent(d.BehindHi))
 			if d.Verdict == Tied && d.Need > a.R() && d.Need <= tooMany*a.R() {
 				row.Interval += " "
 				row.Full += fmt.Sprintf(": about %s replications would separate it", about(d.Need))
@@ -404,7 +415,8 @@ func (d *document) facts() []fact {
 	if len(m.Environments) > 1 {
 		f = append(f, fact{chart.Count(len(m.Environments)), "environments"})
 	}
-	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications")}, fact{"T = " + chart.Count(m.Horizon), ""})
+	f = append(f, fact{chart.Count(m.Replications), plural(m.Replications, "replication", "replications")},
+		fact{"T = " + chart.Count(m.Horizon), ""})
 	if len(m.Environments) == 1 {
 		for _, x := range environmentFacts(m.Environments[0]) {
 			f = append(f, fact{"", x})
@@ -422,7 +434,8 @@ func (d *document) facts() []fact {
 		f = append(f, fact{"tuned values", ""})
 	}
 	if m.Status == "interrupted" {
-		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done), chart.Count(m.Cells))})
+		f = append(f, fact{"interrupted", fmt.Sprintf("after %s of %s cells", chart.Count(m.Done),
+			chart.Count(m.Cells))})
 	}
 	return f
 }
@@ -446,9 +459,11 @@ func manifestRows(m sim.Manifest) [][2]string {
 		commit += " with uncommitted changes"
 	}
 	rows := [][2]string{
-		{"Version", m.Troupe}, {"Commit", commit}, {"Build ID", m.Build}, {"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
+		{"Version", m.Troupe}, {"Commit", commit}, {"Build ID", m.Build},
+		{"Go", strings.TrimSpace(m.Go + " " + m.OS + "/" + m.Arch)},
 		{"Machine", fmt.Sprintf("%d CPUs, %d %s", m.CPUs, m.Workers, plural(m.Workers, "worker", "workers"))},
-		{"Started", m.Started}, {"Duration", chart.Number(m.Seconds, 1) + chart.Narrow + "s"}, {"Seed", fmt.Sprint(m.Seed)},
+		{"Started", m.Started}, {"Duration", chart.Number(m.Seconds, 1) + chart.Narrow + "s"},
+		{"Seed", fmt.Sprint(m.Seed)},
 		{"Cells", fmt.Sprintf("%s of %s, %s", chart.Count(m.Done), chart.Count(m.Cells), m.Status)},
 		{"Spec SHA-256", m.SpecSHA256}, {"Results SHA-256", m.ResultsSHA},
 	}
@@ -466,21 +481,27 @@ func (d *document) in(e *envPart) string {
 // how says how the numbers were made; every number in it comes from the analyses.
 func (d *document) how() []string {
 	out := []string{
-		"Regret is the pseudo-regret: the expected reward of the best action minus that of the action played, added up. No policy ever sees it.",
+		"Regret is the pseudo-regret: the expected reward of the best action minus that of the action played, added " +
+			"up. No policy ever sees it.",
 	}
 	if len(d.run.Manifest.Policies) > 1 {
-		out = append(out, "Every policy meets the same instances and the same noise (common random numbers), so differences are taken replication by replication.")
+		out = append(out, "Every policy meets the same instances and the same noise (common random numbers), so "+
+			"differences are taken replication by replication.")
 	}
 	var factors, pairing []string
 	for _, e := range d.envs {
 		if e.a.FactorOK {
-			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2), chart.Number(e.a.BandFactor, 2))+d.in(e))
+			factors = append(factors, fmt.Sprintf("%s at T and %s over all drawn times", chart.Number(e.a.Factor, 2),
+				chart.Number(e.a.BandFactor, 2))+d.in(e))
 		}
 		if e.a.Pairing > 0 {
 			pairing = append(pairing, "×"+chart.Number(e.a.Pairing, 2)+d.in(e))
 		}
 	}
-	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.", chart.Count(resamples), chart.Narrow)
+	s := fmt.Sprintf("Intervals of differences hold together for all pairs of policies: %s times the replications "+
+		"are drawn with replacement, whole rows at a time; the largest studentised deviation over all pairs is below "+
+		"the factor in 95%s%% of the draws; an interval is the difference ± factor × its standard error.",
+		chart.Count(resamples), chart.Narrow)
 	if n := len(factors); n > 0 {
 		s += " The factor is " + strings.Join(factors[:min(n, 6)], "; ")
 		if n > 6 {
@@ -492,15 +513,27 @@ func (d *document) how() []string {
 		out = append(out, s)
 	}
 	if n := len(pairing); n > 0 {
-		out = append(out, "Pairing saved "+strings.Join(pairing[:min(n, 6)], ", ")+" replications (median over the rivals): the variance two independent samples would have, divided by the variance of the paired difference.")
+		out = append(out, "Pairing saved "+strings.Join(pairing[:min(n, 6)],
+			", ")+" replications (median over the rivals): the variance two independent samples would have, divided "+
+			"by the variance of the paired difference.")
 	}
 	out = append(out,
 		endOfMethod,
-		"Bands around the curves of regret are pointwise: 95"+chart.Narrow+"% for the mean at each time (± 1.96 standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank does not care about tails.",
-		fmt.Sprintf("The resampling uses the run's seed, so the same files give the same page, byte for byte. Exponents: %s resamples of replications, refitted each time.", chart.Count(growthB)))
+		"Bands around the curves of regret are pointwise: 95"+chart.Narrow+"% for the mean at each time (± 1.96 "+
+			"standard errors), not for the whole curve. “Behind” carries an exact Clopper–Pearson interval, "+
+			"corrected for the number of pairs, quantiles carry exact order-statistic intervals; a sign or a rank "+
+			"does not care about tails.",
+		fmt.Sprintf("The resampling uses the run's seed, so the same files give the same page, byte for byte. "+
+			"Exponents: %s resamples of replications, refitted each time.", chart.Count(growthB)))
 	return out
 }
 
 // endOfMethod says where the simultaneous intervals stop being trustworthy. The figures are those
 // of TestCoverage and TestWhereTheMethodEnds in internal/stats.
-const endOfMethod = "How far this can be trusted: with the final regrets of a heavy-tailed run as the population, all intervals covered at once in 93 to 95" + chart.Narrow + "% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + chart.Narrow + "%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" + chart.Narrow + "% of replications, coverage was 86" + chart.Narrow + "% at 30 replications and 95" + chart.Narrow + "% at 200; with losses of infinite variance it was 47" + chart.Narrow + "%. There read the medians and the tail, and run more replications."
+const endOfMethod = "How far this can be trusted: with the final regrets of a heavy-tailed run as the population, " +
+	"all intervals covered at once in 93 to 95" + chart.Narrow +
+	"% of trials at 30, 100 and 200 replications (single intervals of ±1.96 standard errors: 40 to 58" + chart.Narrow +
+	"%). Where it ends: what is not among the replications is not among the resamples. With failures in 3 to 6" +
+	chart.Narrow + "% of replications, coverage was 86" + chart.Narrow + "% at 30 replications and 95" + chart.Narrow +
+	"% at 200; with losses of infinite variance it was 47" + chart.Narrow +
+	"%. There read the medians and the tail, and run more replications."

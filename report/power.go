@@ -24,7 +24,8 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 		return nil
 	}
 	pol := func(i int) map[string]any { return a.Run.Manifest.Policies[a.Policies[i]].Options }
-	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind },
+	kinds, items, paths := kindsOf(len(a.Policies),
+		func(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Kind },
 		func(i int) []string { return a.Run.Manifest.Policies[a.Policies[i]].Swept })
 	checkpoints := []int{len(a.Rounds) - 1}
 	if k := slices.Index(a.Rounds, a.T/10); k >= 0 && a.T%10 == 0 {
@@ -33,11 +34,14 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 	out := map[string]*chart.Table{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
-			t := &chart.Table{ID: id + "powers-" + slug(kind+"-"+path), Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
+			t := &chart.Table{ID: id + "powers-" + slug(kind+"-"+path),
+				Title: fmt.Sprintf("Exponent of %s: %s", path, a.Name),
 				Cols: []chart.Column{{Key: "series", Head: "Series", Text: true}, {Key: "round", Head: "After t"},
-					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"}, {Key: "exponent", Head: "Exponent", Dec: 3},
+					{Key: "from", Head: "From " + path}, {Key: "to", Head: "To"},
+					{Key: "exponent", Head: "Exponent", Dec: 3},
 					{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Head: "", Dec: 3, Range: true}},
-				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same ones for every %s, and refitting.", path, chart.Narrow, path)}
+				Note: fmt.Sprintf("Slope of log mean regret on log %s; 95%s%% by resampling replications, the same "+
+					"ones for every %s, and refitting.", path, chart.Narrow, path)}
 			for _, s := range sweepOf(path, items[kind], pol) {
 				label := a.seriesName(s, kind)
 				points := numbers(s)
@@ -57,7 +61,9 @@ func (a *Analysis) powers(id string) map[string]*chart.Table {
 						for _, p := range window {
 							x, y = append(x, p.x), append(y, a.X[p.who][k])
 						}
-						row := chart.Row{Look: -1, Cells: []chart.Cell{chart.TextCell(label), chart.Num(float64(a.Rounds[k])), chart.Num(x[0]), chart.Num(x[len(x)-1]), chart.Empty(), chart.Empty(), chart.Empty()}}
+						row := chart.Row{Look: -1, Cells: []chart.Cell{chart.TextCell(label),
+							chart.Num(float64(a.Rounds[k])), chart.Num(x[0]), chart.Num(x[len(x)-1]), chart.Empty(),
+							chart.Empty(), chart.Empty()}}
 						if b, lo, hi, ok := a.again.Exponent(x, y, level); ok {
 							row.Cells[4], row.Cells[5], row.Cells[6] = chart.Num(b), chart.Num(lo), chart.Num(hi)
 						}

@@ -7,9 +7,9 @@ import (
 	"troupe/report/chart"
 )
 
-// largestLoss returns T times the largest mean regret of a round, over the first t rounds with t ≥ T/100, of
-// any policy in any replication: what a run can lose that goes on like the worst stretch seen. It stands for T times the
-// gap, which results do not hold, and is at most that.
+// largestLoss returns T times the largest mean regret of a round, over the first t rounds with t ≥ T/100, of any policy
+// in any replication: what a run can lose that goes on like the worst stretch seen. It stands for T times the gap,
+// which results do not hold, and is at most that.
 func (a *Analysis) largestLoss() float64 {
 	var gap float64
 	for i := range a.Policies {
@@ -51,10 +51,12 @@ func (a *Analysis) reversed() Prose {
 		what = "the smallest of these margins"
 	}
 	return say("The intervals exclude zero for ", listed(names), ", but one run in ", about(int(oneIn)), " that loses ",
-		chart.Amount(a.largestLoss(), 0), " would reverse ", what, ", and ", many(a.R(), "replication"), " can miss that (probability above 5"+chart.Narrow+"%).")
+		chart.Amount(a.largestLoss(), 0), " would reverse ", what, ", and ", many(a.R(), "replication"),
+		" can miss that (probability above 5"+chart.Narrow+"%).")
 }
 
-const rareSomewhere = "In some of the environments losses too rare to be in the sample would reverse one of them; its section names the rate."
+const rareSomewhere = "In some of the environments losses too rare to be in the sample would reverse one of them; " +
+	"its section names the rate."
 
 // anyRare reports whether a clause stands in any environment.
 func anyRare(all []*Analysis) bool {
@@ -69,7 +71,9 @@ func anyRare(all []*Analysis) bool {
 // allMargins is the sentence of several environments in which every interval excludes zero.
 func allMargins(all []*Analysis) Prose {
 	if anyRare(all) {
-		return say("In each of them all intervals exclude zero (95"+chart.Narrow+"%, all pairs at once). ", rareSomewhere)
+		return say("In each of them all intervals exclude zero (95"+chart.Narrow+"%, all pairs at once). ",
+			rareSomewhere)
 	}
-	return say("In each of them all margins are more than chance explains (95" + chart.Narrow + "%, all pairs at once).")
+	return say("In each of them all margins are more than chance explains (95" + chart.Narrow +
+		"%, all pairs at once).")
 }

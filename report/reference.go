@@ -120,17 +120,21 @@ func (a *Analysis) Versus(id string) *chart.Table {
 		Note: "Mean regret compared with that of " + ref + ": the quotient minus one, paired by replication.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true},
 			{Key: "change", Head: "Against " + ref, Pct: true, Plus: true},
-			{Key: "lo", Head: "95" + chart.Narrow + "%, all at once", Pct: true, Plus: true}, {Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
+			{Key: "lo", Head: "95" + chart.Narrow + "%, all at once", Pct: true, Plus: true},
+			{Key: "hi", Head: "", Pct: true, Plus: true, Range: true},
 			{Key: "verdict", Head: "", Text: true}}}
 	if a.RatioFactor > 0 {
-		t.Note += " The intervals hold for all comparisons with " + ref + " at once (factor " + chart.Number(a.RatioFactor, 2) + "; it was stated before the run, so other pairs do not count)."
+		t.Note += " The intervals hold for all comparisons with " + ref + " at once (factor " +
+			chart.Number(a.RatioFactor, 2) + "; it was stated before the run, so other pairs do not count)."
 		if a.Run.Manifest.LateReference {
-			t.Note = strings.Replace(t.Note, "it was stated before the run, so other pairs do not count", "it was named when results were there, so all pairs count", 1)
+			t.Note = strings.Replace(t.Note, "it was stated before the run, so other pairs do not count",
+				"it was named when results were there, so all pairs count", 1)
 		}
 	}
 	for _, i := range a.Order {
 		r := a.Ratios[i]
-		row := chart.Row{Look: a.Policies[i], Best: i == a.Reference, Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(r.Value - 1), chart.Empty(), chart.Empty(), chart.TextCell("")}}
+		row := chart.Row{Look: a.Policies[i], Best: i == a.Reference, Cells: []chart.Cell{chart.TextCell(a.Label(i)),
+			chart.Num(r.Value - 1), chart.Empty(), chart.Empty(), chart.TextCell("")}}
 		switch {
 		case i == a.Reference:
 			row.Cells[1], row.Cells[4] = chart.Empty(), chart.TextCell("reference")

@@ -56,8 +56,8 @@ func (a *Analysis) rewardName() (name string, share bool) {
 	return "Reward per round", false
 }
 
-// rewardFigure returns the mean reward over time and its table. The first hundredth of the rounds is left out: a mean over few
-// rounds says little.
+// rewardFigure returns the mean reward over time and its table. The first hundredth of the rounds is left out: a mean
+// over few rounds says little.
 func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 	name, share := a.rewardName()
 	first := 0
@@ -82,7 +82,8 @@ func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 		x = append(x, float64(t))
 	}
 	p := &chart.Panel{Look: -1,
-		X: chart.Axis{Caption: "Round t", Lo: x[0], Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0, float64(a.T), 5), x[0], float64(a.T))},
+		X: chart.Axis{Caption: "Round t", Lo: x[0], Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
+			float64(a.T), 5), x[0], float64(a.T))},
 		Y: chart.Axis{Caption: name + " so far", Lo: min(lo, yt[0].At), Hi: max(hi, yt[len(yt)-1].At), Ticks: yt}}
 	if len(x) < 2 || x[0] == float64(a.T) {
 		p.X.Lo = 0
@@ -104,16 +105,20 @@ func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 	labelled := a.named()
 	for _, i := range slices.Backward(a.Order) {
 		q := &a.earned[i]
-		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x, Y: q.mean[first:]})
+		p.Marks = append(p.Marks, chart.Mark{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: x,
+			Y: q.mean[first:]})
 		if slices.Contains(labelled, i) {
 			p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: q.mean[len(a.Rounds)-1], Label: a.Label(i)})
 		}
 	}
 	figure := &chart.Figure{ID: id + "reward", Title: name + " against time", Panels: []*chart.Panel{p},
-		How: fmt.Sprintf("Mean over rounds 1 … t and %s, with pointwise 95%s%% intervals. Higher is better.", many(a.R(), "replication"), chart.Narrow) + a.unlabelled()}
+		How: fmt.Sprintf("Mean over rounds 1 … t and %s, with pointwise 95%s%% intervals. Higher is better.",
+			many(a.R(), "replication"), chart.Narrow) + a.unlabelled()}
 	table := &chart.Table{ID: id + "reward", Title: name + ": " + a.Name, Cols: []chart.Column{
-		{Key: "policy", Head: "Policy", Text: true}, {Key: "reward_per_round", Head: name, Dec: dec}, {Key: "se", Head: "± s.e.", Dec: dec, PM: true}},
-		Note: fmt.Sprintf("Mean over all %s rounds, also those in which a policy explored.", chart.Amount(float64(a.T), 0))}
+		{Key: "policy", Head: "Policy", Text: true}, {Key: "reward_per_round", Head: name, Dec: dec},
+		{Key: "se", Head: "± s.e.", Dec: dec, PM: true}},
+		Note: fmt.Sprintf("Mean over all %s rounds, also those in which a policy explored.",
+			chart.Amount(float64(a.T), 0))}
 	order := slices.Clone(a.Order)
 	slices.SortStableFunc(order, func(i, j int) int {
 		return cmp.Compare(a.Summary[j].RewardPerRound, a.Summary[i].RewardPerRound)
@@ -123,7 +128,8 @@ func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 		if a.R() > 1 {
 			se = chart.Num(a.earned[i].se)
 		}
-		table.Rows = append(table.Rows, chart.Row{Look: a.Policies[i], Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(a.Summary[i].RewardPerRound), se}})
+		table.Rows = append(table.Rows, chart.Row{Look: a.Policies[i],
+			Cells: []chart.Cell{chart.TextCell(a.Label(i)), chart.Num(a.Summary[i].RewardPerRound), se}})
 	}
 	return figure, table
 }

@@ -63,7 +63,8 @@ func Scores(run *Run) (s *Score, why string) {
 	}
 	uniform := slices.IndexFunc(m.Policies, func(p sim.PolicyRow) bool { return p.Kind == "uniform" })
 	if uniform < 0 {
-		return nil, fmt.Sprintf("These are the environments of suite/%s; a score needs a policy of kind uniform.", suite)
+		return nil, fmt.Sprintf("These are the environments of suite/%s; a score needs a policy of kind uniform.",
+			suite)
 	}
 	all := make([]int, len(m.Policies))
 	for p := range all {
@@ -78,7 +79,8 @@ func Scores(run *Run) (s *Score, why string) {
 		reps = slices.DeleteFunc(slices.Clone(reps), func(r int) bool { return !slices.Contains(these, r) })
 	}
 	if len(reps) == 0 {
-		return nil, fmt.Sprintf("These are the environments of suite/%s; no replication is complete in all of them.", suite)
+		return nil, fmt.Sprintf("These are the environments of suite/%s; no replication is complete in all of them.",
+			suite)
 	}
 	final := func(e, p int) []float64 {
 		v := make([]float64, len(reps))
@@ -103,7 +105,8 @@ func Scores(run *Run) (s *Score, why string) {
 			regrets[e] = [2][]float64{final(e, p), final(e, uniform)}
 			base := mean(regrets[e][1])
 			if !(base > 0) {
-				return nil, fmt.Sprintf("These are the environments of suite/%s; uniform play has no regret in %s.", suite, m.Environments[e].Name)
+				return nil, fmt.Sprintf("These are the environments of suite/%s; uniform play has no regret in %s.",
+					suite, m.Environments[e].Name)
 			}
 			r.Each[e] = 1 - mean(regrets[e][0])/base
 			r.Mean += r.Each[e] / float64(len(run.Envs))
@@ -154,10 +157,12 @@ func (s *Score) Quote(r ScoreRow, version string) string {
 // Table returns the scores as a table.
 func (s *Score) Table(m *sim.Manifest) *chart.Table {
 	t := &chart.Table{ID: "score", Title: fmt.Sprintf("Score of suite/%s over %s", s.Suite, many(s.R, "replication")),
-		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play). 95 % intervals by resampling replications, each for its row.",
+		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play). 95 % intervals by " +
+			"resampling replications, each for its row.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "score", Head: "Score", Dec: 3},
 			{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
-			{Key: "worst", Head: "Worst", Dec: 3, Extra: true}, {Key: "worst_environment", Head: "in", Text: true, Extra: true}}}
+			{Key: "worst", Head: "Worst", Dec: 3, Extra: true}, {Key: "worst_environment", Head: "in", Text: true,
+				Extra: true}}}
 	if s.R < minReps {
 		t.Note = fmt.Sprintf("Score: the mean over the environments of 1 − regret/(regret of uniform play). Below %d "+
 			"replications it has no interval, and nothing says which policy is first.", minReps)
@@ -171,7 +176,8 @@ func (s *Score) Table(m *sim.Manifest) *chart.Table {
 		if r.OK {
 			lo, hi = chart.Num(r.Lo), chart.Num(r.Hi)
 		}
-		row := chart.Row{Look: look, Best: i == 0 && r.OK, Cells: []chart.Cell{chart.TextCell(r.Policy), chart.Num(r.Mean), lo, hi, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
+		row := chart.Row{Look: look, Best: i == 0 && r.OK, Cells: []chart.Cell{chart.TextCell(r.Policy),
+			chart.Num(r.Mean), lo, hi, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
 		for _, v := range r.Each {
 			row.Cells = append(row.Cells, chart.Num(v))
 		}

@@ -208,8 +208,10 @@ func valueLabel(v any) string {
 type sweepPoint struct{ x, mean, half float64 }
 
 // sweepPanel draws series of points; each wears look looks[i]. The axis reaches down to lines across, whose heights are
-// given, and up to those below farOut times its top. It begins at 0, or where the data do if that is above half of where they end: then it is broken.
-func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, ycap string, across ...float64) *chart.Panel {
+// given, and up to those below farOut times its top. It begins at 0, or where the data do if that is above half of
+// where they end: then it is broken.
+func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoint, ycap string,
+	across ...float64) *chart.Panel {
 	lo, hi, low := math.Inf(1), 0.0, math.Inf(1)
 	for _, s := range points {
 		for _, p := range s {
@@ -258,7 +260,8 @@ func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoi
 }
 
 // kindsOf lists the kinds in the order of the spec with the paths that any of their members sweeps.
-func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds []string, items map[string][]int, paths map[string][]string) {
+func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds []string, items map[string][]int,
+	paths map[string][]string) {
 	items, paths = map[string][]int{}, map[string][]string{}
 	for i := range n {
 		k := kind(i)
@@ -279,7 +282,8 @@ func kindsOf(n int, kind func(i int) string, swept func(i int) []string) (kinds 
 // numbers a map of their combinations.
 func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*chart.Figure]*chart.Heat) {
 	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
-	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind }, func(i int) []string { return pol(i).Swept })
+	kinds, items, paths := kindsOf(len(a.Policies), func(i int) string { return pol(i).Kind },
+		func(i int) []string { return pol(i).Swept })
 	heats = map[*chart.Figure]*chart.Heat{}
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
@@ -287,8 +291,10 @@ func (a *Analysis) sweepFigures(id string) (figures []*chart.Figure, heats map[*
 			if len(all) == 0 {
 				continue
 			}
-			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path), Low: true,
-				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
+			f := &chart.Figure{ID: id + "sweep-" + slug(kind+"-"+path), Title: fmt.Sprintf("Regret against %s", path),
+				Low: true,
+				How: fmt.Sprintf("Mean regret of %s after %s rounds with pointwise 95%s%% intervals; the other "+
+					"policies as lines across.", kind, chart.Count(a.T), chart.Narrow)}
 			var out []int
 			for _, part := range a.parts(all, path, paths[kind]) {
 				p, hidden := a.sweptPanel(kind, path, part.all)
@@ -346,7 +352,8 @@ func (a *Analysis) parts(all []series, path string, paths []string) []part {
 				continue
 			}
 			title := by + " = " + valueLabel(v)
-			s.label = strings.Join(slices.DeleteFunc(strings.Split(s.label, ", "), func(o string) bool { return strings.HasPrefix(o, by+"=") }), ", ")
+			s.label = strings.Join(slices.DeleteFunc(strings.Split(s.label, ", "),
+				func(o string) bool { return strings.HasPrefix(o, by+"=") }), ", ")
 			i := slices.IndexFunc(in, func(p part) bool { return p.title == title })
 			if i < 0 {
 				i, in = len(in), append(in, part{title: title})
@@ -382,8 +389,8 @@ func legendOf(f *chart.Figure) {
 	}
 }
 
-// sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across. It returns
-// those that have none, because their means are off the axis or there are too many.
+// sweptPanel draws series of one kind of policy against a swept option, and the other policies as lines across. It
+// returns those that have none, because their means are off the axis or there are too many.
 func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, hidden []int) {
 	pol := func(i int) sim.PolicyRow { return a.Run.Manifest.Policies[a.Policies[i]] }
 	ax, at := sweptAxis(path, all)
@@ -416,7 +423,8 @@ func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, 
 			hidden = append(hidden, i)
 			continue
 		}
-		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i), X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
+		p.Marks = append([]chart.Mark{{Kind: chart.Line, Look: a.Policies[i], Name: a.Label(i),
+			X: []float64{ax.Lo, ax.Hi}, Y: []float64{v, v}}}, p.Marks...)
 		p.Ends = append(p.Ends, chart.End{Look: a.Policies[i], Y: v, Label: a.Label(i)})
 	}
 	return p, hidden
@@ -430,7 +438,8 @@ func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *cha
 		return nil
 	}
 	other := paths[n+1]
-	h := &chart.Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other, a.Name), Rows: path, Columns: other, Dec: a.Dec}
+	h := &chart.Heat{ID: id + "-map", Title: fmt.Sprintf("Mean regret of %s by %s and %s: %s", kind, path, other,
+		a.Name), Rows: path, Columns: other, Dec: a.Dec}
 	type at struct{ r, c int }
 	where := map[at]int{}
 	for _, i := range items {
@@ -474,7 +483,8 @@ func (a *Analysis) heat(id, kind, path string, paths []string, items []int) *cha
 func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 	var out []*chart.Figure
 	env := func(i int) sim.EnvironmentRow { return run.Manifest.Environments[all[i].Env] }
-	kinds, items, paths := kindsOf(len(all), func(i int) string { return env(i).Kind }, func(i int) []string { return env(i).Swept })
+	kinds, items, paths := kindsOf(len(all), func(i int) string { return env(i).Kind },
+		func(i int) []string { return env(i).Swept })
 	for _, kind := range kinds {
 		for _, path := range paths[kind] {
 			groups := sweepOf(path, items[kind], func(i int) map[string]any { return env(i).Options })
@@ -509,11 +519,13 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
 				panel := sweepPanel(ax, labels, looks, points, "Regret")
-				how := fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each environment.", chart.Count(all[0].T), chart.Narrow)
+				how := fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each "+
+					"environment.", chart.Count(all[0].T), chart.Narrow)
 				if n := thinEnds(run, panel); n > 0 {
 					how += fmt.Sprintf(" %s without a label.", many(n, "curve"))
 				}
-				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title, Low: true, How: how, Panels: []*chart.Panel{panel}})
+				out = append(out, &chart.Figure{ID: "environment-" + slug(path) + suffix, Title: title, Low: true,
+					How: how, Panels: []*chart.Panel{panel}})
 			}
 		}
 	}
@@ -523,8 +535,8 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 // endRoom is the share of a chart's height that a label at the end of a curve takes.
 const endRoom = 0.08
 
-// thinEnds removes labels from a panel with more curves than maxEnds, and returns how many: the rivals keep theirs, and of the
-// larger families the lowest, the highest, and those between that have room where their curves end.
+// thinEnds removes labels from a panel with more curves than maxEnds, and returns how many: the rivals keep theirs, and
+// of the larger families the lowest, the highest, and those between that have room where their curves end.
 func thinEnds(run *Run, p *chart.Panel) int {
 	if len(p.Ends) <= maxEnds {
 		return 0

@@ -54,7 +54,8 @@ type verifyFigure struct {
 }
 
 // verifyLooks are the looks of a plot's groups.
-var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Rivals[3], chart.Baseline}
+var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1], chart.Rivals[2], chart.Rivals[3],
+	chart.Baseline}
 
 // WriteVerify writes the page of a verification: an annotated copy of the paper's statements, each
 // with its verdict, observed against bound, and a plot where one helps.
@@ -69,7 +70,8 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 		}
 		p := parts[len(parts)-1]
 		if n := len(p.Statements); n == 0 || p.Statements[n-1].Label != r.Label {
-			p.Statements = append(p.Statements, &verifyStatement{ID: r.Label, Label: r.Label, Number: h.Number, Title: h.Title})
+			p.Statements = append(p.Statements, &verifyStatement{ID: r.Label, Label: r.Label, Number: h.Number,
+				Title: h.Title})
 		}
 		s := p.Statements[len(p.Statements)-1]
 		// One picture of a kind: readings that come out alike share the run.
@@ -122,26 +124,34 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 		Command string
 		Budget  string
 	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), When: meta.When, Parts: parts, Command: meta.Command}
-	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", chart.Count(len(results)), chart.Count(holds), chart.Count(refuted))
+	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", chart.Count(len(results)), chart.Count(holds),
+		chart.Count(refuted))
 	switch {
 	case surprises > 0:
-		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.", chart.Count(surprises)))
+		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.",
+			chart.Count(surprises)))
 	case refuted > 0:
-		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each stands again, or is not needed, in the corrected reading beside it.")
+		view.Lead = append(view.Lead, "Every refuted claim is a statement as printed, and was expected to fall; each "+
+			"stands again, or is not needed, in the corrected reading beside it.")
 	}
 	if sums > 0 {
-		view.Lead = append(view.Lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the program does, and are not counted among those that hold.", chart.Count(sums)))
+		view.Lead = append(view.Lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the "+
+			"program does, and are not counted among those that hold.", chart.Count(sums)))
 	}
-	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
+	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at "+
+		"this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
 	setting := "fast setting"
 	if meta.Full {
 		setting = "full setting"
 	}
 	view.Facts = []string{fmt.Sprintf("seed %d", meta.Seed), setting, fmt.Sprintf("%.0f s", meta.Seconds)}
 	if planted > 0 {
-		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", chart.Count(caught), chart.Count(planted)))
+		view.Facts = append(view.Facts, fmt.Sprintf("%s of %s planted faults noticed", chart.Count(caught),
+			chart.Count(planted)))
 	}
-	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a false alarm with probability below %s. Inequalities and identities are asserted on every path, up to rounding.",
+	view.Budget = fmt.Sprintf("%s claims are probabilities, tested exactly at level 10⁻⁸ each: together they raise a "+
+		"false alarm with probability below %s. Inequalities and identities are asserted on every path, up to "+
+		"rounding.",
 		chart.Count(chance), scientific(float64(chance)*verify.Level))
 	return verifyTemplate().Execute(w, view)
 }

@@ -85,7 +85,8 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	A := name(a.Label(best))
 	if a.R() < 2 {
 		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", chart.Amount(b.Mean, a.Dec), ".")}
+			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", chart.Amount(b.Mean, a.Dec),
+				".")}
 	}
 	lost := chart.Amount(b.Mean, a.Dec) + " ± " + chart.Amount(b.SE, a.Dec)
 	var tied, behind, worse []string
@@ -105,19 +106,25 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	switch {
 	case a.Compared() == 1:
 		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
-		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run", false: " here whose numbers are not rounding"}[len(a.Policies) == 1], ", so there is nothing to compare it with."))
+		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run",
+			false: " here whose numbers are not rounding"}[len(a.Policies) == 1],
+			", so there is nothing to compare it with."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
 		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
-			". From ", chart.Count(minReps), " replications on the report says which differences are more than chance."))
+			". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
+				"chance."))
 	case len(tied) == 0 && len(behind) == 0:
 		second := a.Order[1]
 		d := a.Diff[second]
 		head = say(A, " has the lowest regret.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ", name(a.Label(second)),
-			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ", chart.Amount(d.Hi, a.Dec), "]."))
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ",
+			name(a.Label(second)),
+			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ",
+			chart.Amount(d.Hi, a.Dec), "]."))
 		if len(open) == 0 {
-			lead[0] = say(lead[0], " All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at once).")
+			lead[0] = say(lead[0], " All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at "+
+				"once).")
 		} else {
 			head = say(A, " has the lowest mean regret.")
 		}
@@ -126,31 +133,38 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
 	case len(worse) == 0 && len(behind) == 0 && len(open) == 0:
 		head = say("No policy stands out.")
-		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ", many(a.R(), "replication"), ".")
+		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ",
+			many(a.R(), "replication"), ".")
 		next := a.Order[1]
 		switch n := a.Diff[next].Need; {
 		case n > tooMany*a.R():
 			p = say(p, tooManyToTell(a.Label(next)))
 		case n > 0:
-			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)), ", if the difference is what it looks like.")
+			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)),
+				", if the difference is what it looks like.")
 		}
 		lead = append(lead, p)
 	case len(tied) <= 4:
 		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
 		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ".", a.needed(tied)))
 	default:
-		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)), " others cannot be told apart from it.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ", listed(tied), ".", a.needed(tied)))
+		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)),
+			" others cannot be told apart from it.")
+		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ",
+			listed(tied), ".", a.needed(tied)))
 	}
 	if len(worse) > 0 && len(tied)+len(behind)+len(open) > 0 {
-		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())), listed(worse),
+		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())),
+			listed(worse),
 			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
 	}
 	if len(open) > 0 {
 		lead = append(lead, a.reversed())
 	}
 	if len(behind) > 0 {
-		lead = append(lead, say(listed(behind), " lost more in most replications, which chance does not explain either; rare large losses leave the difference of the means open."))
+		lead = append(lead, say(listed(behind),
+			" lost more in most replications, which chance does not explain either; rare large losses leave the "+
+				"difference of the means open."))
 	}
 	if extra := a.shape(); len(extra) > 0 {
 		lead = append(lead, extra)
@@ -164,7 +178,8 @@ const tooMany = 20
 
 // tooManyToTell is what is said of such a forecast. It does not call the difference small: the interval may be wide.
 func tooManyToTell(label string) Prose {
-	return say(" More than 20 times as many replications would be needed to separate it from ", name(label), ", if the difference is what it looks like.")
+	return say(" More than 20 times as many replications would be needed to separate it from ", name(label),
+		", if the difference is what it looks like.")
 }
 
 // needed says how many replications would separate the first tied policy from the best.
@@ -175,7 +190,8 @@ func (a *Analysis) needed(tied []string) Prose {
 		case n > tooMany*a.R():
 			return tooManyToTell(tied[0])
 		case n > 0:
-			return say(" About ", about(n), " replications would separate ", name(tied[0]), " from it, if the difference is what it looks like.")
+			return say(" About ", about(n), " replications would separate ", name(tied[0]),
+				" from it, if the difference is what it looks like.")
 		}
 	}
 	return nil
@@ -222,14 +238,17 @@ func (a *Analysis) shape() Prose {
 	}
 	if med != best {
 		s := a.Summary[med]
-		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ", chart.Amount(s.Median, a.Dec))
+		q := say("Mean and median disagree: ", name(a.Label(med)), " has the lowest median, ",
+			chart.Amount(s.Median, a.Dec))
 		if s.NearLinear > 0 && s.NearLinear*10 >= a.R() {
-			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(a.R()), " replications still grow almost linearly")
+			q = say(q, ", yet ", chart.Count(s.NearLinear), " of its ", chart.Count(a.R()),
+				" replications still grow almost linearly")
 		}
 		add(say(q, "."))
 	}
 	if tail != best && a.R() >= minReps {
-		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ", chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
+		add(say("In its worst 5"+chart.Narrow+"% of replications ", name(a.Label(tail)), " loses least, ",
+			chart.Amount(a.Summary[tail].Worst, a.Dec), " on average."))
 	}
 	var ahead []string
 	for _, i := range a.Order[1:a.Compared()] {
@@ -238,7 +257,8 @@ func (a *Analysis) shape() Prose {
 		}
 	}
 	if n := len(ahead); n > 0 {
-		add(say(listed(ahead), plural(n, " has a higher mean", " have higher means"), " but lost less in most replications."))
+		add(say(listed(ahead), plural(n, " has a higher mean", " have higher means"),
+			" but lost less in most replications."))
 	}
 	return p
 }
@@ -254,17 +274,21 @@ func (a *Analysis) losses() (out []Prose) {
 		}
 	}
 	if n := len(rounded); n > 0 {
-		out = append(out, say("† ", listed(rounded), plural(n, " never leaves", " never leave"), " a proper subspace here in real arithmetic, so what the run shows of ", plural(n, "it", "them"), " is rounding; ", plural(n, "it is", "they are"), " in no comparison."))
+		out = append(out, say("† ", listed(rounded), plural(n, " never leaves", " never leave"),
+			" a proper subspace here in real arithmetic, so what the run shows of ", plural(n, "it", "them"),
+			" is rounding; ", plural(n, "it is", "they are"), " in no comparison."))
 	}
 	for _, p := range a.Missing {
-		out = append(out, say(name(a.Run.Manifest.Policies[p].Name), " finished no replication and is in no comparison."))
+		out = append(out, say(name(a.Run.Manifest.Policies[p].Name),
+			" finished no replication and is in no comparison."))
 	}
 	if a.R() < most {
 		short := most
 		for _, p := range a.Policies {
 			short = min(short, data.Finished(p))
 		}
-		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are compared.", chart.Count(a.R()), chart.Count(most))))
+		out = append(out, say(fmt.Sprintf("%s of %s replications are finished by every policy; only these are "+
+			"compared.", chart.Count(a.R()), chart.Count(most))))
 	}
 	return out
 }
@@ -273,7 +297,9 @@ func (a *Analysis) losses() (out []Prose) {
 func ranking(all []*Analysis) (head Prose, lead []Prose) {
 	switch len(all) {
 	case 0:
-		return say("No replication is complete."), []Prose{say("There is nothing to compare yet: no environment has a replication that every policy has finished.")}
+		return say("No replication is complete."),
+			[]Prose{say("There is nothing to compare yet: no environment has a replication that every policy has " +
+				"finished.")}
 	case 1:
 		return all[0].Verdict()
 	}
@@ -354,9 +380,12 @@ func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
 	default:
 		head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
 		if t.alone[w] > 0 {
-			lead = append(lead, say("In ", chart.Count(t.alone[w]), " of them all others lost more by margins that chance does not explain; in the rest some cannot be told apart from it."))
+			lead = append(lead, say("In ", chart.Count(t.alone[w]),
+				" of them all others lost more by margins that chance does not explain; in the rest some cannot be "+
+					"told apart from it."))
 		} else {
-			lead = append(lead, say("In each of them some policy cannot be told apart from it (95"+chart.Narrow+"%, all pairs at once)."))
+			lead = append(lead, say("In each of them some policy cannot be told apart from it "+
+				"(95"+chart.Narrow+"%, all pairs at once)."))
 		}
 	}
 	if safe := slices.DeleteFunc(slices.Clone(t.safe), func(l string) bool { return l == w }); len(safe) > 0 {
@@ -365,13 +394,16 @@ func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
 	return head, lead
 }
 
-// manyWinners is for different policies that have the lowest mean. What can be said is which policies are never clearly worse.
+// manyWinners is for different policies that have the lowest mean. What can be said is which policies are never clearly
+// worse.
 func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 	total := chart.Count(len(all))
 	lowest := t.lowest(total)
-	chance := "Differences count when they are more than chance explains (95" + chart.Narrow + "%, all pairs of an environment at once)."
+	chance := "Differences count when they are more than chance explains (95" + chart.Narrow +
+		"%, all pairs of an environment at once)."
 	if anyRare(all) {
-		chance = "Differences count when their interval excludes zero (95" + chart.Narrow + "%, all pairs of an environment at once). " + rareSomewhere
+		chance = "Differences count when their interval excludes zero (95" + chart.Narrow +
+			"%, all pairs of an environment at once). " + rareSomewhere
 	}
 	switch {
 	case t.decided < len(all):
@@ -445,7 +477,8 @@ func (v Verdict) mark() string {
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
-	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most", Worse: "worse", Rounding: "rounding, not compared"}[v]
+	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most",
+		Worse: "worse", Rounding: "rounding, not compared"}[v]
 }
 
 // environmentFacts describes an environment in a few words: d = 10, 50 fixed arms, Gaussian noise.

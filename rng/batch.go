@@ -123,7 +123,8 @@ func (o *Batch) Fill(dst []float64, stride, m int, t uint64, law Law) {
 // block computes the block of a lane in a pass.
 func (b *batchBlocks) block(lane int, pass uint32) [4]uint32 {
 	key := [4]uint32{b.key[0][lane], b.key[1][lane], b.key[2][lane], b.key[3][lane]}
-	return Threefry4x32(key, [4]uint32{b.c[0][lane] + pass*b.step0[lane], b.c[1][lane] + pass*b.step1[lane], b.c[2][lane], b.c[3][lane]})
+	return Threefry4x32(key, [4]uint32{b.c[0][lane] + pass*b.step0[lane], b.c[1][lane] + pass*b.step1[lane],
+		b.c[2][lane], b.c[3][lane]})
 }
 
 // at makes the numbers of round t available and returns its place among the 16.

@@ -30,9 +30,9 @@ func (l Law) Of(word uint32) float64 {
 // rounds in FillRounds, rounds in Rows.
 const Lanes = 16
 
-// FillMembers stores the targets of 16 members in the rounds 4q, …, 4q+4n−1, q = ⌊t/4⌋: member i of
-// the list in round 4q+k goes to dst[k·stride+i]. It is what an update of the whole ensemble needs.
-// Members at the end of the list that repeat the one before cost less in portable Go. dst must have (4n−1)·stride + 16 numbers.
+// FillMembers stores the targets of 16 members in the rounds 4q, …, 4q+4n−1, q = ⌊t/4⌋: member i of the list in round
+// 4q+k goes to dst[k·stride+i]. It is what an update of the whole ensemble needs. Members at the end of the list that
+// repeat the one before cost less in portable Go. dst must have (4n−1)·stride + 16 numbers.
 func (s Source) FillMembers(dst []float64, stride int, members *[Lanes]uint32, n int, law Law) {
 	if n < 1 || stride < Lanes || len(dst) < (4*n-1)*stride+Lanes {
 		panic("rng: FillMembers: no room")
@@ -291,7 +291,8 @@ func (r *Rows) compute(s Source) uint64 {
 	r.first = Source{s.key, s.role, s.t &^ (Lanes - 1)}
 	k := s.key.key()
 	var b blocks
-	b.c1[0], b.c2, b.c3 = uint32(r.first.t), uint32(s.role)|rowBit, uint32(s.t>>32) // 16 divides 2³²: no carry among the 16
+	// 16 divides 2³²: no carry among the 16
+	b.c1[0], b.c2, b.c3 = uint32(r.first.t), uint32(s.role)|rowBit, uint32(s.t>>32)
 	b.key = [5]uint32{k[0], k[1], k[2], k[3], parity ^ k[0] ^ k[1] ^ k[2] ^ k[3]}
 	b.rows(&r.words)
 	r.valid, r.normals = true, [2]bool{}

@@ -71,14 +71,14 @@ func odd(x0, x1, x2, x3 uint32) (uint32, uint32, uint32, uint32) {
 	return x0, x1, x2, x3
 }
 
-// schedule returns the numbers that two adds: the five words of a key, the last of which is the parity, and those of word 3
-// after groups 1, …, 5.
+// schedule returns the numbers that two adds: the five words of a key, the last of which is the parity, and those of
+// word 3 after groups 1, …, 5.
 func schedule(k *[5]uint32) [10]uint32 {
 	return [10]uint32{k[0], k[1], k[2], k[3], k[4], k[4] + 1, k[0] + 2, k[1] + 3, k[2] + 4, k[3] + 5}
 }
 
-// two is Threefry4x32 of the counters (x0, x1, c2, c3) and (y0, y1, c2, c3), side by side: the instructions of one block wait
-// for each other. The order of the lines is the one of which the compiler makes the fewest copies.
+// two is Threefry4x32 of the counters (x0, x1, c2, c3) and (y0, y1, c2, c3), side by side: the instructions of one
+// block wait for each other. The order of the lines is the one of which the compiler makes the fewest copies.
 func two(k *[10]uint32, x0, x1, y0, y1, c2, c3 uint32, z *[8]uint32) {
 	x0, x1, x2, x3 := x0+k[0], x1+k[1], c2+k[2], c3+k[3]
 	y0, y1, y2, y3 := y0+k[0], y1+k[1], x2, x3

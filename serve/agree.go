@@ -14,11 +14,12 @@ import (
 	"troupe/serve/fold"
 )
 
-// Trimming in a cluster. One node decides what may go by the rules of retention.go, computes the base and writes a record with its
-// entry and its SHA-256. The fold takes the record, or finds a conflict; from then on no act looks behind the base at any
-// node. Each node computes the base by itself, from the log that is still whole, and states in its checkpoints that it has one with this
-// SHA-256. When all nodes have stated it, and the base is whole in the store that all share, the first live node removes the
-// entries. A node that comes later, with an empty disk, takes the base from the store and verifies it against the record.
+// Trimming in a cluster. One node decides what may go by the rules of retention.go, computes the base and writes a
+// record with its entry and its SHA-256. The fold takes the record, or finds a conflict; from then on no act looks
+// behind the base at any node. Each node computes the base by itself, from the log that is still whole, and states in
+// its checkpoints that it has one with this SHA-256. When all nodes have stated it, and the base is whole in the store
+// that all share, the first live node removes the entries. A node that comes later, with an empty disk, takes the base
+// from the store and verifies it against the record.
 
 // baseStore keeps the bases of the log of a cluster: eventlog.Stream does.
 type baseStore interface {
@@ -138,7 +139,8 @@ func (s *Server) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 		return false, err // next time
 	}
 	now := s.opt.Now().UnixNano()
-	receipt, err := s.append(ctx, s.nodes.checkpoint(now, seen), &eventlog.Control{Act: eventlog.Trim, AtSeq: to, Data: sum[:], Time: now})
+	receipt, err := s.append(ctx, s.nodes.checkpoint(now, seen), &eventlog.Control{Act: eventlog.Trim, AtSeq: to,
+		Data: sum[:], Time: now})
 	if err != nil {
 		return true, err // it may be there
 	}
@@ -152,8 +154,8 @@ func (s *Server) propose(ctx context.Context, to uint64, sum [sha256.Size]byte) 
 	return true, err
 }
 
-// computeBase returns the bytes of the state after entry to, folded from the base before it or from the beginning of the log: every node
-// has the same.
+// computeBase returns the bytes of the state after entry to, folded from the base before it or from the beginning of
+// the log: every node has the same.
 func (s *Server) computeBase(from fold.Base, to uint64) ([]byte, error) {
 	switch {
 	case from.Seq > 0:
@@ -182,7 +184,11 @@ func (s *Server) foldOn(b []byte, to uint64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := s.past.Log.Replay(c, to, func(d eventlog.Delivery) error { _, err := f.Apply(d); return err }); err != nil {
+	if err := s.past.Log.Replay(c, to, func(d eventlog.Delivery) error {
+		_,
+			err := f.Apply(d)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return f.AppendState(nil, c)
@@ -240,7 +246,8 @@ func (s *Server) baseLoop() {
 		if checked = time.Now(); done {
 			ctx, cancel := context.WithTimeout(s.ctx, baseTime)
 			if err := s.keepStored(ctx, base); err != nil && s.ctx.Err() == nil {
-				s.opt.Logger.Warn("the base of the log is not stored for a node that loses its disk", "error", err.Error())
+				s.opt.Logger.Warn("the base of the log is not stored for a node that loses its disk", "error",
+					err.Error())
 			}
 			cancel()
 			continue
@@ -313,7 +320,8 @@ func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, er
 	if info.First <= upTo {
 		switch {
 		case len(missing) > 0:
-			return "the base of entry " + fmt.Sprint(base.Seq) + " is not known to be at " + strings.Join(missing, " and "), nil
+			return "the base of entry " + fmt.Sprint(base.Seq) + " is not known to be at " +
+				strings.Join(missing, " and "), nil
 		case n.rank() > 0:
 			return "another node removes the entries", nil
 		}
@@ -340,8 +348,8 @@ func (s *Server) tendBase(ctx context.Context, base fold.Base) (waits string, er
 	return "", s.snapshots.prune()
 }
 
-// obtainBase makes the file of a base that the log names: it is there, or is computed, or is taken from the store when the log no longer has what it
-// is computed from. It returns the last entry that may go.
+// obtainBase makes the file of a base that the log names: it is there, or is computed, or is taken from the store when
+// the log no longer has what it is computed from. It returns the last entry that may go.
 func (s *Server) obtainBase(ctx context.Context, base fold.Base) (upTo uint64, err error) {
 	n := s.nodes
 	b, err := s.snapshots.files.Read(base.Seq)
@@ -351,7 +359,8 @@ func (s *Server) obtainBase(ctx context.Context, base fold.Base) (upTo uint64, e
 		n.mu.Unlock()
 		b, err = s.computeBase(held, base.Seq)
 		if err == nil {
-			if err := baseOf(base).Verify(b); err != nil { // the fold of this node, or of the one that wrote the record, is wrong
+			// the fold of this node, or of the one that wrote the record, is wrong
+			if err := baseOf(base).Verify(b); err != nil {
 				n.mu.Lock()
 				n.agreed.differs = base.Seq
 				n.mu.Unlock()
@@ -372,7 +381,8 @@ func (s *Server) obtainBase(ctx context.Context, base fold.Base) (upTo uint64, e
 	return min(base.Seq, f.OldestOpen()-1), nil
 }
 
-// otherBase returns the bytes of a base at a node that does not know the base before it: from its oldest snapshot, or from the store.
+// otherBase returns the bytes of a base at a node that does not know the base before it: from its oldest snapshot, or
+// from the store.
 func (s *Server) otherBase(ctx context.Context, base fold.Base) ([]byte, error) {
 	if from := s.past.Base.Load(); from > 0 && from <= base.Seq {
 		if b, err := s.snapshots.files.Read(from); err == nil {
@@ -434,13 +444,17 @@ func (s *Server) keepStored(ctx context.Context, base fold.Base) error {
 		return err
 	}
 	list, err := store.Bases(ctx)
-	if err != nil || slices.ContainsFunc(list, func(b eventlog.Base) bool { return b.Seq == base.Seq && b.Sum == base.Sum }) {
+	if err != nil || slices.ContainsFunc(list, func(b eventlog.Base) bool {
+		return b.Seq == base.Seq &&
+			b.Sum == base.Sum
+	}) {
 		return err
 	}
 	return s.storeBase(ctx, base)
 }
 
-// takeBase gives a node that has no state the newest base in the store from which a log that begins with entry first can be folded.
+// takeBase gives a node that has no state the newest base in the store from which a log that begins with entry first
+// can be folded.
 func (s *Server) takeBase(ctx context.Context, first uint64) error {
 	store, err := s.bases()
 	if err != nil {
@@ -483,7 +497,8 @@ func (s *Server) verifiedBase(ctx context.Context, store baseStore, b eventlog.B
 		return nil, fmt.Errorf("entry %d: %w", b.Record, err)
 	}
 	for _, r := range batch.Events() {
-		if c, ok := r.(*eventlog.Control); ok && c.Act == eventlog.Trim && c.AtSeq == b.Seq && bytes.Equal(c.Data, b.Sum[:]) {
+		if c, ok := r.(*eventlog.Control); ok && c.Act == eventlog.Trim && c.AtSeq == b.Seq &&
+			bytes.Equal(c.Data, b.Sum[:]) {
 			return store.GetBase(ctx, b)
 		}
 	}
@@ -495,13 +510,15 @@ func (n *nodes) cameWith(b eventlog.Base) bool {
 	return b.Seq > 0 && b.Seq == n.ImportedBase.Seq && b.Sum == n.ImportedBase.Sum
 }
 
-// confirmBase refuses a base that was taken when the log, folded from there, does not name it, unless it came with the log.
+// confirmBase refuses a base that was taken when the log, folded from there, does not name it, unless it came with the
+// log.
 func (s *Server) confirmBase() error {
 	if s.taken.Seq > 0 && s.nodes.cameWith(s.taken) {
 		return nil
 	}
 	if b := s.fold.Base(); s.taken.Seq > b.Seq || s.taken.Seq == b.Seq && s.taken.Sum != b.Sum {
-		return fmt.Errorf("serve: the base of entry %d was taken from the other nodes, and the log does not confirm it", s.taken.Seq)
+		return fmt.Errorf("serve: the base of entry %d was taken from the other nodes, and the log does not confirm it",
+			s.taken.Seq)
 	}
 	return nil
 }

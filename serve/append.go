@@ -77,26 +77,32 @@ func (s *Server) append(ctx context.Context, records ...eventlog.Record) (eventl
 		s.refused.Add(1)
 		e.Code, e.Want = TooBusy, "too much is waiting for the log"
 	case errors.Is(err, eventlog.ErrVoid):
-		e.Want = "it was not recorded: this node was cut off, and what it had sent was stored too late and does not count; repeat the call"
+		e.Want = "it was not recorded: this node was cut off, and what it had sent was stored too late and does not " +
+			"count; repeat the call"
 	case errors.Is(err, eventlog.ErrTooLarge):
-		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes", eventlog.MaxBatch), 0
+		e.Code, e.Want, e.RetryAfter = Invalid, fmt.Sprintf("expected a request whose record is below %d bytes",
+			eventlog.MaxBatch), 0
 	case errors.Is(err, eventlog.ErrMalformed):
 		e.Code, e.Want, e.RetryAfter = Internal, "the record was refused", 0
 	case errors.Is(err, eventlog.ErrVersion):
-		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)", 0
+		e.Code, e.Want, e.RetryAfter = Conflict, "the log is kept at a version that has no such record (--log-version)",
+			0
 	}
 	return receipt, e
 }
 
-// unsure is what is known of a call whose outcome is unknown. What its caller does about that depends on the kind of call.
+// unsure is what is known of a call whose outcome is unknown. What its caller does about that depends on the kind of
+// call.
 const unsure = "it is not known whether it was recorded"
 
 // What becomes of a repetition, wherever it is sent.
 const (
-	againKey    = "repeat it with the same Idempotency-Key, at any node: the answer is the one decision that counts"
-	againNew    = "it has no Idempotency-Key, so a repetition is another decision; if it was recorded, no reward can name it, and it ends with its window"
+	againKey = "repeat it with the same Idempotency-Key, at any node: the answer is the one decision that counts"
+	againNew = "it has no Idempotency-Key, so a repetition is another decision; if it was recorded, no reward can " +
+		"name it, and it ends with its window"
 	againReward = "repeat it as it was, at any node: it counts once"
-	againSum    = "repeat it as it was, at any node, where the model's rule is first; under another rule a reward without a key counts again"
+	againSum    = "repeat it as it was, at any node, where the model's rule is first; under another rule a reward " +
+		"without a key counts again"
 )
 
 // advise adds to an error of unknown outcome what its caller can do, and leaves every other error as it is.
@@ -129,7 +135,8 @@ func adviseReward(err error, key string) error {
 // tooLate is the error of a request whose time was over before anything of it was sent to the log.
 func tooLate(err error) *Error {
 	return &Error{Code: Unavailable, RetryAfter: time.Second, Err: err,
-		Want: "the time of the request was over before it was recorded: choosing took too long, or waited for other requests; send fewer decisions at once, or use a model with fewer members or coordinates"}
+		Want: "the time of the request was over before it was recorded: choosing took too long, or waited for other " +
+			"requests; send fewer decisions at once, or use a model with fewer members or coordinates"}
 }
 
 // applied waits until the records of a receipt are applied and returns their outcomes.
@@ -143,7 +150,8 @@ func (s *Server) applied(ctx context.Context, r eventlog.Receipt, n int) ([]fold
 		err = errors.New("the outcome is no longer known")
 	}
 	if err != nil {
-		return nil, &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
+		return nil, &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet",
+			RetryAfter: time.Second, Unknown: true, Err: err}
 	}
 	return out[r.Event.Index : int(r.Event.Index)+n], nil
 }

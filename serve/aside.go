@@ -52,7 +52,8 @@ func (s *Server) layAside() (int, error) {
 	return len(idle), s.layDown(idle)
 }
 
-// layAsideTo lays models aside, those first that have not learned for longest, until all models take at most limit bytes.
+// layAsideTo lays models aside, those first that have not learned for longest, until all models take at most limit
+// bytes.
 func (s *Server) layAsideTo(limit int64) (int, error) {
 	bytes, _ := s.modelBytes()
 	if bytes <= limit {
@@ -69,7 +70,10 @@ func (s *Server) layAsideTo(limit int64) (int, error) {
 		all = append(all, known{m, m.Last, size.Used - size.Aside})
 		return false
 	})
-	slices.SortFunc(all, func(a, b known) int { return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.m.ID, b.m.ID)) })
+	slices.SortFunc(all, func(a, b known) int {
+		return cmp.Or(cmp.Compare(a.last, b.last),
+			cmp.Compare(a.m.ID, b.m.ID))
+	})
 	var down []*fold.Model
 	for _, k := range all {
 		if bytes <= limit {
@@ -132,7 +136,9 @@ func (s *Server) room(field string, size fold.Size) error {
 		return nil
 	}
 	if size.Used > limit {
-		return &Error{Code: TooBusy, Field: field, Want: fmt.Sprintf("the model takes about %d bytes while it is used, and all models may take %d (--max-model-bytes): take fewer members or coordinates, or raise the bound", size.Used, limit)}
+		return &Error{Code: TooBusy, Field: field,
+			Want: fmt.Sprintf("the model takes about %d bytes while it is used, and all models may take %d "+
+				"(--max-model-bytes): take fewer members or coordinates, or raise the bound", size.Used, limit)}
 	}
 	now, _ := s.modelBytes()
 	if now+size.Used > limit {
@@ -142,7 +148,9 @@ func (s *Server) room(field string, size fold.Size) error {
 		now, _ = s.modelBytes()
 	}
 	if now+size.Used > limit {
-		return &Error{Code: TooBusy, Field: field, Want: fmt.Sprintf("the models take about %d bytes, this one takes %d more while it is used, and all may take %d (--max-model-bytes): delete models, or raise the bound", now, size.Used, limit)}
+		return &Error{Code: TooBusy, Field: field,
+			Want: fmt.Sprintf("the models take about %d bytes, this one takes %d more while it is used, and all may "+
+				"take %d (--max-model-bytes): delete models, or raise the bound", now, size.Used, limit)}
 	}
 	return nil
 }

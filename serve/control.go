@@ -73,7 +73,8 @@ func (s *Server) CreateModel(ctx context.Context, config ModelConfig, caller str
 			return nil, err
 		}
 		if cfg.Hashed != nil && !s.lawful {
-			return nil, &Error{Code: Conflict, Field: "config.features.model", Value: "hashed", Want: "needs log version 2: start the server without --log-version 1, or give a schema or dim"}
+			return nil, &Error{Code: Conflict, Field: "config.features.model", Value: "hashed",
+				Want: "needs log version 2: start the server without --log-version 1, or give a schema or dim"}
 		}
 		if err := s.free("config.id", config.ID); err != nil {
 			return nil, err
@@ -116,7 +117,8 @@ func (s *Server) CreateModelFrom(ctx context.Context, name string, saved []byte,
 		return Model{}, refused(err)
 	}
 	if !s.lawful {
-		return Model{}, &Error{Code: Conflict, Field: "snapshot", Want: "needs log version 2: start the server without --log-version 1"}
+		return Model{}, &Error{Code: Conflict, Field: "snapshot",
+			Want: "needs log version 2: start the server without --log-version 1"}
 	}
 	if err := s.free("config.id", name); err != nil {
 		return Model{}, err
@@ -173,7 +175,8 @@ func (s *Server) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 		if seq < oldest {
 			code = Gone
 		}
-		return nil, &Error{Code: code, Field: "seq", Value: fmt.Sprint(seq), Want: fmt.Sprintf("expected a sequence from %d, %s, to %d, the present", oldest, began, applied)}
+		return nil, &Error{Code: code, Field: "seq", Value: fmt.Sprint(seq),
+			Want: fmt.Sprintf("expected a sequence from %d, %s, to %d, the present", oldest, began, applied)}
 	default:
 		if saved, err = s.savedAt(chain, seq); err != nil {
 			return nil, &Error{Code: Unavailable, Want: "the state of that time cannot be computed", Err: err}
@@ -182,7 +185,8 @@ func (s *Server) SaveModel(ctx context.Context, name string, seq uint64) ([]byte
 		return saved.Append(nil)
 	}
 	if !held {
-		return nil, &Error{Code: Conflict, Field: "model", Value: name, Want: "has no state yet: its features are not known"}
+		return nil, &Error{Code: Conflict, Field: "model", Value: name,
+			Want: "has no state yet: its features are not known"}
 	}
 	if saved.Policy, err = v.Snapshot(); err != nil {
 		return nil, &Error{Code: Internal, Want: "the state cannot be read", Err: err}
@@ -225,7 +229,8 @@ func (s *Server) free(field, name string) error {
 }
 
 // ConfigureModel implements Service.
-func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64, config ModelConfig, caller string) (Model, error) {
+func (s *Server) ConfigureModel(ctx context.Context, name string, version uint64, config ModelConfig,
+	caller string) (Model, error) {
 	err := s.change(ctx, func() (*eventlog.Control, error) {
 		if err := s.caughtUp(ctx, name); err != nil {
 			return nil, err
@@ -354,7 +359,8 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 			if err := s.room("from", fold.StartSize(cfg)); err != nil {
 				return nil, err
 			}
-			c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Digest: digest, Caller: r.Caller}
+			c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq,
+				Digest: digest, Caller: r.Caller}
 			c.Config, err = fold.ControlConfig(cfg.Config, nil)
 			return c, err
 		}
@@ -367,7 +373,8 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 		if err != nil {
 			return nil, err
 		}
-		c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq, Caller: r.Caller}
+		c := &eventlog.Control{Act: eventlog.Clone, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.AtSeq,
+			Caller: r.Caller}
 		if err := s.caughtUp(ctx, r.From); err != nil {
 			return nil, err
 		}
@@ -392,8 +399,8 @@ func (s *Server) CloneModel(ctx context.Context, r CloneRequest) (Model, error) 
 	return s.view(r.Name)
 }
 
-// configAt is the present configuration of a model with the features and the policy after entry seq, 0 for now: a learned
-// schema may have taken over since.
+// configAt is the present configuration of a model with the features and the policy after entry seq, 0 for now: a
+// learned schema may have taken over since.
 func (s *Server) configAt(v *choose.Version, seq uint64) (model.Config, error) {
 	if seq == 0 {
 		return v.Compiled.Config, nil
@@ -419,7 +426,8 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 	lo, hi := m.Range()
 	s.mu.RUnlock()
 	if !own.Ready() {
-		return nil, 0, &Error{Code: Conflict, Field: "policy", Want: "the model has no features yet, so it has learned nothing: make a new one"}
+		return nil, 0, &Error{Code: Conflict, Field: "policy",
+			Want: "the model has no features yet, so it has learned nothing: make a new one"}
 	}
 	cfg, err := r.Change.Recast(own.Config, lo, hi, s.opt.Limits.model())
 	if err != nil {
@@ -430,10 +438,12 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 		return nil, 0, refused(err)
 	}
 	if applied := s.progress.applied.Load(); r.AtSeq < began || r.AtSeq > applied {
-		return nil, 0, invalid("at_seq", r.AtSeq, "expected a sequence from %d, where the model began, to %d, the present", began, applied)
+		return nil, 0, invalid("at_seq", r.AtSeq,
+			"expected a sequence from %d, where the model began, to %d, the present", began, applied)
 	}
 	if own.SameState(cfg) == nil {
-		return nil, 0, invalid("policy", cfg.Config.Policy.Raw["kind"], "is what the model has; leave it out to copy the state")
+		return nil, 0, invalid("policy", cfg.Config.Policy.Raw["kind"],
+			"is what the model has; leave it out to copy the state")
 	}
 	var past fold.Past
 	if base := s.based.Load(); base > 0 { // the entries may be here still, and go at any time
@@ -444,7 +454,8 @@ func (s *Server) recast(r *CloneRequest) (*model.Compiled, eventlog.ID, error) {
 	var trimmed *fold.TrimmedError
 	switch {
 	case errors.As(err, &trimmed):
-		return nil, 0, &Error{Code: Gone, Field: "policy", Want: "another policy learns from the log since the model began, and the log was trimmed", Err: err}
+		return nil, 0, &Error{Code: Gone, Field: "policy",
+			Want: "another policy learns from the log since the model began, and the log was trimmed", Err: err}
 	case err != nil:
 		return nil, 0, &Error{Code: Unavailable, Want: "the log cannot be read again", Err: err}
 	}
@@ -459,7 +470,8 @@ func (s *Server) RollbackModel(ctx context.Context, r RollbackRequest) (Model, e
 		if err != nil {
 			return nil, err
 		}
-		c := &eventlog.Control{Act: eventlog.Rollback, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.ToSeq, KeepLater: r.KeepLater, Caller: r.Caller}
+		c := &eventlog.Control{Act: eventlog.Rollback, Model: random(), Name: r.Name, From: v.ID, AtSeq: r.ToSeq,
+			KeepLater: r.KeepLater, Caller: r.Caller}
 		if c.AtSeq == 0 {
 			return nil, invalid("to_seq", 0, "expected a sequence of the log")
 		}
@@ -489,7 +501,8 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 	v := s.entries[m.ID].version.Load()
 	then, err := m.ConfigAt(c.AtSeq)
 	if l := m.Learning; err == nil && c.KeepLater && then != m.Compiled {
-		err = invalid("keep_later", true, "expected false: since entry %d a learned schema decides, and the model before it cannot learn from those decisions", l.Adopted)
+		err = invalid("keep_later", true, "expected false: since entry %d a learned schema decides, and the model "+
+			"before it cannot learn from those decisions", l.Adopted)
 	}
 	s.mu.RUnlock()
 	if err != nil {
@@ -500,7 +513,8 @@ func (s *Server) from(c *eventlog.Control, field string) error {
 		oldest, began = base, "the log that is kept begins"
 	}
 	if c.AtSeq > applied || c.AtSeq < oldest {
-		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began, applied)
+		return invalid(field, c.AtSeq, "expected a sequence from %d, where %s, to %d, the present", oldest, began,
+			applied)
 	}
 	if !then.Ready() {
 		return nil
@@ -529,7 +543,8 @@ func (s *Server) learnFeatures(ctx context.Context, name string, r *DecideReques
 		}
 		sample := feature.Sample{Context: r.Context}
 		if len(r.Packed) > 0 {
-			return nil, invalid("packed", "", "expected actions: a model that learns its features reads the first request's")
+			return nil, invalid("packed", "",
+				"expected actions: a model that learns its features reads the first request's")
 		}
 		actions := r.Actions
 		if len(actions) == 0 {

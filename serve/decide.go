@@ -189,13 +189,15 @@ func (s *Server) ready(ctx context.Context, model string, r *DecideRequest) (*en
 	}
 	if s.open.Load() >= int64(s.opt.Limits.Open) {
 		s.refused.Add(1)
-		return nil, nil, &Error{Code: TooBusy, Want: "too many decisions wait for their reward", RetryAfter: 5 * time.Second}
+		return nil, nil, &Error{Code: TooBusy, Want: "too many decisions wait for their reward",
+			RetryAfter: 5 * time.Second}
 	}
 	if r.MinSeq > s.progress.applied.Load() {
 		wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
 		defer cancel()
 		if _, err := s.progress.until(wait, r.MinSeq); err != nil {
-			return nil, nil, &Error{Code: Unavailable, Field: "min_seq", Want: "the state of that sequence is not here yet", RetryAfter: time.Second, Err: err}
+			return nil, nil, &Error{Code: Unavailable, Field: "min_seq",
+				Want: "the state of that sequence is not here yet", RetryAfter: time.Second, Err: err}
 		}
 	}
 	e, v, err := s.model(model)
@@ -246,11 +248,13 @@ func (s *Server) checkDecide(r *DecideRequest) error {
 
 // candidates returns the part of a request that package choose reads.
 func (r *DecideRequest) candidates() choose.Request {
-	return choose.Request{Context: r.Context, Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available, Exclude: r.Exclude}
+	return choose.Request{Context: r.Context, Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
+		Exclude: r.Exclude}
 }
 
 // choose makes the decision and its record, on v or on a newer version; nothing is written yet.
-func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision, *eventlog.Decision, measured, error) {
+func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *DecideRequest, use *reservation) (Decision,
+	*eventlog.Decision, measured, error) {
 	none := Decision{}
 	select {
 	case s.choosing <- struct{}{}:
@@ -316,8 +320,8 @@ func (e *entry) worker(v *choose.Version) (*choose.Worker, error) {
 	}
 }
 
-// deadline is the end of a window that begins now. The clock of the log closes windows: where this node's clock is behind it, the window has its
-// whole length by that one.
+// deadline is the end of a window that begins now. The clock of the log closes windows: where this node's clock is
+// behind it, the window has its whole length by that one.
 func (s *Server) deadline(now time.Time, window time.Duration) int64 {
 	at := now.UnixNano()
 	if s.nodes != nil {
@@ -339,7 +343,8 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 	d := Decision{Mode: mode, BasisSeq: v.Seq, Durable: true, Propensity: Fraction{Num: c.Num, Den: c.Den}}
 	record := records.Get().(*eventlog.Decision)
 	*record = eventlog.Decision{
-		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member, Negative: c.Negative, Num: c.Num, Den: c.Den,
+		Full: record.Full, Model: v.ID, Slot: r.Slot, BasisSeq: v.Seq, BasisDigest: v.Digest, Member: c.Member,
+		Negative: c.Negative, Num: c.Num, Den: c.Den,
 		Mode: model.Modes[mode], Deferred: r.Deferred, Caller: r.Caller,
 		Time: now.UnixNano(), Deadline: s.deadline(now, time.Duration(config.Reward.Window)),
 	}
@@ -373,13 +378,15 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw)
 	if v.Keeps && mode != Shadow && mode != Frozen {
 		q := r.candidates()
-		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest, candidates.MaxBytes-n)); record.Request == nil {
+		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest,
+			candidates.MaxBytes-n)); record.Request == nil {
 			record.Notes |= eventlog.NoteUnstored
 		}
 	}
 	if n > candidates.MaxBytes {
 		return Decision{}, nil, &Error{Code: TooLarge, Field: "actions", Value: fmt.Sprintf("%d bytes", n),
-			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
+			Want: fmt.Sprintf("the features of the candidates take %d bytes, of which a record holds %d; send fewer "+
+				"actions or float32, or set log_candidates = \"none\" and give up replay", n, candidates.MaxBytes)}
 	}
 	return d, record, nil
 }

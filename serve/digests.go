@@ -10,9 +10,9 @@ import (
 )
 
 // Nodes compare their states. Where the clock of the log enters a new period stands a mark: the same entry for every
-// node, because the clock is a part of the fold. Each node computes the digest of all its models there and states it
-// in its next checkpoint. A node that differs from a majority whose digests are equal stops for good. Where no majority has equal
-// digests nothing says who is right, and all become read-only until one has.
+// node, because the clock is a part of the fold. Each node computes the digest of all its models there and states it in
+// its next checkpoint. A node that differs from a majority whose digests are equal stops for good. Where no majority
+// has equal digests nothing says who is right, and all become read-only until one has.
 
 // digests are what the nodes have stated. nodes.mu guards it.
 type digests struct {
@@ -43,7 +43,8 @@ type DifferError struct {
 }
 
 func (e *DifferError) Error() string {
-	return fmt.Sprintf("the models of this node have the digest %v after entry %d, those of %s have %v: it serves nothing more and keeps its files; start it again, it computes its state anew from the log",
+	return fmt.Sprintf("the models of this node have the digest %v after entry %d, those of %s have %v: it serves "+
+		"nothing more and keeps its files; start it again, it computes its state anew from the log",
 		e.Own, e.Seq, strings.Join(e.Nodes, " and "), e.Majority)
 }
 
@@ -96,7 +97,8 @@ func (n *nodes) compare(r *eventlog.Checkpoint) (news string, err error) {
 	}
 	if differs := r.Combined != own; differs != g.differs[r.Node] {
 		g.differs[r.Node] = differs
-		news = fmt.Sprintf("after entry %d the models of node %s have the digest %v, ours have %v", m.seq, r.Node, r.Combined, own)
+		news = fmt.Sprintf("after entry %d the models of node %s have the digest %v, ours have %v", m.seq, r.Node,
+			r.Combined, own)
 		if !differs {
 			news = fmt.Sprintf("after entry %d the models of node %s have our digest again", m.seq, r.Node)
 		}
@@ -149,7 +151,8 @@ func (n *nodes) doubtful() error {
 		}
 	}
 	return &Error{Code: Unavailable, RetryAfter: time.Second, Want: fmt.Sprintf(
-		"read-only: after entry %d the models of this node differ from those of %s, and no majority agrees", g.doubt, strings.Join(others, " and "))}
+		"read-only: after entry %d the models of this node differ from those of %s, and no majority agrees", g.doubt,
+		strings.Join(others, " and "))}
 }
 
 // verdict says how this node's digests compare: "agrees" with a majority, "differs" from one, "doubt" without one, or

@@ -19,8 +19,8 @@ type Entries struct {
 // entriesTime bounds how long Entries reads for one piece.
 const entriesTime = 2 * time.Second
 
-// Entries returns entries from sequence from on, up to what is applied: at least one when there is one, and no more than
-// about so many bytes. From 0 is the beginning of the log.
+// Entries returns entries from sequence from on, up to what is applied: at least one when there is one, and no more
+// than about so many bytes. From 0 is the beginning of the log.
 func (s *Server) Entries(ctx context.Context, from uint64, bytes int) (Entries, error) {
 	done, err := s.begin(ctx)
 	if err != nil {

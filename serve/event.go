@@ -31,11 +31,13 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
 	defer cancel()
 	if _, err := s.progress.until(wait, id.Hint); err != nil {
-		return EventView{}, &Error{Code: Unavailable, Want: "the decision is not applied yet", RetryAfter: time.Second, Err: err}
+		return EventView{}, &Error{Code: Unavailable, Want: "the decision is not applied yet", RetryAfter: time.Second,
+			Err: err}
 	}
 	v := EventView{
-		EventID: eventID, Key: id.Event, Seq: id.Hint, Incarnation: d.Model, Decision: *d, Action: Chosen{ID: d.Action, Index: at},
-		Time: time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(),
+		EventID: eventID, Key: id.Event, Seq: id.Hint, Incarnation: d.Model, Decision: *d,
+		Action: Chosen{ID: d.Action, Index: at},
+		Time:   time.Unix(0, d.Time).UTC(), Deadline: time.Unix(0, d.Deadline).UTC(),
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -52,7 +54,8 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	return v, nil
 }
 
-var statusNames = map[fold.Status]string{fold.Closed: "closed", fold.Open: "open", fold.Inactive: "inactive", fold.Rewarded: "rewarded"}
+var statusNames = map[fold.Status]string{fold.Closed: "closed", fold.Open: "open", fold.Inactive: "inactive",
+	fold.Rewarded: "rewarded"}
 
 // place returns the index of the chosen action among the actions of the request.
 func place(r *eventlog.Decision) (int, error) {
@@ -140,7 +143,8 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)
 	}
-	out.Digest, out.Index, out.Num, out.Den, out.Member, out.Negative = v.Digest, c.Index, c.Num, c.Den, c.Member, c.Negative
+	out.Digest, out.Index, out.Num, out.Den, out.Member, out.Negative = v.Digest, c.Index, c.Num, c.Den, c.Member,
+		c.Negative
 	differ := func(name string, same bool) {
 		if !same {
 			out.Differs = append(out.Differs, name)

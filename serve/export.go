@@ -122,7 +122,8 @@ func (s *Server) awaitApplied(ctx context.Context, seq uint64) error {
 }
 
 // logRecord returns a record with its event, not ok when it concerns none of the incarnations.
-func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mine map[eventlog.ID]bool) (LogRecord, bool) {
+func (s *Server) logRecord(d eventlog.Delivery, i uint32, r eventlog.Record, mine map[eventlog.ID]bool) (LogRecord,
+	bool) {
 	out, model := LogRecord{Seq: d.Seq, Record: r}, eventlog.ID(0)
 	switch r := r.(type) {
 	case *eventlog.Decision:
@@ -157,15 +158,17 @@ type JoinedDecision struct {
 
 var errEnough = errors.New("enough")
 
-// Decisions implements Service. It folds the log from the nearest snapshot before the page, without policies, and reads on behind the
-// page until the page's windows are over. Decisions whose window is open at the end of the log are pending: those of a page change.
+// Decisions implements Service. It folds the log from the nearest snapshot before the page, without policies, and reads
+// on behind the page until the page's windows are over. Decisions whose window is open at the end of the log are
+// pending: those of a page change.
 func (s *Server) Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error) {
 	first := max(1, s.past.Base.Load()+1)
 	switch {
 	case from == 0:
 		from = first
 	case from < first:
-		return DecisionPage{}, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log was trimmed; the first sequence whose state is known is %d", first)}
+		return DecisionPage{}, &Error{Code: Gone, Field: "from",
+			Want: fmt.Sprintf("the log was trimmed; the first sequence whose state is known is %d", first)}
 	}
 	page, err := s.Log(ctx, model, from, entries)
 	if err != nil {
@@ -221,7 +224,8 @@ func (s *Server) Decisions(ctx context.Context, model string, from uint64, entri
 	return p, nil
 }
 
-// Labels are what a data directory has beside its log: the ids that callers got, and the names of models whose records of creation were trimmed away.
+// Labels are what a data directory has beside its log: the ids that callers got, and the names of models whose records
+// of creation were trimmed away.
 type Labels struct {
 	keys  eventlog.IDKeys
 	Names map[eventlog.ID]string // by incarnation

@@ -13,8 +13,10 @@ import (
 func (s *Server) Health() Health {
 	stats := s.committer.Stats()
 	h := Health{
-		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(), Committer: stats,
-		Full: s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())), Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
+		Ready: true, Applied: s.progress.applied.Load(), Log: stats.Head.Seq, Epoch: s.committer.Epoch(),
+		Committer: stats,
+		Full:      s.full.Load(), Models: len(*s.names.Load()), Open: uint64(max(0, s.open.Load())),
+		Keys: uint64(s.known.Load()), Refused: s.refused.Load(),
 		Forged: s.forged.Load(), Missing: s.missing.Load(), Started: s.started, Recovery: s.recovery,
 	}
 	h.Lag, _ = bits.Sub64(max(h.Log, h.Applied), h.Applied, 0)
@@ -37,7 +39,8 @@ func (s *Server) Health() Health {
 		h.Ready, h.Reason = false, err.(*Error).Want
 		h.Full = h.Full || CodeOf(err) == Full
 	case h.Cluster != nil && math.Abs(h.Cluster.Clock) > clockOff.Seconds():
-		h.Ready, h.Reason = false, fmt.Sprintf("the clock of this node is %+.1f s off the median of the cluster's", h.Cluster.Clock)
+		h.Ready, h.Reason = false, fmt.Sprintf("the clock of this node is %+.1f s off the median of the cluster's",
+			h.Cluster.Clock)
 	case closed:
 		h.Ready, h.Reason = false, "the server is shutting down"
 	case h.Full:

@@ -19,7 +19,8 @@ import (
 // appendReserved writes decisions and releases their keys (nil for none) when their fate is known: when the
 // fold has the keys, or the records are certainly not in the log. A caller that gives up earlier does not
 // change that: its next try must find the first decision and not make a second one.
-func (s *Server) appendReserved(ctx context.Context, held []*reservation, records ...eventlog.Record) (eventlog.Receipt, error) {
+func (s *Server) appendReserved(ctx context.Context, held []*reservation, records ...eventlog.Record) (eventlog.Receipt,
+	error) {
 	if !slices.ContainsFunc(held, func(use *reservation) bool { return use != nil }) {
 		return s.append(ctx, records...)
 	}
@@ -33,7 +34,8 @@ func (s *Server) appendReserved(ctx context.Context, held []*reservation, record
 		var r result
 		if r.receipt, r.err = s.append(context.WithoutCancel(ctx), records...); r.err == nil {
 			if _, err := s.progress.until(s.ctx, r.receipt.Seq); err != nil {
-				r.err = &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet", RetryAfter: time.Second, Unknown: true, Err: err}
+				r.err = &Error{Code: Unavailable, Want: "it is recorded, what came of it is not known yet",
+					RetryAfter: time.Second, Unknown: true, Err: err}
 			}
 		}
 		release := func() {
@@ -67,7 +69,8 @@ func (s *Server) appendReserved(ctx context.Context, held []*reservation, record
 		if s.enter(); !left.CompareAndSwap(false, true) {
 			s.end()
 		}
-		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: unsure, RetryAfter: time.Second, Unknown: true, Err: ctx.Err()}
+		return eventlog.Receipt{}, &Error{Code: Unavailable, Want: unsure, RetryAfter: time.Second, Unknown: true,
+			Err: ctx.Err()}
 	}
 }
 
@@ -88,7 +91,8 @@ func (s *Server) settled() {
 
 // reserveAll takes the idempotency keys of a batch. held has the reservations of the items that are to
 // be decided; what is known already goes into out; same are the items that repeat an earlier one.
-func (s *Server) reserveAll(ctx context.Context, model string, rs []DecideRequest, out []DecideItem) (held []*reservation, same map[int]int) {
+func (s *Server) reserveAll(ctx context.Context, model string, rs []DecideRequest,
+	out []DecideItem) (held []*reservation, same map[int]int) {
 	held = make([]*reservation, len(rs))
 	var v *choose.Version
 	var order []int
@@ -233,8 +237,10 @@ func (s *Server) again(r *eventlog.Decision, use fold.KeyUse) (*Decision, error)
 		return nil, &Error{Code: Internal, Want: "the decision cannot be read", Err: err}
 	}
 	d := &Decision{
-		EventID: s.keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq}), Action: Chosen{ID: r.Action, Index: at},
-		Propensity: Fraction{Num: r.Num, Den: r.Den}, Mode: Mode(r.Mode.String()), Seq: use.Seq, BasisSeq: r.BasisSeq, Durable: true, Repeated: true,
+		EventID:    s.keys.Format(eventlog.EventID{Event: use.Event, Hint: use.Seq}),
+		Action:     Chosen{ID: r.Action, Index: at},
+		Propensity: Fraction{Num: r.Num, Den: r.Den}, Mode: Mode(r.Mode.String()), Seq: use.Seq, BasisSeq: r.BasisSeq,
+		Durable: true, Repeated: true,
 	}
 	if d.Mode == Apprentice || d.Mode == Shadow {
 		d.Would = &Would{r.WouldAction, Fraction{Num: r.WouldNum, Den: r.Den}}

@@ -42,7 +42,8 @@ func loadKeys(dir string, empty bool) (eventlog.IDKeys, error) {
 	}
 	name := filepath.Join(dir, KeyFile)
 	fail := func(format string, a ...any) (eventlog.IDKeys, error) {
-		return eventlog.IDKeys{}, fmt.Errorf("%s: %w: without it no event id that was given out is recognised; restore it from a backup, or put {} in its place to begin with new keys",
+		return eventlog.IDKeys{}, fmt.Errorf("%s: %w: without it no event id that was given out is recognised; "+
+			"restore it from a backup, or put {} in its place to begin with new keys",
 			name, fmt.Errorf(format, a...))
 	}
 	b, err := os.ReadFile(name)

@@ -80,7 +80,8 @@ func (s *Server) caughtUp(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:
-			return &Error{Code: Unavailable, Want: "the model chooses λ anew and is not there yet", RetryAfter: time.Second}
+			return &Error{Code: Unavailable, Want: "the model chooses λ anew and is not there yet",
+				RetryAfter: time.Second}
 		case <-s.ctx.Done():
 			return &Error{Code: Unavailable, Want: "the server stops", RetryAfter: time.Second}
 		}

@@ -10,9 +10,9 @@ import (
 	"troupe/serve/fold"
 )
 
-// A model whose features say learn = { after = N } is due after N rewards: a schema is learned from the requests that its
-// decisions kept, away from the applier, and what came of it becomes a record (fold.History.Learn). In a cluster every
-// node does it, and the first record counts.
+// A model whose features say learn = { after = N } is due after N rewards: a schema is learned from the requests that
+// its decisions kept, away from the applier, and what came of it becomes a record (fold.History.Learn). In a cluster
+// every node does it, and the first record counts.
 
 // LearningView is how far a model is that learns a schema from requests.
 type LearningView struct {
@@ -54,18 +54,22 @@ func learningWarnings(m *fold.Model, first uint64) (out []string) {
 		return nil
 	}
 	if have, next := m.Progress(first); next > 0 && have < len(l.Events) {
-		out = append(out, fmt.Sprintf("the log was trimmed before %d rewards had come, so the requests of %d rewarded decisions cannot be learned from: keep the log longer (--keep, --keep-bytes), or ask for fewer (features.learn.after)", next, len(l.Events)-have))
+		out = append(out, fmt.Sprintf("the log was trimmed before %d rewards had come, so the requests of %d "+
+			"rewarded decisions cannot be learned from: keep the log longer (--keep, --keep-bytes), or ask for fewer "+
+			"(features.learn.after)", next, len(l.Events)-have))
 	}
 	if len(l.Tries) == 0 {
 		return out
 	}
 	try := l.Tries[len(l.Tries)-1]
 	if l.Done && l.Adopted == 0 {
-		out = append(out, fmt.Sprintf("no learned schema took over, after %d tries, and none is tried any more; the hashed model decides. The last one: %s", len(l.Tries), try.Why))
+		out = append(out, fmt.Sprintf("no learned schema took over, after %d tries, and none is tried any more; the "+
+			"hashed model decides. The last one: %s", len(l.Tries), try.Why))
 	}
 	var without []string
 	for _, r := range try.Reasons {
-		if l.Adopted > 0 && (strings.Contains(r, ": left out") || strings.Contains(r, ": not crossed") || strings.Contains(r, ": only ")) {
+		if l.Adopted > 0 && (strings.Contains(r, ": left out") || strings.Contains(r, ": not crossed") ||
+			strings.Contains(r, ": only ")) {
 			without = append(without, r)
 		}
 	}

@@ -83,8 +83,10 @@ func (s *Server) viewOf(m *fold.Model) Model {
 	}
 	lo, hi := m.Range()
 	out := Model{
-		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi, Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
-		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused, Dim: m.Compiled.Dim,
+		Kind: kindOf(m.Compiled), Notes: notesOf(m), Range: Range{Min: lo, Max: hi,
+			Declared: !m.Compiled.Config.Reward.Adapt, ChangedSeq: m.Memory.RangeSeq},
+		Name: m.Name(), Incarnation: m.ID, Config: m.Compiled.Config, ConfigVersion: m.Version, Paused: m.Paused,
+		Dim:      m.Compiled.Dim,
 		Warnings: modelWarnings(m, seen), Created: m.Created, Changed: m.Changed, Counts: m.Counts, Failed: m.Failed,
 	}
 	if y, ok := m.MissingReward(); ok && (m.Memory.Adopted || m.Compiled.Config.Reward.Default.Set) {
@@ -136,7 +138,8 @@ func (s *Server) State(ctx context.Context, name string) (StateView, error) {
 	}
 	v := s.entries[m.ID].version.Load()
 	out := StateView{
-		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim, Learned: m.Counts.Learned,
+		Name: name, Incarnation: m.ID, Seq: s.fold.Seq(), Digest: v.Digest, Dim: v.Compiled.Dim,
+		Learned: m.Counts.Learned,
 	}
 	out.Learners = m.Learners()
 	if m.Lagging() {

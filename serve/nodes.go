@@ -25,20 +25,21 @@ type Cluster struct {
 	Nodes []string // names of all nodes, in one order everywhere
 	// Imported is the last entry that came from before the cluster: nodes that only it knows are replaced by these.
 	Imported uint64
-	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the log, and becomes a base that
-	// the log names.
+	// ImportedBase is the base that came with a log that was trimmed, its Seq 0 for none. It is in the store of the
+	// log, and becomes a base that the log names.
 	ImportedBase eventlog.Base
-	// Trusted returns why the servers of the log cannot be relied on at present, nil when they can: then nothing is written and the node is
-	// not ready. nil for servers of our own. Vouched is who vouches for them, empty when they report themselves.
+	// Trusted returns why the servers of the log cannot be relied on at present, nil when they can: then nothing is
+	// written and the node is not ready. nil for servers of our own. Vouched is who vouches for them, empty when they
+	// report themselves.
 	Trusted func() error
 	Vouched string
-	// Check reads the files of the node's replica, for CheckReplica. It may be nil. Damage is what the start found wrong with them, empty for
-	// nothing, and Suspect says that they may be damaged: then they are read.
+	// Check reads the files of the node's replica, for CheckReplica. It may be nil. Damage is what the start found
+	// wrong with them, empty for nothing, and Suspect says that they may be damaged: then they are read.
 	Check   func() (*eventlog.ReplicaReport, error)
 	Damage  string
 	Suspect <-chan struct{}
-	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and whose disk is slow lets
-	// another one lead. It may be nil.
+	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
+	// whose disk is slow lets another one lead. It may be nil.
 	SyncTime func() (time.Duration, error)
 	// Every is how often the node writes a checkpoint, which is its clock, its sign of life and its proof that it
 	// reaches a majority; default 1 s.
@@ -46,11 +47,12 @@ type Cluster struct {
 }
 
 const (
-	nodeLive    = 3 * time.Second  // a node without a checkpoint for longer is not live
-	contactFor  = 5 * time.Second  // without a checkpoint of its own for longer, a node is cut off
-	closeWait   = 2 * time.Second  // for what a node has not stored when it closes
-	clockOff    = time.Second      // from the median of the live nodes; beyond it a node is not ready
-	lastAgain   = time.Minute      // between two times that a node with damaged files or a slow disk lets another one lead, at most
+	nodeLive   = 3 * time.Second // a node without a checkpoint for longer is not live
+	contactFor = 5 * time.Second // without a checkpoint of its own for longer, a node is cut off
+	closeWait  = 2 * time.Second // for what a node has not stored when it closes
+	clockOff   = time.Second     // from the median of the live nodes; beyond it a node is not ready
+	// between two times that a node with damaged files or a slow disk lets another one lead, at most
+	lastAgain   = time.Minute
 	slowSync    = time.Second / 2  // of a disk that is slow
 	handOverFor = 10 * time.Second // a slow disk makes the engine slow
 	slowTwice   = 2                // checkpoints of a leader with a slow disk before it lets another one lead
@@ -66,8 +68,9 @@ type nodes struct {
 	clock   atomic.Int64                  // of the log, as far as it was applied
 	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
 
-	readable   uint16 // the highest log version that this node may write, which its checkpoints say; set before they begin
-	toldBehind bool   // that others cannot read it; of nodeLoop
+	// the highest log version that this node may write, which its checkpoints say; set before they begin
+	readable   uint16
+	toldBehind bool // that others cannot read it; of nodeLoop
 
 	drained atomic.Bool
 	damaged atomic.Pointer[string] // what is wrong with the files of its replica, nil when nothing is known
@@ -102,13 +105,16 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 		c.Every = time.Second
 	}
 	if len(c.Nodes) == 0 || !slices.Contains(c.Nodes, c.Node) {
-		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node, strings.Join(c.Nodes, ", "))
+		return nil, fmt.Errorf("serve: node %q is not one of the cluster's, which are %s", c.Node,
+			strings.Join(c.Nodes, ", "))
 	}
-	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{}, news: make(chan struct{}, 1)}
+	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{},
+		news: make(chan struct{}, 1)}
 	if c.Damage != "" {
 		n.damaged.Store(&c.Damage)
 	}
-	n.numbers = append([]byte{keys.Current}, slices.DeleteFunc(slices.Sorted(maps.Keys(keys.Keys)), func(k byte) bool { return k == keys.Current })...)
+	n.numbers = append([]byte{keys.Current}, slices.DeleteFunc(slices.Sorted(maps.Keys(keys.Keys)),
+		func(k byte) bool { return k == keys.Current })...)
 	for _, k := range n.numbers {
 		n.keySet = append(n.keySet, KeyFingerprint(k, keys.Keys[k]))
 	}
@@ -138,9 +144,11 @@ func (s *Server) fits() error {
 	case old:
 		return nil
 	case names != nil && !slices.Equal(names, n.Nodes):
-		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
+		return fmt.Errorf("serve: the log is that of the nodes %s, this node has %s: give every node the same "+
+			"cluster.toml, or the same --nats-nodes", strings.Join(names, ", "), strings.Join(n.Nodes, ", "))
 	case !single && keys != 0 && keys != n.print:
-		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every node the same keys.json", n.print, keys)
+		return fmt.Errorf("serve: the keys of this node have the fingerprint %v, the cluster's have %v: give every "+
+			"node the same keys.json", n.print, keys)
 	}
 	return nil
 }
@@ -156,9 +164,12 @@ func (s *Server) fitKeys() error {
 		switch {
 		case x.Name == n.Node || len(x.Keys) == 0:
 		case !slices.Contains(n.keySet, x.Keys[0]):
-			return fmt.Errorf("serve: node %s makes event ids with a key of fingerprint %v, which is not in keys.json of this node: give every node the same keys.json", x.Name, x.Keys[0])
+			return fmt.Errorf("serve: node %s makes event ids with a key of fingerprint %v, which is not in "+
+				"keys.json of this node: give every node the same keys.json", x.Name, x.Keys[0])
 		case !slices.Contains(x.Keys, n.keySet[0]):
-			return fmt.Errorf("serve: keys.json of this node makes event ids with key %d of fingerprint %v, which node %s does not have: give every node the same keys.json; a new key must be on all nodes before one uses it", n.numbers[0], n.keySet[0], x.Name)
+			return fmt.Errorf("serve: keys.json of this node makes event ids with key %d of fingerprint %v, which "+
+				"node %s does not have: give every node the same keys.json; a new key must be on all nodes before "+
+				"one uses it", n.numbers[0], n.keySet[0], x.Name)
 		}
 	}
 	return nil
@@ -173,12 +184,13 @@ func (s *Server) namesOfLog() (names []string, old bool) {
 	return names, names != nil && s.nodes != nil && newest <= s.nodes.Imported && !slices.Equal(names, s.nodes.Nodes)
 }
 
-// leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their clock,
-// end here.
+// leave makes the log of a cluster that of this single machine: the rules of package fold for clusters, and their
+// clock, end here.
 func (s *Server) leave(ctx context.Context, names []string) {
 	r := &eventlog.Control{Act: eventlog.Members, Digest: fold.NamesDigest(names), Time: s.opt.Now().UnixNano()}
 	if _, err := s.append(ctx, r); err != nil {
-		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error", err.Error())
+		s.opt.Logger.Warn("the log is still a cluster's, whose clock stands still: no window closes", "error",
+			err.Error())
 		return
 	}
 	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
@@ -239,7 +251,8 @@ func (s *Server) hear(d eventlog.Delivery) error {
 				continue
 			}
 			// A reward may come to any node. The memory of a delivery is used again.
-			s.recent.put(d.Key(i), known{d.Seq, r.Model, slices.Clone(r.X), slices.Clone(r.Atoms), r.Slot, r.Deferred}, recentBytes)
+			s.recent.put(d.Key(i), known{d.Seq, r.Model, slices.Clone(r.X), slices.Clone(r.Atoms), r.Slot, r.Deferred},
+				recentBytes)
 		}
 	}
 	if concerns {
@@ -260,12 +273,13 @@ type TwiceError struct {
 }
 
 func (e *TwiceError) Error() string {
-	return fmt.Sprintf("another process serves as node %s since entry %d, and began after this one: give each server a name of its own, and stop this one", e.Node, e.Seq)
+	return fmt.Sprintf("another process serves as node %s since entry %d, and began after this one: give each server "+
+		"a name of its own, and stop this one", e.Node, e.Seq)
 }
 
-// superseded returns an error when an entry has a checkpoint of another process with the name of this one that knows the first checkpoint of this
-// process, so it began later. What an earlier process has under way when this one begins does not know it. An entry is looked at before this
-// process writes what knows it.
+// superseded returns an error when an entry has a checkpoint of another process with the name of this one that knows
+// the first checkpoint of this process, so it began later. What an earlier process has under way when this one begins
+// does not know it. An entry is looked at before this process writes what knows it.
 func (s *Server) superseded(d eventlog.Delivery) error {
 	n := s.nodes
 	if d.Repeat || n.first > 0 && d.After < n.first {
@@ -397,7 +411,8 @@ func (n *nodes) trusted() error {
 // newest checkpoint that it has applied is older. A process that was stopped for a while finds itself here.
 func (n *nodes) stale() error {
 	if d := n.silence(); d > contactFor {
-		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for %.0f s", d.Seconds()), RetryAfter: time.Second}
+		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for "+
+			"%.0f s", d.Seconds()), RetryAfter: time.Second}
 	}
 	return nil
 }
@@ -444,13 +459,15 @@ func (s *Server) nodeLoop() {
 			n.mu.Unlock()
 			slow = s.slowDisk(slow, leads, took)
 			unfit := n.damaged.Load() != nil && (leads || news) || slow >= slowTwice
-			if n.drained.Load() || unfit && time.Since(moved) >= again { // an election may have made it the leader again
+			// an election may have made it the leader again
+			if n.drained.Load() || unfit && time.Since(moved) >= again {
 				hctx, stop := context.WithTimeout(s.ctx, handOverFor)
 				if err := s.handOver(hctx); err != nil {
 					s.opt.Logger.Warn("no other node leads yet", "error", err.Error())
 				}
 				stop()
-				moved, again, news, slow = time.Now(), min(max(2*again, n.Every), lastAgain), false, 0 // the others may be no better
+				// the others may be no better
+				moved, again, news, slow = time.Now(), min(max(2*again, n.Every), lastAgain), false, 0
 			} else if time.Since(moved) > 2*lastAgain {
 				again = 0
 			}
@@ -470,8 +487,9 @@ func (s *Server) nodeLoop() {
 	}
 }
 
-// slowDisk returns how many checkpoints in a row the disk of this node has held up while it led, given how many before and how long the newest
-// took. Everything that is written waits for the leader's disk, and the engine elects no other leader while it answers.
+// slowDisk returns how many checkpoints in a row the disk of this node has held up while it led, given how many before
+// and how long the newest took. Everything that is written waits for the leader's disk, and the engine elects no other
+// leader while it answers.
 func (s *Server) slowDisk(before int, leads bool, took time.Duration) int {
 	if !leads || took < slowSync || s.nodes.SyncTime == nil {
 		return 0
@@ -481,7 +499,8 @@ func (s *Server) slowDisk(before int, leads bool, took time.Duration) int {
 		return 0
 	}
 	if before++; before == slowTwice {
-		s.opt.Logger.Warn("the disk of this node is slow, and all writes wait for it: it lets another node lead", "sync", d.Round(time.Millisecond))
+		s.opt.Logger.Warn("the disk of this node is slow, and all writes wait for it: it lets another node lead",
+			"sync", d.Round(time.Millisecond))
 	}
 	return before
 }
@@ -516,11 +535,13 @@ func (s *Server) handOver(ctx context.Context) error {
 	return nil
 }
 
-var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may be stopped; call another one", RetryAfter: time.Second}
+var errDrained = &Error{Code: Unavailable, Want: "this node is drained and may be stopped; call another one",
+	RetryAfter: time.Second}
 
 // checkpoint returns the record of one.
 func (n *nodes) checkpoint(now int64, applied uint64) *eventlog.Checkpoint {
-	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print, KeySet: n.keySet, Vouched: n.Vouched}
+	c := &eventlog.Checkpoint{Time: now, Node: n.Node, Applied: applied, Readable: uint32(n.readable), Keys: n.print,
+		KeySet: n.keySet, Vouched: n.Vouched}
 	c.Seq, c.Combined = n.state()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -560,7 +581,8 @@ func (s *Server) here(ctx context.Context, seq uint64) error {
 	wait, cancel := context.WithTimeout(ctx, s.opt.Wait)
 	defer cancel()
 	if _, err := s.progress.until(wait, seq); err != nil {
-		return &Error{Code: Unavailable, Want: "the decision is not applied here yet", RetryAfter: time.Second, Err: err}
+		return &Error{Code: Unavailable, Want: "the decision is not applied here yet", RetryAfter: time.Second,
+			Err: err}
 	}
 	return nil
 }
@@ -609,21 +631,24 @@ type ClusterHealth struct {
 	Replicas []eventlog.Replica `json:"replicas,omitempty"`
 	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
-	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first comparison.
+	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
+	// comparison.
 	Digest string `json:"digest,omitempty"`
-	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the removal of the
-	// entries before it waits for, empty when nothing is to be removed.
+	// Base is the entry whose state takes the place of what was trimmed, or is to be, 0 for none; Trim says what the
+	// removal of the entries before it waits for, empty when nothing is to be removed.
 	Base uint64 `json:"base,omitempty"`
 	Trim string `json:"trim,omitempty"`
-	// LogVersion is the version in which the node writes. It rises when every node can read a higher one (NodeHealth.Readable).
+	// LogVersion is the version in which the node writes. It rises when every node can read a higher one
+	// (NodeHealth.Readable).
 	LogVersion uint16 `json:"log_version"`
-	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give comes from the others, and the
-	// node lets another one lead. Empty when nothing is known.
+	// Damage says what is wrong with the files of this node's replica, as far as they were read: what they do not give
+	// comes from the others, and the node lets another one lead. Empty when nothing is known.
 	Damage string `json:"replica_damage,omitempty"`
 	// Elections is how often another node led the log than before, since this one started.
 	Elections uint64 `json:"elections"`
 	Drained   bool   `json:"drained,omitempty"`
-	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the nodes.
+	// Attested is what the servers of the log are trusted by, where they belong to others; nil where they are the
+	// nodes.
 	Attested *Attested `json:"attested,omitempty"`
 }
 
@@ -657,7 +682,8 @@ func (s *Server) clusterHealth() *ClusterHealth {
 		return nil
 	}
 	out := &ClusterHealth{
-		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print, Void: s.committer.Stats().Void, Drained: n.drained.Load(),
+		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print,
+		Void: s.committer.Stats().Void, Drained: n.drained.Load(),
 		LogVersion: s.committer.Version(),
 	}
 	if d := n.damaged.Load(); d != nil {
@@ -680,7 +706,8 @@ func (s *Server) clusterHealth() *ClusterHealth {
 		out.Trim = cmp.Or(n.agreed.waits, "it begins")
 	}
 	for _, x := range list {
-		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable, Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
+		h := NodeHealth{Name: x.Name, Heard: -1, Applied: x.Applied, Readable: x.Readable,
+			Differs: n.digests.differs[x.Name] || x.Name == n.Node && n.digests.stopped != nil}
 		if at, ok := n.heard[x.Name]; ok {
 			d := time.Since(n.opened) - at.at
 			h.Heard, h.Live, h.Clock = d.Seconds(), d <= nodeLive, at.offset.Seconds()

@@ -103,7 +103,8 @@ func (e *entry) observe(w *choose.Worker, r *eventlog.Decision, now int64) (out 
 	return out
 }
 
-// sight counts a value of the present request, and returns its feature, nil when there are too many. The caller holds mu.
+// sight counts a value of the present request, and returns its feature, nil when there are too many. The caller holds
+// mu.
 func (o *observed) sight(v *feature.Given) *sight {
 	x, ok := o.features[string(v.Name)]
 	if !ok {
@@ -129,8 +130,8 @@ func (o *observed) sight(v *feature.Given) *sight {
 	return x
 }
 
-// hashed returns the notes of a request that a hashed encoder has read. A feature that has another type than at first is
-// one: a number sent as text, a truth value sent as a number. Nulls are none. candidate is the one that is played.
+// hashed returns the notes of a request that a hashed encoder has read. A feature that has another type than at first
+// is one: a number sent as text, a truth value sent as a number. Nulls are none. candidate is the one that is played.
 func (o *observed) hashed(b *feature.HashedBatch, w *choose.Worker, candidate int) (n eventlog.Notes) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,8 +221,9 @@ func (o *observed) met(b *feature.Batch) (n eventlog.Notes) {
 
 // FeatureView is what the requests of a model had of a feature, since the server started.
 type FeatureView struct {
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind,omitempty"`    // number, string or boolean, as it came first; absent for a feature of a schema that is no number
+	Name string `json:"name"`
+	// number, string or boolean, as it came first; absent for a feature of a schema that is no number
+	Kind     string   `json:"kind,omitempty"`
 	Requests uint64   `json:"requests"`          // that had it
 	Low      *float64 `json:"low,omitempty"`     // smallest number
 	High     *float64 `json:"high,omitempty"`    // largest number
@@ -229,7 +231,8 @@ type FeatureView struct {
 	Ignored  uint64   `json:"ignored,omitzero"`  // requests in which it, or its level, was ignored
 	Clamped  uint64   `json:"clamped,omitzero"`  // requests in which it was clamped
 	Mistyped uint64   `json:"mistyped,omitzero"` // values of another type
-	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is none.
+	// Weight is the largest one of the feature, in spreads of the members, with hashed features; absent while there is
+	// none.
 	Weight *WeightView `json:"weight,omitempty"`
 }
 
@@ -260,7 +263,8 @@ func (o *observed) seen() *SeenView {
 			break
 		}
 		x := o.features[name]
-		f := FeatureView{Name: name, Kind: kinds[x.kind], Requests: x.requests, Outside: x.outside, Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
+		f := FeatureView{Name: name, Kind: kinds[x.kind], Requests: x.requests, Outside: x.outside,
+			Ignored: x.met[noteIgnored], Clamped: x.met[noteClamped], Mistyped: x.met[noteType]}
 		if x.numbers > 0 {
 			low, high := x.low, x.high
 			f.Low, f.High = &low, &high
@@ -300,15 +304,21 @@ const warned = 10
 
 // noteTexts say what a note means, in the order of the bits.
 var noteTexts = [5]string{
-	"a feature or a level was ignored, because the schema does not name it (an unknown level is read as (other) where the schema has that): make a model with a schema that has it, or with hashed features",
-	"a number was clamped to the range of the schema, so that the model cannot tell such numbers apart: make a model with a wider range",
-	"candidates have equal features, so the model cannot tell them apart; they share their probability: give each an id or features of its own",
-	"a value has another type than before (a number as text, a truth value as a number); it was read, but it may not be the same feature to the model: send one type",
+	"a feature or a level was ignored, because the schema does not name it (an unknown level is read as (other) " +
+		"where the schema has that): make a model with a schema that has it, or with hashed features",
+	"a number was clamped to the range of the schema, so that the model cannot tell such numbers apart: make a model " +
+		"with a wider range",
+	"candidates have equal features, so the model cannot tell them apart; they share their probability: give each an " +
+		"id or features of its own",
+	"a value has another type than before (a number as text, a truth value as a number); it was read, but it may not " +
+		"be the same feature to the model: send one type",
 	"the request was too large to be stored",
 }
 
 // cutText is noteTexts[noteClamped] for hashed features.
-const cutText = "a number was cut at three standard deviations, so that the model cannot tell such numbers apart; its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not change, such as its logarithm"
+const cutText = "a number was cut at three standard deviations, so that the model cannot tell such numbers apart; " +
+	"its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not " +
+	"change, such as its logarithm"
 
 // noteText returns the text of a note for a model.
 func noteText(i int, c *model.Compiled) string {
@@ -353,21 +363,28 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	}
 	r, x := m.Compiled.Config.Reward, &m.Memory
 	if x.Adopted {
-		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was said and the data look as if only successes were sent (all rewards were equal, or more than %d windows closed without one); set reward.default to a number, or to none", x.Default, x.AdoptedSeq, fold.EnoughMissed))
+		out = append(out, fmt.Sprintf("an event without a reward counts as %v since entry %d, because nothing was "+
+			"said and the data look as if only successes were sent (all rewards were equal, or more than %d windows "+
+			"closed without one); set reward.default to a number, or to none", x.Default, x.AdoptedSeq,
+			fold.EnoughMissed))
 	}
 	_, answered := m.MissingReward()
 	switch {
 	case !answered && r.Default.Word != "auto" && m.Counts.Expired > 100 && 2*m.Counts.Expired > m.Counts.Decisions:
-		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
+		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set "+
+			"reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
 	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
-		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other rewards too, or set reward.default", x.Seen, x.First))
+		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other "+
+			"rewards too, or set reward.default", x.Seen, x.First))
 	}
 	if x.RangeSeq > 0 {
 		lo, hi := m.Range()
-		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
+		out = append(out, fmt.Sprintf("rewards outside [%v, %v] widened the range to [%v, %v], last in entry %d; "+
+			"give reward.min and reward.max where they are known", r.Min, r.Max, lo, hi, x.RangeSeq))
 	}
 	if m.Counts.Late > 100 && 2*m.Counts.Late > m.Counts.Rewards {
-		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer reward.window", m.Counts.Late))
+		out = append(out, fmt.Sprintf("%d rewards came after their window and did not count; set a longer "+
+			"reward.window", m.Counts.Late))
 	}
 	return out
 }

@@ -17,15 +17,17 @@ const (
 
 // Limits bound what a request may ask for. Zero fields stand for the defaults.
 type Limits struct {
-	Feature  feature.Limits // of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
-	Models   int            // 10,000
-	Members  int            // m of an ensemble: 1,000
-	Batch    int            // requests in a DecideBatch: 256
-	Rewards  int            // requests in a RewardBatch: 10,000
-	InFlight int            // calls at once: 8,192; more are TooBusy
-	Open     int            // open events: 4,000,000; more decisions are TooBusy
-	// ModelBytes bounds about how many bytes of memory all models take, 0 for no bound: a model that does not fit is refused, TooBusy, and
-	// beyond the bound models are laid aside before they are idle. Decisions and rewards are not refused.
+	// of a request: Actions, at most MaxActions, and Bytes, at most MaxBytes; the others are fixed
+	Feature  feature.Limits
+	Models   int // 10,000
+	Members  int // m of an ensemble: 1,000
+	Batch    int // requests in a DecideBatch: 256
+	Rewards  int // requests in a RewardBatch: 10,000
+	InFlight int // calls at once: 8,192; more are TooBusy
+	Open     int // open events: 4,000,000; more decisions are TooBusy
+	// ModelBytes bounds about how many bytes of memory all models take, 0 for no bound: a model that does not fit is
+	// refused, TooBusy, and beyond the bound models are laid aside before they are idle. Decisions and rewards are not
+	// refused.
 	ModelBytes int64
 }
 
@@ -62,11 +64,11 @@ type Options struct {
 	// ExpireEvery is how often the server looks for windows to close, default 200 ms. Negative:
 	// only when Expire is called.
 	ExpireEvery time.Duration
-	// LayAside is how long a model is not asked, or does not learn, before its memory shrinks to its snapshot, at most twice as long;
-	// default 1 minute; negative: never. The next call builds it again.
+	// LayAside is how long a model is not asked, or does not learn, before its memory shrinks to its snapshot, at most
+	// twice as long; default 1 minute; negative: never. The next call builds it again.
 	LayAside time.Duration
-	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that it reads; default
-	// 5 s.
+	// Wait bounds how long a call waits for its own record to be applied, for MinSeq, and for the end of the log that
+	// it reads; default 5 s.
 	Wait time.Duration
 	// Now is the clock, time.Now when nil. It dates records and decides when a window ends, by
 	// writing a record; it has no other say in the state.
@@ -98,7 +100,8 @@ func (o *Options) defaults() {
 	for _, d := range []struct {
 		at *time.Duration
 		v  time.Duration
-	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second}, {&o.TrimEvery, 10 * time.Minute}, {&o.LayAside, time.Minute}} {
+	}{{&o.SnapshotAfter, time.Minute}, {&o.ExpireEvery, 200 * time.Millisecond}, {&o.Wait, 5 * time.Second},
+		{&o.TrimEvery, 10 * time.Minute}, {&o.LayAside, time.Minute}} {
 		if *d.at == 0 {
 			*d.at = d.v
 		}

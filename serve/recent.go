@@ -122,7 +122,8 @@ func (s *Server) find(ctx context.Context, text string) (eventlog.EventID, known
 	case reading <- struct{}{}:
 		defer func() { <-reading }()
 	case <-ctx.Done():
-		return id, known{}, &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second, Err: ctx.Err()}
+		return id, known{}, &Error{Code: Unavailable, Want: "the log does not answer", RetryAfter: time.Second,
+			Err: ctx.Err()}
 	}
 	if k, ok := s.reread.get(id.Event); ok {
 		return id, k, nil
@@ -176,6 +177,7 @@ func (s *Server) lost(ctx context.Context, id eventlog.EventID, err error) error
 	}
 	// An id is signed only after its decision is durable, so the log has lost something.
 	s.missing.Add(1)
-	s.opt.Logger.Error("an acknowledged decision is not in the log", "seq", id.Hint, "batch", id.Event.Batch, "epoch", id.Event.Epoch.String())
+	s.opt.Logger.Error("an acknowledged decision is not in the log", "seq", id.Hint, "batch", id.Event.Batch, "epoch",
+		id.Event.Epoch.String())
 	return &Error{Code: NotFound, Field: "event_id", Want: "the decision is not in the log", Err: err}
 }

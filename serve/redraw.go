@@ -43,13 +43,13 @@ type played struct {
 	digest eventlog.ID
 }
 
-// Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it is given is valid until
-// the next one. Left out are decisions that played a baseline, that had one candidate, or whose law or candidates are not in
-// the log. It reads the log once to find the states that decided, and folds it to be in them. The error is a *NotFreshError
-// where a policy does not draw its members for each decision.
+// Redraw draws the decisions of the models of this name anew, in the order of the log, and gives each to each; what it
+// is given is valid until the next one. Left out are decisions that played a baseline, that had one candidate, or whose
+// law or candidates are not in the log. It reads the log once to find the states that decided, and folds it to be in
+// them. The error is a *NotFreshError where a policy does not draw its members for each decision.
 //
-// Cost: for each decision First + Further calls of Select; a copy of the state for each entry that decisions were made on.
-// Memory: the states that later decisions of the log still use, and 32 bytes for each state.
+// Cost: for each decision First + Further calls of Select; a copy of the state for each entry that decisions were made
+// on. Memory: the states that later decisions of the log still use, and 32 bytes for each state.
 func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each func(*Redrawn) error) error {
 	done, err := s.begin(ctx)
 	if err != nil {
@@ -84,7 +84,8 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 	}
 	wants := func(d eventlog.Delivery, r eventlog.Record) *eventlog.Decision {
 		x, ok := r.(*eventlog.Decision)
-		if !ok || d.Repeat || d.Seq <= o.From || !mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 || x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
+		if !ok || d.Repeat || d.Seq <= o.From || !mine[x.Model] || len(x.Law) == 0 || len(x.Full) == 0 ||
+			x.Mode != eventlog.Online && x.Mode != eventlog.Frozen {
 			return nil
 		}
 		return x
@@ -161,7 +162,8 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 		}
 		out.Key, out.Seq, out.Further = key, seq, out.Further[:0]
 		out.Counts = append(out.Counts[:0], make([]uint32, set.K)...)
-		numbers := draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents + uint64(key.Index))
+		numbers := draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents +
+			uint64(key.Index))
 		nonce := func(i int) eventlog.ID { return eventlog.ID(numbers.Uint64(i)) }
 		err = w.Redraw(o.First+o.Further, nonce, func(i, candidate int) {
 			if i < o.First {

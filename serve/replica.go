@@ -39,7 +39,8 @@ func (s *Server) noteReplica(damage []string) {
 		return
 	}
 	if old := n.damaged.Swap(&damage[0]); old == nil || *old != damage[0] {
-		s.opt.Logger.Error("the files of this node's replica are damaged: it lets another node lead, and reads what they lack from the others; stop it, then troupe cluster rebuild",
+		s.opt.Logger.Error("the files of this node's replica are damaged: it lets another node lead, and reads what "+
+			"they lack from the others; stop it, then troupe cluster rebuild",
 			"damage", damage[0])
 	}
 	select {
@@ -101,7 +102,8 @@ func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		return ReplicaCheck{}, &Error{Code: Unavailable, Want: "the files of the replica cannot be read", RetryAfter: time.Second, Err: c.err}
+		return ReplicaCheck{}, &Error{Code: Unavailable, Want: "the files of the replica cannot be read",
+			RetryAfter: time.Second, Err: c.err}
 	}
 	return c.found, nil
 }

@@ -33,16 +33,17 @@ func (s *Server) retainLoop() {
 		if s.nodes != nil && s.nodes.trimmedLately(s.opt.TrimEvery) { // by another node
 			continue
 		}
-		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil && !errors.Is(err, errTrimming) { // the status says what it waits for
+		// the status says what it waits for
+		if _, err := s.Trim(s.ctx); err != nil && s.ctx.Err() == nil && !errors.Is(err, errTrimming) {
 			s.opt.Logger.Warn("the log is not trimmed", "error", err.Error())
 		}
 	}
 }
 
-// Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and
-// returns the first entry that is left. It reads and folds what goes once more, which takes as long as a
-// restart over as many entries, on one processor; the server goes on meanwhile. The server does it by
-// itself every Options.TrimEvery. In a cluster Trim proposes: the entries go, soon afterwards, when all nodes have the base.
+// Trim removes from the log what Options.Keep and KeepBytes do not want kept and nothing needs, and returns the first
+// entry that is left. It reads and folds what goes once more, which takes as long as a restart over as many entries, on
+// one processor; the server goes on meanwhile. The server does it by itself every Options.TrimEvery. In a cluster Trim
+// proposes: the entries go, soon afterwards, when all nodes have the base.
 func (s *Server) Trim(ctx context.Context) (first uint64, err error) {
 	s.retaining.Lock()
 	defer s.retaining.Unlock()
@@ -82,7 +83,8 @@ func (s *Server) trimTo(ctx context.Context, info eventlog.Info, f *fold.Fold) (
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	// Acts whose callers have left may still be on their way. A record behind them is applied after them.
-	if _, _, err := s.write(ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(), Time: s.opt.Now().UnixNano()}); err != nil {
+	if _, _, err := s.write(ctx, &eventlog.Checkpoint{Seq: s.progress.applied.Load(),
+		Time: s.opt.Now().UnixNano()}); err != nil {
 		return info.First, err
 	}
 	most, err := s.needed(ctx, f.Seq())
@@ -190,7 +192,8 @@ func Base(dir string, first uint64) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	errs := []error{fmt.Errorf("the log was trimmed, it begins with entry %d; no snapshot in %s can be its base", first, files)}
+	errs := []error{fmt.Errorf("the log was trimmed, it begins with entry %d; no snapshot in %s can be its base", first,
+		files)}
 	for _, seq := range slices.Backward(seqs) {
 		if _, _, err := files.Load(seq, first, nil); err == nil {
 			return seq, nil
@@ -201,8 +204,8 @@ func Base(dir string, first uint64) (seq uint64, err error) {
 	return 0, errors.Join(errs...)
 }
 
-// BaseOf returns a function that gives the fold at the base of the log in a data directory, for readers of a log that was
-// trimmed and begins with entry first.
+// BaseOf returns a function that gives the fold at the base of the log in a data directory, for readers of a log that
+// was trimmed and begins with entry first.
 func BaseOf(dir string) func(first uint64) (*fold.Fold, error) {
 	return func(first uint64) (*fold.Fold, error) {
 		seq, err := Base(dir, first)

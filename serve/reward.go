@@ -120,13 +120,15 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 		case c.Adapt && !(math.Abs(r.Value) <= maxReward):
 			return nil, RewardResult{}, invalid("value", r.Value, "expected a number of at most %v", maxReward)
 		case !c.Adapt && (r.Value < c.Min || r.Value > c.Max):
-			return nil, RewardResult{}, invalid("value", r.Value, "expected a number in [%v, %v], the range of the model (reward.min, reward.max)", c.Min, c.Max)
+			return nil, RewardResult{}, invalid("value", r.Value,
+				"expected a number in [%v, %v], the range of the model (reward.min, reward.max)", c.Min, c.Max)
 		}
 	}
 	if known {
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
-	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Atoms: d.atoms, Y: r.Value, Source: r.Caller, Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
+	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Atoms: d.atoms, Y: r.Value, Source: r.Caller,
+		Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
 }
 
 // Activate implements Service.
@@ -150,4 +152,5 @@ func (s *Server) Activate(ctx context.Context, eventID, caller string) (Activate
 	return ActivateResult{statuses[out], seq}, nil
 }
 
-var statuses = map[fold.Outcome]RewardStatus{fold.Accepted: Accepted, fold.Duplicate: Duplicate, fold.Late: Late, fold.Ignored: Ignored}
+var statuses = map[fold.Outcome]RewardStatus{fold.Accepted: Accepted, fold.Duplicate: Duplicate, fold.Late: Late,
+	fold.Ignored: Ignored}

@@ -168,7 +168,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// openLog opens the log of a single machine unless there is one, and reads the keys of event ids unless they were given.
+// openLog opens the log of a single machine unless there is one, and reads the keys of event ids unless they were
+// given.
 func (s *Server) openLog(ctx context.Context) (err error) {
 	if s.log == nil {
 		js := s.opt.JetStream
@@ -190,11 +191,13 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 	return s.keys.Check()
 }
 
-// committerOptions are those of a writer that goes on from what was recovered; a node of a cluster that does not fit the log is an error.
+// committerOptions are those of a writer that goes on from what was recovered; a node of a cluster that does not fit
+// the log is an error.
 func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 	c := s.opt.Committer
 	c.Shard, c.Head, c.Now = 0, s.chain.Head(), s.opt.Now
-	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 { // the log was a cluster's; this is its only writer now
+	// the log was a cluster's; this is its only writer now
+	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 {
 		c.Head, _ = s.chain.Rolling()
 	}
 	if s.nodes != nil {
@@ -271,10 +274,12 @@ func (s *Server) recover(ctx context.Context) error {
 	}
 	if s.fold == nil {
 		if info.First > 1 && s.nodes != nil {
-			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; this node has no base, and cannot take one from the others: %w", info.First, untaken)
+			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; this node has no base, and "+
+				"cannot take one from the others: %w", info.First, untaken)
 		}
 		if info.First > 1 {
-			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; no snapshot in %s can be its base: put one back from a backup%s",
+			return fmt.Errorf("serve: the log was trimmed, it begins with entry %d; no snapshot in %s can be its "+
+				"base: put one back from a backup%s",
 				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.recovery.Skipped...), "\n  "))
 		}
 		s.fold, s.chain = fold.New(s.past), eventlog.NewChain(0, 1)
@@ -377,7 +382,8 @@ func (s *Server) apply() {
 				s.opt.Logger.Error("the server has stopped", "error", err.Error())
 			}
 			s.progress.fail(err)
-			if differs := (*DifferError)(nil); errors.As(err, &differs) { // the next start must not take the state from them
+			// the next start must not take the state from them
+			if differs := (*DifferError)(nil); errors.As(err, &differs) {
 				s.snapshots.wait()
 				if err := s.snapshots.files.SetAside(s.past.Base.Load()+1, ".differs"); err != nil {
 					s.opt.Logger.Error("snapshots are not set aside", "error", err.Error())
@@ -433,7 +439,8 @@ func (s *Server) close(ctx context.Context) error {
 	s.drain(ctx)
 	s.windows.stop()
 	last := ctx
-	if s.nodes != nil { // the calls are answered; what may be under way is a checkpoint of a node that reaches no majority
+	// the calls are answered; what may be under way is a checkpoint of a node that reaches no majority
+	if s.nodes != nil {
 		var cancel context.CancelFunc
 		last, cancel = context.WithTimeout(ctx, closeWait)
 		defer cancel()

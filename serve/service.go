@@ -23,12 +23,12 @@ type Service interface {
 	// CreateModel makes a model. Code Conflict when the name is taken. caller is the id of the API
 	// key, kept in the log, here and below.
 	CreateModel(ctx context.Context, config ModelConfig, caller string) (Model, error)
-	// CreateModelFrom makes a model of this name with the configuration and the state of a saved one: what SaveModel or troupe
-	// train made. The state goes into the log in pieces and the model is there with the last one; an import that was
-	// interrupted leaves nothing behind.
+	// CreateModelFrom makes a model of this name with the configuration and the state of a saved one: what SaveModel or
+	// troupe train made. The state goes into the log in pieces and the model is there with the last one; an import that
+	// was interrupted leaves nothing behind.
 	CreateModelFrom(ctx context.Context, name string, saved []byte, caller string) (Model, error)
-	// SaveModel returns a model without its past: configuration, seed, statistics of features and the policy's state; as it is
-	// now, or with a sequence as it was after that entry. Code Gone names the first possible sequence.
+	// SaveModel returns a model without its past: configuration, seed, statistics of features and the policy's state;
+	// as it is now, or with a sequence as it was after that entry. Code Gone names the first possible sequence.
 	SaveModel(ctx context.Context, name string, seq uint64) ([]byte, error)
 	// GetModel returns a model by name, NotFound when there is none.
 	GetModel(ctx context.Context, name string) (Model, error)
@@ -80,8 +80,8 @@ type Service interface {
 	State(ctx context.Context, model string) (StateView, error)
 	// Log returns the records of a model in at most entries entries of the log, from sequence from on.
 	Log(ctx context.Context, model string, from uint64, entries int) (LogPage, error)
-	// Decisions returns the decisions of a model in at most entries entries of the log, from sequence from on, each with what became
-	// of it until the end of the log.
+	// Decisions returns the decisions of a model in at most entries entries of the log, from sequence from on, each
+	// with what became of it until the end of the log.
 	Decisions(ctx context.Context, model string, from uint64, entries int) (DecisionPage, error)
 
 	// Entries returns entries of the log as they are stored, up to what is applied here: for a copy of it.
@@ -89,8 +89,8 @@ type Service interface {
 	// LogBase returns the state from which a log that was trimmed is folded, NotFound for one that is whole.
 	LogBase(ctx context.Context) (LogBase, error)
 
-	// CheckReplica reads the files of this node's replica; it may have to be called again until it is done. Conflict on a
-	// single machine.
+	// CheckReplica reads the files of this node's replica; it may have to be called again until it is done. Conflict on
+	// a single machine.
 	CheckReplica(ctx context.Context) (ReplicaCheck, error)
 	// Drain prepares a node of a cluster for its stop: another node leads, new calls are Unavailable, and calls under
 	// way are answered when it returns. Conflict on a single machine.
@@ -134,8 +134,8 @@ type (
 	Counts    = fold.Counts
 )
 
-// DecideRequest asks for an action. The candidates are Actions, or the rows of Packed, or, when both
-// are empty, the whole catalogue in its order. Its slices belong to the caller again when the call returns without an error.
+// DecideRequest asks for an action. The candidates are Actions, or the rows of Packed, or, when both are empty, the
+// whole catalogue in its order. Its slices belong to the caller again when the call returns without an error.
 type DecideRequest struct {
 	Context json.RawMessage // a JSON value, may be empty
 	Actions []Action
@@ -364,7 +364,8 @@ type EventView struct {
 	Status string `json:"status"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty"`
-	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in the log.
+	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in
+	// the log.
 	Request *RequestView `json:"request,omitempty"`
 }
 
@@ -394,7 +395,8 @@ type StateView struct {
 	Digest      eventlog.ID `json:"digest"`
 	Dim         int         `json:"dim"`
 	Learned     uint64      `json:"learned"`
-	// Theta is θ̂, where the policy has a linear estimate, and LogDet is log det V/λ^d, where that is a ridge regression.
+	// Theta is θ̂, where the policy has a linear estimate, and LogDet is log det V/λ^d, where that is a ridge
+	// regression.
 	Theta []float64 `json:"theta,omitempty"`
 	// Spread is the standard deviation of the members around θ̂ at each coordinate.
 	Spread []float64 `json:"spread,omitempty"`
@@ -419,7 +421,8 @@ type Health struct {
 	Applied uint64 `json:"applied"`
 	Log     uint64 `json:"log"`
 	Lag     uint64 `json:"lag"`
-	// LogBytes is how many bytes the log has, about, and LogLimit how many it may have; both as they were at most 15 s ago.
+	// LogBytes is how many bytes the log has, about, and LogLimit how many it may have; both as they were at most 15 s
+	// ago.
 	LogBytes uint64 `json:"log_bytes"`
 	LogLimit uint64 `json:"log_limit"`
 	// Epoch is the writer's name in this run.

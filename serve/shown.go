@@ -22,8 +22,8 @@ const (
 	shownOverhead = 128 * shownRequests // bytes of a model beside the texts
 )
 
-// RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since its
-// start, of many no more than a hundred in a second.
+// RequestView is what a request had, as far as the server remembers it: the newest ones that this process decided since
+// its start, of many no more than a hundred in a second.
 type RequestView struct {
 	EventID string `json:"event_id,omitempty"`
 	Context string `json:"context,omitempty" doc:"as it was sent"`
@@ -225,7 +225,8 @@ func (r *shownRequest) view() RequestView {
 }
 
 // remember remembers the request of a decision that is durable, when it is due.
-func (s *Server) remember(e *entry, model string, q *DecideRequest, r *eventlog.Decision, key eventlog.Event, seq uint64) {
+func (s *Server) remember(e *entry, model string, q *DecideRequest, r *eventlog.Decision, key eventlog.Event,
+	seq uint64) {
 	if e.pace.due(r.Time) {
 		s.shown.put(model, key, seq, q)
 	}

@@ -59,7 +59,8 @@ func (p *snapshots) wait() { p.writing.Wait() }
 func (s *Server) maybeSnapshot(records int) {
 	p := &s.snapshots
 	p.since += records
-	if p.files == "" || s.opt.SnapshotEvery < 0 || p.since < s.opt.SnapshotEvery && (s.opt.SnapshotAfter < 0 || time.Since(p.at) < s.opt.SnapshotAfter) {
+	if p.files == "" || s.opt.SnapshotEvery < 0 || p.since < s.opt.SnapshotEvery &&
+		(s.opt.SnapshotAfter < 0 || time.Since(p.at) < s.opt.SnapshotAfter) {
 		return
 	}
 	s.mu.RLock()
@@ -87,7 +88,8 @@ func (s *Server) writeSnapshot() error {
 	p.since, p.at = 0, time.Now()
 	s.mu.RLock() // readers go on; only the applier, which is here, changes the fold
 	seq := s.fold.Seq()
-	b, err := s.fold.AppendUnsigned(make([]byte, 0, p.size), s.chain) // entries wait to be applied meanwhile: avoid growing
+	// entries wait to be applied meanwhile: avoid growing
+	b, err := s.fold.AppendUnsigned(make([]byte, 0, p.size), s.chain)
 	s.mu.RUnlock()
 	p.size = len(b) + len(b)/8 + sha256.Size
 	if err != nil {
@@ -160,7 +162,8 @@ func (s *Server) oldest(ctx context.Context, info eventlog.Info) (uint64, error)
 		var unusable *unusableError
 		switch {
 		case errors.As(err, &unusable):
-			s.opt.Logger.Warn("snapshot cannot be the base of the log", "file", fold.FileName(seq), "error", err.Error())
+			s.opt.Logger.Warn("snapshot cannot be the base of the log", "file", fold.FileName(seq), "error",
+				err.Error())
 		case err != nil:
 			return 0, err
 		default:
@@ -188,7 +191,8 @@ func (s *Server) load(ctx context.Context, seq uint64, info eventlog.Info) (*fol
 			return nil, nil, err
 		}
 		if h := eventlog.HashBatch(e.Data); h != c.Head().Hash {
-			return nil, nil, &eventlog.ChainError{Shard: 0, Seq: seq, What: fmt.Sprintf("it has the hash %v, a snapshot says %v", h, c.Head().Hash)}
+			return nil, nil, &eventlog.ChainError{Shard: 0, Seq: seq,
+				What: fmt.Sprintf("it has the hash %v, a snapshot says %v", h, c.Head().Hash)}
 		}
 	}
 	return f, c, nil

@@ -14,8 +14,8 @@ import (
 // The weights of a model with hashed features belong to hashes. Their names come from the requests: the server
 // remembers the common values of each feature and the ids that were chosen, finds their coordinates, and reads those.
 
-// WeightView is what a model with hashed features has learned of one value of the context, or of two of them together, for
-// an action or a value of an action.
+// WeightView is what a model with hashed features has learned of one value of the context, or of two of them together,
+// for an action or a value of an action.
 type WeightView struct {
 	Name string `json:"name"` // such as context.city=Oslo × id=sport
 	// Features are those of the name, in its order: none, one or two of the context, then one of the action, or id.
@@ -189,7 +189,8 @@ type weight struct {
 }
 
 func (a weight) order(b weight) int {
-	return cmp.Or(cmp.Compare(math.Abs(b.w)/b.spread, math.Abs(a.w)/a.spread), cmp.Compare(a.action, b.action), cmp.Compare(a.first, b.first), cmp.Compare(a.second, b.second))
+	return cmp.Or(cmp.Compare(math.Abs(b.w)/b.spread, math.Abs(a.w)/a.spread), cmp.Compare(a.action, b.action),
+		cmp.Compare(a.first, b.first), cmp.Compare(a.second, b.second))
 }
 
 // view returns a weight with its name.

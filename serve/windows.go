@@ -32,7 +32,8 @@ type windowQueue []window
 
 func (q windowQueue) Len() int { return len(q) }
 func (q windowQueue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].entry.Seq(), q[j].entry.Seq()), cmp.Compare(q[i].model, q[j].model)) < 0
+	return cmp.Or(cmp.Compare(q[i].deadline, q[j].deadline), cmp.Compare(q[i].entry.Seq(), q[j].entry.Seq()),
+		cmp.Compare(q[i].model, q[j].model)) < 0
 }
 func (q windowQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *windowQueue) Push(x any)   { *q = append(*q, x.(window)) }

@@ -37,7 +37,8 @@ var ErrBudget = errors.New("the budget ended before one replication was complete
 // The replications are played in calls of Run that at most double what is there, the last of which ends
 // with the budget. A replication that is not complete then is not kept. When ctx is done the budget
 // ends at once. Options.Settled can end it before.
-func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration, most int) (*Experiment, *Outcome, error) {
+func RunFor(ctx context.Context, x *Experiment, o Options, budget time.Duration, most int) (*Experiment, *Outcome,
+	error) {
 	if o.Dir == "" {
 		return nil, nil, errors.New("sim: RunFor needs a directory")
 	}

@@ -122,7 +122,8 @@ func (c Catalogue) checkRecord(names []string) ([]string, error) {
 		return nil, nil
 	}
 	all := c.Quantities()
-	taken := map[string]string{"environment": "results.csv", "policy": "results.csv", "replication": "results.csv", "round": "results.csv"}
+	taken := map[string]string{"environment": "results.csv", "policy": "results.csv", "replication": "results.csv",
+		"round": "results.csv"}
 	var valid []string
 	for i, q := range all {
 		if slices.Contains(valid, q.Name) {
@@ -148,7 +149,8 @@ func (c Catalogue) checkRecord(names []string) ([]string, error) {
 			return nil, spec.Errorf(spec.Element("record", i), "is %q%s", name, spec.Suggest(name, valid))
 		case slices.Contains(names[:i], name):
 			return nil, spec.Errorf(spec.Element("record", i), "is %q for the second time", name)
-		case c.Recorders[name].New == nil && !slices.ContainsFunc(Builtin, func(q Quantity) bool { return q.Name == name }):
+		case c.Recorders[name].New == nil && !slices.ContainsFunc(Builtin,
+			func(q Quantity) bool { return q.Name == name }):
 			return nil, errors.New("recorder " + name + ": has no New")
 		}
 	}

@@ -78,7 +78,8 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 }
 
 // recorder makes the recorder of a cell that goes on from start; seconds says how long it has been played.
-func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry, seconds func() float64) *recorder {
+func (r *runner) recorder(hard context.Context, c cell, pol bandit.Policy, start *entry,
+	seconds func() float64) *recorder {
 	w := &recorder{
 		at:     r.x.Checkpoints,
 		regret: start.Sums[0],
@@ -133,7 +134,8 @@ func (w *recorder) Round(t int, regret, reward float64) error {
 	}
 	if mark {
 		if !finite(w.regret) || !finite(w.reward) {
-			return fmt.Errorf("the sum of the rewards is %v, that of the regrets %v: %w", w.reward, w.regret, bandit.ErrNotFinite)
+			return fmt.Errorf("the sum of the rewards is %v, that of the regrets %v: %w", w.reward, w.regret,
+				bandit.ErrNotFinite)
 		}
 		w.entry.Regret = append(w.entry.Regret, w.regret)
 		w.entry.Reward = append(w.entry.Reward, w.reward)

@@ -25,7 +25,8 @@ func Collect(dir string, kinds Catalogue) error {
 	}
 	r := newRunner(x, Options{Dir: dir, Manifest: *m, Workers: m.Workers, Data: new(dataset.Source)})
 	if len(m.Environments) != len(x.Environments) {
-		return fmt.Errorf("%s: %d environments, the spec in it has %d", filepath.Join(dir, ManifestFile), len(m.Environments), len(x.Environments))
+		return fmt.Errorf("%s: %d environments, the spec in it has %d", filepath.Join(dir, ManifestFile),
+			len(m.Environments), len(x.Environments))
 	}
 	for _, e := range m.Environments {
 		r.worlds = append(r.worlds, worldFacts{dim: e.Dim, file: e.Data, largest: e.LargestRegret})

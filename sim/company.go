@@ -10,9 +10,9 @@ import (
 	"troupe/env"
 )
 
-// This file plays several policies of one environment and one replication side by side, where the environment draws a new
-// set in each round: the set is drawn once for all of them, and its best action is looked for once. All random numbers are
-// functions of the round, so each policy gets the numbers that it gets alone.
+// This file plays several policies of one environment and one replication side by side, where the environment draws a
+// new set in each round: the set is drawn once for all of them, and its best action is looked for once. All random
+// numbers are functions of the round, so each policy gets the numbers that it gets alone.
 
 // company is such a job.
 type company []cell
@@ -35,8 +35,8 @@ func (r *runner) shared(world bandit.Environment) bool {
 	return ok && w.Redraws() && len(r.x.Record) == 0
 }
 
-// companies cuts the open cells of an environment into jobs: the policies of a replication together, as long as every worker
-// has something to do.
+// companies cuts the open cells of an environment into jobs: the policies of a replication together, as long as every
+// worker has something to do.
 func (r *runner) companies(e int) (jobs []job) {
 	most := min(mostCompany, (len(r.cells)-r.done+r.o.Workers-1)/r.o.Workers)
 	at := func(c cell) int { return r.start(c).At }
@@ -101,9 +101,9 @@ func split(last []job, workers int) (parts []job) {
 	return parts
 }
 
-// playShared plays cells of one environment and one replication side by side. An error means that they must be played one by
-// one: one of them fails, or does not go on from where the others do. Cells that were abandoned say so in their own error.
-// It runs on a worker and only reads the runner.
+// playShared plays cells of one environment and one replication side by side. An error means that they must be played
+// one by one: one of them fails, or does not go on from where the others do. Cells that were abandoned say so in their
+// own error. It runs on a worker and only reads the runner.
 func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, error) {
 	started := time.Now()
 	world, _, key, err := r.build(cells[0])
@@ -165,7 +165,8 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 
 // playSeats plays the rounds after round from, and adds to spent what some of them take. When one seat is told to stop,
 // the others stop after the same round.
-func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, from int, spent []time.Duration) ([]finished, error) {
+func (r *runner) playSeats(g *game, seats []seat, recorders []*recorder, from int, spent []time.Duration) ([]finished,
+	error) {
 	done := make([]finished, len(seats))
 	for t := from + 1; t <= r.x.Horizon; t++ {
 		timed := t%clockEvery == 1

@@ -97,16 +97,22 @@ func Keys() []spec.Option { return spec.Options(defaults()) }
 // CaseKeys lists the keys that every [[environment]] or [[policy]] table can have, beside the options of its kind.
 func CaseKeys(table string) []spec.Option {
 	keys := []spec.Option{
-		{Key: "kind", Type: "string", Doc: "what it is: one of troupe list " + map[string]string{"environment": "environments", "policy": "policies"}[table]},
-		{Key: "name", Type: "string", Doc: "what tables and figures call it, and its value in results.csv", Default: "the kind, with the options that differ"},
+		{Key: "kind", Type: "string", Doc: "what it is: one of troupe list " +
+			map[string]string{"environment": "environments", "policy": "policies"}[table]},
+		{Key: "name", Type: "string", Doc: "what tables and figures call it, and its value in results.csv",
+			Default: "the kind, with the options that differ"},
 	}
 	switch table {
 	case "environment":
-		return append(keys, spec.Option{Key: "feedback", Type: "table", Doc: "rewards that arrive late or in batches: { delay = { kind = \"geometric\", mean = 100 } }, { batch = 64 }, or both"})
+		return append(keys, spec.Option{Key: "feedback", Type: "table",
+			Doc: "rewards that arrive late or in batches: { delay = { kind = \"geometric\", mean = 100 } }, { batch " +
+				"= 64 }, or both"})
 	case "policy":
 		return append(keys,
-			spec.Option{Key: "tune", Type: "table", Doc: "options that troupe tune chooses, each with the values to try: { lambda = [0.1, 1.0] }"},
-			spec.Option{Key: "tuned", Type: "string", Doc: "where tuned values come from; troupe tune writes it, and the page shows it"})
+			spec.Option{Key: "tune", Type: "table",
+				Doc: "options that troupe tune chooses, each with the values to try: { lambda = [0.1, 1.0] }"},
+			spec.Option{Key: "tuned", Type: "string",
+				Doc: "where tuned values come from; troupe tune writes it, and the page shows it"})
 	}
 	panic("sim: no table [[" + table + "]]")
 }
@@ -159,7 +165,8 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			return nil, err
 		}
 	}
-	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon, Replications: h.Replications, stated: tree["horizon"] != nil}
+	x := &Experiment{Name: h.Name, Hypothesis: h.Hypothesis, Seed: uint64(h.Seed), Horizon: h.Horizon,
+		Replications: h.Replications, stated: tree["horizon"] != nil}
 
 	var err error
 	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {
@@ -183,11 +190,13 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			names[i] = c.Name
 		}
 		if !slices.Contains(names, x.Reference) {
-			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference, spec.Suggest(x.Reference, names))
+			return nil, spec.Errorf("reference", "is %q, which is no policy of this experiment%s", x.Reference,
+				spec.Suggest(x.Reference, names))
 		}
 	}
 	if rows := float64(x.Cells()) * float64(len(x.Checkpoints)) * float64(1+len(kinds.columns(x.Record))); rows > maxRows {
-		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d", x.Replications, rows, maxRows)
+		return nil, spec.Errorf("replications", "is %d, which makes %.3g numbers of results, more than %d",
+			x.Replications, rows, maxRows)
 	}
 	return x, nil
 }
@@ -200,7 +209,8 @@ func checkpoints(h *header, given bool) ([]int, error) {
 	at := slices.Clone(h.Checkpoints)
 	for i, t := range at {
 		if t < 1 || t > h.Horizon || i > 0 && t <= at[i-1] {
-			return nil, spec.Errorf(spec.Element("checkpoints", i), "is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
+			return nil, spec.Errorf(spec.Element("checkpoints", i),
+				"is %d, expected rounds in increasing order from 1 to the horizon %d", t, h.Horizon)
 		}
 	}
 	if len(at) == 0 || at[len(at)-1] != h.Horizon {
@@ -259,7 +269,8 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 			return nil, spec.Errorf(at, "the sweeps make more than %d cases of [[%s]]", maxCases, key)
 		}
 		for _, choice := range choices {
-			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid, Tuned: tuned, Late: late, LateRaw: lateRaw}
+			c := Case[T]{Name: name, named: name != "", path: at, chosen: choice.Swept, Swept: []string{}, Tune: grid,
+				Tuned: tuned, Late: late, LateRaw: lateRaw}
 			raw := choice.Value.(spec.Raw)
 			if c.Options, err = spec.Decode(kinds, raw, at, common...); err != nil {
 				return nil, err
@@ -294,7 +305,8 @@ func tuneGrid(table spec.Raw, at string) (spec.Raw, error) {
 	for k, v := range grid {
 		_, isTable := v.(spec.Raw)
 		if list, isList := v.([]any); !isTable && (!isList || len(list) == 0) {
-			return nil, spec.Errorf(spec.Join(at, k), "is %s, expected a list of values, or a table with one", spec.Show(v))
+			return nil, spec.Errorf(spec.Join(at, k), "is %s, expected a list of values, or a table with one",
+				spec.Show(v))
 		}
 	}
 	return grid, nil
@@ -306,8 +318,11 @@ func tunedFrom(table spec.Raw, at string) (string, error) {
 		return "", nil
 	}
 	text, ok := v.(string)
-	if !ok || strings.TrimSpace(text) == "" || !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxHypothesis || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return "", spec.Errorf(spec.Join(at, "tuned"), "is %s, expected a line that says where the values come from", spec.Show(v))
+	if !ok || strings.TrimSpace(text) == "" || !utf8.ValidString(text) ||
+		utf8.RuneCountInString(text) > maxHypothesis || strings.ContainsFunc(text,
+		func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", spec.Errorf(spec.Join(at, "tuned"), "is %s, expected a line that says where the values come from",
+			spec.Show(v))
 	}
 	return text, nil
 }
@@ -342,10 +357,14 @@ func checkHypothesis(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return spec.Errorf("hypothesis", "is blank, expected a sentence that the results can contradict")
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }):
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' &&
+			!unicode.IsPrint(r)
+	}):
 		return spec.Errorf("hypothesis", "is %.80q, expected printable characters", text)
 	case utf8.RuneCountInString(text) > maxHypothesis:
-		return spec.Errorf("hypothesis", "is %d characters long, expected at most %d", utf8.RuneCountInString(text), maxHypothesis)
+		return spec.Errorf("hypothesis", "is %d characters long, expected at most %d", utf8.RuneCountInString(text),
+			maxHypothesis)
 	}
 	return nil
 }
@@ -380,7 +399,8 @@ func nameCases[T any](cases []Case[T], key string) error {
 			if cases[twice].named {
 				at = spec.Join(at, "name")
 			}
-			return spec.Errorf(at, "two cases of [[%s]] are called %q; give them different names", key, cases[twice].Name)
+			return spec.Errorf(at, "two cases of [[%s]] are called %q; give them different names", key,
+				cases[twice].Name)
 		}
 	}
 	return nil
@@ -475,7 +495,8 @@ func scaleKind(t spec.Raw) (kind string, ok bool) {
 	}
 	kind, _ = t["kind"].(string)
 	_, hasValue := t["value"]
-	return kind, (kind == "beta" || kind == "betatilde" || kind == "constant") && (len(t) == 1 || len(t) == 2 && hasValue)
+	return kind, (kind == "beta" || kind == "betatilde" || kind == "constant") &&
+		(len(t) == 1 || len(t) == 2 && hasValue)
 }
 
 func scaleText(kind string, t spec.Raw, digits int) string {

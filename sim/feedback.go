@@ -129,7 +129,8 @@ func (f *Feedback) remark(horizon int) string {
 	}
 	switch {
 	case f.Batch > horizon:
-		return fmt.Sprintf("no policy learns anything: the first batch of %d rewards ends after the horizon of %d rounds", f.Batch, horizon)
+		return fmt.Sprintf("no policy learns anything: the first batch of %d rewards ends after the horizon of %d "+
+			"rounds", f.Batch, horizon)
 	case mean >= float64(horizon):
 		return fmt.Sprintf("policies learn little or nothing: rewards are %s, and the horizon is %d", law, horizon)
 	}

@@ -61,7 +61,8 @@ func (x *Experiment) keyHead(e, p int, program, data string) ([]byte, error) {
 		Seed        uint64
 		Stream      string   `json:",omitempty"`
 		Feedback    spec.Raw `json:",omitempty"`
-	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream, world.LateRaw})
+	}{1, program, table{world.Kind, world.Table, data}, table{pol.Kind, pol.Table, ""}, x.Seed, x.Stream,
+		world.LateRaw})
 }
 
 // number hashes one object for each replication, its field Replication between head and tail.

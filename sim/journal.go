@@ -103,7 +103,8 @@ func readJournal(name string) (map[string]entry, []string, error) {
 		if e, err := parseEntry(line); err == nil && !torn {
 			cells[e.Cell] = e
 		} else if torn {
-			remarks = append(remarks, fmt.Sprintf("%s, offset %d: the last line is incomplete; its cell is played again", name, offset))
+			remarks = append(remarks, fmt.Sprintf("%s, offset %d: the last line is incomplete; its cell is played "+
+				"again", name, offset))
 		} else {
 			remarks = append(remarks, fmt.Sprintf("%s, offset %d: %v; the cell is played again", name, offset, err))
 		}

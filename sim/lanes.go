@@ -42,7 +42,8 @@ func playOr(r *runner, s *session, cells []cell, together func(context.Context, 
 
 // able reports whether replications of this kind can be played in lock-step.
 func (r *runner) able(world bandit.Environment, pol bandit.Policy, key rng.Key) bool {
-	return len(r.x.Record) == 0 && lockstep.New([]bandit.Environment{world}, []bandit.Policy{pol}, []rng.Key{key}) != nil
+	return len(r.x.Record) == 0 && lockstep.New([]bandit.Environment{world}, []bandit.Policy{pol},
+		[]rng.Key{key}) != nil
 }
 
 // group cuts the open cells of one environment and one policy into jobs: as many cells together as

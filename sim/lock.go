@@ -29,8 +29,8 @@ var errLocked = errors.New("locked")
 // errNoWait is the error of lock when another process has the lock and waiting is nil.
 var errNoWait = errors.New("another process writes to the directory")
 
-// lock waits until no other run writes to the directory and keeps others out until release is called.
-// waiting is called once when there is something to wait for; when it is nil, that is errNoWait. A file system without locks lets
+// lock waits until no other run writes to the directory and keeps others out until release is called. waiting is called
+// once when there is something to wait for; when it is nil, that is errNoWait. A file system without locks lets
 // everybody in, which costs time only: cells are then played twice, to the same numbers.
 func lock(ctx context.Context, dir, command string, waiting func(text string)) (release func(), err error) {
 	d, err := os.Open(dir)

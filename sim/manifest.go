@@ -9,36 +9,39 @@ import (
 // a function of the spec, the code and the architecture alone; everything that differs from run to
 // run (times, number of workers) is here.
 type Manifest struct {
-	Troupe       string     `json:"troupe"`          // version
-	Commit       string     `json:"commit"`          // VCS revision, "" when unknown
-	Dirty        bool       `json:"dirty"`           // built from a modified tree
-	Build        string     `json:"build,omitempty"` // where the commit does not tell what ran (unknown, modified): a hash of the executable's build ID
-	Go           string     `json:"go"`              // go1.26.8
-	OS           string     `json:"os"`              // GOOS
-	Arch         string     `json:"arch"`            // GOARCH
-	CPUs         int        `json:"cpus"`            //
-	Command      string     `json:"command"`         // what was typed
-	Experiment   string     `json:"experiment"`
-	Hypothesis   string     `json:"hypothesis,omitempty"` // stated before the run
-	Spec         string     `json:"spec"`                 // the TOML text as run
-	SpecSHA256   string     `json:"spec_sha256"`
-	Identity     string     `json:"identity"`          // hash of what the spec asks for, replications aside
-	Program      string     `json:"program,omitempty"` // what computed the cells, one a line: "engine 1"; a hash of the executable for outside kinds
-	Engine       int        `json:"engine,omitempty"`  // of the binary that wrote this
-	Seed         uint64     `json:"seed"`
-	Horizon      int        `json:"horizon"`
-	Replications int        `json:"replications"`
-	Workers      int        `json:"workers"`
-	Started      string     `json:"started"` // RFC 3339
-	Seconds      float64    `json:"seconds"` // wall time, all sessions of a run that was resumed
-	Status       string     `json:"status"`  // Complete or Interrupted
-	Cells        int        `json:"cells"`   // environment × policy × replication
-	Done         int        `json:"done"`    // cells in results.csv
-	ResultsSHA   string     `json:"results_sha256"`
-	Record       []string   `json:"record,omitempty"`             // what diagnostics.csv holds
-	Recorders    []Quantity `json:"recorders,omitempty"`          // those of record that are of the program's own catalogue
-	Diagnostics  string     `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
-	Reference    string     `json:"reference,omitempty"`          // the policy that others are compared with
+	Troupe string `json:"troupe"` // version
+	Commit string `json:"commit"` // VCS revision, "" when unknown
+	Dirty  bool   `json:"dirty"`  // built from a modified tree
+	// where the commit does not tell what ran (unknown, modified): a hash of the executable's build ID
+	Build      string `json:"build,omitempty"`
+	Go         string `json:"go"`      // go1.26.8
+	OS         string `json:"os"`      // GOOS
+	Arch       string `json:"arch"`    // GOARCH
+	CPUs       int    `json:"cpus"`    //
+	Command    string `json:"command"` // what was typed
+	Experiment string `json:"experiment"`
+	Hypothesis string `json:"hypothesis,omitempty"` // stated before the run
+	Spec       string `json:"spec"`                 // the TOML text as run
+	SpecSHA256 string `json:"spec_sha256"`
+	Identity   string `json:"identity"` // hash of what the spec asks for, replications aside
+	// what computed the cells, one a line: "engine 1"; a hash of the executable for outside kinds
+	Program      string   `json:"program,omitempty"`
+	Engine       int      `json:"engine,omitempty"` // of the binary that wrote this
+	Seed         uint64   `json:"seed"`
+	Horizon      int      `json:"horizon"`
+	Replications int      `json:"replications"`
+	Workers      int      `json:"workers"`
+	Started      string   `json:"started"` // RFC 3339
+	Seconds      float64  `json:"seconds"` // wall time, all sessions of a run that was resumed
+	Status       string   `json:"status"`  // Complete or Interrupted
+	Cells        int      `json:"cells"`   // environment × policy × replication
+	Done         int      `json:"done"`    // cells in results.csv
+	ResultsSHA   string   `json:"results_sha256"`
+	Record       []string `json:"record,omitempty"` // what diagnostics.csv holds
+	// those of record that are of the program's own catalogue
+	Recorders   []Quantity `json:"recorders,omitempty"`
+	Diagnostics string     `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
+	Reference   string     `json:"reference,omitempty"`          // the policy that others are compared with
 	// Rounding lists what is in no verdict: the policy never leaves a proper subspace there in real
 	// arithmetic, so its numbers are those of rounding errors (bandit.Confined).
 	Rounding []Pair `json:"rounding,omitempty"`
@@ -60,7 +63,8 @@ func (m *Manifest) Quantities() ([]Quantity, error) {
 	for i, name := range m.Record {
 		at := slices.IndexFunc(all, func(q Quantity) bool { return q.Name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("record[%d]: is %q, which is no quantity of troupe and not among the recorders", i, name)
+			return nil, fmt.Errorf("record[%d]: is %q, which is no quantity of troupe and not among the recorders", i,
+				name)
 		}
 		out = append(out, all[at])
 	}

@@ -40,8 +40,9 @@ func (o *Options) memory() float64 {
 	return math.Inf(1)
 }
 
-// forecast estimates the bytes that policy p on environment e takes in dimension d ≥ largeDim from what it
-// takes in dimensions 512 and 1024, with actions that have a share of the coordinates. It is 0 for a policy that is not built in those.
+// forecast estimates the bytes that policy p on environment e takes in dimension d ≥ largeDim from what it takes in
+// dimensions 512 and 1024, with actions that have a share of the coordinates. It is 0 for a policy that is not built in
+// those.
 func (r *runner) forecast(world bandit.Environment, e, p int, share float64, key rng.Key) float64 {
 	problem := r.problem(world, e, key)
 	d := float64(problem.Dim)
@@ -67,9 +68,9 @@ func (r *runner) forecast(world bandit.Environment, e, p int, share float64, key
 	return float64(a*d*d) + float64(max(0, float64(took[1]/two)-float64(a*two))*d)
 }
 
-// learned returns about how many bytes a new policy will take for what it learns from actions like a. A ridge state keeps the blocks of V
-// that actions have touched, so an action that has a share of the coordinates stands for as many like it as fill them. It is 0 for policies
-// that do not learn from a; it changes pol.
+// learned returns about how many bytes a new policy will take for what it learns from actions like a. A ridge state
+// keeps the blocks of V that actions have touched, so an action that has a share of the coordinates stands for as many
+// like it as fill them. It is 0 for policies that do not learn from a; it changes pol.
 func learned(pol bandit.Policy, a bandit.Action, key rng.Key) float64 {
 	wide := support(a.X)
 	if wide == 0 {
@@ -104,7 +105,8 @@ func share(set bandit.ActionSet) float64 {
 
 // tooLarge refuses a cell of so many bytes.
 func tooLarge(what string, d int, bytes, limit float64) error {
-	return fmt.Errorf("%s takes at least %s in dimension %d, and %s can be used; take a smaller dimension, or for vectors with few nonzeros kind sparse or hashed", what, size(bytes), d, size(limit))
+	return fmt.Errorf("%s takes at least %s in dimension %d, and %s can be used; take a smaller dimension, or for "+
+		"vectors with few nonzeros kind sparse or hashed", what, size(bytes), d, size(limit))
 }
 
 // size prints bytes with two digits.
@@ -136,18 +138,23 @@ func (r *runner) fits() error {
 	const csvRow, csvNumber = 60, 20 // bytes, about
 	results := float64(rows * float64(2*8+2*csvRow+numbers*(8+2*csvNumber)))
 	if results > limit {
-		return r.x.blame("replications", "replications", fmt.Errorf("the results of %d (%d cells of %d checkpoints) take about %s, and %s can be used; take fewer replications or checkpoints",
-			r.x.Replications, r.x.Cells(), len(r.x.Checkpoints), size(results), size(limit)))
+		return r.x.blame("replications", "replications",
+			fmt.Errorf("the results of %d (%d cells of %d checkpoints) take about %s, and %s can be used; take fewer "+
+				"replications or checkpoints",
+				r.x.Replications, r.x.Cells(), len(r.x.Checkpoints), size(results), size(limit)))
 	}
 	if r.cellBytes == 0 {
 		return nil
 	}
 	n := int(min((limit-results)/r.cellBytes, math.MaxInt32))
 	if n < 1 {
-		return r.x.blame(r.cellPath, r.cellOf, fmt.Errorf("it takes at least %s, the results about %s, and %s can be used; take a smaller dimension or fewer members", size(r.cellBytes), size(results), size(limit)))
+		return r.x.blame(r.cellPath, r.cellOf,
+			fmt.Errorf("it takes at least %s, the results about %s, and %s can be used; take a smaller dimension or "+
+				"fewer members", size(r.cellBytes), size(results), size(limit)))
 	}
 	if n < r.o.Workers {
-		r.remark(fmt.Sprintf("a cell takes at least %s, and %s can be used: %s instead of %d", size(r.cellBytes), size(limit), plural(n, "worker"), r.o.Workers))
+		r.remark(fmt.Sprintf("a cell takes at least %s, and %s can be used: %s instead of %d", size(r.cellBytes),
+			size(limit), plural(n, "worker"), r.o.Workers))
 		r.o.Workers = n
 	}
 	return nil

@@ -24,7 +24,8 @@ func available() int64 {
 			}
 		}
 	}
-	if limit, used := fileNumber("/sys/fs/cgroup/memory.max"), fileNumber("/sys/fs/cgroup/memory.current"); limit > 0 && used >= 0 {
+	if limit, used := fileNumber("/sys/fs/cgroup/memory.max"), fileNumber("/sys/fs/cgroup/memory.current"); limit > 0 &&
+		used >= 0 {
 		least = min(least, max(1, limit-used))
 	}
 	var space syscall.Rlimit

@@ -83,7 +83,8 @@ type game struct {
 }
 
 func newGame(world bandit.Environment, key rng.Key) *game {
-	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward), perturb: key.Stream(rng.Perturb), ties: key.Child("ties").Stream(rng.Select)}
+	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward),
+		perturb: key.Stream(rng.Perturb), ties: key.Child("ties").Stream(rng.Select)}
 	g.both, _ = world.(bandit.Settler)
 	return g
 }
@@ -112,8 +113,8 @@ func choices(set bandit.ActionSet) (bandit.ActionSet, *actionset.Shared) {
 	return set, nil
 }
 
-// round plays round t on the set that was offered last. Where equal arms share, the policy chooses and learns a group, and
-// the environment and the observer see an arm of it.
+// round plays round t on the set that was offered last. Where equal arms share, the policy chooses and learns a group,
+// and the environment and the observer see an arm of it.
 func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 	round := uint64(t)
 	set, shared := choices(set)
@@ -123,7 +124,8 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 	group := s.x.Index
 	if shared != nil {
 		if n := shared.Groups().Len(); group < 0 || group >= n {
-			return &RoundError{t, "the policy's choice", fmt.Errorf("the action's index is %d, expected one from 0 to %d", group, n-1)}
+			return &RoundError{t, "the policy's choice",
+				fmt.Errorf("the action's index is %d, expected one from 0 to %d", group, n-1)}
 		}
 		s.x.Index = shared.Member(group, g.ties.Round(round))
 	}
@@ -154,7 +156,8 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 func (s *seat) logged(g *game, t int, set bandit.ActionSet, log *replay) error {
 	round := uint64(t)
 	if _, shared := choices(set); shared != nil {
-		return &RoundError{t, "the environment's offer", errors.New(`equal arms share (ties = "share"), which a log cannot: its rewards belong to single arms`)}
+		return &RoundError{t, "the environment's offer",
+			errors.New(`equal arms share (ties = "share"), which a log cannot: its rewards belong to single arms`)}
 	}
 	if err := s.player.Select(&s.x, set, g.choose.Round(round)); err != nil {
 		return &RoundError{t, "the policy's choice", err}

@@ -29,7 +29,8 @@ const AnyProgram = "any"
 var troupeModule = strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(), "policy")
 
 // builtin are the packages whose types the engine version speaks for.
-var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "actionset", troupeModule + "dataset",
+var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "actionset", troupeModule +
+	"dataset",
 	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
 // outside reports whether options, or anything in them, are of a type that is not built in.
@@ -126,8 +127,8 @@ func buildID(name string) []byte {
 	return note
 }
 
-// Build returns the fields of a manifest that this binary knows of itself: the version of troupe in
-// it, and the commit where the Go command recorded one (go build does, go run does not). Without a commit, or with changes to it, it has
+// Build returns the fields of a manifest that this binary knows of itself: the version of troupe in it, and the commit
+// where the Go command recorded one (go build does, go run does not). Without a commit, or with changes to it, it has
 // the hash of its build ID, which the same sources, Go release and flags give again.
 func Build() Manifest {
 	var m Manifest

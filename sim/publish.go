@@ -31,11 +31,13 @@ func (r *runner) unchanged(name string, want []byte, sum string) bool {
 func (r *runner) publish(status string) (map[string][]byte, error) {
 	x := r.x
 	csv, also := r.files()
-	out := map[string][]byte{ResultsFile: csv, PoliciesFile: casesCSV("policy", x.Policies), EnvironmentsFile: casesCSV("environment", x.Environments)}
+	out := map[string][]byte{ResultsFile: csv, PoliciesFile: casesCSV("policy", x.Policies),
+		EnvironmentsFile: casesCSV("environment", x.Environments)}
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
 	b := Build()
-	m.Troupe, m.Commit, m.Dirty, m.Build = cmp.Or(m.Troupe, b.Troupe), cmp.Or(m.Commit, b.Commit), m.Dirty || b.Dirty, cmp.Or(m.Build, b.Build)
+	m.Troupe, m.Commit, m.Dirty, m.Build = cmp.Or(m.Troupe, b.Troupe), cmp.Or(m.Commit, b.Commit), m.Dirty || b.Dirty,
+		cmp.Or(m.Build, b.Build)
 	m.Command = cmp.Or(m.Command, strings.Join(os.Args, " "))
 	m.Program, m.Engine = r.program, Engine
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
@@ -53,16 +55,19 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	if m.Until = x.Until; m.Until == "" && r.before != nil {
 		m.Until = r.before.Until
 	}
-	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 && (r.old.Reference != x.Reference || r.old.LateReference)
+	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 &&
+		(r.old.Reference != x.Reference || r.old.LateReference)
 	if also != nil {
 		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
 	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
-		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw, r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest})
+		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,
+			r.worlds[e].dim, r.worlds[e].file, r.worlds[e].largest})
 	}
 	for p, c := range x.Policies {
-		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c), Tuned: c.Tuned}
+		mp := PolicyRow{Name: c.Name, Kind: c.Kind, Options: c.Table, Swept: c.Swept, Defaults: defaultsOf(c),
+			Tuned: c.Tuned}
 		for e := range x.Environments {
 			for rep := range x.Replications {
 				if done := r.cells[x.index(e, p, rep)]; len(done.Regret) > 0 {

@@ -93,7 +93,8 @@ func (r *runner) dropped(known map[string]entry) error {
 	restated := r.old != nil && r.old.Done > 0 && r.old.Hypothesis != r.x.Hypothesis
 	if gone == 0 && !restated {
 		if r.old != nil && r.before == nil {
-			r.remark(fmt.Sprintf("%s is extended: %d cells are there, %d are new", r.o.Dir, r.reused, len(r.cells)-r.reused))
+			r.remark(fmt.Sprintf("%s is extended: %d cells are there, %d are new", r.o.Dir, r.reused,
+				len(r.cells)-r.reused))
 		}
 		return nil
 	}
@@ -122,12 +123,16 @@ func (r *runner) change() string {
 	}
 	var gone []string
 	for _, p := range m.Policies {
-		if !slices.ContainsFunc(x.Policies, func(c PolicyCase) bool { return c.Name == p.Name && show(c.Table, -1) == show(p.Options, -1) }) {
+		if !slices.ContainsFunc(x.Policies, func(c PolicyCase) bool {
+			return c.Name == p.Name &&
+				show(c.Table, -1) == show(p.Options, -1)
+		}) {
 			gone = append(gone, "policy "+p.Name)
 		}
 	}
 	for _, e := range m.Environments {
-		if i := slices.IndexFunc(x.Environments, func(c EnvironmentCase) bool { return c.Name == e.Name }); i >= 0 && e.Data.SHA256 != r.worlds[i].file.SHA256 {
+		if i := slices.IndexFunc(x.Environments, func(c EnvironmentCase) bool { return c.Name == e.Name }); i >= 0 &&
+			e.Data.SHA256 != r.worlds[i].file.SHA256 {
 			return fmt.Sprintf(": the data file of environment %s has other bytes", e.Name)
 		}
 		if !slices.ContainsFunc(x.Environments, func(c EnvironmentCase) bool {
@@ -138,13 +143,15 @@ func (r *runner) change() string {
 	}
 	switch {
 	case len(gone) > 4:
-		return fmt.Sprintf(": they are of another spec, which has %s and %d more", strings.Join(gone[:3], ", "), len(gone)-3)
+		return fmt.Sprintf(": they are of another spec, which has %s and %d more", strings.Join(gone[:3], ", "),
+			len(gone)-3)
 	case len(gone) > 0:
 		return ": they are of another spec, which has " + strings.Join(gone, ", ")
 	case m.Replications > x.Replications:
 		return fmt.Sprintf(": they are beyond the %d replications asked for", x.Replications)
 	case m.Program != r.program:
-		return fmt.Sprintf(": they were computed by %s, this is %s", programName(m.Program, r.program), programName(r.program, m.Program))
+		return fmt.Sprintf(": they were computed by %s, this is %s", programName(m.Program, r.program),
+			programName(r.program, m.Program))
 	}
 	return ": they are of another spec"
 }

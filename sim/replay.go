@@ -25,7 +25,8 @@ func Replay(ctx context.Context, x *Experiment, e, p, rep int, o Options) ([]Row
 	}
 	var rows []Row
 	for k, sum := range done.Regret {
-		rows = append(rows, Row{x.Environments[e].Name, x.Policies[p].Name, rep + 1, x.Checkpoints[k], sum, done.Reward[k]})
+		rows = append(rows, Row{x.Environments[e].Name, x.Policies[p].Name, rep + 1, x.Checkpoints[k], sum,
+			done.Reward[k]})
 	}
 	return rows, nil
 }

@@ -106,7 +106,8 @@ func (r *runner) save(c cell, pol bandit.Policy, done entry, at int, regret, rew
 	if err != nil {
 		return err
 	}
-	done.Cell, done.T, done.At, done.Sums, done.State = r.keys[r.x.index(c.e, c.p, c.r)], r.x.Horizon, at, [2]float64{regret, reward}, b
+	done.Cell, done.T, done.At, done.Sums, done.State = r.keys[r.x.index(c.e, c.p, c.r)], r.x.Horizon, at,
+		[2]float64{regret, reward}, b
 	line, err := done.line()
 	if err != nil {
 		return err
@@ -182,15 +183,18 @@ func (r *runner) findStarts(known map[string]entry) {
 				}
 			}
 			if why != "" {
-				r.remark(fmt.Sprintf("policy %s on environment %s is played from round 1: %s", x.Policies[p].Name, x.Environments[e].Name, why))
+				r.remark(fmt.Sprintf("policy %s on environment %s is played from round 1: %s", x.Policies[p].Name,
+					x.Environments[e].Name, why))
 			}
 		}
 	}
 	if halves > 0 {
-		r.remark(fmt.Sprintf("goes on from the state of %s under way: the rounds before it are not played again", plural(halves, "cell")))
+		r.remark(fmt.Sprintf("goes on from the state of %s under way: the rounds before it are not played again",
+			plural(halves, "cell")))
 	}
 	for _, t := range slices.Sorted(maps.Keys(going)) {
-		r.remark(fmt.Sprintf("%s played up to round %d before: only the rounds after it are played now", plural(going[t], "cell"), t))
+		r.remark(fmt.Sprintf("%s played up to round %d before: only the rounds after it are played now",
+			plural(going[t], "cell"), t))
 	}
 }
 
@@ -202,7 +206,8 @@ func (r *runner) part(i int) *entry {
 	}
 	c, err := parseEntry(bytes.TrimSuffix(b, []byte("\n")))
 	marks := sort.SearchInts(r.x.Checkpoints, c.At+1)
-	if err != nil || c.Cell != r.keys[i] || c.At < 1 || c.At >= r.x.Horizon || len(c.Regret) != marks || len(c.Reward) != marks || c.State == nil {
+	if err != nil || c.Cell != r.keys[i] || c.At < 1 || c.At >= r.x.Horizon || len(c.Regret) != marks ||
+		len(c.Reward) != marks || c.State == nil {
 		return nil
 	}
 	return &c
@@ -218,7 +223,8 @@ func (c entry) continued(checkpoints []int) *entry {
 	if len(had) != len(c.Regret) || len(had) == 0 {
 		return nil
 	}
-	start := &entry{At: c.T, State: c.State, Seconds: c.Seconds, Sums: [2]float64{c.Regret[len(had)-1], c.Reward[len(had)-1]}}
+	start := &entry{At: c.T, State: c.State, Seconds: c.Seconds, Sums: [2]float64{c.Regret[len(had)-1],
+		c.Reward[len(had)-1]}}
 	for _, t := range checkpoints {
 		if t > c.T {
 			break
@@ -300,7 +306,8 @@ func (c comparison) equal(a, b reflect.Value, ours bool) bool {
 			return true
 		}
 		if a.Type().Elem().Kind() == reflect.Float64 {
-			u, v := unsafe.Slice((*float64)(a.UnsafePointer()), a.Len()), unsafe.Slice((*float64)(b.UnsafePointer()), a.Len())
+			u, v := unsafe.Slice((*float64)(a.UnsafePointer()), a.Len()),
+				unsafe.Slice((*float64)(b.UnsafePointer()), a.Len())
 			return slices.EqualFunc(u, v, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 		}
 		for i := range a.Len() {

@@ -165,7 +165,8 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	}
 	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete && !(r.o.last && r.untidy) {
 		csv, also := r.files()
-		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil || r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
+		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil ||
+			r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
 			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: x, cells: r.cells}, nil
 		}
 	}
@@ -181,7 +182,8 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused,
+		Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
@@ -272,7 +274,8 @@ func (r *runner) rehearse() error {
 }
 
 // rehearseEnvironment builds an environment, notes its facts, and returns it with what it offers in round 1.
-func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environment, offered bandit.ActionSet, err error) {
+func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environment, offered bandit.ActionSet,
+	err error) {
 	x := r.x
 	c := &x.Environments[e]
 	blame := func(path string, err error) (bandit.Environment, bandit.ActionSet, error) {
@@ -288,7 +291,8 @@ func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environme
 	if n, err := c.rounds(r.data); err != nil {
 		return blame(c.path, err)
 	} else if n > 0 && x.Horizon > n {
-		return blame("horizon", fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be shown twice; leave the horizon out to take them all", x.Horizon, n))
+		return blame("horizon", fmt.Errorf("the horizon is %d, and the file has %d decisions, which must not be "+
+			"shown twice; leave the horizon out to take them all", x.Horizon, n))
 	}
 	if offered, err = world.Offer(key.Stream(rng.Offer).Round(1)); err != nil {
 		return blame(c.path, err)
@@ -298,7 +302,8 @@ func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environme
 		facts.largest, _ = b.LargestRegret()
 	}
 	if x.Until == Settled && facts.largest == 0 {
-		return blame("until", errors.New("it knows no largest regret of a round, without which no interval holds at every moment; leave until out"))
+		return blame("until", errors.New("it knows no largest regret of a round, without which no interval holds at "+
+			"every moment; leave until out"))
 	}
 	set, _ := choices(offered)
 	switch list := set.(type) {
@@ -322,9 +327,10 @@ func (r *runner) rehearseEnvironment(e int, key rng.Key) (world bandit.Environme
 	return world, offered, nil
 }
 
-// rehearsePolicy makes a policy, lets it choose from what an environment offers in round 1, and measures its memory. It sets
-// the diagnostics in recorded that the pair has.
-func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered bandit.ActionSet, key rng.Key, recorded map[string]bool) error {
+// rehearsePolicy makes a policy, lets it choose from what an environment offers in round 1, and measures its memory. It
+// sets the diagnostics in recorded that the pair has.
+func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered bandit.ActionSet, key rng.Key,
+	recorded map[string]bool) error {
 	x := r.x
 	c, pc := &x.Environments[e], &x.Policies[p]
 	set, _ := choices(offered)

@@ -182,7 +182,8 @@ func Override(file, text, key, value string) (string, error) {
 		return key + " = " + value + "\n" + text, nil
 	}
 	if pl.value.Length == 0 {
-		return "", &FileError{file, pl.line, pl.column, key + " is a list or a table here and cannot be replaced from the command line"}
+		return "", &FileError{file, pl.line, pl.column, key +
+			" is a list or a table here and cannot be replaced from the command line"}
 	}
 	return text[:pl.value.Offset] + value + text[pl.value.Offset+pl.value.Length:], nil
 }

@@ -75,7 +75,8 @@ func AtomsFor(s Setting, c AtomsChoice) (Atoms, error) {
 	case RoundKey, DecisionKey:
 		a.Keys = s.T
 	default:
-		return Atoms{}, fmt.Errorf("key is %q: thm:atoms knows %s, %s, %s and %s", c.Key, DecisionKey, EpochKey, FixedKey, RoundKey)
+		return Atoms{}, fmt.Errorf("key is %q: thm:atoms knows %s, %s, %s and %s", c.Key, DecisionKey, EpochKey,
+			FixedKey, RoundKey)
 	}
 	// m stands on both sides. The right side grows with m, like log log m, so iterating upwards from 1
 	// ends at the smallest solution, in a few steps.

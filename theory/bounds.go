@@ -25,7 +25,8 @@ func Potential(d int, tau, lambda float64) float64 {
 // (lem:time-unif-bound with c = 2/√λ). It panics unless τ ≥ 0, 0 < δ ≤ 1, λ ≥ 1e-290 and all are
 // finite.
 func Martingale(tau, lambda, delta float64) float64 {
-	if !(tau >= 0 && tau <= math.MaxFloat64 && lambda >= 1e-290 && lambda <= math.MaxFloat64 && delta > 0 && delta <= 1) {
+	if !(tau >= 0 && tau <= math.MaxFloat64 && lambda >= 1e-290 && lambda <= math.MaxFloat64 && delta > 0 &&
+		delta <= 1) {
 		panic("theory: Martingale: argument out of range")
 	}
 	a := math.Hypot(2*math.Sqrt(tau)/math.Sqrt(lambda), 1) // √(4τ/λ + 1), which never overflows
@@ -102,7 +103,8 @@ func Cap(d int) (float64, error) {
 // Σ U_i X_i, whose targets are 1/√3-subgaussian. It makes rem:lower-vs-upper explicit. It panics unless
 // d ≥ 1, m ≥ 1, 0 < δ ≤ 1, log(det V_t/λ^d) ≥ 0 and all are finite.
 func MemberNorm(d int, m, delta, logDetRatio float64) float64 {
-	if d < 1 || !(m >= 1 && m <= math.MaxFloat64 && delta > 0 && delta <= 1 && logDetRatio >= 0 && logDetRatio <= math.MaxFloat64) {
+	if d < 1 || !(m >= 1 && m <= math.MaxFloat64 && delta > 0 && delta <= 1 && logDetRatio >= 0 &&
+		logDetRatio <= math.MaxFloat64) {
 		panic("theory: MemberNorm: argument out of range")
 	}
 	return math.Sqrt(float64(d)) + math.Sqrt((2*(logs.Log(m)-logs.Log(delta))+logDetRatio)/3)

@@ -38,7 +38,8 @@ func frozen(m, y float64) float64 {
 }
 
 func checkStuck(m, sigma, gap float64) {
-	if !(m >= 1 && m <= math.MaxFloat64 && sigma > 0 && sigma <= math.MaxFloat64 && gap >= 0 && gap <= math.MaxFloat64) {
+	if !(m >= 1 && m <= math.MaxFloat64 && sigma > 0 && sigma <= math.MaxFloat64 && gap >= 0 &&
+		gap <= math.MaxFloat64) {
 		panic("theory: Stuck: argument out of range")
 	}
 }
@@ -76,7 +77,8 @@ func StuckMany(m, sigma, gap float64) float64 {
 //
 // It panics unless T ≥ 2, λ > 0 and ρ > 1 are finite.
 func Epochs(T, lambda, rho float64) float64 {
-	if !(T >= 2 && T <= math.MaxFloat64 && lambda > 0 && lambda <= math.MaxFloat64 && rho > 1 && rho <= math.MaxFloat64) {
+	if !(T >= 2 && T <= math.MaxFloat64 && lambda > 0 && lambda <= math.MaxFloat64 && rho > 1 &&
+		rho <= math.MaxFloat64) {
 		panic("theory: Epochs: argument out of range")
 	}
 	first := log1pRatio(1, lambda)
@@ -109,13 +111,13 @@ func (f Few) Share() (float64, error) {
 	}), nil
 }
 
-// Lost returns a lower bound on the probability that the better arm is pulled at most k times in T rounds, for every T, by an
-// accumulated ensemble of m = Draws members (thm:few-exponent):
+// Lost returns a lower bound on the probability that the better arm is pulled at most k times in T rounds, for every T,
+// by an accumulated ensemble of m = Draws members (thm:few-exponent):
 //
 //	(1 − S(s)) P(m, R√(1+λ/k), (Best·k + (λ+k)(s − min(0, Other)))/√k),
 //
-// maximised over the grid of Share. The expected regret after T rounds is at least (T−k)(Best − Other) times it. Errors as Share,
-// and for k < 1.
+// maximised over the grid of Share. The expected regret after T rounds is at least (T−k)(Best − Other) times it. Errors
+// as Share, and for k < 1.
 func (f Few) Lost(k int) (float64, error) {
 	if err := f.check(); err != nil {
 		return 0, err
@@ -125,7 +127,8 @@ func (f Few) Lost(k int) (float64, error) {
 	}
 	n := float64(k)
 	return f.maximised(func(gap float64) float64 {
-		lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda/n)), (float64(f.Best*n)+float64((f.Lambda+n)*gap))/math.Sqrt(n))
+		lo, _ := Stuck(f.Draws, float64(f.R*math.Sqrt(1+f.Lambda/n)),
+			(float64(f.Best*n)+float64((f.Lambda+n)*gap))/math.Sqrt(n))
 		return lo
 	}), nil
 }

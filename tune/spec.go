@@ -25,7 +25,8 @@ func (r *Result) Spec(name string) (string, error) {
 	fmt.Fprintf(&b, "# %s: tuned policies beside their textbook values\n\n", x.Name)
 	fmt.Fprintf(&b, "# Written by troupe tune, engine %d. Tuning played a random stream of its own.\n\n", sim.Engine)
 	tree["name"] = name
-	for _, k := range []string{"name", "hypothesis", "seed", "horizon", "replications", "checkpoints", "record", "until", "reference"} {
+	for _, k := range []string{"name", "hypothesis", "seed", "horizon", "replications", "checkpoints", "record",
+		"until", "reference"} {
 		if v, ok := tree[k]; ok {
 			fmt.Fprintf(&b, "%s = %s\n", k, value(v))
 		}
@@ -70,8 +71,10 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 // its grid, included.
 func (r *Result) From(p *Policy) string {
 	tried := slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune))
-	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by successive halving, seed %d; lowest in %.0f %% of resamples",
-		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon, r.Experiment.Seed, 100*p.Winner().Wins)
+	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by "+
+		"successive halving, seed %d; lowest in %.0f %% of resamples",
+		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon,
+		r.Experiment.Seed, 100*p.Winner().Wins)
 	if n := len(p.Open()); n > 2 {
 		text += fmt.Sprintf(", undecided among %d points", n)
 	}

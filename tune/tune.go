@@ -119,7 +119,8 @@ func plan(points, replications int) ([]stage, error) {
 		r := replications / len(sizes) / n
 		if r < leastReplications {
 			need := leastReplications * points * len(sizes)
-			return nil, fmt.Errorf("a grid of %d points needs at least %d replications to choose from, and has %d", points, need, replications)
+			return nil, fmt.Errorf("a grid of %d points needs at least %d replications to choose from, and has %d",
+				points, need, replications)
 		}
 		stages[s] = stage{n, r}
 		used += n * r
@@ -172,7 +173,8 @@ func Run(ctx context.Context, x *sim.Experiment, o Options) (*Result, error) {
 }
 
 // halve plays the stages of one policy.
-func (p *Policy) halve(ctx context.Context, x *sim.Experiment, grid []sim.PolicyCase, stages []stage, o Options, done *int64, all int64) error {
+func (p *Policy) halve(ctx context.Context, x *sim.Experiment, grid []sim.PolicyCase, stages []stage, o Options,
+	done *int64, all int64) error {
 	p.Points = make([]Point, len(grid))
 	alive := make([]*Point, len(grid))
 	for i := range grid {
@@ -192,7 +194,8 @@ func (p *Policy) halve(ctx context.Context, x *sim.Experiment, grid []sim.Policy
 				o.Progress(Progress{p.Name, s + 1, len(stages), st.points, *done + rounds, all})
 			}
 		}
-		out, err := sim.Run(ctx, y, sim.Options{Workers: o.Workers, Data: o.Data, Progress: func(g sim.Progress) { report(g.Rounds) }})
+		out, err := sim.Run(ctx, y, sim.Options{Workers: o.Workers, Data: o.Data,
+			Progress: func(g sim.Progress) { report(g.Rounds) }})
 		if err != nil {
 			return err
 		}

@@ -17,38 +17,47 @@ import (
 var atomChecks = []Check{
 	{
 		Label: "atoms", Part: "algorithm", Reading: Corrected, Kind: Inequality, Expect: Holds,
-		Statement: "the program's models are θ̂_{t−1} ± r_{t−1}R_t g(e_t, j) with V, θ̂, r and the key from their definitions, and it plays the best action of model (J_t, ξ_t)",
-		Note:      "With each key, in every round of runs on arms and on the ball, against V and Σ X_iY_i summed and factorised anew. The deviation is relative.",
-		Plant:     "directions halved",
-		run:       atomIdentity,
+		Statement: "the program's models are θ̂_{t−1} ± r_{t−1}R_t g(e_t, j) with V, θ̂, r and the key from their " +
+			"definitions, and it plays the best action of model (J_t, ξ_t)",
+		Note: "With each key, in every round of runs on arms and on the ball, against V and Σ X_iY_i summed and " +
+			"factorised anew. The deviation is relative.",
+		Plant: "directions halved",
+		run:   atomIdentity,
 	},
 	{
 		Label: "atoms", Part: "delay", Reading: Corrected, Kind: Inequality, Expect: Holds,
-		Statement: "rewards that are known after at most M further rounds: at most M·d log(1 + n/(λd))/log ρ rounds have det W > ρ det V, W with and V without the pending actions, and over the others Σ‖X_t‖_{V^{−1}} ≤ √(2ρdn log(1 + n/(dλ)))",
-		Note:      "Runs of the program with key = \"decision\" whose updates come in batches or late and out of order.",
-		Plant:     "pending actions counted as known: ρ replaced by 1 in the sum, M by 0 in the count",
-		run:       atomDelay,
+		Statement: "rewards that are known after at most M further rounds: at most M·d log(1 + n/(λd))/log ρ rounds " +
+			"have det W > ρ det V, W with and V without the pending actions, and over the others Σ‖X_t‖_{V^{−1}} ≤ " +
+			"√(2ρdn log(1 + n/(dλ)))",
+		Note: "Runs of the program with key = \"decision\" whose updates come in batches or late and out of " +
+			"order.",
+		Plant: "pending actions counted as known: ρ replaced by 1 in the sum, M by 0 in the count",
+		run:   atomDelay,
 	},
 	{
 		Label: "atoms", Part: "net", Reading: Corrected, Kind: Inequality, Expect: Holds,
-		Statement: "‖u − v‖ ≤ η/B and ‖g‖ ≤ B: ⟨u, g⟩ ≥ ⟨v, g⟩ − η, and a net of mesh η/B on the sphere has at most (1 + 2B/η)^d points",
-		Note:      "Random and worst-case u, v, g; the net in two dimensions, where it can be drawn.",
-		Plant:     "a net of twice the mesh",
-		run:       atomNet,
+		Statement: "‖u − v‖ ≤ η/B and ‖g‖ ≤ B: ⟨u, g⟩ ≥ ⟨v, g⟩ − η, and a net of mesh η/B on the sphere has at most " +
+			"(1 + 2B/η)^d points",
+		Note:  "Random and worst-case u, v, g; the net in two dimensions, where it can be drawn.",
+		Plant: "a net of twice the mesh",
+		run:   atomNet,
 	},
 	{
 		Label: "atoms", Part: "share", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "for all E keys and all unit u a share p of the m directions has ⟨u, g⟩ ≥ 1/γ, and all ‖g‖ ≤ B, with probability 1 − δ",
-		Note:      "The program's directions; exact over all u in two dimensions.",
-		Plant:     "m = 8",
-		run:       atomShare,
+		Statement: "for all E keys and all unit u a share p of the m directions has ⟨u, g⟩ ≥ 1/γ, and all ‖g‖ ≤ B, " +
+			"with probability 1 − δ",
+		Note:  "The program's directions; exact over all u in two dimensions.",
+		Plant: "m = 8",
+		run:   atomShare,
 	},
 	{
 		Label: "atoms", Part: "optimism", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "r_t = γβ_t and the theorem's m: in every round a share p of the 2m models has J(θ) ≥ J(θ*) and all have ‖θ − θ̂‖_V ≤ γBβ, with probability 1 − 2δ",
-		Note:      "On the ball and on 20 arms, with each key; the smallest share seen is far above p because β is conservative.",
-		Plant:     "r_t = β_t/20",
-		run:       atomOptimism,
+		Statement: "r_t = γβ_t and the theorem's m: in every round a share p of the 2m models has J(θ) ≥ J(θ*) and " +
+			"all have ‖θ − θ̂‖_V ≤ γBβ, with probability 1 − 2δ",
+		Note: "On the ball and on 20 arms, with each key; the smallest share seen is far above p because β is " +
+			"conservative.",
+		Plant: "r_t = β_t/20",
+		run:   atomOptimism,
 	},
 	{
 		Label: "atoms", Part: "bound", Reading: Corrected, Kind: Probability, Expect: Vacuous,
@@ -93,7 +102,8 @@ func atomIdentity(s *session) Finding {
 	for i, name := range keys {
 		key := s.universe(i)
 		world := newWorld(key, d, 12*(i%2))
-		p := mustAtoms(policy.AtomsOptions{Key: name, M: m, Lambda: lambda, Rho: rho, Scale: policy.Scale{Kind: "beta", Value: 0.7}}, d, T, key)
+		p := mustAtoms(policy.AtomsOptions{Key: name, M: m, Lambda: lambda, Rho: rho,
+			Scale: policy.Scale{Kind: "beta", Value: 0.7}}, d, T, key)
 		v, b := make([]float64, d*d), make([]float64, d)
 		for k := range d {
 			v[k*d+k] = lambda
@@ -110,7 +120,8 @@ func atomIdentity(s *session) Finding {
 			hat := append([]float64(nil), b...)
 			f.Solve(hat)
 			e := map[string]uint64{
-				theory.DecisionKey: uint64(t), theory.RoundKey: uint64(t - 1), theory.EpochKey: uint64(logDet/math.Log(rho) + 1e-9),
+				theory.DecisionKey: uint64(t), theory.RoundKey: uint64(t - 1),
+				theory.EpochKey: uint64(logDet/math.Log(rho) + 1e-9),
 			}[name]
 			draw := key.Stream(rng.Select).Round(uint64(t))
 			drawn := draw.Intn(0, m)
@@ -297,7 +308,8 @@ func atomShare(s *session) Finding {
 		}
 		all.see(worst)
 	}
-	return all.finding(set.Delta, "draws of m = %d directions for each of E = %g keys that fail, d = 2, γ = %g; smallest share seen %.3f (p = %.3f), longest %.2f (B = %.2f)",
+	return all.finding(set.Delta, "draws of m = %d directions for each of E = %g keys that fail, d = 2, γ = %g; "+
+		"smallest share seen %.3f (p = %.3f), longest %.2f (B = %.2f)",
 		m, a.Keys, a.Gamma, low, a.P, long, a.Width)
 }
 
@@ -347,7 +359,8 @@ func atomOptimism(s *session) Finding {
 		})
 		all.see(worst)
 	}
-	return all.finding(2*delta, "runs with a round that has a smaller share or a longer member, d = 2, T = %d, three keys; smallest share seen %.3f (p = 0.107), largest length %.2f of γBβ",
+	return all.finding(2*delta, "runs with a round that has a smaller share or a longer member, d = 2, T = %d, three "+
+		"keys; smallest share seen %.3f (p = 0.107), largest length %.2f of γBβ",
 		T, low, wide)
 }
 
@@ -405,7 +418,8 @@ func lazyMembers(s *session) Finding {
 			limit = 1
 		}
 		key := s.universe(i)
-		p := must(policy.NewLazy(policy.LazyOptions{M: 3, Rho: rho, OneSided: true}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)}))
+		p := must(policy.NewLazy(policy.LazyOptions{M: 3, Rho: rho, OneSided: true},
+			policy.Problem{Dim: d, Init: key.Stream(rng.Init)}))
 		ref, live := linalg.NewFactor(d, 1), linalg.NewFactor(d, 1)
 		epoch := p.Epoch()
 		g, x := make([]float64, d), make([]float64, d)
@@ -472,7 +486,8 @@ func atomSupport(s *session) Finding {
 		m = 64
 	}
 	f := Finding{Verdict: Reported, Samples: n * T * arms}
-	f.Detail = fmt.Sprintf("d = %d, %d arms, T = %d, %d runs; no vote in a round (no vote in the whole run):", d, arms, T, n)
+	f.Detail = fmt.Sprintf("d = %d, %d arms, T = %d, %d runs; no vote in a round (no vote in the whole run):", d, arms,
+		T, n)
 	for _, key := range []string{theory.DecisionKey, theory.EpochKey, theory.FixedKey, theory.RoundKey} {
 		if s.stopped() {
 			return Finding{}

@@ -29,10 +29,11 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "ass:sg", Part: "the program's laws", Reading: Printed, Kind: Probability, Expect: Holds,
-		Statement: "E exp(±Z/σ) ≤ √e for each law of noise that a spec can name, at the ends and in the middle of the means it pays, σ the constant that the program states",
-		Note:      "Draws of env.Laws, cut at e³, by Hoeffding's inequality for all cases at once.",
-		Plant:     "a σ that is 0.7 times the stated one",
-		run:       programNoise,
+		Statement: "E exp(±Z/σ) ≤ √e for each law of noise that a spec can name, at the ends and in the middle of " +
+			"the means it pays, σ the constant that the program states",
+		Note:  "Draws of env.Laws, cut at e³, by Hoeffding's inequality for all cases at once.",
+		Plant: "a σ that is 0.7 times the stated one",
+		run:   programNoise,
 	},
 	{
 		Label: "ass:sg", Part: "order of draws", Reading: Printed, Kind: Identity, Expect: Holds,
@@ -43,9 +44,10 @@ var paperChecks = []Check{
 	{
 		Label: "alg:es", Reading: Printed, Kind: Identity, Expect: Holds,
 		Statement: "the program's ensemble is Algorithm 1, S_0^j uniform on λ√d·𝕊^{d−1}",
-		Note:      "An identity between the program and the listing. The printed scale of S_0^j is what lem:initialisation contradicts.",
-		Plant:     "a stale V, one update behind",
-		run:       ensembleIsDefinition("printed"),
+		Note: "An identity between the program and the listing. The printed scale of S_0^j is what " +
+			"lem:initialisation contradicts.",
+		Plant: "a stale V, one update behind",
+		run:   ensembleIsDefinition("printed"),
 	},
 	{
 		Label: "alg:es", Reading: Corrected, Kind: Identity, Expect: Holds,
@@ -55,10 +57,12 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "thm:es", Reading: Printed, Kind: Probability, Expect: Vacuous,
-		Statement: "λ ≥ 5, r_t = 7β_t, m ≥ 400 log(NT/δ): R(τ) ≤ 175 m^{3/2} β_{τ−1}(√(dτ log(1+τ/(λd))) + √((τ/λ) log(τ/(λδ)))) for all τ ≤ T, with probability 1 − δ",
-		Note:      "C = 175 is the constant that the explicit form gives; the proof spends three times δ. The bound is above 2T for every T below about 10²².",
-		Plant:     "the bound divided by 6·10⁸, twice what is noticed",
-		run:       regretBound("theorem1_c", 1, 5, 1000, 6e8, theoremEnsemble("random", paperScale)),
+		Statement: "λ ≥ 5, r_t = 7β_t, m ≥ 400 log(NT/δ): R(τ) ≤ 175 m^{3/2} β_{τ−1}(√(dτ log(1+τ/(λd))) + √((τ/λ) " +
+			"log(τ/(λδ)))) for all τ ≤ T, with probability 1 − δ",
+		Note: "C = 175 is the constant that the explicit form gives; the proof spends three times δ. The bound " +
+			"is above 2T for every T below about 10²².",
+		Plant: "the bound divided by 6·10⁸, twice what is noticed",
+		run:   regretBound("theorem1_c", 1, 5, 1000, 6e8, theoremEnsemble("random", paperScale)),
 	},
 	{
 		Label: "thm:es", Reading: Corrected, Kind: Probability, Expect: Vacuous,
@@ -88,24 +92,28 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "thm:es", Part: "use of signs", Reading: Printed, Kind: Inequality, Expect: Holds,
-		Statement: "for every u some signed member has ⟨±Γ^j, u⟩ ≥ s_d(Γ)/√m, so that some ±7Γ^j is in H_u on the event of thm:sing-val-gamma",
-		Note:      "The maximum over j of ⟨Γ^j, u⟩² is at least its average; without signs a direction can be left with nobody.",
-		Plant:     "no symmetrisation",
-		run:       signedMemberBeyond,
+		Statement: "for every u some signed member has ⟨±Γ^j, u⟩ ≥ s_d(Γ)/√m, so that some ±7Γ^j is in H_u on the " +
+			"event of thm:sing-val-gamma",
+		Note: "The maximum over j of ⟨Γ^j, u⟩² is at least its average; without signs a direction can be left " +
+			"with nobody.",
+		Plant: "no symmetrisation",
+		run:   signedMemberBeyond,
 	},
 	{
 		Label: "thm:es", Part: "sharper constants", Reading: Corrected, Kind: Inequality, Expect: Holds,
 		Statement: "m ≥ 60 log(NT/δ) and r_t = 3.04β_t suffice: r s_d/√m ≥ 1 and 2r s_1/√m ≤ 7.95",
-		Note:      "Rests on lem:noise-sum-bound (sharper constants) and on two variance proxies that are checked on grids, not proved.",
-		Plant:     "r_t = 2.5β_t",
-		run:       sharpRange,
+		Note: "Rests on lem:noise-sum-bound (sharper constants) and on two variance proxies that are checked on " +
+			"grids, not proved.",
+		Plant: "r_t = 2.5β_t",
+		run:   sharpRange,
 	},
 	{
 		Label: "remark:1", Part: "ensemble size", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "δ = T^{−a}, λ = 5, T ≥ 2: m ≤ (3430 + 400a) d log T",
-		Note:      "The first remark of the paper, which has no label. It says C_a; this constant is explicit. 3326 + 400a would do.",
-		Plant:     "a constant ten times smaller",
-		run:       sizeIsOrderDLogT,
+		Note: "The first remark of the paper, which has no label. It says C_a; this constant is explicit. 3326 " +
+			"+ 400a would do.",
+		Plant: "a constant ten times smaller",
+		run:   sizeIsOrderDLogT,
 	},
 	{
 		Label: "remark:1", Part: "regret", Reading: Printed, Kind: Inequality, Expect: Holds,
@@ -127,9 +135,10 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "rem:max-over-ensemble", Reading: Printed, Kind: Inequality, Expect: Holds,
-		Statement: "maximising over the ensemble: if θ* is in its ellipsoid and some member is optimistic, Q(X_t) ≥ J(θ*) and the round costs at most ‖X_t‖(r‖Γ^J‖ + β)",
-		Plant:     "a random member in place of the maximum",
-		run:       maximumPerStep,
+		Statement: "maximising over the ensemble: if θ* is in its ellipsoid and some member is optimistic, Q(X_t) ≥ " +
+			"J(θ*) and the round costs at most ‖X_t‖(r‖Γ^J‖ + β)",
+		Plant: "a random member in place of the maximum",
+		run:   maximumPerStep,
 	},
 	{
 		Label: "rem:max-over-ensemble", Part: "order", Reading: Printed, Kind: Inequality, Expect: Holds,
@@ -160,25 +169,29 @@ var paperChecks = []Check{
 	{
 		Label: "remark:bayes-es-comparison", Part: "the ball", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "arms on the ball that lose at most 1 − cos 30° = 0.134 in every direction are at least 2^{d−1}",
-		Note:      "The remark says “a small discretisation error”; this is an error for which its 2^{d−1} is a theorem: caps of 30° must cover the sphere, and each covers at most half of (sin 30°)^{d−1}.",
-		Plant:     "caps of 60°, an error of one half",
-		run:       armsForBall,
+		Note: "The remark says “a small discretisation error”; this is an error for which its 2^{d−1} is a " +
+			"theorem: caps of 30° must cover the sphere, and each covers at most half of (sin 30°)^{d−1}.",
+		Plant: "caps of 60°, an error of one half",
+		run:   armsForBall,
 	},
 	{
 		Label: "remark:large-ensemble", Reading: Printed, Kind: Rate, Expect: Reported,
 		Statement: "Lee and Oh need an ensemble of order K log T: exponent of T in m",
-		Note:      "The remark's cross reference for “K can be exponential in d” points to remark:es-improve-bound; it is in remark:bayes-es-comparison.",
-		Plant:     "the m of thm:es",
-		run:       leeOhGrowth,
+		Note: "The remark's cross reference for “K can be exponential in d” points to remark:es-improve-bound; " +
+			"it is in remark:bayes-es-comparison.",
+		Plant: "the m of thm:es",
+		run:   leeOhGrowth,
 	},
 
 	// Section 3.1: the master theorem.
 	{
 		Label: "thm:master", Reading: Printed, Kind: Inequality, Expect: Holds,
-		Statement: "per step, on the event: J(θ_t) − ⟨X_t, θ*⟩ ≤ 2b‖X_t‖ and J(θ*) − J(θ_t) ≤ (2b/p) E'‖X_t‖, norms in V_{t−1}^{−1}",
-		Note:      "p and E' are exact averages over the 2m members, so this is the sharpest statement of the paper that can be asserted in every round.",
-		Plant:     "an ellipsoid made of the members alone, a quarter as wide",
-		run:       masterPerStep,
+		Statement: "per step, on the event: J(θ_t) − ⟨X_t, θ*⟩ ≤ 2b‖X_t‖ and J(θ*) − J(θ_t) ≤ (2b/p) E'‖X_t‖, norms " +
+			"in V_{t−1}^{−1}",
+		Note: "p and E' are exact averages over the 2m members, so this is the sharpest statement of the paper " +
+			"that can be asserted in every round.",
+		Plant: "an ellipsoid made of the members alone, a quarter as wide",
+		run:   masterPerStep,
 	},
 	{
 		Label: "thm:master", Part: "martingale", Reading: Printed, Kind: Inequality, Expect: Holds,
@@ -215,24 +228,27 @@ var paperChecks = []Check{
 	{
 		Label: "lem:thetaopt-lower-bound", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "θ* ∈ ψ(𝔹): every member in the half-space H_{u⁺} is optimistic",
-		Note:      "u⁺ is the direction of the OFUL action, the minimiser that the proof uses; the infimum over all u is weaker. “The maximiser is on the sphere” should read “can be chosen on the sphere”.",
-		Plant:     "half-spaces that begin at 0.1",
-		run:       optimismCount,
+		Note: "u⁺ is the direction of the OFUL action, the minimiser that the proof uses; the infimum over all " +
+			"u is weaker. “The maximiser is on the sphere” should read “can be chosen on the sphere”.",
+		Plant: "half-spaces that begin at 0.1",
+		run:   optimismCount,
 	},
 
 	// Section 3.2 and 3.3: singular values.
 	{
 		Label: "thm:sing-val-gamma", Reading: Printed, Kind: Probability, Expect: Refuted,
-		Statement: "λ ≥ 5, S_0^j on λ√d·𝕊: √m/7 ≤ s_d(Γ_t) ≤ s_1(Γ_t) ≤ 10√m/7 for all t < T with probability 1 − N T e^{−m/400}",
-		Note:      "Fails at t = 0: the columns of Γ_0 have norm √(λd), not √d.",
-		Plant:     "S_0^j on √(λd)·𝕊",
-		run:       singularValues("printed", "corrected", 1./7, 10./7),
+		Statement: "λ ≥ 5, S_0^j on λ√d·𝕊: √m/7 ≤ s_d(Γ_t) ≤ s_1(Γ_t) ≤ 10√m/7 for all t < T with probability 1 − N " +
+			"T e^{−m/400}",
+		Note:  "Fails at t = 0: the columns of Γ_0 have norm √(λd), not √d.",
+		Plant: "S_0^j on √(λd)·𝕊",
+		run:   singularValues("printed", "corrected", 1./7, 10./7),
 	},
 	{
 		Label: "thm:sing-val-gamma", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "λ ≥ 5, S_0^j on √(λd)·𝕊: √m/7 ≤ s_d(Γ_t) ≤ s_1(Γ_t) ≤ 10√m/7 for all t < T with probability 1 − N T e^{−m/400}",
-		Plant:     "members that start at 0",
-		run:       singularValues("corrected", "none", 1./7, 10./7),
+		Statement: "λ ≥ 5, S_0^j on √(λd)·𝕊: √m/7 ≤ s_d(Γ_t) ≤ s_1(Γ_t) ≤ 10√m/7 for all t < T with probability 1 − " +
+			"N T e^{−m/400}",
+		Plant: "members that start at 0",
+		run:   singularValues("corrected", "none", 1./7, 10./7),
 	},
 	{
 		Label: "thm:sing-val-gamma", Part: "repaired constants", Reading: Corrected, Kind: Probability, Expect: Holds,
@@ -284,9 +300,10 @@ var paperChecks = []Check{
 	{
 		Label: "lem:initialisation", Part: "m ≥ 10d", Reading: Printed, Kind: Probability, Expect: Refuted,
 		Statement: "columns on √d·𝕊, m = 10d: m/2 ≤ s_d²(Γ_0) ≤ s_1²(Γ_0) ≤ 3m/2 with probability 1 − e^{−m/24}",
-		Note:      "Below m = 19.8d the upper edge is above 3m/2 in the limit of large d (Bai and Yin); the exponent 1/24 would need m ≥ 480d.",
-		Plant:     "m = 40d",
-		run:       initialSpectrum(10, 100, "corrected", math.Exp(-100./24), 400, ""),
+		Note: "Below m = 19.8d the upper edge is above 3m/2 in the limit of large d (Bai and Yin); the exponent " +
+			"1/24 would need m ≥ 480d.",
+		Plant: "m = 40d",
+		run:   initialSpectrum(10, 100, "corrected", math.Exp(-100./24), 400, ""),
 	},
 	{
 		Label: "lem:initialisation", Reading: Corrected, Kind: Probability, Expect: Holds,
@@ -309,7 +326,8 @@ var paperChecks = []Check{
 		run:       processStays(0.09, 5./3),
 	},
 	{
-		Label: "lem:process-max-lower-bound", Part: "repaired constants", Reading: Corrected, Kind: Probability, Expect: Holds,
+		Label: "lem:process-max-lower-bound", Part: "repaired constants", Reading: Corrected, Kind: Probability,
+		Expect:    Holds,
 		Statement: "0.163 ≤ R_t(u) ≤ 1.64",
 		Plant:     "targets a fifth as large",
 		run:       processStays(0.163, 1.64),
@@ -336,9 +354,10 @@ var paperChecks = []Check{
 	{
 		Label: "lem:rtlipschitz", Part: "sharper constant", Reading: Corrected, Kind: Inequality, Expect: Holds,
 		Statement: "L ≤ (π/2)‖Γ_t‖²‖V_t^{1/2}‖/(m√λ) ≤ 2‖Γ_t‖²‖V_t^{1/2}‖/(m√λ)",
-		Note:      "The gradient of R is 2V^{1/2}(M − R)z/‖z‖² with z = V^{1/2}u, M = ΓΓᵀ/m, and ‖(M − R)z‖ ≤ (μ_1 − μ_d)‖z‖/2; an arc is at most π/2 chords. With it the printed N is right.",
-		Plant:     "1/2 in place of π/2",
-		run:       lipschitz(math.Pi / 2),
+		Note: "The gradient of R is 2V^{1/2}(M − R)z/‖z‖² with z = V^{1/2}u, M = ΓΓᵀ/m, and ‖(M − R)z‖ ≤ (μ_1 − " +
+			"μ_d)‖z‖/2; an arc is at most π/2 chords. With it the printed N is right.",
+		Plant: "1/2 in place of π/2",
+		run:   lipschitz(math.Pi / 2),
 	},
 	{
 		Label: "claim:size-of-cover", Reading: Printed, Kind: Inequality, Expect: Holds,
@@ -369,9 +388,10 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "lem:noise-sum-bound", Reading: Printed, Kind: Probability, Expect: Holds,
-		Statement: "R_0 ≤ 2: |Σ_{i=τ}^t W_{i+1}| ≤ (3 + Σ Q_iR_i)/10 for all τ ≤ t < T with probability 1 − T e^{−m/400}",
-		Plant:     "noise centred with the drift 2/3",
-		run:       noiseSums(400, 0.1, 3),
+		Statement: "R_0 ≤ 2: |Σ_{i=τ}^t W_{i+1}| ≤ (3 + Σ Q_iR_i)/10 for all τ ≤ t < T with probability 1 − T " +
+			"e^{−m/400}",
+		Plant: "noise centred with the drift 2/3",
+		run:   noiseSums(400, 0.1, 3),
 	},
 	{
 		Label: "lem:noise-sum-bound", Part: "repaired constants", Reading: Corrected, Kind: Probability, Expect: Holds,
@@ -392,13 +412,15 @@ var paperChecks = []Check{
 		Statement: "x = 2 log(3+2T) makes the union over starts T e^{−x/2} at most T e^{−m/400}",
 		Note:      "It makes it T/(3+2T), about 1/2.",
 		Plant:     "x = m/200",
-		run:       unionOverStarts(func(T, _ float64) float64 { return 2 * math.Log(3+2*T) }, func(_, m float64) float64 { return m / 200 }),
+		run: unionOverStarts(func(T, _ float64) float64 { return 2 * math.Log(3+2*T) },
+			func(_, m float64) float64 { return m / 200 }),
 	},
 	{
 		Label: "lem:noise-sum-bound", Part: "the choice of x", Reading: Corrected, Kind: Inequality, Expect: Holds,
 		Statement: "x = m/200: T e^{−x/2} = T e^{−m/400}, √(2x/m) = 1/10, x ≥ 2 log(3+2T)",
 		Plant:     "x = 2 log(3+2T)",
-		run:       unionOverStarts(func(_, m float64) float64 { return m / 200 }, func(T, _ float64) float64 { return 2 * math.Log(3+2*T) }),
+		run: unionOverStarts(func(_, m float64) float64 { return m / 200 },
+			func(T, _ float64) float64 { return 2 * math.Log(3+2*T) }),
 	},
 	{
 		Label: "remark:es-uniform-2", Reading: Printed, Kind: Identity, Expect: Refuted,
@@ -484,10 +506,11 @@ var paperChecks = []Check{
 	},
 	{
 		Label: "claim:ts", Reading: Printed, Kind: Probability, Expect: Vacuous,
-		Statement: "R(τ) ≤ 613 β_{τ−1} √d (√(dτ log(1+τ/(λd))) + √((τ/λ) log⁺(τ/(λδ)))) for all τ with probability 1 − δ, d ≥ 2",
-		Note:      "C = 613 is the constant that the proof gives. Printed “R(T)” reads R(τ).",
-		Plant:     "the bound divided by 6000, twice what is noticed",
-		run:       regretBound("ts_c", 1, 5, 1000, 6000, confident),
+		Statement: "R(τ) ≤ 613 β_{τ−1} √d (√(dτ log(1+τ/(λd))) + √((τ/λ) log⁺(τ/(λδ)))) for all τ with probability 1 " +
+			"− δ, d ≥ 2",
+		Note:  "C = 613 is the constant that the proof gives. Printed “R(T)” reads R(τ).",
+		Plant: "the bound divided by 6000, twice what is noticed",
+		run:   regretBound("ts_c", 1, 5, 1000, 6000, confident),
 	},
 	{
 		Label: "claim:ts", Reading: Corrected, Kind: Probability, Expect: Vacuous,
@@ -511,9 +534,10 @@ var paperChecks = []Check{
 	{
 		Label: "claim:ts", Part: "cap", Reading: Printed, Kind: Inequality, Expect: Refuted,
 		Statement: "U(√d·𝔹)({u_1 ≥ 1}) ≥ 1/(16√(3π)) for every d",
-		Note:      "For d = 1 the half-line meets the ball in one point and the probability is 0: the proof needs d ≥ 2 (or the radius √(d+2)).",
-		Plant:     "d ≥ 2",
-		run:       capIsLarge([]int{1, 2, 3, 5, 10, 50, 1000}, []int{2, 3, 5, 10, 50, 1000}),
+		Note: "For d = 1 the half-line meets the ball in one point and the probability is 0: the proof needs d " +
+			"≥ 2 (or the radius √(d+2)).",
+		Plant: "d ≥ 2",
+		run:   capIsLarge([]int{1, 2, 3, 5, 10, 50, 1000}, []int{2, 3, 5, 10, 50, 1000}),
 	},
 	{
 		Label: "claim:ts", Part: "cap", Reading: Corrected, Kind: Inequality, Expect: Holds,
@@ -544,14 +568,16 @@ var paperChecks = []Check{
 		run:       sphereColumns,
 	},
 	{
-		Label: "thm:uniform-concentration-sphere", Part: "fixed direction", Reading: Printed, Kind: Probability, Expect: Refuted,
+		Label: "thm:uniform-concentration-sphere", Part: "fixed direction", Reading: Printed, Kind: Probability,
+		Expect:    Refuted,
 		Statement: "P(|Z_x² − 1| ≥ √(y/m) ∨ y/m) ≤ 2e^{−3y/8}",
 		Note:      "Var(d⟨X, x⟩²) = 2(d−1)/(d+2), so the central limit theorem alone gives e^{−y/4} for large d.",
 		Plant:     "d = 3, where the variance is 4/5",
 		run:       fixedDirection(3./8, 32, 3, 1),
 	},
 	{
-		Label: "thm:uniform-concentration-sphere", Part: "fixed direction", Reading: Corrected, Kind: Probability, Expect: Holds,
+		Label: "thm:uniform-concentration-sphere", Part: "fixed direction", Reading: Corrected, Kind: Probability,
+		Expect:    Holds,
 		Statement: "P(|Z_x² − 1| ≥ √(y/m) ∨ y/m) ≤ 2e^{−y/8}",
 		Plant:     "rows √2 times as long",
 		run:       fixedDirection(1./8, 32, 0, 2),
@@ -570,11 +596,13 @@ var paperChecks = []Check{
 		run:       projectionMGF(4, false),
 	},
 	{
-		Label: "claim:mgf-bound-uniform-projection", Part: "c = 2/d", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Label: "claim:mgf-bound-uniform-projection", Part: "c = 2/d", Reading: Corrected, Kind: Inequality,
+		Expect:    Holds,
 		Statement: "the same with c = 2/d",
-		Note:      "On a grid of d and s, not proved; lem:initialisation with m ≥ 144d uses it. With the proved c = 4/d it is m ≥ 183d.",
-		Plant:     "half the variance",
-		run:       projectionMGF(2, false),
+		Note: "On a grid of d and s, not proved; lem:initialisation with m ≥ 144d uses it. With the proved c = " +
+			"4/d it is m ≥ 183d.",
+		Plant: "half the variance",
+		run:   projectionMGF(2, false),
 	},
 	{
 		Label: "lem:approximate-isometry", Reading: Printed, Kind: Inequality, Expect: Holds,
@@ -610,7 +638,8 @@ var paperChecks = []Check{
 		run:       stepMGF(2, 1, unit, wideSigns),
 	},
 	{
-		Label: "claim:noise-subgaussian", Part: "sharper constants", Reading: Corrected, Kind: Inequality, Expect: Holds,
+		Label: "claim:noise-subgaussian", Part: "sharper constants", Reading: Corrected, Kind: Inequality,
+		Expect:    Holds,
 		Statement: "σ_t² = 1.078Q_t² + 0.3667Q_tR_t",
 		Plant:     "targets ±1",
 		run:       stepMGF(1.078, 0.3667, unit, signs),
@@ -638,9 +667,10 @@ var paperChecks = []Check{
 	{
 		Label: "claim:sum-Q-RQ", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "1 + Σ_{i=τ}^t σ_i² ≤ 3 + Σ_{i=τ}^t Q_iR_i for 0 ≤ τ ≤ t < T",
-		Note:      "The printed range 0 ≤ t ≤ τ < T has the letters exchanged, and X_0 in the proof's sums does not exist.",
-		Plant:     "λ = 0.1",
-		run:       varianceSums(func(float64) float64 { return 3 }),
+		Note: "The printed range 0 ≤ t ≤ τ < T has the letters exchanged, and X_0 in the proof's sums does not " +
+			"exist.",
+		Plant: "λ = 0.1",
+		run:   varianceSums(func(float64) float64 { return 3 }),
 	},
 	{
 		Label: "claim:sum-Q-RQ", Part: "sharper constant", Reading: Corrected, Kind: Inequality, Expect: Holds,

@@ -20,31 +20,42 @@ import (
 var fewChecks = []Check{
 	{
 		Label: "few", Part: "one arm", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "arms e_1 and 0, θ* = Δ, constant r: P(e_1 is pulled at most once in n rounds) ≥ P(m, r√(1+λ), Δ), the probability that Z + r√(1+λ) max_j |g_j| ≤ −Δ",
-		Note:      "policy.Ensemble with m = 2, r = 0.7, λ = 1, Δ = 0.1, n = 200. The bound is the limit as n grows, so that it is tight.",
-		Plant:     "members redrawn for each decision",
-		run:       fewOneArm,
+		Statement: "arms e_1 and 0, θ* = Δ, constant r: P(e_1 is pulled at most once in n rounds) ≥ P(m, r√(1+λ), " +
+			"Δ), the probability that Z + r√(1+λ) max_j |g_j| ≤ −Δ",
+		Note: "policy.Ensemble with m = 2, r = 0.7, λ = 1, Δ = 0.1, n = 200. The bound is the limit as n grows, " +
+			"so that it is tight.",
+		Plant: "members redrawn for each decision",
+		run:   fewOneArm,
 	},
 	{
 		Label: "few", Part: "two arms", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "arms e_1 and e_2, θ* = (0.1, 0), constant r: P(e_1 is pulled exactly once in n rounds) ≥ ½(1 − S(s)) P(D, r√(1+λ), 0.1 + (1+λ)s), D = m for the ensemble, m times the number of epochs for atoms with key = \"epoch\"",
-		Note:      "policy.Ensemble and policy.Atoms in turn, m = 1, r = 0.2, λ = 1/4, n = 60; the bound is the smaller one, of the atoms.",
-		Plant:     "r = 4 in the program",
-		run:       fewTwoArms,
+		Statement: "arms e_1 and e_2, θ* = (0.1, 0), constant r: P(e_1 is pulled exactly once in n rounds) ≥ ½(1 − " +
+			"S(s)) P(D, r√(1+λ), 0.1 + (1+λ)s), D = m for the ensemble, m times the number of epochs for atoms with " +
+			"key = \"epoch\"",
+		Note: "policy.Ensemble and policy.Atoms in turn, m = 1, r = 0.2, λ = 1/4, n = 60; the bound is the " +
+			"smaller one, of the atoms.",
+		Plant: "r = 4 in the program",
+		run:   fewTwoArms,
 	},
 	{
 		Label: "few", Part: "rare", Reading: Corrected, Kind: Rate, Expect: Reported,
-		Statement: "θ* = (0.5, 0.2), λ = 0.1, r = 1, accumulated ensemble: the share of runs that pull the worse arm in half of the rounds or more falls like a power of m",
-		Note:      "Importance sampling of tapes given that all models of the better arm are low after its first, …, 40th pull, unbiased and with bounded weights, agrees with multilevel splitting and with plain simulation (docs/record/stuck.md); the interval is three standard errors. thm:few-exponent has −r² = −1 up to factors that fall slower than any power of m (docs/design/price-of-few.md).",
-		Plant:     "r = 0.5",
-		run:       fewRare,
+		Statement: "θ* = (0.5, 0.2), λ = 0.1, r = 1, accumulated ensemble: the share of runs that pull the worse arm " +
+			"in half of the rounds or more falls like a power of m",
+		Note: "Importance sampling of tapes given that all models of the better arm are low after its first, …, " +
+			"40th pull, unbiased and with bounded weights, agrees with multilevel splitting and with plain " +
+			"simulation (docs/record/stuck.md); the interval is three standard errors. thm:few-exponent has −r² = −1 " +
+			"up to factors that fall slower than any power of m (docs/design/price-of-few.md).",
+		Plant: "r = 0.5",
+		run:   fewRare,
 	},
 	{
 		Label: "few-exponent", Reading: Corrected, Kind: Probability, Expect: Holds,
-		Statement: "arms e_1 and e_2, θ* = (0.2, 0), constant r, accumulated ensemble: P(e_1 is pulled at most k times in n rounds) ≥ (1 − S(s)) P(m, r√(1+λ/k), (0.2 k + (λ+k)s)/√k)",
-		Note:      "policy.Ensemble with m = 2, r = 0.3, λ = 1/4, k = 3, n = 60. With k like (log m)^(1/3) it makes r² the exponent of m.",
-		Plant:     "r = 4 and members redrawn for each decision",
-		run:       fewExponent,
+		Statement: "arms e_1 and e_2, θ* = (0.2, 0), constant r, accumulated ensemble: P(e_1 is pulled at most k " +
+			"times in n rounds) ≥ (1 − S(s)) P(m, r√(1+λ/k), (0.2 k + (λ+k)s)/√k)",
+		Note: "policy.Ensemble with m = 2, r = 0.3, λ = 1/4, k = 3, n = 60. With k like (log m)^(1/3) it makes " +
+			"r² the exponent of m.",
+		Plant: "r = 4 and members redrawn for each decision",
+		run:   fewExponent,
 	},
 }
 
@@ -65,9 +76,10 @@ func pulls(key rng.Key, p bandit.Policy, set bandit.ActionSet, theta []float64, 
 	return n
 }
 
-// missed plays n runs of T rounds on arms with means θ and returns in how many lost is false of the pulls of the first arm, which are
-// counted up to limit. ok is false when the session was stopped.
-func (s *session) missed(n, T, limit int, arms [][]float64, theta []float64, make func(i int, p policy.Problem) bandit.Policy, lost func(pulls int) bool) (missed int, ok bool) {
+// missed plays n runs of T rounds on arms with means θ and returns in how many lost is false of the pulls of the first
+// arm, which are counted up to limit. ok is false when the session was stopped.
+func (s *session) missed(n, T, limit int, arms [][]float64, theta []float64,
+	make func(i int, p policy.Problem) bandit.Policy, lost func(pulls int) bool) (missed int, ok bool) {
 	set := must(actionset.NewFinite(arms))
 	for i := range n {
 		if s.stopped() {
@@ -93,16 +105,19 @@ func fewOneArm(s *session) Finding {
 	T := s.size(200, 1000)
 	low, _ := theory.Stuck(m, r*math.Sqrt(1+lambda), gap)
 	n := s.size(900, 10_000)
-	missed, ok := s.missed(n, T, 2, [][]float64{{1}, {0}}, []float64{gap}, func(_ int, problem policy.Problem) bandit.Policy {
-		if s.planted {
-			return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(r)}, problem))
-		}
-		return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
-	}, func(pulls int) bool { return pulls <= 1 })
+	missed, ok := s.missed(n, T, 2, [][]float64{{1}, {0}}, []float64{gap},
+		func(_ int, problem policy.Problem) bandit.Policy {
+			if s.planted {
+				return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(r)}, problem))
+			}
+			return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior",
+				Scale: policy.Constant(r)}, problem)
+		}, func(pulls int) bool { return pulls <= 1 })
 	if !ok {
 		return Finding{}
 	}
-	return chance(missed, n, 1-low, "share of runs in which the better arm is pulled at most once, m = %d, r = %g, λ = %g, n = %d", m, r, lambda, T).happened(low).larger(missed, n, low)
+	return chance(missed, n, 1-low, "share of runs in which the better arm is pulled at most once, m = %d, r = %g, λ "+
+		"= %g, n = %d", m, r, lambda, T).happened(low).larger(missed, n, low)
 }
 
 var twoArms = [][]float64{{1, 0}, {0, 1}}
@@ -117,14 +132,17 @@ func fewTwoArms(s *session) Finding {
 	n := s.size(4000, 40_000)
 	missed, ok := s.missed(n, T, 2, twoArms, []float64{gap, 0}, func(i int, problem policy.Problem) bandit.Policy {
 		if i%2 == 0 {
-			return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+			return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior",
+				Scale: policy.Constant(r)}, problem)
 		}
-		return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Key: theory.EpochKey, Scale: policy.Constant(r)}, problem))
+		return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Key: theory.EpochKey,
+			Scale: policy.Constant(r)}, problem))
 	}, func(pulls int) bool { return pulls == 1 })
 	if !ok {
 		return Finding{}
 	}
-	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, n = %d", m, lambda, T).happened(bound).larger(missed, n, bound)
+	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled exactly once, m = %d, λ = %g, "+
+		"n = %d", m, lambda, T).happened(bound).larger(missed, n, bound)
 }
 
 func fewExponent(s *session) Finding {
@@ -136,12 +154,14 @@ func fewExponent(s *session) Finding {
 		if s.planted {
 			return must(policy.NewAtoms(policy.AtomsOptions{M: m, Lambda: lambda, Scale: policy.Constant(4)}, problem))
 		}
-		return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", Scale: policy.Constant(r)}, problem)
+		return mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior",
+			Scale: policy.Constant(r)}, problem)
 	}, func(pulls int) bool { return pulls <= k })
 	if !ok {
 		return Finding{}
 	}
-	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled at most %d times, m = %d, λ = %g, n = %d", k, m, lambda, T).happened(bound).larger(missed, n, bound)
+	return chance(missed, n, 1-bound, "share of runs in which the better arm is pulled at most %d times, m = %d, λ = "+
+		"%g, n = %d", k, m, lambda, T).happened(bound).larger(missed, n, bound)
 }
 
 func fewRare(s *session) Finding {
@@ -183,6 +203,7 @@ func fewRare(s *session) Finding {
 	}
 	slack := 3 * math.Sqrt(variance) / square
 	f.Low, f.High = f.Observed-slack, f.Observed+slack
-	f.Plot = &Plot{Title: "Share of runs that lose the better arm", X: "members m", Y: "share", LogX: true, LogY: true, Curves: []Curve{seen, bound}}
+	f.Plot = &Plot{Title: "Share of runs that lose the better arm", X: "members m", Y: "share", LogX: true, LogY: true,
+		Curves: []Curve{seen, bound}}
 	return f
 }

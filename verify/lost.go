@@ -5,19 +5,20 @@ import (
 	"math/rand/v2"
 )
 
-// lost estimates the probability that a run is stuck by importance sampling on a union of events (Adler, Blanchet and Liu 2012).
-// A_k is the event of the better arm's tape that after k pulls none of its 2m models is above level:
+// lost estimates the probability that a run is stuck by importance sampling on a union of events (Adler, Blanchet and
+// Liu 2012). A_k is the event of the better arm's tape that after k pulls none of its 2m models is above level:
 //
 //	A_k: μk + N(k) + r max_j |W^j(k)| ≤ level·(λ + k),   k = 1, …, K,
 //
-// which is Z + σ max |g_j| ≤ −L with Z = N(k)/√k, σ = r√(1 + λ/k), L = (μk − level·(λ + k))/√k and has the probability P_k =
-// P(m, σ, L). A tape is drawn from its own law with probability plain, and otherwise given A_k, with k drawn in proportion to P_k.
-// A run of it counts with the weight of its law against this mixture,
+// which is Z + σ max |g_j| ≤ −L with Z = N(k)/√k, σ = r√(1 + λ/k), L = (μk − level·(λ + k))/√k and has the probability
+// P_k = P(m, σ, L). A tape is drawn from its own law with probability plain, and otherwise given A_k, with k drawn in
+// proportion to P_k. A run of it counts with the weight of its law against this mixture,
 //
 //	1/(plain + (1 − plain)·N/ΣP_k),   N the number of the A_k that hold,
 //
-// so the estimate is unbiased for any level and K, and no weight is above 1/plain. A stuck run has nearly always been through an
-// A_k, however rare it is: then its weight is at most ΣP_k/(1 − plain), so that the relative error does not grow with rarity.
+// so the estimate is unbiased for any level and K, and no weight is above 1/plain. A stuck run has nearly always been
+// through an A_k, however rare it is: then its weight is at most ΣP_k/(1 − plain), so that the relative error does not
+// grow with rarity.
 type lost struct {
 	stuck
 	events []event
@@ -39,8 +40,8 @@ const (
 	cells     = 40 * 64
 )
 
-// lose prepares the estimator with K events at the level. With a scale cβ_t the events take its value after k pulls of the
-// better arm and T/2 of the other.
+// lose prepares the estimator with K events at the level. With a scale cβ_t the events take its value after k pulls of
+// the better arm and T/2 of the other.
 func (s stuck) lose(level float64, K int) *lost {
 	l := &lost{stuck: s}
 	for k := 1; k <= K; k++ {
@@ -104,7 +105,8 @@ func (e event) draw(r *rand.Rand, m int) (z float64, g []float64) {
 	return z, g
 }
 
-// run plays one tape of the mixture and returns whether the run is stuck, its weight and the number of events that hold.
+// run plays one tape of the mixture and returns whether the run is stuck, its weight and the number of events that
+// hold.
 func (l *lost) run(r *rand.Rand) (isStuck bool, weight float64, held int) {
 	m, K := l.m, len(l.events)
 	x := l.draw(r, K)
@@ -167,12 +169,14 @@ func (l *lost) which(x *tape) (holds []bool) {
 			top = math.Max(top, math.Abs(w[j]))
 		}
 		n := float64(i + 1)
-		holds = append(holds, noise/math.Sqrt(n)+e.sigma*top/math.Sqrt(l.lambda+n) <= -e.gap+1e-9) // a bent path may miss its end by rounding
+		// a bent path may miss its end by rounding
+		holds = append(holds, noise/math.Sqrt(n)+e.sigma*top/math.Sqrt(l.lambda+n) <= -e.gap+1e-9)
 	}
 	return holds
 }
 
-// estimate returns the estimate of n runs with its standard error, and how many of the stuck runs none of the events held.
+// estimate returns the estimate of n runs with its standard error, and how many of the stuck runs none of the events
+// held.
 func (l *lost) estimate(r *rand.Rand, n int) (p, se float64, outside int) {
 	sum, square := 0.0, 0.0
 	for range n {

@@ -18,10 +18,12 @@ import (
 var newerChecks = []Check{
 	{
 		Label: "janz2026:thm-4.1", Reading: Printed, Kind: Probability, Expect: Vacuous,
-		Statement: "Gaussian ensemble, γ = 40, p = 1/10, λ = 80: R(τ) ≤ 800 γ_{τ−1} β_{τ−1}(2E(τ) + M(τ, δ)) with probability 1 − 4δ",
-		Note:      "The programmable form is its lemma 5.1. m is what its lemmas need, 33 to 57 times below the printed 2000 d log(n/δ).",
-		Plant:     "the bound divided by 70 000, twice what is noticed",
-		run:       regretBound("janz2026", 4, 80, 300, 7e4, gaussianEnsemble),
+		Statement: "Gaussian ensemble, γ = 40, p = 1/10, λ = 80: R(τ) ≤ 800 γ_{τ−1} β_{τ−1}(2E(τ) + M(τ, δ)) with " +
+			"probability 1 − 4δ",
+		Note: "The programmable form is its lemma 5.1. m is what its lemmas need, 33 to 57 times below the " +
+			"printed 2000 d log(n/δ).",
+		Plant: "the bound divided by 70 000, twice what is noticed",
+		run:   regretBound("janz2026", 4, 80, 300, 7e4, gaussianEnsemble),
 	},
 	{
 		Label: "janz2026:thm-5.3", Reading: Printed, Kind: Probability, Expect: Holds,
@@ -38,10 +40,11 @@ var newerChecks = []Check{
 	},
 	{
 		Label: "janz2026:thm-5.4", Reading: Printed, Kind: Probability, Expect: Holds,
-		Statement: "m ≥ (4/p) log(⌈log(τ′/τ)/h*⌉/δ) Brownian motions: a share p exceeds c√t at all t in [τ, τ′] with probability 1 − δ",
-		Note:      "On a grid of log t with step h*/4, which can only miss failures.",
-		Plant:     "p = 0.49",
-		run:       exceedance,
+		Statement: "m ≥ (4/p) log(⌈log(τ′/τ)/h*⌉/δ) Brownian motions: a share p exceeds c√t at all t in [τ, τ′] with " +
+			"probability 1 − δ",
+		Note:  "On a grid of log t with step h*/4, which can only miss failures.",
+		Plant: "p = 0.49",
+		run:   exceedance,
 	},
 	{
 		Label: "janz2026:cor-5.6", Reading: Printed, Kind: Probability, Expect: Holds,
@@ -59,9 +62,11 @@ var newerChecks = []Check{
 	{
 		Label: "janz2026:lem-I.1", Reading: Printed, Kind: Inequality, Expect: Holds,
 		Statement: "m < d on the ball: X_t stays in the span U of the initial vectors, so R_n ≥ n(1 − ‖Π_U θ*‖)",
-		Note:      "With X_t projected onto U in every round, as exact arithmetic would have it. Plain float64 leaves U: the part outside grows from 1e-16 to order 1 within about a thousand rounds, and what it then measures is rounding.",
-		Plant:     "plain float64, no projection",
-		run:       stuckInSpan,
+		Note: "With X_t projected onto U in every round, as exact arithmetic would have it. Plain float64 " +
+			"leaves U: the part outside grows from 1e-16 to order 1 within about a thousand rounds, and what it then " +
+			"measures is rounding.",
+		Plant: "plain float64, no projection",
+		run:   stuckInSpan,
 	},
 	{
 		Label: "janz2026:thm-4.2", Reading: Printed, Kind: Probability, Expect: Holds,
@@ -75,7 +80,8 @@ var newerChecks = []Check{
 func gaussianEnsemble(d, T int, delta float64, key rng.Key) bandit.Policy {
 	m := must(theory.Janz2026Direct(theory.Setting{D: d, T: float64(T), Lambda: 80, Delta: delta}))
 	return mustEnsemble(policy.EnsembleOptions{
-		M: int(m), Lambda: 80, Delta: delta, Scale: policy.Scale{Kind: "beta", Value: 40}, Targets: "gaussian", Init: "prior", OneSided: true,
+		M: int(m), Lambda: 80, Delta: delta, Scale: policy.Scale{Kind: "beta", Value: 40}, Targets: "gaussian",
+		Init: "prior", OneSided: true,
 	}, policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)})
 }
 
@@ -122,7 +128,8 @@ func gaussianMembers(s *session) Finding {
 		v[j] = linalg.Dot(u, e.Sums()[j*d:j*d+d]) / root
 	}
 	gap := kolmogorov(v, func(x float64) float64 { return normalTail(-x) })
-	return massart(gap, m, "Kolmogorov distance of m = %d members from N(0, 1) after %d rounds; bound: its quantile at level %g", m, T, Level)
+	return massart(gap, m, "Kolmogorov distance of m = %d members from N(0, 1) after %d rounds; bound: its quantile "+
+		"at level %g", m, T, Level)
 }
 
 func exceedanceStep(s *session) Finding {
@@ -179,7 +186,8 @@ func exceedance(s *session) Finding {
 		low = math.Min(low, share)
 		all.see(count / share)
 	}
-	return all.finding(delta, "runs of m = %d Brownian motions over log(τ′/τ) = %.2f in which the share above c√t falls below p; smallest share seen %.3f", m, math.Log(ratio), low)
+	return all.finding(delta, "runs of m = %d Brownian motions over log(τ′/τ) = %.2f in which the share above c√t "+
+		"falls below p; smallest share seen %.3f", m, math.Log(ratio), low)
 }
 
 func allDirections(s *session) Finding {
@@ -195,7 +203,8 @@ func allDirections(s *session) Finding {
 			return Finding{}
 		}
 		key := s.universe(i)
-		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior", OneSided: true},
+		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Targets: "gaussian", Init: "prior",
+			OneSided: true},
 			policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 		a := bandit.Action{X: make([]float64, d), Index: bandit.NoIndex}
 		least := 1.0
@@ -216,7 +225,8 @@ func allDirections(s *session) Finding {
 		low = math.Min(low, least)
 		all.see(0.1 / least)
 	}
-	return all.finding(delta, "runs in which the share for the worst u falls below 1/10, d = 2, n = %d, m = %d; smallest share seen %.3f", T, m, low)
+	return all.finding(delta, "runs in which the share for the worst u falls below 1/10, d = 2, n = %d, m = %d; "+
+		"smallest share seen %.3f", T, m, low)
 }
 
 func printedSize(s *session) Finding {
@@ -326,7 +336,8 @@ func stuckInSpan(s *session) Finding {
 		}
 	}
 	f := w.finding("regret R_n against n(1 − ‖Π_U θ*‖) on the ball").atLeast()
-	f.Plot = &Plot{Title: "How far X_t is outside the span of the initial vectors", X: "round t", Y: "length", LogX: true, LogY: true, Curves: curves}
+	f.Plot = &Plot{Title: "How far X_t is outside the span of the initial vectors", X: "round t", Y: "length",
+		LogX: true, LogY: true, Curves: curves}
 	return f
 }
 

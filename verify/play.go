@@ -178,7 +178,8 @@ func ensembleIsDefinition(init string) func(s *session) Finding {
 				check(e.Update(a, y, perturb))
 			}
 		}
-		return agree(worst, 1e-9, n, "θ_t of %d rounds on the ball and on 20 arms against the listing evaluated from scratch", n)
+		return agree(worst, 1e-9, n, "θ_t of %d rounds on the ball and on 20 arms against the listing evaluated from "+
+			"scratch", n)
 	}
 }
 
@@ -229,7 +230,8 @@ func incrementalIsEnsemble(init, incremental string, r, plantedR float64, plante
 		w := newWorld(key, d, 0)
 		p := policy.Problem{Dim: d, Init: key.Stream(rng.Init)}
 		e := mustEnsemble(policy.EnsembleOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: init}, p)
-		q := must(policy.NewIncremental(policy.IncrementalOptions{M: m, Lambda: lambda, Scale: policy.Constant(r), Init: inc}, p))
+		q := must(policy.NewIncremental(policy.IncrementalOptions{M: m, Lambda: lambda, Scale: policy.Constant(r),
+			Init: inc}, p))
 		T := s.size(1000, 10_000)
 		worst := 0.0
 		model := make([]float64, d)
@@ -249,7 +251,8 @@ func incrementalIsEnsemble(init, incremental string, r, plantedR float64, plante
 			check(e.Update(a, y, draw))
 			check(q.Update(a, y, draw))
 		}
-		return agree(worst, 1e-9, T*2*m, "largest difference between w^j and θ̂ ± rθ̃^j over %d rounds, r = %g, λ = %g", T, r, lambda)
+		return agree(worst, 1e-9, T*2*m, "largest difference between w^j and θ̂ ± rθ̃^j over %d rounds, r = %g, λ = %g",
+			T, r, lambda)
 	}
 }
 
@@ -329,9 +332,11 @@ func coverage(s *session) Finding {
 			curve.X, curve.Y = append(curve.X, float64(t+1)), append(curve.Y, v)
 		}
 	}
-	f := all.finding(delta, "runs in which θ* leaves the ellipsoid, d = %d, T = %d; the largest ‖θ* − θ̂‖_V/β seen is %.3f", d, T, top)
+	f := all.finding(delta, "runs in which θ* leaves the ellipsoid, d = %d, T = %d; the largest ‖θ* − θ̂‖_V/β seen "+
+		"is %.3f", d, T, top)
 	curves := []Curve{curve}
-	f.Plot = &Plot{Title: "Distance of θ* from θ̂ in units of the radius", X: "round t", Y: "‖θ* − θ̂‖/β", Curves: append(curves, level("edge of the ellipsoid", 1, curves))}
+	f.Plot = &Plot{Title: "Distance of θ* from θ̂ in units of the radius", X: "round t", Y: "‖θ* − θ̂‖/β",
+		Curves: append(curves, level("edge of the ellipsoid", 1, curves))}
 	return f
 }
 
@@ -586,7 +591,8 @@ func masterPerStep(s *session) Finding {
 		}
 	})
 	f := w.finding("regret of %d rounds and its two parts against 2b‖X‖ and (2b/p)E'‖X‖", rounds)
-	f.Plot = &Plot{Title: "Regret and bound of each round, first run", X: "round t", Y: "regret", LogY: true, Curves: []Curve{cost, bound}}
+	f.Plot = &Plot{Title: "Regret and bound of each round, first run", X: "round t", Y: "regret", LogY: true,
+		Curves: []Curve{cost, bound}}
 	return f
 }
 
@@ -690,9 +696,13 @@ func optimismCount(s *session) Finding {
 			}
 		}
 		counted += in
-		w.see(float64(in), float64(optimistic), func() string { return fmt.Sprintf("round %d, d = %d", t, len(world.star)) })
+		w.see(float64(in), float64(optimistic), func() string {
+			return fmt.Sprintf("round %d, d = %d", t,
+				len(world.star))
+		})
 	})
-	return w.finding("members in the half-space of u⁺ against those of them that are optimistic; %d members counted", counted)
+	return w.finding("members in the half-space of u⁺ against those of them that are optimistic; %d members counted",
+		counted)
 }
 
 // maximumPerStep: rem:max-over-ensemble. When θ* is in its ellipsoid and some member is optimistic,
@@ -707,7 +717,8 @@ func maximumPerStep(s *session) Finding {
 	steps(s, choose, func(t int, world world, e *policy.Ensemble, a bandit.Action, regret float64) {
 		beta := theory.Beta(e.Ridge().Lambda(), 0.1, math.Max(0, e.Ridge().LogDetRatio()))
 		all := models(e, world.set)
-		if distance(e, world.star) > beta || !slices.ContainsFunc(all, func(m model) bool { return m.value >= world.best }) {
+		if distance(e, world.star) > beta || !slices.ContainsFunc(all,
+			func(m model) bool { return m.value >= world.best }) {
 			return
 		}
 		rounds++
@@ -726,7 +737,8 @@ func maximumPerStep(s *session) Finding {
 // regretBound plays a policy with a bound's own parameters and holds the regret at every τ against
 // the bound with β_{τ−1} from the determinant replaced by its cap. The verdict is vacuous when even
 // the smallest ratio bound/2τ is above 1. The plant divides the bound by tighter.
-func regretBound(name string, failures float64, lambda float64, fast int, tighter float64, build func(d, T int, delta float64, key rng.Key) bandit.Policy) func(s *session) Finding {
+func regretBound(name string, failures float64, lambda float64, fast int, tighter float64,
+	build func(d, T int, delta float64, key rng.Key) bandit.Policy) func(s *session) Finding {
 	return func(s *session) Finding {
 		b, ok := theory.ByName(name)
 		if !ok {
@@ -778,7 +790,8 @@ func regretBound(name string, failures float64, lambda float64, fast int, tighte
 				curves = append(curves, bc)
 			}
 		}
-		f := chance(k, n, failures*delta, "%d of %d runs above the bound, d = %d, T = %d; the largest R(τ)/bound seen is %.2g; observed: largest R(T), bound: at T; 2T = %d",
+		f := chance(k, n, failures*delta, "%d of %d runs above the bound, d = %d, T = %d; the largest R(τ)/bound "+
+			"seen is %.2g; observed: largest R(T), bound: at T; 2T = %d",
 			k, n, d, T, tight, 2*T)
 		if f.Verdict == Holds && vacuous {
 			f.Verdict = Vacuous
@@ -789,7 +802,8 @@ func regretBound(name string, failures float64, lambda float64, fast int, tighte
 			f.Power.Sharpest, f.Power.SharpestLow, f.Power.SharpestHigh = ratios.sharpest(failures * delta)
 		}
 		trivial := Curve{Name: "2t", Guide: true, X: []float64{1, float64(T)}, Y: []float64{2, 2 * float64(T)}}
-		f.Plot = &Plot{Title: "Regret, bound, and what losing always costs", X: "round t", Y: "regret", LogX: true, LogY: true, Curves: append(curves, trivial)}
+		f.Plot = &Plot{Title: "Regret, bound, and what losing always costs", X: "round t", Y: "regret", LogX: true,
+			LogY: true, Curves: append(curves, trivial)}
 		return f
 	}
 }
@@ -802,7 +816,8 @@ func theoremEnsemble(choose string, scale policy.Scale) func(d, T int, delta flo
 }
 
 func confident(d, T int, delta float64, _ rng.Key) bandit.Policy {
-	return must(policy.NewConfident(policy.ConfidentOptions{Lambda: 5, Delta: delta}, policy.Problem{Dim: d, Horizon: T}))
+	return must(policy.NewConfident(policy.ConfidentOptions{Lambda: 5, Delta: delta},
+		policy.Problem{Dim: d, Horizon: T}))
 }
 
 // optimismShare: p_{t−1} ≥ 1/(2m), the step that uses thm:sing-val-gamma, at the theorem's own
@@ -841,7 +856,8 @@ func optimismShare(s *session) Finding {
 		})
 		curves = append(curves, c)
 	}
-	f := w.finding("share p of members that are optimistic and in Θ against 1/(2m), the theorem's own m and r").atLeast()
+	f := w.finding("share p of members that are optimistic and in Θ against 1/(2m), the theorem's own m and " +
+		"r").atLeast()
 	f.Plot = &Plot{Title: "Share of members that are optimistic", X: "round t", Y: "p", Curves: curves}
 	return f
 }
@@ -973,7 +989,8 @@ func signedShare(symmetric bool) func(s *session) Finding {
 		var curves []Curve
 		for i := range n {
 			key := s.universe(i)
-			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, OneSided: !symmetric}, policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
+			e := mustEnsemble(policy.EnsembleOptions{Preset: "paper", M: m, OneSided: !symmetric},
+				policy.Problem{Dim: d, Init: key.Stream(rng.Init)})
 			curve := Curve{Group: i % 3, Name: choosers[[]int{0, 4, 2}[i%3]].name}
 			drive(key, e, newSpectrum(e), T, choosers[[]int{0, 4, 2}[i%3]], func(t int, _, _ float64) bool {
 				if t%(T/10) != 0 {
@@ -995,9 +1012,12 @@ func signedShare(symmetric bool) func(s *session) Finding {
 			})
 			curves = append(curves, curve)
 		}
-		return Finding{Verdict: Reported, Observed: low, Bound: normalTail(math.Sqrt(3) / c), Low: low, High: high, Samples: n,
-			Plot:   &Plot{Title: "Share of members in the worst half-space", X: "round t", Y: "share", Curves: append(curves, level("limit", normalTail(math.Sqrt(3)/c), curves))},
-			Detail: fmt.Sprintf("smallest share of members %gΓ^j in H_u over all u and t, d = 2, m = %d; bound: the limit Φ(−√3/%g); range over t", c, m, c)}
+		return Finding{Verdict: Reported, Observed: low, Bound: normalTail(math.Sqrt(3) / c), Low: low, High: high,
+			Samples: n,
+			Plot: &Plot{Title: "Share of members in the worst half-space", X: "round t", Y: "share",
+				Curves: append(curves, level("limit", normalTail(math.Sqrt(3)/c), curves))},
+			Detail: fmt.Sprintf("smallest share of members %gΓ^j in H_u over all u and t, d = 2, m = %d; bound: the "+
+				"limit Φ(−√3/%g); range over t", c, m, c)}
 	}
 }
 
@@ -1022,7 +1042,8 @@ func confidentOptimism(s *session) Finding {
 			for c := range diff {
 				diff[c] = w.star[c] - ridge.Theta()[c]
 			}
-			if math.Sqrt(math.Max(0, ridge.Norm2(diff))) <= theory.Beta(lambda, delta, ridge.LogDetRatio()) && t%10 == 1 {
+			if math.Sqrt(math.Max(0, ridge.Norm2(diff))) <= theory.Beta(lambda, delta, ridge.LogDetRatio()) &&
+				t%10 == 1 {
 				for q := range s.size(30, 100) {
 					check(p.Select(&a, w.set, key.Child("again").At(uint64(q)).Stream(rng.Select).Round(uint64(t))))
 					n++
@@ -1040,7 +1061,8 @@ func confidentOptimism(s *session) Finding {
 	share := must(theory.Cap(d))
 	f := chance(k, n, 1-share, "")
 	f.Observed, f.Bound, f.Relation = 1-float64(k)/float64(n), share, AtLeast
-	f.Detail = fmt.Sprintf("share of draws that are optimistic, d = %d, at states of runs; claimed at least cap_%d", d, d)
+	f.Detail = fmt.Sprintf("share of draws that are optimistic, d = %d, at states of runs; claimed at least cap_%d", d,
+		d)
 	return f.larger(k, n, share)
 }
 
@@ -1058,7 +1080,8 @@ func confidentLaw(s *session) Finding {
 		u = append(u, v)
 	})
 	gap := kolmogorov(u, func(x float64) float64 { return math.Min(1, math.Max(0, x)) })
-	return massart(gap, T, "Kolmogorov distance of (‖θ_t − θ̂‖_V/(√d β))^d from the uniform law over %d rounds; bound: its quantile at level %g", T, Level)
+	return massart(gap, T, "Kolmogorov distance of (‖θ_t − θ̂‖_V/(√d β))^d from the uniform law over %d rounds; "+
+		"bound: its quantile at level %g", T, Level)
 }
 
 // confidentRounds plays confident Thompson sampling and reports ‖θ_t − θ̂_{t−1}‖_V and β_{t−1}.
@@ -1136,8 +1159,10 @@ func regretAgainstMembers(s *session) Finding {
 		c.X, c.Y = append(c.X, float64(m)), append(c.Y, mean[i])
 	}
 	return Finding{Verdict: Reported, Observed: mid, Bound: 1.5, Low: mid - 3*se, High: mid + 3*se, Samples: n,
-		Plot:   &Plot{Title: "Regret at T against the number of members", X: "members m", Y: "regret", LogX: true, LogY: true, Curves: []Curve{c}},
-		Detail: fmt.Sprintf("exponent of m in R(%d), d = %d, 30 arms, m = %v; bound: the exponent in the theorem", T, d, sizes)}
+		Plot: &Plot{Title: "Regret at T against the number of members", X: "members m", Y: "regret", LogX: true,
+			LogY: true, Curves: []Curve{c}},
+		Detail: fmt.Sprintf("exponent of m in R(%d), d = %d, 30 arms, m = %v; bound: the exponent in the theorem", T, d,
+			sizes)}
 }
 
 // slope is the least squares slope.

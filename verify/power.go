@@ -23,8 +23,8 @@ type Power struct {
 	Sharpest     float64 `json:"sharpest,omitempty"`
 	SharpestLow  float64 `json:"sharpest_low,omitempty"`
 	SharpestHigh float64 `json:"sharpest_high,omitempty"`
-	// Shift: a deviation from the claimed law, or from the definition, that large would have been noticed, with probability at least 0.9
-	// where the check draws numbers.
+	// Shift: a deviation from the claimed law, or from the definition, that large would have been noticed, with
+	// probability at least 0.9 where the check draws numbers.
 	Shift float64 `json:"shift,omitempty"`
 }
 
@@ -62,8 +62,8 @@ func rateNoticed(n int, q float64) float64 {
 	return hi
 }
 
-// runs collects, for the runs of a probability check, the largest ratio of what the claim bounds to its bound. A run with a
-// ratio above 1 has failed.
+// runs collects, for the runs of a probability check, the largest ratio of what the claim bounds to its bound. A run
+// with a ratio above 1 has failed.
 type runs []float64
 
 // see records the ratio of a run; NaN is a failure.
@@ -90,14 +90,15 @@ func (r runs) finding(q float64, format string, args ...any) Finding {
 	return f
 }
 
-// shiftNoticed returns the deviation of a mean, or of a distribution function, that n numbers in [0, 1] show at Level with
-// probability 0.9, by Hoeffding's inequality, and Massart's for the threshold.
+// shiftNoticed returns the deviation of a mean, or of a distribution function, that n numbers in [0, 1] show at Level
+// with probability 0.9, by Hoeffding's inequality, and Massart's for the threshold.
 func shiftNoticed(n int) float64 {
 	return (math.Sqrt(math.Log(2/Level)) + math.Sqrt(-math.Log1p(-noticed))) / math.Sqrt(2*float64(n))
 }
 
-// factor returns the factor by which a bound would have to be tighter for fresh runs to refute it with probability 0.9: it must fail at
-// the rate that is noticed then, so that it is one over a quantile of the ratios. It is 0 where there is none.
+// factor returns the factor by which a bound would have to be tighter for fresh runs to refute it with probability 0.9:
+// it must fail at the rate that is noticed then, so that it is one over a quantile of the ratios. It is 0 where there
+// is none.
 func (r runs) factor(q float64) float64 {
 	rate := rateNoticed(len(r), q)
 	if rate >= 1 {
@@ -123,9 +124,9 @@ func inverse(v float64) float64 {
 	return 0
 }
 
-// larger adds to the finding of an event that happens with probability at least bound, of which missed of n runs are without it: the
-// factor by which the bound would have to be larger to be refuted with probability 0.9, were the share seen the true one, and the factor
-// up to which it is true with its exact interval.
+// larger adds to the finding of an event that happens with probability at least bound, of which missed of n runs are
+// without it: the factor by which the bound would have to be larger to be refuted with probability 0.9, were the share
+// seen the true one, and the factor up to which it is true with its exact interval.
 func (f Finding) larger(missed, n int, bound float64) Finding {
 	if f.Verdict != Holds {
 		return f
@@ -163,7 +164,8 @@ func (p Power) String() string {
 		}
 		s += fmt.Sprintf("a bound %s times tighter", times(p.Factor))
 		if p.Sharpest > loose {
-			s += fmt.Sprintf("; what was played stays within a bound %v times tighter, so more of it would not notice that", loose)
+			s += fmt.Sprintf("; what was played stays within a bound %v times tighter, so more of it would not "+
+				"notice that", loose)
 		}
 	}
 	if p.Shift > 0 {

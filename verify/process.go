@@ -62,7 +62,8 @@ func (p *process) mean() float64 {
 
 // play runs T steps. observe is told R_t, Q_t and W_{t+1} (with the centring v) of each, and R_T at
 // the end as R_t of step T. Where the action is 0 nothing moves and no target is drawn.
-func (p *process) play(key rng.Key, T int, choose rule, draw func(uint32) float64, v float64, observe func(t int, r, q, w float64)) {
+func (p *process) play(key rng.Key, T int, choose rule, draw func(uint32) float64, v float64,
+	observe func(t int, r, q, w float64)) {
 	stream := key.Stream(rng.Perturb)
 	var c rng.Columns
 	r := p.mean()
@@ -128,7 +129,8 @@ func processStays(lo, hi float64) func(s *session) Finding {
 				}
 			}
 		}
-		f := all.finding(q, "runs that leave [%.4g, %.4g]; %d rules × R_0 ∈ {½, 1, 3/2}, T = %d, m = %d, %s; seen %.3f … %.3f",
+		f := all.finding(q, "runs that leave [%.4g, %.4g]; %d rules × R_0 ∈ {½, 1, 3/2}, T = %d, m = %d, %s; seen "+
+			"%.3f … %.3f",
 			lo, hi, len(rules), T, m, about, low, high)
 		guides := []Curve{level("1/3", 1./3, curves), level("claimed", lo, curves), level("claimed", hi, curves)}
 		f.Plot = &Plot{Title: "R_t drifts to 1/3", X: "round t", Y: "R_t", Curves: append(curves, guides...)}
@@ -159,18 +161,20 @@ func noiseSums(c, alpha, k float64) func(s *session) Finding {
 					return Finding{}
 				}
 				var up, down, lowUp, lowDown, worst float64
-				newProcess(s.source(n), m, 5, r0).play(s.universe(n), T, choose, rng.UniformWord, v, func(_ int, r, q, w float64) {
-					up += w - alpha*q*r
-					down += -w - alpha*q*r
-					worst = math.Max(worst, math.Max(up-lowUp, down-lowDown))
-					lowUp, lowDown = math.Min(lowUp, up), math.Min(lowDown, down)
-				})
+				newProcess(s.source(n), m, 5, r0).play(s.universe(n), T, choose, rng.UniformWord, v,
+					func(_ int, r, q, w float64) {
+						up += w - alpha*q*r
+						down += -w - alpha*q*r
+						worst = math.Max(worst, math.Max(up-lowUp, down-lowDown))
+						lowUp, lowDown = math.Min(lowUp, up), math.Min(lowDown, down)
+					})
 				all.see(worst / (alpha * k))
 				top = math.Max(top, worst/(alpha*k))
 				n++
 			}
 		}
-		return all.finding(q, "runs in which a sum of noises exceeds %.3g(%.3g + ΣQR), T = %d, m = %d; the largest excess (|ΣW| − αΣQR)/(αK) seen is %.3f",
+		return all.finding(q, "runs in which a sum of noises exceeds %.3g(%.3g + ΣQR), T = %d, m = %d; the largest "+
+			"excess (|ΣW| − αΣQR)/(αK) seen is %.3f",
 			alpha, k, T, m, top)
 	}
 }
@@ -368,7 +372,8 @@ func selfNormalised(s *session) Finding {
 		}
 		all.see(top)
 	}
-	return all.finding(math.Exp(-x/2), "runs that cross within %d steps, x = %g, y = %g, B reacting to the past", T, x, y)
+	return all.finding(math.Exp(-x/2), "runs that cross within %d steps, x = %g, y = %g, B reacting to the past", T, x,
+		y)
 }
 
 // sharpSums are the constants of theory.Members60 in the notation of noiseSums: α and K.

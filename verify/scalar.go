@@ -62,7 +62,10 @@ func noiseIsSubgaussian(s *session) Finding {
 	for _, name := range slices.Sorted(maps.Keys(logMGF)) {
 		for _, x := range logGrid(1e-3, 20, 60) {
 			for _, sign := range []float64{1, -1} {
-				w.see(logMGF[name](scale*sign*x), x*x/2, func() string { return fmt.Sprintf("%s, s = %.3g", name, sign*x) })
+				w.see(logMGF[name](scale*sign*x), x*x/2, func() string {
+					return fmt.Sprintf("%s, s = %.3g", name,
+						sign*x)
+				})
 			}
 		}
 	}
@@ -116,9 +119,11 @@ func programNoise(s *session) Finding {
 			f.PValue = min(f.PValue, 2*float64(len(cases))*math.Exp(-2*float64(c.n)*over*over))
 			if mean > f.Observed {
 				f.Observed = mean
-				f.Detail = fmt.Sprintf("largest mean of %d cases of %d draws: %s with mean %.3g", 2*len(cases), c.n, c.name, c.mean)
+				f.Detail = fmt.Sprintf("largest mean of %d cases of %d draws: %s with mean %.3g", 2*len(cases), c.n,
+					c.name, c.mean)
 				// A bound so much smaller would be exceeded by what Level asks for and the luck of one run in ten.
-				room := cut * (math.Sqrt(math.Log(2*float64(len(cases))/Level)) + math.Sqrt(-math.Log1p(-noticed))) / math.Sqrt(2*float64(c.n))
+				room := cut * (math.Sqrt(math.Log(2*float64(len(cases))/Level)) +
+					math.Sqrt(-math.Log1p(-noticed))) / math.Sqrt(2*float64(c.n))
 				f.Power.Factor = f.Bound / (mean - room)
 				f.Power.Sharpest = f.Bound / mean
 				half := cut * math.Sqrt(math.Log(2/0.05)/(2*float64(c.n)))
@@ -174,7 +179,8 @@ func drift(claimed float64, plain, planted target) func(s *session) Finding {
 			// Rounding of after − before is magnified by 1/Q.
 			worst = math.Max(worst, math.Abs(v-claimed)*math.Min(1, q))
 		}
-		f := agree(worst, 1e-13, n, "v solved from the exact conditional expectation in random states; targets %s", u.name)
+		f := agree(worst, 1e-13, n, "v solved from the exact conditional expectation in random states; targets %s",
+			u.name)
 		f.Observed, f.Bound, f.Relation = sum/float64(n), claimed, Equal
 		return f
 	}
@@ -228,7 +234,10 @@ func stepMGF(cq, cr float64, plain, planted target) func(s *session) Finding {
 				for _, k := range []float64{k, -k} {
 					var lhs float64
 					for _, h := range h {
-						lhs += math.Log(law.mean(func(u float64) float64 { return math.Exp(k * (q*(u*u-law.v) + u*h)) }))
+						lhs += math.Log(law.mean(func(u float64) float64 {
+							return math.Exp(k * (q*(u*u-law.v) +
+								u*h))
+						}))
 					}
 					w.see(lhs, k*k*m/2*(cq*q*q+cr*q*r), func() string {
 						return fmt.Sprintf("Q = %.3g, R = %.3g, s/m = %.3g", q, r, k)
@@ -442,7 +451,8 @@ func processConstants(v, k, plantedK float64) func(s *session) Finding {
 			panic(err)
 		}
 		f := Finding{Verdict: Holds, Observed: lo, Bound: 0.09, Relation: AtLeast, Samples: 1,
-			Detail: fmt.Sprintf("the argument with drift %.4g and K = %.4g proves %.4g ≤ R_t ≤ %.4g; claimed 0.09 and 1.667", v, k, lo, hi)}
+			Detail: fmt.Sprintf("the argument with drift %.4g and K = %.4g proves %.4g ≤ R_t ≤ %.4g; claimed 0.09 "+
+				"and 1.667", v, k, lo, hi)}
 		if lo < 0.09 || hi > 5./3+1e-12 {
 			f.Verdict = Refuted
 		}
@@ -493,7 +503,8 @@ func printedLogarithm(positivePart bool) func(s *session) Finding {
 				}
 			}
 		}
-		f := Finding{Verdict: Holds, Observed: lowest, Bound: 0, Relation: AtLeast, Samples: n, Detail: "smallest radicand, at " + at}
+		f := Finding{Verdict: Holds, Observed: lowest, Bound: 0, Relation: AtLeast, Samples: n,
+			Detail: "smallest radicand, at " + at}
 		if lowest < 0 {
 			f.Verdict = Refuted
 		}
@@ -545,7 +556,8 @@ func boundIsOrder(name string, power, planted float64) func(s *session) Finding 
 				}
 			}
 		}
-		return w.finding("bound/((d log T)^{%g} √T) with δ = 1/T is largest at d = %d, T = 2, so a constant of %.3g works", power, b.MinD, top)
+		return w.finding("bound/((d log T)^{%g} √T) with δ = 1/T is largest at d = %d, T = 2, so a constant of %.3g "+
+			"works", power, b.MinD, top)
 	}
 }
 
@@ -571,7 +583,8 @@ func capIsLarge(dims []int, planted []int) func(s *session) Finding {
 		if s.planted {
 			ds = planted
 		}
-		f := Finding{Verdict: Holds, Observed: math.Inf(1), Bound: theory.PrintedCap, Relation: AtLeast, Samples: len(ds)}
+		f := Finding{Verdict: Holds, Observed: math.Inf(1), Bound: theory.PrintedCap, Relation: AtLeast,
+			Samples: len(ds)}
 		at := 0
 		for _, d := range ds {
 			// ½ I_{1−1/d}((d+1)/2, ½) by its own formula, so that d = 1 has a value: 0.

@@ -223,7 +223,8 @@ func supAndInf(s *session) Finding {
 			}
 		}
 	}
-	return agree(worst, 1e-10, n, "generalised eigenvalues of (SSᵀ, V) against the singular values of the explicit Γ, and R at the maximisers")
+	return agree(worst, 1e-10, n, "generalised eigenvalues of (SSᵀ, V) against the singular values of the explicit "+
+		"Γ, and R at the maximisers")
 }
 
 // quadratic returns uᵀVu.
@@ -319,7 +320,8 @@ func lipschitz(constant float64) func(s *session) Finding {
 					dist += (a[k] - b[k]) * (a[k] - b[k])
 				}
 				if dist = math.Sqrt(dist); dist > 1e-9 {
-					w.see(math.Abs(r(a)-r(b))/dist, l*unit, func() string { return fmt.Sprintf("d = %d, T = %.3g, m = %d", d, T, m) })
+					w.see(math.Abs(r(a)-r(b))/dist, l*unit,
+						func() string { return fmt.Sprintf("d = %d, T = %.3g, m = %d", d, T, m) })
 				}
 			}
 			if d == 2 {
@@ -377,7 +379,8 @@ func initialSpectrum(d, m int, init string, q float64, plantedM int, plantedInit
 			low, high = math.Min(low, lo), math.Max(high, hi)
 			all.see(max(0.5/max(lo, 0), hi/1.5))
 		}
-		f := all.finding(q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d, m, low, high)
+		f := all.finding(q, "draws of S_0 (%s, d = %d, m = %d) with s²/m outside [1/2, 3/2]; seen %.3f … %.3f", init, d,
+			m, low, high)
 		if plantedM != 0 && !s.planted {
 			f.Plot = s.initialFailures()
 		}
@@ -475,10 +478,12 @@ func singularValues(init, plantedInit string, sdMin, s1Max float64) func(s *sess
 				}
 			}
 		}
-		f := all.finding(delta, "runs in which s/√m leaves [%.4g, %.4g]; %sinit %s, the algorithm and five rules of play that look at Γ_t; seen %.3f … %.3f",
+		f := all.finding(delta, "runs in which s/√m leaves [%.4g, %.4g]; %sinit %s, the algorithm and five rules of "+
+			"play that look at Γ_t; seen %.3f … %.3f",
 			sdMin, s1Max, detail, init, low, high)
 		guides := []Curve{level("claimed", sdMin, curves), level("claimed", s1Max, curves)}
-		f.Plot = &Plot{Title: "Extreme singular values of Γ_t over √m, six ways to play, d = 2", X: "round t", Y: "s/√m", Curves: append(curves, guides...)}
+		f.Plot = &Plot{Title: "Extreme singular values of Γ_t over √m, six ways to play, d = 2", X: "round t",
+			Y: "s/√m", Curves: append(curves, guides...)}
 		return f
 	}
 }
@@ -553,7 +558,8 @@ func fixedDirection(c float64, dim, plantedDim int, plantedScale float64) func(s
 			}
 			all.see(math.Abs(scale*z-1) / limit)
 		}
-		return all.finding(2*math.Exp(-c*y), "deviations of Z_x² at y = %g, m = %d, d = %d against 2 exp(−%g y)", y, m, d, c)
+		return all.finding(2*math.Exp(-c*y), "deviations of Z_x² at y = %g, m = %d, d = %d against 2 exp(−%g y)", y, m,
+			d, c)
 	}
 }
 
@@ -622,7 +628,10 @@ func quadraticNet(s *session) Finding {
 			for _, x := range net { // A = diag(1, b)
 				sup = math.Max(sup, math.Abs(x[0]*x[0]+b*x[1]*x[1]))
 			}
-			w.see(1, factor*sup, func() string { return fmt.Sprintf("%d points, ε = %.3g, eigenvalues 1 and %g", n, eps, b) })
+			w.see(1, factor*sup, func() string {
+				return fmt.Sprintf("%d points, ε = %.3g, eigenvalues 1 and %g", n, eps,
+					b)
+			})
 		}
 	}
 	return w.finding("‖A‖ = 1 against sup over the net/(1 − 2ε) on the circle")
@@ -707,5 +716,6 @@ func memberNorms(s *session) Finding {
 		all.see(worst)
 		top = max(top, worst)
 	}
-	return all.finding(delta, "runs with a member longer than g_t, d = %d, m = %d, T = %d; the largest ‖Γ^j‖/g_t seen is %.3f", d, m, T, top)
+	return all.finding(delta, "runs with a member longer than g_t, d = %d, m = %d, T = %d; the largest ‖Γ^j‖/g_t "+
+		"seen is %.3f", d, m, T, top)
 }

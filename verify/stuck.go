@@ -8,8 +8,8 @@ import (
 	"troupe/theory"
 )
 
-// stuck is the setting of docs/design/price-of-few.md, section 1: the accumulated ensemble with signs on two orthogonal unit
-// arms with N(0, 1) noise. A run is stuck when it pulls the worse arm in at least half of T rounds.
+// stuck is the setting of docs/design/price-of-few.md, section 1: the accumulated ensemble with signs on two orthogonal
+// unit arms with N(0, 1) noise. A run is stuck when it pulls the worse arm in at least half of T rounds.
 type stuck struct {
 	best, other float64
 	lambda      float64
@@ -18,11 +18,12 @@ type stuck struct {
 	delta       float64
 }
 
-// early is how many pulls of the better arm have tapes of their own in splitting; what decides whether it is lost is among them.
+// early is how many pulls of the better arm have tapes of their own in splitting; what decides whether it is lost is
+// among them.
 const early = 12
 
-// tape is the randomness of a run: the noise of the better arm's first pulls, the members' perturbations before the first pull and their
-// steps at each of these pulls, as N(0, 1) numbers, and the seed of everything else.
+// tape is the randomness of a run: the noise of the better arm's first pulls, the members' perturbations before the
+// first pull and their steps at each of these pulls, as N(0, 1) numbers, and the seed of everything else.
 type tape struct {
 	noise []float64 // n
 	walk  []float64 // (n + 1) × m
@@ -41,8 +42,8 @@ func (s stuck) draw(r *rand.Rand, n int) *tape {
 	return x
 }
 
-// move proposes a tape near x. It is reversible with respect to the law of draw: with ρ drawn before, N(0, 1) numbers v become
-// ρv + √(1 − ρ²)g, and a new seed does not depend on the old one.
+// move proposes a tape near x. It is reversible with respect to the law of draw: with ρ drawn before, N(0, 1) numbers v
+// become ρv + √(1 − ρ²)g, and a new seed does not depend on the old one.
 func (s stuck) move(x *tape, r *rand.Rand) *tape {
 	y := *x
 	if r.IntN(3) == 0 {
@@ -165,8 +166,8 @@ func (s stuck) splitting(r *rand.Rand, particles, moves int) stats.Splitting[*ta
 	}
 }
 
-// bound is the lower bound of thm:few-exponent on the stuck probability at a constant scale: a run that pulls the better arm at most
-// k ≤ T/2 times is stuck.
+// bound is the lower bound of thm:few-exponent on the stuck probability at a constant scale: a run that pulls the
+// better arm at most k ≤ T/2 times is stuck.
 func (s stuck) bound() (best float64) {
 	f := theory.Few{Best: s.best, Other: s.other, Lambda: s.lambda, R: s.r, Draws: float64(s.m)}
 	for k := 1; k <= 20; k++ {

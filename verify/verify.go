@@ -368,7 +368,8 @@ func agree(deviation, tolerance float64, n int, format string, args ...any) Find
 	if !(deviation <= tolerance) {
 		v = Refuted
 	}
-	return Finding{Verdict: v, Observed: deviation, Bound: tolerance, Relation: AtMost, Samples: n, Detail: fmt.Sprintf(format, args...)}
+	return Finding{Verdict: v, Observed: deviation, Bound: tolerance, Relation: AtMost, Samples: n,
+		Detail: fmt.Sprintf(format, args...)}
 }
 
 // tightest collects the cases lhs ≤ rhs of an inequality, rhs > 0, and keeps the one with the
@@ -398,7 +399,8 @@ func (w *tightest) see(lhs, rhs float64, at func() string) {
 }
 
 func (w *tightest) finding(format string, args ...any) Finding {
-	f := Finding{Verdict: Holds, Observed: w.lhs, Bound: w.rhs, Relation: AtMost, Samples: w.n, Detail: fmt.Sprintf(format, args...)}
+	f := Finding{Verdict: Holds, Observed: w.lhs, Bound: w.rhs, Relation: AtMost, Samples: w.n,
+		Detail: fmt.Sprintf(format, args...)}
 	if w.lhs > 0 && w.rhs > 0 && w.bad == 0 {
 		f.Power.Factor = w.rhs / w.lhs
 		f.Power.Sharpest, f.Power.SharpestHigh = f.Power.Factor, f.Power.Factor
@@ -504,7 +506,8 @@ func chance(k, n int, q float64, format string, args ...any) Finding {
 // law is the finding of a test of a known law by n numbers in [0, 1] whose p-value is at most p; p is at most
 // Hoeffding's bound or Massart's for the deviation seen.
 func law(observed, claimed, p float64, n int, format string, args ...any) Finding {
-	f := Finding{Verdict: Holds, Observed: observed, Bound: claimed, Relation: Equal, Samples: n, PValue: math.Min(1, p), Detail: fmt.Sprintf(format, args...)}
+	f := Finding{Verdict: Holds, Observed: observed, Bound: claimed, Relation: Equal, Samples: n,
+		PValue: math.Min(1, p), Detail: fmt.Sprintf(format, args...)}
 	if p <= Level {
 		f.Verdict = Refuted
 	} else {

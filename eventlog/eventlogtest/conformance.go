@@ -206,7 +206,8 @@ func testSameId(t *testing.T, e Engine, l Log) {
 				t.Fatalf("seq %d, dup %v, error %v", seq, dup, err)
 			}
 		}
-		if got := collect(t, l, 0, 1, 2); !bytes.Equal(got[0], Payload(0, 1, 10)) || !bytes.Equal(got[1], Payload(0, 2, 10)) {
+		if got := collect(t, l, 0, 1, 2); !bytes.Equal(got[0], Payload(0, 1, 10)) ||
+			!bytes.Equal(got[1], Payload(0, 2, 10)) {
 			t.Fatalf("%q", got)
 		}
 		if info, _ := l.Info(t.Context(), 0); info.Last != 2 {
@@ -277,7 +278,8 @@ func testCloseEndsRead(t *testing.T, _ Engine, l Log) {
 	_, _, err := l.Append(t.Context(), 0, "late", []byte("late"))
 	_, err2 := l.Info(t.Context(), 0)
 	_, err3 := l.Get(t.Context(), 0, 1)
-	if !errors.Is(err, eventlog.ErrClosed) || !errors.Is(err2, eventlog.ErrClosed) || !errors.Is(err3, eventlog.ErrClosed) || !errors.Is(l.Trim(t.Context(), 0, 1), eventlog.ErrClosed) {
+	if !errors.Is(err, eventlog.ErrClosed) || !errors.Is(err2, eventlog.ErrClosed) ||
+		!errors.Is(err3, eventlog.ErrClosed) || !errors.Is(l.Trim(t.Context(), 0, 1), eventlog.ErrClosed) {
 		t.Errorf("after close: %v, %v, %v", err, err2, err3)
 	}
 	if err := l.Close(); err != nil {
@@ -371,7 +373,8 @@ func testMisuse(t *testing.T, _ Engine, l Log) {
 	if err := readError(t.Context(), l, 2, 1); !errors.Is(err, eventlog.ErrShard) {
 		t.Errorf("shard 2 of 2: %v", err)
 	}
-	if _, _, err := l.Append(t.Context(), 0, "x", make([]byte, eventlog.MaxBatch+1)); !errors.Is(err, eventlog.ErrTooLarge) {
+	if _, _, err := l.Append(t.Context(), 0, "x", make([]byte, eventlog.MaxBatch+1)); !errors.Is(err,
+		eventlog.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

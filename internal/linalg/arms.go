@@ -31,9 +31,10 @@ type Arms struct {
 	blocks int
 	radius float64 // max ‖row‖
 
-	words  []float64 // [3 rows][feature], filled up with zeros to blocks of six; nil with kernels, or where it would not serve
-	scale  float64   // c
-	spread float64   // max ‖c·row‖₁
+	// [3 rows][feature], filled up with zeros to blocks of six; nil with kernels, or where it would not serve
+	words  []float64
+	scale  float64 // c
+	spread float64 // max ‖c·row‖₁
 }
 
 const roughDim = 16 // dimension from which on scoring twice pays in portable Go

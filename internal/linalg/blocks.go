@@ -89,8 +89,9 @@ func pays[T any](b []block[T], d int) bool {
 	return 3*cost <= 2*d*d
 }
 
-// stretches appends to list, which is empty, the shortest stretches of 0, …, d−1 such that first(i), the first column of row i of a
-// lower triangle that is not 0, at most i, lies in the stretch of i. Those of one coordinate are among them.
+// stretches appends to list, which is empty, the shortest stretches of 0, …, d−1 such that first(i), the first column
+// of row i of a lower triangle that is not 0, at most i, lies in the stretch of i. Those of one coordinate are among
+// them.
 func stretches(list []block[struct{}], d int, first func(i int) int) []block[struct{}] {
 	for i := range d {
 		s := block[struct{}]{from: first(i), to: i + 1}
@@ -114,7 +115,8 @@ func firstNonzero(x []float64) int {
 	return n - 1
 }
 
-// frequent returns the value that the most of d numbers have where that is more than half of them, and otherwise one of them.
+// frequent returns the value that the most of d numbers have where that is more than half of them, and otherwise one of
+// them.
 func frequent(d int, at func(i int) float64) (v float64) {
 	n := 0
 	for i := range d {
@@ -186,7 +188,8 @@ const blockRows = 16
 // newPart returns the state of n coordinates before the first update, V⁻¹ = idle·I.
 func newPart(n int, lambda, idle float64) *Ridge {
 	ld := Padded(n)
-	p := &Ridge{d: n, lambda: lambda, rows: blockRows, sum: make([]float64, n), theta: make([]float64, ld), gain: make([]float64, ld)}
+	p := &Ridge{d: n, lambda: lambda, rows: blockRows, sum: make([]float64, n), theta: make([]float64, ld),
+		gain: make([]float64, ld)}
 	p.begin(idle)
 	return p
 }
@@ -355,8 +358,8 @@ func (r *Ridge) refactorParts() bool {
 	return true
 }
 
-// restoreParts finds the blocks of V and V⁻¹, d×d, and replaces them. It reports false, and changes nothing, where blocks do
-// not pay. b and θ̂ are those of the state already.
+// restoreParts finds the blocks of V and V⁻¹, d×d, and replaces them. It reports false, and changes nothing, where
+// blocks do not pay. b and θ̂ are those of the state already.
 func (r *Ridge) restoreParts(v, inv []float64) bool {
 	d := r.d
 	idle := frequent(d, func(i int) float64 { return inv[i*d+i] })

@@ -61,8 +61,8 @@ func (g *Eigen) Set(a []float64) bool {
 	return true
 }
 
-// tridiagonalise, of a matrix with entries below 1, finds A = P T Pᵀ with P a product of d−2 reflections I − βvvᵀ; the diagonal of T
-// goes to w, its subdiagonal to e, Pᵀ to q.
+// tridiagonalise, of a matrix with entries below 1, finds A = P T Pᵀ with P a product of d−2 reflections I − βvvᵀ; the
+// diagonal of T goes to w, its subdiagonal to e, Pᵀ to q.
 func (g *Eigen) tridiagonalise() {
 	d, a := g.d, g.a
 	for k := range d - 1 {

@@ -101,7 +101,10 @@ func (f *Factor) put(row func(i int) []float64) {
 		}
 		if list = list[:n]; pays(list, f.d) {
 			old := f.parts
-			if !slices.EqualFunc(old, list, func(q block[*Factor], s block[struct{}]) bool { return q.from == s.from && q.to == s.to }) {
+			if !slices.EqualFunc(old, list, func(q block[*Factor], s block[struct{}]) bool {
+				return q.from == s.from &&
+					q.to == s.to
+			}) {
 				f.parts = make(blocks[*Factor], n)
 			}
 			for k, s := range list {

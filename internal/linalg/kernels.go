@@ -155,8 +155,8 @@ func dotRows(dst, a, x []float64, ld int) {
 	}
 }
 
-// dotRows10 is dotRows for ten features, those of the paper's experiments: sums that take a fused step come first, while
-// little else is in registers that a call of math.FMA would have to save.
+// dotRows10 is dotRows for ten features, those of the paper's experiments: sums that take a fused step come first,
+// while little else is in registers that a call of math.FMA would have to save.
 func dotRows10(dst, a []float64, x *[10]float64, ld int) {
 	x8, x9 := x[8], x[9]
 	for i, at := 0, 0; i < len(dst) && at <= len(a)-10; i, at = i+1, at+ld {
@@ -224,8 +224,9 @@ func rankOne(a []float64, s float64, k []float64, d int) {
 	}
 }
 
-// stepRows is rankOne in portable Go, a_ij ← fma(s, k_i·k_j, a_ij). At d = 10 the numbers from the sixth on of the first five rows
-// are copies of those across the diagonal; where places are not known to the compiler copies take the time that they save.
+// stepRows is rankOne in portable Go, a_ij ← fma(s, k_i·k_j, a_ij). At d = 10 the numbers from the sixth on of the
+// first five rows are copies of those across the diagonal; where places are not known to the compiler copies take the
+// time that they save.
 func stepRows(a []float64, s float64, k []float64, ld int) {
 	if len(k) == 10 && ld == 16 {
 		k := (*[10]float64)(k)
@@ -341,9 +342,9 @@ func AddPanels(s, u, x []float64) {
 
 // addPanel is AddPanels for one panel.
 //
-// On amd64 a math.FMA is a load, a jump on the flag that the machine has it, the instruction, a jump over the call of the
-// slow one, and a store. Places known to the compiler keep everything else out from between: a comparison of
-// an index would spoil the flags, and a number that is alive across the call is stored each time it changes.
+// On amd64 a math.FMA is a load, a jump on the flag that the machine has it, the instruction, a jump over the call of
+// the slow one, and a store. Places known to the compiler keep everything else out from between: a comparison of an
+// index would spoil the flags, and a number that is alive across the call is stored each time it changes.
 func addPanel(s []float64, u *[8]float64, x []float64) {
 	u0, u1, u2, u3, u4, u5, u6, u7 := u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
 	for i, at := 0, 0; i < len(x) && at <= len(s)-8; i, at = i+1, at+8 {
@@ -405,8 +406,8 @@ func addTile(s, u, x []float64, d, from int) {
 // mostChunk is the largest number of features that a tile of 16 members takes at once with AVX-512.
 const mostChunk = 12
 
-// chunks divides features into as few chunks of at most so many as will do, of almost equal size, so that none is too small to
-// keep the multipliers busy: wide of them of the size and narrow of one less.
+// chunks divides features into as few chunks of at most so many as will do, of almost equal size, so that none is too
+// small to keep the multipliers busy: wide of them of the size and narrow of one less.
 func chunks(features, most int) (size, wide, narrow int) {
 	k := (features + most - 1) / most
 	size = (features + k - 1) / k
@@ -441,7 +442,8 @@ func tilePanel(s, u, x []float64, d, from int) {
 }
 
 // tileCorner is tilePanel for the features from, …, to−1, up to eight, where member l of the panel may be left out in
-// features before from+l: rows of a symmetric matrix on its diagonal. The lanes are a loop, and the chain has eight steps.
+// features before from+l: rows of a symmetric matrix on its diagonal. The lanes are a loop, and the chain has eight
+// steps.
 func tileCorner(s, u, x []float64, d, from, to int) {
 	for ; len(x) >= 8*d; x = x[8*d:] {
 		w := (*[7*Members + 8]float64)(u)
@@ -500,7 +502,8 @@ func addSteps(row []float64, u *[64]float64, first int, x []float64) {
 		x0, x1, x2, x3 := x[:d], x[d:][:d], x[2*d:][:d], x[3*d:][:d]
 		i := 1
 		for ; i < len(row); i += 2 {
-			row[i-1] = math.FMA(w3, x3[i-1], math.FMA(w2, x2[i-1], math.FMA(w1, x1[i-1], math.FMA(w0, x0[i-1], row[i-1]))))
+			row[i-1] = math.FMA(w3, x3[i-1], math.FMA(w2, x2[i-1], math.FMA(w1, x1[i-1],
+				math.FMA(w0, x0[i-1], row[i-1]))))
 			row[i] = math.FMA(w3, x3[i], math.FMA(w2, x2[i], math.FMA(w1, x1[i], math.FMA(w0, x0[i], row[i]))))
 		}
 		if i--; i < len(row) {

@@ -99,22 +99,26 @@ func divideAVX512(x *float64, n int, by float64)
 func divideAVX2(x *float64, n int, by float64)
 
 //go:noescape
-func prefilterAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)
+func prefilterAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64,
+	best int32)
 
 //go:noescape
-func prefilterAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32)
+func prefilterAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64,
+	best int32)
 
 //go:noescape
 func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int)
 
 //go:noescape
-func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int)
+func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64,
+	at int)
 
 //go:noescape
 func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int)
 
 //go:noescape
-func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int)
+func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64,
+	at int)
 
 //go:noescape
 func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)
@@ -150,7 +154,8 @@ func batchArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wi
 func batchArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int)
 
 //go:noescape
-func batchPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)
+func batchPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep,
+	n int) (bad int)
 
 //go:noescape
 func batchPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)
@@ -171,7 +176,9 @@ func batchAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *floa
 func armsAVX2(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)
 
 //go:noescape
-func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads,
+	mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64,
+	limit *float64) (wanted uint64)
 
 //go:noescape
 func shortlistTakeAVX512(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)
@@ -180,10 +187,13 @@ func shortlistTakeAVX512(p *float64, arms int, along *float64, n int, h, u *floa
 func shortlistBehindAVX512(deficit, p, base *float64, arms int, c float64, begin *float64)
 
 //go:noescape
-func shortlistJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int)
+func shortlistJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p,
+	w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int)
 
 //go:noescape
-func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)
+func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads,
+	mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64,
+	limit *float64) (wanted uint64)
 
 //go:noescape
 func shortlistTakeAVX2(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)
@@ -210,7 +220,8 @@ func withinAVX2(x *float64, n int, limit float64) (beyond int)
 func maxAbsAVX2(x *float64, n int) float64
 
 //go:noescape
-func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)
+func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int,
+	mask uint64, unsure *uint8) (any uint64)
 
 //go:noescape
 func addAbsAVX512(dst, w *float64, n int, by, more float64)

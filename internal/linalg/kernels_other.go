@@ -52,22 +52,26 @@ func addStepsAVX2(row *float64, d int, u *float64, first, n int, x *float64) {
 }
 func divideAVX512(x *float64, n int, by float64) { panic("linalg: no such kernel") }
 func divideAVX2(x *float64, n int, by float64)   { panic("linalg: no such kernel") }
-func prefilterAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
+func prefilterAVX512(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64,
+	best int32) {
 	panic("linalg: no such kernel")
 }
-func prefilterAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64, best int32) {
+func prefilterAVX2(x *int16, blocks, d int, theta *float64, by float64, top, slack int32, masks *uint64) (hit uint64,
+	best int32) {
 	panic("linalg: no such kernel")
 }
 func leadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int) {
 	panic("linalg: no such kernel")
 }
-func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int) {
+func stepLeadsAVX512(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64,
+	at int) {
 	panic("linalg: no such kernel")
 }
 func leadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int) {
 	panic("linalg: no such kernel")
 }
-func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64, at int) {
+func stepLeadsAVX2(p *float64, arms int, base *float64, c float64, out *Leads, mask uint64, panels int, w, u *float64,
+	at int) {
 	panic("linalg: no such kernel")
 }
 func armsAVX512(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64) {
@@ -106,10 +110,12 @@ func batchArgMaxAVX512(x *float64, rows int, theta *float64, d int, at *int) (wi
 func batchArgMaxAVX2(x *float64, rows int, theta *float64, d int, at *int) (wild int) {
 	panic("linalg: no such kernel")
 }
-func batchPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
+func batchPickAVX512(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep,
+	n int) (bad int) {
 	panic("linalg: no such kernel")
 }
-func batchPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int) {
+func batchPickAVX2(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep,
+	n int) (bad int) {
 	panic("linalg: no such kernel")
 }
 func batchAddOneAVX512(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int) {
@@ -125,7 +131,9 @@ func batchAddFourAVX2(s *float64, members, d int, u *float64, ustep int, x *floa
 	panic("linalg: no such kernel")
 }
 
-func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+func shortlistPassAVX512(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads,
+	mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64,
+	limit *float64) (wanted uint64) {
 	panic("linalg: no such kernel")
 }
 
@@ -137,11 +145,14 @@ func shortlistBehindAVX512(deficit, p, base *float64, arms int, c float64, begin
 	panic("linalg: no such kernel")
 }
 
-func shortlistJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int) {
+func shortlistJoinAVX512(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p,
+	w *float64, arms int, h *float64, n int, base *float64, c float64, out *Leads, mask uint64) (to int) {
 	panic("linalg: no such kernel")
 }
 
-func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads, mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64) {
+func shortlistPassAVX2(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *Leads,
+	mask uint64, panels int, h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64,
+	limit *float64) (wanted uint64) {
 	panic("linalg: no such kernel")
 }
 
@@ -177,7 +188,8 @@ func maxAbsAVX2(x *float64, n int) float64 {
 	panic("linalg: no such kernel")
 }
 
-func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64) {
+func countLeadsAVX512(counts *uint32, last *uint64, leads *Leads, panels int, gap float64, members, signs, nobody int,
+	mask uint64, unsure *uint8) (any uint64) {
 	panic("linalg: no such kernel")
 }
 

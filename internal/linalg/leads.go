@@ -33,7 +33,8 @@ func FindLeads(leads []Leads, p, base []float64, c float64) {
 // for each member, and then does FindLeads, in one pass over p. A nil w leaves them where they are.
 func StepLeads(leads []Leads, p, w, u []float64, b int, base []float64, c float64) {
 	arms, n := len(base), len(leads)
-	if arms == 0 || arms > 1<<20 || n == 0 || len(p) != 8*arms*n || w != nil && (len(w) != arms || len(u) < 8*n || b < 0 || b >= arms) {
+	if arms == 0 || arms > 1<<20 || n == 0 || len(p) != 8*arms*n || w != nil &&
+		(len(w) != arms || len(u) < 8*n || b < 0 || b >= arms) {
 		panic(badLength)
 	}
 	mask := uint64(1)<<bits.Len(uint(arms-1)) - 1
@@ -95,8 +96,8 @@ func (l *Leads) add(sign, i, arm int, v float64) {
 	}
 }
 
-// Merge takes the leads of some arms, numbered from first on, into those of arms before them; first = 0 begins. arms is the number of
-// all, by which values are rounded.
+// Merge takes the leads of some arms, numbered from first on, into those of arms before them; first = 0 begins. arms is
+// the number of all, by which values are rounded.
 func (l *Leads) Merge(some *Leads, first, arms int) {
 	mask := uint64(1)<<bits.Len(uint(arms-1)) - 1
 	if first == 0 {
@@ -122,8 +123,8 @@ func (l *Leads) Merge(some *Leads, first, arms int) {
 	}
 }
 
-// Counts are how many leads each arm has. They stay from one look to the next: most models have the arm that they had, and only the others
-// move a count.
+// Counts are how many leads each arm has. They stay from one look to the next: most models have the arm that they had,
+// and only the others move a count.
 type Counts struct {
 	counts []uint32 // behind the arms one place for leads that are not sure
 	last   []uint64 // [panels][2][8] the arms that are counted
@@ -170,10 +171,11 @@ func (c *Counts) Add(arm int) {
 	c.more = append(c.more, arm)
 }
 
-// Set replaces what panels first, first+1, … count: the first arms of their leads, for members from the first of them on, 8 in a panel, and one sign
-// or two, where they are ahead of the second by more than gap. Where not, bit j mod 8 of unsure[2·(j/8) + sign] is set, and any is true. With any
-// false unsure has nothing new.
-func (c *Counts) Set(first int, leads []Leads, members, signs int, gap float64, unsure *[2 * LeadPanels]uint8) (any bool) {
+// Set replaces what panels first, first+1, … count: the first arms of their leads, for members from the first of them
+// on, 8 in a panel, and one sign or two, where they are ahead of the second by more than gap. Where not, bit j mod 8 of
+// unsure[2·(j/8) + sign] is set, and any is true. With any false unsure has nothing new.
+func (c *Counts) Set(first int, leads []Leads, members, signs int, gap float64,
+	unsure *[2 * LeadPanels]uint8) (any bool) {
 	if len(leads) == 0 || len(leads) > LeadPanels || signs < 1 || signs > 2 {
 		panic(badLength)
 	}
@@ -181,7 +183,8 @@ func (c *Counts) Set(first int, leads []Leads, members, signs int, gap float64, 
 	mask, nobody := leads[0].mask, len(c.counts)-1
 	last := c.last[16*first : 16*(first+len(leads))]
 	if cpu.Kernels() == cpu.AVX512 {
-		return countLeadsAVX512(&c.counts[0], &last[0], &leads[0], len(leads), gap, members, signs, nobody, mask, &unsure[0]) != 0
+		return countLeadsAVX512(&c.counts[0], &last[0], &leads[0], len(leads), gap, members, signs, nobody, mask,
+			&unsure[0]) != 0
 	}
 	for g := range leads {
 		l := &leads[g]

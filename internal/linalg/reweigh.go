@@ -30,8 +30,8 @@ type Reweigh struct {
 	failed  bool
 }
 
-// reweighedPart is a block of G on its way. The reduction of the whole matrix reflects the last pair of a block too, which
-// the matrix of a block alone leaves out: a has a row and a column of zeros more, except in the last block.
+// reweighedPart is a block of G on its way. The reduction of the whole matrix reflects the last pair of a block too,
+// which the matrix of a block alone leaves out: a has a row and a column of zeros more, except in the last block.
 type reweighedPart struct {
 	gram []float64 // n×n
 	a    []float64 // scale·G, then T, size×size
@@ -136,7 +136,8 @@ func (g *Reweigh) choose() {
 		if !ok {
 			continue
 		}
-		if s := g.score(logDet, explained); s > best+float64(1e-9*(1+math.Abs(best))) || math.IsInf(best, -1) && s > best {
+		if s := g.score(logDet, explained); s > best+float64(1e-9*(1+math.Abs(best))) || math.IsInf(best, -1) &&
+			s > best {
 			best, g.lambda = s, lambda
 		}
 	}

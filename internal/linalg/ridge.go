@@ -98,7 +98,8 @@ func NewRidge(d int, lambda float64) *Ridge {
 		panic("linalg: lambda must be positive and finite")
 	}
 	ld := Padded(d)
-	r := &Ridge{d: d, lambda: lambda, sum: make([]float64, d), rows: waiting, theta: make([]float64, ld), gain: make([]float64, ld)}
+	r := &Ridge{d: d, lambda: lambda, sum: make([]float64, d), rows: waiting, theta: make([]float64, ld),
+		gain: make([]float64, ld)}
 	if d >= blocksFrom {
 		r.split = &ridgeBlocks{idle: 1 / lambda}
 		return r
@@ -484,7 +485,8 @@ func (r *Ridge) Update(x []float64, y float64) (gain []float64, ok bool) {
 	return r.gain[:d], true
 }
 
-// absorb learns (x, y) and makes the step of V⁻¹ owed, that of V and b wait. r is whole, or a block of it. It returns q = xᵀV⁻¹x.
+// absorb learns (x, y) and makes the step of V⁻¹ owed, that of V and b wait. r is whole, or a block of it. It returns q
+// = xᵀV⁻¹x.
 func (r *Ridge) absorb(x []float64, y float64, whole *Ridge) (q float64, ok bool) {
 	if r.owed {
 		r.pay()

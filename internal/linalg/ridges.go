@@ -345,7 +345,8 @@ func batchDot(dst *[Eight]float64, a, b []float64) {
 
 // batchStep makes the step A ← A − s·k kᵀ and stores hat + c·A·x in dst: stepShift in every lane.
 func batchStep(dst, a, x []float64, d int, c *[Eight]float64, hat []float64, s *[Eight]float64, k []float64) {
-	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight || len(hat) != d*Eight || len(k) != d*Eight {
+	if d < 1 || len(dst) != d*Eight || len(a) != d*d*Eight || len(x) != d*Eight || len(hat) != d*Eight ||
+		len(k) != d*Eight {
 		panic(badLength)
 	}
 	switch cpu.Kernels() {

@@ -7,20 +7,20 @@ import (
 	"troupe/internal/cpu"
 )
 
-// Shortlist keeps the scores p of K arms for panels of eight members while they follow the steps p_a ← fma(w_a, h, p_a), and
-// says after each which arm leads for each member and sign, as Leads do. It looks only at the arms that can be in the
-// lead: of many arms few are, and a step moves the others by less than they are behind.
+// Shortlist keeps the scores p of K arms for panels of eight members while they follow the steps p_a ← fma(w_a, h,
+// p_a), and says after each which arm leads for each member and sign, as Leads do. It looks only at the arms that can
+// be in the lead: of many arms few are, and a step moves the others by less than they are behind.
 //
-// The scores themselves stand still for up to ShortlistSteps steps. A panel has a list of arms whose scores move on beside them,
-// and for each arm that is not on it the deficit by which its values b ± cp were behind the lead at the beginning, at least: the
-// least over eight members and both signs. Since then its values have gained at most
+// The scores themselves stand still for up to ShortlistSteps steps. A panel has a list of arms whose scores move on
+// beside them, and for each arm that is not on it the deficit by which its values b ± cp were behind the lead at the
+// beginning, at least: the least over eight members and both signs. Since then its values have gained at most
 //
 //	rise_a = b_a − b_a(0) + |c| Σ_t |w_ta| H_t,   H_t = max_j |h_tj|,
 //
-// and the least of the leads has lost drop = max (lead(0) − lead). So while deficit_a − rise_a > drop the arm
-// leads nowhere, and an arm for which this is not certain joins the list, its score by the steps since then, one after the other.
-// After ShortlistSteps steps all scores take them at once, with the same operations, and the lists are made again: of the arms that would
-// have come near the lead if the last steps had come again.
+// and the least of the leads has lost drop = max (lead(0) − lead). So while deficit_a − rise_a > drop the arm leads
+// nowhere, and an arm for which this is not certain joins the list, its score by the steps since then, one after the
+// other. After ShortlistSteps steps all scores take them at once, with the same operations, and the lists are made
+// again: of the arms that would have come near the lead if the last steps had come again.
 //
 // Where lists get as long as half of the arms all scores follow every step, and every arm is looked at.
 //
@@ -77,8 +77,8 @@ const (
 	shortlistMargin = 0.5 // share of the last rises and drops that an arm may be behind to be on a new list
 )
 
-// NewShortlist returns a shortlist of arms for members, 8 in a panel and an even number of panels. Arms are at most 2²⁰. With one
-// sign, leads for the other may be anything, as those of lanes behind the last member.
+// NewShortlist returns a shortlist of arms for members, 8 in a panel and an even number of panels. Arms are at most
+// 2²⁰. With one sign, leads for the other may be anything, as those of lanes behind the last member.
 func NewShortlist(arms, members, signs int) *Shortlist {
 	if arms < 1 || arms > 1<<20 || members < 1 || signs < 1 || signs > 2 {
 		panic(badLength)
@@ -92,8 +92,8 @@ func NewShortlist(arms, members, signs int) *Shortlist {
 	}
 }
 
-// Scores returns the place of the scores of a pair of panels, 16 members, which Restart takes up: p_a of member j is number
-// (j/8·K + a)·8 + j mod 8.
+// Scores returns the place of the scores of a pair of panels, 16 members, which Restart takes up: p_a of member j is
+// number (j/8·K + a)·8 + j mod 8.
 func (c *Shortlist) Scores(pair int) []float64 {
 	return c.p[pair*Members*c.arms : (pair+1)*Members*c.arms]
 }
@@ -212,9 +212,9 @@ func (c *Shortlist) fold() {
 	c.n, c.listed = 0, false
 }
 
-// Look calls f with the leads of all panels, some panels at a time from the first on, until it fails. base has a number for
-// each arm. An arm is left out only where its value is behind the lead by more than slack, where sums of a few products are off by less
-// than a tenth of it; size is a bound of all |p|.
+// Look calls f with the leads of all panels, some panels at a time from the first on, until it fails. base has a number
+// for each arm. An arm is left out only where its value is behind the lead by more than slack, where sums of a few
+// products are off by less than a tenth of it; size is a bound of all |p|.
 func (c *Shortlist) Look(base []float64, by, slack, size float64, f func(first int, leads []Leads) error) error {
 	if len(base) != c.arms {
 		panic(badLength)
@@ -242,7 +242,8 @@ func (c *Shortlist) Look(base []float64, by, slack, size float64, f func(first i
 				FindLeads(c.leads[first:first+n], c.p[first*8*c.arms:(first+n)*8*c.arms], base, by)
 			}
 		case c.here:
-			StepLeads(c.leads[first:first+n], c.p[first*8*c.arms:(first+n)*8*c.arms], c.wait.w, c.wait.u[first*8:], c.wait.arm, base, by)
+			StepLeads(c.leads[first:first+n], c.p[first*8*c.arms:(first+n)*8*c.arms], c.wait.w, c.wait.u[first*8:],
+				c.wait.arm, base, by)
 		default:
 			FindLeads(c.leads[first:first+n], c.p[first*8*c.arms:(first+n)*8*c.arms], base, by)
 		}
@@ -281,15 +282,20 @@ func (c *Shortlist) lists(first, n int, base []float64, by, slack float64) bool 
 func (c *Shortlist) pass(first, n int, base []float64, by, slack float64) (wanted uint64) {
 	w, h, even, odd := c.zero, c.zero, 0, 0
 	if c.here {
-		w, h, even, odd = c.w[(c.n-1)*c.arms:], c.h[(first/2*ShortlistSteps+c.n-1)*Members:], 64, (ShortlistSteps*Members-8)*8
+		w, h, even, odd = c.w[(c.n-1)*c.arms:], c.h[(first/2*ShortlistSteps+c.n-1)*Members:], 64,
+			(ShortlistSteps*Members-8)*8
 	}
 	switch level := cpu.Kernels(); level {
 	case cpu.AVX512:
-		return shortlistPassAVX512(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
-			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack, &c.limit[first])
+		return shortlistPassAVX512(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0],
+			&base[0], by, &c.leads[first],
+			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack,
+			&c.limit[first])
 	case cpu.AVX2:
-		return shortlistPassAVX2(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0], by, &c.leads[first],
-			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack, &c.limit[first])
+		return shortlistPassAVX2(&c.now[first*c.room*8], &c.list[first*c.room], &c.size[first], c.room, &w[0], &base[0],
+			by, &c.leads[first],
+			c.mask, n, &h[0], even, odd, &c.begin[16*first], &c.deficit[first*c.ld], &c.rise[0], c.ld, slack,
+			&c.limit[first])
 	}
 	for g := first; g < first+n; g++ {
 		h := c.zero
@@ -324,11 +330,12 @@ func (c *Shortlist) pass(first, n int, base []float64, by, slack float64) (wante
 	return wanted
 }
 
-// join puts the arms on the list of a panel that are behind by no more than limit, and into its leads. It reports false where
-// the list is full.
+// join puts the arms on the list of a panel that are behind by no more than limit, and into its leads. It reports false
+// where the list is full.
 func (c *Shortlist) join(g int, limit float64, base []float64, by float64) bool {
 	if cpu.Kernels() == cpu.AVX512 {
-		size := shortlistJoinAVX512(&c.deficit[g*c.ld], &c.rise[0], c.ld, limit, &c.list[g*c.room], &c.now[g*c.room*8], c.size[g], c.room, &c.p[g*c.arms*8],
+		size := shortlistJoinAVX512(&c.deficit[g*c.ld], &c.rise[0], c.ld, limit, &c.list[g*c.room], &c.now[g*c.room*8],
+			c.size[g], c.room, &c.p[g*c.arms*8],
 			&c.w[0], c.arms, &c.row(g, 0)[0], c.n, &base[0], by, &c.leads[g], c.mask)
 		if size < 0 {
 			return false
@@ -370,8 +377,10 @@ func (c *Shortlist) make(base []float64, by, slack float64) {
 		c.room = c.arms/2 + 8
 		c.w, c.h = make([]float64, ShortlistSteps*c.arms), make([]float64, c.panels*8*ShortlistSteps)
 		c.zero = make([]float64, max(c.arms, 8))
-		c.list, c.now, c.size = make([]uint64, c.panels*c.room), make([]float64, 8*c.panels*c.room), make([]int, c.panels)
-		c.deficit, c.begin, c.limit = make([]float64, c.panels*c.ld), make([]float64, 16*c.panels), make([]float64, c.panels)
+		c.list, c.now, c.size = make([]uint64, c.panels*c.room), make([]float64, 8*c.panels*c.room),
+			make([]int, c.panels)
+		c.deficit, c.begin, c.limit = make([]float64, c.panels*c.ld), make([]float64, 16*c.panels),
+			make([]float64, c.panels)
 		c.base0, c.swing, c.rise = make([]float64, c.arms), make([]float64, c.arms), make([]float64, c.ld)
 		for i := range c.deficit {
 			c.deficit[i] = math.Inf(1)

@@ -39,7 +39,8 @@ func New(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key) 
 	return newBatch(worlds, policies, keys, linalg.BatchesPay)
 }
 
-func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key, pays func(batches int) bool) *Batch {
+func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.Key,
+	pays func(batches int) bool) *Batch {
 	w := newEnvironments(worlds, keys)
 	if w == nil {
 		return nil
@@ -51,9 +52,9 @@ func newBatch(worlds []bandit.Environment, policies []bandit.Policy, keys []rng.
 	return &Batch{w, p}
 }
 
-// Play plays the rounds after round from, which the policies have behind them, up to the horizon. observe gets the regrets and the rewards of round t, one for each lane,
-// and ends the play with its error; lanes without a replication copy the first. The error is that of
-// observe or ErrAlone. The policies keep the state they had.
+// Play plays the rounds after round from, which the policies have behind them, up to the horizon. observe gets the
+// regrets and the rewards of round t, one for each lane, and ends the play with its error; lanes without a replication
+// copy the first. The error is that of observe or ErrAlone. The policies keep the state they had.
 func (b *Batch) Play(from, horizon int, observe func(t int, regret, reward *[Lanes]float64) error) error {
 	var arms [Lanes]int
 	var regret, y [Lanes]float64

@@ -139,7 +139,8 @@ func (o *ensembles) rescale() {
 // is as it was, and the policies alone have the reason.
 func (o *ensembles) Select(arms *[linalg.Eight]int, t uint64) bool {
 	members, signs := o.choose.Choice(t, o.m)
-	linalg.BatchMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first), o.d+1, o.late)
+	linalg.BatchMember(o.sum, o.s, members, o.u[o.first*o.stride*linalg.Eight:], o.stride, o.ridges.Steps(o.first),
+		o.d+1, o.late)
 	c := o.scale
 	if o.symmetric {
 		var signed [linalg.Eight]float64

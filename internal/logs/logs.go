@@ -1,6 +1,6 @@
-// Package logs has the logarithms, exponentials and roots that results depend on, with the same bits on every machine: those of
-// package math are assembly on some processors, and where they are Go, the compiler may fuse their
-// operations. Here every operation and its rounding is spelt out.
+// Package logs has the logarithms, exponentials and roots that results depend on, with the same bits on every machine:
+// those of package math are assembly on some processors, and where they are Go, the compiler may fuse their operations.
+// Here every operation and its rounding is spelt out.
 package logs
 
 import "math"

@@ -157,7 +157,8 @@ func (s site) test(dir string, limit time.Duration) (verdict, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit+30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "test", "-short", "-failfast", "-run", pattern, "-overlay", overlay, "-timeout", limit.String(), dir).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "test", "-short", "-failfast", "-run", pattern, "-overlay", overlay,
+		"-timeout", limit.String(), dir).CombinedOutput()
 	switch {
 	case err == nil:
 		return alive, nil
@@ -169,12 +170,14 @@ func (s site) test(dir string, limit time.Duration) (verdict, error) {
 
 // swaps are the operators and what takes their place.
 var swaps = map[token.Token]token.Token{
-	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.LSS: token.LEQ, token.LEQ: token.LSS,
-	token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
+	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.LSS: token.LEQ,
+	token.LEQ: token.LSS,
+	token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR,
+	token.LOR: token.LAND,
 }
 
-// sites lists the changes of the files of a package that are not tests: another operator, a larger constant, a condition
-// that is false, a statement that is gone.
+// sites lists the changes of the files of a package that are not tests: another operator, a larger constant, a
+// condition that is false, a statement that is gone.
 func sites(dir string) (all []site, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

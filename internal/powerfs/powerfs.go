@@ -96,7 +96,8 @@ func (p *FS) start() error {
 	root := &fs.LoopbackRoot{Path: p.live, Dev: uint64(st.Dev)}
 	top := &node{&fs.LoopbackNode{RootData: root}, p}
 	root.RootNode = top
-	server, err := fs.Mount(p.Dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, FsName: "power"}})
+	server, err := fs.Mount(p.Dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true,
+		FsName: "power"}})
 	p.server = server
 	return err
 }
@@ -284,7 +285,8 @@ func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno {
 	return e
 }
 
-func (n *node) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
+func (n *node) Rename(ctx context.Context, name string, parent fs.InodeEmbedder, newName string,
+	flags uint32) syscall.Errno {
 	if e := n.p.errno(Rename, n.path(name)); e != 0 {
 		return e
 	}
@@ -303,7 +305,8 @@ func (n *node) Setattr(ctx context.Context, _ fs.FileHandle, in *fuse.SetAttrIn,
 	return n.LoopbackNode.Setattr(ctx, nil, in, out)
 }
 
-func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode,
+	fs.FileHandle, uint32, syscall.Errno) {
 	if e := n.p.errno(Create, n.path(name)); e != 0 {
 		return nil, nil, 0, e
 	}

@@ -16,9 +16,9 @@ type Draw func(b, i, n int) int
 // drawn. Everything computed from one Resamples is resampled jointly, whole replications at a time,
 // so dependence between policies and between rounds is kept. Safe for concurrent use.
 //
-// Of more than 16384 replications blocks are drawn: ⌈n/16384⌉ that follow each other, the last one may be shorter. Replications
-// are independent, so a sum over resampled blocks has the mean and the variance of one over resampled replications, and memory stays
-// below 16384·B counts.
+// Of more than 16384 replications blocks are drawn: ⌈n/16384⌉ that follow each other, the last one may be shorter.
+// Replications are independent, so a sum over resampled blocks has the mean and the variance of one over resampled
+// replications, and memory stays below 16384·B counts.
 type Resamples struct {
 	n, b    int
 	block   int       // replications in a block
@@ -28,7 +28,8 @@ type Resamples struct {
 // mostBlocks is the largest number of things that are drawn.
 const mostBlocks = 1 << 14
 
-// NewResamples draws B resamples of n replications; it panics unless n ≥ 2 and B ≥ 1. draw is called with the number of blocks.
+// NewResamples draws B resamples of n replications; it panics unless n ≥ 2 and B ≥ 1. draw is called with the number of
+// blocks.
 func NewResamples(n, b int, draw Draw) *Resamples {
 	if n < 2 || b < 1 {
 		panic("stats: NewResamples: n < 2 or B < 1")
@@ -72,7 +73,8 @@ func (s *Resamples) N() int { return s.n }
 // B returns the number of resamples.
 func (s *Resamples) B() int { return s.b }
 
-// Weights returns how often each replication is in resample j. Read only. They add up to n, but for a last block that is shorter.
+// Weights returns how often each replication is in resample j. Read only. They add up to n, but for a last block that
+// is shorter.
 func (s *Resamples) Weights(j int) []float64 {
 	if s.block == 1 {
 		return s.counts(j)

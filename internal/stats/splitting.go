@@ -10,9 +10,9 @@ import (
 // chosen uniformly with replacement; then each particle moves by a Markov chain that keeps the law of X given
 // score ≥ level: it takes what Move proposes where the score still reaches the level, and stays otherwise.
 //
-// With k_i of n particles at or above level i the estimate is Π k_i/n, 0 where no particle is left. It is unbiased for any
-// number of particles and moves when the levels do not depend on the particles and Move is reversible with respect to
-// the law of X (Del Moral, Feynman–Kac Formulae, 2004, theorem 7.4.2): few moves cost variance, not bias. The
+// With k_i of n particles at or above level i the estimate is Π k_i/n, 0 where no particle is left. It is unbiased for
+// any number of particles and moves when the levels do not depend on the particles and Move is reversible with respect
+// to the law of X (Del Moral, Feynman–Kac Formulae, 2004, theorem 7.4.2): few moves cost variance, not bias. The
 // variance comes from independent estimates.
 type Splitting[X any] struct {
 	Particles int                 // n
@@ -53,9 +53,9 @@ func (s Splitting[X]) Estimate(levels []float64) (p float64, shares []float64) {
 }
 
 // Levels returns levels for Estimate that end with last: each is the score that the share keep of the particles reaches
-// above the one before it. They are random, so that Estimate needs other random numbers than this call. ok is
-// false where more than limit levels are needed, or where the particles have got stuck below last. It panics without particles,
-// or with keep outside (0, 1).
+// above the one before it. They are random, so that Estimate needs other random numbers than this call. ok is false
+// where more than limit levels are needed, or where the particles have got stuck below last. It panics without
+// particles, or with keep outside (0, 1).
 func (s Splitting[X]) Levels(last, keep float64, limit int) (levels []float64, ok bool) {
 	if !(keep > 0 && keep < 1) {
 		panic("stats: Splitting: keep outside (0, 1)")

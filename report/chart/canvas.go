@@ -33,7 +33,8 @@ func curves(p vg.Path) vg.Path {
 		k := c.Radius * vg.Length(4.0/3*math.Tan(step/4))
 		at := func(a float64) (p, d vg.Point) {
 			sin, cos := math.Sincos(a)
-			return vg.Point{X: c.Pos.X + c.Radius*vg.Length(cos), Y: c.Pos.Y + c.Radius*vg.Length(sin)}, vg.Point{X: -vg.Length(sin), Y: vg.Length(cos)}
+			return vg.Point{X: c.Pos.X + c.Radius*vg.Length(cos), Y: c.Pos.Y + c.Radius*vg.Length(sin)},
+				vg.Point{X: -vg.Length(sin), Y: vg.Length(cos)}
 		}
 		from, d := at(c.Start)
 		kind := vg.LineComp
@@ -130,7 +131,8 @@ func (c *pdfCanvas) path(p vg.Path, style string) {
 			c.doc.LineTo(float64(q.Pos.X), float64(q.Pos.Y))
 		case vg.CurveComp:
 			a, b := control(at, q)
-			c.doc.CurveBezierCubicTo(float64(a.X), float64(a.Y), float64(b.X), float64(b.Y), float64(q.Pos.X), float64(q.Pos.Y))
+			c.doc.CurveBezierCubicTo(float64(a.X), float64(a.Y), float64(b.X), float64(b.Y), float64(q.Pos.X),
+				float64(q.Pos.Y))
 		case vg.CloseComp:
 			c.doc.ClosePath()
 			at = start
@@ -190,9 +192,11 @@ type texState struct {
 
 func newTexCanvas(w, h vg.Length) *texCanvas {
 	c := &texCanvas{w: w, h: h, stack: []texState{{color: color.Black}}}
-	c.b.WriteString("% \\usepackage{pgf} in the preamble, \\input{this file} in a figure. Letters are set in the fonts of the paper.\n")
+	c.b.WriteString("% \\usepackage{pgf} in the preamble, \\input{this file} in a figure. Letters are set in the " +
+		"fonts of the paper.\n")
 	c.b.WriteString("\\begingroup\\begin{pgfpicture}\n")
-	fmt.Fprintf(&c.b, "\\pgfpathrectangle{\\pgfpointorigin}{\\pgfqpoint{%s}{%s}}\\pgfusepath{use as bounding box}\n", texLength(w), texLength(h))
+	fmt.Fprintf(&c.b, "\\pgfpathrectangle{\\pgfpointorigin}{\\pgfqpoint{%s}{%s}}\\pgfusepath{use as bounding box}\n",
+		texLength(w), texLength(h))
 	vg.Initialize(c)
 	return c
 }

@@ -121,7 +121,8 @@ func (f *Figure) Table() *Table {
 		for _, m := range p.Marks {
 			n := max(len(m.X), len(m.Y))
 			for k := range n {
-				c := []Cell{TextCell(p.Title), TextCell(m.Kind.String()), TextCell(m.Name), at(m.X, k), at(m.Y, k), at(m.Lo, k), at(m.Hi, k)}
+				c := []Cell{TextCell(p.Title), TextCell(m.Kind.String()), TextCell(m.Name), at(m.X, k), at(m.Y, k),
+					at(m.Lo, k), at(m.Hi, k)}
 				if m.Kind == Box {
 					c[1], c[4] = TextCell([]string{"p05", "p25", "median", "p75", "p95", "mean"}[k]), Empty()
 				}
@@ -137,6 +138,8 @@ func (f *Figure) Table() *Table {
 
 // String returns the kind's name in CSV files.
 func (k Kind) String() string {
-	return [...]string{Line: "line", Step: "step", Band: "interval", Edges: "p10-p90", Dots: "replication", Interval: "point",
-		Across: "point", Box: "box", Bar: "bar", Guide: "guide", Fit: "fit", BoundLine: "bound", Zero: "zero", ZeroX: "zero"}[k]
+	return [...]string{Line: "line", Step: "step", Band: "interval", Edges: "p10-p90", Dots: "replication",
+		Interval: "point",
+		Across:   "point", Box: "box", Bar: "bar", Guide: "guide", Fit: "fit", BoundLine: "bound", Zero: "zero",
+		ZeroX: "zero"}[k]
 }

@@ -207,17 +207,20 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		fmt.Fprintf(&b, `<span class="ycap">%s</span>`, template.HTMLEscapeString(p.Y.caption()))
 	}
 	for _, t := range p.Y.Ticks {
-		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)), template.HTMLEscapeString(t.Label))
+		fmt.Fprintf(&b, `<span class="ty%s" style="top:%s">%s</span>`, minor(t), PercentOf(1-p.Y.At(t.At)),
+			template.HTMLEscapeString(t.Label))
 	}
 	for _, t := range p.X.Ticks {
-		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), PercentOf(p.X.At(t.At)), template.HTMLEscapeString(t.Label))
+		fmt.Fprintf(&b, `<span class="tx%s" style="left:%s">%s</span>`, minor(t), PercentOf(p.X.At(t.At)),
+			template.HTMLEscapeString(t.Label))
 	}
 	if p.X.Caption != "" {
 		fmt.Fprintf(&b, `<span class="xcap">%s</span>`, template.HTMLEscapeString(p.X.Caption))
 	}
 	for i, r := range p.Rows {
 		top := PercentOf((float64(i) + 0.5) / float64(len(p.Rows)))
-		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, ClassOf(r.Look), top, full(r.Label), template.HTMLEscapeString(Shorten(r.Label, pageName)))
+		fmt.Fprintf(&b, `<span class="lab %s" style="top:%s"%s>%s</span>`, ClassOf(r.Look), top, full(r.Label),
+			template.HTMLEscapeString(Shorten(r.Label, pageName)))
 		if r.Note != "" {
 			fmt.Fprintf(&b, `<span class="rnote" style="top:%s">%s</span>`, top, template.HTMLEscapeString(r.Note))
 		}
@@ -228,7 +231,8 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		}
 		for k := len(m.Y) - 1; k >= 0; k-- { // its name where it leaves the chart
 			if y := p.Y.At(m.Y[k]); y <= 0.97 {
-				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, PercentOf(p.X.At(m.X[k])), PercentOf(1-y), template.HTMLEscapeString(m.Name))
+				fmt.Fprintf(&b, `<span class="bname" style="left:%s;top:%s">%s</span>`, PercentOf(p.X.At(m.X[k])),
+					PercentOf(1-y), template.HTMLEscapeString(m.Name))
 				break
 			}
 		}
@@ -243,7 +247,8 @@ func (p *Panel) html(h int, extra string) template.HTML {
 		if e.Look >= 0 {
 			data = fmt.Sprintf(` data-p="%d"`, e.Look)
 		}
-		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, ClassOf(e.Look), PercentOf(e.Y), data, full(e.Label),
+		fmt.Fprintf(&b, `<span class="end %s" style="top:%s"%s%s>%s%s</span>`, ClassOf(e.Look), PercentOf(e.Y), data,
+			full(e.Label),
 			template.HTMLEscapeString(Shorten(e.Label, pageName)), note)
 	}
 	b.WriteString("</div>")
@@ -347,7 +352,8 @@ func (f *Figure) HTML() template.HTML {
 		if f.Legend != nil {
 			b.WriteString(`<p class="legend">`)
 			for _, l := range f.Legend {
-				fmt.Fprintf(&b, `<span class="%s"><i class="sw"></i>%s</span>`, ClassOf(l.Look), template.HTMLEscapeString(l.Label))
+				fmt.Fprintf(&b, `<span class="%s"><i class="sw"></i>%s</span>`, ClassOf(l.Look),
+					template.HTMLEscapeString(l.Label))
 			}
 			b.WriteString("</p>")
 		}
@@ -361,7 +367,8 @@ func (f *Figure) HTML() template.HTML {
 			if p.Look >= 0 {
 				sw = `<i class="sw"></i>`
 			}
-			fmt.Fprintf(&b, `<figure class="%s"><figcaption>%s%s%s</figcaption>`, ClassOf(p.Look), sw, template.HTMLEscapeString(p.Title), note)
+			fmt.Fprintf(&b, `<figure class="%s"><figcaption>%s%s%s</figcaption>`, ClassOf(p.Look), sw,
+				template.HTMLEscapeString(p.Title), note)
 			q := *p
 			q.Y.Caption, q.X.Caption = "", ""
 			b.WriteString(string(q.html(smallFigure, "")) + "</figure>")

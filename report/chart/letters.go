@@ -40,7 +40,8 @@ const missing = '□'
 var typefaces = []*typeface{
 	newTypeface("LiberationSans", "Liberation Sans,Arial,Helvetica,sans-serif", liberation),
 	newTypeface("DejaVuSans", "DejaVu Sans,Liberation Sans,Arial,sans-serif", dejavu),
-	newTypeface("DroidSansFallback", "Noto Sans CJK SC,PingFang SC,Microsoft YaHei,Droid Sans Fallback,sans-serif", droid),
+	newTypeface("DroidSansFallback", "Noto Sans CJK SC,PingFang SC,Microsoft YaHei,Droid Sans Fallback,sans-serif",
+		droid),
 }
 
 func newTypeface(name, family string, compressed []byte) *typeface {

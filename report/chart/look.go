@@ -19,7 +19,8 @@ type Look struct {
 // the ground in both modes, and pairwise distance for normal, protanopic, deuteranopic and
 // tritanopic readers.
 var (
-	Blues  = [3]Look{{Light: "#4a90f0", Dark: "#3f78bd"}, {Light: "#0b57c4", Dark: "#62a9f3"}, {Light: "#082a63", Dark: "#c4e1ff"}}
+	Blues = [3]Look{{Light: "#4a90f0", Dark: "#3f78bd"}, {Light: "#0b57c4", Dark: "#62a9f3"},
+		{Light: "#082a63", Dark: "#c4e1ff"}}
 	Rivals = [4]Look{
 		{Light: "#e2500f", Dark: "#ffab43"},
 		{Light: "#2f9369", Dark: "#2bdca6", Dash: []float64{7, 4}},
@@ -45,7 +46,8 @@ var (
 var ExtraDashes = [][]float64{{9, 4, 2, 4}, {3, 3}, {14, 4, 2, 4, 2, 4}, {1, 3}, {6, 2, 6, 6}}
 
 // Teals are the hues of environments, which no policy has.
-var Teals = [3]Look{{Light: "#1a939d", Dark: "#1f8f99"}, {Light: "#0d6d77", Dark: "#41c3ce"}, {Light: "#073d44", Dark: "#c2f1f5"}}
+var Teals = [3]Look{{Light: "#1a939d", Dark: "#1f8f99"}, {Light: "#0d6d77", Dark: "#41c3ce"},
+	{Light: "#073d44", Dark: "#c2f1f5"}}
 
 // EnvironmentRamp returns the look of environment j of n: every other one is dashed, so that neighbours differ by
 // more than their shade.

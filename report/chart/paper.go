@@ -40,7 +40,8 @@ type Size struct {
 // Sizes are the formats that figures come in; the first is always written.
 var Sizes = []Size{
 	{"text", "5.5 × 3.2 in, letters of 8 points: the text width of most templates", 5.5 * vg.Inch, 3.2 * vg.Inch, 1, 4},
-	{"column", "3.3 × 2.3 in, letters of 7 points: one column of two", 3.3 / 0.875 * vg.Inch, 2.3 / 0.875 * vg.Inch, 0.875, 2},
+	{"column", "3.3 × 2.3 in, letters of 7 points: one column of two", 3.3 / 0.875 * vg.Inch, 2.3 / 0.875 * vg.Inch,
+		0.875, 2},
 	{"slide", "10 × 5.6 in, letters of 14.5 points: a slide", 5.5 * vg.Inch, 5.6 * 0.55 * vg.Inch, 1 / 0.55, 4},
 }
 
@@ -140,12 +141,16 @@ func (p *painter) marks(q *Panel, c draw.Canvas) {
 	}
 	if q.Y.Broken {
 		x, y := c.Min.X, c.Min.Y
-		c.StrokeLines(draw.LineStyle{Color: soft(), Width: 0.7}, []vg.Point{{X: x, Y: y}, {X: x, Y: y + 3}, {X: x + 2, Y: y + 4.5}, {X: x - 2, Y: y + 7.5}, {X: x + 2, Y: y + 10.5}, {X: x, Y: y + 12}, {X: x, Y: y + 15}})
+		c.StrokeLines(draw.LineStyle{Color: soft(), Width: 0.7}, []vg.Point{{X: x, Y: y}, {X: x, Y: y + 3},
+			{X: x + 2, Y: y + 4.5}, {X: x - 2, Y: y + 7.5}, {X: x + 2, Y: y + 10.5}, {X: x, Y: y + 12},
+			{X: x, Y: y + 15}})
 	}
 	// Captions stand at the ends of the axes.
-	c.FillText(p.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14}, q.X.Caption)
+	c.FillText(p.style(paperFont-0.5, soft(), draw.XRight, draw.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 14},
+		q.X.Caption)
 	if q.Y.Caption != "" {
-		c.FillText(p.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7}, q.Y.caption())
+		c.FillText(p.style(paperFont-0.5, soft(), draw.XLeft, draw.YBottom), vg.Point{X: c.Min.X, Y: c.Max.Y + 7},
+			q.Y.caption())
 	}
 	// Labels at the right end of curves, at least 8.5 points apart.
 	for _, e := range q.spreadEnds(8.5 / float64(c.Max.Y-c.Min.Y)) {
@@ -155,7 +160,8 @@ func (p *painter) marks(q *Panel, c draw.Canvas) {
 	}
 	for i, r := range q.Rows {
 		y := c.Max.Y - vg.Length((float64(i)+0.5)/float64(len(q.Rows)))*(c.Max.Y-c.Min.Y)
-		c.FillText(p.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y}, Shorten(r.Label, pageName))
+		c.FillText(p.style(paperFont, ink(), draw.XRight, -0.35), vg.Point{X: c.Min.X - 6, Y: y},
+			Shorten(r.Label, pageName))
 		if r.Note != "" {
 			c.FillText(p.style(paperFont, soft(), draw.XLeft, -0.35), vg.Point{X: c.Max.X + 6, Y: y}, r.Note)
 		}
@@ -274,7 +280,10 @@ func (p *painter) panel(q *Panel, c draw.Canvas) {
 	// The ends of the axes move until every label is within the canvas.
 	c.Max.X = fitted(c.Min.X, c.Max.X, below, func(s string) vg.Length { return sx.Rectangle(s).Max.X })
 	e := sy.FontExtents()
-	c.Max.Y = fitted(c.Min.Y, c.Max.Y, beside, func(s string) vg.Length { return sy.Rectangle(s).Max.Y + e.Height - e.Ascent })
+	c.Max.Y = fitted(c.Min.Y, c.Max.Y, beside, func(s string) vg.Length {
+		return sy.Rectangle(s).Max.Y +
+			e.Height - e.Ascent
+	})
 	for _, t := range below {
 		if at := c.X(t.At); c.ContainsX(at) {
 			c.FillText(sx, vg.Point{X: at, Y: foot + height + sx.FontExtents().Descent}, t.Label)
@@ -347,14 +356,16 @@ func (p *painter) draw(f *Figure, c vg.CanvasSizer) {
 			x := dc.Min.X + 4
 			for _, l := range f.Legend {
 				t := l.Label
-				dc.FillText(p.style(paperFont, p.endColor(l.Look), draw.XLeft, draw.YTop), vg.Point{X: x, Y: dc.Max.Y - 3}, t)
+				dc.FillText(p.style(paperFont, p.endColor(l.Look), draw.XLeft, draw.YTop),
+					vg.Point{X: x, Y: dc.Max.Y - 3}, t)
 				x += p.width(t) + 12
 			}
 			dc = draw.Crop(dc, 0, 0, 0, -13)
 		}
 		cols := min(columns(len(f.Panels)), p.size.cols)
 		rows := (len(f.Panels) + cols - 1) / cols
-		tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4, PadBottom: 14}
+		tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: 10, PadY: 14, PadLeft: 2, PadRight: 12, PadTop: 4,
+			PadBottom: 14}
 		for i, q := range f.Panels {
 			r := *q
 			r.Title = Shorten(r.Title, 22)

@@ -321,7 +321,8 @@ func Shorten(s string, width int) string {
 	if kind, in, ok := strings.Cut(strings.TrimSuffix(s, ")"), "("); ok && strings.HasSuffix(s, ")") {
 		parts := strings.Split(in, ", ")
 		for i, p := range parts {
-			if _, v, ok := strings.Cut(p, "="); ok && v != "" && strings.Trim(v, "abcdefghijklmnopqrstuvwxyz-") == "" && v != "true" && v != "false" {
+			if _, v, ok := strings.Cut(p, "="); ok && v != "" && strings.Trim(v, "abcdefghijklmnopqrstuvwxyz-") == "" &&
+				v != "true" && v != "false" {
 				parts[i] = v
 			}
 		}
@@ -486,7 +487,8 @@ func (l *layout) heads() string {
 func (t *Table) Plain() *Table {
 	u := *t
 	u.plain = true
-	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "†", "#", "±", "+-", "’", "'", "µ", "u", "×", "x")
+	plain := strings.NewReplacer("◆", "*", "≈", "~", "▲", ">", "△", "^", "†", "#", "±", "+-", "’", "'", "µ", "u", "×",
+		"x")
 	u.Cols = append([]Column(nil), t.Cols...)
 	for i := range u.Cols {
 		u.Cols[i].Head = plain.Replace(u.Cols[i].Head)
@@ -508,7 +510,8 @@ func Cells(s string) int {
 	for _, r := range s {
 		switch {
 		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		case r >= 0x1100 && (width.LookupRune(r).Kind() == width.EastAsianWide || width.LookupRune(r).Kind() == width.EastAsianFullwidth):
+		case r >= 0x1100 && (width.LookupRune(r).Kind() == width.EastAsianWide ||
+			width.LookupRune(r).Kind() == width.EastAsianFullwidth):
 			n += 2
 		default:
 			n++

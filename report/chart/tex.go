@@ -101,11 +101,13 @@ const (
 	raised, raisedOf   = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱᵀ", "0123456789+-=()niT"
 )
 
-var accents = map[rune]string{'\u0303': `\tilde`, '\u0302': `\hat`, '\u0304': `\bar`, '\u0307': `\dot`, '\u20d7': `\vec`}
+var accents = map[rune]string{'\u0303': `\tilde`, '\u0302': `\hat`, '\u0304': `\bar`, '\u0307': `\dot`,
+	'\u20d7': `\vec`}
 
 var texSpecial = map[rune]string{
 	'\\': `\textbackslash{}`, '{': `\{`, '}': `\}`, '&': `\&`, '%': `\%`, '$': `\$`, '#': `\#`, '_': `\_`,
-	'~': `\textasciitilde{}`, '^': `\textasciicircum{}`, '<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`, '"': `\textquotedbl{}`,
+	'~': `\textasciitilde{}`, '^': `\textasciicircum{}`, '<': `\textless{}`, '>': `\textgreater{}`, '|': `\textbar{}`,
+	'"': `\textquotedbl{}`,
 	'’': "'", '‘': "`", '“': "``", '”': "''", '–': "--", '—': "---", '…': `\ldots{}`, '\u00a0': "~", '\u2009': `\,`, '\u202f': `\,`,
 }
 

@@ -134,7 +134,8 @@ func PowerLabel(v float64) string {
 	return s
 }
 
-var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹", "-", "⁻")
+var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",
+	"8", "⁸", "9", "⁹", "-", "⁻")
 
 func Superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 

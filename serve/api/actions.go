@@ -36,7 +36,10 @@ func (a *API) listActions(ctx context.Context, in *actionsIn) (*reply[entryList]
 	if err != nil {
 		return nil, err
 	}
-	entries := slices.SortedFunc(slices.Values(m.Config.Actions), func(a, b serve.Entry) int { return strings.Compare(a.ID, b.ID) })
+	entries := slices.SortedFunc(slices.Values(m.Config.Actions), func(a,
+		b serve.Entry) int {
+		return strings.Compare(a.ID, b.ID)
+	})
 	out := &reply[entryList]{entryList{Actions: []entryDoc{}}}
 	for _, e := range entries {
 		switch {

@@ -40,8 +40,8 @@ type Options struct {
 	MaxBody int64
 	// MaxActions bounds K in one decision, default 1000.
 	MaxActions int
-	// Concurrent bounds the requests at once, default 1024, and apart from them those with rewards and activations; more are
-	// answered 429.
+	// Concurrent bounds the requests at once, default 1024, and apart from them those with rewards and activations;
+	// more are answered 429.
 	Concurrent int
 	// Connections bounds the open connections, default 4096; what comes beyond is closed without an
 	// answer. Each takes a file descriptor, and without one the log could not go on.
@@ -121,7 +121,10 @@ func New(svc serve.Service, o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent), feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports), imports: make(chan struct{}, maxImports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{svc: svc, opts: o, requests: make(chan struct{}, o.Concurrent),
+		feedback: make(chan struct{}, o.Concurrent), gate: newGate(), exports: make(chan struct{}, maxExports),
+		imports: make(chan struct{}, maxImports), lives: make(chan struct{}, maxLive), shutdown: make(chan struct{}),
+		mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.keys.Store(o.Keys)
 	a.metrics = newMetrics(a)
 	a.huma = newHuma(a.mux, o.Version)
@@ -309,7 +312,8 @@ func (a *API) serveRoute(out *response, r *http.Request) {
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		out.Header().Set("Accept-Encoding", "identity")
-		a.fail(out, r, problem("unsupported_media_type", "header.Content-Encoding", "bodies are read as they are; send it without compression"))
+		a.fail(out, r, problem("unsupported_media_type", "header.Content-Encoding",
+			"bodies are read as they are; send it without compression"))
 		return
 	}
 	handler, pattern := a.mux.Handler(r)
@@ -460,12 +464,14 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/models" || strings.HasPrefix(r.URL.Path, "/models/") {
+		if r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/models" ||
+			strings.HasPrefix(r.URL.Path, "/models/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}
 	}
 	requestOf(r.Context()).problem = p.Code
-	if strings.HasPrefix(r.URL.Path, "/personalizer/") || strings.HasPrefix(r.URL.Path, "/v1/models/") && strings.Contains(r.URL.Path, "/personalizer/") {
+	if strings.HasPrefix(r.URL.Path, "/personalizer/") || strings.HasPrefix(r.URL.Path, "/v1/models/") &&
+		strings.Contains(r.URL.Path, "/personalizer/") {
 		writePersonalizerError(w, p)
 		return
 	}
@@ -508,7 +514,8 @@ type response struct {
 	status int
 }
 
-// WriteHeader sends the first status only: huma gives another one when it cannot write a body, because the client has left.
+// WriteHeader sends the first status only: huma gives another one when it cannot write a body, because the client has
+// left.
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 {
 		return
@@ -529,7 +536,10 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // requestID takes the caller's id when it is harmless, otherwise makes one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	if id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
+	if id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
+		return c <= ' ' || c > '~' ||
+			c == '"' || c == '\\'
+	}) {
 		return id
 	}
 	var b [8]byte
@@ -538,7 +548,8 @@ func requestID(r *http.Request) string {
 }
 
 // verbs are the words after the colon in paths like /v1/models/news:decide.
-var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "createFrom", "rollback", "batch", "replay"}
+var verbs = []string{"decide", "decideBatch", "reward", "activate", "pause", "resume", "clone", "createFrom",
+	"rollback", "batch", "replay"}
 
 // splitVerb writes …/news:decide as …/news/:decide, because a ServeMux knows whole segments only.
 func splitVerb(path string) string {

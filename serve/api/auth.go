@@ -138,7 +138,8 @@ func (key Key) holder(at string) (*holder, error) {
 	}
 	for _, s := range key.Scopes {
 		if !slices.Contains(scopes, Scope(s)) {
-			return nil, spec.Errorf(at+".scopes", "unknown scope %q%s", s, spec.Suggest(s, []string{"decide", "reward", "read", "admin"}))
+			return nil, spec.Errorf(at+".scopes", "unknown scope %q%s", s,
+				spec.Suggest(s, []string{"decide", "reward", "read", "admin"}))
 		}
 		h.scopes = append(h.scopes, Scope(s))
 	}

@@ -39,9 +39,11 @@ type batchAnswers struct {
 
 // request checks what the edge knows better than the service: shapes and counts.
 func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideRequest, error) {
-	for name, n := range map[string]int{"actions": len(b.Actions), "ids": len(b.IDs), "available": len(b.Available), "exclude": len(b.Exclude)} {
+	for name, n := range map[string]int{"actions": len(b.Actions), "ids": len(b.IDs), "available": len(b.Available),
+		"exclude": len(b.Exclude)} {
 		if n > a.opts.MaxActions {
-			return serve.DecideRequest{}, problem("too_large", field+name, fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))
+			return serve.DecideRequest{}, problem("too_large", field+name,
+				fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))
 		}
 	}
 	switch {
@@ -59,7 +61,8 @@ func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideReq
 		}
 	}
 	return serve.DecideRequest{
-		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available, Exclude: b.Exclude,
+		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available,
+		Exclude:  b.Exclude,
 		Baseline: b.Baseline, Mode: b.Mode, Deferred: b.DeferActivation, MinSeq: b.MinSeq, IdempotencyKey: key,
 		Explain: b.Explain == "full", Caller: caller,
 	}, nil

@@ -36,7 +36,8 @@ func decodeJSON(body []byte, into any) error {
 		case errors.Is(err, json.ErrUnknownName):
 			return &fieldError{Field: field, Code: "unknown_field", Want: "is not a field of this request"}
 		case semantic.GoType != nil:
-			return &fieldError{Field: field, Want: "is " + kindName(semantic.JSONKind) + ", expected " + typeName(semantic.GoType)}
+			return &fieldError{Field: field, Want: "is " + kindName(semantic.JSONKind) + ", expected " +
+				typeName(semantic.GoType)}
 		}
 		return &fieldError{Field: field, Want: "cannot be read"}
 	}

@@ -63,7 +63,8 @@ func rowOf(r serve.LogRecord) logRow {
 	}
 	switch x := r.Record.(type) {
 	case *eventlog.Decision:
-		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, x.Mode.String(), x.Action
+		row.Time, row.Deadline, row.Key, row.Mode, row.Action = at(x.Time), at(x.Deadline), x.Caller, x.Mode.String(),
+			x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
 		if x.WouldAction != "" {
@@ -114,9 +115,12 @@ type joinedRow struct {
 func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 	r := d.Record
 	row := joinedRow{
-		Event: fmt.Sprintf("%v/%d/%d", d.Key.Epoch, d.Key.Batch, d.Key.Index), EventID: d.EventID, Seq: d.Seq, Time: time.Unix(0, r.Time).UTC(),
-		Model: d.Name, Mode: r.Mode.String(), Action: r.Action, Row: r.Index, Offered: r.Offered, Num: r.Num, Den: r.Den,
-		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r), Active: d.State != joined.Inactive, State: string(d.State),
+		Event: fmt.Sprintf("%v/%d/%d", d.Key.Epoch, d.Key.Batch, d.Key.Index), EventID: d.EventID, Seq: d.Seq,
+		Time:  time.Unix(0, r.Time).UTC(),
+		Model: d.Name, Mode: r.Mode.String(), Action: r.Action, Row: r.Index, Offered: r.Offered, Num: r.Num,
+		Den:        r.Den,
+		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r),
+		Active: d.State != joined.Inactive, State: string(d.State),
 	}
 	dense, sparse, _, err := joined.Candidates(r.Full)
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = dense, sparse.Row, sparse.Hash, sparse.Value
@@ -261,7 +265,8 @@ func stream[T any](a *API, at span, format string, each func(func(T) error) erro
 		case a.exports <- struct{}{}:
 			defer func() { <-a.exports }()
 		default:
-			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way", maxExports)).after(time.Second))
+			a.fail(w, r, problem("too_busy", "", fmt.Sprintf("%d exports are under way",
+				maxExports)).after(time.Second))
 			return
 		}
 		writeRows(a, w, r, at, format, each)
@@ -270,22 +275,27 @@ func stream[T any](a *API, at span, format string, each func(func(T) error) erro
 
 // describeLog completes the document of the exports, whose answers huma does not know.
 func (a *API) describeLog() {
-	for path, row := range map[string]reflect.Type{"/v1/models/{model}/log": reflect.TypeFor[logRow](), "/v1/models/{model}/decisions": reflect.TypeFor[joinedRow]()} {
+	for path, row := range map[string]reflect.Type{"/v1/models/{model}/log": reflect.TypeFor[logRow](),
+		"/v1/models/{model}/decisions": reflect.TypeFor[joinedRow]()} {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(row, true, "")
 		answer := a.huma.OpenAPI().Paths[path].Get.Responses["200"]
 		answer.Description = "the rows, one a line"
-		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema}, typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
+		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema},
+			typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
 		answer.Headers = map[string]*huma.Param{
-			"Log-Next":    {Description: "the entry to go on with", Schema: &huma.Schema{Type: "integer"}},
-			"Log-Applied": {Description: "the end of the log, when the answer began", Schema: &huma.Schema{Type: "integer"}},
-			"Link":        {Description: `the next page, rel="next", while there is one`, Schema: &huma.Schema{Type: "string"}},
+			"Log-Next": {Description: "the entry to go on with", Schema: &huma.Schema{Type: "integer"}},
+			"Log-Applied": {Description: "the end of the log, when the answer began",
+				Schema: &huma.Schema{Type: "integer"}},
+			"Link": {Description: `the next page, rel="next", while there is one`,
+				Schema: &huma.Schema{Type: "string"}},
 		}
 	}
 }
 
 // writeRows writes a page. When the log cannot be read to the page's end it cuts the connection, so that the
 // client sees that the page is not whole.
-func writeRows[T any](a *API, w http.ResponseWriter, r *http.Request, at span, format string, each func(func(T) error) error) {
+func writeRows[T any](a *API, w http.ResponseWriter, r *http.Request, at span, format string,
+	each func(func(T) error) error) {
 	h := w.Header()
 	h.Set("Content-Type", format)
 	h.Set("Cache-Control", "no-store")

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// gate bounds the time that decisions wait for the server. It lets in as many as keep the processors and the disk busy; the others wait
-// in one line. A short line is no overload, so nothing is refused until the line has not been empty for the time standing. From then on
-// the gate refuses each request that reaches the front after it waited longer than target, and the server works on requests whose clients
-// still wait. This is CoDel (Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10, 2012) in the form for requests, where
-// the whole front is refused and not one packet at a time (Maurer, "Fail at Scale", ACM Queue 13, 2015). Safe for concurrent use.
+// gate bounds the time that decisions wait for the server. It lets in as many as keep the processors and the disk busy;
+// the others wait in one line. A short line is no overload, so nothing is refused until the line has not been empty for
+// the time standing. From then on the gate refuses each request that reaches the front after it waited longer than
+// target, and the server works on requests whose clients still wait. This is CoDel (Nichols and Jacobson, "Controlling
+// Queue Delay", ACM Queue 10, 2012) in the form for requests, where the whole front is refused and not one packet at a
+// time (Maurer, "Fail at Scale", ACM Queue 13, 2015). Safe for concurrent use.
 type gate struct {
 	size int // what may be decided at once, in weights
 
@@ -48,8 +49,8 @@ func newGate() *gate {
 // weight is how much a request with a body of n bytes takes of the gate.
 func (g *gate) weight(n int64) int { return int(min(1+max(n, 0)/(16<<10), int64(max(1, g.size/4)))) }
 
-// enter waits for its turn. leave must be called unless there is an error. patience, if not 0, is how long the client waits for an
-// answer.
+// enter waits for its turn. leave must be called unless there is an error. patience, if not 0, is how long the client
+// waits for an answer.
 func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (waited time.Duration, err error) {
 	g.mu.Lock()
 	now := time.Now()
@@ -92,7 +93,9 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 			g.pass() // who stood behind a large one may go
 			g.mu.Unlock()
 			if err == nil && most == patience {
-				return waited, problem("too_busy", "", "the time of Request-Timeout-Ms was over before the decision began; nothing was decided").after(time.Second)
+				return waited, problem("too_busy", "",
+					"the time of Request-Timeout-Ms was over before the decision began; nothing was "+
+						"decided").after(time.Second)
 			}
 		}
 		if in {
@@ -102,7 +105,8 @@ func (g *gate) enter(ctx context.Context, weight int, patience time.Duration) (w
 		return waited, nil
 	}
 	if err == nil {
-		err = problem("too_busy", "", "decisions wait too long: there are more than the server can make; nothing was decided").after(time.Second)
+		err = problem("too_busy", "", "decisions wait too long: there are more than the server can make; nothing was "+
+			"decided").after(time.Second)
 	}
 	return waited, err
 }

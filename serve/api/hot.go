@@ -18,10 +18,11 @@ import (
 	"troupe/serve"
 )
 
-// The hot routes are those that a running application calls all the time: :decide, :decideBatch, :reward and rewards:batch. What is
-// usual there goes a short way: the body is read once into a buffer that is used again, scan makes the request of it, and the answer
-// is written without reflection. Everything else, and every request that has something wrong, goes the way of the other routes, with
-// the body as it was; so errors have one source, and both ways give the same answer.
+// The hot routes are those that a running application calls all the time: :decide, :decideBatch, :reward and
+// rewards:batch. What is usual there goes a short way: the body is read once into a buffer that is used again, scan
+// makes the request of it, and the answer is written without reflection. Everything else, and every request that has
+// something wrong, goes the way of the other routes, with the body as it was; so errors have one source, and both ways
+// give the same answer.
 
 // hotRoute is one of the hot routes, or none.
 type hotRoute int
@@ -35,12 +36,14 @@ const (
 )
 
 // hotPatterns are the routes in the metrics and the log.
-var hotPatterns = [...]string{"", "POST /v1/models/{model}/:decide", "POST /v1/models/{model}/:decideBatch", "POST /v1/events/{event}/:reward", "POST /v1/rewards/:batch"}
+var hotPatterns = [...]string{"", "POST /v1/models/{model}/:decide", "POST /v1/models/{model}/:decideBatch",
+	"POST /v1/events/{event}/:reward", "POST /v1/rewards/:batch"}
 
 // hot returns the hot route of a request and the model or event that it names, or notHot.
 func hot(r *http.Request) (route hotRoute, name string) {
 	u := r.URL
-	if r.Method != http.MethodPost || u.RawPath != "" || u.RawQuery != "" || u.ForceQuery || r.ContentLength <= 0 || len(r.TransferEncoding) > 0 {
+	if r.Method != http.MethodPost || u.RawPath != "" || u.RawQuery != "" || u.ForceQuery || r.ContentLength <= 0 ||
+		len(r.TransferEncoding) > 0 {
 		return notHot, ""
 	}
 	most := 64
@@ -68,11 +71,12 @@ func hot(r *http.Request) (route hotRoute, name string) {
 	return route, name
 }
 
-// plainHeaders reports whether the headers that change what a body means or how an answer looks are absent or usual, and returns the
-// idempotency key.
+// plainHeaders reports whether the headers that change what a body means or how an answer looks are absent or usual,
+// and returns the idempotency key.
 func plainHeaders(h http.Header, most int) (key string, ok bool) {
 	for _, name := range []string{"Content-Type", "Accept"} {
-		if v := h[name]; len(v) > 1 || len(v) == 1 && v[0] != "application/json" && (name != "Accept" || v[0] != "*/*") {
+		if v := h[name]; len(v) > 1 || len(v) == 1 && v[0] != "application/json" &&
+			(name != "Accept" || v[0] != "*/*") {
 			return "", false
 		}
 	}
@@ -111,9 +115,10 @@ func (s *scratch) release() {
 	}
 }
 
-// serveHot answers a request to a hot route, or reports false when it is for the other way; the request then has its body still. left, if
-// not 0, is the time that the client gives.
-func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string, left time.Duration) bool {
+// serveHot answers a request to a hot route, or reports false when it is for the other way; the request then has its
+// body still. left, if not 0, is the time that the client gives.
+func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, route hotRoute, name string,
+	left time.Duration) bool {
 	most := 256
 	if route == hotDecides {
 		most = 252
@@ -349,8 +354,9 @@ func appendReward(b []byte, r *serve.RewardResult) []byte {
 	return append(strconv.AppendUint(append(b, `,"seq":`...), r.Seq, 10), '}')
 }
 
-// hotContext is the context of a hot request: its values, and the end of the time that it has, which it shares with the others of that
-// moment. A client that leaves does not end it: what was asked is recorded, or refused, as it would have been.
+// hotContext is the context of a hot request: its values, and the end of the time that it has, which it shares with the
+// others of that moment. A client that leaves does not end it: what was asked is recorded, or refused, as it would have
+// been.
 type hotContext struct {
 	context.Context
 	info  *request

@@ -33,7 +33,8 @@ func newHuma(mux *http.ServeMux, version string) huma.API {
 	c.CreateHooks, c.Transformers = nil, nil
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"key": {Type: "http", Scheme: "bearer", BearerFormat: "troupe_ID_SECRET", Description: "needed when the server has a list of keys"},
+		"key": {Type: "http", Scheme: "bearer", BearerFormat: "troupe_ID_SECRET",
+			Description: "needed when the server has a list of keys"},
 	}
 	c.Security = []map[string][]string{{"key": {}}}
 	c.RejectUnknownQueryParameters = true
@@ -145,13 +146,17 @@ func register[I, O any](a *API, o op, handle func(context.Context, *I) (*O, erro
 		return out, nil
 	})
 	item := a.huma.OpenAPI().Paths[o.path]
-	doc := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch, "DELETE": item.Delete}[o.method]
+	doc := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "PATCH": item.Patch,
+		"DELETE": item.Delete}[o.method]
 	if o.body != nil {
 		schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, "")
-		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: o.example("request")}}}
+		doc.RequestBody = &huma.RequestBody{Required: true,
+			Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: o.example("request")}}}
 	}
 	if o.bytes > 0 {
-		doc.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
+		doc.RequestBody = &huma.RequestBody{Required: true,
+			Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string",
+				Format: "binary"}}}}
 	}
 	if x := o.example("answer"); x != nil {
 		doc.Responses[strconv.Itoa(o.status)].Content["application/json"].Example = x
@@ -197,8 +202,10 @@ func (a *API) describe(o op, prefix, tag string, answer, fault any) {
 	}
 	for _, name := range []string{"model", "event", "evaluation"} {
 		if strings.Contains(d.Path, "{"+name+"}") {
-			d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: map[string]string{
-				"model": "name of the model", "event": "the caller's id of the event, or the one of the answer", "evaluation": "id of the evaluation"}[name], Schema: &huma.Schema{Type: "string"}})
+			d.Parameters = append(d.Parameters, &huma.Param{Name: name, In: "path", Required: true,
+				Description: map[string]string{
+					"model": "name of the model", "event": "the caller's id of the event, or the one of the answer",
+					"evaluation": "id of the evaluation"}[name], Schema: &huma.Schema{Type: "string"}})
 		}
 	}
 	if o.body != nil {

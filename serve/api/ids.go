@@ -20,7 +20,8 @@ func cleanID(field, id string) error {
 		return nil
 	}
 	r := []rune(id[i:])[0]
-	return &fieldError{Field: field, Want: fmt.Sprintf("has the control character %U at byte %d, which an id may not have", r, i)}
+	return &fieldError{Field: field, Want: fmt.Sprintf("has the control character %U at byte %d, which an id may not "+
+		"have", r, i)}
 }
 
 // cleanIDs checks the ids of a list, name being its field.

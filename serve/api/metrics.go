@@ -45,27 +45,35 @@ func newMetrics(a *API) *metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "troupe_http_request_seconds", Help: "Time from the first byte of the request to the last of the answer.",
-			Buckets:                     []float64{.0005, .001, .002, .004, .008, .016, .032, .064, .128, .25, .5, 1, 2, 5, 10},
+			Name: "troupe_http_request_seconds",
+			Help: "Time from the first byte of the request to the last of the answer.",
+			Buckets: []float64{.0005, .001, .002, .004, .008, .016, .032, .064, .128, .25, .5, 1, 2,
+				5, 10},
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100}, []string{"route"}),
 		cutOff: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "troupe_connections_refused_total", Help: "Connections closed because there were too many."}),
 		rewards: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, or refused."}, []string{"status"}),
+			Name: "troupe_rewards_total", Help: "Rewards by what became of them: accepted, duplicate, late, ignored, " +
+				"or refused."}, []string{"status"}),
 	}
 	m.routes.Store(&map[routeStatus]routeSeries{})
 	m.shed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "troupe_decisions_shed_total", Help: "Requests for decisions answered 429 because they waited too long; nothing was decided."})
+		Name: "troupe_decisions_shed_total", Help: "Requests for decisions answered 429 because they waited too " +
+			"long; nothing was decided."})
 	m.waited = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "troupe_decision_wait_seconds", Help: "Time that requests for decisions waited for their turn, those that did.",
+		Name:                        "troupe_decision_wait_seconds",
+		Help:                        "Time that requests for decisions waited for their turn, those that did.",
 		Buckets:                     []float64{.001, .002, .004, .008, .016, .032, .064, .128, .25, .5},
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100})
 	line := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "troupe_decisions_waiting", Help: "Requests for decisions that wait for their turn."}, func() float64 { return float64(a.gate.waiting()) })
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info", Help: "Always 1; the labels say what runs, and on which directory.",
+		Name: "troupe_decisions_waiting", Help: "Requests for decisions that wait for their turn."},
+		func() float64 { return float64(a.gate.waiting()) })
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_info",
+		Help:        "Always 1; the labels say what runs, and on which directory.",
 		ConstLabels: prometheus.Labels{"data": a.opts.Data, "version": a.opts.Version}})
 	info.Set(1)
-	m.registry.MustRegister(info, m.cutOff, m.shed, m.waited, line, m.requests, m.seconds, m.rewards, newServiceCollector(a),
+	m.registry.MustRegister(info, m.cutOff, m.shed, m.waited, line, m.requests, m.seconds, m.rewards,
+		newServiceCollector(a),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -75,7 +83,8 @@ func newMetrics(a *API) *metrics {
 func (m *metrics) serve(w http.ResponseWriter, r *http.Request) {
 	models := prometheus.NewRegistry()
 	models.MustRegister(newModelCollector(m.api, requestOf(r.Context()).holder))
-	promhttp.HandlerFor(prometheus.Gatherers{m.registry, models}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
+	promhttp.HandlerFor(prometheus.Gatherers{m.registry, models},
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 }
 
 // routeSeries are the series of one route and status.
@@ -143,66 +152,109 @@ func one(b bool) float64 {
 }
 
 var healthNumbers = []number[serve.Health]{
-	{"troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Ready) }},
-	{"troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Damage != "") }},
-	{"troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.Full) }},
-	{"troupe_log_bytes", "Bytes that the log has, about.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.LogBytes) }},
-	{"troupe_log_limit_bytes", "Bytes that the log may have; then it refuses.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.LogLimit) }},
-	{"troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Log) }},
-	{"troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Applied) }},
-	{"troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Lag) }},
-	{"troupe_commit_batches_total", "Batches made durable.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Batches) }},
-	{"troupe_commit_events_total", "Records in them.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Events) }},
-	{"troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Retries) }},
-	{"troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Refused) }},
-	{"troupe_commit_void_total", "Batches that a cluster stored too late to count.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Committer.Void) }},
-	{"troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }},
-	{"troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Snapshot) }},
-	{"troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue, func(h *serve.Health) float64 { return one(h.SnapshotError != "") }},
+	{"troupe_ready", "1 when decisions and rewards are answered.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return one(h.Ready) }},
+	{"troupe_log_damaged", "1 when the log is not what was written; the server is read-only.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return one(h.Damage != "") }},
+	{"troupe_log_full", "1 when the last append was refused for room.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return one(h.Full) }},
+	{"troupe_log_bytes", "Bytes that the log has, about.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.LogBytes) }},
+	{"troupe_log_limit_bytes", "Bytes that the log may have; then it refuses.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.LogLimit) }},
+	{"troupe_log_last_seq", "Last sequence that this process wrote.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Log) }},
+	{"troupe_log_applied_seq", "Last sequence that was verified and folded.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Applied) }},
+	{"troupe_log_lag", "Sequences written and not yet folded.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Lag) }},
+	{"troupe_commit_batches_total", "Batches made durable.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Batches) }},
+	{"troupe_commit_events_total", "Records in them.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Events) }},
+	{"troupe_commit_retries_total", "Attempts to store a batch after the first.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Retries) }},
+	{"troupe_commit_refused_total", "Batches that the log refused.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Refused) }},
+	{"troupe_commit_void_total", "Batches that a cluster stored too late to count.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Void) }},
+	{"troupe_commit_waiting_bytes", "Bytes waiting for the disk.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Committer.Waiting) }},
+	{"troupe_snapshot_seq", "Sequence of the newest snapshot.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Snapshot) }},
+	{"troupe_snapshot_failed", "1 when the last attempt to write a snapshot failed.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return one(h.SnapshotError != "") }},
 	{"troupe_models", "Models.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Models) }},
-	{"troupe_models_awake", "Models that are not laid aside.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Awake) }},
-	{"troupe_model_bytes", "Memory that the models take, about.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.ModelBytes) }},
-	{"troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Open) }},
-	{"troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.InFlight) }},
-	{"troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Refused) }},
-	{"troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Forged) }},
-	{"troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }},
-	{"troupe_recovery_seconds", "Time to fold the log at the start.", prometheus.GaugeValue, func(h *serve.Health) float64 { return h.Recovery.Took.Seconds() }},
-	{"troupe_start_time_seconds", "Start of the server, seconds since 1970.", prometheus.GaugeValue, func(h *serve.Health) float64 { return float64(h.Started.UnixNano()) / 1e9 }},
+	{"troupe_models_awake", "Models that are not laid aside.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Awake) }},
+	{"troupe_model_bytes", "Memory that the models take, about.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.ModelBytes) }},
+	{"troupe_open_events", "Decisions whose reward window is open.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Open) }},
+	{"troupe_calls_in_flight", "Calls of the service at once.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.InFlight) }},
+	{"troupe_calls_refused_total", "Calls answered too busy.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Refused) }},
+	{"troupe_forged_event_ids_total", "Event ids that this server did not make.", prometheus.CounterValue,
+		func(h *serve.Health) float64 { return float64(h.Forged) }},
+	{"troupe_log_missing_acked_total", "Event ids of this server whose decision is not in the log. Anything but 0 is " +
+		"an alarm.", prometheus.CounterValue, func(h *serve.Health) float64 { return float64(h.Missing) }},
+	{"troupe_recovery_seconds", "Time to fold the log at the start.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return h.Recovery.Took.Seconds() }},
+	{"troupe_start_time_seconds", "Start of the server, seconds since 1970.", prometheus.GaugeValue,
+		func(h *serve.Health) float64 { return float64(h.Started.UnixNano()) / 1e9 }},
 }
 
 var modelNumbers = []number[serve.Counts]{
-	{"troupe_model_decisions_total", "Decisions of a model, over its life.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Decisions) }},
-	{"troupe_model_rewards_total", "Rewards that counted.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Rewards) }},
-	{"troupe_model_cumulative_reward", "Sum of the rewards that counted, defaults included.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return c.RewardSum }},
-	{"troupe_model_late_total", "Rewards after the window.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Late) }},
-	{"troupe_model_defaulted_total", "Windows that closed without a reward and counted with the default reward.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Defaulted) }},
-	{"troupe_model_expired_total", "Windows that closed without a reward.", prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Expired) }},
-	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue, func(c *serve.Counts) float64 { return float64(c.Open) }},
+	{"troupe_model_decisions_total", "Decisions of a model, over its life.", prometheus.CounterValue,
+		func(c *serve.Counts) float64 { return float64(c.Decisions) }},
+	{"troupe_model_rewards_total", "Rewards that counted.", prometheus.CounterValue,
+		func(c *serve.Counts) float64 { return float64(c.Rewards) }},
+	{"troupe_model_cumulative_reward", "Sum of the rewards that counted, defaults included.", prometheus.GaugeValue,
+		func(c *serve.Counts) float64 { return c.RewardSum }},
+	{"troupe_model_late_total", "Rewards after the window.", prometheus.CounterValue,
+		func(c *serve.Counts) float64 { return float64(c.Late) }},
+	{"troupe_model_defaulted_total", "Windows that closed without a reward and counted with the default reward.",
+		prometheus.CounterValue, func(c *serve.Counts) float64 { return float64(c.Defaulted) }},
+	{"troupe_model_expired_total", "Windows that closed without a reward.", prometheus.CounterValue,
+		func(c *serve.Counts) float64 { return float64(c.Expired) }},
+	{"troupe_model_open_events", "Decisions whose window is open.", prometheus.GaugeValue,
+		func(c *serve.Counts) float64 { return float64(c.Open) }},
 }
 
 // noteNumbers are the counts of decisions by what encoding met, under the words of serve.Model.Notes.
 var noteNumbers = []struct{ note, name, help string }{
-	{"ignored", "troupe_model_ignored_features_total", "Decisions with a feature or a level that the schema of the model does not name."},
-	{"clamped", "troupe_model_clamped_features_total", "Decisions with a number outside the range of the schema of the model."},
+	{"ignored", "troupe_model_ignored_features_total",
+		"Decisions with a feature or a level that the schema of the model does not name."},
+	{"clamped", "troupe_model_clamped_features_total",
+		"Decisions with a number outside the range of the schema of the model."},
 	{"type", "troupe_model_mistyped_features_total", "Decisions with a feature of another type than the model knows."},
 	{"alike", "troupe_model_alike_candidates_total", "Decisions with candidates that the model cannot tell apart."},
 }
 
 // learningNumbers are those of models that learn a schema from requests.
 var learningNumbers = []number[serve.LearningView]{
-	{"troupe_model_kept_requests_total", "Requests that were kept to learn a schema from.", prometheus.CounterValue, func(l *serve.LearningView) float64 { return float64(l.Requests) }},
-	{"troupe_model_kept_request_bytes_total", "Bytes of the requests that were kept; the log loses them when it is trimmed.", prometheus.CounterValue, func(l *serve.LearningView) float64 { return float64(l.Bytes) }},
-	{"troupe_model_learning_rewards", "Rewards that have come of those after which a schema is learned next.", prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Rewards) }},
-	{"troupe_model_learning_next", "Rewards after which a schema is learned next, 0 when none is.", prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Next) }},
-	{"troupe_model_learning_tries_total", "Schemas that were learned.", prometheus.CounterValue, func(l *serve.LearningView) float64 { return float64(len(l.Tries)) }},
-	{"troupe_model_schema_learned", "1 when a learned schema has taken over.", prometheus.GaugeValue, func(l *serve.LearningView) float64 { return one(l.Adopted > 0) }},
+	{"troupe_model_kept_requests_total", "Requests that were kept to learn a schema from.", prometheus.CounterValue,
+		func(l *serve.LearningView) float64 { return float64(l.Requests) }},
+	{"troupe_model_kept_request_bytes_total",
+		"Bytes of the requests that were kept; the log loses them when it is trimmed.", prometheus.CounterValue,
+		func(l *serve.LearningView) float64 { return float64(l.Bytes) }},
+	{"troupe_model_learning_rewards", "Rewards that have come of those after which a schema is learned next.",
+		prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Rewards) }},
+	{"troupe_model_learning_next", "Rewards after which a schema is learned next, 0 when none is.",
+		prometheus.GaugeValue, func(l *serve.LearningView) float64 { return float64(l.Next) }},
+	{"troupe_model_learning_tries_total", "Schemas that were learned.", prometheus.CounterValue,
+		func(l *serve.LearningView) float64 { return float64(len(l.Tries)) }},
+	{"troupe_model_schema_learned", "1 when a learned schema has taken over.", prometheus.GaugeValue,
+		func(l *serve.LearningView) float64 { return one(l.Adopted > 0) }},
 }
 
 // learningErrors are the errors of the last schema that was learned.
 var learningErrors = []number[serve.LearningTry]{
-	{"troupe_model_hashed_error", "Mean squared one-step error of the hashed model at the last try of a learned schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Hashed }},
-	{"troupe_model_learned_error", "Mean squared one-step error of the learned model at the last try of a learned schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Learned }},
+	{"troupe_model_hashed_error", "Mean squared one-step error of the hashed model at the last try of a learned " +
+		"schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Hashed }},
+	{"troupe_model_learned_error", "Mean squared one-step error of the learned model at the last try of a learned " +
+		"schema.", prometheus.GaugeValue, func(t *serve.LearningTry) float64 { return t.Learned }},
 }
 
 // serviceCollector reads the health of the service when /metrics is asked.
@@ -221,25 +273,43 @@ func newServiceCollector(a *API) serviceCollector {
 
 // What a node of a cluster says of itself and of the others.
 var (
-	contactDesc = prometheus.NewDesc("troupe_cluster_contact_seconds", "Since this node last reached a majority of the cluster.", nil, nil)
-	clockDesc   = prometheus.NewDesc("troupe_cluster_clock_seconds", "This node's clock less the median of the nodes'.", nil, nil)
-	leaderDesc  = prometheus.NewDesc("troupe_cluster_leader", "1 for the node that leads the log.", []string{"node"}, nil)
-	liveDesc    = prometheus.NewDesc("troupe_cluster_node_live", "1 when the node wrote a checkpoint in the last 3 s.", []string{"node"}, nil)
-	differsDesc = prometheus.NewDesc("troupe_cluster_node_differs", "1 when the digest of the node's models was not this node's when they were compared last.", []string{"node"}, nil)
-	electDesc   = prometheus.NewDesc("troupe_cluster_elections_total", "How often another node led the log than before.", nil, nil)
-	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil, nil)
-	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged", "1 when the files of this node's replica are known to be damaged.", nil, nil)
-	trustDesc   = prometheus.NewDesc("troupe_cluster_attested", "1 when the NATS servers of others that have the log are known to keep what they acknowledge; by is servers, or who vouches for them.", []string{"by"}, nil)
-	behindDesc  = prometheus.NewDesc("troupe_cluster_replica_lag", "How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
-	offsetDesc  = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.", []string{"node"}, nil)
-	baseDesc    = prometheus.NewDesc("troupe_cluster_base_seq", "Entry of the newest base of the log, 0 when it was never trimmed.", nil, nil)
-	trimDesc    = prometheus.NewDesc("troupe_cluster_trim_pending", "1 while entries wait to be removed that a base takes the place of.", nil, nil)
-	ownBaseDesc = prometheus.NewDesc("troupe_cluster_node_base_seq", "Entry of the newest base that the node has, as its newest checkpoint says.", []string{"node"}, nil)
-	nodeDesc    = prometheus.NewDesc("troupe_cluster_node_applied_seq", "The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
+	contactDesc = prometheus.NewDesc("troupe_cluster_contact_seconds",
+		"Since this node last reached a majority of the cluster.", nil, nil)
+	clockDesc = prometheus.NewDesc("troupe_cluster_clock_seconds", "This node's clock less the median of the nodes'.",
+		nil, nil)
+	leaderDesc = prometheus.NewDesc("troupe_cluster_leader", "1 for the node that leads the log.", []string{"node"},
+		nil)
+	liveDesc = prometheus.NewDesc("troupe_cluster_node_live", "1 when the node wrote a checkpoint in the last 3 s.",
+		[]string{"node"}, nil)
+	differsDesc = prometheus.NewDesc("troupe_cluster_node_differs",
+		"1 when the digest of the node's models was not this node's when they were compared last.", []string{"node"},
+		nil)
+	electDesc = prometheus.NewDesc("troupe_cluster_elections_total",
+		"How often another node led the log than before.", nil, nil)
+	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil,
+		nil)
+	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged",
+		"1 when the files of this node's replica are known to be damaged.", nil, nil)
+	trustDesc = prometheus.NewDesc("troupe_cluster_attested",
+		"1 when the NATS servers of others that have the log are known to keep what they acknowledge; by is servers, "+
+			"or who vouches for them.", []string{"by"}, nil)
+	behindDesc = prometheus.NewDesc("troupe_cluster_replica_lag",
+		"How many entries a node's replica of the log is behind its leader, as the leader says.", []string{"node"}, nil)
+	offsetDesc = prometheus.NewDesc("troupe_cluster_node_clock_seconds", "A node's clock less this node's, about.",
+		[]string{"node"}, nil)
+	baseDesc = prometheus.NewDesc("troupe_cluster_base_seq",
+		"Entry of the newest base of the log, 0 when it was never trimmed.", nil, nil)
+	trimDesc = prometheus.NewDesc("troupe_cluster_trim_pending",
+		"1 while entries wait to be removed that a base takes the place of.", nil, nil)
+	ownBaseDesc = prometheus.NewDesc("troupe_cluster_node_base_seq",
+		"Entry of the newest base that the node has, as its newest checkpoint says.", []string{"node"}, nil)
+	nodeDesc = prometheus.NewDesc("troupe_cluster_node_applied_seq",
+		"The newest entry that the node had applied in its newest checkpoint.", []string{"node"}, nil)
 )
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc, damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc) {
+	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
+		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc) {
 		out <- d
 	}
 }
@@ -294,7 +364,8 @@ type modelCollector struct {
 
 func newModelCollector(a *API, key *holder) modelCollector {
 	label := []string{"model"}
-	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed", "1 when the policy of a model cannot go on.", label, nil)}
+	c := modelCollector{a: a, key: key, failed: prometheus.NewDesc("troupe_model_failed",
+		"1 when the policy of a model cannot go on.", label, nil)}
 	for _, n := range modelNumbers {
 		c.descs = append(c.descs, prometheus.NewDesc(n.name, n.help, label, nil))
 	}
@@ -337,7 +408,8 @@ func (c modelCollector) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(c.descs[i], n.kind, n.of(&m.Counts), m.Name)
 			}
 			for i, n := range noteNumbers {
-				out <- prometheus.MustNewConstMetric(c.notes[i], prometheus.CounterValue, float64(m.Notes[n.note]), m.Name)
+				out <- prometheus.MustNewConstMetric(c.notes[i], prometheus.CounterValue, float64(m.Notes[n.note]),
+					m.Name)
 			}
 			if l := m.Learning; l != nil {
 				for i, n := range learningNumbers {

@@ -110,7 +110,8 @@ func (a *API) tryPage(w http.ResponseWriter, r *http.Request) {
 		a.showModel(w, r, p.Status, text, &tried{Problem: inWords(p)}, "")
 		return
 	}
-	t := &tried{Event: d.EventID, Action: d.Action.ID, Answer: named{fmt.Sprintf("%d/%d", d.Propensity.Num, d.Propensity.Den), short(d.Propensity.Float())}}
+	t := &tried{Event: d.EventID, Action: d.Action.ID, Answer: named{fmt.Sprintf("%d/%d", d.Propensity.Num,
+		d.Propensity.Den), short(d.Propensity.Float())}}
 	for _, e := range d.Explain {
 		row := triedRow{e.ID, fmt.Sprintf("%d/%d", e.Propensity.Num, e.Propensity.Den), "–", "–"}
 		if e.Voters > 0 {
@@ -247,8 +248,10 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 		return
 	}
 	v := a.viewOf(ctx, &m, h)
-	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t, "page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
-	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin), m.Paused, refused
+	v.URL, v.Request, v.Tried, v.TryKey = baseURL(r), request, t,
+		"page-"+requestOf(ctx).id+"-"+fmt.Sprint(a.opts.Now().UnixNano())
+	v.MayTry, v.MayAct, v.Paused, v.Refused = requestOf(ctx).holder.may(Decide), requestOf(ctx).holder.may(Admin),
+		m.Paused, refused
 	v.Search = a.searched(ctx, r.URL.Query(), &m, h)
 	if request == "" {
 		v.Request = exampleRequest(append([][]byte{h.request}, remembered(m.Requests)...))
@@ -261,7 +264,9 @@ func (a *API) showModel(w http.ResponseWriter, r *http.Request, status int, requ
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin") // the form's Origin header must not become null
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self'; connect-src 'self'; "+
+			"base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	w.WriteHeader(status)
 	w.Write(b.Bytes())
 }
@@ -281,8 +286,8 @@ func remembered(requests []serve.RequestView) (out [][]byte) {
 	return out
 }
 
-// exampleRequest is what the form begins with: the first one that is whole and short enough of the newest in the log, where
-// requests are kept, and in memory.
+// exampleRequest is what the form begins with: the first one that is whole and short enough of the newest in the log,
+// where requests are kept, and in memory.
 func exampleRequest(requests [][]byte) string {
 	for _, r := range requests {
 		var b bytes.Buffer
@@ -290,12 +295,14 @@ func exampleRequest(requests [][]byte) string {
 			return b.String()
 		}
 	}
-	return "{\n  \"context\": {\"user\": {\"city\": \"Oslo\", \"age\": 31}},\n  \"actions\": [\n    {\"id\": \"a\", \"features\": {\"price\": 0.4}},\n    {\"id\": \"b\", \"features\": {\"price\": 0.9}}\n  ]\n}"
+	return "{\n  \"context\": {\"user\": {\"city\": \"Oslo\", \"age\": 31}},\n  \"actions\": [\n    {\"id\": \"a\", " +
+		"\"features\": {\"price\": 0.4}},\n    {\"id\": \"b\", \"features\": {\"price\": 0.9}}\n  ]\n}"
 }
 
 // viewOf fills the page from the model and the newest entries of its log.
 func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *modelView {
-	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name, Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
+	v := &modelView{Style: template.CSS(styleSheet), ModelStyle: template.CSS(modelStyle), Name: m.Name,
+		Version: a.opts.Version, Broken: h.broken, Losses: h.losses}
 	v.Now = a.opts.Now().UTC().Format("2 Jan 2006, 15:04:05 UTC")
 	v.Warnings = together(historyWarnings(h, m), countWarnings(m))
 	v.Facts = factsOf(m)
@@ -306,7 +313,8 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Histogram = histogramOf(h)
 	v.Decisions = newestDecisions(h)
 	v.Requests = newestRequests(h, m.Requests)
-	if ds := h.decisions; len(ds) >= someDecisions && !slices.ContainsFunc(ds, func(d *past) bool { return d.context != ds[0].context }) {
+	if ds := h.decisions; len(ds) >= someDecisions && !slices.ContainsFunc(ds,
+		func(d *past) bool { return d.context != ds[0].context }) {
 		v.DecisionsText = fmt.Sprintf("All %s decisions read have the same context, or none.", grouped(uint64(len(ds))))
 	}
 	v.Schema, v.SchemaText = schemaOf(m)
@@ -319,10 +327,12 @@ func (a *API) viewOf(ctx context.Context, m *serve.Model, h *modelHistory) *mode
 	v.Changes = changesOf(h.changes)
 	v.ChangesText = fmt.Sprintf("Version %d of the configuration.", m.ConfigVersion)
 	if h.from > h.first {
-		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) + " are not listed, but for the last one; the export of the log has all."
+		v.ChangesText += " Changes between the creation and entry " + grouped(h.from) +
+			" are not listed, but for the last one; the export of the log has all."
 	}
 	if m.Kind == "learn" && m.Dim == 0 {
-		v.TryBefore = "This model takes its schema from its first request, and a trial is that request: send one like those that will come."
+		v.TryBefore = "This model takes its schema from its first request, and a trial is that request: send one " +
+			"like those that will come."
 	}
 	state := "This model is " + cmp.Or(m.Config.Mode, "online") + "."
 	if m.Paused {
@@ -340,9 +350,11 @@ func readText(m *serve.Model, h *modelHistory) string {
 	if len(h.decisions) == 0 {
 		return fmt.Sprintf("No decision of this model is in log entries %s to %s.", grouped(h.from), grouped(h.to))
 	}
-	s := fmt.Sprintf("From the log, entries %s to %s: %s decisions of this model.", grouped(h.from), grouped(h.to), grouped(uint64(len(h.decisions))))
+	s := fmt.Sprintf("From the log, entries %s to %s: %s decisions of this model.", grouped(h.from), grouped(h.to),
+		grouped(uint64(len(h.decisions))))
 	if h.from > h.first {
-		s += fmt.Sprintf(" The page reads back until it has %s decisions or has read %s entries; older decisions are in the counts above and in the export of the log.", grouped(pageDecisions), grouped(pageEntries))
+		s += fmt.Sprintf(" The page reads back until it has %s decisions or has read %s entries; older decisions are "+
+			"in the counts above and in the export of the log.", grouped(pageDecisions), grouped(pageEntries))
 	}
 	return s + " It is the same after a restart."
 }
@@ -355,8 +367,10 @@ func factsOf(m *serve.Model) []named {
 	}
 	return []named{
 		{"decisions", grouped(c.Decisions)}, {"rewards", grouped(c.Rewards)}, {"mean of the rewards sent", mean},
-		{"windows open", grouped(c.Open)}, {"late rewards", grouped(c.Late)}, {"windows closed without a reward", grouped(c.Expired)},
-		{"of these with the default", grouped(c.Defaulted)}, {"repeated rewards", grouped(c.Duplicates)}, {"rewards that did not count", grouped(c.Ignored)},
+		{"windows open", grouped(c.Open)}, {"late rewards", grouped(c.Late)},
+		{"windows closed without a reward", grouped(c.Expired)},
+		{"of these with the default", grouped(c.Defaulted)}, {"repeated rewards", grouped(c.Duplicates)},
+		{"rewards that did not count", grouped(c.Ignored)},
 		{"updates of the policy", grouped(c.Learned)},
 	}
 }
@@ -383,15 +397,18 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 	}
 	v.Curve = drawCurve(es, outside == 0, from, to)
 	if outside > 0 {
-		say("Mean reward %s over %s decisions with a final reward. There is no interval: %s rewards are outside the present range.", short(last.played.Mean), grouped(uint64(last.n)), grouped(uint64(outside)))
+		say("Mean reward %s over %s decisions with a final reward. There is no interval: %s rewards are outside the "+
+			"present range.", short(last.played.Mean), grouped(uint64(last.n)), grouped(uint64(outside)))
 	} else {
-		say("Mean reward %s over %s decisions with a final reward, between %s and %s at any time you look.", short(last.played.Mean), grouped(uint64(last.n)), short(last.played.Low), short(last.played.High))
+		say("Mean reward %s over %s decisions with a final reward, between %s and %s at any time you look.",
+			short(last.played.Mean), grouped(uint64(last.n)), short(last.played.Low), short(last.played.High))
 	}
 	switch {
 	case last.weighed == 0:
 		say("The log supports no comparison with uniform play: the model's own choices were not played.")
 	case last.supports() && outside == 0:
-		say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s and %s.",
+		say("Uniform play would have earned %s by inverse propensities (SNIPS, effective sample size %s), between %s "+
+			"and %s.",
 			short(last.uniform.Mean), grouped(round(last.size)), short(last.uniform.Low), short(last.uniform.High))
 		switch {
 		case last.played.Low > last.uniform.High:
@@ -404,11 +421,14 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		v.CurveText = append(v.CurveText, baselineText(es, outside)...)
 		say("These intervals hold together, at all times, with probability 95 %%.")
 	case outside == 0:
-		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights 1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions that are rarely or never taken cannot be compared; a larger floor would make them comparable.",
+		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights "+
+			"1/(K·p) have mean %s, which should be near 1, and an effective sample size of %s decisions. Actions "+
+			"that are rarely or never taken cannot be compared; a larger floor would make them comparable.",
 			short(last.uniform.Low), short(last.uniform.High), short(last.weight), grouped(round(last.size)))
 	}
 	if !t.declared && outside == 0 {
-		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min), short(t.max))
+		say("The bounds take for granted that rewards stay in [%s, %s]: no range was declared.", short(t.min),
+			short(t.max))
 	}
 	if t.missing {
 		say("A missing reward counts as %s here, for all decisions whose window is over.", short(t.fallback))
@@ -429,7 +449,8 @@ const maxSchemaRows = 200
 func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 	switch {
 	case m.Kind == "hashed":
-		return nil, "Features are hashed: every name, type and value has a weight from the start, and nothing is declared." + notesText(m)
+		return nil, "Features are hashed: every name, type and value has a weight from the start, and nothing is " +
+			"declared." + notesText(m)
 	case m.Config.Features.Schema == nil && m.Dim > 0:
 		return nil, fmt.Sprintf("The model has no schema; its vectors have %d numbers.", m.Dim)
 	case m.Config.Features.Schema == nil:
@@ -461,7 +482,8 @@ func schemaOf(m *serve.Model) (rows []schemaRow, text string) {
 		row.Rest = strings.Join(rest, "; ")
 		rows = append(rows, row)
 	}
-	text = fmt.Sprintf("%d features and %d crosses, in %d coordinates; model %s.", len(s.Features), len(s.Crosses), m.Dim, cmp.Or(s.Model, "shared"))
+	text = fmt.Sprintf("%d features and %d crosses, in %d coordinates; model %s.", len(s.Features), len(s.Crosses),
+		m.Dim, cmp.Or(s.Model, "shared"))
 	if len(rows) < len(s.Features) {
 		text += fmt.Sprintf(" The table has the first %d.", len(rows))
 	}
@@ -484,8 +506,10 @@ func seenOf(m *serve.Model) (rows []seenRow, text string) {
 	}
 	for _, f := range m.Seen.Features {
 		row := seenRow{
-			Name: clipped(f.Name, 120), Kind: cmp.Or(f.Kind, "–"), Weight: "–", Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
-			Outside: count(f.Outside), Ignored: count(f.Ignored), Clamped: count(f.Clamped), Mistyped: count(f.Mistyped),
+			Name: clipped(f.Name, 120), Kind: cmp.Or(f.Kind, "–"), Weight: "–",
+			Share: short(100 * float64(f.Requests) / float64(m.Seen.Requests)), Range: "–",
+			Outside: count(f.Outside), Ignored: count(f.Ignored), Clamped: count(f.Clamped),
+			Mistyped: count(f.Mistyped),
 		}
 		if f.Weight != nil {
 			row.Weight = weightText(f.Weight) + ", " + clipped(f.Weight.Name, 240)
@@ -495,7 +519,8 @@ func seenOf(m *serve.Model) (rows []seenRow, text string) {
 		}
 		rows = append(rows, row)
 	}
-	text = fmt.Sprintf("What the %s requests since the start of the server had of each feature.", grouped(m.Seen.Requests))
+	text = fmt.Sprintf("What the %s requests since the start of the server had of each feature.",
+		grouped(m.Seen.Requests))
 	if m.Seen.More > 0 {
 		text += fmt.Sprintf(" %s more features are not listed.", grouped(uint64(m.Seen.More)))
 	}
@@ -513,18 +538,22 @@ func learningText(m *serve.Model) (out, reasons []string) {
 	case "learned":
 		say("A schema was learned from requests, and its model decides since log entry %s.", grouped(l.Adopted))
 	case "hashed":
-		say("No schema that was learned from requests predicted better, and none is tried any more: the hashed model decides.")
+		say("No schema that was learned from requests predicted better, and none is tried any more: the hashed model " +
+			"decides.")
 	default:
-		say("A schema is learned from requests: %s of the %s rewards that are needed have come. The hashed model decides meanwhile.", grouped(uint64(l.Rewards)), grouped(uint64(l.Next)))
+		say("A schema is learned from requests: %s of the %s rewards that are needed have come. The hashed model "+
+			"decides meanwhile.", grouped(uint64(l.Rewards)), grouped(uint64(l.Next)))
 	}
-	say("%s requests were kept in the log, %s bytes; they go when it is trimmed.", grouped(l.Requests), grouped(l.Bytes))
+	say("%s requests were kept in the log, %s bytes; they go when it is trimmed.", grouped(l.Requests),
+		grouped(l.Bytes))
 	for _, t := range l.Tries {
 		what := "it did not take over"
 		if t.TookOver {
 			what = "it took over"
 		}
 		if t.Dim > 0 {
-			say("Entry %s: a schema of %s coordinates from %s rewards; %s: %s.", grouped(t.Seq), grouped(uint64(t.Dim)), grouped(uint64(t.Events)), what, t.Why)
+			say("Entry %s: a schema of %s coordinates from %s rewards; %s: %s.", grouped(t.Seq), grouped(uint64(t.Dim)),
+				grouped(uint64(t.Events)), what, t.Why)
 		} else {
 			say("Entry %s: %s.", grouped(t.Seq), t.Why)
 		}
@@ -548,7 +577,8 @@ func notesText(m *serve.Model) string {
 // numbersOf lists the scales of number features.
 func numbersOf(m *serve.Model) (out []schemaRow) {
 	for _, x := range m.Numbers[:min(len(m.Numbers), maxSchemaRows)] {
-		row := schemaRow{Name: x.Name, Kind: "number", Rest: fmt.Sprintf("mean %s, deviation %s", short(x.Mean), short(x.Deviation))}
+		row := schemaRow{Name: x.Name, Kind: "number", Rest: fmt.Sprintf("mean %s, deviation %s", short(x.Mean),
+			short(x.Deviation))}
 		if x.Width != nil {
 			row.Rest += fmt.Sprintf(" of asinh((x − %s)/%s)", short(*x.Center), short(*x.Width))
 		}
@@ -570,7 +600,8 @@ func learnersOf(m *serve.Model) (out []named) {
 		if l.Playing {
 			name += ", plays now"
 		}
-		out = append(out, named{name, fmt.Sprintf("error %s of the range; %s coordinates", short(l.Error), grouped(uint64(max(0, l.Touched))))})
+		out = append(out, named{name, fmt.Sprintf("error %s of the range; %s coordinates", short(l.Error),
+			grouped(uint64(max(0, l.Touched))))})
 	}
 	return out
 }
@@ -590,7 +621,8 @@ func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 		return nil, "There are no weights yet."
 	}
 	if m.Dim > maxWeightDim {
-		return nil, fmt.Sprintf("The model has %d coordinates; GET /v1/models/%s/state has their weights.", m.Dim, m.Name)
+		return nil, fmt.Sprintf("The model has %d coordinates; GET /v1/models/%s/state has their weights.", m.Dim,
+			m.Name)
 	}
 	s, err := a.svc.State(ctx, m.Name)
 	if err != nil {
@@ -616,7 +648,8 @@ func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 		}
 		out = append(out, named{name, value})
 	}
-	text := fmt.Sprintf("The largest weights of the estimate θ̂ after %s updates, of %d", grouped(s.Learned), len(s.Theta))
+	text := fmt.Sprintf("The largest weights of the estimate θ̂ after %s updates, of %d", grouped(s.Learned),
+		len(s.Theta))
 	if len(s.Spread) > 0 {
 		text += ", with the spread of the members, one standard deviation"
 	}
@@ -633,7 +666,8 @@ func weightsOf(m *serve.Model) (out []named, text string) {
 	case w == nil:
 		return nil, ""
 	case len(w.Rows) == 0:
-		return nil, "The weights belong to hashes. Their names come from requests since the start of the server, of values that at least five had; no weight has one yet."
+		return nil, "The weights belong to hashes. Their names come from requests since the start of the server, of " +
+			"values that at least five had; no weight has one yet."
 	}
 	for i := range w.Rows {
 		out = append(out, named{clipped(w.Rows[i].Name, 240), weightText(&w.Rows[i])})
@@ -642,7 +676,9 @@ func weightsOf(m *serve.Model) (out []named, text string) {
 	if w.Link == "logistic" {
 		unit = "to the logit of the reward that the playing model expects"
 	}
-	text = "Weights with the spread of the members, one standard deviation: what a value adds, for the action after the ×, " + unit + " of a request of mean length. Those come first that are the most spreads away from 0. Names are those of values that at least five requests since the start of the server had."
+	text = "Weights with the spread of the members, one standard deviation: what a value adds, for the action after " +
+		"the ×, " + unit + " of a request of mean length. Those come first that are the most spreads away from 0. " +
+		"Names are those of values that at least five requests since the start of the server had."
 	if w.More > 0 {
 		text += fmt.Sprintf(" %s more are not listed.", grouped(uint64(w.More)))
 	}

@@ -104,8 +104,10 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		if outside == 0 {
 			e.played.Low, e.played.High = value(up.Lower(boundAlpha, 0, 1)), value(1-down.Lower(boundAlpha, 0, 1))
 			if weighed > 0 {
-				e.uniform.Low, e.uniform.High = value(uniUp.Lower(boundAlpha, 0, 1)), value(1-uniDown.Lower(boundAlpha, 0, 1))
-				e.first.Low, e.first.High = value(firstUp.Lower(boundAlpha, 0, 1)), value(1-firstDown.Lower(boundAlpha, 0, 1))
+				e.uniform.Low, e.uniform.High = value(uniUp.Lower(boundAlpha, 0, 1)),
+					value(1-uniDown.Lower(boundAlpha, 0, 1))
+				e.first.Low, e.first.High = value(firstUp.Lower(boundAlpha, 0, 1)),
+					value(1-firstDown.Lower(boundAlpha, 0, 1))
 			}
 		}
 		out = append(out, e)
@@ -178,7 +180,8 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 	}
 	c.Line = path(func(e *estimates) float64 { return e.played.Mean })
 	if interval {
-		c.Band = band(func(e *estimates) float64 { return e.played.Low }, func(e *estimates) float64 { return e.played.High })
+		c.Band = band(func(e *estimates) float64 { return e.played.Low },
+			func(e *estimates) float64 { return e.played.High })
 	}
 	at := func(v float64) string { return strconv.FormatFloat(y(v)/10, 'f', 1, 64) }
 	c.Ends = []tick{{At: at(last.played.Mean), Text: "this model"}}
@@ -191,7 +194,8 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 			return e.uniform.Mean
 		})
 		if interval {
-			c.OtherBand = band(func(e *estimates) float64 { return e.uniform.Low }, func(e *estimates) float64 { return e.uniform.High })
+			c.OtherBand = band(func(e *estimates) float64 { return e.uniform.Low },
+				func(e *estimates) float64 { return e.uniform.High })
 		}
 		top := y(last.uniform.Mean)
 		if mine := y(last.played.Mean); math.Abs(top-mine) < 80 { // the words must not lie on each other
@@ -253,7 +257,8 @@ func actionsOf(h *modelHistory, t *terms) (rows []actionRow, more int) {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(all[b].n, all[a].n) })
 	for _, name := range names[:min(len(names), maxActionRows)] {
 		s := all[name]
-		row := actionRow{Name: clipped(name, 120), Count: grouped(uint64(s.n)), Share: percent(s.n, total), Mean: "–", Rewarded: grouped(uint64(s.valued))}
+		row := actionRow{Name: clipped(name, 120), Count: grouped(uint64(s.n)), Share: percent(s.n, total), Mean: "–",
+			Rewarded: grouped(uint64(s.valued))}
 		if name == "" {
 			row.Name = "without an id"
 		}
@@ -338,8 +343,10 @@ func newestRequests(h *modelHistory, requests []serve.RequestView) (out []decisi
 func rowsOf(list []*past) (out []decisionRow) {
 	for _, d := range list {
 		row := decisionRow{
-			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60), Context: d.context.String(),
-			Candidates: fmt.Sprintf("%d, %v", d.offered, d.candidates), Votes: "–", Propensity: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
+			ID: d.id, Short: "…" + d.id[max(0, len(d.id)-8):], Time: when(d.time), Action: clipped(d.action, 60),
+			Context:    d.context.String(),
+			Candidates: fmt.Sprintf("%d, %v", d.offered, d.candidates), Votes: "–",
+			Propensity: fmt.Sprintf("%d/%d", d.num, d.den), Reward: "–",
 		}
 		if d.context == 0 {
 			row.Context = "none"

@@ -82,7 +82,8 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 	h := &modelHistory{first: max(start.From, m.Created.Seq), to: start.Applied}
 	var chunks [][]step
 	next, found := h.to+1, 0
-	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions && h.broken == ""; size *= 2 {
+	for size := uint64(firstChunk); next > h.first && int(h.to+1-next) < b.entries && found < b.decisions &&
+		h.broken == ""; size *= 2 {
 		from := max(h.first, next-min(next, size))
 		page, err := a.svc.Log(ctx, m.Name, from, int(next-from))
 		if err != nil {
@@ -173,8 +174,10 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 	switch x := r.Record.(type) {
 	case *eventlog.Decision:
 		d := &past{
-			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters, offered: x.Offered, index: x.Index, mode: x.Mode,
-			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline, inactive: x.Deferred,
+			model: x.Model, seq: r.Seq, id: r.EventID, action: x.Action, num: x.Num, den: x.Den, voters: x.Voters,
+			offered: x.Offered, index: x.Index, mode: x.Mode,
+			context: x.Context, candidates: x.Candidates, notes: x.Notes, time: x.Time, deadline: x.Deadline,
+			inactive: x.Deferred,
 		}
 		if int(x.Index) < len(x.Law) {
 			d.votes = x.Law[x.Index]
@@ -195,8 +198,8 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 	return step{at: r}
 }
 
-// join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that are older than what was read are not
-// known; such rewards are left out.
+// join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that
+// are older than what was read are not known; such rewards are left out.
 func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string) {
 	if s.decision != nil {
 		s.decision.rule = rule
@@ -274,7 +277,8 @@ type terms struct {
 
 func termsOf(m *serve.Model) terms {
 	r := &m.Config.Reward
-	t := terms{rule: r.Rule, min: r.Min, max: r.Max, declared: m.Range.Declared, missing: r.Default.Set, fallback: r.Default.Value}
+	t := terms{rule: r.Rule, min: r.Min, max: r.Max, declared: m.Range.Declared, missing: r.Default.Set,
+		fallback: r.Default.Value}
 	if m.Range.Max > m.Range.Min {
 		t.min, t.max = m.Range.Min, m.Range.Max
 	}
@@ -350,7 +354,8 @@ func differences(before, after map[string]json.RawMessage) string {
 	var out []string
 	for _, k := range sortedKeys(both) {
 		if !bytes.Equal(before[k], after[k]) {
-			out = append(out, fmt.Sprintf("%s: %s → %s", k, clipped(string(before[k]), 120), clipped(string(after[k]), 120)))
+			out = append(out, fmt.Sprintf("%s: %s → %s", k, clipped(string(before[k]), 120),
+				clipped(string(after[k]), 120)))
 		}
 	}
 	if len(out) == 0 {

@@ -78,7 +78,8 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 			if last == "" { // the page is as new as this
 				fmt.Fprintf(w, "id: %s\nevent: begin\ndata: {}\n\n", now)
 			} else {
-				fmt.Fprintf(w, "id: %s\nevent: change\ndata: {\"decisions\": %d, \"rewards\": %d}\n\n", now, m.Counts.Decisions, m.Counts.Rewards)
+				fmt.Fprintf(w, "id: %s\nevent: change\ndata: {\"decisions\": %d, \"rewards\": %d}\n\n", now,
+					m.Counts.Decisions, m.Counts.Rewards)
 			}
 			last = now
 		}
@@ -101,7 +102,8 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 // stampOf names what the page of a model depends on.
 func stampOf(m *serve.Model) string {
 	h := fnv.New64a()
-	json.NewEncoder(h).Encode([]any{m.Incarnation, m.ConfigVersion, m.Paused, m.Failed, m.Changed, m.Counts, m.Notes, m.Warnings, m.Learning})
+	json.NewEncoder(h).Encode([]any{m.Incarnation, m.ConfigVersion, m.Paused, m.Failed, m.Changed, m.Counts, m.Notes,
+		m.Warnings, m.Learning})
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
@@ -120,7 +122,8 @@ func (a *API) showNew(w http.ResponseWriter, r *http.Request, status int, id, co
 		Style, ModelStyle            template.CSS
 		Version, ID, Config, Refused string
 		May                          bool
-	}{template.CSS(styleSheet), template.CSS(modelStyle), a.opts.Version, id, config, refused, requestOf(ctx).holder.may(Admin)}
+	}{template.CSS(styleSheet), template.CSS(modelStyle), a.opts.Version, id, config, refused,
+		requestOf(ctx).holder.may(Admin)}
 	var b bytes.Buffer
 	if err := newTemplate().Execute(&b, v); err != nil {
 		a.fail(w, r, problemOf(err))
@@ -134,7 +137,9 @@ func writeForm(w http.ResponseWriter, status int, page []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin") // the form's Origin header must not become null
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; "+
+			"frame-ancestors 'none'")
 	w.WriteHeader(status)
 	w.Write(page)
 }
@@ -218,7 +223,8 @@ func (a *API) searched(ctx context.Context, q url.Values, m *serve.Model, h *mod
 	found := 0
 	var rows []*past
 	for _, d := range slices.Backward(h.decisions) {
-		if s.Find != "" && d.action != s.Find && !strings.Contains(d.action, s.Find) && !strings.HasSuffix(d.id, strings.TrimPrefix(s.Find, "…")) {
+		if s.Find != "" && d.action != s.Find && !strings.Contains(d.action, s.Find) &&
+			!strings.HasSuffix(d.id, strings.TrimPrefix(s.Find, "…")) {
 			continue
 		}
 		if s.State != searchStates[0] && d.state() != s.State {
@@ -237,13 +243,16 @@ func (a *API) searched(ctx context.Context, q url.Values, m *serve.Model, h *mod
 	if found == 0 && s.Find != "" {
 		if v, err := a.svc.Event(ctx, s.Find); err == nil && v.Model == m.Name {
 			d := &past{
-				id: v.EventID, action: v.Action.ID, num: v.Decision.Num, den: v.Decision.Den, offered: v.Decision.Offered, mode: v.Decision.Mode,
-				context: v.Decision.Context, candidates: v.Decision.Candidates, time: v.Decision.Time, closed: v.Status == "closed", inactive: v.Status == "inactive", rewarded: v.Value != nil,
+				id: v.EventID, action: v.Action.ID, num: v.Decision.Num, den: v.Decision.Den,
+				offered: v.Decision.Offered, mode: v.Decision.Mode,
+				context: v.Decision.Context, candidates: v.Decision.Candidates, time: v.Decision.Time,
+				closed: v.Status == "closed", inactive: v.Status == "inactive", rewarded: v.Value != nil,
 			}
 			if v.Value != nil {
 				d.y = *v.Value
 			}
-			s.Rows, s.Text = rowsOf([]*past{d}), "This event is older than the decisions read. Its reward is known while its window is open."
+			s.Rows, s.Text = rowsOf([]*past{d}),
+				"This event is older than the decisions read. Its reward is known while its window is open."
 		}
 	}
 	return s
@@ -272,7 +281,8 @@ func baselineText(es []estimates, outside int) (out []string) {
 	}
 	f := &last.first
 	if !(last.firstWeight > 0.8 && last.firstWeight < 1.25) {
-		return []string{fmt.Sprintf("What the first candidate of each request would have earned lies between %s and %s; it was played too rarely for a number.", short(f.Low), short(f.High))}
+		return []string{fmt.Sprintf("What the first candidate of each request would have earned lies between %s and "+
+			"%s; it was played too rarely for a number.", short(f.Low), short(f.High))}
 	}
 	verdict := "The intervals of the model and of this baseline overlap: the difference is not certain yet."
 	switch {
@@ -281,5 +291,6 @@ func baselineText(es []estimates, outside int) (out []string) {
 	case last.played.High < f.Low:
 		verdict = "The model is worse than this baseline."
 	}
-	return []string{fmt.Sprintf("The baseline, the first candidate of each request, would have earned %s by inverse propensities, between %s and %s.", short(f.Mean), short(f.Low), short(f.High)), verdict}
+	return []string{fmt.Sprintf("The baseline, the first candidate of each request, would have earned %s by inverse "+
+		"propensities, between %s and %s.", short(f.Mean), short(f.Low), short(f.High)), verdict}
 }

@@ -32,12 +32,16 @@ func countWarnings(m *serve.Model) (out []warning) {
 	case paid == 0 && c.Late > 0 && c.Decisions >= someDecisions:
 		add("Send rewards earlier, or make reward.window longer.", "Every reward came after its window was closed.")
 	case paid == 0 && c.Decisions >= someDecisions:
-		add("Send POST /v1/events/EVENT_ID:reward with the event_id of each answer.", "No reward has come for %s decisions, so the model has learned nothing.", grouped(c.Decisions))
-	case c.Late >= fewDecisions && 20*c.Late > c.Late+paid && (c.Late <= 100 || 2*c.Late <= c.Rewards): // with more, the model's own warnings have it
-		add("Make reward.window longer: late rewards do not count.", "%s rewards came after their window was closed.", grouped(c.Late))
+		add("Send POST /v1/events/EVENT_ID:reward with the event_id of each answer.",
+			"No reward has come for %s decisions, so the model has learned nothing.", grouped(c.Decisions))
+	case c.Late >= fewDecisions && 20*c.Late > c.Late+paid && (c.Late <= 100 || 2*c.Late <= c.Rewards):
+		// with more, the model's own warnings have it
+		add("Make reward.window longer: late rewards do not count.", "%s rewards came after their window was closed.",
+			grouped(c.Late))
 	}
 	if allEqual(m) {
-		add("Send the other rewards too, or set reward.default for decisions without one.", "All %s rewards are %s: there is nothing to learn from.",
+		add("Send the other rewards too, or set reward.default for decisions without one.",
+			"All %s rewards are %s: there is nothing to learn from.",
 			grouped(c.Rewards), short(c.RewardSum/float64(c.Rewards)))
 	}
 	for _, w := range m.Warnings {
@@ -46,11 +50,12 @@ func countWarnings(m *serve.Model) (out []warning) {
 	return out
 }
 
-// allEqual reports whether many rewards are all the smallest or all the largest: rewards lie in [min, max], so their mean
-// is at an end only when each of them is.
+// allEqual reports whether many rewards are all the smallest or all the largest: rewards lie in [min, max], so their
+// mean is at an end only when each of them is.
 func allEqual(m *serve.Model) bool {
 	c, t := &m.Counts, termsOf(m)
-	return c.Rewards >= someDecisions && c.Defaulted == 0 && !saysEqual(m) && (c.RewardSum == t.min*float64(c.Rewards) || c.RewardSum == t.max*float64(c.Rewards))
+	return c.Rewards >= someDecisions && c.Defaulted == 0 && !saysEqual(m) &&
+		(c.RewardSum == t.min*float64(c.Rewards) || c.RewardSum == t.max*float64(c.Rewards))
 }
 
 // saysEqual reports whether the model's own warnings speak of equal rewards when there are any.
@@ -90,17 +95,24 @@ func historyWarnings(h *modelHistory, m *serve.Model) (out []warning) {
 			sure++
 		}
 	}
-	const alike = "Send features that tell the candidates and the situations apart, under the same names in every request. If the schema was learned from a request without them, make a new model with the right schema. Otherwise set floor, so that the log supports other policies."
+	const alike = "Send features that tell the candidates and the situations apart, under the same names in every " +
+		"request. If the schema was learned from a request without them, make a new model with the right schema. " +
+		"Otherwise set floor, so that the log supports other policies."
 	switch {
 	case chosen >= fewDecisions && sure == chosen && single:
-		add(alike, "The model is blind or has stopped exploring: the newest %d decisions all took the action %q with probability 1.", chosen, clipped(first.action, 80))
+		add(alike, "The model is blind or has stopped exploring: the newest %d decisions all took the action %q with "+
+			"probability 1.", chosen, clipped(first.action, 80))
 	case chosen >= fewDecisions && sure == chosen:
-		add("Set floor, for example to 0.01, when the log shall support comparisons.", "The newest %d decisions were each taken with probability 1: the model does not explore, and its log cannot say what other actions would have earned.", chosen)
+		add("Set floor, for example to 0.01, when the log shall support comparisons.",
+			"The newest %d decisions were each taken with probability 1: the model does not explore, and its log "+
+				"cannot say what other actions would have earned.", chosen)
 	case chosen >= someDecisions && single:
-		add(alike, "The newest %d decisions all took the action %q, although others were offered.", chosen, clipped(first.action, 80))
+		add(alike, "The newest %d decisions all took the action %q, although others were offered.", chosen,
+			clipped(first.action, 80))
 	}
 	if n >= someDecisions && chosen == 0 && newest[len(newest)-1].offered <= 1 {
-		add("Send all candidates among which the model may choose.", "The newest decisions had one candidate each: there is nothing to choose.")
+		add("Send all candidates among which the model may choose.",
+			"The newest decisions had one candidate each: there is nothing to choose.")
 	}
 	if valued >= someDecisions && equal && !allEqual(m) && !saysEqual(m) {
 		do := "Send rewards that differ between good and bad outcomes."
@@ -159,7 +171,8 @@ func (a *API) warnings(ctx context.Context, models []serve.Model, now time.Time)
 		if ok = ok && v.model == m.Incarnation; !ok {
 			v = verdict{}
 		}
-		if m.Counts.Decisions >= fewDecisions && read < verdictReads && (!ok || v.decisions != m.Counts.Decisions && now.Sub(v.at) >= verdictAge) {
+		if m.Counts.Decisions >= fewDecisions && read < verdictReads &&
+			(!ok || v.decisions != m.Counts.Decisions && now.Sub(v.at) >= verdictAge) {
 			read++
 			if w, done := a.verdict(ctx, m); done {
 				v = verdict{m.Incarnation, m.Counts.Decisions, now, w}

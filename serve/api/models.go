@@ -303,7 +303,8 @@ func (a *API) cloneModel(ctx context.Context, in *cloneIn) (*modelOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq, Change: change, Caller: caller(ctx)}))
+	return answerNewModel(a.svc.CloneModel(ctx, serve.CloneRequest{From: in.Model, Name: b.Name, AtSeq: b.AtSeq,
+		Change: change, Caller: caller(ctx)}))
 }
 
 type createFromIn struct {
@@ -314,7 +315,8 @@ type createFromIn struct {
 // maxImport bounds the body of createModelFrom.
 const maxImport = 64 << 20
 
-// maxImports bounds the imports at once: each holds its body and the model that it makes. Others wait before their bodies are read.
+// maxImports bounds the imports at once: each holds its body and the model that it makes. Others wait before their
+// bodies are read.
 const maxImports = 2
 
 func (a *API) createModelFrom(ctx context.Context, in *createFromIn) (*modelOut, error) {
@@ -337,7 +339,8 @@ func (a *API) rollbackModel(ctx context.Context, in *rollbackIn) (*modelOut, err
 	if err := a.allow(ctx, Admin, in.Model); err != nil {
 		return nil, err
 	}
-	return answerModel(a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: in.Model, ToSeq: b.ToSeq, KeepLater: b.KeepLater, Caller: caller(ctx)}))
+	return answerModel(a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: in.Model, ToSeq: b.ToSeq,
+		KeepLater: b.KeepLater, Caller: caller(ctx)}))
 }
 
 type stateIn struct {
@@ -372,14 +375,16 @@ func (a *API) getState(ctx context.Context, in *stateIn) (*stateOut, error) {
 
 // edit reads a configuration, changes it and writes it back under the version that it read. When the caller
 // named no version, it tries again after another change in between.
-func (a *API) edit(ctx context.Context, model string, version uint64, change func(*serve.ModelConfig) error) (serve.Model, error) {
+func (a *API) edit(ctx context.Context, model string, version uint64,
+	change func(*serve.ModelConfig) error) (serve.Model, error) {
 	for try := 0; ; try++ {
 		m, err := a.svc.GetModel(ctx, model)
 		if err != nil {
 			return m, err
 		}
 		if version != 0 && version != m.ConfigVersion {
-			return m, problem("precondition_failed", "header.If-Match", "the configuration has changed since it was read")
+			return m, problem("precondition_failed", "header.If-Match",
+				"the configuration has changed since it was read")
 		}
 		c := m.Config
 		if err := change(&c); err != nil {

@@ -103,13 +103,15 @@ func (a *API) multiSlotRank(w http.ResponseWriter, r *http.Request, model string
 			free[k] = ok && !taken[k] && !later[k]
 		}
 		if !slices.Contains(free, true) {
-			return &fieldError{Field: fmt.Sprintf("slots[%d].excludedActions", i), Want: "leaves no action for each slot"}
+			return &fieldError{Field: fmt.Sprintf("slots[%d].excludedActions", i),
+				Want: "leaves no action for each slot"}
 		}
 		req.Exclude, req.Available = nil, free
 		if baseline {
 			at := slices.IndexFunc(b.Actions, func(x rankAction) bool { return x.ID == slot.BaselineAction })
 			if at < 0 || !free[at] {
-				return &fieldError{Field: fmt.Sprintf("slots[%d].baselineAction", i), Want: "is not an action that this slot may have"}
+				return &fieldError{Field: fmt.Sprintf("slots[%d].baselineAction", i),
+					Want: "is not an action that this slot may have"}
 			}
 			req.Baseline = &at
 		}
@@ -131,7 +133,8 @@ func (b *slotsBody) check() error {
 	case n > maxSlots:
 		return problem("too_large", "slots", fmt.Sprintf("has %d entries, at most %d are allowed", n, maxSlots))
 	case n > len(b.Actions):
-		return &fieldError{Field: "slots", Want: fmt.Sprintf("has %d entries, more than the %d actions", n, len(b.Actions))}
+		return &fieldError{Field: "slots", Want: fmt.Sprintf("has %d entries, more than the %d actions", n,
+			len(b.Actions))}
 	}
 	seen := map[string]bool{}
 	for i, slot := range b.Slots {
@@ -146,7 +149,8 @@ func (b *slotsBody) check() error {
 			return &fieldError{Field: at + "id", Want: "has more than 256 bytes"}
 		case seen[slot.ID]:
 			return &fieldError{Field: at + "id", Want: "is there twice"}
-		case slot.BaselineAction != "" && !slices.ContainsFunc(b.Actions, func(x rankAction) bool { return x.ID == slot.BaselineAction }):
+		case slot.BaselineAction != "" && !slices.ContainsFunc(b.Actions,
+			func(x rankAction) bool { return x.ID == slot.BaselineAction }):
 			return &fieldError{Field: at + "baselineAction", Want: "is not one of the actions"}
 		case slices.Contains(slot.ExcludedActions, slot.BaselineAction) && slot.BaselineAction != "":
 			return &fieldError{Field: at + "baselineAction", Want: "is excluded"}

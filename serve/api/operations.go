@@ -48,7 +48,8 @@ func (o *op) example(kind string) stdjson.RawMessage {
 func (a *API) operations() []op {
 	return []op{
 		// Models.
-		{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated, body: configDoc{},
+		{id: "createModel", method: "POST", path: "/v1/models", scope: Admin, status: http.StatusCreated,
+			body:    configDoc{},
 			summary: "Create a model",
 			doc:     "Only the id is needed: the model then reads any request and learns from what is sent.",
 			route:   on(a.createModel)},
@@ -80,16 +81,22 @@ func (a *API) operations() []op {
 			summary: "Resume a model",
 			doc:     "Ends a pause.",
 			route:   on(a.resumeModel)},
-		{id: "cloneModel", method: "POST", path: "/v1/models/{model}:clone", scope: Admin, status: http.StatusCreated, body: cloneBody{},
+		{id: "cloneModel", method: "POST", path: "/v1/models/{model}:clone", scope: Admin, status: http.StatusCreated,
+			body:    cloneBody{},
 			summary: "Copy a model",
-			doc: "A new model with the configuration and the state, now or at a sequence number. With policy, features or sigma the copy has " +
-				"another policy, which learns from all events of the model's log until then; that takes as long as a restart without a " +
+			doc: "A new model with the configuration and the state, now or at a sequence number. With policy, " +
+				"features or sigma the copy has " +
+				"another policy, which learns from all events of the model's log until then; that takes as long as a " +
+				"restart without a " +
 				"snapshot, also when the caller leaves, and needs a log that was not trimmed (410).",
 			route: on(a.cloneModel)},
-		{id: "createModelFrom", method: "POST", path: "/v1/models/{model}:createFrom", scope: Admin, status: http.StatusCreated, bytes: maxImport,
+		{id: "createModelFrom", method: "POST", path: "/v1/models/{model}:createFrom", scope: Admin,
+			status: http.StatusCreated, bytes: maxImport,
 			summary: "Create a model that starts from a saved one",
-			doc: "The body is a file of troupe train, or what getState answers with format=model: configuration, seed and state. The model " +
-				"has the name in the path. It is there when the call is answered 201; an import that was interrupted leaves nothing behind.",
+			doc: "The body is a file of troupe train, or what getState answers with format=model: configuration, " +
+				"seed and state. The model " +
+				"has the name in the path. It is there when the call is answered 201; an import that was interrupted " +
+				"leaves nothing behind.",
 			route: on(a.createModelFrom)},
 		{id: "rollbackModel", method: "POST", path: "/v1/models/{model}:rollback", scope: Admin, body: rollbackBody{},
 			summary: "Take a model back to an earlier state",
@@ -97,8 +104,9 @@ func (a *API) operations() []op {
 			route:   on(a.rollbackModel)},
 		{id: "getState", method: "GET", path: "/v1/models/{model}/state", scope: Read,
 			summary: "Read the state of the policy",
-			doc:     "The estimate with the names of its coordinates, with format=binary the policy's snapshot, with format=model what createFrom takes.",
-			route:   on(a.getState)},
+			doc: "The estimate with the names of its coordinates, with format=binary the policy's snapshot, with " +
+				"format=model what createFrom takes.",
+			route: on(a.getState)},
 		// The catalogue of actions of a model.
 		{id: "listActions", method: "GET", path: "/v1/models/{model}/actions", scope: Read,
 			summary: "Read the catalogue of actions",
@@ -113,17 +121,20 @@ func (a *API) operations() []op {
 		// Decisions and rewards.
 		{id: "decide", method: "POST", path: "/v1/models/{model}:decide", scope: Decide, body: decideBody{},
 			summary: "Choose an action",
-			doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the log entry that " +
+			doc: "The answer has the event's id, the action, its exact propensity as a quotient of integers, and the " +
+				"log entry that " +
 				"holds it. 200 means durable.",
 			route: on(a.decide)},
-		{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide, body: decideBatchBody{},
+		{id: "decideBatch", method: "POST", path: "/v1/models/{model}:decideBatch", scope: Decide,
+			body:    decideBatchBody{},
 			summary: "Choose many actions on one state",
 			doc: "At most 256. A bad request among them gets a problem of its own. With the header Idempotency-Key " +
 				"item i has the key KEY/i, so a repeated batch makes no new decisions.",
 			route: on(a.decideBatch)},
 		{id: "reward", method: "POST", path: "/v1/events/{event}:reward", scope: Reward, body: rewardBody{},
 			summary: "Send a reward",
-			doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does not count); " +
+			doc: "status: accepted; duplicate (the event has its reward); late (the window is closed; recorded, does " +
+				"not count); " +
 				"ignored (recorded, does not count). Repeating a call is safe.",
 			route: on(a.reward)},
 		{id: "rewardBatch", method: "POST", path: "/v1/rewards:batch", scope: Reward, body: rewardBatchBody{},
@@ -137,22 +148,27 @@ func (a *API) operations() []op {
 		// The server itself.
 		{id: "drain", method: "POST", path: "/v1/cluster:drain", scope: Admin, status: http.StatusNoContent,
 			summary: "Prepare a node for its stop",
-			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this one is. " +
+			doc: "Another node leads the log, new calls are answered 503, those under way are answered before this " +
+				"one is. " +
 				"409 on a single machine.",
 			route: on(a.drain)},
 		{id: "checkReplica", method: "GET", path: "/v1/cluster/replica", scope: Admin,
 			summary: "Check the files of a node's replica",
-			doc:     "Reads the block files of this node and checks every entry. done is false while that is under way: ask again. 409 on a single machine.",
-			route:   on(a.checkReplica)},
+			doc: "Reads the block files of this node and checks every entry. done is false while that is under " +
+				"way: ask again. 409 on a single machine.",
+			route: on(a.checkReplica)},
 		{id: "exportEntries", method: "GET", path: "/v1/log/entries", scope: Admin,
 			summary: "Read the log as it is stored",
-			doc: "Entries from one on, up to what this node has applied, a few megabytes: for each its sequence (8 bytes), its length (4 bytes), " +
-				"both little-endian, and its bytes (docs/reference/eventlog.md). Ask again behind the last one until Log-Applied is reached. troupe cluster " +
+			doc: "Entries from one on, up to what this node has applied, a few megabytes: for each its sequence (8 " +
+				"bytes), its length (4 bytes), " +
+				"both little-endian, and its bytes (docs/reference/eventlog.md). Ask again behind the last one until " +
+				"Log-Applied is reached. troupe cluster " +
 				"export does that, and checks and stores what it gets.",
 			route: on(a.exportEntries)},
 		{id: "exportBase", method: "GET", path: "/v1/log/base", scope: Admin,
 			summary: "Read the base of a log that was trimmed",
-			doc: "The state from which what is left of the log is folded, as a snapshot file; Log-Base is its entry. 404 while the log is whole. " +
+			doc: "The state from which what is left of the log is folded, as a snapshot file; Log-Base is its entry. " +
+				"404 while the log is whole. " +
 				"troupe cluster export asks for it.",
 			route: on(a.exportBase)},
 		// What is recorded.
@@ -165,15 +181,20 @@ func (a *API) operations() []op {
 			route:   on(a.replay)},
 		{id: "exportLog", method: "GET", path: "/v1/models/{model}/log", scope: Read,
 			summary: "Read the log of a model",
-			doc: "The records of decisions, rewards, activations, closed windows and changes of the model, in the order of the log, " +
-				"one a line, or as Parquet by Accept. At most page_size entries of the log are looked at (an entry has many records, " +
-				"of all models). The header Log-Next is where to go on: ask again from there, and again later for what was added. " +
+			doc: "The records of decisions, rewards, activations, closed windows and changes of the model, in the " +
+				"order of the log, " +
+				"one a line, or as Parquet by Accept. At most page_size entries of the log are looked at (an entry " +
+				"has many records, " +
+				"of all models). The header Log-Next is where to go on: ask again from there, and again later for " +
+				"what was added. " +
 				"A page never changes. An answer that breaks off is not whole: ask for it again.",
 			route: on(a.exportLog)},
 		{id: "exportDecisions", method: "GET", path: "/v1/models/{model}/decisions", scope: Read,
 			summary: "Read decisions with what became of them",
-			doc: "The decisions of the model in at most page_size entries of the log, one a line, or as Parquet by Accept: action, exact propensity, " +
-				"law, features of the candidates, and the reward that counts by the model's rule. Decisions whose window is open are pending. The " +
+			doc: "The decisions of the model in at most page_size entries of the log, one a line, or as Parquet by " +
+				"Accept: action, exact propensity, " +
+				"law, features of the candidates, and the reward that counts by the model's rule. Decisions whose " +
+				"window is open are pending. The " +
 				"columns are those of troupe log export. The header Log-Next is where to go on.",
 			route: on(a.exportDecisions)},
 	}

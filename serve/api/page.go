@@ -52,9 +52,13 @@ func (a *API) pageRoutes() {
 		a.metrics.serve(w, r)
 	})
 	a.mux.HandleFunc("GET /{$}", a.statusPage)
-	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers", doc: "Needs no key."}, "", "server", nil, nil)
-	a.describe(op{id: "readyz", method: "GET", path: "/readyz", summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."}, "", "server", readiness{}, readiness{})
-	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics", doc: "In the format of Prometheus."}, "", "server", nil, Problem{})
+	a.describe(op{id: "livez", method: "GET", path: "/livez", summary: "Ask whether the process answers",
+		doc: "Needs no key."}, "", "server", nil, nil)
+	a.describe(op{id: "readyz", method: "GET", path: "/readyz",
+		summary: "Ask whether decisions and rewards are answered", doc: "503 with the reason when not. Needs no key."},
+		"", "server", readiness{}, readiness{})
+	a.describe(op{id: "metrics", method: "GET", path: "/metrics", scope: Read, summary: "Read the metrics",
+		doc: "In the format of Prometheus."}, "", "server", nil, Problem{})
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(a.openapi)
@@ -86,7 +90,8 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h), h.Cluster})
+	json.NewEncoder(w).Encode(readiness{h.Ready, h.Reason, h.Damage, h.Full, h.Applied, h.Log, h.Lag, durability(h),
+		h.Cluster})
 }
 
 func durability(h serve.Health) string {
@@ -100,7 +105,9 @@ func writePage(w http.ResponseWriter, page []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "+
+			"frame-ancestors 'none'")
 	w.Write(page)
 }
 
@@ -124,7 +131,8 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	now := a.opts.Now()
 	h := a.svc.Health()
 	models, more, err := a.svc.ListModels(ctx, "", maxPageModels)
-	if err != nil && !(h.Cluster != nil && serve.CodeOf(err) == serve.Unavailable) { // a node that is cut off still says so
+	// a node that is cut off still says so
+	if err != nil && !(h.Cluster != nil && serve.CodeOf(err) == serve.Unavailable) {
 		a.fail(w, r, problemOf(err))
 		return
 	}
@@ -151,8 +159,9 @@ func (a *API) statusPage(w http.ResponseWriter, r *http.Request) {
 	for _, m := range models {
 		row := modelRow{
 			Warnings: "–",
-			Name:     m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions), Rewards: grouped(m.Counts.Rewards),
-			Mean: "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
+			Name:     m.Name, DecisionsRate: "–", RewardsRate: "–", Decisions: grouped(m.Counts.Decisions),
+			Rewards: grouped(m.Counts.Rewards),
+			Mean:    "–", Late: grouped(m.Counts.Late), Waiting: grouped(m.Counts.Open), Mode: m.Config.Mode,
 			urgent: m.Failed != "",
 		}
 		if w := warned[m.Name]; len(w) > 0 {
@@ -239,7 +248,8 @@ func hourOf(minutes []minute, now time.Time) *hour {
 	if most == 0 {
 		return nil
 	}
-	h := &hour{Text: fmt.Sprintf("The last hour: %s decisions and %s rewards, at most %s in a minute.", grouped(decisions), grouped(rewards), grouped(most))}
+	h := &hour{Text: fmt.Sprintf("The last hour: %s decisions and %s rewards, at most %s in a minute.",
+		grouped(decisions), grouped(rewards), grouped(most))}
 	tall := func(n uint64) float64 {
 		return math.Round(10*height*float64(n)/float64(most)) / 10
 	}
@@ -262,18 +272,22 @@ func baseURL(r *http.Request) string {
 func alarms(h *serve.Health, models []serve.Model) []string {
 	var out []string
 	if h.Damage != "" {
-		out = append(out, "The log is not what was written: "+h.Damage+". The server is read-only. Stop it and run troupe log verify on the data directory.")
+		out = append(out, "The log is not what was written: "+h.Damage+". The server is read-only. Stop it and run "+
+			"troupe log verify on the data directory.")
 	} else if !h.Ready {
 		out = append(out, "Decisions and rewards are refused: "+h.Reason+".")
 	}
 	if h.Full {
-		out = append(out, "The log is full. Nothing is lost; make room on the disk or raise the limit, and the server goes on by itself.")
+		out = append(out, "The log is full. Nothing is lost; make room on the disk or raise the limit, and the "+
+			"server goes on by itself.")
 	}
 	if h.Missing > 0 {
-		out = append(out, fmt.Sprintf("%d event ids of this server were sent whose decisions are not in the log. Run troupe log verify.", h.Missing))
+		out = append(out, fmt.Sprintf("%d event ids of this server were sent whose decisions are not in the log. Run "+
+			"troupe log verify.", h.Missing))
 	}
 	if h.SnapshotError != "" {
-		out = append(out, "The last snapshot failed: "+h.SnapshotError+". Nothing is lost, but the next start takes longer.")
+		out = append(out, "The last snapshot failed: "+h.SnapshotError+". Nothing is lost, but the next start takes "+
+			"longer.")
 	}
 	for _, m := range models {
 		if m.Failed != "" {
@@ -348,10 +362,12 @@ func logFacts(h *serve.Health) []named {
 		{"Written by this process", "up to entry " + grouped(h.Log)},
 		{"Lag", grouped(h.Lag) + " entries"},
 		{"Size", logSize(h)},
-		{"Batches", fmt.Sprintf("%s, with %s records each on average; %s tried again, %s refused", grouped(h.Committer.Batches), perBatch, grouped(h.Committer.Retries), grouped(h.Committer.Refused))},
+		{"Batches", fmt.Sprintf("%s, with %s records each on average; %s tried again, %s refused",
+			grouped(h.Committer.Batches), perBatch, grouped(h.Committer.Retries), grouped(h.Committer.Refused))},
 		{"Waiting for the disk", grouped(uint64(max(0, h.Committer.Waiting))) + " bytes"},
 		{"Snapshot", snapshot},
-		{"Last start", fmt.Sprintf("%s batches folded in %v, after a snapshot of entry %s", grouped(h.Recovery.Batches), h.Recovery.Took.Round(time.Millisecond), grouped(h.Recovery.Snapshot))},
+		{"Last start", fmt.Sprintf("%s batches folded in %v, after a snapshot of entry %s", grouped(h.Recovery.Batches),
+			h.Recovery.Took.Round(time.Millisecond), grouped(h.Recovery.Snapshot))},
 		{"Writer", h.Epoch.String()},
 		{"Event ids", fmt.Sprintf("%s forged, %s missing", grouped(h.Forged), grouped(h.Missing))},
 	}
@@ -450,7 +466,9 @@ type (
 
 // docsPage renders the OpenAPI document. Nothing on the page comes from elsewhere.
 func docsPage(doc *huma.OpenAPI, version string) ([]byte, error) {
-	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil}, {"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil}, {"personalizer", "Azure Personalizer", nil}}
+	groups := []docGroup{{"models", "Models", nil}, {"events", "Events", nil}, {"rewards", "Rewards", nil},
+		{"cluster", "Cluster", nil}, {"log", "Log", nil}, {"server", "Server", nil},
+		{"personalizer", "Azure Personalizer", nil}}
 	for _, path := range sortedKeys(doc.Paths) {
 		item := doc.Paths[path]
 		for _, o := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {

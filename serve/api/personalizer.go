@@ -120,33 +120,55 @@ func (a *API) personalizerRoutes() {
 		handle func(http.ResponseWriter, *http.Request, string) error
 		answer any
 	}{
-		{op{id: "rank", method: "POST", path: "/rank", scope: Decide, status: 201, body: rankBody{}, summary: "Rank"}, a.rank, rankAnswer{}},
-		{op{id: "rankReward", method: "POST", path: "/events/{event}/reward", scope: Reward, status: 204, body: rankReward{}, summary: "Reward"}, a.rankReward, nil},
-		{op{id: "rankActivate", method: "POST", path: "/events/{event}/activate", scope: Decide, status: 204, summary: "Activate"}, a.rankActivate, nil},
-		{op{id: "multiSlotRank", method: "POST", path: "/multislot/rank", scope: Decide, status: 201, body: slotsBody{}, summary: "Rank several slots",
-			doc: "No action is given to two slots."}, a.multiSlotRank, slotsAnswer{}},
-		{op{id: "multiSlotReward", method: "POST", path: "/multislot/events/{event}/reward", scope: Reward, status: 204, body: slotRewards{},
+		{op{id: "rank", method: "POST", path: "/rank", scope: Decide, status: 201, body: rankBody{}, summary: "Rank"},
+			a.rank, rankAnswer{}},
+		{op{id: "rankReward", method: "POST", path: "/events/{event}/reward", scope: Reward, status: 204,
+			body: rankReward{}, summary: "Reward"}, a.rankReward, nil},
+		{op{id: "rankActivate", method: "POST", path: "/events/{event}/activate", scope: Decide, status: 204,
+			summary: "Activate"}, a.rankActivate, nil},
+		{op{id: "multiSlotRank", method: "POST", path: "/multislot/rank", scope: Decide, status: 201, body: slotsBody{},
+			summary: "Rank several slots",
+			doc:     "No action is given to two slots."}, a.multiSlotRank, slotsAnswer{}},
+		{op{id: "multiSlotReward", method: "POST", path: "/multislot/events/{event}/reward", scope: Reward, status: 204,
+			body:    slotRewards{},
 			summary: "Reward slots"}, a.multiSlotReward, nil},
-		{op{id: "multiSlotActivate", method: "POST", path: "/multislot/events/{event}/activate", scope: Decide, status: 204, summary: "Activate all slots"}, a.multiSlotActivate, nil},
-		{op{id: "getServiceConfig", method: "GET", path: "/configurations/service", scope: Read, summary: "Read the service configuration"}, a.getServiceConfig, serviceConfig{}},
-		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{}, summary: "Change the service configuration"}, a.putServiceConfig, serviceConfig{}},
-		{op{id: "getPolicy", method: "GET", path: "/configurations/policy", scope: Read, summary: "Read the policy's kind and options"}, a.getPolicy, policyAnswer{}},
-		{op{id: "putPolicy", method: "PUT", path: "/configurations/policy", scope: Admin, body: policyAnswer{}, summary: "Send the policy's kind and options back",
-			doc: "A model keeps its policy: another one is answered 501 not_supported."}, a.putPolicy, policyAnswer{}},
-		{op{id: "resetPolicy", method: "DELETE", path: "/configurations/policy", scope: Admin, summary: "Go back to the policy that the model was made with",
-			doc: "No call changes it, so this reads it."}, a.resetPolicy, policyAnswer{}},
-		{op{id: "getPolicyState", method: "GET", path: "/model", scope: Read, summary: "Read the policy's snapshot"}, a.getPolicyState, nil},
-		{op{id: "resetModel", method: "DELETE", path: "/model", scope: Admin, status: 204, summary: "Take the model back to its beginning",
-			doc: "A rollback: the log keeps what came after, and rewards that are still to come count."}, a.resetModel, nil},
-		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read, summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
-		{op{id: "getLogProperties", method: "GET", path: "/logs/properties", scope: Read, summary: "Read the time of the first and the last decision"}, a.getLogProperties, logProperties{}},
-		{op{id: "listEvaluations", method: "GET", path: "/evaluations", scope: Read, summary: "List the evaluations of the log",
-			doc: "They are kept in memory: until the server stops, the newest 16 of a model."}, a.listEvaluations, []evaluationAnswer{}},
-		{op{id: "createEvaluation", method: "POST", path: "/evaluations", scope: Admin, status: 201, body: evaluationBody{}, summary: "Evaluate the log",
-			doc: "What the policy that ran, the first candidate and uniform play earned or would have earned. It runs beside the requests, one at a time."}, a.createEvaluation, evaluationAnswer{}},
-		{op{id: "getEvaluation", method: "GET", path: "/evaluations/{evaluation}", scope: Read, summary: "Read an evaluation"}, a.getEvaluation, evaluationAnswer{}},
-		{op{id: "deleteEvaluation", method: "DELETE", path: "/evaluations/{evaluation}", scope: Admin, status: 204, summary: "Delete an evaluation",
-			doc: "One that is under way ends."}, a.deleteEvaluation, nil},
+		{op{id: "multiSlotActivate", method: "POST", path: "/multislot/events/{event}/activate", scope: Decide,
+			status: 204, summary: "Activate all slots"}, a.multiSlotActivate, nil},
+		{op{id: "getServiceConfig", method: "GET", path: "/configurations/service", scope: Read,
+			summary: "Read the service configuration"}, a.getServiceConfig, serviceConfig{}},
+		{op{id: "putServiceConfig", method: "PUT", path: "/configurations/service", scope: Admin, body: serviceConfig{},
+			summary: "Change the service configuration"}, a.putServiceConfig, serviceConfig{}},
+		{op{id: "getPolicy", method: "GET", path: "/configurations/policy", scope: Read,
+			summary: "Read the policy's kind and options"}, a.getPolicy, policyAnswer{}},
+		{op{id: "putPolicy", method: "PUT", path: "/configurations/policy", scope: Admin, body: policyAnswer{},
+			summary: "Send the policy's kind and options back",
+			doc:     "A model keeps its policy: another one is answered 501 not_supported."}, a.putPolicy, policyAnswer{}},
+		{op{id: "resetPolicy", method: "DELETE", path: "/configurations/policy", scope: Admin,
+			summary: "Go back to the policy that the model was made with",
+			doc:     "No call changes it, so this reads it."}, a.resetPolicy, policyAnswer{}},
+		{op{id: "getPolicyState", method: "GET", path: "/model", scope: Read, summary: "Read the policy's snapshot"},
+			a.getPolicyState, nil},
+		{op{id: "resetModel", method: "DELETE", path: "/model", scope: Admin, status: 204,
+			summary: "Take the model back to its beginning",
+			doc:     "A rollback: the log keeps what came after, and rewards that are still to come count."}, a.resetModel,
+			nil},
+		{op{id: "getModelProperties", method: "GET", path: "/model/properties", scope: Read,
+			summary: "Read when the model was made and changed"}, a.getModelProperties, modelProperties{}},
+		{op{id: "getLogProperties", method: "GET", path: "/logs/properties", scope: Read,
+			summary: "Read the time of the first and the last decision"}, a.getLogProperties, logProperties{}},
+		{op{id: "listEvaluations", method: "GET", path: "/evaluations", scope: Read,
+			summary: "List the evaluations of the log",
+			doc:     "They are kept in memory: until the server stops, the newest 16 of a model."}, a.listEvaluations,
+			[]evaluationAnswer{}},
+		{op{id: "createEvaluation", method: "POST", path: "/evaluations", scope: Admin, status: 201,
+			body: evaluationBody{}, summary: "Evaluate the log",
+			doc: "What the policy that ran, the first candidate and uniform play earned or would have earned. It " +
+				"runs beside the requests, one at a time."}, a.createEvaluation, evaluationAnswer{}},
+		{op{id: "getEvaluation", method: "GET", path: "/evaluations/{evaluation}", scope: Read,
+			summary: "Read an evaluation"}, a.getEvaluation, evaluationAnswer{}},
+		{op{id: "deleteEvaluation", method: "DELETE", path: "/evaluations/{evaluation}", scope: Admin, status: 204,
+			summary: "Delete an evaluation",
+			doc:     "One that is under way ends."}, a.deleteEvaluation, nil},
 	} {
 		for _, prefix := range personalizerPrefixes {
 			a.mux.HandleFunc(p.o.method+" "+prefix+p.o.path, func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +181,8 @@ func (a *API) personalizerRoutes() {
 }
 
 // servePersonalizer finds the model of a call and answers errors in that service's form.
-func (a *API) servePersonalizer(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request, string) error) {
+func (a *API) servePersonalizer(w http.ResponseWriter, r *http.Request,
+	handle func(http.ResponseWriter, *http.Request, string) error) {
 	model := r.PathValue("model")
 	named := model != ""
 	if !named {
@@ -171,7 +194,8 @@ func (a *API) servePersonalizer(w http.ResponseWriter, r *http.Request, handle f
 	}
 	if !named && serve.CodeOf(err) == serve.NotFound {
 		if _, none := a.svc.GetModel(r.Context(), model); serve.CodeOf(none) == serve.NotFound {
-			err = problem("not_found", "", fmt.Sprintf("there is no model %q; troupe serve --personalizer NAME puts a model behind these routes", model))
+			err = problem("not_found", "", fmt.Sprintf("there is no model %q; troupe serve --personalizer NAME puts "+
+				"a model behind these routes", model))
 		}
 	}
 	if err != nil {
@@ -182,7 +206,8 @@ func (a *API) servePersonalizer(w http.ResponseWriter, r *http.Request, handle f
 }
 
 // readCall checks the key of a call about a model and reads its body.
-func readCall[B any](a *API, w http.ResponseWriter, r *http.Request, scope Scope, model string) (b B, raw []byte, err error) {
+func readCall[B any](a *API, w http.ResponseWriter, r *http.Request, scope Scope, model string) (b B, raw []byte,
+	err error) {
 	if err := a.allow(r.Context(), scope, model); err != nil {
 		return b, nil, err
 	}
@@ -236,13 +261,15 @@ func (b *rankBody) request(a *API, caller string) (serve.DecideRequest, error) {
 		return none, &fieldError{Field: "actions", Want: "is empty, expected at least one action"}
 	}
 	if n := len(b.Actions); n > a.opts.MaxActions {
-		return none, problem("too_large", "actions", fmt.Sprintf("has %d entries, at most %d are allowed", n, a.opts.MaxActions))
+		return none, problem("too_large", "actions", fmt.Sprintf("has %d entries, at most %d are allowed", n,
+			a.opts.MaxActions))
 	}
 	if len(b.EventID) > 256 {
 		return none, &fieldError{Field: "eventId", Want: "has more than 256 bytes"}
 	}
 	if _, ok := a.svc.(keyFinder); !ok && b.EventID != "" {
-		return none, &fieldError{Field: "eventId", Want: "cannot be chosen with this service; leave it out and use the one in the answer"}
+		return none, &fieldError{Field: "eventId",
+			Want: "cannot be chosen with this service; leave it out and use the one in the answer"}
 	}
 	req := serve.DecideRequest{
 		Context: notNull(b.ContextFeatures), Exclude: b.ExcludedActions, Deferred: b.DeferActivation,
@@ -361,7 +388,8 @@ func (a *API) rankReward(w http.ResponseWriter, r *http.Request, model string) e
 	if err != nil {
 		return err
 	}
-	result, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: id, Value: *b.Value, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
+	result, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: id, Value: *b.Value, Caller: caller(ctx),
+		Allow: a.allowsModel(ctx, Reward)})
 	a.metrics.reward(result.Status, err)
 	if err != nil {
 		return noEvent(err)
@@ -381,7 +409,8 @@ func (a *API) theirRange(ctx context.Context, model, field string, y float64) er
 		return err
 	}
 	if m.Config.Reward.Adapt {
-		return &fieldError{Field: field, Want: "expected a number in [-1, 1]; for others make the model with reward.min and reward.max"}
+		return &fieldError{Field: field, Want: "expected a number in [-1, 1]; for others make the model with " +
+			"reward.min and reward.max"}
 	}
 	return nil
 }
@@ -446,9 +475,11 @@ func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model str
 	case !ok:
 		return &fieldError{Field: "rewardWaitTime", Want: "is not an ISO 8601 duration such as PT10M"}
 	case b.LogMirrorEnabled:
-		return &fieldError{Field: "logMirrorEnabled", Want: "cannot be true here; export the log with troupe log export"}
+		return &fieldError{Field: "logMirrorEnabled",
+			Want: "cannot be true here; export the log with troupe log export"}
 	case b.IsAutoOptimizationEnabled:
-		return &fieldError{Field: "isAutoOptimizationEnabled", Want: "cannot be true here; there are no learning settings to optimise"}
+		return &fieldError{Field: "isAutoOptimizationEnabled",
+			Want: "cannot be true here; there are no learning settings to optimise"}
 	}
 	m, err := a.edit(ctx, model, 0, func(c *serve.ModelConfig) error {
 		c.Reward.Window = serve.Duration(wait)
@@ -577,8 +608,9 @@ func writePersonalizerError(w http.ResponseWriter, p *Problem) {
 	}
 	code := map[int]string{
 		http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
-		http.StatusNotFound: "ResourceNotFound", http.StatusConflict: "Conflict", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
-		http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalServerError",
+		http.StatusNotFound: "ResourceNotFound", http.StatusConflict: "Conflict",
+		http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
+		http.StatusTooManyRequests:       "TooManyRequests", http.StatusInternalServerError: "InternalServerError",
 		http.StatusServiceUnavailable: "ServiceUnavailable",
 	}[status]
 	if code == "" {
@@ -599,7 +631,8 @@ func writePersonalizerError(w http.ResponseWriter, p *Problem) {
 // theirFields are what that service calls the fields of ours.
 var theirFields = map[string]string{
 	"floor": "explorationPercentage", "reward.window": "rewardWaitTime", "reward.default": "defaultReward",
-	"reward.rule": "rewardAggregation", "mode": "learningMode", "header.Idempotency-Key": "eventId", "exclude": "excludedActions",
+	"reward.rule": "rewardAggregation", "mode": "learningMode", "header.Idempotency-Key": "eventId",
+	"exclude": "excludedActions",
 	"context": "contextFeatures",
 }
 

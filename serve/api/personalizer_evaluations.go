@@ -61,7 +61,8 @@ type policyResult struct {
 	TotalSummary policySummary   `json:"totalSummary"`
 }
 
-// policySummary: r is the reward of a decision and w the probability of its action under the policy over the logged one.
+// policySummary: r is the reward of a decision and w the probability of its action under the policy over the logged
+// one.
 type policySummary struct {
 	TimeStamp          time.Time `json:"timeStamp" doc:"the beginning of the period; of the total the end"`
 	IPSNumerator       float64   `json:"ipsEstimatorNumerator" doc:"sum of w r"`
@@ -82,9 +83,12 @@ func (b *evaluationBody) request() (start, end time.Time, err error) {
 	case len(b.Name) > 256:
 		err = &fieldError{Field: "name", Want: "has more than 256 bytes"}
 	case b.EnableOfflineExperimentation:
-		err = &fieldError{Field: "enableOfflineExperimentation", Want: "cannot be true here; troupe evaluate URL --model NAME --target POLICY.toml estimates other policies from the same log"}
+		err = &fieldError{Field: "enableOfflineExperimentation",
+			Want: "cannot be true here; troupe evaluate URL --model NAME --target POLICY.toml estimates other " +
+				"policies from the same log"}
 	case len(b.Policies) > 0:
-		err = &fieldError{Field: "policies", Want: "expected none: learning settings of Vowpal Wabbit have no meaning here; troupe evaluate URL --model NAME --target POLICY.toml evaluates a policy on the same log"}
+		err = &fieldError{Field: "policies", Want: "expected none: learning settings of Vowpal Wabbit have no " +
+			"meaning here; troupe evaluate URL --model NAME --target POLICY.toml evaluates a policy on the same log"}
 	default:
 		err = cleanID("name", b.Name)
 	}
@@ -143,7 +147,8 @@ func (e *evaluations) add(job *evaluationJob, run func()) error {
 	case e.closed:
 		return problem("unavailable", "", "the server is shutting down").after(time.Second)
 	case !e.room(job.model):
-		return problem("too_busy", "", "too many evaluations wait for others; wait for them, or DELETE some").after(10 * time.Second)
+		return problem("too_busy", "", "too many evaluations wait for others; wait for them, or DELETE "+
+			"some").after(10 * time.Second)
 	}
 	e.all = append(e.all, job)
 	if !e.running {
@@ -222,8 +227,9 @@ func (a *API) createEvaluation(w http.ResponseWriter, r *http.Request, model str
 	}
 	id := evaluationID()
 	job := &evaluationJob{model: m.Name, policy: policy.Arguments, answer: evaluationAnswer{
-		ID: id, JobID: id, Name: b.Name, StartTime: start, EndTime: end, Status: evaluationPending, EvaluationType: "Manual",
-		PolicyResults: []policyResult{}, FeatureImportance: [][]string{}, CreationTime: a.opts.Now().UTC(),
+		ID: id, JobID: id, Name: b.Name, StartTime: start, EndTime: end, Status: evaluationPending,
+		EvaluationType: "Manual",
+		PolicyResults:  []policyResult{}, FeatureImportance: [][]string{}, CreationTime: a.opts.Now().UTC(),
 	}}
 	job.ctx, job.cancel = context.WithCancel(context.Background())
 	answer := job.answer // from here on the job changes it
@@ -268,7 +274,8 @@ func (a *API) listEvaluations(w http.ResponseWriter, r *http.Request, model stri
 }
 
 func noEvaluation() error {
-	return problem("not_found", "evaluationId", "there is no such evaluation; they are kept until the server stops, the newest of each model")
+	return problem("not_found", "evaluationId",
+		"there is no such evaluation; they are kept until the server stops, the newest of each model")
 }
 
 func (a *API) getEvaluation(w http.ResponseWriter, r *http.Request, model string) error {
@@ -312,7 +319,8 @@ func (a *API) runEvaluations() {
 	for job := e.next(); job != nil; job = e.next() {
 		results, notes, err := a.evaluate(job)
 		if err != nil && job.ctx.Err() == nil {
-			a.opts.Logger.Error("an evaluation failed", "model", job.model, "evaluation", job.answer.ID, "error", err.Error())
+			a.opts.Logger.Error("an evaluation failed", "model", job.model, "evaluation", job.answer.ID, "error",
+				err.Error())
 			notes = append(notes, problemOf(err).Detail)
 		}
 		job.cancel()
@@ -325,8 +333,8 @@ func (a *API) runEvaluations() {
 	}
 }
 
-// evaluate reads the log. There is no result when the log has nothing to evaluate; notes say why. It takes the place of an
-// export: each reads the log while decisions wait for the same disk.
+// evaluate reads the log. There is no result when the log has nothing to evaluate; notes say why. It takes the place of
+// an export: each reads the log while decisions wait for the same disk.
 func (a *API) evaluate(job *evaluationJob) (results []policyResult, notes []string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -383,19 +391,22 @@ func (a *API) evaluate(job *evaluationJob) (results []policyResult, notes []stri
 		notes = append(notes, fmt.Sprintf("%d %s%s", j.Skipped[why], left, why))
 	}
 	if slots > 0 {
-		notes = append(notes, fmt.Sprintf("%d decisions filled slots: each slot counts for itself, and Baseline is the first action that it could have", slots))
+		notes = append(notes, fmt.Sprintf("%d decisions filled slots: each slot counts for itself, and Baseline is "+
+			"the first action that it could have", slots))
 	}
 	if err := j.Activation(); err != nil {
 		notes = append(notes, err.Error()+": the numbers are not those of what was decided")
 	}
 	if len(sums.periods) == 0 {
-		return nil, append(notes, "there is no decision of the policy between startTime and endTime whose reward is settled"), nil
+		return nil, append(notes, "there is no decision of the policy between startTime and endTime whose reward is "+
+			"settled"), nil
 	}
 	results, more := sums.results(job)
 	return results, append(notes, more...), nil
 }
 
-// evaluated are the policies of each evaluation, with the probability of candidate i of k. Online plays what was played.
+// evaluated are the policies of each evaluation, with the probability of candidate i of k. Online plays what was
+// played.
 var evaluated = [...]struct {
 	source string
 	law    func(k, i int) float64
@@ -426,7 +437,8 @@ func (s *policySums) add(o *policySums) {
 // summary computes what the sums say. The standard error is that of the mean of w r, √(Σ(w r − mean)²/(n(n − 1))).
 func (s *policySums) summary(at time.Time, window time.Duration) policySummary {
 	mean := s.wr / s.n
-	out := policySummary{TimeStamp: at, IPSNumerator: s.wr, IPSDenominator: s.n, SNIPSDenominator: s.w, TimeWindow: isoDuration(window),
+	out := policySummary{TimeStamp: at, IPSNumerator: s.wr, IPSDenominator: s.n, SNIPSDenominator: s.w,
+		TimeWindow:         isoDuration(window),
 		NonZeroProbability: s.nonzero, SumOfSquares: s.squares, AverageReward: mean}
 	if s.n > 1 && s.unsupported == 0 {
 		const z = 1.959963984540054 // of the level 95 %
@@ -444,11 +456,14 @@ func (s *policySums) doubt() string {
 	}
 	switch {
 	case s.unsupported > 0:
-		return fmt.Sprintf("averageReward is biased and has no interval: the policy plays actions that the logged one could not, with probability %.3g", s.unsupported/s.n)
+		return fmt.Sprintf("averageReward is biased and has no interval: the policy plays actions that the logged "+
+			"one could not, with probability %.3g", s.unsupported/s.n)
 	case s.lawless > 0 && s.n >= fewDecisions && (mean < 0.8 || mean > 1.25):
-		return fmt.Sprintf("averageReward may be biased: the mean weight is %.3g, expected about 1, so the logged policy seldom or never plays as this one", mean)
+		return fmt.Sprintf("averageReward may be biased: the mean weight is %.3g, expected about 1, so the logged "+
+			"policy seldom or never plays as this one", mean)
 	case effective < 10:
-		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than 95 %%", effective)
+		return fmt.Sprintf("the log has %.3g effective decisions with a reward: the interval covers much less than "+
+			"95 %%", effective)
 	}
 	return ""
 }
@@ -466,7 +481,8 @@ type evaluationSums struct {
 	periods []evaluationPeriod
 }
 
-// add counts a decision: its candidate chosen of k was played with probability p. law is nil where the log does not have it.
+// add counts a decision: its candidate chosen of k was played with probability p. law is nil where the log does not
+// have it.
 func (s *evaluationSums) add(at time.Time, p float64, law []float64, k, chosen int, reward float64) {
 	e := evaluationPeriod{begin: periodOf(at.Unix(), s.window)}
 	for i, policy := range evaluated {
@@ -518,7 +534,10 @@ func periodOf(seconds int64, window time.Duration) int64 {
 func (s *evaluationSums) put(e evaluationPeriod) {
 	i, found := len(s.periods)-1, false
 	if found = i >= 0 && s.periods[i].begin == e.begin; !found { // times seldom go back
-		i, found = slices.BinarySearchFunc(s.periods, e.begin, func(x evaluationPeriod, begin int64) int { return cmp.Compare(x.begin, begin) })
+		i, found = slices.BinarySearchFunc(s.periods, e.begin, func(x evaluationPeriod,
+			begin int64) int {
+			return cmp.Compare(x.begin, begin)
+		})
 	}
 	if !found {
 		s.periods = slices.Insert(s.periods, i, evaluationPeriod{begin: e.begin})

@@ -18,11 +18,18 @@ var unsupported = []struct {
 	scope        Scope
 	instead      string
 }{
-	{"PUT", "/model", Admin, "models of that service are not read; POST /v1/models/NAME:createFrom makes a model from a file of this server or of troupe train, :clone copies a model with its state, :rollback goes back to an earlier state"},
-	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve --keep 720h lets go of what is older"},
-	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for each with rank, or decide in the learning mode LoggingOnly"},
-	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, or up to 10,000 to /v1/rewards:batch"},
-	{"POST", "/configurations/applyFromEvaluation", Admin, "a model keeps its policy; make another one with the policy that troupe evaluate found better: POST /v1/models/NAME:clone with policy, or troupe train and POST /v1/models/NAME:createFrom"},
+	{"PUT", "/model", Admin, "models of that service are not read; POST /v1/models/NAME:createFrom makes a model " +
+		"from a file of this server or of troupe train, :clone copies a model with its state, :rollback goes back to " +
+		"an earlier state"},
+	{"DELETE", "/logs", Admin, "the log is not deleted by a call, because models are computed from it; troupe serve " +
+		"--keep 720h lets go of what is older"},
+	{"POST", "/logs/interactions", Decide, "decisions that were made elsewhere are not taken into the log; ask for " +
+		"each with rank, or decide in the learning mode LoggingOnly"},
+	{"POST", "/logs/observations", Reward, "rewards in a file are not taken; send each to events/{eventId}/reward, " +
+		"or up to 10,000 to /v1/rewards:batch"},
+	{"POST", "/configurations/applyFromEvaluation", Admin,
+		"a model keeps its policy; make another one with the policy that troupe evaluate found better: POST " +
+			"/v1/models/NAME:clone with policy, or troupe train and POST /v1/models/NAME:createFrom"},
 }
 
 // manageRoutes adds these calls under both prefixes.
@@ -53,7 +60,9 @@ func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) er
 	}
 	var given map[string]any
 	if err := json.Unmarshal([]byte(b.Arguments), &given); err != nil || given == nil {
-		return &fieldError{Field: "arguments", Want: "is not a policy's kind and options in JSON, as GET answers them; learning settings of Vowpal Wabbit have no meaning here"}
+		return &fieldError{Field: "arguments",
+			Want: "is not a policy's kind and options in JSON, as GET answers them; learning settings of Vowpal " +
+				"Wabbit have no meaning here"}
 	}
 	now, err := policyOf(m)
 	if err != nil {
@@ -64,7 +73,9 @@ func (a *API) putPolicy(w http.ResponseWriter, r *http.Request, model string) er
 		return err
 	}
 	if !reflect.DeepEqual(given, current) {
-		return problem("not_supported", "arguments", "a model keeps its policy, because its state belongs to it; make another model with this policy, with POST /v1/models")
+		return problem("not_supported", "arguments",
+			"a model keeps its policy, because its state belongs to it; make another model with this policy, with "+
+				"POST /v1/models")
 	}
 	return answerJSON(w, http.StatusOK, now)
 }
@@ -96,7 +107,8 @@ func (a *API) resetModel(w http.ResponseWriter, r *http.Request, model string) e
 	if err != nil {
 		return err
 	}
-	if _, err := a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: model, ToSeq: m.Created.Seq, KeepLater: true, Caller: caller(ctx)}); err != nil {
+	if _, err := a.svc.RollbackModel(ctx, serve.RollbackRequest{Name: model, ToSeq: m.Created.Seq, KeepLater: true,
+		Caller: caller(ctx)}); err != nil {
 		return fmt.Errorf("reset of the model: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -40,19 +40,23 @@ var problems = []struct {
 	advice string
 }{
 	{"malformed", 400, "The request cannot be read", "Not JSON, a member twice, not UTF-8. Correct the request."},
-	{"bad_event_id", 400, "Not an event id of this server", "Event ids are signed. Send the id that decide answered, unchanged."},
+	{"bad_event_id", 400, "Not an event id of this server",
+		"Event ids are signed. Send the id that decide answered, unchanged."},
 	{"unauthorized", 401, "No valid key", "Send a key as Authorization: Bearer troupe_…"},
 	{"forbidden", 403, "The key may not do this", "Use a key that has the scope and a pattern for the model."},
 	{"not_found", 404, "There is no such thing", "Check the name of the model or the path."},
 	{"method_not_allowed", 405, "This path has other methods", "See the header Allow and the page /docs."},
 	{"not_acceptable", 406, "There is no such form of the answer", "See the header Accept of the path in /docs."},
-	{"conflict", 409, "It changed, or it is there already", "Read it again and decide anew; an Idempotency-Key belongs to one request."},
+	{"conflict", 409, "It changed, or it is there already",
+		"Read it again and decide anew; an Idempotency-Key belongs to one request."},
 	{"paused", 409, "The model is paused", "Use the default of your application until the model is resumed."},
 	{"gone", 410, "The event is no longer in the log", "It is too old. Nothing is to be done."},
-	{"precondition_failed", 412, "The configuration changed meanwhile", "Read it again, with its ETag, and repeat the change."},
+	{"precondition_failed", 412, "The configuration changed meanwhile",
+		"Read it again, with its ETag, and repeat the change."},
 	{"too_large", 413, "The request is too large", "Send fewer actions or items, or packed numbers."},
 	{"unsupported_media_type", 415, "The body is not plain JSON", "Send JSON without compression."},
-	{"wrong_host", 421, "This server answers to its own names only", "Use localhost, 127.0.0.1 or a name given with --host."},
+	{"wrong_host", 421, "This server answers to its own names only",
+		"Use localhost, 127.0.0.1 or a name given with --host."},
 	{"invalid", 422, "A field has a value that is refused", "The member field names it."},
 	{"unknown_field", 422, "A field is not known", "The member field names it; see /docs."},
 	{"too_deep", 422, "The body is nested too deep", "Flatten it."},
@@ -60,14 +64,17 @@ var problems = []struct {
 	{"too_busy", 429, "Too many requests", "Wait for the time in Retry-After."},
 	{"internal", 500, "A fault of the server", "Its log says more; the request id finds the line."},
 	{"not_supported", 501, "This server has no such operation", "The member detail says what to do instead."},
-	{"unavailable", 503, "Not available now", "Repeat after Retry-After. With unknown_outcome the call may have happened: detail says what a repetition does."},
+	{"unavailable", 503, "Not available now",
+		"Repeat after Retry-After. With unknown_outcome the call may have happened: detail says what a repetition " +
+			"does."},
 	{"full", 507, "The log is full", "Nothing is lost. Make room; the server goes on by itself."},
 }
 
 func problem(code, field, detail string) *Problem {
 	for _, p := range problems {
 		if p.code == code {
-			return &Problem{Type: "/docs#" + code, Title: p.title, Status: p.status, Code: code, Field: field, Detail: detail}
+			return &Problem{Type: "/docs#" + code, Title: p.title, Status: p.status, Code: code, Field: field,
+				Detail: detail}
 		}
 	}
 	return problem("internal", "", "")

@@ -51,7 +51,8 @@ func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResu
 	if err := a.allow(ctx, Reward, ""); err != nil {
 		return nil, err
 	}
-	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: *b.Value, Key: b.Key, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
+	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: *b.Value, Key: b.Key, Caller: caller(ctx),
+		Allow: a.allowsModel(ctx, Reward)})
 	a.metrics.reward(r.Status, err)
 	return &reply[serve.RewardResult]{r}, err
 }
@@ -73,10 +74,12 @@ func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers
 	var place []int // of rs[i] in the answer
 	for i, r := range b.Rewards {
 		if r.Value == nil {
-			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i), Want: "is missing, expected a number"})
+			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i),
+				Want: "is missing, expected a number"})
 			continue
 		}
-		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: *r.Value, Key: r.Key, Caller: caller(ctx), Allow: allow})
+		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: *r.Value, Key: r.Key, Caller: caller(ctx),
+			Allow: allow})
 		place = append(place, i)
 	}
 	if len(rs) == 0 {

@@ -12,9 +12,10 @@ import (
 	"troupe/serve"
 )
 
-// scan reads the bodies of the hot routes (hot.go) in one pass, without copying what package feature reads again. It knows plain JSON
-// only: what it does not accept is not an error but left to decodeJSON, which decides and names the field. What it accepts, decodeJSON
-// accepts with the same values; TestPathsAgree and FuzzPathsAgree hold it to that. Raw values and what it returns belong to the body.
+// scan reads the bodies of the hot routes (hot.go) in one pass, without copying what package feature reads again. It
+// knows plain JSON only: what it does not accept is not an error but left to decodeJSON, which decides and names the
+// field. What it accepts, decodeJSON accepts with the same values; TestPathsAgree and FuzzPathsAgree hold it to that.
+// Raw values and what it returns belong to the body.
 type scan struct {
 	b     []byte
 	i     int
@@ -90,8 +91,9 @@ func (s *scan) text() ([]byte, bool) {
 	return s.b[from : s.i-1], true
 }
 
-// special is 0 where none of eight bytes is a quote, a backslash or below a space. Otherwise its lowest bit is the top bit of the first such
-// byte: a zero byte of x makes the top bit of its byte in (x − ones) &^ x, and perhaps those above it.
+// special is 0 where none of eight bytes is a quote, a backslash or below a space. Otherwise its lowest bit is the top
+// bit of the first such byte: a zero byte of x makes the top bit of its byte in (x − ones) &^ x, and perhaps those
+// above it.
 func special(w uint64) uint64 {
 	const ones = 0x0101010101010101
 	quote, slash := w^ones*'"', w^ones*'\\'
@@ -293,7 +295,8 @@ func (s *scan) members(depth int, f func(name []byte) bool) bool {
 	}
 }
 
-// fields reads an object of named fields: f reads the value of the field with a number, its place in names, which is there once.
+// fields reads an object of named fields: f reads the value of the field with a number, its place in names, which is
+// there once.
 func (s *scan) fields(depth int, names []string, f func(field int) bool) bool {
 	var seen uint
 	return s.members(depth, func(name []byte) bool {
@@ -378,7 +381,8 @@ func (s *scan) truth(into *bool) bool {
 	return s.word("false")
 }
 
-var decideFields = []string{"context", "actions", "packed", "ids", "available", "exclude", "baseline", "mode", "defer_activation", "min_seq", "explain"}
+var decideFields = []string{"context", "actions", "packed", "ids", "available", "exclude", "baseline", "mode",
+	"defer_activation", "min_seq", "explain"}
 
 // decide reads a decideBody.
 func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {

@@ -139,7 +139,8 @@ func appendNumbers(b []byte, x []float64, to, size int) (_ []byte, ok bool) {
 	return b[:n], true
 }
 
-// narrowed is narrow for eight numbers, which are nearly always normal float32s. If it is false, what dst holds means nothing.
+// narrowed is narrow for eight numbers, which are nearly always normal float32s. If it is false, what dst holds means
+// nothing.
 func narrowed(dst *[32]byte, x *[8]float64) bool {
 	var lost, out uint64
 	for k, v := range x {
@@ -168,7 +169,8 @@ func Parse(b []byte) (Set, error) {
 	if len(b) == 0 {
 		return Set{}, nil
 	}
-	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors|withAtoms) != 0 || b[1]&withAtoms != 0 && b[1]&(single|withVectors) != 0 {
+	if len(b) < 2 || b[0] != 1 || b[1]&^(withPlaces|single|withVectors|withAtoms) != 0 || b[1]&withAtoms != 0 &&
+		b[1]&(single|withVectors) != 0 {
 		return Set{}, errors.New("candidates: an unknown form")
 	}
 	flags := b[1]

@@ -54,7 +54,8 @@ func (w *Worker) Choose(nonce eventlog.ID, shared bool) (Choice, error) {
 		c.Index = source.Intn(1, k)
 	}
 	if len(w.law.Atoms) != k || c.Index < 0 || c.Index >= k {
-		return Choice{}, fmt.Errorf("the policy has a law of %d actions and chose %d of %d", len(w.law.Atoms), c.Index, k)
+		return Choice{}, fmt.Errorf("the policy has a law of %d actions and chose %d of %d", len(w.law.Atoms), c.Index,
+			k)
 	}
 	c.Num, c.Den = w.Propensity(c.Index)
 	if c.Num == 0 {

@@ -19,5 +19,6 @@
 //
 //	((b−a)·c·K + a·2m·g) / (b·2m·g·K).
 //
-// The record of a decision has the votes and the group of every candidate. A policy whose law is not a count gets the denominator 2⁵³.
+// The record of a decision has the votes and the group of every candidate. A policy whose law is not a count gets the
+// denominator 2⁵³.
 package choose

@@ -126,9 +126,11 @@ func (w *Worker) Encode(r *Request) error {
 				case ok:
 					f = cfg.Config.Actions[n].Features
 				case len(cfg.Catalogue) > 0:
-					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, and the catalogue has no action of this id")
+					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID,
+						"is missing, and the catalogue has no action of this id")
 				case cfg.Config.Dim != 0:
-					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", cfg.Dim)
+					return model.Invalid(fmt.Sprintf("actions[%d].features", i), a.ID,
+						"is missing, expected a list of %d numbers", cfg.Dim)
 				}
 			}
 			if err := b.Add(a.ID, f); err != nil {
@@ -219,8 +221,8 @@ func (w *Worker) mask(r *Request) error {
 	return nil
 }
 
-// Kept returns the form of the request that was encoded in which a decision keeps it, at most limit bytes: nil when it is
-// larger, and for packed numbers. candidate is the one that was chosen.
+// Kept returns the form of the request that was encoded in which a decision keeps it, at most limit bytes: nil when it
+// is larger, and for packed numbers. candidate is the one that was chosen.
 func (w *Worker) Kept(r *Request, candidate, limit int) []byte {
 	if len(r.Packed) > 0 {
 		return nil

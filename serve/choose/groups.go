@@ -52,7 +52,8 @@ func (w *Worker) Recorded(set *candidates.Set) error {
 	w.sparse.context = set.Context
 	for _, a := range set.Actions {
 		at, x := h.AppendVector(nil, nil, set.Context, a)
-		w.sparse.actions, w.sparse.at, w.sparse.x = append(w.sparse.actions, a), append(w.sparse.at, at), append(w.sparse.x, x)
+		w.sparse.actions, w.sparse.at, w.sparse.x = append(w.sparse.actions, a), append(w.sparse.at, at),
+			append(w.sparse.x, x)
 	}
 	return nil
 }
@@ -221,7 +222,8 @@ func (w *Worker) find() {
 			return h
 		}, func(i, j int) bool { return slices.Equal(s.actions[i], s.actions[j]) })
 	} else {
-		g.group(len(w.X)/d, func(i int) uint64 { return hashRow(row(i)) }, func(i, j int) bool { return slices.Equal(row(i), row(j)) })
+		g.group(len(w.X)/d, func(i int) uint64 { return hashRow(row(i)) },
+			func(i, j int) bool { return slices.Equal(row(i), row(j)) })
 	}
 	g.alike = len(g.first) < len(g.of)
 	if theta := greedy(w.policy); theta != nil && len(theta) == d {
@@ -229,7 +231,8 @@ func (w *Worker) find() {
 		for i := range scores {
 			scores[i] = linalg.Dot(row(i), theta) + 0
 		}
-		g.group(len(scores), func(i int) uint64 { return math.Float64bits(scores[i]) }, func(i, j int) bool { return scores[i] == scores[j] })
+		g.group(len(scores), func(i int) uint64 { return math.Float64bits(scores[i]) },
+			func(i, j int) bool { return scores[i] == scores[j] })
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"troupe/theory"
 )
 
-// Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are decisions on
-// one state independent, so that the law without the members of a decision is the law given everything before it. Members that are
-// kept, or that several decisions share, are shown by earlier actions.
+// Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are
+// decisions on one state independent, so that the law without the members of a decision is the law given everything
+// before it. Members that are kept, or that several decisions share, are shown by earlier actions.
 func (v *Version) Fresh() error {
 	p, err := v.Compiled.NewPolicy(v.Seed)
 	if err != nil {
@@ -48,8 +48,8 @@ func fresh(p bandit.Policy) bool {
 	return key == theory.DecisionKey
 }
 
-// Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls each with the
-// candidate that it took. It is Choose without the law: a draw needs one member. Cost: n calls of Select.
+// Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls
+// each with the candidate that it took. It is Choose without the law: a draw needs one member. Cost: n calls of Select.
 func (w *Worker) Redraw(n int, nonce func(i int) eventlog.ID, each func(i, candidate int)) error {
 	w.find()
 	set, err := w.set()

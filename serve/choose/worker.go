@@ -62,9 +62,10 @@ var ErrOld = errors.New("there is a newer version")
 
 // Estimate is what a version whose policy has a linear estimate knows of its coordinates.
 type Estimate struct {
-	Theta  []float64 // θ̂, nil for other policies
-	Spread []float64 // standard deviation of the members around θ̂; nil without members, and where they are too many to compute
-	LogDet float64   // log det V/λ^d of a ridge regression
+	Theta []float64 // θ̂, nil for other policies
+	// standard deviation of the members around θ̂; nil without members, and where they are too many to compute
+	Spread []float64
+	LogDet float64 // log det V/λ^d of a ridge regression
 }
 
 // maxSpread bounds the operations for Estimate.Spread: members times d².

@@ -9,12 +9,12 @@ import (
 )
 
 // This file lets models be laid aside. A policy takes several times the bytes of its snapshot, and a server may have
-// thousands of models of which few are asked in an hour. Of a model that is laid aside the fold keeps the snapshot and its
-// digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a fold is
-// restored with. What comes out is the same, bit for bit, because a snapshot is exact.
+// thousands of models of which few are asked in an hour. Of a model that is laid aside the fold keeps the snapshot and
+// its digest; the policy is built anew when the model is to learn. A model begins laid aside, and so does one that a
+// fold is restored with. What comes out is the same, bit for bit, because a snapshot is exact.
 
-// LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the model
-// when its published version is to be replaced.
+// LayAside gives up the policy of a model and keeps its bytes. A model that lags stays as it is. TakeChanged has the
+// model when its published version is to be replaced.
 func (f *Fold) LayAside(m *Model) error {
 	if m.policy == nil || m.lagging {
 		return nil
@@ -94,7 +94,8 @@ type Size struct {
 	Used  int64 `json:"used" doc:"while it learns and decides"`
 }
 
-// What a model takes beside its snapshot, in bytes and in multiples of the snapshot. TestSize compares them with the heap.
+// What a model takes beside its snapshot, in bytes and in multiples of the snapshot. TestSize compares them with the
+// heap.
 const (
 	sizeOfModel = 6 << 10 // the model, its published version, its configuration
 	timesUsed   = 9       // the policy, its states, two that decide
@@ -121,7 +122,8 @@ func sizeOf(c *model.Compiled, snapshot, touched int) Size {
 	return s
 }
 
-// Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model meanwhile.
+// Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model
+// meanwhile.
 func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched) }
 
 // Now returns about how many bytes the model takes as it is.
@@ -135,8 +137,8 @@ func (m *Model) Now() int64 {
 	return 0
 }
 
-// laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has done nothing
-// then: the snapshot is damaged, or does not have the bytes that this program writes.
+// laid gives m the state of a snapshot without a policy of its own. It reports false when that is not possible, and has
+// done nothing then: the snapshot is damaged, or does not have the bytes that this program writes.
 func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	key, err := m.Compiled.Shape()
 	if err != nil {
@@ -176,7 +178,8 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	return true
 }
 
-// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend on the seed.
+// scratch are policies into which snapshots are restored to check them, one for each shape. A snapshot does not depend
+// on the seed.
 type scratch struct {
 	policies map[string]model.Policy
 	b        []byte

@@ -36,7 +36,8 @@ import (
 //	position of the chain: bytes
 //	SHA-256 of all before
 //
-// The state of a cluster begins with "TRPC". Models ascend by id, entries by sequence, keys by the time of closing. Equal states have equal bytes.
+// The state of a cluster begins with "TRPC". Models ascend by id, entries by sequence, keys by the time of closing.
+// Equal states have equal bytes.
 
 const (
 	stateMagic  = "TRPS\x03\x00"
@@ -92,7 +93,10 @@ func (f *Fold) AppendUnsigned(b []byte, chain *eventlog.Chain) ([]byte, error) {
 		}
 	}
 	w.uint(uint64(len(f.open)))
-	for _, o := range slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int { return cmp.Compare(a.seq, b.seq) }) {
+	for _, o := range slices.SortedFunc(maps.Values(f.open), func(a, b *OpenEntry) int {
+		return cmp.Compare(a.seq,
+			b.seq)
+	}) {
 		w.open(o, f.keys)
 	}
 	w.uint(uint64(len(f.closed) - f.gone))
@@ -148,7 +152,8 @@ func (w *writer) model(m *Model) error {
 
 // numbers are the counts in the order of the format.
 func (c *Counts) numbers() [9]*uint64 {
-	return [...]*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted, &c.Learned, &c.Open}
+	return [...]*uint64{&c.Decisions, &c.Rewards, &c.Duplicates, &c.Late, &c.Ignored, &c.Expired, &c.Defaulted,
+		&c.Learned, &c.Open}
 }
 
 func (w *writer) open(o *OpenEntry, known map[[16]byte]KeyUse) {
@@ -191,7 +196,8 @@ func (w *writer) closed(c closedKey, u KeyUse) {
 func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	n := len(b) - sha256.Size
 	magic := string(b[:min(len(stateMagic), max(n, 0))])
-	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5, nodesMagic6, nodesMagic7, stateMagic7}, magic) {
+	if !slices.Contains([]string{stateMagic, stateMagic2, nodesMagic, stateMagic4, nodesMagic4, nodesMagic5,
+		nodesMagic6, nodesMagic7, stateMagic7}, magic) {
 		return nil, nil, errors.New("not the state of a server, or of another version")
 	}
 	if sum := sha256.Sum256(b[:n]); !bytes.Equal(sum[:], b[n:]) {
@@ -251,8 +257,9 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 
 func (r *reader) model(f *Fold, laying *scratch) (*Model, error) {
 	m := &Model{
-		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()), Successor: eventlog.ID(r.fixed()),
-		Cut: r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
+		ID: eventlog.ID(r.fixed()), Parent: eventlog.ID(r.fixed()), Root: eventlog.ID(r.fixed()),
+		Successor: eventlog.ID(r.fixed()),
+		Cut:       r.uint(), KeepLater: r.bool(), Since: r.uint(), Last: r.uint(), Version: r.uint(),
 		Paused: r.bool(), Deleted: r.bool(), Failed: string(r.bytes()),
 	}
 	for i := range m.Seed {
@@ -293,7 +300,8 @@ func (r *reader) open(f *Fold) error {
 	copy(o.hash[:], r.take(16))
 	o.epoch, o.no = eventlog.ID(r.fixed()), r.uint()
 	for range r.count() {
-		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()), state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()),
+			state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
 		for range r.count() {
 			if o.keys == nil {
 				o.keys = map[uint32][]eventlog.ID{}

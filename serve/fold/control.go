@@ -129,7 +129,8 @@ func (f *Fold) create(r *eventlog.Control, cfg *model.Compiled, text string, at 
 	if err != nil {
 		return None, err
 	}
-	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at, Since: f.seq, Root: r.Model}
+	m := &Model{ID: r.Model, Compiled: cfg, Version: 1, Seed: seed, Created: at, Changed: at, Since: f.seq,
+		Root: r.Model}
 	if err := f.recast(m, cfg); err != nil {
 		return None, err
 	}
@@ -173,8 +174,9 @@ func (f *Fold) rollback(r *eventlog.Control, at Stamp) (Outcome, error) {
 		return Conflict, err
 	}
 	m := &Model{
-		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created, Changed: at,
-		Since: f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused, uncast: from.uncast,
+		ID: r.Model, Compiled: from.Compiled, Version: from.Version, Seed: from.Seed, Created: from.Created,
+		Changed: at,
+		Since:   f.seq, Parent: from.ID, Root: from.Root, Paused: from.Paused, uncast: from.uncast,
 	}
 	if from.learnedAfter(r.AtSeq) { // back to hashed features
 		cfg, err := from.ConfigAt(r.AtSeq)
@@ -251,8 +253,8 @@ func (f *Fold) recast(m *Model, cfg *model.Compiled) (err error) {
 	return err
 }
 
-// inherit gives m the state that from had after entry r.AtSeq. Where m has another policy, it learns from all events that
-// from has learned from until then.
+// inherit gives m the state that from had after entry r.AtSeq. Where m has another policy, it learns from all events
+// that from has learned from until then.
 func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	m.Counts.Learned = from.Counts.Learned
 	m.Memory, m.Learning = from.Memory, from.Learning.at(r.AtSeq)
@@ -273,7 +275,8 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			cast = m.Compiled
 		}
 	}
-	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq && from.Since <= r.AtSeq {
+	if cast == f.cast && !from.learnedAfter(r.AtSeq) && from.HasPolicy() && from.Last <= r.AtSeq &&
+		from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
 			err = s.Put(m.policy)
@@ -290,7 +293,8 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 			return err
 		}
 		m.Memory, m.Learning = past.Memory, past.Learning.inherited()
-		if m.Counts.Learned = past.Learned; past.Snapshot == nil { // before its features were learned: the state at the beginning
+		// before its features were learned: the state at the beginning
+		if m.Counts.Learned = past.Learned; past.Snapshot == nil {
 			m.Counts.Learned = 0
 		}
 	}
@@ -302,7 +306,8 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 	}
 	// A record from before a loss may state the digest of a state that can no longer be computed.
 	if f.lost == 0 && f.cast == nil && r.Digest != 0 && r.Digest != s.Digest() {
-		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq, s.Digest(), r.Digest)
+		return fmt.Errorf("the state of %v after entry %d has the digest %v, the record says %v", r.From, r.AtSeq,
+			s.Digest(), r.Digest)
 	}
 	return nil
 }
@@ -312,7 +317,8 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 // of a trimmed log are gone, and their schemas stay strict.
 func (f *Fold) MarkLearned() error {
 	for _, m := range f.models {
-		if m.Deleted || m.Successor != 0 || m.Compiled.Config.Features.Schema == nil || m.Compiled.Config.Features.Learned || m.Version == 1 && m.Parent == 0 {
+		if m.Deleted || m.Successor != 0 || m.Compiled.Config.Features.Schema == nil ||
+			m.Compiled.Config.Features.Learned || m.Version == 1 && m.Parent == 0 {
 			continue
 		}
 		root := m

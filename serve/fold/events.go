@@ -92,7 +92,8 @@ func (f *Fold) Expiry(b *OpenEntry, id eventlog.ID, now int64) (r *eventlog.Expi
 			continue
 		}
 		if r == nil {
-			r = &eventlog.Expire{Event: eventlog.Event{Epoch: b.epoch, Batch: b.no, Index: e.index}, Model: id, Time: now}
+			r = &eventlog.Expire{Event: eventlog.Event{Epoch: b.epoch, Batch: b.no, Index: e.index}, Model: id,
+				Time: now}
 		}
 		r.Count = e.index - r.Event.Index + 1
 		events++
@@ -240,7 +241,8 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	if !first {
 		return Accepted, nil
 	}
-	return Accepted, f.learn(p, Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: e.state&hasRequest != 0}, r.Y, true, r.Event)
+	return Accepted, f.learn(p, Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: e.state&hasRequest != 0}, r.Y, true,
+		r.Event)
 }
 
 func (f *Fold) activate(r *eventlog.Activate) Outcome {
@@ -265,7 +267,8 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 	var decisions []*eventlog.Decision // of the whole entry, read when the first event needs it
 	left, uses := b.events[:0:0], b.uses[:0:0]
 	for i, e := range b.events {
-		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model || f.nodes != nil && e.deadline > f.clock {
+		if e.index < r.Event.Index || e.index >= r.Event.Index+r.Count || e.model.ID != r.Model || f.nodes != nil &&
+			e.deadline > f.clock {
 			left = append(left, e)
 			if b.uses != nil {
 				uses = append(uses, b.uses[i])
@@ -308,7 +311,8 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 			}
 			d := decisions[e.index]
 			x := Features{X: d.X, Atoms: d.Atoms, seq: b.seq, kept: e.state&hasRequest != 0, decision: d}
-			if err := f.learn(p, x, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no, Index: e.index}); err != nil {
+			if err := f.learn(p, x, y, e.state&rewarded != 0, eventlog.Event{Epoch: k.epoch, Batch: k.no,
+				Index: e.index}); err != nil {
 				return None, err
 			}
 		}

@@ -54,12 +54,13 @@ type Fold struct {
 // window of the rules sum and last closes and nothing is cloned or rolled back.
 func New(past *History) *Fold {
 	return &Fold{
-		models: map[eventlog.ID]*Model{}, names: map[string]*Model{}, open: map[batchKey]*OpenEntry{}, keys: map[[16]byte]KeyUse{}, past: past,
+		models: map[eventlog.ID]*Model{}, names: map[string]*Model{}, open: map[batchKey]*OpenEntry{},
+		keys: map[[16]byte]KeyUse{}, past: past,
 	}
 }
 
-// DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and learns nothing:
-// readers of a log that need only what counted save the policies' time and memory.
+// DropPolicies drops what the models have learned. The fold then follows names, configurations, windows and rewards and
+// learns nothing: readers of a log that need only what counted save the policies' time and memory.
 func (f *Fold) DropPolicies() {
 	f.only = map[eventlog.ID]bool{}
 	for _, m := range f.models {
@@ -222,7 +223,8 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 	return func(yield func(Inherited) bool) {
 		for id, m := range f.models {
 			if l := m.Learning; l != nil && l.Adopted > m.Since { // its record needs the requests that it learned from
-				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted, At: max(1, try.From-1)}) {
+				if try := l.Tries[len(l.Tries)-1]; !yield(Inherited{Model: id, Since: l.Adopted,
+					At: max(1, try.From-1)}) {
 					return
 				}
 			}
@@ -243,10 +245,9 @@ func (f *Fold) Inherited() iter.Seq[Inherited] {
 	}
 }
 
-// learn moves a model by one event. A policy that refuses has failed for good: every replica finds
-// the same, nothing is skipped silently, and the other models go on.
-// given is false for a default reward. An error is that of the log, from which the request of an event may be needed, or of
-// a snapshot that no policy can be built from.
+// learn moves a model by one event. A policy that refuses has failed for good: every replica finds the same, nothing is
+// skipped silently, and the other models go on. given is false for a default reward. An error is that of the log, from
+// which the request of an event may be needed, or of a snapshot that no policy can be built from.
 func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.Event) error {
 	if m.Failed != "" || !m.HasPolicy() {
 		return nil
@@ -311,7 +312,8 @@ func (f *Fold) checkpoint(r *eventlog.Checkpoint) (Outcome, error) {
 			return None, err
 		}
 		if state.Digest() != s.Digest {
-			return None, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model, state.Digest(), s.Digest, r.Seq)
+			return None, fmt.Errorf("model %v has the digest %v, the writer says %v after entry %d", s.Model,
+				state.Digest(), s.Digest, r.Seq)
 		}
 	}
 	return Accepted, nil

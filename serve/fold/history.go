@@ -56,8 +56,8 @@ type Past struct {
 	Digest   eventlog.ID // 0 without a snapshot
 }
 
-// DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps beside its
-// policy may count otherwise than in the configuration of then.
+// DigestUnder returns the digest of the state that a model of this configuration and seed begins with: what it keeps
+// beside its policy may count otherwise than in the configuration of then.
 func (p *Past) DigestUnder(c *model.Compiled, seed rng.Key) (eventlog.ID, error) {
 	m := Model{Compiled: c, Memory: p.Memory, Learning: p.Learning.inherited()}
 	m.beginLearning()
@@ -137,7 +137,8 @@ func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, s
 	d, ok := r.(*eventlog.Decision)
 	switch {
 	case header.Epoch != key.Epoch || header.No != key.Batch:
-		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch, eventlog.ErrNotFound)
+		return nil, fmt.Errorf("entry %d is not batch %d of writer %v: %w", seq, key.Batch, key.Epoch,
+			eventlog.ErrNotFound)
 	case !ok:
 		return nil, fmt.Errorf("entry %d has no decision at place %d: %w", seq, key.Index, eventlog.ErrNotFound)
 	}
@@ -146,7 +147,8 @@ func isDecision(header eventlog.Header, r eventlog.Record, key eventlog.Event, s
 
 // DecisionAmong is Decision for an entry whose other decisions may be wanted next: each gets all of them with
 // their keys, without their Full.
-func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventlog.Event, *eventlog.Decision)) (*eventlog.Decision, error) {
+func (h *History) DecisionAmong(key eventlog.Event, seq uint64, each func(eventlog.Event,
+	*eventlog.Decision)) (*eventlog.Decision, error) {
 	e, err := h.Log.Get(seq)
 	if err != nil {
 		return nil, err
@@ -176,8 +178,8 @@ func (h *History) PolicyAt(chain []eventlog.ID, seq uint64) (Past, error) {
 	return h.policyAt(chain, seq, nil)
 }
 
-// Recast is PolicyAt for a model as if it had had the policy, the features, the noise and the range of rewards of cast since
-// it began. It folds the log from its beginning, which must be there.
+// Recast is PolicyAt for a model as if it had had the policy, the features, the noise and the range of rewards of cast
+// since it began. It folds the log from its beginning, which must be there.
 func (h *History) Recast(chain []eventlog.ID, seq uint64, cast *model.Compiled) (Past, error) {
 	return h.policyAt(chain, seq, cast)
 }
@@ -272,7 +274,11 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 		}
 	}
 	if seq > f.seq {
-		if err := h.Log.Replay(c, seq, func(d eventlog.Delivery) error { _, err := f.Apply(d); return err }); err != nil {
+		if err := h.Log.Replay(c, seq, func(d eventlog.Delivery) error {
+			_,
+				err := f.Apply(d)
+			return err
+		}); err != nil {
 			return nil, nil, err
 		}
 	}

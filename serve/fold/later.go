@@ -10,9 +10,9 @@ import (
 )
 
 // This file lets a model lag behind its log. The policy auto chooses λ anew after 16, 32, 64, … events, which takes
-// 7d³/3 operations, seconds at d = 1024, and the other models would wait for it. In a fold that defers, such a choice is
-// left to the caller: until it is done, the events of the model queue, and its state stays that of before. What comes out
-// is the same, bit for bit, because the policy sees the same updates in the same order.
+// 7d³/3 operations, seconds at d = 1024, and the other models would wait for it. In a fold that defers, such a choice
+// is left to the caller: until it is done, the events of the model queue, and its state stays that of before. What
+// comes out is the same, bit for bit, because the policy sees the same updates in the same order.
 
 const (
 	deferFrom  = 128     // the dimension from which a choice of λ is deferred; below it takes a few milliseconds

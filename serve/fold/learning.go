@@ -20,9 +20,10 @@ import (
 
 // This file is about models whose features say learn = { after = N }. Such a model begins with hashed features, and its
 // decisions keep their requests in the log. The fold lists the events that the model has learned. After N, 2N and 4N of
-// them the server learns a schema from the requests, lets the policy auto learn the events of the list in their order, and
-// writes what came of it into the log (eventlog.Adopt). The fold then does the same, from the schema of that record, and
-// from there on the model is the learned one, if it predicted better. docs/design/adr/0018-learned-schemas.md
+// them the server learns a schema from the requests, lets the policy auto learn the events of the list in their order,
+// and writes what came of it into the log (eventlog.Adopt). The fold then does the same, from the schema of that
+// record, and from there on the model is the learned one, if it predicted better.
+// docs/design/adr/0018-learned-schemas.md
 
 // Learning is what a model of this kind keeps beside its policy. It is part of the state.
 type Learning struct {
@@ -95,8 +96,8 @@ func (m *Model) ownConfig() *model.Compiled {
 // Keeps reports whether decisions of the model keep their requests.
 func (m *Model) Keeps() bool { return m.Learning != nil && !m.Learning.Done }
 
-// beginLearning gives a model that is to learn a schema its list, and takes one away that its configuration does not want:
-// what it was copied from may have another.
+// beginLearning gives a model that is to learn a schema its list, and takes one away that its configuration does not
+// want: what it was copied from may have another.
 func (m *Model) beginLearning() {
 	switch learns := learnAfter(m.ownConfig()) > 0; {
 	case learns && m.Learning == nil:
@@ -216,8 +217,8 @@ type RequestAction struct {
 	ID       string          `json:"id,omitempty"`
 }
 
-// Bytes returns what a decision keeps of a request: with all candidates, with the chosen one alone where that is more than
-// limit bytes, or nil.
+// Bytes returns what a decision keeps of a request: with all candidates, with the chosen one alone where that is more
+// than limit bytes, or nil.
 func (r Request) Bytes(chosen, limit int) []byte {
 	if b, err := json.Marshal(r); err == nil && len(b) <= limit {
 		return b
@@ -280,8 +281,8 @@ func NewRequestEncoder(c *model.Compiled) *RequestEncoder {
 	return &RequestEncoder{newSchemaEncoder(c)}
 }
 
-// Vector returns what the schema makes of the action that was chosen, valid until the next call. It returns nil for a decision that
-// keeps no request, and for one that the schema cannot read: the fold does not learn these either.
+// Vector returns what the schema makes of the action that was chosen, valid until the next call. It returns nil for a
+// decision that keeps no request, and for one that the schema cannot read: the fold does not learn these either.
 func (e *RequestEncoder) Vector(d *eventlog.Decision) []float64 {
 	if len(d.Request) == 0 {
 		return nil
@@ -459,7 +460,8 @@ type Learner struct {
 func (f *Fold) Learner(m *Model, first uint64) Learner {
 	lo, hi := m.Range()
 	return Learner{
-		ID: m.ID, Name: m.Name(), Compiled: m.Compiled, Version: m.Version, Seed: m.Seed, Number: len(m.Learning.Tries), Low: lo, High: hi,
+		ID: m.ID, Name: m.Name(), Compiled: m.Compiled, Version: m.Version, Seed: m.Seed, Number: len(m.Learning.Tries),
+		Low: lo, High: hi,
 		Events: m.Learning.from(first), Dropped: m.Learning.Dropped, From: max(1, first), Lost: f.lost > 0,
 	}
 }
@@ -474,8 +476,8 @@ func (l *Learning) from(first uint64) (out []Kept) {
 	return out
 }
 
-// Learn learns a schema from the requests of the model, lets auto learn its events, and returns the record of what came of
-// it. It reads the log and no fold.
+// Learn learns a schema from the requests of the model, lets auto learn its events, and returns the record of what came
+// of it. It reads the log and no fold.
 func (h *History) Learn(ctx context.Context, l Learner, limits model.Limits) (*eventlog.Control, error) {
 	try := Try{Number: l.Number, From: l.From, Dropped: l.Dropped, Events: len(l.Events), Version: l.Version}
 	var digest eventlog.ID
@@ -553,7 +555,8 @@ func (h *History) propose(ctx context.Context, l Learner, limits model.Limits, t
 		try.Reasons = append(try.Reasons, r.Feature+": "+r.Words)
 	}
 	if left > 0 {
-		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have %d MiB", left, sampleBytes>>20))
+		try.Reasons = append(try.Reasons, fmt.Sprintf("the %d oldest requests were left out, because the others have "+
+			"%d MiB", left, sampleBytes>>20))
 	}
 	cfg, err := l.Compiled.Config.Learned(p.Schema, l.Low, l.High, limits)
 	if err != nil {
@@ -588,7 +591,8 @@ func (h *History) judge(ctx context.Context, l Learner, cfg *model.Compiled, try
 	if try.TookOver {
 		verdict = "below"
 	}
-	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
+	try.Why = fmt.Sprintf("its mean squared one-step error on the later half of %d kept requests, %.6g, is %s that "+
+		"of the hashed model, %.6g", try.Rewards, try.Learned, verdict, try.Hashed)
 	digest, err := fit.digest()
 	if err == nil && try.TookOver {
 		h.fits.put(h.fitKey(l.ID, cfg, l.Number), fit)
@@ -665,7 +669,8 @@ func (f *Fold) fitted(m *Model, cfg *model.Compiled, try *Try, digest eventlog.I
 	}
 	if fit.n == 0 && same {
 		if try.Events > len(events) {
-			return nil, fmt.Errorf("the model %v has %d events to learn, the record says %d", m.ID, len(events), try.Events)
+			return nil, fmt.Errorf("the model %v has %d events to learn, the record says %d", m.ID, len(events),
+				try.Events)
 		}
 		if err := fit.learn(context.Background(), events[:try.Events], m.Seed, f.lost > 0); err != nil {
 			return nil, err
@@ -712,7 +717,8 @@ func (l *Learning) append(b []byte) ([]byte, error) {
 
 func readLearning(b []byte) (*Learning, error) {
 	r := reader{b: b}
-	l := &Learning{Requests: r.uint(), Bytes: r.uint(), digest: eventlog.ID(r.fixed()), Dropped: r.uint(), Adopted: r.uint(), Was: r.bytes(), Done: r.bool()}
+	l := &Learning{Requests: r.uint(), Bytes: r.uint(), digest: eventlog.ID(r.fixed()), Dropped: r.uint(),
+		Adopted: r.uint(), Was: r.bytes(), Done: r.bool()}
 	tries := r.bytes()
 	n := r.count()
 	if n > 0 {

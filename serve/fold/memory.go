@@ -123,8 +123,8 @@ func (x *Memory) Rewarded(c *model.Compiled, y float64, given bool, seq uint64) 
 	x.Low, x.High, x.RangeSeq = lo, hi, seq
 }
 
-// Beside returns what x knows of rewards together with what another memory knows of features and of missing rewards, for a
-// model in another log: sequences are 0.
+// Beside returns what x knows of rewards together with what another memory knows of features and of missing rewards,
+// for a model in another log: sequences are 0.
 func (x Memory) Beside(o Memory) Memory {
 	x.Statistics, x.digest = o.Statistics, o.digest
 	x.Missed, x.Adopted, x.Default = o.Missed, o.Adopted, o.Default
@@ -158,7 +158,8 @@ func Measured(id eventlog.ID, s feature.Standard, now int64) *eventlog.Learned {
 		levels = 1
 	}
 	return &eventlog.Learned{
-		Model: id, What: eventlog.NumberStatistics, Name: s.Name, Generation: s.Generation, Feature: eventlog.ID(s.Feature), Time: now,
+		Model: id, What: eventlog.NumberStatistics, Name: s.Name, Generation: s.Generation,
+		Feature: eventlog.ID(s.Feature), Time: now,
 		Values: []float64{s.Mean, s.Deviation, s.Center, s.Width, levels},
 	}
 }
@@ -238,7 +239,8 @@ func (m *Model) readMemory(b []byte) error {
 	r := reader{b: b[:fixed]}
 	f64 := func() float64 { return math.Float64frombits(r.fixed()) }
 	r.fixed()
-	x.StatsSeq, x.Low, x.High, x.RangeSeq, x.Seen, x.First, x.Missed = r.fixed(), f64(), f64(), r.fixed(), r.fixed(), f64(), r.fixed()
+	x.StatsSeq, x.Low, x.High, x.RangeSeq, x.Seen, x.First, x.Missed = r.fixed(), f64(), f64(), r.fixed(), r.fixed(),
+		f64(), r.fixed()
 	x.Default, x.AdoptedSeq = f64(), r.fixed()
 	flags := r.fixed()
 	x.Differ, x.Adopted = flags&1 != 0, flags&2 != 0

@@ -128,7 +128,8 @@ func (m *Model) snapshot() ([]byte, error) {
 	return s.Bytes(), err
 }
 
-// Policy returns the policy, nil without one and while it is laid aside, for readers of its state. They must not change it.
+// Policy returns the policy, nil without one and while it is laid aside, for readers of its state. They must not change
+// it.
 func (m *Model) Policy() model.Policy { return m.policy }
 
 // dropState releases the state after the policy has changed.

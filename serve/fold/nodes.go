@@ -58,8 +58,8 @@ func NamesDigest(names []string) eventlog.ID {
 	return eventlog.ID(binary.LittleEndian.Uint64(sum[:])) | 1
 }
 
-// members makes the log that of a cluster. The first record counts, and then one that names the list which it replaces: the
-// log has become that of another cluster, or with an empty list of a single machine.
+// members makes the log that of a cluster. The first record counts, and then one that names the list which it replaces:
+// the log has become that of another cluster, or with an empty list of a single machine.
 func (f *Fold) members(r *eventlog.Control) Outcome {
 	names := strings.Split(string(r.Data), "\n")
 	var old []string
@@ -126,7 +126,8 @@ func (w *writer) nodes(n *nodes) {
 func (r *reader) nodes(single bool) *nodes {
 	n := &nodes{}
 	for range r.count() {
-		n.list = append(n.list, Node{Name: string(r.bytes()), Time: int64(r.fixed()), Seq: r.uint(), Applied: r.uint(), Readable: uint32(r.uint())})
+		n.list = append(n.list, Node{Name: string(r.bytes()), Time: int64(r.fixed()), Seq: r.uint(), Applied: r.uint(),
+			Readable: uint32(r.uint())})
 	}
 	n.keys = eventlog.ID(r.fixed())
 	for i := range n.list {

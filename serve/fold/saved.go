@@ -133,8 +133,8 @@ func (s *Saved) readBody(b []byte) (model.Policy, error) {
 	return p, nil
 }
 
-// Records returns the records that make a model of this name from s: the act, and the state in pieces of size bytes. The model is there
-// when the fold has applied the last one.
+// Records returns the records that make a model of this name from s: the act, and the state in pieces of size bytes.
+// The model is there when the fold has applied the last one.
 func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int) ([]eventlog.Record, error) {
 	config := s.Compiled.Config
 	config.ID = name
@@ -142,12 +142,14 @@ func (s *Saved) Records(id eventlog.ID, name, caller string, now int64, size int
 	if err != nil {
 		return nil, err
 	}
-	out := []eventlog.Record{&eventlog.Control{Act: eventlog.Import, Model: id, Name: name, Config: b, Caller: caller, Time: now}}
+	out := []eventlog.Record{&eventlog.Control{Act: eventlog.Import, Model: id, Name: name, Config: b, Caller: caller,
+		Time: now}}
 	body := s.appendBody(nil)
 	digest := Digest(body)
 	parts := (len(body) + size - 1) / size
 	for i := range parts {
-		p := &eventlog.Piece{Model: id, Part: uint32(i), Parts: uint32(parts), Data: body[i*size : min((i+1)*size, len(body))]}
+		p := &eventlog.Piece{Model: id, Part: uint32(i), Parts: uint32(parts),
+			Data: body[i*size : min((i+1)*size, len(body))]}
 		if i == parts-1 {
 			p.Digest = digest
 		}
@@ -163,8 +165,8 @@ func (s *Saved) State() *State {
 	return out
 }
 
-// incoming is an import whose pieces have not all come. There is one at most: another one ends it. On a single machine a batch
-// of another writer does, because the writer that began it is gone; in a cluster a minute does.
+// incoming is an import whose pieces have not all come. There is one at most: another one ends it. On a single machine
+// a batch of another writer does, because the writer that began it is gone; in a cluster a minute does.
 type incoming struct {
 	model  eventlog.ID
 	config []byte
@@ -205,7 +207,8 @@ func (f *Fold) importing(d eventlog.Delivery, r *eventlog.Control, cfg *model.Co
 // piece adds a piece; the last one makes the model. What cannot be made is a Conflict and leaves nothing behind.
 func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome {
 	in := f.incoming
-	if in == nil || in.model != r.Model || in.epoch != d.Epoch || r.Part != in.next || in.parts != 0 && in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
+	if in == nil || in.model != r.Model || in.epoch != d.Epoch || r.Part != in.next || in.parts != 0 &&
+		in.parts != r.Parts || len(in.data)+len(r.Data) > MaxSaved {
 		return Conflict
 	}
 	in.parts, in.next, in.data = r.Parts, in.next+1, append(in.data, r.Data...)
@@ -227,7 +230,8 @@ func (f *Fold) piece(d eventlog.Delivery, r *eventlog.Piece, now int64) Outcome 
 	}
 	at := Stamp{f.seq, time.Unix(0, now).UTC()}
 	m := &Model{
-		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Since: f.seq, Root: r.Model, Last: f.seq, Memory: s.Memory,
+		ID: r.Model, Compiled: s.Compiled, Version: 1, Seed: s.Seed, Created: at, Changed: at, Since: f.seq,
+		Root: r.Model, Last: f.seq, Memory: s.Memory,
 	}
 	m.Counts.Learned = s.Learned
 	m.beginLearning()
@@ -253,6 +257,7 @@ func (w *writer) incoming(in *incoming) {
 
 func (r *reader) incoming() *incoming {
 	return &incoming{
-		model: eventlog.ID(r.fixed()), config: r.bytes(), epoch: eventlog.ID(r.fixed()), clock: int64(r.fixed()), parts: uint32(r.uint()), next: uint32(r.uint()), data: r.bytes(),
+		model: eventlog.ID(r.fixed()), config: r.bytes(), epoch: eventlog.ID(r.fixed()), clock: int64(r.fixed()),
+		parts: uint32(r.uint()), next: uint32(r.uint()), data: r.bytes(),
 	}
 }

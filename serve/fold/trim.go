@@ -7,8 +7,8 @@ import (
 	"troupe/serve/model"
 )
 
-// Base is the state that takes the place of what the nodes of a cluster have trimmed in agreement: that of entry Seq, whose
-// bytes (AppendState) have this SHA-256. Record is the entry that says so. The zero Base is none.
+// Base is the state that takes the place of what the nodes of a cluster have trimmed in agreement: that of entry Seq,
+// whose bytes (AppendState) have this SHA-256. Record is the entry that says so. The zero Base is none.
 type Base struct {
 	Seq    uint64
 	Sum    [sha256.Size]byte
@@ -18,9 +18,10 @@ type Base struct {
 // Base returns the newest one that the log names.
 func (f *Fold) Base() Base { return f.base }
 
-// trim makes the state of entry r.AtSeq the base of the log of a cluster: from now on no act looks at a state before it, so the entries before it
-// may go. Its node has checked that nothing needs them, by what it had applied, which is in the checkpoint before the record in the same
-// entry; when an act has changed a model since, the trim is a conflict, and so it is while a window or a key needs them.
+// trim makes the state of entry r.AtSeq the base of the log of a cluster: from now on no act looks at a state before
+// it, so the entries before it may go. Its node has checked that nothing needs them, by what it had applied, which is
+// in the checkpoint before the record in the same entry; when an act has changed a model since, the trim is a conflict,
+// and so it is while a window or a key needs them.
 func (f *Fold) trim(r *eventlog.Control) Outcome {
 	seen, ok := f.seen()
 	if !ok || r.AtSeq <= f.base.Seq || r.AtSeq > seen || r.AtSeq >= f.OldestNeeded() {
@@ -48,8 +49,8 @@ func (f *Fold) seen() (applied uint64, ok bool) {
 	return applied, ok
 }
 
-// behind reports whether a copy of from that begins with the state after entry seq looks behind the base. With another policy, cfg is
-// not nil, it learns from the whole log.
+// behind reports whether a copy of from that begins with the state after entry seq looks behind the base. With another
+// policy, cfg is not nil, it learns from the whole log.
 func (f *Fold) behind(from *Model, seq uint64, cfg *model.Compiled) (bool, error) {
 	if f.base.Seq == 0 || seq < f.base.Seq {
 		return f.base.Seq > 0, nil

@@ -1,10 +1,11 @@
 // Package joined makes the log of a decision server into events: decisions with what became of them.
 //
-// A [Joiner] is given the entries of a log in order. It runs the server's own fold beside them, without policies, so what
-// counts here is what counted there: repeated keys, late rewards, acts that came too late, rollbacks and losses. It
-// yields the decisions of a model in their order, each when it is settled: its window is over by the clock of the log, or
-// was closed. What counts as its reward is what the model's rule makes of the records: the first reward, the sum or the
-// last one of the window, or the default of the closed window. Memory is bounded by the decisions whose window is open.
+// A [Joiner] is given the entries of a log in order. It runs the server's own fold beside them, without policies, so
+// what counts here is what counted there: repeated keys, late rewards, acts that came too late, rollbacks and losses.
+// It yields the decisions of a model in their order, each when it is settled: its window is over by the clock of the
+// log, or was closed. What counts as its reward is what the model's rule makes of the records: the first reward, the
+// sum or the last one of the window, or the default of the closed window. Memory is bounded by the decisions whose
+// window is open.
 //
 // The end of the log is cut by time of decision: decisions whose window was open at the last entry are pending, whether
 // or not they have a reward, and so are all later ones. To keep those that were paid already would select on the
@@ -36,9 +37,11 @@ type Options struct {
 	Features bool
 	// Vector, with Features, is what to keep as X of a decision of this model, which is as it was when it decided.
 	Vector func(m *fold.Model, d *eventlog.Decision) []float64
-	// From leaves out decisions up to this entry, To those of later ones unless it is 0; they are not counted as skipped.
+	// From leaves out decisions up to this entry, To those of later ones unless it is 0; they are not counted as
+	// skipped.
 	From, To uint64
-	// Fold is the state before the first entry that is given, without policies; nil: entry 1, or the base, is the first.
+	// Fold is the state before the first entry that is given, without policies; nil: entry 1, or the base, is the
+	// first.
 	Fold *fold.Fold
 }
 
@@ -107,14 +110,16 @@ type decision struct {
 // New returns a Joiner at the beginning of a log.
 func New(o Options) *Joiner {
 	return &Joiner{
-		o: o, f: o.Fold, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{}, rules: map[string]string{}, Skipped: map[string]int{},
+		o: o, f: o.Fold, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{},
+		rules: map[string]string{}, Skipped: map[string]int{},
 	}
 }
 
 // Base is the entry of the base of a log that was trimmed: decisions up to it are not joined. 0: the log is whole.
 func (j *Joiner) Base() uint64 { return j.base }
 
-// Fold is the state of names, configurations and windows after the last entry, nil before the first one. It has no policies.
+// Fold is the state of names, configurations and windows after the last entry, nil before the first one. It has no
+// policies.
 func (j *Joiner) Fold() *fold.Fold { return j.f }
 
 // Gap returns an error when an entry was missing. Entries behind the gap are not joined.
@@ -184,7 +189,8 @@ func (j *Joiner) Apply(d eventlog.Delivery, emit func(*Decided) error) error {
 func (j *Joiner) begin(first uint64) error {
 	if j.f = fold.New(nil); first > 1 {
 		if j.o.Base == nil {
-			return fmt.Errorf("the log begins with entry %d: what was trimmed is in the base, a snapshot beside the log", first)
+			return fmt.Errorf("the log begins with entry %d: what was trimmed is in the base, a snapshot beside the "+
+				"log", first)
 		}
 		var err error
 		if j.f, err = j.o.Base(first); err != nil {
@@ -307,7 +313,8 @@ func (j *Joiner) reward(seq uint64, r *eventlog.Reward, outcome fold.Outcome) {
 		return
 	}
 	e.Reward, e.rewarded, e.active = y, true, true
-	if c := &j.f.Model(e.Record.Model).Compiled.Config.Reward; c.Adapt && (y < c.Min || y > c.Max) && !j.Widened && !j.o.All {
+	if c := &j.f.Model(e.Record.Model).Compiled.Config.Reward; c.Adapt && (y < c.Min || y > c.Max) && !j.Widened &&
+		!j.o.All {
 		j.Widened = true
 		j.note(seq, fmt.Sprintf("a reward of %g lay outside [%g, %g], a range that was not declared", y, c.Min, c.Max))
 	}
@@ -359,8 +366,8 @@ func (j *Joiner) settle(emit func(*Decided) error) error {
 	return nil
 }
 
-// Rest yields the decisions that are not settled: they were decided less than a window before the last entry, or later than
-// such a one.
+// Rest yields the decisions that are not settled: they were decided less than a window before the last entry, or later
+// than such a one.
 func (j *Joiner) Rest() iter.Seq[*Decided] {
 	return func(yield func(*Decided) bool) {
 		for _, q := range j.queues {
@@ -498,22 +505,25 @@ func (j *Joiner) sawInactive(r *eventlog.Decision) {
 	}
 }
 
-// ErrActivation: whether a decision was activated depends on what it chose, so the decisions that are left are not those of
-// the law that is recorded.
+// ErrActivation: whether a decision was activated depends on what it chose, so the decisions that are left are not
+// those of the law that is recorded.
 var ErrActivation = errors.New("activation depended on the action")
 
-// Activation returns an error that wraps ErrActivation unless the inactive decisions chose as their law says: |z| ≤ 4 at every
-// place, z = Σ(1{a = k} − p_k)/√Σ p_k(1 − p_k). Inactive decisions without a law cannot be checked; that is an error too.
+// Activation returns an error that wraps ErrActivation unless the inactive decisions chose as their law says: |z| ≤ 4
+// at every place, z = Σ(1{a = k} − p_k)/√Σ p_k(1 − p_k). Inactive decisions without a law cannot be checked; that is an
+// error too.
 func (j *Joiner) Activation() error {
 	if j.lawless > 0 {
-		return fmt.Errorf("%w, or cannot be checked: %d decisions that were never activated have no law", ErrActivation, j.lawless)
+		return fmt.Errorf("%w, or cannot be checked: %d decisions that were never activated have no law", ErrActivation,
+			j.lawless)
 	}
 	for k, x := range j.inactive {
 		if x.variance < 1 {
 			continue
 		}
 		if z := x.sum / math.Sqrt(x.variance); math.Abs(z) > 4 {
-			return fmt.Errorf("%w: among those never activated, action %d was chosen %.1f standard errors away from its law", ErrActivation, k, z)
+			return fmt.Errorf("%w: among those never activated, action %d was chosen %.1f standard errors away from "+
+				"its law", ErrActivation, k, z)
 		}
 	}
 	return nil

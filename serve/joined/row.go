@@ -8,15 +8,15 @@ import (
 	"troupe/serve/candidates"
 )
 
-// Hash is the hash of a hashed feature: a 64-bit number in Parquet, 16 hexadecimal digits in JSON, where large numbers lose
-// their last digits.
+// Hash is the hash of a hashed feature: a 64-bit number in Parquet, 16 hexadecimal digits in JSON, where large numbers
+// lose their last digits.
 type Hash uint64
 
 // MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
 
-// Dense is the vector of a candidate. In Parquet it is a list in a list with a name, which every reader takes; in JSON the
-// vector itself.
+// Dense is the vector of a candidate. In Parquet it is a list in a list with a name, which every reader takes; in JSON
+// the vector itself.
 type Dense struct {
 	X []float64 `parquet:"x,list"`
 }
@@ -24,8 +24,8 @@ type Dense struct {
 // MarshalJSON implements json.Marshaler.
 func (r Dense) MarshalJSON() ([]byte, error) { return json.Marshal(r.X) }
 
-// Sparse is the hashed features of a decision in coordinate form: of the context, Row −1, and of each candidate, Row its place
-// among those that were available. All slices have one length.
+// Sparse is the hashed features of a decision in coordinate form: of the context, Row −1, and of each candidate, Row
+// its place among those that were available. All slices have one length.
 type Sparse struct {
 	Row   []int32
 	Hash  []Hash
@@ -46,7 +46,8 @@ func Candidates(full []byte) (dense []Dense, sparse Sparse, places []int, err er
 	}
 	add := func(row int, atoms []feature.Atom) {
 		for _, a := range atoms {
-			sparse.Row, sparse.Hash, sparse.Value = append(sparse.Row, int32(row)), append(sparse.Hash, Hash(a.Hash)), append(sparse.Value, a.Value)
+			sparse.Row, sparse.Hash, sparse.Value = append(sparse.Row, int32(row)), append(sparse.Hash, Hash(a.Hash)),
+				append(sparse.Value, a.Value)
 		}
 	}
 	if set.Actions != nil {

@@ -116,7 +116,8 @@ func (c *Compiled) CheckCatalogue() error {
 			return nil // the context has features that are required
 		}
 		if c.Config.Dim != 0 && len(a.Features) == 0 {
-			return Invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID, "is missing, expected a list of %d numbers", c.Dim)
+			return Invalid(fmt.Sprintf("config.actions[%d].features", i), a.ID,
+				"is missing, expected a list of %d numbers", c.Dim)
 		}
 		if err := b.Add(a.ID, a.Features); err != nil {
 			e := FeatureError(err)
@@ -146,11 +147,13 @@ func (c *Compiled) tryPolicy() error {
 	}
 	var law bandit.Law
 	if err := p.Prob(&law, set, rng.Source{}); err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it cannot state its law (bandit.Prober): %v; use ensemble", err)
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+			"it cannot state its law (bandit.Prober): %v; use ensemble", err)
 	}
 	b, err := p.AppendSnapshot(nil)
 	if err != nil {
-		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"], "it is not kept as bytes (bandit.Snapshotter): %v", err)
+		return Invalid("config.policy.kind", c.Config.Policy.Raw["kind"],
+			"it is not kept as bytes (bandit.Snapshotter): %v", err)
 	}
 	c.Start = len(b)
 	if w, ok := p.(bandit.Warner); ok {

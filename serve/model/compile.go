@@ -97,7 +97,8 @@ func (p *PolicySpec) fill(complete func(spec.Raw) spec.Raw) error {
 func vectorSchema(d int) *feature.Schema {
 	return &feature.Schema{
 		Format: feature.Format, Model: "shared", Unknown: "refuse",
-		Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: d, Bound: 1, Outside: "refuse"}}},
+		Features: []feature.Feature{{Name: "action", Weight: 1, Kind: &feature.Vector{Size: d, Bound: 1,
+			Outside: "refuse"}}},
 	}
 }
 
@@ -134,13 +135,16 @@ func (c *Compiled) NewPolicy(seed rng.Key) (Policy, error) {
 	if _, ok := p.(bandit.Prober); !ok {
 		return nil, Invalid("config.policy.kind", kind, "%s", lawless(p))
 	}
-	return nil, Invalid("config.policy.kind", kind, "a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
+	return nil, Invalid("config.policy.kind", kind,
+		"a %T is not kept as bytes (bandit.Snapshotter), so its state would not survive a restart", p)
 }
 
 // lawless returns why a policy that cannot state its law is refused, and what to use instead.
 func lawless(p bandit.Policy) string {
-	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability of an action is an "+
-		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws are counts of members", p)
+	return fmt.Sprintf("a %T cannot state its law (bandit.Prober): it draws from a continuous law, the probability "+
+		"of an action is an "+
+		"integral without a closed form, and a server records exact propensities; use ensemble or atoms, whose laws "+
+		"are counts of members", p)
 }
 
 // SameShape returns an *Error that names what differs of the part of a configuration that cannot change, nil
@@ -151,12 +155,16 @@ func (c *Compiled) SameShape(n *Compiled) error {
 		return Invalid("config.id", n.Config.ID, "cannot change from %q", c.Config.ID)
 	case !SameJSON(c.Config.Policy.Raw, n.Config.Policy.Raw):
 		return Invalid("config.policy", "", "cannot change; make another model")
-	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil && (n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
+	case !SameJSON(c.Config.Features.Hashed, n.Config.Features.Hashed), c.Encoder != nil &&
+		(n.Encoder == nil || c.Encoder.ID() != n.Encoder.ID()):
 		return Invalid("config.features", "", "cannot change; make another model")
-	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min || c.Config.Reward.Max != n.Config.Reward.Max):
-		return Invalid("config.reward", "", "the range cannot change: the policy folds rewards by it; make another model")
+	case c.folds() && (c.Config.Reward.Adapt != n.Config.Reward.Adapt || c.Config.Reward.Min != n.Config.Reward.Min ||
+		c.Config.Reward.Max != n.Config.Reward.Max):
+		return Invalid("config.reward", "", "the range cannot change: the policy folds rewards by it; make another "+
+			"model")
 	case c.Problem(rng.Key{}).Sigma != n.Problem(rng.Key{}).Sigma:
-		return Invalid("config.sigma", n.Config.Sigma, "cannot change (it is half the range of rewards unless it is set)")
+		return Invalid("config.sigma", n.Config.Sigma,
+			"cannot change (it is half the range of rewards unless it is set)")
 	}
 	return nil
 }

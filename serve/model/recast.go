@@ -1,16 +1,16 @@
 package model
 
-// Change is what a copy of a model has otherwise, so that its state must be learned anew from the log. Zero fields stay as
-// they are.
+// Change is what a copy of a model has otherwise, so that its state must be learned anew from the log. Zero fields stay
+// as they are.
 type Change struct {
 	Policy   PolicySpec
 	Features FeatureSpec // hashed, with other bits or pairs
 	Sigma    float64
 }
 
-// Recast returns the configuration of a copy of a model under another policy, which learns from the model's log. own is the
-// model's, lo and hi the range of rewards in force. The log has vectors of a schema, or hashes of what was sent, and not
-// requests: from one a copy cannot learn the other.
+// Recast returns the configuration of a copy of a model under another policy, which learns from the model's log. own is
+// the model's, lo and hi the range of rewards in force. The log has vectors of a schema, or hashes of what was sent,
+// and not requests: from one a copy cannot learn the other.
 func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, error) {
 	c := own
 	if !x.Features.IsZero() {
@@ -18,19 +18,25 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 		case h != nil && x.Features.Hashed != nil:
 			c.Features = x.Features
 		case h != nil, !SameJSON(own.Features.Schema, x.Features.Schema) || own.Features.Schema == nil:
-			return nil, Invalid("features", "", "cannot be changed by a copy: the log has the vectors that the model's own features made, not the requests; make a new model, and let it learn from the same decisions in the mode apprentice")
+			return nil, Invalid("features", "",
+				"cannot be changed by a copy: the log has the vectors that the model's own features made, not the "+
+					"requests; make a new model, and let it learn from the same decisions in the mode apprentice")
 		}
 	}
 	raw := x.Policy.Raw
-	if raw == nil && !SameJSON(c.Features.Hashed, own.Features.Hashed) { // the options of today, but for what the features say
+	// the options of today, but for what the features say
+	if raw == nil && !SameJSON(c.Features.Hashed, own.Features.Hashed) {
 		raw = own.Policy.Raw
 	}
 	if raw != nil {
 		if sparseKindOf(raw) && c.Features.Hashed == nil && raw["kind"] == hashedKind {
-			return nil, Invalid("policy.kind", hashedKind, "learns from hashed features, and the log has the vectors of a schema: make a new model, and let it learn from the same decisions in the mode apprentice; auto is the default for vectors")
+			return nil, Invalid("policy.kind", hashedKind,
+				"learns from hashed features, and the log has the vectors of a schema: make a new model, and let it "+
+					"learn from the same decisions in the mode apprentice; auto is the default for vectors")
 		}
 		if c.Features.Hashed != nil && !sparseKindOf(raw) {
-			return nil, Invalid("policy.kind", raw["kind"], "needs vectors of a fixed length, and the log has hashed features; expected hashed or sparse")
+			return nil, Invalid("policy.kind", raw["kind"],
+				"needs vectors of a fixed length, and the log has hashed features; expected hashed or sparse")
 		}
 		if err := c.Policy.DecodeSpec(raw, "policy"); err != nil {
 			return nil, ErrorAt("config", err)

@@ -26,13 +26,17 @@ func sparseKindOf(raw spec.Raw) bool { return raw["kind"] == hashedKind || raw["
 // rewards, and what a missing reward means.
 func (c *Config) settle() error {
 	if c.Features.Learn {
-		return Invalid("config.features.learn", true, "a schema from one request is no longer made: it would not know most of what follows; leave features out ({ model = \"hashed\" } reads any request), give { learn = { after = 200 } } for a schema from that many rewards, or give a schema")
+		return Invalid("config.features.learn", true,
+			"a schema from one request is no longer made: it would not know most of what follows; leave features out "+
+				"({ model = \"hashed\" } reads any request), give { learn = { after = 200 } } for a schema from that "+
+				"many rewards, or give a schema")
 	}
 	kind := c.Policy.Raw["kind"]
 	open := c.Dim == 0 && c.Features.Schema == nil
 	switch {
 	case open && kind != nil && !sparseKindOf(c.Policy.Raw):
-		return Invalid("config.policy.kind", kind, "needs vectors of a fixed length: give features (a schema) or dim, or take hashed, which reads any request")
+		return Invalid("config.policy.kind", kind,
+			"needs vectors of a fixed length: give features (a schema) or dim, or take hashed, which reads any request")
 	case open && c.Features.Hashed == nil:
 		c.Features.Hashed = &Hashed{Model: hashedKind, Bits: DefaultBits, Pairs: "auto"}
 	}
@@ -57,8 +61,8 @@ func (c *Config) settle() error {
 	return nil
 }
 
-// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy is
-// that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
+// Learned returns the configuration of a model with hashed features after a learned schema has taken over: the policy
+// is that of a new model with a schema, and lo and hi, the range of rewards in force, are where its range begins.
 func (c Config) Learned(s *feature.Schema, lo, hi float64, limits Limits) (*Compiled, error) {
 	c.Features, c.Policy, c.Sigma = FeatureSpec{Schema: s, Learned: true}, PolicySpec{}, 0
 	c.Reward.Min, c.Reward.Max = lo, hi
@@ -78,14 +82,16 @@ func (c *Config) oneSource() error {
 		return Invalid("config.policy.range", r, "belongs to reward: set reward.min and reward.max")
 	}
 	if c.Sigma != 0 {
-		return Invalid("config.sigma", c.Sigma, "is taken from the data by the policy %v; leave it out", c.Policy.Raw["kind"])
+		return Invalid("config.sigma", c.Sigma, "is taken from the data by the policy %v; leave it out",
+			c.Policy.Raw["kind"])
 	}
 	h := c.Features.Hashed
 	if h == nil {
 		return nil
 	}
 	if kind := c.Policy.Raw["kind"]; h.Learn.After > 0 && kind != hashedKind {
-		return Invalid("config.policy.kind", kind, "is not hashed, with which features.learn compares the model that it learns; leave policy out")
+		return Invalid("config.policy.kind", kind,
+			"is not hashed, with which features.learn compares the model that it learns; leave policy out")
 	}
 	if b, ok := spec.Number(c.Policy.Raw["bits"]); ok && int(b) != h.Bits {
 		return Invalid("config.policy.bits", b, "features.bits is %d; set it there only", h.Bits)
@@ -193,9 +199,9 @@ func resolved(p bandit.Policy) reflect.Value {
 }
 
 // Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a
-// missing reward means and the floor stay when nothing is said of them, because the defaults of an earlier version
-// were others; and a policy table that says the same is the model's own. An absent option has the default of today, or that of the time when
-// the model was made.
+// missing reward means and the floor stay when nothing is said of them, because the defaults of an earlier version were
+// others; and a policy table that says the same is the model's own. An absent option has the default of today, or that
+// of the time when the model was made.
 func (c *Config) Keep(own Config) {
 	if c.Features.IsZero() && c.Dim == 0 {
 		c.Features, c.Dim = own.Features, own.Dim
@@ -203,11 +209,13 @@ func (c *Config) Keep(own Config) {
 	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
 		c.Features.Learned = true
 	}
-	if h := c.Features.Hashed; h != nil && h.Learn.After > 0 && own.Features.Learned { // the configuration that it began with
+	// the configuration that it began with
+	if h := c.Features.Hashed; h != nil && h.Learn.After > 0 && own.Features.Learned {
 		c.Features, c.Policy = own.Features, PolicySpec{}
 	}
 	raw := c.Policy.Raw
-	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) || SameJSON(own.written(raw), own.Policy.Raw) {
+	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) ||
+		SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
 	}
 	if d := &c.Reward.Default; !d.Set && d.Word == "" {

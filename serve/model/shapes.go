@@ -8,8 +8,9 @@ import (
 	"troupe/rng"
 )
 
-// Shapes remembers the shapes of configurations that were compiled: their encoders, and that a policy was tried. Thousands of models that
-// differ in their names share one. The zero value is empty; nil remembers nothing. Not safe for concurrent use.
+// Shapes remembers the shapes of configurations that were compiled: their encoders, and that a policy was tried.
+// Thousands of models that differ in their names share one. The zero value is empty; nil remembers nothing. Not safe
+// for concurrent use.
 type Shapes struct {
 	known map[string]*shape
 }
@@ -32,12 +33,13 @@ func (s *Shapes) Logged(c Config) (*Compiled, error) {
 	return c.compile(Limits{Members: 1 << 31, Feature: feature.Limits{Actions: MaxActions, Bytes: MaxBytes}}, s)
 }
 
-// Shape returns a text that two configurations share when their policies, built from one seed, are equal and they read requests in
-// the same way.
+// Shape returns a text that two configurations share when their policies, built from one seed, are equal and they read
+// requests in the same way.
 func (c *Compiled) Shape() ([]byte, error) {
 	p := c.Problem(rng.Key{})
 	x := c.Config
-	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Features.Learn, x.Dim, p.Sigma, p.Low, p.High})
+	return json.Marshal([]any{x.Policy.Raw, x.Features.Hashed, x.Features.Schema, x.Features.Learned, x.Features.Learn,
+		x.Dim, p.Sigma, p.Low, p.High})
 }
 
 // shape fills in what depends on the shape of out.Config alone. A shape that is refused is not remembered.

@@ -53,7 +53,8 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 func (c Config) MarshalJSON() ([]byte, error) {
 	out := map[string]any{
 		"id": c.ID, "mode": c.Mode, "floor": c.Floor, "log_candidates": c.LogCandidates,
-		"reward": map[string]any{"min": c.Reward.Min, "max": c.Reward.Max, "rule": c.Reward.Rule, "window": c.Reward.Window, "adapt": c.Reward.Adapt},
+		"reward": map[string]any{"min": c.Reward.Min, "max": c.Reward.Max, "rule": c.Reward.Rule,
+			"window": c.Reward.Window, "adapt": c.Reward.Adapt},
 	}
 	if d := c.Reward.Default; d.Set {
 		out["reward"].(map[string]any)["default"] = d.Value
@@ -224,7 +225,8 @@ func (l *Learn) DecodeSpec(v any, path string) error {
 		if x, there := raw["after"]; there {
 			given = "is " + spec.Show(x)
 		}
-		return spec.Errorf(spec.Join(path, "after"), "%s, expected a whole number of rewards from %d to %d", given, MinAfter, MaxAfter)
+		return spec.Errorf(spec.Join(path, "after"), "%s, expected a whole number of rewards from %d to %d", given,
+			MinAfter, MaxAfter)
 	}
 	l.After = int(n)
 	return nil
@@ -253,7 +255,8 @@ func decodeHashed(raw spec.Raw, path string) (*Hashed, error) {
 		return nil, err
 	}
 	if words := []string{"auto", "yes", "no"}; !slices.Contains(words, h.Pairs) {
-		return nil, spec.Errorf(spec.Join(path, "pairs"), "is %q, expected auto, yes or no%s", h.Pairs, spec.Suggest(h.Pairs, words))
+		return nil, spec.Errorf(spec.Join(path, "pairs"), "is %q, expected auto, yes or no%s", h.Pairs,
+			spec.Suggest(h.Pairs, words))
 	}
 	if h.Bits < 10 || h.Bits > 28 {
 		return nil, spec.Errorf(spec.Join(path, "bits"), "is %d, expected 10 to 28", h.Bits)
@@ -282,9 +285,11 @@ func pairsOf(list []any, path string) (word string, err error) {
 			if !ok || !slices.Contains(namespaces, name) {
 				hint := spec.Suggest(name, slices.Clone(namespaces))
 				if strings.HasPrefix(name, "context.") || strings.HasPrefix(name, "action.") {
-					hint = "; pairs are of whole namespaces, did you mean " + strconv.Quote(name[:strings.IndexByte(name, '.')]) + "?"
+					hint = "; pairs are of whole namespaces, did you mean " +
+						strconv.Quote(name[:strings.IndexByte(name, '.')]) + "?"
 				}
-				return "", spec.Errorf(fmt.Sprintf("%s[%d]", at, j), "is %s, which is not a namespace of a request%s", spec.Show(x), hint)
+				return "", spec.Errorf(fmt.Sprintf("%s[%d]", at, j), "is %s, which is not a namespace of a request%s",
+					spec.Show(x), hint)
 			}
 			if name == "context" {
 				contexts++
@@ -292,7 +297,8 @@ func pairsOf(list []any, path string) (word string, err error) {
 		}
 		switch contexts {
 		case 0:
-			return "", spec.Errorf(at, "is action with action, which the model does not have: the id of an action stands for all of its features; %s", every)
+			return "", spec.Errorf(at, "is action with action, which the model does not have: the id of an action "+
+				"stands for all of its features; %s", every)
 		case 1:
 			crossed = true
 		case 2:
@@ -346,7 +352,8 @@ func (e *Entry) DecodeSpec(v any, path string) error {
 	}
 	for key := range raw {
 		if key != "id" && key != "features" {
-			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key, spec.Suggest(key, []string{"id", "features"}))
+			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key,
+				spec.Suggest(key, []string{"id", "features"}))
 		}
 	}
 	id, ok := raw["id"].(string)

@@ -1,8 +1,8 @@
 // Package train makes the state of a model from a log: what a server's model would be if it had learned these events.
 //
-// The kinds atoms and lazy keep sums over events, so blocks of events are added up apart and joined by a binary tree over
-// block numbers: the same bits for any number of workers, and within rounding of one update after the other. Every other
-// kind learns in the order of the log, on one worker.
+// The kinds atoms and lazy keep sums over events, so blocks of events are added up apart and joined by a binary tree
+// over block numbers: the same bits for any number of workers, and within rounding of one update after the other. Every
+// other kind learns in the order of the log, on one worker.
 package train
 
 import (
@@ -22,8 +22,8 @@ import (
 // Block is how many events are added up apart.
 const Block = 65_536
 
-// Event is what was played and what it paid. Atoms are those of the context and of the action, each as feature.AppendAtoms
-// writes them; other models have X.
+// Event is what was played and what it paid. Atoms are those of the context and of the action, each as
+// feature.AppendAtoms writes them; other models have X.
 type Event struct {
 	X      []float64
 	Atoms  []byte
@@ -35,7 +35,8 @@ type Event struct {
 // Options configure a Trainer.
 type Options struct {
 	// Cap N keeps the estimate of n > N events and gives the members the variance of N: every event counts ρ = N/n, as
-	// x√ρ and y√ρ, so that V − λI and b are ρ times their sums and the sums of the members √ρ times theirs. n is Events. 0: no cap.
+	// x√ρ and y√ρ, so that V − λI and b are ρ times their sums and the sums of the members √ρ times theirs. n is
+	// Events. 0: no cap.
 	Cap, Events int
 	Workers     int // 0: 1
 	block       int // for tests
@@ -68,7 +69,8 @@ type ranked struct {
 	p    model.Policy
 }
 
-// New returns a trainer of a model that was compiled from its configuration. Errors: a cap for a kind whose state is no sum.
+// New returns a trainer of a model that was compiled from its configuration. Errors: a cap for a kind whose state is no
+// sum.
 func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	t := &Trainer{compiled: c, seed: seed, o: o, root: 1}
 	if t.o.block == 0 {
@@ -81,7 +83,8 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	}
 	if o.Cap > 0 {
 		if why := noCap(t.p); why != "" {
-			return nil, fmt.Errorf("no cap can be laid on the kind %v: %s; ensemble, ensemble-incremental, atoms, lazy, greedy, epsilon-greedy, linucb and ids take one", c.Config.Policy.Raw["kind"], why)
+			return nil, fmt.Errorf("no cap can be laid on the kind %v: %s; ensemble, ensemble-incremental, atoms, "+
+				"lazy, greedy, epsilon-greedy, linucb and ids take one", c.Config.Policy.Raw["kind"], why)
 		}
 		if o.Events > o.Cap {
 			t.root = math.Sqrt(float64(o.Cap) / float64(o.Events))
@@ -98,8 +101,8 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	return t, nil
 }
 
-// noCap says why a policy takes no cap, "" for those whose state is a sum over events that says all: x√ρ and y√ρ are then what N events of the
-// same kind would have left.
+// noCap says why a policy takes no cap, "" for those whose state is a sum over events that says all: x√ρ and y√ρ are
+// then what N events of the same kind would have left.
 func noCap(p model.Policy) string {
 	forgets := func(discount float64) string {
 		if discount < 1 {
@@ -233,8 +236,8 @@ func (t *Trainer) join() error {
 	return nil
 }
 
-// Finish returns the model. beside is what it keeps besides what it learned from rewards: statistics of features, and how
-// many windows closed without a reward.
+// Finish returns the model. beside is what it keeps besides what it learned from rewards: statistics of features, and
+// how many windows closed without a reward.
 func (t *Trainer) Finish(beside fold.Memory) (*fold.Saved, error) {
 	if t.merges {
 		if len(t.block) > 0 {
