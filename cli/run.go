@@ -640,7 +640,7 @@ func (e *events) policies(run *report.Run) {
 			s, d := a.Summary[p], a.Diff[p]
 			fields := []any{"event", "policy", "environment", a.Name, "name", a.Label(p), "replications", a.R(),
 				"mean", s.Mean, "se", s.SE, "median", s.Median, "worst5", s.Worst}
-			if d.Verdict != report.Lowest {
+			if p != a.Best() {
 				fields = append(fields, "diff", d.Mean, "behind", float64(d.Behind)/float64(a.R()))
 				if d.OK {
 					fields = append(fields, "lo", d.Lo, "hi", d.Hi)

@@ -29,6 +29,7 @@ type Verdict int
 const (
 	None     Verdict = iota // too few replications, or no interval exists
 	Lowest                  // the lowest mean: the reference
+	Same                    // the same regret as the reference in every replication; so has the reference then
 	Tied                    // the interval contains zero
 	Behind                  // the interval contains zero, but it lost more in most replications
 	Worse                   // the interval lies above zero
@@ -113,6 +114,20 @@ func (a *Analysis) Best() int { return a.Order[0] }
 
 // Label returns the name of policy i of the analysis.
 func (a *Analysis) Label(i int) string { return a.Run.Manifest.Policies[a.Policies[i]].Name }
+
+// same returns the compared policies that lost the same as policy i in every replication, with i, in the order of the
+// spec.
+func (a *Analysis) same(i int) (names []string) {
+	for j := range a.Policies {
+		if j == i || !a.Rounded[i] && !a.Rounded[j] && slices.Equal(a.Final(i), a.Final(j)) {
+			names = append(names, a.Label(j))
+		}
+	}
+	return names
+}
+
+// allSame reports whether two policies or more are compared and no two of them differ in any replication.
+func (a *Analysis) allSame() bool { return a.Compared() > 1 && len(a.same(a.Best())) == a.Compared() }
 
 // Contenders returns the policies whose mean is within three times the best, in the order of the
 // spec: the linear axes belong to them.
@@ -326,7 +341,7 @@ func (a *Analysis) compare(s *stats.Resamples) {
 	for i := range a.Policies {
 		d := &a.Diff[i]
 		if i == best {
-			d.Verdict = Lowest
+			d.Verdict = max(d.Verdict, Lowest)
 			continue
 		}
 		x := a.paired(i, best, last)
@@ -340,6 +355,10 @@ func (a *Analysis) compare(s *stats.Resamples) {
 			}
 		}
 		d.BehindLo, d.BehindHi = stats.ClopperPearson(d.Behind, a.R(), a.PairLevel)
+		if d.Moving == 0 && !a.Rounded[i] { // nothing to tell apart, and nothing says that no other run would
+			d.Verdict, a.Diff[best].Verdict = Same, Same
+			continue
+		}
 		if s == nil {
 			continue
 		}
@@ -352,8 +371,6 @@ func (a *Analysis) compare(s *stats.Resamples) {
 			continue
 		}
 		switch {
-		case d.Moving == 0: // the same numbers in every replication
-			d.Verdict, d.OK = Tied, true
 		case d.SE == 0: // every replication differs by the same amount: nothing is random
 			d.Lo, d.Hi, d.OK, d.Verdict = d.Mean, d.Mean, true, Worse
 		case a.FactorOK && stats.Estimable(x):

@@ -308,7 +308,7 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 	for _, own := range []bool{true, false} {
 		for n, i := range rivals {
 			v := a.Diff[i].Verdict
-			if own != (v == Tied || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
+			if own != (v == Tied || v == Same || v == None || v == Behind && a.Diff[i].Mean < a.Summary[best].Mean) {
 				continue
 			}
 			l, h := slices.Min(bands[n].lo), slices.Max(bands[n].hi)
@@ -331,8 +331,10 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 		How: fmt.Sprintf("Paired difference in regret to %s so far; above zero is worse.", a.Label(best))}
 	if a.BandOK {
 		f.How += " The bands hold for all pairs at all drawn times together (95" + chart.Narrow + "%)."
-	} else {
+	} else if a.R() < minReps {
 		f.How += " Without bands: too few replications for intervals that hold together."
+	} else {
+		f.How += " Without bands: the policies differ in too few replications for intervals that hold together."
 	}
 	if more > 0 {
 		f.How += fmt.Sprintf(" The %d nearest of %d rivals are shown.", maxGaps, maxGaps+more)

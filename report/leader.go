@@ -64,7 +64,7 @@ func (a *Analysis) Leader(id string) *chart.Table {
 		if a.R() < 2 {
 			c[3] = chart.Empty()
 		}
-		if x.Verdict == Lowest {
+		if i == a.Best() {
 			c = append(c, chart.Empty(), chart.Empty(), chart.Empty(), chart.Empty(),
 				chart.TextCell(x.Verdict.String()), chart.Empty(), chart.Empty())
 		} else {
@@ -80,15 +80,24 @@ func (a *Analysis) Leader(id string) *chart.Table {
 		c = append(c, orEmpty(s.MedianLo), orEmpty(s.MedianHi), chart.Num(x.SE), chart.Num(s.RewardPerRound),
 			chart.Num(float64(s.NearLinear)),
 			chart.Num(float64(a.R())), chart.Num(float64(a.T)))
-		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: x.Verdict == Lowest, Cells: c})
+		t.Rows = append(t.Rows, chart.Row{Look: a.Policies[i], Best: a.leads(i), Cells: c})
 	}
 	return t
+}
+
+// leads reports whether policy i has the lowest mean, alone or with others that lost the same; no policy leads where
+// all lost the same.
+func (a *Analysis) leads(i int) bool {
+	v := a.Diff[i].Verdict
+	return v == Lowest || v == Same && !a.allSame()
 }
 
 func (a *Analysis) leaderNote() string {
 	switch {
 	case a.Compared() < 2:
 		return ""
+	case a.allSame():
+		return "The policies lost the same in " + every(a.R(), "replication") + "."
 	case a.R() < minReps:
 		return fmt.Sprintf("At fewer than %d replications no interval holds for all pairs, so there is no verdict.",
 			minReps)

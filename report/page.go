@@ -108,6 +108,7 @@ type page struct {
 	Score      template.HTML // the scores of a suite
 	Quote      string        // the line of the best
 	Overview   template.HTML
+	Marks      string        // what the marks of the overview mean
 	Across     []*figureView // figures over several environments
 	Envs       []*envView
 	Compared   template.HTML
@@ -248,6 +249,7 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	if d.overview != nil {
 		p.Overview = d.overview.HTML(names)
+		p.Marks = strings.Join(marks(d.analyses()), ", ")
 	}
 	for _, f := range d.across {
 		p.Across = append(p.Across, view(f))
@@ -294,14 +296,16 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 			Diff: t.Show(r, "difference"), Behind: t.Show(r, "behind"), Mark: d.Verdict.mark(),
 			Verdict: d.Verdict.String(),
 			Forest: chart.ForestCell(ax, chart.Estimate{Mean: d.Mean, Lo: d.Lo, Hi: d.Hi, OK: d.OK}, a.Policies[i],
-				d.Verdict == Lowest || i == a.Best())}
+				i == a.Best())}
 		if !math.IsInf(s.MedianLo, 0) && !math.IsInf(s.MedianHi, 0) {
 			row.MedianTitle = fmt.Sprintf("95%s%% order-statistic interval %s to %s", chart.Narrow,
 				chart.Number(s.MedianLo, a.Dec), chart.Number(s.MedianHi, a.Dec))
 		}
+		if a.leads(i) {
+			row.Class += " best"
+		}
 		switch {
 		case i == a.Best():
-			row.Class += " best"
 			row.Interval = "reference"
 		case d.OK:
 			row.Interval = t.Show(r, "lo") + " to " + t.Show(r, "hi")
@@ -438,6 +442,17 @@ func (d *document) facts() []fact {
 			chart.Count(m.Cells))})
 	}
 	return f
+}
+
+// every writes all of a number of things: the only replication, both replications, all 40 replications.
+func every(n int, thing string) string {
+	switch n {
+	case 1:
+		return "the only " + thing
+	case 2:
+		return "both " + thing + "s"
+	}
+	return "all " + many(n, thing)
 }
 
 // many writes a number of things: 1 replication, 40 replications.

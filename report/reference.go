@@ -70,11 +70,13 @@ func (a *Analysis) versus() (head, lead Prose) {
 	}
 	ref := name(a.Label(a.Reference))
 	var less, more []Prose
-	var open []string
+	var open, equal []string
 	for _, i := range a.Order {
 		r := a.Ratios[i]
 		switch {
 		case i == a.Reference, a.Rounded[i]:
+		case slices.Equal(a.Final(i), a.Final(a.Reference)):
+			equal = append(equal, a.Label(i))
 		case r.OK && r.Hi < 1:
 			less = append(less, say(name(a.Label(i)), " loses ", change(r)))
 		case r.OK && r.Lo > 1:
@@ -101,7 +103,17 @@ func (a *Analysis) versus() (head, lead Prose) {
 	if hidden > 0 {
 		sentence = say(sentence, "; ", chart.Count(hidden), " more in the table")
 	}
+	if len(equal) > 0 && len(parts)+len(open) > 0 {
+		defer func() {
+			lead = say(lead, " ", listed(equal), " lost the same as it in ", every(a.R(), "replication"), ".")
+		}()
+	}
 	switch {
+	case len(parts)+len(open) == 0:
+		return head, say(listed(equal), " lost the same as ", ref, ", the reference, in ", every(a.R(), "replication"),
+			".")
+	case len(parts) == 0 && len(equal) > 0:
+		return head, say(listed(open), " cannot be told apart from ", ref, ", the reference.")
 	case len(parts) == 0:
 		return head, say("No policy can be told apart from ", ref, ", the reference.")
 	case len(open) > 0:
@@ -146,6 +158,8 @@ func (a *Analysis) Versus(id string) *chart.Table {
 			}
 		case a.Rounded[i]:
 			row.Cells[4] = chart.TextCell(Rounding.String())
+		case slices.Equal(a.Final(i), a.Final(a.Reference)):
+			row.Cells[4] = chart.TextCell("the same")
 		case a.RatioFactor > 0:
 			row.Cells[4] = chart.TextCell("can’t tell apart")
 		}

@@ -78,99 +78,138 @@ func (a *Analysis) Verdict() (head Prose, lead []Prose) {
 	return head, lead
 }
 
-// general is the verdict on all policies alike.
+// general is the verdict on all policies alike. Only the intervals of the mean decide; what else is seen, policies that
+// lost more in most replications among it, has sentences of its own.
 func (a *Analysis) general() (head Prose, lead []Prose) {
 	best := a.Best()
-	b := a.Summary[best]
-	A := name(a.Label(best))
+	first := a.same(best) // more than one where policies lost the same
+	A, n := say(first), len(first)
+	has, it, each := plural(n, " has", " have"), plural(n, "it", "them"), plural(n, "it has", "each has")
+	amount := chart.Amount(a.Summary[best].Mean, a.Dec)
 	if a.R() < 2 {
 		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", chart.Amount(b.Mean, a.Dec),
-				".")}
+			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", amount, ".")}
 	}
-	lost := chart.Amount(b.Mean, a.Dec) + " ± " + chart.Amount(b.SE, a.Dec)
-	var tied, behind, worse []string
-	open, _ := a.rare()
-	for _, i := range a.Order[1:] {
-		switch a.Diff[i].Verdict {
-		case Tied:
-			tied = append(tied, a.Label(i))
-		case Behind:
-			behind = append(behind, a.Label(i))
-		case Worse:
-			if !a.Diff[i].Rare.Reverses {
-				worse = append(worse, a.Label(i))
-			}
-		}
-	}
+	lost := amount + " ± " + chart.Amount(a.Summary[best].SE, a.Dec)
+	open, behind, worse := a.split()
+	reversed, _ := a.rare()
 	switch {
 	case a.Compared() == 1:
 		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
 		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run",
 			false: " here whose numbers are not rounding"}[len(a.Policies) == 1],
 			", so there is nothing to compare it with."))
+	case a.allSame():
+		head = say(map[bool]any{true: first, false: "All " + chart.Count(n) + " policies"}[n <= 4], " lost the same.")
+		lead = append(lead, say("After ", many(a.T, "round"), " each has lost ", lost,
+			", and no two of them differ in any of ", many(a.R(), "replication"), "."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
-		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, " has the lowest, ", lost,
+		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, has, " the lowest, ", lost,
 			". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
 				"chance."))
-	case len(tied) == 0 && len(behind) == 0:
-		second := a.Order[1]
-		d := a.Diff[second]
-		head = say(A, " has the lowest regret.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "; the next, ",
-			name(a.Label(second)),
+	case len(open) == 0:
+		next := a.Order[n]
+		d := a.Diff[next]
+		head = say(A, has, " the lowest regret.")
+		lead = append(lead, say("After ", many(a.T, "round"), " ", each, " lost ", lost, "; the next, ",
+			name(a.Label(next)),
 			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ",
 			chart.Amount(d.Hi, a.Dec), "]."))
-		if len(open) == 0 {
+		if len(reversed) == 0 {
 			lead[0] = say(lead[0], " All margins are more than chance explains (95"+chart.Narrow+"%, all pairs at "+
 				"once).")
 		} else {
-			head = say(A, " has the lowest mean regret.")
+			head = say(A, has, " the lowest mean regret.")
 		}
-	case len(tied) == 0:
-		head = say(A, " has the lowest mean regret, and every other policy lost more in most replications.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, "."))
-	case len(worse) == 0 && len(behind) == 0 && len(open) == 0:
+	case len(worse) == 0 && len(reversed) == 0:
 		head = say("No policy stands out.")
-		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference may be chance at ",
+		p := say("The lowest mean is ", A, "’s, ", lost, "; every difference of means may be chance at ",
 			many(a.R(), "replication"), ".")
-		next := a.Order[1]
-		switch n := a.Diff[next].Need; {
-		case n > tooMany*a.R():
+		next := a.Order[n]
+		switch need := a.Diff[next].Need; {
+		case need > tooMany*a.R():
 			p = say(p, tooManyToTell(a.Label(next)))
-		case n > 0:
-			p = say(p, " About ", about(n), " would be needed to separate it from ", name(a.Label(next)),
+		case need > 0:
+			p = say(p, " About ", about(need), " would be needed to separate ", it, " from ", name(a.Label(next)),
 				", if the difference is what it looks like.")
 		}
 		lead = append(lead, p)
-	case len(tied) <= 4:
-		head = say(A, " has the lowest mean regret, but ", tied, " cannot be told apart from it.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ".", a.needed(tied)))
 	default:
-		head = say(A, " has the lowest mean regret, but ", chart.Count(len(tied)),
-			" others cannot be told apart from it.")
-		lead = append(lead, say("After ", many(a.T, "round"), " it has lost ", lost, ". Not separated from it: ",
-			listed(tied), ".", a.needed(tied)))
+		by := " cannot be told apart from " + it
+		if len(behind) > 0 {
+			by += " by the mean"
+		}
+		p := say("After ", many(a.T, "round"), " ", each, " lost ", lost, ".")
+		if len(open) <= 4 {
+			head = say(A, has, " the lowest mean regret, but ", open, by, ".")
+		} else {
+			head = say(A, has, " the lowest mean regret, but ", chart.Count(len(open)), " others"+by+".")
+			p = say(p, " Not separated from ", it, ": ", listed(open), ".")
+		}
+		lead = append(lead, say(p, a.needed(open, it)))
 	}
-	if len(worse) > 0 && len(tied)+len(behind)+len(open) > 0 {
+	if len(worse) > 0 && len(open)+len(reversed) > 0 {
 		lead[0] = say(lead[0], fmt.Sprintf(" On the same %s instances and the same noise ", chart.Count(a.R())),
 			listed(worse),
 			" lost more, by margins that chance does not explain (95"+chart.Narrow+"%, all pairs at once).")
 	}
-	if len(open) > 0 {
+	if len(reversed) > 0 {
 		lead = append(lead, a.reversed())
 	}
 	if len(behind) > 0 {
 		lead = append(lead, say(listed(behind),
-			" lost more in most replications, which chance does not explain either; rare large losses leave the "+
-				"difference of the means open."))
+			" lost more in most replications, which chance does not explain; rare large losses leave the difference "+
+				"of the means open."))
+	}
+	if p := a.identical(); p != nil {
+		lead = append(lead, p)
 	}
 	if extra := a.shape(); len(extra) > 0 {
 		lead = append(lead, extra)
 	}
 	lead = append(lead, a.losses()...)
 	return head, lead
+}
+
+// split sorts the policies that did not lose the same as the best, in the order of their means: open by the interval of
+// the mean, those of them that lost more in most replications, and worse. A margin that a rare loss would reverse is
+// in none.
+func (a *Analysis) split() (open, behind, worse []string) {
+	for _, i := range a.Order[1:] {
+		switch d := a.Diff[i]; {
+		case d.Verdict == Behind:
+			behind = append(behind, a.Label(i))
+			open = append(open, a.Label(i))
+		case d.Verdict == Tied:
+			open = append(open, a.Label(i))
+		case d.Verdict == Worse && !d.Rare.Reverses:
+			worse = append(worse, a.Label(i))
+		}
+	}
+	return open, behind, worse
+}
+
+// identical names policies that lost the same in every replication; nil where none did, and where all did, which is the
+// headline.
+func (a *Analysis) identical() Prose {
+	if a.R() < 2 || a.allSame() {
+		return nil
+	}
+	var p Prose
+	met := map[string]bool{}
+	for i := range a.Policies {
+		group := a.same(i)
+		if len(group) < 2 || met[group[0]] {
+			continue
+		}
+		met[group[0]] = true
+		if p != nil {
+			p = say(p, " ")
+		}
+		p = say(p, listed(group), " lost the same in ", every(a.R(), "replication"), ".")
+	}
+	return p
 }
 
 // tooMany is the multiple of the present replications beyond which a forecast is only said to be beyond it.
@@ -182,8 +221,8 @@ func tooManyToTell(label string) Prose {
 		", if the difference is what it looks like.")
 }
 
-// needed says how many replications would separate the first tied policy from the best.
-func (a *Analysis) needed(tied []string) Prose {
+// needed says how many replications would separate the first tied policy from the best, which is called it or them.
+func (a *Analysis) needed(tied []string, best string) Prose {
 	for _, i := range a.Order[1:a.Compared()] {
 		switch n := a.Diff[i].Need; {
 		case a.Label(i) != tied[0]:
@@ -191,7 +230,7 @@ func (a *Analysis) needed(tied []string) Prose {
 			return tooManyToTell(tied[0])
 		case n > 0:
 			return say(" About ", about(n), " replications would separate ", name(tied[0]),
-				" from it, if the difference is what it looks like.")
+				" from "+best+", if the difference is what it looks like.")
 		}
 	}
 	return nil
@@ -304,91 +343,136 @@ func ranking(all []*Analysis) (head Prose, lead []Prose) {
 		return all[0].Verdict()
 	}
 	t := tally(all)
-	if len(t.order) == 1 {
-		return t.oneWinner(all)
+	switch len(t.order) {
+	case 0:
+		return say("All policies lost the same in ", every(len(all), "environment"), "."),
+			[]Prose{say("In no replication does one of them have another regret than the rest.")}
+	case 1:
+		head, lead = t.oneWinner(all)
+	default:
+		head, lead = t.manyWinners(all)
 	}
-	return t.manyWinners(all)
+	return head, append(lead, t.beside(all)...)
 }
 
-// winners are the policies of lowest mean regret over several environments, by label.
+// winners are the policies of lowest mean regret over several environments. Policies that lost the same in an
+// environment win it together.
 type winners struct {
-	order   []string       // those of lowest mean somewhere, by how often
-	wins    map[string]int // in how many environments
+	order   [][]string     // those of lowest mean somewhere, by how often
+	wins    map[string]int // in how many environments, by the first name
 	alone   map[string]int // in how many by margins that chance does not explain
+	equal   []string       // environments in which all lost the same: nothing wins them
 	decided int            // environments with enough replications
-	safe    []string       // policies that are clearly worse than the best in none
+	safe    []string       // policies that are clearly worse than the best in none: by the intervals of the mean alone
+	behind  []string       // policies that lost more in most replications of some environment, where the mean is open
+	where   int            // in how many environments all of behind did; 0 where the numbers differ
 }
 
 func tally(all []*Analysis) *winners {
 	t := &winners{wins: map[string]int{}, alone: map[string]int{}}
-	never := map[string]bool{} // policies that are nowhere worse
+	worse, behind := map[string]bool{}, map[string]int{}
+	groups := winnersOf(all)
 	for n, a := range all {
-		w := a.Label(a.Best())
-		if t.wins[w] == 0 {
-			t.order = append(t.order, w)
-		}
-		t.wins[w]++
 		if a.R() >= minReps {
 			t.decided++
 		}
-		ok := map[string]bool{}
 		only := true
 		for i := range a.Policies {
-			switch a.Diff[i].Verdict {
-			case Lowest:
-				ok[a.Label(i)] = true
-			case Tied, Behind:
-				ok[a.Label(i)] = a.Diff[i].Verdict == Tied
+			l := a.Label(i)
+			switch v := a.Diff[i].Verdict; v {
+			case Lowest, Same:
+			case Behind, Tied:
 				only = false
+				behind[l] += b2i(v == Behind)
+			default:
+				worse[l] = true
 			}
 		}
+		for _, p := range a.Missing {
+			worse[a.Run.Manifest.Policies[p].Name] = true
+		}
+		w := groups[n]
+		if w == nil {
+			t.equal = append(t.equal, a.Name)
+			continue
+		}
+		key := w[0]
+		if t.wins[key] == 0 {
+			t.order = append(t.order, w)
+		}
+		t.wins[key]++
 		if only && a.R() >= minReps && a.Compared() > 1 {
-			t.alone[w]++
-		}
-		for k := range never {
-			if !ok[k] {
-				never[k] = false
-			}
-		}
-		if n == 0 {
-			never = ok
+			t.alone[key]++
 		}
 	}
-	slices.SortStableFunc(t.order, func(x, y string) int { return t.wins[y] - t.wins[x] })
-	for i := range all[0].Policies {
-		if l := all[0].Label(i); never[l] {
-			t.safe = append(t.safe, l)
+	slices.SortStableFunc(t.order, func(x, y []string) int { return t.wins[y[0]] - t.wins[x[0]] })
+	for _, p := range all[0].Run.Manifest.Policies {
+		if !worse[p.Name] {
+			t.safe = append(t.safe, p.Name)
+		}
+		if k := behind[p.Name]; k > 0 {
+			if len(t.behind) == 0 {
+				t.where = k
+			} else if t.where != k {
+				t.where = 0
+			}
+			t.behind = append(t.behind, p.Name)
 		}
 	}
 	return t
 }
 
-// oneWinner is for one policy that has the lowest mean everywhere.
-func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
-	w := t.order[0]
-	every := "all " + chart.Count(len(all))
-	if len(all) == 2 {
-		every = "both"
-	}
-	switch {
-	case t.decided < len(all):
-		head = say(name(w), " has the lowest mean regret in "+every+" environments.")
-		return head, []Prose{say("Some have too few replications to say whether that is more than chance.")}
-	case t.alone[w] == len(all):
-		head = say(name(w), " has the lowest regret in "+every+" environments.")
-		lead = append(lead, allMargins(all))
-	default:
-		head = say(name(w), " has the lowest mean regret in "+every+" environments, but is not alone.")
-		if t.alone[w] > 0 {
-			lead = append(lead, say("In ", chart.Count(t.alone[w]),
-				" of them all others lost more by margins that chance does not explain; in the rest some cannot be "+
-					"told apart from it."))
-		} else {
-			lead = append(lead, say("In each of them some policy cannot be told apart from it "+
-				"(95"+chart.Narrow+"%, all pairs at once)."))
+// winnersOf returns the policies of lowest mean of each environment; nil where all lost the same. Policies that share
+// the lowest mean everywhere stay together; of others that share it somewhere the most frequent counts.
+func winnersOf(all []*Analysis) [][]string {
+	out := make([][]string, len(all))
+	often := map[string]int{}
+	for n, a := range all {
+		if a.allSame() {
+			continue
+		}
+		out[n] = a.same(a.Best())
+		for _, l := range out[n] {
+			often[l]++
 		}
 	}
-	if safe := slices.DeleteFunc(slices.Clone(t.safe), func(l string) bool { return l == w }); len(safe) > 0 {
+	for n, w := range out {
+		most := 0
+		for _, l := range w {
+			most = max(most, often[l])
+		}
+		out[n] = slices.DeleteFunc(w, func(l string) bool { return often[l] < most })
+	}
+	return out
+}
+
+// oneWinner is for one policy that has the lowest mean everywhere, or several that lost the same.
+func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
+	w := t.order[0]
+	n := t.wins[w[0]]
+	everywhere := map[bool]string{true: every(n, "environment"), false: chart.Count(n) + " of " + many(len(all),
+		"environment")}[n == len(all)]
+	has, it := plural(len(w), " has", " have"), plural(len(w), "it", "them")
+	switch {
+	case t.decided < len(all):
+		head = say(w, has, " the lowest mean regret in "+everywhere+".")
+		return head, []Prose{say("Some have too few replications to say whether that is more than chance.")}
+	case t.alone[w[0]] == n:
+		head = say(w, has, " the lowest regret in "+everywhere+".")
+		lead = append(lead, allMargins(all))
+	default:
+		head = say(w, has, " the lowest mean regret in "+everywhere+", but "+plural(len(w), "is", "are")+" not alone.")
+		if k := t.alone[w[0]]; k > 0 {
+			lead = append(lead, say("In ", chart.Count(k),
+				" of them all others lost more by margins that chance does not explain; in the rest some cannot be "+
+					"told apart from ", it, "."))
+		} else {
+			lead = append(lead, say(plural(n, "There", "In each of them"),
+				" some policy cannot be told apart from ", it, " (95"+chart.Narrow+"%, all pairs at once)."))
+		}
+	}
+	won := func(l string) bool { return slices.Contains(w, l) }
+	if safe := slices.DeleteFunc(slices.Clone(t.safe), won); len(safe) > 0 {
 		lead = append(lead, say(listed(safe), plural(len(safe), " is", " are"), " never clearly worse either."))
 	}
 	return head, lead
@@ -399,10 +483,10 @@ func (t *winners) oneWinner(all []*Analysis) (head Prose, lead []Prose) {
 func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 	total := chart.Count(len(all))
 	lowest := t.lowest(total)
-	chance := "Differences count when they are more than chance explains (95" + chart.Narrow +
+	chance := "Differences of means count when they are more than chance explains (95" + chart.Narrow +
 		"%, all pairs of an environment at once)."
 	if anyRare(all) {
-		chance = "Differences count when their interval excludes zero (95" + chart.Narrow +
+		chance = "Differences of means count when their interval excludes zero (95" + chart.Narrow +
 			"%, all pairs of an environment at once). " + rareSomewhere
 	}
 	switch {
@@ -413,8 +497,12 @@ func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 		}
 		return say("No policy has the lowest mean regret everywhere."),
 			[]Prose{lowest, say(few, " too few replications to say whether that is more than chance.")}
-	case len(t.safe) == len(all[0].Policies):
-		return say("No policy stands out in any of the ", total, " environments."), []Prose{lowest, say(chance)}
+	case len(t.safe) == len(all[0].Run.Manifest.Policies):
+		where := "any of the " + many(len(all), "environment")
+		if len(all) == 2 {
+			where = "either environment"
+		}
+		return say("No policy stands out in ", where, "."), []Prose{lowest, say(chance)}
 	case len(t.safe) == 0:
 		return say("Which policy is best depends on the environment."),
 			[]Prose{lowest, say("Every policy is clearly worse than the best in at least one of them. ", chance)}
@@ -425,6 +513,23 @@ func (t *winners) manyWinners(all []*Analysis) (head Prose, lead []Prose) {
 	}
 	return say(chart.Count(len(t.safe)), " policies are never clearly worse than the best."),
 		[]Prose{say("They are ", listed(t.safe), "."), lowest, say(chance)}
+}
+
+// beside are the sentences of several environments that decide nothing: policies that lost more in most replications
+// where the means cannot be told apart, and environments in which all lost the same.
+func (t *winners) beside(all []*Analysis) (out []Prose) {
+	if n := len(t.behind); n > 0 {
+		where := "of at least one environment"
+		if t.where > 0 {
+			where = "of " + chart.Count(t.where) + " of " + many(len(all), "environment")
+		}
+		out = append(out, say(listed(t.behind), " lost more than the policy of lowest mean in most replications "+where+
+			", which chance does not explain; rare large losses leave the difference of the means open there."))
+	}
+	if n := len(t.equal); n > 0 {
+		out = append(out, say("In ", listed(t.equal), " all policies lost the same."))
+	}
+	return out
 }
 
 // lowest says where each of the winners has the lowest mean.
@@ -441,7 +546,7 @@ func (t *winners) lowest(total string) Prose {
 		} else if i == len(t.order)-1 {
 			sep = " and "
 		}
-		p = say(p, sep, name(w), "’s in ", chart.Count(t.wins[w]))
+		p = say(p, sep, w, "’s in ", chart.Count(t.wins[w[0]]))
 		if i == 0 {
 			p = say(p, " of ", total, " environments")
 		}
@@ -452,32 +557,48 @@ func (t *winners) lowest(total string) Prose {
 // Legend explains the marks of leader tables on one line: those that are there. "" when there are
 // none.
 func Legend(all []*Analysis) string {
+	parts := marks(all)
+	if len(parts) == 0 || !slices.ContainsFunc(all, func(a *Analysis) bool { return len(a.Policies) > 1 }) {
+		return ""
+	}
+	first := Lowest.mark()
+	for _, a := range all {
+		if a.Diff[a.Best()].Verdict == Same {
+			first = "the first row"
+		}
+	}
+	return strings.Join(parts, ", ") + "; diff: mean minus that of " + first
+}
+
+// marks lists the marks of the analyses with their words.
+func marks(all []*Analysis) (parts []string) {
 	var seen [Rounding + 1]bool
 	for _, a := range all {
 		for _, d := range a.Diff {
 			seen[d.Verdict] = true
 		}
 	}
-	var parts []string
 	for v := Lowest; v <= Rounding; v++ {
-		if seen[v] {
+		switch {
+		case !seen[v]:
+		case v == Same:
+			parts = append(parts, v.mark()+" "+v.String()+" in every replication")
+		default:
 			parts = append(parts, v.mark()+" "+v.String())
 		}
 	}
-	if len(parts) == 0 || !slices.ContainsFunc(all, func(a *Analysis) bool { return len(a.Policies) > 1 }) {
-		return ""
-	}
-	return strings.Join(parts, ", ") + "; diff: mean minus that of " + Lowest.mark()
+	return parts
 }
 
 // mark is the sign of a verdict.
 func (v Verdict) mark() string {
-	return [...]string{None: "", Lowest: "◆", Tied: "≈", Behind: "△", Worse: "▲", Rounding: "†"}[v]
+	return [...]string{None: "", Lowest: "◆", Same: "=", Tied: "≈", Behind: "△", Worse: "▲", Rounding: "†"}[v]
 }
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
-	return [...]string{None: "no verdict", Lowest: "lowest mean", Tied: "can’t tell apart", Behind: "behind in most",
+	return [...]string{None: "no verdict", Lowest: "lowest mean", Same: "the same",
+		Tied: "can’t tell apart", Behind: "behind in most",
 		Worse: "worse", Rounding: "rounding, not compared"}[v]
 }
 
