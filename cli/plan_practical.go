@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 
 	"troupe/theory"
 )
@@ -28,48 +29,65 @@ type plannedPractical struct {
 	Rows []plannedRow `json:"policies"`
 }
 
-// plannedRow is one way to explore.
+// plannedRow is one way to explore. AtMost and its cost are null where no upper bound is known.
 type plannedRow struct {
-	Policy string  `json:"policy"`
-	M      float64 `json:"m"`     // 0: no m up to 1e12 is enough
-	Share  float64 `json:"share"` // of the runs that are stuck with this m
-	AtMost bool    `json:"at_most,omitempty"`
-	Cost   float64 `json:"cost"` // share·T·gap: what they add to the mean regret
-	Why    string  `json:"why"`
+	Policy  string   `json:"policy"`
+	M       float64  `json:"m"`             // 0: no m up to 1e12 is enough
+	AtLeast float64  `json:"lost_at_least"` // share of the runs that lose the arm
+	AtMost  *float64 `json:"lost_at_most"`
+	Cost    float64  `json:"cost_at_least"` // what they add to the mean regret
+	Most    *float64 `json:"cost_at_most"`
+	Why     string   `json:"why"`
 }
 
 // The most members that are looked at.
 const mostMembers = 1e12
 
-// planPractical evaluates P(m, r√(1+λ), gap) of docs/design/price-of-few.md for the policies.
+// planPractical encloses, for each policy, the share of runs that lose an arm at the gap beside nothing after at most T/2
+// pulls (theory.ForGood). A run that loses it after at most n pulls has a regret of at least (T − n)·gap, one that loses
+// it at all of at most T·gap.
 func planPractical(s theory.Setting, q practical) plannedPractical {
 	out := plannedPractical{D: s.D, T: s.T, Arms: q.Arms, Lambda: s.Lambda, R: q.R, Gap: q.Gap, Stuck: q.Stuck}
-	sigma := q.R * math.Sqrt(1+s.Lambda)
-	share := func(draws float64) float64 {
-		_, hi := theory.Stuck(draws, sigma, q.Gap)
-		return hi
-	}
+	lost := func(m, pulls float64) (lo, hi float64) { return theory.ForGood(m, q.R, s.Lambda, q.Gap, pulls) }
+	half, early := math.Floor(s.T/2), math.Max(1, math.Floor(s.T/100))
+	low := func(m float64) float64 { lo, _ := lost(m, half); return lo }
+	high := func(m float64) float64 { _, hi := lost(m, half); return hi }
+	cost := func(m float64) float64 { lo, _ := lost(m, early); return lo * (s.T - early) * q.Gap }
 	span := float64(2 * s.D) // members of a smooth set explore their span only
 	least := 1.0
 	if q.Arms == 0 {
 		least = span
 	}
-	add := func(policy string, m, p float64, atMost bool, why string) {
-		out.Rows = append(out.Rows, plannedRow{policy, m, p, atMost, p * s.T * q.Gap, why})
+	add := func(policy string, m float64, why string) {
+		at := math.Max(m, 1)
+		if m == 0 {
+			at = mostMembers
+		}
+		hi := high(at)
+		most := hi * s.T * q.Gap
+		out.Rows = append(out.Rows, plannedRow{policy, m, low(at), &hi, cost(at), &most, why})
 	}
-	usual := math.Max(16, span)
-	add("ensemble, default m", usual, share(usual), false,
-		"frozen members: an arm that looked bad at first is lost unless one of them lifts it")
-	if m := fewest(q.Stuck, least, share); m > 0 {
-		add("ensemble", m, share(m), false, "the smallest m with a tolerated share")
-	} else {
-		add("ensemble", 0, share(mostMembers), false, fmt.Sprintf("not even %.0e members", float64(mostMembers)))
+	add("ensemble, default m", math.Max(16, span),
+		"frozen members: an arm that looked bad is lost unless one of them lifts it")
+	for _, row := range []struct {
+		policy, why string
+		share       func(float64) float64
+	}{
+		{"ensemble, necessary", "with fewer members the lower bound is above the tolerated share", low},
+		{"ensemble, enough", "the smallest m whose upper bound is a tolerated share", high},
+	} {
+		m := fewest(q.Stuck, least, row.share)
+		if m == 0 {
+			row.why = fmt.Sprintf("not even %.0e members", float64(mostMembers))
+		}
+		add(row.policy, m, row.why)
 	}
 	few := math.Ceil(math.Max(least, theory.FewSufficient(1, math.Min(q.Stuck*q.Gap*q.Gap/2, 0.5))))
-	add("ensemble, r = beta_t", few, math.Min(q.Stuck, 1), true,
-		"log(1/share) members are enough (thm:few-members), at several times the regret")
-	add("atoms, key = decision", 16, share(s.T), false,
-		"members of its own in each decision: as Thompson sampling; m is the resolution of a propensity")
+	most := q.Stuck * s.T * q.Gap
+	out.Rows = append(out.Rows, plannedRow{"ensemble, r = beta_t", few, 0, &q.Stuck, 0, &most,
+		"log(1/share) members are enough (thm:few-members), at several times the regret"})
+	out.Rows = append(out.Rows, plannedRow{"atoms, key = decision", 16, low(s.T), nil, cost(s.T), nil,
+		"members of its own in each decision, as Thompson sampling: lost until T, not for good"})
 	return out
 }
 
@@ -130,19 +148,16 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 		if p.Arms > 0 {
 			arms = fmt.Sprintf("%d arms", p.Arms)
 		}
-		line("d = %d   T = %s   %s   gap %v   lambda = %v   r = %v   tolerated: %v of the runs stuck", p.D,
+		line("d = %d   T = %s   %s   gap %v   lambda = %v   r = %v   tolerated: %v of the runs lost", p.D,
 			planDigits(p.T), arms, p.Gap, p.Lambda, p.R, p.Stuck)
 		line("")
-		line("%-22s %10s %12s %14s", "policy", "m", "share stuck", "adds to regret")
+		line("%-22s %10s   %-20s %s", "policy", "m", "share that is lost", "adds to regret")
 		for _, r := range p.Rows {
-			m, sign := "none", " "
+			m := "none"
 			if r.M > 0 {
 				m = planDigits(r.M)
 			}
-			if r.AtMost {
-				sign = "≤"
-			}
-			line("%-22s %10s %s%11.2g %14.3g", r.Policy, m, sign, r.Share, r.Cost)
+			line("%-22s %10s   %-20s %s", r.Policy, m, enclosed(r.AtLeast, r.AtMost), enclosed(r.Cost, r.Most))
 		}
 		line("")
 		for _, r := range p.Rows {
@@ -150,7 +165,29 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 		}
 	}
 	line("")
-	line("The share is exact for one arm at this gap above nothing, noise N(0, 1), and near what was measured on")
-	line("two arms; more arms near the best raise it. docs/design/price-of-few.md")
+	line("Lost: from some pull on no model prefers the arm. The bounds hold for one arm at this gap beside nothing, noise")
+	line("N(0, 1), Gaussian targets, init = \"prior\". They are no bounds for several arms: more arms near the best raise the")
+	line("share, and a run that does not draw its few good members in time is not counted (m near T and above).")
+	line("docs/design/price-of-few.md, docs/record/stuck.md")
 	return err
+}
+
+// enclosed writes what lies between lo and hi; no hi is no upper bound.
+func enclosed(lo float64, hi *float64) string {
+	switch {
+	case hi == nil:
+		return "at least " + roughly(lo)
+	case lo == 0:
+		return "at most " + roughly(*hi)
+	}
+	return roughly(lo) + " to " + roughly(*hi)
+}
+
+// roughly prints two significant digits.
+func roughly(x float64) string {
+	s := strconv.FormatFloat(x, 'g', 2, 64)
+	if v, _ := strconv.ParseFloat(s, 64); v >= 100 {
+		return planShort(v)
+	}
+	return s
 }

@@ -17,16 +17,33 @@ import (
 // panics unless m ≥ 1, σ > 0 and L ≥ 0 are finite.
 func Stuck(m, sigma, gap float64) (lo, hi float64) {
 	checkStuck(m, sigma, gap)
-	const ratio = 1.002
+	const ratio, small = 1.002, 1e-6
 	y, share := 0.0, 0.0 // (2Φ(y) − 1)^m
 	tail := normalTail(gap)
-	for next := 1e-4 * math.Min(1, 1/sigma); next < 40; next *= ratio {
+	next := 1e-4 * math.Min(1, 1/sigma)
+	for first := idle(m, small*StuckPower(m, sigma, gap)); next < first; { // what is below y has no weight
+		next *= ratio
+	}
+	for ; next < 40 && !(tail < small*lo); next *= ratio {
 		after, grown := normalTail(gap+float64(sigma*next)), frozen(m, next)
 		lo += float64(share * (tail - after))
 		hi += float64(grown * (tail - after))
 		y, share, tail = next, grown, after
 	}
 	return lo, hi + normalTail(gap+float64(sigma*y))
+}
+
+// idle returns a y with (2Φ(y) − 1)^m ≤ p, the largest up to a factor of 1.01 or so.
+func idle(m, p float64) float64 {
+	lo, hi := 0.0, 40.0
+	for range 12 {
+		if mid := (lo + hi) / 2; frozen(m, mid) <= p {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // frozen returns (2Φ(y) − 1)^m, the probability that m perturbations are at most y in absolute value.
@@ -42,6 +59,39 @@ func checkStuck(m, sigma, gap float64) {
 		gap <= math.MaxFloat64) {
 		panic("theory: Stuck: argument out of range")
 	}
+}
+
+// ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Δ = gap > 0 beside
+// the zero vector for good within a number of pulls: after some number k = 1, …, pulls of them all 2m models are at most 0
+// (docs/design/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it lies between the
+// largest of these and their sum; both have the exponent r² of m. Noise is N(0, 1), targets are Gaussian, init = "prior",
+// r is constant; pulls = +Inf is allowed.
+//
+// lo and hi take P at the far and the near end of blocks of k, and ½e^{−Δ²k/2} ≥ P for the rest of the sum. It panics
+// unless m ≥ 1, r, λ, Δ > 0 are finite and pulls ≥ 1.
+func ForGood(m, r, lambda, gap, pulls float64) (lo, hi float64) {
+	if !(gap > 0 && lambda > 0 && lambda <= math.MaxFloat64 && pulls >= 1) {
+		panic("theory: ForGood: argument out of range")
+	}
+	checkStuck(m, r, gap)
+	at := func(far, near float64) (lo, hi float64) { // P is monotone in σ and in L
+		lo, hi = Stuck(m, float64(r*math.Sqrt(1+lambda/near)), float64(gap*math.Sqrt(far)))
+		if far > near {
+			_, hi = Stuck(m, float64(r*math.Sqrt(1+lambda/far)), float64(gap*math.Sqrt(near)))
+		}
+		return lo, hi
+	}
+	a := float64(gap*gap) / 2
+	for k := 1.0; k <= pulls && hi < 1; {
+		next := math.Min(math.Max(k+1, math.Floor(k*1.05)), pulls+1)
+		least, most := at(next-1, k)
+		lo, hi, k = math.Max(lo, least), hi+float64((next-k)*most), next
+		if rest := math.Exp(-float64(a*k)) / (-2 * math.Expm1(-a)); rest <= hi/1000 || k > 1e15 {
+			hi += rest
+			break
+		}
+	}
+	return lo, math.Min(hi, 1)
 }
 
 // StuckPower returns ½Φ(−(L + σ√(2 log 2m))) ≤ P(m, σ, L) (thm:few, second part): m^{−σ²} up to

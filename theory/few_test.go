@@ -54,6 +54,55 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// TestForGood: the sums over blocks of pulls enclose the plain largest term and sum, and a simulation from the definition
+// (20 000 tapes of 80 pulls, Δ = 0.3, λ = 1, r = 1, m = 16) lies between them at level 1e-6. At most one pull for ever, which
+// is P(m, r√(1+λ), Δ), is rarer, and the test tells it.
+func TestForGood(t *testing.T) {
+	for _, c := range []struct{ m, r, lambda, gap, pulls float64 }{
+		{16, 1, 1, 0.3, 80}, {28, 1, 1, 0.3, math.Inf(1)}, {300, 1.5, 0.1, 0.2, math.Inf(1)}, {4, 1, 2, 1, 3}, {64, 0.7, 5, 0.1, 50},
+	} {
+		var top, sum float64
+		for k := 1.0; k <= min(c.pulls, 40/c.gap/c.gap); k++ {
+			p := stuckByQuadrature(c.m, c.r*math.Sqrt(1+c.lambda/k), c.gap*math.Sqrt(k))
+			top, sum = max(top, p), sum+p
+		}
+		lo, hi := ForGood(c.m, c.r, c.lambda, c.gap, c.pulls)
+		if lo > top*(1+1e-9) || lo < 0.9*top || hi < min(1, sum)*(1-1e-9) || hi > 1.3*sum {
+			t.Errorf("%+v: [%g, %g] for the largest term %g and the sum %g", c, lo, hi, top, sum)
+		}
+	}
+	const n, m, pulls = 20_000, 16, 80
+	r := rand.New(rand.NewPCG(16, 3))
+	lost := 0
+	for range n {
+		var w [m]float64
+		for j := range w {
+			w[j] = r.NormFloat64()
+		}
+		noise := 0.0
+		for k := 1.0; k <= pulls; k++ {
+			noise += r.NormFloat64()
+			top := 0.0
+			for j := range w {
+				w[j] += r.NormFloat64()
+				top = max(top, math.Abs(w[j]))
+			}
+			if 0.3*k+noise+top <= 0 {
+				lost++
+				break
+			}
+		}
+	}
+	lo, hi := ForGood(m, 1, 1, 0.3, pulls)
+	t.Logf("lost in %d of %d runs, between %.4f and %.4f", lost, n, lo, hi)
+	if (distuv.Binomial{N: n, P: lo}).CDF(float64(lost)) < 1e-6 || (distuv.Binomial{N: n, P: hi}).Survival(float64(lost)-1) < 1e-6 {
+		t.Errorf("lost in %d of %d runs, between %g and %g", lost, n, lo, hi)
+	}
+	if _, once := Stuck(m, math.Sqrt2, 0.3); (distuv.Binomial{N: n, P: once}).Survival(float64(lost)-1) >= 1e-6 {
+		t.Errorf("the test does not tell at most one pull: %d of %d, %g", lost, n, once)
+	}
+}
+
 // TestFewMembers: at the necessary m − 1 the stuck probability is above δ, and the two sizes are of
 // order log(1/δ) for every c, in the range that the page states.
 func TestFewMembers(t *testing.T) {
