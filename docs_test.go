@@ -262,6 +262,27 @@ func TestDocumentsAreComplete(t *testing.T) {
 // firstCell is the labels that a row of a table of docs/design/paper.md is about.
 var firstCell = regexp.MustCompile(`(?m)^\| ([^|]*` + "`" + `[^|]*) \|`)
 
+// TestReadmeTimes: each time in the README is one of the record, on a page that the same section names.
+func TestReadmeTimes(t *testing.T) {
+	pages := documents(t)
+	_, section, _ := strings.Cut(pages["README.md"], "\n## Speed\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	times := regexp.MustCompile(`\b\d+ (?:ns|µs|ms)\b`).FindAllString(section, -1)
+	if len(times) < 2 {
+		t.Errorf("the section on speed gives %q: expected a range", times)
+	}
+	for _, figure := range times {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(pages)), func(name string) bool {
+			return strings.HasPrefix(name, "docs/record/") && strings.Contains(section, name) && strings.Contains(pages[name], figure)
+		}) {
+			t.Errorf("no page of the record that the section names has %q", figure)
+		}
+	}
+	if strings.Contains(section, "microsecond") {
+		t.Error("a time in words: give the figures of the record")
+	}
+}
+
 // TestPaperPage: docs/design/paper.md and docs/record/verify.html speak of the statements that `troupe verify` checks.
 // Every label with a check is in a row of docs/design/paper.md and has its place in
 // docs/record/verify.html, which counts as many checks as there are; every row is about something that is
