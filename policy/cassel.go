@@ -21,7 +21,7 @@ type CasselOptions struct {
 // Doc implements spec.Documented.
 func (*CasselOptions) Doc() string {
 	return "batch ensemble for multi-armed bandits: the largest of m batch means of an arm (Cassel et al. 2024); " +
-		"finite sets"
+		"finite sets; written from the abstract and its argument, not from the paper's pseudo-code"
 }
 
 // New implements Options.
@@ -34,8 +34,7 @@ func (o *CasselOptions) New(p Problem) (bandit.Policy, error) { return NewCassel
 //
 // So each arm is played m times first. For rewards that are symmetric around their mean all m batch means
 // are below it with probability 2⁻ᵐ, whatever the variance, so m = ⌈log₂ T⌉ makes that 1/T: this is where the default
-// comes from. The idea is the paper's; this form was written from its abstract and that argument, not from
-// its pseudo-code.
+// comes from.
 //
 // It is no linear policy: an arm is its feature vector, bit for bit, and nothing is learned about one arm from
 // another. A set whose vectors change from round to round has new arms all the time. The next action is not random;

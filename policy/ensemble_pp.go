@@ -21,7 +21,8 @@ type EnsemblePPOptions struct {
 
 // Doc implements spec.Documented.
 func (*EnsemblePPOptions) Doc() string {
-	return "Ensemble++: a shared factor of the covariance, mixed at random in each round (Li et al. 2025)"
+	return "Ensemble++: a shared factor of the covariance, mixed at random in each round (Li et al. 2025); written from " +
+		"the publication and not compared with the authors' program, the default laws of z and ζ are ours"
 }
 
 // New implements Options. The policy is an *Ensemble.
@@ -35,9 +36,6 @@ func (*EnsemblePPOptions) Doc() string {
 // V⁻¹Sζ/√M: alg:es with joint targets √M·z and the reference law of ζ, which is how it is kept here. The columns
 // of A_0 are N(0, I/(λM)), so that E A_0A_0ᵀ = V_0⁻¹. Its law is an integral for a Gaussian or spherical ζ,
 // a count for signs (m ≤ 16) and coordinate.
-//
-// The recursion is written from the published description; it was not compared with the authors' program. The defaults
-// of perturbation and reference are ours.
 func (o *EnsemblePPOptions) New(p Problem) (bandit.Policy, error) {
 	c := *o
 	fill(&c.Perturbation, "sphere")

@@ -20,7 +20,8 @@ type EVILLOptions struct {
 
 // Doc implements spec.Documented.
 func (*EVILLOptions) Doc() string {
-	return "EVILL on a logistic model: a fresh linear perturbation of the likelihood in each round"
+	return "EVILL on a logistic model: a fresh linear perturbation of the likelihood in each round (Janz et al. 2023); " +
+		"keeps all events"
 }
 
 // New implements Options.
@@ -106,7 +107,8 @@ type GLMESOptions struct {
 
 // Doc implements spec.Documented.
 func (*GLMESOptions) Doc() string {
-	return "ensemble sampling on a logistic model: members minimise a perturbed likelihood"
+	return "ensemble sampling on a logistic model: members minimise a perturbed likelihood (Sun et al. 2025), without " +
+		"the paper's warm-up and doubling, so its theorem is not about this policy"
 }
 
 // New implements Options.
@@ -118,8 +120,7 @@ func (o *GLMESOptions) New(p Problem) (bandit.Policy, error) { return NewGLMES(*
 //	S_0^j = √λ Z^j,   S_t^j = S_{t−1}^j + U_t^j √μ'(⟨X_t, θ̂_{t−1}⟩) X_t,   U ~ N(0, 1),
 //	θ_t = argmin ℓ(θ) + λ/2‖θ‖² − aξ⟨S^J, θ⟩,
 //
-// J uniform, ξ a fair sign. The weights √μ' are those of EVILL. The warm-up and the doubling of the paper
-// are left out, so its theorem is not about this policy. Events are kept as in EVILL.
+// J uniform, ξ a fair sign. The weights √μ' are those of EVILL. Events are kept as in EVILL.
 type GLMES struct {
 	opts  GLMESOptions
 	glm   likelihood

@@ -25,7 +25,8 @@ type IDSOptions struct {
 
 // Doc implements spec.Documented.
 func (*IDSOptions) Doc() string {
-	return "variance-based information-directed sampling, Gaussian linear (Russo & Van Roy 2018); finite sets"
+	return "variance-based information-directed sampling, Gaussian linear (Russo & Van Roy 2018); finite sets; the " +
+		"posterior is replaced by m samples of it"
 }
 
 // New implements Options.

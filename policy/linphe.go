@@ -20,7 +20,8 @@ type LinPHEOptions struct {
 
 // Doc implements spec.Documented.
 func (*LinPHEOptions) Doc() string {
-	return "linear perturbed-history exploration: ensemble sampling with a fresh member in every round"
+	return "linear perturbed-history exploration: ensemble sampling with a fresh member in every round; begins at a " +
+		"random prior where Kveton et al. (2020) play a basis of actions"
 }
 
 // New implements Options.

@@ -24,7 +24,8 @@ type SquareCBOptions struct {
 
 // Doc implements spec.Documented.
 func (*SquareCBOptions) Doc() string {
-	return "SquareCB: inverse gap weighting around ridge regression (Foster & Rakhlin 2020); finite sets"
+	return "SquareCB: inverse gap weighting around ridge regression (Foster & Rakhlin 2020); finite sets; γ_t is that of " +
+		"Vowpal Wabbit, not the theorem's, which needs the horizon and a bound on the regression"
 }
 
 // New implements Options.
