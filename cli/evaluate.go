@@ -71,8 +71,8 @@ func evaluateCommand() *cobra.Command {
 		Long: `Answers whether another policy would have done better than the one that ran, from a log of its
 decisions with their propensities and rewards. The difference comes first, paired on the same events,
 with an interval that holds for loggers and targets that learn, at every look ("95 % sure"), and one
-that is right when n is large and no weight dominates. With too little overlap it prints diagnostics
-and no estimates, and exits with 3.
+that is right when n is large and no weight dominates, in brackets where that is not so. With too little
+overlap it prints the intervals that hold and no estimates; where these say nothing either, it exits with 3.
 
 LOG is a file in any format of troupe convert, recognised by content, the data directory of a server
 that is stopped, or the address of one that runs. A target is uniform, column (the log has its law), greedy
@@ -130,7 +130,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")
 	f.StringVarP(&e.out, "out", "o", "", "directory of the page; default runs/evaluate-NAME")
 	f.BoolVar(&e.json, "json", false, "one JSON object on stdout, and no page unless --out is given")
-	f.BoolVar(&e.force, "force", false, "print estimates although the log does not overlap with the target")
+	f.BoolVar(&e.force, "force", false, "print plain estimates although the log hardly overlaps with the target")
 	f.StringVar(&e.benchmark, "benchmark", "",
 		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
@@ -575,36 +575,22 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 					fmt.Sprintf("%d events left out (%s): the sequence holds only if that did not depend on what was "+
 						"played or paid", n, k))
 				for _, t := range r.Targets {
-					dropSequences(t, "events with a "+k+" were left out")
+					r.Unsure(t, "events with a "+k+" were left out")
 				}
 			}
 		}
 	}
 }
 
-// dropSequences takes the sequences back.
-func dropSequences(t *ope.Evaluated, why string) {
-	why = "no sequence: " + why
-	for i := range t.Estimates {
-		if x := &t.Estimates[i]; x.Sequence != nil || x.Lower != nil {
-			x.Sequence, x.Lower, x.Why = nil, nil, &why
-		}
-	}
-	if t.Uplift != nil && t.Uplift.Sequence != nil {
-		t.Uplift.Sequence, t.Uplift.Marginal, t.Uplift.Why = nil, nil, &why
-		t.Verdict = "not settled: no interval that holds is available (" + why + ")"
-	}
-}
-
 // answer prints the result, writes the page and decides the exit code.
 func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
-	hopeless := 0
+	silent := 0
 	for _, t := range r.Targets {
-		if t.Overlap == "hopeless" {
-			hopeless++
-			if !e.force {
-				t.Estimates, t.Uplift = []ope.Estimate{}, nil
-			}
+		if r.Silent(t) {
+			silent++
+		}
+		if !e.force {
+			r.Withhold(t)
 		}
 	}
 	page := ""
@@ -624,7 +610,7 @@ func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
 	} else {
 		printResult(out, r, page, e.source)
 	}
-	if hopeless == len(r.Targets) && !e.force {
+	if silent == len(r.Targets) && !e.force {
 		return &silentError{exitNoOverlap, errors.New("no target overlaps with the log")}
 	}
 	return nil

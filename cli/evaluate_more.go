@@ -256,7 +256,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 		return
 	}
 	for _, t := range r.Targets {
-		dropSequences(t, why)
+		r.Unsure(t, why)
 	}
 	r.Warnings = append(r.Warnings, "no sequence: "+why)
 }

@@ -179,7 +179,7 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	if u := t.Uplift; u != nil {
 		rows = append(rows, [4]string{"difference", value(u.Value, true), interval(u.Sequence, decimals, true),
-			interval(u.Normal, decimals, true)})
+			bracketed(interval(u.Normal, decimals, true), u.Doubt)})
 		if u.Marginal != nil {
 			rows = append(rows, [4]string{"  without the members", "", interval(u.Marginal, decimals, true), ""})
 		}
@@ -207,13 +207,11 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		if e.Interval != nil {
 			large = interval(e.Interval, decimals, false)
 		}
-		if e.Estimator == "logged" && len(r.Targets) > 0 && e.Normal != nil {
-			large = interval(e.Normal, decimals, false)
+		point := value(e.Value, false)
+		if e.Outside {
+			point += "*"
 		}
-		if t.Diagnostics.ESSRewarded < 10 && e.Estimator != "logged" && e.Estimator != "dm" && e.Normal != nil {
-			large = "(" + large + ")"
-		}
-		rows = append(rows, [4]string{label, value(e.Value, false), sure, large})
+		rows = append(rows, [4]string{label, point, sure, bracketed(large, e.Doubt)})
 		if e.Why != nil {
 			notes = append(notes, e.Estimator+": "+*e.Why)
 		}
@@ -236,7 +234,40 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		notes = append([]string{"the difference is paired on the same events and uses the reward model on both " +
 			"sides: it is not dr minus logged"}, notes...)
 	}
-	for _, n := range notes {
+	for _, n := range append(notes, doubts(t)...) {
 		fmt.Fprintf(w, "  %s\n", wrap(n, 2))
 	}
+}
+
+// bracketed puts an interval into brackets where something says that it covers less than it says.
+func bracketed(s string, doubt *string) string {
+	if doubt == nil || s == "–" {
+		return s
+	}
+	return "(" + s + ")"
+}
+
+// doubts says once for each reason why intervals stand in brackets.
+func doubts(t *ope.Evaluated) (out []string) {
+	var order []string
+	rows := map[string][]string{}
+	see := func(name string, why *string) {
+		if why == nil {
+			return
+		}
+		if rows[*why] == nil {
+			order = append(order, *why)
+		}
+		rows[*why] = append(rows[*why], name)
+	}
+	if t.Uplift != nil {
+		see("difference", t.Uplift.Doubt)
+	}
+	for i := range t.Estimates {
+		see(t.Estimates[i].Estimator, t.Estimates[i].Doubt)
+	}
+	for _, why := range order {
+		out = append(out, "in brackets ("+strings.Join(rows[why], ", ")+"), it covers less than it says: "+why)
+	}
+	return out
 }

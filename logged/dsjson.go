@@ -100,6 +100,11 @@ func (s *dsjsonSource) keys(v value, e *Event, skip *string) *Error {
 			var text string
 			if text, err = w.text("Timestamp"); err == nil {
 				t, wrong := time.Parse(time.RFC3339Nano, text)
+				if wrong != nil { // Vowpal Wabbit writes it without a zone
+					if t, wrong = time.Parse("2006-01-02T15:04:05.999999999", text); wrong == nil {
+						s.r.warn("Timestamp has no time zone: it is read as UTC")
+					}
+				}
 				if wrong != nil {
 					return w.wrong("Timestamp", "a time such as 2026-05-04T10:00:00.0000000Z")
 				}

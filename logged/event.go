@@ -26,7 +26,7 @@ type Event struct {
 
 	Chosen     int     // from 0
 	Reward     float64 // NaN when BadReward
-	Propensity float64 // π_b(chosen|x) ∈ (0, 1]
+	Propensity float64 // π_b(chosen|x) ∈ [LeastPropensity, 1]
 	// BadReward: the reward was damaged or outside the range and the rest of the event is good. Only with
 	// Options.SkipBad: intervals must then allow both ends of the range.
 	BadReward bool
@@ -96,11 +96,14 @@ func (e *Event) numbers(n int) []float64 {
 // Tolerance is how far a law may be from summing to 1, and from its propensity.
 const Tolerance = 1e-6
 
+// LeastPropensity is the smallest propensity of an action that was played: weights beyond 1e100 lose the others.
+const LeastPropensity = 1e-100
+
 // MaxActions is the largest number of actions of an event.
 const MaxActions = 100_000
 
 // Check returns an *Error, without a place, unless the event is one that an estimator can use: finite
-// numbers, a propensity in (0, 1], laws that sum to 1 within Tolerance and agree with the propensity,
+// numbers, a propensity in [LeastPropensity, 1], laws that sum to 1 within Tolerance and agree with the propensity,
 // indices in range. The reward is looked at last.
 func (e *Event) Check() error {
 	if err := e.check(nil); err != nil {
@@ -119,8 +122,9 @@ func (e *Event) check(o *Options) *Error {
 	switch {
 	case e.Chosen < 0 || e.K > 0 && e.Chosen >= e.K:
 		return bad("action", strconv.Itoa(e.Chosen), "an index from 0 to %d", max(e.K-1, 0))
-	case !(e.Propensity > 0 && e.Propensity <= 1):
-		return bad("propensity", number(e.Propensity), "a number in (0, 1]")
+	}
+	if err := checkPropensity("propensity", e.Propensity); err != nil {
+		return err
 	}
 	if err := checkLaw("law", e.Law); err != nil {
 		return err
@@ -189,8 +193,8 @@ func (e *Event) checkSlots(o *Options) *Error {
 				return bad(at, "action "+strconv.Itoa(a), "an index from 0 to %d", max(e.K-1, 0))
 			}
 		}
-		if !(s.Propensity > 0 && s.Propensity <= 1) {
-			return bad(at+".propensity", number(s.Propensity), "a number in (0, 1]")
+		if err := checkPropensity(at+".propensity", s.Propensity); err != nil {
+			return err
 		}
 		if s.Law != nil {
 			if len(s.Law) != len(s.Allowed) {
@@ -208,6 +212,16 @@ func (e *Event) checkSlots(o *Options) *Error {
 		if err := checkReward(at+".reward", s.Reward, o); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func checkPropensity(field string, p float64) *Error {
+	switch {
+	case !(p > 0 && p <= 1):
+		return bad(field, number(p), "a number in (0, 1]")
+	case p < LeastPropensity:
+		return bad(field, number(p), "at least %s: the action was played", number(LeastPropensity))
 	}
 	return nil
 }

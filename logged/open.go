@@ -329,7 +329,17 @@ func recognise(head []byte) string {
 }
 
 func recogniseJSON(line []byte) string {
-	has := func(key string) bool { return bytes.Contains(line, []byte(`"`+key+`"`)) }
+	has := func(key string) bool { // as a key: a text may be the same
+		for rest := line; ; {
+			at := bytes.Index(rest, []byte(`"`+key+`"`))
+			if at < 0 {
+				return false
+			}
+			if rest = bytes.TrimLeft(rest[at+len(key)+2:], " \t"); len(rest) > 0 && rest[0] == ':' {
+				return true
+			}
+		}
+	}
 	switch {
 	case has("_label_cost") || has("_labelIndex") || has("_label_probability") || has("_label") || has("_outcomes") ||
 		has("_multi"):
@@ -367,7 +377,10 @@ func recogniseVW(text []byte) string {
 			return "vw"
 		}
 		before, _, _ := bytes.Cut(line, []byte("|"))
-		if bytes.IndexByte(before, ':') >= 0 {
+		label := slices.ContainsFunc(bytes.Fields(before), func(word []byte) bool {
+			return word[0] != '\'' && bytes.IndexByte(word, ':') >= 0 // a tag may have one too
+		})
+		if label {
 			labels++
 		} else {
 			plain++

@@ -229,9 +229,9 @@ func vwLabel(label []byte) (id int, cost, prob float64, err *Error) {
 	if !ok {
 		return 0, 0, 0, fault("a finite probability")
 	}
-	if !(prob > 0 && prob <= 1) {
-		e := bad("propensity", shown(parts[2]), "a number in (0, 1]")
-		return 0, 0, 0, e
+	if err := checkPropensity("propensity", prob); err != nil {
+		err.Found = shown(parts[2])
+		return 0, 0, 0, err
 	}
 	if cost, ok = parseFloat(parts[1]); !ok {
 		e := bad("reward", shown(parts[1]), "a finite cost")

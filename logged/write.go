@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -155,12 +156,30 @@ func (w *Writer) Write(e *Event) error {
 			w.lost[l]++
 		}
 	}
-	if err := w.to.write(e); err != nil {
+	err := unwritable(w.o.Format, e)
+	if err == nil {
+		err = w.to.write(e)
+	}
+	if err != nil {
 		var fault *Error
 		if errors.As(err, &fault) {
 			fault.File, fault.Row = w.name, w.events
 		}
 		return err
+	}
+	return nil
+}
+
+// unwritable refuses what could only be written as another event, or as one that no reader takes.
+func unwritable(format string, e *Event) error {
+	lists := format == "jsonl" || format == "parquet" || format == "dsjson"
+	switch {
+	case len(e.Slots) > 0 && !lists:
+		return bad("slots", "a list", "a single decision: %s has no lists", titles[format])
+	case len(e.Slots) == 0 && e.Law == nil && format == "dsjson":
+		return bad("law", "missing", "the logger's whole law: without a and p a line of dsjson is no decision")
+	case e.K == 0 && (format == "vw" || format == "obd" || format == "export" || format == "dsjson" || format == "vw-json"):
+		return bad("actions", "none", "the actions that were offered (--actions K)")
 	}
 	return nil
 }
@@ -448,13 +467,7 @@ func (v *vwWriter) lost(e *Event) []string {
 	if v.flat {
 		s.no(anyNamed(e), "features of actions")
 		s.no(e.Named == nil, "a missing context, which is empty here")
-		for i := range e.Actions {
-			n, err := strconv.Atoi(e.Actions[i].ID)
-			if err != nil || n < 1 || strconv.Itoa(n) != e.Actions[i].ID || len(e.Actions) == 1 {
-				s.no(true, "ids of actions that are not numbers from 1")
-				break
-			}
-		}
+		s.no(len(e.Actions) > 0 && !vwNumbered(e), "ids of actions that are not numbers from 1")
 		return s
 	}
 	s.no(e.Named == nil && e.ID != "", "an id without a context")
@@ -479,11 +492,28 @@ func (v *vwWriter) lost(e *Event) []string {
 	return s
 }
 
+// vwNumbered: the actions have different numbers from 1 as ids, so a line can list them. One action is no list.
+func vwNumbered(e *Event) bool {
+	seen := map[int]bool{}
+	for i := range e.Actions {
+		n, err := strconv.Atoi(e.Actions[i].ID)
+		if err != nil || n < 1 || n > MaxActions || strconv.Itoa(n) != e.Actions[i].ID || seen[n] {
+			return false
+		}
+		seen[n] = true
+	}
+	return len(e.Actions) > 1
+}
+
 // vwWord: a tag.
-func vwWord(s string) bool { return !strings.ContainsAny(s, " \t\n\r|'") }
+func vwWord(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r == '|' || r == '\'' || unicode.IsSpace(r) })
+}
 
 // vwName: a name of a feature or namespace. "=" is allowed where a value follows.
-func vwName(s string) bool { return s != "" && !strings.ContainsAny(s, " \t\n\r|:") }
+func vwName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r == '|' || r == ':' || unicode.IsSpace(r) })
+}
 
 // vwFlatten calls f with every namespace, name and value, and space once for each namespace; false when the
 // object has something that VW text cannot say.
@@ -540,12 +570,15 @@ func vwFlatten(named []byte, space func(name string), f func(name string, v valu
 	return ok
 }
 
+// vwBreaks: a character that ends a word of VW text, or begins something else.
+func vwBreaks(r rune) bool { return r == '|' || r == ':' || unicode.IsSpace(r) }
+
 func vwSayable(named []byte) bool {
 	return vwFlatten(named, func(string) {}, func(name string, v value) bool {
 		switch v.kind() {
 		case '"':
 			text := v.unquote()
-			return !strings.Contains(name, "=") && !strings.ContainsAny(text, " \t\n\r|:")
+			return !strings.Contains(name, "=") && !strings.ContainsFunc(text, vwBreaks)
 		case '{', '[', 't', 'f', 'n':
 			return false
 		}
@@ -564,7 +597,7 @@ func appendVW(b, named []byte) []byte {
 		switch v.kind() {
 		case '"':
 			b = append(append(append(append(b, ' '), name...), '='), strings.Map(func(r rune) rune {
-				if strings.ContainsRune(" \t\n\r|:", r) {
+				if vwBreaks(r) {
 					return '_'
 				}
 				return r
@@ -591,15 +624,19 @@ func (v *vwWriter) write(e *Event) error {
 		b = append(appendNumber(append(b, ':'), e.Propensity), ' ')
 	}
 	tag := func(id string) {
-		if id != "" {
+		if id != "" && vwWord(id) { // what is left out is listed
 			b = append(append(append(b, '\''), id...), ' ')
 		}
 	}
 	if v.flat {
-		if len(e.Actions) == 0 {
+		listed := vwNumbered(e)
+		if !listed {
 			label(e.Chosen + 1)
 		}
 		for i := range e.Actions {
+			if !listed {
+				break
+			}
 			id, _ := strconv.Atoi(e.Actions[i].ID)
 			if i == e.Chosen {
 				label(id)
@@ -835,7 +872,7 @@ func (o *obdWriter) write(e *Event) error {
 	b = append(strconv.AppendInt(b, int64(o.n), 10), ',')
 	b = append(e.Time.UTC().AppendFormat(b, "2006-01-02 15:04:05.999999999-07:00"), ',')
 	b = append(strconv.AppendInt(b, int64(e.Chosen), 10), ',')
-	b = append(strconv.AppendInt(b, int64(e.Position)+1, 10), ',')
+	b = append(strconv.AppendInt(b, int64(max(e.Position, 0))+1, 10), ',') // without one it is 1
 	b = appendNumber(b, e.Reward)
 	b = appendNumber(append(b, ','), e.Propensity)
 	for _, u := range user {
@@ -844,7 +881,9 @@ func (o *obdWriter) write(e *Event) error {
 	for k := range e.K {
 		x := 0.0
 		if k < len(e.Actions) && e.Actions[k].Named != nil {
-			x, _, _ = obdAffinity(e.Actions[k].Named)
+			if v, is, _ := obdAffinity(e.Actions[k].Named); is {
+				x = v
+			}
 		}
 		b = appendNumber(append(b, ','), x)
 	}

@@ -24,6 +24,7 @@ type accumulator struct {
 	noGroup                    int
 	kMin, kMax                 int
 	slots, slotsMin, slotsAll  int
+	powers                     [4]float64 // Σ r'^j, j = 1 … 4, of rewards that are not damaged
 	first, last                time.Time
 	actions                    []actionSums
 	logger                     moments // without a target
@@ -49,6 +50,9 @@ type targetSums struct {
 	w1, w2, wr1, wr2       sum // Σ v w, Σ (v w)², Σ |v w r|, Σ (v w r)²
 	v                      sum
 	wMax                   float64
+	heaviest               Heaviest
+	second, third          float64 // Σ Σ_a π_e^j/p^(j−1), j = 2, 3; without a law Σ Σ_a π_e^j
+	least, rarest          float64 // the smallest propensity, and that of a list, where laws are not known
 	wZero, seen            int
 	hist                   [weightBins]int
 	unsupported            sum
@@ -63,6 +67,7 @@ type targetSums struct {
 	listSeq                [4]twoSided // of values divided by the length
 	// of sums over the slots, for lists of several lengths; pi has no bound from below then
 	listSum  [3]twoSided
+	listUp   twoSided // Σ (w − 1) r' + L ≥ 0 of lists
 	now      row
 	marginal *marginal // nil: not asked for
 }
@@ -74,6 +79,10 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 	for t := range a.targets {
 		ta := &a.targets[t]
 		ta.tallies = slices.Clone(p.tallies)
+		ta.least, ta.rarest = 1, 1
+		if p.lists {
+			ta.listUp = newTwoSided(0)
+		}
 		ta.ips = newTwoSided(0)
 		ta.plain = newTwoSided(1)
 		ta.dr = newTwoSided(clips[:]...)
@@ -105,8 +114,19 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 }
 
 // see takes what does not depend on a target.
-func (a *accumulator) see(ev *logged.Event) {
+func (a *accumulator) see(p *plan, ev *logged.Event) {
 	a.n++
+	if !ev.BadReward {
+		r := ev.Reward
+		for i := range ev.Slots {
+			r += ev.Slots[i].Reward
+		}
+		x, power := (r-p.min)/p.scale, 1.0
+		for j := range a.powers {
+			power *= x
+			a.powers[j] += power
+		}
+	}
 	if ev.Law == nil {
 		a.noLaw++
 	}
@@ -274,6 +294,9 @@ func (a *accumulator) pairsOf(p *plan, ev *logged.Event) {
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
 	a.noGroup += o.noGroup
+	for j, x := range o.powers {
+		a.powers[j] += x
+	}
 	a.kMin, a.kMax = min(a.kMin, o.kMin), max(a.kMax, o.kMax)
 	a.slots, a.slotsMin, a.slotsAll = max(a.slots, o.slots), min(a.slotsMin, o.slotsMin), a.slotsAll+o.slotsAll
 	if a.first.IsZero() || !o.first.IsZero() && o.first.Before(a.first) {
@@ -321,6 +344,14 @@ func (t *targetSums) merge(o *targetSums) {
 		s.a.merge(*s.b)
 	}
 	t.wMax = max(t.wMax, o.wMax)
+	if o.heaviest.Weight > t.heaviest.Weight {
+		t.heaviest = o.heaviest
+	}
+	t.second, t.third = t.second+o.second, t.third+o.third
+	t.least, t.rarest = min(t.least, o.least), min(t.rarest, o.rarest)
+	if t.listUp.lower != nil {
+		t.listUp.merge(&o.listUp)
+	}
 	t.wZero, t.seen, t.matched, t.random = t.wZero+o.wZero, t.seen+o.seen, t.matched+o.matched, t.random || o.random
 	for i, n := range o.hist {
 		t.hist[i] += n
@@ -386,6 +417,7 @@ func (a *accumulator) running(p *plan, t int) Point {
 		}
 		if i, err := p.sequence(seq); err == nil && i.whole() {
 			x.Lo, x.Hi, x.HasSequence = i[0], i[1], true
+			x.Value = p.min + p.scale*seq.centre(1, 0, 1)
 		}
 	}
 	return x

@@ -134,19 +134,26 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 			out.Weights = append(out.Weights, Bin{lo, n})
 		}
 	}
-	for _, key := range p.keys {
-		out.Estimates = append(out.Estimates, e.estimates(ta, key, d))
+	if ta.heaviest.Event > 0 {
+		out.Heaviest = &ta.heaviest
 	}
+	for _, key := range p.keys {
+		out.Estimates = append(out.Estimates, e.estimates(ta, key, d, out.Learns != "no"))
+	}
+	out.mark()
 	out.Uplift = e.uplift(ta, d)
-	out.Verdict = e.verdict(ta, out)
+	out.Verdict = e.verdict(ta, out, r.Silent(out))
 	return out
 }
+
+// hopeless is the overlap below 10 effective events.
+const hopeless = "hopeless"
 
 // overlap is a word for how far the log can speak.
 func overlap(ess, ten float64, n int) string {
 	switch {
 	case ess < 10:
-		return "hopeless"
+		return hopeless
 	case ess < 100 || ten >= 0.5 && n > 20:
 		return "poor"
 	case ess < 1000:
@@ -232,8 +239,26 @@ func (e *engine) noSequence() string {
 // answerRow is a row of the table while it is made.
 type answerRow struct {
 	Estimate
-	e *engine
-	d *Diagnostics
+	e      *engine
+	d      *Diagnostics
+	learns bool // the target does
+}
+
+// doubts sets why the normal interval, or another one that leans on large n, covers less than it says.
+func (r *answerRow) doubts(ta *targetSums) {
+	if r.Normal == nil && r.Interval == nil {
+		return
+	}
+	s := r.e.doubt(ta, r.Estimator)
+	switch {
+	case r.Estimator == "dm":
+		s = "the error of the reward model is not in it"
+	case r.Estimator == "dr-stable" && r.learns:
+		s = "the target learns: it estimates another mean"
+	}
+	if s != "" {
+		r.Doubt = &s
+	}
 }
 
 // why adds a remark.
@@ -270,10 +295,6 @@ func (r *answerRow) normal(v, se float64) {
 		return
 	}
 	r.Normal = &Pair{v - r.e.p.z*se, v + r.e.p.z*se}
-	if r.d.ESSRewarded < 10 && key != "logged" && key != "dm" {
-		r.why(fmt.Sprintf("fewer than 10 effective rewarded events (%.1f): the normal interval covers much less than "+
-			"it says", r.d.ESSRewarded))
-	}
 }
 
 // sequence sets the confidence sequence where there is one.
@@ -287,6 +308,8 @@ func (r *answerRow) sequence(s *twoSided) {
 		r.why("no sequence: " + err.Error())
 	} else if !r.e.p.rewards.whole() {
 		r.why(oneEnd)
+	} else {
+		r.Centre = ptr(r.e.p.min + r.e.p.scale*s.centre(1, 0, 1))
 	}
 }
 
@@ -341,10 +364,11 @@ func (r *answerRow) stable(ta *targetSums) {
 }
 
 // estimates makes one row of the table.
-func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate {
-	r := &answerRow{Estimate: Estimate{Estimator: key}, e: e, d: d}
+func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics, learns bool) Estimate {
+	r := &answerRow{Estimate: Estimate{Estimator: key}, e: e, d: d, learns: learns}
 	if e.p.lists {
 		e.listEstimate(ta, key, &r.Estimate, r.why)
+		r.doubts(ta)
 		return r.Estimate
 	}
 	v, se, beta, ok := ta.m.plainEstimate(key)
@@ -372,6 +396,7 @@ func (e *engine) estimates(ta *targetSums, key string, d *Diagnostics) Estimate 
 		r.Normal, r.Interval = nil, nil
 		r.why("biased: the target plays actions that the logger could not")
 	}
+	r.doubts(ta)
 	return r.Estimate
 }
 
@@ -627,33 +652,31 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		}
 		out.Why = &s
 	}
-	key, seq, scale := "uplift", &ta.uplift, p.scale
+	key := "uplift"
 	if e.total.noLaw > 0 || p.lists {
-		key, seq = "uplift-ips", &ta.plain
+		key = "uplift-ips"
 		if p.lists {
-			scale *= float64(e.total.slots)
 			why("of iips: slot by slot, the logger elsewhere")
 		} else {
 			why("from propensities alone, (w − 1) r: the log does not have the logger's whole law")
 		}
 	}
 	if v, se, _, _ := ta.m.plainEstimate(key); finite(v) {
-		out.Value, out.SE = &v, real(se)
+		out.Value, out.Plain, out.SE = &v, &v, real(se)
 		switch {
 		case d.Unsupported != nil && *d.Unsupported > 0 && e.total.noLaw == 0:
 			why("biased: the target plays actions that the logger could not")
 		case finite(se):
 			out.Normal = &Pair{v - p.z*se, v + p.z*se}
+			if s := e.doubt(ta, key); s != "" {
+				out.Doubt = &s
+			}
 		}
 	}
-	if e.cross != nil { // the sequence may not use this q
-		seq, scale = &ta.plain, p.scale
+	if e.cross != nil {
 		why("the interval that holds is from propensities alone: " + crossReason)
 	}
 	no := e.noSequence()
-	if p.lists && e.total.slots != e.total.slotsMin {
-		no = fmt.Sprintf("lists of %d to %d slots", e.total.slotsMin, e.total.slots)
-	}
 	if no == "" && !p.rewards.whole() {
 		no = bothEnds
 	}
@@ -661,12 +684,19 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		why("no sequence: " + no)
 		return out
 	}
-	lo, hi, err := seq.difference(p.level)
+	seq := e.differenceOf(ta)
+	interval, err := seq.at(p.level)
 	if err != nil {
 		why("no sequence: " + err.Error())
 		return out
 	}
-	out.Sequence = &Pair{scale * lo, scale * hi}
+	out.Sequence, out.Value = &interval, ptr(seq.centre())
+	if v := out.Plain; v != nil && (*v < interval[0] || *v > interval[1]) {
+		why(fmt.Sprintf("the plain estimate %s lies outside of the sequence: %s", short(*v), ta.heaviest.Words()))
+	}
+	if interval[0] <= 0 && interval[1] >= 0 {
+		out.More = e.forecast(out)
+	}
 	if m := ta.marginal; m != nil && m.noLaw == 0 && e.cross == nil {
 		if lo, hi, err := m.seqUp.difference(p.level); err != nil {
 			why("no interval without the members: " + err.Error())
@@ -675,53 +705,6 @@ func (e *engine) uplift(ta *targetSums, d *Diagnostics) *Uplift {
 		}
 	}
 	return out
-}
-
-// verdict says in words what the difference says.
-func (e *engine) verdict(ta *targetSums, out *Evaluated) string {
-	u := out.Uplift
-	switch {
-	case out.Overlap == "hopeless":
-		return fmt.Sprintf("this log cannot tell: %.1f effective events of %d (10 are needed)", out.Diagnostics.ESS,
-			e.total.n)
-	case u.Value == nil:
-		return "no difference can be computed"
-	}
-	if math.Abs(*u.Value) <= 1e-12*max(math.Abs(ta.m.mean(vR)), e.p.scale) {
-		return "no difference: on this log the target earns what ran"
-	}
-	// "14 % better", or the difference itself where there is no sensible ratio
-	word, amount := "better", fmt.Sprintf("%.3g", math.Abs(*u.Value))
-	if *u.Value < 0 {
-		word = "worse"
-	}
-	if base := ta.m.mean(vR); base > 0 && math.Abs(*u.Value/base) < 10 {
-		amount = percent(100 * math.Abs(*u.Value/base))
-	}
-	looks := amount + " " + word
-	switch {
-	case u.Sequence == nil && u.Normal != nil && (u.Normal[0] > 0 || u.Normal[1] < 0):
-		return "looks " + looks + ", if the normal interval is right"
-	case u.Sequence == nil:
-		return "not settled: looks " + looks + ", and no interval that holds is available"
-	case u.Sequence[0] > 0:
-		return "settled: better, by about " + amount
-	case u.Sequence[1] < 0:
-		return "settled: worse, by about " + amount
-	}
-	s := "not settled: looks " + looks + ", and chance could do it"
-	// The distance from the value to the end on the side of 0 falls about as 1/√n.
-	if v := *u.Value; v != 0 {
-		end := u.Sequence[0]
-		if v < 0 {
-			end = u.Sequence[1]
-		}
-		far := (v - end) / v
-		if more := float64(e.total.n) * (far*far - 1); more > 0 && more < 1e10 {
-			return s + "; about " + rounded(max(math.Ceil(more), 10)) + " more decisions would settle it"
-		}
-	}
-	return s
 }
 
 // rounded prints a count with one or two digits that matter: 9 000, 120 000.

@@ -598,7 +598,7 @@ func (w *worker) block(b *block) error {
 	for i := range b.events[:b.n] {
 		ev := &b.events[i]
 		w.index = b.start + i
-		a.see(ev)
+		a.see(w.p, ev)
 		if len(ev.Slots) > 0 != w.p.lists {
 			return &EventError{b.start + i + 1, "", errors.New("a list among single decisions, or the other way round")}
 		}
@@ -693,6 +693,8 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 		ta.now = *x
 	}
 	w.diagnose(ta, ev)
+	w.expect(ta, ev)
+	ta.heavier(x.v*x.w, index, ev)
 	if ev.BadReward {
 		return
 	}

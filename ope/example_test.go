@@ -24,8 +24,8 @@ func ExampleEvaluate() {
 	fmt.Printf("difference %+.3f in [%+.3f, %+.3f]\n", *t.Uplift.Value, t.Uplift.Sequence[0], t.Uplift.Sequence[1])
 	fmt.Println(t.Verdict)
 	// Output:
-	// difference +0.057 in [-0.089, +0.166]
-	// not settled: looks 12 % better, and chance could do it; about 2 000 more decisions would settle it
+	// difference +0.049 in [-0.089, +0.166]
+	// not settled: between 19 % worse and 36 % better
 }
 
 func ExampleSequence() {

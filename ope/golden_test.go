@@ -128,7 +128,7 @@ func TestGolden(t *testing.T) {
 				var w goldenRow
 				decode(t, raw, &w)
 				what := name + " " + target + " uplift"
-				near(what, got.Uplift.Value, *w.Value, 1e-12)
+				near(what, got.Uplift.Plain, *w.Value, 1e-12)
 				near(what+" se", got.Uplift.SE, *w.SE, 1e-12)
 				near(what+" sequence", &got.Uplift.Sequence[0], w.Sequence[0], 1e-9)
 				near(what+" sequence", &got.Uplift.Sequence[1], w.Sequence[1], 1e-9)

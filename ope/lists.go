@@ -34,7 +34,7 @@ func (w *worker) list(a *accumulator, ev *logged.Event, index int) error {
 		prod, excess := 1.0, 0.0
 		L := float64(len(ev.Slots))
 		s01 := 0.0
-		base, baseR := 0.0, 0.0
+		base, baseR, rarest := 0.0, 0.0, 1.0
 		for i := range ev.Slots {
 			s := &ev.Slots[i]
 			w.pe = sized(w.pe, len(s.Allowed))
@@ -57,7 +57,15 @@ func (w *worker) list(a *accumulator, ev *logged.Event, index int) error {
 			x := &w.x
 			x.v, x.w, x.p, x.pe = v, wl, s.Propensity, w.pe[0]
 			w.diagnose(ta, &logged.Event{Reward: s.Reward, K: len(s.Allowed)})
+			rarest *= s.Propensity
+			ta.least = min(ta.least, s.Propensity)
+			for _, p := range w.pe {
+				ta.second += float64(p * p)
+				ta.third += float64(float64(p*p) * p)
+			}
 		}
+		ta.rarest = min(ta.rarest, rarest)
+		ta.heavier(v*prod, index, ev)
 		term[0], term[3] = float64(prod*total), float64((1+excess)*total)
 		lower[0], upper[0] = float64(prod*s01), float64(prod*(L-s01))
 		lower[3], upper[3] = float64((1+excess)*s01), float64((1+excess)*(L-s01))
@@ -91,6 +99,10 @@ func (w *worker) list(a *accumulator, ev *logged.Event, index int) error {
 		ta.plain.lower.add(w.phi[:1])
 		w.phi[0] = baseR / L
 		ta.plain.upper.add(w.phi[:1])
+		w.phi[0] = base + L
+		ta.listUp.lower.add(w.phi[:1])
+		w.phi[0] = baseR + L
+		ta.listUp.upper.add(w.phi[:1])
 		u := [variables]float64{vOne: 1, vR: total, vWR: term[1], vBase: total}
 		ta.m.add(v, &u)
 		ta.top(v * term[1])

@@ -78,6 +78,7 @@ type Evaluated struct {
 	Estimates   []Estimate  `json:"estimates"`
 	Uplift      *Uplift     `json:"uplift"`
 	Diagnostics Diagnostics `json:"diagnostics"`
+	Heaviest    *Heaviest   `json:"heaviest"`
 	Verdict     string      `json:"verdict"`
 
 	Running []Point `json:"-"`
@@ -85,13 +86,17 @@ type Evaluated struct {
 	TopTen  float64 `json:"-"` // share of Σ w r of the ten largest
 }
 
-// Estimate is one row.
+// Estimate is one row. Value is the plain estimate; it may leave the sequence, and Outside says so. Centre is the
+// sequence's own point, which never does.
 type Estimate struct {
 	Estimator string   `json:"estimator"`
 	Value     *float64 `json:"value"`
 	SE        *float64 `json:"se"`
 	Normal    *Pair    `json:"normal"`
+	Doubt     *string  `json:"doubt"` // why Normal, or Interval, covers less than it says; nil: nothing is known
 	Sequence  *Pair    `json:"sequence"`
+	Centre    *float64 `json:"centre"`
+	Outside   bool     `json:"outside"`
 	Interval  *Pair    `json:"interval"`
 	Lower     *float64 `json:"lower"`
 	Parameter *float64 `json:"parameter"`
@@ -106,12 +111,19 @@ type Estimate struct {
 
 // Uplift is the difference between the target and what ran, paired on the same events.
 type Uplift struct {
+	// Value is the sequence's own point, where both of its sides have equal wealth: it is inside of Sequence. Without a
+	// sequence it is Plain.
 	Value    *float64 `json:"value"`
-	SE       *float64 `json:"se"`
-	Normal   *Pair    `json:"normal"`
 	Sequence *Pair    `json:"sequence"`
-	Marginal *Pair    `json:"marginal"` // a sequence under the law without the members of a decision (Options.Marginal)
-	Why      *string  `json:"why"`
+	// Plain is the paired mean, SE and Normal belong to it. It may lie outside of Sequence; Why says so then.
+	Plain  *float64 `json:"plain"`
+	SE     *float64 `json:"se"`
+	Normal *Pair    `json:"normal"`
+	Doubt  *string  `json:"doubt"` // why Normal covers less than it says; nil: nothing is known
+	// More is how many more decisions like these would settle what is not settled: from, to. nil: no forecast.
+	More     *[2]int `json:"more"`
+	Marginal *Pair   `json:"marginal"` // a sequence under the law without the members of a decision (Options.Marginal)
+	Why      *string `json:"why"`
 }
 
 // Diagnostics says how far the log can speak about the target.
@@ -138,7 +150,7 @@ type Difference struct {
 // Point is the running estimate after n events.
 type Point struct {
 	N              int
-	Value, Lo, Hi  float64 // dr, or ips without a model, with its sequence
+	Value, Lo, Hi  float64 // of dr, or ips without a model: the sequence and its own point; without one the estimate
 	ESS            float64
 	NormLo, NormHi float64
 	HasSequence    bool

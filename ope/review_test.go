@@ -193,7 +193,7 @@ func TestPredictable(t *testing.T) {
 	}
 }
 
-// TestFewRewarded: with many effective events and few rewarded ones the normal interval says that it covers less.
+// TestFewRewarded: with many effective events and few rewarded ones the normal intervals stand in brackets, that of the difference too.
 func TestFewRewarded(t *testing.T) {
 	all := uniformLog(600, 3, 3)
 	for i := range all {
@@ -202,9 +202,13 @@ func TestFewRewarded(t *testing.T) {
 			all[i].Reward = 1
 		}
 	}
-	x := answerOf(t, all, Options{Targets: []Target{&Fixed{"f", []float64{0.2, 0.3, 0.5}}}}).Targets[0]
-	e := estimateOf(x, "ips")
-	if x.Diagnostics.ESS < 400 || x.Diagnostics.ESSRewarded >= 10 || e.Normal == nil || !strings.Contains(*e.Why, "fewer than 10 effective rewarded events") {
-		t.Errorf("%+v, %+v", x.Diagnostics, e)
+	x := answerOf(t, all, Options{Targets: []Target{&Fixed{"f", []float64{0.2, 0.3, 0.5}}}, Estimators: []string{"ips", "el", "bootstrap"}}).Targets[0]
+	if x.Diagnostics.ESS < 400 || x.Diagnostics.ESSRewarded >= 10 || x.Uplift.Normal == nil || x.Uplift.Doubt == nil {
+		t.Errorf("%+v, %+v", x.Diagnostics, x.Uplift)
+	}
+	for i := range x.Estimates {
+		if e := &x.Estimates[i]; (e.Normal != nil || e.Interval != nil) && (e.Doubt == nil || !strings.Contains(*e.Doubt, "too uneven for 600 decisions")) {
+			t.Errorf("%+v", e)
+		}
 	}
 }

@@ -85,11 +85,8 @@ func (c *capital) merge(o *capital) {
 	}
 }
 
-// bound returns the V in [lo, hi] with M_n(V) = 1/α: lo where M_n(lo) < 1/α, hi where M_n(hi) ≥ 1/α.
-func (c *capital) bound(alpha, lo, hi float64) float64 {
-	if c.n == 0 {
-		return lo
-	}
+// wealth returns log M_n as a function of V, which falls in V. It keeps the products of the moment.
+func (c *capital) wealth() func(v float64) float64 {
 	var logs [8 * steps]float64
 	m := 0
 	for k := range c.prod {
@@ -98,10 +95,8 @@ func (c *capital) bound(alpha, lo, hi float64) float64 {
 			m++
 		}
 	}
-	want := math.Log(1/alpha) + math.Log(float64(m))
-	n := float64(c.n)
-	// over is log M_n(v) − log(1/α), which falls in v
-	over := func(v float64) float64 {
+	share, n := math.Log(float64(m)), float64(c.n)
+	return func(v float64) float64 {
 		most := math.Inf(-1)
 		var t [8 * steps]float64
 		m := 0
@@ -118,8 +113,17 @@ func (c *capital) bound(alpha, lo, hi float64) float64 {
 				s += math.Exp(x)
 			}
 		}
-		return most + math.Log(s) - want
+		return most + math.Log(s) - share
 	}
+}
+
+// bound returns the V in [lo, hi] with M_n(V) = 1/α: lo where M_n(lo) < 1/α, hi where M_n(hi) ≥ 1/α.
+func (c *capital) bound(alpha, lo, hi float64) float64 {
+	if c.n == 0 {
+		return lo
+	}
+	wealth, want := c.wealth(), math.Log(1/alpha)
+	over := func(v float64) float64 { return wealth(v) - want }
 	at := over(lo)
 	if at < 0 {
 		return lo
@@ -197,6 +201,23 @@ func (t *twoSided) difference(level float64) (lo, hi float64, err error) {
 		err = errContradict
 	}
 	return lo, hi, err
+}
+
+// centre is the sequence's own point: the V in [lo, hi] where the side below and the side above have equal wealth, M_n of
+// φ at V and M_n of the reflected process at mirror − V. Wherever the interval of some level is not empty, it has this
+// point: at its lower end the first is 1/α and the second at most that.
+func (t *twoSided) centre(mirror, lo, hi float64) float64 {
+	below, above := t.lower.wealth(), t.upper.wealth()
+	f := func(v float64) float64 { return below(v) - above(mirror-v) }
+	a, b := f(lo), f(hi)
+	switch {
+	case a <= 0:
+		return lo
+	case b >= 0:
+		return hi
+	}
+	lo, hi = root(f, lo, hi, a, b)
+	return lo + (hi-lo)/2
 }
 
 // Sequence is the log-mixture sequence for values that come one after the other: the interval of the average of

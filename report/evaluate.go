@@ -216,7 +216,7 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 	}
 	if u := t.Uplift; u != nil {
 		v.Difference = []evaluateRow{{"difference", valueText(u.Value, dec, true), pairText(u.Sequence, dec, true),
-			pairText(u.Normal, dec, true)}}
+			doubted(pairText(u.Normal, dec, true), u.Doubt)}}
 		if u.Marginal != nil {
 			v.Difference = append(v.Difference, evaluateRow{"without the members of each decision", "",
 				pairText(u.Marginal, dec, true), ""})
@@ -234,15 +234,50 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 		if e.Interval != nil {
 			large = pairText(e.Interval, dec, false)
 		}
-		v.Rows = append(v.Rows, evaluateRow{e.Estimator, valueText(e.Value, dec, false), sure, large})
+		point := valueText(e.Value, dec, false)
+		if e.Outside {
+			point += "*"
+		}
+		v.Rows = append(v.Rows, evaluateRow{e.Estimator, point, sure, doubted(large, e.Doubt)})
 		if e.Why != nil {
 			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
 		}
+	}
+	if note := doubtNote(t); note != "" {
+		v.Notes = append(v.Notes, note)
 	}
 	for _, f := range evaluateFigures(r, t, prefixOf(i)) {
 		v.Figures = append(v.Figures, evaluateFigure{f.Title, f.How, f.HTML()})
 	}
 	return v
+}
+
+// doubted puts an interval into brackets where something says that it covers less than it says.
+func doubted(s string, doubt *string) string {
+	if doubt == nil || s == "–" {
+		return s
+	}
+	return "(" + s + ")"
+}
+
+// doubtNote says why intervals stand in brackets.
+func doubtNote(t *ope.Evaluated) string {
+	var all []string
+	see := func(why *string) {
+		if why != nil && !slices.Contains(all, *why) {
+			all = append(all, *why)
+		}
+	}
+	if t.Uplift != nil {
+		see(t.Uplift.Doubt)
+	}
+	for i := range t.Estimates {
+		see(t.Estimates[i].Doubt)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "an interval in brackets covers less than it says: " + strings.Join(all, "; ")
 }
 
 // evaluateFigures draws what is known about a target.
@@ -281,15 +316,22 @@ func newForest() *forest {
 		points: chart.Mark{Kind: chart.Across, Look: lookPlain, Name: "value"}}
 }
 
-func (f *forest) add(name string, value *float64, sure, large *ope.Pair) {
-	if value == nil {
+// add adds a row: centre is the point of the interval that holds, value that of the other one.
+func (f *forest) add(name string, centre, value *float64, sure, large *ope.Pair) {
+	if centre == nil {
+		centre = value
+	}
+	if centre == nil {
 		return
+	}
+	if value == nil {
+		value, large = centre, nil
 	}
 	y := float64(len(f.rows)) + 0.5
 	f.rows = append(f.rows, chart.RowLabel{Look: -1, Label: name})
-	put := func(m *chart.Mark, p *ope.Pair, y float64) {
-		m.X, m.Y, m.Lo, m.Hi = append(m.X, *value), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
-		f.lo, f.hi = min(f.lo, p[0], *value), max(f.hi, p[1], *value)
+	put := func(m *chart.Mark, v float64, p *ope.Pair, y float64) {
+		m.X, m.Y, m.Lo, m.Hi = append(m.X, v), append(m.Y, y), append(m.Lo, p[0]), append(m.Hi, p[1])
+		f.lo, f.hi = min(f.lo, p[0], v), max(f.hi, p[1], v)
 	}
 	if sure != nil && math.IsInf(sure[1]-sure[0], 1) {
 		sure = nil // one side only: the table has it
@@ -299,13 +341,13 @@ func (f *forest) add(name string, value *float64, sure, large *ope.Pair) {
 		apart = 0
 	}
 	if sure != nil {
-		put(&f.sure, sure, y-apart)
+		put(&f.sure, *centre, sure, y-apart)
 	}
 	if large != nil {
-		put(&f.large, large, y+apart)
+		put(&f.large, *value, large, y+apart)
 	}
 	if sure == nil && large == nil {
-		put(&f.points, &ope.Pair{*value, *value}, y)
+		put(&f.points, *value, &ope.Pair{*value, *value}, y)
 	}
 }
 
@@ -335,7 +377,7 @@ func differenceFigure(t *ope.Evaluated) *chart.Figure {
 		return nil
 	}
 	f := newForest()
-	f.add(t.Name, t.Uplift.Value, t.Uplift.Sequence, t.Uplift.Normal)
+	f.add(t.Name, t.Uplift.Value, t.Uplift.Plain, t.Uplift.Sequence, t.Uplift.Normal)
 	return f.figure("difference", "The difference",
 		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
 			"the lower one if n is large.", true)
@@ -349,7 +391,7 @@ func agreementFigure(t *ope.Evaluated) *chart.Figure {
 		if e.Interval != nil {
 			large = e.Interval
 		}
-		f.add(e.Estimator, e.Value, e.Sequence, large)
+		f.add(e.Estimator, e.Centre, e.Value, e.Sequence, large)
 	}
 	return f.figure("estimates", "Do the estimators agree?",
 		"All estimates on one axis. Estimators that are biased in different directions and agree make each other "+
@@ -500,7 +542,7 @@ func actionFigure(r *ope.Result) *chart.Figure {
 		if a.Played > 1 {
 			large = &ope.Pair{v - 1.96*a.SE, v + 1.96*a.SE}
 		}
-		f.add(a.Name, &v, nil, large)
+		f.add(a.Name, nil, &v, nil, large)
 		f.rows[len(f.rows)-1].Note = chart.Count(a.Played)
 	}
 	return f.figure("actions", "Reward by action",
