@@ -194,7 +194,7 @@ func (c *clusterServer) start(ctx context.Context) error {
 	c.node, err = eventlog.StartNode(ctx, eventlog.NodeOptions{
 		Dir: filepath.Join(c.flags.data, "log"), Cluster: c.config.Cluster, Name: c.config.Node,
 		Listen: c.config.self().Address,
-		Routes: c.config.addresses(), TLS: tls, Logf: engineSays(c.logger),
+		Routes: c.config.addresses(), TLS: tls, Keys: c.keys.Batches(), Logf: engineSays(c.logger),
 		Damaged: func(e *eventlog.DamagedReplicaError) error { return c.damaged(ctx, e) },
 	})
 	return err
@@ -395,6 +395,13 @@ func (s *clusterStatus) print(w io.Writer) error {
 	for _, n := range s.Nodes {
 		if n.Error == "" && n.Cluster.Damage != "" {
 			fmt.Fprintf(w, "the files of %s are damaged: %s; stop it, then rebuild it\n", n.Name, n.Cluster.Damage)
+		}
+	}
+	for _, n := range s.Nodes { // the same at all that have applied as much
+		if n.Ready && n.Cluster != nil && n.Cluster.Unwritten > 0 {
+			fmt.Fprintf(w, "%d entries of the log have no effect, the newest is %d: no node has written them, so "+
+				"something else can write to the log\n", n.Cluster.Unwritten, n.Cluster.UnwrittenEntry)
+			break
 		}
 	}
 	if text := s.raise(); text != "" {

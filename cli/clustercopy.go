@@ -34,6 +34,7 @@ const copyPatience = 2 * time.Minute
 func clusterExportCommand() *cobra.Command {
 	var at clusterFlags
 	var node, data, keys string
+	var until uint64
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Copy the cluster's log into the data directory of a single machine: a backup, or the way back",
@@ -42,9 +43,12 @@ serve --data DIR goes on with it, and troupe cluster import makes a cluster of i
 from a running node, or with --data from the directory of a node that is stopped, which may miss the
 newest ones. Of a log that was trimmed the base is copied, too. What is interrupted goes on with the
 same command. Every entry is checked, and the result once more. Where the nodes have --keys,
-TROUPE_KEY has a key with the scope admin.`,
+TROUPE_KEY has a key with the scope admin.
+
+--until ENTRY copies the entries up to that one, also where what is behind it is damaged at every node.`,
 		Example: `  troupe cluster export backup --cluster cluster/a.example/cluster.toml
   troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
+  troupe cluster export rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe --until 41200
   troupe cluster export backup --url http://127.0.0.1:8080 --keys-file keys.json`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,41 +72,51 @@ TROUPE_KEY has a key with the scope admin.`,
 			if node != "" && data != "" {
 				return misuse(errors.New("--node does not go with --data"))
 			}
-			return config.export(cmd.Context(), cmd.OutOrStdout(), args[0], node, data)
+			if cmd.Flags().Changed("until") && until == 0 {
+				return misuse(errors.New("--until 0: expected an entry, the first is 1"))
+			}
+			return config.export(cmd.Context(), cmd.OutOrStdout(), args[0], node, data, until)
 		},
 	}
 	at.flags(c.Flags())
 	c.Flags().StringVar(&keys, "keys-file", "", "with --url: the keys.json of the servers")
 	c.Flags().StringVar(&node, "node", "", "name of the node to read from; without it one that is ready")
 	c.Flags().StringVar(&data, "data", "", "read the data directory of a node that is stopped")
+	c.Flags().Uint64Var(&until, "until", 0, "copy the entries up to this one; without it all")
 	return c
 }
 
-// export makes a data directory of what a node has.
-func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data string) error {
+// export makes a data directory of what a node has, up to entry until if that is not 0.
+func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data string, until uint64) error {
 	keys, err := os.ReadFile(filepath.Join(c.folder(), serve.KeyFile))
 	if err != nil {
 		return misuse(err)
 	}
+	secrets, err := serve.ReadKeys(c.folder())
+	if err != nil {
+		return misuse(err)
+	}
+	batches := secrets.Batches()
 	from := &entrySource{config: c, node: node, key: os.Getenv("TROUPE_KEY")}
 	first := uint64(1)
 	if data == "" {
 		if first, err = from.begin(ctx); err != nil {
 			return err
 		}
-	} else if r, err := eventlog.CheckReplica(filepath.Join(data, "log"), nil); err != nil {
-		return misuse(err)
-	} else if first = r.First; len(r.Damage) > 0 {
-		return fmt.Errorf("the replica in %s is damaged: %v: export from another node", data, r.Damage[0])
-	} else if r.Last < r.First {
-		return misuse(fmt.Errorf("the replica in %s has no entries", data))
+	} else if first, from.last, err = replicaSpan(data, batches, until); err != nil {
+		return err
+	}
+	if until > 0 && (until < first || until > from.last) {
+		return misuse(fmt.Errorf("--until %d: expected one of the entries %d to %d", until, first, from.last))
+	} else if until > 0 {
+		from.last = until
 	}
 	if first > 1 {
-		if err := from.base(ctx, dir, data, first); err != nil {
+		if err := from.base(ctx, dir, data, first, until); err != nil {
 			return err
 		}
 	}
-	b, err := eventlog.OpenBuilder(ctx, filepath.Join(dir, "log"), first)
+	b, err := eventlog.OpenBuilder(ctx, filepath.Join(dir, "log"), batches, first)
 	if err != nil {
 		return openError(dir, err)
 	}
@@ -114,9 +128,9 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 			err = fmt.Errorf("the log was trimmed since the export began: remove %s and export again: %w", dir, err)
 		}
 	} else {
-		_, err = eventlog.CheckReplica(filepath.Join(data, "log"), func(e eventlog.Entry) error {
+		_, err = eventlog.CheckReplica(filepath.Join(data, "log"), batches, func(e eventlog.Entry) error {
 			switch {
-			case e.Seq < begun:
+			case e.Seq < begun || e.Seq > from.last:
 				return nil
 			case e.Seq == begun && begun >= first:
 				return sameEntry(ctx, b, e)
@@ -133,7 +147,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	if err = errors.Join(err, b.Close()); err != nil {
 		return err
 	}
-	r, err := eventlog.Verify(filepath.Join(dir, "log"))
+	r, err := eventlog.Verify(filepath.Join(dir, "log"), batches)
 	if err == nil && !r.OK() {
 		err = &eventlog.DamagedError{Report: r}
 	}
@@ -147,6 +161,21 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First,
 		s.Last, grouped(int64(s.Events)), dir)
 	return err
+}
+
+// replicaSpan returns the entries that a replica has whole. Where it is damaged it must have those up to until.
+func replicaSpan(data string, keys *eventlog.BatchKeys, until uint64) (first, last uint64, err error) {
+	r, err := eventlog.CheckReplica(filepath.Join(data, "log"), keys, nil)
+	switch {
+	case err != nil:
+		return 0, 0, misuse(err)
+	case r.Last < r.First && len(r.Damage) == 0:
+		return 0, 0, misuse(fmt.Errorf("the replica in %s has no entries", data))
+	case len(r.Damage) > 0 && (until == 0 || until > r.Last):
+		return 0, 0, fmt.Errorf("the replica in %s is damaged: %v: export from another node, or with --until %d "+
+			"what is before it", data, r.Damage[0], r.Last)
+	}
+	return r.First, r.Last, nil
 }
 
 // sameEntry refuses to go on behind an entry that is not the last one of what is there.
@@ -176,8 +205,8 @@ func (s *entrySource) begin(ctx context.Context) (first uint64, err error) {
 }
 
 // base makes the snapshot in dir from which a log that begins with entry first is folded: that of a node that runs, or
-// in the data directory of one that is stopped.
-func (s *entrySource) base(ctx context.Context, dir, data string, first uint64) (err error) {
+// in the data directory of one that is stopped. It must not be behind entry until.
+func (s *entrySource) base(ctx context.Context, dir, data string, first, until uint64) (err error) {
 	var seq uint64
 	var state []byte
 	if data == "" {
@@ -187,6 +216,10 @@ func (s *entrySource) base(ctx context.Context, dir, data string, first uint64) 
 	}
 	if err != nil {
 		return err
+	}
+	if until > 0 && seq > until {
+		return misuse(fmt.Errorf("--until %d: the log was trimmed, and its base is the state after entry %d: expected "+
+			"that one or a later one", until, seq))
 	}
 	into := fold.Files(filepath.Join(dir, snapshotDir))
 	if err := into.Write(seq, state); err != nil {
@@ -389,7 +422,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 	if err != nil {
 		return misuse(err)
 	}
-	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Logf: engineSays(logger)})
+	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: engineSays(logger)})
 	if err != nil {
 		return openError(dir, err)
 	}
@@ -479,7 +512,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
-	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Logf: says})
+	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: says})
 	if err != nil {
 		return openError(dir, err)
 	}

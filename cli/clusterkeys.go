@@ -23,7 +23,8 @@ func clusterKeysCommand() *cobra.Command {
 		Short: "Show the keys of event ids in a keys.json, or rotate them",
 		Long: `Lists the keys of a keys.json by number and fingerprint; the current one makes new event ids, all are
 recognised. --add adds a new key, which is not used yet; --use makes one current; --drop takes one
-away, and the ids that it made are not recognised any more. --new makes the file; troupe cluster init
+away, and the ids that it made are not recognised any more. In a cluster each key also vouches for what the
+nodes have written under it, so the file keeps a dropped one for that. --new makes the file; troupe cluster init
 makes that of its nodes by itself.
 
 To rotate: --add, copy the file to all nodes, start each again, one after the other; then --use, copy and
@@ -98,7 +99,7 @@ func changeKeys(k *eventlog.IDKeys, add, using bool, use int, dropping bool, dro
 	}
 	switch {
 	case add:
-		next := int(numbers[len(numbers)-1]) + 1
+		next := int(slices.Max(slices.AppendSeq(numbers, maps.Keys(k.Dropped)))) + 1
 		if next > 255 {
 			return false, fmt.Errorf("--add: key 255 is there, and numbers end with it")
 		}
@@ -115,6 +116,10 @@ func changeKeys(k *eventlog.IDKeys, add, using bool, use int, dropping bool, dro
 		if byte(drop) == k.Current {
 			return false, fmt.Errorf("--drop %d: it is the current key; --use another one first", drop)
 		}
+		if k.Dropped == nil {
+			k.Dropped = map[byte][]byte{}
+		}
+		k.Dropped[byte(drop)] = k.Keys[byte(drop)]
 		delete(k.Keys, byte(drop))
 	}
 	return add || using || dropping, nil
@@ -127,6 +132,11 @@ func printKeys(w io.Writer, k eventlog.IDKeys) error {
 			current = "  current"
 		}
 		if _, err := fmt.Fprintf(w, "key %d  %v%s\n", n, serve.KeyFingerprint(n, k.Keys[n]), current); err != nil {
+			return err
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(k.Dropped)) {
+		if _, err := fmt.Fprintf(w, "key %d  %v  dropped\n", n, serve.KeyFingerprint(n, k.Dropped[n])); err != nil {
 			return err
 		}
 	}

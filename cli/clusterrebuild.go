@@ -83,7 +83,7 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	if err := c.fetchReplica(ctx, target); err != nil {
 		return fmt.Errorf("%s is not rebuilt yet: %w", name, err)
 	}
-	r, err := eventlog.CheckReplica(filepath.Join(f.data, "log"), nil)
+	r, err := eventlog.CheckReplica(filepath.Join(f.data, "log"), c.keys.Batches(), nil)
 	switch {
 	case err != nil:
 		return err
@@ -94,7 +94,7 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	}
 	// The last entry vouches for all before it.
 	var last eventlog.Entry
-	if _, err := eventlog.CheckReplica(filepath.Join(f.data, "log"),
+	if _, err := eventlog.CheckReplica(filepath.Join(f.data, "log"), c.keys.Batches(),
 		func(e eventlog.Entry) error { last = e; return nil }); err != nil {
 		return err
 	}

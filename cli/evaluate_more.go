@@ -55,7 +55,7 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 	})
 	o := joined.Options{Model: e.in.model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
 	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
-		report, err := eventlog.Scan(logDir(e.source), each)
+		report, err := eventlog.Scan(logDir(e.source), keysBeside(e.source), each)
 		switch {
 		case err != nil:
 			return logError(err)

@@ -42,6 +42,15 @@ func dataDir(args []string) string {
 	return args[0]
 }
 
+// keysBeside returns the keys of a data directory, also where the directory of its log is named. Only the log of a
+// cluster needs them.
+func keysBeside(dir string) *eventlog.BatchKeys {
+	if logDir(dir) == dir {
+		dir = filepath.Dir(filepath.Clean(dir))
+	}
+	return serve.BatchKeys(dir)
+}
+
 // logError makes misuse of what is the caller's to put right.
 func logError(err error) error {
 	if errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, os.ErrNotExist) {
@@ -63,7 +72,7 @@ written. Exit code 1 when something is missing or changed; the place is named.`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := dataDir(args)
-			r, err := eventlog.Verify(logDir(dir))
+			r, err := eventlog.Verify(logDir(dir), keysBeside(dir))
 			if err != nil {
 				return logError(err)
 			}
@@ -101,6 +110,9 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 		}
 		if s.Torn > 0 {
 			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", grouped(s.Torn))
+		}
+		if s.Unwritten > 0 {
+			fmt.Fprintf(b, "         %d entries without effect: no node of the cluster has written them\n", s.Unwritten)
 		}
 		if s.Repeats > 0 {
 			fmt.Fprintf(b, "         %d batches stored twice and counted once\n", s.Repeats)
@@ -143,7 +155,7 @@ damaged a line of kind "damage" stands, and the exit code is 1.`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			r, err := eventlog.Dump(b, logDir(dataDir(args)), from)
+			r, err := eventlog.Dump(b, logDir(dataDir(args)), keysBeside(dataDir(args)), from)
 			if err = errors.Join(err, b.Flush()); err != nil {
 				return logError(err)
 			}
@@ -172,6 +184,7 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Time = time.Now().UnixNano()
+			opt.Keys = keysBeside(dataDir(args))
 			dir := logDir(dataDir(args))
 			for i := range opt.From {
 				opt.From[i] = logDir(opt.From[i])

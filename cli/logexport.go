@@ -274,7 +274,7 @@ func (e *export) run(w io.Writer) error {
 		o.state, o.counts = x.State, x.Reward
 		return nil
 	}
-	report, err := eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+	report, err := eventlog.Scan(logDir(e.data), keysBeside(e.data), func(d eventlog.Delivery) error {
 		if !blind {
 			if err := j.Apply(d, settled); err != nil && !blind {
 				return err
@@ -333,7 +333,7 @@ func (e *export) run(w io.Writer) error {
 		out = rows.Parquet[decisionRow](w, 10_000)
 	}
 	again := uint64(0)
-	_, err = eventlog.Scan(logDir(e.data), func(d eventlog.Delivery) error {
+	_, err = eventlog.Scan(logDir(e.data), keysBeside(e.data), func(d eventlog.Delivery) error {
 		again = d.Seq
 		for i, r := range d.Events() {
 			r, ok := r.(*eventlog.Decision)

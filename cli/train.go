@@ -241,7 +241,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 	j := joined.New(joined.Options{Model: t.in.model, Base: serve.BaseOf(t.source), Features: true, Vector: t.vector})
 	t.skipped = map[string]int{}
 	n := 0
-	report, err := eventlog.Scan(logDir(t.source), func(d eventlog.Delivery) error {
+	report, err := eventlog.Scan(logDir(t.source), keysBeside(t.source), func(d eventlog.Delivery) error {
 		if p.tick(n); ctx.Err() != nil {
 			return sim.ErrInterrupted
 		}

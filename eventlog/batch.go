@@ -19,9 +19,13 @@ const (
 	// MaxEvents is the largest number of records in a batch.
 	MaxEvents = 2048
 
-	// Format1 is the batch of a log with one writer at a time, Format2 that of a log with several.
+	// Format1 is the batch of a log with one writer at a time, Format3 that of a log with several: at its end stand
+	// the id of a key and a MAC (BatchKeys). Programs before the first release wrote clusters in format 2, without
+	// them, which is refused.
 	Format1 = 1
-	Format2 = 2
+	Format3 = 3
+
+	format2 = 2
 )
 
 var (
@@ -44,7 +48,7 @@ func HashBatch(batch []byte) (h Hash) {
 
 // Header is the fixed part of a batch.
 type Header struct {
-	// Format is Format1 or Format2; AppendBatch takes 0 for Format1.
+	// Format is Format1 or Format3; AppendBatch takes 0 for Format1.
 	Format  uint16
 	Shard   uint16
 	Version uint16 // of the records
@@ -54,13 +58,15 @@ type Header struct {
 	// No counts the writer's batches: 1, 2, 3, …
 	No uint64
 	// After is the sequence of the writer's batch before this one. For its first batch it is the end
-	// of the log as the writer found it, 0 when that was empty. In format 2 it is the newest entry that the
+	// of the log as the writer found it, 0 when that was empty. In format 3 it is the newest entry that the
 	// writer had applied, of any writer.
 	After uint64
-	// Prev is the hash of the batch at After, in format 2 the rolling hash there; zero when After is 0.
+	// Prev is the hash of the batch at After, in format 3 the rolling hash there; zero when After is 0.
 	Prev Hash
 	// Time is the writer's clock, ns since 1970. Nothing depends on it.
 	Time int64
+	// Key is, in format 3, the id of the key of the MAC. BatchKeys.Append sets it.
+	Key ID
 }
 
 // MessageID names a batch for ever: sending it again under this name does not store it twice.
@@ -76,8 +82,12 @@ type Batch struct {
 	Header
 	Hash Hash
 	// Void: a Chain found that the batch was stored too far behind After. No record of it has an effect.
-	Void    bool
-	records []Record
+	Void bool
+	// Unwritten says why a Chain found that no node of the cluster has written the entry, or that an operator has
+	// declared it void; empty otherwise. It has no records then, and of the header nothing is known.
+	Unwritten string
+	records   []Record
+	mark      mark
 }
 
 // Events yields the records in order with their places. They do not refer to the batch's bytes, unless the
@@ -112,27 +122,57 @@ func appendHeader(b []byte, h Header) []byte {
 	return append(b, 0, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// seal writes h, the length and the checksum into the first HeaderSize bytes of b; the records
-// follow there already.
-func seal(b []byte, h Header) {
+// trailer is how many bytes stand behind the records of a batch of a format.
+func trailer(format uint16) int {
+	if format == Format3 {
+		return trailerSize
+	}
+	return 0
+}
+
+// seal writes h, the length and the checksum into the first HeaderSize bytes of b; the records follow there already. In
+// format 3 it appends the id of the current key and the MAC, and returns the batch with its hash.
+func seal(b []byte, h Header, k *BatchKeys) (batch []byte, hash Hash) {
+	records := len(b) - HeaderSize
 	appendHeader(b[:0], h)
-	binary.LittleEndian.PutUint32(b[64:], uint32(len(b)-HeaderSize))
-	binary.LittleEndian.PutUint32(b[68:], checksum(b))
+	if h.Format == Format3 {
+		b = binary.LittleEndian.AppendUint64(b, uint64(k.current))
+		b = append(b, make([]byte, batchMACSize)...)
+	}
+	binary.LittleEndian.PutUint32(b[64:], uint32(records))
+	binary.LittleEndian.PutUint32(b[68:], checksum(b, h.Format))
+	if h.Format == Format3 {
+		return b, k.sign(b)
+	}
+	return b, Hash{}
 }
 
-func checksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:68], castagnoli), castagnoli, b[HeaderSize:])
+// checksum is that of everything but itself and the MAC.
+func checksum(b []byte, format uint16) uint32 {
+	end := len(b)
+	if format == Format3 {
+		end -= batchMACSize
+	}
+	return crc32.Update(crc32.Checksum(b[:68], castagnoli), castagnoli, b[HeaderSize:end])
 }
 
-// AppendBatch appends the batch of h and the records. h.Count is set from their number, and h.Version to
-// LogVersion when it is 0. It is for tools and tests; the Committer packs its own.
+// AppendBatch appends the batch of h, which is of format 1, and the records. h.Count is set from their number, and
+// h.Version to LogVersion when it is 0. It is for tools and tests; the Committer packs its own.
 func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
+	return (*BatchKeys)(nil).Append(dst, h, records...)
+}
+
+// Append is AppendBatch also for batches of format 3, which get the current key and its MAC.
+func (k *BatchKeys) Append(dst []byte, h Header, records ...Record) ([]byte, error) {
 	if h.Version == 0 {
 		h.Version = LogVersion
 	}
 	if h.Version > newestVersion() {
 		return dst, fmt.Errorf("batch: log version %d, this code writes up to %d: %w", h.Version, newestVersion(),
 			ErrVersion)
+	}
+	if h.Format == Format3 && k == nil {
+		return dst, fmt.Errorf("batch: format %d without keys: %w", h.Format, ErrMalformed)
 	}
 	start := len(dst)
 	b := append(dst, make([]byte, HeaderSize)...)
@@ -142,53 +182,73 @@ func AppendBatch(dst []byte, h Header, records ...Record) ([]byte, error) {
 			return dst, err
 		}
 	}
-	if len(records) == 0 || len(records) > MaxEvents || len(b)-start > MaxBatch {
+	if len(records) == 0 || len(records) > MaxEvents || len(b)-start+trailer(h.Format) > MaxBatch {
 		return dst, fmt.Errorf("batch of %d records and %d bytes: %w", len(records), len(b)-start, ErrTooLarge)
 	}
 	h.Count = uint32(len(records))
-	seal(b[start:], h)
-	return b, nil
+	sealed, _ := seal(b[start:], h, k)
+	return append(b[:start], sealed...), nil
 }
 
-// ParseBatch checks everything about a batch that can be seen without its neighbours: form, length, checksum, that
-// every record decodes and their number is right. A batch of a later log version is a *VersionError. The batch does not
-// refer to b.
-func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true, nil) }
+// ParseBatch checks everything about a batch that can be seen without its neighbours and without keys: form, length,
+// checksum, that every record decodes and their number is right. A batch of a later log version is a *VersionError. The
+// batch does not refer to b.
+func ParseBatch(b []byte) (Batch, error) { return public(parseBatch(b, true, nil, nil)) }
+
+// Parse is ParseBatch for the log of a cluster: a batch without a right MAC is an error that wraps ErrMalformed.
+func (k *BatchKeys) Parse(b []byte) (Batch, error) {
+	batch, err := parseBatch(b, true, nil, k)
+	if err == nil && batch.mark != marked {
+		err = malformedBatch("%s", batch.mark)
+	}
+	return public(batch, err)
+}
 
 // ParseHeader checks a batch as ParseBatch does, but for its records, which it does not decode.
 func ParseHeader(b []byte) (Header, error) {
-	batch, err := parseBatch(b, false, nil)
+	batch, err := public(parseBatch(b, false, nil, nil))
 	return batch.Header, err
 }
 
-// parseBatch is ParseBatch, or without decode everything but the decoding of the records. A batch of
-// Repair is always decoded. With a slate the records are there and refer to b.
-func parseBatch(b []byte, decode bool, in *slate) (Batch, error) {
-	h, rest, err := parseHeader(b)
+// public leaves nothing of what is malformed.
+func public(b Batch, err error) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
+	return b, nil
+}
+
+// parseBatch is ParseBatch, or without decode everything but the decoding of the records. A batch of Repair is always
+// decoded. With a slate the records are there and refer to b. With keys the MAC of a batch of format 3 is compared. Of
+// bytes that are no batch the hash and the mark are returned with the error.
+func parseBatch(b []byte, decode bool, in *slate, k *BatchKeys) (Batch, error) {
+	mark, hash := k.check(b)
+	fail := func(err error) (Batch, error) { return Batch{Hash: hash, mark: mark}, err }
+	h, rest, err := parseHeader(b)
+	if err != nil {
+		return fail(err)
+	}
 	if !decode && h.Epoch != 0 {
-		return Batch{Header: h, Hash: HashBatch(b)}, nil
+		return Batch{Header: h, Hash: hash, mark: mark}, nil
 	}
 	records := in.begin(atMost(h.Count, rest))
 	for i := range h.Count {
 		r, next, err := decodeRecord(rest, h.Version, in)
 		if err != nil {
-			return Batch{}, fmt.Errorf("batch: record %d: %w", i, err)
+			return fail(fmt.Errorf("batch: record %d: %w", i, err))
 		}
 		if r.Kind() == KindLoss && (h.Epoch != 0 || h.Count != 1) || h.Epoch == 0 && r.Kind() != KindLoss {
-			return Batch{}, malformedBatch("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch)
+			return fail(malformedBatch("record %d: a %v from epoch %v", i, r.Kind(), h.Epoch))
 		}
 		records, rest = append(records, r), next
 	}
 	if len(rest) > 0 {
-		return Batch{}, malformedBatch("%d bytes after the last record", len(rest))
+		return fail(malformedBatch("%d bytes after the last record", len(rest)))
 	}
 	if in != nil {
 		in.records = records
 	}
-	return Batch{Header: h, Hash: HashBatch(b), records: records}, nil
+	return Batch{Header: h, Hash: hash, mark: mark, records: records}, nil
 }
 
 // parseHeader checks the form and the checksum of a batch. It returns its header and the bytes of its
@@ -205,12 +265,21 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		return bad("%d bytes, at most %d are allowed", len(b), MaxBatch)
 	case !bytes.Equal(b[:4], magic[:]):
 		return bad("it begins with %q, want %q", b[:4], magic[:])
-	case le.Uint16(b[4:]) != Format1 && le.Uint16(b[4:]) != Format2:
-		return bad("format %d, this code reads %d and %d", le.Uint16(b[4:]), Format1, Format2)
-	case uint64(le.Uint32(b[64:])) != uint64(len(b)-HeaderSize):
-		return bad("%d bytes of records, the header says %d", len(b)-HeaderSize, le.Uint32(b[64:]))
-	case le.Uint32(b[68:]) != checksum(b):
-		return bad("checksum %08x, the header says %08x", checksum(b), le.Uint32(b[68:]))
+	case le.Uint16(b[4:]) == format2:
+		return bad("format 2, which clusters had before the first release: troupe log export of the program that " +
+			"wrote it, and troupe train, carry over what was learned")
+	case le.Uint16(b[4:]) != Format1 && le.Uint16(b[4:]) != Format3:
+		return bad("format %d, this code reads %d and %d", le.Uint16(b[4:]), Format1, Format3)
+	}
+	format := le.Uint16(b[4:])
+	end := len(b) - trailer(format)
+	switch {
+	case end < HeaderSize:
+		return bad("%d bytes, header and MAC alone have %d", len(b), HeaderSize+trailerSize)
+	case uint64(le.Uint32(b[64:])) != uint64(end-HeaderSize):
+		return bad("%d bytes of records, the header says %d", end-HeaderSize, le.Uint32(b[64:]))
+	case le.Uint32(b[68:]) != checksum(b, format):
+		return bad("checksum %08x, the header says %08x", checksum(b, format), le.Uint32(b[68:]))
 	case le.Uint16(b[6:]) != 0:
 		return bad("flags %#x are unknown", le.Uint16(b[6:]))
 	}
@@ -218,6 +287,9 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		Format: le.Uint16(b[4:]), Shard: le.Uint16(b[8:]), Version: le.Uint16(b[10:]), Count: le.Uint32(b[12:]),
 		Epoch: ID(le.Uint64(b[16:])), No: le.Uint64(b[24:]), After: le.Uint64(b[32:]),
 		Prev: Hash(b[40:56]), Time: int64(le.Uint64(b[56:])),
+	}
+	if format == Format3 {
+		h.Key = ID(le.Uint64(b[end:]))
 	}
 	switch {
 	case h.Version == 0:
@@ -230,10 +302,8 @@ func parseHeader(b []byte) (h Header, records []byte, err error) {
 		return bad("batch number 0")
 	case h.After == 0 && h.Prev != Hash{}:
 		return bad("a hash before the first batch")
-	case h.Epoch == 0 && h.Format != Format1:
-		return bad("a batch of repair has format %d", h.Format)
 	}
-	return h, b[HeaderSize:], nil
+	return h, b[HeaderSize:end], nil
 }
 
 func malformedBatch(format string, a ...any) error {

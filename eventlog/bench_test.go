@@ -153,7 +153,7 @@ func BenchmarkRestart(b *testing.B) {
 			})
 		}
 		run("verify", func(b *testing.B) {
-			if r, err := Verify(dir); err != nil || !r.OK() {
+			if r, err := Verify(dir, nil); err != nil || !r.OK() {
 				b.Fatal(err)
 			}
 		})

@@ -153,9 +153,10 @@ type blockPart struct {
 }
 
 // readBlocks reads block files and takes them apart, one on each processor, and yields them in order.
-// What it yields is good until the next one. Memory: the files that are under way, one more than there
+// What it yields is good until the next one. With keys the MACs are compared. Memory: the files that are under way, one more than there
 // are processors, and their records when decode is set.
-func readBlocks(names []string, numbers []uint32, shard uint16, decode bool) iter.Seq[blockParts] {
+func readBlocks(names []string, numbers []uint32, shard uint16, decode bool,
+	keys *BatchKeys) iter.Seq[blockParts] {
 	return func(yield func(blockParts) bool) {
 		type job struct {
 			buf  []byte
@@ -177,7 +178,7 @@ func readBlocks(names []string, numbers []uint32, shard uint16, decode bool) ite
 					scanBlock(j.buf, stream, numbers[i], subject, func(r blockRecord) {
 						p := blockPart{blockRecord: r}
 						if !r.tomb && !r.erased {
-							p.batch, p.parsed = parseBatch(r.data, decode, nil)
+							p.batch, p.parsed = parseBatch(r.data, decode, nil, keys)
 						}
 						b.parts = append(b.parts, p)
 					}, func(from, to int64) {

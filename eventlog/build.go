@@ -34,8 +34,8 @@ type Builder struct {
 }
 
 // OpenBuilder begins to build a log in a directory, or goes on. first is its first entry. A directory that holds a log
-// is an error.
-func OpenBuilder(ctx context.Context, dir string, first uint64) (_ *Builder, err error) {
+// is an error. keys are as in Verify.
+func OpenBuilder(ctx context.Context, dir string, keys *BatchKeys, first uint64) (_ *Builder, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func OpenBuilder(ctx context.Context, dir string, first uint64) (_ *Builder, err
 	if exists(filepath.Join(dir, markerFile)) {
 		return nil, &OtherKindError{dir, "a log already; name another directory"}
 	}
-	b := &Builder{dir: dir, work: filepath.Join(dir, buildDir), first: first, chain: NewChain(0, first)}
+	b := &Builder{dir: dir, work: filepath.Join(dir, buildDir), first: first, chain: NewChain(0, first).Trust(keys)}
 	if b.lock, err = lockDir(dir, true); err != nil {
 		return nil, err
 	}
@@ -215,8 +215,9 @@ type ReplicaReport struct {
 
 // CheckReplica reads the files of a cluster's node without the engine and gives f, if it is not nil, every entry that
 // the chain accepts until the first damage. A replica may end before what was answered: its engine has the rest in
-// another file, and the other nodes have it. A directory that a process uses is a *LockedError.
-func CheckReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
+// another file, and the other nodes have it. A directory that a process uses is a *LockedError. keys are those of
+// the cluster.
+func CheckReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaReport, error) {
 	if !exists(filepath.Join(dir, nodeMarker)) {
 		return nil, fmt.Errorf("%s: no replica of a cluster's log here", dir)
 	}
@@ -225,11 +226,11 @@ func CheckReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	return readReplica(dir, f)
+	return readReplica(dir, keys, f)
 }
 
 // readReplica is CheckReplica for the holder of the lock.
-func readReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
+func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaReport, error) {
 	r := &ReplicaReport{First: 1}
 	stream := streamDir(dir, 0)
 	names, numbers, err := blockFiles(filepath.Join(stream, "msgs"))
@@ -261,8 +262,8 @@ func readReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 		return r, nil
 	}
 	var unread *unreadable // at the end it is a write that was cut off
-	chain := NewChain(0, first)
-	for block := range readBlocks(names, numbers, 0, true) {
+	chain := NewChain(0, first).Trust(keys)
+	for block := range readBlocks(names, numbers, 0, true, keys) {
 		if block.err != nil {
 			return nil, block.err
 		}
@@ -309,7 +310,7 @@ func readReplica(dir string, f func(Entry) error) (*ReplicaReport, error) {
 // replicaFirst returns the entry at which a replica begins, 0 when it is empty: the first behind what was trimmed.
 func replicaFirst(names []string, numbers []uint32) (uint64, error) {
 	var first, trimmed uint64
-	for block := range readBlocks(names, numbers, 0, false) {
+	for block := range readBlocks(names, numbers, 0, false, nil) {
 		if block.err != nil {
 			return 0, block.err
 		}

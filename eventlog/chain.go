@@ -31,7 +31,7 @@ type link struct {
 }
 
 // Chain checks the entries of a shard one by one, in order: every sequence is there, every batch is whole, every
-// writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it, or in format 2 the rolling hash
+// writer's numbers are 1, 2, 3, … and every batch names the hash of the one before it, or in format 3 the rolling hash
 // of the log. So the last entry confirms all earlier ones. The zero Chain is not usable. A Chain may be used by one
 // goroutine at a time.
 //
@@ -42,8 +42,13 @@ type Chain struct {
 	base  uint64 // entries below are unknown: not checked, or trimmed away
 	last  uint64 // last entry accepted
 	ring  [window]link
-	roll  *rolling // of a log of format 2, otherwise nil
+	roll  *rolling // of a log of format 3, otherwise nil
 	err   error
+
+	keys   *BatchKeys
+	unsure uint64 // entries without a right MAC at the beginning of a chain that begins in the middle of a log
+	voids  uint64 // entries without effect
+	voidAt uint64 // the newest of them
 }
 
 // NewChain returns a chain that begins with entry from: 1 for the whole log, Info.First for what a
@@ -53,6 +58,24 @@ func NewChain(shard uint16, from uint64) *Chain {
 		panic("eventlog: sequences begin with 1")
 	}
 	return &Chain{shard: shard, base: from, last: from - 1}
+}
+
+// Trust gives the chain the keys of a cluster and returns it. From the first batch with a right MAC on, an entry without
+// one has no effect (Batch.Unwritten), and the chain goes on behind it. Before that one, which is the first that a node
+// has written, it is an error: the log is that of a single machine, or the keys are those of another cluster. A chain that
+// begins in the middle of a log passes over what it finds there before its first batch.
+func (c *Chain) Trust(k *BatchKeys) *Chain {
+	c.keys = k
+	return c
+}
+
+// Several tells a chain that begins in the middle of a log, with keys, that a cluster has written it from there on, and
+// returns it. Without that its first entries may be batches of a single machine, which need no MAC.
+func (c *Chain) Several() *Chain {
+	if c.roll == nil {
+		c.roll = newRolling(c)
+	}
+	return c
 }
 
 // Shard returns the shard.
@@ -84,7 +107,7 @@ func (c *Chain) at(seq uint64) *link { return &c.ring[seq%window] }
 func (c *Chain) knows(seq uint64) bool { return seq >= c.base && seq <= c.last && c.last-seq < window }
 
 // Next checks the next entry. repeat means that the batch must be dropped: it was stored before, by a retry that the
-// engine did not recognise, and was delivered already; or it is void (Batch.Void). After an error the chain has ended
+// engine did not recognise, and was delivered already; or it has no effect (Batch.Void, Batch.Unwritten). After an error the chain has ended
 // and always returns the same error, which names the first sequence in doubt: a *ChainError, or a *VersionError where a
 // later program has written it.
 func (c *Chain) Next(e Entry) (b Batch, repeat bool, err error) { return c.read(e, nil) }
@@ -94,7 +117,7 @@ func (c *Chain) read(e Entry, on *slate) (b Batch, repeat bool, err error) {
 	if c.err != nil {
 		return Batch{}, false, c.err
 	}
-	b, err = parseBatch(e.Data, true, on)
+	b, err = parseBatch(e.Data, true, on, c.keys)
 	return c.next(e.Seq, b, err)
 }
 
@@ -106,18 +129,27 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 	seq := c.last + 1
 	var what string
 	var later *VersionError
+	errors.As(parsed, &later)
+	unwritten := at == seq && b.mark != marked && c.passes() &&
+		(c.roll != nil || b.mark != unmarked || parsed != nil && later == nil)
 	switch {
 	case at != seq:
 		what = fmt.Sprintf("entry %d comes instead", at)
-	case errors.As(parsed, &later):
+	case unwritten:
+		return c.skip(b, parsed), true, nil
+	case b.mark == unchecked || b.mark == wrongMAC || b.mark == unknownKey:
+		if what = b.mark.String(); b.mark == unknownKey {
+			what += ": give every node the same keys.json"
+		}
+	case later != nil:
 		c.err = &VersionError{c.shard, seq, later.Version}
 		return Batch{}, false, c.err
 	case parsed != nil:
 		what = parsed.Error()
-	case b.Format == Format2:
+	case b.Format == Format3 && b.Epoch != 0:
 		repeat, what = c.checkRolling(seq, &b)
-	case c.roll != nil && b.Epoch != 0:
-		what = "a batch of format 1 in a log of format 2"
+	case c.unsure > 0 && b.Epoch != 0:
+		what = fmt.Sprintf("a batch of format 1 after entry %d, which is none", c.last)
 	default:
 		repeat, what = c.check(seq, &b)
 	}
@@ -134,6 +166,24 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 		c.rolled(&b, repeat)
 	}
 	return b, repeat, nil
+}
+
+// passes reports whether an entry without a right MAC has no effect, and is not an error.
+func (c *Chain) passes() bool {
+	return c.keys != nil && (c.roll != nil || c.base > 1 && c.last+1 == c.base+c.unsure)
+}
+
+// skip takes the next entry, which has no effect.
+func (c *Chain) skip(b Batch, parsed error) Batch {
+	b = Batch{Hash: b.Hash, Unwritten: b.mark.String()}
+	if parsed != nil {
+		b.Unwritten = parsed.Error()
+	}
+	if c.accept(link{hash: b.Hash}); c.roll == nil {
+		c.unsure++
+	}
+	c.skipped(b.Hash)
+	return b
 }
 
 // check compares a batch with what came before it. what is empty when it may stand at seq.
@@ -207,7 +257,7 @@ func (c *Chain) accept(l link) {
 }
 
 // AppendPosition appends the state of the chain, to go on from here after a restart (RestoreChain).
-// It has about 32 bytes for each of the last 256 entries, and of a log of format 2 another 16 bytes for each of
+// It has about 32 bytes for each of the last 256 entries, and of a log of format 3 another 16 bytes for each of
 // the last VoidAfter. A chain that ended with an error panics:
 // there is no position to go on from.
 func (c *Chain) AppendPosition(b []byte) []byte {
@@ -227,15 +277,15 @@ func (c *Chain) AppendPosition(b []byte) []byte {
 		b = le.AppendUint64(b, l.no)
 	}
 	if c.roll != nil {
-		b = c.roll.append(b, c.last)
+		b = c.appendRolling(b)
 	}
 	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// positionMagic begins a position: version 1 of a log of format 1, version 2 of one of format 2.
+// positionMagic begins a position: version 1 of a log of format 1, version 3 of one of format 3.
 func positionMagic(rolling bool) string {
 	if rolling {
-		return "TRPP\x02\x00"
+		return "TRPP\x03\x00"
 	}
 	return "TRPP\x01\x00"
 }
@@ -270,11 +320,8 @@ func RestoreChain(b []byte) (*Chain, error) {
 		*c.at(s) = link{Hash(rest[:16]), ID(le.Uint64(rest[16:])), le.Uint64(rest[24:])}
 		rest = rest[each:]
 	}
-	if rolls {
-		var ok bool
-		if c.roll, ok = readRolling(rest, c.last); !ok {
-			return bad("the rolling hashes are not whole")
-		}
+	if rolls && !c.readRolling(rest) {
+		return bad("the rolling hashes are not whole")
 	}
 	return c, nil
 }

@@ -52,7 +52,7 @@ func childMain() bool {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return true
 	}
-	chain, err := eventlog.Tail(ctx, l, 0)
+	chain, err := eventlog.Tail(ctx, l, 0, nil)
 	if err != nil {
 		fmt.Println("error", err)
 		return true
@@ -208,8 +208,8 @@ func TestTwoProcesses(t *testing.T) {
 	refused := func(holder string) {
 		t.Helper()
 		_, err1 := eventlog.OpenJetStream(t.Context(), dir, eventlog.JetStreamOptions{})
-		_, err2 := eventlog.Verify(dir)
-		_, err3 := eventlog.Dump(io.Discard, dir, 0)
+		_, err2 := eventlog.Verify(dir, nil)
+		_, err3 := eventlog.Dump(io.Discard, dir, nil, 0)
 		_, err4 := eventlog.Repair(t.Context(), dir, eventlog.RepairOptions{})
 		for _, err := range []error{err1, err2, err3, err4} {
 			var locked *eventlog.LockedError
@@ -229,7 +229,7 @@ func TestTwoProcesses(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := eventlog.Verify(dir); err != nil {
+	if _, err := eventlog.Verify(dir, nil); err != nil {
 		t.Error(err)
 	}
 }

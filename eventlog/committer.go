@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,10 +34,11 @@ type CommitterOptions struct {
 	Version uint16
 	// Now is the clock whose time batches have; without one it is 0. Nothing depends on it.
 	Now func() time.Time
-	// Format is the format of the batches; 0 means Format1. A log of format 2 stays one (Chain.Format), and Head
-	// is then Chain.Rolling.
+	// Format is the format of the batches; 0 means Format1. A log of format 3 stays one (Chain.Format), and Head
+	// is then Chain.Rolling. It needs Keys, which vouch for the batches.
 	Format uint16
-	// Applied returns the newest entry that the server has applied and the rolling hash there. In format 2 every
+	Keys   *BatchKeys
+	// Applied returns the newest entry that the server has applied and the rolling hash there. In format 3 every
 	// batch names it. It must not go back. Without it this is the only writer.
 	Applied func() Head
 }
@@ -52,7 +54,7 @@ var (
 	// the log again.
 	ErrStopped = errors.New("committer has stopped")
 	// ErrVoid: the batch was stored too far behind the newest entry that this writer had applied, so it has no
-	// effect. In logs of format 2 only.
+	// effect. In logs of format 3 only.
 	ErrVoid = errors.New("stored too late to count")
 )
 
@@ -198,9 +200,11 @@ func (o *CommitterOptions) check() error {
 		return fmt.Errorf("committer: queue = %d bytes, want at least a batch of %d", o.Queue, o.Batch)
 	case o.Version > newestVersion():
 		return fmt.Errorf("committer: log version %d, this code writes up to %d", o.Version, newestVersion())
-	case o.Format > Format2 || o.Applied != nil && o.Format != Format2:
+	case o.Format != Format1 && o.Format != Format3 || o.Applied != nil && o.Format != Format3:
 		return fmt.Errorf("committer: format %d, want %d, or %d, which several writers need", o.Format, Format1,
-			Format2)
+			Format3)
+	case o.Format == Format3 && (o.Keys == nil || o.Keys.secrets[o.Keys.current] == nil):
+		return fmt.Errorf("committer: format %d needs a current key", o.Format)
 	case o.Try < 0 || o.FirstTry < 0 || o.Patience < 0:
 		return fmt.Errorf("committer: try = %v, first try = %v, patience = %v, want positive times", o.Try, o.FirstTry,
 			o.Patience)
@@ -211,7 +215,7 @@ func (o *CommitterOptions) check() error {
 	return nil
 }
 
-// Epoch returns the writer's name at present. In format 2 it changes when the writer was silent or cut off for
+// Epoch returns the writer's name at present. In format 3 it changes when the writer was silent or cut off for
 // many entries.
 func (c *Committer) Epoch() ID { return ID(c.epoch.Load()) }
 
@@ -252,7 +256,7 @@ func (c *Committer) Append(ctx context.Context, records ...Record) (Receipt, err
 		}
 	}
 	*buf = b
-	if len(records) == 0 || len(records) > MaxEvents || HeaderSize+len(b) > MaxBatch {
+	if len(records) == 0 || len(records) > MaxEvents || HeaderSize+len(b)+trailer(c.opt.Format) > MaxBatch {
 		return Receipt{}, fmt.Errorf("%d records of %d bytes in one call: %w", len(records), len(b), ErrTooLarge)
 	}
 	// 2. Join.
@@ -292,7 +296,7 @@ func (c *Committer) join(b []byte, n uint32, version uint16) (*flight, uint32, e
 	var f *flight
 	if k := len(c.queue); k > 0 {
 		f = c.queue[k-1]
-		if f.version != version || f.count+n > MaxEvents || len(f.buf)+len(b) > c.opt.Batch {
+		if f.version != version || f.count+n > MaxEvents || len(f.buf)+len(b)+trailer(c.opt.Format) > c.opt.Batch {
 			f = nil
 		}
 	}
@@ -360,16 +364,17 @@ const (
 // store takes one batch through phases 4 to 6. An error stops the committer.
 func (c *Committer) store(f *flight) error {
 	// 4. Seal. The hash is for the header of the next batch; the callers of this one do not wait for it.
-	h, err := c.seal(f)
+	h, hash, err := c.seal(f)
 	if err != nil {
 		f.settle(0, h, err)
 		return err
 	}
-	var hash Hash
 	var hashed chan Hash
-	if len(f.buf) <= hashAlone {
+	switch {
+	case h.Format == Format3: // its MAC is made of its hash
+	case len(f.buf) <= hashAlone:
 		hash = HashBatch(f.buf)
-	} else {
+	default:
 		hashed = make(chan Hash, 1)
 		go func(b []byte) { hashed <- HashBatch(b) }(f.buf)
 	}
@@ -385,7 +390,7 @@ func (c *Committer) store(f *flight) error {
 				hash = <-hashed
 			}
 			c.no, c.own, c.after = h.No, seq, c.next(h, seq, hash)
-			if h.Format == Format2 && Void(seq, h.After) {
+			if h.Format == Format3 && Void(seq, h.After) {
 				c.no, err = 0, fmt.Errorf("%w: entry %d names entry %d", ErrVoid, seq, h.After)
 			}
 			c.stored(f, try, err)
@@ -428,17 +433,17 @@ func (c *Committer) store(f *flight) error {
 	}
 }
 
-// seal writes the header of a batch and returns it.
-func (c *Committer) seal(f *flight) (Header, error) {
+// seal writes the header of a batch and returns it, in format 3 with the hash of the batch.
+func (c *Committer) seal(f *flight) (Header, Hash, error) {
 	after := c.after
 	if c.opt.Applied != nil {
 		after = c.opt.Applied()
 	}
-	if c.opt.Format == Format2 && (c.no == 0 && c.own > 0 || c.no > 0 && after.Seq > c.own+silent) {
+	if c.opt.Format == Format3 && (c.no == 0 && c.own > 0 || c.no > 0 && after.Seq > c.own+silent) {
 		// The last batch was void, or readers may soon forget this writer.
 		epoch, err := randomID()
 		if err != nil {
-			return Header{}, fmt.Errorf("committer: epoch: %w", err)
+			return Header{}, Hash{}, fmt.Errorf("committer: epoch: %w", err)
 		}
 		c.no = 0
 		c.epoch.Store(uint64(epoch))
@@ -448,13 +453,14 @@ func (c *Committer) seal(f *flight) (Header, error) {
 	if c.opt.Now != nil {
 		h.Time = c.opt.Now().UnixNano()
 	}
-	seal(f.buf, h)
-	return h, nil
+	var hash Hash
+	f.buf, hash = seal(f.buf, h, c.opt.Keys)
+	return h, hash, nil
 }
 
 // next returns the end of the log as this writer knows it after its batch was stored.
 func (c *Committer) next(h Header, seq uint64, hash Hash) Head {
-	if h.Format == Format2 {
+	if h.Format == Format3 {
 		hash = rollHash(h.Prev, hash) // right for the only writer; with others Applied says it
 	}
 	return Head{seq, hash}
@@ -467,11 +473,17 @@ var errSeqWentBack = errors.New("the log answers with an old sequence")
 func (c *Committer) send(until context.Context, limit time.Duration, h Header, batch []byte) (seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(until, limit)
 	defer cancel()
-	seq, _, err = c.log.Append(ctx, c.opt.Shard, h.MessageID(), batch)
+	id := h.MessageID()
+	if h.Format == Format3 {
+		// The log stores nothing under an id that it knows, so the id is one that only a holder of the key can tell
+		// before the batch is there.
+		id += "/" + hex.EncodeToString(batch[len(batch)-batchMACSize/2:])
+	}
+	seq, _, err = c.log.Append(ctx, c.opt.Shard, id, batch)
 	switch {
 	case err == nil && seq <= max(h.After, c.own):
 		err = fmt.Errorf("%w: %d after %d", errSeqWentBack, seq, max(h.After, c.own))
-	case err == nil && h.Format == Format2 && c.opt.Applied == nil && seq != h.After+1:
+	case err == nil && h.Format == Format3 && c.opt.Applied == nil && seq != h.After+1:
 		err = fmt.Errorf("%w: %d after %d: there is another writer", errSeqWentBack, seq, h.After)
 	}
 	return seq, err

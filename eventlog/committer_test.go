@@ -317,7 +317,7 @@ func TestCommitterSeqWentBack(t *testing.T) {
 // refused and nothing of its call is stored.
 func TestCommitterVersion(t *testing.T) {
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
-	if v, err := eventlog.NewestVersion(t.Context(), m, 0); v != 0 || err != nil {
+	if v, err := eventlog.NewestVersion(t.Context(), m, 0, nil); v != 0 || err != nil {
 		t.Errorf("an empty log has version %d, error %v", v, err)
 	}
 	for version := uint16(1); version <= eventlog.LogVersion; version++ {
@@ -332,7 +332,7 @@ func TestCommitterVersion(t *testing.T) {
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if v, err := eventlog.NewestVersion(t.Context(), m, 0); v != version || err != nil {
+		if v, err := eventlog.NewestVersion(t.Context(), m, 0, nil); v != version || err != nil {
 			t.Errorf("the newest batch has version %d, error %v; want %d", v, err, version)
 		}
 	}

@@ -26,7 +26,7 @@ type diskEngine struct{ dir string }
 func newDiskEngine(t *testing.T) eventlogtest.Engine {
 	e := &diskEngine{t.TempDir()}
 	t.Cleanup(func() {
-		r, err := eventlog.Verify(e.dir)
+		r, err := eventlog.Verify(e.dir, nil)
 		if err != nil {
 			t.Errorf("verify: %v", err)
 			return

@@ -53,7 +53,7 @@ func sampleLog(t *testing.T, batches int) (dir, dump string) {
 func mustDump(t *testing.T, dir string) string {
 	t.Helper()
 	var b bytes.Buffer
-	r, err := Dump(&b, dir, 0)
+	r, err := Dump(&b, dir, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func fingerprint(t *testing.T, dir string) string {
 func judge(t *testing.T, dir, dump, file string) (stopped bool) {
 	t.Helper()
 	var b bytes.Buffer
-	r, err := Dump(&b, dir, 0)
+	r, err := Dump(&b, dir, nil, 0)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -321,7 +321,7 @@ func TestRepair(t *testing.T) {
 			damaged := copyDir(t, original)
 			c.damage(t, damaged)
 			was := fingerprint(t, damaged)
-			if r, err := Verify(damaged); err != nil || r.OK() {
+			if r, err := Verify(damaged, nil); err != nil || r.OK() {
 				t.Fatalf("the damage is not one: %v", err)
 			}
 
@@ -339,7 +339,7 @@ func TestRepair(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Verify(dir)
+			r, err := Verify(dir, nil)
 			if err != nil || !r.OK() {
 				t.Fatalf("after the repair: %v %v", err, r)
 			}
@@ -413,7 +413,7 @@ func TestRepairInterrupted(t *testing.T) {
 	}
 	var plans []*plan
 	for i := range found.Shards {
-		p, err := makePlan(rebuilt, &found.Shards[i], entries[uint16(i)])
+		p, err := makePlan(rebuilt, &found.Shards[i], entries[uint16(i)], nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +465,7 @@ func TestForkedTail(t *testing.T) {
 	if err := os.Rename(filepath.Join(theirs, block), filepath.Join(ours, block)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Verify(ours)
+	r, err := Verify(ours, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,16 +497,16 @@ func TestLaterLog(t *testing.T) {
 	if err := errors.Join(c.Close(t.Context()), js.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if r := must(Verify(dir)); !r.OK() {
+	if r := must(Verify(dir, nil)); !r.OK() {
 		t.Fatalf("%v", r.All())
 	}
 	future.Versions.Store(0)
 	files := fingerprint(t, dir)
 	for what, f := range map[string]func() error{
 		"open":         func() error { _, err := OpenJetStream(t.Context(), dir, JetStreamOptions{}); return err },
-		"verify":       func() error { _, err := Verify(dir); return err },
+		"verify":       func() error { _, err := Verify(dir, nil); return err },
 		"repair":       func() error { _, err := Repair(t.Context(), dir, RepairOptions{AcceptLoss: true}); return err },
-		"read replica": func() error { _, err := readReplica(dir, nil); return err },
+		"read replica": func() error { _, err := readReplica(dir, nil, nil); return err },
 	} {
 		var later *VersionError
 		if err := f(); !errors.As(err, &later) || later.Seq != after.Seq || later.Version != LogVersion+1 {

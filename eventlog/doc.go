@@ -28,7 +28,7 @@
 // damaged directory. What could not be saved stays visible as [Loss] records at the sequence numbers that
 // were lost.
 //
-// [OpenStream] is a Log on a NATS connection, for several writers: batches of format 2, which name the rolling hash
+// [OpenStream] is a Log on a NATS connection, for several writers: batches of format 3, which name the rolling hash
 // of the whole log. [StartNode] runs the server that keeps a node's replica inside this process.
 //
 // Records have a log version, which the header of their batch has. This code writes [LogVersion] and reads

@@ -19,8 +19,8 @@ type Line struct {
 // Dump writes the records of a data directory to w as JSON, one a line, in the order of the log,
 // shard after shard, from sequence from on. It reads the files itself, as Verify does, and changes
 // nothing. Where something is damaged a line of kind "damage" stands, and the report says so. Batches
-// that were stored twice are written once.
-func Dump(w io.Writer, dir string, from uint64) (*Report, error) {
+// that were stored twice are written once. keys are as in Verify; entries without effect are left out.
+func Dump(w io.Writer, dir string, keys *BatchKeys, from uint64) (*Report, error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	var failed error
@@ -30,6 +30,7 @@ func Dump(w io.Writer, dir string, from uint64) (*Report, error) {
 		}
 	}
 	r, err := scanLocked(dir, hooks{
+		keys: keys,
 		batch: func(d Delivery) {
 			if d.Repeat || d.Seq < from {
 				return

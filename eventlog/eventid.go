@@ -29,6 +29,9 @@ var ErrForged = errors.New("event id: not one of ours")
 type IDKeys struct {
 	Current byte
 	Keys    map[byte][]byte // at least 16 bytes each
+	// Dropped are keys whose event ids are not recognised any more. What the nodes of a cluster have written under
+	// them stays in the log, so they are kept for BatchKeys.
+	Dropped map[byte][]byte
 }
 
 // Crockford's alphabet in lower case: no i, l, o, u.
@@ -78,6 +81,11 @@ func (k IDKeys) Check() error {
 	}
 	if _, ok := k.Keys[k.Current]; !ok {
 		return fmt.Errorf("event id key %d is missing", k.Current)
+	}
+	for n, key := range k.Dropped {
+		if _, twice := k.Keys[n]; twice || len(key) < 16 {
+			return fmt.Errorf("dropped key %d has %d bytes, want at least 16, and a number of its own", n, len(key))
+		}
 	}
 	return nil
 }
@@ -151,9 +159,15 @@ func (k IDKeys) Parse(text string) (EventID, error) {
 
 // Clone returns keys that do not share memory with k.
 func (k IDKeys) Clone() IDKeys {
-	c := IDKeys{k.Current, make(map[byte][]byte, len(k.Keys))}
+	c := IDKeys{Current: k.Current, Keys: make(map[byte][]byte, len(k.Keys))}
 	for n, key := range k.Keys {
 		c.Keys[n] = slices.Clone(key)
+	}
+	if k.Dropped != nil {
+		c.Dropped = make(map[byte][]byte, len(k.Dropped))
+	}
+	for n, key := range k.Dropped {
+		c.Dropped[n] = slices.Clone(key)
 	}
 	return c
 }

@@ -26,7 +26,7 @@ func Example() {
 	check(err)
 
 	// Tail checks the log and returns its end, behind which the committer writes.
-	chain, err := eventlog.Tail(ctx, l, 0)
+	chain, err := eventlog.Tail(ctx, l, 0, nil)
 	check(err)
 	c, err := eventlog.NewCommitter(l, eventlog.CommitterOptions{Head: chain.Head(), Epoch: 0xabc})
 	check(err)
@@ -71,7 +71,7 @@ func ExampleScan() {
 	check(c.Close(ctx))
 	check(l.Close())
 
-	report, err := eventlog.Scan(dir, func(d eventlog.Delivery) error {
+	report, err := eventlog.Scan(dir, nil, func(d eventlog.Delivery) error {
 		for _, r := range d.Events() {
 			fmt.Println(d.Seq, r.Kind())
 		}
@@ -159,7 +159,7 @@ func ExampleDump() {
 	check(l.Close())
 
 	var text bytes.Buffer
-	_, err = eventlog.Dump(&text, dir, 1)
+	_, err = eventlog.Dump(&text, dir, nil, 1)
 	check(err)
 	fmt.Print(text.String())
 	// Output:

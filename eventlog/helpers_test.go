@@ -69,7 +69,7 @@ func event(id int64) Record { return &Activate{Event: Event{1, 1, 0}, Time: id} 
 
 func newCommitter(t failer, l Log, opt CommitterOptions) *Committer {
 	t.Helper()
-	chain, err := Tail(context.Background(), l, opt.Shard)
+	chain, err := Tail(context.Background(), l, opt.Shard, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func works(t *testing.T, dir string) {
 		if err := c.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Tail(t.Context(), l, shard); err != nil {
+		if _, err := Tail(t.Context(), l, shard, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -148,7 +148,7 @@ func importLog(ctx context.Context, nc *nats.Conn, from *JetStream, state *Impor
 		var other *otherLogError
 		switch {
 		case err == nil && done == source.Last:
-			if err := l.readBack(ctx, source); err != nil {
+			if err := l.readBack(ctx, source, from.opt.Keys); err != nil {
 				return source, err
 			}
 			if err = l.importState(ctx, state, have.Metadata); err == nil {
@@ -318,8 +318,8 @@ func (l *Stream) importState(ctx context.Context, state *ImportBase, says map[st
 }
 
 // readBack reads what was imported as every node will.
-func (l *Stream) readBack(ctx context.Context, source Info) error {
-	c := NewChain(0, source.First)
+func (l *Stream) readBack(ctx context.Context, source Info, keys *BatchKeys) error {
+	c := NewChain(0, source.First).Trust(keys)
 	for _, err := range Replay(ctx, l, c, source.Last) {
 		if err != nil {
 			return fmt.Errorf("reading back: %w", err)

@@ -132,7 +132,7 @@ func TestImportLog(t *testing.T) {
 	// Back, with an interruption.
 	back := t.TempDir()
 	for _, end := range []uint64{120, n} {
-		b, err := OpenBuilder(ctx, back, 1)
+		b, err := OpenBuilder(ctx, back, nil, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,11 +159,11 @@ func TestImportLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Verify(back)
+	r, err := Verify(back, nil)
 	if err != nil || !r.OK() || r.Shards[0].Last != n || r.Shards[0].Repeats != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if _, err := OpenBuilder(ctx, back, 1); !errors.As(err, new(*OtherKindError)) {
+	if _, err := OpenBuilder(ctx, back, nil, 1); !errors.As(err, new(*OtherKindError)) {
 		t.Errorf("a builder in a directory with a log: %v", err)
 	}
 	works(t, back)
@@ -235,14 +235,14 @@ func TestCheckReplica(t *testing.T) {
 	if _, err := ImportLog(ctx, node.Conn(), from, nil, StreamOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := CheckReplica(dir, nil); !errors.As(err, new(*LockedError)) {
+	if _, err := CheckReplica(dir, nil, nil); !errors.As(err, new(*LockedError)) {
 		t.Errorf("a node that runs: %v", err)
 	}
 	if err := node.Close(); err != nil {
 		t.Fatal(err)
 	}
 	read := 0
-	r, err := CheckReplica(dir, func(e Entry) error { read++; return nil })
+	r, err := CheckReplica(dir, nil, func(e Entry) error { read++; return nil })
 	if err != nil || r.First != 1 || r.Last != 200 || read != 200 || r.Damage != nil {
 		t.Fatalf("%+v, %v, %d entries", r, err, read)
 	}
@@ -257,14 +257,14 @@ func TestCheckReplica(t *testing.T) {
 		}
 	}
 	write(whole[:len(whole)-50])
-	if r, err := CheckReplica(dir, nil); err != nil || r.Last != 199 || r.Damage != nil {
+	if r, err := CheckReplica(dir, nil, nil); err != nil || r.Last != 199 || r.Damage != nil {
 		t.Errorf("cut short: %+v, %v", r, err)
 	}
 	for at := 100; at < len(whole)-200; at += sized(1001, 101) {
 		b := bytes.Clone(whole)
 		b[at] ^= 4
 		write(b)
-		if r, err := CheckReplica(dir, nil); err != nil || len(r.Damage) == 0 {
+		if r, err := CheckReplica(dir, nil, nil); err != nil || len(r.Damage) == 0 {
 			t.Errorf("byte %d: %+v, %v", at, r, err)
 		}
 	}

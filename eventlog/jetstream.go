@@ -24,6 +24,8 @@ type JetStreamOptions struct {
 	Reserve int64
 	// Duplicates is how long message ids are remembered, default 10 minutes.
 	Duplicates time.Duration
+	// Keys are those of the cluster that wrote the log, if one did.
+	Keys *BatchKeys
 	// Logf gets the engine's warnings and errors. It may be nil.
 	Logf func(format string, a ...any)
 
@@ -157,7 +159,7 @@ func (l *JetStream) open(ctx context.Context) (*engine, error) {
 
 // readFiles reads all files without the engine. It makes an empty log where there is none.
 func (l *JetStream) readFiles(ctx context.Context) (*Report, error) {
-	h := hooks{hashes: true, stop: ctx.Err}
+	h := hooks{hashes: true, keys: l.opt.Keys, stop: ctx.Err}
 	for _, s := range l.shards {
 		s.mu.Lock()
 		h.known = append(h.known, s.acked)

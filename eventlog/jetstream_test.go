@@ -278,7 +278,7 @@ func TestStored(t *testing.T) {
 		}
 	}
 	n := uint64(0)
-	for p := range l.stored(t.Context(), 0, 1, last) {
+	for p := range l.stored(t.Context(), 0, 1, last, nil) {
 		if n++; p.seq != n || p.bad != nil || p.batch.Hash != hashes[n] {
 			t.Fatalf("entry %d: %+v", n, p)
 		}

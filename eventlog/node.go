@@ -33,6 +33,8 @@ type NodeOptions struct {
 	Routes  []string // host:port of every node
 	// TLS is for the connections between nodes. Both sides must show a certificate. nil is no TLS, for tests.
 	TLS *tls.Config
+	// Keys are those of the cluster's batches.
+	Keys *BatchKeys
 	// Damaged is asked whether the node may start with damaged block files: nil is yes. Without Damaged it may not.
 	Damaged func(*DamagedReplicaError) error
 	// Logf gets the engine's warnings and errors. It may be nil.
@@ -44,6 +46,7 @@ type NodeOptions struct {
 // gives to none.
 type Node struct {
 	dir     string
+	keys    *BatchKeys
 	logf    func(format string, a ...any)
 	options func() (*server.Options, error) // of a server that starts
 	srv     atomic.Pointer[server.Server]   // another one after a disk that was full
@@ -181,7 +184,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err := refuseNetwork(o.Dir); err != nil {
 		return nil, err
 	}
-	n := &Node{dir: o.Dir, logf: o.Logf}
+	n := &Node{dir: o.Dir, keys: o.Keys, logf: o.Logf}
 	if n.lock, err = lockDir(o.Dir, true); err != nil {
 		return nil, err
 	}
@@ -193,7 +196,7 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 	if err = o.openNodeDir(); err != nil {
 		return nil, err
 	}
-	if found, err := readReplica(o.Dir, nil); err != nil {
+	if found, err := readReplica(o.Dir, o.Keys, nil); err != nil {
 		return nil, err
 	} else if len(found.Damage) > 0 {
 		err := error(&DamagedReplicaError{o.Dir, found.Damage})
@@ -354,7 +357,7 @@ func (n *Node) watch(ctx context.Context) {
 		if !full || n.probe() != nil {
 			continue
 		}
-		if found, err := readReplica(n.dir, nil); err != nil || len(found.Damage) > 0 {
+		if found, err := readReplica(n.dir, n.keys, nil); err != nil || len(found.Damage) > 0 {
 			if err == nil {
 				err = &DamagedReplicaError{n.dir, found.Damage}
 			}

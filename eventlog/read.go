@@ -115,7 +115,8 @@ func (l *JetStream) read(ctx context.Context, shard uint16, from uint64, follow 
 // opened. It reads the block files on all processors, which is half of the work of asking the engine; a restart does
 // that. It ends early where the files leave a doubt (a block that was trimmed, a damaged byte), and the caller asks the
 // engine for the rest. Stored entries never move, and the engine writes behind them.
-func (l *JetStream) stored(ctx context.Context, shard uint16, from, until uint64) iter.Seq[parsedEntry] {
+func (l *JetStream) stored(ctx context.Context, shard uint16, from, until uint64,
+	keys *BatchKeys) iter.Seq[parsedEntry] {
 	return func(yield func(parsedEntry) bool) {
 		s, err := l.begin(shard)
 		if err != nil {
@@ -135,7 +136,7 @@ func (l *JetStream) stored(ctx context.Context, shard uint16, from, until uint64
 		if from < s.first() || len(names) == 0 || until < from+window { // a few are not worth a file
 			return
 		}
-		for block := range readBlocks(names, numbers, shard, true) {
+		for block := range readBlocks(names, numbers, shard, true, keys) {
 			select {
 			case <-l.done:
 				return
@@ -146,12 +147,12 @@ func (l *JetStream) stored(ctx context.Context, shard uint16, from, until uint64
 			}
 			for _, p := range block.parts {
 				switch {
-				case p.size == 0, p.seq > from, p.parsed != nil:
+				case p.size == 0, p.seq > from, p.parsed != nil && keys == nil:
 					return
 				case p.tomb, p.erased, p.seq < from:
 					continue
 				}
-				if !yield(parsedEntry{p.seq, p.batch, nil}) {
+				if !yield(parsedEntry{p.seq, p.batch, p.parsed}) {
 					return
 				}
 				if from++; from > until {

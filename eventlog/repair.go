@@ -30,6 +30,8 @@ type RepairOptions struct {
 	// AcceptLoss rebuilds the log although something is lost. Without it Repair stops with a
 	// *LossError and has changed nothing.
 	AcceptLoss bool
+	// Keys are those of the cluster that wrote the log, if one did.
+	Keys *BatchKeys
 	// Time is written into the records of the loss, ns since 1970.
 	Time int64
 }
@@ -95,7 +97,7 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 		}
 		entries[shard][seq] = append(entries[shard][seq], at)
 	}
-	found, err := scan(dir, hooks{entry: collect})
+	found, err := scan(dir, hooks{keys: opt.Keys, entry: collect})
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +110,14 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 		return report, nil
 	}
 	for _, from := range opt.From {
-		if _, err := scan(from, hooks{entry: collect}); err != nil {
+		if _, err := scan(from, hooks{keys: opt.Keys, entry: collect}); err != nil {
 			return nil, fmt.Errorf("copy: %w", err)
 		}
 	}
 	plans := make([]*plan, len(found.Shards))
 	lost := false
 	for i := range found.Shards {
-		if plans[i], err = makePlan(dir, &found.Shards[i], entries[uint16(i)]); err != nil {
+		if plans[i], err = makePlan(dir, &found.Shards[i], entries[uint16(i)], opt.Keys); err != nil {
 			return nil, err
 		}
 		for j := range plans[i].info.Lost {
@@ -140,10 +142,11 @@ func Repair(ctx context.Context, dir string, opt RepairOptions) (*RepairReport, 
 type plan struct {
 	info RepairInfo
 	refs []entryRef // of entries First to Last; file "" means lost
+	keys *BatchKeys // of a log of format 3, otherwise nil
 }
 
 // makePlan chooses for every sequence the first copy that the chain accepts.
-func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, error) {
+func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *BatchKeys) (*plan, error) {
 	p := &plan{info: RepairInfo{Shard: s.Shard, First: s.First, Last: s.acked.Last}}
 	lowest := uint64(0)
 	for seq := range have {
@@ -163,7 +166,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, er
 		}
 		return "not found"
 	}
-	chain := NewChain(s.Shard, p.info.First)
+	chain := NewChain(s.Shard, p.info.First).Trust(keys)
 	for seq := p.info.First; seq <= p.info.Last; seq++ {
 		ref := entryRef{}
 		for _, r := range have[seq] {
@@ -197,6 +200,9 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef) (*plan, er
 			}
 			p.info.Lost = append(p.info.Lost, Loss{First: seq, Last: seq, Reason: why})
 		}
+	}
+	if chain.Format() == Format3 {
+		p.keys = keys
 	}
 	return p, nil
 }
@@ -313,11 +319,10 @@ func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.
 			if b, err = ref.read(); err != nil {
 				return t, err
 			}
-			batch, err := ParseBatch(b)
-			if err != nil {
-				return t, err
+			id = "entry/" + strconv.FormatUint(seq, 10) // of one that no node has written
+			if batch, err := ParseBatch(b); err == nil {
+				id = batch.MessageID()
 			}
-			id = batch.MessageID()
 		} else {
 			for losses[0].Last < seq {
 				losses = losses[1:]
@@ -327,8 +332,11 @@ func (p *plan) write(ctx context.Context, js jetstream.JetStream, cfg jetstream.
 				after = Head{Seq: seq - 1} // unknown: it was trimmed, or it is the beginning
 			}
 			id = "loss/" + strconv.FormatUint(seq, 10)
-			b, err = AppendBatch(nil, Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash,
-				Time: losses[0].Time}, &losses[0])
+			h := Header{Shard: p.info.Shard, No: 1, After: after.Seq, Prev: after.Hash, Time: losses[0].Time}
+			if p.keys != nil {
+				h.Format = Format3
+			}
+			b, err = p.keys.Append(nil, h, &losses[0])
 			if err != nil {
 				return t, err
 			}

@@ -36,7 +36,7 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 		go func(from uint64) {
 			defer close(ahead)
 			if l, ok := log.(storedLog); ok {
-				for p := range l.stored(ctx, c.shard, from, until) {
+				for p := range l.stored(ctx, c.shard, from, until, c.keys) {
 					ahead <- answer{parsedEntry: p}
 					if from = p.seq + 1; from > until {
 						return
@@ -46,7 +46,7 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 			for e, err := range log.Read(ctx, c.shard, from) {
 				a := answer{err: err}
 				if a.seq = e.Seq; err == nil {
-					a.batch, a.bad = ParseBatch(e.Data)
+					a.batch, a.bad = parseBatch(e.Data, true, nil, c.keys)
 				}
 				if ahead <- a; err != nil || e.Seq >= until {
 					return
@@ -78,7 +78,7 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 // storedLog is an optional ability of a Log: it reads entries that were there when it was opened without
 // asking its engine. stored may end anywhere; Read has the rest.
 type storedLog interface {
-	stored(ctx context.Context, shard uint16, from, until uint64) iter.Seq[parsedEntry]
+	stored(ctx context.Context, shard uint16, from, until uint64, keys *BatchKeys) iter.Seq[parsedEntry]
 }
 
 // recentLog is an optional ability of a Log: its own newest entries come from memory. follow is Read, but
@@ -125,13 +125,13 @@ func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
 	}
 }
 
-// Tail checks a shard from its first entry to its present end and returns the chain.
-func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
+// Tail checks a shard from its first entry to its present end and returns the chain. keys are as in Verify.
+func Tail(ctx context.Context, log Log, shard uint16, keys *BatchKeys) (*Chain, error) {
 	info, err := log.Info(ctx, shard)
 	if err != nil {
 		return nil, err
 	}
-	c := NewChain(shard, info.First)
+	c := NewChain(shard, info.First).Trust(keys)
 	for _, err := range Replay(ctx, log, c, info.Last) {
 		if err != nil {
 			return c, err
@@ -141,16 +141,24 @@ func Tail(ctx context.Context, log Log, shard uint16) (*Chain, error) {
 }
 
 // NewestVersion returns the log version of the newest batch of a shard, 0 when nothing was ever stored. A
-// writer never uses a lower one.
-func NewestVersion(ctx context.Context, log Log, shard uint16) (uint16, error) {
+// writer never uses a lower one. With keys, behind entries without a right MAC, the newest is the one before them; of a
+// log that ends with more than 64 such entries it is 0.
+func NewestVersion(ctx context.Context, log Log, shard uint16, keys *BatchKeys) (uint16, error) {
 	info, err := log.Info(ctx, shard)
 	if err != nil || info.Last == 0 {
 		return 0, err
 	}
-	e, err := log.Get(ctx, shard, info.Last)
-	if err != nil {
-		return 0, err
+	for seq := info.Last; ; seq-- {
+		e, err := log.Get(ctx, shard, seq)
+		if err != nil {
+			return 0, err
+		}
+		b, err := parseBatch(e.Data, false, nil, keys)
+		switch ours := b.mark == marked || b.mark == unmarked && err == nil; {
+		case ours || keys == nil:
+			return b.Version, err
+		case seq == info.First || info.Last-seq >= 64: // the version of what is folded counts then
+			return 0, nil
+		}
 	}
-	h, err := ParseHeader(e.Data)
-	return h.Version, err
 }

@@ -20,7 +20,7 @@ func (e *DamagedReplicaError) Error() string {
 
 // Check reads the block files of the node while it runs and says what is wrong with them: CheckReplica for a node that
 // runs.
-func (n *Node) Check() (*ReplicaReport, error) { return readReplica(n.dir, nil) }
+func (n *Node) Check() (*ReplicaReport, error) { return readReplica(n.dir, n.keys, nil) }
 
 // SetAsideReplica moves the files of a node that is stopped into the directory damaged-1, damaged-2, … beside them,
 // with those named in also, and returns its name, empty when there is nothing to move. dir holds the directory log. A

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"troupe/eventlog"
+	"troupe/eventlog/eventlogtest"
 )
 
 // TestReplicatedSpeed reports how many records a second three writers store on three nodes, with a follower at each node,
@@ -46,7 +47,7 @@ func TestReplicatedSpeed(t *testing.T) {
 	for i := range 3 {
 		f := follow(t, c.logs[i])
 		defer func() { f.stop(); <-f.done }()
-		m, err := eventlog.NewCommitter(c.logs[i], eventlog.CommitterOptions{Format: eventlog.Format2, Applied: f.applied, Batch: eventlog.MaxBatch})
+		m, err := eventlog.NewCommitter(c.logs[i], eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Applied: f.applied, Batch: eventlog.MaxBatch})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A log of format 2 has several writers. What one of them wrote says nothing about the others' entries, so every
+// A log of format 3 has several writers. What one of them wrote says nothing about the others' entries, so every
 // batch names the newest entry that its writer has applied and the rolling hash there:
 //
 //	R_0 = 0, R_k = the first 16 bytes of SHA-256(R_{k−1} ‖ H_k)
@@ -17,12 +17,12 @@ import (
 // where H_k is the hash of entry k. In a log that begins with batches of format 1, which vouch for each other,
 // R_k = H_k for these.
 
-// VoidAfter is how many entries a batch of format 2 may be stored behind the one that it names. One that is
+// VoidAfter is how many entries a batch of format 3 may be stored behind the one that it names. One that is
 // further behind is void: it stays in the log, and no record of it has an effect. So a writer that was cut off
 // loses its calls and does not stop the readers, which remember no more than this.
 const VoidAfter = 16_384
 
-// Void reports whether a batch of format 2 that names entry after and was stored at seq is void. Readers and the
+// Void reports whether a batch of format 3 that names entry after and was stored at seq is void. Readers and the
 // writer compute it from the same two numbers.
 func Void(seq, after uint64) bool { return seq-after > VoidAfter }
 
@@ -44,7 +44,7 @@ func rollHash(before, entry Hash) (h Hash) {
 	return h
 }
 
-// rolling is what a chain knows of a log of format 2.
+// rolling is what a chain knows of a log of format 3.
 type rolling struct {
 	ring []Hash // R of entry k at k mod len; H while pending
 	from uint64 // the oldest entry whose R is known; while pending the oldest whose H is
@@ -77,13 +77,13 @@ func newRolling(c *Chain) *rolling {
 	switch {
 	case c.base == 1 && r.from == 1:
 		r.from = 0 // R_0 = 0
-	case c.last < c.base:
+	case c.last < c.base || c.unsure > 0:
 		r.pending = true
 	}
 	return r
 }
 
-// checkRolling compares a batch of format 2 with what came before it. drop means that it has no effect.
+// checkRolling compares a batch of format 3 with what came before it. drop means that it has no effect.
 func (c *Chain) checkRolling(seq uint64, b *Batch) (drop bool, what string) {
 	if c.roll == nil {
 		c.roll = newRolling(c)
@@ -115,6 +115,24 @@ func (c *Chain) checkRolling(seq uint64, b *Batch) (drop bool, what string) {
 	}
 	return false, ""
 }
+
+// skipped takes an entry without effect, which is c.last now, into the rolling hash. Its bytes are in the log like
+// those of every other entry.
+func (c *Chain) skipped(hash Hash) {
+	c.voids, c.voidAt = c.voids+1, c.last
+	r := c.roll
+	switch {
+	case r == nil: // newRolling takes it
+	case r.pending:
+		*r.at(c.last) = hash
+	default:
+		*r.at(c.last) = rollHash(*r.at(c.last - 1), hash)
+	}
+}
+
+// Unwritten returns how many entries the chain has found that no node has written, or that were declared void, and the
+// newest of them; 0, 0 for none.
+func (c *Chain) Unwritten() (count, newest uint64) { return c.voids, c.voidAt }
 
 // rolled takes an entry that was accepted, which is c.last now, into the rolling hash.
 func (c *Chain) rolled(b *Batch, drop bool) {
@@ -153,14 +171,14 @@ func (c *Chain) rolled(b *Batch, drop bool) {
 func (c *Chain) Format() uint16 {
 	switch {
 	case c.roll != nil:
-		return Format2
+		return Format3
 	case c.last >= c.base:
 		return Format1
 	}
 	return 0
 }
 
-// Rolling returns the last entry with the rolling hash there, which a batch of format 2 names. It is not ok while
+// Rolling returns the last entry with the rolling hash there, which a batch of format 3 names. It is not ok while
 // the chain does not know it: it began in the middle of a log, or behind a loss, and no batch has said it yet.
 func (c *Chain) Rolling() (h Head, ok bool) {
 	switch {
@@ -174,14 +192,17 @@ func (c *Chain) Rolling() (h Head, ok bool) {
 	return Head{c.last, *c.roll.at(c.last)}, true
 }
 
-// append appends what a position has of a log of format 2, of which last is the newest entry.
-func (r *rolling) append(b []byte, last uint64) []byte {
+// appendRolling appends what a position has of a log of format 3.
+func (c *Chain) appendRolling(b []byte) []byte {
+	r, last := c.roll, c.last
 	le := binary.LittleEndian
 	pending := byte(0)
 	if r.pending {
 		pending = 1
 	}
 	b = append(b, pending)
+	b = le.AppendUint64(b, c.voids)
+	b = le.AppendUint64(b, c.voidAt)
 	b = le.AppendUint64(b, r.base)
 	from := max(r.from, last+1-min(last+1, VoidAfter))
 	b = le.AppendUint64(b, from)
@@ -201,18 +222,20 @@ func (r *rolling) append(b []byte, last uint64) []byte {
 	return b
 }
 
-// readRolling reads what append wrote; nothing may be left.
-func readRolling(b []byte, last uint64) (*rolling, bool) {
-	const fixed, each = 17, 40
+// readRolling reads what appendRolling wrote; nothing may be left.
+func (c *Chain) readRolling(b []byte) bool {
+	const fixed, each = 33, 40
 	le := binary.LittleEndian
+	last := c.last
 	if len(b) < fixed || b[0] > 1 {
-		return nil, false
+		return false
 	}
-	r := &rolling{ring: make([]Hash, VoidAfter+1), pending: b[0] == 1, base: le.Uint64(b[1:]), from: le.Uint64(b[9:]),
+	c.voids, c.voidAt = le.Uint64(b[1:]), le.Uint64(b[9:])
+	r := &rolling{ring: make([]Hash, VoidAfter+1), pending: b[0] == 1, base: le.Uint64(b[17:]), from: le.Uint64(b[25:]),
 		writers: map[ID]lane{}}
 	b = b[fixed:]
-	if r.from > last+1 || last+1-r.from > VoidAfter || uint64(len(b)) < (last+1-r.from)*16+4 {
-		return nil, false
+	if c.voidAt > last || (c.voids == 0) != (c.voidAt == 0) || r.from > last+1 || last+1-r.from > VoidAfter || uint64(len(b)) < (last+1-r.from)*16+4 {
+		return false
 	}
 	for s := r.from; s <= last; s++ {
 		*r.at(s) = Hash(b[:16])
@@ -220,15 +243,16 @@ func readRolling(b []byte, last uint64) (*rolling, bool) {
 	}
 	n := le.Uint32(b)
 	if b = b[4:]; uint64(len(b)) != uint64(n)*each {
-		return nil, false
+		return false
 	}
 	before := ID(0)
 	for ; len(b) > 0; b = b[each:] {
 		id, w := ID(le.Uint64(b)), lane{le.Uint64(b[8:]), le.Uint64(b[16:]), Hash(b[24:40])}
 		if id <= before || w.seq > last || last-w.seq > forgetWriter {
-			return nil, false
+			return false
 		}
 		r.writers[id], before = w, id
 	}
-	return r, true
+	c.roll = r
+	return true
 }

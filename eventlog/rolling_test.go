@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rolls computes the rolling hashes of a log of format 2 by their definition; element k is R_k.
+// rolls computes the rolling hashes of a log of format 3 by their definition; element k is R_k.
 func rolls(log []Entry) []Hash {
 	out := []Hash{{}}
 	for i, e := range log {
@@ -19,7 +19,7 @@ func rolls(log []Entry) []Hash {
 	return out
 }
 
-// node writes batches of format 2.
+// node writes batches of format 3.
 type node struct {
 	epoch ID
 	no    uint64
@@ -27,7 +27,7 @@ type node struct {
 
 func (w *node) next(t failer, after uint64, roll Hash, time int64) []byte {
 	t.Helper()
-	b, err := AppendBatch(nil, Header{Format: Format2, Shard: 3, Epoch: w.epoch, No: w.no + 1, After: after, Prev: roll, Time: time},
+	b, err := testBatchKeys.Append(nil, Header{Format: Format3, Shard: 3, Epoch: w.epoch, No: w.no + 1, After: after, Prev: roll, Time: time},
 		&Activate{Event: Event{w.epoch, w.no + 1, 0}})
 	if err != nil {
 		t.Fatal(err)
@@ -58,15 +58,15 @@ func TestRolling(t *testing.T) {
 		n := rapid.IntRange(3, 30).Draw(t, "n")
 		log, seen := genNodes(t, n)
 		want := rolls(log)[n]
-		c := NewChain(3, 1)
+		c := NewChain(3, 1).Trust(testBatchKeys)
 		if repeats, err := feed(c, log); err != nil || repeats != 0 {
 			t.Fatalf("%d repeats, error %v", repeats, err)
 		}
-		if h, ok := c.Rolling(); !ok || h != (Head{uint64(n), want}) || c.Head() != (Head{uint64(n), HashBatch(log[n-1].Data)}) || c.Format() != Format2 {
+		if h, ok := c.Rolling(); !ok || h != (Head{uint64(n), want}) || c.Head() != (Head{uint64(n), HashBatch(log[n-1].Data)}) || c.Format() != Format3 {
 			t.Fatalf("rolling %v, %v, head %v, format %d", h, ok, c.Head(), c.Format())
 		}
 		k := rapid.IntRange(1, n-1).Draw(t, "k")
-		half := NewChain(3, 1)
+		half := NewChain(3, 1).Trust(testBatchKeys)
 		if _, err := feed(half, log[:k]); err != nil {
 			t.Fatal(err)
 		}
@@ -75,12 +75,12 @@ func TestRolling(t *testing.T) {
 		if err != nil || !bytes.Equal(back.AppendPosition(nil), position) {
 			t.Fatalf("position: %v", err)
 		}
-		_, err = feed(back, log[k:])
+		_, err = feed(back.Trust(testBatchKeys), log[k:])
 		if h, ok := back.Rolling(); err != nil || !ok || h.Hash != want {
 			t.Fatalf("from a position: %v, rolling %v", err, h)
 		}
 		// From the middle the rolling hash is known as soon as a batch names an entry from there on.
-		middle := NewChain(3, uint64(k+1))
+		middle := NewChain(3, uint64(k+1)).Trust(testBatchKeys)
 		if _, err = feed(middle, log[k:]); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestRolling(t *testing.T) {
 		refuse := func(what string, bad []Entry) {
 			t.Helper()
 			var ce *ChainError
-			if _, err := feed(NewChain(3, 1), bad); !errors.As(err, &ce) || ce.Seq < uint64(k) {
+			if _, err := feed(NewChain(3, 1).Trust(testBatchKeys), bad); !errors.As(err, &ce) || ce.Seq < uint64(k) {
 				t.Fatalf("%s at %d of %d, seen up to %d: error %v", what, k, n, seen, err)
 			}
 		}
@@ -103,7 +103,7 @@ func TestRolling(t *testing.T) {
 		}
 		old, _ := ParseBatch(log[k-1].Data)
 		other := slices.Clone(log)
-		other[k-1].Data = must(AppendBatch(nil, old.Header, &Activate{Event: Event{1, 1, 0}, Time: 5}))
+		other[k-1].Data = must(testBatchKeys.Append(nil, old.Header, &Activate{Event: Event{1, 1, 0}, Time: 5}))
 		refuse("another whole batch with the right number", other)
 		refuse("left out", renumber(slices.Delete(slices.Clone(log), k-1, k)))
 		swapped := slices.Clone(log)
@@ -121,12 +121,15 @@ func TestRollingRules(t *testing.T) {
 	r := rolls(log)
 	batch := func(h Header, records ...Record) []byte {
 		if h.Shard = 3; h.Epoch != 0 && h.Format == 0 {
-			h.Format = Format2
+			h.Format = Format3
+		}
+		if h.Epoch == 0 {
+			h.Format = Format3
 		}
 		if len(records) == 0 {
 			records = []Record{&Activate{Event: Event{1, 1, 0}}}
 		}
-		return must(AppendBatch(nil, h, records...))
+		return must(testBatchKeys.Append(nil, h, records...))
 	}
 	for _, c := range []struct {
 		what string
@@ -144,10 +147,10 @@ func TestRollingRules(t *testing.T) {
 		{"no beginning", batch(Header{Epoch: 9, No: 2, After: 3, Prev: r[3]}), "begins with batch 2", false},
 		{"wrong hash", batch(Header{Epoch: 7, No: 3, After: 3, Prev: r[2]}), "rolling hash " + r[2].String(), false},
 		{"future", batch(Header{Epoch: 7, No: 3, After: 4, Prev: r[3]}), "names entry 4", false},
-		{"format 1", batch(Header{Format: Format1, Epoch: 7, No: 3, After: 3, Prev: HashBatch(log[2].Data)}), "format 1 in a log of format 2", false},
+		{"format 1", batch(Header{Format: Format1, Epoch: 7, No: 3, After: 3, Prev: HashBatch(log[2].Data)}), "", true},
 		{"loss", batch(Header{No: 1, After: 3, Prev: HashBatch(log[2].Data)}, &Loss{First: 4, Last: 4}), "", false},
 	} {
-		chain := NewChain(3, 1)
+		chain := NewChain(3, 1).Trust(testBatchKeys)
 		if _, err := feed(chain, log); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +163,7 @@ func TestRollingRules(t *testing.T) {
 	w := &scribe{epoch: 5}
 	first := w.next(t, 3)
 	mixed := []Entry{{1, first}, {2, a.nextFrom(t, 1, HashBatch(first))}}
-	chain := NewChain(3, 1)
+	chain := NewChain(3, 1).Trust(testBatchKeys)
 	if _, err := feed(chain, mixed); err != nil {
 		t.Error(err)
 	}
@@ -191,7 +194,7 @@ func TestVoid(t *testing.T) {
 		if late {
 			put(busy.next(t, uint64(len(log)), roll[len(log)], 1))
 		}
-		c := NewChain(3, 1)
+		c := NewChain(3, 1).Trust(testBatchKeys)
 		if _, err := feed(c, log); err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +202,12 @@ func TestVoid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		back.Trust(testBatchKeys)
 		at := uint64(len(log) + 1)
 		b := (&node{epoch: 7, no: 1}).next(t, 1, roll[1], 1)
 		after := busy.next(t, at, rollHash(roll[at-1], HashBatch(b)), 1)
 		busy.no--
-		middle := NewChain(3, at-100)
+		middle := NewChain(3, at-100).Trust(testBatchKeys)
 		if _, err := feed(middle, log[len(log)-100:]); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +225,7 @@ func TestVoid(t *testing.T) {
 		return
 	}
 	// A position holds what the next batches need, and no more however long the log is.
-	c := NewChain(3, 1)
+	c := NewChain(3, 1).Trust(testBatchKeys)
 	for len(log) < 3*VoidAfter {
 		put(busy.next(t, uint64(len(log)), roll[len(log)], 1))
 	}
@@ -235,6 +239,7 @@ func TestVoid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	back.Trust(testBatchKeys)
 	if _, err := feed(back, []Entry{{uint64(len(log) + 1), busy.next(t, uint64(len(log)-VoidAfter+1), roll[len(log)-VoidAfter+1], 1)}}); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ type hooks struct {
 	// hashes: records are not decoded. Checksums, hashes, numbers and order say whether the log is
 	// what its writers wrote; readers of the records find out whether they wrote records.
 	hashes bool
+	keys   *BatchKeys // of a cluster's log
 	// known is what was acknowledged, by shard, when it is newer than the acknowledged-end records.
 	known  []ackedEnd
 	stop   func() error                                             // an error ends the scan
@@ -139,7 +140,7 @@ func (s *shardScan) run() error {
 		return err
 	}
 	s.end = msgs
-	for block := range readBlocks(names, numbers, shard, !s.hooks.hashes) {
+	for block := range readBlocks(names, numbers, shard, !s.hooks.hashes, s.hooks.keys) {
 		if block.err == nil && s.hooks.stop != nil {
 			block.err = s.hooks.stop()
 		}
@@ -184,7 +185,9 @@ func (s *shardScan) readAcked() error {
 }
 
 // expect begins a new chain with entry seq.
-func (s *shardScan) expect(seq uint64) { s.chain, s.want = NewChain(s.r.Shard, seq), seq }
+func (s *shardScan) expect(seq uint64) {
+	s.chain, s.want = NewChain(s.r.Shard, seq).Trust(s.hooks.keys), seq
+}
 
 func (s *shardScan) noStream(dir string) {
 	s.r.Last = s.r.First - 1
@@ -277,6 +280,8 @@ func (s *shardScan) entry(p *blockPart) {
 		s.hooks.batch(Delivery{p.seq, batch, repeat})
 	}
 	switch {
+	case batch.Unwritten != "":
+		r.Unwritten++
 	case repeat:
 		r.Repeats++
 	case batch.Epoch == 0:

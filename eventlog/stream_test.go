@@ -184,7 +184,7 @@ func TestThreeNodes(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, i := range nodes {
 			f := follow(t, c.logs[i])
-			w, err := eventlog.NewCommitter(c.logs[i], eventlog.CommitterOptions{Format: eventlog.Format2, Applied: f.applied, Try: time.Second, Patience: time.Minute})
+			w, err := eventlog.NewCommitter(c.logs[i], eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Applied: f.applied, Try: time.Second, Patience: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +218,7 @@ func TestThreeNodes(t *testing.T) {
 	write([]int{0, 1, 2}, 10)
 	var ends []eventlog.Head
 	for i := range 3 {
-		chain, err := eventlog.Tail(t.Context(), c.logs[i], 0)
+		chain, err := eventlog.Tail(t.Context(), c.logs[i], 0, eventlogtest.Keys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestDamagedLeader(t *testing.T) {
 	for i := range 3 {
 		c.open(i)
 	}
-	w, err := eventlog.NewCommitter(c.logs[0], eventlog.CommitterOptions{Format: eventlog.Format2})
+	w, err := eventlog.NewCommitter(c.logs[0], eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestDamagedLeader(t *testing.T) {
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want, err := eventlog.Tail(t.Context(), c.logs[0], 0)
+	want, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestDamagedLeader(t *testing.T) {
 	}
 	for reader, read := range []func() error{
 		func() error { // any replica answers, sometimes the damaged one
-			chain, err := eventlog.Tail(t.Context(), c.logs[0], 0)
+			chain, err := eventlog.Tail(t.Context(), c.logs[0], 0, eventlogtest.Keys)
 			if err == nil {
 				if got, _ := chain.Rolling(); got != end {
 					err = fmt.Errorf("the log ends with %v, it was %v", got, end)
@@ -397,7 +397,7 @@ func TestOtherKind(t *testing.T) {
 			_, err := eventlog.OpenJetStream(t.Context(), node, eventlog.JetStreamOptions{})
 			return err
 		},
-		"a replica of a cluster's log": func() error { _, err := eventlog.Verify(node); return err },
+		"a replica of a cluster's log": func() error { _, err := eventlog.Verify(node, nil); return err },
 		"not of cluster c, node b": func() error {
 			_, err := eventlog.StartNode(t.Context(), eventlog.NodeOptions{Dir: node, Cluster: "c", Name: "b"})
 			return err

@@ -37,9 +37,12 @@ type ShardReport struct {
 	Events  uint64 `json:"events"`  // records in them, repeats not counted
 	Repeats uint64 `json:"repeats"` // entries stored twice, harmless
 	Writers uint64 `json:"writers"` // beginnings of a writer
-	Bytes   uint64 `json:"bytes"`   // of the batches
-	Torn    int64  `json:"torn"`    // bytes of an unfinished, never acknowledged write at the end
-	Lost    []Loss `json:"lost,omitempty"`
+	// Unwritten are entries of a cluster's log that none of its nodes wrote, or that were declared void; they have no
+	// effect.
+	Unwritten uint64 `json:"unwritten,omitempty"`
+	Bytes     uint64 `json:"bytes"` // of the batches
+	Torn      int64  `json:"torn"`  // bytes of an unfinished, never acknowledged write at the end
+	Lost      []Loss `json:"lost,omitempty"`
 	// Damage is empty when everything that was acknowledged is there.
 	Damage []Damage `json:"damage,omitempty"`
 
@@ -103,16 +106,17 @@ var ErrNoLog = errors.New("no event log here")
 
 // Verify reads a whole data directory, without the engine and without writing, and reports what is
 // there and what is damaged. The error is about the attempt: no such log, in use (*LockedError), a
-// file that cannot be read. A damaged log is a report whose OK is false.
-func Verify(dir string) (*Report, error) { return scanLocked(dir, hooks{}) }
+// file that cannot be read. A damaged log is a report whose OK is false. keys are those of the cluster that the log was
+// written by, and are not needed for that of a single machine.
+func Verify(dir string, keys *BatchKeys) (*Report, error) { return scanLocked(dir, hooks{keys: keys}) }
 
 // Scan gives f every batch of a data directory that the chain accepts, shard after shard in the order
 // of the log, each once. It reads the files itself, as Verify does, and changes nothing; the report
 // says what is damaged. When f returns an error, f is not called again and Scan returns that error
-// after the file that it is reading.
-func Scan(dir string, f func(Delivery) error) (*Report, error) {
+// after the file that it is reading. keys are as in Verify.
+func Scan(dir string, keys *BatchKeys, f func(Delivery) error) (*Report, error) {
 	var failed error
-	r, err := scanLocked(dir, hooks{stop: func() error { return failed }, batch: func(d Delivery) {
+	r, err := scanLocked(dir, hooks{keys: keys, stop: func() error { return failed }, batch: func(d Delivery) {
 		if failed == nil && !d.Repeat {
 			failed = f(d)
 		}

@@ -24,7 +24,7 @@ func follow(t *testing.T, l eventlog.Log) *follower {
 	f.head.Store(&eventlog.Head{})
 	ctx, stop := context.WithCancel(t.Context())
 	f.stop = stop
-	c := eventlog.NewChain(0, 1)
+	c := eventlog.NewChain(0, 1).Trust(eventlogtest.Keys)
 	go func() {
 		for _, err := range eventlog.Follow(ctx, l, c) {
 			if err != nil {
@@ -63,7 +63,7 @@ func TestManyWriters(t *testing.T) {
 	for range 3 {
 		f := follow(t, m)
 		followers = append(followers, f)
-		c, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: f.applied})
+		c, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Applied: f.applied})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestManyWriters(t *testing.T) {
 	if len(h.Acked) != 300 || faults.Load() == 0 {
 		t.Errorf("%d events acknowledged, %d answers lost", len(h.Acked), faults.Load())
 	}
-	chain, err := eventlog.Tail(t.Context(), m, 0)
+	chain, err := eventlog.Tail(t.Context(), m, 0, eventlogtest.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +112,13 @@ func TestManyWriters(t *testing.T) {
 // they do not; under another epoch it goes on. So does a writer that was silent for long.
 func TestWriterCutOff(t *testing.T) {
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
-	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Batch: eventlog.HeaderSize})
+	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Batch: eventlog.HeaderSize})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := atomic.Pointer[eventlog.Head]{}
 	cut.Store(&eventlog.Head{})
-	late, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: func() eventlog.Head { return *cut.Load() }})
+	late, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Applied: func() eventlog.Head { return *cut.Load() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestWriterCutOff(t *testing.T) {
 	if _, err := late.Append(t.Context(), eventlogtest.Event(-2)); !errors.Is(err, eventlog.ErrVoid) {
 		t.Fatalf("one entry later: %v", err)
 	}
-	chain, err := eventlog.Tail(t.Context(), m, 0)
+	chain, err := eventlog.Tail(t.Context(), m, 0, eventlogtest.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,17 +164,17 @@ func TestWriterCutOff(t *testing.T) {
 	}
 }
 
-// An exported log of a cluster goes on with one writer in format 2.
+// An exported log of a cluster goes on with one writer in format 3.
 func ExampleCommitterOptions_format() {
 	ctx := context.Background()
 	m := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	for range 2 {
-		chain, err := eventlog.Tail(ctx, m, 0)
+		chain, err := eventlog.Tail(ctx, m, 0, eventlogtest.Keys)
 		if err != nil {
 			panic(err)
 		}
 		head, known := chain.Rolling()
-		c, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Head: head})
+		c, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: eventlogtest.Keys, Head: head})
 		if err != nil {
 			panic(err)
 		}

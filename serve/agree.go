@@ -177,7 +177,7 @@ var errNoBase = errors.New("the log was trimmed, and this node does not have its
 
 // foldOn returns the bytes of the state after entry to, folded from that in b or from nothing.
 func (s *Server) foldOn(b []byte, to uint64) ([]byte, error) {
-	f, c := fold.New(s.past), eventlog.NewChain(0, 1)
+	f, c := fold.New(s.past), s.past.Chain(1)
 	if b != nil {
 		var err error
 		if f, c, err = fold.Restore(b, s.past); err != nil {
@@ -492,7 +492,7 @@ func (s *Server) verifiedBase(ctx context.Context, store baseStore, b eventlog.B
 	if err != nil {
 		return nil, err
 	}
-	batch, err := eventlog.ParseBatch(e.Data)
+	batch, err := s.batches.Parse(e.Data)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", b.Record, err)
 	}

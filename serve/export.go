@@ -92,7 +92,7 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 			return
 		}
 		defer done()
-		c := eventlog.NewChain(0, max(info.First, from-min(from, warmUp)))
+		c := s.chainFrom(max(info.First, from-min(from, warmUp)))
 		for d, err := range eventlog.Replay(ctx, s.log, c, p.Next-1) {
 			if err != nil {
 				yield(LogRecord{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})

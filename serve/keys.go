@@ -16,7 +16,8 @@ import (
 )
 
 // KeyFile is keys.json: {"current": 1, "keys": {"1": "base64"}, "check": "16 hexadecimal digits"}, mode
-// 0600. Without it the ids that were given out before are not recognised, so it belongs to every
+// 0600, and "dropped", keys whose ids are not recognised any more. In a cluster each key also vouches for the batches
+// that were written under it. Without the file the ids that were given out before are not recognised, so it belongs to every
 // backup, and a log with entries is not opened without it or with another one by accident: check is the
 // first half of the SHA-256 of the rest. {} in its place asks for new keys.
 const KeyFile = "keys.json"
@@ -24,6 +25,7 @@ const KeyFile = "keys.json"
 type keyText struct {
 	Current byte            `json:"current"`
 	Keys    map[byte][]byte `json:"keys"`
+	Dropped map[byte][]byte `json:"dropped,omitempty"`
 	Check   string          `json:"check,omitempty"` // files of before it was invented have none
 }
 
@@ -96,7 +98,7 @@ func WriteKeys(dir string, k eventlog.IDKeys) error {
 	if err := k.Check(); err != nil {
 		return err
 	}
-	b, err := keyText{Current: k.Current, Keys: k.Keys}.text()
+	b, err := keyText{Current: k.Current, Keys: k.Keys, Dropped: k.Dropped}.text()
 	if err != nil {
 		return err
 	}
@@ -125,6 +127,16 @@ func ReadKeys(dir string) (eventlog.IDKeys, error) {
 	return k, nil
 }
 
+// BatchKeys returns the keys of the batches of a cluster whose log is in a data directory, nil without a KeyFile that
+// can be read. The log of a single machine needs none.
+func BatchKeys(dir string) *eventlog.BatchKeys {
+	k, err := ReadKeys(dir)
+	if err != nil {
+		return nil
+	}
+	return k.Batches()
+}
+
 func parseKeyFile(b []byte) (eventlog.IDKeys, error) {
 	var t keyText
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -135,6 +147,6 @@ func parseKeyFile(b []byte) (eventlog.IDKeys, error) {
 	if sum, err := t.sum(); err != nil || t.Check != "" && t.Check != sum {
 		return eventlog.IDKeys{}, fmt.Errorf("it is damaged: check is %q, the keys have %q", t.Check, sum)
 	}
-	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys}
+	k := eventlog.IDKeys{Current: t.Current, Keys: t.Keys, Dropped: t.Dropped}
 	return k, k.Check()
 }

@@ -18,7 +18,7 @@ func (o *Options) newest() uint16 { return max(o.future, eventlog.LogVersion) }
 // whether the log is of a lower version, so that it has to be raised. A node of a cluster writes in the version that
 // the log has until every node can read a higher one; see raiseTogether.
 func (s *Server) logVersion(ctx context.Context, c *eventlog.CommitterOptions) (raise bool, err error) {
-	newest, err := eventlog.NewestVersion(ctx, s.log, 0)
+	newest, err := eventlog.NewestVersion(ctx, s.log, 0, s.batches)
 	if err != nil {
 		return false, err
 	}

@@ -196,6 +196,15 @@ func (s *Server) leave(ctx context.Context, names []string) {
 	s.opt.Logger.Info("the log of a cluster is that of a single machine now", "nodes", strings.Join(names, ", "))
 }
 
+// chainFrom returns a chain that begins in the middle of the log.
+func (s *Server) chainFrom(seq uint64) *eventlog.Chain {
+	c := s.past.Chain(seq)
+	if s.nodes != nil && seq > 1 && seq > s.nodes.Imported {
+		c.Several()
+	}
+	return c
+}
+
 // appliedHead is the head that the committer's batches name.
 func (n *nodes) appliedHead() eventlog.Head { return *n.rolling.Load() }
 
@@ -630,6 +639,10 @@ type ClusterHealth struct {
 	// Replicas are the servers that have the log, as its leader saw them last; none when nothing is known.
 	Replicas []eventlog.Replica `json:"replicas,omitempty"`
 	Void     uint64             `json:"void"` // batches of this node that were stored too late to count
+	// Unwritten counts the entries of the log that have no effect because no node has written them; UnwrittenEntry is
+	// the newest of them, 0 for none. They are the same at every node. Anything but 0 is an alarm.
+	Unwritten      uint64 `json:"unwritten_entries"`
+	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty"`
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
 	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
 	// comparison.
@@ -685,6 +698,7 @@ func (s *Server) clusterHealth() *ClusterHealth {
 		Node: n.Node, Contact: n.silence().Seconds(), Clock: n.deviation().Seconds(), Keys: n.print,
 		Void: s.committer.Stats().Void, Drained: n.drained.Load(),
 		LogVersion: s.committer.Version(),
+		Unwritten:  s.unwritten.count.Load(), UnwrittenEntry: s.unwritten.newest.Load(),
 	}
 	if d := n.damaged.Load(); d != nil {
 		out.Damage = *d

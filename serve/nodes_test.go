@@ -462,7 +462,7 @@ func TestUnknownAtAnyNode(t *testing.T) {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		if late {
-			busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: nodes[0].nodes.appliedHead})
+			busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: testKeys.Batches(), Applied: nodes[0].nodes.appliedHead})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -517,7 +517,7 @@ func TestNodeBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.set(true)
-	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format2, Applied: nodes[0].nodes.appliedHead})
+	busy, err := eventlog.NewCommitter(m, eventlog.CommitterOptions{Format: eventlog.Format3, Keys: testKeys.Batches(), Applied: nodes[0].nodes.appliedHead})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -627,8 +627,13 @@ func TestKeysOfNodes(t *testing.T) {
 	if err := start(1, with(2, 1, 2)); err == nil || !strings.Contains(err.Error(), "key 2 of fingerprint "+KeyFingerprint(2, key(2)).String()+", which node c does not have") {
 		t.Fatalf("a new key that node c does not have is used: %v", err)
 	}
-	if err := start(1, with(2, 2)); err == nil || !strings.Contains(err.Error(), "which is not in keys.json of this node") {
+	if err := start(1, with(2, 2)); err == nil || !strings.Contains(err.Error(), "its MAC is of a key that keys.json does not have") {
 		t.Fatalf("a node without the others' key: %v", err)
+	}
+	dropped := with(2, 2)
+	dropped.Dropped = map[byte][]byte{1: key(1)}
+	if err := start(1, dropped); err == nil || !strings.Contains(err.Error(), "which is not in keys.json of this node") {
+		t.Fatalf("a node that does not recognise the ids of the others: %v", err)
 	}
 	if err := start(1, with(1, 1, 2)); err != nil {
 		t.Fatal(err)
@@ -642,6 +647,17 @@ func TestKeysOfNodes(t *testing.T) {
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
 		t.Error("two events have one id")
+	}
+	for i := range nodes { // the ids of the first key are not recognised any more; what stands under it counts
+		if err := nodes[i].Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := start(i, dropped); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := nodes[0].Health().Cluster.Unwritten; n != 0 {
+		t.Errorf("%d entries have no effect", n)
 	}
 	agree(t, nodes...)
 }

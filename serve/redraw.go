@@ -93,7 +93,7 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 	// Which states decided, and up to which entry each is wanted.
 	last, oldest := map[played]uint64{}, end
 	base := s.past.Base.Load()
-	err = s.past.Log.Replay(eventlog.NewChain(0, s.past.First.Load()), end, func(d eventlog.Delivery) error {
+	err = s.past.Log.Replay(s.chainFrom(s.past.First.Load()), end, func(d eventlog.Delivery) error {
 		for _, r := range d.Events() {
 			if x := wants(d, r); x != nil && x.BasisSeq >= base {
 				last[played{x.Model, x.BasisDigest}] = d.Seq

@@ -111,7 +111,7 @@ func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64,
 		return 0, nil
 	}
 	young := s.opt.Now().Add(-s.opt.Keep).UnixNano()
-	left := info.Bytes
+	left, before := info.Bytes, int64(0)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for e, err := range s.log.Read(ctx, 0, info.First) {
@@ -119,9 +119,12 @@ func (s *Server) expendable(ctx context.Context, info eventlog.Info) (to uint64,
 			return 0, err
 		}
 		h, err := eventlog.ParseHeader(e.Data)
-		if err != nil {
+		if err != nil && s.nodes == nil {
 			return 0, fmt.Errorf("entry %d: %w", e.Seq, err)
+		} else if err != nil {
+			h.Time = before // of what no node has written nothing is known
 		}
+		before = h.Time
 		old := s.opt.Keep > 0 && h.Time < young
 		large := s.opt.KeepBytes > 0 && left > uint64(s.opt.KeepBytes)
 		if !old && !large || e.Seq >= most {

@@ -26,6 +26,8 @@ type Server struct {
 	keys eventlog.IDKeys
 	past *fold.History
 
+	batches *eventlog.BatchKeys // of keys
+
 	committer *eventlog.Committer
 	chain     *eventlog.Chain // only the applier uses it after Open
 
@@ -55,6 +57,7 @@ type Server struct {
 	lagging   lagging
 	replica   replicaCheck
 	nodes     *nodes // of a cluster, nil on a single machine
+	unwritten unwritten
 
 	started  time.Time
 	recovery Recovery
@@ -174,6 +177,11 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 	if s.log == nil {
 		js := s.opt.JetStream
 		js.Shards = 1
+		if len(s.keys.Keys) > 0 {
+			js.Keys = s.keys.Batches()
+		} else {
+			js.Keys = BatchKeys(s.opt.Dir)
+		}
 		if s.own, err = eventlog.OpenJetStream(ctx, filepath.Join(s.opt.Dir, "log"), js); err != nil {
 			return err
 		}
@@ -188,6 +196,7 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.batches = s.keys.Batches()
 	return s.keys.Check()
 }
 
@@ -195,10 +204,15 @@ func (s *Server) openLog(ctx context.Context) (err error) {
 // the log is an error.
 func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 	c := s.opt.Committer
-	c.Shard, c.Head, c.Now = 0, s.chain.Head(), s.opt.Now
+	c.Shard, c.Head, c.Now, c.Keys = 0, s.chain.Head(), s.opt.Now, s.batches
 	// the log was a cluster's; this is its only writer now
-	if c.Format = s.chain.Format(); c.Format == eventlog.Format2 {
+	if c.Format = s.chain.Format(); c.Format == eventlog.Format3 {
 		c.Head, _ = s.chain.Rolling()
+	}
+	if c.Format == eventlog.Format3 {
+		if err := s.lostKey(); err != nil {
+			return c, err
+		}
 	}
 	if s.nodes != nil {
 		if err := cmp.Or(s.fits(), s.fitKeys()); err != nil {
@@ -206,7 +220,7 @@ func (s *Server) committerOptions() (eventlog.CommitterOptions, error) {
 		}
 		s.nodes.rolling.Store(&eventlog.Head{})
 		s.nodes.advance(s.chain, s.fold.Clock())
-		c.Format, c.Applied = eventlog.Format2, s.nodes.appliedHead
+		c.Format, c.Applied = eventlog.Format3, s.nodes.appliedHead
 		// A leader that is gone does not answer, and one that steps down forgets what it has not stored.
 		c.Try, c.FirstTry = cmp.Or(c.Try, 2*time.Second), cmp.Or(c.FirstTry, 250*time.Millisecond)
 		c.Head = s.nodes.appliedHead()
@@ -258,7 +272,7 @@ func (s *Server) recover(ctx context.Context) error {
 		return err
 	}
 	s.space.set(info)
-	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest}
+	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest, Keys: s.batches}
 	s.past.First.Store(info.First)
 	s.snapshots.base = s.past.Base.Load
 	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {
@@ -282,7 +296,7 @@ func (s *Server) recover(ctx context.Context) error {
 				"base: put one back from a backup%s",
 				info.First, s.snapshots.files, strings.Join(append([]string{""}, s.recovery.Skipped...), "\n  "))
 		}
-		s.fold, s.chain = fold.New(s.past), eventlog.NewChain(0, 1)
+		s.fold, s.chain = fold.New(s.past), s.past.Chain(1)
 	}
 	s.recovery.Snapshot = s.fold.Seq()
 	if info.First > 1 {
@@ -297,6 +311,10 @@ func (s *Server) recover(ctx context.Context) error {
 	}
 	if err := s.confirmBase(); err != nil {
 		return err
+	}
+	if s.noteUnwritten(); s.unwritten.count.Load() > 0 {
+		s.opt.Logger.Error("entries of the log have no effect, because no node of this cluster has written them",
+			"entries", s.unwritten.count.Load(), "newest", s.unwritten.newest.Load())
 	}
 	s.noteBase()
 	s.recovery.Took = time.Since(begin)
@@ -374,6 +392,9 @@ func (s *Server) publish() error {
 // apply follows the log until Close. When it meets damage it stops, and then nothing is written any more.
 func (s *Server) apply() {
 	for d, err := range eventlog.Follow(s.ctx, s.log, s.chain) {
+		if err == nil && d.Unwritten != "" {
+			s.tellUnwritten(d)
+		}
 		if err == nil {
 			err = s.applyOne(d)
 		}

@@ -78,7 +78,7 @@ func (h *History) Check(ctx context.Context, l eventlog.Log) error {
 // caller died. It returns how many events there are.
 func (h *History) CheckFiles(dir string) (events int, err error) {
 	found := map[int64][]Place{}
-	report, err := eventlog.Scan(dir, func(d eventlog.Delivery) error {
+	report, err := eventlog.Scan(dir, Keys, func(d eventlog.Delivery) error {
 		note(found, d)
 		return nil
 	})
@@ -114,7 +114,7 @@ func Contents(ctx context.Context, l eventlog.Log, shard uint16) (map[int64][]Pl
 		return nil, nil, err
 	}
 	found := map[int64][]Place{}
-	c := eventlog.NewChain(shard, info.First)
+	c := eventlog.NewChain(shard, info.First).Trust(Keys)
 	for d, err := range eventlog.Replay(ctx, l, c, info.Last) {
 		if err != nil {
 			return nil, nil, err
@@ -144,11 +144,11 @@ type TB interface {
 // NewCommitter checks the shard of a log and begins to write behind its end.
 func NewCommitter(t TB, l eventlog.Log, opt eventlog.CommitterOptions) *eventlog.Committer {
 	t.Helper()
-	chain, err := eventlog.Tail(context.Background(), l, opt.Shard)
+	chain, err := eventlog.Tail(context.Background(), l, opt.Shard, Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opt.Head = chain.Head(); opt.Format == eventlog.Format2 {
+	if opt.Head = chain.Head(); opt.Format == eventlog.Format3 {
 		opt.Head, _ = chain.Rolling()
 	}
 	c, err := eventlog.NewCommitter(l, opt)

@@ -286,6 +286,9 @@ var (
 		nil)
 	electDesc = prometheus.NewDesc("troupe_cluster_elections_total",
 		"How often another node led the log than before.", nil, nil)
+	unwrittenDesc = prometheus.NewDesc("troupe_cluster_unwritten_entries_total",
+		"Entries of the log that have no effect because no node of the cluster has written them. Anything but 0 is an "+
+			"alarm.", nil, nil)
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil,
 		nil)
 	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged",
@@ -309,7 +312,7 @@ var (
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
-		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc) {
+		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc) {
 		out <- d
 	}
 }
@@ -325,6 +328,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	gauge(baseDesc, float64(x.Base))
 	gauge(trimDesc, one(x.Trim != ""))
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
+	out <- prometheus.MustNewConstMetric(unwrittenDesc, prometheus.CounterValue, float64(x.Unwritten))
 	if x.Attested != nil {
 		gauge(trustDesc, one(x.Attested.Is), x.Attested.By)
 	}

@@ -386,6 +386,10 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		{"Batches stored too late to count", grouped(c.Void)},
 		{"Changes of the leader since the start", grouped(c.Elections)},
 	}
+	if c.Unwritten > 0 {
+		own = append(own, named{"Entries that no node has written", fmt.Sprintf("%s, without effect; the newest is %d",
+			grouped(c.Unwritten), c.UnwrittenEntry)})
+	}
 	if c.Damage != "" {
 		own = append(own, named{"Files of the replica", "damaged: " + c.Damage})
 	}

@@ -252,6 +252,9 @@ func Restore(b []byte, past *History) (*Fold, *eventlog.Chain, error) {
 	if chain.Last() != f.seq {
 		return nil, nil, fmt.Errorf("the state is of entry %d, its chain of %d", f.seq, chain.Last())
 	}
+	if past != nil {
+		chain.Trust(past.Keys)
+	}
 	return f, chain, nil
 }
 

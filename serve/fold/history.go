@@ -20,8 +20,20 @@ type History struct {
 	First   atomic.Uint64 // entry at which the log begins
 	Base    atomic.Uint64 // entry before whose state nothing can be computed, 0 when the log is whole
 
+	// Keys are those of the cluster that wrote the log; nil for that of a single machine.
+	Keys *eventlog.BatchKeys
+
 	begun beginnings
 	fits  fits
+}
+
+// Chain returns a chain that begins with entry from and has the keys of the history, which may be nil.
+func (h *History) Chain(from uint64) *eventlog.Chain {
+	c := eventlog.NewChain(0, from)
+	if h != nil {
+		c.Trust(h.Keys)
+	}
+	return c
 }
 
 // Log is what a History reads.
@@ -246,7 +258,7 @@ func (h *History) at(chain []eventlog.ID, seq uint64, cast *model.Compiled) (*Fo
 	if h.First.Load() > 1 {
 		return nil, &TrimmedError{max(1, h.Base.Load())}
 	}
-	f, c := New(h), eventlog.NewChain(0, 1)
+	f, c := New(h), h.Chain(1)
 	f.only, f.cast = only, cast
 	return f, h.Log.Replay(c, seq, func(d eventlog.Delivery) error { _, err := f.Apply(d); return err })
 }
@@ -256,7 +268,7 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 	if base := h.Base.Load(); seq < base {
 		return nil, nil, &TrimmedError{base}
 	}
-	f, c := New(h), eventlog.NewChain(0, h.First.Load())
+	f, c := New(h), h.Chain(h.First.Load())
 	if b := h.Nearest(seq); b != nil {
 		var err error
 		if f, c, err = Restore(b, h); err != nil {

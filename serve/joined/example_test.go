@@ -10,7 +10,7 @@ import (
 // A log is joined entry by entry; a decision comes out when its window is over.
 func ExampleJoiner_Apply() {
 	j := joined.New(joined.Options{})
-	_, err := eventlog.Scan("no-such-directory", func(d eventlog.Delivery) error {
+	_, err := eventlog.Scan("no-such-directory", nil, func(d eventlog.Delivery) error {
 		return j.Apply(d, func(e *joined.Decided) error {
 			fmt.Println(e.Record.Action, e.State, e.Reward)
 			return nil

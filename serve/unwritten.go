@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// unwritten counts the entries of a cluster's log that have no effect because no node has written them. The counts are
+// those of the chain, so they survive a restart and are the same at every node.
+type unwritten struct {
+	count, newest atomic.Uint64
+	told          time.Time // when the newest line about it was logged; of the applier
+	silent        uint64    // entries since then
+}
+
+// unwrittenEvery is the least time between two lines about such entries: there may be many.
+const unwrittenEvery = time.Second
+
+// noteUnwritten takes the counts of the chain.
+func (s *Server) noteUnwritten() {
+	n, at := s.chain.Unwritten()
+	s.unwritten.count.Store(n)
+	s.unwritten.newest.Store(at)
+}
+
+// tellUnwritten counts an entry that has no effect, and says so.
+func (s *Server) tellUnwritten(d eventlog.Delivery) {
+	u := &s.unwritten
+	s.noteUnwritten()
+	if time.Since(u.told) < unwrittenEvery {
+		u.silent++
+		return
+	}
+	s.opt.Logger.Error("an entry of the log has no effect, because no node of this cluster has written it: something "+
+		"else can write to the log", "entry", d.Seq, "why", d.Unwritten, "entries", u.count.Load(),
+		"since_last_line", u.silent)
+	u.told, u.silent = time.Now(), 0
+}
+
+// lostKey returns why the keys of this process do not fit a cluster's log: it lacks one that entries may stand under. Of
+// a key that is missing nothing else can tell: the batches under it would have no effect here and count elsewhere.
+func (s *Server) lostKey() error {
+	have := map[eventlog.ID]bool{}
+	for _, keys := range []map[byte][]byte{s.keys.Keys, s.keys.Dropped} {
+		for n, key := range keys {
+			have[KeyFingerprint(n, key)] = true
+		}
+	}
+	for _, x := range s.fold.Nodes() {
+		used := x.Keys[:min(1, len(x.Keys))] // others may have one already that this node will get
+		if s.nodes == nil || x.Name == s.nodes.Node {
+			used = x.Keys
+		}
+		for _, k := range used {
+			if !have[k] {
+				return fmt.Errorf("serve: keys.json lacks a key of fingerprint %v, which node %s has had: what stands "+
+					"in the log under it would have no effect here; give every node the same keys.json, with the keys "+
+					"that were dropped", k, x.Name)
+			}
+		}
+	}
+	return nil
+}
