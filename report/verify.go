@@ -33,9 +33,9 @@ type VerifyMeta struct {
 
 // verifyPart is a part of the paper on the page.
 type verifyPart struct {
-	ID, Title                            string
-	N, Holds, Refuted, Vacuous, Reported int
-	Statements                           []*verifyStatement
+	ID, Title                                   string
+	N, Holds, Blunt, Refuted, Vacuous, Reported int
+	Statements                                  []*verifyStatement
 }
 
 type verifyStatement struct {
@@ -62,7 +62,7 @@ var verifyLooks = []chart.Look{chart.Blues[1], chart.Rivals[0], chart.Rivals[1],
 func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	var parts []*verifyPart
 	shown := map[string]bool{}
-	holds, sums, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0, 0
+	holds, blunt, sums, refuted, expected, surprises, chance, caught, planted := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for _, r := range results {
 		h := verify.HeadingOf(r.Label)
 		if n := len(parts); n == 0 || parts[n-1].Title != h.Section {
@@ -90,6 +90,9 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 			}
 			p.Holds++
 			holds++
+		case verify.NotContradicted:
+			p.Blunt++
+			blunt++
 		case verify.Refuted:
 			p.Refuted++
 			refuted++
@@ -124,8 +127,8 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 		Command string
 		Budget  string
 	}{shell: newShell("the paper, verified", verifyLooks, 0, 0), When: meta.When, Parts: parts, Command: meta.Command}
-	view.Head = fmt.Sprintf("Of %s claims %s hold and %s are refuted.", chart.Count(len(results)), chart.Count(holds),
-		chart.Count(refuted))
+	view.Head = fmt.Sprintf("Of %s claims %s hold, %s are not contradicted and %s are refuted.",
+		chart.Count(len(results)), chart.Count(holds), chart.Count(blunt), chart.Count(refuted))
 	switch {
 	case surprises > 0:
 		view.Lead = append(view.Lead, fmt.Sprintf("%s of the verdicts are not the expected ones; they are marked.",
@@ -137,6 +140,10 @@ func WriteVerify(w io.Writer, results []verify.Result, meta VerifyMeta) error {
 	if sums > 0 {
 		view.Lead = append(view.Lead, fmt.Sprintf("%s more are arithmetic: they evaluate formulas, whatever the "+
 			"program does, and are not counted among those that hold.", chart.Count(sums)))
+	}
+	if blunt > 0 {
+		view.Lead = append(view.Lead, "“Not contradicted” says less than “holds”: nothing was refuted, but a fault of ten "+
+			"times the claim would not have been noticed. What would have been stands with each claim.")
 	}
 	view.Lead = append(view.Lead, "A claim with the word “vacuous” was not violated, but its bound says nothing at "+
 		"this size: a regret bound above 2T, or a probability of one. “Reported” means that there is no claimed value.")
@@ -175,6 +182,8 @@ func claimOf(r verify.Result, plot bool) verifyClaim {
 		if r.Arithmetic() {
 			c.Verdict = "Arithmetic, right " + reading(r)
 		}
+	case verify.NotContradicted:
+		c.Verdict = "Not contradicted " + reading(r)
 	case verify.Refuted:
 		c.Verdict, c.Class = "Refuted "+reading(r), "bad"
 	case verify.Vacuous:

@@ -23,6 +23,15 @@ var arithmetic = map[string]bool{
 	"claim:ts (width) printed":                      true,
 	"claim:ts (width) corrected":                    true,
 	"def:sg (sums) printed":                         true,
+	"thm:es (constants) printed":                    true,
+	"rem:lower-vs-upper (constants) corrected":      true,
+	"lem:time-unif-bound (constants) printed":       true,
+	"lem:conf-sets (constants) printed":             true,
+	"atoms (constants) corrected":                   true,
+	"few (constants) corrected":                     true,
+	"few (epochs) corrected":                        true,
+	"few (members) corrected":                       true,
+	"few-exponent (constants) corrected":            true,
 }
 
 // Arithmetic says that the check evaluates formulas only.

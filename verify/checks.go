@@ -8,7 +8,17 @@ import (
 )
 
 // Checks is the list, in the order of the paper. It feeds the tests, `troupe verify` and the report.
-var Checks = slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks)
+var Checks = withConstants(slices.Concat(paperChecks, newerChecks, atomChecks, fewChecks))
+
+// withConstants puts the checks of a label's constants behind its others.
+func withConstants(checks []Check) (out []Check) {
+	for i, c := range checks {
+		if out = append(out, c); i+1 == len(checks) || checks[i+1].Label != c.Label {
+			out = append(out, constantChecks[c.Label]...)
+		}
+	}
+	return out
+}
 
 var (
 	unit       = uniformTarget(1)

@@ -3,6 +3,8 @@ package verify
 import (
 	"math"
 	"math/rand/v2"
+
+	"troupe/internal/stats"
 )
 
 // lost estimates the probability that a run is stuck by importance sampling on a union of events (Adler, Blanchet and
@@ -16,17 +18,23 @@ import (
 //
 //	1/(plain + (1 − plain)·N/ΣP_k),   N the number of the A_k that hold,
 //
-// so the estimate is unbiased for any level and K, and no weight is above 1/plain. A stuck run has nearly always been
-// through an A_k, however rare it is: then its weight is at most ΣP_k/(1 − plain), so that the relative error does not
-// grow with rarity.
+// so the estimate is unbiased for any level and K, and no weight is above 1/plain. A stuck run that has been through an A_k
+// has a weight of at most ΣP_k/(1 − plain), so that the relative error of their part does not grow with rarity. A stuck run
+// that has been through none, because its few good models were not drawn in time, is met on plain tapes only: rareness says
+// nothing about these runs, and what was not seen of them is bounded by guess.most.
 type lost struct {
 	stuck
+	plain  float64 // the share of tapes from their own law
 	events []event
 	total  float64 // ΣP_k
 }
 
-// plain is the share of tapes from their own law.
-const plain = 0.05
+// guess is an estimate of a stuck probability.
+type guess struct {
+	p, se   float64 // with the standard error of what was seen
+	outside int     // stuck runs through no event
+	most    float64 // 95 % upper bound on the probability of such a run, from their number alone
+}
 
 // event is A_k.
 type event struct {
@@ -40,10 +48,10 @@ const (
 	cells     = 40 * 64
 )
 
-// lose prepares the estimator with K events at the level. With a scale cβ_t the events take its value after k pulls of
+// lose prepares the estimator with K events at the level and a share of plain tapes. With a scale cβ_t the events take its value after k pulls of
 // the better arm and T/2 of the other.
-func (s stuck) lose(level float64, K int) *lost {
-	l := &lost{stuck: s}
+func (s stuck) lose(level, plain float64, K int) *lost {
+	l := &lost{stuck: s, plain: plain}
 	for k := 1; k <= K; k++ {
 		n, r := float64(k), s.r
 		if s.delta > 0 {
@@ -110,8 +118,8 @@ func (e event) draw(r *rand.Rand, m int) (z float64, g []float64) {
 func (l *lost) run(r *rand.Rand) (isStuck bool, weight float64, held int) {
 	m, K := l.m, len(l.events)
 	x := l.draw(r, K)
-	if u := r.Float64(); u >= plain {
-		k, u := 1, (u-plain)/(1-plain)*l.total
+	if u := r.Float64(); u >= l.plain {
+		k, u := 1, (u-l.plain)/(1-l.plain)*l.total
 		for ; k < K && u >= l.events[k-1].p; k++ {
 			u -= l.events[k-1].p
 		}
@@ -128,7 +136,7 @@ func (l *lost) run(r *rand.Rand) (isStuck bool, weight float64, held int) {
 
 // weight is that of a tape on which so many events hold.
 func (l *lost) weight(held int) float64 {
-	return 1 / (plain + (1-plain)*float64(held)/l.total)
+	return 1 / (l.plain + (1-l.plain)*float64(held)/l.total)
 }
 
 // bend changes the first k steps of each path so that it ends where it should and is a Gaussian path given its end.
@@ -175,9 +183,9 @@ func (l *lost) which(x *tape) (holds []bool) {
 	return holds
 }
 
-// estimate returns the estimate of n runs with its standard error, and how many of the stuck runs none of the events
-// held.
-func (l *lost) estimate(r *rand.Rand, n int) (p, se float64, outside int) {
+// estimate returns the estimate of n runs. A run is on a plain tape, stuck and through no event with probability
+// plain·P(stuck and through no event), so that the exact binomial bound on the former gives guess.most.
+func (l *lost) estimate(r *rand.Rand, n int) (g guess) {
 	sum, square := 0.0, 0.0
 	for range n {
 		isStuck, w, held := l.run(r)
@@ -185,10 +193,13 @@ func (l *lost) estimate(r *rand.Rand, n int) (p, se float64, outside int) {
 			sum += w
 			square += w * w
 			if held == 0 {
-				outside++
+				g.outside++
 			}
 		}
 	}
-	p = sum / float64(n)
-	return p, math.Sqrt((square/float64(n) - p*p) / float64(n)), outside
+	g.p = sum / float64(n)
+	g.se = math.Sqrt((square/float64(n) - g.p*g.p) / float64(n))
+	_, high := stats.ClopperPearson(g.outside, n, 0.10) // each side at 5 %
+	g.most = math.Min(1, high/l.plain)
+	return g
 }

@@ -178,3 +178,35 @@ func TestMembersRecord(t *testing.T) {
 		t.Logf("atoms, d = 2, %g keys, m = %d of %g: %d of %d draws fail, %.3f to %.3f, allowed %g", a.Keys, m, a.Members, k, n, lo, hi, set.Delta)
 	}
 }
+
+// TestBlunt: a claim of one per cent on six runs is not contradicted, and one of a tenth on 300 holds; the finding of an
+// event of at least a probability is judged by its factor, and a plant that only makes a check blunt is not noticed.
+func TestBlunt(t *testing.T) {
+	few, many := make(runs, 6), make(runs, 300)
+	for _, c := range []struct {
+		name string
+		f    Finding
+		want Verdict
+	}{
+		{"six runs, 0.01", few.finding(0.01, ""), NotContradicted},
+		{"300 runs, 0.1", many.finding(0.1, ""), Holds},
+		{"at least 0.1, seen 0.3", chance(700, 1000, 0.9, "").happened(0.1).larger(700, 1000, 0.1), Holds},
+		{"at least 0.005, seen 0.3", chance(700, 1000, 0.995, "").happened(0.005).larger(700, 1000, 0.005), NotContradicted},
+		{"a bound of 20 times", (&tightest{lhs: 1, rhs: 20, n: 1}).finding(""), NotContradicted},
+		{"a bound of 2 times", (&tightest{lhs: 1, rhs: 2, n: 1}).finding(""), Holds},
+		{"probability 1", chance(0, 6, 1, ""), Vacuous},
+	} {
+		check := Check{Kind: Probability, Expect: Holds, run: func(*session) Finding { return c.f }}
+		f := check.examine(nil)
+		if f.Verdict != c.want {
+			t.Errorf("%s: %s, expected %s (%+v)", c.name, f.Verdict, c.want, f.Power)
+		}
+		r := Result{Check: check, Finding: Finding{Verdict: Holds}, Planted: &f}
+		if f.Verdict == NotContradicted && r.Caught() {
+			t.Errorf("%s: a blunt plant counts as noticed", c.name)
+		}
+		if r.Finding = f; r.Expected() != (c.want != Vacuous) {
+			t.Errorf("%s: expected %v", c.name, r.Expected())
+		}
+	}
+}

@@ -34,16 +34,20 @@ func (s stuck) plain(r *rand.Rand, n int) (p, se float64) {
 
 // program returns the share of n runs of policy.Ensemble that are stuck.
 func (s stuck) program(n int) (p, se float64) {
-	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
 	scale := policy.Constant(s.r)
 	if s.delta > 0 {
 		scale = policy.Scale{Kind: "beta", Value: s.r}
 	}
+	return s.played(n, policy.EnsembleOptions{M: s.m, Lambda: s.lambda, Targets: "gaussian", Init: "prior", Scale: scale, Delta: s.delta})
+}
+
+// played is program with options of its own.
+func (s stuck) played(n int, o policy.EnsembleOptions) (p, se float64) {
+	set := must(actionset.NewFinite([][]float64{{1, 0}, {0, 1}}))
 	k := 0
 	for i := range n {
 		key := rng.NewKey(uint64(i))
-		e := mustEnsemble(policy.EnsembleOptions{M: s.m, Lambda: s.lambda, Targets: "gaussian", Init: "prior", Scale: scale, Delta: s.delta},
-			policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)})
+		e := mustEnsemble(o, policy.Problem{Dim: 2, Arms: 2, Init: key.Stream(rng.Init)})
 		limit := s.T - int(s.half()) + 1
 		if pulls(key, e, set, []float64{s.best, s.other}, s.T, limit) < limit {
 			k++
@@ -143,7 +147,7 @@ func TestStuckRecord(t *testing.T) {
 		m          []int
 		slow, many int // up to which m splitting and plain simulation are played
 	}{
-		{"r = 1", 1, 0, []int{2, 8, 32, 128, 512, 2048}, 512, 128},
+		{"r = 1", 1, 0, []int{2, 8, 32, 128, 512}, 512, 128},
 		{"r = 0.3β", 0.3, 0.1, []int{1, 2, 4, 8, 16, 32, 64, 128}, 16, 16},
 		{"r = 1.5", 1.5, 0, []int{2, 8, 32, 128, 512}, 32, 8},
 		{"r = 2", 2, 0, []int{2, 8, 32, 128, 512}, 8, 8},
@@ -152,19 +156,57 @@ func TestStuckRecord(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, m = %d", c.name, m), func(t *testing.T) {
 				s := base
 				s.r, s.delta, s.m = c.r, c.delta, m
-				p, se, outside := s.lose(0.25, 60).estimate(rand.New(rand.NewPCG(9, uint64(m))), 20_000)
-				t.Logf("events %.4g ± %.2g, %d outside", p, se, outside)
+				t.Run("events", func(t *testing.T) {
+					g := s.lose(0.25, 0.5, 60).estimate(rand.New(rand.NewPCG(9, uint64(m))), 40_000)
+					t.Logf("events %.4g ± %.2g, %d outside, at most %.2g", g.p, g.se, g.outside, g.most)
+				})
 				if m <= c.slow {
-					p, se, levels := s.estimate(uint64(m), 100, 4, 16)
-					t.Logf("splitting %.3g ± %.2g, %d levels", p, se, levels)
+					t.Run("splitting", func(t *testing.T) {
+						p, se, levels := s.estimate(uint64(m), 100, 4, 16)
+						t.Logf("splitting %.3g ± %.2g, %d levels", p, se, levels)
+					})
 				}
 				if m <= c.many {
-					const n = 20_000
-					p, se := s.plain(rand.New(rand.NewPCG(8, uint64(m))), n)
-					t.Logf("plain %.3g ± %.2g of %d", p, se, n)
+					t.Run("plain", func(t *testing.T) {
+						const n = 20_000
+						p, se := s.plain(rand.New(rand.NewPCG(8, uint64(m))), n)
+						t.Logf("plain %.3g ± %.2g of %d", p, se, n)
+					})
 				}
 			})
 		}
+	}
+}
+
+// TestSlopeRecord prints how the share of stuck runs falls with m at the sizes that are used, by plain simulation, with
+// TROUPE_RECORD=1: a table of docs/record/stuck.md.
+func TestSlopeRecord(t *testing.T) {
+	if os.Getenv("TROUPE_RECORD") == "" {
+		t.Skip("TROUPE_RECORD=1 plays it")
+	}
+	base := stuck{best: 0.5, other: 0.2, lambda: 0.1, T: 2500}
+	for _, c := range []struct {
+		r float64 // 0: the default of ensemble
+		m []int
+		n int
+	}{{1, []int{4, 8, 16, 32}, 40_000}, {1.5, []int{4, 8, 16}, 40_000}, {2, []int{4, 8}, 60_000}, {0, []int{4, 16, 64}, 8000}} {
+		t.Run(fmt.Sprintf("r = %g", c.r), func(t *testing.T) {
+			var x, y, noise []float64
+			for _, m := range c.m {
+				s := base
+				s.r, s.m = c.r, m
+				p, se := 0.0, 0.0
+				if c.r > 0 {
+					p, se = s.plain(rand.New(rand.NewPCG(10, uint64(m))), c.n)
+				} else {
+					p, se = s.played(c.n, policy.EnsembleOptions{M: m, Lambda: s.lambda})
+				}
+				t.Logf("m = %d: %.4g ± %.2g of %d", m, p, se, c.n)
+				x, y, noise = append(x, math.Log(float64(m))), append(y, math.Log(p)), append(noise, se/p)
+			}
+			slope, low, _ := slopeWithin(x, y, noise, make([]float64, len(x)))
+			t.Logf("slope %.2f ± %.2f", slope, (slope-low)/3)
+		})
 	}
 }
 

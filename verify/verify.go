@@ -80,13 +80,19 @@ type Verdict string
 
 // The verdicts. Vacuous means that the claim was not violated but says nothing: a probability
 // bound of 1 or more, a regret bound of 2T or more. Reported means that there is no claimed value
-// to hold the number against.
+// to hold the number against. NotContradicted means that the claim was not violated, and that the
+// smallest fault that the run would have noticed is more than ten times the claim (Power): a true
+// rate of failures ten times the claimed one, or a bound that ten times tighter is not refuted.
 const (
-	Holds    Verdict = "holds"
-	Refuted  Verdict = "refuted"
-	Vacuous  Verdict = "vacuous"
-	Reported Verdict = "reported"
+	Holds           Verdict = "holds"
+	NotContradicted Verdict = "not contradicted"
+	Refuted         Verdict = "refuted"
+	Vacuous         Verdict = "vacuous"
+	Reported        Verdict = "reported"
 )
+
+// blunt is the ratio of the smallest fault that is noticed to the claim above which nothing is said to hold.
+const blunt = 10
 
 // Relation is what a claim says of the observed number and the bound.
 type Relation string
@@ -164,8 +170,11 @@ type Result struct {
 	Planted *Finding
 }
 
-// Expected reports whether the verdict is the expected one.
-func (r Result) Expected() bool { return r.Verdict == r.Expect }
+// Expected reports whether the verdict is the expected one. Whether a claim that is expected to hold does, or is only not
+// contradicted, is a question of how much was played, so both are expected.
+func (r Result) Expected() bool {
+	return r.Verdict == r.Expect || r.Expect == Holds && r.Verdict == NotContradicted
+}
 
 // Caught reports whether the planted run was told from the plain one: another verdict, or, for a
 // number that is only reported, an interval that excludes the plain estimate. Without a planted run
@@ -177,6 +186,8 @@ func (r Result) Caught() bool {
 		return false
 	case r.Verdict == Reported && p.Verdict == Reported:
 		return r.Observed < p.Low || r.Observed > p.High
+	case r.Expect == Holds && p.Verdict != Refuted: // a plant that only makes the check blunt was not noticed
+		return false
 	}
 	return r.Verdict != p.Verdict
 }
@@ -327,7 +338,19 @@ func (c Check) examine(s *session) Finding {
 	if c.Kind != Probability {
 		f.PValue = math.NaN()
 	}
+	if f.Verdict == Holds && f.blunt() {
+		f.Verdict = NotContradicted
+	}
 	return f
+}
+
+// blunt says that the smallest fault noticed is more than ten times the claim. A claim on a probability of failures is
+// judged by the rate that is noticed, any other with a bound by the factor.
+func (f Finding) blunt() bool {
+	if f.Power.Rate > 0 && f.Relation == AtMost {
+		return f.Power.Rate > blunt*f.Bound
+	}
+	return f.Power.Factor > blunt
 }
 
 // Select returns the checks with one of the labels, all of them when there are none. A label that

@@ -1,0 +1,252 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// fault is a wrong program: right is replaced by wrong in a file of the module, and the checks of a label must notice it.
+// In wrong, plant(right, fault) is the second value while this fault is planted, and the first otherwise.
+type fault struct {
+	name, label, file, right, wrong string
+}
+
+// faults are those of the third reading of the project's science but for four in policies that verify does not speak of.
+// Without a label: verify has no claim on this policy, its tests notice it.
+var faults = []fault{
+	{"ensemble: constant scale halved", "alg:es", "policy/ensemble.go",
+		"return e.radius.fixed //", "return plant(e.radius.fixed, e.radius.fixed/2) //"},
+	{"ensemble: no sign in Select", "alg:es", "policy/ensemble.go",
+		"s, step, sign*e.Scale())\n\t_, err", "s, step, plant(sign, 1)*e.Scale())\n\t_, err"},
+	{"ensemble: last member never drawn", "alg:es", "policy/ensemble.go",
+		"IntnSign(draw, e.Members())", "IntnSign(draw, e.Members()-plant(0, 1))"},
+	{"atoms: directions halved", "atoms", "policy/atoms.go",
+		"sign*a.Scale(), a.member)", "sign*a.Scale()*plant(1.0, 0.5), a.member)"},
+	{"atoms: no sign in Select", "atoms", "policy/atoms_law.go", "sign = draw.Sign(1)", "sign = plant(draw.Sign(1), 1)"},
+	{"key decision acts as round", "atoms", "policy/atoms.go",
+		"\t\treturn decision\n", "\t\treturn plant(decision, n)\n"},
+	{"key decision shared by two decisions", "atoms", "policy/atoms.go",
+		"case theory.DecisionKey:\n", "case theory.DecisionKey:\n\t\tdecision = plant(decision, decision/2)\n"},
+	{"uniform targets: variance 2/3", "alg:es", "policy/ensemble_options.go",
+		"variance: 1.0 / 3", "variance: plant(1.0/3, 2.0/3)"},
+	{"init corrected = printed", "alg:es", "policy/ensemble_options.go",
+		"size = math.Sqrt(lambda * float64(d))\n",
+		"size = plant(math.Sqrt(lambda*float64(d)), lambda*math.Sqrt(float64(d)))\n"},
+	{"init matched without Var U", "alg:es", "policy/ensemble_options.go",
+		"lambda * float64(d) * variance", "lambda * float64(d) * plant(variance, 1)"},
+	{"init prior: lambda for sqrt lambda", "alg:es", "policy/ensemble_options.go",
+		"size = math.Sqrt(lambda)\n", "size = plant(math.Sqrt(lambda), lambda)\n"},
+	{"alg 2: mirror gets +u", "alg:es-equiv", "policy/incremental.go",
+		"linalg.Axpy(y-u-", "linalg.Axpy(y-plant(u, -u)-"},
+	{"alg 2: w_0 without r", "alg:es-equiv", "policy/incremental.go",
+		"full.Init, r/full.Lambda", "full.Init, plant(r, 1)/full.Lambda"},
+	{"ts: half the scale", "alg:ts", "policy/ts.go", "float64(c*s.theta[i])", "float64(plant(c, c/2)*s.theta[i])"},
+	{"ts: stale factor, every 10th update lost", "alg:ts", "policy/ts.go",
+		"\ts.factor.Update(a.X)\n", "\tif plant(1, s.ridge.Len()%10) != 0 {\n\t\ts.factor.Update(a.X)\n\t}\n"},
+	{"alg 3: no sqrt(d)", "alg:ts", "policy/confident_ts.go",
+		"c.ts.Scale() * math.Sqrt(float64(d))", "c.ts.Scale() * plant(math.Sqrt(float64(d)), 1)"},
+	{"linucb: width squared", "lem:conf-sets", "policy/linucb.go",
+		"math.Sqrt(u.ridge.Width2(x))", "plant(math.Sqrt(u.ridge.Width2(x)), u.ridge.Width2(x))"},
+	{"exact-law: lambda I counted twice", "alg:es", "policy/exact.go",
+		"row[0] -= b.lambda", "row[0] -= plant(b.lambda, 0)"},
+	{"ensemble: S gets V^-1 x", "alg:es", "policy/engine.go", "a.Add(x, draw)", "a.Add(plant(x, gain), draw)"},
+	{"ensemble: beta_0 for ever", "alg:es", "policy/ensemble.go",
+		"return e.radius.at(e.ridge.LogDetRatio())", "return e.radius.at(plant(e.ridge.LogDetRatio(), 0))"},
+	{"squarecb: gamma t for gamma sqrt t", "", "policy/squarecb.go",
+		"s.gamma * math.Sqrt(t)", "s.gamma * plant(math.Sqrt(t), t)"},
+	{"ids: information not weighted by p", "", "policy/ids.go",
+		"float64(float64(n) / float64(s.m) * c * c)", "float64(plant(float64(n)/float64(s.m), 1) * c * c)"},
+	{"beta: log 1/delta once", "alg:es", "theory/theory.go",
+		"logDetRatio-2*logs.Log(delta)", "logDetRatio-plant(2.0, 1)*logs.Log(delta)"},
+	{"m = 60 log", "thm:es", "theory/theory.go", "members(400, d,", "members(plant(400.0, 60), d,"},
+	{"log N without sqrt", "thm:es", "theory/theory.go", "float64(0.5*log1pRatio", "float64(plant(0.5, 1)*log1pRatio"},
+	{"Epochs without 1 +", "few", "theory/few.go", "return 1 + math.Floor", "return plant(1.0, 0) + math.Floor"},
+	{"S(s): noise of the arm left out", "few", "theory/few.go",
+		"math.Sqrt(float64(n)+float64(r2*k))", "math.Sqrt(plant(float64(n), 0)+float64(r2*k))"},
+	{"thm:few without 1/2", "few", "theory/few.go", "return lo / 2", "return lo / plant(2.0, 1)"},
+	{"few-exponent: lambda for lambda/k", "few-exponent", "theory/few.go",
+		"1+f.Lambda/n)", "1+f.Lambda/plant(n, 1))"},
+	{"few-exponent: /k for /sqrt k", "few-exponent", "theory/few.go",
+		"(f.Lambda+n)*gap))/math.Sqrt(n))", "(f.Lambda+n)*gap))/plant(math.Sqrt(n), n))"},
+	{"atoms: p = q", "atoms", "theory/atoms.go", "P: q / 2,", "P: q / plant(2.0, 1),"},
+	{"atoms: B without the 2", "atoms", "theory/atoms.go",
+		"math.Sqrt(2*(logKeys", "math.Sqrt(plant(2.0, 1)*(logKeys"},
+	{"cap without 1/2", "claim:ts", "theory/bounds.go", "0.5 * mathext.RegIncBeta", "plant(0.5, 1) * mathext.RegIncBeta"},
+	{"member norm: /6 for /3", "rem:lower-vs-upper", "theory/bounds.go", "+logDetRatio)/3)", "+logDetRatio)/plant(3.0, 6))"},
+	{"few-members (b): half of m", "few", "theory/few.go",
+		"return -logs.Log(delta) / (2 * normalTail(1/c))", "return -logs.Log(delta) / (plant(2.0, 4) * normalTail(1/c))"},
+	{"potential without sqrt 2", "lem:epl", "theory/bounds.go",
+		"math.Sqrt2 * math.Sqrt(tau)", "plant(math.Sqrt2, 1) * math.Sqrt(tau)"},
+	{"martingale without sqrt 2", "lem:time-unif-bound", "theory/bounds.go",
+		"return math.Sqrt2 * a", "return plant(math.Sqrt2, 1) * a"},
+	{"Stuck: sigma^2 for sigma", "few", "theory/few.go",
+		"checkStuck(m, sigma, gap)\n\tconst ratio", "checkStuck(m, sigma, gap)\n\tsigma *= plant(1, sigma)\n\tconst ratio"},
+}
+
+// mustNotice is how many of the faults verify has to notice.
+const mustNotice = 32
+
+// planting is added to each package that has faults.
+const planting = `package %s
+
+import (
+	"os"
+	"strconv"
+)
+
+var planted, _ = strconv.Atoi(os.Getenv("TROUPE_PLANTED"))
+
+func plant[T any](fault int, right, wrong T) T {
+	if fault == planted {
+		return wrong
+	}
+	return right
+}
+`
+
+// overlay writes the files with all faults behind a switch and returns the overlay of the go command that replaces them. A
+// fault whose right text is not in its file exactly once is an error: the program has changed, so the fault has to.
+func overlay(dir string) (string, error) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return "", err
+	}
+	texts := map[string]string{}
+	for i, f := range faults {
+		if _, ok := texts[f.file]; !ok {
+			b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(f.file)))
+			if err != nil {
+				return "", err
+			}
+			texts[f.file] = string(b)
+		}
+		if n := strings.Count(texts[f.file], f.right); n != 1 {
+			return "", fmt.Errorf("%s: %q is %d times in %s, expected once", f.name, f.right, n, f.file)
+		}
+		wrong := strings.ReplaceAll(f.wrong, "plant(", fmt.Sprintf("plant(%d, ", i+1))
+		texts[f.file] = strings.Replace(texts[f.file], f.right, wrong, 1)
+		name, _, _ := strings.Cut(f.file, "/")
+		texts[name+"/planted_faults.go"] = fmt.Sprintf(planting, name)
+	}
+	replace := map[string]string{}
+	for name, text := range texts {
+		path := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, filepath.FromSlash(name))] = path
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, b, 0o644)
+}
+
+// TestFaultsApply: each fault still has its place in the program, and each label is one of verify.
+func TestFaultsApply(t *testing.T) {
+	if _, err := overlay(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	named := 0
+	for _, f := range faults {
+		if f.label == "" {
+			continue
+		}
+		named++
+		if _, err := Select([]string{f.label}); err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		}
+	}
+	if len(faults) != 38 || named < mustNotice {
+		t.Errorf("%d faults, %d with a label: expected 38 and at least %d", len(faults), named, mustNotice)
+	}
+}
+
+// TestFaultPlayed is the program that TestPlantedFaults builds: it plays the checks of the labels and names those that are
+// not as expected.
+func TestFaultPlayed(t *testing.T) {
+	labels := os.Getenv("TROUPE_PLANTED_LABELS")
+	if labels == "" {
+		t.Skip("played by TestPlantedFaults")
+	}
+	checks, err := Select(strings.Split(labels, " "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Run(context.Background(), checks, Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if !r.Expected() {
+			fmt.Printf("noticed by %s: %s\n", r.Name(), r.Verdict)
+		}
+	}
+}
+
+// TestPlantedFaults builds the program once with all faults behind a switch and plays the checks of each fault's label, as
+// troupe verify does without its own plants. Every fault with a label is noticed, which are at least mustNotice, and the
+// program without a fault is not. With TROUPE_LONG=1.
+func TestPlantedFaults(t *testing.T) {
+	if os.Getenv("TROUPE_LONG") == "" {
+		t.Skip("TROUPE_LONG=1 plays it: a build and 36 runs")
+	}
+	dir := t.TempDir()
+	path, err := overlay(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "verify.test")
+	if out, err := exec.Command("go", "test", "-c", "-overlay", path, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	played := func(fault int, labels string) string {
+		c := exec.Command(program, "-test.run", "^TestFaultPlayed$", "-test.count", "1")
+		c.Env = append(os.Environ(), "TROUPE_PLANTED="+strconv.Itoa(fault), "TROUPE_PLANTED_LABELS="+labels)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Errorf("fault %d: %v\n%s", fault, err, out)
+		}
+		var by []string
+		for line := range strings.Lines(string(out)) {
+			if name, ok := strings.CutPrefix(line, "noticed by "); ok {
+				by = append(by, strings.TrimSpace(name))
+			}
+		}
+		return strings.Join(by, "; ")
+	}
+	var all []string
+	noticed := 0
+	for i, f := range faults {
+		if f.label == "" {
+			t.Logf("%-42s no claim of verify", f.name)
+			continue
+		}
+		if !strings.Contains(" "+strings.Join(all, " ")+" ", " "+f.label+" ") {
+			all = append(all, f.label)
+		}
+		by := played(i+1, f.label)
+		t.Logf("%-42s %s", f.name, by)
+		if by == "" {
+			t.Errorf("%s: not noticed by %s", f.name, f.label)
+		} else {
+			noticed++
+		}
+	}
+	if by := played(0, strings.Join(all, " ")); by != "" {
+		t.Errorf("without a fault: %s", by)
+	}
+	t.Logf("%d of %d noticed", noticed, len(faults))
+	if noticed < mustNotice {
+		t.Errorf("%d of %d faults are noticed, expected at least %d", noticed, len(faults), mustNotice)
+	}
+}
