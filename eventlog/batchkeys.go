@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"sync"
 )
 
 // A batch of format 3 ends with
@@ -25,14 +24,11 @@ const (
 type BatchKeys struct {
 	current ID
 	secrets map[ID][]byte
-
-	mu       sync.Mutex
-	declared map[uint64]Hash // entries that are void because an operator has said so
 }
 
 // Batches returns the keys of batches that belong to keys of event ids.
 func (k IDKeys) Batches() *BatchKeys {
-	out := &BatchKeys{secrets: map[ID][]byte{}, declared: map[uint64]Hash{}}
+	out := &BatchKeys{secrets: map[ID][]byte{}}
 	for _, keys := range []map[byte][]byte{k.Dropped, k.Keys} {
 		for n, key := range keys {
 			secret := hmacSum(key, []byte("troupe batch 1\n"))

@@ -234,14 +234,14 @@ func testWorlds() (out []testWorld) {
 
 // worldCount counts over the logs of one world.
 type worldCount struct {
-	runs                   int
-	below, above           map[string]int // of the sequences, each side
-	standing, missed       map[string]int // normal intervals without a doubt
-	doubted                map[string]int
-	outside                int // points of the headline outside of their interval
-	settled, refused, fits int // refused: settled logs that are refused
-	wrong                  int
-	width                  map[string]float64
+	runs             int
+	below, above     map[string]int // of the sequences, each side
+	standing, missed map[string]int // normal intervals without a doubt
+	doubted          map[string]int
+	outside          int // points of the headline outside of their interval
+	settled, refused int // refused: settled logs that are refused
+	wrong            int
+	width            map[string]float64
 }
 
 // playWorld evaluates logs of one world.
