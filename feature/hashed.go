@@ -17,6 +17,12 @@ import (
 type HashedOptions struct {
 	Bits   int // 2^bits coordinates, 10 to 28; 0 is 18
 	Limits Limits
+	// Fields lets an atom's hash begin with its field and role (bandit.Role), and puts what belongs to one action only
+	// first in its vector. Without it atoms and vectors are those of models that were made before there were fields.
+	Fields bool
+	// List lets a vector end with the atoms that it was made of (bandit.Atoms), for policies that read fields: the
+	// dimension is 3·2^bits. It needs Fields.
+	List bool
 }
 
 // Hashed is the encoder of models without a schema: every value of any name, type and level has a
@@ -44,9 +50,13 @@ type HashedOptions struct {
 // and leaves smaller errors to the others. From 2^bits on follow the pairs: c⊗c′⊗a for each two atoms of the context,
 // with every atom of the action where these are at most MaxPairs, otherwise with the id; of more pairs than MaxPairs a
 // part is kept that is chosen by the hashes of the atoms. Values are products. The policy "hashed" divides by the norm.
+//
+// With Fields the order is: 1⊗id, c⊗id for every c, c⊗1, then those of the other atoms of the action; of the pairs those
+// with the id come first.
 type Hashed struct {
-	bits   int
-	limits Limits
+	bits         int
+	limits       Limits
+	fields, list bool
 }
 
 // MaxPairs is the largest number of pairs in the vector of an action, maxCrossed that of other
@@ -64,14 +74,38 @@ func NewHashed(o HashedOptions) (*Hashed, error) {
 	if o.Bits < 10 || o.Bits > 28 {
 		return nil, &Error{Code: Value, Path: "bits", Value: strconv.Itoa(o.Bits), Problem: "expected 10 to 28"}
 	}
-	return &Hashed{bits: o.Bits, limits: o.Limits.filled()}, nil
+	return &Hashed{bits: o.Bits, limits: o.Limits.filled(), fields: o.Fields, list: o.Fields && o.List}, nil
 }
 
 // Bits returns the logarithm of the number of coordinates.
 func (h *Hashed) Bits() int { return h.bits }
 
-// Dim returns 2·2^bits: coordinates from 2^bits on are pairs.
-func (h *Hashed) Dim() int { return 2 << h.bits }
+// Dim returns 2·2^bits, where coordinates from 2^bits on are pairs, or with a list of atoms 3·2^bits.
+func (h *Hashed) Dim() int {
+	if h.list {
+		return 3 << h.bits
+	}
+	return 2 << h.bits
+}
+
+// Fields returns the options Fields and List.
+func (h *Hashed) Fields() (fields, list bool) { return h.fields, h.list }
+
+// tag returns the hash of an atom, which with Fields begins with 20 bits of its field and three of its role.
+func (h *Hashed) tag(field uint64, role bandit.Role, hash uint64) uint64 {
+	if !h.fields {
+		return hash
+	}
+	return bandit.TagAtom(mix(field), role, hash)
+}
+
+// FieldNumber returns the number of the field of a feature, the upper 20 bits of the hashes of its atoms, by the hash of
+// its name (Given.Feature).
+func FieldNumber(feature uint64) uint32 { return uint32(mix(feature) >> 44) }
+
+// HasField reports whether the hash of an action's first atom, its id, has a field: whether the log that it comes from
+// was written with the option Fields.
+func HasField(id uint64) bool { return id>>41 == bandit.TagAtom(mix(seedID), bandit.LevelRole, 0)>>41 }
 
 // Atom is one value of a request.
 type Atom struct {
@@ -111,6 +145,9 @@ func crossHash(c, a uint64) uint64 {
 // first atom of the action is its id. context must be in ascending order of hashes, as HashedBatch gives
 // it. The result depends on nothing else: a log keeps atoms, not vectors.
 func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+	if h.fields {
+		return h.appendTagged(at, x, context, action)
+	}
 	shift := 64 - h.bits
 	acts := action
 	if (len(context)+1)*len(acts) > maxCrossed {
@@ -163,6 +200,78 @@ func (h *Hashed) AppendVector(at []uint32, x []float64, context, action []Atom) 
 	return at, x
 }
 
+// appendTagged is AppendVector with Fields.
+func (h *Hashed) appendTagged(at []uint32, x []float64, context, action []Atom) ([]uint32, []float64) {
+	shift := 64 - h.bits
+	id, rest := action[0], action[1:]
+	push := func(c, a uint64, v float64) {
+		at = append(at, uint32(crossHash(c, a)>>shift))
+		x = append(x, v)
+	}
+	push(1, id.Hash, id.Value)
+	for _, c := range context {
+		push(c.Hash, id.Hash, float64(c.Value*id.Value))
+	}
+	for _, c := range context {
+		push(c.Hash, 0, c.Value)
+	}
+	crossed := (len(context)+1)*len(action) <= maxCrossed
+	for _, a := range rest {
+		push(1, a.Hash, a.Value)
+		if !crossed {
+			continue
+		}
+		for _, c := range context {
+			push(c.Hash, a.Hash, float64(c.Value*a.Value))
+		}
+	}
+	n := len(context)
+	pairs, most := n*(n-1)/2, uint64(math.MaxUint64)
+	acts := action
+	if pairs*len(acts) > MaxPairs {
+		acts = acts[:1]
+	}
+	if pairs > MaxPairs {
+		most = uint64(float64(MaxPairs) / float64(pairs) * (1 << 32))
+	}
+	first := uint32(1) << h.bits
+	own := 0
+	for k, a := range acts {
+		left := MaxPairs / len(acts)
+		for i, c := range context {
+			for _, d := range context[i+1:] {
+				p := mix(c.Hash + d.Hash)
+				if p>>32 >= most {
+					continue
+				}
+				if left--; left < 0 {
+					break
+				}
+				at = append(at, first|uint32(crossHash(p, a.Hash)>>shift))
+				x = append(x, float64(float64(c.Value*d.Value)*a.Value))
+				if k == 0 {
+					own++
+				}
+			}
+			if left < 0 {
+				break
+			}
+		}
+	}
+	if !h.list {
+		return at, x
+	}
+	l := bandit.AtomList{At: at, X: x, First: 2 << h.bits}
+	for _, a := range context {
+		l.Append(a.Hash, a.Value)
+	}
+	for _, a := range action {
+		l.Append(a.Hash, a.Value)
+	}
+	l.End(n, len(action), own)
+	return l.At, l.X
+}
+
 // Coordinate returns the coordinate in AppendVector of the product of an action's atom with none, one or two atoms of
 // the context, by their hashes. Other numbers of them panic.
 func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
@@ -179,7 +288,9 @@ func (h *Hashed) Coordinate(action uint64, context ...uint64) uint32 {
 }
 
 // IDAtom returns the hash of an action's first atom, that of its id.
-func IDAtom(id string) uint64 { return hash64(seedID, []byte(id)) }
+func (h *Hashed) IDAtom(id string) uint64 { return h.idAtom([]byte(id)) }
+
+func (h *Hashed) idAtom(id []byte) uint64 { return h.tag(seedID, bandit.LevelRole, hash64(seedID, id)) }
 
 // Part is an atom of a number feature in words.
 type Part struct {
@@ -190,7 +301,7 @@ type Part struct {
 
 // Parts returns the atoms of the numbers of a feature that do not depend on single values: the slope, and 12 bins of
 // half a standard deviation. None when all values were equal. Values that are levels (Given.Level) are not among them.
-func (s *Standard) Parts() []Part {
+func (h *Hashed) Parts(s *Standard) []Part {
 	if s.Deviation == 0 {
 		return nil
 	}
@@ -207,7 +318,7 @@ func (s *Standard) Parts() []Part {
 	if s.Width == 0 {
 		slope = " per " + short(s.Deviation)
 	}
-	out := []Part{{mix(own ^ seedValue), slope}}
+	out := []Part{{h.tag(s.Feature, bandit.ValueRole, mix(own^seedValue)), slope}}
 	for i := int64(-2 * cut); i < 2*cut; i++ {
 		low, high := short(at(float64(i)/2)), short(at(float64(i+1)/2))
 		text := " in " + low + " to " + high
@@ -217,15 +328,17 @@ func (s *Standard) Parts() []Part {
 		case 2*cut - 1:
 			text = " above " + low
 		}
-		out = append(out, Part{binAtom(own, i), text})
+		out = append(out, Part{h.tag(s.Feature, bandit.BinRole, binAtom(own, i)), text})
 	}
 	return out
 }
 
 // LevelAtom returns the hash of the atom of a number that is a level under the statistics, 0 when it is in a bin.
-func (s *Statistics) LevelAtom(feature uint64, x float64) uint64 {
+func (h *Hashed) LevelAtom(s *Statistics, feature uint64, x float64) uint64 {
+	name, role := feature, bandit.FormRole
 	r, ok := s.Of(feature)
 	if ok && r.Deviation > 0 {
+		role = bandit.BinRole
 		if _, inside := r.z(x); !r.Levels || !inside {
 			return 0
 		}
@@ -234,7 +347,7 @@ func (s *Statistics) LevelAtom(feature uint64, x float64) uint64 {
 	if x == 0 {
 		x = 0 // not −0
 	}
-	return hash64(feature^seedLevel, strconv.AppendFloat(nil, x, 'g', -1, 64))
+	return h.tag(name, role, hash64(feature^seedLevel, strconv.AppendFloat(nil, x, 'g', -1, 64)))
 }
 
 // AppendAtoms appends atoms for a log: the count (uvarint), then for each its hash as 8 bytes,
@@ -487,7 +600,7 @@ func (b *HashedBatch) id(id string) error {
 		return &Error{Code: Value, Path: where(), Problem: notUTF8}
 	}
 	b.text = append(b.text[:0], id...)
-	b.atoms = append(b.atoms, Atom{hash64(seedID, b.text), 1})
+	b.atoms = append(b.atoms, Atom{b.enc.idAtom(b.text), 1})
 	return nil
 }
 
@@ -611,7 +724,7 @@ func (b *HashedBatch) value(seed uint64) error {
 			return nil
 		}
 		b.note(seed, 'b', 0)
-		b.level(seed, r.b[at:r.i])
+		b.level(seed, seed, bandit.LevelRole, r.b[at:r.i])
 		b.tell(r.b[at:r.i])
 		return nil
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -710,9 +823,14 @@ func (b *HashedBatch) element(seed uint64, n int, x float64) {
 	b.path = b.path[:length]
 }
 
-func (b *HashedBatch) push(h uint64, v float64) { b.atoms = append(b.atoms, Atom{h, v}) }
+// push adds an atom of a field, the hash of a feature's name.
+func (b *HashedBatch) push(field uint64, role bandit.Role, h uint64, v float64) {
+	b.atoms = append(b.atoms, Atom{b.enc.tag(field, role, h), v})
+}
 
-func (b *HashedBatch) level(seed uint64, text []byte) { b.push(hash64(seed^seedLevel, text), 1) }
+func (b *HashedBatch) level(field, seed uint64, role bandit.Role, text []byte) {
+	b.push(field, role, hash64(seed^seedLevel, text), 1)
+}
 
 // string reads a text.
 func (b *HashedBatch) string(seed uint64, s []byte) {
@@ -724,7 +842,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 			return
 		}
 	}
-	b.level(seed, s)
+	b.level(seed, seed, bandit.LevelRole, s)
 	gaps := 0
 	for i := 1; i+1 < len(s); i++ {
 		if s[i] == ' ' && s[i+1] != ' ' {
@@ -741,7 +859,7 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	first := len(b.atoms)
 	b.text = words(b.text[:0], s, func(buf []byte, start, end int) {
 		if len(b.atoms)-first < 64 {
-			b.push(hash64(seed^seedWord, buf[start:end]), 1)
+			b.push(seed, bandit.WordRole, hash64(seed^seedWord, buf[start:end]), 1)
 		}
 	})
 	n := len(b.atoms) - first
@@ -787,7 +905,7 @@ func (b *HashedBatch) number(seed uint64, x float64) {
 	b.note(seed, 'n', x)
 	s, ok := b.stats.Of(seed)
 	if !ok || s.Deviation == 0 {
-		b.level(seed, b.decimal(x))
+		b.level(seed, seed, bandit.FormRole, b.decimal(x))
 		b.tell(b.text)
 		return
 	}
@@ -795,12 +913,12 @@ func (b *HashedBatch) number(seed uint64, x float64) {
 	b.seen[len(b.seen)-1].cut = !inside
 	own := s.own()
 	if s.Levels && inside {
-		b.level(own, b.decimal(x))
+		b.level(seed, own, bandit.BinRole, b.decimal(x))
 		b.tell(b.text)
 	} else {
-		b.push(binAtom(own, min(int64(math.Floor(2*z)), 2*cut-1)), 1)
+		b.push(seed, bandit.BinRole, binAtom(own, min(int64(math.Floor(2*z)), 2*cut-1)), 1)
 	}
-	b.push(mix(own^seedValue), float64(float32(z)))
+	b.push(seed, bandit.ValueRole, mix(own^seedValue), float64(float32(z)))
 }
 
 // own is the hash of a number feature in the generation of s.

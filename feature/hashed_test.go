@@ -416,16 +416,16 @@ func TestNamesOfAtoms(t *testing.T) {
 	}
 	b.Use(stats)
 	encode(`{"age": 31, "floor": 3, "city": "Oslo"}`)
-	named := map[uint64]string{feature.IDAtom("sport"): "id=sport"}
+	named := map[uint64]string{h.IDAtom("sport"): "id=sport"}
 	b.Values(func(v feature.Given) {
 		if v.Atom != 0 {
 			named[v.Atom] = string(v.Name) + "=" + string(v.Level)
 		}
-		if v.Number && string(v.Name) == "context.floor" && stats.LevelAtom(v.Feature, v.X) != v.Atom {
+		if v.Number && string(v.Name) == "context.floor" && h.LevelAtom(stats, v.Feature, v.X) != v.Atom {
 			t.Error("the atom of a level is another one")
 		}
 		if r, ok := stats.Of(v.Feature); ok {
-			for _, p := range r.Parts() {
+			for _, p := range h.Parts(&r) {
 				named[p.Atom] = r.Name + p.Text
 			}
 		}

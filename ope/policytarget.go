@@ -77,7 +77,9 @@ func (t *PolicyTarget) begin(first []*logged.Event) error {
 	e := first[0]
 	if bits := bitsOf(t.options); bits > 0 && (hasAtoms(e) || named(e)) {
 		var err error
-		if t.hashed, err = feature.NewHashed(feature.HashedOptions{Bits: bits}); err != nil {
+		_, list := t.options.(*policy.HashedOptions)
+		o := feature.HashedOptions{Bits: bits, Fields: fielded(e), List: list}
+		if t.hashed, err = feature.NewHashed(o); err != nil {
 			return err
 		}
 		t.batch = feature.NewHashedBatch(t.hashed, nil)
@@ -106,6 +108,16 @@ func (t *PolicyTarget) begin(first []*logged.Event) error {
 
 // mostDense is the largest dimension of a policy that keeps a matrix, where the log has hashed features.
 const mostDense = 1024
+
+// fielded reports whether the hashes of an event's atoms begin with their fields, as those that are made here do.
+func fielded(e *logged.Event) bool {
+	for i := range e.Actions {
+		if a := e.Actions[i].Atoms; len(a) > 0 {
+			return feature.HasField(a[0].Hash)
+		}
+	}
+	return true
+}
 
 func named(e *logged.Event) bool {
 	return e.Named != nil || slices.ContainsFunc(e.Actions, func(a logged.Action) bool { return a.Named != nil })

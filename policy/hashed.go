@@ -2,9 +2,11 @@ package policy
 
 import (
 	"errors"
+	"hash/crc32"
 	"math"
 
 	"troupe/bandit"
+	"troupe/internal/logs"
 	"troupe/internal/paged"
 	"troupe/rng"
 	"troupe/spec"
@@ -17,15 +19,16 @@ type HashedOptions struct {
 	A      float64   `key:"a" doc:"scale of the members in units of the estimated noise" default:"1"`
 	Lambda float64   `key:"lambda" doc:"precision of a coordinate before its first event" default:"1"`
 	Eta    float64   `key:"eta" doc:"learning rate of AdaGrad" default:"0.05"`
-	Pairs  string    `key:"pairs" doc:"pairs of coordinates: auto (the model with the smaller errors plays), yes or no" default:"auto"`
-	Link   string    `key:"link" doc:"linear, logistic, or auto (the model with the smaller errors plays)" default:"auto"`
+	Pairs  string    `key:"pairs" doc:"pairs of coordinates in sparse models: auto (models with and without), yes or no" default:"auto"`
+	Link   string    `key:"link" doc:"of sparse models: linear, logistic, or auto (models with both)" default:"auto"`
+	Small  string    `key:"small" doc:"small exact models beside them, where requests have fields: auto (weighted by what they predicted) or no" default:"auto"`
 	Range  []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
 	Forget float64   `key:"forget" doc:"number of rewards over which errors are compared" default:"5000"`
 }
 
 // Doc implements spec.Documented.
 func (*HashedOptions) Doc() string {
-	return "sparse models with and without pairs, linear and logistic; the one with the smaller errors plays"
+	return "small exact models and sparse ones, with and without pairs, linear and logistic, weighted by what they predicted"
 }
 
 // New implements Options.
@@ -40,6 +43,7 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	fill(&o.Forget, 5000)
 	fill(&o.Pairs, "auto")
 	fill(&o.Link, "auto")
+	fill(&o.Small, "auto")
 	if o.Range == nil && p.Low < p.High {
 		o.Range = []float64{p.Low, p.High}
 	}
@@ -52,6 +56,9 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	if err := oneOf("link", o.Link, "auto", linear, logistic); err != nil {
 		return o, err
 	}
+	if err := oneOf("small", o.Small, "auto", "no"); err != nil {
+		return o, err
+	}
 	return o, checkSparse(o.Bits, o.M, o.A, o.Lambda, o.Eta, o.Range)
 }
 
@@ -60,7 +67,16 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // predicts a reward before it learns it; the one with the smallest discounted sum of squared errors
 // plays, and its members give the exact law.
 //
-// A set has dimension 2·2^bits. Coordinates from 2^bits on are pairs: only the models with pairs read
+// Where vectors end with a list of their atoms (bandit.Atoms; a set has dimension 3·2^bits), small exact models stand
+// beside them: Bayesian linear models with a full covariance on the action alone, on one field of the context, on all of
+// them, and on features of the actions, each as a block for every action or one for all. A field with more than 32
+// values is not read. Each model states the likelihood of a reward before it learns it, N(z, σ̂² + q) with its own
+// σ̂; model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
+// behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g to an action's
+// score, g ~ N(0, 1) one number for what is the action's own. The law is a count over 2^16·2m. A small model that is 60
+// behind the best leaves for good, and so does a sparse one that is so far behind the one with the other link.
+//
+// Without lists the model with the smallest errors plays alone. A set has dimension 2·2^bits. Coordinates from 2^bits on are pairs: only the models with pairs read
 // them, modulo 2^bits. Nonzeros lists them last. Each model divides the part that it reads by its
 // Euclidean norm.
 //
@@ -79,6 +95,8 @@ type Hashed struct {
 	folds   []*sparseFold
 	wide    []bool
 	numbers []float64 // lo, hi, then one discounted sum of squared errors for each fold
+	mix     *mixture  // nil where vectors have no list of atoms
+	blend   blend
 }
 
 // NewHashed returns the policy before round 1. The error names the option that is wrong.
@@ -94,6 +112,10 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 	if o.Range != nil {
 		copy(h.numbers, o.Range)
 	}
+	lists := p.Dim == 3<<o.Bits
+	if lists {
+		h.input.most = p.Dim
+	}
 	for _, wide := range []bool{false, true} {
 		if wide && o.Pairs == "no" || !wide && o.Pairs == "yes" {
 			continue
@@ -108,14 +130,18 @@ func NewHashed(o HashedOptions, p Problem) (*Hashed, error) {
 			h.numbers = append(h.numbers, 0)
 		}
 	}
+	if lists && o.Small == "auto" {
+		h.mix = newMixture(2<<o.Bits, len(h.folds))
+		h.blend.sparseMembers = &h.members
+	}
 	return h, nil
 }
 
 // Options returns the configuration with every default filled in.
 func (h *Hashed) Options() HashedOptions { return h.opts }
 
-// Dim returns 2·2^bits, the dimension of the sets.
-func (h *Hashed) Dim() int { return 2 << h.opts.Bits }
+// Dim returns the dimension of the sets: 2·2^bits, or 3·2^bits where vectors end with a list of their atoms.
+func (h *Hashed) Dim() int { return h.input.most }
 
 // Range returns the range that rewards are folded by.
 func (h *Hashed) Range() (lo, hi float64) { return h.numbers[0], h.numbers[1] }
@@ -130,9 +156,17 @@ func (h *Hashed) Playing() (link string, pairs bool) {
 }
 
 // playing returns the fold with the smallest errors; one with pairs or with the logistic link must be
-// better by 1 %.
+// better by 1 %. Beside small models it is the one with the largest likelihood.
 func (h *Hashed) playing() int {
 	best, least := 0, math.Inf(1)
+	if h.mix != nil {
+		for k, l := range h.mix.likes {
+			if !h.mix.gone[k] && -l < least {
+				best, least = k, -l
+			}
+		}
+		return best
+	}
 	for k, f := range h.folds {
 		v := h.numbers[2+k]
 		if h.wide[k] {
@@ -152,7 +186,7 @@ func (h *Hashed) playing() int {
 func (h *Hashed) view(k int) view {
 	v := view{fold: h.folds[k], mask: 1<<h.opts.Bits - 1, limit: 1 << h.opts.Bits, unit: true}
 	if h.wide[k] {
-		v.limit = math.MaxUint64
+		v.limit = 2 << h.opts.Bits
 	}
 	return v
 }
@@ -162,6 +196,9 @@ func (h *Hashed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 	s, err := h.input.open(set)
 	if err != nil {
 		return err
+	}
+	if h.mix != nil && h.blend.open(h.mix, s) {
+		return h.choose(dst, s, draw)
 	}
 	h.play = h.view(h.playing())
 	return h.members.choose(dst, &h.play, h.opts.A, s, draw)
@@ -173,8 +210,72 @@ func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) er
 	if err != nil {
 		return err
 	}
+	if h.mix != nil && h.blend.open(h.mix, s) {
+		return h.law(dst, s, draw)
+	}
 	h.play = h.view(h.playing())
 	return h.members.law(dst, &h.play, h.opts.A, s, draw)
+}
+
+// scores computes the scores of the members, or only of one, under model k of the mixture, and returns what a member's
+// deviation is multiplied by.
+func (h *Hashed) scores(k int, set bandit.Sparse, stream rng.Stream, only int) (r float64, err error) {
+	if k < len(h.mix.smalls) {
+		h.blend.small(h.mix, h.mix.smalls[k], stream, only)
+		return h.opts.A * smallScale, nil
+	}
+	v := h.view(k - len(h.mix.smalls))
+	return float64(h.opts.A*v.fold.sigma()) * sparseScale, h.blend.sparse(&v, set, stream, only)
+}
+
+// Drawn returns the model, by its place in Models, that plays the decision with a source. It uses number 2 of it.
+func (h *Hashed) Drawn(draw rng.Source) int {
+	if h.mix == nil {
+		return h.playing()
+	}
+	u := uint32(draw.Intn(2, weightTotal))
+	for k, w := range h.mix.weights() {
+		if u < w {
+			return k
+		}
+		u -= w
+	}
+	panic("policy: the weights have another sum")
+}
+
+func (h *Hashed) choose(dst *bandit.Action, set bandit.Sparse, draw rng.Source) error {
+	k, j, sign := h.Drawn(draw), draw.Intn(0, h.members.m), draw.Sign(1)
+	stream := h.members.keys.Sub(draw.At())
+	h.blend.normals(stream, j)
+	r, err := h.scores(k, set, stream, j)
+	if err != nil {
+		return err
+	}
+	i := h.members.best(float64(sign*r), 0, 1)
+	at, x := set.Nonzeros(i)
+	dst.SetSparse(at, x, i)
+	return nil
+}
+
+func (h *Hashed) law(dst *bandit.Law, set bandit.Sparse, draw rng.Source) error {
+	zeros(dst, set.Len())
+	stream := h.members.keys.Sub(draw.At())
+	h.blend.normals(stream, -1)
+	for k, w := range h.mix.weights() {
+		if w == 0 {
+			continue
+		}
+		r, err := h.scores(k, set, stream, -1)
+		if err != nil {
+			return err
+		}
+		for j := range h.members.m {
+			dst.Atoms[h.members.best(r, j, h.members.m)].Count += uint64(w)
+			dst.Atoms[h.members.best(-r, j, h.members.m)].Count += uint64(w)
+		}
+	}
+	share(dst, uint64(2*h.members.m)*weightTotal)
+	return nil
 }
 
 // Update implements bandit.Policy. It draws nothing.
@@ -192,11 +293,29 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 	}
 	y = (y - lo) / (hi - lo)
 	gamma := 1 - 1/h.opts.Forget
+	mix := h.mix
+	if mix != nil {
+		if _, ok := mix.list(at, x); !ok {
+			mix = nil
+		}
+	}
 	for k, f := range h.folds {
+		if mix != nil && mix.gone[k] {
+			continue
+		}
 		v := h.view(k)
 		n, scale := v.part(at, x)
 		e := f.learn(at[:n], x[:n], scale, v.mask, y) - y
+		if mix != nil {
+			s := (firstVariance + h.numbers[2+k]) / (1 + mix.count)
+			mix.likes[k] = float64(gamma*mix.likes[k]) - float64(.5*(logs.Log(s)+float64(e*e)/s))
+		}
 		h.numbers[2+k] = float64(gamma*h.numbers[2+k]) + float64(e*e)
+	}
+	if mix != nil {
+		mix.learn(y, gamma)
+		mix.count = float64(gamma*mix.count) + 1
+		mix.settle(h.folds, h.wide)
 	}
 	return nil
 }
@@ -209,16 +328,42 @@ func (h *Hashed) widen(lo, hi float64) {
 		f.rescale(alpha, beta)
 		h.numbers[2+k] *= float64(alpha * alpha)
 	}
+	if h.mix != nil {
+		h.mix.rescale(alpha, beta)
+	}
 	h.numbers[0], h.numbers[1] = lo, hi
 }
 
-// Estimate returns the reward that the playing model expects of a vector.
+// Estimate returns the reward that the playing models expect of a vector: their mean by weight.
 func (h *Hashed) Estimate(at []uint32, x []float64) float64 {
-	k := h.playing()
+	width := h.numbers[1] - h.numbers[0]
+	if h.mix != nil {
+		if _, ok := h.mix.list(at, x); ok {
+			var sum float64
+			for k, w := range h.mix.weights() {
+				if w == 0 {
+					continue
+				}
+				var z float64
+				if k < len(h.mix.smalls) {
+					z, _ = h.mix.estimate(h.mix.smalls[k])
+				} else {
+					z = h.expected(k-len(h.mix.smalls), at, x)
+				}
+				sum += float64(float64(w) * z)
+			}
+			return h.numbers[0] + float64(width*float64(sum/weightTotal))
+		}
+	}
+	return h.numbers[0] + float64(width*h.expected(h.playing(), at, x))
+}
+
+// expected returns the reward in [0, 1] that sparse model k expects.
+func (h *Hashed) expected(k int, at []uint32, x []float64) float64 {
 	v := h.view(k)
 	n, scale := v.part(at, x)
 	z, _ := v.fold.predict(at[:n], x[:n], scale, v.mask)
-	return h.numbers[0] + float64((h.numbers[1]-h.numbers[0])*v.fold.mean(z))
+	return v.fold.mean(z)
 }
 
 // Weight returns the weight at a coordinate of the sets in the model that plays, and the standard deviation of its
@@ -239,27 +384,62 @@ func (h *Hashed) Weight(at uint32) (w, spread float64, ok bool) {
 
 // HashedModel describes one of the models of a Hashed.
 type HashedModel struct {
+	Number int     `json:"number"`          // its place
+	Weight float64 `json:"weight"`          // the share of decisions that it plays
+	Small  bool    `json:"small,omitempty"` // an exact model on few coordinates; the others are sparse
+	// Reads says what a small model reads: ids, field (one of the context), linear (all of them, numbers as slopes),
+	// bins (numbers by their ranges, too), shared (features of actions), crossed (these × the context).
+	Reads   string  `json:"reads,omitempty"`
+	Field   uint32  `json:"-"`              // of reads = field: its number, feature.FieldNumber
+	Name    string  `json:"name,omitempty"` // and its name, which a server fills in when it has seen one
 	Link    string  `json:"link"`
 	Pairs   bool    `json:"pairs"`
-	Playing bool    `json:"playing"`
-	Error   float64 `json:"error"`   // root of the mean squared one-step error of late, in units of the range
-	Sigma   float64 `json:"sigma"`   // scale of the members, in units of the range; 1 for the logistic link
-	Touched int     `json:"touched"` // coordinates that some action has had
+	Playing bool    `json:"playing"`        // it has a weight
+	Left    bool    `json:"left,omitempty"` // it predicted so much worse than another that it learns no more
+	Error   float64 `json:"error"`          // root of the mean squared one-step error, in units of the range
+	Sigma   float64 `json:"sigma"`          // the noise as it is estimated, in units of the range; 1 for the logistic link
+	Touched int     `json:"touched"`        // coordinates that some action has had
 }
 
-// Models describes the models that learn side by side.
+// Models describes the models that learn side by side: small ones first, then the sparse ones.
 func (h *Hashed) Models() []HashedModel {
-	out := make([]HashedModel, len(h.folds))
+	var out []HashedModel
+	var weights []uint32
+	if h.mix != nil {
+		weights = h.mix.weights()
+		for _, s := range h.mix.smalls {
+			m := HashedModel{Small: true, Reads: s.kind.String(), Field: s.field, Link: linear, Left: s.gone,
+				Sigma: math.Sqrt(s.variance())}
+			if s.n > 0 {
+				m.Error = math.Sqrt(s.rss / float64(s.n))
+			}
+			for _, b := range s.blocks {
+				m.Touched += len(b.mean)
+			}
+			out = append(out, m)
+		}
+	}
 	for k, f := range h.folds {
-		out[k] = HashedModel{Link: linear, Pairs: h.wide[k], Playing: k == h.playing(), Sigma: f.sigma(),
-			Touched: f.cells.Touched()}
+		m := HashedModel{Link: linear, Pairs: h.wide[k], Sigma: f.sigma(), Touched: f.cells.Touched(),
+			Left: h.mix != nil && h.mix.gone[k]}
 		if f.logistic {
-			out[k].Link = logistic
+			m.Link = logistic
 		}
 		gamma := 1 - 1/h.opts.Forget
 		if weight := (1 - math.Pow(gamma, float64(f.n))) / (1 - gamma); weight > 0 {
-			out[k].Error = math.Sqrt(h.numbers[2+k] / weight)
+			m.Error = math.Sqrt(h.numbers[2+k] / weight)
 		}
+		out = append(out, m)
+	}
+	for k := range out {
+		out[k].Number = k
+		switch {
+		case weights != nil:
+			out[k].Weight = float64(weights[k]) / weightTotal
+		case k == h.playing():
+			out[k].Weight = 1
+		}
+		out[k].Playing = out[k].Weight > 0
 	}
 	return out
 }
@@ -272,23 +452,72 @@ var errNoMerge = errors.New("policy: the weights of sparse models depend on the 
 
 // AppendSnapshot implements bandit.Snapshotter. Its length grows with the touched coordinates.
 func (h *Hashed) AppendSnapshot(b []byte) ([]byte, error) {
-	return appendSparse(b, "hashed", h.numbers, h.folds), nil
+	if h.mix == nil {
+		return appendSparse(b, "hashed", h.numbers, h.folds), nil
+	}
+	start := len(b)
+	b = appendSparse(append(b, mixtureMagic+"\x00\x00\x00\x00"...), "hashed", h.numbers, h.folds)
+	little.PutUint32(b[start+4:], uint32(len(b)-start-8))
+	b = h.mix.append(b)
+	return little.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
 // Restore implements bandit.Snapshotter.
-func (h *Hashed) Restore(b []byte) error { return readSparse(b, "hashed", h.numbers, h.folds) }
+func (h *Hashed) Restore(b []byte) error {
+	if h.mix == nil {
+		return readSparse(b, "hashed", h.numbers, h.folds)
+	}
+	sparse, rest, err := splitMixture(b)
+	if err != nil {
+		return err
+	}
+	mix, err := readMixture(rest, h.mix.first, len(h.folds))
+	if err != nil {
+		return err
+	}
+	if err := readSparse(sparse, "hashed", h.numbers, h.folds); err != nil {
+		return err
+	}
+	h.mix = mix
+	return nil
+}
 
 // Share implements Sharer.
-func (h *Hashed) Share() *Shared { return shareFolds("hashed", h.numbers, h.folds) }
+func (h *Hashed) Share() *Shared {
+	s := shareFolds("hashed", h.numbers, h.folds)
+	if h.mix != nil {
+		s.mix = h.mix.share()
+	}
+	return s
+}
 
 // Adopt implements Sharer.
-func (h *Hashed) Adopt(s *Shared) error { return s.adopt("hashed", h.numbers, h.folds) }
+func (h *Hashed) Adopt(s *Shared) error {
+	if (h.mix == nil) != (s.mix == nil) {
+		return errors.New("policy: one of the two policies reads lists of atoms, the other does not")
+	}
+	if err := s.adopt("hashed", h.numbers, h.folds); err != nil {
+		return err
+	}
+	if h.mix != nil {
+		h.mix.take(s.mix)
+	}
+	return nil
+}
 
 // Digest implements Sharer.
-func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds) }
+func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds, h.mix) }
 
 // Touched implements Sharer.
 func (h *Hashed) Touched() int { return touchedOf(h.folds) }
+
+// Dense implements Sharer.
+func (h *Hashed) Dense() int {
+	if h.mix == nil {
+		return 0
+	}
+	return h.mix.bytes()
+}
 
 var (
 	_ bandit.Policy      = (*Hashed)(nil)

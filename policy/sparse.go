@@ -234,8 +234,11 @@ func (s *Sparse) Share() *Shared { return shareFolds("sparse", s.numbers[:], s.f
 // Adopt implements Sharer.
 func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", s.numbers[:], s.folds[:]) }
 
+// Dense implements Sharer: there are no small models.
+func (s *Sparse) Dense() int { return 0 }
+
 // Digest implements Sharer.
-func (s *Sparse) Digest() [16]byte { return digestFolds(s.numbers[:], s.folds[:]) }
+func (s *Sparse) Digest() [16]byte { return digestFolds(s.numbers[:], s.folds[:], nil) }
 
 var (
 	_ bandit.Policy      = (*Sparse)(nil)

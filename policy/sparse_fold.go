@@ -585,6 +585,7 @@ type Shared struct {
 	kind    string
 	numbers []float64
 	folds   []sparseFold
+	mix     *mixture
 }
 
 // Sharer is implemented by policies whose state is published at the cost of what changed.
@@ -599,8 +600,10 @@ type Sharer interface {
 	// Digest identifies the state: equal states have equal digests. Cost: O(1), because it is kept up
 	// to date with each coordinate that changes.
 	Digest() [16]byte
-	// Touched returns how many coordinates were learned, in all tables together.
+	// Touched returns how many coordinates were learned, in all tables together, and Dense how many bytes the small
+	// models take in a snapshot.
 	Touched() int
+	Dense() int
 }
 
 func touchedOf(folds []*sparseFold) (n int) {
@@ -638,7 +641,7 @@ func (s *Shared) adopt(kind string, numbers []float64, folds []*sparseFold) erro
 	return nil
 }
 
-func digestFolds(numbers []float64, folds []*sparseFold) (d [16]byte) {
+func digestFolds(numbers []float64, folds []*sparseFold, x *mixture) (d [16]byte) {
 	h := paged.Digest{}
 	mix := func(v uint64) {
 		h[0] = (h[0] ^ v) * 0x9e3779b97f4a7c15
@@ -656,6 +659,9 @@ func digestFolds(numbers []float64, folds []*sparseFold) (d [16]byte) {
 		mix(f.n)
 		mix(math.Float64bits(f.rss))
 		mix(math.Float64bits(f.offset))
+	}
+	if x != nil {
+		x.mixDigest(mix)
 	}
 	binary.LittleEndian.PutUint64(d[:8], h[0])
 	binary.LittleEndian.PutUint64(d[8:], h[1])

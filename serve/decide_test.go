@@ -40,7 +40,7 @@ func TestFeatures(t *testing.T) {
 	user := json.RawMessage(`{"user":{"city":"Oslo","age":31}}`)
 	d := must(s.Decide(ctx, "shop", DecideRequest{Context: user, Explain: true}))
 	m := must(s.GetModel(ctx, "shop"))
-	if len(d.Explain) != 3 || m.Dim != 2<<18 || m.ConfigVersion != 1 || m.Config.Features.Hashed == nil || d.Explain[0].Score == nil {
+	if len(d.Explain) != 3 || m.Dim != 3<<18 || m.ConfigVersion != 1 || m.Config.Features.Hashed == nil || d.Explain[0].Score == nil {
 		t.Fatalf("decision %+v, model %+v", d, m)
 	}
 	// The catalogue by id, one action excluded, one not available.

@@ -10,6 +10,7 @@ import (
 
 	"troupe/eventlog/eventlogtest"
 	"troupe/serve/model"
+	"troupe/spec"
 )
 
 // learner is a model that learns a schema after n rewards.
@@ -228,7 +229,12 @@ func TestLearnedSchemaAndTrims(t *testing.T) {
 	log := eventlogtest.NewMemory(eventlogtest.MemoryOptions{})
 	edit := func(o *Options) { o.Dir, o.TrimEvery, o.Keep = dir, -1, 48*time.Hour }
 	s := open(t, log, clock, edit)
-	must(s.CreateModel(ctx, learner("m", 200), ""))
+	c := learner("m", 200)
+	// the small models of the default are linear, too, and one is as good as that of a schema
+	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "hashed", "small": "no"}, "policy"); err != nil {
+		t.Fatal(err)
+	}
+	must(s.CreateModel(ctx, c, ""))
 	u := newLinearUser(2)
 	pass := func(by time.Duration) {
 		clock.forward(by)

@@ -131,7 +131,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	versions := func() (list string, raised int) {
 		t.Helper()
-		for d, err := range eventlog.Replay(ctx, m, eventlog.NewChain(0, 1), must(m.Info(ctx, 0)).Last) {
+		for d, err := range eventlog.Replay(ctx, m, eventlog.NewChain(0, 1).Trust(testKeys.Batches()), must(m.Info(ctx, 0)).Last) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"troupe/eventlog"
+	"troupe/feature"
+	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 )
@@ -99,14 +101,35 @@ func (s *Server) viewOf(m *fold.Model) Model {
 		}
 		out.Numbers = append(out.Numbers, n)
 	}
-	out.Learners, out.Memory = m.Learners(), m.Size()
+	out.Learners, out.Memory = slices.Clone(m.Learners()), m.Size()
 	if seen != nil {
 		out.Seen = seen.seen()
+		seen.nameFields(out.Learners)
 	}
 	first := s.kept()
 	out.Learning = learningOf(m, first)
 	out.Warnings = append(out.Warnings, learningWarnings(m, first)...)
 	return out
+}
+
+// LearnerView is one of the models that learn side by side in the policy hashed.
+type LearnerView = policy.HashedModel
+
+// nameFields fills in the names of fields that small models read.
+func (o *observed) nameFields(learners []LearnerView) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	names := make(map[uint32]string, len(o.features))
+	for name, x := range o.features {
+		if x.feature != 0 {
+			names[feature.FieldNumber(x.feature)] = name
+		}
+	}
+	for i := range learners {
+		if l := &learners[i]; l.Field != 0 {
+			l.Name = names[l.Field]
+		}
+	}
 }
 
 // notesOf names the counts of notes, nil when there are none.

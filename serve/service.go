@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"troupe/eventlog"
-	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -295,8 +294,8 @@ type Model struct {
 	Missing *Missing `json:"missing,omitempty"`
 	// Numbers are the number features whose scale is known, of hashed features.
 	Numbers []Number `json:"numbers,omitempty"`
-	// Learners are the models that learn side by side in the policy hashed; one of them plays.
-	Learners []policy.HashedModel `json:"learners,omitempty"`
+	// Learners are the models that learn side by side in the policy hashed; those with a weight play.
+	Learners []LearnerView `json:"learners,omitempty"`
 	// Weights are those of hashed features whose names are known from the requests since the server started: common
 	// values, and actions that were chosen. Absent for other features, and where several models are listed.
 	Weights *WeightsView `json:"weights,omitempty"`
@@ -402,7 +401,7 @@ type StateView struct {
 	Spread []float64 `json:"spread,omitempty"`
 	LogDet float64   `json:"log_det,omitempty"`
 	// Learners are the models of the policy hashed, which has no Theta: Model.Weights has weights with names.
-	Learners []policy.HashedModel `json:"learners,omitempty"`
+	Learners []LearnerView `json:"learners,omitempty"`
 	// Coordinates names the entries of Theta.
 	Coordinates []string `json:"coordinates,omitempty"`
 	// Snapshot is the policy's own bytes (bandit.Snapshotter), with everything in it.

@@ -101,9 +101,6 @@ type vocabulary struct {
 	inverse [2]float64 // mean of 1/length of the chosen vectors, without and with pairs
 }
 
-// noID is the atom of an action without an id.
-var noID = feature.IDAtom("")
-
 // chosen counts the action of a decision. The caller holds mu.
 func (o *observed) chosen(w *choose.Worker, candidate int) {
 	o.words.counted++
@@ -113,7 +110,7 @@ func (o *observed) chosen(w *choose.Worker, candidate int) {
 			o.words.inverse[i] += (1/length - o.words.inverse[i]) / float64(min(o.words.counted, 100))
 		}
 	}
-	if atom, id := w.ID(candidate); atom != noID {
+	if atom, id := w.ID(candidate); id != "" {
 		room := maxIDs
 		o.words.ids.count(atom, &feature.Given{Level: []byte(id)}, maxIDs, &room)
 	}
@@ -131,13 +128,13 @@ type word struct {
 }
 
 // dictionary returns the atoms of the context and of actions whose names are known, common ones first, and 1/length.
-func (o *observed) dictionary(known *feature.Statistics) (context, action []word, inverse [2]float64) {
+func (o *observed) dictionary(h *feature.Hashed, known *feature.Statistics) (context, action []word, inverse [2]float64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, s := range o.features {
 		var own []word
 		if r, ok := known.Of(s.feature); ok && s.feature != 0 {
-			for _, p := range r.Parts() {
+			for _, p := range h.Parts(&r) {
 				own = append(own, word{p.Atom, name, p.Text, s.requests})
 			}
 		}
@@ -145,7 +142,7 @@ func (o *observed) dictionary(known *feature.Statistics) (context, action []word
 		for i, l := range s.common.levels {
 			atom := s.common.atoms[i]
 			if l.number {
-				atom = known.LevelAtom(s.feature, l.x)
+				atom = h.LevelAtom(known, s.feature, l.x)
 			}
 			if l.n-l.over < enoughOf || atom == 0 {
 				continue
@@ -228,7 +225,7 @@ func (e *entry) weigh(v *choose.Version, seen *SeenView) *WeightsView {
 	if !ok {
 		return nil
 	}
-	context, acts, inverse := e.dictionary(v.State.Statistics())
+	context, acts, inverse := e.dictionary(h, v.State.Statistics())
 	out := &WeightsView{Rows: []WeightView{}}
 	out.Link, out.Pairs = p.Playing()
 	scale := inverse[0]

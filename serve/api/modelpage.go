@@ -590,15 +590,43 @@ func numbersOf(m *serve.Model) (out []schemaRow) {
 	return out
 }
 
+// nameOf says what a learner is.
+func nameOf(l serve.LearnerView) string {
+	field := "one field"
+	if l.Name != "" {
+		field = l.Name
+	}
+	switch l.Reads {
+	case "ids":
+		return "exact model of the actions, without context"
+	case "field":
+		return "exact model of " + field + " for each action"
+	case "linear":
+		return "exact model of all fields with few values, numbers as slopes"
+	case "bins":
+		return "exact model of all fields with few values, numbers by their ranges"
+	case "shared":
+		return "exact model of the features of actions"
+	case "crossed":
+		return "exact model of the features of actions × the context"
+	}
+	if l.Pairs {
+		return "sparse " + l.Link + " model with pairs of features"
+	}
+	return "sparse " + l.Link + " model"
+}
+
 // learnersOf lists the models that learn side by side.
 func learnersOf(m *serve.Model) (out []named) {
 	for _, l := range m.Learners {
-		name := l.Link + " model"
-		if l.Pairs {
-			name += " with pairs of features"
-		}
-		if l.Playing {
-			name += ", plays now"
+		name := nameOf(l)
+		switch {
+		case l.Playing && l.Weight < 1:
+			name += fmt.Sprintf(", plays %.0f %% of the decisions", max(1, 100*l.Weight))
+		case l.Playing:
+			name += ", plays"
+		case l.Left:
+			name += ", has left"
 		}
 		out = append(out, named{name, fmt.Sprintf("error %s of the range; %s coordinates", short(l.Error),
 			grouped(uint64(max(0, l.Touched))))})
@@ -616,7 +644,8 @@ const (
 func (a *API) learned(ctx context.Context, m *serve.Model) ([]named, string) {
 	switch {
 	case len(m.Learners) > 0:
-		return learnersOf(m), "Models that learn side by side; the one with the smaller error plays."
+		return learnersOf(m), "Models that learn side by side; those play that have predicted best, each as often as its " +
+			"weight says."
 	case m.Dim == 0:
 		return nil, "There are no weights yet."
 	}

@@ -319,7 +319,7 @@ const hostileFeature = `{"context": {"<script>alert(2)</script>": "<b>Oslo</b>"}
 func TestModelPageDefault(t *testing.T) {
 	e, _ := newReal(t, Options{Now: clock})
 	e.fill("plain", `{"id": "plain"}`, twoActions, "b", 30)
-	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays now", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
+	e.do("GET", "/models/plain", "").want(t, "page", 200, "Features are hashed", "plays", "30 decisions of this model", "&lt;script&gt;", ">create<", "no range was declared")
 	e.do("POST", "/models/plain/try", "request="+url.QueryEscape(twoActions), "Content-Type", "application/x-www-form-urlencoded").want(t, "try", 200, "The answer to your request", "&lt;script&gt;", "propensity ")
 	e.do("GET", "/models/plain", "").want(t, "page after a trial", 200, "not activated")
 	// Weights have the names of the features, as text, and belong to the keys of the model.

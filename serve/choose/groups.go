@@ -98,6 +98,9 @@ func (w *Worker) ID(i int) (atom uint64, id string) {
 func (w *Worker) Lengths(i int) (plain, all float64) {
 	first := uint32(1) << w.Version.Compiled.Hashed.Bits()
 	for k, at := range w.sparse.at[i] {
+		if at >= 2*first { // the list of atoms
+			break
+		}
 		x := w.sparse.x[i][k]
 		all += float64(x * x)
 		if at < first {

@@ -102,19 +102,21 @@ const (
 	sizeOfPages = 24 << 10
 	sizeOfPage  = 800 // a page and its nodes, for a touched coordinate
 	sizeOfEntry = 27  // a touched coordinate in a snapshot
+	timesDense  = 6   // small models beside their bytes in a snapshot
 )
 
 // StartSize returns what a model takes before its first event.
-func StartSize(c *model.Compiled) Size { return sizeOf(c, c.Start, 0) }
+func StartSize(c *model.Compiled) Size { return sizeOf(c, c.Start, 0, 0) }
 
-func sizeOf(c *model.Compiled, snapshot, touched int) Size {
+// sizeOf is the size of a model whose snapshot has so many bytes, touched coordinates, and bytes of small models.
+func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
 	s := Size{Aside: sizeOfModel + 2*int64(len(c.JSON))}
 	s.Used = s.Aside
 	switch {
 	case !c.Ready():
 	case c.Sparse():
-		s.Aside += int64(sizeOfEntry * touched)
-		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched)
+		s.Aside += int64(sizeOfEntry*touched + dense)
+		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched+timesDense*dense)
 	default:
 		s.Aside += int64(snapshot)
 		s.Used += timesUsed * int64(snapshot)
@@ -124,7 +126,7 @@ func sizeOf(c *model.Compiled, snapshot, touched int) Size {
 
 // Size returns about how many bytes the model takes. Only the goroutine that applies entries may change a model
 // meanwhile.
-func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched) }
+func (m *Model) Size() Size { return sizeOf(m.Compiled, m.bytes, m.touched, m.dense) }
 
 // Now returns about how many bytes the model takes as it is.
 func (m *Model) Now() int64 {
@@ -167,7 +169,7 @@ func (s *scratch) laid(m *Model, snapshot []byte) bool {
 	m.state, m.bytes = m.buffers.newState(slices.Clone(snapshot)), len(snapshot)
 	memory := m.remembered()
 	if x, ok := p.(policy.Sharer); ok {
-		m.touched = x.Touched()
+		m.touched, m.dense = x.Touched(), x.Dense()
 		d := x.Digest()
 		m.state.digest = Digest(append(d[:], memory...))
 		m.state.stats = m.Memory.Statistics

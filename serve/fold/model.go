@@ -45,6 +45,7 @@ type Model struct {
 	learners []policy.HashedModel // of a model that is laid aside
 	bytes    int                  // of the snapshot, as it was last seen
 	touched  int                  // coordinates of a sparse policy, as they were last seen
+	dense    int                  // bytes of its small models
 
 	buffers buffers // of states
 	changed bool    // it is in Fold.changed
@@ -92,7 +93,7 @@ func (m *Model) State() (*State, error) {
 	if m.state == nil && m.policy != nil {
 		memory := m.remembered()
 		if p, ok := m.policy.(policy.Sharer); ok {
-			m.touched = p.Touched()
+			m.touched, m.dense = p.Touched(), p.Dense()
 			d := p.Digest()
 			m.state = newShared(p.Share(), m.Memory.Statistics, Digest(append(d[:], memory...)))
 			return m.state, nil

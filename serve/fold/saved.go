@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
 )
@@ -187,11 +188,13 @@ func (in *incoming) over(f *Fold, d eventlog.Delivery) bool {
 
 // Size returns what the model takes.
 func (s *Saved) Size() Size {
-	touched := 0
+	touched, dense := 0, 0
 	if s.Compiled.Sparse() {
-		touched = len(s.Policy) / sizeOfEntry
+		var sparse int
+		sparse, dense = policy.SnapshotParts(s.Policy)
+		touched = sparse / sizeOfEntry
 	}
-	return sizeOf(s.Compiled, len(s.Policy), touched)
+	return sizeOf(s.Compiled, len(s.Policy), touched, dense)
 }
 
 // importing notes an import.

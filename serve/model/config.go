@@ -23,6 +23,8 @@ type Config struct {
 	LogCandidates string      `key:"log_candidates" doc:"full: keep every candidate's vector, so that a decision can be replayed; none"`
 
 	noFloor bool // Decode found none; see Keep
+
+	noFields bool // of hashed features: those of a model that was made before there were fields
 }
 
 // Reward is the range of rewards and when they count.

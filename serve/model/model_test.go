@@ -69,7 +69,9 @@ func TestPairs(t *testing.T) {
 		}
 		pairs := map[bool]bool{}
 		for _, m := range p.(*policy.Hashed).Models() {
-			pairs[m.Pairs] = true
+			if !m.Small {
+				pairs[m.Pairs] = true
+			}
 		}
 		if pairs[true] != (want != "no") || pairs[false] != (want != "yes") {
 			t.Errorf("%s: models with pairs %v", given, pairs)
@@ -107,7 +109,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := map[string]any{
 		"id": "m", "mode": "online", "floor": 0.01, "log_candidates": "full",
-		"features": map[string]any{"model": "hashed", "bits": 18.0, "pairs": "auto"},
+		"features": map[string]any{"model": "hashed", "bits": 18.0, "pairs": "auto", "fields": true},
 		"reward":   map[string]any{"min": 0.0, "max": 1.0, "adapt": true, "rule": "first", "window": "10m0s", "default": "auto"},
 	}
 	options := written["policy"].(map[string]any)

@@ -16,7 +16,9 @@ func (x Change) Recast(own Config, lo, hi float64, limits Limits) (*Compiled, er
 	if !x.Features.IsZero() {
 		switch h := own.Features.Hashed; {
 		case h != nil && x.Features.Hashed != nil:
-			c.Features = x.Features
+			with := *x.Features.Hashed
+			with.Fields = h.Fields // the log has the hashes of the source
+			c.Features.Hashed = &with
 		case h != nil, !SameJSON(own.Features.Schema, x.Features.Schema) || own.Features.Schema == nil:
 			return nil, Invalid("features", "",
 				"cannot be changed by a copy: the log has the vectors that the model's own features made, not the "+

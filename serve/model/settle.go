@@ -49,6 +49,11 @@ func (c *Config) settle() error {
 			return ErrorAt("config", err)
 		}
 	}
+	if h := c.Features.Hashed; h != nil && !c.noFields {
+		with := *h
+		with.Fields = true
+		c.Features.Hashed = &with
+	}
 	if err := c.oneSource(); err != nil {
 		return err
 	}
@@ -206,6 +211,7 @@ func (c *Config) Keep(own Config) {
 	if c.Features.IsZero() && c.Dim == 0 {
 		c.Features, c.Dim = own.Features, own.Dim
 	}
+	c.noFields = own.Features.Hashed != nil && !own.Features.Hashed.Fields
 	if c.Features.Schema != nil && own.Features.Learned && SameJSON(c.Features.Schema, own.Features.Schema) {
 		c.Features.Learned = true
 	}

@@ -69,7 +69,8 @@ func (s *Shapes) shape(out *Compiled, limits Limits) error {
 func (c *Compiled) shape(limits Limits) error {
 	if h := c.Config.Features.Hashed; h != nil {
 		var err error
-		if c.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature}); err != nil {
+		if c.Hashed, err = feature.NewHashed(feature.HashedOptions{Bits: h.Bits, Limits: limits.Feature,
+			Fields: h.Fields, List: c.Config.Policy.Raw["kind"] == hashedKind}); err != nil {
 			return ErrorAt("config.features", err)
 		}
 		c.Dim = c.Hashed.Dim()

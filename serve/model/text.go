@@ -193,7 +193,9 @@ type Hashed struct {
 	Model string `key:"model" json:"model" doc:"hashed"`
 	Bits  int    `key:"bits" json:"bits" doc:"2^bits coordinates, 10 to 28" default:"18"`
 	Learn Learn  `key:"learn" json:"learn,omitzero" doc:"{ after = N }: requests are kept, and after N rewards a schema is learned from them; a model with it takes over when it predicts better"`
-	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (the model with the smaller errors plays), yes or no; or a list of pairs of namespaces, such as [[\"context\", \"action\"]]" default:"auto"`
+	Pairs string `key:"pairs" json:"pairs" doc:"pairs of values of the context, crossed with the action: auto (models with and without), yes or no; or a list of pairs of namespaces, such as [[\"context\", \"action\"]]" default:"auto"`
+	// Fields is true for a new model: hashes of atoms begin with their field, so that small models can read fields.
+	Fields bool `key:"fields" json:"fields,omitempty" doc:"true, written for a new model: small exact models read the fields of a request; models that were made before fields have none"`
 }
 
 // Learn says after how many rewards a schema is learned from the requests that were kept. The zero value: never.

@@ -1,0 +1,340 @@
+package policy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+)
+
+// A snapshot of hashed with small models is: "TRS2", the length (u32) and the bytes of the snapshot of its sparse models
+// (TRS1), then the mixture: events u64, sum f64, count f64; count of sparse models (u16), for each its log likelihood
+// f64 and 1 when it has left (u8); fields (u16), for each its number u32, flags u8 (1 of actions, 2 a number, 4 too many
+// values), values (u8) and as many u32; ids (u8; 255: too many) and as many u32; small models (u8), for each kind u8,
+// field u32, gone u8, events u64, rss and log likelihood f64, blocks (u16), for each block key and used u64,
+// coefficients D (u16), D keys and D events u64 in the order of places, D means and D(D+1)/2 covariances f64; then
+// CRC-32C of all before. Everything is little-endian. docs/reference/formats.md describes it.
+const mixtureMagic = "TRS2"
+
+var little = binary.LittleEndian
+
+func appendFloat(b []byte, v float64) []byte { return little.AppendUint64(b, math.Float64bits(v)) }
+
+func appendBit(b []byte, on bool) []byte {
+	if on {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// append appends the mixture after the snapshot of the sparse models, which begins at start in b.
+func (x *mixture) append(b []byte) []byte {
+	b = little.AppendUint64(b, x.n)
+	b = appendFloat(appendFloat(b, x.sum), x.count)
+	b = little.AppendUint16(b, uint16(len(x.likes)))
+	for k, l := range x.likes {
+		b = appendBit(appendFloat(b, l), x.gone[k])
+	}
+	b = little.AppendUint16(b, uint16(len(x.fields.entries)))
+	for i := range x.fields.entries {
+		e := &x.fields.entries[i]
+		b = little.AppendUint32(b, e.field)
+		var flags byte
+		for k, on := range []bool{e.action, e.number, e.out} {
+			if on {
+				flags |= 1 << k
+			}
+		}
+		b = append(b, flags, byte(len(e.levels)))
+		for _, l := range e.levels {
+			b = little.AppendUint32(b, l)
+		}
+	}
+	if x.fields.manyIDs {
+		b = append(b, manyIDs)
+	} else {
+		b = append(b, byte(len(x.fields.ids)))
+	}
+	for _, id := range x.fields.ids {
+		b = little.AppendUint32(b, id)
+	}
+	b = append(b, byte(len(x.smalls)))
+	for _, s := range x.smalls {
+		b = s.append(b)
+	}
+	return b
+}
+
+const manyIDs = 255
+
+func (s *smallModel) append(b []byte) []byte {
+	b = append(b, byte(s.kind))
+	b = appendBit(little.AppendUint32(b, s.field), s.gone)
+	b = little.AppendUint64(b, s.n)
+	b = appendFloat(appendFloat(b, s.rss), s.like)
+	b = little.AppendUint16(b, uint16(len(s.blocks)))
+	for _, k := range s.blocks {
+		b = little.AppendUint64(little.AppendUint64(b, k.key), k.used)
+		b = little.AppendUint16(b, uint16(len(k.mean)))
+		at := len(b)
+		b = append(b, make([]byte, 8*len(k.keys))...)
+		for i, key := range k.keys {
+			little.PutUint64(b[at+8*int(k.pos[i]):], key)
+		}
+		for _, n := range k.last {
+			b = little.AppendUint64(b, n)
+		}
+		for _, v := range k.mean {
+			b = appendFloat(b, v)
+		}
+		for _, v := range k.cov {
+			b = appendFloat(b, v)
+		}
+	}
+	return b
+}
+
+// byteReader takes numbers from the front of bytes; after the first that is missing it gives zeros.
+type byteReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *byteReader) take(n int) []byte {
+	if r.bad || n > len(r.b) {
+		r.bad = true
+		return make([]byte, min(n, 8))
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *byteReader) u8() int     { return int(r.take(1)[0]) }
+func (r *byteReader) u16() int    { return int(little.Uint16(r.take(2))) }
+func (r *byteReader) u32() uint32 { return little.Uint32(r.take(4)) }
+func (r *byteReader) u64() uint64 { return little.Uint64(r.take(8)) }
+func (r *byteReader) bit() bool   { return r.u8() == 1 }
+func (r *byteReader) has(n int) int { // n when that many bytes are left
+	if n > len(r.b) {
+		r.bad = true
+		return 0
+	}
+	return n
+}
+
+// float reads a finite number.
+func (r *byteReader) float() float64 {
+	v := math.Float64frombits(r.u64())
+	if v-v != 0 {
+		r.bad = true
+		return 0
+	}
+	return v
+}
+
+var errMixture = errors.New("policy: the small models of the snapshot are cut short or not sound")
+
+// splitMixture checks the frame of a snapshot and returns its two parts.
+func splitMixture(b []byte) (sparse, rest []byte, err error) {
+	if len(b) < 12 || string(b[:4]) != mixtureMagic {
+		return nil, nil, fmt.Errorf("policy: not a snapshot of hashed with small models (it begins with %q, expected %q)",
+			b[:min(len(b), 4)], mixtureMagic)
+	}
+	body := b[:len(b)-4]
+	if crc32.Checksum(body, castagnoli) != little.Uint32(b[len(b)-4:]) {
+		return nil, nil, errors.New("policy: snapshot is damaged (checksum)")
+	}
+	n := little.Uint32(b[4:])
+	if int64(n) > int64(len(body)-8) {
+		return nil, nil, errMixture
+	}
+	return body[8 : 8+n], body[8+n:], nil
+}
+
+// SnapshotParts returns how many bytes of a snapshot of sparse or hashed are of sparse models, and of small ones. Bytes
+// that are no such snapshot count as the first.
+func SnapshotParts(b []byte) (sparse, small int) {
+	if len(b) < 8 || string(b[:4]) != mixtureMagic {
+		return len(b), 0
+	}
+	sparse = int(min(int64(little.Uint32(b[4:])), int64(len(b)-8)))
+	return sparse, len(b) - sparse
+}
+
+// readMixture reads what append has written.
+func readMixture(b []byte, first uint32, folds int) (*mixture, error) {
+	r := &byteReader{b: b}
+	x := newMixture(first, folds)
+	x.n, x.sum, x.count = r.u64(), r.float(), r.float()
+	if n := r.u16(); !r.bad && n != folds {
+		return nil, fmt.Errorf("policy: snapshot has %d sparse models, expected %d", n, folds)
+	}
+	for k := range folds {
+		x.likes[k], x.gone[k] = r.float(), r.bit()
+	}
+	x.fields = readFields(r)
+	n := r.u8()
+	if n == 0 || n > mostSmalls {
+		return nil, errMixture
+	}
+	x.smalls = x.smalls[:0]
+	for range n {
+		s := r.small()
+		if r.bad || slices.ContainsFunc(x.smalls, func(o *smallModel) bool { return o.kind == s.kind && o.field == s.field }) {
+			return nil, errMixture
+		}
+		x.smalls = append(x.smalls, s)
+	}
+	if r.bad || len(r.b) > 0 || !(x.count >= 0) || !slices.Contains(x.gone, false) {
+		return nil, errMixture
+	}
+	return x, nil
+}
+
+func readFields(r *byteReader) *fieldTable {
+	f := &fieldTable{}
+	n := r.u16()
+	if r.bad = r.bad || n > mostFields; r.bad {
+		return f
+	}
+	for range n {
+		e := fieldEntry{field: r.u32()}
+		flags := r.u8()
+		e.action, e.number, e.out = flags&1 > 0, flags&2 > 0, flags&4 > 0
+		e.levels = readLevels(r, r.u8(), mostLevels)
+		if r.bad = r.bad || flags > 7 || e.out && len(e.levels) > 0 || f.of(e.field, e.action) != nil; r.bad {
+			return f
+		}
+		f.entries = append(f.entries, e)
+	}
+	if ids := r.u8(); ids == manyIDs {
+		f.manyIDs = true
+	} else {
+		f.ids = readLevels(r, ids, mostIDs)
+	}
+	return f
+}
+
+// readLevels reads n ascending numbers.
+func readLevels(r *byteReader, n, most int) (out []uint32) {
+	if r.bad = r.bad || n > most; r.bad {
+		return nil
+	}
+	for i := range n {
+		v := r.u32()
+		if r.bad = r.bad || i > 0 && v <= out[i-1]; r.bad {
+			return nil
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (r *byteReader) small() *smallModel {
+	s := &smallModel{kind: smallKind(r.u8()), field: r.u32(), gone: r.bit(), n: r.u64(), rss: r.float(), like: r.float(),
+		gen: 1, listed: 1}
+	n := r.u16()
+	if r.bad = r.bad || s.kind >= smallKinds || s.kind != smallField && s.field != 0 || !(s.rss >= 0) ||
+		n > mostBlocks || s.gone && n > 0 || s.shared() && n > 1; r.bad {
+		return s
+	}
+	for range n {
+		b := r.block(s)
+		i, twice := slices.BinarySearch(s.keys, b.key)
+		if r.bad = r.bad || twice; r.bad {
+			return s
+		}
+		s.keys = slices.Insert(s.keys, i, b.key)
+		s.places = slices.Insert(s.places, i, int32(len(s.blocks)))
+		s.blocks = append(s.blocks, b)
+		s.cells += len(b.cov)
+		s.digest += b.sum()
+	}
+	if s.cells > mostCells+sharedLimit*sharedLimit {
+		r.bad = true
+	}
+	return s
+}
+
+func (r *byteReader) block(s *smallModel) *smallBlock {
+	b := &smallBlock{gen: 1, key: r.u64(), used: r.u64()}
+	d := r.u16()
+	if r.bad = r.bad || d == 0 || d > s.limit() || s.shared() && b.key != 0; r.bad {
+		return b
+	}
+	if r.has(24*d+4*d*(d+1)) == 0 {
+		return b
+	}
+	for i := range d {
+		key := r.u64()
+		k, twice := slices.BinarySearch(b.keys, key)
+		if r.bad = r.bad || twice; r.bad {
+			return b
+		}
+		b.keys, b.pos = slices.Insert(b.keys, k, key), slices.Insert(b.pos, k, int32(i))
+	}
+	for range d {
+		b.last = append(b.last, r.u64())
+	}
+	for range d {
+		b.mean = append(b.mean, r.float())
+	}
+	for i := range d {
+		for range i + 1 {
+			b.cov = append(b.cov, r.float())
+		}
+		if b.cov[len(b.cov)-1] < -1e-9 {
+			r.bad = true
+		}
+	}
+	return b
+}
+
+// sum is the block's part of the digest: of keys, means and variances. Covariances show in the means of the next event.
+func (b *smallBlock) sum() uint64 {
+	h := (b.key ^ b.used*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
+	mix := func(v uint64) {
+		h = (h ^ v) * 0xc4ceb9fe1a85ec53
+		h ^= h >> 29
+	}
+	for i, key := range b.keys {
+		p := int(b.pos[i])
+		mix(key)
+		mix(b.last[p])
+		mix(math.Float64bits(b.mean[p]))
+		mix(math.Float64bits(b.cov[p*(p+1)/2+p]))
+	}
+	return h
+}
+
+// mixDigest passes what the mixture is to f.
+func (x *mixture) mixDigest(f func(uint64)) {
+	f(x.n)
+	f(math.Float64bits(x.sum))
+	for k, l := range x.likes {
+		f(math.Float64bits(l))
+		if x.gone[k] {
+			f(1)
+		}
+	}
+	f(uint64(len(x.fields.entries)))
+	for _, s := range x.smalls {
+		f(s.digest)
+		f(math.Float64bits(s.like))
+		f(math.Float64bits(s.rss))
+	}
+}
+
+// bytes is the length of the mixture in a snapshot, nearly.
+func (x *mixture) bytes() (n int) {
+	for _, s := range x.smalls {
+		n += 40
+		for _, b := range s.blocks {
+			n += 18 + 24*len(b.mean) + 8*len(b.cov)
+		}
+	}
+	return n + 8*len(x.fields.entries) + 64
+}
