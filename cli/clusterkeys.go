@@ -23,9 +23,9 @@ func clusterKeysCommand() *cobra.Command {
 		Short: "Show the keys of event ids in a keys.json, or rotate them",
 		Long: `Lists the keys of a keys.json by number and fingerprint; the current one makes new event ids, all are
 recognised. --add adds a new key, which is not used yet; --use makes one current; --drop takes one
-away, and the ids that it made are not recognised any more. In a cluster each key also vouches for what the
-nodes have written under it, so the file keeps a dropped one for that. --new makes the file; troupe cluster init
-makes that of its nodes by itself.
+away, and the ids that it made are not recognised any more. In a cluster each key also vouches for what
+the nodes have written under it, so the file keeps a dropped one for that. --new makes the file;
+troupe cluster init makes that of its nodes by itself.
 
 To rotate: --add, copy the file to all nodes, start each again, one after the other; then --use, copy and
 start again likewise. A node whose current key another node does not have, or that lacks
