@@ -13,7 +13,8 @@ const (
 	meanPrior    = .07 // of an action's mean
 	levelPrior   = .02 // of what a value of a field, or a number of one standard deviation, adds to it
 	productPrior = .01 // of what a value of the context adds to a value of the action
-	totalPrior   = .12 // of the sum of all
+	ownPrior     = .6  // of the sum of all that one action's model has
+	totalPrior   = .12 // of the sum of all, where actions share coefficients
 
 	firstVariance = .25 // σ̂² before the first event, which counts once
 )
@@ -276,7 +277,7 @@ func (s *smallModel) terms(phi []term, a *smallAtoms, f *fieldTable) (block uint
 		}
 		phi = append(phi, term{c.key, levelPrior, c.value, -1})
 	}
-	bound(phi[1:], totalPrior-meanPrior)
+	bound(phi[1:], ownPrior-meanPrior)
 	return a.id, phi
 }
 
