@@ -72,7 +72,7 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 // them, and on features of the actions, each as a block for every action or one for all. A field with more than 32
 // values is not read. Each model states the likelihood of a reward before it learns it, N(z, σ̂² + q) with its own
 // σ̂; model k plays with probability w_k ∝ exp(L_k), L_k the discounted sum of log likelihoods (sparse models begin 2
-// behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g to an action's
+// behind), rounded to multiples of 2⁻¹⁶; below 1/32 a model does not play. Its member j adds ½a·√q·ξ·g (a·√q·ξ·g where requests have ids only) to an action's
 // score, g ~ N(0, 1) one number for what is the action's own. The law is a count over 2^16·2m. A small model that is 60
 // behind the best leaves for good, and so does a sparse one that is so far behind the one with the other link.
 //
@@ -221,7 +221,11 @@ func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) er
 // deviation is multiplied by.
 func (h *Hashed) scores(k int, set bandit.Sparse, stream rng.Stream, only int) (r float64, err error) {
 	if k < len(h.mix.smalls) {
-		h.blend.small(h.mix, h.mix.smalls[k], stream, only)
+		m := h.mix.smalls[k]
+		h.blend.small(h.mix, m, stream, only)
+		if m.kind == smallIDs && len(h.mix.fields.entries) == 0 {
+			return h.opts.A * aloneScale, nil
+		}
 		return h.opts.A * smallScale, nil
 	}
 	v := h.view(k - len(h.mix.smalls))

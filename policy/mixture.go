@@ -40,6 +40,7 @@ const (
 	newcomer    = 2       // and small ones that are added later
 	givenUp     = 60      // a small model that is so far behind the best one leaves, and so does a sparse one behind its twin
 	smallScale  = .5      // of the members, in units of the standard deviation
+	aloneScale  = 1       // where requests have ids only: half would leave some runs with the wrong action for long
 	sparseScale = .5
 )
 

@@ -66,7 +66,7 @@ type nodes struct {
 	numbers []byte                        // of the keys, in that order
 	rolling atomic.Pointer[eventlog.Head] // the newest entry that was applied
 	clock   atomic.Int64                  // of the log, as far as it was applied
-	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened
+	contact atomic.Int64                  // when the newest checkpoint that came back was written, ns of opened; noContact
 
 	// the highest log version that this node may write, which its checkpoints say; set before they begin
 	readable   uint16
@@ -76,9 +76,10 @@ type nodes struct {
 	damaged atomic.Pointer[string] // what is wrong with the files of its replica, nil when nothing is known
 	news    chan struct{}          // damaged has changed
 
-	said  bool        // a checkpoint of this process is applied, so the others know its keys; of the applier
-	first uint64      // entry of that checkpoint; of the applier
-	own   eventlog.ID // the writer of this process in its newest checkpoint; of the applier
+	met   chan struct{} // closed with the first contact
+	said  bool          // a checkpoint of this process is applied, so the others know its keys; of the applier
+	first uint64        // entry of that checkpoint; of the applier
+	own   eventlog.ID   // the writer of this process in its newest checkpoint; of the applier
 
 	opened    time.Time // for the monotonic clock
 	mu        sync.Mutex
@@ -88,6 +89,8 @@ type nodes struct {
 	replicas  []eventlog.Replica
 	digests   digests
 	agreed    agreed
+
+	unsteady time.Duration // until when offsets do not count, since opened
 }
 
 // heard is when a node's newest checkpoint was applied here, and its clock less ours then. All nodes' checkpoints
@@ -95,6 +98,7 @@ type nodes struct {
 type heard struct {
 	at     time.Duration // since nodes.opened
 	offset time.Duration
+	steady bool      // the offset counts: the log took entries without a stop then
 	base   fold.Base // the newest base of a trimmed log that it has, without its record
 
 	readable uint16 // the highest log version that it can read
@@ -109,7 +113,7 @@ func newNodes(c Cluster, keys eventlog.IDKeys) (*nodes, error) {
 			strings.Join(c.Nodes, ", "))
 	}
 	n := &nodes{Cluster: c, print: fingerprint(keys), opened: time.Now(), heard: map[string]heard{},
-		news: make(chan struct{}, 1)}
+		news: make(chan struct{}, 1), met: make(chan struct{})}
 	if c.Damage != "" {
 		n.damaged.Store(&c.Damage)
 	}
@@ -232,9 +236,7 @@ func (s *Server) hear(d eventlog.Delivery) error {
 		n := s.nodes
 		here := time.Since(n.opened) // before the clock is asked: the process may stand still in between
 		age := max(0, s.opt.Now().Sub(time.Unix(0, d.Time)))
-		if at := int64(here - age); at > n.contact.Load() {
-			n.contact.Store(at)
-		}
+		n.reached(here - age)
 	}
 	for i, r := range d.Events() {
 		switch r := r.(type) {
@@ -337,8 +339,24 @@ func (s *Server) endOfLog(ctx context.Context) (eventlog.Info, error) {
 func (n *nodes) hear(r *eventlog.Checkpoint, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.heard[r.Node] = heard{time.Since(n.opened), time.Duration(r.Time - now.UnixNano()), baseIn(r), uint16(r.Readable)}
+	at, offset := time.Since(n.opened), time.Duration(r.Time-now.UnixNano())
+	if r.Node == n.Node && -offset > slowCheckpoint {
+		// The way of this checkpoint was an election, or the log stood still: that is no sign of a clock. Others that came
+		// in the meantime, or come with it, were held up too.
+		n.unsteady = at + slowCheckpoint
+		for name, h := range n.heard {
+			if h.at > at+offset {
+				h.steady = false
+				n.heard[name] = h
+			}
+		}
+	}
+	n.heard[r.Node] = heard{at, offset, at >= n.unsteady, baseIn(r), uint16(r.Readable)}
 }
+
+// slowCheckpoint is how long a checkpoint of this node's own takes at most while clocks can be compared. Its delay is the
+// difference of two times of one clock.
+const slowCheckpoint = time.Second
 
 // live returns when the live nodes were heard of. The caller holds mu.
 func (n *nodes) live() map[string]heard {
@@ -368,11 +386,13 @@ func (n *nodes) rank() (rank int) {
 	return rank
 }
 
-// deviation is how far this node's clock is from the median of the live nodes', 0 when less than a majority is live.
+// deviation is how far this node's clock is from the median of the live nodes', 0 when less than a majority is live. Only
+// offsets count that were taken while the log had a leader.
 func (n *nodes) deviation() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	live := n.live()
+	maps.DeleteFunc(live, func(_ string, h heard) bool { return !h.steady })
 	own, ok := live[n.Node]
 	if !ok || len(live) <= len(n.Nodes)/2 {
 		return 0
@@ -389,9 +409,40 @@ func (n *nodes) deviation() time.Duration {
 	return own.offset - median
 }
 
-// silence is how long ago this node wrote the newest checkpoint that came back.
+// reached notes that what this node wrote at a time since opened has come back.
+func (n *nodes) reached(at time.Duration) {
+	for old := n.contact.Load(); int64(max(0, at)) > old; old = n.contact.Load() {
+		if n.contact.CompareAndSwap(old, int64(max(0, at))) {
+			if old == noContact {
+				close(n.met)
+			}
+			return
+		}
+	}
+}
+
+// await waits until this node has reached a majority, at most for a moment: a node in a cluster that is up is ready when
+// Open returns, and one in a cluster that is not up says so itself.
+func (n *nodes) await(ctx context.Context) {
+	limit := time.NewTimer(time.Second)
+	defer limit.Stop()
+	select {
+	case <-n.met:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+}
+
+// noContact is the contact of a node from its start until a checkpoint of its own comes back: what it has may be old.
+const noContact = -1
+
+// silence is how long ago this node wrote the newest checkpoint that came back, or how long ago it began.
 func (n *nodes) silence() time.Duration {
-	return time.Since(n.opened) - time.Duration(n.contact.Load())
+	contact := n.contact.Load()
+	if contact == noContact {
+		contact = 0
+	}
+	return time.Since(n.opened) - time.Duration(contact)
 }
 
 // cutOff is the error of calls while the node has no contact to a majority.
@@ -419,7 +470,10 @@ func (n *nodes) trusted() error {
 // stale is the error of every call, also of one that only reads, while the node may be more than contactFor behind: its
 // newest checkpoint that it has applied is older. A process that was stopped for a while finds itself here.
 func (n *nodes) stale() error {
-	if d := n.silence(); d > contactFor {
+	if d := n.silence(); n.contact.Load() == noContact {
+		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has begun %.0f s ago and has not reached a "+
+			"majority of the cluster since", d.Seconds()), RetryAfter: time.Second}
+	} else if d > contactFor {
 		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for "+
 			"%.0f s", d.Seconds()), RetryAfter: time.Second}
 	}
@@ -442,7 +496,7 @@ func (s *Server) nodeLoop() {
 		}
 		at := time.Since(n.opened)
 		if err := s.checkpoint(); err == nil {
-			n.contact.Store(max(int64(at), n.contact.Load()))
+			n.reached(at)
 			s.raiseTogether()
 		} else if s.ctx.Err() == nil && s.progress.failure() == nil {
 			s.opt.Logger.Warn("no checkpoint was written", "error", err.Error())

@@ -163,11 +163,14 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.leave(ctx, names)
 	}
 	if s.nodes != nil {
-		s.nodes.contact.Store(int64(time.Since(s.nodes.opened)))
+		s.nodes.contact.Store(noContact)
 		s.workers.Go(s.nodeLoop)
 		s.workers.Go(s.baseLoop)
 	}
 	s.startLoops()
+	if s.nodes != nil {
+		s.nodes.await(ctx)
+	}
 	return s, nil
 }
 

@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"troupe/eventlog"
+)
+
+// TestOldStateIsNotReady: a node whose log does not take its first checkpoint has a state that may be old. It answers 503,
+// also to reads, until one has come back.
+func TestOldStateIsNotReady(t *testing.T) {
+	ctx := t.Context()
+	m, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	if _, err := nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(0, 4, 3), MinSeq: created}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes[2].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l := &refusing{Log: m}
+	l.shut.Store(true)
+	late, err := openNode(t, l, 2, &nodeClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = late.Close(context.Background()) })
+	if h := late.Health(); h.Ready {
+		t.Errorf("it is ready with a state that nothing says is new: %+v", h)
+	}
+	_, err = late.GetModel(ctx, "news")
+	wantCode(t, err, Unavailable, "has not reached a majority")
+	l.shut.Store(false)
+	eventually(func() bool { return late.Health().Ready })
+	if _, err := late.GetModel(ctx, "news"); err != nil {
+		t.Error(err)
+	}
+}
+
+// refusing is a log that stores what is appended while it is shut only when it is open again.
+type refusing struct {
+	eventlog.Log
+	shut atomic.Bool
+}
+
+func (l *refusing) Append(ctx context.Context, shard uint16, id string, batch []byte) (uint64, bool, error) {
+	for ctx.Err() == nil && l.shut.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	return l.Log.Append(ctx, shard, id, batch)
+}
+
+// TestClockAfterElection: a checkpoint that was held up by an election says nothing of a clock, and neither do those that
+// came with it; a clock that is off is still seen afterwards.
+func TestClockAfterElection(t *testing.T) {
+	n, err := newNodes(Cluster{Node: "b", Nodes: []string{"a", "b", "c"}}, eventlog.IDKeys{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	hear := func(node string, behind time.Duration) {
+		n.hear(&eventlog.Checkpoint{Node: node, Time: now.Add(-behind).UnixNano()}, now)
+	}
+	hear("a", 0)
+	hear("c", 0)
+	hear("b", 4*time.Second)
+	if d := n.deviation(); d != 0 {
+		t.Errorf("after an election the clock of this node is %v off", d)
+	}
+	n.unsteady = 0 // later
+	hear("a", -time.Hour)
+	hear("c", -time.Hour)
+	hear("b", 0)
+	if d := n.deviation(); d != -time.Hour {
+		t.Errorf("a clock that is an hour behind is %v off", d)
+	}
+}
