@@ -283,7 +283,8 @@ func (a *API) describeLog() {
 		answer.Content = map[string]*huma.MediaType{typeNDJSON: {Schema: schema},
 			typeParquet: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
 		answer.Headers = map[string]*huma.Param{
-			"Log-Next": {Description: "the entry to go on with", Schema: &huma.Schema{Type: "integer"}},
+			"Log-Next": {Description: "the entry to go on with; the end is where it is beyond Log-Applied",
+				Schema: &huma.Schema{Type: "integer"}},
 			"Log-Applied": {Description: "the end of the log, when the answer began",
 				Schema: &huma.Schema{Type: "integer"}},
 			"Link": {Description: `the next page, rel="next", while there is one`,

@@ -187,6 +187,7 @@ func (a *API) operations() []op {
 				"has many records, " +
 				"of all models). The header Log-Next is where to go on: ask again from there, and again later for " +
 				"what was added. " +
+				"A page without records is not the end: that is where Log-Next is beyond Log-Applied. " +
 				"A page never changes. An answer that breaks off is not whole: ask for it again.",
 			route: on(a.exportLog)},
 		{id: "exportDecisions", method: "GET", path: "/v1/models/{model}/decisions", scope: Read,

@@ -77,6 +77,12 @@ func TestPairs(t *testing.T) {
 			t.Errorf("%s: models with pairs %v", given, pairs)
 		}
 	}
+	for _, given := range []string{"yes", "no"} { // said of the policy
+		c := admit(t, `{"id":"m","policy":{"kind":"hashed","pairs":"`+given+`"}}`)
+		if h := c.Config.Features.Hashed; h.Pairs != given {
+			t.Errorf("the policy says %s, the features %+v", given, h)
+		}
+	}
 	for given, want := range map[string][2]string{
 		`[]`:                      {"config.features.pairs", "without which the context could not matter"},
 		`[["context","context"]]`: {"config.features.pairs", "without which the context could not matter"},

@@ -52,6 +52,10 @@ func (c *Config) settle() error {
 	if h := c.Features.Hashed; h != nil && !c.noFields {
 		with := *h
 		with.Fields = true
+		// said of the policy, it is what is wanted of the features, unless these say another one
+		if p := c.Policy.Raw["pairs"]; with.Pairs == "auto" && (p == "yes" || p == "no") {
+			with.Pairs = p.(string)
+		}
 		c.Features.Hashed = &with
 	}
 	if err := c.oneSource(); err != nil {
