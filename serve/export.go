@@ -60,11 +60,15 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 	if err := s.awaitApplied(ctx, info.Last); err != nil {
 		return none, err
 	}
+	first := info.First
+	if s.nodes != nil {
+		first = max(first, s.past.Base.Load()+1) // which decisions count is known from there on
+	}
 	switch {
 	case from == 0:
-		from = info.First
-	case from < info.First:
-		return none, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log begins with entry %d", info.First)}
+		from = first
+	case from < first:
+		return none, &Error{Code: Gone, Field: "from", Want: fmt.Sprintf("the log begins with entry %d", first)}
 	}
 	s.mu.RLock()
 	m, applied := s.fold.Named(model), s.fold.Seq()
@@ -92,23 +96,62 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 			return
 		}
 		defer done()
-		c := s.chainFrom(max(info.First, from-min(from, warmUp)))
-		for d, err := range eventlog.Replay(ctx, s.log, c, p.Next-1) {
-			if err != nil {
-				yield(LogRecord{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})
-				return
-			}
-			if d.Seq < from || d.Repeat {
-				continue
-			}
+		give := func(d eventlog.Delivery, outcomes []fold.Outcome) error {
 			for i, r := range d.Events() {
+				if outcomes != nil && r.Kind() == eventlog.KindDecision && outcomes[i] == fold.Duplicate {
+					continue // another node was first
+				}
 				if out, ok := s.logRecord(d, i, r, mine); ok && !yield(out, nil) {
-					return
+					return errEnough
 				}
 			}
+			return nil
+		}
+		if s.nodes != nil {
+			err = s.counted(from, p.Next-1, give)
+		} else {
+			err = s.plain(ctx, max(info.First, from-min(from, warmUp)), from, p.Next-1, give)
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(LogRecord{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})
 		}
 	}
 	return p, nil
+}
+
+// plain gives the entries of a log that one server writes. It begins to read with entry first.
+func (s *Server) plain(
+	ctx context.Context, first, from, to uint64, give func(eventlog.Delivery, []fold.Outcome) error,
+) error {
+	for d, err := range eventlog.Replay(ctx, s.log, s.chainFrom(first), to) {
+		if err != nil {
+			return err
+		}
+		if d.Seq < from || d.Repeat {
+			continue
+		}
+		if err := give(d, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted gives the entries of a cluster's log with what the fold makes of their records: a decision that several nodes
+// wrote under one key counts once. It folds the log from the nearest snapshot before the page, without policies.
+func (s *Server) counted(from, to uint64, give func(eventlog.Delivery, []fold.Outcome) error) error {
+	f, chain, err := s.past.Fold(map[eventlog.ID]bool{}, from-1)
+	if err != nil {
+		return err
+	}
+	f.DropPolicies()
+	return s.past.Log.Replay(chain, to, func(d eventlog.Delivery) error {
+		outcomes, err := f.Apply(d)
+		if err != nil || d.Repeat {
+			return err
+		}
+		return give(d, outcomes)
+	})
 }
 
 // awaitApplied waits until entry seq is applied, at most Options.Wait. It does not wait when the applier has stopped.

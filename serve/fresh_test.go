@@ -2,11 +2,14 @@ package serve
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/fold"
 )
 
 // TestOldStateIsNotReady: a node whose log does not take its first checkpoint has a state that may be old. It answers 503,
@@ -83,4 +86,52 @@ func TestClockAfterElection(t *testing.T) {
 	if d := n.deviation(); d != -time.Hour {
 		t.Errorf("a clock that is an hour behind is %v off", d)
 	}
+}
+
+// TestPhantoms: of the decisions that three nodes wrote under one key at once, the log of the model has the one that counts.
+func TestPhantoms(t *testing.T) {
+	ctx := t.Context()
+	_, nodes, _ := three(t)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	created := nodes[0].Health().Log
+	const keys = 40
+	for i := range keys {
+		var wait sync.WaitGroup
+		for _, s := range nodes {
+			wait.Go(func() {
+				r := DecideRequest{Actions: actions(i, 4, 3), IdempotencyKey: fmt.Sprint("key", i), MinSeq: created}
+				if _, err := s.Decide(ctx, "news", r); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	m := must(nodes[0].GetModel(ctx, "news"))
+	var listed, written uint64
+	page := must(nodes[0].Log(ctx, "news", 0, 100_000))
+	for r, err := range page.Records {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := r.Record.(*eventlog.Decision); ok {
+			listed++
+		}
+	}
+	if err := nodes[0].plain(ctx, 1, 1, page.Applied, func(d eventlog.Delivery, _ []fold.Outcome) error {
+		for _, r := range d.Events() {
+			if _, ok := r.(*eventlog.Decision); ok {
+				written++
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if listed != keys || m.Counts.Decisions != keys {
+		t.Errorf("%d decisions are listed, %d count, %d are in the log, want %d", listed, m.Counts.Decisions, written, keys)
+	}
+	t.Logf("%d decisions in the log for %d keys", written, keys)
 }
