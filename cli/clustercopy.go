@@ -427,7 +427,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 		return openError(dir, err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	base, err := importBase(ctx, dir, source)
+	base, err := importBase(ctx, dir, source, keys)
 	if err != nil {
 		return openError(dir, err)
 	}
@@ -454,7 +454,9 @@ func importSource(dir string) (id eventlog.ID, keys eventlog.IDKeys, err error) 
 }
 
 // importBase returns the base of a log that was trimmed, nil for one that is whole. The log must go on from it.
-func importBase(ctx context.Context, dir string, source *eventlog.JetStream) (*eventlog.ImportBase, error) {
+func importBase(
+	ctx context.Context, dir string, source *eventlog.JetStream, keys eventlog.IDKeys,
+) (*eventlog.ImportBase, error) {
 	info, err := source.Info(ctx, 0)
 	if err != nil || info.First <= 1 {
 		return nil, err
@@ -482,7 +484,7 @@ func importBase(ctx context.Context, dir string, source *eventlog.JetStream) (*e
 				fold.FileName(seq), seq)
 		}
 	}
-	for _, err := range eventlog.Replay(ctx, source, chain, info.Last) {
+	for _, err := range eventlog.Replay(ctx, source, chain.Trust(keys.Batches()), info.Last) {
 		if err != nil {
 			return nil, fmt.Errorf("the log in %s does not go on from its base, %s: %w", dir, fold.FileName(seq), err)
 		}
@@ -517,7 +519,7 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 		return openError(dir, err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	base, err := importBase(ctx, dir, source)
+	base, err := importBase(ctx, dir, source, keys)
 	if err != nil {
 		return openError(dir, err)
 	}

@@ -76,7 +76,7 @@ func newTrio(t *testing.T, shards uint16, limit int64) *trio {
 
 func (c *trio) start(i int) {
 	c.t.Helper()
-	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses, Damaged: c.damaged})
+	n, err := eventlog.StartNode(context.Background(), eventlog.NodeOptions{Dir: c.dirs[i], Cluster: "c", Name: string(rune('a' + i)), Listen: c.addresses[i], Routes: c.addresses, Damaged: c.damaged, Keys: eventlogtest.Keys})
 	if err != nil {
 		c.t.Fatal(err)
 	}
