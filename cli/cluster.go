@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -585,8 +586,8 @@ func clusterDrainCommand() *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Prepare a node for its stop: another one leads, its calls are answered, new ones refused",
 		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
-calls under way are answered. Then the process may be stopped; a new start takes calls again. A
-node that gets SIGTERM does the same by itself. The command refuses when the other nodes are no
+calls under way are answered; it asks for 30 s while no other node leads. Then the process may be
+stopped; a new start takes calls again. A node that gets SIGTERM does the same by itself. The command refuses when the other nodes are no
 majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    arguments(1, 1),
@@ -611,22 +612,47 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 	return c
 }
 
+// drainFor is how long a drain asks again while the node answers that no other node leads yet, or that calls are still
+// under way.
+const drainFor = 30 * time.Second
+
+// drain prepares the stop of the node. An election takes seconds on a busy machine, so an answer with Retry-After is
+// followed by another call, for drainFor.
 func (n clusterNode) drain(ctx context.Context, key string) error {
+	for since := time.Now(); ; {
+		wait, err := n.drainOnce(ctx, key)
+		if err == nil || wait == 0 || time.Since(since)+wait > drainFor {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// drainOnce asks for the drain once; with an error it returns when to ask again, 0 for not at all.
+func (n clusterNode) drainOnce(ctx context.Context, key string) (again time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, "POST", n.URL+"/v1/cluster:drain", nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if key != "" {
 		r.Header.Set("X-API-Key", key)
 	}
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer a.Body.Close()
-	if a.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
-		return fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
+	if a.StatusCode == http.StatusNoContent {
+		return 0, nil
 	}
-	return nil
+	text, _ := io.ReadAll(io.LimitReader(a.Body, 4096))
+	err = fmt.Errorf("%s answers %s: %s", n.Name, a.Status, strings.TrimSpace(string(text)))
+	if seconds, e := strconv.Atoi(a.Header.Get("Retry-After")); e == nil && a.StatusCode == http.StatusServiceUnavailable {
+		again = max(1, time.Duration(seconds)) * time.Second
+	}
+	return again, err
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -350,19 +351,12 @@ func (c *realCluster) level() {
 	}
 }
 
-// drain prepares the stop of a node with the command, once more where no other node would lead in time.
+// drain prepares the stop of a node with the command.
 func (c *realCluster) drain(i int) {
 	c.t.Helper()
-	for since := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		var out bytes.Buffer
-		code := command(context.Background(), []string{"cluster", "drain", c.names[i], "--cluster", c.file(i)}, &out, &out)
-		if code == 0 {
-			break
-		}
-		if !strings.Contains(out.String(), "no other node leads yet") || time.Since(since) > time.Minute {
-			c.t.Errorf("drain: %s", &out)
-			break
-		}
+	var out bytes.Buffer
+	if code := command(context.Background(), []string{"cluster", "drain", c.names[i], "--cluster", c.file(i)}, &out, &out); code != 0 {
+		c.t.Errorf("drain: %s", &out)
 	}
 	if _, err := c.call(i, "POST", "/v1/models/news:decide", map[string]any{"actions": []map[string]any{{"id": "x"}}}, nil); err == nil || !strings.Contains(err.Error(), "drained") {
 		c.t.Errorf("a drained node decides: %v", err)
@@ -894,6 +888,34 @@ func TestClusterKeys(t *testing.T) {
 	var out bytes.Buffer
 	if code := command(t.Context(), []string{"cluster", "keys", filepath.Join(dir, "other.json")}, &out, &out); code != exitMisuse || !strings.Contains(out.String(), "expected a file with the name keys.json") {
 		t.Errorf("code %d: %s", code, &out)
+	}
+}
+
+// TestDrainAgain: the command asks again while the node says when, and gives up on any other answer.
+func TestDrainAgain(t *testing.T) {
+	for _, c := range []struct {
+		answers []int
+		again   string
+		want    string
+	}{
+		{[]int{503, 204}, "0", ""},
+		{[]int{503}, "", "b answers 503"},
+		{[]int{503, 409}, "0", "b answers 409"},
+		{[]int{503}, "31", "b answers 503"}, // longer than the command waits
+	} {
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			if c.again != "" {
+				w.Header().Set("Retry-After", c.again)
+			}
+			w.WriteHeader(c.answers[min(asked, len(c.answers))-1])
+		}))
+		err := clusterNode{Name: "b", URL: s.URL}.drain(t.Context(), "")
+		s.Close()
+		if asked != len(c.answers) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("answers %v, Retry-After %q: asked %d times, error %v, want %q", c.answers, c.again, asked, err, c.want)
+		}
 	}
 }
 
