@@ -49,6 +49,7 @@ var layers = map[string]string{
 	"serve/api":             "serve spec eventlog internal/rows ope serve/joined",
 	"client":                "",
 	"env":                   "rng bandit spec actionset dataset feature logged internal/linalg internal/logs internal/lockstep",
+	"episode":               "rng bandit spec internal/logs",
 	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep",
 	"tune":                  "rng spec sim dataset",
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
