@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"time"
 
 	"troupe/logged"
 	"troupe/ope"
@@ -36,6 +37,13 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 	if e.law == "recorded" {
 		return nil
 	}
+	first, err := e.open() // refuses a log without events before anything is drawn
+	if err != nil {
+		return err
+	}
+	if err := first.Close(); err != nil {
+		return err
+	}
 	s, err := lookAt(ctx, e.source)
 	if err != nil {
 		return err
@@ -60,11 +68,9 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 	e.redrawn = f.Name()
 	defer f.Close()
 	w, b := bufio.NewWriterSize(f, 1<<20), []byte(nil)
-	p, n := newProgress(e.say, "evaluate: decisions drawn anew"), 0
-	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after},
+	err = s.Redraw(ctx, name, serve.RedrawOptions{First: e.redraws, Further: further, Seed: e.seed, From: e.after,
+		Workers: e.workers, Progress: e.remaining()},
 		func(r *serve.Redrawn) error {
-			n++
-			p.tick(n)
 			b = binary.AppendUvarint(b[:0], r.Seq)
 			b = binary.AppendUvarint(b, uint64(r.Key.Index))
 			b = binary.AppendUvarint(b, uint64(len(r.Counts)))
@@ -86,6 +92,25 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 	}
 	o.Marginal = true
 	return w.Flush()
+}
+
+// remaining says every few seconds how much is drawn, and how long the rest takes.
+func (e *evaluation) remaining() func(done, of int) {
+	var began, told time.Time
+	return func(done, of int) {
+		now := time.Now()
+		switch {
+		case began.IsZero():
+			began, told = now, now.Add(-4*time.Second) // the first time after a second
+			return
+		case now.Sub(told) < 5*time.Second || done == 0:
+			return
+		}
+		told = now
+		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
+		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n", grouped(int64(done)),
+			many(of, "decision"), grouped(int64(e.redraws)), left.Round(time.Second))
+	}
 }
 
 // lookAt opens the directory of a server that is stopped, and leaves it as it is.

@@ -22,6 +22,12 @@ import (
 // reader's interest and on the article.
 func clickLog(t testing.TB, n int, change func(*serve.ModelConfig)) string {
 	t.Helper()
+	return stoppedLog(t, n, time.Hour, change)
+}
+
+// stoppedLog is the same, stopped after one further decision without a reward that comes so much later; 0: while all windows are open.
+func stoppedLog(t testing.TB, n int, later time.Duration, change func(*serve.ModelConfig)) string {
+	t.Helper()
 	dir, ctx := t.TempDir(), context.Background()
 	var now atomic.Int64
 	now.Store(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC).UnixNano())
@@ -74,7 +80,7 @@ func clickLog(t testing.TB, n int, change func(*serve.ModelConfig)) string {
 			t.Fatal(err)
 		}
 	}
-	now.Add(int64(time.Hour))
+	now.Add(int64(later))
 	if _, err := s.Decide(ctx, "news", serve.DecideRequest{Actions: actions}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +88,34 @@ func clickLog(t testing.TB, n int, change func(*serve.ModelConfig)) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestEvaluateStopped: the log of a stopped server whose windows are open is evaluated up to the first decision without a reward, and says so;
+// without a final reward it is refused with what helps, also by --law marginal, before anything is drawn.
+func TestEvaluateStopped(t *testing.T) {
+	run := func(code int, dir string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := command(t.Context(), append([]string{"evaluate", dir}, args...), &out, &errs); got != code {
+			t.Fatalf("%v: exit code %d, want %d:\n%s%s", args, got, code, &out, &errs)
+		}
+		return out.String() + errs.String()
+	}
+	fixed := func(c *serve.ModelConfig) { c.Reward.Adapt = false }
+	var r ope.Result
+	if err := json.Unmarshal([]byte(run(0, stoppedLog(t, 320, 0, fixed), "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(r.Warnings, "\n"); r.Log.Events != 320 || r.Log.Pending != 1 || r.Targets[0].Uplift.Sequence == nil ||
+		!strings.Contains(said, "320 decisions at the end of the log count with their first reward") || !strings.Contains(said, "1 is left out") {
+		t.Errorf("%+v\n%s", r.Log, said)
+	}
+	summed := stoppedLog(t, 32, 0, func(c *serve.ModelConfig) { c.Reward.Adapt, c.Reward.Rule = false, "sum" })
+	for _, args := range [][]string{{"--json"}, {"--law", "marginal", "--redraws", "1000000"}} {
+		if said := run(2, summed, args...); !strings.Contains(said, "33 decisions of any model, and the first one has no final reward") || !strings.Contains(said, "start the server once") {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
 }
 
 // TestEvaluateMarginal: --law marginal gives estimates without the members of each decision beside the recorded ones, which stay; it is refused

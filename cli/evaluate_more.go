@@ -79,37 +79,39 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			return nil, err
 		}
 	}
+	emit := func(settled *joined.Decided) error {
+		ev, err := d.j.Event(settled)
+		if err != nil || ev == nil {
+			return err
+		}
+		if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
+			return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
+				"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
+		}
+		if redraws != nil {
+			if ev.Redraws, err = redraws.of(settled); err != nil {
+				return err
+			}
+		}
+		if !d.sent {
+			d.sent, d.reward = true, d.j.Range
+		}
+		select {
+		case d.events <- ev:
+			return nil
+		case <-ctx.Done():
+			return errStopped
+		}
+	}
 	go func() {
 		defer close(d.events)
 		defer redraws.close()
-		err := scan(ctx, func(x eventlog.Delivery) error {
-			return d.j.Apply(x, func(settled *joined.Decided) error {
-				ev, err := d.j.Event(settled)
-				if err != nil || ev == nil {
-					return err
-				}
-				if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
-					return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
-						"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
-				}
-				if redraws != nil {
-					if ev.Redraws, err = redraws.of(settled); err != nil {
-						return err
-					}
-				}
-				if !d.sent {
-					d.sent, d.reward = true, d.j.Range
-				}
-				select {
-				case d.events <- ev:
-					return nil
-				case <-ctx.Done():
-					return errStopped
-				}
-			})
-		})
+		err := scan(ctx, func(x eventlog.Delivery) error { return d.j.Apply(x, emit) })
 		if err == nil {
 			err = d.j.Gap()
+		}
+		if err == nil {
+			err = d.j.End(emit)
 		}
 		if f := d.j.Fold(); err == nil && f != nil { // the directory may have no snapshot that says whose log it is
 			for _, p := range e.learned {
@@ -144,9 +146,9 @@ func (d *directoryReader) nothing(model string, after uint64) string {
 		for x := range d.j.Rest() {
 			last = max(last, time.Duration(x.Record.Deadline-x.Record.Time))
 		}
-		return fmt.Sprintf("%s of %s, and the reward window (%v) of the first one was open at the last entry of the "+
-			"log: there is nothing to evaluate yet",
-			many(n, "decision"), orAny(model), last)
+		return fmt.Sprintf("%s of %s, and the first one has no final reward: its window (%v) was open at the last "+
+			"entry of the log. There is nothing to evaluate yet; start the server once when the window is over, which "+
+			"writes its end into the log", many(n, "decision"), orAny(model), last)
 	}
 	if after > 0 {
 		return fmt.Sprintf("no decision of %s after entry %d with a window that is over; a target has learned what "+
@@ -164,6 +166,13 @@ func (d *directoryReader) nothing(model string, after uint64) string {
 		text += spec.Suggest(model, names)
 	}
 	return text
+}
+
+func areLeft(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return grouped(int64(n)) + " are"
 }
 
 func orAny(model string) string {
@@ -207,6 +216,16 @@ func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 
 func (d *directoryReader) Warnings() []string {
 	out := d.j.Notes
+	if d.j.Early > 0 {
+		text := many(d.j.Early, "decision") + " at the end of the log count with their first reward, which is final, " +
+			"before their windows are over"
+		if n := d.j.Pending(); n > 0 {
+			text += fmt.Sprintf("; from the first one without a reward on %s left out (start the server once when the "+
+				"windows are over to have them). What stands under \"sure\" holds for this end of the log; the plain "+
+				"numbers lean towards what is paid soon", areLeft(n))
+		}
+		out = append(out, text)
+	}
 	if n := d.j.Skipped["(counted as 0) no reward and no default"]; n > 0 {
 		out = append(out, fmt.Sprintf("%d closed windows without a reward and without a default count as reward 0", n))
 	}

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	"troupe/eventlog"
 	"troupe/rng"
@@ -18,6 +20,9 @@ type RedrawOptions struct {
 	Further int    // draws whose actions are listed
 	Seed    uint64 // of the numbers of these draws, which no decision of the log had
 	From    uint64 // only decisions of later entries
+	Workers int    // 0: 1; the draws of one decision are shared among them
+	// Progress is told before the first decision, and after each, how many of how many are drawn.
+	Progress func(done, of int)
 }
 
 // Redrawn is a decision of the log that was drawn anew from its candidates, in the state that decided.
@@ -48,14 +53,14 @@ type played struct {
 // law or candidates are not in the log. It reads the log once to find the states that decided, and folds it to be in
 // them. The error is a *NotFreshError where a policy does not draw its members for each decision.
 //
-// Cost: for each decision First + Further calls of Select; a copy of the state for each entry that decisions were made
-// on. Memory: the states that later decisions of the log still use, and 32 bytes for each state.
+// Cost: for each decision First + Further calls of Select, on Workers processors; a copy of the state for each entry that
+// decisions were made on. Memory: the states that later decisions of the log still use, and 32 bytes for each state.
 func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each func(*Redrawn) error) error {
-	done, err := s.begin(ctx)
+	release, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer release()
 	info, err := s.log.Info(ctx, 0)
 	if err == nil { // decisions are durable before they are applied
 		_, err = s.progress.until(ctx, info.Last)
@@ -91,11 +96,12 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 		return x
 	}
 	// Which states decided, and up to which entry each is wanted.
-	last, oldest := map[played]uint64{}, end
+	last, oldest, all := map[played]uint64{}, end, 0
 	base := s.past.Base.Load()
 	err = s.past.Log.Replay(s.chainFrom(s.past.First.Load()), end, func(d eventlog.Delivery) error {
 		for _, r := range d.Events() {
 			if x := wants(d, r); x != nil && x.BasisSeq >= base {
+				all++
 				last[played{x.Model, x.BasisDigest}] = d.Seq
 				oldest = min(oldest, x.BasisSeq)
 			}
@@ -110,7 +116,7 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 		return fail(err)
 	}
 	fresh := map[*model.Compiled]bool{}
-	states, workers := map[played]*choose.Version{}, map[eventlog.ID]*choose.Worker{}
+	states, crew := map[played]*choose.Version{}, newRedrawers(max(o.Workers, 1))
 	defer func() {
 		for _, v := range states {
 			v.State.Release()
@@ -141,7 +147,13 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 			return err
 		}
 	}
-	draws := rng.NewKey(o.Seed).Child("redraw")
+	draws, done := rng.NewKey(o.Seed).Child("redraw"), 0
+	tell := func(n int) {
+		if done += n; o.Progress != nil {
+			o.Progress(done, all)
+		}
+	}
+	tell(0)
 	out := &Redrawn{}
 	redraw := func(key eventlog.Event, seq uint64, x *eventlog.Decision) error {
 		v := states[played{x.Model, x.BasisDigest}]
@@ -152,29 +164,14 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 		if err != nil || set.K != len(x.Law) {
 			return err
 		}
-		w, err := v.Worker(workers[x.Model])
-		if err != nil {
-			return err
-		}
-		workers[x.Model] = w
-		if err := w.Recorded(&set); err != nil {
-			return err
-		}
-		out.Key, out.Seq, out.Further = key, seq, out.Further[:0]
-		out.Counts = append(out.Counts[:0], make([]uint32, set.K)...)
+		out.Key, out.Seq = key, seq
 		numbers := draws.At(uint64(key.Epoch)).Stream(rng.Select).Round(key.Batch*eventlog.MaxEvents +
 			uint64(key.Index))
 		nonce := func(i int) eventlog.ID { return eventlog.ID(numbers.Uint64(i)) }
-		err = w.Redraw(o.First+o.Further, nonce, func(i, candidate int) {
-			if i < o.First {
-				out.Counts[candidate]++
-			} else {
-				out.Further = append(out.Further, uint32(candidate))
-			}
-		})
-		if err != nil {
+		if err := crew.draw(out, v, x.Model, &set, &o, nonce); err != nil {
 			return err
 		}
+		tell(1)
 		return each(out)
 	}
 	err = s.past.Log.Replay(chain, end, func(d eventlog.Delivery) error {
@@ -203,4 +200,51 @@ func (s *Server) Redraw(ctx context.Context, name string, o RedrawOptions, each 
 		return ctx.Err()
 	})
 	return err
+}
+
+// redrawers draw one decision anew together.
+type redrawers []map[eventlog.ID]*choose.Worker
+
+func newRedrawers(n int) redrawers {
+	out := make(redrawers, n)
+	for i := range out {
+		out[i] = map[eventlog.ID]*choose.Worker{}
+	}
+	return out
+}
+
+// draw fills in Counts and Further. Which of the workers makes a draw does not matter: its numbers are those of its place.
+func (c redrawers) draw(out *Redrawn, v *choose.Version, model eventlog.ID, set *candidates.Set, o *RedrawOptions,
+	nonce func(i int) eventlog.ID) error {
+	n := o.First + o.Further
+	took := make([]uint32, n)
+	share := func(k int) error {
+		w, err := v.Worker(c[k][model])
+		if err != nil {
+			return err
+		}
+		c[k][model] = w
+		if err := w.Recorded(set); err != nil {
+			return err
+		}
+		from, to := k*n/len(c), (k+1)*n/len(c)
+		return w.Redraw(to-from, func(i int) eventlog.ID { return nonce(from + i) },
+			func(i, candidate int) { took[from+i] = uint32(candidate) })
+	}
+	errs := make([]error, len(c))
+	var wg sync.WaitGroup
+	for k := 1; k < len(c); k++ {
+		wg.Go(func() { errs[k] = share(k) })
+	}
+	errs[0] = share(0)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	out.Counts = append(out.Counts[:0], make([]uint32, set.K)...)
+	for _, a := range took[:o.First] {
+		out.Counts[a]++
+	}
+	out.Further = append(out.Further[:0], took[o.First:]...)
+	return nil
 }

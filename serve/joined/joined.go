@@ -9,7 +9,7 @@
 //
 // The end of the log is cut by time of decision: decisions whose window was open at the last entry are pending, whether
 // or not they have a reward, and so are all later ones. To keep those that were paid already would select on the
-// outcome.
+// outcome. [Joiner.End] cuts later, at the first decision without a final reward.
 package joined
 
 import (
@@ -91,6 +91,8 @@ type Joiner struct {
 	Notes []string
 	// Slots: several decisions of one call filled the slots of a list.
 	Slots bool
+	// Early is how many decisions End has added.
+	Early int
 	// inactive checks that activation does not depend on the action: Σ (1{a = k} − p_k) and Σ p_k(1 − p_k) by place.
 	inactive []struct{ sum, variance float64 }
 	lawless  int // inactive decisions without a law
@@ -344,24 +346,57 @@ func (j *Joiner) settle(emit func(*Decided) error) error {
 				break
 			}
 			n++
-			delete(j.open, e.Key)
-			switch {
-			case !e.active:
-				e.State, e.Reward = Inactive, math.NaN()
-			case e.rewarded:
-				e.State = Paid
-			case e.fallback:
-				e.State = Default
-			default:
-				e.State = None
-			}
-			if err := emit(&e.Decided); err != nil {
+			if err := j.settled(e, emit); err != nil {
 				return err
 			}
 		}
 		if n > 0 {
 			*q = append((*q)[:0], (*q)[n:]...)
 		}
+	}
+	return nil
+}
+
+// settled emits a decision with its state.
+func (j *Joiner) settled(e *decision, emit func(*Decided) error) error {
+	delete(j.open, e.Key)
+	switch {
+	case !e.active:
+		e.State, e.Reward = Inactive, math.NaN()
+	case e.rewarded:
+		e.State = Paid
+	case e.fallback:
+		e.State = Default
+	default:
+		e.State = None
+	}
+	return emit(&e.Decided)
+}
+
+// End emits what is final already of the decisions that are left at the end of the log: by the rule first a reward
+// counts when it comes, whatever the window does. It stops at the first decision of the modes online and frozen
+// without such a reward; those of the other modes stay. A prefix of the log that ends there is right for what holds at
+// every n at once, and for nothing else: the last decisions of it are those that were paid.
+func (j *Joiner) End(emit func(*Decided) error) error {
+	for _, q := range j.queues {
+		kept, end := (*q)[:0], false
+		for _, e := range *q {
+			final := e.closed || e.first && e.rewarded
+			switch {
+			case end || !final && !played(e.Record):
+				kept = append(kept, e)
+				continue
+			case !final:
+				kept, end = append(kept, e), true
+				continue
+			case played(e.Record):
+				j.Early++
+			}
+			if err := j.settled(e, emit); err != nil {
+				return err
+			}
+		}
+		*q = kept
 	}
 	return nil
 }

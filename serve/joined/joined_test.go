@@ -198,3 +198,33 @@ func TestJoinNotes(t *testing.T) {
 		t.Error("decisions of two models were joined without a name")
 	}
 }
+
+// TestEnd: by the rule first the end of the log is the first decision without a final reward; by the rule sum it stays where the windows are over.
+func TestEnd(t *testing.T) {
+	for _, x := range []struct {
+		rule         string
+		early, after int
+	}{{"first", 3, 2}, {"sum", 0, 5}} {
+		s := &script{t: t, j: New(Options{ID: id})}
+		s.entry(0, create(t, 7, "m", x.rule, 0, 1))
+		shadow := decided(7, 1)
+		shadow.Mode = eventlog.Shadow
+		s.entry(1, decided(7, 1), shadow, decided(7, 1), decided(7, 1), decided(7, 1), decided(7, 1))
+		for _, i := range []uint32{0, 2, 3, 5} { // 1 played a baseline, 4 has no reward yet
+			s.entry(2, &eventlog.Reward{Model: 7, Event: at(2, i), Y: 0.5})
+		}
+		if len(s.got) != 0 {
+			t.Fatalf("%s: settled before the end: %v", x.rule, s.got)
+		}
+		n := 0
+		if err := s.j.End(func(d *Decided) error {
+			n++
+			if d.State != Paid || d.Reward != 0.5 {
+				t.Errorf("%s: %+v", x.rule, d)
+			}
+			return nil
+		}); err != nil || n != x.early || s.j.Early != x.early || s.j.Pending() != x.after {
+			t.Errorf("%s: %d decisions, early %d, pending %d, %v; want %d and %d", x.rule, n, s.j.Early, s.j.Pending(), err, x.early, x.after)
+		}
+	}
+}
