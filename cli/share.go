@@ -155,6 +155,7 @@ type checkFlags struct {
 	seed  uint64
 	data  string
 	all   bool
+	allow bool // commands of the spec may be started
 }
 
 func checkCommand(kinds sim.Catalogue) *cobra.Command {
@@ -169,7 +170,11 @@ is named, and the exit code is 1.
 
 A page of another build cannot be compared: the exit code is 1, and the build that can is named.
 A file of another engine has its hashes and its results verified, but cannot be played again
-with this program; the exit code is 1, too, because nothing shows that the numbers are right.`,
+with this program; the exit code is 1, too, because nothing shows that the numbers are right.
+
+A policy that is a program (kind = "process") is not started, because the file came from
+somebody else: its cells are not played, and it is said how many. --allow-commands starts it
+in the working directory, and prints each command before.`,
 		Example: `  troupe check size.zip
   troupe check size.zip --cells 100
   troupe check size.zip --all
@@ -190,6 +195,7 @@ with this program; the exit code is 1, too, because nothing shows that the numbe
 	c.Flags().IntVar(&f.cells, "cells", 10, "replications of a policy in an environment that are played again, drawn "+
 		"at random")
 	c.Flags().BoolVar(&f.all, "all", false, "play all of them again")
+	c.Flags().BoolVar(&f.allow, "allow-commands", false, "start the programs that the spec names, after printing them")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the draw (default: another one each time)")
 	c.Flags().StringVar(&f.data, "data", "", "data file, or the directory in which the spec's data files are")
 	return c
@@ -365,9 +371,21 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 	if !f.all {
 		cells = cells[:min(f.cells, len(cells))]
 	}
-	differ := 0
+	differ, left := 0, 0
+	told := make(map[string]bool) // commands
 	for _, i := range cells {
 		e, p, r := i/x.Replications/len(x.Policies), i/x.Replications%len(x.Policies), i%x.Replications
+		commands := x.Commands(e, p)
+		for _, c := range commands {
+			if f.allow && !told[c] {
+				fmt.Fprintf(w, "command  %s\n", c)
+			}
+			told[c] = true
+		}
+		if len(commands) > 0 && !f.allow {
+			left++
+			continue
+		}
 		rows, err := sim.Replay(ctx, x, e, p, r, sim.Options{Data: &dataset.Source{Override: f.data}})
 		if errors.Is(err, sim.ErrInterrupted) {
 			return &silentError{exitInterrupted, err}
@@ -391,12 +409,19 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 			}
 		}
 	}
+	if left > 0 {
+		fmt.Fprintf(w, "left     %s not played, which the spec's own programs compute; --allow-commands starts %s\n",
+			many(left, "cell"), strings.Join(slices.Sorted(maps.Keys(told)), " and "))
+	}
+	if left == len(cells) {
+		return errors.New("nothing was played again")
+	}
 	if differ > 0 {
 		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", many(differ, "cell"),
-			len(cells), f.seed)
+			len(cells)-left, f.seed)
 	}
 	fmt.Fprintf(w, "played   %s of %d again: the same numbers, bit for bit (--seed %d draws them again)\n",
-		many(len(cells), "cell"), x.Cells(), f.seed)
+		many(len(cells)-left, "cell"), x.Cells(), f.seed)
 	return nil
 }
 

@@ -124,3 +124,68 @@ func TestShare(t *testing.T) {
 	}
 	do(2, "is no file of troupe share", "check", at("cut.zip"))
 }
+
+// TestShareCommands: check starts no program of a shared file without --allow-commands. The file's program writes where
+// it was started.
+func TestShareCommands(t *testing.T) {
+	need(t, "python3")
+	module, err := filepath.Abs("../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(at(name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first.py", `
+import os
+from troupe.policy import Policy
+open(os.environ["TRACE"], "a").write("started\n")
+
+class First(Policy):
+    def select(self, arms, draw):
+        return 0
+    def update(self, index, x, reward, draw):
+        pass
+
+First.main()
+`)
+	write("mine.toml", `
+horizon = 20
+replications = 2
+[[environment]]
+kind = "linear"
+d = 2
+set = { kind = "random-sphere", arms = 3 }
+[[policy]]
+kind = "process"
+command = ["python3", "`+at("first.py")+`"]
+env = ["PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=`+module+`", "TRACE=`+at("trace")+`"]
+[[policy]]
+kind = "uniform"
+`)
+	do := func(code int, want string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		if got := command(t.Context(), args, &out, &out); got != code || !strings.Contains(out.String(), want) {
+			t.Fatalf("%q: exit code %d, expected %d and %q in\n%s", args, got, code, want, &out)
+		}
+	}
+	do(0, "", "run", at("mine.toml"), "-qq", "--no-report", "--out", at("run"))
+	do(0, "", "share", at("run"), "--out", at("a.zip"))
+	if err := os.Remove(at("trace")); err != nil {
+		t.Fatal("the run did not start the program: ", err)
+	}
+	do(0, "2 cells not played", "check", at("a.zip"), "--all")
+	if _, err := os.Stat(at("trace")); err == nil {
+		t.Error("check started a program of the file")
+	}
+	do(0, "command  python3 "+at("first.py"), "check", at("a.zip"), "--all", "--allow-commands")
+	if _, err := os.Stat(at("trace")); err != nil {
+		t.Error("--allow-commands did not start it")
+	}
+}

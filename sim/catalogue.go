@@ -12,6 +12,7 @@ import (
 	"troupe/bandit"
 	"troupe/env"
 	"troupe/policy"
+	"troupe/process"
 	"troupe/spec"
 )
 
@@ -32,9 +33,11 @@ type Catalogue struct {
 
 // Kinds returns the catalogue of troupe. Each call returns a copy, so kinds that a caller adds are in its copy only.
 func Kinds() Catalogue {
+	policies := maps.Clone(policy.Kinds)
+	policies["process"] = func() policy.Options { return process.NewOptions() }
 	return Catalogue{
 		Environments: maps.Clone(env.Kinds),
-		Policies:     maps.Clone(policy.Kinds),
+		Policies:     policies,
 		Sets:         maps.Clone(actionset.Kinds),
 		Noise:        maps.Clone(env.Laws),
 		Recorders:    make(map[string]Recorder),

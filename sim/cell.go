@@ -44,6 +44,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
+	defer leave(pol)
 	start := r.start(c)
 	if start.At > 0 {
 		if restore(pol, start) != nil { // whatever it is, it is no state of this policy

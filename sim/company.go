@@ -130,6 +130,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 		if err != nil {
 			return nil, err
 		}
+		defer leave(pol)
 		start := r.start(c)
 		if start.At > 0 {
 			if err := restore(pol, start); err != nil {

@@ -135,6 +135,7 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 		x.Name = strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".toml")
 	}
 	x.Text, x.src, x.kinds, x.bound = text, src, kinds, bound
+	x.locate(file)
 	return x, nil
 }
 

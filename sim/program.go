@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 
+	"troupe/bandit"
 	"troupe/policy"
 )
 
@@ -33,35 +35,122 @@ var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupe
 	"dataset",
 	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
-// outside reports whether options, or anything in them, are of a type that is not built in.
-func outside(options any) bool {
-	return outsideValue(reflect.ValueOf(options), 0)
+// Apart is implemented by options whose numbers another program computes: what it was, in one line, takes the place of
+// the program's own build in a cell's key. Locate gives them the directory of the spec, "" where there is none, and
+// Close ends what they started.
+type Apart interface {
+	Identity() (string, error)
+	Locate(dir string)
+	Close() error
+	String() string // the command
 }
 
-func outsideValue(v reflect.Value, depth int) bool {
-	if !v.IsValid() || depth > 20 {
-		return depth > 20
+// apart returns the options in options, themselves included, that are Apart.
+func apart(options any) (all []Apart) {
+	walk(reflect.ValueOf(options), 0, func(v reflect.Value) bool {
+		a, ok := apartOf(v)
+		if ok {
+			all = append(all, a)
+		}
+		return !ok
+	})
+	return all
+}
+
+func apartOf(v reflect.Value) (Apart, bool) {
+	if v.Kind() != reflect.Pointer || v.IsNil() || !v.CanInterface() {
+		return nil, false
 	}
-	if !slices.Contains(builtin, v.Type().PkgPath()) {
-		return true
+	a, ok := v.Interface().(Apart)
+	return a, ok
+}
+
+// locate gives the options of a spec that need it the directory of its file.
+func (x *Experiment) locate(file string) {
+	dir := ""
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		dir = filepath.Dir(file)
+	}
+	for _, a := range x.apart() {
+		a.Locate(dir)
+	}
+}
+
+// apart returns all options of the experiment that are Apart.
+func (x *Experiment) apart() (all []Apart) {
+	for i := range x.Policies {
+		all = append(all, apart(x.Policies[i].Options)...)
+	}
+	for i := range x.Environments {
+		all = append(all, apart(x.Environments[i].Options)...)
+	}
+	return all
+}
+
+// Commands returns the commands that cells of environment e and policy p start, both from 0.
+func (x *Experiment) Commands(e, p int) (all []string) {
+	for _, a := range append(apart(x.Environments[e].Options), apart(x.Policies[p].Options)...) {
+		all = append(all, a.String())
+	}
+	return all
+}
+
+// Close ends the programs that the experiment has started. Run, and whatever plays cells, starts them anew.
+func (x *Experiment) Close() {
+	for _, a := range x.apart() {
+		a.Close() //nolint:errcheck // the programs have done their work
+	}
+}
+
+// leave ends what a policy holds outside of this process.
+func leave(pol bandit.Policy) {
+	if c, ok := pol.(io.Closer); ok {
+		c.Close() //nolint:errcheck // the cell has its numbers
+	}
+}
+
+// outside reports whether options, or anything in them, are of a type that is not built in.
+func outside(options any) bool {
+	found := false
+	walk(reflect.ValueOf(options), 0, func(v reflect.Value) bool {
+		if _, ok := apartOf(v); ok {
+			return false
+		}
+		if !v.IsValid() || !slices.Contains(builtin, v.Type().PkgPath()) {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// walk visits a value and what is in it, as deep as visit returns true. A place too deep to be looked at is visited as
+// the zero Value.
+func walk(v reflect.Value, depth int, visit func(reflect.Value) bool) {
+	if !v.IsValid() {
+		return
+	}
+	if depth > 20 {
+		visit(reflect.Value{})
+		return
+	}
+	if !visit(v) {
+		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && outsideValue(v.Elem(), depth+1)
+		if !v.IsNil() {
+			walk(v.Elem(), depth+1, visit)
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if outsideValue(v.Field(i), depth+1) {
-				return true
-			}
+			walk(v.Field(i), depth+1, visit)
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			if outsideValue(v.Index(i), depth+1) {
-				return true
-			}
+			walk(v.Index(i), depth+1, visit)
 		}
 	}
-	return false
 }
 
 // programOf returns what computes the cells of an environment and a policy.
@@ -78,7 +167,15 @@ func (o *Options) programOf(world, pol any, recorders []Quantity) (string, error
 	if outside(world) || outside(pol) || len(recorders) > 0 {
 		return executable()
 	}
-	return fmt.Sprintf("engine %d", Engine), nil
+	program := fmt.Sprintf("engine %d", Engine)
+	for _, a := range append(apart(world), apart(pol)...) {
+		id, err := a.Identity()
+		if err != nil {
+			return "", err
+		}
+		program += ", " + id
+	}
+	return program, nil
 }
 
 // executable returns a hash that identifies the code of this process: that of the build ID that the

@@ -12,6 +12,7 @@ func Replay(ctx context.Context, x *Experiment, e, p, rep int, o Options) ([]Row
 	if e < 0 || e >= len(x.Environments) || p < 0 || p >= len(x.Policies) || rep < 0 || rep >= x.Replications {
 		return nil, fmt.Errorf("sim: there is no environment %d, policy %d, replication %d", e, p, rep)
 	}
+	defer x.Close()
 	r := newRunner(x.only(e, p), Options{Data: o.Data, Workers: 1})
 	if err := r.rehearse(); err != nil {
 		return nil, err

@@ -146,6 +146,7 @@ func (e *CellError) Unwrap() error { return e.Err }
 // When the context is done, or a cell fails, the finished cells are written and the error is
 // ErrInterrupted or a *CellError; the outcome is valid then too.
 func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
+	defer x.Close()
 	r := newRunner(x, o)
 	if err := r.rehearse(); err != nil {
 		return nil, err
@@ -345,6 +346,7 @@ func (r *runner) rehearsePolicy(e, p int, world bandit.Environment, offered band
 	if err != nil {
 		return x.blame(pc.path, where, err)
 	}
+	defer leave(pol)
 	if w, ok := pol.(bandit.Warner); ok {
 		for _, text := range w.Warnings(set) {
 			r.note(fmt.Sprintf("policy %s on environment %s: %s", pc.Name, c.Name, text))

@@ -309,20 +309,51 @@ func Expand[T any](reg Registry[T], raw Raw) []Choice {
 		default:
 			alts = []Choice{{Value: raw[key]}}
 		}
-		var next []Choice
-		for _, c := range choices {
-			for _, a := range alts {
-				if len(next) > MaxChoices {
-					return next
+		choices = multiply(choices, key, alts)
+	}
+	return choices
+}
+
+// multiply puts each of the values of key into each of the tables so far, and stops after MaxChoices+1.
+func multiply(choices []Choice, key string, alts []Choice) (next []Choice) {
+	for _, c := range choices {
+		for _, a := range alts {
+			if len(next) > MaxChoices {
+				return next
+			}
+			t := Raw{key: a.Value}
+			for k, v := range c.Value.(Raw) {
+				t[k] = v
+			}
+			next = append(next, Choice{Value: t, Swept: slices.Concat(c.Swept, a.Swept)})
+		}
+	}
+	return next
+}
+
+// ExpandFree is Expand for a table whose keys no kind names: every list is a sweep over its elements, a list of lists
+// one over lists, and an empty list is a value.
+func ExpandFree(raw Raw) []Choice {
+	choices := []Choice{{Value: Raw{}}}
+	for _, key := range sortedKeys(raw) {
+		var alts []Choice
+		switch v := raw[key].(type) {
+		case Raw:
+			alts = ExpandFree(v)
+			for i := range alts {
+				for j := range alts[i].Swept {
+					alts[i].Swept[j].Key = Join(key, alts[i].Swept[j].Key)
 				}
-				t := Raw{key: a.Value}
-				for k, v := range c.Value.(Raw) {
-					t[k] = v
-				}
-				next = append(next, Choice{Value: t, Swept: slices.Concat(c.Swept, a.Swept)})
+			}
+		case []any:
+			for _, e := range v {
+				alts = append(alts, Choice{Value: e, Swept: []Setting{{Key: key, Value: e}}})
 			}
 		}
-		choices = next
+		if len(alts) == 0 {
+			alts = []Choice{{Value: raw[key]}}
+		}
+		choices = multiply(choices, key, alts)
 	}
 	return choices
 }

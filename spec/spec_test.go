@@ -210,6 +210,18 @@ func TestExpand(t *testing.T) {
 }
 
 // TestExpandIsBounded: lists that would make 1000³ choices give one too many, at once.
+// In a free table every list is a sweep, at any depth, and a list of lists one over lists.
+func TestExpandFree(t *testing.T) {
+	got := spec.ExpandFree(spec.Raw{"a": []any{int64(1), int64(2)}, "b": spec.Raw{"c": []any{[]any{int64(3), int64(4)}}}, "d": "x", "e": []any{}})
+	if len(got) != 2 {
+		t.Fatalf("%d choices, expected 2", len(got))
+	}
+	want := "map[a:2 b:map[c:[3 4]] d:x e:[]] [{a 2} {b.c [3 4]}]"
+	if text := fmt.Sprint(got[1].Value, got[1].Swept); text != want {
+		t.Errorf("%s, expected %s", text, want)
+	}
+}
+
 func TestExpandIsBounded(t *testing.T) {
 	list := make([]any, 1000)
 	for i := range list {

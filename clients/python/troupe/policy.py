@@ -1,0 +1,292 @@
+"""A policy in Python that troupe plays beside its own.
+
+A spec names the program, and troupe gives it the same instances and the same noise as every other policy:
+
+    [[policy]]
+    kind    = "process"
+    command = ["python3", "mine.py"]
+
+The program is a subclass of Policy and a call of main:
+
+    from troupe.policy import Policy
+
+    class Mine(Policy):
+        def begin(self):
+            self.sums = [0.0] * self.problem.arms
+            self.counts = [0] * self.problem.arms
+
+        def select(self, arms, draw):
+            if draw.random.random() < self.options.get("epsilon", 0.1):
+                return draw.random.randrange(len(arms))
+            means = [s / n if n else 1.0 for s, n in zip(self.sums, self.counts)]
+            return means.index(max(means))
+
+        def update(self, index, x, reward, draw):
+            self.sums[index] += reward
+            self.counts[index] += 1
+
+    if __name__ == "__main__":
+        Mine.main()
+
+This module needs the standard library only and is one file, so that it can stand beside a program. With numpy
+installed, arms are an array of shape (K, d); without it, a list of lists. The messages are described in
+docs/reference/process.md of troupe.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import platform
+import random
+import struct
+import sys
+from array import array
+from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+try:
+    import numpy
+except ImportError:  # pragma: no cover - numpy is optional
+    numpy = None  # type: ignore[assignment]
+
+PROTOCOL = 1
+_MARK = 0xF5
+_JSON, _SELECT, _LAW, _UPDATE, _ACTION, _PROBS = 0, 1, 2, 3, 4, 5
+_MOST = 64 << 20
+
+
+class Problem(NamedTuple):
+    """What a policy may know before round 1."""
+
+    dim: int
+    arms: int  #: 0 for a set that is not finite
+    horizon: int  #: 0 when unknown
+    sigma: float  #: subgaussian constant of the noise
+    range: Optional[Tuple[float, float]]  #: of rewards, where it is declared
+
+
+class Draw:
+    """The random numbers of one call: equal calls get equal ones. Take all randomness from here."""
+
+    __slots__ = ("round", "seed", "_random", "_numpy")
+
+    def __init__(self, number: int, seed: int) -> None:
+        self.round = number
+        self.seed = seed
+        self._random: Optional[random.Random] = None
+        self._numpy: Any = None
+
+    @property
+    def random(self) -> random.Random:
+        """The standard library's generator, seeded for this call."""
+        if self._random is None:
+            self._random = random.Random(self.seed)
+        return self._random
+
+    @property
+    def numpy(self) -> Any:
+        """numpy's default generator, seeded for this call."""
+        if self._numpy is None:
+            self._numpy = numpy.random.default_rng(self.seed)
+        return self._numpy
+
+
+class Policy:
+    """One cell: one replication on one environment. Subclass it and call main.
+
+    select reads and update writes: two calls of select without an update between them, with equal arguments, return
+    the same action. A policy that also defines law, or snapshot and restore, says so by defining them.
+    """
+
+    #: reported to troupe; a change of name or versions makes troupe play the cells again
+    name: str = ""
+    #: False keeps the lines of JSON, to be read by eye
+    packed: bool = True
+
+    def __init__(self, problem: Problem, options: Dict[str, Any], draw: Draw) -> None:
+        self.problem = problem
+        self.options = options
+        self.draw = draw
+        self.begin()
+
+    def begin(self) -> None:
+        """Called once, before round 1. self.problem, self.options and self.draw are set."""
+
+    def select(self, arms: Any, draw: Draw) -> Any:
+        """Return the index of an arm; on the unit ball, where arms is None, a vector of norm at most 1."""
+        raise NotImplementedError
+
+    def update(self, index: int, x: Any, reward: float, draw: Draw) -> None:
+        """Learn the reward of arm index with features x; index is -1 for a vector that is no arm."""
+        raise NotImplementedError
+
+    # def law(self, arms, draw) -> Sequence[float]: the probability of each arm, over draws of one round
+    # def snapshot(self) -> bytes: the whole state
+    # def restore(self, state: bytes) -> None
+
+    @classmethod
+    def versions(cls) -> Dict[str, str]:
+        """What the numbers depend on, by name."""
+        found = {"python": platform.python_version()}
+        if numpy is not None:
+            found["numpy"] = numpy.__version__
+        return found
+
+    @classmethod
+    def main(cls) -> None:
+        """Play cells until standard input ends. Text that is printed goes to standard error."""
+        out = sys.stdout.buffer
+        sys.stdout = sys.stderr  # a print of the policy is no message
+        try:
+            _Loop(cls, sys.stdin.buffer, out).run()
+        except (BrokenPipeError, KeyboardInterrupt):
+            pass
+
+
+def _has(cls: type, name: str) -> bool:
+    return callable(getattr(cls, name, None))
+
+
+class _Loop:
+    """Reads messages and answers them."""
+
+    def __init__(self, cls: type, source: BinaryIO, sink: BinaryIO) -> None:
+        self.cls = cls
+        self.source = source
+        self.sink = sink
+        self.packed = False
+        self.cells: Dict[int, Any] = {}
+        self.arms: Dict[int, Any] = {}  # of each cell, as they were shown last
+
+    def run(self) -> None:
+        line = self.source.readline()
+        if not line:
+            return
+        hello = json.loads(line)
+        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+            raise SystemExit(f"expected hello with protocol {PROTOCOL}, got {hello}")
+        packed = bool(hello.get("packed")) and self.cls.packed
+        self.say({
+            "type": "hello", "protocol": PROTOCOL, "name": self.cls.name or self.cls.__name__,
+            "versions": self.cls.versions(), "packed": packed, "law": _has(self.cls, "law"),
+            "snapshot": _has(self.cls, "snapshot") and _has(self.cls, "restore"),
+        })
+        self.packed = packed
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        if not self.packed:
+            line = self.source.readline()
+            if line:
+                self.message(json.loads(line))
+            return bool(line)
+        head = self.source.read(6)
+        if len(head) < 6:
+            return False
+        mark, kind, size = struct.unpack("<BBI", head)
+        if mark != _MARK or size > _MOST:
+            raise SystemExit("a frame begins with other bytes than expected")
+        body = self.source.read(size)
+        if len(body) < size:
+            return False
+        if kind == _JSON:
+            self.message(json.loads(body))
+        elif kind in (_SELECT, _LAW):
+            self.frame_select(kind, body)
+        elif kind == _UPDATE:
+            self.frame_update(body)
+        else:
+            raise SystemExit(f"a frame of kind {kind} is not known")
+        return True
+
+    def say(self, message: Dict[str, Any]) -> None:
+        text = json.dumps(message, allow_nan=False).encode()
+        if self.packed:
+            self.sink.write(struct.pack("<BBI", _MARK, _JSON, len(text)) + text)
+        else:
+            self.sink.write(text + b"\n")
+        self.sink.flush()
+
+    def message(self, m: Dict[str, Any]) -> None:
+        kind, cell = m["type"], m["cell"]
+        draw = Draw(m.get("round", 0), m.get("seed", 0))
+        if kind == "init":
+            p = m["problem"]
+            limits = p.get("range")
+            problem = Problem(p["dim"], p.get("arms", 0), p.get("horizon", 0), p["sigma"], limits and tuple(limits))
+            self.cells[cell] = self.cls(problem, m["options"], draw)
+            self.say({"type": "ready", "cell": cell})
+        elif kind == "end":
+            self.cells.pop(cell, None)
+            self.arms.pop(cell, None)
+        elif kind in ("select", "law"):
+            if m.get("set") == "ball":
+                self.arms[cell] = None
+            elif "arms" in m:
+                self.arms[cell] = numpy.array(m["arms"], dtype=float) if numpy is not None else m["arms"]
+            arms = self.arms[cell]
+            if kind == "law":
+                self.say({"type": "law", "cell": cell, "law": [float(p) for p in self.cells[cell].law(arms, draw)]})
+                return
+            choice = self.cells[cell].select(arms, draw)
+            if arms is None:
+                self.say({"type": "action", "cell": cell, "vector": [float(v) for v in choice]})
+            else:
+                self.say({"type": "action", "cell": cell, "index": int(choice)})
+        elif kind == "update":
+            index = m.get("index", -1)
+            x = m.get("x")
+            if x is None:
+                x = self.arms[cell][index]
+            elif numpy is not None:
+                x = numpy.array(x, dtype=float)
+            self.cells[cell].update(index, x, m["reward"], draw)
+        elif kind == "snapshot":
+            state = base64.b64encode(self.cells[cell].snapshot()).decode()
+            self.say({"type": "state", "cell": cell, "state": state})
+        elif kind == "restore":
+            self.cells[cell].restore(base64.b64decode(m["state"]))
+            self.say({"type": "ready", "cell": cell})
+        else:
+            raise SystemExit(f"a message of type {kind} is not known")
+
+    def frame_select(self, kind: int, body: bytes) -> None:
+        cell, number, seed, k, d = struct.unpack_from("<IIQII", body)
+        if k:
+            self.arms[cell] = _matrix(body[24:], k, d)
+        arms = self.arms.setdefault(cell, None)
+        policy = self.cells[cell]
+        if kind == _LAW:
+            law = _doubles(policy.law(arms, Draw(number, seed)))
+            self.frame(_PROBS, struct.pack("<II", cell, len(law) // 8) + law)
+            return
+        choice = policy.select(arms, Draw(number, seed))
+        if arms is None:
+            vector = _doubles(choice)
+            self.frame(_ACTION, struct.pack("<IiI", cell, -1, len(vector) // 8) + vector)
+        else:
+            self.frame(_ACTION, struct.pack("<IiI", cell, int(choice), 0))
+
+    def frame_update(self, body: bytes) -> None:
+        cell, number, seed, index, reward, d = struct.unpack_from("<IIQidI", body)
+        x = _matrix(body[32:], 1, d)[0] if d else self.arms[cell][index]
+        self.cells[cell].update(index, x, reward, Draw(number, seed))
+
+    def frame(self, kind: int, body: bytes) -> None:
+        self.sink.write(struct.pack("<BBI", _MARK, kind, len(body)) + body)
+        self.sink.flush()
+
+
+def _matrix(raw: bytes, k: int, d: int) -> Any:
+    if numpy is not None:
+        return numpy.frombuffer(raw, dtype="<f8").reshape(k, d)
+    flat = array("d", raw)
+    if sys.byteorder == "big":
+        flat.byteswap()
+    return [list(flat[i * d:(i + 1) * d]) for i in range(k)]
+
+
+def _doubles(x: Sequence[float]) -> bytes:
+    values: List[float] = [float(v) for v in x]
+    return struct.pack(f"<{len(values)}d", *values)
