@@ -45,7 +45,7 @@ var layers = map[string]string{
 	"serve/joined":          "feature eventlog logged serve/candidates serve/fold",
 	"serve/train":           "rng bandit policy feature serve/model serve/fold",
 	"serve/choose":          "rng bandit theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
-	"serve":                 "rng policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/joined",
+	"serve":                 "rng bandit policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/joined",
 	"serve/api":             "serve spec eventlog internal/rows ope serve/joined",
 	"client":                "",
 	"process":               "rng bandit spec policy",

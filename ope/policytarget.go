@@ -55,29 +55,18 @@ func (t *PolicyTarget) Trained() int { return t.trained }
 // Policy returns the policy, nil before the first event.
 func (t *PolicyTarget) Policy() bandit.Policy { return t.p }
 
-// bitsOf returns the number of bits of a policy that takes sparse vectors, 0 for the others.
-func bitsOf(o policy.Options) int {
-	bits := 0
-	switch o := o.(type) {
-	case *policy.HashedOptions:
-		bits = o.Bits
-	case *policy.SparseOptions:
-		bits = o.Bits
-	default:
-		return 0
-	}
-	if bits == 0 {
-		return 18
-	}
-	return bits
+// reads returns whether a policy takes sparse vectors.
+func (t *PolicyTarget) reads() bool {
+	_, ok := t.options.(policy.FeatureReader)
+	return ok
 }
 
 // begin makes the policy when the vectors are known.
 func (t *PolicyTarget) begin(first []*logged.Event) error {
 	e := first[0]
-	if bits := bitsOf(t.options); bits > 0 && (hasAtoms(e) || named(e)) {
+	if r, ok := t.options.(policy.FeatureReader); ok && (hasAtoms(e) || named(e)) {
 		var err error
-		_, list := t.options.(*policy.HashedOptions)
+		bits, list := r.ReadsFeatures()
 		o := feature.HashedOptions{Bits: bits, Fields: fielded(e), List: list}
 		if t.hashed, err = feature.NewHashed(o); err != nil {
 			return err
@@ -240,7 +229,7 @@ func (t *PolicyTarget) action(i int) bandit.Action {
 
 // waits reports whether the first events must be seen before there are vectors.
 func (t *PolicyTarget) waits(e *logged.Event) bool {
-	return (named(e) || hasAtoms(e)) && bitsOf(t.options) == 0
+	return (named(e) || hasAtoms(e)) && !t.reads()
 }
 
 // Law implements Target: the exact law of the policy. Without one (the policy is no bandit.Prober) the target plays

@@ -260,8 +260,12 @@ func (a *Atoms) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) err
 
 // Merge adds the events that another policy of equal configuration has seen, as if this one had
 // seen them too: V and b are sums, and members are functions of them. It returns an error, and
-// changes nothing, when the configurations differ.
-func (a *Atoms) Merge(o *Atoms) error {
+// changes nothing, when the configurations differ. It implements bandit.Merger.
+func (a *Atoms) Merge(other bandit.Policy) error {
+	o, ok := other.(*Atoms)
+	if !ok {
+		return fmt.Errorf("policy: merge of atoms with a %T: %w", other, bandit.ErrUnsupported)
+	}
 	if a.opts.Discount < 1 {
 		return fmt.Errorf("policy: merge of atoms with discount = %v: their state depends on the order of the "+
 			"events: %w", a.opts.Discount, bandit.ErrUnsupported)
@@ -352,3 +356,16 @@ func (a *atomic) merge(o atomic) error {
 	}
 	return nil
 }
+
+// View implements bandit.Viewer.
+func (a *Atoms) View(dst *bandit.View, decision uint64) bool {
+	*dst = bandit.View{M: a.m, Signs: bandit.SignsOf(a.symmetric), Scale: constantly(a.Scale()),
+		Model: func(theta []float64, j int, xi float64) { a.Model(theta, decision, j, xi) }}
+	return true
+}
+
+// Redraws implements bandit.Redrawer.
+func (a *Atoms) Redraws() bool { return a.opts.Key == theory.DecisionKey }
+
+// Additive implements bandit.Additive.
+func (a *Atoms) Additive() error { return forgets(a.opts.Discount) }

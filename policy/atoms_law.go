@@ -198,3 +198,8 @@ func (t *tally) winner(j, k int) (arm int, sure bool) {
 	l := t.best[2*j+k]
 	return l.arm, l.first-l.second > t.margin[j] && t.margin[j] < 1e100
 }
+
+// DrawnMember implements bandit.MemberDrawer, with what choose draws.
+func (a *models) DrawnMember(draw rng.Source) (j int, xi float64) {
+	return drawMember(draw, a.m, a.symmetric)
+}

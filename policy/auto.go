@@ -355,8 +355,13 @@ func (a *Auto) Defer(on bool) {
 	}
 }
 
-// Pending returns the choice of λ that waits, nil when there is none.
-func (a *Auto) Pending() *Choice { return a.pending }
+// Pending returns the choice of λ that waits, a *Choice, nil when there is none.
+func (a *Auto) Pending() bandit.Work {
+	if a.pending == nil {
+		return nil
+	}
+	return a.pending
+}
 
 // Merge adds the events that another policy of equal configuration has seen: the sums add, and where there
 // are 16 events or more λ is chosen from them. It returns an error, and changes nothing, when the
@@ -422,3 +427,30 @@ func (a *Auto) Restore(b []byte) error {
 	a.rss, a.square, a.errors = own[1], own[2], [2]float64{own[3], own[4]}
 	return nil
 }
+
+// Finish implements bandit.Deferrer.
+func (a *Auto) Finish() { a.settle() }
+
+// View implements bandit.Viewer. With link = "auto" two models play, with members of their own, and there is none.
+func (a *Auto) View(dst *bandit.View, decision uint64) bool {
+	if a.opts.Link == "auto" {
+		return false
+	}
+	*dst = bandit.View{M: a.opts.M, Signs: bandit.SignsOf(true), Scale: a.Scale,
+		Model: func(theta []float64, j int, xi float64) { a.Model(theta, decision, j, xi) }}
+	return true
+}
+
+// Redraws implements bandit.Redrawer.
+func (a *Auto) Redraws() bool { return a.opts.Key == theory.DecisionKey }
+
+// Additive implements bandit.Additive.
+func (a *Auto) Additive() error {
+	return errors.New("its noise scale and λ come from the number of events")
+}
+
+// Resolved implements Resolver.
+func (a *Auto) Resolved() any { return a.opts }
+
+// Widens implements Widener: the logistic link folds rewards by their range.
+func (o *AutoOptions) Widens() bool { return o.Link != "auto" }

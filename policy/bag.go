@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -224,4 +225,9 @@ func (b *Bag) Restore(from []byte) error {
 	}
 	b.replicas = replicas
 	return nil
+}
+
+// Additive implements bandit.Additive.
+func (b *Bag) Additive() error {
+	return errors.New("events count by random weights, whose spread a cap would change")
 }

@@ -172,3 +172,9 @@ func (d *Doubling) Restore(b []byte) error {
 	d.base, d.epoch, d.played = base, int(epoch), int(played)
 	return nil
 }
+
+// DrawnMember implements bandit.MemberDrawer where the base does.
+func (d *Doubling) DrawnMember(draw rng.Source) (j int, xi float64) { return drawnMember(d.base, draw) }
+
+// Redraws implements bandit.Redrawer where the base does.
+func (d *Doubling) Redraws() bool { return redraws(d.base) }

@@ -290,3 +290,21 @@ func (e *Ensemble) Restore(b []byte) error {
 	e.sums = nil
 	return nil
 }
+
+// DrawnMember implements bandit.MemberDrawer. Where a combination of members plays, none is drawn.
+func (e *Ensemble) DrawnMember(draw rng.Source) (j int, xi float64) {
+	if e.opts.Select != "random" || e.opts.Reference != "coordinate" {
+		return 0, 0
+	}
+	return drawMember(draw, e.Members(), !e.opts.OneSided)
+}
+
+// View implements bandit.Viewer.
+func (e *Ensemble) View(dst *bandit.View, _ uint64) bool {
+	*dst = bandit.View{M: e.Members(), Signs: bandit.SignsOf(!e.opts.OneSided), Scale: constantly(e.Scale()),
+		Model: e.Model, Mixed: e.opts.Reference != "coordinate"}
+	return true
+}
+
+// Additive implements bandit.Additive.
+func (e *Ensemble) Additive() error { return nil }

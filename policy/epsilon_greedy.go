@@ -112,3 +112,9 @@ func (e *EpsilonGreedy) Restore(b []byte) error {
 	}
 	return err
 }
+
+// GreedyTheta implements bandit.GreedyScorer.
+func (e *EpsilonGreedy) GreedyTheta() []float64 { return e.ridge.Theta() }
+
+// Additive implements bandit.Additive.
+func (e *EpsilonGreedy) Additive() error { return nil }

@@ -56,3 +56,9 @@ func (g *Greedy) Restore(b []byte) error {
 	}
 	return err
 }
+
+// GreedyTheta implements bandit.GreedyScorer.
+func (g *Greedy) GreedyTheta() []float64 { return g.ridge.Theta() }
+
+// Additive implements bandit.Additive.
+func (g *Greedy) Additive() error { return nil }

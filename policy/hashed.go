@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"hash/crc32"
 	"math"
@@ -11,6 +12,9 @@ import (
 	"troupe/rng"
 	"troupe/spec"
 )
+
+// defaultBits is how many bits the coordinates of sparse models have where none are given.
+const defaultBits = 18
 
 // HashedOptions configures the learner of models without a schema.
 type HashedOptions struct {
@@ -35,7 +39,7 @@ func (*HashedOptions) Doc() string {
 func (o *HashedOptions) New(p Problem) (bandit.Policy, error) { return NewHashed(*o, p) }
 
 func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
-	fill(&o.Bits, 18)
+	fill(&o.Bits, defaultBits)
 	fill(&o.M, 16)
 	fill(&o.A, 1)
 	fill(&o.Lambda, 1)
@@ -405,6 +409,12 @@ type HashedModel struct {
 	Touched int     `json:"touched"`        // coordinates that some action has had
 }
 
+// Learners is implemented by policies in which several models learn side by side, of which some play.
+type Learners interface {
+	// Models describes them.
+	Models() []HashedModel
+}
+
 // Models describes the models that learn side by side: small ones first, then the sparse ones.
 func (h *Hashed) Models() []HashedModel {
 	var out []HashedModel
@@ -529,3 +539,35 @@ var (
 	_ bandit.Snapshotter = (*Hashed)(nil)
 	_ Sharer             = (*Hashed)(nil)
 )
+
+// Score implements bandit.Scorer.
+func (h *Hashed) Score(a bandit.Action) float64 { return h.Estimate(a.At, a.X) }
+
+// DrawnMember implements bandit.MemberDrawer.
+func (h *Hashed) DrawnMember(draw rng.Source) (j int, xi float64) {
+	return drawMember(draw, h.opts.M, true)
+}
+
+// Redraws implements bandit.Redrawer.
+func (h *Hashed) Redraws() bool { return true }
+
+// Normalised reports that weights belong to vectors of length 1.
+func (h *Hashed) Normalised() bool { return true }
+
+// Resolved implements Resolver.
+func (h *Hashed) Resolved() any { return h.opts }
+
+// ReadsFeatures implements FeatureReader.
+func (o *HashedOptions) ReadsFeatures() (bits int, list bool) {
+	return cmp.Or(o.Bits, defaultBits), true
+}
+
+// WithFeatures implements FeatureReader.
+func (o *HashedOptions) WithFeatures(bits int, pairs string) Options {
+	with := *o
+	with.Bits, with.Pairs = bits, pairs
+	return &with
+}
+
+// Widens implements Widener.
+func (*HashedOptions) Widens() bool { return true }

@@ -276,3 +276,6 @@ func (s *IDS) AppendSnapshot(b []byte) ([]byte, error) {
 
 // Restore implements bandit.Snapshotter.
 func (s *IDS) Restore(b []byte) error { return s.ts.restore(b, "ids") }
+
+// Additive implements bandit.Additive.
+func (s *IDS) Additive() error { return nil }

@@ -165,3 +165,11 @@ func (q *Incremental) Restore(b []byte) error {
 	copy(q.w, v[len(v)-1])
 	return nil
 }
+
+// DrawnMember implements bandit.MemberDrawer.
+func (q *Incremental) DrawnMember(draw rng.Source) (j int, xi float64) {
+	return drawMember(draw, q.m, true)
+}
+
+// Additive implements bandit.Additive.
+func (q *Incremental) Additive() error { return nil }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"troupe/bandit"
@@ -144,8 +145,12 @@ func (l *Lazy) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
 }
 
 // Merge adds the events that another policy of equal configuration has seen and refreshes the
-// members. It returns an error, and changes nothing, when the configurations differ.
-func (l *Lazy) Merge(o *Lazy) error {
+// members. It returns an error, and changes nothing, when the configurations differ. It implements bandit.Merger.
+func (l *Lazy) Merge(other bandit.Policy) error {
+	o, ok := other.(*Lazy)
+	if !ok {
+		return fmt.Errorf("policy: merge of a lazy ensemble with a %T: %w", other, bandit.ErrUnsupported)
+	}
 	if l.opts != o.opts || l.root.Dim() != o.root.Dim() || l.g.stream != o.g.stream {
 		return errors.New("policy: merge of lazy ensembles with different options or different streams")
 	}
@@ -185,3 +190,13 @@ func (l *Lazy) Restore(b []byte) error {
 	clear(l.have)
 	return nil
 }
+
+// View implements bandit.Viewer.
+func (l *Lazy) View(dst *bandit.View, decision uint64) bool {
+	*dst = bandit.View{M: l.m, Signs: bandit.SignsOf(l.symmetric), Scale: constantly(l.Scale()),
+		Model: func(theta []float64, j int, xi float64) { l.Model(theta, decision, j, xi) }}
+	return true
+}
+
+// Additive implements bandit.Additive.
+func (l *Lazy) Additive() error { return nil }

@@ -228,3 +228,6 @@ func (u *LinUCB) Restore(b []byte) error {
 	}
 	return err
 }
+
+// Additive implements bandit.Additive.
+func (u *LinUCB) Additive() error { return forgets(u.discount) }

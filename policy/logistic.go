@@ -284,3 +284,9 @@ func (l *logisticFold) put(v [][]float64) {
 	copy(l.theta, v[1])
 	l.n = uint64(v[2][0])
 }
+
+// Redraws implements bandit.Redrawer.
+func (l *Logistic) Redraws() bool { return l.opts.Key == theory.DecisionKey }
+
+// Resolved implements Resolver.
+func (l *Logistic) Resolved() any { return l.opts }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 
 	"troupe/bandit"
@@ -140,4 +141,50 @@ func (m *Mixed) Restore(b []byte) error {
 		return err
 	}
 	return s.Restore(b)
+}
+
+// GreedyTheta implements bandit.GreedyScorer where the base does: the coin of the floor does not look at the actions.
+func (m *Mixed) GreedyTheta() []float64 {
+	if g, ok := m.base.(bandit.GreedyScorer); ok {
+		return g.GreedyTheta()
+	}
+	return nil
+}
+
+// DrawnMember implements bandit.MemberDrawer where the base does.
+func (m *Mixed) DrawnMember(draw rng.Source) (j int, xi float64) {
+	return drawnMember(m.base, draw.Sub(0))
+}
+
+// Redraws implements bandit.Redrawer where the base does.
+func (m *Mixed) Redraws() bool { return redraws(m.base) }
+
+// Additive implements bandit.Additive: the state is that of the base.
+func (m *Mixed) Additive() error {
+	if a, ok := m.base.(bandit.Additive); ok {
+		return a.Additive()
+	}
+	return errors.New("its state is not a sum over events")
+}
+
+// Defer implements bandit.Deferrer where the base does.
+func (m *Mixed) Defer(on bool) {
+	if d, ok := m.base.(bandit.Deferrer); ok {
+		d.Defer(on)
+	}
+}
+
+// Pending implements bandit.Deferrer where the base does.
+func (m *Mixed) Pending() bandit.Work {
+	if d, ok := m.base.(bandit.Deferrer); ok {
+		return d.Pending()
+	}
+	return nil
+}
+
+// Finish implements bandit.Deferrer where the base does.
+func (m *Mixed) Finish() {
+	if d, ok := m.base.(bandit.Deferrer); ok {
+		d.Finish()
+	}
 }

@@ -44,6 +44,26 @@ type Options interface {
 	New(p Problem) (bandit.Policy, error)
 }
 
+// FeatureReader is implemented by options of policies that act on the sparse sets of hashed features.
+type FeatureReader interface {
+	// ReadsFeatures returns how many bits the coordinates have, and whether vectors end with a list of their atoms.
+	ReadsFeatures() (bits int, list bool)
+	// WithFeatures returns the options with what features of a server say: their bits and which pairs they have.
+	WithFeatures(bits int, pairs string) Options
+}
+
+// Widener is implemented by options of policies that can learn from rewards outside the range that they began with.
+type Widener interface {
+	Widens() bool
+}
+
+// Resolver is implemented by policies whose options in force a server writes into the configuration of a new model, so
+// that it keeps them when the defaults change.
+type Resolver interface {
+	// Resolved returns an options struct with every default filled in.
+	Resolved() any
+}
+
 // Problem is what a policy may know of the problem before round 1.
 type Problem struct {
 	Dim     int        // d ≥ 1

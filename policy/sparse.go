@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 
 	"troupe/bandit"
@@ -246,3 +247,32 @@ var (
 	_ bandit.Snapshotter = (*Sparse)(nil)
 	_ Sharer             = (*Sparse)(nil)
 )
+
+// DrawnMember implements bandit.MemberDrawer.
+func (s *Sparse) DrawnMember(draw rng.Source) (j int, xi float64) {
+	return drawMember(draw, s.opts.M, true)
+}
+
+// Redraws implements bandit.Redrawer.
+func (s *Sparse) Redraws() bool { return s.opts.Key == theory.DecisionKey }
+
+// Normalised reports that weights belong to vectors as they are.
+func (s *Sparse) Normalised() bool { return false }
+
+// Resolved implements Resolver.
+func (s *Sparse) Resolved() any { return s.opts }
+
+// ReadsFeatures implements FeatureReader.
+func (o *SparseOptions) ReadsFeatures() (bits int, list bool) {
+	return cmp.Or(o.Bits, defaultBits), false
+}
+
+// WithFeatures implements FeatureReader: as many coordinates as the features have.
+func (o *SparseOptions) WithFeatures(int, string) Options {
+	with := *o
+	with.Bits = 0
+	return &with
+}
+
+// Widens implements Widener.
+func (o *SparseOptions) Widens() bool { return o.Link != logistic }

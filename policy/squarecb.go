@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -173,4 +174,9 @@ func (s *SquareCB) Restore(b []byte) error {
 		s.ridge.Restore(v)
 	}
 	return err
+}
+
+// Additive implements bandit.Additive.
+func (s *SquareCB) Additive() error {
+	return errors.New("how much it explores depends on the number of events")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"troupe/bandit"
+	"troupe/rng"
 	"troupe/spec"
 )
 
@@ -58,4 +59,38 @@ func snapshotter(wrapper string, base bandit.Policy) (bandit.Snapshotter, error)
 		return nil, fmt.Errorf("policy: %s: the base, a %T, has no snapshots", wrapper, base)
 	}
 	return s, nil
+}
+
+// drawnMember is bandit.MemberDrawer of the base.
+func drawnMember(base bandit.Policy, draw rng.Source) (j int, xi float64) {
+	if d, ok := base.(bandit.MemberDrawer); ok {
+		return d.DrawnMember(draw)
+	}
+	return 0, 0
+}
+
+// redraws is bandit.Redrawer of the base.
+func redraws(base bandit.Policy) bool {
+	r, ok := base.(bandit.Redrawer)
+	return ok && r.Redraws()
+}
+
+// drawMember returns the member J and the sign ξ that a policy draws: numbers 0 and 1 of the source.
+func drawMember(draw rng.Source, m int, symmetric bool) (j int, xi float64) {
+	j, xi = draw.Intn(0, m), 1.0
+	if symmetric {
+		xi = draw.Sign(1)
+	}
+	return j, xi
+}
+
+// constantly is a scale that all members have.
+func constantly(r float64) func(int) float64 { return func(int) float64 { return r } }
+
+// forgets returns why a regression with a discount is not a sum over events, nil without one.
+func forgets(discount float64) error {
+	if discount < 1 {
+		return fmt.Errorf("with discount = %g an event counts by its place in the log", discount)
+	}
+	return nil
 }

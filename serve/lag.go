@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"troupe/policy"
+	"troupe/bandit"
 	"troupe/serve/fold"
 )
 
@@ -14,7 +14,7 @@ import (
 type lagging struct {
 	caughtUp map[*fold.Model]chan struct{} // closed when the model has caught up; guarded by Server.mu
 
-	step func(*policy.Choice) bool // does a slice of a choice; tests replace it
+	step func(bandit.Work) bool // does a slice of a choice; tests replace it
 }
 
 // follow starts to work for a model that lags, unless that is under way. The caller holds mu, or is alone.
@@ -27,7 +27,7 @@ func (s *Server) follow(m *fold.Model) {
 	}
 	s.lagging.caughtUp[m] = make(chan struct{})
 	s.workers.Go(func() {
-		var done *policy.Choice
+		var done bandit.Work
 		for {
 			work, more := s.advance(m, done)
 			if !more {
@@ -44,7 +44,7 @@ func (s *Server) follow(m *fold.Model) {
 }
 
 // advance takes a slice of what a model waits for, and publishes it when it has caught up.
-func (s *Server) advance(m *fold.Model, done *policy.Choice) (work *policy.Choice, more bool) {
+func (s *Server) advance(m *fold.Model, done bandit.Work) (work bandit.Work, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {

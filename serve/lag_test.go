@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"troupe/bandit"
 	"troupe/eventlog/eventlogtest"
-	"troupe/policy"
 	"troupe/spec"
 )
 
@@ -49,7 +49,7 @@ func TestLaggingModel(t *testing.T) {
 	s := open(t, log, &fakeClock{}, func(o *Options) { o.Wait, o.Dir, o.SnapshotEvery = time.Minute, dir, 1 })
 	var steps atomic.Int64
 	gate, reached := make(chan struct{}), make(chan struct{})
-	s.lagging.step = func(c *policy.Choice) bool {
+	s.lagging.step = func(c bandit.Work) bool {
 		if steps.Add(1) == d {
 			close(reached)
 			<-gate
@@ -158,7 +158,7 @@ func TestCloseLagging(t *testing.T) {
 	ctx := context.Background()
 	log, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), t.TempDir()
 	s := open(t, log, &fakeClock{}, func(o *Options) { o.Dir = dir })
-	s.lagging.step = func(*policy.Choice) bool { <-s.ctx.Done(); return false }
+	s.lagging.step = func(bandit.Work) bool { <-s.ctx.Done(); return false }
 	c := DefaultConfig("auto")
 	c.Dim = 128
 	must(s.CreateModel(ctx, c, ""))

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/policy"
 	"troupe/serve/choose"
 	"troupe/serve/fold"
 )
@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		s.shown.limit = int(min(shownBytes, n/16))
 	}
 	s.calls.idle, s.calls.done = make(chan struct{}), s.end
-	s.lagging.step = (*policy.Choice).Step
+	s.lagging.step = bandit.Work.Step
 	s.choosing = make(chan struct{}, min(runtime.GOMAXPROCS(0), runtime.NumCPU()))
 	for i := range s.reading {
 		s.reading[i] = make(chan struct{}, 1)

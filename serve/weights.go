@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/serve/choose"
 )
 
@@ -177,6 +176,7 @@ func (o *observed) dictionary(h *feature.Hashed, known *feature.Statistics) (con
 type weigher interface {
 	Weight(at uint32) (w, spread float64, ok bool)
 	Playing() (link string, pairs bool)
+	Normalised() bool // the vectors are divided by their lengths
 }
 
 // weight is one that was found.
@@ -232,8 +232,8 @@ func (e *entry) weigh(v *choose.Version, seen *SeenView) *WeightsView {
 	if out.Pairs {
 		scale = inverse[1]
 	}
-	if _, ok := p.(*policy.Sparse); ok {
-		scale = 1 // its vectors are not divided by their length
+	if !p.Normalised() {
+		scale = 1
 	}
 	acts = acts[:min(len(acts), maxActs)]
 	if len(acts) == 0 || scale == 0 {

@@ -211,14 +211,14 @@ func TestMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		members, ok := membersOf(pol, decision)
-		if !ok || members.m != m {
-			t.Fatalf("%s: %d members, %v", kind, members.m, ok)
+		if !ok || members.M != m {
+			t.Fatalf("%s: %d members, %v", kind, members.M, ok)
 		}
 		hat, want, got, sum := regressionOf(pol).Theta(), make([]float64, 3), make([]float64, 3), make([]float64, 3)
 		for j := range m {
 			clear(sum)
 			for _, sign := range []float64{1, -1} {
-				members.model(got, j, sign)
+				members.Model(got, j, sign)
 				switch p := pol.(type) {
 				case interface {
 					Model(dst []float64, decision uint64, j int, sign float64)

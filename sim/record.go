@@ -65,26 +65,6 @@ type regression interface {
 	Theta() []float64
 }
 
-// ensemble is a view of the members of a policy.
-type ensemble struct {
-	m     int
-	signs []float64 // +1, or +1 and −1
-	scale func(j int) float64
-	model func(dst []float64, j int, sign float64)
-	mixed bool // what plays is not one of the models
-}
-
-// base returns the policy inside wrappers, whose state it is.
-func base(p bandit.Policy) bandit.Policy {
-	for {
-		w, ok := p.(interface{ Base() bandit.Policy })
-		if !ok {
-			return p
-		}
-		p = w.Base()
-	}
-}
-
 // regressionOf returns the regression of a policy, nil when it has none.
 func regressionOf(p bandit.Policy) regression {
 	switch p := p.(type) {
@@ -97,34 +77,11 @@ func regressionOf(p bandit.Policy) regression {
 }
 
 // membersOf returns the members of a policy at a decision; ok is false when it has none.
-func membersOf(p bandit.Policy, decision uint64) (e ensemble, ok bool) {
-	both := func(symmetric bool) []float64 {
-		if symmetric {
-			return []float64{1, -1}
-		}
-		return []float64{1}
+func membersOf(p bandit.Policy, decision uint64) (view bandit.View, ok bool) {
+	if v, is := p.(bandit.Viewer); is {
+		ok = v.View(&view, decision)
 	}
-	one := func(r float64) func(int) float64 { return func(int) float64 { return r } }
-	switch p := p.(type) {
-	case *policy.Ensemble:
-		o := p.Options()
-		return ensemble{p.Members(), both(!o.OneSided), one(p.Scale()), p.Model, o.Reference != "coordinate"}, true
-	case *policy.Atoms:
-		o := p.Options()
-		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(!o.OneSided), one(p.Scale()), model, false}, true
-	case *policy.Auto:
-		if p.Options().Link == "auto" {
-			break // two models with members of their own
-		}
-		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{p.Options().M, both(true), p.Scale, model, false}, true
-	case *policy.Lazy:
-		o := p.Options()
-		model := func(dst []float64, j int, sign float64) { p.Model(dst, decision, j, sign) }
-		return ensemble{o.M, both(!o.OneSided), one(p.Scale()), model, false}, true
-	}
-	return ensemble{}, false
+	return view, ok
 }
 
 // diary writes down what a spec asks for beside regret and reward, in one cell.
@@ -169,11 +126,11 @@ func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, po
 		}
 	}
 	_, finite := set.(bandit.Finite)
-	reg := regressionOf(base(pol))
-	members, has := membersOf(base(pol), 0)
+	reg := regressionOf(bandit.Innermost(pol))
+	members, has := membersOf(bandit.Innermost(pol), 0)
 	w.actions = slices.Contains(record, "actions") && finite
 	w.spectrum = slices.Contains(record, "spectrum") && has
-	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.mixed
+	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.Mixed
 	w.coverage = slices.Contains(record, "coverage") && reg != nil && w.truth != nil
 	for _, q := range x.recorded() {
 		if p := x.kinds.Recorders[q.Name].New(RecordedCell{world, pol, set, x.Horizon}); p != nil {
@@ -297,7 +254,7 @@ func (w *diary) rank(t int, regret float64, mark bool) error {
 
 // cover compares the distance of θ* from θ̂ with β of eq:beta, for noise level σ.
 func (w *diary) cover(mark bool) error {
-	reg := regressionOf(base(w.who.Policy))
+	reg := regressionOf(bandit.Innermost(w.who.Policy))
 	hat := reg.Theta()
 	for i, v := range w.truth.Theta() {
 		w.u[i] = v - hat[i]
@@ -339,7 +296,7 @@ func mulLT(dst, l, z []float64) {
 // look stores the extreme singular values of Γ/√m. Column j of Γ = V^{−1/2}S is V^{1/2}θ̃^j with the
 // member θ̃^j = (model − θ̂)/r, and ΓΓᵀ has the eigenvalues of Σ (Lᵀθ̃^j)(Lᵀθ̃^j)ᵀ for V = LLᵀ.
 func (w *diary) look() error {
-	pol := base(w.who.Policy)
+	pol := bandit.Innermost(w.who.Policy)
 	reg := regressionOf(pol)
 	members, _ := membersOf(pol, w.who.decision)
 	l := w.factor.L()
@@ -353,9 +310,9 @@ func (w *diary) look() error {
 	}
 	d, hat := reg.Dim(), reg.Theta()
 	clear(w.square)
-	for j := range members.m {
-		members.model(w.u, j, 1)
-		scale := members.scale(j)
+	for j := range members.M {
+		members.Model(w.u, j, 1)
+		scale := members.Scale(j)
 		for i := range w.u {
 			w.u[i] = (w.u[i] - hat[i]) / scale
 		}
@@ -367,8 +324,8 @@ func (w *diary) look() error {
 	if !w.eigen.Set(w.square) {
 		return fmt.Errorf("the singular values of the members: %w", bandit.ErrNumerical)
 	}
-	m, least := float64(members.m), 0.0 // fewer members than dimensions leave some without any
-	if members.m >= d {
+	m, least := float64(members.M), 0.0 // fewer members than dimensions leave some without any
+	if members.M >= d {
 		least = math.Sqrt(max(0, slices.Min(w.eigen.Values())) / m)
 	}
 	if err := w.put("s_min", least); err != nil {
@@ -379,15 +336,15 @@ func (w *diary) look() error {
 
 // optimistic stores the share of models with J(θ) ≥ J(θ*) on the round's set.
 func (w *diary) optimistic() error {
-	members, _ := membersOf(base(w.who.Policy), w.who.decision)
+	members, _ := membersOf(bandit.Innermost(w.who.Policy), w.who.decision)
 	top, err := w.who.set.ArgMax(&w.best, w.truth.Theta())
 	if err != nil {
 		return err
 	}
 	n := 0
-	for j := range members.m {
-		for _, sign := range members.signs {
-			members.model(w.u, j, sign)
+	for j := range members.M {
+		for _, sign := range members.Signs {
+			members.Model(w.u, j, sign)
 			v, err := w.who.set.ArgMax(&w.best, w.u)
 			if err != nil {
 				return err
@@ -397,7 +354,7 @@ func (w *diary) optimistic() error {
 			}
 		}
 	}
-	return w.put("optimistic", float64(n)/float64(members.m*len(members.signs)))
+	return w.put("optimistic", float64(n)/float64(members.M*len(members.Signs)))
 }
 
 // deltaOf is the confidence level of a policy's table, or of the table of what it wraps.

@@ -810,9 +810,13 @@ func regretBound(name string, failures float64, lambda float64, fast int, tighte
 
 func theoremEnsemble(choose string, scale policy.Scale) func(d, T int, delta float64, key rng.Key) bandit.Policy {
 	return func(d, T int, delta float64, key rng.Key) bandit.Policy {
-		return mustEnsemble(policy.EnsembleOptions{Preset: "paper", Delta: delta, Select: choose, Scale: scale},
-			policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)})
+		return paperEnsemble(choose, scale, d, T, delta, key)
 	}
+}
+
+func paperEnsemble(choose string, scale policy.Scale, d, T int, delta float64, key rng.Key) *policy.Ensemble {
+	return mustEnsemble(policy.EnsembleOptions{Preset: "paper", Delta: delta, Select: choose, Scale: scale},
+		policy.Problem{Dim: d, Horizon: T, Init: key.Stream(rng.Init)})
 }
 
 func confident(d, T int, delta float64, _ rng.Key) bandit.Policy {
@@ -833,7 +837,7 @@ func optimismShare(s *session) Finding {
 	for i := range s.size(2, 10) {
 		key := s.universe(i)
 		world := newWorld(key, d, 20*(1-i%2))
-		e := theoremEnsemble("random", scale)(d, T, delta, key).(*policy.Ensemble)
+		e := paperEnsemble("random", scale, d, T, delta, key)
 		c := Curve{Group: i % 2, Name: fmt.Sprintf("run %d", i+1)}
 		m := float64(len(e.Sums()) / d)
 		world.play(key, e, T, func(t int, _ bandit.Action, _ float64) {

@@ -112,35 +112,11 @@ func (w *Worker) sharedPropensity(i int) (num, den uint64) {
 	return uint64(math.Round(min(p, 1) * (1 << 53))), 1 << 53
 }
 
-// drawn returns the member j and whether ξ = −1 that a policy draws from a source, 0 and false when
-// it has no members. It repeats what Select of package policy documents.
+// drawn returns the member j and whether ξ = −1 that a policy draws from a source, 0 and false when it has no members.
 func drawn(p bandit.Policy, source rng.Source) (member uint32, negative bool) {
-	one := func(m int, symmetric bool) (uint32, bool) {
-		return uint32(source.Intn(0, m)), symmetric && source.Sign(1) < 0
-	}
-	switch p := p.(type) {
-	case *policy.Mixed:
-		return drawn(p.Base(), source.Sub(0))
-	case *policy.Doubling:
-		return drawn(p.Base(), source)
-	case *policy.Ensemble:
-		if o := p.Options(); o.Select == "random" && o.Reference == "coordinate" {
-			return one(p.Members(), !o.OneSided)
-		}
-	case *policy.Incremental:
-		return one(len(p.Models())/(2*p.Ridge().Dim()), true)
-	case *policy.Atoms:
-		return one(p.Options().M, !p.Options().OneSided)
-	case *policy.Auto:
-		return one(p.Options().M, true)
-	case *policy.Hashed:
-		return one(p.Options().M, true)
-	case *policy.Sparse:
-		return one(p.Options().M, true)
-	case *policy.Logistic:
-		return one(p.Options().M, true)
-	case *policy.Lazy:
-		return one(p.Options().M, !p.Options().OneSided)
+	if d, ok := p.(bandit.MemberDrawer); ok {
+		j, xi := d.DrawnMember(source)
+		return uint32(j), xi < 0
 	}
 	return 0, false
 }
@@ -195,11 +171,14 @@ func (w *Worker) Explain() []Explained {
 			}
 		}
 		out[i].Votes = w.law.Atoms[group].Count
-		if h, ok := w.policy.(*policy.Hashed); ok && w.hashed != nil {
-			score := h.Estimate(w.sparse.at[i], w.sparse.x[i])
+		switch s, ok := w.policy.(bandit.Scorer); {
+		case ok && w.hashed != nil:
+			score := s.Score(bandit.Action{At: w.sparse.at[i], X: w.sparse.x[i], Index: bandit.NoIndex})
 			out[i].Score = &score
-		}
-		if theta != nil {
+		case ok:
+			score := s.Score(bandit.Action{X: w.X[i*d : (i+1)*d], Index: bandit.NoIndex})
+			out[i].Score = &score
+		case theta != nil:
 			score := linalg.Dot(w.X[i*d:(i+1)*d], theta)
 			out[i].Score = &score
 		}

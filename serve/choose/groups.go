@@ -11,7 +11,6 @@ import (
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/internal/linalg"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/candidates"
 )
@@ -111,12 +110,7 @@ func (w *Worker) Lengths(i int) (plain, all float64) {
 }
 
 // Policy returns the policy in the state of the version, for reading.
-func (w *Worker) Policy() bandit.Policy {
-	if mixed, ok := w.policy.(*policy.Mixed); ok {
-		return mixed.Base()
-	}
-	return w.policy
-}
+func (w *Worker) Policy() bandit.Policy { return bandit.Innermost(w.policy) }
 
 // Schema returns the batch of a model with a schema, nil otherwise.
 func (w *Worker) Schema() *feature.Batch { return w.batch }
@@ -239,15 +233,10 @@ func (w *Worker) find() {
 	}
 }
 
-// greedy returns θ̂ of a policy that plays the largest score, whose ties the paper leaves open, nil for others.
+// greedy returns θ of a policy that plays the largest score, nil for others.
 func greedy(p bandit.Policy) []float64 {
-	switch p := p.(type) {
-	case *policy.Mixed:
-		return greedy(p.Base())
-	case *policy.Greedy:
-		return p.Ridge().Theta()
-	case *policy.EpsilonGreedy:
-		return p.Ridge().Theta()
+	if g, ok := p.(bandit.GreedyScorer); ok {
+		return g.GreedyTheta()
 	}
 	return nil
 }

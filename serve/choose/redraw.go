@@ -5,8 +5,6 @@ import (
 
 	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/policy"
-	"troupe/theory"
 )
 
 // Fresh returns an error unless the policy draws its members anew for each decision (key = "decision"). Only then are
@@ -17,7 +15,7 @@ func (v *Version) Fresh() error {
 	if err != nil {
 		return err
 	}
-	if fresh(p) {
+	if r, ok := p.(bandit.Redrawer); ok && r.Redraws() {
 		return nil
 	}
 	raw := v.Compiled.Config.Policy.Raw
@@ -25,27 +23,6 @@ func (v *Version) Fresh() error {
 		return fmt.Errorf(`the policy is %v with key = %q, expected key = "decision": decisions share their members, and earlier actions reveal them`, raw["kind"], key)
 	}
 	return fmt.Errorf(`the policy is %v, expected one that draws its members anew for each decision (key = "decision" of atoms, auto, logistic, sparse; hashed)`, raw["kind"])
-}
-
-func fresh(p bandit.Policy) bool {
-	key := ""
-	switch p := p.(type) {
-	case *policy.Mixed:
-		return fresh(p.Base())
-	case *policy.Doubling:
-		return fresh(p.Base())
-	case *policy.Hashed:
-		return true
-	case *policy.Atoms:
-		key = p.Options().Key
-	case *policy.Auto:
-		key = p.Options().Key
-	case *policy.Logistic:
-		key = p.Options().Key
-	case *policy.Sparse:
-		key = p.Options().Key
-	}
-	return key == theory.DecisionKey
 }
 
 // Redraw draws from the candidates that the worker has n times, with the floor, decision i with nonce(i), and calls

@@ -77,10 +77,7 @@ func (v *Version) Estimate() (e Estimate, err error) {
 	if err != nil {
 		return e, err
 	}
-	p := bandit.Policy(w.policy)
-	if mixed, ok := p.(*policy.Mixed); ok {
-		p = mixed.Base()
-	}
+	p := bandit.Innermost(w.policy)
 	switch r := p.(type) {
 	case regression:
 		e.Theta, e.LogDet = slices.Clone(r.Ridge().Theta()), r.Ridge().LogDetRatio()

@@ -73,7 +73,7 @@ func (m *Model) drop() {
 	m.settled()
 }
 
-// Learners returns the models of the policy hashed, nil for others.
+// Learners returns the models that learn side by side in the policy, nil where there are none.
 func (m *Model) Learners() []policy.HashedModel {
 	if m.aside {
 		return m.learners
@@ -82,8 +82,8 @@ func (m *Model) Learners() []policy.HashedModel {
 }
 
 func learnersOf(p model.Policy) []policy.HashedModel {
-	if h, ok := p.(*policy.Hashed); ok {
-		return h.Models()
+	if l, ok := p.(policy.Learners); ok {
+		return l.Models()
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 		f.markChanged(m)
 		return nil
 	}
-	c := m.chooser()
+	c := m.deferrer()
 	m.lagging = c != nil && c.Pending() != nil
 	return f.touch(m)
 }

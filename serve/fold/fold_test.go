@@ -13,7 +13,6 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -519,7 +518,7 @@ func TestDeferred(t *testing.T) {
 		s.entry(controlOf(t, eventlog.Create, 1, out.Config, true))
 		r := rand.New(rand.NewPCG(1, 9))
 		m := s.f.Named("m")
-		var done *policy.Choice
+		var done bandit.Work
 		for n := range 40 {
 			x := make([]float64, d)
 			x[r.IntN(d)], x[r.IntN(d)] = 0.5, 0.25

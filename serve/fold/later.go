@@ -6,7 +6,6 @@ import (
 
 	"troupe/bandit"
 	"troupe/eventlog"
-	"troupe/policy"
 )
 
 // This file lets a model lag behind its log. The policy auto chooses λ anew after 16, 32, 64, … events, which takes
@@ -39,24 +38,15 @@ func (f *Fold) Defer() {
 
 // defers tells the policy of m whether it may leave a choice of λ to others.
 func (f *Fold) defers(m *Model) {
-	if a := m.chooser(); a != nil && f.deferring && m.Compiled.Dim >= deferFrom {
+	if a := m.deferrer(); a != nil && f.deferring && m.Compiled.Dim >= deferFrom {
 		a.Defer(true)
 	}
 }
 
-// chooser returns the policy that chooses λ, nil when there is none.
-func (m *Model) chooser() *policy.Auto {
-	p := bandit.Policy(m.policy)
-	for {
-		switch q := p.(type) {
-		case *policy.Auto:
-			return q
-		case *policy.Mixed:
-			p = q.Base()
-		default:
-			return nil
-		}
-	}
+// deferrer returns the policy of m where some of its updates may wait, nil otherwise.
+func (m *Model) deferrer() bandit.Deferrer {
+	d, _ := m.policy.(bandit.Deferrer)
+	return d
 }
 
 // Lagging reports whether the state of the model misses events that were applied.
@@ -75,8 +65,8 @@ func (f *Fold) Lagging() (n int) {
 // Advance does a slice of what a lagging model waits for. done is the work that it returned last, which the caller has
 // finished; nil at first. It returns more work, to be done without the fold, or nil: then the caller calls it again,
 // unless the model does not lag any more.
-func (f *Fold) Advance(m *Model, done *policy.Choice) *policy.Choice {
-	a := m.chooser()
+func (f *Fold) Advance(m *Model, done bandit.Work) bandit.Work {
+	a := m.deferrer()
 	if !m.lagging || a == nil {
 		m.settled()
 		return nil
@@ -84,7 +74,7 @@ func (f *Fold) Advance(m *Model, done *policy.Choice) *policy.Choice {
 	if c := a.Pending(); c != nil && c != done {
 		return c
 	}
-	a.RSS() // takes what was chosen
+	a.Finish() // takes what was chosen
 	d := m.Compiled.Dim
 	for n := max(1, slice/(d*d)); n > 0 && len(m.waiting) > 0; n-- {
 		u := m.waiting[0]
@@ -115,8 +105,8 @@ func (m *Model) settle() {
 	for _, u := range m.waiting {
 		m.update(u, bandit.Action{X: u.x.X, Index: bandit.NoIndex}, nil)
 	}
-	if a := m.chooser(); a != nil {
-		a.RSS()
+	if a := m.deferrer(); a != nil {
+		a.Finish()
 	}
 	m.settled()
 }

@@ -13,7 +13,6 @@ import (
 	"troupe/bandit"
 	"troupe/eventlog"
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/model"
 )
@@ -182,7 +181,7 @@ func (m *Model) Due(first uint64) bool {
 
 // keep lists an event before the hashed policy learns it.
 func (f *Fold) keep(m *Model, a bandit.Action, y float64, x *Features, key eventlog.Event) {
-	p, ok := m.policy.(*policy.Hashed)
+	p, ok := m.policy.(bandit.Scorer)
 	if !ok || !m.Keeps() || !x.kept {
 		return
 	}
@@ -190,7 +189,7 @@ func (f *Fold) keep(m *Model, a bandit.Action, y float64, x *Features, key event
 	if n := maxKept * learnAfter(m.ownConfig()); n > 0 && len(l.Events) >= n {
 		l.Events, l.Dropped = slices.Clone(l.Events[n/2:]), l.Dropped+uint64(n/2)
 	}
-	e := y - p.Estimate(a.At, a.X)
+	e := y - p.Score(a)
 	k := Kept{Key: key, Seq: x.seq, Y: y, Error: float64(e * e)}
 	l.Events = append(l.Events, k)
 	l.digest = Digest(k.append(binary.LittleEndian.AppendUint64(nil, uint64(l.digest))))

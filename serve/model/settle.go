@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"troupe/bandit"
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
@@ -113,15 +112,8 @@ func (c *Config) oneSource() error {
 
 // widens returns whether the policy learns from rewards outside the range that it began with.
 func (c *Config) widens() bool {
-	switch o := c.Policy.Options.(type) {
-	case *policy.HashedOptions:
-		return true
-	case *policy.SparseOptions:
-		return o.Link != "logistic"
-	case *policy.AutoOptions:
-		return o.Link != "auto"
-	}
-	return false
+	w, ok := c.Policy.Options.(policy.Widener)
+	return ok && w.Widens()
 }
 
 // folds returns whether the policy folds rewards by their range, which then belongs to its state.
@@ -129,19 +121,9 @@ func (c *Compiled) folds() bool { return sparseKindOf(c.Config.Policy.Raw) }
 
 // options are those of the policy with what the features say; the range of rewards is in Problem.
 func (c *Compiled) options() policy.Options {
-	switch o := c.Config.Policy.Options.(type) {
-	case *policy.HashedOptions:
-		if h := c.Config.Features.Hashed; h != nil {
-			p := *o
-			p.Bits, p.Pairs = h.Bits, h.Pairs
-			return &p
-		}
-	case *policy.SparseOptions:
-		if c.Hashed != nil {
-			p := *o
-			p.Bits = 0 // as many as the features have
-			return &p
-		}
+	r, ok := c.Config.Policy.Options.(policy.FeatureReader)
+	if h := c.Config.Features.Hashed; ok && h != nil {
+		return r.WithFeatures(h.Bits, h.Pairs)
 	}
 	return c.Config.Policy.Options
 }
@@ -164,10 +146,11 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 	if err != nil {
 		return raw // Compile finds the same error, or one of the real dimension
 	}
-	options := resolved(built)
-	if !options.IsValid() {
+	r, ok := built.(policy.Resolver)
+	if !ok { // the table is kept as it is
 		return raw
 	}
+	options := reflect.ValueOf(r.Resolved())
 	skip := []string{"range"}
 	if raw["kind"] == sparseKind || c.Features.Hashed != nil {
 		skip = append(skip, "bits", "pairs")
@@ -189,22 +172,6 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		}
 	}
 	return raw
-}
-
-// resolved returns the options of a policy with every default filled in, nothing for the kinds whose tables
-// are kept as they are.
-func resolved(p bandit.Policy) reflect.Value {
-	switch p := p.(type) {
-	case *policy.Hashed:
-		return reflect.ValueOf(p.Options())
-	case *policy.Sparse:
-		return reflect.ValueOf(p.Options())
-	case *policy.Auto:
-		return reflect.ValueOf(p.Options())
-	case *policy.Logistic:
-		return reflect.ValueOf(p.Options())
-	}
-	return reflect.Value{}
 }
 
 // Keep completes a new configuration of a model from its own one: features, policy, the range of rewards, what a

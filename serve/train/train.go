@@ -1,6 +1,6 @@
 // Package train makes the state of a model from a log: what a server's model would be if it had learned these events.
 //
-// The kinds atoms and lazy keep sums over events, so blocks of events are added up apart and joined by a binary tree
+// Where a policy merges (bandit.Merger: atoms, lazy), blocks of events are added up apart and joined by a binary tree
 // over block numbers: the same bits for any number of workers, and within rounding of one update after the other. Every
 // other kind learns in the order of the log, on one worker.
 package train
@@ -13,7 +13,6 @@ import (
 
 	"troupe/bandit"
 	"troupe/feature"
-	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -82,8 +81,12 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 		return nil, err
 	}
 	if o.Cap > 0 {
-		if why := noCap(t.p); why != "" {
-			return nil, fmt.Errorf("no cap can be laid on the kind %v: %s; ensemble, ensemble-incremental, atoms, "+
+		why := errors.New("its state is not a sum over events")
+		if a, ok := t.p.(bandit.Additive); ok {
+			why = a.Additive()
+		}
+		if why != nil {
+			return nil, fmt.Errorf("no cap can be laid on the kind %v: %w; ensemble, ensemble-incremental, atoms, "+
 				"lazy, greedy, epsilon-greedy, linucb and ids take one", c.Config.Policy.Raw["kind"], why)
 		}
 		if o.Events > o.Cap {
@@ -101,36 +104,6 @@ func New(c *model.Compiled, seed rng.Key, o Options) (*Trainer, error) {
 	return t, nil
 }
 
-// noCap says why a policy takes no cap, "" for those whose state is a sum over events that says all: x√ρ and y√ρ are
-// then what N events of the same kind would have left.
-func noCap(p model.Policy) string {
-	forgets := func(discount float64) string {
-		if discount < 1 {
-			return fmt.Sprintf("with discount = %g an event counts by its place in the log", discount)
-		}
-		return ""
-	}
-	switch p := p.(type) {
-	case *policy.Ensemble, *policy.Incremental, *policy.Lazy, *policy.Greedy, *policy.EpsilonGreedy, *policy.IDS:
-		return ""
-	case *policy.Atoms:
-		return forgets(p.Options().Discount)
-	case *policy.LinUCB:
-		return forgets(p.Discount())
-	case *policy.Mixed:
-		if base, ok := p.Base().(model.Policy); ok {
-			return noCap(base)
-		}
-	case *policy.Auto:
-		return "its noise scale and λ come from the number of events"
-	case *policy.SquareCB:
-		return "how much it explores depends on the number of events"
-	case *policy.Bag:
-		return "events count by random weights, whose spread a cap would change"
-	}
-	return "its state is not a sum over events"
-}
-
 // Merges reports whether blocks are added up apart.
 func (t *Trainer) Merges() bool { return t.merges }
 
@@ -139,11 +112,8 @@ func (t *Trainer) Len() int { return t.n }
 
 // merge adds what b has seen to a.
 func merge(a, b model.Policy) error {
-	switch a := a.(type) {
-	case *policy.Atoms:
-		return a.Merge(b.(*policy.Atoms))
-	case *policy.Lazy:
-		return a.Merge(b.(*policy.Lazy))
+	if m, ok := a.(bandit.Merger); ok {
+		return m.Merge(b)
 	}
 	return errors.ErrUnsupported
 }
