@@ -1,0 +1,257 @@
+"""Tests against the real program: TROUPE_BIN=… python3 -m unittest discover tests"""
+
+import asyncio
+import doctest
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import venv
+from fractions import Fraction
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import build_package  # noqa: E402
+import troupe  # noqa: E402
+import troupe.program  # noqa: E402
+
+
+class Server:
+    """A server on a free port, with its data in a directory."""
+
+    def __init__(self, data):
+        self.data, self.port, self.process = data, "0", None
+        self.start()
+
+    def start(self):
+        ready = self.data / "ready"
+        ready.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            [os.environ["TROUPE_BIN"], "serve", "--data", str(self.data / "log"), "--listen", f"127.0.0.1:{self.port}",
+             "--ready-file", str(ready)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not (ready.exists() and ready.read_text().strip()):
+            if self.process.poll() is not None:
+                raise RuntimeError("the server ended")
+            time.sleep(0.02)
+        self.url = ready.read_text().split()[0]
+        if not self.url.startswith("http"):
+            self.url = "http://" + self.url
+        self.port = self.url.rsplit(":", 1)[1].rstrip("/")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class TestClient(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.room = tempfile.TemporaryDirectory()
+        cls.server = Server(Path(cls.room.name))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.room.cleanup()
+
+    def test_decide_and_reward(self):
+        with troupe.Client(self.server.url) as client:
+            client.create_model("news")
+            decision = client.decide("news", {"user": {"city": "Oslo"}}, ["sport", "politics"])
+            self.assertIn(decision.action, ("sport", "politics"))
+            self.assertEqual(decision.propensity, Fraction(1, 2))
+            self.assertEqual(client.reward(decision.event_id, 1).status, "accepted")
+            self.assertEqual(client.reward(decision.event_id, 1).status, "duplicate")
+            same = [client.decide("news", {}, ["a", "b"], key="page-1").event_id for _ in range(2)]
+            self.assertEqual(same[0], same[1])
+            batch = client.decide_batch("news", [{"actions": ["a", "b"]}, {"actions": []}])
+            self.assertIsInstance(batch[0], troupe.Decision)
+            self.assertIsInstance(batch[1], troupe.Problem)
+            self.assertEqual(client.reward_batch([(batch[0].event_id, 0.5)])[0].status, "accepted")
+            records, following = client.log("news")
+            self.assertEqual([r["event_id"] for r in records if r["kind"] == "decision"][:1], [decision.event_id])
+            self.assertGreater(following, 0)
+            self.assertEqual(client.model("news")["name"], "news")
+
+    def test_problems(self):
+        client = troupe.Client(self.server.url)
+        self.addCleanup(client.close)
+        with self.assertRaises(troupe.Problem) as caught:
+            client.decide("missing", {}, ["a"])
+        self.assertEqual((caught.exception.status, caught.exception.code), (404, "not_found"))
+        client.create_model("strict")
+        with self.assertRaises(troupe.Problem) as caught:
+            client.decide("strict", {}, [{"id": "a"}, {"id": "a"}])
+        self.assertEqual(caught.exception.field, "actions[1].id")
+        with self.assertRaises(ValueError):
+            client.reward("x", float("nan"))
+        with self.assertRaises(ValueError):
+            troupe.Client("127.0.0.1:8080")
+        nowhere = troupe.Client("http://127.0.0.1:9", tries=2)
+        with self.assertRaises(troupe.Unreachable) as lost:
+            nowhere.model("news")
+        self.assertFalse(lost.exception.unknown)
+
+    def test_async(self):
+        async def many():
+            async with troupe.AsyncClient(self.server.url) as client:
+                await client.create_model("async")
+                decisions = await asyncio.gather(*(client.decide("async", {"i": i}, ["a", "b"]) for i in range(20)))
+                results = await asyncio.gather(*(client.reward(d.event_id, 1.0) for d in decisions))
+                return {r.status for r in results}
+        self.assertEqual(asyncio.run(many()), {"accepted"})
+
+
+class TestKill(unittest.TestCase):
+    def test_kill_in_the_middle(self):
+        """kill -9 three times under a load with keys: no call fails, each decision is in the log once, with its reward."""
+        with tempfile.TemporaryDirectory() as room:
+            server = Server(Path(room))
+            try:
+                client = troupe.Client(server.url, tries=100)
+                self.addCleanup(client.close)
+                client.create_model("news", reward={"window": "1h"})
+                paid, failures, done = {}, [], threading.Event()
+
+                def work(name):
+                    try:
+                        i = 0
+                        while not done.is_set() or i < 20:
+                            decision = client.decide("news", {"i": i}, ["a", "b", "c"], key=f"{name}-{i}")
+                            client.reward(decision.event_id, i % 2)
+                            paid[decision.event_id] = i % 2
+                            i += 1
+                    except Exception as failure:  # noqa: BLE001 - shown below
+                        failures.append(failure)
+
+                threads = [threading.Thread(target=work, args=(f"t{i}",)) for i in range(4)]
+                for thread in threads:
+                    thread.start()
+                for _ in range(3):
+                    count = len(paid)
+                    while len(paid) < count + 20 and not failures:
+                        time.sleep(0.01)
+                    server.kill()
+                    server.start()
+                done.set()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(failures, [])
+                found, rewards, at = [], {}, 0
+                while True:
+                    records, following = client.log("news", at, 1000)
+                    found += [r["event_id"] for r in records if r["kind"] == "decision"]
+                    for r in records:
+                        if r["kind"] == "reward":
+                            rewards.setdefault(r["event"], []).append(r["value"])
+                    if following == at:
+                        break
+                    at = following
+                self.assertEqual(sorted(found), sorted(paid), "the log has other decisions than were answered")
+                self.assertEqual(len(rewards), len(paid))
+            finally:
+                server.kill()
+
+
+class TestProgram(unittest.TestCase):
+    spec = {
+        "horizon": 50, "replications": 20,
+        "environment": [{"kind": "linear", "d": 3, "set": {"kind": "random-sphere", "arms": 5}}],
+        "policy": [{"kind": "ensemble", "m": [4, 8]}, {"kind": "uniform"}],
+    }
+
+    def test_run(self):
+        events = []
+        run = troupe.run(self.spec, progress=events.append)
+        self.assertEqual(len(run.standings), 3)
+        self.assertEqual({s.replications for s in run.standings}, {20})
+        rows = run.rows()
+        self.assertEqual(rows[-1]["round"], 50)
+        mean = sum(r["regret"] for r in rows if r["round"] == 50 and r["policy"] == "uniform") / 20
+        self.assertAlmostEqual(mean, next(s.mean for s in run.standings if s.policy == "uniform"), places=9)
+        self.assertEqual(events[-1]["event"], "end")
+        self.assertIn("<svg", run._repr_html_())
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            pass
+        else:
+            self.assertEqual(len(run.frame()), len(rows))
+
+    def test_errors(self):
+        with self.assertRaises(troupe.ProgramError) as caught:
+            troupe.run(dict(self.spec, horizon=-1), progress=lambda e: None)
+        self.assertEqual(caught.exception.code, 2)
+        self.assertIn("horizon is -1", str(caught.exception))
+        with self.assertRaises(ValueError):
+            troupe.run(dict(self.spec, horizon=float("inf")))
+
+    def test_policy(self):
+        """A class beside built-in policies, from a dict."""
+        with tempfile.TemporaryDirectory() as room:
+            program = Path(room) / "first.py"
+            program.write_text(
+                "from troupe import Policy\n"
+                "class First(Policy):\n"
+                "    def select(self, arms, draw):\n        return 0\n"
+                "    def update(self, index, x, reward, draw):\n        pass\n"
+                "First.main()\n")
+            spec = dict(self.spec, policy=[
+                {"kind": "process", "name": "first", "command": [sys.executable, str(program)],
+                 "env": [f"PYTHONPATH={HERE.parent}"]}, {"kind": "fixed"}])
+            run = troupe.run(spec, progress=lambda e: None, report=False)
+            totals = {p: [r["regret"] for r in run.rows() if r["policy"] == p] for p in ("first", "fixed")}
+            self.assertEqual(totals["first"], totals["fixed"])
+
+    def test_policy_value(self):
+        with tempfile.TemporaryDirectory() as room:
+            log = Path(room) / "events.jsonl"
+            with open(log, "w") as file:
+                for i in range(2000):  # arm 1 always pays, arm 0 never; the log plays both alike, the target arm 1
+                    file.write(json.dumps({"id": f"e{i}", "action": i % 2, "reward": float(i % 2), "propensity": 0.5,
+                                           "law": [0.5, 0.5], "target": [0.0, 1.0]}) + "\n")
+            value = troupe.policy_value(log, "column", estimators="all")
+        self.assertEqual(value.events, 2000)
+        target = value.targets[0]
+        self.assertLess(target.interval[0], 0.5)
+        self.assertGreater(target.interval[1], 0.5)
+        self.assertTrue(0.4 < target.value < 0.55, target.value)
+        self.assertIn("better", target.verdict)
+
+
+class TestPackage(unittest.TestCase):
+    def test_build(self):
+        """Twice the same bytes; the wheel holds the package and a RECORD that fits."""
+        with tempfile.TemporaryDirectory() as room:
+            sums = []
+            for i in range(2):
+                folder = Path(room) / str(i)
+                folder.mkdir()
+                names = [build_package.build_wheel(str(folder)), build_package.build_sdist(str(folder))]
+                sums.append([hashlib.sha256((folder / n).read_bytes()).hexdigest() for n in names])
+            self.assertEqual(sums[0], sums[1])
+            target = Path(room) / "env"
+            venv.create(target, with_pip=False)
+            python = target / "bin" / "python"
+            site = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+            import zipfile
+            zipfile.ZipFile(Path(room) / "0" / names[0]).extractall(site)
+            version = subprocess.run([python, "-c", "import troupe; print(troupe.__version__)"], check=True, cwd=room,
+                                     capture_output=True, text=True).stdout.strip()
+            self.assertIn(version, names[0])
+
+    def test_docs(self):
+        self.assertEqual(doctest.testmod(troupe.program).failed, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

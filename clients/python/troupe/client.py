@@ -1,0 +1,334 @@
+"""A client of the decision server.
+
+Calls are repeated when the server is busy, restarting or out of reach. Repeating is safe: a decision carries an
+idempotency key, so a second attempt gets the decision of the first, and a reward is known by its event and key. Several
+base URLs with commas between them are the nodes of a cluster: the client stays with the first one that answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import random
+import secrets
+import ssl
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from urllib.parse import quote, urlsplit
+
+Json = Dict[str, Any]
+Candidate = Union[str, Json]
+
+_AGAIN = (429, 502, 503, 504, 507)
+_MOST_ANSWER = 64 << 20
+
+
+class Problem(Exception):
+    """An error that the server answered (application/problem+json)."""
+
+    def __init__(self, status: int, body: Json) -> None:
+        self.status = status
+        self.code: str = body.get("code", "http")  #: the kind of problem in one word that never changes
+        self.field: str = body.get("field", "")  #: the field of the request that is wrong, such as actions[3].id
+        self.detail: str = body.get("detail", "")
+        self.title: str = body.get("title", "")
+        self.retry_after: float = body.get("retry_after", 0)
+        #: the call may have been recorded: repeat it with the same key
+        self.unknown: bool = body.get("unknown_outcome", False)
+        super().__init__(": ".join(filter(None, [f"{status} {self.code}", self.field, self.detail])))
+
+
+class Unreachable(Exception):
+    """No answer. unknown says that the request may have arrived."""
+
+    def __init__(self, cause: BaseException, unknown: bool) -> None:
+        self.unknown = unknown
+        super().__init__(f"{'no answer' if unknown else 'not sent'}: {cause!r}")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision, on the disk of the server."""
+
+    event_id: str  #: send the reward to this id
+    action: str
+    index: int
+    propensity: Fraction  #: the exact probability of the action
+    mode: str
+    seq: int
+    repeated: bool = False
+    warnings: Tuple[str, ...] = ()
+    raw: Json = field(default_factory=dict, compare=False, repr=False)  #: all that the server answered
+
+    @classmethod
+    def of(cls, raw: Json) -> "Decision":
+        p = raw["propensity"]
+        return cls(raw["event_id"], raw["action"]["id"], raw["action"]["index"], Fraction(p["num"], p["den"]),
+                   raw["mode"], raw["seq"], raw.get("repeated", False), tuple(raw.get("warnings") or ()), raw)
+
+
+@dataclass(frozen=True)
+class RewardResult:
+    """What a reward did: accepted, duplicate, late or ignored."""
+
+    status: str
+    seq: int
+
+
+class Client:
+    """A client of one server, or of a cluster. It is safe for use by several threads; each has a connection of its own.
+
+    base_url is http://HOST:PORT or https://HOST:PORT, or several with commas between them. key is an API key. tries
+    bounds the attempts of a call at one server; at a cluster a call is repeated for patience seconds.
+    """
+
+    def __init__(self, base_url: str, key: Optional[str] = None, *, tries: int = 5, timeout: float = 30.0,
+                 patience: float = 30.0, context: Optional[ssl.SSLContext] = None) -> None:
+        self._at = [_Address(text.strip(), context) for text in base_url.split(",")]
+        if tries < 1 or timeout <= 0 or patience <= 0:
+            raise ValueError(f"tries = {tries}, timeout = {timeout}, patience = {patience}, expected numbers above 0")
+        self._now = 0
+        self._key, self._tries, self._timeout, self._patience = key, tries, timeout, patience
+        self._local = threading.local()
+        self._open: "weakref.WeakSet[http.client.HTTPConnection]" = weakref.WeakSet()  # of all threads
+
+    def decide(self, model: str, context: Any = None, actions: Optional[Iterable[Candidate]] = None, *,
+               key: Optional[str] = None, **more: Any) -> Decision:
+        """Choose an action. actions are ids or objects with id and features; without them the model's catalogue is
+        used. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids. key is the
+        idempotency key; one is made where there is none."""
+        body = _request(context, actions, more)
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        return Decision.of(self._call("POST", _model(model) + ":decide", body, headers, repeat=True))
+
+    def reward(self, event_id: str, value: float, *, key: Optional[str] = None) -> RewardResult:
+        """Pay for a decision. Under the rules sum and last a second call with the same key changes nothing."""
+        body = {"value": _number(value), "key": key or secrets.token_hex(16)}
+        raw = self._call("POST", f"/v1/events/{quote(event_id, safe='')}:reward", body, repeat=True)
+        return RewardResult(raw["status"], raw["seq"])
+
+    def decide_batch(self, model: str, requests: Sequence[Json], *,
+                     key: Optional[str] = None) -> List[Union[Decision, Problem]]:
+        """Decide many requests on one state, at most 256, all durable together. A request has the fields context,
+        actions and those of decide. An answer is a Decision or a Problem."""
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        body = {"requests": [_request(r.get("context"), r.get("actions"),
+                                      {k: v for k, v in r.items() if k not in ("context", "actions")})
+                             for r in requests]}
+        raw = self._call("POST", _model(model) + ":decideBatch", body, headers, repeat=True)
+        return [Decision.of(r["decision"]) if r.get("decision") else _problem(r["problem"]) for r in raw["results"]]
+
+    def reward_batch(self, rewards: Iterable[Tuple[str, float]]) -> List[Union[RewardResult, Problem]]:
+        """Pay for many decisions, at most 10,000: pairs of event id and value."""
+        body = {"rewards": [{"event_id": e, "value": _number(v), "key": secrets.token_hex(16)} for e, v in rewards]}
+        raw = self._call("POST", "/v1/rewards:batch", body, repeat=True)
+        return [RewardResult(r["result"]["status"], r["result"]["seq"]) if r.get("result") else _problem(r["problem"])
+                for r in raw["results"]]
+
+    def activate(self, event_id: str) -> RewardResult:
+        """Make a deferred decision count."""
+        raw = self._call("POST", f"/v1/events/{quote(event_id, safe='')}:activate", None, repeat=True)
+        return RewardResult(raw["status"], raw["seq"])
+
+    def create_model(self, id: str, **config: Any) -> Json:
+        """Make a model; a name is enough. The answer is its whole configuration."""
+        return self._call("POST", "/v1/models", dict(config, id=id), repeat=False)
+
+    def model(self, name: str) -> Json:
+        """What the server says of a model."""
+        return self._call("GET", _model(name), None, repeat=True)
+
+    def log(self, model: str, start: int = 0, entries: int = 100) -> Tuple[List[Json], int]:
+        """Read records of the log of a model from entry start on, of at most so many entries. The second value is where
+        to go on; when it is start, there is nothing new yet."""
+        raw = self._call("GET", f"{_model(model)}/log?from={start}&page_size={entries}", None, repeat=True, lines=True)
+        return raw["lines"], int(raw["next"])
+
+    def close(self) -> None:
+        """Close the connections of all threads. A call after it opens a new one."""
+        for connection in list(self._open):
+            connection.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _call(self, method: str, path: str, body: Any, headers: Optional[Dict[str, str]] = None, *, repeat: bool,
+              lines: bool = False) -> Json:
+        payload = None if body is None else json.dumps(body, allow_nan=False).encode()
+        began, attempt = time.monotonic(), 0
+        while True:
+            attempt += 1
+            failed: Optional[Exception] = None
+            pause = 0.0
+            for _ in self._at:
+                try:
+                    return self._once(self._at[self._now], method, path, payload, headers or {}, lines,
+                                      fresh=not repeat)
+                except Problem as problem:
+                    if problem.status not in _AGAIN:
+                        raise
+                    error: Exception = problem
+                    pause = problem.retry_after
+                except Unreachable as lost:
+                    error = lost
+                unknown = getattr(error, "unknown", False)
+                if failed is None or unknown:
+                    failed = error  # what may have been recorded stays so
+                if unknown and not repeat:
+                    raise failed
+                self._now = (self._now + 1) % len(self._at)
+            assert failed is not None
+            several = len(self._at) > 1
+            if (time.monotonic() - began >= self._patience) if several else (attempt >= self._tries):
+                raise failed
+            longest = 0.5 if several else 5.0
+            time.sleep(max(pause, random.uniform(0, min(longest, 0.05 * 2 ** min(attempt - 1, 20)))))
+
+    def _once(self, at: "_Address", method: str, path: str, payload: Optional[bytes], headers: Dict[str, str],
+              lines: bool, fresh: bool) -> Json:
+        head = dict(headers)
+        if payload is not None:
+            head["Content-Type"] = "application/json"
+        if self._key:
+            head["Authorization"] = "Bearer " + self._key
+        connection = self._connection(at)
+        sent = False
+        try:
+            if fresh:
+                connection.close()  # one that the server has closed meanwhile would leave the outcome open
+            if connection.sock is None:
+                connection.connect()
+            sent = True
+            connection.request(method, at.prefix + path, payload, head)
+            answer = connection.getresponse()
+            raw = answer.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException) as cause:
+            connection.close()
+            raise Unreachable(cause, sent) from cause
+        if answer.status >= 300:
+            try:
+                body = json.loads(raw)
+                body["code"]
+            except (ValueError, KeyError, TypeError):
+                body = {"detail": answer.reason, "unknown_outcome": answer.status in (502, 504)}
+            after = answer.getheader("Retry-After", "")
+            if after.isdigit() and int(after) < 3600:
+                body["retry_after"] = int(after)
+            raise Problem(answer.status, body)
+        if lines:
+            rows = [json.loads(line) for line in raw.splitlines() if line]
+            return {"lines": rows, "next": answer.getheader("Log-Next")}
+        result: Json = json.loads(raw) if raw else {}
+        return result
+
+    def _connection(self, at: "_Address") -> http.client.HTTPConnection:
+        connections = self._local.__dict__.setdefault("connections", {})
+        if at not in connections:
+            connections[at] = at.connection(self._timeout)
+            self._open.add(connections[at])
+        connection: http.client.HTTPConnection = connections[at]
+        return connection
+
+
+class AsyncClient:
+    """Client for asyncio: the same calls as coroutines. Each runs on a thread of the loop's pool."""
+
+    def __init__(self, base_url: str, key: Optional[str] = None, **options: Any) -> None:
+        self._client = Client(base_url, key, **options)
+
+    async def decide(self, model: str, context: Any = None, actions: Optional[Iterable[Candidate]] = None,
+                     **more: Any) -> Decision:
+        """See Client.decide."""
+        return await self._run(self._client.decide, model, context, actions, **more)
+
+    async def reward(self, event_id: str, value: float, *, key: Optional[str] = None) -> RewardResult:
+        """See Client.reward."""
+        return await self._run(self._client.reward, event_id, value, key=key)
+
+    async def decide_batch(self, model: str, requests: Sequence[Json], *,
+                           key: Optional[str] = None) -> List[Union[Decision, Problem]]:
+        """See Client.decide_batch."""
+        return await self._run(self._client.decide_batch, model, requests, key=key)
+
+    async def reward_batch(self, rewards: Iterable[Tuple[str, float]]) -> List[Union[RewardResult, Problem]]:
+        """See Client.reward_batch."""
+        return await self._run(self._client.reward_batch, list(rewards))
+
+    async def activate(self, event_id: str) -> RewardResult:
+        """See Client.activate."""
+        return await self._run(self._client.activate, event_id)
+
+    async def create_model(self, id: str, **config: Any) -> Json:
+        """See Client.create_model."""
+        return await self._run(self._client.create_model, id, **config)
+
+    async def model(self, name: str) -> Json:
+        """See Client.model."""
+        return await self._run(self._client.model, name)
+
+    async def log(self, model: str, start: int = 0, entries: int = 100) -> Tuple[List[Json], int]:
+        """See Client.log."""
+        return await self._run(self._client.log, model, start, entries)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    @staticmethod
+    async def _run(call: Any, *args: Any, **named: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: call(*args, **named))
+
+
+class _Address:
+    """Where a server is reached."""
+
+    def __init__(self, text: str, context: Optional[ssl.SSLContext]) -> None:
+        url = urlsplit(text)
+        if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+            raise ValueError(f"base_url is {text!r}, expected http://HOST:PORT or https://HOST:PORT, or several with "
+                             "commas between them")
+        self.host, self.port, self.prefix = url.hostname, url.port, url.path.rstrip("/")
+        self.context = (context or ssl.create_default_context()) if url.scheme == "https" else None
+
+    def connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self.context is not None:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=self.context)
+        return http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+
+
+def _model(name: str) -> str:
+    return "/v1/models/" + quote(name, safe="")
+
+
+def _request(context: Any, actions: Optional[Iterable[Candidate]], more: Json) -> Json:
+    body = {k: v for k, v in more.items() if v is not None}
+    if context is not None:
+        body["context"] = context
+    if actions is not None:
+        body["actions"] = [{"id": a} if isinstance(a, str) else a for a in actions]
+    return body
+
+
+def _problem(raw: Json) -> Problem:
+    return Problem(raw["status"], raw)
+
+
+def _number(value: float) -> float:
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError(f"value is {value}, expected a finite number")
+    return number
