@@ -41,7 +41,7 @@ has the way.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
-		clusterRebuildCommand(), clusterExportCommand(), clusterImportCommand())
+		clusterRebuildCommand(), clusterVoidCommand(), clusterExportCommand(), clusterImportCommand())
 	return c
 }
 
@@ -231,11 +231,7 @@ func (c *clusterServer) wait(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		here := c.node.Peers()
-		missing := slices.DeleteFunc(c.config.names(), func(n string) bool {
-			return n == c.config.Node ||
-				slices.Contains(here, n)
-		})
+		missing := c.missing()
 		what := "an election"
 		if c.config.Import != "" && c.node.Fresh() {
 			what = "the end of troupe cluster import"
@@ -245,6 +241,14 @@ func (c *clusterServer) wait(ctx context.Context) {
 		}
 		c.logger.Info("waiting", "for", what, "since", time.Since(since).Round(time.Second))
 	}
+}
+
+// missing are the nodes that this one has no connection to.
+func (c *clusterServer) missing() []string {
+	here := c.node.Peers()
+	return slices.DeleteFunc(c.config.names(), func(n string) bool {
+		return n == c.config.Node || slices.Contains(here, n)
+	})
 }
 
 // handOver lets another node lead before this one stops.
@@ -398,13 +402,7 @@ func (s *clusterStatus) print(w io.Writer) error {
 			fmt.Fprintf(w, "the files of %s are damaged: %s; stop it, then rebuild it\n", n.Name, n.Cluster.Damage)
 		}
 	}
-	for _, n := range s.Nodes { // the same at all that have applied as much
-		if n.Ready && n.Cluster != nil && n.Cluster.Unwritten > 0 {
-			fmt.Fprintf(w, "%d entries of the log have no effect, the newest is %d: no node has written them, so "+
-				"something else can write to the log\n", n.Cluster.Unwritten, n.Cluster.UnwrittenEntry)
-			break
-		}
-	}
+	s.without(w)
 	if text := s.raise(); text != "" {
 		fmt.Fprintln(w, text)
 	}
@@ -413,6 +411,24 @@ func (s *clusterStatus) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "may be stopped now: %s\n", text)
 	return err
+}
+
+// without says which entries of the log have no effect. The counts are the same at all nodes that have applied as much.
+func (s *clusterStatus) without(w io.Writer) {
+	for _, n := range s.Nodes {
+		if !n.Ready || n.Cluster == nil {
+			continue
+		}
+		if n.Cluster.Unwritten > 0 {
+			fmt.Fprintf(w, "%d entries of the log have no effect, the newest is %d: no node has written them, so "+
+				"something else can write to the log\n", n.Cluster.Unwritten, n.Cluster.UnwrittenEntry)
+		}
+		if n.Cluster.Declared > 0 {
+			fmt.Fprintf(w, "%d entries of the log have no effect, because an operator has declared them void\n",
+				n.Cluster.Declared)
+		}
+		return
+	}
 }
 
 // raise says which nodes run a program that cannot read what the others can, empty when none does.

@@ -188,6 +188,14 @@ func TestClusterPoison(t *testing.T) {
 		}
 	}
 	c.stop()
+	c.getsOut(bad, last)
+	c.declared(bad, last)
+}
+
+// getsOut copies what is before an entry that no node can read, and lets a single machine go on with it.
+func (c *nodesHere) getsOut(bad, last uint64) {
+	t := c.t
+	t.Helper()
 	out := filepath.Join(c.dir, "out")
 	export := func(code int, dir string, more ...string) string {
 		t.Helper()
@@ -218,5 +226,47 @@ func TestClusterPoison(t *testing.T) {
 	}
 	if _, err := s.Decide(t.Context(), "news", serve.DecideRequest{Actions: []serve.Action{{ID: "x"}, {ID: "y"}}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// declared declares an entry void at one node while the others run as they are, and starts all.
+func (c *nodesHere) declared(bad, last uint64) {
+	t := c.t
+	t.Helper()
+	for i, err := range c.start() { // they do not start, and their replicas are there
+		if err == nil || !strings.Contains(err.Error(), "see troupe cluster void") {
+			t.Fatalf("node %s: %v", c.names[i], err)
+		}
+	}
+	if err := c.logs[0].close(); err != nil {
+		t.Fatal(err)
+	}
+	c.logs[0] = nil
+	void := func(code int, want string, more ...string) {
+		t.Helper()
+		if text := c.run(code, append([]string{"cluster", "void", "--cluster", c.file(0), "--data", c.data(0)}, more...)...); !strings.Contains(text, want) {
+			t.Errorf("%v: %s, want %q", more, text, want)
+		}
+	}
+	void(exitFailed, fmt.Sprintf("entry %d: writer 000000000000004d has the rolling hash", bad))
+	void(exitMisuse, fmt.Sprintf("entry %d can be read, or has no effect already: nothing was written", last), fmt.Sprint(last), "--accept-loss")
+	void(exitFailed, "nothing was written: what these entries have is lost with --accept-loss", fmt.Sprint(bad))
+	void(0, "declares them void", fmt.Sprint(bad), "--accept-loss")
+	void(0, "declared void by entry", fmt.Sprint(bad), "--accept-loss") // once more is the same
+	c.stop()
+	if errs := c.start(); slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		t.Fatal(errs)
+	}
+	for i, s := range c.servers {
+		c.decide(i, last)
+		if h := s.Health(); !h.Ready || h.Cluster.Declared != 1 || h.Cluster.Unwritten != 1 {
+			t.Errorf("node %s: %+v", c.names[i], h.Cluster)
+		}
+	}
+	c.stop()
+	whole := filepath.Join(c.dir, "whole")
+	c.run(0, "cluster", "export", whole, "--cluster", c.file(1), "--data", c.data(1))
+	if text := c.run(0, "log", "verify", whole); !strings.Contains(text, "1 entries without effect: an operator has declared them void") {
+		t.Error(text)
 	}
 }

@@ -114,6 +114,9 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 		if s.Unwritten > 0 {
 			fmt.Fprintf(b, "         %d entries without effect: no node of the cluster has written them\n", s.Unwritten)
 		}
+		if s.Declared > 0 {
+			fmt.Fprintf(b, "         %d entries without effect: an operator has declared them void\n", s.Declared)
+		}
 		if s.Repeats > 0 {
 			fmt.Fprintf(b, "         %d batches stored twice and counted once\n", s.Repeats)
 		}

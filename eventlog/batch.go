@@ -86,8 +86,10 @@ type Batch struct {
 	// Unwritten says why a Chain found that no node of the cluster has written the entry, or that an operator has
 	// declared it void; empty otherwise. It has no records then, and of the header nothing is known.
 	Unwritten string
-	records   []Record
-	mark      mark
+	// Declared is the entry whose record declares this one void, 0 for one that is not declared.
+	Declared uint64
+	records  []Record
+	mark     mark
 }
 
 // Events yields the records in order with their places. They do not refer to the batch's bytes, unless the

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -31,6 +33,7 @@ type Builder struct {
 	chain     *Chain
 	sum       uint32
 	under     []jetstream.PubAckFuture
+	unusable  map[uint64]error // entries that are not declared void by one that was added
 }
 
 // OpenBuilder begins to build a log in a directory, or goes on. first is its first entry. A directory that holds a log
@@ -105,8 +108,25 @@ func (b *Builder) readBack(ctx context.Context) error {
 }
 
 func (b *Builder) check(e Entry) error {
-	if _, _, err := b.chain.Next(e); err != nil {
+	batch, _, err := b.chain.Next(e)
+	if b.chain.unusable() { // an entry that comes may declare it void
+		if b.unusable == nil {
+			b.unusable = map[uint64]error{}
+		}
+		b.unusable[e.Seq] = err
+		b.chain.declare(e.Seq, declaration{hash: HashBatch(e.Data)})
+		b.chain.err = nil
+		batch, _, err = b.chain.Next(e)
+	}
+	if err != nil {
 		return err
+	}
+	if len(b.unusable) > 0 {
+		for _, r := range batch.records {
+			if x, ok := r.(*Control); ok && x.Act == VoidEntry {
+				delete(b.unusable, x.AtSeq)
+			}
+		}
 	}
 	b.sum = crc32.Checksum(e.Data, castagnoli)
 	return nil
@@ -157,6 +177,9 @@ func (b *Builder) settle(ctx context.Context) error {
 func (b *Builder) Finish(ctx context.Context) error {
 	if b.Last() < b.first {
 		return errors.New("no entries were added")
+	}
+	if len(b.unusable) > 0 {
+		return b.unusable[slices.Min(slices.Collect(maps.Keys(b.unusable)))]
 	}
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -286,7 +309,11 @@ func readReplica(dir string, keys *BatchKeys, f func(Entry) error) (*ReplicaRepo
 				damaged(block.name, p.offset, p.seq, "it was erased")
 				return r, nil
 			}
-			if _, _, err := chain.next(p.seq, p.batch, p.parsed); err != nil {
+			_, _, err := chain.next(p.seq, p.batch, p.parsed)
+			if err != nil && chain.forgiveIn(names, numbers) {
+				_, _, err = chain.next(p.seq, p.batch, p.parsed)
+			}
+			if err != nil {
 				if later := (*VersionError)(nil); errors.As(err, &later) {
 					return nil, err
 				}

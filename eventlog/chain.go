@@ -17,10 +17,16 @@ type ChainError struct {
 	Shard uint16
 	Seq   uint64 // the first entry that is in doubt
 	What  string
+	// Written: a node of the cluster wrote the entry, so it is not passed over; it can be declared void.
+	Written bool
 }
 
 func (e *ChainError) Error() string {
-	return fmt.Sprintf("shard %d: entry %d: %s", e.Shard, e.Seq, e.What)
+	hint := ""
+	if e.Written {
+		hint = "; a node wrote it: if it is the same at every node, see troupe cluster void"
+	}
+	return fmt.Sprintf("shard %d: entry %d: %s%s", e.Shard, e.Seq, e.What, hint)
 }
 
 // link is what the chain remembers of an entry.
@@ -49,6 +55,9 @@ type Chain struct {
 	unsure uint64 // entries without a right MAC at the beginning of a chain that begins in the middle of a log
 	voids  uint64 // entries without effect
 	voidAt uint64 // the newest of them
+	given  uint64 // entries that were declared void, which are not among them
+
+	voided *voided // what the log behind an unusable entry declares void, by entry; see void.go
 }
 
 // NewChain returns a chain that begins with entry from: 1 for the whole log, Info.First for what a
@@ -153,8 +162,10 @@ func (c *Chain) next(at uint64, b Batch, parsed error) (_ Batch, repeat bool, er
 	default:
 		repeat, what = c.check(seq, &b)
 	}
-	if what != "" {
-		c.err = &ChainError{c.shard, seq, what}
+	if by, void := c.declared(seq, b.Hash); what != "" && at == seq && void && c.passes() {
+		return c.skipDeclared(b, by, what), true, nil
+	} else if what != "" {
+		c.err = &ChainError{c.shard, seq, what, at == seq && c.passes()}
 		return Batch{}, false, c.err
 	}
 	if b.Epoch == 0 {
@@ -179,11 +190,25 @@ func (c *Chain) skip(b Batch, parsed error) Batch {
 	if parsed != nil {
 		b.Unwritten = parsed.Error()
 	}
-	if c.accept(link{hash: b.Hash}); c.roll == nil {
+	c.pass(b.Hash)
+	c.voids, c.voidAt = c.voids+1, c.last
+	return b
+}
+
+// skipDeclared takes the next entry, which entry by declares void.
+func (c *Chain) skipDeclared(b Batch, by uint64, what string) Batch {
+	b = Batch{Hash: b.Hash, Unwritten: voidText(by, what), Declared: by}
+	c.pass(b.Hash)
+	c.given++
+	return b
+}
+
+// pass goes on behind an entry without effect.
+func (c *Chain) pass(hash Hash) {
+	if c.accept(link{hash: hash}); c.roll == nil {
 		c.unsure++
 	}
-	c.skipped(b.Hash)
-	return b
+	c.skipped(hash)
 }
 
 // check compares a batch with what came before it. what is empty when it may stand at seq.

@@ -31,13 +31,15 @@ const (
 	// where Data is empty
 	Members
 	Adopt // the model takes over what it measured; Data says what, in the model's own form
+	// entry AtSeq of a cluster's log, which no reader can use, has no effect; Data is the hash of its bytes
+	VoidEntry
 )
 
 var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone", "rollback", "delete", "raise-version",
-	"import", "trim", "members", "adopt"}
+	"import", "trim", "members", "adopt", "void"}
 
 // ofLog says that an act is about the log and not about a model.
-func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members }
+func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members || a == VoidEntry }
 
 func (a Act) String() string {
 	if int(a) < len(actNames) && a != 0 {
@@ -94,7 +96,10 @@ func (r *Control) checkNew() error {
 		return checkMembers(r.Data)
 	case r.Act == Adopt && !has:
 		return fmt.Errorf("control: adopt without data: %w", ErrMalformed)
-	case has && r.Act != Trim && r.Act != Adopt:
+	case r.Act == VoidEntry && (len(r.Data) != len(Hash{}) || r.AtSeq == 0):
+		return fmt.Errorf("control: void of entry %d with %d bytes of data, want an entry and the %d bytes of its "+
+			"hash: %w", r.AtSeq, len(r.Data), len(Hash{}), ErrMalformed)
+	case has && r.Act != Trim && r.Act != Adopt && r.Act != VoidEntry:
 		return fmt.Errorf("control: %v with %d bytes of data: %w", r.Act, len(r.Data), ErrMalformed)
 	}
 	return nil

@@ -167,6 +167,7 @@ func makePlan(dir string, s *ShardReport, have map[uint64][]entryRef, keys *Batc
 		return "not found"
 	}
 	chain := NewChain(s.Shard, p.info.First).Trust(keys)
+	chain.voided = s.voided
 	for seq := p.info.First; seq <= p.info.Last; seq++ {
 		ref := entryRef{}
 		for _, r := range have[seq] {

@@ -64,6 +64,9 @@ func Replay(ctx context.Context, log Log, c *Chain, until uint64) iter.Seq2[Deli
 				return
 			}
 			b, repeat, err := c.next(p.seq, p.batch, p.bad)
+			if err != nil && c.forgive(ctx, log) {
+				b, repeat, err = c.next(p.seq, p.batch, p.bad)
+			}
 			if err != nil {
 				yield(Delivery{}, err)
 				return
@@ -114,6 +117,9 @@ func Follow(ctx context.Context, log Log, c *Chain) iter.Seq2[Delivery, error] {
 				return
 			}
 			b, repeat, err := c.read(e, &on)
+			if err != nil && c.forgive(ctx, log) {
+				b, repeat, err = c.read(e, &on)
+			}
 			if err != nil {
 				yield(Delivery{}, err)
 				return

@@ -119,7 +119,6 @@ func (c *Chain) checkRolling(seq uint64, b *Batch) (drop bool, what string) {
 // skipped takes an entry without effect, which is c.last now, into the rolling hash. Its bytes are in the log like
 // those of every other entry.
 func (c *Chain) skipped(hash Hash) {
-	c.voids, c.voidAt = c.voids+1, c.last
 	r := c.roll
 	switch {
 	case r == nil: // newRolling takes it
@@ -130,9 +129,11 @@ func (c *Chain) skipped(hash Hash) {
 	}
 }
 
-// Unwritten returns how many entries the chain has found that no node has written, or that were declared void, and the
-// newest of them; 0, 0 for none.
+// Unwritten returns how many entries the chain has found that no node has written, and the newest of them; 0, 0 for none.
 func (c *Chain) Unwritten() (count, newest uint64) { return c.voids, c.voidAt }
+
+// Declared returns how many entries the chain has found that are declared void.
+func (c *Chain) Declared() uint64 { return c.given }
 
 // rolled takes an entry that was accepted, which is c.last now, into the rolling hash.
 func (c *Chain) rolled(b *Batch, drop bool) {
@@ -219,6 +220,9 @@ func (c *Chain) appendRolling(b []byte) []byte {
 		b = le.AppendUint64(b, w.seq)
 		b = append(b, w.hash[:]...)
 	}
+	if c.given > 0 {
+		b = le.AppendUint64(b, c.given)
+	}
 	return b
 }
 
@@ -242,7 +246,13 @@ func (c *Chain) readRolling(b []byte) bool {
 		b = b[16:]
 	}
 	n := le.Uint32(b)
-	if b = b[4:]; uint64(len(b)) != uint64(n)*each {
+	if b = b[4:]; uint64(len(b)) == uint64(n)*each+8 {
+		end := len(b) - 8
+		if c.given, b = le.Uint64(b[end:]), b[:end]; c.given == 0 {
+			return false
+		}
+	}
+	if uint64(len(b)) != uint64(n)*each {
 		return false
 	}
 	before := ID(0)

@@ -109,6 +109,9 @@ type shardScan struct {
 	endOffset  int64  // its length
 	unreadable *unreadable
 	later      *VersionError // of an entry that this program cannot read
+
+	names   []string // of the block files
+	numbers []uint32
 }
 
 // unreadable is a range of bytes in a block file that are no record, with no record after them so far.
@@ -139,7 +142,7 @@ func (s *shardScan) run() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	s.end = msgs
+	s.end, s.names, s.numbers = msgs, names, numbers
 	for block := range readBlocks(names, numbers, shard, !s.hooks.hashes, s.hooks.keys) {
 		if block.err == nil && s.hooks.stop != nil {
 			block.err = s.hooks.stop()
@@ -186,7 +189,11 @@ func (s *shardScan) readAcked() error {
 
 // expect begins a new chain with entry seq.
 func (s *shardScan) expect(seq uint64) {
-	s.chain, s.want = NewChain(s.r.Shard, seq).Trust(s.hooks.keys), seq
+	c := NewChain(s.r.Shard, seq).Trust(s.hooks.keys)
+	if s.chain != nil {
+		c.voided = s.chain.voided
+	}
+	s.chain, s.want = c, seq
 }
 
 func (s *shardScan) noStream(dir string) {
@@ -251,6 +258,10 @@ func (s *shardScan) entry(p *blockPart) {
 	r := &s.r
 	r.blocks[len(r.blocks)-1].last = p.seq
 	batch, repeat, err := s.chain.next(p.seq, p.batch, p.parsed)
+	if err != nil && s.chain.forgiveIn(s.names, s.numbers) {
+		batch, repeat, err = s.chain.next(p.seq, p.batch, p.parsed)
+		r.voided = s.chain.voided
+	}
 	s.want++
 	r.Batches++
 	r.Bytes += uint64(len(p.data))
@@ -280,6 +291,8 @@ func (s *shardScan) entry(p *blockPart) {
 		s.hooks.batch(Delivery{p.seq, batch, repeat})
 	}
 	switch {
+	case batch.Declared > 0:
+		r.Declared++
 	case batch.Unwritten != "":
 		r.Unwritten++
 	case repeat:

@@ -37,9 +37,10 @@ type ShardReport struct {
 	Events  uint64 `json:"events"`  // records in them, repeats not counted
 	Repeats uint64 `json:"repeats"` // entries stored twice, harmless
 	Writers uint64 `json:"writers"` // beginnings of a writer
-	// Unwritten are entries of a cluster's log that none of its nodes wrote, or that were declared void; they have no
-	// effect.
+	// Unwritten are entries of a cluster's log that none of its nodes wrote, Declared those that an operator has declared
+	// void. They have no effect.
 	Unwritten uint64 `json:"unwritten,omitempty"`
+	Declared  uint64 `json:"declared_void,omitempty"`
 	Bytes     uint64 `json:"bytes"` // of the batches
 	Torn      int64  `json:"torn"`  // bytes of an unfinished, never acknowledged write at the end
 	Lost      []Loss `json:"lost,omitempty"`
@@ -51,6 +52,7 @@ type ShardReport struct {
 	tail    []string // block files with entries behind acked.Last
 	blocks  []blockSpan
 	trimmed uint64 // highest sequence that the engine notes as removed
+	voided  *voided
 }
 
 // Report is what Verify found.

@@ -697,6 +697,8 @@ type ClusterHealth struct {
 	// the newest of them, 0 for none. They are the same at every node. Anything but 0 is an alarm.
 	Unwritten      uint64 `json:"unwritten_entries"`
 	UnwrittenEntry uint64 `json:"unwritten_entry,omitempty"`
+	// Declared counts the entries that an operator has declared void, because no node could read them.
+	Declared uint64 `json:"declared_void,omitempty"`
 	// Digest says how the models of this node compare with those of the others: "agrees" with a majority; "differs"
 	// from one, then the node has stopped; "doubt" while they differ and no majority agrees; empty before the first
 	// comparison.
@@ -753,6 +755,7 @@ func (s *Server) clusterHealth() *ClusterHealth {
 		Void: s.committer.Stats().Void, Drained: n.drained.Load(),
 		LogVersion: s.committer.Version(),
 		Unwritten:  s.unwritten.count.Load(), UnwrittenEntry: s.unwritten.newest.Load(),
+		Declared: s.unwritten.declared.Load(),
 	}
 	if d := n.damaged.Load(); d != nil {
 		out.Damage = *d

@@ -319,6 +319,9 @@ func (s *Server) recover(ctx context.Context) error {
 		s.opt.Logger.Error("entries of the log have no effect, because no node of this cluster has written them",
 			"entries", s.unwritten.count.Load(), "newest", s.unwritten.newest.Load())
 	}
+	if n := s.unwritten.declared.Load(); n > 0 {
+		s.opt.Logger.Warn("entries of the log have no effect, because an operator has declared them void", "entries", n)
+	}
 	s.noteBase()
 	s.recovery.Took = time.Since(begin)
 	s.snapshots.since, s.snapshots.at = int(s.recovery.Events), time.Now()

@@ -8,10 +8,11 @@ import (
 	"troupe/eventlog"
 )
 
-// unwritten counts the entries of a cluster's log that have no effect because no node has written them. The counts are
-// those of the chain, so they survive a restart and are the same at every node.
+// unwritten counts the entries of a cluster's log that have no effect because no node has written them, and those that
+// were declared void. The counts are those of the chain, so they survive a restart and are the same at every node.
 type unwritten struct {
 	count, newest atomic.Uint64
+	declared      atomic.Uint64
 	told          time.Time // when the newest line about it was logged; of the applier
 	silent        uint64    // entries since then
 }
@@ -24,12 +25,18 @@ func (s *Server) noteUnwritten() {
 	n, at := s.chain.Unwritten()
 	s.unwritten.count.Store(n)
 	s.unwritten.newest.Store(at)
+	s.unwritten.declared.Store(s.chain.Declared())
 }
 
 // tellUnwritten counts an entry that has no effect, and says so.
 func (s *Server) tellUnwritten(d eventlog.Delivery) {
 	u := &s.unwritten
 	s.noteUnwritten()
+	if d.Declared > 0 {
+		s.opt.Logger.Warn("an entry of the log has no effect, because an operator has declared it void", "entry", d.Seq,
+			"why", d.Unwritten)
+		return
+	}
 	if time.Since(u.told) < unwrittenEvery {
 		u.silent++
 		return

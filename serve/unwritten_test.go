@@ -231,3 +231,72 @@ func TestKeysOfLog(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestDeclaredVoidNodes: an entry that a node wrote and no node can read makes all of them read-only, also after a restart, and
+// they say what to do. When it is declared void they start again with all that counts but that entry, and serve; a fold from the
+// beginning and one from a snapshot are equal.
+func TestDeclaredVoidNodes(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	inDir := func(o *Options) {
+		if o.Cluster.Node == "c" {
+			o.Dir = dir
+		}
+	}
+	m, nodes, clocks := three(t, inDir)
+	if _, err := nodes[0].CreateModel(ctx, vectors("news", 3), "test"); err != nil {
+		t.Fatal(err)
+	}
+	before := must(nodes[0].Decide(ctx, "news", DecideRequest{Actions: actions(1, 4, 3), MinSeq: nodes[0].Health().Log}))
+	bad := poison(t, m, "bad", must(testKeys.Batches().Append(nil, eventlog.Header{Format: eventlog.Format3, Epoch: 77, No: 1, After: 2,
+		Prev: eventlog.Hash{1}}, &eventlog.Activate{Event: eventlog.Event{Epoch: 1, Batch: 1}})))
+	for i, s := range nodes {
+		eventually(func() bool { return !s.Health().Ready })
+		if h := s.Health(); !strings.Contains(h.Reason, fmt.Sprintf("entry %d: ", bad)) || !strings.Contains(h.Reason, "troupe cluster void") {
+			t.Errorf("node %d: %s", i, h.Reason)
+		}
+		_ = s.Close(ctx)
+		if _, err := openNode(t, m, i, clocks[i], inDir); err == nil || !strings.Contains(err.Error(), "troupe cluster void") {
+			t.Fatalf("node %d starts again: %v", i, err)
+		}
+	}
+	found, err := eventlog.FindUnusable(ctx, m, testKeys.Batches(), 0)
+	if err != nil || len(found.Left()) != 1 || found.Left()[0].Seq != bad || found.Left()[0].Records != 1 {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	declared, err := found.DeclareVoid(ctx, "test", clocks[0].now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes {
+		s, err := openNode(t, m, i, clocks[i], inDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes[i] = s
+		defer s.Close(context.Background())
+	}
+	for i, s := range nodes {
+		if r, err := s.Reward(ctx, RewardRequest{EventID: before.EventID, Value: 1}); err != nil {
+			t.Errorf("node %d: %+v, %v", i, r, err)
+		}
+		if _, err := s.Decide(ctx, "news", DecideRequest{Actions: actions(i, 4, 3), MinSeq: declared}); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+		if h := s.Health(); !h.Ready || h.Cluster.Declared != 1 || h.Cluster.Unwritten != 0 {
+			t.Errorf("node %d: %+v", i, h.Cluster)
+		}
+	}
+	if err := nodes[2].Close(ctx); err != nil { // it writes a snapshot
+		t.Fatal(err)
+	}
+	c, err := openNode(t, m, 2, clocks[2], inDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if r := c.Health().Recovery; r.Snapshot < declared || c.Health().Cluster.Declared != 1 {
+		t.Errorf("from a snapshot: %+v, %d declared", r, c.Health().Cluster.Declared)
+	}
+	agree(t, nodes[0], nodes[1], c)
+}

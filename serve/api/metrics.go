@@ -289,6 +289,8 @@ var (
 	unwrittenDesc = prometheus.NewDesc("troupe_cluster_unwritten_entries_total",
 		"Entries of the log that have no effect because no node of the cluster has written them. Anything but 0 is an "+
 			"alarm.", nil, nil)
+	declaredDesc = prometheus.NewDesc("troupe_cluster_declared_void_entries_total",
+		"Entries of the log that have no effect because an operator has declared them void.", nil, nil)
 	drainedDesc = prometheus.NewDesc("troupe_cluster_drained", "1 when this node is drained and may be stopped.", nil,
 		nil)
 	damagedDesc = prometheus.NewDesc("troupe_cluster_replica_damaged",
@@ -312,7 +314,8 @@ var (
 
 func (c serviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range append(c.descs, contactDesc, clockDesc, leaderDesc, liveDesc, differsDesc, electDesc, drainedDesc,
-		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc) {
+		damagedDesc, behindDesc, offsetDesc, nodeDesc, baseDesc, trimDesc, ownBaseDesc, trustDesc, unwrittenDesc,
+		declaredDesc) {
 		out <- d
 	}
 }
@@ -329,6 +332,7 @@ func (c serviceCollector) cluster(x *serve.ClusterHealth, out chan<- prometheus.
 	gauge(trimDesc, one(x.Trim != ""))
 	out <- prometheus.MustNewConstMetric(electDesc, prometheus.CounterValue, float64(x.Elections))
 	out <- prometheus.MustNewConstMetric(unwrittenDesc, prometheus.CounterValue, float64(x.Unwritten))
+	out <- prometheus.MustNewConstMetric(declaredDesc, prometheus.CounterValue, float64(x.Declared))
 	if x.Attested != nil {
 		gauge(trustDesc, one(x.Attested.Is), x.Attested.By)
 	}

@@ -390,6 +390,9 @@ func clusterFacts(c *serve.ClusterHealth) (own []named, nodes []nodeRow) {
 		own = append(own, named{"Entries that no node has written", fmt.Sprintf("%s, without effect; the newest is %d",
 			grouped(c.Unwritten), c.UnwrittenEntry)})
 	}
+	if c.Declared > 0 {
+		own = append(own, named{"Entries that were declared void", grouped(c.Declared) + ", without effect"})
+	}
 	if c.Damage != "" {
 		own = append(own, named{"Files of the replica", "damaged: " + c.Damage})
 	}

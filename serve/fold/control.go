@@ -94,6 +94,8 @@ func (f *Fold) control(d eventlog.Delivery, r *eventlog.Control) (Outcome, error
 		return f.importing(d, r, cfg), nil
 	case eventlog.Trim:
 		return f.trim(r), nil
+	case eventlog.VoidEntry: // readers have looked for it where they could not use the entry
+		return Accepted, nil
 	}
 	m := f.models[r.Model]
 	if m == nil || m.Deleted || m.Successor != 0 {
