@@ -51,7 +51,7 @@ var layers = map[string]string{
 	"process":               "rng bandit spec policy",
 	"env":                   "rng bandit spec actionset dataset feature logged internal/linalg internal/logs internal/lockstep",
 	"episode":               "rng bandit spec internal/logs",
-	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep process",
+	"sim":                   "rng bandit spec theory internal/linalg policy env dataset actionset internal/lockstep process episode",
 	"tune":                  "rng spec sim dataset",
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",

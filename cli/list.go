@@ -46,6 +46,8 @@ func topicsOf(kinds sim.Catalogue) []topic {
 	return []topic{
 		{"policies", `Policies: [[policy]] kind = "NAME"`, kindsOf(kinds.Policies)},
 		{"environments", `Environments: [[environment]] kind = "NAME"`, kindsOf(kinds.Environments)},
+		{"agents", `Agents, which play episodes: [[agent]] kind = "NAME"`, kindsOf(kinds.Agents)},
+		{"problems", `Environments of agents: [[environment]] kind = "NAME"`, kindsOf(kinds.Problems)},
 		{"sets", `Action sets: set = { kind = "NAME" }`, kindsOf(kinds.Sets)},
 		{"noise", `Noise: noise = { kind = "NAME" }`, kindsOf(kinds.Noise)},
 		{"feedback", `Late feedback, in any environment: feedback = { delay = { kind = "NAME" } }, or { batch = 64 }, or both`, kindsOf(sim.Delays)},
@@ -62,7 +64,8 @@ var known = [][]string{
 
 func listCommand(catalogue sim.Catalogue) *cobra.Command {
 	topics := topicsOf(catalogue)
-	names := []string{"experiments", "policies", "environments", "sets", "noise", "feedback", "data", "spec", "record"}
+	names := []string{"experiments", "policies", "environments", "agents", "problems", "sets", "noise", "feedback", "data",
+		"spec", "record"}
 	return &cobra.Command{
 		Use:   "list [TOPIC | KIND]",
 		Short: "What there is: policies, environments, action sets, experiments, data",
@@ -236,9 +239,9 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 
 // listSpec explains the frame of a spec file.
 func listSpec(w io.Writer) {
-	fmt.Fprint(w, "A spec file is TOML: these keys, then [[environment]] and [[policy]] tables\n\n")
+	fmt.Fprint(w, "A spec file is TOML: these keys, then [[environment]] and [[policy]] tables (or [[agent]], for episodes)\n\n")
 	optionRows(w, sim.Keys())
-	for _, key := range []string{"environment", "policy"} {
+	for _, key := range []string{"environment", "policy", "agent"} {
 		fmt.Fprintf(w, "\nEvery [[%s]] table, beside the options of its kind\n\n", key)
 		optionRows(w, sim.CaseKeys(key))
 	}

@@ -55,7 +55,7 @@ A list where a single value is expected is a sweep. Keys without a default must 
 
 `)
 	optionTable(&b, sim.Keys())
-	for _, key := range []string{"environment", "policy"} {
+	for _, key := range []string{"environment", "policy", "agent"} {
 		fmt.Fprintf(&b, "\n### Every [[%s]] table\n\n", key)
 		optionTable(&b, sim.CaseKeys(key))
 	}

@@ -323,6 +323,7 @@ func (o *RandomOptions) Problem(key rng.Key) (Environment, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.most = 0 // another problem has another one
 	if phi == nil {
 		return t, nil
 	}

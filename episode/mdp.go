@@ -125,6 +125,7 @@ type Tabular struct {
 	mdp  MDP
 	v, q []float64
 	top  []float64
+	most float64 // the largest sum of gaps, 0 where it depends on the replication
 }
 
 // NewTabular checks and solves a problem. Errors are *spec.Error with the field and the (h, s, a) where it is wrong.
@@ -145,8 +146,33 @@ func NewTabular(m MDP) (*Tabular, error) {
 			t.top[h] = min(t.top[h], m.Largest)
 		}
 	}
+	t.most = t.worst()
 	return t, nil
 }
+
+// worst returns the largest sum of gaps on a path from the first state.
+func (t *Tabular) worst() float64 {
+	m := &t.mdp
+	after := make([]float64, m.States)
+	for h := m.Steps - 1; h >= 0; h-- {
+		now := make([]float64, m.States)
+		for s := range now {
+			for a := range m.Actions {
+				most := 0.0
+				for _, w := range m.Arrows[m.cell(h, s, a)] {
+					most = max(most, after[w.Next])
+				}
+				now[s] = max(now[s], t.Gap(h, s, a)+most)
+			}
+		}
+		after = now
+	}
+	return after[m.Start]
+}
+
+// LargestRegret returns what the regret of an episode never exceeds; ok is false where each replication has another
+// problem.
+func (t *Tabular) LargestRegret() (largest float64, ok bool) { return t.most, t.most > 0 }
 
 // MDP returns the problem, which the caller must not change.
 func (t *Tabular) MDP() *MDP { return &t.mdp }

@@ -11,6 +11,7 @@ import (
 	"troupe/actionset"
 	"troupe/bandit"
 	"troupe/env"
+	"troupe/episode"
 	"troupe/policy"
 	"troupe/process"
 	"troupe/spec"
@@ -26,9 +27,11 @@ import (
 type Catalogue struct {
 	Environments spec.Registry[env.Options]
 	Policies     spec.Registry[policy.Options]
-	Sets         spec.Registry[actionset.Builder] // set = { kind = "…" }
-	Noise        spec.Registry[env.Law]           // noise = { kind = "…" }
-	Recorders    map[string]Recorder              // record = ["…"], beside Builtin
+	Problems     spec.Registry[episode.Options]      // environments that are played in episodes
+	Agents       spec.Registry[episode.AgentOptions] // what plays them
+	Sets         spec.Registry[actionset.Builder]    // set = { kind = "…" }
+	Noise        spec.Registry[env.Law]              // noise = { kind = "…" }
+	Recorders    map[string]Recorder                 // record = ["…"], beside Builtin
 }
 
 // Kinds returns the catalogue of troupe. Each call returns a copy, so kinds that a caller adds are in its copy only.
@@ -38,6 +41,8 @@ func Kinds() Catalogue {
 	return Catalogue{
 		Environments: maps.Clone(env.Kinds),
 		Policies:     policies,
+		Problems:     maps.Clone(episode.Environments),
+		Agents:       maps.Clone(episode.Agents),
 		Sets:         maps.Clone(actionset.Kinds),
 		Noise:        maps.Clone(env.Laws),
 		Recorders:    make(map[string]Recorder),
@@ -55,6 +60,8 @@ func (c Catalogue) bind() Catalogue {
 	}
 	c.Environments = spec.Bind(kinds, c.Environments)
 	c.Policies = spec.Bind(kinds, c.Policies)
+	c.Problems = spec.Bind(kinds, c.Problems)
+	c.Agents = spec.Bind(kinds, c.Agents)
 	return c
 }
 

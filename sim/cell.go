@@ -39,6 +39,9 @@ func (r *runner) build(c cell) (bandit.Environment, bandit.Policy, rng.Key, erro
 // the runner.
 func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	x := r.x
+	if x.Episodic() {
+		return r.playEpisodes(hard, c)
+	}
 	started := time.Now()
 	world, pol, key, err := r.build(c)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"troupe/dataset"
 	"troupe/env"
+	"troupe/episode"
 	"troupe/policy"
 	"troupe/spec"
 )
@@ -40,6 +41,15 @@ func engineSpecs(t *testing.T) map[string]string {
 	for _, options := range []string{"engine = 'exact-law'\ntargets = 'gaussian'", "engine = 'lazy'", "engine = 'blocked'", "select = 'max'", "symmetric = false", "reference = 'pair'", "m = 'grow'"} {
 		specs["ensemble "+strings.ReplaceAll(options, "\n", " ")] = arms + "[[policy]]\nkind = 'ensemble'\n" + options + "\n"
 	}
+	more := map[string]string{"linear": "features = 'one-hot'\nmethod = 'atoms'\n",
+		"table": "transitions = [[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.5, 0.5]]]\nrewards = [[0.0, 0.1], [1.0, 0.0]]\n"}
+	for _, kind := range spec.Names(episode.Agents) {
+		specs["agent "+kind] = "[[environment]]\nkind = 'deep-sea-stochastic'\nsize = 5\n[[agent]]\nkind = '" + kind + "'\n" + more[kind]
+	}
+	for _, kind := range spec.Names(episode.Environments) {
+		specs["problem "+kind] = "[[environment]]\nkind = '" + kind + "'\n" + more[kind] + "[[agent]]\nkind = 'ensemble'\nm = 6\n"
+	}
+	specs["problem random-mdp with features"] = "[[environment]]\nkind = 'random-mdp'\nrank = 3\n[[agent]]\nkind = 'linear'\n"
 	files, err := filepath.Glob("testdata/engine/*.toml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

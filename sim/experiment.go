@@ -80,9 +80,9 @@ type header struct {
 	Name         string   `key:"name" doc:"name of the experiment; default: the file's name"`
 	Hypothesis   string   `key:"hypothesis" doc:"what is expected, stated before the run"`
 	Seed         int      `key:"seed" doc:"seed of all random numbers"`
-	Horizon      int      `key:"horizon" doc:"rounds T of a replication"`
+	Horizon      int      `key:"horizon" doc:"rounds T of a replication; episodes where agents play"`
 	Replications int      `key:"replications" doc:"independent repetitions"`
-	Checkpoints  []int    `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T"`
+	Checkpoints  []int    `key:"checkpoints" doc:"rounds to record; default: about 15 in a decade, and T; for episodes those that bsuite logs"`
 	Record       []string `key:"record" doc:"what else to record (troupe list record)"`
 	Until        string   `key:"until" doc:"settled: replications are added until every pair of policies is told apart by intervals that hold at every moment; replications is then the most"`
 	Reference    string   `key:"reference" doc:"name of the policy that the report compares the others with"`
@@ -94,11 +94,11 @@ const Settled = "settled"
 // Keys lists the options of a spec file outside its tables.
 func Keys() []spec.Option { return spec.Options(defaults()) }
 
-// CaseKeys lists the keys that every [[environment]] or [[policy]] table can have, beside the options of its kind.
+// CaseKeys lists the keys that every [[environment]], [[policy]] or [[agent]] table can have, beside the options of its kind.
 func CaseKeys(table string) []spec.Option {
 	keys := []spec.Option{
 		{Key: "kind", Type: "string", Doc: "what it is: one of troupe list " +
-			map[string]string{"environment": "environments", "policy": "policies"}[table]},
+			map[string]string{"environment": "environments", "policy": "policies", "agent": "agents"}[table]},
 		{Key: "name", Type: "string", Doc: "what tables and figures call it, and its value in results.csv",
 			Default: "the kind, with the options that differ"},
 	}
@@ -107,7 +107,7 @@ func CaseKeys(table string) []spec.Option {
 		return append(keys, spec.Option{Key: "feedback", Type: "table",
 			Doc: "rewards that arrive late or in batches: { delay = { kind = \"geometric\", mean = 100 } }, { batch " +
 				"= 64 }, or both"})
-	case "policy":
+	case "policy", "agent":
 		return append(keys,
 			spec.Option{Key: "tune", Type: "table",
 				Doc: "options that troupe tune chooses, each with the values to try: { lambda = [0.1, 1.0] }"},
@@ -141,7 +141,7 @@ func Parse(file, text string, kinds Catalogue) (*Experiment, error) {
 
 func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	h := defaults()
-	if err := spec.DecodeStruct(h, tree, "", "environment", "policy"); err != nil {
+	if err := spec.DecodeStruct(h, tree, "", "environment", "policy", "agent"); err != nil {
 		return nil, err
 	}
 	for _, c := range []struct {
@@ -173,14 +173,19 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 	if x.Checkpoints, err = checkpoints(h, tree["checkpoints"] != nil); err != nil {
 		return nil, err
 	}
-	if x.Environments, err = decodeCases(tree, "environment", kinds.Environments); err != nil {
-		return nil, err
-	}
-	if x.Policies, err = decodeCases(tree, "policy", kinds.Policies); err != nil {
+	if err := x.decodeTables(tree, kinds); err != nil {
 		return nil, err
 	}
 	if x.Record, err = kinds.checkRecord(h.Record); err != nil {
 		return nil, err
+	}
+	if x.Episodic() {
+		if tree["checkpoints"] == nil {
+			x.Checkpoints = episodeCheckpoints(h.Horizon)
+		}
+		if tree["record"] == nil && x.graded() {
+			x.Record = []string{"solved"}
+		}
 	}
 	if x.Until = h.Until; tree["until"] != nil && x.Until != Settled {
 		return nil, spec.Errorf("until", "is %q, expected %q", x.Until, Settled)
@@ -200,6 +205,21 @@ func decode(tree spec.Raw, kinds Catalogue) (*Experiment, error) {
 			x.Replications, rows, maxRows)
 	}
 	return x, nil
+}
+
+// decodeTables decodes the environments and what plays in them.
+func (x *Experiment) decodeTables(tree spec.Raw, kinds Catalogue) (err error) {
+	if err := kinds.sorted(tree); err != nil {
+		return err
+	}
+	if tree["agent"] != nil {
+		return x.decodeEpisodes(tree, kinds)
+	}
+	if x.Environments, err = decodeCases(tree, "environment", kinds.Environments); err != nil {
+		return err
+	}
+	x.Policies, err = decodeCases(tree, "policy", kinds.Policies)
+	return err
 }
 
 // checkpoints returns the rounds to record. The horizon is always one of them.
@@ -256,7 +276,7 @@ func decodeCases[T spec.Documented](tree spec.Raw, key string, kinds spec.Regist
 				return nil, err
 			}
 		}
-		if key == "policy" {
+		if key == "policy" || key == "agent" {
 			common = append(common, "tune", "tuned")
 			if grid, err = tuneGrid(table, at); err != nil {
 				return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"troupe/dataset"
+	"troupe/policy"
 	"troupe/spec"
 )
 
@@ -18,7 +19,7 @@ func (x *Experiment) Grid(p int) ([]PolicyCase, error) {
 	for k, v := range c.Tune {
 		raw[k] = v
 	}
-	choices := spec.Expand(x.bound.Policies, raw)
+	choices := x.expandPolicy(raw)
 	if len(choices) > maxCases {
 		return nil, x.src.Locate(spec.Errorf(at, "makes more than %d combinations", maxCases))
 	}
@@ -27,7 +28,7 @@ func (x *Experiment) Grid(p int) ([]PolicyCase, error) {
 		table := choice.Value.(spec.Raw)
 		g := PolicyCase{path: c.path, chosen: choice.Swept, Swept: []string{}}
 		var err error
-		if g.Options, err = spec.Decode(x.bound.Policies, table, at); err != nil {
+		if g.Options, err = x.decodePolicy(table, at); err != nil {
 			return nil, x.src.Locate(err)
 		}
 		g.Kind, g.Table = c.Kind, maps.Clone(table)
@@ -41,6 +42,26 @@ func (x *Experiment) Grid(p int) ([]PolicyCase, error) {
 		return nil, x.src.Locate(spec.Errorf(at, "has one combination, expected at least two to choose from"))
 	}
 	return grid, nameCases(grid, "policy")
+}
+
+// expandPolicy multiplies out the sweeps of a table of a policy or an agent.
+func (x *Experiment) expandPolicy(raw spec.Raw) []spec.Choice {
+	if x.Episodic() {
+		return spec.Expand(x.bound.Agents, raw)
+	}
+	return spec.Expand(x.bound.Policies, raw)
+}
+
+// decodePolicy decodes a table of a policy or an agent.
+func (x *Experiment) decodePolicy(table spec.Raw, at string) (policy.Options, error) {
+	if !x.Episodic() {
+		return spec.Decode(x.bound.Policies, table, at)
+	}
+	o, err := spec.Decode(x.bound.Agents, table, at)
+	if err != nil {
+		return nil, err
+	}
+	return agentOf{o}, nil
 }
 
 // Chosen lists what a sweep or a grid chose for the case: paths of options and their values.

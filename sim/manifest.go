@@ -29,6 +29,7 @@ type Manifest struct {
 	Engine       int      `json:"engine,omitempty"` // of the binary that wrote this
 	Seed         uint64   `json:"seed"`
 	Horizon      int      `json:"horizon"`
+	Episodic     bool     `json:"episodic,omitempty"` // agents played: a round is an episode
 	Replications int      `json:"replications"`
 	Workers      int      `json:"workers"`
 	Started      string   `json:"started"` // RFC 3339

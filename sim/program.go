@@ -32,7 +32,7 @@ var troupeModule = strings.TrimSuffix(reflect.TypeFor[policy.Problem]().PkgPath(
 
 // builtin are the packages whose types the engine version speaks for.
 var builtin = []string{"", troupeModule + "policy", troupeModule + "env", troupeModule + "actionset", troupeModule +
-	"dataset",
+	"dataset", troupeModule + "episode",
 	troupeModule + "spec", troupeModule + "bandit", troupeModule + "rng"}
 
 // Apart is implemented by options whose numbers another program computes: what it was, in one line, takes the place of
@@ -112,7 +112,7 @@ func leave(pol bandit.Policy) {
 // outside reports whether options, or anything in them, are of a type that is not built in.
 func outside(options any) bool {
 	found := false
-	walk(reflect.ValueOf(options), 0, func(v reflect.Value) bool {
+	walk(reflect.ValueOf(held(options)), 0, func(v reflect.Value) bool {
 		if _, ok := apartOf(v); ok {
 			return false
 		}

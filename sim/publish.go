@@ -41,7 +41,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	m.Command = cmp.Or(m.Command, strings.Join(os.Args, " "))
 	m.Program, m.Engine = r.program, Engine
 	m.Experiment, m.Spec, m.SpecSHA256, m.Identity = x.Name, x.Text, hash([]byte(x.Text)), x.Identity()
-	m.Hypothesis = x.Hypothesis
+	m.Hypothesis, m.Episodic = x.Hypothesis, x.Episodic()
 	m.Seed, m.Horizon, m.Replications, m.Workers = x.Seed, x.Horizon, x.Replications, r.o.Workers
 	m.Started = r.started.UTC().Format(time.RFC3339)
 	m.Seconds = time.Since(r.started).Seconds()
@@ -105,7 +105,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 // depends on the preset the list of options has both, the practical one first.
 func defaultsOf(c PolicyCase) map[string]string {
 	out := make(map[string]string)
-	for _, o := range spec.Options(c.Options) {
+	for _, o := range spec.Options(held(c.Options)) {
 		_, written := c.Table[o.Key]
 		_, before := c.Table[o.Was]
 		if written || before || o.Default == "" {

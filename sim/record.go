@@ -39,6 +39,10 @@ var Builtin = []Quantity{
 	{"coverage", []string{"distance", "distance_max"},
 		"‖θ* − θ̂‖_V/β: at most 1 while θ* is in the confidence ellipsoid; now, and the largest so far",
 		"policies with a ridge regression in environments with a θ*"},
+	{"solved", solvedColumns,
+		"bad episodes and treasures so far, the return of the last episode, the episode in which DeepSea was solved by " +
+			"bsuite's rule (0: not yet), and the same among the episodes that bsuite logs",
+		"agents in deep-sea and deep-sea-stochastic, where it is recorded unless the spec names something else"},
 }
 
 // watched is a policy that remembers what it was offered and what it chose.

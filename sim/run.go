@@ -248,6 +248,9 @@ func (x *Experiment) Key(replication int) rng.Key {
 // cannot work is refused before hours of work, and collects what there is to remark.
 func (r *runner) rehearse() error {
 	x := r.x
+	if x.Episodic() {
+		return r.rehearseEpisodes()
+	}
 	key := x.Key(1)
 	recorded := make(map[string]bool)
 	for e := range x.Environments {
