@@ -37,7 +37,7 @@ var layers = map[string]string{
 	"dataset":               "bandit actionset spec",
 	"eventlog":              "internal/future",
 	"logged":                "spec feature",
-	"ope":                   "rng bandit spec internal/linalg internal/stats actionset policy feature logged",
+	"ope":                   "rng bandit spec internal/cpu internal/linalg internal/stats actionset policy feature logged",
 	"eventlog/eventlogtest": "eventlog internal/future",
 	"serve/model":           "rng bandit spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",

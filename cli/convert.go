@@ -229,6 +229,7 @@ Exit code 0 when every event is good, 2 when one is not.`,
 // linted is what a log has.
 type linted struct {
 	events, law, lists, target, q, named, timed, ids int
+	even                                             int // propensities that are 1/K
 	kmin, kmax                                       int
 	pmin, pmax, rmin, rmax                           float64
 	bad                                              map[string]int
@@ -303,6 +304,7 @@ func (l *linted) see(e *logged.Event) {
 	}
 	if len(e.Slots) == 0 {
 		see(e.Propensity, e.Reward)
+		count(&l.even, e.K > 0 && math.Abs(e.Propensity*float64(e.K)-1) <= 1e-6)
 	}
 	for _, s := range e.Slots {
 		see(s.Propensity, s.Reward)
@@ -350,6 +352,9 @@ func (l *linted) print(w io.Writer, r *logged.Reader) {
 			usable = "every estimator and its interval"
 		} else if l.lists == 0 {
 			usable += "; dr as well, without its sequence: that needs the logger's whole law"
+			if l.law == 0 && l.even == l.events {
+				usable += ". Every propensity is 1/K: if the logger was uniform, --logger uniform supplies it"
+			}
 		}
 		t = append(t, []string{"usable", usable})
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"troupe/logged"
 	"troupe/ope"
@@ -47,6 +48,8 @@ type evaluation struct {
 	crossfit   int
 	law        string
 	redraws    int
+	by         string
+	plan       planningFlags
 
 	source string
 	read   logged.Options
@@ -80,6 +83,10 @@ that is stopped, or the address of one that runs. A target is uniform, column (t
 troupe list policies, with start = "model.snapshot". NAME@SEQ is a served model as it was after entry SEQ,
 on the decisions that came after; a file of troupe train or of state?format=model is the model in it.
 
+With several targets it prints the set that may still be best, and why each other one left it; with --by
+the difference for each segment. --plan says before there are rewards how many decisions would settle
+a difference: from the laws of LOG and --target, or without LOG from --actions, --floor and --rate.
+
 How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/design/ope.md.`,
 		Example: `  troupe evaluate events.dsjson --target uniform --target greedy
   troupe evaluate troupe-data --model news --target news@41200
@@ -88,7 +95,10 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
   troupe evaluate table.csv --columns action=arm,reward=click,propensity=prob --actions 5
   troupe evaluate men.csv --format obd --target bts-men.toml
   troupe evaluate log.parquet --target ensemble.toml --learn replay
-  troupe evaluate log.parquet --target candidate.toml --split 0.5`,
+  troupe evaluate log.parquet --target candidate.toml --split 0.5
+  troupe evaluate log.jsonl --target a.toml --target b.toml --by context.city
+  troupe evaluate log.jsonl --target candidate.toml --split 0.5 --plan --rate 0.05 --difference 10%
+  troupe evaluate --plan --actions 10 --floor 0.1 --rate 0.05`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -97,6 +107,12 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 			if e.coverage || cmd.Flags().Changed("benchmark") {
 				return e.known(ctx, cmd.OutOrStdout(), cmd.Flags().Changed("benchmark"), args)
 			}
+			if err := e.plan.check(cmd.Flags()); err != nil {
+				return err
+			}
+			if len(args) == 0 && e.plan.on {
+				return e.planned(ctx, cmd.OutOrStdout())
+			}
 			if len(args) == 0 {
 				return misuse(fmt.Errorf("%s: a log is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
 			}
@@ -104,7 +120,11 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 			return e.run(ctx, cmd.OutOrStdout())
 		},
 	}
-	f := c.Flags()
+	e.flags(c.Flags())
+	return c
+}
+
+func (e *evaluation) flags(f *pflag.FlagSet) {
 	e.in.add(f)
 	f.StringVar(&e.key, "key", os.Getenv("TROUPE_KEY"), "API key of a server; default is the environment's TROUPE_KEY")
 	f.StringArrayVar(&e.targets, "target", nil,
@@ -126,6 +146,8 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
+	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, or price=0:10:50: with edges")
+	e.plan.add(f)
 	f.Uint64Var(&e.seed, "seed", 1, "seed of the bootstrap and of targets that draw")
 	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")
 	f.StringVarP(&e.out, "out", "o", "", "directory of the page; default runs/evaluate-NAME")
@@ -135,7 +157,6 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 		"evaluate where the truth is known: a classification file as a logged bandit; without one, synthetic data")
 	f.Lookup("benchmark").NoOptDefVal = "synthetic"
 	f.BoolVar(&e.coverage, "coverage", false, "measure how often each interval covers the truth, in ten settings")
-	return c
 }
 
 // filters wraps a reader: a part of the log by time and by number.
@@ -199,6 +220,14 @@ func (e *evaluation) options() (ope.Options, error) {
 		return o, misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
 	case e.q != "" && !slices.Contains(ope.Models, e.q):
 		return o, misuse(fmt.Errorf("--q %s%s", e.q, spec.Suggest(e.q, ope.Models)))
+	}
+	if e.by != "" {
+		if o.By, err = ope.ParseBy(e.by); err != nil {
+			return o, misuse(err)
+		}
+	}
+	if len(e.targets) > ope.MostTargets {
+		return o, misuse(fmt.Errorf("--target: %d targets, expected at most %d", len(e.targets), ope.MostTargets))
 	}
 	o.LeaveOut = e.estimators == "all"
 	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
@@ -414,6 +443,9 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if e.plan.on {
+		return e.planLog(ctx, out, &o, trained)
+	}
 	if err := e.redraw(ctx, &o); err != nil {
 		if ctx.Err() != nil {
 			return sim.ErrInterrupted
@@ -432,23 +464,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	}
 	defer f.r.Close()
 	f.skip = skip
-	p := newProgress(e.say, "evaluate")
-	o.Progress = func(n int) { p.n = 1023; p.tick(n) }
-	if o.Adaptive = "unknown"; f.r.Format() == "export" {
-		o.Adaptive = "yes"
-	} else if e.in.logger == "uniform" {
-		o.Adaptive = "no"
-	}
-	e.serverRange(f, &o)
-	if o.Crossfit = e.crossfit; e.crossfit > 0 {
-		o.Reopen = func() (ope.Source, error) {
-			again, err := e.open()
-			if err == nil {
-				again.skip = skip
-			}
-			return again, err
-		}
-	}
+	e.complete(&o, f, skip)
 	r, err := ope.Evaluate(ctx, f, o)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -471,6 +487,27 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 		}
 	}
 	return e.answer(out, r)
+}
+
+// complete sets the options that the open log decides.
+func (e *evaluation) complete(o *ope.Options, f *filtered, skip int) {
+	p := newProgress(e.say, "evaluate")
+	o.Progress = func(n int) { p.n = 1023; p.tick(n) }
+	if o.Adaptive = "unknown"; f.r.Format() == "export" {
+		o.Adaptive = "yes"
+	} else if e.in.logger == "uniform" {
+		o.Adaptive = "no"
+	}
+	e.serverRange(f, o)
+	if o.Crossfit = e.crossfit; e.crossfit > 0 {
+		o.Reopen = func() (ope.Source, error) {
+			again, err := e.open()
+			if err == nil {
+				again.skip = skip
+			}
+			return again, err
+		}
+	}
 }
 
 // evaluationError gives faults of the data the exit code 2.

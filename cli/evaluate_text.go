@@ -24,30 +24,28 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 	}
 	line(name, logLine(r))
 	decimals := decimalsOf(r)
-	for i, t := range r.Targets {
-		if i > 0 {
-			fmt.Fprintln(w)
+	if len(r.Targets) >= shortTable {
+		printShort(w, r, decimals)
+		for _, t := range r.Targets {
+			if t.Segments != nil {
+				line("segments", t.Name+", by "+t.Segments.Path()+": "+t.Segments.Sentence)
+			}
 		}
-		label := "overlap"
-		if len(r.Targets) > 1 {
-			label = shorten(t.Name, 24)
-			fmt.Fprintf(w, "%s\n", label)
-			label = "overlap"
+	} else {
+		for i, t := range r.Targets {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if len(r.Targets) > 1 {
+				fmt.Fprintf(w, "%s\n", shorten(t.Name, 24))
+			}
+			line("overlap", overlapLine(t, r))
+			printTable(w, t, r, decimals)
+			line("verdict", t.Verdict)
+			printSegments(w, t, decimals, line)
 		}
-		line(label, overlapLine(t, r))
-		printTable(w, t, r, decimals)
-		line("verdict", t.Verdict)
 	}
-	for _, p := range r.Pairs {
-		text := p.Verdict
-		if p.Sequence != nil {
-			text = interval(p.Sequence, decimals, true) + ", " + text
-		}
-		line("pair", p.First+" − "+p.Second+": "+text)
-	}
-	if len(r.Ranking) > 0 {
-		line("ranking", strings.Join(r.Ranking, ", ")+" (by the lower bound of the difference at a shared level)")
-	}
+	printCandidates(w, r, decimals, line)
 	line("sure", r.Assumptions.Sequence)
 	for _, s := range r.Warnings {
 		line("warning", s)

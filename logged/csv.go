@@ -501,7 +501,7 @@ func (s *obdSource) next(e *Event) error {
 		err := s.row(e)
 		if err == nil && s.again(e) {
 			s.r.warn("a row has the time and the user of the row before: one impression. Its rows are not " +
-				"independent; --lists makes one event of them, --position keeps one")
+				"independent; --lists makes one event of them, --position keeps one position")
 		}
 		return err
 	}

@@ -218,10 +218,17 @@ func (r *Reader) open(in io.Reader, f *os.File) error {
 			return &Error{Found: err.Error(), Want: "a whole " + unpacked + " file", fatal: true}
 		}
 	}
+	if len(bytes.TrimSpace(head)) == 0 && len(head) == 1<<16 {
+		return &Error{Found: "64 KiB of blanks at the beginning", Want: "an event", fatal: true}
+	}
 	if len(bytes.TrimSpace(head)) == 0 {
 		return &Error{Found: Empty, Want: "at least one event", fatal: true}
 	}
 	found := recognise(head)
+	if found != "parquet" && found != "npz" && bytes.IndexByte(head, 0) >= 0 {
+		return &Error{Found: "binary data of a format that is not known", Want: "one of " + strings.Join(Formats, ", "),
+			fatal: true}
+	}
 	format := r.o.Format
 	if found == "vw-either" {
 		if found = "vw"; format == "vw-flat" {

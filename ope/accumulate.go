@@ -29,7 +29,10 @@ type accumulator struct {
 	actions                    []actionSums
 	logger                     moments // without a target
 	targets                    []targetSums
-	pairs                      []twoSided
+	pairs                      []duel
+	kept                       []sides // of all targets, event by event, while the references are not chosen
+	keep                       bool
+	segments                   map[string]*segmentSums
 	model                      sums
 	mr                         []sums
 }
@@ -68,7 +71,7 @@ type targetSums struct {
 	// of sums over the slots, for lists of several lengths; pi has no bound from below then
 	listSum  [3]twoSided
 	listUp   twoSided // Σ (w − 1) r' + L ≥ 0 of lists
-	now      row
+	now      sides
 	marginal *marginal // nil: not asked for
 }
 
@@ -98,16 +101,11 @@ func newAccumulator(p *plan, e *engine) *accumulator {
 			ta.boot = make([]bootSums, replicates)
 		}
 	}
-	if n := len(p.o.Targets); n > 1 {
-		var shift []float64
-		for _, k := range clips {
-			shift = append(shift, 2*k+1)
-		}
-		for range n * (n - 1) / 2 {
-			a.pairs = append(a.pairs, newTwoSided(shift...))
-		}
-	}
 	if e != nil {
+		a.keep = len(p.o.Targets) > allPairs && !e.chosen
+		for _, x := range e.duels {
+			a.pairs = append(a.pairs, newDuel(x[0], x[1]))
+		}
 		a.mr = make([]sums, len(e.mr))
 	}
 	return a
@@ -263,33 +261,6 @@ func (t *targetSums) bootstrap(v, phi float64, draw rng.Source) {
 	}
 }
 
-// pairsOf adds an event to the differences of all pairs of targets:
-//
-//	ψ(k) = φ(k) of the first + φ'(k) of the second − 1 ≥ −(2k + 1), of mean at most V¹ − V²,
-//
-// φ' the process of 1 − r and 1 − q.
-func (a *accumulator) pairsOf(p *plan, ev *logged.Event) {
-	if ev.Law == nil {
-		return
-	}
-	var psi [len(clips)]float64
-	at := 0
-	for i := range a.targets {
-		for j := range i {
-			first, second := &a.targets[j].now, &a.targets[i].now
-			for k := range clips {
-				psi[k] = first.lo[k] + second.up[k] - 1
-			}
-			a.pairs[at].lower.add(psi[:])
-			for k := range clips {
-				psi[k] = second.lo[k] + first.up[k] - 1
-			}
-			a.pairs[at].upper.add(psi[:])
-			at++
-		}
-	}
-}
-
 // merge adds the accumulator of the events that come next.
 func (a *accumulator) merge(o *accumulator) {
 	a.n, a.noLaw, a.dropped, a.damaged = a.n+o.n, a.noLaw+o.noLaw, a.dropped+o.dropped, a.damaged+o.damaged
@@ -325,8 +296,12 @@ func (a *accumulator) merge(o *accumulator) {
 		a.targets[t].merge(&o.targets[t])
 	}
 	for i := range a.pairs {
-		a.pairs[i].merge(&o.pairs[i])
+		a.pairs[i].seq.merge(&o.pairs[i].seq)
 	}
+	if a.keep {
+		a.kept = append(a.kept, o.kept...)
+	}
+	a.mergeSegments(o)
 }
 
 func (t *targetSums) merge(o *targetSums) {

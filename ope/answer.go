@@ -41,6 +41,10 @@ func (e *engine) result() *Result {
 	for k := range a.actions {
 		r.Actions = append(r.Actions, a.actions[k].seen(k, a.noLaw == 0))
 	}
+	if p.o.By != nil && len(p.o.Targets) > 0 {
+		e.rows = e.parts()
+		r.Warnings = append(r.Warnings, chooseAfter)
+	}
 	for t := range p.o.Targets {
 		r.Targets = append(r.Targets, e.evaluated(t, r))
 		r.Log.Presented = a.targets[t].presented(p, a)
@@ -142,6 +146,9 @@ func (e *engine) evaluated(t int, r *Result) *Evaluated {
 	}
 	out.mark()
 	out.Uplift = e.uplift(ta, d)
+	if e.rows != nil && out.Uplift.Sequence != nil {
+		out.Segments = e.segments(t)
+	}
 	out.Verdict = e.verdict(ta, out, r.Silent(out))
 	return out
 }
@@ -721,48 +728,23 @@ func rounded(v float64) string {
 	return s
 }
 
-// compare gives the differences of all pairs, at levels shared among them, and the ranking by the lower bound of the
-// uplift at a level shared among the targets.
+// compare gives the set of targets that may be best, the differences of all pairs at levels shared among them where
+// there are few, and the ranking by the lower bound of the uplift at a level shared among the targets.
 func (e *engine) compare(r *Result) {
 	p := e.p
 	T := len(p.o.Targets)
 	if T < 2 || p.lists {
 		return
 	}
-	no := e.noSequence()
-	if e.cross != nil {
-		no = crossReason
-	}
-	if e.total.noLaw > 0 {
-		no = "the log does not have the logger's whole law"
-	}
-	if no == "" && !p.rewards.whole() {
-		no = bothEnds
-	}
-	if no != "" {
+	if no := e.noPairs(); no != "" {
 		r.Warnings = append(r.Warnings, "no differences between targets: "+no)
 		return
 	}
-	pairs := T * (T - 1) / 2
-	shared := 1 - (1-p.level)/float64(pairs)
-	at := 0
-	for i := range T {
-		for j := range i {
-			d := Difference{First: p.o.Targets[j].Name(), Second: p.o.Targets[i].Name(),
-				Verdict: "cannot be told apart"}
-			lo, hi, err := e.total.pairs[at].difference(shared)
-			at++
-			if err != nil {
-				d.Verdict = err.Error()
-			} else {
-				d.Sequence = &Pair{p.scale * lo, p.scale * hi}
-				if lo > 0 {
-					d.Verdict = d.First + " is better"
-				} else if hi < 0 {
-					d.Verdict = d.Second + " is better"
-				}
-			}
-			r.Pairs = append(r.Pairs, d)
+	r.Candidates = e.candidates()
+	if T <= allPairs {
+		shared := 1 - (1-p.level)/float64(T*(T-1)/2)
+		for i := range e.total.pairs {
+			r.Pairs = append(r.Pairs, e.pair(&e.total.pairs[i], shared))
 		}
 	}
 	type ranked struct {
@@ -786,6 +768,25 @@ func (e *engine) compare(r *Result) {
 	for _, x := range all {
 		r.Ranking = append(r.Ranking, x.name)
 	}
+}
+
+// pair is the difference of two targets at a level.
+func (e *engine) pair(x *duel, level float64) Difference {
+	p := e.p
+	d := Difference{First: p.o.Targets[x.first].Name(), Second: p.o.Targets[x.second].Name(),
+		Verdict: "cannot be told apart"}
+	lo, hi, err := x.seq.difference(level)
+	if err != nil {
+		d.Verdict = err.Error()
+		return d
+	}
+	d.Sequence = &Pair{p.scale * lo, p.scale * hi}
+	if lo > 0 {
+		d.Verdict = d.First + " is better"
+	} else if hi < 0 {
+		d.Verdict = d.Second + " is better"
+	}
+	return d
 }
 
 // warn adds warnings that concern the whole log.

@@ -35,6 +35,8 @@ type Options struct {
 	NoSequence string
 	// Marginal adds the estimators ips-marginal and dr-marginal: events have Redraws.
 	Marginal bool
+	// By, when it is not nil, asks for the difference in each segment of the events too.
+	By *By
 	// Crossfit F ≥ 2 fits the reward model on F − 1 of F folds of consecutive events instead of on the past. Reopen
 	// gives the log once more.
 	Crossfit int
@@ -95,6 +97,9 @@ func (o *Options) compile() (*plan, error) {
 	}
 	if p.o.Workers < 1 {
 		p.o.Workers = 1
+	}
+	if err := tooMany(o.Targets); err != nil {
+		return nil, err
 	}
 	for _, key := range p.keys {
 		if slices.Contains(marginalKeys, key) && o.Marginal {
@@ -178,7 +183,13 @@ func Evaluate(ctx context.Context, src Source, o Options) (*Result, error) {
 		return nil, fmt.Errorf("crossfit is %d, expected at least 2 and a log that can be read again", o.Crossfit)
 	}
 	e := &engine{p: p, ctx: ctx, src: src, scratches: make([]scratch, p.o.Workers)}
+	if n := len(o.Targets); n <= allPairs {
+		e.duels, e.chosen = everyPair(n), true
+	}
 	if err := e.run(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.noSegments(); err != nil {
 		return nil, err
 	}
 	return e.result(), nil
@@ -197,6 +208,10 @@ type engine struct {
 	scratches []scratch
 	next      Point
 	running   [][]Point
+	duels     [][2]int // the pairs of targets that are followed
+	chosen    bool     // they are all: the references are chosen
+	features  []string // of the first context, with By
+	rows      []Segment
 	cross     []*model // by fold, with Crossfit
 	n         int      // events, with Crossfit
 }
@@ -246,6 +261,9 @@ func (e *engine) run(ctx context.Context) error {
 			}
 		}
 		wave = wave[:0]
+		if !e.chosen && e.total != nil && (ended || due && at >= firstPairs) {
+			e.choose()
+		}
 		if due {
 			if err := e.fit(at); err != nil {
 				return err
@@ -368,6 +386,9 @@ func (e *engine) begin(first *logged.Event) error {
 	if first.K == 0 && !p.lists && len(p.o.Targets) > 0 {
 		return errors.New("the log does not say how many actions were offered, and a target needs that: --actions K")
 	}
+	if p.o.By != nil {
+		e.features = first.Features()
+	}
 	e.running = make([][]Point, len(p.o.Targets))
 	return nil
 }
@@ -417,6 +438,9 @@ type EventError struct {
 }
 
 func (e *EventError) Error() string {
+	if e.Target == "" {
+		return fmt.Sprintf("event %d: %v", e.Event, e.Err)
+	}
 	return fmt.Sprintf("target %s: event %d: %v", e.Target, e.Event, e.Err)
 }
 
@@ -456,6 +480,9 @@ func (e *engine) process(wave []*block) error {
 			e.total = newAccumulator(e.p, e)
 		}
 		e.total.merge(b.acc)
+		if len(e.total.segments) > MostSegments {
+			return e.p.o.By.tooMany()
+		}
 		e.learned(b.acc)
 		b.acc = nil
 		e.point()
@@ -552,10 +579,12 @@ type worker struct {
 	x     row
 	phi   [len(clips)]float64
 	key   rng.Stream
+	terms []differenceTerms // of each target, with By
 }
 
 func newWorker(e *engine, s *scratch) *worker {
-	return &worker{e: e, p: e.p, s: s, key: rng.NewKey(e.p.o.Seed).Child("bootstrap").Stream(rng.Select)}
+	return &worker{e: e, p: e.p, s: s, terms: make([]differenceTerms, len(e.p.o.Targets)),
+		key: rng.NewKey(e.p.o.Seed).Child("bootstrap").Stream(rng.Select)}
 }
 
 // row is one event under one target.
@@ -627,12 +656,17 @@ func (w *worker) block(b *block) error {
 			}
 			w.single(a, t, ev, b.start+i)
 		}
+		if w.p.o.By != nil {
+			if err := w.segment(a, ev, b.start+i); err != nil {
+				return err
+			}
+		}
 		if len(w.p.o.Targets) == 0 && !ev.BadReward {
 			v := 1 / (1 - ev.Drop)
 			a.logger.add(v, &[variables]float64{vOne: 1, vR: ev.Reward})
 		}
 		if len(w.p.o.Targets) > 1 {
-			a.pairsOf(w.p, ev)
+			a.pairsOf(ev)
 		}
 	}
 	return nil
@@ -685,12 +719,12 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	}
 	x.dm = dm
 	w.clipped(ev)
-	w.sequences(ta, ev)
+	w.sequences(ta, &w.terms[t], ev)
 	if ta.marginal != nil {
 		w.marginal(ta.marginal, ev)
 	}
 	if len(w.p.o.Targets) > 1 {
-		ta.now = *x
+		ta.now = sides{x.lo, x.up}
 	}
 	w.diagnose(ta, ev)
 	w.expect(ta, ev)
@@ -819,23 +853,20 @@ func (w *worker) clipped(ev *logged.Event) {
 	x.b01, x.b01r = bl-q+ll, bu-(1-q)+lu
 }
 
-// sequences adds an event to the capitals of a target.
-func (w *worker) sequences(ta *targetSums, ev *logged.Event) {
+// sequences adds an event to the capitals of a target, and leaves the terms of its difference in d.
+func (w *worker) sequences(ta *targetSums, d *differenceTerms, ev *logged.Event) {
 	x := &w.x
 	ta.ips.lower.add(x.lo[:1])
 	ta.ips.upper.add(x.up[:1])
 	// Without the logger's law: (w − 1) r ≥ −1. A damaged reward takes the end that is worse: r' = 1 where w < 1.
-	lower, upper := 0.0, 0.0
 	if ev.BadReward {
-		lower, upper = min(x.w-1, 0), min(x.w-1, 0)
+		d.plain = [2][1]float64{{min(x.w-1, 0)}, {min(x.w-1, 0)}}
 	} else {
 		r := (ev.Reward - w.p.min) / w.p.scale
-		lower, upper = float64((x.w-1)*r), float64((x.w-1)*(1-r))
+		d.plain = [2][1]float64{{float64((x.w - 1) * r)}, {float64((x.w - 1) * (1 - r))}}
 	}
-	w.phi[0] = lower
-	ta.plain.lower.add(w.phi[:1])
-	w.phi[0] = upper
-	ta.plain.upper.add(w.phi[:1])
+	ta.plain.lower.add(d.plain[0][:])
+	ta.plain.upper.add(d.plain[1][:])
 	if ev.Law == nil {
 		return
 	}
@@ -844,11 +875,8 @@ func (w *worker) sequences(ta *targetSums, ev *logged.Event) {
 		ta.dr.upper.add(x.up[:])
 	}
 	for k := range clips {
-		w.phi[k] = x.lo[k] - x.b01
+		d.uplift[0][k], d.uplift[1][k] = x.lo[k]-x.b01, x.up[k]-x.b01r
 	}
-	ta.uplift.lower.add(w.phi[:])
-	for k := range clips {
-		w.phi[k] = x.up[k] - x.b01r
-	}
-	ta.uplift.upper.add(w.phi[:])
+	ta.uplift.lower.add(d.uplift[0][:])
+	ta.uplift.upper.add(d.uplift[1][:])
 }

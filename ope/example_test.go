@@ -37,3 +37,23 @@ func ExampleSequence() {
 	fmt.Printf("%.3f\n", s.Lower(0.025, 0, 1))
 	// Output: 0.444
 }
+
+// How many decisions until a difference of 0.02 is settled, by the laws alone: ten actions, a floor of 10 %, rewards of 20 %.
+func ExamplePlanner() {
+	p, err := ope.NewPlanner(ope.PlanOptions{Rate: 0.2})
+	if err != nil {
+		panic(err)
+	}
+	logger, target := make([]float64, 10), make([]float64, 10)
+	for a := range logger {
+		logger[a] = 0.01
+	}
+	logger[0], target[1] = 0.91, 1
+	p.Add(logger, target)
+	plan, err := p.Plan(0.02)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("more than a million: %v\n", plan.Decisions > 1e6)
+	// Output: more than a million: true
+}

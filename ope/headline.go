@@ -163,7 +163,7 @@ func (r *Result) Withhold(t *Evaluated) {
 		return
 	}
 	if r.Silent(t) {
-		t.Estimates, t.Uplift = []Estimate{}, nil
+		t.Estimates, t.Uplift, t.Segments = []Estimate{}, nil, nil
 		return
 	}
 	why := fmt.Sprintf("withheld: %.1f effective events of %d", t.Diagnostics.ESS, r.Log.Events)
@@ -186,9 +186,11 @@ func (r *Result) Withhold(t *Evaluated) {
 	}
 }
 
-// Unsure takes the sequences of a target back: why says what the log does that they do not allow.
+// Unsure takes the sequences of a target back, and with them what compares targets and segments: why says what the log
+// does that they do not allow.
 func (r *Result) Unsure(t *Evaluated, why string) {
 	why = "no sequence: " + why
+	r.Candidates, r.Pairs, r.Ranking, t.Segments = nil, nil, nil, nil
 	for i := range t.Estimates {
 		if x := &t.Estimates[i]; x.Sequence != nil || x.Lower != nil {
 			x.Sequence, x.Centre, x.Lower, x.Outside, x.Why = nil, nil, nil, false, &why

@@ -41,6 +41,7 @@ type Result struct {
 	Q           string       `json:"q"`
 	Assumptions Assumptions  `json:"assumptions"`
 	Targets     []*Evaluated `json:"targets"`
+	Candidates  *Candidates  `json:"candidates,omitempty"`
 	Pairs       []Difference `json:"pairs,omitempty"`
 	Ranking     []string     `json:"ranking,omitempty"`
 	Warnings    []string     `json:"warnings"`
@@ -79,6 +80,7 @@ type Evaluated struct {
 	Uplift      *Uplift     `json:"uplift"`
 	Diagnostics Diagnostics `json:"diagnostics"`
 	Heaviest    *Heaviest   `json:"heaviest"`
+	Segments    *Segments   `json:"segments,omitempty"`
 	Verdict     string      `json:"verdict"`
 
 	Running []Point `json:"-"`

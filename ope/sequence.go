@@ -27,7 +27,18 @@ type capital struct {
 	prod  [][steps]float64
 	exp   [][steps]int64
 	n     int
+	// Terms φ + c of the last held events, which are not in the products yet: event by event, so that an event touches
+	// one line of memory and the products are multiplied in registers.
+	terms []float64
+	held  int
 }
+
+// mostHeld is how many events are held, mostTerm the largest term among them: 16 factors up to 2³¹ and a product up to
+// 2⁴⁰⁰ stay finite.
+const (
+	mostHeld = 16
+	mostTerm = 1 << 30
+)
 
 func newCapital(shift ...float64) *capital {
 	c := &capital{shift: shift, prod: make([][steps]float64, len(shift)), exp: make([][steps]int64, len(shift))}
@@ -50,16 +61,49 @@ var lambdas = func() (l [steps]float64) {
 // add multiplies the factors of one event: phi[k] is φ(k).
 func (c *capital) add(phi []float64) {
 	c.n++
-	for k, f := range phi {
+	K := len(c.shift)
+	if c.terms == nil {
+		c.terms = make([]float64, mostHeld*K)
+	}
+	row, large := c.terms[c.held*K:(c.held+1)*K], false
+	for k, f := range phi[:K] {
 		t := max(f+c.shift[k], 0)
+		row[k], large = t, large || t > mostTerm
+	}
+	if large {
+		c.settle()
+		c.large(row)
+		return
+	}
+	if c.held++; c.held == mostHeld {
+		c.settle()
+	}
+}
+
+// settle multiplies what is held.
+func (c *capital) settle() {
+	if c.held == 0 {
+		return
+	}
+	K := len(c.shift)
+	for k := range c.prod {
 		p := &c.prod[k]
+		grow(p, c.terms[k:], K, c.held)
+		if p[0] > 1<<400 {
+			c.normalise(k)
+		}
+	}
+	c.held = 0
+}
+
+// large multiplies the factors of an event with a large term.
+func (c *capital) large(row []float64) {
+	for k, t := range row {
 		if t > 1<<100 {
 			c.normalise(k)
 		}
-		for j := range p {
-			p[j] *= 1 + float64(lambdas[j]*t)
-		}
-		if p[0] > 1<<400 {
+		grow(&c.prod[k], row[k:], 1, 1)
+		if c.prod[k][0] > 1<<400 {
 			c.normalise(k)
 		}
 	}
@@ -74,6 +118,8 @@ func (c *capital) normalise(k int) {
 }
 
 func (c *capital) merge(o *capital) {
+	c.settle()
+	o.settle()
 	c.n += o.n
 	for k := range c.prod {
 		c.normalise(k)
@@ -87,6 +133,7 @@ func (c *capital) merge(o *capital) {
 
 // wealth returns log M_n as a function of V, which falls in V. It keeps the products of the moment.
 func (c *capital) wealth() func(v float64) float64 {
+	c.settle()
 	var logs [8 * steps]float64
 	m := 0
 	for k := range c.prod {
@@ -203,8 +250,8 @@ func (t *twoSided) difference(level float64) (lo, hi float64, err error) {
 	return lo, hi, err
 }
 
-// centre is the sequence's own point: the V in [lo, hi] where the side below and the side above have equal wealth, M_n of
-// φ at V and M_n of the reflected process at mirror − V. Wherever the interval of some level is not empty, it has this
+// centre is the sequence's own point: the V in [lo, hi] where the side below and the side above have equal wealth, M_n
+// of φ at V and M_n of the reflected process at mirror − V. Wherever the interval of some level is not empty, it has this
 // point: at its lower end the first is 1/α and the second at most that.
 func (t *twoSided) centre(mirror, lo, hi float64) float64 {
 	below, above := t.lower.wealth(), t.upper.wealth()

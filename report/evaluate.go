@@ -44,6 +44,13 @@ type evaluateTarget struct {
 	Rows                               []evaluateRow
 	Notes                              []string
 	Figures                            []evaluateFigure
+	Segments                           *evaluateSegments
+}
+
+// evaluateSegments is for whom the difference holds.
+type evaluateSegments struct {
+	Sentence, Rule string
+	Rows           []evaluateRow
 }
 
 type evaluateRow struct{ Name, Value, Sure, Large string }
@@ -64,6 +71,9 @@ func BuildEvaluation(dir string, r *ope.Result, meta EvaluateMeta) (string, erro
 		return "", err
 	}
 	var all []*chart.Figure
+	if f := candidatesFigure(r); f != nil {
+		all = append(all, f)
+	}
 	for i, t := range r.Targets {
 		all = append(all, evaluateFigures(r, t, prefixOf(i))...)
 	}
@@ -92,6 +102,9 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 		Facts             []string
 		Targets           []evaluateTarget
 		Pairs             []evaluateRow
+		Best              string
+		Candidates        []evaluateRow
+		Contest           *evaluateFigure
 		Ranking           string
 		Skipped           []evaluateRow
 		Warnings          []string
@@ -109,6 +122,24 @@ func WriteEvaluation(w io.Writer, r *ope.Result, meta EvaluateMeta) error {
 	if len(r.Targets) > 1 {
 		view.Head = fmt.Sprintf("%d policies against what ran", len(r.Targets))
 		view.Ranking = strings.Join(r.Ranking, ", ")
+	}
+	if c := r.Candidates; c != nil {
+		view.Head = strings.Join(c.Best, ", ") + " may be best"
+		if n := len(c.Best); n > 6 || n == len(c.Rows) {
+			view.Head = fmt.Sprintf("%d of %d policies may be best", n, len(c.Rows))
+		}
+		view.Best = fmt.Sprintf("With %s %% the best of them is among these %d, at every look.", view.Level,
+			len(c.Best))
+		for _, x := range c.Rows {
+			row := evaluateRow{Name: x.Name, Value: "out", Sure: pairText(x.Sequence, dec, true), Large: x.Why}
+			if x.Best {
+				row.Value = "may be best"
+			}
+			view.Candidates = append(view.Candidates, row)
+		}
+		if f := candidatesFigure(r); f != nil {
+			view.Contest = &evaluateFigure{f.Title, f.How, f.HTML()}
+		}
 	}
 	view.Facts = []string{chart.Count(r.Log.Events) + " decisions", r.Log.Format, rewardsText(r.Rewards),
 		"reward model " + r.Q, map[string]string{"yes": "adaptive log", "no": "independent log",
@@ -243,6 +274,13 @@ func evaluateView(r *ope.Result, t *ope.Evaluated, i, dec int) evaluateTarget {
 			v.Notes = append(v.Notes, e.Estimator+": "+*e.Why)
 		}
 	}
+	if s := t.Segments; s != nil {
+		v.Segments = &evaluateSegments{Sentence: s.Sentence, Rule: s.Rule}
+		for _, x := range s.Rows {
+			v.Segments.Rows = append(v.Segments.Rows, evaluateRow{x.Name, chart.Count(x.Events),
+				pairText(x.Sequence, dec, true), x.Verdict})
+		}
+	}
 	if note := doubtNote(t); note != "" {
 		v.Notes = append(v.Notes, note)
 	}
@@ -280,6 +318,9 @@ func doubtNote(t *ope.Evaluated) string {
 	return "an interval in brackets covers less than it says: " + strings.Join(all, "; ")
 }
 
+// mostDrawn is how many targets have figures of their own; of more the page has those that compare them.
+const mostDrawn = 5
+
 // evaluateFigures draws what is known about a target.
 func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Figure {
 	var out []*chart.Figure
@@ -288,6 +329,10 @@ func evaluateFigures(r *ope.Result, t *ope.Evaluated, prefix string) []*chart.Fi
 			f.ID = prefix + f.ID
 			out = append(out, f)
 		}
+	}
+	add(segmentsFigure(t))
+	if len(r.Targets) > mostDrawn {
+		return out
 	}
 	add(differenceFigure(t))
 	add(agreementFigure(t))
@@ -381,6 +426,41 @@ func differenceFigure(t *ope.Evaluated) *chart.Figure {
 	return f.figure("difference", "The difference",
 		"What the target would have earned above what ran, on the same decisions. The upper bar holds at every look, "+
 			"the lower one if n is large.", true)
+}
+
+// candidatesFigure is the differences of all targets to what ran, those that may be best first.
+func candidatesFigure(r *ope.Result) *chart.Figure {
+	if r.Candidates == nil {
+		return nil
+	}
+	f := newForest()
+	for _, x := range r.Candidates.Rows {
+		i := slices.IndexFunc(r.Targets, func(t *ope.Evaluated) bool { return t.Name == x.Name })
+		if u := r.Targets[i].Uplift; u != nil {
+			name := x.Name
+			if !x.Best {
+				name += " (out)"
+			}
+			f.add(name, u.Value, nil, u.Sequence, nil)
+		}
+	}
+	return f.figure("candidates", "Which may be best",
+		"The difference of each policy to what ran, each for itself. A policy is out where another one is better in "+
+			"the comparison of the two, which is narrower than these bars.", true)
+}
+
+// segmentsFigure is the difference in each segment.
+func segmentsFigure(t *ope.Evaluated) *chart.Figure {
+	if t.Segments == nil {
+		return nil
+	}
+	f := newForest()
+	for i := range t.Segments.Rows {
+		x := &t.Segments.Rows[i]
+		f.add(x.Name, x.Value, nil, x.Sequence, nil)
+	}
+	return f.figure("segments", "For whom", "The difference in each segment by "+t.Segments.Path()+
+		"; all bars hold together, at every look.", true)
 }
 
 func agreementFigure(t *ope.Evaluated) *chart.Figure {

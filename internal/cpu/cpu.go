@@ -1,5 +1,5 @@
 // Package cpu says which of the three twins of a kernel runs: portable Go, AVX2 with FMA, or
-// AVX-512. Every kernel of this module (packages rng and internal/linalg) gives the same bits on
+// AVX-512. Every kernel of this module (packages rng, internal/linalg, ope) gives the same bits on
 // all three, so the choice moves time and nothing else.
 //
 // The widest set of instructions that the machine and its system offer is chosen when the program

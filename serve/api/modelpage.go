@@ -418,7 +418,9 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		default:
 			say("The intervals overlap: the difference is not certain yet.")
 		}
-		v.CurveText = append(v.CurveText, baselineText(es, outside)...)
+		if texts := baselineText(es, outside); texts != nil {
+			v.CurveText = append(append(v.CurveText, texts...), planText(h, t, last)...)
+		}
 		say("These intervals hold together, at all times, with probability 95 %%.")
 	case outside == 0:
 		say("What uniform play would have earned lies between %s and %s. The log supports no number: the weights "+

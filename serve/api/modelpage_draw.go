@@ -18,6 +18,7 @@ import (
 const (
 	curvePoints = 80
 	boundAlpha  = 0.05 / 6
+	pairAlpha   = 0.05 / 2 // of the difference to the baseline, which stands by itself
 )
 
 // interval is an estimate with its time-uniform bounds.
@@ -34,6 +35,8 @@ type estimates struct {
 	// firstWeight is the mean of the weights 1{first}/p, 1 where the log supports the first candidate.
 	firstWeight float64
 	size        float64 // effective sample size of the comparison, (Σw)²/Σw²
+	// less is what the first candidate earns less than the model, paired on the same decisions, at 95 % by itself.
+	less interval
 }
 
 // estimate goes through the decisions with a final reward in the order of the log and returns the estimates at
@@ -61,6 +64,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	}
 	up, down, uniUp, uniDown := ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0), ope.NewSequence(0)
 	firstUp, firstDown := ope.NewSequence(0), ope.NewSequence(0)
+	lessUp, lessDown := ope.NewSequence(1), ope.NewSequence(1) // of (1/p − 1)y and (1/p − 1)(1 − y), or −y and y − 1
 	var firstWeights, firstWeighted float64
 	scale := t.max - t.min
 	var sum, weights, squares, weighted float64
@@ -85,6 +89,8 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 				uniDown.Add(w * (1 - y))
 				firstUp.Add(f * y)
 				firstDown.Add(f * (1 - y))
+				lessUp.Add((f - 1) * (1 - y))
+				lessDown.Add((f - 1) * y)
 			}
 		}
 		// The last place is always one of them.
@@ -108,6 +114,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 					value(1-uniDown.Lower(boundAlpha, 0, 1))
 				e.first.Low, e.first.High = value(firstUp.Lower(boundAlpha, 0, 1)),
 					value(1-firstDown.Lower(boundAlpha, 0, 1))
+				e.less.Low, e.less.High = scale*lessUp.Lower(pairAlpha, -1, 1), -scale*lessDown.Lower(pairAlpha, -1, 1)
 			}
 		}
 		out = append(out, e)

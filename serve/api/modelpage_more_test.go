@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/ope"
 	"troupe/serve"
 )
 
@@ -189,6 +190,54 @@ func TestFirstCandidate(t *testing.T) {
 	add(400, 0, 1, 1, 3) // the model plays the baseline
 	es, outside = estimate(h, &r)
 	if words := strings.Join(baselineText(es, outside), " "); !strings.Contains(words, "would have earned 3") || !strings.Contains(words, "not certain") {
+		t.Error(words)
+	}
+}
+
+// How many more decisions the comparison with the baseline needs: as many as a plan for two actions with these laws, and nothing once it is
+// settled. Paired on the same decisions it is settled where the intervals still overlap.
+func TestBaselinePlan(t *testing.T) {
+	r := terms{min: 0, max: 1, rule: "first"}
+	h := &modelHistory{}
+	at := int64(0)
+	add := func(n int, index uint32, num uint64, y float64) {
+		for range n {
+			at += int64(time.Minute)
+			h.decisions = append(h.decisions, &past{rule: "first", num: num, den: 4, offered: 2, index: index, y: y, rewarded: true, time: at})
+		}
+	}
+	say := func() string {
+		es, outside := estimate(h, &r)
+		last := &es[len(es)-1]
+		return strings.Join(append(baselineText(es, outside), planText(h, &r, last)...), " ")
+	}
+	for range 30 { // 1/4 for the first candidate, and both pay half
+		add(3, 1, 3, 1)
+		add(1, 0, 1, 1)
+		add(3, 1, 3, 0)
+		add(1, 0, 1, 0)
+	}
+	p, err := ope.NewPlanner(ope.PlanOptions{Rate: 0.5, Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Add([]float64{0.25, 0.75}, []float64{1, 0})
+	want, err := p.Plan(0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("known after about %s decisions with 80 %% chance, ", grouped(round(want.Decisions)))
+	if words := say(); !strings.Contains(words, "not certain yet") || !strings.Contains(words, text) || !strings.Contains(words, "half as many would do with") {
+		t.Errorf("%s: want %q", words, text)
+	}
+	h.decisions = nil
+	for range 60 { // the first candidate pays a quarter, the other one three
+		add(9, 1, 3, 1)
+		add(3, 1, 3, 0)
+		add(1, 0, 1, 1)
+		add(3, 0, 1, 0)
+	}
+	if words := say(); !strings.Contains(words, "On the same decisions the model is better") || strings.Contains(words, "known after") {
 		t.Error(words)
 	}
 }

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"troupe/ope"
+)
+
+// planningFlags are the flags of evaluate --plan.
+type planningFlags struct {
+	on          bool
+	rate, floor float64
+	chance      float64
+	differences string
+}
+
+func (p *planningFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&p.on, "plan", false, "say how many decisions would settle a difference, from laws alone; rewards are "+
+		"not looked at")
+	f.StringVar(&p.differences, "difference", "", "with --plan: differences in units of the rewards, or per cent of "+
+		"what runs: 0.02,10%; default 5%,10%,20%,50%")
+	f.Float64Var(&p.rate, "rate", 0.5, "with --plan: what runs earns this share of the range of rewards")
+	f.Float64Var(&p.floor, "floor", 0, "with --plan and no log: the logger plays one of --actions, and all of them "+
+		"with this share; the target plays another one")
+	f.Float64Var(&p.chance, "chance", 0.8, "with --plan: chance that so many decisions settle it")
+}
+
+// check refuses the flags of a plan without one.
+func (p *planningFlags) check(f *pflag.FlagSet) error {
+	for _, name := range []string{"difference", "rate", "floor", "chance"} {
+		if !p.on && f.Changed(name) {
+			return misuse(fmt.Errorf("--%s is for --plan", name))
+		}
+	}
+	switch {
+	case !p.on:
+		return nil
+	case !(p.rate > 0 && p.rate < 1):
+		return misuse(fmt.Errorf("--rate %v: expected a share between 0 and 1", p.rate))
+	case !(p.chance > 0 && p.chance < 1):
+		return misuse(fmt.Errorf("--chance %v: expected a number between 0 and 1", p.chance))
+	case f.Changed("by"):
+		return misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own as the " +
+			"whole"))
+	case f.Changed("floor") && f.NArg() > 0:
+		return misuse(errors.New("--floor is for a plan without a log: a log has the laws themselves"))
+	}
+	_, err := p.parse(1)
+	return err
+}
+
+// parse reads --difference; rate is the reward of what runs in units of the rewards.
+func (p *planningFlags) parse(rate float64) (out []float64, err error) {
+	text := p.differences
+	if text == "" {
+		text = "5%,10%,20%,50%"
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		number, percent := strings.CutSuffix(strings.TrimSpace(part), "%")
+		v, err := strconv.ParseFloat(number, 64)
+		switch {
+		case err == nil && v == 0:
+			return nil, misuse(fmt.Errorf("--difference %s: no number of decisions settles a difference of 0", part))
+		case err != nil || !(v > 0) || v > 1e300:
+			return nil, misuse(fmt.Errorf("--difference %s: expected a positive number, or one of per cent", part))
+		case percent:
+			v *= rate / 100
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// planAnswer is the object of evaluate --plan --json.
+type planAnswer struct {
+	Decisions int          `json:"decisions"` // whose laws were read; 0: from a spec
+	PerDay    float64      `json:"per_day"`   // 0: not known
+	Rate      float64      `json:"rate"`
+	Level     float64      `json:"level"`
+	Chance    float64      `json:"chance"`
+	Rewards   ope.Pair     `json:"rewards"`
+	Targets   []planTarget `json:"targets"`
+	Warnings  []string     `json:"warnings"`
+}
+
+type planTarget struct {
+	Name  string         `json:"name"`
+	Most  float64        `json:"most"` // the largest difference that the laws and the rate allow
+	Plans []*ope.Planned `json:"plans"`
+}
+
+// add plans for one target.
+func (e *evaluation) addPlan(a *planAnswer, name string, p *ope.Planner) error {
+	scale := a.Rewards[1] - a.Rewards[0]
+	t := planTarget{Name: name, Most: p.Most(), Plans: []*ope.Planned{}}
+	wanted, err := e.plan.parse(scale * e.plan.rate)
+	if err != nil {
+		return err
+	}
+	for _, x := range wanted {
+		if e.plan.differences == "" && x > t.Most && t.Most > 0 {
+			continue
+		}
+		planned, err := p.Plan(x)
+		if err != nil {
+			return misuse(fmt.Errorf("--plan: target %s: %w", name, err))
+		}
+		t.Plans = append(t.Plans, planned)
+	}
+	if len(t.Plans) == 0 {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("%s: with this rate the laws allow a difference of at most %s",
+			name, figures(t.Most)))
+	}
+	a.Targets, a.PerDay, a.Decisions = append(a.Targets, t), p.PerDay(), p.Events()
+	return nil
+}
+
+func (e *evaluation) planner(r ope.Pair) (*ope.Planner, error) {
+	p, err := ope.NewPlanner(ope.PlanOptions{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: r})
+	if err != nil {
+		return nil, misuse(fmt.Errorf("--plan: %w", err))
+	}
+	return p, nil
+}
+
+// planned plans from --actions, --floor and --rate.
+func (e *evaluation) planned(_ context.Context, out io.Writer) error {
+	o, err := e.options()
+	if err != nil {
+		return err
+	}
+	K, f := e.in.actions, e.plan.floor
+	switch {
+	case K < 2 || K > 100_000:
+		return misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions; or a log is missing", K))
+	case !(f > 0 && f <= 1):
+		return misuse(fmt.Errorf("--floor %v: expected a share above 0 and up to 1", f))
+	case len(e.targets) > 0:
+		return misuse(errors.New("--target needs a log: without one the target plays another action than the logger"))
+	}
+	pb, pe := make([]float64, K), make([]float64, K)
+	for a := range pb {
+		pb[a] = f / float64(K)
+	}
+	pb[0] += 1 - f
+	pe[1] = 1
+	p, err := e.planner(*o.Rewards)
+	if err != nil {
+		return err
+	}
+	p.Add(pb, pe)
+	a := &planAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: *o.Rewards,
+		Warnings: []string{}}
+	if err := e.addPlan(a, "another action", p); err != nil {
+		return err
+	}
+	a.Decisions = 0
+	return e.printPlan(out, a)
+}
+
+// planLog plans from the laws of a log.
+func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options, trained []*ope.PolicyTarget) error {
+	if e.read.SkipBad == "" {
+		e.read.SkipBad = "all" // an event whose reward is missing has its laws
+	}
+	skip := 0
+	if e.split > 0 {
+		var err error
+		if skip, err = e.train(ctx, trained); err != nil {
+			return err
+		}
+	}
+	a := &planAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Warnings: []string{}}
+	for _, t := range o.Targets {
+		f, err := e.open()
+		if err != nil {
+			return err
+		}
+		f.skip = skip
+		e.serverRange(f, o)
+		p, err := e.planner(*o.Rewards)
+		if err == nil {
+			err = p.Read(f, t)
+		}
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return evaluationError(err)
+		}
+		if a.Rewards = *o.Rewards; len(a.Targets) == 0 {
+			a.Warnings = append(a.Warnings, f.r.Warnings()...)
+		}
+		if err := e.addPlan(a, t.Name(), p); err != nil {
+			return err
+		}
+	}
+	return e.printPlan(out, a)
+}
+
+func (e *evaluation) printPlan(out io.Writer, a *planAnswer) error {
+	if e.json {
+		return writeJSON(out, a)
+	}
+	line := func(label, text string) {
+		fmt.Fprintf(out, "%s %s\n", padRight(label, 9), wrap(text, 10))
+	}
+	from := "a logger with a floor"
+	if a.Decisions > 0 {
+		from = "the laws of " + many(a.Decisions, "decision")
+	}
+	line("plan", fmt.Sprintf("from %s: decisions until a difference is settled (%s %% sure at every look) with %s %% "+
+		"chance; what runs earns %s", from, percentOf(a.Level), percentOf(a.Chance),
+		figures(a.Rewards[0]+(a.Rewards[1]-a.Rewards[0])*a.Rate)))
+	for _, t := range a.Targets {
+		rows := [][4]string{{t.Name, "decisions", "today's rate", "half with"}}
+		if a.PerDay == 0 {
+			rows[0][2] = ""
+		}
+		for _, p := range t.Plans {
+			row := [4]string{fmt.Sprintf("%s to %s", figures(p.From), figures(p.To)), "beyond any log", "", "–"}
+			if p.Decisions > 0 {
+				row[1] = grouped(int64(roundedUp(p.Decisions)))
+				if p.Time > 0 {
+					row[2] = lasting(p.Time)
+				}
+				if p.Share != nil {
+					row[3] = fmt.Sprintf("%s %% uniform", figures(100**p.Share))
+				}
+			}
+			rows = append(rows, row)
+		}
+		for _, row := range rows {
+			fmt.Fprintln(out, strings.TrimRight(padRight(shorten(row[0], 24), 24)+"  "+padLeft(row[1], 16)+"  "+
+				padRight(row[2], 14)+"  "+row[3], " "))
+		}
+	}
+	if a.PerDay > 0 {
+		line("rate", fmt.Sprintf("%s decisions a day in this log", figures(a.PerDay)))
+	}
+	line("half with", "this share of uniform decisions mixed into the logger half as many would do; – where none does")
+	line("rests on", "rewards at one end of the range or the other, all gain from what the target plays more "+
+		"often, and a logger that goes on as it does; within a factor of about 1.4")
+	for _, w := range a.Warnings {
+		line("warning", w)
+	}
+	return nil
+}
+
+func percentOf(v float64) string { return strconv.FormatFloat(100*v, 'g', 4, 64) }
+
+// roundedUp is a count with two digits.
+func roundedUp(v float64) float64 {
+	m := math.Pow(10, max(math.Floor(math.Log10(v))-1, 0))
+	return math.Ceil(v/m) * m
+}
+
+// lasting says a time with its largest unit.
+func lasting(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{365 * 24 * time.Hour, "years"}, {24 * time.Hour, "days"}, {time.Hour, "hours"}, {time.Minute, "minutes"}} {
+		if d >= 2*u.unit {
+			return figures(math.Round(10*float64(d)/float64(u.unit))/10) + " " + u.name
+		}
+	}
+	return figures(d.Seconds()) + " seconds"
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package ope
+
+// grow is p[j] *= 1 + λ[j]·t for t = ts[0], ts[stride], …, n ≥ 1 of them in this order.
+func grow(p *[steps]float64, ts []float64, stride, n int) { growPortable(p, ts, stride, n) }

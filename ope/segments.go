@@ -1,0 +1,396 @@
+package ope
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"troupe/logged"
+	"troupe/spec"
+)
+
+// Segments of the events: what is known before the draw cuts the log into parts, and each part has its difference. The
+// events of one part are a sequence of their own, so the theorem of docs/design/ope.md holds for each at every look;
+// the parts and the whole share one level.
+
+// MostSegments is how many values a segmentation may have, mostShown how many are shown for themselves, and leastEvents
+// how many events each of these has. All others are one segment.
+const (
+	MostSegments = 1000
+	mostShown    = 20
+	leastEvents  = 100
+)
+
+// By says how events are cut into segments: by a value of the context.
+type By struct {
+	Path string
+	// Edges, when it is not nil, cuts numbers into [Edges[i], Edges[i+1]). The first may be −Inf and the last +Inf.
+	Edges []float64
+}
+
+// ParseBy reads context.city, city, or price=0:10:50: with edges; an empty end is open.
+func ParseBy(text string) (*By, error) {
+	path, edges, cut := strings.Cut(text, "=")
+	path = strings.TrimPrefix(strings.TrimSpace(path), "context.")
+	if path == "" {
+		return nil, fmt.Errorf("--by %q: expected a value of the context, such as context.city or price=0:10:50:", text)
+	}
+	b := &By{Path: path}
+	if !cut {
+		return b, nil
+	}
+	parts := strings.Split(edges, ":")
+	for i, part := range parts {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		switch {
+		case part == "" && i == 0:
+			v = math.Inf(-1)
+		case part == "" && i == len(parts)-1:
+			v = math.Inf(1)
+		case err != nil || !finite(v):
+			return nil, fmt.Errorf("--by %q: edge %d is %q, expected a finite number", text, i+1, part)
+		}
+		if i > 0 && !(v > b.Edges[i-1]) {
+			return nil, fmt.Errorf("--by %q: edge %d is %v, expected more than the one before, %v", text, i+1, v,
+				b.Edges[i-1])
+		}
+		b.Edges = append(b.Edges, v)
+	}
+	if len(b.Edges) < 2 || len(b.Edges) > MostSegments {
+		return nil, fmt.Errorf("--by %q: %d edges, expected 2 to %d", text, len(b.Edges), MostSegments)
+	}
+	return b, nil
+}
+
+// String is what ParseBy reads.
+func (b *By) String() string {
+	s := b.Path
+	for i, e := range b.Edges {
+		sep := ":"
+		if i == 0 {
+			sep = "="
+		}
+		if s += sep; finite(e) {
+			s += short(e)
+		}
+	}
+	return s
+}
+
+func (b *By) tooMany() error {
+	return fmt.Errorf("--by %s: more than %d segments; edges make fewer of numbers (%s=0:10:50:)", b, MostSegments,
+		b.Path)
+}
+
+// missing is the key of events without the value, elsewhere that of numbers outside of the edges. Values have an
+// equals sign in front, intervals of numbers a number sign.
+const (
+	missing   = "-"
+	elsewhere = "+"
+)
+
+// of is the segment of an event, as a key.
+func (b *By) of(ev *logged.Event) (string, error) {
+	text, ok := ev.Feature(b.Path)
+	if !ok || b.Edges == nil {
+		if !ok {
+			return missing, nil
+		}
+		return "=" + text, nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v-v != 0 {
+		return "", fmt.Errorf("context.%s is %q, expected a number: --by %s has edges", b.Path, text, b)
+	}
+	i, found := slices.BinarySearch(b.Edges, v)
+	if !found {
+		i--
+	}
+	if i < 0 || i == len(b.Edges)-1 {
+		return elsewhere, nil
+	}
+	return "#" + strconv.Itoa(i), nil
+}
+
+// name says a segment in words.
+func (b *By) name(key string) string {
+	switch {
+	case key == missing:
+		return "no " + b.Path
+	case key == elsewhere:
+		return b.Path + " outside"
+	case b.Edges == nil:
+		if key == "=" {
+			return `""`
+		}
+		return key[1:]
+	}
+	i, _ := strconv.Atoi(key[1:])
+	switch lo, hi := b.Edges[i], b.Edges[i+1]; {
+	case math.IsInf(lo, -1):
+		return b.Path + " below " + short(hi)
+	case math.IsInf(hi, 1):
+		return b.Path + " from " + short(lo)
+	default:
+		return fmt.Sprintf("%s %s to %s", b.Path, short(lo), short(hi))
+	}
+}
+
+// segmentSums is what adds up in one segment.
+type segmentSums struct {
+	n       int
+	r       sum
+	paid    int // rewards that are not damaged
+	noLaw   int
+	targets []segmentTarget
+}
+
+// segmentTarget is the sequence of the difference of one target in one segment: with the logger's law, and without.
+type segmentTarget struct{ uplift, plain twoSided }
+
+func newSegment(targets int) *segmentSums {
+	s := &segmentSums{targets: make([]segmentTarget, targets)}
+	var shift []float64
+	for _, k := range clips {
+		shift = append(shift, k+2)
+	}
+	for t := range s.targets {
+		s.targets[t] = segmentTarget{newTwoSided(shift...), newTwoSided(1)}
+	}
+	return s
+}
+
+func (s *segmentSums) merge(o *segmentSums) {
+	s.n, s.paid, s.noLaw = s.n+o.n, s.paid+o.paid, s.noLaw+o.noLaw
+	s.r.merge(o.r)
+	for t := range s.targets {
+		s.targets[t].uplift.merge(&o.targets[t].uplift)
+		s.targets[t].plain.merge(&o.targets[t].plain)
+	}
+}
+
+// segment adds an event to its segment. sequences has left what it added for each target.
+func (w *worker) segment(a *accumulator, ev *logged.Event, index int) error {
+	key, err := w.p.o.By.of(ev)
+	if err != nil {
+		return &EventError{Event: index + 1, Err: err}
+	}
+	s := a.segments[key]
+	if s == nil {
+		if a.segments == nil {
+			a.segments = map[string]*segmentSums{}
+		}
+		s = newSegment(len(w.p.o.Targets))
+		a.segments[strings.Clone(key)] = s
+	}
+	s.n++
+	if !ev.BadReward {
+		s.r.add(ev.Reward)
+		s.paid++
+	}
+	if ev.Law == nil {
+		s.noLaw++
+	}
+	for t := range s.targets {
+		x, d := &s.targets[t], &w.terms[t]
+		x.plain.lower.add(d.plain[0][:])
+		x.plain.upper.add(d.plain[1][:])
+		if ev.Law != nil {
+			x.uplift.lower.add(d.uplift[0][:])
+			x.uplift.upper.add(d.uplift[1][:])
+		}
+	}
+	return nil
+}
+
+// differenceTerms are the terms of the difference of a target at one event, below and above.
+type differenceTerms struct {
+	uplift [2][len(clips)]float64
+	plain  [2][1]float64
+}
+
+func (a *accumulator) mergeSegments(o *accumulator) {
+	if a.segments == nil {
+		a.segments = o.segments
+		return
+	}
+	for key, s := range o.segments {
+		if mine := a.segments[key]; mine != nil {
+			mine.merge(s)
+		} else {
+			a.segments[key] = s
+		}
+	}
+}
+
+// Segments is the difference of one target in each segment, at one level together with the whole.
+type Segments struct {
+	By       string    `json:"by"`
+	Level    float64   `json:"level"` // of all rows together
+	Each     float64   `json:"each"`  // of one row: 1 − (1 − level)/rows
+	Rule     string    `json:"rule"`
+	Sentence string    `json:"sentence"`
+	Rows     []Segment `json:"rows"` // the whole first, then by size
+}
+
+// Path is the value of the context that cuts the events.
+func (s *Segments) Path() string {
+	path, _, _ := strings.Cut(s.By, "=")
+	return path
+}
+
+// Segment is one row.
+type Segment struct {
+	Name     string   `json:"name"`
+	Values   int      `json:"values"` // how many values of the context it has
+	Events   int      `json:"events"`
+	Logged   *float64 `json:"logged"`   // mean reward of what ran
+	Value    *float64 `json:"value"`    // the sequence's own point
+	Sequence *Pair    `json:"sequence"` // of the difference, at the level Each
+	Verdict  string   `json:"verdict"`
+
+	sums *segmentSums
+}
+
+// chooseAfter is what every answer with segments says.
+const chooseAfter = "segments hold together at one level if --by was fixed without looking at these rewards; after a " +
+	"look at other segments of the same log they do not"
+
+// noSegments says why there are no segments, nil when there may be.
+func (e *engine) noSegments() error {
+	b := e.p.o.By
+	switch {
+	case b == nil || len(e.p.o.Targets) == 0:
+		return nil
+	case e.p.lists:
+		return fmt.Errorf("--by %s: the log has lists of slots, and segments are of single decisions", b)
+	}
+	for _, key := range []string{missing, elsewhere} {
+		if s := e.total.segments[key]; s != nil && s.n == e.total.n {
+			what := "no event has context." + b.Path
+			if key == elsewhere {
+				what = "no event has a context." + b.Path + " between the edges"
+			}
+			return fmt.Errorf("--by %s: %s%s", b, what, e.suggestion())
+		}
+	}
+	if b.Edges == nil {
+		return nil
+	}
+	for i := range len(b.Edges) - 1 {
+		if key := "#" + strconv.Itoa(i); e.total.segments[key] == nil {
+			return fmt.Errorf("--by %s: no event is in the segment %q", b, b.name(key))
+		}
+	}
+	return nil
+}
+
+// suggestion names what the first event's context has.
+func (e *engine) suggestion() string {
+	if len(e.features) == 0 {
+		return "; its contexts have no names or numbers (a server's log with hashed features keeps none)"
+	}
+	return spec.Suggest(e.p.o.By.Path, e.features)
+}
+
+// parts are the rows that all targets share: segments with leastEvents and more, mostShown of them at most, the largest
+// first, and one for all others.
+func (e *engine) parts() []Segment {
+	var rows []Segment
+	for key, s := range e.total.segments {
+		rows = append(rows, Segment{Name: e.p.o.By.name(key), Values: 1, Events: s.n, sums: s})
+	}
+	slices.SortFunc(rows, func(a, b Segment) int {
+		if a.Events != b.Events {
+			return b.Events - a.Events
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	shown := 0
+	for shown < len(rows) && shown < mostShown && rows[shown].Events >= leastEvents {
+		shown++
+	}
+	if shown == len(rows) || shown == len(rows)-1 && shown < mostShown && shown > 0 {
+		return rows // one small segment is shown as it is
+	}
+	rest := Segment{Name: fmt.Sprintf("the %d others", len(rows)-shown), sums: newSegment(len(e.p.o.Targets))}
+	if shown == 0 {
+		rest.Name = fmt.Sprintf("the %d small ones", len(rows))
+	}
+	for _, x := range rows[shown:] {
+		rest.Events, rest.Values = rest.Events+x.Events, rest.Values+1
+		rest.sums.merge(x.sums)
+	}
+	return append(rows[:shown:shown], rest)
+}
+
+// segments are the rows of target t.
+func (e *engine) segments(t int) *Segments {
+	p := e.p
+	rows := append([]Segment{{Name: "all", Events: e.total.n}}, slices.Clone(e.rows)...)
+	out := &Segments{By: p.o.By.String(), Level: p.level, Each: 1 - (1-p.level)/float64(len(rows)), Rows: rows,
+		Rule: fmt.Sprintf("values with fewer than %d decisions, and all beyond the %d largest, are one segment",
+			leastEvents, mostShown)}
+	ta := &e.total.targets[t]
+	alone := false // the whole is settled at its own level
+	if d, err := e.differenceOf(ta).at(p.level); err == nil {
+		alone = d[0] > 0 || d[1] < 0
+	}
+	for i := range rows {
+		row := &rows[i]
+		d := e.differenceOf(ta)
+		base := ta.m.mean(vR)
+		if s := row.sums; s != nil {
+			d = &difference{&s.targets[t].uplift, p.scale, -1, 1, 0, 0}
+			if s.noLaw > 0 || e.cross != nil {
+				d.seq = &s.targets[t].plain
+			}
+			base = s.r.value() / float64(max(s.paid, 1))
+		}
+		row.Logged = real(base)
+		interval, err := d.at(out.Each)
+		if err != nil {
+			row.Verdict = err.Error()
+			continue
+		}
+		row.Value, row.Sequence = ptr(d.centre()), &interval
+		switch lo, hi := interval[0], interval[1]; {
+		case lo > 0:
+			row.Verdict = "better by " + amount(lo, hi, base)
+		case hi < 0:
+			row.Verdict = "worse by " + amount(-hi, -lo, base)
+		case i == 0 && alone:
+			row.Verdict = "settled by itself, not at the level of all rows"
+		default:
+			row.Verdict = "not settled"
+		}
+	}
+	out.Sentence = sentence(rows)
+	return out
+}
+
+// sentence says for whom it holds.
+func sentence(rows []Segment) string {
+	const most = 5
+	var parts []string
+	open := 0
+	for _, x := range rows[1:] {
+		if x.Sequence == nil || x.Sequence[0] <= 0 && x.Sequence[1] >= 0 {
+			open++
+		} else {
+			parts = append(parts, "in "+x.Name+" "+x.Verdict)
+		}
+	}
+	if len(parts) == 0 {
+		return "not settled in any segment"
+	}
+	if n := len(parts) - most; n > 0 {
+		parts = append(parts[:most:most], fmt.Sprintf("in %d more settled too", n))
+	}
+	if open > 0 {
+		parts = append(parts, "elsewhere not settled")
+	}
+	return strings.Join(parts, ", ")
+}
