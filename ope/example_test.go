@@ -54,6 +54,6 @@ func ExamplePlanner() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("more than a million: %v\n", plan.Decisions > 1e6)
-	// Output: more than a million: true
+	fmt.Printf("%.1g decisions\n", plan.Decisions)
+	// Output: 9e+05 decisions
 }

@@ -35,7 +35,7 @@ func ParseBy(text string) (*By, error) {
 	path, edges, cut := strings.Cut(text, "=")
 	path = strings.TrimPrefix(strings.TrimSpace(path), "context.")
 	if path == "" {
-		return nil, fmt.Errorf("--by %q: expected a value of the context, such as context.city or price=0:10:50:", text)
+		return nil, fmt.Errorf("--by %q: expected a value of the context, such as price=0:10:50: or context.city", text)
 	}
 	b := &By{Path: path}
 	if !cut {
