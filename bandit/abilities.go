@@ -82,6 +82,16 @@ type Work interface {
 	Step() (done bool)
 }
 
+// Heeder is implemented by policies that know whether they choose by the mean reward of an action less its price on sets
+// with prices (Priced). Others look at the vectors alone, and would ignore prices without a word.
+type Heeder interface{ Heeds() bool }
+
+// Heeds reports whether a policy heeds prices.
+func Heeds(p Policy) bool {
+	h, ok := p.(Heeder)
+	return ok && h.Heeds()
+}
+
 // View is a look at the members of a policy at one decision. Its functions are good until the next call of a method of
 // the policy.
 type View struct {

@@ -78,6 +78,37 @@ type Sparse interface {
 	Nonzeros(i int) (at []uint32, value []float64)
 }
 
+// Priced is a finite set, dense or sparse, whose actions cost something. A policy that heeds prices chooses by the mean
+// reward of an action less its price; Heeder says which policies do. A dense set takes the price off in ArgMax, so a
+// policy that asks the oracle alone needs nothing more.
+type Priced interface {
+	ActionSet
+	// Price returns what is taken off the mean reward of action i, in units of reward. It is finite.
+	Price(i int) float64
+}
+
+// Costed is a finite set, dense or sparse, whose actions cost money that is to be kept within a budget.
+type Costed interface {
+	ActionSet
+	// Cost returns what action i is stated to cost, in units of money, and NaN where that is known afterwards only.
+	Cost(i int) float64
+	// Budget returns the mean cost of a decision that is allowed.
+	Budget() float64
+}
+
+// Payer is a policy that is told what the action of a round cost, after Select and before Update. It is called once in a
+// round: with the state, it changes what is chosen next.
+type Payer interface {
+	Pay(a Action, cost float64) error
+}
+
+// Costly is an Environment whose actions cost money: its sets are Costed.
+type Costly interface {
+	Environment
+	// Cost returns what an action of the set offered last cost.
+	Cost(a Action) (float64, error)
+}
+
 // UnitBall is implemented by the unit Euclidean ball 𝔹^d only: some policies have a closed form
 // there.
 type UnitBall interface {

@@ -234,7 +234,7 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 			[]string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
 	}
 	columns(w, rows)
-	fmt.Fprintln(w, "\nAll of them: troupe run paper/diagnostics")
+	fmt.Fprintln(w, "\nCosts: troupe run beyond/budget; all others: troupe run paper/diagnostics")
 }
 
 // listSpec explains the frame of a spec file.

@@ -41,6 +41,8 @@ var Kinds = spec.Registry[Options]{
 	"linear":          func() Options { return NewLinear() },
 	"russo":           func() Options { return NewRusso() },
 	"sphere-contexts": func() Options { return NewSphereContexts() },
+	"priced":          func() Options { return NewPriced() },
+	"priced-table":    func() Options { return NewPricedTable() },
 	"classification":  func() Options { return NewClassification() },
 	"adversary":       func() Options { return NewAdversary() },
 	"correlated":      func() Options { return NewCorrelated() },

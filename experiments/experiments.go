@@ -18,7 +18,7 @@ import (
 	toml "github.com/pelletier/go-toml/v2"
 )
 
-//go:embed *.toml classification/*.toml clicks/*.toml deep/*.toml sparse/*.toml suite/*.toml
+//go:embed *.toml beyond/*.toml classification/*.toml clicks/*.toml deep/*.toml sparse/*.toml suite/*.toml
 var files embed.FS
 
 // Experiment is one embedded spec file.

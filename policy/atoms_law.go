@@ -91,7 +91,7 @@ func (a *models) law(dst *bandit.Law, set bandit.ActionSet, decision uint64, the
 		return err
 	}
 	f, ok := set.(bandit.Finite)
-	if !ok {
+	if _, priced := set.(bandit.Priced); priced || !ok { // the product of arms and members knows no prices
 		return count(dst, set, uint64(a.Models()), func(add func([]float64) error) error {
 			for j := range a.m {
 				model(a.model, decision, j, 1)

@@ -98,6 +98,11 @@ var examples = map[string][]example{
 		{table: "index=1", raw: spec.Raw{"index": int64(1)}, law: finite, only: finite, exempt: fixedNumber},
 		{table: "x", raw: spec.Raw{"x": []any{0.5, 0.5, 0.5, 0.5}}, law: anySet, only: "ball"},
 	},
+	"budgeted": {
+		{table: "", raw: spec.Raw{"base": spec.Raw{"kind": "hashed", "bits": int64(10)}}, law: finite, only: finite},
+		{table: "pareto", raw: spec.Raw{"rule": "pareto", "costs": "mean", "budget": 2.0, "base": spec.Raw{"kind": "linucb"}}, law: anySet, only: "linucb"},
+	},
+	"coin":   {{table: "", raw: spec.Raw{"second": int64(1)}, law: finite, only: finite, exempt: fixedNumber}},
 	"evill":  {{table: "", raw: spec.Raw{"a": 0.8}, law: noSet, unit: true, exempt: keepsEvents}},
 	"glm-es": {{table: "", raw: spec.Raw{"m": int64(3), "lambda": 0.5}, law: anySet, unit: true, exempt: keepsEvents}},
 	"greedy": {{table: "", raw: spec.Raw{}, law: anySet}},

@@ -201,10 +201,12 @@ func (h *Hashed) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 	if err != nil {
 		return err
 	}
+	h.members.price(set, h.numbers[0], h.numbers[1], false)
 	if h.mix != nil && h.blend.open(h.mix, s) {
 		return h.choose(dst, s, draw)
 	}
 	h.play = h.view(h.playing())
+	h.members.logit = h.play.fold.logistic
 	return h.members.choose(dst, &h.play, h.opts.A, s, draw)
 }
 
@@ -214,16 +216,19 @@ func (h *Hashed) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) er
 	if err != nil {
 		return err
 	}
+	h.members.price(set, h.numbers[0], h.numbers[1], false)
 	if h.mix != nil && h.blend.open(h.mix, s) {
 		return h.law(dst, s, draw)
 	}
 	h.play = h.view(h.playing())
+	h.members.logit = h.play.fold.logistic
 	return h.members.law(dst, &h.play, h.opts.A, s, draw)
 }
 
 // scores computes the scores of the members, or only of one, under model k of the mixture, and returns what a member's
 // deviation is multiplied by.
 func (h *Hashed) scores(k int, set bandit.Sparse, stream rng.Stream, only int) (r float64, err error) {
+	h.members.logit = k >= len(h.mix.smalls) && h.folds[k-len(h.mix.smalls)].logistic
 	if k < len(h.mix.smalls) {
 		m := h.mix.smalls[k]
 		h.blend.small(h.mix, m, stream, only)

@@ -89,9 +89,14 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 	switch set := set.(type) {
 	case bandit.Finite:
 		best, at := math.Inf(-1), 0
+		prices, priced := set.(bandit.Priced)
 		for i := range set.Len() {
 			x := set.At(i)
-			if v := linalg.Dot(x, u.ridge.Theta()) + float64(r*math.Sqrt(u.ridge.Width2(x))); v > best {
+			v := linalg.Dot(x, u.ridge.Theta()) + float64(r*math.Sqrt(u.ridge.Width2(x)))
+			if priced {
+				v -= prices.Price(i)
+			}
+			if v > best {
 				best, at = v, i
 			}
 		}

@@ -393,6 +393,9 @@ func (q *shortlist) takes(set bandit.ActionSet) (f bandit.Finite, ok bool) {
 	if q == nil {
 		return nil, false
 	}
+	if _, priced := set.(bandit.Priced); priced { // its scores know no prices
+		return nil, false
+	}
 	f, ok = set.(bandit.Finite)
 	return f, ok && f.Len() <= scoresArms
 }

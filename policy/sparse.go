@@ -186,6 +186,7 @@ func (s *Sparse) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sourc
 	if err != nil {
 		return err
 	}
+	s.members.price(set, s.numbers[0], s.numbers[1], s.folds[0].logistic)
 	return s.members.choose(dst, &s.play, s.opts.A, list, draw)
 }
 
@@ -195,6 +196,7 @@ func (s *Sparse) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) er
 	if err != nil {
 		return err
 	}
+	s.members.price(set, s.numbers[0], s.numbers[1], s.folds[0].logistic)
 	return s.members.law(dst, &s.play, s.opts.A, list, draw)
 }
 

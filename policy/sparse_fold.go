@@ -160,6 +160,8 @@ type sparseMembers struct {
 	spread []float64 // K×m
 	g      []float64 // rounded-up m × chunk
 	masked []uint32
+	prices []float64 // of the actions, in units of the folded reward; empty where the set has none
+	logit  bool      // scores are logits
 
 	coordinates bool // e is that of the coordinate: how often its precision has doubled
 }
@@ -295,12 +297,46 @@ func fit(v []float64, n int) []float64 {
 // among equals.
 func (s *sparseMembers) best(r float64, j, m int) int {
 	arm, most := 0, math.Inf(-1)
+	if len(s.prices) > 0 {
+		for i, b := range s.base {
+			v := b + float64(r*s.spread[i*m+j])
+			if s.logit {
+				v = logs.Sigmoid(v)
+			}
+			if v -= s.prices[i]; v > most {
+				arm, most = i, v
+			}
+		}
+		return arm
+	}
 	for i, b := range s.base {
 		if v := b + float64(r*s.spread[i*m+j]); v > most {
 			arm, most = i, v
 		}
 	}
 	return arm
+}
+
+// price reads the prices of a set: with rewards folded from [lo, hi] to [0, 1], and with scores that are logits where
+// logit is set, an action is chosen by its mean less Price/(hi − lo).
+func (s *sparseMembers) price(set bandit.ActionSet, lo, hi float64, logit bool) {
+	s.prices, s.logit = s.prices[:0], logit
+	p, ok := set.(bandit.Priced)
+	if !ok {
+		return
+	}
+	s.prices = fit(s.prices, lengthOf(set))
+	for i := range s.prices {
+		s.prices[i] = p.Price(i) / (hi - lo)
+	}
+}
+
+// lengthOf returns the number of actions of a list.
+func lengthOf(set bandit.ActionSet) int {
+	if l, ok := set.(interface{ Len() int }); ok {
+		return l.Len()
+	}
+	return 0
 }
 
 // choose stores the action of the member and the sign that draw has at 0 and 1.

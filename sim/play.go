@@ -78,6 +78,7 @@ func playFrom(world bandit.Environment, player bandit.Policy, key rng.Key, from,
 type game struct {
 	world                       bandit.Environment
 	both                        bandit.Settler // the same, nil where it does not settle
+	costly                      bandit.Costly  // the same, nil where actions cost nothing
 	offer, choose, pay, perturb rng.Stream
 	ties                        rng.Stream // which of equal arms that share is played
 }
@@ -86,6 +87,7 @@ func newGame(world bandit.Environment, key rng.Key) *game {
 	g := &game{world: world, offer: key.Stream(rng.Offer), choose: key.Stream(rng.Select), pay: key.Stream(rng.Reward),
 		perturb: key.Stream(rng.Perturb), ties: key.Child("ties").Stream(rng.Select)}
 	g.both, _ = world.(bandit.Settler)
+	g.costly, _ = world.(bandit.Costly)
 	return g
 }
 
@@ -145,11 +147,46 @@ func (s *seat) round(g *game, t int, set bandit.ActionSet) error {
 	if err := s.observer.Round(t, regret, y); err != nil {
 		return &RoundError{t, "the observer", err}
 	}
+	if g.costly != nil {
+		if err := s.pay(g, t); err != nil {
+			return err
+		}
+	}
 	s.x.Index = group
 	if err := s.player.Update(s.x, y, g.perturb.Round(round)); err != nil {
 		return &RoundError{t, "the policy's update", err}
 	}
 	return nil
+}
+
+// pay tells a policy that keeps a budget what its action cost.
+func (s *seat) pay(g *game, t int) error {
+	payer, ok := inner(s.player).(bandit.Payer)
+	if !ok {
+		return nil
+	}
+	cost, err := g.costly.Cost(s.x)
+	if err != nil {
+		return &RoundError{t, "the environment's cost", err}
+	}
+	if err := payer.Pay(s.x, cost); err != nil {
+		return &RoundError{t, "the policy's payment", err}
+	}
+	return nil
+}
+
+// inner returns the policy inside those that the runner puts around it.
+func inner(p bandit.Policy) bandit.Policy {
+	for {
+		switch w := p.(type) {
+		case *late:
+			p = w.Policy
+		case *watched:
+			p = w.Policy
+		default:
+			return p
+		}
+	}
 }
 
 // logged plays round t of a log.
@@ -185,17 +222,8 @@ type replay struct {
 }
 
 func newReplay(past bandit.Logged, player bandit.Policy) *replay {
-	for {
-		switch w := player.(type) {
-		case *late:
-			player = w.Policy
-		case *watched:
-			player = w.Policy
-		default:
-			prober, _ := player.(bandit.Prober)
-			return &replay{past: past, prober: prober}
-		}
-	}
+	prober, _ := inner(player).(bandit.Prober)
+	return &replay{past: past, prober: prober}
 }
 
 // round weighs the log's action by the policy, which chose x.

@@ -43,6 +43,8 @@ var Builtin = []Quantity{
 		"bad episodes and treasures so far, the return of the last episode, the episode in which DeepSea was solved by " +
 			"bsuite's rule (0: not yet), and the same among the episodes that bsuite logs",
 		"agents in deep-sea and deep-sea-stochastic, where it is recorded unless the spec names something else"},
+	{"cost", []string{"cost", "over"},
+		"sum of the costs so far, and their mean over the budget", "environments whose actions cost money"},
 }
 
 // watched is a policy that remembers what it was offered and what it chose.
@@ -99,6 +101,9 @@ type diary struct {
 
 	actions, spectrum, optimism, coverage bool
 
+	costly bandit.Costly // nil where costs are not recorded
+	spent  float64
+
 	counts  [ranks]int // by rank of the arm
 	arm     bandit.Action
 	largest float64 // distance_max
@@ -136,15 +141,21 @@ func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, po
 	w.spectrum = slices.Contains(record, "spectrum") && has
 	w.optimism = slices.Contains(record, "optimism") && has && w.truth != nil && !members.Mixed
 	w.coverage = slices.Contains(record, "coverage") && reg != nil && w.truth != nil
+	if slices.Contains(record, "cost") {
+		w.costly, _ = world.(bandit.Costly)
+	}
 	for _, q := range x.recorded() {
 		if p := x.kinds.Recorders[q.Name].New(RecordedCell{world, pol, set, x.Horizon}); p != nil {
 			w.probes = append(w.probes, probe{p, q.Name, q.Columns, make([]float64, len(q.Columns))})
 		}
 	}
-	if !w.actions && !w.spectrum && !w.optimism && !w.coverage && w.probes == nil {
+	if !w.actions && !w.spectrum && !w.optimism && !w.coverage && w.probes == nil && w.costly == nil {
 		return nil
 	}
 	w.values = make(map[string][]float64)
+	if !w.spectrum && !w.optimism && !w.coverage {
+		return w
+	}
 	d := world.Dim()
 	w.u, w.v = make([]float64, d), make([]float64, d)
 	w.square = make([]float64, d*d)
@@ -163,6 +174,8 @@ func (w *diary) has(name string) bool {
 		return w.optimism
 	case "coverage":
 		return w.coverage
+	case "cost":
+		return w.costly != nil
 	}
 	return slices.ContainsFunc(w.probes, func(p probe) bool { return p.name == name })
 }
@@ -187,6 +200,11 @@ func (w *diary) round(t int, regret, reward float64, mark bool) error {
 			return err
 		}
 	}
+	if w.costly != nil {
+		if err := w.spend(t, mark); err != nil {
+			return err
+		}
+	}
 	if !mark {
 		return nil
 	}
@@ -199,6 +217,22 @@ func (w *diary) round(t int, regret, reward float64, mark bool) error {
 		return w.optimistic()
 	}
 	return nil
+}
+
+// spend sums what the actions cost.
+func (w *diary) spend(t int, mark bool) error {
+	c, err := w.costly.Cost(*w.who.x)
+	if err != nil {
+		return err
+	}
+	w.spent += c
+	if !mark {
+		return nil
+	}
+	if err := w.put("cost", w.spent); err != nil {
+		return err
+	}
+	return w.put("over", w.spent/float64(t)/w.who.set.(bandit.Costed).Budget())
 }
 
 // round shows the probe a round and writes down its values at a checkpoint.

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"troupe/bandit"
+	"troupe/internal/linalg"
+)
+
+// Price puts prices on a list of actions, dense or sparse, in units of reward; with keep, ascending and not empty, the
+// result has these actions only, in that order, and price is by the place in the whole list. It keeps all three. Sets of
+// other kinds are bandit.ErrUnsupported.
+func Price(set bandit.ActionSet, price []float64, keep []int) (bandit.Priced, error) {
+	switch s := set.(type) {
+	case bandit.Sparse:
+		return &pricedSparse{prices{price, keep, s.Len()}, s}, nil
+	case bandit.Finite:
+		return &pricedDense{prices{price, keep, s.Len()}, s}, nil
+	}
+	return nil, fmt.Errorf("policy: prices need a list of actions, this is %s: %w", described(set),
+		bandit.ErrUnsupported)
+}
+
+// prices are those of a list of which some actions are left.
+type prices struct {
+	price []float64
+	keep  []int // nil: all
+	k     int
+}
+
+func (p *prices) whole(i int) int {
+	if p.keep == nil {
+		return i
+	}
+	return p.keep[i]
+}
+
+// Len returns the number of actions that are left.
+func (p *prices) Len() int {
+	if p.keep == nil {
+		return p.k
+	}
+	return len(p.keep)
+}
+
+// Price implements bandit.Priced.
+func (p *prices) Price(i int) float64 { return p.price[p.whole(i)] }
+
+type pricedDense struct {
+	prices
+	set bandit.Finite
+}
+
+func (p *pricedDense) Dim() int           { return p.set.Dim() }
+func (p *pricedDense) At(i int) []float64 { return p.set.At(p.whole(i)) }
+func (p *pricedDense) Check() error       { return checkNumbers(p.set) }
+
+// ArgMax implements bandit.ActionSet: the first action with the largest ⟨x, theta⟩ − price.
+func (p *pricedDense) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	if len(theta) != p.Dim() {
+		panic("policy: theta has the wrong length")
+	}
+	best, arm := math.Inf(-1), -1
+	for i := range p.Len() {
+		v := linalg.Dot(p.At(i), theta) - p.Price(i)
+		if v-v != 0 {
+			return 0, fmt.Errorf("policy: theta gives action %d the value %v: %w", i, v, bandit.ErrNotFinite)
+		}
+		if v > best {
+			best, arm = v, i
+		}
+	}
+	dst.Set(p.At(arm), arm)
+	return best, nil
+}
+
+type pricedSparse struct {
+	prices
+	set bandit.Sparse
+}
+
+func (p *pricedSparse) Dim() int                             { return p.set.Dim() }
+func (p *pricedSparse) Nonzeros(i int) ([]uint32, []float64) { return p.set.Nonzeros(p.whole(i)) }
+
+// ArgMax implements bandit.ActionSet, as that of pricedDense.
+func (p *pricedSparse) ArgMax(dst *bandit.Action, theta []float64) (float64, error) {
+	best, arm := math.Inf(-1), -1
+	for i := range p.Len() {
+		at, x := p.Nonzeros(i)
+		v := -p.Price(i)
+		for k, c := range at {
+			v += float64(x[k] * theta[c])
+		}
+		if v-v != 0 {
+			return 0, fmt.Errorf("policy: theta gives action %d the value %v: %w", i, v, bandit.ErrNotFinite)
+		}
+		if v > best {
+			best, arm = v, i
+		}
+	}
+	at, x := p.Nonzeros(arm)
+	dst.SetSparse(at, x, arm)
+	return best, nil
+}
+
+// Heeds implements bandit.Heeder where the base does.
+func (m *Mixed) Heeds() bool { return bandit.Heeds(m.base) }
+
+// Heeds implements bandit.Heeder: scores of the logistic model are logits, which prices cannot be taken off.
+func (a *Auto) Heeds() bool { return a.logit == nil }
+
+// Heeds implements bandit.Heeder.
+func (e *Ensemble) Heeds() bool { return e.reference == nil }
+
+// Heeds implements bandit.Heeder.
+func (h *Hashed) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (s *Sparse) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (a *Atoms) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (g *Greedy) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (e *EpsilonGreedy) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (u *LinUCB) Heeds() bool { return true }
+
+// Heeds implements bandit.Heeder.
+func (s *Thompson) Heeds() bool { return true }
