@@ -189,7 +189,7 @@ func madeUp(key rng.Key) *pricedTable {
 		factor := logs.Exp(math.Ln2 * (2*draw.Float64(100+x) - 1))
 		for a := range t.k {
 			i := x*t.k + a
-			t.reward[i] = min(.98, max(.02, .5+.12*float64(a)+.15*draw.Normal(200+i)))
+			t.reward[i] = min(.98, max(.02, .5+float64(.12*float64(a))+float64(.15*draw.Normal(200+i))))
 			t.cost[i] = []float64{1, 4, 12, 60}[a] * factor
 			t.meanCost[a] += t.cost[i] / float64(t.rows)
 		}
@@ -279,7 +279,7 @@ func (t *pricedTable) contexts(names []string, lines [][]string, columns []int) 
 			v, err := strconv.ParseFloat(lines[x][i], 64)
 			numeric = numeric && err == nil && v-v == 0
 			values[x] = v
-			sum, square = sum+v, square+v*v
+			sum, square = sum+v, square+float64(v*v)
 			levels = append(levels, lines[x][i])
 		}
 		slices.Sort(levels)
@@ -288,7 +288,7 @@ func (t *pricedTable) contexts(names []string, lines [][]string, columns []int) 
 			levels = nil // an identifier; the hashed features read it all the same
 		}
 		mean := sum / float64(t.rows)
-		deviation := math.Sqrt(max(1e-300, square/float64(t.rows)-mean*mean))
+		deviation := math.Sqrt(max(1e-300, square/float64(t.rows)-float64(mean*mean)))
 		for x := range lines {
 			if numeric {
 				fields[x][names[i]] = values[x]
@@ -310,7 +310,7 @@ func (t *pricedTable) contexts(names []string, lines [][]string, columns []int) 
 		t.requests = append(t.requests, b)
 		var q float64
 		for _, v := range dense[x] {
-			q += v * v
+			q += float64(v * v)
 		}
 		longest = max(longest, math.Sqrt(q))
 	}
@@ -617,10 +617,10 @@ func solvePriced(b float64, n, k int, mean func(x, a int) (r, c float64, ok bool
 	}
 	slices.SortStableFunc(steps, func(a, b climb) int { return cmp.Compare(b.slope, a.slope) })
 	for _, s := range steps {
-		left := b*float64(n) - lp.cost
+		left := float64(b*float64(n)) - lp.cost
 		if s.c > left {
 			part := max(0, left/s.c)
-			lp.reward, lp.cost, lp.price = lp.reward+part*s.r, lp.cost+part*s.c, s.slope
+			lp.reward, lp.cost, lp.price = lp.reward+float64(part*s.r), lp.cost+float64(part*s.c), s.slope
 			break
 		}
 		lp.reward, lp.cost = lp.reward+s.r, lp.cost+s.c
