@@ -164,6 +164,13 @@ type Snapshotter interface {
 	Restore(b []byte) error
 }
 
+// Weighed is implemented by a Snapshotter that knows what its snapshot costs before it is taken.
+type Weighed interface {
+	// SnapshotCost returns how many bytes AppendSnapshot would append now, and about how many multiply-adds
+	// it would do first. 0 bytes means that it is not known. It changes nothing and costs little.
+	SnapshotCost() (bytes, work int)
+}
+
 // Warner says in words what a user should know about running this policy on a set, for instance
 // that an accumulated ensemble with m < d is stuck in a subspace. nil means nothing to say.
 type Warner interface {

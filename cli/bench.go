@@ -33,13 +33,14 @@ type benchCase struct {
 	engine       string // "" is that of --engine
 	prob         bool   // ask for the propensities of all arms in every round, and count that alone
 	replications int    // not 0: so many replications by the command run, on all processors
+	alone        bool   // with replications: on one processor, in processor time
 	sets         string // action sets that are new in every round: given, drawn or disjoint
 	law          bool   // with given sets: the propensities of all arms are part of a round
 }
 
 // benchCases are the standard configurations. A to D have a fixed list of arms; E is the theorem's
-// own ensemble size at d = 10, T = 10⁴; E2-exact has Gaussian targets; P asks for the propensities of
-// all arms at the sizes of B, C and D.
+// own ensemble size at d = 10, T = 10⁴; A-run to E-run are these through the command run, which writes results and
+// journal; E2-exact has Gaussian targets; P asks for the propensities of all arms at the sizes of B, C and D.
 var benchCases = []benchCase{
 	{name: "A", d: 10, k: 10, m: 20, horizon: 10_000},
 	{name: "A×100", d: 10, k: 10, m: 20, horizon: 10_000, replications: 100},
@@ -47,6 +48,11 @@ var benchCases = []benchCase{
 	{name: "C", d: 50, k: 1000, m: 200, horizon: 10_000},
 	{name: "D", d: 100, k: 100, m: 1000, horizon: 10_000},
 	{name: "E", d: 10, m: 40_000, horizon: 10_000},
+	{name: "A-run", d: 10, k: 10, m: 20, horizon: 10_000, replications: 200, alone: true},
+	{name: "B-run", d: 20, k: 100, m: 100, horizon: 10_000, replications: 40, alone: true},
+	{name: "C-run", d: 50, k: 1000, m: 200, horizon: 10_000, replications: 8, alone: true},
+	{name: "D-run", d: 100, k: 100, m: 1000, horizon: 10_000, replications: 4, alone: true},
+	{name: "E-run", d: 10, m: 40_000, horizon: 10_000, replications: 16, alone: true},
 	{name: "E2", d: 10, m: 40_000, horizon: 100_000},
 	{name: "G", d: 100, m: 20_000, horizon: 10_000},
 	{name: "E2-exact", d: 10, m: 40_000, horizon: 100_000, engine: "exact-law"},
@@ -91,7 +97,8 @@ Every configuration is measured several times, in turns with the reference (Algo
 Go), with the machine's own limits and, with --against, with other programs, so that slow phases
 of the machine hit all sides; ratios are taken within a turn, and their median is reported. Times
 are processor time; A×100 (also written Ax100) is the wall clock of a whole "troupe run" of 100
-replications on all processors. A turn in which a probe of fixed work changes by more than 15 %
+replications on all processors, A-run to E-run are the processor time of one with a single worker, its
+start, results and journal included. A turn in which a probe of fixed work changes by more than 15 %
 is measured again. docs/guide/performance.md explains every column.
 
 "bench edge" starts a server and the limit program, the least that a durable decision server does
@@ -315,7 +322,7 @@ func turns(rounds int, turn func(n int) (sample, error)) (benchResult, error) {
 
 // measure takes turns of ours, the limits, plain Go and the peers.
 func measure(c benchCase, rounds int, p peers) (benchResult, error) {
-	if c.replications > 0 {
+	if c.replications > 0 && !c.alone {
 		return measureRun(c, rounds, p)
 	}
 	_, engine, err := ours(c, 0, 0.05) // warm
@@ -323,7 +330,12 @@ func measure(c benchCase, rounds int, p peers) (benchResult, error) {
 		return benchResult{}, err
 	}
 	r, err := turns(rounds, func(turn int) (s sample, err error) {
-		if s.own, _, err = ours(c, turn, 0.2); err != nil {
+		if c.alone {
+			s.own, err = runCommandTime(c, turn)
+		} else {
+			s.own, _, err = ours(c, turn, 0.2)
+		}
+		if err != nil {
 			return s, err
 		}
 		if c.prob { // of a round with the question, the part of the question
@@ -364,6 +376,9 @@ func spread(x []float64) float64 {
 	n := len(s)
 	return (s[(3*n)/4%n] - s[n/4]) / 2 / median(x)
 }
+
+// processTime returns the processor time of this process in seconds.
+func processTime() float64 { return sim.ProcessorTime().Seconds() }
 
 // probe does fixed work in registers and the first cache and returns its time.
 func probe() float64 {

@@ -18,7 +18,7 @@ import (
 	"troupe/rng"
 )
 
-// benchSpec is configuration A as an experiment of many replications.
+// benchSpec is a configuration as an experiment of many replications.
 const benchSpec = `name = "bench"
 seed = %d
 horizon = %d
@@ -28,7 +28,7 @@ checkpoints = [%[2]d]
 [[environment]]
 kind = "linear"
 d = %[4]d
-set = { kind = "random-sphere", arms = %[5]d }
+set = %[5]s
 
 [[policy]]
 kind = "ensemble"
@@ -39,8 +39,17 @@ init = "corrected"
 scale = 1
 `
 
-// runCommandTime plays the replications of a configuration by this program's own command run, in a
-// process of its own that uses all processors, and returns nanoseconds of wall clock a round.
+// spec is the configuration as a spec file.
+func (c benchCase) spec(seed int) string {
+	set := `{ kind = "ball" }`
+	if c.k > 0 {
+		set = fmt.Sprintf(`{ kind = "random-sphere", arms = %d }`, c.k)
+	}
+	return fmt.Sprintf(benchSpec, seed, c.horizon, c.replications, c.d, set, c.m)
+}
+
+// runCommandTime plays the replications of a configuration by this program's own command run, in a process of its own,
+// and returns nanoseconds a round: wall clock on all processors, or with alone processor time of one worker.
 func runCommandTime(c benchCase, seed int) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -52,16 +61,22 @@ func runCommandTime(c benchCase, seed int) (float64, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "bench.toml")
-	text := fmt.Sprintf(benchSpec, seed, c.horizon, c.replications, c.d, c.k, c.m)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(c.spec(seed)), 0o600); err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(self, "run", file, "--no-report", "-qq", "--out", filepath.Join(dir, "out"))
+	args := []string{"run", file, "--no-report", "-qq", "--out", filepath.Join(dir, "out")}
+	if c.alone {
+		args = append(args, "--workers", "1")
+	}
+	cmd := exec.Command(self, args...)
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	if c.alone {
+		return c.perRound(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), nil
 	}
 	return c.perRound(time.Since(start)), nil
 }

@@ -138,6 +138,14 @@ func (d *Doubling) AppendSnapshot(b []byte) ([]byte, error) {
 	return append(b, base...), nil
 }
 
+// SnapshotCost implements bandit.Weighed where the base does.
+func (d *Doubling) SnapshotCost() (bytes, work int) {
+	if bytes, work = costOf(d.base); bytes > 0 {
+		bytes += snapshotSize("doubling", 1, 3)
+	}
+	return bytes, work
+}
+
 // Restore implements bandit.Snapshotter where the base does.
 func (d *Doubling) Restore(b []byte) error {
 	own := len(appendSnapshot(nil, "doubling", [][]float64{{0, 0, 0}}))

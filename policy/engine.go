@@ -41,6 +41,8 @@ type engine interface {
 	lengths() []int
 	check(v [][]float64) error
 	restore(v [][]float64)
+	// cost is how many numbers state returns, and about how many multiply-adds it does first.
+	cost() (numbers, work int)
 }
 
 // accumulated is the engine that adds every step to every member.
@@ -88,6 +90,8 @@ func (a *accumulated) state() [][]float64 {
 }
 
 func (a *accumulated) lengths() []int { return []int{a.m * a.ridge.Dim()} }
+
+func (a *accumulated) cost() (numbers, work int) { return a.lengths()[0], a.Owed() }
 
 func (a *accumulated) check([][]float64) error { return nil }
 

@@ -274,6 +274,16 @@ func (e *Ensemble) AppendSnapshot(b []byte) ([]byte, error) {
 	return appendSnapshot(b, e.engine.kind(), append(e.ridge.State(), e.engine.state()...)), nil
 }
 
+// SnapshotCost implements bandit.Weighed: a lazy engine brings all members up to date for a snapshot.
+func (e *Ensemble) SnapshotCost() (bytes, work int) {
+	numbers, work := e.engine.cost()
+	lengths := append(e.ridge.StateLengths(), e.engine.lengths()...)
+	for _, n := range e.ridge.StateLengths() {
+		numbers += n
+	}
+	return snapshotSize(e.engine.kind(), len(lengths), numbers), work
+}
+
 // Restore implements bandit.Snapshotter.
 func (e *Ensemble) Restore(b []byte) error {
 	lengths := e.ridge.StateLengths()

@@ -239,6 +239,9 @@ func (b *exactLaw) kind() string { return "ensemble-exact-law" }
 
 func (b *exactLaw) lengths() []int { return []int{-1, -1, -1} }
 
+// cost has no work: the drawn members are up to date.
+func (b *exactLaw) cost() (numbers, work int) { return len(b.drawn) * (1 + b.d + len(b.now)), 0 }
+
 // state returns the drawn members, their sums and matrices, for a snapshot.
 func (b *exactLaw) state() [][]float64 {
 	n := len(b.drawn)

@@ -134,6 +134,9 @@ func (m *Mixed) AppendSnapshot(b []byte) ([]byte, error) {
 	return s.AppendSnapshot(b)
 }
 
+// SnapshotCost implements bandit.Weighed where the base does.
+func (m *Mixed) SnapshotCost() (bytes, work int) { return costOf(m.base) }
+
 // Restore implements bandit.Snapshotter where the base does.
 func (m *Mixed) Restore(b []byte) error {
 	s, err := snapshotter("mixed", m.base)

@@ -18,11 +18,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendSnapshot appends the state made of vectors.
 func appendSnapshot(b []byte, kind string, vectors [][]float64) []byte {
-	start, size := len(b), len(snapshotMagic)+2+len(kind)+4+4
+	start, numbers := len(b), 0
 	for _, v := range vectors {
-		size += 4 + 8*len(v)
+		numbers += len(v)
 	}
-	b = slices.Grow(b, size)
+	b = slices.Grow(b, snapshotSize(kind, len(vectors), numbers))
 	b = append(b, snapshotMagic...)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(kind)))
 	b = append(b, kind...)
@@ -34,6 +34,11 @@ func appendSnapshot(b []byte, kind string, vectors [][]float64) []byte {
 		}
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+}
+
+// snapshotSize is the number of bytes of a snapshot.
+func snapshotSize(kind string, vectors, numbers int) int {
+	return len(snapshotMagic) + 2 + len(kind) + 4 + 4*vectors + 8*numbers + 4
 }
 
 // readSnapshot reads a snapshot of the kind into fresh vectors and refuses one whose vectors do not

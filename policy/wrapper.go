@@ -52,6 +52,14 @@ func warnings(base bandit.Policy, set bandit.ActionSet) []string {
 	return nil
 }
 
+// costOf returns what a snapshot of the base costs; 0 where it does not know.
+func costOf(base bandit.Policy) (bytes, work int) {
+	if w, ok := base.(bandit.Weighed); ok {
+		return w.SnapshotCost()
+	}
+	return 0, 0
+}
+
 // snapshotter returns the base's ability, or an error that names the wrapper.
 func snapshotter(wrapper string, base bandit.Policy) (bandit.Snapshotter, error) {
 	s, ok := base.(bandit.Snapshotter)

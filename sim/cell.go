@@ -74,7 +74,7 @@ func (r *runner) play(hard context.Context, c cell) (entry, error) {
 	}
 	r.rounds.Add(int64(x.Horizon - w.look.counted))
 	w.entry.Seconds = start.Seconds + time.Since(started).Seconds()
-	w.entry.State = r.state(c, pol)
+	w.entry.State = r.state(c, pol, w.entry.Seconds)
 	if notes != nil {
 		w.entry.Also = notes.values
 	}

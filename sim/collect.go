@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"troupe/dataset"
@@ -63,6 +64,7 @@ func newRunner(x *Experiment, o Options) *runner {
 	if o.Data == nil {
 		o.Data = new(dataset.Source)
 	}
-	return &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(),
-		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells())}
+	return &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(), processor: ProcessorTime(),
+		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
+		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
 }

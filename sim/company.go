@@ -158,7 +158,7 @@ func (r *runner) playShared(hard context.Context, cells []cell) ([]finished, err
 		w := recorders[i]
 		r.rounds.Add(int64(r.x.Horizon - w.look.counted))
 		w.entry.Seconds = r.start(cells[i]).Seconds + seconds(i)
-		w.entry.State = r.state(cells[i], policies[i])
+		w.entry.State = r.state(cells[i], policies[i], w.entry.Seconds)
 		done[i].entry = w.entry
 	}
 	return done, nil

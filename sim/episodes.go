@@ -206,7 +206,7 @@ func (r *runner) playEpisodes(hard context.Context, c cell) (entry, error) {
 	if graded, ok := world.(episode.Graded); ok {
 		w.progress.Rule = graded.Rule()
 		if len(r.x.Record) > 0 {
-			w.entry.Also = make(map[string][]float64)
+			w.entry.Also = make(map[string]numbers)
 		}
 	}
 	if err := episode.Play(world, agent, key, r.x.Horizon, w); err != nil {

@@ -188,7 +188,7 @@ func (r *runner) playTogether(hard context.Context, cells []cell) ([]finished, e
 	batch.Part()
 	for i := range done {
 		done[i].entry.Seconds = r.start(done[i].cell).Seconds + share
-		done[i].entry.State = r.state(done[i].cell, policies[i])
+		done[i].entry.State = r.state(done[i].cell, policies[i], done[i].entry.Seconds)
 	}
 	return done, nil
 }

@@ -97,7 +97,7 @@ type diary struct {
 	truth  env.Truth // nil without a θ*
 	sigma  float64
 	delta  float64
-	values map[string][]float64 // by column
+	values map[string]numbers // by column
 
 	actions, spectrum, optimism, coverage bool
 
@@ -152,7 +152,7 @@ func (x *Experiment) newDiary(world bandit.Environment, set bandit.ActionSet, po
 	if !w.actions && !w.spectrum && !w.optimism && !w.coverage && w.probes == nil && w.costly == nil {
 		return nil
 	}
-	w.values = make(map[string][]float64)
+	w.values = make(map[string]numbers)
 	if !w.spectrum && !w.optimism && !w.coverage {
 		return w
 	}

@@ -23,8 +23,8 @@ import (
 // A cell can go on from the state of its policy after round t, because all random numbers are functions of the
 // round. That state is kept in two places:
 //
-//   - the journal has it in the line of a finished cell, for a run with a longer horizon (Options.Dir; at most
-//     stateRoom bytes over all cells);
+//   - the journal has it in the line of a finished cell, for a run with a longer horizon, where it is worth its
+//     time and its place on the disk (worth); where not, the cell is played from round 1 then;
 //   - a cell under way is written to partDir every saveEvery, and when it is abandoned. Its file goes when the
 //     cell is finished.
 //
@@ -38,8 +38,25 @@ const partDir = ".cells"
 // saveEvery is how often a cell under way is written; a variable for tests.
 var saveEvery = 5 * time.Second
 
-// stateRoom bounds the bytes of the states in the journal.
-const stateRoom = 64 << 20
+// What the states in the journal may take. A state of 10 kB stands for 0.25 s of playing or more, unless there are so
+// few cells that all of them fit in a megabyte.
+const (
+	stateRoom  = 16 << 20 // bytes in the journal, over all cells
+	stateFloor = 1 << 20  // the same, where time does not matter
+	stateRate  = 40_000   // bytes for each second of a cell
+)
+
+// stateShare is the largest share of its own time that the state of a cell may cost; a variable for tests.
+var stateShare = 1. / 32
+
+// worth reports whether a state is kept: bytes of a snapshot that is taken with work multiply-adds, of a cell that
+// took seconds, one of so many.
+func worth(bytes, work int, seconds float64, cells int) bool {
+	line := float64(4 * ((bytes + 2) / 3)) // base64
+	room := min(max(stateFloor/float64(cells), float64(seconds*stateRate)), stateRoom/float64(cells))
+	cost := 1e-8*float64(bytes) + float64(3e-10*float64(work)) // s, about
+	return line <= room && cost <= float64(stateShare*seconds)
+}
 
 // resumable returns "" when cells of environment e and a policy like pol can go on from a state, and otherwise the
 // reason why not.
@@ -64,13 +81,40 @@ func (r *runner) resumable(e int, world bandit.Environment, pol bandit.Policy) s
 	return ""
 }
 
-// state returns the snapshot of a policy after the last round of a finished cell, nil where it is not kept.
-func (r *runner) state(c cell, pol bandit.Policy) []byte {
+// share returns which part of their time the workers were on a processor so far: what a cell took on a busy machine
+// says less of its work. An answer above 1 is the collector's and the writer's.
+func (r *runner) share() float64 {
+	wall := float64(r.o.Workers) * time.Since(r.started).Seconds()
+	if wall <= 0 {
+		return 1
+	}
+	return min(1, (ProcessorTime()-r.processor).Seconds()/wall)
+}
+
+// state returns the snapshot of a policy after the last round of a finished cell, which took seconds; nil where it is
+// not kept. A policy that does not know its costs is taken to need what a replication before it needed.
+func (r *runner) state(c cell, pol bandit.Policy, seconds float64) []byte {
 	if !r.saves(c) {
 		return nil
 	}
+	size, work := 0, 0
+	if w, ok := pol.(bandit.Weighed); ok {
+		size, work = w.SnapshotCost()
+	}
+	seen := &r.sizes[c.e*len(r.x.Policies)+c.p]
+	if size == 0 {
+		size = int(seen.Load())
+	}
+	seconds *= r.share()
+	if !worth(size, work, seconds, len(r.cells)) {
+		return nil
+	}
 	b, err := pol.(bandit.Snapshotter).AppendSnapshot(nil)
-	if err != nil || len(b)*len(r.cells) > stateRoom {
+	if err != nil {
+		return nil
+	}
+	seen.Store(int64(len(b)))
+	if !worth(len(b), 0, seconds, len(r.cells)) {
 		return nil
 	}
 	return b
@@ -173,7 +217,7 @@ func (r *runner) findStarts(known map[string]entry) {
 				case !same[old.T]:
 					why = "it knows the horizon"
 				case old.State == nil:
-					why = "its state was not kept"
+					why = "keeping its state would have cost more"
 				case start == nil:
 					why = "the checkpoints are others"
 				default:

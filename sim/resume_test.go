@@ -3,17 +3,23 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
+	"troupe/bandit"
 	"troupe/dataset"
 	"troupe/spec"
 )
@@ -37,6 +43,9 @@ func sized(t *testing.T, text, horizon string) *Experiment {
 // A longer horizon goes on from the state of the shorter one, and ends with the bytes of a fresh run, for every
 // kind, environment and option; policies that know the horizon are played again and say so.
 func TestLongerHorizon(t *testing.T) {
+	share := stateShare
+	defer func() { stateShare = share }()
+	stateShare = 1e9 // 31 rounds are played again sooner than a state is written
 	data := &dataset.Source{Override: "testdata/engine"}
 	went := make(map[string]bool)
 	again := make(map[string]string)
@@ -76,6 +85,114 @@ func TestLongerHorizon(t *testing.T) {
 		}
 	}
 	t.Logf("%d specs, played again: %q", len(went), slices.Sorted(maps.Values(again)))
+}
+
+// A state is kept where it is worth its time and its place: a run of the default's size keeps none and has a journal of
+// less than 2 MB, a run of few cells or of long ones keeps them.
+func TestWorth(t *testing.T) {
+	const ensemble = 3300 // bytes of a state of the default, d = 10, m = 20
+	for _, c := range []struct {
+		what        string
+		bytes, work int
+		seconds     float64
+		cells       int
+		want        bool
+	}{
+		{"the default", ensemble, 0, 0.006, 1000, false},
+		{"the default on a loaded machine", ensemble, 0, 0.06, 1000, false},
+		{"32 cells of 40 000 rounds", ensemble, 0, 0.012, 32, true},
+		{"a hundred times as long", ensemble, 0, 0.6, 1000, true},
+		{"200 rounds", ensemble, 0, 6e-5, 32, false},
+		{"40 000 members on the ball", 3_202_000, 2_500_000_000, 0.05, 1, false},
+		{"members that fit, all but never drawn", 320_000, 400_000_000, 1, 1, false},
+		{"the same when they are up to date", 320_000, 0, 1, 1, true},
+		{"theorem-large, d = 50", 80_000, 0, 6, 240, false},
+		{"theorem-large, d = 10", 5_000, 0, 1, 240, true},
+	} {
+		if got := worth(c.bytes, c.work, c.seconds, c.cells); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+	for _, cells := range []int{1, 240, 1000, 100_000} { // the most that is kept, however long a cell takes
+		most := sort.Search(1<<26, func(n int) bool { return !worth(n, 0, 1e9, cells) })
+		if all := cells * most * 4 / 3; all > 17<<20 {
+			t.Errorf("%d cells may keep %d bytes", cells, all)
+		}
+	}
+}
+
+// A lazy ensemble is not made whole for the journal, and so not slower in a directory than without one.
+func TestLazyState(t *testing.T) {
+	x := parseReal(t, "horizon = 2000\n[[environment]]\nkind = 'linear'\nd = 6\nset = { kind = 'ball' }\n[[policy]]\nkind = 'ensemble'\nm = 30_000\n")
+	r := newRunner(x, Options{Dir: t.TempDir()})
+	if err := r.rehearse(); err != nil {
+		t.Fatal(err)
+	}
+	world, pol, key, err := r.build(cell{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Play(world, pol, key, 200, new(recorderOfNothing)); err != nil {
+		t.Fatal(err)
+	}
+	bytes, work := pol.(bandit.Weighed).SnapshotCost()
+	if work < 30_000*100*6 || bytes < 8*30_000*6 {
+		t.Fatalf("a snapshot of the lazy ensemble is said to be %d bytes and %d multiply-adds", bytes, work)
+	}
+	if b := r.state(cell{}, pol, 0.05); b != nil {
+		t.Errorf("a state of %d bytes is kept", len(b))
+	}
+	if _, after := pol.(bandit.Weighed).SnapshotCost(); after != work {
+		t.Errorf("the members were brought up to date: %d multiply-adds are left of %d", after, work)
+	}
+}
+
+type recorderOfNothing struct{}
+
+func (*recorderOfNothing) Round(int, float64, float64) error { return nil }
+
+// The line of a cell is short, and a line of before, in decimal digits, says the same.
+func TestJournalLine(t *testing.T) {
+	at := Checkpoints(10_000)
+	e := entry{Cell: strings.Repeat("9b1e", 8), Stem: strings.Repeat("0fa9", 8), Seconds: 0.011840779, T: 10_000,
+		Also: map[string]numbers{"s_min": {1. / 3, 5e-324, math.MaxFloat64}}}
+	for k := range at {
+		e.Regret = append(e.Regret, 1000/float64(3+k))
+		e.Reward = append(e.Reward, -float64(k)/7)
+	}
+	line, err := e.line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(line) > 1500 {
+		t.Errorf("%d bytes, so 1000 cells take more than 1.5 MB", len(line))
+	}
+	got, err := parseEntry(bytes.TrimSuffix(line, []byte("\n")))
+	if err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("read back: %+v, %v", got, err)
+	}
+	type lists struct {
+		Cell, Stem     string
+		Seconds        float64
+		Horizon        int
+		Regret, Reward []float64
+		Also           map[string][]float64
+	}
+	body, err := json.Marshal(lists{e.Cell, e.Stem, e.Seconds, e.T, e.Regret, e.Reward,
+		map[string][]float64{"s_min": e.Also["s_min"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := fmt.Appendf(nil, "%08x %s", crc32.Checksum(body, castagnoli), body)
+	if got, err := parseEntry(old); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("the line of before: %+v, %v", got, err)
+	}
+	for _, bad := range []string{`"AAAA"`, `"AAAAAAAA8H8="`, `"?"`, `1`} { // 3 bytes, +Inf
+		body := []byte(`{"cell":"a","regret":` + bad + `}`)
+		if _, err := parseEntry(fmt.Appendf(nil, "%08x %s", crc32.Checksum(body, castagnoli), body)); err == nil {
+			t.Errorf("regret %s is read", bad)
+		}
+	}
 }
 
 // A cell that is abandoned goes on where it was, also in lock-step, in other company and with a file that is

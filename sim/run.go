@@ -194,19 +194,21 @@ type runner struct {
 	o                Options
 	data             dataFiles
 	started          time.Time
-	cells            []entry  // by Experiment.index; not yet done where Regret is empty
-	keys             []string // by Experiment.index
+	processor        time.Duration // of the process, then
+	cells            []entry       // by Experiment.index; not yet done where Regret is empty
+	keys             []string      // by Experiment.index
 	stems            []string
 	worlds           []worldFacts
-	cellBytes        float64   // the largest that one worker needs for a cell, about
-	cellPath, cellOf string    // its policy
-	together         []bool    // environment × policy: replications can be one job
-	shares           []bool    // environment: policies of a replication can be one job
-	bytes            []float64 // environment × policy: about what a cell needs
-	stuck            []string  // environment × policy: why its cells cannot go on from a state; "" where they can
-	starts           []*entry  // by Experiment.index: what a cell goes on from, nil for round 1
-	skipped          int64     // rounds that starts spare
-	underWay         int       // cells that were abandoned after their state was written
+	cellBytes        float64        // the largest that one worker needs for a cell, about
+	cellPath, cellOf string         // its policy
+	together         []bool         // environment × policy: replications can be one job
+	shares           []bool         // environment: policies of a replication can be one job
+	bytes            []float64      // environment × policy: about what a cell needs
+	stuck            []string       // environment × policy: why its cells cannot go on from a state; "" where they can
+	sizes            []atomic.Int64 // environment × policy: bytes of the last state, 0 where none was taken
+	starts           []*entry       // by Experiment.index: what a cell goes on from, nil for round 1
+	skipped          int64          // rounds that starts spare
+	underWay         int            // cells that were abandoned after their state was written
 	notes            []string
 	rounding         []Pair
 	old              *Manifest // what the directory held, nil for nothing

@@ -615,6 +615,18 @@ func (e *Sums) Read(dst []float64) {
 	}
 }
 
+// Owed returns about how many multiply-adds Settle has to do: what the rows lack.
+func (e *Sums) Owed() int {
+	if e.mode != onDemand {
+		return (e.n - e.from) * e.m * e.d
+	}
+	steps := 0
+	for _, seen := range e.seen {
+		steps += e.n - max(seen, 0)
+	}
+	return steps * e.d
+}
+
 // Write replaces S by src, m×d numbers row by row. Steps that waited are dropped.
 func (e *Sums) Write(src []float64) {
 	e.x, e.runs, e.from = e.x[:0], e.runs[:0], e.n
