@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -169,6 +170,9 @@ func flagWords(err error) string {
 		"bool": "true or false", "duration": "a duration such as 10m or 1h30m"}[bad.GetFlag().Value.Type()]
 	if !ok {
 		return err.Error()
+	}
+	if want == "a whole number" && strings.Trim(bad.GetValue(), "+-0123456789") == "" {
+		want = fmt.Sprintf("a whole number of at most %d", math.MaxInt64)
 	}
 	return fmt.Sprintf("--%s %q: expected %s", bad.GetFlag().Name, bad.GetValue(), want)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +40,7 @@ from the first to the second, paired by replication. The page is compare.html in
   troupe report runs/size --no-figures
   troupe report runs/size --size column,slide
   troupe report runs/size --lower-bound
+  troupe report /mnt/colleague/size --out size-page
   troupe report runs/before runs/after`,
 		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,10 +64,7 @@ from the first to the second, paired by replication. The page is compare.html in
 			if noFigures && len(more) > 0 {
 				return misuse(errors.New("--size and --no-figures exclude each other"))
 			}
-			if out != "" {
-				return misuse(errors.New("--out: the page of one directory is report.html in it; --out is for two"))
-			}
-			if err := collect(args[0], kinds); err != nil {
+			if err := collect(args[0], kinds); err != nil && !sim.ReadOnly(err) {
 				return err
 			}
 			run, err := report.Load(args[0])
@@ -77,7 +77,14 @@ from the first to the second, paired by replication. The page is compare.html in
 					return err
 				}
 			}
-			paths, err := report.Write(run, args[0], report.Options{NoFigures: noFigures, Sizes: more, Bounds: bounds})
+			to := cmp.Or(out, args[0])
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				return misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
+			}
+			paths, err := report.Write(run, to, report.Options{NoFigures: noFigures, Sizes: more, Bounds: bounds})
+			if sim.ReadOnly(err) && out == "" {
+				return fmt.Errorf("%w; write the page elsewhere: troupe report %s --out DIR", err, args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -87,8 +94,8 @@ from the first to the second, paired by replication. The page is compare.html in
 			fmt.Fprintln(t.w)
 			fmt.Fprintf(t.w, "report   %s\n", paths.Page)
 			if !noFigures {
-				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(args[0], "figures"))
-				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(args[0], "tables"))
+				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(to, "figures"))
+				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(to, "tables"))
 				fmt.Fprintf(t.w, "LaTeX    %s\n", paths.Floats)
 			}
 			return nil
@@ -107,7 +114,8 @@ from the first to the second, paired by replication. The page is compare.html in
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
-	c.Flags().StringVarP(&out, "out", "o", "", "page of a comparison (default DIR2/compare.html)")
+	c.Flags().StringVarP(&out, "out", "o", "",
+		"directory of page, figures and tables (default DIR), or page of a comparison (default DIR2/compare.html)")
 	c.Flags().StringVar(&color, "color", "auto", "auto, always or never")
 	return c
 }
@@ -115,6 +123,13 @@ from the first to the second, paired by replication. The page is compare.html in
 // collect checks that a directory holds results, and completes them from the journal where the run
 // was killed.
 func collect(dir string, kinds sim.Catalogue) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		more := ""
+		if strings.HasSuffix(dir, ".toml") {
+			more = ": troupe run " + dir + " plays it and names the directory"
+		}
+		return misuse(fmt.Errorf("%s is a file, expected a directory with the results of troupe run%s", dir, more))
+	}
 	if _, err := os.Stat(filepath.Join(dir, sim.ManifestFile)); errors.Is(err, fs.ErrNotExist) {
 		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
 	}

@@ -374,7 +374,7 @@ func completeSpec(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 func slug(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	var b strings.Builder
-	for _, r := range name {
+	for _, r := range chart.Latin(name) {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			b.WriteRune(r)
 		} else {
@@ -459,10 +459,15 @@ func (d *delivery) finished(show display) error {
 	page := ""
 	if !d.f.noReport {
 		paths, err := report.Write(run, d.f.out, report.Options{})
-		if err != nil {
+		switch {
+		case sim.ReadOnly(err) && d.out.Played == 0:
+			fmt.Fprintf(d.stderr.w, "troupe: %s cannot be written, so its page stays as it is; a new one: troupe report %[1]s "+
+				"--out DIR\n", d.f.out)
+		case err != nil:
 			return err
+		default:
+			page = paths.Page
 		}
-		page = paths.Page
 	}
 	if d.f.json {
 		e := show.(*events)
@@ -590,6 +595,9 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 	if values := run.Values(); values != "" {
 		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
 	}
+	if h := strings.Join(strings.Fields(run.Manifest.Hypothesis), " "); h != "" {
+		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words("Stated before the run: "+h), 0))
+	}
 	head, lead := report.Headline(all)
 	fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(head.String()), 0)))
 	for _, p := range lead {
@@ -609,6 +617,9 @@ func (t terminal) scores(run *report.Run, s *report.Score) error {
 		return err
 	}
 	fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(table.Note), 0))
+	if first := s.Say(); first != nil {
+		fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(first.String()), 0)))
+	}
 	if values := run.Values(); values != "" {
 		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
 	}

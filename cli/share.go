@@ -283,6 +283,9 @@ func check(ctx context.Context, w io.Writer, file string, f checkFlags, kinds si
 	fmt.Fprintf(w, "hashes   all %d files have theirs\n", len(shared)-missing(dir))
 	x, err := sim.Parse(m.Experiment, m.Spec, kinds)
 	if err != nil {
+		if strings.Contains(err.Error(), "unknown kind") {
+			err = fmt.Errorf("%w\na kind of a program of one's own (troupe new) is checked by that program", err)
+		}
 		return fmt.Errorf("%s: the spec: %w", file, err)
 	}
 	x.Name = m.Experiment

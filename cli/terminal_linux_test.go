@@ -132,6 +132,8 @@ func TestExitCodes(t *testing.T) {
 	for name, text := range map[string]string{
 		"fine.toml":  "horizon=2\nreplications=1\n[[environment]]\nkind='linear'\nd=2\nset={kind='ball'}\n[[policy]]\nkind='uniform'\n",
 		"wrong.toml": "horizon='x'\n",
+		"box.toml":   "[[environment]]\nkind='linear'\nd=2\nset={kind='box'}\n[[policy]]\nkind='linucb'\n",
+		"m.toml":     "[[environment]]\nkind='linear'\nd=2\nset={kind='ball'}\n[[policy]]\nkind='ensemble'\nm=0\n",
 		// The rewards add up to more than a float64 holds.
 		"fails.toml": "horizon=30\nreplications=2\n[[environment]]\nkind='linear'\ntheta='given'\nvalue=[1.0]\nset={kind='finite',arms=[[1.0]]}\nnoise={kind='gaussian',sigma=1e308}\n[[policy]]\nkind='fixed'\nx=[1.0]\n",
 	} {
@@ -151,6 +153,10 @@ func TestExitCodes(t *testing.T) {
 		{exitMisuse, "nowhere is no result directory", []string{"report", filepath.Join(dir, "nowhere")}},
 		{exitMisuse, "wrong.toml:1:1: horizon is the string", []string{"run", filepath.Join(dir, "wrong.toml")}},
 		{exitMisuse, "holds 1 finished cell that this run would drop: they are of another spec, which has policy uniform, environment linear", []string{"run", filepath.Join(dir, "fails.toml"), "--out", out}},
+		{exitMisuse, "expected a whole number of at most 9223372036854775807", []string{"run", "tour", "--seed", "99999999999999999999999"}},
+		{exitMisuse, "fine.toml is a file, expected a directory with the results of troupe run: troupe run ", []string{"share", filepath.Join(dir, "fine.toml")}},
+		{exitMisuse, "linucb: optimism needs a finite set or the unit ball, this is a box", []string{"run", filepath.Join(dir, "box.toml")}},
+		{exitMisuse, "leave the key out for its default, max(16, 2d), or with a preset of the paper theorem's m", []string{"run", filepath.Join(dir, "m.toml")}},
 		{exitMisuse, "unknown flag: --nope", []string{"run", "--nope"}},
 		{exitMisuse, "exclude each other", []string{"report", out, "--size", "slide", "--no-figures"}},
 		{exitMisuse, `did you mean "column"?`, []string{"report", out, "--size", "colum"}},

@@ -111,8 +111,8 @@ var examples = map[string][]example{
 		{table: "logistic pairs", raw: spec.Raw{"bits": int64(10), "link": "logistic", "pairs": "yes", "range": []any{int64(-1000), int64(1000)}, "m": int64(5)}, law: finite, only: finite},
 	},
 	"ids": {
-		{table: "", raw: spec.Raw{}, law: finite, only: finite},
-		{table: "m=5 beta", raw: spec.Raw{"m": int64(5), "scale": spec.Raw{"kind": "beta"}}, law: finite, only: finite},
+		{table: "", raw: spec.Raw{}, law: finite},
+		{table: "m=5 beta", raw: spec.Raw{"m": int64(5), "scale": spec.Raw{"kind": "beta"}}, law: finite},
 	},
 	"lazy": {
 		{table: "", raw: spec.Raw{}, law: anySet},
@@ -144,8 +144,8 @@ var examples = map[string][]example{
 		{table: "logistic", raw: spec.Raw{"link": "logistic", "range": []any{int64(-1000), int64(1000)}, "m": int64(3)}, law: finite, only: finite},
 	},
 	"squarecb": {
-		{table: "", raw: spec.Raw{}, law: finite, only: finite},
-		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite, only: finite},
+		{table: "", raw: spec.Raw{}, law: finite},
+		{table: "gamma", raw: spec.Raw{"gamma": int64(3), "exponent": 0.7}, law: finite},
 	},
 	"ts":      {{table: "", raw: spec.Raw{}, law: noSet}},
 	"uniform": {{table: "", raw: spec.Raw{}, law: finite, exempt: byNumber}},

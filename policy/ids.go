@@ -25,8 +25,8 @@ type IDSOptions struct {
 
 // Doc implements spec.Documented.
 func (*IDSOptions) Doc() string {
-	return "variance-based information-directed sampling, Gaussian linear (Russo & Van Roy 2018); finite sets; the " +
-		"posterior is replaced by m samples of it"
+	return "variance-based information-directed sampling, Gaussian linear (Russo & Van Roy 2018); the posterior " +
+		"is replaced by m samples of it, and a set that cannot be listed by their best actions"
 }
 
 // New implements Options.
@@ -44,6 +44,8 @@ func (o *IDSOptions) New(p Problem) (bandit.Policy, error) { return NewIDS(*o, p
 // Proposition 6), on an edge of the upper hull of the points (Δ_a, v_a), where it has a closed form. Where no arm is
 // informative, all samples have one best arm, and it is played.
 //
+// On a set that cannot be listed the arms are the best actions of the samples. Prob needs a list.
+//
 // The samples of a decision are functions of the number of its source and of the init stream, as the candidates of
 // Atoms with key = "decision": given them the law is exact.
 //
@@ -59,6 +61,7 @@ type IDS struct {
 	found  []int     // arms with size > 0, in the order of the samples
 	gap    []float64 // Δ
 	info   []float64 // v
+	shown  shown     // the arms of a set that cannot be listed
 	order  []int     // arms by Δ, then v
 	hull   []int
 	action bandit.Action
@@ -104,37 +107,43 @@ func (s *IDS) Samples(decision uint64) []float64 {
 	return s.theta
 }
 
-// solve computes the law of a decision on a finite set: arm a with probability p, arm b otherwise.
+// solve computes the law of a decision: arm a of f with probability p, arm b otherwise.
 func (s *IDS) solve(set bandit.ActionSet, decision uint64) (f bandit.Finite, a, b int, p float64, err error) {
 	d := s.ts.ridge.Dim()
 	if err := checkSet(set, d); err != nil {
 		return nil, 0, 0, 0, err
 	}
+	theta := s.Samples(decision)
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the information ratio needs a finite set, this is %s: %w",
-			described(set), bandit.ErrUnsupported)
+		s.shown.clear(d, s.m)
+		for t := 0; t < len(theta); t += d {
+			if _, err := s.shown.add(set, theta[t:t+d]); err != nil {
+				return nil, 0, 0, 0, err
+			}
+		}
+		f = &s.shown
 	}
 	k := f.Len()
 	if k > idsArms/d {
 		return nil, 0, 0, 0, fmt.Errorf("policy: ids: the set has %d arms, expected at most %d in dimension %d: %w", k,
 			idsArms/d, d, bandit.ErrUnsupported)
 	}
-	if len(s.size) != k {
-		s.groups, s.size = make([]float64, k*d), make([]int, k)
-		s.gap, s.info, s.order, s.hull = make([]float64, k), make([]float64, k), make([]int, k), make([]int, 0, k)
+	if n := max(k, s.m); cap(s.size) < k { // where the arms are shown their number changes from round to round
+		s.groups, s.size = make([]float64, n*d), make([]int, n)
+		s.gap, s.info, s.order, s.hull = make([]float64, n), make([]float64, n), make([]int, n), make([]int, 0, n)
 	}
+	s.groups, s.size, s.gap, s.info, s.order = s.groups[:k*d], s.size[:k], s.gap[:k], s.info[:k], s.order[:k]
 	clear(s.groups)
 	clear(s.size)
 	clear(s.mean)
 	s.found = s.found[:0]
-	theta := s.Samples(decision)
 	for t := 0; t < len(theta); t += d {
 		sample := theta[t : t+d]
-		if _, err := set.ArgMax(&s.action, sample); err != nil {
+		best, err := s.bestOf(f, set, sample)
+		if err != nil {
 			return nil, 0, 0, 0, err
 		}
-		best := s.action.Index
 		if s.size[best]++; s.size[best] == 1 {
 			s.found = append(s.found, best)
 		}
@@ -144,6 +153,15 @@ func (s *IDS) solve(set bandit.ActionSet, decision uint64) (f bandit.Finite, a, 
 	s.measure(f)
 	a, b, p = s.minimise()
 	return f, a, b, p, nil
+}
+
+// bestOf returns the place in f of a sample's best action.
+func (s *IDS) bestOf(f bandit.Finite, set bandit.ActionSet, sample []float64) (int, error) {
+	if f == bandit.Finite(&s.shown) {
+		return s.shown.add(set, sample) // it is there
+	}
+	_, err := set.ArgMax(&s.action, sample)
+	return s.action.Index, err
 }
 
 // measure computes Δ and v from the samples. Sums over the best arms go in the order of the samples, so that the
@@ -244,12 +262,19 @@ func (s *IDS) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source) 
 	if draw.Float64(0) >= p {
 		a = b
 	}
+	if f == bandit.Finite(&s.shown) {
+		s.shown.set(dst, a)
+		return nil
+	}
 	dst.Set(f.At(a), a)
 	return nil
 }
 
 // Prob implements bandit.Prober on finite sets: the law given the samples of this decision.
 func (s *IDS) Prob(dst *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	if err := needsList("ids", set); err != nil {
+		return err
+	}
 	f, a, b, p, err := s.solve(set, draw.At())
 	if err != nil {
 		return err

@@ -109,10 +109,8 @@ func (u *LinUCB) choose(dst *bandit.Action, set bandit.ActionSet) error {
 		_, err := set.ArgMax(dst, u.theta)
 		return err
 	}
-	return fmt.Errorf("policy: linucb: optimism maximises a convex function of the action, which is NP-hard in "+
-		"general "+
-		"and implemented for finite sets and the unit ball only; the set is %s: %w", described(set),
-		bandit.ErrUnsupported)
+	return fmt.Errorf("policy: linucb: optimism needs a finite set or the unit ball, this is %s, on which its maximum is "+
+		"NP-hard in general: %w", described(set), bandit.ErrUnsupported)
 }
 
 // farthest stores in theta the point of the ellipsoid {θ̂ + r V^{-1/2} y : |y| ≤ 1} that is

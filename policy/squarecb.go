@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -25,8 +24,9 @@ type SquareCBOptions struct {
 
 // Doc implements spec.Documented.
 func (*SquareCBOptions) Doc() string {
-	return "SquareCB: inverse gap weighting around ridge regression (Foster & Rakhlin 2020); finite sets; γ_t is that of " +
-		"Vowpal Wabbit, not the theorem's, which needs the horizon and a bound on the regression"
+	return "SquareCB: inverse gap weighting around ridge regression (Foster & Rakhlin 2020); γ_t is that of Vowpal " +
+		"Wabbit, not the theorem's, which needs the horizon and a bound on the regression; a set that cannot be listed is " +
+		"replaced by its best actions for θ̂ and along each axis, 2d + 1 of them"
 }
 
 // New implements Options.
@@ -41,11 +41,17 @@ func (o *SquareCBOptions) New(p Problem) (bandit.Policy, error) { return NewSqua
 // The theorem takes μ = K, as here, and γ of the order √(KT/Reg_Sq(T)). The law is exact: these
 // numbers. Rewards are used as they come; γ is in units of one over a reward.
 //
-// Cost of a round: Select K·d + K log K, Update 3d².
+// On a set that cannot be listed the arms are the set's best actions for θ̂, e_i and −e_i, i = 1, …, d. On the unit
+// ball the e_i are a barycentric spanner, over which Zhu, Foster, Langford and Mineiro (2022) weigh inverse gaps too, with
+// other constants. Prob needs a list.
+//
+// Cost of a round: Select K·d + K log K, Update 3d²; where no list is there, 2d + 1 calls of the oracle and 2d³ more.
 type SquareCB struct {
 	regression
 	gamma, exponent float64
 
+	shown shown     // the arms of a set that cannot be listed
+	axis  []float64 // scratch
 	order []int     // arms, the most probable first
 	p     []float64 // by arm
 	sum   []float64 // scratch
@@ -68,20 +74,46 @@ func NewSquareCB(o SquareCBOptions, p Problem) (*SquareCB, error) {
 	return &SquareCB{regression: g, gamma: o.Gamma, exponent: o.Exponent}, nil
 }
 
-// weigh computes p and order for a finite set.
+// show lists the arms of a set that cannot be listed.
+func (s *SquareCB) show(set bandit.ActionSet) error {
+	d := s.ridge.Dim()
+	s.shown.clear(d, 2*d+1)
+	if _, err := s.shown.add(set, s.ridge.Theta()); err != nil {
+		return err
+	}
+	if len(s.axis) != d {
+		s.axis = make([]float64, d)
+	}
+	for i := range s.axis {
+		for _, sign := range [2]float64{1, -1} {
+			s.axis[i] = sign
+			_, err := s.shown.add(set, s.axis)
+			s.axis[i] = 0
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// weigh computes p and order for the arms of a set, which it returns.
 func (s *SquareCB) weigh(set bandit.ActionSet) (bandit.Finite, error) {
 	if err := checkSet(set, s.ridge.Dim()); err != nil {
 		return nil, err
 	}
 	f, ok := set.(bandit.Finite)
 	if !ok {
-		return nil, fmt.Errorf("policy: squarecb: inverse gaps need a finite set, this is %s: %w", described(set),
-			bandit.ErrUnsupported)
+		if err := s.show(set); err != nil {
+			return nil, err
+		}
+		f = &s.shown
 	}
 	k := f.Len()
-	if len(s.p) != k {
-		s.p, s.sum, s.order = make([]float64, k), make([]float64, 0, k), make([]int, k)
+	if n := max(k, 2*s.ridge.Dim()+1); cap(s.p) < k { // where the arms are shown their number changes
+		s.p, s.sum, s.order = make([]float64, n), make([]float64, 0, n), make([]int, n)
 	}
+	s.p, s.order = s.p[:k], s.order[:k]
 	best := 0
 	for a := range k {
 		s.order[a] = a
@@ -141,12 +173,19 @@ func (s *SquareCB) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Sou
 			break
 		}
 	}
+	if f == bandit.Finite(&s.shown) {
+		s.shown.set(dst, at)
+		return nil
+	}
 	dst.Set(f.At(at), at)
 	return nil
 }
 
 // Prob implements bandit.Prober on finite sets. The law is no count.
 func (s *SquareCB) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error {
+	if err := needsList("squarecb", set); err != nil {
+		return err
+	}
 	f, err := s.weigh(set)
 	if err != nil {
 		return err

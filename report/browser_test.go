@@ -28,8 +28,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"troupe/experiments"
 	"troupe/report/chart"
 	"troupe/sim"
+	"troupe/spec"
 )
 
 // browser starts chromium, or skips, or fails when it is required.
@@ -514,5 +516,36 @@ func TestBrowserVision(t *testing.T) {
 		if bytes.Equal(normal, shot(t, ctx, "vision-"+string(v))) {
 			t.Errorf("%s changes nothing: the emulation does not work", v)
 		}
+	}
+}
+
+// TestPrintOfDefault: the page of `troupe run` takes at most eight sheets of paper, its spec and tables included. The
+// horizon and the replications are smaller here, which changes no length.
+func TestPrintOfDefault(t *testing.T) {
+	ctx := browser(t)
+	e, ok := experiments.Find("default")
+	if !ok {
+		t.Fatal("no default")
+	}
+	text := e.Text
+	for key, value := range map[string]string{"horizon": "1000", "replications": "20"} {
+		var err error
+		if text, err = spec.Override("default.toml", text, key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := record(t, text)
+	if _, err := Build(dir, Options{NoFigures: true}); err != nil {
+		t.Fatal(err)
+	}
+	navigate(t, ctx, filepath.Join(dir, "report.html"))
+	yes := true
+	r, err := chromedp.Call(ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PreferCSSPageSize: &yes,
+		PrintBackground: &yes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`/Type\s*/Page[^s]`).FindAll(r.Data, -1)); n < 4 || n > 8 {
+		t.Errorf("the default is printed on %d pages, expected at most 8", n)
 	}
 }

@@ -41,6 +41,7 @@ type document struct {
 	repeats  bool
 	envs     []*envPart
 	score    *chart.Table // nil for a run that is not of a suite
+	first    Prose        // which policies may be the best
 	quote    string       // of the best policy
 	overview *chart.Table
 	across   []*chart.Figure
@@ -159,8 +160,8 @@ func compose(run *Run, opts Options) *document {
 		prefix := ""
 		if len(m.Environments) > 1 {
 			prefix = slug(p.a.Name)
-			for names[prefix] {
-				prefix += "-"
+			for n, base := 2, prefix; names[prefix]; n++ {
+				prefix = fmt.Sprintf("%s-%d", base, n)
 			}
 			names[prefix] = true
 			prefix += "-"
@@ -193,7 +194,7 @@ func compose(run *Run, opts Options) *document {
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
 		if s, _ := Scores(run); s != nil {
-			d.score, d.quote = s.Table(&run.Manifest), s.Quote(s.Rows[0], m.Troupe)
+			d.score, d.first, d.quote = s.Table(&run.Manifest), s.Say(), s.Quote(s.Rows[0], m.Troupe)
 		}
 		d.across = acrossFigures(run, d.analyses())
 	}
@@ -328,10 +329,10 @@ func powerAbove(ratio float64) int {
 	return n
 }
 
-// slug makes a file name of a name: letters, digits, dot and hyphen.
+// slug makes a file name of a name: Latin letters, digits, dot and hyphen.
 func slug(s string) string {
 	var b strings.Builder
-	for _, c := range strings.ToLower(s) {
+	for _, c := range strings.ToLower(chart.Latin(s)) {
 		switch {
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.':
 			b.WriteRune(c)

@@ -106,6 +106,7 @@ type page struct {
 	Crowded    bool // many policies: the bar scrolls
 	Repeats    bool
 	Score      template.HTML // the scores of a suite
+	First      Prose         // which policies may have the highest score
 	Quote      string        // the line of the best
 	Overview   template.HTML
 	Marks      string        // what the marks of the overview mean
@@ -245,7 +246,7 @@ func (d *document) writePage(w io.Writer) error {
 	}
 	p.Crowded, p.Alone = len(p.Chips) > 10, len(p.Chips) == 1
 	if d.score != nil {
-		p.Score, p.Quote = d.score.HTML(names), d.quote
+		p.Score, p.First, p.Quote = d.score.HTML(names), d.first, d.quote
 	}
 	if d.overview != nil {
 		p.Overview = d.overview.HTML(names)

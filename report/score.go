@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,10 +31,17 @@ type Score struct {
 type ScoreRow struct {
 	Policy string
 	Mean   float64   // over the environments
-	Lo, Hi float64   // 95 %, over resampled replications; only with OK
+	Lo, Hi float64   // 95 %, for this row alone; only with OK
 	OK     bool      // there are minReps replications or more
 	Each   []float64 // by environment
 	Worst  int       // the environment with the smallest
+
+	Behind             float64 // the highest score minus this one
+	BehindLo, BehindHi float64 // 95 %, all pairs at once; only with Paired
+	Paired             bool
+	First              bool // it may have the highest score: no other is above it by more than chance
+
+	shares []float64 // by replication; their mean is Mean
 }
 
 // suites are the embedded suites: names by sim.World.
@@ -91,58 +99,134 @@ func Scores(run *Run) (s *Score, why string) {
 		return v
 	}
 	s = &Score{Suite: suite, Hash: m.World()[:16], Engine: m.Engine, Seed: m.Seed, R: len(reps)}
-	stream := rng.NewKey(m.Seed).Child("report").Child("score").Stream(rng.Resample)
-	var again *stats.Resamples // with few replications an interval misses in half of the cases: there is none
-	if len(reps) >= minReps {
-		again = stats.NewResamples(len(reps), resamples, func(b, i, n int) int {
-			return stream.Round(uint64(b)).Intn(i, n)
-		})
-	}
+	names := make([]string, len(m.Policies))
 	for p, row := range m.Policies {
-		r := ScoreRow{Policy: row.Name, Each: make([]float64, len(run.Envs))}
-		regrets := make([][2][]float64, len(run.Envs))
-		for e := range run.Envs {
-			regrets[e] = [2][]float64{final(e, p), final(e, uniform)}
-			base := mean(regrets[e][1])
-			if !(base > 0) {
-				return nil, fmt.Sprintf("These are the environments of suite/%s; uniform play has no regret in %s.",
-					suite, m.Environments[e].Name)
+		names[p] = row.Name
+	}
+	if e := s.rank(names, len(run.Envs), uniform, final); e >= 0 {
+		return nil, fmt.Sprintf("These are the environments of suite/%s; uniform play has no regret in %s.",
+			suite, m.Environments[e].Name)
+	}
+	return s, ""
+}
+
+// rank fills the rows from the regrets at the horizon by environment and policy, one for each replication. It returns
+// −1, or the environment in which uniform play has no regret.
+func (s *Score) rank(names []string, envs, uniform int, final func(e, p int) []float64) int {
+	for p, name := range names {
+		r := ScoreRow{Policy: name, Each: make([]float64, envs), shares: make([]float64, s.R)}
+		for e := range envs {
+			if !r.add(e, final(e, p), final(e, uniform)) {
+				return e
 			}
-			r.Each[e] = 1 - mean(regrets[e][0])/base
-			r.Mean += r.Each[e] / float64(len(run.Envs))
-			if r.Each[e] < r.Each[r.Worst] {
-				r.Worst = e
-			}
-		}
-		if again != nil {
-			r.Lo, r.Hi, r.OK = again.Statistic(0.95, func(w []float64) (float64, bool) {
-				sum := 0.0
-				for _, v := range regrets {
-					a, b := 0.0, 0.0
-					for i, n := range w {
-						a += n * v[0][i]
-						b += n * v[1][i]
-					}
-					if !(b > 0) {
-						return 0, false
-					}
-					sum += (1 - a/b) / float64(len(regrets))
-				}
-				return sum, true
-			})
 		}
 		s.Rows = append(s.Rows, r)
 	}
-	slices.SortStableFunc(s.Rows, func(a, b ScoreRow) int {
-		switch {
-		case a.Mean > b.Mean:
-			return -1
-		case a.Mean < b.Mean:
-			return 1
+	slices.SortStableFunc(s.Rows, func(a, b ScoreRow) int { return cmp.Compare(b.Mean, a.Mean) })
+	s.compare()
+	return -1
+}
+
+// add counts an environment in: regret of the policy and of uniform play by replication. ok is false where uniform
+// play has no regret.
+//
+// A replication's share of the score is the score's derivative at its regrets a and b,
+//
+//	1 − ρ − (a − ρb)/b̄,  ρ = ā/b̄,
+//
+// averaged over the environments: shares of two policies can be subtracted, and their spread is that of the score to
+// the first order.
+func (r *ScoreRow) add(e int, regret, uniform []float64) (ok bool) {
+	base := mean(uniform)
+	if !(base > 0) {
+		return false
+	}
+	ratio, n := mean(regret)/base, float64(len(r.Each))
+	r.Each[e] = 1 - ratio
+	r.Mean += r.Each[e] / n
+	for i, a := range regret {
+		r.shares[i] += (1 - ratio - (a-float64(ratio*uniform[i]))/base) / n
+	}
+	if r.Each[e] < r.Each[r.Worst] {
+		r.Worst = e
+	}
+	return true
+}
+
+// compare computes intervals of the scores, each for itself, and of all their differences at once, by the studentised
+// bootstrap of replications (stats.MaxT), and which policies may be first. The rows are in their order. With few
+// replications nothing of it holds, and nothing is computed.
+func (s *Score) compare() {
+	n := len(s.Rows)
+	if s.R < minReps || n == 0 {
+		return
+	}
+	stream := rng.NewKey(s.Seed).Child("report").Child("score").Stream(rng.Resample)
+	again := stats.NewResamples(s.R, resamples, func(b, i, n int) int { return stream.Round(uint64(b)).Intn(i, n) })
+	pair := func(i, j int) []float64 { // row i minus row j
+		d := make([]float64, s.R)
+		for k := range d {
+			d[k] = s.Rows[i].shares[k] - s.Rows[j].shares[k]
 		}
-		return 0
-	})
-	return s, ""
+		return d
+	}
+	var pairs [][]float64
+	for j := range n {
+		for i := range j {
+			pairs = append(pairs, pair(i, j))
+		}
+	}
+	factor, ok := again.MaxT(pairs, level)
+	for j := range s.Rows {
+		r := &s.Rows[j]
+		c, alone := again.MaxT([][]float64{r.shares}, level)
+		r.Lo, r.Hi, r.OK = between(r.Mean, r.shares, c, alone)
+		r.First, r.Behind = true, s.Rows[0].Mean-r.Mean
+		for i := range j {
+			d := pair(i, j)
+			lo, hi, told := between(s.Rows[i].Mean-r.Mean, d, factor, ok)
+			r.First = r.First && !(told && lo > 0)
+			if i == 0 {
+				r.BehindLo, r.BehindHi, r.Paired = lo, hi, told
+			}
+		}
+	}
+}
+
+// between is the interval of a mean of shares with a factor of stats.MaxT, where there is one.
+func between(mean float64, shares []float64, c float64, ok bool) (lo, hi float64, told bool) {
+	se := stats.StdErr(shares)
+	switch {
+	case !(se > 1e-12): // the same in every replication but for rounding, as uniform play beside itself
+		return mean, mean, true
+	case !ok || !stats.Estimable(shares):
+		return 0, 0, false
+	}
+	return mean - float64(c*se), mean + float64(c*se), true
+}
+
+// Say says which policies may be first; nil where nothing can say it.
+func (s *Score) Say() Prose {
+	if s.R < minReps || len(s.Rows) < 2 {
+		return nil
+	}
+	best, too := name(s.Rows[0].Policy), []string(nil)
+	for _, r := range s.Rows[1:] {
+		if r.First {
+			too = append(too, r.Policy)
+		}
+	}
+	chance := " (95" + chart.Narrow + "%, all pairs at once)."
+	switch len(too) {
+	case 0:
+		return say(best, " has the highest score, and only it may be first: every other is below it by more than "+
+			"chance explains", chance)
+	case len(s.Rows) - 1:
+		return say(best, " has the highest score, but each of the policies may be first: no difference is more than "+
+			"chance explains", chance)
+	}
+	return say(best, " has the highest score, and ", listed(too), " may be first too. Every other is below a higher one "+
+		"by more than chance explains", chance)
 }
 
 // Quote is the line to print in a paper; empty below 20 replications, where a score has no interval.
@@ -157,10 +241,13 @@ func (s *Score) Quote(r ScoreRow, version string) string {
 // Table returns the scores as a table.
 func (s *Score) Table(m *sim.Manifest) *chart.Table {
 	t := &chart.Table{ID: "score", Title: fmt.Sprintf("Score of suite/%s over %s", s.Suite, many(s.R, "replication")),
-		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play). 95 % intervals by " +
-			"resampling replications, each for its row.",
+		Note: "Score: the mean over the environments of 1 − regret/(regret of uniform play), with a 95 % interval for " +
+			"its row alone. Behind: the highest score minus this one, on the same replications, with intervals that hold " +
+			"for all pairs at once. Policies in bold may be first.",
 		Cols: []chart.Column{{Key: "policy", Head: "Policy", Text: true}, {Key: "score", Head: "Score", Dec: 3},
 			{Key: "lo", Head: "95" + chart.Narrow + "%", Dec: 3}, {Key: "hi", Dec: 3, Range: true},
+			{Key: "behind", Head: "Behind", Dec: 3}, {Key: "behind_lo", Head: "95" + chart.Narrow + "%", Dec: 3},
+			{Key: "behind_hi", Dec: 3, Range: true},
 			{Key: "worst", Head: "Worst", Dec: 3, Extra: true}, {Key: "worst_environment", Head: "in", Text: true,
 				Extra: true}}}
 	if s.R < minReps {
@@ -176,8 +263,15 @@ func (s *Score) Table(m *sim.Manifest) *chart.Table {
 		if r.OK {
 			lo, hi = chart.Num(r.Lo), chart.Num(r.Hi)
 		}
-		row := chart.Row{Look: look, Best: i == 0 && r.OK, Cells: []chart.Cell{chart.TextCell(r.Policy),
-			chart.Num(r.Mean), lo, hi, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
+		behind, from, to := chart.Empty(), chart.Empty(), chart.Empty()
+		if i > 0 && s.R >= minReps {
+			behind = chart.Num(r.Behind)
+			if r.Paired {
+				from, to = chart.Num(r.BehindLo), chart.Num(r.BehindHi)
+			}
+		}
+		row := chart.Row{Look: look, Best: r.First, Cells: []chart.Cell{chart.TextCell(r.Policy),
+			chart.Num(r.Mean), lo, hi, behind, from, to, chart.Num(r.Each[r.Worst]), chart.TextCell(m.Environments[r.Worst].Name)}}
 		for _, v := range r.Each {
 			row.Cells = append(row.Cells, chart.Num(v))
 		}

@@ -244,7 +244,7 @@ func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoi
 		p.Y = chart.Axis{Caption: ycap, Lo: t[0].At, Hi: t[len(t)-1].At, Ticks: t, Broken: t[0].At > 0}
 	}
 	for i, s := range points {
-		m := chart.Mark{Kind: chart.Interval, Look: looks[i], Name: labels[i]}
+		m := chart.Mark{Kind: chart.Interval, Look: looks[i], Name: labels[i], Aside: aside(i, len(points))}
 		l := chart.Mark{Kind: chart.Line, Look: looks[i], Name: labels[i]}
 		for _, q := range s {
 			m.X, m.Y = append(m.X, q.x), append(m.Y, q.mean)
@@ -257,6 +257,13 @@ func sweepPanel(ax chart.Axis, labels []string, looks []int, points [][]sweepPoi
 		}
 	}
 	return p
+}
+
+// aside places series i of n beside the others at the same x, so that no interval hides another: steps of 0.7 % of the
+// width, and less for many.
+func aside(i, n int) float64 {
+	step := min(0.007, 0.04/float64(max(n-1, 1)))
+	return float64(step * (float64(i) - float64(n-1)/2))
 }
 
 // kindsOf lists the kinds in the order of the spec with the paths that any of their members sweeps.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -66,6 +68,9 @@ func lock(ctx context.Context, dir, command string, waiting func(text string)) (
 	if err == nil {
 		err = writeFile(filepath.Join(dir, runningFile), append(b, '\n'))
 	}
+	if ReadOnly(err) {
+		return func() { d.Close() }, nil // what is complete can be looked at; what would write fails later
+	}
 	if err != nil {
 		d.Close()
 		return nil, err
@@ -74,6 +79,11 @@ func lock(ctx context.Context, dir, command string, waiting func(text string)) (
 		os.Remove(filepath.Join(dir, runningFile))
 		d.Close() // and with it the lock
 	}, nil
+}
+
+// ReadOnly reports whether an error says that a file cannot be written because its disk or directory is read-only.
+func ReadOnly(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
 // whoRuns describes the process that has the lock.

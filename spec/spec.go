@@ -163,7 +163,11 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 			continue
 		}
 		if f.def != "" && f.value.IsZero() {
-			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), f.def)
+			def := f.def
+			if usual, preset, two := strings.Cut(def, "; "); two {
+				def = usual + ", or with a preset of the paper " + preset
+			}
+			return Errorf(Join(path, key), "is %s; leave the key out for its default, %s", Show(raw[key]), def)
 		}
 	}
 	return nil

@@ -98,6 +98,7 @@ type Mark struct {
 	Name   string // of the series, for the CSV file
 	X, Y   []float64
 	Lo, Hi []float64
+	Aside  float64 // Interval: how far to the right of X it is drawn, a share of the panel's width
 }
 
 // Within drops the ticks outside lo … hi.

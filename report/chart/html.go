@@ -120,7 +120,7 @@ func (s *svg) mark(m Mark) {
 	case Interval:
 		var w, d strings.Builder
 		for k := range m.X {
-			x := Coord(s.x(m.X[k]))
+			x := Coord(s.x(m.X[k]) + 1000*m.Aside)
 			fmt.Fprintf(&w, "M%s %sV%s", x, Coord(s.y(m.Lo[k])), Coord(s.y(m.Hi[k])))
 			fmt.Fprintf(&d, "M%s %sh0", x, Coord(s.y(m.Y[k])))
 		}

@@ -216,8 +216,9 @@ func (p *painter) mark(a area, m Mark) {
 		}
 	case Interval:
 		for k := range m.X {
-			a.lines(whisker, []vg.Point{{X: a.x(m.X[k]), Y: a.y(m.Lo[k])}, {X: a.x(m.X[k]), Y: a.y(m.Hi[k])}})
-			dot(a.x(m.X[k]), a.y(m.Y[k]), 2, p.of(m.Look))
+			x := a.x(m.X[k]) + vg.Length(m.Aside)*(a.Max.X-a.Min.X)
+			a.lines(whisker, []vg.Point{{X: x, Y: a.y(m.Lo[k])}, {X: x, Y: a.y(m.Hi[k])}})
+			dot(x, a.y(m.Y[k]), 2, p.of(m.Look))
 		}
 	case Across:
 		for k := range m.X {
