@@ -130,6 +130,9 @@ func newClusterServer(f *serveFlags, logger *slog.Logger) (*clusterServer, error
 	if c.config, err = readCluster(f.cluster); err != nil {
 		return nil, err
 	}
+	if err := c.config.trust(f.ca, f.cert); err != nil {
+		return nil, err
+	}
 	if c.keys, err = serve.ReadKeys(c.config.folder()); err != nil {
 		return nil, err
 	}
@@ -165,6 +168,7 @@ func (c *clusterServer) open(ctx context.Context, o *serve.Options) error {
 	}
 	o.Log, o.Keys = c.stream, c.keys
 	o.Cluster = &serve.Cluster{Node: c.config.Node, Nodes: c.config.names(), Check: c.node.Check, Damage: c.damage,
+		Missing: c.missing,
 		Suspect: c.suspect, SyncTime: c.node.SyncTime}
 	if err == nil {
 		o.Cluster.Imported, o.Cluster.ImportedBase = c.stream.Imported(), c.stream.ImportedBase()
@@ -340,7 +344,7 @@ func (n clusterNode) ask(ctx context.Context) nodeStatus {
 	r, err := http.NewRequestWithContext(ctx, "GET", n.URL+"/readyz", nil)
 	if err == nil {
 		var a *http.Response
-		if a, err = http.DefaultClient.Do(r); err == nil {
+		if a, err = n.do(r); err == nil {
 			defer a.Body.Close()
 			err = json.NewDecoder(io.LimitReader(a.Body, 1<<20)).Decode(&s)
 		}
@@ -488,12 +492,17 @@ func (s *clusterStatus) servers() string {
 type clusterFlags struct {
 	file string
 	urls []string
+	ca   string
 }
+
+// caHelp is the help of --ca.
+const caHelp = "file with the authority of the certificates that callers see (PEM), beside the system's and the cluster's"
 
 func (f *clusterFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.file, "cluster", "", "cluster.toml of any node; without it the one that TROUPE_CLUSTER names")
 	fl.StringSliceVar(&f.urls, "url", nil, "in place of --cluster: where the servers are, http://HOST:PORT,…; for "+
 		"servers with --nats")
+	fl.StringVar(&f.ca, "ca", "", caHelp)
 }
 
 func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
@@ -501,7 +510,7 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 		if f.file != "" {
 			return nil, misuse(errors.New("--url does not go with --cluster"))
 		}
-		return clusterAt(ctx, f.urls)
+		return clusterAt(ctx, f.urls, f.ca)
 	}
 	file := f.file
 	if file == "" {
@@ -512,6 +521,9 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 			"TROUPE_CLUSTER; or --url"))
 	}
 	c, err := readCluster(file)
+	if err == nil {
+		err = c.trust(f.ca, "")
+	}
 	if err != nil {
 		return nil, misuse(err)
 	}
@@ -520,8 +532,12 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 
 // clusterAt asks the servers at urls which nodes they are. One that does not answer has its URL for a name. Nodes that
 // they know and that no URL names are in the list too, without one.
-func clusterAt(ctx context.Context, urls []string) (*clusterConfig, error) {
+func clusterAt(ctx context.Context, urls []string, ca string) (*clusterConfig, error) {
 	c := &clusterConfig{}
+	asks := &clusterConfig{Nodes: make([]clusterNode, 1)} // for its client
+	if err := asks.trust(ca, ""); err != nil {
+		return nil, misuse(err)
+	}
 	var known []serve.NodeHealth
 	silent := 0
 	for i, text := range urls {
@@ -530,7 +546,7 @@ func clusterAt(ctx context.Context, urls []string) (*clusterConfig, error) {
 			return nil, misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or "+
 				"https://HOST:PORT", i+1))
 		}
-		n := clusterNode{URL: u.String()}
+		n := clusterNode{URL: u.String(), client: asks.Nodes[0].client}
 		s := n.ask(ctx)
 		if n.Name = s.Name; n.Name == "" {
 			n.Name = n.URL
@@ -617,9 +633,14 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 				return misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "),
 					spec.Suggest(args[0], config.names())))
 			}
-			if s := config.ask(cmd.Context()); !slices.Contains(s.MayStop, n.Name) {
-				return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see "+
-					"troupe cluster status", n.Name)
+			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // what passes by itself, such as an election, may
+				if s := config.ask(cmd.Context()); slices.Contains(s.MayStop, n.Name) {
+					break
+				}
+				if time.Since(since) > stopFor || cmd.Context().Err() != nil {
+					return fmt.Errorf("%s may not be stopped now: the other nodes that are ready are no majority; see "+
+						"troupe cluster status", n.Name)
+				}
 			}
 			return n.drain(cmd.Context(), os.Getenv("TROUPE_KEY"))
 		},
@@ -627,6 +648,9 @@ majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin
 	at.flags(c.Flags())
 	return c
 }
+
+// stopFor is how long a drain waits until the others are a majority.
+const stopFor = 5 * time.Second
 
 // drainFor is how long a drain asks again while the node answers that no other node leads yet, or that calls are still
 // under way.
@@ -657,7 +681,7 @@ func (n clusterNode) drainOnce(ctx context.Context, key string) (again time.Dura
 	if key != "" {
 		r.Header.Set("X-API-Key", key)
 	}
-	a, err := http.DefaultClient.Do(r)
+	a, err := n.do(r)
 	if err != nil {
 		return 0, err
 	}

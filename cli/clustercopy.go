@@ -342,7 +342,7 @@ func (n clusterNode) get(ctx context.Context, path, key string, most int64) ([]b
 	if key != "" {
 		r.Header.Set("X-API-Key", key)
 	}
-	a, err := http.DefaultClient.Do(r)
+	a, err := n.do(r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -49,10 +50,55 @@ type clusterConfig struct {
 	Nodes   []clusterNode
 }
 
+// trust makes requests to the nodes accept certificates of the system's authorities, of the cluster's, and of those in
+// file, and own, if it is not empty.
+func (c *clusterConfig) trust(file, own string) error {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if c.file != "" {
+		for _, name := range []string{filepath.Join(c.folder(), caFile), own} {
+			if b, err := os.ReadFile(name); err == nil { // who needs them reads them and says what is wrong
+				pool.AppendCertsFromPEM(b)
+			}
+		}
+	}
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--ca: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(b) {
+			return fmt.Errorf("--ca %s has no certificate", file)
+		}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	for i := range c.Nodes {
+		c.Nodes[i].client = &http.Client{Transport: t}
+	}
+	return nil
+}
+
+// do sends a request to the node.
+func (n clusterNode) do(r *http.Request) (*http.Response, error) {
+	if n.client == nil {
+		return http.DefaultClient.Do(r)
+	}
+	a, err := n.client.Do(r)
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		err = fmt.Errorf("%w: give the authority's certificate with --ca FILE", unknown)
+	}
+	return a, err
+}
+
 type clusterNode struct {
 	Name    string `key:"name" doc:"name of the node"`
 	Address string `key:"address" doc:"host:port where the other nodes reach it"`
 	URL     string `key:"url" doc:"where callers reach it"`
+
+	client *http.Client
 }
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
@@ -118,7 +164,8 @@ func parseNodes(list []string) ([]clusterNode, error) {
 			return nil, fmt.Errorf("--nodes: %q, expected NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT",
 				text)
 		}
-		out = append(out, clusterNode{name, where, "http://" + net.JoinHostPort(host, callers)})
+		out = append(out, clusterNode{Name: name, Address: where,
+			URL: "http://" + net.JoinHostPort(host, callers)})
 	}
 	c := clusterConfig{Nodes: out}
 	if err := c.check(func(i int) string {

@@ -49,6 +49,7 @@ the scope admin.`,
 		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
 	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
+	c.Flags().StringVar(&f.ca, "ca", "", caHelp)
 	return c
 }
 
@@ -157,17 +158,33 @@ func (c *clusterConfig) othersWhole(ctx context.Context, key string) (newest uin
 		if n.Name == c.Node {
 			continue
 		}
-		r, err := n.checkReplica(ctx, key)
-		switch {
-		case err != nil:
+		if err := n.replicaWhole(ctx, key); err != nil {
 			return 0, err
-		case len(r.Damage) > 0:
-			return 0, fmt.Errorf("the files of %s are damaged, too: %s", n.Name, r.Damage[0])
-		case r.Last < newest:
-			return 0, fmt.Errorf("the files of %s end with entry %d, the log has %d", n.Name, r.Last, newest)
 		}
 	}
 	return newest, nil
+}
+
+// wholeFor is how long a node whose files lack entries is asked again: those of a busy log are written a moment later.
+const wholeFor = 10 * time.Second
+
+// replicaWhole asks a node to read its files, which must be whole and have what the node had applied when it began. A log
+// that grows meanwhile is no reason against it.
+func (n clusterNode) replicaWhole(ctx context.Context, key string) error {
+	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		r, err := n.checkReplica(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case len(r.Damage) > 0:
+			return fmt.Errorf("the files of %s are damaged, too: %s", n.Name, r.Damage[0])
+		case r.Last >= r.Began:
+			return nil
+		case time.Since(since) > wholeFor:
+			return fmt.Errorf("the files of %s end with entry %d, and it had applied %d when it began to read them",
+				n.Name, r.Last, r.Began)
+		}
+	}
 }
 
 // othersCurrent is othersWhole without their files.
@@ -218,7 +235,7 @@ func (n clusterNode) checkReplica(ctx context.Context, key string) (r serve.Repl
 		if key != "" {
 			q.Header.Set("X-API-Key", key)
 		}
-		a, err := http.DefaultClient.Do(q)
+		a, err := n.do(q)
 		if err != nil {
 			return r, err
 		}

@@ -57,6 +57,7 @@ again afterwards. With --nats it is run once, beside servers that are stopped.`,
 		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
 	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
+	c.Flags().StringVar(&f.ca, "ca", "", caHelp)
 	c.Flags().BoolVar(&accept, "accept-loss", false, "declare the entries void; what they have is lost")
 	f.nats.connection(c.Flags())
 	c.Flags().StringVar(&f.nats.keysFile, "keys-file", "", "with --nats: the keys.json of the servers")

@@ -96,6 +96,7 @@ type outcome struct {
 
 func logExportCommand() *cobra.Command {
 	var format, out, model, key string
+	var ignored bool
 	c := &cobra.Command{
 		Use:   "export [DIR | http://HOST]",
 		Short: "Write decisions joined with their rewards as JSONL or Parquet",
@@ -107,7 +108,8 @@ code is 1: see troupe log verify. A file appears under its name when it is whole
 that was there. The columns: docs/reference/formats.md.
 
 With the address of a server that runs, and --model, the rows are those of GET /v1/models/NAME/decisions,
-which has fewer columns; --key is an API key that may read.`,
+which has fewer columns; --key is an API key that may read. Decisions that have no effect, because another
+node of the cluster had decided for their key first or their model is not known any more, are left out.`,
 		Example: `  troupe log export --format parquet --out decisions.parquet
   troupe log export troupe-data --model news | head
   troupe log export http://127.0.0.1:8080 --model news --out decisions.jsonl`,
@@ -121,7 +123,7 @@ which has fewer columns; --key is an API key that may read.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, key: key,
+			e := export{ctx: ctx, data: dataDir(args), format: format, model: model, key: key, ignored: ignored,
 				progress: cmd.ErrOrStderr()}
 			err := e.write(cmd.OutOrStdout(), out)
 			if e.ctx.Err() != nil {
@@ -138,6 +140,7 @@ which has fewer columns; --key is an API key that may read.`,
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or parquet")
 	c.Flags().StringVarP(&out, "out", "o", "", "file; default stdout")
 	c.Flags().StringVar(&model, "model", "", "decisions of this model only")
+	c.Flags().BoolVar(&ignored, "ignored", false, "write decisions that have no effect, too: their reward_state is ignored")
 	return c
 }
 
@@ -147,6 +150,7 @@ type export struct {
 	data          string
 	format, model string
 	key           string // API key
+	ignored       bool   // write decisions without effect, too
 	progress      io.Writer
 	began, told   time.Time
 }
@@ -192,6 +196,10 @@ func (e *export) write(stdout io.Writer, out string) error {
 func (e *export) fetch(w io.Writer) error {
 	if e.model == "" {
 		return misuse(errors.New("--model NAME is missing: a server has several"))
+	}
+	if e.ignored {
+		return misuse(errors.New("--ignored reads a data directory; of a server that runs " +
+			"GET /v1/models/NAME/log?ignored=true lists them"))
 	}
 	c, err := client.New(e.data, client.Options{Key: e.key})
 	if err != nil {
@@ -348,6 +356,9 @@ func (e *export) run(w io.Writer) error {
 			}
 			if err != nil {
 				return fmt.Errorf("entry %d, record %d: %w", d.Seq, i, err)
+			}
+			if row.State == string(joined.Ignored) && !e.ignored {
+				continue
 			}
 			if err := out.Write(row); err != nil {
 				return err

@@ -38,6 +38,7 @@ type serveFlags struct {
 	models, keys        string
 	personalizer        string
 	cert, key, clientCA string
+	ca                  string // of the certificates that callers of the other nodes see; commands of a cluster have it
 	hosts               []string
 	plaintext, debug    bool
 	maxBody, maxLog     int64

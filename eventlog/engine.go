@@ -97,7 +97,7 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 	// The queue of a subscription is allocated whole; the default of 65,536 places is half a megabyte for
 	// every reader. A page has readEntries answers and a closing one, and the rest of a page that was given
 	// up may still be coming in.
-	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.MaxReconnects(-1),
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.Timeout(engineAnswers), nats.MaxReconnects(-1),
 		nats.ReconnectWait(10*time.Millisecond),
 		nats.SyncQueueLen(2*(readEntries+1)))
 	if err != nil {
@@ -107,6 +107,10 @@ func startEngine(ctx context.Context, dir string, sync bool, logf func(level, te
 	}
 	return srv, nc, nil
 }
+
+// engineAnswers is how long the engine in this process may take to answer a new connection. The client's own limit of 2 s
+// passes on a machine that is busy.
+const engineAnswers = 30 * time.Second
 
 // engineLogger passes the engine's warnings and errors on.
 type engineLogger struct{ logf func(level, text string) }

@@ -217,8 +217,8 @@ func StartNode(ctx context.Context, o NodeOptions) (_ *Node, err error) {
 		return nil, err
 	}
 	for user, nc := range map[string]**nats.Conn{logUser: &n.nc, systemUser: &n.system} {
-		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password), nats.MaxReconnects(-1),
-			nats.ReconnectWait(10*time.Millisecond))
+		*nc, err = nats.Connect("", nats.InProcessServer(n), nats.UserInfo(user, password),
+			nats.Timeout(engineAnswers), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		if err != nil {
 			return nil, fmt.Errorf("engine: %w", err)
 		}

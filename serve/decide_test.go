@@ -527,11 +527,9 @@ func TestOneWins(t *testing.T) {
 // window is open, whatever else happens; then for 24 hours to the nanosecond, or until fold.KeysKept others
 // were closed after it; the same after a restart, from a snapshot or from zero.
 func TestKeysRemembered(t *testing.T) {
-	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
-	fold.KeysKept = 5
 	ctx := context.Background()
 	log, clock, dir := eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{}, t.TempDir()
-	with := func(o *Options) { o.Dir = dir }
+	with := func(o *Options) { o.Dir, o.keysKept = dir, 5 }
 	s := open(t, log, clock, with)
 	must(s.CreateModel(ctx, vectors("slow", 3, func(c *ModelConfig) { c.Reward.Window = Duration(model.MaxWindow) }), ""))
 	must(s.CreateModel(ctx, vectors("m", 3), ""))
@@ -569,7 +567,7 @@ func TestKeysRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range []string{"", dir} {
-			s = open(t, log, clock, func(o *Options) { o.Dir = d })
+			s = open(t, log, clock, func(o *Options) { o.Dir, o.keysKept = d, 5 })
 			s.mu.Lock()
 			got := must(s.fold.AppendState(nil, eventlog.NewChain(0, s.fold.Seq()+1)))
 			s.mu.Unlock()

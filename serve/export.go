@@ -23,6 +23,8 @@ type LogPage struct {
 	// Records reads the page, in the order of the log. It ends after an error: the context's, or that
 	// of a log that is not what was written; what came before it is good.
 	Records iter.Seq2[LogRecord, error]
+	// All is Records with those that have no effect, which are Ignored.
+	All iter.Seq2[LogRecord, error]
 }
 
 // LogRecord is one record and where it stands.
@@ -33,6 +35,8 @@ type LogRecord struct {
 	Event eventlog.Event
 	// EventID is what the caller got; for decisions only.
 	EventID string
+	// Ignored: it has no effect. Another node had decided for the key first, or its batch was stored twice or too late.
+	Ignored bool
 }
 
 // warmUp is how far before a page the chain begins, so that a batch which was stored twice is given
@@ -61,7 +65,7 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 		return none, err
 	}
 	first := info.First
-	if s.nodes != nil {
+	if s.joint {
 		first = max(first, s.past.Base.Load()+1) // which decisions count is known from there on
 	}
 	switch {
@@ -86,8 +90,24 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 	if from <= applied {
 		p.Next = from + min(uint64(entries), applied-from+1)
 	}
+	p.All = s.logRecords(ctx, &p, info.First, mine)
 	p.Records = func(yield func(LogRecord, error) bool) {
-		if p.Next == from {
+		for r, err := range p.All {
+			if !r.Ignored && !yield(r, err) {
+				return
+			}
+		}
+	}
+	return p, nil
+}
+
+// logRecords gives the records of a page, of models that are mine.
+func (s *Server) logRecords(
+	ctx context.Context, p *LogPage, first uint64, mine map[eventlog.ID]bool,
+) iter.Seq2[LogRecord, error] {
+	from, next := p.From, p.Next
+	return func(yield func(LogRecord, error) bool) {
+		if next == from {
 			return
 		}
 		done, err := s.begin(ctx)
@@ -98,25 +118,25 @@ func (s *Server) Log(ctx context.Context, model string, from uint64, entries int
 		defer done()
 		give := func(d eventlog.Delivery, outcomes []fold.Outcome) error {
 			for i, r := range d.Events() {
-				if outcomes != nil && r.Kind() == eventlog.KindDecision && outcomes[i] == fold.Duplicate {
-					continue // another node was first
-				}
-				if out, ok := s.logRecord(d, i, r, mine); ok && !yield(out, nil) {
+				out, ok := s.logRecord(d, i, r, mine)
+				// another node was first, or the batch came too late or twice
+				out.Ignored = d.Repeat || outcomes != nil && r.Kind() == eventlog.KindDecision &&
+					outcomes[i] == fold.Duplicate
+				if ok && !yield(out, nil) {
 					return errEnough
 				}
 			}
 			return nil
 		}
-		if s.nodes != nil {
-			err = s.counted(from, p.Next-1, give)
+		if s.joint {
+			err = s.counted(from, next-1, give)
 		} else {
-			err = s.plain(ctx, max(info.First, from-min(from, warmUp)), from, p.Next-1, give)
+			err = s.plain(ctx, max(first, from-min(from, warmUp)), from, next-1, give)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(LogRecord{}, &Error{Code: Unavailable, Want: "the log cannot be read", Err: err})
 		}
 	}
-	return p, nil
 }
 
 // plain gives the entries of a log that one server writes. It begins to read with entry first.
@@ -127,7 +147,7 @@ func (s *Server) plain(
 		if err != nil {
 			return err
 		}
-		if d.Seq < from || d.Repeat {
+		if d.Seq < from {
 			continue
 		}
 		if err := give(d, nil); err != nil {
@@ -147,7 +167,7 @@ func (s *Server) counted(from, to uint64, give func(eventlog.Delivery, []fold.Ou
 	f.DropPolicies()
 	return s.past.Log.Replay(chain, to, func(d eventlog.Delivery) error {
 		outcomes, err := f.Apply(d)
-		if err != nil || d.Repeat {
+		if err != nil {
 			return err
 		}
 		return give(d, outcomes)

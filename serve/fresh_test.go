@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -130,8 +131,52 @@ func TestPhantoms(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	var ignored uint64
+	for r, err := range page.All { // the others are there, marked
+		if _, ok := r.Record.(*eventlog.Decision); err != nil || ok && r.Ignored {
+			ignored++
+		}
+	}
+	if listed+ignored != written {
+		t.Errorf("%d decisions are listed and %d are marked, %d are in the log", listed, ignored, written)
+	}
 	if listed != keys || m.Counts.Decisions != keys {
 		t.Errorf("%d decisions are listed, %d count, %d are in the log, want %d", listed, m.Counts.Decisions, written, keys)
 	}
 	t.Logf("%d decisions in the log for %d keys", written, keys)
+}
+
+// TestWhyNoMajority: a node without a majority says who is missing; where the nodes that are here are enough and do not make
+// one for long, it says whose disk the log needs.
+func TestWhyNoMajority(t *testing.T) {
+	n, err := newNodes(Cluster{Node: "b", Nodes: nodeNames}, testKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := n.why(time.Hour); text != "" {
+		t.Errorf("without knowledge: %q", text)
+	}
+	for _, c := range []struct {
+		missing []string
+		silent  time.Duration
+		want    string
+		disk    bool
+	}{
+		{nil, time.Hour, "", false},
+		{[]string{"a", "c"}, time.Hour, "no connection to a and c", false},
+		{[]string{"a"}, 10 * time.Second, "no connection to a", false},
+		{[]string{"a"}, time.Minute, "no connection to a, and a replica of the others is empty", true},
+	} {
+		n.Cluster.Missing = func() []string { return c.missing }
+		text := n.why(c.silent)
+		if !strings.Contains(text, c.want) || (text == "") != (c.want == "") || strings.Contains(text, "needs the disk of a;") != c.disk {
+			t.Errorf("missing %v for %v: %q", c.missing, c.silent, text)
+		}
+	}
+	n.Cluster.Missing = func() []string { return []string{"a"} }
+	n.contact.Store(0)
+	n.opened = time.Now().Add(-time.Minute)
+	if err := n.stale(); err == nil || !strings.Contains(err.Error(), "for 60 s; it has no connection to a, and") {
+		t.Errorf("%v", err)
+	}
 }

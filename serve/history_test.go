@@ -15,7 +15,6 @@ import (
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
-	"troupe/serve/fold"
 )
 
 // One operation of a history. Each belongs to one idempotency key, and so to one event: a partition.
@@ -165,20 +164,26 @@ type histServers struct {
 	forward func(time.Duration) // their clocks
 }
 
-func histSingle(t *testing.T, log eventlog.Log) histServers {
+func histSingle(t *testing.T, log eventlog.Log) histServers { return histSingleOf(t, log, 0) }
+
+func histSingleOf(t *testing.T, log eventlog.Log, keysKept int) histServers {
 	clock := &fakeClock{}
 	s := open(t, log, clock, func(o *Options) {
 		o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 4 * time.Millisecond, Batch: 3000}
+		o.keysKept = keysKept
 	})
 	return histServers{all: []*Server{s}, forward: clock.forward}
 }
 
-func histCluster(t *testing.T, log eventlog.Log) (h histServers) {
+func histCluster(t *testing.T, log eventlog.Log) (h histServers) { return histClusterOf(t, log, 0) }
+
+func histClusterOf(t *testing.T, log eventlog.Log, keysKept int) (h histServers) {
 	var clocks []*nodeClock
 	for i := range nodeNames {
 		clocks = append(clocks, &nodeClock{})
 		s, err := openNode(t, log, i, clocks[i], func(o *Options) {
 			o.Committer = eventlog.CommitterOptions{Try: 3 * time.Millisecond, Patience: 10 * time.Millisecond, Batch: 3000}
+			o.keysKept = keysKept
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -444,9 +449,8 @@ func TestLinearizable(t *testing.T) {
 		}
 	}
 	// And one in the server itself: it forgets a key when the window closes.
-	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
-	fold.KeysKept = 0
-	if ops, _ := observe(t, 8, histSingle, nil); linear(ops) != porcupine.Illegal {
+	none := func(t *testing.T, log eventlog.Log) histServers { return histSingleOf(t, log, -1) }
+	if ops, _ := observe(t, 8, none, nil); linear(ops) != porcupine.Illegal {
 		t.Error("a server that forgets keys too early passes: the harness is blind")
 	}
 }
@@ -461,21 +465,20 @@ func TestLinearizableNodes(t *testing.T) {
 	for seed := range uint64(10) {
 		linearizable(t, seed, histCluster)
 	}
-	fault := func(name string, lie func(histIn, *histOut)) {
+	fault := func(name string, servers func(*testing.T, eventlog.Log) histServers, lie func(histIn, *histOut)) {
 		for seed := range uint64(5) {
-			if ops, _ := observe(t, seed, histCluster, lie); linear(ops) == porcupine.Illegal {
+			if ops, _ := observe(t, seed, servers, lie); linear(ops) == porcupine.Illegal {
 				return
 			}
 		}
 		t.Errorf("%s five times: the harness is blind", name)
 	}
 	var n atomic.Int64
-	fault("a node that decides again passes", func(in histIn, out *histOut) {
+	fault("a node that decides again passes", histCluster, func(in histIn, out *histOut) {
 		if in.op == "decide" && n.Add(1)%2 == 0 {
 			out.id += "x"
 		}
 	})
-	defer func(n int) { fold.KeysKept = n }(fold.KeysKept)
-	fold.KeysKept = 0
-	fault("nodes that forget keys pass", nil)
+	none := func(t *testing.T, log eventlog.Log) histServers { return histClusterOf(t, log, -1) }
+	fault("nodes that forget keys pass", none, nil)
 }

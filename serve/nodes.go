@@ -38,6 +38,8 @@ type Cluster struct {
 	Check   func() (*eventlog.ReplicaReport, error)
 	Damage  string
 	Suspect <-chan struct{}
+	// Missing returns the nodes that this one has no connection to. It may be nil.
+	Missing func() []string
 	// SyncTime measures what the disk of the node's replica takes for a small write and its sync. A node that leads and
 	// whose disk is slow lets another one lead. It may be nil.
 	SyncTime func() (time.Duration, error)
@@ -472,12 +474,36 @@ func (n *nodes) trusted() error {
 func (n *nodes) stale() error {
 	if d := n.silence(); n.contact.Load() == noContact {
 		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has begun %.0f s ago and has not reached a "+
-			"majority of the cluster since", d.Seconds()), RetryAfter: time.Second}
+			"majority of the cluster since%s", d.Seconds(), n.why(d)), RetryAfter: time.Second}
 	} else if d > contactFor {
 		return &Error{Code: Unavailable, Want: fmt.Sprintf("this node has not reached a majority of the cluster for "+
-			"%.0f s", d.Seconds()), RetryAfter: time.Second}
+			"%.0f s%s", d.Seconds(), n.why(d)), RetryAfter: time.Second}
 	}
 	return nil
+}
+
+// electionFor is how long an election takes at most while the nodes that make a majority are connected.
+const electionFor = 20 * time.Second
+
+// why says what keeps this node from a majority, as far as it knows: who is missing; and where those that are here are
+// enough, that some of them do not vote, because their replicas are empty or behind.
+func (n *nodes) why(silent time.Duration) string {
+	if n.Cluster.Missing == nil {
+		return ""
+	}
+	missing := n.Cluster.Missing()
+	names := strings.Join(missing, " and ")
+	switch most := len(n.Nodes) / 2; {
+	case len(missing) == 0:
+		return ""
+	case len(missing) > most:
+		return "; it has no connection to " + names
+	case silent > electionFor:
+		return "; it has no connection to " + names + ", and a replica of the others is empty or lacks entries, so it does " +
+			"not vote: the log needs the disk of " + names + "; start the server there. If that disk is gone, " +
+			"docs/guide/cluster.md says what to do: When something is gone"
+	}
+	return "; it has no connection to " + names
 }
 
 // nodeLoop makes the log the cluster's and writes checkpoints.

@@ -76,7 +76,8 @@ type Options struct {
 	// Logger gets what the operator should know; never features, never secrets. nil for nothing.
 	Logger *slog.Logger
 
-	future uint16 // in tests the log version of a program to come
+	future   uint16 // in tests the log version of a program to come
+	keysKept int    // in tests: fold.History.KeysKept
 }
 
 // model returns the limits of a configuration.

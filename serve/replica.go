@@ -9,9 +9,11 @@ import (
 // ReplicaCheck is what a node found when it read the files of its replica.
 type ReplicaCheck struct {
 	// Done is false while the files are still being read: ask again.
-	Done   bool     `json:"done"`
-	First  uint64   `json:"first,omitempty"`
-	Last   uint64   `json:"last,omitempty"` // entry
+	Done  bool   `json:"done"`
+	First uint64 `json:"first,omitempty"`
+	Last  uint64 `json:"last,omitempty"` // entry
+	// Began is the newest entry that the node had applied when it began to read: the files of a whole replica have it.
+	Began  uint64   `json:"began,omitempty"`
 	Damage []string `json:"damage,omitempty"`
 }
 
@@ -71,13 +73,16 @@ func (s *Server) CheckReplica(ctx context.Context) (ReplicaCheck, error) {
 	defer done()
 	c := &s.replica
 	c.mu.Lock()
-	if c.under == nil || !c.ended.IsZero() && time.Since(c.ended) > checkKept {
+	// the newest entries of a busy log may be on their way into the files
+	behind := c.err == nil && len(c.found.Damage) == 0 && c.found.Last < c.found.Began
+	if c.under == nil || !c.ended.IsZero() && (behind || time.Since(c.ended) > checkKept) {
 		c.under, c.ended = make(chan struct{}), time.Time{}
 		go func(under chan struct{}) {
+			began := s.progress.applied.Load()
 			r, err := s.nodes.Check()
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.found, c.err, c.ended = ReplicaCheck{Done: true}, err, time.Now()
+			c.found, c.err, c.ended = ReplicaCheck{Done: true, Began: began}, err, time.Now()
 			if err == nil {
 				c.found.First, c.found.Last = r.First, r.Last
 				for _, d := range r.Damage {

@@ -70,6 +70,7 @@ type Server struct {
 	missing  atomic.Uint64
 	open     atomic.Int64
 	known    atomic.Int64 // idempotency keys
+	joint    bool         // several nodes have written the log
 	lawful   bool         // the log is written in a version that has the law of a decision
 
 	stop    context.CancelFunc // of the applier and the timers
@@ -131,6 +132,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
+	s.joint = s.nodes != nil || s.chain.Format() == eventlog.Format3
 	c, err := s.committerOptions()
 	if err != nil {
 		return nil, err
@@ -275,7 +277,8 @@ func (s *Server) recover(ctx context.Context) error {
 		return err
 	}
 	s.space.set(info)
-	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest, Keys: s.batches}
+	s.past = &fold.History{Log: logReader{s}, Nearest: s.snapshots.files.Nearest, Keys: s.batches,
+		KeysKept: s.opt.keysKept}
 	s.past.First.Store(info.First)
 	s.snapshots.base = s.past.Base.Load
 	if s.fold, s.chain, err = s.newest(ctx, info); err != nil {

@@ -84,6 +84,7 @@ type API struct {
 	huma        huma.API
 	metrics     *metrics
 	flow        flow
+	unavailable paced // lines about calls that were answered 503
 	verdicts    verdicts
 	evaluations evaluations
 	openapi     []byte
@@ -186,6 +187,7 @@ type request struct {
 	model  string // set when it is known, for the log
 
 	problem string // code of the answer, for the log
+	reason  string // of a 503, for the log
 
 	hot hotContext // of a hot route
 }
@@ -250,7 +252,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.answered(one)
 	if p := a.admit(r, info); p != nil {
-		info.problem = p.Code
+		info.says(p)
 		a.fail(out, r, p)
 		return
 	}
@@ -278,7 +280,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.metrics.shed.Inc()
 			p := problemOf(err)
 			p.Unknown = false // nothing was begun
-			info.problem = p.Code
+			info.says(p)
 			a.fail(out, r, p)
 			return
 		}
@@ -353,10 +355,25 @@ func (a *API) answered(one *exchange) {
 	if status >= 500 && status != http.StatusNotImplemented {
 		level = slog.LevelError
 	}
-	if ctx := r.Context(); a.opts.Logger.Enabled(ctx, level) {
-		a.opts.Logger.Log(ctx, level, "request", "request", info.id, "method", r.Method, "route", pattern,
-			"model", info.model, "key", keyOf(info), "status", status, "took", took, "problem", info.problem)
+	ctx, silent := r.Context(), uint64(0)
+	if !a.opts.Logger.Enabled(ctx, level) {
+		return
 	}
+	if level == slog.LevelError && status == http.StatusServiceUnavailable {
+		var ok bool
+		if silent, ok = a.unavailable.tell(info.problem+info.reason, one.start); !ok {
+			return
+		}
+	}
+	more := []any{"request", info.id, "method", r.Method, "route", pattern, "model", info.model, "key", keyOf(info),
+		"status", status, "took", took, "problem", info.problem}
+	if info.reason != "" {
+		more = append(more, "reason", info.reason)
+	}
+	if silent > 0 {
+		more = append(more, "since_last_line", silent)
+	}
+	a.opts.Logger.Log(ctx, level, "request", more...)
 }
 
 // clean reports whether a path is what a ServeMux looks up, with or without a slash at its end.
@@ -469,7 +486,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}
 	}
-	requestOf(r.Context()).problem = p.Code
+	requestOf(r.Context()).says(p)
 	if strings.HasPrefix(r.URL.Path, "/personalizer/") || strings.HasPrefix(r.URL.Path, "/v1/models/") &&
 		strings.Contains(r.URL.Path, "/personalizer/") {
 		writePersonalizerError(w, p)

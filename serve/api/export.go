@@ -48,6 +48,7 @@ type logRow struct {
 	First      *uint64   `json:"first,omitempty" parquet:"first,optional" doc:"of loss: the first lost entry"`
 	Last       *uint64   `json:"last,omitempty" parquet:"last,optional" doc:"of loss: the last lost entry"`
 	LossReason string    `json:"reason,omitempty" parquet:"reason,optional"`
+	Ignored    *bool     `json:"ignored,omitempty" parquet:"ignored,optional" doc:"with ignored=true: it has no effect, because another node had decided for its key first, or its batch was stored twice or too late"`
 }
 
 func rowOf(r serve.LogRecord) logRow {
@@ -58,6 +59,9 @@ func rowOf(r serve.LogRecord) logRow {
 		return time.Unix(0, ns).UTC()
 	}
 	row := logRow{Seq: r.Seq, Kind: r.Record.Kind().String(), EventID: r.EventID}
+	if r.Ignored {
+		row.Ignored = &r.Ignored
+	}
 	if r.Event != (eventlog.Event{}) {
 		row.Event = fmt.Sprintf("%v/%d/%d", r.Event.Epoch, r.Event.Batch, r.Event.Index)
 	}
@@ -163,6 +167,7 @@ type logIn struct {
 	From     uint64 `query:"from" doc:"first log entry; default is the beginning"`
 	To       uint64 `query:"to" doc:"last log entry; default is the end"`
 	PageSize int    `query:"page_size" minimum:"1" maximum:"10000" default:"1000" doc:"at most so many log entries"`
+	Ignored  bool   `query:"ignored" doc:"list records that have no effect, too, each with ignored: true"`
 	Accept   string `header:"Accept" doc:"application/x-ndjson (default) or application/vnd.apache.parquet"`
 }
 
@@ -203,7 +208,11 @@ func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, e
 		return nil, err
 	}
 	return stream(a, span{page.Next, page.Applied, in.To}, format, func(each func(logRow) error) error {
-		for record, err := range page.Records {
+		records := page.Records
+		if in.Ignored {
+			records = page.All
+		}
+		for record, err := range records {
 			if err == nil {
 				err = each(rowOf(record))
 			}
@@ -216,7 +225,7 @@ func (a *API) exportLog(ctx context.Context, in *logIn) (*huma.StreamResponse, e
 }
 
 func (a *API) exportDecisions(ctx context.Context, in *decisionsIn) (*huma.StreamResponse, error) {
-	format, n, err := a.page(ctx, (*logIn)(in))
+	format, n, err := a.page(ctx, &logIn{Model: in.Model, From: in.From, To: in.To, PageSize: in.PageSize, Accept: in.Accept})
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func (a *API) serveHot(w http.ResponseWriter, r *http.Request, info *request, ro
 // failHot writes a problem as the other routes do.
 func (a *API) failHot(ctx context.Context, w http.ResponseWriter, info *request, err error) {
 	p := problemOf(err)
-	info.problem = p.Code
+	info.says(p)
 	a.explain(ctx, p, err)
 	h := w.Header()
 	for k, v := range p.header {

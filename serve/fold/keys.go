@@ -23,10 +23,19 @@ type closedKey struct {
 // long as the window of its event is open, and then for KeysFor by the times in the log, unless
 // KeysKept others were closed after it. These bound the memory, about 170 MiB for closed keys; open
 // ones are bounded by Limits.Open. They are constants because the state is a function of the log;
-// KeysKept is a variable so that tests can lower it.
-const KeysFor = 24 * time.Hour
+// tests lower the second one with History.KeysKept.
+const (
+	KeysFor  = 24 * time.Hour
+	KeysKept = 1 << 20
+)
 
-var KeysKept = 1 << 20
+// keysKept is KeysKept, but in tests.
+func (f *Fold) keysKept() int {
+	if f.past != nil && f.past.KeysKept != 0 {
+		return max(0, f.past.KeysKept)
+	}
+	return KeysKept
+}
 
 // Key returns what became of an idempotency key, not ok when it is not remembered.
 func (f *Fold) Key(key [16]byte) (use KeyUse, ok bool) {
@@ -61,7 +70,8 @@ func (f *Fold) remember(b *OpenEntry, key [16]byte, use KeyUse) {
 
 // forget drops the keys that need not be remembered any more.
 func (f *Fold) forget() {
-	for f.gone < len(f.closed) && (len(f.closed)-f.gone > KeysKept || f.closed[f.gone].at+int64(KeysFor) <= f.clock) {
+	kept := f.keysKept()
+	for f.gone < len(f.closed) && (len(f.closed)-f.gone > kept || f.closed[f.gone].at+int64(KeysFor) <= f.clock) {
 		delete(f.keys, f.closed[f.gone].key)
 		f.gone++
 	}
