@@ -155,6 +155,11 @@ type Prober interface {
 	Prob(dst *Law, set ActionSet, draw rng.Source) error
 }
 
+// Joint is Select and Prob in one call, with their results, at less than the cost of both.
+type Joint interface {
+	SelectProb(dst *Action, law *Law, set ActionSet, draw rng.Source) error
+}
+
 // Snapshotter survives a round trip through bytes, bit for bit: a policy restored from a snapshot
 // acts and learns exactly as the one that was saved.
 type Snapshotter interface {

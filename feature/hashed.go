@@ -42,7 +42,7 @@ type HashedOptions struct {
 //	null, missing     none
 //
 // A string that is a decimal number is read as one where the feature has a Standard, so that "31" and 31
-// are one value. A string of more than three words has one more atom for each word, together of length 1.
+// are one value. A feature whose strings are always numbers, and many different ones, gets a Standard, too (Observer). A string of more than three words has one more atom for each word, together of length 1.
 // An action has the atom (id, its id) and those of its features.
 //
 // The vector of an action has the coordinates 1⊗a and c⊗a for every atom c of the context and a of the action, at hash
@@ -424,6 +424,7 @@ type sighting struct {
 	x        float64
 	from, to int  // in names
 	text     bool // a number that was sent as text
+	numeric  bool // a string that could be a number, x
 	cut      bool // a number that was cut at ±3
 
 	atom    uint64 // of the level, 0 without one
@@ -834,12 +835,16 @@ func (b *HashedBatch) level(field, seed uint64, role bandit.Role, text []byte) {
 
 // string reads a text.
 func (b *HashedBatch) string(seed uint64, s []byte) {
-	if known, ok := b.stats.Of(seed); ok && known.Deviation > 0 && len(s) <= 40 && len(s) > 0 &&
-		(s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
-		if x, err := strconv.ParseFloat(string(s), 64); err == nil && x-x == 0 {
-			b.number(seed, x)
-			b.seen[len(b.seen)-1].text = true
-			return
+	x, numeric := 0.0, false
+	if len(s) <= 40 && len(s) > 0 && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') {
+		known, ok := b.stats.Of(seed)
+		if v, err := strconv.ParseFloat(string(s), 64); err == nil && v-v == 0 {
+			if ok && known.Deviation > 0 {
+				b.number(seed, v)
+				b.seen[len(b.seen)-1].text = true
+				return
+			}
+			x, numeric = v, quantity(s)
 		}
 	}
 	b.level(seed, seed, bandit.LevelRole, s)
@@ -850,7 +855,8 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 		}
 	}
 	if gaps < 3 {
-		b.note(seed, 's', 0)
+		b.note(seed, 's', x)
+		b.seen[len(b.seen)-1].numeric = numeric
 		b.tell(s)
 		return
 	}
@@ -867,6 +873,15 @@ func (b *HashedBatch) string(seed uint64, s []byte) {
 	for i := first; i < len(b.atoms); i++ {
 		b.atoms[i].Value = v
 	}
+}
+
+// quantity reports whether a decimal number is written as a quantity is, and not as a code: at most 15 bytes, and no 0 before
+// another digit.
+func quantity(s []byte) bool {
+	if s[0] == '-' {
+		s = s[1:]
+	}
+	return len(s) > 0 && len(s) <= 15 && (s[0] != '0' || len(s) == 1 || s[1] == '.')
 }
 
 // note remembers a feature that the request has.

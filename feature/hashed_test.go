@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -447,5 +448,48 @@ func TestNamesOfAtoms(t *testing.T) {
 	want := []string{"action.kind=ball", "context.age in 30 to 35", "context.age per 10", "context.city=Oslo", "context.floor per 2", "context.floor=3", "id=sport"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q, expected %q", names, want)
+	}
+}
+
+// TestNumbersAsText: strings that are always decimal numbers of many values become numbers; names of things that look
+// like numbers, and features with other strings among them, do not.
+func TestNumbersAsText(t *testing.T) {
+	e, err := feature.NewHashed(feature.HashedOptions{Fields: true, List: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := feature.NewHashedBatch(e, nil)
+	var seen feature.Observer
+	var known *feature.Statistics
+	for n := range 400 {
+		price := fmt.Sprintf("%d.%02d", 5+n*37%50, n%100)
+		code := strconv.Itoa(1000 + 17*(n*7%9)) // nine of them
+		zip := fmt.Sprintf("0%d", 1000+n)
+		size := strconv.Itoa(30 + n)
+		if n == 3 {
+			size = "XL"
+		}
+		if err := b.Begin(fmt.Appendf(nil, `{"price": %q, "code": %q, "zip": %q, "size": %q}`, price, code, zip, size)); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range seen.Look(b, known) {
+			if known, err = known.With(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Use(known)
+	}
+	if all := known.All(); len(all) != 1 || all[0].Name != "context.price" {
+		t.Fatalf("numbers: %v, expected the price", all)
+	}
+	if err := b.Begin([]byte(`{"price": "12.5"}`)); err != nil {
+		t.Fatal(err)
+	}
+	text := slices.Clone(b.Context())
+	if err := b.Begin([]byte(`{"price": 12.5}`)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(text, b.Context()) || len(text) != 2 {
+		t.Errorf(`"12.5" is %v, 12.5 is %v`, text, b.Context())
 	}
 }

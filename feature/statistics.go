@@ -74,15 +74,28 @@ func standardOf(values []float64) Standard {
 	var s Standard
 	quantile := func(q int) float64 { return values[q*(n-1)/4] }
 	low, middle, high := quantile(1), quantile(2), quantile(3)
-	if iqr := high - low; iqr > 0 && max(values[n-1]-middle, middle-values[0]) > heavy*iqr {
+	switch iqr := high - low; {
+	case values[0] > 0 && high > scales*low: // of several orders of magnitude: its logarithm, about
+		s.Width = low / 4
+	case iqr > 0 && max(values[n-1]-middle, middle-values[0]) > heavy*iqr:
 		s.Center, s.Width = middle, iqr
 	}
 	s.Levels = values[n-1]-values[0] < fewLevels
 	for _, x := range values {
 		s.Levels = s.Levels && x == math.Floor(x) && math.Abs(x) < 1<<53
 	}
+	first, last := 0, n // without values that are far from all others
+	if s.Width > 0 && s.Center == middle {
+		for last > n-few && (values[last-1]-middle)/s.Width > far {
+			last--
+		}
+		for first < few && (middle-values[first])/s.Width > far {
+			first++
+		}
+	}
+	n = last - first
 	var m2 float64
-	for i, x := range values {
+	for i, x := range values[first:last] {
 		d := s.transform(x) - s.Mean
 		s.Mean += d / float64(i+1)
 		m2 += float64(d * (s.transform(x) - s.Mean))
@@ -235,26 +248,40 @@ func ReadStatistics(b []byte) (*Statistics, error) {
 // values, and a new one when more than a fifth of a thousand values lie outside ±3 of the standard in
 // force. What it has counted is not part of the state of a model: after a restart it counts anew. Safe
 // for concurrent use.
+//
+// Strings count as numbers as long as all of a feature are decimal numbers, and 24 in a row have at least 18 different
+// values: fewer are rather names of things. After four times 24 with fewer they stay strings.
 type Observer struct {
-	mu   sync.Mutex
-	seen map[uint64]*counted
+	mu    sync.Mutex
+	seen  map[uint64]*counted
+	texts map[uint64]bool // features whose strings are strings
 }
 
 // firstValues is how many values of a feature make its standard, window how many are looked at before it is
 // replaced, and cut where standardised values are cut. A value farther than heavy interquartile ranges
-// from the median is a heavy tail; whole numbers in an interval shorter than fewLevels are levels.
+// from the median is a heavy tail, and one farther than far of them an error of its sender, of which two on each side have
+// no part in the deviation. Positive numbers whose upper quartile is more than scales times the lower one are read by
+// their logarithm. Whole numbers in an interval shorter than fewLevels are levels.
 const (
 	firstValues = 32
 	window      = 1000
 	cut         = 3
 	heavy       = 4
+	far         = 100
+	few         = 2
+	scales      = 8
 	fewLevels   = 32
+
+	firstTexts = 24 // strings before a standard
+	manyTexts  = 18 // different ones among them
+	textTries  = 4
 )
 
 type counted struct {
 	n, outside int       // values since the window began, and of them outside
 	values     []float64 // the first ones, or every eighth of the window
 	proposed   uint32    // the newest generation that was proposed
+	tries      int       // times that firstTexts strings had too few values
 }
 
 // Look counts the numbers of the request that b holds and returns the standards that are now due. known are
@@ -264,15 +291,32 @@ func (o *Observer) Look(b *HashedBatch, known *Statistics) []Standard {
 	defer o.mu.Unlock()
 	var due []Standard
 	for _, v := range b.seen {
-		if v.kind != 'n' {
+		text := v.kind == 's' && v.numeric
+		switch {
+		case text && o.texts[v.feature]:
+			continue
+		case v.kind == 's' && !v.numeric, v.kind == 't':
+			o.isText(v.feature)
+			continue
+		case !text && v.kind != 'n':
 			continue
 		}
-		if s, ok := o.look(v.feature, v.x, known); ok {
+		if s, ok := o.look(v.feature, v.x, known, text); ok {
 			s.Name = string(b.names[v.from:v.to])
 			due = append(due, s)
 		}
 	}
 	return due
+}
+
+// isText notes that the strings of a feature are strings. Of more features than are kept, all are.
+func (o *Observer) isText(feature uint64) {
+	if o.texts == nil {
+		o.texts = map[uint64]bool{}
+	}
+	if len(o.texts) < 2*MaxStandards {
+		o.texts[feature] = true
+	}
 }
 
 // Forget takes back standards that Look returned and that were not recorded: their values are counted anew.
@@ -286,7 +330,7 @@ func (o *Observer) Forget(due []Standard) {
 	}
 }
 
-func (o *Observer) look(feature uint64, x float64, known *Statistics) (Standard, bool) {
+func (o *Observer) look(feature uint64, x float64, known *Statistics, text bool) (Standard, bool) {
 	if o.seen == nil {
 		o.seen = map[uint64]*counted{}
 	}
@@ -303,7 +347,18 @@ func (o *Observer) look(feature uint64, x float64, known *Statistics) (Standard,
 		return Standard{}, false
 	}
 	if !ok {
-		if c.values = append(c.values, x); len(c.values) < firstValues {
+		enough := firstValues
+		if text {
+			enough = firstTexts
+		}
+		if c.values = append(c.values, x); len(c.values) < enough {
+			return Standard{}, false
+		}
+		if slices.Sort(c.values); text && len(slices.Compact(slices.Clone(c.values))) < manyTexts {
+			if c.tries++; c.tries == textTries || len(o.texts) >= 2*MaxStandards {
+				o.isText(feature)
+			}
+			c.values = c.values[:0]
 			return Standard{}, false
 		}
 	} else {

@@ -27,7 +27,7 @@ type HashedOptions struct {
 	Link   string    `key:"link" doc:"of sparse models: linear, logistic, or auto (models with both)" default:"auto"`
 	Small  string    `key:"small" doc:"small exact models beside them, where requests have fields: auto (weighted by what they predicted) or no" default:"auto"`
 	Range  []float64 `key:"range" doc:"[min, max] of rewards; one outside is refused. Missing: [0, 1], and it widens"`
-	Forget float64   `key:"forget" doc:"number of rewards over which errors are compared" default:"5000"`
+	Over   float64   `key:"compare_over" once:"forget" doc:"number of rewards over which the errors of the models are compared; no model forgets by it" default:"5000"`
 }
 
 // Doc implements spec.Documented.
@@ -44,15 +44,15 @@ func (o HashedOptions) resolve(p Problem) (HashedOptions, error) {
 	fill(&o.A, 1)
 	fill(&o.Lambda, 1)
 	fill(&o.Eta, 0.05)
-	fill(&o.Forget, 5000)
+	fill(&o.Over, 5000)
 	fill(&o.Pairs, "auto")
 	fill(&o.Link, "auto")
 	fill(&o.Small, "auto")
 	if o.Range == nil && p.Low < p.High {
 		o.Range = []float64{p.Low, p.High}
 	}
-	if !(o.Forget > 1) || math.IsInf(o.Forget, 0) {
-		return o, spec.Refuse("forget", o.Forget, "expected a number above 1")
+	if !(o.Over > 1) || math.IsInf(o.Over, 0) {
+		return o, spec.Refuse("compare_over", o.Over, "expected a number above 1")
 	}
 	if err := oneOf("pairs", o.Pairs, "auto", "yes", "no"); err != nil {
 		return o, err
@@ -270,7 +270,36 @@ func (h *Hashed) choose(dst *bandit.Action, set bandit.Sparse, draw rng.Source) 
 	return nil
 }
 
+// SelectProb implements bandit.Joint: the member that is drawn is one of those that are counted.
+func (h *Hashed) SelectProb(dst *bandit.Action, law *bandit.Law, set bandit.ActionSet, draw rng.Source) error {
+	s, err := h.input.open(set)
+	if err != nil {
+		return err
+	}
+	if h.mix == nil || !h.blend.open(h.mix, s) {
+		if err := h.Select(dst, set, draw); err != nil {
+			return err
+		}
+		return h.Prob(law, set, draw)
+	}
+	chosen := 0
+	if err := h.count(law, s, draw, h.Drawn(draw), func(r float64) {
+		chosen = h.members.best(float64(draw.Sign(1)*r), draw.Intn(0, h.members.m), h.members.m)
+	}); err != nil {
+		return err
+	}
+	at, x := s.Nonzeros(chosen)
+	dst.SetSparse(at, x, chosen)
+	return nil
+}
+
 func (h *Hashed) law(dst *bandit.Law, set bandit.Sparse, draw rng.Source) error {
+	return h.count(dst, set, draw, -1, nil)
+}
+
+// count counts which action each member of each model with a weight prefers. It calls at when it has the scores of
+// model drawn, with what deviations are multiplied by.
+func (h *Hashed) count(dst *bandit.Law, set bandit.Sparse, draw rng.Source, drawn int, at func(r float64)) error {
 	zeros(dst, set.Len())
 	stream := h.members.keys.Sub(draw.At())
 	h.blend.normals(stream, -1)
@@ -281,6 +310,9 @@ func (h *Hashed) law(dst *bandit.Law, set bandit.Sparse, draw rng.Source) error 
 		r, err := h.scores(k, set, stream, -1)
 		if err != nil {
 			return err
+		}
+		if k == drawn {
+			at(r)
 		}
 		for j := range h.members.m {
 			dst.Atoms[h.members.best(r, j, h.members.m)].Count += uint64(w)
@@ -305,7 +337,7 @@ func (h *Hashed) Update(a bandit.Action, y float64, _ rng.Source) error {
 		h.widen(lo, hi)
 	}
 	y = (y - lo) / (hi - lo)
-	gamma := 1 - 1/h.opts.Forget
+	gamma := 1 - 1/h.opts.Over
 	mix := h.mix
 	if mix != nil {
 		if _, ok := mix.list(at, x); !ok {
@@ -444,7 +476,7 @@ func (h *Hashed) Models() []HashedModel {
 		if f.logistic {
 			m.Link = logistic
 		}
-		gamma := 1 - 1/h.opts.Forget
+		gamma := 1 - 1/h.opts.Over
 		if weight := (1 - math.Pow(gamma, float64(f.n))) / (1 - gamma); weight > 0 {
 			m.Error = math.Sqrt(h.numbers[2+k] / weight)
 		}
@@ -524,6 +556,14 @@ func (h *Hashed) Adopt(s *Shared) error {
 	return nil
 }
 
+// Reclaim implements Sharer.
+func (h *Hashed) Reclaim() {
+	reclaimFolds(h.folds)
+	if h.mix != nil {
+		h.mix.reclaim()
+	}
+}
+
 // Digest implements Sharer.
 func (h *Hashed) Digest() [16]byte { return digestFolds(h.numbers, h.folds, h.mix) }
 
@@ -541,6 +581,7 @@ func (h *Hashed) Dense() int {
 var (
 	_ bandit.Policy      = (*Hashed)(nil)
 	_ bandit.Prober      = (*Hashed)(nil)
+	_ bandit.Joint       = (*Hashed)(nil)
 	_ bandit.Snapshotter = (*Hashed)(nil)
 	_ Sharer             = (*Hashed)(nil)
 )

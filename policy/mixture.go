@@ -28,6 +28,7 @@ type mixture struct {
 	atoms  smallAtoms
 	phi    []term
 	w      []float64
+	given  bool     // it was shared and has not learned since
 	weight []uint32 // of all models: small ones first, in multiples of 1/weightTotal
 	likely []float64
 }
@@ -124,6 +125,7 @@ func (x *mixture) estimate(s *smallModel) (z, q float64) {
 // learn folds reward y ∈ [0, 1] of the atoms that list has read into the small models. Its log likelihoods are
 // discounted by gamma.
 func (x *mixture) learn(y, gamma float64) {
+	x.given = false
 	x.fields = x.fields.meet(&x.atoms)
 	x.add()
 	offset := x.offset()
@@ -231,6 +233,7 @@ func (x *mixture) settle(folds []*sparseFold, wide []bool) {
 
 // rescale turns rewards y into αy + β.
 func (x *mixture) rescale(alpha, beta float64) {
+	x.given = false
 	x.sum = float64(alpha*x.sum) + float64((1+float64(x.n))*beta)
 	for _, s := range x.smalls {
 		s.rescale(alpha, beta)
@@ -244,12 +247,23 @@ func (x *mixture) share() *mixture {
 	for _, s := range x.smalls {
 		s.gen++
 	}
+	x.given = true
 	return y
+}
+
+// reclaim takes back what the last share gave.
+func (x *mixture) reclaim() {
+	if x.given {
+		for _, s := range x.smalls {
+			s.gen--
+		}
+	}
+	x.given = false
 }
 
 // take copies the models of o, whose blocks both have then: s changes none of them, because its generation is later.
 func (x *mixture) take(o *mixture) {
-	x.first, x.fields, x.n, x.sum, x.count = o.first, o.fields, o.n, o.sum, o.count
+	x.first, x.fields, x.n, x.sum, x.count, x.given = o.first, o.fields, o.n, o.sum, o.count, false
 	x.likes = append(x.likes[:0], o.likes...)
 	x.gone = append(x.gone[:0], o.gone...)
 	if len(x.smalls) > len(o.smalls) {

@@ -381,3 +381,74 @@ func TestMixtureDamage(t *testing.T) {
 		t.Error("a policy without small models has taken the snapshot", err)
 	}
 }
+
+// TestSelectProb: the two results are those of Select and Prob, with small models and without.
+func TestSelectProb(t *testing.T) {
+	h, w := newMixed(t, 1), newMixtureWorld(t, 8)
+	plain, err := NewHashed(HashedOptions{Bits: 12, M: 4, Small: "no"}, Problem{Dim: 3 << 12, Sigma: 1,
+		Init: rng.NewKey(1).Stream(rng.Init)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draws := rng.NewKey(5).Stream(rng.Select)
+	chosen := map[int]bool{}
+	for n := range 60 {
+		w.learn(t, h, 5*n, 5)
+		w.next(t)
+		for _, p := range []*Hashed{h, plain} {
+			var a, b bandit.Action
+			var la, lb bandit.Law
+			s := draws.Round(uint64(n))
+			if err := p.Select(&a, w.batch, s); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Prob(&la, w.batch, s); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.SelectProb(&b, &lb, w.batch, s); err != nil {
+				t.Fatal(err)
+			}
+			if a.Index != b.Index || !slices.Equal(a.At, b.At) || !slices.Equal(a.X, b.X) || la.Total != lb.Total ||
+				fmt.Sprint(la.Atoms) != fmt.Sprint(lb.Atoms) {
+				t.Fatalf("decision %d: action %d of %v, together %d of %v", n, a.Index, la, b.Index, lb)
+			}
+			chosen[a.Index] = true
+		}
+	}
+	if len(chosen) < 3 {
+		t.Errorf("only %d actions were chosen", len(chosen))
+	}
+}
+
+// TestReclaim: a policy that takes its last shared state back learns the same as one that does not, and earlier shared
+// states stay as they were.
+func TestReclaim(t *testing.T) {
+	a, b := newMixed(t, 1), newMixed(t, 1)
+	wa, wb := newMixtureWorld(t, 9), newMixtureWorld(t, 9)
+	held := newMixed(t, 1)
+	var before [16]byte
+	for n := range 300 {
+		if n == 150 {
+			if err := held.Adopt(a.Share()); err != nil {
+				t.Fatal(err)
+			}
+			before = held.Digest()
+		} else {
+			a.Share()
+			a.Reclaim()
+		}
+		b.Share()
+		wa.learn(t, a, n, 1)
+		wb.learn(t, b, n, 1)
+	}
+	if a.Digest() != b.Digest() || !bytes.Equal(mustBytes(t, a), mustBytes(t, b)) {
+		t.Error("another state")
+	}
+	if held.Digest() != before {
+		t.Error("a state that is held has changed")
+	}
+	fresh := newMixed(t, 1)
+	if err := fresh.Restore(mustBytes(t, held)); err != nil || fresh.Digest() != before {
+		t.Errorf("the pages of a state that is held have changed: %v", err)
+	}
+}

@@ -237,6 +237,9 @@ func (s *Sparse) Share() *Shared { return shareFolds("sparse", s.numbers[:], s.f
 // Adopt implements Sharer.
 func (s *Sparse) Adopt(o *Shared) error { return o.adopt("sparse", s.numbers[:], s.folds[:]) }
 
+// Reclaim implements Sharer.
+func (s *Sparse) Reclaim() { reclaimFolds(s.folds[:]) }
+
 // Dense implements Sharer: there are no small models.
 func (s *Sparse) Dense() int { return 0 }
 

@@ -633,6 +633,9 @@ type Shared struct {
 type Sharer interface {
 	Share() *Shared
 	Adopt(*Shared) error
+	// Reclaim takes back what the last Share gave, when nothing has it and no policy that adopted it is used before it
+	// adopts another one. The next Update then copies nothing. It has no effect after an Update.
+	Reclaim()
 	// Digest identifies the state: equal states have equal digests. Cost: O(1), because it is kept up
 	// to date with each coordinate that changes.
 	Digest() [16]byte
@@ -640,6 +643,12 @@ type Sharer interface {
 	// models take in a snapshot.
 	Touched() int
 	Dense() int
+}
+
+func reclaimFolds(folds []*sparseFold) {
+	for _, f := range folds {
+		f.cells.Reclaim()
+	}
 }
 
 func touchedOf(folds []*sparseFold) (n int) {

@@ -425,7 +425,7 @@ func TestHashedRange(t *testing.T) {
 		t.Errorf("reward outside a declared range: %v", err)
 	}
 	for name, o := range map[string]policy.HashedOptions{
-		"bits": {Bits: 9}, "m": {M: 2000}, "a": {A: -1}, "link": {Link: "probit"}, "pairs": {Pairs: "maybe"}, "range": {Range: []float64{1, 1}}, "forget": {Forget: 0.5},
+		"bits": {Bits: 9}, "m": {M: 2000}, "a": {A: -1}, "link": {Link: "probit"}, "pairs": {Pairs: "maybe"}, "range": {Range: []float64{1, 1}}, "compare_over": {Over: 0.5},
 	} {
 		if _, err := policy.NewHashed(o, policy.Problem{}); err == nil {
 			t.Errorf("%s: %+v was accepted", name, o)

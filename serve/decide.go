@@ -264,7 +264,7 @@ func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *Dec
 	if err := ctx.Err(); err != nil { // a batch does not go on to choose what it cannot record
 		return none, nil, nil, tooLate(err)
 	}
-	w, err := e.worker(v)
+	w, err := s.worker(e, v)
 	if err != nil {
 		return none, nil, nil, err
 	}
@@ -301,7 +301,7 @@ func (s *Server) choose(ctx context.Context, e *entry, v *choose.Version, r *Dec
 }
 
 // worker returns a worker in the state of v, or of the newest version when v's state is gone.
-func (e *entry) worker(v *choose.Version) (*choose.Worker, error) {
+func (s *Server) worker(e *entry, v *choose.Version) (*choose.Worker, error) {
 	if !e.used.Load() {
 		e.used.Store(true)
 	}
@@ -313,7 +313,7 @@ func (e *entry) worker(v *choose.Version) (*choose.Worker, error) {
 		if err != choose.ErrOld {
 			return nil, &Error{Code: Internal, Want: "the model cannot decide", Err: err}
 		}
-		v = e.version.Load()
+		v = s.publishedOf(e)
 		if err := usable(v); err != nil {
 			return nil, err
 		}

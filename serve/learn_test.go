@@ -5,14 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"troupe/eventlog"
 	"troupe/eventlog/eventlogtest"
+	"troupe/feature"
 	"troupe/policy"
 	"troupe/rng"
 	"troupe/serve/fold"
@@ -636,7 +639,7 @@ func TestScaledRewards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := must(e.worker(v))
+		w := must(s.worker(e, v))
 		defer e.workers.Put(w)
 		q := (&DecideRequest{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b", "c")}).candidates()
 		if err := w.Encode(&q); err != nil {
@@ -721,5 +724,121 @@ func TestSpread(t *testing.T) {
 	}
 	if ratio := v.Spread[1] / v.Spread[0]; ratio < 2 {
 		t.Errorf("spread %v", v.Spread)
+	}
+}
+
+// TestLearnsInPlace: a reward changes the pages of the published version where nothing decides on it, and then the state
+// of that version is gone. While something does, its state stays as it was.
+func TestLearnsInPlace(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id": "m"}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	must(s.CreateModel(ctx, c, ""))
+	pair := func(n int) {
+		t.Helper()
+		d := must(s.Decide(ctx, "m", DecideRequest{Context: fmt.Appendf(nil, `{"city": "c%d"}`, n%3), Actions: named("a", "b")}))
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: float64(n % 2)}))
+	}
+	for n := range 20 {
+		pair(n)
+	}
+	e, v, err := s.model("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := must(s.worker(e, v))
+	before := w.StateDigest()
+	pair(20)
+	if e.version.Load() == v {
+		t.Fatal("the reward was not learned")
+	}
+	if w.StateDigest() != before || !v.State.Hold() {
+		t.Fatal("the state of a version has changed while a worker was in it")
+	}
+	v.State.Release()
+	e.workers.Put(w)
+	must(s.CloneModel(ctx, CloneRequest{From: "m", Name: "copy"}))
+	copied := must(s.State(ctx, "copy"))
+	pair(21)
+	pair(22)
+	if again := must(s.State(ctx, "copy")); again.Digest != copied.Digest || !bytes.Equal(again.Snapshot, copied.Snapshot) {
+		t.Fatal("a copy has changed with its source")
+	}
+	next := e.version.Load()
+	pair(23)
+	if next.State.Hold() {
+		t.Error("the pages of a version that nothing holds were copied")
+	}
+	var calls sync.WaitGroup // decisions wait for the version after a state that is gone
+	for i := range 4 {
+		calls.Go(func() {
+			for n := range 10 {
+				pair(i + n)
+			}
+		})
+	}
+	calls.Wait()
+}
+
+// TestAdvice: what to send in place of a number that is cut depends on what its values look like.
+func TestAdvice(t *testing.T) {
+	series := func(f func(n int) float64) string {
+		var o observed
+		var x *sight
+		for n := range 100 {
+			o.requests++
+			x = o.sight(&feature.Given{Name: []byte("x"), Kind: 'n', Number: true, X: f(n)})
+		}
+		return x.advice()
+	}
+	for _, c := range []struct {
+		name, want string
+		f          func(n int) float64
+	}{
+		{"seconds", "Unix time", func(n int) float64 { return 1.76e9 + float64(37*n%1000) }},
+		{"milliseconds", "Unix time", func(n int) float64 { return 1.76e12 + float64(n) }},
+		{"counter", "grows", func(n int) float64 { return float64(3 * n) }},
+		{"cents", "cents", func(n int) float64 { return float64(n*n*n*37%90_000 + 99) }},
+		{"normal", "", func(n int) float64 { return math.Sin(float64(n)) }},
+	} {
+		if got := series(c.f); got == "" != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOnlySuccessesSoFar: while windows are open and all rewards are equal, the model says that it learns nothing.
+func TestOnlySuccessesSoFar(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, eventlogtest.NewMemory(eventlogtest.MemoryOptions{}), &fakeClock{})
+	var c ModelConfig
+	if err := json.Unmarshal([]byte(`{"id": "m"}`), &c); err != nil {
+		t.Fatal(err)
+	}
+	must(s.CreateModel(ctx, c, ""))
+	says := func() bool {
+		return slices.ContainsFunc(must(s.GetModel(ctx, "m")).Warnings, func(w string) bool {
+			return strings.Contains(w, "rewards so far are 1")
+		})
+	}
+	pair := func(y float64) {
+		d := must(s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")}))
+		must(s.Decide(ctx, "m", DecideRequest{Actions: named("a", "b")}))
+		must(s.Reward(ctx, RewardRequest{EventID: d.EventID, Value: y}))
+	}
+	for range 10 {
+		if says() {
+			t.Fatal("a warning too early")
+		}
+		pair(1)
+	}
+	if !says() {
+		t.Errorf("no warning: %v", must(s.GetModel(ctx, "m")).Warnings)
+	}
+	if pair(0); says() {
+		t.Error("a warning although rewards differ")
 	}
 }

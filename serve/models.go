@@ -61,7 +61,7 @@ func (s *Server) GetModel(ctx context.Context, name string) (Model, error) {
 		return out, err
 	}
 	if e, v, err := s.model(name); err == nil && v.ID == out.Incarnation {
-		out.Weights = e.weigh(v, out.Seen)
+		out.Weights = s.weigh(e, v, out.Seen)
 	}
 	out.Requests = s.requestsOf(name)
 	return out, nil

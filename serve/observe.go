@@ -3,10 +3,12 @@ package serve
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"troupe/eventlog"
 	"troupe/feature"
@@ -37,6 +39,9 @@ type sight struct {
 	numbers  uint64 // values that are numbers
 	low      float64
 	high     float64
+	newest   float64
+	rises    uint64 // numbers that are not below the one before
+	whole    uint64 // whole numbers
 	outside  uint64 // numbers that a hashed encoder cut at ±3
 	met      [noteType + 1]uint64
 
@@ -126,6 +131,12 @@ func (o *observed) sight(v *feature.Given) *sight {
 			x.low, x.high = v.X, v.X
 		}
 		x.low, x.high = min(x.low, v.X), max(x.high, v.X)
+		if x.numbers > 1 && v.X >= x.newest {
+			x.rises++
+		}
+		if x.newest = v.X; v.X == math.Floor(v.X) {
+			x.whole++
+		}
 	}
 	return x
 }
@@ -290,6 +301,9 @@ func (o *observed) named() (out [len(noteTexts)]string) {
 		quoted := make([]string, len(list))
 		for j, name := range list {
 			quoted[j] = strconv.Quote(name)
+			if x := o.features[name]; i == noteClamped && x != nil {
+				quoted[j] += x.advice()
+			}
 		}
 		out[i] = strings.Join(quoted, ", ")
 		if len(list) == maxNames {
@@ -297,6 +311,23 @@ func (o *observed) named() (out [len(noteTexts)]string) {
 		}
 	}
 	return out
+}
+
+// advice says what to send in place of a number that is cut, by what its values look like.
+func (x *sight) advice() string {
+	clock := false
+	for _, unit := range []float64{1, 1e3, 1e6, 1e9} { // seconds, …, nanoseconds: 2000 to 2100
+		clock = clock || x.numbers > 0 && x.low >= 9.4e8*unit && x.high <= 4.1e9*unit
+	}
+	switch {
+	case clock:
+		return ", a Unix time: send what matters of it, such as the hour, the weekday or an age in days, or leave it out"
+	case x.numbers >= 20 && 10*x.rises >= 9*x.numbers:
+		return ", which grows from request to request: send by how much, or leave it out"
+	case x.whole == x.numbers && x.low >= 0 && x.high >= 1000 && x.high > 30*max(x.low, 1):
+		return ", whole numbers of very different size, such as prices in cents: send their logarithm"
+	}
+	return ""
 }
 
 // warned is for how many decisions with a note the answer has a warning.
@@ -317,8 +348,7 @@ var noteTexts = [5]string{
 
 // cutText is noteTexts[noteClamped] for hashed features.
 const cutText = "a number was cut at three standard deviations, so that the model cannot tell such numbers apart; " +
-	"its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not " +
-	"change, such as its logarithm"
+	"its scale is measured anew when a fifth of a thousand values lie outside: send a number whose scale does not change"
 
 // noteText returns the text of a note for a model.
 func noteText(i int, c *model.Compiled) string {
@@ -343,6 +373,9 @@ func (e *entry) warnings(n eventlog.Notes, v *choose.Version) (out []string) {
 	}
 	return out
 }
+
+// enoughEqual is how many equal rewards a model warns of while windows are open.
+const enoughEqual = 10
 
 // modelWarnings says what a model ignores, cannot tell apart, or has assumed. seen are the features of the notes, as
 // far as they are known.
@@ -373,6 +406,11 @@ func modelWarnings(m *fold.Model, seen *observed) []string {
 	case !answered && r.Default.Word != "auto" && m.Counts.Expired > 100 && 2*m.Counts.Expired > m.Counts.Decisions:
 		out = append(out, fmt.Sprintf("%d of %d decisions got no reward in their window and taught nothing; set "+
 			"reward.default, or a longer reward.window", m.Counts.Expired, m.Counts.Decisions))
+	case !x.Adopted && r.Default.Word == "auto" && x.Seen >= enoughEqual && !x.Differ && x.First > 0 && m.Counts.Open > 0:
+		out = append(out, fmt.Sprintf("all %d rewards so far are %v, and %d decisions wait for one: where only successes "+
+			"are sent, nothing is learned before reward.window, %v, is over; send the other rewards too, or set "+
+			"reward.default to what a decision without a reward is worth, or a shorter window", x.Seen, x.First,
+			m.Counts.Open, time.Duration(r.Window)))
 	case r.Default.Word != "auto" && !r.Default.Set && x.Seen >= 100 && !x.Differ:
 		out = append(out, fmt.Sprintf("all %d rewards were %v, so there is nothing to learn from; send the other "+
 			"rewards too, or set reward.default", x.Seen, x.First))

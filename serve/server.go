@@ -378,7 +378,7 @@ func (s *Server) publish() error {
 		if m.Due(s.kept()) {
 			s.wakeLearner()
 		}
-		v.State.Hold() // the published version does, beside the fold
+		v.State.Publish() // the published version holds it, beside the fold
 		if old := e.version.Swap(v); old != nil {
 			old.State.Release()
 		}
@@ -396,6 +396,17 @@ func (s *Server) publish() error {
 	s.known.Store(int64(s.fold.Keys()))
 	s.windows.add(s.fold.TakeOpened())
 	return nil
+}
+
+// briefEntry is the number of events of an entry during which decisions of a model that learns may wait.
+const briefEntry = 4
+
+// publishedOf returns the published version of a model, after the entry that is being applied: the state of the one before may
+// be gone already.
+func (s *Server) publishedOf(e *entry) *choose.Version {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return e.version.Load()
 }
 
 // apply follows the log until Close. When it meets damage it stops, and then nothing is written any more.
@@ -429,6 +440,7 @@ func (s *Server) applyOne(d eventlog.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clock := s.fold.Clock()
+	s.fold.Brief(d.Count <= briefEntry)
 	out, err := s.fold.Apply(d)
 	if err == nil {
 		err = s.publish()

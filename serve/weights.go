@@ -207,14 +207,14 @@ func (x weight) view(context, acts []word) WeightView {
 
 // weigh lists the weights of a version whose names are known, nil for other features, and stores the largest one of
 // each feature in seen.
-func (e *entry) weigh(v *choose.Version, seen *SeenView) *WeightsView {
+func (s *Server) weigh(e *entry, v *choose.Version, seen *SeenView) *WeightsView {
 	h := v.Compiled.Hashed
 	if h == nil {
 		return nil
 	}
 	w, err := e.workers.Take(v)
 	for err == choose.ErrOld {
-		v = e.version.Load()
+		v = s.publishedOf(e)
 		w, err = e.workers.Take(v)
 	}
 	if err != nil || v.Compiled.Hashed != h {

@@ -132,10 +132,13 @@ func DecodeStruct(into any, raw Raw, path string, skip ...string) error {
 			continue
 		}
 		f, ok := fields[key]
+		if f.refused != "" {
+			return Errorf(Join(path, key), "is called %s now", f.refused)
+		}
 		if !ok {
 			var names []string
 			for n, f := range fields {
-				if f.now == "" {
+				if f.now == "" && f.refused == "" {
 					names = append(names, n)
 				}
 			}
@@ -475,6 +478,7 @@ type field struct {
 	not     bool
 	zero    reflect.Value // the bool that a written 0 sets, if any
 	now     string        // the key that has replaced this one, which is still read
+	refused string        // the key that has replaced this one, which is not
 }
 
 func fieldsOf(options any) map[string]field {
@@ -498,6 +502,9 @@ func fieldsOf(options any) map[string]field {
 				f.zero = flag("zero", name)
 			}
 			m[key] = f
+			if old := tag.Get("once"); old != "" {
+				m[old] = field{value: v.Field(i), refused: key}
+			}
 			if old := tag.Get("was"); old != "" {
 				f.now = key
 				m[old] = f

@@ -300,3 +300,21 @@ func TestByteOrderMark(t *testing.T) {
 		}
 	}
 }
+
+// TestOnce: an option that was renamed is refused by its old name, with the new one.
+func TestOnce(t *testing.T) {
+	var o struct {
+		Over float64 `key:"over" once:"forget"`
+	}
+	if err := spec.DecodeStruct(&o, spec.Raw{"over": 2.0}, "x"); err != nil || o.Over != 2 {
+		t.Fatal(o, err)
+	}
+	err := spec.DecodeStruct(&o, spec.Raw{"forget": 2.0}, "x")
+	if err == nil || !strings.Contains(err.Error(), "forget: is called over now") {
+		t.Errorf("%v", err)
+	}
+	err = spec.DecodeStruct(&o, spec.Raw{"forgot": 2.0}, "x")
+	if err == nil || strings.Contains(err.Error(), "forget,") {
+		t.Errorf("%v", err)
+	}
+}

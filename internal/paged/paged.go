@@ -56,6 +56,8 @@ type Table struct {
 	bits    int
 	stamp   uint64 `horizon:"-"` // pages with this stamp belong to this table alone; 0: it must not be written
 	shared  bool   // root is shared
+	before  uint64 `horizon:"-"` // stamp before the last Share
+	owned   bool   // root was not shared then
 	touched int
 	digest  Digest
 }
@@ -105,15 +107,25 @@ var stamps atomic.Uint64
 func (t *Table) Share() *Table {
 	s := *t
 	s.stamp = 0
+	t.before, t.owned = t.stamp, !t.shared
 	t.shared, t.stamp = true, stamps.Add(1)
 	return &s
+}
+
+// Reclaim takes back what the last Share gave: t goes on as if that call had not been made, so that it writes its pages
+// in place. Nothing may read the result of that Share, or a Clone of it, any more. It has no effect on a table that was
+// never shared, or was written since.
+func (t *Table) Reclaim() {
+	if t.before != 0 {
+		t.stamp, t.shared, t.before = t.before, !t.owned, 0
+	}
 }
 
 // Clone returns a table of its own with the contents of a shared one, which does not change: pages are
 // copied when the clone writes them. Calls on one shared table may run at the same time.
 func (t *Table) Clone() *Table {
 	c := *t
-	c.shared, c.stamp = true, stamps.Add(1)
+	c.shared, c.stamp, c.before = true, stamps.Add(1), 0
 	return &c
 }
 
@@ -128,7 +140,7 @@ func (t *Table) write(i uint32) *Page {
 		panic("paged: a shared table is written")
 	}
 	if t.shared {
-		t.root, t.shared = append([]*upper(nil), t.root...), false
+		t.root, t.shared, t.before = append([]*upper(nil), t.root...), false, 0
 	}
 	u := t.root[i>>(pageBits+2*nodeBits)]
 	if u.stamp != t.stamp {

@@ -33,6 +33,9 @@ func TestTable(t *testing.T) {
 			switch r.IntN(40) {
 			case 0:
 				shared = append(shared, pair{w.table.Share(), maps.Clone(w.want)})
+			case 2:
+				w.table.Share()
+				w.table.Reclaim()
 			case 1:
 				if len(shared) > 0 && len(writers) < 4 {
 					s := shared[r.IntN(len(shared))]
@@ -97,6 +100,19 @@ func TestShareIsReadOnly(t *testing.T) {
 		}
 	}()
 	paged.New(10).Share().Set(1, 1, 1, 1)
+}
+
+// TestReclaim: after a Share that was taken back, nothing is copied; without that a page and its nodes are.
+func TestReclaim(t *testing.T) {
+	table := paged.New(18)
+	write := func() { table.Set(12345, 1, 2, 3) }
+	write()
+	if n := testing.AllocsPerRun(100, func() { table.Share(); table.Reclaim(); write() }); n > 1 {
+		t.Errorf("%v allocations, expected that of Share alone", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { table.Share(); write(); table.Reclaim() }); n < 4 {
+		t.Errorf("%v allocations, expected copies of the page and its nodes", n)
+	}
 }
 
 // TestMemory: 2^18 touched coordinates take at most 8 MB.

@@ -485,7 +485,7 @@ func TestStatusPage(t *testing.T) {
 	now = now.Add(30 * time.Second)
 	f.models["news"].Counts.Decisions += 2406
 	f.models["news"].Counts.Rewards += 100
-	e.do("GET", "/", "").want(t, "status", 200, "2 models. All is well.", "4\u202f812", `data-name="Rewards a minute">200</td>`, "0.109", "up to entry 12")
+	e.do("GET", "/", "").want(t, "status", 200, "2 models. All is well.", "2\u202f406", `data-name="Rewards a minute">100</td>`, "0.109", "up to entry 12")
 	f.health.Ready, f.health.Damage, f.health.Missing = false, "entries 3–9 are missing", 1
 	f.models["mail"].Failed = "V is singular"
 	e.do("GET", "/", "").want(t, "status with trouble", 200, "2 models. 3 things need you.", "entries 3–9 are missing", "read-only", "V is singular")

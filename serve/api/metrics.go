@@ -515,7 +515,7 @@ func (f *flow) perMinute(model string, now time.Time, c serve.Counts) (decisions
 		if !there || took < time.Second || old.Decisions > c.Decisions || old.Rewards > c.Rewards {
 			continue
 		}
-		scale := float64(time.Minute) / float64(took)
+		scale := float64(time.Minute) / float64(max(took, sampleFor)) // never more than there were
 		return scale * float64(c.Decisions-old.Decisions), scale * float64(c.Rewards-old.Rewards), true
 	}
 	return 0, 0, false

@@ -396,6 +396,8 @@ func (v *modelView) curve(h *modelHistory, t *terms) {
 		}
 	}
 	v.Curve = drawCurve(es, outside == 0, from, to)
+	say("The line is the mean of the %s decisions before each place; the newest have %s.",
+		grouped(uint64(recentOf(last.n))), short(last.recent))
 	if outside > 0 {
 		say("Mean reward %s over %s decisions with a final reward. There is no interval: %s rewards are outside the "+
 			"present range.", short(last.played.Mean), grouped(uint64(last.n)), grouped(uint64(outside)))

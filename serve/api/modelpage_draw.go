@@ -28,6 +28,7 @@ type interval struct{ Mean, Low, High float64 }
 type estimates struct {
 	n       int
 	played  interval
+	recent  float64 // mean reward of the newest recentOf(all) of them
 	uniform interval
 	first   interval // of the first candidate of each request
 	weight  float64  // mean of the weights 1/(K·p): the share of candidates that the model may take, on average
@@ -38,6 +39,9 @@ type estimates struct {
 	// less is what the first candidate earns less than the model, paired on the same decisions, at 95 % by itself.
 	less interval
 }
+
+// recentOf is how many decisions the mean of recent ones has, of so many.
+func recentOf(all int) int { return min(all, max(50, all/10)) }
 
 // estimate goes through the decisions with a final reward in the order of the log and returns the estimates at
 // curvePoints places. With y in [0, 1] (rewards are scaled to their range) and w = 1/(K·p), where p is the logged
@@ -69,7 +73,12 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 	scale := t.max - t.min
 	var sum, weights, squares, weighted float64
 	weighed := 0
+	var recent float64
+	width := recentOf(len(valued))
 	for i, d := range valued {
+		if recent += values[i]; i >= width {
+			recent -= values[i-width]
+		}
 		y := (values[i] - t.min) / scale
 		sum += y
 		if outside == 0 {
@@ -97,7 +106,7 @@ func estimate(h *modelHistory, t *terms) (out []estimates, outside int) {
 		if n := i + 1; n*curvePoints/len(valued) == i*curvePoints/len(valued) && n < len(valued) {
 			continue
 		}
-		e := estimates{n: i + 1, weighed: weighed}
+		e := estimates{n: i + 1, weighed: weighed, recent: recent / float64(min(i+1, width))}
 		value := func(u float64) float64 { return t.min + scale*u }
 		e.played.Mean = value(sum / float64(i+1))
 		if weighed > 0 {
@@ -152,13 +161,14 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	see := func(v ...float64) { lo, hi = min(lo, slices.Min(v)), max(hi, slices.Max(v)) }
 	for i := range es {
-		see(es[i].played.Mean)
+		if es[i].n >= recentOf(last.n) { // the first means have few rewards
+			see(es[i].recent)
+		}
 		if c.Supported && 4*i >= len(es) { // the first ratios have few weights
 			see(es[i].uniform.Mean)
 		}
 	}
 	if interval {
-		see(last.played.Low, last.played.High)
 		if c.Supported {
 			see(last.uniform.Low, last.uniform.High)
 		}
@@ -185,14 +195,10 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 		}
 		return b.String() + "Z"
 	}
-	c.Line = path(func(e *estimates) float64 { return e.played.Mean })
-	if interval {
-		c.Band = band(func(e *estimates) float64 { return e.played.Low },
-			func(e *estimates) float64 { return e.played.High })
-	}
+	c.Line = path(func(e *estimates) float64 { return e.recent })
 	at := func(v float64) string { return strconv.FormatFloat(y(v)/10, 'f', 1, 64) }
-	c.Ends = []tick{{At: at(last.played.Mean), Text: "this model"}}
-	c.Label = fmt.Sprintf("Mean reward so far: %s after %d decisions.", short(last.played.Mean), last.n)
+	c.Ends = []tick{{At: at(last.recent), Text: "this model"}}
+	c.Label = fmt.Sprintf("Mean reward of the newest %d of %d decisions: %s.", recentOf(last.n), last.n, short(last.recent))
 	if c.Supported {
 		c.Other = path(func(e *estimates) float64 {
 			if e.weighed == 0 {
@@ -205,7 +211,7 @@ func drawCurve(es []estimates, interval bool, from, to string) *curve {
 				func(e *estimates) float64 { return e.uniform.High })
 		}
 		top := y(last.uniform.Mean)
-		if mine := y(last.played.Mean); math.Abs(top-mine) < 80 { // the words must not lie on each other
+		if mine := y(last.recent); math.Abs(top-mine) < 80 { // the words must not lie on each other
 			top = mine + math.Copysign(80, top-mine)
 		}
 		c.Ends = append(c.Ends, tick{At: strconv.FormatFloat(top/10, 'f', 1, 64), Text: "uniform play"})

@@ -296,10 +296,15 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 	}
 	source := draw(v.Seed, v.ID, nonce)
 	c := Choice{}
-	if c.Index, err = w.one(set, source); err != nil {
+	if joint, ok := w.policy.(bandit.Joint); ok {
+		err = joint.SelectProb(&w.action, &w.law, set, source.Sub(0))
+	} else if err = w.policy.Select(&w.action, set, source.Sub(0)); err == nil {
+		err = w.policy.Prob(&w.law, set, source.Sub(0))
+	}
+	if err != nil {
 		return Choice{}, err
 	}
-	if err := w.policy.Prob(&w.law, set, source.Sub(0)); err != nil {
+	if c.Index, err = w.chosen(source); err != nil {
 		return Choice{}, err
 	}
 	if len(w.law.Atoms) != len(g.first) {
@@ -316,10 +321,15 @@ func (w *Worker) share(nonce eventlog.ID) (Choice, error) {
 
 // one draws a candidate: a group, a candidate of it, and the coin of the floor. set holds one candidate of each group.
 func (w *Worker) one(set bandit.ActionSet, source rng.Source) (int, error) {
-	g, c := &w.groups, w.Version.Compiled
 	if err := w.policy.Select(&w.action, set, source.Sub(0)); err != nil {
 		return 0, err
 	}
+	return w.chosen(source)
+}
+
+// chosen is the candidate of the group that the policy has chosen, or that of the floor.
+func (w *Worker) chosen(source rng.Source) (int, error) {
+	g, c := &w.groups, w.Version.Compiled
 	n := w.action.Index
 	if n < 0 || n >= len(g.first) {
 		return 0, fmt.Errorf("the policy chose %d of %d", n, len(g.first))

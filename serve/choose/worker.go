@@ -77,6 +77,7 @@ func (v *Version) Estimate() (e Estimate, err error) {
 	if err != nil {
 		return e, err
 	}
+	defer w.Release()
 	p := bandit.Innermost(w.policy)
 	switch r := p.(type) {
 	case regression:
@@ -134,6 +135,7 @@ type Worker struct {
 	policy model.Policy
 	batch  *feature.Batch       // nil with hashed features
 	hashed *feature.HashedBatch // nil with a schema
+	held   bool                 // the state of Version
 	places []int                // which of the actions the candidates are; empty: all, in order
 	sparse sparse               // the candidates with hashed features
 	groups groups
@@ -141,15 +143,41 @@ type Worker struct {
 	action bandit.Action
 }
 
-// Worker puts a worker, or with nil a new one, into the state of v. With ErrOld it has done nothing.
+// Worker puts a worker, or with nil a new one, into the state of v, which it holds until Release where its policy reads
+// it. With ErrOld it has done nothing.
 func (v *Version) Worker(w *Worker) (*Worker, error) {
-	if w != nil && w.Version == v {
+	same := w != nil && w.Version == v
+	if same && (w.held || !v.State.Kept()) {
 		return w, nil
 	}
 	if !v.State.Hold() {
 		return nil, ErrOld
 	}
-	defer v.State.Release()
+	if same {
+		w.held = true
+		return w, nil
+	}
+	if w != nil {
+		w.Release()
+	}
+	w, err := v.put(w)
+	if err != nil || !v.State.Kept() {
+		v.State.Release()
+		return w, err
+	}
+	w.held = true
+	return w, nil
+}
+
+// Release ends the hold of the state. The next decision of the worker is after another call of Version.Worker.
+func (w *Worker) Release() {
+	if w.held {
+		w.held = false
+		w.Version.State.Release()
+	}
+}
+
+func (v *Version) put(w *Worker) (*Worker, error) {
 	if w == nil || w.Version.Compiled != v.Compiled || w.Version.Seed != v.Seed {
 		p, err := v.Compiled.NewPolicy(v.Seed)
 		if err != nil {
@@ -191,6 +219,7 @@ func (v *Version) Snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer w.Release()
 	return w.policy.AppendSnapshot(nil)
 }
 
@@ -231,6 +260,7 @@ func (p *Pool) Drop() {
 
 // Put gives a worker back.
 func (p *Pool) Put(w *Worker) {
+	w.Release()
 	p.mu.Lock()
 	if len(p.free) < 16 {
 		p.free = append(p.free, w)

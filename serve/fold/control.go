@@ -281,6 +281,7 @@ func (f *Fold) inherit(m, from *Model, r *eventlog.Control) error {
 		from.Since <= r.AtSeq {
 		s, err := from.State()
 		if err == nil {
+			s.pin() // m goes on from the pages of the state
 			err = s.Put(m.policy)
 		}
 		if err != nil {

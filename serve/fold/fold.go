@@ -8,6 +8,7 @@ import (
 
 	"troupe/eventlog"
 	"troupe/feature"
+	"troupe/policy"
 	"troupe/serve/model"
 )
 
@@ -33,6 +34,7 @@ type Fold struct {
 	only      map[eventlog.ID]bool
 	past      *History
 	deferring bool            // see Defer
+	brief     bool            // see Brief
 	cast      *model.Compiled // every policy that is kept is this one, see History.Recast
 
 	// Changes since the caller took them.
@@ -277,6 +279,10 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 	if err == nil {
 		f.keep(m, a, y, &x, key)
 	}
+	if f.brief && err == nil && m.state.retire() {
+		m.policy.(policy.Sharer).Reclaim()
+		m.dropState()
+	}
 	m.update(u, a, err)
 	if m.Failed != "" {
 		f.markChanged(m)
@@ -286,6 +292,11 @@ func (f *Fold) learn(m *Model, x Features, y float64, given bool, key eventlog.E
 	m.lagging = c != nil && c.Pending() != nil
 	return f.touch(m)
 }
+
+// Brief says whether the entry that is applied next is short. A model that shares its pages with the published version
+// alone then learns in place: whoever wants to decide meanwhile waits for the next version (State.Hold is false). While
+// decisions are under way on the version, and in long entries, the pages that change are copied.
+func (f *Fold) Brief(yes bool) { f.brief = yes }
 
 // markChanged notes that a model needs a new version.
 func (f *Fold) markChanged(m *Model) {

@@ -31,7 +31,12 @@ type State struct {
 	digest  eventlog.ID
 	buffers *buffers
 	holders atomic.Int64
+	shown   bool // published, see Publish
+	pinned  bool // see pin
 }
+
+// retired is the number of holders of a state that nobody can hold any more.
+const retired = math.MinInt64 / 2
 
 // NewState returns a state that the caller holds. The bytes belong to it from now on.
 func NewState(b []byte) *State { return new(buffers).newState(b) }
@@ -83,6 +88,27 @@ func (s *State) Hold() bool {
 	return false
 }
 
+// Publish is a Hold by the version that a server shows. Only the goroutine that applies entries may call it.
+func (s *State) Publish() {
+	if s != nil {
+		s.Hold()
+		s.shown = true
+	}
+}
+
+// pin keeps the pages of a state for good, because another policy goes on from them.
+func (s *State) pin() {
+	if s != nil {
+		s.pinned = true
+	}
+}
+
+// retire ends a state that shares its pages when nothing but its model and the published version hold it. Then it
+// cannot be held any more, and the policy may take its pages back.
+func (s *State) retire() bool {
+	return s != nil && s.shared != nil && s.shown && !s.pinned && s.holders.CompareAndSwap(2, retired)
+}
+
 // Release ends a Hold.
 func (s *State) Release() {
 	if s != nil && s.holders.Add(-1) == 0 {
@@ -90,8 +116,11 @@ func (s *State) Release() {
 	}
 }
 
+// Kept reports whether a policy that was put into the state goes on to read it, so that it has to be held meanwhile.
+func (s *State) Kept() bool { return s != nil && s.shared != nil }
+
 // Holders returns how many hold the state now.
-func (s *State) Holders() int { return int(s.holders.Load()) }
+func (s *State) Holders() int { return int(max(0, s.holders.Load())) }
 
 // Bytes returns the snapshot, nil without a policy and for a shared state. The caller must hold the state.
 func (s *State) Bytes() []byte {

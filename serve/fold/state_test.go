@@ -1,6 +1,10 @@
 package fold
 
-import "testing"
+import (
+	"testing"
+
+	"troupe/policy"
+)
 
 // TestStateBuffers: the buffer of a state is used again after the last holder has released it, and not before.
 func TestStateBuffers(t *testing.T) {
@@ -34,4 +38,34 @@ func TestStateBuffers(t *testing.T) {
 		t.Fatal("the state of no policy")
 	}
 	none.Release()
+}
+
+// TestRetire: a state that shares its pages ends when only its model and the published version hold it.
+func TestRetire(t *testing.T) {
+	s := newShared(new(policy.Shared), nil, 1)
+	if s.retire() {
+		t.Fatal("a state that is not published ends")
+	}
+	s.Publish()
+	if !s.Hold() || s.retire() {
+		t.Fatal("a state that a decision holds ends")
+	}
+	s.Release()
+	if !s.retire() || s.Hold() || s.retire() || s.Holders() != 0 {
+		t.Fatal("a state that nothing else holds does not end")
+	}
+	s.Release()
+	s.Release()
+	if s.Hold() {
+		t.Fatal("a state that is gone can be held")
+	}
+	p := newShared(new(policy.Shared), nil, 1)
+	p.Publish()
+	if p.pin(); p.retire() {
+		t.Fatal("a state from which a copy went on ends")
+	}
+	b := NewState([]byte("bytes"))
+	if b.Publish(); b.retire() {
+		t.Fatal("a state with bytes of its own ends")
+	}
 }

@@ -30,6 +30,9 @@ func (c *Config) settle() error {
 				"({ model = \"hashed\" } reads any request), give { learn = { after = 200 } } for a schema from that "+
 				"many rewards, or give a schema")
 	}
+	if old := c.Policy.old; old != "" {
+		return Invalid("config.policy."+old, c.Policy.Raw[renamed[old]], "is called %s now", renamed[old])
+	}
 	kind := c.Policy.Raw["kind"]
 	open := c.Dim == 0 && c.Features.Schema == nil
 	switch {
@@ -194,6 +197,7 @@ func (c *Config) Keep(own Config) {
 	if raw == nil || SameJSON(policy.Written(raw), own.Policy.Raw) || SameJSON(policy.Version1(raw), own.Policy.Raw) ||
 		SameJSON(own.written(raw), own.Policy.Raw) {
 		c.Policy = own.Policy
+		c.Policy.old = ""
 	}
 	if d := &c.Reward.Default; !d.Set && d.Word == "" {
 		d.Word = own.Reward.Default.Word

@@ -156,10 +156,33 @@ func (r *Reward) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: 
 type PolicySpec struct {
 	Raw     spec.Raw
 	Options policy.Options
+
+	old string // the option that was given by its old name; logs have such tables, new models are refused
+}
+
+// renamed are the options of the policy hashed that had another name in logs.
+var renamed = map[string]string{"forget": "compare_over"}
+
+// today returns a policy table with the names of today, and an option that had an old one.
+func today(v any) (_ any, old string) {
+	raw, ok := v.(spec.Raw)
+	if !ok || raw["kind"] != hashedKind {
+		return v, ""
+	}
+	for was, now := range renamed {
+		if _, both := raw[now]; both || raw[was] == nil {
+			continue
+		}
+		raw, old = maps.Clone(raw), was
+		raw[now] = raw[was]
+		delete(raw, was)
+	}
+	return raw, old
 }
 
 // DecodeSpec implements spec.Decoder.
 func (p *PolicySpec) DecodeSpec(v any, path string) (err error) {
+	v, p.old = today(v)
 	if p.Options, err = spec.DecodeTable(policy.Kinds, v, path); err == nil {
 		p.Raw = v.(spec.Raw)
 	}
