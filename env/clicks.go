@@ -31,6 +31,7 @@ type ClicksOptions struct {
 	Actions  string  `key:"actions" doc:"fixed, redrawn (in each round) or block (a context, and parameters for each arm)"`
 	BaseRate float64 `key:"base_rate" doc:"median mean of a reward"`
 	Spread   float64 `key:"spread" doc:"standard deviation of the logits"`
+	Every    int     `key:"every" doc:"θ* is drawn anew after every so many rounds; 0: never"`
 }
 
 // NewClicks returns the defaults: 20 fixed arms, d = 20, three clicks in a hundred.
@@ -59,6 +60,9 @@ func (o *ClicksOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 	case !(o.BaseRate > 0 && o.BaseRate < 1):
 		return nil, wrong("base_rate", "is %v, expected a number above 0 and below 1", o.BaseRate)
 	}
+	if o.Every < 0 {
+		return nil, wrong("every", "is %d, expected a number of rounds, or 0 for never", o.Every)
+	}
 	if err := positive("spread", o.Spread); err != nil {
 		return nil, err
 	}
@@ -66,22 +70,14 @@ func (o *ClicksOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 	p := o.Features
 	e := &clicks{o: *o, p: p, probs: make([]float64, o.Arms),
 		notes: []string{"outside the assumption: the mean of a reward is a logistic function of the features"}}
-	level := logs.Log(o.BaseRate) - logs.Log1p(-o.BaseRate)
+	e.instance = instance
+	e.theta = e.draw(0)
+	if o.Every > 0 {
+		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds", o.Every))
+	}
 	if o.Actions == "block" {
-		e.theta = make([]float64, o.Arms*(p+1))
-		instance.Round(drawTheta).Normals(e.theta, 0)
-		for i := range e.theta { // ⟨(v, 1)/√2, θ⟩ = spread/√2·(⟨v, w⟩ + a) + level
-			e.theta[i] *= o.Spread
-			if i%(p+1) == p {
-				e.theta[i] += float64(math.Sqrt2 * level)
-			}
-		}
 		return e, nil
 	}
-	e.theta = make([]float64, p+1)
-	instance.Round(drawTheta).Normals(e.theta[:p], 0)
-	scale(e.theta, math.Sqrt2*o.Spread)
-	e.theta[p] = math.Sqrt2 * level
 	if o.Actions == "fixed" {
 		set, err := e.arms(instance.Round(drawArms))
 		if err != nil {
@@ -101,6 +97,34 @@ type clicks struct {
 	probs []float64 // of the round's arms
 	ready bool
 	notes []string
+
+	instance rng.Stream
+	stretch  int // of rounds with one θ*, from 0
+}
+
+// draw returns θ* of a stretch.
+func (e *clicks) draw(stretch int) []float64 {
+	o, p, instance := e.o, e.p, e.instance
+	if stretch > 0 {
+		instance = instance.Sub(uint64(stretch))
+	}
+	level := logs.Log(o.BaseRate) - logs.Log1p(-o.BaseRate)
+	if o.Actions == "block" {
+		theta := make([]float64, o.Arms*(p+1))
+		instance.Round(drawTheta).Normals(theta, 0)
+		for i := range theta { // ⟨(v, 1)/√2, θ⟩ = spread/√2·(⟨v, w⟩ + a) + level
+			theta[i] *= o.Spread
+			if i%(p+1) == p {
+				theta[i] += float64(math.Sqrt2 * level)
+			}
+		}
+		return theta
+	}
+	theta := make([]float64, p+1)
+	instance.Round(drawTheta).Normals(theta[:p], 0)
+	scale(theta, math.Sqrt2*o.Spread)
+	theta[p] = math.Sqrt2 * level
+	return theta
 }
 
 // arms draws K arms (u, 1)/√2.
@@ -132,6 +156,11 @@ func (e *clicks) LargestRegret() (float64, bool) { return 1, true }
 func (e *clicks) Offer(draw rng.Source) (bandit.ActionSet, error) {
 	var set bandit.Finite
 	var err error
+	if e.o.Every > 0 {
+		if k := (int(draw.At()) - 1) / e.o.Every; k != e.stretch {
+			e.theta, e.stretch, e.ready = e.draw(k), k, false
+		}
+	}
 	switch {
 	case e.o.Actions == "block":
 		c := make([]float64, e.p+1)

@@ -22,6 +22,9 @@ import (
 // Drift ω: θ_t = ‖θ*‖·(cos((t−1)ω)·u + sin((t−1)ω)·v) with u = θ*/‖θ*‖ and v drawn uniformly from
 // the unit vectors orthogonal to it; successive θ_t are ω radians apart.
 //
+// Every n: θ_t is drawn anew, from the law of θ*, in rounds n + 1, 2n + 1, …. From and Later: θ_t is Later from round
+// From on.
+//
 // Misspecification ε: w is drawn from the unit sphere and φ from [0, 2π), so arms that differ by
 // much more than 1/√d in the direction w have offsets that no linear function explains; none is
 // larger than ε. Only for finite sets, where the best arm can be found by looking at all.
@@ -36,6 +39,9 @@ type LinearOptions struct {
 	Noise            Noise          `key:"noise" doc:"noise of the rewards"`
 	Misspecification float64        `key:"misspecification" doc:"ε: size of a fixed non-linear part of the mean; finite sets only"`
 	Drift            float64        `key:"drift" doc:"radians by which θ* turns in every round, in a random plane"`
+	Every            int            `key:"every" doc:"θ* is drawn anew after every so many rounds; 0: never"`
+	From             int            `key:"from" doc:"the round from which on θ* is later; 0: none"`
+	Later            []float64      `key:"later" doc:"θ* from round from on, for theta = \"given\""`
 }
 
 // NewLinear returns the defaults: θ* uniform on the unit sphere, the unit ball, N(0, 1) noise.
@@ -102,7 +108,32 @@ func (o *LinearOptions) check(d int) error {
 	if o.Drift != 0 && d < 2 {
 		return wrong("drift", "is %v, but θ* cannot turn in dimension 1", o.Drift)
 	}
+	if err := o.checkChange(d); err != nil {
+		return err
+	}
 	return o.Noise.check()
+}
+
+// checkChange refuses changes of θ* that have no meaning in dimension d.
+func (o *LinearOptions) checkChange(d int) error {
+	switch {
+	case o.Every < 0:
+		return wrong("every", "is %d, expected a number of rounds, or 0 for never", o.Every)
+	case o.Every > 0 && o.Drift != 0:
+		return wrong("every", "is %d, but drift is %v: θ* changes in one way or the other", o.Every, o.Drift)
+	case o.Every > 0 && o.Theta == "given":
+		return wrong("every", `is %d, but theta is "given": it is not drawn; expected from and later`, o.Every)
+	case o.From < 0 || o.From == 1:
+		return wrong("from", "is %d, expected a round after the first, or 0 for none", o.From)
+	case (o.From > 0) != (o.Later != nil):
+		return wrong("from", "is %d, with %d numbers in later: expected both or neither", o.From, len(o.Later))
+	case o.From > 0 && (o.Theta != "given" || o.Drift != 0):
+		return wrong("from", `is %d, with theta = %q and drift = %v: expected theta = "given" without a drift`, o.From,
+			o.Theta, o.Drift)
+	case o.From > 0 && (len(o.Later) != d || !linalg.Finite(o.Later)):
+		return wrong("later", "is %v, expected %d finite numbers", o.Later, d)
+	}
+	return nil
 }
 
 // Build implements Options.
@@ -150,6 +181,7 @@ func (o *LinearOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 			return nil, err
 		}
 	}
+	o.change(e, instance)
 	if _, ok := offers.(fixed); ok {
 		if err := e.checkMeans(sample); err != nil {
 			return nil, err
@@ -159,15 +191,31 @@ func (o *LinearOptions) Build(key rng.Key, _ DataSource) (bandit.Environment, er
 	return e, nil
 }
 
+// change makes θ* another one from some rounds on.
+func (o *LinearOptions) change(e *linear, instance rng.Stream) {
+	switch {
+	case o.Every > 0:
+		e.jump, e.period = func(k int) []float64 {
+			theta, _ := o.theta(len(e.theta), instance.Sub(uint64(k)).Round(drawTheta))
+			return theta
+		}, o.Every
+		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is drawn anew after every %d rounds", o.Every))
+	case o.From > 0:
+		e.jump, e.period, e.once = func(int) []float64 { return slices.Clone(o.Later) }, o.From-1, true
+		e.notes = append(e.notes, fmt.Sprintf("outside the assumption: θ* is another one from round %d on", o.From))
+	}
+	e.drawn = slices.Clone(e.theta)
+}
+
 // largest bounds the regret of a round over all instances, 0 for no bound: actions lie in the unit ball, so
 // it is at most twice the largest ‖θ*‖, and on the basis for a given θ* the distance of its extreme entries.
 func (o *LinearOptions) largest() float64 {
 	norm := o.Norm
 	switch {
-	case o.Theta == "given" && o.Set.Kind == "basis" && o.Drift == 0:
+	case o.Theta == "given" && o.Set.Kind == "basis" && o.Drift == 0 && o.From == 0:
 		return slices.Max(o.Value) - slices.Min(o.Value) + 2*o.Misspecification
 	case o.Theta == "given":
-		norm = linalg.Norm(o.Value)
+		norm = max(linalg.Norm(o.Value), linalg.Norm(o.Later))
 	case o.Theta == "gaussian" && !o.Clip:
 		return 0
 	}
@@ -264,6 +312,12 @@ type linear struct {
 	drift, norm float64 // ω, ‖θ*‖
 	u, v        []float64
 
+	jump   func(k int) []float64 // θ of the stretch after change k = 1, 2, …; nil: θ* does not jump
+	period int                   // rounds of a stretch
+	once   bool                  // there is one change
+	at     int                   // changes so far
+	drawn  []float64             // θ before the first change
+
 	epsilon, phase float64
 	wave           []float64 // 2π√d·w
 }
@@ -351,9 +405,13 @@ func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
 		}
 		slot = -1
 	}
+	if e.jump != nil {
+		slot = -1
+		e.follow(int(draw.At()))
+	}
 	e.set, e.slot, e.best = set, slot, math.NaN()
 	_, one := e.offers.(fixed)
-	e.still = one && e.drift == 0
+	e.still = one && e.drift == 0 && e.jump == nil
 	if slot >= 0 {
 		e.best = e.bests[slot]
 	} else if e.bounded {
@@ -362,6 +420,23 @@ func (e *linear) Offer(draw rng.Source) (bandit.ActionSet, error) {
 		}
 	}
 	return set, nil
+}
+
+// follow makes θ_t that of round t ≥ 1.
+func (e *linear) follow(t int) {
+	k := (t - 1) / e.period
+	if e.once {
+		k = min(k, 1)
+	}
+	if k == e.at {
+		return
+	}
+	theta := e.drawn
+	if k > 0 {
+		theta = e.jump(k)
+	}
+	copy(e.theta, theta)
+	e.at = k
 }
 
 // checkMeans refuses a set on which some mean is not one that the noise can pay.

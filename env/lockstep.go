@@ -10,7 +10,7 @@ import (
 // LockStep describes a linear environment to package internal/lockstep. ok is false for one whose
 // means or sets change, whose set is not finite, whose equal arms share, or in which an arm has no finite mean.
 func (e *linear) LockStep(key rng.Key) (l lockstep.Environment, ok bool) {
-	if _, ok := e.offers.(fixed); !ok || e.drift != 0 {
+	if _, ok := e.offers.(fixed); !ok || e.drift != 0 || e.jump != nil {
 		return l, false
 	}
 	set, err := e.Offer(key.Stream(rng.Offer).Round(1))

@@ -43,7 +43,7 @@ func TestExperiments(t *testing.T) {
 		"paper/perturbation-scale", "paper/action-sets", "paper/theorem", "paper/theorem-large",
 		"paper/regret-in-m", "paper/regret-in-m-ball", "paper/price-of-few", "classification/mushroom",
 		"classification/shuttle", "classification/letter", "classification/pendigits",
-		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball", "drift", "beyond/budget"} {
+		"sparse/letter-pairs", "sparse/pendigits-pairs", "sparse/mushroom-pairs", "sparse/correlated", "sparse/vw", "clicks/which", "paper/phase", "paper/phase-ball", "drift", "beyond/budget", "beyond/change"} {
 		if !have[name] {
 			t.Errorf("no experiment %s", name)
 		}

@@ -23,6 +23,8 @@ type AtomsOptions struct {
 	Delta    float64 `key:"delta" doc:"confidence level δ, for beta and betatilde" default:"0.1"`
 	Scale    Scale   `key:"scale" doc:"perturbation scale r_t" default:"constant σ; 1.35β_t"`
 	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
+	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
 	OneSided bool    `key:"symmetric" doc:"draw a sign too, so that 2m models take part" not:"true"`
 }
 
@@ -32,7 +34,13 @@ func (*AtomsOptions) Doc() string {
 }
 
 // New implements Options.
-func (o *AtomsOptions) New(p Problem) (bandit.Policy, error) { return NewAtoms(*o, p) }
+func (o *AtomsOptions) New(p Problem) (bandit.Policy, error) {
+	one, err := NewAtoms(*o, p)
+	if err != nil || one.opts.Change != restarts {
+		return one, err
+	}
+	return newRestarts("atoms", one.opts, o.HalfLife, p, func() (hypothesis, error) { return NewAtoms(*o, p) })
+}
 
 // resolve fills in the preset's choices.
 func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
@@ -59,6 +67,13 @@ func (o AtomsOptions) resolve(p Problem) (AtomsOptions, error) {
 	if o.Discount < 1 && o.Preset == "theorem" {
 		return o, spec.Refuse("discount", o.Discount,
 			"but preset = \"theorem\" is about a parameter that does not change")
+	}
+	c, err := changeOptions{o.Change, o.HalfLife, o.Discount}.resolve(unchanged)
+	if err != nil {
+		return o, err
+	}
+	if o.Change = c.change; o.Change == restarts && o.Preset == "theorem" {
+		return o, spec.Refuse("change", o.Change, "but preset = \"theorem\" is about a parameter that does not change")
 	}
 	if err := checkKey(o.Key); err != nil {
 		return o, err
@@ -251,6 +266,29 @@ func (a *Atoms) Select(dst *bandit.Action, set bandit.ActionSet, draw rng.Source
 
 // Update implements bandit.Policy. It draws nothing.
 func (a *Atoms) Update(x bandit.Action, y float64, _ rng.Source) error { return a.learn(x, y) }
+
+// reckon implements hypothesis.
+func (a *Atoms) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
+	if a.discount > 0 && a.discount < 1 {
+		if err := checkAction(x, y, a.root.Dim()); err != nil {
+			return said{}, err
+		}
+		s := foretell(a.root, x.X, y)
+		return s, a.learn(x, y)
+	}
+	before := a.root.LogDetRatio()
+	if err := checkAction(x, y, a.root.Dim()); err != nil {
+		return said{}, err
+	}
+	growth, ok := a.root.UpdateResidual(x.X, y)
+	if !ok {
+		return said{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+	}
+	return said{square: growth, spread: max(0, a.root.LogDetRatio()-before)}, nil
+}
+
+// fade implements hypothesis.
+func (a *Atoms) fade(gamma float64) bool { return a.root.Fade(gamma) }
 
 // Prob implements bandit.Prober: a count over Models(). With key = "decision" or "round" it is the
 // law given the m candidates of this decision.

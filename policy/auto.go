@@ -22,6 +22,8 @@ type AutoOptions struct {
 	Key      string  `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
 	Guard    int     `key:"guard" doc:"number of members that use the prior noise scale for ever" default:"1"`
 	Link     string  `key:"link" doc:"linear; auto: also a logistic model, and the one that predicts better plays" default:"linear"`
+	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
 	BaseRate float64 `key:"base_rate" doc:"mean reward before the first event, for the logistic model of link = auto" default:"0.5"`
 }
 
@@ -34,7 +36,13 @@ func (*AutoOptions) Doc() string {
 }
 
 // New implements Options.
-func (o *AutoOptions) New(p Problem) (bandit.Policy, error) { return NewAuto(*o, p) }
+func (o *AutoOptions) New(p Problem) (bandit.Policy, error) {
+	one, err := NewAuto(*o, p)
+	if err != nil || one.opts.Change != restarts {
+		return one, err
+	}
+	return newRestarts("auto", one.opts, o.HalfLife, p, func() (hypothesis, error) { return NewAuto(*o, p) })
+}
 
 func (o AutoOptions) resolve(p Problem) (AutoOptions, error) {
 	fill(&o.A, 1)
@@ -57,6 +65,11 @@ func (o AutoOptions) resolve(p Problem) (AutoOptions, error) {
 	if err := checkMembers(o.M, p.Dim); err != nil {
 		return o, err
 	}
+	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(unchanged)
+	if err != nil {
+		return o, err
+	}
+	o.Change = c.change
 	if err := checkKey(o.Key); err != nil {
 		return o, err
 	}
@@ -122,6 +135,7 @@ type Auto struct {
 	rss    float64
 	square float64 // Σy²
 	logRho float64
+	lost   float64 // events that were forgotten: Σ(1 − weight)
 	g      directions
 	member []float64
 
@@ -175,7 +189,7 @@ func (a *Auto) Sigma() float64 {
 
 // variance returns (ν₀s₀² + RSS)/(ν₀ + n).
 func (a *Auto) variance(rss float64) float64 {
-	return (float64(autoPrior*a.prior*a.prior) + rss) / (autoPrior + float64(a.root.Len()))
+	return (float64(autoPrior*a.prior*a.prior) + rss) / (autoPrior + (float64(a.root.Len()) - a.lost))
 }
 
 // Link returns the model that plays, "linear" or "logistic".
@@ -267,22 +281,30 @@ func (a *Auto) Estimate(x []float64) float64 {
 }
 
 // Update implements bandit.Policy. It draws nothing.
-func (a *Auto) Update(x bandit.Action, y float64, _ rng.Source) error {
+func (a *Auto) Update(x bandit.Action, y float64, draw rng.Source) error {
+	_, err := a.reckon(x, y, draw)
+	return err
+}
+
+// reckon implements hypothesis. What is said is that of the linear model.
+func (a *Auto) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
 	if err := checkAction(x, y, a.d); err != nil {
-		return err
+		return said{}, err
 	}
 	a.settle()
 	var e [2]float64
 	if a.logit != nil {
 		e[0], e[1] = y-linalg.Dot(x.X, a.root.Theta()), y-a.logit.mean(x.X)
 		if err := a.logit.learn(`link = "auto"`, x.X, y); err != nil {
-			return err
+			return said{}, err
 		}
 	}
+	before := a.root.LogDetRatio()
 	growth, ok := a.root.UpdateResidual(x.X, y)
 	if !ok {
-		return fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
+		return said{}, fmt.Errorf("policy: update refused: %w", bandit.ErrNumerical)
 	}
+	s := said{square: growth, spread: max(0, a.root.LogDetRatio()-before)}
 	a.rss += growth
 	a.square += float64(y * y)
 	for i, v := range e {
@@ -291,12 +313,30 @@ func (a *Auto) Update(x bandit.Action, y float64, _ rng.Source) error {
 	if n := a.root.Len(); n >= autoFrom && n&(n-1) == 0 {
 		a.choice()
 	}
-	return nil
+	return s, nil
+}
+
+// fade implements hypothesis: the sums of the noise fade with those of the regression.
+func (a *Auto) fade(gamma float64) bool {
+	a.settle()
+	if !a.root.Fade(gamma) {
+		return false
+	}
+	if a.logit != nil {
+		a.logit.fade(gamma)
+	}
+	a.rss *= gamma
+	a.square *= gamma
+	a.lost = float64(gamma*a.lost) + float64((1-gamma)*float64(a.root.Len()))
+	for i := range a.errors {
+		a.errors[i] *= gamma
+	}
+	return true
 }
 
 // choice starts a choice of λ, and finishes it unless it may wait.
 func (a *Auto) choice() {
-	n := autoPrior + float64(a.root.Len())
+	n := autoPrior + (float64(a.root.Len()) - a.lost)
 	square, prior := a.square, float64(autoPrior*a.prior*a.prior)
 	score := func(logDet, explained float64) float64 {
 		return -0.5 * (float64(n*logs.Log((prior+max(0, square-explained))/n)) + logDet)
@@ -390,6 +430,9 @@ func (a *Auto) Merge(o *Auto) error {
 func (a *Auto) state() [][]float64 {
 	a.settle()
 	v := append(a.root.State(), []float64{a.root.Lambda(), a.rss, a.square, a.errors[0], a.errors[1]})
+	if a.opts.HalfLife > 0 {
+		v[3] = append(v[3], a.lost)
+	}
 	if a.logit != nil {
 		v = append(v, a.logit.state()...)
 	}
@@ -425,6 +468,9 @@ func (a *Auto) Restore(b []byte) error {
 		a.logit.put(v[4:])
 	}
 	a.rss, a.square, a.errors = own[1], own[2], [2]float64{own[3], own[4]}
+	if a.opts.HalfLife > 0 {
+		a.lost = own[5]
+	}
 	return nil
 }
 

@@ -38,6 +38,9 @@ var (
 	keepsEvents = map[bandittest.PolicyCheck]string{
 		bandittest.Allocations: "keeps events",
 	}
+	beginsAnew = map[bandittest.PolicyCheck]string{
+		bandittest.Allocations: "begins a copy every 25 events",
+	}
 	byNumber = map[bandittest.PolicyCheck]string{
 		bandittest.PermutedAction: "draws the number of an arm",
 	}
@@ -54,12 +57,14 @@ var examples = map[string][]example{
 		{table: "fixed one-sided beta", raw: spec.Raw{"key": "fixed", "m": int64(5), "symmetric": false, "scale": spec.Raw{"kind": "beta"}}, law: anySet},
 		{table: "round", raw: spec.Raw{"key": "round", "lambda": 0.1}, law: anySet},
 		{table: "discount epoch", raw: spec.Raw{"key": "epoch", "discount": 0.9}, law: anySet},
+		{table: "restarts", raw: spec.Raw{"change": "restarts", "discount": 0.99, "m": int64(4)}, law: anySet, exempt: beginsAnew},
 		{table: "theorem", raw: spec.Raw{"preset": "theorem", "rho": int64(8), "m": int64(6)}, law: anySet},
 	},
 	"auto": {
 		{table: "", raw: spec.Raw{}, law: anySet},
+		{table: "restarts", raw: spec.Raw{"change": "restarts", "half_life": int64(50), "m": int64(5)}, law: anySet, exempt: beginsAnew},
 		{table: "epoch, guards", raw: spec.Raw{"key": "epoch", "m": int64(5), "guard": int64(5), "a": 0.5}, law: anySet},
-		{table: "two links", raw: spec.Raw{"link": "auto", "m": int64(8), "base_rate": 0.3}, law: anySet, unit: true},
+		{table: "two links", raw: spec.Raw{"link": "auto", "m": int64(8), "base_rate": 0.3, "change": "restarts", "half_life": 60.5}, law: anySet, unit: true, exempt: beginsAnew},
 	},
 	"bag": {
 		{table: "", raw: spec.Raw{}, law: anySet},
@@ -127,11 +132,13 @@ var examples = map[string][]example{
 	},
 	"logistic": {
 		{table: "", raw: spec.Raw{}, law: anySet, unit: true},
+		{table: "restarts", raw: spec.Raw{"change": "restarts", "half_life": int64(80)}, law: anySet, unit: true, exempt: beginsAnew},
 		{table: "fixed", raw: spec.Raw{"key": "fixed", "m": int64(5), "base_rate": 0.03, "lambda": 0.5, "a": 0.7}, law: anySet, unit: true},
 	},
 	"linucb": {
 		{table: "", raw: spec.Raw{}, law: anySet, only: "linucb"},
 		{table: "discount", raw: spec.Raw{"discount": 0.9, "scale": 0.5}, law: anySet, only: "linucb"},
+		{table: "restarts", raw: spec.Raw{"change": "restarts", "half_life": int64(100)}, law: anySet, only: "linucb", exempt: beginsAnew},
 	},
 	"lvr": {{table: "m=7", raw: spec.Raw{"m": int64(7)}, law: anySet}},
 	"mixed": {

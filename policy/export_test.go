@@ -56,3 +56,9 @@ func (e *Ensemble) SolvedMember(j int) (member []float64, off float64, steps int
 	}
 	return member, o.off, o.taken, true
 }
+
+// StudentLog is studentLog.
+var StudentLog = studentLog
+
+// Weights returns the weights of the copies.
+func (r *Restarts) Weights() []uint32 { return r.weights() }

@@ -51,6 +51,13 @@ func count(dst *bandit.Law, set bandit.ActionSet, total uint64,
 	if err != nil {
 		return err
 	}
+	gather(dst)
+	share(dst, total)
+	return nil
+}
+
+// gather adds up what a list has of one action, and puts it in lexicographic order.
+func gather(dst *bandit.Law) {
 	slices.SortFunc(dst.Atoms, func(a, b bandit.Atom) int { return slices.Compare(a.X, b.X) })
 	out := dst.Atoms[:0]
 	for _, a := range dst.Atoms {
@@ -61,8 +68,6 @@ func count(dst *bandit.Law, set bandit.ActionSet, total uint64,
 		}
 	}
 	dst.Atoms = out
-	share(dst, total)
-	return nil
 }
 
 // zeros makes room for k arms of a finite set with count 0.

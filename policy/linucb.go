@@ -6,6 +6,7 @@ import (
 
 	"troupe/bandit"
 	"troupe/internal/linalg"
+	"troupe/internal/logs"
 	"troupe/rng"
 )
 
@@ -20,6 +21,9 @@ type LinUCBOptions struct {
 	Scale Scale `key:"scale" doc:"radius r_t of the confidence ellipsoid; a number is the tuned radius α of LinUCB" default:"beta 1"`
 	// Discount is γ in (0, 1], the weight of an event against the next one; 0 means 1, nothing is forgotten.
 	Discount float64 `key:"discount" doc:"γ in (0, 1]: an event counts γ times less with each later one" default:"1"`
+	// Change is restarts or none, and HalfLife what restarts forget by; see Restarts.
+	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
 }
 
 // Doc implements spec.Documented.
@@ -28,7 +32,13 @@ func (*LinUCBOptions) Doc() string {
 }
 
 // New implements Options.
-func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) { return NewLinUCB(*o, p) }
+func (o *LinUCBOptions) New(p Problem) (bandit.Policy, error) {
+	one, err := NewLinUCB(*o, p)
+	if err != nil || o.Change != restarts {
+		return one, err
+	}
+	return newRestarts("linucb", *o, o.HalfLife, p, func() (hypothesis, error) { return NewLinUCB(*o, p) })
+}
 
 // LinUCB is OFUL (Abbasi-Yadkori, Pál & Szepesvári 2011), optimism over the confidence ellipsoid
 // {θ : ‖θ − θ̂_{t−1}‖_V ≤ r_{t−1}}:
@@ -66,6 +76,9 @@ func NewLinUCB(o LinUCBOptions, p Problem) (*LinUCB, error) {
 	}
 	fill(&o.Discount, 1)
 	if err := level("discount", o.Discount); err != nil {
+		return nil, err
+	}
+	if _, err := (changeOptions{o.Change, o.HalfLife, o.Discount}).resolve(unchanged); err != nil {
 		return nil, err
 	}
 	g.discount = o.Discount
@@ -217,6 +230,21 @@ func (u *LinUCB) Prob(dst *bandit.Law, set bandit.ActionSet, _ rng.Source) error
 
 // Update implements bandit.Policy.
 func (u *LinUCB) Update(a bandit.Action, y float64, _ rng.Source) error { return u.learn(a, y) }
+
+// reckon implements hypothesis.
+func (u *LinUCB) reckon(a bandit.Action, y float64, _ rng.Source) (said, error) {
+	if err := checkAction(a, y, u.ridge.Dim()); err != nil {
+		return said{}, err
+	}
+	e := y - linalg.Dot(a.X, u.ridge.Theta())
+	q := max(0, u.ridge.Width2(a.X))
+	return said{square: float64(e*e) / (1 + q), spread: logs.Log1p(q)}, u.learn(a, y)
+}
+
+// fade implements hypothesis.
+func (u *LinUCB) fade(gamma float64) bool {
+	return u.ridge.Forget(gamma, make([]float64, u.ridge.Dim()), 0)
+}
 
 // AppendSnapshot implements bandit.Snapshotter.
 func (u *LinUCB) AppendSnapshot(b []byte) ([]byte, error) {

@@ -20,6 +20,8 @@ type LogisticOptions struct {
 	BaseRate float64 `key:"base_rate" doc:"mean reward before the first event: the prior mean of an intercept of value 1" default:"0.5"`
 	M        int     `key:"m" doc:"members m: propensities are counts over 2m" default:"32"`
 	Key      string  `key:"key" doc:"when members are redrawn: decision, epoch, fixed or round, as for atoms" default:"decision"`
+	Change   string  `key:"change" doc:"restarts: models begun at different times, weighted by what they predicted, notice a change; or none" default:"none"`
+	HalfLife float64 `key:"half_life" doc:"with restarts: after so many events an event counts half; 0: never forgotten while the world stays"`
 }
 
 // Doc implements spec.Documented.
@@ -28,7 +30,13 @@ func (*LogisticOptions) Doc() string {
 }
 
 // New implements Options.
-func (o *LogisticOptions) New(p Problem) (bandit.Policy, error) { return NewLogistic(*o, p) }
+func (o *LogisticOptions) New(p Problem) (bandit.Policy, error) {
+	one, err := NewLogistic(*o, p)
+	if err != nil || one.opts.Change != restarts {
+		return one, err
+	}
+	return newRestarts("logistic", one.opts, o.HalfLife, p, func() (hypothesis, error) { return NewLogistic(*o, p) })
+}
 
 func (o LogisticOptions) resolve(p Problem) (LogisticOptions, error) {
 	fill(&o.A, 1)
@@ -49,6 +57,11 @@ func (o LogisticOptions) resolve(p Problem) (LogisticOptions, error) {
 	if err := checkBaseRate(o.BaseRate); err != nil {
 		return o, err
 	}
+	c, err := changeOptions{change: o.Change, halfLife: o.HalfLife}.resolve(unchanged)
+	if err != nil {
+		return o, err
+	}
+	o.Change = c.change
 	if err := checkKey(o.Key); err != nil {
 		return o, err
 	}
@@ -171,6 +184,21 @@ func (l *Logistic) Update(x bandit.Action, y float64, _ rng.Source) error {
 	return l.fold.learn("logistic", x.X, y)
 }
 
+// reckon implements hypothesis.
+func (l *Logistic) reckon(x bandit.Action, y float64, _ rng.Source) (said, error) {
+	if err := checkAction(x, y, l.d); err != nil {
+		return said{}, err
+	}
+	like := l.fold.likelihood(x.X, y)
+	if err := l.fold.learn("logistic", x.X, y); err != nil {
+		return said{}, err
+	}
+	return said{like: like, knows: true}, nil
+}
+
+// fade implements hypothesis.
+func (l *Logistic) fade(gamma float64) bool { return l.fold.fade(gamma) }
+
 // Merge is refused: one-pass learning depends on the order of the events.
 func (l *Logistic) Merge(*Logistic) error {
 	return errors.New("policy: logistic models do not merge, they depend on the order of events: replay the merged log")
@@ -230,6 +258,55 @@ func (l *logisticFold) solve(block []float64, g *directions, key uint64) {
 		copy(block[j*g.d:j*g.d+g.d], g.at(key, j))
 	}
 	l.f.SolveLTRows(block)
+}
+
+// likelihood returns y·log p + (1 − y)·log(1 − p) before y is learned, p = μ(z/√(1 + πq/8)): the mean of μ over
+// N(z, q), nearly (MacKay 1992).
+func (l *logisticFold) likelihood(x []float64, y float64) float64 {
+	copy(l.u, x)
+	l.f.SolveL(l.u)
+	z := linalg.Dot(x, l.theta) + l.offset
+	p, rest := logs.Sigmoids(z / math.Sqrt(1+float64(math.Pi/8*linalg.Dot(l.u, l.u))))
+	const least = 0x1p-60
+	return float64(y*logs.Log(max(p, least))) + float64((1-y)*logs.Log(max(rest, least)))
+}
+
+// fade makes all events count gamma times less: H' = γH + (1 − γ)λI, and θ̂ is what minimises
+// γ/2‖θ − θ̂‖²_H + (1 − γ)λ/2‖θ‖². Cost d³.
+func (l *logisticFold) fade(gamma float64) bool {
+	d := l.f.Dim()
+	h, b := make([]float64, d*d), make([]float64, d)
+	lower := l.f.L()
+	for i := range d {
+		for j := range i + 1 {
+			v := float64(gamma * linalg.Dot(lower[i*d:i*d+j+1], lower[j*d:j*d+j+1]))
+			if i == j {
+				v += float64((1 - gamma) * l.lambda)
+			}
+			h[i*d+j], h[j*d+i] = v, v
+		}
+	}
+	for i := range d { // Lᵀθ̂
+		for j := range i + 1 {
+			b[j] += float64(lower[i*d+j] * l.theta[i])
+		}
+	}
+	f := linalg.NewBlockFactor(d, l.lambda)
+	if !f.Set(h) {
+		return false
+	}
+	theta := make([]float64, d)
+	l.f.MulL(theta, b)
+	for i := range theta {
+		theta[i] *= gamma
+	}
+	f.SolveL(theta)
+	f.SolveLT(theta)
+	if !linalg.Finite(theta) {
+		return false
+	}
+	l.f, l.theta = f, theta
+	return true
 }
 
 // learn does the step of Logistic. It refuses what it cannot learn and has changed nothing then.

@@ -44,7 +44,7 @@ func (r *runner) instanceLower(ctx context.Context, e int) (InstanceLower, error
 	switch {
 	case !ok:
 		out.Why = "it is not of kind linear"
-	case o.Drift != 0 || o.Misspecification != 0:
+	case o.Drift != 0 || o.Every != 0 || o.From != 0 || o.Misspecification != 0:
 		out.Why = "it has drift or misspecification"
 	}
 	var sigma float64

@@ -91,13 +91,30 @@ func (r *Root) Explained() float64 { return Dot(r.z, r.z) }
 // times less with each later one, and λI stays. It reports false, and leaves the state as it was, where Update
 // does or where V is not positive definite to working precision. Cost d³.
 func (r *Root) Forget(gamma float64, x []float64, y float64) bool {
-	d := r.d
-	if len(x) != d {
+	if len(x) != r.d {
 		panic(badLength)
 	}
-	if !(Dot(x, x)+float64(y*y) <= rootLimit) {
+	if !(Dot(x, x)+float64(y*y) <= rootLimit) || !r.fade(gamma) {
 		return false
 	}
+	r.f.UpdateWith(x, r.z, y)
+	r.n++
+	r.derive()
+	return true
+}
+
+// Fade performs V ← γV + (1 − γ)λI, b ← γb, 0 < γ ≤ 1. It reports false, and leaves the state as it was, where V is not
+// positive definite to working precision. Cost d³.
+func (r *Root) Fade(gamma float64) bool {
+	if !r.fade(gamma) {
+		return false
+	}
+	r.derive()
+	return true
+}
+
+func (r *Root) fade(gamma float64) bool {
+	d := r.d
 	if r.gram == nil {
 		r.gram, r.old = make([]float64, d*d+d), NewBlockFactor(d, r.lambda)
 	}
@@ -116,9 +133,6 @@ func (r *Root) Forget(gamma float64, x []float64, y float64) bool {
 	r.f, r.old = r.old, r.f
 	copy(r.z, b)
 	r.f.SolveL(r.z)
-	r.f.UpdateWith(x, r.z, y)
-	r.n++
-	r.derive()
 	return true
 }
 

@@ -150,11 +150,11 @@ func (c *Config) written(raw spec.Raw) spec.Raw {
 		return raw // Compile finds the same error, or one of the real dimension
 	}
 	r, ok := built.(policy.Resolver)
-	if !ok { // the table is kept as it is
+	if !ok || r.Resolved() == nil { // the table is kept as it is
 		return raw
 	}
 	options := reflect.ValueOf(r.Resolved())
-	skip := []string{"range"}
+	skip := []string{"range", "change", "half_life"} // absent is none for ever
 	if raw["kind"] == sparseKind || c.Features.Hashed != nil {
 		skip = append(skip, "bits", "pairs")
 	}
