@@ -61,7 +61,8 @@ type Additive interface {
 // Merger is implemented by policies whose sums over two sets of events add up to the state after both, within rounding.
 // Training from a log then adds up blocks of events apart.
 type Merger interface {
-	// Merge adds the events that another policy of the same kind and configuration has seen. An error changes nothing.
+	// Merge adds the events that another policy of the same kind and configuration has seen. An error changes nothing;
+	// ErrUnsupported: this policy, or one with these options, does not merge.
 	Merge(other Policy) error
 }
 

@@ -3,8 +3,8 @@
 //
 //	func main() { cli.Main(kinds) }
 //
-// where kinds is a sim.Catalogue. `troupe new` writes such a module. It has every command of troupe, and
-// run, tune, report and list know the kinds of the catalogue.
+// where kinds is a sim.Catalogue. `troupe new` writes such a module. It has every command of troupe. run, tune, report
+// and list know the kinds of the catalogue; serve, log, train and evaluate know its policies.
 //
 // Results go to stdout, everything that moves or explains goes to stderr. Exit codes: 0 fine, 1 a
 // run or a check failed, 2 misuse (a flag, a name, a spec file), 130 interrupted.
@@ -15,17 +15,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/policy"
 	"troupe/sim"
 	"troupe/spec"
 )
@@ -34,7 +37,25 @@ import (
 // exit code of the command. sim.Kinds() is the catalogue of troupe itself.
 func Main(kinds sim.Catalogue) {
 	tuneHeap()
+	if err := register(kinds); err != nil {
+		fmt.Fprintln(os.Stderr, "troupe:", err)
+		os.Exit(exitMisuse)
+	}
 	os.Exit(execute(context.Background(), kinds, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// register makes the policies that a program adds to the catalogue of troupe known to its server and to readers of logs.
+// What troupe itself has only in the catalogue (process, which starts a program) stays out of them.
+func register(kinds sim.Catalogue) error {
+	own := sim.Kinds().Policies
+	for _, name := range slices.Sorted(maps.Keys(kinds.Policies)) {
+		if own[name] == nil {
+			if err := policy.Register(name, kinds.Policies[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Exit codes.

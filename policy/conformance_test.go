@@ -237,6 +237,11 @@ func TestConformance(t *testing.T) {
 				}
 				mk := func() bandit.Policy { return build(t, kind, e.raw, testProblem()) }
 				bandittest.TestPolicy(t, mk, cfg)
+				if e.law != noSet && e.only != "ball" { // what a server can take
+					served := cfg
+					served.Sets = arms
+					bandittest.TestServed(t, mk, served)
+				}
 
 				if _, ok := mk().(bandit.Snapshotter); !ok {
 					t.Error("no Snapshotter")

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+
 	"troupe/bandit"
 	"troupe/rng"
 	"troupe/spec"
@@ -37,6 +39,18 @@ var Kinds = spec.Registry[Options]{
 	"squarecb":             func() Options { return &SquareCBOptions{} },
 	"ts":                   func() Options { return &ThompsonOptions{} },
 	"uniform":              func() Options { return &UniformOptions{} },
+}
+
+// Register adds a kind of one's own to Kinds, for all of the process: models of a server and their logs, training and
+// evaluation name it like every other kind. A name that is taken is an error. Call it in main or init, before anything
+// reads Kinds; cli.Main does it for the kinds of its catalogue. A log that names a kind is read only by programs that
+// have it (ADR 30).
+func Register(name string, options func() Options) error {
+	if Kinds[name] != nil {
+		return fmt.Errorf("policy: there is a kind %q already", name)
+	}
+	Kinds[name] = options
+	return nil
 }
 
 // Options is a decoded [[policy]] table: a kind's options struct.
