@@ -43,7 +43,7 @@ var layers = map[string]string{
 	"serve/model":           "rng bandit spec actionset policy feature eventlog",
 	"serve/candidates":      "feature eventlog",
 	"serve/fold":            "rng bandit policy feature eventlog serve/model",
-	"serve/joined":          "feature eventlog logged serve/candidates serve/fold",
+	"serve/joined":          "feature eventlog logged serve/candidates serve/model serve/fold",
 	"serve/train":           "rng bandit policy feature serve/model serve/fold",
 	"serve/choose":          "rng bandit theory actionset policy feature eventlog internal/linalg serve/model serve/candidates serve/fold",
 	"serve":                 "rng bandit policy feature eventlog serve/model serve/candidates serve/fold serve/choose serve/joined",

@@ -236,7 +236,7 @@ func observe(t *testing.T, seed uint64, servers func(*testing.T, eventlog.Log) h
 	h := servers(t, log)
 	for _, m := range histModels {
 		for { // a slow machine does not answer in the 4 ms that the committer has here
-			_, err := h.all[0].CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = m.rule, string(m.mode) }), "")
+			_, err := h.all[0].CreateModel(ctx, vectors(m.name, 3, func(c *ModelConfig) { c.Reward.Rule, c.Mode = Rule(m.rule), string(m.mode) }), "")
 			if err == nil || CodeOf(err) == Conflict {
 				break
 			}

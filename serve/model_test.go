@@ -39,7 +39,8 @@ type reference struct {
 type refModel struct {
 	name         string
 	seed         rng.Key
-	rule, mode   string
+	rule         Rule
+	mode         string
 	fallback     *float64
 	paused, gone bool
 	floor        float64
@@ -73,7 +74,7 @@ type refEvent struct {
 	seq      uint64
 	deadline time.Time
 	x        []float64
-	rule     string
+	rule     Rule
 	learns   bool
 	inactive bool
 	paid     bool
@@ -111,7 +112,7 @@ const refDim = 3
 func (r *reference) config(name string) ModelConfig {
 	c := vectors(name, refDim)
 	c.Policy = PolicySpec{Raw: spec.Raw{"kind": "ensemble", "m": int64(3)}, Options: &policy.EnsembleOptions{M: 3}}
-	c.Reward.Rule = rapid.SampledFrom([]string{"first", "sum", "last"}).Draw(r.t, "rule")
+	c.Reward.Rule = rapid.SampledFrom([]Rule{"first", "sum", "last"}).Draw(r.t, "rule")
 	c.Mode = rapid.SampledFrom([]string{"online", "online", "apprentice", "shadow", "frozen"}).Draw(r.t, "mode")
 	c.Floor = rapid.SampledFrom([]float64{0, 0.25}).Draw(r.t, "floor")
 	if rapid.Bool().Draw(r.t, "default") {

@@ -108,6 +108,7 @@ type (
 	Duration     = model.Duration
 	Maybe        = model.Maybe
 	Mode         = model.Mode
+	Rule         = model.Rule
 )
 
 const (

@@ -44,7 +44,7 @@ type past struct {
 	fallback bool // closed without a reward, y is the default
 	y        float64
 	keys     []eventlog.ID
-	rule     string // under which its rewards were learned; empty where the page cannot know it
+	rule     serve.Rule // under which its rewards were learned; empty where the page cannot know it
 }
 
 // policy reports whether the policy chose among several candidates.
@@ -131,7 +131,7 @@ func (a *API) history(ctx context.Context, m *serve.Model, b bounds) (*modelHist
 // ruleSince is the rule of rewards from an entry on, empty where it is not known.
 type ruleSince struct {
 	seq  uint64
-	rule string
+	rule serve.Rule
 }
 
 // rules returns the rules that the model had, the oldest first, from what the page knows of its changes. The newest is
@@ -148,7 +148,7 @@ func (h *modelHistory) rules(m *serve.Model) []ruleSince {
 		var x struct {
 			Config struct {
 				Reward struct {
-					Rule string `json:"rule"`
+					Rule serve.Rule `json:"rule"`
 				} `json:"reward"`
 			} `json:"config"`
 		}
@@ -200,7 +200,7 @@ func (h *modelHistory) step(r serve.LogRecord) step {
 
 // join adds one record, in the order of the log; rule is that of a decision at its place. The decisions of rewards that
 // are older than what was read are not known; such rewards are left out.
-func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string) {
+func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule serve.Rule) {
 	if s.decision != nil {
 		s.decision.rule = rule
 		open[s.at.Event] = s.decision
@@ -218,14 +218,12 @@ func (h *modelHistory) join(s *step, open map[eventlog.Event]*past, rule string)
 		case d == nil:
 		case d.closed:
 			h.late++
-		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && d.rule == "first":
+		case r.Key != 0 && slices.Contains(d.keys, r.Key), d.rewarded && d.rule.Settles():
 		default:
 			if r.Key != 0 {
 				d.keys = append(d.keys, r.Key)
 			}
-			if d.y = d.y + r.Y; d.rule != "sum" {
-				d.y = r.Y
-			}
+			d.y = d.rule.Fold(d.y, r.Y, !d.rewarded)
 			d.rewarded, d.inactive = true, false
 		}
 	case *eventlog.Expire:
@@ -267,7 +265,7 @@ func (h *modelHistory) outside(ctx context.Context, a *API, m *serve.Model) {
 // terms are how the page reads rewards: the model's present rule, range and value of a missing reward. The rewards of a
 // decision count by the rule of its own time.
 type terms struct {
-	rule       string
+	rule       serve.Rule
 	min, max   float64
 	declared   bool // rewards outside are refused
 	missing    bool // a missing reward counts as fallback
@@ -285,7 +283,7 @@ func termsOf(m *serve.Model) terms {
 	if m.Missing != nil {
 		t.missing, t.fallback = true, m.Missing.Value
 	}
-	t.unsettling = t.missing || t.rule != "first"
+	t.unsettling = t.missing || !t.rule.Settles()
 	return t
 }
 
@@ -298,7 +296,7 @@ func (h *modelHistory) value(d *past, t *terms) (float64, bool) {
 	case d.inactive, d.rule == "":
 		return 0, false
 	case d.rewarded:
-		return d.y, over || !t.missing && d.rule == "first" // otherwise it may change until the window is over
+		return d.y, over || !t.missing && d.rule.Settles() // otherwise it may change until the window is over
 	case d.fallback:
 		return d.y, true
 	}

@@ -339,7 +339,7 @@ func TestModelPageDefault(t *testing.T) {
 func TestModelPageJoin(t *testing.T) {
 	event := func(i uint32) eventlog.Event { return eventlog.Event{Epoch: 1, Batch: 2, Index: i} }
 	for _, c := range []struct {
-		rule string
+		rule serve.Rule
 		want [5]float64
 	}{{"first", [5]float64{1, 0.25, 0, 0.5, 0}}, {"sum", [5]float64{1.5, 0.25, 0, 0.5, 0}}, {"last", [5]float64{0.5, 0.25, 0, 0.5, 0}}} {
 		h, open := &modelHistory{}, map[eventlog.Event]*past{}

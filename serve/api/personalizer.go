@@ -449,7 +449,7 @@ func configOf(m serve.Model) serviceConfig {
 	c := m.Config
 	return serviceConfig{
 		RewardWaitTime: isoDuration(time.Duration(c.Reward.Window)), DefaultReward: c.Reward.Default.Value,
-		RewardAggregation: theirs(aggregations, c.Reward.Rule), ExplorationPercentage: c.Floor,
+		RewardAggregation: theirs(aggregations, string(c.Reward.Rule)), ExplorationPercentage: c.Floor,
 		LearningMode: theirs(learningModes, c.Mode), ModelExportFrequency: "PT5M", LogRetentionDays: -1,
 		LastConfigurationEditDate: m.Changed.Time.UTC().Format(time.RFC3339),
 	}
@@ -490,7 +490,7 @@ func (a *API) putServiceConfig(w http.ResponseWriter, r *http.Request, model str
 			c.Floor = *given.ExplorationPercentage
 		}
 		if b.RewardAggregation != "" {
-			c.Reward.Rule = ours(aggregations, b.RewardAggregation)
+			c.Reward.Rule = serve.Rule(ours(aggregations, b.RewardAggregation))
 		}
 		if b.LearningMode != "" {
 			c.Mode = ours(learningModes, b.LearningMode)

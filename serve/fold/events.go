@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/eventlog"
+	"troupe/serve/model"
 )
 
 type batchKey struct {
@@ -39,10 +40,16 @@ const (
 	inactive eventState = 1 << iota // deferred, not activated
 	rewarded
 	noLearning // frozen or shadow
-	ruleSum    // neither ruleSum nor ruleLast: first
-	ruleLast
+	ruleLow    // the code of the rule of its decision, two bits
+	ruleHigh
 	hasRequest // its request is in the log
 )
+
+// withRule returns the state with a rule.
+func (s eventState) withRule(r model.Rule) eventState { return s | eventState(r.Code())*ruleLow }
+
+// rule returns the rule by which the event was decided.
+func (s eventState) rule() model.Rule { return model.RuleOf(int(s & (ruleLow | ruleHigh) / ruleLow)) }
 
 // find returns an open event, or nil.
 func (b *OpenEntry) find(index uint32) *openEvent {
@@ -142,7 +149,7 @@ func (f *Fold) Known(event eventlog.Event, key eventlog.ID) bool {
 // knows reports whether a reward with this key has no effect: the event has its one reward, or the key was
 // used.
 func (b *OpenEntry) knows(e *openEvent, key eventlog.ID) bool {
-	return e.state&(ruleSum|ruleLast|rewarded) == rewarded || key != 0 && slices.Contains(b.keys[e.index], key)
+	return e.state&rewarded != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(b.keys[e.index], key)
 }
 
 func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Outcome {
@@ -180,12 +187,7 @@ func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Out
 			h.Learning.Bytes += uint64(len(r.Request))
 		}
 	}
-	switch m.Compiled.Config.Reward.Rule {
-	case "sum":
-		e.state |= ruleSum
-	case "last":
-		e.state |= ruleLast
-	}
+	e.state = e.state.withRule(m.Compiled.Config.Reward.Rule)
 	k := batchKey{d.Epoch, d.No}
 	b := f.open[k]
 	if b == nil {
@@ -214,22 +216,18 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 		h.Counts.Late++
 		return Late, nil
 	}
-	first := e.state&(ruleSum|ruleLast) == 0
+	rule := e.state.rule()
 	if b.knows(e, r.Key) {
 		h.Counts.Duplicates++
 		return Duplicate, nil
 	}
-	if r.Key != 0 && !first {
+	if r.Key != 0 && !rule.Settles() {
 		if b.keys == nil {
 			b.keys = map[uint32][]eventlog.ID{}
 		}
 		b.keys[r.Event.Index] = append(b.keys[r.Event.Index], r.Key)
 	}
-	if e.state&ruleSum != 0 {
-		e.y += r.Y
-	} else {
-		e.y = r.Y
-	}
+	e.y = rule.Fold(e.y, r.Y, e.state&rewarded == 0)
 	e.state = e.state&^inactive | rewarded
 	p := f.learner(m, b.seq)
 	if p == nil || e.state&noLearning != 0 {
@@ -238,7 +236,7 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 	}
 	p.Counts.Rewards++
 	p.Counts.RewardSum += r.Y
-	if !first {
+	if !rule.Settles() {
 		return Accepted, nil
 	}
 	return Accepted, f.learn(p, Features{X: r.X, Atoms: r.Atoms, seq: b.seq, kept: e.state&hasRequest != 0}, r.Y, true,
@@ -285,7 +283,7 @@ func (f *Fold) expire(r *eventlog.Expire) (Outcome, error) {
 		p := f.learner(e.model, b.seq)
 		y, learns := e.y, e.state&noLearning == 0 && p != nil
 		if e.state&rewarded != 0 {
-			learns = learns && e.state&(ruleSum|ruleLast) != 0
+			learns = learns && !e.state.rule().Settles()
 		} else {
 			h.Counts.Expired++
 			if p != nil && e.state&(noLearning|inactive) == 0 {

@@ -205,7 +205,7 @@ func learnedBy(t *testing.T, m *fold.Model, events []eventlog.Event, x [][]float
 func TestRules(t *testing.T) {
 	for rule, want := range map[string][]float64{"first": {0.25, 0.5}, "sum": {1, 0.5}, "last": {0.75, 0.5}} {
 		s := newScript(t)
-		s.entry(controlOf(t, eventlog.Create, 1, configOf(t, "m", "ensemble", func(c *model.Config) { c.Reward.Rule = rule }), true))
+		s.entry(controlOf(t, eventlog.Create, 1, configOf(t, "m", "ensemble", func(c *model.Config) { c.Reward.Rule = model.Rule(rule) }), true))
 		e, _ := s.entry(decided(1, 0.5, 0), decided(1, 0, 0.5))
 		second := e
 		second.Index++

@@ -24,6 +24,7 @@ import (
 	"troupe/logged"
 	"troupe/serve/candidates"
 	"troupe/serve/fold"
+	"troupe/serve/model"
 )
 
 // Options says which decisions.
@@ -75,7 +76,7 @@ type Joiner struct {
 	open   map[eventlog.Event]*decision
 	queues map[string]*[]*decision // by model, in the order of the log; the first of each is not settled
 	clock  int64
-	rules  map[string]string
+	rules  map[string]model.Rule
 	newest [2]float64 // of the newest decision
 
 	// Model is the name of the joined model once a decision of it was seen.
@@ -102,7 +103,7 @@ type Joiner struct {
 // decision is one that is not settled yet.
 type decision struct {
 	Decided
-	first    bool // the rule
+	settles  bool // its first reward, by the rule
 	rewarded bool
 	active   bool
 	closed   bool
@@ -113,7 +114,7 @@ type decision struct {
 func New(o Options) *Joiner {
 	return &Joiner{
 		o: o, f: o.Fold, open: map[eventlog.Event]*decision{}, queues: map[string]*[]*decision{},
-		rules: map[string]string{}, Skipped: map[string]int{},
+		rules: map[string]model.Rule{}, Skipped: map[string]int{},
 	}
 }
 
@@ -240,7 +241,7 @@ func (j *Joiner) control(seq uint64, r *eventlog.Control) {
 		j.note(seq, fmt.Sprintf("the model was rolled back to entry %d", r.AtSeq))
 	case eventlog.Configure:
 		if had && rule != now {
-			j.note(seq, "rewards count by the rule "+now+" from here on")
+			j.note(seq, "rewards count by the rule "+string(now)+" from here on")
 		}
 	}
 }
@@ -292,7 +293,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	}
 	e := &decision{
 		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN()},
-		first:   reward.Rule != "sum" && reward.Rule != "last", active: !r.Deferred,
+		settles: reward.Rule.Settles(), active: !r.Deferred,
 	}
 	j.open[e.Key] = e
 	q := j.queues[name]
@@ -342,7 +343,7 @@ func (j *Joiner) settle(emit func(*Decided) error) error {
 	for _, q := range j.queues {
 		n := 0
 		for _, e := range *q {
-			if !e.closed && !(e.first && e.rewarded && e.Record.Deadline <= j.clock) {
+			if !e.closed && !(e.settles && e.rewarded && e.Record.Deadline <= j.clock) {
 				break
 			}
 			n++
@@ -381,7 +382,7 @@ func (j *Joiner) End(emit func(*Decided) error) error {
 	for _, q := range j.queues {
 		kept, end := (*q)[:0], false
 		for _, e := range *q {
-			final := e.closed || e.first && e.rewarded
+			final := e.closed || e.settles && e.rewarded
 			switch {
 			case end || !final && !played(e.Record):
 				kept = append(kept, e)

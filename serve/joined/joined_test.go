@@ -57,7 +57,7 @@ func create(t *testing.T, id eventlog.ID, name, rule string, lo, hi float64) *ev
 	if err := c.Policy.DecodeSpec(spec.Raw{"kind": "ensemble", "m": int64(4)}, "policy"); err != nil {
 		t.Fatal(err)
 	}
-	c.Reward.Rule, c.Reward.Min, c.Reward.Max = rule, lo, hi
+	c.Reward.Rule, c.Reward.Min, c.Reward.Max = model.Rule(rule), lo, hi
 	full, err := c.Admit(model.DefaultLimits)
 	if err != nil {
 		t.Fatal(err)

@@ -55,8 +55,8 @@ func (c Config) check(limits Limits) error {
 	if d := c.Reward.Default; d.Set && !c.Reward.Adapt && (d.Value < c.Reward.Min || d.Value > c.Reward.Max) {
 		return Invalid("config.reward.default", d.Value, "expected a number in [%v, %v]", c.Reward.Min, c.Reward.Max)
 	}
-	if r := c.Reward.Rule; r != "first" && r != "sum" && r != "last" {
-		return Invalid("config.reward.rule", r, "expected first, sum or last")
+	if r := c.Reward.Rule; !r.Known() {
+		return Invalid("config.reward.rule", r, "expected %s", ruleNames())
 	}
 	if w := time.Duration(c.Reward.Window); w <= 0 || w > MaxWindow {
 		return Invalid("config.reward.window", w, "expected more than 0 and at most %v", MaxWindow)

@@ -32,7 +32,7 @@ type Reward struct {
 	Min     float64  `key:"min" doc:"smallest reward"`
 	Max     float64  `key:"max" doc:"largest reward"`
 	Adapt   bool     `key:"adapt" doc:"a reward outside widens the range, for the policies hashed, sparse and auto (with the linear link); otherwise it is refused. Without min and max it is true, with one of them false"`
-	Rule    string   `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
+	Rule    Rule     `key:"rule" doc:"first: the first one, at once; sum, last: all of the window, when it closes"`
 	Window  Duration `key:"window" doc:"how long after the decision rewards count, such as 10m"`
 	Default Maybe    `key:"default" doc:"reward of an event that got none in the window: a number; none: it teaches nothing; auto: none, until the data look as if only successes are sent, then min" default:"auto"`
 }
@@ -53,7 +53,7 @@ func Default(id string) Config {
 	return Config{
 		ID:            id,
 		Floor:         DefaultFloor,
-		Reward:        Reward{Min: 0, Max: 1, Adapt: true, Rule: "first", Window: Duration(10 * time.Minute)},
+		Reward:        Reward{Min: 0, Max: 1, Adapt: true, Rule: First, Window: Duration(10 * time.Minute)},
 		Mode:          string(Online),
 		LogCandidates: "full",
 	}
