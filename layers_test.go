@@ -27,6 +27,7 @@ var layers = map[string]string{
 	"internal/rows":         "",
 	"internal/powerfs":      "",
 	"internal/paged":        "",
+	"internal/golden":       "",
 	"internal/mutate":       "internal/stats",
 	"internal/future":       "",
 	"internal/members":      "rng internal/linalg internal/cpu",

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"troupe/internal/golden"
 	"troupe/sim"
 )
 
@@ -58,12 +59,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // The command line as a user meets it: every script in testdata is a session with what it prints.
-// TROUPE_UPDATE=1 go test ./cli -run TestScripts writes the golden text of cmp lines anew.
+// golden.Command writes the text of cmp lines anew.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
-		UpdateScripts: os.Getenv("TROUPE_UPDATE") != "",
+		UpdateScripts: golden.Update(),
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "parquetrows": parquetRows},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LANG", "C.UTF-8")

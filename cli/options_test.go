@@ -2,43 +2,23 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/internal/golden"
 	"troupe/serve"
 	"troupe/sim"
 	"troupe/spec"
 )
 
 // TestOptionsPage holds docs/reference/options.md against the options structs, the server's
-// configuration and the flags. TROUPE_UPDATE=1 go test ./cli -run TestOptionsPage writes it
-// anew.
+// configuration and the flags.
 func TestOptionsPage(t *testing.T) {
 	const page = "../docs/reference/options.md"
-	want := optionsPage()
-	if os.Getenv("TROUPE_UPDATE") != "" {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) == want {
-		return
-	}
-	have := strings.Split(string(got), "\n")
-	for i, line := range strings.Split(want, "\n") {
-		if i >= len(have) || have[i] != line {
-			t.Fatalf("%s:%d is not what the code says:\n%s\nTROUPE_UPDATE=1 go test ./cli -run TestOptionsPage writes the page anew", page, i+1, line)
-		}
-	}
-	t.Fatalf("%s has more lines than the code gives", page)
+	golden.Compare(t, page, optionsPage())
 }
 
 // optionsPage is docs/reference/options.md.

@@ -7,10 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"reflect"
 	"runtime"
 	"slices"
@@ -19,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
 
-var update = flag.Bool("update", false, "write golden files again")
+	"troupe/internal/golden"
+)
 
 // Generators of everything that may be written.
 
@@ -563,7 +561,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("testdata/batch-%s.hex", g.name), hex.Dump(b))
+		golden.Compare(t, fmt.Sprintf("testdata/batch-%s.hex", g.name), hex.Dump(b))
 		batch, err := ParseBatch(b)
 		if err != nil {
 			t.Fatal(err)
@@ -574,27 +572,10 @@ func TestGolden(t *testing.T) {
 			back = append(back, r)
 			fmt.Fprintf(&lines, "%d %v %s\n", i, r.Kind(), must(json.Marshal(r)))
 		}
-		golden(t, fmt.Sprintf("testdata/batch-%s.txt", g.name), lines.String())
+		golden.Compare(t, fmt.Sprintf("testdata/batch-%s.txt", g.name), lines.String())
 		if again, err := testBatchKeys.Append(nil, batch.Header, back...); err != nil || !bytes.Equal(again, b) {
 			t.Errorf("version %d: read and written again: %x, %v", version, again, err)
 		}
-	}
-}
-
-// golden compares text with a file, or writes the file with -update.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("%s has changed:\n%s", name, cmp.Diff(string(want), text))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,9 +19,8 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/feature"
+	"troupe/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // rich has every kind, crosses, weights, required and nested names.
 const rich = `{"unknown":"hash","features":[
@@ -110,13 +108,7 @@ func TestGolden(t *testing.T) {
 					}
 				}
 			}
-			if *update {
-				if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if diff := cmp.Diff(string(old), out.String()); diff != "" {
-				t.Errorf("go test ./feature -run Golden -update writes what is new:\n%s", diff)
-			}
+			golden.Compare(t, file, out.String())
 		})
 	}
 }

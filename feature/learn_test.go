@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"troupe/feature"
+	"troupe/internal/golden"
 )
 
 func sample(context string, actions ...[2]string) feature.Sample {
@@ -52,18 +51,7 @@ func TestLearn(t *testing.T) {
 	}
 	fmt.Fprintf(&out, "\nd = %d, warnings %q\n\n%s\n", e.Dim(), e.Warnings(), strings.ReplaceAll(string(p.Schema.Canonical()), "},{", "},\n{"))
 	const file = "testdata/learned.golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Error(diff)
-	}
+	golden.Compare(t, file, out.String())
 	if strings.Contains(out.String(), "_tag") {
 		t.Error("a key that begins with _ is mentioned")
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/internal/golden"
 	"troupe/report/chart"
 	"troupe/sim"
 )
@@ -250,5 +251,5 @@ func TestReference(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "reference.txt", plainSpaces.Replace(b.String()))
+	golden.Compare(t, "testdata/reference.txt", plainSpaces.Replace(b.String()))
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -18,27 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"troupe/internal/golden"
 	"troupe/report/chart"
 	"troupe/sim"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected files in testdata")
-
-// golden compares text with a file a person can review.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		save(t, path, []byte(got))
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, d)
-	}
-}
 
 // loaded writes a made-up run and loads it.
 func loaded(t testing.TB, envs []sim.EnvironmentRow, players []player, reps, T, points int) *Run {
@@ -95,16 +77,16 @@ func TestTableGolden(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	golden(t, "leader.txt", text.String()+"\n"+strings.ReplaceAll(plain.String(), "\x1b", "ESC"))
+	golden.Compare(t, "testdata/leader.txt", text.String()+"\n"+strings.ReplaceAll(plain.String(), "\x1b", "ESC"))
 	// Nine digits: sums may differ in the last place where multiply and add are fused.
-	golden(t, "leader.csv", regexp.MustCompile(`\d+\.\d+(e-?\d+)?`).ReplaceAllStringFunc(csv.String(), func(s string) string {
+	golden.Compare(t, "testdata/leader.csv", regexp.MustCompile(`\d+\.\d+(e-?\d+)?`).ReplaceAllStringFunc(csv.String(), func(s string) string {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strconv.FormatFloat(v, 'g', 9, 64)
 	}))
-	golden(t, "leader.tex", tex.String())
+	golden.Compare(t, "testdata/leader.tex", tex.String())
 }
 
 // Every sentence of the verdict, from made-up analyses. No sentence says "lower" of a difference
@@ -151,7 +133,7 @@ func TestWords(t *testing.T) {
 		run.Envs[0].Cells[3][r] = nil
 	}
 	show("interrupted", Analyze(run, 0))
-	golden(t, "words.txt", plainSpaces.Replace(b.String()))
+	golden.Compare(t, "testdata/words.txt", plainSpaces.Replace(b.String()))
 
 	// Several environments.
 	b.Reset()
@@ -163,7 +145,7 @@ func TestWords(t *testing.T) {
 			fmt.Fprintf(&b, "  %s\n", p)
 		}
 	}
-	golden(t, "headline.txt", plainSpaces.Replace(b.String()))
+	golden.Compare(t, "testdata/headline.txt", plainSpaces.Replace(b.String()))
 }
 
 var plainSpaces = strings.NewReplacer(chart.Narrow, " ")
@@ -434,7 +416,7 @@ func TestFigureGolden(t *testing.T) {
 	a := Analyze(run, 0)
 	lin, _ := a.regretFigures("", nil)
 	breaks := strings.NewReplacer("<path", "\n<path", "<span", "\n<span")
-	golden(t, "regret.html", breaks.Replace(string(lin.HTML()))+"\n")
+	golden.Compare(t, "testdata/regret.html", breaks.Replace(string(lin.HTML()))+"\n")
 	var svg bytes.Buffer
 	looks, _ := looksOf(run.Manifest.Policies)
 	if err := a.growthFigure("").WriteSVG(&svg, looks, chart.Sizes[0]); err != nil {

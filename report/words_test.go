@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/internal/golden"
 	"troupe/sim"
 )
 
@@ -101,7 +102,7 @@ func TestSameNumbers(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "same.txt", plainSpaces.Replace(b.String()))
+	golden.Compare(t, "testdata/same.txt", plainSpaces.Replace(b.String()))
 	// The same as the reference that the spec names.
 	alike := copied(t, map[int]int{3: 2})
 	alike.Manifest.Reference = "greedy"

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,11 +14,10 @@ import (
 	"troupe/dataset"
 	"troupe/env"
 	"troupe/episode"
+	"troupe/internal/golden"
 	"troupe/policy"
 	"troupe/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected files in testdata")
 
 // engineSpecs returns a small experiment for every built-in kind, by name, and others that have
 // the nested kinds: sets, noises, laws.
@@ -100,7 +98,7 @@ func TestEngine(t *testing.T) {
 	slices.Sort(lines)
 	got := fmt.Sprintf("engine %d\n%s\n", Engine, strings.Join(lines, "\n"))
 	b, err := os.ReadFile(file)
-	if err != nil && !*update {
+	if err != nil && !golden.Update() {
 		t.Fatal(err)
 	}
 	want := string(b)
@@ -124,20 +122,15 @@ func TestEngine(t *testing.T) {
 	same := head == fmt.Sprintf("engine %d", Engine)
 	switch {
 	case len(changed) > 0 && same:
-		t.Fatalf("the results of %q have other bytes, and Engine is still %d: raise it, then run this test with -update", changed, Engine)
+		t.Fatalf("%s, after Engine is raised, which is still %d: the results of %q have other bytes", golden.Command, Engine, changed)
 	case len(changed) == 0 && !same && want != "":
 		t.Fatalf("no bytes changed, but Engine is %d and was %q: leave it, so that users keep their cells", Engine, head)
 	}
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if golden.Update() {
+		golden.Write(t, file, []byte(got))
 		return
 	}
 	if len(added) > 0 {
-		t.Errorf("%q are new: run this test with -update", added)
+		t.Errorf("%s: %q are new", golden.Command, added)
 	}
 }

@@ -405,6 +405,9 @@ func Options(options any) []Option {
 		}
 		if !isDecoder(v.Field(i)) {
 			o.Type = strings.ReplaceAll(f.Type.String(), "float64", "number")
+			if f.Type.Kind() == reflect.String {
+				o.Type = "string" // of a named type, too
+			}
 			if word, _, ok := strings.Cut(f.Tag.Get("word"), "="); ok {
 				o.Type += fmt.Sprintf(" or %q", word)
 			}
