@@ -58,7 +58,7 @@ var layers = map[string]string{
 	"verify":                "rng bandit spec theory internal/linalg internal/stats actionset policy env sim",
 	"experiments":           "",
 	"report/chart":          "",
-	"report":                "rng spec theory internal/stats experiments sim verify report/chart ope",
+	"report":                "rng spec theory internal/stats experiments sim verify report/chart ope episode",
 	"cli":                   "*",
 	"cmd/troupe":            "cli sim",
 }

@@ -64,6 +64,7 @@ func TestGuides(t *testing.T) {
 		{"docs/guide/experiments.md", []string{"80 replications", "figures/column/regret.pdf", "lower bound 20 arms: "}},
 		{"docs/guide/results.md", []string{"ts - es: ", "over 50 replications"}},
 		{"docs/guide/choosing.md", []string{"ensemble(m=64)", "39 400"}},
+		{"docs/guide/deep.md", []string{"river-swim", "ensemble(m=20)", "Regret after 300 episodes"}},
 		{"docs/guide/library.md", []string{"arm 1: "}},
 		{"docs/guide/own-policies.md", []string{"runs/decay/report.html", "runs/tuned/report.html", `"equal": true`, "decay learned", "verdict", "environment,policy,replication,round,switches"}},
 	} {

@@ -29,6 +29,7 @@ import (
 // runFlags are the flags of `troupe run`.
 type runFlags struct {
 	out, data, color      string
+	bsuite                string
 	until                 string
 	format                string
 	workers               int
@@ -101,6 +102,7 @@ It needs an environment that knows how much a round can cost.`,
 	fl.DurationVar(&f.grace, "grace", 2*time.Second, "time that cells under way have to finish after the first Ctrl-C")
 	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; "+
 		"--replications bounds it")
+	fl.StringVar(&f.bsuite, "bsuite", "", "also write the results on DeepSea as bsuite's own CSV files, to DIR/AGENT/REPLICATION")
 	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest "+
 		"after --replications or --budget")
 	return c
@@ -119,6 +121,11 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 	x, err := prepare(cmd, name, &f, kinds)
 	if err != nil {
 		return err
+	}
+	if f.bsuite != "" {
+		if err := checkBsuite(x, f.bsuite); err != nil {
+			return err
+		}
 	}
 	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
 	show := displayFor(f, stdout, stderr)
@@ -440,12 +447,17 @@ func (d *delivery) finished(show display) error {
 			return err
 		}
 	}
-	if d.f.quiet >= 2 && d.f.noReport && !d.f.json {
+	if d.f.quiet >= 2 && d.f.noReport && !d.f.json && d.f.bsuite == "" {
 		return nil // there is nothing to print
 	}
 	run, err := report.Load(d.f.out)
 	if err != nil {
 		return err
+	}
+	if d.f.bsuite != "" {
+		if _, err := writeBsuite(d.f.bsuite, run); err != nil {
+			return err
+		}
 	}
 	// The tables first: the page takes a moment longer.
 	switch {
@@ -489,6 +501,9 @@ func (d *delivery) finished(show display) error {
 	if d.f.format != "csv" {
 		fmt.Fprintf(w, "         %s\n", filepath.Join(d.f.out, parquetFile))
 	}
+	if d.f.bsuite != "" {
+		fmt.Fprintf(w, "bsuite   %s\n", filepath.Join(d.f.bsuite, slug(d.x.Policies[0].Name), "1"))
+	}
 	if d.x.Until == sim.Settled {
 		what := "settled"
 		for e := range run.Manifest.Environments {
@@ -511,8 +526,8 @@ func (d *delivery) finished(show display) error {
 	if d.out.Reused > 0 {
 		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s rounds/s%s\n", many(d.out.Played, "cell"), duration(d.seconds),
-		many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), reused)
+	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s %ss/s%s\n", many(d.out.Played, "cell"), duration(d.seconds),
+		many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
 	return nil
 }
 
@@ -546,6 +561,15 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		return t.scores(run, scores)
 	case why != "":
 		fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(why), 0))
+	}
+	solved := report.SolvedBy(run)
+	for _, s := range solved {
+		if err := t.solved(s.Table(&run.Manifest, false)); err != nil {
+			return err
+		}
+	}
+	if solved != nil && len(run.Manifest.Environments) > 3 {
+		return nil // regret by environment is on the page
 	}
 	var all []*report.Analysis
 	for e := range run.Manifest.Environments {
@@ -604,6 +628,19 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 		fmt.Fprintln(t.w, wrap(t.words(p.String()), 0))
 	}
 	return nil
+}
+
+// solved prints when the sizes of DeepSea were solved.
+func (t terminal) solved(table *chart.Table) error {
+	if t.plain {
+		table = table.Plain()
+	}
+	fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
+	if err := table.Text(t.w, lineWidth, t.color); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Note), 0))
+	return err
 }
 
 // scores prints the scores of a suite in place of a table for each environment, which are on the page.

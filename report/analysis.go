@@ -106,6 +106,14 @@ type Difference struct {
 	Verdict          Verdict
 }
 
+// clock is the caption of the axis of time.
+func (a *Analysis) clock() string {
+	if a.Run.Manifest.Episodic {
+		return "Episode k"
+	}
+	return "Round t"
+}
+
 // R returns the number of replications compared.
 func (a *Analysis) R() int { return len(a.Reps) }
 

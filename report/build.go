@@ -40,9 +40,10 @@ type document struct {
 	looks    []chart.Look // policies, then environments
 	repeats  bool
 	envs     []*envPart
-	score    *chart.Table // nil for a run that is not of a suite
-	first    Prose        // which policies may be the best
-	quote    string       // of the best policy
+	score    *chart.Table   // nil for a run that is not of a suite
+	first    Prose          // which policies may be the best
+	quote    string         // of the best policy
+	solved   []*chart.Table // of DeepSea, exact and as bsuite logs, by kind
 	overview *chart.Table
 	across   []*chart.Figure
 	cost     *chart.Figure
@@ -191,12 +192,18 @@ func compose(run *Run, opts Options) *document {
 		p.also = p.a.diagnostics(prefix)
 		p.powers = p.a.powers(prefix)
 	}
+	for _, s := range SolvedBy(run) {
+		d.solved = append(d.solved, s.Table(&run.Manifest, false), s.Table(&run.Manifest, true))
+		if f := s.Figure(&run.Manifest); f != nil {
+			d.across = append(d.across, f)
+		}
+	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
 		if s, _ := Scores(run); s != nil {
 			d.score, d.first, d.quote = s.Table(&run.Manifest), s.Say(), s.Quote(s.Rows[0], m.Troupe)
 		}
-		d.across = acrossFigures(run, d.analyses())
+		d.across = append(d.across, acrossFigures(run, d.analyses())...)
 	}
 	d.cost = costFigure(run)
 	d.costs = costTable(run)
@@ -270,6 +277,7 @@ func (d *document) exports() (figures []*chart.Figure, tables []*chart.Table) {
 	if d.score != nil {
 		tables = append(tables, d.score)
 	}
+	tables = append(tables, d.solved...)
 	if d.overview != nil {
 		tables = append(tables, d.overview)
 	}

@@ -239,7 +239,7 @@ func (a *Analysis) times(first int) (ax chart.Axis, x []float64) {
 	if lo >= 10 && lo <= 15 {
 		lo = 10 // so that the power of ten has its tick
 	}
-	return chart.Axis{Caption: "Round t (log)", Log: true, Lo: lo, Hi: float64(a.T),
+	return chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: lo, Hi: float64(a.T),
 		Ticks: chart.LogTicks(lo, float64(a.T))}, x
 }
 

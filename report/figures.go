@@ -108,7 +108,7 @@ func (a *Analysis) linearRegret(id string, c *curves) *chart.Figure {
 	}
 	yt := chart.LinearTicks(0, top, 4)
 	p := &chart.Panel{Look: -1, Data: "lin",
-		X: chart.Axis{Caption: "Round t", Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
+		X: chart.Axis{Caption: a.clock(), Lo: 0, Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
 			float64(a.T), 5), 0, float64(a.T))},
 		Y: chart.Axis{Caption: "Regret", Lo: 0, Hi: yt[len(yt)-1].At, Ticks: yt},
 	}
@@ -158,7 +158,7 @@ func (a *Analysis) logRegret(id string, c *curves, bounds []Bound) *chart.Figure
 		x = append(x, float64(t))
 	}
 	q := &chart.Panel{Look: -1, Data: "log",
-		X: chart.Axis{Caption: "Round t (log)", Log: true, Lo: x[0], Hi: float64(a.T),
+		X: chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: x[0], Hi: float64(a.T),
 			Ticks: chart.LogTicks(x[0], float64(a.T))},
 		Y: chart.Axis{Caption: "Regret (log)", Log: true, Lo: lo, Hi: hi, Ticks: chart.LogTicks(lo, hi)},
 	}
@@ -342,7 +342,7 @@ func (a *Analysis) gapFigure(id string) *chart.Figure {
 	for n, i := range rivals {
 		b := bands[n]
 		m := a.Policies[i]
-		x := chart.Axis{Caption: "Round t (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
+		x := chart.Axis{Caption: a.clock() + " (log)", Log: true, Lo: b.x[0], Hi: b.x[len(b.x)-1]}
 		if r := math.Pow(10, math.Floor(math.Log10(x.Lo))); x.Lo <= 1.5*r {
 			x.Lo = r // so that the power of ten has its tick
 		}
@@ -426,7 +426,7 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		// At most five decades: more would squeeze the ones that matter.
 		lo = max(lo, hi*1e-5)
 		lo, hi = chart.LogRange(lo, hi)
-		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, "round")), Log: true, Lo: lo, Hi: hi,
+		ax := chart.Axis{Caption: fmt.Sprintf("Regret after %s (log)", many(a.T, a.Run.Manifest.Unit())), Log: true, Lo: lo, Hi: hi,
 			Ticks: chart.LogTicks(lo, hi)}
 		note := ""
 		if least < lo && len(ax.Ticks) > 0 {
@@ -446,7 +446,7 @@ func (a *Analysis) finalAxis() (chart.Axis, string) {
 		lo = least
 	}
 	t := chart.LinearTicks(lo, hi, 5)
-	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, "round")), Lo: t[0].At, Hi: t[len(t)-1].At,
+	return chart.Axis{Caption: fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit())), Lo: t[0].At, Hi: t[len(t)-1].At,
 		Ticks: t}, ""
 }
 
@@ -475,7 +475,7 @@ func (a *Analysis) tailFigure(id string) *chart.Figure {
 	}
 	x, _ := a.finalAxis()
 	if !x.Log {
-		x.Caption = fmt.Sprintf("Regret after %s", many(a.T, "round"))
+		x.Caption = fmt.Sprintf("Regret after %s", many(a.T, a.Run.Manifest.Unit()))
 	}
 	low := 1 / float64(a.R())
 	p := &chart.Panel{Look: -1, X: x, Y: chart.Axis{Caption: "Share above (log)", Log: true, Lo: 0.8 * low, Hi: 1}}

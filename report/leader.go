@@ -22,7 +22,7 @@ func Leader(run *Run, env int) *chart.Table {
 // Leader returns the leader table under the given file name.
 func (a *Analysis) Leader(id string) *chart.Table {
 	d := a.Dec
-	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, "round"),
+	t := &chart.Table{ID: id, Title: fmt.Sprintf("Regret after %s, %s, common random numbers: %s", many(a.T, a.Run.Manifest.Unit()),
 		many(a.R(), "replication"), a.Name),
 		Note: a.leaderNote(),
 		Cols: []chart.Column{
@@ -44,7 +44,7 @@ func (a *Analysis) Leader(id string) *chart.Table {
 			{Key: "replications", Only: "csv"}, {Key: "rounds", Only: "csv"},
 		}}
 	if len(a.Policies) == 1 { // nothing to compare: the file keeps its columns
-		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, "round"), many(a.R(), "replication"), a.Name)
+		t.Title = fmt.Sprintf("Regret after %s, %s: %s", many(a.T, a.Run.Manifest.Unit()), many(a.R(), "replication"), a.Name)
 		for c := range t.Cols {
 			if slices.Contains([]string{"mark", "difference", "lo", "hi", "behind", "verdict"}, t.Cols[c].Key) {
 				t.Cols[c].Only = "csv"

@@ -108,6 +108,7 @@ type page struct {
 	Score      template.HTML // the scores of a suite
 	First      Prose         // which policies may have the highest score
 	Quote      string        // the line of the best
+	Solved     []solvedView
 	Overview   template.HTML
 	Marks      string        // what the marks of the overview mean
 	Across     []*figureView // figures over several environments
@@ -121,6 +122,13 @@ type page struct {
 	Spec       string
 	Cite       string // BibTeX
 	Recorded   bool   // there is a diagnostics.csv
+}
+
+// solvedView is a table of the episodes until DeepSea was solved.
+type solvedView struct {
+	ID, Title string
+	Table     template.HTML
+	Note      string
 }
 
 type fact struct{ Bold, Text string }
@@ -251,6 +259,9 @@ func (d *document) writePage(w io.Writer) error {
 	if d.overview != nil {
 		p.Overview = d.overview.HTML(names)
 		p.Marks = strings.Join(marks(d.analyses()), ", ")
+	}
+	for _, t := range d.solved {
+		p.Solved = append(p.Solved, solvedView{t.ID, t.Title, t.HTML(names), t.Note})
 	}
 	for _, f := range d.across {
 		p.Across = append(p.Across, view(f))

@@ -82,7 +82,7 @@ func (a *Analysis) rewardFigure(id string) (*chart.Figure, *chart.Table) {
 		x = append(x, float64(t))
 	}
 	p := &chart.Panel{Look: -1,
-		X: chart.Axis{Caption: "Round t", Lo: x[0], Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
+		X: chart.Axis{Caption: a.clock(), Lo: x[0], Hi: float64(a.T), Ticks: chart.Within(chart.LinearTicks(0,
 			float64(a.T), 5), x[0], float64(a.T))},
 		Y: chart.Axis{Caption: name + " so far", Lo: min(lo, yt[0].At), Hi: max(hi, yt[len(yt)-1].At), Ticks: yt}}
 	if len(x) < 2 || x[0] == float64(a.T) {

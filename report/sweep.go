@@ -420,7 +420,7 @@ func (a *Analysis) sweptPanel(kind, path string, all []series) (p *chart.Panel, 
 			across = append(across, a.Summary[i].Mean)
 		}
 	}
-	p = sweepPanel(ax, labels, looks, points, fmt.Sprintf("Regret after %s rounds", chart.Count(a.T)), across...)
+	p = sweepPanel(ax, labels, looks, points, "Regret after "+many(a.T, a.Run.Manifest.Unit()), across...)
 	for _, i := range a.Order {
 		if pol(i).Kind == kind {
 			continue
@@ -526,8 +526,8 @@ func acrossFigures(run *Run, all []*Analysis) []*chart.Figure {
 					suffix = fmt.Sprintf("-%d", n+1)
 				}
 				panel := sweepPanel(ax, labels, looks, points, "Regret")
-				how := fmt.Sprintf("Mean regret after %s rounds with pointwise 95%s%% intervals, one point for each "+
-					"environment.", chart.Count(all[0].T), chart.Narrow)
+				how := fmt.Sprintf("Mean regret after %s with pointwise 95%s%% intervals, one point for each "+
+					"environment.", many(all[0].T, run.Manifest.Unit()), chart.Narrow)
 				if n := thinEnds(run, panel); n > 0 {
 					how += fmt.Sprintf(" %s without a label.", many(n, "curve"))
 				}

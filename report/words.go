@@ -88,31 +88,31 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 	amount := chart.Amount(a.Summary[best].Mean, a.Dec)
 	if a.R() < 2 {
 		return say("Too few replications to compare (", chart.Count(a.R()), ")."),
-			[]Prose{say("After ", many(a.T, "round"), " the lowest regret is ", A, "’s, ", amount, ".")}
+			[]Prose{say("After ", many(a.T, a.Run.Manifest.Unit()), " the lowest regret is ", A, "’s, ", amount, ".")}
 	}
 	lost := amount + " ± " + chart.Amount(a.Summary[best].SE, a.Dec)
 	open, behind, worse := a.split()
 	reversed, _ := a.rare()
 	switch {
 	case a.Compared() == 1:
-		head = say(A, " lost ", lost, " in ", many(a.T, "round"), ".")
+		head = say(A, " lost ", lost, " in ", many(a.T, a.Run.Manifest.Unit()), ".")
 		lead = append(lead, say("It is the only policy", map[bool]string{true: " of this run",
 			false: " here whose numbers are not rounding"}[len(a.Policies) == 1],
 			", so there is nothing to compare it with."))
 	case a.allSame():
 		head = say(map[bool]any{true: first, false: "All " + chart.Count(n) + " policies"}[n <= 4], " lost the same.")
-		lead = append(lead, say("After ", many(a.T, "round"), " each has lost ", lost,
+		lead = append(lead, say("After ", many(a.T, a.Run.Manifest.Unit()), " each has lost ", lost,
 			", and no two of them differ in any of ", many(a.R(), "replication"), "."))
 	case a.R() < minReps:
 		head = say("Too few replications to compare (", chart.Count(a.R()), ").")
-		lead = append(lead, say("Means only: after ", many(a.T, "round"), " ", A, has, " the lowest, ", lost,
+		lead = append(lead, say("Means only: after ", many(a.T, a.Run.Manifest.Unit()), " ", A, has, " the lowest, ", lost,
 			". From ", chart.Count(minReps), " replications on the report says which differences are more than "+
 				"chance."))
 	case len(open) == 0:
 		next := a.Order[n]
 		d := a.Diff[next]
 		head = say(A, has, " the lowest regret.")
-		lead = append(lead, say("After ", many(a.T, "round"), " ", each, " lost ", lost, "; the next, ",
+		lead = append(lead, say("After ", many(a.T, a.Run.Manifest.Unit()), " ", each, " lost ", lost, "; the next, ",
 			name(a.Label(next)),
 			", lost ", chart.Amount(d.Mean, a.Dec), " more [", chart.Amount(d.Lo, a.Dec), ", ",
 			chart.Amount(d.Hi, a.Dec), "]."))
@@ -140,7 +140,7 @@ func (a *Analysis) general() (head Prose, lead []Prose) {
 		if len(behind) > 0 {
 			by += " by the mean"
 		}
-		p := say("After ", many(a.T, "round"), " ", each, " lost ", lost, ".")
+		p := say("After ", many(a.T, a.Run.Manifest.Unit()), " ", each, " lost ", lost, ".")
 		if len(open) <= 4 {
 			head = say(A, has, " the lowest mean regret, but ", open, by, ".")
 		} else {

@@ -115,3 +115,11 @@ const (
 	Complete    = "complete"
 	Interrupted = "interrupted"
 )
+
+// Unit is what a round of the run is called: round or episode.
+func (m *Manifest) Unit() string {
+	if m.Episodic {
+		return "episode"
+	}
+	return "round"
+}
