@@ -139,7 +139,6 @@ type Restarts struct {
 	ready  bool
 	likely []float64
 	law    bandit.Law // of one copy
-	side   bandit.Law
 }
 
 // newRestarts returns a policy of copies that begin makes.
