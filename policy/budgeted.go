@@ -17,7 +17,7 @@ import (
 type BudgetedOptions struct {
 	Base   Base    `key:"base" doc:"the policy that chooses, a table of its own; one that heeds prices"`
 	Budget float64 `key:"budget" doc:"mean cost of a decision; 0: that of the environment" default:"0"`
-	Rule   string  `key:"rule" doc:"of the price: dual (exact expected cost, balance, hard stop), or pareto (as ParetoBandit publishes it)" default:"dual"`
+	Rule   string  `key:"rule" doc:"of the price: dual (exact expected cost, balance, hard stop), or pareto (in the manner of ParetoBandit)" default:"dual"`
 	Costs  string  `key:"costs" doc:"where costs are not stated before the choice: model (learned from the context) or mean (of each action)" default:"model"`
 }
 
@@ -33,7 +33,8 @@ func (o *BudgetedOptions) New(p Problem) (bandit.Policy, error) { return NewBudg
 // that are bandit.Costed. On other sets it is its base.
 //
 // With rule = "dual" λ and the hard stop are those of package budget; the expected cost E of a decision comes from the base's
-// exact law where it has one, otherwise from the action that it would play. With rule = "pareto" (ParetoBandit's pacer)
+// exact law where it has one, otherwise from the action that it would play. With rule = "pareto" (in the manner of
+// ParetoBandit's pacer; written from descriptions, not compared with its authors' program)
 //
 //	λ ← min(5, max(0, λ + 0.05(ĉ/b − 1))),  ĉ ← 0.95ĉ + 0.05c,  price(a) = λ·log(c(a)/c_min)/log(c_max/c_min)
 //
