@@ -113,7 +113,7 @@ func (e *clicks) draw(stretch int) []float64 {
 		theta := make([]float64, o.Arms*(p+1))
 		instance.Round(drawTheta).Normals(theta, 0)
 		for i := range theta { // ⟨(v, 1)/√2, θ⟩ = spread/√2·(⟨v, w⟩ + a) + level
-			theta[i] *= o.Spread
+			theta[i] = float64(theta[i] * o.Spread)
 			if i%(p+1) == p {
 				theta[i] += float64(math.Sqrt2 * level)
 			}

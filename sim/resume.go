@@ -54,7 +54,7 @@ var stateShare = 1. / 32
 func worth(bytes, work int, seconds float64, cells int) bool {
 	line := float64(4 * ((bytes + 2) / 3)) // base64
 	room := min(max(stateFloor/float64(cells), float64(seconds*stateRate)), stateRoom/float64(cells))
-	cost := 1e-8*float64(bytes) + float64(3e-10*float64(work)) // s, about
+	cost := float64(1e-8*float64(bytes)) + float64(3e-10*float64(work)) // s, about
 	return line <= room && cost <= float64(stateShare*seconds)
 }
 

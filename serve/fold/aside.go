@@ -100,9 +100,10 @@ const (
 	sizeOfModel = 6 << 10 // the model, its published version, its configuration
 	timesUsed   = 9       // the policy, its states, two that decide
 	sizeOfPages = 24 << 10
-	sizeOfPage  = 800 // a page and its nodes, for a touched coordinate
-	sizeOfEntry = 27  // a touched coordinate in a snapshot
-	timesDense  = 6   // small models beside their bytes in a snapshot
+	sizeOfPage  = 800     // a page and its nodes, for a touched coordinate
+	sizeOfEntry = 27      // a touched coordinate in a snapshot
+	sizeOfSeen  = 8 << 10 // what is remembered of a sparse model's requests: names, numbers, learners
+	timesDense  = 6       // small models beside their bytes in a snapshot
 )
 
 // StartSize returns what a model takes before its first event.
@@ -117,6 +118,10 @@ func sizeOf(c *model.Compiled, snapshot, touched, dense int) Size {
 	case c.Sparse():
 		s.Aside += int64(sizeOfEntry*touched + dense)
 		s.Used += sizeOfPages + int64((sizeOfPage+sizeOfEntry)*touched+timesDense*dense)
+		if touched > 0 {
+			s.Aside += sizeOfSeen
+			s.Used += sizeOfSeen
+		}
 	default:
 		s.Aside += int64(snapshot)
 		s.Used += timesUsed * int64(snapshot)
