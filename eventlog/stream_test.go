@@ -175,6 +175,9 @@ func TestThreeNodes(t *testing.T) {
 		for since := time.Now(); err != nil && time.Since(since) < time.Minute; { // step-downs so close may end in an election
 			r, err = c.logs[i%3].Replicas(t.Context())
 		}
+		for since := time.Now(); c.nodes[i%3].Leads() && time.Since(since) < 10*time.Second; { // it hears of it a moment later
+			r, err = c.logs[i%3].Replicas(t.Context())
+		}
 		if err != nil || r[0].Name == string(rune('a'+i%3)) || c.nodes[i%3].Leads() {
 			t.Errorf("node %d still leads: %+v, error %v", i%3, r, err)
 		}
