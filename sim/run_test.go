@@ -428,8 +428,9 @@ func TestProgram(t *testing.T) {
 		t.Errorf("the finished results are gone: manifest %+v, error %v", m, err)
 	}
 	out := run(t, x, Options{Dir: dir, Program: "two", Force: true})
-	if out.Reused < 20 || out.Manifest.Program != "two" || bytes.Contains(read(t, dir, JournalFile), []byte("x")) {
-		t.Errorf("the run that goes on reuses %d cells", out.Reused)
+	if out.Reused < 20 || out.Manifest.Program != "two" || bytes.Count(read(t, dir, JournalFile), []byte("\n")) != 54 {
+		t.Errorf("the run that goes on reuses %d cells, and the journal has %d lines, expected 54", out.Reused,
+			bytes.Count(read(t, dir, JournalFile), []byte("\n")))
 	}
 	if cells, _, err := readJournal(filepath.Join(dir, JournalFile)); err != nil || len(cells) != 54 {
 		t.Errorf("the journal has %d cells, error %v", len(cells), err)
