@@ -34,6 +34,9 @@ type Options struct {
 	timeout time.Duration
 	bytes   int64
 
+	checked sync.Once
+	fault   error // what check found
+
 	mu    sync.Mutex
 	idle  []*child
 	hello *hello // of the first program that was started
@@ -223,8 +226,8 @@ func (o *Options) take() (*child, error) {
 		return c, nil
 	}
 	o.mu.Unlock()
-	if err := o.check(); err != nil {
-		return nil, err
+	if o.checked.Do(func() { o.fault = o.check() }); o.fault != nil {
+		return nil, o.fault
 	}
 	c, err := start(o)
 	if err != nil {
