@@ -620,7 +620,8 @@ func clusterDrainCommand() *cobra.Command {
 		Long: `Another node leads the log, the node answers new calls with 503, and the command returns when the
 calls under way are answered; it asks for 30 s while no other node leads. Then the process may be
 stopped; a new start takes calls again. A node that gets SIGTERM does the same by itself. The command
-refuses when the other nodes are no majority. Where the nodes have --keys, TROUPE_KEY has a key with the scope admin.`,
+refuses when the other nodes are no majority. Where the nodes have --keys, TROUPE_KEY has a key with
+the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
