@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,9 +33,12 @@ func start(t *testing.T, h http.HandlerFunc) (*Client, *[]time.Duration) {
 // A decision is repeated with the same key and body until it is answered, and waits as long as the
 // server asks.
 func TestDecideIsRepeated(t *testing.T) {
+	var mu sync.Mutex // each call has a connection of its own
 	var keys, bodies []string
 	c, waits := start(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(b))
 		if r.URL.Path != "/v1/models/news:decide" || r.Header.Get("Authorization") != "Bearer troupe_k_s" {
 			t.Errorf("request to %s with authorization %q", r.URL.Path, r.Header.Get("Authorization"))
