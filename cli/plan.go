@@ -247,7 +247,7 @@ is 2, 3, 4, 5.`,
 	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
 	f.StringVar(&method, "method", "ensemble",
-		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/design/atoms.md")
+		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
 	f.BoolVar(&practically, "practical", false,
 		"how many members keep the share of runs that never find the best arm below --stuck")

@@ -100,6 +100,6 @@ func writePlanAtoms(w io.Writer, all []plannedAtoms) error {
 		}
 	}
 	line("")
-	line("gamma = 1.35, eta = 0.05, rho = 2; the theorem and its proof: docs/design/atoms.md")
+	line("gamma = 1.35, eta = 0.05, rho = 2; the theorem and its proof: docs/papers/atoms.md")
 	return err
 }

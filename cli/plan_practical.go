@@ -168,7 +168,7 @@ func writePractical(w io.Writer, all []plannedPractical) error {
 	line("Lost: from some pull on no model prefers the arm. The bounds hold for one arm at this gap beside nothing, noise")
 	line("N(0, 1), Gaussian targets, init = \"prior\". They are no bounds for several arms: more arms near the best raise the")
 	line("share, and a run that does not draw its few good members in time is not counted (m near T and above).")
-	line("docs/design/price-of-few.md, docs/record/stuck.md")
+	line("docs/papers/price-of-few.md, docs/record/stuck.md")
 	return err
 }
 

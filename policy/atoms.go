@@ -15,7 +15,7 @@ import (
 
 // AtomsOptions configures an ensemble whose members are computed instead of kept.
 type AtomsOptions struct {
-	Preset   string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/design/atoms.md" default:"practical"`
+	Preset   string  `key:"preset" doc:"practical, or theorem: m and r_t of docs/papers/atoms.md" default:"practical"`
 	M        int     `key:"m" doc:"number of members" default:"8; theorem's m"`
 	Key      string  `key:"key" doc:"when members are redrawn: decision (for each), epoch (det V grew by rho), fixed (never), round (after each update)" default:"decision"`
 	Rho      float64 `key:"rho" doc:"growth of det V that ends an epoch" default:"2"`
@@ -30,7 +30,7 @@ type AtomsOptions struct {
 
 // Doc implements spec.Documented.
 func (*AtomsOptions) Doc() string {
-	return "members computed from V and a counter, redrawn for each decision (docs/design/atoms.md)"
+	return "members computed from V and a counter, redrawn for each decision (docs/papers/atoms.md)"
 }
 
 // New implements Options.
@@ -141,7 +141,7 @@ func checkKey(key string) error {
 // With discount = γ < 1 the regression forgets: V_t = γV_{t−1} + (1 − γ)λI + X_tX_tᵀ, b_t = γb_{t−1} + Y_tX_t, so that
 // event i has the weight γ^{t−i}; the order of the events matters then, and Merge is refused. An update costs d³.
 //
-// A bound on the regret with explicit constants and its proof are in docs/design/atoms.md. Compared with
+// A bound on the regret with explicit constants and its proof are in docs/papers/atoms.md. Compared with
 // Ensemble: nothing is kept for a member, so an update costs d² whatever m is; the state is a sum
 // over events, so it merges by adding and a late event gives the same members; members span ℝᵈ
 // again in each epoch, so m < d works on every set. What Ensemble has and this has not: it needs no

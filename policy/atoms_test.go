@@ -198,7 +198,7 @@ func TestAtomsAreTheirFormula(t *testing.T) {
 	}
 }
 
-// TestAtomsTheorem: the preset takes m and r_t from theory (golden values of docs/design/atoms.md).
+// TestAtomsTheorem: the preset takes m and r_t from theory (golden values of docs/papers/atoms.md).
 func TestAtomsTheorem(t *testing.T) {
 	w := newWorld(1, 10, 0)
 	for key, m := range map[string]int{"fixed": 2363, "epoch": 2571, "round": 2771} {

@@ -12,7 +12,7 @@ import (
 const fewArms = 10
 
 // fewWarning warns where constant scale, few frozen members and a long horizon meet on few arms (thm:few,
-// docs/design/price-of-few.md). There an arm that looked bad at its first pull is lost for good with probability of
+// docs/papers/price-of-few.md). There an arm that looked bad at its first pull is lost for good with probability of
 // order D^{−e}, e = r²(1+λ), D the number of perturbations that are used while it is not pulled, so that about T·D^{−e}
 // rounds are lost on average. It speaks where these are more than 10(1 + log T), a multiple of what Thompson sampling
 // needs. r is in units of the noise's σ.

@@ -24,7 +24,7 @@ type LazyOptions struct {
 
 // Doc implements spec.Documented.
 func (*LazyOptions) Doc() string {
-	return "members frozen until det V doubles, then redrawn (docs/design/atoms.md)"
+	return "members frozen until det V doubles, then redrawn (docs/papers/atoms.md)"
 }
 
 // New implements Options.
@@ -36,7 +36,7 @@ func (o *LazyOptions) New(p Problem) (bandit.Policy, error) { return NewLazy(*o,
 //	θ_t = θ̂_{t−1} + r_{t−1} ξ_t P^{J_t},  P^j = L_ref⁻ᵀ g(e, j),  V_ref = L_ref L_refᵀ,
 //
 // e the number of refreshes so far. θ̂ is always the current one. Between refreshes a member is too
-// wide by at most a factor √ρ, which is the price in the bound (docs/design/atoms.md); in exchange a
+// wide by at most a factor √ρ, which is the price in the bound (docs/papers/atoms.md); in exchange a
 // decision costs no more than d and the oracle. Unlike Atoms the refresh times depend on the order
 // of the events, so the state is a fold over the log and not a sum: Merge adds V and b and then
 // refreshes.

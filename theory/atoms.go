@@ -25,7 +25,7 @@ type AtomsChoice struct {
 }
 
 // Atoms are the parameters of an ensemble that is redrawn instead of accumulated (thm:atoms in
-// docs/design/atoms.md): for each key e = 1, …, Keys the directions g^1, …, g^m ~ N(0, I) are fresh, and
+// docs/papers/atoms.md): for each key e = 1, …, Keys the directions g^1, …, g^m ~ N(0, I) are fresh, and
 // θ_t = θ̂ + γβ R_t g^J with R_tR_tᵀ = V_{t−1}⁻¹. With
 //
 //	q = 1 − Φ(1/γ + η),  p = q/2,  B = √d + √(2 log(2mE/δ)),  m ≥ (8/q)(d log(1 + 2B/η) + log(2E/δ)),

@@ -307,7 +307,7 @@ func (s Setting) roots(tau float64) float64 {
 //     [0.1605, 1.655], s_d ≥ 0.3299√m, s_1 ≤ 1.307√m, so r = 3.04β and K = 2·3.04·1.307 m^{3/2}β.
 //   - janz2026: lemma 5.1 with γ = 40, p = 1/10 of arXiv 2602.08026 (theirs is the ensemble
 //     without signs and with Gaussian targets); the printed λ ≥ 80 is used nowhere in it.
-//   - atoms: see AtomsFor; ours, proved in docs/design/atoms.md.
+//   - atoms: see AtomsFor; ours, proved in docs/papers/atoms.md.
 var Bounds = []Bound{
 	{
 		Name: "theorem1", Label: "thm:es", Title: "ensemble sampling, r_t = 7 beta_t",
@@ -399,7 +399,7 @@ var Bounds = []Bound{
 		},
 	},
 	{
-		Name: "atoms", Label: "thm:atoms (docs/design/atoms.md)", Title: "members redrawn once an epoch, gamma = 1.35",
+		Name: "atoms", Label: "thm:atoms (docs/papers/atoms.md)", Title: "members redrawn once an epoch, gamma = 1.35",
 		Formula: "2 gamma B beta (2E + M) / p", Failures: 3, MinLambda: 1, MinD: 1,
 		ownMembers: func(s Setting) (float64, error) {
 			a, err := AtomsFor(s, AtomsChoice{})

@@ -6,7 +6,7 @@ import (
 	"troupe/internal/logs"
 )
 
-// The price of few members (docs/design/price-of-few.md, ours). An arm that was pulled once and looked
+// The price of few members (docs/papers/price-of-few.md, ours). An arm that was pulled once and looked
 // bad is never pulled again when none of the frozen perturbations lifts it. With Z, g_1, …, g_m
 // independent N(0, 1), σ = r√(1 + λ) and a distance L ≥ 0 that the noise has to bridge, this is
 //
@@ -63,7 +63,7 @@ func checkStuck(m, sigma, gap float64) {
 
 // ForGood encloses the probability that the accumulated ensemble with signs loses a unit arm with mean Δ = gap > 0 beside
 // the zero vector for good within a number of pulls: after some number k = 1, …, pulls of them all 2m models are at most 0
-// (docs/design/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it lies between the
+// (docs/papers/price-of-few.md, section 3). Each k has the probability P(m, r√(1 + λ/k), Δ√k), so that it lies between the
 // largest of these and their sum; both have the exponent r² of m. Noise is N(0, 1), targets are Gaussian, init = "prior",
 // r is constant; pulls = +Inf is allowed.
 //

@@ -11,7 +11,7 @@ import (
 	"troupe/theory"
 )
 
-// This file examines thm:atoms of docs/design/atoms.md, which is ours and not in the paper: ensembles whose
+// This file examines thm:atoms of docs/papers/atoms.md, which is ours and not in the paper: ensembles whose
 // members are computed from V and a key. The parts are the steps of its proof.
 
 var atomChecks = []Check{

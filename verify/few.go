@@ -13,7 +13,7 @@ import (
 	"troupe/theory"
 )
 
-// This file examines thm:few of docs/design/price-of-few.md, which is ours: with few frozen members the
+// This file examines thm:few of docs/papers/price-of-few.md, which is ours: with few frozen members the
 // better of two arms is lost for good with a probability that is computed. The policies are the
 // program's.
 
@@ -45,7 +45,7 @@ var fewChecks = []Check{
 			"first, …, 40th pull: unbiased, with weights of at most 2. The interval is three standard errors and the " +
 			"95 % bound on stuck runs outside these events. m is far below T, so that a good model is drawn in time " +
 			"(docs/record/stuck.md). thm:few-exponent has −r² = −1 as a bound from one side, up to factors that fall " +
-			"slower than any power of m (docs/design/price-of-few.md).",
+			"slower than any power of m (docs/papers/price-of-few.md).",
 		Plant: "r = 0.5",
 		run:   fewRare,
 	},

@@ -8,7 +8,7 @@ import (
 	"troupe/theory"
 )
 
-// stuck is the setting of docs/design/price-of-few.md, section 1: the accumulated ensemble with signs on two orthogonal
+// stuck is the setting of docs/papers/price-of-few.md, section 1: the accumulated ensemble with signs on two orthogonal
 // unit arms with N(0, 1) noise. A run is stuck when it pulls the worse arm in at least half of T rounds.
 type stuck struct {
 	best, other float64
