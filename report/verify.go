@@ -175,7 +175,7 @@ func BuildVerify(dir string, results []verify.Result, meta VerifyMeta) (string, 
 
 // claimOf is what the page says of one result; plot says whether its picture is shown.
 func claimOf(r verify.Result, plot bool) verifyClaim {
-	c := verifyClaim{Statement: typeset(r.Statement), Note: typeset(r.Note), Detail: typeset(capital(r.Detail) + ".")}
+	c := verifyClaim{Statement: typeset(r.Statement), Note: typeset(r.Note), Detail: typeset(strings.TrimRight(capital(r.Detail), ";.") + ".")}
 	switch r.Verdict {
 	case verify.Holds:
 		c.Verdict = "Holds " + reading(r)
@@ -378,7 +378,8 @@ func script(runes []rune, i int) (body string, next int) {
 }
 
 // letters escapes a piece of text and sets variables in italics: small Greek letters, and Latin
-// words of one or two letters that are not English ones. "a" is a variable when a sign follows.
+// words of one or two letters that are not English ones. "a" is a variable when a sign follows. The end of a file's
+// name and the exponent of a number are none.
 func letters(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -402,7 +403,10 @@ func letters(s string) string {
 			sign, _ := utf8.DecodeRuneInString(strings.TrimPrefix(rest, " "))
 			variable = !strings.HasPrefix(rest, " ") || strings.ContainsRune("=≤≥+−·∨∧", sign)
 		}
-		if variable {
+		before, _ := utf8.DecodeLastRuneInString(s[:i])
+		file := before == '.'                                     // "few.md"
+		exponent := word == "e" && before >= '0' && before <= '9' // "1e-05"
+		if variable && !file && !exponent {
 			word = "<i>" + word + "</i>"
 		}
 		b.WriteString(word)

@@ -19,6 +19,7 @@ func TestTypeset(t *testing.T) {
 		"x < y & a = 1":        "<i>x</i> &lt; <i>y</i> &amp; <i>a</i> = 1",
 		"E U² = 1/3, P(A) ≤ q": "E <i>U</i>² = 1/3, P(<i>A</i>) ≤ <i>q</i>",
 		"it is log(NT/δ)":      "it is log(<i>NT</i>/<i>δ</i>)",
+		"few.md: 2e-06":        "few.md: 2e-06",
 		"({u_1 ≥ 1})":          "({<i>u</i><sub>1</sub> ≥ 1})",
 	} {
 		if got := string(typeset(in)); got != want {
