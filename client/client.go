@@ -287,6 +287,7 @@ type Problem struct {
 	Unknown    bool   `json:"unknown_outcome"`
 }
 
+// Error says in one line what is wrong.
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("troupe: %d %s", p.Status, p.Code)
 	if p.Field != "" {

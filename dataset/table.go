@@ -86,6 +86,7 @@ type Error struct {
 	Msg       string
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	switch {
 	case e.Line == 0:

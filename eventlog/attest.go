@@ -33,6 +33,7 @@ type AttestError struct {
 	Silent bool
 }
 
+// Error says in one line what is wrong.
 func (e *AttestError) Error() string {
 	if e.Server == "" {
 		return e.Reason

@@ -23,7 +23,7 @@ const (
 	// the id of a key and a MAC (BatchKeys). Programs before the first release wrote clusters in format 2, without
 	// them, which is refused.
 	Format1 = 1
-	Format3 = 3
+	Format3 = 3 // see Format1
 
 	format2 = 2
 )
@@ -36,7 +36,10 @@ var (
 // Hash is the first half of the SHA-256 of a batch.
 type Hash [16]byte
 
-func (h Hash) String() string               { return hex.EncodeToString(h[:]) }
+// String returns 32 hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText writes what String returns.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // HashBatch returns the hash of an encoded batch.

@@ -21,6 +21,7 @@ type ChainError struct {
 	Written bool
 }
 
+// Error says in one line what is wrong.
 func (e *ChainError) Error() string {
 	hint := ""
 	if e.Written {

@@ -14,14 +14,14 @@ import (
 type Act uint8
 
 const (
-	Create Act = 1 + iota
-	Configure
-	Pause
-	Resume
-	Clone
-	Rollback
-	Delete
-	RaiseVersion // from this batch on writers may use log version Version
+	Create       Act = 1 + iota // a model with the configuration Config
+	Configure                   // Config replaces the configuration
+	Pause                       // the model answers no more decisions
+	Resume                      // it answers again
+	Clone                       // a model that starts as From is here
+	Rollback                    // the model starts again from what it had learned at AtSeq
+	Delete                      // the model is gone; its name is free
+	RaiseVersion                // from this batch on writers may use log version Version
 
 	// From log version 2 on.
 
@@ -41,12 +41,15 @@ var actNames = [...]string{1: "create", "configure", "pause", "resume", "clone",
 // ofLog says that an act is about the log and not about a model.
 func (a Act) ofLog() bool { return a == RaiseVersion || a == Trim || a == Members || a == VoidEntry }
 
+// String returns the name in JSON, and the number of a value without one.
 func (a Act) String() string {
 	if int(a) < len(actNames) && a != 0 {
 		return actNames[a]
 	}
 	return "act " + strconv.Itoa(int(a))
 }
+
+// MarshalText writes what String returns.
 func (a Act) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // Control is a step in the life of a model; it has its place in the order like every event.
@@ -69,6 +72,7 @@ type Control struct {
 	Data []byte `json:"data,omitempty"` // of the act
 }
 
+// Kind implements Record.
 func (*Control) Kind() Kind { return KindControl }
 func (r *Control) check() error {
 	switch {
@@ -204,6 +208,7 @@ type Digest struct {
 	Digest ID `json:"digest"`
 }
 
+// Kind implements Record.
 func (*Checkpoint) Kind() Kind { return KindCheckpoint }
 func (r *Checkpoint) check() error {
 	for i, s := range r.States {
@@ -332,6 +337,7 @@ type Loss struct {
 	Time   int64  `json:"time,omitzero"`
 }
 
+// Kind implements Record.
 func (*Loss) Kind() Kind   { return KindLoss }
 func (*Loss) news() string { return "" }
 func (r *Loss) check() error {

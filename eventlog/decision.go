@@ -19,12 +19,15 @@ const (
 
 var modeNames = [...]string{"online", "apprentice", "shadow", "frozen"}
 
+// String returns the name in JSON, and the number of a value without one.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]
 	}
 	return "mode " + strconv.Itoa(int(m))
 }
+
+// MarshalText writes what String returns.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // Notes is a set of what encoding the features of a decision met.
@@ -129,6 +132,7 @@ type Decision struct {
 	Config  uint64 `json:"config,omitzero"`   // version number of the configuration that decided
 }
 
+// Kind implements Record.
 func (*Decision) Kind() Kind { return KindDecision }
 
 func (r *Decision) check() error {
@@ -372,6 +376,7 @@ type Activate struct {
 	Model ID    `json:"model,omitzero"` // copied from the decision, so that a model's records can be told from others'
 }
 
+// Kind implements Record.
 func (*Activate) Kind() Kind     { return KindActivate }
 func (r *Activate) check() error { return r.Event.check("activate: event") }
 func (*Activate) news() string   { return "" }
@@ -408,6 +413,7 @@ type Reward struct {
 	Atoms []byte `json:"atoms,omitempty"` // copied from the decision; then there is no X
 }
 
+// Kind implements Record.
 func (*Reward) Kind() Kind { return KindReward }
 func (r *Reward) check() error {
 	if r.Model == 0 {
@@ -466,6 +472,7 @@ type Expire struct {
 	Time    int64   `json:"time,omitzero"`
 }
 
+// Kind implements Record.
 func (*Expire) Kind() Kind   { return KindExpire }
 func (*Expire) news() string { return "" }
 func (r *Expire) check() error {

@@ -17,6 +17,7 @@ const (
 
 var measureNames = [...]string{NumberStatistics: "number-statistics", LearnedSchema: "schema"}
 
+// String returns the name in JSON, and the number of a value without one.
 func (m Measure) String() string {
 	if m != 0 && int(m) < len(measureNames) {
 		return measureNames[m]

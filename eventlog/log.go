@@ -95,6 +95,7 @@ type GapError struct {
 	First, Last uint64 // the missing sequences
 }
 
+// Error says in one line what is wrong.
 func (e *GapError) Error() string {
 	return fmt.Sprintf("shard %d: entries %s are missing", e.Shard, span(e.First, e.Last))
 }

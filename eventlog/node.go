@@ -66,6 +66,7 @@ type ReplicaDownError struct {
 	Full bool   // it is used again when there is room
 }
 
+// Error says in one line what is wrong.
 func (e *ReplicaDownError) Error() string {
 	if e.Full {
 		return "the disk of this node is full; it goes on by itself when there is room: " + e.What
@@ -101,6 +102,7 @@ func (o *NodeOptions) marker() string {
 // the log of a single machine when a cluster's node opens it, so nothing was started.
 type OtherKindError struct{ Dir, Holds string }
 
+// Error says in one line what is wrong.
 func (e *OtherKindError) Error() string { return fmt.Sprintf("%s holds %s", e.Dir, e.Holds) }
 
 // refuseNode refuses the directory of a cluster's node, and that of a server on a NATS cluster.

@@ -24,6 +24,7 @@ type VersionError struct {
 	Version uint16
 }
 
+// Error says in one line what is wrong.
 func (e *VersionError) Error() string {
 	place := "a batch"
 	if e.Seq > 0 {
@@ -48,7 +49,10 @@ const (
 // ID is a 64-bit name or digest. As text it has 16 hexadecimal digits.
 type ID uint64
 
-func (id ID) String() string               { return string(id.append(make([]byte, 0, 16))) }
+// String returns 16 hexadecimal digits.
+func (id ID) String() string { return string(id.append(make([]byte, 0, 16))) }
+
+// MarshalText writes what String returns.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 func (id ID) append(b []byte) []byte {
 	for shift := 60; shift >= 0; shift -= 4 {
@@ -56,6 +60,8 @@ func (id ID) append(b []byte) []byte {
 	}
 	return b
 }
+
+// UnmarshalText reads 16 hexadecimal digits; anything else is ErrMalformed.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := strconv.ParseUint(string(b), 16, 64)
 	if err != nil || len(b) != 16 {
@@ -120,20 +126,21 @@ func (d *decoder) event() (e Event) {
 type Kind uint8
 
 const (
-	KindDecision   Kind = 1
-	KindActivate   Kind = 2
-	KindReward     Kind = 3
-	KindExpire     Kind = 4
-	KindControl    Kind = 5
-	KindCheckpoint Kind = 6
-	KindLoss       Kind = 7
-	KindLearned    Kind = 8 // from log version 2 on
-	KindPiece      Kind = 9 // from log version 2 on
+	KindDecision   Kind = 1 // Decision
+	KindActivate   Kind = 2 // Activate
+	KindReward     Kind = 3 // Reward
+	KindExpire     Kind = 4 // Expire
+	KindControl    Kind = 5 // Control
+	KindCheckpoint Kind = 6 // Checkpoint
+	KindLoss       Kind = 7 // Loss
+	KindLearned    Kind = 8 // Learned, from log version 2 on
+	KindPiece      Kind = 9 // Piece, from log version 2 on
 )
 
 var kindNames = [...]string{1: "decision", "activate", "reward", "expire", "control", "checkpoint", "loss", "learned",
 	"piece"}
 
+// String returns the name in JSON, and the number of a value without one.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
 		return kindNames[k]

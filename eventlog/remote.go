@@ -88,6 +88,7 @@ const (
 // GoneError is the error of a log that was there and is not any more, or was never made.
 type GoneError struct{ Stream string }
 
+// Error says in one line what is wrong.
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("the stream %s is gone, which no troupe does: restore it, and do not begin with an empty one",
 		e.Stream)
@@ -96,6 +97,7 @@ func (e *GoneError) Error() string {
 // NoLogError is the error of a first start without RemoteOptions.Create where there is no log.
 type NoLogError struct{ Stream string }
 
+// Error says in one line what is wrong.
 func (e *NoLogError) Error() string {
 	return fmt.Sprintf("the account has no stream %s, and this is the first start with this directory", e.Stream)
 }
@@ -291,6 +293,7 @@ type RefusedError struct {
 	Reason  string
 }
 
+// Error says in one line what is wrong.
 func (e *RefusedError) Error() string {
 	with := "what the URLs say of the user"
 	if e.File != "" {

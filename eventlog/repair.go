@@ -59,6 +59,7 @@ type RepairInfo struct {
 // LossError is the error of a Repair that would lose entries.
 type LossError struct{ Shards []RepairInfo }
 
+// Error says in one line what is wrong.
 func (e *LossError) Error() string {
 	var parts []string
 	n := uint64(0)

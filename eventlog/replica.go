@@ -14,6 +14,7 @@ type DamagedReplicaError struct {
 	Damage []Damage
 }
 
+// Error says in one line what is wrong.
 func (e *DamagedReplicaError) Error() string {
 	return fmt.Sprintf("the replica in %s is damaged: %v", e.Dir, e.Damage[0])
 }

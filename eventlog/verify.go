@@ -16,6 +16,7 @@ type Damage struct {
 	What   string `json:"what"`
 }
 
+// String says in one line where the damage is and what it is.
 func (d Damage) String() string {
 	s := d.File
 	if d.Offset > 0 {
@@ -80,6 +81,7 @@ func (r *Report) All() []Damage {
 // was written to it.
 type DamagedError struct{ Report *Report }
 
+// Error says in one line what is wrong.
 func (e *DamagedError) Error() string {
 	all := e.Report.All()
 	lines := []string{fmt.Sprintf("%s is damaged:", e.Report.Dir)}
@@ -99,6 +101,7 @@ type LockedError struct {
 	Holder string // what the other one wrote about itself
 }
 
+// Error says in one line what is wrong.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by %s", e.Dir, e.Holder)
 }

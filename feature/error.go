@@ -27,6 +27,7 @@ type Error struct {
 	Problem string // what was expected
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	if e.Value == "" {
 		return e.Redacted()

@@ -23,6 +23,7 @@ type Error struct {
 	fatal  bool // reading cannot go on behind it
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

@@ -437,6 +437,7 @@ type EventError struct {
 	Err    error
 }
 
+// Error says in one line what is wrong.
 func (e *EventError) Error() string {
 	if e.Target == "" {
 		return fmt.Sprintf("event %d: %v", e.Event, e.Err)
@@ -444,6 +445,7 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("target %s: event %d: %v", e.Target, e.Event, e.Err)
 }
 
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *EventError) Unwrap() error { return e.Err }
 
 // ExitCode is 2: the target does not fit the log.

@@ -47,6 +47,7 @@ func NewPolicyTarget(label string, options policy.Options, learn string, start [
 		key: rng.NewKey(seed).Child("target").Child(label)}
 }
 
+// Name implements Target.
 func (t *PolicyTarget) Name() string { return t.label }
 
 // Trained returns how many events it has learned.

@@ -36,8 +36,10 @@ type SlotTarget interface {
 // Uniform plays every offered action alike.
 type Uniform struct{}
 
+// Name implements Target.
 func (Uniform) Name() string { return "uniform" }
 
+// Law implements Target.
 func (Uniform) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	p := 1 / float64(len(dst))
 	for i := range dst {
@@ -46,6 +48,7 @@ func (Uniform) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	return nil
 }
 
+// SlotLaw implements SlotTarget.
 func (Uniform) SlotLaw(dst []float64, _ *logged.Event, _ int) error {
 	return Uniform{}.Law(dst, nil, nil)
 }
@@ -53,8 +56,10 @@ func (Uniform) SlotLaw(dst []float64, _ *logged.Event, _ int) error {
 // Column is the target whose law the log itself has.
 type Column struct{}
 
+// Name implements Target.
 func (Column) Name() string { return "column" }
 
+// Law implements Target.
 func (Column) Law(dst []float64, e *logged.Event, _ []float64) error {
 	if e.Target == nil {
 		return fmt.Errorf("target: missing, expected the law of the target (--target column)")
@@ -67,8 +72,10 @@ func (Column) Law(dst []float64, e *logged.Event, _ []float64) error {
 // the first 256 events.
 type Greedy struct{}
 
+// Name implements Target.
 func (Greedy) Name() string { return "greedy" }
 
+// Law implements Target.
 func (Greedy) Law(dst []float64, _ *logged.Event, q []float64) error {
 	clear(dst)
 	best := 0
@@ -102,8 +109,10 @@ func NewFixed(label string, p []float64) (*Fixed, error) {
 	return &Fixed{label, slices.Clone(p)}, nil
 }
 
+// Name implements Target.
 func (f *Fixed) Name() string { return f.Label }
 
+// Law implements Target.
 func (f *Fixed) Law(dst []float64, _ *logged.Event, _ []float64) error {
 	if len(dst) != len(f.P) {
 		return fmt.Errorf("%d actions, expected %d, as p has", len(dst), len(f.P))
@@ -142,6 +151,7 @@ func NewBTS(label string, alpha, beta []float64, lists int) (*BTS, error) {
 	return &BTS{label, rankLaws(alpha, beta, lists)}, nil
 }
 
+// Name implements Target.
 func (b *BTS) Name() string { return b.Label }
 
 // Ranks returns P(item i has rank l) as ranks[l][i].
@@ -166,6 +176,7 @@ func (b *BTS) SlotLaw(dst []float64, e *logged.Event, slot int) error {
 	return nil
 }
 
+// Law implements Target.
 func (b *BTS) Law(dst []float64, e *logged.Event, _ []float64) error {
 	at := max(e.Position, 0)
 	if at >= len(b.ranks) {

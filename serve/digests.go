@@ -42,6 +42,7 @@ type DifferError struct {
 	Nodes    []string // that agree with each other
 }
 
+// Error says in one line what is wrong.
 func (e *DifferError) Error() string {
 	return fmt.Sprintf("the models of this node have the digest %v after entry %d, those of %s have %v: it serves "+
 		"nothing more and keeps its files; start it again, it computes its state anew from the log",

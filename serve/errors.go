@@ -44,6 +44,7 @@ type Error struct {
 	Err error
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return string(e.Code) + ": " + e.Want
@@ -51,6 +52,7 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Field + ": " + e.Want
 }
 
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 // CodeOf returns the code of an error of a Service, Internal for an error that has none.

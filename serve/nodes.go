@@ -285,6 +285,7 @@ type TwiceError struct {
 	Seq  uint64 // the entry of the newer one that shows it
 }
 
+// Error says in one line what is wrong.
 func (e *TwiceError) Error() string {
 	return fmt.Sprintf("another process serves as node %s since entry %d, and began after this one: give each server "+
 		"a name of its own, and stop this one", e.Node, e.Seq)

@@ -39,7 +39,10 @@ type NotFreshError struct {
 	Err   error
 }
 
+// Error says in one line what is wrong.
 func (e *NotFreshError) Error() string { return fmt.Sprintf("the model %s: %v", e.Model, e.Err) }
+
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *NotFreshError) Unwrap() error { return e.Err }
 
 // played is a state that decisions of the log were made on.

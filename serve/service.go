@@ -111,6 +111,7 @@ type (
 	Rule         = model.Rule
 )
 
+// The modes of a model; see model.Mode.
 const (
 	Online     = model.Online
 	Apprentice = model.Apprentice

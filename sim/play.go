@@ -256,7 +256,10 @@ type RoundError struct {
 	Err   error
 }
 
+// Error says in one line what is wrong.
 func (e *RoundError) Error() string { return fmt.Sprintf("round %d, %s: %v", e.Round, e.Where, e.Err) }
+
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *RoundError) Unwrap() error { return e.Err }
 
 func finite(x float64) bool { return x-x == 0 }

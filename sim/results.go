@@ -196,4 +196,5 @@ type DirError struct {
 	None bool // there is no directory and cannot be one, with Options.Force neither
 }
 
+// Error says in one line what is wrong.
 func (e *DirError) Error() string { return e.Dir + " " + e.Why }

@@ -134,9 +134,12 @@ type CellError struct {
 	Err                 error
 }
 
+// Error says in one line what is wrong.
 func (e *CellError) Error() string {
 	return fmt.Sprintf("environment %q, policy %q, replication %d: %v", e.Environment, e.Policy, e.Replication, e.Err)
 }
+
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *CellError) Unwrap() error { return e.Err }
 
 // Run plays every cell of the experiment that the directory does not hold yet, and writes the

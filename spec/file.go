@@ -17,6 +17,7 @@ type FileError struct {
 	Msg          string
 }
 
+// Error says in one line what is wrong.
 func (e *FileError) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }

@@ -60,6 +60,7 @@ type Error struct {
 	Want  string // what was expected, likewise
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	if e.Want != "" {
 		return e.Path + " " + e.Msg

@@ -42,6 +42,7 @@ type DomainError struct {
 	By    string  // the statement that needs it, a label of the paper or a formula's name
 }
 
+// Error says in one line what is wrong.
 func (e *DomainError) Error() string {
 	return fmt.Sprintf("%s = %v: %s needs %s", e.Param, e.Value, e.By, e.Need)
 }

@@ -35,8 +35,8 @@ const (
 type Step uint8
 
 const (
-	StepWrite Step = iota
-	StepSync
+	StepWrite Step = iota // the batch is stored
+	StepSync              // what was stored becomes durable
 )
 
 // MemoryOptions configure a Memory.

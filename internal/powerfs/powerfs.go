@@ -26,12 +26,13 @@ const (
 	Sync                 // fsync of a file; a write to a file opened with O_SYNC is Write, then Sync
 	Truncate             // or another change of attributes
 	Create               // of a file
-	Rename
-	Remove // of a file
-	Mkdir
-	Rmdir
+	Rename               // of a file or directory
+	Remove               // of a file
+	Mkdir                // of one directory
+	Rmdir                // of an empty directory
 )
 
+// String returns the name of the call.
 func (k Kind) String() string {
 	return [...]string{"write", "sync", "truncate", "create", "rename", "remove", "mkdir", "rmdir"}[k]
 }
@@ -47,11 +48,11 @@ type Op struct {
 type Fault uint8
 
 const (
-	None  Fault = iota
-	EIO         // nothing happens; after a Sync the pages are clean and not durable, as Linux has it
-	Full        // ENOSPC, nothing happens; a Sync works
-	Short       // a Write stores half and says so; other calls work
-	Lie         // a Sync answers well and does nothing; other calls work
+	None  Fault = iota // the call does what it should
+	EIO                // nothing happens; after a Sync the pages are clean and not durable, as Linux has it
+	Full               // ENOSPC, nothing happens; a Sync works
+	Short              // a Write stores half and says so; other calls work
+	Lie                // a Sync answers well and does nothing; other calls work
 )
 
 // FS keeps a durable tree beside the live one. Bytes get there when their file is synced, names at once.

@@ -56,11 +56,20 @@ type Cell struct {
 	Bound int // −1: the number is an upper bound only (≤), +1: a lower bound only (≥)
 }
 
-func Num(v float64) Cell     { return Cell{V: v} }
+// Num is the number v.
+func Num(v float64) Cell { return Cell{V: v} }
+
+// TextCell is the words s.
 func TextCell(s string) Cell { return Cell{S: s} }
-func Empty() Cell            { return Cell{Empty: true} }
+
+// Empty is a cell without a value, which pages and CSV leave blank.
+func Empty() Cell { return Cell{Empty: true} }
+
+// AtLeast is v as a lower bound: ≥ v.
 func AtLeast(v float64) Cell { return Cell{V: v, Bound: 1} }
-func AtMost(v float64) Cell  { return Cell{V: v, Bound: -1} }
+
+// AtMost is v as an upper bound: ≤ v.
+func AtMost(v float64) Cell { return Cell{V: v, Bound: -1} }
 
 // Show writes a cell for the page: true minus, thin spaces.
 func (t *Table) Show(row int, key string) string {
@@ -127,6 +136,7 @@ func (plainNumbers) Replace(s string) string {
 	return b.String()
 }
 
+// AsciiNumbers makes the numbers of a terminal without Unicode.
 var AsciiNumbers plainNumbers
 
 // CSV writes the table with full precision, one header line, LF line ends.

@@ -137,10 +137,11 @@ func PowerLabel(v float64) string {
 var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",
 	"8", "⁸", "9", "⁹", "-", "⁻")
 
+// Superscript writes n in raised digits: Superscript(-12) is ⁻¹².
 func Superscript(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 
 const (
-	Minus  = "−"
+	Minus  = "−"      // U+2212, before a negative number
 	Narrow = "\u202f" // narrow no-break space, before a unit
 	Thin   = Narrow   // between thousands: a thin space, but one that does not break a number over two lines
 )

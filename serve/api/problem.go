@@ -89,6 +89,7 @@ func (p *Problem) after(d time.Duration) *Problem {
 	return p
 }
 
+// Error says in one line what is wrong.
 func (p *Problem) Error() string {
 	if p.Field != "" {
 		return p.Code + ": " + p.Field + ": " + p.Detail
@@ -97,8 +98,12 @@ func (p *Problem) Error() string {
 }
 
 // GetStatus, GetHeaders and ContentType are what huma asks an error for.
-func (p *Problem) GetStatus() int              { return p.Status }
-func (p *Problem) GetHeaders() http.Header     { return p.header }
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders returns the headers of the answer, such as Retry-After.
+func (p *Problem) GetHeaders() http.Header { return p.header }
+
+// ContentType is that of RFC 9457, whatever the request accepts.
 func (p *Problem) ContentType(_ string) string { return "application/problem+json" }
 
 // problemOf translates every error into what may be shown.

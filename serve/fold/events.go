@@ -123,7 +123,7 @@ const (
 	Closed   Status = iota // the window is over, or the event is unknown
 	Open                   // no reward yet
 	Inactive               // deferred and not activated
-	Rewarded
+	Rewarded               // it has a reward
 )
 
 // Event returns the status of an event and its reward so far.

@@ -119,12 +119,12 @@ func (f *Fold) TakeOpened() []*OpenEntry {
 type Outcome uint8
 
 const (
-	None Outcome = iota
-	Accepted
-	Duplicate
-	Late
-	Ignored
-	Conflict // a control record that came too late: name taken, or model gone
+	None      Outcome = iota // the record has no outcome
+	Accepted                 // it counts
+	Duplicate                // a reward or activation that was there already
+	Late                     // the window of its event is over
+	Ignored                  // it has no effect
+	Conflict                 // a control record that came too late: name taken, or model gone
 )
 
 // Apply folds one entry. The outcomes are those of its records, in order. After an error the fold is

@@ -303,6 +303,7 @@ func (h *History) Fold(only map[eventlog.ID]bool, seq uint64) (*Fold, *eventlog.
 // TrimmedError: the state that was asked for lies before the base of a trimmed log.
 type TrimmedError struct{ Base uint64 }
 
+// Error says in one line what is wrong.
 func (e *TrimmedError) Error() string {
 	return fmt.Sprintf("the log was trimmed: states before that of entry %d are gone", e.Base)
 }

@@ -17,6 +17,8 @@ import (
 const (
 	floorDen  = 1_000_000
 	maxConfig = 512 << 10 // bytes of JSON, which leaves room for the rest of a control record in a batch
+
+	// MaxWindow is the longest time that an event waits for its reward.
 	MaxWindow = 30 * 24 * time.Hour
 )
 

@@ -18,6 +18,7 @@ type Error struct {
 	Err   error  // the cause, may be nil
 }
 
+// Error says in one line what is wrong.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Want
@@ -25,6 +26,7 @@ func (e *Error) Error() string {
 	return e.Field + ": " + e.Want
 }
 
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Invalid returns an *Error for a field with this value.

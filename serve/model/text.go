@@ -423,6 +423,7 @@ func (d *Duration) DecodeSpec(v any, path string) error {
 // ExpandSpec implements spec.Decoder: a duration has no sweeps.
 func (d *Duration) ExpandSpec(v any) []spec.Choice { return []spec.Choice{{Value: v}} }
 
+// String returns d as time.Duration does: 1h30m0s.
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // MarshalText implements encoding.TextMarshaler.
