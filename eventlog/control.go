@@ -16,10 +16,10 @@ type Act uint8
 const (
 	Create       Act = 1 + iota // a model with the configuration Config
 	Configure                   // Config replaces the configuration
-	Pause                       // the model answers no more decisions
-	Resume                      // it answers again
+	Pause                       // decisions are refused until Resume
+	Resume                      // the end of Pause
 	Clone                       // a model that starts as From is here
-	Rollback                    // the model starts again from what it had learned at AtSeq
+	Rollback                    // the model goes back to what it had learned at AtSeq
 	Delete                      // the model is gone; its name is free
 	RaiseVersion                // from this batch on writers may use log version Version
 
