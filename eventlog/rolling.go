@@ -238,7 +238,8 @@ func (c *Chain) readRolling(b []byte) bool {
 	r := &rolling{ring: make([]Hash, VoidAfter+1), pending: b[0] == 1, base: le.Uint64(b[17:]), from: le.Uint64(b[25:]),
 		writers: map[ID]lane{}}
 	b = b[fixed:]
-	if c.voidAt > last || (c.voids == 0) != (c.voidAt == 0) || r.from > last+1 || last+1-r.from > VoidAfter || uint64(len(b)) < (last+1-r.from)*16+4 {
+	if c.voidAt > last || (c.voids == 0) != (c.voidAt == 0) || r.from > last+1 ||
+		last+1-r.from > VoidAfter || uint64(len(b)) < (last+1-r.from)*16+4 {
 		return false
 	}
 	for s := r.from; s <= last; s++ {

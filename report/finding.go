@@ -92,7 +92,8 @@ func (f *finding) trend() string {
 
 // say words a finding: the headline and where the lowest means are.
 func (f *finding) say() (head, low Prose) {
-	head = say("Regret of ", name(f.kind), " "+f.trend()+" "+f.path+": exponent "+f.exponent()+" over "+f.path+" = "+valueLabel(f.first)+" … "+valueLabel(f.last)+".")
+	head = say("Regret of ", name(f.kind), " "+f.trend()+" "+f.path+": exponent "+f.exponent()+
+		" over "+f.path+" = "+valueLabel(f.first)+" … "+valueLabel(f.last)+".")
 	text := "The lowest mean is at " + f.path + " = " + valueLabel(f.lowest)
 	if f.region && f.from < f.to {
 		text += "; values that cannot be told apart from it lie between " + valueLabel(f.from) + " and " +

@@ -373,7 +373,8 @@ func (e *envPart) view(names []string, single bool) (*envView, error) {
 // under returns a table for its place below a figure, with its note and its files.
 func under(t *chart.Table, names []string) template.HTML {
 	title, id := template.HTMLEscapeString(t.Title), template.HTMLEscapeString(t.ID)
-	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div><p class="small">%s <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a></p>`,
+	return template.HTML(fmt.Sprintf(`<div class="scroll" tabindex="0" role="region" aria-label="%s">%s</div>`+
+		`<p class="small">%s <a href="tables/%s.csv">CSV</a> · <a href="tables/%s.tex">LaTeX</a></p>`,
 		title, t.HTML(names), template.HTMLEscapeString(t.Note), id, id))
 }
 

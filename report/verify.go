@@ -175,7 +175,8 @@ func BuildVerify(dir string, results []verify.Result, meta VerifyMeta) (string, 
 
 // claimOf is what the page says of one result; plot says whether its picture is shown.
 func claimOf(r verify.Result, plot bool) verifyClaim {
-	c := verifyClaim{Statement: typeset(r.Statement), Note: typeset(r.Note), Detail: typeset(strings.TrimRight(capital(r.Detail), ";.") + ".")}
+	c := verifyClaim{Statement: typeset(r.Statement), Note: typeset(r.Note)}
+	c.Detail = typeset(strings.TrimRight(capital(r.Detail), ";.") + ".")
 	switch r.Verdict {
 	case verify.Holds:
 		c.Verdict = "Holds " + reading(r)

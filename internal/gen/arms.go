@@ -17,7 +17,8 @@ func (v *isa) arms() {
 	for i := range v.w {
 		DATA(8*i, U64(math.Float64bits(float64(i))))
 	}
-	v.text("arms", "(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)", "is Arms.ArgMax. at is −1 where |theta_i| ≤ most does not hold for all i.")
+	v.text("arms", "(p *float64, blocks, d int, theta *float64, most float64, x, dst *float64) (at int, value float64)",
+		"is Arms.ArgMax. at is −1 where |theta_i| ≤ most does not hold for all i.")
 	p, blocks, theta := arg("p"), arg("blocks"), arg("theta")
 	fill := func(x float64) VecVirtual {
 		y, bits := v.vec(), GP64()

@@ -85,7 +85,8 @@ func (v *isa) or(a, b, dst VecVirtual) {
 
 // batchChoices takes the upper half of w·n from two products of 32 bits: (w_hi·n + (w_lo·n >> 32)) >> 32.
 func (v *isa) batchChoices() {
-	v.text("batchChoices", "(members *int, signs *float64, words *uint64, n uint64, rounds int)", "is Batch.choose; n is below 2³².")
+	v.text("batchChoices", "(members *int, signs *float64, words *uint64, n uint64, rounds int)",
+		"is Batch.choose; n is below 2³².")
 	members, signs, words := arg("members"), arg("signs"), arg("words")
 	n, one, sign := v.spread(arg("n")), v.number(0x3ff0000000000000), v.number(1<<63)
 	v.numbers(words, func(w [2]VecVirtual, offset GPVirtual) {

@@ -96,11 +96,14 @@ func (v *isa) product(form, step int, half bool) {
 	case plainMul:
 		v.text("mulPadded", "(dst, a, x *float64, d, ld int)", "is mulPadded.")
 	case shiftMul:
-		v.text("mulShift"+kind, "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is Ridge.SolveShift for step %d when nothing is owed%s.", step, of))
+		v.text("mulShift"+kind, "(c *byte, dst, x *float64, by float64)",
+			fmt.Sprintf("is Ridge.SolveShift for step %d when nothing is owed%s.", step, of))
 	case stepMul:
-		v.text("stepShift"+kind, "(c *byte, dst, x *float64, by float64)", fmt.Sprintf("is rankOne of the step that is owed and mulShift%s in one pass over the matrix.", kind))
+		v.text("stepShift"+kind, "(c *byte, dst, x *float64, by float64)",
+			fmt.Sprintf("is rankOne of the step that is owed and mulShift%s in one pass over the matrix.", kind))
 	case learnMul:
-		v.text("learn"+strings.TrimLeft(kind, "01"), "(c *byte, x *float64, y float64) (s, q float64)", "is Ridge.learn"+of+".")
+		v.text("learn"+strings.TrimLeft(kind, "01"), "(c *byte, x *float64, y float64) (s, q float64)",
+			"is Ridge.learn"+of+".")
 	}
 	if half {
 		m.steps = AllocLocal(8)

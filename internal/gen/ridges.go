@@ -268,7 +268,8 @@ const (
 // batchLearn computes k, q, e and s and says which lanes must not go on and which have to fold; where there
 // is none of either it goes on to batchMove.
 func (v *isa) batchLearn() {
-	v.text("batchLearn", "(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)", "is batchLearn.")
+	v.text("batchLearn", "(k, a, x, theta, y *float64, d int, growth, q, e, s *float64) (bad, fold int)",
+		"is batchLearn.")
 	d := arg("d")
 	bad, fold, lanes := GP64(), GP64(), GP64()
 	XORQ(bad, bad)
@@ -412,7 +413,8 @@ func (v *isa) batchArgMax() {
 // batchPick copies a row of each lane, eight pointers side by side, and adds the steps that it lacks, up to three of
 // them on the way. A row that is not there is an answer, and nothing else happens.
 func (v *isa) batchPick() {
-	v.text("batchPick", "(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)", "is batchPick.")
+	v.text("batchPick", "(dst, table *float64, at *int, rows, d int, u *float64, ustep int, x *float64, xstep, n int) (bad int)",
+		"is batchPick.")
 	const onTheWay = 3
 	bad, last := GP64(), arg("rows")
 	XORQ(bad, bad)
@@ -575,7 +577,8 @@ func (v *isa) batchAdd(n int) {
 	if n == 4 {
 		name = "batchAddFour"
 	}
-	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int)", fmt.Sprintf("is BatchAdd, number of steps: %d.", n))
+	v.text(name, "(s *float64, members, d int, u *float64, ustep int, x *float64, xstep, skip int)",
+		fmt.Sprintf("is BatchAdd, number of steps: %d.", n))
 	ustep, xstep := arg("ustep"), arg("xstep")
 	width := arg("d") // bytes of a member
 	SHLQ(num(6), width)

@@ -24,7 +24,8 @@ func (v *isa) broadcastArg(name string) VecVirtual {
 // that is not on a list must join it.
 func (v *isa) shortlistPass() {
 	v.text("shortlistPass", "(now *float64, list *uint64, size *int, room int, w, base *float64, c float64, out *float64, mask uint64, panels int, "+
-		"h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)", "is Shortlist.pass.")
+		"h *float64, even, odd int, begin, deficit, rise *float64, ld int, slack float64, limit *float64) (wanted uint64)",
+		"is Shortlist.pass.")
 	now, list, w, base, out, h := arg("now"), arg("list"), arg("w"), arg("base"), arg("out"), arg("h")
 	r := v.newRank(v.broadcastArg("c"))
 	score, by, step := v.vec(), v.vec(), v.vec()
@@ -132,7 +133,8 @@ func (v *isa) shortlistPass() {
 // shortlistJoin looks at eight arms of a panel at a time and puts those on the list that are behind by no more than limit.
 func (v *isa) shortlistJoin() {
 	v.text("shortlistJoin", "(deficit, rise *float64, ld int, limit float64, list *uint64, now *float64, size, room int, p, w *float64, arms int, "+
-		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)", "is Shortlist.join. It returns the size of the list, or −1 where it is full.")
+		"h *float64, n int, base *float64, c float64, out *float64, mask uint64) (to int)",
+		"is Shortlist.join. It returns the size of the list, or −1 where it is full.")
 	r := v.newRank(v.broadcastArg("c"))
 	limit, t, none, score := v.broadcastArg("limit"), v.vec(), v.vec(), v.vec()
 	v.constant(0x7ff0000000000000, none)
@@ -206,7 +208,8 @@ func (v *isa) shortlistJoin() {
 // shortlistTake makes the step h = u − p of all panels, p the scores of the arm that was played, which follow n steps first. It
 // returns the largest |h|.
 func (v *isa) shortlistTake() {
-	v.text("shortlistTake", "(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)", "is the loop of Shortlist.take.")
+	v.text("shortlistTake", "(p *float64, arms int, along *float64, n int, h, u *float64, panels int) (most float64)",
+		"is the loop of Shortlist.take.")
 	p, stride, h, u, panels := arg("p"), arg("arms"), arg("h"), arg("u"), arg("panels")
 	SHLQ(Imm(6), stride)
 	even, odd := GP64(), GP64()
@@ -257,7 +260,8 @@ func (v *isa) shortlistTake() {
 // shortlistBehind takes as many arms at a time as a vector has numbers: what each lacks in each lane, and then the least of the lanes
 // by a transposition, as argMax512 and argMax256 have it. The last arms may have been seen already. Arms are no fewer than a vector has numbers.
 func (v *isa) shortlistBehind() {
-	v.text("shortlistBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)", "is Shortlist.behind.")
+	v.text("shortlistBehind", "(deficit, p, base *float64, arms int, c float64, begin *float64)",
+		"is Shortlist.behind.")
 	deficit, p, base, arms, begin := arg("deficit"), arg("p"), arg("base"), arg("arms"), arg("begin")
 	c := v.broadcastArg("c")
 	lack := make([]VecVirtual, v.w)
@@ -453,7 +457,8 @@ func (v *isa) addAbs() {
 
 // shortlistRise adds |w|·most to the swing, and makes the rise of it.
 func (v *isa) shortlistRise() {
-	v.text("shortlistRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)", "is Shortlist.move.")
+	v.text("shortlistRise", "(w *float64, n int, most float64, swing, base, base0 *float64, by float64, rise *float64)",
+		"is Shortlist.move.")
 	w, n, swing, base, base0, rise := arg("w"), arg("n"), arg("swing"), arg("base"), arg("base0"), arg("rise")
 	most, by, sign := v.broadcastArg("most"), v.broadcastArg("by"), v.absolute()
 	x, y, z := v.vec(), v.vec(), v.vec()
@@ -480,7 +485,8 @@ func (v *isa) shortlistRise() {
 // countLeads looks at eight leads at a time. It finds the arm of each lead, or the place behind the last arm where the lead is not sure,
 // and moves a count only where that arm is not the one of the last time.
 func (v *isa) countLeads() {
-	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)", "is Counts.Set.")
+	v.text("countLeads", "(counts *uint32, last *uint64, leads *float64, panels int, gap float64, members, signs, nobody int, mask uint64, unsure *uint8) (any uint64)",
+		"is Counts.Set.")
 	counts, last, leads, unsure, panels, signs := arg("counts"), arg("last"), arg("leads"), arg("unsure"), arg("panels"), arg("signs")
 	gap, nobody, low := v.broadcastArg("gap"), v.vec(), v.vec()
 	VPBROADCASTQ(arg("nobody"), nobody)

@@ -49,7 +49,8 @@ func (h *Heat) HTML() template.HTML {
 	}
 	t := h.Table()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<div class="scroll"><table class="heat"><caption>Mean by %s (down) and %s (across); the lowest is framed</caption><thead><tr><td></td>`,
+	fmt.Fprintf(&b, `<div class="scroll"><table class="heat"><caption>Mean by %s (down) and %s (across); `+
+		`the lowest is framed</caption><thead><tr><td></td>`,
 		template.HTMLEscapeString(h.Rows), template.HTMLEscapeString(h.Columns))
 	for _, c := range h.ColVal {
 		fmt.Fprintf(&b, `<th scope="col">%s</th>`, template.HTMLEscapeString(c))
