@@ -833,7 +833,7 @@ func TestAlertsExist(t *testing.T) {
 	e.do("POST", "/v1/events/x:reward", `{"value": 1}`) // a counter with labels is there once it counted
 	metrics := e.do("GET", "/metrics", "").body
 	names := 0
-	for _, page := range []string{"reference/alerts.yml", "guide/operations.md"} {
+	for _, page := range []string{"reference/alerts.yml", "guide/operations.md", "guide/operating-a-cluster.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
 		if err != nil {
 			t.Fatal(err)
