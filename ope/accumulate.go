@@ -70,8 +70,7 @@ type targetSums struct {
 	listSeq                [4]twoSided // of values divided by the length
 	// of sums over the slots, for lists of several lengths; pi has no bound from below then
 	listSum  [3]twoSided
-	listUp   twoSided // Σ (w − 1) r' + L ≥ 0 of lists
-	now      sides
+	listUp   twoSided  // Σ (w − 1) r' + L ≥ 0 of lists
 	marginal *marginal // nil: not asked for
 }
 

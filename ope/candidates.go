@@ -3,8 +3,6 @@ package ope
 import (
 	"fmt"
 	"slices"
-
-	"troupe/logged"
 )
 
 // MostTargets is how many targets one evaluation takes.
@@ -84,24 +82,6 @@ func (d *duel) add(first, second *sides) {
 
 // sides are φ(k) of both sides of a target at one event.
 type sides struct{ lo, up [len(clips)]float64 }
-
-// pairsOf adds an event to the differences of the targets, or keeps what they need where the references are not
-// chosen.
-func (a *accumulator) pairsOf(ev *logged.Event) {
-	if ev.Law == nil {
-		return
-	}
-	if a.keep {
-		for t := range a.targets {
-			a.kept = append(a.kept, a.targets[t].now)
-		}
-		return
-	}
-	for i := range a.pairs {
-		d := &a.pairs[i]
-		d.add(&a.targets[d.first].now, &a.targets[d.second].now)
-	}
-}
 
 // choose picks the references, those with the largest own points of the difference so far, and adds the events before.
 // Choosing by the data is allowed: for the best target all of its comparisons hold together.

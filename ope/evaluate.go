@@ -581,11 +581,11 @@ type worker struct {
 	x     row
 	phi   [len(clips)]float64
 	key   rng.Stream
-	terms []differenceTerms // of each target, with By
+	late  late
 }
 
 func newWorker(e *engine, s *scratch) *worker {
-	return &worker{e: e, p: e.p, s: s, terms: make([]differenceTerms, len(e.p.o.Targets)),
+	return &worker{e: e, p: e.p, s: s, late: newLate(e.p),
 		key: rng.NewKey(e.p.o.Seed).Child("bootstrap").Stream(rng.Select)}
 }
 
@@ -658,19 +658,15 @@ func (w *worker) block(b *block) error {
 			}
 			w.single(a, t, ev, b.start+i)
 		}
-		if w.p.o.By != nil {
-			if err := w.segment(a, ev, b.start+i); err != nil {
-				return err
-			}
+		if err := w.later(a, ev, b.start+i); err != nil {
+			return err
 		}
 		if len(w.p.o.Targets) == 0 && !ev.BadReward {
 			v := 1 / (1 - ev.Drop)
 			a.logger.add(v, &[variables]float64{vOne: 1, vR: ev.Reward})
 		}
-		if len(w.p.o.Targets) > 1 {
-			a.pairsOf(ev)
-		}
 	}
+	w.late.flush(a)
 	return nil
 }
 
@@ -721,13 +717,11 @@ func (w *worker) single(a *accumulator, t int, ev *logged.Event, index int) {
 	}
 	x.dm = dm
 	w.clipped(ev)
-	w.sequences(ta, &w.terms[t], ev)
+	w.sequences(ta, &w.late.terms[t][w.late.n], ev)
 	if ta.marginal != nil {
 		w.marginal(ta.marginal, ev)
 	}
-	if len(w.p.o.Targets) > 1 {
-		ta.now = sides{x.lo, x.up}
-	}
+	w.late.sides[t][w.late.n] = sides{x.lo, x.up}
 	w.diagnose(ta, ev)
 	w.expect(ta, ev)
 	ta.heavier(x.v*x.w, index, ev)

@@ -171,11 +171,11 @@ func (s *segmentSums) merge(o *segmentSums) {
 	}
 }
 
-// segment adds an event to its segment. sequences has left what it added for each target.
-func (w *worker) segment(a *accumulator, ev *logged.Event, index int) error {
+// segment is the segment of an event, which is counted there.
+func (w *worker) segment(a *accumulator, ev *logged.Event, index int) (*segmentSums, error) {
 	key, err := w.p.o.By.of(ev)
 	if err != nil {
-		return &EventError{Event: index + 1, Err: err}
+		return nil, &EventError{Event: index + 1, Err: err}
 	}
 	s := a.segments[key]
 	if s == nil {
@@ -193,16 +193,17 @@ func (w *worker) segment(a *accumulator, ev *logged.Event, index int) error {
 	if ev.Law == nil {
 		s.noLaw++
 	}
-	for t := range s.targets {
-		x, d := &s.targets[t], &w.terms[t]
-		x.plain.lower.add(d.plain[0][:])
-		x.plain.upper.add(d.plain[1][:])
-		if ev.Law != nil {
-			x.uplift.lower.add(d.uplift[0][:])
-			x.uplift.upper.add(d.uplift[1][:])
-		}
+	return s, nil
+}
+
+// add adds the terms of an event; law says that the logger's law is known.
+func (x *segmentTarget) add(d *differenceTerms, law bool) {
+	x.plain.lower.add(d.plain[0][:])
+	x.plain.upper.add(d.plain[1][:])
+	if law {
+		x.uplift.lower.add(d.uplift[0][:])
+		x.uplift.upper.add(d.uplift[1][:])
 	}
-	return nil
 }
 
 // differenceTerms are the terms of the difference of a target at one event, below and above.

@@ -25,7 +25,7 @@ const steps = 20
 type capital struct {
 	shift []float64 // c_k
 	prod  [][steps]float64
-	exp   [][steps]int64
+	exp   [][steps]int64 // nil: all 0
 	n     int
 	// Terms φ + c of the last held events, which are not in the products yet: event by event, so that an event touches
 	// one line of memory and the products are multiplied in registers.
@@ -41,14 +41,19 @@ const (
 )
 
 func newCapital(shift ...float64) *capital {
-	c := &capital{shift: shift, prod: make([][steps]float64, len(shift)), exp: make([][steps]int64, len(shift))}
+	c := &capital{shift: shift, prod: make([][steps]float64, len(shift))}
 	for k := range c.prod {
-		for j := range c.prod[k] {
-			c.prod[k][j] = 1
-		}
+		c.prod[k] = ones
 	}
 	return c
 }
+
+var ones = func() (o [steps]float64) {
+	for j := range o {
+		o[j] = 1
+	}
+	return o
+}()
 
 // lambdas are 2⁻ʲ: products with them are exact.
 var lambdas = func() (l [steps]float64) {
@@ -111,10 +116,21 @@ func (c *capital) large(row []float64) {
 
 // normalise takes the exponents out of the products.
 func (c *capital) normalise(k int) {
-	for j, p := range c.prod[k] {
-		f, e := math.Frexp(p)
-		c.prod[k][j], c.exp[k][j] = f, c.exp[k][j]+int64(e)
+	if c.exp == nil {
+		c.exp = make([][steps]int64, len(c.prod))
 	}
+	p, e := &c.prod[k], &c.exp[k]
+	for j := range p {
+		f, n := frexp(p[j])
+		p[j], e[j] = f, e[j]+n
+	}
+}
+
+// frexp is math.Frexp of a finite x ≥ 2⁻¹⁰²².
+func frexp(x float64) (fraction float64, exponent int64) {
+	const bias, bits = 1022, 52
+	b := math.Float64bits(x)
+	return math.Float64frombits(b&(1<<bits-1) | bias<<bits), int64(b>>bits) - bias
 }
 
 func (c *capital) merge(o *capital) {
@@ -123,10 +139,16 @@ func (c *capital) merge(o *capital) {
 	c.n += o.n
 	for k := range c.prod {
 		c.normalise(k)
-		for j := range c.prod[k] {
-			f, e := math.Frexp(o.prod[k][j])
-			c.prod[k][j] *= f
-			c.exp[k][j] += o.exp[k][j] + int64(e)
+		p, e, q := &c.prod[k], &c.exp[k], &o.prod[k]
+		for j := range p {
+			f, n := frexp(q[j])
+			p[j] *= f
+			e[j] += n
+		}
+		if o.exp != nil {
+			for j, n := range o.exp[k] {
+				e[j] += n
+			}
 		}
 	}
 }
@@ -138,7 +160,10 @@ func (c *capital) wealth() func(v float64) float64 {
 	m := 0
 	for k := range c.prod {
 		for j := range c.prod[k] {
-			logs[m] = math.Log(c.prod[k][j]) + float64(float64(c.exp[k][j])*math.Ln2)
+			logs[m] = math.Log(c.prod[k][j])
+			if c.exp != nil {
+				logs[m] += float64(float64(c.exp[k][j]) * math.Ln2)
+			}
 			m++
 		}
 	}
