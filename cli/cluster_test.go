@@ -386,8 +386,11 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 	l.last = time.Now()
 	patience := c.t.Context()      // anywhere has its own
 	pause := 20 * time.Millisecond // other tests need the processor
-	if os.Getenv("TROUPE_LONG") != "" {
+	switch {
+	case os.Getenv("TROUPE_RECORD") != "":
 		pause = 0
+	case os.Getenv("TROUPE_LONG") != "":
+		pause = 5 * time.Millisecond
 	}
 	if l.bulk != nil {
 		wg.Go(func() { l.bulk.run(ctx, fmt.Sprint("bulk/", round)) })
@@ -700,10 +703,10 @@ func TestCluster(t *testing.T) {
 }
 
 // TestDrains: a planned stop of the leader, again and again: no call stays without an answer and none has an unknown
-// outcome. How long all callers waited is reported.
+// outcome. How long all callers waited is reported. With TROUPE_RECORD there are twenty stops.
 func TestDrains(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") == "" {
-		t.Skip("twenty planned stops take minutes; TestCluster has one")
+		t.Skip("planned stops take a minute; TestCluster has one")
 	}
 	t.Parallel()
 	c := newRealCluster(t)
@@ -714,7 +717,11 @@ func TestDrains(t *testing.T) {
 	c.makeModel()
 	l := &clusterLoad{events: map[string]string{}}
 	var gaps []time.Duration
-	for round := range 20 {
+	rounds := 6
+	if os.Getenv("TROUPE_RECORD") != "" {
+		rounds = 20
+	}
+	for round := range rounds {
 		end := background(t, func(ctx context.Context) { c.run(ctx, l, round, 4) })
 		l.more(t, 50)
 		l.begin()
