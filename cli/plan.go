@@ -136,6 +136,7 @@ func planCommand() *cobra.Command {
 		arms                            int
 		asJSON, explain, practically    bool
 		ask                             practical
+		more                            planEpisodes
 	)
 	c := &cobra.Command{
 		Use:   "plan",
@@ -150,6 +151,7 @@ is 2, 3, 4, 5.`,
   troupe plan -d 2,5,10 -T 1e3..1e6 --json
   troupe plan -d 10 -T 1e4 --arms 50      with the orders known for K arms
   troupe plan --method atoms -d 10 -T 10000 --delta 0.01
+  troupe plan --method rlsvi -d 5 -T 1e5 --steps 20 --states 50 --actions 4
   troupe plan --practical -d 5 -T 1e6 --arms 5 --stuck 0.001 --gap 0.2
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
@@ -164,6 +166,11 @@ is 2, 3, 4, 5.`,
 			for _, name := range []string{"stuck", "gap", "scale"} {
 				if cmd.Flags().Changed(name) && !practically {
 					return misuse(fmt.Errorf("--%s is a part of the question of --practical", name))
+				}
+			}
+			for _, name := range []string{"steps", "states", "actions"} {
+				if cmd.Flags().Changed(name) && method != "rlsvi" {
+					return misuse(fmt.Errorf("--%s is for --method rlsvi", name))
 				}
 			}
 			if practically {
@@ -202,12 +209,21 @@ is 2, 3, 4, 5.`,
 				if !cmd.Flags().Changed("lambda") {
 					lambdas = "1"
 				}
+			case "rlsvi":
+				for _, name := range []string{"delta", "lambda", "arms"} {
+					if cmd.Flags().Changed(name) {
+						return misuse(fmt.Errorf("--method rlsvi prints orders, which have no --%s", name))
+					}
+				}
 			default:
-				return misuse(fmt.Errorf("--method %q: expected ensemble or atoms", method))
+				return misuse(fmt.Errorf("--method %q: expected ensemble, atoms or rlsvi", method))
 			}
 			settings, err := planSettings(dims, horizons, deltas, lambdas)
 			if err != nil {
 				return misuse(err)
+			}
+			if method == "rlsvi" {
+				return printRLSVI(out, settings, more, asJSON)
 			}
 			all, atoms := make([]planned, len(settings)), []plannedAtoms(nil)
 			for i, s := range settings {
@@ -247,7 +263,11 @@ is 2, 3, 4, 5.`,
 	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
 	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
 	f.StringVar(&method, "method", "ensemble",
-		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md")
+		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md; rlsvi: orders "+
+			"known for value iteration with noise, -T is the steps of all episodes")
+	f.IntVar(&more.Steps, "steps", 20, "with --method rlsvi: steps H of an episode")
+	f.IntVar(&more.States, "states", 20, "with --method rlsvi: states S")
+	f.IntVar(&more.Actions, "actions", 2, "with --method rlsvi: actions A")
 	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
 	f.BoolVar(&practically, "practical", false,
 		"how many members keep the share of runs that never find the best arm below --stuck")

@@ -42,7 +42,7 @@ var shared = []struct {
 	must bool
 }{
 	{sim.ManifestFile, true}, {"report.html", true}, {sim.ResultsFile, true},
-	{sim.DiagnosticsFile, false}, {sim.PoliciesFile, false}, {sim.EnvironmentsFile, false},
+	{sim.DiagnosticsFile, false}, {sim.ValuesFile, false}, {sim.PoliciesFile, false}, {sim.EnvironmentsFile, false},
 }
 
 // hashes is hashes.json.

@@ -1,7 +1,6 @@
 package episode
 
 import (
-	"fmt"
 	"math"
 
 	"troupe/rng"
@@ -311,7 +310,8 @@ func (uniform) Learn(_, _, _ int, _ float64, _ int, _ rng.Source) {}
 // numbered refuses a problem whose states are not numbered.
 func numbered(s Setting) error {
 	if s.Size.States < 1 {
-		return fmt.Errorf("needs numbered states, and the environment has none; take kind uniform or an agent of your own")
+		return spec.Errorf("kind", "is one that needs numbered states, and the environment has none; take uniform, or an "+
+			"agent of your own")
 	}
 	return nil
 }

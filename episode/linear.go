@@ -14,7 +14,9 @@ import (
 //	θ^j_h = V_h⁻¹(Σ φ·(r + V^j_{h+1}(s')) + ς(σ·S^j_h + λ·p^j_h)),   V_h = λI + Σ φφᵀ
 //
 // for method ensemble, S^j the sum of φ times standard normals. Method atoms computes a member from V_h: instead of the
-// sums it adds ς·σ·V_h^{−1/2}g, g standard normal by member, step and ⌊log₂ det(V_h/λ)⌋.
+// sums it adds ς·σ·V_h^{−1/2}g, g standard normal by member, step and ⌊log₂ det(V_h/λ)⌋. The key leaves out
+// b_h = Σ φ·(r + V_{h+1}(s')), which changes with every reward and with every value of the next step: keyed by b_h, too,
+// the noise would be drawn anew in nearly every episode, which is kind fresh.
 //
 // The sums are V_h, Σ φ·r and Σ φ·1{s' = s} for each state s. So the problem has numbered states beside its features.
 // With one-hot features method ensemble is kind ensemble, bit for bit.

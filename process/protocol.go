@@ -73,7 +73,7 @@ const (
 	frameJSON   = 0 // a message as text
 	frameSelect = 1 // u32 cell, u32 round, u64 seed, u32 K, u32 d, K·d × f64; K = 0: the arms of the message before
 	frameLaw    = 2 // the same; asks for probabilities
-	frameUpdate = 3 // u32 cell, u32 round, i32 index, f64 reward, u32 d, d × f64; d = 0 where index says it
+	frameUpdate = 3 // u32 cell, u32 round, u64 seed, i32 index, f64 reward, u32 d, d × f64; d = 0 where index says it
 	frameAction = 4 // u32 cell, i32 index, u32 d, d × f64: the answer to frameSelect; d = 0 where index says it
 	frameProbs  = 5 // u32 cell, u32 K, K × f64: the answer to frameLaw
 )

@@ -198,6 +198,11 @@ func compose(run *Run, opts Options) *document {
 			d.across = append(d.across, f)
 		}
 	}
+	for e := range m.Environments {
+		if f := run.valuesFigure(e); f != nil {
+			d.across = append(d.across, f)
+		}
+	}
 	if len(d.envs) > 1 {
 		d.overview = overview(run, d.analyses())
 		if s, _ := Scores(run); s != nil {

@@ -27,6 +27,7 @@ type Run struct {
 	Envs     []EnvData // in the order of the manifest; without data when nothing finished there
 
 	analyses sync.Map // by environment: *analysed
+	values   []*memberValues
 }
 
 // analysed is an analysis that is made when it is first asked for.
@@ -89,7 +90,7 @@ func Load(dir string) (*Run, error) {
 			return nil, err
 		}
 	}
-	return run, nil
+	return run, run.loadValues()
 }
 
 // Of is Load for the outcome of a run that is still in memory, with or without a directory.
@@ -103,7 +104,12 @@ func Of(out *sim.Outcome) (*Run, error) {
 		return nil, err
 	}
 	if out.Also != nil {
-		err = parseDiagnostics(sim.DiagnosticsFile, out.Also, &run.Manifest, run.Envs)
+		if err = parseDiagnostics(sim.DiagnosticsFile, out.Also, &run.Manifest, run.Envs); err != nil {
+			return run, err
+		}
+	}
+	if out.Values != nil {
+		err = run.parseValues(sim.ValuesFile, out.Values)
 	}
 	return run, err
 }

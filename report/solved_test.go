@@ -21,6 +21,9 @@ size = [8, 10]
 kind = "optimism"
 [[agent]]
 kind = "uniform"
+[[agent]]
+kind = "ensemble"
+m = 2
 `, sim.Kinds())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +37,7 @@ kind = "uniform"
 		t.Fatal(err)
 	}
 	all := SolvedBy(run)
-	if len(all) != 1 || len(all[0].Sizes) != 2 || len(all[0].Agents) != 2 {
+	if len(all) != 1 || len(all[0].Sizes) != 2 || len(all[0].Agents) != 3 {
 		t.Fatalf("%+v", all)
 	}
 	s := all[0]
@@ -62,13 +65,54 @@ kind = "uniform"
 	if f == nil || !strings.Contains(f.How, "Without a curve: uniform") || f.Panels[0].Marks[0].Name != "2^N" {
 		t.Errorf("the figure is %+v", f)
 	}
+	if _, err := Write(run, t.TempDir(), Options{}); err != nil { // paints the figures for a paper, too
+		t.Fatal(err)
+	}
 	var page bytes.Buffer
 	if err := compose(run, Options{}).writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Episodes until deep-sea is solved", "Episode k", "deep_sea/analysis.py", "150 episodes"} {
+	for _, want := range []string{"Episodes until deep-sea is solved", "Episode k", "deep_sea/analysis.py", "150 episodes",
+		"What the members think: values on the way to the treasure, deep-sea(size=10)", "ensemble, episode 100"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// TestMemberValues: the file of values is read as it was written, the figure has a panel for each episode, and what was
+// changed is refused with its line.
+func TestMemberValues(t *testing.T) {
+	run := &Run{Manifest: sim.Manifest{Environments: []sim.EnvironmentRow{{Name: "sea", Kind: "deep-sea"}},
+		Policies: []sim.PolicyRow{{Name: "ensemble"}}}}
+	good := sim.ValuesHeader + `
+sea,ensemble,1,1,1,0,0.5,0
+sea,ensemble,1,1,1,1,0.25,0
+sea,ensemble,1,1,2,0,1.5,0
+sea,ensemble,1,1,2,1,-1,0
+sea,ensemble,1,10,1,0,0.75,9
+sea,ensemble,1,10,1,1,2,3
+`
+	if err := run.parseValues("values.csv", []byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	f := run.valuesFigure(0)
+	if f == nil || len(f.Panels) != 2 || len(f.Panels[0].Marks) != 2 || len(f.Panels[1].Marks) != 2 {
+		t.Fatalf("%+v", f)
+	}
+	p := f.Panels[1]
+	if p.Title != "ensemble, episode 10" || p.Marks[0].Y[1] != 2 || p.Marks[1].X[0] != 1 || p.Y.Lo > -1 || p.Y.Hi < 2 {
+		t.Errorf("%+v", p)
+	}
+	for bad, want := range map[string]string{
+		"sea,ensemble,1,1,1,0,0.5": "wrong number of fields", "lake,ensemble,1,1,1,0,0.5,0": `line 2: environment "lake"`,
+		"sea,ensemble,1,1,1,0,NaN,0": `line 2: the value is "NaN"`, "sea,ensemble,1,1,2,0,1,0": "line 2: model 2",
+		"sea,ensemble,1,x,1,0,0.5,0": `line 2: column 4 is "x"`,
+	} {
+		run.values = nil
+		err := run.parseValues("values.csv", []byte(sim.ValuesHeader+"\n"+bad+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", bad, err, want)
 		}
 	}
 }

@@ -42,6 +42,7 @@ type Manifest struct {
 	// those of record that are of the program's own catalogue
 	Recorders   []Quantity `json:"recorders,omitempty"`
 	Diagnostics string     `json:"diagnostics_sha256,omitempty"` // of diagnostics.csv
+	Values      string     `json:"values_sha256,omitempty"`      // of values.csv
 	Reference   string     `json:"reference,omitempty"`          // the policy that others are compared with
 	// Rounding lists what is in no verdict: the policy never leaves a proper subspace there in real
 	// arithmetic, so its numbers are those of rounding errors (bandit.Confined).

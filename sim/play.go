@@ -21,6 +21,7 @@
 //	                over the rounds 1 … round, printed in the shortest form that reads back exactly
 //	diagnostics.csv what else the spec asks for with record = [...], at the same checkpoints: shares of
 //	                actions, singular values, optimism, coverage (see Builtin)
+//	values.csv      what the members of agents thought of DeepSea before some episodes (see ValuesFile)
 //	manifest.json   the Manifest
 //	cells.journal   finished cells in the order in which they finished (see journal.go)
 package sim

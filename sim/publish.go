@@ -60,6 +60,16 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 	if also != nil {
 		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
 	}
+	m.Values = ""
+	if status == Complete {
+		values, err := r.values()
+		if err != nil {
+			return nil, err
+		}
+		if values != nil {
+			out[ValuesFile], m.Values = values, hash(values)
+		}
+	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,

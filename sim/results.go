@@ -139,7 +139,7 @@ func writeManifest(dir string, m *Manifest) error {
 }
 
 // ours are the files that a run writes, each under a temporary name first but for the journal.
-var ours = []string{ResultsFile, DiagnosticsFile, PoliciesFile, EnvironmentsFile, ManifestFile, JournalFile,
+var ours = []string{ResultsFile, DiagnosticsFile, ValuesFile, PoliciesFile, EnvironmentsFile, ManifestFile, JournalFile,
 	runningFile}
 
 // temporaries lists the files that writeFile began in a directory for a file of the name.

@@ -65,6 +65,7 @@ type Outcome struct {
 	Manifest Manifest
 	Results  []byte // results.csv
 	Also     []byte // diagnostics.csv, nil when the spec asks for nothing more
+	Values   []byte // values.csv, nil where no agent with members plays DeepSea
 	Reused   int    // cells that were in the directory already
 	Played   int    // cells played now
 	Rounds   int64  // rounds played now
@@ -171,7 +172,12 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		csv, also := r.files()
 		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil ||
 			r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
-			return &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: x, cells: r.cells}, nil
+			out := &Outcome{Manifest: *r.before, Results: csv, Also: also, Reused: r.reused, x: x, cells: r.cells}
+			var err error
+			if r.before.Values != "" {
+				out.Values, err = r.values()
+			}
+			return out, err
 		}
 	}
 	if _, err := r.publish(Interrupted); err != nil {
@@ -186,8 +192,8 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile], Reused: r.reused,
-		Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
+	return &Outcome{Manifest: r.manifest, Results: out[ResultsFile], Also: out[DiagnosticsFile],
+		Values: out[ValuesFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
 }
 
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
