@@ -146,7 +146,7 @@ func (e *evaluation) flags(f *pflag.FlagSet) {
 	f.StringVar(&e.from, "from", "", "events from this time on (RFC 3339)")
 	f.StringVar(&e.to, "to", "", "events before this time")
 	f.Float64Var(&e.split, "split", 0, "train targets on this share of the log, evaluate on the rest")
-	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, or price=0:10:50: with edges")
+	f.StringVar(&e.by, "by", "", "the difference in each segment too: context.city, city=Oslo|Bergen with values, or price=0:10:50: with edges")
 	e.plan.add(f)
 	f.Uint64Var(&e.seed, "seed", 1, "seed of the bootstrap and of targets that draw")
 	f.IntVar(&e.workers, "workers", runtime.GOMAXPROCS(0), "processors; the answer does not depend on it")

@@ -769,7 +769,7 @@ func (b *HashedBatch) object(seed uint64) error {
 		if len(b.path) > maxName {
 			return &Error{Code: Limit, Problem: expected("a name of at most %d bytes", maxName)}
 		}
-		name := b.name(seed, k)
+		name := nameBelow(seed, k)
 		if slices.Contains(b.keys[first:], name) {
 			return &Error{Code: Duplicate, Problem: "is given twice"}
 		}
@@ -781,8 +781,8 @@ func (b *HashedBatch) object(seed uint64) error {
 	}
 }
 
-// name hashes a key below a name; a dotted key is the same name as nested keys.
-func (b *HashedBatch) name(seed uint64, key []byte) uint64 {
+// nameBelow hashes a key below a name; a dotted key is the same name as nested keys.
+func nameBelow(seed uint64, key []byte) uint64 {
 	for {
 		i := slices.Index(key, '.')
 		if i <= 0 || i == len(key)-1 {

@@ -44,6 +44,9 @@ func (e *engine) result() *Result {
 	if p.o.By != nil && len(p.o.Targets) > 0 {
 		e.rows = e.parts()
 		r.Warnings = append(r.Warnings, chooseAfter)
+		if how := e.unnamed(); how != "" {
+			r.Warnings = append(r.Warnings, how)
+		}
 	}
 	for t := range p.o.Targets {
 		r.Targets = append(r.Targets, e.evaluated(t, r))

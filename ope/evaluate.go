@@ -210,7 +210,8 @@ type engine struct {
 	running   [][]Point
 	duels     [][2]int // the pairs of targets that are followed
 	chosen    bool     // they are all: the references are chosen
-	features  []string // of the first context, with By
+	features  []string // of the first context, with By; none where it is hashed
+	hashed    bool     // it is
 	rows      []Segment
 	cross     []*model // by fold, with Crossfit
 	n         int      // events, with Crossfit
@@ -387,7 +388,7 @@ func (e *engine) begin(first *logged.Event) error {
 		return errors.New("the log does not say how many actions were offered, and a target needs that: --actions K")
 	}
 	if p.o.By != nil {
-		e.features = first.Features()
+		e.features, e.hashed = first.Features(), len(first.Atoms) > 0
 	}
 	e.running = make([][]Point, len(p.o.Targets))
 	return nil

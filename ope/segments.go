@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/bandit"
+	"troupe/feature"
 	"troupe/logged"
 	"troupe/spec"
 )
@@ -28,18 +30,27 @@ type By struct {
 	Path string
 	// Edges, when it is not nil, cuts numbers into [Edges[i], Edges[i+1]). The first may be −Inf and the last +Inf.
 	Edges []float64
+	// Values, when it is not nil, are the values that are a segment; all others are one.
+	Values []string
+
+	field  uint32            // of Path in contexts that are hashed
+	levels map[uint64]string // Values by their hashes there
 }
 
-// ParseBy reads context.city, city, or price=0:10:50: with edges; an empty end is open.
+// ParseBy reads context.city, city, city=Oslo|Bergen with values, or price=0:10:50: with edges; an empty end is open.
 func ParseBy(text string) (*By, error) {
 	path, edges, cut := strings.Cut(text, "=")
 	path = strings.TrimPrefix(strings.TrimSpace(path), "context.")
 	if path == "" {
-		return nil, fmt.Errorf("--by %q: expected a value of the context, such as price=0:10:50: or context.city", text)
+		return nil, fmt.Errorf("--by %q: expected a value of the context, such as price=0:10:50:, "+
+			"city=Oslo|Bergen or context.city", text)
 	}
-	b := &By{Path: path}
-	if !cut {
+	b := &By{Path: path, field: feature.ContextFeature(path)}
+	switch {
+	case !cut:
 		return b, nil
+	case strings.Contains(edges, "|") || !strings.Contains(edges, ":"):
+		return b, b.parseValues(text, edges)
 	}
 	parts := strings.Split(edges, ":")
 	for i, part := range parts {
@@ -58,15 +69,32 @@ func ParseBy(text string) (*By, error) {
 		}
 		b.Edges = append(b.Edges, v)
 	}
-	if len(b.Edges) < 2 || len(b.Edges) > MostSegments {
+	if len(b.Edges) > MostSegments {
 		return nil, fmt.Errorf("--by %q: %d edges, expected 2 to %d", text, len(b.Edges), MostSegments)
 	}
 	return b, nil
 }
 
+func (b *By) parseValues(text, values string) error {
+	b.Values, b.levels = strings.Split(values, "|"), map[uint64]string{}
+	if len(b.Values) > MostSegments {
+		return fmt.Errorf("--by %q: %d values, expected 1 to %d", text, len(b.Values), MostSegments)
+	}
+	for i, v := range b.Values {
+		if v == "" || slices.Contains(b.Values[:i], v) {
+			return fmt.Errorf("--by %q: value %d is %q, expected one that is not empty and not there before", text, i+1, v)
+		}
+		b.levels[feature.ContextLevel(b.Path, v)] = v
+	}
+	return nil
+}
+
 // String is what ParseBy reads.
 func (b *By) String() string {
 	s := b.Path
+	if b.Values != nil {
+		return s + "=" + strings.Join(b.Values, "|")
+	}
 	for i, e := range b.Edges {
 		sep := ":"
 		if i == 0 {
@@ -84,8 +112,8 @@ func (b *By) tooMany() error {
 		b.Path)
 }
 
-// missing is the key of events without the value, elsewhere that of numbers outside of the edges. Values have an
-// equals sign in front, intervals of numbers a number sign.
+// missing is the key of events without the value, elsewhere that of numbers outside of the edges and of values that are
+// not listed. Values have an equals sign in front, their hashes a tilde, intervals of numbers a number sign.
 const (
 	missing   = "-"
 	elsewhere = "+"
@@ -93,11 +121,16 @@ const (
 
 // of is the segment of an event, as a key.
 func (b *By) of(ev *logged.Event) (string, error) {
+	if len(ev.Atoms) > 0 {
+		return b.hashed(ev)
+	}
 	text, ok := ev.Feature(b.Path)
-	if !ok || b.Edges == nil {
-		if !ok {
-			return missing, nil
-		}
+	switch {
+	case !ok:
+		return missing, nil
+	case b.Values != nil && !slices.Contains(b.Values, text):
+		return elsewhere, nil
+	case b.Edges == nil:
 		return "=" + text, nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
@@ -114,13 +147,44 @@ func (b *By) of(ev *logged.Event) (string, error) {
 	return "#" + strconv.Itoa(i), nil
 }
 
+// hashed is the segment of an event whose context is hashed: its values are known by their hashes, its numbers not at
+// all.
+func (b *By) hashed(ev *logged.Event) (key string, err error) {
+	key, number := missing, false
+	for _, a := range ev.Atoms {
+		field, role := bandit.FieldOf(a.Hash >> 11)
+		switch value, listed := b.levels[a.Hash]; {
+		case field != b.field || role == bandit.WordRole:
+		case role != bandit.LevelRole:
+			number = true
+		case key != missing:
+			return "", fmt.Errorf("context.%s has several values, expected one", b.Path)
+		case listed:
+			key = "=" + value
+		case b.Values != nil:
+			key = elsewhere
+		default:
+			key = "~" + strconv.FormatUint(a.Hash&(1<<41-1), 16)
+		}
+	}
+	if number || b.Edges != nil && key != missing {
+		return "", fmt.Errorf("--by %s: the log has hashed features, which keep no numbers and no order; expected a "+
+			"string, true or false", b)
+	}
+	return key, nil
+}
+
 // name says a segment in words.
 func (b *By) name(key string) string {
 	switch {
 	case key == missing:
 		return "no " + b.Path
+	case key == elsewhere && b.Values != nil:
+		return "other " + b.Path
 	case key == elsewhere:
 		return b.Path + " outside"
+	case key[0] == '~':
+		return b.Path + " #" + key[1:]
 	case b.Edges == nil:
 		if key == "=" {
 			return `""`
@@ -259,6 +323,17 @@ type Segment struct {
 const chooseAfter = "segments hold together at one level if --by was fixed without looking at these rewards; after a " +
 	"look at other segments of the same log they do not"
 
+// unnamed says how values of which only hashes are kept get their names, "" where they have them.
+func (e *engine) unnamed() string {
+	for key := range e.total.segments {
+		if key[0] == '~' {
+			path := e.p.o.By.Path
+			return "the log keeps hashes of values; --by '" + path + "=VALUE|VALUE' names those that you know"
+		}
+	}
+	return ""
+}
+
 // noSegments says why there are no segments, nil when there may be.
 func (e *engine) noSegments() error {
 	b := e.p.o.By
@@ -271,16 +346,21 @@ func (e *engine) noSegments() error {
 	for _, key := range []string{missing, elsewhere} {
 		if s := e.total.segments[key]; s != nil && s.n == e.total.n {
 			what := "no event has context." + b.Path
-			if key == elsewhere {
+			switch {
+			case key == elsewhere && b.Values != nil:
+				what = "no event has one of these values"
+			case key == elsewhere:
 				what = "no event has a context." + b.Path + " between the edges"
 			}
 			return fmt.Errorf("--by %s: %s%s", b, what, e.suggestion())
 		}
 	}
-	if b.Edges == nil {
-		return nil
+	for _, v := range b.Values {
+		if e.total.segments["="+v] == nil {
+			return fmt.Errorf("--by %s: no event is in the segment %q", b, v)
+		}
 	}
-	for i := range len(b.Edges) - 1 {
+	for i := range max(0, len(b.Edges)-1) {
 		if key := "#" + strconv.Itoa(i); e.total.segments[key] == nil {
 			return fmt.Errorf("--by %s: no event is in the segment %q", b, b.name(key))
 		}
@@ -290,8 +370,11 @@ func (e *engine) noSegments() error {
 
 // suggestion names what the first event's context has.
 func (e *engine) suggestion() string {
+	if e.hashed {
+		return "; the log has hashes of names and values: expected the path and the values as they were sent"
+	}
 	if len(e.features) == 0 {
-		return "; its contexts have no names or numbers (a server's log with hashed features keeps none)"
+		return "; its contexts have no names and no numbers"
 	}
 	return spec.Suggest(e.p.o.By.Path, e.features)
 }

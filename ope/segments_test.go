@@ -6,9 +6,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"troupe/feature"
 	"troupe/internal/stats"
 	"troupe/logged"
 )
@@ -114,10 +117,75 @@ func TestSegmentsWorkers(t *testing.T) {
 	}
 }
 
+// hashedLog is the log as a server with hashed features keeps it.
+func hashedLog(t *testing.T, all []logged.Event) []logged.Event {
+	t.Helper()
+	h, err := feature.NewHashed(feature.HashedOptions{Fields: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := feature.NewHashedBatch(h, nil)
+	out := make([]logged.Event, 0, len(all))
+	for _, e := range all {
+		if err := b.Begin(e.Named); err != nil {
+			t.Fatal(err)
+		}
+		e.Named, e.Atoms = nil, slices.Clone(b.Context())
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestSegmentsHashed: segments of a context of which only hashes are kept are those of the context itself; values that are listed have their
+// names; numbers are refused, and so is a feature with several values.
+func TestSegmentsHashed(t *testing.T) {
+	all, _ := cityLog(3000, 1)
+	hashed := hashedLog(t, all)
+	rows := func(log []logged.Event, by string) (out []Segment) {
+		b, err := ParseBy(by)
+		if err != nil || b.String() != by {
+			t.Fatalf("%s is %s, %v", by, b, err)
+		}
+		o := Options{Targets: []Target{&Fixed{"one", []float64{0, 1}}}, Estimators: []string{"logged", "ips"}, Q: "none", By: b}
+		for _, row := range answerOf(t, log, o).Targets[0].Segments.Rows {
+			row.sums = nil
+			out = append(out, row)
+		}
+		return out
+	}
+	for _, by := range []string{"user.city", "user.city=Oslo|Rome|Bern", "user.city=Oslo"} {
+		want, got := rows(all, by), rows(hashed, by)
+		if len(got) != len(want) || len(got) < 3 {
+			t.Fatalf("%s: %d rows, want %d", by, len(got), len(want))
+		}
+		for i, x := range want {
+			if hash := strings.HasPrefix(got[i].Name, "user.city #"); hash == (by == "user.city" && x.Values == 1 && x.Name != "all") && hash {
+				got[i].Name = x.Name
+			}
+			if x.Values > 1 { // small ones are merged in the order of their names
+				x.Logged, x.Value, x.Sequence, got[i].Logged, got[i].Value, got[i].Sequence = nil, nil, nil, nil, nil, nil
+			}
+			if !reflect.DeepEqual(got[i], x) {
+				t.Errorf("%s: %+v, want %+v", by, got[i], x)
+			}
+		}
+	}
+	b, _ := ParseBy("user.age")
+	_, err := Evaluate(t.Context(), &events{all: hashed}, Options{Targets: []Target{Uniform{}}, By: b})
+	if err == nil || !strings.Contains(err.Error(), "a string, true or false") {
+		t.Errorf("a number: %v", err)
+	}
+	twice := hashedLog(t, []logged.Event{{Named: []byte(`{"user": {"city": ["Oslo", "Rome"]}}`), K: 2, Propensity: 0.5, Law: []float64{0.5, 0.5}, Position: logged.NoPosition}})
+	b, _ = ParseBy("user.city")
+	if _, err := Evaluate(t.Context(), &events{all: twice}, Options{Targets: []Target{Uniform{}}, By: b}); err == nil || !strings.Contains(err.Error(), "several values") {
+		t.Errorf("a list: %v", err)
+	}
+}
+
 // TestBadSegments: what is refused, with its words.
 func TestBadSegments(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "--by \"\": expected a value of the context", "x=": "2 to 1000", "x=1": "2 to 1000", "x=1:a": `edge 2 is "a"`, "x=2:1": "more than the one before", "x=0:NaN": "edge 2", "x=0::1": "edge 2 is",
+		"": "--by \"\": expected a value of the context", "x=": `value 1 is ""`, "x=a||b": `value 2 is ""`, "x=a|a": `value 2 is "a"`, "x=1:a": `edge 2 is "a"`, "x=2:1": "more than the one before", "x=0:NaN": "edge 2", "x=0::1": "edge 2 is",
 	} {
 		if _, err := ParseBy(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -135,6 +203,7 @@ func TestBadSegments(t *testing.T) {
 	}{
 		{"user.citty", "no event has context.user.citty", all}, {"user.citty", `"user.city"`, all}, {"user", "more than 1000 segments", many}, {"user=0:1", `context.user is "u0", expected a number`, many},
 		{"price=0:10:200:300", `no event is in the segment "price 200 to 300"`, all}, {"price=900:1000", "between the edges", all}, {"deep.x", "no event has", many}, {"deep.list", "no event has", many},
+		{"user.city=Lima", "no event has one of these values", all}, {"user.city=Oslo|Lima", `no event is in the segment "Lima"`, all},
 	} {
 		b, err := ParseBy(x.by)
 		if err != nil {
