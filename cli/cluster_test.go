@@ -484,21 +484,41 @@ func (c *realCluster) run(ctx context.Context, l *clusterLoad, round, callers in
 	wg.Wait()
 }
 
+// digests are those of a model at all nodes, of the same entry of the log: a window that ends while the nodes are asked
+// teaches the model its default.
+func (c *realCluster) digests(model string) (digests []string) {
+	c.t.Helper()
+	for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		var at []uint64
+		digests = nil
+		for i := range c.names {
+			var s struct {
+				Digest string
+				Seq    uint64
+			}
+			c.read(i, "/v1/models/"+model+"/state", &s)
+			digests, at = append(digests, s.Digest), append(at, s.Seq)
+		}
+		if slices.Min(at) == slices.Max(at) {
+			return digests
+		}
+		if time.Since(since) > time.Minute {
+			c.t.Fatalf("the nodes never say their state of one entry, last of %d", at)
+		}
+	}
+}
+
 // check compares all nodes with each other and with what callers were told.
 func (c *realCluster) check(l *clusterLoad) {
 	c.t.Helper()
-	var digests, counts []string
+	digests := c.digests("news")
+	var counts []string
 	for i := range c.names {
-		var s struct {
-			Digest string
-			Seq    uint64
-		}
-		c.read(i, "/v1/models/news/state", &s)
 		var m struct {
 			Counts struct{ Decisions, Rewards, Late, Ignored int }
 		}
 		c.read(i, "/v1/models/news", &m)
-		digests, counts = append(digests, s.Digest), append(counts, fmt.Sprint(m.Counts))
+		counts = append(counts, fmt.Sprint(m.Counts))
 		keyed, n := len(l.events), m.Counts
 		if n.Decisions < keyed+l.unkeyed || n.Decisions > keyed+l.unkeyed+l.unknown || n.Rewards != keyed || n.Late != 0 || n.Ignored != 0 {
 			c.t.Errorf("node %s counts %+v; callers have %d events with a key, each with a reward, %d without and %d of unknown outcome", c.names[i], n, keyed, l.unkeyed, l.unknown)
@@ -637,8 +657,12 @@ func TestCluster(t *testing.T) {
 	if os.Getenv("TROUPE_LONG") != "" {
 		rounds = []string{"leader", "follower", "disk", "two", "all", "state", "rebuild", "stop leader", "drain", "leader", "all"}
 	}
-	if os.Getenv("TROUPE_RECORD") != "" {
-		rounds = slices.Repeat([]string{"leader", "follower", "two", "leader", "follower", "all", "leader", "follower", "two", "all"}, 10)
+	if text := os.Getenv("TROUPE_RECORD"); text != "" { // 6: sixty rounds
+		tens, err := strconv.Atoi(text)
+		if err != nil || tens < 2 {
+			tens = 10
+		}
+		rounds = slices.Repeat([]string{"leader", "follower", "two", "leader", "follower", "all", "leader", "follower", "two", "all"}, tens)
 	}
 	gaps := map[string][]time.Duration{}
 	for round, what := range rounds {

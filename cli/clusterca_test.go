@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,6 +47,39 @@ func TestClusterCA(t *testing.T) {
 		code := command(context.Background(), append([]string{"cluster", "status", "--url", s.URL}, c.args...), &out, &out)
 		if code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: exit code %d, want %d and %q: %s", c.args, code, c.code, c.want, &out)
+		}
+	}
+}
+
+// TestServeCA: a node asks the others who is ready before it stops; with --ca it knows certificates of an authority that the
+// system does not.
+func TestServeCA(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(nodeStatus{Ready: true, Cluster: &serve.ClusterHealth{Node: "b"}})
+	}))
+	s.Config.ErrorLog = nil
+	t.Cleanup(s.Close)
+	c := &nodesHere{t: t, dir: t.TempDir(), names: []string{"a", "b", "c"}}
+	c.run(0, "cluster", "init", "--out", filepath.Join(c.dir, "cluster"), "--nodes", "a=127.0.0.1:1/2,b=127.0.0.1:3/4,c=127.0.0.1:5/6")
+	text, err := os.ReadFile(c.file(0))
+	if err == nil {
+		err = os.WriteFile(c.file(0), bytes.Replace(text, []byte("http://127.0.0.1:4"), []byte(s.URL), 1), 0o600)
+	}
+	ca := filepath.Join(c.dir, "ca.pem")
+	if err == nil {
+		err = os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"": "give the authority's certificate with --ca FILE", ca: ""} {
+		n, err := newClusterServer(&serveFlags{cluster: c.file(0), data: c.data(0), ca: file}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.config.Nodes[1].ask(t.Context()); !strings.Contains(got.Error, want) || (got.Error == "") != (want == "") {
+			t.Errorf("--ca %q: the other node says %q, want %q", file, got.Error, want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type serveFlags struct {
 	models, keys        string
 	personalizer        string
 	cert, key, clientCA string
-	ca                  string // of the certificates that callers of the other nodes see; commands of a cluster have it
+	ca                  string // of the certificates that callers of the other nodes see
 	hosts               []string
 	plaintext, debug    bool
 	maxBody, maxLog     int64
@@ -88,6 +88,9 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 						f.keepBytes, most))
 				}
 			}
+			if f.ca != "" && f.cluster == "" {
+				return misuse(errors.New("--ca needs --cluster: it is for what a node asks of the others"))
+			}
 			if err := f.nats.check(cmd.Flags(), &f); err != nil {
 				return misuse(err)
 			}
@@ -100,6 +103,7 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 		"address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
 	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that "+
 		"of three or five nodes")
+	fl.StringVar(&f.ca, "ca", "", "with --cluster: "+caHelp)
 	f.nats.flags(fl)
 	fl.StringVar(&f.models, "models", "", "TOML file with a [[model]] table for each model that must exist")
 	fl.StringVar(&f.keys, "keys", "", "TOML file with API keys, see troupe serve key")

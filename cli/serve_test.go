@@ -681,6 +681,7 @@ func TestServeRefusals(t *testing.T) {
 		{[]string{"--listen", "[::]:0"}, "give --keys"},
 		{[]string{"--tls-cert", "x"}, "belong together"},
 		{[]string{"--tls-client-ca", "x"}, "needs --tls-cert"},
+		{[]string{"--ca", "x"}, "--ca needs --cluster"},
 		{[]string{"--keys", "nothing.toml"}, "nothing.toml"},
 		{[]string{"--models", "nothing.toml"}, "nothing.toml"},
 		{[]string{"--listen", "nonsense"}, "--listen nonsense"},

@@ -387,14 +387,24 @@ func probe(r *http.Request) bool {
 	return r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics"
 }
 
+// open reports whether the answer needs no key: the state of the server for a balancer, and the description of the
+// interface, which is the same at every server of this version.
+func open(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/livez", "/readyz", "/docs", "/openapi.json":
+		return true
+	}
+	return false
+}
+
 // admit checks host, key and rate.
 func (a *API) admit(r *http.Request, info *request) *Problem {
 	info.holder = anonymous
 	if a.opts.Hosts != nil && !slices.Contains(a.opts.Hosts, hostName(r.Host)) {
 		return problem("wrong_host", "", "the header Host names another server")
 	}
-	if r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
-		return nil // the answers need no key
+	if open(r) {
+		return nil
 	}
 	keys := a.keys.Load()
 	if keys == nil {
@@ -481,7 +491,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if r.URL.Path == "/" || r.URL.Path == "/docs" || r.URL.Path == "/models" ||
+		if r.URL.Path == "/" || r.URL.Path == "/models" ||
 			strings.HasPrefix(r.URL.Path, "/models/") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="troupe: any name, a key as the password"`)
 		}

@@ -367,6 +367,10 @@ func TestKeys(t *testing.T) {
 	}
 	e.do("GET", "/livez", "").want(t, "livez without a key", 200)
 	e.do("GET", "/readyz", "").want(t, "readyz without a key", 200)
+	e.do("GET", "/docs", "").want(t, "the API's documentation without a key", 200, "unknown_field")
+	e.do("GET", "/openapi.json", "").want(t, "the API's description without a key", 200, `"/v1/models"`)
+	e.do("GET", "/metrics", "").want(t, "metrics without a key", 401)
+	e.do("GET", "/docs/../metrics", "").want(t, "metrics by another way", 401)
 
 	for _, bad := range []string{
 		"", "[[key]]\nid = \"a\"\n", "[[key]]\nid = \"a b\"\nhash = \"" + strings.Repeat("0", 64) + "\"\nscopes = [\"read\"]\n",
@@ -541,6 +545,11 @@ func TestFlow(t *testing.T) {
 	}
 	if _, _, ok := f.perMinute("m", clock().Add(302*time.Second), serve.Counts{Decisions: 3}); ok {
 		t.Error("a rate from counts that went back")
+	}
+	var young flow // a minute has no more than there were: 21 s after the start of the server
+	young.add(at(0, 0))
+	if d, _, ok := young.perMinute("m", clock().Add(21*time.Second), serve.Counts{Decisions: 10_000}); !ok || d != 10_000 {
+		t.Errorf("after 21 s with 10,000 decisions the page says %v a minute, %v", d, ok)
 	}
 }
 
