@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -35,17 +36,19 @@ var parts = []struct {
 }
 
 func newCommand(kinds sim.Catalogue) *cobra.Command {
-	var out, checkout string
+	var out, checkout, lang string
 	c := &cobra.Command{
 		Use:   "new policy|environment|set NAME",
 		Short: "Write a module with a policy, environment or action set of your own",
 		Long: `Writes a Go module that compiles and passes its test: an example of a policy, environment
 or action set with its options, the conformance test, an experiment, and a main that is all of
-troupe with this kind in it. Change the example to what you have in mind.
+troupe with this kind in it. Change the example to what you have in mind. With --lang python a policy
+is a class in a file of its own, with the module that speaks to troupe, a test and an experiment.
 
 NAME is the kind in spec files and the directory. Files that exist are never overwritten. The
 module finds troupe through go.work, which names the checkout on this machine.`,
 		Example: `  troupe new policy mine
+  troupe new policy mine --lang python
   troupe new environment rotating --out experiments/rotating
   troupe new set corners --troupe ~/src/troupe`,
 		Args: arguments(2, 2),
@@ -62,15 +65,26 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 			if out == "" {
 				out = args[1]
 			}
-			if err := writeModule(kinds, args[0], args[1], out, checkout); err != nil {
+			next := "go test . && go run . run experiment.toml"
+			switch {
+			case lang == "python" && args[0] != "policy":
+				return misuse(fmt.Errorf("--lang python: expected troupe new policy, not %s", args[0]))
+			case lang != "python" && lang != "go":
+				return misuse(fmt.Errorf("--lang %s: expected go or python", lang))
+			}
+			module, err := writeModule(kinds, args[0], lang, args[1], out, checkout)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(),
-				"module   %s\nnext     cd %s && go test . && go run . run experiment.toml\n", out, out)
+			if lang == "python" {
+				next = "python3 test_" + module + ".py && troupe run experiment.toml"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "module   %s\nnext     cd %s && %s\n", out, out, next)
 			return err
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "directory to write (default NAME)")
+	c.Flags().StringVar(&lang, "lang", "go", "go, or python for a policy")
 	c.Flags().StringVar(&checkout, "troupe", "",
 		"checkout of troupe (default: $TROUPE, then the one around the working directory, then the one this program "+
 			"was built from)")
@@ -79,8 +93,14 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 
 var kindName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
-// writeModule writes the module of one part into dir. Nothing is written when any of it cannot be.
-func writeModule(kinds sim.Catalogue, part, name, dir, checkout string) error {
+// pythonWords are names that a module in Python cannot have here: keywords, and what the policy and its test import.
+var pythonWords = strings.Fields("and as assert async await break class continue def del elif else except finally for " +
+	"from global if import in is lambda nonlocal not or pass raise return try while with yield " +
+	"array base64 json numpy platform random struct sys typing unittest test")
+
+// writeModule writes the module of one part into dir, and returns its name in the language. Nothing is written when any
+// of it cannot be.
+func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (called string, err error) {
 	var names []string
 	at := -1
 	for i, p := range parts {
@@ -91,27 +111,29 @@ func writeModule(kinds sim.Catalogue, part, name, dir, checkout string) error {
 	}
 	switch {
 	case at < 0:
-		return misuse(fmt.Errorf("troupe new %s: expected one of %s", part, strings.Join(names, ", ")))
+		return "", misuse(fmt.Errorf("troupe new %s: expected one of %s", part, strings.Join(names, ", ")))
 	case !kindName.MatchString(name) || len(name) > 40:
-		return misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
+		return "", misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
 			"beginning with a letter, at most 40", name))
-	case parts[at].has(kinds, name):
-		return misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
+	case lang == "python" && slices.Contains(pythonWords, name):
+		return "", misuse(fmt.Errorf("%s.py would hide a module of Python, or is no name there; choose another name", name))
+	case lang != "python" && parts[at].has(kinds, name):
+		return "", misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
 	}
 	files, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(files) > 0:
-		return misuse(fmt.Errorf("%s exists and is not empty; choose another directory with --out", dir))
+		return "", misuse(fmt.Errorf("%s exists and is not empty; choose another directory with --out", dir))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return misuse(err)
+		return "", misuse(err)
 	}
 	module := strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim")
 	if checkout, err = findCheckout(checkout, module); err != nil {
-		return misuse(err)
+		return "", misuse(err)
 	}
 	version, err := goVersion(filepath.Join(checkout, "go.mod"))
 	if err != nil {
-		return misuse(err)
+		return "", misuse(err)
 	}
 	var camel strings.Builder
 	for word := range strings.SplitSeq(name, "-") {
@@ -121,42 +143,67 @@ func writeModule(kinds sim.Catalogue, part, name, dir, checkout string) error {
 		"Name": name, "Module": module, "Checkout": filepath.ToSlash(checkout), "Go": version,
 		"Type": camel.String(), "Var": strings.ToLower(camel.String()[:1]) + camel.String()[1:],
 	}
-	written := make(map[string][]byte)
-	for _, from := range []string{"new", path.Join("new", part)} {
-		entries, err := skeletons.ReadDir(from)
+	from := []string{"new", path.Join("new", part)}
+	if lang == "python" {
+		module = strings.ReplaceAll(name, "-", "_")
+		from, values["Module"] = []string{"new/python"}, module
+	}
+	written, err := fillTemplates(from, values)
+	if err != nil {
+		return "", err
+	}
+	if lang == "python" {
+		text, err := os.ReadFile(filepath.Join(checkout, "clients", "python", "troupe", "policy.py"))
 		if err != nil {
-			return err
+			return "", misuse(err)
+		}
+		written["troupe_policy.py"] = text
+		for _, prefix := range []string{"", "test_"} {
+			written[prefix+module+".py"] = written[prefix+"policy.py"]
+			delete(written, prefix+"policy.py")
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", misuse(err)
+	}
+	for to, text := range written {
+		if err := createFile(filepath.Join(dir, to), text); err != nil {
+			return "", err
+		}
+	}
+	return module, nil
+}
+
+// fillTemplates executes the templates of some directories; the names of files are without .tmpl.
+func fillTemplates(from []string, values map[string]string) (map[string][]byte, error) {
+	written := make(map[string][]byte)
+	for _, dir := range from {
+		entries, err := skeletons.ReadDir(dir)
+		if err != nil {
+			return nil, err
 		}
 		for _, e := range entries {
 			if e.IsDir() {
 				continue
 			}
-			t, err := template.ParseFS(skeletons, path.Join(from, e.Name()))
+			t, err := template.ParseFS(skeletons, path.Join(dir, e.Name()))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			var b bytes.Buffer
 			if err := t.Option("missingkey=error").Execute(&b, values); err != nil {
-				return err
+				return nil, err
 			}
 			to, text := strings.TrimSuffix(e.Name(), ".tmpl"), b.Bytes()
 			if strings.HasSuffix(to, ".go") {
 				if text, err = format.Source(text); err != nil { // the order of imports depends on the module's path
-					return fmt.Errorf("%s: %w", to, err)
+					return nil, fmt.Errorf("%s: %w", to, err)
 				}
 			}
 			written[to] = text
 		}
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return misuse(err)
-	}
-	for to, text := range written {
-		if err := createFile(filepath.Join(dir, to), text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return written, nil
 }
 
 // createFile writes a file that does not exist yet.

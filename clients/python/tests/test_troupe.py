@@ -5,6 +5,7 @@ import doctest
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -193,6 +194,41 @@ class TestProgram(unittest.TestCase):
         self.assertIn("horizon is -1", str(caught.exception))
         with self.assertRaises(ValueError):
             troupe.run(dict(self.spec, horizon=float("inf")))
+
+    def test_conform(self):
+        class Fair(troupe.Policy):
+            """Plays any arm, and is broken as its options say."""
+
+            def begin(self):
+                self.asked = 0
+
+            def select(self, arms, draw):
+                self.asked += 1
+                fault = self.options.get("fault")
+                if fault == "changes":
+                    return self.asked % len(arms)
+                if fault == "random":
+                    return random.randrange(len(arms))
+                if fault == "outside":
+                    return len(arms)
+                return draw.random.randrange(len(arms))
+
+            def law(self, arms, draw):
+                fault = self.options.get("fault")
+                law = [1 / len(arms)] * len(arms)
+                if fault == "sum":
+                    law[0] += 0.1
+                if fault == "other":
+                    law[0], law[1] = law[0] + 0.1, law[1] - 0.1
+                return law
+
+            def update(self, index, x, reward, draw):
+                pass
+
+        troupe.conform(Fair)
+        for fault, want in (("changes", "changed"), ("random", "randomness"), ("outside", "index"), ("sum", "sum 1"), ("other", "draws")):
+            with self.subTest(fault), self.assertRaisesRegex(AssertionError, want):
+                troupe.conform(Fair, {"fault": fault})
 
     def test_policy(self):
         """A class beside built-in policies, from a dict."""

@@ -10,7 +10,7 @@ The package needs Python 3.9 or later and nothing else.
 """
 
 from .client import AsyncClient, Client, Decision, Problem, RewardResult, Unreachable
-from .policy import Draw, Policy
+from .policy import Draw, Policy, conform
 from .policy import Problem as PolicyProblem
 from .program import Evaluation, ProgramError, Run, policy_value, run
 
@@ -18,5 +18,5 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AsyncClient", "Client", "Decision", "Draw", "Evaluation", "Policy", "PolicyProblem", "Problem", "ProgramError",
-    "RewardResult", "Run", "Unreachable", "policy_value", "run",
+    "RewardResult", "Run", "Unreachable", "conform", "policy_value", "run",
 ]

@@ -143,6 +143,58 @@ class Policy:
             pass
 
 
+def conform(cls: type, options: Optional[Dict[str, Any]] = None, *, dim: int = 4, arms: int = 6, rounds: int = 60) -> None:
+    """Hold a policy to the rules of docs/reference/process.md; AssertionError says which one is broken and when.
+
+    Two cells with equal seeds act equally; select changes nothing and answers an index; a law has a probability for
+    each arm, sums to 1, and is what 2,000 draws of the last round give, within five standard errors; a restored
+    snapshot goes on as the policy does.
+    """
+    world = random.Random(dim)
+    problem = Problem(dim, arms, rounds, 1.0, None)
+
+    def start(state: Optional[bytes] = None) -> Any:
+        policy = cls(problem, dict(options or {}), Draw(0, 1))
+        if state is not None:
+            policy.restore(state)
+        return policy
+
+    first, second = start(), start()
+    for t in range(1, rounds + 1):
+        shown: Any = [[world.gauss(0, 1) for _ in range(dim)] for _ in range(arms)]
+        if numpy is not None:
+            shown = numpy.array(shown)
+        i = first.select(shown, Draw(t, 1000 + t))
+        assert 0 <= int(i) < arms and int(i) == i, f"round {t}: select returned {i!r}, expected an index below {arms}"
+        again = first.select(shown, Draw(t, 1000 + t))
+        assert again == i, f"round {t}: select twice with one draw returned {i} and {again}: it changed the policy, or has other randomness"
+        other = second.select(shown, Draw(t, 1000 + t))
+        assert other == i, f"round {t}: two cells with equal seeds chose {i} and {other}: take all randomness from draw"
+        if _has(cls, "law"):
+            law = [float(p) for p in first.law(shown, Draw(t, 1000 + t))]
+            assert len(law) == arms, f"round {t}: law has {len(law)} probabilities, expected {arms}"
+            assert min(law) >= 0 and abs(sum(law) - 1) < 1e-9, f"round {t}: law {law}, expected probabilities with sum 1"
+            assert first.select(shown, Draw(t, 1000 + t)) == i, f"round {t}: law changed the policy"
+        reward = float(shown[i][0]) + world.gauss(0, 1)
+        if t == rounds and _has(cls, "law"):
+            _counts(first, shown, law, t)
+        first.update(int(i), shown[i], reward, Draw(t, 5000 + t))
+        second.update(int(i), shown[i], reward, Draw(t, 5000 + t))
+        if _has(cls, "snapshot") and _has(cls, "restore") and t == rounds // 2:
+            second = start(first.snapshot())
+
+
+def _counts(policy: Any, shown: Any, law: Sequence[float], t: int) -> None:
+    """Compare a law with draws of one round."""
+    n = 2000
+    counts = [0] * len(law)
+    for seed in range(n):
+        counts[policy.select(shown, Draw(t, seed))] += 1
+    for i, (k, p) in enumerate(zip(counts, law)):
+        error = 5 * (p * (1 - p) / n) ** 0.5
+        assert abs(k / n - p) <= error, f"round {t}: arm {i} was chosen in {k} of {n} draws, and law says {p:g}"
+
+
 def _has(cls: type, name: str) -> bool:
     return callable(getattr(cls, name, None))
 
