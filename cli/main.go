@@ -86,10 +86,11 @@ func exitCode(err error) int {
 	var coded interface{ ExitCode() int }
 	var file *spec.FileError
 	var dir *sim.DirError
+	var source *sim.NoSource
 	switch {
 	case errors.As(err, &coded):
 		return coded.ExitCode()
-	case errors.As(err, &file), errors.As(err, &dir), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &file), errors.As(err, &dir), errors.As(err, &source), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitMisuse
 	case errors.Is(err, sim.ErrInterrupted):
 		return exitInterrupted
@@ -174,7 +175,7 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
 			strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
-	root.AddCommand(runCommand(line, kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
+	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line),
 		benchCommand(), edgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(),
 		serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())

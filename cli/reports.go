@@ -133,6 +133,10 @@ func collect(dir string, kinds sim.Catalogue) error {
 	if _, err := os.Stat(filepath.Join(dir, sim.ManifestFile)); errors.Is(err, fs.ErrNotExist) {
 		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
 	}
+	if m, err := sim.ReadManifest(dir); err == nil && m.Shard != nil {
+		return misuse(fmt.Errorf("%s is part %d of %d, which has no results of its own: troupe merge makes them of all parts",
+			dir, m.Shard.Part, m.Shard.Of))
+	}
 	return sim.Collect(dir, kinds)
 }
 

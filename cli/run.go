@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +30,7 @@ type runFlags struct {
 	out, data, color      string
 	bsuite                string
 	until                 string
+	shard                 string
 	format                string
 	workers               int
 	seed                  int64
@@ -65,7 +65,12 @@ that number. The same command again adds to them.
 
 With --until settled replications are added until every pair of policies is told apart by intervals
 that hold for every law and at every moment, at the latest at --replications or after --budget.
-It needs an environment that knows how much a round can cost.`,
+It needs an environment that knows how much a round can cost.
+
+With --shard 3/16 only the third of sixteen parts is played, on this machine, in its own directory
+DIR/shards/3-of-16; auto asks the scheduler which one (Slurm, Kubernetes, SGE, PBS, LSF, AWS
+Batch, GNU parallel). troupe merge DIR makes one run of all parts, troupe shards writes a script
+that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 		Example: `  troupe run
   troupe run tour
   troupe run paper/ensemble-size --workers 2
@@ -73,6 +78,7 @@ It needs an environment that knows how much a round can cost.`,
   troupe run classification/mushroom --data mushroom.data
   troupe run my.toml --replications 200        plays the replications that are missing
   troupe run my.toml --budget 10m              as many replications as ten minutes allow
+  troupe run my.toml --shard 3/16 -o /scratch/my    one part of sixteen, on any machine
   troupe run tour --json | jq .`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeSpec,
@@ -103,6 +109,7 @@ It needs an environment that knows how much a round can cost.`,
 	fl.DurationVar(&f.budget, "budget", 0, "time to play in, such as 10m, instead of a number of replications; "+
 		"--replications bounds it")
 	fl.StringVar(&f.bsuite, "bsuite", "", "also write the results on DeepSea as bsuite's own CSV files, to DIR/AGENT/REPLICATION")
+	fl.StringVar(&f.shard, "shard", "", "play one part: I/N, auto (from the scheduler), auto/N")
 	fl.StringVar(&f.until, "until", "", "settled: stop when every pair of policies is told apart, at the latest "+
 		"after --replications or --budget")
 	return c
@@ -118,8 +125,15 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 	if f.format != "csv" && f.format != "parquet" && f.format != "both" {
 		return misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.format))
 	}
+	part, err := partOf(cmd, &f)
+	if err != nil {
+		return err
+	}
 	x, err := prepare(cmd, name, &f, kinds)
 	if err != nil {
+		return err
+	}
+	if err := checkPart(x, part, f); err != nil {
 		return err
 	}
 	if f.bsuite != "" {
@@ -135,10 +149,10 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 	defer release()
 	manifest := build()
 	manifest.Command = line
-	opening := &opening{display: show, x: x}
+	opening := &opening{display: show, x: x, part: part, dir: f.out, stderr: stderr}
 	started := time.Now()
 	options := sim.Options{
-		Dir: f.out, Workers: f.workers, Force: f.force,
+		Dir: f.out, Workers: f.workers, Force: f.force, Shard: part.Part,
 		Manifest: manifest, Data: f.source,
 		Progress: opening.progress, Note: opening.note, Grace: f.grace,
 	}
@@ -173,6 +187,9 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		}
 		return err
 	}
+	if !part.Whole() {
+		return deliverPart(part, f, out, err, show, stderr)
+	}
 	d := delivery{f: f, x: x, out: out, stdout: stdout, stderr: stderr, seconds: time.Since(started).Seconds(),
 		line: line}
 	if errors.Is(err, sim.ErrInterrupted) {
@@ -194,6 +211,10 @@ type opening struct {
 	x     *sim.Experiment
 	notes []string
 	done  bool
+
+	part   shard // what of x is played
+	dir    string
+	stderr terminal
 }
 
 func (o *opening) open() {
@@ -208,6 +229,10 @@ func (o *opening) open() {
 }
 
 func (o *opening) progress(p sim.Progress) {
+	if !o.done && !o.part.Whole() {
+		o.open()
+		o.sayPart(p)
+	}
 	o.open()
 	o.display.progress(p)
 }
@@ -281,7 +306,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 	if f.out == "" {
 		f.out = directory(filepath.Join("runs", slug(x.Name)+seed), size, x)
 	}
-	if !cmd.Flags().Changed("replications") {
+	if !cmd.Flags().Changed("replications") && f.shard == "" {
 		if x, err = asMany(x, f.out, file, text, kinds); err != nil {
 			return nil, err
 		}
@@ -412,7 +437,7 @@ func displayFor(f runFlags, stdout, stderr terminal) display {
 func interruptible(ctx context.Context, show display, stderr io.Writer, grace time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, ending...)
 	go func() {
 		for range signals {
 			if ctx.Err() != nil {
@@ -438,6 +463,7 @@ type delivery struct {
 	stdout, stderr terminal
 	seconds        float64
 	line           string
+	merged         *sim.Merged // of troupe merge
 }
 
 // finished prints the tables, the verdict, and where the files are.
@@ -516,6 +542,10 @@ func (d *delivery) finished(show display) error {
 	} else if d.f.budget > 0 {
 		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n",
 			many(d.x.Replications, "replication"), d.f.budget)
+	}
+	if d.merged != nil {
+		fmt.Fprintln(d.stderr.w, "troupe: "+mergedLine(d.merged, d.seconds, d.f.out))
+		return nil
 	}
 	if d.out.Played == 0 {
 		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")

@@ -17,7 +17,7 @@ import (
 // those cells already, stays as it is. Nothing is played and no data file is read.
 func Collect(dir string, kinds Catalogue) error {
 	m, err := ReadManifest(dir)
-	if err != nil || m.Status == Complete {
+	if err != nil || m.Status == Complete || m.Shard != nil {
 		return err
 	}
 	x, err := Parse(filepath.Join(dir, ManifestFile), m.Spec, kinds)
@@ -64,7 +64,14 @@ func newRunner(x *Experiment, o Options) *runner {
 	if o.Data == nil {
 		o.Data = new(dataset.Source)
 	}
-	return &runner{x: x, data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(), processor: ProcessorTime(),
+	r := &runner{x: x, base: o.Dir, want: x.Cells(), data: dataFiles{o.Data, filepath.Dir(x.src.Name)}, o: o, started: time.Now(), processor: ProcessorTime(),
 		cells: make([]entry, x.Cells()), finishedIn: make([]int, x.Replications), starts: make([]*entry, x.Cells()),
 		sizes: make([]atomic.Int64, len(x.Environments)*len(x.Policies))}
+	if !o.Shard.Whole() {
+		if o.Dir != "" {
+			r.o.Dir = filepath.Join(o.Dir, ShardsDir, o.Shard.Dir())
+		}
+		r.divide()
+	}
+	return r
 }

@@ -38,7 +38,7 @@ func (r *runner) shared(world bandit.Environment) bool {
 // companies cuts the open cells of an environment into jobs: the policies of a replication together, as long as every
 // worker has something to do.
 func (r *runner) companies(e int) (jobs []job) {
-	most := min(mostCompany, (len(r.cells)-r.done+r.o.Workers-1)/r.o.Workers)
+	most := min(mostCompany, (r.want-r.done+r.o.Workers-1)/r.o.Workers)
 	at := func(c cell) int { return r.start(c).At }
 	for rep := range r.x.Replications {
 		var open []cell

@@ -56,7 +56,7 @@ func (r *runner) group(open []cell) (jobs []job) {
 	slices.SortStableFunc(open, func(a, b cell) int { return at(a) - at(b) })
 	width := 1
 	if r.together[open[0].e*len(r.x.Policies)+open[0].p] {
-		width = min(lockstep.Lanes, (len(r.cells)-r.done+r.o.Workers-1)/r.o.Workers)
+		width = min(lockstep.Lanes, (r.want-r.done+r.o.Workers-1)/r.o.Workers)
 	}
 	for len(open) > 0 {
 		n := 1

@@ -53,6 +53,7 @@ type Manifest struct {
 	// LateReference: the reference was named when results were there already, so it was not stated
 	// before the run.
 	LateReference bool             `json:"late_reference,omitempty"`
+	Shard         *ShardRow        `json:"shard,omitempty"` // of a part, which has no results
 	Environments  []EnvironmentRow `json:"environments"`
 	Policies      []PolicyRow      `json:"policies"`
 	Notes         []string         `json:"notes,omitempty"` // warnings, rescalings

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,9 +31,69 @@ func (r *runner) unchanged(name string, want []byte, sum string) bool {
 // that are done, and returns the bytes of the first two by name.
 func (r *runner) publish(status string) (map[string][]byte, error) {
 	x := r.x
+	if r.owner != nil {
+		return nil, r.publishPart(status)
+	}
 	csv, also := r.files()
 	out := map[string][]byte{ResultsFile: csv, PoliciesFile: casesCSV("policy", x.Policies),
 		EnvironmentsFile: casesCSV("environment", x.Environments)}
+	m := r.describe(status)
+	m.ResultsSHA = hash(csv)
+	if also != nil {
+		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
+	}
+	if status == Complete {
+		values, err := r.values()
+		if err != nil {
+			return nil, err
+		}
+		if values != nil {
+			out[ValuesFile], m.Values = values, hash(values)
+		}
+	}
+	r.manifest = m
+	if r.o.Dir == "" || status != Complete && r.finished {
+		return out, nil // finished results stay until all that replaces them is there
+	}
+	staged := r.staged
+	if staged == nil && status == Complete && r.untidy && (!r.o.grow || r.o.last) {
+		staged = r.tidy
+	}
+	files := maps.Clone(out)
+	var err error
+	if files[ManifestFile], err = m.encode(); err != nil {
+		return nil, err
+	}
+	if err := writeFiles(r.o.Dir, files, staged); err != nil {
+		return nil, err
+	}
+	if status == Complete {
+		if err := sweepUp(r.o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// publishPart writes the manifest of a part.
+func (r *runner) publishPart(status string) error {
+	m := r.describe(status)
+	m.Shard = r.row(r.playing)
+	r.manifest = m
+	if r.o.Dir == "" {
+		return nil
+	}
+	if status == Complete {
+		if err := sweepUp(r.o.Dir); err != nil {
+			return err
+		}
+	}
+	return writeManifest(r.o.Dir, &m)
+}
+
+// describe returns the manifest of the cells that are done, without the hashes of the files.
+func (r *runner) describe(status string) Manifest {
+	x := r.x
 	m := r.o.Manifest
 	m.Go, m.OS, m.Arch, m.CPUs = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()
 	b := Build()
@@ -50,26 +111,13 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		m.Seconds += r.before.Seconds
 	}
 	m.Status, m.Cells, m.Done = status, len(r.cells), r.done
-	m.ResultsSHA = hash(csv)
 	m.Record, m.Recorders, m.Reference, m.Diagnostics = x.Record, x.recorded(), x.Reference, ""
+	m.Values = ""
 	if m.Until = x.Until; m.Until == "" && r.before != nil {
 		m.Until = r.before.Until
 	}
 	m.LateReference = x.Reference != "" && r.old != nil && r.old.Done > 0 &&
 		(r.old.Reference != x.Reference || r.old.LateReference)
-	if also != nil {
-		out[DiagnosticsFile], m.Diagnostics = also, hash(also)
-	}
-	m.Values = ""
-	if status == Complete {
-		values, err := r.values()
-		if err != nil {
-			return nil, err
-		}
-		if values != nil {
-			out[ValuesFile], m.Values = values, hash(values)
-		}
-	}
 	m.Environments, m.Policies = nil, nil
 	for e, c := range x.Environments {
 		m.Environments = append(m.Environments, EnvironmentRow{c.Name, c.Kind, c.Table, c.Swept, c.LateRaw,
@@ -89,26 +137,7 @@ func (r *runner) publish(status string) (map[string][]byte, error) {
 		m.Policies = append(m.Policies, mp)
 	}
 	m.Notes, m.Rounding = slices.Clone(r.notes), r.rounding
-	r.manifest = m
-	if r.o.Dir == "" || status != Complete && r.finished {
-		return out, nil // finished results stay until all that replaces them is there
-	}
-	for name, data := range out {
-		if err := writeFile(filepath.Join(r.o.Dir, name), data); err != nil {
-			return nil, err
-		}
-	}
-	if status == Complete {
-		if err := sweepUp(r.o.Dir); err != nil {
-			return nil, err
-		}
-	}
-	if status == Complete && r.untidy && (!r.o.grow || r.o.last) {
-		if err := r.tidy(); err != nil {
-			return nil, err
-		}
-	}
-	return out, writeManifest(r.o.Dir, &m)
+	return m
 }
 
 // defaultsOf says what the options stand for that a policy's table leaves out. Where the default

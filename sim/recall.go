@@ -33,13 +33,16 @@ func (r *runner) recall() error {
 		r.remark(text)
 	}
 	for i, key := range r.keys {
-		if c, ok := known[key]; ok && c.whole(len(r.x.Checkpoints)) {
+		if c, ok := known[key]; ok && r.wants(i) && c.whole(len(r.x.Checkpoints)) {
 			r.set(i, c)
 			r.reused++
 		}
 	}
 	r.untidy = len(known) > r.reused || len(remarks) > 0
 	if err := r.dropped(known); err != nil {
+		return err
+	}
+	if err := r.borrow(); err != nil {
 		return err
 	}
 	r.findStarts(known)
@@ -49,13 +52,20 @@ func (r *runner) recall() error {
 // nameCells computes the keys and the stems of the cells.
 func (r *runner) nameCells() error {
 	x := r.x
+	if r.keys != nil {
+		return nil
+	}
 	r.keys, r.stems = make([]string, len(r.cells)), make([]string, len(r.cells))
 	for e := range x.Environments {
 		for p := range x.Policies {
-			program, err := r.programOf(e, p)
-			if err != nil {
-				return err
+			if len(r.programs) <= e*len(x.Policies)+p { // Merge has them of the parts
+				program, err := r.programOf(e, p)
+				if err != nil {
+					return err
+				}
+				r.programs = append(r.programs, program)
 			}
+			program := r.programs[e*len(x.Policies)+p]
 			if !slices.Contains(strings.Split(r.program, "\n"), program) {
 				r.program = strings.TrimSpace(r.program + "\n" + program)
 			}
@@ -70,6 +80,20 @@ func (r *runner) nameCells() error {
 		}
 	}
 	return nil
+}
+
+// difference says in what another experiment differs from this one.
+func (r *runner) difference(m *Manifest) string {
+	if m.Seed == r.x.Seed && m.Horizon != r.x.Horizon {
+		return fmt.Sprintf(": they have another horizon (%d, not %d)", m.Horizon, r.x.Horizon)
+	}
+	if m.Hypothesis != r.x.Hypothesis {
+		return ": they are under another hypothesis; a hypothesis is stated before the run"
+	}
+	old := r.old
+	defer func() { r.old = old }()
+	r.old = m
+	return r.change()
 }
 
 // dropped returns a *DirError when finished cells of the journal are not among those of this run. A

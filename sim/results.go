@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,6 +115,48 @@ func writeFile(name string, data []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
+// writeFiles replaces files of a directory, the manifest last, or none of them: all are written beside the old ones first.
+// staged is called between, where it is not nil.
+func writeFiles(dir string, files map[string][]byte, staged func() error) error {
+	var made []string
+	defer func() {
+		for _, temp := range made {
+			os.Remove(temp) // those that have got their name are gone
+		}
+	}()
+	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		switch {
+		case a == ManifestFile:
+			return 1
+		case b == ManifestFile:
+			return -1
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		f, err := os.CreateTemp(dir, "."+name+".*")
+		if err != nil {
+			return err
+		}
+		made = append(made, f.Name())
+		_, err = f.Write(files[name])
+		if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+			return err
+		}
+	}
+	if staged != nil {
+		if err := staged(); err != nil {
+			return err
+		}
+	}
+	for i, name := range names {
+		if err := os.Rename(made[i], filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadManifest reads manifest.json of a result directory.
 func ReadManifest(dir string) (*Manifest, error) {
 	name := filepath.Join(dir, ManifestFile)
@@ -127,15 +171,22 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-func writeManifest(dir string, m *Manifest) error {
+// encode returns the bytes of manifest.json.
+func (m *Manifest) encode() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(m); err != nil {
+	err := enc.Encode(m)
+	return b.Bytes(), err
+}
+
+func writeManifest(dir string, m *Manifest) error {
+	b, err := m.encode()
+	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, ManifestFile), b.Bytes())
+	return writeFile(filepath.Join(dir, ManifestFile), b)
 }
 
 // ours are the files that a run writes, each under a temporary name first but for the journal.
@@ -178,7 +229,7 @@ func openDir(dir string, force bool) error {
 	}
 	for _, f := range files {
 		n := f.Name()
-		known := n == partDir
+		known := n == partDir || n == ShardsDir
 		for _, name := range ours {
 			known = known || n == name || strings.HasPrefix(n, "."+name+".")
 		}

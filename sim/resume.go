@@ -194,7 +194,7 @@ func (r *runner) findStarts(known map[string]entry) {
 			same := make(map[int]bool) // by horizon
 			for rep := range x.Replications {
 				i := x.index(e, p, rep)
-				if len(r.cells[i].Regret) > 0 {
+				if !r.open(cell{e, p, rep}) {
 					continue
 				}
 				if start := r.part(i); start != nil && r.stuck[e*len(x.Policies)+p] == "" {

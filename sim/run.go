@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"troupe/env"
 	"troupe/policy"
 	"troupe/rng"
+	"troupe/shards"
 	"troupe/spec"
 )
 
@@ -25,6 +27,10 @@ type Options struct {
 	Dir     string // result directory; "" keeps everything in memory
 	Workers int    // 0 means one for each processor
 	Force   bool   // finished cells of the directory that this run does not have may go
+
+	// Shard is the part that is played; the zero value is the whole experiment. A part writes its journal and its manifest to
+	// a directory of its own inside Dir (ShardsDir), and no results: Merge makes them of all parts.
+	Shard shards.Part
 
 	// Data loads data files; nil means that the spec names them all.
 	Data *dataset.Source
@@ -156,10 +162,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	if o.Dir != "" {
-		if err := openDir(o.Dir, o.Force); err != nil {
-			return nil, err
-		}
-		release, err := lock(ctx, o.Dir, cmp.Or(o.Manifest.Command, strings.Join(os.Args, " ")), r.remark)
+		release, err := r.enter(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +171,8 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
-	if r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete && !(r.o.last && r.untidy) {
+	if r.owner == nil && r.before != nil && r.reused == len(r.cells) && r.before.Status == Complete &&
+		!(r.o.last && r.untidy) {
 		csv, also := r.files()
 		if r.unchanged(ResultsFile, csv, r.before.ResultsSHA) && (also == nil ||
 			r.unchanged(DiagnosticsFile, also, r.before.Diagnostics)) {
@@ -183,9 +187,10 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 	if _, err := r.publish(Interrupted); err != nil {
 		return nil, err
 	}
+	r.playing = true
 	runErr := r.playAll(ctx)
 	status := Complete
-	if r.done < len(r.cells) {
+	if r.done < r.want {
 		status = Interrupted
 	}
 	out, err := r.publish(status)
@@ -196,11 +201,54 @@ func Run(ctx context.Context, x *Experiment, o Options) (*Outcome, error) {
 		Values: out[ValuesFile], Reused: r.reused, Played: r.done - r.reused, Rounds: r.rounds.Load(), UnderWay: r.underWay, x: x, cells: r.cells}, runErr
 }
 
+// enter opens the directory of the run, or of its part, and locks it. A part that is being played is not played twice.
+func (r *runner) enter(ctx context.Context) (release func(), err error) {
+	if err := openDir(r.base, r.o.Force); err != nil {
+		return nil, err
+	}
+	command := cmp.Or(r.o.Manifest.Command, strings.Join(os.Args, " "))
+	if r.owner == nil {
+		_, err := ReadManifest(r.base)
+		if parts, _ := PartDirs(r.base); len(parts) > 0 && errors.Is(err, fs.ErrNotExist) {
+			return nil, &DirError{Dir: r.base, Why: fmt.Sprintf("holds %s and no results: merge them first (Merge, troupe merge "+
+				"--partial), then what is missing is played", plural(len(parts), "part"))}
+		}
+		return lock(ctx, r.base, command, r.remark)
+	}
+	if err := r.nameCells(); err != nil {
+		return nil, err
+	}
+	if err := r.openPart(); err != nil {
+		return nil, err
+	}
+	for range 5 { // whoever looks at the parts holds the lock for a moment
+		if release, err = lock(ctx, r.o.Dir, command, nil); !errors.Is(err, errNoWait) {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ErrInterrupted
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil, fmt.Errorf("%s is played already, by %s, in %s", r.o.Shard.Words(), whoRuns(r.o.Dir), r.o.Dir)
+}
+
 // runner is the state of one call of Run. Only the goroutine that called Run touches it, but for
 // rounds.
 type runner struct {
 	x                *Experiment
 	o                Options
+	base             string       // the directory that the caller named: o.Dir is that of a part inside it
+	owner            []int32      // by Experiment.index: the part that has a cell; nil for the whole experiment
+	want             int          // cells that are to be there in the end: all, or those of the part
+	others           []string     // directories whose journals may have cells of the part
+	borrowed         map[int]bool // cells of the part that they had
+	paceRounds       int          // rounds that other parts, and this one before, have played
+	paceSeconds      float64      // what they took, of one worker
+	programs         []string     // environment × policy: what computes its cells
+	playing          bool         // the first look is over
+	staged           func() error // called by publish when its files are written, before they get their names
 	data             dataFiles
 	started          time.Time
 	processor        time.Duration // of the process, then

@@ -65,7 +65,10 @@ func (r *runner) jobs() []job {
 }
 
 // open reports whether a cell is still to be played.
-func (r *runner) open(c cell) bool { return len(r.cells[r.x.index(c.e, c.p, c.r)].Regret) == 0 }
+func (r *runner) open(c cell) bool {
+	i := r.x.index(c.e, c.p, c.r)
+	return len(r.cells[i].Regret) == 0 && r.wants(i)
+}
 
 // playAll plays the cells that are not done.
 func (r *runner) playAll(ctx context.Context) error {
@@ -131,7 +134,7 @@ func (r *runner) collect(out <-chan finished, fail func()) error {
 			r.report()
 		case f, open := <-out:
 			if !open {
-				if failed == nil && r.done < len(r.cells) {
+				if failed == nil && r.done < r.want {
 					failed = ErrInterrupted
 				}
 				return failed

@@ -14,6 +14,10 @@ type Progress struct {
 	Seconds             float64 // since the start of this session
 	Replications        int     // that every policy has finished in every environment
 
+	// Pace is what a round took one worker in other parts, or in this one before, in seconds; 0 where nothing is known.
+	Pace    float64
+	Workers int
+
 	r *runner
 }
 
@@ -22,12 +26,16 @@ func (r *runner) report() {
 		return
 	}
 	p := Progress{
-		Cells: len(r.cells), Done: r.done, Reused: r.reused,
+		Cells: r.want, Done: r.done, Reused: r.reused,
 		Rounds:       r.rounds.Load(),
-		AllRounds:    int64(len(r.cells)-r.reused)*int64(r.x.Horizon) - r.skipped,
+		AllRounds:    int64(r.want-r.reused)*int64(r.x.Horizon) - r.skipped,
 		Seconds:      time.Since(r.started).Seconds(),
 		Replications: r.complete,
+		Workers:      r.o.Workers,
 		r:            r,
+	}
+	if r.paceRounds > 0 {
+		p.Pace = r.paceSeconds / float64(r.paceRounds)
 	}
 	r.o.Progress(p)
 }
