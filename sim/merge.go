@@ -143,7 +143,10 @@ func (m *Merged) write(ctx context.Context, sources []source, o MergeOptions) er
 			(also == nil || r.unchanged(DiagnosticsFile, also, old.Diagnostics)) {
 			m.Unchanged = true
 			m.Outcome = &Outcome{Manifest: *old, Results: csv, Also: also, Reused: r.done, x: r.x, cells: r.cells}
-			return nil
+			if old.Values != "" {
+				m.Outcome.Values, err = r.values()
+			}
+			return err
 		}
 		if data, err := os.ReadFile(filepath.Join(o.Dir, ResultsFile)); status != Complete && err == nil &&
 			old.Status == Complete && hash(data) == old.ResultsSHA {
@@ -157,8 +160,8 @@ func (m *Merged) write(ctx context.Context, sources []source, o MergeOptions) er
 	if err != nil {
 		return err
 	}
-	m.Outcome = &Outcome{Manifest: r.manifest, Results: files[ResultsFile], Also: files[DiagnosticsFile], Reused: r.done,
-		x: r.x, cells: r.cells}
+	m.Outcome = &Outcome{Manifest: r.manifest, Results: files[ResultsFile], Also: files[DiagnosticsFile],
+		Values: files[ValuesFile], Reused: r.done, x: r.x, cells: r.cells}
 	return nil
 }
 
