@@ -279,12 +279,13 @@ func (g *shardRound) settle() {
 		if _, err := os.Stat(filepath.Join(g.dir, ResultsFile)); err == nil {
 			g.t.Error("a merge that lacked cells wrote results")
 		}
-		n, missing := g.n, []int{1}
+		n := g.n
+		var missing []int
 		if m != nil && g.draw.IntN(3) > 0 {
 			missing = m.Missing(n)
 		} else { // another division
 			n = 1 + g.draw.IntN(16)
-			if missing = nil; m != nil {
+			if m != nil {
 				missing = m.Missing(n)
 			}
 			for i := range n {
