@@ -157,7 +157,7 @@ func TestCompanies(t *testing.T) {
 			policies += fmt.Sprintf("[[policy]]\nkind = 'greedy'\nname = '%d'\n", i)
 		}
 		x := parseReal(t, fmt.Sprintf("replications = %d\n[[environment]]\nkind = 'sphere-contexts'\n%s", c.replications, policies))
-		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), shares: []bool{true}, bytes: make([]float64, c.policies)}
+		r := &runner{x: x, o: Options{Workers: c.workers}, cells: make([]entry, x.Cells()), want: x.Cells(), shares: []bool{true}, bytes: make([]float64, c.policies)}
 		for p := range r.bytes {
 			r.bytes[p] = c.bytes
 		}
