@@ -87,10 +87,12 @@ func exitCode(err error) int {
 	var file *spec.FileError
 	var dir *sim.DirError
 	var source *sim.NoSource
+	var mixed *sim.MixedError
 	switch {
 	case errors.As(err, &coded):
 		return coded.ExitCode()
-	case errors.As(err, &file), errors.As(err, &dir), errors.As(err, &source), strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &file), errors.As(err, &dir), errors.As(err, &source), errors.As(err, &mixed),
+		strings.HasPrefix(err.Error(), "unknown command"):
 		return exitMisuse
 	case errors.Is(err, sim.ErrInterrupted):
 		return exitInterrupted

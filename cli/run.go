@@ -182,6 +182,9 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 			if refused.None {
 				return fmt.Errorf("--out: %w", err)
 			}
+			if !part.Whole() { // the other parts would stay what they are
+				return fmt.Errorf("%w\nchoose another directory with --out", err)
+			}
 			return fmt.Errorf("%w\nchoose another directory with --out, or let them go with --force: they go when "+
 				"the new results are complete; cells that both have are kept", err)
 		}

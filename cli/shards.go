@@ -135,7 +135,7 @@ the time, the memory and the queue in the script before you submit it. The parts
 DIR/shards; DIR must be on a disk that all machines have. Afterwards troupe merge DIR makes one
 run of them.`,
 		Example: `  troupe shards big.toml -n 16 --for slurm -o /scratch/big > big.sh
-  troupe shards big.toml -n 16 --for kubernetes -o /work/big > big.yaml
+  troupe shards big.toml -n 16 --for kubernetes -o /mnt/big > big.yaml
   troupe shards big.toml -n 8 --for parallel > big.sh`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeSpec,

@@ -107,6 +107,7 @@ sea,ensemble,1,10,1,1,2,3
 	for bad, want := range map[string]string{
 		"sea,ensemble,1,1,1,0,0.5": "wrong number of fields", "lake,ensemble,1,1,1,0,0.5,0": `line 2: environment "lake"`,
 		"sea,ensemble,1,1,1,0,NaN,0": `line 2: the value is "NaN"`, "sea,ensemble,1,1,2,0,1,0": "line 2: model 2",
+		"sea,ensemble,1,1,0,1,1,0":   "line 2: model 0, step 1",
 		"sea,ensemble,1,x,1,0,0.5,0": `line 2: column 4 is "x"`,
 	} {
 		run.values = nil

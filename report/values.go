@@ -94,7 +94,7 @@ func (run *Run) addValue(row []string) error {
 		m.models = append(m.models, nil)
 	}
 	last := len(m.models) - 1
-	if n[1] != len(m.models) || n[2] != len(m.models[last]) {
+	if last < 0 || n[1] != len(m.models) || n[2] != len(m.models[last]) {
 		return fmt.Errorf("model %d, step %d: expected the lines of a model one after the other, models from 1, steps from 0",
 			n[1], n[2])
 	}

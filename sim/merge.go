@@ -79,9 +79,19 @@ type NoSource struct{ Dir, Why string }
 // Error says in one line what is wrong.
 func (e *NoSource) Error() string { return e.Dir + " " + e.Why }
 
+// MixedError refuses sources that do not belong together: of another experiment, computed by another program, from another
+// data file, or with other numbers for a cell than another source, or the part itself, has.
+type MixedError struct{ What string }
+
+// Error says what differs, and where.
+func (e *MixedError) Error() string { return e.What }
+
+func notOne(format string, args ...any) error { return &MixedError{fmt.Sprintf(format, args...)} }
+
 // Merge makes the files of one run of the journals of many: results.csv and diagnostics.csv have the bytes that one machine
 // writes. Sources may come in any order, overlap and be copies; cells that are there twice must be equal, and all sources
-// must be of one experiment, computed by the same program, from the same data. Nothing is played, and no data file is read.
+// must be of one experiment, computed by the same program, from the same data: else the error is a *MixedError. Nothing
+// is played, and no data file is read.
 //
 // Where cells are missing the error is ErrMissing and nothing is written, unless Partial is set; the result says which. Files
 // are replaced when all of them are written. Memory: about 500 bytes a cell beside the numbers themselves.
@@ -297,26 +307,26 @@ func (m *Manifest) programs(pairs int) ([]string, error) {
 	return out, nil
 }
 
-// agree returns an error when two sources are not of one experiment, computed in one way.
+// agree returns a *MixedError when two sources are not of one experiment, computed in one way.
 func (r *runner) agree(sources []source, first source) error {
 	for _, s := range sources {
 		if s.m.Identity != r.x.Identity() || len(s.m.Environments) != len(r.worlds) {
-			return fmt.Errorf("%s holds cells of another experiment than %s%s", s.dir, first.dir, r.difference(s.m))
+			return notOne("%s holds cells of another experiment than %s%s", s.dir, first.dir, r.difference(s.m))
 		}
 	}
 	if text := apartBy(sources, func(m *Manifest) string { return programName(m.Program, "") }); text != "" {
-		return fmt.Errorf("the sources were computed by different programs, whose numbers may differ:\n%s", text)
+		return notOne("the sources were computed by different programs, whose numbers may differ:\n%s", text)
 	}
 	for e := range r.worlds {
 		name := r.x.Environments[e].Name
 		if text := apartBy(sources, func(m *Manifest) string { return "sha256 " + m.Environments[e].Data.SHA256 }); text != "" {
-			return fmt.Errorf("the data file of environment %q is not the same everywhere:\n%s", name, text)
+			return notOne("the data file of environment %q is not the same everywhere:\n%s", name, text)
 		}
 	}
 	if text := apartBy(sources, func(m *Manifest) string { return m.Arch }); text != "" {
 		for e := range r.x.Environments {
 			if why := Unportable(&r.x.Environments[e]); why != "" {
-				return fmt.Errorf("environment %q (%s) may have other numbers on another architecture, and the sources were played "+
+				return notOne("environment %q (%s) may have other numbers on another architecture, and the sources were played "+
 					"on more than one:\n%s", r.x.Environments[e].Name, why, text)
 			}
 		}
@@ -412,7 +422,7 @@ func (m *Merged) read(ctx context.Context, sources []source, lines io.Writer) er
 				plural(strange, "cell")))
 		}
 		if row := s.m.Shard; row != nil && row.Digest != "" && len(sums) == row.Kept && digestOf(sums) != row.Digest {
-			return fmt.Errorf("%s: the numbers of its %s are not those that the part wrote (shard.digest in %s): the file was "+
+			return notOne("%s: the numbers of its %s are not those that the part wrote (shard.digest in %s): the file was "+
 				"changed; play the part again in an empty directory", s.journal(), plural(row.Kept, "cell"),
 				filepath.Join(s.dir, ManifestFile))
 		}
@@ -430,7 +440,7 @@ func (r *runner) contradiction(i int, a, b string) error {
 	}
 	x := r.x
 	e, p, rep := i/x.Replications/len(x.Policies), i/x.Replications%len(x.Policies), i%x.Replications
-	return fmt.Errorf("environment %q, policy %q, replication %d has different numbers in %s: one of the machines or builds "+
+	return notOne("environment %q, policy %q, replication %d has different numbers in %s: one of the machines or builds "+
 		"is broken, or a file was changed", x.Environments[e].Name, x.Policies[p].Name, rep+1, where)
 }
 

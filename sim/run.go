@@ -221,7 +221,7 @@ func (r *runner) enter(ctx context.Context) (release func(), err error) {
 	if err := r.openPart(); err != nil {
 		return nil, err
 	}
-	for range 5 { // whoever looks at the parts holds the lock for a moment
+	for range 5 { // a process that looks at the parts holds the lock for a moment
 		if release, err = lock(ctx, r.o.Dir, command, nil); !errors.Is(err, errNoWait) {
 			return release, err
 		}

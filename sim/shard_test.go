@@ -412,6 +412,11 @@ func TestMergeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) && tt.name != "another policy" {
 				t.Errorf("%v, expected %q", err, tt.want)
 			}
+			var mixed *MixedError
+			var none *NoSource
+			if !errors.As(err, &mixed) && !errors.As(err, &none) { // the program ends with 2 for these
+				t.Errorf("%T", err)
+			}
 			if _, err := os.Stat(filepath.Join(out, ResultsFile)); err == nil {
 				t.Error("results were written")
 			}
