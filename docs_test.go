@@ -193,7 +193,7 @@ func TestLinks(t *testing.T) {
 
 // inside are packages without an example: programs, embedded files, and what only the program uses.
 var inside = []string{"cli", "cmd/troupe", "experiments", "report", "report/chart", "spec", "verify", "serve/api",
-	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest"}
+	"serve/model", "serve/candidates", "serve/fold", "serve/choose", "eventlog/eventlogtest", "deploy", "release"}
 
 // TestPackagesHaveExamples: every public package has an example with output, which go test runs.
 func TestPackagesHaveExamples(t *testing.T) {

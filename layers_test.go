@@ -62,6 +62,8 @@ var layers = map[string]string{
 	"report":                "rng spec theory internal/stats experiments sim verify report/chart ope episode",
 	"cli":                   "*",
 	"cmd/troupe":            "cli sim",
+	"deploy":                "",
+	"release":               "",
 }
 
 // TestLayers: imports point down only. Test files may import anything below the roof.

@@ -140,7 +140,7 @@ SHELL=/bin/bash exec parallel part ::: "$@"
 const kubernetesJob = `# Submit:          kubectl apply -f this-file
 # What is missing: {MERGE} --missing    (the Job itself starts again what fails)
 # In the end:      {MERGE}
-# Set image, and the claim of a volume that all pods can write to (ReadWriteMany).
+# Set image, and the claim of a volume that all pods can write to (ReadWriteMany). It is /mnt in the pods: the spec and --out are there.
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -159,11 +159,11 @@ spec:
         - name: troupe
           image: troupe:latest
           command: {EXEC}
-          workingDir: /work
+          workingDir: /mnt
           resources:
             requests: {cpu: "1", memory: 1Gi}
           volumeMounts:
-            - {name: work, mountPath: /work}
+            - {name: work, mountPath: /mnt}
       volumes:
         - name: work
           persistentVolumeClaim:

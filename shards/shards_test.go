@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"troupe/internal/golden"
 )
 
 func TestParse(t *testing.T) {
@@ -191,6 +193,16 @@ func TestScripts(t *testing.T) {
 	if _, err := Script("cron", Job{N: 1}); err == nil {
 		t.Error("cron was taken")
 	}
+}
+
+// TestKubernetesManifest: the manifest that deploy/kubernetes checks against the types of Kubernetes is the script.
+func TestKubernetesManifest(t *testing.T) {
+	text, err := Script("kubernetes", Job{Name: "big", Run: []string{"troupe", "run", "/mnt/big.toml", "-o", "/mnt/big"},
+		Merge: []string{"troupe", "merge", "/mnt/big"}, N: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "../deploy/kubernetes/experiment.yaml", text)
 }
 
 func Example() {
