@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -75,6 +76,10 @@ type decisionRow struct {
 	Default *float64 `json:"default" parquet:"default,optional"`
 	// what counts by the model's rule
 	Reward *float64 `json:"reward" parquet:"reward,optional"`
+	// what each of those that were available costs; absent: not stated
+	Costs []float64 `json:"costs,omitempty" parquet:"costs,list,optional"`
+	// what it cost: as a call said it, otherwise as it was stated
+	Cost *float64 `json:"cost,omitempty" parquet:"cost,optional"`
 	// paid, default, none, pending, inactive, ignored, unknown
 	State string `json:"reward_state" parquet:"reward_state,dict"`
 }
@@ -92,6 +97,7 @@ type outcome struct {
 	y                float64
 	state            joined.State
 	counts           float64 // the reward by the model's rule, NaN without one
+	cost             float64 // NaN where none is known
 }
 
 func logExportCommand() *cobra.Command {
@@ -265,7 +271,7 @@ func (e *export) run(w io.Writer) error {
 	names := labels.Names
 	of := func(e eventlog.Event) *outcome {
 		if outcomes[e] == nil {
-			outcomes[e] = &outcome{}
+			outcomes[e] = &outcome{cost: math.NaN()}
 		}
 		return outcomes[e]
 	}
@@ -279,7 +285,7 @@ func (e *export) run(w io.Writer) error {
 	}})
 	settled := func(x *joined.Decided) error {
 		o := of(x.Key)
-		o.state, o.counts = x.State, x.Reward
+		o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
 		return nil
 	}
 	report, err := eventlog.Scan(logDir(e.data), keysBeside(e.data), func(d eventlog.Delivery) error {
@@ -299,6 +305,9 @@ func (e *export) run(w io.Writer) error {
 			case *eventlog.Activate:
 				of(r.Event).active = true
 			case *eventlog.Reward:
+				if r.OnlyCost {
+					continue
+				}
 				o := of(r.Event)
 				if o.rewards++; o.rewards == 1 {
 					o.first, o.firstTime = r.Y, r.Time
@@ -398,7 +407,7 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 		return row, err
 	}
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = candidates, sparse.Row, sparse.Hash, sparse.Value
-	row.Law = joined.Law(r)
+	row.Law, row.Costs = joined.Law(r), r.Costs
 	if places != nil {
 		if int(r.Index) >= len(places) {
 			return row, fmt.Errorf("action %d of %d candidates", r.Index, len(places))
@@ -417,6 +426,9 @@ func exportRow(d eventlog.Delivery, i uint32, r *eventlog.Decision, labels serve
 	if o.rewards > 0 {
 		delay := float64(o.firstTime-r.Time) / 1e9
 		row.First, row.Sum, row.Last, row.Delay = &o.first, &o.sum, &o.last, &delay
+	}
+	if o.cost == o.cost {
+		row.Cost = &o.cost
 	}
 	if o.defaulted {
 		row.Default = &o.y

@@ -80,6 +80,12 @@ const wantSchema = `message decisionRow {
 	required boolean expired;
 	optional double default;
 	optional double reward;
+	optional group costs (LIST) {
+		repeated group list {
+			required double element;
+		}
+	}
+	optional double cost;
 	required binary reward_state (STRING);
 }`
 
@@ -106,6 +112,8 @@ type readRow struct {
 	Expired    bool      `parquet:"expired" json:"expired"`
 	Default    *float64  `parquet:"default,optional" json:"default"`
 	Reward     *float64  `parquet:"reward,optional" json:"reward"`
+	Costs      []float64 `parquet:"costs,list,optional" json:"costs"`
+	Cost       *float64  `parquet:"cost,optional" json:"cost"`
 	State      string    `parquet:"reward_state" json:"reward_state"`
 	Law        []float64 `parquet:"law,list,optional" json:"law"`
 
@@ -139,6 +147,7 @@ func TestLogExport(t *testing.T) {
 	}
 	create("full", func(c *serve.ModelConfig) {})
 	create("bare", func(c *serve.ModelConfig) { c.LogCandidates = "none" })
+	create("costs", func(c *serve.ModelConfig) {})
 	create("sum", func(c *serve.ModelConfig) { c.Reward.Rule = "sum" })
 	create("default", func(c *serve.ModelConfig) { c.Reward.Default = serve.Maybe{Set: true, Value: -0.25} })
 	type wanted struct {
@@ -151,7 +160,11 @@ func TestLogExport(t *testing.T) {
 	decide := func(model string, r serve.DecideRequest, f func(readRow) bool) serve.Decision {
 		t.Helper()
 		for i, v := range vectors {
-			r.Actions = append(r.Actions, serve.Action{ID: fmt.Sprint("a", i), Features: json.RawMessage(v)})
+			a := serve.Action{ID: fmt.Sprint("a", i), Features: json.RawMessage(v)}
+			if model == "costs" {
+				a.Cost = new(float64(i) / 8)
+			}
+			r.Actions = append(r.Actions, a)
 		}
 		d, err := s.Decide(ctx, model, r)
 		if err != nil {
@@ -185,6 +198,21 @@ func TestLogExport(t *testing.T) {
 	decide("default", serve.DecideRequest{}, func(r readRow) bool {
 		return r.Expired && *r.Default == -0.25 && r.First == nil && r.State == "default" && *r.Reward == -0.25
 	})
+	uncosted := func(r readRow) bool { return r.Costs == nil && r.Cost == nil }
+	for i := range want {
+		f := want[i].f
+		want[i].f = func(r readRow) bool { return f(r) && uncosted(r) }
+	}
+	eighths := []float64{0, .125, .25}
+	reward(decide("costs", serve.DecideRequest{}, func(r readRow) bool { // stated only
+		return slices.Equal(r.Costs, eighths) && *r.Cost == eighths[r.Index]
+	}), 0.5)
+	d := decide("costs", serve.DecideRequest{Exclude: []string{"a0"}}, func(r readRow) bool { // said by a call
+		return slices.Equal(r.Costs, eighths[1:]) && *r.Cost == 0.75 && r.Rewards == 0 && r.Reward == nil
+	})
+	if _, err := s.Reward(ctx, serve.RewardRequest{EventID: d.EventID, Cost: new(0.75), OnlyCost: true}); err != nil {
+		t.Fatal(err)
+	}
 	two := 2
 	decide("full", serve.DecideRequest{Mode: serve.Shadow, Baseline: &two}, func(r readRow) bool {
 		return r.Mode == "shadow" && r.Num == r.Den && r.Index == 2 && r.Action == "a2"
@@ -362,4 +390,24 @@ func TestTrimmedLog(t *testing.T) {
 	}
 	run(1, "no snapshot in", "log", "verify", dir)
 	run(1, "no snapshot in", "serve", "--data", dir, "--listen", "127.0.0.1:0")
+}
+
+// TestCostsAreNotConverted: the costs of an export are read over, and Vowpal Wabbit's cost stays the negative reward.
+func TestCostsAreNotConverted(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "d.jsonl"), filepath.Join(dir, "d.vw")
+	row := `{"event":"1/1/0","event_id":"x","seq":2,"time":"2027-01-15T08:00:00Z","model":"m","incarnation":"1","mode":"online","action":"a","index":0,"row":0,"offered":2,"num":1,"den":2,"propensity":0.5,"basis_seq":1,"x":[0.5],"law":[0.5,0.5],"candidates":[[0.5],[0.25]],"active":true,"rewards":1,"reward_first":0.75,"reward_sum":0.75,"reward_last":0.75,"delay_seconds":1,"expired":true,"default":null,"reward":0.75,"reward_state":"paid"`
+	for _, costs := range []string{"", `,"costs":[33,44],"cost":55`} {
+		if err := os.WriteFile(in, []byte(row+costs+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, errs bytes.Buffer
+		if code := command(t.Context(), []string{"convert", in, out, "--lossy"}, &stdout, &errs); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		text, err := os.ReadFile(out)
+		if err != nil || !strings.Contains(string(text), "-0.75:0.5") || strings.Contains(string(text), "33") || strings.Contains(string(text), "55") {
+			t.Errorf("with %q: %q, %v", costs, text, err)
+		}
+	}
 }

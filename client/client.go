@@ -152,21 +152,24 @@ func (o *Options) address(base string) (address, error) {
 type Action struct {
 	ID       string `json:"id,omitempty"`
 	Features any    `json:"features,omitempty"`
+	// Cost is what it costs to play the action, in units of money, nil where it is not stated.
+	Cost *float64 `json:"cost,omitempty"`
 }
 
 // DecideRequest asks for an action.
 type DecideRequest struct {
-	Context   any      `json:"context,omitempty"`
-	Actions   []Action `json:"actions,omitempty"`
-	Packed    *Packed  `json:"packed,omitempty"` // instead of Actions: a row for each
-	IDs       []string `json:"ids,omitempty"`    // of the rows of Packed
-	Available []bool   `json:"available,omitempty"`
-	Exclude   []string `json:"exclude,omitempty"`
-	Baseline  *int     `json:"baseline,omitempty"`
-	Mode      string   `json:"mode,omitempty"`
-	Defer     bool     `json:"defer_activation,omitempty"`
-	MinSeq    uint64   `json:"min_seq,omitempty"`
-	Explain   string   `json:"explain,omitempty"` // "full"
+	Context   any       `json:"context,omitempty"`
+	Actions   []Action  `json:"actions,omitempty"`
+	Packed    *Packed   `json:"packed,omitempty"` // instead of Actions: a row for each
+	IDs       []string  `json:"ids,omitempty"`    // of the rows of Packed
+	Costs     []float64 `json:"costs,omitempty"`  // of the rows of Packed, or of the catalogue
+	Available []bool    `json:"available,omitempty"`
+	Exclude   []string  `json:"exclude,omitempty"`
+	Baseline  *int      `json:"baseline,omitempty"`
+	Mode      string    `json:"mode,omitempty"`
+	Defer     bool      `json:"defer_activation,omitempty"`
+	MinSeq    uint64    `json:"min_seq,omitempty"`
+	Explain   string    `json:"explain,omitempty"` // "full"
 	// IdempotencyKey is made by Decide when it is empty.
 	IdempotencyKey string `json:"-"`
 }
@@ -258,9 +261,10 @@ type RewardResult struct {
 
 // RewardItem is one reward of a batch.
 type RewardItem struct {
-	EventID string  `json:"event_id"`
-	Value   float64 `json:"value"`
-	Key     string  `json:"key,omitempty"`
+	EventID string   `json:"event_id"`
+	Value   float64  `json:"value"`
+	Cost    *float64 `json:"cost,omitempty"` // what the decision cost, in units of money
+	Key     string   `json:"key,omitempty"`
 }
 
 // RewardAnswer is one answer of a batch: a result or a problem.
@@ -485,11 +489,26 @@ func (c *Client) Reward(ctx context.Context, eventID string, value float64) (Rew
 // RewardOnce pays for a decision under a key of the caller's: a second call with it changes nothing. With an empty key
 // it is not repeated when its outcome is unknown.
 func (c *Client) RewardOnce(ctx context.Context, eventID string, value float64, key string) (RewardResult, error) {
+	return c.pay(ctx, eventID, &value, nil, key)
+}
+
+// RewardCost is Reward for a decision whose cost is known now, in units of money.
+func (c *Client) RewardCost(ctx context.Context, eventID string, value, cost float64) (RewardResult, error) {
+	return c.pay(ctx, eventID, &value, &cost, newKey())
+}
+
+// Cost says what a decision cost, without a reward: the reward may come later, or never.
+func (c *Client) Cost(ctx context.Context, eventID string, cost float64) (RewardResult, error) {
+	return c.pay(ctx, eventID, nil, &cost, newKey())
+}
+
+func (c *Client) pay(ctx context.Context, eventID string, value, cost *float64, key string) (RewardResult, error) {
 	var r RewardResult
 	body := struct {
-		Value float64 `json:"value"`
-		Key   string  `json:"key,omitempty"`
-	}{value, key}
+		Value *float64 `json:"value,omitempty"`
+		Cost  *float64 `json:"cost,omitempty"`
+		Key   string   `json:"key,omitempty"`
+	}{value, cost, key}
 	how := soon
 	if key == "" {
 		how = once

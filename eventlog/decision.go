@@ -3,6 +3,7 @@ package eventlog
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -130,6 +131,9 @@ type Decision struct {
 	Request JSON   `json:"request,omitempty"` // the request as canonical JSON, at most MaxRequest bytes
 	Notes   Notes  `json:"notes,omitzero"`    // what encoding met
 	Config  uint64 `json:"config,omitzero"`   // version number of the configuration that decided
+
+	// Costs are those of the candidates in units of money, in their order: all of them or none.
+	Costs []float64 `json:"costs,omitempty"`
 }
 
 // Kind implements Record.
@@ -167,6 +171,21 @@ func (r *Decision) checkNew() error {
 			ErrMalformed)
 	case r.Notes>>len(noteNames) != 0:
 		return fmt.Errorf("decision: notes = %v has unknown bits: %w", r.Notes, ErrMalformed)
+	case len(r.Costs) > 0 && uint64(len(r.Costs)) != uint64(r.Offered):
+		return fmt.Errorf("decision: %d costs of %d candidates: %w", len(r.Costs), r.Offered, ErrMalformed)
+	}
+	for i, c := range r.Costs {
+		if err := checkCost(c); err != nil {
+			return fmt.Errorf("decision: costs[%d] %w", i, err)
+		}
+	}
+	return nil
+}
+
+// checkCost refuses what is no amount of money.
+func checkCost(c float64) error {
+	if !(c >= 0) || math.IsInf(c, 1) {
+		return fmt.Errorf("= %v is no cost, want a finite number from 0 on: %w", c, ErrMalformed)
 	}
 	return nil
 }
@@ -259,6 +278,8 @@ func (r *Decision) news() string {
 		return "notes"
 	case r.Config != 0:
 		return "config"
+	case len(r.Costs) > 0:
+		return "costs"
 	}
 	return ""
 }
@@ -295,7 +316,8 @@ func (r *Decision) append(b []byte) []byte {
 	b = putUint(b, 29, uint64(r.Floor))
 	b = putBytes(b, 30, []byte(r.Request))
 	b = putUint(b, 31, uint64(r.Notes))
-	return putUint(b, 32, r.Config)
+	b = putUint(b, 32, r.Config)
+	return putFloats(b, 36, r.Costs)
 }
 
 func (r *Decision) field(d *decoder) {
@@ -364,6 +386,8 @@ func (r *Decision) field(d *decoder) {
 		r.Notes = Notes(d.uint32())
 	case 32:
 		r.Config = d.uint()
+	case 36:
+		r.Costs = d.floats()
 	default:
 		d.unknown()
 	}
@@ -411,6 +435,10 @@ type Reward struct {
 	// From log version 2 on.
 
 	Atoms []byte `json:"atoms,omitempty"` // copied from the decision; then there is no X
+
+	Cost     float64 `json:"cost,omitzero"`      // what the event cost, in units of money
+	Costed   bool    `json:"costed,omitzero"`    // it has a cost, which may be 0
+	OnlyCost bool    `json:"only_cost,omitzero"` // it is no reward: Y is not read
 }
 
 // Kind implements Record.
@@ -419,12 +447,21 @@ func (r *Reward) check() error {
 	if r.Model == 0 {
 		return fmt.Errorf("reward: model is 0: %w", ErrMalformed)
 	}
+	if err := checkCost(r.Cost); err != nil {
+		return fmt.Errorf("reward: cost %w", err)
+	}
+	if !r.Costed && (r.Cost != 0 || r.OnlyCost) {
+		return fmt.Errorf("reward: cost = %v, only_cost = %t without costed: %w", r.Cost, r.OnlyCost, ErrMalformed)
+	}
 	return firstError(r.Event.check("reward: event"), checkVector("reward: x", r.X),
 		checkFinite("reward: y", r.Y), checkText("reward: source", r.Source), checkAtoms("reward", r.X, r.Atoms))
 }
 func (r *Reward) news() string {
 	if len(r.Atoms) > 0 {
 		return "atoms"
+	}
+	if r.Costed || r.OnlyCost || r.Cost != 0 {
+		return "cost"
 	}
 	return ""
 }
@@ -436,7 +473,10 @@ func (r *Reward) append(b []byte) []byte {
 	b = putBytes(b, 5, r.Source)
 	b = putInt(b, 6, r.Time)
 	b = putFixed(b, 7, uint64(r.Key))
-	return putBytes(b, 8, r.Atoms)
+	b = putBytes(b, 8, r.Atoms)
+	b = putFloat(b, 9, r.Cost)
+	b = putBool(b, 10, r.Costed)
+	return putBool(b, 11, r.OnlyCost)
 }
 func (r *Reward) field(d *decoder) {
 	switch d.num {
@@ -456,6 +496,12 @@ func (r *Reward) field(d *decoder) {
 		r.Key = ID(d.fixed())
 	case 8:
 		r.Atoms = d.bytes()
+	case 9:
+		r.Cost = d.float()
+	case 10:
+		r.Costed = d.bool()
+	case 11:
+		r.OnlyCost = d.bool()
 	default:
 		d.unknown()
 	}

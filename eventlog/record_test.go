@@ -98,10 +98,18 @@ func genRecordOf(t *rapid.T, version uint16) Record {
 			genLaw(t, r)
 		}
 		r.Floor, r.Request = rapid.Uint32Range(0, FloorUnit).Draw(t, "floor"), genBytes(t, 40)
+		if r.Offered > 0 && r.Offered < 50 && rapid.Bool().Draw(t, "costs") {
+			for range r.Offered {
+				r.Costs = append(r.Costs, math.Abs(genFloat(t)))
+			}
+		}
 		r.Notes, r.Config = Notes(rapid.Uint32Range(0, 31).Draw(t, "notes")), rapid.Uint64().Draw(t, "config")
 	case *Reward:
 		if len(r.X) == 0 {
 			r.Atoms = genBytes(t, 64)
+		}
+		if rapid.Bool().Draw(t, "costed") {
+			r.Costed, r.Cost, r.OnlyCost = true, math.Abs(genFloat(t)), rapid.Bool().Draw(t, "only")
 		}
 	case *Control:
 		switch r.Act = Act(rapid.IntRange(int(Create), int(Adopt)).Draw(t, "new act")); r.Act {
@@ -242,8 +250,9 @@ func TestEveryFieldIsKept(t *testing.T) {
 		case *Decision:
 			r.Num, r.Den, r.WouldNum, r.Index, r.Offered, r.Mode = 3, 9, 2, 1, 3, Frozen
 			r.Law, r.Groups, r.Voters, r.X = []uint64{6, 6, 2}, []uint32{0, 0, 1}, 8, nil
+			r.Costs = []float64{.5, 0, 3e-5}
 		case *Reward:
-			r.X = nil
+			r.X, r.Cost = nil, .25
 		case *Control:
 			r.Act, r.Version, r.From, r.Data = Configure, 0, 0, nil
 		case *Checkpoint:
@@ -338,6 +347,12 @@ func TestRefusals(t *testing.T) {
 		{&Decision{Model: 1, Den: 1, Floor: 1_000_001}, "floor = 1000001"},
 		{&Decision{Model: 1, Den: 1, Notes: 32}, "notes = 0x20"},
 		{&Decision{Model: 1, Den: 1, Request: make([]byte, MaxRequest+1)}, "request has 65537 bytes"},
+		{&Decision{Model: 1, Den: 1, Offered: 3, Costs: []float64{1, 2}}, "2 costs of 3 candidates"},
+		{&Decision{Model: 1, Den: 1, Offered: 2, Costs: []float64{1, -2}}, "costs[1] = -2 is no cost"},
+		{&Decision{Model: 1, Den: 1, Offered: 1, Costs: []float64{math.Inf(1)}}, "costs[0] = +Inf"},
+		{&Reward{Event: ok, Model: 1, Cost: math.NaN(), Costed: true}, "reward: cost = NaN"},
+		{&Reward{Event: ok, Model: 1, Cost: 1}, "without costed"},
+		{&Reward{Event: ok, Model: 1, OnlyCost: true}, "without costed"},
 		{&Control{Act: Pause, Model: 1, Base: 2}, "pause with base = 2"},
 		{&Control{Act: Pause, Model: 1, Data: []byte("x")}, "pause with 1 bytes of data"},
 		{&Control{Act: Trim, AtSeq: 3, Data: []byte("x")}, "trim to entry 3 with 1 bytes"},
@@ -480,7 +495,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range append(sampleRecords(), newRecords()...) {
+	for _, r := range append(append(sampleRecords(), newRecords()...), costRecords()...) {
 		check(t, r)
 	}
 	rapid.Check(t, func(t *rapid.T) { check(t, genRecord(t)) })
@@ -547,6 +562,16 @@ func newRecords() []Record {
 	}
 }
 
+// costRecords are decisions and rewards with costs.
+func costRecords() []Record {
+	e := Event{0x1122334455667788, 3, 7}
+	return []Record{
+		&Decision{Model: 0xa1, Action: "mid", Index: 1, Num: 3, Den: 64, Offered: 3, Costs: []float64{0, 4.9e-4, 1.5e-2}},
+		&Reward{Event: e, Model: 0xa1, X: []float64{0.5}, Y: 1, Cost: 5.1e-4, Costed: true},
+		&Reward{Event: e, Model: 0xa1, Costed: true, OnlyCost: true},
+	}
+}
+
 // TestGolden: the bytes of batch format 1 with log versions 1 and 2 and of batch format 3, for ever. A change here
 // is a new version.
 func TestGolden(t *testing.T) {
@@ -554,7 +579,8 @@ func TestGolden(t *testing.T) {
 		name            string
 		format, version uint16
 		records         []Record
-	}{{"v1", Format1, 1, sampleRecords()}, {"v2", Format1, 2, newRecords()}, {"format3", Format3, 2, newRecords()[:4]}} {
+	}{{"v1", Format1, 1, sampleRecords()}, {"v2", Format1, 2, newRecords()}, {"format3", Format3, 2, newRecords()[:4]},
+		{"costs", Format1, 2, costRecords()}} {
 		version, records := g.version, g.records
 		b, err := testBatchKeys.Append(nil, Header{Format: g.format, Shard: 2, Version: version, Epoch: 0x1122334455667788, No: 4, After: 41,
 			Prev: Hash{1, 2, 3}, Time: 1_700_000_000_000_000_003}, records...)

@@ -74,7 +74,7 @@ const roomForLaw = 6000
 
 // sizeOf returns about how many bytes the record of a decision takes.
 func sizeOf(r *eventlog.Decision) int {
-	return len(r.Full) + 8*len(r.X) + len(r.Atoms) + len(r.Request) + 4*len(r.Law) + 2*len(r.Groups) + 1024
+	return len(r.Full) + 8*(len(r.X)+len(r.Costs)) + len(r.Atoms) + len(r.Request) + 4*len(r.Law) + 2*len(r.Groups) + 1024
 }
 
 // records are decisions that are written and answered, for reuse. Their X and Atoms belong to recent.
@@ -249,7 +249,7 @@ func (s *Server) checkDecide(r *DecideRequest) error {
 // candidates returns the part of a request that package choose reads.
 func (r *DecideRequest) candidates() choose.Request {
 	return choose.Request{Context: r.Context, Actions: r.Actions, Packed: r.Packed, IDs: r.IDs, Available: r.Available,
-		Exclude: r.Exclude}
+		Exclude: r.Exclude, Costs: r.Costs}
 }
 
 // choose makes the decision and its record, on v or on a newer version; nothing is written yet.
@@ -362,6 +362,10 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 	d.Action = Chosen{ID: w.IDs[at], Index: at}
 	record.Action, record.Index, record.Offered = d.Action.ID, uint32(c.Index), uint32(w.Count())
 	record.X, record.Atoms = w.Features(c.Index)
+	if record.Costs = slices.Clone(w.Costs()); len(record.Costs) > 0 && !s.lawful {
+		return Decision{}, nil, &Error{Code: Conflict, Field: "actions",
+			Want: "costs need log version 2: start the server without --log-version 1"}
+	}
 	if len(r.Context) > 0 {
 		record.Context = fold.Digest(r.Context)
 	}
@@ -375,7 +379,7 @@ func (s *Server) newRecord(w *choose.Worker, r *DecideRequest, c choose.Choice) 
 		record.Floor = uint32(v.Compiled.FloorNum * (eventlog.FloorUnit / v.Compiled.FloorDen))
 		record.Config = v.Number
 	}
-	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw)
+	n := len(record.Full) + len(record.Atoms) + max(0, 6*len(record.Law)-roomForLaw) + 8*len(record.Costs)
 	if v.Keeps && mode != Shadow && mode != Frozen {
 		q := r.candidates()
 		if record.Request = w.Kept(&q, c.Index, min(eventlog.MaxRequest,

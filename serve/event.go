@@ -51,6 +51,9 @@ func (s *Server) Event(ctx context.Context, eventID string) (EventView, error) {
 	if v.Status = statusNames[status]; status == fold.Rewarded {
 		v.Value = &y
 	}
+	if c, ok := s.fold.Cost(id.Event); ok {
+		v.Cost = &c
+	}
 	return v, nil
 }
 
@@ -139,6 +142,7 @@ func (s *Server) replay(key eventlog.Event, seq uint64, r *eventlog.Decision) (R
 	if err := w.Recorded(&set); err != nil {
 		return fail(Internal, "the candidates do not fit the model", err)
 	}
+	w.SetCosts(r.Costs)
 	c, err := w.Choose(r.Draw, len(r.Law) > 0)
 	if err != nil {
 		return fail(Internal, "the model cannot decide", err)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -258,6 +259,9 @@ func (r *DecideRequest) hash() (h [16]byte) {
 		b = append(b, 1)
 		text(a.ID)
 		text(string(a.Features))
+		if a.Cost != nil {
+			b = binary.LittleEndian.AppendUint64(append(b, 7), math.Float64bits(*a.Cost))
+		}
 	}
 	for _, id := range r.IDs {
 		b = append(b, 2)
@@ -271,6 +275,9 @@ func (r *DecideRequest) hash() (h [16]byte) {
 	for _, id := range r.Exclude {
 		b = append(b, 4)
 		text(id)
+	}
+	for _, c := range r.Costs {
+		b = binary.LittleEndian.AppendUint64(append(b, 8), math.Float64bits(c))
 	}
 	if r.Baseline != nil {
 		b = binary.AppendVarint(append(b, 5), int64(*r.Baseline))

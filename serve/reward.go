@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"troupe/budget"
 	"troupe/eventlog"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -81,6 +82,13 @@ const maxReward = 1e100
 // prepareReward checks a reward and returns its record, or the answer to one that need not be
 // written: the state knows already that it changes nothing.
 func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog.Reward, RewardResult, error) {
+	if r.OnlyCost {
+		r.Value = 0
+	}
+	cost, err := r.cost(s.lawful)
+	if err != nil {
+		return nil, RewardResult{}, err
+	}
 	if r.Value-r.Value != 0 {
 		return nil, RewardResult{}, invalid("value", r.Value, "expected a finite number")
 	}
@@ -104,6 +112,9 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 	var cfg *model.Compiled
 	if m := s.fold.Model(d.model); m != nil {
 		cfg, known = s.fold.Current(m).Compiled, s.fold.Known(id.Event, key)
+		if r.OnlyCost {
+			known = s.fold.KnownCost(id.Event, key)
+		}
 	}
 	s.mu.RUnlock()
 	if r.Allow != nil {
@@ -115,7 +126,7 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 			return nil, RewardResult{}, err
 		}
 	}
-	if cfg != nil {
+	if cfg != nil && !r.OnlyCost {
 		switch c := cfg.Config.Reward; {
 		case c.Adapt && !(math.Abs(r.Value) <= maxReward):
 			return nil, RewardResult{}, invalid("value", r.Value, "expected a number of at most %v", maxReward)
@@ -128,7 +139,23 @@ func (s *Server) prepareReward(ctx context.Context, r *RewardRequest) (*eventlog
 		return nil, RewardResult{Duplicate, seq}, nil
 	}
 	return &eventlog.Reward{Event: id.Event, Model: d.model, X: d.x, Atoms: d.atoms, Y: r.Value, Source: r.Caller,
-		Time: s.opt.Now().UnixNano(), Key: key}, RewardResult{}, nil
+		Time: s.opt.Now().UnixNano(), Key: key, Cost: cost, Costed: r.Cost != nil, OnlyCost: r.OnlyCost}, RewardResult{}, nil
+}
+
+// cost returns the cost in a reward, 0 where there is none. lawful: the log is of a version that has costs.
+func (r *RewardRequest) cost(lawful bool) (float64, error) {
+	switch {
+	case r.Cost == nil && r.OnlyCost:
+		return 0, invalid("cost", "", "is missing, expected a number")
+	case r.Cost == nil:
+		return 0, nil
+	case budget.Cost(*r.Cost) != nil:
+		return 0, invalid("cost", *r.Cost, "expected a cost from 0 to %v", budget.Most)
+	case !lawful:
+		return 0, &Error{Code: Conflict, Field: "cost",
+			Want: "costs need log version 2: start the server without --log-version 1"}
+	}
+	return *r.Cost + 0, nil // −0 is 0
 }
 
 // Activate implements Service.

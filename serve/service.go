@@ -148,6 +148,9 @@ type DecideRequest struct {
 	// available or is excluded is not a candidate. At least one must remain.
 	Available []bool
 	Exclude   []string
+	// Costs, if any, has the cost of each row of Packed, or of each entry of the catalogue, in units of money. Actions
+	// have their own.
+	Costs []float64
 	// Baseline is the caller's own choice, an index into the candidates as they were given; nil
 	// means 0. Only the modes Apprentice and Shadow look at it.
 	Baseline *int
@@ -208,6 +211,10 @@ type DecideItem struct {
 type RewardRequest struct {
 	EventID string
 	Value   float64 // within the model's range, otherwise Invalid
+	// Cost is what the decision cost, in units of money, where it is known now; nil otherwise. Of several the rule of the
+	// rewards makes one. OnlyCost: there is no reward in this call, and Value is not read.
+	Cost     *float64
+	OnlyCost bool
 	// Key makes repetitions harmless under the rule sum, which otherwise counts every call. At most
 	// 256 bytes. The rule first needs none.
 	Key    string
@@ -365,6 +372,8 @@ type EventView struct {
 	Status string `json:"status"`
 	// Value is the reward so far, while the window is open and there is one.
 	Value *float64 `json:"value,omitempty"`
+	// Cost is what calls said so far that it cost, while the window is open. What the request stated is in Decision.
+	Cost *float64 `json:"cost,omitempty"`
 	// Request is what was sent, for some of the newest decisions that this process made since its start. It is not in
 	// the log.
 	Request *RequestView `json:"request,omitempty"`

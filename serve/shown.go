@@ -2,6 +2,7 @@ package serve
 
 import (
 	"container/list"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,6 +145,9 @@ func (q *DecideRequest) appendActions(b []byte, most int) []byte {
 			b = appendText(append(b, `{"id":`...), q.Actions[i].ID)
 			if f := q.Actions[i].Features; len(f) > 0 {
 				b = append(append(b, `,"features":`...), f[:min(len(f), max(0, most-len(b))+1)]...)
+			}
+			if c := q.Actions[i].Cost; c != nil && *c-*c == 0 {
+				b = strconv.AppendFloat(append(b, `,"cost":`...), *c, 'g', -1, 64)
 			}
 			b = append(b, '}')
 		}

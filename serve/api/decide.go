@@ -15,6 +15,7 @@ type decideBody struct {
 	Packed          json.RawMessage `json:"packed,omitempty" doc:"rows of numbers, one for each candidate: {\"dtype\": \"float32\" or \"float64\", \"shape\": [K, d], \"data\": base64 of little-endian numbers}"`
 	IDs             []string        `json:"ids,omitempty" doc:"an id for each row of packed"`
 	Available       []bool          `json:"available,omitempty" doc:"a truth value for each candidate"`
+	Costs           []*float64      `json:"costs,omitempty" doc:"what it costs to play each row of packed, or each entry of the catalogue, in units of money; actions have their own cost"`
 	Exclude         []string        `json:"exclude,omitempty" doc:"ids that may not be chosen"`
 	Baseline        *int            `json:"baseline,omitempty" minimum:"0" doc:"index of the caller's own choice, for apprentice and shadow"`
 	Mode            serve.Mode      `json:"mode,omitempty" enum:"online,apprentice,shadow,frozen" doc:"instead of the model's mode"`
@@ -39,7 +40,7 @@ type batchAnswers struct {
 
 // request checks what the edge knows better than the service: shapes and counts.
 func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideRequest, error) {
-	for name, n := range map[string]int{"actions": len(b.Actions), "ids": len(b.IDs), "available": len(b.Available),
+	for name, n := range map[string]int{"costs": len(b.Costs), "actions": len(b.Actions), "ids": len(b.IDs), "available": len(b.Available),
 		"exclude": len(b.Exclude)} {
 		if n > a.opts.MaxActions {
 			return serve.DecideRequest{}, problem("too_large", field+name,
@@ -60,9 +61,20 @@ func (b *decideBody) request(a *API, field, key, caller string) (serve.DecideReq
 			return serve.DecideRequest{}, err
 		}
 	}
+	var costs []float64
+	if b.Costs != nil {
+		costs = make([]float64, len(b.Costs))
+	}
+	for i, c := range b.Costs {
+		if c == nil {
+			return serve.DecideRequest{}, &fieldError{Field: fmt.Sprintf("%scosts[%d]", field, i),
+				Want: "is null, expected a number"}
+		}
+		costs[i] = *c
+	}
 	return serve.DecideRequest{
 		Context: b.Context, Actions: b.Actions, Packed: b.Packed, IDs: b.IDs, Available: b.Available,
-		Exclude:  b.Exclude,
+		Exclude: b.Exclude, Costs: costs,
 		Baseline: b.Baseline, Mode: b.Mode, Deferred: b.DeferActivation, MinSeq: b.MinSeq, IdempotencyKey: key,
 		Explain: b.Explain == "full", Caller: caller,
 	}, nil

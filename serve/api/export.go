@@ -37,6 +37,8 @@ type logRow struct {
 	BasisSeq   *uint64   `json:"basis_seq,omitempty" parquet:"basis_seq,optional" doc:"of a decision: the state that decided"`
 	X          []float64 `json:"x,omitempty" parquet:"x,list" doc:"of a decision: features of the action"`
 	Law        []float64 `json:"law,omitempty" parquet:"law,list,optional" doc:"of a decision: the probability of each available candidate, where the log has it"`
+	Costs      []float64 `json:"costs,omitempty" parquet:"costs,list,optional" doc:"of a decision: what each available candidate costs, in units of money, where it was stated"`
+	Cost       *float64  `json:"cost,omitempty" parquet:"cost,optional" doc:"of a reward: what the decision cost, where the call says it"`
 	Deferred   *bool     `json:"deferred,omitempty" parquet:"deferred,optional" doc:"of a decision: it counts only after activate or a reward"`
 	Deadline   time.Time `json:"deadline,omitzero" parquet:"deadline,optional,timestamp(nanosecond)" doc:"of a decision: end of its window"`
 	WouldPlay  string    `json:"would_action,omitempty" parquet:"would_action,optional,dict" doc:"of a decision that played a baseline: the policy's choice"`
@@ -71,6 +73,7 @@ func rowOf(r serve.LogRecord) logRow {
 			x.Action
 		row.Index, row.Offered, row.Num, row.Den, row.BasisSeq = &x.Index, &x.Offered, &x.Num, &x.Den, &x.BasisSeq
 		row.X, row.Deferred, row.Slot, row.Law = x.X, &x.Deferred, x.Slot, joined.Law(x)
+		row.Costs = x.Costs
 		if x.WouldAction != "" {
 			row.WouldPlay, row.WouldNum = x.WouldAction, &x.WouldNum
 		}
@@ -78,6 +81,12 @@ func rowOf(r serve.LogRecord) logRow {
 		row.Time = at(x.Time)
 	case *eventlog.Reward:
 		row.Time, row.Key, row.Value = at(x.Time), x.Source, &x.Y
+		if x.OnlyCost {
+			row.Value = nil
+		}
+		if x.Costed {
+			row.Cost = &x.Cost
+		}
 	case *eventlog.Expire:
 		row.Time, row.Count = at(x.Time), &x.Count
 		if x.Default {
@@ -113,6 +122,8 @@ type joinedRow struct {
 	SparseValue []float64      `json:"sparse_value" parquet:"sparse_value,list,optional"`
 	Active      bool           `json:"active" parquet:"active" doc:"not deferred, or activated, or rewarded"`
 	Reward      *float64       `json:"reward" parquet:"reward,optional" doc:"what counts by the model's rule"`
+	Costs       []float64      `json:"costs,omitempty" parquet:"costs,list,optional" doc:"what each available candidate costs, in units of money; absent: not stated"`
+	Cost        *float64       `json:"cost,omitempty" parquet:"cost,optional" doc:"what the decision cost: as a call said it, otherwise as it was stated"`
 	State       string         `json:"reward_state" parquet:"reward_state,dict" enum:"paid,default,none,pending,inactive"`
 }
 
@@ -125,6 +136,10 @@ func joinedRowOf(d serve.JoinedDecision) (joinedRow, error) {
 		Den:        r.Den,
 		Propensity: float64(r.Num) / float64(r.Den), BasisSeq: r.BasisSeq, Law: joined.Law(r),
 		Active: d.State != joined.Inactive, State: string(d.State),
+	}
+	row.Costs = r.Costs
+	if d.Cost == d.Cost {
+		row.Cost = &d.Cost
 	}
 	dense, sparse, _, err := joined.Candidates(r.Full)
 	row.Candidates, row.SparseRow, row.SparseHash, row.SparseValue = dense, sparse.Row, sparse.Hash, sparse.Value

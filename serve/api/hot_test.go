@@ -166,13 +166,14 @@ func (r bodies) decide() string {
 		"context": func() string { return r.value(1) },
 		"actions": func() string {
 			return r.list(r.IntN(4)+20*(r.IntN(60)/59), func() string {
-				return r.fields(map[string]func() string{"id": r.text, "features": func() string { return r.value(3) }})
+				return r.fields(map[string]func() string{"id": r.text, "features": func() string { return r.value(3) }, "cost": r.number})
 			})
 		},
 		"packed":           func() string { return `{"dtype":"float32","shape":[1,2],"data":"AAAAAAAAAAA="}` },
 		"ids":              ids,
 		"available":        func() string { return r.list(3, func() string { return r.rare(9, "true", "false", "1", "null") }) },
 		"exclude":          ids,
+		"costs":            func() string { return r.list(3+20*(r.IntN(60)/59), r.number) },
 		"baseline":         func() string { return r.one("0", "1", "-1", "1.0", "99999999999", "1e0") },
 		"mode":             func() string { return r.one(`"online"`, `"shadow"`, `"frozen"`, `"nonsense"`, `""`) },
 		"defer_activation": func() string { return r.one("true", "false") },
@@ -182,7 +183,7 @@ func (r bodies) decide() string {
 }
 
 func (r bodies) reward(event bool) string {
-	all := map[string]func() string{"value": r.number, "key": r.text}
+	all := map[string]func() string{"value": r.number, "cost": r.number, "key": r.text}
 	if event {
 		all["event_id"] = func() string { return r.one(`"EVENT1"`, `"EVENT1"`, `"EVENT2"`, r.text()) }
 	}

@@ -8,13 +8,15 @@ import (
 )
 
 type rewardBody struct {
-	Value *float64 `json:"value" doc:"within the model's range"`
+	Value *float64 `json:"value,omitempty" doc:"within the model's range; may be left out where cost is given"`
+	Cost  *float64 `json:"cost,omitempty" doc:"what the decision cost, in units of money, when it is known now; of several the rule of the rewards makes one"`
 	Key   string   `json:"key,omitempty" maxLength:"256" doc:"makes repetitions harmless under the rules sum and last"`
 }
 
 type rewardItemBody struct {
 	EventID string   `json:"event_id"`
-	Value   *float64 `json:"value"`
+	Value   *float64 `json:"value,omitempty"`
+	Cost    *float64 `json:"cost,omitempty"`
 	Key     string   `json:"key,omitempty" maxLength:"256"`
 }
 
@@ -42,7 +44,7 @@ func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResu
 	if err := decodeJSON(in.RawBody, &b); err != nil {
 		return nil, err
 	}
-	if b.Value == nil {
+	if b.Value == nil && b.Cost == nil {
 		return nil, &fieldError{Field: "value", Want: "is missing, expected a number"}
 	}
 	if b.Key == "" {
@@ -51,10 +53,17 @@ func (a *API) reward(ctx context.Context, in *rewardIn) (*reply[serve.RewardResu
 	if err := a.allow(ctx, Reward, ""); err != nil {
 		return nil, err
 	}
-	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: *b.Value, Key: b.Key, Caller: caller(ctx),
-		Allow: a.allowsModel(ctx, Reward)})
+	r, err := a.svc.Reward(ctx, serve.RewardRequest{EventID: in.Event, Value: orZero(b.Value), Cost: b.Cost,
+		OnlyCost: b.Value == nil, Key: b.Key, Caller: caller(ctx), Allow: a.allowsModel(ctx, Reward)})
 	a.metrics.reward(r.Status, err)
 	return &reply[serve.RewardResult]{r}, err
+}
+
+func orZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }
 
 func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers], error) {
@@ -73,13 +82,13 @@ func (a *API) rewardBatch(ctx context.Context, in *bodyIn) (*reply[rewardAnswers
 	allow := a.allowsModel(ctx, Reward)
 	var place []int // of rs[i] in the answer
 	for i, r := range b.Rewards {
-		if r.Value == nil {
+		if r.Value == nil && r.Cost == nil {
 			out.Body.Results[i].Problem = problemOf(&fieldError{Field: fmt.Sprintf("rewards[%d].value", i),
 				Want: "is missing, expected a number"})
 			continue
 		}
-		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: *r.Value, Key: r.Key, Caller: caller(ctx),
-			Allow: allow})
+		rs = append(rs, serve.RewardRequest{EventID: r.EventID, Value: orZero(r.Value), Cost: r.Cost,
+			OnlyCost: r.Value == nil, Key: r.Key, Caller: caller(ctx), Allow: allow})
 		place = append(place, i)
 	}
 	if len(rs) == 0 {

@@ -25,6 +25,7 @@ type scan struct {
 	pieces    []piece // their places
 	actions   []serve.Action
 	available []bool
+	numbers   []float64
 	decides   []serve.DecideRequest
 	rewards   []serve.RewardRequest
 }
@@ -38,7 +39,8 @@ type piece struct {
 // begin prepares for a body. It reports whether the body is UTF-8.
 func (s *scan) begin(body []byte) bool {
 	s.b, s.i, s.names = body, 0, s.names[:0]
-	s.ids, s.pieces, s.actions, s.available = s.ids[:0], s.pieces[:0], s.actions[:0], s.available[:0]
+	s.ids, s.pieces, s.actions, s.available, s.numbers = s.ids[:0], s.pieces[:0], s.actions[:0], s.available[:0],
+		s.numbers[:0]
 	s.decides, s.rewards = s.decides[:0], s.rewards[:0]
 	return utf8.Valid(body)
 }
@@ -382,7 +384,7 @@ func (s *scan) truth(into *bool) bool {
 }
 
 var decideFields = []string{"context", "actions", "packed", "ids", "available", "exclude", "baseline", "mode",
-	"defer_activation", "min_seq", "explain"}
+	"defer_activation", "min_seq", "explain", "costs"}
 
 // decide reads a decideBody.
 func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
@@ -445,6 +447,18 @@ func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
 			n, ok := s.whole()
 			r.MinSeq = n
 			return ok
+		case 11:
+			first := len(s.numbers)
+			if !s.list(depth+1, func() bool {
+				_, ok := s.cost()
+				return ok && len(s.numbers)-first <= most
+			}) {
+				return false
+			}
+			if r.Costs = s.numbers[first:len(s.numbers):len(s.numbers)]; r.Costs == nil {
+				r.Costs = []float64{}
+			}
+			return true
 		}
 		t, ok := s.text()
 		r.Explain = string(t) == "full"
@@ -455,14 +469,19 @@ func (s *scan) decide(r *serve.DecideRequest, depth, most int) bool {
 // someID takes the place of an id that is read and not yet stored.
 const someID = "?"
 
-var actionFields = []string{"id", "features"}
+var actionFields = []string{"id", "features", "cost"}
 
 // action reads a candidate.
 func (s *scan) action(depth int) bool {
 	var a serve.Action
 	ok := s.fields(depth, actionFields, func(field int) bool {
-		if field == 1 {
+		switch field {
+		case 1:
 			return s.raw(&a.Features, depth+1)
+		case 2:
+			c, ok := s.cost()
+			a.Cost = c
+			return ok
 		}
 		n := len(s.ids)
 		if !s.id(nil) {
@@ -519,17 +538,30 @@ func (s *scan) float(into *float64) bool {
 	return err == nil
 }
 
-var rewardFields = []string{"value", "key", "event_id"}
+// cost reads a number. Its place stays as it is until the next body.
+func (s *scan) cost() (*float64, bool) {
+	var v float64
+	ok := s.float(&v)
+	s.numbers = append(s.numbers, v)
+	return &s.numbers[len(s.numbers)-1], ok
+}
 
-// reward reads a reward, with its event in a batch. Its value must be there.
+var rewardFields = []string{"value", "cost", "key", "event_id"}
+
+// reward reads a reward, with its event in a batch. Its value or its cost must be there.
 func (s *scan) reward(r *serve.RewardRequest, depth, fields int) bool {
 	value := false
+	r.OnlyCost = true
 	ok := s.fields(depth, rewardFields[:fields], func(field int) bool {
 		switch field {
 		case 0:
-			value = true
+			value, r.OnlyCost = true, false
 			return s.float(&r.Value)
 		case 1:
+			c, ok := s.cost()
+			value, r.Cost = true, c
+			return ok
+		case 2:
 			t, ok := s.text()
 			r.Key = string(t)
 			return ok
@@ -544,7 +576,7 @@ func (s *scan) reward(r *serve.RewardRequest, depth, fields int) bool {
 // oneReward reads a whole body of :reward.
 func (s *scan) oneReward() bool {
 	s.rewards = append(s.rewards, serve.RewardRequest{})
-	return s.reward(&s.rewards[0], 0, 2) && s.over()
+	return s.reward(&s.rewards[0], 0, 3) && s.over()
 }
 
 // manyRewards reads a whole body of rewards:batch.
@@ -555,7 +587,7 @@ func (s *scan) manyRewards(most int) bool {
 				return false
 			}
 			s.rewards = append(s.rewards, serve.RewardRequest{})
-			return s.reward(&s.rewards[len(s.rewards)-1], 2, 3)
+			return s.reward(&s.rewards[len(s.rewards)-1], 2, 4)
 		})
 	})
 	return ok && s.over() && len(s.rewards) > 0

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/budget"
 	"troupe/feature"
 	"troupe/serve/fold"
 	"troupe/serve/model"
@@ -21,6 +22,9 @@ type Action struct {
 	// of numbers, packed numbers. Empty means those of the catalogue entry with this id; a model
 	// without such an entry then reads an action without features.
 	Features json.RawMessage `json:"features,omitempty"`
+	// Cost is what it costs to play the action, in units of money, from 0 to budget.Most; nil: that of the catalogue
+	// entry with this id. All actions of a request have a cost or none has.
+	Cost *float64 `json:"cost,omitempty"`
 }
 
 // Request is the part of a request for a decision that chooses: serve.DecideRequest explains the fields.
@@ -31,6 +35,7 @@ type Request struct {
 	IDs       []string
 	Available []bool
 	Exclude   []string
+	Costs     []float64
 }
 
 // Check refuses what is larger than the limits, before it is read.
@@ -142,6 +147,9 @@ func (w *Worker) Encode(r *Request) error {
 	if err := w.nameActions(b.Len(), len(r.Packed) > 0); err != nil {
 		return err
 	}
+	if err := w.readCosts(r); err != nil {
+		return err
+	}
 	return w.mask(r)
 }
 
@@ -185,6 +193,48 @@ func (w *Worker) nameActions(k int, packed bool) error {
 	return nil
 }
 
+// readCosts reads the costs of all actions of a request into w.costs, none where the request and the catalogue have none.
+func (w *Worker) readCosts(r *Request) error {
+	k, cfg := w.encoder().Len(), w.Version.Compiled
+	w.costs = w.costs[:0]
+	field := func(i int) string {
+		if len(r.Actions) > 0 {
+			return fmt.Sprintf("actions[%d].cost", i)
+		}
+		return fmt.Sprintf("costs[%d]", i)
+	}
+	switch {
+	case r.Costs != nil && len(r.Actions) > 0:
+		return model.Invalid("costs", "", "goes with packed or with the catalogue; actions have their own cost")
+	case r.Costs != nil && len(r.Costs) != k:
+		return model.Invalid("costs", len(r.Costs), "expected %d numbers, one for each action", k)
+	case r.Costs != nil:
+		w.costs = append(w.costs, r.Costs...)
+	default:
+		missing := -1
+		for i := range k {
+			c := cfg.Cost(w.IDs[i])
+			if len(r.Actions) > 0 && r.Actions[i].Cost != nil {
+				c = r.Actions[i].Cost
+			}
+			if c == nil {
+				missing = i
+			} else {
+				w.costs = append(w.costs, *c)
+			}
+			if missing >= 0 && len(w.costs) > 0 {
+				return model.Invalid(field(missing), "", "is missing: all actions have a cost or none has")
+			}
+		}
+	}
+	for i, c := range w.costs {
+		if err := budget.Cost(c); err != nil {
+			return model.Invalid(field(i), c, "expected a cost from 0 to %v", budget.Most)
+		}
+	}
+	return nil
+}
+
 // mask leaves out what is not available.
 func (w *Worker) mask(r *Request) error {
 	k := w.encoder().Len()
@@ -201,6 +251,10 @@ func (w *Worker) mask(r *Request) error {
 		return model.Invalid("actions", "", "expected at least one action that is available")
 	}
 	all := len(w.places) == k
+	for to, i := range w.places[:min(len(w.places), len(w.costs))] { // none of them without costs
+		w.costs[to] = w.costs[i] + 0 // −0 is 0
+	}
+	w.costs = w.costs[:min(len(w.places), len(w.costs))]
 	if w.hashed != nil {
 		w.sparse.read(w.hashed, w.places)
 	}

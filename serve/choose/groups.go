@@ -65,6 +65,12 @@ func (w *Worker) Count() int {
 	return len(w.X) / w.Version.Compiled.Dim
 }
 
+// Costs returns those of the candidates, none where the request states none. They are valid until the next request.
+func (w *Worker) Costs() []float64 { return w.costs }
+
+// SetCosts replaces them, for the candidates of a record.
+func (w *Worker) SetCosts(costs []float64) { w.costs = append(w.costs[:0], costs...) }
+
 // Features returns the vector of candidate i, or its atoms.
 func (w *Worker) Features(i int) (x []float64, atoms []byte) {
 	if w.hashed != nil {

@@ -138,6 +138,7 @@ type Worker struct {
 	held   bool                 // the state of Version
 	places []int                // which of the actions the candidates are; empty: all, in order
 	sparse sparse               // the candidates with hashed features
+	costs  []float64            // of the candidates; none where the request has none
 	groups groups
 	law    bandit.Law
 	action bandit.Action

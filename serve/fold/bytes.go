@@ -28,6 +28,7 @@ import (
 //	    stand between notes and statistics
 //	open entries: count, each: seq | hash [16] | epoch u64 | number |
 //	    events: count, each: index | model u64 | deadline i64 | state u8 | y f64 |
+//	        with bit 64 of the state its cost f64 |
 //	        keys of rewards: count, each u64 | has an idempotency key: key [16] | request [16]
 //	idempotency keys of closed windows: count, each: key [16] | request [16] | event | seq | closed at i64
 //	of a cluster only: nodes: count, each: name text | clock i64 | entry | applied | readable
@@ -168,6 +169,9 @@ func (w *writer) open(o *OpenEntry, known map[[16]byte]KeyUse) {
 		w.fixed(uint64(e.deadline))
 		w.b = append(w.b, byte(e.state))
 		w.fixed(math.Float64bits(e.y))
+		if e.state&costed != 0 {
+			w.fixed(math.Float64bits(e.cost))
+		}
 		keys := o.keys[e.index]
 		w.uint(uint64(len(keys)))
 		for _, k := range keys {
@@ -305,6 +309,9 @@ func (r *reader) open(f *Fold) error {
 	for range r.count() {
 		e := openEvent{index: uint32(r.uint()), model: f.models[eventlog.ID(r.fixed())], deadline: int64(r.fixed()),
 			state: eventState(r.byte()), y: math.Float64frombits(r.fixed())}
+		if e.state&costed != 0 {
+			e.cost = math.Float64frombits(r.fixed())
+		}
 		for range r.count() {
 			if o.keys == nil {
 				o.keys = map[uint32][]eventlog.ID{}

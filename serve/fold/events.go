@@ -29,7 +29,8 @@ type OpenEntry struct {
 type openEvent struct {
 	deadline int64
 	y        float64
-	model    *Model // that decided
+	cost     float64 // with the state costed
+	model    *Model  // that decided
 	index    uint32
 	state    eventState
 }
@@ -43,6 +44,7 @@ const (
 	ruleLow    // the code of the rule of its decision, two bits
 	ruleHigh
 	hasRequest // its request is in the log
+	costed     // what it cost is known
 )
 
 // withRule returns the state with a rule.
@@ -140,6 +142,20 @@ func (f *Fold) Event(key eventlog.Event) (status Status, y float64) {
 	return Open, 0
 }
 
+// Cost returns what an event with an open window has cost so far, not ok where no call has said it.
+func (f *Fold) Cost(key eventlog.Event) (cost float64, ok bool) {
+	if _, e := f.lookup(key); e != nil && e.state&costed != 0 {
+		return e.cost, true
+	}
+	return 0, false
+}
+
+// KnownCost is Known for a cost without a reward.
+func (f *Fold) KnownCost(event eventlog.Event, key eventlog.ID) bool {
+	b, e := f.lookup(event)
+	return e != nil && b.knowsCost(e, key)
+}
+
 // Known reports whether a reward with this key (0 for none) would be a duplicate.
 func (f *Fold) Known(event eventlog.Event, key eventlog.ID) bool {
 	b, e := f.lookup(event)
@@ -150,6 +166,31 @@ func (f *Fold) Known(event eventlog.Event, key eventlog.ID) bool {
 // used.
 func (b *OpenEntry) knows(e *openEvent, key eventlog.ID) bool {
 	return e.state&rewarded != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(b.keys[e.index], key)
+}
+
+// knowsCost is knows for a cost without a reward.
+func (b *OpenEntry) knowsCost(e *openEvent, key eventlog.ID) bool {
+	return e.state&costed != 0 && e.state.rule().Settles() || key != 0 && slices.Contains(b.keys[e.index], key)
+}
+
+// remember remembers the key of a reward or a cost, under the rules that take more than one.
+func (b *OpenEntry) remember(e *openEvent, key eventlog.ID) {
+	if key == 0 || e.state.rule().Settles() {
+		return
+	}
+	if b.keys == nil {
+		b.keys = map[uint32][]eventlog.ID{}
+	}
+	b.keys[e.index] = append(b.keys[e.index], key)
+}
+
+// pays takes what an event cost, by the rule of its rewards: the first one, the sum or the last one.
+func (e *openEvent) pays(cost float64) {
+	first, rule := e.state&costed == 0, e.state.rule()
+	if first || !rule.Settles() {
+		e.cost = rule.Fold(e.cost, cost, first)
+	}
+	e.state |= costed
 }
 
 func (f *Fold) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision) Outcome {
@@ -217,15 +258,16 @@ func (f *Fold) reward(r *eventlog.Reward) (Outcome, error) {
 		return Late, nil
 	}
 	rule := e.state.rule()
-	if b.knows(e, r.Key) {
+	if r.OnlyCost && b.knowsCost(e, r.Key) || !r.OnlyCost && b.knows(e, r.Key) {
 		h.Counts.Duplicates++
 		return Duplicate, nil
 	}
-	if r.Key != 0 && !rule.Settles() {
-		if b.keys == nil {
-			b.keys = map[uint32][]eventlog.ID{}
-		}
-		b.keys[r.Event.Index] = append(b.keys[r.Event.Index], r.Key)
+	b.remember(e, r.Key)
+	if r.Costed {
+		e.pays(r.Cost)
+	}
+	if r.OnlyCost {
+		return Accepted, nil
 	}
 	e.y = rule.Fold(e.y, r.Y, e.state&rewarded == 0)
 	e.state = e.state&^inactive | rewarded

@@ -66,6 +66,9 @@ type Decided struct {
 	Record *eventlog.Decision // without Request and Idempotency, and without X and Atoms unless Options.Features
 	State  State
 	Reward float64 // NaN unless State is Paid or Default
+	// Cost is what it cost: as a call said it by the rule of rewards, otherwise as the request stated it; NaN where
+	// neither did.
+	Cost float64
 }
 
 // Joiner joins one log. Not safe for concurrent use.
@@ -283,6 +286,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	j.newest = now
 	kept := *r // the entry's storage belongs to the reader of the log
 	kept.X, kept.Full, kept.Law, kept.Groups = nil, slices.Clone(r.Full), slices.Clone(r.Law), slices.Clone(r.Groups)
+	kept.Costs = slices.Clone(r.Costs)
 	kept.Atoms, kept.Request, kept.Idempotency = nil, nil, nil
 	if j.o.Features {
 		x := r.X
@@ -292,7 +296,7 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 		kept.X, kept.Atoms = slices.Clone(x), slices.Clone(r.Atoms)
 	}
 	e := &decision{
-		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN()},
+		Decided: Decided{Key: d.Key(i), Seq: d.Seq, Name: name, Record: &kept, Reward: math.NaN(), Cost: stated(r)},
 		settles: reward.Rule.Settles(), active: !r.Deferred,
 	}
 	j.open[e.Key] = e
@@ -305,11 +309,22 @@ func (j *Joiner) decision(d eventlog.Delivery, i uint32, r *eventlog.Decision, o
 	return nil
 }
 
+// stated returns the cost of the action that was played as the request had it, NaN without one.
+func stated(r *eventlog.Decision) float64 {
+	if int(r.Index) < len(r.Costs) {
+		return r.Costs[r.Index]
+	}
+	return math.NaN()
+}
+
 // reward takes what the fold has made of the event.
 func (j *Joiner) reward(seq uint64, r *eventlog.Reward, outcome fold.Outcome) {
 	e := j.open[r.Event]
 	if e == nil || outcome != fold.Accepted && outcome != fold.Ignored {
 		return // late, repeated, or of another model
+	}
+	if c, ok := j.f.Cost(r.Event); ok {
+		e.Cost = c
 	}
 	status, y := j.f.Event(r.Event)
 	if status != fold.Rewarded {

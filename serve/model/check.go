@@ -84,6 +84,10 @@ func (c Config) check(limits Limits) error {
 		if err := CheckText(field, a.ID); err != nil {
 			return err
 		}
+		if (a.Cost == nil) != (c.Actions[0].Cost == nil) {
+			return Invalid(fmt.Sprintf("config.actions[%d].cost", i), a.ID,
+				"all actions of the catalogue have a cost or none has")
+		}
 		ids[a.ID] = true
 	}
 	if m := most(c.Policy.Raw, "m"); m > float64(limits.Members) {

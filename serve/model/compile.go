@@ -38,6 +38,14 @@ type Compiled struct {
 	Start              int // bytes of the policy's snapshot before the first event
 }
 
+// Cost returns that of an action in the catalogue, nil where it states none.
+func (c *Compiled) Cost(id string) *float64 {
+	if i, ok := c.Catalogue[id]; ok {
+		return c.Config.Actions[i].Cost
+	}
+	return nil
+}
+
 // Sparse returns whether the policy's memory grows with the coordinates that it has met.
 func (c *Compiled) Sparse() bool { return sparseKindOf(c.Config.Policy.Raw) }
 

@@ -41,6 +41,7 @@ type Reward struct {
 type Entry struct {
 	ID       string
 	Features json.RawMessage // canonical JSON, may be empty
+	Cost     *float64        // in units of money; nil: none is stated
 }
 
 // DefaultFloor is the exploration floor of a model that names none.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/budget"
 	"troupe/feature"
 	"troupe/policy"
 	"troupe/spec"
@@ -90,6 +91,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 			rows[i] = map[string]any{"id": a.ID}
 			if len(a.Features) > 0 {
 				rows[i]["features"] = a.Features
+			}
+			if a.Cost != nil {
+				rows[i]["cost"] = *a.Cost
 			}
 		}
 		out["actions"] = rows
@@ -373,12 +377,12 @@ func (f *FeatureSpec) String() string { return `{ model = "hashed" }` }
 func (e *Entry) DecodeSpec(v any, path string) error {
 	raw, ok := v.(spec.Raw)
 	if !ok {
-		return spec.Errorf(path, "is %s, expected a table with id and features", spec.Show(v))
+		return spec.Errorf(path, "is %s, expected a table with id, features and cost", spec.Show(v))
 	}
 	for key := range raw {
-		if key != "id" && key != "features" {
+		if key != "id" && key != "features" && key != "cost" {
 			return spec.Errorf(spec.Join(path, key), "unknown key %q%s", key,
-				spec.Suggest(key, []string{"id", "features"}))
+				spec.Suggest(key, []string{"id", "features", "cost"}))
 		}
 	}
 	id, ok := raw["id"].(string)
@@ -392,6 +396,15 @@ func (e *Entry) DecodeSpec(v any, path string) error {
 			return spec.Errorf(spec.Join(path, "features"), "is no JSON value: %v", err)
 		}
 		e.Features = b
+	}
+	e.Cost = nil
+	if v, ok := raw["cost"]; ok {
+		c, ok := spec.Number(v)
+		if !ok || budget.Cost(c) != nil {
+			return spec.Errorf(spec.Join(path, "cost"), "is %s, expected a cost from 0 to %v", spec.Show(v), budget.Most)
+		}
+		c += 0 // −0 is 0
+		e.Cost = &c
 	}
 	return nil
 }

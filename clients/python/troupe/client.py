@@ -99,16 +99,22 @@ class Client:
 
     def decide(self, model: str, context: Any = None, actions: Optional[Iterable[Candidate]] = None, *,
                key: Optional[str] = None, **more: Any) -> Decision:
-        """Choose an action. actions are ids or objects with id and features; without them the model's catalogue is
-        used. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids. key is the
+        """Choose an action. actions are ids or objects with id, features and cost; without them the model's catalogue is
+        used. more is passed on: exclude, baseline, mode, explain, min_seq, available, packed, ids, costs. key is the
         idempotency key; one is made where there is none."""
         body = _request(context, actions, more)
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         return Decision.of(self._call("POST", _model(model) + ":decide", body, headers, repeat=True))
 
-    def reward(self, event_id: str, value: float, *, key: Optional[str] = None) -> RewardResult:
-        """Pay for a decision. Under the rules sum and last a second call with the same key changes nothing."""
-        body = {"value": _number(value), "key": key or secrets.token_hex(16)}
+    def reward(self, event_id: str, value: Optional[float], *, cost: Optional[float] = None,
+               key: Optional[str] = None) -> RewardResult:
+        """Pay for a decision. cost is what it cost, in units of money; with a value of None there is no reward in this
+        call. Under the rules sum and last a second call with the same key changes nothing."""
+        body: Json = {"key": key or secrets.token_hex(16)}
+        if value is not None:
+            body["value"] = _number(value)
+        if cost is not None:
+            body["cost"] = _number(cost)
         raw = self._call("POST", f"/v1/events/{quote(event_id, safe='')}:reward", body, repeat=True)
         return RewardResult(raw["status"], raw["seq"])
 
@@ -249,9 +255,10 @@ class AsyncClient:
         """See Client.decide."""
         return await self._run(self._client.decide, model, context, actions, **more)
 
-    async def reward(self, event_id: str, value: float, *, key: Optional[str] = None) -> RewardResult:
+    async def reward(self, event_id: str, value: Optional[float], *, cost: Optional[float] = None,
+                     key: Optional[str] = None) -> RewardResult:
         """See Client.reward."""
-        return await self._run(self._client.reward, event_id, value, key=key)
+        return await self._run(self._client.reward, event_id, value, cost=cost, key=key)
 
     async def decide_batch(self, model: str, requests: Sequence[Json], *,
                            key: Optional[str] = None) -> List[Union[Decision, Problem]]:
