@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/spec"
@@ -37,7 +38,7 @@ has the way.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
   troupe serve --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
   troupe cluster status --cluster cluster/a.example/cluster.toml`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(clusterInitCommand(), clusterStatusCommand(), clusterDrainCommand(), clusterKeysCommand(),
@@ -60,15 +61,15 @@ A node is NAME, NAME=HOST, NAME=HOST:PORT or NAME=HOST:PORT/CALLERPORT. PORT is 
 nodes, CALLERPORT for callers.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --out cluster
   troupe cluster init --nodes a=127.0.0.1:7421/8081,b=127.0.0.1:7422/8082,c=127.0.0.1:7423/8083 --out cluster`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := parseNodes(nodes)
 			if err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			cluster, err := makeCluster(out, list, from)
 			if err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			w := cmd.OutOrStdout()
 			fmt.Fprintf(w, "%s: %d nodes in %s\n", cluster.Cluster, len(list), out)
@@ -508,7 +509,7 @@ func (f *clusterFlags) flags(fl *pflag.FlagSet) {
 func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 	if len(f.urls) > 0 {
 		if f.file != "" {
-			return nil, misuse(errors.New("--url does not go with --cluster"))
+			return nil, term.Misuse(errors.New("--url does not go with --cluster"))
 		}
 		return clusterAt(ctx, f.urls, f.ca)
 	}
@@ -517,7 +518,7 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 		file = os.Getenv("TROUPE_CLUSTER")
 	}
 	if file == "" {
-		return nil, misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set " +
+		return nil, term.Misuse(errors.New("--cluster is missing: give the cluster.toml of any node, or set " +
 			"TROUPE_CLUSTER; or --url"))
 	}
 	c, err := readCluster(file)
@@ -525,7 +526,7 @@ func (f *clusterFlags) read(ctx context.Context) (*clusterConfig, error) {
 		err = c.trust(f.ca, "")
 	}
 	if err != nil {
-		return nil, misuse(err)
+		return nil, term.Misuse(err)
 	}
 	return c, nil
 }
@@ -536,14 +537,14 @@ func clusterAt(ctx context.Context, urls []string, ca string) (*clusterConfig, e
 	c := &clusterConfig{}
 	asks := &clusterConfig{Nodes: make([]clusterNode, 1)} // for its client
 	if err := asks.trust(ca, ""); err != nil {
-		return nil, misuse(err)
+		return nil, term.Misuse(err)
 	}
 	var known []serve.NodeHealth
 	silent := 0
 	for i, text := range urls {
 		u, err := url.Parse(strings.TrimSuffix(text, "/"))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return nil, misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or "+
+			return nil, term.Misuse(fmt.Errorf("--url: the one at place %d is not readable, expected http://HOST:PORT or "+
 				"https://HOST:PORT", i+1))
 		}
 		n := clusterNode{URL: u.String(), client: asks.Nodes[0].client}
@@ -552,7 +553,7 @@ func clusterAt(ctx context.Context, urls []string, ca string) (*clusterConfig, e
 			n.Name = n.URL
 			silent++
 		} else if c.named(n.Name) != nil {
-			return nil, misuse(fmt.Errorf("--url: %s is node %s, which is there already", n.URL, n.Name))
+			return nil, term.Misuse(fmt.Errorf("--url: %s is node %s, which is there already", n.URL, n.Name))
 		}
 		if s.Cluster != nil && len(s.Cluster.Nodes) > len(known) {
 			known = s.Cluster.Nodes
@@ -581,7 +582,7 @@ when less than a majority is ready.`,
 		Example: `  troupe cluster status --cluster cluster/a.example/cluster.toml
   troupe cluster status --cluster cluster/a.example/cluster.toml --json
   troupe cluster status --url http://127.0.0.1:8080`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := at.read(cmd.Context())
 			if err != nil {
@@ -602,7 +603,7 @@ when less than a majority is ready.`,
 				}
 			}
 			if err == nil && ready <= len(config.Nodes)/2 {
-				err = &silentError{exitFailed, errors.New("less than a majority is ready")}
+				err = term.Silently(term.Failed, errors.New("less than a majority is ready"))
 			}
 			return err
 		},
@@ -623,7 +624,7 @@ stopped; a new start takes calls again. A node that gets SIGTERM does the same b
 refuses when the other nodes are no majority. Where the nodes have --keys, TROUPE_KEY has a key with
 the scope admin.`,
 		Example: `  troupe cluster drain b.example --cluster cluster/a.example/cluster.toml`,
-		Args:    arguments(1, 1),
+		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := at.read(cmd.Context())
 			if err != nil {
@@ -631,7 +632,7 @@ the scope admin.`,
 			}
 			n := config.named(args[0])
 			if n == nil {
-				return misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "),
+				return term.Misuse(fmt.Errorf("%s is not one of the nodes %s%s", args[0], strings.Join(config.names(), ", "),
 					spec.Suggest(args[0], config.names())))
 			}
 			for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // what passes by itself, such as an election, may

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/serve"
 	"troupe/serve/fold"
@@ -615,7 +616,7 @@ func (c *realCluster) rebuild(i, other int) {
 			c.t.Fatal("a node that is alone stays ready")
 		}
 	}
-	if code, text := run(command...); code != exitFailed || !strings.Contains(text, c.names[third]+" does not answer") {
+	if code, text := run(command...); code != term.Failed || !strings.Contains(text, c.names[third]+" does not answer") {
 		c.t.Errorf("with another node down: %d, %s", code, text)
 	}
 	if _, err := os.Stat(filepath.Join(data, "damaged-1")); err == nil {
@@ -851,8 +852,8 @@ func TestClusterMisuse(t *testing.T) {
 		{[]string{"serve", "--cluster", in("c/b/cluster.toml"), "--data", in("d")}, "address already in use"},
 		{[]string{"serve", "--cluster", in("c/a/cluster.toml"), "--data", one}, "the log of a single machine"},
 	} {
-		if code, text := run(c.args...); code != exitMisuse || !strings.Contains(text, c.want) {
-			t.Errorf("%v: code %d, want %d with %q:\n%s", c.args, code, exitMisuse, c.want, text)
+		if code, text := run(c.args...); code != term.Misused || !strings.Contains(text, c.want) {
+			t.Errorf("%v: code %d, want %d with %q:\n%s", c.args, code, term.Misused, c.want, text)
 		}
 	}
 	for _, name := range []string{"x", "d/log/jetstream"} {
@@ -868,7 +869,7 @@ func TestClusterMisuse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(node, "troupe-node"), []byte("troupe cluster node, format 1\ncluster c\nnode a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, text := run("serve", "--data", in("node"), "--listen", "127.0.0.1:0"); code != exitMisuse || !strings.Contains(text, "a replica of a cluster's log (cluster c, node a)") {
+	if code, text := run("serve", "--data", in("node"), "--listen", "127.0.0.1:0"); code != term.Misused || !strings.Contains(text, "a replica of a cluster's log (cluster c, node a)") {
 		t.Errorf("code %d: %s", code, text)
 	}
 }
@@ -890,12 +891,12 @@ func TestClusterKeys(t *testing.T) {
 		want string
 	}{
 		{"", 0, "key 1 "},
-		{"--use 2", exitMisuse, "--use 2: expected one of the keys [1]"},
-		{"--drop 1", exitMisuse, "it is the current key"},
-		{"--add --use 1", exitMisuse, "go one at a time"},
+		{"--use 2", term.Misused, "--use 2: expected one of the keys [1]"},
+		{"--drop 1", term.Misused, "it is the current key"},
+		{"--add --use 1", term.Misused, "go one at a time"},
 		{"--add", 0, "key 2 "},
 		{"--use 2", 0, "key 2 "},
-		{"--use -1", exitMisuse, "--use -1: expected one of the keys [1 2]"},
+		{"--use -1", term.Misused, "--use -1: expected one of the keys [1 2]"},
 		{"--drop 1", 0, "key 2 "},
 		{"--add", 0, "key 3 "},
 	} {
@@ -917,7 +918,7 @@ func TestClusterKeys(t *testing.T) {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 	var out bytes.Buffer
-	if code := command(t.Context(), []string{"cluster", "keys", filepath.Join(dir, "other.json")}, &out, &out); code != exitMisuse || !strings.Contains(out.String(), "expected a file with the name keys.json") {
+	if code := command(t.Context(), []string{"cluster", "keys", filepath.Join(dir, "other.json")}, &out, &out); code != term.Misused || !strings.Contains(out.String(), "expected a file with the name keys.json") {
 		t.Errorf("code %d: %s", code, &out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/cli/term"
 	"troupe/serve"
 )
 
@@ -38,10 +39,10 @@ func TestClusterCA(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitFailed, "give the authority's certificate with --ca FILE"},
+		{nil, term.Failed, "give the authority's certificate with --ca FILE"},
 		{[]string{"--ca", ca}, 0, "a     yes"},
-		{[]string{"--ca", none}, exitMisuse, "none.pem has no certificate"},
-		{[]string{"--ca", filepath.Join(dir, "gone")}, exitMisuse, "--ca: open "},
+		{[]string{"--ca", none}, term.Misused, "none.pem has no certificate"},
+		{[]string{"--ca", filepath.Join(dir, "gone")}, term.Misused, "--ca: open "},
 	} {
 		var out bytes.Buffer
 		code := command(context.Background(), append([]string{"cluster", "status", "--url", s.URL}, c.args...), &out, &out)

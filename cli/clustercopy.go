@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/serve/fold"
@@ -50,7 +51,7 @@ TROUPE_KEY has a key with the scope admin.
   troupe cluster export backup --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
   troupe cluster export rescue --cluster /etc/troupe/cluster.toml --data /var/lib/troupe --until 41200
   troupe cluster export backup --url http://127.0.0.1:8080 --keys-file keys.json`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := at.read(cmd.Context())
 			if err != nil {
@@ -58,22 +59,22 @@ TROUPE_KEY has a key with the scope admin.
 			}
 			if len(at.urls) > 0 {
 				if filepath.Base(keys) != serve.KeyFile || data != "" {
-					return misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with "+
+					return term.Misuse(fmt.Errorf("--url needs --keys-file, a file with the name %s, and does not go with "+
 						"--data", serve.KeyFile))
 				}
 				config.file = keys // the keys are in its folder
 			} else if keys != "" {
-				return misuse(errors.New("--keys-file needs --url"))
+				return term.Misuse(errors.New("--keys-file needs --url"))
 			}
 			if node != "" && config.named(node) == nil {
-				return misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node,
+				return term.Misuse(fmt.Errorf("--node: %s is not one of the nodes %s%s", node,
 					strings.Join(config.names(), ", "), spec.Suggest(node, config.names())))
 			}
 			if node != "" && data != "" {
-				return misuse(errors.New("--node does not go with --data"))
+				return term.Misuse(errors.New("--node does not go with --data"))
 			}
 			if cmd.Flags().Changed("until") && until == 0 {
-				return misuse(errors.New("--until 0: expected an entry, the first is 1"))
+				return term.Misuse(errors.New("--until 0: expected an entry, the first is 1"))
 			}
 			return config.export(cmd.Context(), cmd.OutOrStdout(), args[0], node, data, until)
 		},
@@ -90,11 +91,11 @@ TROUPE_KEY has a key with the scope admin.
 func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data string, until uint64) error {
 	keys, err := os.ReadFile(filepath.Join(c.folder(), serve.KeyFile))
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	secrets, err := serve.ReadKeys(c.folder())
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	batches := secrets.Batches()
 	from := &entrySource{config: c, node: node, key: os.Getenv("TROUPE_KEY")}
@@ -107,7 +108,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 		return err
 	}
 	if until > 0 && (until < first || until > from.last) {
-		return misuse(fmt.Errorf("--until %d: expected one of the entries %d to %d", until, first, from.last))
+		return term.Misuse(fmt.Errorf("--until %d: expected one of the entries %d to %d", until, first, from.last))
 	} else if until > 0 {
 		from.last = until
 	}
@@ -159,7 +160,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s: entries %d to %d, %s events; it is whole: troupe serve --data %s\n", dir, s.First,
-		s.Last, grouped(int64(s.Events)), dir)
+		s.Last, term.Grouped(int64(s.Events)), dir)
 	return err
 }
 
@@ -168,9 +169,9 @@ func replicaSpan(data string, keys *eventlog.BatchKeys, until uint64) (first, la
 	r, err := eventlog.CheckReplica(filepath.Join(data, "log"), keys, nil)
 	switch {
 	case err != nil:
-		return 0, 0, misuse(err)
+		return 0, 0, term.Misuse(err)
 	case r.Last < r.First && len(r.Damage) == 0:
-		return 0, 0, misuse(fmt.Errorf("the replica in %s has no entries", data))
+		return 0, 0, term.Misuse(fmt.Errorf("the replica in %s has no entries", data))
 	case len(r.Damage) > 0 && (until == 0 || until > r.Last):
 		return 0, 0, fmt.Errorf("the replica in %s is damaged: %v: export from another node, or with --until %d "+
 			"what is before it", data, r.Damage[0], r.Last)
@@ -218,7 +219,7 @@ func (s *entrySource) base(ctx context.Context, dir, data string, first, until u
 		return err
 	}
 	if until > 0 && seq > until {
-		return misuse(fmt.Errorf("--until %d: the log was trimmed, and its base is the state after entry %d: expected "+
+		return term.Misuse(fmt.Errorf("--until %d: the log was trimmed, and its base is the state after entry %d: expected "+
 			"that one or a later one", until, seq))
 	}
 	into := fold.Files(filepath.Join(dir, snapshotDir))
@@ -376,27 +377,27 @@ interrupted goes on with the same command.`,
 		Example: `  troupe cluster init --nodes a.example,b.example,c.example --import troupe-data --out cluster
   troupe cluster import troupe-data --cluster cluster/a.example/cluster.toml --data /var/lib/troupe
   troupe cluster import troupe-data --nats tls://n1,tls://n2,tls://n3 --nats-creds app.creds --nats-attest sys.creds`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(f.nats.urls) > 0 {
 				if f.cluster != "" || cmd.Flags().Changed("data") {
-					return misuse(errors.New("--nats does not go with --cluster and --data: the log is at NATS " +
+					return term.Misuse(errors.New("--nats does not go with --cluster and --data: the log is at NATS " +
 						"servers of others, or in the nodes"))
 				}
 				if err := f.nats.checkConnection(); err != nil {
-					return misuse(err)
+					return term.Misuse(err)
 				}
 				f.nats.limit = f.maxLog
 				return importNATS(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f.nats)
 			}
 			if err := f.nats.alone(cmd.Flags()); err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			if f.cluster == "" {
 				f.cluster = os.Getenv("TROUPE_CLUSTER")
 			}
 			if f.cluster == "" {
-				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
+				return term.Misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
 					"TROUPE_CLUSTER"))
 			}
 			return importCluster(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f)
@@ -416,11 +417,11 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	_, keys, err := importSource(dir)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	options, err := f.options(logger)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: engineSays(logger)})
 	if err != nil {
@@ -463,7 +464,7 @@ func importBase(
 	}
 	seq, err := serve.Base(dir, info.First)
 	if err != nil {
-		return nil, misuse(err)
+		return nil, term.Misuse(err)
 	}
 	files := fold.Files(filepath.Join(dir, snapshotDir))
 	state, err := files.Read(seq)
@@ -496,21 +497,21 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	id, keys, err := importSource(dir)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	c, err := newClusterServer(f, logger)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	switch {
 	case c.config.Import == "":
-		return misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s",
+		return term.Misuse(fmt.Errorf("%s has no key import: make the cluster's files with troupe cluster init --import %s",
 			f.cluster, dir))
 	case c.config.Import != id.String():
-		return misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir,
+		return term.Misuse(fmt.Errorf("%s is for the import of log %s, the log in %s is %v", f.cluster, c.config.Import, dir,
 			id))
 	case !reflect.DeepEqual(c.keys, keys):
-		return misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised",
+		return term.Misuse(fmt.Errorf("the keys in %s are not those in %s: event ids would not be recognised",
 			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/cli/term"
 	"troupe/serve"
 )
 
@@ -117,7 +118,7 @@ func TestClusterCopies(t *testing.T) {
 		if err := os.Rename(snapshots, snapshots+".away"); err != nil {
 			t.Fatal(err)
 		}
-		if text := run(exitMisuse, importing...); !strings.Contains(text, "the log was trimmed") {
+		if text := run(term.Misused, importing...); !strings.Contains(text, "the log was trimmed") {
 			t.Error(text)
 		}
 		if err := os.Rename(snapshots+".away", snapshots); err != nil {
@@ -174,7 +175,7 @@ func TestClusterCopies(t *testing.T) {
 		}
 	}
 	digest, _ = c.digestOf(0)
-	if text := run(exitMisuse, "cluster", "export", one, "--cluster", c.file(0)); !strings.Contains(text, "a log already") {
+	if text := run(term.Misused, "cluster", "export", one, "--cluster", c.file(0)); !strings.Contains(text, "a log already") {
 		t.Error(text)
 	}
 	same := func(dir string) {
@@ -202,7 +203,7 @@ func TestClusterCopies(t *testing.T) {
 	stopped := filepath.Join(c.dir, "stopped")
 	run(0, "cluster", "export", stopped, "--cluster", c.file(2), "--data", filepath.Join(c.dir, "data-c"))
 	same(stopped)
-	if text := run(exitMisuse, "cluster", "export", filepath.Join(c.dir, "x"), "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")); !strings.Contains(text, "in use by") {
+	if text := run(term.Misused, "cluster", "export", filepath.Join(c.dir, "x"), "--cluster", c.file(0), "--data", filepath.Join(c.dir, "data-a")); !strings.Contains(text, "in use by") {
 		t.Error(text)
 	}
 	if pairs > 2000 { // its disk is lost
@@ -278,12 +279,12 @@ func TestNATSCopies(t *testing.T) {
 			}
 		}
 	}
-	run(exitFailed, "an import needs an account without a log", importing(other, "app.creds")...)
+	run(term.Failed, "an import needs an account without a log", importing(other, "app.creds")...)
 	begun := time.Now()
 	run(0, "are the log of the account", importing(one, "app.creds")...)
 	t.Logf("%d pairs in %v after the restart", pairs, time.Since(begun).Round(100*time.Millisecond))
 	run(0, "are the log of the account", importing(one, "app.creds")...) // once more is no harm
-	run(exitFailed, "an import needs an account without a log", importing(other, "app.creds")...)
+	run(term.Failed, "an import needs an account without a log", importing(other, "app.creds")...)
 
 	state := func(s *natsTroupe) (digest string, learned int) {
 		t.Helper()
@@ -296,7 +297,7 @@ func TestNATSCopies(t *testing.T) {
 		}
 		return x.Digest, x.Learned
 	}
-	c.troupe("data").refused(exitMisuse, nil, "--keys-file does not have the keys of the log, which was imported")
+	c.troupe("data").refused(term.Misused, nil, "--keys-file does not have the keys of the log, which was imported")
 	server := func(data, dir, creds string, more ...string) *natsTroupe {
 		t.Helper()
 		s := c.troupe(data, more...)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"troupe/cli/term"
 )
 
 // flip changes one bit in the middle of the first block file of a node, which may run.
@@ -149,10 +150,10 @@ func TestClusterDamage(t *testing.T) {
 	c.kill(third)
 	for since := time.Now(); ; time.Sleep(200 * time.Millisecond) { // its digest is compared within some seconds
 		code, text := rebuild(third)
-		if code == exitFailed && strings.Contains(text, "the files of "+c.names[bad]+" are damaged, too") {
+		if code == term.Failed && strings.Contains(text, "the files of "+c.names[bad]+" are damaged, too") {
 			break
 		}
-		if code != exitFailed || time.Since(since) > time.Minute {
+		if code != term.Failed || time.Since(since) > time.Minute {
 			t.Fatalf("rebuild beside a damaged node: %d, %s", code, text)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 )
@@ -34,30 +35,30 @@ the current key of another one, does not start. A running server reads its file 
   troupe cluster keys cluster/a.example/keys.json
   troupe cluster keys cluster/a.example/keys.json --add
   troupe cluster keys cluster/a.example/keys.json --use 2`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, name := filepath.Split(args[0])
 			if name != serve.KeyFile {
-				return misuse(fmt.Errorf("FILE is %q, expected a file with the name %s", args[0], serve.KeyFile))
+				return term.Misuse(fmt.Errorf("FILE is %q, expected a file with the name %s", args[0], serve.KeyFile))
 			}
 			given := cmd.Flags().Changed
 			if fresh {
 				if add || given("use") || given("drop") {
-					return misuse(errors.New("--new goes alone"))
+					return term.Misuse(errors.New("--new goes alone"))
 				}
 				if err := makeKeys(args[0]); err != nil {
-					return misuse(err)
+					return term.Misuse(err)
 				}
 			}
 			k, err := serve.ReadKeys(filepath.Clean(dir))
 			if err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			if add && given("use") || add && given("drop") || given("use") && given("drop") {
-				return misuse(errors.New("--add, --use and --drop go one at a time"))
+				return term.Misuse(errors.New("--add, --use and --drop go one at a time"))
 			}
 			if changed, err := changeKeys(&k, add, given("use"), use, given("drop"), drop); err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			} else if changed {
 				if err := serve.WriteKeys(filepath.Clean(dir), k); err != nil {
 					return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/spec"
@@ -33,13 +34,13 @@ damaged-1, damaged-2, …, takes the log from the others, who go on, and checks 
 interrupted is begun again by the same command. Where the nodes have --keys, TROUPE_KEY has a key with
 the scope admin.`,
 		Example: `  troupe cluster rebuild b.example --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
-		Args:    arguments(1, 1),
+		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.cluster == "" {
 				f.cluster = os.Getenv("TROUPE_CLUSTER")
 			}
 			if f.cluster == "" {
-				return misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
+				return term.Misuse(errors.New("--cluster is missing: give the cluster.toml of this node, or set " +
 					"TROUPE_CLUSTER"))
 			}
 			return rebuildNode(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], &f)
@@ -57,14 +58,14 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	c, err := newClusterServer(f, logger)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	if c.config.named(name) == nil {
-		return misuse(fmt.Errorf("%s is not one of the nodes %s%s", name, strings.Join(c.config.names(), ", "),
+		return term.Misuse(fmt.Errorf("%s is not one of the nodes %s%s", name, strings.Join(c.config.names(), ", "),
 			spec.Suggest(name, c.config.names())))
 	}
 	if c.config.Node != name {
-		return misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own file",
+		return term.Misuse(fmt.Errorf("%s is the file of node %s: run the command on the machine of %s, with its own file",
 			f.cluster, c.config.Node, name))
 	}
 	key := os.Getenv("TROUPE_KEY")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/spec"
@@ -37,18 +38,18 @@ others run, read-only as they are, or the same command runs at them at the same 
 again afterwards. With --nats it is run once, beside servers that are stopped.`,
 		Example: `  troupe cluster void --cluster /etc/troupe/cluster.toml --data /var/lib/troupe
   troupe cluster void 41201 --accept-loss --cluster /etc/troupe/cluster.toml --data /var/lib/troupe`,
-		Args: arguments(0, 64),
+		Args: term.Arguments(0, 64),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			entries, err := entryNumbers(args)
 			if err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			if accept && len(entries) == 0 {
-				return misuse(errors.New("--accept-loss needs the numbers of the entries: without them the command " +
+				return term.Misuse(errors.New("--accept-loss needs the numbers of the entries: without them the command " +
 					"says which they are"))
 			}
 			if err := voidFlags(cmd, &f); err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			return voidEntries(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), entries, accept, &f)
 		},
@@ -100,7 +101,7 @@ func voidEntries(ctx context.Context, w, stderr io.Writer, entries []uint64, acc
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	l, err := newLogServer(f, logger)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	var log *eventlog.Stream
 	var keys eventlog.IDKeys
@@ -160,7 +161,7 @@ func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 		if u.By == 0 {
 			left = append(left, strconv.FormatUint(u.Seq, 10))
 		}
-		if _, err := fmt.Fprintf(w, "entry %d: %s; %s bytes, hash %v; %s\n", u.Seq, what, grouped(int64(u.Bytes)), u.Hash,
+		if _, err := fmt.Fprintf(w, "entry %d: %s; %s bytes, hash %v; %s\n", u.Seq, what, term.Grouped(int64(u.Bytes)), u.Hash,
 			holds); err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 	}
 	for _, n := range entries {
 		if text := strconv.FormatUint(n, 10); !slices.Contains(all, text) {
-			return misuse(fmt.Errorf("entry %d can be read, or has no effect already: nothing was written%s", n,
+			return term.Misuse(fmt.Errorf("entry %d can be read, or has no effect already: nothing was written%s", n,
 				spec.Suggest(text, all)))
 		}
 	}
@@ -176,9 +177,9 @@ func sayUnusable(w io.Writer, found *eventlog.Survey, entries []uint64) error {
 		n, _ := strconv.ParseUint(text, 10, 64)
 		switch {
 		case len(entries) == 0:
-			return &silentError{exitFailed, errors.New("no node goes on behind entry " + text)}
+			return term.Silently(term.Failed, errors.New("no node goes on behind entry "+text))
 		case !slices.Contains(entries, n):
-			return misuse(fmt.Errorf("entry %s cannot be read either: name all of them, %s; nothing was written", text,
+			return term.Misuse(fmt.Errorf("entry %s cannot be read either: name all of them, %s; nothing was written", text,
 				strings.Join(left, " ")))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 )
@@ -201,13 +202,13 @@ func (c *nodesHere) getsOut(bad, last uint64) {
 		t.Helper()
 		return c.run(code, append([]string{"cluster", "export", filepath.Join(c.dir, dir), "--cluster", c.file(1), "--data", c.data(1)}, more...)...)
 	}
-	if text := export(exitFailed, "all"); !strings.Contains(text, fmt.Sprintf("or with --until %d what is before it", bad-1)) {
+	if text := export(term.Failed, "all"); !strings.Contains(text, fmt.Sprintf("or with --until %d what is before it", bad-1)) {
 		t.Error(text)
 	}
-	if text := export(exitFailed, "all", "--until", fmt.Sprint(bad)); !strings.Contains(text, "is damaged") {
+	if text := export(term.Failed, "all", "--until", fmt.Sprint(bad)); !strings.Contains(text, "is damaged") {
 		t.Error(text)
 	}
-	if text := export(exitMisuse, "all", "--until", "0"); !strings.Contains(text, "--until 0: expected an entry") {
+	if text := export(term.Misused, "all", "--until", "0"); !strings.Contains(text, "--until 0: expected an entry") {
 		t.Error(text)
 	}
 	if text := export(0, "out", "--until", fmt.Sprint(bad-1)); !strings.Contains(text, fmt.Sprintf("entries 1 to %d", bad-1)) {
@@ -248,9 +249,9 @@ func (c *nodesHere) declared(bad, last uint64) {
 			t.Errorf("%v: %s, want %q", more, text, want)
 		}
 	}
-	void(exitFailed, fmt.Sprintf("entry %d: writer 000000000000004d has the rolling hash", bad))
-	void(exitMisuse, fmt.Sprintf("entry %d can be read, or has no effect already: nothing was written", last), fmt.Sprint(last), "--accept-loss")
-	void(exitFailed, "nothing was written: what these entries have is lost with --accept-loss", fmt.Sprint(bad))
+	void(term.Failed, fmt.Sprintf("entry %d: writer 000000000000004d has the rolling hash", bad))
+	void(term.Misused, fmt.Sprintf("entry %d can be read, or has no effect already: nothing was written", last), fmt.Sprint(last), "--accept-loss")
+	void(term.Failed, "nothing was written: what these entries have is lost with --accept-loss", fmt.Sprint(bad))
 	void(0, "declares them void", fmt.Sprint(bad), "--accept-loss")
 	void(0, "declared void by entry", fmt.Sprint(bad), "--accept-loss") // once more is the same
 	c.stop()

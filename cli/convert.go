@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/sim"
 )
@@ -62,7 +63,7 @@ func (f *readFlags) options() (logged.Options, error) {
 	case "no":
 		o.Repeats = true
 	default:
-		return o, misuse(fmt.Errorf("--ids-unique %s: expected yes or no", f.unique))
+		return o, term.Misuse(fmt.Errorf("--ids-unique %s: expected yes or no", f.unique))
 	}
 	if f.rewards != "" {
 		lo, hi, ok := strings.Cut(f.rewards, ",")
@@ -76,7 +77,7 @@ func (f *readFlags) options() (logged.Options, error) {
 			r[i] = v
 		}
 		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
-			return o, misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them "+
+			return o, term.Misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them "+
 				"may be missing, such as 0,", f.rewards))
 		}
 		o.Rewards = &r
@@ -99,7 +100,7 @@ The formats, key by key: docs/reference/formats.md.`,
 		Example: `  troupe convert in.dsjson out.parquet
   troupe convert table.csv out.jsonl --columns action=arm,reward=click,propensity=prob
   troupe convert events.jsonl out.vw --lossy`,
-		Args: arguments(2, 2),
+		Args: term.Arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := in.options()
 			if err != nil {
@@ -150,7 +151,7 @@ func convert(ctx context.Context, say io.Writer, in, out string, o logged.Option
 	if err := w.Close(); err != nil {
 		return err
 	}
-	fmt.Fprintf(say, "%s: %s of %s\n", out, many(r.Events()-damaged, "event"), r.Format())
+	fmt.Fprintf(say, "%s: %s of %s\n", out, term.Many(r.Events()-damaged, "event"), r.Format())
 	counted(say, "skipped", r.Skipped())
 	counted(say, "left out", w.Lost())
 	return nil
@@ -159,7 +160,7 @@ func convert(ctx context.Context, say io.Writer, in, out string, o logged.Option
 // counted prints counts by name.
 func counted(w io.Writer, title string, m map[string]int) {
 	for _, k := range slices.Sorted(keysOf(m)) {
-		fmt.Fprintf(w, "  %s: %s (%s)\n", title, k, grouped(int64(m[k])))
+		fmt.Fprintf(w, "  %s: %s (%s)\n", title, k, term.Grouped(int64(m[k])))
 	}
 }
 
@@ -192,7 +193,7 @@ func (p *progress) tick(n int) {
 	}
 	if now := time.Now(); now.Sub(p.told) >= 5*time.Second {
 		p.told = now
-		fmt.Fprintf(p.w, "troupe: %s: %s, %v\n", p.what, many(n, "event"), now.Sub(p.began).Round(time.Second))
+		fmt.Fprintf(p.w, "troupe: %s: %s, %v\n", p.what, term.Many(n, "event"), now.Sub(p.began).Round(time.Second))
 	}
 }
 
@@ -210,7 +211,7 @@ Exit code 0 when every event is good, 2 when one is not.`,
 		Example: `  troupe lint in.vw
   troupe lint events.dsjson --most 5
   troupe lint table.csv --columns action=arm,reward=click,propensity=prob`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := in.options()
 			if err != nil {
@@ -279,7 +280,7 @@ func lint(ctx context.Context, out, say io.Writer, name string, o logged.Options
 		for _, k := range l.bad {
 			n += k
 		}
-		return &silentError{exitMisuse, fmt.Errorf("%d bad", n)}
+		return term.Silently(term.Misused, fmt.Errorf("%d bad", n))
 	}
 	return nil
 }
@@ -312,12 +313,12 @@ func (l *linted) see(e *logged.Event) {
 }
 
 func (l *linted) print(w io.Writer, r *logged.Reader) {
-	t := [][]string{{"format", r.Format()}, {"events", grouped(int64(l.events))}}
+	t := [][]string{{"format", r.Format()}, {"events", term.Grouped(int64(l.events))}}
 	for _, k := range slices.Sorted(keysOf(l.bad)) {
-		t = append(t, []string{"bad", k + ": " + grouped(int64(l.bad[k]))})
+		t = append(t, []string{"bad", k + ": " + term.Grouped(int64(l.bad[k]))})
 	}
 	for _, k := range slices.Sorted(keysOf(r.Skipped())) {
-		t = append(t, []string{"skipped", k + ": " + grouped(int64(r.Skipped()[k]))})
+		t = append(t, []string{"skipped", k + ": " + term.Grouped(int64(r.Skipped()[k]))})
 	}
 	for _, k := range r.Warnings() {
 		t = append(t, []string{"odd", k})
@@ -338,7 +339,7 @@ func (l *linted) print(w io.Writer, r *logged.Reader) {
 			case l.events:
 				t = append(t, []string{"has", what})
 			default:
-				t = append(t, []string{"has", what + ", in " + grouped(int64(n)) + " events"})
+				t = append(t, []string{"has", what + ", in " + term.Grouped(int64(n)) + " events"})
 			}
 		}
 		has(l.ids, "ids")
@@ -358,5 +359,5 @@ func (l *linted) print(w io.Writer, r *logged.Reader) {
 		}
 		t = append(t, []string{"usable", usable})
 	}
-	columns(w, t)
+	term.Columns(w, t)
 }

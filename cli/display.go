@@ -15,6 +15,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"troupe/cli/term"
 	"troupe/sim"
 )
 
@@ -52,8 +53,8 @@ type lines struct {
 var milestones = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
 func (l *lines) start(x *sim.Experiment) {
-	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, many(x.Cells(), "cell"),
-		strings.TrimSpace(rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
+	fmt.Fprintf(l.w, "troupe: %s: %s, %s rounds, seed %d\n", x.Name, term.Many(x.Cells(), "cell"),
+		strings.TrimSpace(term.Rate(float64(x.Cells())*float64(x.Horizon))), x.Seed)
 }
 
 func (l *lines) progress(p sim.Progress) {
@@ -69,7 +70,7 @@ func (l *lines) progress(p sim.Progress) {
 		return
 	}
 	l.next, l.last = passed, p.Seconds
-	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, rate(speed(p)),
+	fmt.Fprintf(l.w, "troupe: %2.0f %%  %d/%d cells  %s rounds/s  %s\n", 100*share, p.Done, p.Cells, term.Rate(speed(p)),
 		about(remaining(p)))
 }
 
@@ -90,7 +91,7 @@ type clock struct {
 func (c *clock) start(x *sim.Experiment) {
 	c.started = time.Now()
 	fmt.Fprintf(c.w, "troupe: %s: %s a replication, %s rounds each, budget %v, seed %d\n", x.Name,
-		many(x.Cells()/x.Replications, "cell"), grouped(int64(x.Horizon)), c.budget, x.Seed)
+		term.Many(x.Cells()/x.Replications, "cell"), term.Grouped(int64(x.Horizon)), c.budget, x.Seed)
 }
 
 func (c *clock) progress(p sim.Progress) {
@@ -98,7 +99,7 @@ func (c *clock) progress(p sim.Progress) {
 	if n := int(10 * share); n > c.tenths {
 		c.tenths = n
 		fmt.Fprintf(c.w, "troupe: %3.0f %% of the budget  %s complete\n", 100*min(1, share),
-			many(p.Replications, "replication"))
+			term.Many(p.Replications, "replication"))
 	}
 }
 
@@ -129,7 +130,7 @@ func about(seconds float64) string {
 	if math.IsNaN(seconds) {
 		return "no estimate before the first rounds"
 	}
-	return "about " + left(seconds) + " left"
+	return "about " + term.Left(seconds) + " left"
 }
 
 // shareOf is the share of the work that is done, counted in rounds.
@@ -145,7 +146,7 @@ func shareOf(p sim.Progress) float64 {
 // board is the live block: a bar and the leaders on complete replications, at most twelve lines,
 // repainted ten times a second.
 type board struct {
-	t    terminal
+	t    term.Terminal
 	x    *sim.Experiment
 	bars *mpb.Progress
 	bar  *mpb.Bar
@@ -158,8 +159,8 @@ type board struct {
 
 func (b *board) start(x *sim.Experiment) {
 	b.x = x
-	fmt.Fprintf(b.t.w, "%s\n\n", b.t.bold(headline(x)))
-	b.bars = mpb.New(mpb.WithOutput(b.t.w), mpb.WithWidth(lineWidth), mpb.WithRefreshRate(100*time.Millisecond),
+	fmt.Fprintf(b.t.W, "%s\n\n", b.t.Bold(headline(x)))
+	b.bars = mpb.New(mpb.WithOutput(b.t.W), mpb.WithWidth(term.Width), mpb.WithRefreshRate(100*time.Millisecond),
 		mpb.WithAutoRefresh())
 	text := func(parts ...*string) mpb.BarFiller {
 		return mpb.BarFillerFunc(func(w io.Writer, _ decor.Statistics) error {
@@ -187,10 +188,10 @@ func headline(x *sim.Experiment) string {
 	if len(x.Policies) == 1 {
 		policies = "1 policy"
 	}
-	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, many(x.Replications, "replication"),
-		many(x.Horizon, "round"), x.Seed)
+	what := fmt.Sprintf("%s%s x %s x %s   seed %d", worlds, policies, term.Many(x.Replications, "replication"),
+		term.Many(x.Horizon, "round"), x.Seed)
 	between := "   "
-	if utf8.RuneCountInString(x.Name+between+what) > lineWidth {
+	if utf8.RuneCountInString(x.Name+between+what) > term.Width {
 		between = "\n"
 	}
 	return x.Name + between + what
@@ -202,16 +203,16 @@ func (b *board) progress(p sim.Progress) {
 	}
 	// The terminal echoes ^C where the cursor is, and the next frame goes up from there: it begins at the left edge all
 	// the same.
-	above, below := "\r"+b.t.barLine(p), b.t.leaders(b.x, p)
+	above, below := "\r"+barLine(b.t, p), leaders(b.t, b.x, p)
 	b.mu.Lock()
 	b.above, b.below = above, below
 	b.mu.Unlock()
 }
 
 func (b *board) note(text string) {
-	line := "note: " + wrap(text, len("note: ")) + "\n"
+	line := "note: " + term.Wrap(text, len("note: ")) + "\n"
 	if b.bars == nil {
-		io.WriteString(b.t.w, line)
+		io.WriteString(b.t.W, line)
 		return
 	}
 	b.bars.Write([]byte(line))
@@ -233,14 +234,14 @@ func (b *board) stop() {
 }
 
 // barLine is " 812 / 1400 cells  ━━━━━╸─────   58 %  1.5 M rounds/s  4 s".
-func (t terminal) barLine(p sim.Progress) string {
+func barLine(t term.Terminal, p sim.Progress) string {
 	share := shareOf(p)
 	total := strconv.Itoa(p.Cells)
-	from := " " + padLeft(strconv.Itoa(p.Done), len(total)) + " / " + total + " cells  "
-	to := fmt.Sprintf("  %3.0f %%  %s rounds/s  %s", 100*share, rate(speed(p)), left(remaining(p)))
-	room := max(8, lineWidth-1-len(from)-len(to))
+	from := " " + term.PadLeft(strconv.Itoa(p.Done), len(total)) + " / " + total + " cells  "
+	to := fmt.Sprintf("  %3.0f %%  %s rounds/s  %s", 100*share, term.Rate(speed(p)), term.Left(remaining(p)))
+	room := max(8, term.Width-1-len(from)-len(to))
 	full, half, empty := "━", "╸", "─"
-	if t.plain {
+	if t.Plain {
 		full, half, empty = "#", "#", "."
 	}
 	n := int(share * float64(2*room))
@@ -257,21 +258,21 @@ const blockLines = 9
 
 // leaders prints the board of a run under way: of one environment its best policies, of two the
 // best three of each, of more the first of each.
-func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
+func leaders(t term.Terminal, x *sim.Experiment, p sim.Progress) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n %s of %s complete", grouped(int64(p.Replications)), many(x.Replications, "replication"))
+	fmt.Fprintf(&b, "\n %s of %s complete", term.Grouped(int64(p.Replications)), term.Many(x.Replications, "replication"))
 	standings := p.Board()
 	if standings == nil {
 		b.WriteString("\n")
 		return b.String()
 	}
 	pm := "± s.e."
-	if t.plain {
+	if t.Plain {
 		pm = "+- s.e."
 	}
 	title := strings.TrimPrefix(b.String(), "\n")
 	b.Reset()
-	b.WriteString("\n" + padRight(title, 40) + padLeft("mean", 10) + padLeft(pm, 9) + padLeft("behind", 9) + "\n")
+	b.WriteString("\n" + term.PadRight(title, 40) + term.PadLeft("mean", 10) + term.PadLeft(pm, 9) + term.PadLeft("behind", 9) + "\n")
 	line := func(name string, s sim.Standing, first bool) {
 		se := ""
 		if p.Replications > 1 {
@@ -281,11 +282,11 @@ func (t terminal) leaders(x *sim.Experiment, p sim.Progress) string {
 		if first {
 			behind = ""
 		}
-		text := " " + padRight(shorten(name, 38), 39) + padLeft(fmt.Sprintf("%.1f", s.Mean), 10) + padLeft(se, 9) +
-			padLeft(behind, 9)
-		text = t.words(strings.TrimRight(text, " "))
+		text := " " + term.PadRight(term.Shorten(name, 38), 39) + term.PadLeft(fmt.Sprintf("%.1f", s.Mean), 10) + term.PadLeft(se, 9) +
+			term.PadLeft(behind, 9)
+		text = t.Words(strings.TrimRight(text, " "))
 		if first {
-			text = t.bold(text)
+			text = t.Bold(text)
 		}
 		b.WriteString(text + "\n")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"troupe/cli/term"
 	"troupe/experiments"
 	"troupe/sim"
 )
@@ -17,17 +18,9 @@ func TestHeadlineFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range strings.Split(headline(x), "\n") {
-			if n := utf8.RuneCountInString(line); n > lineWidth {
+			if n := utf8.RuneCountInString(line); n > term.Width {
 				t.Errorf("%d columns: %s", n, line)
 			}
 		}
-	}
-}
-
-// A number is not broken at its thousands, nor from its per cent.
-func TestWrapNumbers(t *testing.T) {
-	text := strings.Repeat("x", lineWidth-8) + " loses 2 081 in 95 % of"
-	if got, want := wrap(text, 0), strings.Repeat("x", lineWidth-8)+" loses\n2 081 in 95 % of"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/ope"
 	"troupe/sim"
@@ -99,7 +100,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
   troupe evaluate log.jsonl --target a.toml --target b.toml --by context.city
   troupe evaluate log.jsonl --target candidate.toml --split 0.5 --plan --rate 0.05 --difference 10%
   troupe evaluate --plan --actions 10 --floor 0.1 --rate 0.05`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -114,7 +115,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 				return e.planned(ctx, cmd.OutOrStdout())
 			}
 			if len(args) == 0 {
-				return misuse(fmt.Errorf("%s: a log is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
+				return term.Misuse(fmt.Errorf("%s: a log is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
 			}
 			e.source = args[0]
 			return e.run(ctx, cmd.OutOrStdout())
@@ -203,31 +204,31 @@ func (e *evaluation) options() (ope.Options, error) {
 	o.Rewards = (*ope.Pair)(e.read.Rewards)
 	switch {
 	case !(e.level > 0 && e.level < 1):
-		return o, misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))
+		return o, term.Misuse(fmt.Errorf("--level %v: expected a number between 0 and 1", e.level))
 	case !(e.split >= 0 && e.split < 1):
-		return o, misuse(fmt.Errorf("--split %v: expected a share from 0 to below 1", e.split))
+		return o, term.Misuse(fmt.Errorf("--split %v: expected a share from 0 to below 1", e.split))
 	case e.crossfit < 0 || e.crossfit == 1 || e.crossfit > 100:
-		return o, misuse(fmt.Errorf("--crossfit %d: expected 2 to 100 folds", e.crossfit))
+		return o, term.Misuse(fmt.Errorf("--crossfit %d: expected 2 to 100 folds", e.crossfit))
 	case e.crossfit > 0 && e.learn != "no":
-		return o, misuse(errors.New("--crossfit is for independent events, and --learn makes them dependent"))
+		return o, term.Misuse(errors.New("--crossfit is for independent events, and --learn makes them dependent"))
 	case e.workers < 1:
-		return o, misuse(fmt.Errorf("--workers %d: expected at least 1", e.workers))
+		return o, term.Misuse(fmt.Errorf("--workers %d: expected at least 1", e.workers))
 	case e.law != "recorded" && e.law != "marginal":
-		return o, misuse(fmt.Errorf("--law %s%s", e.law, spec.Suggest(e.law, []string{"recorded", "marginal"})))
+		return o, term.Misuse(fmt.Errorf("--law %s%s", e.law, spec.Suggest(e.law, []string{"recorded", "marginal"})))
 	case e.redraws < 1 || e.redraws > 1_000_000:
-		return o, misuse(fmt.Errorf("--redraws %d: expected 1 to 1 000 000", e.redraws))
+		return o, term.Misuse(fmt.Errorf("--redraws %d: expected 1 to 1 000 000", e.redraws))
 	case !slices.Contains([]string{"no", "log", "replay"}, e.learn):
-		return o, misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
+		return o, term.Misuse(fmt.Errorf("--learn %s: expected no, log or replay", e.learn))
 	case e.q != "" && !slices.Contains(ope.Models, e.q):
-		return o, misuse(fmt.Errorf("--q %s%s", e.q, spec.Suggest(e.q, ope.Models)))
+		return o, term.Misuse(fmt.Errorf("--q %s%s", e.q, spec.Suggest(e.q, ope.Models)))
 	}
 	if e.by != "" {
 		if o.By, err = ope.ParseBy(e.by); err != nil {
-			return o, misuse(err)
+			return o, term.Misuse(err)
 		}
 	}
 	if len(e.targets) > ope.MostTargets {
-		return o, misuse(fmt.Errorf("--target: %d targets, expected at most %d", len(e.targets), ope.MostTargets))
+		return o, term.Misuse(fmt.Errorf("--target: %d targets, expected at most %d", len(e.targets), ope.MostTargets))
 	}
 	o.LeaveOut = e.estimators == "all"
 	if o.Estimators, err = estimatorKeys(e.estimators); err != nil {
@@ -245,7 +246,7 @@ func (e *evaluation) options() (ope.Options, error) {
 		}
 		if *t.into, err = time.Parse(time.RFC3339, t.text); err != nil {
 			if *t.into, err = time.Parse(time.DateOnly, t.text); err != nil {
-				return o, misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag,
+				return o, term.Misuse(fmt.Errorf("--%s %s: expected a time such as 2026-05-04T10:00:00Z or a day", t.flag,
 					t.text))
 			}
 		}
@@ -260,7 +261,7 @@ func estimatorKeys(list string) ([]string, error) {
 	keys := strings.Split(list, ",")
 	for i, k := range keys {
 		if keys[i] = strings.TrimSpace(k); !slices.Contains(ope.Keys(), keys[i]) {
-			return nil, misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(ope.Keys(), "all"))))
+			return nil, term.Misuse(fmt.Errorf("--estimators %s%s", k, spec.Suggest(k, append(ope.Keys(), "all"))))
 		}
 	}
 	return keys, nil
@@ -279,13 +280,13 @@ func (e *evaluation) parameters(o *ope.Options) error {
 		for part := range strings.SplitSeq(list, ",") {
 			name, text, ok := strings.Cut(part, "=")
 			if !slices.Contains(names, name) {
-				return misuse(fmt.Errorf("--%s %s: %q has no parameter%s", flag, part, name, spec.Suggest(name, names)))
+				return term.Misuse(fmt.Errorf("--%s %s: %q has no parameter%s", flag, part, name, spec.Suggest(name, names)))
 			}
 			var values []float64
 			for v := range strings.SplitSeq(text, ":") {
 				x, err := strconv.ParseFloat(v, 64)
 				if !ok || err != nil || !(x >= 0) || x > 1e300 || x == 0 && (name == "ls" || name == "ix") {
-					return misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part,
+					return term.Misuse(fmt.Errorf("--%s %s: expected %s=NUMBER, a number that is not negative", flag, part,
 						name))
 				}
 				values = append(values, x)
@@ -297,7 +298,7 @@ func (e *evaluation) parameters(o *ope.Options) error {
 	one := error(nil)
 	err := each("set", e.set, func(name string, v []float64) {
 		if o.Set[name] = v[0]; len(v) > 1 {
-			one = misuse(fmt.Errorf("--set %s: one value; --grid takes several", name))
+			one = term.Misuse(fmt.Errorf("--set %s: one value; --grid takes several", name))
 		}
 	})
 	return errors.Join(err, one, each("grid", e.grid, func(name string, v []float64) { o.Grid[name] = v }))
@@ -339,7 +340,7 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		case "greedy":
 			o.Targets = append(o.Targets, ope.Greedy{})
 		case "logged":
-			return nil, misuse(errors.New("--target logged: what ran is always in the answer; name another policy"))
+			return nil, term.Misuse(errors.New("--target logged: what ran is always in the answer; name another policy"))
 		default:
 			if t := e.served[name]; t != nil {
 				o.Targets = append(o.Targets, t)
@@ -356,13 +357,13 @@ func (e *evaluation) load(o *ope.Options) (trained []*ope.PolicyTarget, err erro
 		}
 		label := o.Targets[len(o.Targets)-1].Name()
 		if seen[label]++; seen[label] > 1 {
-			return nil, misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name",
+			return nil, term.Misuse(fmt.Errorf("--target %s: two targets are called %s; name in the file gives another name",
 				name, label))
 		}
 		o.Learns = append(o.Learns, learns)
 	}
 	if e.learn != "no" && len(trained) == 0 {
-		return nil, misuse(fmt.Errorf("--learn %s: no target is a policy that learns", e.learn))
+		return nil, term.Misuse(fmt.Errorf("--learn %s: no target is a policy that learns", e.learn))
 	}
 	return trained, nil
 }
@@ -387,7 +388,7 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 	text, err := os.ReadFile(name)
 	if err != nil {
 		words := []string{"uniform", "column", "greedy"}
-		return nil, nil, misuse(fmt.Errorf("--target %s: no such file%s", name, spec.Suggest(name, words)))
+		return nil, nil, term.Misuse(fmt.Errorf("--target %s: no such file%s", name, spec.Suggest(name, words)))
 	}
 	raw, file, err := spec.ReadFile(name, string(text))
 	if err != nil {
@@ -410,7 +411,7 @@ func (e *evaluation) targetFile(name string) (ope.Target, *ope.PolicyTarget, err
 		}
 	}
 	if e.learn != "replay" && !ope.Exact(t.Policy) {
-		return nil, nil, misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; "+
+		return nil, nil, term.Misuse(fmt.Errorf("%s: this policy has no exact law, so its value cannot be weighted; "+
 			"--learn replay takes it", name))
 	}
 	p := ope.NewPolicyTarget(t.Label, t.Policy, e.learn, start, e.seed)
@@ -477,7 +478,7 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 	e.serverDoubts(f, r)
 	if format := f.r.Format(); f.bare > 0 && (format == "export" || format == "server") {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s without candidates (log_candidates = \"none\"): targets and "+
-			"the reward model know an action by its place in the request, not by its id", many(f.bare, "decision")))
+			"the reward model know an action by its place in the request, not by its id", term.Many(f.bare, "decision")))
 	}
 	for i := range trained {
 		if e.split == 0 && e.learn == "no" && trained[i].Trained() == 0 &&
@@ -516,7 +517,7 @@ func evaluationError(err error) error {
 	if errors.As(err, &coded) {
 		return err
 	}
-	return misuse(err)
+	return term.Misuse(err)
 }
 
 // train counts the events, trains the targets on the first part, and returns how many that were.
@@ -554,7 +555,7 @@ func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (in
 	}
 	first := int(float64(n) * e.split)
 	if first == 0 || first == n {
-		return 0, misuse(fmt.Errorf("--split %v of %d events leaves one part empty", e.split, n))
+		return 0, term.Misuse(fmt.Errorf("--split %v of %d events leaves one part empty", e.split, n))
 	}
 	_, err = pass(func(i int, ev *logged.Event) error {
 		if i >= first {
@@ -565,7 +566,7 @@ func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (in
 		}
 		for _, t := range targets {
 			if err := t.Train(ev); err != nil {
-				return misuse(fmt.Errorf("target %s: event %d: %w", t.Name(), i+1, err))
+				return term.Misuse(fmt.Errorf("target %s: event %d: %w", t.Name(), i+1, err))
 			}
 		}
 		return nil
@@ -648,7 +649,7 @@ func (e *evaluation) answer(out io.Writer, r *ope.Result) error {
 		printResult(out, r, page, e.source)
 	}
 	if silent == len(r.Targets) && !e.force {
-		return &silentError{exitNoOverlap, errors.New("no target overlaps with the log")}
+		return term.Silently(exitNoOverlap, errors.New("no target overlaps with the log"))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/ope"
 	"troupe/sim"
@@ -27,7 +28,7 @@ var published = map[string]map[string]string{
 // known evaluates where the truth is known: --benchmark and --coverage.
 func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args []string) error {
 	if bench && e.coverage {
-		return misuse(errors.New("--benchmark and --coverage: one at a time"))
+		return term.Misuse(errors.New("--benchmark and --coverage: one at a time"))
 	}
 	if e.coverage {
 		return e.cover(ctx, out)
@@ -37,7 +38,7 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		file, args = args[0], nil
 	}
 	if len(args) > 0 {
-		return misuse(fmt.Errorf("unexpected argument %q beside --benchmark", args[0]))
+		return term.Misuse(fmt.Errorf("unexpected argument %q beside --benchmark", args[0]))
 	}
 	keys := []string{"ips", "snips", "cv", "dm", "dr", "sndr", "switch-dr", "dros", "sg-ips", "mrdr"}
 	if e.estimators != strings.Join(ope.Defaults, ",") {
@@ -53,11 +54,11 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 	if file != "synthetic" {
 		t, err := dataset.Read(file, dataset.Options{})
 		if err != nil {
-			return misuse(err)
+			return term.Misuse(err)
 		}
 		enc, err := t.Encode(dataset.Encoding{Standardise: true})
 		if err != nil {
-			return misuse(err)
+			return term.Misuse(err)
 		}
 		x, y, classes := make([][]float64, enc.Rows), make([]int, enc.Rows), len(enc.Classes)
 		for i := range x {
@@ -77,12 +78,12 @@ func (e *evaluation) known(ctx context.Context, out io.Writer, bench bool, args 
 		return sim.ErrInterrupted
 	}
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	if e.json {
 		return writeJSON(out, map[string]any{"benchmark": title, "runs": runs, "errors": rows})
 	}
-	fmt.Fprintf(out, "%s\n%s, relative error |V̂ − V|/V\n\n", wrap(title, 0), many(runs, "run"))
+	fmt.Fprintf(out, "%s\n%s, relative error |V̂ − V|/V\n\n", term.Wrap(title, 0), term.Many(runs, "run"))
 	fmt.Fprintf(out, "%-10s  %-8s  %-8s  %-17s  %-15s  %s\n", "", "mean", "sd", "95 % of the mean", "obp published",
 		"covered by")
 	for _, r := range rows {
@@ -108,7 +109,7 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 	const runs = 2000
 	var rows []*ope.Covered
 	for _, s := range ope.Settings {
-		fmt.Fprintf(e.say, "troupe: coverage: %s, %s\n", s.Name, many(runs, "run"))
+		fmt.Fprintf(e.say, "troupe: coverage: %s, %s\n", s.Name, term.Many(runs, "run"))
 		c, err := ope.Coverage(ctx, s, runs, e.workers, e.seed)
 		if ctx.Err() != nil {
 			return sim.ErrInterrupted
@@ -118,7 +119,7 @@ func (e *evaluation) cover(ctx context.Context, out io.Writer) error {
 		}
 		rows = append(rows, c)
 		if !e.json {
-			fmt.Fprintf(out, "%s (n = %s), dr: sequence %.3f wide, normal %.3f\n", c.Setting, grouped(int64(c.N)),
+			fmt.Fprintf(out, "%s (n = %s), dr: sequence %.3f wide, normal %.3f\n", c.Setting, term.Grouped(int64(c.N)),
 				c.WidthSeq, c.WidthNormal)
 			for _, name := range ope.Intervals {
 				if given := c.Given[name]; given > 0 {

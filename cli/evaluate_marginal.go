@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/ope"
 	"troupe/serve"
@@ -26,7 +27,7 @@ func (e *evaluation) drawable() error {
 		return nil
 	}
 	if info, err := os.Stat(e.source); err != nil || !info.IsDir() {
-		return misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log "+
+		return term.Misuse(fmt.Errorf("--law marginal: %s: it draws decisions anew in the states that decided, so the log "+
 			"must be the data directory of a server that is stopped", e.source))
 	}
 	return nil
@@ -56,7 +57,7 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 		case err != nil:
 			return err
 		case more:
-			return misuse(errors.New("--law marginal: --model NAME is missing: the log has several"))
+			return term.Misuse(errors.New("--law marginal: --model NAME is missing: the log has several"))
 		case len(models) == 1:
 			name = models[0].Name
 		}
@@ -85,10 +86,10 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 		})
 	var shared *serve.NotFreshError
 	if errors.As(err, &shared) {
-		return misuse(fmt.Errorf("--law marginal: %w", err))
+		return term.Misuse(fmt.Errorf("--law marginal: %w", err))
 	}
 	if err != nil {
-		return misuse(fmt.Errorf("%s: %w", e.source, err))
+		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 	}
 	o.Marginal = true
 	return w.Flush()
@@ -108,8 +109,8 @@ func (e *evaluation) remaining() func(done, of int) {
 		}
 		told = now
 		left := now.Sub(began) * time.Duration(of-done) / time.Duration(done)
-		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n", grouped(int64(done)),
-			many(of, "decision"), grouped(int64(e.redraws)), left.Round(time.Second))
+		fmt.Fprintf(e.say, "troupe: evaluate: %s of %s drawn anew %s times each, about %v left\n", term.Grouped(int64(done)),
+			term.Many(of, "decision"), term.Grouped(int64(e.redraws)), left.Round(time.Second))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/logged"
 	"troupe/ope"
@@ -85,7 +86,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			return err
 		}
 		if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
-			return misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
+			return term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
 				"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
 		}
 		if redraws != nil {
@@ -117,7 +118,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 			for _, p := range e.learned {
 				if e.after < p.origin.Seq && slices.ContainsFunc(p.origin.Models,
 					func(id eventlog.ID) bool { return f.Model(id) != nil }) {
-					err = misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not "+
+					err = term.Misuse(fmt.Errorf("--target %s: it has learned entries up to %d of this log, and is not "+
 						"evaluated on them", p.target, p.origin.Seq))
 				}
 			}
@@ -130,7 +131,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 	ev, ok := <-d.events
 	if !ok {
 		if d.err == nil {
-			d.err = misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model, e.after)))
+			d.err = term.Misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model, e.after)))
 		}
 		stop()
 		return nil, d.err
@@ -148,7 +149,7 @@ func (d *directoryReader) nothing(model string, after uint64) string {
 		}
 		return fmt.Sprintf("%s of %s, and the first one has no final reward: its window (%v) was open at the last "+
 			"entry of the log. There is nothing to evaluate yet; start the server once when the window is over, which "+
-			"writes its end into the log", many(n, "decision"), orAny(model), last)
+			"writes its end into the log", term.Many(n, "decision"), orAny(model), last)
 	}
 	if after > 0 {
 		return fmt.Sprintf("no decision of %s after entry %d with a window that is over; a target has learned what "+
@@ -172,7 +173,7 @@ func areLeft(n int) string {
 	if n == 1 {
 		return "1 is"
 	}
-	return grouped(int64(n)) + " are"
+	return term.Grouped(int64(n)) + " are"
 }
 
 func orAny(model string) string {
@@ -217,7 +218,7 @@ func (d *directoryReader) Bad() (int, []string) { return 0, nil }
 func (d *directoryReader) Warnings() []string {
 	out := d.j.Notes
 	if d.j.Early > 0 {
-		text := many(d.j.Early, "decision") + " at the end of the log count with their first reward, which is final, " +
+		text := term.Many(d.j.Early, "decision") + " at the end of the log count with their first reward, which is final, " +
 			"before their windows are over"
 		if n := d.j.Pending(); n > 0 {
 			text += fmt.Sprintf("; from the first one without a reward on %s left out (start the server once when the "+
@@ -291,5 +292,5 @@ func (e *evaluation) page(r *ope.Result) (string, error) {
 		dir = filepath.Join("runs", "evaluate-"+name)
 	}
 	return report.BuildEvaluation(dir, r, report.EvaluateMeta{When: time.Now().Format("2 January 2006"),
-		Command: commandLine(os.Args[1:])})
+		Command: term.Line(os.Args[1:])})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/ope"
 )
 
@@ -38,21 +39,21 @@ func (p *planningFlags) add(f *pflag.FlagSet) {
 func (p *planningFlags) check(f *pflag.FlagSet) error {
 	for _, name := range []string{"difference", "rate", "floor", "chance"} {
 		if !p.on && f.Changed(name) {
-			return misuse(fmt.Errorf("--%s is for --plan", name))
+			return term.Misuse(fmt.Errorf("--%s is for --plan", name))
 		}
 	}
 	switch {
 	case !p.on:
 		return nil
 	case !(p.rate > 0 && p.rate < 1):
-		return misuse(fmt.Errorf("--rate %v: expected a share between 0 and 1", p.rate))
+		return term.Misuse(fmt.Errorf("--rate %v: expected a share between 0 and 1", p.rate))
 	case !(p.chance > 0 && p.chance < 1):
-		return misuse(fmt.Errorf("--chance %v: expected a number between 0 and 1", p.chance))
+		return term.Misuse(fmt.Errorf("--chance %v: expected a number between 0 and 1", p.chance))
 	case f.Changed("by"):
-		return misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own as the " +
+		return term.Misuse(errors.New("--by and --plan: one at a time; a segment needs as many decisions of its own as the " +
 			"whole"))
 	case f.Changed("floor") && f.NArg() > 0:
-		return misuse(errors.New("--floor is for a plan without a log: a log has the laws themselves"))
+		return term.Misuse(errors.New("--floor is for a plan without a log: a log has the laws themselves"))
 	}
 	_, err := p.parse(1)
 	return err
@@ -69,9 +70,9 @@ func (p *planningFlags) parse(rate float64) (out []float64, err error) {
 		v, err := strconv.ParseFloat(number, 64)
 		switch {
 		case err == nil && v == 0:
-			return nil, misuse(fmt.Errorf("--difference %s: no number of decisions settles a difference of 0", part))
+			return nil, term.Misuse(fmt.Errorf("--difference %s: no number of decisions settles a difference of 0", part))
 		case err != nil || !(v > 0) || v > 1e300:
-			return nil, misuse(fmt.Errorf("--difference %s: expected a positive number, or one of per cent", part))
+			return nil, term.Misuse(fmt.Errorf("--difference %s: expected a positive number, or one of per cent", part))
 		case percent:
 			v *= rate / 100
 		}
@@ -112,7 +113,7 @@ func (e *evaluation) addPlan(a *planAnswer, name string, p *ope.Planner) error {
 		}
 		planned, err := p.Plan(x)
 		if err != nil {
-			return misuse(fmt.Errorf("--plan: target %s: %w", name, err))
+			return term.Misuse(fmt.Errorf("--plan: target %s: %w", name, err))
 		}
 		t.Plans = append(t.Plans, planned)
 	}
@@ -127,7 +128,7 @@ func (e *evaluation) addPlan(a *planAnswer, name string, p *ope.Planner) error {
 func (e *evaluation) planner(r ope.Pair) (*ope.Planner, error) {
 	p, err := ope.NewPlanner(ope.PlanOptions{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: r})
 	if err != nil {
-		return nil, misuse(fmt.Errorf("--plan: %w", err))
+		return nil, term.Misuse(fmt.Errorf("--plan: %w", err))
 	}
 	return p, nil
 }
@@ -141,11 +142,11 @@ func (e *evaluation) planned(_ context.Context, out io.Writer) error {
 	K, f := e.in.actions, e.plan.floor
 	switch {
 	case K < 2 || K > 100_000:
-		return misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions; or a log is missing", K))
+		return term.Misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions; or a log is missing", K))
 	case !(f > 0 && f <= 1):
-		return misuse(fmt.Errorf("--floor %v: expected a share above 0 and up to 1", f))
+		return term.Misuse(fmt.Errorf("--floor %v: expected a share above 0 and up to 1", f))
 	case len(e.targets) > 0:
-		return misuse(errors.New("--target needs a log: without one the target plays another action than the logger"))
+		return term.Misuse(errors.New("--target needs a log: without one the target plays another action than the logger"))
 	}
 	pb, pe := make([]float64, K), make([]float64, K)
 	for a := range pb {
@@ -212,11 +213,11 @@ func (e *evaluation) printPlan(out io.Writer, a *planAnswer) error {
 		return writeJSON(out, a)
 	}
 	line := func(label, text string) {
-		fmt.Fprintf(out, "%s %s\n", padRight(label, 9), wrap(text, 10))
+		fmt.Fprintf(out, "%s %s\n", term.PadRight(label, 9), term.Wrap(text, 10))
 	}
 	from := "a logger with a floor"
 	if a.Decisions > 0 {
-		from = "the laws of " + many(a.Decisions, "decision")
+		from = "the laws of " + term.Many(a.Decisions, "decision")
 	}
 	line("plan", fmt.Sprintf("from %s: decisions until a difference is settled (%s %% sure at every look) with %s %% "+
 		"chance; what runs earns %s", from, percentOf(a.Level), percentOf(a.Chance),
@@ -229,7 +230,7 @@ func (e *evaluation) printPlan(out io.Writer, a *planAnswer) error {
 		for _, p := range t.Plans {
 			row := [4]string{fmt.Sprintf("%s to %s", figures(p.From), figures(p.To)), "beyond any log", "", "–"}
 			if p.Decisions > 0 {
-				row[1] = grouped(int64(roundedUp(p.Decisions)))
+				row[1] = term.Grouped(int64(roundedUp(p.Decisions)))
 				if p.Time > 0 {
 					row[2] = lasting(p.Time)
 				}
@@ -240,8 +241,8 @@ func (e *evaluation) printPlan(out io.Writer, a *planAnswer) error {
 			rows = append(rows, row)
 		}
 		for _, row := range rows {
-			fmt.Fprintln(out, strings.TrimRight(padRight(shorten(row[0], 24), 24)+"  "+padLeft(row[1], 16)+"  "+
-				padRight(row[2], 14)+"  "+row[3], " "))
+			fmt.Fprintln(out, strings.TrimRight(term.PadRight(term.Shorten(row[0], 24), 24)+"  "+term.PadLeft(row[1], 16)+"  "+
+				term.PadRight(row[2], 14)+"  "+row[3], " "))
 		}
 	}
 	if a.PerDay > 0 {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/eventlog"
 	"troupe/logged"
@@ -148,17 +149,17 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 			saved, err = fold.ReadSaved(b)
 		}
 		if err != nil {
-			return misuse(fmt.Errorf("--target %s: %w", target, err))
+			return term.Misuse(fmt.Errorf("--target %s: %w", target, err))
 		}
 		if e.learn != "no" {
-			return misuse(fmt.Errorf("--learn %s: %s is a model as it was, and learns nothing", e.learn, target))
+			return term.Misuse(fmt.Errorf("--learn %s: %s is a model as it was, and learns nothing", e.learn, target))
 		}
 		label := target
 		if !at {
 			label = filepath.Base(target)
 		}
 		if e.served[target], err = newServedTarget(label, saved); err != nil {
-			return misuse(fmt.Errorf("--target %s: %w", target, err))
+			return term.Misuse(fmt.Errorf("--target %s: %w", target, err))
 		}
 		if err := e.unlearned(target, seq, saved); err != nil {
 			return err
@@ -179,7 +180,7 @@ func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) err
 		}
 		digest, err := digestOf(e.source)
 		if err == nil && digest == saved.Origin.File {
-			err = misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split "+
+			err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split "+
 				"0.5 trains on one part and evaluates on the other", target, e.source))
 		}
 		return err
@@ -229,11 +230,11 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 // fetch copies the decisions of a server that runs to a file, with what became of them.
 func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	if e.in.model == "" {
-		return misuse(errors.New("--model NAME is missing: a server has several"))
+		return term.Misuse(errors.New("--model NAME is missing: a server has several"))
 	}
 	c, err := client.New(e.source, client.Options{Key: e.key})
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	var m struct {
 		Incarnation eventlog.ID `json:"incarnation"`
@@ -245,7 +246,7 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 		} `json:"range"`
 	}
 	if err := c.Get(ctx, "/v1/models/"+e.in.model, &m); err != nil {
-		return misuse(fmt.Errorf("%s: %w", e.source, err))
+		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 	}
 	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
 	if e.in.rewards == "" {
@@ -273,7 +274,7 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	for {
 		next, applied, err := c.Decisions(ctx, w, e.in.model, from, 100_000_000)
 		if err != nil {
-			return misuse(fmt.Errorf("%s: %w", e.source, err))
+			return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 		}
 		if p.tick(int(next)); next > applied || next == from {
 			return w.Flush()
@@ -294,7 +295,7 @@ func (e *evaluation) ofServer(err error) error {
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
-		return misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s",
+		return term.Misuse(fmt.Errorf("%s: no decision %s whose reward window is over: there is nothing to evaluate yet%s",
 			e.source, where, skipped))
 	}
 	return err

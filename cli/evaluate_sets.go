@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"troupe/cli/term"
 	"troupe/ope"
 )
 
@@ -30,7 +31,7 @@ func printCandidates(w io.Writer, r *ope.Result, decimals int, line func(label, 
 		if x.Best {
 			mark = "* "
 		}
-		row := [3]string{mark + shorten(x.Name, 22), interval(x.Sequence, decimals, true), x.Why}
+		row := [3]string{mark + term.Shorten(x.Name, 22), interval(x.Sequence, decimals, true), x.Why}
 		if x.Sequence == nil {
 			row[1] = ""
 		} else if !x.Best {
@@ -50,8 +51,8 @@ func printRows(w io.Writer, rows [][3]string) {
 		}
 	}
 	for _, row := range rows {
-		head := padRight(row[0], width[0]) + "  " + padRight(row[1], width[1]) + "  "
-		fmt.Fprintln(w, strings.TrimRight(head+wrap(row[2], utf8.RuneCountInString(head)), " "))
+		head := term.PadRight(row[0], width[0]) + "  " + term.PadRight(row[1], width[1]) + "  "
+		fmt.Fprintln(w, strings.TrimRight(head+term.Wrap(row[2], utf8.RuneCountInString(head)), " "))
 	}
 }
 
@@ -64,12 +65,12 @@ func printSegments(w io.Writer, t *ope.Evaluated, decimals int, line func(label,
 	line("segments", fmt.Sprintf("by %s: %s", s.Path(), s.Sentence))
 	var rows [][3]string
 	for _, x := range s.Rows {
-		rows = append(rows, [3]string{"  " + shorten(x.Name, 24), interval(x.Sequence, decimals, true),
-			many(x.Events, "decision") + ", " + x.Verdict})
+		rows = append(rows, [3]string{"  " + term.Shorten(x.Name, 24), interval(x.Sequence, decimals, true),
+			term.Many(x.Events, "decision") + ", " + x.Verdict})
 	}
 	printRows(w, rows)
 	if last := s.Rows[len(s.Rows)-1]; last.Values > 1 {
-		fmt.Fprintf(w, "  %s\n", wrap(s.Rule+"; all rows hold together", 2))
+		fmt.Fprintf(w, "  %s\n", term.Wrap(s.Rule+"; all rows hold together", 2))
 	} else {
 		fmt.Fprintln(w, "  all rows hold together")
 	}
@@ -79,7 +80,7 @@ func printSegments(w io.Writer, t *ope.Evaluated, decimals int, line func(label,
 func printShort(w io.Writer, r *ope.Result, decimals int) {
 	var rows [][3]string
 	for _, t := range r.Targets {
-		row := [3]string{shorten(t.Name, 24), "–", t.Verdict}
+		row := [3]string{term.Shorten(t.Name, 24), "–", t.Verdict}
 		if t.Uplift != nil {
 			row[1] = interval(t.Uplift.Sequence, decimals, true)
 		}

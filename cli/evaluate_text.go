@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"troupe/cli/term"
 	"troupe/ope"
 )
 
@@ -20,7 +21,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 		name = *r.Log.Model
 	}
 	line := func(label, text string) {
-		fmt.Fprintf(w, "%s %s\n", padRight(shorten(label, 9), 9), wrap(text, 10))
+		fmt.Fprintf(w, "%s %s\n", term.PadRight(term.Shorten(label, 9), 9), term.Wrap(text, 10))
 	}
 	line(name, logLine(r))
 	decimals := decimalsOf(r)
@@ -37,7 +38,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 				fmt.Fprintln(w)
 			}
 			if len(r.Targets) > 1 {
-				fmt.Fprintf(w, "%s\n", shorten(t.Name, 24))
+				fmt.Fprintf(w, "%s\n", term.Shorten(t.Name, 24))
 			}
 			line("overlap", overlapLine(t, r))
 			printTable(w, t, r, decimals)
@@ -57,7 +58,7 @@ func printResult(w io.Writer, r *ope.Result, page, source string) {
 
 // logLine is what the log has.
 func logLine(r *ope.Result) string {
-	parts := []string{many(r.Log.Events, "decision") + " evaluated"}
+	parts := []string{term.Many(r.Log.Events, "decision") + " evaluated"}
 	if r.Log.First != nil {
 		layout := "2 Jan 2006"
 		if r.Log.First.Year() == r.Log.Last.Year() {
@@ -71,17 +72,17 @@ func logLine(r *ope.Result) string {
 		}
 	}
 	if r.Log.Pending > 0 {
-		parts = append(parts, grouped(int64(r.Log.Pending))+" still open")
+		parts = append(parts, term.Grouped(int64(r.Log.Pending))+" still open")
 	}
 	for _, k := range slices.Sorted(keysOf(r.Log.Skipped)) {
-		parts = append(parts, grouped(int64(r.Log.Skipped[k]))+" skipped: "+k)
+		parts = append(parts, term.Grouped(int64(r.Log.Skipped[k]))+" skipped: "+k)
 	}
 	return strings.Join(parts, "; ")
 }
 
 func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 	d := t.Diagnostics
-	s := fmt.Sprintf("%s: %s effective of %s", t.Overlap, figures(d.ESS), grouped(int64(r.Log.Events)))
+	s := fmt.Sprintf("%s: %s effective of %s", t.Overlap, figures(d.ESS), term.Grouped(int64(r.Log.Events)))
 	if d.ESSRewarded > 0 {
 		s += fmt.Sprintf(", %s of them rewarded", figures(d.ESSRewarded))
 	}
@@ -104,7 +105,7 @@ func overlapLine(t *ope.Evaluated, r *ope.Result) string {
 func figures(v float64) string {
 	switch {
 	case v >= 999.5:
-		return grouped(int64(math.Round(v)))
+		return term.Grouped(int64(math.Round(v)))
 	case v >= 99.5:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
@@ -190,9 +191,9 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 		if e.Estimator != "logged" {
 			label = ""
 			if first {
-				label, first = shorten(t.Name, 15), false
+				label, first = term.Shorten(t.Name, 15), false
 			}
-			label = padRight(label, 16) + e.Estimator
+			label = term.PadRight(label, 16) + e.Estimator
 		}
 		sure := interval(e.Sequence, decimals, false)
 		switch {
@@ -222,7 +223,7 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 	}
 	width[0] = max(width[0], 24)
 	for _, row := range rows {
-		line := padRight(row[0], width[0]) + "  " + padLeft(row[1], width[1]) + "  " + padRight(row[2], width[2]) +
+		line := term.PadRight(row[0], width[0]) + "  " + term.PadLeft(row[1], width[1]) + "  " + term.PadRight(row[2], width[2]) +
 			"  " + row[3]
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
@@ -233,7 +234,7 @@ func printTable(w io.Writer, t *ope.Evaluated, r *ope.Result, decimals int) {
 			"sides: it is not dr minus logged"}, notes...)
 	}
 	for _, n := range append(notes, doubts(t)...) {
-		fmt.Fprintf(w, "  %s\n", wrap(n, 2))
+		fmt.Fprintf(w, "  %s\n", term.Wrap(n, 2))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/experiments"
 	"troupe/sim"
 	"troupe/spec"
@@ -77,7 +78,7 @@ Topics: ` + strings.Join(names, ", ") + ".",
   troupe list policies
   troupe list ensemble
   troupe list spec`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -128,7 +129,7 @@ Topics: ` + strings.Join(names, ", ") + ".",
 				return err
 			}
 			if !found {
-				return misuse(fmt.Errorf("nothing is called %q%s\nsee troupe list", name,
+				return term.Misuse(fmt.Errorf("nothing is called %q%s\nsee troupe list", name,
 					nearest(name, slices.Concat(names, allKinds(topics), experimentNames()))))
 			}
 			return nil
@@ -163,13 +164,13 @@ func listExperiments(w io.Writer) {
 	for _, e := range experiments.All() {
 		rows = append(rows, []string{e.Name, e.Doc})
 	}
-	columns(w, rows)
+	term.Columns(w, rows)
 }
 
 func listData(w io.Writer) {
 	fmt.Fprint(w, "Data: troupe run classification/NAME --data FILE\n\n")
-	columns(w, known)
-	fmt.Fprintln(w, "\n"+wrap("Any other file of labelled rows: kind = \"classification\", in ARFF, CSV, "+
+	term.Columns(w, known)
+	fmt.Fprintln(w, "\n"+term.Wrap("Any other file of labelled rows: kind = \"classification\", in ARFF, CSV, "+
 		"space-separated or LIBSVM form.", 0))
 }
 
@@ -187,12 +188,12 @@ func (t topic) list(w io.Writer) {
 			rows = append(rows, []string{"", "[" + strings.Join(keys, ", ") + "]"})
 		}
 	}
-	columns(w, rows)
+	term.Columns(w, rows)
 }
 
 // explain prints the options of a kind.
 func (k kind) explain(w io.Writer, t topic) {
-	fmt.Fprintf(w, "%s\n%s\n", strings.Replace(t.title, "NAME", k.name, 1), wrap(k.doc, 0))
+	fmt.Fprintf(w, "%s\n%s\n", strings.Replace(t.title, "NAME", k.name, 1), term.Wrap(k.doc, 0))
 	if len(k.options) == 0 {
 		fmt.Fprintln(w, "\n  no options")
 		return
@@ -222,7 +223,7 @@ func optionRows(w io.Writer, options []spec.Option) {
 		}
 		rows = append(rows, []string{o.Key, o.Type, doc})
 	}
-	columns(w, rows)
+	term.Columns(w, rows)
 }
 
 // listRecord explains what a spec can record beside regret and reward.
@@ -233,7 +234,7 @@ func listRecord(w io.Writer, kinds sim.Catalogue) {
 		rows = append(rows, []string{q.Name, q.Doc}, []string{"", "for " + q.Who},
 			[]string{"", "[" + strings.Join(q.Columns, ", ") + "]"})
 	}
-	columns(w, rows)
+	term.Columns(w, rows)
 	fmt.Fprintln(w, "\nCosts: troupe run beyond/budget; all others: troupe run paper/diagnostics")
 }
 

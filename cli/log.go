@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 )
@@ -28,7 +29,7 @@ dump read the files themselves and change nothing.`,
 		Example: `  troupe log verify
   troupe log dump troupe-data | head
   troupe log repair troupe-data --from /backup/troupe-data`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(logVerifyCommand(), logDumpCommand(), logRepairCommand(), logExportCommand(), logReplayCommand())
@@ -54,7 +55,7 @@ func keysBeside(dir string) *eventlog.BatchKeys {
 // logError makes misuse of what is the caller's to put right.
 func logError(err error) error {
 	if errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, os.ErrNotExist) {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	return err
 }
@@ -69,7 +70,7 @@ every writer, the end of what was acknowledged, and of a log that was trimmed it
 written. Exit code 1 when something is missing or changed; the place is named.`,
 		Example: `  troupe log verify
   troupe log verify troupe-data --json`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := dataDir(args)
 			r, err := eventlog.Verify(logDir(dir), keysBeside(dir))
@@ -89,7 +90,7 @@ written. Exit code 1 when something is missing or changed; the place is named.`,
 				err = printReport(cmd.OutOrStdout(), r)
 			}
 			if err == nil && !r.OK() {
-				err = &silentError{exitFailed, errors.New("the event log is damaged")}
+				err = term.Silently(term.Failed, errors.New("the event log is damaged"))
 			}
 			return err
 		},
@@ -106,10 +107,10 @@ func printReport(w io.Writer, r *eventlog.Report) error {
 			fmt.Fprintf(b, "shard %d  no entries\n", s.Shard)
 		} else {
 			fmt.Fprintf(b, "shard %d  entries %d to %d, %s events, %s writers, %s bytes\n", s.Shard, s.First, s.Last,
-				grouped(int64(s.Events)), grouped(int64(s.Writers)), grouped(int64(s.Bytes)))
+				term.Grouped(int64(s.Events)), term.Grouped(int64(s.Writers)), term.Grouped(int64(s.Bytes)))
 		}
 		if s.Torn > 0 {
-			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", grouped(s.Torn))
+			fmt.Fprintf(b, "         %s bytes of an unfinished write at the end, never acknowledged\n", term.Grouped(s.Torn))
 		}
 		if s.Unwritten > 0 {
 			fmt.Fprintf(b, "         %d entries without effect: no node of the cluster has written them\n", s.Unwritten)
@@ -155,7 +156,7 @@ func logDumpCommand() *cobra.Command {
 damaged a line of kind "damage" stands, and the exit code is 1.`,
 		Example: `  troupe log dump troupe-data | head
   troupe log dump --from 1000`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 			r, err := eventlog.Dump(b, logDir(dataDir(args)), keysBeside(dataDir(args)), from)
@@ -184,7 +185,7 @@ damaged files are put aside in log/damaged-1, log/damaged-2, …, and log/repair
 Snapshots that know what was lost are put aside as *.snap.lost.`,
 		Example: `  troupe log repair troupe-data --from /backup/troupe-data
   troupe log repair troupe-data --accept-loss`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Time = time.Now().UnixNano()
 			opt.Keys = keysBeside(dataDir(args))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/eventlog"
 	"troupe/internal/rows"
@@ -119,13 +120,13 @@ node of the cluster had decided for their key first or their model is not known 
 		Example: `  troupe log export --format parquet --out decisions.parquet
   troupe log export troupe-data --model news | head
   troupe log export http://127.0.0.1:8080 --model news --out decisions.jsonl`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "parquet" {
-				return misuse(fmt.Errorf("--format %s: expected jsonl or parquet", format))
+				return term.Misuse(fmt.Errorf("--format %s: expected jsonl or parquet", format))
 			}
 			if format == "parquet" && out == "" {
-				return misuse(errors.New("--format parquet needs --out FILE"))
+				return term.Misuse(errors.New("--format parquet needs --out FILE"))
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -168,7 +169,7 @@ func (e *export) write(stdout io.Writer, out string) error {
 	}
 	switch info, err := os.Stat(out); {
 	case err == nil && info.IsDir():
-		return misuse(fmt.Errorf("--out %s: is a directory, expected a file", out))
+		return term.Misuse(fmt.Errorf("--out %s: is a directory, expected a file", out))
 	case err == nil && !info.Mode().IsRegular(): // a pipe, a terminal
 		w, err := os.OpenFile(out, os.O_WRONLY, 0)
 		if err != nil {
@@ -179,7 +180,7 @@ func (e *export) write(stdout io.Writer, out string) error {
 	dir := filepath.Dir(out)
 	w, err := os.CreateTemp(dir, ".troupe-export-*")
 	if err != nil {
-		return misuse(fmt.Errorf("--out %s: %w", out, err))
+		return term.Misuse(fmt.Errorf("--out %s: %w", out, err))
 	}
 	defer os.Remove(w.Name())
 	if err := e.run(w); err != nil {
@@ -201,31 +202,31 @@ func (e *export) write(stdout io.Writer, out string) error {
 // fetch copies the decisions of a server that runs.
 func (e *export) fetch(w io.Writer) error {
 	if e.model == "" {
-		return misuse(errors.New("--model NAME is missing: a server has several"))
+		return term.Misuse(errors.New("--model NAME is missing: a server has several"))
 	}
 	if e.ignored {
-		return misuse(errors.New("--ignored reads a data directory; of a server that runs " +
+		return term.Misuse(errors.New("--ignored reads a data directory; of a server that runs " +
 			"GET /v1/models/NAME/log?ignored=true lists them"))
 	}
 	c, err := client.New(e.data, client.Options{Key: e.key})
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	const most = 100_000_000
 	if e.format == "parquet" {
 		next, applied, err := c.ParquetDecisions(e.ctx, w, e.model, 0, most)
 		if err == nil && next <= applied {
-			err = fmt.Errorf("the log has more than %s entries; --format jsonl takes them", grouped(most))
+			err = fmt.Errorf("the log has more than %s entries; --format jsonl takes them", term.Grouped(most))
 		}
 		if err != nil {
-			return misuse(fmt.Errorf("%s: %w", e.data, err))
+			return term.Misuse(fmt.Errorf("%s: %w", e.data, err))
 		}
 		return nil
 	}
 	for from := uint64(0); ; {
 		next, applied, err := c.Decisions(e.ctx, w, e.model, from, most)
 		if err != nil {
-			return misuse(fmt.Errorf("%s: %w", e.data, err))
+			return term.Misuse(fmt.Errorf("%s: %w", e.data, err))
 		}
 		if next > applied || next == from {
 			return nil
@@ -249,9 +250,9 @@ func (e *export) tell(pass int, seq, last uint64) error {
 		e.told = now
 		of := ""
 		if last > 0 {
-			of = " of " + grouped(int64(last))
+			of = " of " + term.Grouped(int64(last))
 		}
-		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, grouped(int64(seq)), of,
+		fmt.Fprintf(e.progress, "troupe: export: pass %d of 2, entry %s%s, %v\n", pass, term.Grouped(int64(seq)), of,
 			now.Sub(e.began).Round(time.Second))
 	}
 	return e.ctx.Err()
@@ -446,10 +447,10 @@ propensity, member and the digest of the state with what is recorded. The server
 Exit code 1 when one differs.`,
 		Example: `  troupe log replay --event 040202frnxfjrs0y001g00r5rdx6r4apmbsg
   troupe log replay troupe-data --event ID1 --event ID2`,
-		Args: arguments(0, 1),
+		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(events) == 0 {
-				return misuse(errors.New("--event is missing: the id that decide answered"))
+				return term.Misuse(errors.New("--event is missing: the id that decide answered"))
 			}
 			return logError(replayEvents(cmd.Context(), cmd.OutOrStdout(), dataDir(args), events))
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"troupe/cli/term"
 	"troupe/serve"
 )
 
@@ -307,11 +308,11 @@ func TestLogExport(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(ctx)
 	cancel()
-	run(stopped, exitInterrupted, "nothing was written", "--out", file)
-	run(ctx, exitMisuse, "is a directory", "--out", to)
-	run(ctx, exitMisuse, "no such file", "--out", filepath.Join(to, "none", "x"))
-	run(ctx, exitMisuse, "expected jsonl or parquet", "--format", "csv")
-	run(ctx, exitMisuse, "needs --out", "--format", "parquet")
+	run(stopped, term.Interrupted, "nothing was written", "--out", file)
+	run(ctx, term.Misused, "is a directory", "--out", to)
+	run(ctx, term.Misused, "no such file", "--out", filepath.Join(to, "none", "x"))
+	run(ctx, term.Misused, "expected jsonl or parquet", "--format", "csv")
+	run(ctx, term.Misused, "needs --out", "--format", "parquet")
 	blocks, err := filepath.Glob(filepath.Join(dir, "log/jetstream/$G/streams/TROUPE_EV_0/msgs/*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
@@ -325,7 +326,7 @@ func TestLogExport(t *testing.T) {
 	if err := os.WriteFile(blocks[0], broken, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(ctx, exitFailed, "is damaged", "--format", "parquet", "--out", file)
+	run(ctx, term.Failed, "is damaged", "--format", "parquet", "--out", file)
 	after, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file has changed: %v", err)

@@ -18,16 +18,16 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
-	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/bench"
+	"troupe/cli/load"
+	"troupe/cli/plan"
+	"troupe/cli/term"
 	"troupe/policy"
 	"troupe/sim"
 	"troupe/spec"
@@ -39,7 +39,7 @@ func Main(kinds sim.Catalogue) {
 	tuneHeap()
 	if err := register(kinds); err != nil {
 		fmt.Fprintln(os.Stderr, "troupe:", err)
-		os.Exit(exitMisuse)
+		os.Exit(term.Misused)
 	}
 	os.Exit(execute(context.Background(), kinds, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -58,16 +58,9 @@ func register(kinds sim.Catalogue) error {
 	return nil
 }
 
-// Exit codes.
-const (
-	exitFailed      = 1
-	exitMisuse      = 2
-	exitInterrupted = 130
-)
-
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, kinds sim.Catalogue, args []string, stdout, stderr io.Writer) int {
-	root := rootCommand(commandLine(args), kinds)
+	root := rootCommand(term.Line(args), kinds)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -75,7 +68,7 @@ func execute(ctx context.Context, kinds sim.Catalogue, args []string, stdout, st
 	if err == nil {
 		return 0
 	}
-	var quiet *silentError
+	var quiet *term.SilentError
 	if !errors.As(err, &quiet) {
 		fmt.Fprintln(stderr, "troupe:", err)
 	}
@@ -93,53 +86,12 @@ func exitCode(err error) int {
 		return coded.ExitCode()
 	case errors.As(err, &file), errors.As(err, &dir), errors.As(err, &source), errors.As(err, &mixed),
 		strings.HasPrefix(err.Error(), "unknown command"):
-		return exitMisuse
+		return term.Misused
 	case errors.Is(err, sim.ErrInterrupted):
-		return exitInterrupted
+		return term.Interrupted
 	}
-	return exitFailed
+	return term.Failed
 }
-
-// commandLine is what was typed, in a form that can be pasted into a shell.
-func commandLine(args []string) string {
-	line := called()
-	for _, a := range args {
-		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-				strings.ContainsRune("-_=./:,+@%", r))
-		}) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		line += " " + a
-	}
-	return line
-}
-
-// called is the name by which commands that are printed call this program: troupe, or the name of the file where a main
-// of another module has the command line.
-func called() string {
-	info, _ := debug.ReadBuildInfo()
-	return calledBy(info, os.Args[0])
-}
-
-func calledBy(info *debug.BuildInfo, file string) string {
-	module := strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim")
-	name := strings.TrimSuffix(filepath.Base(file), ".exe")
-	if info == nil || info.Main.Path == "" || info.Main.Path == module || strings.ContainsFunc(name, unicode.IsSpace) {
-		return "troupe"
-	}
-	return name
-}
-
-// silentError ends the program with a code when everything has been said already.
-type silentError struct {
-	code int
-	err  error
-}
-
-func (e *silentError) Error() string { return e.err.Error() }
-func (e *silentError) Unwrap() error { return e.err }
-func (e *silentError) ExitCode() int { return e.code }
 
 const rootPage = `troupe: linear ensemble sampling, measured and served
 
@@ -174,13 +126,13 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
+		return term.Misuse(fmt.Errorf("%s%s\nsee troupe help%s", flagWords(err), nearFlag(cmd, err),
 			strings.TrimPrefix(cmd.CommandPath(), "troupe")))
 	})
 	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
-		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), planCommand(), verifyCommand(line),
-		benchCommand(), edgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(),
-		serveCommand(), clusterCommand(), loadCommand(), logCommand(), versionCommand(), manCommand())
+		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), plan.Command(), verifyCommand(line),
+		bench.Command(), bench.EdgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(),
+		serveCommand(), clusterCommand(), load.Command(), logCommand(), versionCommand(), manCommand())
 	return root
 }
 
@@ -214,18 +166,4 @@ func nearFlag(cmd *cobra.Command, err error) string {
 		return ""
 	}
 	return strings.ReplaceAll(s, `mean "`, `mean "--`)
-}
-
-// arguments refuses more than n arguments, as misuse.
-func arguments(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > most:
-			return misuse(fmt.Errorf("%s: unexpected argument %q\nusage: %s", cmd.CommandPath(), args[most],
-				cmd.UseLine()))
-		case len(args) < least:
-			return misuse(fmt.Errorf("%s: an argument is missing\nusage: %s", cmd.CommandPath(), cmd.UseLine()))
-		}
-		return nil
-	}
 }

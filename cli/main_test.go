@@ -6,9 +6,7 @@ import (
 	"flag"
 	"io"
 	"os"
-	"reflect"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/internal/golden"
 	"troupe/sim"
 )
@@ -133,45 +132,13 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What a manifest says was typed can be typed again.
-func TestCommandLine(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "troupe"},
-		{[]string{"run", "--out", "a b", "it's"}, `troupe run --out 'a b' 'it'\''s'`},
-		{[]string{"run", ""}, `troupe run ''`},
-		{[]string{"run", "paper/x", "--seed=3"}, `troupe run paper/x --seed=3`},
-	} {
-		if got := commandLine(c.args); got != c.want {
-			t.Errorf("commandLine(%q) = %s, want %s", c.args, got, c.want)
-		}
-	}
-}
-
 // A misspelt command is misuse, with a suggestion.
 func TestMisspelt(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := command(context.Background(), []string{"rnu"}, &out, &errs); code != exitMisuse {
-		t.Errorf("exit code %d, want %d", code, exitMisuse)
+	if code := command(context.Background(), []string{"rnu"}, &out, &errs); code != term.Misused {
+		t.Errorf("exit code %d, want %d", code, term.Misused)
 	}
 	if !strings.Contains(errs.String(), "Did you mean this?\n\trun") || out.Len() > 0 {
 		t.Errorf("stdout %q, stderr %q", out.String(), errs.String())
-	}
-}
-
-// Commands that are printed can be pasted: a program of another module is called by its own name.
-func TestCalled(t *testing.T) {
-	for _, c := range []struct{ module, file, want string }{
-		{"", "/tmp/x", "troupe"}, {strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim"), "/bin/other", "troupe"}, {"example.com/mine", "./decay", "decay"},
-		{"example.com/mine", "decay.exe", "decay"}, {"example.com/mine", "two words", "troupe"},
-	} {
-		if got := calledBy(&debug.BuildInfo{Main: debug.Module{Path: c.module}}, c.file); got != c.want {
-			t.Errorf("%+v: called %s", c, got)
-		}
-	}
-	if calledBy(nil, "x") != "troupe" {
-		t.Error("a program without build information has another name")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"troupe/cli/term"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,7 +18,7 @@ func manCommand() *cobra.Command {
 		Short:   "Write the manual pages into a directory",
 		Example: "  troupe man /usr/local/share/man/man1",
 		Hidden:  true,
-		Args:    arguments(1, 1),
+		Args:    term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/shards"
 	"troupe/sim"
 )
@@ -40,7 +41,7 @@ the merged directory plays what is missing.`,
   troupe merge part-*/ -o big
   troupe merge /scratch/big --missing         3,7,12-14: what sbatch --array takes
   troupe merge /scratch/big --watch           how far each part is, until all are complete`,
-		Args: arguments(1, 100_000),
+		Args: term.Arguments(1, 100_000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return merge(cmd, args, f, line, kinds)
 		},
@@ -64,10 +65,10 @@ func merge(cmd *cobra.Command, args []string, f mergeFlags, line string, kinds s
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), ending...)
 	defer stop()
-	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.run.color), newTerminal(cmd.ErrOrStderr(), f.run.color)
+	stdout, stderr := term.New(cmd.OutOrStdout(), f.run.color), term.New(cmd.ErrOrStderr(), f.run.color)
 	o := sim.MergeOptions{Sources: args, Partial: f.partial, Kinds: kinds, Manifest: build(), Note: func(text string) {
 		if f.run.quiet < 2 {
-			fmt.Fprintln(stderr.w, "troupe: note:", text)
+			fmt.Fprintln(stderr.W, "troupe: note:", text)
 		}
 	}}
 	o.Manifest.Command = line
@@ -98,20 +99,20 @@ func merge(cmd *cobra.Command, args []string, f mergeFlags, line string, kinds s
 
 // check refuses flags that do not go together.
 func (f *mergeFlags) check(cmd *cobra.Command) error {
-	if err := checkColor(f.run.color); err != nil {
+	if err := term.CheckColor(f.run.color); err != nil {
 		return err
 	}
 	if f.run.format != "csv" && f.run.format != "parquet" && f.run.format != "both" {
-		return misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.run.format))
+		return term.Misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.run.format))
 	}
 	if f.missing && f.watch || f.partial && (f.missing || f.watch) {
-		return misuse(errors.New("--missing, --watch and --partial exclude each other"))
+		return term.Misuse(errors.New("--missing, --watch and --partial exclude each other"))
 	}
 	if cmd.Flags().Changed("of") && (!f.missing || f.of < 1 || f.of > shards.Most) {
-		return misuse(fmt.Errorf("--of %d: expected 1 to %d parts, with --missing", f.of, shards.Most))
+		return term.Misuse(fmt.Errorf("--of %d: expected 1 to %d parts, with --missing", f.of, shards.Most))
 	}
 	if f.run.out != "" && (f.missing || f.watch) {
-		return misuse(fmt.Errorf("--out %s: --missing and --watch write nothing", f.run.out))
+		return term.Misuse(fmt.Errorf("--out %s: --missing and --watch write nothing", f.run.out))
 	}
 	return nil
 }
@@ -122,10 +123,10 @@ func mergeInto(args []string, out string) (string, error) {
 		return out, nil
 	}
 	if len(args) > 1 {
-		return "", misuse(fmt.Errorf("%d directories: say with --out where the results go", len(args)))
+		return "", term.Misuse(fmt.Errorf("%d directories: say with --out where the results go", len(args)))
 	}
 	if m, err := sim.ReadManifest(args[0]); err == nil && m.Shard != nil {
-		return "", misuse(fmt.Errorf("%s is one part: say with --out where the results go, or name the directory that has all "+
+		return "", term.Misuse(fmt.Errorf("%s is one part: say with --out where the results go, or name the directory that has all "+
 			"parts in %s", args[0], sim.ShardsDir))
 	}
 	return filepath.Clean(args[0]), nil
@@ -140,13 +141,13 @@ func division(m *sim.Merged, of int) (int, error) {
 	case len(all) == 1:
 		return all[0], nil
 	case len(all) == 0:
-		return 0, misuse(errors.New("no directory is a part, so there are no numbers of parts; say --of N"))
+		return 0, term.Misuse(errors.New("no directory is a part, so there are no numbers of parts; say --of N"))
 	}
 	var names []string
 	for _, n := range all {
 		names = append(names, fmt.Sprintf("--of %d", n))
 	}
-	return 0, misuse(fmt.Errorf("there are parts of %s: say %s", numbersOf(all), strings.Join(names, " or ")))
+	return 0, term.Misuse(fmt.Errorf("there are parts of %s: say %s", numbersOf(all), strings.Join(names, " or ")))
 }
 
 func numbersOf(all []int) string {
@@ -174,25 +175,25 @@ func missingParts(ctx context.Context, cmd *cobra.Command, o sim.MergeOptions, o
 }
 
 // lacking says which parts lack cells, and how to play them.
-func lacking(m *sim.Merged, out string, stderr terminal) error {
-	fmt.Fprintf(stderr.w, "troupe: %s of %s are missing; nothing was written\n", grouped(int64(m.Cells-m.Done)),
-		many(m.Cells, "cell"))
+func lacking(m *sim.Merged, out string, stderr term.Terminal) error {
+	fmt.Fprintf(stderr.W, "troupe: %s of %s are missing; nothing was written\n", term.Grouped(int64(m.Cells-m.Done)),
+		term.Many(m.Cells, "cell"))
 	if n, err := division(m, 0); err == nil {
 		parts := shards.List(m.Missing(n))
-		fmt.Fprintln(stderr.w, wrap(fmt.Sprintf("troupe: of %d parts these lack cells: %s", n, parts), 0))
-		fmt.Fprintf(stderr.w, "troupe: play them again, with Slurm: sbatch --array=%s SCRIPT (troupe shards writes one)\n", parts)
+		fmt.Fprintln(stderr.W, term.Wrap(fmt.Sprintf("troupe: of %d parts these lack cells: %s", n, parts), 0))
+		fmt.Fprintf(stderr.W, "troupe: play them again, with Slurm: sbatch --array=%s SCRIPT (troupe shards writes one)\n", parts)
 	} else if len(m.Divisions()) == 0 {
-		fmt.Fprintf(stderr.w, "troupe: troupe run on %s with the same spec plays them\n", out)
+		fmt.Fprintf(stderr.W, "troupe: troupe run on %s with the same spec plays them\n", out)
 	} else {
-		fmt.Fprintf(stderr.w, "troupe: there are parts of %s: troupe merge --missing --of N names those that lack cells\n",
+		fmt.Fprintf(stderr.W, "troupe: there are parts of %s: troupe merge --missing --of N names those that lack cells\n",
 			numbersOf(m.Divisions()))
 	}
-	fmt.Fprintln(stderr.w, "troupe: --partial writes what is there")
-	return &silentError{exitFailed, sim.ErrMissing}
+	fmt.Fprintln(stderr.W, "troupe: --partial writes what is there")
+	return term.Silently(term.Failed, sim.ErrMissing)
 }
 
 // watch shows how far the parts are, until all are complete or ctx is done.
-func watch(ctx context.Context, o sim.MergeOptions, t terminal) error {
+func watch(ctx context.Context, o sim.MergeOptions, t term.Terminal) error {
 	last := ""
 	for {
 		began := time.Now()
@@ -206,21 +207,21 @@ func watch(ctx context.Context, o sim.MergeOptions, t terminal) error {
 		case err != nil:
 			return err
 		default:
-			text = fmt.Sprintf("%s of %s\n%s", grouped(int64(m.Done)), many(m.Cells, "cell"), partsTable(m))
+			text = fmt.Sprintf("%s of %s\n%s", term.Grouped(int64(m.Done)), term.Many(m.Cells, "cell"), partsTable(m))
 		}
 		if text != last {
-			if last = text; t.live {
-				fmt.Fprint(t.w, "\x1b[H\x1b[2J")
+			if last = text; t.Live {
+				fmt.Fprint(t.W, "\x1b[H\x1b[2J")
 			}
-			fmt.Fprintln(t.w, text)
+			fmt.Fprintln(t.W, text)
 		}
 		if m != nil && m.Done == m.Cells {
-			fmt.Fprintf(t.w, "all cells are there: %s merge %s\n", called(), strings.Join(o.Sources, " "))
+			fmt.Fprintf(t.W, "all cells are there: %s merge %s\n", term.Called(), strings.Join(o.Sources, " "))
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return &silentError{exitInterrupted, sim.ErrInterrupted}
+			return term.Silently(term.Interrupted, sim.ErrInterrupted)
 		case <-time.After(max(2*time.Second, 4*time.Since(began))):
 		}
 	}
@@ -260,18 +261,18 @@ func partsTable(m *sim.Merged) string {
 		if p.Seconds > 0 {
 			rest = about(p.Left())
 		}
-		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf(" %s  %s of %s   %s %s", padLeft(name, 12),
-			padLeft(grouped(int64(p.Done)), 9), padRight(many(p.Cells, "cell"), 14), padRight(rest, 22), state), " "))
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf(" %s  %s of %s   %s %s", term.PadLeft(name, 12),
+			term.PadLeft(term.Grouped(int64(p.Done)), 9), term.PadRight(term.Many(p.Cells, "cell"), 14), term.PadRight(rest, 22), state), " "))
 	}
 	if rows > mostRows {
 		fmt.Fprintf(&b, " and %d more\n", rows-mostRows)
 	}
 	if complete > 0 {
-		fmt.Fprintf(&b, " %s complete\n", many(complete, "part"))
+		fmt.Fprintf(&b, " %s complete\n", term.Many(complete, "part"))
 	}
 	for _, n := range m.Divisions() {
 		if idle := n - len(begun[n]); idle > 0 {
-			fmt.Fprintf(&b, " %s of %d not begun\n", many(idle, "part"), n)
+			fmt.Fprintf(&b, " %s of %d not begun\n", term.Many(idle, "part"), n)
 		}
 	}
 	return b.String()
@@ -279,16 +280,16 @@ func partsTable(m *sim.Merged) string {
 
 // mergedLine is the last line of a merge.
 func mergedLine(m *sim.Merged, seconds float64, dir string) string {
-	n := many(len(m.Parts), "directory")
+	n := term.Many(len(m.Parts), "directory")
 	if len(m.Parts) != 1 {
-		n = grouped(int64(len(m.Parts))) + " directories"
+		n = term.Grouped(int64(len(m.Parts))) + " directories"
 	}
 	switch {
 	case m.Unchanged:
 		return fmt.Sprintf("%s has all of it already: nothing was written", dir)
 	case m.Done < m.Cells:
-		return fmt.Sprintf("%s of %s from %s, merged in %s; the rest is missing", grouped(int64(m.Done)),
-			many(m.Cells, "cell"), n, duration(seconds))
+		return fmt.Sprintf("%s of %s from %s, merged in %s; the rest is missing", term.Grouped(int64(m.Done)),
+			term.Many(m.Cells, "cell"), n, term.Duration(seconds))
 	}
-	return fmt.Sprintf("%s from %s, merged in %s", many(m.Done, "cell"), n, duration(seconds))
+	return fmt.Sprintf("%s from %s, merged in %s", term.Many(m.Done, "cell"), n, term.Duration(seconds))
 }

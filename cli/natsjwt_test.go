@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"troupe/cli/term"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -235,9 +236,9 @@ func TestNATSCredentials(t *testing.T) {
 			flags, x.want = []string{"--nats-creds", "--nats-attest"}, append(x.want, o.in(x.file))
 		}
 		for _, flag := range flags {
-			code := exitMisuse
+			code := term.Misused
 			if x.file == "plain.creds" && flag == "--nats-creds" {
-				code = exitFailed
+				code = term.Failed
 			}
 			s := at1("data-" + strings.TrimPrefix(flag, "--nats-") + x.file)
 			s.replace(flag, flag, o.in(x.file))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 )
@@ -55,7 +56,7 @@ func TestNATSVoid(t *testing.T) {
 	bad := put(broken)
 	s.until(false, fmt.Sprintf("entry %d", bad))
 	s.kill()
-	s.refused(exitFailed, nil, fmt.Sprintf("entry %d", bad), "see troupe cluster void")
+	s.refused(term.Failed, nil, fmt.Sprintf("entry %d", bad), "see troupe cluster void")
 
 	void := func(code int, want string, more ...string) {
 		t.Helper()
@@ -66,9 +67,9 @@ func TestNATSVoid(t *testing.T) {
 			t.Fatalf("void %v: exit code %d, want %d and %q: %s", more, got, code, want, &out)
 		}
 	}
-	void(exitFailed, fmt.Sprintf("entry %d: writer 000000000000004d has the rolling hash", bad))
-	void(exitMisuse, "entry 1 can be read, or has no effect already: nothing was written", "1", "--accept-loss")
-	void(exitFailed, "nothing was written: what these entries have is lost with --accept-loss", fmt.Sprint(bad))
+	void(term.Failed, fmt.Sprintf("entry %d: writer 000000000000004d has the rolling hash", bad))
+	void(term.Misused, "entry 1 can be read, or has no effect already: nothing was written", "1", "--accept-loss")
+	void(term.Failed, "nothing was written: what these entries have is lost with --accept-loss", fmt.Sprint(bad))
 	void(0, "declares them void", fmt.Sprint(bad), "--accept-loss")
 	void(0, "declared void by entry", fmt.Sprint(bad), "--accept-loss") // once more is the same
 

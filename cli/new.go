@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/sim"
 )
 
@@ -51,7 +52,7 @@ module finds troupe through go.work, which names the checkout on this machine.`,
   troupe new policy mine --lang python
   troupe new environment rotating --out experiments/rotating
   troupe new set corners --troupe ~/src/troupe`,
-		Args: arguments(2, 2),
+		Args: term.Arguments(2, 2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			for _, p := range parts {
@@ -68,9 +69,9 @@ module finds troupe through go.work, which names the checkout on this machine.`,
 			next := "go test . && go run . run experiment.toml"
 			switch {
 			case lang == "python" && args[0] != "policy":
-				return misuse(fmt.Errorf("--lang python: expected troupe new policy, not %s", args[0]))
+				return term.Misuse(fmt.Errorf("--lang python: expected troupe new policy, not %s", args[0]))
 			case lang != "python" && lang != "go":
-				return misuse(fmt.Errorf("--lang %s: expected go or python", lang))
+				return term.Misuse(fmt.Errorf("--lang %s: expected go or python", lang))
 			}
 			module, err := writeModule(kinds, args[0], lang, args[1], out, checkout)
 			if err != nil {
@@ -111,29 +112,29 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 	}
 	switch {
 	case at < 0:
-		return "", misuse(fmt.Errorf("troupe new %s: expected one of %s", part, strings.Join(names, ", ")))
+		return "", term.Misuse(fmt.Errorf("troupe new %s: expected one of %s", part, strings.Join(names, ", ")))
 	case !kindName.MatchString(name) || len(name) > 40:
-		return "", misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
+		return "", term.Misuse(fmt.Errorf("%q is no name of a kind: expected lower-case letters, digits and hyphens, "+
 			"beginning with a letter, at most 40", name))
 	case lang == "python" && slices.Contains(pythonWords, name):
-		return "", misuse(fmt.Errorf("%s.py would hide a module of Python, or is no name there; choose another name", name))
+		return "", term.Misuse(fmt.Errorf("%s.py would hide a module of Python, or is no name there; choose another name", name))
 	case lang != "python" && parts[at].has(kinds, name):
-		return "", misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
+		return "", term.Misuse(fmt.Errorf("there is a %s %q already; choose another name", part, name))
 	}
 	files, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(files) > 0:
-		return "", misuse(fmt.Errorf("%s exists and is not empty; choose another directory with --out", dir))
+		return "", term.Misuse(fmt.Errorf("%s exists and is not empty; choose another directory with --out", dir))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", misuse(err)
+		return "", term.Misuse(err)
 	}
 	module := strings.TrimSuffix(reflect.TypeFor[sim.Catalogue]().PkgPath(), "/sim")
 	if checkout, err = findCheckout(checkout, module); err != nil {
-		return "", misuse(err)
+		return "", term.Misuse(err)
 	}
 	version, err := goVersion(filepath.Join(checkout, "go.mod"))
 	if err != nil {
-		return "", misuse(err)
+		return "", term.Misuse(err)
 	}
 	var camel strings.Builder
 	for word := range strings.SplitSeq(name, "-") {
@@ -155,7 +156,7 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 	if lang == "python" {
 		text, err := os.ReadFile(filepath.Join(checkout, "clients", "python", "troupe", "policy.py"))
 		if err != nil {
-			return "", misuse(err)
+			return "", term.Misuse(err)
 		}
 		written["troupe_policy.py"] = text
 		for _, prefix := range []string{"", "test_"} {
@@ -164,7 +165,7 @@ func writeModule(kinds sim.Catalogue, part, lang, name, dir, checkout string) (c
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return "", misuse(err)
+		return "", term.Misuse(err)
 	}
 	for to, text := range written {
 		if err := createFile(filepath.Join(dir, to), text); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"troupe/cli/term"
 )
 
 // TestNew: what `troupe new` writes is formatted, passes its test, and is the whole tool. It links six programs,
@@ -103,7 +104,7 @@ func TestNewRefuses(t *testing.T) {
 			args = append(args, "--troupe", root)
 		}
 		var out, errs bytes.Buffer
-		if code := command(t.Context(), args, &out, &errs); code != exitMisuse || !strings.Contains(errs.String(), c.want) {
+		if code := command(t.Context(), args, &out, &errs); code != term.Misused || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%q: exit code %d, %s", c.args, code, &errs)
 		}
 	}

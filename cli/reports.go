@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/report"
 	"troupe/report/chart"
@@ -42,18 +43,18 @@ from the first to the second, paired by replication. The page is compare.html in
   troupe report runs/size --lower-bound
   troupe report /mnt/colleague/size --out size-page
   troupe report runs/before runs/after`,
-		Args: arguments(1, 2),
+		Args: term.Arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkColor(color); err != nil {
+			if err := term.CheckColor(color); err != nil {
 				return err
 			}
-			t := newTerminal(cmd.OutOrStdout(), color)
+			t := term.New(cmd.OutOrStdout(), color)
 			if len(args) == 2 {
 				if lower {
-					return misuse(errors.New("--lower-bound is for the figures of one directory"))
+					return term.Misuse(errors.New("--lower-bound is for the figures of one directory"))
 				}
 				if len(sizes) > 0 {
-					return misuse(errors.New("--size is for the figures of one directory"))
+					return term.Misuse(errors.New("--size is for the figures of one directory"))
 				}
 				return compare(t, args[0], args[1], out, kinds)
 			}
@@ -62,7 +63,7 @@ from the first to the second, paired by replication. The page is compare.html in
 				return err
 			}
 			if noFigures && len(more) > 0 {
-				return misuse(errors.New("--size and --no-figures exclude each other"))
+				return term.Misuse(errors.New("--size and --no-figures exclude each other"))
 			}
 			if err := collect(args[0], kinds); err != nil && !sim.ReadOnly(err) {
 				return err
@@ -79,7 +80,7 @@ from the first to the second, paired by replication. The page is compare.html in
 			}
 			to := cmp.Or(out, args[0])
 			if err := os.MkdirAll(to, 0o755); err != nil {
-				return misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
+				return term.Misuse(fmt.Errorf("--out %s: cannot be a directory for the page: %w", to, err))
 			}
 			paths, err := report.Write(run, to, report.Options{NoFigures: noFigures, Sizes: more, Bounds: bounds})
 			if sim.ReadOnly(err) && out == "" {
@@ -88,15 +89,15 @@ from the first to the second, paired by replication. The page is compare.html in
 			if err != nil {
 				return err
 			}
-			if err := t.tables(run, true); err != nil {
+			if err := printTables(t, run, true); err != nil {
 				return err
 			}
-			fmt.Fprintln(t.w)
-			fmt.Fprintf(t.w, "report   %s\n", paths.Page)
+			fmt.Fprintln(t.W)
+			fmt.Fprintf(t.W, "report   %s\n", paths.Page)
 			if !noFigures {
-				fmt.Fprintf(t.w, "figures  %s\n", filepath.Join(to, "figures"))
-				fmt.Fprintf(t.w, "tables   %s\n", filepath.Join(to, "tables"))
-				fmt.Fprintf(t.w, "LaTeX    %s\n", paths.Floats)
+				fmt.Fprintf(t.W, "figures  %s\n", filepath.Join(to, "figures"))
+				fmt.Fprintf(t.W, "tables   %s\n", filepath.Join(to, "tables"))
+				fmt.Fprintf(t.W, "LaTeX    %s\n", paths.Floats)
 			}
 			return nil
 		},
@@ -128,20 +129,20 @@ func collect(dir string, kinds sim.Catalogue) error {
 		if strings.HasSuffix(dir, ".toml") {
 			more = ": troupe run " + dir + " plays it and names the directory"
 		}
-		return misuse(fmt.Errorf("%s is a file, expected a directory with the results of troupe run%s", dir, more))
+		return term.Misuse(fmt.Errorf("%s is a file, expected a directory with the results of troupe run%s", dir, more))
 	}
 	if _, err := os.Stat(filepath.Join(dir, sim.ManifestFile)); errors.Is(err, fs.ErrNotExist) {
-		return misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
+		return term.Misuse(fmt.Errorf("%s is no result directory: it has no %s", dir, sim.ManifestFile))
 	}
 	if m, err := sim.ReadManifest(dir); err == nil && m.Shard != nil {
-		return misuse(fmt.Errorf("%s is part %d of %d, which has no results of its own: troupe merge makes them of all parts",
+		return term.Misuse(fmt.Errorf("%s is part %d of %d, which has no results of its own: troupe merge makes them of all parts",
 			dir, m.Shard.Part, m.Shard.Of))
 	}
 	return sim.Collect(dir, kinds)
 }
 
 // lowerBounds computes and prints the lower bounds of the instances of a run, as curves of its figures.
-func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound,
+func lowerBounds(ctx context.Context, t term.Terminal, run *report.Run, data string, kinds sim.Catalogue) ([]report.Bound,
 	error) {
 	x, err := sim.Parse(filepath.Join(run.Dir, sim.ManifestFile), run.Manifest.Spec, kinds)
 	if err != nil {
@@ -154,21 +155,21 @@ func lowerBounds(ctx context.Context, t terminal, run *report.Run, data string, 
 	var out []report.Bound
 	for e, l := range all {
 		if l.Why != "" {
-			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
+			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("lower bound %s: none, because %s", l.Environment, l.Why)), 12))
 			continue
 		}
 		b := report.Bound{Env: l.Environment, Label: "lower bound",
 			Name: fmt.Sprintf("asymptotic lower bound of Lattimore and Szepesvári (2017), %.4g log t, mean of %s",
-				l.Mean, many(l.N, "instance"))}
+				l.Mean, term.Many(l.N, "instance"))}
 		for _, round := range run.Envs[e].Rounds {
 			b.Rounds, b.Values = append(b.Rounds, round), append(b.Values, l.Mean*math.Log(float64(round)))
 		}
-		fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of "+
+		fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("lower bound %s: %.4g log T = %.4g, mean of %s; the gaps of "+
 			"duality are at most %.1g of it. It holds for T → ∞: a policy may be below it at this T.",
-			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), many(l.N, "instance"), l.Gap)), 12))
+			l.Environment, l.Mean, l.Mean*math.Log(float64(run.Manifest.Horizon)), term.Many(l.N, "instance"), l.Gap)), 12))
 		out = append(out, b)
 	}
-	fmt.Fprintln(t.w)
+	fmt.Fprintln(t.W)
 	return out, nil
 }
 
@@ -184,14 +185,14 @@ func sizesOf(names []string) ([]chart.Size, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(valid, name) {
-			return nil, misuse(fmt.Errorf("--size %s: no such size%s", name, spec.Suggest(name, valid)))
+			return nil, term.Misuse(fmt.Errorf("--size %s: no such size%s", name, spec.Suggest(name, valid)))
 		}
 	}
 	return out, nil
 }
 
 // compare prints and writes what changed between two runs.
-func compare(t terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
+func compare(t term.Terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
 	for _, dir := range []string{dirA, dirB} {
 		if err := collect(dir, kinds); err != nil {
 			return err
@@ -204,23 +205,23 @@ func compare(t terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
 	if page == "" {
 		page = filepath.Join(dirB, "compare.html")
 	}
-	fmt.Fprintf(t.w, "A  %s\nB  %s\n\n", dirA, dirB)
+	fmt.Fprintf(t.W, "A  %s\nB  %s\n\n", dirA, dirB)
 	if len(c.Rows) > 0 {
 		table := c.Table()
-		if t.plain {
+		if t.Plain {
 			table = table.Plain()
 		}
-		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+		if err := table.Text(t.W, term.Width, t.Color); err != nil {
 			return err
 		}
-		fmt.Fprintln(t.w)
+		fmt.Fprintln(t.W)
 	}
 	head, lead := c.Verdict()
 	text := head.String()
 	for _, p := range lead {
 		text += " " + p.String()
 	}
-	fmt.Fprintln(t.w, wrap(t.words(text), 0))
+	fmt.Fprintln(t.W, term.Wrap(t.Words(text), 0))
 	var b bytes.Buffer
 	if err := c.WriteHTML(&b); err != nil {
 		return err
@@ -232,6 +233,6 @@ func compare(t terminal, dirA, dirB, page string, kinds sim.Catalogue) error {
 	if err := os.Rename(temp, page); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.w, "\nreport   %s\n", page)
+	fmt.Fprintf(t.W, "\nreport   %s\n", page)
 	return nil
 }

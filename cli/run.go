@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/env"
 	"troupe/experiments"
@@ -80,7 +81,7 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
   troupe run my.toml --budget 10m              as many replications as ten minutes allow
   troupe run my.toml --shard 3/16 -o /scratch/my    one part of sixteen, on any machine
   troupe run tour --json | jq .`,
-		Args:              arguments(0, 1),
+		Args:              term.Arguments(0, 1),
 		ValidArgsFunction: completeSpec,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
@@ -117,13 +118,13 @@ that submits them. SIGTERM, SIGUSR1 and SIGXCPU end a run as Ctrl-C does.`,
 
 func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Catalogue) error {
 	if f.grace <= 0 || f.grace > 24*time.Hour {
-		return misuse(fmt.Errorf("--grace %v: expected more than 0s and at most 24h", f.grace))
+		return term.Misuse(fmt.Errorf("--grace %v: expected more than 0s and at most 24h", f.grace))
 	}
 	if cmd.Flags().Changed("budget") && (f.budget < time.Second || f.budget > 1000*time.Hour) {
-		return misuse(fmt.Errorf("--budget %v: expected 1s to 1000h", f.budget))
+		return term.Misuse(fmt.Errorf("--budget %v: expected 1s to 1000h", f.budget))
 	}
 	if f.format != "csv" && f.format != "parquet" && f.format != "both" {
-		return misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.format))
+		return term.Misuse(fmt.Errorf("--format %q: expected csv, parquet or both", f.format))
 	}
 	part, err := partOf(cmd, &f)
 	if err != nil {
@@ -141,11 +142,11 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 			return err
 		}
 	}
-	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
+	stdout, stderr := term.New(cmd.OutOrStdout(), f.color), term.New(cmd.ErrOrStderr(), f.color)
 	show := displayFor(f, stdout, stderr)
 	defer show.stop()
 
-	ctx, release := interruptible(cmd.Context(), show, stderr.w, f.grace)
+	ctx, release := interruptible(cmd.Context(), show, stderr.W, f.grace)
 	defer release()
 	manifest := build()
 	manifest.Command = line
@@ -197,7 +198,7 @@ func play(cmd *cobra.Command, name string, f runFlags, line string, kinds sim.Ca
 		line: line}
 	if errors.Is(err, sim.ErrInterrupted) {
 		if errors.Is(err, sim.ErrBudget) {
-			fmt.Fprintf(stderr.w, "troupe: --budget %v: %v\n", f.budget, sim.ErrBudget)
+			fmt.Fprintf(stderr.W, "troupe: --budget %v: %v\n", f.budget, sim.ErrBudget)
 		}
 		return d.interrupted(show)
 	}
@@ -217,7 +218,7 @@ type opening struct {
 
 	part   shard // what of x is played
 	dir    string
-	stderr terminal
+	stderr term.Terminal
 }
 
 func (o *opening) open() {
@@ -250,11 +251,11 @@ func (o *opening) note(text string) {
 
 // prepare reads the spec, applies the flags that change it, and fills in the output directory.
 func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) (*sim.Experiment, error) {
-	if err := checkColor(f.color); err != nil {
+	if err := term.CheckColor(f.color); err != nil {
 		return nil, err
 	}
 	if f.workers < 0 || f.workers > 10_000 {
-		return nil, misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+		return nil, term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
 	}
 	file, text, err := findSpec(name)
 	if err != nil {
@@ -269,7 +270,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 			continue
 		}
 		if o.value < o.low || o.value > math.MaxInt64-1 {
-			return nil, misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
+			return nil, term.Misuse(fmt.Errorf("--%s %d: expected a whole number from %d on", o.key, o.value, o.low))
 		}
 		value := strconv.FormatInt(o.value, 10)
 		if text, err = spec.Override(file, text, o.key, value); err != nil {
@@ -283,7 +284,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 	}
 	if cmd.Flags().Changed("until") {
 		if f.until != sim.Settled {
-			return nil, misuse(fmt.Errorf("--until %q: expected %s", f.until, sim.Settled))
+			return nil, term.Misuse(fmt.Errorf("--until %q: expected %s", f.until, sim.Settled))
 		}
 		if text, err = spec.Override(file, text, "until", strconv.Quote(f.until)); err != nil {
 			return nil, err
@@ -321,7 +322,7 @@ func prepare(cmd *cobra.Command, name string, f *runFlags, kinds sim.Catalogue) 
 			reads = reads || ok
 		}
 		if !reads {
-			return nil, misuse(fmt.Errorf("--data %s: no environment of %s reads a file", f.data, x.Name))
+			return nil, term.Misuse(fmt.Errorf("--data %s: no environment of %s reads a file", f.data, x.Name))
 		}
 	}
 	return x, nil
@@ -364,11 +365,11 @@ func findSpec(name string) (file, text string, err error) {
 	if isFile || strings.HasSuffix(name, ".toml") {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return "", "", misuse(err)
+			return "", "", term.Misuse(err)
 		}
 		return name, string(data), nil
 	}
-	return "", "", misuse(fmt.Errorf("no file and no experiment %q%s\nsee troupe list experiments", name,
+	return "", "", term.Misuse(fmt.Errorf("no file and no experiment %q%s\nsee troupe list experiments", name,
 		nearest(name, experimentNames())))
 }
 
@@ -422,18 +423,18 @@ func slug(name string) string {
 	return "experiment"
 }
 
-func displayFor(f runFlags, stdout, stderr terminal) display {
+func displayFor(f runFlags, stdout, stderr term.Terminal) display {
 	switch {
 	case f.json:
-		return &events{w: stdout.w, budget: f.budget}
+		return &events{w: stdout.W, budget: f.budget}
 	case f.quiet > 0:
 		return silent{}
 	case f.budget > 0:
-		return &clock{w: stderr.w, budget: f.budget}
-	case stderr.live:
+		return &clock{w: stderr.W, budget: f.budget}
+	case stderr.Live:
 		return &board{t: stderr}
 	}
-	return &lines{w: stderr.w}
+	return &lines{w: stderr.W}
 }
 
 // interruptible returns a context that the first Ctrl-C ends; the second ends the program.
@@ -445,7 +446,7 @@ func interruptible(ctx context.Context, show display, stderr io.Writer, grace ti
 		for range signals {
 			if ctx.Err() != nil {
 				fmt.Fprintln(stderr, "\ntroupe: stopped; the finished cells are in the journal")
-				os.Exit(exitInterrupted)
+				os.Exit(term.Interrupted)
 			}
 			show.stopping(grace)
 			cancel()
@@ -463,7 +464,7 @@ type delivery struct {
 	f              runFlags
 	x              *sim.Experiment
 	out            *sim.Outcome
-	stdout, stderr terminal
+	stdout, stderr term.Terminal
 	seconds        float64
 	line           string
 	merged         *sim.Merged // of troupe merge
@@ -493,7 +494,7 @@ func (d *delivery) finished(show display) error {
 	case d.f.json:
 		show.(*events).policies(run)
 	case d.f.quiet < 2:
-		if err := d.stdout.tables(run, d.f.quiet == 0); err != nil {
+		if err := printTables(d.stdout, run, d.f.quiet == 0); err != nil {
 			return err
 		}
 	}
@@ -502,7 +503,7 @@ func (d *delivery) finished(show display) error {
 		paths, err := report.Write(run, d.f.out, report.Options{})
 		switch {
 		case sim.ReadOnly(err) && d.out.Played == 0:
-			fmt.Fprintf(d.stderr.w, "troupe: %s cannot be written, so its page stays as it is; a new one: troupe report %[1]s "+
+			fmt.Fprintf(d.stderr.W, "troupe: %s cannot be written, so its page stays as it is; a new one: troupe report %[1]s "+
 				"--out DIR\n", d.f.out)
 		case err != nil:
 			return err
@@ -521,7 +522,7 @@ func (d *delivery) finished(show display) error {
 	if d.f.quiet > 0 {
 		return nil
 	}
-	w := d.stdout.w
+	w := d.stdout.W
 	fmt.Fprintln(w)
 	if page != "" {
 		fmt.Fprintf(w, "report   %s\n", page)
@@ -540,27 +541,27 @@ func (d *delivery) finished(show display) error {
 				what = "not settled"
 			}
 		}
-		fmt.Fprintf(d.stderr.w, "troupe: %s after %s of every policy in every environment\n", what,
-			many(d.x.Replications, "replication"))
+		fmt.Fprintf(d.stderr.W, "troupe: %s after %s of every policy in every environment\n", what,
+			term.Many(d.x.Replications, "replication"))
 	} else if d.f.budget > 0 {
-		fmt.Fprintf(d.stderr.w, "troupe: %s of every policy in every environment in a budget of %v\n",
-			many(d.x.Replications, "replication"), d.f.budget)
+		fmt.Fprintf(d.stderr.W, "troupe: %s of every policy in every environment in a budget of %v\n",
+			term.Many(d.x.Replications, "replication"), d.f.budget)
 	}
 	if d.merged != nil {
-		fmt.Fprintln(d.stderr.w, "troupe: "+mergedLine(d.merged, d.seconds, d.f.out))
+		fmt.Fprintln(d.stderr.W, "troupe: "+mergedLine(d.merged, d.seconds, d.f.out))
 		return nil
 	}
 	if d.out.Played == 0 {
-		fmt.Fprintln(d.stderr.w, "troupe: everything was there already: nothing was played")
+		fmt.Fprintln(d.stderr.W, "troupe: everything was there already: nothing was played")
 		return nil
 	}
 	rounds := float64(d.out.Rounds)
 	reused := ""
 	if d.out.Reused > 0 {
-		reused = fmt.Sprintf(", %s cells were there already", grouped(int64(d.out.Reused)))
+		reused = fmt.Sprintf(", %s cells were there already", term.Grouped(int64(d.out.Reused)))
 	}
-	fmt.Fprintf(d.stderr.w, "troupe: %s in %s on %s, %s %ss/s%s\n", many(d.out.Played, "cell"), duration(d.seconds),
-		many(d.out.Manifest.Workers, "worker"), rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
+	fmt.Fprintf(d.stderr.W, "troupe: %s in %s on %s, %s %ss/s%s\n", term.Many(d.out.Played, "cell"), term.Duration(d.seconds),
+		term.Many(d.out.Manifest.Workers, "worker"), term.Rate(rounds/d.seconds), d.out.Manifest.Unit(), reused)
 	return nil
 }
 
@@ -573,31 +574,31 @@ func (d *delivery) interrupted(show display) error {
 			"results", filepath.Join(d.f.out, sim.ResultsFile), "resume", d.line)
 	} else if d.f.quiet < 2 {
 		if run, err := report.Load(d.f.out); err == nil && m.Done > 0 {
-			if err := d.stdout.tables(run, false); err != nil {
+			if err := printTables(d.stdout, run, false); err != nil {
 				return err
 			}
 		}
 		half := ""
 		if n := d.out.UnderWay; n > 0 {
-			half = fmt.Sprintf(", and the state of %s under way", many(n, "cell"))
+			half = fmt.Sprintf(", and the state of %s under way", term.Many(n, "cell"))
 		}
-		fmt.Fprintf(d.stderr.w, "\ntroupe: interrupted; %s of %s cells are kept in %s%s\ntroupe: to go on: %s\n",
-			grouped(int64(m.Done)), grouped(int64(m.Cells)), d.f.out, half, d.line)
+		fmt.Fprintf(d.stderr.W, "\ntroupe: interrupted; %s of %s cells are kept in %s%s\ntroupe: to go on: %s\n",
+			term.Grouped(int64(m.Done)), term.Grouped(int64(m.Cells)), d.f.out, half, d.line)
 	}
-	return &silentError{exitInterrupted, sim.ErrInterrupted}
+	return term.Silently(term.Interrupted, sim.ErrInterrupted)
 }
 
-// tables prints the leader table of every environment, and the verdict in words.
-func (t terminal) tables(run *report.Run, verdict bool) error {
+// printTables prints the leader table of every environment, and the verdict in words.
+func printTables(t term.Terminal, run *report.Run, verdict bool) error {
 	switch scores, why := report.Scores(run); {
 	case scores != nil:
-		return t.scores(run, scores)
+		return printScores(t, run, scores)
 	case why != "":
-		fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(why), 0))
+		fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(why), 0))
 	}
 	solved := report.SolvedBy(run)
 	for _, s := range solved {
-		if err := t.solved(s.Table(&run.Manifest, false)); err != nil {
+		if err := printSolved(t, s.Table(&run.Manifest, false)); err != nil {
 			return err
 		}
 	}
@@ -608,19 +609,19 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 	for e := range run.Manifest.Environments {
 		a := report.Analyze(run, e)
 		if a == nil {
-			fmt.Fprintf(t.w, "%s: no replication is complete\n", run.Manifest.Environments[e].Name)
+			fmt.Fprintf(t.W, "%s: no replication is complete\n", run.Manifest.Environments[e].Name)
 			continue
 		}
 		if len(all) > 0 {
-			fmt.Fprintln(t.w)
+			fmt.Fprintln(t.W)
 		}
 		all = append(all, a)
 		table := a.Leader("leader")
-		if t.plain {
+		if t.Plain {
 			table = table.Plain()
 		}
-		fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
-		if err := table.Text(t.w, lineWidth, t.color); err != nil {
+		fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
+		if err := table.Text(t.W, term.Width, t.Color); err != nil {
 			return err
 		}
 		more := []*chart.Table{a.Versus("reference")}
@@ -631,83 +632,72 @@ func (t terminal) tables(run *report.Run, verdict bool) error {
 			if table == nil {
 				continue
 			}
-			if t.plain {
+			if t.Plain {
 				table = table.Plain()
 			}
-			fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Title), 0))
-			if err := table.Text(t.w, lineWidth, t.color); err != nil {
+			fmt.Fprintf(t.W, "\n%s\n\n", term.Wrap(t.Words(table.Title), 0))
+			if err := table.Text(t.W, term.Width, t.Color); err != nil {
 				return err
 			}
 			if table.ID == "exact" {
-				fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(table.Note), 0))
+				fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(table.Note), 0))
 			}
 		}
 	}
 	if legend := report.Legend(all); legend != "" {
-		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(legend), 0))
+		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(legend), 0))
 	}
 	if !verdict || len(all) == 0 {
 		return nil
 	}
 	if values := run.Values(); values != "" {
-		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
+		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(values), 0))
 	}
 	if h := strings.Join(strings.Fields(run.Manifest.Hypothesis), " "); h != "" {
-		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words("Stated before the run: "+h), 0))
+		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words("Stated before the run: "+h), 0))
 	}
 	head, lead := report.Headline(all)
-	fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(head.String()), 0)))
+	fmt.Fprintf(t.W, "\n%s\n", t.Bold(term.Wrap(t.Words(head.String()), 0)))
 	for _, p := range lead {
-		fmt.Fprintln(t.w, wrap(t.words(p.String()), 0))
+		fmt.Fprintln(t.W, term.Wrap(t.Words(p.String()), 0))
 	}
 	return nil
 }
 
-// solved prints when the sizes of DeepSea were solved.
-func (t terminal) solved(table *chart.Table) error {
-	if t.plain {
+// printSolved prints when the sizes of DeepSea were solved.
+func printSolved(t term.Terminal, table *chart.Table) error {
+	if t.Plain {
 		table = table.Plain()
 	}
-	fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
-	if err := table.Text(t.w, lineWidth, t.color); err != nil {
+	fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
+	if err := table.Text(t.W, term.Width, t.Color); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(t.w, "\n%s\n\n", wrap(t.words(table.Note), 0))
+	_, err := fmt.Fprintf(t.W, "\n%s\n\n", term.Wrap(t.Words(table.Note), 0))
 	return err
 }
 
-// scores prints the scores of a suite in place of a table for each environment, which are on the page.
-func (t terminal) scores(run *report.Run, s *report.Score) error {
+// printScores prints the scores of a suite in place of a table for each environment, which are on the page.
+func printScores(t term.Terminal, run *report.Run, s *report.Score) error {
 	table := s.Table(&run.Manifest)
-	if t.plain {
+	if t.Plain {
 		table = table.Plain()
 	}
-	fmt.Fprintf(t.w, "%s\n\n", wrap(t.words(table.Title), 0))
-	if err := table.Text(t.w, lineWidth, t.color); err != nil {
+	fmt.Fprintf(t.W, "%s\n\n", term.Wrap(t.Words(table.Title), 0))
+	if err := table.Text(t.W, term.Width, t.Color); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(table.Note), 0))
+	fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(table.Note), 0))
 	if first := s.Say(); first != nil {
-		fmt.Fprintf(t.w, "\n%s\n", t.bold(wrap(t.words(first.String()), 0)))
+		fmt.Fprintf(t.W, "\n%s\n", t.Bold(term.Wrap(t.Words(first.String()), 0)))
 	}
 	if values := run.Values(); values != "" {
-		fmt.Fprintf(t.w, "\n%s\n", wrap(t.words(values), 0))
+		fmt.Fprintf(t.W, "\n%s\n", term.Wrap(t.Words(values), 0))
 	}
 	if quote := s.Quote(s.Rows[0], run.Manifest.Troupe); quote != "" {
-		fmt.Fprintf(t.w, "\nto quote %s\n", quote)
+		fmt.Fprintf(t.W, "\nto quote %s\n", quote)
 	}
 	return nil
-}
-
-// words adapts the page's typography to a terminal: its narrow spaces would break lines in odd
-// places, and an old locale knows fewer characters.
-func (t terminal) words(s string) string {
-	s = strings.NewReplacer("\u202f", " ", "\u00a0", " ").Replace(s)
-	if t.plain {
-		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=",
-			"◆", "*", "≈", "~", "△", "^", "▲", ">", "†", "#").Replace(s)
-	}
-	return s
 }
 
 // policies emits one event for each policy of each environment.

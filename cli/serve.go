@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/serve"
@@ -75,24 +76,24 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
   troupe serve --data /var/lib/troupe --models models.toml
   troupe serve --listen 0.0.0.0:8443 --keys keys.toml --tls-cert cert.pem --tls-key key.pem
   troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.listens = cmd.Flags().Changed("listen")
 			if f.cluster != "" || len(f.nats.urls) > 0 {
 				if cmd.Flags().Changed("log-version") {
-					return misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a " +
+					return term.Misuse(errors.New("--log-version does not go with --cluster and --nats: the log of a " +
 						"cluster has the newest version"))
 				}
 				if most := f.maxLog / 10 * 9; f.keepBytes > most { // a full log does not take the record of a trim
-					return misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log",
+					return term.Misuse(fmt.Errorf("--keep-bytes %d: expected at most %d, nine tenths of --max-log",
 						f.keepBytes, most))
 				}
 			}
 			if f.ca != "" && f.cluster == "" {
-				return misuse(errors.New("--ca needs --cluster: it is for what a node asks of the others"))
+				return term.Misuse(errors.New("--ca needs --cluster: it is for what a node asks of the others"))
 			}
 			if err := f.nats.check(cmd.Flags(), &f); err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			return runServer(cmd.Context(), cmd.ErrOrStderr(), f)
 		},
@@ -154,11 +155,11 @@ func serveKeyCommand() *cobra.Command {
 once: only its hash is in the table. For a change of keys give both for a while, then remove the old.`,
 		Example: `  troupe serve key shop --scopes decide,reward --models 'news-*' >> keys.toml
   troupe serve key monitor --scopes read >> keys.toml`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			secret, table, err := api.NewKey(args[0], scopes, models)
 			if err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			if _, err := fmt.Fprint(cmd.OutOrStdout(), table); err != nil {
 				return err
@@ -188,11 +189,11 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 
 	in, err := f.read(logger)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	listener, err := f.claim()
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	defer func() { listener.Close() }()
 
@@ -236,7 +237,7 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 	defer edge.Close() // before the server: evaluations read its log
 	if in.node != nil {
 		if listener, err = listen(f.listen); err != nil {
-			return misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
+			return term.Misuse(fmt.Errorf("--listen %s: %w", f.listen, err))
 		}
 	}
 
@@ -459,12 +460,12 @@ func openError(dir string, err error) error {
 	var refused *eventlog.RefusedError
 	switch {
 	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
-		return misuse(err)
+		return term.Misuse(err)
 	case errors.As(err, &attest):
-		return misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+
+		return term.Misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+
 			"acknowledge", err))
 	case errors.As(err, &none):
-		return misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin "+
+		return term.Misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin "+
 			"with an empty one", err))
 	case errors.As(err, &replica):
 		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)

@@ -28,6 +28,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"troupe/cli/load"
+	"troupe/cli/term"
 	"troupe/client"
 )
 
@@ -284,7 +286,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	// While the server runs, nobody else may use the directory.
 	var errs bytes.Buffer
-	if code := command(t.Context(), []string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &errs); code != exitMisuse {
+	if code := command(t.Context(), []string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &errs); code != term.Misused {
 		t.Errorf("a second server on the directory ends with %d: %s", code, &errs)
 	}
 	stop()
@@ -426,7 +428,7 @@ func TestLoad(t *testing.T) {
 	if code := command(t.Context(), args, &out, &errs); code != 0 {
 		t.Fatalf("code %d: %s%s", code, &out, &errs)
 	}
-	var r loadResult
+	var r load.Result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +439,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("regret %v in the last tenth, %v of uniform play: nothing was learned", last, uniform)
 	}
 	out.Reset()
-	if code := command(t.Context(), append(args, "-d", "5"), &out, &errs); code != exitMisuse {
+	if code := command(t.Context(), append(args, "-d", "5"), &out, &errs); code != term.Misused {
 		t.Errorf("another dimension: code %d", code)
 	}
 }
@@ -454,16 +456,16 @@ func TestLoadAddresses(t *testing.T) {
 		if code := command(t.Context(), args, &out, &errs); code != 0 {
 			t.Fatalf("code %d: %s%s", code, &out, &errs)
 		}
-		var r loadResult
+		var r load.Result
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.decided() != 200 || len(r.Errors) > 0 || r.ServerCPU != nil {
+		if r.Decided() != 200 || len(r.Errors) > 0 || r.ServerCPU != nil {
 			t.Errorf("batches of %s: result = %+v", batch, r)
 		}
 	}
 	var out bytes.Buffer
-	if code := command(t.Context(), []string{"load", "--url", url + ",nowhere"}, &out, &out); code != exitMisuse || !strings.Contains(out.String(), `"nowhere"`) {
+	if code := command(t.Context(), []string{"load", "--url", url + ",nowhere"}, &out, &out); code != term.Misused || !strings.Contains(out.String(), `"nowhere"`) {
 		t.Errorf("code %d: %s", code, &out)
 	}
 }
@@ -486,7 +488,7 @@ func TestLoadData(t *testing.T) {
 	if code := command(t.Context(), append(args, "taste"), &out, &errs); code != 0 {
 		t.Fatalf("code %d: %s%s", code, &out, &errs)
 	}
-	var r streamResult
+	var r load.StreamResult
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -494,7 +496,7 @@ func TestLoadData(t *testing.T) {
 		t.Errorf("result %+v", r)
 	}
 	for _, bad := range [][]string{{"--missing", "2"}, {"--only-clicks"}, {"--scale", "0"}, {"--data", file + "x"}, {"--useless", "-1"}, {"--rows", "-1"}, {"--learn", "-1"}} {
-		if code := command(t.Context(), append(append(args, "bad"), bad...), &out, &errs); code != exitMisuse {
+		if code := command(t.Context(), append(append(args, "bad"), bad...), &out, &errs); code != term.Misused {
 			t.Errorf("%v: code %d", bad, code)
 		}
 	}
@@ -516,7 +518,7 @@ func TestLoadInBatches(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	url, _, _ := startServer(t, data)
-	load := func(ctx context.Context, code int, more ...string) (r loadResult) {
+	load := func(ctx context.Context, code int, more ...string) (r load.Result) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		args := append([]string{"load", "--url", url, "--rate", "400", "-d", "4", "-K", "5", "-m", "8", "--json", "--callers", "1"}, more...)
@@ -529,7 +531,7 @@ func TestLoadInBatches(t *testing.T) {
 		return r
 	}
 	r := load(t.Context(), 0, "--batch", "20", "--duration", "500ms")
-	if r.Decide.Calls != 10 || r.Reward.Calls != 10 || r.decided() != 200 || len(r.Errors) > 0 || *r.RegretLast >= *r.RegretUniform {
+	if r.Decide.Calls != 10 || r.Reward.Calls != 10 || r.Decided() != 200 || len(r.Errors) > 0 || *r.RegretLast >= *r.RegretUniform {
 		t.Errorf("in batches: %+v", r)
 	}
 	if r.Fsync == nil || r.Fsync.Calls != 500 || r.FsyncDir != data || r.ServerCPU == nil || *r.ServerCPU <= 0 {
@@ -567,8 +569,8 @@ func TestLoadInBatches(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	r = load(ctx, exitInterrupted, "--duration", "1m", "--no-reward", "--fsync", "-")
-	if n := r.decided(); !r.Interrupted || n == 0 || n >= 24_000 || len(r.Errors) > 0 || r.Fsync != nil || r.Reward.Calls > 0 {
+	r = load(ctx, term.Interrupted, "--duration", "1m", "--no-reward", "--fsync", "-")
+	if n := r.Decided(); !r.Interrupted || n == 0 || n >= 24_000 || len(r.Errors) > 0 || r.Fsync != nil || r.Reward.Calls > 0 {
 		t.Errorf("interrupted: %+v", r)
 	}
 }
@@ -602,7 +604,7 @@ func TestLoadIsOpen(t *testing.T) {
 	if code := command(t.Context(), args, &out, &errs); code != 0 {
 		t.Fatalf("code %d: %s%s", code, &out, &errs)
 	}
-	r := loadResult{Seconds: 1}
+	r := load.Result{Seconds: 1}
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -610,57 +612,6 @@ func TestLoadIsOpen(t *testing.T) {
 	// late, so more than a tenth wait longer than 200 ms. A closed loop would see one.
 	if r.Decide.Calls != 50 || r.Decide.P90 < 200 {
 		t.Errorf("p90 = %.1f ms of %d calls, want at least 200 ms of 50: latency is not from the scheduled time", r.Decide.P90, r.Decide.Calls)
-	}
-}
-
-// What was not answered has no regret: 0 would be the best there is.
-func TestLoadUnanswered(t *testing.T) {
-	r := loadResult{Seconds: 1}
-	summarise(&r, []loadWorker{{uniform: 0.25, regret: []regretAt{{0, 0.5}}}}, loadFlags{}, 100)
-	var out strings.Builder
-	printLoad(&out, r)
-	if want := "0.5000 in the first tenth, – in the last; uniform play 0.2500"; !strings.Contains(out.String(), want) {
-		t.Errorf("the output lacks %q:\n%s", want, out.String())
-	}
-	if b, err := json.Marshal(r); err != nil || !strings.Contains(string(b), `"regret_last_tenth":null`) {
-		t.Errorf("JSON: %s, %v", b, err)
-	}
-}
-
-func TestQuantiles(t *testing.T) {
-	var x []float64
-	for i := range 1000 {
-		x = append(x, float64((i*7)%1000+1)/1e3)
-	}
-	l := quantiles(x)
-	for _, c := range []struct{ got, want float64 }{{l.P50, 500}, {l.P90, 900}, {l.P99, 990}, {l.P999, 999}, {l.Max, 1000}} {
-		if math.Abs(c.got-c.want) > 1e-9 {
-			t.Errorf("quantiles = %+v", l)
-		}
-	}
-	if l := quantiles(nil); l.Calls != 0 || l.Max != 0 {
-		t.Errorf("quantiles of nothing = %+v", l)
-	}
-	if l := quantiles([]float64{0.002}); l.P50 != 2 || l.P999 != 2 {
-		t.Errorf("quantiles of one = %+v", l)
-	}
-}
-
-// The simulated users: rewards stay in [−1, 1] and a request is the same whenever it is made.
-func TestUsers(t *testing.T) {
-	u := newUsers(loadFlags{d: 6, k: 9, noise: 0.5, seed: 3})
-	for i := range uint64(500) {
-		x, means := u.offer(i)
-		again, _ := u.offer(i)
-		for a, m := range means {
-			var q float64
-			for j := range 6 {
-				q += x[a*6+j] * x[a*6+j]
-			}
-			if y := m + u.noise(i); math.Abs(y) > 1 || q > 1 || q < 0.999 || x[a*6] != again[a*6] {
-				t.Fatalf("request %d, action %d: reward %v, norm² %v", i, a, y, q)
-			}
-		}
 	}
 }
 
@@ -703,7 +654,7 @@ func TestServeRefusals(t *testing.T) {
 		if c.args[0] != "key" {
 			args = append(args, "--data", data)
 		}
-		if code := command(t.Context(), args, io.Discard, &errs); code != exitMisuse || !strings.Contains(errs.String(), c.want) {
+		if code := command(t.Context(), args, io.Discard, &errs); code != term.Misused || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("troupe %v: code %d, %q; want %q", args, code, &errs, c.want)
 		}
 		if _, err := os.Stat(data); err == nil {
@@ -731,7 +682,7 @@ func TestServeRefusals(t *testing.T) {
 		}
 		var errs bytes.Buffer
 		code := command(t.Context(), []string{"serve", "--data", data, "--listen", "127.0.0.1:0", c.flag, file}, io.Discard, &errs)
-		if code != exitMisuse || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), file) {
+		if code != term.Misused || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), file) {
 			t.Errorf("%q: code %d, %q; want %q", c.text, code, &errs, c.want)
 		}
 		if _, err := os.Stat(data); err == nil {
@@ -743,7 +694,7 @@ func TestServeRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := command(t.Context(), []string{"serve", "--data", dir + "/d", "--listen", "0.0.0.0:0", "--keys", keys}, io.Discard, &errs); code != exitMisuse || !strings.Contains(errs.String(), "in the clear") {
+	if code := command(t.Context(), []string{"serve", "--data", dir + "/d", "--listen", "0.0.0.0:0", "--keys", keys}, io.Discard, &errs); code != term.Misused || !strings.Contains(errs.String(), "in the clear") {
 		t.Errorf("keys in the clear: code %d, %q", code, &errs)
 	}
 }
@@ -786,7 +737,7 @@ func TestReadyFile(t *testing.T) {
 func TestLoadStreams(t *testing.T) {
 	t.Parallel()
 	url, _, _ := startServer(t, filepath.Join(t.TempDir(), "data"))
-	play := func(args ...string) (r worldsResult) {
+	play := func(args ...string) (r load.WorldsResult) {
 		t.Helper()
 		var out, errs bytes.Buffer
 		args = append([]string{"load", "--url", url, "--json"}, args...)
@@ -798,7 +749,7 @@ func TestLoadStreams(t *testing.T) {
 		}
 		return r
 	}
-	for name := range streamKinds {
+	for name := range load.Streams {
 		r := play("--stream", name, "--rounds", "150", "--model", name)
 		if len(r.Worlds) != 1 || len(r.Worlds[0]) != 2 || r.Worlds[0][0].Rounds != 100 || r.Worlds[0][1].Rounds != 150 {
 			t.Fatalf("%s: %+v", name, r)
@@ -833,7 +784,7 @@ func TestLoadStreams(t *testing.T) {
 		"--stream and --data": {"--stream", "ids", "--data", "x.csv"},
 	} {
 		var out, errs bytes.Buffer
-		if code := command(t.Context(), append([]string{"load", "--url", url}, args...), &out, &errs); code != exitMisuse ||
+		if code := command(t.Context(), append([]string{"load", "--url", url}, args...), &out, &errs); code != term.Misused ||
 			!strings.Contains(errs.String(), want) {
 			t.Errorf("%v: code %d, %s; want %q", args, code, &errs, want)
 		}

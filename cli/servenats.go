@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 	"troupe/serve/fold"
@@ -201,7 +202,7 @@ func (n *natsServer) open(ctx context.Context, o *serve.Options) (err error) {
 			return err
 		}
 		if info.Last == l.Imported() {
-			return misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids "+
+			return term.Misuse(fmt.Errorf("--keys-file does not have the keys of the log, which was imported: event ids "+
 				"would not be recognised; give the %s of the directory that it came from", serve.KeyFile))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/term"
 	"troupe/shards"
 	"troupe/sim"
 )
@@ -29,7 +30,7 @@ func partOf(cmd *cobra.Command, f *runFlags) (shard, error) {
 	}
 	p, guessed, err := shards.Find(f.shard, os.Getenv)
 	if err != nil {
-		return shard{}, misuse(fmt.Errorf("--shard %s: %w", f.shard, err))
+		return shard{}, term.Misuse(fmt.Errorf("--shard %s: %w", f.shard, err))
 	}
 	for _, o := range []struct{ flag, why string }{
 		{"budget", "the number of replications would depend on the time that each part takes; say --replications"},
@@ -38,7 +39,7 @@ func partOf(cmd *cobra.Command, f *runFlags) (shard, error) {
 		{"format", "a part has no results; give it to troupe merge"},
 	} {
 		if cmd.Flags().Changed(o.flag) {
-			return shard{}, misuse(fmt.Errorf("--shard %s and --%s exclude each other: %s", f.shard, o.flag, o.why))
+			return shard{}, term.Misuse(fmt.Errorf("--shard %s and --%s exclude each other: %s", f.shard, o.flag, o.why))
 		}
 	}
 	return shard{p, guessed}, nil
@@ -51,7 +52,7 @@ func checkPart(x *sim.Experiment, part shard, f runFlags) error {
 		return nil
 	}
 	if x.Until != "" {
-		return misuse(fmt.Errorf("--shard %s: the spec has until = %q, and what is settled depends on the cells of all parts; "+
+		return term.Misuse(fmt.Errorf("--shard %s: the spec has until = %q, and what is settled depends on the cells of all parts; "+
 			"leave until out", f.shard, x.Until))
 	}
 	if !part.guessed {
@@ -63,8 +64,8 @@ func checkPart(x *sim.Experiment, part shard, f runFlags) error {
 	}
 	for _, dir := range dirs {
 		if p, ok := shards.FromDir(filepath.Base(dir)); ok && p.Of != part.Of {
-			return misuse(fmt.Errorf("--shard %s: the scheduler's array has %s, and %s has parts of %d; say --shard auto/%d if some "+
-				"of these were submitted again, or auto/%d for another division", f.shard, many(part.Of, "task"), f.out, p.Of,
+			return term.Misuse(fmt.Errorf("--shard %s: the scheduler's array has %s, and %s has parts of %d; say --shard auto/%d if some "+
+				"of these were submitted again, or auto/%d for another division", f.shard, term.Many(part.Of, "task"), f.out, p.Of,
 				p.Of, part.Of))
 		}
 	}
@@ -88,18 +89,18 @@ func (o *opening) sayPart(p sim.Progress) {
 	if p.Pace > 0 {
 		estimate = about(p.Pace * float64(p.AllRounds) / float64(max(1, p.Workers)))
 	}
-	fmt.Fprintf(o.stderr.w, "troupe: %s: %s of %s, %s there already, %s to play, %s\ntroupe: %s\n", o.part.Words(),
-		many(p.Cells, "cell"), grouped(int64(o.x.Cells())), grouped(int64(p.Done)), grouped(int64(p.Cells-p.Done)), estimate,
+	fmt.Fprintf(o.stderr.W, "troupe: %s: %s of %s, %s there already, %s to play, %s\ntroupe: %s\n", o.part.Words(),
+		term.Many(p.Cells, "cell"), term.Grouped(int64(o.x.Cells())), term.Grouped(int64(p.Done)), term.Grouped(int64(p.Cells-p.Done)), estimate,
 		dir)
 }
 
 // deliverPart says how a part ended.
-func deliverPart(part shard, f runFlags, out *sim.Outcome, err error, show display, stderr terminal) error {
+func deliverPart(part shard, f runFlags, out *sim.Outcome, err error, show display, stderr term.Terminal) error {
 	m := out.Manifest
 	dir := filepath.Join(f.out, sim.ShardsDir, part.Dir())
 	say := func(format string, args ...any) {
 		if f.quiet < 2 && !f.json {
-			fmt.Fprintf(stderr.w, "troupe: "+format+"\n", args...)
+			fmt.Fprintf(stderr.W, "troupe: "+format+"\n", args...)
 		}
 	}
 	if e, ok := show.(*events); ok {
@@ -108,17 +109,17 @@ func deliverPart(part shard, f runFlags, out *sim.Outcome, err error, show displ
 	}
 	switch {
 	case errors.Is(err, sim.ErrInterrupted):
-		say("interrupted; %s of %s of %s are kept in %s; the same command goes on", grouped(int64(m.Done)),
-			many(m.Shard.Cells, "cell"), part.Words(), dir)
-		return &silentError{shards.Again(os.Getenv, exitInterrupted), sim.ErrInterrupted}
+		say("interrupted; %s of %s of %s are kept in %s; the same command goes on", term.Grouped(int64(m.Done)),
+			term.Many(m.Shard.Cells, "cell"), part.Words(), dir)
+		return term.Silently(shards.Again(os.Getenv, term.Interrupted), sim.ErrInterrupted)
 	case err != nil:
 		return fmt.Errorf("%w\n%d of %d cells of %s are kept in %s", err, m.Done, m.Shard.Cells, part.Words(), dir)
 	case m.Shard.Cells == 0:
-		say("%s has no cells: there are only %s; nothing was played", part.Words(), grouped(int64(m.Cells)))
+		say("%s has no cells: there are only %s; nothing was played", part.Words(), term.Grouped(int64(m.Cells)))
 		return nil
 	}
-	say("%s is complete: %s, %s played now, in %s", part.Words(), many(m.Shard.Cells, "cell"), grouped(int64(out.Played)), dir)
-	say("when all parts are there: %s merge %s", called(), shards.Quote(f.out))
+	say("%s is complete: %s, %s played now, in %s", part.Words(), term.Many(m.Shard.Cells, "cell"), term.Grouped(int64(out.Played)), dir)
+	say("when all parts are there: %s merge %s", term.Called(), shards.Quote(f.out))
 	return nil
 }
 
@@ -137,7 +138,7 @@ run of them.`,
 		Example: `  troupe shards big.toml -n 16 --for slurm -o /scratch/big > big.sh
   troupe shards big.toml -n 16 --for kubernetes -o /mnt/big > big.yaml
   troupe shards big.toml -n 8 --for parallel > big.sh`,
-		Args:              arguments(0, 1),
+		Args:              term.Arguments(0, 1),
 		ValidArgsFunction: completeSpec,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return writeScript(cmd, args, f, n, kind, kinds)
@@ -159,10 +160,10 @@ run of them.`,
 func writeScript(cmd *cobra.Command, args []string, f runFlags, n int, kind string, kinds sim.Catalogue) error {
 	f.color, f.shard = "auto", "auto"
 	if !slices.Contains(shards.Kinds, kind) {
-		return misuse(fmt.Errorf("--for %q: expected %s", kind, strings.Join(shards.Kinds, ", ")))
+		return term.Misuse(fmt.Errorf("--for %q: expected %s", kind, strings.Join(shards.Kinds, ", ")))
 	}
 	if n < 1 || n > shards.Most {
-		return misuse(fmt.Errorf("-n %d: expected 1 to %d parts", n, shards.Most))
+		return term.Misuse(fmt.Errorf("-n %d: expected 1 to %d parts", n, shards.Most))
 	}
 	name := ""
 	if len(args) > 0 {
@@ -175,7 +176,7 @@ func writeScript(cmd *cobra.Command, args []string, f runFlags, n int, kind stri
 	if err := checkPart(x, shard{Part: shards.Part{Index: 1, Of: n}}, f); err != nil {
 		return err
 	}
-	run := []string{called(), "run"}
+	run := []string{term.Called(), "run"}
 	if name != "" {
 		run = append(run, name)
 	}
@@ -189,16 +190,16 @@ func writeScript(cmd *cobra.Command, args []string, f runFlags, n int, kind stri
 		}
 	})
 	text, err := shards.Script(kind, shards.Job{Name: cmp.Or(slug(x.Name), "experiment"), Run: run,
-		Merge: []string{called(), "merge", f.out}, N: n})
+		Merge: []string{term.Called(), "merge", f.out}, N: n})
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	sizes := make([]int, n)
 	for _, part := range shards.Layout(len(x.Environments), len(x.Policies), x.Replications, n) {
 		sizes[part-1]++
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "troupe: %s in %s: %s to %s each\n", many(x.Cells(), "cell"), many(n, "part"),
-		grouped(int64(slices.Min(sizes))), grouped(int64(slices.Max(sizes))))
+	fmt.Fprintf(cmd.ErrOrStderr(), "troupe: %s in %s: %s to %s each\n", term.Many(x.Cells(), "cell"), term.Many(n, "part"),
+		term.Grouped(int64(slices.Min(sizes))), term.Grouped(int64(slices.Max(sizes))))
 	_, err = fmt.Fprint(cmd.OutOrStdout(), text)
 	return err
 }

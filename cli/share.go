@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/report"
 	"troupe/sim"
@@ -62,7 +63,7 @@ Any program opens it, and troupe check FILE verifies it and plays some of its re
 again. The same directory gives the same bytes.`,
 		Example: `  troupe share runs/size
   troupe share runs/size --out ensemble-size.zip`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
 			if err := collect(dir, kinds); err != nil {
@@ -72,7 +73,7 @@ again. The same directory gives the same bytes.`,
 				out = filepath.Clean(dir) + ".zip"
 			}
 			if _, err := os.Stat(out); err == nil && !force {
-				return misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", out))
+				return term.Misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", out))
 			}
 			sum, err := share(dir, out)
 			if err != nil {
@@ -95,7 +96,7 @@ func share(dir, out string) (string, error) {
 		return "", err
 	}
 	if m := run.Manifest; m.Status != sim.Complete {
-		return "", misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first", dir,
+		return "", term.Misuse(fmt.Errorf("%s is not complete: %d of %d cells; give the command of the run again first", dir,
 			m.Done, m.Cells))
 	}
 	if _, err := report.Write(run, dir, report.Options{NoFigures: true}); err != nil { // the page of these files
@@ -179,10 +180,10 @@ in the working directory, and prints each command before.`,
   troupe check size.zip --cells 100
   troupe check size.zip --all
   troupe check mushroom.zip --data mushroom.data`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.cells < 1 {
-				return misuse(fmt.Errorf("--cells %d: expected at least 1", f.cells))
+				return term.Misuse(fmt.Errorf("--cells %d: expected at least 1", f.cells))
 			}
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64()
@@ -205,7 +206,7 @@ in the working directory, and prints each command before.`,
 func unpack(file, dir string) error {
 	z, err := zip.OpenReader(file)
 	if err != nil {
-		return misuse(fmt.Errorf("%s is no file of troupe share: %w", file, err))
+		return term.Misuse(fmt.Errorf("%s is no file of troupe share: %w", file, err))
 	}
 	defer z.Close()
 	data := make(map[string][]byte)
@@ -218,29 +219,29 @@ func unpack(file, dir string) error {
 			return s.name == f.Name
 		})
 		if !known || data[f.Name] != nil {
-			return misuse(fmt.Errorf("%s: %q is not a file of troupe share, or is there twice", file, f.Name))
+			return term.Misuse(fmt.Errorf("%s: %q is not a file of troupe share, or is there twice", file, f.Name))
 		}
 		if f.UncompressedSize64 > room {
-			return misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name, f.UncompressedSize64,
+			return term.Misuse(fmt.Errorf("%s: %s has %d bytes; all files may have %d", file, f.Name, f.UncompressedSize64,
 				uint64(shareRoom)))
 		}
 		room -= f.UncompressedSize64
 		r, err := f.Open()
 		if err != nil {
-			return misuse(fmt.Errorf("%s: %s: %w", file, f.Name, err))
+			return term.Misuse(fmt.Errorf("%s: %s: %w", file, f.Name, err))
 		}
 		b, err := io.ReadAll(io.LimitReader(r, int64(f.UncompressedSize64)+1))
 		if err = errors.Join(err, r.Close()); err != nil {
-			return misuse(fmt.Errorf("%s: %s: %w", file, f.Name, err))
+			return term.Misuse(fmt.Errorf("%s: %s: %w", file, f.Name, err))
 		}
 		data[f.Name] = append(b, "\n"...)[:len(b):len(b)] // not nil where it is empty
 	}
 	var list hashes
 	if err := json.Unmarshal(data[hashesFile], &list); err != nil {
-		return misuse(fmt.Errorf("%s: %s: %w", file, hashesFile, err))
+		return term.Misuse(fmt.Errorf("%s: %s: %w", file, hashesFile, err))
 	}
 	if list.Format != shareFormat {
-		return misuse(fmt.Errorf("%s: %s: format is %d, expected %d", file, hashesFile, list.Format, shareFormat))
+		return term.Misuse(fmt.Errorf("%s: %s: format is %d, expected %d", file, hashesFile, list.Format, shareFormat))
 	}
 	for _, f := range shared {
 		b, there := data[f.name]
@@ -391,7 +392,7 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 		}
 		rows, err := sim.Replay(ctx, x, e, p, r, sim.Options{Data: &dataset.Source{Override: f.data}})
 		if errors.Is(err, sim.ErrInterrupted) {
-			return &silentError{exitInterrupted, err}
+			return term.Silently(term.Interrupted, err)
 		}
 		if err != nil {
 			return err
@@ -414,17 +415,17 @@ func replay(ctx context.Context, w io.Writer, run *report.Run, x *sim.Experiment
 	}
 	if left > 0 {
 		fmt.Fprintf(w, "left     %s not played, which the spec's own programs compute; --allow-commands starts %s\n",
-			many(left, "cell"), strings.Join(slices.Sorted(maps.Keys(told)), " and "))
+			term.Many(left, "cell"), strings.Join(slices.Sorted(maps.Keys(told)), " and "))
 	}
 	if left == len(cells) {
 		return errors.New("nothing was played again")
 	}
 	if differ > 0 {
-		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", many(differ, "cell"),
+		return fmt.Errorf("%s of %d played again are not the same (--seed %d draws them again)", term.Many(differ, "cell"),
 			len(cells)-left, f.seed)
 	}
 	fmt.Fprintf(w, "played   %s of %d again: the same numbers, bit for bit (--seed %d draws them again)\n",
-		many(len(cells)-left, "cell"), x.Cells(), f.seed)
+		term.Many(len(cells)-left, "cell"), x.Cells(), f.seed)
 	return nil
 }
 

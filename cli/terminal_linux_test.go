@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"troupe/cli/term"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -149,17 +150,17 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{0, "", []string{"run", filepath.Join(dir, "fine.toml"), "--out", out, "-qq", "--no-report"}},
 		{0, "", []string{"list"}},
-		{exitFailed, "not a finite number", []string{"run", filepath.Join(dir, "fails.toml"), "--out", filepath.Join(dir, "f"), "-q"}},
-		{exitMisuse, "nowhere is no result directory", []string{"report", filepath.Join(dir, "nowhere")}},
-		{exitMisuse, "wrong.toml:1:1: horizon is the string", []string{"run", filepath.Join(dir, "wrong.toml")}},
-		{exitMisuse, "holds 1 finished cell that this run would drop: they are of another spec, which has policy uniform, environment linear", []string{"run", filepath.Join(dir, "fails.toml"), "--out", out}},
-		{exitMisuse, "expected a whole number of at most 9223372036854775807", []string{"run", "tour", "--seed", "99999999999999999999999"}},
-		{exitMisuse, "fine.toml is a file, expected a directory with the results of troupe run: troupe run ", []string{"share", filepath.Join(dir, "fine.toml")}},
-		{exitMisuse, "linucb: optimism needs a finite set or the unit ball, this is a box", []string{"run", filepath.Join(dir, "box.toml")}},
-		{exitMisuse, "leave the key out for its default, max(16, 2d), or with a preset of the paper theorem's m", []string{"run", filepath.Join(dir, "m.toml")}},
-		{exitMisuse, "unknown flag: --nope", []string{"run", "--nope"}},
-		{exitMisuse, "exclude each other", []string{"report", out, "--size", "slide", "--no-figures"}},
-		{exitMisuse, `did you mean "column"?`, []string{"report", out, "--size", "colum"}},
+		{term.Failed, "not a finite number", []string{"run", filepath.Join(dir, "fails.toml"), "--out", filepath.Join(dir, "f"), "-q"}},
+		{term.Misused, "nowhere is no result directory", []string{"report", filepath.Join(dir, "nowhere")}},
+		{term.Misused, "wrong.toml:1:1: horizon is the string", []string{"run", filepath.Join(dir, "wrong.toml")}},
+		{term.Misused, "holds 1 finished cell that this run would drop: they are of another spec, which has policy uniform, environment linear", []string{"run", filepath.Join(dir, "fails.toml"), "--out", out}},
+		{term.Misused, "expected a whole number of at most 9223372036854775807", []string{"run", "tour", "--seed", "99999999999999999999999"}},
+		{term.Misused, "fine.toml is a file, expected a directory with the results of troupe run: troupe run ", []string{"share", filepath.Join(dir, "fine.toml")}},
+		{term.Misused, "linucb: optimism needs a finite set or the unit ball, this is a box", []string{"run", filepath.Join(dir, "box.toml")}},
+		{term.Misused, "leave the key out for its default, max(16, 2d), or with a preset of the paper theorem's m", []string{"run", filepath.Join(dir, "m.toml")}},
+		{term.Misused, "unknown flag: --nope", []string{"run", "--nope"}},
+		{term.Misused, "exclude each other", []string{"report", out, "--size", "slide", "--no-figures"}},
+		{term.Misused, `did you mean "column"?`, []string{"report", out, "--size", "colum"}},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := command(t.Context(), c.args, &stdout, &stderr); code != c.want || !strings.Contains(stderr.String(), c.err) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/feature"
 	"troupe/logged"
@@ -74,7 +75,7 @@ number of them. The others learn in the order of the log.
 as if there had been N.`,
 		Example: `  troupe train troupe-data --model news --policy ensemble.toml --out warm.model
   troupe train events.dsjson --policy auto.toml --out warm.model`,
-		Args: arguments(1, 1),
+		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -101,21 +102,21 @@ const sampled = 2000
 func (t *training) run(ctx context.Context, out io.Writer) error {
 	switch {
 	case t.out == "":
-		return misuse(errors.New("--out FILE is missing"))
+		return term.Misuse(errors.New("--out FILE is missing"))
 	case t.cap < 0:
-		return misuse(fmt.Errorf("--cap %d: expected a number of events", t.cap))
+		return term.Misuse(fmt.Errorf("--cap %d: expected a number of events", t.cap))
 	case t.workers < 1:
-		return misuse(fmt.Errorf("--workers %d: expected at least 1", t.workers))
+		return term.Misuse(fmt.Errorf("--workers %d: expected at least 1", t.workers))
 	}
 	t.key = rng.NewKey(t.seed).Child("train")
 	info, err := os.Stat(t.source)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	pass := t.file
 	if info.IsDir() {
 		if t.schema != "" {
-			return misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, not " +
+			return term.Misuse(errors.New("--schema: the log of a server has the vectors of its model's own schema, not " +
 				"the requests; leave it out"))
 		}
 		pass = t.directory
@@ -138,11 +139,11 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if n == 0 {
-		return misuse(fmt.Errorf("%s: no event with a reward that counts%s", t.source, t.left()))
+		return term.Misuse(fmt.Errorf("%s: no event with a reward that counts%s", t.source, t.left()))
 	}
 	trainer, err := train.New(t.compiled, t.key, train.Options{Cap: t.cap, Events: n, Workers: t.workers})
 	if err != nil {
-		return misuse(fmt.Errorf("%s: %w", t.policyName(), err))
+		return term.Misuse(fmt.Errorf("%s: %w", t.policyName(), err))
 	}
 	if err := pass(ctx, "learning", trainer.Add); err != nil {
 		return err
@@ -160,16 +161,16 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if err := fold.WriteDurable(filepath.Dir(t.out), filepath.Base(t.out), b); err != nil {
-		return misuse(fmt.Errorf("--out %s: %w", t.out, err))
+		return term.Misuse(fmt.Errorf("--out %s: %w", t.out, err))
 	}
 	how := "in the order of the log"
 	if trainer.Merges() {
-		how = fmt.Sprintf("in blocks of %s, joined by a tree", grouped(train.Block))
+		how = fmt.Sprintf("in blocks of %s, joined by a tree", term.Grouped(train.Block))
 	}
 	c := &t.compiled.Config
-	fmt.Fprintf(out, "%s learned %s, %s%s\n", c.Policy.Raw["kind"], many(trainer.Len(), "event"), how, t.left())
+	fmt.Fprintf(out, "%s learned %s, %s%s\n", c.Policy.Raw["kind"], term.Many(trainer.Len(), "event"), how, t.left())
 	fmt.Fprintf(out, "%s  %s bytes, dimension %d; a server takes it: POST /v1/models/NAME:createFrom\n", t.out,
-		grouped(int64(len(b))), t.compiled.Dim)
+		term.Grouped(int64(len(b))), t.compiled.Dim)
 	return nil
 }
 
@@ -177,7 +178,7 @@ func (t *training) run(ctx context.Context, out io.Writer) error {
 func (t *training) left() string {
 	var parts []string
 	for k, n := range t.skipped {
-		parts = append(parts, fmt.Sprintf("%s left out: %s", grouped(int64(n)), k))
+		parts = append(parts, fmt.Sprintf("%s left out: %s", term.Grouped(int64(n)), k))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -190,7 +191,7 @@ func (t *training) configure(c model.Config) error {
 	if t.policy != "" {
 		text, err := os.ReadFile(t.policy)
 		if err != nil {
-			return misuse(fmt.Errorf("--policy: %w", err))
+			return term.Misuse(fmt.Errorf("--policy: %w", err))
 		}
 		raw, file, err := spec.ReadFile(t.policy, string(text))
 		if err != nil {
@@ -208,10 +209,10 @@ func (t *training) configure(c model.Config) error {
 	}
 	var err error
 	if t.compiled, err = c.Admit(model.DefaultLimits); err != nil && c.Features.Hashed != nil {
-		return misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds hashed "+
+		return term.Misuse(fmt.Errorf("%s: the log has the hashed features of a model without a schema; the kinds hashed "+
 			"and sparse learn them: %w", t.policyName(), err))
 	} else if err != nil {
-		return misuse(fmt.Errorf("%s: %w", t.policyName(), err))
+		return term.Misuse(fmt.Errorf("%s: %w", t.policyName(), err))
 	}
 	return nil
 }
@@ -310,7 +311,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				t.took = &m.Compiled.Config
 			}
 		} else if j.Model == "" && t.in.model != "" {
-			return misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model,
+			return term.Misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model,
 				spec.Suggest(t.in.model, f.Names())))
 		}
 	}
@@ -355,11 +356,11 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 		}
 		x, err := e.encode(&ev)
 		if err != nil {
-			return misuse(fmt.Errorf("%s: event %d: %w", t.source, n+1, err))
+			return term.Misuse(fmt.Errorf("%s: event %d: %w", t.source, n+1, err))
 		}
 		x.Reward, x.Given, x.Draw = ev.Reward, true, t.key.Stream(rng.Perturb).Round(uint64(n))
 		if err := each(x); err != nil {
-			return misuse(fmt.Errorf("%s: %w", t.source, err))
+			return term.Misuse(fmt.Errorf("%s: %w", t.source, err))
 		}
 	}
 	if t.origin.File, err = digestOf(t.source); err != nil {
@@ -385,7 +386,7 @@ func (t *training) readable(o logged.Options) error {
 		return err
 	}
 	if ev.Atoms != nil || len(ev.Actions) > 0 && ev.Actions[0].Atoms != nil {
-		return misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train "+
+		return term.Misuse(fmt.Errorf("%s: an export of a model with hashed features has their hashes only; troupe train "+
 			"DIR --model NAME learns from the directory of the stopped server, and GET "+
 			"/v1/models/NAME/state?format=model is the model of one that runs", t.source))
 	}
@@ -397,7 +398,7 @@ func (t *training) featuresOf(o logged.Options) error {
 	c := model.Default("trained")
 	if o.Rewards != nil {
 		if math.IsInf(o.Rewards[1]-o.Rewards[0], 1) {
-			return misuse(fmt.Errorf("--rewards %s: a model needs both ends of the range", t.in.rewards))
+			return term.Misuse(fmt.Errorf("--rewards %s: a model needs both ends of the range", t.in.rewards))
 		}
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = o.Rewards[0], o.Rewards[1], false
 	}
@@ -405,7 +406,7 @@ func (t *training) featuresOf(o logged.Options) error {
 	if t.policy != "" {
 		text, err := os.ReadFile(t.policy)
 		if err != nil {
-			return misuse(fmt.Errorf("--policy: %w", err))
+			return term.Misuse(fmt.Errorf("--policy: %w", err))
 		}
 		raw, _, err := spec.ReadFile(t.policy, string(text))
 		if err != nil {
@@ -416,7 +417,7 @@ func (t *training) featuresOf(o logged.Options) error {
 	if t.schema != "" {
 		text, err := os.ReadFile(t.schema)
 		if err != nil {
-			return misuse(fmt.Errorf("--schema: %w", err))
+			return term.Misuse(fmt.Errorf("--schema: %w", err))
 		}
 		raw, file, err := spec.ReadFile(t.schema, string(text))
 		if err != nil {
@@ -441,7 +442,7 @@ func (t *training) featuresOf(o logged.Options) error {
 			return err
 		}
 		if len(ev.Slots) > 0 || ev.Context != nil || len(ev.Actions) == 0 {
-			return misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this log has "+
+			return term.Misuse(fmt.Errorf("%s: a model of the server reads requests with named features, and this log has "+
 				"none, or lists of slots; dsjson, VW JSON and JSON lines with objects have them", t.source))
 		}
 		if x := ev.Actions[0].X; x != nil {
@@ -459,11 +460,11 @@ func (t *training) featuresOf(o logged.Options) error {
 		samples = append(samples, s)
 	}
 	if len(samples) == 0 {
-		return misuse(fmt.Errorf("%s: an empty log", t.source))
+		return term.Misuse(fmt.Errorf("%s: an empty log", t.source))
 	}
 	p, err := feature.Learn(samples, feature.LearnOptions{})
 	if err != nil {
-		return misuse(fmt.Errorf("%s: %w", t.source, err))
+		return term.Misuse(fmt.Errorf("%s: %w", t.source, err))
 	}
 	c.Features.Schema = p.Schema
 	return t.configure(c)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/sim"
 	"troupe/spec"
@@ -44,7 +45,7 @@ where its values come from.`,
 		Example: `  troupe tune paper/arms-tuned
   troupe tune my.toml --replications 400 --out my-tuned.toml
   troupe run my-tuned.toml`,
-		Args:              arguments(1, 1),
+		Args:              term.Arguments(1, 1),
 		ValidArgsFunction: completeSpec,
 		RunE:              func(cmd *cobra.Command, args []string) error { return tuneSpec(cmd, args[0], f, kinds) },
 	}
@@ -62,14 +63,14 @@ where its values come from.`,
 }
 
 func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue) error {
-	if err := checkColor(f.color); err != nil {
+	if err := term.CheckColor(f.color); err != nil {
 		return err
 	}
 	if f.replications < 1 || f.replications > 1_000_000 {
-		return misuse(fmt.Errorf("--replications %d: expected 1 to 1000000", f.replications))
+		return term.Misuse(fmt.Errorf("--replications %d: expected 1 to 1000000", f.replications))
 	}
 	if f.workers < 0 || f.workers > 10_000 {
-		return misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+		return term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
 	}
 	file, text, err := findSpec(name)
 	if err != nil {
@@ -81,7 +82,7 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	}
 	if cmd.Flags().Changed("seed") {
 		if f.seed < 0 || f.seed == math.MaxInt64 {
-			return misuse(fmt.Errorf("--seed %d: expected a whole number from 0 on", f.seed))
+			return term.Misuse(fmt.Errorf("--seed %d: expected a whole number from 0 on", f.seed))
 		}
 		x.Seed = uint64(f.seed)
 	}
@@ -89,19 +90,19 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 		f.out = slug(x.Name) + "-tuned.toml"
 	}
 	if _, err := os.Stat(f.out); err == nil && !f.force {
-		return misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", f.out))
+		return term.Misuse(fmt.Errorf("%s exists; choose another file with --out, or replace it with --force", f.out))
 	}
-	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
-	ctx, release := interruptible(cmd.Context(), silent{}, stderr.w, 0)
+	stdout, stderr := term.New(cmd.OutOrStdout(), f.color), term.New(cmd.ErrOrStderr(), f.color)
+	ctx, release := interruptible(cmd.Context(), silent{}, stderr.W, 0)
 	defer release()
 	started := time.Now()
-	show := &tuneDisplay{w: stderr.w, live: stderr.live, quiet: f.quiet, started: started}
+	show := &tuneDisplay{w: stderr.W, live: stderr.Live, quiet: f.quiet, started: started}
 	r, err := tune.Run(ctx, x, tune.Options{Replications: f.replications, Workers: f.workers,
 		Data: &dataset.Source{Override: f.data}, Progress: show.progress})
 	show.clear()
 	if errors.Is(err, sim.ErrInterrupted) {
-		fmt.Fprintf(stderr.w, "troupe: interrupted; nothing is chosen, and %s is not written\n", f.out)
-		return &silentError{exitInterrupted, err}
+		fmt.Fprintf(stderr.W, "troupe: interrupted; nothing is chosen, and %s is not written\n", f.out)
+		return term.Silently(term.Interrupted, err)
 	}
 	if err != nil {
 		return tuneFault(err)
@@ -113,10 +114,10 @@ func tuneSpec(cmd *cobra.Command, name string, f tuneFlags, kinds sim.Catalogue)
 	if err := os.WriteFile(f.out, []byte(out), 0o644); err != nil {
 		return err
 	}
-	stdout.tuned(r)
+	printTuned(stdout, r)
 	if !f.quiet {
-		fmt.Fprintf(stdout.w, "\nspec     %s\nto run   %s run %s\n", f.out, called(), f.out)
-		fmt.Fprintf(stderr.w, "troupe: tuned in %s\n", duration(time.Since(started).Seconds()))
+		fmt.Fprintf(stdout.W, "\nspec     %s\nto run   %s run %s\n", f.out, term.Called(), f.out)
+		fmt.Fprintf(stderr.W, "troupe: tuned in %s\n", term.Duration(time.Since(started).Seconds()))
 	}
 	return nil
 }
@@ -128,25 +129,25 @@ func tuneFault(err error) error {
 	if errors.As(err, &cell) || errors.As(err, &place) {
 		return err
 	}
-	return misuse(err)
+	return term.Misuse(err)
 }
 
-// tuned prints the table of what was chosen.
-func (t terminal) tuned(r *tune.Result) {
+// printTuned prints the table of what was chosen.
+func printTuned(t term.Terminal, r *tune.Result) {
 	x := r.Experiment
 	envs := make([]string, len(x.Environments))
 	for e := range envs {
 		envs[e] = x.Environments[e].Name
 	}
-	fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, "+
-		"seed %d", grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
+	fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, "+
+		"seed %d", term.Grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		fmt.Fprintf(t.w, "\n%s\n", t.bold(t.words(p.Name)))
+		fmt.Fprintf(t.W, "\n%s\n", t.Bold(t.Words(p.Name)))
 		for k := range p.Points {
 			q := &p.Points[k]
 			if k > 0 && k >= 4 && q.Stage < p.Points[0].Stage {
-				fmt.Fprintf(t.w, "    and %d more\n", len(p.Points)-k)
+				fmt.Fprintf(t.W, "    and %d more\n", len(p.Points)-k)
 				break
 			}
 			mark := "  "
@@ -160,28 +161,28 @@ func (t terminal) tuned(r *tune.Result) {
 			if len(q.Mean) > 3 { // a line has no room for more
 				means = []string{"score " + strconv.FormatFloat(q.Score, 'f', 3, 64)}
 			}
-			fmt.Fprintln(t.w, t.words(strings.TrimRight("  "+mark+padRight(shorten(tried(q), 36),
-				37)+padLeft(strings.Join(means, ", "), 18)+
-				padLeft(fmt.Sprintf("n = %d", q.R), 9)+padLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
+			fmt.Fprintln(t.W, t.Words(strings.TrimRight("  "+mark+term.PadRight(term.Shorten(tried(q), 36),
+				37)+term.PadLeft(strings.Join(means, ", "), 18)+
+				term.PadLeft(fmt.Sprintf("n = %d", q.R), 9)+term.PadLeft(fmt.Sprintf("%.0f %%", 100*q.Wins), 7), " ")))
 		}
 		if open := p.Open(); len(open) > 2 {
 			names := make([]string, len(open))
 			for k, q := range open {
 				names[k] = tried(q)
 			}
-			fmt.Fprintln(t.w, wrap(t.words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% "+
+			fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("  note: %d replications do not decide among %d points (95 %% "+
 				"of resamples): %s. More replications, or a grid with wider steps, may decide",
 				p.Played, len(open), strings.Join(names, "; "))), 2))
 		}
 		for _, edge := range p.Edges {
-			fmt.Fprintln(t.w, wrap("  note: "+edge+": the best may lie outside; widen the grid", 2))
+			fmt.Fprintln(t.W, term.Wrap("  note: "+edge+": the best may lie outside; widen the grid", 2))
 		}
 	}
 	if len(x.Environments) > 3 {
-		fmt.Fprintln(t.w, "\n"+wrap("score: the mean over the environments of a point's mean regret, divided by the "+
+		fmt.Fprintln(t.W, "\n"+term.Wrap("score: the mean over the environments of a point's mean regret, divided by the "+
 			"lowest of the first stage.", 0))
 	}
-	fmt.Fprintln(t.w, "\n"+wrap("The last column: how often a point has the lowest score when replications are drawn "+
+	fmt.Fprintln(t.W, "\n"+term.Wrap("The last column: how often a point has the lowest score when replications are drawn "+
 		"again.", 0))
 }
 
@@ -220,7 +221,7 @@ func (d *tuneDisplay) progress(p tune.Progress) {
 	}
 	d.last = time.Now()
 	line := fmt.Sprintf(" %3.0f %%  %s: stage %d of %d, %d points", 100*float64(p.Rounds)/float64(max(1, p.All)),
-		shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
+		term.Shorten(p.Policy, 40), p.Stage, p.Stages, p.Points)
 	fmt.Fprintf(d.w, "\r\x1b[K%s", line)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/report"
 	"troupe/verify"
 )
@@ -68,18 +69,18 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 	switch f.color {
 	case "auto", "always", "never":
 	default:
-		return misuse(fmt.Errorf("--color %s: expected auto, always or never", f.color))
+		return term.Misuse(fmt.Errorf("--color %s: expected auto, always or never", f.color))
 	}
 	if f.workers < 0 || f.workers > 10_000 {
-		return misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
+		return term.Misuse(fmt.Errorf("--workers %d: expected 1 to 10000, or 0 for one for each processor", f.workers))
 	}
 	checks, err := verify.Select(labels)
 	if err != nil {
-		return misuse(fmt.Errorf("%w\nsee troupe verify --list", err))
+		return term.Misuse(fmt.Errorf("%w\nsee troupe verify --list", err))
 	}
-	stdout, stderr := newTerminal(cmd.OutOrStdout(), f.color), newTerminal(cmd.ErrOrStderr(), f.color)
+	stdout, stderr := term.New(cmd.OutOrStdout(), f.color), term.New(cmd.ErrOrStderr(), f.color)
 	if f.list {
-		listChecks(stdout.w, checks)
+		listChecks(stdout.W, checks)
 		return nil
 	}
 	if f.out == "" && !f.json {
@@ -87,11 +88,11 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 	}
 	if f.out != "" { // before the minutes, not after them
 		if err := os.MkdirAll(f.out, 0o755); err != nil {
-			return misuse(fmt.Errorf("--out: %w", err))
+			return term.Misuse(fmt.Errorf("--out: %w", err))
 		}
 		probe, err := os.CreateTemp(f.out, ".tmp-*")
 		if err != nil {
-			return misuse(fmt.Errorf("--out: %w", err))
+			return term.Misuse(fmt.Errorf("--out: %w", err))
 		}
 		probe.Close()
 		os.Remove(probe.Name())
@@ -116,10 +117,10 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 		if err != nil {
 			return err
 		}
-		defer fmt.Fprintf(stderr.w, "findings %s\nreport   %s\n", path, page)
+		defer fmt.Fprintf(stderr.W, "findings %s\nreport   %s\n", path, page)
 	}
 	if f.json {
-		e := json.NewEncoder(stdout.w)
+		e := json.NewEncoder(stdout.W)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", " ")
 		if err := e.Encode(results); err != nil {
@@ -130,8 +131,8 @@ func runVerify(cmd *cobra.Command, labels []string, f verifyFlags, line string) 
 		verifySummary(stdout, results, f, time.Since(started).Seconds())
 	}
 	if errors.Is(err, context.Canceled) {
-		return &silentError{exitInterrupted, fmt.Errorf("interrupted: %d of %d checks are complete", len(results),
-			len(checks))}
+		return term.Silently(term.Interrupted, fmt.Errorf("interrupted: %d of %d checks are complete", len(results),
+			len(checks)))
 	}
 	if err != nil {
 		return err
@@ -145,10 +146,10 @@ func unexpected(results []verify.Result, f verifyFlags) error {
 	for _, r := range results {
 		switch {
 		case !r.Expected():
-			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect, wrap(r.Statement, 2),
-				wrap(r.Detail, 2))
+			fmt.Fprintf(&b, "\n%s: %s, expected %s\n  %s\n  %s", r.Name(), r.Verdict, r.Expect, term.Wrap(r.Statement, 2),
+				term.Wrap(r.Detail, 2))
 		case r.Planted != nil && !r.Caught():
-			fmt.Fprintf(&b, "\n%s: the plant was not noticed: %s\n  %s", r.Name(), r.Plant, wrap(r.Planted.Detail, 2))
+			fmt.Fprintf(&b, "\n%s: the plant was not noticed: %s\n  %s", r.Name(), r.Plant, term.Wrap(r.Planted.Detail, 2))
 		default:
 			continue
 		}
@@ -164,23 +165,23 @@ func unexpected(results []verify.Result, f verifyFlags) error {
 }
 
 // verifyTable prints one line for each check under its label.
-func verifyTable(t terminal, results []verify.Result) {
-	fmt.Fprintf(t.w, "%-33s %-11s %-16s %10s   %10s\n", "", "kind", "verdict", "observed", "bound")
+func verifyTable(t term.Terminal, results []verify.Result) {
+	fmt.Fprintf(t.W, "%-33s %-11s %-16s %10s   %10s\n", "", "kind", "verdict", "observed", "bound")
 	last := ""
 	for _, r := range results {
 		if r.Label != last {
-			fmt.Fprintln(t.w, t.bold(r.Label))
+			fmt.Fprintln(t.W, t.Bold(r.Label))
 			last = r.Label
 		}
 		name := "  " + string(r.Reading)
 		if r.Part != "" {
-			name = "  " + padRight(string(r.Reading), 9) + " " + shorten(r.Part, 20)
+			name = "  " + term.PadRight(string(r.Reading), 9) + " " + term.Shorten(r.Part, 20)
 		}
 		relation := string(r.Relation)
 		if r.Verdict == verify.Refuted {
 			relation = map[verify.Relation]string{verify.AtMost: ">", verify.AtLeast: "<",
 				verify.Equal: "≠"}[r.Relation]
-			if t.plain && r.Relation == verify.Equal {
+			if t.Plain && r.Relation == verify.Equal {
 				relation = "!="
 			}
 		}
@@ -188,16 +189,16 @@ func verifyTable(t terminal, results []verify.Result) {
 		if !r.Expected() {
 			mark = " !"
 		}
-		line := padRight(name, 33) + " " + padRight(string(r.Kind), 11) + " " + padRight(string(r.Verdict), 16) + " " +
-			padLeft(three(r.Observed), 10) + " " + padRight(relation, 2) + padLeft(three(r.Bound), 10) + mark
-		fmt.Fprintln(t.w, strings.TrimRight(line, " "))
+		line := term.PadRight(name, 33) + " " + term.PadRight(string(r.Kind), 11) + " " + term.PadRight(string(r.Verdict), 16) + " " +
+			term.PadLeft(three(r.Observed), 10) + " " + term.PadRight(relation, 2) + term.PadLeft(three(r.Bound), 10) + mark
+		fmt.Fprintln(t.W, strings.TrimRight(line, " "))
 	}
 }
 
 // three prints a number with three digits.
 func three(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-func verifySummary(t terminal, results []verify.Result, f verifyFlags, seconds float64) {
+func verifySummary(t term.Terminal, results []verify.Result, f verifyFlags, seconds float64) {
 	count := map[verify.Verdict]int{}
 	chance, planted, caught, expected, sums := 0, 0, 0, 0, 0
 	for _, r := range results {
@@ -219,20 +220,20 @@ func verifySummary(t terminal, results []verify.Result, f verifyFlags, seconds f
 			expected++
 		}
 	}
-	fmt.Fprintln(t.w)
+	fmt.Fprintln(t.W)
 	if planted > 0 {
-		fmt.Fprintf(t.w, "planted faults %d of %d noticed\n", caught, planted)
+		fmt.Fprintf(t.W, "planted faults %d of %d noticed\n", caught, planted)
 	}
 	arithmetic := ""
 	if sums > 0 {
 		arithmetic = fmt.Sprintf(", %d arithmetic", sums)
 	}
-	fmt.Fprintf(t.w, "%d checks: %d hold%s, %d not contradicted, %d refuted (%d as expected), %d vacuous, %d reported\n",
+	fmt.Fprintf(t.W, "%d checks: %d hold%s, %d not contradicted, %d refuted (%d as expected), %d vacuous, %d reported\n",
 		len(results), count[verify.Holds], arithmetic, count[verify.NotContradicted], count[verify.Refuted], expected,
 		count[verify.Vacuous], count[verify.Reported])
-	fmt.Fprintf(t.w, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level,
+	fmt.Fprintf(t.W, "false alarms: %d probability checks at %.0e, together below %.1e\n", chance, verify.Level,
 		float64(chance)*verify.Level)
-	fmt.Fprintf(t.w, "%s, seed %d\n", duration(seconds), f.seed)
+	fmt.Fprintf(t.W, "%s, seed %d\n", term.Duration(seconds), f.seed)
 }
 
 func listChecks(w io.Writer, checks []verify.Check) {
@@ -250,7 +251,7 @@ func listChecks(w io.Writer, checks []verify.Check) {
 			head += ", " + c.Part
 		}
 		fmt.Fprintln(w, head)
-		fmt.Fprintln(w, "    "+wrap(c.Statement, 4))
+		fmt.Fprintln(w, "    "+term.Wrap(c.Statement, 4))
 	}
 }
 
@@ -270,24 +271,24 @@ func writeVerify(dir string, results []verify.Result) (string, error) {
 // verifyProgress says which statements are done: one line that is repainted on a terminal, a line
 // at every quarter elsewhere.
 type verifyProgress struct {
-	t           terminal
+	t           term.Terminal
 	total, n, q int
 }
 
 func (p *verifyProgress) done(r verify.Result) {
 	p.n++
-	if p.t.live {
-		fmt.Fprintf(p.t.w, "\r\x1b[K%4d / %d  %s  %s", p.n, p.total, shorten(r.Name(), 50), r.Verdict)
+	if p.t.Live {
+		fmt.Fprintf(p.t.W, "\r\x1b[K%4d / %d  %s  %s", p.n, p.total, term.Shorten(r.Name(), 50), r.Verdict)
 		return
 	}
 	if q := 4 * p.n / p.total; q > p.q {
 		p.q = q
-		fmt.Fprintf(p.t.w, "troupe: %d of %d checks\n", p.n, p.total)
+		fmt.Fprintf(p.t.W, "troupe: %d of %d checks\n", p.n, p.total)
 	}
 }
 
 func (p *verifyProgress) clear() {
-	if p.t.live {
-		fmt.Fprint(p.t.w, "\r\x1b[K")
+	if p.t.Live {
+		fmt.Fprint(p.t.W, "\r\x1b[K")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/sim"
 )
 
@@ -25,7 +26,7 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, the commit and the Go release",
 		Example: "  troupe version",
-		Args:    arguments(0, 0),
+		Args:    term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m := build()
 			commit := m.Commit

@@ -1,4 +1,4 @@
-package cli
+package load
 
 import (
 	"context"
@@ -8,8 +8,10 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/dataset"
 	"troupe/rng"
@@ -53,25 +55,25 @@ func (s *streamFlags) check() error {
 	return nil
 }
 
-// streamLine is what the first rounds of a stream have brought.
-type streamLine struct {
+// StreamLine is what the first rounds of a stream have brought.
+type StreamLine struct {
 	Rounds int     `json:"rounds"`
 	Share  float64 `json:"share"`  // of right answers so far
 	Recent float64 `json:"recent"` // since the line before
 	Uneven float64 `json:"chance"` // of a uniform choice
 }
 
-// streamResult is the outcome of a stream.
-type streamResult struct {
+// StreamResult is the outcome of a stream.
+type StreamResult struct {
 	Data    string          `json:"data"`
 	Actions int             `json:"actions"`
 	Seconds float64         `json:"seconds"`
-	Lines   []streamLine    `json:"lines"`
+	Lines   []StreamLine    `json:"lines"`
 	Model   json.RawMessage `json:"model"` // as the server shows it afterwards
 }
 
 // row is one request of a stream.
-func (f *loadFlags) row(t *dataset.Table, i int, draw rng.Source) map[string]any {
+func (f *flags) row(t *dataset.Table, i int, draw rng.Source) map[string]any {
 	context := map[string]any{}
 	for j := range t.Columns {
 		c := &t.Columns[j]
@@ -93,22 +95,22 @@ func (f *loadFlags) row(t *dataset.Table, i int, draw rng.Source) map[string]any
 }
 
 // stream sends the rows of a file in random order, one decision and its reward after the other.
-func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
+func stream(ctx context.Context, out, progress io.Writer, f *flags) error {
 	s := &f.stream
 	if err := s.check(); err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	table, err := dataset.Read(s.data, dataset.Options{Class: s.class})
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	o := client.Options{Key: f.key}
-	if _, ok := socketPath(f.url); !ok {
+	if _, ok := strings.CutPrefix(f.url, "unix:"); !ok {
 		o.HTTP = &http.Client{Timeout: 30 * time.Second}
 	}
 	c, err := client.New(f.url, o)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	config := map[string]any{"id": f.model}
 	if s.window > 0 {
@@ -131,7 +133,7 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 	if s.rows > 0 {
 		n = min(n, s.rows)
 	}
-	result := streamResult{Data: table.Name, Actions: len(table.Class.Levels)}
+	result := StreamResult{Data: table.Name, Actions: len(table.Class.Levels)}
 	begin := time.Now()
 	if err := f.play(ctx, out, c, table, n, &result); err != nil {
 		return err
@@ -151,8 +153,8 @@ func stream(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
 }
 
 // play sends n rows and prints the share of right answers at 1, 2, 5, 10, 20, … thousand and at the end.
-func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int,
-	result *streamResult) error {
+func (f *flags) play(ctx context.Context, out io.Writer, c *client.Client, t *dataset.Table, n int,
+	result *StreamResult) error {
 	key := rng.NewKey(f.seed)
 	order := make([]int, t.Rows)
 	shuffle := key.Stream(rng.Instance).Round(0)
@@ -190,7 +192,7 @@ func (f *loadFlags) play(ctx context.Context, out io.Writer, c *client.Client, t
 		if i+1 != next {
 			continue
 		}
-		line := streamLine{next, float64(right) / float64(next), float64(right-before) / float64(next-last), chance}
+		line := StreamLine{next, float64(right) / float64(next), float64(right-before) / float64(next-last), chance}
 		result.Lines = append(result.Lines, line)
 		if !f.json {
 			fmt.Fprintf(out, "%10d %10.3f %10.3f %10.3f\n", line.Rounds, line.Share, line.Recent, line.Uneven)

@@ -1,4 +1,4 @@
-package cli
+package plan
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"troupe/cli/term"
 	"troupe/theory"
 )
 
@@ -127,7 +128,7 @@ func checkPractical(q practical) error {
 		{"--scale", q.R, q.R > 0 && q.R <= 1e6, "a positive number, in units of the noise"},
 	} {
 		if !f.ok {
-			return misuse(fmt.Errorf("%s %v: expected %s", f.flag, f.v, f.want))
+			return term.Misuse(fmt.Errorf("%s %v: expected %s", f.flag, f.v, f.want))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bufio"
@@ -23,6 +23,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"troupe/cli/load"
 	"troupe/rng"
 )
 
@@ -91,7 +92,7 @@ const edgeLow, edgeHigh = 2.5, 3.5
 const edgeLength = 700 * time.Millisecond
 
 // benchEdge measures a server against the limit program, in turns; both are processes of the program self.
-func benchEdge(ctx context.Context, out, progress io.Writer, f benchFlags, self string, length time.Duration) error {
+func benchEdge(ctx context.Context, out, progress io.Writer, f flags, self string, length time.Duration) error {
 	dir, err := os.MkdirTemp("", "troupe-edge")
 	if err != nil {
 		return err
@@ -279,7 +280,7 @@ func (s *edgeServer) create(ctx context.Context, config string) error {
 // is repeated until the server has worked for some ticks of the system's clock, on a machine that has other work.
 func (s *edgeServer) load(ctx context.Context, c edgeCase, path string, bodies [][]byte, length time.Duration) (float64,
 	error) {
-	used := func() float64 { return scrape(ctx, http.DefaultClient, loadFlags{url: s.url.String()}).cpu }
+	used := func() float64 { return load.Scrape(ctx, http.DefaultClient, s.url.String(), "").CPU }
 	var done atomic.Int64
 	before := used()
 	for range 100 {

@@ -1,4 +1,7 @@
-package cli
+// Package load is the command `troupe load`: users whose taste is known, at a fixed rate on a decision server, with what their
+// calls took and whether the server learned; and the streams of an application, one request after the other. Command is all of
+// it; results are types because their JSON is a contract.
+package load
 
 import (
 	"bufio"
@@ -24,15 +27,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/internal/linalg"
 	"troupe/rng"
+	"troupe/sim"
 )
 
-// loadFlags are the flags of `troupe load`.
-type loadFlags struct {
+// flags are the flags of `troupe load`.
+type flags struct {
 	url, model, key string
 	rate            float64
 	duration        time.Duration
@@ -48,8 +52,9 @@ type loadFlags struct {
 	stream          streamFlags
 }
 
-func loadCommand() *cobra.Command {
-	var f loadFlags
+// Command is `troupe load`.
+func Command() *cobra.Command {
+	var f flags
 	c := &cobra.Command{
 		Use:   "load",
 		Short: "Put load on a decision server, with users whose taste is known",
@@ -81,10 +86,10 @@ finished is reported. Exit code 1 when a call failed.`,
   troupe load --url http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
   troupe load --data pendigits.arff --model digits
   troupe load --stream segments --rounds 3000 --worlds 5 --model first`,
-		Args: arguments(0, 0),
+		Args: term.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.alone(cmd.Flags().Changed); err != nil {
-				return misuse(err)
+				return term.Misuse(err)
 			}
 			switch {
 			case f.stream.data != "":
@@ -141,7 +146,7 @@ var (
 )
 
 // alone refuses flags that do not go with the kind of load that was asked for.
-func (f *loadFlags) alone(changed func(flag string) bool) error {
+func (f *flags) alone(changed func(flag string) bool) error {
 	if f.stream.data != "" && f.stream.kind != "" {
 		return errors.New("--stream and --data: expected one of them")
 	}
@@ -161,7 +166,7 @@ func (f *loadFlags) alone(changed func(flag string) bool) error {
 	return nil
 }
 
-func (f *loadFlags) check() error {
+func (f *flags) check() error {
 	switch {
 	case !(f.rate > 0) || f.rate > 1e6:
 		return fmt.Errorf("--rate %v: expected a number in (0, 1e6]", f.rate)
@@ -186,12 +191,12 @@ func (f *loadFlags) check() error {
 // users are all simulated users: each request has its own actions and noise, computed from its
 // number, so that a run can be repeated.
 type users struct {
-	f     loadFlags
+	f     flags
 	key   rng.Key
 	theta []float64
 }
 
-func newUsers(f loadFlags) *users {
+func newUsers(f flags) *users {
 	u := &users{f: f, key: rng.NewKey(f.seed), theta: make([]float64, f.d)}
 	u.key.Stream(rng.Instance).Round(0).Sphere(u.theta, 0)
 	for i := range u.theta {
@@ -221,8 +226,8 @@ func (u *users) noise(i uint64) float64 {
 	return u.f.noise * u.key.Stream(rng.Reward).Round(i).Uniform(0)
 }
 
-// latencies are quantiles in milliseconds.
-type latencies struct {
+// Latencies are quantiles in milliseconds.
+type Latencies struct {
 	Calls int     `json:"calls"`
 	P50   float64 `json:"p50_ms"`
 	P90   float64 `json:"p90_ms"`
@@ -232,9 +237,9 @@ type latencies struct {
 }
 
 // quantiles sorts seconds and reads the order statistics of rank ⌈qn⌉.
-func quantiles(seconds []float64) latencies {
+func quantiles(seconds []float64) Latencies {
 	n := len(seconds)
-	l := latencies{Calls: n}
+	l := Latencies{Calls: n}
 	if n == 0 {
 		return l
 	}
@@ -244,8 +249,8 @@ func quantiles(seconds []float64) latencies {
 	return l
 }
 
-// loadResult is what a run found.
-type loadResult struct {
+// Result is what a run found.
+type Result struct {
 	Rate        float64 `json:"rate"`     // asked for, a second
 	Achieved    float64 `json:"achieved"` // decisions answered a second
 	Seconds     float64 `json:"seconds"`
@@ -254,18 +259,18 @@ type loadResult struct {
 	// µs of the server's processors for a decision, with its reward
 	ServerCPU     *float64       `json:"server_cpu_us,omitempty"`
 	OwnCPU        *float64       `json:"load_cpu_us,omitempty"` // the same of this program
-	Decide        latencies      `json:"decide"`
-	Reward        latencies      `json:"reward"`
+	Decide        Latencies      `json:"decide"`
+	Reward        Latencies      `json:"reward"`
 	Errors        map[string]int `json:"errors,omitempty"`   // by call, status and code
 	RegretFirst   *float64       `json:"regret_first_tenth"` // null when none of them was answered
 	RegretLast    *float64       `json:"regret_last_tenth"`
 	RegretUniform *float64       `json:"regret_uniform"`
-	Fsync         *latencies     `json:"fsync,omitempty"`
+	Fsync         *Latencies     `json:"fsync,omitempty"`
 	FsyncDir      string         `json:"fsync_dir,omitempty"`
 }
 
-// loadWorker is what one caller notes.
-type loadWorker struct {
+// worker is what one caller notes.
+type worker struct {
 	decide, reward []float64
 	errors         map[string]int
 	regret         []regretAt
@@ -277,17 +282,17 @@ type regretAt struct {
 	regret float64
 }
 
-func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
+func load(ctx context.Context, out, progress io.Writer, f flags) error {
 	if err := f.check(); err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	result := loadResult{Batch: f.batch}
+	result := Result{Batch: f.batch}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = f.callers, f.callers
 	defer transport.CloseIdleConnections()
-	if path, ok := socketPath(f.url); ok {
+	if path, ok := strings.CutPrefix(f.url, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
@@ -296,12 +301,12 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	web := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	clients, err := f.clients(web)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	c := clients[0]
-	before := scrape(ctx, web, f)
-	if result.FsyncDir = f.fsync; f.fsync == "" && before.here {
-		result.FsyncDir = before.data
+	before := Scrape(ctx, web, f.url, f.key)
+	if result.FsyncDir = f.fsync; f.fsync == "" && before.Here {
+		result.FsyncDir = before.Data
 	}
 	if result.FsyncDir == "-" {
 		result.FsyncDir = ""
@@ -312,7 +317,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 		case err == nil:
 			result.Fsync = &l
 		case f.fsync != "":
-			return misuse(fmt.Errorf("--fsync: %w", err))
+			return term.Misuse(fmt.Errorf("--fsync: %w", err))
 		default: // the server's directory is not ours to write to
 			fmt.Fprintf(progress, "troupe: note: the disk was not measured: %v\n", err)
 			result.FsyncDir = ""
@@ -336,7 +341,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 			err = c.Get(ctx, "/v1/models/"+f.model, &m)
 		}
 		if err == nil && m.Dim != f.d {
-			return misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
+			return term.Misuse(fmt.Errorf("--dim %d: the model %s has vectors of length %d", f.d, f.model, m.Dim))
 		}
 	}
 
@@ -344,9 +349,9 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	each := uint64(f.batch)
 	calls := (uint64(math.Ceil(f.rate*f.duration.Seconds())) + each - 1) / each
 	due := make(chan uint64, f.callers)
-	workers := make([]loadWorker, f.callers)
+	workers := make([]worker, f.callers)
 	var done sync.WaitGroup
-	own := processTime()
+	own := sim.ProcessorTime()
 	begin := time.Now()
 	at := func(call uint64) time.Time {
 		return begin.Add(time.Duration(float64(call*each) / f.rate * float64(time.Second)))
@@ -359,7 +364,7 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 			}
 		})
 	}
-	show, end := loadProgress(progress, int64(calls*each))
+	show, end := showProgress(progress, int64(calls*each))
 	sent := uint64(0)
 	for ; sent < calls && ctx.Err() == nil; sent++ {
 		if wait := time.Until(at(sent)); wait > 0 {
@@ -382,15 +387,15 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 	done.Wait()
 	end()
 	result.Seconds = time.Since(begin).Seconds()
-	used := processTime() - own
+	used := (sim.ProcessorTime() - own).Seconds()
 	summarise(&result, workers, f, sent*each)
-	if runtime.GOOS != "windows" && result.decided() > 0 { // processTime is more than that there
-		v := 1e6 * used / float64(result.decided())
+	if runtime.GOOS != "windows" && result.Decided() > 0 { // ProcessorTime is more than that there
+		v := 1e6 * used / float64(result.Decided())
 		result.OwnCPU = &v
 	}
-	if after := scrape(context.WithoutCancel(ctx), web, f); before.here && after.cpu > before.cpu &&
-		result.decided() > 0 {
-		v := 1e6 * (after.cpu - before.cpu) / float64(result.decided())
+	if after := Scrape(context.WithoutCancel(ctx), web, f.url, f.key); before.Here && after.CPU > before.CPU &&
+		result.Decided() > 0 {
+		v := 1e6 * (after.CPU - before.CPU) / float64(result.Decided())
 		result.ServerCPU = &v
 	}
 	if f.json {
@@ -398,20 +403,20 @@ func load(ctx context.Context, out, progress io.Writer, f loadFlags) error {
 		e.SetIndent("", "  ")
 		err = e.Encode(result)
 	} else {
-		printLoad(out, result)
+		printResult(out, result)
 	}
 	switch {
 	case err != nil:
 	case result.Interrupted:
-		err = &silentError{exitInterrupted, context.Canceled}
+		err = term.Silently(term.Interrupted, context.Canceled)
 	case len(result.Errors) > 0:
-		err = &silentError{exitFailed, errors.New("calls failed")}
+		err = term.Silently(term.Failed, errors.New("calls failed"))
 	}
 	return err
 }
 
 // clients returns a client for each address of --url, which asks that one first and the others when it is gone.
-func (f *loadFlags) clients(web *http.Client) (out []*client.Client, err error) {
+func (f *flags) clients(web *http.Client) (out []*client.Client, err error) {
 	urls := strings.Split(f.url, ",")
 	o := client.Options{Key: f.key, HTTP: web}
 	if len(urls) == 1 {
@@ -430,9 +435,9 @@ func (f *loadFlags) clients(web *http.Client) (out []*client.Client, err error) 
 // nodeFollows is how long a node may take to apply what another one has made.
 const nodeFollows = 10 * time.Second
 
-// loadProgress shows how far the load is: a bar on a terminal, otherwise a line every five seconds.
-func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+// showProgress shows how far the load is: a bar on a terminal, otherwise a line every five seconds.
+func showProgress(w io.Writer, total int64) (show func(done int64), end func()) {
+	if term.IsTerminal(w) {
 		bars := mpb.New(mpb.WithOutput(w), mpb.WithWidth(40), mpb.WithAutoRefresh())
 		bar := bars.AddBar(total, mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d decisions")),
@@ -448,31 +453,31 @@ func loadProgress(w io.Writer, total int64) (show func(done int64), end func()) 
 			last = now
 			rest := now.Sub(begin).Seconds() / float64(done) * float64(total-done)
 			fmt.Fprintf(w, "troupe: %2.0f %%  %s of %s decisions  about %s left\n", 100*float64(done)/float64(total),
-				grouped(done), grouped(total), left(rest))
+				term.Grouped(done), term.Grouped(total), term.Left(rest))
 		}
 	}, func() {}
 }
 
-// scraped is what /metrics says, for a key that may read it.
-type scraped struct {
-	cpu  float64 // seconds of the server's processors
-	data string  // its data directory
-	here bool    // it is on this machine, by its address
+// Scraped is what /metrics says, for a key that may read it.
+type Scraped struct {
+	CPU  float64 // seconds of the server's processors
+	Data string  // its data directory
+	Here bool    // it is on this machine, by its address
 }
 
-// scrape asks the server; the nodes of a cluster are not asked, because each is a part of it only.
-func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
-	if strings.Contains(f.url, ",") {
+// Scrape asks the server; the nodes of a cluster are not asked, because each is a part of it only.
+func Scrape(ctx context.Context, web *http.Client, url, key string) (s Scraped) {
+	if strings.Contains(url, ",") {
 		return s
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(f.url, "/")+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(url, "/")+"/metrics", nil)
 	if err != nil {
 		return s
 	}
-	if f.key != "" {
-		req.Header.Set("Authorization", "Bearer "+f.key)
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	res, err := web.Do(req)
 	if err != nil {
@@ -480,15 +485,15 @@ func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
 	}
 	defer res.Body.Close()
 	ip := net.ParseIP(req.URL.Hostname())
-	s.here = req.URL.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	s.Here = req.URL.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		if v, ok := strings.CutPrefix(lines.Text(), "process_cpu_seconds_total "); ok {
-			s.cpu, _ = strconv.ParseFloat(v, 64)
+			s.CPU, _ = strconv.ParseFloat(v, 64)
 		}
 		if v, ok := strings.CutPrefix(lines.Text(), "troupe_info{data="); ok {
 			if quoted, err := strconv.QuotedPrefix(v); err == nil {
-				s.data, _ = strconv.Unquote(quoted)
+				s.Data, _ = strconv.Unquote(quoted)
 			}
 		}
 	}
@@ -496,7 +501,7 @@ func scrape(ctx context.Context, web *http.Client, f loadFlags) (s scraped) {
 }
 
 // one is the decisions of a call, from number i on, and their rewards.
-func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint64, due time.Time) {
+func (w *worker) one(ctx context.Context, c *client.Client, u *users, i uint64, due time.Time) {
 	rs := make([]client.DecideRequest, u.f.batch)
 	offers := make([][]float64, u.f.batch) // mean rewards
 	for b := range rs {
@@ -564,7 +569,7 @@ func (w *loadWorker) one(ctx context.Context, c *client.Client, u *users, i uint
 	w.reward = append(w.reward, time.Since(paid).Seconds())
 }
 
-func (w *loadWorker) failed(what string, err error) {
+func (w *worker) failed(what string, err error) {
 	var p *client.Problem
 	code := "no answer"
 	if errors.As(err, &p) && p != nil {
@@ -573,10 +578,10 @@ func (w *loadWorker) failed(what string, err error) {
 	w.errors[what+": "+code]++
 }
 
-// decided is the number of decisions that were answered.
-func (r *loadResult) decided() int { return int(math.Round(r.Achieved * r.Seconds)) }
+// Decided is the number of decisions that were answered.
+func (r *Result) Decided() int { return int(math.Round(r.Achieved * r.Seconds)) }
 
-func summarise(r *loadResult, workers []loadWorker, f loadFlags, total uint64) {
+func summarise(r *Result, workers []worker, f flags, total uint64) {
 	var decide, reward []float64
 	var first, last, n1, n2, uniform float64
 	answered := 0
@@ -611,11 +616,11 @@ func mean(sum, n float64) *float64 {
 	return &sum
 }
 
-func printLoad(out io.Writer, r loadResult) {
+func printResult(out io.Writer, r Result) {
 	rows := [][]string{{"", "calls", "p50 ms", "p90", "p99", "p99.9", "max"}}
-	row := func(name string, l latencies) {
+	row := func(name string, l Latencies) {
 		ms := func(v float64) string { return fmt.Sprintf("%.2f", v) }
-		rows = append(rows, []string{name, grouped(int64(l.Calls)), ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999),
+		rows = append(rows, []string{name, term.Grouped(int64(l.Calls)), ms(l.P50), ms(l.P90), ms(l.P99), ms(l.P999),
 			ms(l.Max)})
 	}
 	if r.Fsync != nil {
@@ -625,7 +630,7 @@ func printLoad(out io.Writer, r loadResult) {
 	if r.Reward.Calls > 0 {
 		row("reward", r.Reward)
 	}
-	columns(out, rows)
+	term.Columns(out, rows)
 	fmt.Fprintf(out, "\n  %.0f decisions a second were due, %.0f were answered, in %.1f s\n", r.Rate, r.Achieved,
 		r.Seconds)
 	if r.Batch > 1 {
@@ -654,16 +659,16 @@ func printLoad(out io.Writer, r loadResult) {
 	fmt.Fprintf(out, "  regret of a decision: %s in the first tenth, %s in the last; uniform play %s\n",
 		regret(r.RegretFirst), regret(r.RegretLast), regret(r.RegretUniform))
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
-		fmt.Fprintf(out, "  failed, %s: %s\n", code, grouped(int64(r.Errors[code])))
+		fmt.Fprintf(out, "  failed, %s: %s\n", code, term.Grouped(int64(r.Errors[code])))
 	}
 }
 
 // measureFsync appends 600 bytes n times to a file in a directory, each time with fsync: the least
 // that a durable answer costs on this disk.
-func measureFsync(dir string, n int) (latencies, error) {
+func measureFsync(dir string, n int) (Latencies, error) {
 	w, err := os.CreateTemp(dir, ".troupe-fsync-*")
 	if err != nil {
-		return latencies{}, err
+		return Latencies{}, err
 	}
 	defer os.Remove(w.Name())
 	defer w.Close()
@@ -671,10 +676,10 @@ func measureFsync(dir string, n int) (latencies, error) {
 	for range n {
 		start := time.Now()
 		if _, err := w.Write(make([]byte, 600)); err != nil {
-			return latencies{}, err
+			return Latencies{}, err
 		}
 		if err := w.Sync(); err != nil {
-			return latencies{}, err
+			return Latencies{}, err
 		}
 		seconds = append(seconds, time.Since(start).Seconds())
 	}

@@ -1,4 +1,4 @@
-package cli
+package plan
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"troupe/cli/term"
 	"troupe/theory"
 )
 
@@ -66,7 +67,7 @@ func printRLSVI(w io.Writer, settings []theory.Setting, more planEpisodes, asJSO
 		all[i], err = planRLSVI(theory.EpisodicSetting{D: s.D, Steps: more.Steps, States: more.States, Actions: more.Actions,
 			T: s.T})
 		if err != nil {
-			return misuse(err)
+			return term.Misuse(err)
 		}
 	}
 	if asJSON {

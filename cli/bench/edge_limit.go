@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/internal/linalg"
 )
 
@@ -35,10 +36,10 @@ const (
 	edgeReward  = 96  // and of a reward
 )
 
-// edgeLimitCommand is the process that `troupe bench edge` starts.
-func edgeLimitCommand() *cobra.Command {
+// EdgeLimitCommand is the process that `troupe bench edge` starts.
+func EdgeLimitCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "edge-limit FILE", Short: "The limit program of bench edge", Hidden: true, Args: arguments(1, 1),
+		Use: "edge-limit FILE", Short: "The limit program of bench edge", Hidden: true, Args: term.Arguments(1, 1),
 		Example: "  troupe edge-limit limit.log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return serveLimit(args[0], cmd.OutOrStdout())

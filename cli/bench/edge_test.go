@@ -1,50 +1,12 @@
-package cli
+package bench
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"troupe/rng"
 )
-
-// TestBenchEdge measures once and shortly: every row is decided by both programs without an error, and has a cost on both sides. It says
-// nothing about how fast they are.
-func TestBenchEdge(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts two processes")
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	self := filepath.Join(t.TempDir(), "troupe") // as TestMain knows the program
-	if err := os.Symlink(exe, self); err != nil {
-		t.Skip("no symbolic links: ", err)
-	}
-	var out bytes.Buffer
-	if err := benchEdge(t.Context(), &out, io.Discard, benchFlags{rounds: 1, json: true}, self, 25*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	var r edgeReport
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Rows) != len(edgeCases) || !(r.Hello > 0) {
-		t.Fatalf("%d rows, want %d: %s", len(r.Rows), len(edgeCases), out.Bytes())
-	}
-	for _, x := range r.Rows {
-		if !(x.Troupe > 0) || !(x.Limit > 0) || !(x.Ratio > 0) {
-			t.Errorf("%+v", x)
-		}
-	}
-}
 
 // TestLimitReads: the limit program scores the numbers that were sent, packed as float32 or as a list.
 func TestLimitReads(t *testing.T) {

@@ -1,4 +1,7 @@
-package cli
+// Package bench is the command `troupe bench`: rounds of the simulator beside other programs and beside what the machine allows,
+// and decisions of a server beside a server that does the least (edge). Command is all of it; EdgeLimitCommand is the hidden
+// command that the second of them starts.
+package bench
 
 import (
 	"encoding/json"
@@ -16,6 +19,7 @@ import (
 
 	"troupe/actionset"
 	"troupe/bandit"
+	"troupe/cli/term"
 	"troupe/dataset"
 	"troupe/env"
 	"troupe/internal/cpu"
@@ -76,8 +80,8 @@ type benchResult struct {
 	RatioGonum   *float64 `json:"ratio_gonum"`
 }
 
-// benchFlags are the flags of `troupe bench`.
-type benchFlags struct {
+// flags are the flags of `troupe bench`.
+type flags struct {
 	configs []string
 	engine  string
 	rounds  int
@@ -86,8 +90,9 @@ type benchFlags struct {
 	profile string
 }
 
-func benchCommand() *cobra.Command {
-	var f benchFlags
+// Command is `troupe bench`.
+func Command() *cobra.Command {
+	var f flags
 	c := &cobra.Command{
 		Use:   "bench [configuration...]",
 		Short: "Measure speed against plain Go, numpy and the machine",
@@ -127,11 +132,11 @@ python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is inst
 			if slices.Contains(args, "edge") {
 				switch {
 				case len(args) > 1:
-					return misuse(fmt.Errorf("edge is measured alone, not with %q", args))
+					return term.Misuse(fmt.Errorf("edge is measured alone, not with %q", args))
 				case len(f.against) > 0 || f.profile != "" || cmd.Flags().Changed("engine"):
-					return misuse(fmt.Errorf("edge goes with --rounds and --json only: its rival is the limit program"))
+					return term.Misuse(fmt.Errorf("edge goes with --rounds and --json only: its rival is the limit program"))
 				case f.rounds < 1:
-					return misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
+					return term.Misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
 				}
 				self, err := os.Executable()
 				if err != nil {
@@ -153,18 +158,18 @@ python3-numpy uses the reference BLAS, which is slow, until libopenblas0 is inst
 }
 
 // bench measures and prints.
-func bench(out, progress io.Writer, f benchFlags) error {
+func bench(out, progress io.Writer, f flags) error {
 	if f.rounds < 1 {
-		return misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
+		return term.Misuse(fmt.Errorf("rounds is %d, expected at least 1", f.rounds))
 	}
 	for _, name := range f.against {
 		if name != "numpy" && name != "gonum" {
-			return misuse(fmt.Errorf("against is %q, expected numpy, gonum or both", name))
+			return term.Misuse(fmt.Errorf("against is %q, expected numpy, gonum or both", name))
 		}
 	}
 	cases, err := chooseCases(f.configs)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	if f.profile != "" {
 		return profile(cases, f)
@@ -208,7 +213,7 @@ func bench(out, progress io.Writer, f benchFlags) error {
 }
 
 // profile plays the configurations under the profiler.
-func profile(cases []benchCase, f benchFlags) error {
+func profile(cases []benchCase, f flags) error {
 	w, err := os.Create(f.profile)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bufio"
@@ -213,7 +213,7 @@ func gonumGo(c benchCase, seed int, budget float64) (ns, regret float64) {
 
 // numpyProgram is the peer in Python.
 //
-//go:embed bench_numpy.py
+//go:embed numpy.py
 var numpyProgram string
 
 // numpyPeer is a running numpy program.

@@ -1,4 +1,4 @@
-package cli
+package term
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"troupe/report/chart"
 )
 
-// lineWidth is the width of everything that is printed, also on wide terminals.
-const lineWidth = 80
+// Width is the width of everything that is printed, also on wide terminals.
+const Width = 80
 
-// grouped prints a count with thin groups of three: 10 000.
-func grouped(n int64) string {
+// Grouped prints a count with thin groups of three: 10 000.
+func Grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + " " + s[i:]
@@ -25,16 +25,16 @@ func grouped(n int64) string {
 	return s
 }
 
-// many prints a number of things: 1 replication, 40 replications.
-func many(n int, thing string) string {
+// Many prints a number and what it counts: 1 replication, 40 replications.
+func Many(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return grouped(int64(n)) + " " + thing + "s"
+	return Grouped(int64(n)) + " " + thing + "s"
 }
 
-// rate prints a number with two digits and a letter: 1.5 M, 420 k.
-func rate(v float64) string {
+// Rate prints a number with two digits and a letter: 1.5 M, 420 k.
+func Rate(v float64) string {
 	for _, u := range []struct {
 		size float64
 		name string
@@ -53,8 +53,8 @@ func twoDigits(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// duration prints a time as a person would say it.
-func duration(seconds float64) string {
+// Duration prints a time as a person would say it.
+func Duration(seconds float64) string {
 	switch {
 	case seconds < 9.95:
 		return strconv.FormatFloat(seconds, 'f', 1, 64) + " s"
@@ -73,27 +73,27 @@ func duration(seconds float64) string {
 	}
 }
 
-// left is duration for an estimate of what remains: no decimals.
-func left(seconds float64) string {
+// Left is Duration for an estimate of what remains: no decimals.
+func Left(seconds float64) string {
 	if math.IsNaN(seconds) {
 		return "–"
 	}
 	if seconds < 99.5 {
 		return strconv.FormatFloat(seconds, 'f', 0, 64) + " s"
 	}
-	return duration(seconds)
+	return Duration(seconds)
 }
 
-// wrap breaks a text that starts in column indent into lines of lineWidth; the lines that follow
+// Wrap breaks a text that starts in column indent into lines of Width; the lines that follow
 // start in that column too.
-func wrap(text string, indent int) string {
+func Wrap(text string, indent int) string {
 	var b strings.Builder
 	at := indent
 	for i, word := range unbroken(strings.Fields(text)) {
 		n := chart.Cells(word)
 		switch {
 		case i == 0:
-		case at+1+n > lineWidth:
+		case at+1+n > Width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			at = indent
 		default:
@@ -123,8 +123,8 @@ func unbroken(words []string) []string {
 	return out
 }
 
-// shorten cuts a name in the middle.
-func shorten(name string, most int) string {
+// Shorten cuts a name in the middle.
+func Shorten(name string, most int) string {
 	r := []rune(name)
 	if len(r) <= most {
 		return name
@@ -133,17 +133,19 @@ func shorten(name string, most int) string {
 	return string(r[:most-1-tail]) + "…" + string(r[len(r)-tail:])
 }
 
-func padRight(s string, n int) string {
+// PadRight fills a text with spaces behind it, to n columns.
+func PadRight(s string, n int) string {
 	return s + strings.Repeat(" ", max(0, n-chart.Cells(s)))
 }
 
-func padLeft(s string, n int) string {
+// PadLeft fills a text with spaces before it, to n columns.
+func PadLeft(s string, n int) string {
 	return strings.Repeat(" ", max(0, n-chart.Cells(s))) + s
 }
 
-// columns prints rows of cells, each column as wide as its widest cell, the last one wrapped to the
+// Columns prints rows of cells, each column as wide as its widest cell, the last one wrapped to the
 // line.
-func columns(w io.Writer, rows [][]string) {
+func Columns(w io.Writer, rows [][]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row[:len(row)-1] {
@@ -156,58 +158,75 @@ func columns(w io.Writer, rows [][]string) {
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row[:len(row)-1] {
-			line += "  " + padRight(cell, widths[i])
+			line += "  " + PadRight(cell, widths[i])
 		}
 		line += "  "
-		last := wrap(row[len(row)-1], chart.Cells(line))
+		last := Wrap(row[len(row)-1], chart.Cells(line))
 		fmt.Fprintln(w, strings.TrimRight(line+last, " "))
 	}
 }
 
-// terminal describes where a stream of output goes.
-type terminal struct {
-	w     io.Writer
-	live  bool // a terminal that can be repainted
-	color bool
-	plain bool // a locale that has no ◆
+// Terminal describes where a stream of output goes.
+type Terminal struct {
+	W     io.Writer
+	Live  bool // a terminal that can be repainted
+	Color bool // bold lines are bold
+	Plain bool // a locale that has no ◆
 }
 
-// checkColor refuses other values of --color than the three.
-func checkColor(color string) error {
+// CheckColor refuses other values of --color than the three.
+func CheckColor(color string) error {
 	switch color {
 	case "auto", "always", "never":
 		return nil
 	}
-	return misuse(fmt.Errorf("--color %s: expected auto, always or never", color))
+	return Misuse(fmt.Errorf("--color %s: expected auto, always or never", color))
 }
 
-// newTerminal looks at a stream and the environment. color is the flag: auto, always or never.
-func newTerminal(w io.Writer, color string) terminal {
-	t := terminal{w: w}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		width, _, err := term.GetSize(int(f.Fd()))
-		t.live = err == nil && width >= 60 && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
-		t.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+// IsTerminal reports whether a stream is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// New looks at a stream and the environment. color is the flag: auto, always or never.
+func New(w io.Writer, color string) Terminal {
+	t := Terminal{W: w}
+	if IsTerminal(w) {
+		width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+		t.Live = err == nil && width >= 60 && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
+		t.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	switch color {
 	case "always":
-		t.color = true
+		t.Color = true
 	case "never":
-		t.color = false
+		t.Color = false
 	}
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToUpper(os.Getenv(name)); v != "" {
-			t.plain = !strings.Contains(v, "UTF-8") && !strings.Contains(v, "UTF8")
+			t.Plain = !strings.Contains(v, "UTF-8") && !strings.Contains(v, "UTF8")
 			break
 		}
 	}
 	return t
 }
 
-// bold marks a line where colour is on. It never carries meaning of its own.
-func (t terminal) bold(s string) string {
-	if !t.color {
+// Bold marks a line where colour is on. It never carries meaning of its own.
+func (t Terminal) Bold(s string) string {
+	if !t.Color {
 		return s
 	}
 	return "\x1b[1m" + s + "\x1b[0m"
+}
+
+// Words adapts the page's typography to a terminal: its narrow spaces would break lines in odd
+// places, and an old locale knows fewer characters.
+func (t Terminal) Words(s string) string {
+	s = strings.NewReplacer("\u202f", " ", "\u00a0", " ").Replace(s)
+	if t.Plain {
+		s = strings.NewReplacer("±", "+-", "’", "'", "–", "-", "−", "-", "×", "x", "…", "..", "≥", ">=", "≤", "<=",
+			"◆", "*", "≈", "~", "△", "^", "▲", ">", "†", "#").Replace(s)
+	}
+	return s
 }

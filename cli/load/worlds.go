@@ -1,4 +1,4 @@
-package cli
+package load
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"troupe/cli/term"
 	"troupe/client"
 	"troupe/rng"
 )
@@ -79,8 +80,8 @@ func segment(c int, draw rng.Source) any {
 	return map[string]any{"user": map[string]any{"segment": "s" + strconv.Itoa(c), "age": 18 + draw.Intn(1, 62)}}
 }
 
-// streamKinds are the streams by name.
-var streamKinds = map[string]streamKind{
+// Streams are the streams by name.
+var Streams = map[string]streamKind{
 	"segments": {"8 segments × 6 actions, clicks of 5 to 60 %, one useless number", cells(8, 6, .05, .6, segment)},
 	"fields": {"5 plans × 4 actions, clicks of 10 to 50 %, three useless fields",
 		cells(5, 4, .1, .5, func(c int, draw rng.Source) any {
@@ -237,9 +238,9 @@ func (e *earned) share(player int, since earned) float64 {
 	return (e.of[player] - since.of[player] - uniform) / (e.best - since.best - uniform)
 }
 
-// worldLine is what the first rounds of one world have brought, as shares of what the best action earns above a
+// WorldLine is what the first rounds of one world have brought, as shares of what the best action earns above a
 // uniform choice.
-type worldLine struct {
+type WorldLine struct {
 	Rounds int     `json:"rounds"`
 	Share  float64 `json:"share"`  // of the model so far
 	Recent float64 `json:"recent"` // of the model since the line before
@@ -247,27 +248,27 @@ type worldLine struct {
 	Blind  float64 `json:"blind"`  // of Thompson sampling that ignores the context
 }
 
-// worldsResult is the outcome of a stream in all of its worlds.
-type worldsResult struct {
+// WorldsResult is the outcome of a stream in all of its worlds.
+type WorldsResult struct {
 	Stream  string        `json:"stream"`
 	Seconds float64       `json:"seconds"`
-	Worlds  [][]worldLine `json:"worlds"`
+	Worlds  [][]WorldLine `json:"worlds"`
 }
 
-func streamNames() string { return strings.Join(slices.Sorted(maps.Keys(streamKinds)), ", ") }
+func streamNames() string { return strings.Join(slices.Sorted(maps.Keys(Streams)), ", ") }
 
 // streamList says what each stream is.
 func streamList() string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(streamKinds)) {
-		fmt.Fprintf(&b, "\n  %-9s %s", name, streamKinds[name].doc)
+	for _, name := range slices.Sorted(maps.Keys(Streams)) {
+		fmt.Fprintf(&b, "\n  %-9s %s", name, Streams[name].doc)
 	}
 	return b.String()
 }
 
 func (s *streamFlags) checkWorlds() error {
 	switch kind := s.kind; {
-	case streamKinds[kind].world == nil:
+	case Streams[kind].world == nil:
 		return fmt.Errorf("--stream %q: expected one of %s", kind, streamNames())
 	case s.rounds < 100 || s.rounds > 1_000_000:
 		return fmt.Errorf("--rounds %d: expected 100 to 1000000", s.rounds)
@@ -278,30 +279,30 @@ func (s *streamFlags) checkWorlds() error {
 }
 
 // loadWorlds plays the worlds of a stream, one after the other, each on a new model.
-func loadWorlds(ctx context.Context, out, progress io.Writer, f *loadFlags) error {
+func loadWorlds(ctx context.Context, out, progress io.Writer, f *flags) error {
 	s := &f.stream
 	if err := s.checkWorlds(); err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	o := client.Options{Key: f.key}
-	if _, ok := socketPath(f.url); !ok {
+	if _, ok := strings.CutPrefix(f.url, "unix:"); !ok {
 		o.HTTP = &http.Client{Timeout: 30 * time.Second}
 	}
 	c, err := client.New(f.url, o)
 	if err != nil {
-		return misuse(err)
+		return term.Misuse(err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	result := worldsResult{Stream: s.kind}
+	result := WorldsResult{Stream: s.kind}
 	begin := time.Now()
-	show, end := loadProgress(progress, int64(s.worlds*s.rounds))
+	show, end := showProgress(progress, int64(s.worlds*s.rounds))
 	for w := range s.worlds {
 		model := f.model
 		if s.worlds > 1 {
 			model += "-" + strconv.Itoa(w+1)
 		}
-		var lines []worldLine
+		var lines []WorldLine
 		lines, err = f.playWorld(ctx, c, w, model, func(i int) { show(int64(w*s.rounds + i)) })
 		if err != nil && (s.worlds > 1 || len(lines) == 0) {
 			break // a world that was interrupted has a value only when it is the only one
@@ -322,7 +323,7 @@ func loadWorlds(ctx context.Context, out, progress io.Writer, f *loadFlags) erro
 		printWorlds(out, &result)
 	}
 	if interrupted {
-		return &silentError{exitInterrupted, context.Canceled}
+		return term.Silently(term.Interrupted, context.Canceled)
 	}
 	return nil
 }
@@ -337,15 +338,15 @@ func lineAt(i int) bool {
 
 // playWorld plays world w of the stream: the model over HTTP, and the two tables beside it, on the same requests. All
 // have the same luck: the click of an action in a request is one number for all of them.
-func (f *loadFlags) playWorld(
+func (f *flags) playWorld(
 	ctx context.Context, c *client.Client, w int, model string, show func(int),
-) (lines []worldLine, err error) {
+) (lines []WorldLine, err error) {
 	if err := c.CreateModel(ctx, map[string]any{"id": model}); err != nil {
 		return nil, fmt.Errorf("making the model %s (a stream begins with a new one; choose another --model): %w",
 			model, err)
 	}
 	key := rng.NewKey(f.seed + uint64(w))
-	next := streamKinds[f.stream.kind].world(key.Stream(rng.Instance).Round(0))
+	next := Streams[f.stream.kind].world(key.Stream(rng.Instance).Round(0))
 	n := f.stream.rounds
 	var sum, last earned
 	var tables [players]betas
@@ -377,7 +378,7 @@ func (f *loadFlags) playWorld(
 			sum.of[p] += s.means[a]
 		}
 		if done := i + 1; lineAt(done) || done == n {
-			lines = append(lines, worldLine{done, sum.share(theModel, earned{}), sum.share(theModel, last),
+			lines = append(lines, WorldLine{done, sum.share(theModel, earned{}), sum.share(theModel, last),
 				sum.share(theTold, earned{}), sum.share(theBlind, earned{})})
 			last = sum
 		}
@@ -394,16 +395,16 @@ func click(mean, luck float64) float64 {
 }
 
 // printWorlds prints the means over the worlds, with standard errors and the worst world where there are several.
-func printWorlds(out io.Writer, r *worldsResult) {
+func printWorlds(out io.Writer, r *WorldsResult) {
 	n := len(r.Worlds)
-	fmt.Fprintf(out, "%s: %s\n", r.Stream, streamKinds[r.Stream].doc)
+	fmt.Fprintf(out, "%s: %s\n", r.Stream, Streams[r.Stream].doc)
 	rows := [][]string{{"rounds", "earned", "recent", "told the cells", "without context"}}
 	if n > 1 {
 		rows[0] = append(rows[0], "worst")
 	}
 	for k, line := range r.Worlds[0] {
-		row := []string{grouped(int64(line.Rounds))}
-		of := func(value func(worldLine) float64) {
+		row := []string{term.Grouped(int64(line.Rounds))}
+		of := func(value func(WorldLine) float64) {
 			var sum, squares float64
 			for _, w := range r.Worlds {
 				sum += value(w[k])
@@ -418,10 +419,10 @@ func printWorlds(out io.Writer, r *worldsResult) {
 			}
 			row = append(row, text)
 		}
-		of(func(l worldLine) float64 { return l.Share })
-		of(func(l worldLine) float64 { return l.Recent })
-		of(func(l worldLine) float64 { return l.Told })
-		of(func(l worldLine) float64 { return l.Blind })
+		of(func(l WorldLine) float64 { return l.Share })
+		of(func(l WorldLine) float64 { return l.Recent })
+		of(func(l WorldLine) float64 { return l.Told })
+		of(func(l WorldLine) float64 { return l.Blind })
 		if n > 1 {
 			worst := math.Inf(1)
 			for _, w := range r.Worlds {
@@ -431,7 +432,7 @@ func printWorlds(out io.Writer, r *worldsResult) {
 		}
 		rows = append(rows, row)
 	}
-	columns(out, rows)
+	term.Columns(out, rows)
 	fmt.Fprintln(out, "\n  shares of what the best action earns above a uniform choice; 1 is the best action always")
 	fmt.Fprintln(out, "  told the cells: Thompson sampling with a table of what the rewards depend on")
 	fmt.Fprintln(out, "  without context: Thompson sampling with one row of that table for all requests")

@@ -1,10 +1,11 @@
-package cli
+package bench
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -14,11 +15,21 @@ import (
 	"troupe/rng"
 )
 
+// run runs one command line of bench.
+func run(ctx context.Context, out, notes io.Writer, args ...string) error {
+	c := Command()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetOut(out)
+	c.SetErr(notes)
+	c.SetArgs(args)
+	return c.ExecuteContext(ctx)
+}
+
 // TestBench plays the smallest configuration once and reads what comes out.
 func TestBench(t *testing.T) {
 	var out, notes bytes.Buffer
-	if code := command(context.Background(), []string{"bench", "a", "--rounds", "1", "--json", "--against", "gonum"}, &out, &notes); code != 0 {
-		t.Fatalf("exit code %d: %s", code, notes.String())
+	if err := run(t.Context(), &out, &notes, "a", "--rounds", "1", "--json", "--against", "gonum"); err != nil {
+		t.Fatalf("%v: %s", err, notes.String())
 	}
 	var results []map[string]any
 	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
@@ -43,14 +54,15 @@ func TestBench(t *testing.T) {
 // TestBenchRefuses: names and numbers that make no sense are misuse.
 func TestBenchRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		`no configuration is called "Z"`: {"bench", "Z"},
-		"rounds is 0":                    {"bench", "A", "--rounds", "0"},
-		`against is "julia"`:             {"bench", "A", "--against", "numpy,julia"},
-		`engine is "fast"`:               {"bench", "A", "--engine", "fast"},
+		`no configuration is called "Z"`: {"Z"},
+		"rounds is 0":                    {"A", "--rounds", "0"},
+		`against is "julia"`:             {"A", "--against", "numpy,julia"},
+		`engine is "fast"`:               {"A", "--engine", "fast"},
 	} {
 		var out, notes bytes.Buffer
-		if code := command(context.Background(), args, &out, &notes); code == 0 || !strings.Contains(notes.String(), want) {
-			t.Errorf("%v: exit code %d, %s", args, code, notes.String())
+		err := run(t.Context(), &out, &notes, args...)
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%v: %v, %s", args, err, out.String())
 		}
 	}
 }

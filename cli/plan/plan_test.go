@@ -1,4 +1,4 @@
-package cli
+package plan
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 func runPlan(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	c := planCommand()
+	c := Command()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetOut(&out)
 	c.SetErr(&out)

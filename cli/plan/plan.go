@@ -1,4 +1,6 @@
-package cli
+// Package plan is the command `troupe plan`: what the theorems ask for and promise at a dimension and a horizon, for people and
+// as JSON. Command is all of it; the numbers come from the package theory.
+package plan
 
 import (
 	"encoding/json"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/term"
 	"troupe/theory"
 )
 
@@ -119,25 +122,22 @@ func planFor(s theory.Setting, arms int) (planned, error) {
 // planFlags names the flag that sets a parameter of a theory.DomainError.
 var planFlags = map[string]string{"d": "-d", "T": "-T", "delta": "--delta", "lambda": "--lambda", "K": "--arms"}
 
-// misuse marks an error as the caller's: exit code 2.
-func misuse(err error) error { return &misuseError{err} }
+// question is a command line of plan.
+type question struct {
+	dims, horizons, deltas, lambdas string
+	method                          string
+	arms                            int
+	json, explain, practical        bool
+	ask                             practical
+	episodes                        planEpisodes
 
-type misuseError struct{ error }
+	changed func(flag string) bool // it stands on the command line
+	out     io.Writer
+}
 
-func (e *misuseError) Unwrap() error { return e.error }
-
-// ExitCode is what main passes to os.Exit.
-func (*misuseError) ExitCode() int { return 2 }
-
-func planCommand() *cobra.Command {
-	var (
-		dims, horizons, deltas, lambdas string
-		method                          string
-		arms                            int
-		asJSON, explain, practically    bool
-		ask                             practical
-		more                            planEpisodes
-	)
+// Command is `troupe plan`: what the theorems ask for and promise.
+func Command() *cobra.Command {
+	var q question
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "What the theorems ask for and promise: ensemble size, scales, every regret bound",
@@ -156,128 +156,160 @@ is 2, 3, 4, 5.`,
   troupe plan --explain                   what each bound is, and its formula`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
-			if explain {
-				return explainBounds(out)
-			}
-			if cmd.Flags().Changed("arms") && arms < 2 {
-				return misuse(fmt.Errorf("--arms %d: expected at least 2 arms", arms))
-			}
-			for _, name := range []string{"stuck", "gap", "scale"} {
-				if cmd.Flags().Changed(name) && !practically {
-					return misuse(fmt.Errorf("--%s is a part of the question of --practical", name))
-				}
-			}
-			for _, name := range []string{"steps", "states", "actions"} {
-				if cmd.Flags().Changed(name) && method != "rlsvi" {
-					return misuse(fmt.Errorf("--%s is for --method rlsvi", name))
-				}
-			}
-			if practically {
-				if cmd.Flags().Changed("method") || cmd.Flags().Changed("delta") {
-					return misuse(errors.New("--practical has no --method and no --delta: --stuck is its probability"))
-				}
-				if !cmd.Flags().Changed("lambda") {
-					lambdas = "1"
-				}
-				if err := checkPractical(ask); err != nil {
-					return err
-				}
-				settings, err := planSettings(dims, horizons, deltas, lambdas)
-				if err != nil {
-					return misuse(err)
-				}
-				ask.Arms = arms
-				all := make([]plannedPractical, len(settings))
-				for i, s := range settings {
-					if s.D < 1 || s.T < 2 || !(s.Lambda > 0) {
-						return misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more "+
-							"and a positive lambda", s.D, s.T, s.Lambda))
-					}
-					all[i] = planPractical(s, ask)
-				}
-				if asJSON {
-					e := json.NewEncoder(out)
-					e.SetIndent("", "  ")
-					return e.Encode(all)
-				}
-				return writePractical(out, all)
-			}
-			switch method {
-			case "ensemble":
-			case "atoms": // its theorem has λ ≥ 1, not λ ≥ 5
-				if !cmd.Flags().Changed("lambda") {
-					lambdas = "1"
-				}
-			case "rlsvi":
-				for _, name := range []string{"delta", "lambda", "arms"} {
-					if cmd.Flags().Changed(name) {
-						return misuse(fmt.Errorf("--method rlsvi prints orders, which have no --%s", name))
-					}
-				}
-			default:
-				return misuse(fmt.Errorf("--method %q: expected ensemble, atoms or rlsvi", method))
-			}
-			settings, err := planSettings(dims, horizons, deltas, lambdas)
-			if err != nil {
-				return misuse(err)
-			}
-			if method == "rlsvi" {
-				return printRLSVI(out, settings, more, asJSON)
-			}
-			all, atoms := make([]planned, len(settings)), []plannedAtoms(nil)
-			for i, s := range settings {
-				if method == "atoms" {
-					var p []plannedAtoms
-					p, err = planAtoms(s)
-					atoms = append(atoms, p...)
-				} else {
-					all[i], err = planFor(s, arms)
-				}
-				if err != nil {
-					var domain *theory.DomainError
-					if errors.As(err, &domain) && planFlags[domain.Param] != "" {
-						err = fmt.Errorf("%s %v: %s needs %s", planFlags[domain.Param], domain.Value, domain.By,
-							domain.Need)
-					}
-					return misuse(err)
-				}
-			}
-			if asJSON {
-				e := json.NewEncoder(out)
-				e.SetIndent("", "  ")
-				if method == "atoms" {
-					return e.Encode(atoms)
-				}
-				return e.Encode(all)
-			}
-			if method == "atoms" {
-				return writePlanAtoms(out, atoms)
-			}
-			return writePlan(out, all)
+			q.changed, q.out = cmd.Flags().Changed, cmd.OutOrStdout()
+			return q.answer()
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&dims, "dimension", "d", "10", "dimension d, a list or a range 2..5")
-	f.StringVarP(&horizons, "horizon", "T", "1e4", "horizon T, a list or a range of decades 1e3..1e6")
-	f.StringVar(&deltas, "delta", "0.1", "failure probability δ of each event, a list")
-	f.StringVar(&lambdas, "lambda", "5", "regularisation λ, a list")
-	f.StringVar(&method, "method", "ensemble",
+	f.StringVarP(&q.dims, "dimension", "d", "10", "dimension d, a list or a range 2..5")
+	f.StringVarP(&q.horizons, "horizon", "T", "1e4", "horizon T, a list or a range of decades 1e3..1e6")
+	f.StringVar(&q.deltas, "delta", "0.1", "failure probability δ of each event, a list")
+	f.StringVar(&q.lambdas, "lambda", "5", "regularisation λ, a list")
+	f.StringVar(&q.method, "method", "ensemble",
 		"ensemble: the paper's theorem beside every other bound; atoms: the theorem of docs/papers/atoms.md; rlsvi: orders "+
 			"known for value iteration with noise, -T is the steps of all episodes")
-	f.IntVar(&more.Steps, "steps", 20, "with --method rlsvi: steps H of an episode")
-	f.IntVar(&more.States, "states", 20, "with --method rlsvi: states S")
-	f.IntVar(&more.Actions, "actions", 2, "with --method rlsvi: actions A")
-	f.IntVar(&arms, "arms", 0, "number of arms K, for statements about K arms")
-	f.BoolVar(&practically, "practical", false,
+	f.IntVar(&q.episodes.Steps, "steps", 20, "with --method rlsvi: steps H of an episode")
+	f.IntVar(&q.episodes.States, "states", 20, "with --method rlsvi: states S")
+	f.IntVar(&q.episodes.Actions, "actions", 2, "with --method rlsvi: actions A")
+	f.IntVar(&q.arms, "arms", 0, "number of arms K, for statements about K arms")
+	f.BoolVar(&q.practical, "practical", false,
 		"how many members keep the share of runs that never find the best arm below --stuck")
-	f.Float64Var(&ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
-	f.Float64Var(&ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of "+
+	f.Float64Var(&q.ask.Stuck, "stuck", 0.01, "with --practical: tolerated share of such runs")
+	f.Float64Var(&q.ask.Gap, "gap", 0.1, "with --practical: how much better the best arm is than the next, in units of "+
 		"the noise")
-	f.Float64Var(&ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
-	f.BoolVar(&asJSON, "json", false, "an array of objects on stdout")
-	f.BoolVar(&explain, "explain", false, "list the bounds, their formulas and sources")
+	f.Float64Var(&q.ask.R, "scale", 1, "with --practical: constant scale r, in units of the noise")
+	f.BoolVar(&q.json, "json", false, "an array of objects on stdout")
+	f.BoolVar(&q.explain, "explain", false, "list the bounds, their formulas and sources")
 	return c
+}
+
+// answer checks which flags go together and answers the question that they ask.
+func (q *question) answer() error {
+	if q.explain {
+		return explainBounds(q.out)
+	}
+	if q.changed("arms") && q.arms < 2 {
+		return term.Misuse(fmt.Errorf("--arms %d: expected at least 2 arms", q.arms))
+	}
+	if name := q.given("stuck", "gap", "scale"); name != "" && !q.practical {
+		return term.Misuse(fmt.Errorf("--%s is a part of the question of --practical", name))
+	}
+	if name := q.given("steps", "states", "actions"); name != "" && q.method != "rlsvi" {
+		return term.Misuse(fmt.Errorf("--%s is for --method rlsvi", name))
+	}
+	if q.practical {
+		return q.answerPractical()
+	}
+	switch q.method {
+	case "ensemble":
+		return answerEach(q, func(s theory.Setting) ([]planned, error) {
+			p, err := planFor(s, q.arms)
+			return []planned{p}, err
+		}, writePlan)
+	case "atoms": // its theorem has λ ≥ 1, not λ ≥ 5
+		q.lambdaOne()
+		return answerEach(q, planAtoms, writePlanAtoms)
+	case "rlsvi":
+		return q.answerRLSVI()
+	}
+	return term.Misuse(fmt.Errorf("--method %q: expected ensemble, atoms or rlsvi", q.method))
+}
+
+// given returns the first of some flags that stands on the command line, or "".
+func (q *question) given(flags ...string) string {
+	for _, name := range flags {
+		if q.changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// lambdaOne makes 1 the default of λ.
+func (q *question) lambdaOne() {
+	if !q.changed("lambda") {
+		q.lambdas = "1"
+	}
+}
+
+// settings multiplies out the four lists of the command line.
+func (q *question) settings() ([]theory.Setting, error) {
+	all, err := planSettings(q.dims, q.horizons, q.deltas, q.lambdas)
+	if err != nil {
+		return nil, term.Misuse(err)
+	}
+	return all, nil
+}
+
+// encode prints an answer as JSON.
+func (q *question) encode(answer any) error {
+	e := json.NewEncoder(q.out)
+	e.SetIndent("", "  ")
+	return e.Encode(answer)
+}
+
+// answerEach evaluates every setting and prints the answers. An error of theory names the flag that it is about.
+func answerEach[P any](q *question, of func(theory.Setting) ([]P, error), write func(io.Writer, []P) error) error {
+	settings, err := q.settings()
+	if err != nil {
+		return err
+	}
+	var all []P
+	for _, s := range settings {
+		p, err := of(s)
+		var domain *theory.DomainError
+		if errors.As(err, &domain) && planFlags[domain.Param] != "" {
+			err = fmt.Errorf("%s %v: %s needs %s", planFlags[domain.Param], domain.Value, domain.By, domain.Need)
+		}
+		if err != nil {
+			return term.Misuse(err)
+		}
+		all = append(all, p...)
+	}
+	if q.json {
+		return q.encode(all)
+	}
+	return write(q.out, all)
+}
+
+// answerPractical is `troupe plan --practical`.
+func (q *question) answerPractical() error {
+	if q.given("method", "delta") != "" {
+		return term.Misuse(errors.New("--practical has no --method and no --delta: --stuck is its probability"))
+	}
+	q.lambdaOne()
+	if err := checkPractical(q.ask); err != nil {
+		return err
+	}
+	settings, err := q.settings()
+	if err != nil {
+		return err
+	}
+	q.ask.Arms = q.arms
+	all := make([]plannedPractical, len(settings))
+	for i, s := range settings {
+		if s.D < 1 || s.T < 2 || !(s.Lambda > 0) {
+			return term.Misuse(fmt.Errorf("-d %d -T %v --lambda %v: expected d of 1 or more, T of 2 or more "+
+				"and a positive lambda", s.D, s.T, s.Lambda))
+		}
+		all[i] = planPractical(s, q.ask)
+	}
+	if q.json {
+		return q.encode(all)
+	}
+	return writePractical(q.out, all)
+}
+
+// answerRLSVI is `troupe plan --method rlsvi`.
+func (q *question) answerRLSVI() error {
+	if name := q.given("delta", "lambda", "arms"); name != "" {
+		return term.Misuse(fmt.Errorf("--method rlsvi prints orders, which have no --%s", name))
+	}
+	settings, err := q.settings()
+	if err != nil {
+		return err
+	}
+	return printRLSVI(q.out, settings, q.episodes, q.json)
 }
 
 // planSettings multiplies out the four lists.
