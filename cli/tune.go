@@ -33,7 +33,7 @@ func tuneCommand(kinds sim.Catalogue) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune SPEC",
 		Short: "Choose the options of policies by one protocol for all",
-		Long: `Chooses the options of every policy that has a grid, tune = { scale = [0.5, 1.0] } in its
+		Long: `Chooses the options of every policy or agent that has a grid, tune = { scale = [0.5, 1.0] } in its
 table, by one protocol: each policy plays the same number of replications, all points of its
 grid meet the same instances and noise, and the better half goes on (successive halving). The
 winner is the point with the lowest mean regret, over the environments each in units of its
@@ -139,8 +139,8 @@ func printTuned(t term.Terminal, r *tune.Result) {
 	for e := range envs {
 		envs[e] = x.Environments[e].Name
 	}
-	fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("Mean regret after %s rounds in %s; %d replications of each policy, "+
-		"seed %d", term.Grouped(int64(x.Horizon)), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
+	fmt.Fprintln(t.W, term.Wrap(t.Words(fmt.Sprintf("Mean regret after %s %s in %s; %d replications of each policy, "+
+		"seed %d", term.Grouped(int64(x.Horizon)), tune.Unit(x), strings.Join(envs, ", "), r.Replications, x.Seed)), 0))
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		fmt.Fprintf(t.W, "\n%s\n", t.Bold(t.Words(p.Name)))

@@ -204,12 +204,17 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestLinearIsTabular: with one-hot features the linear ensemble plays the same actions as the tabular one, and its
-// values have the same bits, on a problem with chance and noise.
+// TestLinearIsTabular: with one-hot features the linear ensemble and linear fresh noise play the same actions as the
+// tabular ones, and their values have the same bits, on a problem with chance and noise.
 func TestLinearIsTabular(t *testing.T) {
-	for _, redraw := range []string{"episode", "step"} {
-		o := rlsvi(4)
+	for _, c := range []struct{ method, redraw string }{{"ensemble", "episode"}, {"ensemble", "step"}, {"fresh", "episode"},
+		{"fresh", "step"}} {
+		redraw, o := c.redraw, rlsvi(4)
 		o.Redraw = redraw
+		var tabularOf AgentOptions = ens(o)
+		if c.method == "fresh" {
+			tabularOf = &FreshOptions{o.Sigma, o.Prior, redraw}
+		}
 		for _, env := range []Options{sea(6), &RandomOptions{States: 4, Actions: 3, Steps: 5, Noise: 0.3}} {
 			key := rng.NewKey(11)
 			world, err := env.Problem(key)
@@ -217,11 +222,12 @@ func TestLinearIsTabular(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := SettingOf(world, key, 200)
-			one, err := ens(o).Agent(s)
+			one, err := tabularOf.Agent(s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			two, err := (&LinearOptions{M: o.M, Sigma: o.Sigma, Prior: o.Prior, Redraw: redraw, Features: "one-hot", Method: "ensemble"}).Agent(s)
+			two, err := (&LinearOptions{M: o.M, Sigma: o.Sigma, Prior: o.Prior, Redraw: redraw, Features: "one-hot",
+				Method: c.method}).Agent(s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +324,7 @@ func TestLinearRegression(t *testing.T) {
 	for j := range m {
 		l.who.j, l.who.sign = j, 1
 		clear(st.theta)
-		l.addAtom(1)
+		l.addNoise(1)
 		q := 0.0
 		for i := range d {
 			q += phi[i] * st.theta[i]

@@ -3,6 +3,7 @@ package episode
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"troupe/rng"
 	"troupe/spec"
@@ -14,20 +15,23 @@ import (
 //	θ^j_h = V_h⁻¹(Σ φ·(r + V^j_{h+1}(s')) + ς(σ·S^j_h + λ·p^j_h)),   V_h = λI + Σ φφᵀ
 //
 // for method ensemble, S^j the sum of φ times standard normals. Method atoms computes a member from V_h: instead of the
-// sums it adds ς·σ·V_h^{−1/2}g, g standard normal by member, step and ⌊log₂ det(V_h/λ)⌋. The key leaves out
-// b_h = Σ φ·(r + V_{h+1}(s')), which changes with every reward and with every value of the next step: keyed by b_h, too,
-// the noise would be drawn anew in nearly every episode, which is kind fresh.
+// sums it adds ς·σ·V_h^{−1/2}g, g standard normal by member, step and ⌊log₂ det(V_h/λ)⌋. Method fresh draws g anew in
+// each episode, without a sign, and has no members.
+//
+// Atoms keyed by what a step knows, (V_h, b_h) with b_h = Σ φ·(r + V_{h+1}(s')), would be method fresh: each step is
+// visited once in an episode, so V_h grows by one φφᵀ in each, and no key comes again unless φ is 0. A key that stays for
+// some episodes, as that of method atoms, must leave something out.
 //
 // The sums are V_h, Σ φ·r and Σ φ·1{s' = s} for each state s. So the problem has numbered states beside its features.
-// With one-hot features method ensemble is kind ensemble, bit for bit.
+// With one-hot features method ensemble is kind ensemble and method fresh is kind fresh, bit for bit.
 type LinearOptions struct {
-	M        int     `key:"m" doc:"members m"`
+	M        int     `key:"m" doc:"members m; method fresh has none"`
 	Sigma    float64 `key:"sigma" doc:"standard deviation σ of the perturbation of a target"`
 	Prior    float64 `key:"prior" doc:"standard deviation of the random priors; λ = (σ/prior)², and λ = 0 where it is 0"`
 	OneSided bool    `key:"one_sided" doc:"members play with the sign + only, not with a random sign"`
 	Redraw   string  `key:"redraw" doc:"when a member is drawn: episode, or step, which fails (an ablation)"`
 	Features string  `key:"features" doc:"environment: those that the environment has; one-hot: one for each state and action"`
-	Method   string  `key:"method" doc:"ensemble (accumulated), or atoms"`
+	Method   string  `key:"method" doc:"ensemble (accumulated), atoms, or fresh: noise drawn anew in each episode"`
 }
 
 // NewLinear returns the defaults.
@@ -59,8 +63,8 @@ func (o *LinearOptions) Agent(s Setting) (Agent, error) {
 		return nil, spec.Errorf("features", "is %q%s", o.Features,
 			spec.Suggest(o.Features, []string{"environment", "one-hot"}))
 	}
-	if o.Method != "ensemble" && o.Method != "atoms" {
-		return nil, spec.Errorf("method", "is %q%s", o.Method, spec.Suggest(o.Method, []string{"ensemble", "atoms"}))
+	if methods := []string{"ensemble", "atoms", "fresh"}; !slices.Contains(methods, o.Method) {
+		return nil, spec.Errorf("method", "is %q%s", o.Method, spec.Suggest(o.Method, methods))
 	}
 	z, d := s.Size, phi.Dim()
 	if d < 1 {
@@ -75,8 +79,9 @@ func (o *LinearOptions) Agent(s Setting) (Agent, error) {
 		return nil, fmt.Errorf("%d features, %d states and %d steps make %.3g numbers, expected at most %d", d, z.States,
 			z.Steps, n, 10*maxCells)
 	}
-	if o.Method == "atoms" && o.Prior == 0 && o.Sigma > 0 {
-		return nil, spec.Errorf("prior", "is 0, without which an atom has no size before the first visit")
+	if o.Method != "ensemble" && o.Prior == 0 && o.Sigma > 0 {
+		return nil, spec.Errorf("prior", "is 0, without which the noise of method %s has no size before the first visit",
+			o.Method)
 	}
 	return newLinear(s, phi, *o), nil
 }
@@ -101,6 +106,7 @@ type linear struct {
 	o     LinearOptions
 	init  rng.Stream
 	who   member
+	fresh rng.Source // method fresh: the numbers of this episode
 	steps []linearStep
 	v     []float64 // by step and state
 	rhs   []float64
@@ -153,9 +159,18 @@ func newLinear(s Setting, phi Featured, o LinearOptions) *linear {
 // Begin implements Agent.
 func (l *linear) Begin(_ int, draw rng.Source) {
 	if !l.each {
-		l.who.draw(draw)
+		l.draw(draw)
 		l.back(0)
 	}
+}
+
+// draw chooses what plays: a member and its sign, or the noise of an episode.
+func (l *linear) draw(draw rng.Source) {
+	if l.o.Method == "fresh" {
+		l.fresh = draw
+		return
+	}
+	l.who.draw(draw)
 }
 
 // Act implements Agent, with the numbers of the source that tabular agents take.
@@ -170,7 +185,7 @@ func (l *linear) Act(h, s int, draw rng.Source) int {
 		st.order = append(st.order, int32(s))
 	}
 	if l.each {
-		l.who.draw(draw.Sub(1))
+		l.draw(draw.Sub(1))
 		l.back(h)
 	}
 	for a := range l.acts {
@@ -204,8 +219,8 @@ func (l *linear) back(h int) {
 			l.rhs[i] = sum
 		}
 		st.solve(st.theta, l.rhs)
-		if l.o.Method == "atoms" {
-			l.addAtom(k)
+		if l.o.Method != "ensemble" && l.o.Sigma != 0 {
+			l.addNoise(k)
 		}
 		for _, s := range st.order {
 			best := math.Inf(-1)
@@ -217,15 +232,18 @@ func (l *linear) back(h int) {
 	}
 }
 
-// addAtom adds ς·σ·L⁻ᵀD^{−1/2}g, which has the covariance σ²V⁻¹.
-func (l *linear) addAtom(h int) {
-	if l.o.Sigma == 0 {
-		return
+// addNoise adds ς·σ·L⁻ᵀD^{−1/2}g, which has the covariance σ²V⁻¹; ς is 1 for method fresh.
+func (l *linear) addNoise(h int) {
+	st, sign := &l.steps[h], 1.0
+	if l.o.Method == "fresh" {
+		l.fresh.Normals(l.rhs, h*l.d)
+	} else {
+		epoch := st.epoch(lambda(l.o.Sigma, l.o.Prior))
+		l.init.Round(uint64(h)<<32|uint64(epoch)).Sub(uint64(l.who.j)).Normals(l.rhs, 0)
+		sign = l.who.sign
 	}
-	st := &l.steps[h]
-	l.init.Round(uint64(h)<<32|uint64(st.epoch(lambda(l.o.Sigma, l.o.Prior)))).Sub(uint64(l.who.j)).Normals(l.rhs, 0)
 	for i := range l.rhs {
-		l.rhs[i] *= float64(l.who.sign*l.o.Sigma) / math.Sqrt(st.diag[i])
+		l.rhs[i] *= float64(sign*l.o.Sigma) / math.Sqrt(st.diag[i])
 	}
 	for i := l.d - 1; i >= 0; i-- {
 		for k := i + 1; k < l.d; k++ {

@@ -12,7 +12,7 @@ import (
 	"troupe/spec"
 )
 
-// Spec returns a spec that runs without tuning: every policy of the experiment as it is, and beside
+// Spec returns a spec that runs without tuning: every policy or agent of the experiment as it is, and beside
 // each one that was tuned the same with the values chosen, and where they come from. A policy that has
 // values of an earlier tuning (its table has the key tuned) is replaced. name is the experiment's new name.
 func (r *Result) Spec(name string) (string, error) {
@@ -31,26 +31,26 @@ func (r *Result) Spec(name string) (string, error) {
 			fmt.Fprintf(&b, "%s = %s\n", k, value(v))
 		}
 	}
-	for _, key := range []string{"environment", "policy"} {
+	for _, key := range []string{"environment", "policy", "agent"} {
 		tables, _ := tree[key].([]any)
 		for i, t := range tables {
 			table := maps.Clone(t.(spec.Raw))
 			_, again := table["tuned"]
 			_, grid := table["tune"]
 			delete(table, "tune")
-			if key != "policy" || !again || !grid {
+			if key == "environment" || !again || !grid {
 				writeTable(&b, key, table)
 			}
-			if key == "policy" {
-				r.writeTuned(&b, spec.Element(key, i))
+			if key != "environment" {
+				r.writeTuned(&b, key, spec.Element(key, i))
 			}
 		}
 	}
 	return b.String(), nil
 }
 
-// writeTuned writes the tuned cases of the table at a place of the spec.
-func (r *Result) writeTuned(b *strings.Builder, at string) {
+// writeTuned writes the tuned cases of the table at a place of the spec, a policy or an agent.
+func (r *Result) writeTuned(b *strings.Builder, key, at string) {
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		c := &r.Experiment.Policies[p.Index]
@@ -63,7 +63,7 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 		if c.Tuned != "" {
 			out["name"] = c.Name
 		}
-		writeTable(b, "policy", out)
+		writeTable(b, key, out)
 	}
 }
 
@@ -71,10 +71,10 @@ func (r *Result) writeTuned(b *strings.Builder, at string) {
 // its grid, included.
 func (r *Result) From(p *Policy) string {
 	tried := slices.Sorted(maps.Keys(r.Experiment.Policies[p.Index].Tune))
-	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d rounds in each environment by "+
+	text := fmt.Sprintf("troupe tune %s: %s among %d points, %d replications of %d %s in each environment by "+
 		"successive halving, seed %d; lowest in %.0f %% of resamples",
 		r.Experiment.Name, strings.Join(tried, " and "), len(p.Points), p.Played, r.Experiment.Horizon,
-		r.Experiment.Seed, 100*p.Winner().Wins)
+		Unit(r.Experiment), r.Experiment.Seed, 100*p.Winner().Wins)
 	if n := len(p.Open()); n > 2 {
 		text += fmt.Sprintf(", undecided among %d points", n)
 	}
@@ -82,6 +82,14 @@ func (r *Result) From(p *Policy) string {
 		text += "; " + edge + ", so the best may lie outside"
 	}
 	return text
+}
+
+// Unit is what the horizon of an experiment counts: rounds, or episodes.
+func Unit(x *sim.Experiment) string {
+	if x.Episodic() {
+		return "episodes"
+	}
+	return "rounds"
 }
 
 // writeTable writes [[key]] with kind and name first.

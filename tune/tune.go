@@ -1,5 +1,5 @@
-// Package tune chooses the options of policies by one protocol for all, so that what a comparison
-// shows is the policies and not the care with which each was set up.
+// Package tune chooses the options of policies, and of agents that play episodes, by one protocol for
+// all, so that what a comparison shows is the policies and not the care with which each was set up.
 //
 // A policy's table says what is tried: tune = { scale = [0.5, 1.0], lambda = [0.1, 1.0] }. Run
 // plays every combination by successive halving:
@@ -161,7 +161,11 @@ func Run(ctx context.Context, x *sim.Experiment, o Options) (*Result, error) {
 		grids, plans = append(grids, grid), append(plans, stages)
 	}
 	if grids == nil {
-		return nil, fmt.Errorf("no policy of %s has a grid: write tune = { scale = [0.5, 1.0] } in its table", x.Name)
+		example := "scale = [0.5, 1.0]"
+		if x.Episodic() {
+			example = "prior = [1.0, 10.0]"
+		}
+		return nil, fmt.Errorf("no policy or agent of %s has a grid: write tune = { %s } in its table", x.Name, example)
 	}
 	var done int64
 	for i := range out.Policies {

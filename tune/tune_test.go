@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	none := small[:strings.Index(small, "[[policy]]")] + "[[policy]]\nkind = 'uniform'\n"
-	if _, err := Run(context.Background(), parse(t, none), Options{}); err == nil || !strings.Contains(err.Error(), "no policy of small has a grid") {
+	if _, err := Run(context.Background(), parse(t, none), Options{}); err == nil || !strings.Contains(err.Error(), "no policy or agent of small has a grid") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -229,5 +229,57 @@ func TestOpen(t *testing.T) {
 		if strings.HasSuffix(from, ", undecided among 3 points") != (len(c.want) > 2) {
 			t.Errorf("%v: %s", c.wins, from)
 		}
+	}
+}
+
+// TestAgents: agents that play episodes are tuned like policies, the spec that is written has them, tuned beside as
+// they were, and a second tuning replaces tuned values.
+func TestAgents(t *testing.T) {
+	const deep = `name = "deep"
+seed = 3
+horizon = 100
+[[environment]]
+kind = "deep-sea"
+size = 6
+[[agent]]
+kind = "atoms"
+m = 8
+tune = { prior = [0.001, 1.0] }
+[[agent]]
+kind = "uniform"
+`
+	x := parse(t, deep)
+	r, err := Run(t.Context(), x, Options{Replications: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(r.Policies[0].Winner().Case.Table["prior"]); got != "1" {
+		t.Errorf("prior %s won; with .001 an atom hopes for nothing", got)
+	}
+	text, err := r.Spec("deep-tuned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := parse(t, text)
+	var names []string
+	for _, p := range y.Policies {
+		names = append(names, p.Name)
+	}
+	if got := strings.Join(names, ", "); got != "atoms, atoms tuned, uniform" {
+		t.Errorf("the spec that was written has %s:\n%s", got, text)
+	}
+	if y.Policies[1].Tuned == "" || !strings.Contains(y.Policies[1].Tuned, "replications of 100 episodes") {
+		t.Errorf("tuned = %q", y.Policies[1].Tuned)
+	}
+	again := strings.Replace(text, `name = "atoms tuned"`, "name = \"atoms tuned\"\ntune = { prior = [0.5, 1.0] }", 1)
+	r, err = Run(t.Context(), parse(t, again), Options{Replications: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = r.Spec("deep-tuned"); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text, "[[agent]]"); n != 3 {
+		t.Errorf("tuned again, the spec has %d agents, expected 3:\n%s", n, text)
 	}
 }
