@@ -28,7 +28,8 @@ type entry struct {
 func (r *release) shared(program string) ([]entry, error) {
 	var all []entry
 	for to, from := range map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",
-		"alerts.yml": "docs/reference/alerts.yml"} {
+		"alerts.yml": "docs/reference/alerts.yml", "kubernetes/one-node.yaml": "deploy/kubernetes/one-node.yaml",
+		"kubernetes/three-nodes.yaml": "deploy/kubernetes/three-nodes.yaml"} {
 		data, err := os.ReadFile(filepath.FromSlash(from))
 		if err != nil {
 			return nil, err
@@ -139,7 +140,7 @@ func (r *release) zip(w io.Writer, top string, all []entry) error {
 }
 
 // licenseFile matches the names under which modules keep their license and notices.
-var licenseFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|patents)([-.].*)?$`)
+var licenseFile = regexp.MustCompile(`(?i)^((un)?licen[sc]e|copying|notice|patents)([-.].*)?$`)
 
 // licenses are the texts of Go and of all modules in a program, in their order there. Most licenses ask that a copy of the
 // program has them.
