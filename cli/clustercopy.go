@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
@@ -119,7 +120,7 @@ func (c *clusterConfig) export(ctx context.Context, w io.Writer, dir, node, data
 	}
 	b, err := eventlog.OpenBuilder(ctx, filepath.Join(dir, "log"), batches, first)
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
 	defer b.Close()
 	begun := b.Last()
@@ -405,7 +406,7 @@ interrupted goes on with the same command.`,
 	}
 	c.Flags().StringVar(&f.cluster, "cluster", "",
 		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
-	c.Flags().StringVar(&f.data, "data", defaultData,
+	c.Flags().StringVar(&f.data, "data", source.DefaultData,
 		"data directory of this node, empty or of an import that was interrupted")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
 	f.nats.connection(c.Flags())
@@ -423,22 +424,22 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 	if err != nil {
 		return term.Misuse(err)
 	}
-	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: engineSays(logger)})
+	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: engineSays(logger)})
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	base, err := importBase(ctx, dir, source, keys)
+	defer func() { err = errors.Join(err, old.Close()) }()
+	base, err := importBase(ctx, dir, old, keys)
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
 	begun := time.Now()
-	info, err := eventlog.ImportRemote(ctx, options, source, base, serve.KeysFingerprint(keys).String(),
+	info, err := eventlog.ImportRemote(ctx, options, old, base, serve.KeysFingerprint(keys).String(),
 		func(done, last uint64) {
 			logger.Info("importing", "entry", done, "of", last)
 		})
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
 	_, err = fmt.Fprintf(w, "entries %d to %d of %s are the log of the account, after %.1f s; start the servers: "+
 		"troupe serve --nats …, with a copy of %s for --keys-file\n",
@@ -448,7 +449,7 @@ func importNATS(ctx context.Context, w, stderr io.Writer, dir string, f *natsFla
 
 // importSource returns the id of the log in a data directory and its keys.
 func importSource(dir string) (id eventlog.ID, keys eventlog.IDKeys, err error) {
-	if id, err = eventlog.LogID(logDir(dir)); err == nil {
+	if id, err = eventlog.LogID(source.Dir(dir)); err == nil {
 		keys, err = serve.ReadKeys(dir)
 	}
 	return id, keys, err
@@ -515,23 +516,23 @@ func importCluster(ctx context.Context, w, stderr io.Writer, dir string, f *serv
 			c.config.folder(), dir))
 	}
 	says := func(format string, a ...any) { logger.Warn("log engine", "says", fmt.Sprintf(format, a...)) }
-	source, err := eventlog.OpenJetStream(ctx, logDir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: says})
+	old, err := eventlog.OpenJetStream(ctx, source.Dir(dir), eventlog.JetStreamOptions{Keys: keys.Batches(), Logf: says})
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	base, err := importBase(ctx, dir, source, keys)
+	defer func() { err = errors.Join(err, old.Close()) }()
+	base, err := importBase(ctx, dir, old, keys)
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
 	if err := c.start(ctx); err != nil {
-		return openError(f.data, err)
+		return source.OpenError(f.data, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	waiting, stop := context.WithCancel(ctx)
 	go c.wait(waiting)
 	begun := time.Now()
-	info, err := eventlog.ImportLog(ctx, c.node.Conn(), source, base, c.streamOptions(), func(done, last uint64) {
+	info, err := eventlog.ImportLog(ctx, c.node.Conn(), old, base, c.streamOptions(), func(done, last uint64) {
 		stop()
 		logger.Info("importing", "entry", done, "of", last)
 	})

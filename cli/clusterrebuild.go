@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
@@ -48,7 +49,7 @@ the scope admin.`,
 	}
 	c.Flags().StringVar(&f.cluster, "cluster", "",
 		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
-	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node")
+	c.Flags().StringVar(&f.data, "data", source.DefaultData, "data directory of this node")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
 	c.Flags().StringVar(&f.ca, "ca", "", caHelp)
 	return c
@@ -77,7 +78,7 @@ func rebuildNode(ctx context.Context, w, stderr io.Writer, name string, f *serve
 	aside, err := eventlog.SetAsideReplica(f.data, eventlog.NodeOptions{Cluster: c.config.Cluster, Name: name},
 		"snapshots")
 	if err != nil {
-		return openError(f.data, err)
+		return source.OpenError(f.data, err)
 	}
 	if aside != "" {
 		fmt.Fprintf(w, "the old files are in %s\n", aside)

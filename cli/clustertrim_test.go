@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/cli/source"
 	"troupe/eventlog"
 	"troupe/serve"
 )
@@ -182,7 +183,7 @@ func TestClusterTrim(t *testing.T) {
 	t.Logf("%d pairs, %d rewards accepted in their window, %d learned; the log begins with entry %d", decided, accepted, learned, begins)
 	same := func(dir string) {
 		t.Helper()
-		r, err := eventlog.Verify(logDir(dir), serve.BatchKeys(dir))
+		r, err := eventlog.Verify(source.Dir(dir), serve.BatchKeys(dir))
 		if err != nil || !r.OK() || r.Shards[0].First <= 1 {
 			t.Fatalf("%s: %+v, %v", dir, r, err)
 		}

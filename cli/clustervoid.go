@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
@@ -56,7 +57,7 @@ again afterwards. With --nats it is run once, beside servers that are stopped.`,
 	}
 	c.Flags().StringVar(&f.cluster, "cluster", "",
 		"cluster.toml of this node; without it the one that TROUPE_CLUSTER names")
-	c.Flags().StringVar(&f.data, "data", defaultData, "data directory of this node")
+	c.Flags().StringVar(&f.data, "data", source.DefaultData, "data directory of this node")
 	c.Flags().Int64Var(&f.maxLog, "max-log", 64<<30, "bytes of the event log")
 	c.Flags().StringVar(&f.ca, "ca", "", caHelp)
 	c.Flags().BoolVar(&accept, "accept-loss", false, "declare the entries void; what they have is lost")
@@ -119,7 +120,7 @@ func voidEntries(ctx context.Context, w, stderr io.Writer, entries []uint64, acc
 		}
 	}
 	if err != nil {
-		return openError(f.data, err)
+		return source.OpenError(f.data, err)
 	}
 	found, err := eventlog.FindUnusable(ctx, log, keys.Batches(), log.Imported())
 	if err != nil {

@@ -5,88 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/sim"
 )
 
-// readFlags are the flags of every command that reads a log of decisions.
-type readFlags struct {
-	format, columns, ids, logger, skipBad, position, unique, rewards, model string
-	actions                                                                 int
-	lists                                                                   bool
-}
-
-func (f *readFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.format, "format", "", "format of the log: "+strings.Join(logged.Formats,
-		", ")+"; default: by content")
-	flags.StringVar(&f.columns, "columns", "",
-		"columns of a table: action=arm,reward=click,propensity=prob,context=x0:x1,law=pi_*")
-	flags.StringVar(&f.ids, "ids", "", "actions are numbered from 0 or 1, where the format leaves it open")
-	flags.IntVar(&f.actions, "actions", 0, "number of actions, where the log does not say it")
-	flags.StringVar(&f.logger, "logger", "", "uniform: the logger chose uniformly; every row is checked against 1/K")
-	flags.StringVar(&f.skipBad, "skip-bad", "",
-		"leave bad events out and count them; above 1 % of all it fails, unless all")
-	flags.Lookup("skip-bad").NoOptDefVal = "yes"
-	flags.StringVar(&f.position, "position", "", "events of this position only, as the file counts")
-	flags.BoolVar(&f.lists, "lists", false, "obd: consecutive rows of one time and one user, at different positions, "+
-		"are one event")
-	flags.StringVar(&f.unique, "ids-unique", "yes",
-		"no: an id may come twice, and 8 bytes of memory for each event are saved")
-	flags.StringVar(&f.rewards, "rewards", "",
-		"min,max: the range of rewards; one of them may be missing where it is not known")
-	flags.StringVar(&f.model, "model", "", "decisions of this model only")
-}
-
-// options turns the flags into reader options.
-func (f *readFlags) options() (logged.Options, error) {
-	o := logged.Options{Format: f.format, IDs: f.ids, Actions: f.actions, Logger: f.logger, SkipBad: f.skipBad,
-		Position: f.position, Model: f.model, Lists: f.lists}
-	var err error
-	if o.Columns, err = logged.ParseColumns(f.columns); err != nil {
-		return o, err
-	}
-	switch f.unique {
-	case "yes":
-	case "no":
-		o.Repeats = true
-	default:
-		return o, term.Misuse(fmt.Errorf("--ids-unique %s: expected yes or no", f.unique))
-	}
-	if f.rewards != "" {
-		lo, hi, ok := strings.Cut(f.rewards, ",")
-		r := [2]float64{math.Inf(-1), math.Inf(1)}
-		for i, text := range []string{lo, hi} {
-			if text = strings.TrimSpace(text); text == "" {
-				continue
-			}
-			v, err := strconv.ParseFloat(text, 64)
-			ok = ok && err == nil && v-v == 0
-			r[i] = v
-		}
-		if !ok || !(r[0] < r[1]) || lo == "" && hi == "" {
-			return o, term.Misuse(fmt.Errorf("--rewards %s: expected min,max with min below max, such as 0,1; one of them "+
-				"may be missing, such as 0,", f.rewards))
-		}
-		o.Rewards = &r
-	}
-	return o, nil
-}
-
 func convertCommand() *cobra.Command {
-	var in readFlags
+	var in source.Flags
 	var to string
 	var lossy bool
 	c := &cobra.Command{
@@ -102,7 +38,7 @@ The formats, key by key: docs/reference/formats.md.`,
   troupe convert events.jsonl out.vw --lossy`,
 		Args: term.Arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := in.options()
+			o, err := in.Options()
 			if err != nil {
 				return err
 			}
@@ -111,7 +47,7 @@ The formats, key by key: docs/reference/formats.md.`,
 			return convert(ctx, cmd.ErrOrStderr(), args[0], args[1], o, logged.WriteOptions{Format: to, Lossy: lossy})
 		},
 	}
-	in.add(c.Flags())
+	in.Add(c.Flags())
 	c.Flags().StringVar(&to, "to", "", "format of OUT; default: by its extension")
 	c.Flags().BoolVar(&lossy, "lossy", false, "leave out what the format of OUT cannot say, and list it")
 	return c
@@ -128,7 +64,7 @@ func convert(ctx context.Context, say io.Writer, in, out string, o logged.Option
 		return err
 	}
 	defer w.Abort()
-	p := newProgress(say, "convert")
+	p := source.NewProgress(say, "convert")
 	var e logged.Event
 	damaged := 0
 	for {
@@ -144,7 +80,7 @@ func convert(ctx context.Context, say io.Writer, in, out string, o logged.Option
 		if err := w.Write(&e); err != nil {
 			return err
 		}
-		if p.tick(r.Events()); ctx.Err() != nil {
+		if p.Tick(r.Events()); ctx.Err() != nil {
 			return fmt.Errorf("%w; nothing was written", sim.ErrInterrupted)
 		}
 	}
@@ -159,46 +95,13 @@ func convert(ctx context.Context, say io.Writer, in, out string, o logged.Option
 
 // counted prints counts by name.
 func counted(w io.Writer, title string, m map[string]int) {
-	for _, k := range slices.Sorted(keysOf(m)) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(w, "  %s: %s (%s)\n", title, k, term.Grouped(int64(m[k])))
 	}
 }
 
-func keysOf[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// progress says every five seconds how far a long command is.
-type progress struct {
-	w           io.Writer
-	what        string
-	began, told time.Time
-	n           int
-}
-
-func newProgress(w io.Writer, what string) *progress {
-	now := time.Now()
-	return &progress{w: w, what: what, began: now, told: now}
-}
-
-func (p *progress) tick(n int) {
-	if p.n++; p.n%1024 != 0 {
-		return
-	}
-	if now := time.Now(); now.Sub(p.told) >= 5*time.Second {
-		p.told = now
-		fmt.Fprintf(p.w, "troupe: %s: %s, %v\n", p.what, term.Many(n, "event"), now.Sub(p.began).Round(time.Second))
-	}
-}
-
 func lintCommand() *cobra.Command {
-	var in readFlags
+	var in source.Flags
 	most := 20
 	c := &cobra.Command{
 		Use:   "lint LOG",
@@ -213,7 +116,7 @@ Exit code 0 when every event is good, 2 when one is not.`,
   troupe lint table.csv --columns action=arm,reward=click,propensity=prob`,
 		Args: term.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := in.options()
+			o, err := in.Options()
 			if err != nil {
 				return err
 			}
@@ -222,7 +125,7 @@ Exit code 0 when every event is good, 2 when one is not.`,
 			return lint(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], o, most)
 		},
 	}
-	in.add(c.Flags())
+	in.Add(c.Flags())
 	c.Flags().IntVar(&most, "most", most, "print at most so many faults of each kind")
 	return c
 }
@@ -245,7 +148,7 @@ func lint(ctx context.Context, out, say io.Writer, name string, o logged.Options
 	defer r.Close()
 	var e logged.Event
 	l := linted{kmin: 1 << 30, pmin: 2, rmin: 1e308, rmax: -1e308, bad: map[string]int{}}
-	p := newProgress(say, "lint")
+	p := source.NewProgress(say, "lint")
 	last := error(nil)
 	for ctx.Err() == nil {
 		err := r.Read(&e)
@@ -269,7 +172,7 @@ func lint(ctx context.Context, out, say io.Writer, name string, o logged.Options
 			return err
 		}
 		l.see(&e)
-		p.tick(r.Events())
+		p.Tick(r.Events())
 	}
 	if ctx.Err() != nil {
 		return sim.ErrInterrupted
@@ -314,10 +217,10 @@ func (l *linted) see(e *logged.Event) {
 
 func (l *linted) print(w io.Writer, r *logged.Reader) {
 	t := [][]string{{"format", r.Format()}, {"events", term.Grouped(int64(l.events))}}
-	for _, k := range slices.Sorted(keysOf(l.bad)) {
+	for _, k := range slices.Sorted(maps.Keys(l.bad)) {
 		t = append(t, []string{"bad", k + ": " + term.Grouped(int64(l.bad[k]))})
 	}
-	for _, k := range slices.Sorted(keysOf(r.Skipped())) {
+	for _, k := range slices.Sorted(maps.Keys(r.Skipped())) {
 		t = append(t, []string{"skipped", k + ": " + term.Grouped(int64(r.Skipped()[k]))})
 	}
 	for _, k := range r.Warnings() {

@@ -25,7 +25,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"troupe/cli/bench"
+	"troupe/cli/evaluate"
 	"troupe/cli/load"
+	"troupe/cli/log"
 	"troupe/cli/plan"
 	"troupe/cli/term"
 	"troupe/policy"
@@ -131,8 +133,8 @@ Completion for bash, zsh, fish and PowerShell: troupe completion --help.`,
 	})
 	root.AddCommand(runCommand(line, kinds), mergeCommand(line, kinds), shardsCommand(kinds), tuneCommand(kinds), newCommand(kinds), listCommand(kinds),
 		reportCommand(kinds), shareCommand(kinds), checkCommand(kinds), plan.Command(), verifyCommand(line),
-		bench.Command(), bench.EdgeLimitCommand(), evaluateCommand(), trainCommand(), lintCommand(), convertCommand(),
-		serveCommand(), clusterCommand(), load.Command(), logCommand(), versionCommand(), manCommand())
+		bench.Command(), bench.EdgeLimitCommand(), evaluate.Command(), trainCommand(), lintCommand(), convertCommand(),
+		serveCommand(), clusterCommand(), load.Command(), log.Command(), versionCommand(), manCommand())
 	return root
 }
 

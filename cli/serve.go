@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/feature"
@@ -99,7 +100,7 @@ server after the requests under way. Operations: docs/guide/operations.md.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.data, "data", defaultData, "data directory, made if need be")
+	fl.StringVar(&f.data, "data", source.DefaultData, "data directory, made if need be")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080",
 		"address; port 0 takes a free one; unix:PATH is a socket in the file system, for its owner and group")
 	fl.StringVar(&f.cluster, "cluster", "", "cluster.toml of this node, made by troupe cluster init: the log is that "+
@@ -208,12 +209,12 @@ func runServer(ctx context.Context, stderr io.Writer, f serveFlags) (err error) 
 			return err
 		}
 		if err := in.node.open(ctx, &options); err != nil {
-			return openError(f.data, err)
+			return source.OpenError(f.data, err)
 		}
 	}
 	server, err := serve.Open(ctx, options)
 	if err != nil {
-		return openError(f.data, err)
+		return source.OpenError(f.data, err)
 	}
 	h := server.Health()
 	logger.Info("log folded", "entries", h.Applied, "snapshot", h.Recovery.Snapshot, "batches", h.Recovery.Batches,
@@ -445,34 +446,6 @@ func (f *serveFlags) check() error {
 		}
 	}
 	return nil
-}
-
-// openError adds what to do about a data directory that cannot be opened.
-func openError(dir string, err error) error {
-	var locked *eventlog.LockedError
-	var damaged *eventlog.DamagedError
-	var chain *eventlog.ChainError
-	var gap *eventlog.GapError
-	var other *eventlog.OtherKindError
-	var replica *eventlog.DamagedReplicaError
-	var attest *eventlog.AttestError
-	var none *eventlog.NoLogError
-	var refused *eventlog.RefusedError
-	switch {
-	case errors.As(err, &locked), errors.As(err, &other), errors.As(err, &refused):
-		return term.Misuse(err)
-	case errors.As(err, &attest):
-		return term.Misuse(fmt.Errorf("%w; troupe does not start on servers that are not known to keep what they "+
-			"acknowledge", err))
-	case errors.As(err, &none):
-		return term.Misuse(fmt.Errorf("%w: --nats-create makes a new log; if there was one, restore it and do not begin "+
-			"with an empty one", err))
-	case errors.As(err, &replica):
-		return fmt.Errorf("%w\nnothing was changed; see troupe help cluster rebuild", err)
-	case errors.As(err, &damaged), errors.As(err, &chain), errors.As(err, &gap):
-		return fmt.Errorf("%w\nnothing was changed; see troupe log verify %s", err, dir)
-	}
-	return err
 }
 
 // checkExposure refuses to offer to a network what only loopback may have.

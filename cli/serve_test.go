@@ -29,6 +29,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"troupe/cli/load"
+	"troupe/cli/log"
 	"troupe/cli/term"
 	"troupe/client"
 )
@@ -299,7 +300,7 @@ func TestBackupAndRestore(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(run("log", "export", data)), "\n")
 	file := filepath.Join(dir, "rows.parquet")
 	run("log", "export", data, "--format", "parquet", "--out", file)
-	table, err := parquet.ReadFile[decisionRow](file)
+	table, err := parquet.ReadFile[log.Row](file)
 	if err != nil {
 		t.Fatal(err)
 	}

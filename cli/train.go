@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/feature"
@@ -34,7 +33,7 @@ import (
 
 // training is one run of troupe train.
 type training struct {
-	in      readFlags
+	in      source.Flags
 	source  string
 	policy  string
 	schema  string
@@ -84,7 +83,7 @@ as if there had been N.`,
 		},
 	}
 	f := c.Flags()
-	t.in.add(f)
+	t.in.Add(f)
 	f.StringVar(&t.policy, "policy", "", "TOML file with a policy table, kind and options; default: the policy of "+
 		"the served model, or the server's default")
 	f.StringVar(&t.schema, "schema", "", "TOML or JSON file with the schema of named features; default: that of the "+
@@ -238,12 +237,12 @@ func (t *training) vector(m *fold.Model, d *eventlog.Decision) []float64 {
 
 // directory reads the log of a server.
 func (t *training) directory(ctx context.Context, what string, each func(train.Event) error) error {
-	p := newProgress(t.say, "train: "+what)
-	j := joined.New(joined.Options{Model: t.in.model, Base: serve.BaseOf(t.source), Features: true, Vector: t.vector})
+	p := source.NewProgress(t.say, "train: "+what)
+	j := joined.New(joined.Options{Model: t.in.Model, Base: serve.BaseOf(t.source), Features: true, Vector: t.vector})
 	t.skipped = map[string]int{}
 	n := 0
-	report, err := eventlog.Scan(logDir(t.source), keysBeside(t.source), func(d eventlog.Delivery) error {
-		if p.tick(n); ctx.Err() != nil {
+	report, err := eventlog.Scan(source.Dir(t.source), source.Keys(t.source), func(d eventlog.Delivery) error {
+		if p.Tick(n); ctx.Err() != nil {
 			return sim.ErrInterrupted
 		}
 		return j.Apply(d, func(x *joined.Decided) error {
@@ -287,7 +286,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 	})
 	switch {
 	case err != nil:
-		return logError(err)
+		return source.Error(err)
 	case !report.OK():
 		return &eventlog.DamagedError{Report: report}
 	case j.Gap() != nil:
@@ -310,9 +309,9 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 				(l.Adopted > 0 || t.compiled.Hashed == nil) {
 				t.took = &m.Compiled.Config
 			}
-		} else if j.Model == "" && t.in.model != "" {
-			return term.Misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.model,
-				spec.Suggest(t.in.model, f.Names())))
+		} else if j.Model == "" && t.in.Model != "" {
+			return term.Misuse(fmt.Errorf("%s: no decision of the model %s%s", t.source, t.in.Model,
+				spec.Suggest(t.in.Model, f.Names())))
 		}
 	}
 	return nil
@@ -320,7 +319,7 @@ func (t *training) directory(ctx context.Context, what string, each func(train.E
 
 // file reads a log in a file.
 func (t *training) file(ctx context.Context, what string, each func(train.Event) error) error {
-	o, err := t.in.options()
+	o, err := t.in.Options()
 	if err != nil {
 		return err
 	}
@@ -338,10 +337,10 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 	}
 	defer r.Close()
 	e := newEncoder(t.compiled)
-	p := newProgress(t.say, "train: "+what)
+	p := source.NewProgress(t.say, "train: "+what)
 	var ev logged.Event
 	for n := 0; ; n++ {
-		if p.tick(n); ctx.Err() != nil {
+		if p.Tick(n); ctx.Err() != nil {
 			return sim.ErrInterrupted
 		}
 		err := r.Read(&ev)
@@ -363,7 +362,7 @@ func (t *training) file(ctx context.Context, what string, each func(train.Event)
 			return term.Misuse(fmt.Errorf("%s: %w", t.source, err))
 		}
 	}
-	if t.origin.File, err = digestOf(t.source); err != nil {
+	if t.origin.File, err = source.Digest(t.source); err != nil {
 		return err
 	}
 	t.skipped = r.Skipped()
@@ -398,7 +397,7 @@ func (t *training) featuresOf(o logged.Options) error {
 	c := model.Default("trained")
 	if o.Rewards != nil {
 		if math.IsInf(o.Rewards[1]-o.Rewards[0], 1) {
-			return term.Misuse(fmt.Errorf("--rewards %s: a model needs both ends of the range", t.in.rewards))
+			return term.Misuse(fmt.Errorf("--rewards %s: a model needs both ends of the range", t.in.Rewards))
 		}
 		c.Reward.Min, c.Reward.Max, c.Reward.Adapt = o.Rewards[0], o.Rewards[1], false
 	}
@@ -455,7 +454,7 @@ func (t *training) featuresOf(o logged.Options) error {
 		e := ev.Clone()
 		s := feature.Sample{Context: e.Named}
 		for i := range e.Actions {
-			s.Actions = append(s.Actions, feature.SampleAction{ID: idOf(e, i), Features: e.Actions[i].Named})
+			s.Actions = append(s.Actions, feature.SampleAction{ID: source.ActionID(e, i), Features: e.Actions[i].Named})
 		}
 		samples = append(samples, s)
 	}
@@ -468,33 +467,6 @@ func (t *training) featuresOf(o logged.Options) error {
 	}
 	c.Features.Schema = p.Schema
 	return t.configure(c)
-}
-
-// digestOf tells files of decisions apart: SHA-256 of the size and of the first MiB.
-func digestOf(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	fmt.Fprintln(h, info.Size())
-	if _, err := io.Copy(h, io.LimitReader(f, 1<<20)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// idOf is the id of an action: a server needs one.
-func idOf(e *logged.Event, i int) string {
-	if id := e.Actions[i].ID; id != "" {
-		return id
-	}
-	return fmt.Sprint(i)
 }
 
 // encoder turns the chosen action of an event into what the model learns from.
@@ -536,7 +508,7 @@ func (e *encoder) encode(ev *logged.Event) (x train.Event, err error) {
 		return x, err
 	}
 	for i := range ev.Actions {
-		if err := b.Add(idOf(ev, i), ev.Actions[i].Named); err != nil {
+		if err := b.Add(source.ActionID(ev, i), ev.Actions[i].Named); err != nil {
 			return x, err
 		}
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package evaluate is the command `troupe evaluate`: what another policy would have earned on a log of decisions, with an interval
+// that holds. Command is all of it; the numbers come from the package ope.
+package evaluate
 
 import (
 	"context"
@@ -19,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/ope"
@@ -31,7 +34,7 @@ const exitNoOverlap = 3
 
 // evaluation is one run of troupe evaluate.
 type evaluation struct {
-	in         readFlags
+	in         source.Flags
 	targets    []string
 	learn, q   string
 	estimators string
@@ -67,7 +70,8 @@ type evaluation struct {
 	say     io.Writer
 }
 
-func evaluateCommand() *cobra.Command {
+// Command is `troupe evaluate`.
+func Command() *cobra.Command {
 	var e evaluation
 	c := &cobra.Command{
 		Use:   "evaluate LOG",
@@ -126,7 +130,7 @@ How to read the answer: docs/guide/evaluating.md. What stands behind it: docs/de
 }
 
 func (e *evaluation) flags(f *pflag.FlagSet) {
-	e.in.add(f)
+	e.in.Add(f)
 	f.StringVar(&e.key, "key", os.Getenv("TROUPE_KEY"), "API key of a server; default is the environment's TROUPE_KEY")
 	f.StringArrayVar(&e.targets, "target", nil,
 		"uniform, column, greedy, a TOML file, a saved model, or NAME@SEQ (may be repeated); default: column where "+
@@ -195,7 +199,7 @@ func (e *evaluation) options() (ope.Options, error) {
 	o := ope.Options{Q: e.q, Level: e.level, Workers: e.workers, Seed: e.seed, Set: map[string]float64{},
 		Grid: map[string][]float64{}}
 	var err error
-	if e.read, err = e.in.options(); err != nil {
+	if e.read, err = e.in.Options(); err != nil {
 		return o, err
 	}
 	if e.read.Rewards == nil {
@@ -492,11 +496,11 @@ func (e *evaluation) evaluate(ctx context.Context, out io.Writer) error {
 
 // complete sets the options that the open log decides.
 func (e *evaluation) complete(o *ope.Options, f *filtered, skip int) {
-	p := newProgress(e.say, "evaluate")
-	o.Progress = func(n int) { p.n = 1023; p.tick(n) }
+	p := source.NewProgress(e.say, "evaluate")
+	o.Progress = p.At
 	if o.Adaptive = "unknown"; f.r.Format() == "export" {
 		o.Adaptive = "yes"
-	} else if e.in.logger == "uniform" {
+	} else if e.in.Logger == "uniform" {
 		o.Adaptive = "no"
 	}
 	e.serverRange(f, o)
@@ -529,14 +533,14 @@ func (e *evaluation) train(ctx context.Context, targets []*ope.PolicyTarget) (in
 		}
 		defer f.r.Close()
 		var ev logged.Event
-		p := newProgress(e.say, "evaluate: training")
+		p := source.NewProgress(e.say, "evaluate: training")
 		for n := 0; ; n++ {
 			if err := f.Read(&ev); err == io.EOF {
 				return n, nil
 			} else if err != nil {
 				return n, err
 			}
-			if p.tick(n); ctx.Err() != nil {
+			if p.Tick(n); ctx.Err() != nil {
 				return n, sim.ErrInterrupted
 			}
 			if each == nil {
@@ -601,8 +605,8 @@ func (e *evaluation) describe(r *ope.Result, f *filtered, skip int) {
 	if skip > 0 {
 		r.Log.Skipped["before --split"] = skip
 	}
-	if e.in.model != "" {
-		r.Log.Model = &e.in.model
+	if e.in.Model != "" {
+		r.Log.Model = &e.in.Model
 	}
 	r.Warnings = append(r.Warnings, f.r.Warnings()...)
 	if _, first := f.r.Bad(); len(first) > 0 {

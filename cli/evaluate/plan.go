@@ -1,4 +1,4 @@
-package cli
+package evaluate
 
 import (
 	"context"
@@ -81,28 +81,29 @@ func (p *planningFlags) parse(rate float64) (out []float64, err error) {
 	return out, nil
 }
 
-// planAnswer is the object of evaluate --plan --json.
-type planAnswer struct {
+// PlanAnswer is the object of evaluate --plan --json.
+type PlanAnswer struct {
 	Decisions int          `json:"decisions"` // whose laws were read; 0: from a spec
 	PerDay    float64      `json:"per_day"`   // 0: not known
 	Rate      float64      `json:"rate"`
 	Level     float64      `json:"level"`
 	Chance    float64      `json:"chance"`
 	Rewards   ope.Pair     `json:"rewards"`
-	Targets   []planTarget `json:"targets"`
+	Targets   []PlanTarget `json:"targets"`
 	Warnings  []string     `json:"warnings"`
 }
 
-type planTarget struct {
+// PlanTarget is the plan for one target.
+type PlanTarget struct {
 	Name  string         `json:"name"`
 	Most  float64        `json:"most"` // the largest difference that the laws and the rate allow
 	Plans []*ope.Planned `json:"plans"`
 }
 
 // add plans for one target.
-func (e *evaluation) addPlan(a *planAnswer, name string, p *ope.Planner) error {
+func (e *evaluation) addPlan(a *PlanAnswer, name string, p *ope.Planner) error {
 	scale := a.Rewards[1] - a.Rewards[0]
-	t := planTarget{Name: name, Most: p.Most(), Plans: []*ope.Planned{}}
+	t := PlanTarget{Name: name, Most: p.Most(), Plans: []*ope.Planned{}}
 	wanted, err := e.plan.parse(scale * e.plan.rate)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (e *evaluation) planned(_ context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	K, f := e.in.actions, e.plan.floor
+	K, f := e.in.Actions, e.plan.floor
 	switch {
 	case K < 2 || K > 100_000:
 		return term.Misuse(fmt.Errorf("--actions %d: expected 2 to 100 000 actions; or a log is missing", K))
@@ -159,7 +160,7 @@ func (e *evaluation) planned(_ context.Context, out io.Writer) error {
 		return err
 	}
 	p.Add(pb, pe)
-	a := &planAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: *o.Rewards,
+	a := &PlanAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Rewards: *o.Rewards,
 		Warnings: []string{}}
 	if err := e.addPlan(a, "another action", p); err != nil {
 		return err
@@ -180,7 +181,7 @@ func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options,
 			return err
 		}
 	}
-	a := &planAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Warnings: []string{}}
+	a := &PlanAnswer{Rate: e.plan.rate, Level: e.level, Chance: e.plan.chance, Warnings: []string{}}
 	for _, t := range o.Targets {
 		f, err := e.open()
 		if err != nil {
@@ -208,7 +209,7 @@ func (e *evaluation) planLog(ctx context.Context, out io.Writer, o *ope.Options,
 	return e.printPlan(out, a)
 }
 
-func (e *evaluation) printPlan(out io.Writer, a *planAnswer) error {
+func (e *evaluation) printPlan(out io.Writer, a *PlanAnswer) error {
 	if e.json {
 		return writeJSON(out, a)
 	}

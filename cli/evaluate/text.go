@@ -1,8 +1,9 @@
-package cli
+package evaluate
 
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -74,7 +75,7 @@ func logLine(r *ope.Result) string {
 	if r.Log.Pending > 0 {
 		parts = append(parts, term.Grouped(int64(r.Log.Pending))+" still open")
 	}
-	for _, k := range slices.Sorted(keysOf(r.Log.Skipped)) {
+	for _, k := range slices.Sorted(maps.Keys(r.Log.Skipped)) {
 		parts = append(parts, term.Grouped(int64(r.Log.Skipped[k]))+" skipped: "+k)
 	}
 	return strings.Join(parts, "; ")

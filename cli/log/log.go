@@ -1,4 +1,6 @@
-package cli
+// Package log is the command `troupe log`: it verifies, prints, repairs, exports and replays the event log of a data directory.
+// Command is all of it; Row is a row of an export, which is a format.
+package log
 
 import (
 	"bufio"
@@ -6,21 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/serve"
 )
 
-const defaultData = "troupe-data"
-
-// logCommand works on the event log of a data directory while no server runs there.
-func logCommand() *cobra.Command {
+// Command works on the event log of a data directory while no server runs there.
+func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "Verify, dump, export, replay or repair the event log of a data directory",
@@ -38,26 +38,9 @@ dump read the files themselves and change nothing.`,
 
 func dataDir(args []string) string {
 	if len(args) == 0 {
-		return defaultData
+		return source.DefaultData
 	}
 	return args[0]
-}
-
-// keysBeside returns the keys of a data directory, also where the directory of its log is named. Only the log of a
-// cluster needs them.
-func keysBeside(dir string) *eventlog.BatchKeys {
-	if logDir(dir) == dir {
-		dir = filepath.Dir(filepath.Clean(dir))
-	}
-	return serve.BatchKeys(dir)
-}
-
-// logError makes misuse of what is the caller's to put right.
-func logError(err error) error {
-	if errors.Is(err, eventlog.ErrNoLog) || errors.Is(err, os.ErrNotExist) {
-		return term.Misuse(err)
-	}
-	return err
 }
 
 func logVerifyCommand() *cobra.Command {
@@ -73,11 +56,11 @@ written. Exit code 1 when something is missing or changed; the place is named.`,
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := dataDir(args)
-			r, err := eventlog.Verify(logDir(dir), keysBeside(dir))
+			r, err := eventlog.Verify(source.Dir(dir), source.Keys(dir))
 			if err != nil {
-				return logError(err)
+				return source.Error(err)
 			}
-			if logDir(dir) != dir && r.OK() { // not the log alone
+			if source.Dir(dir) != dir && r.OK() { // not the log alone
 				if _, err := serve.Base(dir, r.Shards[0].First); err != nil {
 					r.Damage = append(r.Damage, eventlog.Damage{File: "../snapshots", What: err.Error()})
 				}
@@ -159,9 +142,9 @@ damaged a line of kind "damage" stands, and the exit code is 1.`,
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-			r, err := eventlog.Dump(b, logDir(dataDir(args)), keysBeside(dataDir(args)), from)
+			r, err := eventlog.Dump(b, source.Dir(dataDir(args)), source.Keys(dataDir(args)), from)
 			if err = errors.Join(err, b.Flush()); err != nil {
-				return logError(err)
+				return source.Error(err)
 			}
 			if !r.OK() {
 				return &eventlog.DamagedError{Report: r}
@@ -188,10 +171,10 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 		Args: term.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Time = time.Now().UnixNano()
-			opt.Keys = keysBeside(dataDir(args))
-			dir := logDir(dataDir(args))
+			opt.Keys = source.Keys(dataDir(args))
+			dir := source.Dir(dataDir(args))
 			for i := range opt.From {
-				opt.From[i] = logDir(opt.From[i])
+				opt.From[i] = source.Dir(opt.From[i])
 			}
 			repair := serve.Repair
 			if dir == dataDir(args) { // the log alone
@@ -204,7 +187,7 @@ Snapshots that know what was lost are put aside as *.snap.lost.`,
 					"(--accept-loss)", err)
 			}
 			if err != nil {
-				return logError(err)
+				return source.Error(err)
 			}
 			w := bufio.NewWriter(cmd.OutOrStdout())
 			if r.PutAside == "" {

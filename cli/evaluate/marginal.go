@@ -1,4 +1,4 @@
-package cli
+package evaluate
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/logged"
 	"troupe/ope"
@@ -50,7 +51,7 @@ func (e *evaluation) redraw(ctx context.Context, o *ope.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-	name := e.in.model
+	name := e.in.Model
 	if name == "" {
 		models, more, err := s.ListModels(ctx, "", 1)
 		switch {
@@ -119,7 +120,7 @@ func lookAt(ctx context.Context, dir string) (*serve.Server, error) {
 	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1,
 		TrimEvery: -1, KeepLogVersion: true})
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, source.OpenError(dir, err)
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package log
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/client"
 	"troupe/eventlog"
@@ -26,14 +26,8 @@ import (
 	"troupe/sim"
 )
 
-// logDir is where the event log of a data directory is: in its directory log. The log's own
-// directory is taken too.
-func logDir(dir string) string {
-	if info, err := os.Stat(filepath.Join(dir, "log")); err == nil && info.IsDir() {
-		return filepath.Join(dir, "log")
-	}
-	return dir
-}
+// Row is a row of an export. The name of its type stands in the schema of Parquet files, which is why it has two.
+type Row = decisionRow
 
 // decisionRow is one row of an export: a decision with what became of it. It is a format: docs/reference/formats.md.
 type decisionRow struct {
@@ -139,7 +133,7 @@ node of the cluster had decided for their key first or their model is not known 
 					err = fmt.Errorf("%w; what was written is not whole", sim.ErrInterrupted)
 				}
 			}
-			return logError(err)
+			return source.Error(err)
 		},
 	}
 	c.Flags().StringVar(&key, "key", os.Getenv("TROUPE_KEY"),
@@ -235,11 +229,6 @@ func (e *export) fetch(w io.Writer) error {
 	}
 }
 
-// isAddress reports whether a log is that of a server that runs.
-func isAddress(source string) bool {
-	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
-}
-
 // tell says how far a long export is, every five seconds.
 func (e *export) tell(pass int, seq, last uint64) error {
 	now := time.Now()
@@ -261,7 +250,7 @@ func (e *export) tell(pass int, seq, last uint64) error {
 // run reads the log twice: what became of the events, then the decisions. Memory is about 100 bytes for
 // each event with an outcome, and what Parquet holds back of 10,000 rows.
 func (e *export) run(w io.Writer) error {
-	if isAddress(e.data) {
+	if source.IsAddress(e.data) {
 		return e.fetch(w)
 	}
 	labels, err := serve.ReadLabels(e.data)
@@ -289,7 +278,7 @@ func (e *export) run(w io.Writer) error {
 		o.state, o.counts, o.cost = x.State, x.Reward, x.Cost
 		return nil
 	}
-	report, err := eventlog.Scan(logDir(e.data), keysBeside(e.data), func(d eventlog.Delivery) error {
+	report, err := eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
 		if !blind {
 			if err := j.Apply(d, settled); err != nil && !blind {
 				return err
@@ -351,7 +340,7 @@ func (e *export) run(w io.Writer) error {
 		out = rows.Parquet[decisionRow](w, 10_000)
 	}
 	again := uint64(0)
-	_, err = eventlog.Scan(logDir(e.data), keysBeside(e.data), func(d eventlog.Delivery) error {
+	_, err = eventlog.Scan(source.Dir(e.data), source.Keys(e.data), func(d eventlog.Delivery) error {
 		again = d.Seq
 		for i, r := range d.Events() {
 			r, ok := r.(*eventlog.Decision)
@@ -452,7 +441,7 @@ Exit code 1 when one differs.`,
 			if len(events) == 0 {
 				return term.Misuse(errors.New("--event is missing: the id that decide answered"))
 			}
-			return logError(replayEvents(cmd.Context(), cmd.OutOrStdout(), dataDir(args), events))
+			return source.Error(replayEvents(cmd.Context(), cmd.OutOrStdout(), dataDir(args), events))
 		},
 	}
 	c.Flags().StringSliceVar(&events, "event", nil, "id of an event (may be repeated)")
@@ -468,7 +457,7 @@ func replayEvents(ctx context.Context, out io.Writer, dir string, events []strin
 	s, err := serve.Open(ctx, serve.Options{Dir: dir, SnapshotEvery: -1, SnapshotAfter: -1, ExpireEvery: -1,
 		KeepLogVersion: true})
 	if err != nil {
-		return openError(dir, err)
+		return source.OpenError(dir, err)
 	}
 	defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
 	enc := json.NewEncoder(out)

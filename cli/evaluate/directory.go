@@ -1,16 +1,18 @@
-package cli
+package evaluate
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/eventlog"
 	"troupe/logged"
@@ -52,16 +54,16 @@ func (e *evaluation) openDirectory() (*filtered, error) {
 	}
 	e.skipLearned(func(id eventlog.ID) bool {
 		name, ok := labels.Names[id]
-		return ok && (e.in.model == "" || name == e.in.model)
+		return ok && (e.in.Model == "" || name == e.in.Model)
 	})
-	o := joined.Options{Model: e.in.model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
+	o := joined.Options{Model: e.in.Model, ID: labels.EventID, Base: serve.BaseOf(e.source), From: e.after}
 	return e.openLog(o, func(ctx context.Context, each func(eventlog.Delivery) error) error {
-		report, err := eventlog.Scan(logDir(e.source), keysBeside(e.source), each)
+		report, err := eventlog.Scan(source.Dir(e.source), source.Keys(e.source), each)
 		switch {
 		case err != nil:
-			return logError(err)
+			return source.Error(err)
 		case !report.OK():
-			return logError(&eventlog.DamagedError{Report: report})
+			return source.Error(&eventlog.DamagedError{Report: report})
 		}
 		return nil
 	})
@@ -85,7 +87,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 		if err != nil || ev == nil {
 			return err
 		}
-		if r := e.read.Rewards; e.in.rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
+		if r := e.read.Rewards; e.in.Rewards != "" && !(ev.Reward >= r[0] && ev.Reward <= r[1]) {
 			return term.Misuse(fmt.Errorf("entry %d, record %d: reward: %g, expected a reward in [%g, %g] "+
 				"(--rewards)", settled.Seq, settled.Key.Index, ev.Reward, r[0], r[1]))
 		}
@@ -131,7 +133,7 @@ func (e *evaluation) openLog(o joined.Options, scan func(ctx context.Context,
 	ev, ok := <-d.events
 	if !ok {
 		if d.err == nil {
-			d.err = term.Misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.model, e.after)))
+			d.err = term.Misuse(fmt.Errorf("%s: %s", e.source, d.nothing(e.in.Model, e.after)))
 		}
 		stop()
 		return nil, d.err
@@ -160,7 +162,7 @@ func (d *directoryReader) nothing(model string, after uint64) string {
 		names = f.Names()
 	}
 	text := "no decision of " + orAny(model)
-	for _, k := range slices.Sorted(keysOf(d.j.Skipped)) {
+	for _, k := range slices.Sorted(maps.Keys(d.j.Skipped)) {
 		text += fmt.Sprintf("; %d left out (%s)", d.j.Skipped[k], k)
 	}
 	if model != "" && !slices.Contains(names, model) {
@@ -247,7 +249,7 @@ func (e *evaluation) serverRange(f *filtered, o *ope.Options) {
 		return
 	}
 	o.Adaptive = "yes"
-	if e.in.rewards == "" {
+	if e.in.Rewards == "" {
 		o.Rewards = (*ope.Pair)(&d.reward)
 	}
 }
@@ -261,7 +263,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	r.Log.Model = &d.j.Model
 	why := ""
 	switch {
-	case (d.j.Ranges > 1 || d.j.Widened) && e.in.rewards == "":
+	case (d.j.Ranges > 1 || d.j.Widened) && e.in.Rewards == "":
 		why = "the range of rewards was changed while the log was written; --rewards min,max fixes one"
 	case d.j.Slots:
 		why = "several decisions of one call filled the slots of a list: one list is one event"
@@ -269,7 +271,7 @@ func (e *evaluation) serverDoubts(f *filtered, r *ope.Result) {
 	if err := d.j.Activation(); why == "" && err != nil {
 		why = err.Error()
 	}
-	if !d.j.Declared && !d.j.Widened && e.in.rewards == "" {
+	if !d.j.Declared && !d.j.Widened && e.in.Rewards == "" {
 		r.Warnings = append(r.Warnings, undeclared(r.Rewards))
 	}
 	if why == "" {

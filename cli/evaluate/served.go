@@ -1,4 +1,4 @@
-package cli
+package evaluate
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"troupe/cli/source"
 	"troupe/cli/term"
 	"troupe/client"
 	"troupe/eventlog"
@@ -67,7 +68,7 @@ func (t *servedTarget) Law(dst []float64, e *logged.Event, _ []float64) error {
 	default:
 		r := choose.Request{Context: e.Named}
 		for i := range e.Actions {
-			r.Actions = append(r.Actions, choose.Action{ID: idOf(e, i), Features: e.Actions[i].Named})
+			r.Actions = append(r.Actions, choose.Action{ID: source.ActionID(e, i), Features: e.Actions[i].Named})
 		}
 		err = t.w.Encode(&r)
 	}
@@ -120,7 +121,7 @@ func isSaved(file string) bool {
 }
 
 // overHTTP reports whether the log is that of a server that runs.
-func (e *evaluation) overHTTP() bool { return isAddress(e.source) }
+func (e *evaluation) overHTTP() bool { return source.IsAddress(e.source) }
 
 // prepare loads the targets that are served models, which say what part of the log may be evaluated, and then the log
 // of a server that runs.
@@ -135,8 +136,8 @@ func (e *evaluation) prepare(ctx context.Context, o *ope.Options) error {
 		var err error
 		switch {
 		case at:
-			if e.in.model == "" {
-				e.in.model = name
+			if e.in.Model == "" {
+				e.in.Model = name
 			}
 			b, err = e.modelAt(ctx, name, seq)
 		case isSaved(target):
@@ -178,7 +179,7 @@ func (e *evaluation) unlearned(target string, seq uint64, saved *fold.Saved) err
 		if err != nil || info.IsDir() {
 			return err
 		}
-		digest, err := digestOf(e.source)
+		digest, err := source.Digest(e.source)
 		if err == nil && digest == saved.Origin.File {
 			err = term.Misuse(fmt.Errorf("--target %s: it was trained on the events of %s; --target POLICY.toml --split "+
 				"0.5 trains on one part and evaluates on the other", target, e.source))
@@ -229,7 +230,7 @@ func (e *evaluation) modelAt(ctx context.Context, name string, seq uint64) (b []
 
 // fetch copies the decisions of a server that runs to a file, with what became of them.
 func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
-	if e.in.model == "" {
+	if e.in.Model == "" {
 		return term.Misuse(errors.New("--model NAME is missing: a server has several"))
 	}
 	c, err := client.New(e.source, client.Options{Key: e.key})
@@ -245,11 +246,11 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 			Changed  uint64  `json:"changed_seq"`
 		} `json:"range"`
 	}
-	if err := c.Get(ctx, "/v1/models/"+e.in.model, &m); err != nil {
+	if err := c.Get(ctx, "/v1/models/"+e.in.Model, &m); err != nil {
 		return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 	}
 	e.skipLearned(func(id eventlog.ID) bool { return id == m.Incarnation })
-	if e.in.rewards == "" {
+	if e.in.Rewards == "" {
 		o.Rewards = &ope.Pair{m.Range.Min, m.Range.Max}
 		e.read.Rewards = &[2]float64{m.Range.Min, m.Range.Max}
 		if m.Range.Changed > 0 {
@@ -266,17 +267,17 @@ func (e *evaluation) fetch(ctx context.Context, o *ope.Options) error {
 	e.fetched = f.Name()
 	defer f.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
-	p := newProgress(e.say, "evaluate: entries read")
+	p := source.NewProgress(e.say, "evaluate: entries read")
 	from := e.after + 1
 	if e.after == 0 {
 		from = 0 // the beginning, or the base of a log that was trimmed
 	}
 	for {
-		next, applied, err := c.Decisions(ctx, w, e.in.model, from, 100_000_000)
+		next, applied, err := c.Decisions(ctx, w, e.in.Model, from, 100_000_000)
 		if err != nil {
 			return term.Misuse(fmt.Errorf("%s: %w", e.source, err))
 		}
-		if p.tick(int(next)); next > applied || next == from {
+		if p.Tick(int(next)); next > applied || next == from {
 			return w.Flush()
 		}
 		from = next
@@ -291,7 +292,7 @@ func (e *evaluation) ofServer(err error) error {
 	}
 	fault.File = e.source
 	if skipped, ok := strings.CutPrefix(fault.Found, logged.Empty); ok {
-		where := "of " + orAny(e.in.model)
+		where := "of " + orAny(e.in.Model)
 		if e.after > 0 {
 			where += fmt.Sprintf(" after entry %d", e.after)
 		}
